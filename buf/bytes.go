@@ -1,0 +1,34 @@
+package buf
+
+// Bytes is a message of raw bytes that borrows the memory of a loop. A borrowed one
+// is valid only during the call it was passed to; Detach makes a copy to keep.
+// The zero value is an empty borrowed message.
+type Bytes struct {
+	p     []byte
+	owned bool
+}
+
+// Own returns a message that owns p, which the caller gives up. It may be kept, and
+// read by any goroutine.
+func Own(p []byte) *Bytes { return &Bytes{p: p, owned: true} }
+
+// Reset makes b borrow p, so that a loop can use one Bytes for every read.
+// It must not be called on a Bytes that was given away as an owned one.
+func (b *Bytes) Reset(p []byte) {
+	b.p = p
+	b.owned = false
+}
+
+// Bytes returns the bytes, which must not be changed.
+func (b *Bytes) Bytes() []byte { return b.p }
+
+// Len returns the number of bytes.
+func (b *Bytes) Len() int { return len(b.p) }
+
+// Detach returns a *Bytes that owns its memory: b itself if it does, else a copy.
+func (b *Bytes) Detach() any {
+	if b.owned {
+		return b
+	}
+	return Own(append(make([]byte, 0, len(b.p)), b.p...))
+}

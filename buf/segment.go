@@ -1,0 +1,77 @@
+package buf
+
+import "fmt"
+
+// Segment is a piece of memory with a readable part followed by a writable tail.
+// It comes from a Pool and belongs to the pool's goroutine.
+type Segment struct {
+	// Next links segments into the owner's queue. The pool clears it.
+	Next *Segment
+
+	b          []byte
+	start, end int // b[start:end] is readable
+	class      int8
+	adopted    bool
+	pooled     bool
+}
+
+// Bytes returns the readable part. It is valid until the segment is put back.
+func (s *Segment) Bytes() []byte { return s.b[s.start:s.end] }
+
+// Free returns the writable tail; what is written there becomes readable by Commit.
+// It is empty for an adopted segment.
+func (s *Segment) Free() []byte { return s.b[s.end:] }
+
+// Commit makes the next n bytes of the tail readable. It panics when the tail is shorter.
+func (s *Segment) Commit(n int) {
+	if n < 0 || n > len(s.b)-s.end {
+		panic(fmt.Sprintf("buf: commit of %d bytes, %d free", n, len(s.b)-s.end))
+	}
+	s.end += n
+}
+
+// Consume drops n bytes from the front of the readable part. It panics when that is
+// shorter. Consuming everything makes the whole capacity writable again, except in an
+// adopted segment.
+func (s *Segment) Consume(n int) {
+	if n < 0 || n > s.end-s.start {
+		panic(fmt.Sprintf("buf: consume of %d bytes, %d readable", n, s.end-s.start))
+	}
+	s.start += n
+	if s.start == s.end && !s.adopted {
+		s.start, s.end = 0, 0
+	}
+}
+
+// Len returns the number of readable bytes.
+func (s *Segment) Len() int { return s.end - s.start }
+
+// Cap returns the size of the memory in bytes.
+func (s *Segment) Cap() int { return len(s.b) }
+
+// Reset drops what is readable. An adopted segment stays without free space.
+func (s *Segment) Reset() {
+	if s.adopted {
+		s.start = s.end
+		return
+	}
+	s.start, s.end = 0, 0
+}
+
+// Append copies as much of p as fits into the tail, makes it readable and returns
+// how much that was.
+func (s *Segment) Append(p []byte) int {
+	n := copy(s.b[s.end:], p)
+	s.end += n
+	return n
+}
+
+// Compact moves the readable part to the front, so that all free space is at the
+// end. It does nothing to an adopted segment.
+func (s *Segment) Compact() {
+	if s.adopted || s.start == 0 {
+		return
+	}
+	s.end = copy(s.b, s.b[s.start:s.end])
+	s.start = 0
+}

@@ -1,0 +1,194 @@
+package wheel
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const ms = int64(time.Millisecond)
+
+func TestFiresNeverEarlyAndAtMostOneTickLate(t *testing.T) {
+	w := New(10*time.Millisecond, 3*ms)
+	fired := int64(-1)
+	now := int64(0)
+	w.Schedule(25*ms, 7)
+	for now = 3 * ms; now < 60*ms; now += ms {
+		w.Advance(now, 10, func(_ Handle, p uint64) {
+			if p != 7 {
+				t.Fatalf("payload %d", p)
+			}
+			fired = now
+		})
+	}
+	if fired < 25*ms || fired >= 35*ms {
+		t.Fatalf("armed for 25 ms, fired at %v", time.Duration(fired))
+	}
+}
+
+// model is the naive wheel: a map scanned in full.
+type model struct {
+	tick, base, now int64
+	armed           map[Handle]item
+}
+
+type item struct {
+	due     int64 // first Advance time at which it must fire
+	when    int64
+	payload uint64
+}
+
+func (m *model) set(h Handle, when int64, payload uint64) {
+	due := when
+	if when <= m.now {
+		due = m.now
+	} else if r := (when - m.base) % m.tick; r != 0 {
+		due += m.tick - r
+	}
+	m.armed[h] = item{due, when, payload}
+}
+
+func (m *model) any(r *rand.Rand) Handle {
+	for h := range m.armed {
+		if r.IntN(4) == 0 {
+			return h
+		}
+	}
+	return 0
+}
+
+// horizon gives deltas from below a tick to weeks.
+func horizon(r *rand.Rand) int64 {
+	return r.Int64N(int64(1)<<(10+r.IntN(41))) - 1000
+}
+
+func TestAgainstModel(t *testing.T) {
+	for range 60 {
+		seed := rand.Uint64()
+		if !agree(t, seed, 4000) {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func FuzzAgainstModel(f *testing.F) {
+	f.Add(uint64(1))
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		if !agree(t, seed, 500) {
+			t.Fatalf("seed %d", seed)
+		}
+	})
+}
+
+func agree(t *testing.T, seed uint64, ops int) bool {
+	r := rand.New(rand.NewPCG(seed, 1))
+	ticks := []int64{1, 7, 1000, 10 * ms, 1000 * ms}
+	tick := ticks[r.IntN(len(ticks))]
+	base := r.Int64N(1 << 40)
+	w := New(time.Duration(tick), base)
+	w.relinks = 1 + r.IntN(50)
+	m := &model{tick: tick, base: base, now: base, armed: map[Handle]item{}}
+	payload := uint64(0)
+	arm := func(when int64) {
+		payload++
+		h := w.Schedule(when, payload)
+		if _, dup := m.armed[h]; dup || h == 0 {
+			t.Errorf("handle %d given twice", h)
+		}
+		m.set(h, when, payload)
+	}
+	for range ops {
+		switch r.IntN(10) {
+		case 0, 1, 2, 3:
+			arm(m.now + horizon(r))
+		case 4:
+			h := m.any(r)
+			w.Cancel(h)
+			delete(m.armed, h)
+		case 5, 6:
+			if h := m.any(r); h != 0 {
+				when := m.now + horizon(r)
+				w.Move(h, when)
+				m.set(h, when, m.armed[h].payload)
+			}
+		default:
+			if !advance(t, w, m, r, arm) {
+				return false
+			}
+		}
+		if w.Len() != len(m.armed) {
+			t.Errorf("Len %d, model %d", w.Len(), len(m.armed))
+		}
+		if t.Failed() {
+			return false
+		}
+	}
+	return true
+}
+
+func advance(t *testing.T, w *Wheel, m *model, r *rand.Rand, arm func(int64)) bool {
+	now := m.now + horizon(r)
+	if next, ok := w.Next(); ok && r.IntN(3) == 0 {
+		now = next - int64(r.IntN(2))
+		for _, it := range m.armed {
+			if it.due < next && next > m.now {
+				t.Errorf("Next says %d, an entry is due at %d", next, it.due)
+			}
+		}
+	}
+	m.now = max(m.now, now)
+	before := len(m.armed)
+	limit := r.IntN(before + 2)
+	got := 0
+	fired := w.Advance(now, limit, func(h Handle, p uint64) {
+		got++
+		it, ok := m.armed[h]
+		if !ok || it.payload != p {
+			t.Errorf("fired %d with payload %d, model has %v %v", h, p, it, ok)
+			return
+		}
+		if it.due > m.now {
+			t.Errorf("fired at %d before it was due at %d", m.now, it.due)
+		}
+		delete(m.armed, h)
+		if r.IntN(3) == 0 {
+			arm(m.now + horizon(r))
+		}
+		if h := m.any(r); h != 0 && r.IntN(4) == 0 {
+			w.Cancel(h)
+			delete(m.armed, h)
+		}
+	})
+	if fired != got || fired > limit {
+		t.Errorf("returned %d, fired %d, limit %d", fired, got, limit)
+	}
+	return settle(t, w, m)
+}
+
+// settle lets the wheel finish what the limit or the filing budget left, at the same
+// time, and checks that nothing due stays armed.
+func settle(t *testing.T, w *Wheel, m *model) bool {
+	for i := 0; ; i++ {
+		next, ok := w.Next()
+		if !ok || next > m.now {
+			break
+		}
+		if i > 100000 {
+			t.Errorf("no progress: Next %d at %d", next, m.now)
+			return false
+		}
+		w.Advance(m.now, 3, func(h Handle, p uint64) {
+			if it := m.armed[h]; it.payload != p || it.due > m.now {
+				t.Errorf("fired %d payload %d at %d, model %v", h, p, m.now, it)
+			}
+			delete(m.armed, h)
+		})
+	}
+	for h, it := range m.armed {
+		if it.due <= m.now {
+			t.Errorf("entry %d was due at %d, still armed at %d", h, it.due, m.now)
+			return false
+		}
+	}
+	return !t.Failed()
+}
