@@ -1,0 +1,219 @@
+package house
+
+import (
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/go-eddy/eddy"
+
+// A layer of the house. A package imports only lower layers, and its own layer where peers is set.
+type layer struct {
+	rank  int
+	peers bool // packages of this layer may import each other
+	core  bool // standard library and golang.org/x/sys only
+}
+
+// layers gives every directory of the module its place; the longest matching prefix wins, "." is the module's root package.
+var layers = map[string]layer{
+	"internal":       {rank: 0, peers: true, core: true},
+	"ring":           {rank: 1, core: true},
+	"buf":            {rank: 2, core: true},
+	"executor":       {rank: 2, core: true},
+	".":              {rank: 3, core: true},
+	"codec":          {rank: 4, core: true},
+	"http1":          {rank: 5, peers: true},
+	"websocket":      {rank: 5, peers: true},
+	"tlsx":           {rank: 5, peers: true},
+	"desk":           {rank: 6, peers: true},
+	"rpc":            {rank: 6, peers: true},
+	"metrics":        {rank: 6, peers: true},
+	"admin":          {rank: 6, peers: true},
+	"internal/house": {rank: 7},
+	"examples":       {rank: 7},
+	"cmd":            {rank: 7, peers: true},
+}
+
+// layerOf returns the layer of a package directory relative to the module root.
+func layerOf(dir string) (layer, bool) {
+	for p := dir; ; p = path.Dir(p) {
+		if l, ok := layers[p]; ok && (p != "." || dir == ".") {
+			return l, true
+		}
+		if p == "." {
+			return layer{}, false
+		}
+	}
+}
+
+// violations lists what is wrong with the imports of the package in dir.
+func violations(dir string, imports []string) []string {
+	from, ok := layerOf(dir)
+	if !ok {
+		return []string{fmt.Sprintf("package %s has no layer: add it to the table", dir)}
+	}
+	var bad []string
+	for _, imp := range imports {
+		to, inside := strings.CutPrefix(imp, module)
+		switch {
+		case inside && (to == "" || to[0] == '/'):
+			if v := checkInside(dir, from, path.Clean("./"+to)); v != "" {
+				bad = append(bad, v)
+			}
+		case from.core && !allowedInCore(imp):
+			bad = append(bad, fmt.Sprintf("core package %s imports %s: the core uses the standard library and golang.org/x/sys only", dir, imp))
+		}
+	}
+	return bad
+}
+
+func checkInside(dir string, from layer, target string) string {
+	target = strings.TrimPrefix(target, "/")
+	to, ok := layerOf(target)
+	switch {
+	case !ok:
+		return fmt.Sprintf("package %s imports %s, which has no layer: add it to the table", dir, target)
+	case to.rank > from.rank, to.rank == from.rank && !from.peers:
+		return fmt.Sprintf("package %s (layer %d) imports %s (layer %d): imports run downwards only", dir, from.rank, target, to.rank)
+	}
+	return ""
+}
+
+func allowedInCore(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".") || strings.HasPrefix(imp, "golang.org/x/sys/")
+}
+
+// moduleRoot walks up to the directory of go.mod.
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			t.Fatal("no go.mod above the test's directory")
+		}
+		dir = up
+	}
+}
+
+// goFiles yields every Go file of the module, as slash paths relative to root. Nested modules (bench) and hidden directories are not part of it.
+func goFiles(root string, visit func(rel string) error) error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipDir(root, p, d.Name())
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		return visit(filepath.ToSlash(rel))
+	})
+}
+
+func skipDir(root, p, name string) error {
+	if p == root {
+		return nil
+	}
+	if strings.HasPrefix(name, ".") || name == "testdata" || name == "node_modules" {
+		return filepath.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(p, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+// TestImportDirection reads the imports of every non-test file, whatever its build tags, and holds them against the layers of the design.
+func TestImportDirection(t *testing.T) {
+	root := moduleRoot(t)
+	packages := map[string]map[string]bool{}
+	err := goFiles(root, func(rel string) error {
+		if strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, rel), nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir := path.Dir(rel)
+		if packages[dir] == nil {
+			packages[dir] = map[string]bool{}
+		}
+		for _, spec := range f.Imports {
+			imp, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			packages[dir][imp] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packages) < 2 {
+		t.Fatalf("found only %d packages below %s: the walk is broken", len(packages), root)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		for _, v := range violations(dir, slices.Sorted(maps.Keys(packages[dir]))) {
+			t.Error(v)
+		}
+	}
+}
+
+// TestImportRules shows that the rules refuse what they must, so that a green TestImportDirection means something.
+func TestImportRules(t *testing.T) {
+	for _, c := range []struct {
+		dir, imp string
+		ok       bool
+	}{
+		{".", "golang.org/x/sys/unix", true},
+		{".", module + "/executor", true},
+		{".", module + "/internal/poll", true},
+		{".", module + "/http1", false},
+		{".", "github.com/google/uuid", false},
+		{"executor", module, false},
+		{"executor", module + "/buf", false},
+		{"buf", module + "/internal/sys", true},
+		{"internal/poll", module + "/internal/sys", true},
+		{"internal/poll", module, false},
+		{"codec/line", module, true},
+		{"codec/line", "golang.org/x/text/width", false},
+		{"codec/line", module + "/codec/fixed", false},
+		{"http1", module + "/desk/store", false},
+		{"websocket", module + "/http1", true},
+		{"desk/store", "modernc.org/sqlite", true},
+		{"desk", module + "/desk/store", true},
+		{"desk", module + "/cmd/eddy", false},
+		{"attic", "fmt", false},
+		{"codec/line", module + "/attic", false},
+	} {
+		if got := violations(c.dir, []string{c.imp}); (len(got) == 0) != c.ok {
+			t.Errorf("%s importing %s: violations %v, want allowed=%v", c.dir, c.imp, got, c.ok)
+		}
+	}
+}
