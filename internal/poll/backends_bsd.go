@@ -1,0 +1,7 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package poll
+
+func backends() []backend {
+	return []backend{{"kqueue", newKqueue}, {"poll", newPoll}}
+}

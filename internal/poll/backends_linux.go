@@ -1,0 +1,5 @@
+package poll
+
+func backends() []backend {
+	return []backend{{"epoll", newEpoll}, {"poll", newPoll}}
+}

@@ -1,0 +1,90 @@
+// Package poll implements sys.Poller over the readiness interfaces of operating
+// systems: epoll, kqueue and poll(2).
+package poll
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// Mode is how a poller waits when nothing is ready.
+type Mode uint8
+
+const (
+	// Parked gives the thread back: the goroutine parks in the Go runtime's own
+	// poller, on the descriptor of this one. It needs no thread while it waits,
+	// and is made runnable like any other goroutine. Where the system cannot
+	// nest pollers (poll(2), kqueue with today's runtime) it waits as Pinned
+	// does.
+	Parked Mode = iota
+	// Pinned blocks the thread in the kernel. It is meant for a loop that has
+	// locked itself to a thread of its own.
+	Pinned
+)
+
+// String returns "parked" or "pinned".
+func (m Mode) String() string {
+	switch m {
+	case Parked:
+		return "parked"
+	case Pinned:
+		return "pinned"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// backend is one way to poll on this platform.
+type backend struct {
+	name string
+	open func(Mode) (sys.Poller, error)
+}
+
+// New opens a poller. An empty name is the platform's default; an unknown one,
+// or one of another platform, is an error that lists those of Available.
+func New(name string, mode Mode) (sys.Poller, error) {
+	if mode != Parked && mode != Pinned {
+		return nil, fmt.Errorf("poll: unknown mode %d", uint8(mode))
+	}
+	if name == "" {
+		name = Default()
+	}
+	for _, b := range backends() {
+		if b.name == name {
+			p, err := b.open(mode)
+			if err != nil {
+				return nil, fmt.Errorf("poll: open %s: %w", name, err)
+			}
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("poll: no backend %q here; there is %s", name, strings.Join(Available(), ", "))
+}
+
+// Default is the name of the platform's best backend.
+func Default() string { return backends()[0].name }
+
+// Available lists the names that New takes on this platform, best first.
+func Available() []string {
+	var names []string
+	for _, b := range backends() {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// milliseconds is a timeout in the unit of poll(2) and epoll_wait(2), rounded
+// up: a wait that ends before its deadline would make the loop ask again and
+// again until the deadline has come.
+func milliseconds(timeout time.Duration) int {
+	const longest = 1<<31 - 1
+	switch {
+	case timeout < 0:
+		return -1
+	case timeout > longest*time.Millisecond:
+		return longest
+	}
+	return int((timeout + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,103 @@
+package sys
+
+import (
+	"net/netip"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls below are raw: they do not tell the Go scheduler that the thread
+// enters the kernel. That is sound because the descriptors are non-blocking, so
+// the kernel returns after a bounded amount of work, and it saves the two
+// scheduler transitions of every call. BenchmarkRead and BenchmarkWrite keep the
+// comparison.
+
+func (s *sockets) Read(fd int, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return transfer(unix.SYS_READ, fd, unsafe.Pointer(&p[0]), len(p))
+}
+
+func (s *sockets) Write(fd int, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return transfer(unix.SYS_WRITE, fd, unsafe.Pointer(&p[0]), len(p))
+}
+
+func (s *sockets) writev(fd int, v []unix.Iovec) (int, error) {
+	return transfer(unix.SYS_WRITEV, fd, unsafe.Pointer(&v[0]), len(v))
+}
+
+// transfer makes one of the calls of the form f(fd, pointer, count).
+func transfer(call uintptr, fd int, p unsafe.Pointer, count int) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(p), uintptr(count))
+		switch errno {
+		case 0:
+			return int(n), nil
+		case syscall.EAGAIN:
+			return 0, ErrAgain
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+func (s *sockets) Accept(fd int) (int, netip.AddrPort, error) {
+	const flags = unix.SOCK_NONBLOCK | unix.SOCK_CLOEXEC
+	for {
+		var sa unix.RawSockaddrAny
+		size := uint32(unix.SizeofSockaddrAny)
+		nfd, _, errno := syscall.RawSyscall6(unix.SYS_ACCEPT4, uintptr(fd),
+			uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)), flags, 0, 0)
+		switch errno {
+		case 0:
+			return int(nfd), rawAddrPort(&sa), nil
+		case syscall.EAGAIN:
+			return -1, netip.AddrPort{}, ErrAgain
+		case syscall.EINTR:
+		default:
+			return -1, netip.AddrPort{}, errno
+		}
+	}
+}
+
+func (s *sockets) LocalAddr(fd int) (netip.AddrPort, error) {
+	var sa unix.RawSockaddrAny
+	size := uint32(unix.SizeofSockaddrAny)
+	_, _, errno := syscall.RawSyscall(unix.SYS_GETSOCKNAME, uintptr(fd),
+		uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
+	if errno != 0 {
+		return netip.AddrPort{}, errno
+	}
+	return rawAddrPort(&sa), nil
+}
+
+// rawAddrPort reads the kernel's form of an IP address and port, without the
+// allocation that unix.Sockaddr needs.
+func rawAddrPort(sa *unix.RawSockaddrAny) netip.AddrPort {
+	switch sa.Addr.Family {
+	case unix.AF_INET:
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(sa))
+		return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), networkOrder(in.Port))
+	case unix.AF_INET6:
+		in := (*unix.RawSockaddrInet6)(unsafe.Pointer(sa))
+		return netip.AddrPortFrom(addr6(in.Addr, in.Scope_id), networkOrder(in.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// networkOrder reads a number whose bytes lie in memory highest first.
+func networkOrder(v uint16) uint16 {
+	b := (*[2]byte)(unsafe.Pointer(&v))
+	return uint16(b[0])<<8 | uint16(b[1])
+}
+
+func streamSocket(family int) (int, error) {
+	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+}

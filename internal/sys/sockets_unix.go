@@ -1,0 +1,44 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package sys
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// maxVectors is how many buffers one Writev hands to the kernel. More would
+// rarely fit into a socket's buffer; systems refuse more than 1024.
+const maxVectors = 256
+
+// sockets is the Sockets of the operating system.
+type sockets struct {
+	gather // the scratch memory of Writev
+}
+
+// NewSockets returns the operating system's sockets, for one loop.
+func NewSockets() Sockets { return new(sockets) }
+
+func (s *sockets) SetNoDelay(fd int, on bool) error {
+	v := 0
+	if on {
+		v = 1
+	}
+	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, v)
+}
+
+func (s *sockets) ShutdownWrite(fd int) error {
+	return unix.Shutdown(fd, unix.SHUT_WR)
+}
+
+// Close never retries: on EINTR Linux has released the descriptor already, and
+// a second close could hit somebody else's.
+func (s *sockets) Close(fd int) error {
+	if err := unix.Close(fd); err != nil && err != unix.EINTR {
+		return err
+	}
+	return nil
+}
+
+func (s *sockets) OpenReserve() (int, error) {
+	return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}

@@ -1,0 +1,177 @@
+// Package sys is the engine's only door to the kernel: sockets, the clock and
+// the contract of the readiness pollers, as interfaces with one real
+// implementation.
+//
+// Everything a loop does to the outside world goes through the three
+// interfaces of this package, so that a whole server can also run against a
+// simulated kernel. Descriptors are therefore only names: nothing outside an
+// implementation may assume that a descriptor is a small integer, that it is
+// known to the operating system, or that it can be used without the value that
+// produced it.
+package sys
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Ready is a set of conditions that a poller reports for a descriptor.
+type Ready uint8
+
+const (
+	// Readable: a Read or an Accept will make progress, which includes
+	// reporting end of stream or an error.
+	Readable Ready = 1 << iota
+	// Writable: a Write will make progress or report an error.
+	Writable
+	// Hangup: both directions of the connection are finished.
+	Hangup
+	// Failed: the descriptor carries an error; the next Read or Write
+	// returns it.
+	Failed
+)
+
+// Interest is the set of conditions a descriptor is watched for.
+type Interest uint8
+
+const (
+	// None keeps the descriptor registered without asking for anything.
+	None Interest = 0
+	// Read asks for Readable.
+	Read Interest = 1 << 0
+	// Write asks for Writable.
+	Write Interest = 1 << 1
+)
+
+// Event is one readiness report. Token is the value given to Add or Modify.
+type Event struct {
+	Token uint64
+	Ready Ready
+}
+
+// ReservedToken may not be given to Poller.Add or Poller.Modify; pollers keep
+// it for themselves.
+const ReservedToken = ^uint64(0)
+
+// Poller reports which registered descriptors are ready. It is level-triggered:
+// a condition is reported by every Wait as long as it holds and is asked for.
+//
+// A Poller belongs to one loop. Only Wake may be called by other goroutines.
+//
+// Waiting and waking. Wake leaves a mark that only the end of a Wait removes,
+// so a Wake is never lost wherever it falls: before Wait, while Wait prepares,
+// while it sleeps, or while it returns. What it does not do is stack: any
+// number of Wakes that precede the end of one Wait are answered by that Wait.
+// A loop that looks at its task queue after every Wait, and whose producers
+// enqueue before they Wake, therefore misses nothing. A producer may skip Wake
+// when the loop is known to be awake; for that the loop publishes that it is
+// about to sleep, then looks at its queue once more, then calls Wait.
+type Poller interface {
+	// Add registers a descriptor. Adding one that is registered is an error.
+	Add(fd int, in Interest, token uint64) error
+
+	// Modify replaces interest and token of a registered descriptor.
+	//
+	// Under None nothing that the peer sends is reported. Hangup or Failed may
+	// be reported, but at most once until the next Modify: a paused connection
+	// whose peer has gone does not make the loop spin.
+	Modify(fd int, in Interest, token uint64) error
+
+	// Remove forgets a descriptor. It must precede Sockets.Close; events that
+	// were returned earlier may still name the token.
+	Remove(fd int) error
+
+	// Wait fills events with what is ready and returns their number. It waits
+	// at most timeout; a negative timeout means without limit, 0 means not at
+	// all. It may return 0 events early: after Wake, after a signal, or
+	// without a reason. A descriptor may appear twice in one batch when its
+	// conditions are reported apart. events must not be empty.
+	Wait(events []Event, timeout time.Duration) (int, error)
+
+	// Wake makes the current or the next Wait return soon. It is safe for any
+	// goroutine at any time, cheap, and returns ErrPollerClosed after Close.
+	Wake() error
+
+	// Close releases the poller. Registered descriptors stay open. It must not
+	// overlap a Wait. A second Close returns ErrPollerClosed.
+	Close() error
+
+	// Name is the backend: "epoll", "poll" or "kqueue".
+	Name() string
+}
+
+// Clock is the source of time of a loop. It is safe for any goroutine.
+type Clock interface {
+	// Now is monotonic time in nanoseconds since an arbitrary moment.
+	Now() int64
+	// Wall is the time of day, for logs and protocol headers.
+	Wall() time.Time
+}
+
+// ListenOptions are the settings of a listening socket.
+type ListenOptions struct {
+	// Backlog is the length of the accept queue; 0 means as long as the
+	// system allows.
+	Backlog int
+}
+
+// Listener is a bound, listening, non-blocking socket.
+type Listener struct {
+	FD   int
+	Addr net.Addr // *net.TCPAddr, with the port the system chose for port 0
+}
+
+// Sockets makes and uses non-blocking stream sockets.
+//
+// One value belongs to one loop, because Writev uses scratch memory of the
+// value. Listen may be called before the loop runs.
+//
+// Read, Write, Writev and Accept never wait: they return ErrAgain when they
+// would have to. They retry interrupted calls, and allocate nothing on success
+// or on ErrAgain. Their errors are plain errno values; see IsReset,
+// IsDescriptorLimit and IsTransientAccept.
+type Sockets interface {
+	// Listen binds a TCP socket. network is "tcp", "tcp4" or "tcp6"; address is
+	// what package net takes, and host names are resolved, so it may block. With
+	// "tcp" and no host it serves IPv4 and IPv6 where the system can. A busy
+	// port satisfies errors.Is(err, syscall.EADDRINUSE).
+	Listen(network, address string, o ListenOptions) (Listener, error)
+
+	// Accept takes one connection from a listening descriptor. The new one is
+	// non-blocking and is not inherited by child processes. IPv4 peers of a
+	// dual-stack listener have IPv4 addresses.
+	Accept(fd int) (nfd int, peer netip.AddrPort, err error)
+
+	// LocalAddr is the address a socket is bound to.
+	LocalAddr(fd int) (netip.AddrPort, error)
+
+	// SetNoDelay switches TCP_NODELAY.
+	SetNoDelay(fd int, on bool) error
+
+	// Read reads what has arrived. 0 without an error is the end of the stream
+	// (or an empty p).
+	Read(fd int, p []byte) (int, error)
+
+	// Write writes as much of p as the socket takes.
+	Write(fd int, p []byte) (int, error)
+
+	// Writev writes as much of bufs, in order, as the socket takes. It may look
+	// at only the first buffers; a result shorter than the sum of all does not
+	// mean that the socket is full.
+	Writev(fd int, bufs [][]byte) (int, error)
+
+	// ShutdownWrite ends the outbound direction: the peer reads end of stream.
+	ShutdownWrite(fd int) error
+
+	// Close releases the descriptor.
+	Close(fd int) error
+
+	// OpenReserve opens a descriptor that serves no purpose but to be closed
+	// when the process runs out of them.
+	OpenReserve() (fd int, err error)
+}
+
+// ErrPollerClosed is returned by the methods of a closed Poller.
+var ErrPollerClosed = errors.New("sys: poller closed")
