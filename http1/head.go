@@ -1,0 +1,413 @@
+package http1
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// head parses one request line and header section (RFC 9112 sections 2 to 5)
+// from a view that starts at the request's first byte and grows from call to
+// call. It consumes nothing before the empty line has arrived and looks at each
+// byte once: pos is where the unfinished line starts, scan how far that line
+// was searched.
+//
+// It is strict where two readers of the same bytes could disagree: CRLF only,
+// one space in the request line, no folding, no space before a colon, one
+// length and no second way to say it.
+type head struct {
+	opts *Options
+
+	pos     int
+	scan    int
+	started int // where the header section starts; 0 while in the request line
+
+	method, target, version span
+
+	fields     []field
+	host       int // index of the Host field, -1 when there is none
+	hosts      int
+	length     int64 // value of Content-Length, -1 when there is none
+	encodings  int
+	chunked    bool // the last Transfer-Encoding was "chunked" alone
+	minor      byte // HTTP/1.minor
+	connClose  bool
+	connKeep   bool
+	expect     bool // Expect: 100-continue
+	expectElse bool // any other expectation
+	badTrailer bool // a Trailer field announces framing fields
+}
+
+// span is a range of the view: offsets stay valid when the view moves.
+type span struct{ from, to int32 }
+
+func (s span) in(raw string) string  { return raw[s.from:s.to] }
+func spanOf(base, from, to int) span { return span{int32(base + from), int32(base + to)} }
+
+type field struct{ name, value span }
+
+// reset makes h ready for the next request and keeps its memory.
+func (h *head) reset(o *Options) {
+	*h = head{opts: o, fields: h.fields[:0], host: -1, length: -1}
+}
+
+// feed looks at what is new in view. It returns how many bytes the complete
+// head has, 0 while it is incomplete, or why the request is refused. After an
+// error or a complete head h must be reset.
+func (h *head) feed(view []byte) (int, *requestError) {
+	for {
+		if h.pos == 0 && len(view) > 0 && classes[view[0]]&classToken == 0 {
+			return 0, badRequest("a request starts with a method")
+		}
+		i := bytes.IndexByte(view[h.scan:], '\n')
+		if i < 0 {
+			h.scan = len(view)
+			return 0, h.checkOpenLine(len(view))
+		}
+		end := h.scan + i + 1
+		if err := h.checkLine(view, end); err != nil {
+			return 0, err
+		}
+		line := view[h.pos : end-2]
+		switch {
+		case h.started == 0:
+			if err := h.requestLine(line); err != nil {
+				return 0, err
+			}
+			h.started = end
+		case len(line) == 0:
+			return end, h.finish()
+		default:
+			if err := h.fieldLine(view, line); err != nil {
+				return 0, err
+			}
+		}
+		h.pos, h.scan = end, end
+	}
+}
+
+// checkOpenLine refuses a line that has no end yet and is too long already.
+// One byte more than the limit may be the CR of the line's end.
+func (h *head) checkOpenLine(size int) *requestError {
+	if h.started == 0 {
+		if size > h.opts.MaxRequestLine+1 {
+			return tooLarge(http.StatusRequestURITooLong, "request line", int64(h.opts.MaxRequestLine))
+		}
+		return nil
+	}
+	if size-h.started > h.opts.MaxHeaderBytes {
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "header section", int64(h.opts.MaxHeaderBytes))
+	}
+	return nil
+}
+
+// checkLine checks the size and the end of the line [h.pos, end).
+func (h *head) checkLine(view []byte, end int) *requestError {
+	content := end - 1
+	crlf := content > h.pos && view[content-1] == '\r'
+	if crlf {
+		content--
+	}
+	if h.started == 0 && content > h.opts.MaxRequestLine {
+		return tooLarge(http.StatusRequestURITooLong, "request line", int64(h.opts.MaxRequestLine))
+	}
+	if h.started > 0 && end-h.started > h.opts.MaxHeaderBytes {
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "header section", int64(h.opts.MaxHeaderBytes))
+	}
+	if !crlf {
+		return badRequest("a line ends with LF without CR")
+	}
+	return nil
+}
+
+// requestLine parses method SP request-target SP HTTP-version (RFC 9112
+// section 3).
+func (h *head) requestLine(line []byte) *requestError {
+	m := bytes.IndexByte(line, ' ')
+	if m <= 0 || !all(line[:m], classToken) {
+		return badRequest("malformed method")
+	}
+	rest := line[m+1:]
+	t := bytes.IndexByte(rest, ' ')
+	if t <= 0 || !all(rest[:t], classTarget) {
+		return badRequest("malformed request target")
+	}
+	v := rest[t+1:]
+	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !isDigit(v[5]) || !isDigit(v[7]) {
+		return badRequest("malformed protocol version")
+	}
+	if v[5] != '1' || v[7] > '1' {
+		return &requestError{http.StatusHTTPVersionNotSupported, "only HTTP/1.0 and HTTP/1.1 are served"}
+	}
+	h.minor = v[7] - '0'
+	h.method = spanOf(0, 0, m)
+	h.target = spanOf(0, m+1, m+1+t)
+	h.version = spanOf(0, m+t+2, len(line))
+	return h.checkTarget(line[:m], rest[:t])
+}
+
+// checkTarget allows each form of the request target (RFC 9112 section 3.2)
+// only with the methods it is for.
+func (h *head) checkTarget(method, target []byte) *requestError {
+	if string(method) == http.MethodConnect {
+		return &requestError{http.StatusNotImplemented, "this server is no tunnel"}
+	}
+	switch {
+	case target[0] == '/':
+		return nil
+	case len(target) == 1 && target[0] == '*':
+		if string(method) == http.MethodOptions {
+			return nil
+		}
+	case absolute(target):
+		return nil
+	}
+	return badRequest("this form of request target is not for this method")
+}
+
+// absolute reports whether the target is an absolute http URI.
+func absolute(target []byte) bool {
+	return len(target) > 7 && equalFold(target[:7], "http://") ||
+		len(target) > 8 && equalFold(target[:8], "https://")
+}
+
+// fieldLine parses one field line (RFC 9112 section 5); line is at h.pos.
+func (h *head) fieldLine(view, line []byte) *requestError {
+	if len(h.fields) >= h.opts.MaxHeaderCount {
+		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "number of header fields", int64(h.opts.MaxHeaderCount))
+	}
+	colon, value, err := splitField(line)
+	if err != nil {
+		return err
+	}
+	from := colon + 1
+	for from < len(line) && (line[from] == ' ' || line[from] == '\t') {
+		from++
+	}
+	f := field{name: spanOf(h.pos, 0, colon), value: spanOf(h.pos, from, from+len(value))}
+	h.fields = append(h.fields, f)
+	return h.known(line[:colon], value)
+}
+
+// splitField finds the colon and the trimmed value of a field line and checks
+// every byte of both.
+func splitField(line []byte) (colon int, value []byte, err *requestError) {
+	if line[0] == ' ' || line[0] == '\t' {
+		return 0, nil, badRequest("folded header line")
+	}
+	colon = bytes.IndexByte(line, ':')
+	if colon <= 0 || !all(line[:colon], classToken) {
+		return 0, nil, badRequest("malformed header field name")
+	}
+	value = trimSpace(line[colon+1:])
+	if !all(value, classValue) {
+		return 0, nil, badRequest("control character in a header field")
+	}
+	return colon, value, nil
+}
+
+// known takes note of the fields that decide how the message is framed and how
+// the connection goes on. Dispatch is by length first: most fields are none of
+// them.
+func (h *head) known(name, value []byte) *requestError {
+	switch len(name) {
+	case 4:
+		if equalFold(name, "host") {
+			return h.hostField(value)
+		}
+	case 6:
+		if equalFold(name, "expect") {
+			if equalFold(value, "100-continue") {
+				h.expect = true
+			} else {
+				h.expectElse = true
+			}
+		}
+	case 7:
+		if equalFold(name, "trailer") {
+			list := string(value)
+			h.badTrailer = h.badTrailer || hasToken(list, "transfer-encoding") ||
+				hasToken(list, "content-length") || hasToken(list, "trailer")
+		}
+	case 10:
+		if equalFold(name, "connection") {
+			list := string(value)
+			h.connClose = h.connClose || hasToken(list, "close")
+			h.connKeep = h.connKeep || hasToken(list, "keep-alive")
+		}
+	case 14:
+		if equalFold(name, "content-length") {
+			return h.lengthField(value)
+		}
+	case 17:
+		if equalFold(name, "transfer-encoding") {
+			h.encodings++
+			h.chunked = equalFold(value, "chunked")
+		}
+	}
+	return nil
+}
+
+func (h *head) hostField(value []byte) *requestError {
+	h.hosts++
+	if h.hosts > 1 {
+		return badRequest("more than one Host field")
+	}
+	if !validHost(value) {
+		return badRequest("malformed Host field")
+	}
+	h.host = len(h.fields) - 1
+	return nil
+}
+
+// validHost checks uri-host [ ":" port ] (RFC 9110 section 7.2): a name or an
+// IPv4 address without colons, or an IPv6 address in brackets. It may be empty.
+func validHost(v []byte) bool {
+	if !all(v, classHost) {
+		return false
+	}
+	rest := v
+	if len(v) > 0 && v[0] == '[' {
+		end := bytes.IndexByte(v, ']')
+		if end < 0 || len(v) > end+1 && v[end+1] != ':' {
+			return false
+		}
+		rest = v[end+1:]
+	}
+	if bytes.ContainsAny(rest, "[]") {
+		return false
+	}
+	colon := bytes.IndexByte(rest, ':')
+	return colon < 0 || validPort(rest[colon+1:])
+}
+
+func validPort(v []byte) bool {
+	for _, c := range v {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return len(v) <= 5
+}
+
+// lengthField accepts one Content-Length of digits only. A second one is
+// refused even when it says the same (RFC 9112 section 6.3 allows that).
+func (h *head) lengthField(value []byte) *requestError {
+	if h.length >= 0 {
+		return badRequest("more than one Content-Length")
+	}
+	if len(value) == 0 {
+		return badRequest("malformed Content-Length")
+	}
+	var n int64
+	over := false
+	for _, c := range value {
+		if !isDigit(c) {
+			return badRequest("malformed Content-Length")
+		}
+		n = n*10 + int64(c-'0')
+		if n > 1<<55 {
+			n, over = 1<<55, true
+		}
+	}
+	if over {
+		n = 1<<63 - 1
+	}
+	h.length = n
+	return nil
+}
+
+// finish makes the decisions that need all fields (RFC 9112 sections 3.2 and
+// 6.3).
+func (h *head) finish() *requestError {
+	switch {
+	case h.minor == 1 && h.hosts == 0:
+		return badRequest("no Host field")
+	case h.encodings > 0 && h.length >= 0:
+		return badRequest("Content-Length together with Transfer-Encoding")
+	case h.encodings > 1:
+		return badRequest("more than one Transfer-Encoding field")
+	case h.encodings > 0 && h.minor == 0:
+		return badRequest("Transfer-Encoding in HTTP/1.0")
+	case h.encodings > 0 && !h.chunked:
+		return &requestError{http.StatusNotImplemented, "only the transfer coding chunked is known"}
+	case h.chunked && h.badTrailer:
+		return badRequest("the Trailer field announces framing fields")
+	case h.length > h.opts.MaxBody:
+		return tooLarge(http.StatusRequestEntityTooLarge, "body", h.opts.MaxBody)
+	case h.expectElse && h.minor == 1:
+		return &requestError{http.StatusExpectationFailed, "the only expectation known is 100-continue"}
+	}
+	return nil
+}
+
+// hasBody reports whether bytes of a body follow the head.
+func (h *head) hasBody() bool { return h.chunked || h.length > 0 }
+
+// keepAlive reports whether the client wants the connection to persist (RFC
+// 9112 section 9.3).
+func (h *head) keepAlive() bool {
+	if h.minor == 0 {
+		return h.connKeep && !h.connClose
+	}
+	return !h.connClose
+}
+
+// request fills r from the n bytes of the complete head. It copies them once:
+// all strings of r share that copy. r keeps its context and its body.
+func (h *head) request(r *http.Request, view []byte, n int) *requestError {
+	raw := string(view[:n])
+	r.Method = h.method.in(raw)
+	r.RequestURI = h.target.in(raw)
+	r.Proto = h.version.in(raw)
+	r.ProtoMajor, r.ProtoMinor = 1, int(h.minor)
+	u, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil {
+		return badRequest("malformed request target")
+	}
+	r.URL = u
+	h.header(r, raw)
+	if u.Host != "" {
+		// RFC 9112 section 3.2.2: the target's authority wins over Host.
+		if u.User != nil || !validHost([]byte(u.Host)) {
+			return badRequest("malformed authority in the request target")
+		}
+		r.Host = u.Host
+	} else if u.Scheme != "" {
+		return badRequest("no authority in the request target")
+	}
+	r.Close = !h.keepAlive()
+	r.ContentLength = max(h.length, 0)
+	if h.chunked {
+		r.ContentLength = -1
+		r.TransferEncoding = []string{"chunked"}
+	}
+	return nil
+}
+
+// header fills r.Header and r.Host; the values of all fields share one array.
+func (h *head) header(r *http.Request, raw string) {
+	r.Header = make(http.Header, len(h.fields))
+	values := make([]string, len(h.fields))
+	for i, f := range h.fields {
+		v := f.value.in(raw)
+		if i == h.host {
+			r.Host = v
+			continue
+		}
+		key := f.name.in(raw)
+		if len(key) == len("transfer-encoding") && strings.EqualFold(key, "transfer-encoding") {
+			continue // it is in r.TransferEncoding, as net/http has it
+		}
+		key = http.CanonicalHeaderKey(key)
+		if old := r.Header[key]; old != nil {
+			r.Header[key] = append(old, v)
+			continue
+		}
+		values[i] = v
+		r.Header[key] = values[i : i+1 : i+1]
+	}
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -1,0 +1,111 @@
+package http1
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options are the limits and deadlines of a [Factory]. The zero value is a
+// working configuration: a zero field takes the default named beside it.
+type Options struct {
+	// MaxRequestLine is the longest request line in bytes, without its CRLF.
+	// Longer ones are answered 414. Default 8 KiB.
+	MaxRequestLine int
+	// MaxHeaderBytes bounds the header section in bytes: all field lines, their
+	// CRLFs and the empty line. It also bounds the trailer section and the sum
+	// of all chunk extensions of one request. Beyond it: 431. Default 32 KiB.
+	MaxHeaderBytes int
+	// MaxHeaderCount is the largest number of field lines. Beyond it: 431.
+	// Default 100.
+	MaxHeaderCount int
+	// MaxBody is the largest request body in bytes. Beyond it: 413, decided
+	// from Content-Length or from the chunk size, before the bytes are read.
+	// Default 8 MiB.
+	MaxBody int64
+	// BodyBuffer is how many bytes of a request body wait in memory for the
+	// handler. When they are full the connection is not read until the handler
+	// has taken half of them. Default 64 KiB.
+	BodyBuffer int
+	// MaxDiscard is how many body bytes that the handler left unread are thrown
+	// away to keep the connection; with more to come it is closed instead.
+	// Default 256 KiB.
+	MaxDiscard int64
+
+	// HeaderTimeout is the time from the first byte of a request to the end of
+	// its header section. Beyond it: 408. Default 10 s; negative: none.
+	HeaderTimeout time.Duration
+	// BodyTimeout is the time the client may take for the whole body. Time
+	// during which the handler held the client back by not reading does not
+	// count. Beyond it: 408. Default 60 s; negative: none.
+	BodyTimeout time.Duration
+	// IdleTimeout is how long a connection may stay without any byte of a
+	// request, before the first one too. Default 2 min; negative: none.
+	IdleTimeout time.Duration
+	// WriteTimeout is how long one Write of a handler may wait for a client
+	// that does not read; then the connection is closed and the handler gets
+	// the error. Without it a slow reader would hold a pool worker for ever.
+	// Default 30 s; negative: none.
+	WriteTimeout time.Duration
+}
+
+const (
+	defaultRequestLine = 8 << 10
+	defaultHeaderBytes = 32 << 10
+	defaultHeaderCount = 100
+	defaultMaxBody     = 8 << 20
+	defaultBodyBuffer  = 64 << 10
+	defaultMaxDiscard  = 256 << 10
+
+	defaultHeaderTimeout = 10 * time.Second
+	defaultBodyTimeout   = 60 * time.Second
+	defaultIdleTimeout   = 2 * time.Minute
+	defaultWriteTimeout  = 30 * time.Second
+)
+
+// withDefaults returns o with every zero field filled in, or an error that
+// names the field that makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{
+		{"MaxRequestLine", &o.MaxRequestLine, defaultRequestLine},
+		{"MaxHeaderBytes", &o.MaxHeaderBytes, defaultHeaderBytes},
+		{"MaxHeaderCount", &o.MaxHeaderCount, defaultHeaderCount},
+		{"BodyBuffer", &o.BodyBuffer, defaultBodyBuffer},
+	} {
+		if *f.value < 0 || *f.value > 1<<30 {
+			return o, fmt.Errorf("http1: Options.%s is %d, want 0 (default %d) up to %d", f.name, *f.value, f.zero, 1<<30)
+		}
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+	}
+	if o.MaxBody < 0 {
+		return o, fmt.Errorf("http1: Options.MaxBody is %d, want 0 (default %d) or more", o.MaxBody, defaultMaxBody)
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.MaxDiscard < 0 {
+		return o, fmt.Errorf("http1: Options.MaxDiscard is %d, want 0 (default %d) or more", o.MaxDiscard, defaultMaxDiscard)
+	}
+	if o.MaxDiscard == 0 {
+		o.MaxDiscard = defaultMaxDiscard
+	}
+	for _, f := range []struct {
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{&o.HeaderTimeout, defaultHeaderTimeout},
+		{&o.BodyTimeout, defaultBodyTimeout},
+		{&o.IdleTimeout, defaultIdleTimeout},
+		{&o.WriteTimeout, defaultWriteTimeout},
+	} {
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+	}
+	return o, nil
+}

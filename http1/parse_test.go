@@ -1,0 +1,444 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// parsed is one outcome of the parser: a request with its body, or an error.
+type parsed struct {
+	req  *http.Request
+	body string
+	err  *requestError
+}
+
+func (p parsed) String() string {
+	if p.err != nil {
+		return fmt.Sprintf("error %d %s", p.err.status, p.err.msg)
+	}
+	return fmt.Sprintf("%s %s %s host=%q header=%v length=%d close=%v body=%q",
+		p.req.Method, p.req.RequestURI, p.req.Proto, p.req.Host, p.req.Header, p.req.ContentLength, p.req.Close, p.body)
+}
+
+// machine runs head and bodyFrame the way the decoder does: whatever a step
+// does not consume is there again, at the same place, in the next view.
+type machine struct {
+	opts   Options
+	head   head
+	frame  bodyFrame
+	inBody bool
+	cur    parsed
+	room   int
+	out    []parsed
+}
+
+func newMachine(t testing.TB, o Options) *machine {
+	o, err := o.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{opts: o, room: 1 << 30}
+	m.head.reset(&m.opts)
+	return m
+}
+
+// step consumes what it can; false means that more bytes are needed.
+func (m *machine) step(view []byte) (int, bool) {
+	if m.inBody {
+		return m.bodyStep(view)
+	}
+	n, err := m.head.feed(view)
+	if err == nil && n == 0 {
+		return 0, false
+	}
+	if err == nil {
+		m.cur = parsed{req: (&http.Request{}).WithContext(context.Background())}
+		err = m.head.request(m.cur.req, view, n)
+	}
+	if err != nil {
+		m.out = append(m.out, parsed{err: err})
+		return 0, false
+	}
+	m.frame.init(&m.head)
+	m.inBody = true
+	m.end()
+	return n, true
+}
+
+func (m *machine) bodyStep(view []byte) (int, bool) {
+	data, n, err := m.frame.next(view, m.room)
+	if err != nil {
+		m.out = append(m.out, parsed{err: err})
+		return 0, false
+	}
+	m.cur.body += string(data)
+	m.end()
+	return n, n > 0
+}
+
+func (m *machine) end() {
+	if m.frame.done() {
+		m.out = append(m.out, m.cur)
+		m.inBody = false
+		m.head.reset(&m.opts)
+	}
+}
+
+func (m *machine) failed() bool {
+	return len(m.out) > 0 && m.out[len(m.out)-1].err != nil
+}
+
+// feedAll gives the machine the input in pieces and returns what is left over.
+func (m *machine) feedAll(input string, pieces func(left int) int) []byte {
+	var held []byte
+	for len(input) > 0 {
+		k := pieces(len(input))
+		held = append(held, input[:k]...)
+		input = input[k:]
+		for !m.failed() {
+			n, more := m.step(held)
+			held = append([]byte(nil), held[n:]...)
+			if !more {
+				break
+			}
+		}
+		if m.failed() {
+			return nil
+		}
+	}
+	return held
+}
+
+func outcomes(m *machine) string {
+	var b strings.Builder
+	for _, p := range m.out {
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}
+
+// everyWay parses the input whole, byte by byte and at random splits, and wants
+// the same outcome from all.
+func everyWay(t *testing.T, o Options, input string) *machine {
+	t.Helper()
+	whole := newMachine(t, o)
+	whole.feedAll(input, func(left int) int { return left })
+	want := outcomes(whole)
+	rng := rand.New(rand.NewPCG(1, uint64(len(input))))
+	for round := range 12 {
+		m := newMachine(t, o)
+		m.feedAll(input, func(left int) int {
+			if round == 0 {
+				return 1
+			}
+			return 1 + rng.IntN(min(left, 1+rng.IntN(64)))
+		})
+		if got := outcomes(m); got != want {
+			t.Fatalf("round %d: split input gives\n%s\nwhole input gives\n%s", round, got, want)
+		}
+	}
+	return whole
+}
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n"
+
+func TestParseAccepts(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{"plain", get + "\r\n", `GET / HTTP/1.1 host="a" header=map[] length=0 close=false body=""`},
+		{"http 1.0 without host", "GET /x HTTP/1.0\r\n\r\n", `GET /x HTTP/1.0 host="" header=map[] length=0 close=true body=""`},
+		{"http 1.0 keep-alive", "GET /x HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", `GET /x HTTP/1.0 host="" header=map[Connection:[Keep-Alive]] length=0 close=false body=""`},
+		{"close", get + "connection: foo , Close\r\n\r\n", `GET / HTTP/1.1 host="a" header=map[Connection:[foo , Close]] length=0 close=true body=""`},
+		{"values trimmed and canonical", get + "x-a: \t b c \t \r\nX-A:d\r\nx-empty:\r\n\r\n", `GET / HTTP/1.1 host="a" header=map[X-A:[b c d] X-Empty:[]] length=0 close=false body=""`},
+		{"empty host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", `GET / HTTP/1.1 host="" header=map[] length=0 close=false body=""`},
+		{"ipv6 host", "GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", `GET / HTTP/1.1 host="[::1]:8080" header=map[] length=0 close=false body=""`},
+		{"absolute form wins over host", "GET http://b:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n", `GET http://b:80/p?q HTTP/1.1 host="b:80" header=map[] length=0 close=false body=""`},
+		{"asterisk", "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", `OPTIONS * HTTP/1.1 host="a" header=map[] length=0 close=false body=""`},
+		{"unknown method", "BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", `BREW /pot HTTP/1.1 host="a" header=map[] length=0 close=false body=""`},
+		{"obs-text value", get + "X: caf\xe9\r\n\r\n", "GET / HTTP/1.1 host=\"a\" header=map[X:[caf\xe9]] length=0 close=false body=\"\""},
+		{"length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", `POST / HTTP/1.1 host="a" header=map[Content-Length:[5]] length=5 close=false body="hello"`},
+		{"length zero", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[Content-Length:[0]] length=0 close=false body=""`},
+		{"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n00a;x=\"y\"\r\n0123456789\r\n0\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="hello0123456789"`},
+		{"chunked with trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1 ;e\r\nx\r\n0\r\nX-T: 1\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="x"`},
+		{"pipelined", get + "\r\n" + "POST /2 HTTP/1.1\r\nHost: b\r\nContent-Length: 2\r\n\r\nok" + get + "\r\n",
+			`GET / HTTP/1.1 host="a" header=map[] length=0 close=false body=""` + "\n" +
+				`POST /2 HTTP/1.1 host="b" header=map[Content-Length:[2]] length=2 close=false body="ok"` + "\n" +
+				`GET / HTTP/1.1 host="a" header=map[] length=0 close=false body=""`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := outcomes(everyWay(t, Options{}, tt.in)); got != tt.want+"\n" {
+				t.Errorf("got\n%swant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	post := "POST / HTTP/1.1\r\nHost: a\r\n"
+	chunked := post + "Transfer-Encoding: chunked\r\n\r\n"
+	small := Options{MaxRequestLine: 40, MaxHeaderBytes: 120, MaxHeaderCount: 4, MaxBody: 10}
+	tests := []struct {
+		name   string
+		in     string
+		status int
+	}{
+		{"empty line first", "\r\nGET / HTTP/1.1\r\n", 400},
+		{"tls client hello", "\x16\x03\x01\x02\x00\x01", 400},
+		{"bare LF in request line", "GET / HTTP/1.1\nHost: a\r\n\r\n", 400},
+		{"bare LF in header", "GET / HTTP/1.1\r\nHost: a\n\r\n", 400},
+		{"bare LF as end of head", get + "\n", 400},
+		{"bare CR in request line", "GET /\r HTTP/1.1\r\n", 400},
+		{"bare CR in value", get + "X: a\rb\r\n\r\n", 400},
+		{"two spaces", "GET  / HTTP/1.1\r\n", 400},
+		{"trailing space", "GET / HTTP/1.1 \r\n", 400},
+		{"tab as separator", "GET\t/ HTTP/1.1\r\n", 400},
+		{"no target", "GET HTTP/1.1\r\n", 400},
+		{"no version (0.9)", "GET /\r\n", 400},
+		{"bad method character", "G(T / HTTP/1.1\r\n", 400},
+		{"control in target", "GET /\x01 HTTP/1.1\r\n", 400},
+		{"non-ascii target", "GET /\xc3\xa4 HTTP/1.1\r\n", 400},
+		{"fragment in target", "GET /#x HTTP/1.1\r\n", 400},
+		{"bad escape in target", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"lower-case protocol", "GET / http/1.1\r\n", 400},
+		{"version with two digits", "GET / HTTP/1.10\r\n", 400},
+		{"http/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505},
+		{"http/1.2", "GET / HTTP/1.2\r\n", 505},
+		{"http/0.9 spelled", "GET / HTTP/0.9\r\n", 505},
+		{"connect", "CONNECT a:443 HTTP/1.1\r\n", 501},
+		{"asterisk with get", "GET * HTTP/1.1\r\n", 400},
+		{"authority with get", "GET a:80 HTTP/1.1\r\n", 400},
+		{"other scheme", "GET ftp://a/ HTTP/1.1\r\n", 400},
+		{"absolute without host", "GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"userinfo", "GET http://u@a/x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"no host", "GET / HTTP/1.1\r\n\r\n", 400},
+		{"two hosts", get + "host: a\r\n\r\n", 400},
+		{"two hosts in 1.0", "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", 400},
+		{"host with path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400},
+		{"host with userinfo", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", 400},
+		{"host with bad port", "GET / HTTP/1.1\r\nHost: a:8x\r\n\r\n", 400},
+		{"host with two ports", "GET / HTTP/1.1\r\nHost: a:80:80\r\n\r\n", 400},
+		{"host with open bracket", "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400},
+		{"obs-fold", get + "X: a\r\n b\r\n\r\n", 400},
+		{"space before first field", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", 400},
+		{"space before colon", get + "X : a\r\n\r\n", 400},
+		{"tab before colon", get + "Content-Length\t: 1\r\n\r\n", 400},
+		{"no colon", get + "X\r\n\r\n", 400},
+		{"empty name", get + ": a\r\n\r\n", 400},
+		{"bad name character", get + "X(: a\r\n\r\n", 400},
+		{"NUL in value", get + "X: a\x00b\r\n\r\n", 400},
+		{"DEL in value", get + "X: a\x7fb\r\n\r\n", 400},
+		{"length twice, same", post + "Content-Length: 1\r\nContent-Length: 1\r\n\r\n", 400},
+		{"length twice, other", post + "Content-Length: 1\r\nContent-length: 2\r\n\r\n", 400},
+		{"length list", post + "Content-Length: 1, 1\r\n\r\n", 400},
+		{"length plus", post + "Content-Length: +1\r\n\r\n", 400},
+		{"length minus", post + "Content-Length: -1\r\n\r\n", 400},
+		{"length hex", post + "Content-Length: 0x1\r\n\r\n", 400},
+		{"length empty", post + "Content-Length:\r\n\r\n", 400},
+		{"length over int64", post + "Content-Length: 99999999999999999999999\r\n\r\n", 413},
+		{"length over the limit", post + "Content-Length: 11\r\n\r\n", 413},
+		{"CL.TE", post + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		{"TE.CL", post + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", 400},
+		{"TE twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n", 400},
+		{"TE other", post + "Transfer-Encoding: gzip\r\n\r\n", 501},
+		{"TE list", post + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+		{"TE obfuscated with tab inside", post + "Transfer-Encoding: chun\tked\r\n\r\n", 501},
+		{"TE quoted", post + "Transfer-Encoding: \"chunked\"\r\n\r\n", 501},
+		{"TE empty", post + "Transfer-Encoding:\r\n\r\n", 501},
+		{"TE with vertical tab", post + "Transfer-Encoding: \x0bchunked\r\n\r\n", 400},
+		{"TE in 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		{"trailer announces length", post + "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n", 400},
+		{"expectation unknown", post + "Expect: miracles\r\n\r\n", 417},
+		{"request line over the limit", "GET /" + strings.Repeat("x", 27) + " HTTP/1.1\r\n", 414},
+		{"request line without end", strings.Repeat("x", 42), 414},
+		{"header over the limit", get + "X: " + strings.Repeat("x", 110) + "\r\n", 431},
+		{"header without end", get + strings.Repeat("x", 112), 431},
+		{"too many fields", get + "A: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n", 431},
+		{"chunk size empty", chunked + "\r\n", 400},
+		{"chunk size not hex", chunked + "g\r\n", 400},
+		{"chunk size 0x", chunked + "0x1\r\n", 400},
+		{"chunk size minus", chunked + "-1\r\n", 400},
+		{"chunk size leading space", chunked + " 1\r\n", 400},
+		{"chunk size trailing space", chunked + "1 \r\n", 400},
+		{"chunk size overflows", chunked + "10000000000000001\r\n", 400},
+		{"chunk size bare LF", chunked + "1\nx\r\n", 400},
+		{"chunk extension bare LF", chunked + "1;a\nx\r\n", 400},
+		{"chunk extension bare CR", chunked + "1;a\rb\r\nx\r\n", 400},
+		{"chunk over the limit", chunked + "b\r\n", 413},
+		{"chunks over the limit", chunked + "a\r\n0123456789\r\n1\r\n", 413},
+		{"chunk data too long", chunked + "1\r\nxy\r\n", 400},
+		{"chunk data ends with LF", chunked + "1\r\nx\n", 400},
+		{"trailer malformed", chunked + "0\r\nX : y\r\n", 400},
+		{"trailer bare LF", chunked + "0\r\n\n", 400},
+		{"trailer too many", chunked + "0\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\nE: 5\r\n", 431},
+		{"trailer over the limit", chunked + "0\r\nA: " + strings.Repeat("x", 120) + "\r\n", 431},
+		{"extensions over the limit", chunked + "1;" + strings.Repeat("x", 100) + "\r\nx\r\n1;" + strings.Repeat("x", 100) + "\r\n", 431},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := everyWay(t, small, tt.in)
+			if !m.failed() {
+				t.Fatalf("accepted as\n%s", outcomes(m))
+			}
+			if e := m.out[len(m.out)-1].err; e.status != tt.status {
+				t.Errorf("answered %d (%s), want %d", e.status, e.msg, tt.status)
+			}
+		})
+	}
+}
+
+// The longest of everything that is still allowed is allowed.
+func TestParseAtTheLimits(t *testing.T) {
+	o := Options{MaxRequestLine: 40, MaxHeaderBytes: 60, MaxHeaderCount: 2, MaxBody: 10}
+	line := "GET /" + strings.Repeat("x", 26) + " HTTP/1.1\r\n"
+	fields := "Host: a\r\nX: " + strings.Repeat("y", 60-9-3-2-2) + "\r\n\r\n"
+	m := everyWay(t, o, line+fields)
+	if m.failed() || len(m.out) != 1 {
+		t.Errorf("request of exactly the limits: %s", outcomes(m))
+	}
+}
+
+// A client that sends one byte at a time must not make the parser look at the
+// earlier bytes again.
+func TestParseLooksAtEachByteOnce(t *testing.T) {
+	m := newMachine(t, Options{})
+	view := []byte(get + "X: " + strings.Repeat("y", 30000))
+	for i := 1; i <= len(view); i++ {
+		if n, err := m.head.feed(view[:i]); n != 0 || err != nil {
+			t.Fatalf("at byte %d: %d, %v", i, n, err)
+		}
+		if m.head.scan != i {
+			t.Fatalf("scan offset is %d after %d bytes", m.head.scan, i)
+		}
+	}
+}
+
+// Data is handed out no faster than there is room for it.
+func TestBodyFrameRespectsRoom(t *testing.T) {
+	for _, in := range []string{
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+	} {
+		m := newMachine(t, Options{})
+		m.room = 3
+		m.feedAll(in, func(left int) int { return left })
+		if len(m.out) != 1 || m.out[0].body != "0123456789" {
+			t.Errorf("%q: %s", in, outcomes(m))
+		}
+	}
+}
+
+func FuzzRequest(f *testing.F) {
+	for _, s := range []string{
+		get + "\r\n",
+		"POST /a?b=c HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\n",
+		"GET http://h/p HTTP/1.1\r\nHost: a\r\nConnection: close\r\nPragma: no-cache\r\n\r\n",
+		"OPTIONS * HTTP/1.1\r\nHost: [::1]:1\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		f.Add([]byte(s), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, split uint8) {
+		whole := newMachine(t, Options{})
+		rest := whole.feedAll(string(in), func(left int) int { return left })
+		parts := newMachine(t, Options{})
+		parts.feedAll(string(in), func(left int) int { return min(left, 1+int(split)) })
+		if a, b := outcomes(whole), outcomes(parts); a != b {
+			t.Fatalf("whole input gives\n%s\nsplit input gives\n%s", a, b)
+		}
+		compareWithNetHTTP(t, in, whole, len(rest))
+	})
+}
+
+// compareWithNetHTTP wants net/http to read the same requests from the bytes as
+// we did, and to be at the same byte afterwards.
+func compareWithNetHTTP(t *testing.T, in []byte, m *machine, rest int) {
+	br := bufio.NewReaderSize(bytes.NewReader(in), len(in)+16)
+	for _, p := range m.out {
+		if p.err != nil {
+			return
+		}
+		ref, err := http.ReadRequest(br)
+		if err != nil {
+			t.Fatalf("accepted %v, net/http says %v", p, err)
+		}
+		body, err := io.ReadAll(ref.Body)
+		if err != nil {
+			t.Fatalf("accepted the body %q, net/http says %v", p.body, err)
+		}
+		if ref.Header.Get("Cache-Control") == "no-cache" && p.req.Header.Get("Pragma") == "no-cache" {
+			p.req.Header["Cache-Control"] = ref.Header["Cache-Control"] // net/http adds it
+		}
+		ref.Header.Del("Trailer")
+		p.req.Header.Del("Trailer")
+		want := parsed{req: ref, body: string(body)}
+		if p.String() != want.String() {
+			t.Fatalf("read as\n%v\nnet/http reads\n%v", p, want)
+		}
+		if p.req.URL.String() != ref.URL.String() {
+			t.Fatalf("URL %v, net/http has %v", p.req.URL, ref.URL)
+		}
+	}
+	left, _ := io.ReadAll(br)
+	if !m.failed() && !m.inBody && len(left) != rest {
+		t.Fatalf("%d bytes left after the requests, net/http leaves %d", rest, len(left))
+	}
+}
+
+func TestRequestErrorNamesLimitAndStatus(t *testing.T) {
+	var err error = tooLarge(413, "body", 10)
+	var re *requestError
+	if !errors.As(err, &re) || err.Error() != "http1: body over the limit of 10 (413)" {
+		t.Errorf("error is %q", err)
+	}
+}
+
+func BenchmarkParseRequest(b *testing.B) {
+	view := []byte("GET /plaintext HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n")
+	o, err := Options{}.withDefaults()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var h head
+	blank := &http.Request{}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(view)))
+	for b.Loop() {
+		h.reset(&o)
+		n, perr := h.feed(view)
+		if perr != nil || n != len(view) {
+			b.Fatal(n, perr)
+		}
+		r := blank.WithContext(context.Background())
+		if perr := h.request(r, view, n); perr != nil {
+			b.Fatal(perr)
+		}
+	}
+}
+
+func BenchmarkParseChunk(b *testing.B) {
+	view := []byte("400\r\n" + strings.Repeat("x", 1024) + "\r\n")
+	o, err := Options{MaxBody: 1 << 60}.withDefaults()
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := bodyFrame{opts: &o, chunked: true, state: bodySizeLine}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(view)))
+	for b.Loop() {
+		for v := view; len(v) > 0; {
+			_, n, perr := f.next(v, len(v))
+			if perr != nil {
+				b.Fatal(perr)
+			}
+			v = v[n:]
+		}
+	}
+}
