@@ -1,0 +1,258 @@
+package executor
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// DefaultTotal is the number of waiting tasks of a Keyed made with total 0.
+	DefaultTotal = 65536
+
+	// maxSpare bounds how many empty per-key queues a Keyed keeps for reuse.
+	maxSpare = 64
+)
+
+// Keyed runs the tasks of each key one at a time in the order of submission, and tasks
+// of different keys side by side, on the workers of a pool. A key exists while it has
+// a task; before and after it holds no memory. A key must be equal to itself, which
+// rules out NaN.
+//
+// All methods may be called by any goroutine and none blocks. When the pool is
+// stopped before the tasks have run, they stay counted in Len and never run.
+type Keyed[K comparable] struct {
+	pool   *Pool
+	perKey int
+	total  int
+
+	mu      sync.Mutex
+	keys    map[K]*serial[K]
+	peak    int // most keys since the map was made
+	waiting int
+	spare   *serial[K]
+	spares  int
+}
+
+// NewKeyed returns a keyed executor over p that lets at most perKey tasks of one key
+// and total tasks altogether wait, besides those that run. A perKey below 1 means
+// DefaultBound, a total below 1 DefaultTotal.
+func NewKeyed[K comparable](p *Pool, perKey, total int) *Keyed[K] {
+	if perKey < 1 {
+		perKey = DefaultBound
+	}
+	if total < 1 {
+		total = DefaultTotal
+	}
+	return &Keyed[K]{pool: p, perKey: perKey, total: total, keys: make(map[K]*serial[K])}
+}
+
+// Submit queues f behind the tasks of key. It returns ErrRejected when the key, the
+// total or the pool is at its limit, and ErrClosed when the pool is closed.
+func (k *Keyed[K]) Submit(key K, f func()) error {
+	if f == nil {
+		panic("executor: Submit of a nil function")
+	}
+	return k.submit(key, keyTask{f: f})
+}
+
+// SubmitAsync queues f like Submit, but the key's next task starts only after done was
+// called. Any goroutine may call done, before or after f returns; further calls do
+// nothing. Between the return of f and done the key holds no worker. A panic in f
+// counts as done.
+func (k *Keyed[K]) SubmitAsync(key K, f func(done func())) error {
+	if f == nil {
+		panic("executor: SubmitAsync of a nil function")
+	}
+	return k.submit(key, keyTask{async: f})
+}
+
+// Len returns the number of waiting tasks, without those that run or wait for done.
+func (k *Keyed[K]) Len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.waiting
+}
+
+// Keys returns the number of keys with a task that waits, runs or is not done.
+func (k *Keyed[K]) Keys() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.keys)
+}
+
+// keyTask has one of its fields set.
+type keyTask struct {
+	f     func()
+	async func(done func())
+}
+
+// serial is the queue of one key, and the runner of its turns.
+type serial[K comparable] struct {
+	owner *Keyed[K]
+	key   K
+	queue ring[keyTask]
+	next  *serial[K] // in the spare list
+}
+
+func (k *Keyed[K]) submit(key K, t keyTask) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.pool.closed.Load() {
+		return ErrClosed
+	}
+	if k.waiting >= k.total {
+		return k.refuse("the total of keyed tasks", k.total)
+	}
+	s, known := k.keys[key]
+	if known {
+		if s.queue.len() >= k.perKey {
+			return k.refuse("a key", k.perKey)
+		}
+		s.queue.push(t)
+		k.waiting++
+		return nil
+	}
+	s = k.open(key)
+	if err := k.pool.Submit(s); err != nil {
+		k.reuse(s)
+		return err
+	}
+	s.queue.push(t)
+	k.waiting++
+	k.keys[key] = s
+	k.peak = max(k.peak, len(k.keys))
+	return nil
+}
+
+func (k *Keyed[K]) refuse(what string, limit int) error {
+	k.pool.rejected.Add(1)
+	return &limitError{k.pool.o.Name, what, limit}
+}
+
+// open returns an empty queue for key. k.mu is held.
+func (k *Keyed[K]) open(key K) *serial[K] {
+	s := k.spare
+	if s == nil {
+		return &serial[K]{owner: k, key: key}
+	}
+	k.spare = s.next
+	k.spares--
+	s.key, s.next = key, nil
+	return s
+}
+
+// reuse keeps an empty queue for another key. k.mu is held.
+func (k *Keyed[K]) reuse(s *serial[K]) {
+	if k.spares == maxSpare {
+		return
+	}
+	var zero K
+	s.key = zero
+	s.queue.trim()
+	s.next = k.spare
+	k.spare = s
+	k.spares++
+}
+
+// take returns the next task of s, or forgets the key when there is none.
+func (k *Keyed[K]) take(s *serial[K]) (t keyTask, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t, ok = s.queue.pop(); ok {
+		k.waiting--
+		return t, true
+	}
+	delete(k.keys, s.key)
+	if len(k.keys) == 0 && k.peak > 1024 {
+		// A map never gives back the room of deleted keys.
+		k.keys, k.peak = make(map[K]*serial[K]), 0
+	}
+	k.reuse(s)
+	return t, false
+}
+
+// Run runs tasks until none is left, one is not done, or others wait for the worker.
+func (s *serial[K]) Run() {
+	exited := true
+	defer func() {
+		if exited { // the task ended the goroutine by runtime.Goexit
+			s.owner.pool.goOn(s)
+		}
+	}()
+	for n := 1; ; n++ {
+		t, ok := s.owner.take(s)
+		if !ok || !s.call(t) {
+			break
+		}
+		if n%turnItems == 0 && s.owner.pool.yield(s) {
+			break
+		}
+	}
+	exited = false
+}
+
+// call runs a task and returns whether it is done.
+func (s *serial[K]) call(t keyTask) bool {
+	if t.async == nil {
+		s.callSync(t.f)
+		return true
+	}
+	c := &pending{pool: s.owner.pool, turn: s}
+	c.call(t.async)
+	return c.leave()
+}
+
+func (s *serial[K]) callSync(f func()) {
+	defer s.owner.pool.contain()
+	f()
+}
+
+// pending is an asynchronous task between its start and its done call.
+type pending struct {
+	pool  *Pool
+	turn  Runner
+	state atomic.Uint32
+}
+
+const (
+	taskInside uint32 = iota // f runs
+	taskLeft                 // f returned, done is awaited
+	taskDone
+)
+
+func (c *pending) call(f func(done func())) {
+	returned := false
+	defer c.pool.contain()
+	defer func() {
+		if !returned {
+			c.state.Store(taskDone)
+		}
+	}()
+	f(c.done)
+	returned = true
+}
+
+// leave marks the return of f. It returns true when the task is done already; else the
+// done call will give the key its next turn.
+func (c *pending) leave() bool {
+	if c.state.Load() == taskDone {
+		return true
+	}
+	c.pool.hold()
+	if c.state.CompareAndSwap(taskInside, taskLeft) {
+		return false
+	}
+	c.pool.unhold()
+	return true
+}
+
+// done ends the task. Calls after the first do nothing.
+func (c *pending) done() {
+	if c.state.CompareAndSwap(taskInside, taskDone) {
+		return
+	}
+	if c.state.CompareAndSwap(taskLeft, taskDone) {
+		c.pool.resume(c.turn)
+		c.pool.unhold()
+	}
+}

@@ -1,0 +1,266 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Runner is a unit of work.
+type Runner interface {
+	// Run does the work on a goroutine of the pool. It may block.
+	Run()
+}
+
+// Stats are the numbers of a pool. Each is exact; they are read one after the other.
+type Stats struct {
+	Workers   int    // goroutines alive
+	Running   int    // workers that run something
+	Queued    int    // runners that wait for a worker
+	Submitted uint64 // runners taken; each further turn of a strand or key counts again
+	Completed uint64 // runners that ended, by panic too
+	Rejected  uint64 // submissions refused because a limit of the pool, a strand or a key was reached
+	Panics    uint64 // panics recovered
+}
+
+// state of a pool, in the order in which it passes through them.
+type state uint8
+
+const (
+	open     state = iota
+	draining       // takes no new work, finishes what it has
+	stopped        // starts nothing any more
+)
+
+// Pool runs runners on at most Options.Workers goroutines and lets at most
+// Options.Queue of them wait, in the order of submission. Workers start on demand.
+//
+// A strand or key that gives its worker to others between two turns waits in the same
+// queue without counting against Options.Queue, since it was admitted before.
+//
+// All methods may be called by any goroutine, and none but Shutdown blocks.
+type Pool struct {
+	o    Options
+	full error
+
+	mu     sync.Mutex
+	state  state
+	queue  ring[Runner] // not empty only while no worker is idle
+	idle   []*worker    // the last one is the warmest
+	live   int          // workers not told to end
+	held   int          // keys that wait for a done call
+	unused int          // fewest idle workers since the timer was set
+	timer  *time.Timer  // ends idle workers; set while there are any
+	timing bool
+	ended  chan struct{} // closed when the pool is closed and no worker is left
+
+	closed    atomic.Bool // state != open
+	workers   atomic.Int64
+	resting   atomic.Int64
+	queued    atomic.Int64
+	submitted atomic.Uint64
+	completed atomic.Uint64
+	rejected  atomic.Uint64
+	panics    atomic.Uint64
+}
+
+// NewFixed returns a pool with a fixed largest number of workers and a bounded queue.
+// The error names the field of the options that is wrong.
+func NewFixed(o Options) (*Pool, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &Pool{
+		o:     o,
+		full:  &limitError{o.Name, "the queue of runners", o.Queue},
+		ended: make(chan struct{}),
+	}, nil
+}
+
+// Submit hands r to a worker or lets it wait. It returns ErrRejected when the queue is
+// full and ErrClosed after Shutdown or Close. r must not be nil.
+func (p *Pool) Submit(r Runner) error {
+	if r == nil {
+		panic("executor: Submit of a nil Runner")
+	}
+	p.mu.Lock()
+	if p.state != open {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	w, ok := p.place(r, p.o.Queue)
+	p.mu.Unlock()
+	if !ok {
+		p.rejected.Add(1)
+		return p.full
+	}
+	if w != nil {
+		w.next <- r
+	}
+	return nil
+}
+
+// SubmitFunc is Submit for a function.
+func (p *Pool) SubmitFunc(f func()) error {
+	if f == nil {
+		panic("executor: SubmitFunc of a nil function")
+	}
+	return p.Submit(runFunc(f))
+}
+
+type runFunc func()
+
+func (f runFunc) Run() { f() }
+
+// Stats returns the numbers of the pool without locking it.
+func (p *Pool) Stats() Stats {
+	workers := p.workers.Load()
+	return Stats{
+		Workers:   int(workers),
+		Running:   int(max(workers-p.resting.Load(), 0)),
+		Queued:    int(p.queued.Load()),
+		Submitted: p.submitted.Load(),
+		Completed: p.completed.Load(),
+		Rejected:  p.rejected.Load(),
+		Panics:    p.panics.Load(),
+	}
+}
+
+// Shutdown takes no more work, runs what waits and returns when the last worker has
+// ended. Waiting items of strands and keys are run too, and a key whose task has not
+// called done is waited for. If ctx ends first, nothing further is started, and
+// Shutdown returns the runners that never ran with an error that wraps the context's;
+// a strand that is running finishes its items. Shutdown may be called again to wait
+// for the rest. It must not be called by a task of the pool.
+func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
+	p.stop(draining)
+	select {
+	case <-p.ended:
+		return nil, nil
+	case <-ctx.Done():
+		select {
+		case <-p.ended:
+			return nil, nil
+		default:
+		}
+	}
+	left = p.stop(stopped)
+	return left, fmt.Errorf("executor: shutdown of pool %q: %d workers busy, %d runners left: %w",
+		p.o.Name, p.workers.Load(), len(left), ctx.Err())
+}
+
+// Close takes no more work, starts nothing any more and returns the runners that
+// waited. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
+func (p *Pool) Close() []Runner { return p.stop(stopped) }
+
+// place gives r to an idle worker, which the caller must then send r to, to a new
+// worker, or to the queue if fewer than bound wait. p.mu is held.
+func (p *Pool) place(r Runner, bound int) (w *worker, ok bool) {
+	switch {
+	case len(p.idle) > 0:
+		w = p.wake()
+	case p.live < p.o.Workers:
+		p.start(r)
+	case p.queue.len() < bound:
+		p.queue.push(r)
+		p.queued.Add(1)
+	default:
+		return nil, false
+	}
+	p.submitted.Add(1)
+	return w, true
+}
+
+// resume places the next turn of work that was admitted before, whatever the length
+// of the queue. It returns false when the pool is stopped.
+func (p *Pool) resume(r Runner) bool {
+	p.mu.Lock()
+	if p.state == stopped {
+		p.mu.Unlock()
+		return false
+	}
+	w, _ := p.place(r, math.MaxInt)
+	p.mu.Unlock()
+	if w != nil {
+		w.next <- r
+	}
+	return true
+}
+
+// yield queues r, the runner that the caller's worker is about to leave, behind those
+// that wait. It returns false when the worker may as well go on with r: nobody waits,
+// or the pool is stopped.
+func (p *Pool) yield(r Runner) bool {
+	if p.queued.Load() == 0 {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state == stopped || p.queue.len() == 0 {
+		return false
+	}
+	p.queue.push(r)
+	p.queued.Add(1)
+	p.submitted.Add(1)
+	return true
+}
+
+// hold keeps a draining pool from ending until unhold is called.
+func (p *Pool) hold() {
+	p.mu.Lock()
+	p.held++
+	p.mu.Unlock()
+}
+
+// unhold undoes hold.
+func (p *Pool) unhold() {
+	p.mu.Lock()
+	p.held--
+	p.endIfDone()
+	p.mu.Unlock()
+}
+
+// stop moves the pool to the state to, if that is a later one, tells idle workers to
+// end, and in the state stopped takes the queue.
+func (p *Pool) stop(to state) (left []Runner) {
+	p.mu.Lock()
+	p.state = max(p.state, to)
+	p.closed.Store(true)
+	ending := p.idle
+	p.idle = nil
+	p.leave(len(ending))
+	p.resting.Store(0)
+	if p.timing {
+		p.timer.Stop()
+		p.timing = false
+	}
+	if p.state == stopped {
+		for r, ok := p.queue.pop(); ok; r, ok = p.queue.pop() {
+			left = append(left, r)
+		}
+		p.queued.Store(0)
+	}
+	p.endIfDone()
+	p.mu.Unlock()
+	for _, w := range ending {
+		w.next <- nil
+	}
+	return left
+}
+
+// endIfDone closes p.ended once the closed pool has nothing to run and nobody to run
+// it. p.mu is held.
+func (p *Pool) endIfDone() {
+	if p.state == open || p.live > 0 || p.queue.len() > 0 || p.state == draining && p.held > 0 {
+		return
+	}
+	p.state = stopped
+	select {
+	case <-p.ended:
+	default:
+		close(p.ended)
+	}
+}

@@ -1,0 +1,53 @@
+package executor
+
+// ring is a FIFO queue in a circular array that doubles when it is full. The zero
+// value is empty and holds no memory. The bound is the caller's concern.
+type ring[T any] struct {
+	items   []T // length is a power of two, or 0
+	head, n uint32
+}
+
+const (
+	// firstItems is the capacity after the first push.
+	firstItems = 4
+	// keptItems is the largest capacity that an empty ring keeps in trim, so that short
+	// bursts allocate nothing and an idle ring holds little.
+	keptItems = 8
+)
+
+func (r *ring[T]) len() int { return int(r.n) }
+
+func (r *ring[T]) push(v T) {
+	if int(r.n) == len(r.items) {
+		r.grow()
+	}
+	r.items[(r.head+r.n)&uint32(len(r.items)-1)] = v
+	r.n++
+}
+
+// pop takes the oldest item.
+func (r *ring[T]) pop() (v T, ok bool) {
+	if r.n == 0 {
+		return v, false
+	}
+	p := &r.items[r.head]
+	var zero T
+	v, *p = *p, zero
+	r.head = (r.head + 1) & uint32(len(r.items)-1)
+	r.n--
+	return v, true
+}
+
+// trim gives back the memory of an empty ring that has grown.
+func (r *ring[T]) trim() {
+	if r.n == 0 && len(r.items) > keptItems {
+		*r = ring[T]{}
+	}
+}
+
+func (r *ring[T]) grow() {
+	items := make([]T, max(firstItems, 2*len(r.items)))
+	k := copy(items, r.items[r.head:])
+	copy(items[k:], r.items[:r.head])
+	r.items, r.head = items, 0
+}

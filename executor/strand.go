@@ -1,0 +1,157 @@
+package executor
+
+import "sync"
+
+const (
+	// turnItems is how many items a strand or key runs before it lets others have its
+	// worker.
+	turnItems = 64
+
+	// DefaultBound is the number of waiting items of a strand made with bound 0, and of
+	// a key made with perKey 0.
+	DefaultBound = 1024
+)
+
+// Strand runs items one at a time in the order of submission, on the workers of a
+// pool. It occupies a worker only while it has items, and lets waiting runners of the
+// pool have it after every 64. An empty strand holds no goroutine and next to no memory.
+//
+// What an item did happens before the next one runs. A panic in an item is contained
+// to that item. All methods may be called by any goroutine and none blocks.
+type Strand[T any] struct {
+	pool  *Pool
+	run   func(T)
+	bound int
+
+	mu     sync.Mutex
+	queue  ring[T]
+	active bool // its turn waits or runs; false only while the queue is empty
+	closed bool
+}
+
+// NewStrand returns a strand over p that gives each item to run and lets at most bound
+// items wait; a bound below 1 means DefaultBound.
+func NewStrand[T any](p *Pool, bound int, run func(T)) *Strand[T] {
+	if bound < 1 {
+		bound = DefaultBound
+	}
+	return &Strand[T]{pool: p, run: run, bound: bound}
+}
+
+// Submit queues v. It returns ErrRejected, and has not taken v, when the strand is at
+// its bound or the pool refuses it; ErrClosed after Close or Finish, or when the pool
+// is closed.
+func (s *Strand[T]) Submit(v T) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.pool.closed.Load() {
+		return ErrClosed
+	}
+	if s.queue.len() >= s.bound {
+		s.pool.rejected.Add(1)
+		return &limitError{s.pool.o.Name, "a strand", s.bound}
+	}
+	s.queue.push(v)
+	if s.active {
+		return nil
+	}
+	if err := s.pool.Submit((*turn[T])(s)); err != nil {
+		s.queue.pop()
+		return err
+	}
+	s.active = true
+	return nil
+}
+
+// Len returns the number of waiting items, without the one that runs.
+func (s *Strand[T]) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.len()
+}
+
+// Finish queues last behind what waits, even above the bound of strand and pool, and
+// closes the strand. It is for the one item that must not be lost, such as the end
+// of a connection. It returns ErrClosed, and has not taken last, when the strand is
+// closed or the pool runs nothing any more; if the strand's turn is among the runners
+// that the stopped pool gave back, last waits with it.
+func (s *Strand[T]) Finish(last T) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.closed = true
+	if !s.active && !s.pool.resume((*turn[T])(s)) {
+		return ErrClosed
+	}
+	s.active = true
+	s.queue.push(last)
+	return nil
+}
+
+// Close takes no more items and gives those that wait to drop, on the calling
+// goroutine; drop may be nil. The item that runs is not waited for. After Finish it
+// drops what is left, the last item included.
+func (s *Strand[T]) Close(drop func(T)) {
+	s.mu.Lock()
+	s.closed = true
+	q := s.queue
+	s.queue = ring[T]{}
+	s.mu.Unlock()
+	if drop == nil {
+		return
+	}
+	for v, ok := q.pop(); ok; v, ok = q.pop() {
+		drop(v)
+	}
+}
+
+// turn is the strand as the pool sees it.
+type turn[T any] Strand[T]
+
+// Run runs items until none is left or others wait for the worker.
+func (t *turn[T]) Run() {
+	s := (*Strand[T])(t)
+	exited := true
+	defer func() {
+		if exited { // the item ended the goroutine by runtime.Goexit
+			s.pool.goOn(t)
+		}
+	}()
+	for n := 1; ; n++ {
+		v, ok := s.next()
+		if !ok {
+			break
+		}
+		s.call(v)
+		if n%turnItems == 0 && s.pool.yield(t) {
+			break
+		}
+	}
+	exited = false
+}
+
+// next takes the oldest item, or ends the strand's activity.
+func (s *Strand[T]) next() (v T, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok = s.queue.pop()
+	if !ok {
+		s.active = false
+		s.queue.trim()
+	}
+	return v, ok
+}
+
+func (s *Strand[T]) call(v T) {
+	defer s.pool.contain()
+	s.run(v)
+}
+
+// goOn finds r another worker, or runs it here when the pool starts nothing any more.
+func (p *Pool) goOn(r Runner) {
+	if !p.resume(r) {
+		r.Run()
+	}
+}
