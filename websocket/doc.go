@@ -1,0 +1,2 @@
+// Package websocket serves RFC 6455 connections on Eddy's loops.
+package websocket

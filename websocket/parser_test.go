@@ -1,0 +1,289 @@
+package websocket
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// frame builds a masked client frame; first is the first byte on the wire.
+func frame(first byte, payload string) string {
+	return string(maskedFrame(first, []byte(payload), [4]byte{0x37, 0xfa, 0x21, 0x3d}))
+}
+
+func maskedFrame(first byte, payload []byte, key [4]byte) []byte {
+	b := appendHeader(nil, 0, len(payload))
+	b[0] = first
+	b[1] |= 0x80
+	b = append(b, key[:]...)
+	for i, c := range payload {
+		b = append(b, c^key[i%4])
+	}
+	return b
+}
+
+// feedAll runs a parser over the input in pieces, the way the decoder does, and
+// returns what came out as text.
+func feedAll(p *parser, input []byte, pieces func(left int) int) string {
+	var out strings.Builder
+	var held []byte
+	for len(input) > 0 {
+		k := pieces(len(input))
+		held = append(held, input[:k]...)
+		input = input[k:]
+		for {
+			ev, n, ok, err := p.next(held)
+			if err != nil {
+				fmt.Fprintf(&out, "error %d %s\n", err.code, err.reason)
+				return out.String()
+			}
+			if ok {
+				fmt.Fprintf(&out, "%s %q\n", ev.op, ev.data)
+			}
+			held = append([]byte(nil), held[n:]...)
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return out.String()
+}
+
+// everyWay parses the input whole, byte by byte and at random splits, and wants
+// the same outcome from all.
+func everyWay(t *testing.T, maxMessage, maxFrame int, input string) string {
+	t.Helper()
+	want := feedAll(&parser{maxMessage: maxMessage, maxFrame: maxFrame}, []byte(input), func(left int) int { return left })
+	rng := rand.New(rand.NewPCG(2, uint64(len(input))))
+	for round := range 12 {
+		p := &parser{maxMessage: maxMessage, maxFrame: maxFrame}
+		got := feedAll(p, []byte(input), func(left int) int {
+			switch {
+			case round == 0 && len(input) < 40000:
+				return 1
+			case round < 6:
+				return 1 + rng.IntN(min(left, 9))
+			}
+			return 1 + rng.IntN(left)
+		})
+		if got != want {
+			t.Fatalf("round %d: split input gives\n%.300s\nwhole input gives\n%.300s", round, got, want)
+		}
+	}
+	return want
+}
+
+func TestParserAccepts(t *testing.T) {
+	large := strings.Repeat("0123456789abcdé", 3000)
+	tests := []struct{ name, in, want string }{
+		{"text", frame(0x81, "hello"), "text \"hello\"\n"},
+		{"empty text", frame(0x81, ""), "text \"\"\n"},
+		{"binary", frame(0x82, "\x00\xff"), "binary \"\\x00\\xff\"\n"},
+		{"16-bit length", frame(0x81, large[:200]), fmt.Sprintf("text %q\n", large[:200])},
+		{"beyond the direct size", frame(0x81, large), fmt.Sprintf("text %q\n", large)},
+		{"64-bit length", frame(0x82, large+large), fmt.Sprintf("binary %q\n", large+large)},
+		{"several frames", frame(0x81, "a") + frame(0x89, "p") + frame(0x81, "b"), "text \"a\"\nping \"p\"\ntext \"b\"\n"},
+		{"fragments with controls between", frame(0x01, "he") + frame(0x89, "1") + frame(0x00, "l") + frame(0x8a, "") + frame(0x80, "lo"),
+			"ping \"1\"\npong \"\"\ntext \"hello\"\n"},
+		{"empty fragments", frame(0x01, "") + frame(0x00, "") + frame(0x80, ""), "text \"\"\n"},
+		{"rune cut by fragments", frame(0x01, "\xf0\x9f") + frame(0x00, "\x98") + frame(0x80, "\x80!"), "text \"😀!\"\n"},
+		{"bad UTF-8 is fine in binary", frame(0x02, "\xff") + frame(0x80, "\xfe"), "binary \"\\xff\\xfe\"\n"},
+		{"large fragment then small", frame(0x01, large) + frame(0x80, "z"), fmt.Sprintf("text %q\n", large+"z")},
+		{"close without code", frame(0x88, ""), "close \"\"\n"},
+		{"close with code and reason", frame(0x88, "\x03\xe8bye"), "close \"\\x03\\xe8bye\"\n"},
+		{"close with application code", frame(0x88, "\x0f\xa0"), "close \"\\x0f\\xa0\"\n"},
+		{"largest control", frame(0x89, strings.Repeat("p", 125)), fmt.Sprintf("ping %q\n", strings.Repeat("p", 125))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := everyWay(t, 1<<20, 1<<20, tt.in); got != tt.want {
+				t.Errorf("got %.300s want %.300s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestParserRefuses(t *testing.T) {
+	unmasked := func(first byte, payload string) string {
+		return string([]byte{first, byte(len(payload))}) + payload
+	}
+	length := func(first, second byte, ext string) string { return string([]byte{first, second}) + ext }
+	tests := []struct {
+		name string
+		in   string
+		code int
+	}{
+		{"unmasked text", unmasked(0x81, "hi"), 1002},
+		{"unmasked close", unmasked(0x88, "\x03\xe8"), 1002},
+		{"rsv1", frame(0xc1, "a"), 1002},
+		{"rsv2", frame(0xa1, "a"), 1002},
+		{"rsv3", frame(0x91, "a"), 1002},
+		{"rsv1 on control", frame(0xc9, "a"), 1002},
+		{"reserved data opcode 3", frame(0x83, "a"), 1002},
+		{"reserved data opcode 7", frame(0x87, "a"), 1002},
+		{"reserved control opcode b", frame(0x8b, "a"), 1002},
+		{"reserved control opcode f", frame(0x8f, "a"), 1002},
+		{"fragmented ping", frame(0x09, "a"), 1002},
+		{"fragmented close", frame(0x08, "\x03\xe8"), 1002},
+		{"control of 126 bytes", frame(0x89, strings.Repeat("p", 126)), 1002},
+		{"16-bit length for 125", length(0x82, 0xfe, "\x00\x7d"), 1002},
+		{"64-bit length for 65535", length(0x82, 0xff, "\x00\x00\x00\x00\x00\x00\xff\xff"), 1002},
+		{"64-bit length with high bit", length(0x82, 0xff, "\x80\x00\x00\x00\x00\x01\x00\x00"), 1002},
+		{"continuation first", frame(0x80, "a"), 1002},
+		{"continuation after a whole message", frame(0x81, "a") + frame(0x80, "b"), 1002},
+		{"text inside fragments", frame(0x01, "a") + frame(0x81, "b"), 1002},
+		{"binary inside fragments", frame(0x02, "a") + frame(0x02, "b"), 1002},
+		{"close of one byte", frame(0x88, "\x03"), 1002},
+		{"close code 999", frame(0x88, "\x03\xe7"), 1002},
+		{"close code 1004", frame(0x88, "\x03\xec"), 1002},
+		{"close code 1005", frame(0x88, "\x03\xed"), 1002},
+		{"close code 1006", frame(0x88, "\x03\xee"), 1002},
+		{"close code 1015", frame(0x88, "\x03\xf7"), 1002},
+		{"close code 2999", frame(0x88, "\x0b\xb7"), 1002},
+		{"close code 5000", frame(0x88, "\x13\x88"), 1002},
+		{"close reason not UTF-8", frame(0x88, "\x03\xe8\xff"), 1007},
+		{"text not UTF-8", frame(0x81, "a\xffb"), 1007},
+		{"text with surrogate", frame(0x81, "\xed\xa0\x80"), 1007},
+		{"text overlong", frame(0x81, "\xc0\xaf"), 1007},
+		{"text ends inside a rune", frame(0x81, "\xe2\x82"), 1007},
+		{"fragments end inside a rune", frame(0x01, "\xe2") + frame(0x80, "\x82"), 1007},
+		{"bad byte in a later fragment", frame(0x01, "ok \xe2") + frame(0x00, "\x28"), 1007},
+		{"large text not UTF-8", frame(0x81, strings.Repeat("x", 30000)+"\xff"+strings.Repeat("x", 9000)), 1007},
+		{"frame over the limit", length(0x82, 0xff, "\x00\x00\x00\x00\x00\x01\x00\x00"), 1009},
+		{"largest length there is", length(0x82, 0xff, "\x7f\xff\xff\xff\xff\xff\xff\xff"), 1009},
+		{"fragments over the limit", frame(0x01, strings.Repeat("x", 40000)) + frame(0x80, strings.Repeat("x", 10001)), 1009},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := everyWay(t, 50000, 45000, tt.in)
+			if want := fmt.Sprintf("error %d ", tt.code); !strings.Contains(got, want) {
+				t.Errorf("got %.300s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// A frame that only promises a size costs nothing: memory follows the bytes
+// that came.
+func TestParserMemoryFollowsBytes(t *testing.T) {
+	p := &parser{maxMessage: 1 << 30, maxFrame: 1 << 30}
+	head := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, 1<<30)
+	head = append(head, 1, 2, 3, 4)
+	if _, n, ok, err := p.next(head); n != len(head) || ok || err != nil {
+		t.Fatalf("header: %d, %v, %v", n, ok, err)
+	}
+	if cap(p.message) != 0 {
+		t.Errorf("%d bytes reserved for a header", cap(p.message))
+	}
+	if _, n, _, _ := p.next(make([]byte, 1000)); n != 1000 || cap(p.message) > 4096 {
+		t.Errorf("consumed %d, reserved %d after 1000 bytes of payload", n, cap(p.message))
+	}
+}
+
+// A complete message is handed out where it lies, and no buffer is kept.
+func TestParserDoesNotCopySmallMessages(t *testing.T) {
+	p := &parser{maxMessage: 1 << 20, maxFrame: 1 << 20}
+	src := []byte(frame(0x82, "payload"))
+	view := make([]byte, len(src))
+	allocs := testing.AllocsPerRun(100, func() {
+		copy(view, src)
+		ev, n, ok, err := p.next(view)
+		if !ok || err != nil || n != len(view) || &ev.data[0] != &view[6] || string(ev.data) != "payload" {
+			t.Fatalf("%q, %d, %v, %v", ev.data, n, ok, err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations for a small message", allocs)
+	}
+}
+
+func TestUnmaskContinues(t *testing.T) {
+	key := [4]byte{1, 2, 3, 4}
+	for size := range 100 {
+		for cut := 0; cut <= size; cut++ {
+			p := make([]byte, size)
+			want := make([]byte, size)
+			for i := range p {
+				p[i] = byte(i * 7)
+				want[i] = p[i] ^ key[i%4]
+			}
+			k := unmask(p[:cut], binary.LittleEndian.Uint32(key[:]))
+			unmask(p[cut:], k)
+			if !bytes.Equal(p, want) {
+				t.Fatalf("size %d cut at %d: %x, want %x", size, cut, p, want)
+			}
+		}
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	for _, s := range []string{
+		frame(0x81, "hello"), frame(0x01, "h\xc3") + frame(0x89, "") + frame(0x80, "\xa9"),
+		frame(0x88, "\x03\xe8bye"), frame(0x82, strings.Repeat("x", 70000)),
+	} {
+		f.Add([]byte(s), uint16(3))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, split uint16) {
+		const limit = 100000
+		whole := feedAll(&parser{maxMessage: limit, maxFrame: limit}, in, func(left int) int { return left })
+		p := &parser{maxMessage: limit, maxFrame: limit}
+		parts := feedAll(p, in, func(left int) int { return min(left, 1+int(split)) })
+		if whole != parts {
+			t.Fatalf("whole input gives\n%s\nsplit input gives\n%s", whole, parts)
+		}
+		if len(p.message) > limit {
+			t.Fatalf("%d bytes collected, limit %d", len(p.message), limit)
+		}
+	})
+}
+
+func FuzzUTF8(f *testing.F) {
+	f.Add([]byte("a\xc3\xa9\xf0\x9f\x98\x80"), uint8(1))
+	f.Add([]byte("\xed\xa0\x80"), uint8(2))
+	f.Fuzz(func(t *testing.T, in []byte, split uint8) {
+		var u utf8Check
+		ok := true
+		for rest := in; len(rest) > 0 && ok; {
+			n := min(len(rest), 1+int(split))
+			ok = u.feed(rest[:n])
+			rest = rest[n:]
+		}
+		if ok = ok && u.complete(); ok != utf8.Valid(in) {
+			t.Fatalf("%x: valid %v, unicode/utf8 says %v", in, ok, utf8.Valid(in))
+		}
+	})
+}
+
+func BenchmarkParser(b *testing.B) {
+	for _, size := range []int{16, 128, 4096, 65536} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			p := &parser{maxMessage: 1 << 20, maxFrame: 1 << 20}
+			src := maskedFrame(0x82, make([]byte, size), [4]byte{1, 2, 3, 4})
+			view := make([]byte, len(src))
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				copy(view, src)
+				if _, n, ok, err := p.next(view); n != len(view) || !ok || err != nil {
+					b.Fatal(n, ok, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkUTF8(b *testing.B) {
+	p := []byte(strings.Repeat("héllo wörld ", 100))
+	b.ReportAllocs()
+	b.SetBytes(int64(len(p)))
+	for b.Loop() {
+		var u utf8Check
+		if !u.feed(p) {
+			b.Fatal("invalid")
+		}
+	}
+}
