@@ -1,0 +1,222 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+var errPeerGone = errors.New("eddy: the connection was reset")
+
+// closeRequest is a close that another goroutine asked for.
+type closeRequest struct {
+	reason CloseReason
+	err    error
+	flush  bool
+}
+
+// requestClose records the first request, or the first immediate one after a flushing one, and tells the loop.
+func (c *Conn) requestClose(r closeRequest) {
+	if r.reason == CloseUnset || r.reason >= closeReasons {
+		r.reason = CloseInternalError
+	}
+	for {
+		old := c.closeReq.Load()
+		if old != nil && (!old.flush || r.flush) {
+			return
+		}
+		if c.closeReq.CompareAndSwap(old, &r) {
+			break
+		}
+	}
+	_ = c.loop.tasks.push(task{kind: taskClose, conn: c}, true) // a stopped loop has closed everything
+}
+
+// runCloseRequest carries out the recorded request.
+func (c *Conn) runCloseRequest() {
+	r := c.closeReq.Load()
+	if r.flush {
+		c.closeFlushed(r.reason, r.err)
+	} else {
+		c.beginClose(r.reason, r.err)
+	}
+}
+
+// settleEnd fixes why the connection ends. The first reason stays.
+func (c *Conn) settleEnd(reason CloseReason, err error) {
+	if c.end != nil {
+		return
+	}
+	c.end = &CloseError{Reason: reason, Err: err}
+	c.ended.Store(c.end)
+	c.phase = PhaseClosing
+}
+
+// beginClose ends the connection in this iteration; what is queued is lost.
+func (c *Conn) beginClose(reason CloseReason, err error) {
+	c.settleEnd(reason, err)
+	c.kill()
+}
+
+// kill puts the connection on the list of those that are closed at the end of the iteration.
+func (c *Conn) kill() {
+	if !c.inClosing {
+		c.inClosing = true
+		c.loop.closing = append(c.loop.closing, c)
+	}
+}
+
+// closeFlushed ends the connection after what is queued was sent: no more reads, flush, FIN, linger.
+func (c *Conn) closeFlushed(reason CloseReason, err error) {
+	if c.end != nil || c.phase == PhaseClosed {
+		return
+	}
+	c.settleEnd(reason, err)
+	c.finishing = true
+	c.finishBy = c.loop.timeout(c.set.flushTimeout)
+	c.armDeadline()
+	c.flush()
+}
+
+// startLinger follows the last flushed byte: FIN, then wait shortly for the peer's, discarding what it still sends.
+// Closing with unread input would make the kernel send a reset, which can overtake the response.
+func (c *Conn) startLinger() {
+	if c.lingering {
+		return
+	}
+	if c.eof || c.loop.sock.ShutdownWrite(c.fd) != nil {
+		c.kill()
+		return
+	}
+	c.lingering = true
+	c.finishBy = c.loop.timeout(c.set.lingerTimeout)
+	c.armDeadline()
+	c.setInterest(sys.Read)
+}
+
+// finishLate handles the deadline of a connection that is finishing: the peer did not take the last bytes, or did not
+// end its side.
+func (c *Conn) finishLate() {
+	if !c.lingering && c.end.Reason == CloseNormal {
+		c.end = &CloseError{Reason: CloseWriteTimeout, Err: errFlush}
+		c.ended.Store(c.end)
+	}
+	c.kill()
+}
+
+// ioFailed classifies a failed system call.
+func (c *Conn) ioFailed(op string, err error) {
+	if sys.IsReset(err) {
+		c.loop.counters[countResets]++
+	}
+	c.beginClose(CloseIOError, fmt.Errorf("eddy: %s: %w", op, err))
+}
+
+// finishCloses is the phase that really closes. It comes last, so that no handler of this iteration can meet a
+// descriptor that was reused.
+func (l *loop) finishCloses() {
+	for i := 0; i < len(l.closing); i++ {
+		c := l.closing[i]
+		l.closing[i] = nil
+		l.finishClose(c)
+	}
+	l.closing = l.closing[:0]
+	l.retryNotices()
+}
+
+// finishClose releases everything the connection holds and tells its handlers, exactly once.
+func (l *loop) finishClose(c *Conn) {
+	c.setPhase(PhaseClosed)
+	if c.registered {
+		if err := l.poller.Remove(c.fd); err != nil {
+			l.log.Error("eddy: deregistering failed", "conn", c.ID(), "err", err)
+		}
+	}
+	if err := l.sock.Close(c.fd); err != nil {
+		l.log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)
+	}
+	l.writeInterest -= int64(c.interest >> 1 & 1)
+	l.wheel.Cancel(c.timer)
+	c.timer = 0
+	l.release(c)
+	c.releaseBuffers()
+	l.closed[c.end.Reason]++
+	l.owner.release()
+	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
+		l.notifyClose(ctx)
+	}
+	c.gone.Store(true)
+	if x := c.ext.Load(); x != nil {
+		x.finish()
+	}
+}
+
+func (c *Conn) releaseBuffers() {
+	l := c.loop
+	if c.in != nil {
+		l.pool.Put(c.in)
+		c.in = nil
+	}
+	for c.out.head != nil {
+		s := c.out.pop()
+		c.queued.Add(-int64(s.Len()))
+		l.pool.Put(s)
+	}
+}
+
+// notifyClose tells one handler, on its executor.
+func (l *loop) notifyClose(ctx *Context) {
+	h, ok := ctx.node.handler.(CloseHandler)
+	if !ok {
+		return
+	}
+	if ctx.node.pool != nil {
+		ctx.hop(opClose, nil)
+		return
+	}
+	defer l.contain(nil)
+	h.HandleClose(ctx, ctx.conn.end.Reason, ctx.conn.end.Err)
+}
+
+// closeNotice is a close callback that its pool refused.
+type closeNotice struct{ ctx *Context }
+
+// retryNotices offers refused close callbacks again: a full pool delays them, it does not lose them. A pool that has
+// ended runs nothing any more; then the loop makes the call, so that what the handler holds is released.
+func (l *loop) retryNotices() {
+	if len(l.undelivered) == 0 {
+		return
+	}
+	batch := l.undelivered
+	l.undelivered = nil
+	for _, n := range batch {
+		s := n.ctx.strandOnLoop()
+		n.ctx.conn.inflight.Add(1)
+		err := s.Submit(hop{ctx: n.ctx, op: opClose})
+		if err == nil {
+			continue
+		}
+		n.ctx.conn.inflight.Add(-1)
+		if errors.Is(err, executor.ErrClosed) || l.abandon {
+			l.closeInline(n.ctx)
+			continue
+		}
+		l.undelivered = append(l.undelivered, n)
+	}
+}
+
+func (l *loop) closeInline(ctx *Context) {
+	defer l.contain(nil)
+	ctx.node.handler.(CloseHandler).HandleClose(ctx, ctx.conn.end.Reason, ctx.conn.end.Err)
+}
+
+// closeAll ends every connection now.
+func (l *loop) closeAll(reason CloseReason, err error) {
+	for _, c := range l.slots {
+		if c != nil {
+			c.beginClose(reason, err)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package eddy
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// ConnID names a connection: loop, slot and generation. It stays valid as a value after the connection has ended and
+// never names another one; sending to it then is a counted no-op. IDs are comparable.
+type ConnID struct {
+	loop, slot, gen uint32
+}
+
+// String returns the id as loop.slot.generation.
+func (id ConnID) String() string { return fmt.Sprintf("%d.%d.%d", id.loop, id.slot, id.gen) }
+
+// pauseBits says which parts of the engine hold back a connection's reads. The application's own pause is separate.
+type pauseBits uint8
+
+const (
+	pauseOutbound pauseBits = 1 << iota // the outbound queue is above its high watermark
+	pauseHop                            // the strand of a handler holds enough messages
+)
+
+// Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
+// the connection and never touch its state themselves. After the close they return an error that is ErrClosed and
+// carries the reason.
+type Conn struct {
+	loop *loop
+	set  *settings
+
+	// Owned by the loop.
+	fd         int
+	slot, gen  uint32
+	phase      Phase
+	interest   sys.Interest
+	paused     pauseBits
+	frames     int16 // frame budget left in this iteration
+	registered bool  // in the poller
+	inReady    bool  // in loop.ready
+	inDirty    bool  // in loop.dirty
+	inClosing  bool  // in loop.closing
+	partial    bool  // in holds the beginning of a frame, nothing complete
+	eof        bool  // the peer sent its last byte
+	finishing  bool  // closing after the queue is flushed
+	lingering  bool  // flushed and shut down, waiting for the peer's end
+	overHigh   bool  // unwritable
+	draining   bool
+	timer      wheelHandle
+	timerAt    int64
+	lastActive int64 // monotonic ns
+	finishBy   int64 // deadline of finishing, 0 for none
+	in         *buf.Segment
+	out        outQueue
+	head, tail *Context
+	end        *CloseError
+
+	// Shared.
+	queued     atomic.Int64 // outbound bytes, from submission to the kernel
+	inflight   atomic.Int32 // requests and hops that have not ended
+	appPaused  atomic.Bool
+	unwritable atomic.Bool
+	readTask   atomic.Bool // a taskReadState is queued
+	hopWaiting atomic.Bool // reads are paused until a strand has drained
+	drainFlag  atomic.Bool // the loop wants to know when nothing is in flight
+	gone       atomic.Bool // the descriptor is closed
+	closeReq   atomic.Pointer[closeRequest]
+	ended      atomic.Pointer[CloseError]
+	ext        atomic.Pointer[connExt]
+
+	remote, local netip.AddrPort
+}
+
+// ID returns the connection's handle, for queues and maps that must not keep the connection itself alive.
+func (c *Conn) ID() ConnID { return ConnID{c.loop.index, c.slot, c.gen} }
+
+// RemoteAddr returns the peer's address.
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
+
+// LocalAddr returns the server's address of this connection.
+func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
+
+// Write submits msg to the outbound pipeline, from the tail. It never blocks. A []byte must not be changed afterwards.
+// Errors: ErrClosed, ErrBackpressure (Watermarks.Max), ErrSaturated (the loop's task queue).
+func (c *Conn) Write(msg any) error { return c.submitWrite(nil, msg) }
+
+// WriteContext is Write that first waits, for as long as ctx allows, until the queue is below its high watermark.
+// It blocks its goroutine and therefore returns ErrOnLoop on a loop.
+func (c *Conn) WriteContext(ctx context.Context, msg any) error {
+	if c.Writable() {
+		err := c.Write(msg)
+		if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
+			return err
+		}
+	}
+	if c.loop.onLoop() {
+		return ErrOnLoop
+	}
+	return c.writeWhenWritable(ctx, msg)
+}
+
+// Post runs f on the connection's loop. If it returns nil, f runs exactly once, even when the connection ends first.
+// Errors: ErrClosed, ErrSaturated.
+func (c *Conn) Post(f func()) error {
+	return c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: f}, false)
+}
+
+// Close ends the connection now, for the given reason; what is queued is lost.
+func (c *Conn) Close(reason CloseReason) { c.requestClose(closeRequest{reason: reason}) }
+
+// CloseWith is Close with a cause, which CloseHandlers are given.
+func (c *Conn) CloseWith(reason CloseReason, err error) {
+	c.requestClose(closeRequest{reason: reason, err: err})
+}
+
+// CloseAfterFlush stops reading, sends what was written before, then ends the connection in order: FIN, then a short
+// wait for the peer's own end, so that a reset cannot overtake the last bytes.
+func (c *Conn) CloseAfterFlush(reason CloseReason) {
+	c.requestClose(closeRequest{reason: reason, flush: true})
+}
+
+// PauseRead stops delivery of inbound messages after the current one. It is the application's own switch, independent
+// of the engine's backpressure.
+func (c *Conn) PauseRead() { c.appPaused.Store(true) }
+
+// ResumeRead undoes PauseRead. Bytes already received are delivered without waiting for new ones.
+func (c *Conn) ResumeRead() {
+	if c.appPaused.CompareAndSwap(true, false) {
+		c.postReadState()
+	}
+}
+
+// Writable reports whether the outbound queue is below its watermark (with hysteresis).
+func (c *Conn) Writable() bool {
+	return !c.unwritable.Load() && c.queued.Load() < int64(c.set.marks.High)
+}
+
+// QueuedBytes returns how many outbound bytes have been submitted and not yet taken by the kernel.
+func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
+
+// Begin counts a request as in flight: a draining server waits for its End. Hops to executors are counted without it.
+func (c *Conn) Begin() { c.inflight.Add(1) }
+
+// End undoes one Begin. Call it after the response was written.
+func (c *Conn) End() { c.endHop() }
+
+// Phase returns the phase of the connection. Loop only.
+func (c *Conn) Phase() Phase { return c.phase }
+
+// SetPhase lets a decoder tell PhaseReadingHeader from PhaseReadingBody. Loop only.
+func (c *Conn) SetPhase(p Phase) {
+	if c.phase < PhaseDispatching && p < PhaseDispatching {
+		c.setPhase(p)
+	}
+}
+
+// CloseError returns why the connection ended or is ending, nil while it is open.
+func (c *Conn) CloseError() *CloseError { return c.ended.Load() }
+
+// Done returns a channel that is closed when the connection has ended and its descriptor is closed.
+func (c *Conn) Done() <-chan struct{} {
+	x := c.extend()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done == nil {
+		x.done = make(chan struct{})
+		if x.over {
+			close(x.done)
+		}
+	}
+	return x.done
+}
+
+// token is what the poller and the wheel know the connection by.
+func (c *Conn) token() uint64 { return uint64(c.gen)<<32 | uint64(c.slot) }
+
+// closedError returns the reason as an error, for calls on a connection that ended or was told to.
+func (c *Conn) closedError() error {
+	if e := c.ended.Load(); e != nil {
+		return e
+	}
+	if r := c.closeReq.Load(); r != nil {
+		return &CloseError{Reason: r.reason, Err: r.err}
+	}
+	return nil
+}
+
+// readPaused reports whether anybody holds back reads.
+func (c *Conn) readPaused() bool { return c.paused != 0 || c.appPaused.Load() }
+
+// postReadState makes the loop look at the pause bits; at most one such task is queued.
+func (c *Conn) postReadState() {
+	if c.readTask.CompareAndSwap(false, true) {
+		_ = c.loop.tasks.push(task{kind: taskReadState, conn: c}, true) // a stopped loop has no reads to resume
+	}
+}
+
+// readStateChanged continues a connection that is no longer paused. A pause itself needs no action: the next readiness
+// finds it and drops the interest then, so that short pauses cost no system call.
+func (c *Conn) readStateChanged() {
+	c.readTask.Store(false)
+	if c.end == nil && !c.readPaused() {
+		c.markReady()
+	}
+}
+
+// markReady puts the connection on the list of those that continue in this or the next iteration.
+func (c *Conn) markReady() {
+	if !c.inReady {
+		c.inReady = true
+		c.loop.ready = append(c.loop.ready, c)
+	}
+}
+
+// setInterest tells the poller what to report, when that changed.
+func (c *Conn) setInterest(in sys.Interest) {
+	if c.interest == in || c.inClosing {
+		return
+	}
+	was := c.interest
+	if err := c.loop.poller.Modify(c.fd, in, c.token()); err != nil {
+		c.beginClose(CloseInternalError, fmt.Errorf("eddy: changing poll interest: %w", err))
+		return
+	}
+	c.interest = in
+	if was&sys.Write != in&sys.Write {
+		c.loop.writeInterest += int64(in>>1&1) - int64(was>>1&1)
+	}
+}
+
+// register makes the loop the owner of c: slot, pipeline, poller, open callbacks.
+func (l *loop) register(c *Conn) {
+	if l.stopping || l.draining {
+		l.refuse(c)
+		return
+	}
+	l.adopt(c)
+	l.counters[countOpened]++
+	c.lastActive = l.now
+	if err := l.builder.build(c); err != nil {
+		l.log.Error("eddy: Server.Init failed", "conn", c.ID(), "err", err)
+		c.beginClose(CloseInternalError, err)
+		return
+	}
+	if err := l.poller.Add(c.fd, sys.Read, c.token()); err != nil {
+		c.beginClose(CloseInternalError, fmt.Errorf("eddy: registering with the poller: %w", err))
+		return
+	}
+	c.registered, c.interest = true, sys.Read
+	c.armDeadline()
+	c.fireOpen()
+	l.afterActivity(c)
+}
+
+// refuse closes a descriptor that never became a connection.
+func (l *loop) refuse(c *Conn) {
+	_ = l.sock.Close(c.fd) // nobody is told of it; there is nothing to do about an error
+	l.owner.release()
+	l.counters[countRefused]++
+}
+
+// timeout returns the monotonic time d from now.
+func (l *loop) timeout(d time.Duration) int64 { return l.now + int64(d) }

@@ -1,0 +1,173 @@
+package eddy
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Context is a handler's place in the pipeline of one connection. Its methods may be called on the handler's own
+// executor only: the next handler on the same executor is called directly, one on another gets a task.
+type Context struct {
+	conn       *Conn
+	node       *node
+	next, prev atomic.Pointer[Context] // written by the loop, read by pools
+	strand     *executor.Strand[hop]   // loop only
+	state      any
+}
+
+// Conn returns the connection.
+func (ctx *Context) Conn() *Conn { return ctx.conn }
+
+// Name returns the name the handler was added with.
+func (ctx *Context) Name() string { return ctx.node.name }
+
+// Pipeline returns the pipeline, to change it. On the loop only.
+func (ctx *Context) Pipeline() *Pipeline { return &Pipeline{conn: ctx.conn} }
+
+// State returns what SetState stored: the handler's own data for this connection.
+func (ctx *Context) State() any { return ctx.state }
+
+// SetState stores the handler's own data for this connection.
+func (ctx *Context) SetState(v any) { ctx.state = v }
+
+// After runs f on the connection's loop after d, rounded up to 10 ms, unless the connection ends first. On the loop
+// only. Errors: ErrClosed, a negative d.
+func (ctx *Context) After(d time.Duration, f func()) (*Timer, error) {
+	return ctx.conn.loop.after(ctx.conn, d, f)
+}
+
+// FireRead passes a message to the next handler towards the tail.
+func (ctx *Context) FireRead(msg any) {
+	if ctx.node.pool == nil {
+		ctx.fireRead(msg)
+		return
+	}
+	if n := ctx.nextFor(opRead); n != nil && n.node.pool == ctx.node.pool {
+		ctx.result(n.read(msg))
+		return
+	}
+	ctx.conn.inflight.Add(1)
+	ctx.post(taskRead, msg)
+}
+
+// FireEvent passes an event to the next handler towards the tail.
+func (ctx *Context) FireEvent(ev any) {
+	if ctx.node.pool == nil {
+		ctx.fireEvent(ev)
+		return
+	}
+	ctx.post(taskEvent, ev)
+}
+
+// FireError passes an error to the next ErrorHandler towards the tail; what passes the tail closes the connection.
+func (ctx *Context) FireError(err error) {
+	if ctx.node.pool == nil {
+		ctx.fireError(err)
+		return
+	}
+	ctx.post(taskError, err)
+}
+
+// Write passes a message towards the head, from this handler. A []byte must not be changed afterwards.
+// Errors: ErrClosed, ErrBackpressure, and off the loop ErrSaturated.
+func (ctx *Context) Write(msg any) error {
+	if ctx.node.pool == nil {
+		return ctx.writeOnLoop(msg)
+	}
+	if p := ctx.prevFor(opWrite); p != nil && p.node.pool == ctx.node.pool {
+		return p.write(msg)
+	}
+	return ctx.conn.submitWrite(ctx, msg)
+}
+
+// WriteBytes passes a copy of p towards the head; p may be reused at once. On the loop it allocates nothing.
+func (ctx *Context) WriteBytes(p []byte) error {
+	c := ctx.conn
+	if ctx.node.pool != nil {
+		return ctx.Write(append(make([]byte, 0, len(p)), p...))
+	}
+	if ctx.prevFor(opWrite) == nil {
+		return c.enqueueCopy(p)
+	}
+	var b buf.Bytes
+	b.Reset(p)
+	return ctx.writeOnLoop(&b)
+}
+
+// post carries an inbound event from a pool to the loop, which finds the next handler. If the loop's queue is full the
+// connection ends: an event that the handler believes delivered must not vanish.
+func (ctx *Context) post(kind taskKind, v any) {
+	c := ctx.conn
+	err := c.loop.tasks.push(task{kind: kind, conn: c, ctx: ctx, msg: v}, false)
+	if err == nil {
+		return
+	}
+	if kind == taskRead {
+		c.endHop()
+	}
+	c.CloseWith(CloseBackpressureLimit, err)
+}
+
+// involved reports whether an event has to visit ctx: because it handles it, or because it sits on another executor,
+// where it keeps its place in the order.
+func (ctx *Context) involved(op ops, from *executor.Pool) bool {
+	return ctx.node.ops&op != 0 || ctx.node.pool != nil && ctx.node.pool != from
+}
+
+func (ctx *Context) nextFor(op ops) *Context {
+	n := ctx.next.Load()
+	for n != nil && !n.involved(op, ctx.node.pool) {
+		n = n.next.Load()
+	}
+	return n
+}
+
+func (ctx *Context) prevFor(op ops) *Context {
+	p := ctx.prev.Load()
+	for p != nil && !p.involved(op, ctx.node.pool) {
+		p = p.prev.Load()
+	}
+	return p
+}
+
+// read runs the handler's HandleRead on the calling goroutine, which is the handler's executor.
+func (ctx *Context) read(msg any) error {
+	if ctx.node.read == nil {
+		ctx.FireRead(msg)
+		return nil
+	}
+	return ctx.node.read.HandleRead(ctx, msg)
+}
+
+func (ctx *Context) write(msg any) error {
+	h, ok := ctx.node.handler.(WriteHandler)
+	if !ok {
+		return ctx.Write(msg)
+	}
+	return h.HandleWrite(ctx, msg)
+}
+
+func (ctx *Context) event(ev any) error {
+	h, ok := ctx.node.handler.(EventHandler)
+	if !ok {
+		ctx.FireEvent(ev)
+		return nil
+	}
+	return h.HandleEvent(ctx, ev)
+}
+
+// result routes the error of an inbound call on a pool: the handler's own ErrorHandler first.
+func (ctx *Context) result(err error) {
+	if err == nil {
+		return
+	}
+	if h, ok := ctx.node.handler.(ErrorHandler); ok {
+		err = h.HandleError(ctx, err)
+	}
+	if err != nil {
+		ctx.FireError(err)
+	}
+}

@@ -1,0 +1,145 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// wheelTick is the resolution of every deadline of a loop.
+const wheelTick = 10 * time.Millisecond
+
+// Timer is a function that runs once on a connection's loop. See Context.After.
+type Timer struct {
+	loop   *loop
+	conn   *Conn
+	f      func()
+	handle wheelHandle
+	index  uint32
+}
+
+// Stop prevents the timer from firing and reports whether it did. Call it on the loop only.
+func (t *Timer) Stop() bool {
+	if t.f == nil {
+		return false
+	}
+	t.loop.wheel.Cancel(t.handle)
+	t.loop.dropTimer(t)
+	return true
+}
+
+// after schedules f on the loop, for c, or for the loop itself when c is nil.
+func (l *loop) after(c *Conn, d time.Duration, f func()) (*Timer, error) {
+	if c != nil && c.phase == PhaseClosed {
+		return nil, c.closedError()
+	}
+	if d < 0 || f == nil {
+		return nil, fmt.Errorf("eddy: After(%v): the delay must not be negative and the function not nil", d)
+	}
+	t := &Timer{loop: l, conn: c, f: f}
+	t.index = l.keepTimer(t)
+	t.handle = l.wheel.Schedule(l.clock.Now()+int64(d), timerPayload(t.index))
+	return t, nil
+}
+
+// keepTimer gives t an index that a wheel entry can carry.
+func (l *loop) keepTimer(t *Timer) uint32 {
+	if n := len(l.freeTimers); n > 0 {
+		i := l.freeTimers[n-1]
+		l.freeTimers = l.freeTimers[:n-1]
+		l.timers[i] = t
+		return i
+	}
+	l.timers = append(l.timers, t)
+	return uint32(len(l.timers) - 1)
+}
+
+func (l *loop) dropTimer(t *Timer) {
+	l.timers[t.index] = nil
+	l.freeTimers = append(l.freeTimers, t.index)
+	t.f = nil
+}
+
+// A wheel entry's payload is a connection's token (generation in the upper half, never 0) or a timer's index.
+func timerPayload(index uint32) uint64 { return uint64(index) }
+
+// expireDeadlines is the phase that closes what is overdue and runs timers.
+func (l *loop) expireDeadlines() {
+	if l.wheel.Len() == 0 {
+		return
+	}
+	l.wheel.Advance(l.now, deadlineBudget, l.expireFunc)
+}
+
+// expire handles one fired wheel entry.
+func (l *loop) expire(_ wheelHandle, payload uint64) {
+	if payload>>32 == 0 {
+		l.fireTimer(l.timers[uint32(payload)])
+		return
+	}
+	if c := l.lookup(payload); c != nil {
+		c.timer = 0
+		c.checkDeadlines()
+	}
+}
+
+func (l *loop) fireTimer(t *Timer) {
+	f, c := t.f, t.conn
+	l.dropTimer(t)
+	defer l.contain(c)
+	switch {
+	case c == nil:
+		f()
+	case c.phase != PhaseClosed:
+		f()
+		l.afterActivity(c)
+	}
+}
+
+var (
+	errIdle  = errors.New("eddy: nothing was read or written for the idle timeout")
+	errFlush = errors.New("eddy: the peer did not take the last bytes in time")
+)
+
+// nextDeadline returns the connection's earliest deadline, 0 for none. The idle deadline follows from the time of the
+// last activity, so that activity costs one store and the wheel is touched only when an entry fires early.
+func (c *Conn) nextDeadline() int64 {
+	var next int64
+	if idle := c.set.idle; idle > 0 && c.phase < PhaseClosing {
+		next = c.lastActive + int64(idle)
+	}
+	if c.finishBy != 0 && (next == 0 || c.finishBy < next) {
+		next = c.finishBy
+	}
+	return next
+}
+
+// armDeadline makes the wheel fire at the earliest deadline or before.
+func (c *Conn) armDeadline() {
+	next := c.nextDeadline()
+	if next == 0 {
+		return
+	}
+	l := c.loop
+	if c.timer == 0 {
+		c.timer, c.timerAt = l.wheel.Schedule(next, c.token()), next
+	} else if next < c.timerAt {
+		l.wheel.Move(c.timer, next)
+		c.timerAt = next
+	}
+}
+
+// checkDeadlines closes the connection if a deadline has passed and re-arms otherwise.
+func (c *Conn) checkDeadlines() {
+	l := c.loop
+	switch {
+	case c.phase >= PhaseClosing && c.finishBy == 0:
+		return
+	case c.finishBy != 0 && l.now >= c.finishBy:
+		c.finishLate()
+	case c.phase < PhaseClosing && c.set.idle > 0 && l.now >= c.lastActive+int64(c.set.idle):
+		c.beginClose(CloseIdleTimeout, errIdle)
+	default:
+		c.armDeadline()
+	}
+}

@@ -1,0 +1,189 @@
+package eddy
+
+// This file carries events through the pipeline on the loop; hop.go takes them to pools.
+
+// fireReadFromHead passes an inbound message to the first handler.
+func (c *Conn) fireReadFromHead(msg any) {
+	if c.head != nil {
+		c.head.deliverRead(msg, opRead)
+	}
+}
+
+// fireRead passes a message from ctx to the next handler.
+func (ctx *Context) fireRead(msg any) {
+	c := ctx.conn
+	if c.end != nil {
+		c.loop.counters[countDeadReads]++
+		return
+	}
+	if ctx.node.decoder != nil {
+		c.beginDispatch()
+	}
+	n := ctx.nextFor(opRead)
+	if n == nil {
+		c.unhandled(msg)
+		return
+	}
+	n.deliverRead(msg, opRead)
+}
+
+func (ctx *Context) deliverRead(msg any, op ops) {
+	if ctx.node.pool != nil {
+		ctx.hop(op, msg)
+		return
+	}
+	if ctx.node.read == nil {
+		ctx.fireRead(msg)
+		return
+	}
+	l := ctx.conn.loop
+	prev := l.current
+	l.current = ctx
+	err := ctx.node.read.HandleRead(ctx, msg)
+	l.current = prev
+	if err != nil {
+		ctx.fireErrorFrom(ctx, err, true)
+	}
+}
+
+// unhandled counts a message that passed the tail.
+func (c *Conn) unhandled(msg any) {
+	c.loop.counters[countUnhandled]++
+	c.loop.log.Debug("eddy: message reached the tail of the pipeline", "conn", c.ID(), "type", typeName(msg))
+}
+
+// fireEventFromHead passes an event to the first handler that takes it.
+func (c *Conn) fireEventFromHead(ev any) {
+	if h := c.head; h != nil {
+		if h.involved(opEvent, nil) {
+			h.deliverEvent(ev)
+		} else {
+			h.fireEvent(ev)
+		}
+	}
+}
+
+func (ctx *Context) fireEvent(ev any) {
+	if n := ctx.nextFor(opEvent); n != nil && ctx.conn.phase != PhaseClosed {
+		n.deliverEvent(ev)
+	}
+}
+
+func (ctx *Context) deliverEvent(ev any) {
+	if ctx.node.pool != nil {
+		ctx.hop(opEvent, ev)
+		return
+	}
+	if err := ctx.call(func() error { return ctx.event(ev) }); err != nil {
+		ctx.fireErrorFrom(ctx, err, true)
+	}
+}
+
+// call runs a rare handler method with its context noted for panics.
+func (ctx *Context) call(f func() error) error {
+	l := ctx.conn.loop
+	prev := l.current
+	l.current = ctx
+	err := f()
+	l.current = prev
+	return err
+}
+
+// fireError passes an error from ctx to the next ErrorHandler.
+func (ctx *Context) fireError(err error) { ctx.fireErrorFrom(ctx.next.Load(), err, true) }
+
+// fireErrorFrom offers err to start and the handlers behind it. What passes the tail closes the connection, if closes
+// is set; a decoder's error closes it in any case, since its bytes cannot be read on.
+func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
+	c := ctx.conn
+	fatal := start != nil && start == ctx && ctx.node.decoder != nil
+	reason := reasonOf(err)
+	cause := err
+	for n := start; n != nil && err != nil; n = n.next.Load() {
+		h, ok := n.node.handler.(ErrorHandler)
+		if !ok {
+			continue
+		}
+		if n.node.pool != nil {
+			n.hop(opError, err)
+			err = nil
+			break
+		}
+		err = n.call(func() error { return h.HandleError(n, cause) })
+		if err != nil {
+			cause, reason = err, reasonOf(err)
+		}
+	}
+	if closes && (err != nil || fatal) {
+		c.closeFlushed(reason, cause)
+	}
+}
+
+// writeFromTail passes a message through the whole outbound pipeline.
+func (c *Conn) writeFromTail(msg any) error {
+	t := c.tail
+	for t != nil && !t.involved(opWrite, nil) {
+		t = t.prev.Load()
+	}
+	if t == nil {
+		return c.enqueue(msg)
+	}
+	return t.deliverWrite(msg)
+}
+
+// writeOnLoop passes a message from ctx towards the head.
+func (ctx *Context) writeOnLoop(msg any) error {
+	c := ctx.conn
+	if c.end != nil {
+		return c.end
+	}
+	p := ctx.prevFor(opWrite)
+	if p == nil {
+		return c.enqueue(msg)
+	}
+	return p.deliverWrite(msg)
+}
+
+func (ctx *Context) deliverWrite(msg any) error {
+	if ctx.node.pool != nil {
+		ctx.hop(opWrite, msg)
+		return nil
+	}
+	return ctx.call(func() error { return ctx.write(msg) })
+}
+
+// fireOpen tells every OpenHandler, head to tail.
+func (c *Conn) fireOpen() {
+	for ctx := c.head; ctx != nil && c.end == nil; ctx = ctx.next.Load() {
+		ctx.deliverOpen()
+	}
+}
+
+func (ctx *Context) deliverOpen() {
+	h, ok := ctx.node.handler.(OpenHandler)
+	switch {
+	case !ok:
+	case ctx.node.pool != nil:
+		ctx.hop(opOpen, nil)
+	default:
+		if err := ctx.call(func() error { return h.HandleOpen(ctx) }); err != nil {
+			ctx.fireErrorFrom(ctx, err, true)
+		}
+	}
+}
+
+// fireWritability tells every WritabilityHandler, head to tail.
+func (c *Conn) fireWritability(writable bool) {
+	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
+		h, ok := ctx.node.handler.(WritabilityHandler)
+		switch {
+		case !ok:
+		case ctx.node.pool != nil:
+			ctx.hop(opWritability, writable)
+		default:
+			if err := ctx.call(func() error { return h.HandleWritability(ctx, writable) }); err != nil {
+				ctx.fireErrorFrom(ctx, err, true)
+			}
+		}
+	}
+}

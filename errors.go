@@ -1,0 +1,128 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+)
+
+// CloseReason says why a connection ended. Every connection ends with exactly one.
+type CloseReason uint8
+
+// The close reasons of DESIGN section 4. Their String form is the metric label.
+const (
+	CloseUnset             CloseReason = iota // the connection has not ended
+	CloseNormal                               // the server finished with the connection
+	ClosePeerClosed                           // the peer closed between requests
+	CloseIncompleteRequest                    // the peer closed inside a request
+	CloseProtocolError                        // the peer broke the protocol
+	CloseFrameTooLarge                        // a frame was longer than the limit
+	CloseHandshakeFailed                      // a handshake was refused or failed
+	CloseIdleTimeout                          // nothing was read or written for too long
+	CloseReadTimeout                          // a header or frame did not complete in time
+	CloseBodyTimeout                          // a body did not complete in time
+	CloseHandlerTimeout                       // a handler did not answer in time
+	CloseWriteTimeout                         // the peer did not take the response in time
+	CloseAdmissionRejected                    // a limit refused the connection
+	CloseBackpressureLimit                    // too much was queued for a slow reader, or an executor refused the work
+	CloseServerShutdown                       // the server stopped
+	CloseIOError                              // the socket failed, resets included
+	CloseInternalError                        // a handler panicked or returned an unclassified error
+	closeReasons                              // number of reasons
+)
+
+var closeReasonNames = [closeReasons]string{
+	"unset", "normal", "peer_closed", "incomplete_request", "protocol_error", "frame_too_large", "handshake_failed",
+	"idle_timeout", "read_timeout", "body_timeout", "handler_timeout", "write_timeout", "admission_rejected",
+	"backpressure_limit", "server_shutdown", "io_error", "internal_error",
+}
+
+// String returns the reason's snake_case name, the one metrics use.
+func (r CloseReason) String() string {
+	if int(r) >= len(closeReasonNames) {
+		return fmt.Sprintf("close_reason_%d", uint8(r))
+	}
+	return closeReasonNames[r]
+}
+
+// CloseReasons lists every reason a connection can end with, in order.
+func CloseReasons() []CloseReason {
+	all := make([]CloseReason, 0, closeReasons-1)
+	for r := CloseNormal; r < closeReasons; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
+// The errors that callers compare with errors.Is.
+var (
+	// ErrClosed: the connection (or the loop that owned it) has ended; the error that carries it is often a *CloseError.
+	ErrClosed = errors.New("eddy: connection closed")
+	// ErrServerClosed is what Wait and ListenAndServe return after Shutdown or Close.
+	ErrServerClosed = errors.New("eddy: server closed")
+	// ErrSaturated: the loop's task queue is full; the work was not taken.
+	ErrSaturated = errors.New("eddy: task queue of the loop is full")
+	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
+	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
+	// ErrOnLoop: a blocking call was made on the loop that it would have to wait for.
+	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")
+)
+
+// CloseError tells why a connection ended. It matches ErrClosed with errors.Is.
+type CloseError struct {
+	Reason CloseReason
+	Err    error // the cause, may be nil
+}
+
+// Error names the reason and, if there is one, the cause.
+func (e *CloseError) Error() string {
+	if e.Err == nil {
+		return "eddy: connection closed: " + e.Reason.String()
+	}
+	return "eddy: connection closed: " + e.Reason.String() + ": " + e.Err.Error()
+}
+
+// Is reports that every CloseError is ErrClosed.
+func (e *CloseError) Is(target error) bool { return target == ErrClosed }
+
+// Unwrap returns the cause.
+func (e *CloseError) Unwrap() error { return e.Err }
+
+// reasonError marks an error with the reason its connection must close with.
+type reasonError struct {
+	reason CloseReason
+	err    error
+}
+
+func (e *reasonError) Error() string { return e.err.Error() }
+func (e *reasonError) Unwrap() error { return e.err }
+
+// WithReason marks err so that the connection it ends closes with reason. Handlers and decoders return it.
+func WithReason(reason CloseReason, err error) error {
+	if err == nil {
+		err = errors.New("eddy: " + reason.String())
+	}
+	return &reasonError{reason: reason, err: err}
+}
+
+// reasonOf classifies an error that reached the tail of a pipeline.
+func reasonOf(err error) CloseReason {
+	if re, ok := errors.AsType[*reasonError](err); ok {
+		return re.reason
+	}
+	if ce, ok := errors.AsType[*CloseError](err); ok {
+		return ce.Reason
+	}
+	if errors.Is(err, ErrBackpressure) || errors.Is(err, ErrSaturated) {
+		return CloseBackpressureLimit
+	}
+	return CloseInternalError
+}
+
+// PanicError is what a handler's panic becomes on its way through the pipeline's ErrorHandlers.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error names the panic's value; the stack is in the log.
+func (e *PanicError) Error() string { return fmt.Sprintf("eddy: panic in a handler: %v", e.Value) }

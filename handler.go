@@ -1,0 +1,121 @@
+package eddy
+
+// A handler is any value that implements one or more of the interfaces below. Its methods run on the handler's
+// executor: the connection's loop, or the pool it was added with. On a loop they must not block.
+
+// OpenHandler is told once that the connection is open. Every handler that implements it is told, head to tail.
+type OpenHandler interface {
+	HandleOpen(ctx *Context) error
+}
+
+// ReadHandler receives inbound messages. It forwards with ctx.FireRead; what it does not forward ends here.
+type ReadHandler interface {
+	HandleRead(ctx *Context, msg any) error
+}
+
+// WriteHandler receives outbound messages on their way to the head and passes what it makes of them on with ctx.Write.
+type WriteHandler interface {
+	HandleWrite(ctx *Context, msg any) error
+}
+
+// EventHandler receives events such as DrainEvent, InputClosedEvent and the user's own. It forwards with ctx.FireEvent.
+type EventHandler interface {
+	HandleEvent(ctx *Context, ev any) error
+}
+
+// WritabilityHandler is told when the outbound queue crosses its watermarks. Every handler that implements it is told.
+// Several changes may have happened since: Conn.Writable says how it stands now.
+type WritabilityHandler interface {
+	HandleWritability(ctx *Context, writable bool) error
+}
+
+// ErrorHandler receives what an inbound method of the same or an earlier handler returned, and the panics of handlers.
+// nil means handled; an error goes on to the next ErrorHandler. What passes the tail closes the connection with the
+// reason it classifies to (see WithReason). A panic closes the connection whatever the ErrorHandler says.
+type ErrorHandler interface {
+	HandleError(ctx *Context, err error) error
+}
+
+// CloseHandler is told exactly once that the connection ended. Every handler that implements it is told, head to tail.
+// Nothing can be written any more.
+type CloseHandler interface {
+	HandleClose(ctx *Context, reason CloseReason, err error)
+}
+
+// Decoder turns bytes into messages. It must be the first handler of the pipeline and runs on the loop.
+//
+// view holds what earlier calls left plus what has arrived since, contiguous, valid during the call only. Decode
+// consumes at most one message: it passes it on with ctx.FireRead and returns the number of bytes consumed. 0 and nil
+// ask for more bytes. An error closes the connection with the reason it classifies to, after what is queued was flushed.
+type Decoder interface {
+	Decode(ctx *Context, view []byte) (consumed int, err error)
+}
+
+// Detacher is implemented by messages that borrow memory of the loop. Detach returns a copy that owns its memory; the
+// pipeline calls it before a message leaves the loop.
+type Detacher interface {
+	Detach() any
+}
+
+// DrainEvent tells the handlers that the server is draining: finish what is in flight, take no new requests.
+type DrainEvent struct{}
+
+// InputClosedEvent tells, on servers with HalfClose, that the peer will send no more but may still read.
+type InputClosedEvent struct{}
+
+// Handle makes a ReadHandler of a typed function. Messages of another type are forwarded.
+func Handle[T any](f func(ctx *Context, m T) error) ReadHandler { return &typedHandler[T]{f: f} }
+
+type typedHandler[T any] struct {
+	f func(ctx *Context, m T) error
+}
+
+func (h *typedHandler[T]) HandleRead(ctx *Context, msg any) error {
+	m, ok := msg.(T)
+	if !ok {
+		ctx.FireRead(msg)
+		return nil
+	}
+	return h.f(ctx, m)
+}
+
+// ops is a set of the events a handler takes part in.
+type ops uint16
+
+const (
+	opDecode ops = 1 << iota
+	opOpen
+	opRead
+	opWrite
+	opEvent
+	opWritability
+	opError
+	opClose
+)
+
+// opsOf looks up which events h handles; 0 means that h is no handler at all.
+func opsOf(h any) ops {
+	var m ops
+	set := func(ok bool, op ops) {
+		if ok {
+			m |= op
+		}
+	}
+	_, ok := h.(Decoder)
+	set(ok, opDecode)
+	_, ok = h.(OpenHandler)
+	set(ok, opOpen)
+	_, ok = h.(ReadHandler)
+	set(ok, opRead)
+	_, ok = h.(WriteHandler)
+	set(ok, opWrite)
+	_, ok = h.(EventHandler)
+	set(ok, opEvent)
+	_, ok = h.(WritabilityHandler)
+	set(ok, opWritability)
+	_, ok = h.(ErrorHandler)
+	set(ok, opError)
+	_, ok = h.(CloseHandler)
+	set(ok, opClose)
+	return m
+}

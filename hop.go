@@ -1,0 +1,154 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Bounds of what one connection may have waiting on a strand. From hopHigh on its reads are paused, at hopLow they
+// resume; strandBound is the end for what does not come from reading.
+const (
+	strandBound = 1024
+	hopHigh     = 64
+	hopLow      = 16
+)
+
+// hop is one event on its way to a handler on a pool.
+type hop struct {
+	ctx *Context
+	op  ops
+	msg any
+}
+
+// hop hands an event over to ctx's pool. It never blocks the loop.
+func (ctx *Context) hop(op ops, msg any) {
+	c := ctx.conn
+	if d, ok := msg.(Detacher); ok {
+		msg = d.Detach()
+	}
+	s := ctx.strandOnLoop()
+	c.inflight.Add(1)
+	c.loop.counters[countHops]++
+	if err := s.Submit(hop{ctx: ctx, op: op, msg: msg}); err != nil {
+		c.inflight.Add(-1)
+		ctx.rejected(op, msg, err)
+		return
+	}
+	if op == opRead && s.Len() >= hopHigh {
+		c.pauseForHop(s)
+	}
+}
+
+// strandOnLoop returns the connection's strand on ctx's pool; all handlers on one pool share it.
+func (ctx *Context) strandOnLoop() *executor.Strand[hop] {
+	if ctx.strand != nil {
+		return ctx.strand
+	}
+	for o := ctx.conn.head; o != nil; o = o.next.Load() {
+		if o.strand != nil && o.node.pool == ctx.node.pool {
+			ctx.strand = o.strand
+			return o.strand
+		}
+	}
+	ctx.strand = executor.NewStrand(ctx.node.pool, strandBound, runHop)
+	return ctx.strand
+}
+
+// rejected applies the handler's reject policy on the loop.
+func (ctx *Context) rejected(op ops, msg any, err error) {
+	c := ctx.conn
+	c.loop.counters[countHopRejects]++
+	if op == opClose {
+		c.loop.undelivered = append(c.loop.undelivered, closeNotice{ctx: ctx})
+		return
+	}
+	if ctx.node.reject != nil && op == opRead && !errors.Is(err, executor.ErrClosed) {
+		_ = ctx.call(func() error { ctx.node.reject(ctx, msg, err); return nil })
+		return
+	}
+	c.closeFlushed(CloseBackpressureLimit, fmt.Errorf("eddy: handler %q: %w", ctx.node.name, err))
+}
+
+// pauseForHop stops reading a connection whose strand holds enough.
+func (c *Conn) pauseForHop(s *executor.Strand[hop]) {
+	c.paused |= pauseHop
+	c.hopWaiting.Store(true)
+	if s.Len() <= hopLow { // it drained meanwhile and may not have seen the flag
+		c.hopDrained()
+	}
+}
+
+// hopDrained lets the loop resume reads. Any goroutine; the first call after a pause counts.
+func (c *Conn) hopDrained() {
+	if c.hopWaiting.CompareAndSwap(true, false) {
+		c.postReadState()
+	}
+}
+
+// runHop runs one event on the handler's pool.
+func runHop(h hop) {
+	ctx, c := h.ctx, h.ctx.conn
+	defer func() {
+		if v := recover(); v != nil {
+			c.hopPanicked(ctx, v)
+		}
+		c.endHop()
+		if c.hopWaiting.Load() && ctx.strand.Len() <= hopLow {
+			c.hopDrained()
+		}
+	}()
+	ctx.runHop(h)
+}
+
+func (ctx *Context) runHop(h hop) {
+	switch h.op {
+	case opRead:
+		ctx.result(ctx.read(h.msg))
+	case opWrite:
+		if err := ctx.write(h.msg); err != nil && ctx.conn.closedError() == nil {
+			ctx.result(err)
+		}
+	case opEvent:
+		ctx.result(ctx.event(h.msg))
+	case opOpen:
+		ctx.result(ctx.node.handler.(OpenHandler).HandleOpen(ctx))
+	case opWritability:
+		ctx.result(ctx.node.handler.(WritabilityHandler).HandleWritability(ctx, h.msg.(bool)))
+	case opError:
+		if err := ctx.node.handler.(ErrorHandler).HandleError(ctx, h.msg.(error)); err != nil {
+			ctx.FireError(err)
+		}
+	case opClose:
+		end := ctx.conn.ended.Load()
+		ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
+	}
+}
+
+// hopPanicked closes the connection whose handler panicked; the pool's worker lives on.
+func (c *Conn) hopPanicked(ctx *Context, v any) {
+	stack := debug.Stack()
+	perr := &PanicError{Value: v, Stack: stack}
+	c.loop.owner.hopPanics.Add(1)
+	c.loop.log.Error("eddy: panic in a handler", "handler", ctx.node.name, "conn", c.ID(), "panic", v, "stack", string(stack))
+	if h, ok := ctx.node.handler.(ErrorHandler); ok {
+		func() {
+			defer func() { _ = recover() }() // an error handler that panics has had its word
+			_ = h.HandleError(ctx, perr)
+		}()
+	}
+	c.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
+}
+
+// endHop ends what a hop or Begin counted. A draining or half-closed connection may have waited for it.
+func (c *Conn) endHop() {
+	n := c.inflight.Add(-1)
+	if n < 0 {
+		panic("eddy: Conn.End without Begin")
+	}
+	if n == 0 && c.drainFlag.Load() {
+		_ = c.loop.tasks.push(task{kind: taskCheckDrain, conn: c}, true) // a stopped loop has nothing to drain
+	}
+}

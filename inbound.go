@@ -1,0 +1,270 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// smallLeftover is the size up to which an incomplete frame rides at the front of the loop's scratch buffer for the
+// next read; a longer one stays in its own segment and the read goes straight behind it.
+const smallLeftover = 2 << 10
+
+// minReadSpace is the least room a read into a segment is given.
+const minReadSpace = 16 << 10
+
+var (
+	errIncomplete = errors.New("eddy: the peer closed inside a request")
+	errPhase      = errors.New("eddy: impossible phase transition")
+)
+
+// readReady reads what the kernel has, within the budgets, and decodes it.
+func (c *Conn) readReady(failed bool) {
+	switch {
+	case c.lingering:
+		c.discardInput()
+		return
+	case c.end != nil || c.eof:
+		if failed && c.end == nil {
+			c.beginClose(CloseIOError, errPeerGone)
+			return
+		}
+		c.setInterest(c.interest &^ sys.Read)
+		return
+	case c.readPaused():
+		c.setInterest(c.interest &^ sys.Read)
+		return
+	case c.inReady: // frames in hand come first
+		return
+	}
+	c.readLoop()
+}
+
+// readLoop makes at most readCallBudget reads or readByteBudget bytes.
+func (c *Conn) readLoop() {
+	l := c.loop
+	total := 0
+	for range readCallBudget {
+		held := c.stage()
+		space := l.scratch[held:]
+		if c.in != nil {
+			space = c.in.Free()
+		}
+		n, err := l.sock.Read(c.fd, space)
+		if n <= 0 || err != nil {
+			c.unstage(held)
+			c.readEnded(err)
+			return
+		}
+		c.lastActive = l.now
+		l.counters[countBytesIn] += uint64(n)
+		if c.in != nil {
+			c.in.Commit(n)
+			c.decodeStored()
+		} else {
+			c.decodeScratch(l.scratch[:held+n])
+		}
+		total += n
+		if n < len(space) || total >= readByteBudget || c.end != nil || c.inReady || c.readPaused() {
+			return
+		}
+	}
+}
+
+// stage prepares the place where the next read goes. A small leftover moves to the front of scratch, and its size is
+// returned; a large one gets room behind it in a segment of its own.
+func (c *Conn) stage() int {
+	if c.in == nil {
+		return 0
+	}
+	l := c.loop
+	if held := c.in.Len(); held <= smallLeftover {
+		copy(l.scratch, c.in.Bytes())
+		l.pool.Put(c.in)
+		c.in = nil
+		return held
+	}
+	if len(c.in.Free()) < minReadSpace {
+		bigger := l.pool.Get(max(2*c.in.Len(), c.in.Len()+minReadSpace))
+		bigger.Commit(copy(bigger.Free(), c.in.Bytes()))
+		l.pool.Put(c.in)
+		c.in = bigger
+	}
+	return 0
+}
+
+// unstage puts a staged leftover back when the read brought nothing.
+func (c *Conn) unstage(held int) {
+	if held > 0 {
+		c.keep(c.loop.scratch[:held])
+	}
+}
+
+// readEnded handles the read that brought no bytes.
+func (c *Conn) readEnded(err error) {
+	switch {
+	case err == nil:
+		c.inputClosed()
+	case err != sys.ErrAgain: //nolint:errorlint // pre-allocated sentinel of the hot path
+		c.ioFailed("read", err)
+	}
+}
+
+// inputClosed handles the peer's end of stream: the end of the connection, unless the server allows half-close.
+func (c *Conn) inputClosed() {
+	c.eof = true
+	if c.partial {
+		c.beginClose(CloseIncompleteRequest, errIncomplete)
+		return
+	}
+	if !c.set.halfClose {
+		c.flush()
+		c.beginClose(ClosePeerClosed, nil)
+		return
+	}
+	c.setInterest(c.interest &^ sys.Read)
+	if c.head != nil {
+		c.fireEventFromHead(InputClosedEvent{})
+	}
+	c.checkHalfClosed()
+}
+
+// checkHalfClosed ends a half-closed connection when it has nothing left to answer.
+func (c *Conn) checkHalfClosed() {
+	if c.eof && c.end == nil && c.out.head == nil && c.inflight.Load() == 0 {
+		c.beginClose(ClosePeerClosed, nil)
+	}
+}
+
+// decodeScratch decodes bytes that lie in the loop's scratch buffer and keeps what is left over.
+func (c *Conn) decodeScratch(view []byte) {
+	rest := c.decode(view)
+	if len(rest) > 0 && c.end == nil {
+		c.keep(rest)
+	}
+}
+
+// keep copies a leftover from scratch to a pooled segment.
+func (c *Conn) keep(rest []byte) {
+	c.in = c.loop.pool.Get(len(rest))
+	c.in.Commit(copy(c.in.Free(), rest))
+}
+
+// decodeStored decodes the connection's own segment.
+func (c *Conn) decodeStored() {
+	seg := c.in
+	view := seg.Bytes()
+	rest := c.decode(view)
+	if c.end != nil {
+		return // the segment goes back at the close
+	}
+	seg.Consume(len(view) - len(rest))
+	if seg.Len() == 0 {
+		c.in = nil
+		c.loop.pool.Put(seg)
+	}
+}
+
+// decode hands view to the decoder frame by frame until it asks for more, the frame budget is used up, reads are
+// paused or the connection ends. It returns what was not consumed.
+func (c *Conn) decode(view []byte) []byte {
+	c.partial = false
+	for len(view) > 0 {
+		switch {
+		case c.end != nil:
+			return nil
+		case c.readPaused():
+			return view
+		case c.frames <= 0:
+			c.markReady()
+			return view
+		}
+		c.frames--
+		n, again := c.decodeOne(view)
+		if n == 0 && !again {
+			c.partial = c.end == nil
+			return view
+		}
+		view = view[n:]
+	}
+	return nil
+}
+
+// decodeOne consumes one message. again tells to go on although nothing was consumed: the decoder was replaced.
+func (c *Conn) decodeOne(view []byte) (n int, again bool) {
+	l := c.loop
+	ctx := c.head
+	if ctx == nil || ctx.node.decoder == nil {
+		l.borrowed.Reset(view)
+		c.beginDispatch()
+		c.fireReadFromHead(&l.borrowed)
+		c.settle()
+		return len(view), false
+	}
+	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {
+		c.setPhase(PhaseReadingHeader)
+	}
+	l.current = ctx
+	n, err := ctx.node.decoder.Decode(ctx, view)
+	l.current = nil
+	if n < 0 || n > len(view) {
+		err = fmt.Errorf("eddy: decoder %q consumed %d of %d bytes", ctx.node.name, n, len(view))
+	}
+	if err != nil {
+		ctx.fireErrorFrom(ctx, err, true)
+		return 0, false
+	}
+	if n > 0 {
+		c.settle()
+	}
+	return n, n == 0 && c.head != ctx
+}
+
+// beginDispatch notes that a message is on its way to its handler.
+func (c *Conn) beginDispatch() {
+	c.loop.counters[countMessages]++
+	if c.phase <= PhaseReadingBody {
+		c.setPhase(PhaseDispatching)
+	}
+}
+
+// settle moves on from PhaseDispatching once the handlers on the loop have returned.
+func (c *Conn) settle() {
+	if c.phase != PhaseDispatching {
+		return
+	}
+	if c.inflight.Load() > 0 {
+		c.setPhase(PhaseWaitingForResponse)
+	} else {
+		c.setPhase(PhaseReadingHeader)
+	}
+}
+
+// resumeDecode continues with frames in hand and then with reading.
+func (c *Conn) resumeDecode() {
+	if c.end != nil || c.readPaused() {
+		return
+	}
+	if c.in != nil {
+		c.decodeStored()
+	}
+	if c.end == nil && !c.eof && !c.inReady && !c.readPaused() {
+		c.setInterest(c.interest | sys.Read)
+	}
+}
+
+// discardInput reads and drops what the peer still sends while the connection lingers.
+func (c *Conn) discardInput() {
+	l := c.loop
+	for range readCallBudget {
+		n, err := l.sock.Read(c.fd, l.scratch)
+		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
+			return
+		}
+		if n <= 0 || err != nil {
+			c.kill()
+			return
+		}
+	}
+}

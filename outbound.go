@@ -1,0 +1,403 @@
+package eddy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+const (
+	// segmentSize is the capacity of the segments that small writes are coalesced in.
+	segmentSize = 4 << 10
+	// adoptSize is the length from which a []byte is queued by reference instead of being copied.
+	adoptSize = 1 << 10
+	// maxGather is the number of segments one gathered write takes.
+	maxGather = 64
+)
+
+// outQueue is a connection's outbound bytes: a list of segments, each either coalesced small writes or one adopted
+// slice. Owned by the loop.
+type outQueue struct {
+	head, tail *buf.Segment
+}
+
+func (q *outQueue) push(s *buf.Segment) {
+	if q.tail == nil {
+		q.head = s
+	} else {
+		q.tail.Next = s
+	}
+	q.tail = s
+}
+
+func (q *outQueue) pop() *buf.Segment {
+	s := q.head
+	q.head = s.Next
+	s.Next = nil
+	if q.head == nil {
+		q.tail = nil
+	}
+	return s
+}
+
+// submitWrite takes a message from any goroutine. Its bytes count as queued from here on.
+func (c *Conn) submitWrite(from *Context, msg any) error {
+	if err := c.closedError(); err != nil {
+		return err
+	}
+	size := sizeOf(msg)
+	if err := c.admit(size); err != nil {
+		if c.set.overflow == OverflowClose {
+			c.CloseWith(CloseBackpressureLimit, err)
+		}
+		return err
+	}
+	c.queued.Add(int64(size))
+	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
+	if err != nil {
+		c.queued.Add(-int64(size))
+		if closed := c.closedError(); closed != nil {
+			return closed
+		}
+	}
+	return err
+}
+
+// maxMessage is the longest message a write takes, so that its size fits a task.
+const maxMessage = 1 << 30
+
+// admit decides whether n more bytes may be queued.
+func (c *Conn) admit(n int) error {
+	q := c.queued.Load()
+	if n > maxMessage {
+		return fmt.Errorf("%w: message of %d bytes, limit %d", ErrBackpressure, n, maxMessage)
+	}
+	if q < int64(c.set.marks.High) || q+int64(n) <= int64(c.set.marks.Max) {
+		return nil
+	}
+	return fmt.Errorf("%w: %d bytes queued, %d more, limit %d", ErrBackpressure, q, n, c.set.marks.Max)
+}
+
+// otherSize is what a message of unknown type counts for until the pipeline has encoded it.
+const otherSize = 64
+
+func sizeOf(msg any) int {
+	switch m := msg.(type) {
+	case []byte:
+		return len(m)
+	case string:
+		return len(m)
+	case *buf.Bytes:
+		return m.Len()
+	case [][]byte:
+		n := 0
+		for _, b := range m {
+			n += len(b)
+		}
+		return n
+	}
+	return otherSize
+}
+
+// enqueue is the head of the pipeline: what arrives here goes to the socket. Loop only.
+func (c *Conn) enqueue(msg any) error {
+	switch m := msg.(type) {
+	case []byte:
+		return c.enqueueOwned(m)
+	case *buf.Bytes:
+		return c.enqueueCopy(m.Bytes())
+	case string:
+		return c.enqueueCopy([]byte(m))
+	case [][]byte:
+		for _, b := range m {
+			if err := c.enqueueOwned(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string or *buf.Bytes", msg)
+}
+
+// enqueueOwned queues b, by reference when it is long.
+func (c *Conn) enqueueOwned(b []byte) error {
+	if len(b) < adoptSize {
+		return c.enqueueCopy(b)
+	}
+	if err := c.admitOnLoop(len(b)); err != nil {
+		return err
+	}
+	c.out.push(c.loop.pool.Adopt(b))
+	c.queuedMore(len(b))
+	return nil
+}
+
+// enqueueCopy queues a copy of p, coalesced with what is queued already.
+func (c *Conn) enqueueCopy(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if err := c.admitOnLoop(len(p)); err != nil {
+		return err
+	}
+	total := len(p)
+	for len(p) > 0 {
+		var room []byte
+		if c.out.tail != nil {
+			room = c.out.tail.Free()
+		}
+		if len(room) == 0 {
+			c.out.push(c.loop.pool.Get(min(max(len(p), segmentSize), scratchSize)))
+			room = c.out.tail.Free()
+		}
+		n := copy(room, p)
+		c.out.tail.Commit(n)
+		p = p[n:]
+	}
+	c.queuedMore(total)
+	return nil
+}
+
+// admitOnLoop is admit plus what follows from a refusal under OverflowClose.
+func (c *Conn) admitOnLoop(n int) error {
+	if c.end != nil {
+		return c.end
+	}
+	err := c.admit(n)
+	if err != nil && c.set.overflow == OverflowClose {
+		c.beginClose(CloseBackpressureLimit, err)
+	}
+	return err
+}
+
+func (c *Conn) queuedMore(n int) {
+	c.queued.Add(int64(n))
+	c.setPhaseWriting()
+	c.noteWatermarks()
+	if !c.inDirty && c.interest&sys.Write == 0 {
+		c.inDirty = true
+		c.loop.dirty = append(c.loop.dirty, c)
+	}
+}
+
+func (c *Conn) setPhaseWriting() {
+	if c.phase < PhaseWriting {
+		c.setPhase(PhaseWriting)
+	}
+}
+
+// flush writes what is queued, at most writeCallBudget calls; what the kernel does not take waits for writability.
+func (c *Conn) flush() {
+	l := c.loop
+	if c.inClosing {
+		return
+	}
+	for range writeCallBudget {
+		if c.out.head == nil {
+			c.flushed()
+			return
+		}
+		n, offered, err := c.writeSome()
+		l.counters[countWrites]++
+		if n > 0 {
+			l.counters[countBytesOut] += uint64(n)
+			c.lastActive = l.now
+			c.sent(n)
+		}
+		if err != nil && err != sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
+			c.ioFailed("write", err)
+			return
+		}
+		if n < offered {
+			c.noteWatermarks()
+			c.setInterest(c.interest | sys.Write)
+			return
+		}
+	}
+	if c.out.head == nil {
+		c.flushed()
+		return
+	}
+	c.noteWatermarks()
+	c.setInterest(c.interest | sys.Write) // still writable: others first, the poller brings it back
+}
+
+// writeSome makes one system call with as many segments as it takes.
+func (c *Conn) writeSome() (n, offered int, err error) {
+	l := c.loop
+	first := c.out.head
+	if first.Next == nil {
+		n, err = l.sock.Write(c.fd, first.Bytes())
+		return n, first.Len(), err
+	}
+	bufs := l.gather[:0]
+	for s := first; s != nil && len(bufs) < maxGather; s = s.Next {
+		bufs = append(bufs, s.Bytes())
+		offered += s.Len()
+	}
+	n, err = l.sock.Writev(c.fd, bufs)
+	clear(bufs)
+	return n, offered, err
+}
+
+// sent takes n written bytes off the queue.
+func (c *Conn) sent(n int) {
+	c.queued.Add(-int64(n))
+	for n > 0 {
+		s := c.out.head
+		if k := s.Len(); k > n {
+			s.Consume(n)
+			return
+		} else {
+			n -= k
+		}
+		c.loop.pool.Put(c.out.pop())
+	}
+}
+
+// flushed follows the write of the last queued byte.
+func (c *Conn) flushed() {
+	c.noteWatermarks()
+	c.setInterest(c.interest &^ sys.Write)
+	if c.phase == PhaseWriting {
+		if c.inflight.Load() > 0 {
+			c.setPhase(PhaseWaitingForResponse)
+		} else {
+			c.setPhase(PhaseReadingHeader)
+		}
+	}
+	if c.finishing {
+		c.startLinger()
+		return
+	}
+	c.checkHalfClosed()
+}
+
+// noteWatermarks compares the queue with its marks and tells the pipeline about a crossing.
+func (c *Conn) noteWatermarks() {
+	q := c.queued.Load()
+	switch {
+	case !c.overHigh && q >= int64(c.set.marks.High):
+		c.overHigh = true
+		c.unwritable.Store(true)
+		c.paused |= pauseOutbound
+		c.loop.counters[countOutboundPauses]++
+		c.fireWritability(false)
+	case c.overHigh && q <= int64(c.set.marks.Low):
+		c.overHigh = false
+		c.unwritable.Store(false)
+		c.paused &^= pauseOutbound
+		if !c.readPaused() {
+			c.markReady()
+		}
+		c.fireWritability(true)
+	}
+	if x := c.ext.Load(); x != nil && c.Writable() {
+		x.wakeWriters()
+	}
+}
+
+// failWrite handles an error of an outbound handler for a write whose caller has gone on.
+func (c *Conn) failWrite(err error) {
+	if c.end != nil {
+		return
+	}
+	c.loop.counters[countWriteErrors]++
+	if c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
+		return
+	}
+	c.closeFlushed(reasonOf(err), err)
+}
+
+// connExt holds what only few connections need: writers that wait and Done channels.
+type connExt struct {
+	mu       sync.Mutex
+	writable chan struct{}
+	done     chan struct{}
+	over     bool
+}
+
+func (c *Conn) extend() *connExt {
+	if x := c.ext.Load(); x != nil {
+		return x
+	}
+	x := new(connExt)
+	if c.ext.CompareAndSwap(nil, x) {
+		if c.gone.Load() {
+			x.finish()
+		}
+		return x
+	}
+	return c.ext.Load()
+}
+
+// wakeWriters releases the goroutines in WriteContext.
+func (x *connExt) wakeWriters() {
+	x.mu.Lock()
+	if x.writable != nil {
+		close(x.writable)
+		x.writable = nil
+	}
+	x.mu.Unlock()
+}
+
+// finish releases everybody: the connection has ended.
+func (x *connExt) finish() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.over = true
+	if x.done != nil {
+		close(x.done)
+	}
+	if x.writable != nil {
+		close(x.writable)
+		x.writable = nil
+	}
+}
+
+// wait returns a channel that is closed when the connection may have become writable, nil when it has ended.
+func (x *connExt) wait() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return nil
+	}
+	if x.writable == nil {
+		x.writable = make(chan struct{})
+	}
+	return x.writable
+}
+
+// saturatedPause is how long a waiting writer leaves a full task queue alone.
+const saturatedPause = time.Millisecond
+
+func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
+	x := c.extend()
+	for {
+		wake := x.wait()
+		if err := c.closedError(); err != nil {
+			return err
+		}
+		var retry <-chan time.Time
+		if c.Writable() {
+			err := c.Write(msg)
+			if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
+				return err
+			}
+			retry = time.After(saturatedPause)
+		}
+		select {
+		case <-wake:
+		case <-retry:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Pipeline is the chain of handlers of one connection. Inbound events go head to tail, outbound messages tail to head.
+// It is built by Server.Init and may be changed later, always on the connection's loop.
+type Pipeline struct {
+	conn  *Conn
+	build *pipelineBuilder // nil once the connection is open
+}
+
+// AddOption says how a handler is added.
+type AddOption func(*node)
+
+// On runs the handler on pool instead of the loop, where it may block. Each connection has one strand per pool: the
+// connection's events run one at a time and in order. Messages are detached from the loop's memory before they cross.
+func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool = pool } }
+
+// OnReject sets what happens to a message that the handler's pool refuses: f runs on the loop and may answer through
+// ctx. Without it the connection closes with CloseBackpressureLimit.
+func OnReject(f func(ctx *Context, msg any, err error)) AddOption {
+	return func(n *node) { n.reject = f }
+}
+
+// node is one handler as it stands in a pipeline. Immutable once added; connections whose Init adds the same handler
+// value share it.
+type node struct {
+	name    string
+	handler any
+	ops     ops
+	pool    *executor.Pool
+	reject  func(ctx *Context, msg any, err error)
+	decoder Decoder
+	read    ReadHandler
+}
+
+func newNode(name string, handler any, opts []AddOption) (node, error) {
+	n := node{name: name, handler: handler, ops: opsOf(handler)}
+	if n.ops == 0 {
+		return n, fmt.Errorf("eddy: handler %q of type %T implements no handler interface", name, handler)
+	}
+	for _, o := range opts {
+		o(&n)
+	}
+	n.decoder, _ = handler.(Decoder)
+	n.read, _ = handler.(ReadHandler)
+	if n.decoder != nil && n.pool != nil {
+		return n, fmt.Errorf("eddy: decoder %q cannot run on a pool", name)
+	}
+	return n, nil
+}
+
+// same reports whether two nodes can be one: same name, same handler value, same executor.
+func (n *node) same(m *node) bool {
+	if n.name != m.name || n.pool != m.pool || n.reject != nil || m.reject != nil {
+		return false
+	}
+	t := reflect.TypeOf(n.handler)
+	return t == reflect.TypeOf(m.handler) && t.Comparable() && n.handler == m.handler
+}
+
+// pipelineBuilder collects what one Init adds. A loop has one and remembers the last connection's nodes, so that
+// connections with the same handlers share them.
+type pipelineBuilder struct {
+	nodes []*node
+	last  []*node
+	err   error
+}
+
+// build runs Init for c and links the contexts.
+func (b *pipelineBuilder) build(c *Conn) error {
+	b.nodes, b.err = b.nodes[:0], nil
+	if err := c.set.init(&Pipeline{conn: c, build: b}); err != nil {
+		return err
+	}
+	if b.err != nil {
+		return b.err
+	}
+	if len(b.nodes) == 0 {
+		return errors.New("eddy: Server.Init added no handler")
+	}
+	ctxs := make([]Context, len(b.nodes))
+	for i, n := range b.nodes {
+		ctx := &ctxs[i]
+		ctx.conn, ctx.node = c, n
+		c.link(ctx)
+	}
+	b.last, b.nodes = b.nodes, b.last
+	return nil
+}
+
+func (b *pipelineBuilder) add(n node) error {
+	i := len(b.nodes)
+	if n.decoder != nil && i > 0 {
+		return fmt.Errorf("eddy: decoder %q must be the first handler, it is number %d", n.name, i+1)
+	}
+	for _, o := range b.nodes {
+		if o.name == n.name {
+			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
+		}
+	}
+	if i < len(b.last) && b.last[i].same(&n) {
+		b.nodes = append(b.nodes, b.last[i])
+	} else {
+		b.nodes = append(b.nodes, &n)
+	}
+	return nil
+}
+
+// Conn returns the pipeline's connection.
+func (p *Pipeline) Conn() *Conn { return p.conn }
+
+// Add appends a handler at the tail. Inside Init the first error also fails Init, so Init may ignore it. A handler that
+// is added to an open connection is told HandleOpen at once.
+func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
+	n, err := newNode(name, handler, opts)
+	if p.build != nil {
+		if err == nil {
+			err = p.build.add(n)
+		}
+		if p.build.err == nil {
+			p.build.err = err
+		}
+		return err
+	}
+	if err == nil {
+		err = p.checkNew(&n, nil)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := &Context{conn: p.conn, node: &n}
+	p.conn.link(ctx)
+	ctx.deliverOpen()
+	return nil
+}
+
+// Remove takes a handler out. An event that is inside it goes on to its old neighbours.
+func (p *Pipeline) Remove(name string) error {
+	ctx, err := p.find(name)
+	if err != nil {
+		return err
+	}
+	prev, next := ctx.prev.Load(), ctx.next.Load()
+	p.conn.join(prev, next)
+	return nil
+}
+
+// Replace puts a new handler in the place of an old one and tells it HandleOpen. If it replaces the decoder, bytes that
+// were not decoded yet go to the new one.
+func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption) error {
+	old, err := p.find(name)
+	if err != nil {
+		return err
+	}
+	n, err := newNode(newName, handler, opts)
+	if err == nil {
+		err = p.checkNew(&n, old)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := &Context{conn: p.conn, node: &n}
+	prev, next := old.prev.Load(), old.next.Load()
+	p.conn.join(prev, ctx)
+	p.conn.join(ctx, next)
+	ctx.deliverOpen()
+	if p.conn.in != nil {
+		p.conn.markReady()
+	}
+	return nil
+}
+
+// find returns the context of a handler of an open connection.
+func (p *Pipeline) find(name string) (*Context, error) {
+	if p.build != nil {
+		return nil, fmt.Errorf("eddy: handler %q: a pipeline under construction can only be added to", name)
+	}
+	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
+		if ctx.node.name == name {
+			return ctx, nil
+		}
+	}
+	return nil, fmt.Errorf("eddy: no handler named %q", name)
+}
+
+// checkNew checks name and place of a handler that is added to an open connection, in the place of old if that is set.
+func (p *Pipeline) checkNew(n *node, old *Context) error {
+	if n.decoder != nil && p.conn.head != nil && p.conn.head != old {
+		return fmt.Errorf("eddy: decoder %q must be the first handler", n.name)
+	}
+	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
+		if ctx != old && ctx.node.name == n.name {
+			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
+		}
+	}
+	return nil
+}
+
+// link appends ctx at the tail.
+func (c *Conn) link(ctx *Context) {
+	c.join(c.tail, ctx)
+	c.join(ctx, nil)
+}
+
+// join makes b follow a; nil stands for the ends. A context that is taken out keeps its own links.
+func (c *Conn) join(a, b *Context) {
+	if a == nil {
+		c.head = b
+	} else {
+		a.next.Store(b)
+	}
+	if b == nil {
+		c.tail = a
+	} else {
+		b.prev.Store(a)
+	}
+}

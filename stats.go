@@ -1,0 +1,173 @@
+package eddy
+
+import "sync/atomic"
+
+// counter names one of a loop's own numbers.
+type counter uint8
+
+const (
+	countIterations counter = iota
+	countEvents
+	countStaleEvents
+	countPollErrors
+	countTasks
+	countMessages
+	countHops
+	countHopRejects
+	countBytesIn
+	countBytesOut
+	countWrites
+	countOpened
+	countRefused
+	countAccepted
+	countAdmissionRejected
+	countAcceptErrors
+	countShed
+	countDeadReads
+	countDeadWrites
+	countUnhandled
+	countWriteErrors
+	countResets
+	countPanics
+	countOutboundPauses
+	countPhaseViolations
+	counterCount
+)
+
+// published is the copy of a loop's numbers that other goroutines read. The loop refreshes it once per iteration,
+// touching only what changed.
+type published struct {
+	counters      [counterCount]atomic.Uint64
+	closed        [closeReasons]atomic.Uint64
+	active        atomic.Int64
+	writeInterest atomic.Int64
+
+	was       [counterCount]uint64 // as of the last publish
+	wasClosed [closeReasons]uint64
+}
+
+// publish makes the iteration's numbers visible.
+func (l *loop) publish() {
+	p := &l.stats
+	for i, v := range l.counters {
+		if v != p.was[i] {
+			p.counters[i].Store(v)
+		}
+	}
+	p.was = l.counters
+	if l.closed != p.wasClosed {
+		for i, v := range l.closed {
+			p.closed[i].Store(v)
+		}
+		p.wasClosed = l.closed
+	}
+	if l.writeInterest != p.writeInterest.Load() {
+		p.writeInterest.Store(l.writeInterest)
+	}
+	if int64(l.active) != p.active.Load() {
+		p.active.Store(int64(l.active))
+	}
+}
+
+// LoopStats are the numbers of one loop since its start.
+type LoopStats struct {
+	Name            string
+	Active          int64  // open connections
+	Iterations      uint64 // turns of the loop; one per wait
+	Events          uint64 // readiness events
+	StaleEvents     uint64 // events of connections that had ended
+	PollErrors      uint64
+	Tasks           uint64 // tasks run
+	TaskQueueDepth  int
+	Messages        uint64 // inbound messages dispatched
+	Hops            uint64 // events handed to executors
+	HopRejects      uint64 // of those, refused by the executor
+	BytesIn         uint64
+	BytesOut        uint64
+	WriteCalls      uint64
+	WriteInterest   int64  // connections that wait for writability
+	Opened          uint64 // connections taken over
+	Refused         uint64 // hand-overs that failed
+	DeadReads       uint64 // messages for connections that had ended
+	DeadWrites      uint64 // writes to connections that had ended
+	Unhandled       uint64 // messages that passed the tail of a pipeline
+	WriteErrors     uint64
+	Resets          uint64
+	Panics          uint64
+	OutboundPauses  uint64 // times an outbound queue reached its high watermark
+	PhaseViolations uint64
+}
+
+// Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
+// iteration old.
+type Stats struct {
+	Loops             []LoopStats // workers
+	Boss              LoopStats
+	Active            int64 // connections admitted and not yet closed
+	Accepted          uint64
+	AdmissionRejected uint64
+	AcceptErrors      uint64
+	Shed              uint64 // accepted and closed at once because descriptors had run out
+	ExecutorPanics    uint64 // panics of handlers on pools
+	Closed            map[CloseReason]uint64
+}
+
+// Stats returns the numbers so far. Any goroutine; after the server has stopped they stay as they were.
+func (s *Server) Stats() Stats {
+	st := Stats{Closed: make(map[CloseReason]uint64)}
+	e := s.running()
+	if e == nil {
+		return st
+	}
+	st.Boss = e.boss.snapshot()
+	boss := &e.boss.stats.counters
+	st.Accepted = boss[countAccepted].Load()
+	st.AdmissionRejected = boss[countAdmissionRejected].Load()
+	st.AcceptErrors = boss[countAcceptErrors].Load()
+	st.Shed = boss[countShed].Load()
+	st.Active = s.active.Load()
+	st.ExecutorPanics = s.hopPanics.Load()
+	for _, l := range e.workers {
+		st.Loops = append(st.Loops, l.snapshot())
+		for r := range l.stats.closed {
+			if n := l.stats.closed[r].Load(); n > 0 {
+				st.Closed[CloseReason(r)] += n
+			}
+		}
+	}
+	if st.AdmissionRejected > 0 {
+		st.Closed[CloseAdmissionRejected] += st.AdmissionRejected
+	}
+	return st
+}
+
+func (l *loop) snapshot() LoopStats {
+	get := func(c counter) uint64 { return l.stats.counters[c].Load() }
+	return LoopStats{
+		Name:            l.name,
+		Active:          l.stats.active.Load(),
+		Iterations:      get(countIterations),
+		Events:          get(countEvents),
+		StaleEvents:     get(countStaleEvents),
+		PollErrors:      get(countPollErrors),
+		Tasks:           get(countTasks),
+		TaskQueueDepth:  l.tasks.depth(),
+		Messages:        get(countMessages),
+		Hops:            get(countHops),
+		HopRejects:      get(countHopRejects),
+		BytesIn:         get(countBytesIn),
+		BytesOut:        get(countBytesOut),
+		WriteCalls:      get(countWrites),
+		WriteInterest:   l.stats.writeInterest.Load(),
+		Opened:          get(countOpened),
+		Refused:         get(countRefused),
+		DeadReads:       get(countDeadReads),
+		DeadWrites:      get(countDeadWrites),
+		Unhandled:       get(countUnhandled),
+		WriteErrors:     get(countWriteErrors),
+		Resets:          get(countResets),
+		Panics:          get(countPanics),
+		OutboundPauses:  get(countOutboundPauses),
+		PhaseViolations: get(countPhaseViolations),
+	}
+}

@@ -1,0 +1,189 @@
+package eddy
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// taskKind says what a task in a loop's queue asks for.
+type taskKind uint8
+
+const (
+	taskFunc       taskKind = iota // run msg.(func())
+	taskRegister                   // take over conn
+	taskWrite                      // pass msg outbound: from ctx, or from the tail of conn when ctx is nil
+	taskRead                       // pass msg inbound from ctx
+	taskEvent                      // pass an event inbound from ctx
+	taskError                      // pass an error inbound from ctx
+	taskClose                      // end conn with its close request
+	taskReadState                  // the pause bits of conn changed
+	taskCheckDrain                 // the last request in flight on conn ended
+)
+
+// task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
+type task struct {
+	kind taskKind
+	size int32 // bytes counted as queued at submission
+	conn *Conn
+	ctx  *Context
+	msg  any
+}
+
+// taskQueue is a loop's bounded multi-producer queue: producers append under a short lock, the loop takes the whole
+// batch by swapping slices. A published wake state lets producers make at most one wakeup between two waits.
+type taskQueue struct {
+	mu     sync.Mutex
+	in     []task
+	limit  int
+	closed bool
+
+	out  []task // the loop's batch
+	next int    // first unrun task of out
+
+	pending atomic.Int64 // submitted, not yet run
+	asleep  atomic.Bool  // the loop is about to wait or waiting
+	wake    func()
+}
+
+// push appends t and wakes the loop if it sleeps. Control tasks ignore the limit: each kind exists at most once per
+// connection, which is bound enough, and losing one would lose a close or a resume.
+func (q *taskQueue) push(t task, control bool) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return ErrClosed
+	}
+	if !control && q.pending.Load() >= int64(q.limit) {
+		q.mu.Unlock()
+		return ErrSaturated
+	}
+	q.in = append(q.in, t)
+	q.pending.Add(1)
+	q.mu.Unlock()
+	if q.asleep.Load() && q.asleep.CompareAndSwap(true, false) {
+		q.wake()
+	}
+	return nil
+}
+
+// sleep publishes that the loop is going to wait and reports whether it may: a task that came before the publication
+// is seen here, one that comes after it wakes the loop.
+func (q *taskQueue) sleep() bool {
+	q.asleep.Store(true)
+	if q.pending.Load() == 0 {
+		return true
+	}
+	q.asleep.Store(false)
+	return false
+}
+
+// awake publishes that the loop is running. It writes only when no producer has done so already.
+func (q *taskQueue) awake() {
+	if q.asleep.Load() {
+		q.asleep.Store(false)
+	}
+}
+
+// take returns the next task of the batch, swapping in a new batch when refill is set and the old one is used up.
+func (q *taskQueue) take(refill bool) (task, bool) {
+	if q.next == len(q.out) {
+		if !refill || q.pending.Load() == 0 || !q.swap() {
+			return task{}, false
+		}
+	}
+	t := q.out[q.next]
+	q.out[q.next] = task{}
+	q.next++
+	q.pending.Add(-1)
+	return t, true
+}
+
+// maxIdleBatch is the capacity in tasks above which an emptied batch slice is given back to the collector.
+const maxIdleBatch = 4096
+
+func (q *taskQueue) swap() bool {
+	empty := q.out[:0]
+	if cap(empty) > maxIdleBatch {
+		empty = nil
+	}
+	q.mu.Lock()
+	q.out, q.in = q.in, empty
+	q.mu.Unlock()
+	q.next = 0
+	return len(q.out) > 0
+}
+
+// close refuses every later push. The loop still runs what was accepted.
+func (q *taskQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+}
+
+// depth returns how many tasks wait. Any goroutine.
+func (q *taskQueue) depth() int { return int(q.pending.Load()) }
+
+// runTasks runs at most taskBudget queued tasks; what is left runs in the next iteration, which then does not wait.
+func (l *loop) runTasks() {
+	refill := true
+	for range taskBudget {
+		t, ok := l.tasks.take(refill)
+		if !ok {
+			return
+		}
+		refill = false
+		l.counters[countTasks]++
+		l.runTask(t)
+		if l.tasks.next == len(l.tasks.out) {
+			refill = true
+		}
+	}
+}
+
+// runTask carries out one task. A panic in user code is confined to the task's connection.
+func (l *loop) runTask(t task) {
+	defer l.contain(t.conn)
+	switch t.kind {
+	case taskFunc:
+		t.msg.(func())()
+	case taskRegister:
+		l.register(t.conn)
+	case taskWrite:
+		l.runWrite(t)
+	case taskRead:
+		t.ctx.fireRead(t.msg)
+		t.conn.endHop()
+	case taskEvent:
+		t.ctx.fireEvent(t.msg)
+	case taskError:
+		t.ctx.fireError(t.msg.(error))
+	case taskClose:
+		t.conn.runCloseRequest()
+	case taskReadState:
+		t.conn.readStateChanged()
+	case taskCheckDrain:
+		t.conn.checkDrainTask()
+	}
+}
+
+// runWrite passes a write that another goroutine submitted on. What was counted at submission is taken back first: the
+// head counts what the pipeline made of the message.
+func (l *loop) runWrite(t task) {
+	c := t.conn
+	if t.size > 0 {
+		c.queued.Add(-int64(t.size))
+	}
+	if c.phase >= PhaseClosing {
+		l.counters[countDeadWrites]++
+		return
+	}
+	var err error
+	if t.ctx != nil {
+		err = t.ctx.writeOnLoop(t.msg)
+	} else {
+		err = c.writeFromTail(t.msg)
+	}
+	if err != nil {
+		c.failWrite(err)
+	}
+}
