@@ -1,0 +1,53 @@
+package proto
+
+// Subprotocol is the WebSocket subprotocol name of this protocol.
+const Subprotocol = "im.v1.json"
+
+// Code is the machine-readable part of an error reply.
+type Code string
+
+// Error codes of im.v1.
+const (
+	CodeBadRequest   Code = "bad_request"
+	CodeUnknownType  Code = "unknown_type"
+	CodeUnauthorized Code = "unauthorized"
+	CodeTokenExpired Code = "token_expired"
+	CodeForbidden    Code = "forbidden"
+	CodeNotFound     Code = "not_found"
+	CodeConflict     Code = "conflict"
+	CodeTooLarge     Code = "too_large"
+	CodeRateLimited  Code = "rate_limited"
+	CodeBusy         Code = "busy"
+	CodeUnavailable  Code = "unavailable"
+	CodeClosed       Code = "closed"
+	CodeOutOfOrder   Code = "out_of_order"
+	CodeInternal     Code = "internal"
+)
+
+// WebSocket close codes used by the server. 4000 to 4099 ask the client to reconnect, 4100 to 4199 tell it not to
+// reconnect without a change. 1003 and 1009 are those of RFC 6455 section 7.4.1.
+const (
+	CloseUnsupportedData = 1003
+	CloseTooLarge        = 1009
+	CloseDraining        = 4000
+	CloseSlow            = 4008
+	CloseTryLater        = 4013
+	CloseRateLimited     = 4029
+	CloseUnauthorized    = 4101
+	CloseTokenExpired    = 4102
+	CloseProtocolError   = 4109
+)
+
+// Error is what a client is told when a command fails. It is a value of the protocol, made for the peer's eyes.
+type Error struct {
+	Code    Code   `json:"code"`
+	Text    string `json:"text"`
+	RetryMS int64  `json:"retry_ms,omitempty"`
+	Head    *Head  `json:"head,omitempty"`
+}
+
+// Error implements error.
+func (e *Error) Error() string { return "proto: " + string(e.Code) + ": " + e.Text }
+
+// fail makes an error; text is for people.
+func fail(code Code, text string) *Error { return &Error{Code: code, Text: text} }

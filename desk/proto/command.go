@@ -1,0 +1,256 @@
+package proto
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// Limits of one message, checked before anything else sees it.
+const (
+	MaxHelloBytes    = 4 << 10   // before welcome
+	MaxCustomerBytes = 64 << 10  // customer, after welcome
+	MaxAgentBytes    = 256 << 10 // agent, after welcome
+	MaxTextChars     = 8000      // characters (Unicode code points) of a message body
+	MaxSeen          = 200       // conversations named in hello
+	MaxSyncEvents    = 200       // events in one sync page
+	defaultSync      = 100
+	maxIDBytes       = 64
+	maxTokenBytes    = 512
+	maxReasonChars   = 200
+	maxPayloadBytes  = 256
+	maxPageBytes     = 2000
+)
+
+// Command is one decoded client message: exactly one of the payload types below in Payload.
+type Command struct {
+	Type    string
+	ID      string // request id, "" only where the type needs none
+	Conv    string // conversation id, "" where the type needs none
+	Payload any    // *Hello, *Open, *Send, *Typing, *Take, *Close, *Sync or *Ping
+}
+
+// Hello authenticates the connection and asks for what was missed.
+type Hello struct {
+	Token  string            `json:"token"`  // customer's visitor token
+	Ticket string            `json:"ticket"` // agent's single-use ticket
+	Device string            `json:"device"`
+	Locale string            `json:"locale"`
+	Seen   map[string]uint64 `json:"seen"` // conversation → last sequence held
+}
+
+// Open asks for a conversation, or for the one that is already open.
+type Open struct {
+	Site  string `json:"site"`
+	Wants string `json:"wants"` // "bot" (default) or "human"
+	Page  string `json:"page"`
+}
+
+// Send appends a message.
+type Send struct {
+	ClientID string `json:"client_id"` // UUID; canonical form after decoding
+	Kind     string `json:"kind"`      // "text"
+	Body     string `json:"body"`
+	Payload  string `json:"payload"` // value of the pressed button
+}
+
+// Typing tells the other side that the sender is writing.
+type Typing struct {
+	On bool `json:"on"`
+}
+
+// Take makes the calling agent the owner.
+type Take struct {
+	Rev int64 `json:"rev"` // expected revision, 0 = any
+}
+
+// Close ends a conversation.
+type Close struct {
+	Reason string `json:"reason"`
+}
+
+// Sync asks for events after a sequence number.
+type Sync struct {
+	After uint64 `json:"after"`
+	Limit int    `json:"limit"` // 1 to MaxSyncEvents after decoding
+}
+
+// Ping measures the round trip.
+type Ping struct {
+	Time int64 `json:"time"`
+}
+
+type envelope struct {
+	T  *string         `json:"t"`
+	ID *string         `json:"id"`
+	C  string          `json:"c"`
+	D  json.RawMessage `json:"d"`
+}
+
+// kind says what one command type needs.
+type kind struct {
+	payload func() any
+	check   func(payload any) *Error
+	conv    bool // c is required
+	noID    bool // id may be absent
+}
+
+func kindOf(t string) (kind, bool) {
+	switch t {
+	case "hello":
+		return kind{payload: func() any { return new(Hello) }, check: checkHello}, true
+	case "conv.open":
+		return kind{payload: func() any { return new(Open) }, check: checkOpen}, true
+	case "msg.send":
+		return kind{payload: func() any { return new(Send) }, check: checkSend, conv: true}, true
+	case "typing":
+		return kind{payload: func() any { return new(Typing) }, conv: true, noID: true}, true
+	case "take":
+		return kind{payload: func() any { return new(Take) }, check: checkTake, conv: true}, true
+	case "conv.close":
+		return kind{payload: func() any { return new(Close) }, check: checkClose, conv: true}, true
+	case "sync":
+		return kind{payload: func() any { return new(Sync) }, check: checkSync, conv: true}, true
+	case "ping":
+		return kind{payload: func() any { return new(Ping) }}, true
+	}
+	return kind{}, false
+}
+
+// Decode parses one message and checks its shape and its limits. Data is not kept. On failure the returned command
+// still carries the type and the request id if they could be read, so that the error can be addressed.
+func Decode(data []byte) (Command, *Error) {
+	var e envelope
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Command{}, fail(CodeBadRequest, jsonText(err))
+	}
+	var cmd Command
+	if e.ID != nil {
+		if *e.ID == "" || len(*e.ID) > maxIDBytes {
+			return cmd, fail(CodeBadRequest, fmt.Sprintf("id must have 1 to %d bytes", maxIDBytes))
+		}
+		cmd.ID = *e.ID
+	}
+	if e.T == nil || *e.T == "" {
+		return cmd, fail(CodeBadRequest, "t (the message type) is missing")
+	}
+	k, ok := kindOf(*e.T)
+	if !ok {
+		return cmd, fail(CodeUnknownType, fmt.Sprintf("unknown message type %.40q", *e.T))
+	}
+	cmd.Type = *e.T
+	if cmd.ID == "" && !k.noID {
+		return cmd, fail(CodeBadRequest, "id (the request id) is missing")
+	}
+	if len(e.C) > maxIDBytes || (k.conv && e.C == "") {
+		return cmd, fail(CodeBadRequest, fmt.Sprintf("c (the conversation id) must have 1 to %d bytes", maxIDBytes))
+	}
+	cmd.Conv = e.C
+	cmd.Payload = k.payload()
+	if len(e.D) > 0 {
+		if err := json.Unmarshal(e.D, cmd.Payload); err != nil {
+			return cmd, fail(CodeBadRequest, jsonText(err))
+		}
+	}
+	if k.check != nil {
+		if perr := k.check(cmd.Payload); perr != nil {
+			return cmd, perr
+		}
+	}
+	return cmd, nil
+}
+
+func checkHello(p any) *Error {
+	h := p.(*Hello)
+	if (h.Token == "") == (h.Ticket == "") {
+		return fail(CodeBadRequest, "hello needs either token (customer) or ticket (agent)")
+	}
+	if len(h.Token) > maxTokenBytes || len(h.Ticket) > maxTokenBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("token or ticket is over %d bytes", maxTokenBytes))
+	}
+	if len(h.Device) > maxIDBytes || len(h.Locale) > maxIDBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("device or locale is over %d bytes", maxIDBytes))
+	}
+	if len(h.Seen) > MaxSeen {
+		return fail(CodeBadRequest, fmt.Sprintf("seen names %d conversations, the limit is %d", len(h.Seen), MaxSeen))
+	}
+	return nil
+}
+
+func checkOpen(p any) *Error {
+	o := p.(*Open)
+	if o.Wants == "" {
+		o.Wants = "bot"
+	}
+	if o.Wants != "bot" && o.Wants != "human" {
+		return fail(CodeBadRequest, `wants must be "bot" or "human"`)
+	}
+	if len(o.Page) > maxPageBytes || len(o.Site) > maxIDBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("page is over %d bytes or site over %d", maxPageBytes, maxIDBytes))
+	}
+	return nil
+}
+
+func checkSend(p any) *Error {
+	s := p.(*Send)
+	id, err := uuid.Parse(s.ClientID)
+	if err != nil || len(s.ClientID) != 36 {
+		return fail(CodeBadRequest, "client_id must be a UUID of 36 characters")
+	}
+	s.ClientID = id.String()
+	if s.Kind == "" {
+		s.Kind = "text"
+	}
+	if s.Kind != "text" {
+		return fail(CodeBadRequest, `kind must be "text"`)
+	}
+	if n := utf8.RuneCountInString(s.Body); n > MaxTextChars {
+		return fail(CodeTooLarge, fmt.Sprintf("the text has %d characters, the limit is %d", n, MaxTextChars))
+	}
+	if strings.TrimSpace(s.Body) == "" {
+		return fail(CodeBadRequest, "body is empty")
+	}
+	if len(s.Payload) > maxPayloadBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("payload is over %d bytes", maxPayloadBytes))
+	}
+	return nil
+}
+
+func checkTake(p any) *Error {
+	if p.(*Take).Rev < 0 {
+		return fail(CodeBadRequest, "rev must not be negative")
+	}
+	return nil
+}
+
+func checkClose(p any) *Error {
+	if utf8.RuneCountInString(p.(*Close).Reason) > maxReasonChars {
+		return fail(CodeBadRequest, fmt.Sprintf("reason is over %d characters", maxReasonChars))
+	}
+	return nil
+}
+
+func checkSync(p any) *Error {
+	s := p.(*Sync)
+	if s.Limit == 0 {
+		s.Limit = defaultSync
+	}
+	if s.Limit < 0 || s.Limit > MaxSyncEvents {
+		return fail(CodeBadRequest, fmt.Sprintf("limit must be 1 to %d", MaxSyncEvents))
+	}
+	return nil
+}
+
+// jsonText describes a decoding error without echoing the sender's bytes back.
+func jsonText(err error) string {
+	switch e := err.(type) {
+	case *json.SyntaxError:
+		return fmt.Sprintf("not valid JSON at byte %d", e.Offset)
+	case *json.UnmarshalTypeError:
+		return fmt.Sprintf("field %.60q must be a %s", e.Field, e.Type.String())
+	}
+	return "not valid JSON"
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const workspaceID = "main"
+
+func (t *tx) workspace() error {
+	return t.exec(`INSERT INTO workspace (id, name, created) VALUES (?, 'Main', ?) ON CONFLICT DO NOTHING`, workspaceID, t.now())
+}
+
+// CreateSite implements store.Accounts.
+func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) {
+	id, err := newID()
+	if err != nil {
+		return s, err
+	}
+	s.ID = id
+	return s, exists("site "+s.Key, db.write(ctx, func(t *tx) error {
+		if err := t.workspace(); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, created) VALUES (?, ?, ?, ?, ?, ?)`, s.ID, workspaceID, s.Key, s.Name, s.BotName, t.now())
+	}))
+}
+
+// CreateAgent implements store.Accounts.
+func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.AgentAccount, error) {
+	id, err := newID()
+	if err != nil {
+		return a, err
+	}
+	a.ID = id
+	return a, exists("agent "+a.Login, db.write(ctx, func(t *tx) error {
+		if err := t.workspace(); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, t.now())
+	}))
+}
+
+func exists(what string, err error) error {
+	var se *sqlite.Error
+	if errors.As(err, &se) && se.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+		return fmt.Errorf("%w: %s", store.ErrExists, what)
+	}
+	return err
+}
+
+// CreateVisitor implements store.Accounts.
+func (db *DB) CreateVisitor(ctx context.Context, site store.Site, token store.Token, expires time.Time) (store.Contact, error) {
+	id, err := newID()
+	if err != nil {
+		return store.Contact{}, err
+	}
+	c := store.Contact{ID: id, Site: site.ID, Name: "Visitor " + id[len(id)-4:]}
+	err = db.write(ctx, func(t *tx) error {
+		if err := t.exec(`INSERT INTO contact (id, workspace, site, name, created) VALUES (?, ?, ?, ?, ?)`, c.ID, workspaceID, c.Site, c.Name, t.now()); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO contact_token (token, contact, created, expires) VALUES (?, ?, ?, ?)`, token[:], c.ID, t.now(), expires.UnixMilli())
+	})
+	return c, err
+}
+
+// ExtendVisitor implements store.Accounts.
+func (db *DB) ExtendVisitor(ctx context.Context, token store.Token, expires time.Time) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`UPDATE contact_token SET expires = ? WHERE token = ?`, expires.UnixMilli(), token[:]))
+	})
+}
+
+// one turns "no row changed" into ErrNotFound.
+func one(n int64, err error) error {
+	if err == nil && n == 0 {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// CreateAgentSession implements store.Accounts. Expired sessions are removed on the way.
+func (db *DB) CreateAgentSession(ctx context.Context, token store.Token, agent string, expires time.Time) error {
+	return db.write(ctx, func(t *tx) error {
+		if err := t.exec(`DELETE FROM agent_session WHERE expires <= ?`, t.now()); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO agent_session (token, agent, created, seen, expires) VALUES (?, ?, ?, ?, ?)`, token[:], agent, t.now(), t.now(), expires.UnixMilli())
+	})
+}
+
+// TouchAgentSession implements store.Accounts.
+func (db *DB) TouchAgentSession(ctx context.Context, token store.Token) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`UPDATE agent_session SET seen = ? WHERE token = ?`, t.now(), token[:]))
+	})
+}
+
+// DeleteAgentSession implements store.Accounts.
+func (db *DB) DeleteAgentSession(ctx context.Context, token store.Token) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`DELETE FROM agent_session WHERE token = ?`, token[:]))
+	})
+}

@@ -1,0 +1,98 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+type migration struct {
+	version int
+	sql     string
+}
+
+// loadMigrations returns the embedded migrations in order; a file is named NNNN_what.sql.
+func loadMigrations() ([]migration, error) {
+	entries, err := fs.ReadDir(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	var all []migration
+	for i, e := range entries {
+		number, _, _ := strings.Cut(e.Name(), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s is not number %d", e.Name(), i+1)
+		}
+		text, err := fs.ReadFile(migrations, "migrations/"+e.Name())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, migration{version, string(text)})
+	}
+	return all, nil
+}
+
+// migrate brings the schema to the newest version, each step in its own transaction.
+func migrate(ctx context.Context, conn *sql.Conn, path string, now time.Time) error {
+	all, err := loadMigrations()
+	if err != nil {
+		return err
+	}
+	have, err := schemaVersion(ctx, conn, path)
+	if err != nil {
+		return err
+	}
+	if have > len(all) {
+		return &ownError{fmt.Sprintf("sqlite: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another data directory",
+			path, have, len(all))}
+	}
+	for _, m := range all[have:] {
+		if err := apply(ctx, conn, m, now); err != nil {
+			return fmt.Errorf("migration %d: %w", m.version, err)
+		}
+	}
+	return nil
+}
+
+func schemaVersion(ctx context.Context, conn *sql.Conn, path string) (int, error) {
+	var tables, ours int
+	err := conn.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
+	if err != nil || tables == 0 {
+		return 0, err
+	}
+	if ours == 0 {
+		return 0, &ownError{fmt.Sprintf("sqlite: %s is a database of another program: choose another data directory", path)}
+	}
+	var version int
+	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version)
+	return version, err
+}
+
+func apply(ctx context.Context, conn *sql.Conn, m migration, now time.Time) error {
+	if _, err := conn.ExecContext(ctx, `BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied INTEGER NOT NULL) STRICT`)
+	if err == nil {
+		_, err = conn.ExecContext(ctx, m.sql)
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, `INSERT INTO schema_version (version, applied) VALUES (?, ?)`, m.version, now.UnixMilli())
+	}
+	if err == nil {
+		_, err = conn.ExecContext(ctx, `COMMIT`)
+	}
+	if err != nil {
+		_, _ = conn.ExecContext(ctx, `ROLLBACK`)
+	}
+	return err
+}

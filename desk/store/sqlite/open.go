@@ -1,0 +1,234 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	sqlite "modernc.org/sqlite" // registers the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Options configure a store. The zero value with a Path works.
+type Options struct {
+	Path        string           // the database file; created when missing
+	Readers     int              // connections of each of the two read pools, default 8
+	Queue       int              // commands that may wait for the writer, default 10,000
+	Group       int              // commands in one transaction, default 256
+	Wait        time.Duration    // deadline of account writes whose context has none, default 2 s
+	BusyTimeout time.Duration    // how long SQLite waits for a lock of another process, default 5 s
+	Now         func() time.Time // default time.Now
+	Logger      *slog.Logger     // default slog.Default()
+}
+
+// DB is a store.Store on SQLite. All methods may be called from any goroutine.
+type DB struct {
+	o    Options
+	id   string
+	work *writer
+	hot  *reader
+	cold *reader
+
+	commits  atomic.Uint64
+	commands atomic.Uint64
+}
+
+var _ store.Store = (*DB)(nil)
+
+// Open opens or creates the database, checks it and brings its schema up to date. Errors are one line that names the
+// file and the remedy; a file that is not usable is left as it was.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if o.Path == "" {
+		return nil, errors.New("sqlite: Options.Path is empty")
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: %w", err)
+	}
+	o.Path = path
+	o.fill()
+	db := &DB{o: o}
+	if err := db.openWriter(ctx); err != nil {
+		return nil, err
+	}
+	db.hot, err = openReader(o)
+	if err == nil {
+		db.cold, err = openReader(o)
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	db.work.start()
+	return db, nil
+}
+
+func (o *Options) fill() {
+	if o.Readers <= 0 {
+		o.Readers = 8
+	}
+	if o.Queue <= 0 {
+		o.Queue = 10_000
+	}
+	if o.Group <= 0 {
+		o.Group = 256
+	}
+	if o.Wait <= 0 {
+		o.Wait = 2 * time.Second
+	}
+	if o.BusyTimeout <= 0 {
+		o.BusyTimeout = 5 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+}
+
+func (o *Options) dsn(pragmas ...string) string {
+	q := url.Values{}
+	q.Add("_pragma", "busy_timeout("+strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10)+")")
+	for _, p := range pragmas {
+		q.Add("_pragma", p)
+	}
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(o.Path), RawQuery: q.Encode()}
+	return u.String()
+}
+
+func (db *DB) openWriter(ctx context.Context) error {
+	if err := checkExisting(ctx, db.o); err != nil {
+		return err
+	}
+	pool, err := sql.Open("sqlite", db.o.dsn("journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"))
+	if err != nil {
+		return explain(db.o.Path, err)
+	}
+	pool.SetMaxOpenConns(1)
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		_ = pool.Close()
+		return explain(db.o.Path, err)
+	}
+	w := newWriter(db, pool, conn)
+	if err := db.prepare(ctx, conn); err != nil {
+		return errors.Join(explain(db.o.Path, err), w.closeConn())
+	}
+	db.work = w
+	return nil
+}
+
+// prepare brings the schema up to date and gives new data its identity.
+func (db *DB) prepare(ctx context.Context, conn *sql.Conn) error {
+	if err := migrate(ctx, conn, db.o.Path, db.o.Now()); err != nil {
+		return err
+	}
+	err := conn.QueryRowContext(ctx, `SELECT value FROM setting WHERE key = 'store_id'`).Scan(&db.id)
+	if errors.Is(err, sql.ErrNoRows) {
+		db.id = uuid.NewString()
+		_, err = conn.ExecContext(ctx, `INSERT INTO setting (key, value) VALUES ('store_id', ?)`, db.id)
+	}
+	return err
+}
+
+// checkExisting looks at a file that is already there before anything is written to it.
+func checkExisting(ctx context.Context, o Options) error {
+	info, err := os.Stat(o.Path)
+	if errors.Is(err, os.ErrNotExist) || (err == nil && info.Size() == 0) {
+		return nil
+	}
+	if err != nil {
+		return explain(o.Path, err)
+	}
+	pool, err := sql.Open("sqlite", o.dsn())
+	if err != nil {
+		return explain(o.Path, err)
+	}
+	defer func() { _ = pool.Close() }()
+	var result string
+	if err := pool.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return explain(o.Path, err)
+	}
+	if result != "ok" {
+		return corrupt(o.Path, result)
+	}
+	return nil
+}
+
+func corrupt(path, detail string) error {
+	return fmt.Errorf("sqlite: database %s is damaged (%.120s): restore it from a backup, or move it away to start empty", path, detail)
+}
+
+// explain turns an error of opening into one line that names the file and the remedy.
+func explain(path string, err error) error {
+	var se *sqlite.Error
+	if errors.As(err, &se) {
+		switch se.Code() & 0xff {
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return corrupt(path, sqlite.ErrorCodeString[se.Code()&0xff])
+		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+			return fmt.Errorf("sqlite: database %s cannot be opened for writing: give this user write access to the file and its directory", path)
+		case sqlite3.SQLITE_BUSY:
+			return fmt.Errorf("sqlite: database %s is locked by another process: stop that process", path)
+		case sqlite3.SQLITE_FULL:
+			return fmt.Errorf("sqlite: database %s: the disk is full: free some space", path)
+		}
+	}
+	var own *ownError
+	if errors.As(err, &own) {
+		return err
+	}
+	return fmt.Errorf("sqlite: database %s: %w", path, err)
+}
+
+// ownError is an error whose text already names the file and the remedy.
+type ownError struct{ text string }
+
+func (e *ownError) Error() string { return e.text }
+
+// ID implements store.Store.
+func (db *DB) ID() string { return db.id }
+
+// Hot implements store.Store.
+func (db *DB) Hot() store.Reader { return db.hot }
+
+// Cold implements store.Store.
+func (db *DB) Cold() store.Reader { return db.cold }
+
+// Stats counts the work of the writer.
+type Stats struct {
+	Commits  uint64 // transactions committed
+	Commands uint64 // commands in them
+	Waiting  int    // commands in the queue now
+}
+
+// Stats returns the writer's counters.
+func (db *DB) Stats() Stats {
+	return Stats{Commits: db.commits.Load(), Commands: db.commands.Load(), Waiting: db.work.waiting()}
+}
+
+// Close implements store.Store: it finishes what is queued, then closes the file. A second call does nothing.
+func (db *DB) Close() error {
+	var errs []error
+	if db.work != nil {
+		errs = append(errs, db.work.close())
+	}
+	for _, r := range []*reader{db.hot, db.cold} {
+		if r != nil {
+			errs = append(errs, r.db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	sqlEventsStaff    = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?`
+	sqlEventsCustomer = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND pseq > ? ORDER BY pseq LIMIT ?`
+	sqlClosedOf       = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at DESC LIMIT 1`
+	sqlAllOpenOf      = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at`
+	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
+	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.queued_at, c.id LIMIT ?`
+	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.queued_at, c.id`
+	sqlLastOf         = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND kind = 'text' ORDER BY seq DESC LIMIT 1`
+)
+
+// reader answers reads on its own pool of read-only connections.
+type reader struct{ db *sql.DB }
+
+var _ store.Reader = (*reader)(nil)
+
+func openReader(o Options) (*reader, error) {
+	db, err := sql.Open("sqlite", o.dsn("query_only(1)"))
+	if err != nil {
+		return nil, explain(o.Path, err)
+	}
+	db.SetMaxOpenConns(o.Readers)
+	db.SetMaxIdleConns(o.Readers)
+	return &reader{db}, nil
+}
+
+func (r *reader) convs(ctx context.Context, query string, args ...any) ([]store.Conversation, error) {
+	rows, err := r.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var all []store.Conversation
+	for rows.Next() {
+		c, err := scanConv(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+// Conversation implements store.Reader.
+func (r *reader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
+	return scanConv(r.db.QueryRowContext(ctx, sqlConv, id))
+}
+
+// Events implements store.Reader.
+func (r *reader) Events(ctx context.Context, conv string, side store.Side, after uint64, limit, maxBytes int) ([]store.Event, bool, error) {
+	query := sqlEventsStaff
+	if side == store.CustomerSide {
+		query = sqlEventsCustomer
+	}
+	const maxSeq = 1<<63 - 1
+	rows, err := r.db.QueryContext(ctx, query, conv, int64(min(after, maxSeq)), limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = rows.Close() }()
+	var events []store.Event
+	size := 0
+	for rows.Next() {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return nil, false, err
+		}
+		size += len(e.Body)
+		if len(events) == limit || (len(events) > 0 && size > maxBytes) {
+			return events, true, nil
+		}
+		events = append(events, e)
+	}
+	return events, false, rows.Err()
+}
+
+// OfContact implements store.Reader.
+func (r *reader) OfContact(ctx context.Context, contact string) ([]store.Conversation, error) {
+	all, err := r.convs(ctx, sqlClosedOf, contact)
+	if err != nil {
+		return nil, err
+	}
+	open, err := r.convs(ctx, sqlAllOpenOf, contact)
+	return append(all, open...), err
+}
+
+// OfAgent implements store.Reader.
+func (r *reader) OfAgent(ctx context.Context, agent string) ([]store.Conversation, error) {
+	return r.convs(ctx, sqlOfAgent, agent)
+}
+
+// Queue implements store.Reader.
+func (r *reader) Queue(ctx context.Context, limit int) ([]store.Conversation, int, error) {
+	all, err := r.convs(ctx, sqlQueue, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	var n int
+	err = r.db.QueryRowContext(ctx, `SELECT count(*) FROM conversation WHERE state = 'queued'`).Scan(&n)
+	return all, n, err
+}
+
+// OpenConversations implements store.Reader.
+func (r *reader) OpenConversations(ctx context.Context) ([]store.Conversation, error) {
+	return r.convs(ctx, sqlAllOpen)
+}
+
+// BotPending implements store.Reader.
+func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
+	convs, err := r.convs(ctx, `SELECT `+convColumns+convFrom+`WHERE c.state = 'bot'`)
+	if err != nil {
+		return nil, err
+	}
+	var turns []store.PendingTurn
+	for _, c := range convs {
+		last, err := scanEvent(r.db.QueryRowContext(ctx, sqlLastOf, c.ID))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			turns = append(turns, store.PendingTurn{Conv: c})
+		case err != nil:
+			return nil, err
+		case last.From.Kind == store.Customer:
+			turns = append(turns, store.PendingTurn{Conv: c, Last: &last})
+		}
+	}
+	return turns, nil
+}
+
+// SiteByKey implements store.Reader.
+func (r *reader) SiteByKey(ctx context.Context, key string) (store.Site, error) {
+	var s store.Site
+	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name FROM site WHERE key = ?`, key).Scan(&s.ID, &s.Key, &s.Name, &s.BotName)
+	return s, notFound(err)
+}
+
+// ContactByToken implements store.Reader.
+func (r *reader) ContactByToken(ctx context.Context, t store.Token, now time.Time) (store.Contact, error) {
+	var c store.Contact
+	var expires int64
+	err := r.db.QueryRowContext(ctx, `SELECT p.id, p.site, p.name, t.expires FROM contact_token t JOIN contact p ON p.id = t.contact WHERE t.token = ?`, t[:]).
+		Scan(&c.ID, &c.Site, &c.Name, &expires)
+	if err == nil && expires <= now.UnixMilli() {
+		return store.Contact{}, store.ErrExpired
+	}
+	return c, notFound(err)
+}
+
+func (r *reader) agent(ctx context.Context, where string, arg any) (store.AgentAccount, error) {
+	var a store.AgentAccount
+	err := r.db.QueryRowContext(ctx, `SELECT id, login, name, password, capacity FROM agent WHERE `+where, arg).
+		Scan(&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity)
+	return a, notFound(err)
+}
+
+// AgentByLogin implements store.Reader.
+func (r *reader) AgentByLogin(ctx context.Context, login string) (store.AgentAccount, error) {
+	return r.agent(ctx, "login = ?", login)
+}
+
+// AgentByID implements store.Reader.
+func (r *reader) AgentByID(ctx context.Context, id string) (store.AgentAccount, error) {
+	return r.agent(ctx, "id = ?", id)
+}
+
+// AgentSession implements store.Reader.
+func (r *reader) AgentSession(ctx context.Context, t store.Token, now time.Time) (store.AgentSession, error) {
+	var s store.AgentSession
+	var created, seen, expires int64
+	a := &s.Agent
+	err := r.db.QueryRowContext(ctx, `SELECT a.id, a.login, a.name, a.password, a.capacity, s.created, s.seen, s.expires
+		FROM agent_session s JOIN agent a ON a.id = s.agent WHERE s.token = ?`, t[:]).
+		Scan(&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &created, &seen, &expires)
+	if err != nil {
+		return store.AgentSession{}, notFound(err)
+	}
+	s.Created, s.Seen, s.Expires = time.UnixMilli(created), time.UnixMilli(seen), time.UnixMilli(expires)
+	if !s.Expires.After(now) {
+		return store.AgentSession{}, store.ErrExpired
+	}
+	return s, nil
+}

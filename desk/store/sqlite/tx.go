@@ -1,0 +1,149 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// SQL shared by the writer and the readers.
+const (
+	convColumns = `c.id, c.site, c.contact, p.name, c.state, c.owner_kind, c.owner_id, c.owner_name, c.epoch, c.rev,
+		c.last_seq, c.last_pseq, c.opened_at, c.queued_at, c.assigned_at, c.closed_at, c.close_reason, c.preview, c.preview_from, c.at`
+	convFrom     = ` FROM conversation c JOIN contact p ON p.id = c.contact `
+	eventColumns = `conversation, seq, coalesce(pseq, 0), id, kind, sender_kind, sender_id, sender_name, coalesce(client_id, ''), body, meta, created`
+
+	sqlConv      = `SELECT ` + convColumns + convFrom + `WHERE c.id = ?`
+	sqlOpenOf    = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at DESC LIMIT 1`
+	sqlByClient  = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND sender_kind = ? AND sender_id = ? AND client_id = ?`
+	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created)
+		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
+	sqlInsertConv = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
+		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at)
+		SELECT ?, s.workspace, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM site s WHERE s.id = ?`
+	sqlUpdateConv = `UPDATE conversation SET state = ?, owner_kind = ?, owner_id = ?, owner_name = ?, epoch = ?, rev = ?, last_seq = ?, last_pseq = ?,
+		queued_at = ?, assigned_at = ?, closed_at = ?, close_reason = ?, preview = ?, preview_from = ?, at = ?
+		WHERE id = ? AND rev = ? AND last_seq = ?`
+	sqlActive = `SELECT a.capacity, (SELECT count(*) FROM conversation c WHERE c.state = 'assigned' AND c.owner_id = a.id) FROM agent a WHERE a.id = ?`
+	sqlSite   = `SELECT bot_name FROM site WHERE id = ?`
+)
+
+const previewChars = 120
+
+// meta is the part of an event that is kept as JSON.
+type meta struct {
+	Payload string         `json:"payload,omitempty"`
+	Buttons []store.Button `json:"buttons,omitempty"`
+	Change  *store.Change  `json:"change,omitempty"`
+}
+
+// tx runs statements on the writer's connection, inside the transaction of the current group. Statements are
+// prepared once.
+type tx struct {
+	conn  *sql.Conn
+	db    *DB
+	stmts map[string]*sql.Stmt
+
+	begin, end, rollback, savepoint, undo, release string
+}
+
+func newTx(conn *sql.Conn, db *DB) *tx {
+	return &tx{
+		conn: conn, db: db, stmts: make(map[string]*sql.Stmt),
+		begin: `BEGIN IMMEDIATE`, end: `COMMIT`, rollback: `ROLLBACK`,
+		savepoint: `SAVEPOINT command`, undo: `ROLLBACK TO command`, release: `RELEASE command`,
+	}
+}
+
+func (t *tx) stmt(query string) (*sql.Stmt, error) {
+	if s, ok := t.stmts[query]; ok {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	t.stmts[query] = s
+	return s, nil
+}
+
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.change(query, args...)
+	return err
+}
+
+// change runs a statement and returns the number of rows it changed.
+func (t *tx) change(query string, args ...any) (int64, error) {
+	s, err := t.stmt(query)
+	if err != nil {
+		return 0, err
+	}
+	r, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
+
+func (t *tx) row(query string, args ...any) scanner {
+	s, err := t.stmt(query)
+	if err != nil {
+		return failedRow{err}
+	}
+	return s.QueryRowContext(context.Background(), args...)
+}
+
+func (t *tx) close() {
+	for _, s := range t.stmts {
+		_ = s.Close()
+	}
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
+
+func scanConv(r scanner) (store.Conversation, error) {
+	var c store.Conversation
+	err := r.Scan(&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,
+		&c.LastSeq, &c.LastPSeq, &c.OpenedAt, &c.QueuedAt, &c.AssignedAt, &c.ClosedAt, &c.CloseReason, &c.Preview, &c.PreviewFrom, &c.At)
+	return c, notFound(err)
+}
+
+func scanEvent(r scanner) (store.Event, error) {
+	var e store.Event
+	var m string
+	err := r.Scan(&e.Conv, &e.Seq, &e.PSeq, &e.ID, &e.Kind, &e.From.Kind, &e.From.ID, &e.From.Name, &e.ClientID, &e.Body, &m, &e.Time)
+	if err != nil {
+		return e, notFound(err)
+	}
+	var x meta
+	if err := json.Unmarshal([]byte(m), &x); err != nil {
+		return e, fmt.Errorf("sqlite: meta of event %d of %s: %w", e.Seq, e.Conv, err)
+	}
+	e.Payload, e.Buttons, e.Change = x.Payload, x.Buttons, x.Change
+	return e, nil
+}
+
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// newID returns a time-ordered UUID.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	return id.String(), err
+}
+
+func (t *tx) now() int64 { return t.db.o.Now().UnixMilli() }

@@ -1,0 +1,304 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// writer owns the only writing connection. Commands queue; whatever queued while one transaction ran goes into the
+// next one. Outcomes are handed out by a second goroutine, so that the disk does not wait for callbacks.
+type writer struct {
+	db   *DB
+	pool *sql.DB
+	conn *sql.Conn
+	tx   *tx
+
+	mu      sync.Mutex
+	wake    *sync.Cond // queue has something, or closed
+	queue   []*op
+	closed  bool
+	started bool
+
+	finished chan []*op // committed groups, in order
+	idle     chan struct{}
+	busyFrom atomic.Int64 // UnixNano when the running transaction began, 0 = none runs
+	failed   atomic.Int64 // UnixNano of the last failed commit
+}
+
+// States of an op. Queued → running → finished is the plain way.
+const (
+	opQueued   int32 = iota
+	opRunning        // in a transaction
+	opExpired        // its deadline came first; never executed
+	opLate           // answered ErrUnavailable while in a transaction
+	opFinished       // answered
+)
+
+// op is one command in the queue.
+type op struct {
+	run   func(*tx) (store.Outcome, error)
+	done  func(store.Outcome)
+	out   store.Outcome
+	state atomic.Int32
+	timer *time.Timer
+}
+
+func newWriter(db *DB, pool *sql.DB, conn *sql.Conn) *writer {
+	w := &writer{db: db, pool: pool, conn: conn, finished: make(chan []*op, 1), idle: make(chan struct{})}
+	w.wake = sync.NewCond(&w.mu)
+	w.tx = newTx(conn, db)
+	return w
+}
+
+func (w *writer) start() {
+	w.mu.Lock()
+	w.started = true
+	w.mu.Unlock()
+	go w.writeLoop()
+	go w.answerLoop()
+}
+
+// submit queues an op; it may answer at once when it is refused.
+func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
+	o := &op{run: run, done: done}
+	w.mu.Lock()
+	refused := w.refusal()
+	if refused == nil {
+		o.timer = time.AfterFunc(time.Until(deadline), o.expire)
+		w.queue = append(w.queue, o)
+		w.wake.Signal()
+	}
+	w.mu.Unlock()
+	if refused != nil {
+		done(store.Outcome{Err: refused})
+	}
+}
+
+// refusal needs w.mu.
+func (w *writer) refusal() error {
+	switch {
+	case w.closed:
+		return store.ErrStopped
+	case len(w.queue) >= w.db.o.Queue:
+		return fmt.Errorf("%w: %d commands wait", store.ErrBusy, len(w.queue))
+	}
+	return nil
+}
+
+func (o *op) expire() {
+	if o.state.CompareAndSwap(opQueued, opExpired) || o.state.CompareAndSwap(opRunning, opLate) {
+		o.done(store.Outcome{Err: store.ErrUnavailable})
+	}
+}
+
+// finish tells the outcome, once, after the commit.
+func (o *op) finish() {
+	o.timer.Stop()
+	if o.state.CompareAndSwap(opRunning, opFinished) {
+		o.done(o.out)
+		return
+	}
+	if o.state.CompareAndSwap(opLate, opFinished) && o.out.Err == nil {
+		o.out.Late = true
+		o.done(o.out)
+	}
+}
+
+func (w *writer) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+// next waits for the next group; nil means closed and empty.
+func (w *writer) next() []*op {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) == 0 && !w.closed {
+		w.wake.Wait()
+	}
+	n := min(len(w.queue), w.db.o.Group)
+	if n == 0 {
+		return nil
+	}
+	group := make([]*op, 0, n)
+	for _, o := range w.queue[:n] {
+		if o.state.CompareAndSwap(opQueued, opRunning) {
+			group = append(group, o)
+		}
+	}
+	rest := copy(w.queue, w.queue[n:])
+	clear(w.queue[rest:])
+	w.queue = w.queue[:rest]
+	return group
+}
+
+func (w *writer) writeLoop() {
+	defer close(w.finished)
+	for {
+		group := w.next()
+		if group == nil {
+			return
+		}
+		if len(group) == 0 {
+			continue
+		}
+		w.busyFrom.Store(time.Now().UnixNano())
+		w.commit(group)
+		w.busyFrom.Store(0)
+		w.finished <- group
+	}
+}
+
+func (w *writer) answerLoop() {
+	defer close(w.idle)
+	for group := range w.finished {
+		for _, o := range group {
+			w.answer(o)
+		}
+	}
+}
+
+// answer contains a panic of a callback: it must not end the writer of everybody.
+func (w *writer) answer(o *op) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.db.o.Logger.Error("sqlite: panic in a callback", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	o.finish()
+}
+
+// commit runs one group in one transaction. A failing command is undone alone; a failing transaction fails them all.
+func (w *writer) commit(group []*op) {
+	err := w.tx.exec(w.tx.begin)
+	if err == nil {
+		for _, o := range group {
+			if err = w.command(o); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = w.tx.exec(w.tx.end)
+		}
+		if err != nil {
+			// SQLite may have rolled back by itself; then this one fails, and that is fine.
+			_ = w.tx.exec(w.tx.rollback)
+		}
+	}
+	if err == nil {
+		w.db.commits.Add(1)
+		w.db.commands.Add(uint64(len(group)))
+		w.failed.Store(0)
+		return
+	}
+	w.failed.Store(time.Now().UnixNano())
+	w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err)
+	for _, o := range group {
+		o.out = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}
+	}
+}
+
+// command runs one command in a savepoint. Only an error that spoils the whole transaction is returned.
+func (w *writer) command(o *op) error {
+	if err := w.tx.exec(w.tx.savepoint); err != nil {
+		return err
+	}
+	out, err := w.contained(o)
+	if err != nil {
+		out.Events, out.Err = nil, classify(err)
+		if err := w.tx.exec(w.tx.undo); err != nil {
+			return err
+		}
+	}
+	o.out = out
+	return w.tx.exec(w.tx.release)
+}
+
+func (w *writer) contained(o *op) (out store.Outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.db.o.Logger.Error("sqlite: panic in a command", "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("sqlite: panic in a command: %v", v)
+		}
+	}()
+	return o.run(w.tx)
+}
+
+// classify marks errors of the database that a retry may cure.
+func classify(err error) error {
+	var se *sqlite.Error
+	if errors.As(err, &se) {
+		switch se.Code() & 0xff {
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY:
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+	}
+	return err
+}
+
+// close lets the queue run out and closes the connection.
+func (w *writer) close() error {
+	w.mu.Lock()
+	again, started := w.closed, w.started
+	w.closed = true
+	w.wake.Broadcast()
+	w.mu.Unlock()
+	if started {
+		<-w.idle
+	}
+	if again {
+		return nil
+	}
+	return w.closeConn()
+}
+
+func (w *writer) closeConn() error {
+	w.tx.close()
+	return errors.Join(w.conn.Close(), w.pool.Close())
+}
+
+// Do implements store.Store.
+func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)) {
+	db.work.submit(func(t *tx) (store.Outcome, error) { return t.execute(cmd) }, deadline, done)
+}
+
+// Ready implements store.Store.
+func (db *DB) Ready() error {
+	now := time.Now()
+	if from := db.work.busyFrom.Load(); from != 0 && now.Sub(time.Unix(0, from)) > db.o.Wait {
+		return fmt.Errorf("sqlite: a commit has been running for %v", now.Sub(time.Unix(0, from)).Round(time.Millisecond))
+	}
+	if at := db.work.failed.Load(); at != 0 && now.Sub(time.Unix(0, at)) < 10*time.Second {
+		return errors.New("sqlite: the last commit failed")
+	}
+	return nil
+}
+
+// write runs an account command and waits for its commit.
+func (db *DB) write(ctx context.Context, run func(*tx) error) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(db.o.Wait)
+	}
+	result := make(chan error, 2) // a late outcome is a second one
+	db.work.submit(func(t *tx) (store.Outcome, error) { return store.Outcome{}, run(t) }, deadline,
+		func(out store.Outcome) { result <- out.Err })
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

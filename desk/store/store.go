@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors of commands and reads. A command that fails with one of them has changed nothing, except ErrUnavailable:
+// there the outcome may be unknown until the same command, with the same client id, is sent again.
+var (
+	ErrNotFound    = errors.New("store: not found")
+	ErrConflict    = errors.New("store: the conversation's state or revision does not allow this")
+	ErrClosed      = errors.New("store: the conversation is closed")
+	ErrForbidden   = errors.New("store: not allowed for this actor")
+	ErrCapacity    = errors.New("store: the agent has no capacity left")
+	ErrBusy        = errors.New("store: the write queue is full")
+	ErrUnavailable = errors.New("store: not answered before the deadline")
+	ErrStopped     = errors.New("store: closed")
+	ErrExpired     = errors.New("store: token expired")
+	ErrExists      = errors.New("store: already exists")
+)
+
+// Command is a change of one conversation: Open, Append, Move or BotTurn.
+type Command interface{ command() }
+
+// Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
+type Open struct {
+	Contact Contact
+	Human   bool // straight to the queue
+	Page    string
+}
+
+// Append adds a message of a customer or of the owning agent.
+type Append struct {
+	Conv     string
+	From     Actor
+	ClientID string // unique for ever per conversation and sender
+	Body     string
+	Payload  string
+}
+
+// Move changes the state of a conversation by a trigger.
+type Move struct {
+	Conv    string
+	Trigger Trigger
+	By      Actor
+	Rev     int64 // expected revision, 0 = any
+	Reason  string
+}
+
+// Say is one message of a bot.
+type Say struct {
+	Body    string
+	Buttons []Button
+}
+
+// BotTurn adds the bot's answers, and hands the conversation over if asked, all or nothing and only while the bot
+// owns the conversation in this epoch; otherwise ErrConflict. A turn that was applied before is a duplicate.
+type BotTurn struct {
+	Conv    string
+	Epoch   int64
+	Turn    string // stable id of the turn
+	Say     []Say  // at most MaxBotMessages
+	Handoff bool
+	Reason  string
+}
+
+// MaxBotMessages is the most a bot may say in one turn.
+const MaxBotMessages = 5
+
+func (Open) command()    {}
+func (Append) command()  {}
+func (Move) command()    {}
+func (BotTurn) command() {}
+
+// Outcome is what became of a command.
+type Outcome struct {
+	Conv     Conversation // the head after the command, also with ErrConflict, ErrClosed, ErrForbidden and ErrCapacity
+	Events   []Event      // newly committed; with Dup the first, earlier one
+	Dup      bool         // the command had been committed before; nothing is new
+	Existing bool         // of Open: the conversation was there
+	Err      error
+	Late     bool // second call: the command was answered ErrUnavailable but has been committed after all
+}
+
+// Token is the SHA-256 of a bearer token; the token itself is never stored.
+type Token [32]byte
+
+// Store is everything Desk keeps. All methods may be called from any goroutine.
+type Store interface {
+	// Do queues a command for the writer and never blocks. Done is called once with the outcome, after the commit,
+	// and never later than the deadline: then with ErrUnavailable. If such a command is committed after all, done is
+	// called a second time with Late set. Outcomes of committed commands arrive in commit order, one at a time.
+	// Done must not block; it may run before Do returns when the command is refused (ErrBusy, ErrStopped).
+	Do(cmd Command, deadline time.Time, done func(Outcome))
+
+	// Hot reads for customers, Cold for staff: they share no connection, so that one cannot starve the other.
+	Hot() Reader
+	Cold() Reader
+
+	Accounts
+
+	// ID identifies the data; it changes when a backup is restored.
+	ID() string
+	// Ready returns nil while commands are being committed.
+	Ready() error
+	// Close finishes what is queued and closes the database. Later commands get ErrStopped.
+	Close() error
+}
+
+// Reader reads committed data. Methods block and honour ctx.
+type Reader interface {
+	// Conversation returns one head, or ErrNotFound.
+	Conversation(ctx context.Context, id string) (Conversation, error)
+	// Events returns those after a sequence number of one side in order, at most limit and about maxBytes of text,
+	// and whether there are more.
+	Events(ctx context.Context, conv string, side Side, after uint64, limit, maxBytes int) ([]Event, bool, error)
+	// OfContact returns the open conversations of a contact, oldest first, after its latest closed one.
+	OfContact(ctx context.Context, contact string) ([]Conversation, error)
+	// OfAgent returns the conversations assigned to an agent, oldest first.
+	OfAgent(ctx context.Context, agent string) ([]Conversation, error)
+	// Queue returns the first conversations of the queue in order, and how many there are in all.
+	Queue(ctx context.Context, limit int) ([]Conversation, int, error)
+	// OpenConversations returns every conversation that is not closed, in queue order where queued.
+	OpenConversations(ctx context.Context) ([]Conversation, error)
+	// BotPending returns the turns that bot-owned conversations still wait for.
+	BotPending(ctx context.Context) ([]PendingTurn, error)
+	// SiteByKey returns a site, or ErrNotFound.
+	SiteByKey(ctx context.Context, key string) (Site, error)
+	// ContactByToken returns the contact of a visitor token, ErrNotFound or ErrExpired.
+	ContactByToken(ctx context.Context, t Token, now time.Time) (Contact, error)
+	// AgentByLogin returns an account, or ErrNotFound. Logins are compared without case.
+	AgentByLogin(ctx context.Context, login string) (AgentAccount, error)
+	// AgentByID returns an account, or ErrNotFound.
+	AgentByID(ctx context.Context, id string) (AgentAccount, error)
+	// AgentSession returns a login, ErrNotFound or ErrExpired.
+	AgentSession(ctx context.Context, t Token, now time.Time) (AgentSession, error)
+}
+
+// PendingTurn is a customer's message, or an opening, that the bot has not answered.
+type PendingTurn struct {
+	Conv Conversation
+	Last *Event // nil: the conversation was opened and not greeted
+}
+
+// Accounts are the writes outside conversations. They go through the same writer, block until committed and honour ctx.
+type Accounts interface {
+	CreateSite(ctx context.Context, s Site) (Site, error)
+	CreateAgent(ctx context.Context, a AgentAccount) (AgentAccount, error)
+	CreateVisitor(ctx context.Context, site Site, t Token, expires time.Time) (Contact, error)
+	ExtendVisitor(ctx context.Context, t Token, expires time.Time) error
+	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error
+	TouchAgentSession(ctx context.Context, t Token) error
+	DeleteAgentSession(ctx context.Context, t Token) error
+}

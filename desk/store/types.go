@@ -1,0 +1,151 @@
+package store
+
+import "time"
+
+// ActorKind says what somebody is.
+type ActorKind string
+
+// Kinds of actors. System is the server itself.
+const (
+	Customer ActorKind = "customer"
+	Agent    ActorKind = "agent"
+	Bot      ActorKind = "bot"
+	System   ActorKind = "system"
+)
+
+// Actor is somebody who acts in a conversation or owns it. The zero value is nobody.
+type Actor struct {
+	Kind ActorKind
+	ID   string
+	Name string
+}
+
+// IsZero reports whether the actor is nobody.
+func (a Actor) IsZero() bool { return a.Kind == "" }
+
+// Is reports whether both name the same participant; names do not count.
+func (a Actor) Is(b Actor) bool { return a.Kind == b.Kind && a.ID == b.ID }
+
+// Conversation is one row: its state and the heads of its two sequences. Times are Unix milliseconds, 0 = never.
+type Conversation struct {
+	ID          string
+	Site        string
+	Contact     string
+	ContactName string
+	State       State
+	Owner       Actor
+	Epoch       int64  // increases whenever the owner changes
+	Rev         int64  // increases with every state change
+	LastSeq     uint64 // staff stream: every durable event
+	LastPSeq    uint64 // customer stream: what the customer may see
+	OpenedAt    int64
+	QueuedAt    int64
+	AssignedAt  int64
+	ClosedAt    int64
+	CloseReason string
+	Preview     string // beginning of the last text
+	PreviewFrom ActorKind
+	At          int64 // time of the last event
+}
+
+// Kinds of events.
+const (
+	KindText  = "text"  // a message of a participant
+	KindEvent = "event" // a state change
+)
+
+// Button is one choice a bot message offers.
+type Button struct {
+	Label string `json:"label"`
+	Value string `json:"value"`
+}
+
+// Change is what a state change recorded.
+type Change struct {
+	Event  string `json:"event"`
+	From   State  `json:"from"`
+	State  State  `json:"state"`
+	Rev    int64  `json:"rev"`
+	Epoch  int64  `json:"epoch"`
+	Owner  Actor  `json:"owner"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Event is one durable entry of a conversation: a message or a state change.
+type Event struct {
+	Conv     string
+	Seq      uint64 // staff stream
+	PSeq     uint64 // customer stream, 0 = not visible to the customer
+	ID       string
+	Kind     string
+	From     Actor
+	ClientID string
+	Body     string
+	Payload  string
+	Buttons  []Button
+	Change   *Change // of KindEvent
+	Time     int64   // Unix milliseconds
+}
+
+// Side selects one of the two streams of a conversation.
+type Side int
+
+// The customer sees PSeq, staff see Seq.
+const (
+	CustomerSide Side = iota
+	StaffSide
+)
+
+// S is the event's number in the stream of that side; 0 means not part of it.
+func (e *Event) S(side Side) uint64 {
+	if side == CustomerSide {
+		return e.PSeq
+	}
+	return e.Seq
+}
+
+// Last is the last number in the stream of that side.
+func (c *Conversation) Last(side Side) uint64 {
+	if side == CustomerSide {
+		return c.LastPSeq
+	}
+	return c.LastSeq
+}
+
+// Site is one widget channel.
+type Site struct {
+	ID      string
+	Key     string
+	Name    string
+	BotName string // "" = the site has no bot
+}
+
+// Contact is a customer.
+type Contact struct {
+	ID   string
+	Site string
+	Name string
+}
+
+// AgentAccount is a member of staff.
+type AgentAccount struct {
+	ID       string
+	Login    string
+	Name     string
+	Password string // argon2id in PHC form
+	Capacity int    // conversations at once, 0 = no limit
+}
+
+// Actor returns the agent as an actor.
+func (a AgentAccount) Actor() Actor { return Actor{Kind: Agent, ID: a.ID, Name: a.Name} }
+
+// Actor returns the contact as an actor.
+func (c Contact) Actor() Actor { return Actor{Kind: Customer, ID: c.ID, Name: c.Name} }
+
+// AgentSession is a login. Only the hash of its token is known.
+type AgentSession struct {
+	Agent   AgentAccount
+	Created time.Time
+	Seen    time.Time
+	Expires time.Time
+}
