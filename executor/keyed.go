@@ -25,6 +25,8 @@ type Keyed[K comparable] struct {
 	perKey int
 	total  int
 
+	// One mutex: 16 shards by hash of the key were measured slower (126-174 ns against
+	// 113 ns per task, 1000 keys, 2 cores), since hashing twice outweighs contention.
 	mu      sync.Mutex
 	keys    map[K]*serial[K]
 	peak    int // most keys since the map was made

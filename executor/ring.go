@@ -12,7 +12,7 @@ const (
 	firstItems = 4
 	// keptItems is the largest capacity that an empty ring keeps in trim, so that short
 	// bursts allocate nothing and an idle ring holds little.
-	keptItems = 8
+	keptItems = 16
 )
 
 func (r *ring[T]) len() int { return int(r.n) }
