@@ -1,7 +1,11 @@
 package wheel
 
 import (
+	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -191,4 +195,169 @@ func settle(t *testing.T, w *Wheel, m *model) bool {
 		}
 	}
 	return !t.Failed()
+}
+
+// collect returns a fire function that appends the payloads to p.
+func collect(p *[]uint64) func(Handle, uint64) {
+	return func(_ Handle, v uint64) { *p = append(*p, v) }
+}
+
+// A jump costs by what is armed, not by the ticks passed: these are 10^17.
+func TestHugeJump(t *testing.T) {
+	w := New(1, 0)
+	hour := int64(time.Hour)
+	for i := range int64(1000) {
+		w.Schedule((1000-i)*30*hour, uint64(1000-i))
+	}
+	var fired []uint64
+	if n := w.Advance(30_000*hour, 1<<30, collect(&fired)); n != 1000 || w.Len() != 0 {
+		t.Fatalf("fired %d, %d armed", n, w.Len())
+	}
+	if !slices.IsSorted(fired) {
+		t.Error("not in the order of their ticks")
+	}
+	w.Schedule(math.MaxInt64, 1)
+	if n := w.Advance(math.MaxInt64, 10, collect(&fired)); n != 1 {
+		t.Errorf("the last time there is fired %d", n)
+	}
+}
+
+func TestTimeGoingBackwardsIsIgnored(t *testing.T) {
+	w := New(10*time.Millisecond, 1000*ms)
+	w.Schedule(1100*ms, 1)
+	var fired []uint64
+	for _, now := range []int64{1090 * ms, 5 * ms, -1, 1099 * ms, 1000 * ms} {
+		w.Advance(now, 10, collect(&fired))
+	}
+	if len(fired) != 0 {
+		t.Fatalf("fired %v early", fired)
+	}
+	w.Schedule(1050*ms, 2) // past, although the last Advance said 1000
+	w.Advance(1000*ms, 10, collect(&fired))
+	if !slices.Equal(fired, []uint64{2}) {
+		t.Errorf("fired %v, want the past one", fired)
+	}
+	w.Advance(1100*ms, 10, collect(&fired))
+	if !slices.Equal(fired, []uint64{2, 1}) {
+		t.Errorf("fired %v", fired)
+	}
+}
+
+func TestLimitLeavesTheRestForTheNextAdvance(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	for i := range 100 {
+		w.Schedule(int64(1+i/10)*10*ms, uint64(i/10))
+	}
+	var fired []uint64
+	for round := range 10 {
+		if n := w.Advance(100*ms, 10, collect(&fired)); n != 10 {
+			t.Fatalf("round %d fired %d", round, n)
+		}
+		next, ok := w.Next()
+		if left := 90 - 10*round; w.Len() != left || ok != (left > 0) || ok && next > 100*ms {
+			t.Fatalf("round %d: %d armed, Next %d %v", round, w.Len(), next, ok)
+		}
+	}
+	if !slices.IsSorted(fired) {
+		t.Errorf("fired in the order %v", fired)
+	}
+}
+
+// What fire arms for the past comes in the next Advance, so a handler that re-arms at
+// once cannot keep the loop.
+func TestRearmingInFireDoesNotSpin(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	w.Schedule(0, 0)
+	for round := range uint64(5) {
+		n := w.Advance(int64(round)*ms, 1000, func(_ Handle, p uint64) {
+			if p != round {
+				t.Errorf("payload %d in round %d", p, round)
+			}
+			w.Schedule(-5, p+1)
+		})
+		if n != 1 {
+			t.Fatalf("round %d fired %d", round, n)
+		}
+	}
+}
+
+// A slot with very many entries is spread over several calls, and nothing is lost or
+// early in between.
+func TestFullSlotIsSpreadInSteps(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	const n = 3*maxRelinks + 5
+	for i := range n {
+		w.Schedule(60_000*ms+int64(i%1000)*ms, uint64(i))
+	}
+	calls, fired := 0, 0
+	for w.Len() > 0 {
+		next, _ := w.Next()
+		calls++
+		fired += w.Advance(next, 1<<30, func(_ Handle, p uint64) {
+			if when := 60_000*ms + int64(p%1000)*ms; when > next {
+				t.Fatalf("fired at %d, armed for %d", next, when)
+			}
+		})
+	}
+	if fired != n || calls < 4 {
+		t.Errorf("fired %d of %d in %d calls", fired, n, calls)
+	}
+}
+
+func TestDeadHandles(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	w.Cancel(0)
+	fired := w.Schedule(0, 1)
+	w.Advance(0, 1, func(Handle, uint64) {})
+	cancelled := w.Schedule(ms, 1)
+	w.Cancel(cancelled)
+	for _, h := range []Handle{fired, cancelled, 1, w.due, 1 << 20} {
+		for op, f := range map[string]func(){
+			"Cancel": func() { w.Cancel(h) },
+			"Move":   func() { w.Move(h, ms) },
+		} {
+			if msg := panicOf(f); !strings.Contains(msg, "wheel: "+op) {
+				t.Errorf("%s of dead handle %d: panic %q", op, h, msg)
+			}
+		}
+	}
+	if w.Len() != 0 {
+		t.Errorf("Len %d", w.Len())
+	}
+}
+
+func panicOf(f func()) (msg string) {
+	defer func() { msg = fmt.Sprint(recover()) }()
+	f()
+	return
+}
+
+func TestNextOfAnEmptyWheel(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	if _, ok := w.Next(); ok {
+		t.Error("Next of an empty wheel")
+	}
+	h := w.Schedule(25*ms, 1)
+	if next, ok := w.Next(); !ok || next != 30*ms {
+		t.Errorf("Next %d %v, want 30 ms", next, ok)
+	}
+	w.Cancel(h)
+	if _, ok := w.Next(); ok {
+		t.Error("Next after Cancel")
+	}
+}
+
+func TestNoAllocationAfterWarmUp(t *testing.T) {
+	w := New(10*time.Millisecond, 0)
+	now := int64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		h := w.Schedule(now+3000*ms, 1)
+		w.Schedule(now+50*ms, 2)
+		w.Move(h, now+20*ms)
+		w.Cancel(h)
+		now += 7 * ms
+		w.Advance(now, 100, func(Handle, uint64) {})
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }
