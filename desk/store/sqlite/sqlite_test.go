@@ -223,7 +223,7 @@ func TestCapacityIsNeverExceeded(t *testing.T) {
 }
 
 func TestOneOfTwoAgentsWins(t *testing.T) {
-	rounds := 1000
+	rounds := takeRounds
 	if testing.Short() {
 		rounds = 100
 	}

@@ -1,0 +1,208 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var cheap = Params{MemoryKiB: 8, Passes: 1, Lanes: 1}
+
+func hasher(t *testing.T, p Params, running, waiting int) *Hasher {
+	t.Helper()
+	h, err := NewHasher(p, running, waiting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestPasswordHash(t *testing.T) {
+	h := hasher(t, cheap, 0, 0)
+	hash, err := h.Hash(t.Context(), "correct horse")
+	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=8,t=1,p=1$") {
+		t.Fatalf("%q, %v", hash, err)
+	}
+	if again, _ := h.Hash(t.Context(), "correct horse"); again == hash {
+		t.Error("two hashes of one password are equal: no salt")
+	}
+	for name, c := range map[string]struct {
+		hash, password string
+		want           error
+	}{
+		"right":        {hash, "correct horse", nil},
+		"wrong":        {hash, "wrong horse", ErrWrong},
+		"empty":        {hash, "", ErrWrong},
+		"no account":   {"", "correct horse", ErrWrong},
+		"decoy's word": {"", "", ErrWrong},
+	} {
+		if err := h.Check(t.Context(), c.hash, c.password); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	for _, bad := range []string{"plain", "$argon2i$v=19$m=8,t=1,p=1$AA$AA", "$argon2id$v=18$m=8,t=1,p=1$AA$AA", "$argon2id$v=19$m=x$AA$AA",
+		"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$" + strings.Repeat("A", 43), "$argon2id$v=19$m=8,t=0,p=1$AAAA$" + strings.Repeat("A", 43)} {
+		if err := h.Check(t.Context(), bad, "x"); err == nil || errors.Is(err, ErrWrong) {
+			t.Errorf("damaged hash %q: %v", bad, err)
+		}
+	}
+}
+
+func TestDefaultParamsAreThoseOfTheDesign(t *testing.T) {
+	hash, err := hasher(t, Params{}, 0, 0).Hash(t.Context(), "x")
+	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=65536,t=3,p=1$") {
+		t.Fatalf("%q, %v", hash, err)
+	}
+}
+
+func TestHasherIsBounded(t *testing.T) {
+	h := hasher(t, cheap, 1, 1)
+	if err := h.enter(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() { _, err := h.Hash(ctx, "waits"); second <- err }()
+	for len(h.waiting) != 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := h.Hash(t.Context(), "third"); !errors.Is(err, ErrBusy) {
+		t.Errorf("third: %v", err)
+	}
+	cancel()
+	if err := <-second; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	h.leave()
+	if _, err := h.Hash(t.Context(), "fourth"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParamsAreChecked(t *testing.T) {
+	for _, p := range []Params{{MemoryKiB: 1, Passes: 1, Lanes: 1}, {MemoryKiB: 8, Lanes: 1}, {MemoryKiB: 8, Passes: 1}, {MemoryKiB: 1 << 30, Passes: 1, Lanes: 1}} {
+		if _, err := NewHasher(p, 0, 0); err == nil {
+			t.Errorf("%+v accepted", p)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	a, hash := NewToken()
+	b, _ := NewToken()
+	if a == b || len(a) != 43 || HashToken(a) != hash {
+		t.Errorf("tokens %q, %q", a, b)
+	}
+	if p, q := NewPassword(), NewPassword(); p == q || len(p) != 20 || strings.ContainsAny(p, "lo01") {
+		t.Errorf("passwords %q, %q", p, q)
+	}
+}
+
+type clock struct {
+	mu sync.Mutex
+	t  time.Time
+}
+
+func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.t }
+
+func (c *clock) advance(d time.Duration) { c.mu.Lock(); c.t = c.t.Add(d); c.mu.Unlock() }
+
+func TestThrottleDelayGrows(t *testing.T) {
+	c := &clock{t: time.Unix(1e9, 0)}
+	th := NewThrottle(c.now)
+	for i := range freePerAccount {
+		if w := th.Begin("lin", "1.2.3.4"); w != 0 {
+			t.Fatalf("attempt %d has to wait %v", i, w)
+		}
+	}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		want *= time.Second
+		if w := th.Begin("lin", "1.2.3.4"); w != want {
+			t.Fatalf("round %d: wait %v, want %v", i, w, want)
+		}
+		if w := th.Begin("other", "1.2.3.4"); i == 0 && w != 0 {
+			t.Fatalf("another account has to wait %v", w)
+		}
+		c.advance(want - time.Millisecond)
+		if w := th.Begin("lin", "5.6.7.8"); w != time.Millisecond {
+			t.Fatalf("round %d: another address waits %v", i, w)
+		}
+		c.advance(time.Millisecond)
+		if w := th.Begin("lin", fmt.Sprint("10.0.0.", i)); w != 0 {
+			t.Fatalf("round %d: still %v to wait", i, w)
+		}
+	}
+	c.advance(longestDelay)
+	if w := th.Begin("lin", "9.9.9.9"); w != 0 {
+		t.Fatal(w)
+	}
+	th.Success("lin", "9.9.9.9")
+	for i := range freePerAccount {
+		if w := th.Begin("lin", "9.9.9.9"); w != 0 {
+			t.Fatalf("after success, attempt %d waits %v", i, w)
+		}
+	}
+}
+
+func TestThrottlePerAddressForgetsAndIsBounded(t *testing.T) {
+	c := &clock{t: time.Unix(1e9, 0)}
+	th := NewThrottle(c.now)
+	for i := range freePerAddress {
+		if w := th.Begin(fmt.Sprint("account", i), "1.2.3.4"); w != 0 {
+			t.Fatalf("attempt %d waits %v", i, w)
+		}
+	}
+	if w := th.Begin("one more", "1.2.3.4"); w != time.Second {
+		t.Fatalf("wait %v, want 1 s", w)
+	}
+	c.advance(forgetAfter + time.Second)
+	if w := th.Begin("one more", "1.2.3.4"); w != 0 {
+		t.Fatalf("after %v: wait %v", forgetAfter, w)
+	}
+	for i := range maxThrottled {
+		th.Begin(fmt.Sprint("account", i), fmt.Sprint("address", i))
+	}
+	if len(th.keys) > maxThrottled {
+		t.Fatalf("%d keys", len(th.keys))
+	}
+}
+
+func TestTicketsAreSpentOnce(t *testing.T) {
+	c := &clock{t: time.Unix(1e9, 0)}
+	tickets := NewTickets[string](c.now)
+	a, err := tickets.Issue("lin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, ok := tickets.Spend(a); !ok || v != "lin" {
+		t.Fatal(v, ok)
+	}
+	if _, ok := tickets.Spend(a); ok {
+		t.Fatal("spent twice")
+	}
+	b, _ := tickets.Issue("lin")
+	c.advance(TicketLife)
+	if v, ok := tickets.Spend(b); ok || v != "" {
+		t.Fatal("spent after its life")
+	}
+	for range maxTickets {
+		if _, err := tickets.Issue("x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tickets.Issue("x"); !errors.Is(err, ErrTickets) {
+		t.Fatalf("one too many: %v", err)
+	}
+	c.advance(TicketLife)
+	if _, err := tickets.Issue("x"); err != nil {
+		t.Fatalf("after the others expired: %v", err)
+	}
+}

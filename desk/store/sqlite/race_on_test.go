@@ -1,0 +1,6 @@
+//go:build race
+
+package sqlite
+
+// takeRounds is smaller under the race detector, where SQLite is about 15 times slower.
+const takeRounds = 100
