@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+)
+
+// load is a closed-loop echo client: every connection keeps pipeline requests of size bytes in flight and sends the next one when an
+// answer has come. It runs one epoll loop on one thread, so that it costs about as much as the server it measures and not several times as much.
+type load struct {
+	addr     string
+	conns    int
+	size     int
+	pipeline int
+	warmup   time.Duration
+	duration time.Duration
+	cpus     []int // processors of the client thread
+}
+
+// A result is what one round of load measured between the two marks.
+type result struct {
+	requests  int64
+	elapsed   time.Duration
+	latencies *hdrhistogram.Histogram // nanoseconds
+}
+
+// A client is one connection of a load.
+type client struct {
+	fd     int
+	at     int     // bytes received of the answer that is arriving
+	phase  int     // offset in the payload pattern of the next byte to receive
+	owed   int     // bytes that are due but not written
+	stuck  bool    // write interest is on: the socket took less than it was given
+	sent   []int64 // ring of send times of the requests in flight, oldest at next
+	oldest int
+}
+
+// round connects, runs the warm-up and the measured window, and disconnects. mark is called at both ends of the window, on the client's thread.
+func (l *load) round(ctx context.Context, mark func() error) (res *result, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the bound thread ends with this goroutine
+		if err = bind(l.cpus); err != nil {
+			return
+		}
+		r := &runner{load: l, ctx: ctx, base: time.Now(), pattern: pattern(l.size, l.pipeline)}
+		defer r.close()
+		if err = r.connect(); err != nil {
+			return
+		}
+		res, err = r.run(mark)
+	}()
+	<-done
+	return res, err
+}
+
+// runner is the state of one round.
+type runner struct {
+	*load
+	ctx     context.Context // ends a round early
+	base    time.Time       // origin of the clock
+	ep      int
+	clients []*client
+	pattern []byte // the payload repeated, so that any stretch of the stream can be compared or sent at once
+	scratch [64 << 10]byte
+	res     *result
+}
+
+// pattern returns size distinct bytes repeated often enough for a whole read at any offset.
+func pattern(size, pipeline int) []byte {
+	one := make([]byte, size)
+	for i := range one {
+		one[i] = byte('a' + i%26)
+	}
+	return bytes.Repeat(one, pipeline+1)
+}
+
+func (r *runner) connect() (err error) {
+	target, err := netip.ParseAddrPort(r.addr)
+	if err != nil {
+		return err
+	}
+	if r.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	for i := range r.conns {
+		fd, err := dial(target)
+		if err != nil {
+			return fmt.Errorf("connection %d of %d to %s: %w", i+1, r.conns, r.addr, err)
+		}
+		r.clients = append(r.clients, &client{fd: fd, sent: make([]int64, r.pipeline)})
+		if err := r.watch(unix.EPOLL_CTL_ADD, i, unix.EPOLLIN); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dial opens a blocking connection and makes it non-blocking once it is there.
+func dial(target netip.AddrPort) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Connect(fd, &unix.SockaddrInet4{Port: int(target.Port()), Addr: target.Addr().As4()})
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func (r *runner) watch(op, i int, events uint32) error {
+	return unix.EpollCtl(r.ep, op, r.clients[i].fd, &unix.EpollEvent{Events: events, Fd: int32(i)})
+}
+
+func (r *runner) close() {
+	for _, c := range r.clients {
+		// A reset instead of TIME_WAIT: rounds would otherwise use up the ephemeral ports.
+		unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		unix.Close(c.fd)
+	}
+	if r.ep > 0 {
+		unix.Close(r.ep)
+	}
+}
+
+func (r *runner) run(mark func() error) (*result, error) {
+	discard := &result{latencies: newHistogram()}
+	r.res = discard
+	now := r.now()
+	for i := range r.clients {
+		if err := r.send(i, r.pipeline, now); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.until(now + r.warmup.Nanoseconds()); err != nil {
+		return nil, err
+	}
+	r.res = &result{latencies: newHistogram()}
+	if err := mark(); err != nil {
+		return nil, err
+	}
+	from := r.now()
+	if err := r.until(from + r.duration.Nanoseconds()); err != nil {
+		return nil, err
+	}
+	r.res.elapsed = time.Duration(r.now() - from)
+	return r.res, mark()
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1000, int64(time.Minute), 3)
+}
+
+// until serves readiness until the clock reaches end.
+func (r *runner) until(end int64) error {
+	const maxWait = 50 // ms
+	var events [256]unix.EpollEvent
+	for {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		left := end - r.now()
+		if left <= 0 {
+			return nil
+		}
+		n, err := unix.EpollWait(r.ep, events[:], int(min(left/1e6+1, maxWait)))
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		for i := range n {
+			if err := r.ready(int(events[i].Fd), events[i].Events); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (r *runner) ready(i int, events uint32) error {
+	c := r.clients[i]
+	if events&unix.EPOLLOUT != 0 {
+		return r.flush(i)
+	}
+	n, err := unix.Read(c.fd, r.scratch[:min(len(r.scratch), r.size*r.pipeline)])
+	if err == unix.EAGAIN || err == unix.EINTR {
+		return nil
+	}
+	if err != nil || n == 0 {
+		return fmt.Errorf("connection %d: closed by the server (%v)", i, err)
+	}
+	if !bytes.Equal(r.scratch[:n], r.pattern[c.phase:c.phase+n]) {
+		return fmt.Errorf("connection %d: the echo differs from what was sent", i)
+	}
+	c.phase = (c.phase + n) % r.size
+	c.at += n
+	answers := c.at / r.size
+	if answers == 0 {
+		return nil
+	}
+	c.at %= r.size
+	now := r.now()
+	for range answers {
+		r.res.latencies.RecordValue(now - c.sent[c.oldest])
+		c.oldest = (c.oldest + 1) % r.pipeline
+	}
+	r.res.requests += int64(answers)
+	return r.send(i, answers, now)
+}
+
+// send puts n more requests on the wire; requests are always whole, so every send starts the pattern anew behind what is owed.
+func (r *runner) send(i, n int, now int64) error {
+	c := r.clients[i]
+	for k := range n { // the n youngest places of the ring
+		c.sent[(c.oldest+r.pipeline-n+k)%r.pipeline] = now
+	}
+	if c.owed > 0 {
+		c.owed += n * r.size
+		return nil
+	}
+	c.owed = n * r.size
+	return r.flush(i)
+}
+
+// flush writes what is owed and asks for writability only while something is left.
+func (r *runner) flush(i int) error {
+	c := r.clients[i]
+	from := (r.size - c.owed%r.size) % r.size
+	n, err := unix.Write(c.fd, r.pattern[from:from+c.owed])
+	if err == unix.EAGAIN || err == unix.EINTR {
+		n, err = 0, nil
+	}
+	if err != nil {
+		return fmt.Errorf("connection %d: %w", i, err)
+	}
+	c.owed -= n
+	if stuck := c.owed > 0; stuck != c.stuck {
+		c.stuck = stuck
+		events := uint32(unix.EPOLLIN)
+		if stuck {
+			events |= unix.EPOLLOUT
+		}
+		return r.watch(unix.EPOLL_CTL_MOD, i, events)
+	}
+	return nil
+}
+
+// now is the monotonic clock in nanoseconds.
+func (r *runner) now() int64 { return int64(time.Since(r.base)) }
