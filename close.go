@@ -193,12 +193,12 @@ func (l *loop) retryNotices() {
 	l.undelivered = nil
 	for _, n := range batch {
 		s := n.ctx.strandOnLoop()
-		n.ctx.conn.inflight.Add(1)
+		n.ctx.conn.transit.Add(1)
 		err := s.Submit(hop{ctx: n.ctx, op: opClose})
 		if err == nil {
 			continue
 		}
-		n.ctx.conn.inflight.Add(-1)
+		n.ctx.conn.transit.Add(-1)
 		if errors.Is(err, executor.ErrClosed) || l.abandon {
 			l.closeInline(n.ctx)
 			continue

@@ -63,7 +63,8 @@ type Conn struct {
 
 	// Shared.
 	queued     atomic.Int64 // outbound bytes, from submission to the kernel
-	inflight   atomic.Int32 // requests and hops that have not ended
+	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
+	transit    atomic.Int32 // other events on their way through a pool
 	appPaused  atomic.Bool
 	unwritable atomic.Bool
 	readTask   atomic.Bool // a taskReadState is queued
@@ -148,7 +149,7 @@ func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 func (c *Conn) Begin() { c.inflight.Add(1) }
 
 // End undoes one Begin. Call it after the response was written.
-func (c *Conn) End() { c.endHop() }
+func (c *Conn) End() { c.finished(&c.inflight) }
 
 // Phase returns the phase of the connection. Loop only.
 func (c *Conn) Phase() Phase { return c.phase }
@@ -205,6 +206,9 @@ func (c *Conn) postReadState() {
 // finds it and drops the interest then, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
 	c.readTask.Store(false)
+	if !c.hopWaiting.Load() {
+		c.paused &^= pauseHop
+	}
 	if c.end == nil && !c.readPaused() {
 		c.markReady()
 	}

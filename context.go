@@ -77,7 +77,7 @@ func (ctx *Context) Write(msg any) error {
 	if ctx.node.pool == nil {
 		return ctx.writeOnLoop(msg)
 	}
-	if p := ctx.prevFor(opWrite); p != nil && p.node.pool == ctx.node.pool {
+	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
 		return p.write(msg)
 	}
 	return ctx.conn.submitWrite(ctx, msg)
@@ -89,7 +89,7 @@ func (ctx *Context) WriteBytes(p []byte) error {
 	if ctx.node.pool != nil {
 		return ctx.Write(append(make([]byte, 0, len(p)), p...))
 	}
-	if ctx.prevFor(opWrite) == nil {
+	if ctx.prevWriter() == nil {
 		return c.enqueueCopy(p)
 	}
 	var b buf.Bytes
@@ -106,13 +106,13 @@ func (ctx *Context) post(kind taskKind, v any) {
 		return
 	}
 	if kind == taskRead {
-		c.endHop()
+		c.finished(&c.inflight)
 	}
 	c.CloseWith(CloseBackpressureLimit, err)
 }
 
-// involved reports whether an event has to visit ctx: because it handles it, or because it sits on another executor,
-// where it keeps its place in the order.
+// involved reports whether an inbound event has to visit ctx: because it handles it, or because it sits on another
+// executor, where it keeps its place in the order.
 func (ctx *Context) involved(op ops, from *executor.Pool) bool {
 	return ctx.node.ops&op != 0 || ctx.node.pool != nil && ctx.node.pool != from
 }
@@ -125,9 +125,11 @@ func (ctx *Context) nextFor(op ops) *Context {
 	return n
 }
 
-func (ctx *Context) prevFor(op ops) *Context {
+// prevWriter returns the nearest WriteHandler towards the head. Handlers that take no part in writing are skipped on
+// any executor: a detour over their pool would let the close of the connection overtake a farewell.
+func (ctx *Context) prevWriter() *Context {
 	p := ctx.prev.Load()
-	for p != nil && !p.involved(op, ctx.node.pool) {
+	for p != nil && p.node.ops&opWrite == 0 {
 		p = p.prev.Load()
 	}
 	return p
@@ -143,11 +145,7 @@ func (ctx *Context) read(msg any) error {
 }
 
 func (ctx *Context) write(msg any) error {
-	h, ok := ctx.node.handler.(WriteHandler)
-	if !ok {
-		return ctx.Write(msg)
-	}
-	return h.HandleWrite(ctx, msg)
+	return ctx.node.handler.(WriteHandler).HandleWrite(ctx, msg)
 }
 
 func (ctx *Context) event(ev any) error {

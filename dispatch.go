@@ -122,7 +122,7 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 // writeFromTail passes a message through the whole outbound pipeline.
 func (c *Conn) writeFromTail(msg any) error {
 	t := c.tail
-	for t != nil && !t.involved(opWrite, nil) {
+	for t != nil && t.node.ops&opWrite == 0 {
 		t = t.prev.Load()
 	}
 	if t == nil {
@@ -137,7 +137,7 @@ func (ctx *Context) writeOnLoop(msg any) error {
 	if c.end != nil {
 		return c.end
 	}
-	p := ctx.prevFor(opWrite)
+	p := ctx.prevWriter()
 	if p == nil {
 		return c.enqueue(msg)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/go-eddy/eddy/executor"
 )
@@ -30,10 +31,11 @@ func (ctx *Context) hop(op ops, msg any) {
 		msg = d.Detach()
 	}
 	s := ctx.strandOnLoop()
-	c.inflight.Add(1)
+	pending := c.pending(op)
+	pending.Add(1)
 	c.loop.counters[countHops]++
 	if err := s.Submit(hop{ctx: ctx, op: op, msg: msg}); err != nil {
-		c.inflight.Add(-1)
+		pending.Add(-1)
 		ctx.rejected(op, msg, err)
 		return
 	}
@@ -95,7 +97,7 @@ func runHop(h hop) {
 		if v := recover(); v != nil {
 			c.hopPanicked(ctx, v)
 		}
-		c.endHop()
+		c.finished(c.pending(h.op))
 		if c.hopWaiting.Load() && ctx.strand.Len() <= hopLow {
 			c.hopDrained()
 		}
@@ -142,9 +144,18 @@ func (c *Conn) hopPanicked(ctx *Context, v any) {
 	c.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
 }
 
-// endHop ends what a hop or Begin counted. A draining or half-closed connection may have waited for it.
-func (c *Conn) endHop() {
-	n := c.inflight.Add(-1)
+// pending returns the count that an event on its way through a pool belongs to: a message is a request in flight,
+// the other events are not.
+func (c *Conn) pending(op ops) *atomic.Int32 {
+	if op == opRead {
+		return &c.inflight
+	}
+	return &c.transit
+}
+
+// finished undoes one count of what is in flight. A draining or half-closed connection may have waited for it.
+func (c *Conn) finished(count *atomic.Int32) {
+	n := count.Add(-1)
 	if n < 0 {
 		panic("eddy: Conn.End without Begin")
 	}

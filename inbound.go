@@ -123,16 +123,15 @@ func (c *Conn) inputClosed() {
 		c.beginClose(ClosePeerClosed, nil)
 		return
 	}
+	c.drainFlag.Store(true)
 	c.setInterest(c.interest &^ sys.Read)
-	if c.head != nil {
-		c.fireEventFromHead(InputClosedEvent{})
-	}
+	c.fireEventFromHead(InputClosedEvent{})
 	c.checkHalfClosed()
 }
 
 // checkHalfClosed ends a half-closed connection when it has nothing left to answer.
 func (c *Conn) checkHalfClosed() {
-	if c.eof && c.end == nil && c.out.head == nil && c.inflight.Load() == 0 {
+	if c.eof && c.end == nil && c.idle() {
 		c.beginClose(ClosePeerClosed, nil)
 	}
 }

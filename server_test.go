@@ -15,7 +15,12 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if runRole() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // echo answers every byte with itself.
 var echo = eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })

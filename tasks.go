@@ -152,7 +152,7 @@ func (l *loop) runTask(t task) {
 		l.runWrite(t)
 	case taskRead:
 		t.ctx.fireRead(t.msg)
-		t.conn.endHop()
+		t.conn.finished(&t.conn.inflight)
 	case taskEvent:
 		t.ctx.fireEvent(t.msg)
 	case taskError:

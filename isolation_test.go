@@ -1,0 +1,132 @@
+package eddy_test
+
+import (
+	"bufio"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestStuckPoolLeavesOthersAlone: handlers that hang in the agents' pool, until it is full and refuses, leave the
+// customers' echo through the same loops within 5 ms of its undisturbed p99.
+func TestStuckPoolLeavesOthersAlone(t *testing.T) {
+	agents := newPool(t, 4, 16)
+	customers := newPool(t, 2, 1024)
+	gate := make(chan struct{})
+	var busy atomic.Int64
+	agentInit := func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("agent", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }),
+			eddy.On(agents), eddy.OnReject(func(*eddy.Context, any, error) { busy.Add(1) }))
+	}
+	customerInit := func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("customer", eddy.Handle(reply), eddy.On(customers))
+	}
+	isAgent := make(chan bool, 64)
+	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		if <-isAgent {
+			return agentInit(p)
+		}
+		return customerInit(p)
+	}}
+	addr := start(t, srv)
+	connect := func(agent bool) io.ReadWriter {
+		isAgent <- agent
+		return dial(t, addr)
+	}
+	var crowd []io.ReadWriter
+	for range 4 {
+		crowd = append(crowd, connect(false))
+	}
+	measure := func() time.Duration {
+		var mu sync.Mutex
+		var all []time.Duration
+		var wg sync.WaitGroup
+		for _, c := range crowd {
+			wg.Go(func() {
+				r := bufio.NewReader(c)
+				for range 500 {
+					begin := time.Now()
+					io.WriteString(c, "customer\n")
+					expectLines(t, r, "customer")
+					d := time.Since(begin)
+					mu.Lock()
+					all = append(all, d)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		slices.Sort(all)
+		return all[len(all)*99/100]
+	}
+	measure() // warm up
+	undisturbed := measure()
+	for range 30 {
+		a := connect(true)
+		io.WriteString(a, "stuck\n")
+	}
+	waitFor(t, "a full agent pool", func() bool {
+		st := agents.Stats()
+		return st.Running == 4 && st.Queued == 16 && busy.Load() == 10
+	})
+	disturbed := measure()
+	close(gate)
+	t.Logf("p99 undisturbed %v, with all agents stuck %v", undisturbed, disturbed)
+	if disturbed > undisturbed+5*time.Millisecond {
+		t.Errorf("p99 rose from %v to %v while the agents' pool was stuck", undisturbed, disturbed)
+	}
+}
+
+// TestTaskStormDoesNotStarveReads: goroutines that post to a loop without pause leave its connections served, and are
+// refused when the queue is full.
+func TestTaskStormDoesNotStarveReads(t *testing.T) {
+	conns := make(chan *eddy.Conn, 1)
+	srv := &eddy.Server{Loops: 1, TaskQueue: 2048, Init: initWith(captureConn(conns))}
+	c := dial(t, start(t, srv))
+	io.WriteString(c, "x")
+	conn := <-conns
+	io.ReadFull(c, make([]byte, 1))
+	stop := make(chan struct{})
+	var ran, accepted, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				switch err := conn.Post(func() { ran.Add(1) }); err {
+				case nil:
+					accepted.Add(1)
+				case eddy.ErrSaturated:
+					refused.Add(1)
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 200 {
+		io.WriteString(c, "y")
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	waitFor(t, "the accepted tasks", func() bool { return ran.Load() == accepted.Load() })
+	if refused.Load() == 0 {
+		t.Error("no task was refused, although nothing held the producers back")
+	}
+}

@@ -1,0 +1,212 @@
+package eddy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// Tests that need many descriptors run their clients, or their server, in a second process: this binary again, in the
+// role that roleEnv names.
+const roleEnv = "EDDY_TEST_ROLE"
+
+// runRole plays the role this process was started for, if any.
+func runRole() bool {
+	switch role, arg, _ := strings.Cut(os.Getenv(roleEnv), " "); role {
+	case "idle-clients":
+		idleClients(arg)
+	case "scarce-server":
+		scarceServer()
+	default:
+		return false
+	}
+	return true
+}
+
+// child starts this binary in a role; closing its standard input ends it.
+func child(t *testing.T, role string) (out *bufio.Reader, stop func()) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		in.Close()
+		_ = cmd.Wait() // what the child reports, it prints
+	})
+	t.Cleanup(stop)
+	return bufio.NewReader(pipe), stop
+}
+
+// idleClients opens connections, says so, and holds them until standard input ends.
+func idleClients(arg string) {
+	addr, count, _ := strings.Cut(arg, " ")
+	n, _ := strconv.Atoi(count)
+	conns := make([]net.Conn, 0, n)
+	for range n {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			fmt.Println("failed:", err)
+			return
+		}
+		conns = append(conns, c)
+	}
+	fmt.Println("open", len(conns))
+	io.Copy(io.Discard, os.Stdin)
+}
+
+func residentKiB(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip("resident memory is read from /proc, which this system lacks")
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+			return kib
+		}
+	}
+	return 0
+}
+
+// TestIdleConnections: 10,000 idle connections with a pipeline of three handlers and an idle deadline cause no wakeups
+// and no goroutines, and little memory each.
+func TestIdleConnections(t *testing.T) {
+	const n = 10_000
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < n+200 {
+		t.Skipf("needs %d descriptors, the limit is %d", n+200, limit.Cur)
+	}
+	shared := eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })
+	pass := tag("pass")
+	var ends closes
+	srv := &eddy.Server{Loops: 2, IdleTimeout: 10 * time.Minute, Init: func(p *eddy.Pipeline) error {
+		p.Add("echo", shared)
+		p.Add("pass", pass)
+		return p.Add("ends", &ends)
+	}}
+	addr := start(t, srv)
+	runtime.GC()
+	goroutines, before := runtime.NumGoroutine(), residentKiB(t)
+	out, stop := child(t, fmt.Sprintf("idle-clients %s %d", addr, n))
+	if line, err := out.ReadString('\n'); err != nil || line != fmt.Sprintf("open %d\n", n) {
+		t.Fatalf("clients: %q, %v", line, err)
+	}
+	waitFor(t, "all connections", func() bool {
+		return srv.Stats().Loops[0].Active+srv.Stats().Loops[1].Active == n
+	})
+	if got := runtime.NumGoroutine(); got > goroutines+2 {
+		t.Errorf("%d goroutines for %d connections, %d without", got, n, goroutines)
+	}
+	iterations := func() (sum uint64) {
+		for _, l := range srv.Stats().Loops {
+			sum += l.Iterations
+		}
+		return sum
+	}
+	quietFrom := iterations()
+	<-time.After(time.Second)
+	if woke := iterations() - quietFrom; woke > 0 {
+		t.Errorf("the loops woke %d times in an idle second", woke)
+	}
+	runtime.GC()
+	t.Logf("%d idle connections: %d B of resident memory each", n, (residentKiB(t)-before)*1024/n)
+	stop()
+	waitFor(t, "the end of all connections", func() bool { return srv.Stats().Active == 0 })
+}
+
+// scarceServer serves lines with few descriptors.
+func scarceServer() {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64}); err != nil {
+		fmt.Println("failed:", err)
+		return
+	}
+	srv := lineServer(new(closes))
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Println("failed:", err)
+		return
+	}
+	fmt.Println(srv.Addr())
+	io.Copy(io.Discard, os.Stdin)
+	st := srv.Stats()
+	fmt.Println("shed", st.Shed > 0, "errors", st.AcceptErrors > 0, "calm", st.Boss.Iterations < 10_000)
+	srv.Close()
+}
+
+// TestDescriptorExhaustion: a server out of descriptors answers new peers with a close, keeps serving the others, does
+// not spin, and accepts again when descriptors are free.
+func TestDescriptorExhaustion(t *testing.T) {
+	out, stop := child(t, "scarce-server")
+	line, err := out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := strings.TrimSpace(line)
+	var served []net.Conn
+	refused := 0
+	for range 100 {
+		c := dial(t, addr)
+		io.WriteString(c, "hello\n")
+		got, _ := bufio.NewReader(c).ReadString('\n')
+		if got == "hello\n" {
+			served = append(served, c)
+		} else {
+			refused++
+			c.Close()
+		}
+		if refused == 3 {
+			break
+		}
+	}
+	if refused != 3 || len(served) < 20 {
+		t.Fatalf("%d served, %d refused: the limit of 64 descriptors was not felt", len(served), refused)
+	}
+	for _, c := range served {
+		io.WriteString(c, "still here\n")
+		expectLines(t, bufio.NewReader(c), "still here")
+		c.Close()
+	}
+	waitFor(t, "recovery", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(5 * time.Second))
+		io.WriteString(c, "back\n")
+		got, _ := bufio.NewReader(c).ReadString('\n')
+		return got == "back\n"
+	})
+	go stop()
+	if line, err := out.ReadString('\n'); err != nil || line != "shed true errors true calm true\n" {
+		t.Errorf("server reports %q, %v", line, err)
+	}
+}
