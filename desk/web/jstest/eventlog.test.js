@@ -1,0 +1,113 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { EventLog, headAfter, newerHead } from '../static/js/eventlog.js';
+import { Clock, deferred, settle } from './support.js';
+
+const ev = (s, client) => ({ t: 'ev.msg', c: 'c', s, d: { body: `m${s}`, ...(client && { client_id: client }) } });
+
+function make(fetch = async () => ({ events: [], more: false }), clock = new Clock()) {
+	const seen = [];
+	const log = new EventLog({ fetch, onEvent: (e) => seen.push(e.s), env: clock.env });
+	return { log, seen, clock };
+}
+
+test('events in order pass, known ones are dropped', () => {
+	const { log, seen } = make();
+	for (const s of [1, 2, 2, 1, 3, 3]) log.accept(ev(s));
+	assert.deepEqual(seen, [1, 2, 3]);
+	assert.equal(log.last, 3);
+});
+
+test('a gap is fetched and what came meanwhile follows in order', async () => {
+	const page = deferred();
+	const asked = [];
+	const { log, seen } = make((after) => {
+		asked.push(after);
+		return page.promise;
+	});
+	log.accept(ev(1));
+	log.accept(ev(5));
+	log.accept(ev(4));
+	log.accept(ev(6));
+	assert.deepEqual(seen, [1]);
+	page.resolve({ events: [ev(2), ev(3), ev(4)], more: false });
+	await settle();
+	assert.deepEqual(asked, [1]);
+	assert.deepEqual(seen, [1, 2, 3, 4, 5, 6]);
+});
+
+test('pages are followed while there is more', async () => {
+	const all = Array.from({ length: 450 }, (_, i) => ev(i + 1));
+	const { log, seen } = make(async (after) => ({ events: all.slice(after, after + 200), more: after + 200 < all.length }));
+	await log.fill();
+	assert.equal(seen.length, 450);
+	assert.deepEqual(seen, all.map((e) => e.s));
+});
+
+test('a page without progress does not loop', async () => {
+	let calls = 0;
+	const { log } = make(async () => {
+		calls++;
+		return { events: [], more: true };
+	});
+	await log.fill();
+	assert.equal(calls, 1);
+});
+
+test('a refused fetch is tried again later, a lost one waits for the next hello', async () => {
+	let calls = 0;
+	const { log, seen, clock } = make(async () => {
+		calls++;
+		if (calls === 1) throw { code: 'busy', retryMs: 700 };
+		return { events: [ev(1)], more: false };
+	});
+	log.accept(ev(2));
+	await clock.advance(699);
+	assert.equal(calls, 1);
+	await clock.advance(1);
+	assert.deepEqual(seen, [1, 2]);
+
+	let lost = 0;
+	const other = make(async () => {
+		lost++;
+		throw { code: 'lost', retryMs: 0 };
+	});
+	await other.log.fill();
+	await other.clock.advance(60_000);
+	assert.equal(lost, 1);
+	await other.log.fill();
+	assert.equal(lost, 2);
+});
+
+test('a reset during a fetch drops its page', async () => {
+	const page = deferred();
+	const { log, seen } = make(() => page.promise);
+	log.accept(ev(3));
+	log.reset();
+	page.resolve({ events: [ev(1), ev(2)], more: false });
+	await settle();
+	assert.deepEqual(seen, []);
+	assert.equal(log.last, 0);
+});
+
+test('client ids are remembered', () => {
+	const { log } = make();
+	log.accept(ev(1, 'x'));
+	assert.ok(log.has('x'));
+	assert.ok(!log.has('y'));
+});
+
+test('heads only move forward', () => {
+	const held = { id: 'c', state: 'queued', rev: 3, epoch: 2, queued: 5 };
+	const taken = { c: 'c', d: { event: 'taken', state: 'assigned', rev: 4, epoch: 3, owner: { id: 'a', name: 'Lin' }, time: 9 } };
+	const next = headAfter(held, taken);
+	assert.equal(next.state, 'assigned');
+	assert.equal(next.owner.name, 'Lin');
+	assert.equal(next.queued, 5);
+	assert.equal(headAfter(next, { c: 'c', d: { event: 'handoff', state: 'queued', rev: 3, epoch: 2, time: 7 } }), next);
+	const closed = headAfter(next, { c: 'c', d: { event: 'closed', state: 'closed', rev: 5, epoch: 4, time: 12, reason: 'done' } });
+	assert.equal(closed.owner, undefined);
+	assert.equal(closed.closed, 12);
+	assert.equal(newerHead(closed, held), closed);
+	assert.equal(newerHead(null, held), held);
+});

@@ -1,0 +1,52 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { day, locales, onLocale, plural, setLocale, t, texts, waited } from '../static/js/i18n.js';
+
+const root = new URL('../static/', import.meta.url);
+const variables = (text) => [...text.matchAll(/\{\w+\}/g)].map((m) => m[0]).sort();
+
+test('both languages are complete and use the same variables', () => {
+	assert.deepEqual(Object.keys(texts).sort(), Object.keys(locales).sort());
+	const { en, 'zh-CN': zh } = texts;
+	for (const key of Object.keys(en)) {
+		if (key.endsWith('.one')) continue; // a form that Chinese does not have
+		assert.ok(zh[key], `no Chinese text for ${key}`);
+		assert.deepEqual(variables(zh[key]), variables(en[key]), key);
+	}
+	for (const key of Object.keys(zh)) assert.ok(en[key], `no English text for ${key}`);
+});
+
+test('every text that a page or module names exists, and every text is used', () => {
+	const sources = [
+		...readdirSync(root).filter((f) => f.endsWith('.html')).map((f) => new URL(f, root)),
+		...readdirSync(new URL('js/', root)).filter((f) => f !== 'i18n.js').map((f) => new URL(`js/${f}`, root)),
+	].map((f) => readFileSync(f, 'utf8')).join('\n')
+		+ readFileSync(new URL('js/i18n.js', root), 'utf8').split('\nconst storage')[1];
+	const named = new Set();
+	for (const m of sources.matchAll(/\b(?:t|plural)\(\s*'([^']+)'/g)) named.add(m[1]);
+	for (const m of sources.matchAll(/data-t(?:-\w+)?="([^"]+)"/g)) named.add(m[1]);
+	for (const key of named) assert.ok(key in texts.en || `${key}.other` in texts.en, `no text for ${key}`);
+	for (const key of Object.keys(texts.en)) {
+		const stem = key.replace(/\.(?:one|other)$/, '');
+		const byPrefix = sources.includes('`' + key.slice(0, key.lastIndexOf('.') + 1) + '${');
+		assert.ok(sources.includes(`'${key}'`) || sources.includes(`"${key}"`) || sources.includes(`'${stem}'`) || byPrefix, `${key} is not used`);
+	}
+});
+
+test('formats follow the language', () => {
+	let told = 0;
+	onLocale(() => told++);
+	setLocale('zh-CN');
+	assert.equal(t('retry'), '重试');
+	assert.equal(plural('messages.new', 1), '1 条新消息');
+	assert.equal(day(Date.now()), '今天');
+	setLocale('en');
+	assert.equal(plural('messages.new', 1), '1 new message');
+	assert.equal(plural('messages.new', 1200), '1,200 new messages');
+	assert.equal(day(Date.now() - 86_400_000), 'Yesterday');
+	assert.deepEqual([0, 59_999, 60_000, 7_200_000].map(waited), ['0 sec', '59 sec', '1 min', '2 hr']);
+	setLocale('fr');
+	assert.equal(told, 2);
+	assert.throws(() => t('no.such.text'));
+});

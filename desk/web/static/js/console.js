@@ -1,0 +1,63 @@
+// The console page: who is logged in decides what is shown.
+
+import { byId, el, icon } from './dom.js';
+import { call } from './api.js';
+import { ConsoleApp } from './console-app.js';
+import { Login } from './login.js';
+import { locale, locales, onLocale, setLocale, translate } from './i18n.js';
+import { SafeStorage } from './storage.js';
+
+const storage = new SafeStorage();
+const saidKey = 'desk.console.said'; // what to tell on the login form after a reload
+
+function languageMenu(select) {
+	for (const [tag, name] of Object.entries(locales)) select.append(el('option', { value: tag, text: name, lang: tag }));
+	select.value = locale();
+	select.addEventListener('change', () => setLocale(select.value));
+	onLocale(() => { select.value = locale(); });
+}
+
+/** Ends this page's session view; nothing of the agent stays in memory. */
+function leave(said) {
+	storage.set(saidKey, said);
+	location.reload();
+}
+
+function showApp(agent) {
+	byId('login').hidden = true;
+	byId('app').hidden = false;
+	new ConsoleApp({ agent, storage, leave }).start();
+}
+
+function showLogin(said) {
+	byId('login').hidden = false;
+	new Login({ said, onLogin: showApp });
+}
+
+// The server may be starting: ask until it answers.
+async function whoAmI() {
+	for (let wait = 500; ; wait = Math.min(wait * 2, 8_000)) {
+		try {
+			return (await call('GET', '/api/v1/agent/me')).agent;
+		} catch (err) {
+			if (err.status === 401) return null;
+		}
+		await new Promise((resolve) => setTimeout(resolve, wait));
+	}
+}
+
+async function boot() {
+	byId('login-mark').append(icon('chat'));
+	byId('brand-mark').append(icon('chat'));
+	languageMenu(byId('login-language'));
+	languageMenu(byId('language'));
+	translate();
+	onLocale(() => translate());
+	const said = storage.get(saidKey, '');
+	storage.remove(saidKey);
+	const agent = await whoAmI();
+	if (agent) showApp(agent);
+	else showLogin(said);
+}
+
+boot();

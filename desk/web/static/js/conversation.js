@@ -1,0 +1,139 @@
+// One conversation as a client sees it: its events, its unsent messages, who
+// owns it, who types. Shared by the customer page and the console.
+
+import { EventLog, headAfter, newerHead } from './eventlog.js';
+import { Outbox } from './outbox.js';
+
+const typingLasts = 6_000;
+const pageSize = 200;
+
+export class Conversation {
+	/**
+	 * @param {object} o
+	 * @param {string} o.id
+	 * @param {string} o.scope who writes here, part of the storage keys
+	 * @param {import('./connection.js').Connection} o.connection
+	 * @param {import('./storage.js').SafeStorage} o.storage
+	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue', ev?: object) => void} o.onChange
+	 */
+	constructor({ id, scope, connection, storage, onChange }) {
+		Object.assign(this, { id, connection, storage, onChange });
+		this.head = null;
+		this.position = 0;
+		this.online = null; // the other side, when the server told us
+		this.typingName = '';
+		this.draftKey = `desk.draft.${scope}.${id}`;
+		this.log = new EventLog({ fetch: (after) => this.#page(after), onEvent: (ev) => this.#event(ev) });
+		this.outbox = new Outbox({
+			scope: `${scope}.${id}`,
+			storage,
+			send: (item) => this.#send(item),
+			onAck: (item) => {
+				if (this.log.has(item.client_id)) this.outbox.accepted(item.client_id);
+			},
+			onChange: () => this.onChange(this, 'outbox'),
+		});
+	}
+
+	get state() {
+		return this.head?.state ?? '';
+	}
+
+	/** Takes the head from welcome, open, take, close, sync or an error. */
+	setHead(head) {
+		if (!head) return;
+		const next = newerHead(this.head, head);
+		if (next === this.head) return;
+		this.head = next;
+		if (next.state !== 'queued') this.position = 0;
+		this.onChange(this, 'head');
+	}
+
+	/** Takes a frame of this conversation. */
+	accept(frame) {
+		switch (frame.t) {
+		case 'ev.msg':
+		case 'ev.state':
+			this.log.accept(frame);
+			return;
+		case 'ev.queue':
+			if (this.state !== 'queued') return;
+			this.position = frame.d.position;
+			this.onChange(this, 'queue');
+			return;
+		case 'ev.typing':
+			this.#typing(frame.d.on ? frame.d.from : null);
+			return;
+		case 'ev.presence':
+			this.online = frame.d.online;
+			this.onChange(this, 'presence');
+		}
+	}
+
+	/** Asks the server to close; rejects with a RequestError. */
+	async close(reason) {
+		try {
+			const reply = await this.connection.request('conv.close', { c: this.id, d: { reason } });
+			this.setHead(reply.d.head);
+			if (reply.d.head.last > this.log.last) this.log.fill();
+		} catch (err) {
+			this.setHead(err.head);
+			if (err.head?.state !== 'closed') throw err;
+		}
+	}
+
+	/** Tells the other side that we type. */
+	sendTyping(on) {
+		this.connection.notify('typing', { c: this.id, d: { on } });
+	}
+
+	/** The stored draft. */
+	get draft() {
+		return {
+			get: () => this.storage.get(this.draftKey, ''),
+			set: (text) => (text ? this.storage.set(this.draftKey, text) : this.storage.remove(this.draftKey)),
+		};
+	}
+
+	/** Stops its timers; stored messages stay. */
+	dispose() {
+		this.outbox.dispose();
+		clearTimeout(this.typingTimer);
+	}
+
+	async #page(after) {
+		const reply = await this.connection.request('sync', { c: this.id, d: { after, limit: pageSize } });
+		this.setHead(reply.d.head);
+		return reply.d;
+	}
+
+	async #send(item) {
+		try {
+			const reply = await this.connection.request('msg.send', { c: this.id, d: { client_id: item.client_id, kind: 'text', ...item.body } });
+			return reply.d;
+		} catch (err) {
+			this.setHead(err.head);
+			throw err;
+		}
+	}
+
+	#event(ev) {
+		if (ev.t === 'ev.state') {
+			this.setHead(headAfter(this.head, ev));
+		} else if (this.typingFrom === ev.d.from.id) {
+			this.#typing(null);
+		}
+		this.onChange(this, 'event', ev);
+		if (ev.d.client_id) this.outbox.accepted(ev.d.client_id);
+	}
+
+	#typing(from) {
+		clearTimeout(this.typingTimer);
+		this.typingFrom = from?.id;
+		const name = from ? from.name || ' ' : '';
+		if (from) this.typingTimer = setTimeout(() => this.#typing(null), typingLasts);
+		if (name === this.typingName) return;
+		this.typingName = name;
+		this.onChange(this, 'typing');
+	}
+}

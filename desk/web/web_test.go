@@ -1,0 +1,189 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Patterns of the references between files. All of them are either /assets/…
+// or relative to the file they stand in.
+var (
+	htmlRef   = regexp.MustCompile(`(?:src|href)="([^"]*)"`)
+	cssRef    = regexp.MustCompile(`url\(\s*['"]?([^'")]+)`)
+	importRef = regexp.MustCompile(`(?m)(?:^|\s)(?:import|from)\s*\(?\s*['"]([^'"]+)['"]`)
+)
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := fs.ReadFile(Files(), name)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return b
+}
+
+// refs returns the files that name refers to. Page addresses (/, /console,
+// /chat/demo) are no files and are left out.
+func refs(t *testing.T, name string) []string {
+	t.Helper()
+	pattern := map[string]*regexp.Regexp{".html": htmlRef, ".css": cssRef, ".js": importRef}[path.Ext(name)]
+	if pattern == nil {
+		return nil
+	}
+	var out []string
+	for _, m := range pattern.FindAllSubmatch(read(t, name), -1) {
+		ref := string(m[1])
+		switch {
+		case strings.HasPrefix(ref, "/assets/"):
+			out = append(out, strings.TrimPrefix(ref, "/assets/"))
+		case strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../"):
+			out = append(out, path.Join(path.Dir(name), ref))
+		case ref == "/console" || ref == "/chat/demo":
+		default:
+			t.Errorf("%s refers to %q: only /assets/ and relative paths are served", name, ref)
+		}
+	}
+	return out
+}
+
+// closure returns name and everything it loads, directly or not.
+func closure(t *testing.T, name string) []string {
+	t.Helper()
+	seen := []string{name}
+	for i := 0; i < len(seen); i++ {
+		for _, ref := range refs(t, seen[i]) {
+			if !slices.Contains(seen, ref) {
+				seen = append(seen, ref)
+			}
+		}
+	}
+	return seen
+}
+
+func allFiles(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	err := fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func zipped(t *testing.T, data []byte) int {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.DefaultCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Len()
+}
+
+func TestPagesStayWithinTheirBudget(t *testing.T) {
+	for page, limit := range map[string]int{"customer.html": 60 << 10, "console.html": 150 << 10, "index.html": 60 << 10} {
+		total := 0
+		files := closure(t, page)
+		for _, name := range files {
+			total += zipped(t, read(t, name))
+		}
+		t.Logf("%s: %d files, %d bytes gzip of %d", page, len(files), total, limit)
+		if total > limit {
+			t.Errorf("%s and what it loads: %d bytes gzip, the budget is %d", page, total, limit)
+		}
+	}
+}
+
+func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
+	var used []string
+	for _, page := range []string{"index.html", "customer.html", "console.html"} {
+		for _, name := range closure(t, page) {
+			read(t, name)
+			used = append(used, name)
+		}
+	}
+	for _, name := range allFiles(t) {
+		if !slices.Contains(used, name) {
+			t.Errorf("%s is embedded but no page loads it", name)
+		}
+	}
+}
+
+// A module that is not preloaded costs a round trip after its importer.
+func TestCustomerPagePreloadsItsModules(t *testing.T) {
+	direct := refs(t, "customer.html")
+	for _, name := range closure(t, "customer.html") {
+		if path.Ext(name) == ".js" && !slices.Contains(direct, name) {
+			t.Errorf("customer.html does not preload %s", name)
+		}
+	}
+}
+
+func TestModulesNeverParseTextAsMarkup(t *testing.T) {
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|createContextualFragment|DOMParser|srcdoc|javascript:`)
+	for _, name := range allFiles(t) {
+		if path.Ext(name) != ".js" {
+			continue
+		}
+		if m := forbidden.Find(read(t, name)); m != nil {
+			t.Errorf("%s uses %s", name, m)
+		}
+	}
+}
+
+// The pages run under a policy without 'unsafe-inline'.
+func TestPagesHoldNothingInline(t *testing.T) {
+	checks := map[string]*regexp.Regexp{
+		"an inline script":         regexp.MustCompile(`<script(?:\s+type="module")?\s*>|<script[^>]*>\s*[^<\s]`),
+		"a style element":          regexp.MustCompile(`<style`),
+		"a style attribute":        regexp.MustCompile(`\sstyle\s*=`),
+		"an event attribute":       regexp.MustCompile(`\son[a-z]+\s*=`),
+		"a frame or an object":     regexp.MustCompile(`<(?:iframe|object|embed|base)\b`),
+		"a reference to elsewhere": regexp.MustCompile(`(?:src|href|action)="(?:https?:)?//`),
+	}
+	for _, name := range allFiles(t) {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		for what, pattern := range checks {
+			if m := pattern.Find(read(t, name)); m != nil {
+				t.Errorf("%s holds %s: %s", name, what, m)
+			}
+		}
+	}
+}
+
+// Nothing is loaded from another origin, and no style sheet brings its own colours past the tokens.
+func TestStylesUseTokensOnly(t *testing.T) {
+	elsewhere := regexp.MustCompile(`@import|https?://`)
+	colour := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b`)
+	for _, name := range allFiles(t) {
+		if path.Ext(name) != ".css" {
+			continue
+		}
+		data := read(t, name)
+		if m := elsewhere.Find(data); m != nil {
+			t.Errorf("%s loads from elsewhere: %s", name, m)
+		}
+		if m := colour.Find(data); m != nil && name != "css/tokens.css" {
+			t.Errorf("%s has the colour %s; colours belong into tokens.css", name, m)
+		}
+	}
+}
