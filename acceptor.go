@@ -110,7 +110,9 @@ func (a *acceptor) failed(err error) {
 		a.shed()
 	}
 	a.backoff = min(max(2*a.backoff, acceptBackoffMin), acceptBackoffMax)
-	l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff)
+	if ok, held := l.owner.logs.accepts.allow(l.now); ok {
+		l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
+	}
 	if merr := l.poller.Modify(a.fd, sys.None, a.token); merr != nil {
 		l.log.Error("eddy: pausing the listener failed", "err", merr)
 	}

@@ -110,6 +110,7 @@ func (c *Conn) finishLate() {
 func (c *Conn) ioFailed(op string, err error) {
 	if sys.IsReset(err) {
 		c.loop.counters[countResets]++
+		c.loop.logReset(c, op, err)
 	}
 	c.beginClose(CloseIOError, fmt.Errorf("eddy: %s: %w", op, err))
 }

@@ -149,14 +149,17 @@ func (e *engine) do(l *loop, f func()) {
 
 // stop ends the loops, workers first, and waits for them.
 func (e *engine) stop(abandon bool) {
-	for _, l := range e.workers {
-		e.do(l, func() { l.stopping, l.abandon = true, abandon })
-	}
-	for _, l := range e.workers {
-		<-l.done
-	}
-	e.do(e.boss, func() { e.boss.stopping = true })
-	<-e.boss.done
-	e.phase.Store(int32(serverStopped))
-	close(e.stopped)
+	e.stopOnce.Do(func() {
+		for _, l := range e.workers {
+			e.do(l, func() { l.stopping, l.abandon = true, abandon })
+		}
+		for _, l := range e.workers {
+			<-l.done
+		}
+		e.do(e.boss, func() { e.boss.stopping = true })
+		<-e.boss.done
+		e.phase.Store(int32(serverStopped))
+		close(e.stopped)
+	})
+	<-e.stopped
 }

@@ -134,7 +134,7 @@ func (c *Conn) hopPanicked(ctx *Context, v any) {
 	stack := debug.Stack()
 	perr := &PanicError{Value: v, Stack: stack}
 	c.loop.owner.hopPanics.Add(1)
-	c.loop.log.Error("eddy: panic in a handler", "handler", ctx.node.name, "conn", c.ID(), "panic", v, "stack", string(stack))
+	c.loop.logPanic(ctx.node.name, v, stack)
 	if h, ok := ctx.node.handler.(ErrorHandler); ok {
 		func() {
 			defer func() { _ = recover() }() // an error handler that panics has had its word

@@ -295,9 +295,13 @@ func (l *loop) contain(c *Conn) {
 	}
 	stack := debug.Stack()
 	l.counters[countPanics]++
-	l.log.Error("eddy: panic in a handler", "loop", l.name, "panic", v, "stack", string(stack))
 	ctx := l.current
 	l.current = nil
+	name := ""
+	if ctx != nil {
+		name = ctx.node.name
+	}
+	l.logPanic(name, v, stack)
 	if c == nil {
 		return
 	}

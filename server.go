@@ -43,6 +43,7 @@ type Server struct {
 	active    atomic.Int64
 	released  chan struct{}
 	hopPanics atomic.Uint64
+	logs      logSamplers
 	platform  *kernel // nil = the real one
 }
 
@@ -84,6 +85,7 @@ type engine struct {
 	workers  []*loop
 	acceptor *acceptor
 	phase    atomic.Int32
+	stopOnce sync.Once
 	stopped  chan struct{}
 }
 

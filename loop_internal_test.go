@@ -1,0 +1,348 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+func TestPhaseTable(t *testing.T) {
+	allowed := map[Phase][]Phase{
+		PhaseReadingHeader:      {PhaseReadingBody, PhaseDispatching, PhaseWriting, PhaseClosing},
+		PhaseReadingBody:        {PhaseReadingHeader, PhaseDispatching, PhaseWriting, PhaseClosing},
+		PhaseDispatching:        {PhaseReadingHeader, PhaseWaitingForResponse, PhaseWriting, PhaseClosing},
+		PhaseWaitingForResponse: {PhaseReadingHeader, PhaseWriting, PhaseClosing},
+		PhaseWriting:            {PhaseReadingHeader, PhaseReadingBody, PhaseWaitingForResponse, PhaseClosing},
+		PhaseClosing:            {PhaseClosed},
+	}
+	for from := range phases {
+		for to := range phases {
+			want := from == to
+			for _, p := range allowed[from] {
+				want = want || p == to
+			}
+			if got := canMove(from, to); got != want {
+				t.Errorf("canMove(%v, %v) = %v, want %v", from, to, got, want)
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]bool{"unset": true, "unknown": true}
+	for _, r := range CloseReasons() {
+		if s := r.String(); s == "" || seen[s] {
+			t.Errorf("close reason %d is called %q", r, s)
+		} else {
+			seen[s] = true
+		}
+	}
+	if len(CloseReasons()) != 16 {
+		t.Errorf("%d close reasons, DESIGN names 16", len(CloseReasons()))
+	}
+	for p := range phases {
+		if s := p.String(); s == "" || seen[s] {
+			t.Errorf("phase %d is called %q", p, s)
+		} else {
+			seen[s] = true
+		}
+	}
+}
+
+// TestImpossibleTransitionClosesTheConnection: the invariant violation is counted and ends only its connection.
+func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("bug", Handle(func(ctx *Context, m *buf.Bytes) error {
+			if string(m.Bytes()) == "bug" {
+				ctx.conn.setPhase(PhaseClosed)
+			}
+			return ctx.WriteBytes(m.Bytes())
+		}))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	for _, word := range []string{"fine", "bug", "fine"} {
+		c, err := net.Dial("tcp", srv.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, word)
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		n, _ := io.ReadFull(c, make([]byte, len(word)))
+		if served := n == len(word); served != (word == "fine") {
+			t.Errorf("%q served: %v", word, served)
+		}
+		c.Close()
+	}
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	st := srv.Stats()
+	if st.Loops[0].PhaseViolations != 1 || st.Closed[CloseInternalError] != 1 {
+		t.Errorf("%d violations, %d internal errors, want 1 and 1", st.Loops[0].PhaseViolations, st.Closed[CloseInternalError])
+	}
+}
+
+// TestOneWakeupPerSleep: however many producers push, one published sleep is answered by exactly one wakeup, and a task
+// that came before the publication forbids the sleep.
+func TestOneWakeupPerSleep(t *testing.T) {
+	var wakeups atomic.Int64
+	q := taskQueue{limit: 1 << 20, wake: func() { wakeups.Add(1) }}
+	for round := range 200 {
+		for {
+			if _, ok := q.take(true); !ok {
+				break
+			}
+		}
+		if !q.sleep() {
+			t.Fatal("an empty queue forbids sleep")
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 50 {
+					if err := q.push(task{kind: taskFunc}, false); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := wakeups.Load(); n != int64(round+1) {
+			t.Fatalf("round %d: %d wakeups", round, n)
+		}
+		if q.sleep() {
+			t.Fatal("the loop may sleep over 200 tasks")
+		}
+	}
+}
+
+func TestTaskQueueBound(t *testing.T) {
+	q := taskQueue{limit: 3, wake: func() {}}
+	for i := range 3 {
+		if err := q.push(task{}, false); err != nil {
+			t.Fatalf("push %d: %v", i, err)
+		}
+	}
+	if err := q.push(task{}, false); err != ErrSaturated {
+		t.Fatalf("push beyond the limit = %v", err)
+	}
+	if err := q.push(task{kind: taskClose}, true); err != nil {
+		t.Fatalf("control push beyond the limit = %v", err)
+	}
+	q.close()
+	if err := q.push(task{}, true); err != ErrClosed {
+		t.Fatalf("push after close = %v", err)
+	}
+	for i := range 4 {
+		if _, ok := q.take(true); !ok {
+			t.Fatalf("task %d was accepted and lost", i)
+		}
+	}
+}
+
+// TestTaskBudget: one iteration runs at most taskBudget tasks and the rest keeps the loop from waiting.
+func TestTaskBudget(t *testing.T) {
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error { return p.Add("none", Handle(func(*Context, any) error { return nil })) }}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	l := srv.eng.workers[0]
+	gate, ran := make(chan struct{}), 0
+	push := func(f func()) {
+		if err := l.tasks.push(task{kind: taskFunc, msg: f}, false); err != nil {
+			t.Error(err)
+		}
+	}
+	push(func() { <-gate })
+	const n = 5000
+	done := make(chan struct{})
+	perIteration := map[uint64]int{}
+	for range n {
+		push(func() {
+			perIteration[l.counters[countIterations]]++
+			if ran++; ran == n {
+				close(done)
+			}
+		})
+	}
+	close(gate)
+	<-done
+	for it, k := range perIteration {
+		if k > taskBudget {
+			t.Errorf("iteration %d ran %d tasks, budget %d", it, k, taskBudget)
+		}
+	}
+}
+
+// TestEchoAllocatesNothing: the path read, handler, WriteBytes, flush allocates nothing per message.
+func TestEchoAllocatesNothing(t *testing.T) {
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	msg := make([]byte, 64)
+	echo := func(n int) {
+		for range n {
+			c.Write(msg)
+			if _, err := io.ReadFull(c, msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	echo(1000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const n = 20_000
+	echo(n)
+	runtime.ReadMemStats(&after)
+	if per := float64(after.Mallocs-before.Mallocs) / n; per > 0.01 {
+		t.Errorf("%.3f allocations per echo", per)
+	}
+}
+
+func TestBlockingCallOnTheLoopIsRefused(t *testing.T) {
+	result := make(chan error, 1)
+	srv := &Server{Loops: 1, Watermarks: Watermarks{Low: 1, High: 2, Max: 1 << 20}, Init: func(p *Pipeline) error {
+		return p.Add("blocker", Handle(func(ctx *Context, m *buf.Bytes) error {
+			if err := ctx.WriteBytes(make([]byte, 1<<10)); err != nil {
+				return err
+			}
+			result <- ctx.conn.WriteContext(t.Context(), []byte("x"))
+			return nil
+		}))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "go")
+	if err := <-result; !errors.Is(err, ErrOnLoop) {
+		t.Errorf("WriteContext on the loop = %v", err)
+	}
+}
+
+func TestTimers(t *testing.T) {
+	type fired struct {
+		name string
+		at   time.Duration
+	}
+	events := make(chan fired, 10)
+	opened := make(chan *Conn, 1)
+	begin := time.Now()
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("timers", openFunc(func(ctx *Context) error {
+			at := func(name string, d time.Duration) *Timer {
+				tm, err := ctx.After(d, func() { events <- fired{name, time.Since(begin)} })
+				if err != nil {
+					t.Error(err)
+				}
+				return tm
+			}
+			at("second", 60*time.Millisecond)
+			at("first", 20*time.Millisecond)
+			stopped := at("stopped", 40*time.Millisecond)
+			if !stopped.Stop() || stopped.Stop() {
+				t.Error("Stop must report true once")
+			}
+			at("after the close", 200*time.Millisecond)
+			if _, err := ctx.After(-1, func() {}); err == nil {
+				t.Error("a negative delay was accepted")
+			}
+			opened <- ctx.conn
+			return nil
+		}))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	conn := <-opened
+	for i, want := range []fired{{"first", 20 * time.Millisecond}, {"second", 60 * time.Millisecond}} {
+		got := <-events
+		if got.name != want.name || got.at < want.at {
+			t.Errorf("timer %d: %v, want %q not before %v", i, got, want.name, want.at)
+		}
+	}
+	conn.Close(CloseNormal)
+	<-conn.Done()
+	select {
+	case got := <-events:
+		t.Errorf("timer %q fired after the close", got.name)
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// openFunc is an OpenHandler made of a function.
+type openFunc func(ctx *Context) error
+
+func (f openFunc) HandleOpen(ctx *Context) error { return f(ctx) }
+
+func TestSampler(t *testing.T) {
+	var s sampler
+	now := int64(1e12)
+	passed := 0
+	for range 1000 {
+		if ok, _ := s.allow(now); ok {
+			passed++
+		}
+	}
+	if passed != sampleLines {
+		t.Errorf("%d lines in one interval, want %d", passed, sampleLines)
+	}
+	if ok, held := s.allow(now + sampleInterval); !ok || held != 1000-sampleLines {
+		t.Errorf("next interval: %v, %d held back", ok, held)
+	}
+}
+
+func TestPinnedMode(t *testing.T) {
+	srv := &Server{Loops: 2, WaitMode: WaitPinned, Init: func(p *Pipeline) error {
+		return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	for i := range 4 {
+		c, err := net.Dial("tcp", srv.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprint("pinned ", i)
+		io.WriteString(c, want)
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+			t.Errorf("read %q, %v", got, err)
+		}
+		c.Close()
+	}
+}
