@@ -2,7 +2,6 @@ package poll
 
 import (
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -16,13 +15,12 @@ import (
 // The eventfd is edge-triggered and never read: each write is one edge, and its
 // 64-bit count does not overflow in a lifetime.
 type blockingWait struct {
-	woken  atomic.Bool // a wake-up that no Wait has answered yet
-	coarse bool        // the kernel has no epoll_pwait2
+	woken  signal
+	coarse bool // the kernel has no epoll_pwait2
 
-	mu     sync.Mutex // keeps close from pulling eventfd from under a wake
-	closed bool
-	event  int // the eventfd
-	epoll  int
+	mu    sync.Mutex // keeps close from pulling event from under a wake
+	event int        // the eventfd
+	epoll int
 }
 
 func newBlockingEpoll() (*epoll, error) {
@@ -50,7 +48,7 @@ func newBlockingEpoll() (*epoll, error) {
 func (w *blockingWait) sleep(p *epoll, timeout time.Duration) error {
 	defer w.settle()
 	p.collect()
-	if p.n != 0 || p.errno != 0 || w.woken.Load() {
+	if p.n != 0 || p.errno != 0 || w.woken.pending() {
 		return nil
 	}
 	w.block(p, timeout)
@@ -81,19 +79,15 @@ func (w *blockingWait) blockMilliseconds(p *epoll, ms int) {
 	p.result(int(n), errno)
 }
 
-func (w *blockingWait) settle() {
-	if w.woken.Load() {
-		w.woken.Store(false)
-	}
-}
+func (w *blockingWait) settle() { w.woken.settle() }
 
 func (w *blockingWait) wake() error {
-	if w.woken.Swap(true) {
-		return nil
+	if first, err := w.woken.raise(); !first {
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
+	if w.woken.closed() {
 		return sys.ErrPollerClosed
 	}
 	one := [8]byte{1} // any number but 0 and the largest, in either byte order
@@ -109,12 +103,11 @@ func (w *blockingWait) wake() error {
 }
 
 func (w *blockingWait) close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
+	if !w.woken.shut() {
 		return sys.ErrPollerClosed
 	}
-	w.closed = true
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	unix.Close(w.event)
 	return unix.Close(w.epoll)
 }

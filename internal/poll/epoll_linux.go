@@ -14,7 +14,7 @@ import (
 // epoll is level-triggered and keeps no table of its own: the kernel holds the
 // tokens.
 type epoll struct {
-	fd     int
+	fd     int               // -1 after Close
 	events []unix.EpollEvent // scratch of Wait
 	wait   epollWaiter
 
@@ -67,6 +67,9 @@ func (p *epoll) control(op int, verb string, fd int, in sys.Interest, token uint
 }
 
 func (p *epoll) ctl(op int, verb string, fd int, event *unix.EpollEvent) error {
+	if p.fd < 0 {
+		return sys.ErrPollerClosed
+	}
 	_, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(p.fd), uintptr(op), uintptr(fd),
 		uintptr(unsafe.Pointer(event)), 0, 0)
 	if errno != 0 {
@@ -110,6 +113,9 @@ func epollReady(e uint32) sys.Ready {
 }
 
 func (p *epoll) Wait(events []sys.Event, timeout time.Duration) (int, error) {
+	if p.fd < 0 {
+		return 0, sys.ErrPollerClosed
+	}
 	if len(events) == 0 {
 		return 0, errNoRoom
 	}
@@ -173,4 +179,7 @@ func (p *epoll) translate(events []sys.Event) int {
 
 func (p *epoll) Wake() error { return p.wait.wake() }
 
-func (p *epoll) Close() error { return p.wait.close() }
+func (p *epoll) Close() error {
+	p.fd = -1
+	return p.wait.close()
+}

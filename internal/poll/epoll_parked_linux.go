@@ -42,7 +42,7 @@ func (w *parkedWait) sleep(p *epoll, timeout time.Duration) error {
 			return err
 		}
 	}
-	if w.pending() {
+	if w.woken.pending() {
 		return nil
 	}
 	return w.park(w.ready)

@@ -4,7 +4,6 @@ package poll
 
 import (
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -15,12 +14,11 @@ import (
 // pipeWaker wakes a poller that watches the reading end of a pipe. At most one
 // byte is in the pipe for each wait.
 type pipeWaker struct {
-	woken atomic.Bool // a wake-up that no Wait has answered yet
-	r     int         // watched by the poller
+	woken signal
+	r     int // watched by the poller
 
-	mu     sync.Mutex // keeps close from pulling w from under a wake
-	closed bool
-	w      int
+	mu sync.Mutex // keeps close from pulling w from under a wake
+	w  int
 }
 
 func newPipeWaker() (*pipeWaker, error) {
@@ -49,16 +47,6 @@ func pipe(fds *[2]int) error {
 	return nil
 }
 
-// pending reports whether a wake-up is waiting for the end of a wait.
-func (p *pipeWaker) pending() bool { return p.woken.Load() }
-
-// settle ends a wait: wake-ups so far are answered by its return.
-func (p *pipeWaker) settle() {
-	if p.woken.Load() {
-		p.woken.Store(false)
-	}
-}
-
 // drain empties the pipe after the poller found it readable.
 func (p *pipeWaker) drain() {
 	var b [64]byte
@@ -72,12 +60,12 @@ func (p *pipeWaker) drain() {
 
 // wake makes the pipe readable. Any goroutine.
 func (p *pipeWaker) wake() error {
-	if p.woken.Swap(true) {
-		return nil
+	if first, err := p.woken.raise(); !first {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.woken.closed() {
 		return sys.ErrPollerClosed
 	}
 	for {
@@ -93,12 +81,11 @@ func (p *pipeWaker) wake() error {
 }
 
 func (p *pipeWaker) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
+	if !p.woken.shut() {
 		return sys.ErrPollerClosed
 	}
-	p.closed = true
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	unix.Close(p.w)
 	return unix.Close(p.r)
 }

@@ -20,7 +20,7 @@ type poller struct {
 	fds   []unix.PollFd // dense; the waker is the first
 	regs  []pollReg     // parallel to fds
 	index map[int]int   // descriptor → place in fds
-	next  int           // where the last Wait stopped looking
+	next  int           // where the last Wait stopped looking; 0 after Close
 }
 
 type pollReg struct {
@@ -45,11 +45,8 @@ func newPoll(Mode) (sys.Poller, error) {
 func (p *poller) Name() string { return "poll" }
 
 func (p *poller) Add(fd int, in sys.Interest, token uint64) error {
-	if token == sys.ReservedToken {
-		return errReserved("add", fd)
-	}
-	if fd < 0 {
-		return fmt.Errorf("poll: add descriptor %d: %w", fd, syscall.EBADF)
+	if err := p.check("add", fd, token); err != nil {
+		return err
 	}
 	if _, ok := p.index[fd]; ok {
 		return fmt.Errorf("poll: add descriptor %d: %w", fd, syscall.EEXIST)
@@ -61,8 +58,8 @@ func (p *poller) Add(fd int, in sys.Interest, token uint64) error {
 }
 
 func (p *poller) Modify(fd int, in sys.Interest, token uint64) error {
-	if token == sys.ReservedToken {
-		return errReserved("modify", fd)
+	if err := p.check("modify", fd, token); err != nil {
+		return err
 	}
 	i, ok := p.index[fd]
 	if !ok {
@@ -74,6 +71,9 @@ func (p *poller) Modify(fd int, in sys.Interest, token uint64) error {
 }
 
 func (p *poller) Remove(fd int) error {
+	if err := p.check("remove", fd, 0); err != nil {
+		return err
+	}
 	i, ok := p.index[fd]
 	if !ok {
 		return fmt.Errorf("poll: remove descriptor %d: %w", fd, syscall.ENOENT)
@@ -83,6 +83,19 @@ func (p *poller) Remove(fd int) error {
 	p.index[p.regs[i].fd] = i
 	delete(p.index, fd)
 	p.fds, p.regs = p.fds[:last], p.regs[:last]
+	return nil
+}
+
+// check refuses what no descriptor can have and what comes after Close.
+func (p *poller) check(verb string, fd int, token uint64) error {
+	switch {
+	case p.next == 0:
+		return sys.ErrPollerClosed
+	case token == sys.ReservedToken:
+		return errReserved(verb, fd)
+	case fd < 0:
+		return fmt.Errorf("poll: %s descriptor %d: %w", verb, fd, syscall.EBADF)
+	}
 	return nil
 }
 
@@ -115,14 +128,17 @@ func pollReady(e int16) sys.Ready {
 }
 
 func (p *poller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
+	if p.next == 0 {
+		return 0, sys.ErrPollerClosed
+	}
 	if len(events) == 0 {
 		return 0, errNoRoom
 	}
-	if p.waker.pending() {
+	if p.waker.woken.pending() {
 		timeout = 0
 	}
 	ready, err := unix.Poll(p.fds, milliseconds(timeout))
-	p.waker.settle()
+	p.waker.woken.settle()
 	if err != nil && err != unix.EINTR {
 		return 0, fmt.Errorf("poll: poll %d descriptors: %w", len(p.fds), err)
 	}
@@ -163,4 +179,7 @@ func (p *poller) gather(events []sys.Event, ready int) int {
 
 func (p *poller) Wake() error { return p.waker.wake() }
 
-func (p *poller) Close() error { return p.waker.close() }
+func (p *poller) Close() error {
+	p.next = 0
+	return p.waker.close()
+}

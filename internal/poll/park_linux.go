@@ -1,12 +1,9 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
-
 package poll
 
 import (
 	"errors"
 	"math"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,15 +26,15 @@ const (
 //
 // The owner also sets the deadline, for its timeouts, and must not wipe out a
 // wake-up by doing so. So a waker first raises woken, then sets the deadline;
-// the owner first sets the deadline, then looks at woken. Whichever comes
-// second sees the other: either the deadline of the waker stands, or the owner
-// sees the flag and does not park.
+// the owner first sets the deadline, then looks at woken. Either the deadline
+// of the waker comes last and stands, or the owner sees the mark and does not
+// park.
 type parker struct {
 	file  *os.File // owns the descriptor
 	conn  syscall.RawConn
 	start time.Time
 	past  time.Time
-	woken atomic.Bool
+	woken signal
 
 	// armed is the deadline that the owner set last, in nanoseconds since
 	// start. It is moved only when it has to come earlier or is over: a later
@@ -66,13 +63,9 @@ func newParker(fd int, name string) (*parker, error) {
 	return &parker{file: file, conn: conn, start: time.Now(), past: time.Unix(1, 0), armed: never}, nil
 }
 
-// pending reports whether a wake-up is waiting for the end of a wait.
-func (k *parker) pending() bool { return k.woken.Load() }
-
 // settle ends a wait: wake-ups so far are answered by its return.
 func (k *parker) settle() {
-	if k.woken.Load() {
-		k.woken.Store(false)
+	if k.woken.settle() {
 		k.armed = spent
 	}
 }
@@ -120,16 +113,23 @@ func (k *parker) park(ready func(uintptr) bool) error {
 
 // wake ends the current or the next park. Any goroutine.
 func (k *parker) wake() error {
-	if k.woken.Swap(true) {
-		return nil
+	if first, err := k.woken.raise(); !first {
+		return err
 	}
 	return k.closed(k.file.SetReadDeadline(k.past))
 }
 
-func (k *parker) close() error { return k.closed(k.file.Close()) }
+// close gives the descriptor back, once every wake under way has left it.
+func (k *parker) close() error {
+	if !k.woken.shut() {
+		return sys.ErrPollerClosed
+	}
+	return k.file.Close()
+}
 
+// closed replaces the various errors of a closed file.
 func (k *parker) closed(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+	if err != nil && k.woken.closed() {
 		return sys.ErrPollerClosed
 	}
 	return err
