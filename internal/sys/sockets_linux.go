@@ -10,9 +10,10 @@ import (
 
 // The calls below are raw: they do not tell the Go scheduler that the thread
 // enters the kernel. That is sound because the descriptors are non-blocking, so
-// the kernel returns after a bounded amount of work, and it saves the two
-// scheduler transitions of every call. BenchmarkRead and BenchmarkWrite keep the
-// comparison.
+// the kernel returns after a bounded amount of work, which is also how long a
+// stop of the world may have to wait for it. It saves the scheduler transitions,
+// 35 to 120 ns a call, and the loop cannot lose its P in the middle of a batch.
+// BenchmarkRead and BenchmarkWrite keep the comparison.
 
 func (s *sockets) Read(fd int, p []byte) (int, error) {
 	if len(p) == 0 {
