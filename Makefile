@@ -1,0 +1,27 @@
+# Short names for what .ci/run does; the script is the truth.
+
+.PHONY: all build test race poll fuzz lint cross browser bench bench-results desk ci
+
+all: build test
+
+build:
+	go build ./...
+
+test:
+	go test ./...
+
+race:
+	.ci/run test
+
+poll fuzz cross browser bench desk:
+	.ci/run $@
+
+lint:
+	.ci/run format vet staticcheck
+
+# The figures of bench/README.md; takes a few minutes and wants an otherwise idle machine.
+bench-results:
+	cd bench && go run . echo && go run . hop -procs 2 -server-cpus 0,1 && go run . idle
+
+ci:
+	.ci/run
