@@ -15,7 +15,7 @@ const (
 	MaxCustomerBytes = 64 << 10  // customer, after welcome
 	MaxAgentBytes    = 256 << 10 // agent, after welcome
 	MaxTextChars     = 8000      // characters (Unicode code points) of a message body
-	MaxSeen          = 200       // conversations named in hello
+	MaxSeen          = 64        // conversations named in hello
 	MaxSyncEvents    = 200       // events in one sync page
 	defaultSync      = 100
 	maxIDBytes       = 64
@@ -44,7 +44,6 @@ type Hello struct {
 
 // Open asks for a conversation, or for the one that is already open.
 type Open struct {
-	Site  string `json:"site"`
 	Wants string `json:"wants"` // "bot" (default) or "human"
 	Page  string `json:"page"`
 }
@@ -188,8 +187,8 @@ func checkOpen(p any) *Error {
 	if o.Wants != "bot" && o.Wants != "human" {
 		return fail(CodeBadRequest, `wants must be "bot" or "human"`)
 	}
-	if len(o.Page) > maxPageBytes || len(o.Site) > maxIDBytes {
-		return fail(CodeBadRequest, fmt.Sprintf("page is over %d bytes or site over %d", maxPageBytes, maxIDBytes))
+	if len(o.Page) > maxPageBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("page is over %d bytes", maxPageBytes))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	sqlite "modernc.org/sqlite"
@@ -63,7 +64,7 @@ func (db *DB) CreateVisitor(ctx context.Context, site store.Site, token store.To
 	if err != nil {
 		return store.Contact{}, err
 	}
-	c := store.Contact{ID: id, Site: site.ID, Name: "Visitor " + id[len(id)-4:]}
+	c := store.Contact{ID: id, Site: site.ID, Name: "Visitor " + strings.ToUpper(id[len(id)-4:])}
 	err = db.write(ctx, func(t *tx) error {
 		if err := t.exec(`INSERT INTO contact (id, workspace, site, name, created) VALUES (?, ?, ?, ?, ?)`, c.ID, workspaceID, c.Site, c.Name, t.now()); err != nil {
 			return err

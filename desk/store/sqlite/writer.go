@@ -73,9 +73,10 @@ func (w *writer) start() {
 func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
 	o := &op{run: run, done: done}
 	w.mu.Lock()
-	refused := w.refusal()
+	left := time.Until(deadline)
+	refused := w.refusal(left)
 	if refused == nil {
-		o.timer = time.AfterFunc(time.Until(deadline), o.expire)
+		o.timer = time.AfterFunc(left, o.expire)
 		w.queue = append(w.queue, o)
 		w.wake.Signal()
 	}
@@ -86,8 +87,10 @@ func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time
 }
 
 // refusal needs w.mu.
-func (w *writer) refusal() error {
+func (w *writer) refusal(left time.Duration) error {
 	switch {
+	case left <= 0:
+		return store.ErrUnavailable
 	case w.closed:
 		return store.ErrStopped
 	case len(w.queue) >= w.db.o.Queue:

@@ -1,0 +1,549 @@
+package desktest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk/proto"
+)
+
+// Transport is one connection that carries protocol messages.
+type Transport interface {
+	Write(ctx context.Context, frame []byte) error
+	Read(ctx context.Context) ([]byte, error)
+	Close() error // at once, without a farewell
+}
+
+// Dialer makes a connection and says how to introduce oneself on it. Seen is filled in by the client.
+type Dialer func(ctx context.Context) (Transport, proto.Hello, error)
+
+// Frame is one message of the server.
+type Frame struct {
+	T  string          `json:"t"`
+	RE string          `json:"re"`
+	C  string          `json:"c"`
+	S  uint64          `json:"s"`
+	D  json.RawMessage `json:"d"`
+}
+
+// Decode unmarshals the payload into v and returns the frame for chaining; it panics on a shape it does not expect.
+func (f Frame) Decode(v any) Frame {
+	if err := json.Unmarshal(f.D, v); err != nil {
+		panic(fmt.Sprintf("desktest: payload of %s: %v: %s", f.T, err, f.D))
+	}
+	return f
+}
+
+// Acked is one message the server has promised to keep.
+type Acked struct {
+	Conv, ClientID, Body, ID string
+	S                        uint64
+	Dup                      bool
+}
+
+// ErrLost is returned by Do when the connection ended before the reply.
+var ErrLost = errors.New("desktest: connection lost before the reply")
+
+// Client is one customer or agent. All methods may be called from any goroutine. Close it at the end.
+type Client struct {
+	dial   Dialer
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced whenever something below changes
+	conn     Transport     // nil while disconnected
+	live     bool
+	welcome  proto.Welcome
+	welcomes int
+	nextID   int
+	views    map[string]*view
+	outbox   map[string][]*outgoing
+	flight   map[string]*outgoing
+	waiters  map[string]chan Frame
+	acked    []Acked
+	refused  []proto.Error
+	others   []Frame // everything without a sequence that is no reply
+	lastErr  error
+}
+
+// view is what the client shows of one conversation.
+type view struct {
+	events  []Frame
+	last    uint64
+	newest  uint64 // highest sequence heard of
+	syncing bool
+	repeats int
+	gaps    int
+}
+
+type outgoing struct {
+	conv, clientID, body, payload string
+	sending                       bool
+}
+
+// New starts a client that connects, and connects again whenever the connection is lost, until Close.
+func New(dial Dialer) *Client {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Client{
+		dial: dial, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{}),
+		views: make(map[string]*view), outbox: make(map[string][]*outgoing), flight: make(map[string]*outgoing), waiters: make(map[string]chan Frame),
+	}
+	go c.run(ctx)
+	return c
+}
+
+// Close ends the client and waits for its goroutine.
+func (c *Client) Close() {
+	c.cancel()
+	c.Break()
+	<-c.done
+}
+
+// Break cuts the current connection, if there is one, without a farewell.
+func (c *Client) Break() {
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close()
+	}
+}
+
+func (c *Client) run(ctx context.Context) {
+	defer close(c.done)
+	for ctx.Err() == nil {
+		if err := c.session(ctx); err != nil {
+			c.note(func() { c.lastErr = err })
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// note changes the state under the lock and wakes those who wait for a change.
+func (c *Client) note(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// session is the life of one connection.
+func (c *Client) session(ctx context.Context) error {
+	conn, hello, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.lost(conn)
+	c.note(func() {
+		c.conn = conn
+		hello.Seen = c.seen()
+	})
+	if err := c.write(ctx, conn, "hello", "hello", "", hello); err != nil {
+		return err
+	}
+	for {
+		data, err := conn.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var f Frame
+		if err := json.Unmarshal(data, &f); err != nil {
+			return fmt.Errorf("desktest: %w: %.100s", err, data)
+		}
+		var send []func() error
+		c.note(func() { send = c.receive(ctx, conn, f) })
+		for _, s := range send {
+			if err := s(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (c *Client) lost(conn Transport) {
+	_ = conn.Close()
+	c.note(func() {
+		c.conn, c.live = nil, false
+		clear(c.flight)
+		for _, v := range c.views {
+			v.syncing = false
+		}
+		for _, list := range c.outbox {
+			for _, o := range list {
+				o.sending = false
+			}
+		}
+		for _, w := range c.waiters {
+			close(w)
+		}
+		clear(c.waiters)
+	})
+}
+
+// seen needs c.mu. Only the newest conversations are named when there are too many.
+func (c *Client) seen() map[string]uint64 {
+	seen := make(map[string]uint64)
+	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.views))) { // ids are ordered by time
+		if len(seen) == proto.MaxSeen {
+			break
+		}
+		seen[id] = c.views[id].last
+	}
+	return seen
+}
+
+func (c *Client) write(ctx context.Context, conn Transport, t, id, conv string, d any) error {
+	frame, err := json.Marshal(map[string]any{"t": t, "id": id, "c": conv, "d": d})
+	if err != nil {
+		return err
+	}
+	return conn.Write(ctx, frame)
+}
+
+// receive handles one frame and returns what is to be written, without the lock. c.mu is held.
+func (c *Client) receive(ctx context.Context, conn Transport, f Frame) (send []func() error) {
+	switch {
+	case f.T == "welcome":
+		f.Decode(&c.welcome)
+		c.live, c.welcomes = true, c.welcomes+1
+		for _, h := range c.welcome.Heads {
+			v := c.view(h.ID)
+			if h.Truncated {
+				v.newest = max(v.newest, h.Last)
+			}
+		}
+	case f.S > 0:
+		c.event(f)
+	case c.flight[f.RE] != nil:
+		c.answered(f, c.flight[f.RE])
+	case c.waiters[f.RE] != nil:
+		c.waiters[f.RE] <- f
+		delete(c.waiters, f.RE)
+	case f.RE != "" && f.T == "ok":
+		c.synced(f)
+	case f.RE == "hello" && f.T == "err":
+		var e proto.Error
+		f.Decode(&e)
+		c.lastErr = &e
+	case f.RE == "":
+		c.others = append(c.others, f)
+	}
+	return c.due(ctx, conn)
+}
+
+func (c *Client) view(conv string) *view {
+	v := c.views[conv]
+	if v == nil {
+		v = &view{}
+		c.views[conv] = v
+	}
+	return v
+}
+
+// event takes an event if it is the next one, drops what it has, and remembers that something is missing otherwise.
+func (c *Client) event(f Frame) {
+	v := c.view(f.C)
+	v.newest = max(v.newest, f.S)
+	switch {
+	case f.S <= v.last:
+		v.repeats++
+	case f.S == v.last+1:
+		v.events = append(v.events, f)
+		v.last = f.S
+	default:
+		v.gaps++
+	}
+}
+
+func (c *Client) synced(f Frame) {
+	var page proto.Synced
+	f.Decode(&page)
+	v := c.view(f.C)
+	v.syncing = false
+	for _, raw := range page.Events {
+		var e Frame
+		if err := json.Unmarshal(raw, &e); err != nil {
+			panic(err)
+		}
+		c.event(e)
+	}
+	if page.More {
+		v.newest = max(v.newest, v.last+1)
+	} else {
+		v.newest = max(v.last, page.Head.Last)
+	}
+}
+
+// answered handles the reply to a message in flight.
+func (c *Client) answered(f Frame, o *outgoing) {
+	delete(c.flight, f.RE)
+	if f.T == "ok" {
+		var a proto.Ack
+		f.Decode(&a)
+		c.acked = append(c.acked, Acked{Conv: o.conv, ClientID: o.clientID, Body: o.body, ID: a.ID, S: a.S, Dup: a.Dup})
+		c.outbox[o.conv] = c.outbox[o.conv][1:]
+		return
+	}
+	var e proto.Error
+	f.Decode(&e)
+	c.refused = append(c.refused, e)
+	if e.RetryMS > 0 {
+		time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
+			c.note(func() { o.sending = false })
+			c.pump()
+		})
+		return
+	}
+	c.outbox[o.conv] = c.outbox[o.conv][1:]
+}
+
+// due returns what can be written now: the first message of each outbox, and syncs for gaps. c.mu is held.
+func (c *Client) due(ctx context.Context, conn Transport) (send []func() error) {
+	if !c.live || c.conn != conn {
+		return nil
+	}
+	for conv, list := range c.outbox {
+		if len(list) == 0 || list[0].sending {
+			continue
+		}
+		o, id := list[0], c.id()
+		o.sending = true
+		c.flight[id] = o
+		send = append(send, func() error {
+			return c.write(ctx, conn, "msg.send", id, conv, proto.Send{ClientID: o.clientID, Kind: "text", Body: o.body, Payload: o.payload})
+		})
+	}
+	for conv, v := range c.views {
+		if v.syncing || v.newest <= v.last {
+			continue
+		}
+		v.syncing = true
+		after, id := v.last, c.id()
+		send = append(send, func() error { return c.write(ctx, conn, "sync", id, conv, proto.Sync{After: after}) })
+	}
+	return send
+}
+
+func (c *Client) id() string {
+	c.nextID++
+	return strconv.Itoa(c.nextID)
+}
+
+// pump writes what is due from outside the reading goroutine.
+func (c *Client) pump() {
+	c.mu.Lock()
+	conn := c.conn
+	send := c.due(context.Background(), conn)
+	c.mu.Unlock()
+	for _, s := range send {
+		if s() != nil {
+			_ = conn.Close()
+			return
+		}
+	}
+}
+
+// Send puts a message into the outbox and returns its client id. It is sent, and sent again, until it is acked or
+// refused for good.
+func (c *Client) Send(conv, body string) (clientID string) { return c.SendPayload(conv, body, "") }
+
+// SendPayload is Send with the value of a pressed button.
+func (c *Client) SendPayload(conv, body, payload string) (clientID string) {
+	o := &outgoing{conv: conv, clientID: uuid.NewString(), body: body, payload: payload}
+	c.note(func() { c.outbox[conv] = append(c.outbox[conv], o) })
+	c.pump()
+	return o.clientID
+}
+
+// Do sends one command and returns the reply, ok, pong or err, or ErrLost. It waits for the welcome first.
+func (c *Client) Do(ctx context.Context, t, conv string, d any) (Frame, error) {
+	if err := c.Wait(ctx, c.isLive); err != nil {
+		return Frame{}, err
+	}
+	reply := make(chan Frame, 1)
+	c.mu.Lock()
+	conn, id := c.conn, c.id()
+	if !c.live {
+		c.mu.Unlock()
+		return Frame{}, ErrLost
+	}
+	c.waiters[id] = reply
+	c.mu.Unlock()
+	if err := c.write(ctx, conn, t, id, conv, d); err != nil {
+		return Frame{}, ErrLost
+	}
+	select {
+	case f, ok := <-reply:
+		if !ok {
+			return f, ErrLost
+		}
+		return f, nil
+	case <-ctx.Done():
+		return Frame{}, ctx.Err()
+	}
+}
+
+func (c *Client) isLive() bool { return c.live }
+
+// retry repeats Do until a connection lives long enough for a reply that is not "try again".
+func (c *Client) retry(ctx context.Context, t, conv string, d any) (Frame, error) {
+	for {
+		f, err := c.Do(ctx, t, conv, d)
+		if errors.Is(err, ErrLost) {
+			continue
+		}
+		if err != nil || f.T != "err" {
+			return f, err
+		}
+		var e proto.Error
+		f.Decode(&e)
+		if e.RetryMS == 0 {
+			return f, &e
+		}
+		select {
+		case <-time.After(time.Duration(e.RetryMS) * time.Millisecond):
+		case <-ctx.Done():
+			return f, ctx.Err()
+		}
+	}
+}
+
+// Open asks for a conversation, wants being "bot" or "human", and returns its id.
+func (c *Client) Open(ctx context.Context, wants string) (string, error) {
+	f, err := c.retry(ctx, "conv.open", "", proto.Open{Wants: wants})
+	return f.C, err
+}
+
+// Take makes this agent the owner. A lost reply is found out by the head of the conflict.
+func (c *Client) Take(ctx context.Context, conv string) error {
+	_, err := c.retry(ctx, "take", conv, proto.Take{})
+	var e *proto.Error
+	if errors.As(err, &e) && e.Code == proto.CodeConflict && e.Head != nil && e.Head.Owner != nil && e.Head.Owner.ID == c.Me().ID {
+		return nil
+	}
+	return err
+}
+
+// EndConv closes a conversation.
+func (c *Client) EndConv(ctx context.Context, conv, reason string) error {
+	_, err := c.retry(ctx, "conv.close", conv, proto.Close{Reason: reason})
+	return err
+}
+
+// Wait blocks until cond, which is called with the client's lock held, is true.
+func (c *Client) Wait(ctx context.Context, cond func() bool) error {
+	for {
+		c.mu.Lock()
+		ok, changed, last := cond(), c.changed, c.lastErr
+		c.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("desktest: gave up waiting: %w (last connection error: %v)", ctx.Err(), last)
+		}
+	}
+}
+
+// Connected waits for a welcome.
+func (c *Client) Connected(ctx context.Context) error { return c.Wait(ctx, c.isLive) }
+
+// Flushed waits until nothing is left to be sent.
+func (c *Client) Flushed(ctx context.Context) error {
+	return c.Wait(ctx, func() bool {
+		for _, list := range c.outbox {
+			if len(list) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Event waits for a durable event of a conversation that satisfies match, in what was received or will be.
+func (c *Client) Event(ctx context.Context, conv string, match func(Frame) bool) (found Frame, err error) {
+	err = c.Wait(ctx, func() bool {
+		if v := c.views[conv]; v != nil {
+			for _, f := range v.events {
+				if match(f) {
+					found = f
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return found, err
+}
+
+// Other waits for an event without sequence, received at any time, that satisfies match.
+func (c *Client) Other(ctx context.Context, match func(Frame) bool) (found Frame, err error) {
+	err = c.Wait(ctx, func() bool {
+		for _, f := range c.others {
+			if match(f) {
+				found = f
+				return true
+			}
+		}
+		return false
+	})
+	return found, err
+}
+
+// View returns the durable events of a conversation as this client shows them: in order, each once.
+func (c *Client) View(conv string) []Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v := c.views[conv]; v != nil {
+		return slices.Clone(v.events)
+	}
+	return nil
+}
+
+// Complete waits until the view of a conversation has reached sequence s.
+func (c *Client) Complete(ctx context.Context, conv string, s uint64) error {
+	return c.Wait(ctx, func() bool { v := c.views[conv]; return v != nil && v.last >= s })
+}
+
+// Acks returns the acknowledged messages in the order of their acks.
+func (c *Client) Acks() []Acked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.acked)
+}
+
+// Refusals returns the errors that messages were answered with, retryable ones included.
+func (c *Client) Refusals() []proto.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.refused)
+}
+
+// Welcome returns the newest welcome and how many there were.
+func (c *Client) Welcome() (proto.Welcome, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.welcome, c.welcomes
+}
+
+// Me returns who the server says this client is.
+func (c *Client) Me() proto.Party {
+	w, _ := c.Welcome()
+	return w.Me
+}

@@ -1,0 +1,168 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// handle runs a command of a live session. It is on the loop: everything that touches the store leaves it.
+func (s *Session) handle(cmd proto.Command) {
+	h, who := s.hub, s.who()
+	if ping, ok := cmd.Payload.(*proto.Ping); ok {
+		s.reply("pong", cmd, "", proto.Pong{Time: h.o.Now().UnixMilli(), Client: ping.Time})
+		return
+	}
+	if h.draining.Load() {
+		s.fail(cmd, unavailable("the server is shutting down"))
+		return
+	}
+	switch p := cmd.Payload.(type) {
+	case *proto.Typing:
+		h.typing(s, who, cmd.Conv, p.On)
+	case *proto.Send:
+		s.sendMessage(cmd, who, p)
+	case *proto.Open:
+		s.open(cmd, who, p)
+	case *proto.Take:
+		s.take(cmd, who, p)
+	case *proto.Close:
+		s.endConv(cmd, who, p)
+	case *proto.Sync:
+		s.sync(cmd, who, p)
+	default: // a second hello
+		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "this session has been welcomed"})
+		s.strike()
+	}
+}
+
+// run executes a store command for a client command and replies with what ok makes of the outcome.
+func (s *Session) run(lane string, cmd proto.Command, c store.Command, ok func(out store.Outcome)) {
+	side := sideOf(s.who().actor.Kind)
+	s.hub.execute(lane, c, func(out store.Outcome) {
+		if out.Err == nil {
+			ok(out)
+			return
+		}
+		e, known := storeError(out.Err, &out.Conv, side)
+		if !known {
+			s.hub.o.Logger.Error("desk: command failed", "type", cmd.Type, "session", s.id, "err", out.Err)
+		}
+		s.fail(cmd, e)
+	}, func(e *proto.Error) { s.fail(cmd, e) })
+}
+
+func (s *Session) sendMessage(cmd proto.Command, who identity, p *proto.Send) {
+	h := s.hub
+	if wait := take(s.messages, h.o.Now()); wait > 0 {
+		s.fail(cmd, rateLimited(wait))
+		return
+	}
+	msg := store.Append{Conv: cmd.Conv, From: who.actor, ClientID: p.ClientID, Body: p.Body, Payload: p.Payload}
+	s.run(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
+		e := &out.Events[0]
+		h.Counters.Acks.Add(1)
+		if out.Dup {
+			h.Counters.Dups.Add(1)
+		}
+		s.reply("ok", cmd, cmd.Conv, proto.Ack{ID: e.ID, S: e.S(sideOf(who.actor.Kind)), Time: e.Time, Dup: out.Dup})
+	})
+}
+
+func (s *Session) forbid(cmd proto.Command, who string) {
+	s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "only " + who + " may do this"})
+}
+
+func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
+	if who.actor.Kind != store.Customer {
+		s.forbid(cmd, "customers")
+		return
+	}
+	c := store.Open{Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name}, Human: p.Wants == "human", Page: p.Page}
+	s.run("contact "+who.actor.ID, cmd, c, func(out store.Outcome) {
+		s.reply("ok", cmd, out.Conv.ID, proto.Opened{Head: head(&out.Conv, store.CustomerSide), Existing: out.Existing})
+	})
+}
+
+func (s *Session) take(cmd proto.Command, who identity, p *proto.Take) {
+	if who.actor.Kind != store.Agent {
+		s.forbid(cmd, "agents")
+		return
+	}
+	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: store.TakeOver, By: who.actor, Rev: p.Rev})
+}
+
+func (s *Session) endConv(cmd proto.Command, who identity, p *proto.Close) {
+	trigger := store.CustomerClose
+	if who.actor.Kind == store.Agent {
+		trigger = store.AgentClose
+	}
+	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: trigger, By: who.actor, Reason: p.Reason})
+}
+
+func (s *Session) move(cmd proto.Command, who identity, m store.Move) {
+	s.run(s.hub.laneFor(s, cmd.Conv), cmd, m, func(out store.Outcome) {
+		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: head(&out.Conv, sideOf(who.actor.Kind))})
+	})
+}
+
+// sync reads a page of events on the pool of the caller's kind.
+func (s *Session) sync(cmd proto.Command, who identity, p *proto.Sync) {
+	s.read(who, func(ctx context.Context, r store.Reader) { s.syncPage(ctx, r, cmd, who, p) },
+		func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+// read runs f where reads of this kind of client run: customers one at a time per session, agents within their share.
+func (s *Session) read(who identity, f func(context.Context, store.Reader), refused func()) {
+	h := s.hub
+	task := func(r store.Reader) func() {
+		return func() {
+			ctx, cancel := context.WithTimeout(context.Background(), h.o.Limits.ReadTimeout)
+			defer cancel()
+			f(ctx, r)
+		}
+	}
+	var err error
+	if who.actor.Kind == store.Agent {
+		err = h.staff.submit(who.actor.ID, task(h.o.Store.Cold()), refused)
+	} else {
+		err = h.customers.Submit(s, task(h.o.Store.Hot()))
+	}
+	if err != nil {
+		h.Counters.PoolRejects.Add(1)
+		refused()
+	}
+}
+
+func (s *Session) syncPage(ctx context.Context, r store.Reader, cmd proto.Command, who identity, p *proto.Sync) {
+	side := sideOf(who.actor.Kind)
+	conv, err := r.Conversation(ctx, cmd.Conv)
+	if err == nil && who.actor.Kind == store.Customer && conv.Contact != who.actor.ID {
+		err = store.ErrNotFound
+	}
+	var events []store.Event
+	var more bool
+	if err == nil {
+		events, more, err = r.Events(ctx, cmd.Conv, side, p.After, p.Limit, pageBytes)
+	}
+	if err != nil {
+		s.fail(cmd, s.hub.readError(err))
+		return
+	}
+	page := proto.Synced{Head: head(&conv, side), Events: make([]json.RawMessage, 0, len(events)), More: more}
+	for i := range events {
+		page.Events = append(page.Events, eventFrame(&events[i], side))
+	}
+	s.reply("ok", cmd, cmd.Conv, page)
+}
+
+// readError turns a failed read into what the client is told: it may always try again.
+func (h *Hub) readError(err error) *proto.Error {
+	if e, known := storeError(err, &store.Conversation{}, store.CustomerSide); known {
+		return e
+	}
+	h.o.Logger.Error("desk: read failed", "err", err)
+	return unavailable("the conversation could not be read now")
+}

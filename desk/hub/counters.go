@@ -1,0 +1,66 @@
+package hub
+
+import (
+	"maps"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// Counters are what the hub counts. Fields only grow. Any goroutine may read them.
+type Counters struct {
+	Sessions    atomic.Int64 // connections now, welcomed or not
+	Connects    atomic.Uint64
+	Welcomes    atomic.Uint64
+	Resumes     atomic.Uint64 // welcomes whose client had seen something
+	Replayed    atomic.Uint64 // events sent from the store on a resume
+	Truncated   atomic.Uint64 // conversations with more than a resume sends
+	Frames      atomic.Uint64 // messages received
+	Messages    atomic.Uint64 // messages committed, of everybody
+	Acks        atomic.Uint64
+	Dups        atomic.Uint64 // re-sent messages that were there already
+	Late        atomic.Uint64 // commits after their sender had been told "unavailable"
+	LaneRejects atomic.Uint64
+	PoolRejects atomic.Uint64 // reads refused because a pool or an agent's share is full
+	BotTurns    atomic.Uint64
+	BotLate     atomic.Uint64 // answers discarded because the bot no longer owned the conversation
+	BotFailed   atomic.Uint64
+	Dropped     atomic.Uint64 // ephemeral events not sent to a slow session
+
+	mu     sync.Mutex
+	errors map[string]uint64
+	closes map[string]uint64
+}
+
+func (c *Counters) countError(code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.errors == nil {
+		c.errors = make(map[string]uint64)
+	}
+	c.errors[code]++
+}
+
+// countClose counts a close by the server.
+func (c *Counters) countClose(code int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closes == nil {
+		c.closes = make(map[string]uint64)
+	}
+	c.closes[strconv.Itoa(code)]++
+}
+
+// Errors returns the error replies sent, by code.
+func (c *Counters) Errors() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.errors)
+}
+
+// Closes returns the sessions closed by the server, by WebSocket close code.
+func (c *Counters) Closes() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.closes)
+}

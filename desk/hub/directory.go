@@ -1,0 +1,82 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// directory is the hub's memory of the open conversations: a copy of what is committed, for everything that must not
+// ask the database. Hub.mu guards it.
+type directory struct {
+	open      map[string]*entry
+	byContact map[string][]*entry
+	queue     []*entry // in queue order
+}
+
+type entry struct {
+	conv store.Conversation
+	sent int       // queue position last told to the customer, 0 = none
+	at   time.Time // when
+}
+
+func newDirectory() *directory {
+	return &directory{open: make(map[string]*entry), byContact: make(map[string][]*entry)}
+}
+
+// apply takes over a committed state and returns the one before. Outcomes arrive in commit order, so newer is right.
+func (d *directory) apply(c store.Conversation) (before store.Conversation) {
+	e := d.open[c.ID]
+	if e == nil {
+		if c.State == store.Closed {
+			return before
+		}
+		e = &entry{}
+		d.open[c.ID] = e
+		d.byContact[c.Contact] = append(d.byContact[c.Contact], e)
+	}
+	before = e.conv
+	if before.State == store.Queued && c.State != store.Queued {
+		if i, ok := d.find(before); ok {
+			d.queue = slices.Delete(d.queue, i, i+1)
+		}
+	}
+	e.conv = c
+	if c.State == store.Queued && before.State != store.Queued {
+		i, _ := d.find(c)
+		d.queue = slices.Insert(d.queue, i, e)
+		e.sent = 0
+	}
+	if c.State == store.Closed {
+		delete(d.open, c.ID)
+		rest := slices.DeleteFunc(d.byContact[c.Contact], func(x *entry) bool { return x == e })
+		if len(rest) == 0 {
+			delete(d.byContact, c.Contact)
+		} else {
+			d.byContact[c.Contact] = rest
+		}
+	}
+	return before
+}
+
+// find returns where a conversation stands, or belongs, in the queue: by enqueue time, then id.
+func (d *directory) find(c store.Conversation) (int, bool) {
+	return slices.BinarySearchFunc(d.queue, c, func(e *entry, c store.Conversation) int {
+		return cmp.Or(cmp.Compare(e.conv.QueuedAt, c.QueuedAt), cmp.Compare(e.conv.ID, c.ID))
+	})
+}
+
+// laneFor returns the lane of a command on a conversation. Somebody who names a conversation that is closed, unknown
+// or another's gets a lane of its own, so that it cannot fill that of others.
+func (h *Hub) laneFor(s *Session, conv string) string {
+	who := s.who()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.dir.open[conv]
+	if e == nil || (who.actor.Kind == store.Customer && e.conv.Contact != who.actor.ID) {
+		return "session " + s.id
+	}
+	return conv
+}

@@ -1,0 +1,98 @@
+package hub
+
+import (
+	"errors"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+func party(a store.Actor) proto.Party {
+	return proto.Party{Kind: string(a.Kind), ID: a.ID, Name: a.Name}
+}
+
+func owner(a store.Actor) *proto.Party {
+	if a.IsZero() {
+		return nil
+	}
+	p := party(a)
+	return &p
+}
+
+func head(c *store.Conversation, side store.Side) proto.Head {
+	h := proto.Head{
+		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.Last(side),
+		Opened: c.OpenedAt, Closed: c.ClosedAt, Reason: c.CloseReason,
+	}
+	if c.State == store.Queued {
+		h.Queued = c.QueuedAt
+	}
+	return h
+}
+
+func row(c *store.Conversation, online bool) proto.Row {
+	r := proto.Row{
+		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt,
+		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
+		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At,
+	}
+	if c.State == store.Queued {
+		r.Queued = c.QueuedAt
+	}
+	return r
+}
+
+// eventFrame encodes an event for one side.
+func eventFrame(e *store.Event, side store.Side) []byte {
+	if e.Kind == store.KindEvent && e.Change != nil {
+		ch := e.Change
+		return proto.Event("ev.state", e.Conv, e.S(side), proto.StateChange{
+			ID: e.ID, Event: ch.Event, From: string(ch.From), State: string(ch.State), Rev: ch.Rev, Epoch: ch.Epoch,
+			Owner: owner(ch.Owner), By: party(e.From), Reason: ch.Reason, Time: e.Time,
+		})
+	}
+	m := proto.Msg{ID: e.ID, Kind: e.Kind, From: party(e.From), Body: e.Body, ClientID: e.ClientID, Payload: e.Payload, Time: e.Time}
+	if e.From.Kind == store.Bot {
+		m.ClientID = ""
+	}
+	for _, b := range e.Buttons {
+		m.Buttons = append(m.Buttons, proto.Button{Label: b.Label, Value: b.Value})
+	}
+	return proto.Event("ev.msg", e.Conv, e.S(side), m)
+}
+
+func sideOf(kind store.ActorKind) store.Side {
+	if kind == store.Agent {
+		return store.StaffSide
+	}
+	return store.CustomerSide
+}
+
+// storeError turns an error of the store into what the client is told; known is false for surprises.
+func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Error, known bool) {
+	withHead := func(code proto.Code, text string) *proto.Error {
+		e := &proto.Error{Code: code, Text: text}
+		if c.ID != "" {
+			h := head(c, side)
+			e.Head = &h
+		}
+		return e
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &proto.Error{Code: proto.CodeNotFound, Text: "there is no such conversation for you"}, true
+	case errors.Is(err, store.ErrConflict):
+		return withHead(proto.CodeConflict, "the conversation has changed or does not allow this"), true
+	case errors.Is(err, store.ErrClosed):
+		return withHead(proto.CodeClosed, "the conversation is closed"), true
+	case errors.Is(err, store.ErrForbidden):
+		return &proto.Error{Code: proto.CodeForbidden, Text: "another agent has this conversation"}, true
+	case errors.Is(err, store.ErrCapacity):
+		return &proto.Error{Code: proto.CodeForbidden, Text: "you have as many conversations as your capacity allows"}, true
+	case errors.Is(err, store.ErrBusy):
+		return busy("the server is busy"), true
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):
+		return unavailable("the message could not be stored now"), true
+	}
+	return &proto.Error{Code: proto.CodeInternal, Text: "something went wrong on our side"}, false
+}

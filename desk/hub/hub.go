@@ -1,0 +1,210 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Hub connects sessions, lanes and store. Methods may be called from any goroutine unless they say otherwise.
+type Hub struct {
+	o        Options
+	Counters Counters
+
+	lanePool     *executor.Pool // conversation commands: never block
+	customerPool *executor.Pool // reads of customers
+	agentPool    *executor.Pool // operations of staff
+	botPool      *executor.Pool // bot turns
+	lanes        *executor.Keyed[string]
+	customers    *executor.Keyed[*Session]
+	bots         *executor.Keyed[string]
+	staff        *gate
+
+	draining atomic.Bool
+	ticker   *positions
+
+	mu       sync.Mutex
+	dir      *directory
+	sessions map[*Session]struct{}
+	contacts map[string][]*Session // by contact id; slices are replaced, never changed
+	agents   map[string][]*Session // by agent id; as above
+	allStaff []*Session            // as above
+}
+
+// New returns a hub; Start makes it ready.
+func New(o Options) (*Hub, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	h := &Hub{
+		o: o, dir: newDirectory(),
+		sessions: make(map[*Session]struct{}), contacts: make(map[string][]*Session), agents: make(map[string][]*Session),
+	}
+	l := &h.o.Limits
+	var errs [4]error
+	h.lanePool, errs[0] = h.pool("conversation", l.LaneWorkers, l.LaneTotal)
+	h.customerPool, errs[1] = h.pool("customer", l.CustomerWorkers, customerTotal)
+	h.agentPool, errs[2] = h.pool("agent", l.AgentWorkers, agentPoolQueue)
+	h.botPool, errs[3] = h.pool("bot", botWorkers, botTotal)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("hub: %w", err)
+	}
+	h.lanes = executor.NewKeyed[string](h.lanePool, l.LanePending, l.LaneTotal)
+	h.customers = executor.NewKeyed[*Session](h.customerPool, customerPending, customerTotal)
+	h.bots = executor.NewKeyed[string](h.botPool, botPending, botTotal)
+	h.staff = newGate(h.agentPool, l.AgentRunning, l.AgentWaiting)
+	h.ticker = newPositions(h, l.QueueEvery)
+	return h, nil
+}
+
+func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
+	return executor.NewFixed(executor.Options{Name: name, Workers: workers, Queue: queue, OnPanic: func(v any, stack []byte) {
+		h.o.Logger.Error("desk: panic in a pool", "pool", name, "panic", v, "stack", string(stack))
+	}})
+}
+
+// Start reads the open conversations and lets the bot answer what a crash left unanswered. Call it once, before the
+// first session.
+func (h *Hub) Start(ctx context.Context) error {
+	open, err := h.o.Store.Cold().OpenConversations(ctx)
+	if err != nil {
+		return fmt.Errorf("hub: reading the open conversations: %w", err)
+	}
+	pending, err := h.o.Store.Cold().BotPending(ctx)
+	if err != nil {
+		return fmt.Errorf("hub: reading unanswered bot turns: %w", err)
+	}
+	h.mu.Lock()
+	for _, c := range open {
+		h.dir.apply(c)
+	}
+	h.mu.Unlock()
+	h.ticker.start()
+	for _, p := range pending {
+		h.botTurn(p.Conv, p.Last, "")
+	}
+	return nil
+}
+
+// PoolStats are the numbers of the hub's pools.
+type PoolStats struct{ Conversation, Customer, Agent, Bot executor.Stats }
+
+// PoolStats returns the numbers of the hub's pools.
+func (h *Hub) PoolStats() PoolStats {
+	return PoolStats{h.lanePool.Stats(), h.customerPool.Stats(), h.agentPool.Stats(), h.botPool.Stats()}
+}
+
+// Shutdown says goodbye to every session, lets running commands commit and be acknowledged, closes the sessions and
+// stops the pools. It returns the error of ctx if that ends first. The store stays open.
+func (h *Hub) Shutdown(ctx context.Context) error {
+	h.draining.Store(true)
+	all := h.everySession()
+	spread := min(max(time.Duration(len(all))*perSessionByes, time.Second), maxByeSpread)
+	for _, s := range all {
+		retry := rand.N(spread).Milliseconds()
+		s.send(proto.Event("bye", "", 0, proto.Bye{RetryMS: retry, Reason: "draining"}))
+	}
+	_, err := h.lanePool.Shutdown(ctx)
+	for _, s := range h.everySession() {
+		s.close(proto.CloseDraining, "draining")
+	}
+	h.ticker.stop()
+	errs := []error{err}
+	for _, p := range []*executor.Pool{h.botPool, h.customerPool, h.agentPool} {
+		p.Close()
+		_, err := p.Shutdown(ctx)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (h *Hub) everySession() []*Session {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]*Session, 0, len(h.sessions))
+	for s := range h.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// CloseLogin closes the sessions of an agent that came from one login.
+func (h *Hub) CloseLogin(login store.Token) {
+	for _, s := range h.everySession() {
+		if who := s.who(); who.login == login && who.actor.Kind == store.Agent {
+			s.close(proto.CloseUnauthorized, "logged out")
+		}
+	}
+}
+
+// execute runs a command in a lane. Answer is called with the outcome on the store's goroutine unless the command
+// could not be run; refuse is called then. One of them is called exactly once, and after that, what was committed is
+// published.
+func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome), refuse func(*proto.Error)) {
+	deadline := time.Now().Add(h.o.Limits.CommandAge)
+	err := h.lanes.SubmitAsync(lane, func(done func()) {
+		defer h.contain(done, refuse)
+		if !time.Now().Before(deadline) {
+			h.Counters.LaneRejects.Add(1)
+			refuse(busy("this conversation is busy"))
+			done()
+			return
+		}
+		h.o.Store.Do(cmd, deadline, func(out store.Outcome) {
+			defer done()
+			answered := out.Late
+			defer h.contain(nil, func(e *proto.Error) {
+				if !answered {
+					refuse(e)
+				}
+			})
+			if out.Late {
+				h.Counters.Late.Add(1)
+			} else {
+				answer(out)
+				answered = true
+			}
+			if out.Err == nil && !out.Dup && len(out.Events) > 0 {
+				h.publish(out)
+			}
+		})
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, executor.ErrClosed):
+		refuse(unavailable("the server is shutting down"))
+	default:
+		h.Counters.LaneRejects.Add(1)
+		refuse(busy("too many commands are waiting"))
+	}
+}
+
+// contain keeps a panic inside its lane: it is logged and answered, and the lane goes on.
+func (h *Hub) contain(done func(), refuse func(*proto.Error)) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	h.o.Logger.Error("desk: panic in a lane", "panic", v, "stack", string(debug.Stack()))
+	refuse(&proto.Error{Code: proto.CodeInternal, Text: "something went wrong on our side"})
+	if done != nil {
+		done()
+	}
+}
+
+func busy(text string) *proto.Error {
+	return &proto.Error{Code: proto.CodeBusy, Text: text, RetryMS: busyRetryMS + rand.Int64N(busyRetryMS)}
+}
+
+func unavailable(text string) *proto.Error {
+	return &proto.Error{Code: proto.CodeUnavailable, Text: text, RetryMS: unavailableRetry + rand.Int64N(unavailableRetry)}
+}

@@ -1,0 +1,168 @@
+package hub
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// All workers of the agent pool hang in cold reads. Customers' sends are acked, other agents' sends too, the stuck
+// agent's too, and whoever asks for more than its share is told busy at once.
+func TestAgentPoolStuck(t *testing.T) {
+	limits := testLimits()
+	limits.AgentWorkers, limits.AgentRunning, limits.AgentWaiting = 4, 4, 16
+	r := newRig(t, Options{Limits: limits})
+	ann, lin, kim := r.customer(), r.agent("lin"), r.agent("kim")
+	conv, other := r.open(ann, "human"), r.open(r.customer(), "human")
+	r.ok(lin.Take(r.ctx, conv))
+	r.ok(kim.Take(r.ctx, other))
+	r.waitFor("the agent pool to rest", func() bool { return r.hub.PoolStats().Agent.Running == 0 })
+
+	r.fault.hangCold()
+	replies := make(chan desktest.Frame, 100)
+	for range limits.AgentRunning + limits.AgentWaiting + 3 {
+		go func() {
+			f, err := lin.Do(r.ctx, "sync", conv, proto.Sync{})
+			if err != nil {
+				t.Error(err)
+			}
+			replies <- f
+		}()
+	}
+	r.waitFor("all workers to hang", func() bool { return r.fault.hungReads() == limits.AgentWorkers })
+	for range 3 {
+		if got := code(<-replies); got != proto.CodeBusy {
+			t.Errorf("beyond the share: %q", got)
+		}
+	}
+	for i := range 20 {
+		ann.Send(conv, fmt.Sprint("customer ", i))
+		lin.Send(conv, fmt.Sprint("stuck agent ", i))
+		kim.Send(other, fmt.Sprint("other agent ", i))
+	}
+	r.ok(ann.Flushed(r.ctx))
+	r.ok(lin.Flushed(r.ctx))
+	r.ok(kim.Flushed(r.ctx))
+	newcomer := r.customer() // a customer's hello needs no worker of the agents
+	r.open(newcomer, "bot")
+	if got := r.do(newcomer, "ping", "", proto.Ping{}); got != "" {
+		t.Error(got)
+	}
+	if n := r.fault.hungReads(); n != limits.AgentWorkers {
+		t.Errorf("%d reads hung", n)
+	}
+	r.fault.heal()
+	for range limits.AgentRunning + limits.AgentWaiting {
+		if got := code(<-replies); got != "" {
+			t.Errorf("after healing: %q", got)
+		}
+	}
+	r.checkView(lin, conv, store.StaffSide)
+}
+
+// While the pool has room, one agent that is stuck does not hinder another one's reads.
+func TestOneAgentCannotTakeThePool(t *testing.T) {
+	limits := testLimits()
+	limits.AgentWorkers, limits.AgentRunning, limits.AgentWaiting = 6, 4, 16
+	r := newRig(t, Options{Limits: limits})
+	ann, lin, kim := r.customer(), r.agent("lin"), r.agent("kim")
+	conv := r.open(ann, "human")
+	r.ok(lin.Connected(r.ctx))
+	r.ok(kim.Connected(r.ctx))
+	r.waitFor("the agent pool to rest", func() bool { return r.hub.PoolStats().Agent.Running == 0 })
+	r.fault.hangCold()
+	done := make(chan struct{}, 100)
+	for range 10 {
+		go func() { _, _ = lin.Do(r.ctx, "sync", conv, proto.Sync{}); done <- struct{}{} }()
+	}
+	r.waitFor("lin's share to hang", func() bool { return r.fault.hungReads() == 4 })
+	hung := r.fault
+	hung.mu.Lock()
+	gate := hung.cold
+	hung.cold = nil // from now on reads work; lin's four still hang
+	hung.mu.Unlock()
+	if got := r.do(kim, "sync", conv, proto.Sync{}); got != "" {
+		t.Errorf("the other agent: %q", got)
+	}
+	close(gate)
+	for range 10 {
+		<-done
+	}
+}
+
+// A command that hangs in the store delays only its own conversation, and what queues up behind it is answered.
+func TestStuckConversationDelaysOnlyItself(t *testing.T) {
+	limits := testLimits()
+	limits.CommandAge = 300 * time.Millisecond
+	limits.LanePending = 3
+	r := newRig(t, Options{Limits: limits})
+	stuck := r.raw(r.dial(Peer{}))
+	stuck.hello(r.visitor())
+	conv := stuck.open()
+	free := r.customer()
+	freeConv := r.open(free, "human")
+	r.fault.set(func(cmd store.Command, pass func(), _ func(error)) {
+		if a, ok := cmd.(store.Append); ok && a.Conv == conv {
+			r.fault.park(pass)
+			return
+		}
+		pass()
+	})
+	for i := range 6 {
+		stuck.write("msg.send", fmt.Sprint(i), conv, proto.Send{ClientID: newClientID(), Body: fmt.Sprint(i)})
+	}
+	for range 2 { // one runs, three wait, two too many
+		if got := code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" })); got != proto.CodeBusy {
+			t.Errorf("overflow: %q", got)
+		}
+	}
+	for i := range 20 {
+		free.Send(freeConv, fmt.Sprint(i))
+	}
+	r.ok(free.Flushed(r.ctx))
+	r.waitFor("the waiting ones to grow old", func() bool { time.Sleep(limits.CommandAge); return true })
+	r.fault.heal()
+	codes := map[proto.Code]int{}
+	for range 4 {
+		codes[code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" }))]++
+	}
+	if codes[proto.CodeUnavailable] != 1 || codes[proto.CodeBusy] != 3 {
+		t.Errorf("answers %v", codes)
+	}
+	if n := r.hub.Counters.LaneRejects.Load(); n != 5 {
+		t.Errorf("%d lane rejects counted", n)
+	}
+}
+
+// Errors of the store reach only the sender; a panic is answered and the lane goes on.
+func TestStoreFaultsAreAnswered(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	ann := r.customer()
+	conv := r.open(ann, "human")
+	for name, c := range map[string]struct {
+		fault func(pass func(), fail func(error))
+		want  proto.Code
+	}{
+		"busy":        {func(_ func(), fail func(error)) { fail(store.ErrBusy) }, proto.CodeBusy},
+		"unavailable": {func(_ func(), fail func(error)) { fail(store.ErrUnavailable) }, proto.CodeUnavailable},
+		"stopped":     {func(_ func(), fail func(error)) { fail(store.ErrStopped) }, proto.CodeUnavailable},
+		"surprise":    {func(_ func(), fail func(error)) { fail(errInjected) }, proto.CodeInternal},
+		"panic":       {func(func(), func(error)) { panic("boom") }, proto.CodeInternal},
+	} {
+		r.fault.set(func(_ store.Command, pass func(), fail func(error)) { c.fault(pass, fail) })
+		if got := r.do(ann, "msg.send", conv, proto.Send{ClientID: newClientID(), Body: name}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		r.fault.set(nil)
+	}
+	ann.Send(conv, "and on")
+	r.ok(ann.Flushed(r.ctx))
+	r.checkView(ann, conv, store.CustomerSide)
+	if n := len(ann.View(conv)); n != 2 {
+		t.Errorf("%d events", n)
+	}
+}

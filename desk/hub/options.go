@@ -1,0 +1,123 @@
+package hub
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Options configure a hub. Store and Tickets are required.
+type Options struct {
+	Store   store.Store
+	Tickets *auth.Tickets[Login]
+	Bot     bot.Bot          // default bot.Rules
+	Limits  Limits           // zero fields mean the defaults
+	Logger  *slog.Logger     // default slog.Default()
+	Now     func() time.Time // clock of rates, tokens and shown times; default time.Now
+}
+
+// Login is what an agent's ticket stands for.
+type Login struct {
+	Agent   store.AgentAccount
+	Session store.Token // the login session it was issued for
+}
+
+// Rate is a token bucket: PerSecond tokens a second, at most Burst saved.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+// Limits bound what one client and all clients may use. The zero value of a field means its default.
+type Limits struct {
+	CustomerMessages Rate // default 1 a second, burst 10
+	AgentMessages    Rate // default 10 a second, burst 20
+	CustomerCommands Rate // of every kind; default 20 a second, burst 100
+	AgentCommands    Rate // default 100 a second, burst 200
+
+	HelloTimeout time.Duration // from the connect to hello, default 5 s
+	CommandAge   time.Duration // a command is answered by then, default 2 s
+	ReadTimeout  time.Duration // of reads for clients, default 10 s
+	BotTimeout   time.Duration // default 8 s
+	QueueEvery   time.Duration // shortest time between two queue positions of a customer, default 1 s
+
+	LanePending     int // commands that wait in one lane, default 32
+	LaneTotal       int // in all lanes, default 10,000
+	LaneWorkers     int // default 4
+	CustomerWorkers int // reads of customers at once, default 16
+	AgentWorkers    int // operations of staff at once, default 64
+	AgentRunning    int // of one agent, default 4
+	AgentWaiting    int // of one agent, default 16
+
+	CustomerOutbound int // bytes that may wait for a slow customer, default 256 KiB
+	AgentOutbound    int // default 1 MiB
+}
+
+const (
+	pingInterval     = 25 * time.Second // the transport pings
+	deadAfter        = 45 * time.Second // a client treats silence as death
+	maxStrikes       = 10               // bad requests before the connection is closed
+	maxRefusals      = 50               // commands over the rate before the connection is closed
+	resumeEvents     = 200              // per conversation
+	pageBytes        = 128 << 10        // of text, per conversation and per sync page
+	inboxRows        = 200
+	maxByeSpread     = 30 * time.Second
+	perSessionByes   = 2 * time.Millisecond
+	botWorkers       = 4
+	botPending       = 64 // turns waiting in one conversation
+	botTotal         = 10_000
+	botAttempts      = 6
+	botRetryDelay    = 250 * time.Millisecond
+	customerPending  = 8 // reads waiting of one session
+	customerTotal    = 10_000
+	agentPoolQueue   = 1024
+	busyRetryMS      = 500
+	unavailableRetry = 1000
+)
+
+func (o *Options) fill() error {
+	if o.Store == nil || o.Tickets == nil {
+		return errors.New("hub: Options.Store and Options.Tickets are required")
+	}
+	if o.Bot == nil {
+		o.Bot = bot.Rules{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &o.Limits
+	or(&l.CustomerMessages, Rate{1, 10})
+	or(&l.AgentMessages, Rate{10, 20})
+	or(&l.CustomerCommands, Rate{20, 100})
+	or(&l.AgentCommands, Rate{100, 200})
+	or(&l.HelloTimeout, 5*time.Second)
+	or(&l.CommandAge, 2*time.Second)
+	or(&l.ReadTimeout, 10*time.Second)
+	or(&l.BotTimeout, 8*time.Second)
+	or(&l.QueueEvery, time.Second)
+	or(&l.LanePending, 32)
+	or(&l.LaneTotal, 10_000)
+	or(&l.LaneWorkers, 4)
+	or(&l.CustomerWorkers, 16)
+	or(&l.AgentWorkers, 64)
+	or(&l.AgentRunning, 4)
+	or(&l.AgentWaiting, 16)
+	or(&l.CustomerOutbound, 256<<10)
+	or(&l.AgentOutbound, 1<<20)
+	return nil
+}
+
+// or gives a field its default if it is zero.
+func or[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,107 @@
+package hub
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// positions tells waiting customers their place in the queue when it changes, each at most once per interval. It owns
+// one goroutine.
+type positions struct {
+	hub   *Hub
+	every time.Duration
+	kick  chan struct{} // holds one: somebody moved
+	quit  chan struct{}
+	done  sync.WaitGroup
+	once  sync.Once
+}
+
+func newPositions(h *Hub, every time.Duration) *positions {
+	return &positions{hub: h, every: every, kick: make(chan struct{}, 1), quit: make(chan struct{})}
+}
+
+func (p *positions) start() { p.done.Go(p.run) }
+
+func (p *positions) stop() {
+	p.once.Do(func() { close(p.quit) })
+	p.done.Wait()
+}
+
+// wake asks for a round soon. It never blocks.
+func (p *positions) wake() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (p *positions) run() {
+	again := time.NewTimer(time.Hour)
+	defer again.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-p.kick:
+		case <-again.C:
+		}
+		if due := p.round(time.Now()); due > 0 {
+			again.Reset(due)
+		}
+	}
+}
+
+// round sends the positions that have changed and are not too early, and returns when the next one is due, 0 = none.
+func (p *positions) round(now time.Time) (due time.Duration) {
+	type note struct {
+		conv     string
+		position int
+		to       []*Session
+	}
+	var notes []note
+	h := p.hub
+	h.mu.Lock()
+	for i, e := range h.dir.queue {
+		to := h.contacts[e.conv.Contact]
+		if e.sent == i+1 || len(to) == 0 {
+			continue
+		}
+		if wait := e.at.Add(p.every).Sub(now); wait > 0 {
+			if due == 0 || wait < due {
+				due = wait
+			}
+			continue
+		}
+		e.sent, e.at = i+1, now
+		notes = append(notes, note{e.conv.ID, i + 1, to})
+	}
+	h.mu.Unlock()
+	for _, n := range notes {
+		frame := proto.Event("ev.queue", n.conv, 0, proto.QueuePosition{Position: n.position})
+		for _, s := range n.to {
+			s.ephemeral(frame)
+		}
+	}
+	return due
+}
+
+// tellPosition tells a session that has just come what it waits for.
+func (h *Hub) tellPosition(s *Session, who identity) {
+	if who.actor.Kind != store.Customer {
+		return
+	}
+	var frames [][]byte
+	h.mu.Lock()
+	for _, e := range h.dir.byContact[who.actor.ID] {
+		if i, ok := h.dir.find(e.conv); ok {
+			frames = append(frames, proto.Event("ev.queue", e.conv.ID, 0, proto.QueuePosition{Position: i + 1}))
+		}
+	}
+	h.mu.Unlock()
+	for _, f := range frames {
+		s.ephemeral(f)
+	}
+}

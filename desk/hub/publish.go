@@ -1,0 +1,184 @@
+package hub
+
+import (
+	"slices"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// publish tells everybody concerned what has been committed. It runs on the store's goroutine in commit order, which
+// is what keeps the order of each conversation.
+func (h *Hub) publish(out store.Outcome) {
+	c := &out.Conv
+	h.mu.Lock()
+	before := h.dir.apply(*c)
+	customers := h.contacts[c.Contact]
+	agents := h.ownersOf(before.Owner, c.Owner)
+	staff := h.allStaff
+	h.mu.Unlock()
+
+	moved := false
+	for i := range out.Events {
+		e := &out.Events[i]
+		if e.Kind == store.KindText {
+			h.Counters.Messages.Add(1)
+		} else {
+			moved = true
+		}
+		h.fanOut(e, store.CustomerSide, customers)
+		h.fanOut(e, store.StaffSide, agents)
+	}
+	if (moved || c.State == store.Queued) && len(staff) > 0 {
+		frame := proto.Event("ev.conv", c.ID, 0, row(c, len(customers) > 0))
+		for _, s := range staff {
+			s.deliver(c.ID, 0, frame)
+		}
+	}
+	if moved && (before.State == store.Queued || c.State == store.Queued) {
+		h.ticker.wake()
+	}
+	h.botReacts(out)
+}
+
+func (h *Hub) fanOut(e *store.Event, side store.Side, to []*Session) {
+	if len(to) == 0 || e.S(side) == 0 {
+		return
+	}
+	frame := eventFrame(e, side)
+	for _, s := range to {
+		s.deliver(e.Conv, e.S(side), frame)
+	}
+}
+
+// ownersOf returns the sessions of the agent that owned a conversation and of the one that owns it now. h.mu is held.
+func (h *Hub) ownersOf(before, now store.Actor) []*Session {
+	var sessions []*Session
+	if now.Kind == store.Agent {
+		sessions = h.agents[now.ID]
+	}
+	if before.Kind == store.Agent && !before.Is(now) {
+		sessions = slices.Concat(sessions, h.agents[before.ID])
+	}
+	return sessions
+}
+
+// typing passes a hint on to the other side, if the sender belongs to the conversation.
+func (h *Hub) typing(s *Session, who identity, conv string, on bool) {
+	h.mu.Lock()
+	var to []*Session
+	if e := h.dir.open[conv]; e != nil {
+		switch {
+		case who.actor.Kind == store.Customer && e.conv.Contact == who.actor.ID && e.conv.Owner.Kind == store.Agent:
+			to = h.agents[e.conv.Owner.ID]
+		case who.actor.Kind == store.Agent && e.conv.Owner.Is(who.actor):
+			to = h.contacts[e.conv.Contact]
+		}
+	}
+	h.mu.Unlock()
+	if len(to) == 0 {
+		return
+	}
+	frame := proto.Event("ev.typing", conv, 0, proto.TypingNow{From: party(who.actor), On: on})
+	for _, t := range to {
+		t.ephemeral(frame)
+	}
+}
+
+// attach subscribes a session to everything its identity may see. It fails when the transport is gone already.
+func (h *Hub) attach(s *Session, who identity) (first, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s.gone.Load() {
+		return false, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != greeting {
+		return false, false
+	}
+	s.phase = resuming
+	s.ident.Store(&who)
+	book := h.book(who.actor.Kind)
+	first = len(book[who.actor.ID]) == 0
+	book[who.actor.ID] = with(book[who.actor.ID], s)
+	if who.actor.Kind == store.Agent {
+		h.allStaff = with(h.allStaff, s)
+	}
+	return first, true
+}
+
+// detach forgets a session. It does not take Session.mu, since a transport may report its end from inside a Send.
+func (h *Hub) detach(s *Session) {
+	h.mu.Lock()
+	delete(h.sessions, s)
+	who, last := s.who(), false
+	if who.actor.Kind != "" {
+		book := h.book(who.actor.Kind)
+		rest := without(book[who.actor.ID], s)
+		if last = len(rest) == 0; last {
+			delete(book, who.actor.ID)
+		} else {
+			book[who.actor.ID] = rest
+		}
+		if who.actor.Kind == store.Agent {
+			h.allStaff = without(h.allStaff, s)
+		}
+	}
+	h.mu.Unlock()
+	if last {
+		h.presence(who.actor, false)
+	}
+}
+
+// book returns the sessions by identity of one kind. h.mu is held.
+func (h *Hub) book(kind store.ActorKind) map[string][]*Session {
+	if kind == store.Agent {
+		return h.agents
+	}
+	return h.contacts
+}
+
+// with and without replace the slice, because publish reads the old one without the lock.
+func with(list []*Session, s *Session) []*Session { return append(slices.Clip(list), s) }
+
+func without(list []*Session, s *Session) []*Session {
+	i := slices.Index(list, s)
+	if i < 0 {
+		return list
+	}
+	return slices.Delete(slices.Clone(list), i, i+1)
+}
+
+// presence tells the other side that somebody's first connection came or last connection went.
+func (h *Hub) presence(a store.Actor, online bool) {
+	type target struct {
+		conv string
+		to   []*Session
+	}
+	var targets []target
+	h.mu.Lock()
+	if a.Kind == store.Customer {
+		for _, e := range h.dir.byContact[a.ID] {
+			switch {
+			case e.conv.Owner.Kind == store.Agent:
+				targets = append(targets, target{e.conv.ID, h.agents[e.conv.Owner.ID]})
+			case e.conv.State == store.Queued:
+				targets = append(targets, target{e.conv.ID, h.allStaff})
+			}
+		}
+	} else {
+		for _, e := range h.dir.open {
+			if e.conv.Owner.Is(a) {
+				targets = append(targets, target{e.conv.ID, h.contacts[e.conv.Contact]})
+			}
+		}
+	}
+	h.mu.Unlock()
+	for _, t := range targets {
+		frame := proto.Event("ev.presence", t.conv, 0, proto.Presence{Kind: string(a.Kind), Online: online})
+		for _, s := range t.to {
+			s.ephemeral(frame)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package hub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// greet authenticates a session and resumes it: subscribe and buffer, read what was missed, send welcome, the missed
+// and then the buffered events above them, go live. It is called on the loop; reads leave it.
+func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
+	busy := func() { s.close(proto.CloseTryLater, "too many connections are being welcomed") }
+	if hello.Ticket != "" {
+		login, ok := h.o.Tickets.Spend(hello.Ticket)
+		if !ok || (s.peer.Browser && s.peer.Login != login.Session) {
+			s.refuseHello(cmd, proto.CodeUnauthorized, "the ticket is not valid (any more)", proto.CloseUnauthorized)
+			return
+		}
+		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
+		who := identity{actor: login.Agent.Actor(), login: login.Session, locale: hello.Locale}
+		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello) }, busy)
+		return
+	}
+	anybody := identity{actor: store.Actor{Kind: store.Customer}}
+	s.read(anybody, func(ctx context.Context, r store.Reader) {
+		contact, err := r.ContactByToken(ctx, auth.HashToken(hello.Token), h.o.Now())
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			s.refuseHello(cmd, proto.CodeUnauthorized, "the token is not known", proto.CloseUnauthorized)
+		case errors.Is(err, store.ErrExpired):
+			s.refuseHello(cmd, proto.CodeTokenExpired, "the token has expired", proto.CloseTokenExpired)
+		case err != nil:
+			s.failHello(cmd, err)
+		default:
+			who := identity{actor: contact.Actor(), site: contact.Site, locale: hello.Locale}
+			h.resume(ctx, r, s, who, cmd, hello)
+		}
+	}, busy)
+}
+
+func (s *Session) refuseHello(cmd proto.Command, code proto.Code, text string, closeCode int) {
+	s.fail(cmd, &proto.Error{Code: code, Text: text})
+	s.close(closeCode, text)
+}
+
+func (s *Session) failHello(cmd proto.Command, err error) {
+	s.fail(cmd, s.hub.readError(err))
+	s.close(proto.CloseTryLater, "the server could not read")
+}
+
+// catchUp is what a resuming session is sent: its welcome, the missed events and, per conversation, the highest
+// number of those.
+type catchUp struct {
+	side    store.Side
+	budget  int // bytes of text left
+	heads   []proto.Head
+	frames  [][]byte
+	highest map[string]uint64
+	inbox   *proto.Inbox
+}
+
+func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identity, cmd proto.Command, hello *proto.Hello) {
+	first, ok := h.attach(s, who)
+	if !ok {
+		return
+	}
+	c := &catchUp{side: sideOf(who.actor.Kind), budget: s.outbound() * 3 / 4, highest: make(map[string]uint64)}
+	convs, err := h.visible(ctx, r, who, c)
+	if err == nil {
+		convs, err = addSeen(ctx, r, who, convs, hello.Seen)
+	}
+	for i := 0; err == nil && i < len(convs); i++ {
+		err = h.collect(ctx, r, c, &convs[i], hello.Seen[convs[i].ID])
+	}
+	if err != nil {
+		s.failHello(cmd, err)
+		return
+	}
+	h.Counters.Welcomes.Add(1)
+	if len(hello.Seen) > 0 {
+		h.Counters.Resumes.Add(1)
+	}
+	h.Counters.Replayed.Add(uint64(len(c.frames)))
+	s.goLive(proto.Reply("welcome", cmd.ID, "", h.welcome(s, who, c)), c)
+	if first {
+		h.presence(who.actor, true)
+	}
+	h.tellPosition(s, who)
+}
+
+// visible returns the conversations that a session is subscribed to, and the inbox of an agent.
+func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catchUp) ([]store.Conversation, error) {
+	if who.actor.Kind == store.Customer {
+		return r.OfContact(ctx, who.actor.ID)
+	}
+	mine, err := r.OfAgent(ctx, who.actor.ID)
+	if err != nil {
+		return nil, err
+	}
+	queued, total, err := r.Queue(ctx, inboxRows)
+	if err != nil {
+		return nil, err
+	}
+	c.inbox = &proto.Inbox{Rows: make([]proto.Row, 0, len(mine)+len(queued)), Queued: total, More: total > len(queued)}
+	for _, list := range [][]store.Conversation{mine, queued} {
+		for i := range list {
+			c.inbox.Rows = append(c.inbox.Rows, row(&list[i], h.online(list[i].Contact)))
+		}
+	}
+	return mine, nil
+}
+
+func (h *Hub) online(contact string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.contacts[contact]) > 0
+}
+
+// addSeen adds the conversations that the client holds a part of and may see, beyond those it is subscribed to.
+func addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
+	have := make(map[string]bool, len(convs))
+	for i := range convs {
+		have[convs[i].ID] = true
+	}
+	for id := range seen {
+		if have[id] {
+			continue
+		}
+		c, err := r.Conversation(ctx, id)
+		if errors.Is(err, store.ErrNotFound) || (err == nil && who.actor.Kind == store.Customer && c.Contact != who.actor.ID) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		convs = append(convs, c)
+	}
+	return convs, nil
+}
+
+// collect adds a conversation's head and missed events, as many as one resume may send.
+func (h *Hub) collect(ctx context.Context, r store.Reader, c *catchUp, conv *store.Conversation, after uint64) error {
+	hd := head(conv, c.side)
+	c.highest[conv.ID] = after
+	if c.budget > 0 {
+		events, more, err := r.Events(ctx, conv.ID, c.side, after, resumeEvents, min(pageBytes, c.budget))
+		if err != nil {
+			return err
+		}
+		hd.Truncated = more
+		for i := range events {
+			frame := eventFrame(&events[i], c.side)
+			c.budget -= len(frame)
+			c.frames = append(c.frames, frame)
+			c.highest[conv.ID] = events[i].S(c.side)
+		}
+	} else {
+		hd.Truncated = after < hd.Last
+	}
+	if hd.Truncated {
+		h.Counters.Truncated.Add(1)
+	}
+	c.heads = append(c.heads, hd)
+	return nil
+}
+
+func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
+	w := proto.Welcome{
+		Session: s.id, Store: h.o.Store.ID(), Time: h.o.Now().UnixMilli(), PingMS: pingInterval.Milliseconds(), DeadMS: deadAfter.Milliseconds(),
+		Limits: proto.WelcomeLimits{Text: proto.MaxTextChars, Bytes: messageLimit(live, who.actor.Kind)},
+		Me:     party(who.actor), Features: []string{}, Heads: c.heads, Inbox: c.inbox,
+	}
+	if w.Heads == nil {
+		w.Heads = []proto.Head{}
+	}
+	return w
+}
+
+// goLive sends welcome, the missed events and the buffered ones above them. From here on events go straight out.
+func (s *Session) goLive(welcome []byte, c *catchUp) {
+	s.mu.Lock()
+	if s.phase != resuming {
+		s.mu.Unlock()
+		return
+	}
+	ok := s.push(welcome)
+	for i := 0; ok && i < len(c.frames); i++ {
+		ok = s.push(c.frames[i])
+	}
+	for i := 0; ok && i < len(s.buffer); i++ {
+		if e := &s.buffer[i]; e.s == 0 || e.s > c.highest[e.conv] {
+			ok = s.push(e.frame)
+		}
+	}
+	s.phase, s.buffer, s.buffered = live, nil, 0
+	s.mu.Unlock()
+	if !ok {
+		s.close(proto.CloseSlow, "slow consumer")
+	}
+}

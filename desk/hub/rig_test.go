@@ -1,0 +1,482 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wire is a connection in memory: the hub sees a Conn, the client a Transport.
+type wire struct {
+	session *Session
+	recv    sync.Mutex // Receive is called by one goroutine at a time, as on a loop
+
+	mu     sync.Mutex
+	wake   chan struct{}
+	out    [][]byte
+	queued int
+	stall  bool // the client does not read
+	closed bool
+	code   int
+	reason string
+}
+
+func connect(h *Hub, p Peer) *wire {
+	w := &wire{wake: make(chan struct{})}
+	s := h.Connect(w, p)
+	w.mu.Lock()
+	w.session = s
+	over := w.closed
+	w.mu.Unlock()
+	if over {
+		s.Closed()
+	}
+	return w
+}
+
+func (w *wire) signal() {
+	close(w.wake)
+	w.wake = make(chan struct{})
+}
+
+func (w *wire) Send(frame []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return io.ErrClosedPipe
+	}
+	w.out = append(w.out, frame)
+	w.queued += len(frame)
+	w.signal()
+	return nil
+}
+
+func (w *wire) Queued() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queued
+}
+
+func (w *wire) end(code int, reason string) {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return
+	}
+	w.closed, w.code, w.reason = true, code, reason
+	w.signal()
+	s := w.session
+	w.mu.Unlock()
+	if s != nil {
+		s.Closed()
+	}
+}
+
+// wireTransport is the client's end.
+type wireTransport struct{ *wire }
+
+func (w *wire) client() desktest.Transport { return wireTransport{w} }
+
+func (t wireTransport) Close() error { t.end(1006, "cut"); return nil }
+
+func (t wireTransport) Write(_ context.Context, frame []byte) error {
+	t.recv.Lock()
+	defer t.recv.Unlock()
+	t.mu.Lock()
+	closed := t.closed
+	t.mu.Unlock()
+	if closed {
+		return io.ErrClosedPipe
+	}
+	t.session.Receive(frame)
+	return nil
+}
+
+func (t wireTransport) Read(ctx context.Context) ([]byte, error) {
+	for {
+		t.mu.Lock()
+		if len(t.out) > 0 && !t.stall {
+			frame := t.out[0]
+			t.out = t.out[1:]
+			t.queued -= len(frame)
+			t.mu.Unlock()
+			return frame, nil
+		}
+		closed, wake := t.closed, t.wake
+		err := fmt.Errorf("closed: %d %s", t.code, t.reason)
+		t.mu.Unlock()
+		if closed {
+			return nil, err
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Close is the hub's end: what is queued may still be read.
+func (w *wire) Close(code int, reason string) { w.end(code, reason) }
+
+func (w *wire) closeCode() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.code
+}
+
+// rig is a hub on a SQLite store with a site, and the means to make clients.
+type rig struct {
+	t     *testing.T
+	ctx   context.Context
+	db    *sqlite.DB
+	fault *faultStore
+	hub   *Hub
+	site  store.Site
+	path  string
+	o     Options
+
+	mu    sync.Mutex
+	wires []*wire
+}
+
+// quick rates and waits, so that tests do not run into limits they are not about.
+func testLimits() Limits {
+	plenty := Rate{1e6, 1e6}
+	return Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty, CommandAge: 20 * time.Second, QueueEvery: 10 * time.Millisecond}
+}
+
+func newRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	r := &rig{t: t, ctx: ctx, path: filepath.Join(t.TempDir(), "desk.db"), o: o}
+	r.openStore()
+	var err error
+	if r.site, err = r.db.CreateSite(ctx, store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {
+		t.Fatal(err)
+	}
+	r.startHub()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) openStore() {
+	r.t.Helper()
+	var err error
+	if r.db, err = sqlite.Open(r.ctx, sqlite.Options{Path: r.path, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.fault = &faultStore{Store: r.db}
+}
+
+func (r *rig) startHub() {
+	r.t.Helper()
+	o := r.o
+	o.Store = r.fault
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Tickets = auth.NewTickets[Login](o.Now)
+	o.Logger = slog.New(slog.DiscardHandler)
+	h, err := New(o)
+	if err == nil {
+		err = h.Start(r.ctx)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.hub = h
+	r.mu.Unlock()
+}
+
+func (r *rig) stop() {
+	r.fault.heal()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.theHub().Shutdown(ctx); err != nil {
+		r.t.Error(err)
+	}
+	if err := r.db.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) theHub() *Hub {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hub
+}
+
+func (r *rig) dial(p Peer) *wire {
+	w := connect(r.theHub(), p)
+	r.mu.Lock()
+	r.wires = append(r.wires, w)
+	r.mu.Unlock()
+	return w
+}
+
+// visitor makes a contact and returns its token.
+func (r *rig) visitor() string {
+	r.t.Helper()
+	token, hash := auth.NewToken()
+	if _, err := r.db.CreateVisitor(r.ctx, r.site, hash, time.Now().Add(time.Hour)); err != nil {
+		r.t.Fatal(err)
+	}
+	return token
+}
+
+func (r *rig) client(dial desktest.Dialer) *desktest.Client {
+	c := desktest.New(dial)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+func (r *rig) customer() *desktest.Client {
+	r.t.Helper()
+	token := r.visitor()
+	return r.client(func(context.Context) (desktest.Transport, proto.Hello, error) {
+		return r.dial(Peer{}).client(), proto.Hello{Token: token, Locale: "en"}, nil
+	})
+}
+
+func (r *rig) account(login string, capacity int) store.AgentAccount {
+	r.t.Helper()
+	a, err := r.db.CreateAgent(r.ctx, store.AgentAccount{Login: login, Name: login, Password: "x", Capacity: capacity})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) agent(login string) *desktest.Client {
+	r.t.Helper()
+	return r.agentClient(r.account(login, 0))
+}
+
+func (r *rig) agentClient(a store.AgentAccount) *desktest.Client {
+	return r.client(func(context.Context) (desktest.Transport, proto.Hello, error) {
+		h := r.theHub()
+		ticket, err := h.o.Tickets.Issue(Login{Agent: a, Session: store.Token{1}})
+		return r.dial(Peer{}).client(), proto.Hello{Ticket: ticket}, err
+	})
+}
+
+func (r *rig) open(c *desktest.Client, wants string) string {
+	r.t.Helper()
+	conv, err := c.Open(r.ctx, wants)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return conv
+}
+
+func (r *rig) ok(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// do runs a command and returns the code of the error reply, "" for success.
+func (r *rig) do(c *desktest.Client, t, conv string, d any) proto.Code {
+	r.t.Helper()
+	f, err := c.Do(r.ctx, t, conv, d)
+	r.ok(err)
+	return code(f)
+}
+
+func code(f desktest.Frame) proto.Code {
+	if f.T != "err" {
+		return ""
+	}
+	var e proto.Error
+	f.Decode(&e)
+	return e.Code
+}
+
+// event waits for a durable event.
+func (r *rig) event(c *desktest.Client, conv string, match func(desktest.Frame) bool) desktest.Frame {
+	r.t.Helper()
+	f, err := c.Event(r.ctx, conv, match)
+	r.ok(err)
+	return f
+}
+
+func (r *rig) other(c *desktest.Client, match func(desktest.Frame) bool) desktest.Frame {
+	r.t.Helper()
+	f, err := c.Other(r.ctx, match)
+	r.ok(err)
+	return f
+}
+
+// body matches a message by its text.
+func body(text string) func(desktest.Frame) bool {
+	return func(f desktest.Frame) bool {
+		var m proto.Msg
+		return f.T == "ev.msg" && json.Unmarshal(f.D, &m) == nil && m.Body == text
+	}
+}
+
+// state matches a state change by the state it led to.
+func state(to store.State) func(desktest.Frame) bool {
+	return func(f desktest.Frame) bool {
+		var ch proto.StateChange
+		return f.T == "ev.state" && json.Unmarshal(f.D, &ch) == nil && ch.State == string(to)
+	}
+}
+
+func fromBot(f desktest.Frame) bool {
+	var m proto.Msg
+	return f.T == "ev.msg" && json.Unmarshal(f.D, &m) == nil && m.From.Kind == "bot"
+}
+
+func (r *rig) waitFor(what string, cond func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not in 20 s: %s", what)
+		}
+	}
+}
+
+// checkView compares what a client shows with what is stored.
+func (r *rig) checkView(c *desktest.Client, conv string, side store.Side) {
+	r.t.Helper()
+	events, more, err := r.db.Cold().Events(r.ctx, conv, side, 0, 1_000_000, 1<<30)
+	if err != nil || more {
+		r.t.Fatal(err, more)
+	}
+	last := uint64(0)
+	if len(events) > 0 {
+		last = events[len(events)-1].S(side)
+	}
+	r.ok(c.Complete(r.ctx, conv, last))
+	view := c.View(conv)
+	if len(view) != len(events) {
+		r.t.Fatalf("the view has %d events, the store %d", len(view), len(events))
+	}
+	for i := range events {
+		var want desktest.Frame
+		if err := json.Unmarshal(eventFrame(&events[i], side), &want); err != nil {
+			r.t.Fatal(err)
+		}
+		got := view[i]
+		if got.S != uint64(i+1) || got.S != want.S || got.T != want.T || string(got.D) != string(want.D) {
+			r.t.Fatalf("event %d: the view has %+v, the store %+v", i, got, want)
+		}
+	}
+}
+
+// faultStore can hang or fail chosen calls.
+type faultStore struct {
+	store.Store
+	mu     sync.Mutex
+	do     func(cmd store.Command, pass func(), fail func(error)) // nil = pass
+	cold   chan struct{}                                          // non-nil: cold reads hang until it is closed
+	hung   int
+	parked []func()
+}
+
+func (f *faultStore) set(do func(cmd store.Command, pass func(), fail func(error))) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.do = do
+}
+
+func (f *faultStore) hangCold() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cold = make(chan struct{})
+}
+
+// park keeps a call until heal.
+func (f *faultStore) park(pass func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.parked = append(f.parked, pass)
+}
+
+func (f *faultStore) parkedCalls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.parked)
+}
+
+func (f *faultStore) hungReads() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hung
+}
+
+// heal lets everything go on.
+func (f *faultStore) heal() {
+	f.mu.Lock()
+	f.do = nil
+	parked := f.parked
+	f.parked = nil
+	if f.cold != nil {
+		close(f.cold)
+		f.cold = nil
+	}
+	f.mu.Unlock()
+	for _, pass := range parked {
+		pass()
+	}
+}
+
+func (f *faultStore) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)) {
+	f.mu.Lock()
+	do := f.do
+	f.mu.Unlock()
+	pass := func() { f.Store.Do(cmd, deadline, done) }
+	if do == nil {
+		pass()
+		return
+	}
+	do(cmd, pass, func(err error) { done(store.Outcome{Err: err}) })
+}
+
+func (f *faultStore) Cold() store.Reader { return faultReader{f.Store.Cold(), f} }
+
+// faultReader hangs in the reads that clients cause, deaf to their context as a stuck driver is.
+type faultReader struct {
+	store.Reader
+	f *faultStore
+}
+
+func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
+	r.f.mu.Lock()
+	gate := r.f.cold
+	if gate != nil {
+		r.f.hung++
+	}
+	r.f.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	return r.Reader.Conversation(ctx, id)
+}
+
+var errInjected = errors.New("injected")
+
+func newClientID() string { return uuid.NewString() }

@@ -1,0 +1,301 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// ErrSlow is what Conn.Send returns when the peer does not take what it is sent.
+var ErrSlow = errors.New("hub: the connection does not keep up")
+
+// Conn is the transport under a session. Its methods may be called from any goroutine and never block. They may call
+// Session.Closed, but not Session.Receive, before they return.
+type Conn interface {
+	// Send queues one message. The bytes are shared between connections and must not be changed. It returns ErrSlow
+	// when the connection's own limit is reached, another error when it is closed.
+	Send(frame []byte) error
+	// Queued is the number of bytes not yet handed to the kernel.
+	Queued() int
+	// Close sends a close frame behind what is queued and closes. Only the first call counts.
+	Close(code int, reason string)
+}
+
+// Peer is what the transport knows about a client before its first message.
+type Peer struct {
+	Browser bool        // it sent an Origin, so its cookies must be believed before its ticket
+	Login   store.Token // hash of the login cookie, zero if there was none
+}
+
+type phase uint8
+
+const (
+	connected phase = iota // waits for hello
+	greeting               // hello is being looked at
+	resuming               // subscribed; live events are buffered
+	live
+	closed
+)
+
+// identity is who a session speaks for; it is set once, by hello.
+type identity struct {
+	actor  store.Actor
+	site   string
+	login  store.Token // of an agent
+	locale string
+}
+
+// Session is one connection. Receive runs on its loop; everything else may be called from any goroutine.
+type Session struct {
+	hub  *Hub
+	conn Conn
+	peer Peer
+	id   string
+
+	gone  atomic.Bool // the transport is closed; read without mu
+	hello *time.Timer
+
+	ident atomic.Pointer[identity] // nil until hello was accepted
+
+	mu       sync.Mutex
+	phase    phase
+	buffer   []pending // events that arrived while resuming
+	buffered int       // bytes in it
+
+	// Used by Receive only.
+	messages *rate.Limiter
+	commands *rate.Limiter
+	strikes  int
+	refusals int
+}
+
+// pending is one event on its way to one session; s is 0 for events without a number.
+type pending struct {
+	conv  string
+	s     uint64
+	frame []byte
+}
+
+// Connect starts a session on a new connection. The client has Limits.HelloTimeout to say hello. The transport calls
+// Receive for each message and Closed once at the end.
+func (h *Hub) Connect(c Conn, p Peer) *Session {
+	s := &Session{hub: h, conn: c, peer: p, id: uuid.NewString()}
+	s.limit(h.o.Limits.CustomerMessages, h.o.Limits.CustomerCommands)
+	h.Counters.Connects.Add(1)
+	h.Counters.Sessions.Add(1)
+	s.hello = time.AfterFunc(h.o.Limits.HelloTimeout, s.helloLate)
+	h.mu.Lock()
+	h.sessions[s] = struct{}{}
+	h.mu.Unlock()
+	if h.draining.Load() {
+		s.close(proto.CloseDraining, "draining")
+	}
+	return s
+}
+
+func (s *Session) limit(messages, commands Rate) {
+	s.messages = rate.NewLimiter(rate.Limit(messages.PerSecond), messages.Burst)
+	s.commands = rate.NewLimiter(rate.Limit(commands.PerSecond), commands.Burst)
+}
+
+func (s *Session) helloLate() {
+	s.mu.Lock()
+	late := s.phase == connected
+	s.mu.Unlock()
+	if late {
+		s.close(proto.CloseTryLater, fmt.Sprintf("no hello within %v", s.hub.o.Limits.HelloTimeout))
+	}
+}
+
+// Closed tells the session that its transport is gone. The transport calls it once.
+func (s *Session) Closed() {
+	if s.gone.Swap(true) {
+		return
+	}
+	s.hello.Stop()
+	s.hub.Counters.Sessions.Add(-1)
+	s.hub.detach(s)
+}
+
+// Receive handles one message. Only the connection's loop may call it; data is not kept.
+func (s *Session) Receive(data []byte) {
+	h := s.hub
+	h.Counters.Frames.Add(1)
+	s.mu.Lock()
+	phase, kind := s.phase, s.who().actor.Kind
+	s.mu.Unlock()
+	if phase == closed {
+		return
+	}
+	if limit := messageLimit(phase, kind); len(data) > limit {
+		s.close(proto.CloseTooLarge, fmt.Sprintf("message of %d bytes, the limit is %d", len(data), limit))
+		return
+	}
+	cmd, perr := proto.Decode(data)
+	if wait := take(s.commands, h.o.Now()); wait > 0 {
+		s.overRate(cmd, wait)
+		return
+	}
+	if perr != nil {
+		s.fail(cmd, perr)
+		if perr.Code == proto.CodeBadRequest {
+			s.strike()
+		}
+		return
+	}
+	if phase != live {
+		s.early(phase, cmd)
+		return
+	}
+	s.handle(cmd)
+}
+
+func messageLimit(p phase, kind store.ActorKind) int {
+	switch {
+	case p != live:
+		return proto.MaxHelloBytes
+	case kind == store.Agent:
+		return proto.MaxAgentBytes
+	}
+	return proto.MaxCustomerBytes
+}
+
+// take spends a token, or returns how long until there is one.
+func take(l *rate.Limiter, now time.Time) time.Duration {
+	r := l.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+func (s *Session) overRate(cmd proto.Command, wait time.Duration) {
+	s.refusals++
+	if s.refusals >= maxRefusals {
+		s.close(proto.CloseRateLimited, "too many commands over the rate")
+		return
+	}
+	s.fail(cmd, rateLimited(wait))
+}
+
+func rateLimited(wait time.Duration) *proto.Error {
+	return &proto.Error{Code: proto.CodeRateLimited, Text: "too fast", RetryMS: max(1, (wait + time.Millisecond - 1).Milliseconds())}
+}
+
+func (s *Session) strike() {
+	s.strikes++
+	if s.strikes >= maxStrikes {
+		s.close(proto.CloseProtocolError, fmt.Sprintf("%d bad requests", s.strikes))
+	}
+}
+
+// early handles a command of a session that has not been welcomed.
+func (s *Session) early(p phase, cmd proto.Command) {
+	hello, ok := cmd.Payload.(*proto.Hello)
+	if !ok || p != connected {
+		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "send hello once and wait for welcome"})
+		s.strike()
+		return
+	}
+	s.mu.Lock()
+	if s.phase == connected {
+		s.phase = greeting
+	}
+	s.mu.Unlock()
+	s.hello.Stop()
+	s.hub.greet(s, cmd, hello)
+}
+
+// who returns the identity, the zero one before hello was accepted.
+func (s *Session) who() identity {
+	if p := s.ident.Load(); p != nil {
+		return *p
+	}
+	return identity{}
+}
+
+// fail sends an error reply and counts it.
+func (s *Session) fail(cmd proto.Command, e *proto.Error) {
+	s.hub.Counters.countError(string(e.Code))
+	s.send(proto.Reply("err", cmd.ID, cmd.Conv, e))
+}
+
+func (s *Session) reply(t string, cmd proto.Command, conv string, d any) {
+	s.send(proto.Reply(t, cmd.ID, conv, d))
+}
+
+// send queues a message in whatever phase the session is, unless it is closed.
+func (s *Session) send(frame []byte) {
+	s.mu.Lock()
+	ok := s.phase == closed || s.push(frame)
+	s.mu.Unlock()
+	if !ok {
+		s.close(proto.CloseSlow, "slow consumer")
+	}
+}
+
+// deliver hands an event to the session: now if it is live, after the missed ones if it is resuming.
+func (s *Session) deliver(conv string, seq uint64, frame []byte) {
+	s.mu.Lock()
+	ok := true
+	switch s.phase {
+	case live:
+		ok = s.push(frame)
+	case resuming:
+		s.buffer = append(s.buffer, pending{conv, seq, frame})
+		s.buffered += len(frame)
+		ok = s.buffered <= s.outbound()
+	}
+	s.mu.Unlock()
+	if !ok {
+		s.close(proto.CloseSlow, "slow consumer")
+	}
+}
+
+// ephemeral sends an event that may be lost: it is dropped before the connection becomes slow.
+func (s *Session) ephemeral(frame []byte) {
+	s.mu.Lock()
+	drop := s.phase != live || s.conn.Queued() > s.outbound()/4
+	if !drop {
+		drop = s.conn.Send(frame) != nil
+	}
+	s.mu.Unlock()
+	if drop {
+		s.hub.Counters.Dropped.Add(1)
+	}
+}
+
+// push sends and reports whether the connection keeps up. s.mu is held, so that events keep their order.
+func (s *Session) push(frame []byte) bool {
+	return s.conn.Queued() <= s.outbound() && !errors.Is(s.conn.Send(frame), ErrSlow)
+}
+
+// outbound is the number of bytes that may wait.
+func (s *Session) outbound() int {
+	if s.who().actor.Kind == store.Agent {
+		return s.hub.o.Limits.AgentOutbound
+	}
+	return s.hub.o.Limits.CustomerOutbound
+}
+
+// close ends the session with a close code, once.
+func (s *Session) close(code int, reason string) {
+	s.mu.Lock()
+	again := s.phase == closed
+	s.phase, s.buffer = closed, nil
+	s.mu.Unlock()
+	if again || s.gone.Load() {
+		return
+	}
+	s.hub.Counters.countClose(code)
+	s.conn.Close(code, reason)
+}
