@@ -1,0 +1,543 @@
+package eddy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// cut is a decoder of messages that end with a semicolon.
+type cut struct{ msg buf.Bytes }
+
+func (d *cut) Decode(ctx *Context, view []byte) (int, error) {
+	i := bytes.IndexByte(view, ';')
+	if i < 0 {
+		return 0, nil
+	}
+	d.msg.Reset(view[:i])
+	ctx.FireRead(&d.msg)
+	return i + 1, nil
+}
+
+// cutServer gives each message to f.
+func cutServer(f func(ctx *Context, msg string) error) *Server {
+	return &Server{Loops: 1, Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		return p.Add("app", Handle(func(ctx *Context, m *buf.Bytes) error { return f(ctx, string(m.Bytes())) }))
+	}}
+}
+
+// TestIterationOrder: one turn of the loop with something to do in each phase does it in the documented order: wait,
+// tasks, I/O, connections with frames in hand, deadlines, flush, closes.
+func TestIterationOrder(t *testing.T) {
+	var st *stage
+	var other *actor
+	srv := cutServer(func(ctx *Context, msg string) error {
+		st.note("handle %s", msg)
+		if msg == "io" {
+			return other.conn.writeFromTail("x")
+		}
+		return nil
+	})
+	st, l := newStage(t, srv)
+	ended, resumed, busy := st.connect(l), st.connect(l), st.connect(l)
+	other = st.connect(l)
+	resumed.send(strings.Repeat("first;", frameBudget) + "rest;")
+	l.processEvents(l.wait()) // leaves one frame in hand
+	if len(l.ready) != 1 {
+		t.Fatalf("%d connections hold frames, want 1", len(l.ready))
+	}
+	if _, err := l.after(busy.conn, 50*time.Millisecond, func() { st.note("deadline") }); err != nil {
+		t.Fatal(err)
+	}
+	st.now += int64(time.Second)
+	ended.eof = true
+	busy.send("io;")
+	if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.note("task") }}, false); err != nil {
+		t.Fatal(err)
+	}
+	st.trace = nil
+	l.iterate()
+	want := []string{"wait", "task", "handle io", "handle rest", "deadline", fmt.Sprint("write ", other.fd), fmt.Sprint("close ", ended.fd)}
+	if got := st.noted("wait", "task", "handle", "deadline", "write", "close"); !slices.Equal(got, want) {
+		t.Errorf("one iteration did %q, want %q", got, want)
+	}
+}
+
+// TestFrameBudget: a connection with many frames in hand gives way after 32, so that others of the same iteration are
+// served, and goes on without new bytes.
+func TestFrameBudget(t *testing.T) {
+	var order []string
+	srv := cutServer(func(_ *Context, msg string) error { order = append(order, msg); return nil })
+	st, l := newStage(t, srv)
+	greedy, modest := st.connect(l), st.connect(l)
+	greedy.send(strings.Repeat("greedy;", 3*frameBudget+4))
+	modest.send("modest;")
+	for i, want := range []int{frameBudget + 1, frameBudget, frameBudget, 4, 0} {
+		order = nil
+		if i == 0 {
+			l.processEvents(l.wait()) // an iteration up to the phase that resumes
+		} else {
+			l.iterate()
+		}
+		if got := len(order); got != want {
+			t.Errorf("step %d handled %d frames, want %d", i, got, want)
+		}
+		if i == 0 && order[len(order)-1] != "modest" {
+			t.Error("the other connection was not served in the same iteration")
+		}
+	}
+	if greedy.reads > 2 || len(l.ready) > 0 {
+		t.Errorf("%d reads, %d connections still hold frames", greedy.reads, len(l.ready))
+	}
+}
+
+// TestReadBudget: a peer that sends faster than it is read gets 256 KiB per iteration, and no more than 16 reads.
+func TestReadBudget(t *testing.T) {
+	handled := 0
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("count", Handle(func(_ *Context, m *buf.Bytes) error { handled += m.Len(); return nil }))
+	}}
+	st, l := newStage(t, srv)
+	flood, modest := st.connect(l), st.connect(l)
+	flood.endless = true
+	modest.send("x")
+	l.iterate()
+	if handled != readByteBudget+1 || flood.reads > readCallBudget || modest.reads == 0 {
+		t.Errorf("%d bytes in %d reads, want %d of the flood and the other's one", handled, flood.reads, readByteBudget)
+	}
+	l.iterate()
+	if handled != 2*readByteBudget+1 {
+		t.Errorf("%d bytes after two iterations", handled)
+	}
+}
+
+// TestWriteBudget: a long queue to a fast reader goes out in 16 calls per iteration, whole and in order.
+func TestWriteBudget(t *testing.T) {
+	var want []byte
+	srv := cutServer(func(ctx *Context, _ string) error {
+		var bufs [][]byte
+		for i := range 3000 {
+			b := bytes.Repeat([]byte{byte(i), byte(i >> 8)}, adoptSize/2)
+			bufs = append(bufs, b)
+			want = append(want, b...)
+		}
+		return ctx.Write(bufs)
+	})
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.send("go;")
+	for i := range 5 {
+		before := len(a.writes)
+		l.iterate()
+		if n := len(a.writes) - before; n > writeCallBudget {
+			t.Errorf("iteration %d made %d write calls, budget %d", i, n, writeCallBudget)
+		}
+	}
+	if !bytes.Equal(a.out, want) || a.conn.QueuedBytes() != 0 {
+		t.Errorf("%d of %d bytes written, %d queued", len(a.out), len(want), a.conn.QueuedBytes())
+	}
+}
+
+// TestWaitTimeout: the loop waits until the next deadline, without limit when there is none, and not at all while work
+// is pending.
+func TestWaitTimeout(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	st, l := newStage(t, srv)
+	p := st.nextPoller
+	a := st.connect(l)
+	waited := func() time.Duration {
+		l.iterate()
+		return p.timeouts[len(p.timeouts)-1]
+	}
+	if d := waited(); d >= 0 {
+		t.Errorf("nothing scheduled, waited %v", d)
+	}
+	fired := 0
+	if _, err := l.after(a.conn, 50*time.Millisecond, func() { fired++ }); err != nil {
+		t.Fatal(err)
+	}
+	if d := waited(); d != 50*time.Millisecond {
+		t.Errorf("a deadline in 50 ms, waited %v", d)
+	}
+	st.now += int64(20*time.Millisecond + 1)
+	if d := waited(); d != 30*time.Millisecond-1 || fired != 0 {
+		t.Errorf("a deadline in just under 30 ms, waited %v, fired %d", d, fired)
+	}
+	st.now += int64(time.Minute)
+	if d := waited(); d != 0 || fired != 1 {
+		t.Errorf("an overdue deadline, waited %v, fired %d", d, fired)
+	}
+	for range taskBudget + 1 {
+		if err := l.tasks.push(task{kind: taskFunc, msg: func() {}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if d := waited(); d != 0 {
+			t.Errorf("%d tasks were pending, waited %v", l.tasks.depth(), d)
+		}
+	}
+	a.send(strings.Repeat(";", 3*frameBudget+1))
+	l.processEvents(l.wait())
+	if d := waited(); d != 0 {
+		t.Errorf("frames were in hand, waited %v", d)
+	}
+	for range 3 {
+		l.iterate()
+	}
+	if d := waited(); d >= 0 {
+		t.Errorf("everything done, waited %v", d)
+	}
+}
+
+// TestWatermarks: exactly at High reads pause, exactly at Low they resume, the count follows the bytes the kernel took,
+// and a pause by the application outlives the one by backpressure.
+func TestWatermarks(t *testing.T) {
+	handled := 0
+	srv := cutServer(func(*Context, string) error { handled++; return nil })
+	srv.Watermarks = Watermarks{Low: 100, High: 200, Max: 1000}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.room = 0
+	step := func(what string, write, room int, queued int64, writable bool, want int) {
+		t.Helper()
+		if write > 0 {
+			if err := a.conn.writeFromTail(make([]byte, write)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.room += room
+		a.send(";")
+		for range 8 { // each reads one message
+			l.iterate()
+		}
+		if q := a.conn.QueuedBytes(); q != queued {
+			t.Errorf("%s: %d bytes queued, want %d", what, q, queued)
+		}
+		if a.conn.Writable() != writable {
+			t.Errorf("%s: writable %v", what, !writable)
+		}
+		if handled != want {
+			t.Errorf("%s: %d messages handled, want %d", what, handled, want)
+		}
+	}
+	step("below High", 199, 0, 199, true, 1)
+	step("at High", 1, 0, 200, false, 1)
+	step("above Low", 0, 99, 101, false, 1)
+	step("at Low", 0, 1, 100, true, 4)
+	step("above Low again", 50, 0, 150, true, 5)
+	a.conn.PauseRead()
+	step("both pauses", 50, 0, 200, false, 5)
+	step("drained, the application's pause holds", 0, 200, 0, true, 5)
+	a.conn.ResumeRead()
+	step("resumed", 0, 0, 0, true, 8)
+}
+
+// TestGatheredWrite: what the handlers of one batch queued goes out in one call: small writes joined, large ones by
+// reference.
+func TestGatheredWrite(t *testing.T) {
+	var large [][]byte
+	srv := cutServer(func(ctx *Context, msg string) error {
+		if msg == "small" {
+			return ctx.WriteBytes([]byte("small"))
+		}
+		b := bytes.Repeat([]byte(msg), adoptSize)
+		large = append(large, b)
+		return ctx.Write(b)
+	})
+	st, l := newStage(t, srv)
+	a, b := st.connect(l), st.connect(l)
+	a.send(strings.Repeat("L;", 10))
+	b.send(strings.Repeat("small;", 20))
+	waits := len(st.nextPoller.timeouts)
+	l.iterate()
+	if !slices.Equal(a.writes, []int{10}) || len(a.out) != 10*adoptSize {
+		t.Errorf("10 large writes took calls with %v buffers, %d bytes", a.writes, len(a.out))
+	}
+	for i := range large {
+		if a.first[i] != &large[i][0] {
+			t.Errorf("large write %d was copied", i)
+		}
+	}
+	if !slices.Equal(b.writes, []int{1}) || string(b.out) != strings.Repeat("small", 20) {
+		t.Errorf("20 small writes took calls with %v buffers: %q", b.writes, b.out)
+	}
+	if n := len(st.nextPoller.timeouts) - waits; n != 1 {
+		t.Errorf("two ready connections took %d waits", n)
+	}
+}
+
+// TestEmptyWritesAreIgnored: writes of nothing cost nothing and disturb nothing.
+func TestEmptyWritesAreIgnored(t *testing.T) {
+	srv := cutServer(func(ctx *Context, _ string) error {
+		for _, msg := range []any{[]byte{}, []byte(nil), "", [][]byte{}, [][]byte{{}, nil}, new(buf.Bytes)} {
+			if err := ctx.Write(msg); err != nil {
+				t.Errorf("Write(%T) = %v", msg, err)
+			}
+		}
+		return ctx.WriteBytes(nil)
+	})
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.send("go;")
+	for range 3 {
+		l.iterate()
+	}
+	if len(a.writes) != 0 || a.conn.QueuedBytes() != 0 || l.writeInterest != 0 || a.conn.out.head != nil {
+		t.Errorf("%d write calls, %d bytes queued, write interest %d", len(a.writes), a.conn.QueuedBytes(), l.writeInterest)
+	}
+}
+
+// TestInterestFollowsNeed: a descriptor is registered once, for reading; write interest comes with the first byte that
+// does not fit and goes with the last one.
+func TestInterestFollowsNeed(t *testing.T) {
+	srv := cutServer(func(ctx *Context, msg string) error { return ctx.WriteBytes([]byte(msg)) })
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	fd := a.fd
+	for i, s := range []struct {
+		what       string
+		send       string
+		room       int
+		want       []string
+		iterations int
+	}{
+		{"registration", "", 0, []string{fmt.Sprintf("add %d 1", fd)}, 1},
+		{"a write that fits", "12345;", 1 << 20, nil, 1},
+		{"a write that does not fit", "1234567890;", 4, []string{fmt.Sprintf("modify %d 3", fd)}, 3},
+		{"more of it", "", 3, nil, 3},
+		{"the rest", "", 3, []string{fmt.Sprintf("modify %d 1", fd)}, 3},
+		{"idle", "", 1 << 20, nil, 3},
+	} {
+		a.room = s.room
+		if s.send != "" {
+			a.send(s.send)
+		}
+		if i > 0 {
+			for range s.iterations {
+				l.iterate()
+			}
+		}
+		if got := st.noted("add", "modify", "remove"); !slices.Equal(got, s.want) {
+			t.Errorf("%s: %q, want %q", s.what, got, s.want)
+		}
+	}
+	if string(a.out) != "123451234567890" {
+		t.Errorf("written %q", a.out)
+	}
+}
+
+// TestSegmentsComeBack: whatever way a connection takes, in the end the loop's pool holds every segment it gave.
+func TestSegmentsComeBack(t *testing.T) {
+	srv := cutServer(func(ctx *Context, msg string) error {
+		if msg == "panic" {
+			panic("as asked")
+		}
+		return ctx.WriteBytes([]byte(msg))
+	})
+	st, l := newStage(t, srv)
+	run := func(what string, play func(a *actor)) {
+		t.Helper()
+		var got []*buf.Segment
+		for _, size := range []int{512, 1024, 2048, 4096, 4096, 8192, 8192} { // make sure the pool holds some
+			got = append(got, l.pool.Get(size))
+		}
+		for _, s := range got {
+			l.pool.Put(s)
+		}
+		before := l.pool.Retained()
+		a := st.connect(l)
+		play(a)
+		for range 3 {
+			l.iterate()
+		}
+		if a.closed != 1 {
+			t.Fatalf("%s: closed %d times", what, a.closed)
+		}
+		if now := l.pool.Retained(); now != before {
+			t.Errorf("%s: the pool held %d bytes, now %d", what, before, now)
+		}
+	}
+	run("full write", func(a *actor) { a.send("hello;"); l.iterate(); a.eof = true })
+	run("partial writes", func(a *actor) {
+		a.room = 3
+		a.send("hello;world;")
+		l.iterate()
+		a.room = 100
+		l.iterate()
+		a.eof = true
+	})
+	run("close before the write", func(a *actor) {
+		a.room = 0
+		a.send("hello;")
+		l.iterate()
+		a.conn.Close(CloseNormal)
+	})
+	run("close inside a frame", func(a *actor) { a.send("hel"); l.iterate(); a.eof = true })
+	run("panic with a frame behind", func(a *actor) {
+		a.send("pa")
+		l.iterate()
+		a.send("nic;more")
+		l.iterate()
+		a.eof = true
+	})
+}
+
+// TestAcceptBatch: one readiness accepts at most AcceptBatch connections, and stops when there are no more.
+func TestAcceptBatch(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.AcceptBatch = 3
+	srv.Backlog = 77
+	st, worker := newStage(t, srv)
+	boss := st.loop("boss")
+	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
+	if err := a.open("tcp", "any"); err != nil {
+		t.Fatal(err)
+	}
+	if st.opts.Backlog != 77 {
+		t.Errorf("backlog %d, want 77", st.opts.Backlog)
+	}
+	st.pending = 7
+	for i, want := range []int{3, 3, 2, 0} { // the third finds the queue empty at its second call
+		before := st.accepts
+		boss.iterate()
+		if n := st.accepts - before; n != want {
+			t.Errorf("iteration %d called Accept %d times, want %d", i, n, want)
+		}
+	}
+	worker.iterate()
+	if worker.active != 7 {
+		t.Errorf("%d connections handed over, want 7", worker.active)
+	}
+	if DefaultAcceptBatch != 256 {
+		t.Errorf("the default batch is %d", DefaultAcceptBatch)
+	}
+}
+
+// TestFailedHandOver: sockets that the worker's full queue refuses are closed, counted and forgotten.
+func TestFailedHandOver(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.TaskQueue = 1
+	st, worker := newStage(t, srv)
+	boss := st.loop("boss")
+	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
+	if err := a.open("tcp", "any"); err != nil {
+		t.Fatal(err)
+	}
+	st.pending = 4
+	boss.iterate()
+	closed := 0
+	for _, s := range st.socks {
+		closed += s.closed
+	}
+	if n := srv.active.Load(); closed != 3 || n != 1 || boss.counters[countRefused] != 3 {
+		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.counters[countRefused])
+	}
+	worker.iterate()
+	if worker.active != 1 {
+		t.Errorf("%d connections handed over, want 1", worker.active)
+	}
+}
+
+// TestPollerFailureIsVisible: a poller that fails is reported and counted, and the loop goes on; one that fails for good
+// ends the loop's connections with internal_error instead of leaving them to hang.
+func TestPollerFailureIsVisible(t *testing.T) {
+	var log bytes.Buffer
+	handled := 0
+	srv := cutServer(func(*Context, string) error { handled++; return nil })
+	srv.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	st, l := newStage(t, srv)
+	p := st.nextPoller
+	a := st.connect(l)
+	p.err = errors.New("the kernel is unwell")
+	for range 3 {
+		l.iterate()
+	}
+	for _, want := range []string{"poller failed", "worker-0", "the kernel is unwell"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log %q does not say %q", log.String(), want)
+		}
+	}
+	if n := l.counters[countPollErrors]; n != 3 {
+		t.Errorf("%d errors counted, want 3", n)
+	}
+	p.err = nil
+	a.send(";")
+	if !l.iterate() || handled != 1 {
+		t.Fatalf("the loop did not go on: %d messages handled", handled)
+	}
+	p.err = errors.New("the kernel is gone")
+	alive := true
+	for range maxPollErrors {
+		alive = l.iterate()
+	}
+	if alive || a.closed != 1 || a.conn.CloseError() == nil || a.conn.CloseError().Reason != CloseInternalError {
+		t.Errorf("loop alive %v, closed %d times, %v", alive, a.closed, a.conn.CloseError())
+	}
+}
+
+// TestSameThreadRunsDirectly: on the loop, the next handler and the head of the pipeline are called, not sent a task.
+func TestSameThreadRunsDirectly(t *testing.T) {
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		p.Add("pass", Handle(func(ctx *Context, m *buf.Bytes) error { ctx.FireRead(string(m.Bytes())); return nil }))
+		return p.Add("app", Handle(func(ctx *Context, m string) error { return ctx.Write(m) }))
+	}}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	tasks := l.counters[countTasks]
+	a.send("hello;")
+	l.iterate()
+	if string(a.out) != "hello" || l.counters[countTasks] != tasks {
+		t.Errorf("wrote %q with %d tasks in the iteration, want none", a.out, l.counters[countTasks]-tasks)
+	}
+	if err := a.conn.Write([]byte(" from outside")); err != nil {
+		t.Fatal(err)
+	}
+	if string(a.out) != "hello" {
+		t.Error("a write from outside did not wait for the loop")
+	}
+	l.iterate()
+	if string(a.out) != "hello from outside" || l.counters[countTasks] != tasks+1 {
+		t.Errorf("wrote %q with %d tasks, want 1", a.out, l.counters[countTasks]-tasks)
+	}
+}
+
+// TestAdmissionRace: however many goroutines compete, no more are admitted than the limit, and none is lost to a refusal.
+func TestAdmissionRace(t *testing.T) {
+	srv := &Server{released: make(chan struct{}, 1)}
+	set := &settings{maxConns: 1}
+	var inside, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20_000 {
+				if !srv.admit(set) {
+					continue
+				}
+				admitted.Add(1)
+				if n := inside.Add(1); n > 1 {
+					t.Errorf("%d admitted at once, limit 1", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				srv.release()
+			}
+		})
+	}
+	wg.Wait()
+	if n := srv.active.Load(); n != 0 || admitted.Load() == 0 {
+		t.Errorf("%d still counted after %d admissions", n, admitted.Load())
+	}
+}

@@ -1,0 +1,264 @@
+package eddy
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// stage is a kernel for tests that step loops by hand: time stands still, and nothing happens but what the test says. It
+// belongs to one goroutine.
+type stage struct {
+	t       testing.TB
+	srv     *Server
+	set     *settings
+	now     int64
+	lastFD  int
+	socks   map[int]*actor
+	trace   []string // what the loops and the test noted, in order
+	opts    sys.ListenOptions
+	pending int // connections in the listener's queue
+	accepts int // calls of Accept
+
+	nextPoller *stagePoller
+}
+
+// actor is the kernel's side of one descriptor.
+type actor struct {
+	fd       int
+	conn     *Conn
+	in       [][]byte // one read each
+	endless  bool     // a read fills what it is given
+	eof      bool
+	room     int // bytes that writes still take
+	out      []byte
+	reads    int
+	writes   []int // buffers of each write call
+	first    []*byte
+	shutdown bool
+	closed   int
+}
+
+// newStage makes a loop with its own poller that no goroutine runs.
+func newStage(t testing.TB, srv *Server) (*stage, *loop) {
+	t.Helper()
+	st := &stage{t: t, srv: srv, now: int64(time.Hour), lastFD: 100, socks: map[int]*actor{}}
+	srv.platform = &kernel{
+		sockets: func() sys.Sockets { return stageSockets{st} },
+		clock:   st,
+		poller: func(string, WaitMode) (sys.Poller, error) {
+			st.nextPoller = &stagePoller{st: st, regs: map[int]*stageReg{}}
+			return st.nextPoller, nil
+		},
+	}
+	set, err := srv.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.set = set
+	return st, st.loop("worker-0")
+}
+
+func (st *stage) loop(name string) *loop {
+	st.t.Helper()
+	l, err := newLoop(st.srv, st.set, 0, name)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return l
+}
+
+func (st *stage) note(format string, args ...any) {
+	st.trace = append(st.trace, fmt.Sprintf(format, args...))
+}
+
+// noted returns the notes since the last call that begin with one of the words.
+func (st *stage) noted(words ...string) []string {
+	var some []string
+	for _, n := range st.trace {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(n, w) }) {
+			some = append(some, n)
+		}
+	}
+	st.trace = nil
+	return some
+}
+
+// connect gives l a connection whose socket takes everything that is written.
+func (st *stage) connect(l *loop) *actor {
+	st.t.Helper()
+	st.lastFD++
+	a := &actor{fd: st.lastFD, room: 1 << 40}
+	st.socks[a.fd] = a
+	a.conn = &Conn{loop: l, set: st.set, fd: a.fd}
+	st.srv.active.Add(1)
+	if err := l.tasks.push(task{kind: taskRegister, conn: a.conn}, false); err != nil {
+		st.t.Fatal(err)
+	}
+	l.iterate()
+	return a
+}
+
+func (a *actor) send(s string) { a.in = append(a.in, []byte(s)) }
+
+func (a *actor) readable() bool { return len(a.in) > 0 || a.endless || a.eof }
+
+// Now and Wall make the stage a sys.Clock.
+func (st *stage) Now() int64      { return st.now }
+func (st *stage) Wall() time.Time { return time.Unix(0, st.now) }
+
+// stagePoller is a level-triggered poller that never waits.
+type stagePoller struct {
+	st       *stage
+	regs     map[int]*stageReg
+	timeouts []time.Duration // of each Wait
+	err      error           // of the next Waits
+	closed   int
+}
+
+type stageReg struct {
+	in    sys.Interest
+	token uint64
+}
+
+const stageListener = 7
+
+func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
+	p.st.note("add %d %d", fd, in)
+	p.regs[fd] = &stageReg{in, token}
+	return nil
+}
+
+func (p *stagePoller) Modify(fd int, in sys.Interest, token uint64) error {
+	p.st.note("modify %d %d", fd, in)
+	*p.regs[fd] = stageReg{in, token}
+	return nil
+}
+
+func (p *stagePoller) Remove(fd int) error {
+	p.st.note("remove %d", fd)
+	delete(p.regs, fd)
+	return nil
+}
+
+func (p *stagePoller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
+	p.st.note("wait")
+	p.timeouts = append(p.timeouts, timeout)
+	if p.err != nil {
+		return 0, p.err
+	}
+	fds := make([]int, 0, len(p.regs))
+	for fd := range p.regs {
+		fds = append(fds, fd)
+	}
+	slices.Sort(fds)
+	n := 0
+	for _, fd := range fds {
+		if ready := p.ready(fd); ready != 0 {
+			events[n] = sys.Event{Token: p.regs[fd].token, Ready: ready}
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (p *stagePoller) ready(fd int) (r sys.Ready) {
+	reg, a := p.regs[fd], p.st.socks[fd]
+	if fd == stageListener {
+		if p.st.pending > 0 && reg.in&sys.Read != 0 {
+			return sys.Readable
+		}
+		return 0
+	}
+	if reg.in&sys.Read != 0 && a.readable() {
+		r |= sys.Readable
+	}
+	if reg.in&sys.Write != 0 && a.room > 0 {
+		r |= sys.Writable
+	}
+	return r
+}
+
+func (p *stagePoller) Wake() error  { return nil }
+func (p *stagePoller) Close() error { p.closed++; return nil }
+func (p *stagePoller) Name() string { return "stage" }
+
+type stageSockets struct{ st *stage }
+
+func (s stageSockets) Listen(_, _ string, o sys.ListenOptions) (sys.Listener, error) {
+	s.st.opts = o
+	return sys.Listener{FD: stageListener, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}}, nil
+}
+
+func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
+	s.st.accepts++
+	if s.st.pending == 0 {
+		return -1, netip.AddrPort{}, sys.ErrAgain
+	}
+	s.st.pending--
+	s.st.lastFD++
+	s.st.socks[s.st.lastFD] = &actor{fd: s.st.lastFD, room: 1 << 40}
+	s.st.note("accept %d", s.st.lastFD)
+	return s.st.lastFD, netip.AddrPort{}, nil
+}
+
+func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.AddrPort{}, nil }
+func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
+func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.ErrAgain }
+
+func (s stageSockets) Read(fd int, p []byte) (int, error) {
+	a := s.st.socks[fd]
+	a.reads++
+	switch {
+	case a.endless:
+		return len(p), nil
+	case len(a.in) > 0:
+		n := copy(p, a.in[0])
+		if a.in[0] = a.in[0][n:]; len(a.in[0]) == 0 {
+			a.in = a.in[1:]
+		}
+		return n, nil
+	case a.eof:
+		return 0, nil
+	}
+	return 0, sys.ErrAgain
+}
+
+func (s stageSockets) Write(fd int, p []byte) (int, error) { return s.Writev(fd, [][]byte{p}) }
+
+func (s stageSockets) Writev(fd int, bufs [][]byte) (int, error) {
+	s.st.note("write %d", fd)
+	a := s.st.socks[fd]
+	a.writes = append(a.writes, len(bufs))
+	total, all := 0, 0
+	for _, b := range bufs {
+		if len(b) > 0 {
+			a.first = append(a.first, &b[0])
+		}
+		n := min(len(b), a.room)
+		a.out = append(a.out, b[:n]...)
+		a.room -= n
+		total += n
+		all += len(b)
+	}
+	if total == 0 && all > 0 {
+		return 0, sys.ErrAgain
+	}
+	return total, nil
+}
+
+func (s stageSockets) ShutdownWrite(fd int) error { s.st.socks[fd].shutdown = true; return nil }
+
+func (s stageSockets) Close(fd int) error {
+	s.st.note("close %d", fd)
+	if a := s.st.socks[fd]; a != nil {
+		a.closed++
+	}
+	return nil
+}
