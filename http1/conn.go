@@ -1,0 +1,304 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// decoder is the first handler of every connection. It is shared: what belongs
+// to one connection is in the context's state, a *serverConn.
+type decoder struct{ f *Factory }
+
+// dispatcher hands complete requests to the pool.
+type dispatcher struct{ f *Factory }
+
+// connState says what the next bytes are.
+type connState uint8
+
+const (
+	stateHead connState = iota // the head of the next request
+	stateBody                  // the body of the request in hand
+	stateWait                  // the next request, which waits for the response to this one
+	stateOver                  // nothing that counts any more
+)
+
+// serverConn is one connection's state. Its loop owns it; only draining is read
+// by others.
+type serverConn struct {
+	f        *Factory
+	ctx      *eddy.Context
+	conn     *eddy.Conn
+	state    connState
+	held     bool // reads are paused because the next request waits
+	blank    bool // the empty line before this request was skipped
+	draining atomic.Bool
+
+	head      *head     // of an incomplete request, else nil
+	ex        *exchange // the request in hand, else nil
+	remote    string
+	idleTimer *eddy.Timer
+	deadline  *eddy.Timer   // of the head or body that is incomplete
+	idleSince time.Duration // on the factory's clock
+}
+
+var (
+	errHeaderTimeout = errors.New("http1: the request header did not arrive in time")
+	errDiscardLimit  = errors.New("http1: more unread body than MaxDiscard")
+)
+
+// HandleOpen implements eddy.OpenHandler.
+func (d *decoder) HandleOpen(ctx *eddy.Context) error {
+	sc := &serverConn{f: d.f, ctx: ctx, conn: ctx.Conn(), idleSince: d.f.clock()}
+	ctx.SetState(sc)
+	return sc.armIdle(d.f.opts.IdleTimeout)
+}
+
+// Decode implements eddy.Decoder.
+func (d *decoder) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	sc := ctx.State().(*serverConn)
+	switch sc.state {
+	case stateHead:
+		return sc.decodeHead(view)
+	case stateBody:
+		return sc.decodeBody(view)
+	case stateWait:
+		sc.held = true
+		sc.conn.PauseRead()
+		return 0, nil
+	}
+	return len(view), nil
+}
+
+// decodeHead starts the request whose head is complete.
+func (sc *serverConn) decodeHead(view []byte) (int, error) {
+	if sc.head == nil {
+		// RFC 9112 section 2.2: one empty line before a request is ignored.
+		if !sc.blank && bytes.HasPrefix(view, []byte("\r\n")) {
+			sc.blank = true
+			return 2, nil
+		}
+		if !sc.blank && len(view) == 1 && view[0] == '\r' {
+			return 0, sc.armDeadline(sc.f.opts.HeaderTimeout, sc.headLate)
+		}
+		sc.head = sc.f.heads.Get().(*head)
+		sc.head.reset(&sc.f.opts)
+	}
+	n, err := sc.head.feed(view)
+	if err != nil {
+		return 0, sc.refuse(err)
+	}
+	if n == 0 {
+		return 0, sc.armDeadline(sc.f.opts.HeaderTimeout, sc.headLate)
+	}
+	sc.stopDeadline()
+	return n, sc.begin(view, n)
+}
+
+// begin makes the exchange of a complete head and passes it on.
+func (sc *serverConn) begin(view []byte, n int) error {
+	ex, err := newExchange(sc, view, n)
+	if err != nil {
+		return sc.refuse(err)
+	}
+	sc.dropHead()
+	sc.f.stats.requests.Add(1)
+	sc.ex = ex
+	sc.blank = false
+	sc.state = stateWait
+	if ex.body != nil {
+		sc.state = stateBody
+	}
+	sc.conn.Begin()
+	sc.ctx.FireRead(ex)
+	if sc.state == stateBody && n == len(view) {
+		return sc.armBody()
+	}
+	return nil
+}
+
+// HandleRead implements eddy.ReadHandler: the request goes to the pool, or is
+// answered 503 when the pool takes no more.
+func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
+	ex, ok := msg.(*exchange)
+	if !ok {
+		ctx.FireRead(msg)
+		return nil
+	}
+	if err := d.f.pool.Submit(ex); err != nil {
+		d.f.stats.busy.Add(1)
+		ex.sc.refuseBusy(ex)
+	}
+	return nil
+}
+
+// refuseBusy answers a request that no worker will see. Its body, if there is
+// one, is discarded, so that the connection stays usable.
+func (sc *serverConn) refuseBusy(ex *exchange) {
+	ex.closing = ex.closing || !ex.keepAlive || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
+	ex.tryAbort()
+	ex.out = sc.f.appendPlain(nil, http.StatusServiceUnavailable, "the server is busy", "Retry-After: 1\r\n", ex.closing)
+	ex.endedAt = sc.f.clock()
+	ex.settle()
+}
+
+// decodeBody moves body bytes from view to the handler until view is used up or
+// the pipe is full.
+func (sc *serverConn) decodeBody(view []byte) (int, error) {
+	ex := sc.ex
+	used := 0
+	for !ex.frame.done() {
+		room := ex.body.room()
+		data, n, err := ex.frame.next(view[used:], room)
+		if err != nil {
+			return 0, sc.failBody(err)
+		}
+		used += n
+		if dropped := ex.body.put(data); ex.discard(dropped) {
+			return 0, sc.giveUp(errDiscardLimit)
+		}
+		if n > 0 {
+			continue
+		}
+		if used < len(view) && room == 0 {
+			if !ex.body.hold() {
+				continue
+			}
+			return used, nil
+		}
+		return used, sc.armBody()
+	}
+	sc.stopDeadline()
+	ex.body.end(io.EOF)
+	sc.state = stateWait
+	if ex.answered {
+		ex.endedAt = sc.f.clock()
+		sc.next()
+	}
+	return used, nil
+}
+
+// next makes the connection ready for the next request.
+func (sc *serverConn) next() {
+	sc.idleSince = sc.ex.endedAt
+	sc.ex = nil
+	sc.state = stateHead
+	if sc.held {
+		sc.held = false
+		sc.conn.ResumeRead()
+	}
+}
+
+// refuse answers a request that cannot be served and returns the error that
+// closes the connection.
+func (sc *serverConn) refuse(err *requestError) error {
+	sc.stopDeadline()
+	sc.dropHead()
+	sc.state = stateOver
+	sc.f.stats.protocolErrors.Add(1)
+	sc.write(sc.f.appendPlain(nil, err.status, err.msg, "", true))
+	return eddy.WithReason(reasonFor(err.status), err)
+}
+
+// failBody ends a request whose body is malformed or too large. If the handler
+// has not begun to answer, the client learns why.
+func (sc *serverConn) failBody(err *requestError) error {
+	sc.f.stats.protocolErrors.Add(1)
+	sc.abort(err.status, err.msg, err)
+	return eddy.WithReason(reasonFor(err.status), err)
+}
+
+// abort answers the request in hand from the loop, unless the handler has begun
+// to, and takes nothing more from the connection. The caller closes it.
+func (sc *serverConn) abort(status int, msg string, cause error) {
+	ex := sc.ex
+	sc.stopDeadline()
+	sc.state = stateOver
+	if !ex.answered && ex.tryAbort() { // before the handler learns of it and answers itself
+		sc.write(sc.f.appendPlain(nil, status, msg, "", true))
+	}
+	ex.body.end(cause)
+}
+
+// giveUp ends a connection whose response was sent but whose request goes on.
+func (sc *serverConn) giveUp(cause error) error {
+	sc.stopDeadline()
+	sc.state = stateOver
+	return eddy.WithReason(eddy.CloseNormal, cause)
+}
+
+// reasonFor maps the status of a refused request to the reason of the close.
+func reasonFor(status int) eddy.CloseReason {
+	switch status {
+	case http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge:
+		return eddy.CloseFrameTooLarge
+	}
+	return eddy.CloseProtocolError
+}
+
+// write queues bytes. An error means that the connection is ending, which its
+// handlers are told anyway.
+func (sc *serverConn) write(p []byte) { _ = sc.ctx.WriteBytes(p) }
+
+func (sc *serverConn) dropHead() {
+	if sc.head != nil {
+		sc.f.heads.Put(sc.head)
+		sc.head = nil
+	}
+}
+
+func (sc *serverConn) remoteAddr() string {
+	if sc.remote == "" {
+		sc.remote = sc.conn.RemoteAddr().String()
+	}
+	return sc.remote
+}
+
+// HandleEvent implements eddy.EventHandler.
+func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
+	sc := ctx.State().(*serverConn)
+	switch ev.(type) {
+	case eddy.DrainEvent:
+		sc.draining.Store(true) // the next response says close; an idle connection is ended by the engine
+	case eddy.InputClosedEvent:
+		sc.inputClosed()
+	}
+	ctx.FireEvent(ev)
+	return nil
+}
+
+// inputClosed handles a client that sends no more: its complete request is
+// answered, an incomplete one cannot be.
+func (sc *serverConn) inputClosed() {
+	switch {
+	case sc.ex == nil:
+	case sc.state == stateBody:
+		sc.ex.body.end(io.ErrUnexpectedEOF)
+		sc.conn.CloseWith(eddy.CloseIncompleteRequest, fmt.Errorf("http1: the body ended early: %w", io.ErrUnexpectedEOF))
+	default:
+		sc.ex.inputClosed.Store(true)
+	}
+}
+
+// HandleClose implements eddy.CloseHandler: the handler learns through its
+// request's context and body.
+func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
+	sc, ok := ctx.State().(*serverConn)
+	if !ok {
+		return
+	}
+	sc.state = stateOver
+	sc.dropHead()
+	sc.stopDeadline()
+	sc.stopIdle()
+	if ex := sc.ex; ex != nil {
+		sc.ex = nil
+		ex.disconnected()
+	}
+}

@@ -1,0 +1,17 @@
+// Package http1 serves HTTP/1.0 and HTTP/1.1 (RFC 9110, RFC 9112) on Eddy's
+// loops and runs any net/http handler on a bounded pool.
+//
+//	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: 64})
+//	...
+//	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init, HalfClose: true}
+//	err = srv.ListenAndServe("tcp", "127.0.0.1:8080")
+//
+// The loop parses and frames; it never waits for a handler. One request of a
+// connection runs at a time and the next one waits, so that responses keep the
+// order of the requests. A handler that does not read its body holds back that
+// connection only, a client that does not read its response holds back the
+// handler's goroutine only. A full pool answers 503 and keeps the connection.
+//
+// HalfClose is recommended on the server: a client may send its request and end
+// its side before it has the response.
+package http1

@@ -1,0 +1,304 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// exchange is one request and its response. The loop makes it, the pool runs the
+// handler on it, and its end goes back to the loop.
+type exchange struct {
+	f    *Factory
+	sc   *serverConn
+	conn *eddy.Conn
+	req  *http.Request
+	w    response
+	ctx  requestContext
+
+	// Fixed before the handler starts.
+	http11    bool
+	keepAlive bool  // the client wants the connection to persist
+	expect    bool  // the client waits for 100 Continue
+	length    int64 // Content-Length, -1 when chunked
+
+	// The loop's.
+	frame     bodyFrame
+	body      *body // nil when the request has none
+	bodySince time.Duration
+	dropped   int64 // unread body bytes thrown away
+	answered  bool  // the response is complete and queued
+	ended     bool  // Conn.End was called
+
+	// Handed from the pool to the loop with the end of the handler.
+	out     []byte   // the rest of the response
+	bufs    *buffers // what out lies in, when it is pooled
+	closing bool     // the connection ends with this response
+	endedAt time.Duration
+
+	inputClosed atomic.Bool // the client has sent its last byte
+
+	mu        sync.Mutex
+	owner     owner
+	continued bool // 100 Continue was sent
+}
+
+// owner says who answers the request. It is decided once.
+type owner uint8
+
+const (
+	nobody  owner = iota
+	handler       // the handler's status line is fixed
+	loop          // the loop answered: an error, or the connection is over
+)
+
+// requestContext is the request's context: cancelled when the connection ends
+// and when the handler returns.
+type requestContext struct {
+	context.Context
+	conn   *eddy.Conn
+	cancel context.CancelFunc
+}
+
+// Value adds http.LocalAddrContextKey, as net/http has it.
+func (c *requestContext) Value(key any) any {
+	if key == http.LocalAddrContextKey {
+		return net.TCPAddrFromAddrPort(c.conn.LocalAddr())
+	}
+	return c.Context.Value(key)
+}
+
+func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) {
+	h := sc.head
+	ex := &exchange{
+		f: sc.f, sc: sc, conn: sc.conn,
+		http11: h.minor == 1, keepAlive: h.keepAlive(), length: max(h.length, 0),
+	}
+	ex.ctx.conn = sc.conn
+	ex.ctx.Context, ex.ctx.cancel = context.WithCancel(context.Background())
+	ex.req = sc.f.blank.WithContext(&ex.ctx)
+	if err := h.request(ex.req, view, n); err != nil {
+		ex.ctx.cancel()
+		return nil, err
+	}
+	ex.req.RemoteAddr = sc.remoteAddr()
+	ex.req.Body = http.NoBody
+	if h.hasBody() {
+		ex.frame.init(h)
+		ex.body = newBody(ex, sc.f.opts.BodyBuffer)
+		ex.expect = h.expect && ex.http11
+		ex.req.Body = ex.body
+		if h.chunked {
+			ex.length = -1
+		}
+	}
+	ex.w.init(ex)
+	return ex, nil
+}
+
+// Run implements executor.Runner: it runs the handler and hands the response to
+// the loop. Exactly one response goes out, or the connection ends.
+func (ex *exchange) Run() {
+	returned := false
+	defer func() {
+		ex.ctx.cancel()
+		if !returned {
+			ex.failed(recover())
+		}
+	}()
+	if ex.conn.CloseError() == nil {
+		if ex.req.RequestURI == "*" {
+			ex.w.Header().Set("Content-Length", "0") // OPTIONS for the server as a whole
+		} else {
+			ex.f.handler.ServeHTTP(&ex.w, ex.req)
+		}
+	}
+	ex.w.end()
+	ex.finish()
+	returned = true
+}
+
+// failed handles a handler that did not return. A panic is answered 500 when
+// nothing was written, and goes on to the pool, which counts and logs it.
+func (ex *exchange) failed(v any) {
+	quiet := v == nil || v == http.ErrAbortHandler //nolint:errorlint // net/http compares it like this too
+	switch {
+	case ex.w.hijacked:
+		ex.conn.Close(eddy.CloseInternalError)
+	case quiet:
+		ex.conn.Close(eddy.CloseNormal)
+	case ex.tryAbort():
+		ex.out = ex.f.appendPlain(nil, http.StatusInternalServerError, "the handler failed", "", true)
+		ex.closing = true
+		ex.finish()
+	default:
+		ex.conn.CloseAfterFlush(eddy.CloseInternalError)
+	}
+	if !quiet {
+		panic(v)
+	}
+}
+
+// retryPause is how long a worker leaves a loop's full task queue alone.
+const retryPause = time.Millisecond
+
+// post runs f on the loop. A full task queue makes the worker wait: the end of a
+// request must not be lost. It reports false when the loop has ended.
+func (ex *exchange) post(f func()) bool {
+	for {
+		err := ex.conn.Post(f)
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, eddy.ErrSaturated) {
+			return false
+		}
+		time.Sleep(retryPause)
+	}
+}
+
+// finish hands the end of the response to the loop.
+func (ex *exchange) finish() {
+	if ex.w.hijacked {
+		return
+	}
+	if ex.body != nil {
+		_ = ex.body.Close() // never fails
+	}
+	if ex.endedAt == 0 {
+		ex.endedAt = ex.f.clock()
+	}
+	ex.post(ex.settle)
+}
+
+// settle ends the exchange on the loop: it queues the rest of the response and
+// lets the connection go on or close.
+func (ex *exchange) settle() {
+	sc := ex.sc
+	if len(ex.out) > 0 {
+		sc.write(ex.out)
+	}
+	if ex.bufs != nil {
+		ex.f.buffers.Put(ex.bufs)
+	}
+	ex.out, ex.bufs = nil, nil
+	ex.endRequest()
+	if sc.ex != ex || sc.state == stateOver {
+		return
+	}
+	ex.answered = true
+	switch {
+	case ex.closing || ex.inputClosed.Load() || ex.tooMuchLeft():
+		sc.stopDeadline()
+		sc.state = stateOver
+		sc.conn.CloseAfterFlush(sc.finalReason())
+	case sc.state == stateWait:
+		sc.next()
+	default:
+		_ = ex.body.Close() // what is still to come is dropped; never fails
+	}
+}
+
+// finalReason is why a connection that ends with its response does so.
+func (sc *serverConn) finalReason() eddy.CloseReason {
+	if sc.draining.Load() {
+		return eddy.CloseServerShutdown
+	}
+	return eddy.CloseNormal
+}
+
+// endRequest ends the accounting of the request. Loop only.
+func (ex *exchange) endRequest() {
+	ex.ctx.cancel()
+	if !ex.ended {
+		ex.ended = true
+		ex.conn.End()
+	}
+}
+
+// disconnected tells the handler that its connection is gone. Loop only.
+func (ex *exchange) disconnected() {
+	ex.tryAbort()
+	if ex.body != nil {
+		ex.body.end(io.ErrUnexpectedEOF)
+	}
+	ex.endRequest()
+}
+
+// tryAbort makes the loop the one who answers, unless the handler is already.
+func (ex *exchange) tryAbort() bool { return ex.take(loop) }
+
+func (ex *exchange) take(who owner) bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.owner != nobody {
+		return false
+	}
+	ex.owner = who
+	return true
+}
+
+// sendContinue answers Expect: 100-continue (RFC 9110 section 10.1.1) when the
+// handler first reads, unless the final response has begun.
+func (ex *exchange) sendContinue() {
+	if !ex.expect {
+		return
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.continued || ex.owner != nobody {
+		return
+	}
+	ex.continued = true
+	ex.f.countStatus(http.StatusContinue)
+	_ = ex.conn.Write("HTTP/1.1 100 Continue\r\n\r\n") // an error ends the connection, which the body reports
+}
+
+// waitsContinue reports whether the client was never told to send its body: it
+// may or may not do so, so that the next bytes could be anything.
+func (ex *exchange) waitsContinue() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.expect && !ex.continued
+}
+
+// tooMuchLeft reports whether the unread body is more than will be thrown away.
+func (ex *exchange) tooMuchLeft() bool {
+	return ex.body != nil && ex.body.missing(ex.length) > ex.f.opts.MaxDiscard
+}
+
+// discard counts body bytes that nobody will read and reports whether they are
+// too many.
+func (ex *exchange) discard(n int) bool {
+	ex.dropped += int64(n)
+	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
+}
+
+// write sends a part of the response from the handler's goroutine. It waits
+// while the client does not read, for the write timeout at most.
+func (ex *exchange) write(msg []byte) error {
+	if ex.conn.Writable() {
+		err := ex.conn.Write(msg)
+		if !errors.Is(err, eddy.ErrSaturated) {
+			return err
+		}
+	}
+	ctx := context.Context(&ex.ctx)
+	if d := ex.f.opts.WriteTimeout; d >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	err := ex.conn.WriteContext(ctx, msg)
+	if errors.Is(err, context.DeadlineExceeded) {
+		ex.conn.Close(eddy.CloseWriteTimeout)
+	}
+	return err
+}

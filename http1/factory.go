@@ -1,0 +1,148 @@
+package http1
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// The names of this package's handlers in a pipeline.
+const (
+	decoderName    = "http1"
+	dispatcherName = "http1.dispatch"
+)
+
+// Factory builds the pipelines of one HTTP server. All its connections share it.
+type Factory struct {
+	opts    Options
+	handler http.Handler
+	pool    *executor.Pool
+
+	decoder    *decoder
+	dispatcher *dispatcher
+	blank      *http.Request // never changed: WithContext copies it
+	start      time.Time     // what the clock counts from
+
+	date    atomic.Pointer[dateLine]
+	heads   sync.Pool // *head
+	buffers sync.Pool // *buffers
+	stats   counters
+}
+
+// NewHandler returns a factory whose connections run h on pool. It panics when h
+// or pool is nil or an option is out of range, and names it.
+func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
+	if h == nil || pool == nil {
+		panic("http1: NewHandler needs a handler and a pool")
+	}
+	o, err := o.withDefaults()
+	if err != nil {
+		panic(err.Error())
+	}
+	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request), start: time.Now()}
+	f.decoder = &decoder{f}
+	f.dispatcher = &dispatcher{f}
+	f.heads.New = func() any { return new(head) }
+	f.buffers.New = func() any { return newBuffers() }
+	return f
+}
+
+// Init adds the HTTP handlers to a new connection's pipeline. It is meant for
+// eddy.Server.Init and runs on the connection's loop.
+func (f *Factory) Init(p *eddy.Pipeline) error {
+	if err := p.Add(decoderName, f.decoder); err != nil {
+		return err
+	}
+	return p.Add(dispatcherName, f.dispatcher)
+}
+
+// clock returns the monotonic time since the factory was made.
+func (f *Factory) clock() time.Duration { return time.Since(f.start) }
+
+// Stats are the numbers of a factory since it was made. Each is exact; they are
+// read one after the other.
+type Stats struct {
+	Requests       uint64    // complete request heads
+	Responses      [6]uint64 // by status class; [1] counts informational ones
+	Busy           uint64    // answered 503 because the pool was full
+	ProtocolErrors uint64    // requests refused as malformed or too large
+	Timeouts       uint64    // answered or closed because a head or body came too slowly
+	Upgrades       uint64    // connections handed to another protocol
+	InvalidFields  uint64    // response header fields dropped because they cannot be sent
+}
+
+type counters struct {
+	requests, busy, protocolErrors, timeouts, upgrades, invalidFields atomic.Uint64
+
+	responses [6]atomic.Uint64
+}
+
+// Stats returns the numbers. Any goroutine.
+func (f *Factory) Stats() Stats {
+	s := Stats{
+		Requests:       f.stats.requests.Load(),
+		Busy:           f.stats.busy.Load(),
+		ProtocolErrors: f.stats.protocolErrors.Load(),
+		Timeouts:       f.stats.timeouts.Load(),
+		Upgrades:       f.stats.upgrades.Load(),
+		InvalidFields:  f.stats.invalidFields.Load(),
+	}
+	for i := range s.Responses {
+		s.Responses[i] = f.stats.responses[i].Load()
+	}
+	return s
+}
+
+func (f *Factory) countStatus(status int) {
+	if class := status / 100; class >= 1 && class <= 5 {
+		f.stats.responses[class].Add(1)
+	}
+}
+
+// dateLine is the Date field of one second.
+type dateLine struct {
+	unix int64
+	line []byte
+}
+
+// appendDate appends the Date field (RFC 9110 section 6.6.1), which is formatted
+// once per second.
+func (f *Factory) appendDate(b []byte, now time.Time) []byte {
+	d := f.date.Load()
+	if d == nil || d.unix != now.Unix() {
+		line := now.UTC().AppendFormat([]byte("Date: "), http.TimeFormat)
+		d = &dateLine{now.Unix(), append(line, "\r\n"...)}
+		f.date.Store(d)
+	}
+	return append(b, d.line...)
+}
+
+// appendPlain appends a complete response with a short text. extra holds header
+// lines with their CRLF.
+func (f *Factory) appendPlain(b []byte, status int, text, extra string, closing bool) []byte {
+	f.countStatus(status)
+	b = appendStatus(b, status)
+	b = f.appendDate(b, time.Now())
+	b = append(b, extra...)
+	if closing {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	b = append(b, "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(len(text)+1), 10)
+	b = append(b, "\r\n\r\n"...)
+	b = append(b, text...)
+	return append(b, '\n')
+}
+
+func appendStatus(b []byte, status int) []byte {
+	b = append(b, "HTTP/1.1 "...)
+	b = strconv.AppendInt(b, int64(status), 10)
+	b = append(b, ' ')
+	b = append(b, http.StatusText(status)...)
+	return append(b, "\r\n"...)
+}

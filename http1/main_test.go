@@ -1,0 +1,168 @@
+package http1
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit is how long a test waits for something that must happen.
+const limit = 20 * time.Second
+
+// server is a running HTTP server of a test.
+type server struct {
+	t    *testing.T
+	srv  *eddy.Server
+	f    *Factory
+	pool *executor.Pool
+	addr string
+}
+
+type setup struct {
+	opts    Options
+	pool    executor.Options
+	marks   eddy.Watermarks
+	handler http.HandlerFunc
+}
+
+func start(t *testing.T, h http.HandlerFunc) *server { return startWith(t, setup{handler: h}) }
+
+func startWith(t *testing.T, c setup) *server {
+	t.Helper()
+	if c.pool.OnPanic == nil {
+		c.pool.OnPanic = func(any, []byte) {}
+	}
+	if c.pool.Workers == 0 {
+		c.pool.Workers = 8
+	}
+	pool, err := executor.NewFixed(c.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks}}
+	s.srv.Init = s.f.Init
+	s.srv.Logger = slog.New(slog.DiscardHandler)
+	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	s.addr = s.srv.Addr().String()
+	t.Cleanup(func() {
+		_ = s.srv.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if _, err := pool.Shutdown(ctx); err != nil {
+			t.Errorf("pool: %v", err)
+		}
+	})
+	return s
+}
+
+// client returns an independent HTTP client for the server.
+func (s *server) client() *http.Client {
+	tr := &http.Transport{MaxIdleConnsPerHost: 100}
+	s.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, Timeout: limit}
+}
+
+func (s *server) url(path string) string { return "http://" + s.addr + path }
+
+// raw is a client that speaks bytes.
+type raw struct {
+	t *testing.T
+	*net.TCPConn
+	br *bufio.Reader
+}
+
+func (s *server) dial() *raw {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		s.t.Fatal(err)
+	}
+	return &raw{t: s.t, TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)}
+}
+
+func (r *raw) send(s string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.TCPConn, s); err != nil {
+		r.t.Fatalf("sending: %v", err)
+	}
+}
+
+// response reads one response with its body.
+func (r *raw) response(method string) (*http.Response, string) {
+	r.t.Helper()
+	resp, err := http.ReadResponse(r.br, &http.Request{Method: method})
+	if err != nil {
+		r.t.Fatalf("reading the response: %v", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatalf("reading the body: %v", err)
+	}
+	return resp, string(b)
+}
+
+// rest reads until the server ends the connection, and ends it too.
+func (r *raw) rest() string {
+	r.t.Helper()
+	b, err := io.ReadAll(r.br)
+	if err != nil {
+		r.t.Fatalf("reading to the end: %v after %q", err, b)
+	}
+	_ = r.Close()
+	return string(b)
+}
+
+// waitFor waits until ok holds.
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", limit, what)
+		}
+		time.Sleep(2 * time.Millisecond) // poll interval of the condition
+	}
+}
+
+// waitClosed waits until n connections ended with the reason.
+func (s *server) waitClosed(reason eddy.CloseReason, n uint64) {
+	s.t.Helper()
+	waitFor(s.t, reason.String(), func() bool { return s.closed(reason) >= n })
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	_, _ = io.WriteString(w, r.Method+" "+r.RequestURI+" "+string(b))
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+
+const keepGet = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+func big(n int) string { return strings.Repeat("0123456789abcdef", (n+15)/16)[:n] }
+
+func (s *server) closed(reason eddy.CloseReason) uint64 { return s.srv.Stats().Closed[reason] }

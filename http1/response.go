@@ -1,0 +1,275 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+)
+
+// bodyBuffer is how much of a response is collected before it is sent: a
+// complete response within it gets a Content-Length and one write.
+const bodyBuffer = 4 << 10
+
+// maxPiece is the most body that one queued message carries, so that a slow
+// client is noticed in the middle of a large Write.
+const maxPiece = 64 << 10
+
+// sniffLen is how much of a body http.DetectContentType looks at.
+const sniffLen = 512
+
+// maxKeptHead is the capacity up to which a head buffer goes back to the pool.
+const maxKeptHead = 16 << 10
+
+// buffers is the memory of one response under construction.
+type buffers struct {
+	head []byte
+	body []byte
+}
+
+func newBuffers() *buffers {
+	return &buffers{head: make([]byte, 0, 1<<10), body: make([]byte, 0, bodyBuffer)}
+}
+
+// response implements http.ResponseWriter, http.Flusher, io.StringWriter and, for
+// http.ResponseController, FlushError and EnableFullDuplex. The handler's
+// goroutine owns it until the handler has returned.
+type response struct {
+	ex     *exchange
+	header http.Header
+	bufs   *buffers // nil until WriteHeader
+
+	status   int // 0 until WriteHeader
+	hijacked bool
+	isHead   bool
+	headSent bool
+	chunked  bool
+	overflow bool  // HEAD: more was written than is collected
+	length   int64 // declared Content-Length, -1 when there is none
+	written  int64 // body bytes the handler wrote
+	err      error // of the first failed send
+
+	// What the handler's header says about fields that end up elsewhere.
+	hasType, hasDate, hasCoding, wantsClose bool
+}
+
+func (w *response) init(ex *exchange) {
+	w.ex = ex
+	w.length = -1
+	w.isHead = ex.req.Method == http.MethodHead
+}
+
+// Header implements http.ResponseWriter.
+func (w *response) Header() http.Header {
+	if w.header == nil {
+		w.header = make(http.Header)
+	}
+	return w.header
+}
+
+// bodyAllowed reports whether responses with this status have a body (RFC 9110
+// section 6.4.1).
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// WriteHeader implements http.ResponseWriter. An informational status is sent at
+// once; the first other one is the response's.
+func (w *response) WriteHeader(status int) {
+	switch {
+	case w.hijacked || w.status != 0:
+		return
+	case status < 100 || status > 999:
+		panic(fmt.Sprintf("http1: invalid status %d in WriteHeader", status))
+	case status == http.StatusSwitchingProtocols:
+		panic("http1: 101 is sent by Upgrade only")
+	case status == http.StatusContinue:
+		w.ex.sendContinue()
+		return
+	case status < 200:
+		w.inform(status)
+		return
+	}
+	w.status = status
+	w.bufs = w.ex.f.buffers.Get().(*buffers)
+	w.bufs.body = w.bufs.body[:0]
+	w.bufs.head = w.fields(appendStatus(w.bufs.head[:0], status))
+}
+
+// inform sends an informational response with the header as it is now.
+func (w *response) inform(status int) {
+	if !w.ex.http11 {
+		return // RFC 9110 section 15.2: never to a 1.0 client
+	}
+	head := w.fields(appendStatus(nil, status))
+	w.ex.f.countStatus(status)
+	w.fail(w.ex.write(append(head, "\r\n"...)))
+}
+
+// Write implements io.Writer. It returns after the bytes were queued; when the
+// client does not read it blocks.
+func (w *response) Write(p []byte) (int, error) { return write(w, p) }
+
+// WriteString implements io.StringWriter.
+func (w *response) WriteString(s string) (int, error) { return write(w, s) }
+
+func write[S []byte | string](w *response, p S) (int, error) {
+	if w.hijacked {
+		return 0, http.ErrHijacked
+	}
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case len(p) == 0:
+		return 0, nil
+	case !bodyAllowed(w.status):
+		return 0, http.ErrBodyNotAllowed
+	case w.err != nil:
+		return 0, w.err
+	case w.length >= 0 && w.written+int64(len(p)) > w.length:
+		return 0, http.ErrContentLength
+	}
+	w.written += int64(len(p))
+	b := w.bufs
+	if !w.overflow && len(b.body)+len(p) <= bodyBuffer {
+		b.body = append(b.body, p...)
+		return len(p), nil
+	}
+	rest := p
+	if k := sniffLen - len(b.body); k > 0 && !w.headSent {
+		b.body = append(b.body, p[:k]...) // enough to tell the content type
+		rest = p[k:]
+	}
+	if w.isHead {
+		w.overflow = true
+		return len(p), nil
+	}
+	for len(rest) > 0 {
+		n := min(len(rest), maxPiece)
+		send(w, rest[:n])
+		rest = rest[n:]
+		if w.err != nil {
+			return 0, w.err
+		}
+	}
+	return len(p), nil
+}
+
+// Flush implements http.Flusher.
+func (w *response) Flush() { _ = w.FlushError() }
+
+// FlushError sends what was written so far. It is found by
+// http.ResponseController.
+func (w *response) FlushError() error {
+	if w.hijacked {
+		return http.ErrHijacked
+	}
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.headSent || len(w.bufs.body) > 0 {
+		send(w, "")
+	}
+	return w.err
+}
+
+// EnableFullDuplex is found by http.ResponseController. Reading the body while
+// writing the response is always possible here.
+func (w *response) EnableFullDuplex() error { return nil }
+
+// send queues one message: the head if it is due, what was collected and p.
+func send[S []byte | string](w *response, p S) {
+	b := w.bufs
+	if !w.headSent {
+		if !w.commit(false) {
+			return
+		}
+	}
+	if w.isHead {
+		b.body = b.body[:0]
+	}
+	n := len(b.body) + len(p)
+	msg := make([]byte, 0, len(b.head)+n+chunkOverhead)
+	msg = append(msg, b.head...)
+	b.head = b.head[:0]
+	if n > 0 {
+		if w.chunked {
+			msg = append(strconv.AppendInt(msg, int64(n), 16), "\r\n"...)
+		}
+		msg = append(append(msg, b.body...), p...)
+		if w.chunked {
+			msg = append(msg, "\r\n"...)
+		}
+	}
+	b.body = b.body[:0]
+	if len(msg) > 0 {
+		w.fail(w.ex.write(msg))
+	}
+}
+
+// chunkOverhead is room for a chunk's size line and the CRLF behind its data.
+const chunkOverhead = 16 + 4
+
+// fail remembers the first error of a send: the response is cut, and the
+// connection cannot carry another one.
+func (w *response) fail(err error) {
+	if err != nil && w.err == nil {
+		w.err = err
+		w.ex.closing = true
+	}
+}
+
+// commit fixes the head. It returns false when the loop has answered meanwhile.
+func (w *response) commit(complete bool) bool {
+	if !w.ex.take(handler) {
+		w.fail(errAnswered)
+		return false
+	}
+	w.headSent = true
+	w.ex.f.countStatus(w.status)
+	w.finishHead(complete)
+	return true
+}
+
+var errAnswered = errors.New("http1: the connection ended before the response began")
+
+// end completes the response after the handler has returned and leaves the rest
+// of it for the loop.
+func (w *response) end() {
+	if w.hijacked {
+		return
+	}
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	ex, b := w.ex, w.bufs
+	if !w.headSent {
+		if !w.commit(true) {
+			ex.f.buffers.Put(b)
+			return
+		}
+	}
+	out := b.head
+	if !w.isHead && len(b.body) > 0 {
+		if w.chunked {
+			out = append(strconv.AppendInt(out, int64(len(b.body)), 16), "\r\n"...)
+		}
+		out = append(out, b.body...)
+		if w.chunked {
+			out = append(out, "\r\n"...)
+		}
+	}
+	if w.chunked {
+		out = append(out, "0\r\n\r\n"...)
+	}
+	if w.length >= 0 && w.written != w.length && !w.isHead && bodyAllowed(w.status) {
+		ex.closing = true // the client waits for bytes that will not come
+	}
+	ex.out = out
+	if cap(out) <= maxKeptHead {
+		b.head = out
+		ex.bufs = b
+	}
+	w.bufs = nil
+}

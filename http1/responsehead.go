@@ -1,0 +1,143 @@
+package http1
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// fields appends the handler's header fields, sorted by name, as they are at
+// WriteHeader. Fields that decide the framing are left to finishHead; fields
+// that cannot be sent are dropped and counted, so that no value can start a
+// field or a response of its own.
+func (w *response) fields(b []byte) []byte {
+	w.length, w.hasType, w.hasDate, w.hasCoding, w.wantsClose = -1, false, false, false, false
+	var space [24]string
+	keys := space[:0]
+	for k := range w.header {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		values := w.header[k]
+		if w.framing(k, values) {
+			continue
+		}
+		for _, v := range values {
+			if len(k) == 0 || !all(k, classToken) || !all(v, classValue) {
+				w.ex.f.stats.invalidFields.Add(1)
+				continue
+			}
+			b = append(append(append(b, k...), ": "...), trimSpace(v)...)
+			b = append(b, "\r\n"...)
+		}
+	}
+	return b
+}
+
+// framing takes note of the fields that finishHead decides about, and reports
+// whether it writes them itself.
+func (w *response) framing(key string, values []string) bool {
+	switch key {
+	case "Content-Length":
+		w.length = -1
+		if len(values) == 1 {
+			if n, err := strconv.ParseUint(values[0], 10, 63); err == nil {
+				w.length = int64(n)
+			}
+		}
+		return true
+	case "Transfer-Encoding":
+		return true
+	case "Connection":
+		for _, v := range values {
+			w.wantsClose = w.wantsClose || hasToken(v, "close")
+		}
+		return true
+	case "Date":
+		w.hasDate = true // a nil value suppresses the field, as in net/http
+	case "Content-Type":
+		w.hasType = true
+	case "Content-Encoding":
+		w.hasCoding = len(values) > 0 && values[0] != ""
+	}
+	return false
+}
+
+// finishHead decides the framing (RFC 9112 section 6) and the persistence
+// (section 9) of the response and completes its head. complete says that the
+// whole body is collected.
+func (w *response) finishHead(complete bool) {
+	ex := w.ex
+	b := w.bufs.head
+	now := time.Now()
+	if complete {
+		ex.endedAt = now.Sub(ex.f.start)
+	}
+	if !w.hasDate {
+		b = ex.f.appendDate(b, now)
+	}
+	if bodyAllowed(w.status) {
+		b = w.contentType(b)
+		b = w.contentLength(b, complete)
+	} else {
+		b = w.noContent(b)
+	}
+	b = w.persistence(b)
+	w.bufs.head = append(b, "\r\n"...)
+}
+
+// contentType sniffs the type of a body that the handler did not name.
+func (w *response) contentType(b []byte) []byte {
+	body := w.bufs.body
+	if w.hasType || w.hasCoding || len(body) == 0 {
+		return b
+	}
+	b = append(append(b, "Content-Type: "...), http.DetectContentType(body)...)
+	return append(b, "\r\n"...)
+}
+
+func (w *response) contentLength(b []byte, complete bool) []byte {
+	if w.length < 0 && complete && !w.overflow && (!w.isHead || w.written > 0) {
+		w.length = w.written
+	}
+	switch {
+	case w.length >= 0:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, w.length, 10)
+		b = append(b, "\r\n"...)
+	case w.isHead:
+	case w.ex.http11:
+		w.chunked = true
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+	default:
+		w.ex.closing = true // a 1.0 client knows the end by the end of the connection
+	}
+	return b
+}
+
+// noContent handles the statuses that have no body: only 304 may say how long
+// the body would have been.
+func (w *response) noContent(b []byte) []byte {
+	if w.status == http.StatusNotModified && w.length >= 0 {
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, w.length, 10)
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+func (w *response) persistence(b []byte) []byte {
+	ex := w.ex
+	if !ex.keepAlive || w.wantsClose || ex.sc.draining.Load() || ex.waitsContinue() || ex.tooMuchLeft() {
+		ex.closing = true
+	}
+	switch {
+	case ex.closing:
+		return append(b, "Connection: close\r\n"...)
+	case !ex.http11:
+		return append(b, "Connection: keep-alive\r\n"...)
+	}
+	return b
+}

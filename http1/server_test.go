@@ -1,0 +1,597 @@
+package http1
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// An ordinary client gets ordinary answers, many at once.
+func TestServeNetHTTPClient(t *testing.T) {
+	s := start(t, echo)
+	c := s.client()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 20 {
+				want := fmt.Sprintf("%d/%d %s", i, j, big(j*997))
+				resp, err := c.Post(s.url("/p?q=1"), "text/plain", strings.NewReader(want))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if err != nil || resp.StatusCode != 200 || string(got) != "POST /p?q=1 "+want {
+					t.Errorf("%d %q, %v", resp.StatusCode, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.f.Stats().Requests; n != 320 {
+		t.Errorf("%d requests counted, want 320", n)
+	}
+}
+
+func TestRequestAsHandlersKnowIt(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	s := start(t, func(_ http.ResponseWriter, r *http.Request) { got <- r })
+	c := s.dial()
+	c.send("GET /a%20b?x=1 HTTP/1.1\r\nHost: example.org:1\r\nX-One: 1\r\n\r\n")
+	if resp, body := c.response("GET"); resp.StatusCode != 200 || body != "" || resp.ContentLength != 0 {
+		t.Errorf("%v %q", resp, body)
+	}
+	r := <-got
+	if r.URL.Path != "/a b" || r.URL.RawQuery != "x=1" || r.Host != "example.org:1" || r.Header.Get("X-One") != "1" ||
+		r.RemoteAddr != c.LocalAddr().String() || r.Proto != "HTTP/1.1" || r.Body == nil {
+		t.Errorf("request is %+v", r)
+	}
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || a.String() != s.addr {
+		t.Errorf("local address is %v", a)
+	}
+	select {
+	case <-r.Context().Done():
+	case <-time.After(limit):
+		t.Error("context lives on after the handler")
+	}
+}
+
+// The same handler must look the same through net/http's server and this one.
+func TestResponsesMatchNetHTTP(t *testing.T) {
+	handlers := map[string]http.HandlerFunc{
+		"empty":     func(http.ResponseWriter, *http.Request) {},
+		"small":     hello,
+		"html":      func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html><body>x")) },
+		"large":     func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(big(300000))) },
+		"pieces":    func(w http.ResponseWriter, _ *http.Request) { writePieces(w, 50, 700) },
+		"declared":  func(w http.ResponseWriter, _ *http.Request) { declared(w, big(9000)) },
+		"notfound":  http.NotFound,
+		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
+		"nocontent": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"notmod":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
+		"close":     func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); hello(w, r) },
+		"twice": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+			w.Header().Set("X-Late", "1")
+			hello(w, r)
+		},
+		"values": func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["X-A"] = []string{"1", "2"}
+			w.Header()["Date"] = nil
+			w.Header().Set("Content-Type", "application/json")
+			hello(w, r)
+		},
+		"flushed": func(w http.ResponseWriter, r *http.Request) { hello(w, r); w.(http.Flusher).Flush(); hello(w, r) },
+		"encoded": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); hello(w, r) },
+	}
+	mux := http.NewServeMux()
+	for name, h := range handlers {
+		mux.Handle("/"+name, h)
+	}
+	ours := start(t, mux.ServeHTTP)
+	theirs := httptest.NewServer(mux)
+	t.Cleanup(theirs.Close)
+	c := ours.client()
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for name := range handlers {
+		for _, method := range []string{"GET", "HEAD"} {
+			a, b := fetch(t, c, method, ours.url("/"+name)), fetch(t, c, method, theirs.URL+"/"+name)
+			if a != b {
+				t.Errorf("%s %s:\nours   %s\ntheirs %s", method, name, a, b)
+			}
+		}
+	}
+}
+
+func writePieces(w io.Writer, n, size int) {
+	for range n {
+		_, _ = w.Write([]byte(big(size)))
+	}
+}
+
+func declared(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	_, _ = io.WriteString(w, body)
+}
+
+// fetch makes a request and describes the response.
+func fetch(t *testing.T, c *http.Client, method, url string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	if resp.Header.Get("Date") != "" {
+		resp.Header.Set("Date", "set")
+	}
+	if len(body) > 100 {
+		body = fmt.Appendf(nil, "%d bytes %.40s", len(body), body)
+	}
+	te := resp.TransferEncoding
+	if method == "HEAD" {
+		te = nil // net/http names the coding of the body that it does not send
+	}
+	return fmt.Sprintf("%s length=%d te=%v close=%v %v %q", resp.Status, resp.ContentLength, te, resp.Close, resp.Header, body)
+}
+
+func TestStaticFiles(t *testing.T) {
+	dir := t.TempDir()
+	content := make([]byte, 1<<20)
+	if _, err := rand.Read(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "f.bin"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, http.FileServer(http.Dir(dir)).ServeHTTP)
+	c := s.client()
+	get := func(rng string) (int, []byte) {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", s.url("/f.bin"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rng != "" {
+			r.Header.Set("Range", rng)
+		}
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, b
+	}
+	if code, b := get(""); code != 200 || !bytes.Equal(b, content) {
+		t.Errorf("status %d, %d bytes", code, len(b))
+	}
+	if code, b := get("bytes=1000-1999"); code != 206 || !bytes.Equal(b, content[1000:2000]) {
+		t.Errorf("range: status %d, %d bytes", code, len(b))
+	}
+}
+
+// R080: one byte at a time, and many requests in one write, give the same.
+func TestByteByByteAndPipelined(t *testing.T) {
+	s := start(t, echo)
+	one := "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+	c := s.dial()
+	for i := range len(one) {
+		c.send(one[i : i+1])
+	}
+	if resp, body := c.response("POST"); resp.StatusCode != 200 || body != "POST /x abc" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	var all strings.Builder
+	for i := range 50 {
+		fmt.Fprintf(&all, "POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n%02d", i, i)
+	}
+	c.send(all.String())
+	for i := range 50 {
+		if _, body := c.response("POST"); body != fmt.Sprintf("POST /%d %02d", i, i) {
+			t.Fatalf("response %d is %q", i, body)
+		}
+	}
+}
+
+// R082: what is refused is answered, counted, and ends the connection with its
+// reason; bytes behind it are not taken for a request.
+func TestRefusals(t *testing.T) {
+	var ran atomic.Int32
+	s := startWith(t, setup{
+		handler: func(w http.ResponseWriter, r *http.Request) { ran.Add(1); echo(w, r) },
+		opts:    Options{MaxRequestLine: 100, MaxHeaderBytes: 200, MaxBody: 10},
+	})
+	tests := []struct {
+		in     string
+		status int
+		reason eddy.CloseReason
+	}{
+		{"GET / HTTP/1.1\nHost: a\n\n" + keepGet, 400, eddy.CloseProtocolError},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + keepGet, 400, eddy.CloseProtocolError},
+		{"GET / HTTP/3.0\r\n", 505, eddy.CloseProtocolError},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501, eddy.CloseProtocolError},
+		{"GET /" + big(200), 414, eddy.CloseFrameTooLarge},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX: " + big(300), 431, eddy.CloseFrameTooLarge},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, eddy.CloseFrameTooLarge},
+	}
+	want := make(map[eddy.CloseReason]uint64)
+	for _, tt := range tests {
+		c := s.dial()
+		c.send(tt.in)
+		resp, body := c.response("GET")
+		if resp.StatusCode != tt.status || !resp.Close || body == "" {
+			t.Errorf("%.40q: %d %v %q", tt.in, resp.StatusCode, resp.Header, body)
+		}
+		if more := c.rest(); more != "" {
+			t.Errorf("%.40q: more after the refusal: %q", tt.in, more)
+		}
+		want[tt.reason]++
+		s.waitClosed(tt.reason, want[tt.reason])
+	}
+	if ran.Load() != 0 {
+		t.Errorf("the handler ran %d times", ran.Load())
+	}
+	if n := s.f.Stats().ProtocolErrors; n != uint64(len(tests)) {
+		t.Errorf("%d protocol errors counted, want %d", n, len(tests))
+	}
+}
+
+// A body that turns bad while the handler reads: the client is told, the handler
+// gets an error, exactly one response goes out.
+func TestBodyTurnsBad(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		status   int
+		reason   eddy.CloseReason
+	}{
+		{"bad chunk", "1\r\nxy", 400, eddy.CloseProtocolError},
+		{"too large", "1\r\nx\r\nff\r\n", 413, eddy.CloseFrameTooLarge},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			entered, failed := make(chan struct{}), make(chan error, 1)
+			s := startWith(t, setup{opts: Options{MaxBody: 100}, handler: func(w http.ResponseWriter, r *http.Request) {
+				close(entered)
+				_, err := io.ReadAll(r.Body)
+				failed <- err
+				_, _ = io.WriteString(w, "must not be seen")
+			}})
+			c := s.dial()
+			c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+			<-entered
+			c.send(tt.in)
+			if resp, _ := c.response("POST"); resp.StatusCode != tt.status {
+				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
+			}
+			if more := c.rest(); more != "" {
+				t.Errorf("second response %q", more)
+			}
+			if err := <-failed; err == nil {
+				t.Error("the handler read a bad body to its end")
+			}
+			s.waitClosed(tt.reason, 1)
+		})
+	}
+}
+
+func TestKeepAliveAndClose(t *testing.T) {
+	s := start(t, hello)
+	tests := []struct {
+		name, in string
+		close    bool
+		header   string // behind the close that http.ReadResponse takes out
+	}{
+		{"1.1", keepGet, false, ""},
+		{"1.1 close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", true, ""},
+		{"1.0", "GET / HTTP/1.0\r\n\r\n", true, ""},
+		{"1.0 keep-alive", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", false, "keep-alive"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := s.dial()
+			c.send(tt.in)
+			resp, body := c.response("GET")
+			if body != "hello" || resp.ContentLength != 5 {
+				t.Errorf("%q, length %d", body, resp.ContentLength)
+			}
+			if got := resp.Header.Get("Connection"); got != tt.header || resp.Close != tt.close {
+				t.Errorf("Connection: %q, close %v; want %q, %v", got, resp.Close, tt.header, tt.close)
+			}
+			if tt.close {
+				if more := c.rest(); more != "" {
+					t.Errorf("more: %q", more)
+				}
+				return
+			}
+			c.send(tt.in)
+			if _, body := c.response("GET"); body != "hello" {
+				t.Errorf("second response %q", body)
+			}
+		})
+	}
+}
+
+// A 1.0 client gets no chunks: the end of the connection is the end of the body.
+func TestLargeResponseToHTTP10(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, _ *http.Request) { writePieces(w, 10, 3000) })
+	c := s.dial()
+	c.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+	resp, body := c.response("GET")
+	if len(resp.TransferEncoding) > 0 || len(body) != 30000 {
+		t.Errorf("coding %v, %d bytes", resp.TransferEncoding, len(body))
+	}
+}
+
+func TestOneEmptyLineBetweenRequests(t *testing.T) {
+	s := start(t, hello)
+	c := s.dial()
+	c.send(keepGet + "\r\n" + keepGet)
+	for range 2 {
+		if resp, _ := c.response("GET"); resp.StatusCode != 200 {
+			t.Fatalf("status %d", resp.StatusCode)
+		}
+	}
+	c.send("\r\n\r\n")
+	if resp, _ := c.response("GET"); resp.StatusCode != 400 {
+		t.Errorf("two empty lines: %d", resp.StatusCode)
+	}
+}
+
+func TestOptionsAsterisk(t *testing.T) {
+	s := start(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler was asked") })
+	c := s.dial()
+	c.send("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, body := c.response("OPTIONS"); resp.StatusCode != 200 || body != "" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+}
+
+// No value of a handler can start a header field or a response.
+func TestResponseSplittingIsImpossible(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Bad", "a\r\nX-Injected: 1")
+		w.Header().Set("X-Nul", "a\x00")
+		w.Header()["X Bad Name"] = []string{"1"}
+		w.Header()["X-Bad\r\nX-Injected"] = []string{"1"}
+		w.Header().Set("Transfer-Encoding", "chunked")
+		w.Header().Set("X-Good", "1")
+		hello(w, r)
+	})
+	c := s.dial()
+	c.send(keepGet)
+	resp, body := c.response("GET")
+	if resp.Header.Get("X-Injected") != "" || resp.Header.Get("X-Bad") != "" || resp.Header.Get("X-Good") != "1" ||
+		len(resp.TransferEncoding) > 0 || body != "hello" {
+		t.Errorf("%v %v %q", resp.Header, resp.TransferEncoding, body)
+	}
+	if n := s.f.Stats().InvalidFields; n != 4 {
+		t.Errorf("%d invalid fields counted, want 4", n)
+	}
+}
+
+// A handler that promises a length must keep it; if it does not, the connection
+// cannot go on.
+func TestDeclaredLength(t *testing.T) {
+	short := make(chan error, 1)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		if r.URL.Path == "/long" {
+			_, err := io.WriteString(w, "123456")
+			short <- err
+			return
+		}
+		_, _ = io.WriteString(w, "123")
+	})
+	c := s.dial()
+	c.send(keepGet)
+	if got := c.rest(); !strings.HasSuffix(got, "\r\n\r\n123") {
+		t.Errorf("short response %q", got)
+	}
+	c = s.dial()
+	c.send("GET /long HTTP/1.1\r\nHost: a\r\n\r\n")
+	_ = c.rest()
+	if err := <-short; !errors.Is(err, http.ErrContentLength) {
+		t.Errorf("writing too much: %v", err)
+	}
+}
+
+func TestExpectContinue(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/refuse" {
+			http.Error(w, "no", http.StatusForbidden)
+			return
+		}
+		echo(w, r)
+	})
+	head := func(path string) string {
+		return "POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
+	}
+	c := s.dial()
+	c.send(head("/take"))
+	if line, err := c.br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if line, err := c.br.ReadString('\n'); err != nil || line != "\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	c.send("abc")
+	if _, body := c.response("POST"); body != "POST /take abc" {
+		t.Errorf("%q", body)
+	}
+	c.send(head("/refuse")) // same connection: it stayed usable
+	resp, _ := c.response("POST")
+	if resp.StatusCode != 403 || !resp.Close {
+		t.Errorf("refused body: %d, close %v", resp.StatusCode, resp.Close)
+	}
+	if more := c.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+}
+
+func TestInformationalResponses(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		hello(w, r)
+	})
+	c := s.dial()
+	c.send(keepGet)
+	if resp, _ := http.ReadResponse(c.br, nil); resp == nil || resp.StatusCode != 103 || resp.Header.Get("Link") == "" {
+		t.Errorf("first %v", resp)
+	}
+	if resp, body := c.response("GET"); resp.StatusCode != 200 || body != "hello" {
+		t.Errorf("then %d %q", resp.StatusCode, body)
+	}
+}
+
+// A full pool is answered at once, and the connection can be used again.
+func TestBusyPool(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{}, 10)
+	s := startWith(t, setup{
+		pool: executor.Options{Workers: 1, Queue: 1},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			entered <- struct{}{}
+			<-release
+			echo(w, r)
+		},
+	})
+	first, second, third := s.dial(), s.dial(), s.dial()
+	first.send(keepGet)
+	<-entered
+	second.send(keepGet)
+	waitFor(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
+	third.send("POST /big HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + big(100000))
+	resp, _ := third.response("POST")
+	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.Close {
+		t.Errorf("busy: %d %v close=%v", resp.StatusCode, resp.Header, resp.Close)
+	}
+	close(release)
+	first.response("GET")
+	second.response("GET")
+	third.send("GET /again HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, body := third.response("GET"); resp.StatusCode != 200 || body != "GET /again " {
+		t.Errorf("after busy: %d %q", resp.StatusCode, body)
+	}
+	if n := s.f.Stats().Busy; n != 1 {
+		t.Errorf("%d busy answers counted", n)
+	}
+}
+
+func TestHandlerPanics(t *testing.T) {
+	var panics atomic.Int32
+	s := startWith(t, setup{
+		pool: executor.Options{OnPanic: func(v any, stack []byte) {
+			if bytes.Contains(stack, []byte("TestHandlerPanics")) {
+				panics.Add(1)
+			}
+		}},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/before":
+				panic("before")
+			case "/after":
+				_, _ = io.WriteString(w, "some")
+				w.(http.Flusher).Flush()
+				panic("after")
+			case "/abort":
+				panic(http.ErrAbortHandler)
+			}
+			hello(w, r)
+		},
+	})
+	get := func(path string) *raw {
+		c := s.dial()
+		c.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		return c
+	}
+	if resp, _ := get("/before").response("GET"); resp.StatusCode != 500 {
+		t.Errorf("before: %d", resp.StatusCode)
+	}
+	if got := get("/after").rest(); !strings.HasSuffix(got, "4\r\nsome\r\n") {
+		t.Errorf("after: %q", got)
+	}
+	s.waitClosed(eddy.CloseInternalError, 1)
+	if got := get("/abort").rest(); got != "" {
+		t.Errorf("abort: %q", got)
+	}
+	if _, body := get("/").response("GET"); body != "hello" {
+		t.Errorf("the server after panics: %q", body)
+	}
+	if panics.Load() != 2 || s.pool.Stats().Panics != 2 {
+		t.Errorf("%d panics reported with their stack, %d counted, want 2", panics.Load(), s.pool.Stats().Panics)
+	}
+}
+
+func TestContextEndsWithConnection(t *testing.T) {
+	entered, cancelled := make(chan struct{}), make(chan error, 1)
+	s := start(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(entered)
+		<-r.Context().Done()
+		cancelled <- r.Context().Err()
+	})
+	c := s.dial()
+	c.send(keepGet)
+	<-entered
+	if err := c.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	select {
+	case err := <-cancelled:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(limit):
+		t.Error("the context outlived the connection")
+	}
+}
+
+// A client may end its side after its request and still gets the response.
+func TestHalfClosedClientIsAnswered(t *testing.T) {
+	s := start(t, echo)
+	c := s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := c.response("POST"); body != "POST / x" {
+		t.Errorf("%q", body)
+	}
+	if more := c.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+	c = s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	s.waitClosed(eddy.CloseIncompleteRequest, 1)
+}

@@ -1,0 +1,412 @@
+package http1
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// R078: a client that drips its header is answered 408 and closed, however
+// regularly it sends.
+func TestHeaderDeadline(t *testing.T) {
+	s := startWith(t, setup{handler: hello, opts: Options{HeaderTimeout: 100 * time.Millisecond}})
+	c := s.dial()
+	c.send(keepGet)
+	c.response("GET")
+	c.send("GET / HTTP/1.1\r\nX: ")
+	if resp, _ := c.response("GET"); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
+		t.Errorf("%d close=%v", resp.StatusCode, resp.Close)
+	}
+	c.rest()
+	s.waitClosed(eddy.CloseReadTimeout, 1)
+	if n := s.f.Stats().Timeouts; n != 1 {
+		t.Errorf("%d timeouts counted", n)
+	}
+}
+
+func TestBodyDeadline(t *testing.T) {
+	failed := make(chan error, 1)
+	s := startWith(t, setup{
+		opts: Options{BodyTimeout: 100 * time.Millisecond},
+		handler: func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			failed <- err
+		},
+	})
+	c := s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx")
+	if resp, _ := c.response("POST"); resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	c.rest()
+	if err := <-failed; !errors.Is(err, errBodyTimeout) {
+		t.Errorf("the handler read %v", err)
+	}
+	s.waitClosed(eddy.CloseBodyTimeout, 1)
+}
+
+// The time for the body runs only while the client is free to send.
+func TestBodyDeadlineSparesHeldClients(t *testing.T) {
+	const timeout = 60 * time.Millisecond
+	goOn := make(chan struct{})
+	s := startWith(t, setup{
+		opts: Options{BodyTimeout: timeout, BodyBuffer: 1 << 10},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			<-goOn
+			n, err := io.Copy(io.Discard, r.Body)
+			if n != 200000 || err != nil {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+			hello(w, r)
+		},
+	})
+	c := s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n" + big(200000))
+	time.AfterFunc(5*timeout, func() { close(goOn) })
+	if _, body := c.response("POST"); body != "hello" {
+		t.Errorf("%q", body)
+	}
+}
+
+func TestIdleDeadline(t *testing.T) {
+	s := startWith(t, setup{handler: hello, opts: Options{IdleTimeout: 80 * time.Millisecond}})
+	never := s.dial()
+	used := s.dial()
+	begin := time.Now()
+	for time.Since(begin) < 200*time.Millisecond {
+		used.send(keepGet)
+		used.response("GET")
+	}
+	for _, c := range []*raw{never, used} {
+		if more := c.rest(); more != "" {
+			t.Errorf("%q", more)
+		}
+	}
+	s.waitClosed(eddy.CloseIdleTimeout, 2)
+}
+
+// A handler that does not read holds its client back: the server's memory for
+// the body stays at the bound.
+func TestBodyBackpressure(t *testing.T) {
+	const size = 64 << 20
+	entered, goOn := make(chan *body, 1), make(chan struct{})
+	s := startWith(t, setup{
+		opts: Options{MaxBody: size, BodyBuffer: 32 << 10},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			entered <- r.Body.(*body)
+			<-goOn
+			n, err := io.Copy(io.Discard, r.Body)
+			if err != nil || n != size {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+			hello(w, r)
+		},
+	})
+	c := s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		piece := "10000\r\n" + big(1<<16) + "\r\n"
+		for range size >> 16 {
+			if _, err := io.WriteString(c, piece); err != nil {
+				t.Error(err)
+				return
+			}
+			sent.Add(1 << 16)
+		}
+		_, _ = io.WriteString(c, "0\r\n\r\n")
+	})
+	b := <-entered
+	waitFor(t, "the pipe to fill", func() bool { _, held := b.stalled(); return held })
+	last := int64(-1)
+	waitFor(t, "the client to stand still", func() bool {
+		now := sent.Load()
+		still := now == last
+		last = now
+		time.Sleep(20 * time.Millisecond)
+		return still
+	})
+	if last >= size/2 {
+		t.Errorf("the client could send %d bytes to a handler that reads none", last)
+	}
+	b.mu.Lock()
+	if len(b.ring) > 32<<10 || b.n > 32<<10 {
+		t.Errorf("pipe of %d bytes holds %d, limit %d", len(b.ring), b.n, 32<<10)
+	}
+	b.mu.Unlock()
+	close(goOn)
+	if _, text := c.response("POST"); text != "hello" {
+		t.Errorf("%q", text)
+	}
+	wg.Wait()
+}
+
+// A client that does not read blocks the handler's goroutine, not the loop, and
+// loses its connection when the write timeout has passed.
+func TestResponseBackpressure(t *testing.T) {
+	result := make(chan error, 1)
+	marks := eddy.Watermarks{Low: 64 << 10, High: 256 << 10, Max: 1 << 20}
+	s := startWith(t, setup{
+		marks: marks,
+		opts:  Options{WriteTimeout: 300 * time.Millisecond},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/endless" {
+				hello(w, r)
+				return
+			}
+			for {
+				if _, err := io.WriteString(w, big(100000)); err != nil {
+					result <- err
+					return
+				}
+			}
+		},
+	})
+	slow := s.dial()
+	slow.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+	for done := false; !done; {
+		select {
+		case err := <-result:
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, eddy.ErrClosed) {
+				t.Errorf("the handler got %v", err)
+			}
+			done = true
+		default:
+			other := s.dial()
+			other.send(keepGet)
+			if _, body := other.response("GET"); body != "hello" {
+				t.Fatalf("%q", body)
+			}
+			_ = other.Close()
+		}
+	}
+	s.waitClosed(eddy.CloseWriteTimeout, 1)
+}
+
+// A body that the handler leaves unread is thrown away up to the limit; beyond
+// it the connection ends.
+func TestUnreadBody(t *testing.T) {
+	s := startWith(t, setup{handler: hello, opts: Options{MaxDiscard: 100 << 10}})
+	post := func(n int) string {
+		return "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: " + strconv.Itoa(n) + "\r\n\r\n"
+	}
+	c := s.dial()
+	c.send(post(90<<10) + big(90<<10) + keepGet)
+	for range 2 {
+		if resp, body := c.response("POST"); body != "hello" || resp.Close {
+			t.Fatalf("%q close=%v", body, resp.Close)
+		}
+	}
+	c.send(post(200<<10) + big(1<<10))
+	if resp, body := c.response("POST"); body != "hello" || !resp.Close {
+		t.Errorf("%q close=%v", body, resp.Close)
+	}
+	c.rest()
+	c = s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+	if _, body := c.response("POST"); body != "hello" {
+		t.Errorf("%q", body)
+	}
+	for range 300 {
+		if _, err := io.WriteString(c, "400\r\n"+big(1<<10)+"\r\n"); err != nil {
+			break // the server has ended the connection
+		}
+	}
+	s.waitClosed(eddy.CloseNormal, 2)
+}
+
+// Shutdown lets requests in flight finish, with Connection: close, and ends idle
+// connections.
+func TestDrain(t *testing.T) {
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(entered)
+			<-goOn
+		}
+		hello(w, r)
+	})
+	idle, busy := s.dial(), s.dial()
+	idle.send(keepGet)
+	idle.response("GET")
+	busy.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-entered
+	type outcome struct {
+		report eddy.DrainReport
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		report, err := s.srv.Shutdown(ctx)
+		ended <- outcome{report, err}
+	}()
+	if more := idle.rest(); more != "" {
+		t.Errorf("idle connection got %q", more)
+	}
+	close(goOn)
+	if resp, body := busy.response("GET"); body != "hello" || !resp.Close {
+		t.Errorf("busy connection got %q, close=%v", body, resp.Close)
+	}
+	if more := busy.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+	if o := <-ended; o.err != nil || o.report != (eddy.DrainReport{Drained: 2}) {
+		t.Errorf("%+v, %v", o.report, o.err)
+	}
+}
+
+// R243, R131: another protocol takes the connection over; what the client sent
+// in the same packet as its handshake goes to the new decoder.
+func TestUpgrade(t *testing.T) {
+	later := make(chan error, 1)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		h := http.Header{"Upgrade": {"lines"}, "X-Bad": {"a\r\nb"}}
+		err := Upgrade(wrapped{w}, r, h, func(p *eddy.Pipeline) error {
+			if err := p.Add("line", line.Codec(100)); err != nil {
+				return err
+			}
+			return p.Add("shout", eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
+				return ctx.WriteBytes(append(bytes.ToUpper(l.Text()), '\n'))
+			}))
+		})
+		if err != nil {
+			later <- err
+			return
+		}
+		_, err = io.WriteString(w, "late")
+		later <- err
+	})
+	c := s.dial()
+	c.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: lines\r\n\r\nfirst\nsec")
+	resp, err := http.ReadResponse(c.br, nil)
+	if err != nil || resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "lines" || !strings.EqualFold(resp.Header.Get("Connection"), "upgrade") || resp.Header.Get("X-Bad") != "" {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if err := <-later; !errors.Is(err, http.ErrHijacked) {
+		t.Errorf("writing after Upgrade: %v", err)
+	}
+	c.send("ond\n")
+	for _, want := range []string{"FIRST\n", "SECOND\n"} {
+		if got, err := c.br.ReadString('\n'); got != want {
+			t.Errorf("%q, %v, want %q", got, err, want)
+		}
+	}
+	if n := s.f.Stats().Upgrades; n != 1 {
+		t.Errorf("%d upgrades counted", n)
+	}
+}
+
+// wrapped is what middleware does to a writer.
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func TestUpgradeRefusals(t *testing.T) {
+	never := func(*eddy.Pipeline) error { t.Error("installed"); return nil }
+	errs := make(chan error, 1)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/written" {
+			hello(w, r)
+		}
+		errs <- Upgrade(w, r, nil, never)
+	})
+	for _, in := range []string{
+		"GET /written HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.0\r\nHost: a\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+	} {
+		c := s.dial()
+		c.send(in)
+		if err := <-errs; err == nil {
+			t.Errorf("%q was upgraded", in)
+		}
+		if resp, _ := c.response("GET"); resp.StatusCode != 200 {
+			t.Errorf("%q: status %d", in, resp.StatusCode)
+		}
+	}
+}
+
+// A failing or panicking install ends its connection, and the handler hears of
+// it.
+func TestUpgradeInstallFails(t *testing.T) {
+	broken := errors.New("broken")
+	errs := make(chan error, 1)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		errs <- Upgrade(w, r, nil, func(*eddy.Pipeline) error {
+			if r.URL.Path == "/panic" {
+				panic("install")
+			}
+			return broken
+		})
+	})
+	for path, want := range map[string]error{"/": broken, "/panic": errUpgradePanic} {
+		c := s.dial()
+		c.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		if err := <-errs; !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
+		}
+		c.rest()
+	}
+	s.waitClosed(eddy.CloseInternalError, 2)
+}
+
+// Requests of many connections at once, some cut in the middle, leave nothing
+// behind.
+func TestNothingIsLeftBehind(t *testing.T) {
+	s := startWith(t, setup{handler: echo, pool: executor.Options{Workers: 4, Queue: 8}})
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			c := s.dial()
+			c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n" + big(50))
+			if i%2 == 0 {
+				_ = c.SetLinger(0)
+				_ = c.Close()
+				return
+			}
+			c.send(big(50))
+			c.response("POST")
+			_ = c.Close()
+		})
+	}
+	wg.Wait()
+	waitFor(t, "all connections to end", func() bool { return s.srv.Stats().Active == 0 })
+	waitFor(t, "all requests to end", func() bool { return s.pool.Stats().Running == 0 })
+}
+
+// An option out of range is named when the factory is made.
+func TestOptionsAreChecked(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for name, o := range map[string]Options{
+		"MaxRequestLine": {MaxRequestLine: -1}, "MaxHeaderBytes": {MaxHeaderBytes: -1}, "MaxHeaderCount": {MaxHeaderCount: -1},
+		"MaxBody": {MaxBody: -1}, "BodyBuffer": {BodyBuffer: -1}, "MaxDiscard": {MaxDiscard: -1},
+	} {
+		func() {
+			defer func() {
+				if v, ok := recover().(string); !ok || !strings.Contains(v, name) {
+					t.Errorf("%s: panic %v", name, v)
+				}
+			}()
+			NewHandler(http.NotFoundHandler(), pool, o)
+		}()
+	}
+}

@@ -1,0 +1,122 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/go-eddy/eddy"
+)
+
+// unwrapper is what middleware implements that wraps a ResponseWriter; see
+// http.ResponseController.
+type unwrapper interface{ Unwrap() http.ResponseWriter }
+
+var errUpgradePanic = errors.New("http1: the install function of an Upgrade panicked")
+
+// Upgrade ends HTTP on the connection of r: it answers 101 Switching Protocols
+// with the given header and then, on the connection's loop, takes the HTTP
+// handlers out of the pipeline and calls install to add others. Bytes that the
+// client sent behind its request go to the new decoder. "Connection: Upgrade" is
+// added when header lacks it.
+//
+// Call it inside ServeHTTP, before anything was written, with a writer of this
+// package or one whose Unwrap leads to it. It returns when install has run, with
+// install's error if there is one; the connection then closes. Afterwards writes
+// to w return http.ErrHijacked. RFC 9110 section 7.8.
+func Upgrade(w http.ResponseWriter, r *http.Request, header http.Header, install func(p *eddy.Pipeline) error) error {
+	rw, err := responseOf(w)
+	if err != nil {
+		return err
+	}
+	switch {
+	case rw.hijacked:
+		return http.ErrHijacked
+	case rw.status != 0:
+		return errors.New("http1: Upgrade after the response has begun")
+	case !r.ProtoAtLeast(1, 1):
+		return fmt.Errorf("http1: Upgrade of a request of %s", r.Proto)
+	case rw.ex.body != nil:
+		return errors.New("http1: Upgrade of a request with a body")
+	}
+	return rw.ex.upgrade(header, install)
+}
+
+func responseOf(w http.ResponseWriter) (*response, error) {
+	for {
+		switch v := w.(type) {
+		case *response:
+			return v, nil
+		case unwrapper:
+			w = v.Unwrap()
+		default:
+			return nil, fmt.Errorf("http1: Upgrade needs a ResponseWriter of this package, got %T", w)
+		}
+	}
+}
+
+// upgrade runs on the handler's goroutine and waits for the loop.
+func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) error) error {
+	if !ex.take(handler) {
+		return errAnswered
+	}
+	ex.w.hijacked = true
+	msg := ex.switching(header)
+	done := make(chan error, 1)
+	posted := ex.post(func() {
+		err := errUpgradePanic // stands when install panics, which the loop handles
+		defer func() { done <- err }()
+		err = ex.sc.switchProtocol(ex, msg, install)
+	})
+	if !posted {
+		return eddy.ErrClosed
+	}
+	return <-done
+}
+
+// switching builds the 101 response.
+func (ex *exchange) switching(header http.Header) []byte {
+	ex.f.countStatus(http.StatusSwitchingProtocols)
+	b := appendStatus(nil, http.StatusSwitchingProtocols)
+	w := response{ex: ex, header: header}
+	b = w.fields(b)
+	return append(b, "Connection: Upgrade\r\n\r\n"...)
+}
+
+// switchProtocol hands the connection over. Loop only.
+func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *eddy.Pipeline) error) error {
+	if sc.ex != ex || sc.state == stateOver {
+		if ce := sc.conn.CloseError(); ce != nil {
+			return ce
+		}
+		return eddy.ErrClosed
+	}
+	sc.f.stats.upgrades.Add(1)
+	sc.ex = nil
+	sc.state = stateOver
+	sc.stopIdle()
+	sc.stopDeadline()
+	sc.write(msg)
+	// Not before install has run: a draining connection with nothing in flight ends.
+	defer func() {
+		ex.ended = true
+		ex.conn.End()
+		sc.conn.ResumeRead()
+	}()
+	err := sc.replaceBy(install)
+	if err != nil {
+		sc.conn.CloseWith(eddy.CloseInternalError, err)
+	}
+	return err
+}
+
+func (sc *serverConn) replaceBy(install func(p *eddy.Pipeline) error) error {
+	p := sc.ctx.Pipeline()
+	if err := p.Remove(dispatcherName); err != nil {
+		return err
+	}
+	if err := p.Remove(decoderName); err != nil {
+		return err
+	}
+	return install(p)
+}
