@@ -15,10 +15,12 @@ import (
 // byte is in the pipe for each wait.
 type pipeWaker struct {
 	woken signal
-	r     int // watched by the poller
+	r     int      // watched by the poller
+	in    [64]byte // scratch of drain
 
-	mu sync.Mutex // keeps close from pulling w from under a wake
-	w  int
+	mu  sync.Mutex // keeps close from pulling w from under a wake
+	w   int
+	out [1]byte // what wake writes
 }
 
 func newPipeWaker() (*pipeWaker, error) {
@@ -49,10 +51,9 @@ func pipe(fds *[2]int) error {
 
 // drain empties the pipe after the poller found it readable.
 func (p *pipeWaker) drain() {
-	var b [64]byte
 	for {
-		n, err := unix.Read(p.r, b[:])
-		if err != unix.EINTR && (err != nil || n < len(b)) {
+		n, err := unix.Read(p.r, p.in[:])
+		if err != unix.EINTR && (err != nil || n < len(p.in)) {
 			return
 		}
 	}
@@ -69,7 +70,7 @@ func (p *pipeWaker) wake() error {
 		return sys.ErrPollerClosed
 	}
 	for {
-		_, err := unix.Write(p.w, []byte{1})
+		_, err := unix.Write(p.w, p.out[:])
 		switch err {
 		case unix.EINTR:
 		case unix.EAGAIN: // full, hence readable

@@ -1,5 +1,10 @@
 // Package poll implements sys.Poller over the readiness interfaces of operating
 // systems: epoll, kqueue and poll(2).
+//
+// epoll (Linux) and kqueue (macOS and the BSDs) keep the registrations in the
+// kernel and return only what is ready. poll(2) is the way that every Unix has:
+// it has no limit of descriptors, but each Wait looks at all of them. select(2)
+// is not offered, as it ends at descriptor 1024. Other systems have no backend.
 package poll
 
 import (
@@ -19,6 +24,10 @@ const (
 	// and is made runnable like any other goroutine. Where the system cannot
 	// nest pollers (poll(2), kqueue with today's runtime) it waits as Pinned
 	// does.
+	//
+	// Its price is that of package net: while other goroutines keep every P
+	// computing, nobody asks the kernel but the runtime's monitor, every 10 ms.
+	// Wake does not have to wait for that.
 	Parked Mode = iota
 	// Pinned blocks the thread in the kernel. It is meant for a loop that has
 	// locked itself to a thread of its own.

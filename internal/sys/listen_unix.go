@@ -35,7 +35,7 @@ func (s *sockets) listen(network, address string, o ListenOptions) (int, error) 
 		return -1, fmt.Errorf("network %q is not tcp, tcp4 or tcp6", network)
 	}
 	if o.Backlog < 0 {
-		return -1, fmt.Errorf("Backlog %d is negative", o.Backlog)
+		return -1, fmt.Errorf("backlog %d is negative", o.Backlog)
 	}
 	addr, err := net.ResolveTCPAddr(network, address)
 	if err != nil {

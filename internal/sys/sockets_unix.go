@@ -10,11 +10,6 @@ import (
 // rarely fit into a socket's buffer; systems refuse more than 1024.
 const maxVectors = 256
 
-// sockets is the Sockets of the operating system.
-type sockets struct {
-	gather // the scratch memory of Writev
-}
-
 // NewSockets returns the operating system's sockets, for one loop.
 func NewSockets() Sockets { return new(sockets) }
 

@@ -6,14 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gather is the array of buffer addresses that writev(2) takes. It is empty
-// between calls.
-type gather struct {
-	vectors [maxVectors]unix.Iovec
+// sockets is the Sockets of the operating system.
+type sockets struct {
+	vectors [maxVectors]unix.Iovec // what writev(2) takes; empty between calls
 }
 
 func (s *sockets) Writev(fd int, bufs [][]byte) (int, error) {
-	n := s.gather.fill(bufs)
+	n := s.fill(bufs)
 	if n == 0 {
 		return 0, nil
 	}
@@ -23,7 +22,7 @@ func (s *sockets) Writev(fd int, bufs [][]byte) (int, error) {
 }
 
 // fill puts the non-empty buffers into the scratch array.
-func (g *gather) fill(bufs [][]byte) int {
+func (s *sockets) fill(bufs [][]byte) int {
 	n := 0
 	for _, b := range bufs {
 		if len(b) == 0 {
@@ -32,8 +31,8 @@ func (g *gather) fill(bufs [][]byte) int {
 		if n == maxVectors {
 			break
 		}
-		g.vectors[n].Base = &b[0]
-		g.vectors[n].SetLen(len(b))
+		s.vectors[n].Base = &b[0]
+		s.vectors[n].SetLen(len(b))
 		n++
 	}
 	return n

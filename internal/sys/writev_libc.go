@@ -4,8 +4,9 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// gather is empty where system calls go through libc: x/sys builds the array.
-type gather struct{}
+// sockets is the Sockets of the operating system. Where system calls go through
+// libc, x/sys builds the array that writev(2) takes.
+type sockets struct{}
 
 func (s *sockets) Writev(fd int, bufs [][]byte) (int, error) {
 	bufs = bufs[:min(len(bufs), maxVectors)]
