@@ -152,6 +152,17 @@ func TestThrottleDelayGrows(t *testing.T) {
 	}
 }
 
+func TestThrottleCancelTakesBack(t *testing.T) {
+	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now)
+	for i := range 10 * freePerAddress {
+		if w := th.Begin("lin", "1.2.3.4"); w != 0 {
+			t.Fatalf("attempt %d waits %v", i, w)
+		}
+		th.Cancel("lin", "1.2.3.4")
+	}
+	th.Cancel("nobody", "nowhere")
+}
+
 func TestThrottlePerAddressForgetsAndIsBounded(t *testing.T) {
 	c := &clock{t: time.Unix(1e9, 0)}
 	th := NewThrottle(c.now)

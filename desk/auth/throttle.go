@@ -61,6 +61,17 @@ func (t *Throttle) Success(account, address string) {
 	}
 }
 
+// Cancel takes back an attempt that was never decided.
+func (t *Throttle) Cancel(account, address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range []string{"account " + account, "address " + address} {
+		if e := t.keys[key]; e != nil && e.failures > 0 {
+			e.failures--
+		}
+	}
+}
+
 // entry returns the attempts of a key, forgetting old ones. t.mu is held.
 func (t *Throttle) entry(key string, now time.Time) *attempts {
 	if e := t.keys[key]; e != nil {

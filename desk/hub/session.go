@@ -287,6 +287,9 @@ func (s *Session) outbound() int {
 	return s.hub.o.Limits.CustomerOutbound
 }
 
+// Close ends the session with a close code because of something the transport has found wrong.
+func (s *Session) Close(code int, reason string) { s.close(code, reason) }
+
 // close ends the session with a close code, once.
 func (s *Session) close(code int, reason string) {
 	s.mu.Lock()

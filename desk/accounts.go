@@ -1,0 +1,232 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+type siteInfo struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
+type visitorInfo struct {
+	Token   string   `json:"token"`
+	New     bool     `json:"new"`
+	Contact string   `json:"contact"`
+	Site    siteInfo `json:"site"`
+}
+
+// widgetSession gives a visitor an identity, or refreshes the one it has.
+func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Site, Token string }
+	if !decode(w, r, &in) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	site, err := d.store.Hot().SiteByKey(ctx, in.Site)
+	if errors.Is(err, store.ErrNotFound) {
+		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such site."})
+		return
+	}
+	if err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	out := visitorInfo{Token: in.Token, Site: siteInfo{site.Key, site.Name}}
+	expires := d.o.Now().Add(d.o.VisitorLife)
+	if in.Token != "" {
+		hash := auth.HashToken(in.Token)
+		contact, err := d.store.Hot().ContactByToken(ctx, hash, d.o.Now())
+		if err == nil && contact.Site == site.ID {
+			err = d.store.ExtendVisitor(ctx, hash, expires)
+			if err == nil {
+				out.Contact = contact.ID
+				answer(w, out)
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExpired) {
+			d.storeProblem(w, err)
+			return
+		}
+	}
+	d.newVisitor(ctx, w, site, expires, out)
+}
+
+func (d *Desk) newVisitor(ctx context.Context, w http.ResponseWriter, site store.Site, expires time.Time, out visitorInfo) {
+	if !d.visitors.AllowN(d.o.Now(), 1) {
+		d.counters.visitorsRefused.Add(1)
+		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many new visitors. Try again in a moment.", RetryMS: 1000})
+		return
+	}
+	token, hash := auth.NewToken()
+	contact, err := d.store.CreateVisitor(ctx, site, hash, expires)
+	if err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	d.counters.visitors.Add(1)
+	out.Token, out.New, out.Contact = token, true, contact.ID
+	answer(w, out)
+}
+
+type agentInfo struct {
+	ID    string `json:"id"`
+	Login string `json:"login"`
+	Name  string `json:"name"`
+}
+
+func agentAnswer(a store.AgentAccount) any {
+	return struct {
+		Agent agentInfo `json:"agent"`
+	}{agentInfo{a.ID, a.Login, a.Name}}
+}
+
+// login checks a password and starts a login session.
+func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Login, Password string }
+	if !decode(w, r, &in) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	name, from := strings.ToLower(strings.TrimSpace(in.Login)), address(r)
+	if wait := d.throttle.Begin(name, from); wait > 0 {
+		d.counters.loginThrottled.Add(1)
+		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})
+		return
+	}
+	account, err := d.checkPassword(ctx, name, in.Password)
+	switch {
+	case errors.Is(err, auth.ErrWrong):
+		d.counters.loginFailed.Add(1)
+		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "Login or password is wrong."})
+		return
+	case errors.Is(err, auth.ErrBusy):
+		d.throttle.Cancel(name, from)
+		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
+		return
+	case err != nil:
+		d.throttle.Cancel(name, from)
+		d.storeProblem(w, err)
+		return
+	}
+	d.throttle.Success(name, from)
+	token, hash := auth.NewToken()
+	if err := d.store.CreateAgentSession(ctx, hash, account.ID, d.o.Now().Add(d.o.LoginLife)); err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	d.counters.logins.Add(1)
+	http.SetCookie(w, d.cookie(token, int(d.o.LoginLife.Seconds())))
+	answer(w, agentAnswer(account))
+}
+
+// checkPassword takes as long for an account that does not exist as for one that does.
+func (d *Desk) checkPassword(ctx context.Context, name, password string) (store.AgentAccount, error) {
+	account, err := d.store.Cold().AgentByLogin(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return account, err
+	}
+	return account, d.hasher.Check(ctx, account.Password, password)
+}
+
+// cookie carries a login. maxAge below 0 removes it.
+func (d *Desk) cookie(token string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: d.cookieName(), Value: token, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: d.o.HTTPS, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+func (d *Desk) cookieName() string {
+	if d.o.HTTPS {
+		return "__Host-desk"
+	}
+	return "desk"
+}
+
+// cookieToken returns the hash of the login cookie, or the zero hash.
+func (d *Desk) cookieToken(r *http.Request) store.Token {
+	c, err := r.Cookie(d.cookieName())
+	if err != nil || c.Value == "" {
+		return store.Token{}
+	}
+	return auth.HashToken(c.Value)
+}
+
+// loggedIn returns the login of a request; false means that the answer has been given.
+func (d *Desk) loggedIn(ctx context.Context, w http.ResponseWriter, r *http.Request) (hub.Login, bool) {
+	token := d.cookieToken(r)
+	s, err := store.AgentSession{}, error(store.ErrNotFound)
+	if token != (store.Token{}) {
+		s, err = d.store.Cold().AgentSession(ctx, token, d.o.Now())
+	}
+	idle := d.o.Now().Sub(s.Seen)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired) || (err == nil && idle > d.o.LoginIdle) {
+		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "You are not logged in."})
+		return hub.Login{}, false
+	}
+	if err != nil {
+		d.storeProblem(w, err)
+		return hub.Login{}, false
+	}
+	if idle > touchEvery {
+		if err := d.store.TouchAgentSession(ctx, token); err != nil {
+			d.o.Logger.Warn("desk: the time of a login could not be renewed", "err", err)
+		}
+	}
+	return hub.Login{Agent: s.Agent, Session: token}, true
+}
+
+func (d *Desk) me(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	if login, ok := d.loggedIn(ctx, w, r); ok {
+		answer(w, agentAnswer(login.Agent))
+	}
+}
+
+// ticket gives a logged-in agent what its WebSocket will say hello with.
+func (d *Desk) ticket(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	login, ok := d.loggedIn(ctx, w, r)
+	if !ok {
+		return
+	}
+	t, err := d.tickets.Issue(login)
+	if err != nil {
+		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Too many connections are being made. Try again in a moment.", RetryMS: 1000})
+		return
+	}
+	answer(w, struct {
+		Ticket    string `json:"ticket"`
+		ExpiresMS int64  `json:"expires_ms"`
+	}{t, auth.TicketLife.Milliseconds()})
+}
+
+// logout ends the login everywhere it is used.
+func (d *Desk) logout(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	if token := d.cookieToken(r); token != (store.Token{}) {
+		if err := d.store.DeleteAgentSession(ctx, token); err != nil && !errors.Is(err, store.ErrNotFound) {
+			d.storeProblem(w, err)
+			return
+		}
+		d.hub.CloseLogin(token)
+	}
+	http.SetCookie(w, d.cookie("", -1))
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,65 @@
+package desk
+
+import (
+	"sync/atomic"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/hub"
+)
+
+// counters are those of the HTTP side.
+type counters struct {
+	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy atomic.Uint64
+}
+
+// Stats is a snapshot of what a Desk has counted since its start.
+type Stats struct {
+	OriginRefused   uint64 // WebSocket upgrades from a wrong origin
+	CrossSite       uint64 // state-changing requests from another site
+	Logins          uint64
+	LoginsFailed    uint64 // wrong login or password
+	LoginsThrottled uint64 // not even looked at
+	Visitors        uint64 // new ones
+	VisitorsRefused uint64 // over the rate
+	RequestsBusy    uint64 // refused because their places were taken
+
+	Sessions    int64 // WebSocket connections now
+	Connects    uint64
+	Welcomes    uint64
+	Resumes     uint64
+	Replayed    uint64
+	Truncated   uint64
+	Frames      uint64
+	Messages    uint64
+	Acks        uint64
+	Dups        uint64
+	Late        uint64
+	LaneRejects uint64
+	PoolRejects uint64
+	BotTurns    uint64
+	BotLate     uint64
+	BotFailed   uint64
+	Dropped     uint64
+	Errors      map[string]uint64 // error replies by code
+	Closes      map[string]uint64 // closes by the server by WebSocket close code
+
+	Pools  hub.PoolStats
+	Engine eddy.Stats
+}
+
+// Stats returns the counters. Each is exact; they are read one after the other.
+func (d *Desk) Stats() Stats {
+	c, h := &d.counters, &d.hub.Counters
+	s := Stats{
+		OriginRefused: c.originRefused.Load(), CrossSite: c.crossSite.Load(), Logins: c.logins.Load(), LoginsFailed: c.loginFailed.Load(),
+		LoginsThrottled: c.loginThrottled.Load(), Visitors: c.visitors.Load(), VisitorsRefused: c.visitorsRefused.Load(), RequestsBusy: c.busy.Load(),
+		Sessions: h.Sessions.Load(), Connects: h.Connects.Load(), Welcomes: h.Welcomes.Load(), Resumes: h.Resumes.Load(), Replayed: h.Replayed.Load(),
+		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
+		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
+		BotFailed: h.BotFailed.Load(), Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Pools: d.hub.PoolStats(),
+	}
+	if d.server != nil {
+		s.Engine = d.server.Stats()
+	}
+	return s
+}

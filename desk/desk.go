@@ -1,0 +1,196 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
+)
+
+// Desk is one server. Its methods may be called from any goroutine.
+type Desk struct {
+	o        Options
+	lock     *os.File
+	store    store.Store
+	hub      *hub.Hub
+	server   *eddy.Server
+	pool     *executor.Pool // HTTP handlers
+	pages    map[string]page
+	hasher   *auth.Hasher
+	throttle *auth.Throttle
+	tickets  *auth.Tickets[hub.Login]
+	visitors *rate.Limiter
+	staff    chan struct{} // places for requests of staff
+	widget   chan struct{} // places for requests of the widget
+	counters counters
+
+	firstLogin, firstPassword string
+
+	draining atomic.Bool
+	ending   sync.Once
+	drainErr error // what was cut off
+	closeErr error // what could not be closed properly
+}
+
+// Open creates or opens the data directory, checks the database and, on the first start, makes the demo site and an
+// agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
+func Open(ctx context.Context, o Options) (*Desk, error) {
+	o.fill()
+	d := &Desk{
+		o: o, throttle: auth.NewThrottle(o.Now), tickets: auth.NewTickets[hub.Login](o.Now),
+		visitors: rate.NewLimiter(rate.Limit(o.NewVisitors.PerSecond), o.NewVisitors.Burst),
+		staff:    make(chan struct{}, agentRequests), widget: make(chan struct{}, widgetRequests),
+	}
+	if err := d.open(ctx); err != nil {
+		if d.store != nil {
+			err = errors.Join(err, d.store.Close())
+		}
+		if d.lock != nil {
+			_ = d.lock.Close()
+		}
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Desk) open(ctx context.Context) (err error) {
+	if d.pages, err = loadPages(); err != nil {
+		return err
+	}
+	if d.hasher, err = auth.NewHasher(d.o.Passwords, 0, 0); err != nil {
+		return err
+	}
+	if d.lock, err = lockDir(d.o.DataDir); err != nil {
+		return err
+	}
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.o.DataDir, "desk.db"), Now: d.o.Now, Logger: d.o.Logger})
+	if err != nil {
+		return err
+	}
+	d.store = db
+	if err := d.seed(ctx); err != nil {
+		return fmt.Errorf("desk: creating the demo accounts: %w", err)
+	}
+	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Logger: d.o.Logger, Now: d.o.Now})
+	return err
+}
+
+// seed makes what a new data directory needs to be useful at once.
+func (d *Desk) seed(ctx context.Context) error {
+	const site, login = "demo", "agent"
+	if _, err := d.store.Cold().SiteByKey(ctx, site); errors.Is(err, store.ErrNotFound) {
+		if _, err := d.store.CreateSite(ctx, store.Site{Key: site, Name: "Demo site", BotName: "Eddy"}); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	_, err := d.store.Cold().AgentByLogin(ctx, login)
+	if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	password := auth.NewPassword()
+	hash, err := d.hasher.Hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	if _, err := d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: "Agent", Password: hash, Capacity: demoCapacity}); err != nil {
+		return err
+	}
+	d.firstLogin, d.firstPassword = login, password
+	return nil
+}
+
+// FirstLogin returns the account that Open has just created, to be shown once; ok is false on later starts. The
+// password is stored nowhere but as a hash.
+func (d *Desk) FirstLogin() (login, password string, ok bool) {
+	return d.firstLogin, d.firstPassword, d.firstLogin != ""
+}
+
+// AddAgent creates another agent account. Logins are unique without regard to case.
+func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capacity int) error {
+	hash, err := d.hasher.Hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	_, err = d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: name, Password: hash, Capacity: capacity})
+	return err
+}
+
+// Start listens and serves, and returns when it does. Call it once. If it fails, Close the Desk.
+func (d *Desk) Start(ctx context.Context) error {
+	var err error
+	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: httpWorkers, Queue: httpQueue})
+	if err != nil {
+		return err
+	}
+	if err := d.hub.Start(ctx); err != nil {
+		return err
+	}
+	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: maxBody})
+	server := &eddy.Server{Init: factory.Init, Loops: d.o.Loops, Poller: d.o.Poller, MaxConns: d.o.MaxConns, Logger: d.o.Logger}
+	if err := server.Listen("tcp", d.o.Addr); err != nil {
+		return err
+	}
+	d.server = server
+	return nil
+}
+
+// Addr returns the address Start listens on.
+func (d *Desk) Addr() net.Addr { return d.server.Addr() }
+
+// Wait blocks until the server has stopped and returns eddy.ErrServerClosed then.
+func (d *Desk) Wait() error { return d.server.Wait() }
+
+// Shutdown ends in order: clients are told when to come back, running commands are committed and acknowledged,
+// connections are drained, then the database is closed. What is not done when ctx ends is cut off, except the
+// database, which is always closed properly. A second call returns the result of the first.
+func (d *Desk) Shutdown(ctx context.Context) error {
+	d.draining.Store(true)
+	d.ending.Do(func() { d.end(ctx) })
+	return errors.Join(d.drainErr, d.closeErr)
+}
+
+// Close ends at once: Shutdown with no time. What was acknowledged is stored.
+func (d *Desk) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = d.Shutdown(ctx) // cutting off is what Close is for
+	return d.closeErr
+}
+
+func (d *Desk) end(ctx context.Context) {
+	drain := []error{d.hub.Shutdown(ctx)}
+	if d.server != nil {
+		if ctx.Err() == nil {
+			_, err := d.server.Shutdown(ctx)
+			drain = append(drain, err)
+		}
+		d.closeErr = d.server.Close()
+	}
+	if d.pool != nil {
+		d.pool.Close()
+		_, err := d.pool.Shutdown(ctx)
+		drain = append(drain, err)
+	}
+	d.drainErr = errors.Join(drain...)
+	d.closeErr = errors.Join(d.closeErr, d.store.Close(), d.lock.Close())
+}
+
+// Handler returns the HTTP side of the Desk, for the engine's http1 server. Upgrades work only there.
+func (d *Desk) Handler() http.Handler { return d.routes() }

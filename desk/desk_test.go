@@ -1,0 +1,392 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/proto"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func testOptions(t *testing.T) Options {
+	t.Helper()
+	plenty := hub.Rate{PerSecond: 1e6, Burst: 1e6}
+	return Options{
+		DataDir: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Passwords: auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1},
+		Limits: hub.Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty,
+			CommandAge: 20 * time.Second, QueueEvery: 10 * time.Millisecond},
+	}
+}
+
+func openDesk(t *testing.T, o Options) *Desk {
+	t.Helper()
+	d, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func TestFirstStartMakesAnAccountOnce(t *testing.T) {
+	o := testOptions(t)
+	d := openDesk(t, o)
+	login, password, ok := d.FirstLogin()
+	if !ok || login != "agent" || len(password) < 16 {
+		t.Fatalf("%q %q %v", login, password, ok)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := openDesk(t, o)
+	if login, _, ok := again.FirstLogin(); ok {
+		t.Fatalf("second start made %q", login)
+	}
+	if code, _ := call(again, "POST", "/api/v1/agent/login", credentials(login, password)); code != http.StatusOK {
+		t.Fatalf("the first password: %d", code)
+	}
+	content, err := os.ReadFile(filepath.Join(o.DataDir, "desk.db"))
+	if err != nil || strings.Contains(string(content), password) {
+		t.Fatalf("the password is in the database (%v)", err)
+	}
+	info, err := os.Stat(o.DataDir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("data directory: %v %v", info.Mode(), err)
+	}
+}
+
+func TestOpenErrorsNameThingAndRemedy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken := testOptions(t)
+	openDesk(t, taken)
+	damaged := testOptions(t)
+	if err := os.MkdirAll(damaged.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	garbage := []byte(strings.Repeat("this is not a database ", 500))
+	if err := os.WriteFile(filepath.Join(damaged.DataDir, "desk.db"), garbage, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	blocked, readonly := testOptions(t), testOptions(t)
+	blocked.DataDir = filepath.Join(file, "data")
+	if err := os.MkdirAll(readonly.DataDir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		o    Options
+		want []string
+	}{
+		"directory cannot be made": {blocked, []string{blocked.DataDir, "cannot be written", "choose another"}},
+		"directory read-only":      {readonly, []string{readonly.DataDir, "cannot be written", "write access"}},
+		"used by another process":  {taken, []string{taken.DataDir, fmt.Sprint(os.Getpid()), "stop it"}},
+		"damaged database":         {damaged, []string{"desk.db", "damaged", "backup"}},
+	} {
+		if name == "directory read-only" && os.Geteuid() == 0 {
+			continue // root may write anywhere
+		}
+		d, err := Open(t.Context(), c.o)
+		if err == nil {
+			_ = d.Close()
+			t.Errorf("%s: opened", name)
+			continue
+		}
+		for _, want := range append(c.want, "") {
+			if text := err.Error(); !strings.Contains(text, want) || strings.Contains(text, "\n") {
+				t.Errorf("%s: %q does not say %q in one line", name, text, want)
+			}
+		}
+	}
+	if after, err := os.ReadFile(filepath.Join(damaged.DataDir, "desk.db")); err != nil || string(after) != string(garbage) {
+		t.Errorf("the damaged file was changed (%v)", err)
+	}
+}
+
+// A failed start gives the directory back.
+func TestBusyPortIsAnErrorAndLocksAreReleased(t *testing.T) {
+	first := openDesk(t, testOptions(t))
+	if err := first.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o := testOptions(t)
+	o.Addr = first.Addr().String()
+	second := openDesk(t, o)
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), o.Addr) || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("busy port: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	openDesk(t, o)
+}
+
+func credentials(login, password string) string {
+	b, _ := json.Marshal(map[string]string{"login": login, "password": password})
+	return string(b)
+}
+
+// call makes one request to the handler. Extra are header names and values in turn.
+func call(d *Desk, method, path, body string, extra ...string) (int, *http.Response) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(extra); i += 2 {
+		r.Header.Set(extra[i], extra[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.Handler().ServeHTTP(w, r)
+	return w.Code, w.Result()
+}
+
+func TestPages(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	var css string
+	for name := range d.pages {
+		if strings.HasSuffix(name, ".css") {
+			css = "/assets/" + name
+		}
+	}
+	for path, want := range map[string]struct {
+		status int
+		mime   string
+	}{
+		"/":                      {200, "text/html; charset=utf-8"},
+		"/chat/demo":             {200, "text/html; charset=utf-8"},
+		"/console":               {200, "text/html; charset=utf-8"},
+		css:                      {200, "text/css; charset=utf-8"},
+		"/assets/console.html":   {404, ""},
+		"/assets/nothing.js":     {404, ""},
+		"/assets/../desk.go":     {307, ""},
+		"/assets/%2e%2e/desk.go": {404, ""},
+		"/chat/":                 {404, ""},
+		"/nothing":               {404, ""},
+		"/healthz":               {200, "text/plain; charset=utf-8"},
+		"/readyz":                {200, "text/plain; charset=utf-8"},
+	} {
+		status, resp := call(d, "GET", path, "")
+		if status != want.status || (want.mime != "" && resp.Header.Get("Content-Type") != want.mime) {
+			t.Errorf("%s: %d %q", path, status, resp.Header.Get("Content-Type"))
+		}
+		h := resp.Header
+		if h.Get("Content-Security-Policy") != contentPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: headers %v", path, h)
+		}
+	}
+	for _, word := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(contentPolicy, word) || strings.Contains(contentPolicy, "unsafe") {
+			t.Errorf("policy %q", contentPolicy)
+		}
+	}
+	_, first := call(d, "GET", "/console", "")
+	if status, _ := call(d, "GET", "/console", "", "If-None-Match", first.Header.Get("ETag")); status != http.StatusNotModified {
+		t.Errorf("known page: %d", status)
+	}
+	if status, _ := call(d, "POST", "/console", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST to a page: %d", status)
+	}
+}
+
+func into[T any](t *testing.T, r *http.Response) (v T) {
+	t.Helper()
+	data, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	return v
+}
+
+func TestWidgetSession(t *testing.T) {
+	o := testOptions(t)
+	o.NewVisitors = hub.Rate{PerSecond: 0.0001, Burst: 3}
+	d := openDesk(t, o)
+	const path = "/api/v1/widget/session"
+	_, resp := call(d, "POST", path, `{"site":"demo"}`)
+	first := into[visitorInfo](t, resp)
+	if !first.New || len(first.Token) != 43 || first.Contact == "" || first.Site != (siteInfo{"demo", "Demo site"}) {
+		t.Fatalf("%+v", first)
+	}
+	_, resp = call(d, "POST", path, fmt.Sprintf(`{"site":"demo","token":%q}`, first.Token))
+	if again := into[visitorInfo](t, resp); again.New || again.Token != first.Token || again.Contact != first.Contact {
+		t.Fatalf("refresh: %+v", again)
+	}
+	_, resp = call(d, "POST", path, `{"site":"demo","token":"guess"}`)
+	if other := into[visitorInfo](t, resp); !other.New || other.Token == "guess" || other.Contact == first.Contact {
+		t.Fatalf("unknown token: %+v", other)
+	}
+	for name, c := range map[string]struct {
+		body  string
+		extra []string
+		want  int
+	}{
+		"unknown site": {`{"site":"nowhere"}`, nil, 404},
+		"bad JSON":     {`{"site":`, nil, 400},
+		"wrong shape":  {`{"site":7}`, nil, 400},
+		"form":         {`site=demo`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
+		"too large":    {`{"site":"` + strings.Repeat("x", maxBody) + `"}`, nil, 413},
+		"cross site":   {`{"site":"demo"}`, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"other origin": {`{"site":"demo"}`, []string{"Origin", "https://evil.example"}, 403},
+	} {
+		status, resp := call(d, "POST", path, c.body, c.extra...)
+		if e := into[proto.Error](t, resp); status != c.want || e.Code == "" || e.Text == "" {
+			t.Errorf("%s: %d %+v, want %d", name, status, e, c.want)
+		}
+	}
+	if n := d.Stats().CrossSite; n != 2 {
+		t.Errorf("%d cross-site requests counted", n)
+	}
+	call(d, "POST", path, `{"site":"demo"}`)
+	status, resp := call(d, "POST", path, `{"site":"demo"}`)
+	if e := into[proto.Error](t, resp); status != http.StatusTooManyRequests || e.RetryMS == 0 || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("over the rate: %d %+v", status, e)
+	}
+}
+
+func TestLogin(t *testing.T) {
+	for _, https := range []bool{false, true} {
+		t.Run(fmt.Sprint("https ", https), func(t *testing.T) {
+			o := testOptions(t)
+			o.HTTPS = https
+			d := openDesk(t, o)
+			_, password, _ := d.FirstLogin()
+			for name, body := range map[string]string{"wrong password": credentials("agent", "wrong"), "no such account": credentials("nobody", password), "nothing": `{}`} {
+				status, resp := call(d, "POST", "/api/v1/agent/login", body)
+				if e := into[proto.Error](t, resp); status != 401 || e.Code != proto.CodeUnauthorized || len(resp.Cookies()) != 0 {
+					t.Errorf("%s: %d %+v", name, status, e)
+				}
+			}
+			if n := d.Stats().LoginsFailed; n != 3 {
+				t.Errorf("%d failures counted", n)
+			}
+			status, resp := call(d, "POST", "/api/v1/agent/login", credentials(" Agent ", password))
+			if status != 200 || len(resp.Cookies()) != 1 {
+				t.Fatalf("login: %d", status)
+			}
+			c := resp.Cookies()[0]
+			name := map[bool]string{false: "desk", true: "__Host-desk"}[https]
+			if c.Name != name || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+				t.Errorf("cookie %+v", c)
+			}
+			cookie := c.Name + "=" + c.Value
+			if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != 200 {
+				t.Errorf("me: %d", status)
+			}
+			if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie+"x"); status != 401 {
+				t.Errorf("me with another token: %d", status)
+			}
+			status, resp = call(d, "POST", "/api/v1/agent/ticket", "", "Cookie", cookie)
+			if k := into[struct{ Ticket string }](t, resp); status != 200 || k.Ticket == "" {
+				t.Errorf("ticket: %d", status)
+			}
+			if status, _ := call(d, "POST", "/api/v1/agent/ticket", "", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"); status != 403 {
+				t.Errorf("ticket for another site: %d", status)
+			}
+			if status, resp := call(d, "POST", "/api/v1/agent/logout", "", "Cookie", cookie); status != 204 || resp.Cookies()[0].MaxAge >= 0 {
+				t.Errorf("logout: %d", status)
+			}
+			for _, x := range [][2]string{{"GET", "me"}, {"POST", "ticket"}} {
+				if status, _ := call(d, x[0], "/api/v1/agent/"+x[1], "", "Cookie", cookie); status != 401 {
+					t.Errorf("%s after logout: %d", x[1], status)
+				}
+			}
+		})
+	}
+}
+
+func TestLoginIsThrottled(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	_, password, _ := d.FirstLogin()
+	for range 5 {
+		call(d, "POST", "/api/v1/agent/login", credentials("agent", "guess"))
+	}
+	status, resp := call(d, "POST", "/api/v1/agent/login", credentials("AGENT", password))
+	if e := into[proto.Error](t, resp); status != 429 || e.Code != proto.CodeRateLimited || e.RetryMS == 0 || d.Stats().LoginsThrottled != 1 {
+		t.Errorf("%d %+v", status, e)
+	}
+}
+
+func TestLoginsExpire(t *testing.T) {
+	now := time.Now()
+	o := testOptions(t)
+	o.Now = func() time.Time { return now }
+	o.LoginLife, o.LoginIdle = 3*time.Hour, time.Hour
+	d := openDesk(t, o)
+	_, password, _ := d.FirstLogin()
+	_, resp := call(d, "POST", "/api/v1/agent/login", credentials("agent", password))
+	cookie := resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
+	for i, c := range []struct {
+		later time.Duration
+		want  int
+	}{{50 * time.Minute, 200}, {50 * time.Minute, 200}, {50 * time.Minute, 200}, {40 * time.Minute, 401}} {
+		now = now.Add(c.later)
+		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != c.want {
+			t.Fatalf("step %d: %d, want %d", i, status, c.want)
+		}
+	}
+	_, resp = call(d, "POST", "/api/v1/agent/login", credentials("agent", password))
+	cookie = resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
+	now = now.Add(61 * time.Minute)
+	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != 401 {
+		t.Errorf("idle login: %d", status)
+	}
+}
+
+// One kind of request cannot take all workers of the HTTP pool.
+func TestRequestsHavePlaces(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	for range cap(d.staff) {
+		d.staff <- struct{}{}
+	}
+	if status, _ := call(d, "GET", "/api/v1/agent/me", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("me: %d", status)
+	}
+	if status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"demo"}`); status != http.StatusOK {
+		t.Errorf("a customer: %d", status)
+	}
+	for range cap(d.staff) {
+		<-d.staff
+	}
+	if d.Stats().RequestsBusy != 1 {
+		t.Error("not counted")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := d.Shutdown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := call(d, "GET", "/readyz", ""); status != http.StatusServiceUnavailable {
+		t.Errorf("after shutdown: %d", status)
+	}
+	if status, _ := call(d, "GET", "/healthz", ""); status != http.StatusOK {
+		t.Errorf("healthz: %d", status)
+	}
+}

@@ -1,0 +1,73 @@
+package desk
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/hub"
+)
+
+// Options configure a Desk. The zero value works.
+type Options struct {
+	DataDir string // default "desk-data"; created when missing
+	Addr    string // host:port to listen on, default "127.0.0.1:8080"
+
+	Loops    int    // worker loops of the engine, 0 = GOMAXPROCS
+	Poller   string // see eddy.Server
+	MaxConns int    // connections at once, 0 = unlimited
+
+	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS. Cookies are then Secure
+	// and named with the __Host- prefix, and only https origins are accepted.
+	HTTPS bool
+
+	Limits      hub.Limits    // see there
+	NewVisitors hub.Rate      // new visitors of all sites; default 50 a second, burst 500
+	Passwords   auth.Params   // cost of argon2id, see there
+	VisitorLife time.Duration // of an unused visitor token, default 90 days
+	LoginLife   time.Duration // of an agent's login, default 7 days
+	LoginIdle   time.Duration // of an unused login, default 24 h
+	Bot         bot.Bot       // default bot.Rules
+
+	Logger *slog.Logger     // default slog.Default()
+	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
+}
+
+const (
+	httpWorkers    = 64
+	httpQueue      = 1024
+	agentRequests  = 16 // of httpWorkers, requests of staff at once
+	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
+	requestTimeout = 5 * time.Second
+	maxBody        = 16 << 10
+	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
+	demoCapacity   = 5
+)
+
+func (o *Options) fill() {
+	if o.DataDir == "" {
+		o.DataDir = "desk-data"
+	}
+	if o.Addr == "" {
+		o.Addr = "127.0.0.1:8080"
+	}
+	if o.NewVisitors == (hub.Rate{}) {
+		o.NewVisitors = hub.Rate{PerSecond: 50, Burst: 500}
+	}
+	if o.VisitorLife == 0 {
+		o.VisitorLife = 90 * 24 * time.Hour
+	}
+	if o.LoginLife == 0 {
+		o.LoginLife = 7 * 24 * time.Hour
+	}
+	if o.LoginIdle == 0 {
+		o.LoginIdle = 24 * time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}

@@ -1,0 +1,144 @@
+package desk
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// contentPolicy allows what the pages need: their own scripts and styles, and connections home.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+func (d *Desk) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", d.servePage("index.html"))
+	mux.HandleFunc("GET /chat/{site}", d.servePage("customer.html"))
+	mux.HandleFunc("GET /console", d.servePage("console.html"))
+	mux.HandleFunc("GET /assets/{path...}", d.serveAsset)
+	mux.HandleFunc("POST /api/v1/widget/session", d.limited(d.widget, d.widgetSession))
+	mux.HandleFunc("POST /api/v1/agent/login", d.limited(d.staff, d.login))
+	mux.HandleFunc("POST /api/v1/agent/logout", d.limited(d.staff, d.logout))
+	mux.HandleFunc("GET /api/v1/agent/me", d.limited(d.staff, d.me))
+	mux.HandleFunc("POST /api/v1/agent/ticket", d.limited(d.staff, d.ticket))
+	mux.HandleFunc("GET /ws", d.socket)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", d.readyz)
+
+	sameSite := http.NewCrossOriginProtection()
+	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		d.counters.crossSite.Add(1)
+		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This request came from another site."})
+	}))
+	return secured(sameSite.Handler(mux))
+}
+
+// secured adds the headers that every answer carries.
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limited keeps one kind of request from taking all workers of the HTTP pool: those beyond its places are told so at
+// once, and pages and upgrades go on whatever the database does.
+func (d *Desk) limited(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next(w, r)
+		default:
+			d.counters.busy.Add(1)
+			problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "The server is busy. Try again in a moment.", RetryMS: 1000})
+		}
+	}
+}
+
+func (d *Desk) readyz(w http.ResponseWriter, _ *http.Request) {
+	if d.draining.Load() {
+		plain(w, http.StatusServiceUnavailable, "draining")
+		return
+	}
+	if err := d.store.Ready(); err != nil {
+		plain(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	plain(w, http.StatusOK, "ready")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n")
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(v) // a failing connection closes itself
+}
+
+// problem sends an error object.
+func problem(w http.ResponseWriter, status int, e *proto.Error) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	if e.RetryMS > 0 {
+		h.Set("Retry-After", strconv.FormatInt((e.RetryMS+999)/1000, 10))
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(struct {
+		Status int `json:"status"`
+		*proto.Error
+	}{status, e})
+}
+
+// storeProblem answers for a failed store call.
+func (d *Desk) storeProblem(w http.ResponseWriter, err error) {
+	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) {
+		d.o.Logger.Error("desk: request failed", "err", err)
+	}
+	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The server cannot do this now. Try again in a moment.", RetryMS: 1000})
+}
+
+// decode reads a small JSON body; false means that the answer has been given.
+func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		problem(w, http.StatusUnsupportedMediaType, &proto.Error{Code: proto.CodeBadRequest, Text: "Content-Type must be application/json."})
+		return false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: "The body is over 16 KiB."})
+		return false
+	case err != nil || json.Unmarshal(body, v) != nil:
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body is not the JSON this address expects."})
+		return false
+	}
+	return true
+}
+
+// address is the client's IP, for rates.
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
