@@ -49,6 +49,7 @@ export class Composer {
 		if (this.enabled === enabled) return;
 		this.enabled = enabled;
 		this.#layout();
+		if (enabled && this.wanted) this.send();
 	}
 
 	focus() {
@@ -57,6 +58,7 @@ export class Composer {
 
 	send() {
 		const text = this.field.value.trim();
+		this.wanted = !this.enabled; // sent as soon as that is possible, unless the text changes
 		if (!this.enabled || !text || length(text) > this.limit) return;
 		this.field.value = '';
 		this.draft.set('');
@@ -79,6 +81,7 @@ export class Composer {
 	}
 
 	#changed() {
+		this.wanted = false;
 		this.draft.set(this.field.value);
 		this.#layout();
 		this.#typing(this.field.value.trim() !== '');

@@ -371,6 +371,7 @@ export const texts = {
 
 const storage = new SafeStorage();
 const state = { locale: choose() };
+const formats = new Map(); // making a format costs far more than using it
 const listeners = new Set();
 
 function choose() {
@@ -402,6 +403,12 @@ export function onLocale(f) {
 	listeners.add(f);
 }
 
+function format(Kind, options) {
+	const key = `${state.locale} ${Kind.name} ${JSON.stringify(options)}`;
+	if (!formats.has(key)) formats.set(key, new Kind(state.locale, options));
+	return formats.get(key);
+}
+
 /** The text of key with {name} replaced from vars. */
 export function t(key, vars = {}) {
 	const text = texts[state.locale][key] ?? texts.en[key];
@@ -411,23 +418,23 @@ export function t(key, vars = {}) {
 
 /** The text of key.one or key.other for n. */
 export function plural(key, n) {
-	const form = new Intl.PluralRules(state.locale).select(n);
+	const form = format(Intl.PluralRules).select(n);
 	const full = `${key}.${form}`;
 	return t(full in texts[state.locale] ? full : `${key}.other`, { n: number(n) });
 }
 
 export function number(n) {
-	return new Intl.NumberFormat(state.locale).format(n);
+	return format(Intl.NumberFormat).format(n);
 }
 
 /** Hours and minutes. */
 export function clock(ms) {
-	return new Intl.DateTimeFormat(state.locale, { timeStyle: 'short' }).format(ms);
+	return format(Intl.DateTimeFormat, { timeStyle: 'short' }).format(ms);
 }
 
 /** Date and time in full, for titles. */
 export function fullTime(ms) {
-	return new Intl.DateTimeFormat(state.locale, { dateStyle: 'medium', timeStyle: 'short' }).format(ms);
+	return format(Intl.DateTimeFormat, { dateStyle: 'medium', timeStyle: 'short' }).format(ms);
 }
 
 /** The time alone for today, else date and time. */
@@ -442,13 +449,13 @@ export function day(ms, now = Date.now()) {
 	if (ago === 0) return t('messages.today');
 	if (ago === 1) return t('messages.yesterday');
 	const sameYear = new Date(ms).getFullYear() === new Date(now).getFullYear();
-	return new Intl.DateTimeFormat(state.locale, { weekday: 'long', month: 'long', day: 'numeric', year: sameYear ? undefined : 'numeric' }).format(ms);
+	return format(Intl.DateTimeFormat, { weekday: 'long', month: 'long', day: 'numeric', year: sameYear ? undefined : 'numeric' }).format(ms);
 }
 
 /** A waiting time in a few characters: 12 s, 3 min, 2 h. */
 export function waited(ms) {
 	const s = Math.max(0, Math.floor(ms / 1000));
-	const unit = (value, name) => new Intl.NumberFormat(state.locale, { style: 'unit', unit: name, unitDisplay: 'short' }).format(value);
+	const unit = (value, name) => format(Intl.NumberFormat, { style: 'unit', unit: name, unitDisplay: 'short' }).format(value);
 	if (s < 60) return unit(s, 'second');
 	if (s < 3600) return unit(Math.floor(s / 60), 'minute');
 	return unit(Math.floor(s / 3600), 'hour');

@@ -50,7 +50,7 @@ export class MessageList {
 			el('span', { class: 'dots', aria: { hidden: true } }, el('i'), el('i'), el('i')), el('span', { class: 'typing-text' }));
 		this.typingNode.hidden = true;
 		this.content = el('div', { class: 'scroll-content' }, this.log, this.pendingHost, this.typingNode);
-		this.scroller = el('div', { class: 'scroller', tabindex: '0' }, this.content);
+		this.scroller = el('div', { class: 'scroller', tabindex: '0', role: 'region' }, this.content);
 		this.pill = el('button', { class: 'pill', type: 'button', data: { testid: 'new-pill' }, on: { click: () => this.toBottom(true) } });
 		this.pill.hidden = true;
 		host.classList.add('message-list');
