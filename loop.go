@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -104,7 +105,7 @@ func newLoop(s *Server, set *settings, index int, name string) (*loop, error) {
 
 // wakeup ends the loop's wait. Any goroutine.
 func (l *loop) wakeup() {
-	if err := l.poller.Wake(); err != nil {
+	if err := l.poller.Wake(); err != nil && !errors.Is(err, sys.ErrPollerClosed) { // closed: the loop has ended
 		l.log.Error("eddy: wakeup failed", "loop", l.name, "err", err)
 	}
 }
