@@ -141,8 +141,11 @@ func newGenerator(o Options) *generator {
 	return g
 }
 
+// maxLatency is the longest latency that is told apart; longer ones count as this.
+const maxLatency = time.Minute
+
 func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1000, int64(time.Minute), 3)
+	return hdrhistogram.New(1000, int64(maxLatency), 3)
 }
 
 // conn is a connection that has shaken hands.
@@ -160,12 +163,17 @@ func (g *generator) dial(ctx context.Context) (*conn, error) {
 		return nil, err
 	}
 	p := newProtocol(g.Options)
-	c.SetDeadline(time.Now().Add(dialTimeout))
-	if err := p.handshake(c); err != nil {
+	err = c.SetDeadline(time.Now().Add(dialTimeout))
+	if err == nil {
+		err = p.handshake(c)
+	}
+	if err == nil {
+		err = c.SetDeadline(time.Time{})
+	}
+	if err != nil {
 		c.Close()
 		return nil, err
 	}
-	c.SetDeadline(time.Time{})
 	return &conn{Conn: c, protocol: p}, nil
 }
 
@@ -199,11 +207,14 @@ func (g *generator) fail(err error) {
 
 // drive keeps the pipeline of one connection full until end.
 func (g *generator) drive(c *conn, s *shard, end time.Time) {
-	c.SetDeadline(end)
-	if err := g.exchange(c, s); err != nil && !g.over(err, end) {
+	defer c.Close()
+	err := c.SetDeadline(end)
+	if err == nil {
+		err = g.exchange(c, s)
+	}
+	if !g.over(err, end) {
 		g.fail(err)
 	}
-	c.Close()
 }
 
 // over reports that err is only the end of the run: the deadline, or our own closing.
@@ -211,7 +222,7 @@ func (g *generator) over(err error, end time.Time) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || !time.Now().Before(end)
 }
 
-// exchange sends requests and takes answers until the connection ends.
+// exchange sends requests and takes answers until the connection ends, and returns why it ended.
 func (g *generator) exchange(c *conn, s *shard) error {
 	ring := make([]time.Time, g.Pipeline) // send times of the requests in flight; oldest is the next to be answered
 	oldest := 0
@@ -231,7 +242,7 @@ func (g *generator) exchange(c *conn, s *shard) error {
 		s.mu.Lock()
 		s.requests += int64(answers)
 		for range answers {
-			s.latencies.RecordValue(int64(now.Sub(ring[oldest])))
+			_ = s.latencies.RecordValue(int64(min(now.Sub(ring[oldest]), maxLatency))) // in range, so it cannot fail
 			ring[oldest] = now
 			oldest = (oldest + 1) % len(ring)
 		}

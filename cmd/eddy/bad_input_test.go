@@ -1,0 +1,107 @@
+package main
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// busyAddr returns an address another listener holds.
+func busyAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// freeAddr returns an address nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestBadInput runs each bad command line: nothing on stdout, one line on stderr that names the thing and the remedy, exit code 1.
+func TestBadInput(t *testing.T) {
+	busy, free := busyAddr(t), freeAddr(t)
+	for _, c := range []struct{ line, thing, remedy string }{
+		{"desc", `unknown command "desc"`, "did you mean desk?"},
+		{"frobnicate", `unknown command "frobnicate"`, "eddy --help"},
+		{"--version", "unknown flag --version", "eddy --help"},
+		{"help nope", `unknown command "nope"`, "eddy --help"},
+		{"serve", `"eddy serve" needs one of`, "echo, line and ws"},
+		{"serve ecko", `unknown command "ecko"`, "did you mean echo?"},
+		{"serve echo now", `unexpected argument "now"`, "eddy serve echo --help"},
+		{"serve echo --adr x", "unknown flag --adr", "did you mean --addr?"},
+		{"serve echo -z", "unknown flag -z", "eddy serve echo --help"},
+		{"serve echo --addr", "--addr needs a value", "host:port"},
+		{"serve echo --addr 7000", `--addr "7000"`, "127.0.0.1:7000"},
+		{"serve echo --addr 127.0.0.1:70000", `--addr "127.0.0.1:70000"`, "0 to 65535"},
+		{"serve echo --addr " + busy, busy + " is in use", "--addr"},
+		{"serve line --addr " + busy, busy + " is in use", "--addr"},
+		{"serve echo --addr 192.0.2.1:7000", "192.0.2.1:7000 is not an address of this machine", "--addr"},
+		{"serve echo --loops many", `--loops "many"`, "0 = one per processor"},
+		{"serve echo --loops -1", "--loops -1", "0 for one per processor"},
+		{"serve echo --max-conns -1", "--max-conns -1", "0 for no limit"},
+		{"serve echo --poller select", `--poller "select"`, "poll"},
+		{"serve line --max-line 0", "--max-line 0", "use 1 to"},
+		{"bench", `"eddy bench" needs one of`, "echo, line and ws"},
+		{"bench echo --conns 0", "--conns 0", "use 1 to"},
+		{"bench echo --size 2000000", "--size 2000000", "use 1 to"},
+		{"bench echo --duration soon", `--duration "soon"`, "10s"},
+		{"bench echo --duration -1s", "--duration -1s", "10s"},
+		{"bench echo --addr " + free, "no server listens on " + free, "eddy serve echo --addr " + free},
+		{"bench ws --addr " + free + " --json", "no server listens on " + free, "eddy serve ws --addr " + free},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			expectFailure(t, strings.Fields(c.line), c.thing, c.remedy)
+		})
+	}
+}
+
+// expectFailure runs one bad command line.
+func expectFailure(t *testing.T, args []string, thing, remedy string) {
+	t.Helper()
+	stdout, stderr, code := runToEnd(t, args...)
+	if code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if stdout != "" {
+		t.Errorf("stdout %q, want nothing", stdout)
+	}
+	if !regexp.MustCompile(`^eddy: [^\n]+\n$`).MatchString(stderr) {
+		t.Errorf("stderr %q is not one line of eddy", stderr)
+	}
+	if !strings.Contains(stderr, thing) || !strings.Contains(stderr, remedy) {
+		t.Errorf("stderr %q does not name %q and %q", stderr, thing, remedy)
+	}
+}
+
+// TestBadPollerInEnvironment shows that the environment is held to the same rule as the flag.
+func TestBadPollerInEnvironment(t *testing.T) {
+	t.Setenv("EDDY_POLLER", "iocp")
+	expectFailure(t, []string{"serve", "echo", "--addr", "127.0.0.1:0"}, `EDDY_POLLER "iocp"`, "poll")
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"", "Available Commands"},
+		{"--help", "Available Commands"},
+		{"help serve", "Available Commands"},
+		{"serve line --help", "--max-line"},
+		{"version", "eddy "},
+	} {
+		stdout, stderr, code := runToEnd(t, strings.Fields(c.line)...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, c.want) {
+			t.Errorf("eddy %s: exit code %d, stderr %q, stdout %q; want %q", c.line, code, stderr, stdout, c.want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/go-eddy/eddy/desk"
+	"github.com/spf13/cobra"
+)
+
+const (
+	defaultDeskAddr = "127.0.0.1:8080"
+	defaultDataDir  = "desk-data"
+)
+
+func newDesk(t *terminal) *cobra.Command {
+	var f listenFlags
+	var data string
+	var https bool
+	cmd := &cobra.Command{
+		Use:   "desk",
+		Short: "Run the Desk chat server: a page for customers, a console for agents",
+		Long: "Run the Desk chat server. The first start creates the data directory with a demo site and an agent account,\n" +
+			"and prints the account's password, once.",
+		Example: "  eddy desk\n  eddy desk --addr 0.0.0.0:8080 --data /var/lib/eddy-desk",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if data == "" {
+				return errors.New("--data is empty: name a directory this user can write to")
+			}
+			return t.desk(cmd.Context(), desk.Options{
+				DataDir: data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: https,
+			})
+		},
+	}
+	f.register(cmd, defaultDeskAddr)
+	cmd.Flags().StringVar(&data, "data", defaultDataDir, "directory of the database; created if missing")
+	cmd.Flags().BoolVar(&https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	return cmd
+}
+
+// desk runs the chat server until it is told to stop.
+func (t *terminal) desk(ctx context.Context, o desk.Options) error {
+	if err := probe(o.Addr); err != nil {
+		return explainListen(o.Addr, err)
+	}
+	d, err := desk.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	login, password, first := d.FirstLogin()
+	if err := d.Start(ctx); err != nil {
+		if first { // the account exists now, and its password is stored nowhere
+			t.say("eddy: created the agent account: login %s, password %s", login, password)
+		}
+		return errors.Join(explainListen(o.Addr, err), d.Close())
+	}
+	base := "http://" + reachable(d.Addr().String())
+	t.say("eddy: desk is running, data in %s; stop with Ctrl+C", o.DataDir)
+	t.say("  customer page  %s/chat/demo", base)
+	t.say("  agent console  %s/console", base)
+	if first {
+		t.say("  login          %s", login)
+		t.say("  password       %s", password)
+		t.say("  (the password is shown only this once)")
+	}
+	return t.untilSignal(func(ctx context.Context) (string, error) {
+		if err := d.Shutdown(ctx); err != nil {
+			return "not everything had ended in order and was cut off; what was acknowledged is stored", err
+		}
+		return "all connections drained, database closed", nil
+	})
+}
+
+// probe finds out whether the address can be listened on before anything is written to the disk.
+func probe(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// reachable returns an address a browser on this machine can open.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return fmt.Sprintf("localhost:%s", port)
+	}
+	return addr
+}

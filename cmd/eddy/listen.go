@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/spf13/cobra"
+)
+
+// drainTimeout is how long a server that was told to stop waits for requests in flight.
+const drainTimeout = 10 * time.Second
+
+// listenFlags are the flags every server command shares.
+type listenFlags struct {
+	addr     string
+	loops    int
+	poller   string
+	maxConns int
+}
+
+func (f *listenFlags) register(cmd *cobra.Command, addr string) {
+	cmd.Flags().StringVar(&f.addr, "addr", addr, "address to listen on, host:port; port 0 takes any free port")
+	cmd.Flags().IntVar(&f.loops, "loops", 0, "worker loops; 0 = one per processor")
+	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: epoll, poll or kqueue; empty = the best one here, or $EDDY_POLLER")
+	cmd.Flags().IntVar(&f.maxConns, "max-conns", 0, "open connections; 0 = no limit")
+}
+
+// maxLoops bounds --loops: beyond it a typing error is more likely than a machine.
+const maxLoops = 1024
+
+// check reports the first flag whose value makes no sense.
+func (f *listenFlags) check() error {
+	if _, port, err := net.SplitHostPort(f.addr); err != nil || !validPort(port) {
+		return fmt.Errorf("--addr %q is not host:port with a port from 0 to 65535; write it like 127.0.0.1:7000", f.addr)
+	}
+	if f.loops < 0 || f.loops > maxLoops {
+		return fmt.Errorf("--loops %d is out of range: use 1 to %d, or 0 for one per processor", f.loops, maxLoops)
+	}
+	if f.maxConns < 0 {
+		return fmt.Errorf("--max-conns %d is negative: use 0 for no limit", f.maxConns)
+	}
+	if f.poller != "" {
+		return checkPoller("--poller", f.poller)
+	}
+	return checkPoller("EDDY_POLLER", os.Getenv("EDDY_POLLER"))
+}
+
+func validPort(port string) bool {
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= 0 && n <= 65535
+}
+
+// checkPoller refuses names that no platform has, and those this one has not. source is where the name comes from.
+func checkPoller(source, name string) error {
+	switch name {
+	case "", "poll":
+		return nil
+	case "epoll":
+		if runtime.GOOS == "linux" {
+			return nil
+		}
+	case "kqueue":
+		if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+			return nil
+		}
+	}
+	best := map[bool]string{true: "epoll", false: "kqueue"}[runtime.GOOS == "linux"]
+	return fmt.Errorf("%s %q is not a readiness backend of %s: use %s or poll", source, name, runtime.GOOS, best)
+}
+
+// server returns the engine configured by the flags.
+func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
+	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns}
+}
+
+// explainListen turns the reason why an address cannot be served into what to do about it.
+func explainListen(addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is in use by another program: stop that one, or choose another address with --addr (port 0 takes any free port)", addr)
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("no permission to listen on %s: choose a port above 1023 with --addr", addr)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is not an address of this machine: choose one with --addr, such as 127.0.0.1 or 0.0.0.0", addr)
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Errorf("the host of %s is unknown: choose an address of this machine with --addr", addr)
+	}
+	return fmt.Errorf("cannot listen on %s: %w", addr, err)
+}
+
+// untilSignal serves until the first signal and then calls stop, whose context ends after drainTimeout or at the second signal. It prints one
+// line with the outcome. What had to be forced is in that line and no error.
+func (t *terminal) untilSignal(stop func(context.Context) (outcome string, err error)) error {
+	sig := <-t.signals
+	t.note("%s: draining, at most %s; once more to stop at once", signalName(sig), drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-t.signals:
+			cancel()
+		case <-done:
+		}
+	}()
+	from := time.Now()
+	outcome, err := stop(ctx)
+	t.note("stopped after %s: %s", time.Since(from).Round(time.Millisecond), outcome)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+func signalName(s os.Signal) string {
+	if s == os.Interrupt {
+		return "interrupt"
+	}
+	return s.String()
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// TestServeLine uses the line server the way a person with nc does.
+func TestServeLine(t *testing.T) {
+	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0", "--loops", "2")
+	for _, c := range []struct{ name, send, want string }{
+		{"one line", "hello\nexit\n", "5: hello\n"},
+		{"telnet endings", "hello\r\nbye\r\n", "5: hello\n"},
+		{"empty line", "\nbye\n", "0: \n"},
+		{"length counts bytes", "人工\nbye\n", "6: 人工\n"},
+		{"nothing after the goodbye", "a\nbye\nb\n", "1: a\n"},
+		{"at the limit", strings.Repeat("x", 256) + "\nbye\n", "256: " + strings.Repeat("x", 256) + "\n"},
+		{"too long", "ok\n" + strings.Repeat("x", 257) + "\nbye\n", "2: ok\nerror: line too long: the limit is 256 bytes\n"},
+		{"too long and unfinished", strings.Repeat("x", 5000), "error: line too long: the limit is 256 bytes\n"},
+	} {
+		if got := talk(t, p.addr, c.send); got != c.want {
+			t.Errorf("%s: answer %q, want %q", c.name, got, c.want)
+		}
+	}
+	p.stop()
+}
+
+// TestServeLineByteByByte sends a line as slowly as a terminal does.
+func TestServeLineByteByByte(t *testing.T) {
+	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0", "--max-line", "5")
+	c := connect(t, p.addr)
+	c.(*net.TCPConn).SetNoDelay(true)
+	r := bufio.NewReader(c)
+	for range 3 {
+		for _, b := range []byte("howdy\n") {
+			if _, err := c.Write([]byte{b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := readLine(t, r); got != "5: howdy" {
+			t.Errorf("answer %q", got)
+		}
+	}
+	c.Close()
+	p.stop()
+}
+
+func TestServeEcho(t *testing.T) {
+	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--poller", "poll")
+	c := connect(t, p.addr)
+	sent := strings.Repeat("any bytes \x00\xff\n", 20_000)
+	go io.WriteString(c, sent)
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(c, got); err != nil || string(got) != sent {
+		t.Errorf("the echo of %d bytes differs (%v)", len(sent), err)
+	}
+	c.Close()
+	p.stop()
+}
+
+// TestMaxConns shows that the limit holds and that a place becomes free again.
+func TestMaxConns(t *testing.T) {
+	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0", "--max-conns", "1")
+	first := connect(t, p.addr)
+	io.WriteString(first, "in\n")
+	if got := readLine(t, bufio.NewReader(first)); got != "2: in" {
+		t.Fatalf("answer %q", got)
+	}
+	second := connect(t, p.addr)
+	if answer, _ := io.ReadAll(second); len(answer) > 0 {
+		t.Errorf("the second connection got %q, want none", answer)
+	}
+	second.Close()
+	first.Close()
+	for { // the place is free as soon as the server has seen the end of the first one
+		c := connect(t, p.addr)
+		io.WriteString(c, "in\nbye\n")
+		answer, _ := io.ReadAll(c)
+		c.Close()
+		if string(answer) == "2: in\n" {
+			break
+		}
+	}
+	p.stop()
+}
+
+var reportPattern = regexp.MustCompile(`stopped after \S+: (\d+) connections drained, (\d+) forced, (\d+) requests dropped\n`)
+
+// TestShutdownUnderLoad stops the line server while clients talk: it drains all of them, and no client sees a wrong or torn answer.
+func TestShutdownUnderLoad(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0")
+		const clients, before = 20, 2000
+		var answers atomic.Int64
+		enough := make(chan struct{})
+		var talkers sync.WaitGroup
+		for i := range clients {
+			c := connect(t, p.addr)
+			talkers.Go(func() {
+				chat(t, c, i, func() {
+					if answers.Add(1) == before {
+						close(enough)
+					}
+				})
+			})
+		}
+		<-enough
+		p.signal(sig)
+		talkers.Wait()
+		if code := p.wait(); code != 0 {
+			t.Errorf("%v: exit code %d; stderr %q", sig, code, p.errs)
+		}
+		report := p.waitOutput(p.errs, reportPattern)
+		if report[1] != fmt.Sprint(clients) || report[2] != "0" || report[3] != "0" {
+			t.Errorf("%v: report %q, want all %d drained", sig, report[0], clients)
+		}
+	}
+}
+
+// chat talks until the server ends the connection; every whole answer must be right and none may be torn.
+func chat(t *testing.T, c net.Conn, id int, answered func()) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for n := 0; ; n++ {
+		text := fmt.Sprintf("client %d line %d", id, n)
+		if _, err := fmt.Fprintln(c, text); err != nil {
+			return // the server has gone: the line was never taken
+		}
+		got, err := r.ReadString('\n')
+		if err != nil {
+			if got != "" || !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("client %d: torn answer %q: %v", id, got, err)
+			}
+			return
+		}
+		if want := fmt.Sprintf("%d: %s\n", len(text), text); got != want {
+			t.Errorf("client %d: answer %q, want %q", id, got, want)
+			return
+		}
+		answered()
+	}
+}
+
+// TestSecondSignalForces shows that a connection in the middle of a request holds the drain up, and that the second signal ends that.
+func TestSecondSignalForces(t *testing.T) {
+	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0")
+	c := connect(t, p.addr)
+	io.WriteString(c, "whole\nhal")
+	if got := readLine(t, bufio.NewReader(c)); got != "5: whole" {
+		t.Fatalf("answer %q", got)
+	}
+	p.signal(syscall.SIGTERM)
+	p.waitOutput(p.errs, regexp.MustCompile(`draining`))
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.errs)
+	}
+	if report := p.waitOutput(p.errs, reportPattern); report[1] != "0" || report[2] != "1" {
+		t.Errorf("report %q, want the connection forced", report[0])
+	}
+}
+
+// TestBench measures each example server with the load generator and finds its figures in text and JSON.
+func TestBench(t *testing.T) {
+	for _, protocol := range []string{"echo", "line"} {
+		p := startServer(t, "serve", protocol, "--addr", "127.0.0.1:0")
+		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--pipeline", "4", "--duration", "300ms"}
+		stdout, stderr, code := runToEnd(t, args...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%s: exit code %d, stderr %q", protocol, code, stderr)
+		}
+		for _, want := range []string{"requests/s", "p50", "p99", "p99.9", "max", "errors      0"} {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: no %q in %q", protocol, want, stdout)
+			}
+		}
+		stdout, _, code = runToEnd(t, append(args, "--json")...)
+		var r benchReport
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 {
+			t.Fatalf("%s: %v, exit code %d, stdout %q", protocol, err, code, stdout)
+		}
+		if r.Protocol != protocol || r.Requests == 0 || r.Errors != 0 || r.P50 <= 0 || r.Max < r.P999 || r.P999 < r.P50 {
+			t.Errorf("%s: implausible figures %+v", protocol, r)
+		}
+		p.stop()
+	}
+}
+
+// TestBenchProgress shows the progress line of a run that takes longer than two seconds, and that Ctrl+C ends it with a result.
+func TestBenchProgress(t *testing.T) {
+	server := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
+	b := &process{t: t, cmd: program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h"), out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
+	b.cmd.Stdout, b.cmd.Stderr = b.out, b.errs
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { b.cmd.Wait(); close(b.ended) }()
+	t.Cleanup(func() { b.cmd.Process.Kill(); <-b.ended })
+	b.waitOutput(b.errs, regexp.MustCompile(`(?m)^eddy: 1 of 3600 s: \d+ requests/s, p99 .* 0 errors$`))
+	b.signal(syscall.SIGINT)
+	if code := b.wait(); code != 0 || !strings.Contains(b.out.String(), "errors      0") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, b.out, b.errs)
+	}
+	server.stop()
+}
