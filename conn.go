@@ -46,7 +46,7 @@ type Conn struct {
 	inReady    bool  // in loop.ready
 	inDirty    bool  // in loop.dirty
 	inClosing  bool  // in loop.closing
-	partial    bool  // in holds the beginning of a frame, nothing complete
+	partial    bool  // in holds the beginning of a frame: its decoder asked for more
 	eof        bool  // the peer sent its last byte
 	finishing  bool  // closing after the queue is flushed
 	lingering  bool  // flushed and shut down, waiting for the peer's end

@@ -43,7 +43,7 @@ func (l *loop) drainConn(c *Conn) {
 	c.draining = true
 	c.drainFlag.Store(true)
 	c.fireEventFromHead(DrainEvent{})
-	if c.end == nil && !c.eof && !c.readPaused() && !c.inReady {
+	if c.end == nil && !c.eof && !c.readPaused() && !c.framesInHand() {
 		c.frames = frameBudget
 		c.readLoop()
 	}

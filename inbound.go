@@ -35,7 +35,8 @@ func (c *Conn) readReady(failed bool) {
 	case c.readPaused():
 		c.setInterest(c.interest &^ sys.Read)
 		return
-	case c.inReady: // frames in hand come first
+	case c.framesInHand(): // they come before what the kernel has, also before the peer's end
+		c.markReady()
 		return
 	}
 	c.readLoop()
@@ -66,11 +67,14 @@ func (c *Conn) readLoop() {
 			c.decodeScratch(l.scratch[:held+n])
 		}
 		total += n
-		if n < len(space) || total >= readByteBudget || c.end != nil || c.inReady || c.readPaused() {
+		if n < len(space) || total >= readByteBudget || c.end != nil || c.framesInHand() || c.readPaused() {
 			return
 		}
 	}
 }
+
+// framesInHand reports whether bytes wait that were not decoded because of a pause or a budget.
+func (c *Conn) framesInHand() bool { return c.in != nil && !c.partial }
 
 // stage prepares the place where the next read goes. A small leftover moves to the front of scratch, and its size is
 // returned; a large one gets room behind it in a segment of its own.

@@ -141,7 +141,8 @@ func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
 	return nil
 }
 
-// Remove takes a handler out. An event that is inside it goes on to its old neighbours.
+// Remove takes a handler out. An event that is inside it goes on to its old neighbours. If it was the decoder, bytes
+// that were not decoded yet go to what is first now.
 func (p *Pipeline) Remove(name string) error {
 	ctx, err := p.find(name)
 	if err != nil {
@@ -149,6 +150,7 @@ func (p *Pipeline) Remove(name string) error {
 	}
 	prev, next := ctx.prev.Load(), ctx.next.Load()
 	p.conn.join(prev, next)
+	p.conn.decodeAgain()
 	return nil
 }
 
@@ -171,10 +173,16 @@ func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption)
 	p.conn.join(prev, ctx)
 	p.conn.join(ctx, next)
 	ctx.deliverOpen()
-	if p.conn.in != nil {
-		p.conn.markReady()
-	}
+	p.conn.decodeAgain()
 	return nil
+}
+
+// decodeAgain offers what the decoder left to whoever is first in the changed pipeline.
+func (c *Conn) decodeAgain() {
+	if c.in != nil {
+		c.partial = false
+		c.markReady()
+	}
 }
 
 // find returns the context of a handler of an open connection.

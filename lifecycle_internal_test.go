@@ -1,0 +1,131 @@
+package eddy
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// serveOne starts srv and connects to it.
+func serveOne(t *testing.T, srv *Server) net.Conn {
+	t.Helper()
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting for %s", what)
+		}
+	}
+}
+
+// onLoopOf runs f on the loop and waits for it.
+func onLoopOf(t *testing.T, l *loop, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	if err := l.tasks.push(task{kind: taskFunc, msg: func() { defer close(done); f() }}, false); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+}
+
+// oneByte is a decoder whose messages are single bytes.
+type oneByte struct{}
+
+func (oneByte) Decode(ctx *Context, view []byte) (int, error) {
+	ctx.FireRead(view[0])
+	return 1, nil
+}
+
+func (w waiting) Decode(ctx *Context, _ []byte) (int, error) {
+	select {
+	case w.conns <- ctx:
+	default:
+	}
+	return 0, nil
+}
+
+// TestEndOfStreamBehindFramesInHand: readiness that comes between ResumeRead and its task must not let the peer's end
+// overtake frames that were received before it.
+func TestEndOfStreamBehindFramesInHand(t *testing.T) {
+	for _, half := range []bool{false, true} {
+		var got atomic.Int32
+		conns := make(chan *Conn, 1)
+		srv := &Server{Loops: 1, HalfClose: half, Init: func(p *Pipeline) error {
+			p.Add("bytes", oneByte{})
+			return p.Add("app", Handle(func(ctx *Context, b byte) error {
+				if got.Add(1) == 1 {
+					ctx.Conn().PauseRead()
+					conns <- ctx.Conn()
+				}
+				return nil
+			}))
+		}}
+		client := serveOne(t, srv)
+		io.WriteString(client, "abc")
+		c := <-conns
+		client.(*net.TCPConn).CloseWrite()
+		until(t, "the peer's end and the dropped read interest", func() (ok bool) {
+			onLoopOf(t, c.loop, func() { ok = c.interest == sys.None })
+			return ok
+		})
+		onLoopOf(t, c.loop, func() {
+			c.appPaused.Store(false) // ResumeRead up to here
+			c.loop.processConn(c, sys.Readable)
+			c.postReadState()
+		})
+		<-c.Done()
+		if got.Load() != 3 || c.CloseError().Reason != ClosePeerClosed {
+			t.Errorf("half-close %v: %d of 3 messages, closed with %v", half, got.Load(), c.CloseError())
+		}
+		srv.Close()
+	}
+}
+
+// TestRemovedDecoderLeavesItsBytes: bytes that a removed decoder did not consume go to what is first now.
+func TestRemovedDecoderLeavesItsBytes(t *testing.T) {
+	conns := make(chan *Context, 1)
+	got := make(chan string, 1)
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		p.Add("never", waiting{conns})
+		return p.Add("raw", Handle(func(_ *Context, m *buf.Bytes) error { got <- string(m.Bytes()); return nil }))
+	}}
+	client := serveOne(t, srv)
+	io.WriteString(client, "left over")
+	ctx := <-conns
+	onLoopOf(t, ctx.conn.loop, func() {
+		if err := ctx.Pipeline().Remove("never"); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case s := <-got:
+		if s != "left over" {
+			t.Errorf("got %q", s)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the bytes wait for ever")
+	}
+}
+
+// waiting is a decoder that always asks for more.
+type waiting struct{ conns chan *Context }
