@@ -121,6 +121,7 @@ export class ConsoleApp {
 		this.inbox.replace(d.inbox ?? {});
 		for (const row of this.inbox.rows.values()) this.#learn(row);
 		for (const row of this.inbox.mine()) this.#conversation(row.id);
+		this.read = Object.fromEntries(Object.entries(this.read).filter(([id]) => this.inbox.rows.has(id)));
 		for (const head of d.heads ?? []) {
 			const c = this.#conversation(head.id);
 			c.setHead(head);

@@ -132,6 +132,7 @@ class CustomerPage {
 		if (this.storeId && this.storeId !== d.store) this.#forget();
 		this.storeId = d.store;
 		this.composer.limit = d.limits?.text ?? this.composer.limit;
+		this.heads = new Set((d.heads ?? []).map((h) => h.id)); // those not shown are replayed too
 		const head = pick(d.heads ?? [], this.conversation?.id);
 		if (head) {
 			this.#show(head);
@@ -191,7 +192,7 @@ class CustomerPage {
 	#frame(frame) {
 		if (!frame.c) return;
 		if (frame.c !== this.conversation?.id) {
-			if (frame.t !== 'ev.state' || frame.d.event !== 'opened') return;
+			if (frame.t !== 'ev.state' || frame.d.event !== 'opened' || this.heads.has(frame.c)) return;
 			this.opening = false; // opened in another tab, or the event was faster than the reply
 			this.#show({ id: frame.c, state: frame.d.state, rev: frame.d.rev, epoch: frame.d.epoch, owner: frame.d.owner });
 		}
