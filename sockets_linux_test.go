@@ -1,0 +1,65 @@
+package eddy
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestSocketOptions asks the kernel: the listener is bound where it was told to, with its backlog and an address that can
+// be bound again at once; an accepted socket does not block, does not delay and is not inherited.
+func TestSocketOptions(t *testing.T) {
+	conns := make(chan *Conn, 1)
+	serve := func(address string, backlog int) *Server {
+		srv := &Server{Loops: 1, Backlog: backlog, Init: func(p *Pipeline) error {
+			return p.Add("app", Handle(func(ctx *Context, _ *buf.Bytes) error { conns <- ctx.conn; return nil }))
+		}}
+		if err := srv.Listen("tcp", address); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { srv.Close() })
+		return srv
+	}
+	srv := serve("127.0.0.2:0", 33)
+	if ip := srv.Addr().(*net.TCPAddr).IP; !ip.Equal(net.IPv4(127, 0, 0, 2)) {
+		t.Errorf("bound to %v", ip)
+	}
+	info, err := unix.GetsockoptTCPInfo(srv.eng.acceptor.fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Sacked != 33 { // where the kernel reports the limit of a listening socket
+		t.Errorf("backlog %d, want 33", info.Sacked)
+	}
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "x")
+	fd := (<-conns).fd
+	for what, get := range map[string]func() (int, error){
+		"TCP_NODELAY": func() (int, error) { return unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY) },
+		"O_NONBLOCK": func() (int, error) {
+			v, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+			return v & unix.O_NONBLOCK, err
+		},
+		"FD_CLOEXEC": func() (int, error) {
+			v, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+			return v & unix.FD_CLOEXEC, err
+		},
+	} {
+		if v, err := get(); v == 0 || err != nil {
+			t.Errorf("%s is off (%v)", what, err)
+		}
+	}
+	address := srv.Addr().String()
+	if err := srv.Close(); err != nil { // ends the connection first, so that it lingers in TIME_WAIT on this side
+		t.Fatal(err)
+	}
+	serve(address, 0)
+}
