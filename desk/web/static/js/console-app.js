@@ -15,7 +15,7 @@ import { RowList } from './row-list.js';
 import { number, onLocale, plural, t, waited } from './i18n.js';
 import { uuid } from './storage.js';
 
-const maxSeen = 200; // conversations named in a hello
+const maxSeen = 64; // conversations named in a hello, at most
 
 export class ConsoleApp {
 	/**
