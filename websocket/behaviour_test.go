@@ -1,0 +1,235 @@
+package websocket
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// A silent client is sent a ping; one that answers stays, one that does not is
+// closed.
+func TestKeepAlive(t *testing.T) {
+	s := start(t, Options{PingInterval: 40 * time.Millisecond, PongTimeout: 200 * time.Millisecond})
+	c := s.rawDial("")
+	for range 3 {
+		c.want(0x89, "")
+		c.send(frame(0x8a, ""))
+	}
+	c.want(0x89, "")
+	c.wantEnd()
+	s.wantEnd(CloseAbnormal, "")
+	s.waitClosed(eddy.CloseIdleTimeout, 1)
+}
+
+// R078: a client that drips a frame is cut off, although it sends all the time.
+func TestMessageTimeout(t *testing.T) {
+	for name, drip := range map[string]string{
+		"small frame": frame(0x81, "hello"),
+		"large frame": frame(0x82, strings.Repeat("x", 100000)),
+		"fragments":   frame(0x01, "a") + frame(0x00, strings.Repeat("x", 200)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, Options{MessageTimeout: 100 * time.Millisecond})
+			c := s.rawDial(frame(0x81, "ok"))
+			c.want(0x81, "ok")
+			c.send(drip[:len(drip)-3])
+			c.wantClose(ClosePolicyViolation)
+			s.wantEnd(ClosePolicyViolation, "")
+			s.waitClosed(eddy.CloseReadTimeout, 1)
+		})
+	}
+}
+
+// Pings of a client that does not read are not answered without end.
+func TestPongsAreDroppedForSlowReaders(t *testing.T) {
+	e := newEcho()
+	e.message = func(c *Conn, op Opcode, _ []byte) error {
+		return c.Write(op, make([]byte, 4<<20))
+	}
+	s := startWith(t, e, nil, Options{}, eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 1 << 20})
+	c := s.rawDial(frame(0x82, "go") + strings.Repeat(frame(0x89, "p"), 20))
+	sc := s.conn()
+	waitFor(t, "the queue to fill", func() bool { return !sc.Eddy().Writable() })
+	if q := sc.Eddy().QueuedBytes(); q > 5<<20 {
+		t.Errorf("%d bytes queued", q)
+	}
+	got := 0
+	for {
+		first, payload, err := c.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == 0x82 {
+			if len(payload) != 4<<20 {
+				t.Errorf("message of %d bytes", len(payload))
+			}
+			break
+		}
+		got++
+	}
+	if got > 20 {
+		t.Errorf("%d pongs for 20 pings", got)
+	}
+}
+
+// Many goroutines write and one closes: every message is whole, and none follows
+// the close frame.
+func TestConcurrentWritesAndClose(t *testing.T) {
+	s := start(t, Options{})
+	c := s.rawDial("")
+	sc := s.conn()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				err := sc.Write(Binary, make([]byte, 10+i%9000))
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for !sc.Eddy().Writable() && sc.Eddy().CloseError() == nil {
+					time.Sleep(time.Millisecond) // poll interval of the condition
+				}
+				if i == 500 {
+					_ = sc.Close(1000, "")
+				}
+			}
+		})
+	}
+	messages := 0
+	for {
+		first, p, err := c.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == 0x88 {
+			break
+		}
+		if first != 0x82 || len(p) < 10 {
+			t.Fatalf("frame %#x of %d bytes", first, len(p))
+		}
+		messages++
+	}
+	if messages < 501 {
+		t.Errorf("%d messages before the close frame", messages)
+	}
+	c.send(frame(0x88, "\x03\xe8"))
+	c.wantEnd()
+	wg.Wait()
+	s.wantEnd(1000, "")
+}
+
+// An error closes one connection with its code; a panic too; the others live on.
+func TestHandlerFailures(t *testing.T) {
+	e := newEcho()
+	e.message = func(c *Conn, op Opcode, data []byte) error {
+		switch string(data) {
+		case "panic":
+			panic("handler")
+		case "error":
+			return errors.New("broken")
+		case "code":
+			return &CloseError{Code: 4002, Reason: "no"}
+		}
+		return c.WriteBytes(op, data)
+	}
+	s := startWith(t, e, nil, Options{}, eddy.Watermarks{})
+	other := s.rawDial("")
+	c := s.rawDial(frame(0x81, "panic") + frame(0x81, "after"))
+	c.wantClose(1011)
+	s.wantEnd(1011, "")
+	s.waitClosed(eddy.CloseInternalError, 1)
+	c = s.rawDial(frame(0x81, "error"))
+	c.wantClose(1011)
+	s.wantEnd(1011, "")
+	s.waitClosed(eddy.CloseInternalError, 2)
+	c = s.rawDial(frame(0x81, "code"))
+	c.want(0x88, "\x0f\xa2no")
+	c.send(frame(0x88, "\x0f\xa2"))
+	c.wantEnd()
+	s.wantEnd(4002, "")
+	other.send(frame(0x81, "alive"))
+	other.want(0x81, "alive")
+}
+
+// A handler that refuses in HandleOpen, or panics there, leaves nothing behind.
+func TestHandleOpenFails(t *testing.T) {
+	for _, fail := range []func(*Conn) error{
+		func(*Conn) error { return errors.New("refused") },
+		func(*Conn) error { panic("open") },
+	} {
+		e := newEcho()
+		e.open = fail
+		s := startWith(t, e, nil, Options{}, eddy.Watermarks{})
+		c := s.rawDial("")
+		c.wantClose(1011)
+		s.wantEnd(1011, "")
+		s.waitClosed(eddy.CloseInternalError, 1)
+		<-s.errs // Upgrade has returned
+	}
+}
+
+// Shutdown says 1001 to everybody, after the handler's own farewell, and waits
+// for the answer.
+func TestDrain(t *testing.T) {
+	e := newEcho()
+	h := &farewell{echo: e}
+	s := startWith(t, e, h, Options{}, eddy.Watermarks{})
+	c := s.rawDial("")
+	<-s.errs
+	type outcome struct {
+		report eddy.DrainReport
+		err    error
+	}
+	done := make(chan outcome, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		report, err := s.srv.Shutdown(ctx)
+		done <- outcome{report, err}
+	}()
+	c.want(0x81, "farewell")
+	first, p, err := c.frame()
+	if err != nil || first != 0x88 || binary.BigEndian.Uint16([]byte(p)) != 1001 {
+		t.Fatalf("%#x %q, %v", first, p, err)
+	}
+	select {
+	case o := <-done:
+		t.Fatalf("Shutdown did not wait for the close handshake: %+v", o)
+	default:
+	}
+	c.send(frame(0x88, "\x03\xe9"))
+	c.wantEnd()
+	if o := <-done; o.err != nil || o.report != (eddy.DrainReport{Drained: 1}) {
+		t.Errorf("%+v, %v", o.report, o.err)
+	}
+	s.wantEnd(1001, "")
+}
+
+// farewell is an echo that says goodbye.
+type farewell struct{ *echo }
+
+func (f *farewell) HandleDrain(c *Conn) { _ = c.Write(Text, []byte("farewell")) }
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, o := range map[string]Options{
+		"MaxMessage":         {MaxMessage: -1},
+		"MaxFrame":           {MaxFrame: -1},
+		"PongTimeout":        {PongTimeout: -1},
+		"CloseTimeout":       {CloseTimeout: -1},
+		"RequireSubprotocol": {RequireSubprotocol: true},
+	} {
+		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

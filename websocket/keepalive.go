@@ -1,0 +1,78 @@
+package websocket
+
+import (
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// armKeepAlive starts the next look at the client.
+func (c *Conn) armKeepAlive(d time.Duration) {
+	c.keepTimer = nil
+	if t, err := c.ctx.After(d, c.keepAlive); err == nil { // else the connection has ended
+		c.keepTimer = t
+	}
+}
+
+// keepAlive looks whether the client is there: it was heard, or it gets a ping
+// and PongTimeout to answer with any frame.
+func (c *Conn) keepAlive() {
+	switch {
+	case c.over:
+		c.keepTimer = nil
+	case !c.conn.Writable():
+		c.checkStuck()
+	case c.heard, c.frameTimer != nil: // an incomplete message has a deadline of its own
+		c.heard, c.pinged, c.stuck = false, false, 0
+		c.armKeepAlive(c.opts.PingInterval)
+	case c.pinged:
+		c.over = true
+		c.keepTimer = nil
+		c.conn.CloseWith(eddy.CloseIdleTimeout, errPongTimeout)
+	default:
+		c.pinged, c.stuck = true, 0
+		_ = c.writeFrame(opPing, nil) // it fails when the connection is ending
+		c.armKeepAlive(c.opts.PongTimeout)
+	}
+}
+
+// checkStuck handles a client that cannot be heard, because reading it is paused
+// until it has read what is queued for it. It may be slow but not stand still.
+func (c *Conn) checkStuck() {
+	queued := c.conn.QueuedBytes()
+	if c.stuck > 0 && queued >= c.stuck {
+		c.over = true
+		c.keepTimer = nil
+		c.conn.CloseWith(eddy.CloseWriteTimeout, errStuck)
+		return
+	}
+	c.stuck, c.pinged = queued, false
+	c.armKeepAlive(c.opts.PingInterval)
+}
+
+// watchMessage starts the deadline of an incomplete message, or ends it.
+func (c *Conn) watchMessage(incomplete bool) {
+	switch {
+	case incomplete && c.frameTimer == nil && !c.over && c.opts.MessageTimeout > 0:
+		if t, err := c.ctx.After(c.opts.MessageTimeout, c.messageLate); err == nil { // else the connection has ended
+			c.frameTimer = t
+		}
+	case !incomplete && c.frameTimer != nil:
+		c.frameTimer.Stop()
+		c.frameTimer = nil
+	}
+}
+
+// messageLate ends a connection whose message took too long, unless the engine
+// kept it from being read.
+func (c *Conn) messageLate() {
+	c.frameTimer = nil
+	if c.over {
+		return
+	}
+	if !c.conn.Writable() {
+		c.watchMessage(true)
+		return
+	}
+	c.end(ClosePolicyViolation, "a message did not arrive in time", eddy.CloseReadTimeout)
+}

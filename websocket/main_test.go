@@ -1,0 +1,264 @@
+package websocket
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	coder "github.com/coder/websocket"
+	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// limit is how long a test waits for something that must happen.
+const limit = 20 * time.Second
+
+// ended is what a handler was told at the end.
+type ended struct {
+	code   int
+	reason string
+}
+
+// echo answers each message with itself and remembers how its connections
+// ended. The other fields make it misbehave.
+type echo struct {
+	open    func(c *Conn) error
+	message func(c *Conn, op Opcode, data []byte) error
+	closed  chan ended
+	conns   chan *Conn
+}
+
+func newEcho() *echo {
+	return &echo{closed: make(chan ended, 1000), conns: make(chan *Conn, 1000)}
+}
+
+func (e *echo) HandleOpen(c *Conn) error {
+	e.conns <- c
+	if e.open != nil {
+		return e.open(c)
+	}
+	return nil
+}
+
+func (e *echo) HandleMessage(c *Conn, op Opcode, data []byte) error {
+	if e.message != nil {
+		return e.message(c, op, data)
+	}
+	return c.WriteBytes(op, data)
+}
+
+func (e *echo) HandleClose(_ *Conn, code int, reason string) { e.closed <- ended{code, reason} }
+
+// server is a running WebSocket server of a test.
+type server struct {
+	t     *testing.T
+	srv   *eddy.Server
+	stats Stats
+	h     Handler
+	echo  *echo
+	errs  chan error // what Upgrade returned
+	addr  string
+}
+
+func start(t *testing.T, o Options) *server {
+	return startWith(t, newEcho(), nil, o, eddy.Watermarks{})
+}
+
+// startWith starts a server whose connections h handles, by default e itself.
+func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermarks) *server {
+	t.Helper()
+	s := &server{t: t, echo: e, h: h, errs: make(chan error, 1000)}
+	if h == nil {
+		s.h = e
+	}
+	o.Stats = &s.stats
+	pool, err := executor.NewFixed(executor.Options{Workers: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := Upgrade(w, r, s.h, o)
+		s.errs <- err
+	}), pool, http1.Options{})
+	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	s.addr = s.srv.Addr().String()
+	t.Cleanup(func() {
+		_ = s.srv.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		defer cancel()
+		if _, err := pool.Shutdown(ctx); err != nil {
+			t.Errorf("pool: %v", err)
+		}
+	})
+	return s
+}
+
+// conn waits for the server's side of the next connection.
+func (s *server) conn() *Conn {
+	s.t.Helper()
+	select {
+	case c := <-s.echo.conns:
+		return c
+	case <-time.After(limit):
+		s.t.Fatal("no connection was opened")
+		return nil
+	}
+}
+
+// wantEnd waits for the next HandleClose and compares.
+func (s *server) wantEnd(code int, reason string) {
+	s.t.Helper()
+	select {
+	case e := <-s.echo.closed:
+		if e.code != code || !strings.Contains(e.reason, reason) {
+			s.t.Errorf("closed with %d %q, want %d %q", e.code, e.reason, code, reason)
+		}
+	case <-time.After(limit):
+		s.t.Fatal("HandleClose was not called")
+	}
+}
+
+// waitClosed waits until n connections of the engine ended with the reason.
+func (s *server) waitClosed(reason eddy.CloseReason, n uint64) {
+	s.t.Helper()
+	waitFor(s.t, reason.String(), func() bool { return s.srv.Stats().Closed[reason] >= n })
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", limit, what)
+		}
+		time.Sleep(2 * time.Millisecond) // poll interval of the condition
+	}
+}
+
+// dial connects an independent client.
+func (s *server) dial(o *coder.DialOptions) *coder.Conn {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
+	defer cancel()
+	c, _, err := coder.Dial(ctx, "ws://"+s.addr+"/", o)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.SetReadLimit(1 << 26)
+	s.t.Cleanup(func() { _ = c.CloseNow() })
+	return c
+}
+
+// raw is a client that speaks bytes.
+type raw struct {
+	t *testing.T
+	*net.TCPConn
+	br *bufio.Reader
+}
+
+const handshake = "GET /chat HTTP/1.1\r\nHost: example.org\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
+	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+func (s *server) rawConn() *raw {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		s.t.Fatal(err)
+	}
+	return &raw{s.t, c.(*net.TCPConn), bufio.NewReader(c)}
+}
+
+// rawDial makes the handshake and sends more in the same packet.
+func (s *server) rawDial(more string) *raw {
+	s.t.Helper()
+	c := s.rawConn()
+	c.send(handshake + "\r\n" + more)
+	resp, err := http.ReadResponse(c.br, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		s.t.Fatalf("handshake: %v, %v", resp, err)
+	}
+	return c
+}
+
+func (r *raw) send(s string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.TCPConn, s); err != nil {
+		r.t.Fatalf("sending: %v", err)
+	}
+}
+
+// frame reads one frame of the server, which must be unmasked.
+func (r *raw) frame() (first byte, payload string, err error) {
+	var h [2]byte
+	if _, err := io.ReadFull(r.br, h[:]); err != nil {
+		return 0, "", err
+	}
+	if h[1]&0x80 != 0 {
+		return 0, "", errors.New("the server masked a frame")
+	}
+	n := uint64(h[1])
+	switch n {
+	case 126:
+		var b [2]byte
+		if _, err := io.ReadFull(r.br, b[:]); err != nil {
+			return 0, "", err
+		}
+		n = uint64(binary.BigEndian.Uint16(b[:]))
+	case 127:
+		var b [8]byte
+		if _, err := io.ReadFull(r.br, b[:]); err != nil {
+			return 0, "", err
+		}
+		n = binary.BigEndian.Uint64(b[:])
+	}
+	p := make([]byte, n)
+	_, err = io.ReadFull(r.br, p)
+	return h[0], string(p), err
+}
+
+func (r *raw) want(first byte, payload string) {
+	r.t.Helper()
+	f, p, err := r.frame()
+	if err != nil || f != first || p != payload {
+		r.t.Errorf("frame %#x %.60q, %v; want %#x %.60q", f, p, err, first, payload)
+	}
+}
+
+// wantClose wants a close frame with the code, and then the end of the
+// connection.
+func (r *raw) wantClose(code int) {
+	r.t.Helper()
+	f, p, err := r.frame()
+	if err != nil || f != 0x88 || len(p) < 2 || int(binary.BigEndian.Uint16([]byte(p))) != code {
+		r.t.Errorf("frame %#x %.60q, %v; want a close frame with %d", f, p, err, code)
+	}
+	r.wantEnd()
+}
+
+func (r *raw) wantEnd() {
+	r.t.Helper()
+	if rest, err := io.ReadAll(r.br); err != nil || len(rest) > 0 {
+		r.t.Errorf("%q, %v at the end", rest, err)
+	}
+	_ = r.Close()
+}

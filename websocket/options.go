@@ -1,0 +1,104 @@
+package websocket
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Options are the limits and deadlines of the connections of one endpoint. The
+// zero value is a working configuration: a zero field takes the default named
+// beside it.
+type Options struct {
+	// MaxMessage is the largest message in bytes, over all its fragments. Beyond
+	// it the connection is closed with 1009, decided from the frame header.
+	// Default 1 MiB.
+	MaxMessage int
+	// MaxFrame is the largest payload of one data frame in bytes. Default
+	// MaxMessage.
+	MaxFrame int
+	// Subprotocols are those the server speaks. The first one that the client
+	// offers and that is among them is chosen.
+	Subprotocols []string
+	// RequireSubprotocol refuses clients that offer none of Subprotocols.
+	RequireSubprotocol bool
+	// CheckOrigin reports whether a page of the request's Origin may connect.
+	// nil allows requests without Origin, which no browser makes, and those
+	// whose Origin has the request's host. A refused request is answered 403.
+	CheckOrigin func(r *http.Request) bool
+
+	// PingInterval is how long a client may be silent before it is sent a ping.
+	// Default 25 s; negative: no pings.
+	PingInterval time.Duration
+	// PongTimeout is how long it may then stay silent before its connection is
+	// closed with CloseIdleTimeout. Default 10 s.
+	PongTimeout time.Duration
+	// MessageTimeout is the time from the first byte of a frame, or of a
+	// fragmented message, to its last, the application's own pauses of reading
+	// included. Beyond it the connection is closed with CloseReadTimeout.
+	// Default 60 s; negative: none.
+	MessageTimeout time.Duration
+	// CloseTimeout is how long the client may take to answer a close frame.
+	// Default 5 s.
+	CloseTimeout time.Duration
+
+	// Stats counts what happens to the connections, when it is not nil. Several
+	// endpoints may share one.
+	Stats *Stats
+}
+
+const (
+	defaultMaxMessage     = 1 << 20
+	defaultPingInterval   = 25 * time.Second
+	defaultPongTimeout    = 10 * time.Second
+	defaultMessageTimeout = 60 * time.Second
+	defaultCloseTimeout   = 5 * time.Second
+
+	// largestMessage is what fits a queued write of the engine with its header.
+	largestMessage = 1<<30 - maxHeader
+)
+
+// withDefaults returns o with every zero field filled in, or an error that
+// names the field that makes no sense.
+func (o Options) withDefaults() (Options, error) {
+	if o.MaxMessage < 0 || o.MaxMessage > largestMessage {
+		return o, fmt.Errorf("websocket: Options.MaxMessage is %d, want 0 (default %d) up to %d", o.MaxMessage, defaultMaxMessage, largestMessage)
+	}
+	if o.MaxFrame < 0 || o.MaxFrame > largestMessage {
+		return o, fmt.Errorf("websocket: Options.MaxFrame is %d, want 0 (default MaxMessage) up to %d", o.MaxFrame, largestMessage)
+	}
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{{"PongTimeout", o.PongTimeout}, {"CloseTimeout", o.CloseTimeout}} {
+		if f.value < 0 {
+			return o, fmt.Errorf("websocket: Options.%s is %v, want 0 (the default) or more", f.name, f.value)
+		}
+	}
+	if o.RequireSubprotocol && len(o.Subprotocols) == 0 {
+		return o, fmt.Errorf("websocket: Options.RequireSubprotocol without Subprotocols")
+	}
+	if o.MaxMessage == 0 {
+		o.MaxMessage = defaultMaxMessage
+	}
+	if o.MaxFrame == 0 {
+		o.MaxFrame = o.MaxMessage
+	}
+	setDefault(&o.PingInterval, defaultPingInterval)
+	setDefault(&o.PongTimeout, defaultPongTimeout)
+	setDefault(&o.MessageTimeout, defaultMessageTimeout)
+	setDefault(&o.CloseTimeout, defaultCloseTimeout)
+	if o.CheckOrigin == nil {
+		o.CheckOrigin = sameOrigin
+	}
+	if o.Stats == nil {
+		o.Stats = new(Stats)
+	}
+	return o, nil
+}
+
+func setDefault(d *time.Duration, v time.Duration) {
+	if *d == 0 {
+		*d = v
+	}
+}

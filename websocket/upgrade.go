@@ -1,0 +1,147 @@
+package websocket
+
+import (
+	"crypto/sha1"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/http1"
+)
+
+// handlerName is the name of this package's handler in a pipeline.
+const handlerName = "websocket"
+
+// HandshakeError is why Upgrade refused a request. The client was answered with
+// Status.
+type HandshakeError struct {
+	Status int
+	Msg    string
+}
+
+// Error implements error.
+func (e *HandshakeError) Error() string {
+	return fmt.Sprintf("websocket: handshake refused: %s (%d)", e.Msg, e.Status)
+}
+
+// Upgrade checks the handshake in r (RFC 6455 section 4.2) and makes its
+// connection a WebSocket one that h handles. Call it inside ServeHTTP of a
+// handler that package http1 runs, before anything was written. It answers the
+// request in every case: a *HandshakeError says with which refusal.
+//
+// h.HandleOpen has run when Upgrade returns a connection.
+func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Conn, error) {
+	o, err := o.withDefaults()
+	if err == nil && h == nil {
+		err = errors.New("websocket: Upgrade without a Handler")
+	}
+	if err != nil {
+		http.Error(w, "the server is misconfigured", http.StatusInternalServerError)
+		return nil, err
+	}
+	c := &Conn{handler: h, opts: o}
+	header, err := c.handshake(r)
+	if refusal, ok := errors.AsType[*HandshakeError](err); ok {
+		o.Stats.refused.Add(1)
+		if refusal.Status == http.StatusUpgradeRequired {
+			w.Header().Set("Sec-WebSocket-Version", "13")
+		}
+		http.Error(w, refusal.Msg, refusal.Status)
+		return nil, err
+	}
+	err = http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
+		c.conn = p.Conn()
+		return p.Add(handlerName, endpoint{c})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("websocket: %w", err)
+	}
+	return c, nil
+}
+
+// handshake returns the header of the 101 response, or a *HandshakeError.
+func (c *Conn) handshake(r *http.Request) (http.Header, error) {
+	bad := func(status int, msg string) (http.Header, error) {
+		return nil, &HandshakeError{status, msg}
+	}
+	switch {
+	case r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1):
+		return bad(http.StatusBadRequest, "a WebSocket handshake is a GET of HTTP/1.1")
+	case !hasToken(r.Header["Connection"], "upgrade") || !hasToken(r.Header["Upgrade"], "websocket"):
+		return bad(http.StatusBadRequest, "not a WebSocket handshake")
+	case !slices.Equal(r.Header["Sec-Websocket-Version"], []string{"13"}):
+		return bad(http.StatusUpgradeRequired, "only version 13 is spoken")
+	case !validKey(r.Header["Sec-Websocket-Key"]):
+		return bad(http.StatusBadRequest, "malformed Sec-WebSocket-Key")
+	case len(r.Header["Origin"]) > 1 || !c.opts.CheckOrigin(r):
+		return bad(http.StatusForbidden, "this origin may not connect")
+	}
+	header := http.Header{
+		"Upgrade":              {"websocket"},
+		"Sec-Websocket-Accept": {acceptKey(r.Header["Sec-Websocket-Key"][0])},
+	}
+	c.subprotocol = choose(r.Header["Sec-Websocket-Protocol"], c.opts.Subprotocols)
+	if c.subprotocol != "" {
+		header["Sec-Websocket-Protocol"] = []string{c.subprotocol}
+	} else if c.opts.RequireSubprotocol {
+		return bad(http.StatusBadRequest, "none of the offered subprotocols is spoken")
+	}
+	return header, nil
+}
+
+// hasToken reports whether one of the comma-separated lists holds the token,
+// without regard to case.
+func hasToken(lists []string, token string) bool {
+	for _, list := range lists {
+		for item := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.Trim(item, " \t"), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// validKey wants one key of 16 bytes in base64.
+func validKey(keys []string) bool {
+	if len(keys) != 1 || len(keys[0]) != 24 {
+		return false
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(keys[0])
+	return err == nil && len(b) == 16
+}
+
+// acceptKey computes Sec-WebSocket-Accept (RFC 6455 section 4.2.2).
+func acceptKey(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// choose returns the client's first offer that the server supports, "" if there
+// is none. Names are compared exactly.
+func choose(offers, supported []string) string {
+	for _, list := range offers {
+		for item := range strings.SplitSeq(list, ",") {
+			if name := strings.Trim(item, " \t"); name != "" && slices.Contains(supported, name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// sameOrigin allows requests without Origin and those whose Origin has the host
+// that the request was sent to.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return len(r.Header["Origin"]) == 0
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
