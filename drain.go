@@ -94,16 +94,20 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	return report, err
 }
 
-// Close ends the server at once; every connection closes with CloseServerShutdown. Any goroutine but the loops and
-// their handlers.
+// Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
+// stopped, also when it had before. Any goroutine but the loops and their handlers.
 func (s *Server) Close() error {
 	e := s.running()
-	if e == nil || serverPhase(e.phase.Swap(int32(serverClosing))) >= serverClosing {
-		return ErrServerClosed
+	if e == nil {
+		return nil
 	}
-	e.stopAccepting()
-	e.force(nil)
-	e.stop(true)
+	if e.phase.CompareAndSwap(int32(serverRunning), int32(serverClosing)) ||
+		e.phase.CompareAndSwap(int32(serverDraining), int32(serverClosing)) {
+		e.stopAccepting()
+		e.force(nil)
+		e.stop(true)
+	}
+	<-e.stopped
 	return nil
 }
 
