@@ -47,6 +47,7 @@ func TestBadInput(t *testing.T) {
 		{"serve echo --addr 127.0.0.1:70000", `--addr "127.0.0.1:70000"`, "0 to 65535"},
 		{"serve echo --addr " + busy, busy + " is in use", "--addr"},
 		{"serve line --addr " + busy, busy + " is in use", "--addr"},
+		{"serve ws --addr " + busy, busy + " is in use", "--addr"},
 		{"serve echo --addr 192.0.2.1:7000", "192.0.2.1:7000 is not an address of this machine", "--addr"},
 		{"serve echo --loops many", `--loops "many"`, "0 = one per processor"},
 		{"serve echo --loops -1", "--loops -1", "0 for one per processor"},

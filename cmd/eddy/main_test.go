@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,7 +36,7 @@ const patience = 30 * time.Second
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
 	return cmd
 }
 
@@ -190,4 +192,28 @@ func readLine(t *testing.T, r *bufio.Reader) string {
 		t.Fatalf("after %q: %v", s, err)
 	}
 	return strings.TrimSuffix(s, "\n")
+}
+
+// testContext ends with the test, or when its patience does.
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// get fetches a page without keeping the connection.
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
 }

@@ -20,7 +20,7 @@ func newServe(t *terminal) *cobra.Command {
 		Short: "Run a small example server: echo, line or ws",
 		RunE:  needsCommand("echo, line and ws"),
 	}
-	cmd.AddCommand(newServeEcho(t), newServeLine(t))
+	cmd.AddCommand(newServeEcho(t), newServeLine(t), newServeWS(t))
 	return cmd
 }
 

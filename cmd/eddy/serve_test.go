@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/coder/websocket"
 )
 
 // TestServeLine uses the line server the way a person with nc does.
@@ -66,6 +69,41 @@ func TestServeEcho(t *testing.T) {
 	}
 	c.Close()
 	p.stop()
+}
+
+// TestServeWS talks to the WebSocket server with an independent client, and is told when the server goes away.
+func TestServeWS(t *testing.T) {
+	p := startServer(t, "serve", "ws", "--addr", "127.0.0.1:0")
+	ctx := testContext(t)
+	c, _, err := websocket.Dial(ctx, "ws://"+p.addr+"/any/path", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow()
+	c.SetReadLimit(1 << 20)
+	for _, m := range []struct {
+		op   websocket.MessageType
+		data string
+	}{{websocket.MessageText, "hello 人工"}, {websocket.MessageBinary, "\x00\xff"}, {websocket.MessageText, ""}, {websocket.MessageBinary, strings.Repeat("x", 300_000)}} {
+		if err := c.Write(ctx, m.op, []byte(m.data)); err != nil {
+			t.Fatal(err)
+		}
+		op, data, err := c.Read(ctx)
+		if err != nil || op != m.op || string(data) != m.data {
+			t.Errorf("echo of %v %.20q is %v %.20q (%v)", m.op, m.data, op, data, err)
+		}
+	}
+	if status, _ := get(t, "http://"+p.addr+"/"); status != http.StatusUpgradeRequired && status != http.StatusBadRequest {
+		t.Errorf("a request without Upgrade is answered %d", status)
+	}
+	p.signal(syscall.SIGTERM)
+	_, _, err = c.Read(ctx)
+	if code := websocket.CloseStatus(err); code != websocket.StatusGoingAway {
+		t.Errorf("told %v (%v) when the server stops, want %v", code, err, websocket.StatusGoingAway)
+	}
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.errs)
+	}
 }
 
 // TestMaxConns shows that the limit holds and that a place becomes free again.
@@ -172,7 +210,7 @@ func TestSecondSignalForces(t *testing.T) {
 
 // TestBench measures each example server with the load generator and finds its figures in text and JSON.
 func TestBench(t *testing.T) {
-	for _, protocol := range []string{"echo", "line"} {
+	for _, protocol := range []string{"echo", "line", "ws"} {
 		p := startServer(t, "serve", protocol, "--addr", "127.0.0.1:0")
 		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--pipeline", "4", "--duration", "300ms"}
 		stdout, stderr, code := runToEnd(t, args...)

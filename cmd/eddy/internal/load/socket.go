@@ -74,7 +74,7 @@ func (s *socket) handshake(c net.Conn) error {
 		return err
 	}
 	s.reader = bufio.NewReaderSize(c, 4096)
-	res, err := http.ReadResponse(s.reader, nil)
+	res, err := http.ReadResponse(s.reader, nil) //nolint:bodyclose // a 101 has no body: what follows is the WebSocket
 	if err != nil {
 		return fmt.Errorf("no WebSocket handshake: %w", closedByServer(err))
 	}

@@ -1,0 +1,75 @@
+package house
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func readme(t *testing.T) (root, text string) {
+	t.Helper()
+	root = moduleRoot(t)
+	doc, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root, string(doc)
+}
+
+// TestReadmeExample holds the program in the README against the example that is compiled and tested.
+func TestReadmeExample(t *testing.T) {
+	root, doc := readme(t)
+	code, err := os.ReadFile(filepath.Join(root, "examples", "shout", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(doc, "```go\n"+string(code)+"```\n") {
+		t.Error("README.md does not show examples/shout/main.go as it is")
+	}
+}
+
+// TestReadmeCommands looks for the two commands a newcomer starts with; .ci/run takes the second one from there.
+func TestReadmeCommands(t *testing.T) {
+	_, doc := readme(t)
+	for _, command := range []string{"go run ./cmd/eddy desk", "go test ./..."} {
+		if !strings.Contains(doc, "\n"+command+"\n") {
+			t.Errorf("README.md has no line %q", command)
+		}
+	}
+}
+
+var linkPattern = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+
+// TestDocumentLinks follows the relative links of the documents.
+func TestDocumentLinks(t *testing.T) {
+	root := moduleRoot(t)
+	var documents []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "bench/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, found...)
+	}
+	links := 0
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range linkPattern.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), m[1])); err != nil {
+				t.Errorf("%s: link to %s leads nowhere", filepath.Base(document), m[1])
+			}
+		}
+	}
+	if links == 0 {
+		t.Error("no link found in any document: the pattern is broken")
+	}
+}
