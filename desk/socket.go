@@ -1,21 +1,25 @@
 package desk
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/websocket"
 )
 
 // sameOrigin reports whether a browser's Origin is this server itself. A request without one comes from a program;
 // it gets no further than hello without a token or ticket, since cookies alone never authenticate a WebSocket.
 func (d *Desk) sameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
+	origins := r.Header.Values("Origin")
+	if len(origins) != 1 {
+		return len(origins) == 0
 	}
-	u, err := url.Parse(origin)
+	u, err := url.Parse(origins[0])
 	if err != nil || !strings.EqualFold(u.Host, r.Host) {
 		return false
 	}
@@ -29,5 +33,58 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
 		return
 	}
-	w.WriteHeader(http.StatusNotImplemented)
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r)}
+	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer}, websocket.Options{
+		MaxMessage:         proto.MaxAgentBytes,
+		Subprotocols:       []string{proto.Subprotocol},
+		RequireSubprotocol: true,
+		CheckOrigin:        func(*http.Request) bool { return true }, // checked above, and counted
+		PingInterval:       hub.PingInterval,
+		PongTimeout:        hub.PongTimeout,
+	})
+	if err != nil {
+		d.o.Logger.Debug("desk: upgrade failed", "err", err) // the client has been told
+	}
+}
+
+// endpoint connects one WebSocket to its session. All its methods run on the connection's loop.
+type endpoint struct {
+	hub     *hub.Hub
+	peer    hub.Peer
+	session *hub.Session
+}
+
+func (e *endpoint) HandleOpen(c *websocket.Conn) error {
+	e.session = e.hub.Connect(transport{c}, e.peer)
+	return nil
+}
+
+func (e *endpoint) HandleMessage(_ *websocket.Conn, op websocket.Opcode, data []byte) error {
+	if op != websocket.Text {
+		e.session.Close(proto.CloseUnsupportedData, "binary messages are not accepted")
+		return nil
+	}
+	e.session.Receive(data)
+	return nil
+}
+
+func (e *endpoint) HandleClose(*websocket.Conn, int, string) { e.session.Closed() }
+
+// transport is a WebSocket as the hub sees it.
+type transport struct{ c *websocket.Conn }
+
+func (t transport) Send(frame []byte) error {
+	err := t.c.Write(websocket.Text, frame)
+	if errors.Is(err, eddy.ErrBackpressure) || errors.Is(err, eddy.ErrSaturated) {
+		return hub.ErrSlow
+	}
+	return err
+}
+
+func (t transport) Queued() int { return int(t.c.Eddy().QueuedBytes()) }
+
+func (t transport) Close(code int, reason string) {
+	if err := t.c.Close(code, reason); err != nil && !errors.Is(err, eddy.ErrClosed) {
+		t.c.Eddy().CloseWith(eddy.CloseInternalError, err)
+	}
 }

@@ -57,8 +57,13 @@ type Limits struct {
 	AgentOutbound    int // default 1 MiB
 }
 
+// Heartbeat that the transport keeps up.
 const (
-	pingInterval     = 25 * time.Second // the transport pings
+	PingInterval = 25 * time.Second // of silence, then the client is pinged
+	PongTimeout  = 10 * time.Second // then it is gone
+)
+
+const (
 	deadAfter        = 45 * time.Second // a client treats silence as death
 	maxStrikes       = 10               // bad requests before the connection is closed
 	maxRefusals      = 50               // commands over the rate before the connection is closed
