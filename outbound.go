@@ -113,38 +113,54 @@ func (c *Conn) enqueue(msg any) error {
 	case string:
 		return c.enqueueCopy([]byte(m))
 	case [][]byte:
-		for _, b := range m {
-			if err := c.enqueueOwned(b); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.enqueueParts(m)
 	}
 	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string or *buf.Bytes", msg)
 }
 
 // enqueueOwned queues b, by reference when it is long.
 func (c *Conn) enqueueOwned(b []byte) error {
-	if len(b) < adoptSize {
-		return c.enqueueCopy(b)
-	}
 	if err := c.admitOnLoop(len(b)); err != nil {
 		return err
 	}
-	c.out.push(c.loop.pool.Adopt(b))
+	c.appendOwned(b)
 	c.queuedMore(len(b))
 	return nil
 }
 
-// enqueueCopy queues a copy of p, coalesced with what is queued already.
-func (c *Conn) enqueueCopy(p []byte) error {
-	if len(p) == 0 {
-		return nil
+// enqueueParts queues a message of several slices, all or none.
+func (c *Conn) enqueueParts(parts [][]byte) error {
+	total := sizeOf(parts)
+	if err := c.admitOnLoop(total); err != nil {
+		return err
 	}
+	for _, b := range parts {
+		c.appendOwned(b)
+	}
+	c.queuedMore(total)
+	return nil
+}
+
+// enqueueCopy queues a copy of p.
+func (c *Conn) enqueueCopy(p []byte) error {
 	if err := c.admitOnLoop(len(p)); err != nil {
 		return err
 	}
-	total := len(p)
+	c.appendCopy(p)
+	c.queuedMore(len(p))
+	return nil
+}
+
+func (c *Conn) appendOwned(b []byte) {
+	if len(b) < adoptSize {
+		c.appendCopy(b)
+		return
+	}
+	c.out.push(c.loop.pool.Adopt(b))
+}
+
+// appendCopy coalesces p with what is queued already.
+func (c *Conn) appendCopy(p []byte) {
 	for len(p) > 0 {
 		var room []byte
 		if c.out.tail != nil {
@@ -158,8 +174,6 @@ func (c *Conn) enqueueCopy(p []byte) error {
 		c.out.tail.Commit(n)
 		p = p[n:]
 	}
-	c.queuedMore(total)
-	return nil
 }
 
 // admitOnLoop is admit plus what follows from a refusal under OverflowClose.
@@ -175,6 +189,9 @@ func (c *Conn) admitOnLoop(n int) error {
 }
 
 func (c *Conn) queuedMore(n int) {
+	if n == 0 {
+		return
+	}
 	c.queued.Add(int64(n))
 	c.setPhaseWriting()
 	c.noteWatermarks()
