@@ -70,6 +70,7 @@ type Conn struct {
 	readTask   atomic.Bool // a taskReadState is queued
 	hopWaiting atomic.Bool // reads are paused until a strand has drained
 	drainFlag  atomic.Bool // the loop wants to know when nothing is in flight
+	drainTask  atomic.Bool // a taskCheckDrain is queued
 	gone       atomic.Bool // the descriptor is closed
 	closeReq   atomic.Pointer[closeRequest]
 	ended      atomic.Pointer[CloseError]
@@ -202,13 +203,14 @@ func (c *Conn) postReadState() {
 	}
 }
 
-// readStateChanged continues a connection that is no longer paused. A pause itself needs no action: the next readiness
+// readStateChanged continues a connection that is no longer paused, by whom ever, the outbound queue included. A pause itself needs no action: the next readiness
 // finds it and drops the interest then, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
 	c.readTask.Store(false)
 	if !c.hopWaiting.Load() {
 		c.paused &^= pauseHop
 	}
+	c.noteWatermarks()
 	if c.end == nil && !c.readPaused() {
 		c.markReady()
 	}

@@ -52,12 +52,11 @@ func (l *loop) drainConn(c *Conn) {
 
 // checkDrain ends a draining or half-closed connection that has become idle.
 func (c *Conn) checkDrain() {
-	if c.end != nil || !c.idle() {
-		return
-	}
-	if c.draining {
+	switch {
+	case c.end != nil || !c.draining && !c.eof || !c.idle():
+	case c.draining:
 		c.closeFlushed(CloseServerShutdown, nil)
-	} else if c.eof {
+	default:
 		c.checkHalfClosed()
 	}
 }
@@ -68,7 +67,10 @@ func (c *Conn) idle() bool {
 }
 
 // checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.
-func (c *Conn) checkDrainTask() { c.loop.afterActivity(c) }
+func (c *Conn) checkDrainTask() {
+	c.drainTask.Store(false)
+	c.loop.afterActivity(c)
+}
 
 // Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
 // flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest

@@ -159,7 +159,7 @@ func (c *Conn) finished(count *atomic.Int32) {
 	if n < 0 {
 		panic("eddy: Conn.End without Begin")
 	}
-	if n == 0 && c.drainFlag.Load() {
+	if n == 0 && c.drainFlag.Load() && c.drainTask.CompareAndSwap(false, true) {
 		_ = c.loop.tasks.push(task{kind: taskCheckDrain, conn: c}, true) // a stopped loop has nothing to drain
 	}
 }

@@ -1,10 +1,14 @@
 package eddy_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
@@ -28,3 +32,56 @@ func TestMessageInPartsIsOneMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestDroppedWriteReleasesReads: bytes that count as queued and never reach the queue end a pause all the same.
+func TestDroppedWriteReleasesReads(t *testing.T) {
+	srv := &eddy.Server{Loops: 1, Watermarks: eddy.Watermarks{Low: 1 << 10, High: 4 << 10, Max: 1 << 20},
+		Init: func(p *eddy.Pipeline) error {
+			p.Add("lines", &lines{})
+			p.Add("dropper", dropper{})
+			return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+				if string(m.Bytes()) == "first" {
+					_ = ctx.WriteBytes(append(make([]byte, 8<<10), '\n')) // above High, and the kernel takes it at once
+					_ = ctx.Conn().Write("drop" + strings.Repeat("x", 8<<10))
+				}
+				return reply(ctx, m)
+			}))
+		}}
+	c := dial(t, start(t, srv))
+	r := bufio.NewReader(c)
+	io.WriteString(c, "first\n")
+	expectLines(t, r, strings.Repeat("\x00", 8<<10), "first")
+	io.WriteString(c, "second\n")
+	expectLines(t, r, "second")
+}
+
+// dropper is a WriteHandler that writes nothing of what it is given.
+type dropper struct{}
+
+func (dropper) HandleWrite(ctx *eddy.Context, msg any) error {
+	if s, ok := msg.(string); ok && strings.HasPrefix(s, "drop") {
+		return nil
+	}
+	return ctx.Write(msg)
+}
+
+// TestDroppedWriteEndsDrain: the same for a draining connection that waits for its queue.
+func TestDroppedWriteEndsDrain(t *testing.T) {
+	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		p.Add("dropper", dropper{})
+		return p.Add("drain", drainWriter{})
+	}}
+	c := dial(t, start(t, srv))
+	waitFor(t, "the connection", func() bool { return srv.Stats().Loops[0].Active == 1 })
+	go func() { io.Copy(io.Discard, c); c.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
+		t.Errorf("Shutdown = %+v, %v", report, err)
+	}
+}
+
+// drainWriter answers the drain with a write that is dropped on its way.
+type drainWriter struct{}
+
+func (drainWriter) HandleEvent(ctx *eddy.Context, _ any) error { return ctx.Conn().Write("drop this") }

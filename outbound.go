@@ -60,6 +60,9 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
 	if err != nil {
 		c.queued.Add(-int64(size))
+		if c.unwritable.Load() || c.ext.Load() != nil {
+			c.postReadState() // the loop may have seen the queue with these bytes in it
+		}
 		if closed := c.closedError(); closed != nil {
 			return closed
 		}

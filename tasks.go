@@ -186,4 +186,12 @@ func (l *loop) runWrite(t task) {
 	if err != nil {
 		c.failWrite(err)
 	}
+	c.writeSettled()
+}
+
+// writeSettled follows a submitted write, which may have left the queue shorter than it counted: when a handler made
+// less of it, or nothing.
+func (c *Conn) writeSettled() {
+	c.noteWatermarks()
+	c.checkDrain()
 }
