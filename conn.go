@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -67,11 +68,11 @@ type Conn struct {
 	transit    atomic.Int32 // other events on their way through a pool
 	appPaused  atomic.Bool
 	unwritable atomic.Bool
-	readTask   atomic.Bool // a taskReadState is queued
-	hopWaiting atomic.Bool // reads are paused until a strand has drained
-	drainFlag  atomic.Bool // the loop wants to know when nothing is in flight
-	drainTask  atomic.Bool // a taskCheckDrain is queued
-	gone       atomic.Bool // the descriptor is closed
+	readTask   atomic.Bool                          // a taskReadState is queued
+	drainFlag  atomic.Bool                          // the loop wants to know when nothing is in flight
+	drainTask  atomic.Bool                          // a taskCheckDrain is queued
+	gone       atomic.Bool                          // the descriptor is closed
+	hopWaiting atomic.Pointer[executor.Strand[hop]] // reads are paused until it has drained
 	closeReq   atomic.Pointer[closeRequest]
 	ended      atomic.Pointer[CloseError]
 	ext        atomic.Pointer[connExt]
@@ -207,8 +208,9 @@ func (c *Conn) postReadState() {
 // finds it and drops the interest then, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
 	c.readTask.Store(false)
-	if !c.hopWaiting.Load() {
+	if c.paused&pauseHop != 0 && c.hopWaiting.Load() == nil {
 		c.paused &^= pauseHop
+		c.pauseForNextHop()
 	}
 	c.noteWatermarks()
 	if c.end == nil && !c.readPaused() {

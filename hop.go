@@ -74,18 +74,29 @@ func (ctx *Context) rejected(op ops, msg any, err error) {
 	c.closeFlushed(CloseBackpressureLimit, fmt.Errorf("eddy: handler %q: %w", ctx.node.name, err))
 }
 
-// pauseForHop stops reading a connection whose strand holds enough.
+// pauseForHop stops reading a connection of which a strand holds enough. It waits for one strand at a time.
 func (c *Conn) pauseForHop(s *executor.Strand[hop]) {
+	if c.paused&pauseHop != 0 {
+		return
+	}
 	c.paused |= pauseHop
-	c.hopWaiting.Store(true)
-	if s.Len() <= hopLow { // it drained meanwhile and may not have seen the flag
-		c.hopDrained()
+	c.hopWaiting.Store(s)
+	c.checkStrand(s) // it may have drained before it could see that it is waited for
+}
+
+// pauseForNextHop pauses again when another strand holds enough than the one that has drained.
+func (c *Conn) pauseForNextHop() {
+	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
+		if ctx.strand != nil && ctx.strand.Len() >= hopHigh {
+			c.pauseForHop(ctx.strand)
+			return
+		}
 	}
 }
 
-// hopDrained lets the loop resume reads. Any goroutine; the first call after a pause counts.
-func (c *Conn) hopDrained() {
-	if c.hopWaiting.CompareAndSwap(true, false) {
+// checkStrand lets the loop resume reads when they wait for s and it has drained. Any goroutine.
+func (c *Conn) checkStrand(s *executor.Strand[hop]) {
+	if c.hopWaiting.Load() == s && s.Len() <= hopLow && c.hopWaiting.CompareAndSwap(s, nil) {
 		c.postReadState()
 	}
 }
@@ -98,9 +109,7 @@ func runHop(h hop) {
 			c.hopPanicked(ctx, v)
 		}
 		c.finished(c.pending(h.op))
-		if c.hopWaiting.Load() && ctx.strand.Len() <= hopLow {
-			c.hopDrained()
-		}
+		c.checkStrand(ctx.strand)
 	}()
 	ctx.runHop(h)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -85,3 +86,40 @@ func TestDroppedWriteEndsDrain(t *testing.T) {
 type drainWriter struct{}
 
 func (drainWriter) HandleEvent(ctx *eddy.Context, _ any) error { return ctx.Conn().Write("drop this") }
+
+// TestQuickStageBeforeASlowOne: the strand of a quick handler drains all the time; that must not resume the reads that
+// a later, slow handler's strand holds back, or the slow one is flooded until it refuses.
+func TestQuickStageBeforeASlowOne(t *testing.T) {
+	quick, slow := newPool(t, 1, 64), newPool(t, 1, 64)
+	gate := make(chan struct{})
+	var ends closes
+	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("quick", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			ctx.FireRead(m)
+			time.Sleep(20 * time.Microsecond) // some more work
+			return nil
+		}), eddy.On(quick))
+		p.Add("slow", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }), eddy.On(slow))
+		return p.Add("ends", &ends)
+	}}
+	c := dial(t, start(t, srv))
+	var want []string
+	for i := range 2000 {
+		want = append(want, fmt.Sprint(i))
+	}
+	go io.WriteString(c, strings.Join(want, "\n")+"\n")
+	var before uint64
+	waitFor(t, "a pause", func() bool { // hops stand still
+		now := srv.Stats().Loops[0].Hops
+		<-time.After(20 * time.Millisecond)
+		still := now == before && now > 64
+		before = now
+		return still
+	})
+	if before > 600 {
+		t.Errorf("%d hops while the slow handler stands still, want about 64 for it and as many for the quick one", before)
+	}
+	close(gate)
+	expectLines(t, bufio.NewReader(c), want...)
+}
