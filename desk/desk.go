@@ -142,7 +142,7 @@ func (d *Desk) Start(ctx context.Context) error {
 	if err := d.hub.Start(ctx); err != nil {
 		return err
 	}
-	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: maxBody})
+	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: 4 * maxBody})
 	server := &eddy.Server{Init: factory.Init, Loops: d.o.Loops, Poller: d.o.Poller, MaxConns: d.o.MaxConns, Logger: d.o.Logger}
 	if err := server.Listen("tcp", d.o.Addr); err != nil {
 		return err

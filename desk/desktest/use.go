@@ -161,6 +161,13 @@ func (c *Client) Other(ctx context.Context, match func(Frame) bool) (found Frame
 	return found, err
 }
 
+// Others returns the events without sequence received so far.
+func (c *Client) Others() []Frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.others)
+}
+
 // View returns the durable events of a conversation as this client shows them: in order, each once.
 func (c *Client) View(conv string) []Frame {
 	c.mu.Lock()

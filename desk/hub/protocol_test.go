@@ -304,3 +304,34 @@ func TestSlowConsumerIsClosed(t *testing.T) {
 	back := r.client(r.dialer(token)) // resumes completely
 	r.checkView(back, conv, store.CustomerSide)
 }
+
+// Ephemeral events are dropped long before a session is slow enough to be closed.
+func TestEphemeralIsDroppedFirst(t *testing.T) {
+	limits := testLimits()
+	limits.CustomerOutbound = 32 << 10
+	r := newRig(t, Options{Limits: limits})
+	c := r.raw(r.dial(Peer{}))
+	c.hello(r.visitor())
+	conv := c.open()
+	lin := r.agent("lin")
+	r.ok(lin.Take(r.ctx, conv))
+	c.until(isType("ev.state"))
+	c.w.mu.Lock()
+	c.w.stall = true
+	c.w.mu.Unlock()
+	for i := range 3 {
+		lin.Send(conv, fmt.Sprint(i, strings.Repeat("x", 3000)))
+	}
+	r.ok(lin.Flushed(r.ctx))
+	r.waitFor("the events to be queued", func() bool { return c.w.Queued() > 9000 })
+	queued := c.w.Queued()
+	_, _ = lin.Do(cancelled(), "typing", conv, proto.Typing{On: true})
+	r.waitFor("the hint to be dropped", func() bool { return r.hub.Counters.Dropped.Load() == 1 })
+	if c.w.Queued() != queued || c.w.closeCode() != 0 {
+		t.Errorf("queued %d, before %d, close code %d", c.w.Queued(), queued, c.w.closeCode())
+	}
+	c.w.mu.Lock()
+	c.w.stall = false
+	c.w.mu.Unlock()
+	c.until(func(f desktest.Frame) bool { return strings.Contains(string(f.D), `"2xxx`) })
+}
