@@ -12,9 +12,8 @@ const (
 	classHex
 )
 
-// classes maps each byte to the classes it belongs to. It is computed once by
-// the compiler's initialisation and never written again.
-var classes = buildClasses()
+// classes maps each byte to the classes it belongs to.
+var classes = buildClasses() //nolint:gochecknoglobals // a table, never written again
 
 func buildClasses() (t [256]uint8) {
 	mark := func(chars string, class uint8) {

@@ -127,8 +127,8 @@ func acceptKey(key string) string {
 func choose(offers, supported []string) string {
 	for _, list := range offers {
 		for item := range strings.SplitSeq(list, ",") {
-			if name := strings.Trim(item, " \t"); name != "" && slices.Contains(supported, name) {
-				return name
+			if i := slices.Index(supported, strings.Trim(item, " \t")); i >= 0 {
+				return supported[i] // not the client's string, which is a part of its whole request
 			}
 		}
 	}
