@@ -46,7 +46,7 @@ func (ctx *Context) FireRead(msg any) {
 		return
 	}
 	if n := ctx.nextFor(opRead); n != nil && n.node.pool == ctx.node.pool {
-		ctx.result(n.read(msg))
+		n.result(n.read(msg))
 		return
 	}
 	ctx.conn.inflight.Add(1)
@@ -57,6 +57,10 @@ func (ctx *Context) FireRead(msg any) {
 func (ctx *Context) FireEvent(ev any) {
 	if ctx.node.pool == nil {
 		ctx.fireEvent(ev)
+		return
+	}
+	if n := ctx.nextFor(opEvent); n != nil && n.node.pool == ctx.node.pool {
+		n.result(n.event(ev))
 		return
 	}
 	ctx.post(taskEvent, ev)
@@ -114,7 +118,7 @@ func (ctx *Context) post(kind taskKind, v any) {
 // involved reports whether an inbound event has to visit ctx: because it handles it, or because it sits on another
 // executor, where it keeps its place in the order.
 func (ctx *Context) involved(op ops, from *executor.Pool) bool {
-	return ctx.node.ops&op != 0 || ctx.node.pool != nil && ctx.node.pool != from
+	return ctx.node.ops&op != 0 || ctx.node.pool != from
 }
 
 func (ctx *Context) nextFor(op ops) *Context {

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -123,3 +125,104 @@ func TestQuickStageBeforeASlowOne(t *testing.T) {
 	close(gate)
 	expectLines(t, bufio.NewReader(c), want...)
 }
+
+// failing fails on every message; named records who was told of errors.
+type named struct {
+	name string
+	mu   *sync.Mutex
+	told *[]string
+	fail bool
+}
+
+// TestErrorOfALaterHandlerOnTheSamePool: an error starts at the handler that returned it, on a pool as on the loop.
+func TestErrorOfALaterHandlerOnTheSamePool(t *testing.T) {
+	for _, onPool := range []bool{false, true} {
+		var mu sync.Mutex
+		var told []string
+		var opts []eddy.AddOption
+		if onPool {
+			opts = append(opts, eddy.On(newPool(t, 1, 16)))
+		}
+		c := dial(t, start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+			p.Add("first", &named{"first", &mu, &told, false}, opts...)
+			return p.Add("second", &named{"second", &mu, &told, true}, opts...)
+		}}))
+		io.WriteString(c, "x")
+		waitFor(t, "the error", func() bool { mu.Lock(); defer mu.Unlock(); return len(told) > 0 })
+		mu.Lock()
+		if told[0] != "second" || len(told) != 1 {
+			t.Errorf("on a pool %v: told %v, want the handler that failed", onPool, told)
+		}
+		mu.Unlock()
+	}
+}
+
+// seen records events and messages in the order they come.
+type seen struct {
+	mu  sync.Mutex
+	got []string
+}
+
+// passEvents handles events only.
+type passEvents struct{}
+
+// TestEventsKeepTheirPlaceAmongMessages: what a handler fires in one order, the next ones see in that order, wherever
+// they run and whatever stands between them.
+func TestEventsKeepTheirPlaceAmongMessages(t *testing.T) {
+	pool, other := newPool(t, 2, 64), newPool(t, 2, 64)
+	for name, between := range map[string]func(p *eddy.Pipeline){
+		"nothing":             func(*eddy.Pipeline) {},
+		"events on the loop":  func(p *eddy.Pipeline) { p.Add("between", passEvents{}) },
+		"events on its pool":  func(p *eddy.Pipeline) { p.Add("between", passEvents{}, eddy.On(pool)) },
+		"events on the other": func(p *eddy.Pipeline) { p.Add("between", passEvents{}, eddy.On(other)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var last seen
+			c := dial(t, start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+				p.Add("source", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
+					for i := range 10 {
+						ctx.FireEvent(2 * i)
+						ctx.FireRead(2*i + 1)
+					}
+					return nil
+				}), eddy.On(pool))
+				between(p)
+				return p.Add("last", &last, eddy.On(pool))
+			}}))
+			io.WriteString(c, "x")
+			waitFor(t, "all", func() bool { last.mu.Lock(); defer last.mu.Unlock(); return len(last.got) == 20 })
+			for i, v := range last.got {
+				if v != fmt.Sprint(i) {
+					t.Fatalf("the last handler saw %v", last.got)
+				}
+			}
+		})
+	}
+}
+
+func (h *named) HandleRead(ctx *eddy.Context, msg any) error {
+	if h.fail {
+		return errors.New("bad")
+	}
+	ctx.FireRead(msg)
+	return nil
+}
+
+func (h *named) HandleError(_ *eddy.Context, err error) error {
+	h.mu.Lock()
+	*h.told = append(*h.told, h.name)
+	h.mu.Unlock()
+	return nil
+}
+
+func (s *seen) add(v any) {
+	s.mu.Lock()
+	s.got = append(s.got, fmt.Sprint(v))
+	s.mu.Unlock()
+}
+
+func (s *seen) HandleRead(_ *eddy.Context, msg any) error { s.add(msg); return nil }
+
+func (s *seen) HandleEvent(_ *eddy.Context, ev any) error { s.add(ev); return nil }
+
+func (passEvents) HandleEvent(ctx *eddy.Context, ev any) error { ctx.FireEvent(ev); return nil }
