@@ -96,6 +96,9 @@ func (ctx *Context) fireError(err error) { ctx.fireErrorFrom(ctx.next.Load(), er
 // is set; a decoder's error closes it in any case, since its bytes cannot be read on.
 func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 	c := ctx.conn
+	if c.phase == PhaseClosed { // the handlers have been told the end
+		return
+	}
 	fatal := start != nil && start == ctx && ctx.node.decoder != nil
 	reason := reasonOf(err)
 	cause := err

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -129,3 +131,41 @@ func TestRemovedDecoderLeavesItsBytes(t *testing.T) {
 
 // waiting is a decoder that always asks for more.
 type waiting struct{ conns chan *Context }
+
+// TestErrorsAfterTheClose: a handler on a pool that fails late does not reach handlers that were told the close.
+func TestErrorsAfterTheClose(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "late", Workers: 1, Queue: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate, running := make(chan struct{}), make(chan *Conn, 1)
+	tail := &lifeWatch{}
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		p.Add("late", Handle(func(ctx *Context, _ *buf.Bytes) error {
+			running <- ctx.Conn()
+			<-gate
+			return errors.New("late")
+		}), On(pool))
+		return p.Add("tail", tail)
+	}}
+	client := serveOne(t, srv)
+	io.WriteString(client, "x")
+	c := <-running
+	c.Close(CloseNormal)
+	<-c.Done()
+	close(gate)
+	if _, err := pool.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	onLoopOf(t, c.loop, func() {
+		if tail.closed != 1 || tail.errs != 0 {
+			t.Errorf("told %d closes and then %d errors", tail.closed, tail.errs)
+		}
+	})
+}
+
+type lifeWatch struct{ closed, errs int }
+
+func (w *lifeWatch) HandleClose(*Context, CloseReason, error) { w.closed++ }
+
+func (w *lifeWatch) HandleError(_ *Context, err error) error { w.errs++; return err }
