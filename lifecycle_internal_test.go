@@ -169,3 +169,48 @@ type lifeWatch struct{ closed, errs int }
 func (w *lifeWatch) HandleClose(*Context, CloseReason, error) { w.closed++ }
 
 func (w *lifeWatch) HandleError(_ *Context, err error) error { w.errs++; return err }
+
+// TestPipelineOfAClosedConnection: a handler that could not be told the close is not told the opening.
+func TestPipelineOfAClosedConnection(t *testing.T) {
+	conns := make(chan *Context, 1)
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("first", openFunc(func(ctx *Context) error { conns <- ctx; return nil }))
+	}}
+	serveOne(t, srv)
+	ctx := <-conns
+	ctx.conn.Close(CloseNormal)
+	<-ctx.conn.Done()
+	opened := 0
+	late := openFunc(func(*Context) error { opened++; return nil })
+	onLoopOf(t, ctx.conn.loop, func() {
+		p := ctx.Pipeline()
+		for what, err := range map[string]error{
+			"Add": p.Add("late", late), "Replace": p.Replace("first", "late", late), "Remove": p.Remove("first"),
+		} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s on a closed connection = %v, want ErrClosed", what, err)
+			}
+		}
+	})
+	if opened != 0 {
+		t.Errorf("%d handlers were opened on a closed connection", opened)
+	}
+}
+
+// TestPipelineKeptAfterInit: the Pipeline that Init got stays usable.
+func TestPipelineKeptAfterInit(t *testing.T) {
+	conns := make(chan *Context, 1)
+	var kept *Pipeline
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		kept = p
+		return p.Add("first", openFunc(func(ctx *Context) error { conns <- ctx; return nil }))
+	}}
+	serveOne(t, srv)
+	ctx := <-conns
+	opened := false
+	onLoopOf(t, ctx.conn.loop, func() {
+		if err := kept.Add("late", openFunc(func(*Context) error { opened = true; return nil })); err != nil || !opened {
+			t.Errorf("Add = %v, opened %v", err, opened)
+		}
+	})
+}

@@ -9,7 +9,8 @@ import (
 )
 
 // Pipeline is the chain of handlers of one connection. Inbound events go head to tail, outbound messages tail to head.
-// It is built by Server.Init and may be changed later, always on the connection's loop.
+// It is built by Server.Init and may be changed later, always on the connection's loop. Once the handlers have been
+// told the close, changes return ErrClosed.
 type Pipeline struct {
 	conn  *Conn
 	build *pipelineBuilder // nil once the connection is open
@@ -76,7 +77,10 @@ type pipelineBuilder struct {
 // build runs Init for c and links the contexts.
 func (b *pipelineBuilder) build(c *Conn) error {
 	b.nodes, b.err = b.nodes[:0], nil
-	if err := c.set.init(&Pipeline{conn: c, build: b}); err != nil {
+	p := &Pipeline{conn: c, build: b}
+	err := c.set.init(p)
+	p.build = nil // whoever kept p changes an open connection from now on
+	if err != nil {
 		return err
 	}
 	if b.err != nil {
@@ -190,6 +194,9 @@ func (p *Pipeline) find(name string) (*Context, error) {
 	if p.build != nil {
 		return nil, fmt.Errorf("eddy: handler %q: a pipeline under construction can only be added to", name)
 	}
+	if p.conn.phase == PhaseClosed {
+		return nil, p.conn.closedError()
+	}
 	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
 		if ctx.node.name == name {
 			return ctx, nil
@@ -200,6 +207,9 @@ func (p *Pipeline) find(name string) (*Context, error) {
 
 // checkNew checks name and place of a handler that is added to an open connection, in the place of old if that is set.
 func (p *Pipeline) checkNew(n *node, old *Context) error {
+	if p.conn.phase == PhaseClosed {
+		return p.conn.closedError()
+	}
 	if n.decoder != nil && p.conn.head != nil && p.conn.head != old {
 		return fmt.Errorf("eddy: decoder %q must be the first handler", n.name)
 	}
