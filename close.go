@@ -141,6 +141,7 @@ func (l *loop) finishClose(c *Conn) {
 	l.writeInterest -= int64(c.interest >> 1 & 1)
 	l.wheel.Cancel(c.timer)
 	c.timer = 0
+	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
 	l.closed[c.end.Reason]++

@@ -55,8 +55,9 @@ type Conn struct {
 	draining   bool
 	timer      wheelHandle
 	timerAt    int64
-	lastActive int64 // monotonic ns
-	finishBy   int64 // deadline of finishing, 0 for none
+	lastActive int64  // monotonic ns
+	finishBy   int64  // deadline of finishing, 0 for none
+	timers     *Timer // armed by handlers
 	in         *buf.Segment
 	out        outQueue
 	head, tail *Context

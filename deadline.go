@@ -16,6 +16,8 @@ type Timer struct {
 	f      func()
 	handle wheelHandle
 	index  uint32
+
+	next, prev *Timer // the connection's other timers
 }
 
 // Stop prevents the timer from firing and reports whether it did. Call it on the loop only.
@@ -39,7 +41,37 @@ func (l *loop) after(c *Conn, d time.Duration, f func()) (*Timer, error) {
 	t := &Timer{loop: l, conn: c, f: f}
 	t.index = l.keepTimer(t)
 	t.handle = l.wheel.Schedule(l.clock.Now()+int64(d), timerPayload(t.index))
+	if c != nil {
+		c.linkTimer(t)
+	}
 	return t, nil
+}
+
+func (c *Conn) linkTimer(t *Timer) {
+	t.next = c.timers
+	if t.next != nil {
+		t.next.prev = t
+	}
+	c.timers = t
+}
+
+func (c *Conn) unlinkTimer(t *Timer) {
+	if t.prev != nil {
+		t.prev.next = t.next
+	} else {
+		c.timers = t.next
+	}
+	if t.next != nil {
+		t.next.prev = t.prev
+	}
+	t.next, t.prev = nil, nil
+}
+
+// stopTimers ends what a closed connection has armed: a timer that is far off must not keep it in memory.
+func (c *Conn) stopTimers() {
+	for c.timers != nil {
+		c.timers.Stop()
+	}
 }
 
 // keepTimer gives t an index that a wheel entry can carry.
@@ -57,7 +89,10 @@ func (l *loop) keepTimer(t *Timer) uint32 {
 func (l *loop) dropTimer(t *Timer) {
 	l.timers[t.index] = nil
 	l.freeTimers = append(l.freeTimers, t.index)
-	t.f = nil
+	if t.conn != nil {
+		t.conn.unlinkTimer(t)
+	}
+	t.f, t.conn = nil, nil
 }
 
 // A wheel entry's payload is a connection's token (generation in the upper half, never 0) or a timer's index.
@@ -90,7 +125,7 @@ func (l *loop) fireTimer(t *Timer) {
 	switch {
 	case c == nil:
 		f()
-	case c.phase != PhaseClosed:
+	default:
 		f()
 		l.afterActivity(c)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -211,6 +212,43 @@ func TestPipelineKeptAfterInit(t *testing.T) {
 	onLoopOf(t, ctx.conn.loop, func() {
 		if err := kept.Add("late", openFunc(func(*Context) error { opened = true; return nil })); err != nil || !opened {
 			t.Errorf("Add = %v, opened %v", err, opened)
+		}
+	})
+}
+
+// TestTimersDoNotKeepClosedConnections: a far timer of a closed connection holds neither it nor a place in the wheel.
+func TestTimersDoNotKeepClosedConnections(t *testing.T) {
+	conns := make(chan *Conn, 1)
+	freed := make(chan struct{})
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("timers", openFunc(func(ctx *Context) error {
+			big := new([1 << 20]byte)
+			runtime.AddCleanup(big, func(c chan struct{}) { close(c) }, freed)
+			for i := range 3 {
+				if _, err := ctx.After(time.Hour, func() { big[i]++ }); err != nil {
+					return err
+				}
+			}
+			conns <- ctx.conn
+			return nil
+		}))
+	}}
+	serveOne(t, srv)
+	c := <-conns
+	c.Close(CloseNormal)
+	<-c.Done()
+	onLoopOf(t, c.loop, func() {
+		if n := c.loop.wheel.Len(); n != 0 {
+			t.Errorf("%d entries in the wheel, want none", n)
+		}
+	})
+	until(t, "the timers' memory", func() bool {
+		runtime.GC()
+		select {
+		case <-freed:
+			return true
+		default:
+			return false
 		}
 	})
 }
