@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -124,7 +123,6 @@ func (l *loop) finishCloses() {
 		l.finishClose(c)
 	}
 	l.closing = l.closing[:0]
-	l.retryNotices()
 }
 
 // finishClose releases everything the connection holds and tells its handlers, exactly once.
@@ -168,50 +166,65 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// notifyClose tells one handler, on its executor.
+// notifyClose tells one handler on the loop, or all that share ctx's pool on that.
 func (l *loop) notifyClose(ctx *Context) {
-	h, ok := ctx.node.handler.(CloseHandler)
-	if !ok {
-		return
-	}
-	if ctx.node.pool != nil {
-		ctx.hop(opClose, nil)
-		return
-	}
-	defer l.contain(nil)
-	h.HandleClose(ctx, ctx.conn.end.Reason, ctx.conn.end.Err)
-}
-
-// closeNotice is a close callback that its pool refused.
-type closeNotice struct{ ctx *Context }
-
-// retryNotices offers refused close callbacks again: a full pool delays them, it does not lose them. A pool that has
-// ended runs nothing any more; then the loop makes the call, so that what the handler holds is released.
-func (l *loop) retryNotices() {
-	if len(l.undelivered) == 0 {
-		return
-	}
-	batch := l.undelivered
-	l.undelivered = nil
-	for _, n := range batch {
-		s := n.ctx.strandOnLoop()
-		n.ctx.conn.transit.Add(1)
-		err := s.Submit(hop{ctx: n.ctx, op: opClose})
-		if err == nil {
-			continue
-		}
-		n.ctx.conn.transit.Add(-1)
-		if errors.Is(err, executor.ErrClosed) || l.abandon {
-			l.closeInline(n.ctx)
-			continue
-		}
-		l.undelivered = append(l.undelivered, n)
+	switch {
+	case ctx.node.ops&opClose == 0:
+	case ctx.node.pool == nil:
+		l.closeOnLoop(ctx)
+	case ctx == ctx.firstCloser():
+		ctx.hopClose()
 	}
 }
 
-func (l *loop) closeInline(ctx *Context) {
+// firstCloser returns the first CloseHandler on ctx's pool.
+func (ctx *Context) firstCloser() *Context {
+	o := ctx.conn.head
+	for o.node.ops&opClose == 0 || o.node.pool != ctx.node.pool {
+		o = o.next.Load()
+	}
+	return o
+}
+
+// hopClose queues the close behind what the pool's handlers were given before, whatever the bounds. A pool that has
+// ended runs nothing any more; then the loop makes the calls, so that what the handlers hold is released.
+func (ctx *Context) hopClose() {
+	c := ctx.conn
+	c.transit.Add(1)
+	c.loop.counters[countHops]++
+	if ctx.strandOnLoop().Finish(hop{ctx: ctx, op: opClose}) != nil {
+		c.transit.Add(-1)
+		ctx.eachCloser(c.loop.closeOnLoop)
+	}
+}
+
+// eachCloser calls f for ctx and the CloseHandlers behind it on the same pool.
+func (ctx *Context) eachCloser(f func(*Context)) {
+	for o := ctx; o != nil; o = o.next.Load() {
+		if o.node.ops&opClose != 0 && o.node.pool == ctx.node.pool {
+			f(o)
+		}
+	}
+}
+
+func (l *loop) closeOnLoop(ctx *Context) {
 	defer l.contain(nil)
-	ctx.node.handler.(CloseHandler).HandleClose(ctx, ctx.conn.end.Reason, ctx.conn.end.Err)
+	ctx.handleClose()
+}
+
+// closeOnPool contains a panic, so that the handlers behind it are told all the same.
+func (ctx *Context) closeOnPool() {
+	defer func() {
+		if v := recover(); v != nil {
+			ctx.conn.hopPanicked(ctx, v)
+		}
+	}()
+	ctx.handleClose()
+}
+
+func (ctx *Context) handleClose() {
+	end := ctx.conn.ended.Load()
+	ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
 }
 
 // closeAll ends every connection now.

@@ -92,7 +92,7 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 		report.Forced, report.Dropped = e.force(errForced)
 	}
 	report.Drained = max(0, open-report.Forced)
-	e.stop(err != nil)
+	e.stop()
 	return report, err
 }
 
@@ -107,7 +107,7 @@ func (s *Server) Close() error {
 		e.phase.CompareAndSwap(int32(serverDraining), int32(serverClosing)) {
 		e.stopAccepting()
 		e.force(nil)
-		e.stop(true)
+		e.stop()
 	}
 	<-e.stopped
 	return nil
@@ -154,10 +154,10 @@ func (e *engine) do(l *loop, f func()) {
 }
 
 // stop ends the loops, workers first, and waits for them.
-func (e *engine) stop(abandon bool) {
+func (e *engine) stop() {
 	e.stopOnce.Do(func() {
 		for _, l := range e.workers {
-			e.do(l, func() { l.stopping, l.abandon = true, abandon })
+			e.do(l, func() { l.stopping = true })
 		}
 		for _, l := range e.workers {
 			<-l.done

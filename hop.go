@@ -63,10 +63,6 @@ func (ctx *Context) strandOnLoop() *executor.Strand[hop] {
 func (ctx *Context) rejected(op ops, msg any, err error) {
 	c := ctx.conn
 	c.loop.counters[countHopRejects]++
-	if op == opClose {
-		c.loop.undelivered = append(c.loop.undelivered, closeNotice{ctx: ctx})
-		return
-	}
 	if ctx.node.reject != nil && op == opRead && !errors.Is(err, executor.ErrClosed) {
 		_ = ctx.call(func() error { ctx.node.reject(ctx, msg, err); return nil })
 		return
@@ -133,8 +129,7 @@ func (ctx *Context) runHop(h hop) {
 			ctx.FireError(err)
 		}
 	case opClose:
-		end := ctx.conn.ended.Load()
-		ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
+		ctx.eachCloser((*Context).closeOnPool)
 	}
 }
 

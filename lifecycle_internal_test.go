@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -251,4 +252,75 @@ func TestTimersDoNotKeepClosedConnections(t *testing.T) {
 			return false
 		}
 	})
+}
+
+// closeFunc is a CloseHandler made of a function.
+type closeFunc func(ctx *Context, reason CloseReason, err error)
+
+func (f closeFunc) HandleClose(ctx *Context, reason CloseReason, err error) { f(ctx, reason, err) }
+
+// TestCloseCallbacksOfABusyPool: handlers on a pool are told the close after what they were given before, exactly once
+// and on the pool, though the pool is full and the server closes at once.
+func TestCloseCallbacksOfABusyPool(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "busy", Workers: 1, Queue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := make(chan struct{})
+	var inside, closed, overlap atomic.Int32
+	init := func(p *Pipeline) error {
+		for i := range 2 {
+			p.Add(fmt.Sprint("close ", i), closeFunc(func(*Context, CloseReason, error) {
+				closed.Add(1)
+				overlap.Add(inside.Load())
+			}), On(pool))
+		}
+		return p.Add("stuck", Handle(func(*Context, *buf.Bytes) error {
+			inside.Add(1)
+			<-gate
+			inside.Add(-1)
+			return nil
+		}), On(pool))
+	}
+	srv := &Server{Loops: 1, Init: init}
+	first := serveOne(t, srv)
+	io.WriteString(first, "x")
+	until(t, "a busy worker", func() bool { return inside.Load() == 1 })
+	for range 5 {
+		c, err := net.Dial("tcp", srv.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	until(t, "all connections", func() bool { return srv.Stats().Loops[0].Active == 6 })
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	if _, err := pool.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if closed.Load() != 12 || overlap.Load() != 0 {
+		t.Errorf("%d close callbacks, want 12; %d while the pool's handler ran", closed.Load(), overlap.Load())
+	}
+}
+
+// TestCloseCallbacksOfAClosedPool: a pool that has ended runs nothing; its handlers are told on the loop.
+func TestCloseCallbacksOfAClosedPool(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "ended", Workers: 1, Queue: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var closed atomic.Int32
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("close", closeFunc(func(*Context, CloseReason, error) { closed.Add(1) }), On(pool))
+	}}
+	serveOne(t, srv)
+	until(t, "the connection", func() bool { return srv.Stats().Loops[0].Active == 1 })
+	pool.Close()
+	srv.Close()
+	if closed.Load() != 1 {
+		t.Errorf("%d close callbacks, want 1", closed.Load())
+	}
 }

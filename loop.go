@@ -52,17 +52,15 @@ type loop struct {
 	timers     []*Timer
 	freeTimers []uint32
 
-	ready       []*Conn       // hold frames that were not decoded yet
-	dirty       []*Conn       // hold bytes that were not flushed yet
-	closing     []*Conn       // will be closed at the end of the iteration
-	spare       []*Conn       // emptied list, reused
-	undelivered []closeNotice // close callbacks their pools refused so far
+	ready   []*Conn // hold frames that were not decoded yet
+	dirty   []*Conn // hold bytes that were not flushed yet
+	closing []*Conn // will be closed at the end of the iteration
+	spare   []*Conn // emptied list, reused
 
 	current  *Context // whose handler is running, for panics
 	stopping bool
 	draining bool
-	abandon  bool // close callbacks that their pools still refuse run on the loop
-	cursor   int  // slots below it have been told to drain
+	cursor   int // slots below it have been told to drain
 	done     chan struct{}
 	pollErrs int
 
@@ -164,23 +162,12 @@ func (l *loop) waitTimeout() time.Duration {
 	if l.draining && l.cursor < len(l.slots) {
 		return 0
 	}
-	limit := time.Duration(-1)
-	if len(l.undelivered) > 0 {
-		limit = noticeRetry
-	}
 	when, ok := l.wheel.Next()
 	if !ok {
-		return limit
+		return -1
 	}
-	d := max(0, time.Duration(when-l.clock.Now()))
-	if limit >= 0 {
-		return min(d, limit)
-	}
-	return d
+	return max(0, time.Duration(when-l.clock.Now()))
 }
-
-// noticeRetry is how often close callbacks are offered again to a pool that refused them.
-const noticeRetry = 10 * time.Millisecond
 
 // maxPollErrors consecutive failures of the poller end the loop: its connections are closed, the process lives.
 const maxPollErrors = 16
@@ -368,10 +355,8 @@ func (l *loop) addSpecial(fd int, in sys.Interest, f readyFunc) (token uint64, e
 	return token, l.poller.Add(fd, in, token)
 }
 
-// stopped reports whether the loop may end: it was told to, owns nothing any more and owes nobody a callback.
-func (l *loop) stopped() bool {
-	return l.stopping && l.active == 0 && len(l.undelivered) == 0
-}
+// stopped reports whether the loop may end: it was told to and owns nothing any more.
+func (l *loop) stopped() bool { return l.stopping && l.active == 0 }
 
 // teardown runs what was accepted before the queue closed, then gives the poller back.
 func (l *loop) teardown() {
