@@ -1,0 +1,130 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/desktest"
+)
+
+var accountPattern = regexp.MustCompile(`login\s+(\S+)\s+password\s+(\S+)`)
+
+// TestDeskFirstRun starts the desk with nothing: it makes its data directory, prints both addresses that work, and an account that works. The
+// second start finds everything and prints no password.
+func TestDeskFirstRun(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "new", "desk-data")
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
+	account := p.waitOutput(p.out, accountPattern)
+	for _, path := range []string{"/chat/demo", "/console"} {
+		if !strings.Contains(p.out.String(), "http://"+p.addr+path+"\n") {
+			t.Errorf("%s is not in %q", path, p.out)
+		}
+		if status, body := get(t, "http://"+p.addr+path); status != http.StatusOK || !strings.Contains(body, "<html") {
+			t.Errorf("%s: status %d, %.80q", path, status, body)
+		}
+	}
+	greet(t, p.addr, account[1], account[2])
+	p.stop()
+	if !strings.Contains(p.errs.String(), "all connections drained, database closed\n") {
+		t.Errorf("no drain report in %q", p.errs)
+	}
+
+	again := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
+	again.waitOutput(again.out, regexp.MustCompile(`/console\n`))
+	greet(t, again.addr, account[1], account[2])
+	again.stop()
+	if strings.Contains(again.out.String(), "password") || strings.Contains(again.out.String(), account[2]) {
+		t.Errorf("the second start speaks of the password: %q", again.out)
+	}
+}
+
+// greet lets a customer ask for a person, an agent log in, take the chat and answer.
+func greet(t *testing.T, addr, login, password string) {
+	t.Helper()
+	ctx := testContext(t)
+	web := desktest.NewWeb(func() string { return "http://" + addr })
+	defer web.CloseIdle()
+	customer, agent := web.Customer("demo"), web.Agent(login, password)
+	defer customer.Close()
+	defer agent.Close()
+	conv, err := customer.Open(ctx, "human")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Take(ctx, conv); err != nil {
+		t.Fatal(err)
+	}
+	agent.Send(conv, "hello from "+login)
+	if _, err := customer.Event(ctx, conv, func(f desktest.Frame) bool { return bodyOf(f) == "hello from "+login }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeskBadInput runs the desk where it cannot run. What it was given is afterwards as it was.
+func TestDeskBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	corrupt := filepath.Join(dir, "corrupt")
+	garbage := []byte(strings.Repeat("this is no database ", 1000))
+	for path, content := range map[string][]byte{file: []byte("precious"), filepath.Join(corrupt, "desk.db"): garbage} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := filepath.Join(dir, "used")
+	running := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", used)
+	fresh := filepath.Join(dir, "fresh")
+	for _, c := range []struct{ name, addr, data, thing, remedy string }{
+		{"data directory is a file", "127.0.0.1:0", file, file, "choose another"},
+		{"data directory below a file", "127.0.0.1:0", filepath.Join(file, "sub"), file, "choose another"},
+		{"unwritable", "127.0.0.1:0", "/proc/desk-data", "/proc/desk-data", "choose another"},
+		{"corrupt database", "127.0.0.1:0", corrupt, filepath.Join(corrupt, "desk.db"), "backup"},
+		{"data directory in use", "127.0.0.1:0", used, used, "choose another"},
+		{"empty", "127.0.0.1:0", "", "--data", "name a directory"},
+		{"busy port", busyAddr(t), fresh, "is in use", "--addr"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expectFailure(t, []string{"desk", "--addr", c.addr, "--data", c.data}, c.thing, c.remedy)
+		})
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("a start that failed for its port left a data directory behind (%v)", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(corrupt, "desk.db")); err != nil || string(text) != string(garbage) {
+		t.Errorf("the corrupt database was changed (%v)", err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "precious" {
+		t.Errorf("the file in the place of the data directory was changed (%v)", err)
+	}
+	running.stop()
+}
+
+// TestDeskShutdownTellsItsClients stops the desk while a customer is connected: the client is told when to come back.
+func TestDeskShutdownTellsItsClients(t *testing.T) {
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	ctx := testContext(t)
+	web := desktest.NewWeb(func() string { return "http://" + p.addr })
+	defer web.CloseIdle()
+	customer := web.Customer("demo")
+	defer customer.Close()
+	if err := customer.Connected(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGTERM)
+	if _, err := customer.Other(ctx, func(f desktest.Frame) bool { return f.T == "bye" }); err != nil {
+		t.Errorf("no bye: %v", err)
+	}
+	from := time.Now()
+	if code := p.wait(); code != 0 || time.Since(from) > drainTimeout {
+		t.Errorf("exit code %d after %v; stderr %q", code, time.Since(from), p.errs)
+	}
+}
