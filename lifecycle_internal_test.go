@@ -324,3 +324,41 @@ func TestCloseCallbacksOfAClosedPool(t *testing.T) {
 		t.Errorf("%d close callbacks, want 1", closed.Load())
 	}
 }
+
+// TestWritableHandlerDoesNotHoldTheLoop: a handler that fills the queue each time it becomes writable gets a few turns per
+// iteration, however fast the kernel takes the bytes.
+func TestWritableHandlerDoesNotHoldTheLoop(t *testing.T) {
+	turns := map[uint64]int{}
+	h := &refill{turns: turns, left: 200}
+	srv := &Server{Loops: 1, Watermarks: Watermarks{Low: 64, High: 128, Max: 1 << 20}, Init: func(p *Pipeline) error {
+		return p.Add("refill", h)
+	}}
+	client := serveOne(t, srv)
+	go io.WriteString(client, "x")
+	if _, err := io.ReadFull(client, make([]byte, 201*256)); err != nil {
+		t.Fatal(err)
+	}
+	onLoopOf(t, srv.eng.workers[0], func() {
+		for it, n := range turns {
+			if n > 3 { // after its read, as a resumed connection, and as a dirty one
+				t.Errorf("%d turns in iteration %d", n, it)
+			}
+		}
+	})
+}
+
+type refill struct {
+	turns map[uint64]int
+	left  int
+}
+
+func (h *refill) HandleRead(ctx *Context, _ any) error { return ctx.WriteBytes(make([]byte, 256)) }
+
+func (h *refill) HandleWritability(ctx *Context, writable bool) error {
+	if !writable || h.left == 0 {
+		return nil
+	}
+	h.left--
+	h.turns[ctx.conn.loop.counters[countIterations]]++
+	return ctx.WriteBytes(make([]byte, 256))
+}

@@ -256,18 +256,20 @@ func (l *loop) resumeConn(c *Conn) {
 	l.afterActivity(c)
 }
 
-// flushDirty sends what was queued outside the connection's own read batch.
+// flushDirty sends what was queued outside the connection's own read batch. What a flush makes its handlers queue goes
+// out in the next iteration.
 func (l *loop) flushDirty() {
-	for i := 0; i < len(l.dirty); i++ {
-		c := l.dirty[i]
-		l.dirty[i] = nil
+	if len(l.dirty) == 0 {
+		return
+	}
+	batch := l.dirty
+	l.dirty = l.spare[:0]
+	for i, c := range batch {
+		batch[i] = nil
 		c.inDirty = false
 		l.flushConn(c)
-		if i+1 == len(l.dirty) {
-			l.dirty = l.dirty[:0]
-			return
-		}
 	}
+	l.spare = batch[:0]
 }
 
 func (l *loop) flushConn(c *Conn) {
