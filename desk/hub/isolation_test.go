@@ -17,9 +17,10 @@ func TestAgentPoolStuck(t *testing.T) {
 	limits.AgentWorkers, limits.AgentRunning, limits.AgentWaiting = 4, 4, 16
 	r := newRig(t, Options{Limits: limits})
 	ann, lin, kim := r.customer(), r.agent("lin"), r.agent("kim")
-	conv, other := r.open(ann, "human"), r.open(r.customer(), "human")
+	conv, other, third := r.open(ann, "human"), r.open(r.customer(), "human"), r.open(r.customer(), "human")
 	r.ok(lin.Take(r.ctx, conv))
 	r.ok(kim.Take(r.ctx, other))
+	r.ok(lin.Take(r.ctx, third))
 	r.waitFor("the agent pool to rest", func() bool { return r.hub.PoolStats().Agent.Running == 0 })
 
 	r.fault.hangCold()
@@ -42,6 +43,7 @@ func TestAgentPoolStuck(t *testing.T) {
 	for i := range 20 {
 		ann.Send(conv, fmt.Sprint("customer ", i))
 		lin.Send(conv, fmt.Sprint("stuck agent ", i))
+		lin.Send(third, fmt.Sprint("stuck agent elsewhere ", i))
 		kim.Send(other, fmt.Sprint("other agent ", i))
 	}
 	r.ok(ann.Flushed(r.ctx))
@@ -62,6 +64,43 @@ func TestAgentPoolStuck(t *testing.T) {
 		}
 	}
 	r.checkView(lin, conv, store.StaffSide)
+}
+
+// All workers of the customers' pool hang in reads. Agents read and write, and customers' sends are acked.
+func TestCustomerPoolStuck(t *testing.T) {
+	limits := testLimits()
+	limits.CustomerWorkers = 3
+	r := newRig(t, Options{Limits: limits})
+	ann, lin := r.customer(), r.agent("lin")
+	conv := r.open(ann, "human")
+	r.ok(lin.Take(r.ctx, conv))
+	var stuck []*desktest.Client
+	for range limits.CustomerWorkers {
+		c := r.customer()
+		r.ok(c.Connected(r.ctx))
+		stuck = append(stuck, c)
+	}
+	r.fault.hangHot()
+	done := make(chan struct{}, len(stuck))
+	for _, c := range stuck {
+		go func() { _, _ = c.Do(r.ctx, "sync", conv, proto.Sync{}); done <- struct{}{} }()
+	}
+	r.waitFor("all workers to hang", func() bool { return r.fault.hungReads() == limits.CustomerWorkers })
+	for i := range 20 {
+		lin.Send(conv, fmt.Sprint("agent ", i))
+		ann.Send(conv, fmt.Sprint("customer ", i))
+	}
+	r.ok(lin.Flushed(r.ctx))
+	r.ok(ann.Flushed(r.ctx))
+	if got := r.do(lin, "sync", conv, proto.Sync{}); got != "" {
+		t.Errorf("the agent reads: %q", got)
+	}
+	newcomer := r.agent("kim")
+	r.ok(newcomer.Connected(r.ctx))
+	r.fault.heal()
+	for range stuck {
+		<-done
+	}
 }
 
 // While the pool has room, one agent that is stuck does not hinder another one's reads.
@@ -103,8 +142,9 @@ func TestStuckConversationDelaysOnlyItself(t *testing.T) {
 	stuck := r.raw(r.dial(Peer{}))
 	stuck.hello(r.visitor())
 	conv := stuck.open()
-	free := r.customer()
+	free, lin := r.customer(), r.agent("lin")
 	freeConv := r.open(free, "human")
+	r.ok(lin.Take(r.ctx, freeConv))
 	r.fault.set(func(cmd store.Command, pass func(), _ func(error)) {
 		if a, ok := cmd.(store.Append); ok && a.Conv == conv {
 			r.fault.park(pass)
@@ -122,8 +162,10 @@ func TestStuckConversationDelaysOnlyItself(t *testing.T) {
 	}
 	for i := range 20 {
 		free.Send(freeConv, fmt.Sprint(i))
+		lin.Send(freeConv, fmt.Sprint("agent ", i))
 	}
 	r.ok(free.Flushed(r.ctx))
+	r.ok(lin.Flushed(r.ctx))
 	r.waitFor("the waiting ones to grow old", func() bool { time.Sleep(limits.CommandAge); return true })
 	r.fault.heal()
 	codes := map[proto.Code]int{}

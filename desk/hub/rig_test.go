@@ -392,7 +392,8 @@ type faultStore struct {
 	store.Store
 	mu     sync.Mutex
 	do     func(cmd store.Command, pass func(), fail func(error)) // nil = pass
-	cold   chan struct{}                                          // non-nil: cold reads hang until it is closed
+	cold   chan struct{}                                          // non-nil: reads for staff hang until it is closed
+	hot    chan struct{}                                          // the same for customers
 	hung   int
 	parked []func()
 }
@@ -407,6 +408,12 @@ func (f *faultStore) hangCold() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cold = make(chan struct{})
+}
+
+func (f *faultStore) hangHot() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hot = make(chan struct{})
 }
 
 // park keeps a call until heal.
@@ -434,9 +441,11 @@ func (f *faultStore) heal() {
 	f.do = nil
 	parked := f.parked
 	f.parked = nil
-	if f.cold != nil {
-		close(f.cold)
-		f.cold = nil
+	for _, gate := range []*chan struct{}{&f.cold, &f.hot} {
+		if *gate != nil {
+			close(*gate)
+			*gate = nil
+		}
 	}
 	f.mu.Unlock()
 	for _, pass := range parked {
@@ -456,17 +465,19 @@ func (f *faultStore) Do(cmd store.Command, deadline time.Time, done func(store.O
 	do(cmd, pass, func(err error) { done(store.Outcome{Err: err}) })
 }
 
-func (f *faultStore) Cold() store.Reader { return faultReader{f.Store.Cold(), f} }
+func (f *faultStore) Cold() store.Reader { return faultReader{f.Store.Cold(), f, &f.cold} }
+func (f *faultStore) Hot() store.Reader  { return faultReader{f.Store.Hot(), f, &f.hot} }
 
 // faultReader hangs in the reads that clients cause, deaf to their context as a stuck driver is.
 type faultReader struct {
 	store.Reader
-	f *faultStore
+	f    *faultStore
+	gate *chan struct{}
 }
 
 func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
 	r.f.mu.Lock()
-	gate := r.f.cold
+	gate := *r.gate
 	if gate != nil {
 		r.f.hung++
 	}
