@@ -175,6 +175,13 @@ func (a *acceptor) stop() {
 	a.close()
 }
 
+// release closes what a boss loop that failed has left open. After its end.
+func (a *acceptor) release() {
+	if !a.closed {
+		a.close()
+	}
+}
+
 func (a *acceptor) close() {
 	a.closed = true
 	a.discard(a.fd)

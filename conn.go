@@ -95,7 +95,7 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 func (c *Conn) Write(msg any) error { return c.submitWrite(nil, msg) }
 
 // WriteContext is Write that first waits, for as long as ctx allows, until the queue is below its high watermark.
-// It blocks its goroutine and therefore returns ErrOnLoop on a loop.
+// It blocks its goroutine and therefore returns ErrOnLoop on a loop of the server.
 func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 	if c.Writable() {
 		err := c.Write(msg)
@@ -103,7 +103,7 @@ func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 			return err
 		}
 	}
-	if c.loop.onLoop() {
+	if c.loop.owner.running().onLoop() {
 		return ErrOnLoop
 	}
 	return c.writeWhenWritable(ctx, msg)

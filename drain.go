@@ -74,9 +74,12 @@ func (c *Conn) checkDrainTask() {
 
 // Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
 // flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest
-// at once. The error is ctx's if it came to that. Any goroutine but the loops and their handlers.
+// at once. The error is ctx's if it came to that. Any goroutine but a loop, where it returns ErrOnLoop.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	e := s.running()
+	if e != nil && e.onLoop() {
+		return DrainReport{}, ErrOnLoop
+	}
 	if e == nil || !e.phase.CompareAndSwap(int32(serverRunning), int32(serverDraining)) {
 		return DrainReport{}, ErrServerClosed
 	}
@@ -86,22 +89,24 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 		e.do(l, l.startDrain)
 	}
 	err := s.waitIdle(ctx)
-	e.phase.Store(int32(serverClosing))
-	report := DrainReport{}
+	e.phase.CompareAndSwap(int32(serverDraining), int32(serverClosing)) // unless Close came meanwhile
 	if err != nil {
-		report.Forced, report.Dropped = e.force(errForced)
+		e.force(errForced)
 	}
-	report.Drained = max(0, open-report.Forced)
 	e.stop()
-	return report, err
+	forced, dropped := int(e.forced.Load()), int(e.dropped.Load())
+	return DrainReport{Drained: max(0, open-forced), Forced: forced, Dropped: dropped}, err
 }
 
 // Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
-// stopped, also when it had before. Any goroutine but the loops and their handlers.
+// stopped, also when it had before. Any goroutine but a loop, where it returns ErrOnLoop.
 func (s *Server) Close() error {
 	e := s.running()
 	if e == nil {
 		return nil
+	}
+	if e.onLoop() {
+		return ErrOnLoop
 	}
 	if e.phase.CompareAndSwap(int32(serverRunning), int32(serverClosing)) ||
 		e.phase.CompareAndSwap(int32(serverDraining), int32(serverClosing)) {
@@ -126,30 +131,33 @@ func (s *Server) waitIdle(ctx context.Context) error {
 }
 
 // force ends what is still open and counts it.
-func (e *engine) force(cause error) (conns, requests int) {
+func (e *engine) force(cause error) {
 	for _, l := range e.workers {
 		e.do(l, func() {
 			for _, c := range l.slots {
 				if c != nil && !c.inClosing {
-					conns++
-					requests += int(c.inflight.Load())
+					e.forced.Add(1)
+					e.dropped.Add(int64(c.inflight.Load()))
 				}
 			}
 			l.closeAll(CloseServerShutdown, cause)
 		})
 	}
-	return conns, requests
 }
 
-// do runs f on the loop and waits for it.
+// do runs f on the loop and waits for it, or for the end of the loop.
 func (e *engine) do(l *loop, f func()) {
 	ran := make(chan struct{})
 	err := l.tasks.push(task{kind: taskFunc, msg: func() {
 		defer close(ran)
 		f()
 	}}, true)
-	if err == nil {
-		<-ran
+	if err != nil {
+		return
+	}
+	select {
+	case <-ran:
+	case <-l.done:
 	}
 }
 
@@ -164,6 +172,7 @@ func (e *engine) stop() {
 		}
 		e.do(e.boss, func() { e.boss.stopping = true })
 		<-e.boss.done
+		e.acceptor.release()
 		e.phase.Store(int32(serverStopped))
 		close(e.stopped)
 	})

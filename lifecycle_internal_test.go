@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -361,4 +362,95 @@ func (h *refill) HandleWritability(ctx *Context, writable bool) error {
 	h.left--
 	h.turns[ctx.conn.loop.counters[countIterations]]++
 	return ctx.WriteBytes(make([]byte, 256))
+}
+
+// TestStopFromALoopIsRefused: a loop cannot wait for its own end.
+func TestStopFromALoopIsRefused(t *testing.T) {
+	result := make(chan error, 2)
+	var srv *Server
+	srv = &Server{Loops: 2, Init: func(p *Pipeline) error {
+		return p.Add("stop", openFunc(func(ctx *Context) error {
+			result <- srv.Close()
+			_, err := srv.Shutdown(context.Background())
+			result <- err
+			return nil
+		}))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 2 {
+		select {
+		case err := <-result:
+			if !errors.Is(err, ErrOnLoop) {
+				t.Errorf("%v, want ErrOnLoop", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("the loop waits for itself")
+		}
+	}
+	srv.Close()
+}
+
+// TestCloseOvertakesShutdown: connections that a concurrent Close cuts are not reported as drained.
+func TestCloseOvertakesShutdown(t *testing.T) {
+	open := make(chan struct{}, 1)
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("busy", openFunc(func(ctx *Context) error { ctx.Conn().Begin(); open <- struct{}{}; return nil }))
+	}}
+	serveOne(t, srv)
+	<-open
+	type result struct {
+		DrainReport
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		r, err := srv.Shutdown(t.Context())
+		done <- result{r, err}
+	}()
+	until(t, "the drain", func() bool { return srv.running().phase.Load() == int32(serverDraining) })
+	if err := srv.Close(); err != nil {
+		t.Error(err)
+	}
+	if r := <-done; r.Drained != 0 || r.Forced != 1 || r.Dropped != 1 {
+		t.Errorf("Shutdown = %+v, want one forced and its request dropped", r)
+	}
+	if p := serverPhase(srv.running().phase.Load()); p != serverStopped {
+		t.Errorf("phase %d, want stopped", p)
+	}
+}
+
+// TestWaitingOnAnotherLoopIsRefused: WriteContext would hold up the connections of the loop it is called on.
+func TestWaitingOnAnotherLoopIsRefused(t *testing.T) {
+	conns := make(chan *Conn, 2)
+	result := make(chan error, 1)
+	srv := &Server{Loops: 2, Watermarks: Watermarks{Low: 1, High: 2, Max: 64 << 20}, Init: func(p *Pipeline) error {
+		return p.Add("app", openFunc(func(ctx *Context) error { conns <- ctx.conn; return nil }))
+	}}
+	serveOne(t, srv)
+	a := <-conns
+	other, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	b := <-conns
+	if a.loop == b.loop {
+		t.Fatal("one loop has both")
+	}
+	if err := a.Write(make([]byte, 32<<20)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	b.Post(func() { result <- a.WriteContext(ctx, []byte("x")) })
+	if err := <-result; !errors.Is(err, ErrOnLoop) {
+		t.Errorf("WriteContext on another loop = %v", err)
+	}
 }

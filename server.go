@@ -85,6 +85,8 @@ type engine struct {
 	workers  []*loop
 	acceptor *acceptor
 	phase    atomic.Int32
+	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
+	dropped  atomic.Int64 // requests in flight on them
 	stopOnce sync.Once
 	stopped  chan struct{}
 }
@@ -205,8 +207,16 @@ func (l *loop) writeTo(id ConnID, msg any) {
 	l.runTask(task{kind: taskWrite, conn: c, msg: msg})
 }
 
-// onLoop reports whether the caller runs on the loop. It is slow and meant for calls that block anyway.
-func (l *loop) onLoop() bool { return l.goid.Load() == goroutineID() }
+// onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.
+func (e *engine) onLoop() bool {
+	id := goroutineID()
+	for _, l := range e.workers {
+		if l.goid.Load() == id {
+			return true
+		}
+	}
+	return e.boss.goid.Load() == id
+}
 
 // goroutineID reads the number of the calling goroutine from its stack header.
 func goroutineID() uint64 {
