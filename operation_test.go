@@ -358,3 +358,22 @@ func TestOneLoopHoldsTenThousand(t *testing.T) {
 	stop()
 	waitFor(t, "the end of the ten thousand", func() bool { return srv.Stats().Loops[0].Active <= 20 })
 }
+
+// TestRefusedConnectionsAreClosed: a peer beyond the limit is not left to wait: its connection ends at once.
+func TestRefusedConnectionsAreClosed(t *testing.T) {
+	srv := &eddy.Server{Loops: 1, MaxConns: 1, Init: initWith(echo)}
+	addr := start(t, srv)
+	dial(t, addr)
+	waitFor(t, "the first one", func() bool { return srv.Stats().Active == 1 })
+	for range 5 {
+		c := dial(t, addr)
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err := c.Read(make([]byte, 1))
+		if ne, ok := err.(net.Error); err == nil || ok && ne.Timeout() {
+			t.Fatalf("the refused connection read %v, want its end", err)
+		}
+	}
+	if n := srv.Stats().Closed[eddy.CloseAdmissionRejected]; n != 5 {
+		t.Errorf("%d counted as admission_rejected, want 5", n)
+	}
+}
