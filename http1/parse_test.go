@@ -105,7 +105,7 @@ func (m *machine) feedAll(input string, pieces func(left int) int) []byte {
 		input = input[k:]
 		for !m.failed() {
 			n, more := m.step(held)
-			held = append([]byte(nil), held[n:]...)
+			held = held[n:]
 			if !more {
 				break
 			}

@@ -44,7 +44,7 @@ func feedAll(p *parser, input []byte, pieces func(left int) int) string {
 			if ok {
 				fmt.Fprintf(&out, "%s %q\n", ev.op, ev.data)
 			}
-			held = append([]byte(nil), held[n:]...)
+			held = held[n:]
 			if n == 0 {
 				break
 			}
@@ -223,7 +223,7 @@ func TestUnmaskContinues(t *testing.T) {
 func FuzzFrame(f *testing.F) {
 	for _, s := range []string{
 		frame(0x81, "hello"), frame(0x01, "h\xc3") + frame(0x89, "") + frame(0x80, "\xa9"),
-		frame(0x88, "\x03\xe8bye"), frame(0x82, strings.Repeat("x", 70000)),
+		frame(0x88, "\x03\xe8bye"), frame(0x82, strings.Repeat("x", 20000)),
 	} {
 		f.Add([]byte(s), uint16(3))
 	}
