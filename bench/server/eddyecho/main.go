@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"time"
 
@@ -59,6 +60,7 @@ func run(loops int, pinned bool, workers, handlers int, idle time.Duration) erro
 	srv := &eddy.Server{
 		Loops:       loops,
 		IdleTimeout: idle,
+		Logger:      slog.New(slog.DiscardHandler), // the load generator leaves with resets
 		Init: func(p *eddy.Pipeline) error {
 			for i := 1; i < handlers; i++ {
 				if err := p.Add(fmt.Sprintf("pass%d", i), pass{}); err != nil {
