@@ -7,7 +7,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-var errPeerGone = errors.New("eddy: the connection was reset")
+var errPeerGone = errors.New("the peer reset the connection")
 
 // closeRequest is a close that another goroutine asked for.
 type closeRequest struct {
@@ -107,7 +107,7 @@ func (c *Conn) finishLate() {
 
 // ioFailed classifies a failed system call.
 func (c *Conn) ioFailed(op string, err error) {
-	if sys.IsReset(err) {
+	if err == errPeerGone || sys.IsReset(err) { //nolint:errorlint // our own sentinel, passed bare
 		c.loop.counters[countResets]++
 		c.loop.logReset(c, op, err)
 	}

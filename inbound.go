@@ -25,14 +25,10 @@ func (c *Conn) readReady(failed bool) {
 	case c.lingering:
 		c.discardInput()
 		return
-	case c.end != nil || c.eof:
-		if failed && c.end == nil {
-			c.beginClose(CloseIOError, errPeerGone)
-			return
-		}
-		c.setInterest(c.interest &^ sys.Read)
+	case failed && c.end == nil && (c.eof || c.readPaused()): // no read will find it
+		c.ioFailed("poll", errPeerGone)
 		return
-	case c.readPaused():
+	case c.end != nil || c.eof || c.readPaused():
 		c.setInterest(c.interest &^ sys.Read)
 		return
 	case c.framesInHand(): // they come before what the kernel has, also before the peer's end

@@ -454,3 +454,33 @@ func TestWaitingOnAnotherLoopIsRefused(t *testing.T) {
 		t.Errorf("WriteContext on another loop = %v", err)
 	}
 }
+
+// TestPausedConnectionWhosePeerIsGone: nobody may be left to resume it.
+func TestPausedConnectionWhosePeerIsGone(t *testing.T) {
+	conns := make(chan *Conn, 1)
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		return p.Add("app", Handle(func(ctx *Context, m *buf.Bytes) error {
+			ctx.Conn().PauseRead()
+			conns <- ctx.Conn()
+			return nil
+		}))
+	}}
+	client := serveOne(t, srv)
+	io.WriteString(client, "x")
+	c := <-conns
+	io.WriteString(client, "y") // makes the loop drop read interest
+	until(t, "the dropped read interest", func() (ok bool) {
+		onLoopOf(t, c.loop, func() { ok = c.interest == sys.None })
+		return ok
+	})
+	client.(*net.TCPConn).SetLinger(0)
+	client.Close()
+	select {
+	case <-c.Done():
+		if r := c.CloseError().Reason; r != CloseIOError {
+			t.Errorf("closed with %v", r)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the connection stays open")
+	}
+}
