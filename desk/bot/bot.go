@@ -39,9 +39,9 @@ const wantsHuman = "human"
 
 // Reply implements Bot. It never fails.
 func (Rules) Reply(_ context.Context, t Turn) (Reply, error) {
-	words := english
+	words := english()
 	if strings.HasPrefix(strings.ToLower(t.Locale), "zh") || hasHan(t.Text) {
-		words = chinese
+		words = chinese()
 	}
 	switch {
 	case t.Opening:
@@ -80,8 +80,8 @@ func (p phrases) buttons() []store.Button {
 	return []store.Button{{Label: p.personLabel, Value: wantsHuman}, {Label: p.hoursLabel, Value: "hours"}}
 }
 
-var (
-	english = phrases{
+func english() phrases {
+	return phrases{
 		greeting:    "Hello! I am the assistant of this site. Ask me something, or talk to a person.",
 		help:        "I did not understand that. You can choose below, or write “human” to talk to a person.",
 		handoff:     "I am passing you to a person. You can keep writing, it will be seen.",
@@ -89,7 +89,10 @@ var (
 		personLabel: "Talk to a person",
 		hoursLabel:  "When do you answer?",
 	}
-	chinese = phrases{
+}
+
+func chinese() phrases {
+	return phrases{
 		greeting:    "您好！我是本站助手。您可以直接提问，也可以转人工。",
 		help:        "抱歉，我没有听懂。请选择下面的选项，或输入“人工”转接客服。",
 		handoff:     "正在为您转接人工客服。您可以继续留言，客服会看到。",
@@ -97,4 +100,4 @@ var (
 		personLabel: "转人工",
 		hoursLabel:  "什么时候回复？",
 	}
-)
+}

@@ -111,7 +111,10 @@ func (c *Client) Wait(ctx context.Context, cond func() bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("desktest: gave up waiting: %w (last connection error: %v)", ctx.Err(), last)
+			if last == nil {
+				return fmt.Errorf("desktest: gave up waiting: %w", ctx.Err())
+			}
+			return fmt.Errorf("desktest: gave up waiting: %w; last connection error: %w", ctx.Err(), last)
 		}
 	}
 }

@@ -114,13 +114,10 @@ func (w *Web) dial(ctx context.Context) (Transport, error) {
 
 // Dial opens a WebSocket to a Desk, with extra request headers if given.
 func Dial(ctx context.Context, base string, header http.Header) (Transport, error) {
-	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(base, "http")+"/ws", &websocket.DialOptions{
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(base, "http")+"/ws", &websocket.DialOptions{
 		Subprotocols: []string{proto.Subprotocol}, HTTPHeader: header, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	})
 	if err != nil {
-		if resp != nil {
-			return nil, fmt.Errorf("desktest: %s: %w", resp.Status, err)
-		}
 		return nil, err
 	}
 	conn.SetReadLimit(-1)

@@ -107,10 +107,7 @@ func TestEphemeral(t *testing.T) {
 	r.other(lin, online(true))
 	lin.Break()
 	r.other(ann, func(f desktest.Frame) bool { return f.T == "ev.presence" })
-	var strangers int
-	r.ok(ben.Wait(r.ctx, func() bool { return true }))
 	if f, err := ben.Other(cancelled(), isType("ev.typing")); err == nil {
-		strangers++
 		t.Errorf("a stranger got %+v", f)
 	}
 }

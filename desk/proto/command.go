@@ -2,6 +2,7 @@ package proto
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -245,10 +246,10 @@ func checkSync(p any) *Error {
 
 // jsonText describes a decoding error without echoing the sender's bytes back.
 func jsonText(err error) string {
-	switch e := err.(type) {
-	case *json.SyntaxError:
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("not valid JSON at byte %d", e.Offset)
-	case *json.UnmarshalTypeError:
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Sprintf("field %.60q must be a %s", e.Field, e.Type.String())
 	}
 	return "not valid JSON"

@@ -55,21 +55,23 @@ type Rule struct {
 }
 
 // rules is the whole state machine; a pair that is not here is a conflict.
-var rules = [...]Rule{
-	{None, OpenWithBot, InBot, 0, TheBot, "opened"},
-	{None, OpenForHuman, Queued, 0, Nobody, "opened"},
-	{InBot, Handoff, Queued, ByOwner, Nobody, "handoff"},
-	{InBot, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
-	{InBot, CustomerClose, Closed, 0, Nobody, "closed"},
-	{Queued, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
-	{Queued, CustomerClose, Closed, 0, Nobody, "closed"},
-	{Assigned, CustomerClose, Closed, 0, Nobody, "closed"},
-	{Assigned, AgentClose, Closed, ByOwner, Nobody, "closed"},
+func rules() [9]Rule {
+	return [...]Rule{
+		{None, OpenWithBot, InBot, 0, TheBot, "opened"},
+		{None, OpenForHuman, Queued, 0, Nobody, "opened"},
+		{InBot, Handoff, Queued, ByOwner, Nobody, "handoff"},
+		{InBot, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
+		{InBot, CustomerClose, Closed, 0, Nobody, "closed"},
+		{Queued, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
+		{Queued, CustomerClose, Closed, 0, Nobody, "closed"},
+		{Assigned, CustomerClose, Closed, 0, Nobody, "closed"},
+		{Assigned, AgentClose, Closed, ByOwner, Nobody, "closed"},
+	}
 }
 
 // FindRule returns the row for a state and a trigger; false means the change is a conflict.
 func FindRule(from State, t Trigger) (Rule, bool) {
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.From == from && r.Trigger == t {
 			return r, true
 		}
