@@ -42,3 +42,16 @@ test('somebody waits in the queue and behind an unanswered message', () => {
 	assert.equal(inbox.waitingSince(row('x', 'assigned', { preview_from: 'agent', at: 9 })), 0);
 	assert.deepEqual([0, 59_999, 60_000, 179_999, 180_000].map(urgency), ['', '', 'amber', 'amber', 'red']);
 });
+
+test('a message renews the preview, an old one does not', () => {
+	const inbox = new Inbox('a1');
+	inbox.apply(row('x', 'assigned', { owner: { id: 'a1' }, last: 4, preview: 'old' }));
+	const msg = (s, body) => ({ t: 'ev.msg', c: 'x', s, d: { body, from: { kind: 'customer' }, time: 77 } });
+	inbox.applyMessage(msg(4, 'known'));
+	assert.equal(inbox.rows.get('x').preview, 'old');
+	inbox.applyMessage(msg(5, '😀'.repeat(200)));
+	assert.equal(inbox.rows.get('x').preview, '😀'.repeat(120));
+	assert.equal(inbox.waitingSince(inbox.rows.get('x')), 77);
+	inbox.applyMessage({ ...msg(9, 'q'), c: 'unknown' });
+	assert.equal(inbox.rows.size, 1);
+});

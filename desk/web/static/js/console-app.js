@@ -214,7 +214,10 @@ export class ConsoleApp {
 		if (what === 'head') this.inbox.applyHead(c.head);
 		if (what === 'event' && ev.t === 'ev.state' && ev.d.event === 'taken') this.views.get(c.id)?.setError('');
 		this.views.get(c.id)?.changed(what, ev);
-		if (what === 'event') this.#markRead();
+		if (what === 'event') {
+			if (ev.t === 'ev.msg') this.inbox.applyMessage(ev);
+			this.#markRead();
+		}
 		if (what === 'head' && c.head.state === 'closed' && c.id !== this.current) this.#release(c.id);
 		if (what !== 'event') this.#draw();
 	}

@@ -13,11 +13,12 @@ import { moment, number, t } from './i18n.js';
 export function drawCard(host, { name, online, conversation, agentId, onClose }) {
 	const { head, log, id } = conversation;
 	const messages = log.events.filter((ev) => ev.t === 'ev.msg').length;
+	const asked = log.events.findLast((ev) => ev.t === 'ev.state' && ev.d.state === 'queued')?.d.time ?? head?.queued;
 	const facts = [
 		['card.presence', online === null ? '' : t(online ? 'card.presence.yes' : 'card.presence.no')],
 		['card.state', stateText(head, agentId)],
 		['card.opened', head?.opened ? moment(head.opened) : ''],
-		['card.queued', head?.queued ? moment(head.queued) : ''],
+		['card.queued', asked ? moment(asked) : ''],
 		['card.messages', number(messages)],
 		['card.id', id],
 	].filter(([, value]) => value !== '');

@@ -3,6 +3,7 @@
 
 const amberAfter = 60_000;
 const redAfter = 180_000;
+const previewLength = 120; // characters, as in the server's rows
 
 /** How urgent a waiting time is: '', 'amber' after 1 min, 'red' after 3. */
 export function urgency(ms) {
@@ -40,6 +41,14 @@ export class Inbox {
 		const row = { ...held, state: head.state, rev: head.rev, epoch: head.epoch, owner: head.owner };
 		if (this.#listed(row)) this.rows.set(row.id, row);
 		else this.rows.delete(row.id);
+	}
+
+	/** Folds a message into the row of its conversation, so that the last word is shown at once. */
+	applyMessage(ev) {
+		const held = this.rows.get(ev.c);
+		if (!held || ev.s <= held.last) return;
+		const text = [...ev.d.body].slice(0, previewLength).join('');
+		this.rows.set(ev.c, { ...held, last: ev.s, preview: text, preview_from: ev.d.from.kind, at: ev.d.time });
 	}
 
 	setOnline(id, online) {

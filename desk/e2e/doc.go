@@ -1,0 +1,4 @@
+// Package e2e holds the tests that drive the desk's pages in a real browser
+// against the real server: the story of a customer and an agent, reloads and
+// restarts included. It has no code of its own.
+package e2e

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// binary is the product's command, built once for all tests that need it, with
+// the race detector when they have it.
+type binary struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+var command binary
+
+func (b *binary) path() (string, error) {
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "desk-e2e-"); b.err != nil {
+			return
+		}
+		args := []string{"build", "-o", b.dir}
+		if raceDetector {
+			args = append(args, "-race")
+		}
+		if out, err := exec.Command("go", append(args, "github.com/go-eddy/eddy/cmd/eddy")...).CombinedOutput(); err != nil {
+			b.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	return filepath.Join(b.dir, "eddy"), b.err
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if command.dir != "" {
+			os.RemoveAll(command.dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+// desk is "eddy desk" as a process of its own, on one address and one data
+// directory for as many starts as the test wants.
+type desk struct {
+	t        *testing.T
+	addr     string
+	data     string
+	login    string
+	password string
+
+	cmd  *exec.Cmd
+	out  *lockedBuffer
+	exit chan error
+}
+
+// lockedBuffer collects what the process prints.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	d := &desk{t: t, addr: addr, data: t.TempDir()}
+	t.Cleanup(func() {
+		if d.cmd != nil {
+			d.stop()
+		}
+	})
+	d.start()
+	d.credentials()
+	return d
+}
+
+func (d *desk) url(path string) string { return "http://" + d.addr + path }
+
+// start runs the server and returns when it is ready.
+func (d *desk) start() {
+	d.t.Helper()
+	path, err := command.path()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.out = &lockedBuffer{}
+	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data)
+	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
+	if err := d.cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.exit = make(chan error, 1)
+	go func(cmd *exec.Cmd, exit chan<- error) { exit <- cmd.Wait() }(d.cmd, d.exit)
+	d.waitReady()
+}
+
+func (d *desk) waitReady() {
+	d.t.Helper()
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	d.eventually("is ready", func() bool {
+		res, err := client.Get(d.url("/readyz"))
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+// printed finds the account that the first start prints.
+var printed = regexp.MustCompile(`login\s+(\S+)\s+password\s+(\S+)\s`)
+
+func (d *desk) credentials() {
+	d.t.Helper()
+	d.eventually("prints the first account", func() bool {
+		m := printed.FindStringSubmatch(d.out.String())
+		if m != nil {
+			d.login, d.password = m[1], m[2]
+		}
+		return m != nil
+	})
+}
+
+// eventually waits for a condition of the running process.
+func (d *desk) eventually(what string, condition func() bool) {
+	d.t.Helper()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	limit := time.After(waitLimit)
+	for !condition() {
+		select {
+		case err := <-d.exit:
+			d.cmd = nil
+			d.t.Fatalf("the desk ended before it %s: %v\n%s", what, err, d.out)
+		case <-limit:
+			d.t.Fatalf("timed out waiting until the desk %s\n%s", what, d.out)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop asks the server to end, as an operator does, and waits for it.
+func (d *desk) stop() { d.end(syscall.SIGTERM) }
+
+// kill ends the server without a word.
+func (d *desk) kill() { d.end(syscall.SIGKILL) }
+
+func (d *desk) end(signal syscall.Signal) {
+	d.t.Helper()
+	_ = d.cmd.Process.Signal(signal)
+	select {
+	case <-d.exit:
+	case <-time.After(waitLimit):
+		_ = d.cmd.Process.Kill()
+		<-d.exit
+		d.t.Errorf("the desk did not end after %v\n%s", signal, d.out)
+	}
+	d.cmd = nil
+	for _, bad := range []string{"DATA RACE", "panic:"} {
+		if strings.Contains(d.out.String(), bad) {
+			d.t.Errorf("the desk printed %q:\n%s", bad, d.out)
+		}
+	}
+}
