@@ -69,14 +69,32 @@ func (c *Conn) kill() {
 
 // closeFlushed ends the connection after what is queued was sent: no more reads, flush, FIN, linger.
 func (c *Conn) closeFlushed(reason CloseReason, err error) {
-	if c.end != nil || c.phase == PhaseClosed {
+	if c.end != nil || c.awaitEncoding(reason, err) {
 		return
 	}
 	c.settleEnd(reason, err)
 	c.finishing = true
+	if c.finishBy == 0 {
+		c.finishBy = c.loop.timeout(c.set.flushTimeout)
+		c.armDeadline()
+	}
+	c.flush()
+}
+
+// awaitEncoding puts an orderly end off while writes that came before it are on their way through a pool.
+func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
+	if c.late != nil {
+		return c.encoding.Load() > 0
+	}
+	c.drainFlag.Store(true) // before the count is looked at, so that its end is told
+	if c.encoding.Load() == 0 {
+		return false
+	}
+	c.late = &CloseError{Reason: reason, Err: err}
+	c.paused |= pauseEnd
 	c.finishBy = c.loop.timeout(c.set.flushTimeout)
 	c.armDeadline()
-	c.flush()
+	return true
 }
 
 // startLinger follows the last flushed byte: FIN, then wait shortly for the peer's, discarding what it still sends.
@@ -98,6 +116,9 @@ func (c *Conn) startLinger() {
 // finishLate handles the deadline of a connection that is finishing: the peer did not take the last bytes, or did not
 // end its side.
 func (c *Conn) finishLate() {
+	if c.end == nil {
+		c.settleEnd(c.late.Reason, c.late.Err)
+	}
 	if !c.lingering && c.end.Reason == CloseNormal {
 		c.end = &CloseError{Reason: CloseWriteTimeout, Err: errFlush}
 		c.ended.Store(c.end)

@@ -27,6 +27,7 @@ type pauseBits uint8
 const (
 	pauseOutbound pauseBits = 1 << iota // the outbound queue is above its high watermark
 	pauseHop                            // the strand of a handler holds enough messages
+	pauseEnd                            // the connection ends as soon as writes have left their pools
 )
 
 // Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
@@ -62,10 +63,12 @@ type Conn struct {
 	out        outQueue
 	head, tail *Context
 	end        *CloseError
+	late       *CloseError // will be end when no write is on its way through a pool
 
 	// Shared.
 	queued     atomic.Int64 // outbound bytes, from submission to the kernel
 	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
+	encoding   atomic.Int32 // writes on their way through a pool, until the loop has them back
 	transit    atomic.Int32 // other events on their way through a pool
 	appPaused  atomic.Bool
 	unwritable atomic.Bool

@@ -50,9 +50,11 @@ func (l *loop) drainConn(c *Conn) {
 	l.afterActivity(c)
 }
 
-// checkDrain ends a draining or half-closed connection that has become idle.
+// checkDrain ends a connection whose end was put off, or a draining or half-closed one that has become idle.
 func (c *Conn) checkDrain() {
 	switch {
+	case c.late != nil:
+		c.closeFlushed(c.late.Reason, c.late.Err)
 	case c.end != nil || !c.draining && !c.eof || !c.idle():
 	case c.draining:
 		c.closeFlushed(CloseServerShutdown, nil)
@@ -63,7 +65,7 @@ func (c *Conn) checkDrain() {
 
 // idle reports that no request is being read, handled or answered.
 func (c *Conn) idle() bool {
-	return c.inflight.Load() == 0 && c.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil
+	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil
 }
 
 // checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.

@@ -151,8 +151,11 @@ func (c *Conn) hopPanicked(ctx *Context, v any) {
 // pending returns the count that an event on its way through a pool belongs to: a message is a request in flight,
 // the other events are not.
 func (c *Conn) pending(op ops) *atomic.Int32 {
-	if op == opRead {
+	switch op {
+	case opRead:
 		return &c.inflight
+	case opWrite:
+		return &c.encoding
 	}
 	return &c.transit
 }

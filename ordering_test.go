@@ -226,3 +226,33 @@ func (s *seen) HandleRead(_ *eddy.Context, msg any) error { s.add(msg); return n
 func (s *seen) HandleEvent(_ *eddy.Context, ev any) error { s.add(ev); return nil }
 
 func (passEvents) HandleEvent(ctx *eddy.Context, ev any) error { ctx.FireEvent(ev); return nil }
+
+// TestCloseAfterFlushWaitsForWritesOnPools: what was written before is sent, also when a handler on a pool encodes it.
+func TestCloseAfterFlushWaitsForWritesOnPools(t *testing.T) {
+	pool := newPool(t, 1, 64)
+	conns := make(chan *eddy.Conn, 1)
+	var ends closes
+	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		p.Add("encode", newline{}, eddy.On(pool))
+		p.Add("capture", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error { conns <- ctx.Conn(); return nil }))
+		return p.Add("ends", &ends)
+	}}
+	c := dial(t, start(t, srv))
+	io.WriteString(c, "x")
+	conn := <-conns
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprint("farewell ", i))
+		if err := conn.Write(want[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conn.CloseAfterFlush(eddy.CloseNormal)
+	if err := conn.Write("late"); !errors.Is(err, eddy.ErrClosed) {
+		t.Errorf("Write after CloseAfterFlush = %v", err)
+	}
+	expectLines(t, bufio.NewReader(c), want...)
+	expectEnd(t, c)
+	c.Close()
+	ends.wait(t, eddy.CloseNormal)
+}

@@ -46,7 +46,7 @@ func (q *outQueue) pop() *buf.Segment {
 
 // submitWrite takes a message from any goroutine. Its bytes count as queued from here on.
 func (c *Conn) submitWrite(from *Context, msg any) error {
-	if err := c.closedError(); err != nil {
+	if err := c.closedError(); err != nil && !c.finishesWrite(from) {
 		return err
 	}
 	size := sizeOf(msg)
@@ -57,9 +57,15 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		return err
 	}
 	c.queued.Add(int64(size))
+	if from.encodes() {
+		c.encoding.Add(1)
+	}
 	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
 	if err != nil {
 		c.queued.Add(-int64(size))
+		if from.encodes() {
+			c.finished(&c.encoding)
+		}
 		if c.unwritable.Load() || c.ext.Load() != nil {
 			c.postReadState() // the loop may have seen the queue with these bytes in it
 		}
@@ -68,6 +74,15 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		}
 	}
 	return err
+}
+
+// encodes reports whether ctx is a WriteHandler, whose writes may be part of one that came before a close.
+func (ctx *Context) encodes() bool { return ctx != nil && ctx.node.ops&opWrite != 0 }
+
+// finishesWrite reports whether ctx may still write although an orderly close was asked for.
+func (c *Conn) finishesWrite(ctx *Context) bool {
+	r := c.closeReq.Load()
+	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && r != nil && r.flush
 }
 
 // maxMessage is the longest message a write takes, so that its size fits a task.

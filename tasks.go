@@ -173,6 +173,9 @@ func (l *loop) runWrite(t task) {
 	if t.size > 0 {
 		c.queued.Add(-int64(t.size))
 	}
+	if t.ctx.encodes() {
+		c.encoding.Add(-1)
+	}
 	if c.phase >= PhaseClosing {
 		l.counters[countDeadWrites]++
 		return
