@@ -100,7 +100,7 @@ func TestOneWakeupPerSleep(t *testing.T) {
 	q := taskQueue{limit: 1 << 20, wake: func() { wakeups.Add(1) }}
 	for round := range 200 {
 		for {
-			if _, ok := q.take(true); !ok {
+			if _, ok := q.take(); !ok {
 				break
 			}
 		}
@@ -145,7 +145,7 @@ func TestTaskQueueBound(t *testing.T) {
 		t.Fatalf("push after close = %v", err)
 	}
 	for i := range 4 {
-		if _, ok := q.take(true); !ok {
+		if _, ok := q.take(); !ok {
 			t.Fatalf("task %d was accepted and lost", i)
 		}
 	}

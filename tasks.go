@@ -84,12 +84,10 @@ func (q *taskQueue) awake() {
 	}
 }
 
-// take returns the next task of the batch, swapping in a new batch when refill is set and the old one is used up.
-func (q *taskQueue) take(refill bool) (task, bool) {
-	if q.next == len(q.out) {
-		if !refill || q.pending.Load() == 0 || !q.swap() {
-			return task{}, false
-		}
+// take returns the next task of the batch, swapping in a new batch when the old one is used up.
+func (q *taskQueue) take() (task, bool) {
+	if q.next == len(q.out) && (q.pending.Load() == 0 || !q.swap()) {
+		return task{}, false
 	}
 	t := q.out[q.next]
 	q.out[q.next] = task{}
@@ -125,18 +123,13 @@ func (q *taskQueue) depth() int { return int(q.pending.Load()) }
 
 // runTasks runs at most taskBudget queued tasks; what is left runs in the next iteration, which then does not wait.
 func (l *loop) runTasks() {
-	refill := true
 	for range taskBudget {
-		t, ok := l.tasks.take(refill)
+		t, ok := l.tasks.take()
 		if !ok {
 			return
 		}
-		refill = false
 		l.counters[countTasks]++
 		l.runTask(t)
-		if l.tasks.next == len(l.tasks.out) {
-			refill = true
-		}
 	}
 }
 
