@@ -1,0 +1,33 @@
+package eddy
+
+import "testing"
+
+// TestResponseAfterThePeersEnd: a request that was complete before the peer's end of stream is answered on a server with
+// half-close, and then the connection ends; by default it ends at once.
+func TestResponseAfterThePeersEnd(t *testing.T) {
+	for _, half := range []bool{true, false} {
+		srv := cutServer(func(ctx *Context, _ string) error { ctx.conn.Begin(); return nil })
+		srv.HalfClose = half
+		st, l := newStage(t, srv)
+		a := st.connect(l)
+		a.send("request;")
+		l.iterate()
+		a.eof = true
+		l.iterate()
+		if open := a.closed == 0; open != half {
+			t.Fatalf("half-close %v: open after the peer's end: %v", half, open)
+		}
+		if half {
+			if err := a.conn.Write("response"); err != nil {
+				t.Fatal(err)
+			}
+			a.conn.End()
+			for range 3 {
+				l.iterate()
+			}
+		}
+		if want := map[bool]string{true: "response"}[half]; string(a.out) != want || a.closed != 1 || a.conn.CloseError().Reason != ClosePeerClosed {
+			t.Errorf("half-close %v: wrote %q, closed %d times, %v", half, a.out, a.closed, a.conn.CloseError())
+		}
+	}
+}
