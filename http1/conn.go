@@ -144,7 +144,6 @@ func (sc *serverConn) refuseBusy(ex *exchange) {
 	ex.closing = ex.closing || !ex.keepAlive || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
 	ex.out = sc.f.appendPlain(nil, http.StatusServiceUnavailable, "the server is busy", "Retry-After: 1\r\n", ex.closing)
-	ex.endedAt = sc.f.clock()
 	ex.settle()
 }
 
@@ -178,7 +177,6 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	ex.body.end(io.EOF)
 	sc.state = stateWait
 	if ex.answered {
-		ex.endedAt = sc.f.clock()
 		sc.next()
 	}
 	return used, nil
@@ -186,7 +184,7 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 
 // next makes the connection ready for the next request.
 func (sc *serverConn) next() {
-	sc.idleSince = sc.ex.endedAt
+	sc.idleSince = sc.f.clock()
 	sc.ex = nil
 	sc.state = stateHead
 	if sc.held {

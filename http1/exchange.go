@@ -41,7 +41,6 @@ type exchange struct {
 	out     []byte   // the rest of the response
 	bufs    *buffers // what out lies in, when it is pooled
 	closing bool     // the connection ends with this response
-	endedAt time.Duration
 
 	inputClosed atomic.Bool // the client has sent its last byte
 
@@ -171,9 +170,6 @@ func (ex *exchange) finish() {
 	}
 	if ex.body != nil {
 		_ = ex.body.Close() // never fails
-	}
-	if ex.endedAt == 0 {
-		ex.endedAt = ex.f.clock()
 	}
 	ex.post(ex.settle)
 }

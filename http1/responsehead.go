@@ -71,12 +71,8 @@ func (w *response) framing(key string, values []string) bool {
 func (w *response) finishHead(complete bool) {
 	ex := w.ex
 	b := w.bufs.head
-	now := time.Now()
-	if complete {
-		ex.endedAt = now.Sub(ex.f.start)
-	}
 	if !w.hasDate {
-		b = ex.f.appendDate(b, now)
+		b = ex.f.appendDate(b, time.Now())
 	}
 	if bodyAllowed(w.status) {
 		b = w.contentType(b)
