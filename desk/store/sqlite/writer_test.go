@@ -83,8 +83,9 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 }
 
 func TestDeadlineAnswersUnavailableAndLateCommitIsTold(t *testing.T) {
-	r := newRig(t, Options{Wait: 20 * time.Millisecond})
+	r := newRig(t, Options{})
 	conv := r.open(false)
+	r.o.Wait = 20 * time.Millisecond // from here on; the setting up above may take its time
 	release := lockWriter(t, r.o.Path)
 	outcomes := make(chan store.Outcome, 8)
 	msg := text(conv.ID, r.contact.Actor(), "in flight")
