@@ -143,7 +143,14 @@ func (d *Desk) Start(ctx context.Context) error {
 		return err
 	}
 	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: 4 * maxBody})
-	server := &eddy.Server{Init: factory.Init, Loops: d.o.Loops, Poller: d.o.Poller, MaxConns: d.o.MaxConns, Logger: d.o.Logger}
+	server := &eddy.Server{
+		Init:      factory.Init,
+		Loops:     d.o.Loops,
+		Poller:    d.o.Poller,
+		MaxConns:  d.o.MaxConns,
+		HalfClose: true, // a client may send its request and end its side
+		Logger:    d.o.Logger,
+	}
 	if err := server.Listen("tcp", d.o.Addr); err != nil {
 		return err
 	}
