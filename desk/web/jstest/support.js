@@ -1,5 +1,7 @@
 // Helpers of the unit tests: a clock under control and a scripted socket.
 
+globalThis.crypto ??= (await import('node:crypto')).webcrypto; // global since node 19
+
 /** Timers that run only when the test moves the clock. */
 export class Clock {
 	constructor(start = 1_000_000) {
