@@ -112,6 +112,7 @@ func TestTooLongLineEndsTheConnection(t *testing.T) {
 	if string(answer) != "<ok>\n" || err != nil {
 		t.Errorf("answer %q, error %v", answer, err)
 	}
+	c.Close()
 	end := <-ends
 	var tooLong *line.TooLongError
 	if end.reason != eddy.CloseFrameTooLarge || !errors.As(end.err, &tooLong) || tooLong.Max != 8 || tooLong.Seen < 9 {
