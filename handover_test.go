@@ -1,0 +1,162 @@
+package eddy
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestAcceptBatch: one readiness accepts at most AcceptBatch connections, and stops when there are no more.
+func TestAcceptBatch(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.AcceptBatch = 3
+	srv.Backlog = 77
+	st, worker := newStage(t, srv)
+	boss := st.loop("boss")
+	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
+	if err := a.open("tcp", "any"); err != nil {
+		t.Fatal(err)
+	}
+	if st.opts.Backlog != 77 {
+		t.Errorf("backlog %d, want 77", st.opts.Backlog)
+	}
+	st.pending = 7
+	for i, want := range []int{3, 3, 2, 0} { // the third finds the queue empty at its second call
+		before := st.accepts
+		boss.iterate()
+		if n := st.accepts - before; n != want {
+			t.Errorf("iteration %d called Accept %d times, want %d", i, n, want)
+		}
+	}
+	worker.iterate()
+	if worker.active != 7 {
+		t.Errorf("%d connections handed over, want 7", worker.active)
+	}
+	if DefaultAcceptBatch != 256 {
+		t.Errorf("the default batch is %d", DefaultAcceptBatch)
+	}
+}
+
+// TestFailedHandOver: sockets that the worker's full queue refuses are closed, counted and forgotten.
+func TestFailedHandOver(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.TaskQueue = 1
+	st, worker := newStage(t, srv)
+	boss := st.loop("boss")
+	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
+	if err := a.open("tcp", "any"); err != nil {
+		t.Fatal(err)
+	}
+	st.pending = 4
+	boss.iterate()
+	closed := 0
+	for _, s := range st.socks {
+		closed += s.closed
+	}
+	if n := srv.active.Load(); closed != 3 || n != 1 || boss.counters[countRefused] != 3 {
+		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.counters[countRefused])
+	}
+	worker.iterate()
+	if worker.active != 1 {
+		t.Errorf("%d connections handed over, want 1", worker.active)
+	}
+}
+
+// TestPollerFailureIsVisible: a poller that fails is reported and counted, and the loop goes on; one that fails for good
+// ends the loop's connections with internal_error instead of leaving them to hang.
+func TestPollerFailureIsVisible(t *testing.T) {
+	var log bytes.Buffer
+	handled := 0
+	srv := cutServer(func(*Context, string) error { handled++; return nil })
+	srv.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	st, l := newStage(t, srv)
+	p := st.nextPoller
+	a := st.connect(l)
+	p.err = errors.New("the kernel is unwell")
+	for range 3 {
+		l.iterate()
+	}
+	for _, want := range []string{"poller failed", "worker-0", "the kernel is unwell"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log %q does not say %q", log.String(), want)
+		}
+	}
+	if n := l.counters[countPollErrors]; n != 3 {
+		t.Errorf("%d errors counted, want 3", n)
+	}
+	p.err = nil
+	a.send(";")
+	if !l.iterate() || handled != 1 {
+		t.Fatalf("the loop did not go on: %d messages handled", handled)
+	}
+	p.err = errors.New("the kernel is gone")
+	alive := true
+	for range maxPollErrors {
+		alive = l.iterate()
+	}
+	if alive || a.closed != 1 || a.conn.CloseError() == nil || a.conn.CloseError().Reason != CloseInternalError {
+		t.Errorf("loop alive %v, closed %d times, %v", alive, a.closed, a.conn.CloseError())
+	}
+}
+
+// TestSameThreadRunsDirectly: on the loop, the next handler and the head of the pipeline are called, not sent a task.
+func TestSameThreadRunsDirectly(t *testing.T) {
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		p.Add("pass", Handle(func(ctx *Context, m *buf.Bytes) error { ctx.FireRead(string(m.Bytes())); return nil }))
+		return p.Add("app", Handle(func(ctx *Context, m string) error { return ctx.Write(m) }))
+	}}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	tasks := l.counters[countTasks]
+	a.send("hello;")
+	l.iterate()
+	if string(a.out) != "hello" || l.counters[countTasks] != tasks {
+		t.Errorf("wrote %q with %d tasks in the iteration, want none", a.out, l.counters[countTasks]-tasks)
+	}
+	if err := a.conn.Write([]byte(" from outside")); err != nil {
+		t.Fatal(err)
+	}
+	if string(a.out) != "hello" {
+		t.Error("a write from outside did not wait for the loop")
+	}
+	l.iterate()
+	if string(a.out) != "hello from outside" || l.counters[countTasks] != tasks+1 {
+		t.Errorf("wrote %q with %d tasks, want 1", a.out, l.counters[countTasks]-tasks)
+	}
+}
+
+// TestAdmissionRace: however many goroutines compete, no more are admitted than the limit, and none is lost to a refusal.
+func TestAdmissionRace(t *testing.T) {
+	srv := &Server{released: make(chan struct{}, 1)}
+	set := &settings{maxConns: 1}
+	var inside, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20_000 {
+				if !srv.admit(set) {
+					continue
+				}
+				admitted.Add(1)
+				if n := inside.Add(1); n > 1 {
+					t.Errorf("%d admitted at once, limit 1", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				srv.release()
+			}
+		})
+	}
+	wg.Wait()
+	if n := srv.active.Load(); n != 0 || admitted.Load() == 0 {
+		t.Errorf("%d still counted after %d admissions", n, admitted.Load())
+	}
+}
