@@ -11,6 +11,7 @@ import { ask } from './dialog.js';
 import { Inbox, urgency } from './inbox.js';
 import { showKeys } from './keys.js';
 import { initials } from './message-list.js';
+import { ReadMarks } from './read-marks.js';
 import { RowList } from './row-list.js';
 import { number, onLocale, plural, t, waited } from './i18n.js';
 import { uuid } from './storage.js';
@@ -27,8 +28,7 @@ export class ConsoleApp {
 	constructor({ agent, storage, leave }) {
 		Object.assign(this, { agent, storage, leave });
 		this.scope = `agent.${agent.id}`;
-		this.readKey = `desk.read.${agent.id}`;
-		this.read = storage.get(this.readKey, {});
+		this.read = new ReadMarks({ storage, agentId: agent.id });
 		this.inbox = new Inbox(agent.id);
 		this.conversations = new Map();
 		this.views = new Map();
@@ -121,7 +121,7 @@ export class ConsoleApp {
 		this.inbox.replace(d.inbox ?? {});
 		for (const row of this.inbox.rows.values()) this.#learn(row);
 		for (const row of this.inbox.mine()) this.#conversation(row.id);
-		this.read = Object.fromEntries(Object.entries(this.read).filter(([id]) => this.inbox.rows.has(id)));
+		this.read.prune((id) => this.inbox.rows.has(id));
 		for (const head of d.heads ?? []) {
 			const c = this.#conversation(head.id);
 			c.setHead(head);
@@ -342,7 +342,8 @@ export class ConsoleApp {
 			}
 		}
 		this.connection.stop();
-		for (const key of [...kept, this.readKey]) this.storage.remove(key);
+		for (const key of kept) this.storage.remove(key);
+		this.read.clear();
 		this.leave('out');
 	}
 
@@ -373,22 +374,11 @@ export class ConsoleApp {
 		const c = this.conversations.get(this.current);
 		const view = this.views.get(this.current);
 		if (!c || !view || document.hidden || !view.list.atBottom) return;
-		if ((this.read[c.id] ?? 0) >= c.log.last) return;
-		this.read[c.id] = c.log.last;
-		this.storage.set(this.readKey, this.read);
-		this.#draw();
+		if (this.read.mark(c.id, c.log.last)) this.#draw();
 	}
 
 	#unread(id) {
-		const events = this.conversations.get(id)?.log.events ?? [];
-		const mark = this.read[id] ?? 0;
-		let n = 0;
-		for (let i = events.length - 1; i >= 0; i--) {
-			const ev = events[i];
-			if (ev.s <= mark || (ev.t === 'ev.msg' && ev.d.from.id === this.agent.id)) break;
-			if (ev.t === 'ev.msg' && ev.d.from.kind === 'customer') n++;
-		}
-		return n;
+		return this.read.unread(id, this.conversations.get(id)?.log.events ?? []);
 	}
 
 	// --- view ---
