@@ -122,11 +122,8 @@ func (l *loop) fireTimer(t *Timer) {
 	f, c := t.f, t.conn
 	l.dropTimer(t)
 	defer l.contain(c)
-	switch {
-	case c == nil:
-		f()
-	default:
-		f()
+	f()
+	if c != nil {
 		l.afterActivity(c)
 	}
 }
