@@ -55,3 +55,34 @@ func TestSeveralChatsAndLogout(t *testing.T) {
 	agent.clean()
 	other.clean()
 }
+
+// TestConsoleOnAPhone works in one pane at a time: list, chat, card.
+func TestConsoleOnAPhone(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	customer := b.open("customer", phone, 740, d.url("/chat/demo"))
+	customer.click("talk-to-person")
+	customer.visible("queue-position")
+	agent := b.open("agent", phone, 740, d.url("/console"))
+	login(agent, d.login, d.password)
+	agent.visible("queue-row")
+	agent.shot("list")
+	agent.click("queue-row")
+	agent.gone("list")
+	agent.click("take")
+	agent.send("Hello from a phone")
+	customer.until("the answer arrives", shows("Hello from a phone"))
+	agent.shot("chat")
+	agent.click("details")
+	agent.until("the card is shown", `getComputedStyle(document.querySelector('[data-testid="card"]')).visibility === 'visible'`)
+	agent.shot("card")
+	agent.press("\x1b")
+	agent.until("the card is gone", `getComputedStyle(document.querySelector('[data-testid="card"]')).visibility === 'hidden'`)
+	agent.click("back")
+	agent.visible("mine-row")
+	agent.gone("chat")
+	if wide := value[bool](agent, `document.documentElement.scrollWidth > innerWidth`); wide {
+		t.Error("the console is wider than the phone")
+	}
+	agent.clean()
+}
