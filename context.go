@@ -115,18 +115,23 @@ func (ctx *Context) post(kind taskKind, v any) {
 	c.CloseWith(CloseBackpressureLimit, err)
 }
 
-// involved reports whether an inbound event has to visit ctx: because it handles it, or because it sits on another
-// executor, where it keeps its place in the order.
-func (ctx *Context) involved(op ops, from *executor.Pool) bool {
-	return ctx.node.ops&op != 0 || ctx.node.pool != from
-}
+func (ctx *Context) nextFor(op ops) *Context { return firstFor(ctx.next.Load(), op, ctx.node.pool) }
 
-func (ctx *Context) nextFor(op ops) *Context {
-	n := ctx.next.Load()
-	for n != nil && !n.involved(op, ctx.node.pool) {
-		n = n.next.Load()
+// firstFor returns the context that an inbound event coming from executor from visits first, beginning with n: the next
+// one that handles it or, before that one, any on another executor, where the event keeps its place in the order. An
+// event that nobody handles visits nobody.
+func firstFor(n *Context, op ops, from *executor.Pool) *Context {
+	var first *Context
+	for ; n != nil; n = n.next.Load() {
+		handles := n.node.ops&op != 0
+		if first == nil && (handles || n.node.pool != from) {
+			first = n
+		}
+		if handles {
+			return first
+		}
 	}
-	return n
+	return nil
 }
 
 // prevWriter returns the nearest WriteHandler towards the head. Handlers that take no part in writing are skipped on

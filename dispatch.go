@@ -54,12 +54,8 @@ func (c *Conn) unhandled(msg any) {
 
 // fireEventFromHead passes an event to the first handler that takes it.
 func (c *Conn) fireEventFromHead(ev any) {
-	if h := c.head; h != nil {
-		if h.involved(opEvent, nil) {
-			h.deliverEvent(ev)
-		} else {
-			h.fireEvent(ev)
-		}
+	if h := firstFor(c.head, opEvent, nil); h != nil {
+		h.deliverEvent(ev)
 	}
 }
 

@@ -484,3 +484,40 @@ func TestPausedConnectionWhosePeerIsGone(t *testing.T) {
 		t.Error("the connection stays open")
 	}
 }
+
+// TestStuckPoolDoesNotHoldDrain: an event that no handler takes makes no detour over a pool, so a stuck pool delays the
+// drain of idle connections by nothing.
+func TestStuckPoolDoesNotHoldDrain(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "stuck", Workers: 1, Queue: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gate := make(chan struct{})
+	defer func() { close(gate); pool.Shutdown(t.Context()) }()
+	if err := pool.SubmitFunc(func() { <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan *Conn, 1)
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		opened <- p.Conn()
+		return p.Add("pooled", Handle(func(*Context, *buf.Bytes) error { return nil }), On(pool))
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { // the peer's side of an orderly end
+		io.Copy(io.Discard, c)
+		c.Close()
+	}()
+	<-opened
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
+		t.Errorf("Shutdown = %+v, %v, want the idle connection drained", report, err)
+	}
+}
