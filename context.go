@@ -33,6 +33,25 @@ func (ctx *Context) State() any { return ctx.state }
 // SetState stores the handler's own data for this connection.
 func (ctx *Context) SetState(v any) { ctx.state = v }
 
+// Close ends the connection now; what is queued is lost. On the loop no further message of it is delivered.
+func (ctx *Context) Close(reason CloseReason) {
+	if ctx.node.pool != nil {
+		ctx.conn.Close(reason)
+		return
+	}
+	ctx.conn.beginClose(reason, nil)
+}
+
+// CloseAfterFlush ends the connection in order after what was written before, see Conn.CloseAfterFlush. On the loop no
+// further message of it is delivered.
+func (ctx *Context) CloseAfterFlush(reason CloseReason) {
+	if ctx.node.pool != nil {
+		ctx.conn.CloseAfterFlush(reason)
+		return
+	}
+	ctx.conn.closeFlushed(reason, nil)
+}
+
 // After runs f on the connection's loop after d, rounded up to 10 ms, unless the connection ends first. On the loop
 // only. Errors: ErrClosed, a negative d.
 func (ctx *Context) After(d time.Duration, f func()) (*Timer, error) {

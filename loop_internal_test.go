@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"sync"
@@ -59,7 +60,7 @@ func TestNames(t *testing.T) {
 
 // TestImpossibleTransitionClosesTheConnection: the invariant violation is counted and ends only its connection.
 func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
-	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+	srv := &Server{Loops: 1, Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error {
 		return p.Add("bug", Handle(func(ctx *Context, m *buf.Bytes) error {
 			if string(m.Bytes()) == "bug" {
 				ctx.conn.setPhase(PhaseClosed)

@@ -235,6 +235,38 @@ func TestCloseAfterFlushKeepsOrder(t *testing.T) {
 	}
 }
 
+// TestContextCloses: a handler's close takes effect at once: what the peer sent behind it is not delivered.
+func TestContextCloses(t *testing.T) {
+	for word, want := range map[string][]string{"flush": {"before", "flush"}, "now": nil} {
+		var ends closes
+		addr := start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+			p.Add("lines", &lines{})
+			p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+				if err := reply(ctx, m); err != nil {
+					return err
+				}
+				switch string(m.Bytes()) {
+				case "flush":
+					ctx.CloseAfterFlush(eddy.CloseNormal)
+				case "now":
+					ctx.Close(eddy.CloseNormal)
+				}
+				return nil
+			}))
+			return p.Add("ends", &ends)
+		}})
+		c := dial(t, addr)
+		io.WriteString(c, "before\n"+word+"\nafter\n")
+		r := bufio.NewReader(c)
+		expectLines(t, r, want...)
+		if rest, _ := io.ReadAll(r); len(rest) > 0 {
+			t.Errorf("%s: read %q behind the close", word, rest)
+		}
+		c.Close()
+		ends.wait(t, eddy.CloseNormal)
+	}
+}
+
 func TestFlushDeadline(t *testing.T) {
 	conns := make(chan *eddy.Conn, 1)
 	var ends closes

@@ -103,8 +103,7 @@ func (answer) HandleRead(ctx *eddy.Context, msg any) error {
 	}
 	text := l.Text()
 	if s := string(text); s == "bye" || s == "exit" {
-		ctx.Conn().PauseRead() // what the peer typed behind its goodbye is not answered
-		ctx.Conn().CloseAfterFlush(eddy.CloseNormal)
+		ctx.CloseAfterFlush(eddy.CloseNormal)
 		return nil
 	}
 	reply := make([]byte, 0, len(text)+16)
