@@ -1,0 +1,96 @@
+package eddy
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// connExt holds what only few connections need: writers that wait and Done channels.
+type connExt struct {
+	mu       sync.Mutex
+	writable chan struct{}
+	done     chan struct{}
+	over     bool
+}
+
+func (c *Conn) extend() *connExt {
+	if x := c.ext.Load(); x != nil {
+		return x
+	}
+	x := new(connExt)
+	if c.ext.CompareAndSwap(nil, x) {
+		if c.gone.Load() {
+			x.finish()
+		}
+		return x
+	}
+	return c.ext.Load()
+}
+
+// wakeWriters releases the goroutines in WriteContext.
+func (x *connExt) wakeWriters() {
+	x.mu.Lock()
+	if x.writable != nil {
+		close(x.writable)
+		x.writable = nil
+	}
+	x.mu.Unlock()
+}
+
+// finish releases everybody: the connection has ended.
+func (x *connExt) finish() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return
+	}
+	x.over = true
+	if x.done != nil {
+		close(x.done)
+	}
+	if x.writable != nil {
+		close(x.writable)
+		x.writable = nil
+	}
+}
+
+// wait returns a channel that is closed when the connection may have become writable, nil when it has ended.
+func (x *connExt) wait() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return nil
+	}
+	if x.writable == nil {
+		x.writable = make(chan struct{})
+	}
+	return x.writable
+}
+
+// saturatedPause is how long a waiting writer leaves a full task queue alone.
+const saturatedPause = time.Millisecond
+
+func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
+	x := c.extend()
+	for {
+		wake := x.wait()
+		if err := c.closedError(); err != nil {
+			return err
+		}
+		var retry <-chan time.Time
+		if c.Writable() {
+			err := c.Write(msg)
+			if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
+				return err
+			}
+			retry = time.After(saturatedPause)
+		}
+		select {
+		case <-wake:
+		case <-retry:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
