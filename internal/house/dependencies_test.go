@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var modulePattern = regexp.MustCompile("(?m)^\\| ([a-z0-9.]+\\.[a-z]+/[^ |]+) \\|")
+var modulePattern = regexp.MustCompile(`(?m)^\| ([a-z0-9.]+\.[a-z]+/[^ |]+) \|`)
 
 // TestDependenciesAreExplained looks for every imported module in docs/dependencies.md, and for rows of modules that nothing imports any more.
 func TestDependenciesAreExplained(t *testing.T) {
