@@ -47,13 +47,9 @@ func migrate(ctx context.Context, conn *sql.Conn, path string, now time.Time) er
 	if err != nil {
 		return err
 	}
-	have, err := schemaVersion(ctx, conn, path)
+	have, err := schemaVersion(ctx, conn, path, len(all))
 	if err != nil {
 		return err
-	}
-	if have > len(all) {
-		return &ownError{fmt.Sprintf("sqlite: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another data directory",
-			path, have, len(all))}
 	}
 	for _, m := range all[have:] {
 		if err := apply(ctx, conn, m, now); err != nil {
@@ -63,7 +59,8 @@ func migrate(ctx context.Context, conn *sql.Conn, path string, now time.Time) er
 	return nil
 }
 
-func schemaVersion(ctx context.Context, conn *sql.Conn, path string) (int, error) {
+// schemaVersion reads how new the schema is, 0 for an empty database. A database that is not ours, or newer than newest, is an error.
+func schemaVersion(ctx context.Context, conn *sql.Conn, path string, newest int) (int, error) {
 	var tables, ours int
 	err := conn.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)
 	if err != nil || tables == 0 {
@@ -74,6 +71,10 @@ func schemaVersion(ctx context.Context, conn *sql.Conn, path string) (int, error
 	}
 	var version int
 	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM schema_version`).Scan(&version)
+	if err == nil && version > newest {
+		err = &ownError{fmt.Sprintf("sqlite: database %s has schema version %d, this program knows up to %d: start a newer eddy, or another data directory",
+			path, version, newest)}
+	}
 	return version, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -152,19 +153,53 @@ func checkExisting(ctx context.Context, o Options) error {
 	if err != nil {
 		return explain(o.Path, err)
 	}
+	if info.Mode().IsRegular() {
+		if err := checkWritable(o.Path); err != nil {
+			return err
+		}
+	}
 	pool, err := sql.Open("sqlite", o.dsn())
 	if err != nil {
 		return explain(o.Path, err)
 	}
 	defer func() { _ = pool.Close() }()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return explain(o.Path, err)
+	}
+	defer func() { _ = conn.Close() }()
 	var result string
-	if err := pool.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+	if err := conn.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
 		return explain(o.Path, err)
 	}
 	if result != "ok" {
 		return corrupt(o.Path, result)
 	}
+	all, err := loadMigrations()
+	if err != nil {
+		return err
+	}
+	if _, err := schemaVersion(ctx, conn, o.Path, len(all)); err != nil {
+		return explain(o.Path, err)
+	}
 	return nil
+}
+
+// checkWritable fails on a file that SQLite would open only for reading, which it does without saying so. It must run before
+// this process has the database open: closing any descriptor of the file gives up SQLite's locks.
+func checkWritable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return notWritable(path)
+	}
+	if err != nil {
+		return explain(path, err)
+	}
+	return f.Close()
+}
+
+func notWritable(path string) error {
+	return fmt.Errorf("sqlite: database %s cannot be opened for writing: give this user write access to the file and its directory", path)
 }
 
 func corrupt(path, detail string) error {
@@ -179,7 +214,7 @@ func explain(path string, err error) error {
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 			return corrupt(path, sqlite.ErrorCodeString[se.Code()&0xff])
 		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-			return fmt.Errorf("sqlite: database %s cannot be opened for writing: give this user write access to the file and its directory", path)
+			return notWritable(path)
 		case sqlite3.SQLITE_BUSY:
 			return fmt.Errorf("sqlite: database %s is locked by another process: stop that process", path)
 		case sqlite3.SQLITE_FULL:

@@ -92,10 +92,31 @@ func TestOpenRefusesBadFiles(t *testing.T) {
 				t.Errorf("error %q", text)
 			}
 			after, err := os.ReadFile(path)
-			if err != nil || (c.sql == "" && !bytes.Equal(before, after)) {
+			if err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the file was changed (%v)", err)
 			}
 		})
+	}
+}
+
+func TestOpenRefusesReadOnlyFile(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("the superuser may write to every file")
+	}
+	path := filepath.Join(t.TempDir(), "desk.db")
+	if err := newRig(t, Options{Path: path}).DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), Options{Path: path})
+	if err == nil {
+		_ = db.Close()
+		t.Fatal("opened")
+	}
+	if text := err.Error(); !strings.Contains(text, "cannot be opened for writing") || !strings.Contains(text, path) {
+		t.Errorf("error %q", text)
 	}
 }
 
