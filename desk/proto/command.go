@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -250,7 +251,29 @@ func jsonText(err error) string {
 		return fmt.Sprintf("not valid JSON at byte %d", e.Offset)
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Sprintf("field %.60q must be a %s", e.Field, e.Type.String())
+		if e.Field == "" {
+			return "the value must be " + jsonKind(e.Type)
+		}
+		return fmt.Sprintf("field %.60q must be %s", e.Field, jsonKind(e.Type))
 	}
 	return "not valid JSON"
+}
+
+// jsonKind names what JSON calls the values a Go type takes.
+func jsonKind(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number from 0"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	}
+	return "of another type"
 }

@@ -99,6 +99,22 @@ func manySeen(n int) string {
 	return string(b)
 }
 
+func TestRefusalNamesTheShapeInTermsOfJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`[]`:                                  "the value must be an object",
+		`{"t":5,"id":"7"}`:                    `field "t" must be a string`,
+		`{"t":"ping","id":7`:                  "not valid JSON at byte 18",
+		`{"t":"typing","c":"k","d":{"on":1}}`: `field "on" must be true or false`,
+		`{"t":"sync","id":"7","c":"k","d":{"after":-1}}`:     `field "after" must be a whole number from 0`,
+		`{"t":"sync","id":"7","c":"k","d":{"limit":"x"}}`:    `field "limit" must be a whole number`,
+		`{"t":"hello","id":"7","d":{"token":"a","seen":[]}}`: `field "seen" must be an object`,
+	} {
+		if _, err := Decode([]byte(in)); err == nil || err.Text != want {
+			t.Errorf("%s: %+v, want %q", in, err, want)
+		}
+	}
+}
+
 func TestFrames(t *testing.T) {
 	for name, c := range map[string]struct {
 		frame []byte
