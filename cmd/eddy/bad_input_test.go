@@ -31,7 +31,7 @@ func freeAddr(t *testing.T) string {
 
 // TestBadInput runs each bad command line: nothing on stdout, one line on stderr that names the thing and the remedy, exit code 1.
 func TestBadInput(t *testing.T) {
-	busy, free := busyAddr(t), freeAddr(t)
+	busy, free := busyAddr(t), freeAddr(t) // the listener of busy accepts and never answers
 	for _, c := range []struct{ line, thing, remedy string }{
 		{"desc", `unknown command "desc"`, "did you mean desk?"},
 		{"frobnicate", `unknown command "frobnicate"`, "eddy --help"},
@@ -61,6 +61,7 @@ func TestBadInput(t *testing.T) {
 		{"bench echo --duration -1s", "--duration -1s", "10s"},
 		{"bench echo --addr " + free, "no server listens on " + free, "eddy serve echo --addr " + free},
 		{"bench ws --addr " + free + " --json", "no server listens on " + free, "eddy serve ws --addr " + free},
+		{"bench echo --conns 1 --duration 50ms --addr " + busy, "no answer from " + busy, "eddy serve echo"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			expectFailure(t, strings.Fields(c.line), c.thing, c.remedy)

@@ -72,6 +72,9 @@ func (t *terminal) bench(o load.Options, asJSON bool) error {
 	if r.Requests == 0 && r.FirstError != nil {
 		return fmt.Errorf("no answer from %s: %w", o.Addr, r.FirstError)
 	}
+	if r.Requests == 0 && ctx.Err() == nil {
+		return fmt.Errorf("no answer from %s within %s: is it a server like \"eddy serve %s\"?", o.Addr, o.Duration, o.Protocol)
+	}
 	if asJSON {
 		return json.NewEncoder(t.out).Encode(newBenchReport(o, r))
 	}
