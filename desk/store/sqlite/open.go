@@ -144,10 +144,13 @@ func (db *DB) prepare(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// checkExisting looks at a file that is already there before anything is written to it.
+// checkExisting looks at a file that is already there before anything is written to it. A missing one is created.
 func checkExisting(ctx context.Context, o Options) error {
 	info, err := os.Stat(o.Path)
-	if errors.Is(err, os.ErrNotExist) || (err == nil && info.Size() == 0) {
+	if errors.Is(err, os.ErrNotExist) {
+		return createPrivate(o.Path)
+	}
+	if err == nil && info.Size() == 0 {
 		return nil
 	}
 	if err != nil {
@@ -183,6 +186,18 @@ func checkExisting(ctx context.Context, o Options) error {
 		return explain(o.Path, err)
 	}
 	return nil
+}
+
+// createPrivate makes the empty file, because SQLite would let everybody read it. The files SQLite puts beside it take its mode.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return notWritable(path)
+	}
+	if err != nil {
+		return explain(path, err)
+	}
+	return f.Close()
 }
 
 // checkWritable fails on a file that SQLite would open only for reading, which it does without saying so. It must run before

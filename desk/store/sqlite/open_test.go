@@ -99,6 +99,20 @@ func TestOpenRefusesBadFiles(t *testing.T) {
 	}
 }
 
+func TestNewFilesArePrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "desk.db")
+	newRig(t, Options{Path: path})
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("desk.db%s has mode %v, want only the owner's", suffix, info.Mode())
+		}
+	}
+}
+
 func TestOpenRefusesReadOnlyFile(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("the superuser may write to every file")
