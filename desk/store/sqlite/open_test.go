@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -113,9 +115,36 @@ func TestNewFilesArePrivate(t *testing.T) {
 	}
 }
 
+// unprivileged runs the calling test as an ordinary user, because no file is read-only for the superuser: in this process
+// if it has no privileges, else in a second one that gives them up. It reports whether the caller is to go on.
+func unprivileged(t *testing.T) bool {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return true
+	}
+	const env, nobody = "EDDY_TEST_UNPRIVILEGED", 65534
+	if os.Getenv(env) != "" {
+		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), env+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("as an ordinary user: %v\n%s", err, out)
+	}
+	return false
+}
+
 func TestOpenRefusesReadOnlyFile(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("the superuser may write to every file")
+	if !unprivileged(t) {
+		return
 	}
 	path := filepath.Join(t.TempDir(), "desk.db")
 	if err := newRig(t, Options{Path: path}).DB.Close(); err != nil {
