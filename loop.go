@@ -235,22 +235,11 @@ func (l *loop) afterActivity(c *Conn) {
 }
 
 // resumeReady continues connections that stopped with frames in hand, without waiting for new bytes.
-func (l *loop) resumeReady() {
-	if len(l.ready) == 0 {
-		return
-	}
-	batch := l.ready
-	l.ready = l.spare[:0]
-	for i, c := range batch {
-		batch[i] = nil
-		c.inReady = false
-		l.resumeConn(c)
-	}
-	l.spare = batch[:0]
-}
+func (l *loop) resumeReady() { l.visit(&l.ready, (*loop).resumeConn) }
 
 func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
+	c.inReady = false
 	c.frames = frameBudget
 	c.resumeDecode()
 	l.afterActivity(c)
@@ -258,23 +247,26 @@ func (l *loop) resumeConn(c *Conn) {
 
 // flushDirty sends what was queued outside the connection's own read batch. What a flush makes its handlers queue goes
 // out in the next iteration.
-func (l *loop) flushDirty() {
-	if len(l.dirty) == 0 {
-		return
-	}
-	batch := l.dirty
-	l.dirty = l.spare[:0]
-	for i, c := range batch {
-		batch[i] = nil
-		c.inDirty = false
-		l.flushConn(c)
-	}
-	l.spare = batch[:0]
-}
+func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
 	defer l.contain(c)
+	c.inDirty = false
 	l.afterActivity(c)
+}
+
+// visit empties a list and calls f for what was on it. What f puts on the list anew is left for the next iteration.
+func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
+	batch := *list
+	if len(batch) == 0 {
+		return
+	}
+	*list = l.spare[:0]
+	for i, c := range batch {
+		batch[i] = nil
+		f(l, c)
+	}
+	l.spare = batch[:0]
 }
 
 // contain turns a panic of a handler into the close of its connection; the loop goes on.
