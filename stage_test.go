@@ -2,8 +2,10 @@ package eddy
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -208,8 +210,18 @@ func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
 	return s.st.lastFD, netip.AddrPort{}, nil
 }
 
+func (s stageSockets) Connect(string, net.Addr, sys.ConnectOptions) (int, bool, error) {
+	s.st.lastFD++
+	s.st.socks[s.st.lastFD] = &actor{fd: s.st.lastFD, room: 1 << 40}
+	s.st.note("connect %d", s.st.lastFD)
+	return s.st.lastFD, false, nil
+}
+
+func (s stageSockets) ConnectError(int) error { return nil }
+
 func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.AddrPort{}, nil }
 func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
+func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.ErrAgain }
 
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
@@ -251,6 +263,18 @@ func (s stageSockets) Writev(fd int, bufs [][]byte) (int, error) {
 		return 0, sys.ErrAgain
 	}
 	return total, nil
+}
+
+func (s stageSockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error) {
+	b := make([]byte, n)
+	n, err := f.ReadAt(b, offset)
+	if n == 0 {
+		if err == io.EOF {
+			err = nil
+		}
+		return 0, err
+	}
+	return s.Write(fd, b[:n])
 }
 
 func (s stageSockets) ShutdownWrite(fd int) error { s.st.socks[fd].shutdown = true; return nil }

@@ -18,44 +18,59 @@ import (
 const longestBacklog = 1<<16 - 1
 
 func (s *sockets) Listen(network, address string, o ListenOptions) (Listener, error) {
-	fd, err := s.listen(network, address, o)
+	l, err := s.listen(network, address, o)
 	if err != nil {
 		return Listener{FD: -1}, fmt.Errorf("sys: listen %s %s: %w", network, address, err)
 	}
-	local, err := s.LocalAddr(fd)
-	if err != nil {
-		unix.Close(fd)
-		return Listener{FD: -1}, fmt.Errorf("sys: listen %s %s: %w", network, address, os.NewSyscallError("getsockname", err))
-	}
-	return Listener{FD: fd, Addr: net.TCPAddrFromAddrPort(local)}, nil
+	return l, nil
 }
 
-func (s *sockets) listen(network, address string, o ListenOptions) (int, error) {
-	if network != "tcp" && network != "tcp4" && network != "tcp6" {
-		return -1, fmt.Errorf("network %q is not tcp, tcp4 or tcp6", network)
-	}
+func (s *sockets) listen(network, address string, o ListenOptions) (Listener, error) {
 	if o.Backlog < 0 {
-		return -1, fmt.Errorf("backlog %d is negative", o.Backlog)
+		return Listener{}, fmt.Errorf("backlog %d is negative", o.Backlog)
 	}
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+		fd, err := listenTCP(network, address, o)
+		if err != nil {
+			return Listener{}, err
+		}
+		local, err := s.LocalAddr(fd)
+		if err != nil {
+			unix.Close(fd)
+			return Listener{}, os.NewSyscallError("getsockname", err)
+		}
+		return Listener{FD: fd, Addr: net.TCPAddrFromAddrPort(local)}, nil
+	case "unix":
+		fd, err := s.listenUnix(address, o)
+		if err != nil {
+			return Listener{}, err
+		}
+		return Listener{FD: fd, Addr: &net.UnixAddr{Name: address, Net: network}}, nil
+	}
+	return Listener{}, fmt.Errorf("network %q is not tcp, tcp4, tcp6 or unix", network)
+}
+
+func listenTCP(network, address string, o ListenOptions) (int, error) {
 	addr, err := net.ResolveTCPAddr(network, address)
 	if err != nil {
 		return -1, err
 	}
 	if network == "tcp" && len(addr.IP) == 0 {
-		fd, err := bind(unix.AF_INET6, addr, false, o)
+		fd, err := bindTCP(unix.AF_INET6, addr, false, o)
 		if err == nil || errors.Is(err, unix.EADDRINUSE) {
 			return fd, err
 		}
-		return bind(unix.AF_INET, addr, false, o) // no IPv6 here, or not both in one socket
+		return bindTCP(unix.AF_INET, addr, false, o) // no IPv6 here, or not both in one socket
 	}
 	if network == "tcp4" || addr.IP.To4() != nil {
-		return bind(unix.AF_INET, addr, false, o)
+		return bindTCP(unix.AF_INET, addr, false, o)
 	}
-	return bind(unix.AF_INET6, addr, true, o)
+	return bindTCP(unix.AF_INET6, addr, true, o)
 }
 
-// bind makes one listening socket. only6 keeps IPv4 peers out of an IPv6 one.
-func bind(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (fd int, err error) {
+// bindTCP makes one listening socket. only6 keeps IPv4 peers out of an IPv6 one.
+func bindTCP(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (fd int, err error) {
 	sa, err := sockaddr(family, addr)
 	if err != nil {
 		return -1, err
@@ -69,29 +84,44 @@ func bind(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (fd int, e
 			unix.Close(fd)
 		}
 	}()
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return -1, os.NewSyscallError("setsockopt", err)
+	if err := listenOptions(fd, family, only6, o); err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(fd, sa); err != nil {
+		return -1, os.NewSyscallError("bind", err)
+	}
+	if err := startListening(fd, o.Backlog); err != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+func listenOptions(fd, family int, only6 bool, o ListenOptions) error {
+	if err := setOption(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, "SO_REUSEADDR", 1); err != nil {
+		return err
 	}
 	if family == unix.AF_INET6 {
 		v := 0
 		if only6 {
 			v = 1
 		}
-		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, v); err != nil {
-			return -1, os.NewSyscallError("setsockopt", err)
+		if err := setOption(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, "IPV6_V6ONLY", v); err != nil {
+			return err
 		}
 	}
-	if err := unix.Bind(fd, sa); err != nil {
-		return -1, os.NewSyscallError("bind", err)
+	if o.ReusePort {
+		if err := setOption(fd, unix.SOL_SOCKET, reusePort, "SO_REUSEPORT", 1); err != nil {
+			return err
+		}
 	}
-	backlog := o.Backlog
+	return inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer)
+}
+
+func startListening(fd, backlog int) error {
 	if backlog == 0 {
 		backlog = longestBacklog
 	}
-	if err := unix.Listen(fd, backlog); err != nil {
-		return -1, os.NewSyscallError("listen", err)
-	}
-	return fd, nil
+	return os.NewSyscallError("listen", unix.Listen(fd, backlog))
 }
 
 func sockaddr(family int, addr *net.TCPAddr) (unix.Sockaddr, error) {

@@ -81,7 +81,7 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 func streamSocket(family int) (int, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	fd, err := unix.Socket(family, unix.SOCK_STREAM, unix.IPPROTO_TCP)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return -1, err
 	}

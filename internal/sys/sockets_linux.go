@@ -100,5 +100,5 @@ func networkOrder(v uint16) uint16 {
 }
 
 func streamSocket(family int) (int, error) {
-	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+	return unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 }

@@ -13,12 +13,10 @@ const maxVectors = 256
 // NewSockets returns the operating system's sockets, for one loop.
 func NewSockets() Sockets { return new(sockets) }
 
-func (s *sockets) SetNoDelay(fd int, on bool) error {
-	v := 0
-	if on {
-		v = 1
-	}
-	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, v)
+// portable is what the sockets of every Unix keep.
+type portable struct {
+	files map[int]socketFile // by listening descriptor
+	chunk []byte             // scratch of SendFile where the kernel cannot copy
 }
 
 func (s *sockets) ShutdownWrite(fd int) error {
@@ -28,6 +26,9 @@ func (s *sockets) ShutdownWrite(fd int) error {
 // Close never retries: on EINTR Linux has released the descriptor already, and
 // a second close could hit somebody else's.
 func (s *sockets) Close(fd int) error {
+	if len(s.files) != 0 {
+		s.unlink(fd)
+	}
 	if err := unix.Close(fd); err != nil && err != unix.EINTR {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 )
 
@@ -98,7 +99,7 @@ type Poller interface {
 	// overlap a Wait. A second Close returns ErrPollerClosed.
 	Close() error
 
-	// Name is the backend: "epoll", "poll" or "kqueue".
+	// Name is the backend: "epoll", "kqueue", "poll", "select" or "net".
 	Name() string
 }
 
@@ -110,45 +111,95 @@ type Clock interface {
 	Wall() time.Time
 }
 
-// ListenOptions are the settings of a listening socket.
+// ListenOptions are the settings of a listening socket. Accepted connections
+// inherit buffers and keep-alive, at no cost per connection.
 type ListenOptions struct {
 	// Backlog is the length of the accept queue; 0 means as long as the
-	// system allows.
+	// system allows. Systems cut it silently to their own limit.
 	Backlog int
+
+	// ReusePort lets several sockets of one user listen on one TCP address.
+	// Whether they share the connections depends on the system; see
+	// ReusePortBalances.
+	ReusePort bool
+
+	// KeepAlive is how long a TCP connection is silent before the system asks
+	// the peer whether it lives, and the time between questions, in whole
+	// seconds (rounded up, at most 32767). 0 and less leave it to the system,
+	// which does not ask by itself.
+	KeepAlive time.Duration
+
+	// RecvBuffer and SendBuffer are the sizes of TCP's buffers in bytes; 0
+	// leaves them to the system, which adapts them. Systems cut them to their
+	// own limit and may count their overhead in.
+	RecvBuffer, SendBuffer int
+}
+
+// ConnectOptions are the settings of an outbound connection. KeepAlive,
+// RecvBuffer and SendBuffer are as in ListenOptions.
+type ConnectOptions struct {
+	// Local is the address to connect from. Without an address the system
+	// chooses one, without a port it chooses a port. TCP only.
+	Local netip.AddrPort
+
+	KeepAlive              time.Duration
+	RecvBuffer, SendBuffer int
 }
 
 // Listener is a bound, listening, non-blocking socket.
 type Listener struct {
 	FD   int
-	Addr net.Addr // *net.TCPAddr, with the port the system chose for port 0
+	Addr net.Addr // *net.TCPAddr, with the port the system chose for port 0, or *net.UnixAddr
 }
 
 // Sockets makes and uses non-blocking stream sockets.
 //
-// One value belongs to one loop, because Writev uses scratch memory of the
-// value. Listen may be called before the loop runs.
+// One value belongs to one loop, because it keeps scratch memory and knows
+// which listeners have a file. Listen may be called before the loop runs.
 //
 // Read, Write, Writev and Accept never wait: they return ErrAgain when they
 // would have to. They retry interrupted calls, and allocate nothing on success
 // or on ErrAgain. Their errors are plain errno values; see IsReset,
 // IsDescriptorLimit and IsTransientAccept.
 type Sockets interface {
-	// Listen binds a TCP socket. network is "tcp", "tcp4" or "tcp6"; address is
-	// what package net takes, and host names are resolved, so it may block. With
+	// Listen binds a socket. network is "tcp", "tcp4", "tcp6" or "unix"; address
+	// is what package net takes. Host names are resolved, so it may block. With
 	// "tcp" and no host it serves IPv4 and IPv6 where the system can. A busy
-	// port satisfies errors.Is(err, syscall.EADDRINUSE).
+	// address satisfies errors.Is(err, syscall.EADDRINUSE).
+	//
+	// The address of "unix" is a path (on Linux a name that begins with "@" has
+	// no file). A socket file that a dead server left behind is replaced: one
+	// that refuses connections. Any other file stays and is an error.
 	Listen(network, address string, o ListenOptions) (Listener, error)
 
 	// Accept takes one connection from a listening descriptor. The new one is
 	// non-blocking and is not inherited by child processes. IPv4 peers of a
-	// dual-stack listener have IPv4 addresses.
+	// dual-stack listener have IPv4 addresses; unix peers have the zero address.
 	Accept(fd int) (nfd int, peer netip.AddrPort, err error)
 
-	// LocalAddr is the address a socket is bound to.
+	// Connect begins a connection to a *net.TCPAddr or *net.UnixAddr and never
+	// waits. When done is false, the descriptor becomes Writable as soon as the
+	// outcome is known, and ConnectError tells it. Close abandons the attempt.
+	// On an error there is no descriptor. Errors are wrapped errno values; a
+	// unix listener whose queue is full is one of them.
+	Connect(network string, remote net.Addr, o ConnectOptions) (fd int, done bool, err error)
+
+	// ConnectError is the outcome of a Connect: nil when the connection stands,
+	// ErrAgain while it is being made, else why it failed. A failure is told
+	// once.
+	ConnectError(fd int) error
+
+	// LocalAddr is the address a TCP socket is bound to; that of a unix socket
+	// is the zero address.
 	LocalAddr(fd int) (netip.AddrPort, error)
 
-	// SetNoDelay switches TCP_NODELAY.
+	// SetNoDelay switches TCP_NODELAY. On a unix socket it does nothing.
 	SetNoDelay(fd int, on bool) error
+
+	// SetKeepAlive asks the peer of a silent TCP connection whether it lives,
+	// as ListenOptions.KeepAlive does; 0 and less stop asking. On a unix
+	// socket it does nothing.
+	SetKeepAlive(fd int, d time.Duration) error
 
 	// Read reads what has arrived. 0 without an error is the end of the stream
 	// (or an empty p).
@@ -162,10 +213,18 @@ type Sockets interface {
 	// mean that the socket is full.
 	Writev(fd int, bufs [][]byte) (int, error)
 
+	// SendFile writes up to n bytes of a file from offset on, as many as the
+	// socket takes, without bringing them into the process where the system
+	// can. The file's own position does not matter and stays. 0 without an
+	// error is the end of the file (or an n of 0). It returns ErrAgain when the
+	// socket is full, and may send less than the socket would take. Unlike the
+	// other calls it can wait: for the disk.
+	SendFile(fd int, f *os.File, offset int64, n int) (int, error)
+
 	// ShutdownWrite ends the outbound direction: the peer reads end of stream.
 	ShutdownWrite(fd int) error
 
-	// Close releases the descriptor.
+	// Close releases the descriptor, and removes the file of a unix listener.
 	Close(fd int) error
 
 	// OpenReserve opens a descriptor that serves no purpose but to be closed

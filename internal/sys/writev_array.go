@@ -8,6 +8,7 @@ import (
 
 // sockets is the Sockets of the operating system.
 type sockets struct {
+	portable
 	vectors [maxVectors]unix.Iovec // what writev(2) takes; empty between calls
 }
 

@@ -6,7 +6,9 @@ import "golang.org/x/sys/unix"
 
 // sockets is the Sockets of the operating system. Where system calls go through
 // libc, x/sys builds the array that writev(2) takes.
-type sockets struct{}
+type sockets struct {
+	portable
+}
 
 func (s *sockets) Writev(fd int, bufs [][]byte) (int, error) {
 	bufs = bufs[:min(len(bufs), maxVectors)]

@@ -1,0 +1,8 @@
+//go:build freebsd || netbsd || dragonfly
+
+package sys
+
+import "golang.org/x/sys/unix"
+
+// keepAliveTimes are TCP's options that take a time in seconds.
+func keepAliveTimes() []int { return []int{unix.TCP_KEEPIDLE, unix.TCP_KEEPINTVL} }

@@ -1,0 +1,78 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package sys
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxSendFile bounds one SendFile, and so the time that a loop waits for
+	// the disk.
+	maxSendFile = 256 << 10
+	// sendFileChunk is as much where the process has to copy.
+	sendFileChunk = 64 << 10
+)
+
+// SendFile is an ordinary system call, which the scheduler sees: while it waits
+// for the disk, other goroutines use the processor.
+func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error) {
+	if offset < 0 || n < 0 {
+		return 0, fmt.Errorf("sys: sendfile of %d bytes from offset %d: %w", n, offset, unix.EINVAL)
+	}
+	if n == 0 { // which some systems take for all
+		return 0, nil
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var sent int
+	var failed error
+	err = conn.Control(func(file uintptr) { // keeps the file open meanwhile
+		sent, failed = sendFile(fd, int(file), offset, min(n, maxSendFile))
+	})
+	if err != nil {
+		return 0, err
+	}
+	switch failed {
+	case unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.EPERM: // not this system, not this file, not in this sandbox
+		return s.copyFile(fd, f, offset, n)
+	}
+	return sent, failed
+}
+
+func sendFile(fd, file int, offset int64, n int) (int, error) {
+	for {
+		from := offset
+		sent, err := unix.Sendfile(fd, file, &from, n)
+		switch {
+		case sent > 0: // some systems report what stopped them as well
+			return sent, nil
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, ErrAgain
+		default:
+			return 0, err
+		}
+	}
+}
+
+// copyFile reads and writes. What the socket does not take is read again.
+func (s *sockets) copyFile(fd int, f *os.File, offset int64, n int) (int, error) {
+	if s.chunk == nil {
+		s.chunk = make([]byte, sendFileChunk)
+	}
+	m, err := f.ReadAt(s.chunk[:min(n, sendFileChunk)], offset)
+	if m == 0 {
+		if err == io.EOF {
+			err = nil
+		}
+		return 0, err
+	}
+	return s.Write(fd, s.chunk[:m])
+}

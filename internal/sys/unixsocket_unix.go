@@ -1,0 +1,132 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package sys
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketFile is the file of a unix listener.
+type socketFile struct {
+	path string
+	info os.FileInfo
+}
+
+// listenUnix binds a socket file. The file of a dead server is replaced; two
+// servers that start at the same moment on the file of a third, dead one may
+// both take it for theirs, and the later one wins.
+func (s *sockets) listenUnix(path string, o ListenOptions) (fd int, err error) {
+	if o.ReusePort {
+		return -1, errors.New("ReusePort is for TCP: a unix socket has one listener")
+	}
+	if err := checkPath(path); err != nil {
+		return -1, err
+	}
+	fd, err = streamSocket(unix.AF_UNIX)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	defer func() {
+		if err != nil {
+			s.unlink(fd)
+			unix.Close(fd)
+		}
+	}()
+	if err := bindUnix(fd, path); err != nil {
+		return -1, err
+	}
+	if !isAbstract(path) {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return -1, err
+		}
+		if s.files == nil {
+			s.files = make(map[int]socketFile)
+		}
+		s.files[fd] = socketFile{path: path, info: info}
+	}
+	if err := startListening(fd, o.Backlog); err != nil {
+		return -1, err
+	}
+	return fd, nil
+}
+
+// checkPath refuses what no unix address can hold.
+func checkPath(path string) error {
+	const longest = len(unix.RawSockaddrUnix{}.Path) - 1
+	switch {
+	case path == "":
+		return errors.New("the path is empty")
+	case len(path) > longest:
+		return fmt.Errorf("the path is %d bytes long: the limit is %d", len(path), longest)
+	}
+	return nil
+}
+
+func bindUnix(fd int, path string) error {
+	err := unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	if err == unix.EADDRINUSE && !isAbstract(path) {
+		if err := removeStale(path); err != nil {
+			return err
+		}
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
+	return os.NewSyscallError("bind", err)
+}
+
+// removeStale removes a socket file that no server listens on. Its errors are
+// EADDRINUSE and say why the file stays.
+func removeStale(path string) error {
+	found, err := os.Lstat(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+			return nil
+		}
+		return err
+	}
+	if found.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("the file is not a socket: %w", unix.EADDRINUSE)
+	}
+	switch err := probe(path); err {
+	case unix.ECONNREFUSED:
+	case nil:
+		return fmt.Errorf("a server answers on it: %w", unix.EADDRINUSE)
+	default:
+		return fmt.Errorf("whether a server uses it is not known (%w): %w", err, unix.EADDRINUSE)
+	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(found, now) {
+		return fmt.Errorf("another server has just taken it: %w", unix.EADDRINUSE)
+	}
+	return os.Remove(path)
+}
+
+// probe tries to connect.
+func probe(path string) error {
+	fd, err := streamSocket(unix.AF_UNIX)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
+	if err == unix.EAGAIN || err == unix.EINPROGRESS { // its queue is full: it lives
+		return nil
+	}
+	return err
+}
+
+// unlink removes the file of a listener, unless it has become another one's.
+func (s *sockets) unlink(fd int) {
+	file, ok := s.files[fd]
+	if !ok {
+		return
+	}
+	delete(s.files, fd)
+	if now, err := os.Lstat(file.path); err == nil && os.SameFile(file.info, now) {
+		_ = os.Remove(file.path) // a file that stays is found stale by the next server
+	}
+}
