@@ -1,21 +1,27 @@
 package eddy
 
 // admit counts a connection before it exists and undoes that when the limit is passed, so that a burst of accepts
-// cannot overshoot.
-func (s *Server) admit(set *settings) bool {
-	n := s.active.Add(1)
-	if set.maxConns > 0 && n > int64(set.maxConns) {
-		s.active.Add(-1)
+// cannot overshoot. limit 0 is none.
+func (e *endpoint) admit(limit int) bool {
+	n := e.active.Add(1)
+	if limit > 0 && n > int64(limit) {
+		e.active.Add(-1)
 		return false
 	}
 	return true
 }
 
+// reject counts a connection that was refused before it existed.
+func (e *endpoint) reject() {
+	e.rejected.Add(1)
+	e.closed[CloseAdmissionRejected].Add(1)
+}
+
 // release undoes one admit, exactly once per connection, and tells a Shutdown that waits.
-func (s *Server) release() {
-	if s.active.Add(-1) == 0 {
+func (e *endpoint) release() {
+	if e.active.Add(-1) == 0 {
 		select {
-		case s.released <- struct{}{}:
+		case e.released <- struct{}{}:
 		default:
 		}
 	}

@@ -163,8 +163,9 @@ func (l *loop) finishClose(c *Conn) {
 	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
-	l.closed[c.end.Reason]++
-	l.owner.release()
+	c.set.owner.closed[c.end.Reason].Add(1)
+	l.assigned.Add(-1)
+	c.set.owner.release()
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
 		l.notifyClose(ctx)
 	}
@@ -248,10 +249,11 @@ func (ctx *Context) handleClose() {
 	ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
 }
 
-// closeAll ends every connection now.
-func (l *loop) closeAll(reason CloseReason, err error) {
+// closeAll ends every connection of the owner now, of all owners if it is nil.
+func (l *loop) closeAll(owner *endpoint, reason CloseReason, err error) {
+	l.abandon(owner)
 	for _, c := range l.slots {
-		if c != nil {
+		if c != nil && (owner == nil || c.set.owner == owner) {
 			c.beginClose(reason, err)
 		}
 	}

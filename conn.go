@@ -106,7 +106,7 @@ func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 			return err
 		}
 	}
-	if c.loop.owner.running().onLoop() {
+	if c.loop.crew.onLoop() {
 		return ErrOnLoop
 	}
 	return c.writeWhenWritable(ctx, msg)
@@ -248,7 +248,7 @@ func (c *Conn) setInterest(in sys.Interest) {
 
 // register makes the loop the owner of c: slot, pipeline, poller, open callbacks.
 func (l *loop) register(c *Conn) {
-	if l.stopping || l.draining {
+	if l.stopping || l.drains(c.set.owner) {
 		l.refuse(c)
 		return
 	}
@@ -273,7 +273,8 @@ func (l *loop) register(c *Conn) {
 // refuse closes a descriptor that never became a connection.
 func (l *loop) refuse(c *Conn) {
 	_ = l.sock.Close(c.fd) // nobody is told of it; there is nothing to do about an error
-	l.owner.release()
+	l.assigned.Add(-1)
+	c.set.owner.release()
 	l.counters[countRefused]++
 }
 

@@ -20,10 +20,7 @@ func TestAcceptBatch(t *testing.T) {
 	srv.Backlog = 77
 	st, worker := newStage(t, srv)
 	boss := st.loop("boss")
-	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
-	if err := a.open("tcp", "any"); err != nil {
-		t.Fatal(err)
-	}
+	st.listen(boss, worker)
 	if st.opts.Backlog != 77 {
 		t.Errorf("backlog %d, want 77", st.opts.Backlog)
 	}
@@ -50,17 +47,14 @@ func TestFailedHandOver(t *testing.T) {
 	srv.TaskQueue = 1
 	st, worker := newStage(t, srv)
 	boss := st.loop("boss")
-	a := &acceptor{loop: boss, set: st.set, workers: []*loop{worker}}
-	if err := a.open("tcp", "any"); err != nil {
-		t.Fatal(err)
-	}
+	st.listen(boss, worker)
 	st.pending = 4
 	boss.iterate()
 	closed := 0
 	for _, s := range st.socks {
 		closed += s.closed
 	}
-	if n := srv.active.Load(); closed != 3 || n != 1 || boss.counters[countRefused] != 3 {
+	if n := srv.endpoint.active.Load(); closed != 3 || n != 1 || boss.counters[countRefused] != 3 {
 		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.counters[countRefused])
 	}
 	worker.iterate()
@@ -135,14 +129,13 @@ func TestSameThreadRunsDirectly(t *testing.T) {
 
 // TestAdmissionRace: however many goroutines compete, no more are admitted than the limit, and none is lost to a refusal.
 func TestAdmissionRace(t *testing.T) {
-	srv := &Server{released: make(chan struct{}, 1)}
-	set := &settings{maxConns: 1}
+	e := &endpoint{released: make(chan struct{}, 1)}
 	var inside, admitted atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
 			for range 20_000 {
-				if !srv.admit(set) {
+				if !e.admit(1) {
 					continue
 				}
 				admitted.Add(1)
@@ -151,12 +144,12 @@ func TestAdmissionRace(t *testing.T) {
 				}
 				runtime.Gosched()
 				inside.Add(-1)
-				srv.release()
+				e.release()
 			}
 		})
 	}
 	wg.Wait()
-	if n := srv.active.Load(); n != 0 || admitted.Load() == 0 {
+	if n := e.active.Load(); n != 0 || admitted.Load() == 0 {
 		t.Errorf("%d still counted after %d admissions", n, admitted.Load())
 	}
 }

@@ -137,7 +137,7 @@ func (ctx *Context) runHop(h hop) {
 func (c *Conn) hopPanicked(ctx *Context, v any) {
 	stack := debug.Stack()
 	perr := &PanicError{Value: v, Stack: stack}
-	c.loop.owner.hopPanics.Add(1)
+	c.set.owner.hopPanics.Add(1)
 	c.loop.logPanic(ctx.node.name, v, stack)
 	if h, ok := ctx.node.handler.(ErrorHandler); ok {
 		func() {

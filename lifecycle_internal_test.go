@@ -414,14 +414,14 @@ func TestCloseOvertakesShutdown(t *testing.T) {
 		r, err := srv.Shutdown(t.Context())
 		done <- result{r, err}
 	}()
-	until(t, "the drain", func() bool { return srv.running().phase.Load() == int32(serverDraining) })
+	until(t, "the drain", func() bool { return srv.endpoint.phase.Load() == int32(serverDraining) })
 	if err := srv.Close(); err != nil {
 		t.Error(err)
 	}
 	if r := <-done; r.Drained != 0 || r.Forced != 1 || r.Dropped != 1 {
 		t.Errorf("Shutdown = %+v, want one forced and its request dropped", r)
 	}
-	if p := serverPhase(srv.running().phase.Load()); p != serverStopped {
+	if p := serverPhase(srv.endpoint.phase.Load()); p != serverStopped {
 		t.Errorf("phase %d, want stopped", p)
 	}
 }

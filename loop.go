@@ -24,12 +24,14 @@ type readyFunc func(sys.Ready)
 type loop struct {
 	name   string
 	index  uint32
-	set    *settings
+	crew   *crew
+	set    *loopSettings
+	kernel *kernel
 	sock   sys.Sockets
 	clock  sys.Clock
 	poller sys.Poller
 	log    *slog.Logger
-	owner  *Server
+	logs   *logSamplers
 
 	now    int64 // monotonic ns, read once per wait
 	events []sys.Event
@@ -39,6 +41,8 @@ type loop struct {
 	gens    []uint32
 	free    []uint32
 	special []readyFunc
+	unused  []uint32 // indexes of special that are free
+	retired []uint32 // those that become free when the iteration is over
 	active  int
 
 	scratch  []byte
@@ -59,21 +63,21 @@ type loop struct {
 
 	current  *Context // whose handler is running, for panics
 	stopping bool
-	draining bool
-	cursor   int // slots below it have been told to drain
+	walks    []drainWalk
+	attempts map[*attempt]struct{} // outbound connections that do not stand yet
 	done     chan struct{}
 	pollErrs int
 
 	counters      [counterCount]uint64
-	closed        [closeReasons]uint64
 	writeInterest int64
 	stats         published
 	goid          atomic.Uint64
+	assigned      atomic.Int64 // connections given to this loop and not yet closed
 }
 
 // newLoop builds a loop and its poller; the goroutine starts with run.
-func newLoop(s *Server, set *settings, index int, name string) (*loop, error) {
-	k := s.kernel()
+func newLoop(w *crew, index int, name string) (*loop, error) {
+	k, set := w.kernel, w.set
 	poller, err := k.poller(set.poller, set.wait)
 	if err != nil {
 		return nil, fmt.Errorf("eddy: poller of loop %s: %w", name, err)
@@ -81,17 +85,21 @@ func newLoop(s *Server, set *settings, index int, name string) (*loop, error) {
 	l := &loop{
 		name:    name,
 		index:   uint32(index),
+		crew:    w,
 		set:     set,
+		kernel:  k,
 		sock:    k.sockets(),
 		clock:   k.clock,
 		poller:  poller,
 		log:     set.log,
-		owner:   s,
+		logs:    &w.logs,
 		events:  make([]sys.Event, 128),
 		scratch: make([]byte, scratchSize),
 		pool:    buf.NewPool(retainedBuffers),
 		gather:  make([][]byte, 0, maxGather),
 		done:    make(chan struct{}),
+
+		attempts: make(map[*attempt]struct{}),
 	}
 	l.now = l.clock.Now()
 	l.wheel = wheel.New(wheelTick, l.now)
@@ -131,6 +139,7 @@ func (l *loop) iterate() bool {
 	l.flushDirty()
 	l.continueDrain()
 	l.finishCloses()
+	l.reuseSpecials()
 	l.publish()
 	return !l.stopped()
 }
@@ -159,7 +168,7 @@ func (l *loop) waitTimeout() time.Duration {
 	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || l.tasks.depth() > 0 || l.stopping {
 		return 0
 	}
-	if l.draining && l.cursor < len(l.slots) {
+	if l.walking() {
 		return 0
 	}
 	when, ok := l.wheel.Next()
@@ -177,7 +186,7 @@ func (l *loop) pollFailed(err error) {
 	l.counters[countPollErrors]++
 	l.log.Error("eddy: poller failed", "loop", l.name, "err", err, "in_a_row", l.pollErrs)
 	if l.pollErrs == maxPollErrors {
-		l.closeAll(CloseInternalError, err)
+		l.closeAll(nil, CloseInternalError, err)
 		l.stopping = true
 	}
 }
@@ -344,9 +353,33 @@ func (l *loop) lookup(token uint64) *Conn {
 
 // addSpecial registers a descriptor that is no connection.
 func (l *loop) addSpecial(fd int, in sys.Interest, f readyFunc) (token uint64, err error) {
-	l.special = append(l.special, f)
-	token = uint64(len(l.special) - 1)
-	return token, l.poller.Add(fd, in, token)
+	if n := len(l.unused); n > 0 {
+		token = uint64(l.unused[n-1])
+		l.unused = l.unused[:n-1]
+		l.special[token] = f
+	} else {
+		token = uint64(len(l.special))
+		l.special = append(l.special, f)
+	}
+	if err := l.poller.Add(fd, in, token); err != nil {
+		l.special[token] = nil
+		l.unused = append(l.unused, uint32(token))
+		return 0, err
+	}
+	return token, nil
+}
+
+// removeSpecial undoes addSpecial. Its token is used again in the next iteration at the earliest: this one may still
+// hold events of it.
+func (l *loop) removeSpecial(fd int, token uint64) error {
+	l.special[token] = nil
+	l.retired = append(l.retired, uint32(token))
+	return l.poller.Remove(fd)
+}
+
+func (l *loop) reuseSpecials() {
+	l.unused = append(l.unused, l.retired...)
+	l.retired = l.retired[:0]
 }
 
 // stopped reports whether the loop may end: it was told to and owns nothing any more.

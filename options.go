@@ -1,10 +1,9 @@
 package eddy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"runtime"
 	"time"
 )
 
@@ -59,12 +58,11 @@ const (
 	retainedBuffers = 4 << 20
 )
 
-// settings is a Server's configuration after validation. It is immutable and shared by its loops and connections.
+// settings is the configuration of a Server or Dialer after validation, as far as it concerns connections. Immutable and
+// shared by them.
 type settings struct {
+	owner         *endpoint
 	init          func(*Pipeline) error
-	loops         int
-	poller        string
-	wait          WaitMode
 	maxConns      int
 	acceptBatch   int
 	backlog       int
@@ -74,56 +72,123 @@ type settings struct {
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
 	halfClose     bool
-	taskQueue     int
 	log           *slog.Logger
 }
 
 // settings validates the server's fields and fills in the defaults; an error names the field.
 func (s *Server) settings() (*settings, error) {
-	if s.Init == nil {
-		return nil, fmt.Errorf("eddy: Server.Init is nil: it must build the pipeline")
+	if err := s.checkTopology(); err != nil {
+		return nil, err
 	}
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
+	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
-		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"IdleTimeout", int64(s.IdleTimeout)},
-		{"FlushTimeout", int64(s.FlushTimeout)}, {"LingerTimeout", int64(s.LingerTimeout)},
-	} {
-		if f.value < 0 {
-			return nil, fmt.Errorf("eddy: Server.%s is %d: it must not be negative", f.name, f.value)
-		}
+		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)},
+	})
+	if err != nil {
+		return nil, err
 	}
-	marks, err := s.Watermarks.withDefaults()
+	set, err := connOptions{
+		init: s.Init, marks: s.Watermarks, overflow: s.Overflow, idle: s.IdleTimeout, flushTimeout: s.FlushTimeout,
+		lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
+	}.settings("Server", &s.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	set.maxConns = s.MaxConns
+	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
+	set.backlog = s.Backlog
+	return set, nil
+}
+
+// settings does the same for a Dialer.
+func (d *Dialer) settings() (*settings, error) {
+	err := notNegative("Dialer", []field{{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)}})
+	if err != nil {
+		return nil, err
+	}
+	return connOptions{
+		init: d.Init, marks: d.Watermarks, overflow: d.Overflow, idle: d.IdleTimeout, flushTimeout: d.FlushTimeout,
+		lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
+	}.settings("Dialer", &d.endpoint)
+}
+
+// connOptions are the fields that Server and Dialer have in common.
+type connOptions struct {
+	init          func(*Pipeline) error
+	marks         Watermarks
+	overflow      OverflowPolicy
+	idle          time.Duration
+	flushTimeout  time.Duration
+	lingerTimeout time.Duration
+	halfClose     bool
+	log           *slog.Logger
+}
+
+// settings validates the options of a kind of endpoint and fills in the defaults.
+func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
+	if o.init == nil {
+		return nil, fmt.Errorf("eddy: %s.Init is nil: it must build the pipeline", kind)
+	}
+	err := notNegative(kind, []field{
+		{"IdleTimeout", int64(o.idle)}, {"FlushTimeout", int64(o.flushTimeout)}, {"LingerTimeout", int64(o.lingerTimeout)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	marks, err := o.marks.withDefaults(kind)
 	if err != nil {
 		return nil, err
 	}
 	return &settings{
-		init:          s.Init,
-		loops:         orInt(s.Loops, runtime.GOMAXPROCS(0)),
-		poller:        orString(s.Poller, os.Getenv("EDDY_POLLER")),
-		wait:          s.WaitMode,
-		maxConns:      s.MaxConns,
-		acceptBatch:   orInt(s.AcceptBatch, DefaultAcceptBatch),
-		backlog:       s.Backlog,
+		owner:         owner,
+		init:          o.init,
 		marks:         marks,
-		overflow:      s.Overflow,
-		idle:          s.IdleTimeout,
-		flushTimeout:  orDuration(s.FlushTimeout, DefaultFlushTimeout),
-		lingerTimeout: orDuration(s.LingerTimeout, DefaultLingerTimeout),
-		halfClose:     s.HalfClose,
-		taskQueue:     orInt(s.TaskQueue, DefaultTaskQueue),
-		log:           orLogger(s.Logger),
+		overflow:      o.overflow,
+		idle:          o.idle,
+		flushTimeout:  orDuration(o.flushTimeout, DefaultFlushTimeout),
+		lingerTimeout: orDuration(o.lingerTimeout, DefaultLingerTimeout),
+		halfClose:     o.halfClose,
+		log:           orLogger(o.log),
 	}, nil
 }
 
-func (w Watermarks) withDefaults() (Watermarks, error) {
+// field is an option to check.
+type field struct {
+	name  string
+	value int64
+}
+
+func notNegative(kind string, fields []field) error {
+	for _, f := range fields {
+		if f.value < 0 {
+			return fmt.Errorf("eddy: %s.%s is %d: it must not be negative", kind, f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// checkTopology refuses fields that say different things about the loops.
+func (s *Server) checkTopology() error {
+	if s.Group != nil && (s.Loops != 0 || s.Poller != "" || s.WaitMode != WaitParked || s.TaskQueue != 0) {
+		return errors.New("eddy: Server.Group is set: Loops, Poller, WaitMode and TaskQueue belong to the Group then")
+	}
+	switch {
+	case s.Topology >= topologies:
+		return fmt.Errorf("eddy: Server.Topology is %d: it must be BossWorkers, SingleReactor or ListenerPerLoop", s.Topology)
+	case s.Boss != nil && s.Topology != BossWorkers:
+		return errors.New("eddy: Server.Boss is set: only BossWorkers has a boss")
+	case s.Topology == SingleReactor && s.Loops > 1:
+		return fmt.Errorf("eddy: Server.Loops is %d: SingleReactor has one", s.Loops)
+	}
+	return nil
+}
+
+func (w Watermarks) withDefaults(kind string) (Watermarks, error) {
 	w.Low = orInt(w.Low, DefaultLowWatermark)
 	w.High = orInt(w.High, DefaultHighWatermark)
 	w.Max = orInt(w.Max, DefaultMaxOutbound)
 	if w.Low < 0 || w.Low >= w.High || w.High > w.Max {
-		return w, fmt.Errorf("eddy: Server.Watermarks are Low %d, High %d, Max %d: they must satisfy 0 < Low < High <= Max", w.Low, w.High, w.Max)
+		return w, fmt.Errorf("eddy: %s.Watermarks are Low %d, High %d, Max %d: they must satisfy 0 < Low < High <= Max", kind, w.Low, w.High, w.Max)
 	}
 	return w, nil
 }

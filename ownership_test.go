@@ -320,7 +320,7 @@ func TestFailedLoopClosesTheOthers(t *testing.T) {
 type endings struct{ n, phase atomic.Int32 }
 
 func (e *endings) HandleClose(ctx *Context, _ CloseReason, _ error) {
-	e.phase.Store(ctx.conn.loop.owner.eng.phase.Load())
+	e.phase.Store(ctx.conn.set.owner.phase.Load())
 	e.n.Add(1)
 }
 

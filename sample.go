@@ -31,21 +31,21 @@ func (s *sampler) allow(now int64) (ok bool, held uint64) {
 	return true, s.suppressed.Swap(0)
 }
 
-// logSamplers are a server's, one per kind of line that a peer or a faulty handler can cause at will.
+// logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
 	panics, resets, accepts sampler
 }
 
 // logPanic reports a handler's panic with its stack.
 func (l *loop) logPanic(handler string, v any, stack []byte) {
-	if ok, held := l.owner.logs.panics.allow(l.clock.Now()); ok {
+	if ok, held := l.logs.panics.allow(l.clock.Now()); ok {
 		l.log.Error("eddy: panic in a handler", "loop", l.name, "handler", handler, "panic", v, "held_back", held, "stack", string(stack))
 	}
 }
 
 // logReset reports a reset connection: one classified line, never a stack.
 func (l *loop) logReset(c *Conn, op string, err error) {
-	if ok, held := l.owner.logs.resets.allow(l.now); ok {
+	if ok, held := l.logs.resets.allow(l.now); ok {
 		l.log.Info("eddy: connection reset", "peer", c.remote, "op", op, "phase", c.phase, "err", err, "held_back", held)
 	}
 }

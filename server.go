@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -23,9 +24,15 @@ type Server struct {
 	// Connections whose Init adds the same handler values share everything but their state.
 	Init func(p *Pipeline) error
 
-	Loops         int            // worker loops; 0 = GOMAXPROCS
-	Poller        string         // "epoll", "poll" or "kqueue"; "" = $EDDY_POLLER, else the platform's best
-	WaitMode      WaitMode       // how loops wait
+	Group    *Group   // loops shared with other servers and dialers; nil = loops of its own, as the next four fields say
+	Boss     *Group   // the listener goes to its next loop; nil = a loop of its own. Only with BossWorkers
+	Topology Topology // where the listener lives
+
+	Loops     int      // worker loops of its own; 0 = GOMAXPROCS
+	Poller    string   // their readiness backend; "" = $EDDY_POLLER, else the platform's best
+	WaitMode  WaitMode // how they wait
+	TaskQueue int      // bound of each one's task queue; 0 = 65536
+
 	MaxConns      int            // open connections; 0 = no limit; refused ones are closed at once
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
@@ -35,39 +42,27 @@ type Server struct {
 	FlushTimeout  time.Duration  // for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // for the peer's end after ours; 0 = 2 s
 	HalfClose     bool           // after the peer's end of stream, still answer what is in flight
-	TaskQueue     int            // bound of each loop's task queue; 0 = 65536
 	Logger        *slog.Logger   // nil = slog.Default()
 
-	mu        sync.Mutex
-	eng       *engine
-	active    atomic.Int64
-	released  chan struct{}
-	hopPanics atomic.Uint64
-	logs      logSamplers
-	platform  *kernel // nil = the real one
+	// Pools are ended with the server, after its loops: by Shutdown until its ctx ends, by Close within FlushTimeout.
+	// What a pool could not run by then is dropped.
+	Pools []*executor.Pool
+
+	mu       sync.Mutex
+	eng      *engine
+	endpoint endpoint
+	platform *kernel // nil = the real one
 }
 
-// serverPhase is where a server stands (DESIGN section 4, drain).
-type serverPhase int32
-
-const (
-	serverRunning serverPhase = iota
-	serverDraining
-	serverClosing
-	serverStopped
-)
-
-// kernel is what a server takes from the system.
+// kernel is what a group takes from the system.
 type kernel struct {
 	sockets func() sys.Sockets
 	clock   sys.Clock
 	poller  func(name string, wait WaitMode) (sys.Poller, error)
 }
 
-func (s *Server) kernel() *kernel {
-	if s.platform != nil {
-		return s.platform
-	}
+// realKernel returns the operating system, as the poller of that name sees it.
+func realKernel(_ string) *kernel {
 	return &kernel{sockets: sys.NewSockets, clock: sys.NewClock(), poller: realPoller}
 }
 
@@ -77,18 +72,6 @@ func realPoller(name string, wait WaitMode) (sys.Poller, error) {
 		mode = poll.Pinned
 	}
 	return poll.New(name, mode)
-}
-
-// engine is the running part of a server: boss and workers.
-type engine struct {
-	boss     *loop
-	workers  []*loop
-	acceptor *acceptor
-	phase    atomic.Int32
-	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
-	dropped  atomic.Int64 // requests in flight on them
-	stopOnce sync.Once
-	stopped  chan struct{}
 }
 
 // Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6".
@@ -103,56 +86,18 @@ func (s *Server) Listen(network, address string) error {
 	if s.eng != nil {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
-	s.released = make(chan struct{}, 1)
-	e, err := s.newEngine(set)
+	s.endpoint.released = make(chan struct{}, 1)
+	e, err := s.newEngine()
 	if err != nil {
 		return err
 	}
-	if err := e.acceptor.open(network, address); err != nil {
+	if err := e.open(set, s.Topology, network, address); err != nil {
 		e.discard()
 		return err
 	}
-	for _, l := range e.workers {
-		go l.run()
-	}
-	go e.boss.run()
 	s.eng = e
 	return nil
 }
-
-// newEngine builds boss and workers; if one fails, those built are closed.
-func (s *Server) newEngine(set *settings) (*engine, error) {
-	e := &engine{stopped: make(chan struct{})}
-	for i := range set.loops {
-		w, err := newLoop(s, set, i, "worker-"+strconv.Itoa(i))
-		if err != nil {
-			e.discard()
-			return nil, err
-		}
-		e.workers = append(e.workers, w)
-	}
-	boss, err := newLoop(s, set, set.loops, "boss")
-	if err != nil {
-		e.discard()
-		return nil, err
-	}
-	e.boss = boss
-	e.acceptor = &acceptor{loop: boss, set: set, workers: e.workers}
-	return e, nil
-}
-
-// discard gives back the pollers of loops that never ran.
-func (e *engine) discard() {
-	loops := e.workers
-	if e.boss != nil {
-		loops = append(loops, e.boss)
-	}
-	for _, l := range loops {
-		_ = l.poller.Close() // the error that led here is the one to report
-	}
-}
-
-func (e *engine) stopAccepting() { e.do(e.boss, e.acceptor.stop) }
 
 // running returns the engine after Listen, nil before.
 func (s *Server) running() *engine {
@@ -182,7 +127,7 @@ func (s *Server) Wait() error {
 // Addr returns the address the server listens on, with the port the system chose; nil before Listen.
 func (s *Server) Addr() net.Addr {
 	if e := s.running(); e != nil {
-		return e.acceptor.addr
+		return e.addr
 	}
 	return nil
 }
@@ -195,27 +140,68 @@ func (s *Server) WriteTo(id ConnID, msg any) error {
 		return fmt.Errorf("eddy: connection %v is not of this server", id)
 	}
 	l := e.workers[id.loop]
-	return l.tasks.push(task{kind: taskFunc, msg: func() { l.writeTo(id, msg) }}, false)
+	return l.tasks.push(task{kind: taskFunc, msg: func() { l.writeTo(&s.endpoint, id, msg) }}, false)
 }
 
-func (l *loop) writeTo(id ConnID, msg any) {
+func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 	c := l.lookup(uint64(id.gen)<<32 | uint64(id.slot))
-	if c == nil {
+	if c == nil || c.set.owner != owner {
 		l.counters[countDeadWrites]++
 		return
 	}
 	l.runTask(task{kind: taskWrite, conn: c, msg: msg})
 }
 
-// onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.
-func (e *engine) onLoop() bool {
-	id := goroutineID()
-	for _, l := range e.workers {
-		if l.goid.Load() == id {
-			return true
-		}
+// Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
+// flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest
+// at once. The error is ctx's if it came to that. Any goroutine but a loop, where it returns ErrOnLoop.
+func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
+	e := s.running()
+	if e != nil && e.onLoop() {
+		return DrainReport{}, ErrOnLoop
 	}
-	return e.boss.goid.Load() == id
+	if e == nil || !s.endpoint.enter(serverDraining, serverRunning) {
+		return DrainReport{}, ErrServerClosed
+	}
+	open := int(s.endpoint.active.Load())
+	e.stopAccepting()
+	err := s.endpoint.drain(ctx, e.workers)
+	s.end(ctx, e)
+	return s.endpoint.report(open), err
+}
+
+// Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
+// stopped, also when it had before. Any goroutine but a loop, where it returns ErrOnLoop.
+func (s *Server) Close() error {
+	e := s.running()
+	if e == nil {
+		return nil
+	}
+	if e.onLoop() {
+		return ErrOnLoop
+	}
+	if s.endpoint.enter(serverClosing, serverRunning, serverDraining) {
+		e.stopAccepting()
+		s.endpoint.force(e.workers, nil)
+		ctx, cancel := context.WithTimeout(context.Background(), orDuration(s.FlushTimeout, DefaultFlushTimeout))
+		defer cancel()
+		s.end(ctx, e)
+	}
+	<-e.stopped
+	return nil
+}
+
+// end stops the loops and then the pools that the server owns, whose workers have until ctx ends to tell the handlers
+// the last closes.
+func (s *Server) end(ctx context.Context, e *engine) {
+	e.endOnce.Do(func() {
+		e.stopLoops()
+		for _, p := range s.Pools {
+			_, _ = p.Shutdown(ctx) // what is left belongs to nobody
+		}
+		s.endpoint.phase.Store(int32(serverStopped))
+		close(e.stopped)
+	})
 }
 
 // goroutineID reads the number of the calling goroutine from its stack header.

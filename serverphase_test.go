@@ -57,7 +57,7 @@ func TestServerPhases(t *testing.T) {
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	phase := func() serverPhase { return serverPhase(srv.eng.phase.Load()) }
+	phase := func() serverPhase { return serverPhase(srv.endpoint.phase.Load()) }
 	if p := phase(); p != serverRunning {
 		t.Errorf("serving: phase %d", p)
 	}

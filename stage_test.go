@@ -20,6 +20,7 @@ type stage struct {
 	t       testing.TB
 	srv     *Server
 	set     *settings
+	crew    *crew
 	now     int64
 	lastFD  int
 	socks   map[int]*actor
@@ -64,12 +65,15 @@ func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 		t.Fatal(err)
 	}
 	st.set = set
+	if st.crew, err = srv.privateGroup().prepare(); err != nil {
+		t.Fatal(err)
+	}
 	return st, st.loop("worker-0")
 }
 
 func (st *stage) loop(name string) *loop {
 	st.t.Helper()
-	l, err := newLoop(st.srv, st.set, 0, name)
+	l, err := newLoop(st.crew, 0, name)
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -92,16 +96,29 @@ func (st *stage) noted(words ...string) []string {
 	return some
 }
 
+// listen makes l accept for the workers.
+func (st *stage) listen(l *loop, workers ...*loop) *acceptor {
+	st.t.Helper()
+	a := &acceptor{loop: l, set: st.set, owner: &st.srv.endpoint, workers: workers}
+	if err := a.bind("tcp", "any"); err != nil {
+		st.t.Fatal(err)
+	}
+	if err := a.register(); err != nil {
+		st.t.Fatal(err)
+	}
+	return a
+}
+
 // connect gives l a connection whose socket takes everything that is written.
 func (st *stage) connect(l *loop) *actor {
 	st.t.Helper()
 	st.lastFD++
 	a := &actor{fd: st.lastFD, room: 1 << 40}
 	st.socks[a.fd] = a
-	a.conn = &Conn{loop: l, set: st.set, fd: a.fd}
-	st.srv.active.Add(1)
-	if err := l.tasks.push(task{kind: taskRegister, conn: a.conn}, false); err != nil {
-		st.t.Fatal(err)
+	a.conn = &Conn{set: st.set, fd: a.fd}
+	st.srv.endpoint.active.Add(1)
+	if !l.take(a.conn, nil) {
+		st.t.Fatal("the loop does not take the connection")
 	}
 	l.iterate()
 	return a

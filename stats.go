@@ -19,10 +19,6 @@ const (
 	countWrites
 	countOpened
 	countRefused
-	countAccepted
-	countAdmissionRejected
-	countAcceptErrors
-	countShed
 	countDeadReads
 	countDeadWrites
 	countUnhandled
@@ -38,12 +34,10 @@ const (
 // touching only what changed.
 type published struct {
 	counters      [counterCount]atomic.Uint64
-	closed        [closeReasons]atomic.Uint64
 	active        atomic.Int64
 	writeInterest atomic.Int64
 
-	was       [counterCount]uint64 // as of the last publish
-	wasClosed [closeReasons]uint64
+	was [counterCount]uint64 // as of the last publish
 }
 
 // publish makes the iteration's numbers visible.
@@ -55,12 +49,6 @@ func (l *loop) publish() {
 		}
 	}
 	p.was = l.counters
-	if l.closed != p.wasClosed {
-		for i, v := range l.closed {
-			p.closed[i].Store(v)
-		}
-		p.wasClosed = l.closed
-	}
 	if l.writeInterest != p.writeInterest.Load() {
 		p.writeInterest.Store(l.writeInterest)
 	}
@@ -101,9 +89,9 @@ type LoopStats struct {
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
 // iteration old.
 type Stats struct {
-	Loops             []LoopStats // workers
-	Boss              LoopStats
-	Active            int64 // connections admitted and not yet closed
+	Loops             []LoopStats // workers; with a shared Group they count for all that share it
+	Boss              LoopStats   // zero when the listener lives on a worker
+	Active            int64       // connections admitted and not yet closed
 	Accepted          uint64
 	AdmissionRejected uint64
 	AcceptErrors      uint64
@@ -114,29 +102,25 @@ type Stats struct {
 
 // Stats returns the numbers so far. Any goroutine; after the server has stopped they stay as they were.
 func (s *Server) Stats() Stats {
-	st := Stats{Closed: make(map[CloseReason]uint64)}
+	n := &s.endpoint
+	st := Stats{
+		Active:            n.active.Load(),
+		Accepted:          n.accepted.Load(),
+		AdmissionRejected: n.rejected.Load(),
+		AcceptErrors:      n.acceptErrors.Load(),
+		Shed:              n.shed.Load(),
+		ExecutorPanics:    n.hopPanics.Load(),
+		Closed:            n.closeCounts(),
+	}
 	e := s.running()
 	if e == nil {
 		return st
 	}
-	st.Boss = e.boss.snapshot()
-	boss := &e.boss.stats.counters
-	st.Accepted = boss[countAccepted].Load()
-	st.AdmissionRejected = boss[countAdmissionRejected].Load()
-	st.AcceptErrors = boss[countAcceptErrors].Load()
-	st.Shed = boss[countShed].Load()
-	st.Active = s.active.Load()
-	st.ExecutorPanics = s.hopPanics.Load()
 	for _, l := range e.workers {
 		st.Loops = append(st.Loops, l.snapshot())
-		for r := range l.stats.closed {
-			if n := l.stats.closed[r].Load(); n > 0 {
-				st.Closed[CloseReason(r)] += n
-			}
-		}
 	}
-	if st.AdmissionRejected > 0 {
-		st.Closed[CloseAdmissionRejected] += st.AdmissionRejected
+	if e.boss != nil {
+		st.Boss = e.boss.snapshot()
 	}
 	return st
 }

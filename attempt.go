@@ -1,0 +1,162 @@
+package eddy
+
+import (
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// attempt is one outbound connection until it stands or has failed. Owned by its loop.
+type attempt struct {
+	dialer *Dialer
+	eng    *dialing
+	loop   *loop
+	remote net.Addr
+	peer   netip.AddrPort // remote, zero for a Unix socket
+	done   func(*Conn, error)
+
+	fd      int
+	token   uint64
+	watched bool // registered with the poller
+	timer   *Timer
+	over    bool
+}
+
+// begin gives the attempt to a loop of the group.
+func (a *attempt) begin() bool {
+	loops := a.eng.crew.loops
+	n := len(loops)
+	first := 0
+	if n > 1 {
+		first = a.eng.crew.set.chooser.Choose(a.peer, Loads{loops})
+	}
+	for k := range n {
+		a.loop = loops[(first%n+n+k)%n]
+		if a.loop.tasks.push(task{kind: taskFunc, msg: a.connect}, false) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// connect begins the connection. On the loop, as all that follows.
+func (a *attempt) connect() {
+	l := a.loop
+	if l.stopping || l.drains(a.owner()) || a.owner().phase.Load() != int32(serverRunning) {
+		a.fail(ErrDialerClosed)
+		return
+	}
+	o := a.eng.connect
+	fd, connected, err := l.sock.Connect(a.remote.Network(), a.remote, sys.ConnectOptions{Local: o.local})
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	a.fd = fd
+	if connected {
+		a.succeed()
+		return
+	}
+	if a.token, err = l.addSpecial(fd, sys.Write, a.ready); err == nil {
+		a.watched = true
+		a.timer, err = l.after(nil, o.timeout, func() { a.timer = nil; a.fail(os.ErrDeadlineExceeded) })
+	}
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	l.attempts[a] = struct{}{}
+}
+
+func (a *attempt) owner() *endpoint { return &a.dialer.endpoint }
+
+// ready follows the poller's report that there is an outcome.
+func (a *attempt) ready(sys.Ready) {
+	switch err := a.loop.sock.ConnectError(a.fd); err {
+	case nil:
+		a.succeed()
+	case sys.ErrAgain:
+	default:
+		a.fail(err)
+	}
+}
+
+// settle ends the attempt: nothing of it is left on the loop. It reports false when it had ended before.
+func (a *attempt) settle() bool {
+	if a.over {
+		return false
+	}
+	a.over = true
+	l := a.loop
+	delete(l.attempts, a)
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.watched {
+		if err := l.removeSpecial(a.fd, a.token); err != nil {
+			l.log.Error("eddy: deregistering an attempt to connect failed", "loop", l.name, "err", err)
+		}
+	}
+	return true
+}
+
+// succeed makes a connection of the descriptor.
+func (a *attempt) succeed() {
+	if !a.settle() {
+		return
+	}
+	l := a.loop
+	a.owner().accepted.Add(1)
+	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
+		l.log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.name, "err", err) // the peer is gone; the next read tells
+	}
+	c := &Conn{set: a.eng.set, fd: a.fd, remote: a.peer}
+	if a.peer.IsValid() {
+		c.local, _ = l.sock.LocalAddr(a.fd) // unknown stays the zero address
+	}
+	l.take(c, l)
+	if err := c.closedError(); err != nil {
+		a.tell(nil, a.opError(err))
+		return
+	}
+	a.tell(c, nil)
+}
+
+// fail gives the attempt up.
+func (a *attempt) fail(err error) {
+	if !a.settle() {
+		return
+	}
+	if a.fd != 0 {
+		_ = a.loop.sock.Close(a.fd) // never became a connection; nobody to tell
+	}
+	a.dialer.failed.Add(1)
+	a.owner().release()
+	a.tell(nil, a.opError(err))
+}
+
+// tell gives the caller the outcome. A panic of its function is contained.
+func (a *attempt) tell(c *Conn, err error) {
+	defer a.loop.contain(nil)
+	a.done(c, err)
+}
+
+func (a *attempt) opError(err error) error {
+	return &net.OpError{Op: "dial", Net: a.remote.Network(), Addr: a.remote, Err: err}
+}
+
+// cancel abandons the attempt. Any goroutine. A loop that has ended has abandoned it already.
+func (a *attempt) cancel(err error) {
+	_ = a.loop.tasks.push(task{kind: taskFunc, msg: func() { a.fail(err) }}, true)
+}
+
+// abandon gives up the owner's attempts, those of all owners if it is nil.
+func (l *loop) abandon(owner *endpoint) {
+	for a := range l.attempts {
+		if owner == nil || a.owner() == owner {
+			a.fail(ErrDialerClosed)
+		}
+	}
+}

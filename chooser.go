@@ -1,0 +1,93 @@
+package eddy
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync/atomic"
+)
+
+// Chooser says which loop of a group serves a new connection. Choose is called by the loops that accept and by the
+// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size. If the
+// chosen loop does not take the connection, its task queue being full, the next ones are tried.
+type Chooser interface {
+	Choose(peer netip.AddrPort, loops Loads) int
+}
+
+// ChooserFunc makes a Chooser of a function, for example one that gives each tenant a shard of its own.
+type ChooserFunc func(peer netip.AddrPort, loops Loads) int
+
+// Choose calls f.
+func (f ChooserFunc) Choose(peer netip.AddrPort, loops Loads) int { return f(peer, loops) }
+
+// Loads are the loops a Chooser has the choice of.
+type Loads struct{ loops []*loop }
+
+// Len returns the number of loops.
+func (s Loads) Len() int { return len(s.loops) }
+
+// Load returns what loop i has to do.
+func (s Loads) Load(i int) LoopLoad {
+	l := s.loops[i]
+	return LoopLoad{
+		Conns:  l.assigned.Load(),
+		Tasks:  l.tasks.depth(),
+		Events: l.stats.counters[countEvents].Load(),
+	}
+}
+
+// LoopLoad is what a Chooser may go by.
+type LoopLoad struct {
+	Conns  int64  // connections it was given and that have not ended
+	Tasks  int    // tasks that wait
+	Events uint64 // readiness events since its start
+}
+
+// RoundRobin gives each loop one connection in turn. The default: it costs nothing and is even when connections are
+// alike.
+func RoundRobin() Chooser { return new(roundRobin) }
+
+type roundRobin struct{ next atomic.Uint64 }
+
+func (r *roundRobin) Choose(_ netip.AddrPort, loops Loads) int {
+	return int((r.next.Add(1) - 1) % uint64(loops.Len()))
+}
+
+// LeastConnections chooses the loop with the fewest connections: for connections whose lives differ much in length.
+// Among equals it goes round.
+func LeastConnections() Chooser {
+	return &least{measure: func(l LoopLoad) int64 { return l.Conns }}
+}
+
+// LeastTasks chooses the loop with the shortest task queue: for connections that differ in what they ask for. It
+// follows bursts, so connections may gather on a loop that was idle for a moment. Among equals it goes round.
+func LeastTasks() Chooser {
+	return &least{measure: func(l LoopLoad) int64 { return int64(l.Tasks) }}
+}
+
+type least struct {
+	measure func(LoopLoad) int64
+	start   atomic.Uint64
+}
+
+func (c *least) Choose(_ netip.AddrPort, loops Loads) int {
+	n := loops.Len()
+	first := int((c.start.Add(1) - 1) % uint64(n))
+	best, lowest := first, c.measure(loops.Load(first))
+	for k := 1; k < n; k++ {
+		i := (first + k) % n
+		if m := c.measure(loops.Load(i)); m < lowest {
+			best, lowest = i, m
+		}
+	}
+	return best
+}
+
+// HashIP sends all connections of one remote address to the same loop: for state that a loop keeps by client. Clients
+// behind one address, or a proxy, make it uneven.
+func HashIP() Chooser { return hashIP{maphash.MakeSeed()} }
+
+type hashIP struct{ seed maphash.Seed }
+
+func (h hashIP) Choose(peer netip.AddrPort, loops Loads) int {
+	return int(maphash.Comparable(h.seed, peer.Addr().Unmap()) % uint64(loops.Len()))
+}

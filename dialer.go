@@ -1,0 +1,288 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultConnectTimeout is Dialer.ConnectTimeout of the zero Dialer.
+const DefaultConnectTimeout = 30 * time.Second
+
+// Dialer makes connections to servers and serves them on its loops as a Server does those it accepts: the same
+// pipeline, bounds, deadlines and closes. Fill the fields before the first use; only Init is required.
+type Dialer struct {
+	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block.
+	Init func(p *Pipeline) error
+
+	Group          *Group         // loops shared with servers and other dialers; nil = one loop of its own
+	ConnectTimeout time.Duration  // for one address; 0 = 30 s
+	LocalAddr      netip.AddrPort // to connect from; the zero value and port 0 leave it to the system
+
+	MaxConns      int        // open connections and attempts; 0 = no limit
+	Watermarks    Watermarks // as Server's; so are all below
+	Overflow      OverflowPolicy
+	IdleTimeout   time.Duration
+	FlushTimeout  time.Duration
+	LingerTimeout time.Duration
+	HalfClose     bool
+	Logger        *slog.Logger
+
+	mu       sync.Mutex
+	eng      *dialing // nil until the first use
+	closed   bool
+	endpoint endpoint
+	failed   atomic.Uint64
+	platform *kernel // nil = the real one
+}
+
+// dialing is the running part of a Dialer.
+type dialing struct {
+	set      *settings
+	connect  dialSettings
+	group    *Group
+	ownGroup bool
+	crew     *crew
+	endOnce  sync.Once
+	stopped  chan struct{}
+}
+
+type dialSettings struct {
+	maxConns int
+	timeout  time.Duration
+	local    netip.AddrPort
+}
+
+var (
+	// ErrDialerClosed is what Dial returns after Close or Shutdown, also to attempts that were on their way.
+	ErrDialerClosed = errors.New("eddy: dialer closed")
+
+	errGroupBusy = fmt.Errorf("eddy: no loop of the group takes the connection: %w", ErrSaturated)
+)
+
+// Dial connects to an address and returns the connection once its handlers have been told HandleOpen. network is
+// "tcp", "tcp4", "tcp6" or "unix". Host names are resolved; their addresses are tried in turn, each for ConnectTimeout,
+// until ctx ends. Errors of an attempt are *net.OpError. It blocks its goroutine and returns ErrOnLoop on a loop of the
+// group; use DialAddr there.
+func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
+	e, err := d.start()
+	if err != nil {
+		return nil, err
+	}
+	if e.crew.onLoop() {
+		return nil, ErrOnLoop
+	}
+	addrs, err := resolve(ctx, network, address)
+	if err != nil {
+		return nil, fmt.Errorf("eddy: dial %s %s: %w", network, address, err)
+	}
+	var first error
+	for _, a := range addrs {
+		c, err := d.dialOne(ctx, a)
+		if err == nil {
+			return c, nil
+		}
+		if first == nil {
+			first = err
+		}
+		if ctx.Err() != nil || errors.Is(err, ErrDialerClosed) {
+			break
+		}
+	}
+	return nil, first
+}
+
+// resolve turns an address into those a socket can be connected to.
+func resolve(ctx context.Context, network, address string) ([]net.Addr, error) {
+	family := "ip"
+	switch network {
+	case "unix":
+		return []net.Addr{&net.UnixAddr{Name: address, Net: "unix"}}, nil
+	case "tcp":
+	case "tcp4", "tcp6":
+		family = "ip" + network[3:]
+	default:
+		return nil, net.UnknownNetworkError(network)
+	}
+	host, service, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, network, service)
+	if err != nil {
+		return nil, err
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, family, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs := make([]net.Addr, len(ips))
+	for i, ip := range ips {
+		addrs[i] = net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), uint16(port)))
+	}
+	return addrs, nil
+}
+
+// dialOne waits for one attempt.
+func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
+	type outcome struct {
+		c   *Conn
+		err error
+	}
+	result := make(chan outcome, 1)
+	cancel, err := d.DialAddr(remote, func(c *Conn, err error) { result <- outcome{c, err} })
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case r := <-result:
+		return r.c, r.err
+	case <-ctx.Done():
+	}
+	cancel(ctx.Err())
+	r := <-result
+	if r.c != nil {
+		r.c.Close(CloseNormal)
+		return nil, &net.OpError{Op: "dial", Net: remote.Network(), Addr: remote, Err: ctx.Err()}
+	}
+	return nil, r.err
+}
+
+// DialAddr begins to connect to a *net.TCPAddr or *net.UnixAddr and returns at once. done is called exactly once, on the
+// loop, with the connection after its handlers have been told HandleOpen, or with the error. cancel abandons the attempt
+// with the given error; once there is an outcome it does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
+// ErrSaturated, MaxConns.
+func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func(error), err error) {
+	e, err := d.start()
+	if err != nil {
+		return nil, err
+	}
+	if d.endpoint.phase.Load() != int32(serverRunning) {
+		return nil, ErrDialerClosed
+	}
+	if !d.endpoint.admit(e.connect.maxConns) {
+		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.connect.maxConns)
+	}
+	a := &attempt{dialer: d, eng: e, remote: remote, done: done}
+	if t, ok := remote.(*net.TCPAddr); ok {
+		a.peer = t.AddrPort()
+	}
+	if !a.begin() {
+		d.endpoint.release()
+		return nil, errGroupBusy
+	}
+	return a.cancel, nil
+}
+
+// start validates the fields and starts the group at the first use.
+func (d *Dialer) start() (*dialing, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, ErrDialerClosed
+	}
+	if d.eng != nil {
+		return d.eng, nil
+	}
+	set, err := d.settings()
+	if err != nil {
+		return nil, err
+	}
+	e := &dialing{set: set, group: d.Group, stopped: make(chan struct{})}
+	e.connect = dialSettings{maxConns: d.MaxConns, timeout: orDuration(d.ConnectTimeout, DefaultConnectTimeout), local: d.LocalAddr}
+	if e.group == nil {
+		e.group, e.ownGroup = &Group{Name: "dialer", Loops: 1, Logger: d.Logger, platform: d.platform}, true
+	}
+	if e.crew, err = e.group.start(); err != nil {
+		return nil, err
+	}
+	d.endpoint.released = make(chan struct{}, 1)
+	d.eng = e
+	return e, nil
+}
+
+// DialerStats are the numbers of a Dialer.
+type DialerStats struct {
+	Active int64  // open connections and attempts
+	Dialed uint64 // connections made
+	Failed uint64 // attempts that failed, were cancelled or timed out
+	Closed map[CloseReason]uint64
+}
+
+// Stats returns the numbers so far. Any goroutine; after the end they stay as they were.
+func (d *Dialer) Stats() DialerStats {
+	n := &d.endpoint
+	return DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closeCounts()}
+}
+
+// Shutdown ends the dialer in order: attempts are abandoned with ErrDialerClosed, connections end as those of a Server
+// do in its Shutdown. Any goroutine but a loop, where it returns ErrOnLoop.
+func (d *Dialer) Shutdown(ctx context.Context) (DrainReport, error) {
+	e, err := d.finish(serverDraining, serverRunning)
+	if e == nil {
+		return DrainReport{}, err
+	}
+	open := int(d.endpoint.active.Load())
+	err = d.endpoint.drain(ctx, e.crew.loops)
+	d.end(e)
+	return d.endpoint.report(open), err
+}
+
+// Close ends the dialer at once; every connection closes with CloseServerShutdown. It returns nil when that has
+// happened, also when it had before. Any goroutine but a loop, where it returns ErrOnLoop.
+func (d *Dialer) Close() error {
+	e, err := d.finish(serverClosing, serverRunning, serverDraining)
+	if err == ErrOnLoop { //nolint:errorlint // our own sentinel, returned bare
+		return err
+	}
+	if e != nil {
+		d.endpoint.force(e.crew.loops, nil)
+		d.end(e)
+	}
+	d.mu.Lock()
+	eng := d.eng
+	d.mu.Unlock()
+	if eng != nil {
+		<-eng.stopped
+	}
+	return nil
+}
+
+// finish refuses new attempts and enters the next phase. It returns nil when there is nothing to end.
+func (d *Dialer) finish(next serverPhase, from ...serverPhase) (*dialing, error) {
+	d.mu.Lock()
+	e := d.eng
+	d.mu.Unlock()
+	if e != nil && e.crew.onLoop() {
+		return nil, ErrOnLoop
+	}
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	if e == nil || !d.endpoint.enter(next, from...) {
+		return nil, ErrDialerClosed
+	}
+	return e, nil
+}
+
+// end waits for the loops to let go of the dialer.
+func (d *Dialer) end(e *dialing) {
+	e.endOnce.Do(func() {
+		if e.ownGroup {
+			_ = e.group.Close() // not called on a loop, the only error
+		} else {
+			d.endpoint.leave(e.crew.loops)
+		}
+		d.endpoint.phase.Store(int32(serverStopped))
+		close(e.stopped)
+	})
+}

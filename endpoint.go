@@ -1,0 +1,106 @@
+package eddy
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// serverPhase is where a server or dialer stands (DESIGN section 4, drain).
+type serverPhase int32
+
+const (
+	serverRunning serverPhase = iota
+	serverDraining
+	serverClosing
+	serverStopped
+)
+
+// endpoint is what the loops know of the Server or Dialer that a connection belongs to: its phase and its counts.
+type endpoint struct {
+	phase    atomic.Int32
+	active   atomic.Int64 // connections admitted and not yet closed
+	released chan struct{}
+	closed   [closeReasons]atomic.Uint64
+	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
+	dropped  atomic.Int64 // requests in flight on them
+
+	accepted     atomic.Uint64
+	rejected     atomic.Uint64
+	acceptErrors atomic.Uint64
+	shed         atomic.Uint64
+	hopPanics    atomic.Uint64
+}
+
+// enter moves to the next phase if the endpoint is in one of the given ones.
+func (e *endpoint) enter(next serverPhase, from ...serverPhase) bool {
+	for _, p := range from {
+		if e.phase.CompareAndSwap(int32(p), int32(next)) {
+			return true
+		}
+	}
+	return false
+}
+
+// closeCounts returns how many connections ended for which reason.
+func (e *endpoint) closeCounts() map[CloseReason]uint64 {
+	counts := make(map[CloseReason]uint64)
+	for r := range e.closed {
+		if n := e.closed[r].Load(); n > 0 {
+			counts[CloseReason(r)] = n
+		}
+	}
+	return counts
+}
+
+// waitIdle returns nil when the last connection has ended, or ctx's error.
+func (e *endpoint) waitIdle(ctx context.Context) error {
+	for e.active.Load() > 0 {
+		select {
+		case <-e.released:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// drain ends the endpoint's connections on the loops in order, and by force when ctx ends.
+func (e *endpoint) drain(ctx context.Context, loops []*loop) error {
+	for _, l := range loops {
+		l.do(func() { l.startDrain(e) })
+	}
+	err := e.waitIdle(ctx)
+	e.enter(serverClosing, serverDraining) // unless Close came meanwhile
+	if err != nil {
+		e.force(loops, errForced)
+	}
+	return err
+}
+
+// force ends what is still open and counts it.
+func (e *endpoint) force(loops []*loop, cause error) {
+	for _, l := range loops {
+		l.do(func() {
+			for _, c := range l.slots {
+				if c != nil && c.set.owner == e && !c.inClosing {
+					e.forced.Add(1)
+					e.dropped.Add(int64(c.inflight.Load()))
+				}
+			}
+			l.closeAll(e, CloseServerShutdown, cause)
+		})
+	}
+}
+
+// leave waits until the loops have released the last connection and makes them forget the endpoint.
+func (e *endpoint) leave(loops []*loop) {
+	for _, l := range loops {
+		l.do(func() { l.endDrain(e) })
+	}
+}
+
+// report says what became of the connections, open of which there were when the end began.
+func (e *endpoint) report(open int) DrainReport {
+	forced := int(e.forced.Load())
+	return DrainReport{Drained: max(0, open-forced), Forced: forced, Dropped: int(e.dropped.Load())}
+}

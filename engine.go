@@ -1,0 +1,160 @@
+package eddy
+
+import (
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Topology says where a server's listener lives (DESIGN 3.1).
+type Topology uint8
+
+const (
+	// BossWorkers gives the listener a loop of its own, which hands the connections to the workers: a storm of accepts
+	// does not delay them, and the chooser decides who gets which. The default.
+	BossWorkers Topology = iota
+	// SingleReactor puts the listener on the one loop that serves all connections: for tests, tools and small servers.
+	// A long handler delays accepting, too.
+	SingleReactor
+	// ListenerPerLoop gives every loop a listening socket of its own on the same address, with SO_REUSEPORT; the kernel
+	// distributes. It has no hand-over, and no chooser: connections that differ much make it uneven, and what a stalled
+	// loop was given waits for it. How the kernel distributes depends on the system (docs/tuning.md).
+	ListenerPerLoop
+	topologies
+)
+
+// engine is the running part of a server: the loops, its own or shared ones, and its acceptors.
+type engine struct {
+	owner     *endpoint
+	group     *Group // of the workers
+	bossGroup *Group // nil when the listeners live on workers
+	ownGroup  bool
+	ownBoss   bool
+	workers   []*loop
+	boss      *loop // nil when the listeners live on workers
+	acceptors []*acceptor
+	addr      net.Addr
+	endOnce   sync.Once
+	stopped   chan struct{}
+}
+
+// newEngine starts the loops. If that fails, what was started is ended.
+func (s *Server) newEngine() (*engine, error) {
+	e := &engine{owner: &s.endpoint, group: s.Group, stopped: make(chan struct{})}
+	if e.group == nil {
+		e.group, e.ownGroup = s.privateGroup(), true
+	}
+	crew, err := e.group.start()
+	if err != nil {
+		return nil, err
+	}
+	e.workers = crew.loops
+	if s.Topology != BossWorkers {
+		return e, nil
+	}
+	e.bossGroup = s.Boss
+	if e.bossGroup == nil {
+		e.bossGroup, e.ownBoss = crew.privateBoss(), true
+	}
+	bosses, err := e.bossGroup.start()
+	if err != nil {
+		e.endLoops()
+		return nil, err
+	}
+	e.boss = bosses.nextBoss()
+	return e, nil
+}
+
+// privateGroup makes the group of a server that shares none.
+func (s *Server) privateGroup() *Group {
+	loops := s.Loops
+	if s.Topology == SingleReactor {
+		loops = 1
+	}
+	return &Group{Loops: loops, Poller: s.Poller, WaitMode: s.WaitMode, TaskQueue: s.TaskQueue, Logger: s.Logger, platform: s.platform}
+}
+
+// privateBoss makes the boss of a server that shares none: one loop that waits as the workers do. Descriptors go from
+// one to the other, so they have the same kernel.
+func (w *crew) privateBoss() *Group {
+	return &Group{Name: bossName, Loops: 1, Poller: w.set.poller, WaitMode: w.set.wait, TaskQueue: w.set.taskQueue, Logger: w.set.log, platform: w.kernel}
+}
+
+// open binds the address and lets the loops accept.
+func (e *engine) open(set *settings, topology Topology, network, address string) error {
+	hosts := []*loop{e.boss}
+	if topology != BossWorkers {
+		hosts = e.workers
+	}
+	for _, l := range hosts {
+		a := &acceptor{loop: l, set: set, owner: e.owner, workers: e.workers}
+		if topology == ListenerPerLoop {
+			a.workers, a.shared = []*loop{l}, true
+		}
+		if err := a.bind(network, address); err != nil {
+			return err
+		}
+		e.acceptors = append(e.acceptors, a)
+		e.addr = a.addr
+		address = samePort(address, a.addr) // the others take the port that the system chose for the first
+	}
+	for _, a := range e.acceptors {
+		var err error = errGroupClosed
+		a.loop.do(func() { err = a.register() })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// samePort returns address with the port of a listener that is bound already.
+func samePort(address string, bound net.Addr) string {
+	t, ok := bound.(*net.TCPAddr)
+	if !ok {
+		return address
+	}
+	host, _, _ := net.SplitHostPort(address) // it was bound, so it is well formed
+	return net.JoinHostPort(host, strconv.Itoa(t.Port))
+}
+
+// discard undoes an open that failed.
+func (e *engine) discard() {
+	e.stopAccepting()
+	for _, a := range e.acceptors {
+		a.release()
+	}
+	e.endLoops()
+}
+
+func (e *engine) stopAccepting() {
+	for _, a := range e.acceptors {
+		a.loop.do(a.stop)
+	}
+}
+
+// stopLoops ends what belongs to the server, the workers before the boss, and waits for it.
+func (e *engine) stopLoops() {
+	if !e.ownGroup {
+		e.owner.leave(e.workers)
+	}
+	e.endLoops()
+	for _, a := range e.acceptors {
+		a.release()
+	}
+}
+
+// endLoops ends the groups that nobody else uses.
+func (e *engine) endLoops() {
+	if e.ownGroup {
+		_ = e.group.Close() // not called on a loop, the only error
+	}
+	if e.ownBoss {
+		_ = e.bossGroup.Close()
+	}
+}
+
+// onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.
+func (e *engine) onLoop() bool {
+	return e.group.crew.Load().onLoop() || e.bossGroup != nil && e.bossGroup.crew.Load().onLoop()
+}
