@@ -184,7 +184,7 @@ func (c *Conn) releaseBuffers() {
 	for c.out.head != nil {
 		s := c.out.pop()
 		c.queued.Add(-int64(s.Len()))
-		l.pool.Put(s)
+		c.giveBack(s)
 	}
 }
 

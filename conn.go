@@ -93,15 +93,20 @@ func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 // LocalAddr returns the server's address of this connection.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
-// Write submits msg to the outbound pipeline, from the tail. It never blocks. A []byte must not be changed afterwards.
+// Write submits msg to the outbound pipeline, from the tail. It never blocks. A []byte must not be changed afterwards; a
+// Releaser is given away, whatever the result.
 // Errors: ErrClosed, ErrBackpressure (Watermarks.Max), ErrSaturated (the loop's task queue).
-func (c *Conn) Write(msg any) error { return c.submitWrite(nil, msg) }
+func (c *Conn) Write(msg any) error { return given(msg, c.submitWrite(nil, msg)) }
 
 // WriteContext is Write that first waits, for as long as ctx allows, until the queue is below its high watermark.
 // It blocks its goroutine and therefore returns ErrOnLoop on a loop of the server.
 func (c *Conn) WriteContext(ctx context.Context, msg any) error {
+	return given(msg, c.writeContext(ctx, msg))
+}
+
+func (c *Conn) writeContext(ctx context.Context, msg any) error {
 	if c.Writable() {
-		err := c.Write(msg)
+		err := c.submitWrite(nil, msg)
 		if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
 			return err
 		}

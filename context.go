@@ -94,7 +94,8 @@ func (ctx *Context) FireError(err error) {
 	ctx.post(taskError, err)
 }
 
-// Write passes a message towards the head, from this handler. A []byte must not be changed afterwards.
+// Write passes a message towards the head, from this handler. A []byte must not be changed afterwards; a Releaser is given
+// away, whatever the result.
 // Errors: ErrClosed, ErrBackpressure, and off the loop ErrSaturated.
 func (ctx *Context) Write(msg any) error {
 	if ctx.node.pool == nil {
@@ -103,7 +104,7 @@ func (ctx *Context) Write(msg any) error {
 	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
 		return p.write(msg)
 	}
-	return ctx.conn.submitWrite(ctx, msg)
+	return given(msg, ctx.conn.submitWrite(ctx, msg))
 }
 
 // WriteBytes passes a copy of p towards the head; p may be reused at once. On the loop it allocates nothing.
@@ -129,6 +130,7 @@ func (ctx *Context) post(kind taskKind, v any) {
 		return
 	}
 	if kind == taskRead {
+		release(v)
 		c.finished(&c.inflight)
 	}
 	c.CloseWith(CloseBackpressureLimit, err)

@@ -14,6 +14,7 @@ func (ctx *Context) fireRead(msg any) {
 	c := ctx.conn
 	if c.end != nil {
 		c.loop.counters[countDeadReads]++
+		release(msg)
 		return
 	}
 	if ctx.node.decoder != nil {
@@ -50,6 +51,7 @@ func (ctx *Context) deliverRead(msg any, op ops) {
 func (c *Conn) unhandled(msg any) {
 	c.loop.counters[countUnhandled]++
 	c.loop.log.Debug("eddy: message reached the tail of the pipeline", "conn", c.ID(), "type", typeName(msg))
+	release(msg)
 }
 
 // fireEventFromHead passes an event to the first handler that takes it.
@@ -134,6 +136,7 @@ func (c *Conn) writeFromTail(msg any) error {
 func (ctx *Context) writeOnLoop(msg any) error {
 	c := ctx.conn
 	if c.end != nil {
+		release(msg)
 		return c.end
 	}
 	p := ctx.prevWriter()

@@ -57,6 +57,29 @@ type Detacher interface {
 	Detach() any
 }
 
+// Releaser is implemented by messages that hold counted memory: *buf.Shared, *buf.Composite, and the user's own that carry
+// such. A message is given away with every call that passes it on, whatever the call returns: from there on the handler it
+// reaches owns it, and the engine releases it exactly once where it ends, be that sent, refused, dropped with its
+// connection or unhandled at the tail.
+type Releaser interface {
+	Release()
+}
+
+// release ends a message that goes no further.
+func release(msg any) {
+	if r, ok := msg.(Releaser); ok {
+		r.Release()
+	}
+}
+
+// given releases a message that was not taken.
+func given(msg any, err error) error {
+	if err != nil {
+		release(msg)
+	}
+	return err
+}
+
 // DrainEvent tells the handlers that the server is draining: finish what is in flight, take no new requests.
 type DrainEvent struct{}
 

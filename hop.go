@@ -67,6 +67,9 @@ func (ctx *Context) rejected(op ops, msg any, err error) {
 		_ = ctx.call(func() error { ctx.node.reject(ctx, msg, err); return nil })
 		return
 	}
+	if op == opRead || op == opWrite {
+		release(msg)
+	}
 	c.closeFlushed(CloseBackpressureLimit, fmt.Errorf("eddy: handler %q: %w", ctx.node.name, err))
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -142,12 +143,27 @@ func (c *Conn) decodeScratch(view []byte) {
 	if len(rest) > 0 && c.end == nil {
 		c.keep(rest)
 	}
+	buf.Poison(view)
 }
 
 // keep copies a leftover from scratch to a pooled segment.
 func (c *Conn) keep(rest []byte) {
 	c.in = c.loop.pool.Get(len(rest))
 	c.in.Commit(copy(c.in.Free(), rest))
+}
+
+// roomyFactor is how many times larger than its leftover a segment may be that stays with its connection.
+const roomyFactor = 4
+
+// trimInput moves a leftover from a segment that is far too large for it to one of its own size: nobody knows how long
+// the peer lets it wait.
+func (c *Conn) trimInput() {
+	seg := c.in
+	if seg.Cap() < roomyFactor*max(seg.Len(), buf.MinSegment) {
+		return
+	}
+	c.keep(seg.Bytes())
+	c.loop.pool.Put(seg)
 }
 
 // decodeStored decodes the connection's own segment.
@@ -185,6 +201,7 @@ func (c *Conn) decode(view []byte) []byte {
 			c.partial = c.end == nil
 			return view
 		}
+		buf.Poison(view[:n])
 		view = view[n:]
 	}
 	return nil

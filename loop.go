@@ -235,10 +235,14 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	l.afterActivity(c)
 }
 
-// afterActivity flushes what a connection's handlers queued, once per batch, and lets a draining connection end.
+// afterActivity flushes what a connection's handlers queued, once per batch, keeps no more memory than the leftover needs,
+// and lets a draining connection end.
 func (l *loop) afterActivity(c *Conn) {
 	if c.out.head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
 		c.flush()
+	}
+	if c.in != nil {
+		c.trimInput()
 	}
 	c.checkDrain()
 }

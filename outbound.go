@@ -108,6 +108,10 @@ func sizeOf(msg any) int {
 		return len(m)
 	case *buf.Bytes:
 		return m.Len()
+	case *buf.Shared:
+		return m.Len()
+	case *buf.Composite:
+		return m.Len()
 	case [][]byte:
 		n := 0
 		for _, b := range m {
@@ -129,8 +133,13 @@ func (c *Conn) enqueue(msg any) error {
 		return c.enqueueCopy([]byte(m))
 	case [][]byte:
 		return c.enqueueParts(m)
+	case *buf.Shared:
+		return c.enqueueShared(m)
+	case *buf.Composite:
+		return c.enqueueComposite(m)
 	}
-	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string or *buf.Bytes", msg)
+	release(msg)
+	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *buf.Bytes, *buf.Shared or *buf.Composite", msg)
 }
 
 // enqueueOwned queues b, by reference when it is long.
@@ -172,6 +181,44 @@ func (c *Conn) appendOwned(b []byte) {
 		return
 	}
 	c.out.push(c.loop.pool.Adopt(b))
+}
+
+// enqueueShared queues the bytes of s, by reference when they are long; the reference ends with their last byte.
+func (c *Conn) enqueueShared(s *buf.Shared) error {
+	n := s.Len()
+	if err := c.admitOnLoop(n); err != nil {
+		s.Release()
+		return err
+	}
+	c.appendPart(buf.Part{Bytes: s.Bytes(), Owner: s})
+	c.queuedMore(n)
+	return nil
+}
+
+// enqueueComposite queues the parts of m, all or none.
+func (c *Conn) enqueueComposite(m *buf.Composite) error {
+	n := m.Len()
+	if err := c.admitOnLoop(n); err != nil {
+		m.Release()
+		return err
+	}
+	for _, p := range m.Take() {
+		c.appendPart(p)
+	}
+	c.queuedMore(n)
+	return nil
+}
+
+func (c *Conn) appendPart(p buf.Part) {
+	switch {
+	case p.Owner == nil:
+		c.appendOwned(p.Bytes)
+	case len(p.Bytes) < adoptSize:
+		c.appendCopy(p.Bytes)
+		p.Owner.Release()
+	default:
+		c.out.push(c.loop.pool.AdoptShared(p.Bytes, p.Owner))
+	}
 }
 
 // appendCopy coalesces p with what is queued already.
@@ -287,8 +334,17 @@ func (c *Conn) sent(n int) {
 		} else {
 			n -= k
 		}
-		c.loop.pool.Put(c.out.pop())
+		c.giveBack(c.out.pop())
 	}
+}
+
+// giveBack ends a segment of the queue. In a build with the tag eddydebug it finds slices that were changed after Write.
+func (c *Conn) giveBack(s *buf.Segment) {
+	if err := s.Verify(); err != nil {
+		c.loop.log.Error("eddy: outbound bytes were changed after they were written", "conn", c.ID(), "err", err)
+		c.beginClose(CloseInternalError, err)
+	}
+	c.loop.pool.Put(s)
 }
 
 // flushed follows the write of the last queued byte.

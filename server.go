@@ -137,16 +137,18 @@ func (s *Server) Addr() net.Addr {
 func (s *Server) WriteTo(id ConnID, msg any) error {
 	e := s.running()
 	if e == nil || int(id.loop) >= len(e.workers) {
+		release(msg)
 		return fmt.Errorf("eddy: connection %v is not of this server", id)
 	}
 	l := e.workers[id.loop]
-	return l.tasks.push(task{kind: taskFunc, msg: func() { l.writeTo(&s.endpoint, id, msg) }}, false)
+	return given(msg, l.tasks.push(task{kind: taskFunc, msg: func() { l.writeTo(&s.endpoint, id, msg) }}, false))
 }
 
 func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 	c := l.lookup(uint64(id.gen)<<32 | uint64(id.slot))
 	if c == nil || c.set.owner != owner {
 		l.counters[countDeadWrites]++
+		release(msg)
 		return
 	}
 	l.runTask(task{kind: taskWrite, conn: c, msg: msg})

@@ -171,6 +171,7 @@ func (l *loop) runWrite(t task) {
 	}
 	if c.phase >= PhaseClosing {
 		l.counters[countDeadWrites]++
+		release(t.msg)
 		return
 	}
 	var err error

@@ -80,7 +80,7 @@ func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
 		}
 		var retry <-chan time.Time
 		if c.Writable() {
-			err := c.Write(msg)
+			err := c.submitWrite(nil, msg)
 			if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
 				return err
 			}

@@ -2,7 +2,10 @@
 
 package buf
 
-import "fmt"
+import (
+	"fmt"
+	"hash/crc32"
+)
 
 // Debug reports whether the package was built with the tag eddydebug.
 const Debug = true
@@ -25,3 +28,9 @@ func checkPoison(b []byte) {
 		}
 	}
 }
+
+// checksum guards an adopted slice.
+type checksum uint32
+
+func (c *checksum) take(b []byte)       { *c = checksum(crc32.ChecksumIEEE(b)) }
+func (c *checksum) holds(b []byte) bool { return *c == checksum(crc32.ChecksumIEEE(b)) }

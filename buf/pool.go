@@ -28,6 +28,8 @@ type Pool struct {
 	nHeaders int
 	retained int
 	limit    int
+	leaks    *Leaks
+	sampler  sampler
 }
 
 // NewPool returns a pool that keeps at most maxRetained bytes of free segments, and
@@ -40,12 +42,23 @@ func NewPool(maxRetained int) *Pool {
 	return &Pool{limit: max(maxRetained, 0)}
 }
 
+// Watch makes l watch the segments that Get returns from now on; nil ends that.
+func (p *Pool) Watch(l *Leaks) { p.leaks = l }
+
 // Retained returns the bytes of segment memory on the free lists.
 func (p *Pool) Retained() int { return p.retained }
 
 // Get returns an empty segment with a capacity of at least size bytes: the next
 // size class, or exactly size above MaxSegment. Such a large one is not recycled.
 func (p *Pool) Get(size int) *Segment {
+	s := p.get(size)
+	if p.leaks != nil && p.sampler.next(p.leaks) {
+		s.trace = watch(p.leaks, s, "segment", len(s.b))
+	}
+	return s
+}
+
+func (p *Pool) get(size int) *Segment {
 	c := classOf(size)
 	if c == unclassed {
 		return p.wrap(make([]byte, size), unclassed)
@@ -70,15 +83,38 @@ func (p *Pool) Adopt(b []byte) *Segment {
 	s := p.wrap(b, unclassed)
 	s.end = len(b)
 	s.adopted = true
+	s.sum.take(b)
 	return s
 }
 
-// Put takes a segment back. Neither the segment nor a slice of its memory may be used
-// afterwards. It panics when s has been put back already.
+// AdoptShared is Adopt for b that lies in a counted buffer. It takes over one reference to owner, which Put releases.
+func (p *Pool) AdoptShared(b []byte, owner *Shared) *Segment {
+	owner.Touch("AdoptShared")
+	s := p.Adopt(b)
+	s.owner = owner
+	return s
+}
+
+// Put takes a segment back, and releases the reference that AdoptShared took over. Neither the segment nor a slice of its
+// memory may be used afterwards. It panics when s has been put back already.
 func (p *Pool) Put(s *Segment) {
 	if s.pooled {
 		panic("buf: segment put back twice")
 	}
+	if s.trace != nil {
+		unwatch(s, s.trace)
+		s.trace = nil
+	}
+	owner := s.owner
+	s.owner = nil
+	p.recycle(s)
+	if owner != nil {
+		owner.Release()
+	}
+}
+
+// recycle keeps what the limits allow: the segment, or its header only.
+func (p *Pool) recycle(s *Segment) {
 	c := s.class
 	size := len(s.b)
 	s.Next, s.start, s.end = nil, 0, 0

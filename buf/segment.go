@@ -13,6 +13,9 @@ type Segment struct {
 	class      int8
 	adopted    bool
 	pooled     bool
+	sum        checksum // of an adopted slice
+	trace      *trace   // nil unless leak detection watches this one
+	owner      *Shared  // whose reference the adopted slice carries
 }
 
 // Bytes returns the readable part. It is valid until the segment is put back.
@@ -28,6 +31,9 @@ func (s *Segment) Commit(n int) {
 		panic(fmt.Sprintf("buf: commit of %d bytes, %d free", n, len(s.b)-s.end))
 	}
 	s.end += n
+	if s.trace != nil {
+		s.trace.touch("Commit")
+	}
 }
 
 // Consume drops n bytes from the front of the readable part. It panics when that is
@@ -40,6 +46,9 @@ func (s *Segment) Consume(n int) {
 	s.start += n
 	if s.start == s.end && !s.adopted {
 		s.start, s.end = 0, 0
+	}
+	if s.trace != nil {
+		s.trace.touch("Consume")
 	}
 }
 
@@ -63,6 +72,9 @@ func (s *Segment) Reset() {
 func (s *Segment) Append(p []byte) int {
 	n := copy(s.b[s.end:], p)
 	s.end += n
+	if s.trace != nil {
+		s.trace.touch("Append")
+	}
 	return n
 }
 
@@ -74,4 +86,13 @@ func (s *Segment) Compact() {
 	}
 	s.end = copy(s.b, s.b[s.start:s.end])
 	s.start = 0
+}
+
+// Verify returns an error when an adopted slice was changed after it was adopted. It knows in a build with the tag
+// eddydebug only.
+func (s *Segment) Verify() error {
+	if !s.adopted || s.sum.holds(s.b) {
+		return nil
+	}
+	return fmt.Errorf("buf: an adopted slice of %d bytes was changed before it was given back; it now begins with %q", len(s.b), s.b[:min(len(s.b), 32)])
 }
