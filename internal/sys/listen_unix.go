@@ -70,27 +70,24 @@ func listenTCP(network, address string, o ListenOptions) (int, error) {
 }
 
 // bindTCP makes one listening socket. only6 keeps IPv4 peers out of an IPv6 one.
-func bindTCP(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (fd int, err error) {
+func bindTCP(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (int, error) {
 	sa, err := sockaddr(family, addr)
 	if err != nil {
 		return -1, err
 	}
-	fd, err = streamSocket(family)
+	fd, err := streamSocket(family)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	if err := listenOptions(fd, family, only6, o); err != nil {
-		return -1, err
+	err = listenOptions(fd, family, only6, o)
+	if err == nil {
+		err = os.NewSyscallError("bind", unix.Bind(fd, sa))
 	}
-	if err := unix.Bind(fd, sa); err != nil {
-		return -1, os.NewSyscallError("bind", err)
+	if err == nil {
+		err = startListening(fd, o.Backlog)
 	}
-	if err := startListening(fd, o.Backlog); err != nil {
+	if err != nil {
+		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil

@@ -29,7 +29,7 @@ func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 	}
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("sys: sendfile: %w", err)
 	}
 	var sent int
 	var failed error
@@ -37,7 +37,7 @@ func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 		sent, failed = sendFile(fd, int(file), offset, min(n, maxSendFile))
 	})
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("sys: sendfile %s: %w", f.Name(), os.ErrClosed)
 	}
 	switch failed {
 	case unix.ENOSYS, unix.EINVAL, unix.EOPNOTSUPP, unix.EPERM: // not this system, not this file, not in this sandbox

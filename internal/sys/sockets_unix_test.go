@@ -155,11 +155,15 @@ func TestListenErrors(t *testing.T) {
 		{"tcp4", "[::1]:0", ListenOptions{}, nil, "::1"},
 		{"tcp", "127.0.0.1:0", ListenOptions{Backlog: -1}, nil, "-1"},
 	} {
+		before := nextDescriptor(t)
 		l, err := s.Listen(c.network, c.address, c.o)
 		if err == nil {
 			s.Close(l.FD)
 			t.Errorf("%s %s: no error", c.network, c.address)
 			continue
+		}
+		if after := nextDescriptor(t); after != before {
+			t.Errorf("%s %s: left a descriptor open (%d, then %d)", c.network, c.address, before, after)
 		}
 		if l.FD != -1 || c.want != nil && !errors.Is(err, c.want) ||
 			!strings.HasPrefix(err.Error(), "sys: listen ") || !strings.Contains(err.Error(), c.names) {
@@ -379,7 +383,8 @@ func TestBadDescriptor(t *testing.T) {
 	_, writev := s.Writev(-1, [][]byte{{1}})
 	for name, err := range map[string]error{
 		"Accept": accept, "LocalAddr": local, "Read": read, "Write": write, "Writev": writev,
-		"SetNoDelay": s.SetNoDelay(-1, true), "ShutdownWrite": s.ShutdownWrite(-1), "Close": s.Close(-1),
+		"SetNoDelay": s.SetNoDelay(-1, true), "SetKeepAlive": s.SetKeepAlive(-1, 1), "ConnectError": s.ConnectError(-1),
+		"ShutdownWrite": s.ShutdownWrite(-1), "Close": s.Close(-1),
 	} {
 		if !errors.Is(err, syscall.EBADF) {
 			t.Errorf("%s: %v", name, err)

@@ -20,37 +20,24 @@ type socketFile struct {
 // listenUnix binds a socket file. The file of a dead server is replaced; two
 // servers that start at the same moment on the file of a third, dead one may
 // both take it for theirs, and the later one wins.
-func (s *sockets) listenUnix(path string, o ListenOptions) (fd int, err error) {
+func (s *sockets) listenUnix(path string, o ListenOptions) (int, error) {
 	if o.ReusePort {
 		return -1, errors.New("ReusePort is for TCP: a unix socket has one listener")
 	}
 	if err := checkPath(path); err != nil {
 		return -1, err
 	}
-	fd, err = streamSocket(unix.AF_UNIX)
+	fd, err := streamSocket(unix.AF_UNIX)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
-	defer func() {
-		if err != nil {
-			s.unlink(fd)
-			unix.Close(fd)
-		}
-	}()
-	if err := bindUnix(fd, path); err != nil {
-		return -1, err
+	err = s.bindUnix(fd, path)
+	if err == nil {
+		err = startListening(fd, o.Backlog)
 	}
-	if !isAbstract(path) {
-		info, err := os.Lstat(path)
-		if err != nil {
-			return -1, err
-		}
-		if s.files == nil {
-			s.files = make(map[int]socketFile)
-		}
-		s.files[fd] = socketFile{path: path, info: info}
-	}
-	if err := startListening(fd, o.Backlog); err != nil {
+	if err != nil {
+		s.unlink(fd)
+		unix.Close(fd)
 		return -1, err
 	}
 	return fd, nil
@@ -68,15 +55,30 @@ func checkPath(path string) error {
 	return nil
 }
 
-func bindUnix(fd int, path string) error {
+// bindUnix binds and remembers the file.
+func (s *sockets) bindUnix(fd int, path string) error {
 	err := unix.Bind(fd, &unix.SockaddrUnix{Name: path})
-	if err == unix.EADDRINUSE && !isAbstract(path) {
+	if isAbstract(path) {
+		return os.NewSyscallError("bind", err)
+	}
+	if err == unix.EADDRINUSE {
 		if err := removeStale(path); err != nil {
 			return err
 		}
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	}
-	return os.NewSyscallError("bind", err)
+	if err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if s.files == nil {
+		s.files = make(map[int]socketFile)
+	}
+	s.files[fd] = socketFile{path: path, info: info}
+	return nil
 }
 
 // removeStale removes a socket file that no server listens on. Its errors are
