@@ -39,7 +39,7 @@ type acceptor struct {
 // bind opens the listening socket. It may block, for the name of a host; any goroutine.
 func (a *acceptor) bind(network, address string) error {
 	a.sock = a.loop.kernel.sockets()
-	ln, err := a.sock.Listen(network, address, sys.ListenOptions{Backlog: a.set.backlog, ReusePort: a.shared})
+	ln, err := a.sock.Listen(network, address, a.set.socketOptions(a.shared))
 	if err != nil {
 		return fmt.Errorf("eddy: listen %s %s: %w", network, address, err)
 	}

@@ -49,7 +49,7 @@ func (a *attempt) connect() {
 		return
 	}
 	o := a.eng.connect
-	fd, connected, err := l.sock.Connect(a.remote.Network(), a.remote, sys.ConnectOptions{Local: o.local})
+	fd, connected, err := l.sock.Connect(a.remote.Network(), a.remote, o.socket)
 	if err != nil {
 		a.fail(err)
 		return

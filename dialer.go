@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // DefaultConnectTimeout is Dialer.ConnectTimeout of the zero Dialer.
@@ -34,6 +36,9 @@ type Dialer struct {
 	HalfClose     bool
 	Logger        *slog.Logger
 
+	KeepAlive              time.Duration
+	RecvBuffer, SendBuffer int
+
 	mu       sync.Mutex
 	eng      *dialing // nil until the first use
 	closed   bool
@@ -56,7 +61,7 @@ type dialing struct {
 type dialSettings struct {
 	maxConns int
 	timeout  time.Duration
-	local    netip.AddrPort
+	socket   sys.ConnectOptions
 }
 
 var (
@@ -198,7 +203,11 @@ func (d *Dialer) start() (*dialing, error) {
 		return nil, err
 	}
 	e := &dialing{set: set, group: d.Group, stopped: make(chan struct{})}
-	e.connect = dialSettings{maxConns: d.MaxConns, timeout: orDuration(d.ConnectTimeout, DefaultConnectTimeout), local: d.LocalAddr}
+	e.connect = dialSettings{
+		maxConns: d.MaxConns,
+		timeout:  orDuration(d.ConnectTimeout, DefaultConnectTimeout),
+		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: d.KeepAlive, RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer},
+	}
 	if e.group == nil {
 		e.group, e.ownGroup = &Group{Name: "dialer", Loops: 1, Logger: d.Logger, platform: d.platform}, true
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // WaitMode says how a loop waits for events (DESIGN 3.2).
@@ -65,7 +67,7 @@ type settings struct {
 	init          func(*Pipeline) error
 	maxConns      int
 	acceptBatch   int
-	backlog       int
+	listen        sys.ListenOptions
 	marks         Watermarks
 	overflow      OverflowPolicy
 	idle          time.Duration
@@ -82,7 +84,8 @@ func (s *Server) settings() (*settings, error) {
 	}
 	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
-		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)},
+		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
+		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)},
 	})
 	if err != nil {
 		return nil, err
@@ -96,13 +99,16 @@ func (s *Server) settings() (*settings, error) {
 	}
 	set.maxConns = s.MaxConns
 	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
-	set.backlog = s.Backlog
+	set.listen = sys.ListenOptions{Backlog: s.Backlog, KeepAlive: s.KeepAlive, RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer}
 	return set, nil
 }
 
 // settings does the same for a Dialer.
 func (d *Dialer) settings() (*settings, error) {
-	err := notNegative("Dialer", []field{{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)}})
+	err := notNegative("Dialer", []field{
+		{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)}, {"KeepAlive", int64(d.KeepAlive)},
+		{"RecvBuffer", int64(d.RecvBuffer)}, {"SendBuffer", int64(d.SendBuffer)},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +116,13 @@ func (d *Dialer) settings() (*settings, error) {
 		init: d.Init, marks: d.Watermarks, overflow: d.Overflow, idle: d.IdleTimeout, flushTimeout: d.FlushTimeout,
 		lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
 	}.settings("Dialer", &d.endpoint)
+}
+
+// socketOptions are the listener's; shared means that other loops listen on the same address.
+func (s *settings) socketOptions(shared bool) sys.ListenOptions {
+	o := s.listen
+	o.ReusePort = shared
+	return o
 }
 
 // connOptions are the fields that Server and Dialer have in common.

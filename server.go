@@ -44,6 +44,10 @@ type Server struct {
 	HalfClose     bool           // after the peer's end of stream, still answer what is in flight
 	Logger        *slog.Logger   // nil = slog.Default()
 
+	// Socket options; 0 leaves them to the system.
+	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds
+	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers
+
 	// Pools are ended with the server, after its loops: by Shutdown until its ctx ends, by Close within FlushTimeout.
 	// What a pool could not run by then is dropped.
 	Pools []*executor.Pool

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,7 @@ import (
 func TestSocketOptions(t *testing.T) {
 	conns := make(chan *Conn, 1)
 	serve := func(address string, backlog int) *Server {
-		srv := &Server{Loops: 1, Backlog: backlog, Init: func(p *Pipeline) error {
+		srv := &Server{Loops: 1, Backlog: backlog, KeepAlive: 77 * time.Second, RecvBuffer: 40_000, Init: func(p *Pipeline) error {
 			return p.Add("app", Handle(func(ctx *Context, _ *buf.Bytes) error { conns <- ctx.conn; return nil }))
 		}}
 		if err := srv.Listen("tcp", address); err != nil {
@@ -44,6 +45,15 @@ func TestSocketOptions(t *testing.T) {
 	fd := (<-conns).fd
 	for what, get := range map[string]func() (int, error){
 		"TCP_NODELAY": func() (int, error) { return unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY) },
+		"SO_KEEPALIVE with TCP_KEEPIDLE 77": func() (int, error) {
+			on, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+			v, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
+			return on * flag(v == 77), err
+		},
+		"SO_RCVBUF twice 40,000": func() (int, error) {
+			v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+			return flag(v == 80_000), err
+		},
 		"O_NONBLOCK": func() (int, error) {
 			v, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 			return v & unix.O_NONBLOCK, err
@@ -62,4 +72,11 @@ func TestSocketOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve(address, 0)
+}
+
+func flag(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
 }
