@@ -153,6 +153,9 @@ func (c *Conn) Writable() bool {
 	return !c.unwritable.Load() && c.queued.Load() < int64(c.set.marks.High)
 }
 
+// Buffers returns the pool of counted buffers of the connection's group, for messages that go to several connections.
+func (c *Conn) Buffers() *buf.SharedPool { return c.loop.crew.shared }
+
 // QueuedBytes returns how many outbound bytes have been submitted and not yet taken by the kernel.
 func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 

@@ -2,12 +2,15 @@ package eddy
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/buf"
 )
 
 // Group is a fixed set of loops. Servers and Dialers share one by naming it; each without one makes its own. Fill the
@@ -22,6 +25,11 @@ type Group struct {
 	Chooser   Chooser      // which loop gets a new connection; nil = RoundRobin()
 	Logger    *slog.Logger // nil = slog.Default()
 
+	// LeakDetection watches the loops' segments and the buffers of Buffers for being dropped without their release
+	// (docs/buffers.md); buf.LeakDefault = $EDDY_LEAKS, else off. OnLeak is told what Logger is; it must not block.
+	LeakDetection buf.LeakLevel
+	OnLeak        func(buf.Leak)
+
 	mu       sync.Mutex
 	crew     atomic.Pointer[crew] // nil until started
 	closed   bool
@@ -34,6 +42,8 @@ type crew struct {
 	kernel *kernel
 	loops  []*loop
 	turn   atomic.Uint32 // of the servers that take one loop as their boss
+	leaks  *buf.Leaks    // nil when leak detection is off
+	shared *buf.SharedPool
 	logs   logSamplers
 }
 
@@ -118,7 +128,37 @@ func (g *Group) prepare() (*crew, error) {
 	if k == nil {
 		k = realKernel(set.poller)
 	}
-	return &crew{set: set, kernel: k}, nil
+	leaks, err := g.leaks(set.log)
+	if err != nil {
+		return nil, err
+	}
+	return &crew{set: set, kernel: k, leaks: leaks, shared: buf.NewSharedPool(retainedBuffers*set.loops, leaks)}, nil
+}
+
+// leaks makes the detector of the configured level, nil when that is off.
+func (g *Group) leaks(log *slog.Logger) (*buf.Leaks, error) {
+	level := g.LeakDetection
+	if level == buf.LeakDefault {
+		var err error
+		if level, err = buf.ParseLeakLevel(os.Getenv("EDDY_LEAKS")); err != nil {
+			return nil, fmt.Errorf("eddy: $EDDY_LEAKS: %w", err)
+		}
+	}
+	leaks, err := buf.NewLeaks(level, log, g.OnLeak)
+	if err != nil {
+		return nil, fmt.Errorf("eddy: Group.LeakDetection: %w", err)
+	}
+	return leaks, nil
+}
+
+// Buffers returns the pool of counted buffers for messages that several connections share, nil before the start. Any
+// goroutine.
+func (g *Group) Buffers() *buf.SharedPool {
+	w := g.crew.Load()
+	if w == nil {
+		return nil
+	}
+	return w.shared
 }
 
 // bossName is the name of a group that a server makes for its listener: its loop is called just that.

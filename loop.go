@@ -101,6 +101,7 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 
 		attempts: make(map[*attempt]struct{}),
 	}
+	l.pool.Watch(w.leaks)
 	l.now = l.clock.Now()
 	l.wheel = wheel.New(wheelTick, l.now)
 	l.expireFunc = l.expire

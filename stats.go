@@ -97,6 +97,8 @@ type Stats struct {
 	AcceptErrors      uint64
 	Shed              uint64 // accepted and closed at once because descriptors had run out
 	ExecutorPanics    uint64 // panics of handlers on pools
+	LiveBuffers       int    // counted buffers of the group that are not released yet
+	Leaks             uint64 // watched buffers of the group that were dropped without their release
 	Closed            map[CloseReason]uint64
 }
 
@@ -116,6 +118,8 @@ func (s *Server) Stats() Stats {
 	if e == nil {
 		return st
 	}
+	crew := e.group.crew.Load()
+	st.LiveBuffers, st.Leaks = crew.shared.Live(), crew.leaks.Found()
 	for _, l := range e.workers {
 		st.Loops = append(st.Loops, l.snapshot())
 	}
