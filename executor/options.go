@@ -32,6 +32,11 @@ type Options struct {
 	// after twice that time. 0 means DefaultKeepAlive.
 	KeepAlive time.Duration
 
+	// CPUs gives each worker an operating-system thread of its own that runs on one of these processors only,
+	// in turn: for work that computes, on processors that are kept free for it. Empty leaves the workers to
+	// the Go scheduler. Not every system has it.
+	CPUs []int
+
 	// OnPanic is told the value of a recovered panic and its stack, on the worker. nil
 	// logs both to slog.Default() as an error.
 	OnPanic func(v any, stack []byte)
@@ -46,6 +51,9 @@ func (o *Options) complete() error {
 		return fmt.Errorf("executor: Options.Queue is %d, below 0", o.Queue)
 	case o.KeepAlive < 0:
 		return fmt.Errorf("executor: Options.KeepAlive is %v, below 0", o.KeepAlive)
+	}
+	if err := tryCPUs(o.CPUs); err != nil {
+		return fmt.Errorf("executor: Options.CPUs: %w", err)
 	}
 	if o.Name == "" {
 		o.Name = "pool"

@@ -46,16 +46,17 @@ type Pool struct {
 	o    Options
 	full error
 
-	mu     sync.Mutex
-	state  state
-	queue  ring[Runner] // not empty only while no worker is idle
-	idle   []*worker    // the last one is the warmest
-	live   int          // workers not told to end
-	held   int          // keys that wait for a done call
-	unused int          // fewest idle workers since the timer was set
-	timer  *time.Timer  // ends idle workers; set while there are any
-	timing bool
-	ended  chan struct{} // closed when the pool is closed and no worker is left
+	mu      sync.Mutex
+	state   state
+	queue   ring[Runner] // not empty only while no worker is idle
+	idle    []*worker    // the last one is the warmest
+	live    int          // workers not told to end
+	started int          // workers ever started, when they are pinned
+	held    int          // keys that wait for a done call
+	unused  int          // fewest idle workers since the timer was set
+	timer   *time.Timer  // ends idle workers; set while there are any
+	timing  bool
+	ended   chan struct{} // closed when the pool is closed and no worker is left
 
 	closed    atomic.Bool // state != open
 	workers   atomic.Int64

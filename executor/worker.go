@@ -11,13 +11,14 @@ import (
 type worker struct {
 	pool *Pool
 	next chan Runner
+	cpu  int // to run on, -1 for any
 }
 
 // start starts a worker with its first runner. p.mu is held.
 func (p *Pool) start(r Runner) {
 	p.live++
 	p.workers.Store(int64(p.live))
-	w := &worker{pool: p, next: make(chan Runner, 1)}
+	w := &worker{pool: p, next: make(chan Runner, 1), cpu: p.nextCPU()}
 	go w.run(r)
 }
 
@@ -39,6 +40,7 @@ func (p *Pool) leave(n int) {
 }
 
 func (w *worker) run(r Runner) {
+	w.pin()
 	exited := true
 	defer func() {
 		if exited { // the task ended the goroutine by runtime.Goexit
