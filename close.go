@@ -3,6 +3,7 @@ package eddy
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -16,17 +17,26 @@ type closeRequest struct {
 	flush  bool
 }
 
+// closeRequested returns what was asked for, nil for nothing. Any goroutine.
+func (c *Conn) closeRequested() *closeRequest {
+	if x := c.ext.Load(); x != nil {
+		return x.closeReq.Load()
+	}
+	return nil
+}
+
 // requestClose records the first request, or the first immediate one after a flushing one, and tells the loop.
 func (c *Conn) requestClose(r closeRequest) {
 	if r.reason == CloseUnset || r.reason >= closeReasons {
 		r.reason = CloseInternalError
 	}
+	x := c.extend()
 	for {
-		old := c.closeReq.Load()
+		old := x.closeReq.Load()
 		if old != nil && (!old.flush || r.flush) {
 			return
 		}
-		if c.closeReq.CompareAndSwap(old, &r) {
+		if x.closeReq.CompareAndSwap(old, &r) {
 			break
 		}
 	}
@@ -35,7 +45,7 @@ func (c *Conn) requestClose(r closeRequest) {
 
 // runCloseRequest carries out the recorded request.
 func (c *Conn) runCloseRequest() {
-	r := c.closeReq.Load()
+	r := c.closeRequested()
 	if r.flush {
 		c.closeFlushed(r.reason, r.err)
 	} else {
@@ -45,12 +55,15 @@ func (c *Conn) runCloseRequest() {
 
 // settleEnd fixes why the connection ends. The first reason stays.
 func (c *Conn) settleEnd(reason CloseReason, err error) {
-	if c.end != nil {
+	if c.phase >= PhaseClosing {
 		return
 	}
-	c.end = &CloseError{Reason: reason, Err: err}
-	c.ended.Store(c.end)
+	c.HandshakeDone()
+	c.ended.Store(&CloseError{Reason: reason, Err: err})
 	c.phase = PhaseClosing
+	if x := c.ext.Load(); x != nil {
+		x.cancelRequests(contextError(reason))
+	}
 }
 
 // beginClose ends the connection in this iteration; what is queued is lost.
@@ -61,67 +74,71 @@ func (c *Conn) beginClose(reason CloseReason, err error) {
 
 // kill puts the connection on the list of those that are closed at the end of the iteration.
 func (c *Conn) kill() {
-	if !c.inClosing {
-		c.inClosing = true
+	if !c.has(listedClose) {
+		c.raise(listedClose)
 		c.loop.closing = append(c.loop.closing, c)
 	}
 }
 
 // closeFlushed ends the connection after what is queued was sent: no more reads, flush, FIN, linger.
 func (c *Conn) closeFlushed(reason CloseReason, err error) {
-	if c.end != nil || c.awaitEncoding(reason, err) {
+	if c.phase >= PhaseClosing || c.awaitEncoding(reason, err) {
 		return
 	}
 	c.settleEnd(reason, err)
-	c.finishing = true
-	if c.finishBy == 0 {
-		c.finishBy = c.loop.timeout(c.set.flushTimeout)
-		c.armDeadline()
+	c.raise(finishing)
+	if c.until == 0 {
+		c.finishWithin(c.set.flushTimeout)
 	}
 	c.flush()
 }
 
+// finishWithin bounds the rest of the connection's life.
+func (c *Conn) finishWithin(limit time.Duration) {
+	c.until = c.loop.timeout(limit)
+	c.armDeadline()
+}
+
 // awaitEncoding puts an orderly end off while writes that came before it are on their way through a pool.
 func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
-	if c.late != nil {
+	if c.paused&pauseEnd != 0 {
 		return c.encoding.Load() > 0
 	}
-	c.drainFlag.Store(true) // before the count is looked at, so that its end is told
+	c.mark(watchIdle) // before the count is looked at, so that its end is told
 	if c.encoding.Load() == 0 {
 		return false
 	}
-	c.late = &CloseError{Reason: reason, Err: err}
+	c.extend().late = &CloseError{Reason: reason, Err: err}
 	c.paused |= pauseEnd
-	c.finishBy = c.loop.timeout(c.set.flushTimeout)
-	c.armDeadline()
+	c.HandshakeDone()
+	c.finishWithin(c.set.flushTimeout)
 	return true
 }
 
 // startLinger follows the last flushed byte: FIN, then wait shortly for the peer's, discarding what it still sends.
 // Closing with unread input would make the kernel send a reset, which can overtake the response.
 func (c *Conn) startLinger() {
-	if c.lingering {
+	if c.has(lingering) {
 		return
 	}
-	if c.eof || c.loop.sock.ShutdownWrite(c.fd) != nil {
+	if c.has(inputEnded) || c.loop.sock.ShutdownWrite(c.fd) != nil {
 		c.kill()
 		return
 	}
-	c.lingering = true
-	c.finishBy = c.loop.timeout(c.set.lingerTimeout)
-	c.armDeadline()
+	c.raise(lingering)
+	c.finishWithin(c.set.lingerTimeout)
 	c.setInterest(sys.Read)
 }
 
 // finishLate handles the deadline of a connection that is finishing: the peer did not take the last bytes, or did not
 // end its side.
 func (c *Conn) finishLate() {
-	if c.end == nil {
-		c.settleEnd(c.late.Reason, c.late.Err)
+	if c.phase < PhaseClosing {
+		late := c.ext.Load().late
+		c.settleEnd(late.Reason, late.Err)
 	}
-	if !c.lingering && c.end.Reason == CloseNormal {
-		c.end = &CloseError{Reason: CloseWriteTimeout, Err: errFlush}
-		c.ended.Store(c.end)
+	if !c.has(lingering) && c.ended.Load().Reason == CloseNormal {
+		c.ended.Store(&CloseError{Reason: CloseWriteTimeout, Err: errFlush})
 	}
 	c.kill()
 }
@@ -149,7 +166,7 @@ func (l *loop) finishCloses() {
 // finishClose releases everything the connection holds and tells its handlers, exactly once.
 func (l *loop) finishClose(c *Conn) {
 	c.setPhase(PhaseClosed)
-	if c.registered {
+	if c.has(registered) {
 		if err := l.poller.Remove(c.fd); err != nil {
 			l.log.Error("eddy: deregistering failed", "conn", c.ID(), "err", err)
 		}
@@ -163,24 +180,20 @@ func (l *loop) finishClose(c *Conn) {
 	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
-	c.set.owner.closed[c.end.Reason].Add(1)
+	c.set.owner.closed[c.ended.Load().Reason].Add(1)
 	l.assigned.Add(-1)
 	c.set.owner.release()
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
 		l.notifyClose(ctx)
 	}
-	c.gone.Store(true)
+	c.mark(gone)
 	if x := c.ext.Load(); x != nil {
 		x.finish()
 	}
 }
 
 func (c *Conn) releaseBuffers() {
-	l := c.loop
-	if c.in != nil {
-		l.pool.Put(c.in)
-		c.in = nil
-	}
+	c.dropInput()
 	for c.out.head != nil {
 		s := c.out.pop()
 		c.queued.Add(-int64(s.Len()))

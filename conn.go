@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
-	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -33,53 +32,38 @@ const (
 // Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
 // the connection and never touch its state themselves. After the close they return an error that is ErrClosed and
 // carries the reason.
+//
+// Every byte here is multiplied by the number of idle connections: what few of them need is in connExt.
 type Conn struct {
 	loop *loop
 	set  *settings
 
 	// Owned by the loop.
-	fd         int
 	slot, gen  uint32
+	fd         int
 	phase      Phase
 	interest   sys.Interest
 	paused     pauseBits
 	frames     int16 // frame budget left in this iteration
-	registered bool  // in the poller
-	inReady    bool  // in loop.ready
-	inDirty    bool  // in loop.dirty
-	inClosing  bool  // in loop.closing
-	partial    bool  // in holds the beginning of a frame: its decoder asked for more
-	eof        bool  // the peer sent its last byte
-	finishing  bool  // closing after the queue is flushed
-	lingering  bool  // flushed and shut down, waiting for the peer's end
-	overHigh   bool  // unwritable
-	draining   bool
-	timer      wheelHandle
-	timerAt    int64
-	lastActive int64  // monotonic ns
-	finishBy   int64  // deadline of finishing, 0 for none
-	timers     *Timer // armed by handlers
+	bits       connBits
+	timer      wheelHandle // fires at timerAt, the earliest deadline or before
+	timerAt    int64       // monotonic ns, as all times here; see timeouts.go
+	lastActive int64
+	readSince  int64
+	stuckSince int64
+	until      int64
 	in         *buf.Segment
 	out        outQueue
 	head, tail *Context
-	end        *CloseError
-	late       *CloseError // will be end when no write is on its way through a pool
 
 	// Shared.
-	queued     atomic.Int64 // outbound bytes, from submission to the kernel
-	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
-	encoding   atomic.Int32 // writes on their way through a pool, until the loop has them back
-	transit    atomic.Int32 // other events on their way through a pool
-	appPaused  atomic.Bool
-	unwritable atomic.Bool
-	readTask   atomic.Bool                          // a taskReadState is queued
-	drainFlag  atomic.Bool                          // the loop wants to know when nothing is in flight
-	drainTask  atomic.Bool                          // a taskCheckDrain is queued
-	gone       atomic.Bool                          // the descriptor is closed
-	hopWaiting atomic.Pointer[executor.Strand[hop]] // reads are paused until it has drained
-	closeReq   atomic.Pointer[closeRequest]
-	ended      atomic.Pointer[CloseError]
-	ext        atomic.Pointer[connExt]
+	shared   atomic.Uint32
+	inflight atomic.Int32               // requests that have not ended: Begin, and messages on their way through a pool
+	encoding atomic.Int32               // writes on their way through a pool, until the loop has them back
+	transit  atomic.Int32               // other events on their way through a pool
+	queued   atomic.Int64               // outbound bytes, from submission to the kernel
+	ended    atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed
+	ext      atomic.Pointer[connExt]
 
 	remote, local netip.AddrPort
 }
@@ -139,18 +123,18 @@ func (c *Conn) CloseAfterFlush(reason CloseReason) {
 
 // PauseRead stops delivery of inbound messages after the current one. It is the application's own switch, independent
 // of the engine's backpressure.
-func (c *Conn) PauseRead() { c.appPaused.Store(true) }
+func (c *Conn) PauseRead() { c.mark(appPaused) }
 
 // ResumeRead undoes PauseRead. Bytes already received are delivered without waiting for new ones.
 func (c *Conn) ResumeRead() {
-	if c.appPaused.CompareAndSwap(true, false) {
+	if c.unmark(appPaused) {
 		c.postReadState()
 	}
 }
 
 // Writable reports whether the outbound queue is below its watermark (with hysteresis).
 func (c *Conn) Writable() bool {
-	return !c.unwritable.Load() && c.queued.Load() < int64(c.set.marks.High)
+	return !c.marked(unwritable) && c.queued.Load() < int64(c.set.marks.High)
 }
 
 // Buffers returns the pool of counted buffers of the connection's group, for messages that go to several connections.
@@ -160,20 +144,44 @@ func (c *Conn) Buffers() *buf.SharedPool { return c.loop.crew.shared }
 func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 
 // Begin counts a request as in flight: a draining server waits for its End. Hops to executors are counted without it.
-func (c *Conn) Begin() { c.inflight.Add(1) }
+func (c *Conn) Begin() {
+	c.inflight.Add(1)
+	if c.limits().Handler > 0 {
+		c.extend().begun.begin(c.loop.clock.Now())
+	}
+}
 
 // End undoes one Begin. Call it after the response was written.
-func (c *Conn) End() { c.finished(&c.inflight) }
+func (c *Conn) End() {
+	if x := c.ext.Load(); x != nil && x.begun.count.Load() > 0 {
+		x.begun.end(c.loop.clock.Now())
+	}
+	c.finished(&c.inflight)
+}
 
 // Phase returns the phase of the connection. Loop only.
 func (c *Conn) Phase() Phase { return c.phase }
 
-// SetPhase lets a decoder tell PhaseReadingHeader from PhaseReadingBody. Loop only.
+// SetPhase lets a decoder tell PhaseReadingHeader from PhaseReadingBody. The body deadline runs from here until the
+// decoder says PhaseReadingHeader again; meanwhile it may consume parts of the body. While an earlier request is being
+// handled or answered, the connection's own phase stays that one's. Loop only.
 func (c *Conn) SetPhase(p Phase) {
-	if c.phase < PhaseDispatching && p < PhaseDispatching {
+	if p >= PhaseDispatching || c.phase >= PhaseClosing {
+		return
+	}
+	if p == PhaseReadingBody {
+		c.bodyBegins()
+	} else {
+		c.bodyEnds()
+	}
+	if c.phase < PhaseDispatching {
 		c.setPhase(p)
 	}
 }
+
+// Draining reports whether the server is shutting down: a protocol that can refuse a new request does, and marks it as
+// not executed. Any goroutine.
+func (c *Conn) Draining() bool { return c.marked(drainTold) }
 
 // CloseError returns why the connection ended or is ending, nil while it is open.
 func (c *Conn) CloseError() *CloseError { return c.ended.Load() }
@@ -200,18 +208,18 @@ func (c *Conn) closedError() error {
 	if e := c.ended.Load(); e != nil {
 		return e
 	}
-	if r := c.closeReq.Load(); r != nil {
+	if r := c.closeRequested(); r != nil {
 		return &CloseError{Reason: r.reason, Err: r.err}
 	}
 	return nil
 }
 
 // readPaused reports whether anybody holds back reads.
-func (c *Conn) readPaused() bool { return c.paused != 0 || c.appPaused.Load() }
+func (c *Conn) readPaused() bool { return c.paused != 0 || c.marked(appPaused) }
 
 // postReadState makes the loop look at the pause bits; at most one such task is queued.
 func (c *Conn) postReadState() {
-	if c.readTask.CompareAndSwap(false, true) {
+	if c.mark(readTask) {
 		_ = c.loop.tasks.push(task{kind: taskReadState, conn: c}, true) // a stopped loop has no reads to resume
 	}
 }
@@ -219,28 +227,28 @@ func (c *Conn) postReadState() {
 // readStateChanged continues a connection that is no longer paused, by whom ever, the outbound queue included. A pause itself needs no action: the next readiness
 // finds it and drops the interest then, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
-	c.readTask.Store(false)
-	if c.paused&pauseHop != 0 && c.hopWaiting.Load() == nil {
+	c.unmark(readTask)
+	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil {
 		c.paused &^= pauseHop
 		c.pauseForNextHop()
 	}
 	c.noteWatermarks()
-	if c.end == nil && !c.readPaused() {
+	if c.phase < PhaseClosing && !c.readPaused() {
 		c.markReady()
 	}
 }
 
 // markReady puts the connection on the list of those that continue in this or the next iteration.
 func (c *Conn) markReady() {
-	if !c.inReady {
-		c.inReady = true
+	if !c.has(listedReady) {
+		c.raise(listedReady)
 		c.loop.ready = append(c.loop.ready, c)
 	}
 }
 
 // setInterest tells the poller what to report, when that changed.
 func (c *Conn) setInterest(in sys.Interest) {
-	if c.interest == in || c.inClosing {
+	if c.interest == in || c.has(listedClose) {
 		return
 	}
 	was := c.interest
@@ -272,8 +280,9 @@ func (l *loop) register(c *Conn) {
 		c.beginClose(CloseInternalError, fmt.Errorf("eddy: registering with the poller: %w", err))
 		return
 	}
-	c.registered, c.interest = true, sys.Read
-	c.armDeadline()
+	c.raise(registered)
+	c.interest = sys.Read
+	c.startDeadlines()
 	c.fireOpen()
 	l.afterActivity(c)
 }

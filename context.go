@@ -14,7 +14,7 @@ type Context struct {
 	conn       *Conn
 	node       *node
 	next, prev atomic.Pointer[Context] // written by the loop, read by pools
-	strand     *executor.Strand[hop]   // loop only
+	strand     atomic.Pointer[strand]  // set before the first hop
 	state      any
 }
 

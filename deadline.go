@@ -1,7 +1,6 @@
 package eddy
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -48,18 +47,19 @@ func (l *loop) after(c *Conn, d time.Duration, f func()) (*Timer, error) {
 }
 
 func (c *Conn) linkTimer(t *Timer) {
-	t.next = c.timers
+	x := c.extend()
+	t.next = x.timers
 	if t.next != nil {
 		t.next.prev = t
 	}
-	c.timers = t
+	x.timers = t
 }
 
 func (c *Conn) unlinkTimer(t *Timer) {
 	if t.prev != nil {
 		t.prev.next = t.next
 	} else {
-		c.timers = t.next
+		c.ext.Load().timers = t.next
 	}
 	if t.next != nil {
 		t.next.prev = t.prev
@@ -69,8 +69,10 @@ func (c *Conn) unlinkTimer(t *Timer) {
 
 // stopTimers ends what a closed connection has armed: a timer that is far off must not keep it in memory.
 func (c *Conn) stopTimers() {
-	for c.timers != nil {
-		c.timers.Stop()
+	if x := c.ext.Load(); x != nil {
+		for x.timers != nil {
+			x.timers.Stop()
+		}
 	}
 }
 
@@ -125,53 +127,5 @@ func (l *loop) fireTimer(t *Timer) {
 	f()
 	if c != nil {
 		l.afterActivity(c)
-	}
-}
-
-var (
-	errIdle  = errors.New("eddy: nothing was read or written for the idle timeout")
-	errFlush = errors.New("eddy: the peer did not take the last bytes in time")
-)
-
-// nextDeadline returns the connection's earliest deadline, 0 for none. The idle deadline follows from the time of the
-// last activity, so that activity costs one store and the wheel is touched only when an entry fires early.
-func (c *Conn) nextDeadline() int64 {
-	var next int64
-	if idle := c.set.idle; idle > 0 && c.phase < PhaseClosing {
-		next = c.lastActive + int64(idle)
-	}
-	if c.finishBy != 0 && (next == 0 || c.finishBy < next) {
-		next = c.finishBy
-	}
-	return next
-}
-
-// armDeadline makes the wheel fire at the earliest deadline or before.
-func (c *Conn) armDeadline() {
-	next := c.nextDeadline()
-	if next == 0 {
-		return
-	}
-	l := c.loop
-	if c.timer == 0 {
-		c.timer, c.timerAt = l.wheel.Schedule(next, c.token()), next
-	} else if next < c.timerAt {
-		l.wheel.Move(c.timer, next)
-		c.timerAt = next
-	}
-}
-
-// checkDeadlines closes the connection if a deadline has passed and re-arms otherwise.
-func (c *Conn) checkDeadlines() {
-	l := c.loop
-	switch {
-	case c.phase >= PhaseClosing && c.finishBy == 0:
-		return
-	case c.finishBy != 0 && l.now >= c.finishBy:
-		c.finishLate()
-	case c.phase < PhaseClosing && c.set.idle > 0 && l.now >= c.lastActive+int64(c.set.idle):
-		c.beginClose(CloseIdleTimeout, errIdle)
-	default:
-		c.armDeadline()
 	}
 }

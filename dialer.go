@@ -30,7 +30,6 @@ type Dialer struct {
 	MaxConns      int        // open connections and attempts; 0 = no limit
 	Watermarks    Watermarks // as Server's; so are all below
 	Overflow      OverflowPolicy
-	IdleTimeout   time.Duration
 	FlushTimeout  time.Duration
 	LingerTimeout time.Duration
 	HalfClose     bool
@@ -38,6 +37,14 @@ type Dialer struct {
 
 	KeepAlive              time.Duration
 	RecvBuffer, SendBuffer int
+
+	IdleTimeout         time.Duration
+	ReadTimeout         time.Duration
+	BodyTimeout         time.Duration
+	HandlerTimeout      time.Duration
+	WriteTimeout        time.Duration
+	BackpressureTimeout time.Duration
+	HandshakeTimeout    time.Duration
 
 	mu       sync.Mutex
 	eng      *dialing // nil until the first use

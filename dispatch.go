@@ -12,7 +12,7 @@ func (c *Conn) fireReadFromHead(msg any) {
 // fireRead passes a message from ctx to the next handler.
 func (ctx *Context) fireRead(msg any) {
 	c := ctx.conn
-	if c.end != nil {
+	if c.phase >= PhaseClosing {
 		c.loop.counters[countDeadReads]++
 		release(msg)
 		return
@@ -98,8 +98,16 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 		return
 	}
 	fatal := start != nil && start == ctx && ctx.node.decoder != nil
-	reason := reasonOf(err)
-	cause := err
+	rest, last := start.offerError(err)
+	if closes && (rest != nil || fatal) {
+		c.closeFlushed(reasonOf(last), last)
+	}
+}
+
+// offerError asks the ErrorHandlers from start on. It returns what none of them has handled, nil if one has, and the
+// last error there was. One on a pool is taken to handle it.
+func (start *Context) offerError(err error) (rest, last error) {
+	last = err
 	for n := start; n != nil && err != nil; n = n.next.Load() {
 		h, ok := n.node.handler.(ErrorHandler)
 		if !ok {
@@ -107,17 +115,13 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 		}
 		if n.node.pool != nil {
 			n.hop(opError, err)
-			err = nil
-			break
+			return nil, last
 		}
-		err = n.call(func() error { return h.HandleError(n, cause) })
-		if err != nil {
-			cause, reason = err, reasonOf(err)
+		if err = n.call(func() error { return h.HandleError(n, last) }); err != nil {
+			last = err
 		}
 	}
-	if closes && (err != nil || fatal) {
-		c.closeFlushed(reason, cause)
-	}
+	return err, last
 }
 
 // writeFromTail passes a message through the whole outbound pipeline.
@@ -135,9 +139,9 @@ func (c *Conn) writeFromTail(msg any) error {
 // writeOnLoop passes a message from ctx towards the head.
 func (ctx *Context) writeOnLoop(msg any) error {
 	c := ctx.conn
-	if c.end != nil {
+	if c.phase >= PhaseClosing {
 		release(msg)
-		return c.end
+		return c.ended.Load()
 	}
 	p := ctx.prevWriter()
 	if p == nil {
@@ -156,7 +160,7 @@ func (ctx *Context) deliverWrite(msg any) error {
 
 // fireOpen tells every OpenHandler, head to tail.
 func (c *Conn) fireOpen() {
-	for ctx := c.head; ctx != nil && c.end == nil; ctx = ctx.next.Load() {
+	for ctx := c.head; ctx != nil && c.phase < PhaseClosing; ctx = ctx.next.Load() {
 		ctx.deliverOpen()
 	}
 }

@@ -63,7 +63,7 @@ func (l *loop) continueDrain() {
 		end := min(from+drainBatch, len(l.slots))
 		l.walks[i].cursor = end
 		for _, c := range l.slots[from:end] {
-			if c != nil && c.set.owner == owner && c.end == nil {
+			if c != nil && c.set.owner == owner && c.phase < PhaseClosing {
 				l.drainConn(c)
 			}
 		}
@@ -74,10 +74,10 @@ func (l *loop) continueDrain() {
 // nothing is left to do. What arrives later meets an orderly end of stream.
 func (l *loop) drainConn(c *Conn) {
 	defer l.contain(c)
-	c.draining = true
-	c.drainFlag.Store(true)
+	c.raise(draining)
+	c.mark(watchIdle | drainTold)
 	c.fireEventFromHead(DrainEvent{})
-	if c.end == nil && !c.eof && !c.readPaused() && !c.framesInHand() {
+	if c.phase < PhaseClosing && !c.has(inputEnded) && !c.readPaused() && !c.framesInHand() {
 		c.frames = frameBudget
 		c.readLoop()
 	}
@@ -87,10 +87,11 @@ func (l *loop) drainConn(c *Conn) {
 // checkDrain ends a connection whose end was put off, or a draining or half-closed one that has become idle.
 func (c *Conn) checkDrain() {
 	switch {
-	case c.late != nil:
-		c.closeFlushed(c.late.Reason, c.late.Err)
-	case c.end != nil || !c.draining && !c.eof || !c.idle():
-	case c.draining:
+	case c.paused&pauseEnd != 0:
+		late := c.ext.Load().late
+		c.closeFlushed(late.Reason, late.Err)
+	case c.phase >= PhaseClosing || !c.has(draining|inputEnded) || !c.idle():
+	case c.has(draining):
 		c.closeFlushed(CloseServerShutdown, nil)
 	default:
 		c.checkHalfClosed()
@@ -104,6 +105,7 @@ func (c *Conn) idle() bool {
 
 // checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.
 func (c *Conn) checkDrainTask() {
-	c.drainTask.Store(false)
+	c.unmark(idleTask)
+	c.requestOver()
 	c.loop.afterActivity(c)
 }

@@ -82,7 +82,7 @@ func (e *endpoint) force(loops []*loop, cause error) {
 	for _, l := range loops {
 		l.do(func() {
 			for _, c := range l.slots {
-				if c != nil && c.set.owner == e && !c.inClosing {
+				if c != nil && c.set.owner == e && !c.has(listedClose) {
 					e.forced.Add(1)
 					e.dropped.Add(int64(c.inflight.Load()))
 				}

@@ -21,7 +21,15 @@ const (
 type hop struct {
 	ctx *Context
 	op  ops
+	at  int64 // when it left the loop
 	msg any
+}
+
+// strand is a connection's queue on one pool; all its handlers there share it.
+type strand struct {
+	*executor.Strand[hop]
+	since   atomic.Int64    // when the message that runs left the loop, 0 when none does
+	request *requestContext // of that message; its goroutine only
 }
 
 // hop hands an event over to ctx's pool. It never blocks the loop.
@@ -34,7 +42,7 @@ func (ctx *Context) hop(op ops, msg any) {
 	pending := c.pending(op)
 	pending.Add(1)
 	c.loop.counters[countHops]++
-	if err := s.Submit(hop{ctx: ctx, op: op, msg: msg}); err != nil {
+	if err := s.Submit(hop{ctx: ctx, op: op, at: c.loop.now, msg: msg}); err != nil {
 		pending.Add(-1)
 		ctx.rejected(op, msg, err)
 		return
@@ -44,19 +52,41 @@ func (ctx *Context) hop(op ops, msg any) {
 	}
 }
 
-// strandOnLoop returns the connection's strand on ctx's pool; all handlers on one pool share it.
-func (ctx *Context) strandOnLoop() *executor.Strand[hop] {
-	if ctx.strand != nil {
-		return ctx.strand
+// strandOnLoop returns the connection's strand on ctx's pool and makes it if there is none.
+func (ctx *Context) strandOnLoop() *strand {
+	if s := ctx.findStrand(); s != nil {
+		return s
 	}
-	for o := ctx.conn.head; o != nil; o = o.next.Load() {
-		if o.strand != nil && o.node.pool == ctx.node.pool {
-			ctx.strand = o.strand
-			return o.strand
+	s := &strand{Strand: executor.NewStrand(ctx.node.pool, strandBound, runHop)}
+	ctx.strand.Store(s)
+	return s
+}
+
+// findStrand returns the connection's strand on ctx's pool, nil if there is none yet. The loop, or a handler on that pool.
+func (ctx *Context) findStrand() *strand {
+	if s := ctx.strand.Load(); s != nil {
+		return s
+	}
+	s := ctx.strandFrom(ctx.prev.Load(), (*Context).before)
+	if s == nil {
+		s = ctx.strandFrom(ctx.next.Load(), (*Context).behind)
+	}
+	if s != nil {
+		ctx.strand.Store(s)
+	}
+	return s
+}
+
+func (ctx *Context) before() *Context { return ctx.prev.Load() }
+func (ctx *Context) behind() *Context { return ctx.next.Load() }
+
+func (ctx *Context) strandFrom(o *Context, step func(*Context) *Context) *strand {
+	for ; o != nil; o = step(o) {
+		if s := o.strand.Load(); s != nil && o.node.pool == ctx.node.pool {
+			return s
 		}
 	}
-	ctx.strand = executor.NewStrand(ctx.node.pool, strandBound, runHop)
-	return ctx.strand
+	return nil
 }
 
 // rejected applies the handler's reject policy on the loop.
@@ -74,42 +104,55 @@ func (ctx *Context) rejected(op ops, msg any, err error) {
 }
 
 // pauseForHop stops reading a connection of which a strand holds enough. It waits for one strand at a time.
-func (c *Conn) pauseForHop(s *executor.Strand[hop]) {
+func (c *Conn) pauseForHop(s *strand) {
 	if c.paused&pauseHop != 0 {
 		return
 	}
 	c.paused |= pauseHop
-	c.hopWaiting.Store(s)
+	c.extend().hopWaiting.Store(s)
 	c.checkStrand(s) // it may have drained before it could see that it is waited for
 }
 
 // pauseForNextHop pauses again when another strand holds enough than the one that has drained.
 func (c *Conn) pauseForNextHop() {
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
-		if ctx.strand != nil && ctx.strand.Len() >= hopHigh {
-			c.pauseForHop(ctx.strand)
+		if s := ctx.strand.Load(); s != nil && s.Len() >= hopHigh {
+			c.pauseForHop(s)
 			return
 		}
 	}
 }
 
 // checkStrand lets the loop resume reads when they wait for s and it has drained. Any goroutine.
-func (c *Conn) checkStrand(s *executor.Strand[hop]) {
-	if c.hopWaiting.Load() == s && s.Len() <= hopLow && c.hopWaiting.CompareAndSwap(s, nil) {
+func (c *Conn) checkStrand(s *strand) {
+	x := c.ext.Load()
+	if x != nil && x.hopWaiting.Load() == s && s.Len() <= hopLow && x.hopWaiting.CompareAndSwap(s, nil) {
 		c.postReadState()
 	}
 }
 
+// awaitedStrand returns the strand that reads wait for, nil for none.
+func (c *Conn) awaitedStrand() *strand {
+	if x := c.ext.Load(); x != nil {
+		return x.hopWaiting.Load()
+	}
+	return nil
+}
+
 // runHop runs one event on the handler's pool.
 func runHop(h hop) {
-	ctx, c := h.ctx, h.ctx.conn
+	ctx, c, s := h.ctx, h.ctx.conn, h.ctx.strand.Load()
 	defer func() {
 		if v := recover(); v != nil {
 			c.hopPanicked(ctx, v)
 		}
+		s.done()
 		c.finished(c.pending(h.op))
-		c.checkStrand(ctx.strand)
+		c.checkStrand(s)
 	}()
+	if h.op == opRead {
+		s.since.Store(h.at)
+	}
 	ctx.runHop(h)
 }
 
@@ -169,7 +212,7 @@ func (c *Conn) finished(count *atomic.Int32) {
 	if n < 0 {
 		panic("eddy: Conn.End without Begin")
 	}
-	if n == 0 && c.drainFlag.Load() && c.drainTask.CompareAndSwap(false, true) {
+	if n == 0 && c.marked(watchIdle) && c.mark(idleTask) {
 		_ = c.loop.tasks.push(task{kind: taskCheckDrain, conn: c}, true) // a stopped loop has nothing to drain
 	}
 }

@@ -23,13 +23,14 @@ var (
 // readReady reads what the kernel has, within the budgets, and decodes it.
 func (c *Conn) readReady(failed bool) {
 	switch {
-	case c.lingering:
+	case c.has(lingering):
 		c.discardInput()
 		return
-	case failed && c.end == nil && (c.eof || c.readPaused()): // no read will find it
+	case failed && c.phase < PhaseClosing && (c.has(inputEnded) || c.readPaused()): // no read will find it
 		c.ioFailed("poll", errPeerGone)
 		return
-	case c.end != nil || c.eof || c.readPaused():
+	case c.phase >= PhaseClosing || c.has(inputEnded) || c.readPaused():
+		c.raise(heldBack)
 		c.setInterest(c.interest &^ sys.Read)
 		return
 	case c.framesInHand(): // they come before what the kernel has, also before the peer's end
@@ -64,14 +65,14 @@ func (c *Conn) readLoop() {
 			c.decodeScratch(l.scratch[:held+n])
 		}
 		total += n
-		if n < len(space) || total >= readByteBudget || c.end != nil || c.framesInHand() || c.readPaused() {
+		if n < len(space) || total >= readByteBudget || c.phase >= PhaseClosing || c.framesInHand() || c.readPaused() {
 			return
 		}
 	}
 }
 
 // framesInHand reports whether bytes wait that were not decoded because of a pause or a budget.
-func (c *Conn) framesInHand() bool { return c.in != nil && !c.partial }
+func (c *Conn) framesInHand() bool { return c.in != nil && !c.has(partial) }
 
 // stage prepares the place where the next read goes. A small leftover moves to the front of scratch, and its size is
 // returned; a large one gets room behind it in a segment of its own.
@@ -112,35 +113,57 @@ func (c *Conn) readEnded(err error) {
 	}
 }
 
-// inputClosed handles the peer's end of stream: the end of the connection, unless the server allows half-close.
+// inputClosed handles the peer's end of stream: the end of the connection, unless the server allows half-close. What is
+// queued already belongs to earlier requests and is sent, as far as the kernel takes it at once or, with half-close, in
+// full, also when the end came inside a frame.
 func (c *Conn) inputClosed() {
-	c.eof = true
-	if c.partial {
-		c.beginClose(CloseIncompleteRequest, errIncomplete)
-		return
+	c.raise(inputEnded)
+	c.readSince = 0
+	if c.has(partial) {
+		c.raise(cutShort)
 	}
 	if !c.set.halfClose {
 		c.flush()
-		c.beginClose(ClosePeerClosed, nil)
+		c.peerEnded()
 		return
 	}
-	c.drainFlag.Store(true)
+	if c.has(cutShort) {
+		c.dropInput()
+	}
+	c.mark(watchIdle)
 	c.setInterest(c.interest &^ sys.Read)
 	c.fireEventFromHead(InputClosedEvent{})
 	c.checkHalfClosed()
 }
 
+// peerEnded closes a connection whose peer has ended its side and gets nothing more.
+func (c *Conn) peerEnded() {
+	if c.has(cutShort) {
+		c.beginClose(CloseIncompleteRequest, errIncomplete)
+	} else {
+		c.beginClose(ClosePeerClosed, nil)
+	}
+}
+
 // checkHalfClosed ends a half-closed connection when it has nothing left to answer.
 func (c *Conn) checkHalfClosed() {
-	if c.eof && c.end == nil && c.idle() {
-		c.beginClose(ClosePeerClosed, nil)
+	if c.has(inputEnded) && c.phase < PhaseClosing && c.idle() {
+		c.peerEnded()
+	}
+}
+
+// dropInput gives back bytes that will not be decoded.
+func (c *Conn) dropInput() {
+	if c.in != nil {
+		c.loop.pool.Put(c.in)
+		c.in = nil
 	}
 }
 
 // decodeScratch decodes bytes that lie in the loop's scratch buffer and keeps what is left over.
 func (c *Conn) decodeScratch(view []byte) {
 	rest := c.decode(view)
-	if len(rest) > 0 && c.end == nil {
+	if len(rest) > 0 && c.phase < PhaseClosing {
 		c.keep(rest)
 	}
 	buf.Poison(view)
@@ -171,7 +194,7 @@ func (c *Conn) decodeStored() {
 	seg := c.in
 	view := seg.Bytes()
 	rest := c.decode(view)
-	if c.end != nil {
+	if c.phase >= PhaseClosing {
 		return // the segment goes back at the close
 	}
 	seg.Consume(len(view) - len(rest))
@@ -184,12 +207,13 @@ func (c *Conn) decodeStored() {
 // decode hands view to the decoder frame by frame until it asks for more, the frame budget is used up, reads are
 // paused or the connection ends. It returns what was not consumed.
 func (c *Conn) decode(view []byte) []byte {
-	c.partial = false
+	c.clear(partial)
 	for len(view) > 0 {
 		switch {
-		case c.end != nil:
+		case c.phase >= PhaseClosing:
 			return nil
 		case c.readPaused():
+			c.raise(heldBack)
 			return view
 		case c.frames <= 0:
 			c.markReady()
@@ -198,10 +222,13 @@ func (c *Conn) decode(view []byte) []byte {
 		c.frames--
 		n, again := c.decodeOne(view)
 		if n == 0 && !again {
-			c.partial = c.end == nil
+			if c.phase < PhaseClosing {
+				c.awaitRest()
+			}
 			return view
 		}
 		buf.Poison(view[:n])
+		c.frameComplete()
 		view = view[n:]
 	}
 	return nil
@@ -247,6 +274,9 @@ func (c *Conn) beginDispatch() {
 
 // settle moves on from PhaseDispatching once the handlers on the loop have returned.
 func (c *Conn) settle() {
+	if c.has(timed | asked) {
+		c.messageDone()
+	}
 	if c.phase != PhaseDispatching {
 		return
 	}
@@ -259,13 +289,16 @@ func (c *Conn) settle() {
 
 // resumeDecode continues with frames in hand and then with reading.
 func (c *Conn) resumeDecode() {
-	if c.end != nil || c.readPaused() {
+	if c.phase >= PhaseClosing || c.readPaused() {
 		return
+	}
+	if c.has(heldBack) {
+		c.readsResumed()
 	}
 	if c.in != nil {
 		c.decodeStored()
 	}
-	if c.end == nil && !c.eof && !c.inReady && !c.readPaused() {
+	if c.phase < PhaseClosing && !c.has(inputEnded|listedReady) && !c.readPaused() {
 		c.setInterest(c.interest | sys.Read)
 	}
 }

@@ -94,7 +94,7 @@ func TestEndOfStreamBehindFramesInHand(t *testing.T) {
 			return ok
 		})
 		onLoopOf(t, c.loop, func() {
-			c.appPaused.Store(false) // ResumeRead up to here
+			c.unmark(appPaused) // ResumeRead up to here
 			c.loop.processConn(c, sys.Readable)
 			c.postReadState()
 		})

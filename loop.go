@@ -253,7 +253,7 @@ func (l *loop) resumeReady() { l.visit(&l.ready, (*loop).resumeConn) }
 
 func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
-	c.inReady = false
+	c.clear(listedReady)
 	c.frames = frameBudget
 	c.resumeDecode()
 	l.afterActivity(c)
@@ -265,7 +265,7 @@ func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
 	defer l.contain(c)
-	c.inDirty = false
+	c.clear(listedDirty)
 	l.afterActivity(c)
 }
 

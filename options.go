@@ -70,7 +70,8 @@ type settings struct {
 	listen        sys.ListenOptions
 	marks         Watermarks
 	overflow      OverflowPolicy
-	idle          time.Duration
+	limits        Deadlines
+	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
 	halfClose     bool
@@ -91,8 +92,12 @@ func (s *Server) settings() (*settings, error) {
 		return nil, err
 	}
 	set, err := connOptions{
-		init: s.Init, marks: s.Watermarks, overflow: s.Overflow, idle: s.IdleTimeout, flushTimeout: s.FlushTimeout,
-		lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
+		init: s.Init, marks: s.Watermarks, overflow: s.Overflow, flushTimeout: s.FlushTimeout,
+		limits: Deadlines{
+			Idle: s.IdleTimeout, Read: s.ReadTimeout, Body: s.BodyTimeout,
+			Handler: s.HandlerTimeout, Write: s.WriteTimeout, Backpressure: s.BackpressureTimeout,
+		},
+		handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
 	}.settings("Server", &s.endpoint)
 	if err != nil {
 		return nil, err
@@ -113,8 +118,12 @@ func (d *Dialer) settings() (*settings, error) {
 		return nil, err
 	}
 	return connOptions{
-		init: d.Init, marks: d.Watermarks, overflow: d.Overflow, idle: d.IdleTimeout, flushTimeout: d.FlushTimeout,
-		lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
+		init: d.Init, marks: d.Watermarks, overflow: d.Overflow, flushTimeout: d.FlushTimeout,
+		limits: Deadlines{
+			Idle: d.IdleTimeout, Read: d.ReadTimeout, Body: d.BodyTimeout,
+			Handler: d.HandlerTimeout, Write: d.WriteTimeout, Backpressure: d.BackpressureTimeout,
+		},
+		handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
 	}.settings("Dialer", &d.endpoint)
 }
 
@@ -130,7 +139,8 @@ type connOptions struct {
 	init          func(*Pipeline) error
 	marks         Watermarks
 	overflow      OverflowPolicy
-	idle          time.Duration
+	limits        Deadlines
+	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
 	halfClose     bool
@@ -143,7 +153,9 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		return nil, fmt.Errorf("eddy: %s.Init is nil: it must build the pipeline", kind)
 	}
 	err := notNegative(kind, []field{
-		{"IdleTimeout", int64(o.idle)}, {"FlushTimeout", int64(o.flushTimeout)}, {"LingerTimeout", int64(o.lingerTimeout)},
+		{"IdleTimeout", int64(o.limits.Idle)}, {"ReadTimeout", int64(o.limits.Read)}, {"BodyTimeout", int64(o.limits.Body)},
+		{"HandlerTimeout", int64(o.limits.Handler)}, {"WriteTimeout", int64(o.limits.Write)},
+		{"BackpressureTimeout", int64(o.limits.Backpressure)}, {"HandshakeTimeout", int64(o.handshake)}, {"FlushTimeout", int64(o.flushTimeout)}, {"LingerTimeout", int64(o.lingerTimeout)},
 	})
 	if err != nil {
 		return nil, err
@@ -157,7 +169,8 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		init:          o.init,
 		marks:         marks,
 		overflow:      o.overflow,
-		idle:          o.idle,
+		limits:        o.limits,
+		handshake:     o.handshake,
 		flushTimeout:  orDuration(o.flushTimeout, DefaultFlushTimeout),
 		lingerTimeout: orDuration(o.lingerTimeout, DefaultLingerTimeout),
 		halfClose:     o.halfClose,

@@ -63,7 +63,7 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		if from.encodes() {
 			c.finished(&c.encoding)
 		}
-		if c.unwritable.Load() || c.ext.Load() != nil {
+		if c.marked(unwritable) || c.ext.Load() != nil {
 			c.postReadState() // the loop may have seen the queue with these bytes in it
 		}
 		if closed := c.closedError(); closed != nil {
@@ -78,7 +78,7 @@ func (ctx *Context) encodes() bool { return ctx != nil && ctx.node.ops&opWrite !
 
 // finishesWrite reports whether ctx may still write although an orderly close was asked for.
 func (c *Conn) finishesWrite(ctx *Context) bool {
-	r := c.closeReq.Load()
+	r := c.closeRequested()
 	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && r != nil && r.flush
 }
 
@@ -240,8 +240,8 @@ func (c *Conn) appendCopy(p []byte) {
 
 // admitOnLoop is admit plus what follows from a refusal under OverflowClose.
 func (c *Conn) admitOnLoop(n int) error {
-	if c.end != nil {
-		return c.end
+	if c.phase >= PhaseClosing {
+		return c.ended.Load()
 	}
 	err := c.admit(n)
 	if err != nil && c.set.overflow == OverflowClose {
@@ -257,8 +257,8 @@ func (c *Conn) queuedMore(n int) {
 	c.queued.Add(int64(n))
 	c.setPhaseWriting()
 	c.noteWatermarks()
-	if !c.inDirty && c.interest&sys.Write == 0 {
-		c.inDirty = true
+	if !c.has(listedDirty) && c.interest&sys.Write == 0 {
+		c.raise(listedDirty)
 		c.loop.dirty = append(c.loop.dirty, c)
 	}
 }
@@ -272,7 +272,7 @@ func (c *Conn) setPhaseWriting() {
 // flush writes what is queued, at most writeCallBudget calls; what the kernel does not take waits for writability.
 func (c *Conn) flush() {
 	l := c.loop
-	if c.inClosing {
+	if c.has(listedClose) {
 		return
 	}
 	for range writeCallBudget {
@@ -292,6 +292,7 @@ func (c *Conn) flush() {
 			return
 		}
 		if n < offered {
+			c.writeStuck(n > 0)
 			c.noteWatermarks()
 			c.setInterest(c.interest | sys.Write)
 			return
@@ -349,6 +350,7 @@ func (c *Conn) giveBack(s *buf.Segment) {
 
 // flushed follows the write of the last queued byte.
 func (c *Conn) flushed() {
+	c.stuckSince = 0
 	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)
 	if c.phase == PhaseWriting {
@@ -358,7 +360,7 @@ func (c *Conn) flushed() {
 			c.setPhase(PhaseReadingHeader)
 		}
 	}
-	if c.finishing {
+	if c.has(finishing) {
 		c.startLinger()
 		return
 	}
@@ -369,16 +371,16 @@ func (c *Conn) flushed() {
 func (c *Conn) noteWatermarks() {
 	q := c.queued.Load()
 	switch {
-	case !c.overHigh && q >= int64(c.set.marks.High):
-		c.overHigh = true
-		c.unwritable.Store(true)
+	case c.paused&pauseOutbound == 0 && q >= int64(c.set.marks.High):
 		c.paused |= pauseOutbound
+		c.mark(unwritable)
+		c.breachBegins()
 		c.loop.counters[countOutboundPauses]++
 		c.fireWritability(false)
-	case c.overHigh && q <= int64(c.set.marks.Low):
-		c.overHigh = false
-		c.unwritable.Store(false)
+	case c.paused&pauseOutbound != 0 && q <= int64(c.set.marks.Low):
 		c.paused &^= pauseOutbound
+		c.unmark(unwritable)
+		c.breachEnds()
 		if !c.readPaused() {
 			c.markReady()
 		}
@@ -391,7 +393,7 @@ func (c *Conn) noteWatermarks() {
 
 // failWrite handles an error of an outbound handler for a write whose caller has gone on.
 func (c *Conn) failWrite(err error) {
-	if c.end != nil {
+	if c.phase >= PhaseClosing {
 		return
 	}
 	c.loop.counters[countWriteErrors]++

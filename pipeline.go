@@ -184,7 +184,7 @@ func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption)
 // decodeAgain offers what the decoder left to whoever is first in the changed pipeline.
 func (c *Conn) decodeAgain() {
 	if c.in != nil {
-		c.partial = false
+		c.clear(partial)
 		c.markReady()
 	}
 }

@@ -38,7 +38,6 @@ type Server struct {
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
-	IdleTimeout   time.Duration  // close connections that neither read nor write for so long; 0 = never
 	FlushTimeout  time.Duration  // for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // for the peer's end after ours; 0 = 2 s
 	HalfClose     bool           // after the peer's end of stream, still answer what is in flight
@@ -47,6 +46,17 @@ type Server struct {
 	// Socket options; 0 leaves them to the system.
 	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds
 	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers
+
+	// Deadlines of each connection, 0 = none; Conn.SetDeadlines gives one others. They are kept to the next 10 ms and cost
+	// nothing per message. Before the close by one of Read, Body, Handler and Handshake, ErrorHandlers on the loop are given
+	// a *DeadlineError and what they write is sent.
+	IdleTimeout         time.Duration // nothing read or written, and no request in flight
+	ReadTimeout         time.Duration // from the first byte of a header or frame until it is complete, however many bytes come
+	BodyTimeout         time.Duration // the same for what a decoder calls a body, see Conn.SetPhase. Paused reads stop both
+	HandlerTimeout      time.Duration // from the dispatch of a request to its end, on loop or pool; see Conn.Begin, Request, Context.Context
+	WriteTimeout        time.Duration // bytes are queued and the peer takes none
+	BackpressureTimeout time.Duration // the outbound queue stays above Watermarks.High, until it has fallen to Low
+	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call then
 
 	// Pools are ended with the server, after its loops: by Shutdown until its ctx ends, by Close within FlushTimeout.
 	// What a pool could not run by then is dropped.

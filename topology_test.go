@@ -454,8 +454,8 @@ func TestReadinessIsOnlyAHint(t *testing.T) {
 	for _, ready := range []sys.Ready{sys.Readable, sys.Writable, sys.Readable | sys.Writable} {
 		l.processConn(a.conn, ready)
 	}
-	if a.reads != before+2 || len(a.out) != 0 || a.conn.phase != PhaseReadingHeader || a.conn.end != nil {
-		t.Errorf("%d reads, wrote %q, phase %v, end %v", a.reads-before, a.out, a.conn.phase, a.conn.end)
+	if a.reads != before+2 || len(a.out) != 0 || a.conn.phase != PhaseReadingHeader || a.conn.CloseError() != nil {
+		t.Errorf("%d reads, wrote %q, phase %v, end %v", a.reads-before, a.out, a.conn.phase, a.conn.CloseError())
 	}
 	a.send("ping;")
 	l.iterate()

@@ -3,14 +3,28 @@ package eddy
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// connExt holds what only few connections need: writers that wait and Done channels.
+// connExt holds what only few connections need.
 type connExt struct {
+	closeReq   atomic.Pointer[closeRequest]
+	limits     atomic.Pointer[Deadlines] // of its own
+	hopWaiting atomic.Pointer[strand]    // reads are paused until it has drained
+	begun      requestClock              // of Begin and End
+
+	// Owned by the loop.
+	timers    *Timer      // armed by handlers
+	late      *CloseError // will be the end when no write is on its way through a pool
+	highSince int64       // the outbound queue is above its high watermark
+	current   *requestContext
+
 	mu       sync.Mutex
-	writable chan struct{}
+	writable chan struct{} // writers wait for it
 	done     chan struct{}
+	contexts *requestContext // not ended
+	requests requestList
 	over     bool
 }
 
@@ -20,7 +34,7 @@ func (c *Conn) extend() *connExt {
 	}
 	x := new(connExt)
 	if c.ext.CompareAndSwap(nil, x) {
-		if c.gone.Load() {
+		if c.marked(gone) {
 			x.finish()
 		}
 		return x

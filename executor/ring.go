@@ -38,6 +38,14 @@ func (r *ring[T]) pop() (v T, ok bool) {
 	return v, true
 }
 
+// peek returns the oldest item.
+func (r *ring[T]) peek() (v T, ok bool) {
+	if r.n == 0 {
+		return v, false
+	}
+	return r.items[r.head], true
+}
+
 // trim gives back the memory of an empty ring that has grown.
 func (r *ring[T]) trim() {
 	if r.n == 0 && len(r.items) > keptItems {

@@ -70,6 +70,13 @@ func (s *Strand[T]) Len() int {
 	return s.queue.len()
 }
 
+// Peek returns the oldest waiting item and leaves it there.
+func (s *Strand[T]) Peek() (v T, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.peek()
+}
+
 // Finish queues last behind what waits, even above the bound of strand and pool, and
 // closes the strand. It is for the one item that must not be lost, such as the end
 // of a connection. It returns ErrClosed, and has not taken last, when the strand is

@@ -1,0 +1,73 @@
+package eddy
+
+// connBits is what the loop knows of a connection beside its phase. Each bit says something that no other field does, and
+// is true exactly while the right column holds:
+//
+//	registered   the poller knows the descriptor
+//	listedReady  in loop.ready, once
+//	listedDirty  in loop.dirty, once
+//	listedClose  in loop.closing, once; the phase is Closing. The next to last thing that happens to it
+//	partial      Conn.in begins with a frame whose decoder asked for more; without it, Conn.in waits for a budget or a pause
+//	inputEnded   the peer's last byte was read; nothing is read again
+//	cutShort     inputEnded came inside a frame, whose bytes are dropped
+//	finishing    the phase is Closing and what is queued is still sent; never with listedClose before that has been given up
+//	lingering    finishing, the queue is empty, FIN is sent: what the peer sends is dropped until its end
+//	draining     the handlers have been told DrainEvent; the connection ends as soon as it is idle
+//	readingBody  Conn.readSince times a body, else a header or frame
+//	handshaking  Conn.until times the handshake; never in phase Closing
+//	timed        there is a handler deadline
+//	asked        connExt.current is a context that was asked for on the loop
+//	heldBack     bytes or readiness were left alone because reads are paused
+//
+// Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.
+type connBits uint16
+
+const (
+	registered connBits = 1 << iota
+	listedReady
+	listedDirty
+	listedClose
+	partial
+	inputEnded
+	cutShort
+	finishing
+	lingering
+	draining
+	readingBody
+	handshaking
+	heldBack
+	timed
+	asked
+)
+
+func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }
+func (c *Conn) raise(b connBits)    { c.bits |= b }
+func (c *Conn) clear(b connBits)    { c.bits &^= b }
+
+// sharedBits is what other goroutines read or write, in one atomic word.
+//
+//	appPaused    the application's own pause; any goroutine
+//	unwritable   pauseOutbound, for other goroutines; written by the loop
+//	readTask     a taskReadState is queued
+//	watchIdle    the loop wants to know when nothing is in flight
+//	idleTask     a taskCheckDrain is queued
+//	gone         the descriptor is closed; written by the loop, never cleared
+//	drainTold    draining, for other goroutines
+const (
+	appPaused uint32 = 1 << iota
+	unwritable
+	readTask
+	watchIdle
+	idleTask
+	gone
+	drainTold
+)
+
+// marked reports whether a shared bit is set. Any goroutine.
+func (c *Conn) marked(b uint32) bool { return c.shared.Load()&b != 0 }
+
+// mark sets a shared bit and reports whether it was clear.
+func (c *Conn) mark(b uint32) bool { return c.shared.Or(b)&b == 0 }
+
+// unmark clears a shared bit and reports whether it was set.
+func (c *Conn) unmark(b uint32) bool { return c.shared.And(^b)&b != 0 }

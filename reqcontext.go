@@ -1,0 +1,180 @@
+package eddy
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Context returns the context of what is being handled, for calls that take one. For a message its deadline is the
+// connection's handler deadline, counted from the dispatch. It ends with that deadline, with the connection and, on a
+// pool, when the handler's method returns; on the loop when it returns and no request is in flight: Begin and hops to
+// pools keep it. It is made by the first call; who never asks pays nothing. Valid where all methods of ctx are; what it
+// returns may be used by any goroutine.
+func (ctx *Context) Context() context.Context {
+	c := ctx.conn
+	if ctx.node.pool != nil {
+		s := ctx.findStrand()
+		if s == nil { // the pool has ended and the loop makes the last call
+			return c.newContext(0)
+		}
+		if s.request == nil {
+			s.request = c.newContext(s.since.Load())
+		}
+		return s.request
+	}
+	x := c.extend()
+	if x.current == nil {
+		x.current = c.newContext(c.loop.now)
+		c.raise(asked)
+		c.mark(watchIdle)
+	}
+	return x.current
+}
+
+// requestContext is a context.Context whose end the engine tells: it needs no timer of its own.
+type requestContext struct {
+	conn     *Conn
+	deadline time.Time // zero for none
+	done     chan struct{}
+
+	next, prev *requestContext // connExt.contexts
+	linked     bool
+
+	mu    sync.Mutex
+	err   error
+	after []*func()
+}
+
+// newContext returns the context of a request that began at since, 0 for one without a deadline. It has ended if the
+// connection has.
+func (c *Conn) newContext(since int64) *requestContext {
+	r := &requestContext{conn: c, done: make(chan struct{})}
+	if limit := c.limits().Handler; limit > 0 && since != 0 {
+		clock := c.loop.clock
+		r.deadline = clock.Wall().Add(limit - time.Duration(clock.Now()-since))
+	}
+	if end := c.extend().link(c, r); end != nil {
+		r.finish(contextError(end.Reason))
+	}
+	return r
+}
+
+// link adds r to those that end with the connection, or returns why that has ended.
+func (x *connExt) link(c *Conn, r *requestContext) *CloseError {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if end := c.ended.Load(); end != nil {
+		return end
+	}
+	r.next, r.linked = x.contexts, true
+	if r.next != nil {
+		r.next.prev = r
+	}
+	x.contexts = r
+	return nil
+}
+
+func (x *connExt) unlink(r *requestContext) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !r.linked {
+		return
+	}
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		x.contexts = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	r.next, r.prev, r.linked = nil, nil, false
+}
+
+// cancelRequests ends every context of the connection, which has ended before.
+func (x *connExt) cancelRequests(err error) {
+	for {
+		x.mu.Lock()
+		r := x.contexts
+		x.mu.Unlock()
+		if r == nil {
+			return
+		}
+		x.unlink(r)
+		r.finish(err)
+	}
+}
+
+// contextError is what contexts say of a connection that ended for that reason.
+func contextError(reason CloseReason) error {
+	if reason == CloseHandlerTimeout {
+		return context.DeadlineExceeded
+	}
+	return context.Canceled
+}
+
+// end ends r alone.
+func (r *requestContext) end(err error) {
+	r.conn.ext.Load().unlink(r)
+	r.finish(err)
+}
+
+func (r *requestContext) finish(err error) {
+	r.mu.Lock()
+	if r.err != nil {
+		r.mu.Unlock()
+		return
+	}
+	r.err = err
+	after := r.after
+	r.after = nil
+	close(r.done)
+	r.mu.Unlock()
+	for _, f := range after {
+		go (*f)()
+	}
+}
+
+// Deadline implements context.Context.
+func (r *requestContext) Deadline() (time.Time, bool) { return r.deadline, !r.deadline.IsZero() }
+
+// Done implements context.Context.
+func (r *requestContext) Done() <-chan struct{} { return r.done }
+
+// Err implements context.Context.
+func (r *requestContext) Err() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// Value implements context.Context.
+func (r *requestContext) Value(any) any { return nil }
+
+// AfterFunc is what package context asks for in order to derive contexts without a goroutine each.
+func (r *requestContext) AfterFunc(f func()) (stop func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	r.after = append(r.after, &f)
+	return func() bool { return r.forget(&f) }
+}
+
+func (r *requestContext) forget(f *func()) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, g := range r.after {
+		if g == f {
+			last := len(r.after) - 1
+			r.after[i] = r.after[last]
+			r.after[last] = nil
+			r.after = r.after[:last]
+			return true
+		}
+	}
+	return false
+}

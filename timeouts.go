@@ -1,0 +1,349 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Deadlines are the time limits of one connection; zero is no limit. Each has the meaning of the Server's field of that
+// name. All of them together cost a connection one entry in its loop's timing wheel.
+type Deadlines struct {
+	Idle         time.Duration
+	Read         time.Duration
+	Body         time.Duration
+	Handler      time.Duration
+	Write        time.Duration
+	Backpressure time.Duration
+}
+
+// check names the first field that makes no sense.
+func (d *Deadlines) check() error {
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Idle", d.Idle}, {"Read", d.Read}, {"Body", d.Body},
+		{"Handler", d.Handler}, {"Write", d.Write}, {"Backpressure", d.Backpressure},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("eddy: Deadlines.%s is %v: it must not be negative", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// SetDeadlines gives the connection limits of its own in place of the server's, for protocols that know better. Time
+// that has run counts. d may be shared by connections and must not be changed afterwards. Loop only. Errors: a negative
+// field; ErrClosed.
+func (c *Conn) SetDeadlines(d *Deadlines) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	if c.phase >= PhaseClosing {
+		return c.closedError()
+	}
+	c.extend().limits.Store(d)
+	c.noteHandlerLimit(d)
+	c.armDeadline()
+	return nil
+}
+
+// Deadlines returns the connection's limits. Any goroutine.
+func (c *Conn) Deadlines() Deadlines { return *c.limits() }
+
+// limits returns the limits that hold for the connection.
+func (c *Conn) limits() *Deadlines {
+	if x := c.ext.Load(); x != nil {
+		if d := x.limits.Load(); d != nil {
+			return d
+		}
+	}
+	return &c.set.limits
+}
+
+// HandshakeDone tells that the protocol's handshake is over: Server.HandshakeTimeout no longer applies. Loop only.
+func (c *Conn) HandshakeDone() {
+	if c.has(handshaking) {
+		c.clear(handshaking)
+		c.until = 0
+	}
+}
+
+// DeadlineError is the cause of a close because a deadline has passed. To errors.Is it is both os.ErrDeadlineExceeded
+// and context.DeadlineExceeded.
+type DeadlineError struct {
+	Reason CloseReason   // which deadline
+	Limit  time.Duration // how long it was
+}
+
+// Error names the deadline and the limit.
+func (e *DeadlineError) Error() string {
+	return fmt.Sprintf("eddy: %s (limit %v)", deadlineText(e.Reason), e.Limit)
+}
+
+// Is reports that e is what the standard library calls a passed deadline.
+func (e *DeadlineError) Is(target error) bool {
+	return target == os.ErrDeadlineExceeded || target == context.DeadlineExceeded
+}
+
+func deadlineText(r CloseReason) string {
+	switch r {
+	case CloseHandshakeFailed:
+		return "the handshake was not done in time"
+	case CloseReadTimeout:
+		return "an incomplete header or frame was not completed in time"
+	case CloseBodyTimeout:
+		return "an incomplete body was not completed in time"
+	case CloseHandlerTimeout:
+		return "a request was not answered in time"
+	case CloseWriteTimeout:
+		return "the peer took no byte of what is queued for it in time"
+	case CloseBackpressureLimit:
+		return "the outbound queue was above its high watermark for too long"
+	}
+	return "nothing was read or written in time"
+}
+
+var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
+
+// What runs, and since when (all monotonic ns of the loop):
+//
+//	idle          lastActive: the last read or write that moved bytes; not while a request is in flight
+//	read          readSince: the first byte of an incomplete header or frame, until it is complete
+//	body          readSince with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
+//	handler       oldestRequest: the dispatch of the oldest unfinished request
+//	write         stuckSince: the last byte the kernel took, while more wait for it
+//	backpressure  connExt.highSince: the crossing of the high watermark, until the low one is reached
+//	handshake     until, with the bit handshaking
+//	closing       until: flush and linger
+//
+// Activity stores a time and nothing else. The wheel entry may therefore fire early; it is armed again then.
+
+// startDeadlines arms a new connection.
+func (c *Conn) startDeadlines() {
+	if limit := c.set.handshake; limit > 0 {
+		c.raise(handshaking)
+		c.until = c.loop.timeout(limit)
+	}
+	c.noteHandlerLimit(&c.set.limits)
+	c.armDeadline()
+}
+
+func (c *Conn) noteHandlerLimit(d *Deadlines) {
+	if d.Handler > 0 {
+		c.raise(timed)
+	} else {
+		c.clear(timed)
+	}
+}
+
+// earlier returns the earlier of two times, of which 0 is none.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// due returns when a limit is reached that runs since then, 0 when it does not run.
+func due(since int64, limit time.Duration) int64 {
+	if since == 0 || limit == 0 {
+		return 0
+	}
+	return since + int64(limit)
+}
+
+// nextDeadline returns the connection's earliest deadline, 0 for none.
+func (c *Conn) nextDeadline() int64 {
+	next := c.until
+	if c.phase >= PhaseClosing {
+		return next
+	}
+	d := c.limits()
+	next = earlier(next, due(c.lastActive, d.Idle))
+	next = earlier(next, due(c.readSince, c.readLimit(d)))
+	next = earlier(next, due(c.stuckSince, d.Write))
+	next = earlier(next, due(c.highSince(), d.Backpressure))
+	if d.Handler > 0 && c.inflight.Load() > 0 {
+		next = earlier(next, due(c.oldestRequest(), d.Handler))
+	}
+	return next
+}
+
+// readLimit returns the limit of what is being read.
+func (c *Conn) readLimit(d *Deadlines) time.Duration {
+	if c.has(readingBody) {
+		return d.Body
+	}
+	return d.Read
+}
+
+// armDeadline makes the wheel fire at the earliest deadline or before.
+func (c *Conn) armDeadline() {
+	if next := c.nextDeadline(); next != 0 {
+		c.armAt(next)
+	}
+}
+
+// armAt makes the wheel fire at next or before.
+func (c *Conn) armAt(next int64) {
+	l := c.loop
+	if c.timer == 0 {
+		c.timer, c.timerAt = l.wheel.Schedule(next, c.token()), next
+	} else if next < c.timerAt {
+		l.wheel.Move(c.timer, next)
+		c.timerAt = next
+	}
+}
+
+// checkDeadlines ends the connection if a deadline has passed and re-arms otherwise.
+func (c *Conn) checkDeadlines() {
+	l := c.loop
+	defer l.contain(c)
+	if c.until != 0 && l.now >= c.until && !c.has(handshaking) {
+		c.finishLate()
+		return
+	}
+	if c.phase < PhaseClosing {
+		if e := c.overdue(); e != nil {
+			c.expire(e)
+			l.afterActivity(c)
+			return
+		}
+	}
+	c.armDeadline()
+}
+
+// overdue returns the deadline that has passed, nil for none.
+func (c *Conn) overdue() *DeadlineError {
+	d := c.limits()
+	now := c.loop.now
+	passed := func(since int64, limit time.Duration) bool {
+		t := due(since, limit)
+		return t != 0 && now >= t
+	}
+	if c.readSince != 0 && c.readPaused() { // the peer could not go on; its time begins anew
+		c.readSince = now
+	}
+	requests := c.inflight.Load() > 0
+	if requests && passed(c.lastActive, d.Idle) {
+		c.lastActive = now
+	}
+	switch {
+	case passed(c.stuckSince, d.Write):
+		return &DeadlineError{CloseWriteTimeout, d.Write}
+	case passed(c.highSince(), d.Backpressure):
+		return &DeadlineError{CloseBackpressureLimit, d.Backpressure}
+	case c.has(handshaking) && now >= c.until:
+		return &DeadlineError{CloseHandshakeFailed, c.set.handshake}
+	case c.has(readingBody) && passed(c.readSince, d.Body):
+		return &DeadlineError{CloseBodyTimeout, d.Body}
+	case !c.has(readingBody) && passed(c.readSince, d.Read):
+		return &DeadlineError{CloseReadTimeout, d.Read}
+	case requests && d.Handler > 0 && passed(c.oldestRequest(), d.Handler):
+		return &DeadlineError{CloseHandlerTimeout, d.Handler}
+	case passed(c.lastActive, d.Idle):
+		return &DeadlineError{CloseIdleTimeout, d.Idle}
+	}
+	return nil
+}
+
+// expire ends the connection. Where the peer may still be listening, the ErrorHandlers on the loop have a last word:
+// what they write is sent before the end.
+func (c *Conn) expire(e *DeadlineError) {
+	switch e.Reason {
+	case CloseIdleTimeout, CloseWriteTimeout, CloseBackpressureLimit:
+		c.beginClose(e.Reason, e)
+		return
+	}
+	c.readSince = 0
+	c.HandshakeDone()
+	if c.head != nil {
+		c.head.offerError(e)
+	}
+	if c.queued.Load() == 0 && c.encoding.Load() == 0 {
+		c.beginClose(e.Reason, e)
+	} else {
+		c.closeFlushed(e.Reason, e)
+	}
+}
+
+// awaitRest starts the time of a header or frame of which a part has come.
+func (c *Conn) awaitRest() {
+	c.raise(partial)
+	if limit := c.limits().Read; c.readSince == 0 && limit > 0 {
+		c.readSince = c.loop.now
+		c.armAt(due(c.readSince, limit))
+	}
+}
+
+// frameComplete ends that time, but not that of a body.
+func (c *Conn) frameComplete() {
+	if !c.has(readingBody) {
+		c.readSince = 0
+	}
+}
+
+// bodyBegins starts the time of a body, bodyEnds ends it.
+func (c *Conn) bodyBegins() {
+	if c.has(readingBody) {
+		return
+	}
+	c.raise(readingBody)
+	c.readSince = c.loop.now
+	if limit := c.limits().Body; limit > 0 {
+		c.armAt(due(c.readSince, limit))
+	}
+}
+
+func (c *Conn) bodyEnds() {
+	if c.has(readingBody) {
+		c.clear(readingBody)
+		c.readSince = 0
+	}
+}
+
+// readsResumed begins the time of what is incomplete anew: while reads were paused the peer could not go on.
+func (c *Conn) readsResumed() {
+	c.clear(heldBack)
+	if c.readSince != 0 {
+		c.readSince = c.loop.now
+	}
+}
+
+// writeStuck notes that the kernel has taken what it could and that more waits.
+func (c *Conn) writeStuck(progress bool) {
+	if c.stuckSince != 0 && !progress {
+		return
+	}
+	c.stuckSince = c.loop.now
+	if limit := c.limits().Write; limit > 0 {
+		c.armAt(due(c.stuckSince, limit))
+	}
+}
+
+// highSince returns when the outbound queue reached its high watermark, 0 when it is not above it.
+func (c *Conn) highSince() int64 {
+	if x := c.ext.Load(); x != nil {
+		return x.highSince
+	}
+	return 0
+}
+
+// breachBegins and breachEnds time how long the outbound queue stays above its high watermark.
+func (c *Conn) breachBegins() {
+	if limit := c.limits().Backpressure; limit > 0 {
+		x := c.extend()
+		x.highSince = c.loop.now
+		c.armAt(due(x.highSince, limit))
+	}
+}
+
+func (c *Conn) breachEnds() {
+	if x := c.ext.Load(); x != nil {
+		x.highSince = 0
+	}
+}
