@@ -129,7 +129,7 @@ func (a *attempt) fail(err error) {
 	if !a.settle() {
 		return
 	}
-	if a.fd != 0 {
+	if a.fd >= 0 {
 		_ = a.loop.sock.Close(a.fd) // never became a connection; nobody to tell
 	}
 	a.dialer.failed.Add(1)

@@ -184,7 +184,7 @@ func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func
 	if !d.endpoint.admit(e.connect.maxConns) {
 		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.connect.maxConns)
 	}
-	a := &attempt{dialer: d, eng: e, remote: remote, done: done}
+	a := &attempt{dialer: d, eng: e, remote: remote, done: done, fd: -1}
 	if t, ok := remote.(*net.TCPAddr); ok {
 		a.peer = t.AddrPort()
 	}
@@ -277,11 +277,10 @@ func (d *Dialer) Close() error {
 func (d *Dialer) finish(next serverPhase, from ...serverPhase) (*dialing, error) {
 	d.mu.Lock()
 	e := d.eng
-	d.mu.Unlock()
 	if e != nil && e.crew.onLoop() {
+		d.mu.Unlock()
 		return nil, ErrOnLoop
 	}
-	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
 	if e == nil || !d.endpoint.enter(next, from...) {

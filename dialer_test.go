@@ -359,3 +359,27 @@ func TestDialerShutdown(t *testing.T) {
 		t.Errorf("report %+v", r)
 	}
 }
+
+// TestCloseMeetsTheFirstDial: whichever comes first, Close returns, Dial has an outcome, and no goroutine is left.
+func TestCloseMeetsTheFirstDial(t *testing.T) {
+	var last atomic.Pointer[Conn]
+	srv := &Server{Loops: 1, Init: echoing(&last)}
+	listenOn(t, srv)
+	for range 200 {
+		d := &Dialer{Init: echoing(&last)}
+		dialed := make(chan error, 1)
+		go func() {
+			_, err := d.Dial(t.Context(), "tcp", srv.Addr().String())
+			dialed <- err
+		}()
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-dialed; err != nil && !errors.Is(err, ErrDialerClosed) && !errors.Is(err, ErrClosed) {
+			t.Fatalf("Dial = %v", err)
+		}
+		if n := d.Stats().Active; n != 0 {
+			t.Fatalf("%d connections left", n)
+		}
+	}
+}

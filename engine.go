@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"sync"
@@ -49,6 +50,9 @@ func (s *Server) newEngine() (*engine, error) {
 		return nil, err
 	}
 	e.workers = crew.loops
+	if n := len(e.workers); s.Topology == SingleReactor && n != 1 {
+		return nil, fmt.Errorf("eddy: Server.Group has %d loops: SingleReactor has one", n)
+	}
 	if s.Topology != BossWorkers {
 		return e, nil
 	}
@@ -121,10 +125,8 @@ func samePort(address string, bound net.Addr) string {
 // discard undoes an open that failed.
 func (e *engine) discard() {
 	e.stopAccepting()
-	for _, a := range e.acceptors {
-		a.release()
-	}
-	e.endLoops()
+	e.owner.force(e.workers, nil)
+	e.stopLoops()
 }
 
 func (e *engine) stopAccepting() {

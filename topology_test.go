@@ -371,12 +371,15 @@ func TestClosedGroupEndsItsServers(t *testing.T) {
 // TestContradictingOptions: fields that say different things about the loops are refused by name.
 func TestContradictingOptions(t *testing.T) {
 	ok := func(*Pipeline) error { return nil }
+	two := &Group{Loops: 2}
+	defer two.Close()
 	for want, srv := range map[string]*Server{
 		"Server.Group is set":             {Init: ok, Group: &Group{}, Loops: 2},
 		"Server.Boss is set":              {Init: ok, Boss: &Group{}, Topology: SingleReactor},
 		"Server.Loops is 2":               {Init: ok, Loops: 2, Topology: SingleReactor},
 		"Server.Topology is 3":            {Init: ok, Topology: 3},
 		"Server.KeepAlive is -1":          {Init: ok, KeepAlive: -1},
+		"Server.Group has 2 loops":        {Init: ok, Group: two, Topology: SingleReactor},
 		"Group.Loops is -1":               {Init: ok, Group: &Group{Loops: -1}},
 		"Group.TaskQueue is -7":           {Init: ok, Boss: &Group{TaskQueue: -7}},
 		"Server.Init is nil":              {},
@@ -461,5 +464,41 @@ func TestReadinessIsOnlyAHint(t *testing.T) {
 	l.iterate()
 	if len(a.out) == 0 {
 		t.Error("a true one is not served any more")
+	}
+}
+
+// secondListenFails is the system, but for one thing.
+type secondListenFails struct {
+	sys.Sockets
+	calls *atomic.Int32
+}
+
+func (s secondListenFails) Listen(network, address string, o sys.ListenOptions) (sys.Listener, error) {
+	if s.calls.Add(1) == 2 {
+		return sys.Listener{FD: -1}, errors.New("no second listener")
+	}
+	return s.Sockets.Listen(network, address, o)
+}
+
+// TestHalfAListen: when not all loops can listen, none does, and a shared group goes on.
+func TestHalfAListen(t *testing.T) {
+	if !sys.ReusePortBalances {
+		t.Skip("needs a system whose SO_REUSEPORT distributes connections")
+	}
+	k := realKernel("")
+	calls, plain := new(atomic.Int32), k.sockets
+	k.sockets = func() sys.Sockets { return secondListenFails{plain(), calls} }
+	g := &Group{Loops: 2, platform: k}
+	defer g.Close()
+	var last atomic.Pointer[Conn]
+	half := &Server{Group: g, Topology: ListenerPerLoop, Init: echoing(&last)}
+	if err := half.Listen("tcp", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "no second listener") {
+		t.Fatalf("Listen = %v", err)
+	}
+	whole := &Server{Group: g, Topology: ListenerPerLoop, Init: echoing(&last)}
+	listenOn(t, whole)
+	connectTo(t, whole)
+	if half.Addr() != nil || half.Close() != nil {
+		t.Error("the server that never listened has an address or does not close")
 	}
 }
