@@ -268,7 +268,7 @@ func (d *Dialer) Close() error {
 	eng := d.eng
 	d.mu.Unlock()
 	if eng != nil {
-		<-eng.stopped
+		eng.crew.kernel.wait(eng.stopped, nil)
 	}
 	return nil
 }

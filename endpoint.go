@@ -53,11 +53,9 @@ func (e *endpoint) closeCounts() map[CloseReason]uint64 {
 }
 
 // waitIdle returns nil when the last connection has ended, or ctx's error.
-func (e *endpoint) waitIdle(ctx context.Context) error {
+func (e *endpoint) waitIdle(ctx context.Context, k *kernel) error {
 	for e.active.Load() > 0 {
-		select {
-		case <-e.released:
-		case <-ctx.Done():
+		if !k.wait(e.released, ctx.Done()) {
 			return ctx.Err()
 		}
 	}
@@ -69,7 +67,7 @@ func (e *endpoint) drain(ctx context.Context, loops []*loop) error {
 	for _, l := range loops {
 		l.do(func() { l.startDrain(e) })
 	}
-	err := e.waitIdle(ctx)
+	err := e.waitIdle(ctx, loops[0].kernel)
 	e.enter(serverClosing, serverDraining) // unless Close came meanwhile
 	if err != nil {
 		e.force(loops, errForced)

@@ -34,6 +34,7 @@ type engine struct {
 	workers   []*loop
 	boss      *loop // nil when the listeners live on workers
 	acceptors []*acceptor
+	kernel    *kernel
 	addr      net.Addr
 	endOnce   sync.Once
 	stopped   chan struct{}
@@ -49,7 +50,7 @@ func (s *Server) newEngine() (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.workers = crew.loops
+	e.workers, e.kernel = crew.loops, crew.kernel
 	if n := len(e.workers); s.Topology == SingleReactor && n != 1 {
 		return nil, fmt.Errorf("eddy: Server.Group has %d loops: SingleReactor has one", n)
 	}

@@ -81,7 +81,7 @@ func (g *Group) start() (*crew, error) {
 		return nil, err
 	}
 	for _, l := range w.loops {
-		go l.run()
+		w.kernel.launch(l)
 	}
 	g.crew.Store(w)
 	return w, nil
@@ -225,7 +225,7 @@ func (g *Group) Close() error {
 		})
 	}
 	for _, l := range w.loops {
-		<-l.done
+		w.kernel.wait(l.done, nil)
 	}
 	return nil
 }
@@ -240,8 +240,5 @@ func (l *loop) do(f func()) {
 	if err != nil {
 		return
 	}
-	select {
-	case <-ran:
-	case <-l.done:
-	}
+	l.kernel.wait(ran, l.done)
 }

@@ -73,6 +73,30 @@ type kernel struct {
 	sockets func() sys.Sockets
 	clock   sys.Clock
 	poller  func(name string, wait WaitMode) (sys.Poller, error)
+	start   func(*loop)                     // nil = a goroutine for each
+	await   func(a, b <-chan struct{}) bool // nil = the runtime's select
+}
+
+// launch begins the life of a loop.
+func (k *kernel) launch(l *loop) {
+	if k.start != nil {
+		k.start(l)
+		return
+	}
+	go l.run()
+}
+
+// wait blocks until one of the channels can be received from, and reports whether it was a.
+func (k *kernel) wait(a, b <-chan struct{}) bool {
+	if k.await != nil {
+		return k.await(a, b)
+	}
+	select {
+	case <-a:
+		return true
+	case <-b:
+		return false
+	}
 }
 
 // realKernel returns the operating system, as the poller of that name sees it.
@@ -134,7 +158,7 @@ func (s *Server) Wait() error {
 	if e == nil {
 		return errors.New("eddy: Server.Wait before Listen")
 	}
-	<-e.stopped
+	e.kernel.wait(e.stopped, nil)
 	return ErrServerClosed
 }
 
@@ -203,7 +227,7 @@ func (s *Server) Close() error {
 		defer cancel()
 		s.end(ctx, e)
 	}
-	<-e.stopped
+	e.kernel.wait(e.stopped, nil)
 	return nil
 }
 

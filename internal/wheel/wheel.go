@@ -93,6 +93,14 @@ func (w *Wheel) Move(h Handle, when int64) {
 	w.file(h, e, when)
 }
 
+// Armed returns the payload of h, and whether h is armed. It is for tests.
+func (w *Wheel) Armed(h Handle) (payload uint64, ok bool) {
+	if h == 0 || h >= w.slab.used || w.slab.at(h).tick == freeTick {
+		return 0, false
+	}
+	return w.slab.at(h).payload, true
+}
+
 // Advance moves the wheel's time to now and calls fire for entries whose tick has
 // come, earliest tick first; entries of one tick have no promised order. The handle
 // is free when fire is called. fire may call Schedule, Cancel and Move: what it arms

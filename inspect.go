@@ -1,0 +1,359 @@
+package eddy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-eddy/eddy/internal/simhook"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// inspection compares a loop that waits with what must hold then. It is the simulation's view of the engine; nothing else
+// uses it.
+type inspection struct {
+	l       *loop
+	queue   map[*Conn]submitted
+	reports simhook.Inspector
+	err     error
+}
+
+// submitted is what the task queue holds for one connection.
+type submitted struct {
+	bytes int64
+	kinds uint32 // bit per taskKind
+}
+
+func (s submitted) has(kinds ...taskKind) bool {
+	for _, k := range kinds {
+		if s.kinds&(1<<k) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func newInspection(l *loop) *inspection {
+	k := &inspection{l: l}
+	k.reports, _ = l.poller.(simhook.Inspector)
+	q := &l.tasks
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if waiting := int64(len(q.out) - q.next + len(q.in)); waiting != q.pending.Load() {
+		k.fail("the task queue holds %d and counts %d", waiting, q.pending.Load())
+	}
+	for _, batch := range [][]task{q.out[q.next:], q.in} {
+		for _, t := range batch {
+			if t.conn != nil {
+				k.submit(t)
+			}
+		}
+	}
+	return k
+}
+
+func (k *inspection) submit(t task) {
+	if k.queue == nil {
+		k.queue = make(map[*Conn]submitted)
+	}
+	s := k.queue[t.conn]
+	s.bytes += int64(t.size)
+	s.kinds |= 1 << t.kind
+	k.queue[t.conn] = s
+}
+
+func (k *inspection) fail(format string, args ...any) {
+	if k.err == nil {
+		k.err = fmt.Errorf(format, args...)
+	}
+}
+
+// connFail is fail for one connection.
+func (k *inspection) connFail(c *Conn, format string, args ...any) {
+	if k.err == nil {
+		k.fail("connection %v (descriptor %d, phase %v, interest %d, paused %d, queued %d, end %v): "+format,
+			append([]any{c.ID(), c.fd, c.phase, c.interest, c.paused, c.queued.Load(), c.ended.Load()}, args...)...)
+	}
+}
+
+// slots: every connection stands in exactly one slot, under the generation it was given.
+func (k *inspection) slots() {
+	l, used := k.l, 0
+	for i, c := range l.slots {
+		switch {
+		case c == nil:
+			continue
+		case c.loop != l:
+			k.fail("slot %d holds a connection of loop %s", i, c.loop.name)
+		case int(c.slot) != i || c.gen != l.gens[i] || c.gen == 0:
+			k.fail("slot %d, generation %d holds connection %v", i, l.gens[i], c.ID())
+		}
+		used++
+	}
+	if used != l.active {
+		k.fail("%d connections in slots, %d counted", used, l.active)
+	}
+	if len(l.free)+used != len(l.slots) {
+		k.fail("%d slots: %d used, %d free", len(l.slots), used, len(l.free))
+	}
+	for i, s := range l.free {
+		if l.slots[s] != nil || slices.Contains(l.free[:i], s) {
+			k.fail("slot %d is free and is not", s)
+		}
+	}
+}
+
+// lists: who is on a list says so, and the other way round.
+func (k *inspection) lists() {
+	l := k.l
+	on := func(name string, list []*Conn, flag func(*Conn) bool) {
+		for i, c := range list {
+			if !flag(c) || c.loop != l || slices.Contains(list[:i], c) {
+				k.connFail(c, "is on the %s list wrongly", name)
+			}
+		}
+		for _, c := range l.slots {
+			if c != nil && flag(c) && !slices.Contains(list, c) {
+				k.connFail(c, "is not on the %s list", name)
+			}
+		}
+	}
+	on("ready", l.ready, func(c *Conn) bool { return c.has(listedReady) })
+	on("dirty", l.dirty, func(c *Conn) bool { return c.has(listedDirty) })
+	if len(l.closing) > 0 {
+		k.fail("%d connections were not closed at the end of the iteration", len(l.closing))
+	}
+}
+
+func (k *inspection) conn(c *Conn) {
+	k.phase(c)
+	k.interest(c)
+	k.outbound(c)
+	k.marks(c)
+	if c.phase < PhaseClosing {
+		k.reads(c)
+		k.ends(c)
+	}
+}
+
+// phase: an end has a reason, and whoever ends has a deadline.
+func (k *inspection) phase(c *Conn) {
+	ending := c.phase == PhaseClosing
+	switch {
+	case c.phase == PhaseClosed || c.has(listedClose):
+		k.connFail(c, "is closed and still there")
+	case (c.ended.Load() != nil) != (c.phase == PhaseClosing):
+		k.connFail(c, "ends and does not say so")
+	case ending && c.ended.Load().Reason == CloseUnset:
+		k.connFail(c, "ends without a reason")
+	case c.has(finishing) && (!ending || c.until == 0):
+		k.connFail(c, "finishes without a deadline")
+	case c.has(lingering) && (!c.has(finishing) || c.out.head != nil):
+		k.connFail(c, "lingers before it has finished")
+	case ending && !c.has(finishing):
+		k.connFail(c, "ends, but neither now nor in order")
+	case ending && c.has(handshaking):
+		k.connFail(c, "ends and has a handshake to do")
+	case c.has(handshaking) && c.until == 0:
+		k.connFail(c, "has a handshake without a deadline")
+	case c.inflight.Load() < 0 || c.encoding.Load() < 0 || c.transit.Load() < 0:
+		k.connFail(c, "counts less than nothing in flight")
+	}
+}
+
+// interest: the poller knows what the connection believes it knows, and write interest is on only while bytes wait.
+func (k *inspection) interest(c *Conn) {
+	pending := c.out.head != nil
+	switch {
+	case !c.has(registered):
+		k.connFail(c, "is not registered")
+	case c.interest&sys.Write != 0 && !pending:
+		k.connFail(c, "has write interest and nothing to write")
+	case c.interest&sys.Write == 0 && pending && !c.has(listedDirty):
+		k.connFail(c, "has %d bytes to write, and nobody will", c.out.head.Len())
+	}
+	if k.reports == nil {
+		return
+	}
+	if in, token, ok := k.reports.Registration(c.fd); !ok || in != c.interest || token != c.token() {
+		k.connFail(c, "is registered: %v, with interest %d and token %x", ok, in, token)
+	}
+}
+
+// outbound: what counts as queued is in the queue or on its way to it.
+func (k *inspection) outbound(c *Conn) {
+	sum := k.queue[c].bytes
+	last := c.out.head
+	for s := c.out.head; s != nil; s = s.Next {
+		if s.Len() == 0 {
+			k.connFail(c, "has an empty segment in its queue")
+		}
+		sum += int64(s.Len())
+		last = s
+	}
+	if last != c.out.tail {
+		k.connFail(c, "has a queue whose tail is not its last segment")
+	}
+	if sum != c.queued.Load() {
+		k.connFail(c, "holds %d bytes outbound", sum)
+	}
+}
+
+// marks: the connection is unwritable and its reads are paused exactly while its queue was above its marks.
+func (k *inspection) marks(c *Conn) {
+	over := c.paused&pauseOutbound != 0
+	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState)
+	switch {
+	case over != c.marked(unwritable):
+		k.connFail(c, "over its high mark: %v, unwritable: %v", over, c.marked(unwritable))
+	case c.phase == PhaseClosing || told:
+	case over && q <= int64(c.set.marks.Low):
+		k.connFail(c, "is below its low mark and still unwritable")
+	case !over && q >= int64(c.set.marks.High):
+		k.connFail(c, "is above its high mark and still writable")
+	}
+}
+
+// reads: a connection that nobody holds back reads, and decodes what it has.
+func (k *inspection) reads(c *Conn) {
+	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil && !k.queue[c].has(taskReadState) {
+		k.connFail(c, "is paused for a strand that it does not wait for")
+	}
+	if c.marked(readTask) != k.queue[c].has(taskReadState) {
+		k.connFail(c, "has a task for its reads: %v", c.marked(readTask))
+	}
+	if c.readPaused() || c.has(listedReady) || k.queue[c].has(taskReadState) {
+		return
+	}
+	switch {
+	case c.framesInHand():
+		k.connFail(c, "has %d bytes to decode, and nobody will", c.in.Len())
+	case !c.has(inputEnded) && c.interest&sys.Read == 0:
+		k.connFail(c, "is not paused and does not read")
+	}
+}
+
+// ends: an end that was asked for or has become due comes.
+func (k *inspection) ends(c *Conn) {
+	s, late := k.queue[c], c.paused&pauseEnd != 0
+	switch {
+	case c.closeRequested() != nil && !late && !s.has(taskClose):
+		k.connFail(c, "was asked to close (%v), and nobody will", c.closeRequested().reason)
+	case late && c.until == 0:
+		k.connFail(c, "will end without a deadline")
+	case late && c.encoding.Load() == 0 && !s.has(taskCheckDrain):
+		k.connFail(c, "waits for writes on pools, of which there are none")
+	case c.marked(idleTask) != s.has(taskCheckDrain):
+		k.connFail(c, "has a task for its drain: %v", c.marked(idleTask))
+	case c.has(draining|inputEnded) && c.idle() && !s.has(taskCheckDrain, taskWrite):
+		k.connFail(c, "is idle at its end (draining %v, half-closed %v) and stays", c.has(draining), c.has(inputEnded))
+	}
+}
+
+// wheel: what is armed belongs to a live connection or a live timer, and every deadline is armed in time.
+func (k *inspection) wheel() {
+	l, armed := k.l, 0
+	for _, c := range l.slots {
+		if c == nil {
+			continue
+		}
+		if c.timer != 0 {
+			armed++
+			if payload, ok := l.wheel.Armed(c.timer); !ok || payload != c.token() {
+				k.connFail(c, "has a deadline armed as %x: %v", payload, ok)
+			}
+		}
+		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || c.timerAt > next) {
+			k.connFail(c, "has a deadline at %d, armed for %d", next, c.timerAt)
+		}
+	}
+	free := 0
+	for i, t := range l.timers {
+		if t == nil {
+			free++
+			continue
+		}
+		armed++
+		if payload, ok := l.wheel.Armed(t.handle); !ok || payload != timerPayload(uint32(i)) || int(t.index) != i || t.loop != l {
+			k.fail("timer %d is armed as %x: %v", i, payload, ok)
+		}
+		if t.conn != nil && (t.conn.loop != l || l.lookup(t.conn.token()) != t.conn) {
+			k.connFail(t.conn, "has ended and left a timer")
+		}
+	}
+	if free != len(l.freeTimers) {
+		k.fail("%d timers are free, %d counted", free, len(l.freeTimers))
+	}
+	if armed != l.wheel.Len() {
+		k.fail("%d deadlines and timers, %d armed", armed, l.wheel.Len())
+	}
+}
+
+// numbers: what is counted is what is there.
+func (k *inspection) numbers(w simhook.Waiting) {
+	l := k.l
+	var writing int64
+	for _, c := range l.slots {
+		if c != nil && c.interest&sys.Write != 0 {
+			writing++
+		}
+	}
+	if writing != l.writeInterest {
+		k.fail("%d connections have write interest, %d counted", writing, l.writeInterest)
+	}
+	coming := 0
+	for _, s := range k.queue {
+		if s.has(taskRegister) {
+			coming++
+		}
+	}
+	if n := l.assigned.Load(); n != int64(l.active+coming) {
+		k.fail("%d connections and %d to come, %d assigned", l.active, coming, n)
+	}
+	if in, out := l.counters[countBytesIn], l.counters[countBytesOut]; in != w.In || out != w.Out {
+		k.fail("counted %d bytes in and %d out, but %d and %d have passed", in, out, w.In, w.Out)
+	}
+	if n := l.counters[countPhaseViolations]; n > 0 {
+		k.fail("%d impossible phase transitions", n)
+	}
+	for i, v := range l.counters {
+		if l.stats.counters[i].Load() != v {
+			k.fail("counter %d is %d and was published as %d", i, v, l.stats.counters[i].Load())
+		}
+	}
+	if l.stats.active.Load() != int64(l.active) || l.stats.writeInterest.Load() != l.writeInterest {
+		k.fail("active %d and write interest %d were not published", l.active, l.writeInterest)
+	}
+}
+
+// nothingLost: a loop that waits has nothing to do, and wakes in time for what it will have.
+func (k *inspection) nothingLost(w simhook.Waiting) {
+	l := k.l
+	if w.Timeout == 0 || w.Woken {
+		return
+	}
+	if len(l.ready) > 0 || len(l.dirty) > 0 || l.stopping || l.walking() {
+		k.fail("waits %v with work in hand: %d ready, %d dirty, stopping %v, draining %v", w.Timeout, len(l.ready), len(l.dirty),
+			l.stopping, l.walking())
+	}
+	if n := l.tasks.depth(); n > 0 {
+		k.fail("waits %v with %d tasks in its queue and nobody to wake it", w.Timeout, n)
+	}
+	when, ok := l.wheel.Next()
+	if ok && (w.Timeout < 0 || w.Until > when+int64(wheelTick)) {
+		k.fail("waits %v, until %d, but has a deadline at %d", w.Timeout, w.Until, when)
+	}
+}
+
+// empty: a loop that has ended gave everything back.
+func (k *inspection) empty() {
+	l := k.l
+	if l.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.tasks.depth() != 0 || len(l.attempts) != 0 {
+		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.active, l.assigned.Load(),
+			l.writeInterest, l.tasks.depth(), len(l.attempts))
+	}
+	for _, t := range l.timers {
+		if t != nil && t.conn != nil {
+			k.connFail(t.conn, "left a timer")
+		}
+	}
+}

@@ -1,0 +1,61 @@
+// Package simhook is what the engine and the simulation of internal/sys/sim know of each other. It holds types only; they
+// live below internal/, so that nobody outside this module can put an engine on a simulated machine.
+package simhook
+
+import (
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// Host is a simulated machine: what an engine otherwise takes from the operating system and the Go runtime.
+type Host struct {
+	Sockets func() sys.Sockets
+	Clock   sys.Clock
+	Poller  func() (sys.Poller, error)
+
+	// Start takes over a loop that the engine would have given a goroutine of its own.
+	Start func(Loop)
+
+	// Await returns when one of the channels can be received from, and whether it was a. It stands for the places where
+	// a goroutine that is no loop waits.
+	Await func(a, b <-chan struct{}) bool
+}
+
+// Loop is one loop of an engine. The machine calls its methods one at a time.
+type Loop interface {
+	// Name is the loop's name in logs and statistics.
+	Name() string
+
+	// Run is the loop's whole life. It calls Poller.Wait of the machine, where the machine switches to somebody else.
+	Run()
+
+	// Check compares the loop's state with what must hold whenever the loop waits, and names the first difference.
+	Check(Waiting) error
+
+	// CheckEnd is Check for a loop whose Run has returned: everything was given back.
+	CheckEnd() error
+}
+
+// Waiting says how a loop waits.
+type Waiting struct {
+	Timeout time.Duration // as given to Poller.Wait
+	Until   int64         // when that ends, on the machine's clock; meaningless without a limit
+	Woken   bool          // the wait will end at once, because somebody called Wake
+	In      uint64        // bytes that the loop has read from connections that it had not shut down
+	Out     uint64        // bytes that the loop has written
+}
+
+// Inspector is a Poller that tells what it was told.
+type Inspector interface {
+	// Registration returns what fd is registered with.
+	Registration(fd int) (in sys.Interest, token uint64, ok bool)
+}
+
+// Workers lets a machine run what a pool would have run on goroutines of its own.
+type Workers interface {
+	// Go takes over the body of a worker.
+	Go(f func())
+	// Pause is called by a worker between two tasks: others may run.
+	Pause()
+}

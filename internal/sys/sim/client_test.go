@@ -1,0 +1,219 @@
+package sim_test
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys/sim"
+)
+
+// manner is how a client ends its connection.
+type manner int
+
+const (
+	finAfterAll   manner = iota // half-closes when everything was sent, closes at the server's end
+	closeAfterAll               // closes when it has got everything back
+	stay                        // waits for the server's end
+	finEarly                    // half-closes in the middle
+	closeEarly                  // closes in the middle, perhaps with bytes unread
+	resetEarly                  // resets in the middle
+	vanish                      // neither reads nor writes any more
+	manners
+)
+
+// client is a scripted peer: it sends a stream of its own and compares what comes back with what it expects.
+type client struct {
+	t    *trial
+	p    *sim.Peer
+	id   int
+	name string
+
+	out    []byte // what it sends
+	sent   int
+	want   func(n int) byte // byte n of what comes back
+	most   int              // how much comes back if all goes well, -1 unknown
+	got    int
+	chunk  int // most bytes per write
+	gulp   int // most bytes per read
+	ending manner
+	turn   int // sent bytes at which an early ending comes
+
+	ended  bool // it sent its end of stream
+	broke  bool // it reset the connection, or closed it with bytes unread or on their way
+	eof    bool
+	failed error
+	over   bool
+	buf    []byte
+}
+
+// join adds a client of the server at addr, which begins some time later.
+func (t *trial) join(addr netip.AddrPort, c *client) *client {
+	c.t, c.id = t, len(t.clients)+1
+	c.name = fmt.Sprintf("peer-%d", c.id)
+	c.chunk, c.gulp = pick(t, 1, 7, 100, 4096, 1<<16), pick(t, 1, 13, 512, 8192, 1<<16)
+	c.turn = t.n(len(c.out) + 1)
+	c.buf = make([]byte, 1<<16)
+	t.clients = append(t.clients, c)
+	begun := false
+	t.w.Act(c.name, func() sim.Next {
+		if !begun {
+			begun = true
+			return sim.Next(t.n(int(20 * time.Millisecond)))
+		}
+		if c.p == nil {
+			return c.connect(addr)
+		}
+		return c.act()
+	})
+	return c
+}
+
+func (c *client) connect(addr netip.AddrPort) sim.Next {
+	p, err := c.t.w.Dial(addr)
+	if err != nil {
+		c.failed, c.over = err, true
+		return sim.Done
+	}
+	c.p = p
+	c.t.peers[p.Addr()] = c
+	return 0
+}
+
+// act does one small thing.
+func (c *client) act() sim.Next {
+	w := c.t.w
+	switch {
+	case c.over:
+		return sim.Done
+	case c.early():
+		return 0
+	case c.ending == vanish && c.sent >= c.turn:
+		c.over = true
+		w.Note(sim.PeerVanishes)
+		return sim.Done
+	case !w.IsCalm() && c.t.once(16):
+		return sim.Next(c.t.n(int(3 * time.Millisecond)))
+	case w.Hit(sim.ZeroWindow):
+		c.p.SetWindow(0)
+		w.After(time.Duration(1+c.t.n(200))*time.Millisecond, func() { c.p.SetWindow(1 + c.t.n(1<<14)) })
+	}
+	wrote, read := false, false
+	if c.t.once(2) {
+		wrote = c.write()
+		read = c.read()
+	} else {
+		read = c.read()
+		wrote = c.write()
+	}
+	if c.over {
+		return sim.Done
+	}
+	if !wrote && !read {
+		return sim.Blocked
+	}
+	return 0
+}
+
+// early carries out an early ending.
+func (c *client) early() bool {
+	if c.ended || c.broke || c.sent < c.turn {
+		return false
+	}
+	switch c.ending {
+	case finEarly:
+		c.t.w.Note(sim.PeerHalfCloses)
+		c.ended = true
+		c.p.CloseWrite()
+		return true
+	case closeEarly:
+		c.ended, c.broke, c.over = true, true, true
+		c.p.Close()
+		return true
+	case resetEarly:
+		c.t.w.Note(sim.PeerResets)
+		c.broke, c.over = true, true
+		c.p.Reset()
+		return true
+	}
+	return false
+}
+
+func (c *client) write() bool {
+	if c.ended || c.eof || c.failed != nil {
+		return false
+	}
+	if c.sent == len(c.out) {
+		return c.sentAll()
+	}
+	n, err := c.p.Write(c.out[c.sent:min(len(c.out), c.sent+c.chunk)])
+	c.sent += n
+	if err != nil && !sim.IsAgain(err) {
+		c.failed = err
+		c.t.w.Epoch()
+		return true
+	}
+	return n > 0
+}
+
+func (c *client) sentAll() bool {
+	switch {
+	case c.ending == finAfterAll:
+		c.ended = true
+		c.p.CloseWrite()
+		return true
+	case c.ending == closeAfterAll && (c.most < 0 || c.got == c.most):
+		c.ended, c.over = true, true
+		c.broke = c.most < 0
+		c.p.Close()
+		return true
+	}
+	return false
+}
+
+func (c *client) read() bool {
+	if c.over {
+		return false
+	}
+	gulp := c.gulp
+	if c.t.w.IsCalm() {
+		gulp = len(c.buf)
+	} else if c.t.w.Hit(sim.SlowPeer) {
+		gulp = 1
+	}
+	n, err := c.p.Read(c.buf[:gulp])
+	switch {
+	case sim.IsAgain(err):
+		return false
+	case err != nil:
+		c.failed, c.over = err, true
+		return true
+	case n == 0:
+		c.eof, c.over = true, true
+		c.broke = c.broke || !c.ended && c.sent < len(c.out)
+		c.ended = true
+		c.p.Close()
+		return true
+	}
+	for _, b := range c.buf[:n] {
+		if want := c.want(c.got); b != want {
+			c.t.w.Failf("%s: byte %d that came back is %#x, want %#x", c.name, c.got, b, want)
+		}
+		c.got++
+	}
+	return true
+}
+
+// whole reports whether nothing but the server can be blamed for bytes that did not come back.
+func (c *client) whole() bool { return c.p != nil && !c.p.Harmed() && !c.broke && c.failed == nil }
+
+// stream makes bytes that tell whose they are and where they stand.
+func stream(id, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = streamByte(id, i)
+	}
+	return b
+}
+
+func streamByte(id, i int) byte { return byte(id*131 + i*7 + i>>8 + i>>16) }

@@ -1,0 +1,68 @@
+package sim_test
+
+import (
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// echo: a server sends back what it gets, in small queues, to peers of every kind.
+func echo(t *trial) {
+	srv := &eddy.Server{
+		HalfClose:  t.once(2),
+		Watermarks: t.marks(),
+	}
+	own := t.once(3)
+	srv.Init = func(p *eddy.Pipeline) error {
+		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			if own {
+				return ctx.Write(m.Detach())
+			}
+			return ctx.WriteBytes(m.Bytes())
+		}))
+	}
+	addr := t.listen(srv)
+	for range 1 + t.n(12) {
+		t.join(addr, t.echoClient())
+	}
+	if t.load(3000) {
+		t.finish()
+	}
+	for _, c := range t.clients {
+		if c.eof && c.whole() && srv.HalfClose && c.ending == finAfterAll && !t.cut() && c.got != c.sent {
+			t.w.Failf("%s sent %d bytes, half-closed and got %d back", c.name, c.sent, c.got)
+		}
+	}
+}
+
+// marks are low, so that they matter.
+func (t *trial) marks() eddy.Watermarks {
+	high := 64 << t.n(10)
+	return eddy.Watermarks{Low: high / 2, High: high, Max: high + 128<<10}
+}
+
+func (t *trial) echoClient() *client {
+	id := len(t.clients) + 1
+	size := t.n(1 << (4 + t.n(13)))
+	return &client{
+		out:    stream(id, size),
+		want:   func(n int) byte { return streamByte(id, n) },
+		most:   size,
+		ending: manner(t.n(int(manners))),
+	}
+}
+
+// load runs the world for a while. It returns false when it has failed.
+func (t *trial) load(most int) bool {
+	t.w.Rest(1 + t.n(most))
+	return t.w.Err() == nil
+}
+
+// cut reports whether servers were told to end before their peers had come to an end.
+func (t *trial) cut() bool {
+	for _, l := range t.lives {
+		if l.reason == eddy.CloseServerShutdown || l.reason == eddy.CloseInternalError {
+			return true
+		}
+	}
+	return false
+}

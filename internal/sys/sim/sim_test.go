@@ -1,0 +1,343 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/sys/sim"
+)
+
+var (
+	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestSim runs; 0 = 64, or 1 with -seed")
+	seedFlag     = flag.Uint64("seed", 0, "the first seed; 0 = 1")
+	scenarioFlag = flag.String("scenario", "", "run only this scenario, with every seed")
+	traceFlag    = flag.Int("trace", 60, "how many of the last happenings a failure shows")
+)
+
+// A scenario sets servers, peers and whatever else up, lets them run and says what must have become of them.
+type scenario struct {
+	name string
+	run  func(*trial)
+}
+
+// scenarios get the seeds in turn.
+var scenarios = []scenario{
+	{"echo", echo},
+}
+
+const defaultSeeds = 64
+
+// maxSteps is far beyond what any trial needs to come to an end.
+const maxSteps = 400_000
+
+// TestSim runs whole servers on simulated machines.
+func TestSim(t *testing.T) {
+	first, n := max(*seedFlag, 1), *seedsFlag
+	if n == 0 {
+		n = defaultSeeds
+		if *seedFlag != 0 {
+			n = 1
+		}
+	}
+	r := &runner{t: t}
+	begin := time.Now()
+	r.seeds(first, uint64(n))
+	d := time.Since(begin)
+	t.Logf("%d seeds, %d steps in %v: %.1f seeds/s", n, r.steps.Load(), d.Round(time.Millisecond), float64(n)/d.Seconds())
+	if t.Failed() || *seedFlag != 0 || *scenarioFlag != "" {
+		return
+	}
+	for _, f := range sim.Faults() {
+		t.Logf("%8d × %v", r.counts[f], f)
+	}
+}
+
+// runner spreads seeds over the processors. Each world keeps to itself.
+type runner struct {
+	t      *testing.T
+	mu     sync.Mutex
+	counts sim.Counts
+	steps  atomic.Int64
+	failed atomic.Int32
+	next   atomic.Uint64
+}
+
+// enough failures have been seen to stop.
+const enough = 3
+
+func (r *runner) seeds(first, n uint64) {
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := r.next.Add(1) - 1; i < n && r.failed.Load() < enough; i = r.next.Add(1) - 1 {
+				r.one(first + i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (r *runner) one(seed uint64) {
+	sc := scenarios[seed%uint64(len(scenarios))]
+	for _, s := range scenarios {
+		if s.name == *scenarioFlag {
+			sc = s
+		}
+	}
+	tr := play(sc, seed)
+	r.mu.Lock()
+	r.counts.Add(tr.w.Counts())
+	r.mu.Unlock()
+	r.steps.Add(int64(tr.w.Steps()))
+	if err := tr.w.Err(); err != nil {
+		r.failed.Add(1)
+		r.t.Errorf("seed %d, %s: %v\n%s\nreplay: go test ./internal/sys/sim -run 'TestSim$' -scenario %s -seed %d",
+			seed, sc.name, err, tr.w.Trace(*traceFlag), sc.name, seed)
+	}
+}
+
+// play runs one seed of a scenario.
+func play(sc scenario, seed uint64) (tr *trial) {
+	tr = &trial{w: sim.New(seed), peers: map[netip.AddrPort]*client{}}
+	defer func() {
+		if v := recover(); v != nil {
+			tr.w.Failf("panic: %v", v)
+		}
+	}()
+	sc.run(tr)
+	return tr
+}
+
+// TestSimReplays runs seeds twice: the second run does what the first did, to the last call.
+func TestSimReplays(t *testing.T) {
+	for i, sc := range scenarios {
+		seed := uint64(i + 1)
+		a, b := play(sc, seed).w, play(sc, seed).w
+		if a.Digest() != b.Digest() || a.Steps() != b.Steps() {
+			t.Errorf("%s, seed %d: %d steps with digest %x, then %d with %x", sc.name, seed, a.Steps(), a.Digest(), b.Steps(), b.Digest())
+		}
+		if c := play(sc, seed+1000).w; a.Digest() == c.Digest() {
+			t.Errorf("%s: two seeds had the same run", sc.name)
+		}
+	}
+}
+
+// trial is one run of a scenario.
+type trial struct {
+	w       *sim.World
+	peers   map[netip.AddrPort]*client // by address
+	clients []*client
+	lives   []*life
+	allowed []eddy.CloseReason
+	servers []*eddy.Server
+}
+
+// n is a random number below max.
+func (t *trial) n(max int) int { return t.w.Rand().IntN(max) }
+
+// once in n times.
+func (t *trial) once(n int) bool { return t.n(n) == 0 }
+
+func pick[T any](t *trial, of ...T) T { return of[t.n(len(of))] }
+
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 4}))
+}
+
+// listen starts a server whose unset fields are what the seed says.
+func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
+	srv.Logger = quiet()
+	if srv.Group == nil {
+		srv.Loops = 1 + t.n(3)
+		if srv.Topology = pick(t, eddy.BossWorkers, eddy.BossWorkers, eddy.SingleReactor, eddy.ListenerPerLoop); srv.Topology == eddy.SingleReactor {
+			srv.Loops = 1
+		}
+		eddy.Simulate(t.w.Host(), srv)
+	}
+	srv.AcceptBatch = pick(t, 0, 1, 3)
+	init := srv.Init
+	srv.Init = func(p *eddy.Pipeline) error {
+		if err := init(p); err != nil {
+			return err
+		}
+		return p.Add("life", &life{t: t, conn: p.Conn()})
+	}
+	for n := 0; ; n++ {
+		err := srv.Listen("tcp", "127.0.0.1:0")
+		if err == nil {
+			break
+		}
+		if n == 20 || t.w.Err() != nil {
+			t.w.Failf("listen: %v", err)
+			panic("no server")
+		}
+	}
+	t.servers = append(t.servers, srv)
+	return srv.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// allow names reasons that connections of this trial may end with, besides those that follow from faults.
+func (t *trial) allow(rs ...eddy.CloseReason) { t.allowed = append(t.allowed, rs...) }
+
+// life is the last handler of every connection: it sees to it that each ends once, for a reason that can be.
+type life struct {
+	t      *trial
+	conn   *eddy.Conn
+	opened int
+	closed int
+	reason eddy.CloseReason
+	err    error
+}
+
+func (l *life) HandleOpen(*eddy.Context) error {
+	if l.opened++; l.opened > 1 || l.closed > 0 {
+		l.t.w.Failf("connection %v was opened %d times, closed %d times", l.conn.ID(), l.opened, l.closed)
+	}
+	l.t.lives = append(l.t.lives, l)
+	return nil
+}
+
+func (l *life) HandleRead(ctx *eddy.Context, msg any) error {
+	if l.closed > 0 {
+		l.t.w.Failf("connection %v read a message after its end", l.conn.ID())
+	}
+	ctx.FireRead(msg)
+	return nil
+}
+
+func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	l.reason, l.err = reason, err
+	if l.closed++; l.closed > 1 {
+		l.t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
+	}
+	if e := l.conn.CloseError(); e == nil || e.Reason != reason {
+		l.t.w.Failf("connection %v closed with %v, but says %v", l.conn.ID(), reason, e)
+	}
+	l.t.judge(l)
+}
+
+// judge fails the trial when nothing that happened explains the reason.
+func (t *trial) judge(l *life) {
+	c := t.peers[l.conn.RemoteAddr()]
+	counts := t.w.Counts()
+	for _, r := range t.allowed {
+		if r == l.reason {
+			return
+		}
+	}
+	ok := false
+	switch l.reason {
+	case eddy.CloseInternalError:
+		ok = counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
+	case eddy.CloseIOError:
+		ok = c == nil || c.p.Harmed() || c.broke
+	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
+		ok = c == nil || c.p.Harmed() || c.ended || c.broke
+	}
+	if !ok {
+		t.w.Failf("connection %v (%v) ended with %v, %v: nothing explains that", l.conn.ID(), l.conn.RemoteAddr(), l.reason, l.err)
+	}
+}
+
+// finish ends the servers, in one of the ways there are, and checks what is left.
+func (t *trial) finish() {
+	w := t.w
+	calm := t.once(2)
+	if calm {
+		if t.settle(); w.Err() != nil {
+			return
+		}
+	}
+	ended := 0
+	for _, srv := range t.servers {
+		how := t.n(3)
+		patience := time.Duration(1+t.n(5000)) * time.Millisecond
+		w.Go("shutdown", func() {
+			defer func() { ended++ }()
+			switch how {
+			case 0:
+				if err := srv.Close(); err != nil {
+					w.Failf("close: %v", err)
+				}
+			case 1:
+				_, err := srv.Shutdown(w.WithTimeout(patience))
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					w.Failf("shutdown: %v", err)
+				}
+			default:
+				if _, err := srv.Shutdown(w.WithTimeout(time.Hour)); err != nil && w.Counts()[sim.PeerVanishes] == 0 {
+					w.Failf("shutdown with an hour's time: %v", err)
+				}
+			}
+		})
+	}
+	t.allow(eddy.CloseServerShutdown, eddy.CloseWriteTimeout)
+	if !calm {
+		w.Rest(t.n(2000))
+		w.Calm()
+	}
+	if w.Run("shutdown", maxSteps, func() bool { return ended == len(t.servers) }) != nil {
+		return
+	}
+	t.gone()
+}
+
+// settle ends the trouble and lets the peers come to their end.
+func (t *trial) settle() {
+	w := t.w
+	w.Calm()
+	if !w.Rest(maxSteps) && w.Err() == nil {
+		w.Failf("no rest after %d steps without trouble", maxSteps)
+	}
+	for _, c := range t.clients {
+		if c.over || !c.whole() {
+			continue
+		}
+		if c.ending != stay || c.most >= 0 && (c.sent < len(c.out) || c.got < c.most) {
+			w.Failf("%s came to no end: sent %d of %d, got %d of %d, eof %v", c.name, c.sent, len(c.out), c.got, c.most, c.eof)
+		}
+	}
+}
+
+// gone checks that nothing is left.
+func (t *trial) gone() {
+	for _, l := range t.lives {
+		if l.closed != 1 {
+			t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
+		}
+	}
+	for _, srv := range t.servers {
+		st := srv.Stats()
+		if st.Active != 0 {
+			t.w.Failf("%d connections are active after the end", st.Active)
+		}
+		var opened, closed, refused uint64
+		for _, l := range st.Loops {
+			opened += l.Opened
+			refused += l.Refused
+		}
+		for r, n := range st.Closed {
+			if r != eddy.CloseAdmissionRejected {
+				closed += n
+			}
+		}
+		if srv.Group == nil && opened != closed {
+			t.w.Failf("%d connections were opened, %d closed: %v", opened, closed, st.Closed)
+		}
+	}
+	_ = t.w.End()
+}
+
+func (t *trial) String() string { return fmt.Sprintf("%d peers", len(t.clients)) }

@@ -1,0 +1,55 @@
+package eddy
+
+import (
+	"github.com/go-eddy/eddy/internal/simhook"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// Simulate puts groups, servers and dialers that are not started on a simulated machine (see internal/sys/sim), which
+// steps their loops. Servers and dialers that share a group get there with it. It is for the tests of this module: nobody
+// else can make the first argument.
+func Simulate(h simhook.Host, on ...interface{ simulate(*kernel) }) {
+	k := &kernel{
+		sockets: h.Sockets,
+		clock:   h.Clock,
+		poller:  func(string, WaitMode) (sys.Poller, error) { return h.Poller() },
+		start:   func(l *loop) { h.Start(simLoop{l}) },
+		await:   h.Await,
+	}
+	for _, s := range on {
+		s.simulate(k)
+	}
+}
+
+func (g *Group) simulate(k *kernel)  { g.platform = k }
+func (s *Server) simulate(k *kernel) { s.platform = k }
+func (d *Dialer) simulate(k *kernel) { d.platform = k }
+
+// simLoop is a loop as the machine sees it.
+type simLoop struct{ l *loop }
+
+func (s simLoop) Name() string { return s.l.name }
+func (s simLoop) Run()         { s.l.run() }
+
+func (s simLoop) Check(w simhook.Waiting) error {
+	k := newInspection(s.l)
+	k.slots()
+	k.lists()
+	for _, c := range s.l.slots {
+		if c != nil && k.err == nil {
+			k.conn(c)
+		}
+	}
+	k.wheel()
+	k.numbers(w)
+	k.nothingLost(w)
+	return k.err
+}
+
+func (s simLoop) CheckEnd() error {
+	k := newInspection(s.l)
+	k.slots()
+	k.wheel()
+	k.empty()
+	return k.err
+}
