@@ -34,6 +34,10 @@ type acceptor struct {
 	reserve int  // spare descriptor, -1 when there is none
 	backoff time.Duration
 	closed  bool
+
+	paused   bool   // accepts nothing
+	timer    *Timer // ends the pause
+	partings map[*parting]struct{}
 }
 
 // bind opens the listening socket. It may block, for the name of a host; any goroutine.
@@ -44,6 +48,7 @@ func (a *acceptor) bind(network, address string) error {
 		return fmt.Errorf("eddy: listen %s %s: %w", network, address, err)
 	}
 	a.fd, a.addr, a.reserve = ln.FD, ln.Addr, -1
+	a.partings = make(map[*parting]struct{})
 	if t, ok := ln.Addr.(*net.TCPAddr); ok {
 		if a.ask = t.IP.IsUnspecified(); !a.ask {
 			a.local = t.AddrPort()
@@ -66,11 +71,20 @@ func (a *acceptor) register() error {
 // ready accepts a batch.
 func (a *acceptor) ready(sys.Ready) {
 	for range a.set.acceptBatch {
+		if a.waits() && !a.reserveRoom() {
+			return
+		}
 		fd, peer, err := a.sock.Accept(a.fd)
+		if err != nil {
+			a.returnRoom()
+		}
 		switch {
 		case err == nil:
 			a.backoff = 0
 			a.accepted(fd, peer)
+			if a.paused {
+				return
+			}
 		case err == sys.ErrAgain: //nolint:errorlint // pre-allocated sentinel of the hot path
 			return
 		case sys.IsTransientAccept(err):
@@ -82,15 +96,148 @@ func (a *acceptor) ready(sys.Ready) {
 	}
 }
 
+// waits reports whether connections beyond a limit are left in the kernel's queue.
+func (a *acceptor) waits() bool { return a.set.gate.OnLimit == DecisionPause }
+
+// reserveRoom claims room for one connection before it is accepted. Without any, accepting pauses until there is some.
+func (a *acceptor) reserveRoom() bool {
+	cause, wait := a.claimRoom()
+	if cause == refuseNot {
+		return true
+	}
+	if cause == RefuseRate {
+		a.pause(wait)
+	} else {
+		a.awaitRoom()
+	}
+	return false
+}
+
+// returnRoom gives back what was reserved for a connection that did not come.
+func (a *acceptor) returnRoom() {
+	if a.waits() {
+		a.set.gate.rate.giveBack()
+		a.owner.release()
+	}
+}
+
+// claimRoom counts a connection for the limits that are the same for all peers, or says which of them forbids it, and
+// how long until that may change if it is known.
+func (a *acceptor) claimRoom() (cause RefuseCause, wait time.Duration) {
+	g := a.set.gate
+	if !a.owner.admit(g.maxConns) {
+		return RefuseMaxConns, 0
+	}
+	if !a.loopHasRoom() {
+		a.owner.unadmit()
+		return RefusePerLoop, 0
+	}
+	if wait = g.rate.take(a.loop.now); wait > 0 {
+		a.owner.unadmit()
+		return RefuseRate, wait
+	}
+	return refuseNot, 0
+}
+
+// loopHasRoom reports whether a connection can be given to any loop.
+func (a *acceptor) loopHasRoom() bool {
+	limit := a.set.gate.MaxPerLoop
+	if limit == 0 {
+		return true
+	}
+	for _, l := range a.workers {
+		if l.assigned.Load() < int64(limit) {
+			return true
+		}
+	}
+	return false
+}
+
 // accepted admits one socket and hands it over.
 func (a *acceptor) accepted(fd int, peer netip.AddrPort) {
-	l := a.loop
 	a.owner.accepted.Add(1)
-	if !a.owner.admit(a.set.maxConns) {
-		a.owner.reject()
-		a.discard(fd)
+	t := turnAway{Refusal: Refusal{Peer: peer}, fd: fd}
+	if !a.admitted(&t) {
+		a.refuse(t)
 		return
 	}
+	c := a.newConn(fd, peer, t.Tenant)
+	if a.handOver(c) {
+		return
+	}
+	a.loop.counters[countRefused]++
+	a.owner.discharge(c)
+	t.Cause = RefuseTaskQueue
+	if !a.loopHasRoom() {
+		t.Cause = RefusePerLoop
+	}
+	t.decision = a.verdict(t.Cause)
+	a.refuse(t)
+}
+
+// admitted counts a socket for every limit, or leaves in t what forbids it and what is to become of it.
+func (a *acceptor) admitted(t *turnAway) bool {
+	g := a.set.gate
+	t.RetryAfter = g.RetryAfter
+	if !a.waits() { // otherwise the room is reserved
+		cause, wait := a.claimRoom()
+		if cause != refuseNot {
+			t.Cause, t.decision = cause, g.OnLimit
+			if wait > 0 {
+				t.RetryAfter = wait
+			}
+			return false
+		}
+	}
+	if t.Cause, t.decision = a.admitPeer(t); t.Cause == refuseNot {
+		return true
+	}
+	g.rate.giveBack()
+	a.owner.unadmit()
+	return false
+}
+
+// admitPeer applies the limits of one peer, and then what the application decides.
+func (a *acceptor) admitPeer(t *turnAway) (RefuseCause, Decision) {
+	g := a.set.gate
+	if g.Tenant != nil && !a.loop.ask("Admission.Tenant", func() { t.Tenant = g.Tenant(t.Peer) }) {
+		return RefuseDecide, DecisionReject
+	}
+	if cause := g.claimPeer(t.Peer, t.Tenant); cause != refuseNot {
+		return cause, a.verdict(cause)
+	}
+	if g.Decide == nil {
+		return refuseNot, DecisionAccept
+	}
+	d := DecisionReject
+	a.loop.ask("Admission.Decide", func() { d = g.Decide(t.Peer) })
+	if d == DecisionAccept {
+		return refuseNot, d
+	}
+	g.unclaimPeer(t.Peer, t.Tenant)
+	if d == DecisionPause {
+		a.pause(g.Pause)
+	}
+	return RefuseDecide, d
+}
+
+// verdict says what becomes of a socket that was accepted although it cannot be kept.
+func (a *acceptor) verdict(cause RefuseCause) Decision {
+	if !a.waits() {
+		return a.set.gate.OnLimit
+	}
+	switch cause {
+	case RefusePerLoop:
+		a.awaitRoom()
+	case RefuseTaskQueue:
+		a.pause(roomCheck)
+	}
+	return DecisionReject
+}
+
+// newConn makes a connection of an admitted socket.
+func (a *acceptor) newConn(fd int, peer netip.AddrPort, tenant string) *Conn {
+	l := a.loop
 	local := a.local
 	if a.ask {
 		local, _ = l.sock.LocalAddr(fd) // unknown stays the zero address
@@ -98,15 +245,14 @@ func (a *acceptor) accepted(fd int, peer netip.AddrPort) {
 	if err := l.sock.SetNoDelay(fd, true); err != nil {
 		a.owner.acceptErrors.Add(1) // the peer is gone already; the worker will find out
 	}
-	if !a.handOver(&Conn{set: a.set, fd: fd, remote: peer, local: local}) {
-		l.counters[countRefused]++
-		a.discard(fd)
-		a.owner.release()
+	c := &Conn{set: a.set, fd: fd, remote: peer, local: local}
+	if tenant != "" {
+		c.extend().tenant = tenant
 	}
+	return c
 }
 
-// handOver gives a connection to the loop that the chooser names or, when that one's queue is full, to the next that
-// takes it.
+// handOver gives a connection to the loop that the chooser names or, when that one is full, to the next that takes it.
 func (a *acceptor) handOver(c *Conn) bool {
 	n := len(a.workers)
 	first := 0
@@ -125,7 +271,10 @@ func (a *acceptor) handOver(c *Conn) bool {
 // goroutine that is none.
 func (l *loop) take(c *Conn, from *loop) bool {
 	c.loop = l
-	l.assigned.Add(1)
+	if n := l.assigned.Add(1); c.set.gate.loopFull(n) {
+		l.assigned.Add(-1)
+		return false
+	}
 	t := task{kind: taskRegister, conn: c}
 	if l == from {
 		l.runTask(t)
@@ -154,11 +303,36 @@ func (a *acceptor) failed(err error) {
 	if ok, held := l.logs.accepts.allow(l.now); ok {
 		l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
 	}
-	if merr := l.poller.Modify(a.fd, sys.None, a.token); merr != nil {
-		l.log.Error("eddy: pausing the listener failed", "err", merr)
+	a.pause(a.backoff)
+}
+
+// pause stops accepting for a time, unless resume is called before.
+func (a *acceptor) pause(d time.Duration) {
+	if a.paused || a.closed {
+		return
 	}
-	if _, terr := l.after(nil, a.backoff, a.resume); terr != nil {
+	l := a.loop
+	a.paused = true
+	a.owner.acceptPauses.Add(1)
+	if err := l.poller.Modify(a.fd, sys.None, a.token); err != nil {
+		l.log.Error("eddy: pausing the listener failed", "err", err)
+	}
+	var err error
+	if a.timer, err = l.after(nil, d, a.resume); err != nil {
 		a.resume()
+	}
+}
+
+// roomCheck is how often an acceptor that waits for room looks for itself: others that share its loops may have left
+// some, or the memory budget.
+const roomCheck = 100 * time.Millisecond
+
+// awaitRoom pauses until a connection has ended.
+func (a *acceptor) awaitRoom() {
+	a.pause(roomCheck)
+	a.owner.waiting.Store(true)
+	if cause, _ := a.claimRoom(); cause == refuseNot { // it came before anybody was told to tell
+		a.returnRoom()
 	}
 }
 
@@ -170,10 +344,10 @@ func (a *acceptor) shed() {
 		}
 		a.discard(a.reserve)
 		a.reserve = -1
-		fd, _, err := a.sock.Accept(a.fd)
+		fd, peer, err := a.sock.Accept(a.fd)
 		if err == nil {
 			a.owner.shed.Add(1)
-			a.discard(fd)
+			a.refuse(turnAway{Refusal: Refusal{Peer: peer, Cause: RefuseDescriptors}, fd: fd})
 		}
 		a.takeReserve()
 		if err != nil {
@@ -192,8 +366,13 @@ func (a *acceptor) takeReserve() {
 
 // resume accepts again after a pause.
 func (a *acceptor) resume() {
-	if a.closed {
+	if a.closed || !a.paused {
 		return
+	}
+	a.paused = false
+	if a.timer != nil {
+		a.timer.Stop()
+		a.timer = nil
 	}
 	if a.reserve < 0 {
 		a.takeReserve()
@@ -207,6 +386,12 @@ func (a *acceptor) resume() {
 func (a *acceptor) stop() {
 	if a.closed {
 		return
+	}
+	for f := range a.partings {
+		f.end()
+	}
+	if a.timer != nil {
+		a.timer.Stop()
 	}
 	if a.open {
 		if err := a.loop.removeSpecial(a.fd, a.token); err != nil {
@@ -225,6 +410,10 @@ func (a *acceptor) release() {
 
 func (a *acceptor) close() {
 	a.closed = true
+	for f := range a.partings {
+		a.discard(f.fd)
+	}
+	clear(a.partings)
 	_ = a.sock.Close(a.fd) // nobody to tell
 	if a.reserve >= 0 {
 		a.discard(a.reserve)

@@ -180,9 +180,9 @@ func (l *loop) finishClose(c *Conn) {
 	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
-	c.set.owner.closed[c.ended.Load().Reason].Add(1)
 	l.assigned.Add(-1)
-	c.set.owner.release()
+	c.set.owner.countClose(c.ended.Load().Reason, c.remote, c.tenant())
+	c.set.owner.discharge(c)
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
 		l.notifyClose(ctx)
 	}

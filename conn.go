@@ -291,7 +291,7 @@ func (l *loop) register(c *Conn) {
 func (l *loop) refuse(c *Conn) {
 	_ = l.sock.Close(c.fd) // nobody is told of it; there is nothing to do about an error
 	l.assigned.Add(-1)
-	c.set.owner.release()
+	c.set.owner.discharge(c)
 	l.counters[countRefused]++
 }
 

@@ -237,7 +237,7 @@ type DialerStats struct {
 // Stats returns the numbers so far. Any goroutine; after the end they stay as they were.
 func (d *Dialer) Stats() DialerStats {
 	n := &d.endpoint
-	return DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closeCounts()}
+	return DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closed.asMap()}
 }
 
 // Shutdown ends the dialer in order: attempts are abandoned with ErrDialerClosed, connections end as those of a Server

@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"context"
+	"net/netip"
 	"sync/atomic"
 )
 
@@ -20,15 +21,21 @@ type endpoint struct {
 	phase    atomic.Int32
 	active   atomic.Int64 // connections admitted and not yet closed
 	released chan struct{}
-	closed   [closeReasons]atomic.Uint64
+	closed   closeCounts
+	networks labels[netip.Prefix] // of the peers
+	tenants  labels[string]
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
 	dropped  atomic.Int64 // requests in flight on them
 
 	accepted     atomic.Uint64
-	rejected     atomic.Uint64
+	refused      [refuseCauses]atomic.Uint64
+	acceptPauses atomic.Uint64
 	acceptErrors atomic.Uint64
 	shed         atomic.Uint64
 	hopPanics    atomic.Uint64
+
+	acceptors []*acceptor // fixed before the first connection
+	waiting   atomic.Bool // acceptors want to know of room
 }
 
 // enter moves to the next phase if the endpoint is in one of the given ones.
@@ -41,12 +48,12 @@ func (e *endpoint) enter(next serverPhase, from ...serverPhase) bool {
 	return false
 }
 
-// closeCounts returns how many connections ended for which reason.
-func (e *endpoint) closeCounts() map[CloseReason]uint64 {
-	counts := make(map[CloseReason]uint64)
-	for r := range e.closed {
-		if n := e.closed[r].Load(); n > 0 {
-			counts[CloseReason(r)] = n
+// refusals returns how many connections were refused for which cause.
+func (e *endpoint) refusals() map[RefuseCause]uint64 {
+	counts := make(map[RefuseCause]uint64)
+	for c := range e.refused {
+		if n := e.refused[c].Load(); n > 0 {
+			counts[RefuseCause(c)] = n
 		}
 	}
 	return counts

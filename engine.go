@@ -103,6 +103,7 @@ func (e *engine) open(set *settings, topology Topology, network, address string)
 		e.addr = a.addr
 		address = samePort(address, a.addr) // the others take the port that the system chose for the first
 	}
+	e.owner.acceptors = e.acceptors
 	for _, a := range e.acceptors {
 		var err error = errGroupClosed
 		a.loop.do(func() { err = a.register() })

@@ -65,7 +65,7 @@ const (
 type settings struct {
 	owner         *endpoint
 	init          func(*Pipeline) error
-	maxConns      int
+	gate          *gate // nil for a Dialer
 	acceptBatch   int
 	listen        sys.ListenOptions
 	marks         Watermarks
@@ -102,7 +102,9 @@ func (s *Server) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.maxConns = s.MaxConns
+	if set.gate, err = s.Admission.gate(s.MaxConns); err != nil {
+		return nil, err
+	}
 	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
 	set.listen = sys.ListenOptions{Backlog: s.Backlog, KeepAlive: s.KeepAlive, RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer}
 	return set, nil

@@ -33,7 +33,7 @@ func (s *sampler) allow(now int64) (ok bool, held uint64) {
 
 // logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
-	panics, resets, accepts sampler
+	panics, resets, accepts, refusals sampler
 }
 
 // logPanic reports a handler's panic with its stack.

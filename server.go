@@ -33,7 +33,8 @@ type Server struct {
 	WaitMode  WaitMode // how they wait
 	TaskQueue int      // bound of each one's task queue; 0 = 65536
 
-	MaxConns      int            // open connections; 0 = no limit; refused ones are closed at once
+	MaxConns      int            // open connections; 0 = no limit
+	Admission     Admission      // the other limits, and what becomes of connections beyond them
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB

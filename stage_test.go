@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,8 +27,9 @@ type stage struct {
 	socks   map[int]*actor
 	trace   []string // what the loops and the test noted, in order
 	opts    sys.ListenOptions
-	pending int // connections in the listener's queue
-	accepts int // calls of Accept
+	pending int              // connections in the listener's queue
+	accepts int              // calls of Accept
+	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
 
 	nextPoller *stagePoller
 }
@@ -100,6 +102,7 @@ func (st *stage) noted(words ...string) []string {
 func (st *stage) listen(l *loop, workers ...*loop) *acceptor {
 	st.t.Helper()
 	a := &acceptor{loop: l, set: st.set, owner: &st.srv.endpoint, workers: workers}
+	a.owner.acceptors = append(a.owner.acceptors, a)
 	if err := a.bind("tcp", "any"); err != nil {
 		st.t.Fatal(err)
 	}
@@ -148,6 +151,8 @@ type stageReg struct {
 
 const stageListener = 7
 
+var errNotRegistered = errors.New("stage: the descriptor is not registered")
+
 func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
 	p.st.note("add %d %d", fd, in)
 	p.regs[fd] = &stageReg{in, token}
@@ -156,6 +161,9 @@ func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
 
 func (p *stagePoller) Modify(fd int, in sys.Interest, token uint64) error {
 	p.st.note("modify %d %d", fd, in)
+	if p.regs[fd] == nil {
+		return errNotRegistered
+	}
 	*p.regs[fd] = stageReg{in, token}
 	return nil
 }
@@ -224,7 +232,11 @@ func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
 	s.st.lastFD++
 	s.st.socks[s.st.lastFD] = &actor{fd: s.st.lastFD, room: 1 << 40}
 	s.st.note("accept %d", s.st.lastFD)
-	return s.st.lastFD, netip.AddrPort{}, nil
+	var peer netip.AddrPort
+	if len(s.st.peers) > 0 {
+		peer, s.st.peers = s.st.peers[0], s.st.peers[1:]
+	}
+	return s.st.lastFD, peer, nil
 }
 
 func (s stageSockets) Connect(string, net.Addr, sys.ConnectOptions) (int, bool, error) {

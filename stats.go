@@ -93,13 +93,17 @@ type Stats struct {
 	Boss              LoopStats   // zero when the listener lives on a worker
 	Active            int64       // connections admitted and not yet closed
 	Accepted          uint64
-	AdmissionRejected uint64
+	AdmissionRejected uint64                 // connections refused, for all causes
+	Refused           map[RefuseCause]uint64 // the same by cause
+	AcceptPauses      uint64                 // times that accepting stopped, for want of room or of descriptors
 	AcceptErrors      uint64
-	Shed              uint64 // accepted and closed at once because descriptors had run out
-	ExecutorPanics    uint64 // panics of handlers on pools
-	LiveBuffers       int    // counted buffers of the group that are not released yet
-	Leaks             uint64 // watched buffers of the group that were dropped without their release
-	Closed            map[CloseReason]uint64
+	Shed              uint64                 // accepted and closed at once because descriptors had run out
+	ExecutorPanics    uint64                 // panics of handlers on pools
+	LiveBuffers       int                    // counted buffers of the group that are not released yet
+	Leaks             uint64                 // watched buffers of the group that were dropped without their release
+	Closed            map[CloseReason]uint64 // refused connections included
+	Tenants           []LabelCounts          // the same by tenant, of connections that have one
+	Networks          []LabelCounts          // the same by the peers' networks: /24 and /48
 }
 
 // Stats returns the numbers so far. Any goroutine; after the server has stopped they stay as they were.
@@ -108,11 +112,15 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Active:            n.active.Load(),
 		Accepted:          n.accepted.Load(),
-		AdmissionRejected: n.rejected.Load(),
+		AdmissionRejected: n.closed[CloseAdmissionRejected].Load(),
+		Refused:           n.refusals(),
+		AcceptPauses:      n.acceptPauses.Load(),
 		AcceptErrors:      n.acceptErrors.Load(),
 		Shed:              n.shed.Load(),
 		ExecutorPanics:    n.hopPanics.Load(),
-		Closed:            n.closeCounts(),
+		Closed:            n.closed.asMap(),
+		Tenants:           n.tenants.list(),
+		Networks:          n.networks.list(),
 	}
 	e := s.running()
 	if e == nil {

@@ -19,6 +19,7 @@ type connExt struct {
 	late      *CloseError // will be the end when no write is on its way through a pool
 	highSince int64       // the outbound queue is above its high watermark
 	current   *requestContext
+	tenant    string
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it

@@ -1,0 +1,158 @@
+package eddy
+
+import (
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// RefuseCause says why a connection was refused.
+type RefuseCause uint8
+
+// The causes. Their String form is the metric label.
+const (
+	refuseNot         RefuseCause = iota
+	RefuseMaxConns                // Server.MaxConns
+	RefusePerIP                   // Admission.MaxPerIP
+	RefusePerTenant               // Admission.MaxPerTenant
+	RefuseRate                    // Admission.Rate
+	RefusePerLoop                 // Admission.MaxPerLoop: every loop is full
+	RefuseMemory                  // Server.MemoryBudget
+	RefuseDecide                  // Admission.Decide said so, or a function of Admission panicked
+	RefuseTaskQueue               // the task queue of every loop is full
+	RefuseDescriptors             // the process has no descriptor left
+	refuseCauses
+)
+
+var refuseCauseNames = [refuseCauses]string{
+	"none", "max_conns", "max_per_ip", "max_per_tenant", "rate", "max_per_loop", "memory_budget", "decide", "task_queue", "descriptors",
+}
+
+// String returns the cause's snake_case name, the one metrics use.
+func (c RefuseCause) String() string {
+	if c >= refuseCauses {
+		return "unknown"
+	}
+	return refuseCauseNames[c]
+}
+
+// Refusal is what Admission.Busy is told.
+type Refusal struct {
+	Peer       netip.AddrPort // zero for a Unix socket
+	Tenant     string
+	Cause      RefuseCause
+	RetryAfter time.Duration // when it may be worth another try
+}
+
+// turnAway is a refusal on its way.
+type turnAway struct {
+	Refusal
+	fd       int
+	decision Decision
+}
+
+// refuse ends a socket that does not become a connection, as decided, counts it and logs a sample.
+func (a *acceptor) refuse(t turnAway) {
+	a.owner.reject(&t.Refusal)
+	a.logRefusal(&t)
+	if t.decision == DecisionBusy && a.sayBusy(&t) {
+		return
+	}
+	a.discard(t.fd)
+}
+
+// reject counts a connection that was refused before it existed.
+func (e *endpoint) reject(r *Refusal) {
+	e.refused[r.Cause].Add(1)
+	e.countClose(CloseAdmissionRejected, r.Peer, r.Tenant)
+}
+
+func (a *acceptor) logRefusal(t *turnAway) {
+	if ok, held := a.loop.logs.refusals.allow(a.loop.now); ok {
+		a.loop.log.Warn("eddy: connection refused", "addr", a.addr, "peer", t.Peer, "tenant", t.Tenant, "cause", t.Cause.String(), "held_back", held)
+	}
+}
+
+// sayBusy sends the message and reports whether the socket now waits for its peer's end.
+func (a *acceptor) sayBusy(t *turnAway) bool {
+	l := a.loop
+	var msg []byte
+	if a.set.gate.Busy == nil || !l.ask("Admission.Busy", func() { msg = a.set.gate.Busy(t.Refusal) }) {
+		return false
+	}
+	if n, err := l.sock.Write(t.fd, msg); n < len(msg) || err != nil {
+		return false // a new socket takes more than any such message: the peer has gone
+	}
+	if len(a.partings) >= maxPartings || l.sock.ShutdownWrite(t.fd) != nil {
+		return false
+	}
+	return a.waitForEnd(t.fd)
+}
+
+// maxPartings bounds the refused sockets of a listener that wait for their peer's end.
+const maxPartings = 256
+
+// parting is a refused socket that has been told so and waits for its peer's end: if it were closed with something of
+// the peer's unread, the kernel would send a reset, which can overtake the message.
+type parting struct {
+	from  *acceptor
+	fd    int
+	token uint64
+	timer *Timer
+}
+
+// waitForEnd keeps a socket until its peer ends or LingerTimeout has passed.
+func (a *acceptor) waitForEnd(fd int) bool {
+	p := &parting{from: a, fd: fd}
+	var err error
+	if p.token, err = a.loop.addSpecial(fd, sys.Read, p.ready); err != nil {
+		return false
+	}
+	if p.timer, err = a.loop.after(nil, a.set.lingerTimeout, p.end); err != nil {
+		p.end()
+		return true
+	}
+	a.partings[p] = struct{}{}
+	return true
+}
+
+// ready drops what the peer sends.
+func (p *parting) ready(sys.Ready) {
+	l := p.from.loop
+	for range readCallBudget {
+		n, err := l.sock.Read(p.fd, l.scratch)
+		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
+			return
+		}
+		if n <= 0 || err != nil {
+			p.end()
+			return
+		}
+	}
+}
+
+func (p *parting) end() {
+	l := p.from.loop
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	delete(p.from.partings, p)
+	if err := l.removeSpecial(p.fd, p.token); err != nil {
+		l.log.Error("eddy: deregistering a refused connection failed", "err", err)
+	}
+	p.from.discard(p.fd)
+}
+
+// ask calls a function of the application's outside any connection. It reports false when that panicked.
+func (l *loop) ask(name string, f func()) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.counters[countPanics]++
+			l.logPanic(name, v, debug.Stack())
+		}
+	}()
+	f()
+	return true
+}
