@@ -329,9 +329,8 @@ func TestResetsAreSampled(t *testing.T) {
 // TestOneLoopHoldsTenThousand: one loop holds 10,000 connections and serves others among them.
 func TestOneLoopHoldsTenThousand(t *testing.T) {
 	const n = 10_000
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < n+200 {
-		t.Skipf("needs %d descriptors, the limit is %d", n+200, limit.Cur)
+	if limit := descriptorLimit(); limit < n+200 {
+		t.Skipf("needs %d descriptors, the limit is %d", n+200, limit)
 	}
 	srv := &eddy.Server{Loops: 1, Init: initWith(echo)}
 	addr := start(t, srv)

@@ -1,5 +1,3 @@
-//go:build unix
-
 package desk
 
 import (
@@ -9,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // lockDir creates the data directory if needed and takes it for this process. Closing the file gives it back; the
@@ -23,7 +19,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, dirError(dir, err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = lockFile(f)
 	if err == nil {
 		err = f.Truncate(0)
 		if err == nil {
@@ -31,7 +27,7 @@ func lockDir(dir string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, errLocked) {
 			err = fmt.Errorf("desk: data directory %s is in use by process %s: stop it, or choose another data directory", dir, holder(f))
 		} else {
 			err = dirError(dir, err)

@@ -72,8 +72,13 @@ func New(name string, mode Mode) (sys.Poller, error) {
 	return nil, fmt.Errorf("poll: no backend %q here; there is %s", name, strings.Join(Available(), ", "))
 }
 
-// Default is the name of the platform's best backend.
-func Default() string { return backends()[0].name }
+// Default is the name of the platform's best backend; "" where there is none.
+func Default() string {
+	if all := backends(); len(all) > 0 {
+		return all[0].name
+	}
+	return ""
+}
 
 // Available lists the names that New takes on this platform, best first.
 func Available() []string {

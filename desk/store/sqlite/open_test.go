@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -124,7 +123,7 @@ func unprivileged(t *testing.T) bool {
 	}
 	const env, nobody = "EDDY_TEST_UNPRIVILEGED", 65534
 	if os.Getenv(env) != "" {
-		if err := errors.Join(syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+		if err := becomeUser(nobody); err != nil {
 			t.Fatal(err)
 		}
 		return true
