@@ -341,7 +341,7 @@ func TestWritableHandlerDoesNotHoldTheLoop(t *testing.T) {
 	}
 	onLoopOf(t, srv.eng.workers[0], func() {
 		for it, n := range turns {
-			if n > 3 { // after its read, as a resumed connection, and as a dirty one
+			if n > 4 { // as a writable connection, after its read, as a resumed one, and as a dirty one
 				t.Errorf("%d turns in iteration %d", n, it)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -101,8 +102,12 @@ func (k *kernel) wait(a, b <-chan struct{}) bool {
 }
 
 // realKernel returns the operating system, as the poller of that name sees it.
-func realKernel(_ string) *kernel {
-	return &kernel{sockets: sys.NewSockets, clock: sys.NewClock(), poller: realPoller}
+func realKernel(poller string) *kernel {
+	return &kernel{
+		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
+		clock:   sys.NewClock(),
+		poller:  realPoller,
+	}
 }
 
 func realPoller(name string, wait WaitMode) (sys.Poller, error) {
@@ -110,7 +115,7 @@ func realPoller(name string, wait WaitMode) (sys.Poller, error) {
 	if wait == WaitPinned {
 		mode = poll.Pinned
 	}
-	return poll.New(name, mode)
+	return backend.NewPoller(name, mode)
 }
 
 // Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6".

@@ -52,7 +52,7 @@ func TestBadInput(t *testing.T) {
 		{"serve echo --loops many", `--loops "many"`, "0 = one per processor"},
 		{"serve echo --loops -1", "--loops -1", "0 for one per processor"},
 		{"serve echo --max-conns -1", "--max-conns -1", "0 for no limit"},
-		{"serve echo --poller select", `--poller "select"`, "poll"},
+		{"serve echo --poller iocp", `--poller "iocp"`, "net"},
 		{"serve line --max-line 0", "--max-line 0", "use 1 to"},
 		{"bench", `"eddy bench" needs one of`, "echo, line and ws"},
 		{"bench echo --conns 0", "--conns 0", "use 1 to"},

@@ -8,10 +8,12 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +31,7 @@ type listenFlags struct {
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {
 	cmd.Flags().StringVar(&f.addr, "addr", addr, "address to listen on, host:port; port 0 takes any free port")
 	cmd.Flags().IntVar(&f.loops, "loops", 0, "worker loops; 0 = one per processor")
-	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: epoll, poll or kqueue; empty = the best one here, or $EDDY_POLLER")
+	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: "+strings.Join(backend.Available(), ", ")+"; empty = $EDDY_POLLER, or the first of these")
 	cmd.Flags().IntVar(&f.maxConns, "max-conns", 0, "open connections; 0 = no limit")
 }
 
@@ -58,22 +60,12 @@ func validPort(port string) bool {
 	return err == nil && n >= 0 && n <= 65535
 }
 
-// checkPoller refuses names that no platform has, and those this one has not. source is where the name comes from.
+// checkPoller refuses the names that this platform has not. source is where the name comes from.
 func checkPoller(source, name string) error {
-	switch name {
-	case "", "poll":
+	if backend.Check(name) == nil {
 		return nil
-	case "epoll":
-		if runtime.GOOS == "linux" {
-			return nil
-		}
-	case "kqueue":
-		if runtime.GOOS != "linux" && runtime.GOOS != "windows" {
-			return nil
-		}
 	}
-	best := map[bool]string{true: "epoll", false: "kqueue"}[runtime.GOOS == "linux"]
-	return fmt.Errorf("%s %q is not a readiness backend of %s: use %s or poll", source, name, runtime.GOOS, best)
+	return fmt.Errorf("%s %q is not a readiness backend of %s: use %s", source, name, runtime.GOOS, strings.Join(backend.Available(), ", "))
 }
 
 // server returns the engine configured by the flags.

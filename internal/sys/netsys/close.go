@@ -1,0 +1,72 @@
+package netsys
+
+import (
+	"net"
+	"syscall"
+	"time"
+)
+
+// shutdownWrite ends our side, after what was taken has gone out.
+func (c *conn) shutdownWrite() error {
+	c.mu.Lock()
+	switch {
+	case c.closed:
+		c.mu.Unlock()
+		return syscall.EBADF
+	case c.outErr != nil || c.state != connOpen:
+		c.mu.Unlock()
+		return syscall.ENOTCONN
+	case c.ended || c.writing:
+		c.ended = true
+		c.mu.Unlock()
+		return nil
+	}
+	c.ended = true
+	c.mu.Unlock()
+	err := errno(c.nc.CloseWrite())
+	c.mu.Lock()
+	c.done = true
+	c.update()
+	c.mu.Unlock()
+	return err
+}
+
+// close ends the connection as a kernel would: bytes that were taken still go out, for closeLimit at most, and the peer
+// reads the end of the stream behind them; but if bytes have come in that nobody has read, the connection is reset.
+//
+// Nothing here waits. A goroutine that is still at work with the connection is left to notice.
+func (c *conn) close() error {
+	c.mu.Lock()
+	c.lossy = c.lossy || c.in != nil
+	if c.in != nil {
+		c.sys.blocks.put(c.in)
+		c.in = nil
+	}
+	if c.lossy {
+		c.dropOut()
+	}
+	connecting, reading, writing, lossy := c.nc == nil, c.reading, c.writing, c.lossy
+	c.mu.Unlock()
+	switch {
+	case connecting:
+		c.abort() // its goroutine closes what it may have by then
+	case writing && !lossy:
+		_ = c.nc.SetWriteDeadline(time.Now().Add(closeLimit)) // fails only on what is closed already
+	case reading || writing:
+		go c.finish()
+	default:
+		c.finish()
+	}
+	return nil
+}
+
+// finish gives the connection back to the system. A goroutine that waits with it ends. It may be called twice.
+func (c *conn) finish() {
+	c.mu.Lock()
+	lossy := c.lossy
+	c.mu.Unlock()
+	if t, ok := c.nc.(*net.TCPConn); ok && lossy {
+		_ = t.SetLinger(0) // so that the close resets; fails only on what is closed already
+	}
+	_ = c.nc.Close() // nobody is left to be told
+}

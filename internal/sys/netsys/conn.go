@@ -1,0 +1,366 @@
+package netsys
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// closeLimit is how long bytes that Write has taken may still be sent after Close. What the peer has not taken by then is
+// lost, and the peer is told so with a reset.
+const closeLimit = 10 * time.Second
+
+// stream is what a connection needs of *net.TCPConn and *net.UnixConn.
+type stream interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// conn is one connection: bytes that have come in and wait for Read, bytes that Write has taken and that wait to go out,
+// and at most one goroutine for each direction, which exists only while it has something to wait for: the reader while
+// less than half a block is unread, the writer while bytes are there to be sent.
+//
+// So a connection whose reads are paused is read no further than that: the kernel's buffer fills and TCP tells the peer.
+type conn struct {
+	node
+	sys   *System
+	nc    stream // nil until the connection is made
+	raw   syscall.RawConn
+	read  func()             // fetch and its goroutine's rest, as a value that costs nothing to start
+	write func()             // likewise
+	probe func(uintptr) bool // see tryFetch
+	abort context.CancelFunc // ends the attempt to connect
+
+	in      *block // unread, not empty
+	got     *block // what the reader has, before it is in
+	gotErr  error
+	limit   int    // how much the reader may get
+	out     *block // taken and not yet in the writer's hands, not empty
+	inErr   error  // told by Read when in is empty
+	outErr  error  // told by Write
+	state   connState
+	eof     bool // the peer has ended its side
+	ended   bool // ours has ended, or will when out is empty
+	done    bool // ours has ended
+	reading bool
+	writing bool
+	lossy   bool // Close ends with a reset
+	delayed bool // TCP_NODELAY was switched off
+	local   netip.AddrPort
+	remote  netip.AddrPort
+}
+
+type connState uint8
+
+const (
+	connOpen connState = iota
+	connConnecting
+	connFailed // outErr is why
+)
+
+// newConn makes the descriptor of a connection. nc is nil for one that is yet to be made.
+func (s *System) newConn(nc stream) (*conn, error) {
+	c := &conn{sys: s}
+	c.what = c
+	c.read, c.write, c.probe = c.reader, c.writer, c.tryFetch
+	if nc != nil {
+		if err := c.attach(nc); err != nil {
+			return nil, err
+		}
+	} else {
+		c.state = connConnecting
+	}
+	if err := s.table.insert(&c.node); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// attach gives the connection what it is made of.
+func (c *conn) attach(nc stream) error {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return errno(err)
+	}
+	c.nc, c.raw = nc, raw
+	c.local, c.remote = addrPort(nc.LocalAddr()), addrPort(nc.RemoteAddr())
+	return nil
+}
+
+// addrPort is the zero value for addresses that are not TCP's.
+func addrPort(a net.Addr) netip.AddrPort {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	ap := t.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+func (c *conn) ready(in sys.Interest) sys.Ready {
+	var r sys.Ready
+	failed := c.outErr != nil || c.inErr != nil
+	if failed {
+		r = sys.Failed | sys.Hangup
+	} else if c.eof && c.done {
+		r = sys.Hangup
+	}
+	if in&sys.Read != 0 && (c.in != nil || c.eof || failed) {
+		r |= sys.Readable
+	}
+	if in&sys.Write != 0 && (failed || c.ended || c.state == connOpen && c.room() > 0) {
+		r |= sys.Writable
+	}
+	return r
+}
+
+// watch starts the reader if there is room for what it will find. It does not matter what is asked for: also of a
+// connection whose reads are paused somebody has to notice that the peer is gone.
+func (c *conn) watch(sys.Interest) {
+	if !c.reading && c.wantsMore() {
+		c.reading = true
+		c.limit = c.space()
+		go c.read()
+	}
+}
+
+// wantsMore reports whether the reader has something to do: it stops when half a block is unread. Under mu.
+func (c *conn) wantsMore() bool {
+	return c.state == connOpen && !c.closed && !c.eof && c.inErr == nil && c.space() > largeBlock/2
+}
+
+// space is how much more may wait for Read. Under mu.
+func (c *conn) space() int {
+	if c.in == nil {
+		return largeBlock
+	}
+	return largeBlock - len(c.in.bytes())
+}
+
+// receive is Sockets.Read.
+func (c *conn) receive(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return 0, syscall.EBADF
+	case c.in != nil:
+		n := copy(p, c.in.bytes())
+		if c.in.r += n; c.in.r == c.in.w {
+			c.sys.blocks.put(c.in)
+			c.in = nil
+		}
+		c.watch(sys.Read)
+		return n, nil
+	case c.inErr != nil:
+		return 0, c.inErr
+	case c.eof:
+		return 0, nil
+	case c.outErr != nil:
+		return 0, c.outErr
+	}
+	c.watch(sys.Read)
+	return 0, sys.ErrAgain
+}
+
+// reader is the goroutine that waits for bytes until enough of them are unread.
+func (c *conn) reader() {
+	for more := true; more; {
+		c.fetch()
+		more = c.store()
+	}
+}
+
+// store takes what the reader has got, and reports whether it is to go on.
+func (c *conn) store() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b, err := c.got, c.gotErr
+	c.got, c.gotErr = nil, nil
+	switch {
+	case c.closed:
+		if b != nil {
+			c.sys.blocks.put(b)
+		}
+	case err != nil:
+		c.fail(err)
+		c.inErr = err
+		c.update()
+	case b.w == 0:
+		c.sys.blocks.put(b)
+		c.eof = true
+		c.update()
+	default:
+		c.in = c.sys.blocks.join(c.in, b)
+		c.update()
+	}
+	c.reading = c.wantsMore()
+	c.limit = c.space()
+	return c.reading
+}
+
+// fetchBlocking reads one block, waiting with it.
+func (c *conn) fetchBlocking() {
+	b := c.sys.blocks.get(largeBlock)
+	n, err := c.nc.Read(b.data[:c.limit])
+	b.w = n
+	switch {
+	case n > 0 || isEOF(err):
+		c.got = b
+	default:
+		c.sys.blocks.put(b)
+		c.gotErr = errno(err)
+	}
+}
+
+// fail makes every later Write tell err. Under mu.
+func (c *conn) fail(err error) {
+	if c.outErr == nil {
+		c.outErr = err
+	}
+	c.dropOut()
+}
+
+// dropOut gives up what was taken and is not in the writer's hands. Under mu.
+func (c *conn) dropOut() {
+	if c.out != nil {
+		c.sys.blocks.put(c.out)
+		c.out = nil
+	}
+}
+
+// room is how many bytes Write would take. Under mu.
+func (c *conn) room() int {
+	if c.out == nil {
+		return largeBlock
+	}
+	return largeBlock - c.out.w
+}
+
+// mayWrite tells why a Write is to fail, if it is. Under mu.
+func (c *conn) mayWrite() error {
+	switch {
+	case c.closed:
+		return syscall.EBADF
+	case c.state == connConnecting:
+		return sys.ErrAgain
+	case c.outErr != nil:
+		return c.outErr
+	case c.ended:
+		return syscall.EPIPE
+	case c.room() == 0:
+		return sys.ErrAgain
+	}
+	return nil
+}
+
+// send is Sockets.Write.
+func (c *conn) send(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.mayWrite(); err != nil {
+		return 0, err
+	}
+	n := c.queue(p)
+	c.startWriter()
+	return n, nil
+}
+
+// sendAll is Sockets.Writev.
+func (c *conn) sendAll(bufs [][]byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, p := range bufs {
+		if len(p) == 0 {
+			continue
+		}
+		if err := c.mayWrite(); err != nil {
+			if total > 0 {
+				break
+			}
+			return 0, err
+		}
+		n := c.queue(p)
+		total += n
+		if n < len(p) {
+			break
+		}
+	}
+	if total > 0 {
+		c.startWriter()
+	}
+	return total, nil
+}
+
+// queue takes as much of p as there is room for. Under mu.
+func (c *conn) queue(p []byte) int {
+	p = p[:min(len(p), c.room())]
+	if c.out == nil {
+		c.out = c.sys.blocks.get(len(p))
+	} else if c.out.free() < len(p) {
+		big := c.sys.blocks.get(largeBlock)
+		big.append(c.out.bytes())
+		c.sys.blocks.put(c.out)
+		c.out = big
+	}
+	return c.out.append(p)
+}
+
+// startWriter sees to it that what was taken goes out. Under mu.
+func (c *conn) startWriter() {
+	if !c.writing {
+		c.writing = true
+		go c.write()
+	}
+}
+
+// writer is the goroutine that sends what was taken until nothing is left, then ends our side or the whole connection if
+// that was asked for meanwhile.
+func (c *conn) writer() {
+	c.mu.Lock()
+	for c.out != nil {
+		b := c.out
+		c.out = nil
+		c.update() // there is room again
+		c.mu.Unlock()
+		_, err := c.nc.Write(b.bytes())
+		c.sys.blocks.put(b)
+		c.mu.Lock()
+		if err != nil {
+			c.lossy = true
+			c.fail(errno(err))
+			c.update()
+		}
+	}
+	end, over := c.ended && !c.done && c.outErr == nil, c.closed
+	if !end || over {
+		c.writing = false
+		c.mu.Unlock()
+		if over {
+			c.finish()
+		}
+		return
+	}
+	c.mu.Unlock()
+	_ = c.nc.CloseWrite() // who is gone needs no end; the reader finds out
+	c.mu.Lock()
+	c.done, c.writing = true, false
+	over = c.closed
+	c.update()
+	c.mu.Unlock()
+	if over {
+		c.finish()
+	}
+}

@@ -1,0 +1,208 @@
+package netsys
+
+import (
+	"net"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+const (
+	// acceptAhead is how many connections may wait for Accept outside the kernel's queue.
+	acceptAhead = 16
+	// acceptPatience is how long the Accept that follows a failed one waits; see listener.retry.
+	acceptPatience = 2 * time.Millisecond
+)
+
+// listener is a listening socket. Its goroutine takes connections from the kernel while there is room for them here, and
+// ends with an error, which Accept tells once.
+type listener struct {
+	node
+	sys       *System
+	ln        net.Listener
+	file      *socketFile // of a unix listener
+	run       func()      // accept, as a value that costs nothing to start
+	queue     []*conn     // not yet given to Accept
+	err       error       // not yet told
+	accepting bool
+	failed    bool          // the last attempt brought an error, which was told
+	single    bool          // the goroutine makes one attempt
+	attempted chan struct{} // such an attempt has ended
+}
+
+func (s *System) newListener(ln net.Listener, file *socketFile) (*listener, error) {
+	l := &listener{sys: s, ln: ln, file: file, attempted: make(chan struct{}, 1)}
+	l.what, l.run = l, l.accept
+	if err := s.table.insert(&l.node); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *listener) ready(in sys.Interest) sys.Ready {
+	if in&sys.Read != 0 && (len(l.queue) > 0 || l.err != nil) {
+		return sys.Readable
+	}
+	return 0
+}
+
+// watch starts the goroutine if somebody wants to know what it will find.
+func (l *listener) watch(in sys.Interest) {
+	if in&sys.Read != 0 && l.err == nil && len(l.queue) < acceptAhead && !l.closed {
+		l.failed = false
+		l.start()
+	}
+}
+
+func (l *listener) start() {
+	l.single = false
+	if !l.accepting {
+		l.accepting = true
+		go l.run()
+	}
+}
+
+// take is Sockets.Accept.
+func (l *listener) take() (*conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed && len(l.queue) == 0 && l.err == nil && !l.closed {
+		l.retry()
+	}
+	switch {
+	case l.closed:
+		return nil, syscall.EBADF
+	case len(l.queue) > 0:
+		c := l.queue[0]
+		l.queue = slices.Delete(l.queue, 0, 1)
+		if !l.failed {
+			l.watch(sys.Read)
+		}
+		return c, nil
+	case l.err != nil:
+		err := l.err
+		l.err, l.failed = nil, true
+		return nil, err
+	}
+	l.watch(sys.Read)
+	return nil, sys.ErrAgain
+}
+
+// retry makes one attempt and waits for its outcome, though not long. The caller has been told that descriptors have run
+// out, has given up one that it kept for this, and will take one again as soon as Accept returns: what the goroutine
+// takes later comes too late. Under mu, which it gives up meanwhile.
+func (l *listener) retry() {
+	select {
+	case <-l.attempted:
+	default:
+	}
+	if !l.accepting {
+		l.accepting, l.single = true, true
+		go l.run()
+	}
+	l.mu.Unlock()
+	timer := time.NewTimer(acceptPatience)
+	select {
+	case <-l.attempted:
+	case <-timer.C:
+	}
+	timer.Stop()
+	l.mu.Lock()
+	if l.accepting { // it waits for the next connection, and goes on with those that follow
+		l.single, l.failed = false, false
+	}
+}
+
+// accept is the listener's goroutine.
+func (l *listener) accept() {
+	for more := true; more; {
+		c, err := l.next()
+		l.mu.Lock()
+		switch {
+		case l.closed:
+			if c != nil {
+				defer c.discard()
+			}
+		case err != nil:
+			l.err = err
+		default:
+			l.queue = append(l.queue, c)
+		}
+		more = err == nil && !l.closed && !l.single && len(l.queue) < acceptAhead
+		l.accepting = more
+		select {
+		case l.attempted <- struct{}{}:
+		default:
+		}
+		l.update()
+		l.mu.Unlock()
+	}
+}
+
+// next waits for a connection.
+func (l *listener) next() (*conn, error) {
+	nc, err := l.ln.Accept()
+	if err != nil {
+		return nil, errno(err)
+	}
+	c, err := l.sys.newConn(nc.(stream))
+	if err != nil {
+		_ = nc.Close() // no place in the table: the error says so
+		return nil, err
+	}
+	return c, nil
+}
+
+// discard resets a connection that nobody has been given.
+func (c *conn) discard() {
+	if _, err := c.sys.table.remove(c.fd); err == nil {
+		c.mu.Lock()
+		c.closed, c.lossy = true, true
+		c.mu.Unlock()
+		c.finish()
+	}
+}
+
+// close ends listening. It waits for the goroutine to leave package net, which takes no longer than the scheduler needs
+// to run it: the address is free when it returns. Connections that nobody has been given are reset, as the kernel does.
+func (l *listener) close() error {
+	l.mu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	l.file.remove()
+	err := errno(l.ln.Close())
+	for _, c := range queue {
+		c.discard()
+	}
+	return err
+}
+
+// socketFile is the file of a unix listener.
+type socketFile struct {
+	path string
+	info os.FileInfo
+}
+
+// remove removes the file, unless it has become another one's.
+func (f *socketFile) remove() {
+	if f == nil {
+		return
+	}
+	if now, err := os.Lstat(f.path); err == nil && os.SameFile(f.info, now) {
+		_ = os.Remove(f.path) // a file that stays is found stale by the next server
+	}
+}
+
+// reserve is a descriptor that is only there to be closed.
+type reserve struct {
+	node
+	file *os.File
+}
+
+func (r *reserve) ready(sys.Interest) sys.Ready { return 0 }
+func (r *reserve) watch(sys.Interest)           {}
+func (r *reserve) close() error                 { return errno(r.file.Close()) }
