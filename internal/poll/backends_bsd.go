@@ -3,5 +3,5 @@
 package poll
 
 func backends() []backend {
-	return []backend{{"kqueue", newKqueue}, {"poll", newPoll}}
+	return []backend{{"kqueue", newKqueue}, {"poll", newPoll}, {"select", newSelect}}
 }

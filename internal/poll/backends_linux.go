@@ -1,5 +1,5 @@
 package poll
 
 func backends() []backend {
-	return []backend{{"epoll", newEpoll}, {"poll", newPoll}}
+	return []backend{{"epoll", newEpoll}, {"poll", newPoll}, {"select", newSelect}}
 }

@@ -14,13 +14,14 @@ import (
 
 // kqueue is level-triggered (no EV_CLEAR) and holds one kernel filter for each
 // condition that is asked for: under sys.None there is none, and the kernel
-// reports nothing.
+// reports nothing; see quiet.
 //
 // It blocks in both modes. The Go runtime cannot poll a kqueue: it asks for
 // EVFILT_WRITE of whatever it polls, which a kqueue does not have.
 type kqueue struct {
 	fd      int // -1 after Close
 	waker   *pipeWaker
+	quiet   quiet
 	regs    map[int]kqueueReg // by descriptor: a token does not fit into every system's udata
 	events  []unix.Kevent_t   // scratch of Wait
 	changes [2]unix.Kevent_t  // scratch of change
@@ -74,6 +75,7 @@ func (p *kqueue) Add(fd int, in sys.Interest, token uint64) error {
 		return fmt.Errorf("poll: kqueue add descriptor %d: %w", fd, err)
 	}
 	p.regs[fd] = kqueueReg{token: token, in: in}
+	p.quiet.watch(fd, in)
 	return nil
 }
 
@@ -89,6 +91,7 @@ func (p *kqueue) Modify(fd int, in sys.Interest, token uint64) error {
 		return fmt.Errorf("poll: kqueue modify descriptor %d: %w", fd, err)
 	}
 	p.regs[fd] = kqueueReg{token: token, in: in}
+	p.quiet.watch(fd, in)
 	return nil
 }
 
@@ -101,6 +104,7 @@ func (p *kqueue) Remove(fd int) error {
 		return fmt.Errorf("poll: kqueue remove descriptor %d: %w", fd, syscall.ENOENT)
 	}
 	delete(p.regs, fd)
+	p.quiet.drop(fd)
 	if err := p.change(fd, reg.in, sys.None); err != nil {
 		return fmt.Errorf("poll: kqueue remove descriptor %d: %w", fd, err)
 	}
@@ -157,6 +161,12 @@ func (p *kqueue) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 		p.events = make([]unix.Kevent_t, len(events))
 	}
 	p.events = p.events[:len(events)]
+	return p.quiet.wait(events, timeout, p.once, p.token)
+}
+
+func (p *kqueue) token(fd int) uint64 { return p.regs[fd].token }
+
+func (p *kqueue) once(events []sys.Event, timeout time.Duration) (n int, woken bool, err error) {
 	if p.waker.woken.pending() {
 		timeout = 0
 	}
@@ -165,15 +175,15 @@ func (p *kqueue) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 		ts := unix.NsecToTimespec(int64(timeout))
 		limit = &ts
 	}
-	n, err := unix.Kevent(p.fd, nil, p.events, limit)
-	p.waker.woken.settle()
+	n, err = unix.Kevent(p.fd, nil, p.events, limit)
+	woken = p.waker.woken.settle()
 	if err == unix.EINTR {
-		return 0, nil
+		return 0, woken, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("poll: kqueue wait: %w", err)
+		return 0, woken, fmt.Errorf("poll: kqueue wait: %w", err)
 	}
-	return p.translate(events, n), nil
+	return p.translate(events, n), woken, nil
 }
 
 func (p *kqueue) translate(events []sys.Event, found int) int {

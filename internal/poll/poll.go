@@ -1,10 +1,10 @@
 // Package poll implements sys.Poller over the readiness interfaces of operating
-// systems: epoll, kqueue and poll(2).
+// systems: epoll, kqueue, poll(2) and select(2).
 //
 // epoll (Linux) and kqueue (macOS and the BSDs) keep the registrations in the
 // kernel and return only what is ready. poll(2) is the way that every Unix has:
 // it has no limit of descriptors, but each Wait looks at all of them. select(2)
-// is not offered, as it ends at descriptor 1024. Other systems have no backend.
+// does so too and ends at descriptor 1024.
 package poll
 
 import (
@@ -22,7 +22,7 @@ const (
 	// Parked gives the thread back: the goroutine parks in the Go runtime's own
 	// poller, on the descriptor of this one. It needs no thread while it waits,
 	// and is made runnable like any other goroutine. Where the system cannot
-	// nest pollers (poll(2), kqueue with today's runtime) it waits as Pinned
+	// nest pollers (poll(2), select(2), kqueue with today's runtime) it waits as Pinned
 	// does.
 	//
 	// Its price is that of package net: while other goroutines keep every P
