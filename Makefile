@@ -1,6 +1,6 @@
 # Short names for what .ci/run does; the script is the truth.
 
-.PHONY: all build test race poll fuzz lint cross browser bench bench-results desk ci
+.PHONY: all build test race pollers fuzz lint cross browser bench bench-results desk ci
 
 all: build test
 
@@ -13,7 +13,7 @@ test:
 race:
 	.ci/run test
 
-poll fuzz cross browser bench desk:
+pollers fuzz cross browser bench desk:
 	.ci/run $@
 
 lint:

@@ -332,6 +332,7 @@ func TestOneLoopHoldsTenThousand(t *testing.T) {
 	if limit := descriptorLimit(); limit < n+200 {
 		t.Skipf("needs %d descriptors, the limit is %d", n+200, limit)
 	}
+	fitsSelect(t, n)
 	srv := &eddy.Server{Loops: 1, Init: initWith(echo)}
 	addr := start(t, srv)
 	out, stop := child(t, fmt.Sprintf("idle-clients %s %d", addr, n))

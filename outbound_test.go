@@ -277,6 +277,7 @@ func TestFlushDeadline(t *testing.T) {
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "x")
 	conn := <-conns
+	io.ReadFull(c, make([]byte, 1)) // the echo, which would else meet the full queue
 	if err := conn.Write(make([]byte, 16<<20)); err != nil {
 		t.Fatal(err)
 	}

@@ -103,6 +103,7 @@ func TestIdleConnections(t *testing.T) {
 	if limit := descriptorLimit(); limit < n+200 {
 		t.Skipf("needs %d descriptors, the limit is %d", n+200, limit)
 	}
+	fitsSelect(t, n)
 	shared := eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })
 	pass := tag("pass")
 	var ends closes
