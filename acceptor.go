@@ -314,7 +314,7 @@ func (a *acceptor) pause(d time.Duration) {
 	l := a.loop
 	a.paused = true
 	a.owner.acceptPauses.Add(1)
-	if err := l.poller.Modify(a.fd, sys.None, a.token); err != nil {
+	if err := l.modifySpecial(a.token, sys.None); err != nil {
 		l.log.Error("eddy: pausing the listener failed", "err", err)
 	}
 	var err error
@@ -377,7 +377,7 @@ func (a *acceptor) resume() {
 	if a.reserve < 0 {
 		a.takeReserve()
 	}
-	if err := a.loop.poller.Modify(a.fd, sys.Read, a.token); err != nil {
+	if err := a.loop.modifySpecial(a.token, sys.Read); err != nil {
 		a.loop.log.Error("eddy: resuming the listener failed", "err", err)
 	}
 }

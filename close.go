@@ -156,9 +156,10 @@ func (c *Conn) ioFailed(op string, err error) {
 // descriptor that was reused.
 func (l *loop) finishCloses() {
 	for i := 0; i < len(l.closing); i++ {
-		c := l.closing[i]
-		l.closing[i] = nil
-		l.finishClose(c)
+		if c := l.closing[i]; c != nil { // nil after a panic that cut this phase short
+			l.closing[i] = nil
+			l.finishClose(c)
+		}
 	}
 	l.closing = l.closing[:0]
 }
@@ -167,9 +168,7 @@ func (l *loop) finishCloses() {
 func (l *loop) finishClose(c *Conn) {
 	c.setPhase(PhaseClosed)
 	if c.has(registered) {
-		if err := l.poller.Remove(c.fd); err != nil {
-			l.log.Error("eddy: deregistering failed", "conn", c.ID(), "err", err)
-		}
+		l.logDeregister("a connection", l.poller.Remove(c.fd))
 	}
 	if err := l.sock.Close(c.fd); err != nil {
 		l.log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)

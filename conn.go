@@ -269,6 +269,7 @@ func (l *loop) register(c *Conn) {
 		return
 	}
 	l.adopt(c)
+	l.serving.Store(c)
 	l.counters[countOpened]++
 	c.lastActive = l.now
 	if err := l.builder.build(c); err != nil {

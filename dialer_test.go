@@ -277,7 +277,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 			cancel(errors.New("too late"))
 			h.now += int64(time.Minute)
 			l.iterate()
-			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.timers) != len(l.freeTimers) {
+			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.timers.heap) != 0 {
 				t.Errorf("told %d times: %v, %v; %d attempts left", told, conn, got, len(l.attempts))
 			}
 			open, closed := int64(0), 1

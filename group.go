@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-eddy/eddy/buf"
 )
@@ -30,6 +31,33 @@ type Group struct {
 	LeakDetection buf.LeakLevel
 	OnLeak        func(buf.Leak)
 
+	// IORatio is the share of a busy loop's time that belongs to I/O, in percent, 1 to 100; 0 = 50. Tasks get the rest: as
+	// long as the I/O took, times (100 - IORatio) / IORatio. At 100 a loop does all I/O and then all tasks that were queued
+	// by then, without a bound in time.
+	IORatio int
+	// TaskBudget is the most tasks a loop runs in one iteration, below IORatio 100; 0 = 1024.
+	TaskBudget int
+	// MinTasks is the most tasks of an iteration in which no I/O was ready; 0 = 64. It may not exceed TaskBudget.
+	MinTasks int
+	// MaxEvents bounds the readiness events that one wait reports; 0 = 4096. The array for them starts at 128 and grows to
+	// this size when one wait fills it. Up to 128 it never grows.
+	MaxEvents int
+	// RebuildAfter is the number of waits in a row that return early for no reason after which a loop replaces its poller;
+	// 0 = 512. Values below 3 switch that off.
+	RebuildAfter int
+	// Strategy chooses what a loop does when it has nothing to run; nil = wait.
+	Strategy WaitStrategy
+	// CPUs pins the loops to processors, which needs WaitPinned: loop i runs on CPUs[i % len(CPUs)] only.
+	CPUs []int
+	// Spin is how long a loop polls without waiting before it blocks, which needs WaitPinned; 0 = not at all, negative =
+	// for ever: the loop then keeps its processor busy. Work that comes while a loop spins costs no wakeup.
+	Spin time.Duration
+	// StallThreshold is the length from which on an iteration is reported as a stall; 0 = 100 ms, negative = never.
+	StallThreshold time.Duration
+	// OnStall is told of each stall while it lasts, on the watchdog's goroutine: no further stall is noticed until it
+	// returns. It may be nil. A panic in it is contained.
+	OnStall func(Stall)
+
 	mu       sync.Mutex
 	crew     atomic.Pointer[crew] // nil until started
 	closed   bool
@@ -45,6 +73,9 @@ type crew struct {
 	leaks  *buf.Leaks    // nil when leak detection is off
 	shared *buf.SharedPool
 	logs   logSamplers
+
+	dog     *watchdog // nil without one
+	stopDog sync.Once
 }
 
 // loopSettings are a Group's fields after validation. Immutable, shared by its loops.
@@ -56,6 +87,7 @@ type loopSettings struct {
 	taskQueue int
 	chooser   Chooser
 	log       *slog.Logger
+	tuning
 }
 
 var errGroupClosed = errors.New("eddy: the Group is closed")
@@ -80,8 +112,8 @@ func (g *Group) start() (*crew, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, l := range w.loops {
-		w.kernel.launch(l)
+	if err := w.run(); err != nil {
+		return nil, err
 	}
 	g.crew.Store(w)
 	return w, nil
@@ -106,20 +138,68 @@ func (g *Group) build() (*crew, error) {
 	return w, nil
 }
 
+// run starts the loops and their watchdog. If a loop cannot start, those that run are ended.
+func (w *crew) run() error {
+	if w.set.stall > 0 && w.kernel.start == nil { // simulated time does not pass while a loop runs
+		w.dog = newWatchdog(w)
+	}
+	for i, l := range w.loops {
+		l.dog = w.dog
+		if err := l.start(); err != nil {
+			for _, rest := range w.loops[i+1:] {
+				_ = rest.poller.Close() // the error that led here is the one to report
+			}
+			w.end(w.loops[:i])
+			return err
+		}
+	}
+	if w.dog != nil {
+		go w.dog.run()
+	}
+	return nil
+}
+
+// end ends loops that run and waits for them.
+func (w *crew) end(loops []*loop) {
+	for _, l := range loops {
+		l.do(func() {
+			l.stopping = true
+			l.closeAll(nil, CloseServerShutdown, nil)
+		})
+	}
+	for _, l := range loops {
+		w.kernel.wait(l.done, nil)
+	}
+}
+
+// Loop returns a handle to loop i, nil before the start and for an i that is not in the group. Any goroutine.
+func (g *Group) Loop(i int) *Loop {
+	w := g.crew.Load()
+	if w == nil || i < 0 || i >= len(w.loops) {
+		return nil
+	}
+	return &w.loops[i].handle
+}
+
 // prepare validates the fields.
 func (g *Group) prepare() (*crew, error) {
 	err := notNegative("Group", []field{{"Loops", int64(g.Loops)}, {"TaskQueue", int64(g.TaskQueue)}})
 	if err != nil {
 		return nil, err
 	}
+	tuning, err := g.tuning()
+	if err != nil {
+		return nil, err
+	}
 	set := &loopSettings{
+		tuning:    tuning,
 		name:      orString(g.Name, "worker"),
 		loops:     orInt(g.Loops, runtime.GOMAXPROCS(0)),
 		poller:    orString(g.Poller, os.Getenv("EDDY_POLLER")),
 		wait:      g.WaitMode,
 		taskQueue: orInt(g.TaskQueue, DefaultTaskQueue),
 		chooser:   g.Chooser,
-		log:       orLogger(g.Logger),
+		log:       containedLogger(g.Logger),
 	}
 	if set.chooser == nil {
 		set.chooser = RoundRobin()
@@ -218,15 +298,12 @@ func (g *Group) Close() error {
 	if w.onLoop() {
 		return ErrOnLoop
 	}
-	for _, l := range w.loops {
-		l.do(func() {
-			l.closeAll(nil, CloseServerShutdown, nil)
-			l.stopping = true
-		})
-	}
-	for _, l := range w.loops {
-		w.kernel.wait(l.done, nil)
-	}
+	w.end(w.loops)
+	w.stopDog.Do(func() {
+		if w.dog != nil {
+			w.dog.stop()
+		}
+	})
 	return nil
 }
 

@@ -63,18 +63,17 @@ func TestFailedHandOver(t *testing.T) {
 	}
 }
 
-// TestPollerFailureIsVisible: a poller that fails is reported and counted, and the loop goes on; one that fails for good
-// ends the loop's connections with internal_error instead of leaving them to hang.
+// TestPollerFailureIsVisible: a poller that fails is reported and counted, and the loop goes on as soon as it works
+// again.
 func TestPollerFailureIsVisible(t *testing.T) {
 	var log bytes.Buffer
 	handled := 0
 	srv := cutServer(func(*Context, string) error { handled++; return nil })
 	srv.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	st, l := newStage(t, srv)
-	p := st.nextPoller
 	a := st.connect(l)
-	p.err = errors.New("the kernel is unwell")
-	for range 3 {
+	st.waitErr = errors.New("the kernel is unwell")
+	for range 2 {
 		l.iterate()
 	}
 	for _, want := range []string{"poller failed", "worker-0", "the kernel is unwell"} {
@@ -82,21 +81,18 @@ func TestPollerFailureIsVisible(t *testing.T) {
 			t.Errorf("the log %q does not say %q", log.String(), want)
 		}
 	}
-	if n := l.counters[countPollErrors]; n != 3 {
-		t.Errorf("%d errors counted, want 3", n)
+	if n := l.counters[countPollErrors]; n != 2 {
+		t.Errorf("%d errors counted, want 2", n)
 	}
-	p.err = nil
+	st.waitErr = nil
 	a.send(";")
-	if !l.iterate() || handled != 1 {
-		t.Fatalf("the loop did not go on: %d messages handled", handled)
+	for range 2 { // one is the pause
+		if !l.iterate() {
+			t.Fatal("the loop ended")
+		}
 	}
-	p.err = errors.New("the kernel is gone")
-	alive := true
-	for range maxPollErrors {
-		alive = l.iterate()
-	}
-	if alive || a.closed != 1 || a.conn.CloseError() == nil || a.conn.CloseError().Reason != CloseInternalError {
-		t.Errorf("loop alive %v, closed %d times, %v", alive, a.closed, a.conn.CloseError())
+	if handled != 1 {
+		t.Errorf("the loop did not go on: %d messages handled", handled)
 	}
 }
 

@@ -3,6 +3,7 @@ package eddy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys"
@@ -266,25 +267,13 @@ func (k *inspection) wheel() {
 			k.connFail(c, "has a deadline at %d, armed for %d", next, c.timerAt)
 		}
 	}
-	free := 0
-	for i, t := range l.timers {
-		if t == nil {
-			free++
-			continue
+	for _, t := range l.timers.heap {
+		if t.loop != l || t.conn != nil && (t.conn.loop != l || l.lookup(t.conn.token()) != t.conn) {
+			k.fail("a timer for %d is armed that belongs to nobody", t.when)
 		}
-		armed++
-		if payload, ok := l.wheel.Armed(t.handle); !ok || payload != timerPayload(uint32(i)) || int(t.index) != i || t.loop != l {
-			k.fail("timer %d is armed as %x: %v", i, payload, ok)
-		}
-		if t.conn != nil && (t.conn.loop != l || l.lookup(t.conn.token()) != t.conn) {
-			k.connFail(t.conn, "has ended and left a timer")
-		}
-	}
-	if free != len(l.freeTimers) {
-		k.fail("%d timers are free, %d counted", free, len(l.freeTimers))
 	}
 	if armed != l.wheel.Len() {
-		k.fail("%d deadlines and timers, %d armed", armed, l.wheel.Len())
+		k.fail("%d connections have a deadline armed, the wheel holds %d", armed, l.wheel.Len())
 	}
 }
 
@@ -335,13 +324,32 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 		k.fail("waits %v with work in hand: %d ready, %d dirty, stopping %v, draining %v", w.Timeout, len(l.ready), len(l.dirty),
 			l.stopping, l.walking())
 	}
-	if n := l.tasks.depth(); n > 0 {
+	if n := k.pressing(w); n > 0 {
 		k.fail("waits %v with %d tasks in its queue and nobody to wake it", w.Timeout, n)
 	}
 	when, ok := l.wheel.Next()
 	if ok && (w.Timeout < 0 || w.Until > when+int64(wheelTick)) {
 		k.fail("waits %v, until %d, but has a deadline at %d", w.Timeout, w.Until, when)
 	}
+	if when, ok := l.timers.next(); ok && (w.Timeout < 0 || w.Until > when+int64(time.Millisecond)) { // time passes on the way to the wait
+		k.fail("waits %v, until %d, but has a timer at %d", w.Timeout, w.Until, when)
+	}
+}
+
+// pressing returns how many tasks the loop must not sleep over: all but timers that are not due before it wakes.
+func (k *inspection) pressing(w simhook.Waiting) int {
+	q := &k.l.tasks
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := len(q.tail.in) + len(q.tail.out) - q.tail.next
+	for _, batch := range [][]task{q.out[q.next:], q.in} {
+		for _, t := range batch {
+			if t.kind != taskTimer || w.Timeout < 0 || t.msg.(*Timer).when < w.Until-int64(time.Millisecond) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // empty: a loop that has ended gave everything back.
@@ -351,8 +359,8 @@ func (k *inspection) empty() {
 		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.active, l.assigned.Load(),
 			l.writeInterest, l.tasks.depth(), len(l.attempts))
 	}
-	for _, t := range l.timers {
-		if t != nil && t.conn != nil {
+	for _, t := range l.timers.heap {
+		if t.conn != nil {
 			k.connFail(t.conn, "left a timer")
 		}
 	}

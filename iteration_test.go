@@ -174,7 +174,7 @@ func TestWaitTimeout(t *testing.T) {
 	if d := waited(); d != 0 || fired != 1 {
 		t.Errorf("an overdue deadline, waited %v, fired %d", d, fired)
 	}
-	for range taskBudget + 1 {
+	for range DefaultMinTasks + 1 {
 		if err := l.tasks.push(task{kind: taskFunc, msg: func() {}}, false); err != nil {
 			t.Fatal(err)
 		}

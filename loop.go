@@ -1,13 +1,9 @@
 package eddy
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
@@ -15,9 +11,6 @@ import (
 )
 
 type wheelHandle = wheel.Handle
-
-// readyFunc is called for readiness of a descriptor that is no connection (the listener).
-type readyFunc func(sys.Ready)
 
 // loop is one reactor: a goroutine, a poller, and the connections it owns. Everything in it except the task queue and
 // the published counters is touched by its own goroutine only.
@@ -36,11 +29,39 @@ type loop struct {
 	now    int64 // monotonic ns, read once per wait
 	events []sys.Event
 	tasks  taskQueue
+	handle Loop
+	dog    *watchdog // nil without one
+	lag    lagMeter
+
+	// What tasks may take (taskphase.go).
+	ioTime int64 // of an earlier iteration
+	ioFrom int64 // end of the tasks, 0 when it is unknown
+	hadIO  bool  // something was ready in this iteration
+
+	// Waiting (wait.go) and the poller's failures (rebuild.go).
+	strategy  WaitStrategy
+	empty     int   // polls in a row that brought nothing
+	premature int   // waits in a row that returned early
+	polled    bool  // the poller was asked in this iteration and answered
+	failures  int   // of the poller, in a row
+	faults    int   // panics of the engine, in a row
+	retryAt   int64 // the poller is left alone until then, if it is in the future
+	resting   atomic.Bool
+	sick      atomic.Bool
+	alarm     chan struct{} // ends a rest
+	awakener  atomic.Pointer[sys.Poller]
+	cancelled int // registrations that ended in this iteration
+
+	// For the watchdog.
+	busyFrom  atomic.Int64 // begin of the iteration, 0 while the loop sleeps
+	stalledAt atomic.Int64 // begin of the last iteration that was a stall
+	stalls    atomic.Uint64
+	serving   atomic.Pointer[Conn]
 
 	slots   []*Conn
 	gens    []uint32
 	free    []uint32
-	special []readyFunc
+	special []*special
 	unused  []uint32 // indexes of special that are free
 	retired []uint32 // those that become free when the iteration is over
 	active  int
@@ -53,20 +74,20 @@ type loop struct {
 
 	wheel      *wheel.Wheel
 	expireFunc func(wheelHandle, uint64)
-	timers     []*Timer
-	freeTimers []uint32
+	timers     timerQueue
 
 	ready   []*Conn // hold frames that were not decoded yet
 	dirty   []*Conn // hold bytes that were not flushed yet
 	closing []*Conn // will be closed at the end of the iteration
 	spare   []*Conn // emptied list, reused
 
-	current  *Context // whose handler is running, for panics
-	stopping bool
-	walks    []drainWalk
-	attempts map[*attempt]struct{} // outbound connections that do not stand yet
-	done     chan struct{}
-	pollErrs int
+	current   *Context      // whose handler is running, for panics
+	inHandler *Registration // whose HandleReady is running
+	orphaned  bool          // its goroutine was ended by a handler
+	stopping  bool
+	walks     []drainWalk
+	attempts  map[*attempt]struct{} // outbound connections that do not stand yet
+	done      chan struct{}
 
 	counters      [counterCount]uint64
 	writeInterest int64
@@ -90,19 +111,23 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		kernel:  k,
 		sock:    k.sockets(),
 		clock:   k.clock,
-		poller:  poller,
 		log:     set.log,
 		logs:    &w.logs,
-		events:  make([]sys.Event, 128),
+		events:  make([]sys.Event, min(minEvents, set.maxEvents)),
 		scratch: make([]byte, scratchSize),
 		pool:    buf.NewPool(retainedBuffers),
 		gather:  make([][]byte, 0, maxGather),
 		done:    make(chan struct{}),
 
 		attempts: make(map[*attempt]struct{}),
+		alarm:    make(chan struct{}, 1),
+		strategy: set.strategy,
 	}
 	l.pool.Watch(w.leaks)
+	l.handle.l = l
+	l.usePoller(poller)
 	l.now = l.clock.Now()
+	l.lag.start(l.now)
 	l.wheel = wheel.New(wheelTick, l.now)
 	l.expireFunc = l.expire
 	l.tasks.limit = set.taskQueue
@@ -110,92 +135,45 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 	return l, nil
 }
 
-// wakeup ends the loop's wait. Any goroutine.
-func (l *loop) wakeup() {
-	if err := l.poller.Wake(); err != nil && !errors.Is(err, sys.ErrPollerClosed) { // closed: the loop has ended
-		l.log.Error("eddy: wakeup failed", "loop", l.name, "err", err)
-	}
-}
-
-// run is the loop's goroutine.
-func (l *loop) run() {
-	defer close(l.done)
-	if l.set.wait == WaitPinned {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
-	l.goid.Store(goroutineID())
-	for l.iterate() {
-	}
-	l.teardown()
-}
-
-// iterate is one turn of the loop (DESIGN 3.3) and reports whether there will be another.
+// iterate is one turn of the loop (DESIGN 3.3) and reports whether there will be another. That is checked after each
+// turn, also after one that a panic has cut short.
 func (l *loop) iterate() bool {
-	n := l.wait()
-	l.runTasks()
-	l.processEvents(n)
-	l.resumeReady()
-	l.expireDeadlines()
-	l.flushDirty()
-	l.continueDrain()
-	l.finishCloses()
-	l.reuseSpecials()
+	l.turn()
+	if l.stopping {
+		l.closeAll(nil, CloseServerShutdown, nil)
+	}
 	l.publish()
 	return !l.stopped()
 }
 
-// wait polls, and parks when there is nothing to do until the next deadline, an event or a task.
-func (l *loop) wait() int {
-	timeout := l.waitTimeout()
-	if timeout != 0 && !l.tasks.sleep() {
-		timeout = 0
+// repollAfter is the number of registrations that may end while events are handled before the poller is asked again in
+// the same iteration.
+const repollAfter = 256
+
+// processEvents handles the readiness that wait reported. When that ended many connections or registrations, their
+// descriptors are closed and the poller is asked once more without waiting, for a fresh view.
+func (l *loop) processEvents(n int) {
+	l.dispatch(n)
+	l.growEvents(n)
+	if l.cancelled+len(l.closing) <= repollAfter {
+		return
 	}
-	n, err := l.poller.Wait(l.events, timeout)
-	l.tasks.awake()
-	l.now = l.clock.Now()
-	l.counters[countIterations]++
+	l.finishCloses()
+	l.counters[countRepolls]++
+	n, err := l.poller.Wait(l.events, 0)
 	if err != nil {
 		l.pollFailed(err)
-		return 0
+		return
 	}
-	l.pollErrs = 0
 	l.counters[countEvents] += uint64(n)
-	return n
+	l.dispatch(n)
 }
 
-// waitTimeout is 0 while work is pending, negative when only an event or a task can bring more.
-func (l *loop) waitTimeout() time.Duration {
-	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || l.tasks.depth() > 0 || l.stopping {
-		return 0
-	}
-	if l.walking() {
-		return 0
-	}
-	when, ok := l.wheel.Next()
-	if !ok {
-		return -1
-	}
-	return max(0, time.Duration(when-l.clock.Now()))
-}
-
-// maxPollErrors consecutive failures of the poller end the loop: its connections are closed, the process lives.
-const maxPollErrors = 16
-
-func (l *loop) pollFailed(err error) {
-	l.pollErrs++
-	l.counters[countPollErrors]++
-	l.log.Error("eddy: poller failed", "loop", l.name, "err", err, "in_a_row", l.pollErrs)
-	if l.pollErrs == maxPollErrors {
-		l.closeAll(nil, CloseInternalError, err)
-		l.stopping = true
-	}
-}
-
-// processEvents handles the readiness that wait reported.
-func (l *loop) processEvents(n int) {
+// dispatch hands each event to its descriptor and clears its entry.
+func (l *loop) dispatch(n int) {
 	for i := range n {
 		ev := l.events[i]
+		l.events[i] = sys.Event{}
 		if ev.Token>>32 == 0 {
 			l.readySpecial(ev)
 			continue
@@ -207,25 +185,18 @@ func (l *loop) processEvents(n int) {
 		}
 		l.processConn(c, ev.Ready)
 	}
-	if n == len(l.events) && n < maxEvents {
-		l.events = make([]sys.Event, 2*n)
-	}
-}
-
-// maxEvents bounds the growth of the event array.
-const maxEvents = 4096
-
-func (l *loop) readySpecial(ev sys.Event) {
-	if f := l.special[uint32(ev.Token)]; f != nil {
-		f(ev.Ready)
-	}
 }
 
 // processConn handles one connection's readiness: write first (it frees memory), then read, then flush what the
-// handlers queued.
+// handlers queued. A report of nothing counts as readable, so that it cannot come for ever. Connecting comes before all
+// that, in an attempt of its own.
 func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	defer l.contain(c)
+	l.serving.Store(c)
 	const failed = sys.Hangup | sys.Failed
+	if ready == 0 {
+		ready = sys.Readable
+	}
 	if ready&sys.Writable != 0 || ready&failed != 0 && c.interest&sys.Write != 0 {
 		c.flush()
 	}
@@ -253,6 +224,7 @@ func (l *loop) resumeReady() { l.visit(&l.ready, (*loop).resumeConn) }
 
 func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
+	l.serving.Store(c)
 	c.clear(listedReady)
 	c.frames = frameBudget
 	c.resumeDecode()
@@ -265,58 +237,30 @@ func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
 	defer l.contain(c)
+	l.serving.Store(c)
 	c.clear(listedDirty)
 	l.afterActivity(c)
 }
 
-// visit empties a list and calls f for what was on it. What f puts on the list anew is left for the next iteration.
+// visit empties a list and calls f for what was on it. What f puts on the list anew is left for the next iteration, as
+// is what it did not get to because of a panic.
 func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 	batch := *list
 	if len(batch) == 0 {
 		return
 	}
 	*list = l.spare[:0]
-	for i, c := range batch {
-		batch[i] = nil
+	l.spare = nil
+	done := 0
+	defer func() {
+		*list = append(*list, batch[done:]...)
+		clear(batch)
+		l.spare = batch[:0]
+	}()
+	for _, c := range batch {
+		done++
 		f(l, c)
 	}
-	l.spare = batch[:0]
-}
-
-// contain turns a panic of a handler into the close of its connection; the loop goes on.
-func (l *loop) contain(c *Conn) {
-	v := recover()
-	if v == nil {
-		return
-	}
-	stack := debug.Stack()
-	l.counters[countPanics]++
-	ctx := l.current
-	l.current = nil
-	name := ""
-	if ctx != nil {
-		name = ctx.node.name
-	}
-	l.logPanic(name, v, stack)
-	if c == nil {
-		return
-	}
-	perr := &PanicError{Value: v, Stack: stack}
-	if ctx != nil && ctx.conn == c {
-		l.tellPanic(ctx, perr)
-	}
-	c.closeFlushed(CloseInternalError, perr)
-}
-
-// tellPanic gives the ErrorHandlers a last word; one that panics itself has had it.
-func (l *loop) tellPanic(ctx *Context, perr *PanicError) {
-	defer func() {
-		if v := recover(); v != nil {
-			l.log.Error("eddy: panic in an error handler", "loop", l.name, "panic", v)
-		}
-		l.current = nil
-	}()
-	ctx.fireErrorFrom(ctx, perr, false)
 }
 
 // adopt gives a new connection a slot and a generation.
@@ -356,49 +300,25 @@ func (l *loop) lookup(token uint64) *Conn {
 	return l.slots[slot]
 }
 
-// addSpecial registers a descriptor that is no connection.
-func (l *loop) addSpecial(fd int, in sys.Interest, f readyFunc) (token uint64, err error) {
-	if n := len(l.unused); n > 0 {
-		token = uint64(l.unused[n-1])
-		l.unused = l.unused[:n-1]
-		l.special[token] = f
-	} else {
-		token = uint64(len(l.special))
-		l.special = append(l.special, f)
-	}
-	if err := l.poller.Add(fd, in, token); err != nil {
-		l.special[token] = nil
-		l.unused = append(l.unused, uint32(token))
-		return 0, err
-	}
-	return token, nil
-}
-
-// removeSpecial undoes addSpecial. Its token is used again in the next iteration at the earliest: this one may still
-// hold events of it.
-func (l *loop) removeSpecial(fd int, token uint64) error {
-	l.special[token] = nil
-	l.retired = append(l.retired, uint32(token))
-	return l.poller.Remove(fd)
-}
-
-func (l *loop) reuseSpecials() {
-	l.unused = append(l.unused, l.retired...)
-	l.retired = l.retired[:0]
-}
-
 // stopped reports whether the loop may end: it was told to and owns nothing any more.
 func (l *loop) stopped() bool { return l.stopping && l.active == 0 }
 
-// teardown runs what was accepted before the queue closed, then gives the poller back.
+// teardown runs what was accepted before the queue closed, ends the registrations of the user and gives the poller back.
 func (l *loop) teardown() {
 	l.tasks.close()
-	for l.tasks.depth() > 0 {
-		l.runTasks()
+	for l.tasks.waiting() {
+		l.runTasks(0)
 		l.finishCloses()
+		l.runTail()
 	}
+	for _, s := range l.special {
+		if s != nil && s.lost != nil {
+			s.lost(ErrClosed)
+		}
+	}
+	l.busyFrom.Store(0)
 	l.publish()
-	if err := l.poller.Close(); err != nil {
+	if err := l.poller.Close(); err != nil && !isPollerClosed(err) {
 		l.log.Error("eddy: closing the poller failed", "loop", l.name, "err", err)
 	}
 }

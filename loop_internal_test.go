@@ -105,7 +105,7 @@ func TestOneWakeupPerSleep(t *testing.T) {
 				break
 			}
 		}
-		if !q.sleep() {
+		if !q.sleep(sleepForever) {
 			t.Fatal("an empty queue forbids sleep")
 		}
 		var wg sync.WaitGroup
@@ -122,7 +122,7 @@ func TestOneWakeupPerSleep(t *testing.T) {
 		if n := wakeups.Load(); n != int64(round+1) {
 			t.Fatalf("round %d: %d wakeups", round, n)
 		}
-		if q.sleep() {
+		if q.sleep(sleepForever) {
 			t.Fatal("the loop may sleep over 200 tasks")
 		}
 	}
@@ -152,7 +152,7 @@ func TestTaskQueueBound(t *testing.T) {
 	}
 }
 
-// TestTaskBudget: one iteration runs at most taskBudget tasks and the rest keeps the loop from waiting.
+// TestTaskBudget: one iteration runs at most DefaultTaskBudget tasks and the rest keeps the loop from waiting.
 func TestTaskBudget(t *testing.T) {
 	srv := &Server{Loops: 1, Init: func(p *Pipeline) error { return p.Add("none", Handle(func(*Context, any) error { return nil })) }}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -181,8 +181,8 @@ func TestTaskBudget(t *testing.T) {
 	close(gate)
 	<-done
 	for it, k := range perIteration {
-		if k > taskBudget {
-			t.Errorf("iteration %d ran %d tasks, budget %d", it, k, taskBudget)
+		if k > DefaultTaskBudget {
+			t.Errorf("iteration %d ran %d tasks, budget %d", it, k, DefaultTaskBudget)
 		}
 	}
 }

@@ -50,7 +50,6 @@ const (
 
 // Budgets of one iteration (DESIGN 3.3).
 const (
-	taskBudget      = 1024
 	readCallBudget  = 16
 	readByteBudget  = 256 << 10
 	frameBudget     = 32

@@ -75,17 +75,9 @@ type kernel struct {
 	sockets func() sys.Sockets
 	clock   sys.Clock
 	poller  func(name string, wait WaitMode) (sys.Poller, error)
-	start   func(*loop)                     // nil = a goroutine for each
-	await   func(a, b <-chan struct{}) bool // nil = the runtime's select
-}
-
-// launch begins the life of a loop.
-func (k *kernel) launch(l *loop) {
-	if k.start != nil {
-		k.start(l)
-		return
-	}
-	go l.run()
+	start   func(*loop)                          // nil = a goroutine for each
+	await   func(a, b <-chan struct{}) bool      // nil = the runtime's select
+	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
 }
 
 // wait blocks until one of the channels can be received from, and reports whether it was a.

@@ -29,7 +29,7 @@ func (d *Dialer) simulate(k *kernel) { d.platform = k }
 type simLoop struct{ l *loop }
 
 func (s simLoop) Name() string { return s.l.name }
-func (s simLoop) Run()         { s.l.run() }
+func (s simLoop) Run()         { s.l.run(nil) }
 
 func (s simLoop) Check(w simhook.Waiting) error {
 	k := newInspection(s.l)

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ type stage struct {
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
 
 	nextPoller *stagePoller
+	openErr    error           // of opening a poller
+	waitErr    error           // of the Waits of every poller
+	pauses     []time.Duration // of loops without a poller, which they take
 }
 
 // actor is the kernel's side of one descriptor.
@@ -57,7 +61,14 @@ func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 	srv.platform = &kernel{
 		sockets: func() sys.Sockets { return stageSockets{st} },
 		clock:   st,
+		pause: func(d time.Duration, _ <-chan struct{}) {
+			st.pauses = append(st.pauses, d)
+			st.now += int64(d)
+		},
 		poller: func(string, WaitMode) (sys.Poller, error) {
+			if st.openErr != nil {
+				return nil, st.openErr
+			}
 			st.nextPoller = &stagePoller{st: st, regs: map[int]*stageReg{}}
 			return st.nextPoller, nil
 		},
@@ -67,7 +78,12 @@ func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 		t.Fatal(err)
 	}
 	st.set = set
-	if st.crew, err = srv.privateGroup().prepare(); err != nil {
+	g := srv.Group
+	if g == nil {
+		g = srv.privateGroup()
+	}
+	g.platform = srv.platform
+	if st.crew, err = g.prepare(); err != nil {
 		t.Fatal(err)
 	}
 	return st, st.loop("worker-0")
@@ -141,6 +157,8 @@ type stagePoller struct {
 	regs     map[int]*stageReg
 	timeouts []time.Duration // of each Wait
 	err      error           // of the next Waits
+	addErr   map[int]error   // of Add, by descriptor
+	wakes    int
 	closed   int
 }
 
@@ -154,6 +172,9 @@ const stageListener = 7
 var errNotRegistered = errors.New("stage: the descriptor is not registered")
 
 func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
+	if err := p.addErr[fd]; err != nil {
+		return err
+	}
 	p.st.note("add %d %d", fd, in)
 	p.regs[fd] = &stageReg{in, token}
 	return nil
@@ -177,8 +198,8 @@ func (p *stagePoller) Remove(fd int) error {
 func (p *stagePoller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 	p.st.note("wait")
 	p.timeouts = append(p.timeouts, timeout)
-	if p.err != nil {
-		return 0, p.err
+	if err := cmp.Or(p.err, p.st.waitErr); err != nil {
+		return 0, err
 	}
 	fds := make([]int, 0, len(p.regs))
 	for fd := range p.regs {
@@ -212,7 +233,7 @@ func (p *stagePoller) ready(fd int) (r sys.Ready) {
 	return r
 }
 
-func (p *stagePoller) Wake() error  { return nil }
+func (p *stagePoller) Wake() error  { p.wakes++; return nil }
 func (p *stagePoller) Close() error { p.closed++; return nil }
 func (p *stagePoller) Name() string { return "stage" }
 

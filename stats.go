@@ -1,6 +1,9 @@
 package eddy
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // counter names one of a loop's own numbers.
 type counter uint8
@@ -27,6 +30,12 @@ const (
 	countPanics
 	countOutboundPauses
 	countPhaseViolations
+	countTail
+	countTimers
+	countPremature
+	countRebuilds
+	countRepolls
+	countFaults
 	counterCount
 )
 
@@ -84,6 +93,17 @@ type LoopStats struct {
 	Panics          uint64
 	OutboundPauses  uint64 // times an outbound queue reached its high watermark
 	PhaseViolations uint64
+	TailCallbacks   uint64 // functions of Loop.Tail that were run
+	Timers          uint64 // runs of timers
+	Premature       uint64 // waits that returned early for no reason
+	Rebuilds        uint64 // times the poller was replaced
+	Repolls         uint64 // times the poller was asked twice in an iteration, after many closes
+	Faults          uint64 // panics of the engine itself that were contained
+	Stalls          uint64 // iterations longer than Group.StallThreshold
+	Healthy         bool   // false while the poller fails: the loop gets no new connections then
+	Busy            time.Duration
+	Utilisation     float64 // busy share of the last second, 0 to 1
+	Lag             Lag
 }
 
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
@@ -139,6 +159,7 @@ func (s *Server) Stats() Stats {
 
 func (l *loop) snapshot() LoopStats {
 	get := func(c counter) uint64 { return l.stats.counters[c].Load() }
+	now := l.clock.Now()
 	return LoopStats{
 		Name:            l.name,
 		Active:          l.stats.active.Load(),
@@ -165,5 +186,16 @@ func (l *loop) snapshot() LoopStats {
 		Panics:          get(countPanics),
 		OutboundPauses:  get(countOutboundPauses),
 		PhaseViolations: get(countPhaseViolations),
+		TailCallbacks:   get(countTail),
+		Timers:          get(countTimers),
+		Premature:       get(countPremature),
+		Rebuilds:        get(countRebuilds),
+		Repolls:         get(countRepolls),
+		Faults:          get(countFaults),
+		Stalls:          l.stalls.Load(),
+		Healthy:         l.healthy(),
+		Busy:            time.Duration(l.lag.total.Load()),
+		Utilisation:     l.lag.utilisation(now),
+		Lag:             l.lag.snapshot(now),
 	}
 }

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 )
@@ -9,15 +10,17 @@ import (
 type taskKind uint8
 
 const (
-	taskFunc       taskKind = iota // run msg.(func())
-	taskRegister                   // take over conn
-	taskWrite                      // pass msg outbound: from ctx, or from the tail of conn when ctx is nil
-	taskRead                       // pass msg inbound from ctx
-	taskEvent                      // pass an event inbound from ctx
-	taskError                      // pass an error inbound from ctx
-	taskClose                      // end conn with its close request
-	taskReadState                  // the pause bits of conn changed
-	taskCheckDrain                 // the last request in flight on conn ended
+	taskFunc         taskKind = iota // run msg.(func())
+	taskRegister                     // take over conn
+	taskWrite                        // pass msg outbound: from ctx, or from the tail of conn when ctx is nil
+	taskRead                         // pass msg inbound from ctx
+	taskEvent                        // pass an event inbound from ctx
+	taskError                        // pass an error inbound from ctx
+	taskClose                        // end conn with its close request
+	taskReadState                    // the pause bits of conn changed
+	taskCheckDrain                   // the last request in flight on conn ended
+	taskTimer                        // schedule msg.(*Timer)
+	taskRegistration                 // carry out what was asked of msg.(*Registration)
 )
 
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
@@ -28,6 +31,12 @@ type task struct {
 	ctx  *Context
 	msg  any
 }
+
+// The published wake state of a loop: loopAwake, or the time, on the loop's clock, until which it sleeps.
+const (
+	loopAwake    = 0
+	sleepForever = math.MaxInt64
+)
 
 // taskQueue is a loop's bounded multi-producer queue: producers append under a short lock, the loop takes the whole
 // batch by swapping slices. A published wake state lets producers make at most one wakeup between two waits.
@@ -41,48 +50,75 @@ type taskQueue struct {
 	next int    // first unrun task of out
 
 	pending atomic.Int64 // submitted, not yet run
-	asleep  atomic.Bool  // the loop is about to wait or waiting
+	until   atomic.Int64 // the published wake state
 	wake    func()
+	tail    tailQueue
 }
 
 // push appends t and wakes the loop if it sleeps. Control tasks ignore the limit: each kind exists at most once per
 // connection, which is bound enough, and losing one would lose a close or a resume.
 func (q *taskQueue) push(t task, control bool) error {
+	if err := q.add(t, control); err != nil {
+		return err
+	}
+	q.rouse(loopAwake)
+	return nil
+}
+
+// pushTimed appends a task that has to be seen by the given time only: a loop that sleeps no longer than that is left
+// asleep.
+func (q *taskQueue) pushTimed(t task, when int64) error {
+	if err := q.add(t, false); err != nil {
+		return err
+	}
+	q.rouse(when)
+	return nil
+}
+
+func (q *taskQueue) add(t task, control bool) error {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed {
-		q.mu.Unlock()
 		return ErrClosed
 	}
 	if !control && q.pending.Load() >= int64(q.limit) {
-		q.mu.Unlock()
 		return ErrSaturated
 	}
 	q.in = append(q.in, t)
 	q.pending.Add(1)
-	q.mu.Unlock()
-	if q.asleep.Load() && q.asleep.CompareAndSwap(true, false) {
-		q.wake()
-	}
 	return nil
 }
 
-// sleep publishes that the loop is going to wait and reports whether it may: a task that came before the publication
-// is seen here, one that comes after it wakes the loop.
-func (q *taskQueue) sleep() bool {
-	q.asleep.Store(true)
-	if q.pending.Load() == 0 {
+// rouse wakes a loop that sleeps beyond when. Of the producers that find it asleep one makes the wakeup.
+func (q *taskQueue) rouse(when int64) {
+	if until := q.until.Load(); until > when && q.until.CompareAndSwap(until, loopAwake) {
+		q.wake()
+	}
+}
+
+// sleep publishes that the loop is going to wait until the given time and reports whether it may: a task that came
+// before the publication is seen here, one that comes after it wakes the loop.
+func (q *taskQueue) sleep(until int64) bool {
+	q.until.Store(max(until, loopAwake+1))
+	if !q.waiting() {
 		return true
 	}
-	q.asleep.Store(false)
+	q.until.Store(loopAwake)
 	return false
 }
 
-// awake publishes that the loop is running. It writes only when no producer has done so already.
-func (q *taskQueue) awake() {
-	if q.asleep.Load() {
-		q.asleep.Store(false)
+// awake publishes that the loop is running and reports whether a producer has done so already. It writes only when
+// none has.
+func (q *taskQueue) awake() (woken bool) {
+	if q.until.Load() == loopAwake {
+		return true
 	}
+	q.until.Store(loopAwake)
+	return false
 }
+
+// waiting reports whether the loop has tasks of either kind to run. Any goroutine.
+func (q *taskQueue) waiting() bool { return q.pending.Load() > 0 || q.tail.pending.Load() > 0 }
 
 // take returns the next task of the batch, swapping in a new batch when the old one is used up.
 func (q *taskQueue) take() (task, bool) {
@@ -121,21 +157,12 @@ func (q *taskQueue) close() {
 // depth returns how many tasks wait. Any goroutine.
 func (q *taskQueue) depth() int { return int(q.pending.Load()) }
 
-// runTasks runs at most taskBudget queued tasks; what is left runs in the next iteration, which then does not wait.
-func (l *loop) runTasks() {
-	for range taskBudget {
-		t, ok := l.tasks.take()
-		if !ok {
-			return
-		}
-		l.counters[countTasks]++
-		l.runTask(t)
-	}
-}
-
 // runTask carries out one task. A panic in user code is confined to the task's connection.
 func (l *loop) runTask(t task) {
 	defer l.contain(t.conn)
+	if t.kind != taskRegister {
+		l.serving.Store(t.conn)
+	}
 	switch t.kind {
 	case taskFunc:
 		t.msg.(func())()
@@ -156,6 +183,10 @@ func (l *loop) runTask(t task) {
 		t.conn.readStateChanged()
 	case taskCheckDrain:
 		t.conn.checkDrainTask()
+	case taskTimer:
+		l.addTimer(t.msg.(*Timer))
+	case taskRegistration:
+		t.msg.(*Registration).carryOut()
 	}
 }
 

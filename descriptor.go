@@ -1,0 +1,206 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// Interest says for which conditions a custom descriptor is watched.
+type Interest uint8
+
+// The conditions, to be combined with |.
+const (
+	InterestRead  = Interest(sys.Read)
+	InterestWrite = Interest(sys.Write)
+)
+
+// Readiness says which conditions a custom descriptor meets. They are reported as long as they hold.
+type Readiness uint8
+
+// The conditions. Hang-ups and failures are reported whether asked for or not; the next read or write tells more.
+const (
+	ReadyRead   = Readiness(sys.Readable)
+	ReadyWrite  = Readiness(sys.Writable)
+	ReadyHangup = Readiness(sys.Hangup)
+	ReadyFailed = Readiness(sys.Failed)
+)
+
+// DescriptorHandler serves a descriptor that is no connection: a pipe, an eventfd, a raw socket. Its methods run on the
+// loop and must not block.
+type DescriptorHandler interface {
+	// HandleReady is called when the descriptor meets a condition it is watched for. After a panic in it the
+	// registration ends.
+	HandleReady(ready Readiness)
+	// HandleUnregistered is called exactly once, when the registration has ended: with nil after Registration.Close,
+	// with ErrClosed when the loop ends, else with what went wrong. The descriptor is the application's: this is the
+	// moment to close it.
+	HandleUnregistered(err error)
+}
+
+// Registration is a custom descriptor in the poller of a loop. See Loop.Register.
+type Registration struct {
+	loop    *loop
+	fd      int
+	handler DescriptorHandler
+
+	// Owned by the loop.
+	token uint64
+	in    sys.Interest // as the poller knows it
+	ended bool
+
+	wanted atomic.Int32 // the interest asked for
+	queued atomic.Bool  // a taskRegistration is on its way
+	closed atomic.Bool
+}
+
+// RegisterError is a descriptor that a loop could not register or watch on.
+type RegisterError struct {
+	FD   int
+	Loop string
+	Err  error
+}
+
+// Error names the descriptor, the loop and the cause.
+func (e *RegisterError) Error() string {
+	return fmt.Sprintf("eddy: registering descriptor %d with loop %s: %v", e.FD, e.Loop, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RegisterError) Unwrap() error { return e.Err }
+
+// Register watches a non-blocking descriptor on the loop. It waits until the loop has done so; on another loop of the
+// group, which must not wait, it returns ErrOnLoop. The interest must not be empty. An error of the poller comes as
+// *RegisterError, and h is not called then. With the poller "net" there are no descriptors to watch.
+func (o *Loop) Register(fd int, in Interest, h DescriptorHandler) (*Registration, error) {
+	if in == 0 || in > InterestRead|InterestWrite {
+		return nil, fmt.Errorf("eddy: Register: interest is %d: it must be InterestRead, InterestWrite or both", in)
+	}
+	if h == nil {
+		return nil, errors.New("eddy: Register: the handler must not be nil")
+	}
+	l := o.l
+	r := &Registration{loop: l, fd: fd, handler: h}
+	r.wanted.Store(int32(in))
+	if o.In() {
+		return orNone(r, r.register(sys.Interest(in)))
+	}
+	if l.crew.onLoop() {
+		return nil, ErrOnLoop
+	}
+	var err error = ErrClosed
+	l.do(func() { err = r.register(sys.Interest(in)) })
+	return orNone(r, err)
+}
+
+func orNone(r *Registration, err error) (*Registration, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// register is carried out by the loop.
+func (r *Registration) register(in sys.Interest) error {
+	l := r.loop
+	if l.stopping {
+		return ErrClosed
+	}
+	token, err := l.watch(&special{fd: r.fd, in: in, ready: r.ready, lost: r.end})
+	if err != nil {
+		return &RegisterError{FD: r.fd, Loop: l.name, Err: err}
+	}
+	r.token, r.in = token, in
+	return nil
+}
+
+// Modify changes what the descriptor is watched for; 0 pauses it. Any goroutine. It takes effect before the handler is
+// called again, on the loop, and otherwise soon. If the poller refuses, the registration ends with a *RegisterError.
+// After the end it returns ErrClosed.
+func (r *Registration) Modify(in Interest) error {
+	if in > InterestRead|InterestWrite {
+		return fmt.Errorf("eddy: Registration.Modify: interest is %d: it must be made of InterestRead and InterestWrite", in)
+	}
+	if r.closed.Load() {
+		return ErrClosed
+	}
+	r.wanted.Store(int32(in))
+	return r.submit()
+}
+
+// Close ends the registration; HandleUnregistered follows on the loop. Any goroutine. On the loop the handler's
+// HandleReady is not called any more; elsewhere a call may be under way. After the end it returns ErrClosed.
+func (r *Registration) Close() error {
+	if r.closed.Swap(true) {
+		return ErrClosed
+	}
+	return r.submit()
+}
+
+// submit makes the loop look at what was asked for; at most one such task is queued.
+func (r *Registration) submit() error {
+	if !r.queued.CompareAndSwap(false, true) {
+		return nil
+	}
+	return r.loop.tasks.push(task{kind: taskRegistration, msg: r}, true)
+}
+
+// carryOut does what was asked for.
+func (r *Registration) carryOut() {
+	r.queued.Store(false)
+	switch in := sys.Interest(r.wanted.Load()); {
+	case r.ended:
+	case r.closed.Load():
+		r.end(nil)
+	case in != r.in:
+		if err := r.loop.modifySpecial(r.token, in); err != nil {
+			r.end(&RegisterError{FD: r.fd, Loop: r.loop.name, Err: err})
+			return
+		}
+		r.in = in
+	}
+}
+
+// ready follows the poller's report. A change that was asked for in this iteration counts already.
+func (r *Registration) ready(ready sys.Ready) {
+	const failed = sys.Hangup | sys.Failed
+	ready &= sys.Ready(r.wanted.Load()) | failed // the bits of interest and readiness are the same
+	if ready == 0 || r.ended || r.closed.Load() {
+		return
+	}
+	l := r.loop
+	defer r.contain()
+	l.serving.Store(nil)
+	l.inHandler = r
+	r.handler.HandleReady(Readiness(ready))
+	l.inHandler = nil
+}
+
+// contain ends a registration whose handler panicked: it would do so again and again.
+func (r *Registration) contain() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	l := r.loop
+	l.inHandler = nil
+	stack := debug.Stack()
+	l.counters[countPanics]++
+	l.logPanic(typeName(r.handler), v, stack)
+	r.end(&PanicError{Value: v, Stack: stack})
+}
+
+// end takes the descriptor out of the poller and tells the handler, once.
+func (r *Registration) end(err error) {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	r.closed.Store(true)
+	l := r.loop
+	l.logDeregister("a custom descriptor", l.removeSpecial(r.fd, r.token))
+	l.guard(func() { r.handler.HandleUnregistered(err) })
+}

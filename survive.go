@@ -1,0 +1,217 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// start runs the loop on a goroutine of its own and returns when it runs. The error tells why it cannot: the processors
+// it is to be pinned to cannot be had.
+func (l *loop) start() error {
+	if l.kernel.start != nil {
+		l.kernel.start(l)
+		return nil
+	}
+	began := make(chan error, 1)
+	go l.run(began)
+	return <-began
+}
+
+// run is the loop's goroutine. A handler that ends it with runtime.Goexit ends its connection only: the loop goes on on
+// another goroutine.
+func (l *loop) run(began chan<- error) {
+	over := false
+	defer func() {
+		if !over { // runtime.Goexit
+			l.orphaned = true
+			go l.run(nil)
+		}
+	}()
+	if err := l.settleThread(); err != nil && began != nil {
+		over = true
+		l.tasks.close()
+		_ = l.poller.Close() // the error that led here is the one to report
+		close(l.done)
+		began <- err
+		return
+	}
+	labels := pprof.Labels("eddy_loop", l.name)
+	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), labels))
+	l.goid.Store(goroutineID())
+	if began != nil {
+		began <- nil
+	}
+	if l.orphaned {
+		l.orphaned = false
+		l.afterGoexit()
+	}
+	for l.iterate() {
+	}
+	l.teardown()
+	over = true
+	close(l.done)
+}
+
+// settleThread gives a pinned loop a thread of its own, on its processor if it has one. The thread ends with the
+// goroutine, since its affinity cannot be taken back.
+func (l *loop) settleThread() error {
+	if l.set.wait != WaitPinned {
+		return nil
+	}
+	runtime.LockOSThread()
+	if len(l.set.cpus) == 0 {
+		return nil
+	}
+	cpu := l.set.cpus[int(l.index)%len(l.set.cpus)]
+	if err := sys.SetAffinity([]int{cpu}); err != nil {
+		return &LoopError{Loop: l.name, Op: "pin to its processor", Err: err}
+	}
+	return nil
+}
+
+// LoopError is a failure of one loop of a group.
+type LoopError struct {
+	Loop string
+	Op   string // what the loop could not do
+	Err  error
+}
+
+// Error names the loop, what it could not do and why.
+func (e *LoopError) Error() string {
+	return "eddy: loop " + e.Loop + " cannot " + e.Op + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *LoopError) Unwrap() error { return e.Err }
+
+var errGoexit = errors.New("eddy: a handler ended the goroutine of its loop (runtime.Goexit)")
+
+// afterGoexit closes what was being served when the goroutine before this one ended.
+func (l *loop) afterGoexit() {
+	c := l.serving.Load()
+	if l.current != nil {
+		c = l.current.conn
+	}
+	l.current = nil
+	l.counters[countPanics]++
+	l.log.Error("eddy: a handler ended the goroutine of its loop, going on", "loop", l.name, "conn", connName(c))
+	if c != nil && c.loop == l && !c.marked(gone) {
+		c.beginClose(CloseInternalError, errGoexit)
+	}
+	if r := l.inHandler; r != nil {
+		l.inHandler = nil
+		r.end(errGoexit)
+	}
+}
+
+func connName(c *Conn) string {
+	if c == nil {
+		return "none"
+	}
+	return c.ID().String()
+}
+
+// turn is one iteration. A panic that reaches it came from the engine itself, as those of handlers are contained where
+// they are called: the rest of the iteration is left out, and since readiness is reported anew and the lists keep what
+// was not done, nothing is lost. The iteration ends as any other, with the check whether to stop.
+func (l *loop) turn() {
+	defer l.survive()
+	n := l.wait()
+	l.runTasks(n)
+	l.processEvents(n)
+	l.resumeReady()
+	l.expireDeadlines()
+	l.flushDirty()
+	l.continueDrain()
+	l.finishCloses()
+	l.reuseSpecials()
+	l.runTail()
+	if l.polled {
+		l.recovered()
+	}
+}
+
+// survive contains a panic of the engine. A loop that meets one in each iteration pauses like one whose poller fails.
+func (l *loop) survive() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	l.counters[countFaults]++
+	l.faults++
+	l.current = nil
+	if ok, held := l.logs.panics.allow(l.clock.Now()); ok {
+		l.log.Error("eddy: panic in the loop, going on", "loop", l.name, "panic", v, "held_back", held, "stack", string(debug.Stack()))
+	}
+	if l.faults > 1 {
+		l.rest(l.faults - 1)
+	}
+}
+
+// contain turns a panic of a handler into the close of its connection; the loop goes on.
+func (l *loop) contain(c *Conn) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	stack := debug.Stack()
+	l.counters[countPanics]++
+	ctx := l.current
+	l.current = nil
+	name := ""
+	if ctx != nil {
+		name = ctx.node.name
+	}
+	l.logPanic(name, v, stack)
+	if c == nil {
+		return
+	}
+	perr := &PanicError{Value: v, Stack: stack}
+	if ctx != nil && ctx.conn == c {
+		l.tellPanic(ctx, perr)
+	}
+	c.closeFlushed(CloseInternalError, perr)
+}
+
+// tellPanic gives the ErrorHandlers a last word; one that panics itself has had it.
+func (l *loop) tellPanic(ctx *Context, perr *PanicError) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.log.Error("eddy: panic in an error handler", "loop", l.name, "panic", v)
+		}
+		l.current = nil
+	}()
+	ctx.fireErrorFrom(ctx, perr, false)
+}
+
+// containedLogger makes a logger whose handler may panic: a loop must not die of its log.
+func containedLogger(l *slog.Logger) *slog.Logger {
+	return slog.New(containedHandler{orLogger(l).Handler()})
+}
+
+type containedHandler struct{ slog.Handler }
+
+func (h containedHandler) Handle(ctx context.Context, r slog.Record) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = errLogPanic
+		}
+	}()
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h containedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return containedHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h containedHandler) WithGroup(name string) slog.Handler {
+	return containedHandler{h.Handler.WithGroup(name)}
+}
+
+var errLogPanic = errors.New("eddy: panic in the handler of the log")

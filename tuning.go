@@ -1,0 +1,79 @@
+package eddy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Defaults of the loops' settings.
+const (
+	DefaultIORatio        = 50
+	DefaultTaskBudget     = 1024
+	DefaultMinTasks       = 64
+	DefaultMaxEvents      = 4096
+	DefaultRebuildAfter   = 512
+	DefaultStallThreshold = 100 * time.Millisecond
+)
+
+// tuning is how the loops of a Group run, after validation.
+type tuning struct {
+	ioRatio, taskBudget, minTasks int
+	maxEvents                     int
+	rebuildAfter                  int // 0 = never
+	strategy                      WaitStrategy
+	cpus                          []int
+	spin                          time.Duration
+	stall                         time.Duration // 0 = never
+	onStall                       func(Stall)
+}
+
+// tuning validates the group's fields and fills in the defaults; an error names the field.
+func (g *Group) tuning() (tuning, error) {
+	budget := orInt(g.TaskBudget, DefaultTaskBudget)
+	s := tuning{
+		ioRatio:      orInt(g.IORatio, DefaultIORatio),
+		taskBudget:   budget,
+		minTasks:     orInt(g.MinTasks, min(DefaultMinTasks, budget)),
+		maxEvents:    orInt(g.MaxEvents, DefaultMaxEvents),
+		rebuildAfter: orInt(g.RebuildAfter, DefaultRebuildAfter),
+		strategy:     g.Strategy,
+		cpus:         slices.Clone(g.CPUs),
+		spin:         g.Spin,
+		stall:        max(0, orDuration(g.StallThreshold, DefaultStallThreshold)),
+		onStall:      g.OnStall,
+	}
+	const maxRatio = 100
+	switch {
+	case s.ioRatio < 1 || s.ioRatio > maxRatio:
+		return s, fmt.Errorf("eddy: Group.IORatio is %d: it must be between 1 and %d", g.IORatio, maxRatio)
+	case s.taskBudget < 1:
+		return s, fmt.Errorf("eddy: Group.TaskBudget is %d: it must not be negative", g.TaskBudget)
+	case s.minTasks < 1 || s.minTasks > s.taskBudget:
+		return s, fmt.Errorf("eddy: Group.MinTasks is %d: it must be between 1 and TaskBudget, which is %d", g.MinTasks, s.taskBudget)
+	case s.maxEvents < 1:
+		return s, fmt.Errorf("eddy: Group.MaxEvents is %d: it must not be negative", g.MaxEvents)
+	case s.rebuildAfter < minRebuildAfter:
+		s.rebuildAfter = 0
+	}
+	return s, s.checkPinned(g.WaitMode)
+}
+
+// checkPinned refuses what only a loop with a thread of its own can do.
+func (s *tuning) checkPinned(wait WaitMode) error {
+	for _, cpu := range s.cpus {
+		if cpu < 0 {
+			return fmt.Errorf("eddy: Group.CPUs names processor %d: it must not be negative", cpu)
+		}
+	}
+	if wait == WaitPinned {
+		return nil
+	}
+	if len(s.cpus) > 0 {
+		return fmt.Errorf("eddy: Group.CPUs names %d processors: only loops in WaitPinned can be pinned", len(s.cpus))
+	}
+	if s.spin != 0 {
+		return fmt.Errorf("eddy: Group.Spin is %v: only loops in WaitPinned may spin", s.spin)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package eddy
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// Stall is an iteration of a loop that has been going on for Group.StallThreshold: some handler, task or timer blocks
+// the loop and everything on it.
+type Stall struct {
+	Loop    string
+	For     time.Duration  // so far
+	Handler string         // the function that the engine called, "" when it cannot be told
+	Conn    ConnID         // the connection being served, zero when there is none
+	Peer    netip.AddrPort // of Conn
+	Stack   string         // of the loop's goroutine; "" when too many stalls were reported just before
+}
+
+// watchdog notices loops of a group that are stuck. It is one goroutine that looks at a loop when its iteration would
+// be too long, so a busy group costs about one look per StallThreshold. While no loop runs it sleeps: a group that goes
+// idle costs one more look, an idle one nothing. The first loop to run again wakes it.
+type watchdog struct {
+	clock     sys.Clock
+	threshold int64
+	loops     []*loop
+	log       *slog.Logger
+	listener  func(Stall)
+	sampler   sampler
+
+	asleep atomic.Bool
+	rouse  chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+	seen   []uint64 // iterations of each loop at the last look
+}
+
+func newWatchdog(w *crew) *watchdog {
+	return &watchdog{
+		clock: w.kernel.clock, threshold: int64(w.set.stall), loops: w.loops, log: w.set.log, listener: w.set.onStall,
+		rouse: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		seen: make([]uint64, len(w.loops)),
+	}
+}
+
+// attend keeps the watchdog awake while loops run. Called by the loops.
+func (d *watchdog) attend() {
+	if d.asleep.Load() && d.asleep.CompareAndSwap(true, false) {
+		select {
+		case d.rouse <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run is the watchdog's goroutine.
+func (d *watchdog) run() {
+	defer close(d.done)
+	timer := time.NewTimer(time.Duration(d.threshold))
+	defer timer.Stop()
+	for {
+		next, active := d.look()
+		if !active && d.settle() {
+			select {
+			case <-d.rouse:
+			case <-d.quit:
+				return
+			}
+			continue
+		}
+		timer.Reset(next)
+		select {
+		case <-timer.C:
+		case <-d.quit:
+			return
+		}
+	}
+}
+
+func (d *watchdog) stop() {
+	close(d.quit)
+	<-d.done
+}
+
+// settle publishes that the watchdog is going to sleep and reports whether it may.
+func (d *watchdog) settle() bool {
+	d.asleep.Store(true)
+	for _, l := range d.loops {
+		if l.busyFrom.Load() != 0 {
+			return !d.asleep.CompareAndSwap(true, false) // somebody was faster: the rouse is on its way
+		}
+	}
+	return true
+}
+
+// look reports the loops that are stuck. It returns when to look again, and whether any loop ran since the last look.
+func (d *watchdog) look() (next time.Duration, active bool) {
+	now := d.clock.Now()
+	first := now + d.threshold
+	for i, l := range d.loops {
+		from := l.busyFrom.Load()
+		if n := l.stats.counters[countIterations].Load(); n != d.seen[i] {
+			d.seen[i], active = n, true
+		}
+		if from == 0 {
+			continue
+		}
+		active = true
+		if due := from + d.threshold; due > now {
+			first = min(first, due)
+		} else if l.noteStall(from) {
+			d.report(l, now-from)
+		}
+	}
+	return time.Duration(first - now), active
+}
+
+// noteStall counts a stall, once per iteration, which is known by its begin: the watchdog notices those that last, the
+// loop itself those that are over before anybody looked.
+func (l *loop) noteStall(begin int64) bool {
+	last := l.stalledAt.Load()
+	if last == begin || !l.stalledAt.CompareAndSwap(last, begin) {
+		return false
+	}
+	l.stalls.Add(1)
+	return true
+}
+
+// report tells the log and the listener.
+func (d *watchdog) report(l *loop, took int64) {
+	s := Stall{Loop: l.name, For: time.Duration(took)}
+	if c := l.serving.Load(); c != nil {
+		s.Conn, s.Peer = c.ID(), c.remote
+	}
+	ok, held := d.sampler.allow(d.clock.Now())
+	if ok {
+		s.Stack = stackOf(l.goid.Load())
+		s.Handler = handlerIn(s.Stack)
+		d.log.Warn("eddy: a handler blocks its loop", "loop", s.Loop, "for", s.For, "handler", s.Handler, "conn", s.Conn,
+			"peer", s.Peer, "held_back", held, "stack", s.Stack)
+	}
+	if d.listener != nil {
+		d.tell(s)
+	}
+}
+
+func (d *watchdog) tell(s Stall) {
+	defer func() {
+		if v := recover(); v != nil {
+			d.log.Error("eddy: panic in OnStall", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	d.listener(s)
+}
+
+// Sizes of the dump in which a goroutine is looked for. Loops are among the first goroutines of a process, so a part of
+// the dump is enough even when there are very many.
+const (
+	dumpMin = 64 << 10
+	dumpMax = 4 << 20
+)
+
+// stackOf returns the stack of the goroutine with this number, "" when it is not among the first ones.
+func stackOf(id uint64) string {
+	for size := dumpMin; size <= dumpMax; size *= 8 {
+		dump := make([]byte, size)
+		n := runtime.Stack(dump, true)
+		if stack := findStack(dump[:n], id); stack != "" || n < size {
+			return stack
+		}
+	}
+	return ""
+}
+
+func findStack(dump []byte, id uint64) string {
+	header := []byte("goroutine " + strconv.FormatUint(id, 10) + " [")
+	for len(dump) > 0 {
+		block, rest, _ := bytes.Cut(dump, []byte("\n\n"))
+		if bytes.HasPrefix(block, header) {
+			return string(block)
+		}
+		dump = rest
+	}
+	return ""
+}
+
+// enginePrefix begins the names of this package's functions in a stack.
+const enginePrefix = "github.com/go-eddy/eddy."
+
+// handlerIn names the function that the engine called and that has not returned: in a stack, where the callee comes
+// first, the last frame of somebody else above one of the engine.
+func handlerIn(stack string) string {
+	handler, callee := "", ""
+	for line := range strings.SplitSeq(stack, "\n") {
+		if line == "" || line[0] == '\t' || strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "created by ") {
+			continue
+		}
+		if i := strings.LastIndexByte(line, '('); i > 0 {
+			line = line[:i]
+		}
+		if !strings.HasPrefix(line, enginePrefix) {
+			callee = line
+		} else if callee != "" {
+			handler, callee = callee, ""
+		}
+	}
+	return handler
+}
