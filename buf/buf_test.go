@@ -213,6 +213,21 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+// TestDetachKeepsTheMessageOnly: a message that leaves the loop takes none of the buffer along that it arrived in.
+func TestDetachKeepsTheMessageOnly(t *testing.T) {
+	scratch := bytes.Repeat([]byte("0123456789"), 10_000)
+	var b Bytes
+	b.Reset(scratch[5:25])
+	d := b.Detach().(*Bytes)
+	if n := cap(d.Bytes()); n > 2*20 {
+		t.Errorf("20 detached bytes hold %d", n)
+	}
+	clear(scratch)
+	if string(d.Bytes()) != "56789012345678901234" {
+		t.Errorf("detached %q", d.Bytes())
+	}
+}
+
 func BenchmarkGetPut(b *testing.B) {
 	p := NewPool(0)
 	b.ReportAllocs()

@@ -1,0 +1,108 @@
+package eddy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestSmallRestKeepsNoLargeSegment: what a connection holds between two reads is of the size of its unfinished frame, not
+// of the frames that came before it.
+func TestSmallRestKeepsNoLargeSegment(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	for _, rest := range []int{1, 100, 3000, 20_000} {
+		t.Run(fmt.Sprint(rest), func(t *testing.T) {
+			st, l := newStage(t, srv)
+			a := st.connect(l)
+			a.send(strings.Repeat("x", 60_000)) // a frame that outgrows the scratch buffer
+			l.iterate()
+			for range 6 {
+				a.send(strings.Repeat("x", 200_000))
+				l.iterate()
+			}
+			if a.conn.in == nil || a.conn.in.Cap() < 1<<20 {
+				t.Fatal("the frame does not lie in a large segment")
+			}
+			a.send(";" + strings.Repeat("y", rest))
+			for range 3 {
+				l.iterate()
+			}
+			seg := a.conn.in
+			if seg == nil || seg.Len() != rest {
+				t.Fatalf("the connection holds %v", seg)
+			}
+			if seg.Cap() > roomyFactor*max(rest, buf.MinSegment) {
+				t.Errorf("a rest of %d bytes holds a segment of %d", rest, seg.Cap())
+			}
+			a.send(";")
+			l.iterate()
+			if l.counters[countMessages] != 2 || a.conn.in != nil {
+				t.Errorf("%d messages", l.counters[countMessages])
+			}
+			if n := l.pool.Retained(); n > retainedBuffers {
+				t.Errorf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
+			}
+		})
+	}
+}
+
+// TestFramesInHandShrink: frames that wait for their turn give memory back as they are taken.
+func TestFramesInHandShrink(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	frame := strings.Repeat("x", 1000) + ";"
+	a.send(strings.Repeat("x", 50_000))
+	l.iterate()
+	for range 4 {
+		a.send(strings.Repeat("x", 200_000))
+		l.iterate()
+	}
+	a.send(";" + strings.Repeat(frame, 100))
+	for sent := false; !sent || a.conn.in != nil; sent = true {
+		l.iterate()
+		if seg := a.conn.in; seg != nil && seg.Cap() > roomyFactor*max(seg.Len(), buf.MinSegment) {
+			t.Errorf("%d bytes in hand hold a segment of %d", seg.Len(), seg.Cap())
+		}
+	}
+	if n := l.counters[countMessages]; n != 101 {
+		t.Errorf("%d messages, want 101", n)
+	}
+}
+
+// TestPooledMemoryIsBounded: after thousands of connections have queued and left megabytes, a loop keeps what its limit
+// allows, and all of it is free.
+func TestPooledMemoryIsBounded(t *testing.T) {
+	st, l := newStage(t, countedServer(nil))
+	for range 20 {
+		var all []*actor
+		for range 50 {
+			a := st.connect(l)
+			a.room = 0
+			write(t, a.conn, a.conn.Buffers().Get(200_000))
+			write(t, a.conn, strings.Repeat("copied", 20_000))
+			all = append(all, a)
+		}
+		l.iterate()
+		for i, a := range all {
+			if i%2 == 0 {
+				a.room = 1 << 30
+			} else {
+				a.conn.Close(CloseNormal)
+			}
+		}
+		l.iterate()
+		for _, a := range all {
+			a.conn.Close(CloseNormal)
+		}
+		l.iterate()
+		if n := l.pool.Retained(); n > retainedBuffers || n == 0 {
+			t.Fatalf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
+		}
+		if shared := l.crew.shared; shared.Live() != 0 || shared.Retained() > retainedBuffers {
+			t.Fatalf("%d counted buffers live, %d bytes kept, limit %d", shared.Live(), shared.Retained(), retainedBuffers)
+		}
+	}
+}
