@@ -227,11 +227,3 @@ func TestDetachKeepsTheMessageOnly(t *testing.T) {
 		t.Errorf("detached %q", d.Bytes())
 	}
 }
-
-func BenchmarkGetPut(b *testing.B) {
-	p := NewPool(0)
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Put(p.Get(4096))
-	}
-}

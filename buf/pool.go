@@ -51,28 +51,22 @@ func (p *Pool) Retained() int { return p.retained }
 // Get returns an empty segment with a capacity of at least size bytes: the next
 // size class, or exactly size above MaxSegment. Such a large one is not recycled.
 func (p *Pool) Get(size int) *Segment {
-	s := p.get(size)
+	var s *Segment
+	if c := classOf(size); c == unclassed {
+		s = p.wrap(make([]byte, size), unclassed)
+	} else if s = p.free[c]; s == nil {
+		s = p.wrap(make([]byte, MinSegment<<c), c)
+	} else {
+		p.free[c] = s.Next
+		p.held[c] -= len(s.b)
+		p.retained -= len(s.b)
+		s.Next = nil
+		s.pooled = false
+		checkPoison(s.b)
+	}
 	if p.leaks != nil && p.sampler.next(p.leaks) {
 		s.trace = watch(p.leaks, s, "segment", len(s.b))
 	}
-	return s
-}
-
-func (p *Pool) get(size int) *Segment {
-	c := classOf(size)
-	if c == unclassed {
-		return p.wrap(make([]byte, size), unclassed)
-	}
-	s := p.free[c]
-	if s == nil {
-		return p.wrap(make([]byte, MinSegment<<c), c)
-	}
-	p.free[c] = s.Next
-	p.held[c] -= len(s.b)
-	p.retained -= len(s.b)
-	s.Next = nil
-	s.pooled = false
-	checkPoison(s.b)
 	return s
 }
 
@@ -101,20 +95,9 @@ func (p *Pool) Put(s *Segment) {
 	if s.pooled {
 		panic("buf: segment put back twice")
 	}
-	if s.trace != nil {
-		unwatch(s, s.trace)
-		s.trace = nil
+	if s.trace != nil || s.owner != nil {
+		s.settle()
 	}
-	owner := s.owner
-	s.owner = nil
-	p.recycle(s)
-	if owner != nil {
-		owner.Release()
-	}
-}
-
-// recycle keeps what the limits allow: the segment, or its header only.
-func (p *Pool) recycle(s *Segment) {
 	c := s.class
 	size := len(s.b)
 	s.Next, s.start, s.end = nil, 0, 0

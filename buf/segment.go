@@ -88,6 +88,18 @@ func (s *Segment) Compact() {
 	s.start = 0
 }
 
+// settle ends the watch over s and gives back the reference it carries.
+func (s *Segment) settle() {
+	if s.trace != nil {
+		unwatch(s, s.trace)
+		s.trace = nil
+	}
+	if s.owner != nil {
+		s.owner.Release()
+		s.owner = nil
+	}
+}
+
 // Verify returns an error when an adopted slice was changed after it was adopted. It knows in a build with the tag
 // eddydebug only.
 func (s *Segment) Verify() error {
