@@ -1,0 +1,108 @@
+package ring
+
+import "fmt"
+
+// Demux distributes the messages of one producer over a fixed number of consumers, each with a ring of its own, so every
+// message is handled once. A message for anybody goes to the next consumer in turn whose ring has room; a message for a
+// certain one waits behind that one's others, which keeps those in order. Between consumers there is no order, and what
+// waits behind a slow message waits although another consumer may be idle: see Shared.
+//
+// The producer's methods belong to one goroutine, each consumer's ring to one.
+type Demux[T any] struct {
+	rings   []*SPSC[T]
+	next    int
+	touched []bool // rings with slots that are not published
+}
+
+// NewDemux makes a demultiplexer with a ring of capacity slots for each consumer.
+func NewDemux[T any](consumers, capacity int) (*Demux[T], error) {
+	rings, err := newRings[T]("consumers", consumers, capacity)
+	if err != nil {
+		return nil, err
+	}
+	return &Demux[T]{rings: rings, touched: make([]bool, consumers)}, nil
+}
+
+// newRings makes the rings of a Demux or Mux.
+func newRings[T any](whose string, n, capacity int) ([]*SPSC[T], error) {
+	if n < 1 {
+		return nil, fmt.Errorf("ring: %d %s, at least 1 is needed", n, whose)
+	}
+	rings := make([]*SPSC[T], n)
+	for i := range rings {
+		var err error
+		if rings[i], err = NewSPSC[T](capacity); err != nil {
+			return nil, err
+		}
+	}
+	return rings, nil
+}
+
+// Consumers returns the number of consumers. Any goroutine.
+func (d *Demux[T]) Consumers() int { return len(d.rings) }
+
+// Consumer returns the ring that consumer i fetches from.
+func (d *Demux[T]) Consumer(i int) *SPSC[T] { return d.rings[i] }
+
+// Next returns a slot for any consumer, nil when the rings of all are full.
+func (d *Demux[T]) Next() *T {
+	for range d.rings {
+		i := d.next
+		if d.next++; d.next == len(d.rings) {
+			d.next = 0
+		}
+		if slot := d.NextTo(i); slot != nil {
+			return slot
+		}
+	}
+	return nil
+}
+
+// NextTo returns a slot for consumer i, nil when its ring is full.
+func (d *Demux[T]) NextTo(i int) *T {
+	slot := d.rings[i].Next()
+	if slot != nil {
+		d.touched[i] = true
+	}
+	return slot
+}
+
+// Publish makes what was filled visible to the consumers it is for.
+func (d *Demux[T]) Publish() {
+	for i, touched := range d.touched {
+		if touched {
+			d.touched[i] = false
+			d.rings[i].Publish()
+		}
+	}
+}
+
+// Send publishes one message for anybody and returns for whom; false when all rings are full.
+func (d *Demux[T]) Send(v T) (consumer int, ok bool) {
+	slot := d.Next()
+	if slot == nil {
+		return 0, false
+	}
+	*slot = v
+	d.Publish()
+	return (d.next + len(d.rings) - 1) % len(d.rings), true
+}
+
+// Len returns the number of published messages that were not released. Any goroutine.
+func (d *Demux[T]) Len() int { return lenOf(d.rings) }
+
+func lenOf[T any](rings []*SPSC[T]) (n int) {
+	for _, r := range rings {
+		n += r.Len()
+	}
+	return n
+}
+
+// Clear drops everything. Only while nobody uses it.
+func (d *Demux[T]) Clear() {
+	clear(d.touched)
+	d.next = 0
+	for _, r := range d.rings {
+		r.Clear()
+	}
+}
