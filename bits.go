@@ -17,6 +17,7 @@ package eddy
 //	handshaking  Conn.until times the handshake; never in phase Closing
 //	timed        there is a handler deadline
 //	asked        connExt.current is a context that was asked for on the loop
+//	marked       connExt.marks is not empty: the outbound queue holds files or messages that may be dropped
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
 // Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.
@@ -38,6 +39,7 @@ const (
 	heldBack
 	timed
 	asked
+	marked
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }
@@ -63,8 +65,8 @@ const (
 	drainTold
 )
 
-// marked reports whether a shared bit is set. Any goroutine.
-func (c *Conn) marked(b uint32) bool { return c.shared.Load()&b != 0 }
+// shows reports whether a shared bit is set. Any goroutine.
+func (c *Conn) shows(b uint32) bool { return c.shared.Load()&b != 0 }
 
 // mark sets a shared bit and reports whether it was clear.
 func (c *Conn) mark(b uint32) bool { return c.shared.Or(b)&b == 0 }

@@ -193,6 +193,7 @@ func (l *loop) finishClose(c *Conn) {
 
 func (c *Conn) releaseBuffers() {
 	c.dropInput()
+	c.releaseFiles()
 	for c.out.head != nil {
 		s := c.out.pop()
 		c.queued.Add(-int64(s.Len()))

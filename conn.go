@@ -134,7 +134,7 @@ func (c *Conn) ResumeRead() {
 
 // Writable reports whether the outbound queue is below its watermark (with hysteresis).
 func (c *Conn) Writable() bool {
-	return !c.marked(unwritable) && c.queued.Load() < int64(c.set.marks.High)
+	return !c.shows(unwritable) && c.queued.Load() < int64(c.set.marks.High)
 }
 
 // Buffers returns the pool of counted buffers of the connection's group, for messages that go to several connections.
@@ -181,7 +181,7 @@ func (c *Conn) SetPhase(p Phase) {
 
 // Draining reports whether the server is shutting down: a protocol that can refuse a new request does, and marks it as
 // not executed. Any goroutine.
-func (c *Conn) Draining() bool { return c.marked(drainTold) }
+func (c *Conn) Draining() bool { return c.shows(drainTold) }
 
 // CloseError returns why the connection ended or is ending, nil while it is open.
 func (c *Conn) CloseError() *CloseError { return c.ended.Load() }
@@ -215,7 +215,7 @@ func (c *Conn) closedError() error {
 }
 
 // readPaused reports whether anybody holds back reads.
-func (c *Conn) readPaused() bool { return c.paused != 0 || c.marked(appPaused) }
+func (c *Conn) readPaused() bool { return c.paused != 0 || c.shows(appPaused) }
 
 // postReadState makes the loop look at the pause bits; at most one such task is queued.
 func (c *Conn) postReadState() {

@@ -102,7 +102,12 @@ func (ctx *Context) Write(msg any) error {
 		return ctx.writeOnLoop(msg)
 	}
 	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
-		return p.write(msg)
+		return p.writeOnPool(msg)
+	}
+	if s := ctx.findStrand(); s != nil && s.class != nil {
+		if _, ok := msg.(*classed); !ok {
+			msg = s.class.Wrap(msg)
+		}
 	}
 	return given(msg, ctx.conn.submitWrite(ctx, msg))
 }

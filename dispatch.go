@@ -151,9 +151,16 @@ func (ctx *Context) writeOnLoop(msg any) error {
 }
 
 func (ctx *Context) deliverWrite(msg any) error {
-	if ctx.node.pool != nil {
+	m, isClassed := msg.(*classed)
+	switch {
+	case ctx.node.pool != nil:
+		if k := &ctx.conn.loop.collect; k.conn == ctx.conn && !isClassed {
+			msg = &classed{k.class, msg}
+		}
 		ctx.hop(opWrite, msg)
 		return nil
+	case isClassed:
+		return ctx.conn.writeClassed(m, ctx.deliverWrite)
 	}
 	return ctx.call(func() error { return ctx.write(msg) })
 }

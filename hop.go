@@ -30,6 +30,7 @@ type strand struct {
 	*executor.Strand[hop]
 	since   atomic.Int64    // when the message that runs left the loop, 0 when none does
 	request *requestContext // of that message; its goroutine only
+	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
 }
 
 // hop hands an event over to ctx's pool. It never blocks the loop.
@@ -161,7 +162,7 @@ func (ctx *Context) runHop(h hop) {
 	case opRead:
 		ctx.result(ctx.read(h.msg))
 	case opWrite:
-		if err := ctx.write(h.msg); err != nil && ctx.conn.closedError() == nil {
+		if err := ctx.writeOnPool(h.msg); err != nil && ctx.conn.closedError() == nil {
 			ctx.result(err)
 		}
 	case opEvent:
@@ -177,6 +178,19 @@ func (ctx *Context) runHop(h hop) {
 	case opClose:
 		ctx.eachCloser((*Context).closeOnPool)
 	}
+}
+
+// writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.
+func (ctx *Context) writeOnPool(msg any) error {
+	m, ok := msg.(*classed)
+	if !ok {
+		return ctx.write(msg)
+	}
+	s := ctx.findStrand()
+	was := s.class
+	s.class = m.class
+	defer func() { s.class = was }()
+	return ctx.write(m.msg)
 }
 
 // hopPanicked closes the connection whose handler panicked; the pool's worker lives on.
@@ -212,7 +226,7 @@ func (c *Conn) finished(count *atomic.Int32) {
 	if n < 0 {
 		panic("eddy: Conn.End without Begin")
 	}
-	if n == 0 && c.marked(watchIdle) && c.mark(idleTask) {
+	if n == 0 && c.shows(watchIdle) && c.mark(idleTask) {
 		_ = c.loop.tasks.push(task{kind: taskCheckDrain, conn: c}, true) // a stopped loop has nothing to drain
 	}
 }

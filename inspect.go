@@ -204,8 +204,8 @@ func (k *inspection) marks(c *Conn) {
 	over := c.paused&pauseOutbound != 0
 	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState)
 	switch {
-	case over != c.marked(unwritable):
-		k.connFail(c, "over its high mark: %v, unwritable: %v", over, c.marked(unwritable))
+	case over != c.shows(unwritable):
+		k.connFail(c, "over its high mark: %v, unwritable: %v", over, c.shows(unwritable))
 	case c.phase == PhaseClosing || told:
 	case over && q <= int64(c.set.marks.Low):
 		k.connFail(c, "is below its low mark and still unwritable")
@@ -219,8 +219,8 @@ func (k *inspection) reads(c *Conn) {
 	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil && !k.queue[c].has(taskReadState) {
 		k.connFail(c, "is paused for a strand that it does not wait for")
 	}
-	if c.marked(readTask) != k.queue[c].has(taskReadState) {
-		k.connFail(c, "has a task for its reads: %v", c.marked(readTask))
+	if c.shows(readTask) != k.queue[c].has(taskReadState) {
+		k.connFail(c, "has a task for its reads: %v", c.shows(readTask))
 	}
 	if c.readPaused() || c.has(listedReady) || k.queue[c].has(taskReadState) {
 		return
@@ -243,8 +243,8 @@ func (k *inspection) ends(c *Conn) {
 		k.connFail(c, "will end without a deadline")
 	case late && c.encoding.Load() == 0 && !s.has(taskCheckDrain):
 		k.connFail(c, "waits for writes on pools, of which there are none")
-	case c.marked(idleTask) != s.has(taskCheckDrain):
-		k.connFail(c, "has a task for its drain: %v", c.marked(idleTask))
+	case c.shows(idleTask) != s.has(taskCheckDrain):
+		k.connFail(c, "has a task for its drain: %v", c.shows(idleTask))
 	case c.has(draining|inputEnded) && c.idle() && !s.has(taskCheckDrain, taskWrite):
 		k.connFail(c, "is idle at its end (draining %v, half-closed %v) and stays", c.has(draining), c.has(inputEnded))
 	}

@@ -88,6 +88,8 @@ type loop struct {
 	walks     []drainWalk
 	attempts  map[*attempt]struct{} // outbound connections that do not stand yet
 	done      chan struct{}
+	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
+	collect   collector
 
 	counters      [counterCount]uint64
 	writeInterest int64
@@ -194,6 +196,7 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	defer l.contain(c)
 	l.serving.Store(c)
 	const failed = sys.Hangup | sys.Failed
+	l.batch = c
 	if ready == 0 {
 		ready = sys.Readable
 	}
@@ -210,6 +213,7 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 // afterActivity flushes what a connection's handlers queued, once per batch, keeps no more memory than the leftover needs,
 // and lets a draining connection end.
 func (l *loop) afterActivity(c *Conn) {
+	l.batch = nil
 	if c.out.head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
 		c.flush()
 	}
@@ -227,6 +231,7 @@ func (l *loop) resumeConn(c *Conn) {
 	l.serving.Store(c)
 	c.clear(listedReady)
 	c.frames = frameBudget
+	l.batch = c
 	c.resumeDecode()
 	l.afterActivity(c)
 }

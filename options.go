@@ -28,6 +28,13 @@ const (
 	OverflowClose OverflowPolicy = iota
 	// OverflowReject refuses the write with ErrBackpressure and keeps the connection.
 	OverflowReject
+	// OverflowDropNewest drops the message that would pass the bound. This and the next two are for a MessageClass.
+	OverflowDropNewest
+	// OverflowDropOldest drops the oldest messages of the class that have not begun to be sent, as many as it takes.
+	OverflowDropOldest
+	// OverflowKeepLatest drops all of the class that have not begun to be sent: the new one supersedes them.
+	OverflowKeepLatest
+	overflowPolicies
 )
 
 // Watermarks bound a connection's outbound queue, in bytes. At High and above the connection is unwritable and its
@@ -160,6 +167,9 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.overflow > OverflowReject {
+		return nil, fmt.Errorf("eddy: %s.Overflow is %d: it must be OverflowClose or OverflowReject; the others are for a MessageClass", kind, o.overflow)
 	}
 	marks, err := o.marks.withDefaults(kind)
 	if err != nil {

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-eddy/eddy/buf"
@@ -48,10 +49,9 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 	}
 	size := sizeOf(msg)
 	if err := c.admit(size); err != nil {
-		if c.set.overflow == OverflowClose {
-			c.CloseWith(CloseBackpressureLimit, err)
+		if err = c.refuseSubmitted(msg, size, err); err != nil {
+			return err
 		}
-		return err
 	}
 	c.queued.Add(int64(size))
 	if from.encodes() {
@@ -63,7 +63,7 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		if from.encodes() {
 			c.finished(&c.encoding)
 		}
-		if c.marked(unwritable) || c.ext.Load() != nil {
+		if c.shows(unwritable) || c.ext.Load() != nil {
 			c.postReadState() // the loop may have seen the queue with these bytes in it
 		}
 		if closed := c.closedError(); closed != nil {
@@ -112,6 +112,10 @@ func sizeOf(msg any) int {
 		return m.Len()
 	case *buf.Composite:
 		return m.Len()
+	case *File:
+		return window(m.Length)
+	case *classed:
+		return sizeOf(m.msg)
 	case [][]byte:
 		n := 0
 		for _, b := range m {
@@ -137,9 +141,13 @@ func (c *Conn) enqueue(msg any) error {
 		return c.enqueueShared(m)
 	case *buf.Composite:
 		return c.enqueueComposite(m)
+	case *File:
+		return c.enqueueFile(m)
+	case *classed:
+		return c.writeClassed(m, c.enqueue)
 	}
 	release(msg)
-	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *buf.Bytes, *buf.Shared or *buf.Composite", msg)
+	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *File or one of package buf", msg)
 }
 
 // enqueueOwned queues b, by reference when it is long.
@@ -180,7 +188,7 @@ func (c *Conn) appendOwned(b []byte) {
 		c.appendCopy(b)
 		return
 	}
-	c.out.push(c.loop.pool.Adopt(b))
+	c.target().push(c.loop.pool.Adopt(b))
 }
 
 // enqueueShared queues the bytes of s, by reference when they are long; the reference ends with their last byte.
@@ -217,23 +225,35 @@ func (c *Conn) appendPart(p buf.Part) {
 		c.appendCopy(p.Bytes)
 		p.Owner.Release()
 	default:
-		c.out.push(c.loop.pool.AdoptShared(p.Bytes, p.Owner))
+		c.target().push(c.loop.pool.AdoptShared(p.Bytes, p.Owner))
 	}
+}
+
+// target returns the queue that bytes go to: the connection's, or that of the message of a class they are part of.
+func (c *Conn) target() *outQueue {
+	if c.loop.collect.conn == c {
+		return &c.loop.collect.queue
+	}
+	return &c.out
 }
 
 // appendCopy coalesces p with what is queued already.
 func (c *Conn) appendCopy(p []byte) {
+	q, size := c.target(), segmentSize
+	if q != &c.out {
+		size = 0 // nothing will be added to it
+	}
 	for len(p) > 0 {
 		var room []byte
-		if c.out.tail != nil {
-			room = c.out.tail.Free()
+		if q.tail != nil && (q != &c.out || !c.sealed()) {
+			room = q.tail.Free()
 		}
 		if len(room) == 0 {
-			c.out.push(c.loop.pool.Get(min(max(len(p), segmentSize), scratchSize)))
-			room = c.out.tail.Free()
+			q.push(c.loop.pool.Get(min(max(len(p), size), scratchSize)))
+			room = q.tail.Free()
 		}
 		n := copy(room, p)
-		c.out.tail.Commit(n)
+		q.tail.Commit(n)
 		p = p[n:]
 	}
 }
@@ -243,6 +263,9 @@ func (c *Conn) admitOnLoop(n int) error {
 	if c.phase >= PhaseClosing {
 		return c.ended.Load()
 	}
+	if c.loop.collect.conn == c {
+		return nil // decided when the whole message is there
+	}
 	err := c.admit(n)
 	if err != nil && c.set.overflow == OverflowClose {
 		c.beginClose(CloseBackpressureLimit, err)
@@ -251,15 +274,20 @@ func (c *Conn) admitOnLoop(n int) error {
 }
 
 func (c *Conn) queuedMore(n int) {
-	if n == 0 {
+	l := c.loop
+	switch {
+	case n == 0:
+		return
+	case l.collect.conn == c:
+		l.collect.size += n
 		return
 	}
 	c.queued.Add(int64(n))
 	c.setPhaseWriting()
 	c.noteWatermarks()
-	if !c.has(listedDirty) && c.interest&sys.Write == 0 {
+	if l.batch != c && !c.has(listedDirty) && c.interest&sys.Write == 0 {
 		c.raise(listedDirty)
-		c.loop.dirty = append(c.loop.dirty, c)
+		l.dirty = append(l.dirty, c)
 	}
 }
 
@@ -275,20 +303,28 @@ func (c *Conn) flush() {
 	if c.has(listedClose) {
 		return
 	}
-	for range writeCallBudget {
+	for calls := writeCallBudget; calls > 0; calls-- {
 		if c.out.head == nil {
 			c.flushed()
 			return
 		}
-		n, offered, err := c.writeSome()
+		var n, offered int
+		var err error
+		if m := c.fileAtHead(); m != nil {
+			calls -= fileCalls - 1
+			if n, offered, err = c.sendFile(m); n > 0 {
+				c.fileSent(m, n)
+			}
+		} else if n, offered, err = c.writeSome(); n > 0 {
+			c.sent(n)
+		}
 		l.counters[countWrites]++
 		if n > 0 {
 			l.counters[countBytesOut] += uint64(n)
 			c.lastActive = l.now
-			c.sent(n)
 		}
 		if err != nil && err != sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
-			c.ioFailed("write", err)
+			c.writeFailed(err)
 			return
 		}
 		if n < offered {
@@ -315,7 +351,7 @@ func (c *Conn) writeSome() (n, offered int, err error) {
 		return n, first.Len(), err
 	}
 	bufs := l.gather[:0]
-	for s := first; s != nil && len(bufs) < maxGather; s = s.Next {
+	for s := first; s != nil && len(bufs) < maxGather && s.Len() > 0; s = s.Next { // none: the place of a file
 		bufs = append(bufs, s.Bytes())
 		offered += s.Len()
 	}
@@ -329,14 +365,24 @@ func (c *Conn) sent(n int) {
 	c.queued.Add(-int64(n))
 	for n > 0 {
 		s := c.out.head
+		c.begun()
 		if k := s.Len(); k > n {
 			s.Consume(n)
 			return
 		} else {
 			n -= k
 		}
-		c.giveBack(c.out.pop())
+		c.giveBack(c.popSent())
 	}
+}
+
+// writeFailed ends a connection that could not be written to, or whose file could not be read.
+func (c *Conn) writeFailed(err error) {
+	if fe, ok := err.(*fileError); ok { //nolint:errorlint // our own type, returned bare
+		c.beginClose(CloseInternalError, fe)
+		return
+	}
+	c.ioFailed("write", err)
 }
 
 // giveBack ends a segment of the queue. In a build with the tag eddydebug it finds slices that were changed after Write.
@@ -397,7 +443,7 @@ func (c *Conn) failWrite(err error) {
 		return
 	}
 	c.loop.counters[countWriteErrors]++
-	if c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
+	if rejected := (*RejectedError)(nil); errors.As(err, &rejected) || c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
 		return
 	}
 	c.closeFlushed(reasonOf(err), err)

@@ -29,6 +29,9 @@ const (
 	countResets
 	countPanics
 	countOutboundPauses
+	countDroppedNewest
+	countDroppedOldest
+	countSuperseded
 	countPhaseViolations
 	countTail
 	countTimers
@@ -91,6 +94,9 @@ type LoopStats struct {
 	WriteErrors     uint64
 	Resets          uint64
 	Panics          uint64
+	DroppedNewest   uint64 // messages of classes that were dropped, by OverflowDropNewest or for want of room
+	DroppedOldest   uint64 // by OverflowDropOldest
+	Superseded      uint64 // by OverflowKeepLatest
 	OutboundPauses  uint64 // times an outbound queue reached its high watermark
 	PhaseViolations uint64
 	TailCallbacks   uint64 // functions of Loop.Tail that were run
@@ -184,6 +190,9 @@ func (l *loop) snapshot() LoopStats {
 		WriteErrors:     get(countWriteErrors),
 		Resets:          get(countResets),
 		Panics:          get(countPanics),
+		DroppedNewest:   get(countDroppedNewest),
+		DroppedOldest:   get(countDroppedOldest),
+		Superseded:      get(countSuperseded),
 		OutboundPauses:  get(countOutboundPauses),
 		PhaseViolations: get(countPhaseViolations),
 		TailCallbacks:   get(countTail),

@@ -99,9 +99,10 @@ func (l *loop) afterGoexit() {
 		c = l.current.conn
 	}
 	l.current = nil
+	l.batch = nil
 	l.counters[countPanics]++
 	l.log.Error("eddy: a handler ended the goroutine of its loop, going on", "loop", l.name, "conn", connName(c))
-	if c != nil && c.loop == l && !c.marked(gone) {
+	if c != nil && c.loop == l && !c.shows(gone) {
 		c.beginClose(CloseInternalError, errGoexit)
 	}
 	if r := l.inHandler; r != nil {
@@ -164,6 +165,7 @@ func (l *loop) contain(c *Conn) {
 	l.counters[countPanics]++
 	ctx := l.current
 	l.current = nil
+	l.batch = nil
 	name := ""
 	if ctx != nil {
 		name = ctx.node.name

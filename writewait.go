@@ -20,6 +20,7 @@ type connExt struct {
 	highSince int64       // the outbound queue is above its high watermark
 	current   *requestContext
 	tenant    string
+	marks     outMarks
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it
@@ -35,7 +36,7 @@ func (c *Conn) extend() *connExt {
 	}
 	x := new(connExt)
 	if c.ext.CompareAndSwap(nil, x) {
-		if c.marked(gone) {
+		if c.shows(gone) {
 			x.finish()
 		}
 		return x

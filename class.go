@@ -1,0 +1,233 @@
+package eddy
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// MessageClass says what becomes of messages that lose their worth with time, such as positions, prices or typing marks,
+// when a peer reads too slowly for all of them. What is dropped is always a whole message of which no byte was sent;
+// other messages keep their order and their bytes. A class is shared by connections, and its bounds hold for each:
+//
+//	var ticks = &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowKeepLatest, MaxMessages: 1}
+//	conn.Write(ticks.Wrap(data))
+//
+// Do not change a class after its first use.
+type MessageClass struct {
+	Name        string
+	Policy      OverflowPolicy // what happens beyond a bound; Watermarks.Max is one of them
+	MaxMessages int            // of the class that wait on a connection; 0 = up to 4096 of all classes
+	MaxBytes    int            // of the class that wait on a connection; 0 = no bound of its own
+
+	dropped, rejected atomic.Uint64
+}
+
+// ClassStats are the numbers of a class over all connections.
+type ClassStats struct {
+	Dropped  uint64 // taken and later dropped, or dropped at once
+	Rejected uint64 // refused with ErrBackpressure
+}
+
+// Stats returns the numbers so far. Any goroutine.
+func (k *MessageClass) Stats() ClassStats { return ClassStats{k.dropped.Load(), k.rejected.Load()} }
+
+// Wrap makes a message of the class, for any Write. Handlers of the pipeline see msg itself; everything they make of it
+// belongs to the message. It takes over what Write would take over.
+func (k *MessageClass) Wrap(msg any) any { return &classed{k, msg} }
+
+// classed is a message with its class.
+type classed struct {
+	class *MessageClass
+	msg   any
+}
+
+// Release implements Releaser.
+func (m *classed) Release() { release(m.msg) }
+
+// Detach implements Detacher.
+func (m *classed) Detach() any {
+	if d, ok := m.msg.(Detacher); ok {
+		return &classed{m.class, d.Detach()}
+	}
+	return m
+}
+
+// RejectedError is returned by writes that their class refused. It is an ErrBackpressure to errors.Is.
+type RejectedError struct {
+	Class *MessageClass
+	Err   error
+}
+
+// Error names the class and the bound.
+func (e *RejectedError) Error() string {
+	return fmt.Sprintf("eddy: message of class %q: %v", e.Class.Name, e.Err)
+}
+
+// Unwrap returns the bound that was met.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// check names the first field of the class that makes no sense.
+func (k *MessageClass) check() error {
+	switch {
+	case k.Policy >= overflowPolicies:
+		return fmt.Errorf("eddy: MessageClass.Policy of %q is %d: it must be an Overflow constant", k.Name, k.Policy)
+	case k.MaxMessages < 0 || k.MaxMessages > maxMarks:
+		return fmt.Errorf("eddy: MessageClass.MaxMessages of %q is %d: it must be 0 to %d", k.Name, k.MaxMessages, maxMarks)
+	case k.MaxBytes < 0:
+		return fmt.Errorf("eddy: MessageClass.MaxBytes of %q is %d: it must not be negative", k.Name, k.MaxBytes)
+	}
+	return nil
+}
+
+// overflowOf returns the policy that msg is under.
+func (c *Conn) overflowOf(msg any) OverflowPolicy {
+	if m, ok := msg.(*classed); ok {
+		return m.class.Policy
+	}
+	return c.set.overflow
+}
+
+// refuseSubmitted decides about a message that another goroutine submits beyond Watermarks.Max. Who may drop decides on
+// the loop, where the queue is; twice Max is the end of it.
+func (c *Conn) refuseSubmitted(msg any, size int, err error) error {
+	m, ok := msg.(*classed)
+	switch policy := c.overflowOf(msg); {
+	case policy == OverflowClose:
+		c.CloseWith(CloseBackpressureLimit, err)
+	case ok && policy >= OverflowDropNewest && c.queued.Load()+int64(size) <= 2*int64(c.set.marks.Max):
+		return nil
+	}
+	if ok {
+		m.class.rejected.Add(1)
+		return &RejectedError{m.class, err}
+	}
+	return err
+}
+
+// collector gathers what one message of a class becomes on its way to the head of the pipeline.
+type collector struct {
+	conn  *Conn // nil when nothing is gathered
+	class *MessageClass
+	queue outQueue
+	size  int
+}
+
+// writeClassed passes a message on with pass and then queues all of what came of it, or nothing.
+func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
+	k := &c.loop.collect
+	if k.conn != nil { // part of another one
+		return pass(m.msg)
+	}
+	if err := m.class.check(); err != nil {
+		m.Release()
+		return err
+	}
+	*k = collector{conn: c, class: m.class}
+	done := false
+	defer func() {
+		if !done { // a handler panicked
+			c.giveBackAll(k.queue)
+		}
+		*k = collector{}
+	}()
+	err := pass(m.msg)
+	done = true
+	q, size := k.queue, k.size
+	*k = collector{}
+	if err == nil && size > 0 {
+		err = c.admitClassed(m.class, size)
+		if err == nil {
+			c.pushMarked(q, outMark{class: m.class, size: size})
+			c.queuedMore(size)
+			return nil
+		}
+	}
+	c.giveBackAll(q)
+	if err == errDropped { //nolint:errorlint // our own mark, returned bare
+		return nil
+	}
+	return err
+}
+
+var errDropped = fmt.Errorf("eddy: message dropped: %w", ErrBackpressure)
+
+// admitClassed applies the class's policy to a message of n bytes. errDropped says that it goes no further.
+func (c *Conn) admitClassed(k *MessageClass, n int) error {
+	if c.phase >= PhaseClosing {
+		return c.ended.Load()
+	}
+	err := c.roomFor(k, n)
+	if err == nil {
+		return nil
+	}
+	l := c.loop
+	switch k.Policy {
+	case OverflowClose:
+		c.beginClose(CloseBackpressureLimit, err)
+		return err
+	case OverflowReject:
+		k.rejected.Add(1)
+		return &RejectedError{k, err}
+	case OverflowDropOldest:
+		for err != nil && c.dropOldest(k) {
+			k.dropped.Add(1)
+			l.counters[countDroppedOldest]++
+			err = c.roomFor(k, n)
+		}
+	case OverflowKeepLatest:
+		for c.dropOldest(k) {
+			k.dropped.Add(1)
+			l.counters[countSuperseded]++
+		}
+		err = c.roomFor(k, n)
+	}
+	if err != nil {
+		k.dropped.Add(1)
+		l.counters[countDroppedNewest]++
+		return errDropped
+	}
+	return nil
+}
+
+// roomFor reports which bound another message of the class would pass.
+func (c *Conn) roomFor(k *MessageClass, n int) error {
+	if err := c.admit(n); err != nil {
+		return err
+	}
+	if !c.has(marked) {
+		return nil
+	}
+	x := c.outMarks()
+	t := x.tally(k)
+	switch {
+	case k.MaxMessages > 0 && t.messages >= k.MaxMessages:
+		return fmt.Errorf("%w: %d messages wait, limit %d", ErrBackpressure, t.messages, k.MaxMessages)
+	case k.MaxBytes > 0 && t.bytes > 0 && t.bytes+n > k.MaxBytes:
+		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrBackpressure, t.bytes, n, k.MaxBytes)
+	case len(x.list) >= maxMarks:
+		return fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, len(x.list), maxMarks)
+	}
+	return nil
+}
+
+// classTally counts what waits of one class.
+type classTally struct {
+	class           *MessageClass
+	messages, bytes int
+}
+
+func (t *classTally) add(messages, bytes int) {
+	t.messages += messages
+	t.bytes += bytes
+}
+
+// tally returns the numbers of a class; a connection uses few.
+func (x *outMarks) tally(k *MessageClass) *classTally {
+	for i := range x.tallies {
+		if x.tallies[i].class == k {
+			return &x.tallies[i]
+		}
+	}
+	x.tallies = append(x.tallies, classTally{class: k})
+	return &x.tallies[len(x.tallies)-1]
+}

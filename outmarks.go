@@ -1,0 +1,150 @@
+package eddy
+
+import (
+	"slices"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// outMarks are what in an outbound queue is more than bytes: files, and messages that may still be dropped. It lies in
+// connExt and is used while the bit marked is set.
+type outMarks struct {
+	list    []outMark // in the order of the queue
+	tallies []classTally
+}
+
+// outMark is one of them. A file has one segment without bytes, which holds its place.
+type outMark struct {
+	first, last *buf.Segment
+	before      *buf.Segment // in the queue in front of first, nil when first is its head
+	size        int          // bytes of a droppable message
+
+	class *MessageClass // of a droppable message, else nil
+	file  *File         // else nil
+	left  int64         // of the file
+}
+
+// maxMarks bounds what one connection's queue may hold of them.
+const maxMarks = 4096
+
+// outMarks returns the connection's marks.
+func (c *Conn) outMarks() *outMarks { return &c.extend().marks }
+
+// pushMarked appends q as one unit, described by m.
+func (c *Conn) pushMarked(q outQueue, m outMark) {
+	m.first, m.last, m.before = q.head, q.tail, c.out.tail
+	if c.out.tail == nil {
+		c.out.head = q.head
+	} else {
+		c.out.tail.Next = q.head
+	}
+	c.out.tail = q.tail
+	x := c.outMarks()
+	x.list = append(x.list, m)
+	if m.class != nil {
+		x.tally(m.class).add(1, m.size)
+	}
+	c.raise(marked)
+}
+
+// sealed reports whether nothing may be added to the queue's last segment, because its message may be dropped.
+func (c *Conn) sealed() bool {
+	if !c.has(marked) {
+		return false
+	}
+	list := c.outMarks().list
+	return list[len(list)-1].last == c.out.tail
+}
+
+// fileAtHead returns the mark of the file whose turn it is, nil when it is bytes' turn.
+func (c *Conn) fileAtHead() *outMark {
+	if c.has(marked) {
+		if m := &c.outMarks().list[0]; m.file != nil && m.first == c.out.head {
+			return m
+		}
+	}
+	return nil
+}
+
+// begun follows the writing of the first bytes of the queue's head: a message that is on its way is not dropped any more.
+func (c *Conn) begun() {
+	if c.has(marked) {
+		if m := &c.outMarks().list[0]; m.class != nil && m.first == c.out.head {
+			c.unmarkFirst()
+		}
+	}
+}
+
+// popSent takes the head off the queue.
+func (c *Conn) popSent() *buf.Segment {
+	s := c.out.pop()
+	if c.has(marked) {
+		if m := &c.outMarks().list[0]; m.before == s {
+			m.before = nil
+		}
+	}
+	return s
+}
+
+// unmarkFirst forgets the first mark.
+func (c *Conn) unmarkFirst() { c.unmarkAt(0) }
+
+func (c *Conn) unmarkAt(i int) {
+	x := c.outMarks()
+	if m := &x.list[i]; m.class != nil {
+		x.tally(m.class).add(-1, -m.size)
+	}
+	if i == 0 {
+		x.list[0] = outMark{}
+		x.list = x.list[1:]
+	} else {
+		x.list = slices.Delete(x.list, i, i+1)
+	}
+	if len(x.list) == 0 {
+		*x = outMarks{}
+		c.clear(marked)
+	}
+}
+
+// dropOldest takes the oldest message of the class that has not begun out of the queue; false when there is none.
+func (c *Conn) dropOldest(k *MessageClass) bool {
+	if !c.has(marked) {
+		return false
+	}
+	list := c.outMarks().list
+	for i := range list {
+		if list[i].class == k {
+			c.dropAt(i)
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Conn) dropAt(i int) {
+	list := c.outMarks().list
+	m := list[i]
+	behind := m.last.Next
+	if m.before == nil {
+		c.out.head = behind
+	} else {
+		m.before.Next = behind
+	}
+	if behind == nil {
+		c.out.tail = m.before
+	}
+	if i+1 < len(list) && list[i+1].before == m.last {
+		list[i+1].before = m.before
+	}
+	m.last.Next = nil
+	c.unmarkAt(i)
+	c.queued.Add(-int64(m.size))
+	c.giveBackAll(outQueue{m.first, m.last})
+}
+
+// giveBackAll ends the segments of q.
+func (c *Conn) giveBackAll(q outQueue) {
+	for q.head != nil {
+		c.giveBack(q.pop())
+	}
+}

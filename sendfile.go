@@ -1,0 +1,124 @@
+package eddy
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// File is an outbound message: Length bytes of a file from Offset on, sent in its place between the other messages by the
+// kernel (sendfile), without passing through the process. Writing it gives it away, whatever Write returns; the engine
+// closes the os.File once, after the last byte, or where the message is refused or lost with its connection.
+//
+// In the outbound queue a file counts as what is left of it, at most FileWindow, since it holds no memory: files of any
+// length are taken, a few of them make the connection unwritable, and other messages behind one are not refused because
+// of its size.
+//
+// A file that ends early closes the connection with CloseInternalError: the peer was promised more.
+//
+// The system calls run on the loop. What is not in the page cache they read from the disk, and every connection of that
+// loop waits. For files that may be cold, read on a pool and write the pieces with Conn.WriteContext there, or have the
+// pool read the file once (io.Copy to io.Discard) before it writes the File.
+type File struct {
+	File   *os.File
+	Offset int64
+	Length int64
+
+	released atomic.Bool
+}
+
+const (
+	// FileWindow is the most that a File counts for in the outbound queue, in bytes.
+	FileWindow = 256 << 10
+
+	// fileChunk is the most that one call sends of a file; such a call counts as fileCalls of the write budget.
+	fileChunk = 256 << 10
+	fileCalls = 4
+)
+
+// Release closes the file, once; the engine calls it. It implements Releaser.
+func (f *File) Release() {
+	if f.File != nil && f.released.CompareAndSwap(false, true) {
+		_ = f.File.Close() // it was only read; there is nobody to tell
+	}
+}
+
+// window returns what counts as queued of a file of which left bytes are to be sent.
+func window(left int64) int { return int(min(max(left, 0), FileWindow)) }
+
+func (f *File) check() error {
+	if f.File == nil || f.Offset < 0 || f.Length < 0 {
+		return fmt.Errorf("eddy: File at offset %d with length %d: it needs an os.File, and neither may be negative", f.Offset, f.Length)
+	}
+	return nil
+}
+
+// enqueueFile queues a file.
+func (c *Conn) enqueueFile(f *File) error {
+	err := f.check()
+	if err == nil && c.loop.collect.conn == c {
+		err = fmt.Errorf("eddy: a File cannot be part of a message of class %q", c.loop.collect.class.Name)
+	}
+	if err == nil {
+		err = c.admitOnLoop(window(f.Length))
+	}
+	if err == nil && c.has(marked) && len(c.outMarks().list) >= maxMarks {
+		err = fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, maxMarks, maxMarks)
+	}
+	if err != nil || f.Length == 0 {
+		f.Release()
+		return err
+	}
+	place := c.loop.pool.Adopt(nil)
+	c.pushMarked(outQueue{place, place}, outMark{file: f, left: f.Length})
+	c.queuedMore(window(f.Length))
+	return nil
+}
+
+// fileError says that a file could not be sent to its end.
+type fileError struct{ err error }
+
+func (e *fileError) Error() string { return e.err.Error() }
+func (e *fileError) Unwrap() error { return e.err }
+
+// sendFile makes one system call for the file at the head of the queue.
+func (c *Conn) sendFile(m *outMark) (n, offered int, err error) {
+	f := m.file
+	at := f.Offset + f.Length - m.left
+	offered = int(min(m.left, fileChunk))
+	n, err = c.loop.sock.SendFile(c.fd, f.File, at, offered)
+	if n == 0 && err == nil {
+		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, m.left, io.ErrUnexpectedEOF)}
+	}
+	return n, offered, err
+}
+
+// fileSent takes n bytes off the file at the head of the queue.
+func (c *Conn) fileSent(m *outMark, n int) {
+	was := window(m.left)
+	m.left -= int64(n)
+	c.queued.Add(int64(window(m.left) - was))
+	if m.left > 0 {
+		return
+	}
+	m.file.Release()
+	c.unmarkFirst()
+	c.loop.pool.Put(c.popSent())
+}
+
+// releaseFiles ends the files that were not sent.
+func (c *Conn) releaseFiles() {
+	if !c.has(marked) {
+		return
+	}
+	x := c.outMarks()
+	for i := range x.list {
+		if m := &x.list[i]; m.file != nil {
+			c.queued.Add(-int64(window(m.left)))
+			m.file.Release()
+		}
+	}
+	*x = outMarks{}
+	c.clear(marked)
+}
