@@ -1,0 +1,67 @@
+package eddy
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// Demand is a handler that lets through as many messages as were asked for and holds back the rest by pausing reads, so
+// that the peer is slowed down in the end: the pull of a stream's consumer. Add one per connection behind the decoder.
+// It uses the application's switch, Conn.PauseRead and ResumeRead, which therefore nobody else should touch.
+type Demand struct {
+	left atomic.Int64
+	conn atomic.Pointer[Conn]
+}
+
+// NewDemand returns a Demand for the first n messages; 0 waits for Request.
+func NewDemand(n int) *Demand {
+	d := new(Demand)
+	d.left.Store(int64(max(n, 0)))
+	return d
+}
+
+// Request asks for n more messages; n below 1 asks for nothing. Any goroutine, at any time.
+func (d *Demand) Request(n int) {
+	for n > 0 {
+		old := d.left.Load()
+		sum := old + int64(n)
+		if sum < old {
+			sum = math.MaxInt64
+		}
+		if d.left.CompareAndSwap(old, sum) {
+			break
+		}
+	}
+	if c := d.conn.Load(); c != nil && d.left.Load() > 0 {
+		c.ResumeRead()
+	}
+}
+
+// Left returns how many messages are still asked for.
+func (d *Demand) Left() int64 { return max(0, d.left.Load()) }
+
+// HandleOpen implements OpenHandler.
+func (d *Demand) HandleOpen(ctx *Context) error {
+	d.conn.Store(ctx.Conn())
+	d.settle(ctx.Conn())
+	return nil
+}
+
+// HandleRead implements ReadHandler.
+func (d *Demand) HandleRead(ctx *Context, msg any) error {
+	d.left.Add(-1)
+	d.settle(ctx.Conn())
+	ctx.FireRead(msg)
+	return nil
+}
+
+// settle pauses when nothing more is asked for. A Request that comes in between finds the pause or is found here.
+func (d *Demand) settle(c *Conn) {
+	if d.left.Load() > 0 {
+		return
+	}
+	c.PauseRead()
+	if d.left.Load() > 0 {
+		c.ResumeRead()
+	}
+}

@@ -1,0 +1,147 @@
+package eddy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestDemand: exactly as many messages come as were asked for, whatever the peer has sent; the rest waits, at last in
+// the peer's hands.
+func TestDemand(t *testing.T) {
+	var got []string
+	d := NewDemand(1)
+	srv := &Server{Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		p.Add("demand", d)
+		return p.Add("app", Handle(func(_ *Context, m *buf.Bytes) error { got = append(got, string(m.Bytes())); return nil }))
+	}}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	for i := range 10 {
+		a.send(fmt.Sprintf("%d;", i))
+	}
+	want := func(when string, n int) {
+		t.Helper()
+		for range 5 {
+			l.iterate()
+		}
+		if s := strings.Join(got, ""); s != "0123456789"[:n] {
+			t.Fatalf("%s: %q came", when, s)
+		}
+	}
+	want("at first", 1)
+	d.Request(0)
+	d.Request(-3)
+	want("after requests for nothing", 1)
+	d.Request(3)
+	want("after a request for 3", 4)
+	d.Request(1)
+	d.Request(2)
+	if d.Left() != 3 {
+		t.Errorf("%d left, want 3", d.Left())
+	}
+	want("after 1 and 2", 7)
+	if len(a.in) == 0 {
+		t.Error("everything was read although reads were paused")
+	}
+	d.Request(100)
+	want("in the end", 10)
+	if d.Left() != 97 {
+		t.Errorf("%d left, want 97", d.Left())
+	}
+}
+
+// TestDemandFromManyGoroutines: requests and messages race; none is lost and none comes unasked.
+func TestDemandFromManyGoroutines(t *testing.T) {
+	const askers, each = 4, 250
+	var d Demand
+	var n, over int
+	done := make(chan struct{})
+	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		p.Add("demand", &d)
+		return p.Add("app", Handle(func(_ *Context, m *buf.Bytes) error {
+			if d.left.Load() < 0 {
+				over++
+			}
+			if n++; n == askers*each {
+				close(done)
+			}
+			return nil
+		}))
+	}}
+	c := serveOne(t, srv)
+	var wg sync.WaitGroup
+	for range askers {
+		wg.Go(func() {
+			for range each {
+				d.Request(1)
+			}
+		})
+	}
+	if _, err := c.Write([]byte(strings.Repeat("x;", askers*each))); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	wg.Wait()
+	if over > 0 || d.Left() != 0 {
+		t.Errorf("%d messages came unasked, %d are still asked for", over, d.Left())
+	}
+}
+
+// TestPausesAreIndependent: the application's pause, the outbound queue's and a pool's each hold reads back, in every
+// combination and whichever ends first; messages come again when the last has ended, and not before.
+func TestPausesAreIndependent(t *testing.T) {
+	type pause struct {
+		name       string
+		begin, end func(l *loop, a *actor)
+	}
+	pauses := []pause{
+		{"application",
+			func(_ *loop, a *actor) { a.conn.PauseRead() },
+			func(_ *loop, a *actor) { a.conn.ResumeRead() }},
+		{"outbound",
+			func(l *loop, a *actor) { a.room = 0; submit(t, l, a, make([]byte, 3000)) },
+			func(_ *loop, a *actor) { a.room = 1 << 40 }},
+		{"pool",
+			func(_ *loop, a *actor) { a.conn.paused |= pauseHop; a.conn.extend().hopWaiting.Store(new(strand)) },
+			func(_ *loop, a *actor) { a.conn.extend().hopWaiting.Store(nil); a.conn.postReadState() }},
+	}
+	for set := 1; set < 1<<len(pauses); set++ {
+		for first := range pauses {
+			handled := 0
+			srv := cutServer(func(*Context, string) error { handled++; return nil })
+			srv.Watermarks = Watermarks{Low: 1000, High: 2000, Max: 10000}
+			st, l := newStage(t, srv)
+			a := st.connect(l)
+			var on []pause
+			for i, p := range pauses {
+				if set>>i&1 == 1 {
+					p.begin(l, a)
+					on = append(on, p)
+				}
+			}
+			a.send("held;back;")
+			for i := range on {
+				for range 4 {
+					l.iterate()
+				}
+				p := on[(first+i)%len(on)]
+				if handled != 0 {
+					t.Fatalf("set %b: %d messages came before the pause by %s ended", set, handled, p.name)
+				}
+				p.end(l, a)
+			}
+			for range 4 {
+				l.iterate()
+			}
+			if handled != 2 {
+				t.Fatalf("set %b: %d messages came after all pauses, want 2", set, handled)
+			}
+		}
+	}
+}

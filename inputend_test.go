@@ -1,0 +1,116 @@
+package eddy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestPeerEndsInsideAFrame: what was queued for earlier requests is sent although the peer ends inside the next one, and
+// with half-close also what is still being answered; then the connection ends as incomplete.
+func TestPeerEndsInsideAFrame(t *testing.T) {
+	for _, half := range []bool{true, false} {
+		for _, c := range []struct{ name, in, out string }{
+			{"response queued", "echo;part", "echo"},
+			{"response to come", "later;part", "later"},
+			{"nothing before", "part", ""},
+		} {
+			srv := cutServer(func(ctx *Context, msg string) error {
+				if msg == "later" {
+					ctx.Conn().Begin()
+					return nil
+				}
+				return ctx.Write([]byte(msg))
+			})
+			srv.HalfClose = half
+			st, l := newStage(t, srv)
+			a := st.connect(l)
+			a.room = 0
+			a.send(c.in)
+			l.iterate()
+			a.eof = true
+			a.room = 1 << 40
+			l.iterate()
+			want := c.out
+			if c.out == "later" {
+				if half {
+					if a.closed != 0 {
+						t.Fatalf("%s: closed before the answer", c.name)
+					}
+					submit(t, l, a, "later")
+					a.conn.End()
+				} else {
+					want = ""
+				}
+			}
+			for range 3 {
+				l.iterate()
+			}
+			a.wantEnd(t, c.name, CloseIncompleteRequest)
+			if err := a.conn.CloseError(); !errors.Is(err, errIncomplete) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if string(a.out) != want {
+				t.Errorf("half-close %v, %s: sent %q, want %q", half, c.name, a.out, want)
+			}
+		}
+	}
+}
+
+// refuser is a protocol that refuses requests while its server shuts down, and tells so.
+type refuser struct{ executed []string }
+
+func (r *refuser) HandleRead(ctx *Context, msg any) error {
+	word := string(msg.(*buf.Bytes).Bytes())
+	if ctx.Conn().Draining() {
+		return ctx.Write([]byte("unavailable, not executed: " + word + ";"))
+	}
+	r.executed = append(r.executed, word)
+	if word == "slow" {
+		ctx.Conn().Begin()
+		return nil
+	}
+	return ctx.Write([]byte(word + ";"))
+}
+
+// TestNewRequestsWhileDraining: requests that reach a persistent connection while its server shuts down are not
+// executed; the protocol can say so. The request in flight is answered, then the connection ends.
+func TestNewRequestsWhileDraining(t *testing.T) {
+	var r refuser
+	srv := &Server{Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		return p.Add("app", &r)
+	}}
+	st, l := newStage(t, srv)
+	a, idle := st.connect(l), st.connect(l)
+	a.send("slow;")
+	l.iterate()
+	if a.conn.Draining() {
+		t.Error("draining before the shutdown")
+	}
+	l.startDrain(&srv.endpoint)
+	l.iterate()
+	a.send("new;newer;")
+	l.iterate()
+	if got := string(a.out); got != "unavailable, not executed: new;unavailable, not executed: newer;" {
+		t.Errorf("sent %q", got)
+	}
+	if idle.eof = true; !idle.shutdown || a.shutdown {
+		t.Errorf("FIN sent: idle %v, busy %v", idle.shutdown, a.shutdown)
+	}
+	submit(t, l, a, "answer;")
+	a.conn.End()
+	l.iterate()
+	if !a.shutdown || !strings.HasSuffix(string(a.out), "answer;") {
+		t.Errorf("sent %q, FIN %v", a.out, a.shutdown)
+	}
+	a.eof = true
+	l.iterate()
+	a.wantEnd(t, "in the end", CloseServerShutdown)
+	idle.wantEnd(t, "in the end", CloseServerShutdown)
+	if len(r.executed) != 1 {
+		t.Errorf("executed %q", r.executed)
+	}
+}

@@ -1,0 +1,183 @@
+package eddy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// TestRequestContextOnAPool: a handler on a pool is given its request's deadline and is told in time: when it has
+// passed, when the connection ends, and when the handler returns.
+func TestRequestContextOnAPool(t *testing.T) {
+	const limit = 300 * time.Millisecond
+	type seen struct {
+		ctx      context.Context
+		deadline time.Time
+		err      error
+	}
+	seenBy := make(chan seen, 4)
+	began := make(chan struct{}, 4)
+	pool := newPool(t, 4, 16)
+	var ends closes
+	srv := &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("ends", &ends)
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			c := ctx.Context()
+			if c != ctx.Context() {
+				t.Error("two contexts for one message")
+			}
+			d, ok := c.Deadline()
+			if !ok {
+				t.Error("no deadline")
+			}
+			began <- struct{}{}
+			if string(m.Bytes()) == "quick" {
+				seenBy <- seen{c, d, c.Err()}
+				return reply(ctx, m)
+			}
+			derived, cancel := context.WithCancel(c)
+			defer cancel()
+			<-derived.Done()
+			seenBy <- seen{c, d, derived.Err()}
+			return nil
+		}), eddy.On(pool))
+	}}
+	addr := start(t, srv)
+	wait := func(word string, before func(net io.Closer)) seen {
+		t.Helper()
+		c := dial(t, addr)
+		at := time.Now()
+		io.WriteString(c, word+"\n")
+		<-began
+		before(c)
+		s := <-seenBy
+		if d := s.deadline.Sub(at); d < limit-20*time.Millisecond || d > limit+5*time.Second {
+			t.Errorf("%s: the deadline is %v after the request, want %v", word, d, limit)
+		}
+		if word == "quick" {
+			expectLines(t, bufio.NewReader(c), "quick")
+		}
+		return s
+	}
+	quick := wait("quick", func(io.Closer) {})
+	if quick.err != nil {
+		t.Errorf("inside the handler: %v", quick.err)
+	}
+	waitFor(t, "the end of the request's context", func() bool { return errors.Is(quick.ctx.Err(), context.Canceled) })
+	if late := wait("late", func(io.Closer) {}); !errors.Is(late.err, context.DeadlineExceeded) {
+		t.Errorf("after the deadline: %v", late.err)
+	}
+	ends.wait(t, eddy.CloseHandlerTimeout)
+	if gone := wait("gone", func(c io.Closer) { c.Close() }); !errors.Is(gone.err, context.Canceled) {
+		t.Errorf("after the peer has gone: %v", gone.err)
+	}
+	ends.wait(t, eddy.CloseHandlerTimeout, eddy.ClosePeerClosed)
+}
+
+// TestRequestContextOnTheLoop: a handler on the loop that keeps its request with Begin has a context until End; without
+// a handler deadline it has no deadline, and AfterFunc and its stop work.
+func TestRequestContextOnTheLoop(t *testing.T) {
+	kept := make(chan context.Context, 2)
+	conns := make(chan *eddy.Conn, 2)
+	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			kept <- ctx.Context()
+			if string(m.Bytes()) == "keep" {
+				ctx.Conn().Begin()
+			}
+			conns <- ctx.Conn()
+			return nil
+		}))
+	}}
+	c := dial(t, start(t, srv))
+	io.WriteString(c, "now\n")
+	ctx := <-kept
+	conn := <-conns
+	<-ctx.Done()
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("after the handler: %v", ctx.Err())
+	}
+	if _, ok := ctx.Deadline(); ok || ctx.Value("x") != nil {
+		t.Error("a deadline without HandlerTimeout")
+	}
+	io.WriteString(c, "keep\n")
+	ctx = <-kept
+	<-conns
+	ran, never := make(chan struct{}), false
+	context.AfterFunc(ctx, func() { close(ran) })
+	if !context.AfterFunc(ctx, func() { never = true })() {
+		t.Error("stop says that the function had run")
+	}
+	if ctx.Err() != nil {
+		t.Errorf("with the request in flight: %v", ctx.Err())
+	}
+	conn.End()
+	<-ran
+	<-ctx.Done()
+	if never {
+		t.Error("a stopped function ran")
+	}
+}
+
+// TestRequestsContext: a Request has a context of its own, that ends with it alone or with the connection.
+func TestRequestsContext(t *testing.T) {
+	conns := make(chan *eddy.Conn, 1)
+	srv := &eddy.Server{Loops: 1, HandlerTimeout: time.Minute, Init: initWith(captureConn(conns))}
+	c := dial(t, start(t, srv))
+	io.WriteString(c, "x")
+	conn := <-conns
+	var one, two eddy.Request
+	conn.BeginRequest(&one)
+	conn.BeginRequest(&two)
+	first, second := one.Context(), two.Context()
+	if d, ok := first.Deadline(); !ok || time.Until(d) > time.Minute || time.Until(d) < 50*time.Second || first == second {
+		t.Errorf("deadline %v, %v", d, ok)
+	}
+	one.End()
+	<-first.Done()
+	if second.Err() != nil {
+		t.Errorf("the other request's context: %v", second.Err())
+	}
+	conn.Close(eddy.CloseNormal)
+	<-second.Done()
+	two.End()
+	var late eddy.Request
+	conn.BeginRequest(&late)
+	if err := late.Context().Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a connection that has ended: %v", err)
+	}
+	late.End()
+}
+
+// TestHandlerDeadlineOnAFullPool: the time of a message that waits for a worker counts.
+func TestHandlerDeadlineOnAFullPool(t *testing.T) {
+	pool := newPool(t, 1, 64)
+	release := make(chan struct{})
+	defer close(release)
+	var ends closes
+	srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("ends", &ends)
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			if string(m.Bytes()) == "hold" {
+				<-release
+			}
+			return reply(ctx, m)
+		}), eddy.On(pool))
+	}}
+	holding := dial(t, start(t, srv)) // holds the only worker; its server has no limit
+	io.WriteString(holding, "hold\n")
+	waitFor(t, "a busy pool", func() bool { return pool.Stats().Running == 1 })
+	timed := &eddy.Server{Loops: 1, HandlerTimeout: 200 * time.Millisecond, Logger: quiet(), Init: srv.Init}
+	waiting := dial(t, start(t, timed))
+	io.WriteString(waiting, "quick\n")
+	ends.wait(t, eddy.CloseHandlerTimeout)
+}

@@ -1,0 +1,53 @@
+package eddy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// TestSlowWriterClients: clients that send a request byte by byte. Who is done in time is served; who is not loses the
+// connection to the read deadline; and nobody else notices.
+func TestSlowWriterClients(t *testing.T) {
+	const limit = 400 * time.Millisecond
+	srv := &eddy.Server{Loops: 1, ReadTimeout: limit, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("reply", eddy.Handle(reply))
+	}}
+	addr := start(t, srv)
+	const drips = 50
+	var slow []net.Conn
+	for range drips {
+		slow = append(slow, dial(t, addr))
+	}
+	patient, other := dial(t, addr), dial(t, addr)
+	in := bufio.NewReader(other)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; srv.Stats().Closed[eddy.CloseReadTimeout] < drips; i++ {
+		if i > 500 {
+			t.Fatalf("%d of %d slow connections were closed", srv.Stats().Closed[eddy.CloseReadTimeout], drips)
+		}
+		for _, c := range slow {
+			_, _ = c.Write([]byte{'x'}) // fails once the connection is gone
+		}
+		if i < 5 {
+			io.WriteString(patient, "hell"[min(i, 3):min(i, 3)+1])
+		} else if i == 5 {
+			io.WriteString(patient, "o\n")
+			expectLines(t, bufio.NewReader(patient), "helllo")
+		}
+		word := fmt.Sprint("ping", i)
+		io.WriteString(other, word+"\n")
+		expectLines(t, in, word)
+		<-tick.C
+	}
+	if n := srv.Stats().Active; n != 2 {
+		t.Errorf("%d connections open, want 2", n)
+	}
+}
