@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
@@ -32,6 +33,7 @@ type client struct {
 	out    []byte // what it sends
 	sent   int
 	want   func(n int) byte // byte n of what comes back
+	take   func(p []byte)   // looks at what comes back, if want is nil
 	most   int              // how much comes back if all goes well, -1 unknown
 	got    int
 	chunk  int // most bytes per write
@@ -39,12 +41,14 @@ type client struct {
 	ending manner
 	turn   int // sent bytes at which an early ending comes
 
-	ended  bool // it sent its end of stream
-	broke  bool // it reset the connection, or closed it with bytes unread or on their way
-	eof    bool
-	failed error
-	over   bool
-	buf    []byte
+	closedFor []eddy.CloseReason // that somebody asked for
+	ended     bool               // it sent its end of stream
+	broke     bool               // it reset the connection, or closed it with bytes unread or on their way
+	eof       bool
+	refusable bool // the server may refuse it
+	failed    error
+	over      bool
+	buf       []byte
 }
 
 // join adds a client of the server at addr, which begins some time later.
@@ -193,6 +197,11 @@ func (c *client) read() bool {
 		c.broke = c.broke || !c.ended && c.sent < len(c.out)
 		c.ended = true
 		c.p.Close()
+		return true
+	}
+	if c.want == nil {
+		c.got += n
+		c.take(c.buf[:n])
 		return true
 	}
 	for _, b := range c.buf[:n] {

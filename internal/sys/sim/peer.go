@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -88,6 +89,11 @@ func (p *Peer) SetWindow(n int) {
 
 // Harmed reports whether the network broke the connection without the peer's doing.
 func (p *Peer) Harmed() bool { return p.e.harmed }
+
+// Silence is how long the other side has neither read nor written a byte; since the world's beginning if it never has.
+func (p *Peer) Silence() time.Duration {
+	return time.Duration(p.e.w.now - max(p.e.peer.moved, startTime))
+}
 
 // Addr is the peer's address.
 func (p *Peer) Addr() netip.AddrPort { return p.e.local }

@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"regexp"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +25,8 @@ var (
 	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestSim runs; 0 = 64, or 1 with -seed")
 	seedFlag     = flag.Uint64("seed", 0, "the first seed; 0 = 1")
 	scenarioFlag = flag.String("scenario", "", "run only this scenario, with every seed")
-	traceFlag    = flag.Int("trace", 60, "how many of the last happenings a failure shows")
+	linesFlag    = flag.Int("lines", 40, "how many of the last happenings a failure shows")
+	matchFlag    = flag.String("match", "", "of those only the ones that match this regular expression")
 )
 
 // A scenario sets servers, peers and whatever else up, lets them run and says what must have become of them.
@@ -35,6 +38,11 @@ type scenario struct {
 // scenarios get the seeds in turn.
 var scenarios = []scenario{
 	{"echo", echo},
+	{"frames", frames},
+	{"push", push},
+	{"deadlines", deadlines},
+	{"admission", admission},
+	{"dial", dial},
 }
 
 const defaultSeeds = 64
@@ -61,6 +69,9 @@ func TestSim(t *testing.T) {
 	}
 	for _, f := range sim.Faults() {
 		t.Logf("%8d × %v", r.counts[f], f)
+		if r.counts[f] == 0 && n >= defaultSeeds {
+			t.Errorf("no seed had this fault: %v", f)
+		}
 	}
 }
 
@@ -104,13 +115,16 @@ func (r *runner) one(seed uint64) {
 	if err := tr.w.Err(); err != nil {
 		r.failed.Add(1)
 		r.t.Errorf("seed %d, %s: %v\n%s\nreplay: go test ./internal/sys/sim -run 'TestSim$' -scenario %s -seed %d",
-			seed, sc.name, err, tr.w.Trace(*traceFlag), sc.name, seed)
+			seed, sc.name, err, tr.w.Trace(*linesFlag, regexp.MustCompile(*matchFlag)), sc.name, seed)
 	}
 }
 
 // play runs one seed of a scenario.
 func play(sc scenario, seed uint64) (tr *trial) {
 	tr = &trial{w: sim.New(seed), peers: map[netip.AddrPort]*client{}}
+	if *seedFlag != 0 {
+		tr.w.Remember(*linesFlag)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			tr.w.Failf("panic: %v", v)
@@ -142,6 +156,7 @@ type trial struct {
 	lives   []*life
 	allowed []eddy.CloseReason
 	servers []*eddy.Server
+	crowds  []*crowd
 }
 
 // n is a random number below max.
@@ -195,6 +210,7 @@ func (t *trial) allow(rs ...eddy.CloseReason) { t.allowed = append(t.allowed, rs
 type life struct {
 	t      *trial
 	conn   *eddy.Conn
+	id     eddy.ConnID
 	opened int
 	closed int
 	reason eddy.CloseReason
@@ -205,6 +221,7 @@ func (l *life) HandleOpen(*eddy.Context) error {
 	if l.opened++; l.opened > 1 || l.closed > 0 {
 		l.t.w.Failf("connection %v was opened %d times, closed %d times", l.conn.ID(), l.opened, l.closed)
 	}
+	l.id = l.conn.ID()
 	l.t.lives = append(l.t.lives, l)
 	return nil
 }
@@ -232,19 +249,19 @@ func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error
 func (t *trial) judge(l *life) {
 	c := t.peers[l.conn.RemoteAddr()]
 	counts := t.w.Counts()
-	for _, r := range t.allowed {
-		if r == l.reason {
-			return
-		}
+	if slices.Contains(t.allowed, l.reason) {
+		return
 	}
-	ok := false
+	ok := c != nil && slices.Contains(c.closedFor, l.reason)
 	switch l.reason {
 	case eddy.CloseInternalError:
-		ok = counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
+		ok = ok || counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
+	case eddy.CloseWriteTimeout: // of an orderly end
+		ok = ok || counts[sim.TimeJump]+counts[sim.Stall] > 0
 	case eddy.CloseIOError:
-		ok = c == nil || c.p.Harmed() || c.broke
+		ok = ok || c == nil || c.p.Harmed() || c.broke
 	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
-		ok = c == nil || c.p.Harmed() || c.ended || c.broke
+		ok = ok || c == nil || c.p.Harmed() || c.ended || c.broke
 	}
 	if !ok {
 		t.w.Failf("connection %v (%v) ended with %v, %v: nothing explains that", l.conn.ID(), l.conn.RemoteAddr(), l.reason, l.err)
@@ -302,7 +319,7 @@ func (t *trial) settle() {
 		w.Failf("no rest after %d steps without trouble", maxSteps)
 	}
 	for _, c := range t.clients {
-		if c.over || !c.whole() {
+		if c.over || !c.whole() || c.p == nil {
 			continue
 		}
 		if c.ending != stay || c.most >= 0 && (c.sent < len(c.out) || c.got < c.most) {
@@ -336,6 +353,9 @@ func (t *trial) gone() {
 		if srv.Group == nil && opened != closed {
 			t.w.Failf("%d connections were opened, %d closed: %v", opened, closed, st.Closed)
 		}
+	}
+	for _, k := range t.crowds {
+		k.check()
 	}
 	_ = t.w.End()
 }

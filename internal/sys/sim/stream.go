@@ -25,6 +25,7 @@ type end struct {
 	closed     bool
 	harmed     bool // by a fault that was not the peer's doing
 	owner      *routine
+	moved      int64 // when bytes were last read or written here
 }
 
 // pair makes a stream.
@@ -54,6 +55,7 @@ func (e *end) read(p []byte) (int, error) {
 	case len(e.in) > 0:
 		n := copy(p, e.in)
 		e.in = e.in[n:]
+		e.moved = e.w.now
 		e.w.changed()
 		return n, nil
 	case e.rst != nil:
@@ -90,6 +92,7 @@ func (e *end) write(p []byte) (int, error) {
 		return 0, sys.ErrAgain
 	}
 	e.peer.in = append(e.peer.in, p[:n]...)
+	e.moved = e.w.now
 	e.w.changed()
 	return n, nil
 }

@@ -2,12 +2,12 @@ package sim
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 	"time"
 )
 
-// traceLines is how many of the last happenings a world remembers.
-const traceLines = 1 << 12
+// traceLines is how many of the last happenings a world remembers, unless Remember was called.
+const traceLines = 1 << 10
 
 // happening is one line of the trace.
 type happening struct {
@@ -25,17 +25,20 @@ type tracer struct {
 	digest uint64
 }
 
+// Remember sets how many of the last happenings the world remembers. Call it before anything happens.
+func (w *World) Remember(lines int) { w.log.ring = make([]happening, lines) }
+
 // trace notes something.
 func (w *World) trace(what string, a, b int, err error) {
 	l := &w.log
 	if l.ring == nil {
-		l.ring = make([]happening, traceLines)
+		w.Remember(traceLines)
 	}
 	h := happening{at: w.now, what: what, a: a, b: b, err: err}
 	if w.cur != nil {
 		h.who = w.cur.name
 	}
-	l.ring[l.n%traceLines] = h
+	l.ring[l.n%uint64(len(l.ring))] = h
 	l.n++
 	d := l.digest ^ uint64(w.now) ^ uint64(a)<<32 ^ uint64(b)
 	if err != nil {
@@ -50,26 +53,32 @@ func (w *World) trace(what string, a, b int, err error) {
 // Digest stands for everything that has happened: two runs of one seed have the same.
 func (w *World) Digest() uint64 { return w.log.digest }
 
-// Trace returns the last happenings, oldest first.
-func (w *World) Trace(lines int) string {
+// Trace returns the last happenings whose line matches, oldest first.
+func (w *World) Trace(lines int, match *regexp.Regexp) string {
 	l := &w.log
 	from := uint64(0)
-	if most := uint64(min(lines, traceLines)); l.n > most {
+	if most := uint64(min(lines, len(l.ring))); l.n > most {
 		from = l.n - most
 	}
-	var b strings.Builder
+	var all []byte
 	for i := from; i < l.n; i++ {
-		h := l.ring[i%traceLines]
-		fmt.Fprintf(&b, "%12v %-10s %s %d", time.Duration(h.at-startTime), h.who, h.what, h.a)
-		switch {
-		case h.what == "fault":
-			fmt.Fprintf(&b, " (%v)", Fault(h.a))
-		case h.err != nil:
-			fmt.Fprintf(&b, " = %v", h.err)
-		default:
-			fmt.Fprintf(&b, " = %d", h.b)
+		h := l.ring[i%uint64(len(l.ring))]
+		if line := h.append(nil); match.Match(line) {
+			all = append(all, line...)
 		}
-		b.WriteByte('\n')
 	}
-	return b.String()
+	return string(all)
+}
+
+func (h happening) append(b []byte) []byte {
+	b = fmt.Appendf(b, "%12v %-10s %s %d", time.Duration(h.at-startTime), h.who, h.what, h.a)
+	switch {
+	case h.what == "fault":
+		b = fmt.Appendf(b, " (%v)", Fault(h.a))
+	case h.err != nil:
+		b = fmt.Appendf(b, " = %v", h.err)
+	default:
+		b = fmt.Appendf(b, " = %d", h.b)
+	}
+	return append(b, '\n')
 }

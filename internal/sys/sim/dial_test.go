@@ -1,0 +1,3 @@
+package sim_test
+
+func dial(t *trial) { echo(t) }

@@ -1,0 +1,111 @@
+package sim_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/go-eddy/eddy"
+)
+
+// framesClient sends orders and compares the answers.
+type framesClient struct {
+	*client
+	bodies [][]byte // by id
+	orders []byte
+	ends   []int // where each frame ends in what is sent
+	done   []bool
+	part   []byte
+	fatal  int // the first id that ends the connection, len(orders) if none does
+}
+
+// client adds a client with orders of its own.
+func (s *framesServer) client(addr netip.AddrPort) *framesClient {
+	t := s.t
+	c := &framesClient{}
+	n := t.n(60)
+	wild := t.once(3)
+	c.fatal = n
+	var out []byte
+	for id := range n {
+		order := byte(t.n(orderFail))
+		if wild && t.once(10) {
+			order = pick[byte](t, orderFail, orderPanic, orderBye, orderBad, orderTooLong)
+		}
+		body := stream(len(t.clients)+id, t.n(pick(t, 1, 20, 400, frameMax-3)))
+		f := encodeFrame(order, uint16(id), body)
+		if order == orderTooLong {
+			binary.BigEndian.PutUint16(f, frameMax+1+uint16(t.n(1000)))
+		}
+		if order >= orderFail && c.fatal == n {
+			c.fatal = id
+		}
+		c.bodies, c.orders = append(c.bodies, body), append(c.orders, order)
+		out = append(out, f...)
+		c.ends = append(c.ends, len(out))
+	}
+	c.done = make([]bool, n)
+	base := &client{out: out, most: -1, ending: pick(t, finAfterAll, stay, stay, closeEarly, resetEarly, finEarly, vanish)}
+	base.take = c.answers
+	if c.fatal < n {
+		base.closedFor = append(base.closedFor, map[byte][]eddy.CloseReason{
+			orderFail: {eddy.CloseInternalError}, orderPanic: {eddy.CloseInternalError}, orderBye: {eddy.CloseNormal},
+			orderBad: {eddy.CloseProtocolError}, orderTooLong: {eddy.CloseFrameTooLarge},
+		}[c.orders[c.fatal]]...)
+	}
+	c.client = t.join(addr, base)
+	return c
+}
+
+// answers takes what came back: each answer once, with the body that was sent.
+func (c *framesClient) answers(p []byte) {
+	c.part = append(c.part, p...)
+	for len(c.part) >= 2 {
+		n := int(binary.BigEndian.Uint16(c.part))
+		if len(c.part) < 2+n {
+			return
+		}
+		order, id, body := c.part[2], int(binary.BigEndian.Uint16(c.part[3:])), c.part[frameHead:2+n]
+		switch {
+		case n < 3 || n > frameMax:
+			c.t.w.Failf("%s: an answer of %d bytes", c.name, n)
+			return
+		case id >= c.fatal && !(id == c.fatal && order == orderBye):
+			c.t.w.Failf("%s: an answer to frame %d, of %d, and %d was to be the last", c.name, id, len(c.orders), c.fatal)
+			return
+		case order != c.orders[id] || !bytes.Equal(body, c.bodies[id]):
+			c.t.w.Failf("%s: a wrong answer to frame %d", c.name, id)
+		case c.done[id]:
+			c.t.w.Failf("%s: a second answer to frame %d", c.name, id)
+		}
+		c.done[id] = true
+		c.part = c.part[2+n:]
+	}
+}
+
+// verdict says what must have come back to a client that was not cut off.
+func (c *framesClient) verdict(halfClose bool) {
+	if !c.whole() || !c.eof || c.t.cut() {
+		return
+	}
+	if c.ended && !halfClose {
+		return // the answers that were ready went out, as far as the kernel took them
+	}
+	if len(c.part) > 0 {
+		c.t.w.Failf("%s: the connection ended in order inside an answer", c.name)
+	}
+	for id, done := range c.done {
+		if id < c.fatal && c.ends[id] <= c.sent && !done && c.promised(id) {
+			c.t.w.Failf("%s: no answer to frame %d (order %d), fatal %d, sent %d of %d, %d frames answered", c.name, id, c.orders[id], c.fatal,
+				c.sent, len(c.out), len(slices.DeleteFunc(slices.Clone(c.done), func(d bool) bool { return !d })))
+		}
+	}
+}
+
+// promised reports whether the answer to a frame comes before an end that the client did not bring about: those on the
+// loop do, those of other goroutines and timers only if nothing else ended the connection.
+func (c *framesClient) promised(id int) bool {
+	order := c.orders[id]
+	return order == orderEcho || order == orderPause || c.fatal == len(c.orders)
+}
