@@ -378,7 +378,8 @@ func (a *acceptor) resume() {
 		a.takeReserve()
 	}
 	if err := a.loop.modifySpecial(a.token, sys.Read); err != nil {
-		a.loop.log.Error("eddy: resuming the listener failed", "err", err)
+		a.loop.log.Error("eddy: resuming the listener failed, trying again", "err", err)
+		a.pause(max(a.backoff, acceptBackoffMin))
 	}
 }
 

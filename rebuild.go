@@ -61,11 +61,6 @@ func (l *loop) waitWithoutPoller(begin int64, timeout time.Duration) int {
 	if timeout >= 0 {
 		pause = min(pause, timeout)
 	}
-	if l.kernel.start != nil { // a simulated loop may wait in its poller only
-		n, _ := l.poller.Wait(l.events, pause)
-		l.resumed(l.clock.Now())
-		return n
-	}
 	if pause > 0 && l.tasks.sleep(begin+int64(pause)) {
 		l.busyFrom.Store(0)
 		l.resting.Store(true)

@@ -15,6 +15,7 @@ func Simulate(h simhook.Host, on ...interface{ simulate(*kernel) }) {
 		poller:  func(string, WaitMode) (sys.Poller, error) { return h.Poller() },
 		start:   func(l *loop) { h.Start(simLoop{l}) },
 		await:   h.Await,
+		pause:   h.Pause,
 	}
 	for _, s := range on {
 		s.simulate(k)
@@ -32,6 +33,9 @@ func (s simLoop) Name() string { return s.l.name }
 func (s simLoop) Run()         { s.l.run(nil) }
 
 func (s simLoop) Check(w simhook.Waiting) error {
+	if s.l.polled { // the second poll of an iteration, with work in hand
+		return nil
+	}
 	k := newInspection(s.l)
 	k.slots()
 	k.lists()

@@ -17,6 +17,10 @@ type Host struct {
 	// Start takes over a loop that the engine would have given a goroutine of its own.
 	Start func(Loop)
 
+	// Pause returns after d, or when the channel can be received from. It stands for the wait of a loop whose poller is out
+	// of order.
+	Pause func(d time.Duration, alarm <-chan struct{})
+
 	// Await returns when one of the channels can be received from, and whether it was a. It stands for the places where
 	// a goroutine that is no loop waits.
 	Await func(a, b <-chan struct{}) bool

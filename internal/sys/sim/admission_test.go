@@ -25,6 +25,9 @@ func admission(t *trial) {
 	}
 	t.disturb(&crowd{srv: srv, mild: t.once(2)})
 	t.w.Often(sim.OutOfDescriptors)
+	if t.once(4) {
+		t.w.Often(sim.ModifyFails)
+	}
 	if t.load(6000) {
 		t.finish()
 	}

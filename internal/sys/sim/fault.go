@@ -91,7 +91,7 @@ const scale = 1 << 16
 func (w *World) weather() {
 	rare := []Fault{
 		ReadReset, WriteReset, ReadTimedOut, OutOfDescriptors, OutOfFiles, AddFails, ModifyFails, WaitFails, TimeJump, Stall,
-		CloseFails, ShutdownFails, OffLoopClose, PeerResets, PeerVanishes, TaskStorm, ConnectRefused,
+		OffLoopClose, PeerResets, PeerVanishes, TaskStorm, ConnectRefused,
 	}
 	for f := range faults {
 		if w.rng.IntN(2) == 0 {

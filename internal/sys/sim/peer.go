@@ -36,7 +36,7 @@ func (w *World) enqueue(e *end) error {
 	start := w.rng.IntN(len(w.listeners) + 1)
 	for i := range w.listeners {
 		l := w.listeners[(start+i)%len(w.listeners)]
-		if !l.closed && l.addr == e.local && len(l.queue) < l.backlog {
+		if !l.closed && l.serves(e.local) && len(l.queue) < l.backlog {
 			l.queue = append(l.queue, e)
 			w.changed()
 			return nil

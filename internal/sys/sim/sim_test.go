@@ -157,6 +157,9 @@ type trial struct {
 	allowed []eddy.CloseReason
 	servers []*eddy.Server
 	crowds  []*crowd
+
+	group    *eddy.Group // shared, to be closed at the end
+	scripted netip.AddrPort
 }
 
 // n is a random number below max.
@@ -189,8 +192,9 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 		}
 		return p.Add("life", &life{t: t, conn: p.Conn()})
 	}
+	host := pick(t, "127.0.0.1", "127.0.0.1", "0.0.0.0")
 	for n := 0; ; n++ {
-		err := srv.Listen("tcp", "127.0.0.1:0")
+		err := srv.Listen("tcp", host+":0")
 		if err == nil {
 			break
 		}
@@ -200,7 +204,7 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 		}
 	}
 	t.servers = append(t.servers, srv)
-	return srv.Addr().(*net.TCPAddr).AddrPort()
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), srv.Addr().(*net.TCPAddr).AddrPort().Port())
 }
 
 // allow names reasons that connections of this trial may end with, besides those that follow from faults.
@@ -307,6 +311,18 @@ func (t *trial) finish() {
 	}
 	if w.Run("shutdown", maxSteps, func() bool { return ended == len(t.servers) }) != nil {
 		return
+	}
+	if t.group != nil {
+		closed := false
+		w.Go("group's end", func() {
+			if err := t.group.Close(); err != nil {
+				w.Failf("close of the group: %v", err)
+			}
+			closed = true
+		})
+		if w.Run("the group's end", maxSteps, func() bool { return closed }) != nil {
+			return
+		}
 	}
 	t.gone()
 }

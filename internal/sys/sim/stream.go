@@ -180,6 +180,11 @@ type listener struct {
 	closed  bool
 }
 
+// serves reports whether connections to addr are the listener's.
+func (l *listener) serves(addr netip.AddrPort) bool {
+	return l.addr == addr || l.addr.Addr().IsUnspecified() && l.addr.Port() == addr.Port()
+}
+
 func (l *listener) close() {
 	l.closed = true
 	for _, e := range l.queue {

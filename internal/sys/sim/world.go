@@ -104,6 +104,7 @@ func (w *World) Host() simhook.Host {
 		Poller:  w.newPoller,
 		Start:   w.start,
 		Await:   w.await,
+		Pause:   w.rest,
 	}
 }
 
@@ -295,7 +296,7 @@ func (w *World) skipTime() bool {
 		if r.frozen > w.now {
 			sooner(r.frozen)
 		}
-		if r.poller != nil && r.timeout >= 0 {
+		if r.alarm != nil || r.poller != nil && r.timeout >= 0 {
 			sooner(r.deadline)
 		}
 	}
@@ -370,7 +371,8 @@ type routine struct {
 	next     func() (struct{}, bool)
 	yield    func(struct{}) bool
 	done     bool
-	poller   *poller // in whose Wait it is
+	poller   *poller         // in whose Wait it is
+	alarm    <-chan struct{} // what ends its Pause, nil outside
 	timeout  time.Duration
 	deadline int64
 	frozen   int64  // gets no processor before
@@ -398,6 +400,8 @@ func (w *World) canRun(r *routine) bool {
 	switch {
 	case r.done || r.frozen > w.now || r.seen == w.turn:
 		return false
+	case r.alarm != nil:
+		return len(r.alarm) > 0 || r.deadline <= w.now
 	case r.poller == nil:
 		return true
 	}
@@ -428,7 +432,7 @@ func (w *World) resume(r *routine) {
 		}
 		return
 	}
-	if r.poller != nil {
+	if r.poller != nil || r.alarm != nil {
 		w.check(r)
 	}
 }
@@ -442,7 +446,8 @@ func (w *World) check(r *routine) {
 	if r.loop == nil || w.err != nil {
 		return
 	}
-	w.judge(r, r.loop.Check(simhook.Waiting{Timeout: r.timeout, Until: r.deadline, Woken: r.poller.woken, In: r.in, Out: r.out}))
+	woken := len(r.alarm) > 0 || r.poller != nil && r.poller.woken
+	w.judge(r, r.loop.Check(simhook.Waiting{Timeout: r.timeout, Until: r.deadline, Woken: woken, In: r.in, Out: r.out}))
 }
 
 func (w *World) judge(r *routine, err error) {
@@ -467,6 +472,19 @@ func (w *World) pause() {
 	w.cur = nil
 	r.yield(struct{}{})
 	w.cur = r
+}
+
+// rest is the wait of a loop that leaves its poller alone.
+func (w *World) rest(d time.Duration, alarm <-chan struct{}) {
+	w.enter("pause", int(d))
+	r := w.cur
+	r.alarm, r.timeout, r.deadline = alarm, d, w.now+int64(d)
+	w.pause()
+	r.alarm = nil
+	select {
+	case <-alarm:
+	default:
+	}
 }
 
 // Block is what a routine calls when it can do nothing until something changes.
