@@ -90,8 +90,7 @@ const scale = 1 << 16
 // always there hides what the others would show. Rare is for those after which little of a connection or a loop is left.
 func (w *World) weather() {
 	rare := []Fault{
-		ReadReset, WriteReset, ReadTimedOut, OutOfDescriptors, OutOfFiles, AddFails, ModifyFails, WaitFails, TimeJump, Stall,
-		OffLoopClose, PeerResets, PeerVanishes, TaskStorm, ConnectRefused,
+		ReadReset, WriteReset, ReadTimedOut, ModifyFails, WaitFails, TimeJump, Stall, OffLoopClose, TaskStorm,
 	}
 	for f := range faults {
 		if w.rng.IntN(2) == 0 {

@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestSim runs; 0 = 64, or 1 with -seed")
+	seedsFlag    = flag.Int("seeds", 0, "how many seeds TestSim runs; 0 = 120, or 1 with -seed")
 	seedFlag     = flag.Uint64("seed", 0, "the first seed; 0 = 1")
 	scenarioFlag = flag.String("scenario", "", "run only this scenario, with every seed")
 	linesFlag    = flag.Int("lines", 40, "how many of the last happenings a failure shows")
@@ -45,7 +45,7 @@ var scenarios = []scenario{
 	{"dial", dial},
 }
 
-const defaultSeeds = 64
+const defaultSeeds = 120
 
 // maxSteps is far beyond what any trial needs to come to an end.
 const maxSteps = 400_000

@@ -159,7 +159,12 @@ func (w *World) connected(e *end) error {
 	e.connecting = false
 	theirs := &end{w: w, local: e.remote, remote: e.local, window: w.windowSize(), peer: e}
 	e.peer = theirs
-	if w.Hit(ConnectRefused) || w.enqueue(theirs) != nil {
+	refused := w.Hit(ConnectRefused)
+	if !refused && w.enqueue(theirs) != nil {
+		refused = true
+		w.Note(ConnectRefused)
+	}
+	if refused {
 		theirs.closed = true
 		e.dead, e.rst = true, syscall.ECONNREFUSED
 		return e.rst
