@@ -26,9 +26,9 @@ func countedServer(init func(p *Pipeline) error) *Server {
 }
 
 // handOver is a message of the user's own that carries counted memory.
-type handOver struct{ s *buf.Shared }
+type handOver struct{ what Releaser }
 
-func (h handOver) Release() { h.s.Release() }
+func (h handOver) Release() { h.what.Release() }
 
 // countedForms are the messages that carry a reference to s.
 var countedForms = map[string]func(s *buf.Shared) any{
@@ -39,6 +39,7 @@ var countedForms = map[string]func(s *buf.Shared) any{
 		c.AppendShared(s)
 		return c
 	},
+	"class": func(s *buf.Shared) any { return (&MessageClass{Name: "any", Policy: OverflowReject}).Wrap(s) },
 }
 
 // countedFates are the ways a message with counted memory can end. Each gets a connection and a message that was not
@@ -152,12 +153,7 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 		l.iterate()
 	},
 	"a message that no head takes": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
-		s, ok := msg.(*buf.Shared)
-		if !ok {
-			msg.(*buf.Composite).Release()
-			return
-		}
-		if err := a.conn.head.Write(handOver{s}); err == nil || !strings.Contains(err.Error(), "eddy.handOver reached the head") {
+		if err := a.conn.head.Write(handOver{msg.(Releaser)}); err == nil || !strings.Contains(err.Error(), "eddy.handOver reached the head") {
 			t.Errorf("Write = %v", err)
 		}
 	},
@@ -252,6 +248,36 @@ func TestCountedMessagesAndPools(t *testing.T) {
 					t.Errorf("%d buffers are left", n)
 				}
 			})
+		}
+	}
+}
+
+// TestPoolsWriteToTheDead: a handler on a pool whose connection has ended passes a message on, in either direction: it is
+// released.
+func TestPoolsWriteToTheDead(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	st, l := newStage(t, countedServer(func(p *Pipeline) error {
+		p.Add("first", passOn{}, On(pool))
+		return p.Add("second", Handle(func(*Context, struct{}) error { return nil }))
+	}))
+	for name, pass := range map[string]func(ctx *Context, msg any){
+		"write":         func(ctx *Context, msg any) { wantErr(t, ctx.Write(msg), ErrClosed) },
+		"read":          func(ctx *Context, msg any) { ctx.FireRead(msg) },
+		"read, refused": func(ctx *Context, msg any) { l.tasks.limit = 0; ctx.FireRead(msg) },
+	} {
+		a := st.connect(l)
+		s := a.conn.Buffers().Get(5000)
+		a.conn.Close(CloseNormal)
+		l.iterate()
+		pass(a.conn.head, s.Retain())
+		l.iterate()
+		l.tasks.limit = 1000
+		if n := s.Refs(); n != 1 {
+			t.Errorf("%s: %d references, want the test's own", name, n)
 		}
 	}
 }

@@ -43,16 +43,19 @@ func (s *Shared) Refs() int { return int(s.refs.Load()) }
 
 // Retain adds a reference and returns s, so that one can be handed over in the same expression: c.Write(s.Retain()).
 func (s *Shared) Retain() *Shared {
-	s.touch("Retain")
 	for {
 		n := s.refs.Load()
 		if n <= 0 {
 			s.misused("Retain")
 		}
 		if s.refs.CompareAndSwap(n, n+1) {
-			return s
+			break
 		}
 	}
+	if s.trace != nil {
+		s.trace.touch("Retain")
+	}
+	return s
 }
 
 // Release gives one reference back. The last one returns the memory to where it came from.
