@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -189,6 +190,9 @@ func TestTaskBudget(t *testing.T) {
 
 // TestEchoAllocatesNothing: the path read, handler, WriteBytes, flush allocates nothing per message.
 func TestEchoAllocatesNothing(t *testing.T) {
+	if raceDetector && os.Getenv("EDDY_POLLER") == "net" {
+		t.Skip("the race detector makes sync.Pool, from which net takes its buffers, forget some")
+	}
 	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
 		return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
 	}}

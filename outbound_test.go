@@ -27,11 +27,12 @@ func heldMiB() float64 {
 // captureConn hands out the connection of the first bytes and echoes.
 func captureConn(conns chan<- *eddy.Conn) eddy.ReadHandler {
 	return eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+		err := ctx.WriteBytes(m.Bytes()) // before the test may fill the queue
 		select {
 		case conns <- ctx.Conn():
 		default:
 		}
-		return ctx.WriteBytes(m.Bytes())
+		return err
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -485,7 +486,7 @@ func TestHalfAListen(t *testing.T) {
 	if !sys.ReusePortBalances {
 		t.Skip("needs a system whose SO_REUSEPORT distributes connections")
 	}
-	k := realKernel("")
+	k := realKernel(os.Getenv("EDDY_POLLER"))
 	calls, plain := new(atomic.Int32), k.sockets
 	k.sockets = func() sys.Sockets { return secondListenFails{plain(), calls} }
 	g := &Group{Loops: 2, platform: k}

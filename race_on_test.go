@@ -1,0 +1,5 @@
+//go:build race
+
+package eddy
+
+const raceDetector = true
