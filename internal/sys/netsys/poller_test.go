@@ -1,0 +1,25 @@
+package netsys
+
+import (
+	"testing"
+
+	"github.com/go-eddy/eddy/internal/poll/polltest"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// everySystem runs a test with both ways in which readers wait: for readiness, and with a block in their hands.
+func everySystem(t *testing.T, test func(t *testing.T, s *System)) {
+	for name, s := range map[string]*System{"readiness": New(), "blocking": {blocking: true}} {
+		t.Run(name, func(t *testing.T) { test(t, s) })
+	}
+}
+
+// TestConformance: the poller is one like those of package poll.
+func TestConformance(t *testing.T) {
+	everySystem(t, func(t *testing.T, s *System) {
+		polltest.Run(t, polltest.Kernel{
+			Sockets: s.NewSockets,
+			Poller:  func() (sys.Poller, error) { return s.NewPoller(), nil },
+		})
+	})
+}
