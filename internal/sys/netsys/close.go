@@ -51,7 +51,7 @@ func (c *conn) close() error {
 	case connecting:
 		c.abort() // its goroutine closes what it may have by then
 	case writing && !lossy:
-		_ = c.nc.SetWriteDeadline(time.Now().Add(closeLimit)) // fails only on what is closed already
+		_ = c.nc.SetWriteDeadline(time.Now().Add(c.sys.closeLimit)) // fails only on what is closed already
 	case reading || writing:
 		go c.finish()
 	default:

@@ -229,6 +229,17 @@ func (c *conn) fail(err error) {
 	c.dropOut()
 }
 
+// sendFailed follows an error of the writer. A system tells a reset once, so that the reader may find no more than an end
+// of the stream. Under mu.
+func (c *conn) sendFailed(err error) {
+	c.lossy = true
+	c.fail(err)
+	if err == syscall.ECONNRESET && c.inErr == nil { //nolint:errorlint // a bare number
+		c.inErr = err
+	}
+	c.update()
+}
+
 // dropOut gives up what was taken and is not in the writer's hands. Under mu.
 func (c *conn) dropOut() {
 	if c.out != nil {
@@ -339,9 +350,7 @@ func (c *conn) writer() {
 		c.sys.blocks.put(b)
 		c.mu.Lock()
 		if err != nil {
-			c.lossy = true
-			c.fail(errno(err))
-			c.update()
+			c.sendFailed(errno(err))
 		}
 	}
 	end, over := c.ended && !c.done && c.outErr == nil, c.closed

@@ -9,8 +9,12 @@ import (
 
 // everySystem runs a test with both ways in which readers wait: for readiness, and with a block in their hands.
 func everySystem(t *testing.T, test func(t *testing.T, s *System)) {
-	for name, s := range map[string]*System{"readiness": New(), "blocking": {blocking: true}} {
-		t.Run(name, func(t *testing.T) { test(t, s) })
+	for name, blocking := range map[string]bool{"readiness": false, "blocking": true} {
+		t.Run(name, func(t *testing.T) {
+			s := New()
+			s.blocking = blocking
+			test(t, s)
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ package netsys
 
 import (
 	"sync"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -17,13 +18,14 @@ type System struct {
 	table  table
 	blocks blocks
 
-	// blocking makes readers wait inside net.Conn.Read, with their block at hand, as systems do that cannot wait for
-	// readiness alone. Tests set it.
-	blocking bool
+	// What tests change: how long bytes may be sent after Close, and whether readers wait inside net.Conn.Read with
+	// their block at hand, as they would on a system that cannot wait for readiness alone.
+	closeLimit time.Duration
+	blocking   bool
 }
 
 // New returns an empty System.
-func New() *System { return new(System) }
+func New() *System { return &System{closeLimit: closeLimit} }
 
 // Process returns the System of this process. Descriptors are handed from the loops of one group to those of another, so
 // this table is what the kernel's is: one per process.
