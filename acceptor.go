@@ -125,6 +125,9 @@ func (a *acceptor) returnRoom() {
 // how long until that may change if it is known.
 func (a *acceptor) claimRoom() (cause RefuseCause, wait time.Duration) {
 	g := a.set.gate
+	if a.owner.budget.pressed.Load() {
+		return RefuseMemory, 0
+	}
 	if !a.owner.admit(g.maxConns) {
 		return RefuseMaxConns, 0
 	}

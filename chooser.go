@@ -29,17 +29,19 @@ func (s Loads) Len() int { return len(s.loops) }
 func (s Loads) Load(i int) LoopLoad {
 	l := s.loops[i]
 	return LoopLoad{
-		Conns:  l.assigned.Load(),
-		Tasks:  l.tasks.depth(),
-		Events: l.stats.counters[countEvents].Load(),
+		Conns:    l.assigned.Load(),
+		Tasks:    l.tasks.depth(),
+		Events:   l.stats.counters[countEvents].Load(),
+		Outbound: l.stats.heldOut.Load(),
 	}
 }
 
 // LoopLoad is what a Chooser may go by.
 type LoopLoad struct {
-	Conns  int64  // connections it was given and that have not ended
-	Tasks  int    // tasks that wait
-	Events uint64 // readiness events since its start
+	Conns    int64  // connections it was given and that have not ended
+	Tasks    int    // tasks that wait
+	Events   uint64 // readiness events since its start
+	Outbound int64  // bytes queued for peers
 }
 
 // RoundRobin gives each loop one connection in turn. The default: it costs nothing and is even when connections are

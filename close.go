@@ -91,6 +91,7 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 		c.finishWithin(c.set.flushTimeout)
 	}
 	c.flush()
+	c.account()
 }
 
 // finishWithin bounds the rest of the connection's life.
@@ -179,6 +180,7 @@ func (l *loop) finishClose(c *Conn) {
 	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
+	c.recount(0, 0)
 	l.assigned.Add(-1)
 	c.set.owner.countClose(c.ended.Load().Reason, c.remote, c.tenant())
 	c.set.owner.discharge(c)

@@ -26,6 +26,7 @@ type pauseBits uint8
 const (
 	pauseOutbound pauseBits = 1 << iota // the outbound queue is above its high watermark
 	pauseHop                            // the strand of a handler holds enough messages
+	pauseBudget                         // the server is above its memory budget
 	pauseEnd                            // the connection ends as soon as writes have left their pools
 )
 
@@ -46,6 +47,8 @@ type Conn struct {
 	paused     pauseBits
 	frames     int16 // frame budget left in this iteration
 	bits       connBits
+	heldOut    uint32      // bytes that the memory budget counts for it, queued
+	heldIn     uint32      // and left over
 	timer      wheelHandle // fires at timerAt, the earliest deadline or before
 	timerAt    int64       // monotonic ns, as all times here; see timeouts.go
 	lastActive int64

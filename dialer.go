@@ -222,6 +222,7 @@ func (d *Dialer) start() (*dialing, error) {
 		return nil, err
 	}
 	d.endpoint.released = make(chan struct{}, 1)
+	d.endpoint.join(e.crew.loops, 0)
 	d.eng = e
 	return e, nil
 }

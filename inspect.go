@@ -16,6 +16,8 @@ type inspection struct {
 	queue   map[*Conn]submitted
 	reports simhook.Inspector
 	err     error
+
+	heldIn, heldOut int64 // by all connections
 }
 
 // submitted is what the task queue holds for one connection.
@@ -129,6 +131,7 @@ func (k *inspection) conn(c *Conn) {
 	k.phase(c)
 	k.interest(c)
 	k.outbound(c)
+	k.memory(c)
 	k.marks(c)
 	if c.phase < PhaseClosing {
 		k.reads(c)
@@ -197,6 +200,19 @@ func (k *inspection) outbound(c *Conn) {
 	if sum != c.queued.Load() {
 		k.connFail(c, "holds %d bytes outbound", sum)
 	}
+}
+
+// memory: what the budget counts is what the connection holds.
+func (k *inspection) memory(c *Conn) {
+	out, in := holds(c.queued.Load(), c.in)
+	if c.heldIn != in || c.heldOut != out && k.queue[c].bytes == 0 {
+		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.heldOut, c.heldIn, out, in)
+	}
+	if m := c.cell(); c.paused&pauseBudget != 0 && !slices.Contains(m.paused, c.token()) {
+		k.connFail(c, "is paused for a budget that will not resume it")
+	}
+	k.heldOut += int64(c.heldOut)
+	k.heldIn += int64(c.heldIn)
 }
 
 // marks: the connection is unwritable and its reads are paused exactly while its queue was above its marks.
@@ -288,6 +304,9 @@ func (k *inspection) numbers(w simhook.Waiting) {
 	}
 	if writing != l.writeInterest {
 		k.fail("%d connections have write interest, %d counted", writing, l.writeInterest)
+	}
+	if in, out := l.stats.heldIn.Load(), l.stats.heldOut.Load(); in != k.heldIn || out != k.heldOut {
+		k.fail("%d bytes are held inbound and %d outbound, %d and %d published", k.heldIn, k.heldOut, in, out)
 	}
 	coming := 0
 	for _, s := range k.queue {

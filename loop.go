@@ -76,6 +76,9 @@ type loop struct {
 	expireFunc func(wheelHandle, uint64)
 	timers     timerQueue
 
+	cells   []*memoryCell // shares of budgets that this iteration changed
+	pressed int           // of them, those under pressure
+
 	ready   []*Conn // hold frames that were not decoded yet
 	dirty   []*Conn // hold bytes that were not flushed yet
 	closing []*Conn // will be closed at the end of the iteration
@@ -205,6 +208,9 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	}
 	if ready&(sys.Readable|failed) != 0 {
 		c.frames = frameBudget
+		if l.pressed > 0 {
+			c.pauseForBudget()
+		}
 		c.readReady(ready&failed != 0)
 	}
 	l.afterActivity(c)
@@ -221,6 +227,7 @@ func (l *loop) afterActivity(c *Conn) {
 		c.trimInput()
 	}
 	c.checkDrain()
+	c.account()
 }
 
 // resumeReady continues connections that stopped with frames in hand, without waiting for new bytes.
@@ -232,6 +239,9 @@ func (l *loop) resumeConn(c *Conn) {
 	c.clear(listedReady)
 	c.frames = frameBudget
 	l.batch = c
+	if l.pressed > 0 {
+		c.pauseForBudget()
+	}
 	c.resumeDecode()
 	l.afterActivity(c)
 }

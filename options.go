@@ -91,7 +91,7 @@ func (s *Server) settings() (*settings, error) {
 	}
 	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
-		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
+		{"MemoryBudget", int64(s.MemoryBudget)}, {"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
 		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)},
 	})
 	if err != nil {

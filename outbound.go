@@ -53,6 +53,9 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 			return err
 		}
 	}
+	if err := c.submitWithin(size); err != nil {
+		return err
+	}
 	c.queued.Add(int64(size))
 	if from.encodes() {
 		c.encoding.Add(1)
@@ -60,6 +63,7 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
 	if err != nil {
 		c.queued.Add(-int64(size))
+		c.submitted(size)
 		if from.encodes() {
 			c.finished(&c.encoding)
 		}
@@ -288,6 +292,9 @@ func (c *Conn) queuedMore(n int) {
 	if l.batch != c && !c.has(listedDirty) && c.interest&sys.Write == 0 {
 		c.raise(listedDirty)
 		l.dirty = append(l.dirty, c)
+	}
+	if c.interest&sys.Write != 0 { // no flush will follow
+		c.account()
 	}
 }
 

@@ -36,6 +36,7 @@ type Server struct {
 
 	MaxConns      int            // open connections; 0 = no limit
 	Admission     Admission      // the other limits, and what becomes of connections beyond them
+	MemoryBudget  int            // bytes that all connections may hold together, see docs/overload.md; 0 = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB

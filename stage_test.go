@@ -23,6 +23,7 @@ type stage struct {
 	srv     *Server
 	set     *settings
 	crew    *crew
+	loops   []*loop
 	now     int64
 	lastFD  int
 	socks   map[int]*actor
@@ -91,10 +92,12 @@ func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 
 func (st *stage) loop(name string) *loop {
 	st.t.Helper()
-	l, err := newLoop(st.crew, 0, name)
+	l, err := newLoop(st.crew, len(st.loops), name)
 	if err != nil {
 		st.t.Fatal(err)
 	}
+	st.loops = append(st.loops, l)
+	st.srv.endpoint.join(st.loops, st.srv.MemoryBudget)
 	return l
 }
 
@@ -208,7 +211,7 @@ func (p *stagePoller) Wait(events []sys.Event, timeout time.Duration) (int, erro
 	slices.Sort(fds)
 	n := 0
 	for _, fd := range fds {
-		if ready := p.ready(fd); ready != 0 {
+		if ready := p.ready(fd); ready != 0 && n < len(events) {
 			events[n] = sys.Event{Token: p.regs[fd].token, Ready: ready}
 			n++
 		}

@@ -48,12 +48,15 @@ type published struct {
 	counters      [counterCount]atomic.Uint64
 	active        atomic.Int64
 	writeInterest atomic.Int64
+	heldIn        atomic.Int64 // told when it changes
+	heldOut       atomic.Int64
 
 	was [counterCount]uint64 // as of the last publish
 }
 
 // publish makes the iteration's numbers visible.
 func (l *loop) publish() {
+	l.publishMemory()
 	p := &l.stats
 	for i, v := range l.counters {
 		if v != p.was[i] {
@@ -86,6 +89,8 @@ type LoopStats struct {
 	BytesOut        uint64
 	WriteCalls      uint64
 	WriteInterest   int64  // connections that wait for writability
+	OutboundBytes   int64  // queued for peers; what is on its way from other goroutines counts when the loop has taken it
+	InboundBytes    int64  // received and not decoded yet
 	Opened          uint64 // connections taken over
 	Refused         uint64 // hand-overs that failed
 	DeadReads       uint64 // messages for connections that had ended
@@ -123,13 +128,24 @@ type Stats struct {
 	Refused           map[RefuseCause]uint64 // the same by cause
 	AcceptPauses      uint64                 // times that accepting stopped, for want of room or of descriptors
 	AcceptErrors      uint64
-	Shed              uint64                 // accepted and closed at once because descriptors had run out
+	Shed              uint64 // accepted and closed at once because descriptors had run out
+	Memory            MemoryStats
 	ExecutorPanics    uint64                 // panics of handlers on pools
 	LiveBuffers       int                    // counted buffers of the group that are not released yet
 	Leaks             uint64                 // watched buffers of the group that were dropped without their release
 	Closed            map[CloseReason]uint64 // refused connections included
 	Tenants           []LabelCounts          // the same by tenant, of connections that have one
 	Networks          []LabelCounts          // the same by the peers' networks: /24 and /48
+}
+
+// MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
+type MemoryStats struct {
+	Outbound  int64  // bytes queued for peers
+	Inbound   int64  // bytes received and not decoded yet
+	Pressure  bool   // the sum is above the budget, or was and is not yet well below it: reads pause
+	Pressures uint64 // times that began
+	Closed    uint64 // connections closed to end it, the slowest first
+	Refused   uint64 // writes from other goroutines refused meanwhile
 }
 
 // Stats returns the numbers so far. Any goroutine; after the server has stopped they stay as they were.
@@ -152,6 +168,7 @@ func (s *Server) Stats() Stats {
 	if e == nil {
 		return st
 	}
+	st.Memory = n.budget.snapshot()
 	crew := e.group.crew.Load()
 	st.LiveBuffers, st.Leaks = crew.shared.Live(), crew.leaks.Found()
 	for _, l := range e.workers {
@@ -182,6 +199,8 @@ func (l *loop) snapshot() LoopStats {
 		BytesOut:        get(countBytesOut),
 		WriteCalls:      get(countWrites),
 		WriteInterest:   l.stats.writeInterest.Load(),
+		OutboundBytes:   l.stats.heldOut.Load(),
+		InboundBytes:    l.stats.heldIn.Load(),
 		Opened:          get(countOpened),
 		Refused:         get(countRefused),
 		DeadReads:       get(countDeadReads),

@@ -196,6 +196,7 @@ func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
 		c.queued.Add(-int64(t.size))
+		c.submitted(int(t.size))
 	}
 	if t.ctx.encodes() {
 		c.encoding.Add(-1)
@@ -222,4 +223,5 @@ func (l *loop) runWrite(t task) {
 func (c *Conn) writeSettled() {
 	c.noteWatermarks()
 	c.checkDrain()
+	c.account()
 }

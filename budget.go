@@ -1,0 +1,348 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// How a Server keeps to its MemoryBudget.
+const (
+	// Reads go on again when a tenth of the budget is free.
+	budgetFree = 10
+	// When it is passed by a quarter the slowest connection closes without grace, and writes from other goroutines are
+	// refused.
+	budgetExcess = 4
+	// budgetGrace is how long the server may stay above its budget before the slowest connection closes.
+	budgetGrace = time.Second
+	// pressureTick is how often that is looked at; at most one connection closes per tick.
+	pressureTick = wheelTick
+	// victimPatience is how long the next waits for the one before to be gone: its loop may be held up.
+	victimPatience = 10 * pressureTick
+	// budgetScan bounds the connections a loop looks at in one tick for its slowest.
+	budgetScan = 4096
+	// budgetResume bounds the connections of a loop whose reads go on in one tick.
+	budgetResume = 1024
+)
+
+// budget is what an endpoint's connections hold together: incomplete input and outbound queues, in bytes.
+type budget struct {
+	limit, low, hard int64 // 0 = no limit
+	step             int64 // a loop tells its change at once when it is larger
+
+	cells      []*memoryCell // by index of the loop
+	held       atomic.Int64
+	pressed    atomic.Bool // above the limit, and not below low since
+	since      atomic.Int64
+	nextRelief atomic.Int64
+	victim     atomic.Pointer[Conn] // was told to close
+	episodes   atomic.Uint64        // times that the limit was passed
+	closed     atomic.Uint64        // connections closed to get below it
+	refused    atomic.Uint64        // writes from other goroutines
+}
+
+func (b *budget) setLimit(bytes int) {
+	b.limit = int64(bytes)
+	b.low = b.limit - b.limit/budgetFree
+	b.hard = b.limit + b.limit/budgetExcess
+	b.step = math.MaxInt64
+	if bytes > 0 {
+		b.step = b.limit / 64
+	}
+}
+
+// join prepares the endpoint for the loops that will own its connections, which may hold so many bytes together, 0 for
+// no limit. Before the first connection.
+func (e *endpoint) join(loops []*loop, bytes int) {
+	b := &e.budget
+	b.setLimit(bytes)
+	if len(b.cells) > 0 && b.cells[0].loop != loops[0] {
+		b.cells = nil // of a Listen that failed; on a shared group they stay
+	}
+	for _, l := range loops[len(b.cells):] {
+		b.cells = append(b.cells, &memoryCell{loop: l, owner: e})
+	}
+}
+
+// memoryCell is one loop's share of a budget. Owned by the loop but for what is atomic.
+type memoryCell struct {
+	loop    *loop
+	owner   *endpoint
+	in, out int64 // bytes held by the endpoint's connections on the loop
+	told    memoryShare
+	listed  bool // in loop.cells
+
+	pressed bool     // reads pause
+	paused  []uint64 // tokens of the connections whose reads did, in order
+	timer   *Timer
+	cursor  int // of the search for the slowest connection
+	best    nominee
+
+	shared  memoryShareAtomic
+	pending atomic.Int64 // bytes submitted from other goroutines; counted when there is a limit
+	slowest atomic.Pointer[nominee]
+}
+
+type memoryShare struct{ in, out int64 }
+
+type memoryShareAtomic struct{ in, out atomic.Int64 }
+
+// nominee is the connection of a loop that would close first.
+type nominee struct {
+	conn  *Conn
+	held  int64
+	score int64
+}
+
+func (c *Conn) cell() *memoryCell { return c.set.owner.budget.cells[c.loop.index] }
+
+// account counts what the connection holds now. It follows every batch of activity; a connection that is left with
+// nothing, as before, costs a comparison.
+func (c *Conn) account() {
+	out, in := holds(c.queued.Load(), c.in)
+	if out != c.heldOut || in != c.heldIn {
+		c.recount(out, in)
+	}
+}
+
+// holds returns what is queued and what is left over, at most 4 GiB of each.
+func holds(queued int64, in *buf.Segment) (out, left uint32) {
+	if in != nil {
+		left = uint32(min(in.Len(), math.MaxUint32))
+	}
+	return uint32(min(max(queued, 0), math.MaxUint32)), left
+}
+
+func (c *Conn) recount(out, in uint32) {
+	if c.phase == PhaseClosed && out|in != 0 {
+		return // what is still on its way to it is dropped
+	}
+	m := c.cell()
+	m.out += int64(out) - int64(c.heldOut)
+	m.in += int64(in) - int64(c.heldIn)
+	c.heldOut, c.heldIn = out, in
+	if !m.listed {
+		m.listed = true
+		m.loop.cells = append(m.loop.cells, m)
+	}
+	if change := m.in + m.out - m.told.in - m.told.out; m.pressed || change > m.owner.budget.step {
+		m.tell()
+	}
+}
+
+// publishMemory tells what the iteration changed.
+func (l *loop) publishMemory() {
+	for _, m := range l.cells {
+		m.listed = false
+		m.tell()
+	}
+	l.cells = l.cells[:0]
+}
+
+// tell adds the loop's change to the endpoint's sum, and begins to relieve it when that is above the limit.
+func (m *memoryCell) tell() {
+	in, out := m.in-m.told.in, m.out-m.told.out
+	if in == 0 && out == 0 {
+		return
+	}
+	m.told = memoryShare{m.in, m.out}
+	m.shared.in.Store(m.in)
+	m.shared.out.Store(m.out)
+	l, b := m.loop, &m.owner.budget
+	l.stats.heldIn.Add(in)
+	l.stats.heldOut.Add(out)
+	held := b.held.Add(in + out)
+	switch {
+	case b.limit == 0:
+	case held > b.limit && b.pressed.CompareAndSwap(false, true):
+		b.since.Store(l.now)
+		b.episodes.Add(1)
+		for _, other := range b.cells {
+			if other != m {
+				_ = other.loop.tasks.push(task{kind: taskFunc, msg: other.press}, true) // a loop that has ended reads nothing
+			}
+		}
+		m.press()
+	case held <= b.low:
+		m.owner.relax()
+	}
+}
+
+func (b *budget) snapshot() MemoryStats {
+	st := MemoryStats{
+		Pressure:  b.pressed.Load(),
+		Pressures: b.episodes.Load(),
+		Closed:    b.closed.Load(),
+		Refused:   b.refused.Load(),
+	}
+	for _, m := range b.cells {
+		st.Outbound += m.shared.out.Load()
+		st.Inbound += m.shared.in.Load()
+	}
+	return st
+}
+
+// relax ends the pressure; the loops notice at their next tick.
+func (e *endpoint) relax() {
+	if e.budget.pressed.Load() && e.budget.pressed.CompareAndSwap(true, false) {
+		e.roomAgain()
+	}
+}
+
+// press pauses the reads of the endpoint's connections on this loop, each when it next has something to read.
+func (m *memoryCell) press() {
+	if m.pressed || m.loop.stopping {
+		return
+	}
+	m.pressed = true
+	m.loop.pressed++
+	m.arm()
+}
+
+func (m *memoryCell) arm() {
+	if m.timer == nil {
+		m.timer, _ = m.loop.after(nil, pressureTick, m.tick) // the delay is valid and there is no connection: no error
+	}
+}
+
+// pauseForBudget pauses reads that a budget forbids.
+func (c *Conn) pauseForBudget() {
+	if c.phase >= PhaseClosing || c.has(inputEnded) || c.paused&pauseBudget != 0 {
+		return
+	}
+	if m := c.cell(); m.pressed {
+		c.paused |= pauseBudget
+		m.paused = append(m.paused, c.token())
+	}
+}
+
+// tick looks for the slowest connection while there is pressure, and lets reads go on when it is over.
+func (m *memoryCell) tick() {
+	m.timer = nil
+	b := &m.owner.budget
+	if b.pressed.Load() && b.held.Load() <= b.low {
+		m.owner.relax()
+	}
+	if b.pressed.Load() {
+		m.nominate()
+		b.relieve(m.loop.now)
+		m.arm()
+		return
+	}
+	m.resume()
+}
+
+// resume lets reads go on, those first that were paused first.
+func (m *memoryCell) resume() {
+	if m.pressed {
+		m.pressed = false
+		m.loop.pressed--
+		m.cursor, m.best = 0, nominee{}
+		m.slowest.Store(nil)
+	}
+	n := min(len(m.paused), budgetResume)
+	for _, token := range m.paused[:n] {
+		if c := m.loop.lookup(token); c != nil {
+			c.paused &^= pauseBudget
+			if !c.readPaused() {
+				c.markReady()
+			}
+		}
+	}
+	if m.paused = m.paused[n:]; len(m.paused) > 0 {
+		m.arm()
+		return
+	}
+	m.paused = nil
+}
+
+// nominate goes through a part of the loop's connections. When it has seen all it names the slowest of them.
+func (m *memoryCell) nominate() {
+	slots := m.loop.slots
+	end := min(m.cursor+budgetScan, len(slots))
+	for _, c := range slots[min(m.cursor, end):end] {
+		if c == nil || c.set.owner != m.owner || c.phase >= PhaseClosing {
+			continue
+		}
+		if s := c.slowness(); s > m.best.score {
+			m.best = nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn), score: s}
+		}
+	}
+	if m.cursor = end; end < len(slots) {
+		return
+	}
+	var named *nominee
+	if m.best.conn != nil {
+		n := m.best
+		named = &n
+	}
+	m.slowest.Store(named)
+	m.cursor, m.best = 0, nominee{}
+}
+
+// slowness is the bytes a connection holds times the milliseconds since its peer last took some, between 10 ms and 10 s:
+// a peer that has stopped goes before one that reads, unless it holds next to nothing. What a peer has sent counts for
+// its bytes alone, for it is the server that does not read on.
+func (c *Conn) slowness() int64 {
+	const least, most = int64(10), int64(10_000)
+	stuck := least
+	if c.stuckSince != 0 {
+		stuck = min(max((c.loop.now-c.stuckSince)/int64(time.Millisecond), least), most)
+	}
+	return int64(c.heldOut)*stuck + int64(c.heldIn)*least
+}
+
+// relieve closes the slowest connection of all loops when it is time to. At most one loop does so per tick.
+func (b *budget) relieve(now int64) {
+	held, next := b.held.Load(), b.nextRelief.Load()
+	if v := b.victim.Load(); v != nil && !v.shows(gone) && now < next+int64(victimPatience) {
+		return
+	}
+	if held <= b.low || held <= b.hard && now < b.since.Load()+int64(budgetGrace) ||
+		now < next || !b.nextRelief.CompareAndSwap(next, now+int64(pressureTick)) {
+		return
+	}
+	var cell *memoryCell
+	var worst *nominee
+	for _, m := range b.cells {
+		if n := m.slowest.Load(); n != nil && (worst == nil || n.score > worst.score) {
+			cell, worst = m, n
+		}
+	}
+	b.victim.Store(nil)
+	if worst == nil || !cell.slowest.CompareAndSwap(worst, nil) || worst.conn.closedError() != nil {
+		return
+	}
+	b.closed.Add(1)
+	b.victim.Store(worst.conn)
+	worst.conn.CloseWith(CloseBackpressureLimit, fmt.Errorf("%w: %d bytes held in all, budget %d; this connection holds %d",
+		errBudget, held, b.limit, worst.held))
+}
+
+var errBudget = errors.New("eddy: the server is above its MemoryBudget")
+
+// submitWithin counts bytes that another goroutine submits, and refuses them above the hard limit.
+func (c *Conn) submitWithin(size int) error {
+	b := &c.set.owner.budget
+	if b.limit == 0 {
+		return nil
+	}
+	m := c.cell()
+	if held := b.held.Load() + m.pending.Add(int64(size)); held > b.hard {
+		m.pending.Add(-int64(size))
+		b.refused.Add(1)
+		return fmt.Errorf("%w: the server holds %d bytes, budget %d", ErrBackpressure, held, b.limit)
+	}
+	return nil
+}
+
+// submitted undoes submitWithin: the loop has the message, or nobody has.
+func (c *Conn) submitted(size int) {
+	if c.set.owner.budget.limit > 0 && size > 0 {
+		c.cell().pending.Add(-int64(size))
+	}
+}

@@ -1,0 +1,296 @@
+package eddy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// answering answers each message with a thousand bytes for each of its own.
+func answering(budget int) *Server {
+	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write(strings.Repeat("x", 1000*len(msg))) })
+	srv.MemoryBudget = budget
+	return srv
+}
+
+// stuck makes a connection whose peer has asked for so many kilobytes and takes none.
+func (st *stage) stuck(l *loop, kilobytes int) *actor {
+	a := st.connect(l)
+	a.room = 0
+	a.ask(kilobytes)
+	l.iterate()
+	return a
+}
+
+func (a *actor) ask(kilobytes int) { a.send(strings.Repeat("a", kilobytes) + ";") }
+
+// answered returns the kilobytes that the peer has got.
+func (a *actor) answered() int { return len(a.out) / 1000 }
+
+// elapse lets time go by, a tick of the budget in each iteration.
+func (st *stage) elapse(d time.Duration) {
+	for end := st.now + int64(d); st.now < end; {
+		st.now += int64(pressureTick)
+		for _, l := range st.loops {
+			l.iterate()
+		}
+	}
+}
+
+func (st *stage) expectMemory(what string, out, in int64) {
+	st.t.Helper()
+	m := st.srv.endpoint.budget.snapshot()
+	var loopOut, loopIn int64
+	for _, l := range st.loops {
+		loopOut += l.snapshot().OutboundBytes
+		loopIn += l.snapshot().InboundBytes
+	}
+	if m.Outbound != out || m.Inbound != in || loopOut != out || loopIn != in || st.srv.endpoint.budget.held.Load() != out+in {
+		st.t.Errorf("%s: %d bytes outbound, %d inbound; by loops %d and %d; want %d and %d", what, m.Outbound, m.Inbound, loopOut, loopIn, out, in)
+	}
+}
+
+// TestMemoryIsCounted: what is queued for peers and what is not decoded yet counts, for the server and for each loop,
+// until it is sent, decoded or dropped with its connection.
+func TestMemoryIsCounted(t *testing.T) {
+	st, l := newStage(t, answering(0))
+	other := st.loop("worker-1")
+	a, b := st.stuck(l, 30), st.stuck(other, 5)
+	st.expectMemory("two answers", 35_000, 0)
+	if n := (Loads{st.loops}).Load(0).Outbound; n != 30_000 {
+		t.Errorf("a chooser is told that %d bytes are queued", n)
+	}
+	a.ask(2)
+	b.send("not the end")
+	st.elapse(pressureTick)
+	st.expectMemory("another answer behind the first and a part of a frame", 37_000, 11)
+	a.room = 10_000
+	st.elapse(pressureTick)
+	st.expectMemory("the peer took some", 27_000, 11)
+	b.send(" yet;")
+	st.elapse(pressureTick)
+	st.expectMemory("the frame is complete", 27_000+15_000, 0)
+	b.send("again")
+	if err := a.conn.Write([]byte("from elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	st.elapse(pressureTick)
+	st.expectMemory("a write from another goroutine", 42_014, 5)
+	a.conn.Close(CloseNormal)
+	if err := b.conn.Write([]byte("more")); err != nil {
+		t.Fatal(err)
+	}
+	st.elapse(pressureTick)
+	st.expectMemory("one is closed", 20_004, 5)
+	b.room = 1 << 30
+	b.eof = true
+	st.elapse(2 * pressureTick)
+	st.expectMemory("the other one, too", 0, 0)
+}
+
+// TestBudgetPausesReads: above the budget nothing is read on any loop, without a spin; when a tenth is free all go on.
+func TestBudgetPausesReads(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	other := st.loop("worker-1")
+	big := st.stuck(l, 100)
+	near, far := st.connect(l), st.connect(other)
+	near.ask(1)
+	st.elapse(pressureTick)
+	if near.answered() != 1 || st.srv.endpoint.budget.pressed.Load() {
+		t.Fatal("at the budget, not above it, reads pause")
+	}
+	st.stuck(other, 1)
+	st.elapse(pressureTick)
+	m := st.srv.endpoint.budget.snapshot()
+	if !m.Pressure || m.Pressures != 1 {
+		t.Fatalf("above the budget: %+v", m)
+	}
+	near.ask(2)
+	far.ask(3)
+	reads := near.reads + far.reads
+	st.elapse(50 * time.Millisecond)
+	if n := near.reads + far.reads - reads; n != 0 || near.answered() != 1 {
+		t.Errorf("%d reads under pressure", n)
+	}
+	for i, a := range []*actor{near, far} {
+		if in := st.loops[i].poller.(*stagePoller).regs[a.fd].in; in&sys.Read != 0 {
+			t.Errorf("the poller still reports what connection %d has to read", i)
+		}
+	}
+	big.room = 10_000 // leaves 91 kB, which is below the budget, but not by a tenth
+	st.elapse(30 * time.Millisecond)
+	if near.answered() != 1 || far.answered() != 0 {
+		t.Error("reads went on before a tenth of the budget was free")
+	}
+	big.room = 2_000
+	st.elapse(50 * time.Millisecond)
+	if near.answered() != 3 || far.answered() != 3 {
+		t.Errorf("%d and %d kB answered after the pressure, want 3 and 3", near.answered(), far.answered())
+	}
+	if m := st.srv.endpoint.budget.snapshot(); m.Pressure || m.Closed != 0 {
+		t.Errorf("after the pressure: %+v", m)
+	}
+	for i, l := range st.loops {
+		if l.pressed != 0 || l.wheel.Len() != 0 {
+			t.Errorf("loop %d: %d pressures, %d timers left", i, l.pressed, l.wheel.Len())
+		}
+	}
+}
+
+// TestBudgetClosesTheSlowest: what stays above the budget for a second closes the slowest connections, one at a time,
+// until there is room; the others live.
+func TestBudgetClosesTheSlowest(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	other := st.loop("worker-1")
+	small := st.stuck(l, 1)
+	biggest, third := st.stuck(l, 40), st.stuck(l, 20)
+	second := st.stuck(other, 30)
+	moving := st.stuck(other, 30)
+	paused := st.connect(l)
+	paused.ask(1)
+	for range 90 { // the moving one's peer takes a byte at each tick
+		moving.room = 1
+		st.elapse(pressureTick)
+	}
+	if m := st.srv.endpoint.budget.snapshot(); m.Closed != 0 || !m.Pressure {
+		t.Fatalf("within the second of grace: %+v", m)
+	}
+	for range 30 {
+		moving.room = 1
+		st.elapse(pressureTick)
+	}
+	if biggest.closed != 1 || second.closed+third.closed+moving.closed+small.closed != 0 {
+		t.Errorf("the biggest was closed %d times, the second %d, the third %d, the moving one %d, the small one %d; want the biggest alone",
+			biggest.closed, second.closed, third.closed, moving.closed, small.closed)
+	}
+	if e := biggest.conn.CloseError(); e == nil || e.Reason != CloseBackpressureLimit || !errors.Is(e, errBudget) {
+		t.Errorf("it was closed with %v", e)
+	}
+	if paused.answered() != 1 {
+		t.Error("the connection that was paused does not go on")
+	}
+	if n := st.srv.endpoint.closed[CloseBackpressureLimit].Load(); n != 1 || st.srv.endpoint.budget.snapshot().Closed != 1 {
+		t.Errorf("%d closes counted", n)
+	}
+}
+
+// TestBudgetExcess: a quarter above the budget there is no grace for the slowest connection, and writes from other
+// goroutines are refused without ending theirs.
+func TestBudgetExcess(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	healthy := st.connect(l)
+	write := func(what string) error {
+		err := healthy.conn.Write([]byte(what))
+		l.iterate()
+		return err
+	}
+	first, huge := st.stuck(l, 85), st.stuck(l, 45)
+	if m := st.srv.endpoint.budget.snapshot(); m.Outbound != 130_000 || !m.Pressure {
+		t.Fatalf("%+v", m)
+	}
+	if err := write("above"); !errors.Is(err, ErrBackpressure) {
+		t.Errorf("Write far above the budget: %v", err)
+	}
+	huge.conn.Close(CloseNormal)
+	l.iterate()
+	if err := write("between"); err != nil {
+		t.Errorf("Write below the excess: %v", err)
+	}
+	huge = st.stuck(l, 60)
+	st.elapse(5 * pressureTick)
+	if first.closed != 1 || huge.closed != 0 { // stuck for longer
+		t.Errorf("the first was closed %d times, the huge one %d; want the first", first.closed, huge.closed)
+	}
+	if err := write("after"); err != nil {
+		t.Errorf("Write after the pressure: %v", err)
+	}
+	if string(healthy.out) != "betweenafter" {
+		t.Errorf("the healthy connection's peer got %q", healthy.out)
+	}
+	if m := st.srv.endpoint.budget.snapshot(); m.Refused != 1 || m.Closed != 1 || m.Pressures != 2 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestBudgetCountsInput: input that is never completed holds memory, too; what holds most closes first, and nobody is
+// starved by the others for longer than the grace.
+func TestBudgetCountsInput(t *testing.T) {
+	srv := answering(100_000)
+	srv.Init = func(p *Pipeline) error { return p.Add("cut", &cut{}) }
+	st, l := newStage(t, srv)
+	var half []*actor
+	for i := range 5 {
+		a := st.connect(l)
+		a.send(strings.Repeat("a", 19_000+1000*i))
+		half = append(half, a)
+		l.iterate()
+	}
+	if m := srv.endpoint.budget.snapshot(); !m.Pressure || m.Inbound != 105_000 {
+		t.Fatalf("%+v", m)
+	}
+	half[0].send("end;")
+	st.elapse(900 * time.Millisecond)
+	if half[0].conn.in == nil {
+		t.Fatal("the rest was read under pressure")
+	}
+	st.elapse(200 * time.Millisecond)
+	if half[4].closed != 1 || half[0].conn.in != nil || half[1].closed+half[2].closed+half[3].closed != 0 {
+		t.Errorf("the one that held most was closed %d times; the first is complete: %v", half[4].closed, half[0].conn.in == nil)
+	}
+}
+
+// TestBudgetResumesAll: many more connections than one tick resumes all go on, those first that were paused first.
+func TestBudgetResumesAll(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	big := st.stuck(l, 101)
+	all := make([]*actor, budgetResume+50)
+	for i := range all {
+		all[i] = st.connect(l)
+		all[i].ask(1)
+	}
+	for range 12 { // event by event array
+		l.iterate()
+	}
+	if n := len(st.srv.endpoint.budget.cells[0].paused); n != len(all) {
+		t.Fatalf("%d connections are paused, want %d", n, len(all))
+	}
+	big.room = 1 << 20
+	st.elapse(pressureTick)
+	left := st.srv.endpoint.budget.cells[0].paused
+	if len(left) != 50 || left[49] != all[len(all)-1].conn.token() {
+		t.Errorf("%d are still paused after the first tick, want the last 50", len(left))
+	}
+	st.elapse(15 * pressureTick)
+	for i, a := range all {
+		if a.answered() != 1 {
+			t.Fatalf("connection %d was not resumed", i)
+		}
+	}
+}
+
+// TestBudgetRefusesConnections: under pressure new connections meet the admission's decision.
+func TestBudgetRefusesConnections(t *testing.T) {
+	for _, d := range []Decision{DecisionReject, DecisionPause} {
+		srv := answering(100_000)
+		srv.Admission.OnLimit = d
+		g := newGateStage(t, 1, srv)
+		big := g.stuck(g.workers[0], 101)
+		if d == DecisionReject {
+			g.expect("under pressure", g.arrive("::1"), "x")
+			g.expectRefused(map[RefuseCause]uint64{RefuseMemory: 1})
+			continue
+		}
+		g.expect("under pressure", g.arrive("::1"), "")
+		if g.pending != 1 || g.listening() {
+			t.Error("the listener does not rest under pressure")
+		}
+		big.room = 1 << 20
+		g.elapse(2 * pressureTick)
+		if g.pending != 0 || !g.listening() {
+			t.Error("the listener does not wake after the pressure")
+		}
+	}
+}
