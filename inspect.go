@@ -320,6 +320,9 @@ func (k *inspection) numbers(w simhook.Waiting) {
 	if in, out := l.counters[countBytesIn], l.counters[countBytesOut]; in != w.In || out != w.Out {
 		k.fail("counted %d bytes in and %d out, but %d and %d have passed", in, out, w.In, w.Out)
 	}
+	if n := l.counters[countFaults]; n > 0 {
+		k.fail("%d panics of the loop itself", n)
+	}
 	if n := l.counters[countPhaseViolations]; n > 0 {
 		k.fail("%d impossible phase transitions", n)
 	}

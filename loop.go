@@ -85,6 +85,7 @@ type loop struct {
 	spare   []*Conn // emptied list, reused
 
 	current   *Context      // whose handler is running, for panics
+	granted   int           // bytes of the submitted write being carried out, which were admitted at its submission
 	inHandler *Registration // whose HandleReady is running
 	orphaned  bool          // its goroutine was ended by a handler
 	stopping  bool

@@ -271,6 +271,10 @@ func (c *Conn) admitOnLoop(n int) error {
 		return nil // decided when the whole message is there
 	}
 	err := c.admit(n)
+	if err != nil && n <= c.loop.granted {
+		c.loop.granted -= n
+		return nil
+	}
 	if err != nil && c.set.overflow == OverflowClose {
 		c.beginClose(CloseBackpressureLimit, err)
 	}

@@ -166,6 +166,7 @@ func (l *loop) contain(c *Conn) {
 	ctx := l.current
 	l.current = nil
 	l.batch = nil
+	l.granted = 0
 	name := ""
 	if ctx != nil {
 		name = ctx.node.name

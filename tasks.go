@@ -207,11 +207,13 @@ func (l *loop) runWrite(t task) {
 		return
 	}
 	var err error
+	l.granted = int(t.size)
 	if t.ctx != nil {
 		err = t.ctx.writeOnLoop(t.msg)
 	} else {
 		err = c.writeFromTail(t.msg)
 	}
+	l.granted = 0
 	if err != nil {
 		c.failWrite(err)
 	}

@@ -102,6 +102,7 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 	case orderFail:
 		return errors.New("as ordered")
 	case orderPanic:
+		s.t.panics++
 		panic("as ordered")
 	case orderBye:
 		if err := ctx.Write(answer); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // push: goroutines of the server write to slow peers beyond every watermark.
 func push(t *trial) {
-	srv := &eddy.Server{Watermarks: t.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowClose)}
+	srv := &eddy.Server{Watermarks: t.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	srv.Watermarks.Max = srv.Watermarks.High + t.n(64<<10)
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("drop", eddy.Handle(func(*eddy.Context, *buf.Bytes) error { return nil }))

@@ -40,6 +40,7 @@ var scenarios = []scenario{
 	{"echo", echo},
 	{"frames", frames},
 	{"push", push},
+	{"classes", classes},
 	{"deadlines", deadlines},
 	{"admission", admission},
 	{"dial", dial},
@@ -158,6 +159,8 @@ type trial struct {
 	servers []*eddy.Server
 	crowds  []*crowd
 
+	panics   uint64      // of handlers
+	calmEnd  bool        // the peers came to rest before the end began
 	group    *eddy.Group // shared, to be closed at the end
 	scripted netip.AddrPort
 }
@@ -276,7 +279,7 @@ func (t *trial) judge(l *life) {
 func (t *trial) finish() {
 	w := t.w
 	calm := t.once(2)
-	if calm {
+	if t.calmEnd = calm; calm {
 		if t.settle(); w.Err() != nil {
 			return
 		}
@@ -356,10 +359,13 @@ func (t *trial) gone() {
 		if st.Active != 0 {
 			t.w.Failf("%d connections are active after the end", st.Active)
 		}
-		var opened, closed, refused uint64
-		for _, l := range st.Loops {
+		var opened, closed, panics uint64
+		for _, l := range append(st.Loops, st.Boss) {
 			opened += l.Opened
-			refused += l.Refused
+			panics += l.Panics
+		}
+		if panics != t.panics {
+			t.w.Failf("%d panics, of which %d were the handlers'", panics, t.panics)
 		}
 		for r, n := range st.Closed {
 			if r != eddy.CloseAdmissionRejected {
