@@ -4,6 +4,7 @@ package poll
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -92,6 +93,48 @@ func TestWritable(t *testing.T) {
 		expectNothing(t, p)
 		drain(t, b)
 		expect(t, p, sys.Event{Token: 7, Ready: sys.Writable})
+	})
+}
+
+// TestConnectable: the outcome of a connection attempt is Writable, good or bad;
+// nothing is reported before.
+func TestConnectable(t *testing.T) {
+	everyPoller(t, func(t *testing.T, p sys.Poller) {
+		s := sys.NewSockets()
+		l, err := s.Listen("tcp", "127.0.0.1:0", sys.ListenOptions{Backlog: 1})
+		must(t, err)
+		fd, _, err := s.Connect("tcp", l.Addr, sys.ConnectOptions{})
+		must(t, err)
+		defer s.Close(fd)
+		must(t, p.Add(fd, sys.Write, 7))
+		expect(t, p, sys.Event{Token: 7, Ready: sys.Writable})
+		must(t, s.ConnectError(fd))
+		must(t, p.Remove(fd))
+		if runtime.GOOS == "linux" { // where a full queue leaves an attempt without an answer
+			var fd int
+			for range 5 {
+				fd, _, err = s.Connect("tcp", l.Addr, sys.ConnectOptions{})
+				must(t, err)
+				defer s.Close(fd)
+			}
+			must(t, p.Add(fd, sys.Write, 8))
+			expectNothing(t, p)
+			must(t, p.Remove(fd))
+		}
+		must(t, s.Close(l.FD))
+		fd, _, err = s.Connect("tcp", l.Addr, sys.ConnectOptions{})
+		if err != nil { // refused at once
+			return
+		}
+		defer s.Close(fd)
+		must(t, p.Add(fd, sys.Write, 9))
+		got := next(t, p)
+		if len(got) != 1 || got[0].Token != 9 || got[0].Ready&sys.Writable == 0 {
+			t.Fatalf("a refused attempt reported %+v", got)
+		}
+		if err := s.ConnectError(fd); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Fatalf("ConnectError: %v", err)
+		}
 	})
 }
 
