@@ -155,15 +155,15 @@ func TestListenErrors(t *testing.T) {
 		{"tcp4", "[::1]:0", ListenOptions{}, nil, "::1"},
 		{"tcp", "127.0.0.1:0", ListenOptions{Backlog: -1}, nil, "-1"},
 	} {
-		before := nextDescriptor(t)
+		before := openDescriptors()
 		l, err := s.Listen(c.network, c.address, c.o)
 		if err == nil {
 			s.Close(l.FD)
 			t.Errorf("%s %s: no error", c.network, c.address)
 			continue
 		}
-		if after := nextDescriptor(t); after != before {
-			t.Errorf("%s %s: left a descriptor open (%d, then %d)", c.network, c.address, before, after)
+		if after := openDescriptors(); after != before {
+			t.Errorf("%s %s: %d descriptors were open, now %d", c.network, c.address, before, after)
 		}
 		if l.FD != -1 || c.want != nil && !errors.Is(err, c.want) ||
 			!strings.HasPrefix(err.Error(), "sys: listen ") || !strings.Contains(err.Error(), c.names) {
