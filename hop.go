@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/executor"
@@ -33,7 +34,8 @@ type strand struct {
 	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
 }
 
-// hop hands an event over to ctx's pool. It never blocks the loop.
+// hop hands an event over to ctx's pool. It never blocks the loop. The pool's workers are woken for a batch of events: at
+// the end of the iteration, or when hopBatch strands have something new.
 func (ctx *Context) hop(op ops, msg any) {
 	c := ctx.conn
 	if d, ok := msg.(Detacher); ok {
@@ -43,7 +45,11 @@ func (ctx *Context) hop(op ops, msg any) {
 	pending := c.pending(op)
 	pending.Add(1)
 	c.loop.counters[countHops]++
-	if err := s.Submit(hop{ctx: ctx, op: op, at: c.loop.now, msg: msg}); err != nil {
+	wake, err := s.Enqueue(hop{ctx: ctx, op: op, at: c.loop.now, msg: msg})
+	if wake {
+		c.loop.wakeLater(ctx.node.pool)
+	}
+	if err != nil {
 		pending.Add(-1)
 		ctx.rejected(op, msg, err)
 		return
@@ -51,6 +57,31 @@ func (ctx *Context) hop(op ops, msg any) {
 	if op == opRead && s.Len() >= hopHigh {
 		c.pauseForHop(s)
 	}
+}
+
+// hopBatch bounds how many strands wait for one wakeup of their pools.
+const hopBatch = 32
+
+// wakeLater notes that a pool has work nobody may know of.
+func (l *loop) wakeLater(p *executor.Pool) {
+	if !slices.Contains(l.wakes, p) {
+		l.wakes = append(l.wakes, p)
+	}
+	if l.unwoken++; l.unwoken == hopBatch {
+		l.wakePools()
+	}
+}
+
+// wakePools is the phase that wakes the pools which the iteration has given work.
+func (l *loop) wakePools() {
+	if l.unwoken == 0 {
+		return
+	}
+	for _, p := range l.wakes {
+		p.Wake()
+	}
+	clear(l.wakes)
+	l.wakes, l.unwoken = l.wakes[:0], 0
 }
 
 // strandOnLoop returns the connection's strand on ctx's pool and makes it if there is none.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
@@ -83,6 +84,8 @@ type loop struct {
 	dirty   []*Conn // hold bytes that were not flushed yet
 	closing []*Conn // will be closed at the end of the iteration
 	spare   []*Conn // emptied list, reused
+	wakes   []*executor.Pool
+	unwoken int // strands that wait for wakes
 
 	current   *Context      // whose handler is running, for panics
 	granted   int           // bytes of the submitted write being carried out, which were admitted at its submission
@@ -148,6 +151,7 @@ func (l *loop) iterate() bool {
 	if l.stopping {
 		l.closeAll(nil, CloseServerShutdown, nil)
 	}
+	l.wakePools()
 	l.publish()
 	return !l.stopped()
 }
@@ -325,6 +329,7 @@ func (l *loop) teardown() {
 	for l.tasks.waiting() {
 		l.runTasks(0)
 		l.finishCloses()
+		l.wakePools()
 		l.runTail()
 	}
 	for _, s := range l.special {

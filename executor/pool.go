@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,7 @@ type Runner interface {
 type Stats struct {
 	Workers   int    // goroutines alive
 	Running   int    // workers that run something
-	Queued    int    // runners that wait for a worker
+	Queued    int    // runners that no worker has taken yet
 	Submitted uint64 // runners taken; each further turn of a strand or key counts again
 	Completed uint64 // runners that ended, by panic too
 	Rejected  uint64 // submissions refused because a limit of the pool, a strand or a key was reached
@@ -48,13 +47,14 @@ type Pool struct {
 
 	mu      sync.Mutex
 	state   state
-	queue   ring[Runner] // not empty only while no worker is idle
-	idle    []*worker    // the last one is the warmest
-	live    int          // workers not told to end
-	started int          // workers ever started, when they are pinned
-	held    int          // keys that wait for a done call
-	unused  int          // fewest idle workers since the timer was set
-	timer   *time.Timer  // ends idle workers; set while there are any
+	queue   ring[Runner]
+	idle    []*worker   // the last one is the warmest
+	coming  int         // workers called to the queue that have not looked at it yet: 0 or 1
+	live    int         // workers not told to end
+	started int         // workers ever started, when they are pinned
+	held    int         // keys that wait for a done call
+	unused  int         // fewest idle workers since the timer was set
+	timer   *time.Timer // ends idle workers; set while there are any
 	timing  bool
 	ended   chan struct{} // closed when the pool is closed and no worker is left
 
@@ -88,20 +88,29 @@ func (p *Pool) Submit(r Runner) error {
 		panic("executor: Submit of a nil Runner")
 	}
 	p.mu.Lock()
-	if p.state != open {
-		p.mu.Unlock()
-		return ErrClosed
-	}
-	w, ok := p.place(r, p.o.Queue)
+	err := p.enqueue(r)
+	w := p.call()
 	p.mu.Unlock()
-	if !ok {
-		p.rejected.Add(1)
-		return p.full
+	w.look()
+	return err
+}
+
+// enqueueQuietly is Submit without calling a worker, see Wake.
+func (p *Pool) enqueueQuietly(r Runner) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.enqueue(r)
+}
+
+// Wake lets a worker look at what Strand.Enqueue has queued. It is cheap when there is nothing to do.
+func (p *Pool) Wake() {
+	if p.queued.Load() == 0 {
+		return
 	}
-	if w != nil {
-		w.next <- r
-	}
-	return nil
+	p.mu.Lock()
+	w := p.call()
+	p.mu.Unlock()
+	w.look()
 }
 
 // SubmitFunc is Submit for a function.
@@ -157,25 +166,28 @@ func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
 // waited. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
 func (p *Pool) Close() []Runner { return p.stop(stopped) }
 
-// place gives r to an idle worker, which the caller must then send r to, to a new
-// worker, or to the queue if fewer than bound wait. p.mu is held.
-func (p *Pool) place(r Runner, bound int) (w *worker, ok bool) {
-	switch {
-	case len(p.idle) > 0:
-		w = p.wake()
-	case p.live < p.o.Workers:
-		p.start(r)
-	case p.queue.len() < bound:
-		p.queue.push(r)
-		p.queued.Add(1)
-	default:
-		return nil, false
+// enqueue takes r if the queue has room: for Options.Queue runners, besides those that a free worker can take at once.
+// p.mu is held.
+func (p *Pool) enqueue(r Runner) error {
+	if p.state != open {
+		return ErrClosed
 	}
-	p.submitted.Add(1)
-	return w, true
+	free := len(p.idle) + p.coming + p.o.Workers - p.live
+	if p.queue.len()-free >= p.o.Queue {
+		p.rejected.Add(1)
+		return p.full
+	}
+	p.push(r)
+	return nil
 }
 
-// resume places the next turn of work that was admitted before, whatever the length
+func (p *Pool) push(r Runner) {
+	p.queue.push(r)
+	p.queued.Add(1)
+	p.submitted.Add(1)
+}
+
+// resume queues the next turn of work that was admitted before, whatever the length
 // of the queue. It returns false when the pool is stopped.
 func (p *Pool) resume(r Runner) bool {
 	p.mu.Lock()
@@ -183,11 +195,10 @@ func (p *Pool) resume(r Runner) bool {
 		p.mu.Unlock()
 		return false
 	}
-	w, _ := p.place(r, math.MaxInt)
+	p.push(r)
+	w := p.call()
 	p.mu.Unlock()
-	if w != nil {
-		w.next <- r
-	}
+	w.look()
 	return true
 }
 
@@ -203,9 +214,7 @@ func (p *Pool) yield(r Runner) bool {
 	if p.state == stopped || p.queue.len() == 0 {
 		return false
 	}
-	p.queue.push(r)
-	p.queued.Add(1)
-	p.submitted.Add(1)
+	p.push(r)
 	return true
 }
 
@@ -230,6 +239,13 @@ func (p *Pool) stop(to state) (left []Runner) {
 	p.mu.Lock()
 	p.state = max(p.state, to)
 	p.closed.Store(true)
+	if p.state == stopped {
+		for r, ok := p.queue.pop(); ok; r, ok = p.queue.pop() {
+			left = append(left, r)
+		}
+		p.queued.Store(0)
+	}
+	last := p.call() // for what was queued quietly
 	ending := p.idle
 	p.idle = nil
 	p.leave(len(ending))
@@ -238,16 +254,11 @@ func (p *Pool) stop(to state) (left []Runner) {
 		p.timer.Stop()
 		p.timing = false
 	}
-	if p.state == stopped {
-		for r, ok := p.queue.pop(); ok; r, ok = p.queue.pop() {
-			left = append(left, r)
-		}
-		p.queued.Store(0)
-	}
 	p.endIfDone()
 	p.mu.Unlock()
+	last.look()
 	for _, w := range ending {
-		w.next <- nil
+		w.next <- false
 	}
 	return left
 }

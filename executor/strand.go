@@ -42,25 +42,35 @@ func NewStrand[T any](p *Pool, bound int, run func(T)) *Strand[T] {
 // its bound or the pool refuses it; ErrClosed after Close or Finish, or when the pool
 // is closed.
 func (s *Strand[T]) Submit(v T) error {
+	wake, err := s.Enqueue(v)
+	if wake {
+		s.pool.Wake()
+	}
+	return err
+}
+
+// Enqueue is Submit without the wakeup. When wake is true the caller must see to it that Pool.Wake is called soon: once
+// does for any number of strands of the pool. Until then v waits for a worker that is running anyway.
+func (s *Strand[T]) Enqueue(v T) (wake bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.pool.closed.Load() {
-		return ErrClosed
+		return false, ErrClosed
 	}
 	if s.queue.len() >= s.bound {
 		s.pool.rejected.Add(1)
-		return &limitError{s.pool.o.Name, "a strand", s.bound}
+		return false, &limitError{s.pool.o.Name, "a strand", s.bound}
 	}
 	s.queue.push(v)
 	if s.active {
-		return nil
+		return false, nil
 	}
-	if err := s.pool.Submit((*turn[T])(s)); err != nil {
+	if err := s.pool.enqueueQuietly((*turn[T])(s)); err != nil {
 		s.queue.pop()
-		return err
+		return false, err
 	}
 	s.active = true
-	return nil
+	return true, nil
 }
 
 // Len returns the number of waiting items, without the one that runs.

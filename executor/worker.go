@@ -7,30 +7,53 @@ import (
 )
 
 // worker is a goroutine of a pool. While it is on the idle list it receives from next,
-// which whoever takes it off the list sends to exactly once: a runner, or nil to end.
+// which whoever takes it off the list sends to exactly once: true to look at the queue,
+// false to end.
 type worker struct {
 	pool *Pool
-	next chan Runner
+	next chan bool
 	cpu  int // to run on, -1 for any
 }
 
-// start starts a worker with its first runner. p.mu is held.
-func (p *Pool) start(r Runner) {
-	p.live++
-	p.workers.Store(int64(p.live))
-	w := &worker{pool: p, next: make(chan Runner, 1), cpu: p.nextCPU()}
-	go w.run(r)
+// look tells a worker that call has returned, if it has, to look at the queue.
+func (w *worker) look() {
+	if w != nil {
+		w.next <- true
+	}
 }
 
-// wake takes the warmest worker off the idle list. p.mu is held.
-func (p *Pool) wake() *worker {
-	n := len(p.idle) - 1
-	w := p.idle[n]
-	p.idle[n] = nil
-	p.idle = p.idle[:n]
-	p.unused = min(p.unused, n)
-	p.resting.Store(int64(n))
-	return w
+// call sees to it that a worker is coming to the queue if anything is there and a worker
+// is free. It starts one or returns an idle one, the warmest, for the caller to tell. p.mu
+// is held.
+//
+// A worker is called to the queue, not given a runner, since the runner would wait for
+// that worker behind younger ones. That is long where workers and submitter share a
+// processor: Go's scheduler runs the goroutine that was woken last, and two that keep
+// waking each other hold up the rest for 10 ms.
+//
+// One that is coming is enough: who takes a runner and leaves others calls the next. So a
+// hundred short runners submitted in a row cost a wakeup or two, not a hundred.
+func (p *Pool) call() *worker {
+	if p.coming > 0 || p.queue.len() == 0 {
+		return nil
+	}
+	if n := len(p.idle) - 1; n >= 0 {
+		w := p.idle[n]
+		p.idle[n] = nil
+		p.idle = p.idle[:n]
+		p.unused = min(p.unused, n)
+		p.resting.Store(int64(n))
+		p.coming++
+		return w
+	}
+	if p.live < p.o.Workers {
+		p.live++
+		p.workers.Store(int64(p.live))
+		p.coming++
+		w := &worker{pool: p, next: make(chan bool, 1), cpu: p.nextCPU()}
+		go w.start()
+	}
+	return nil
 }
 
 // leave counts n workers that are about to end. p.mu is held.
@@ -39,8 +62,16 @@ func (p *Pool) leave(n int) {
 	p.workers.Store(int64(p.live))
 }
 
-func (w *worker) run(r Runner) {
+// start is a new worker's goroutine.
+func (w *worker) start() {
 	w.pin()
+	w.pool.mu.Lock()
+	w.pool.coming--
+	w.run(w.take())
+}
+
+// run runs r and then what the queue holds.
+func (w *worker) run(r Runner) {
 	exited := true
 	defer func() {
 		if exited { // the task ended the goroutine by runtime.Goexit
@@ -48,37 +79,54 @@ func (w *worker) run(r Runner) {
 		}
 	}()
 	for r != nil {
-		w.pool.call(r)
+		w.pool.run(r)
 		r = w.following()
 	}
 	exited = false
 }
 
 // replace goes on where a worker was ended by its task.
-func (w *worker) replace() { w.run(w.following()) }
+func (w *worker) replace() {
+	w.pin()
+	w.run(w.following())
+}
 
-// following counts a runner as completed and returns the next one, nil when the
-// worker shall end. It waits while there is nothing to run.
+// following counts a runner as completed and returns the next one, nil when the worker
+// shall end.
 func (w *worker) following() Runner {
+	w.pool.completed.Add(1)
+	w.pool.mu.Lock()
+	return w.take()
+}
+
+// take returns the oldest runner and waits while there is none; nil when the worker
+// shall end. p.mu is held when it is called, and not when it returns.
+func (w *worker) take() Runner {
 	p := w.pool
-	p.completed.Add(1)
-	p.mu.Lock()
-	if r, ok := p.queue.pop(); ok {
-		p.queued.Add(-1)
+	for {
+		if r, ok := p.queue.pop(); ok {
+			p.queued.Add(-1)
+			next := p.call()
+			p.mu.Unlock()
+			next.look()
+			return r
+		}
+		if p.state != open {
+			p.leave(1)
+			p.endIfDone()
+			p.mu.Unlock()
+			return nil
+		}
+		p.idle = append(p.idle, w)
+		p.resting.Store(int64(len(p.idle)))
+		p.setTimer()
 		p.mu.Unlock()
-		return r
+		if !<-w.next {
+			return nil
+		}
+		p.mu.Lock()
+		p.coming--
 	}
-	if p.state != open {
-		p.leave(1)
-		p.endIfDone()
-		p.mu.Unlock()
-		return nil
-	}
-	p.idle = append(p.idle, w)
-	p.resting.Store(int64(len(p.idle)))
-	p.setTimer()
-	p.mu.Unlock()
-	return <-w.next
 }
 
 // setTimer makes sure that the idle workers are looked at. p.mu is held.
@@ -118,12 +166,12 @@ func (p *Pool) retire() {
 	}
 	p.mu.Unlock()
 	for _, w := range ending {
-		w.next <- nil
+		w.next <- false
 	}
 }
 
-// call runs r and contains its panic.
-func (p *Pool) call(r Runner) {
+// run runs r and contains its panic.
+func (p *Pool) run(r Runner) {
 	defer p.contain()
 	r.Run()
 }
