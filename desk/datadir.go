@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/go-eddy/eddy/internal/filelock"
 )
 
 // lockDir creates the data directory if needed and takes it for this process. Closing the file gives it back; the
@@ -19,7 +21,7 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, dirError(dir, err)
 	}
-	err = lockFile(f)
+	err = filelock.Lock(f)
 	if err == nil {
 		err = f.Truncate(0)
 		if err == nil {
@@ -27,7 +29,7 @@ func lockDir(dir string) (*os.File, error) {
 		}
 	}
 	if err != nil {
-		if errors.Is(err, errLocked) {
+		if errors.Is(err, filelock.ErrLocked) {
 			err = fmt.Errorf("desk: data directory %s is in use by process %s: stop it, or choose another data directory", dir, holder(f))
 		} else {
 			err = dirError(dir, err)

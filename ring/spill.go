@@ -1,0 +1,353 @@
+package ring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Errors of a Spill.
+var (
+	// ErrFull: neither memory nor disk takes the message; it was not taken.
+	ErrFull = errors.New("ring: spill queue is full")
+	// ErrClosed: the queue takes no more messages, or has given its last.
+	ErrClosed = errors.New("ring: spill queue closed")
+)
+
+// Defaults of SpillOptions.
+const (
+	DefaultSpillMemory  = 1024
+	DefaultSpillBuffer  = 1024
+	DefaultSpillBytes   = 1 << 30
+	DefaultSegmentBytes = 64 << 20
+	DefaultSpillMessage = 1 << 20
+)
+
+// SpillOptions configure a Spill. Only Dir is required.
+type SpillOptions struct {
+	// Dir holds the log; it is created if it is missing, and used by one Spill at a time.
+	Dir string
+	// Memory is the number of messages held in memory before the disk is used. 0 means 1024.
+	Memory int
+	// Buffer is the number of messages that wait for the disk. 0 means 1024.
+	Buffer int
+	// MaxMessage is the length of the longest message in bytes. 0 means 1 MiB.
+	MaxMessage int
+	// MaxBytes bounds the log, its headers included. 0 means 1 GiB.
+	MaxBytes int64
+	// SegmentBytes is the size of a file of the log. 0 means 64 MiB.
+	SegmentBytes int64
+	// Sync makes the writer call fsync after each batch, so that what is in the log survives the machine and not only
+	// the process.
+	Sync bool
+	// Discard empties the log that an earlier process left. Otherwise its messages come first.
+	Discard bool
+
+	files fileSystem // nil = the real one
+	retry time.Duration
+}
+
+// Spill is a first in, first out queue of messages that goes on on disk when its memory is full, so that a burst costs
+// neither the sender's time nor its memory. Once a message went to disk all later ones do, until the log is empty again:
+// the order is kept. Send never waits and never touches a file; a goroutine of the queue writes the log. What was sent is
+// in memory first: after kill -9, messages that had reached the log are there at the next start, in order, the last one
+// cut off if it was written only in part; those in memory are lost. A message whose taking was not yet noted is delivered
+// again then: at least once, not exactly once.
+//
+// All methods may be called by any goroutine.
+type Spill struct {
+	o   SpillOptions
+	log *segmentLog
+
+	mu       sync.Mutex
+	memory   fifo // before everything on its way to disk
+	waiting  fifo // for the writer, behind everything in the log
+	writing  int  // of waiting, those the writer is at
+	closed   bool
+	saved    bool  // what was left has gone to the log for the next start
+	fault    error // why the log takes nothing at the moment
+	accepted uint64
+	spilled  uint64
+	rejected uint64
+	faults   uint64
+
+	reading sync.Mutex    // one reader of the log at a time
+	ready   chan struct{} // there may be something to take
+	work    chan struct{} // there may be something to write
+	stop    chan struct{}
+	done    chan struct{}
+}
+
+// SpillStats are the numbers of a Spill.
+type SpillStats struct {
+	Memory   int    // messages in memory
+	Waiting  int    // on their way to disk
+	Disk     int    // in the log
+	Bytes    int64  // of the log
+	Accepted uint64 // messages taken by Send
+	Spilled  uint64 // of those, written to the log
+	Rejected uint64 // messages refused by Send
+	Faults   uint64 // writes that failed
+	Cut      int64  // bytes of the log of an earlier process that could not be read
+	Fault    error  // why the log takes nothing at the moment, nil when it does
+}
+
+// OpenSpill opens the queue and what an earlier process left in its log.
+func OpenSpill(o SpillOptions) (*Spill, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	log, err := openLog(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Spill{o: o, log: log, ready: make(chan struct{}, 1), work: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	signal(s.ready) // for what the log holds
+	go s.write()
+	return s, nil
+}
+
+// complete checks the options and fills in the defaults.
+func (o *SpillOptions) complete() error {
+	if o.Dir == "" {
+		return errors.New("ring: SpillOptions.Dir is empty: it names the directory of the log")
+	}
+	for _, f := range []struct {
+		name string
+		v    *int64
+		def  int64
+	}{
+		{"MaxBytes", &o.MaxBytes, DefaultSpillBytes}, {"SegmentBytes", &o.SegmentBytes, DefaultSegmentBytes},
+	} {
+		if err := orDefault(f.name, f.v, f.def); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		name string
+		v    *int
+		def  int
+	}{
+		{"Memory", &o.Memory, DefaultSpillMemory}, {"Buffer", &o.Buffer, DefaultSpillBuffer}, {"MaxMessage", &o.MaxMessage, DefaultSpillMessage},
+	} {
+		if err := orDefault(f.name, f.v, f.def); err != nil {
+			return err
+		}
+	}
+	o.SegmentBytes = max(min(o.SegmentBytes, o.MaxBytes/4), segmentHeader+1) // so that what was read can be given back piece by piece
+	if o.files == nil {
+		o.files = realFiles{}
+	}
+	if o.retry == 0 {
+		o.retry = time.Second
+	}
+	return nil
+}
+
+func orDefault[T int | int64](name string, v *T, def T) error {
+	if *v < 0 {
+		return fmt.Errorf("ring: SpillOptions.%s is %d: it must not be negative", name, *v)
+	}
+	if *v == 0 {
+		*v = def
+	}
+	return nil
+}
+
+// Send takes a message, which must not be changed afterwards. It never waits. Errors: ErrFull, which names the limit and
+// why the disk takes nothing if that is so; ErrClosed.
+func (s *Spill) Send(msg []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	if msg == nil {
+		msg = []byte{} // nil is what TryRecv returns for none
+	}
+	if err := s.place(msg); err != nil {
+		s.rejected++
+		return err
+	}
+	s.accepted++
+	return nil
+}
+
+// place puts a message where its turn is. s.mu is held.
+func (s *Spill) place(msg []byte) error {
+	if len(msg) > s.o.MaxMessage {
+		return fmt.Errorf("%w: message of %d bytes, limit %d", ErrFull, len(msg), s.o.MaxMessage)
+	}
+	count, size := s.log.held()
+	if count == 0 && s.waiting.len() == 0 && s.memory.len() < s.o.Memory {
+		s.memory.push(msg)
+		signal(s.ready)
+		return nil
+	}
+	if s.waiting.len() >= s.o.Buffer {
+		if s.fault != nil {
+			return fmt.Errorf("%w: %d messages in memory, and the log takes none: %w", ErrFull, s.memory.len()+s.waiting.len(), s.fault)
+		}
+		return fmt.Errorf("%w: %d messages wait for the disk, limit %d", ErrFull, s.waiting.len(), s.o.Buffer)
+	}
+	if want := size + s.waiting.bytes + recordSize(msg); want > s.o.MaxBytes {
+		return fmt.Errorf("%w: the log would hold %d bytes, limit %d", ErrFull, want, s.o.MaxBytes)
+	}
+	s.waiting.push(msg)
+	signal(s.work)
+	return nil
+}
+
+// TryRecv takes the next message; nil when there is none at the moment. It may read a file. Errors: ErrClosed when the
+// queue is closed and empty, or a log that cannot be read.
+func (s *Spill) TryRecv() ([]byte, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	for {
+		s.mu.Lock()
+		if s.saved {
+			s.mu.Unlock()
+			return nil, ErrClosed
+		}
+		if s.memory.len() > 0 {
+			defer s.mu.Unlock()
+			return s.memory.pop(), nil
+		}
+		count, _ := s.log.held()
+		if count > 0 {
+			s.mu.Unlock()
+			msg, err := s.log.next()
+			if msg == nil && err == nil {
+				continue // the log has dropped what could not be read
+			}
+			return msg, err
+		}
+		defer s.mu.Unlock()
+		switch {
+		case s.waiting.len() > 0 && s.writing == 0: // the writer has not come to it: spare the disk
+			return s.waiting.pop(), nil
+		case s.closed && s.waiting.len() == 0:
+			return nil, ErrClosed
+		}
+		return nil, nil
+	}
+}
+
+// Recv takes the next message and waits for it as long as ctx allows.
+func (s *Spill) Recv(ctx context.Context) ([]byte, error) {
+	for {
+		msg, err := s.TryRecv()
+		if msg != nil || err != nil {
+			signal(s.ready) // for the next one who waits
+			return msg, err
+		}
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Ready receives a value when there may be something to take, for those who wait for other things, too. Whoever takes
+// something should look again until TryRecv returns nil.
+func (s *Spill) Ready() <-chan struct{} { return s.ready }
+
+// Stats returns the numbers so far.
+func (s *Spill) Stats() SpillStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count, size := s.log.held()
+	return SpillStats{
+		Memory: s.memory.len(), Waiting: s.waiting.len(), Disk: count, Bytes: size, Accepted: s.accepted,
+		Spilled: s.spilled, Rejected: s.rejected, Faults: s.faults, Cut: s.log.cutBytes(), Fault: s.fault,
+	}
+}
+
+// CloseSend refuses further messages; Recv gives what is left and then ErrClosed.
+func (s *Spill) CloseSend() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	signal(s.ready)
+}
+
+// Close ends the queue. What was not taken stays in the log, in order, for the next start, that in memory included. The
+// error says what could not be saved. Only the first call does anything.
+func (s *Spill) Close() error {
+	s.mu.Lock()
+	first := !s.saved
+	s.closed, s.saved = true, true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	close(s.stop)
+	<-s.done
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.mu.Lock()
+	before, behind := s.memory.take(), s.waiting.take()
+	s.mu.Unlock()
+	err := s.log.save(before, behind)
+	signal(s.ready)
+	return errors.Join(err, s.log.close())
+}
+
+// write is the goroutine that appends to the log.
+func (s *Spill) write() {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.work:
+		case <-s.stop:
+			return
+		}
+		for s.writeBatch() {
+		}
+	}
+}
+
+// writeBatch appends what waits and reports whether to go on at once.
+func (s *Spill) writeBatch() bool {
+	s.mu.Lock()
+	batch := s.waiting.first(maxBatch)
+	s.writing = len(batch)
+	s.mu.Unlock()
+	if len(batch) == 0 {
+		return false
+	}
+	n, err := s.log.append(batch)
+	s.mu.Lock()
+	s.waiting.drop(n)
+	s.writing = 0
+	s.spilled += uint64(n)
+	s.fault = err
+	if err != nil {
+		s.faults++
+	}
+	s.mu.Unlock()
+	signal(s.ready)
+	if err == nil {
+		return true
+	}
+	select { // what could not be written waits, and the readers take it from memory meanwhile
+	case <-time.After(s.o.retry):
+		return true
+	case <-s.stop:
+		return false
+	}
+}
+
+// maxBatch is the number of messages that are written with one call.
+const maxBatch = 256
+
+// signal makes a receive from c possible, unless it is.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
