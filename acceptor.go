@@ -27,8 +27,9 @@ type acceptor struct {
 
 	fd      int
 	addr    net.Addr
-	local   netip.AddrPort // zero when each connection has to be asked
-	ask     bool           // ask it
+	local   netip.AddrPort                     // zero when each connection has to be asked
+	ask     bool                               // ask it
+	locals  map[netip.AddrPort]*netip.AddrPort // of the connections
 	token   uint64
 	open    bool // registered
 	reserve int  // spare descriptor, -1 when there is none
@@ -248,7 +249,8 @@ func (a *acceptor) newConn(fd int, peer netip.AddrPort, tenant string) *Conn {
 	if err := l.sock.SetNoDelay(fd, true); err != nil {
 		a.owner.acceptErrors.Add(1) // the peer is gone already; the worker will find out
 	}
-	c := &Conn{set: a.set, fd: fd, remote: peer, local: local}
+	c := &Conn{set: a.set, fd: fd}
+	c.setAddrs(peer, a.shareLocal(local))
 	if tenant != "" {
 		c.extend().tenant = tenant
 	}
@@ -260,7 +262,7 @@ func (a *acceptor) handOver(c *Conn) bool {
 	n := len(a.workers)
 	first := 0
 	if n > 1 {
-		first = a.workers[0].set.chooser.Choose(c.remote, Loads{a.workers})
+		first = a.workers[0].set.chooser.Choose(c.RemoteAddr(), Loads{a.workers})
 	}
 	for k := range n {
 		if a.workers[(first%n+n+k)%n].take(c, a.loop) {

@@ -204,7 +204,7 @@ func (e *endpoint) release() {
 // discharge undoes everything that c counts for, exactly once per connection.
 func (e *endpoint) discharge(c *Conn) {
 	if g := c.set.gate; g != nil {
-		g.unclaimPeer(c.remote, c.tenant())
+		g.unclaimPeer(c.RemoteAddr(), c.tenant())
 	}
 	e.release()
 }

@@ -112,10 +112,12 @@ func (a *attempt) succeed() {
 	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
 		l.log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.name, "err", err) // the peer is gone; the next read tells
 	}
-	c := &Conn{set: a.eng.set, fd: a.fd, remote: a.peer}
+	c := &Conn{set: a.eng.set, fd: a.fd}
+	var local netip.AddrPort
 	if a.peer.IsValid() {
-		c.local, _ = l.sock.LocalAddr(a.fd) // unknown stays the zero address
+		local, _ = l.sock.LocalAddr(a.fd) // unknown stays the zero address
 	}
+	c.setAddrs(a.peer, &local)
 	l.take(c, l)
 	if err := c.closedError(); err != nil {
 		a.tell(nil, a.opError(err))

@@ -13,8 +13,8 @@ package eddy
 //	finishing    the phase is Closing and what is queued is still sent; never with listedClose before that has been given up
 //	lingering    finishing, the queue is empty, FIN is sent: what the peer sends is dropped until its end
 //	draining     the handlers have been told DrainEvent; the connection ends as soon as it is idle
-//	readingBody  Conn.readSince times a body, else a header or frame
-//	handshaking  Conn.until times the handshake; never in phase Closing
+//	readingBody  Conn.clock times a body, else a header or frame
+//	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
 //	asked        connExt.current is a context that was asked for on the loop
 //	marked       connExt.marks is not empty: the outbound queue holds files or messages that may be dropped

@@ -290,8 +290,8 @@ func (m *memoryCell) nominate() {
 func (c *Conn) slowness() int64 {
 	const least, most = int64(10), int64(10_000)
 	stuck := least
-	if c.stuckSince != 0 {
-		stuck = min(max((c.loop.now-c.stuckSince)/int64(time.Millisecond), least), most)
+	if since := c.stuckSince(); since != 0 {
+		stuck = min(max((c.loop.now-since)/int64(time.Millisecond), least), most)
 	}
 	return int64(c.heldOut)*stuck + int64(c.heldIn)*least
 }

@@ -58,7 +58,10 @@ func (c *Conn) settleEnd(reason CloseReason, err error) {
 	if c.phase >= PhaseClosing {
 		return
 	}
-	c.HandshakeDone()
+	c.clear(handshaking)
+	if c.paused&pauseEnd == 0 {
+		c.clock = 0
+	}
 	c.ended.Store(&CloseError{Reason: reason, Err: err})
 	c.phase = PhaseClosing
 	if x := c.ext.Load(); x != nil {
@@ -87,7 +90,7 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 	}
 	c.settleEnd(reason, err)
 	c.raise(finishing)
-	if c.until == 0 {
+	if c.clock == 0 {
 		c.finishWithin(c.set.flushTimeout)
 	}
 	c.flush()
@@ -96,7 +99,7 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 
 // finishWithin bounds the rest of the connection's life.
 func (c *Conn) finishWithin(limit time.Duration) {
-	c.until = c.loop.timeout(limit)
+	c.clock = c.loop.timeout(limit)
 	c.armDeadline()
 }
 
@@ -111,7 +114,7 @@ func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
 	}
 	c.extend().late = &CloseError{Reason: reason, Err: err}
 	c.paused |= pauseEnd
-	c.HandshakeDone()
+	c.clear(handshaking)
 	c.finishWithin(c.set.flushTimeout)
 	return true
 }
@@ -182,7 +185,7 @@ func (l *loop) finishClose(c *Conn) {
 	c.releaseBuffers()
 	c.recount(0, 0)
 	l.assigned.Add(-1)
-	c.set.owner.countClose(c.ended.Load().Reason, c.remote, c.tenant())
+	c.set.owner.countClose(c.ended.Load().Reason, c.RemoteAddr(), c.tenant())
 	c.set.owner.discharge(c)
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
 		l.notifyClose(ctx)

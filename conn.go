@@ -39,7 +39,7 @@ type Conn struct {
 	loop *loop
 	set  *settings
 
-	// Owned by the loop.
+	// Owned by the loop, but for what is atomic.
 	slot, gen  uint32
 	fd         int
 	phase      Phase
@@ -49,36 +49,25 @@ type Conn struct {
 	bits       connBits
 	heldOut    uint32      // bytes that the memory budget counts for it, queued
 	heldIn     uint32      // and left over
-	timer      wheelHandle // fires at timerAt, the earliest deadline or before
-	timerAt    int64       // monotonic ns, as all times here; see timeouts.go
-	lastActive int64
-	readSince  int64
-	stuckSince int64
-	until      int64
+	timer      wheelHandle // fires at the earliest deadline or before; see timeouts.go for the times that follow
+	shared     atomic.Uint32
+	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
+	encoding   atomic.Int32 // writes on their way through a pool, until the loop has them back
+	transit    atomic.Int32 // other events on their way through a pool
+	peer       peerAddr
+	local      *netip.AddrPort
+	queued     atomic.Int64 // outbound bytes, from submission to the kernel
+	lastActive int64        // monotonic ns
+	clock      int64        // since when or until when, see timeouts.go
 	in         *buf.Segment
 	out        outQueue
 	head, tail *Context
-
-	// Shared.
-	shared   atomic.Uint32
-	inflight atomic.Int32               // requests that have not ended: Begin, and messages on their way through a pool
-	encoding atomic.Int32               // writes on their way through a pool, until the loop has them back
-	transit  atomic.Int32               // other events on their way through a pool
-	queued   atomic.Int64               // outbound bytes, from submission to the kernel
-	ended    atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed
-	ext      atomic.Pointer[connExt]
-
-	remote, local netip.AddrPort
+	ended      atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed
+	ext        atomic.Pointer[connExt]
 }
 
 // ID returns the connection's handle, for queues and maps that must not keep the connection itself alive.
 func (c *Conn) ID() ConnID { return ConnID{c.loop.index, c.slot, c.gen} }
-
-// RemoteAddr returns the peer's address.
-func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
-
-// LocalAddr returns the server's address of this connection.
-func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
 // Write submits msg to the outbound pipeline, from the tail. It never blocks. A []byte must not be changed afterwards; a
 // Releaser is given away, whatever the result.

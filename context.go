@@ -14,7 +14,6 @@ type Context struct {
 	conn       *Conn
 	node       *node
 	next, prev atomic.Pointer[Context] // written by the loop, read by pools
-	strand     atomic.Pointer[strand]  // set before the first hop
 	state      any
 }
 

@@ -29,6 +29,8 @@ type hop struct {
 // strand is a connection's queue on one pool; all its handlers there share it.
 type strand struct {
 	*executor.Strand[hop]
+	pool    *executor.Pool
+	next    *strand         // connExt.strands
 	since   atomic.Int64    // when the message that runs left the loop, 0 when none does
 	request *requestContext // of that message; its goroutine only
 	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
@@ -89,34 +91,25 @@ func (ctx *Context) strandOnLoop() *strand {
 	if s := ctx.findStrand(); s != nil {
 		return s
 	}
-	s := &strand{Strand: executor.NewStrand(ctx.node.pool, strandBound, runHop)}
-	ctx.strand.Store(s)
+	x, pool := ctx.conn.extend(), ctx.node.pool
+	s := &strand{Strand: executor.NewStrand(pool, strandBound, runHop), pool: pool, next: x.strands.Load()}
+	x.strands.Store(s)
 	return s
 }
 
-// findStrand returns the connection's strand on ctx's pool, nil if there is none yet. The loop, or a handler on that pool.
+// findStrand returns the connection's strand on ctx's pool, nil if there is none yet. Any goroutine.
 func (ctx *Context) findStrand() *strand {
-	if s := ctx.strand.Load(); s != nil {
-		return s
-	}
-	s := ctx.strandFrom(ctx.prev.Load(), (*Context).before)
-	if s == nil {
-		s = ctx.strandFrom(ctx.next.Load(), (*Context).behind)
-	}
-	if s != nil {
-		ctx.strand.Store(s)
+	s := ctx.conn.firstStrand()
+	for s != nil && s.pool != ctx.node.pool {
+		s = s.next
 	}
 	return s
 }
 
-func (ctx *Context) before() *Context { return ctx.prev.Load() }
-func (ctx *Context) behind() *Context { return ctx.next.Load() }
-
-func (ctx *Context) strandFrom(o *Context, step func(*Context) *Context) *strand {
-	for ; o != nil; o = step(o) {
-		if s := o.strand.Load(); s != nil && o.node.pool == ctx.node.pool {
-			return s
-		}
+// firstStrand returns the newest of the connection's strands, which leads to the others. A connection has few.
+func (c *Conn) firstStrand() *strand {
+	if x := c.ext.Load(); x != nil {
+		return x.strands.Load()
 	}
 	return nil
 }
@@ -147,8 +140,8 @@ func (c *Conn) pauseForHop(s *strand) {
 
 // pauseForNextHop pauses again when another strand holds enough than the one that has drained.
 func (c *Conn) pauseForNextHop() {
-	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
-		if s := ctx.strand.Load(); s != nil && s.Len() >= hopHigh {
+	for s := c.firstStrand(); s != nil; s = s.next {
+		if s.Len() >= hopHigh {
 			c.pauseForHop(s)
 			return
 		}
@@ -173,7 +166,7 @@ func (c *Conn) awaitedStrand() *strand {
 
 // runHop runs one event on the handler's pool.
 func runHop(h hop) {
-	ctx, c, s := h.ctx, h.ctx.conn, h.ctx.strand.Load()
+	ctx, c, s := h.ctx, h.ctx.conn, h.ctx.findStrand()
 	defer func() {
 		if v := recover(); v != nil {
 			c.hopPanicked(ctx, v)

@@ -118,7 +118,7 @@ func (c *Conn) readEnded(err error) {
 // full, also when the end came inside a frame.
 func (c *Conn) inputClosed() {
 	c.raise(inputEnded)
-	c.readSince = 0
+	c.stopClock()
 	if c.has(partial) {
 		c.raise(cutShort)
 	}
@@ -228,7 +228,9 @@ func (c *Conn) decode(view []byte) []byte {
 			return view
 		}
 		buf.Poison(view[:n])
-		c.frameComplete()
+		if c.clock != 0 {
+			c.frameComplete()
+		}
 		view = view[n:]
 	}
 	return nil

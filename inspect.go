@@ -149,7 +149,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends and does not say so")
 	case ending && c.ended.Load().Reason == CloseUnset:
 		k.connFail(c, "ends without a reason")
-	case c.has(finishing) && (!ending || c.until == 0):
+	case c.has(finishing) && (!ending || c.until() == 0):
 		k.connFail(c, "finishes without a deadline")
 	case c.has(lingering) && (!c.has(finishing) || c.out.head != nil):
 		k.connFail(c, "lingers before it has finished")
@@ -157,7 +157,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends, but neither now nor in order")
 	case ending && c.has(handshaking):
 		k.connFail(c, "ends and has a handshake to do")
-	case c.has(handshaking) && c.until == 0:
+	case c.has(handshaking) && c.until() == 0:
 		k.connFail(c, "has a handshake without a deadline")
 	case c.inflight.Load() < 0 || c.encoding.Load() < 0 || c.transit.Load() < 0:
 		k.connFail(c, "counts less than nothing in flight")
@@ -255,7 +255,7 @@ func (k *inspection) ends(c *Conn) {
 	switch {
 	case c.closeRequested() != nil && !late && !s.has(taskClose):
 		k.connFail(c, "was asked to close (%v), and nobody will", c.closeRequested().reason)
-	case late && c.until == 0:
+	case late && c.until() == 0:
 		k.connFail(c, "will end without a deadline")
 	case late && c.encoding.Load() == 0 && !s.has(taskCheckDrain):
 		k.connFail(c, "waits for writes on pools, of which there are none")
@@ -279,8 +279,8 @@ func (k *inspection) wheel() {
 				k.connFail(c, "has a deadline armed as %x: %v", payload, ok)
 			}
 		}
-		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || c.timerAt > next) {
-			k.connFail(c, "has a deadline at %d, armed for %d", next, c.timerAt)
+		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || l.wheel.When(c.timer) > next+int64(wheelTick)) {
+			k.connFail(c, "has a deadline at %d, which entry %d does not keep", next, c.timer)
 		}
 	}
 	for _, t := range l.timers.heap {

@@ -407,7 +407,7 @@ func (c *Conn) giveBack(s *buf.Segment) {
 
 // flushed follows the write of the last queued byte.
 func (c *Conn) flushed() {
-	c.stuckSince = 0
+	c.writeFree()
 	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)
 	if c.phase == PhaseWriting {

@@ -41,20 +41,21 @@ type node struct {
 	read    ReadHandler
 }
 
-func newNode(name string, handler any, opts []AddOption) (node, error) {
-	n := node{name: name, handler: handler, ops: opsOf(handler)}
+// fill makes n the node of a handler.
+func (n *node) fill(name string, handler any, opts []AddOption) error {
+	*n = node{name: name, handler: handler, ops: opsOf(handler)}
 	if n.ops == 0 {
-		return n, fmt.Errorf("eddy: handler %q of type %T implements no handler interface", name, handler)
+		return fmt.Errorf("eddy: handler %q of type %T implements no handler interface", name, handler)
 	}
 	for _, o := range opts {
-		o(&n)
+		o(n)
 	}
 	n.decoder, _ = handler.(Decoder)
 	n.read, _ = handler.(ReadHandler)
 	if n.decoder != nil && n.pool != nil {
-		return n, fmt.Errorf("eddy: decoder %q cannot run on a pool", name)
+		return fmt.Errorf("eddy: decoder %q cannot run on a pool", name)
 	}
-	return n, nil
+	return nil
 }
 
 // same reports whether two nodes can be one: same name, same handler value, same executor.
@@ -69,6 +70,7 @@ func (n *node) same(m *node) bool {
 // pipelineBuilder collects what one Init adds. A loop has one and remembers the last connection's nodes, so that
 // connections with the same handlers share them.
 type pipelineBuilder struct {
+	draft node
 	nodes []*node
 	last  []*node
 	err   error
@@ -99,8 +101,9 @@ func (b *pipelineBuilder) build(c *Conn) error {
 	return nil
 }
 
-func (b *pipelineBuilder) add(n node) error {
-	i := len(b.nodes)
+// add takes the draft over.
+func (b *pipelineBuilder) add() error {
+	i, n := len(b.nodes), &b.draft
 	if n.decoder != nil && i > 0 {
 		return fmt.Errorf("eddy: decoder %q must be the first handler, it is number %d", n.name, i+1)
 	}
@@ -109,10 +112,11 @@ func (b *pipelineBuilder) add(n node) error {
 			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
 		}
 	}
-	if i < len(b.last) && b.last[i].same(&n) {
+	if i < len(b.last) && b.last[i].same(n) {
 		b.nodes = append(b.nodes, b.last[i])
 	} else {
-		b.nodes = append(b.nodes, &n)
+		own := *n
+		b.nodes = append(b.nodes, &own)
 	}
 	return nil
 }
@@ -123,23 +127,25 @@ func (p *Pipeline) Conn() *Conn { return p.conn }
 // Add appends a handler at the tail. Inside Init the first error also fails Init, so Init may ignore it. A handler that
 // is added to an open connection is told HandleOpen at once.
 func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
-	n, err := newNode(name, handler, opts)
 	if p.build != nil {
+		err := p.build.draft.fill(name, handler, opts)
 		if err == nil {
-			err = p.build.add(n)
+			err = p.build.add()
 		}
 		if p.build.err == nil {
 			p.build.err = err
 		}
 		return err
 	}
+	n := new(node)
+	err := n.fill(name, handler, opts)
 	if err == nil {
-		err = p.checkNew(&n, nil)
+		err = p.checkNew(n, nil)
 	}
 	if err != nil {
 		return err
 	}
-	ctx := &Context{conn: p.conn, node: &n}
+	ctx := &Context{conn: p.conn, node: n}
 	p.conn.link(ctx)
 	ctx.deliverOpen()
 	return nil
@@ -165,14 +171,14 @@ func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption)
 	if err != nil {
 		return err
 	}
-	n, err := newNode(newName, handler, opts)
-	if err == nil {
-		err = p.checkNew(&n, old)
+	n := new(node)
+	if err = n.fill(newName, handler, opts); err == nil {
+		err = p.checkNew(n, old)
 	}
 	if err != nil {
 		return err
 	}
-	ctx := &Context{conn: p.conn, node: &n}
+	ctx := &Context{conn: p.conn, node: n}
 	prev, next := old.prev.Load(), old.next.Load()
 	p.conn.join(prev, ctx)
 	p.conn.join(ctx, next)

@@ -104,10 +104,8 @@ func (k *requestClock) end(now int64) {
 // oldestRequest returns when the oldest request in flight began as far as is known, 0 if it is not.
 func (c *Conn) oldestRequest() int64 {
 	var oldest int64
-	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
-		if s := ctx.strand.Load(); s != nil {
-			oldest = earlier(oldest, s.oldest())
-		}
+	for s := c.firstStrand(); s != nil; s = s.next {
+		oldest = earlier(oldest, s.oldest())
 	}
 	x := c.ext.Load()
 	if x == nil {

@@ -46,6 +46,6 @@ func (l *loop) logPanic(handler string, v any, stack []byte) {
 // logReset reports a reset connection: one classified line, never a stack.
 func (l *loop) logReset(c *Conn, op string, err error) {
 	if ok, held := l.logs.resets.allow(l.now); ok {
-		l.log.Info("eddy: connection reset", "peer", c.remote, "op", op, "phase", c.phase, "err", err, "held_back", held)
+		l.log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
 	}
 }

@@ -66,9 +66,13 @@ func (c *Conn) limits() *Deadlines {
 
 // HandshakeDone tells that the protocol's handshake is over: Server.HandshakeTimeout no longer applies. Loop only.
 func (c *Conn) HandshakeDone() {
-	if c.has(handshaking) {
-		c.clear(handshaking)
-		c.until = 0
+	if !c.has(handshaking) {
+		return
+	}
+	c.clear(handshaking)
+	c.clock = 0
+	if c.has(partial|readingBody) && c.phase < PhaseClosing {
+		c.startClock(c.readLimit(c.limits()))
 	}
 }
 
@@ -112,21 +116,60 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 // What runs, and since when (all monotonic ns of the loop):
 //
 //	idle          lastActive: the last read or write that moved bytes; not while a request is in flight
-//	read          readSince: the first byte of an incomplete header or frame, until it is complete
-//	body          readSince with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
+//	read          clock: the first byte of an incomplete header or frame, until it is complete
+//	body          clock with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
 //	handler       oldestRequest: the dispatch of the oldest unfinished request
-//	write         stuckSince: the last byte the kernel took, while more wait for it
+//	write         connExt.stuckSince: the last byte the kernel took, while more wait for it
 //	backpressure  connExt.highSince: the crossing of the high watermark, until the low one is reached
-//	handshake     until, with the bit handshaking
-//	closing       until: flush and linger
+//
+// While clockEnds, clock is when something has to be over, and neither read nor body time runs:
+//
+//	handshake     with the bit handshaking, which bounds what is read meanwhile too
+//	closing       in phase Closing, or with pauseEnd: flush and linger
 //
 // Activity stores a time and nothing else. The wheel entry may therefore fire early; it is armed again then.
+
+// clockEnds reports whether clock is an end instead of a beginning.
+func (c *Conn) clockEnds() bool {
+	return c.phase >= PhaseClosing || c.paused&pauseEnd != 0 || c.has(handshaking)
+}
+
+// until returns when the handshake or the rest of the connection's life has to be over, 0 for no such time.
+func (c *Conn) until() int64 {
+	if c.clockEnds() {
+		return c.clock
+	}
+	return 0
+}
+
+// readSince returns since when a header, frame or body is incomplete, 0 when none is timed.
+func (c *Conn) readSince() int64 {
+	if c.clockEnds() {
+		return 0
+	}
+	return c.clock
+}
+
+// startClock begins the time of what is being read.
+func (c *Conn) startClock(limit time.Duration) {
+	if limit > 0 && !c.clockEnds() {
+		c.clock = c.loop.now
+		c.armAt(due(c.clock, limit))
+	}
+}
+
+// stopClock ends that time.
+func (c *Conn) stopClock() {
+	if c.clock != 0 && !c.clockEnds() {
+		c.clock = 0
+	}
+}
 
 // startDeadlines arms a new connection.
 func (c *Conn) startDeadlines() {
 	if limit := c.set.handshake; limit > 0 {
 		c.raise(handshaking)
-		c.until = c.loop.timeout(limit)
+		c.clock = c.loop.timeout(limit)
 	}
 	c.noteHandlerLimit(&c.set.limits)
 	c.armDeadline()
@@ -158,14 +201,14 @@ func due(since int64, limit time.Duration) int64 {
 
 // nextDeadline returns the connection's earliest deadline, 0 for none.
 func (c *Conn) nextDeadline() int64 {
-	next := c.until
+	next := c.until()
 	if c.phase >= PhaseClosing {
 		return next
 	}
 	d := c.limits()
 	next = earlier(next, due(c.lastActive, d.Idle))
-	next = earlier(next, due(c.readSince, c.readLimit(d)))
-	next = earlier(next, due(c.stuckSince, d.Write))
+	next = earlier(next, due(c.readSince(), c.readLimit(d)))
+	next = earlier(next, due(c.stuckSince(), d.Write))
 	next = earlier(next, due(c.highSince(), d.Backpressure))
 	if d.Handler > 0 && c.inflight.Load() > 0 {
 		next = earlier(next, due(c.oldestRequest(), d.Handler))
@@ -192,10 +235,9 @@ func (c *Conn) armDeadline() {
 func (c *Conn) armAt(next int64) {
 	l := c.loop
 	if c.timer == 0 {
-		c.timer, c.timerAt = l.wheel.Schedule(next, c.token()), next
-	} else if next < c.timerAt {
+		c.timer = l.wheel.Schedule(next, c.token())
+	} else if next < l.wheel.When(c.timer) {
 		l.wheel.Move(c.timer, next)
-		c.timerAt = next
 	}
 }
 
@@ -203,7 +245,7 @@ func (c *Conn) armAt(next int64) {
 func (c *Conn) checkDeadlines() {
 	l := c.loop
 	defer l.contain(c)
-	if c.until != 0 && l.now >= c.until && !c.has(handshaking) {
+	if t := c.until(); t != 0 && l.now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return
 	}
@@ -225,23 +267,23 @@ func (c *Conn) overdue() *DeadlineError {
 		t := due(since, limit)
 		return t != 0 && now >= t
 	}
-	if c.readSince != 0 && c.readPaused() { // the peer could not go on; its time begins anew
-		c.readSince = now
+	if c.readSince() != 0 && c.readPaused() { // the peer could not go on; its time begins anew
+		c.clock = now
 	}
 	requests := c.inflight.Load() > 0
 	if requests && passed(c.lastActive, d.Idle) {
 		c.lastActive = now
 	}
 	switch {
-	case passed(c.stuckSince, d.Write):
+	case passed(c.stuckSince(), d.Write):
 		return &DeadlineError{CloseWriteTimeout, d.Write}
 	case passed(c.highSince(), d.Backpressure):
 		return &DeadlineError{CloseBackpressureLimit, d.Backpressure}
-	case c.has(handshaking) && now >= c.until:
+	case c.has(handshaking) && now >= c.clock:
 		return &DeadlineError{CloseHandshakeFailed, c.set.handshake}
-	case c.has(readingBody) && passed(c.readSince, d.Body):
+	case c.has(readingBody) && passed(c.readSince(), d.Body):
 		return &DeadlineError{CloseBodyTimeout, d.Body}
-	case !c.has(readingBody) && passed(c.readSince, d.Read):
+	case !c.has(readingBody) && passed(c.readSince(), d.Read):
 		return &DeadlineError{CloseReadTimeout, d.Read}
 	case requests && d.Handler > 0 && passed(c.oldestRequest(), d.Handler):
 		return &DeadlineError{CloseHandlerTimeout, d.Handler}
@@ -259,8 +301,8 @@ func (c *Conn) expire(e *DeadlineError) {
 		c.beginClose(e.Reason, e)
 		return
 	}
-	c.readSince = 0
-	c.HandshakeDone()
+	c.clear(handshaking)
+	c.clock = 0
 	if c.head != nil {
 		c.head.offerError(e)
 	}
@@ -274,16 +316,15 @@ func (c *Conn) expire(e *DeadlineError) {
 // awaitRest starts the time of a header or frame of which a part has come.
 func (c *Conn) awaitRest() {
 	c.raise(partial)
-	if limit := c.limits().Read; c.readSince == 0 && limit > 0 {
-		c.readSince = c.loop.now
-		c.armAt(due(c.readSince, limit))
+	if c.clock == 0 {
+		c.startClock(c.readLimit(c.limits()))
 	}
 }
 
 // frameComplete ends that time, but not that of a body.
 func (c *Conn) frameComplete() {
 	if !c.has(readingBody) {
-		c.readSince = 0
+		c.stopClock()
 	}
 }
 
@@ -293,36 +334,50 @@ func (c *Conn) bodyBegins() {
 		return
 	}
 	c.raise(readingBody)
-	c.readSince = c.loop.now
-	if limit := c.limits().Body; limit > 0 {
-		c.armAt(due(c.readSince, limit))
-	}
+	c.stopClock()
+	c.startClock(c.limits().Body)
 }
 
 func (c *Conn) bodyEnds() {
 	if c.has(readingBody) {
 		c.clear(readingBody)
-		c.readSince = 0
+		c.stopClock()
 	}
 }
 
 // readsResumed begins the time of what is incomplete anew: while reads were paused the peer could not go on.
 func (c *Conn) readsResumed() {
 	c.clear(heldBack)
-	if c.readSince != 0 {
-		c.readSince = c.loop.now
+	if c.readSince() != 0 {
+		c.clock = c.loop.now
 	}
 }
 
 // writeStuck notes that the kernel has taken what it could and that more waits.
 func (c *Conn) writeStuck(progress bool) {
-	if c.stuckSince != 0 && !progress {
+	if c.stuckSince() != 0 && !progress {
 		return
 	}
-	c.stuckSince = c.loop.now
+	now := c.loop.now
+	c.extend().stuckSince = now
 	if limit := c.limits().Write; limit > 0 {
-		c.armAt(due(c.stuckSince, limit))
+		c.armAt(due(now, limit))
 	}
+}
+
+// writeFree ends that time: nothing waits any more.
+func (c *Conn) writeFree() {
+	if x := c.ext.Load(); x != nil {
+		x.stuckSince = 0
+	}
+}
+
+// stuckSince returns when the kernel took the last byte while more wait for it, 0 when none does.
+func (c *Conn) stuckSince() int64 {
+	if x := c.ext.Load(); x != nil {
+		return x.stuckSince
+	}
+	return 0
 }
 
 // highSince returns when the outbound queue reached its high watermark, 0 when it is not above it.

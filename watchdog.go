@@ -138,7 +138,7 @@ func (l *loop) noteStall(begin int64) bool {
 func (d *watchdog) report(l *loop, took int64) {
 	s := Stall{Loop: l.name, For: time.Duration(took)}
 	if c := l.serving.Load(); c != nil {
-		s.Conn, s.Peer = c.ID(), c.remote
+		s.Conn, s.Peer = c.ID(), c.RemoteAddr()
 	}
 	ok, held := d.sampler.allow(d.clock.Now())
 	if ok {

@@ -12,15 +12,18 @@ type connExt struct {
 	closeReq   atomic.Pointer[closeRequest]
 	limits     atomic.Pointer[Deadlines] // of its own
 	hopWaiting atomic.Pointer[strand]    // reads are paused until it has drained
+	strands    atomic.Pointer[strand]    // written by the loop
 	begun      requestClock              // of Begin and End
 
 	// Owned by the loop.
-	timers    *Timer      // armed by handlers
-	late      *CloseError // will be the end when no write is on its way through a pool
-	highSince int64       // the outbound queue is above its high watermark
-	current   *requestContext
-	tenant    string
-	marks     outMarks
+	timers     *Timer      // armed by handlers
+	late       *CloseError // will be the end when no write is on its way through a pool
+	highSince  int64       // the outbound queue is above its high watermark
+	stuckSince int64       // the kernel took the last byte while more wait for it
+	zone       string      // of the peer's address
+	current    *requestContext
+	tenant     string
+	marks      outMarks
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it

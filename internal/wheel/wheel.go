@@ -101,6 +101,9 @@ func (w *Wheel) Armed(h Handle) (payload uint64, ok bool) {
 	return w.slab.at(h).payload, true
 }
 
+// When returns the time for which h is armed, rounded up to a tick. It panics when h is not armed.
+func (w *Wheel) When(h Handle) int64 { return w.time(w.slab.live(h, "When").tick) }
+
 // Advance moves the wheel's time to now and calls fire for entries whose tick has
 // come, earliest tick first; entries of one tick have no promised order. The handle
 // is free when fire is called. fire may call Schedule, Cancel and Move: what it arms

@@ -1,0 +1,79 @@
+package eddy
+
+import "net/netip"
+
+// peerAddr is a remote address in 20 bytes instead of a netip.AddrPort's 32. The zero value is the zero AddrPort.
+type peerAddr struct {
+	ip   [16]byte
+	port uint16
+	kind addrKind
+}
+
+type addrKind uint8
+
+const (
+	addrNone   addrKind = iota
+	addr4               // ip holds it as mapped into IPv6
+	addr6               // also one that the peer's socket has mapped
+	addrScoped          // connExt.zone says which link
+)
+
+// RemoteAddr returns the peer's address, the zero AddrPort for Unix sockets. Any goroutine.
+func (c *Conn) RemoteAddr() netip.AddrPort {
+	ip := netip.AddrFrom16(c.peer.ip)
+	switch c.peer.kind {
+	case addrNone:
+		return netip.AddrPort{}
+	case addr4:
+		ip = ip.Unmap()
+	case addrScoped:
+		ip = ip.WithZone(c.ext.Load().zone)
+	}
+	return netip.AddrPortFrom(ip, c.peer.port)
+}
+
+// LocalAddr returns this side's address, the zero AddrPort for Unix sockets. Any goroutine.
+func (c *Conn) LocalAddr() netip.AddrPort {
+	if c.local == nil {
+		return netip.AddrPort{}
+	}
+	return *c.local
+}
+
+// setAddrs notes the addresses of a new connection. Connections share local where they can.
+func (c *Conn) setAddrs(remote netip.AddrPort, local *netip.AddrPort) {
+	c.local = local
+	ip := remote.Addr()
+	if !ip.IsValid() {
+		return
+	}
+	c.peer = peerAddr{ip: ip.As16(), port: remote.Port(), kind: addr6}
+	switch {
+	case ip.Is4():
+		c.peer.kind = addr4
+	case ip.Zone() != "":
+		c.peer.kind = addrScoped
+		c.extend().zone = ip.Zone()
+	}
+}
+
+// maxLocals bounds the addresses that an acceptor remembers: a host has few, and who has more pays for each connection.
+const maxLocals = 256
+
+// shareLocal returns a pointer to the address, the same one for the connections that have it.
+func (a *acceptor) shareLocal(local netip.AddrPort) *netip.AddrPort {
+	if !local.IsValid() {
+		return nil
+	}
+	if p := a.locals[local]; p != nil {
+		return p
+	}
+	p := &local
+	if a.locals == nil {
+		a.locals = make(map[netip.AddrPort]*netip.AddrPort)
+	}
+	if len(a.locals) < maxLocals {
+		a.locals[local] = p
+	}
+	return p
+}

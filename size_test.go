@@ -1,0 +1,51 @@
+package eddy
+
+import (
+	"net/netip"
+	"strconv"
+	"testing"
+	"unsafe"
+)
+
+// TestSizes pins what every idle connection pays for: its Conn and one Context per handler. Both are size classes of Go's
+// allocator (three contexts are 144), so that a byte more costs 16 per connection. What few connections need belongs
+// in connExt.
+func TestSizes(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skip("for 64-bit systems")
+	}
+	if n := unsafe.Sizeof(Conn{}); n > 176 {
+		t.Errorf("a Conn has %d bytes, limit 176", n)
+	}
+	if n := unsafe.Sizeof(Context{}); n > 48 {
+		t.Errorf("a Context has %d bytes, limit 48", n)
+	}
+}
+
+// TestAddressesSurvive: a connection's compact addresses read as what they were.
+func TestAddressesSurvive(t *testing.T) {
+	var a acceptor
+	for _, s := range []string{"", "192.0.2.7:1", "[2001:db8::1]:443", "[::ffff:192.0.2.7]:8", "[fe80::1%eth0]:65535", "0.0.0.0:0", "[::]:0"} {
+		var want netip.AddrPort
+		if s != "" {
+			want = netip.MustParseAddrPort(s)
+		}
+		c := new(Conn)
+		c.setAddrs(want, a.shareLocal(want))
+		if got := c.RemoteAddr(); got != want {
+			t.Errorf("peer %q reads as %v", s, got)
+		}
+		if got := c.LocalAddr(); got != want {
+			t.Errorf("local %q reads as %v", s, got)
+		}
+		if want.IsValid() && a.shareLocal(want) != c.local {
+			t.Errorf("%q is not shared", s)
+		}
+	}
+	for port := range 2 * maxLocals { // a peer cannot make the table grow
+		_ = a.shareLocal(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(port)))
+	}
+	if len(a.locals) > maxLocals {
+		t.Errorf("%d addresses remembered, limit %d", len(a.locals), maxLocals)
+	}
+}
