@@ -101,7 +101,10 @@ func (e *endpoint) force(loops []*loop, cause error) {
 // leave waits until the loops have released the last connection and makes them forget the endpoint.
 func (e *endpoint) leave(loops []*loop) {
 	for _, l := range loops {
-		l.do(func() { l.endDrain(e) })
+		l.do(func() {
+			l.endDrain(e)
+			l.finishCloses() // those that were forced in the same iteration
+		})
 	}
 }
 
