@@ -3,7 +3,6 @@
 package poll
 
 import (
-	"net"
 	"testing"
 	"time"
 
@@ -54,53 +53,10 @@ func pair(tb testing.TB) (a, b int) {
 	return fds[0], fds[1]
 }
 
-// accepted is a TCP connection: the descriptor that a server has accepted, and
-// its client.
-func accepted(tb testing.TB) (fd int, client *net.TCPConn) {
-	tb.Helper()
-	s := sys.NewSockets()
-	l, err := s.Listen("tcp", "127.0.0.1:0", sys.ListenOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer s.Close(l.FD)
-	c, err := net.Dial("tcp", l.Addr.String())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { c.Close() })
-	until(tb, "a connection to accept", func() bool {
-		fd, _, err = s.Accept(l.FD)
-		return err != sys.ErrAgain
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { unix.Close(fd) })
-	return fd, c.(*net.TCPConn)
-}
-
-// reset makes a client end its connection with RST.
-func reset(tb testing.TB, client *net.TCPConn) {
-	tb.Helper()
-	must(tb, client.SetLinger(0))
-	must(tb, client.Close())
-}
-
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
-	}
-}
-
-// until calls happened again and again until it returns true.
-func until(tb testing.TB, what string, happened func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("still not: %s", what)
-		}
 	}
 }
 
@@ -151,35 +107,5 @@ func write(tb testing.TB, fd int, n int) {
 	tb.Helper()
 	if m, err := unix.Write(fd, make([]byte, n)); m != n || err != nil {
 		tb.Fatalf("write of %d bytes: %d, %v", n, m, err)
-	}
-}
-
-// drain reads until nothing is left.
-func drain(tb testing.TB, fd int) {
-	tb.Helper()
-	b := make([]byte, 64<<10)
-	for {
-		n, err := unix.Read(fd, b)
-		if err == unix.EAGAIN || n == 0 && err == nil {
-			return
-		}
-		must(tb, err)
-	}
-}
-
-// fillUp writes until the socket takes no more.
-func fillUp(tb testing.TB, fd int) {
-	tb.Helper()
-	b := make([]byte, 64<<10)
-	for {
-		if _, err := unix.Write(fd, b); err != nil {
-			if err != unix.EAGAIN {
-				tb.Fatal(err)
-			}
-			if len(b) == 1 {
-				return
-			}
-			b = b[:1]
-		}
 	}
 }
