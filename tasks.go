@@ -204,6 +204,7 @@ func (l *loop) runWrite(t task) {
 	if c.phase >= PhaseClosing {
 		l.counters[countDeadWrites]++
 		release(t.msg)
+		c.account()
 		return
 	}
 	var err error

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/simhook"
 )
 
 // Runner is a unit of work.
@@ -56,7 +58,8 @@ type Pool struct {
 	unused  int         // fewest idle workers since the timer was set
 	timer   *time.Timer // ends idle workers; set while there are any
 	timing  bool
-	ended   chan struct{} // closed when the pool is closed and no worker is left
+	sim     simhook.Workers // nil = workers are goroutines
+	ended   chan struct{}   // closed when the pool is closed and no worker is left
 
 	closed    atomic.Bool // state != open
 	workers   atomic.Int64
@@ -147,19 +150,30 @@ func (p *Pool) Stats() Stats {
 // for the rest. It must not be called by a task of the pool.
 func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
 	p.stop(draining)
-	select {
-	case <-p.ended:
+	if p.awaitEnd(ctx) {
 		return nil, nil
-	case <-ctx.Done():
-		select {
-		case <-p.ended:
-			return nil, nil
-		default:
-		}
 	}
 	left = p.stop(stopped)
 	return left, fmt.Errorf("executor: shutdown of pool %q: %d workers busy, %d runners left: %w",
 		p.o.Name, p.workers.Load(), len(left), ctx.Err())
+}
+
+// awaitEnd reports whether the last worker has ended before ctx.
+func (p *Pool) awaitEnd(ctx context.Context) bool {
+	if p.sim != nil {
+		return p.sim.Await(p.ended, ctx.Done())
+	}
+	select {
+	case <-p.ended:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Close takes no more work, starts nothing any more and returns the runners that

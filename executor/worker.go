@@ -51,7 +51,7 @@ func (p *Pool) call() *worker {
 		p.workers.Store(int64(p.live))
 		p.coming++
 		w := &worker{pool: p, next: make(chan bool, 1), cpu: p.nextCPU()}
-		go w.start()
+		w.launch()
 	}
 	return nil
 }
@@ -95,6 +95,9 @@ func (w *worker) replace() {
 // shall end.
 func (w *worker) following() Runner {
 	w.pool.completed.Add(1)
+	if w.pool.sim != nil {
+		w.pool.sim.Pause()
+	}
 	w.pool.mu.Lock()
 	return w.take()
 }
@@ -111,7 +114,7 @@ func (w *worker) take() Runner {
 			next.look()
 			return r
 		}
-		if p.state != open {
+		if p.state != open || p.sim != nil {
 			p.leave(1)
 			p.endIfDone()
 			p.mu.Unlock()

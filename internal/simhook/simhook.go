@@ -58,8 +58,10 @@ type Inspector interface {
 
 // Workers lets a machine run what a pool would have run on goroutines of its own.
 type Workers interface {
-	// Go takes over the body of a worker.
-	Go(f func())
+	// Go takes over the body of a worker. It returns at once.
+	Go(name string, f func())
 	// Pause is called by a worker between two tasks: others may run.
 	Pause()
+	// Await is Host.Await.
+	Await(a, b <-chan struct{}) bool
 }

@@ -69,8 +69,9 @@ func encodeFrame(order byte, id uint16, body []byte) []byte {
 
 // framesServer carries out the orders.
 type framesServer struct {
-	t     *trial
-	later []func() // what another goroutine will do
+	t      *trial
+	later  []func() // what another goroutine will do
+	pooled bool     // orders are carried out on a pool
 }
 
 func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
@@ -83,6 +84,9 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 		c.Begin()
 		s.later = append(s.later, func() { s.submit(c, answer) })
 	case orderTimer:
+		if s.pooled { // timers are for the loop
+			return ctx.Write(answer)
+		}
 		c.Begin()
 		due := s.t.w.Now() + int64(f.id%64)*int64(time.Millisecond)
 		_, err := ctx.After(time.Duration(f.id%64)*time.Millisecond, func() {
@@ -102,7 +106,9 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 	case orderFail:
 		return errors.New("as ordered")
 	case orderPanic:
-		s.t.panics++
+		if !s.pooled {
+			s.t.panics++
+		}
 		panic("as ordered")
 	case orderBye:
 		if err := ctx.Write(answer); err != nil {
@@ -127,6 +133,20 @@ func (s *framesServer) submit(c *eddy.Conn, answer []byte) {
 	c.End()
 }
 
+// answersFrom adds the goroutine that carries out what was put off.
+func (s *framesServer) answersFrom() {
+	s.t.w.OffLoop("answers", func() sim.Next {
+		if len(s.later) == 0 {
+			return sim.Blocked
+		}
+		i := s.t.n(len(s.later))
+		f := s.later[i]
+		s.later = append(s.later[:i], s.later[i+1:]...)
+		f()
+		return sim.Next(s.t.n(int(300 * time.Microsecond)))
+	})
+}
+
 // frames: a request protocol whose frames come in pieces and whose answers come at their own time.
 func frames(t *trial) {
 	s := &framesServer{t: t}
@@ -140,16 +160,7 @@ func frames(t *trial) {
 		return p.Add("orders", eddy.Handle(s.handle))
 	}
 	addr := t.listen(srv)
-	t.w.OffLoop("answers", func() sim.Next {
-		if len(s.later) == 0 {
-			return sim.Blocked
-		}
-		i := t.n(len(s.later))
-		f := s.later[i]
-		s.later = append(s.later[:i], s.later[i+1:]...)
-		f()
-		return sim.Next(t.n(int(300 * time.Microsecond)))
-	})
+	s.answersFrom()
 	t.disturb(&crowd{srv: srv, mild: true})
 	clients := make([]*framesClient, 1+t.n(20))
 	for i := range clients {

@@ -17,7 +17,15 @@ type framesClient struct {
 	ends   []int // where each frame ends in what is sent
 	done   []bool
 	part   []byte
+	pooled bool
 	fatal  int // the first id that ends the connection, len(orders) if none does
+}
+
+// fatalOrders are those that end a connection, and for which reason. On a pool others may be read before the first one
+// is carried out.
+var fatalOrders = map[byte]eddy.CloseReason{
+	orderFail: eddy.CloseInternalError, orderPanic: eddy.CloseInternalError, orderBye: eddy.CloseNormal,
+	orderBad: eddy.CloseProtocolError, orderTooLong: eddy.CloseFrameTooLarge,
 }
 
 // client adds a client with orders of its own.
@@ -48,11 +56,11 @@ func (s *framesServer) client(addr netip.AddrPort) *framesClient {
 	c.done = make([]bool, n)
 	base := &client{out: out, most: -1, ending: pick(t, finAfterAll, stay, stay, closeEarly, resetEarly, finEarly, vanish)}
 	base.take = c.answers
-	if c.fatal < n {
-		base.closedFor = append(base.closedFor, map[byte][]eddy.CloseReason{
-			orderFail: {eddy.CloseInternalError}, orderPanic: {eddy.CloseInternalError}, orderBye: {eddy.CloseNormal},
-			orderBad: {eddy.CloseProtocolError}, orderTooLong: {eddy.CloseFrameTooLarge},
-		}[c.orders[c.fatal]]...)
+	c.pooled = s.pooled
+	for id := c.fatal; id < n; id++ {
+		if r, ok := fatalOrders[c.orders[id]]; ok && (id == c.fatal || s.pooled) {
+			base.closedFor = append(base.closedFor, r)
+		}
 	}
 	c.client = t.join(addr, base)
 	return c
@@ -71,7 +79,7 @@ func (c *framesClient) answers(p []byte) {
 		case n < 3 || n > frameMax:
 			c.t.w.Failf("%s: an answer of %d bytes", c.name, n)
 			return
-		case id >= c.fatal && !(id == c.fatal && order == orderBye):
+		case id >= len(c.orders), id >= c.fatal && !c.pooled && !(id == c.fatal && order == orderBye):
 			c.t.w.Failf("%s: an answer to frame %d, of %d, and %d was to be the last", c.name, id, len(c.orders), c.fatal)
 			return
 		case order != c.orders[id] || !bytes.Equal(body, c.bodies[id]):
@@ -107,5 +115,8 @@ func (c *framesClient) verdict(halfClose bool) {
 // loop do, those of other goroutines and timers only if nothing else ended the connection.
 func (c *framesClient) promised(id int) bool {
 	order := c.orders[id]
+	if c.pooled && slices.Contains(c.orders, orderTooLong) {
+		return false // found before what came earlier has left its pool
+	}
 	return order == orderEcho || order == orderPause || c.fatal == len(c.orders)
 }

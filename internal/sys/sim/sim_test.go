@@ -44,6 +44,7 @@ var scenarios = []scenario{
 	{"deadlines", deadlines},
 	{"admission", admission},
 	{"dial", dial},
+	{"hops", hops},
 }
 
 const defaultSeeds = 120
@@ -327,6 +328,7 @@ func (t *trial) finish() {
 			return
 		}
 	}
+	w.Rest(maxSteps) // pools whose time ran out finish what they run
 	t.gone()
 }
 

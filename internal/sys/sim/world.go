@@ -19,6 +19,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/simhook"
@@ -342,26 +343,31 @@ func (w *World) perform(a *actor) {
 func (w *World) enter(op string, fd int) {
 	w.now += int64(w.rng.Uint64() & 0x3ff)
 	w.trace(op, fd, 0, nil)
-	if w.cur == nil || w.nested || w.calm || w.rates[Interleave] == 0 || !w.anyOffLoop() || !w.Hit(Interleave) {
+	if w.cur == nil || w.nested || w.calm || w.rates[Interleave] == 0 || uint32(w.rng.Uint64()&(scale-1)) >= w.rates[Interleave] {
 		return
 	}
 	w.nested = true
-	for n := w.rng.IntN(len(w.actors)); ; n++ {
-		if a := w.actors[n%len(w.actors)]; a.offLoop && !a.done {
-			w.perform(a)
-			break
-		}
-	}
+	w.interleave()
 	w.nested = false
 }
 
-func (w *World) anyOffLoop() bool {
-	for _, a := range w.actors {
-		if a.offLoop && !a.done {
-			return true
+// interleave lets somebody who is no loop act while a loop is in a system call.
+func (w *World) interleave() {
+	n := len(w.actors) + len(w.routines)
+	for i, k := 0, w.rng.IntN(n); i < n; i, k = i+1, k+1 {
+		k %= n
+		if k >= len(w.actors) {
+			if r := w.routines[k-len(w.actors)]; r.loop == nil && r != w.cur && w.canRun(r) {
+				w.Note(Interleave)
+				w.resume(r)
+				return
+			}
+		} else if a := w.actors[k]; a.offLoop && !a.done {
+			w.Note(Interleave)
+			w.perform(a)
+			return
 		}
 	}
-	return false
 }
 
 // routine is a coroutine: a loop, or a goroutine of the server's process.
@@ -419,12 +425,16 @@ func (w *World) resume(r *routine) {
 		w.Failf("%s spins: %d steps without any change", r.name, w.idle)
 		return
 	}
+	outer := w.cur
 	w.cur = r
 	_, ok := r.next()
-	w.cur = nil
+	w.cur = outer
 	if !ok {
 		r.done = true
 		r.poller = nil
+		if r.loop == nil {
+			w.routines = slices.DeleteFunc(w.routines, func(o *routine) bool { return o == r })
+		}
 		w.turn++
 		w.changed()
 		if r.loop != nil && w.err == nil {
@@ -468,11 +478,23 @@ func (w *World) CheckAll() error {
 
 // pause gives control back to the world.
 func (w *World) pause() {
-	r := w.cur
-	w.cur = nil
-	r.yield(struct{}{})
-	w.cur = r
+	w.cur.yield(struct{}{})
 }
+
+// Doze lets the calling routine wait for d.
+func (w *World) Doze(d time.Duration) {
+	w.cur.frozen = w.now + int64(d)
+	w.pause()
+}
+
+// Workers are the machine as a pool sees it.
+func (w *World) Workers() simhook.Workers { return workers{w} }
+
+type workers struct{ w *World }
+
+func (m workers) Go(name string, f func())                { m.w.Go(name, f) }
+func (m workers) Pause()                                  { m.w.pause() }
+func (m workers) Await(a, b <-chan struct{}) (first bool) { return m.w.await(a, b) }
 
 // rest is the wait of a loop that leaves its poller alone.
 func (w *World) rest(d time.Duration, alarm <-chan struct{}) {
