@@ -45,6 +45,7 @@ var scenarios = []scenario{
 	{"admission", admission},
 	{"dial", dial},
 	{"hops", hops},
+	{"broadcast", broadcast},
 }
 
 const defaultSeeds = 120
@@ -360,6 +361,9 @@ func (t *trial) gone() {
 		st := srv.Stats()
 		if st.Active != 0 {
 			t.w.Failf("%d connections are active after the end", st.Active)
+		}
+		if st.LiveBuffers != 0 {
+			t.w.Failf("%d counted buffers were not released by the end", st.LiveBuffers)
 		}
 		var opened, closed, panics uint64
 		for _, l := range append(st.Loops, st.Boss) {
