@@ -24,6 +24,14 @@ func TestLooksDoNotCutWaits(t *testing.T) {
 	if took := time.Since(start); took < timeout || took > patience/2 {
 		t.Errorf("Wait(%v) took %v", timeout, took)
 	}
+	start = time.Now()
+	for range 20 {
+		_, err := p.Wait(make([]sys.Event, 4), time.Millisecond)
+		must(t, err)
+	}
+	if took := time.Since(start); took > 10*glance {
+		t.Errorf("20 waits of 1ms took %v", took)
+	}
 }
 
 // TestQuietForgets: who is resumed or removed is looked at no more.
