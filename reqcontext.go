@@ -50,14 +50,21 @@ type requestContext struct {
 // connection has.
 func (c *Conn) newContext(since int64) *requestContext {
 	r := &requestContext{conn: c, done: make(chan struct{})}
-	if limit := c.limits().Handler; limit > 0 && since != 0 {
-		clock := c.loop.clock
-		r.deadline = clock.Wall().Add(limit - time.Duration(clock.Now()-since))
-	}
+	r.deadline, _ = c.deadlineFrom(since)
 	if end := c.extend().link(c, r); end != nil {
 		r.finish(contextError(end.Reason))
 	}
 	return r
+}
+
+// deadlineFrom returns the handler deadline of a request that began at since, 0 for one that is not timed.
+func (c *Conn) deadlineFrom(since int64) (time.Time, bool) {
+	limit := c.limits().Handler
+	if limit == 0 || since == 0 {
+		return time.Time{}, false
+	}
+	clock := c.loop.clock
+	return clock.Wall().Add(limit - time.Duration(clock.Now()-since)), true
 }
 
 // link adds r to those that end with the connection, or returns why that has ended.

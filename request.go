@@ -3,6 +3,7 @@ package eddy
 import (
 	"context"
 	"sync/atomic"
+	"time"
 )
 
 // Request is one request in flight, for protocols whose requests end in any order: embed it in what stands for a request
@@ -23,10 +24,10 @@ type requestList struct{ first, last *Request }
 func (c *Conn) BeginRequest(r *Request) {
 	*r = Request{conn: c}
 	c.inflight.Add(1)
-	r.since = c.loop.clock.Now()
 	if c.limits().Handler == 0 {
 		return
 	}
+	r.since = c.loop.clock.Now()
 	x := c.extend()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -67,6 +68,9 @@ func (x *connExt) remove(r *Request) {
 	}
 	r.next, r.prev, r.listed = nil, nil, false
 }
+
+// Deadline returns when the request has to be over, false if there is no handler deadline. Any goroutine.
+func (r *Request) Deadline() (time.Time, bool) { return r.conn.deadlineFrom(r.since) }
 
 // Context returns the context of the request, which is made by the first call: its deadline is the connection's handler
 // deadline, and it ends with the request, the connection or the deadline. Any goroutine, until End.

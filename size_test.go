@@ -2,7 +2,9 @@ package eddy
 
 import (
 	"net/netip"
+	"reflect"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 )
@@ -47,5 +49,25 @@ func TestAddressesSurvive(t *testing.T) {
 	}
 	if len(a.locals) > maxLocals {
 		t.Errorf("%d addresses remembered, limit %d", len(a.locals), maxLocals)
+	}
+}
+
+// TestConnHasNoLooseFlags: what a connection's state consists of is its phase, its close reason, its deadlines and the
+// named bits of bits.go, all different.
+func TestConnHasNoLooseFlags(t *testing.T) {
+	for f := range reflect.TypeFor[Conn]().Fields() {
+		if f.Type.Kind() == reflect.Bool || f.Type == reflect.TypeFor[atomic.Bool]() {
+			t.Errorf("Conn.%s is a flag beside the bits", f.Name)
+		}
+	}
+	var seen connBits
+	for _, b := range []connBits{
+		registered, listedReady, listedDirty, listedClose, partial, inputEnded, cutShort, finishing, lingering, draining,
+		readingBody, handshaking, heldBack, timed, asked, marked,
+	} {
+		if b == 0 || b&(b-1) != 0 || seen&b != 0 {
+			t.Errorf("bit %b is no bit of its own", b)
+		}
+		seen |= b
 	}
 }

@@ -35,18 +35,20 @@ func (d *Deadlines) check() error {
 	return nil
 }
 
-// SetDeadlines gives the connection limits of its own in place of the server's, for protocols that know better. Time
-// that has run counts. d may be shared by connections and must not be changed afterwards. Loop only. Errors: a negative
-// field; ErrClosed.
+// SetDeadlines gives the connection limits of its own in place of the server's, for protocols that know better; nil gives
+// it the server's again. Time that has run counts. d may be shared by connections and must not be changed afterwards.
+// Loop only. Errors: a negative field; ErrClosed.
 func (c *Conn) SetDeadlines(d *Deadlines) error {
-	if err := d.check(); err != nil {
-		return err
+	if d != nil {
+		if err := d.check(); err != nil {
+			return err
+		}
 	}
 	if c.phase >= PhaseClosing {
 		return c.closedError()
 	}
 	c.extend().limits.Store(d)
-	c.noteHandlerLimit(d)
+	c.noteHandlerLimit(c.limits())
 	c.armDeadline()
 	return nil
 }
@@ -316,6 +318,10 @@ func (c *Conn) expire(e *DeadlineError) {
 // awaitRest starts the time of a header or frame of which a part has come.
 func (c *Conn) awaitRest() {
 	c.raise(partial)
+	if c.readPaused() { // by the decoder
+		c.raise(heldBack)
+		return
+	}
 	if c.clock == 0 {
 		c.startClock(c.readLimit(c.limits()))
 	}

@@ -368,3 +368,39 @@ func TestDeadlineOptions(t *testing.T) {
 		}
 	}
 }
+
+// holding is a decoder that pauses reads itself while it has no use for what comes, and then wants two bytes at a time.
+type holding struct{ busy bool }
+
+func (d *holding) Decode(ctx *Context, view []byte) (int, error) {
+	if d.busy {
+		ctx.Conn().PauseRead()
+		return 0, nil
+	}
+	if len(view) < 2 {
+		return 0, nil
+	}
+	ctx.FireRead("pair")
+	return 2, nil
+}
+
+// TestDecoderHoldsThePeer: the time of a frame does not begin while its decoder keeps it waiting, and begins when it goes
+// on.
+func TestDecoderHoldsThePeer(t *testing.T) {
+	d := &holding{busy: true}
+	srv := &Server{ReadTimeout: time.Second, Init: func(p *Pipeline) error {
+		p.Add("holding", d)
+		return p.Add("app", Handle(func(*Context, string) error { return nil }))
+	}}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.send("x")
+	l.iterate()
+	st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
+	d.busy = false
+	a.conn.ResumeRead()
+	st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
+	a.wantEnd(t, "900 ms after the decoder went on", CloseUnset)
+	st.pass(l, 150*time.Millisecond, 50*time.Millisecond)
+	a.wantEnd(t, "one second after the decoder went on", CloseReadTimeout)
+}

@@ -1,12 +1,10 @@
 package http1
 
 import (
-	"errors"
 	"io"
 	"math"
 	"net/http"
 	"sync"
-	"time"
 )
 
 // body is the bounded pipe between the loop, which puts in what the client
@@ -24,11 +22,7 @@ type body struct {
 	err      error // set when no more comes: io.EOF when the body is complete
 	closed   bool  // the handler wants no more
 	held     bool  // reads are paused because of this body
-	heldAt   time.Duration
-	heldFor  time.Duration
 }
-
-var errBodyTimeout = errors.New("http1: the request body did not arrive in time")
 
 func newBody(ex *exchange, limit int) *body {
 	b := &body{ex: ex, limit: limit}
@@ -83,7 +77,6 @@ func (b *body) Close() error {
 func (b *body) release() {
 	if b.held {
 		b.held = false
-		b.heldFor += b.ex.f.clock() - b.heldAt
 		b.ex.conn.ResumeRead()
 	}
 }
@@ -141,7 +134,7 @@ func (b *body) hold() bool {
 		return false
 	}
 	if !b.held {
-		b.held, b.heldAt = true, b.ex.f.clock()
+		b.held = true
 		b.ex.conn.PauseRead()
 	}
 	return true
@@ -172,10 +165,9 @@ func (b *body) missing(length int64) int64 {
 	return length - b.received
 }
 
-// stalled returns how long the handler has kept the client from sending, and
-// whether it does so now.
-func (b *body) stalled() (time.Duration, bool) {
+// holds reports whether the handler keeps the client from sending now.
+func (b *body) holds() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.heldFor, b.held
+	return b.held
 }

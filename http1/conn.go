@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-eddy/eddy"
 )
@@ -40,24 +39,18 @@ type serverConn struct {
 	blank    bool // the empty line before this request was skipped
 	draining atomic.Bool
 
-	head      *head     // of an incomplete request, else nil
-	ex        *exchange // the request in hand, else nil
-	remote    string
-	idleTimer *eddy.Timer
-	deadline  *eddy.Timer   // of the head or body that is incomplete
-	idleSince time.Duration // on the factory's clock
+	head   *head     // of an incomplete request, else nil
+	ex     *exchange // the request in hand, else nil
+	remote string
 }
 
-var (
-	errHeaderTimeout = errors.New("http1: the request header did not arrive in time")
-	errDiscardLimit  = errors.New("http1: more unread body than MaxDiscard")
-)
+var errDiscardLimit = errors.New("http1: more unread body than MaxDiscard")
 
 // HandleOpen implements eddy.OpenHandler.
 func (d *decoder) HandleOpen(ctx *eddy.Context) error {
-	sc := &serverConn{f: d.f, ctx: ctx, conn: ctx.Conn(), idleSince: d.f.clock()}
+	sc := &serverConn{f: d.f, ctx: ctx, conn: ctx.Conn()}
 	ctx.SetState(sc)
-	return sc.armIdle(d.f.opts.IdleTimeout)
+	return sc.conn.SetDeadlines(d.f.limitsOver(sc.conn.Deadlines()))
 }
 
 // Decode implements eddy.Decoder.
@@ -85,7 +78,7 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 			return 2, nil
 		}
 		if !sc.blank && len(view) == 1 && view[0] == '\r' {
-			return 0, sc.armDeadline(sc.f.opts.HeaderTimeout, sc.headLate)
+			return 0, nil
 		}
 		sc.head = sc.f.heads.Get().(*head)
 		sc.head.reset(&sc.f.opts)
@@ -95,9 +88,8 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 		return 0, sc.refuse(err)
 	}
 	if n == 0 {
-		return 0, sc.armDeadline(sc.f.opts.HeaderTimeout, sc.headLate)
+		return 0, nil
 	}
-	sc.stopDeadline()
 	return n, sc.begin(view, n)
 }
 
@@ -115,10 +107,10 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	if ex.body != nil {
 		sc.state = stateBody
 	}
-	sc.conn.Begin()
+	sc.conn.BeginRequest(&ex.ctx.request)
 	sc.ctx.FireRead(ex)
 	if sc.state == stateBody && n == len(view) {
-		return sc.armBody()
+		sc.readingBody()
 	}
 	return nil
 }
@@ -171,9 +163,10 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 			}
 			return used, nil
 		}
-		return used, sc.armBody()
+		sc.readingBody()
+		return used, nil
 	}
-	sc.stopDeadline()
+	sc.readBody()
 	ex.body.end(io.EOF)
 	sc.state = stateWait
 	if ex.answered {
@@ -184,7 +177,6 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 
 // next makes the connection ready for the next request.
 func (sc *serverConn) next() {
-	sc.idleSince = sc.f.clock()
 	sc.ex = nil
 	sc.state = stateHead
 	if sc.held {
@@ -196,7 +188,6 @@ func (sc *serverConn) next() {
 // refuse answers a request that cannot be served and returns the error that
 // closes the connection.
 func (sc *serverConn) refuse(err *requestError) error {
-	sc.stopDeadline()
 	sc.dropHead()
 	sc.state = stateOver
 	sc.f.stats.protocolErrors.Add(1)
@@ -216,17 +207,17 @@ func (sc *serverConn) failBody(err *requestError) error {
 // to, and takes nothing more from the connection. The caller closes it.
 func (sc *serverConn) abort(status int, msg string, cause error) {
 	ex := sc.ex
-	sc.stopDeadline()
 	sc.state = stateOver
 	if !ex.answered && ex.tryAbort() { // before the handler learns of it and answers itself
 		sc.write(sc.f.appendPlain(nil, status, msg, "", true))
 	}
-	ex.body.end(cause)
+	if ex.body != nil {
+		ex.body.end(cause)
+	}
 }
 
 // giveUp ends a connection whose response was sent but whose request goes on.
 func (sc *serverConn) giveUp(cause error) error {
-	sc.stopDeadline()
 	sc.state = stateOver
 	return eddy.WithReason(eddy.CloseNormal, cause)
 }
@@ -293,8 +284,6 @@ func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	}
 	sc.state = stateOver
 	sc.dropHead()
-	sc.stopDeadline()
-	sc.stopIdle()
 	if ex := sc.ex; ex != nil {
 		sc.ex = nil
 		ex.disconnected()

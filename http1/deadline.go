@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -8,105 +9,70 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-var errIdle = errors.New("http1: no request came for the idle timeout")
+var (
+	errBodyTimeout    = errors.New("http1: the request body did not arrive in time")
+	errHandlerTimeout = errors.New("http1: the request was not answered in time")
+)
 
-// armDeadline starts the deadline of an incomplete head or body, unless it runs
-// already or is switched off.
-func (sc *serverConn) armDeadline(d time.Duration, late func()) error {
-	if sc.deadline != nil || d < 0 {
-		return nil
+// limits are an HTTP connection's deadlines on a server that has those of base.
+type limits struct{ base, own eddy.Deadlines }
+
+// limitsOver returns the deadlines of a connection that has base without them.
+// The connections of a server share one value.
+func (f *Factory) limitsOver(base eddy.Deadlines) *eddy.Deadlines {
+	if l := f.limits.Load(); l != nil && l.base == base {
+		return &l.own
 	}
-	t, err := sc.ctx.After(d, late)
-	sc.deadline = t
-	return err
+	l := &limits{base: base, own: base}
+	l.own.Read = max(f.opts.HeaderTimeout, 0)
+	l.own.Body = max(f.opts.BodyTimeout, 0)
+	l.own.Idle = max(f.opts.IdleTimeout, 0)
+	l.own.Write = max(f.opts.WriteTimeout, 0)
+	f.limits.Store(l)
+	return &l.own
 }
 
-func (sc *serverConn) stopDeadline() {
-	if sc.deadline != nil {
-		sc.deadline.Stop()
-		sc.deadline = nil
-	}
-}
+// readingBody starts the deadline of the body in hand, unless it runs already.
+func (sc *serverConn) readingBody() { sc.conn.SetPhase(eddy.PhaseReadingBody) }
 
-// headLate ends a connection whose request head took too long.
-func (sc *serverConn) headLate() {
-	sc.deadline = nil
-	if sc.state != stateHead {
-		return
-	}
-	sc.state = stateOver
-	sc.dropHead()
-	sc.f.stats.timeouts.Add(1)
-	sc.write(sc.f.appendPlain(nil, http.StatusRequestTimeout, "the request header did not arrive in time", "", true))
-	sc.ctx.FireError(eddy.WithReason(eddy.CloseReadTimeout, errHeaderTimeout))
-}
+// readBody ends it.
+func (sc *serverConn) readBody() { sc.conn.SetPhase(eddy.PhaseReadingHeader) }
 
-// armBody starts the deadline of a body, counted from now.
-func (sc *serverConn) armBody() error {
-	if sc.deadline == nil && sc.f.opts.BodyTimeout >= 0 {
-		sc.ex.bodySince = sc.f.clock()
-	}
-	return sc.armDeadline(sc.f.opts.BodyTimeout, sc.bodyLate)
-}
-
-// bodyLate ends a connection whose body took too long. The time in which the
-// handler held the client back is given to it on top.
-func (sc *serverConn) bodyLate() {
-	sc.deadline = nil
-	if sc.state != stateBody {
-		return
-	}
-	ex := sc.ex
-	limit := sc.f.opts.BodyTimeout
-	stalled, held := ex.body.stalled()
-	rest := ex.bodySince + limit + stalled - sc.f.clock()
-	if held {
-		rest = limit
-	}
-	if rest > 0 {
-		// An error means that the connection has ended.
-		_ = sc.armDeadline(rest, sc.bodyLate)
-		return
-	}
-	sc.f.stats.timeouts.Add(1)
-	sc.abort(http.StatusRequestTimeout, "the request body did not arrive in time", errBodyTimeout)
-	sc.ctx.FireError(eddy.WithReason(eddy.CloseBodyTimeout, errBodyTimeout))
-}
-
-// armIdle starts the idle timer. It is armed again only when it fires: a request
-// costs it nothing.
-func (sc *serverConn) armIdle(d time.Duration) error {
-	if sc.f.opts.IdleTimeout < 0 {
-		return nil
-	}
-	t, err := sc.ctx.After(d, sc.idleLate)
-	sc.idleTimer = t
-	return err
-}
-
-func (sc *serverConn) stopIdle() {
-	if sc.idleTimer != nil {
-		sc.idleTimer.Stop()
-		sc.idleTimer = nil
-	}
-}
-
-// idleLate closes a connection that has waited too long for its next request, or
-// for the client to take the last response.
-func (sc *serverConn) idleLate() {
-	sc.idleTimer = nil
-	limit := sc.f.opts.IdleTimeout
-	rest := limit
-	if sc.ex == nil && sc.head == nil && sc.deadline == nil {
-		rest = sc.idleSince + limit - sc.f.clock()
+// HandleError implements eddy.ErrorHandler: a client whose time is over is told
+// so, as long as nothing was answered.
+func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
+	var late *eddy.DeadlineError
+	sc, ok := ctx.State().(*serverConn)
+	if !ok || sc.state == stateOver || !errors.As(err, &late) {
+		return err
 	}
 	switch {
-	case sc.state == stateOver:
-	case rest > 0:
-		_ = sc.armIdle(rest) // an error means that the connection has ended
-	case sc.conn.QueuedBytes() > 0:
-		sc.conn.Close(eddy.CloseWriteTimeout)
+	case late.Reason == eddy.CloseReadTimeout && sc.state == stateHead:
+		sc.state = stateOver
+		sc.dropHead()
+		sc.write(sc.f.appendPlain(nil, http.StatusRequestTimeout, "the request header did not arrive in time", "", true))
+	case late.Reason == eddy.CloseBodyTimeout && sc.ex != nil:
+		sc.abort(http.StatusRequestTimeout, "the request body did not arrive in time", errBodyTimeout)
+	case late.Reason == eddy.CloseHandlerTimeout && sc.ex != nil:
+		sc.abort(http.StatusServiceUnavailable, "the request was not answered in time", errHandlerTimeout)
 	default:
-		sc.ctx.FireError(eddy.WithReason(eddy.CloseIdleTimeout, errIdle))
+		return err
 	}
+	sc.f.stats.timeouts.Add(1)
+	return err
+}
+
+// Deadline implements context.Context: it is the server's handler deadline.
+func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
+
+// Err implements context.Context.
+func (c *requestContext) Err() error {
+	err := c.Context.Err()
+	if err == nil {
+		return nil
+	}
+	if end := c.conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
+		return context.DeadlineExceeded
+	}
+	return err
 }

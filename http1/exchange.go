@@ -30,12 +30,11 @@ type exchange struct {
 	length    int64 // Content-Length, -1 when chunked
 
 	// The loop's.
-	frame     bodyFrame
-	body      *body // nil when the request has none
-	bodySince time.Duration
-	dropped   int64 // unread body bytes thrown away
-	answered  bool  // the response is complete and queued
-	ended     bool  // Conn.End was called
+	frame    bodyFrame
+	body     *body // nil when the request has none
+	dropped  int64 // unread body bytes thrown away
+	answered bool  // the response is complete and queued
+	ended    bool  // Conn.End was called
 
 	// Handed from the pool to the loop with the end of the handler.
 	out     []byte   // the rest of the response
@@ -62,8 +61,9 @@ const (
 // and when the handler returns.
 type requestContext struct {
 	context.Context
-	conn   *eddy.Conn
-	cancel context.CancelFunc
+	conn    *eddy.Conn
+	request eddy.Request
+	cancel  context.CancelFunc
 }
 
 // Value adds http.LocalAddrContextKey, as net/http has it.
@@ -192,7 +192,6 @@ func (ex *exchange) settle() {
 	ex.answered = true
 	switch {
 	case ex.closing || ex.inputClosed.Load() || ex.tooMuchLeft():
-		sc.stopDeadline()
 		sc.state = stateOver
 		sc.conn.CloseAfterFlush(sc.finalReason())
 	case sc.state == stateWait:
@@ -215,7 +214,7 @@ func (ex *exchange) endRequest() {
 	ex.ctx.cancel()
 	if !ex.ended {
 		ex.ended = true
-		ex.conn.End()
+		ex.ctx.request.End()
 	}
 }
 

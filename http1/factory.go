@@ -26,7 +26,7 @@ type Factory struct {
 	decoder    *decoder
 	dispatcher *dispatcher
 	blank      *http.Request // never changed: WithContext copies it
-	start      time.Time     // what the clock counts from
+	limits     atomic.Pointer[limits]
 
 	date    atomic.Pointer[dateLine]
 	heads   sync.Pool // *head
@@ -44,7 +44,7 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	if err != nil {
 		panic(err.Error())
 	}
-	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request), start: time.Now()}
+	f := &Factory{opts: o, handler: h, pool: pool, blank: new(http.Request)}
 	f.decoder = &decoder{f}
 	f.dispatcher = &dispatcher{f}
 	f.heads.New = func() any { return new(head) }
@@ -60,9 +60,6 @@ func (f *Factory) Init(p *eddy.Pipeline) error {
 	}
 	return p.Add(dispatcherName, f.dispatcher)
 }
-
-// clock returns the monotonic time since the factory was made.
-func (f *Factory) clock() time.Duration { return time.Since(f.start) }
 
 // Stats are the numbers of a factory since it was made. Each is exact; they are
 // read one after the other.

@@ -36,6 +36,7 @@ type setup struct {
 	pool    executor.Options
 	marks   eddy.Watermarks
 	handler http.HandlerFunc
+	answer  time.Duration // the server's HandlerTimeout
 }
 
 func start(t *testing.T, h http.HandlerFunc) *server { return startWith(t, setup{handler: h}) }
@@ -52,7 +53,7 @@ func startWith(t *testing.T, c setup) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks}}
+	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks, HandlerTimeout: c.answer}}
 	s.srv.Init = s.f.Init
 	s.srv.Logger = slog.New(slog.DiscardHandler)
 	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {

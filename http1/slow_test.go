@@ -141,7 +141,7 @@ func TestBodyBackpressure(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	b := <-entered
-	waitFor(t, "the pipe to fill", func() bool { _, held := b.stalled(); return held })
+	waitFor(t, "the pipe to fill", b.holds)
 	last := int64(-1)
 	waitFor(t, "the client to stand still", func() bool {
 		now := sent.Load()

@@ -94,13 +94,12 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	sc.f.stats.upgrades.Add(1)
 	sc.ex = nil
 	sc.state = stateOver
-	sc.stopIdle()
-	sc.stopDeadline()
+	_ = sc.conn.SetDeadlines(nil) // an error means that the connection is ending
 	sc.write(msg)
 	// Not before install has run: a draining connection with nothing in flight ends.
 	defer func() {
 		ex.ended = true
-		ex.conn.End()
+		ex.ctx.request.End()
 		sc.conn.ResumeRead()
 	}()
 	err := sc.replaceBy(install)

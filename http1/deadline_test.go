@@ -1,0 +1,60 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// The server's handler deadline is the deadline of the request's context; a
+// handler that misses it is told, and its client gets 503.
+func TestHandlerDeadline(t *testing.T) {
+	const answer = 200 * time.Millisecond
+	told := make(chan error, 1)
+	s := startWith(t, setup{answer: answer, handler: func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		d, ok := ctx.Deadline()
+		if left := time.Until(d); !ok || left > answer || left < -limit {
+			t.Errorf("deadline in %v, %v", left, ok)
+		}
+		<-ctx.Done()
+		told <- r.Context().Err()
+	}})
+	c := s.dial()
+	c.send(keepGet)
+	if resp, _ := c.response("GET"); resp.StatusCode != http.StatusServiceUnavailable || !resp.Close {
+		t.Errorf("status %d, close %v", resp.StatusCode, resp.Close)
+	}
+	if err := <-told; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the handler was told %v", err)
+	}
+	c.rest()
+	s.waitClosed(eddy.CloseHandlerTimeout, 1)
+	if n := s.f.Stats().Timeouts; n != 1 {
+		t.Errorf("%d timeouts counted", n)
+	}
+}
+
+// The head of the next request may come while the response to this one is being
+// made: its time begins when it is read.
+func TestHeaderDeadlineSparesHeldClients(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	s := startWith(t, setup{opts: Options{HeaderTimeout: timeout}, handler: func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-time.After(3 * timeout)
+		}
+		hello(w, r)
+	}})
+	c := s.dial()
+	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo")
+	c.response("GET")
+	c.send("st: a\r\n\r\n")
+	if resp, body := c.response("GET"); resp.StatusCode != http.StatusOK || body != "hello" {
+		t.Errorf("status %d, %q", resp.StatusCode, body)
+	}
+}
