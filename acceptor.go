@@ -272,9 +272,12 @@ func (a *acceptor) handOver(c *Conn) bool {
 	return false
 }
 
-// take makes l the owner of a new connection, and reports false when it cannot. from is the calling loop, nil for a
-// goroutine that is none.
+// take makes l the owner of a new connection, and reports false when it cannot: it is full, or its poller fails. from is
+// the calling loop, nil for a goroutine that is none.
 func (l *loop) take(c *Conn, from *loop) bool {
+	if l != from && !l.healthy() {
+		return false
+	}
 	c.loop = l
 	if n := l.assigned.Add(1); c.set.gate.loopFull(n) {
 		l.assigned.Add(-1)

@@ -34,7 +34,7 @@ func (a *attempt) begin() bool {
 	}
 	for k := range n {
 		a.loop = loops[(first%n+n+k)%n]
-		if a.loop.tasks.push(task{kind: taskFunc, msg: a.connect}, false) == nil {
+		if a.loop.healthy() && a.loop.tasks.push(task{kind: taskFunc, msg: a.connect}, false) == nil {
 			return true
 		}
 	}

@@ -109,7 +109,7 @@ func (r *Registration) register(in sys.Interest) error {
 	if l.stopping {
 		return ErrClosed
 	}
-	token, err := l.watch(&special{fd: r.fd, in: in, ready: r.ready, lost: r.end})
+	token, err := l.watch(&special{fd: r.fd, in: in, ready: r.ready, lost: r.lost})
 	if err != nil {
 		return &RegisterError{FD: r.fd, Loop: l.name, Err: err}
 	}
@@ -177,6 +177,14 @@ func (r *Registration) ready(ready sys.Ready) {
 	l.inHandler = r
 	r.handler.HandleReady(Readiness(ready))
 	l.inHandler = nil
+}
+
+// lost follows the end of the loop, or a poller that does not take the descriptor over from the one before.
+func (r *Registration) lost(err error) {
+	if err != ErrClosed { //nolint:errorlint // our own sentinel, passed bare
+		err = &RegisterError{FD: r.fd, Loop: r.loop.name, Err: err}
+	}
+	r.end(err)
 }
 
 // contain ends a registration whose handler panicked: it would do so again and again.

@@ -149,11 +149,18 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 func (l *loop) iterate() bool {
 	l.turn()
 	if l.stopping {
-		l.closeAll(nil, CloseServerShutdown, nil)
+		l.closeDown()
 	}
 	l.wakePools()
 	l.publish()
 	return !l.stopped()
+}
+
+// closeDown closes what a loop that is to end still owns, whatever became of the iteration.
+func (l *loop) closeDown() {
+	defer l.survive()
+	l.closeAll(nil, CloseServerShutdown, nil)
+	l.finishCloses()
 }
 
 // repollAfter is the number of registrations that may end while events are handled before the poller is asked again in

@@ -33,8 +33,12 @@ type stage struct {
 	accepts int              // calls of Accept
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
 
+	perWait    time.Duration // passes in each Wait
+	perRead    time.Duration // and in each Read
 	nextPoller *stagePoller
 	openErr    error           // of opening a poller
+	addErrs    map[int]error   // of adding descriptors
+	modifyErr  error           // of changing any
 	waitErr    error           // of the Waits of every poller
 	pauses     []time.Duration // of loops without a poller, which they take
 }
@@ -160,8 +164,8 @@ type stagePoller struct {
 	regs     map[int]*stageReg
 	timeouts []time.Duration // of each Wait
 	err      error           // of the next Waits
-	addErr   map[int]error   // of Add, by descriptor
 	wakes    int
+	onWait   func()
 	closed   int
 }
 
@@ -175,7 +179,7 @@ const stageListener = 7
 var errNotRegistered = errors.New("stage: the descriptor is not registered")
 
 func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
-	if err := p.addErr[fd]; err != nil {
+	if err := p.st.addErrs[fd]; err != nil {
 		return err
 	}
 	p.st.note("add %d %d", fd, in)
@@ -184,6 +188,9 @@ func (p *stagePoller) Add(fd int, in sys.Interest, token uint64) error {
 }
 
 func (p *stagePoller) Modify(fd int, in sys.Interest, token uint64) error {
+	if p.st.modifyErr != nil {
+		return p.st.modifyErr
+	}
 	p.st.note("modify %d %d", fd, in)
 	if p.regs[fd] == nil {
 		return errNotRegistered
@@ -201,6 +208,10 @@ func (p *stagePoller) Remove(fd int) error {
 func (p *stagePoller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 	p.st.note("wait")
 	p.timeouts = append(p.timeouts, timeout)
+	p.st.now += int64(p.st.perWait)
+	if p.onWait != nil {
+		p.onWait()
+	}
 	if err := cmp.Or(p.err, p.st.waitErr); err != nil {
 		return 0, err
 	}
@@ -280,6 +291,7 @@ func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.Er
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
 	a := s.st.socks[fd]
 	a.reads++
+	s.st.now += int64(s.st.perRead)
 	switch {
 	case a.endless:
 		return len(p), nil

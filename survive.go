@@ -50,6 +50,7 @@ func (l *loop) run(began chan<- error) {
 	if l.orphaned {
 		l.orphaned = false
 		l.afterGoexit()
+		l.publish()
 	}
 	for l.iterate() {
 	}

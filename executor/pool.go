@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,8 +45,9 @@ const (
 //
 // All methods may be called by any goroutine, and none but Shutdown blocks.
 type Pool struct {
-	o    Options
-	full error
+	o      Options
+	full   error
+	labels context.Context // the pprof label eddy_pool
 
 	mu      sync.Mutex
 	state   state
@@ -78,9 +80,10 @@ func NewFixed(o Options) (*Pool, error) {
 		return nil, err
 	}
 	return &Pool{
-		o:     o,
-		full:  &limitError{o.Name, "the queue of runners", o.Queue},
-		ended: make(chan struct{}),
+		o:      o,
+		labels: pprof.WithLabels(context.Background(), pprof.Labels("eddy_pool", o.Name)),
+		full:   &limitError{o.Name, "the queue of runners", o.Queue},
+		ended:  make(chan struct{}),
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"log/slog"
 	"runtime/debug"
+	"runtime/pprof"
 	"time"
 )
 
@@ -65,6 +66,7 @@ func (p *Pool) leave(n int) {
 // start is a new worker's goroutine.
 func (w *worker) start() {
 	w.pin()
+	pprof.SetGoroutineLabels(w.pool.labels) // else those of the goroutine that happened to submit
 	w.pool.mu.Lock()
 	w.pool.coming--
 	w.run(w.take())
