@@ -11,7 +11,6 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -242,22 +241,4 @@ func TestNamesOfGoroutines(t *testing.T) {
 	if !slices.Equal(names, []string{"worker-0", "worker-1", "boss"}) {
 		t.Errorf("the loops are called %q", names)
 	}
-}
-
-// lockedBuffer collects log output of several goroutines.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
