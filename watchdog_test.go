@@ -129,15 +129,14 @@ func TestShortStallsAreCounted(t *testing.T) {
 	defer g.Close()
 	const n = 10
 	for range n {
-		ran := make(chan struct{})
+		turns := g.Stats()[0].Iterations
 		if err := g.Loop(0).Post(func() {
 			for begin := time.Now(); time.Since(begin) < 6*time.Millisecond; {
 			}
-			close(ran)
 		}); err != nil {
 			t.Fatal(err)
 		}
-		<-ran
+		waitFor(t, "the end of the iteration", func() bool { return g.Stats()[0].Iterations > turns })
 	}
 	waitFor(t, "every stall to be counted", func() bool { return g.Stats()[0].Stalls >= n })
 }
