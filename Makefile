@@ -21,7 +21,7 @@ lint:
 
 # The figures of bench/README.md; takes a few minutes and wants an otherwise idle machine.
 bench-results:
-	cd bench && go run . echo && go run . hop -procs 2 -server-cpus 0,1 && go run . idle
+	cd bench && for c in echo hop topologies writes paused idle timers; do go run . $$c || exit; done
 
 ci:
 	.ci/run

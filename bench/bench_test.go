@@ -98,8 +98,8 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 
 func TestBadCommandLines(t *testing.T) {
 	for _, args := range [][]string{
-		nil, {"sing"}, {"echo", "-pipeline", "0"}, {"echo", "-pipeline", "x"}, {"echo", "-rounds", "0"}, {"echo", "extra"},
-		{"echo", "-size", "65536", "-pipeline", "2"}, {"idle", "-server-cpus", "-1"},
+		nil, {"sing"}, {"echo", "-cases", "0x1"}, {"echo", "-cases", "10"}, {"echo", "-cases", "1x1,x"}, {"echo", "-rounds", "0"}, {"echo", "extra"},
+		{"echo", "-size", "65536", "-cases", "1x2"}, {"idle", "-server-cpus", "-1"}, {"hop", "-procs", "1,0"},
 	} {
 		if err := run(context.Background(), args, io.Discard); err == nil {
 			t.Errorf("%v: accepted", args)
@@ -108,7 +108,7 @@ func TestBadCommandLines(t *testing.T) {
 }
 
 func TestRatiosCompareWithinARound(t *testing.T) {
-	tab := newTable(1, []contender{{Name: "base"}, {Name: "other"}})
+	tab := newTable(testCase{100, 1}, 1, []contender{{Name: "base"}, {Name: "other"}})
 	for round, base := range []float64{100, 50, 200} { // a machine that is slow in the second round
 		tab.Rows[0].PerCPUSecond = append(tab.Rows[0].PerCPUSecond, base)
 		tab.Rows[1].PerCPUSecond = append(tab.Rows[1].PerCPUSecond, base*(1+float64(round)/10))
@@ -120,44 +120,157 @@ func TestRatiosCompareWithinARound(t *testing.T) {
 	if r := tab.Rows[1]; r.Ratio != 1.1 || r.RatioLow != 1 || r.RatioHigh != 1.2 {
 		t.Errorf("ratio %v (%v–%v), want 1.1 (1–1.2)", r.Ratio, r.RatioLow, r.RatioHigh)
 	}
-	text := (&report{Tables: []*table{tab}}).markdown()
+	text := (&report{Unit: "requests", Tables: []*table{tab}}).markdown()
 	if !strings.Contains(text, "| other | 100 | 1.10 (1.00–1.20) |") {
 		t.Errorf("table without the median row:\n%s", text)
 	}
 }
 
-// TestComparison runs the whole comparison once, briefly: it builds the servers, measures all three and leaves nothing behind.
-func TestComparison(t *testing.T) {
+// requireGCC skips where the C baseline cannot be built.
+func requireGCC(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		if strings.Contains(os.Getenv("EDDY_REQUIRE"), "gcc") {
 			t.Fatal("gcc is required by EDDY_REQUIRE and missing")
 		}
 		t.Skip("gcc is missing: the C baseline cannot be built")
 	}
+}
+
+// runJSON runs a comparison and returns its report. Nothing may be left behind in the temporary directory.
+func runJSON(t *testing.T, args ...string) report {
+	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	var out strings.Builder
-	args := []string{"echo", "-rounds", "1", "-duration", "300ms", "-warmup", "50ms", "-conns", "10", "-json"}
-	if err := run(context.Background(), args, &out); err != nil {
+	if err := run(context.Background(), append(args, "-json"), &out); err != nil {
 		t.Fatal(err)
 	}
 	var rep report
 	if err := json.Unmarshal([]byte(out.String()), &rep); err != nil {
 		t.Fatalf("%v in %s", err, out.String())
 	}
-	if len(rep.Tables) != 2 {
-		t.Fatalf("%d tables, want pipeline 1 and 16", len(rep.Tables))
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left behind in the temporary directory: %v %v", left, err)
+	}
+	return rep
+}
+
+// TestComparison runs the whole comparison once, briefly: it builds the servers and measures them all.
+func TestComparison(t *testing.T) {
+	requireGCC(t)
+	rep := runJSON(t, "echo", "-rounds", "1", "-duration", "200ms", "-warmup", "50ms", "-cases", "1x1,10x16")
+	if len(rep.Tables) != 2 || len(rep.Grids) != 1 {
+		t.Fatalf("%d tables and %d grids, want one table per case and the allocations", len(rep.Tables), len(rep.Grids))
 	}
 	for _, tab := range rep.Tables {
-		if len(tab.Rows) != 3 {
-			t.Errorf("pipeline %d: %d rows, want 3", tab.Pipeline, len(tab.Rows))
+		if len(tab.Rows) != 6 {
+			t.Errorf("%d connections: %d rows, want 6", tab.Conns, len(tab.Rows))
 		}
 		for _, r := range tab.Rows {
 			if r.Median <= 0 || r.Ratio <= 0 || r.P50 <= 0 || r.P999 < r.P50 || r.PeakRSS <= 0 {
-				t.Errorf("pipeline %d, %s: implausible figures %+v", tab.Pipeline, r.Name, r)
+				t.Errorf("%d connections, %s: implausible figures %+v", tab.Conns, r.Name, r)
 			}
 		}
 	}
-	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("left behind in the temporary directory: %v %v", left, err)
+	for _, r := range rep.Grids[0].Rows {
+		if r.Values[0] < 0 || strings.HasPrefix(r.Name, "eddy") && r.Values[0] > 0.5 {
+			t.Errorf("%s: %v allocations per request", r.Name, r.Values)
+		}
+	}
+}
+
+// TestOtherComparisons runs those with a load of their own, briefly.
+func TestOtherComparisons(t *testing.T) {
+	requireGCC(t)
+	short := []string{"-rounds", "1", "-duration", "200ms", "-warmup", "50ms"}
+	topologies := runJSON(t, append([]string{"topologies", "-cases", "4x1"}, short...)...)
+	for _, r := range topologies.Tables[0].Rows {
+		if r.Median <= 0 || r.P50 <= 0 {
+			t.Errorf("topologies, %s: %+v", r.Name, r)
+		}
+	}
+	writes := runJSON(t, append([]string{"writes", "-cases", "2x2"}, short...)...)
+	paused := runJSON(t, append([]string{"paused", "-cases", "20x1"}, short...)...)
+	idle := runJSON(t, append([]string{"idle", "-idle-conns", "50"}, short...)...)
+	for name, rep := range map[string]report{"writes": writes, "paused": paused, "idle": idle} {
+		for _, g := range rep.Grids {
+			for _, r := range g.Rows {
+				if len(r.Values) != len(g.Columns) || len(g.Rows) < 2 {
+					t.Errorf("%s, %s: %d values for %d columns, %d rows", name, r.Name, len(r.Values), len(g.Columns), len(g.Rows))
+				}
+			}
+		}
+	}
+	if v := writes.Grids[0].Rows[1].Values; v[0] <= 0 || v[1] <= 0 || v[2] <= 0 || v[3] <= 0 {
+		t.Errorf("writes: implausible figures %v", v)
+	}
+	if v := paused.Grids[0].Rows[1].Values; v[2] <= 0 || v[3] <= 0 {
+		t.Errorf("paused: nothing was refused: %v", v)
+	}
+}
+
+// TestVisitsAreChecked shows that churn fails with the server's mistake and counts whole visits only.
+func TestVisitsAreChecked(t *testing.T) {
+	short := func(addr string) *churn {
+		return &churn{addr: addr, visitors: 3, size: 64, warmup: 20 * time.Millisecond, duration: 100 * time.Millisecond, cpus: []int{0}}
+	}
+	marks := 0
+	res, err := short(serve(t, func(c net.Conn) { io.Copy(c, c) })).round(context.Background(), func() error { marks++; return nil })
+	if err != nil || marks != 2 {
+		t.Fatalf("error %v, %d marks", err, marks)
+	}
+	if res.requests == 0 || res.warmup == 0 || res.latencies.TotalCount() != res.requests || res.elapsed < 100*time.Millisecond {
+		t.Errorf("%d visits, %d before, %d latencies in %v", res.requests, res.warmup, res.latencies.TotalCount(), res.elapsed)
+	}
+	nothing := func() error { return nil }
+	_, err = short(serve(t, func(c net.Conn) { io.ReadFull(c, make([]byte, 64)) })).round(context.Background(), nothing)
+	if err == nil || !strings.Contains(err.Error(), "0 of 64 bytes") {
+		t.Errorf("server that closes: %v", err)
+	}
+	_, err = short(serve(t, func(c net.Conn) { c.Write(make([]byte, 64)); io.Copy(io.Discard, c) })).round(context.Background(), nothing)
+	if err == nil || !strings.Contains(err.Error(), "differs") {
+		t.Errorf("server that lies: %v", err)
+	}
+}
+
+func TestParseBench(t *testing.T) {
+	got := parseBench(`goos: linux
+BenchmarkMove/armed=1000-2         	 4286316	        99.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkMove/armed=1000-2         	 4286316	       101.0 ns/op	       0 B/op	       0 allocs/op
+BenchmarkMemory/armed=1000     	       6	  18849313 ns/op	        49.36 B/entry
+BenchmarkNot a line
+PASS
+ok  	github.com/go-eddy/eddy/internal/wheel	2.376s`)
+	if len(got) != 2 || got["Move/armed=1000"]["ns/op"] != 100 || got["Memory/armed=1000"]["B/entry"] != 49.36 {
+		t.Errorf("parsed %v", got)
+	}
+}
+
+// TestTimers runs the wheel's benchmarks and finds every figure of the table.
+func TestTimers(t *testing.T) {
+	rep := runJSON(t, "timers", "-rounds", "1", "-duration", "1ms")
+	g := rep.Grids[0]
+	if len(g.Rows) != 3 || len(g.Columns) != 5 {
+		t.Fatalf("%d rows, %d columns", len(g.Rows), len(g.Columns))
+	}
+	for _, r := range g.Rows {
+		for i, v := range r.Values {
+			if v <= 0 {
+				t.Errorf("%s armed, %s: %v", r.Name, g.Columns[i].Name, v)
+			}
+		}
+	}
+}
+
+func TestGrid(t *testing.T) {
+	g := &grid{Title: "Title:", First: "server", Columns: []column{{"cost", "%.1f"}}}
+	g.add("base", 50)
+	g.add("other", 75)
+	g.ratio(0)
+	text := (&report{Grids: []*grid{g}}).markdown()
+	for _, want := range []string{"\nTitle:\n\n| server | cost | ratio |\n|---|--:|--:|\n", "| base | 50.0 | 1.00 |\n| other | 75.0 | 1.50 |\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }

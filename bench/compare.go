@@ -8,19 +8,26 @@ import (
 	"time"
 )
 
-// echo compares the C loop, package net and the engine.
+// The contenders that several comparisons have in common.
+var (
+	cLoop       = contender{Name: "C epoll loop", binary: "c"}
+	netEcho     = contender{Name: "net, goroutine per connection", binary: "net"}
+	netpollEcho = contender{Name: "cloudwego/netpoll, one poller", binary: "netpoll"}
+	gnetEcho    = contender{Name: "gnet v2, one loop", binary: "gnet"}
+	nbioEcho    = contender{Name: "nbio, one poller", binary: "nbio"}
+)
+
+// echo compares the C loop, package net, the engine and its Go peers.
 func echo(ctx context.Context, b *binaries, s settings) (*report, error) {
-	return compare(ctx, b, s, []contender{
-		{Name: "C epoll loop", binary: "c"},
-		{Name: "net, goroutine per connection", binary: "net"},
-		{Name: "eddy, one loop", binary: "eddy"},
+	return compare(ctx, b, s, "requests", echoLoad, []contender{
+		cLoop, netEcho, {Name: "eddy, one loop", binary: "eddy"}, netpollEcho, gnetEcho, nbioEcho,
 	})
 }
 
 // hop compares the engine with itself: handler on the loop, handler on a pool, in both wait modes.
 func hop(ctx context.Context, b *binaries, s settings) (*report, error) {
 	const workers = "8"
-	return compare(ctx, b, s, []contender{
+	return compare(ctx, b, s, "requests", echoLoad, []contender{
 		{Name: "eddy direct, parked", binary: "eddy"},
 		{Name: "eddy hop, parked", binary: "eddy", args: []string{"-workers", workers}},
 		{Name: "eddy direct, pinned", binary: "eddy", args: []string{"-pinned"}},
@@ -28,32 +35,97 @@ func hop(ctx context.Context, b *binaries, s settings) (*report, error) {
 	})
 }
 
-// compare runs every contender once per round, in turn, for each pipeline depth. All servers stay up for the whole comparison.
-func compare(ctx context.Context, b *binaries, s settings, contenders []contender) (rep *report, err error) {
-	servers, stop, err := startAll(b, s, contenders)
-	defer func() { err = errors.Join(err, stop()) }()
-	if err != nil {
-		return nil, err
+// topologies compares them under connections that live for one exchange.
+func topologies(ctx context.Context, b *binaries, s settings) (*report, error) {
+	visits := func(srv *server, s settings, c testCase) rounder {
+		return &churn{addr: srv.addr, visitors: c.conns, size: s.size, warmup: s.warmup, duration: s.duration, cpus: s.clientCPU}
 	}
-	rep = &report{Conns: s.conns, Size: s.size, Procs: s.procs, Rounds: s.rounds, Duration: s.duration.String()}
-	for _, pipeline := range s.pipelines {
-		t := newTable(pipeline, contenders)
-		for round := range s.rounds {
-			for i, srv := range servers {
-				progress("pipeline %d, round %d of %d: %s", pipeline, round+1, s.rounds, srv.Name)
-				if err := t.Rows[i].measure(ctx, srv, s, pipeline); err != nil {
-					return nil, fmt.Errorf("%s: %w", srv.Name, err)
-				}
-			}
+	return compare(ctx, b, s, "connections", visits, []contender{
+		cLoop, netEcho,
+		{Name: "eddy, single reactor", binary: "eddy", args: []string{"-topology", "single"}},
+		{Name: "eddy, boss and 2 workers", binary: "eddy", args: []string{"-topology", "boss", "-loops", "2"}},
+		{Name: "eddy, 2 loops with a listener each", binary: "eddy", args: []string{"-topology", "listeners", "-loops", "2"}},
+	})
+}
+
+// A rounder puts load on a server for one round and calls mark at both ends of the measured window.
+type rounder interface {
+	round(ctx context.Context, mark func() error) (*result, error)
+}
+
+func echoLoad(srv *server, s settings, c testCase) rounder {
+	return &load{
+		addr: srv.addr, conns: c.conns, size: s.size, pipeline: c.pipeline,
+		warmup: s.warmup, duration: s.duration, cpus: s.clientCPU,
+	}
+}
+
+// compare runs every contender once per round, in turn, for each case and number of processors. All servers stay up for
+// the whole comparison of one number of processors.
+func compare(ctx context.Context, b *binaries, s settings, unit string, load func(*server, settings, testCase) rounder, contenders []contender) (*report, error) {
+	rep := &report{Unit: unit, Size: s.size, Rounds: s.rounds, Duration: s.duration.String()}
+	for _, procs := range s.procs {
+		if err := rep.compareOn(ctx, b, s, procs, load, contenders); err != nil {
+			return nil, err
 		}
-		t.finish()
-		rep.Tables = append(rep.Tables, t)
 	}
 	return rep, nil
 }
 
-// startAll starts the contenders on the server's processors; stop ends those that were started and must be called in any case.
-func startAll(b *binaries, s settings, contenders []contender) (servers []*server, stop func() error, err error) {
+func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs int, load func(*server, settings, testCase) rounder, contenders []contender) (err error) {
+	servers, stop, err := startAll(ctx, b, s, procs, contenders)
+	stopped := false
+	defer func() {
+		if !stopped {
+			err = errors.Join(err, stop())
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	first := len(rep.Tables)
+	for _, c := range s.cases {
+		t := newTable(c, procs, contenders)
+		rep.Tables = append(rep.Tables, t)
+		for round := range s.rounds {
+			for i, srv := range servers {
+				progress("%s, %d processors, round %d of %d: %s", c, procs, round+1, s.rounds, srv.Name)
+				if err := t.Rows[i].measure(ctx, srv, load(srv, s, c)); err != nil {
+					return fmt.Errorf("%s: %w", srv.Name, err)
+				}
+			}
+		}
+		t.finish()
+	}
+	stopped = true
+	if err := stop(); err != nil {
+		return err
+	}
+	rep.allocations(servers, rep.Tables[first:])
+	return nil
+}
+
+// allocations adds what the servers told of themselves when they left, divided by all they did.
+func (rep *report) allocations(servers []*server, tables []*table) {
+	g := &grid{
+		Title: fmt.Sprintf("Objects allocated by the server, GOMAXPROCS=%d, over all rounds with warm-ups and connecting:", tables[0].Procs),
+		First: "server", Columns: []column{{"per " + rep.Unit[:len(rep.Unit)-1], "%.3f"}},
+	}
+	for i, srv := range servers {
+		total := int64(0)
+		for _, t := range tables {
+			total += t.Rows[i].total
+		}
+		if srv.binary != "c" {
+			g.add(srv.Name, srv.mallocs/float64(max(total, 1)))
+		}
+	}
+	rep.Grids = append(rep.Grids, g)
+}
+
+// startAll builds the contenders and starts them on the server's processors; stop ends those that were started and must
+// be called in any case.
+func startAll(ctx context.Context, b *binaries, s settings, procs int, contenders []contender) (servers []*server, stop func() error, err error) {
 	stop = func() error {
 		var errs []error
 		for _, srv := range servers {
@@ -61,9 +133,11 @@ func startAll(b *binaries, s settings, contenders []contender) (servers []*serve
 		}
 		return errors.Join(errs...)
 	}
+	if err := b.build(ctx, contenders); err != nil {
+		return nil, stop, err
+	}
 	for _, c := range contenders {
-		c.cpus, c.procs = s.serverCPU, s.procs
-		srv, err := start(b, c)
+		srv, err := start(b, c.on(s, procs))
 		if err != nil {
 			return servers, stop, err
 		}
@@ -72,14 +146,21 @@ func startAll(b *binaries, s settings, contenders []contender) (servers []*serve
 	return servers, stop, nil
 }
 
-// measure runs one round against srv and adds it to the row.
-func (r *row) measure(ctx context.Context, srv *server, s settings, pipeline int) error {
-	l := &load{
-		addr: srv.addr, conns: s.conns, size: s.size, pipeline: pipeline,
-		warmup: s.warmup, duration: s.duration, cpus: s.clientCPU,
+// on returns the contender with its share of the machine.
+func (c contender) on(s settings, procs int) contender {
+	c.procs, c.cpus = procs, s.serverCPU
+	if c.cpus == nil {
+		for cpu := range procs {
+			c.cpus = append(c.cpus, cpu)
+		}
 	}
+	return c
+}
+
+// measure runs one round against srv and adds it to the row.
+func (r *row) measure(ctx context.Context, srv *server, load rounder) error {
 	var marks []time.Duration
-	res, err := l.round(ctx, func() error {
+	res, err := load.round(ctx, func() error {
 		used, err := srv.cpuTime()
 		marks = append(marks, used)
 		return err
@@ -100,62 +181,59 @@ func (r *row) measure(ctx context.Context, srv *server, s settings, pipeline int
 
 // idle measures what an idle connection costs: resident memory, and wakeups of the whole server while nothing happens.
 func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
-	const quiet = 3 * time.Second
-	rep := &report{Conns: s.idleConns, Size: s.size, Procs: s.procs, Rounds: 1, Duration: quiet.String()}
-	for _, c := range []contender{
-		{Name: "C epoll loop", binary: "c"},
-		{Name: "net, goroutine per connection", binary: "net"},
+	g := &grid{First: "server", Columns: []column{{"resident bytes per connection", "%.0f"}, {"wakeups / s of the whole server", "%.1f"}}}
+	contenders := []contender{
+		cLoop, netEcho,
 		{Name: "eddy, 3 handlers, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m"}},
-	} {
+		netpollEcho, gnetEcho, nbioEcho,
+	}
+	if err := b.build(ctx, contenders); err != nil {
+		return nil, err
+	}
+	for _, c := range contenders {
 		progress("%s idle connections: %s", strconv.Itoa(s.idleConns), c.Name)
-		c.cpus, c.procs = s.serverCPU, s.procs
-		row, err := idleRow(ctx, b, s, c, quiet)
+		bytes, wakeups, err := idleRow(ctx, b, s, c.on(s, s.procs[0]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		rep.Idle = append(rep.Idle, row)
+		g.add(c.Name, bytes, wakeups)
 	}
-	return rep, nil
+	return &report{Size: s.size, Grids: []*grid{g}, Note: fmt.Sprintf(
+		"%d connections, each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.size, s.duration)}, nil
 }
 
 // idleRow opens the connections, lets each exchange one message so that its buffers have been used, and then leaves them alone.
-func idleRow(ctx context.Context, b *binaries, s settings, c contender, quiet time.Duration) (row idleResult, err error) {
+func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, wakeups float64, err error) {
 	srv, err := start(b, c)
 	if err != nil {
-		return row, err
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
 	before, _, err := srv.memory()
 	if err != nil {
-		return row, err
+		return 0, 0, err
 	}
 	crowd, err := gather(srv.addr, s.idleConns, s.size)
 	defer crowd.close()
 	if err != nil {
-		return row, err
+		return 0, 0, err
 	}
-	if err := wait(ctx, quiet); err != nil { // lets garbage collection and timers settle
-		return row, err
+	if err := wait(ctx, s.duration); err != nil { // lets garbage collection and timers settle
+		return 0, 0, err
 	}
 	woken, err := srv.wakeups()
 	if err != nil {
-		return row, err
+		return 0, 0, err
 	}
-	if err := wait(ctx, quiet); err != nil {
-		return row, err
+	if err := wait(ctx, s.duration); err != nil {
+		return 0, 0, err
 	}
 	after, err := srv.wakeups()
 	if err != nil {
-		return row, err
+		return 0, 0, err
 	}
 	now, _, err := srv.memory()
-	if err != nil {
-		return row, err
-	}
-	return idleResult{
-		Name: c.Name, BytesPerConn: float64(now-before) / float64(s.idleConns),
-		WakeupsPerSecond: float64(after-woken) / quiet.Seconds(),
-	}, nil
+	return float64(now-before) / float64(s.idleConns), float64(after-woken) / s.duration.Seconds(), err
 }
 
 // wait passes d unless ctx ends first.

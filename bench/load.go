@@ -27,6 +27,7 @@ type load struct {
 // A result is what one round of load measured between the two marks.
 type result struct {
 	requests  int64
+	warmup    int64 // requests before the window
 	elapsed   time.Duration
 	latencies *hdrhistogram.Histogram // nanoseconds
 }
@@ -151,7 +152,7 @@ func (r *runner) run(mark func() error) (*result, error) {
 	if err := r.until(now + r.warmup.Nanoseconds()); err != nil {
 		return nil, err
 	}
-	r.res = &result{latencies: newHistogram()}
+	r.res = &result{latencies: newHistogram(), warmup: discard.requests}
 	if err := mark(); err != nil {
 		return nil, err
 	}

@@ -1,9 +1,13 @@
-// Command bench compares the engine with a C epoll loop and with package net, interleaved in one run on one machine, by requests per
-// processor second of the server process, latency and memory. Linux only.
+// Command bench compares the engine with a C epoll loop, with package net and with its Go peers, interleaved in one run on
+// one machine, by requests per processor second of the server process, latency and memory. Linux only.
 //
-//	go run . echo      # C loop, net, eddy: 64 B × 100 connections, one at a time and pipelined × 16
-//	go run . hop       # eddy with its handler on the loop and on a pool, both wait modes
-//	go run . idle      # resident memory and wakeups of idle connections
+//	go run . echo         # C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, and 16 in flight on each of 100
+//	go run . hop          # eddy with its handler on the loop and on a pool, both wait modes, 1 and 2 processors
+//	go run . topologies   # connections that live for one exchange, against the three topologies
+//	go run . writes       # messages from goroutines that own no connection
+//	go run . paused       # 1000 clients that keep sending to a server that does not read
+//	go run . idle         # resident memory and wakeups of idle connections
+//	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 package main
 
 import (
@@ -12,9 +16,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,14 +32,40 @@ type settings struct {
 	rounds    int
 	duration  time.Duration
 	warmup    time.Duration
-	conns     int
+	cases     []testCase
 	size      int
-	pipelines []int
-	serverCPU []int
+	serverCPU []int // nil: as many as procs says, from the first
 	clientCPU []int
-	procs     int
+	procs     []int
 	idleConns int
 	json      bool
+}
+
+// A testCase is a number of connections with a number of requests in flight on each.
+type testCase struct{ conns, pipeline int }
+
+// String is the heading of a table.
+func (c testCase) String() string {
+	return fmt.Sprintf("Connections: %d, in flight on each: %d", c.conns, c.pipeline)
+}
+
+// A comparison is one of the commands, with the defaults of its flags.
+type comparison struct {
+	run      func(context.Context, *binaries, settings) (*report, error)
+	cases    string
+	procs    string
+	rounds   int
+	duration time.Duration
+}
+
+var comparisons = map[string]comparison{
+	"echo":       {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
+	"hop":        {hop, "100x1", "1,2", 5, 3 * time.Second},
+	"topologies": {topologies, "16x1", "2", 5, 2 * time.Second},
+	"writes":     {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
+	"paused":     {paused, "1000x1", "1", 1, 5 * time.Second},
+	"idle":       {idle, "1x1", "1", 1, 3 * time.Second},
+	"timers":     {timers, "1x1", "1", 3, 500 * time.Millisecond},
 }
 
 func main() {
@@ -47,13 +79,14 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	comparisons := map[string]func(context.Context, *binaries, settings) (*report, error){
-		"echo": echo, "hop": hop, "idle": idle,
+	var c comparison
+	if len(args) > 0 {
+		c = comparisons[args[0]]
 	}
-	if len(args) == 0 || comparisons[args[0]] == nil {
-		return fmt.Errorf("name one comparison: echo, hop or idle (flags follow, -h lists them)")
+	if c.run == nil {
+		return fmt.Errorf("name one comparison: %s (flags follow, -h lists them)", strings.Join(slices.Sorted(maps.Keys(comparisons)), ", "))
 	}
-	s, err := parse(args[0], args[1:])
+	s, err := parse(args[0], c, args[1:])
 	if err != nil {
 		return err
 	}
@@ -62,12 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	progress("building the servers")
-	b, err := build(ctx, dir)
-	if err != nil {
-		return err
-	}
-	rep, err := comparisons[args[0]](ctx, b, s)
+	rep, err := c.run(ctx, &binaries{dir: dir}, s)
 	if err != nil {
 		return err
 	}
@@ -82,30 +110,34 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-func parse(name string, args []string) (settings, error) {
+func parse(name string, c comparison, args []string) (settings, error) {
 	var s settings
 	last := runtime.NumCPU() - 1
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.IntVar(&s.rounds, "rounds", 5, "rounds; in each every server runs once, in turn")
-	fs.DurationVar(&s.duration, "duration", 3*time.Second, "measured window of one server in one round")
+	fs.IntVar(&s.rounds, "rounds", c.rounds, "rounds; in each every server runs once, in turn")
+	fs.DurationVar(&s.duration, "duration", c.duration, "measured window of one server in one round")
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
-	fs.IntVar(&s.conns, "conns", 100, "connections")
+	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), a table for each")
 	fs.IntVar(&s.size, "size", 64, "bytes per request")
-	pipelines := fs.String("pipeline", "1,16", "requests in flight per connection, one comparison each")
-	serverCPU := fs.String("server-cpus", "0", "processors of the server")
+	serverCPU := fs.String("server-cpus", "", "processors of the server; empty: as many as -procs, from the first")
 	clientCPU := fs.String("client-cpus", strconv.Itoa(last), "processors of the load generator")
-	fs.IntVar(&s.procs, "procs", 1, "GOMAXPROCS of the Go servers")
+	procs := fs.String("procs", c.procs, "GOMAXPROCS of the Go servers, a table for each")
 	fs.IntVar(&s.idleConns, "idle-conns", 15000, "connections of the idle comparison")
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return s, err
 	}
 	var err error
-	if s.pipelines, err = numbers("pipeline", *pipelines, 1); err != nil {
+	if s.cases, err = parseCases(*cases); err != nil {
 		return s, err
 	}
-	if s.serverCPU, err = numbers("server-cpus", *serverCPU, 0); err != nil {
+	if s.procs, err = numbers("procs", *procs, 1); err != nil {
 		return s, err
+	}
+	if *serverCPU != "" {
+		if s.serverCPU, err = numbers("server-cpus", *serverCPU, 0); err != nil {
+			return s, err
+		}
 	}
 	if s.clientCPU, err = numbers("client-cpus", *clientCPU, 0); err != nil {
 		return s, err
@@ -117,15 +149,29 @@ func (s settings) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
-	case s.rounds < 1, s.conns < 1, s.size < 1, s.procs < 1, s.idleConns < 1, s.duration <= 0, s.warmup < 0:
-		return fmt.Errorf("rounds, conns, size, procs, idle-conns and duration must be positive")
+	case s.rounds < 1, s.size < 1, s.idleConns < 1, s.duration <= 0, s.warmup < 0:
+		return fmt.Errorf("rounds, size, idle-conns and duration must be positive")
 	}
-	for _, p := range s.pipelines {
-		if p*s.size > 64<<10 {
-			return fmt.Errorf("pipeline %d of %d bytes is more than the client's read buffer of 64 KiB", p, s.size)
+	for _, c := range s.cases {
+		if c.pipeline*s.size > 64<<10 {
+			return fmt.Errorf("%d times %d bytes in flight are more than the client's read buffer of 64 KiB", c.pipeline, s.size)
 		}
 	}
 	return nil
+}
+
+// parseCases parses a list such as 1x1,100x16.
+func parseCases(list string) ([]testCase, error) {
+	var out []testCase
+	for field := range strings.SplitSeq(list, ",") {
+		conns, pipeline, ok := strings.Cut(field, "x")
+		n, err := numbers("cases", conns+","+pipeline, 1)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("-cases: %q is not of the form 100x16", field)
+		}
+		out = append(out, testCase{n[0], n[1]})
+	}
+	return out, nil
 }
 
 // numbers parses a comma-separated list whose values are at least least.

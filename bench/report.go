@@ -16,15 +16,15 @@ import (
 
 // A report is the outcome of one comparison.
 type report struct {
-	Command  string       `json:"command"`
-	Machine  environment  `json:"machine"`
-	Conns    int          `json:"conns"`
-	Size     int          `json:"size"`
-	Procs    int          `json:"gomaxprocs"`
-	Rounds   int          `json:"rounds"`
-	Duration string       `json:"duration"`
-	Tables   []*table     `json:"tables,omitempty"`
-	Idle     []idleResult `json:"idle,omitempty"`
+	Command  string      `json:"command"`
+	Machine  environment `json:"machine"`
+	Unit     string      `json:"unit,omitempty"` // what the tables count, plural
+	Size     int         `json:"size,omitempty"`
+	Rounds   int         `json:"rounds,omitempty"`
+	Duration string      `json:"duration,omitempty"`
+	Note     string      `json:"note,omitempty"`
+	Tables   []*table    `json:"tables,omitempty"`
+	Grids    []*grid     `json:"grids,omitempty"`
 }
 
 // environment names what the figures depend on.
@@ -37,9 +37,11 @@ type environment struct {
 	Revision  string `json:"revision"`
 }
 
-// A table compares the contenders at one pipeline depth; ratios are to the first row.
+// A table compares the contenders in one case; ratios are to the first row.
 type table struct {
+	Conns    int    `json:"conns"`
 	Pipeline int    `json:"pipeline"`
+	Procs    int    `json:"gomaxprocs"`
 	Rows     []*row `json:"rows"`
 }
 
@@ -57,19 +59,13 @@ type row struct {
 	P999          float64   `json:"p99.9_us"`
 	PeakRSS       int64     `json:"peak_rss_bytes"`
 	requests      int64
+	total         int64 // requests, with those of the warm-ups
 	elapsed, used time.Duration
 	latencies     *hdrhistogram.Histogram
 }
 
-// idleResult is one row of the idle comparison.
-type idleResult struct {
-	Name             string  `json:"name"`
-	BytesPerConn     float64 `json:"resident_bytes_per_connection"`
-	WakeupsPerSecond float64 `json:"wakeups_per_second"`
-}
-
-func newTable(pipeline int, contenders []contender) *table {
-	t := &table{Pipeline: pipeline}
+func newTable(c testCase, procs int, contenders []contender) *table {
+	t := &table{Conns: c.conns, Pipeline: c.pipeline, Procs: procs}
 	for _, c := range contenders {
 		t.Rows = append(t.Rows, &row{Name: c.Name, latencies: newHistogram()})
 	}
@@ -79,6 +75,7 @@ func newTable(pipeline int, contenders []contender) *table {
 // add takes in one round.
 func (r *row) add(res *result, used time.Duration, peak int64) {
 	r.requests += res.requests
+	r.total += res.requests + res.warmup
 	r.elapsed += res.elapsed
 	r.used += used
 	r.PerCPUSecond = append(r.PerCPUSecond, float64(res.requests)/used.Seconds())
@@ -119,28 +116,28 @@ func (r *report) markdown() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, "`%s`\n\n%s, %d processors; %s; %s; %s; revision %s.\n", r.Command, r.Machine.Processor, r.Machine.CPUs,
 		r.Machine.Kernel, r.Machine.Go, r.Machine.GCC, r.Machine.Revision)
-	if len(r.Idle) > 0 {
-		r.writeIdle(&w)
-		return w.String()
+	if len(r.Tables) > 0 {
+		r.writeTables(&w)
 	}
-	fmt.Fprintf(&w, "%d connections, %d B, GOMAXPROCS=%d, %d rounds of %s each, interleaved. "+
-		"Median over the rounds; ratio to the first row within a round (lowest–highest).\n", r.Conns, r.Size, r.Procs, r.Rounds, r.Duration)
-	for _, t := range r.Tables {
-		fmt.Fprintf(&w, "\nRequests in flight per connection: %d\n\n", t.Pipeline)
-		w.WriteString("| server | requests / CPU s | ratio | requests / s | p50 µs | p99 µs | p99.9 µs | peak RSS MiB |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
-		for _, row := range t.Rows {
-			fmt.Fprintf(&w, "| %s | %.0f | %.2f (%.2f–%.2f) | %.0f | %.0f | %.0f | %.0f | %.1f |\n", row.Name, row.Median, row.Ratio,
-				row.RatioLow, row.RatioHigh, row.PerSecond, row.P50, row.P99, row.P999, float64(row.PeakRSS)/(1<<20))
-		}
+	if r.Note != "" {
+		fmt.Fprintf(&w, "%s\n", r.Note)
+	}
+	for _, g := range r.Grids {
+		g.write(&w)
 	}
 	return w.String()
 }
 
-func (r *report) writeIdle(w *strings.Builder) {
-	fmt.Fprintf(w, "%d connections, each after one exchange of %d B; wakeups counted over %s.\n\n", r.Conns, r.Size, r.Duration)
-	w.WriteString("| server | resident bytes per connection | wakeups / s of the whole server |\n|---|--:|--:|\n")
-	for _, row := range r.Idle {
-		fmt.Fprintf(w, "| %s | %.0f | %.1f |\n", row.Name, row.BytesPerConn, row.WakeupsPerSecond)
+func (r *report) writeTables(w *strings.Builder) {
+	fmt.Fprintf(w, "%d B, %d rounds of %s each, interleaved. Median over the rounds; ratio to the first row within a round (lowest–highest).\n",
+		r.Size, r.Rounds, r.Duration)
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "\n%s, GOMAXPROCS=%d\n\n", testCase{t.Conns, t.Pipeline}, t.Procs)
+		fmt.Fprintf(w, "| server | %s / CPU s | ratio | %s / s | p50 µs | p99 µs | p99.9 µs | peak RSS MiB |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", r.Unit, r.Unit)
+		for _, row := range t.Rows {
+			fmt.Fprintf(w, "| %s | %.0f | %.2f (%.2f–%.2f) | %.0f | %.0f | %.0f | %.0f | %.1f |\n", row.Name, row.Median, row.Ratio,
+				row.RatioLow, row.RatioHigh, row.PerSecond, row.P50, row.P99, row.P999, float64(row.PeakRSS)/(1<<20))
+		}
 	}
 }
 

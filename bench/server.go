@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,21 +29,33 @@ type binaries struct {
 	dir string
 }
 
-// build compiles the C loop and the Go servers into dir.
-func build(ctx context.Context, dir string) (*binaries, error) {
-	b := &binaries{dir: dir}
-	steps := [][]string{
-		{"gcc", "-O2", "-o", b.path("c"), filepath.Join("baseline", "epoll_echo.c")},
-		{"go", "build", "-o", b.path("net"), "./baseline/netecho"},
-		{"go", "build", "-o", b.path("eddy"), "./server/eddyecho"},
-	}
-	for _, step := range steps {
+// sources are the servers by the name of their binary.
+var sources = map[string][]string{
+	"c":       {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
+	"net":     {"go", "build", "-o", "", "./baseline/netecho"},
+	"eddy":    {"go", "build", "-o", "", "./server/eddyecho"},
+	"writers": {"go", "build", "-o", "", "./server/writers"},
+	"netpoll": {"go", "build", "-o", "", "./peer/netpollecho"},
+	"gnet":    {"go", "build", "-o", "", "./peer/gnetecho"},
+	"nbio":    {"go", "build", "-o", "", "./peer/nbioecho"},
+}
+
+// build compiles the servers that the contenders need and dir does not hold yet.
+func (b *binaries) build(ctx context.Context, contenders []contender) error {
+	for _, c := range contenders {
+		path := b.path(c.binary)
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		progress("building %s", c.binary)
+		step := slices.Clone(sources[c.binary])
+		step[slices.Index(step, "")] = path
 		cmd := exec.CommandContext(ctx, step[0], step[1:]...)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w\n%s", strings.Join(step, " "), err, out)
+			return fmt.Errorf("%s: %w\n%s", strings.Join(step, " "), err, out)
 		}
 	}
-	return b, nil
+	return nil
 }
 
 func (b *binaries) path(name string) string { return filepath.Join(b.dir, name) }
@@ -59,9 +72,11 @@ type contender struct {
 // A server is a running contender.
 type server struct {
 	contender
-	cmd   *exec.Cmd
-	stdin io.Closer // its end tells the server to leave, so a killed driver leaves nothing behind
-	addr  string
+	cmd     *exec.Cmd
+	stdin   io.Closer // its end tells the server to leave, so a killed driver leaves nothing behind
+	lines   chan string
+	addr    string
+	mallocs float64 // objects it has allocated, told when it leaves; 0 when it is silent
 }
 
 // start runs the contender on its processors and waits until it listens.
@@ -80,12 +95,21 @@ func start(b *binaries, c contender) (*server, error) {
 	if err := startOn(cmd, c.cpus); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	s := &server{contender: c, cmd: cmd, stdin: stdin}
-	if s.addr, err = readAddress(stdout); err != nil {
+	s := &server{contender: c, cmd: cmd, stdin: stdin, lines: make(chan string, 16)}
+	go s.listen(stdout)
+	if s.addr, err = s.address(); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return s, nil
+}
+
+// listen passes on what the server says, until it leaves.
+func (s *server) listen(stdout io.Reader) {
+	defer close(s.lines)
+	for in := bufio.NewScanner(stdout); in.Scan(); {
+		s.lines <- in.Text()
+	}
 }
 
 // startOn starts cmd from a thread that is bound to cpus; the child inherits the affinity. No cpus means no binding.
@@ -118,34 +142,36 @@ func bind(cpus []int) error {
 	return nil
 }
 
-// readAddress waits for the line "listening ADDR".
-func readAddress(stdout io.Reader) (string, error) {
-	type answer struct {
-		line string
-		err  error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		line, err := bufio.NewReader(stdout).ReadString('\n')
-		answers <- answer{line, err}
-	}()
-	select {
-	case a := <-answers:
-		addr, ok := strings.CutPrefix(strings.TrimSpace(a.line), "listening ")
-		if !ok {
-			return "", fmt.Errorf("said %q instead of its address (%v)", a.line, a.err)
+// address waits for the line "listening ADDR"; a library may say something before.
+func (s *server) address() (string, error) {
+	timeout := time.After(startTimeout)
+	for {
+		select {
+		case line, ok := <-s.lines:
+			if !ok {
+				return "", errors.New("left before it listened")
+			}
+			if addr, ok := strings.CutPrefix(line, "listening "); ok {
+				return addr, nil
+			}
+		case <-timeout:
+			return "", fmt.Errorf("no address within %v", startTimeout)
 		}
-		return addr, nil
-	case <-time.After(startTimeout):
-		return "", fmt.Errorf("no address within %v", startTimeout)
 	}
 }
 
-// stop ends the server's input and kills it when it does not leave by itself.
+// stop ends the server's input, hears its last words and kills it when it does not leave by itself.
 func (s *server) stop() error {
 	s.stdin.Close()
 	done := make(chan error, 1)
-	go func() { done <- s.cmd.Wait() }()
+	go func() {
+		for line := range s.lines {
+			if n, ok := strings.CutPrefix(line, "mallocs "); ok {
+				s.mallocs, _ = strconv.ParseFloat(n, 64)
+			}
+		}
+		done <- s.cmd.Wait()
+	}()
 	select {
 	case err := <-done:
 		return err

@@ -1,38 +1,38 @@
 // Command netecho is the baseline every Go programmer would write: one goroutine per connection over package net.
-// It prints "listening ADDR" and serves until its standard input ends.
 package main
 
 import (
-	"fmt"
-	"io"
+	"flag"
 	"log"
 	"net"
-	"os"
+
+	"github.com/go-eddy/eddy/bench/internal/target"
 )
 
 const bufferSize = 4096
 
 func main() {
+	pause := flag.Bool("pause", false, "read once per connection, answer, and then keep it without reading")
+	flag.Parse()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatalf("netecho: %v", err)
 	}
-	fmt.Println("listening", l.Addr())
-	go serve(l)
-	io.Copy(io.Discard, os.Stdin)
+	go serve(l, *pause)
+	target.Serve(l.Addr())
 }
 
-func serve(l net.Listener) {
+func serve(l net.Listener, pause bool) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			log.Fatalf("netecho: %v", err)
 		}
-		go echo(conn)
+		go echo(conn, pause)
 	}
 }
 
-func echo(conn net.Conn) {
+func echo(conn net.Conn, pause bool) {
 	defer conn.Close()
 	buf := make([]byte, bufferSize)
 	for {
@@ -42,6 +42,9 @@ func echo(conn net.Conn) {
 		}
 		if _, err := conn.Write(buf[:n]); err != nil {
 			return
+		}
+		if pause {
+			select {}
 		}
 	}
 }

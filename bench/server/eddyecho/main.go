@@ -1,26 +1,28 @@
-// Command eddyecho is the engine under measurement: an echo server whose pipeline, wait mode and hop are chosen by flags.
-// It prints "listening ADDR" and serves until its standard input ends.
+// Command eddyecho is the engine under measurement: an echo server whose pipeline, topology, wait mode and hop are chosen
+// by flags.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/bench/internal/target"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 )
 
 // echo answers what it reads; as the first handler of a pipeline it gets the bytes undecoded.
-type echo struct{}
+type echo struct{ pause bool }
 
-func (echo) HandleRead(ctx *eddy.Context, msg any) error {
+func (h echo) HandleRead(ctx *eddy.Context, msg any) error {
+	if h.pause {
+		ctx.Conn().PauseRead()
+	}
 	if m, ok := msg.(*buf.Bytes); ok {
 		return ctx.WriteBytes(m.Bytes())
 	}
@@ -35,22 +37,37 @@ func (pass) HandleRead(ctx *eddy.Context, msg any) error {
 	return nil
 }
 
+type options struct {
+	loops, workers, handlers int
+	pinned, pause            bool
+	idle                     time.Duration
+	topology                 string
+}
+
 func main() {
-	loops := flag.Int("loops", 1, "worker loops")
-	pinned := flag.Bool("pinned", false, "wait mode pinned instead of parked")
-	workers := flag.Int("workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
-	handlers := flag.Int("handlers", 1, "handlers in the pipeline, the last one answers")
-	idle := flag.Duration("idle", 0, "idle deadline; 0 = none")
+	var o options
+	flag.IntVar(&o.loops, "loops", 1, "worker loops")
+	flag.BoolVar(&o.pinned, "pinned", false, "wait mode pinned instead of parked")
+	flag.IntVar(&o.workers, "workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
+	flag.IntVar(&o.handlers, "handlers", 1, "handlers in the pipeline, the last one answers")
+	flag.DurationVar(&o.idle, "idle", 0, "idle deadline; 0 = none")
+	flag.BoolVar(&o.pause, "pause", false, "answer the first message of a connection and then pause it")
+	flag.StringVar(&o.topology, "topology", "boss", "boss, single or listeners")
 	flag.Parse()
-	if err := run(*loops, *pinned, *workers, *handlers, *idle); err != nil {
+	if err := run(o); err != nil {
 		log.Fatalf("eddyecho: %v", err)
 	}
 }
 
-func run(loops int, pinned bool, workers, handlers int, idle time.Duration) error {
+func run(o options) error {
+	topologies := map[string]eddy.Topology{"boss": eddy.BossWorkers, "single": eddy.SingleReactor, "listeners": eddy.ListenerPerLoop}
+	topology, ok := topologies[o.topology]
+	if !ok {
+		return fmt.Errorf("no topology %q", o.topology)
+	}
 	var opts []eddy.AddOption
-	if workers > 0 {
-		pool, err := executor.NewFixed(executor.Options{Name: "echo", Workers: workers, Queue: 1 << 16})
+	if o.workers > 0 {
+		pool, err := executor.NewFixed(executor.Options{Name: "echo", Workers: o.workers, Queue: 1 << 16})
 		if err != nil {
 			return err
 		}
@@ -58,26 +75,26 @@ func run(loops int, pinned bool, workers, handlers int, idle time.Duration) erro
 		opts = append(opts, eddy.On(pool))
 	}
 	srv := &eddy.Server{
-		Loops:       loops,
-		IdleTimeout: idle,
+		Loops:       o.loops,
+		Topology:    topology,
+		IdleTimeout: o.idle,
 		Logger:      slog.New(slog.DiscardHandler), // the load generator leaves with resets
 		Init: func(p *eddy.Pipeline) error {
-			for i := 1; i < handlers; i++ {
+			for i := 1; i < o.handlers; i++ {
 				if err := p.Add(fmt.Sprintf("pass%d", i), pass{}); err != nil {
 					return err
 				}
 			}
-			return p.Add("echo", echo{}, opts...)
+			return p.Add("echo", echo{pause: o.pause}, opts...)
 		},
 	}
-	if pinned {
+	if o.pinned {
 		srv.WaitMode = eddy.WaitPinned
 	}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
-	fmt.Println("listening", srv.Addr())
-	io.Copy(io.Discard, os.Stdin)
+	target.Serve(srv.Addr())
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err := srv.Shutdown(ctx)
