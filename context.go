@@ -115,6 +115,9 @@ func (ctx *Context) Write(msg any) error {
 func (ctx *Context) WriteBytes(p []byte) error {
 	c := ctx.conn
 	if ctx.node.pool != nil {
+		if len(p) < adoptSize { // the loop will copy it once more, to coalesce
+			return ctx.Write(buf.Copy(p))
+		}
 		return ctx.Write(append(make([]byte, 0, len(p)), p...))
 	}
 	if ctx.prevWriter() == nil {

@@ -227,3 +227,25 @@ func TestDetachKeepsTheMessageOnly(t *testing.T) {
 		t.Errorf("detached %q", d.Bytes())
 	}
 }
+
+// TestCopy: the copy is as long as the original, owns its memory alone, and is one allocation while it is short.
+func TestCopy(t *testing.T) {
+	for _, n := range []int{0, 1, 64, 65, 256, 257, 1024, 1025, 70000} {
+		p := bytes.Repeat([]byte{'a'}, n)
+		c := Copy(p)
+		for i := range p {
+			p[i] = 'b'
+		}
+		if c.Len() != n || len(bytes.Trim(c.Bytes(), "a")) != 0 || cap(c.Bytes()) != n {
+			t.Errorf("copy of %d bytes: %d bytes, capacity %d", n, c.Len(), cap(c.Bytes()))
+		}
+		if c.Detach() != any(c) {
+			t.Errorf("a copy of %d bytes does not own its memory", n)
+		}
+		if got := testing.AllocsPerRun(100, func() { kept = Copy(p) }); n <= 1024 && got > 1 {
+			t.Errorf("a copy of %d bytes takes %v allocations", n, got)
+		}
+	}
+}
+
+var kept *Bytes // makes the compiler allocate

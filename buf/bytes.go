@@ -12,6 +12,37 @@ type Bytes struct {
 // read by any goroutine.
 func Own(p []byte) *Bytes { return &Bytes{p: p, owned: true} }
 
+// Copy returns a message that owns a copy of p. Up to 1 KiB it is one allocation, with the bytes behind the message.
+func Copy(p []byte) *Bytes {
+	var b *Bytes
+	var room []byte
+	switch n := len(p); {
+	case n <= 64:
+		m := new(struct {
+			Bytes
+			room [64]byte
+		})
+		b, room = &m.Bytes, m.room[:n:n]
+	case n <= 256:
+		m := new(struct {
+			Bytes
+			room [256]byte
+		})
+		b, room = &m.Bytes, m.room[:n:n]
+	case n <= 1024:
+		m := new(struct {
+			Bytes
+			room [1024]byte
+		})
+		b, room = &m.Bytes, m.room[:n:n]
+	default:
+		b, room = new(Bytes), make([]byte, n)
+	}
+	copy(room, p)
+	b.p, b.owned = room, true
+	return b
+}
+
 // Reset makes b borrow p, so that a loop can use one Bytes for every read.
 // It must not be called on a Bytes that was given away as an owned one.
 func (b *Bytes) Reset(p []byte) {
@@ -30,5 +61,5 @@ func (b *Bytes) Detach() any {
 	if b.owned {
 		return b
 	}
-	return Own(append(make([]byte, 0, len(b.p)), b.p...))
+	return Copy(b.p)
 }

@@ -36,7 +36,8 @@ func (s *sockets) writev(fd int, v []unix.Iovec) (int, error) {
 // transfer makes one of the calls of the form f(fd, pointer, count).
 func transfer(call uintptr, fd int, p unsafe.Pointer, count int) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(p), uintptr(count))
+		// RawSyscall would be one more call on the way to the kernel, on every read and write.
+		n, _, errno := syscall.RawSyscall6(call, uintptr(fd), uintptr(p), uintptr(count), 0, 0, 0)
 		switch errno {
 		case 0:
 			return int(n), nil
