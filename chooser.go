@@ -36,6 +36,13 @@ func (s Loads) Load(i int) LoopLoad {
 	}
 }
 
+// Lag returns how late loop i does what is due. It goes over a histogram, which is more work than Load: for a Chooser
+// that compares a few loops per connection, not for one that looks at many.
+func (s Loads) Lag(i int) Lag {
+	l := s.loops[i]
+	return l.lag.snapshot(l.clock.Now())
+}
+
 // LoopLoad is what a Chooser may go by.
 type LoopLoad struct {
 	Conns    int64  // connections it was given and that have not ended

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // Topology says where a server's listener lives (DESIGN 3.1).
@@ -36,6 +37,8 @@ type engine struct {
 	acceptors []*acceptor
 	kernel    *kernel
 	addr      net.Addr
+	began     int64        // monotonic ns of the kernel's clock
+	ended     atomic.Int64 // 0 while it runs
 	endOnce   sync.Once
 	stopped   chan struct{}
 }

@@ -132,6 +132,7 @@ func (s *Server) Listen(network, address string) error {
 		e.discard()
 		return err
 	}
+	e.began = e.kernel.clock.Now()
 	s.eng = e
 	return nil
 }
@@ -239,6 +240,7 @@ func (s *Server) end(ctx context.Context, e *engine) {
 			_, _ = p.Shutdown(ctx) // what is left belongs to nobody
 		}
 		s.endpoint.phase.Store(int32(serverStopped))
+		e.ended.Store(e.kernel.clock.Now())
 		close(e.stopped)
 	})
 }

@@ -120,9 +120,10 @@ type LoopStats struct {
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
 // iteration old.
 type Stats struct {
-	Loops             []LoopStats // workers; with a shared Group they count for all that share it
-	Boss              LoopStats   // zero when the listener lives on a worker
-	Active            int64       // connections admitted and not yet closed
+	Uptime            time.Duration // since Listen; does not go on after the end
+	Loops             []LoopStats   // workers; with a shared Group they count for all that share it
+	Boss              LoopStats     // zero when the listener lives on a worker
+	Active            int64         // connections admitted and not yet closed
 	Accepted          uint64
 	AdmissionRejected uint64                 // connections refused, for all causes
 	Refused           map[RefuseCause]uint64 // the same by cause
@@ -136,6 +137,15 @@ type Stats struct {
 	Closed            map[CloseReason]uint64 // refused connections included
 	Tenants           []LabelCounts          // the same by tenant, of connections that have one
 	Networks          []LabelCounts          // the same by the peers' networks: /24 and /48
+}
+
+// uptime returns how long the server has served.
+func (s *Server) uptime(e *engine) time.Duration {
+	end := e.ended.Load()
+	if end == 0 {
+		end = e.kernel.clock.Now()
+	}
+	return time.Duration(end - e.began)
 }
 
 // MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
@@ -168,6 +178,7 @@ func (s *Server) Stats() Stats {
 	if e == nil {
 		return st
 	}
+	st.Uptime = s.uptime(e)
 	st.Memory = n.budget.snapshot()
 	crew := e.group.crew.Load()
 	st.LiveBuffers, st.Leaks = crew.shared.Live(), crew.leaks.Found()

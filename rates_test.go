@@ -1,0 +1,207 @@
+package eddy_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// TestRates: the rates of two snapshots are the differences of their counts over the time between them.
+func TestRates(t *testing.T) {
+	loop := func(n uint64) eddy.LoopStats {
+		return eddy.LoopStats{Name: "worker-0", Events: n, Tasks: 2 * n, Messages: 3 * n, BytesIn: 10 * n, BytesOut: 20 * n}
+	}
+	before := eddy.Stats{Uptime: 10 * time.Second, Accepted: 5, AdmissionRejected: 1, Loops: []eddy.LoopStats{loop(100), loop(0)},
+		Closed: map[eddy.CloseReason]uint64{eddy.ClosePeerClosed: 4}}
+	after := eddy.Stats{Uptime: 14 * time.Second, Accepted: 25, AdmissionRejected: 3, Loops: []eddy.LoopStats{loop(140), loop(4)},
+		Closed: map[eddy.CloseReason]uint64{eddy.ClosePeerClosed: 8, eddy.CloseIOError: 2}}
+	r := after.Since(before)
+	if r.Interval != 4*time.Second || r.Accepted != 5 || r.Refused != 0.5 || r.Closed != 1.5 || r.ByReason[eddy.CloseIOError] != 0.5 ||
+		r.Events != 11 || r.Messages != 33 || r.BytesIn != 110 || r.BytesOut != 220 || len(r.Loops) != 2 ||
+		r.Loops[0] != (eddy.LoopRates{Name: "worker-0", Events: 10, Tasks: 20, Messages: 30, BytesIn: 100, BytesOut: 200}) {
+		t.Errorf("rates %+v", r)
+	}
+	if r := after.Since(after); r.Accepted != 0 || r.Events != 0 || len(r.ByReason) != 0 {
+		t.Errorf("without time in between: %+v", r)
+	}
+	if r := before.Since(eddy.Stats{}); r.Accepted != 0.5 || r.Events != 10 {
+		t.Errorf("since Listen: %+v", r)
+	}
+}
+
+// TestUptime: the time of a server's Stats goes on while it serves, and stops with it.
+func TestUptime(t *testing.T) {
+	srv := &eddy.Server{Loops: 1, Init: initWith(echo)}
+	if up := srv.Stats().Uptime; up != 0 {
+		t.Errorf("uptime %v before Listen", up)
+	}
+	begin := time.Now()
+	start(t, srv)
+	first := srv.Stats().Uptime
+	waitFor(t, "a millisecond of uptime", func() bool { return srv.Stats().Uptime > first+time.Millisecond })
+	srv.Close()
+	end := srv.Stats().Uptime
+	waitFor(t, "time to pass", func() bool { return time.Since(begin) > end+5*time.Millisecond })
+	if up := srv.Stats().Uptime; up != end || end > time.Since(begin) {
+		t.Errorf("uptime %v, then %v after the end", end, up)
+	}
+}
+
+// TestLoadAwareChooser: a Chooser of the application's goes by what the loops have queued for their peers, and by their
+// lag.
+func TestLoadAwareChooser(t *testing.T) {
+	var lagging, outbound atomic.Int64
+	byBytes := eddy.ChooserFunc(func(_ netip.AddrPort, loops eddy.Loads) int {
+		best := 0
+		for i := range loops.Len() {
+			if loops.Lag(i).Max > 20*time.Millisecond {
+				lagging.Store(int64(i + 1))
+			}
+			if n := loops.Load(i).Outbound; n > 0 {
+				outbound.Store(n)
+			}
+			if loops.Load(i).Outbound < loops.Load(best).Outbound {
+				best = i
+			}
+		}
+		return best
+	})
+	conns := make(chan *eddy.Conn, 8)
+	g := &eddy.Group{Loops: 2, Chooser: byBytes}
+	t.Cleanup(func() { g.Close() })
+	srv := &eddy.Server{Group: g, Init: initWith(captureConn(conns))}
+	addr := start(t, srv)
+	talk := func() *eddy.Conn {
+		c := dial(t, addr)
+		io.WriteString(c, "x")
+		return <-conns
+	}
+	heavy := talk()
+	if err := heavy.Write(make([]byte, 16<<20)); err != nil {
+		t.Fatal(err)
+	}
+	stats := func() eddy.LoopStats { return srv.Stats().Loops[int(heavy.ID().String()[0]-'0')] }
+	waitFor(t, "queued bytes", func() bool { return stats().OutboundBytes > 0 })
+	for range 4 {
+		if c := talk(); c.Loop() == heavy.Loop() {
+			t.Error("a connection went to the loop with the long queue")
+		}
+	}
+	if outbound.Load() == 0 {
+		t.Error("the chooser was not told of the queued bytes")
+	}
+	gate := make(chan struct{})
+	if err := heavy.Post(func() { <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(250*time.Millisecond, func() { close(gate) }) // what the loop does for too long
+	waitFor(t, "the lag to be told", func() bool {
+		talk()
+		return lagging.Load() == int64(heavy.ID().String()[0]-'0')+1
+	})
+}
+
+// TestOperatorsQuestions answers what an operator asks first from Stats alone: are the disconnects normal, are clients
+// too slow, is it overload that refuses them, did protocol errors come with the deployment, and whose writes time out.
+func TestOperatorsQuestions(t *testing.T) {
+	tenants := []string{"acme", "bolt", "cargo", "dyno"}
+	var next atomic.Int64
+	conns := make(chan *eddy.Conn, 1)
+	srv := lineServer(new(closes))
+	srv.MaxConns = 8
+	srv.WriteTimeout = 100 * time.Millisecond
+	srv.Watermarks = eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 128 << 10}
+	srv.Admission.Tenant = func(netip.AddrPort) string { return tenants[int(next.Add(1)-1)%len(tenants)] }
+	inner := srv.Init
+	srv.Init = func(p *eddy.Pipeline) error {
+		select {
+		case conns <- p.Conn():
+		default:
+		}
+		return inner(p)
+	}
+	addr := start(t, srv)
+	open := func(tenant string) (*net.TCPConn, *eddy.Conn) {
+		for next.Load()%int64(len(tenants)) != int64(strings.Index("abcd", tenant[:1])) {
+			next.Add(1)
+		}
+		for len(conns) > 0 {
+			<-conns
+		}
+		c := dial(t, addr).(*net.TCPConn)
+		conn := <-conns
+		return c, conn
+	}
+	ends := func(why string, reason eddy.CloseReason, n uint64) {
+		t.Helper()
+		waitFor(t, why, func() bool { return srv.Stats().Closed[reason] == n })
+	}
+	for range 3 { // acme's clients come, ask and go
+		c, _ := open("acme")
+		io.WriteString(c, "hello\n")
+		expectLines(t, bufio.NewReader(c), "hello")
+		c.Close()
+	}
+	ends("normal ends", eddy.ClosePeerClosed, 3)
+	before := srv.Stats()
+	for range 2 { // bolt has deployed a client that sends what is no line
+		c, _ := open("bolt")
+		go io.Copy(c, strings.NewReader(strings.Repeat("x", 8<<20)))
+	}
+	ends("protocol errors", eddy.CloseFrameTooLarge, 2)
+	slow, conn := open("cargo") // reads nothing, and is sent too much at once
+	slow.SetReadBuffer(4 << 10)
+	for conn.Write(make([]byte, 64<<10)) == nil {
+	}
+	ends("a client too slow", eddy.CloseBackpressureLimit, 1)
+	stuck, conn := open("dyno") // reads nothing, and is sent one long answer
+	stuck.SetReadBuffer(4 << 10)
+	if err := conn.Write(make([]byte, 16<<20)); err != nil {
+		t.Fatal(err)
+	}
+	ends("a write that timed out", eddy.CloseWriteTimeout, 1)
+	for range 8 {
+		open("acme")
+	}
+	for range 5 {
+		dial(t, addr)
+	}
+	ends("overload", eddy.CloseAdmissionRejected, 5)
+
+	st := srv.Stats()
+	of := func(list []eddy.LabelCounts, label string) map[eddy.CloseReason]uint64 {
+		for _, l := range list {
+			if l.Label == label {
+				return l.Closed
+			}
+		}
+		return nil
+	}
+	normal, all := st.Closed[eddy.ClosePeerClosed]+st.Closed[eddy.CloseNormal], uint64(0)
+	for _, n := range st.Closed {
+		all += n
+	}
+	if normal != 3 || all != 12 {
+		t.Errorf("are disconnects normal? %d of %d", normal, all)
+	}
+	if n := st.Closed[eddy.CloseBackpressureLimit]; n != 1 || of(st.Tenants, "cargo")[eddy.CloseBackpressureLimit] != 1 {
+		t.Errorf("are clients too slow? %d, by tenant %v", n, st.Tenants)
+	}
+	if st.Refused[eddy.RefuseMaxConns] != 5 || len(st.Refused) != 1 {
+		t.Errorf("does overload refuse? %v", st.Refused)
+	}
+	if r := st.Since(before); r.ByReason[eddy.CloseFrameTooLarge] == 0 || before.Closed[eddy.CloseFrameTooLarge] != 0 || of(st.Tenants, "bolt")[eddy.CloseFrameTooLarge] != 2 {
+		t.Errorf("did protocol errors come with the deployment? %v, by tenant %v", r.ByReason, st.Tenants)
+	}
+	if of(st.Tenants, "dyno")[eddy.CloseWriteTimeout] != 1 || of(st.Tenants, "acme")[eddy.CloseWriteTimeout] != 0 ||
+		of(st.Networks, "127.0.0.0/24")[eddy.CloseWriteTimeout] != 1 {
+		t.Errorf("whose writes time out? tenants %v, networks %v", st.Tenants, st.Networks)
+	}
+}
