@@ -19,6 +19,9 @@ const (
 	budgetExcess = 4
 	// budgetGrace is how long the server may stay above its budget before the slowest connection closes.
 	budgetGrace = time.Second
+	// stuckGrace is how long a peer must have taken nothing to be closed when the pressure came back within budgetGrace:
+	// without that, a crowd of slow readers would be served one by one, each for another grace.
+	stuckGrace = 100 * time.Millisecond
 	// pressureTick is how often that is looked at; at most one connection closes per tick.
 	pressureTick = wheelTick
 	// victimPatience is how long the next waits for the one before to be gone: its loop may be held up.
@@ -36,8 +39,10 @@ type budget struct {
 
 	cells      []*memoryCell // by index of the loop
 	held       atomic.Int64
-	pressed    atomic.Bool // above the limit, and not below low since
-	since      atomic.Int64
+	pressed    atomic.Bool  // above the limit, and not below low since
+	began      atomic.Int64 // the pressure
+	ended      atomic.Int64
+	since      atomic.Int64 // it began and has not been away for long
 	nextRelief atomic.Int64
 	victim     atomic.Pointer[Conn] // was told to close
 	episodes   atomic.Uint64        // times that the limit was passed
@@ -95,6 +100,7 @@ type memoryShareAtomic struct{ in, out atomic.Int64 }
 type nominee struct {
 	conn  *Conn
 	held  int64
+	stuck time.Duration // since its peer last took some of what waits for it
 	score int64
 }
 
@@ -158,17 +164,13 @@ func (m *memoryCell) tell() {
 	held := b.held.Add(in + out)
 	switch {
 	case b.limit == 0:
-	case held > b.limit && b.pressed.CompareAndSwap(false, true):
-		b.since.Store(l.now)
-		b.episodes.Add(1)
-		for _, other := range b.cells {
-			if other != m {
-				_ = other.loop.tasks.push(task{kind: taskFunc, msg: other.press}, true) // a loop that has ended reads nothing
-			}
+	case held > b.limit:
+		if b.pressed.CompareAndSwap(false, true) {
+			m.alarm()
 		}
-		m.press()
+		m.press() // at once: the task for it may be behind a batch of reads
 	case held <= b.low:
-		m.owner.relax()
+		m.owner.relax(l.now)
 	}
 }
 
@@ -186,9 +188,26 @@ func (b *budget) snapshot() MemoryStats {
 	return st
 }
 
+// alarm begins the pressure on the other loops.
+func (m *memoryCell) alarm() {
+	b := &m.owner.budget
+	now := m.loop.now
+	b.began.Store(now)
+	if now-b.ended.Load() >= int64(budgetGrace) {
+		b.since.Store(now)
+	}
+	b.episodes.Add(1)
+	for _, other := range b.cells {
+		if other != m {
+			_ = other.loop.tasks.push(task{kind: taskFunc, msg: other.press}, true) // a loop that has ended reads nothing
+		}
+	}
+}
+
 // relax ends the pressure; the loops notice at their next tick.
-func (e *endpoint) relax() {
+func (e *endpoint) relax(now int64) {
 	if e.budget.pressed.Load() && e.budget.pressed.CompareAndSwap(true, false) {
+		e.budget.ended.Store(now)
 		e.roomAgain()
 	}
 }
@@ -225,7 +244,7 @@ func (m *memoryCell) tick() {
 	m.timer = nil
 	b := &m.owner.budget
 	if b.pressed.Load() && b.held.Load() <= b.low {
-		m.owner.relax()
+		m.owner.relax(m.loop.now)
 	}
 	if b.pressed.Load() {
 		m.nominate()
@@ -263,13 +282,14 @@ func (m *memoryCell) resume() {
 // nominate goes through a part of the loop's connections. When it has seen all it names the slowest of them.
 func (m *memoryCell) nominate() {
 	slots := m.loop.slots
+	least, _ := m.owner.budget.patience(m.loop.now)
 	end := min(m.cursor+budgetScan, len(slots))
 	for _, c := range slots[min(m.cursor, end):end] {
 		if c == nil || c.set.owner != m.owner || c.phase >= PhaseClosing {
 			continue
 		}
-		if s := c.slowness(); s > m.best.score {
-			m.best = nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn), score: s}
+		if n := c.nominee(); n.score > m.best.score && n.stuck >= least {
+			m.best = n
 		}
 	}
 	if m.cursor = end; end < len(slots) {
@@ -284,32 +304,46 @@ func (m *memoryCell) nominate() {
 	m.cursor, m.best = 0, nominee{}
 }
 
-// slowness is the bytes a connection holds times the milliseconds since its peer last took some, between 10 ms and 10 s:
-// a peer that has stopped goes before one that reads, unless it holds next to nothing. What a peer has sent counts for
-// its bytes alone, for it is the server that does not read on.
-func (c *Conn) slowness() int64 {
+// nominee scores the connection by the bytes it holds times the milliseconds since its peer last took some, between 10 ms
+// and 10 s: a peer that has stopped goes before one that reads, unless it holds next to nothing. What a peer has sent
+// counts for its bytes alone, for it is the server that does not read on.
+func (c *Conn) nominee() nominee {
 	const least, most = int64(10), int64(10_000)
-	stuck := least
+	n := nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn)}
 	if since := c.stuckSince(); since != 0 {
-		stuck = min(max((c.loop.now-since)/int64(time.Millisecond), least), most)
+		n.stuck = time.Duration(c.loop.now - since)
 	}
-	return int64(c.heldOut)*stuck + int64(c.heldIn)*least
+	n.score = int64(c.heldOut)*min(max(n.stuck.Milliseconds(), least), most) + int64(c.heldIn)*least
+	return n
+}
+
+// patience returns how long a connection must have been stuck to be closed now, and whether any is to be.
+func (b *budget) patience(now int64) (stuck time.Duration, over bool) {
+	switch held := b.held.Load(); {
+	case held <= b.low:
+		return 0, false
+	case held > b.hard || now-b.began.Load() >= int64(budgetGrace):
+		return 0, true
+	case now-b.since.Load() >= int64(budgetGrace):
+		return stuckGrace, true
+	}
+	return 0, false
 }
 
 // relieve closes the slowest connection of all loops when it is time to. At most one loop does so per tick.
 func (b *budget) relieve(now int64) {
-	held, next := b.held.Load(), b.nextRelief.Load()
+	next := b.nextRelief.Load()
 	if v := b.victim.Load(); v != nil && !v.shows(gone) && now < next+int64(victimPatience) {
 		return
 	}
-	if held <= b.low || held <= b.hard && now < b.since.Load()+int64(budgetGrace) ||
-		now < next || !b.nextRelief.CompareAndSwap(next, now+int64(pressureTick)) {
+	least, over := b.patience(now)
+	if !over || now < next || !b.nextRelief.CompareAndSwap(next, now+int64(pressureTick)) {
 		return
 	}
 	var cell *memoryCell
 	var worst *nominee
 	for _, m := range b.cells {
-		if n := m.slowest.Load(); n != nil && (worst == nil || n.score > worst.score) {
+		if n := m.slowest.Load(); n != nil && n.stuck >= least && (worst == nil || n.score > worst.score) {
 			cell, worst = m, n
 		}
 	}
@@ -320,7 +354,7 @@ func (b *budget) relieve(now int64) {
 	b.closed.Add(1)
 	b.victim.Store(worst.conn)
 	worst.conn.CloseWith(CloseBackpressureLimit, fmt.Errorf("%w: %d bytes held in all, budget %d; this connection holds %d",
-		errBudget, held, b.limit, worst.held))
+		errBudget, b.held.Load(), b.limit, worst.held))
 }
 
 var errBudget = errors.New("eddy: the server is above its MemoryBudget")

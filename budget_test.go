@@ -140,6 +140,31 @@ func TestBudgetPausesReads(t *testing.T) {
 	}
 }
 
+// TestBudgetPausesWithinABatch: a loop that is in the middle of a batch of reads when the budget is passed, by itself or
+// by another loop, does not read the rest of the batch.
+func TestBudgetPausesWithinABatch(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	other := st.loop("worker-1")
+	var all []*actor
+	for range 10 {
+		all = append(all, st.connect(other))
+	}
+	for _, a := range all {
+		a.room = 0
+		a.ask(20)
+	}
+	st.stuck(l, 101)
+	other.processEvents(other.wait()) // the batch; the task that tells it has not run yet
+	if out := st.srv.endpoint.budget.held.Load(); out != 121_000 {
+		t.Errorf("%d bytes are held, want those of one answer more than when the budget was passed", out)
+	}
+	for _, a := range all[1:] {
+		if a.reads > 0 {
+			t.Error("the rest of the batch was read")
+		}
+	}
+}
+
 // TestBudgetClosesTheSlowest: what stays above the budget for a second closes the slowest connections, one at a time,
 // until there is room; the others live.
 func TestBudgetClosesTheSlowest(t *testing.T) {

@@ -116,7 +116,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	conns := make(chan *eddy.Conn, 1)
 	srv := lineServer(new(closes))
 	srv.MaxConns = 8
-	srv.WriteTimeout = 100 * time.Millisecond
+	srv.WriteTimeout, srv.LingerTimeout = 100*time.Millisecond, 50*time.Millisecond
 	srv.Watermarks = eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 128 << 10}
 	srv.Admission.Tenant = func(netip.AddrPort) string { return tenants[int(next.Add(1)-1)%len(tenants)] }
 	inner := srv.Init

@@ -1,0 +1,366 @@
+package eddy_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// bystanders are clients that are served all the time, whatever happens around them.
+type bystanders struct {
+	t       *testing.T
+	stop    chan struct{}
+	wg      sync.WaitGroup
+	rounds  atomic.Int64
+	slowest atomic.Int64 // ns
+}
+
+// standBy connects n clients that ask a line after the other.
+func standBy(t *testing.T, addr string, n int) *bystanders {
+	b := &bystanders{t: t, stop: make(chan struct{})}
+	for i := range n {
+		c := dial(t, addr)
+		b.wg.Go(func() { b.talk(c, i) })
+	}
+	waitFor(t, "the first answers", func() bool { return b.rounds.Load() >= int64(n) })
+	return b
+}
+
+func (b *bystanders) talk(c net.Conn, i int) {
+	r := bufio.NewReader(c)
+	pace := time.NewTicker(5 * time.Millisecond)
+	defer pace.Stop()
+	for k := 0; ; k++ {
+		want := fmt.Sprintf("bystander %d, line %d\n", i, k)
+		begin := time.Now()
+		c.SetDeadline(begin.Add(10 * time.Second))
+		io.WriteString(c, want)
+		got, err := r.ReadString('\n')
+		if got != want || err != nil {
+			b.t.Errorf("bystander %d read %q, %v, want %q", i, got, err, want)
+			return
+		}
+		b.rounds.Add(1)
+		if d := int64(time.Since(begin)); d > b.slowest.Load() {
+			b.slowest.Store(d)
+		}
+		select {
+		case <-b.stop:
+			return
+		case <-pace.C:
+		}
+	}
+}
+
+// undisturbed ends them. They were served all the time, none slower than the bound, which leaves room for a test machine
+// that is busy itself.
+func (b *bystanders) undisturbed(rounds int64) {
+	b.t.Helper()
+	close(b.stop)
+	b.wg.Wait()
+	if n := b.rounds.Load(); n < rounds {
+		b.t.Errorf("the bystanders were answered %d times, want at least %d", n, rounds)
+	}
+	if d := time.Duration(b.slowest.Load()); d > 2*time.Second {
+		b.t.Errorf("a bystander waited %v", d)
+	}
+	b.t.Logf("bystanders: %d answers, the slowest took %v", b.rounds.Load(), time.Duration(b.slowest.Load()))
+}
+
+// TestAcceptStorm: 2000 connections, as fast as they can be made, meet a limit of 100. Each gets the configured answer
+// and an orderly end, memory stays flat, those within the limit are served undisturbed, and after the storm there is
+// room again for exactly as many as before.
+func TestAcceptStorm(t *testing.T) {
+	const limit, storm, callers = 100, 2000, 16
+	srv := lineServer(new(closes))
+	srv.MaxConns = limit
+	srv.Admission = eddy.Admission{OnLimit: eddy.DecisionBusy, RetryAfter: 2 * time.Second, Busy: func(r eddy.Refusal) []byte {
+		return fmt.Appendf(nil, "busy, %v: come back in %v\n", r.Cause, r.RetryAfter)
+	}}
+	addr := start(t, srv)
+	calm := standBy(t, addr, 10)
+	for range limit - 10 {
+		dial(t, addr)
+	}
+	waitFor(t, "a full house", func() bool { return srv.Stats().Active == limit })
+	before := heldMiB()
+	var wg sync.WaitGroup
+	var answered atomic.Int64
+	begin := time.Now()
+	for range callers {
+		wg.Go(func() {
+			for range storm / callers {
+				c, err := net.Dial("tcp", addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c.SetDeadline(time.Now().Add(10 * time.Second))
+				got, err := io.ReadAll(c)
+				if err != nil || string(got) != "busy, max_conns: come back in 2s\n" {
+					t.Errorf("a refused connection read %q, %v", got, err)
+				}
+				answered.Add(1)
+				c.Close()
+			}
+		})
+	}
+	wg.Wait()
+	took := time.Since(begin)
+	if grown := heldMiB() - before; grown > 8 {
+		t.Errorf("memory grew by %.1f MiB", grown)
+	}
+	st := srv.Stats()
+	if answered.Load() != storm || st.Refused[eddy.RefuseMaxConns] != storm || st.Active != limit || st.Loops[0].Opened != limit {
+		t.Errorf("%d answered, refused %v, %d active, %d opened", answered.Load(), st.Refused, st.Active, st.Loops[0].Opened)
+	}
+	t.Logf("%d connections refused in %v, %.0f/s", storm, took, storm/took.Seconds())
+	calm.undisturbed(50)
+}
+
+// TestRefusalIsNotOvertakenByAReset: a refused peer that sends its request at once, which nobody reads, still gets the
+// whole answer.
+func TestRefusalIsNotOvertakenByAReset(t *testing.T) {
+	srv := lineServer(new(closes))
+	srv.MaxConns = 1
+	answer := strings.Repeat("busy ", 200)
+	srv.Admission = eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: func(eddy.Refusal) []byte { return []byte(answer) }}
+	addr := start(t, srv)
+	dial(t, addr)
+	waitFor(t, "the one", func() bool { return srv.Stats().Active == 1 })
+	for i := range 100 {
+		c := dial(t, addr)
+		for range 3 {
+			if _, err := io.WriteString(c, strings.Repeat("request ", 100)); err != nil {
+				t.Fatalf("refusal %d: %v", i, err)
+			}
+		}
+		got, err := io.ReadAll(c)
+		if err != nil || string(got) != answer {
+			t.Fatalf("refusal %d: read %d bytes, %v, want %d", i, len(got), err, len(answer))
+		}
+		c.Close()
+	}
+}
+
+// TestPausedListener: with DecisionPause those beyond the limit are neither refused nor served until there is room.
+func TestPausedListener(t *testing.T) {
+	srv := lineServer(new(closes))
+	srv.MaxConns = 3
+	srv.Admission.OnLimit = eddy.DecisionPause
+	addr := start(t, srv)
+	var all []net.Conn
+	for range 12 {
+		c := dial(t, addr)
+		io.WriteString(c, "in\n")
+		all = append(all, c)
+	}
+	for i, c := range all { // the kernel's queue is served in order
+		expectLines(t, bufio.NewReader(c), "in")
+		if st := srv.Stats(); st.Active > 3 {
+			t.Errorf("%d active when the one was served that came as number %d", st.Active, i)
+		}
+		c.Close()
+	}
+	waitFor(t, "the end of all", func() bool { return srv.Stats().Active == 0 })
+	st := srv.Stats()
+	if st.AdmissionRejected != 0 || st.AcceptPauses == 0 || st.Boss.Iterations > 2000 {
+		t.Errorf("%d refused, %d pauses, %d iterations of the boss", st.AdmissionRejected, st.AcceptPauses, st.Boss.Iterations)
+	}
+}
+
+// TestSlowloris: a thousand connections that drip the bytes of a header lose them to the read deadline; the others are
+// served all the time.
+func TestSlowloris(t *testing.T) {
+	const drips = 1000
+	fitsSelect(t, 2*drips)
+	srv := lineServer(new(closes))
+	srv.Loops = 2
+	srv.ReadTimeout = time.Second
+	addr := start(t, srv)
+	calm := standBy(t, addr, 5)
+	var slow []net.Conn
+	for range drips {
+		slow = append(slow, dial(t, addr))
+	}
+	before := heldMiB()
+	begin := time.Now()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	waitFor(t, "the read deadlines", func() bool {
+		for _, c := range slow {
+			_, _ = c.Write([]byte{'x'}) // fails once the connection is gone
+		}
+		<-tick.C
+		return srv.Stats().Closed[eddy.CloseReadTimeout] == drips
+	})
+	if took := time.Since(begin); took < 900*time.Millisecond {
+		t.Errorf("they were closed after %v already", took)
+	}
+	if n := srv.Stats().Active; n != 5 {
+		t.Errorf("%d connections open, want 5", n)
+	}
+	if grown := heldMiB() - before; grown > 8 {
+		t.Errorf("memory grew by %.1f MiB", grown)
+	}
+	calm.undisturbed(100)
+}
+
+// TestZeroWindowPeers: peers that keep sending and read nothing end up with a closed window. The server holds what the
+// watermarks allow, sleeps, and serves the others.
+func TestZeroWindowPeers(t *testing.T) {
+	peers := 1000
+	if testing.Short() {
+		peers = 200
+	}
+	fitsSelect(t, 2*peers)
+	marks := eddy.Watermarks{Low: 1 << 10, High: 4 << 10, Max: 64 << 10}
+	srv := &eddy.Server{Loops: 2, Watermarks: marks, RecvBuffer: 4 << 10, SendBuffer: 4 << 10, Init: initWith(echo)}
+	addr := start(t, srv)
+	var wg sync.WaitGroup
+	var stuck atomic.Int64
+	chunk := make([]byte, 2<<10)
+	for range peers {
+		c := dial(t, addr).(*net.TCPConn)
+		c.SetReadBuffer(4 << 10)
+		c.SetWriteBuffer(4 << 10)
+		wg.Go(func() {
+			for {
+				c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+				if _, err := c.Write(chunk); err != nil {
+					stuck.Add(1)
+					return
+				}
+			}
+		})
+	}
+	waitFor(t, "every peer to be stuck", func() bool { return stuck.Load() == int64(peers) })
+	wg.Wait()
+	st := srv.Stats()
+	if st.Active != int64(peers) || st.Memory.Outbound < int64(peers)*int64(marks.Low) || st.Memory.Outbound > int64(peers)*int64(marks.Max) {
+		t.Errorf("%d connections hold %d bytes", st.Active, st.Memory.Outbound)
+	}
+	before := heldMiB()
+	<-time.After(500 * time.Millisecond) // the time over which nothing must happen
+	idle := srv.Stats()
+	for i, l := range idle.Loops {
+		if n := l.Iterations - st.Loops[i].Iterations; n > 20 {
+			t.Errorf("loop %d turned %d times in half a second", i, n)
+		}
+		if n := l.BytesIn - st.Loops[i].BytesIn; n > 0 {
+			t.Errorf("loop %d read %d bytes for peers that read none", i, n)
+		}
+	}
+	if grown := heldMiB() - before; grown > 2 {
+		t.Errorf("memory grew by %.1f MiB", grown)
+	}
+	other := dial(t, addr)
+	io.WriteString(other, "alive")
+	if _, err := io.ReadFull(other, make([]byte, 5)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestResetDuringAWrite: a peer that resets the connection in the middle of a long answer ends it with io_error; what was
+// queued is given back and nobody else notices.
+func TestResetDuringAWrite(t *testing.T) {
+	log, ends := newLog(), new(closes)
+	srv := &eddy.Server{Loops: 1, Logger: log.logger(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			if string(m.Bytes()) == "much" {
+				return ctx.Write(bytes.Repeat([]byte("x"), 8<<20))
+			}
+			return reply(ctx, m)
+		}))
+		return p.Add("ends", ends)
+	}}
+	addr := start(t, srv)
+	calm := standBy(t, addr, 3)
+	const resets = 20
+	for i := range resets {
+		c := dial(t, addr).(*net.TCPConn)
+		io.WriteString(c, "much\n")
+		if _, err := io.ReadFull(c, make([]byte, 100<<10)); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			waitFor(t, "the rest to be queued", func() bool { return srv.Stats().Memory.Outbound > 1<<20 })
+		}
+		c.SetLinger(0)
+		c.Close()
+	}
+	waitFor(t, "the ends", func() bool { return srv.Stats().Closed[eddy.CloseIOError] == resets })
+	waitFor(t, "what was queued to be given back", func() bool { st := srv.Stats(); return st.Memory.Outbound < 1<<10 && st.Loops[0].WriteInterest == 0 })
+	if n := strings.Count(log.String(), "connection reset"); n == 0 || n >= resets {
+		t.Errorf("%d lines for %d resets", n, resets)
+	}
+	calm.undisturbed(10)
+}
+
+// TestMemoryBudgetHolds: far more slow readers than the budget allows for, fed by their own requests and by a goroutine
+// that pays no attention, never hold more than a quarter above it; a client that reads is served in between.
+func TestMemoryBudgetHolds(t *testing.T) {
+	const budget, peers, answer = 4 << 20, 100, 512 << 10
+	conns := make(chan *eddy.Conn, peers+1)
+	srv := &eddy.Server{Loops: 2, MemoryBudget: budget, Logger: quiet(), SendBuffer: 16 << 10, Init: func(p *eddy.Pipeline) error {
+		conns <- p.Conn()
+		p.Add("lines", &lines{})
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			if string(m.Bytes()) == "much" {
+				return ctx.Write(make([]byte, answer))
+			}
+			return reply(ctx, m)
+		}))
+	}}
+	addr := start(t, srv)
+	for range peers {
+		c := dial(t, addr).(*net.TCPConn)
+		c.SetReadBuffer(16 << 10)
+		io.WriteString(c, "much\nmuch\n")
+	}
+	waitFor(t, "all connections", func() bool { return srv.Stats().Accepted >= peers })
+	var most int64
+	refused := errors.New("nothing yet")
+	waitFor(t, "the slowest to be closed until there is room", func() bool {
+		for range len(conns) {
+			c := <-conns
+			if err := c.Write(make([]byte, 64<<10)); errors.Is(err, eddy.ErrBackpressure) {
+				refused = err
+			}
+			conns <- c
+		}
+		m := srv.Stats().Memory
+		most = max(most, m.Outbound+m.Inbound)
+		return m.Closed > 3 && m.Pressures > 0
+	})
+	if bound := int64(budget + budget/4 + 2*answer); most > bound { // each loop may have taken one answer more
+		t.Errorf("%d bytes held, budget %d", most, budget)
+	}
+	if errors.Is(refused, eddy.ErrBackpressure) != (srv.Stats().Memory.Refused > 0) {
+		t.Errorf("%d writes refused, the writer was told %v", srv.Stats().Memory.Refused, refused)
+	}
+	waitFor(t, "a new client to be served", func() bool { // refused while the pressure lasts
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		io.WriteString(c, "hello\n")
+		got, _ := bufio.NewReader(c).ReadString('\n')
+		return got == "hello\n"
+	})
+	t.Logf("at most %d KiB held of %d, %+v", most>>10, budget>>10, srv.Stats().Memory)
+}
