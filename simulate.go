@@ -1,6 +1,8 @@
 package eddy
 
 import (
+	"fmt"
+
 	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -48,6 +50,12 @@ func (s simLoop) Check(w simhook.Waiting) error {
 	k.numbers(w)
 	k.nothingLost(w)
 	return k.err
+}
+
+func (s simLoop) State() string {
+	l := s.l
+	return fmt.Sprintf("%d ready, %d dirty, %d closing, %d tasks, %d connections, stopping %v, draining %v, now %d, next deadline %d",
+		len(l.ready), len(l.dirty), len(l.closing), l.tasks.depth(), l.active, l.stopping, l.walking(), l.now, l.nextDeadline())
 }
 
 func (s simLoop) CheckEnd() error {

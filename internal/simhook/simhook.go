@@ -37,6 +37,9 @@ type Loop interface {
 	// Check compares the loop's state with what must hold whenever the loop waits, and names the first difference.
 	Check(Waiting) error
 
+	// State tells what the loop believes it has to do, for people.
+	State() string
+
 	// CheckEnd is Check for a loop whose Run has returned: everything was given back.
 	CheckEnd() error
 }

@@ -13,8 +13,8 @@ import (
 
 // dial: a group with a server and a dialer of its own, which dials that server, scripted ones and nobody.
 func dial(t *trial) {
-	g := &eddy.Group{Loops: 1 + t.n(3), Logger: quiet(), Chooser: pick(t, eddy.RoundRobin(), eddy.LeastConnections(), eddy.LeastTasks())}
-	eddy.Simulate(t.w.Host(), g)
+	g := t.newGroup(1 + t.n(3))
+	t.group, t.dialed = g, true
 	srv := &eddy.Server{Group: g, Topology: pick(t, eddy.BossWorkers, eddy.ListenerPerLoop), Watermarks: t.marks(), HalfClose: true}
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
@@ -48,7 +48,6 @@ func dial(t *trial) {
 		}
 		over = true
 	})
-	t.group = g
 	t.w.Rest(t.n(1000))
 	if t.w.Run("the dialer's end", maxSteps, func() bool { return over }) == nil {
 		t.finish()

@@ -114,6 +114,7 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 		if err := ctx.Write(answer); err != nil {
 			return err
 		}
+		s.t.lifeOf(s.t.peers[c.RemoteAddr()]).told = s.t.w.Now()
 		ctx.CloseAfterFlush(eddy.CloseNormal)
 	default:
 		return eddy.WithReason(eddy.CloseProtocolError, errOrder)
@@ -124,10 +125,16 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 // submit answers from another goroutine. A full queue is tried again.
 func (s *framesServer) submit(c *eddy.Conn, answer []byte) {
 	switch err := c.Write(answer); {
-	case errors.Is(err, eddy.ErrSaturated), errors.Is(err, eddy.ErrBackpressure) && c.CloseError() == nil:
-		s.later = append(s.later, func() { s.submit(c, answer) })
-		return
-	case err != nil && !errors.Is(err, eddy.ErrClosed) && !errors.Is(err, eddy.ErrBackpressure):
+	case c.CloseError() != nil:
+	case errors.Is(err, eddy.ErrSaturated), errors.Is(err, eddy.ErrBackpressure):
+		peer := s.t.peers[c.RemoteAddr()]
+		if peer.ending != vanish || !s.t.w.IsCalm() {
+			s.later = append(s.later, func() { s.submit(c, answer) })
+			return
+		}
+		peer.closedFor = append(peer.closedFor, eddy.CloseBackpressureLimit)
+		c.Close(eddy.CloseBackpressureLimit) // nobody will ever read it
+	case err != nil && !errors.Is(err, eddy.ErrClosed):
 		s.t.w.Failf("write: %v", err)
 	}
 	c.End()

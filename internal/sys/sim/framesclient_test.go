@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
 // framesClient sends orders and compares the answers.
@@ -32,7 +33,11 @@ var fatalOrders = map[byte]eddy.CloseReason{
 func (s *framesServer) client(addr netip.AddrPort) *framesClient {
 	t := s.t
 	c := &framesClient{}
-	n := t.n(60)
+	n := t.n(pick(t, 20, 60, 400))
+	most := frameMax - 3
+	if n > 60 {
+		most = 40
+	}
 	wild := t.once(3)
 	c.fatal = n
 	var out []byte
@@ -41,7 +46,7 @@ func (s *framesServer) client(addr netip.AddrPort) *framesClient {
 		if wild && t.once(10) {
 			order = pick[byte](t, orderFail, orderPanic, orderBye, orderBad, orderTooLong)
 		}
-		body := stream(len(t.clients)+id, t.n(pick(t, 1, 20, 400, frameMax-3)))
+		body := stream(len(t.clients)+id, t.n(pick(t, 1, 20, min(400, most), most)))
 		f := encodeFrame(order, uint16(id), body)
 		if order == orderTooLong {
 			binary.BigEndian.PutUint16(f, frameMax+1+uint16(t.n(1000)))
@@ -94,6 +99,14 @@ func (c *framesClient) answers(p []byte) {
 
 // verdict says what must have come back to a client that was not cut off.
 func (c *framesClient) verdict(halfClose bool) {
+	l := c.t.lifeOf(c.client)
+	counts := c.t.w.Counts()
+	if l == nil || l.reason != eddy.ClosePeerClosed && counts[sim.TimeJump]+counts[sim.Stall] > 0 {
+		return // it may have ended because its time was over
+	}
+	if c.failed != nil && !c.p.Harmed() && !c.broke && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
+		c.t.w.Failf("%s: %v overtook an orderly end after %v", c.name, c.failed, l.took())
+	}
 	if !c.whole() || !c.eof || c.t.cut() {
 		return
 	}

@@ -56,7 +56,7 @@ func (k *crowd) act() sim.Next {
 	case !k.mild && w.Hit(sim.OffLoopClose):
 		k.close(l)
 	case w.Hit(sim.TaskStorm):
-		for range 1 + t.n(3000) {
+		for range 1 + t.n(800) {
 			k.post(l)
 		}
 	case w.Hit(sim.DeadHandle):
@@ -84,6 +84,7 @@ func (k *crowd) post(l *life) {
 		}
 		ran = true
 		k.ran++
+		k.t.w.Progress()
 	})
 	switch {
 	case err == nil:

@@ -162,6 +162,7 @@ type trial struct {
 	crowds  []*crowd
 
 	panics   uint64      // of handlers
+	dialed   bool        // connections are not only accepted
 	calmEnd  bool        // the peers came to rest before the end began
 	group    *eddy.Group // shared, to be closed at the end
 	scripted netip.AddrPort
@@ -182,8 +183,17 @@ func quiet() *slog.Logger {
 // listen starts a server whose unset fields are what the seed says.
 func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 	srv.Logger = quiet()
-	if srv.Group == nil {
-		srv.Loops = 1 + t.n(3)
+	switch {
+	case srv.Group != nil:
+	case t.once(2): // a group whose strategy leaves others time between the last look at the queue and the sleep
+		srv.Topology = pick(t, eddy.BossWorkers, eddy.SingleReactor, eddy.ListenerPerLoop)
+		srv.Group = t.newGroup(1 + t.n(3))
+		if srv.Topology == eddy.SingleReactor {
+			srv.Group.Loops = 1
+		}
+		t.group = srv.Group
+	default:
+		srv.Loops, srv.TaskQueue = 1+t.n(3), pick(t, 0, 500)
 		if srv.Topology = pick(t, eddy.BossWorkers, eddy.BossWorkers, eddy.SingleReactor, eddy.ListenerPerLoop); srv.Topology == eddy.SingleReactor {
 			srv.Loops = 1
 		}
@@ -212,6 +222,22 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), srv.Addr().(*net.TCPAddr).AddrPort().Port())
 }
 
+func (t *trial) newGroup(loops int) *eddy.Group {
+	g := &eddy.Group{
+		Loops: loops, Logger: quiet(), Chooser: pick(t, eddy.RoundRobin(), eddy.LeastConnections(), eddy.LeastTasks()),
+		IORatio: pick(t, 0, 10, 100), TaskBudget: pick(t, 0, 7, 100), TaskQueue: pick(t, 0, 500), RebuildAfter: pick(t, 0, 3, -1), MaxEvents: pick(t, 0, 1, 5),
+		Strategy: func(eddy.LoopState) eddy.WaitDecision {
+			t.w.Instant()
+			if !t.w.IsCalm() && t.once(8) {
+				return eddy.BusyWait
+			}
+			return eddy.Block
+		},
+	}
+	eddy.Simulate(t.w.Host(), g)
+	return g
+}
+
 // allow names reasons that connections of this trial may end with, besides those that follow from faults.
 func (t *trial) allow(rs ...eddy.CloseReason) { t.allowed = append(t.allowed, rs...) }
 
@@ -222,6 +248,8 @@ type life struct {
 	id     eddy.ConnID
 	opened int
 	closed int
+	told   int64 // when it was told to end
+	ended  int64
 	reason eddy.CloseReason
 	err    error
 }
@@ -244,7 +272,7 @@ func (l *life) HandleRead(ctx *eddy.Context, msg any) error {
 }
 
 func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
-	l.reason, l.err = reason, err
+	l.reason, l.err, l.ended = reason, err, l.t.w.Now()
 	if l.closed++; l.closed > 1 {
 		l.t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
 	}
@@ -253,6 +281,9 @@ func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error
 	}
 	l.t.judge(l)
 }
+
+// took is how long an orderly end took.
+func (l *life) took() time.Duration { return time.Duration(l.ended - l.told) }
 
 // judge fails the trial when nothing that happened explains the reason.
 func (t *trial) judge(l *life) {
@@ -338,7 +369,7 @@ func (t *trial) settle() {
 	w := t.w
 	w.Calm()
 	if !w.Rest(maxSteps) && w.Err() == nil {
-		w.Failf("no rest after %d steps without trouble", maxSteps)
+		w.Failf("no rest after %d steps without trouble: %v", maxSteps, t)
 	}
 	for _, c := range t.clients {
 		if c.over || !c.whole() || c.p == nil {
@@ -378,7 +409,7 @@ func (t *trial) gone() {
 				closed += n
 			}
 		}
-		if srv.Group == nil && opened != closed {
+		if !t.dialed && opened != closed {
 			t.w.Failf("%d connections were opened, %d closed: %v", opened, closed, st.Closed)
 		}
 	}
@@ -388,4 +419,14 @@ func (t *trial) gone() {
 	_ = t.w.End()
 }
 
-func (t *trial) String() string { return fmt.Sprintf("%d peers", len(t.clients)) }
+// String tells which connections are open.
+func (t *trial) String() string {
+	s := ""
+	for _, l := range t.lives {
+		if c := t.peers[l.conn.RemoteAddr()]; l.closed == 0 && c != nil {
+			s += fmt.Sprintf("%s (ending %d, over %v, sent %d of %d, got %d) has connection %v with %d bytes queued; ",
+				c.name, c.ending, c.over, c.sent, len(c.out), c.got, l.id, l.conn.QueuedBytes())
+		}
+	}
+	return s
+}

@@ -26,7 +26,7 @@ type tracer struct {
 }
 
 // Remember sets how many of the last happenings the world remembers. Call it before anything happens.
-func (w *World) Remember(lines int) { w.log.ring = make([]happening, lines) }
+func (w *World) Remember(lines int) { w.log.ring = make([]happening, max(lines, 1)) }
 
 // trace notes something.
 func (w *World) trace(what string, a, b int, err error) {

@@ -127,6 +127,9 @@ func (w *World) Calm() {
 // IsCalm reports whether Calm was called.
 func (w *World) IsCalm() bool { return w.calm }
 
+// Progress says that loops get on, although the machine sees nothing of it.
+func (w *World) Progress() { w.idle = 0 }
+
 // Failf ends the run; the first failure stays.
 func (w *World) Failf(format string, args ...any) {
 	if w.err == nil {
@@ -351,6 +354,9 @@ func (w *World) enter(op string, fd int) {
 	w.nested = false
 }
 
+// Instant is a moment in the middle of what a loop does in which another goroutine may act, as in a system call.
+func (w *World) Instant() { w.enter("instant", 0) }
+
 // interleave lets somebody who is no loop act while a loop is in a system call.
 func (w *World) interleave() {
 	n := len(w.actors) + len(w.routines)
@@ -401,6 +407,13 @@ func (w *World) spawn(r *routine, f func()) {
 	w.routines = append(w.routines, r)
 }
 
+func (r *routine) state() string {
+	if r.loop == nil {
+		return ""
+	}
+	return r.loop.State()
+}
+
 // canRun reports whether a routine would get on.
 func (w *World) canRun(r *routine) bool {
 	switch {
@@ -422,7 +435,7 @@ func (w *World) resume(r *routine) {
 		w.idle++
 	}
 	if w.idle > spinLimit {
-		w.Failf("%s spins: %d steps without any change", r.name, w.idle)
+		w.Failf("%s spins: %d steps without any change; %s", r.name, w.idle, r.state())
 		return
 	}
 	outer := w.cur
