@@ -41,7 +41,7 @@ func isClosed(f *os.File) bool {
 // TestFileInOrder: files go out between other messages, in order and to the byte, over real sockets, larger than
 // Watermarks.Max, and are closed afterwards.
 func TestFileInOrder(t *testing.T) {
-	const size = 3<<20 + 77
+	const size = 16<<20 + 77 // more than the kernel takes of it
 	one, data := tempFile(t, size)
 	two, _ := tempFile(t, 100)
 	srv := &Server{Loops: 1, Watermarks: Watermarks{Low: 1 << 10, High: 64 << 10, Max: 1 << 20}, Init: func(p *Pipeline) error {
