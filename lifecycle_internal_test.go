@@ -447,6 +447,7 @@ func TestWaitingOnAnotherLoopIsRefused(t *testing.T) {
 	if err := a.Write(make([]byte, 32<<20)); err != nil {
 		t.Fatal(err)
 	}
+	until(t, "a full queue", func() bool { return a.shows(unwritable) })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	b.Post(func() { result <- a.WriteContext(ctx, []byte("x")) })
