@@ -92,7 +92,7 @@ type keyTask struct {
 type serial[K comparable] struct {
 	owner *Keyed[K]
 	key   K
-	queue ring[keyTask]
+	queue fifo[keyTask]
 	next  *serial[K] // in the spare list
 }
 

@@ -29,12 +29,17 @@ func tryCPUs(cpus []int) error {
 // pin gives the calling worker a thread on its processor. That the processor can be had was tried when the pool was
 // made; if it has gone since, the worker runs where it can.
 func (w *worker) pin() {
-	if w.cpu < 0 {
+	pinTo(w.cpu, w.pool.o.Name)
+}
+
+// pinTo gives the calling goroutine a thread on a processor, unless that is below 0.
+func pinTo(cpu int, name string) {
+	if cpu < 0 {
 		return
 	}
-	runtime.LockOSThread() // never unlocked: the bound thread ends with the worker
-	if err := sys.SetAffinity([]int{w.cpu}); err != nil {
-		slog.Default().Warn("executor: a worker is not pinned", "pool", w.pool.o.Name, "err", err)
+	runtime.LockOSThread() // never unlocked: the bound thread ends with the goroutine
+	if err := sys.SetAffinity([]int{cpu}); err != nil {
+		slog.Default().Warn("executor: a worker is not pinned", "of", name, "err", err)
 	}
 }
 

@@ -51,7 +51,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	state   state
-	queue   ring[Runner]
+	queue   fifo[Runner]
 	idle    []*worker   // the last one is the warmest
 	coming  int         // workers called to the queue that have not looked at it yet: 0 or 1
 	live    int         // workers not told to end

@@ -24,7 +24,7 @@ type Strand[T any] struct {
 	bound int
 
 	mu     sync.Mutex
-	queue  ring[T]
+	queue  fifo[T]
 	active bool // its turn waits or runs; false only while the queue is empty
 	closed bool
 }
@@ -114,7 +114,7 @@ func (s *Strand[T]) Close(drop func(T)) {
 	s.mu.Lock()
 	s.closed = true
 	q := s.queue
-	s.queue = ring[T]{}
+	s.queue = fifo[T]{}
 	s.mu.Unlock()
 	if drop == nil {
 		return

@@ -62,6 +62,10 @@ func TestBatches(t *testing.T) {
 		if q.Next() != nil || q.Available() != 0 || q.Fetch() != nil || q.Unpublished() != 4 {
 			t.Fatalf("lap %d: seen before Publish", lap)
 		}
+		q.Withdraw()
+		for i := range 4 {
+			*q.Next() = 10*lap + i
+		}
 		q.Publish()
 		if q.Available() != 4 || q.Len() != 4 || *q.Peek() != 10*lap {
 			t.Fatalf("lap %d: %d available, %d long", lap, q.Available(), q.Len())

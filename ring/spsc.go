@@ -82,6 +82,9 @@ func (q *SPSC[T]) Next() *T {
 // Publish makes the slots that Next returned visible to the consumer.
 func (q *SPSC[T]) Publish() { q.visible.Store(q.filled) }
 
+// Withdraw takes back the slots that Next returned since the last Publish. Producer only.
+func (q *SPSC[T]) Withdraw() { q.filled = q.visible.Load() }
+
 // Unpublished returns the number of slots that Next returned since the last Publish. Producer only.
 func (q *SPSC[T]) Unpublished() int { return int(q.filled - q.visible.Load()) }
 

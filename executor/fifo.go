@@ -1,8 +1,8 @@
 package executor
 
-// ring is a FIFO queue in a circular array that doubles when it is full. The zero
+// fifo is a FIFO queue in a circular array that doubles when it is full. The zero
 // value is empty and holds no memory. The bound is the caller's concern.
-type ring[T any] struct {
+type fifo[T any] struct {
 	items   []T // length is a power of two, or 0
 	head, n uint32
 }
@@ -10,14 +10,14 @@ type ring[T any] struct {
 const (
 	// firstItems is the capacity after the first push.
 	firstItems = 4
-	// keptItems is the largest capacity that an empty ring keeps in trim, so that short
-	// bursts allocate nothing and an idle ring holds little.
+	// keptItems is the largest capacity that an empty fifo keeps in trim, so that short
+	// bursts allocate nothing and an idle fifo holds little.
 	keptItems = 16
 )
 
-func (r *ring[T]) len() int { return int(r.n) }
+func (r *fifo[T]) len() int { return int(r.n) }
 
-func (r *ring[T]) push(v T) {
+func (r *fifo[T]) push(v T) {
 	if int(r.n) == len(r.items) {
 		r.grow()
 	}
@@ -26,7 +26,7 @@ func (r *ring[T]) push(v T) {
 }
 
 // pop takes the oldest item.
-func (r *ring[T]) pop() (v T, ok bool) {
+func (r *fifo[T]) pop() (v T, ok bool) {
 	if r.n == 0 {
 		return v, false
 	}
@@ -39,21 +39,21 @@ func (r *ring[T]) pop() (v T, ok bool) {
 }
 
 // peek returns the oldest item.
-func (r *ring[T]) peek() (v T, ok bool) {
+func (r *fifo[T]) peek() (v T, ok bool) {
 	if r.n == 0 {
 		return v, false
 	}
 	return r.items[r.head], true
 }
 
-// trim gives back the memory of an empty ring that has grown.
-func (r *ring[T]) trim() {
+// trim gives back the memory of an empty fifo that has grown.
+func (r *fifo[T]) trim() {
 	if r.n == 0 && len(r.items) > keptItems {
-		*r = ring[T]{}
+		*r = fifo[T]{}
 	}
 }
 
-func (r *ring[T]) grow() {
+func (r *fifo[T]) grow() {
 	items := make([]T, max(firstItems, 2*len(r.items)))
 	k := copy(items, r.items[r.head:])
 	copy(items[k:], r.items[:r.head])

@@ -1,0 +1,399 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/ring"
+)
+
+// Lane is a way of its own from one producer to workers of its own, so that heavy work cannot queue in front of light work.
+type Lane struct {
+	// Name appears in errors and stats.
+	Name string
+
+	// Heaviness says how heavy the work of this lane may be; see Lanes.For.
+	Heaviness int
+
+	// Workers is the number of goroutines; 0 means 1. One worker handles its lane's work in order.
+	Workers int
+
+	// MaxWorkers is up to how many there may be: a full lane starts another one. 0 means Workers.
+	MaxWorkers int
+
+	// Capacity is the number of slots for each worker, a power of two; 0 means 1024.
+	Capacity int
+
+	// CPUs gives the workers operating-system threads of their own on these processors, in turn. See Options.CPUs.
+	CPUs []int
+
+	// Wait makes the way a worker waits for work. nil: it sleeps until it is woken, which costs nothing while there is
+	// nothing to do.
+	Wait func() ring.Waiter
+
+	// Spill, if set, takes what the slots cannot; what does not fit there either is rejected. The work comes in the
+	// order it was submitted for one worker.
+	Spill *ring.SpillOptions
+}
+
+// LanesOptions configure Lanes. Lanes, Run and Wake are required.
+type LanesOptions[In, Out any] struct {
+	Lanes []Lane
+
+	// Run does the work of one lane on a worker and fills in the result. It may block. in is valid until it returns.
+	Run func(lane int, in *In, out *Out)
+
+	// Failed fills in the result of work that panicked. nil: the result is what Run had made of it by then.
+	Failed func(lane int, in *In, v any, out *Out)
+
+	// Wake tells the consumer that there are results: it is to call Collect. It runs on a worker and is not called again
+	// before Collect. An error makes the worker try again.
+	Wake func() error
+
+	// Encode and Decode turn work into bytes and back, for lanes that spill.
+	Encode func(in *In) []byte
+	Decode func(b []byte, in *In) error
+
+	// OnPanic is told the value of a recovered panic and its stack. nil logs both.
+	OnPanic func(v any, stack []byte)
+}
+
+// LaneStats are the numbers of one lane.
+type LaneStats struct {
+	Name     string
+	Workers  int
+	Queued   int    // work that waits in slots
+	Spilled  int    // work that waits in the spill queue
+	Accepted uint64 // work taken
+	Rejected uint64 // work refused because the lane was full
+	Done     uint64 // results published
+	Panics   uint64
+	Lost     uint64 // spilled work that could not be decoded, and work that Stop gave up
+}
+
+// Lanes distribute work over lanes and bring all results back through one multiplexer (reference 3.4). Work that was
+// accepted has exactly one result, unless Stop gives it up. Passing work and results on allocates nothing and takes no
+// lock.
+//
+// Submit belongs to one goroutine at a time, the producer; Collect to one, the consumer; mostly a loop is both. The other
+// methods may be called by any goroutine, Stop and Start not at the same time.
+type Lanes[In, Out any] struct {
+	o       LanesOptions[In, Out]
+	lanes   []*lane[In, Out]
+	results *ring.Mux[Out]
+	waking  atomic.Bool // the consumer has been woken and has not collected
+	running atomic.Bool
+	stop    chan struct{} // of this run
+	workers sync.WaitGroup
+}
+
+// lane is the running form of a Lane.
+type lane[In, Out any] struct {
+	Lane
+	index   int
+	queue   *ring.Demux[In]
+	bells   []*ring.Bell
+	first   int // producer of its first worker in the results
+	spill   atomic.Pointer[ring.Spill]
+	started atomic.Int32 // workers of this run
+	atSpill atomic.Int32 // workers that handle what they took from the spill queue
+
+	accepted, rejected, done, panics, lost atomic.Uint64
+}
+
+// NewLanes checks the options and makes the queues; Start starts the workers.
+func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
+	if o.Run == nil || o.Wake == nil || len(o.Lanes) == 0 {
+		return nil, errors.New("executor: LanesOptions needs Lanes, Run and Wake")
+	}
+	if o.OnPanic == nil {
+		o.OnPanic = logPanic("lanes")
+	}
+	l := &Lanes[In, Out]{o: o}
+	total, capacity := 0, 1
+	for i, spec := range o.Lanes {
+		ln, err := newLane[In, Out](i, spec)
+		if err != nil {
+			return nil, fmt.Errorf("executor: lane %q: %w", spec.Name, err)
+		}
+		if spec.Spill != nil && (o.Encode == nil || o.Decode == nil) {
+			return nil, fmt.Errorf("executor: lane %q: Spill needs LanesOptions.Encode and Decode", spec.Name)
+		}
+		ln.first = total
+		total += ln.MaxWorkers
+		capacity = max(capacity, ln.queue.Consumer(0).Cap())
+		l.lanes = append(l.lanes, ln)
+	}
+	var err error
+	l.results, err = ring.NewMux[Out](total, capacity)
+	return l, err
+}
+
+func newLane[In, Out any](index int, spec Lane) (*lane[In, Out], error) {
+	switch {
+	case spec.Workers < 0:
+		return nil, fmt.Errorf("Workers is %d, below 0", spec.Workers)
+	case spec.MaxWorkers < 0 || spec.MaxWorkers > 0 && spec.MaxWorkers < spec.Workers:
+		return nil, fmt.Errorf("MaxWorkers is %d, with %d Workers", spec.MaxWorkers, spec.Workers)
+	}
+	spec.Workers = max(spec.Workers, 1)
+	spec.MaxWorkers = max(spec.MaxWorkers, spec.Workers)
+	if err := tryCPUs(spec.CPUs); err != nil {
+		return nil, err
+	}
+	ln := &lane[In, Out]{Lane: spec, index: index}
+	var err error
+	if ln.queue, err = ring.NewDemux[In](spec.MaxWorkers, spec.Capacity); err != nil {
+		return nil, err
+	}
+	for range spec.MaxWorkers {
+		ln.bells = append(ln.bells, ring.NewBell())
+	}
+	return ln, nil
+}
+
+// For returns the lightest lane whose Heaviness is at least h, the heaviest lane if there is none.
+func (l *Lanes[In, Out]) For(h int) int {
+	best, heaviest := -1, 0
+	for i, ln := range l.lanes {
+		if ln.Heaviness > l.lanes[heaviest].Heaviness {
+			heaviest = i
+		}
+		if ln.Heaviness >= h && (best < 0 || ln.Heaviness < l.lanes[best].Heaviness) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return heaviest
+	}
+	return best
+}
+
+// Start starts the workers. After Stop it starts anew, with empty lanes but for what their spill logs hold.
+func (l *Lanes[In, Out]) Start() error {
+	if !l.running.CompareAndSwap(false, true) {
+		return errors.New("executor: Lanes.Start: they are running")
+	}
+	for _, ln := range l.lanes {
+		if ln.Lane.Spill == nil {
+			continue
+		}
+		s, err := ring.OpenSpill(*ln.Lane.Spill)
+		if err != nil {
+			l.closeSpills()
+			l.running.Store(false)
+			return fmt.Errorf("executor: lane %q: %w", ln.Name, err)
+		}
+		ln.spill.Store(s)
+	}
+	l.stop = make(chan struct{})
+	for _, ln := range l.lanes {
+		for range ln.Workers {
+			l.startWorker(ln)
+		}
+		if s := ln.spill.Load(); s != nil {
+			l.workers.Go(func() { ln.watchSpill(s, l.stop) })
+		}
+	}
+	return nil
+}
+
+func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
+	w := &laneWorker[In, Out]{lanes: l, lane: ln, stop: l.stop, cpu: -1}
+	i := int(ln.started.Add(1)) - 1
+	w.in, w.bell, w.out = ln.queue.Consumer(i), ln.bells[i], l.results.Producer(ln.first+i)
+	if ln.Wait != nil {
+		w.wait = ln.Wait()
+	}
+	if len(ln.CPUs) > 0 {
+		w.cpu = ln.CPUs[i%len(ln.CPUs)]
+	}
+	l.workers.Go(w.run)
+}
+
+// watchSpill wakes the workers when the spill queue has something for them.
+func (ln *lane[In, Out]) watchSpill(s *ring.Spill, stop <-chan struct{}) {
+	for {
+		select {
+		case <-s.Ready():
+			ln.ringAll()
+		case <-stop:
+			return
+		}
+	}
+}
+
+// Submit hands work to a lane. It never blocks. Errors: ErrRejected, which names the lane and its limit, ErrClosed.
+// Producer only.
+func (l *Lanes[In, Out]) Submit(lane int, in In) error {
+	ln := l.lanes[lane]
+	if !l.running.Load() {
+		return ErrClosed
+	}
+	spill := ln.spill.Load()
+	if spill != nil && inSpill(spill) > 0 { // what comes later stays behind it
+		return l.toSpill(ln, spill, in)
+	}
+	n := int(ln.started.Load())
+	for i := range n {
+		if ln.give(ln.turn(i, n), in) {
+			return nil
+		}
+	}
+	if n < ln.MaxWorkers {
+		l.startWorker(ln)
+		ln.give(n, in)
+		return nil
+	}
+	if spill != nil {
+		return l.toSpill(ln, spill, in)
+	}
+	ln.rejected.Add(1)
+	return &limitError{ln.Name, "each worker of the lane", ln.queue.Consumer(0).Cap()}
+}
+
+// turn is the i-th worker to ask for the next work.
+func (ln *lane[In, Out]) turn(i, n int) int { return (int(ln.accepted.Load()%uint64(n)) + i) % n }
+
+// give puts work into a worker's slots.
+func (ln *lane[In, Out]) give(i int, in In) bool {
+	if !ln.queue.Consumer(i).Send(in) {
+		return false
+	}
+	ln.accepted.Add(1)
+	ln.bells[i].Ring()
+	return true
+}
+
+// inSpill returns how much work is in the spill queue.
+func inSpill(s *ring.Spill) int {
+	st := s.Stats()
+	return st.Memory + st.Waiting + st.Disk
+}
+
+// ringAll wakes the lane's workers.
+func (ln *lane[In, Out]) ringAll() {
+	for _, b := range ln.bells[:ln.started.Load()] {
+		b.Ring()
+	}
+}
+
+// toSpill is no part of Submit, so that only work that goes this way is moved to the heap.
+//
+//go:noinline
+func (l *Lanes[In, Out]) toSpill(ln *lane[In, Out], spill *ring.Spill, in In) error {
+	if err := spill.Send(l.o.Encode(&in)); err != nil {
+		ln.rejected.Add(1)
+		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, err)
+	}
+	ln.accepted.Add(1)
+	ln.ringAll()
+	return nil
+}
+
+// Collect calls f with at most most results, 0 for all there are, and returns how many. What f is given is valid until
+// it returns. If some are left the consumer is woken again. Consumer only.
+func (l *Lanes[In, Out]) Collect(most int, f func(out *Out)) int {
+	l.waking.Store(false) // before the look, so that a result behind it wakes again
+	n := 0
+	for most == 0 || n < most {
+		out := l.results.Fetch()
+		if out == nil {
+			return n
+		}
+		f(out)
+		l.results.Release()
+		n++
+	}
+	if l.results.Len() > 0 {
+		_ = l.wake() // a worker that has more to tell tries again
+	}
+	return n
+}
+
+// wake tells the consumer once that there is something to collect.
+func (l *Lanes[In, Out]) wake() error {
+	if l.waking.Load() || !l.waking.CompareAndSwap(false, true) {
+		return nil
+	}
+	err := l.o.Wake()
+	if err != nil {
+		l.waking.Store(false)
+	}
+	return err
+}
+
+// Stats returns the numbers of each lane.
+func (l *Lanes[In, Out]) Stats() []LaneStats {
+	all := make([]LaneStats, len(l.lanes))
+	for i, ln := range l.lanes {
+		all[i] = LaneStats{
+			Name: ln.Name, Workers: int(ln.started.Load()), Queued: ln.queue.Len(), Accepted: ln.accepted.Load(),
+			Rejected: ln.rejected.Load(), Done: ln.done.Load(), Panics: ln.panics.Load(), Lost: ln.lost.Load(),
+		}
+		if s := ln.spill.Load(); s != nil {
+			all[i].Spilled = inSpill(s)
+		}
+	}
+	return all
+}
+
+// Stop lets the workers finish what they have while ctx allows and the consumer collects, and then ends them; a worker
+// that is in the middle of Run ends after it. What waits in a spill queue stays there for the next Start. It returns when
+// no worker is left, with the number of works that were given up. The producer has made its last Submit. Not on the
+// consumer's goroutine, unless ctx has ended.
+func (l *Lanes[In, Out]) Stop(ctx context.Context) (lost int) {
+	if !l.running.CompareAndSwap(true, false) {
+		return 0
+	}
+	l.finish(ctx)
+	close(l.stop)
+	l.workers.Wait()
+	l.closeSpills()
+	for _, ln := range l.lanes {
+		lost += ln.queue.Len()
+		ln.lost.Add(uint64(ln.queue.Len()))
+		ln.queue.Clear()
+		ln.started.Store(0)
+	}
+	return lost
+}
+
+// finish waits until the lanes are empty and the results collected. What is in spill queues can wait.
+func (l *Lanes[In, Out]) finish(ctx context.Context) {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for l.busy() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *Lanes[In, Out]) busy() bool {
+	for _, ln := range l.lanes {
+		if ln.queue.Len() > 0 || ln.atSpill.Load() > 0 {
+			return true
+		}
+	}
+	return l.results.Len() > 0
+}
+
+func (l *Lanes[In, Out]) closeSpills() {
+	for _, ln := range l.lanes {
+		s := ln.spill.Swap(nil)
+		if s == nil {
+			continue
+		}
+		if err := s.Close(); err != nil {
+			slog.Default().Error("executor: closing the spill queue", "lane", ln.Name, "err", err)
+		}
+	}
+}
