@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestServeLanes: light lines pass heavy ones, all are answered, and a client like nc needs nothing but lines.
+func TestServeLanes(t *testing.T) {
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "300ms", "--medium", "1ms")
+	c := connect(t, p.addr)
+	io.WriteString(c, "heavy one\nmedium two\nlight three\nfour\r\n")
+	r := bufio.NewReader(c)
+	got := map[string]int{}
+	for i := range 4 {
+		got[readLine(t, r)] = i
+	}
+	if i, ok := got["9: heavy one"]; !ok || i != 3 || len(got) != 4 {
+		t.Errorf("answers %v, want the heavy one last", got)
+	}
+	for _, want := range []string{"10: medium two", "11: light three", "4: four"} {
+		if _, ok := got[want]; !ok {
+			t.Errorf("no answer %q in %v", want, got)
+		}
+	}
+	if a := talk(t, p.addr, strings.Repeat("x", 300)); !strings.Contains(a, "the limit is 256 bytes") {
+		t.Errorf("too long a line: %q", a)
+	}
+	c.Close()
+	p.stop()
+	if !strings.Contains(p.errs.String(), "heavy 1 done, 0 refused") {
+		t.Errorf("the end says %q", p.errs.String())
+	}
+}
+
+// TestServeLanesBusy: a full lane answers at once, and light work does not notice.
+func TestServeLanesBusy(t *testing.T) {
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "150ms", "--capacity", "2")
+	c := connect(t, p.addr)
+	io.WriteString(c, strings.Repeat("heavy\n", 6)+"light\n")
+	r := bufio.NewReader(c)
+	var busy, light, done int
+	for done+busy+light < 7 {
+		switch a := readLine(t, r); {
+		case strings.HasPrefix(a, "busy: ") && strings.Contains(a, "heavy"):
+			busy++
+		case a == "5: light":
+			light++
+			if done > 0 {
+				t.Error("the light one waited for heavy ones")
+			}
+		case a == "5: heavy":
+			done++
+		default:
+			t.Fatalf("answer %q", a)
+		}
+	}
+	if busy < 3 || light != 1 {
+		t.Errorf("%d busy, %d done", busy, done)
+	}
+	c.Close()
+	p.stop()
+}
+
+// TestServeLanesSpill: what the lane cannot hold goes to disk and is answered in order; after kill -9 the next run works
+// off what was left, and serves.
+func TestServeLanesSpill(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spill")
+	args := []string{"serve", "lanes", "--addr", "127.0.0.1:0", "--capacity", "2", "--heavy", "2ms", "--spill", dir}
+	p := startServer(t, args...)
+	c := connect(t, p.addr)
+	const n = 300
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, "heavy %d\n", i)
+	}
+	io.WriteString(c, lines.String())
+	r := bufio.NewReader(c)
+	for i := range n {
+		want := fmt.Sprintf("heavy %d", i)
+		if a := readLine(t, r); a != fmt.Sprintf("%d: %s", len(want), want) {
+			t.Fatalf("answer %d is %q", i, a)
+		}
+	}
+	c.Close()
+	p.stop()
+
+	p = startServer(t, append(args, "--heavy", "1h")...)
+	c = connect(t, p.addr)
+	io.WriteString(c, strings.Repeat("heavy later\n", 3000))
+	log := filepath.Join(dir, "heavy", "*.seg")
+	waitUntil(t, "the spilled lines", func() bool {
+		files, _ := filepath.Glob(log)
+		var size int64
+		for _, f := range files {
+			if info, err := os.Stat(f); err == nil {
+				size += info.Size()
+			}
+		}
+		return size > 10_000
+	})
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.wait()
+	c.Close()
+
+	p = startServer(t, append(args, "--heavy", "0s")...)
+	if a := talk(t, p.addr, "light\nbye\n"); a != "5: light\n" {
+		t.Errorf("answer %q", a)
+	}
+	waitUntil(t, "the end of the log", func() bool {
+		files, _ := filepath.Glob(log)
+		return len(files) == 0
+	})
+	p.stop()
+}
+
+// TestServeLanesFlags: what makes no sense is refused by name.
+func TestServeLanesFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"--heavy -1s is negative":      {"--heavy", "-1s"},
+		"--light-workers 0":            {"--light-workers", "0"},
+		"capacity 3 is not a power":    {"--capacity", "3"},
+		"--loops 2: the lanes have":    {"--loops", "2"},
+		"--max-line 0":                 {"--max-line", "0"},
+		`lane "light": ring: spill di`: {"--spill", filepath.Join(file, "sub")},
+	} {
+		_, stderr, code := runToEnd(t, append([]string{"serve", "lanes"}, args...)...)
+		if code == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
+func waitUntil(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting for %s", what)
+		}
+	}
+}
