@@ -2,9 +2,11 @@ package eddy
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"testing"
 
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -146,5 +148,30 @@ func TestEventOrder(t *testing.T) {
 	l.processEvents(1)
 	if got := st.noted("handle"); !slices.Equal(got, []string{"handle y"}) {
 		t.Errorf("a readiness of 0 led to %q", got)
+	}
+}
+
+// TestConnectComesFirst: what a peer sends with its acceptance waits until the connection stands: the attempt's interest
+// ends, then the connection is registered and opened, then its bytes are read.
+func TestConnectComesFirst(t *testing.T) {
+	d, h, l := hangingDialer(t)
+	d.eng.set.init = func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		return p.Add("app", Handle(func(_ *Context, m *buf.Bytes) error { h.note("handle %s", m.Bytes()); return nil }))
+	}
+	if _, err := d.DialAddr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, func(*Conn, error) { h.note("told") }); err != nil {
+		t.Fatal(err)
+	}
+	l.iterate()
+	fd := h.lastFD
+	h.socks[fd].send("early;")
+	h.outcome = nil
+	h.trace = nil
+	for range 2 {
+		l.iterate()
+	}
+	want := []string{fmt.Sprintf("remove %d", fd), fmt.Sprintf("add %d 1", fd), "told", "handle early"}
+	if got := h.noted("add", "remove", "modify", "told", "handle"); !slices.Equal(got, want) {
+		t.Errorf("the loop did %q, want %q", got, want)
 	}
 }
