@@ -367,3 +367,46 @@ func TestMemoryBudgetHolds(t *testing.T) {
 	})
 	t.Logf("at most %d KiB held of %d, %+v", most>>10, budget>>10, srv.Stats().Memory)
 }
+
+// TestDegradedAnswers: when the pool that makes full answers has no room, and when a client does not read fast enough, a
+// handler answers with less instead of refusing, and with everything again afterwards.
+func TestDegradedAnswers(t *testing.T) {
+	pool := newPool(t, 1, 1)
+	gate := make(chan struct{})
+	full := strings.Repeat("full ", 100) + "\n"
+	srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			if string(m.Bytes()) == "wait" {
+				<-gate
+			}
+			return ctx.Write(full)
+		}), eddy.On(pool), eddy.OnReject(func(ctx *eddy.Context, _ any, _ error) { _ = ctx.Write("short\n") }))
+	}}
+	addr := start(t, srv)
+	ask := func(c net.Conn, what string) { io.WriteString(c, what+"\n") }
+	expect := func(c net.Conn, want string) {
+		t.Helper()
+		if got, err := bufio.NewReader(c).ReadString('\n'); got != want || err != nil {
+			t.Errorf("read %.20q, %v, want %.20q", got, err, want)
+		}
+	}
+	first, second, third := dial(t, addr), dial(t, addr), dial(t, addr)
+	ask(first, "wait")
+	waitFor(t, "a busy worker", func() bool { return pool.Stats().Running == 1 })
+	ask(second, "wait")
+	waitFor(t, "a full queue", func() bool { return pool.Stats().Queued == 1 })
+	for range 5 {
+		ask(third, "now")
+		expect(third, "short\n")
+	}
+	close(gate)
+	expect(first, full)
+	expect(second, full)
+	waitFor(t, "an idle pool", func() bool { return pool.Stats().Running == 0 && pool.Stats().Queued == 0 })
+	ask(third, "now")
+	expect(third, full)
+	if n := srv.Stats().Active; n != 3 {
+		t.Errorf("%d connections are open, want all three", n)
+	}
+}

@@ -159,7 +159,8 @@ func scarceServer() {
 	fmt.Println(srv.Addr())
 	io.Copy(io.Discard, os.Stdin)
 	st := srv.Stats()
-	fmt.Println("shed", st.Shed > 0, "errors", st.AcceptErrors > 0, "calm", st.Boss.Iterations < 10_000)
+	fmt.Println("shed", st.Shed > 0, "errors", st.AcceptErrors > 0, "calm", st.Boss.Iterations < 10_000,
+		"paused", st.AcceptPauses > 0, "refused", st.Refused[eddy.RefuseDescriptors] == st.Shed, "undisturbed", st.Closed[eddy.CloseIOError] == 0)
 	srv.Close()
 }
 
@@ -191,9 +192,13 @@ func TestDescriptorExhaustion(t *testing.T) {
 	if refused != 3 || len(served) < 20 {
 		t.Fatalf("%d served, %d refused: the limit of 64 descriptors was not felt", len(served), refused)
 	}
+	for range 20 { // the served ones go on while accepting stands still
+		for _, c := range served {
+			io.WriteString(c, "still here\n")
+			expectLines(t, bufio.NewReader(c), "still here")
+		}
+	}
 	for _, c := range served {
-		io.WriteString(c, "still here\n")
-		expectLines(t, bufio.NewReader(c), "still here")
 		c.Close()
 	}
 	waitFor(t, "recovery", func() bool {
@@ -208,7 +213,7 @@ func TestDescriptorExhaustion(t *testing.T) {
 		return got == "back\n"
 	})
 	go stop()
-	if line, err := out.ReadString('\n'); err != nil || line != "shed true errors true calm true\n" {
+	if line, err := out.ReadString('\n'); err != nil || line != "shed true errors true calm true paused true refused true undisturbed true\n" {
 		t.Errorf("server reports %q, %v", line, err)
 	}
 }

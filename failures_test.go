@@ -1,0 +1,302 @@
+package eddy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// prefixed is a decoder of frames with a length of four bytes before them, up to 1 MiB.
+type prefixed struct{ msg buf.Bytes }
+
+func (d *prefixed) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	if len(view) < 4 {
+		return 0, nil
+	}
+	n := binary.BigEndian.Uint32(view)
+	if n > 1<<20 {
+		return 0, eddy.WithReason(eddy.CloseFrameTooLarge, fmt.Errorf("frame of %d bytes, limit %d", n, 1<<20))
+	}
+	if len(view) < 4+int(n) {
+		return 0, nil
+	}
+	d.msg.Reset(view[4 : 4+n])
+	ctx.FireRead(&d.msg)
+	return 4 + int(n), nil
+}
+
+// words is an application whose lines can go wrong in every way of the matrix.
+func words(gate chan struct{}) eddy.ReadHandler {
+	return eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+		switch word := string(m.Bytes()); word {
+		case "fail":
+			return errors.New("no such word")
+		case "panic":
+			panic("a bug")
+		case "block":
+			<-gate
+		case "much":
+			return ctx.Write(bytes.Repeat([]byte("x"), 8<<20))
+		case "pool":
+			ctx.FireRead(m)
+			return nil
+		}
+		return reply(ctx, m)
+	})
+}
+
+// regret answers a handler's error and keeps the connection.
+type regret struct{}
+
+func (regret) HandleError(ctx *eddy.Context, err error) error {
+	if p := (*eddy.PanicError)(nil); errors.As(err, &p) {
+		return err
+	}
+	return ctx.Write("error: " + err.Error() + "\n")
+}
+
+// matrix is a server in trouble.
+type matrix struct {
+	srv  *eddy.Server
+	addr string
+	log  *logBuffer
+	gate chan struct{} // what blocks goes on
+	busy atomic.Int64
+}
+
+func newMatrix(t *testing.T, change func(*eddy.Server)) *matrix {
+	m := &matrix{log: newLog(), gate: make(chan struct{})}
+	pool := newPool(t, 1, 1)
+	app := words(m.gate)
+	m.srv = &eddy.Server{Loops: 1, Logger: m.log.logger(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("app", app)
+		p.Add("pool", eddy.Handle(func(ctx *eddy.Context, line *buf.Bytes) error { <-m.gate; return reply(ctx, line) }), eddy.On(pool),
+			eddy.OnReject(func(ctx *eddy.Context, _ any, _ error) { m.busy.Add(1); _ = ctx.Write("busy\n") }))
+		return p.Add("regret", regret{})
+	}}
+	if change != nil {
+		change(m.srv)
+	}
+	m.addr = start(t, m.srv)
+	return m
+}
+
+func (m *matrix) closed(t *testing.T, reason eddy.CloseReason, n uint64) {
+	t.Helper()
+	waitFor(t, reason.String(), func() bool { return m.srv.Stats().Closed[reason] == n })
+}
+
+// TestFailureMatrix: what goes wrong in production and what a server has to make of it. Every case runs beside clients
+// that must not notice.
+func TestFailureMatrix(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*eddy.Server)
+		run    func(t *testing.T, m *matrix)
+	}{
+		"slow reader is paused, then closed":        {func(s *eddy.Server) { s.BackpressureTimeout = 200 * time.Millisecond }, slowReader},
+		"saturated pool answers busy":               {nil, saturatedPool},
+		"blocked loop is reported by name":          {func(s *eddy.Server) { s.Loops = 2 }, blockedLoop},
+		"failing handler is answered":               {nil, failingHandler},
+		"panicking handler ends its connection":     {nil, panickingHandler},
+		"resets leave few lines and no stack":       {nil, manyResets},
+		"write interest lasts while bytes wait":     {nil, writeInterest},
+		"split frames are put together":             {nil, splitFrames},
+		"many frames at once leave room for others": {nil, manyFrames},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMatrix(t, tc.change)
+			calm := standBy(t, m.addr, 2)
+			tc.run(t, m)
+			calm.undisturbed(2)
+		})
+	}
+}
+
+func slowReader(t *testing.T, m *matrix) {
+	c := dial(t, m.addr).(*net.TCPConn)
+	c.SetReadBuffer(8 << 10)
+	io.WriteString(c, "much\n")
+	waitFor(t, "the pause", func() bool { return m.srv.Stats().Loops[0].OutboundPauses == 1 })
+	io.WriteString(c, "not read any more\n")
+	m.closed(t, eddy.CloseBackpressureLimit, 1)
+	waitFor(t, "what was queued to be given back", func() bool { return m.srv.Stats().Memory.Outbound < 1<<10 })
+}
+
+func saturatedPool(t *testing.T, m *matrix) {
+	defer close(m.gate)
+	var busy, answered atomic.Int64
+	for range 10 {
+		c := dial(t, m.addr)
+		io.WriteString(c, "pool\n")
+		go func() {
+			switch got, _ := bufio.NewReader(c).ReadString('\n'); got {
+			case "busy\n":
+				busy.Add(1)
+			case "pool\n":
+				answered.Add(1)
+			}
+		}()
+	}
+	waitFor(t, "eight to be told busy at once", func() bool { return busy.Load() == 8 && m.busy.Load() == 8 })
+	if n := answered.Load(); n != 0 {
+		t.Errorf("%d were answered by a pool that is stuck", n)
+	}
+}
+
+func blockedLoop(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	io.WriteString(c, "block\n")
+	waitFor(t, "the report", func() bool {
+		st := m.srv.Stats()
+		return st.Loops[0].Stalls+st.Loops[1].Stalls > 0 && strings.Contains(m.log.String(), "words.func")
+	})
+	close(m.gate)
+	expectLines(t, bufio.NewReader(c), "block")
+}
+
+func failingHandler(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	io.WriteString(c, "before\nfail\nafter\n")
+	expectLines(t, bufio.NewReader(c), "before", "error: no such word", "after")
+}
+
+func panickingHandler(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	io.WriteString(c, "before\npanic\nafter\n")
+	r := bufio.NewReader(c)
+	expectLines(t, r, "before")
+	if got, _ := io.ReadAll(r); len(got) > 0 {
+		t.Errorf("read %q behind the panic", got)
+	}
+	c.Close()
+	m.closed(t, eddy.CloseInternalError, 1)
+	if s := m.log.String(); strings.Count(s, "panic in a handler") != 1 || !strings.Contains(s, "a bug") {
+		t.Errorf("the log says %.300s", s)
+	}
+}
+
+func manyResets(t *testing.T, m *matrix) {
+	const resets = 100
+	for range resets {
+		c := dial(t, m.addr).(*net.TCPConn)
+		io.WriteString(c, "in\n")
+		expectLines(t, bufio.NewReader(c), "in")
+		c.SetLinger(0)
+		c.Close()
+	}
+	m.closed(t, eddy.CloseIOError, resets)
+	s := m.log.String()
+	if n := strings.Count(s, "connection reset"); n == 0 || n > resets/2 || strings.Contains(s, "goroutine") {
+		t.Errorf("%d lines for %d resets: %.300s", n, resets, s)
+	}
+}
+
+func writeInterest(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	io.WriteString(c, "much\n")
+	waitFor(t, "write interest", func() bool { return m.srv.Stats().Loops[0].WriteInterest == 1 })
+	if _, err := io.ReadFull(c, make([]byte, 8<<20)); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "its end", func() bool { return m.srv.Stats().Loops[0].WriteInterest == 0 })
+}
+
+func splitFrames(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	r := bufio.NewReader(c)
+	for size := 1; size < 9; size++ {
+		text := "one line and\nanother one\n"
+		for len(text) > 0 {
+			n := min(size, len(text))
+			in := m.srv.Stats().Loops[0].BytesIn
+			io.WriteString(c, text[:n])
+			waitFor(t, "the piece", func() bool { return m.srv.Stats().Loops[0].BytesIn >= in+uint64(n) })
+			text = text[n:]
+		}
+		expectLines(t, r, "one line and", "another one")
+	}
+}
+
+func manyFrames(t *testing.T, m *matrix) {
+	c := dial(t, m.addr)
+	var all []string
+	for i := range 20_000 {
+		all = append(all, fmt.Sprint("frame ", i))
+	}
+	go io.WriteString(c, strings.Join(all, "\n")+"\n")
+	expectLines(t, bufio.NewReader(c), all...)
+}
+
+// TestHugeLengthIsRefused: a length beyond the limit closes the connection as soon as it is read; nothing is allocated for it.
+func TestHugeLengthIsRefused(t *testing.T) {
+	srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("frames", new(prefixed))
+		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
+	}}
+	addr := start(t, srv)
+	other := dial(t, addr)
+	before := heldMiB()
+	for i := range 50 {
+		c := dial(t, addr)
+		c.Write([]byte{0x7f, 0xff, 0xff, 0xff, 'x'})
+		expectEnd(t, c)
+		c.Close()
+		waitFor(t, "frame_too_large", func() bool { return srv.Stats().Closed[eddy.CloseFrameTooLarge] == uint64(i+1) })
+	}
+	if grown := heldMiB() - before; grown > 4 {
+		t.Errorf("memory grew by %.1f MiB", grown)
+	}
+	other.Write([]byte{0, 0, 0, 5, 'a', 'l', 'i', 'v', 'e'})
+	got := make([]byte, 5)
+	if _, err := io.ReadFull(other, got); err != nil || string(got) != "alive" {
+		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+// TestShutdownStages: a server that ends takes nobody new, lets those finish that can, and cuts the others at the deadline.
+func TestShutdownStages(t *testing.T) {
+	m := newMatrix(t, nil)
+	defer close(m.gate)
+	idle, stuck := dial(t, m.addr), dial(t, m.addr)
+	io.WriteString(idle, "hello\n")
+	expectLines(t, bufio.NewReader(idle), "hello")
+	io.WriteString(stuck, "pool\n")
+	waitFor(t, "the stuck request", func() bool { return m.srv.Stats().Loops[0].Hops == 1 })
+	done := make(chan eddy.DrainReport, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	go func() {
+		report, err := m.srv.Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown: %v", err)
+		}
+		done <- report
+	}()
+	expectEnd(t, idle)
+	idle.Close()
+	if d := time.Since(begin); d > 250*time.Millisecond {
+		t.Errorf("the idle one was ended after %v only", d)
+	}
+	if c, err := net.Dial("tcp", m.addr); err == nil {
+		c.Close()
+		t.Error("a new connection was taken")
+	}
+	if r := <-done; r != (eddy.DrainReport{Drained: 1, Forced: 1, Dropped: 1}) {
+		t.Errorf("report %+v", r)
+	}
+	expectEnd(t, stuck)
+}
