@@ -118,7 +118,7 @@ func (c *Conn) account() {
 // holds returns what is queued and what is left over, at most 4 GiB of each.
 func holds(queued int64, in *buf.Segment) (out, left uint32) {
 	if in != nil {
-		left = uint32(min(in.Len(), math.MaxUint32))
+		left = uint32(min(int64(in.Len()), math.MaxUint32))
 	}
 	return uint32(min(max(queued, 0), math.MaxUint32)), left
 }

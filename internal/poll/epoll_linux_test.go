@@ -12,6 +12,18 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
+// everyPoller runs a test on each backend of this platform in each mode.
+func everyPoller(t *testing.T, test func(t *testing.T, p sys.Poller)) {
+	t.Helper()
+	for _, name := range Available() {
+		for _, mode := range []Mode{Parked, Pinned} {
+			t.Run(name+"/"+mode.String(), func(t *testing.T) {
+				test(t, open(t, name, mode))
+			})
+		}
+	}
+}
+
 // TestWaitWithoutPwait2: on a kernel that counts only milliseconds a wait is
 // rounded up, so it does not end before its deadline.
 func TestWaitWithoutPwait2(t *testing.T) {

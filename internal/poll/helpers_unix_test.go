@@ -14,18 +14,6 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 10 * time.Second
 
-// everyPoller runs a test on each backend of this platform in each mode.
-func everyPoller(t *testing.T, test func(t *testing.T, p sys.Poller)) {
-	t.Helper()
-	for _, name := range Available() {
-		for _, mode := range []Mode{Parked, Pinned} {
-			t.Run(name+"/"+mode.String(), func(t *testing.T) {
-				test(t, open(t, name, mode))
-			})
-		}
-	}
-}
-
 func open(tb testing.TB, name string, mode Mode) sys.Poller {
 	tb.Helper()
 	p, err := New(name, mode)
