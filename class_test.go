@@ -94,6 +94,19 @@ func TestBegunMessageIsNotDropped(t *testing.T) {
 	}
 }
 
+// TestDropAtTheHead: a message whose predecessor was sent to its last byte is dropped like any other.
+func TestDropAtTheHead(t *testing.T) {
+	_, l, a := blocked(t, echoServer())
+	k := &MessageClass{Policy: OverflowKeepLatest, MaxMessages: 1}
+	submit(t, l, a, k.Wrap("[one]"))
+	a.room = len("irst")
+	l.iterate()
+	submit(t, l, a, k.Wrap("[two]"))
+	if got := a.drain(t, l); got != "first[two]" {
+		t.Errorf("sent %q", got)
+	}
+}
+
 // TestClassRefuses: close and reject tell the writer; on the loop at once.
 func TestClassRefuses(t *testing.T) {
 	reject := &MessageClass{Name: "picky", Policy: OverflowReject, MaxBytes: 8}
@@ -139,6 +152,32 @@ func TestClassBeyondMax(t *testing.T) {
 		t.Errorf("sent %q", got)
 	}
 	a.wantEnd(t, "in the end", CloseUnset)
+}
+
+// inner writes the parts of a message as messages of a class of their own.
+type inner struct{ class *MessageClass }
+
+func (h inner) HandleWrite(ctx *Context, msg any) error {
+	if err := ctx.Write(h.class.Wrap("{")); err != nil {
+		return err
+	}
+	return ctx.Write(msg)
+}
+
+// TestClassInsideAClass: what is part of a message stays with it, whatever class it has itself.
+func TestClassInsideAClass(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	add := srv.Init
+	part := &MessageClass{Name: "part", Policy: OverflowDropNewest, MaxMessages: 1}
+	srv.Init = func(p *Pipeline) error { _ = add(p); return p.Add("inner", inner{part}) }
+	_, l, a := blocked(t, srv)
+	k := &MessageClass{Policy: OverflowDropOldest, MaxMessages: 2}
+	for _, m := range []string{"1", "2", "3"} {
+		submit(t, l, a, k.Wrap(m))
+	}
+	if got := a.drain(t, l); got != "{first{2{3" {
+		t.Errorf("sent %q", got)
+	}
 }
 
 // framing puts head and tail around a message, in three writes; where it runs on a pool, there.

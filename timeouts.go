@@ -308,9 +308,11 @@ func (c *Conn) expire(e *DeadlineError) {
 	if c.head != nil {
 		c.head.offerError(e)
 	}
-	if c.queued.Load() == 0 && c.encoding.Load() == 0 {
+	switch {
+	case c.phase >= PhaseClosing: // a handler has closed it, in its own way
+	case c.queued.Load() == 0 && c.encoding.Load() == 0:
 		c.beginClose(e.Reason, e)
-	} else {
+	default:
 		c.closeFlushed(e.Reason, e)
 	}
 }

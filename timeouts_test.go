@@ -131,6 +131,16 @@ func TestBodyDeadline(t *testing.T) {
 	a.wantEnd(t, "500 ms after the size", CloseUnset)
 	st.pass(l, 500*time.Millisecond, 100*time.Millisecond)
 	a.wantEnd(t, "one second after the size", CloseBodyTimeout)
+
+	c := st.connect(l) // whose decoder learns of the body's end elsewhere
+	c.send("9x")
+	l.iterate()
+	if c.conn.Phase() != PhaseReadingBody {
+		t.Errorf("phase %v", c.conn.Phase())
+	}
+	c.conn.SetPhase(PhaseReadingHeader)
+	st.pass(l, 2*time.Minute, 10*time.Second)
+	c.wantEnd(t, "after the body", CloseUnset)
 }
 
 // TestHandlerDeadline: a request has to end within HandlerTimeout. Requests on the loop, counted by Begin, and those with
@@ -176,6 +186,24 @@ func TestHandlerDeadline(t *testing.T) {
 	m.wantEnd(t, "950 ms into the oldest request", CloseUnset)
 	st.pass(l, 100*time.Millisecond, tick)
 	m.wantEnd(t, "one second into the oldest request", CloseHandlerTimeout)
+
+	o := st.connect(l)
+	o.send("r4;")
+	st.pass(l, 300*time.Millisecond, tick)
+	o.send("r5;")
+	st.pass(l, 690*time.Millisecond, tick)
+	o.wantEnd(t, "990 ms into the older request", CloseUnset)
+	st.pass(l, 30*time.Millisecond, tick)
+	o.wantEnd(t, "one second into the older request", CloseHandlerTimeout)
+
+	two := st.connect(l) // of which nobody knows which one ends: the other's time begins anew
+	two.send("begin;begin;")
+	st.pass(l, 900*time.Millisecond, tick)
+	two.conn.End()
+	st.pass(l, 900*time.Millisecond, tick)
+	two.wantEnd(t, "900 ms after one of two ended", CloseUnset)
+	st.pass(l, 110*time.Millisecond, tick)
+	two.wantEnd(t, "one second after one of two ended", CloseHandlerTimeout)
 
 	i := st.connect(l)
 	i.send("nothing;")
@@ -250,36 +278,49 @@ func TestHandshakeDeadline(t *testing.T) {
 }
 
 // farewell writes a last word when a deadline has passed.
-type farewell struct{ heard error }
+type farewell struct {
+	heard  error
+	leaves bool // closes the connection itself
+}
 
 func (f *farewell) HandleError(ctx *Context, err error) error {
 	f.heard = err
 	if late := (*DeadlineError)(nil); errors.As(err, &late) {
 		_ = ctx.Write([]byte("late: " + late.Reason.String()))
 	}
+	if f.leaves {
+		ctx.CloseAfterFlush(CloseNormal)
+	}
 	return nil // handled, but the connection ends all the same
 }
 
-// TestFarewellBeforeDeadlineClose: handlers may answer before a deadline closes; what they write is sent, then FIN.
+// TestFarewellBeforeDeadlineClose: handlers may answer before a deadline closes; what they write is sent, then FIN. One
+// that closes the connection itself chooses the reason.
 func TestFarewellBeforeDeadlineClose(t *testing.T) {
-	var f farewell
-	srv := cutServer(func(*Context, string) error { return nil })
-	srv.ReadTimeout = time.Second
-	add := srv.Init
-	srv.Init = func(p *Pipeline) error {
-		_ = add(p)
-		return p.Add("farewell", &f)
+	for _, leaves := range []bool{false, true} {
+		f := farewell{leaves: leaves}
+		srv := cutServer(func(*Context, string) error { return nil })
+		srv.ReadTimeout = time.Second
+		add := srv.Init
+		srv.Init = func(p *Pipeline) error {
+			_ = add(p)
+			return p.Add("farewell", &f)
+		}
+		st, l := newStage(t, srv)
+		a := st.connect(l)
+		a.send("half")
+		st.pass(l, 1100*time.Millisecond, 50*time.Millisecond)
+		if string(a.out) != "late: read_timeout" || !a.shutdown || a.closed != 0 {
+			t.Fatalf("wrote %q, FIN sent: %v, closed %d times; the handler heard %v", a.out, a.shutdown, a.closed, f.heard)
+		}
+		a.eof = true
+		l.iterate()
+		want := CloseReadTimeout
+		if leaves {
+			want = CloseNormal
+		}
+		a.wantEnd(t, "after the peer's end", want)
 	}
-	st, l := newStage(t, srv)
-	a := st.connect(l)
-	a.send("half")
-	st.pass(l, 1100*time.Millisecond, 50*time.Millisecond)
-	if string(a.out) != "late: read_timeout" || !a.shutdown {
-		t.Fatalf("wrote %q, FIN sent: %v; the handler heard %v", a.out, a.shutdown, f.heard)
-	}
-	a.eof = true
-	l.iterate()
-	a.wantEnd(t, "after the peer's end", CloseReadTimeout)
 }
 
 // armedFor returns when the connection's wheel entry fires, 0 when it has none.
