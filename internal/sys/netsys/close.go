@@ -46,6 +46,9 @@ func (c *conn) close() error {
 		c.dropOut()
 	}
 	connecting, reading, writing, lossy := c.nc == nil, c.reading, c.writing, c.lossy
+	if c.leaving = writing && !lossy; c.leaving {
+		c.last.depart(1)
+	}
 	c.mu.Unlock()
 	switch {
 	case connecting:
@@ -63,8 +66,12 @@ func (c *conn) close() error {
 // finish gives the connection back to the system. A goroutine that waits with it ends. It may be called twice.
 func (c *conn) finish() {
 	c.mu.Lock()
-	lossy := c.lossy
+	lossy, leaving := c.lossy, c.leaving
+	c.leaving = false
 	c.mu.Unlock()
+	if leaving {
+		defer c.last.depart(-1)
+	}
 	if t, ok := c.nc.(*net.TCPConn); ok && lossy {
 		_ = t.SetLinger(0) // so that the close resets; fails only on what is closed already
 	}

@@ -14,6 +14,9 @@ import (
 // lost, and the peer is told so with a reset.
 const closeLimit = 10 * time.Second
 
+// exitLimit is how long a poller that is closed waits for them.
+const exitLimit = time.Second
+
 // stream is what a connection needs of *net.TCPConn and *net.UnixConn.
 type stream interface {
 	net.Conn
@@ -50,6 +53,7 @@ type conn struct {
 	reading bool
 	writing bool
 	lossy   bool // Close ends with a reset
+	leaving bool // closed, and something is still to be sent
 	delayed bool // TCP_NODELAY was switched off
 	local   netip.AddrPort
 	remote  netip.AddrPort

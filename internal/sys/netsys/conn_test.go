@@ -167,6 +167,38 @@ func TestCloseSendsWhatWasTaken(t *testing.T) {
 	}
 }
 
+// TestPollerWaitsForTheLastBytes: the end of a loop is often the end of the process, which takes with it what was not sent.
+func TestPollerWaitsForTheLastBytes(t *testing.T) {
+	s := New()
+	s.exitLimit = patience
+	sock := s.NewSockets()
+	p := s.NewPoller()
+	fd, client := connected(t, sock)
+	must(t, p.Add(fd, sys.Read, 1))
+	n := fill(t, sock, fd)
+	must(t, p.Remove(fd))
+	must(t, sock.Close(fd))
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close() }()
+	select {
+	case <-closed:
+		t.Fatal("the poller has not waited")
+	case <-time.After(20 * time.Millisecond):
+	}
+	expectPattern(t, client, n)
+	must(t, <-closed)
+
+	s.exitLimit = time.Millisecond
+	p = s.NewPoller()
+	fd, client = connected(t, sock)
+	must(t, p.Add(fd, sys.Read, 1))
+	fill(t, sock, fd)
+	must(t, p.Remove(fd))
+	must(t, sock.Close(fd))
+	must(t, p.Close()) // the peer takes nothing
+	must(t, client.Close())
+}
+
 // TestCloseLimit: the peer that takes nothing more is not waited for for ever, and learns that bytes are missing.
 func TestCloseLimit(t *testing.T) {
 	s := New()

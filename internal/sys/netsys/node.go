@@ -13,6 +13,7 @@ type node struct {
 	fd     int
 	what   descriptor
 	regs   *registration
+	last   *poller // the one that gave it up last
 	closed bool
 }
 

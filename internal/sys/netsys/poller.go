@@ -20,10 +20,12 @@ type poller struct {
 	timer *time.Timer
 	shut  atomic.Bool
 
-	mu    sync.Mutex
-	fresh []*registration // put on the list since the last Wait
-	woken bool
-	bell  chan struct{} // holds a token when fresh or woken have come to be
+	mu      sync.Mutex
+	fresh   []*registration // put on the list since the last Wait
+	woken   bool
+	bell    chan struct{} // holds a token when fresh or woken have come to be
+	leaving int           // connections that were closed and still send what was taken
+	left    chan struct{} // made by Close, closed when leaving is 0
 }
 
 func newPoller(s *System) *poller {
@@ -67,6 +69,7 @@ func (p *poller) Remove(fd int) error {
 			return syscall.ENOENT
 		}
 		n.drop(func(r *registration) bool { return r.poller == p })
+		n.last = p
 		return nil
 	})
 }
@@ -204,12 +207,45 @@ func (p *poller) collect(events []sys.Event) int {
 	return n
 }
 
+// Close waits shortly for connections that were closed and still send what was taken from them: a loop ends when its
+// server does, often with the process, and the kernel that would go on sending is in the process here.
 func (p *poller) Close() error {
+	left, err := p.end()
+	if left == nil {
+		return err
+	}
+	timer := time.NewTimer(p.sys.exitLimit)
+	defer timer.Stop()
+	select {
+	case <-left:
+	case <-timer.C:
+	}
+	return nil
+}
+
+// end closes the poller and returns what to wait for, if anything.
+func (p *poller) end() (left chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.shut.CompareAndSwap(false, true) {
-		return sys.ErrPollerClosed
+		return nil, sys.ErrPollerClosed
 	}
 	p.ring()
-	return nil
+	if p.leaving > 0 {
+		p.left = make(chan struct{})
+	}
+	return p.left, nil
+}
+
+// depart counts a connection that begins to leave (1) or has left (-1). p may be nil.
+func (p *poller) depart(n int) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaving += n; p.leaving == 0 && p.left != nil {
+		close(p.left)
+		p.left = nil
+	}
 }

@@ -18,14 +18,15 @@ type System struct {
 	table  table
 	blocks blocks
 
-	// What tests change: how long bytes may be sent after Close, and whether readers wait inside net.Conn.Read with
-	// their block at hand, as they would on a system that cannot wait for readiness alone.
-	closeLimit time.Duration
-	blocking   bool
+	// What tests change: how long bytes may be sent after Close of their connection and of their poller, and whether
+	// readers wait inside net.Conn.Read with their block at hand, as they would on a system that cannot wait for
+	// readiness alone.
+	closeLimit, exitLimit time.Duration
+	blocking              bool
 }
 
 // New returns an empty System.
-func New() *System { return &System{closeLimit: closeLimit} }
+func New() *System { return &System{closeLimit: closeLimit, exitLimit: exitLimit} }
 
 // Process returns the System of this process. Descriptors are handed from the loops of one group to those of another, so
 // this table is what the kernel's is: one per process.
