@@ -162,7 +162,7 @@ func (c *conn) receive(p []byte) (int, error) {
 			c.sys.blocks.put(c.in)
 			c.in = nil
 		}
-		c.watch(sys.Read)
+		c.watch(sys.Read) // so that the reader works while the caller does
 		return n, nil
 	case c.inErr != nil:
 		return 0, c.inErr

@@ -112,7 +112,7 @@ func (l *listener) retry() {
 	timer.Stop()
 	l.mu.Lock()
 	if l.accepting { // it waits for the next connection, and goes on with those that follow
-		l.single, l.failed = false, false
+		l.failed = false
 	}
 }
 

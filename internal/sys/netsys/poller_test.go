@@ -27,3 +27,45 @@ func TestConformance(t *testing.T) {
 		})
 	})
 }
+
+// TestEndIsToldOnce: whatever happens to a connection without interest after its end was told.
+func TestEndIsToldOnce(t *testing.T) {
+	s := New()
+	sock := s.NewSockets()
+	fd, client := connected(t, sock)
+	p := s.NewPoller()
+	defer p.Close()
+	must(t, p.Add(fd, sys.None, 1))
+	must(t, client.SetLinger(0))
+	must(t, client.Close())
+	events := make([]sys.Event, 4)
+	n, err := p.Wait(events, patience)
+	if n != 1 || err != nil || events[0].Ready != sys.Hangup|sys.Failed {
+		t.Fatalf("Wait = %d, %v, %+v", n, err, events[0])
+	}
+	c := s.connOf(t, fd)
+	c.mu.Lock()
+	c.update() // as a writer does that fails, too
+	c.mu.Unlock()
+	if n, err := p.Wait(events, 0); n != 0 || err != nil {
+		t.Fatalf("told again: %d, %v", n, err)
+	}
+	must(t, p.Modify(fd, sys.None, 2))
+	if n, err := p.Wait(events, 0); n != 1 || err != nil || events[0].Token != 2 {
+		t.Fatalf("after Modify: %d, %v", n, err)
+	}
+}
+
+// TestClosedPollersAreForgotten: a descriptor that moves from poller to poller does not keep them.
+func TestClosedPollersAreForgotten(t *testing.T) {
+	s := New()
+	fd, _ := connected(t, s.NewSockets())
+	for range 3 {
+		p := s.NewPoller()
+		must(t, p.Add(fd, sys.Read, 1))
+		must(t, p.Close())
+	}
+	if r := s.connOf(t, fd).regs; r.next != nil {
+		t.Error("more than the last one is known")
+	}
+}

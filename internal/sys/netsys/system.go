@@ -1,5 +1,28 @@
 // Package netsys implements sys.Sockets and sys.Poller over package net: the backend "net", for systems without a
 // readiness interface that the engine knows (Windows), and selectable everywhere else.
+//
+// Descriptors are entries of a table in memory and mean nothing to the kernel; those of the kernel mean nothing here. A
+// connection has at most two goroutines, which bring and send at most one block (32 KiB) ahead of Read and behind
+// Write; what they do makes the descriptor ready, and a poller is a list of those that are. The loop itself makes no
+// system call but those that return at once.
+//
+// Where it differs from a kernel:
+//
+//   - What Write has taken waits in the process. ShutdownWrite and Close let it go out first; after Close for at most
+//     10 s, then the connection is reset. A poller that is closed waits up to 1 s for such connections, because the
+//     process may end with it.
+//   - Up to a block is read although nobody asks for it. So the reset of a connection without interest is noticed (and
+//     reported as Failed), unless the peer has sent half a block before that nobody reads. After the peer's end of
+//     stream a reset is noticed by the next write only.
+//   - Up to 16 connections are accepted ahead. The Accept that follows one which failed makes one attempt and may wait
+//     2 ms for it, so that a caller who gave up its reserve can take and close a connection.
+//   - Accept, Connect and registration allocate. Connect resolves nothing, and tells every failure but a wrong argument
+//     through ConnectError.
+//   - SO_REUSEPORT is an error on Windows, and the backlog is the system's there.
+//
+// An idle connection costs 4.4 KB of resident memory, mostly its reader's stack, where epoll costs the engine 0.5 KB
+// (10,000 connections, TestIdleConnections, Linux). An echo of 64 bytes over 100 connections takes one and a half
+// times the processor time that it takes on epoll: 100,000 against 155,000 requests per processor second.
 package netsys
 
 import (
