@@ -1,0 +1,60 @@
+package eddy
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// TestHopsShareAWakeup: what the connections of one iteration give to a pool waits for one wakeup, which comes with the
+// 32nd, at the end of the iteration, or when a handler ends the loop's goroutine in its middle.
+func TestHopsShareAWakeup(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		conns int
+		woken bool // by the phase that handles events
+		end   func(*loop)
+	}{
+		{"few, end of the iteration", hopBatch - 1, false, func(l *loop) { l.iterate() }},
+		{"few, end of the goroutine", hopBatch - 1, false, (*loop).afterGoexit},
+		{"many", hopBatch, true, func(*loop) {}},
+	} {
+		pool, err := executor.NewFixed(executor.Options{Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var handled atomic.Int64
+		st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error {
+			f := func(_ *Context, _ *buf.Bytes) error { handled.Add(1); return nil }
+			return p.Add("app", Handle(f), On(pool))
+		}})
+		actors := make([]*actor, c.conns)
+		for i := range actors {
+			actors[i] = st.connect(l)
+		}
+		for _, a := range actors {
+			a.send("x")
+		}
+		l.processEvents(l.wait())
+		if s := pool.Stats(); int(s.Submitted) != c.conns || s.Workers > 0 != c.woken {
+			t.Errorf("%s: after the events %+v", c.name, s)
+		}
+		c.end(l)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		for handled.Load() < int64(c.conns) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		if n := handled.Load(); n != int64(c.conns) {
+			t.Errorf("%s: %d of %d messages were handled", c.name, n, c.conns)
+		}
+		if _, err := pool.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
