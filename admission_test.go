@@ -170,7 +170,7 @@ func tenantByLastByte(peer netip.AddrPort) string {
 // TestPerTenantLimit: the tenant follows from the address or from what a handler says later; each has its limit, and
 // nobody's connections have none.
 func TestPerTenantLimit(t *testing.T) {
-	g := newGateStage(t, 2, admitting(Admission{Tenant: tenantByLastByte, MaxPerTenant: 2}))
+	g := newGateStage(t, 2, admitting(Admission{Tenant: tenantByLastByte, MaxPerTenant: 2, MaxPerIP: 100}))
 	g.expect("alice's", g.arrive("10.0.0.1", "10.0.0.3", "10.0.0.5"), "oox")
 	g.expect("bob's", g.arrive("10.0.0.2"), "o")
 	g.expect("nobody's", g.arrive("10.0.0.4", "10.0.0.4", "10.0.0.4"), "ooo")

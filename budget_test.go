@@ -202,6 +202,32 @@ func TestBudgetClosesTheSlowest(t *testing.T) {
 	}
 }
 
+// TestBudgetGraceIsGivenOnce: when the pressure comes back at once, peers that were stuck all the time get no second grace;
+// after a quiet second they do.
+func TestBudgetGraceIsGivenOnce(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	first, second := st.stuck(l, 60), st.stuck(l, 45)
+	st.elapse(budgetGrace + 3*pressureTick)
+	if first.closed != 1 || second.closed != 0 {
+		t.Fatalf("after the grace the first was closed %d times, the second %d", first.closed, second.closed)
+	}
+	third := st.stuck(l, 60)
+	st.elapse(5 * pressureTick)
+	if second.closed != 1 || third.closed != 0 {
+		t.Errorf("when the pressure came back the second was closed %d times, the third %d; want the second, which is stuck", second.closed, third.closed)
+	}
+	st.elapse(2 * budgetGrace) // without pressure
+	fourth := st.stuck(l, 45)
+	st.elapse(budgetGrace - 5*pressureTick)
+	if third.closed+fourth.closed != 0 {
+		t.Error("after a quiet time there was no grace")
+	}
+	st.elapse(10 * pressureTick)
+	if third.closed != 1 || fourth.closed != 0 {
+		t.Errorf("after the grace the third was closed %d times, the fourth %d", third.closed, fourth.closed)
+	}
+}
+
 // TestBudgetExcess: a quarter above the budget there is no grace for the slowest connection, and writes from other
 // goroutines are refused without ending theirs.
 func TestBudgetExcess(t *testing.T) {
