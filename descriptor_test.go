@@ -120,6 +120,28 @@ func TestDescriptorClosesInItsHandler(t *testing.T) {
 	}
 }
 
+// TestEventOfAnEndedDescriptor: readiness that was reported before a registration ended is not taken for that of another
+// one that was made meanwhile.
+func TestEventOfAnEndedDescriptor(t *testing.T) {
+	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
+	var first, second descriptorLog
+	r := st.register(l, 900, InterestRead, &first)
+	l.iterate()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.handle.Post(func() { st.register(l, 901, InterestRead, &second) }); err != nil {
+		t.Fatal(err)
+	}
+	st.socks[900].send("x")
+	for range 3 {
+		l.iterate()
+	}
+	if len(first.ready) != 0 || len(second.ready) != 0 {
+		t.Errorf("told %v and %v, of which only the first was ready before it ended", first.ready, second.ready)
+	}
+}
+
 // TestRegisterRefused: what cannot be registered is refused with an error that says why, and the handler hears nothing.
 func TestRegisterRefused(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })

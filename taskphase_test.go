@@ -73,6 +73,23 @@ func TestTasksBesideSlowTasks(t *testing.T) {
 	}
 }
 
+// TestFewSlowTasks: where the clock was not read between tasks and I/O, what they took together is taken for neither.
+func TestFewSlowTasks(t *testing.T) {
+	st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
+	a := st.connect(l)
+	ran := 0
+	st.flood(l, taskClockEvery-1, time.Second, &ran)
+	a.send("x;")
+	l.iterate()
+	l.iterate()
+	st.flood(l, 1000, time.Millisecond, &ran)
+	a.send("x;")
+	ran = 0
+	if l.iterate(); ran != taskClockEvery {
+		t.Errorf("%d tasks ran beside I/O that takes no time, want %d", ran, taskClockEvery)
+	}
+}
+
 // TestMinimumBatch: an iteration in which no I/O was ready runs 64 tasks and looks for I/O again.
 func TestMinimumBatch(t *testing.T) {
 	for _, c := range []struct{ min, want int }{{0, DefaultMinTasks}, {10, 10}} {

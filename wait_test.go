@@ -53,6 +53,26 @@ func TestStrategies(t *testing.T) {
 	}
 }
 
+// TestStrategyKnowsEmptyPolls: it is told how many polls in a row brought nothing.
+func TestStrategyKnowsEmptyPolls(t *testing.T) {
+	var empty []int
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.Loops, srv.Group = 0, &Group{Strategy: func(s LoopState) WaitDecision { empty = append(empty, s.Empty); return BusyWait }}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	empty = nil
+	for i := range 6 {
+		if i == 3 {
+			a.send(";")
+		}
+		l.iterate()
+	}
+	first := empty[0]
+	if want := []int{first, first + 1, first + 2, first + 3, 0, 1}; !slices.Equal(empty, want) {
+		t.Errorf("told of %v empty polls, want %v", empty, want)
+	}
+}
+
 // TestContinueServesDeadlines: without the poller, timers run and the loop can be stopped.
 func TestContinueServesDeadlines(t *testing.T) {
 	srv := cutServer(func(*Context, string) error { return nil })
