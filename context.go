@@ -132,7 +132,11 @@ func (ctx *Context) WriteBytes(p []byte) error {
 // connection ends: an event that the handler believes delivered must not vanish.
 func (ctx *Context) post(kind taskKind, v any) {
 	c := ctx.conn
-	err := c.loop.tasks.push(task{kind: kind, conn: c, ctx: ctx, msg: v}, false)
+	t := task{kind: kind, conn: c, ctx: ctx, msg: v}
+	if kind == taskRead {
+		t.size = ctx.age()
+	}
+	err := c.loop.tasks.push(t, false)
 	if err == nil {
 		return
 	}

@@ -22,7 +22,7 @@ const (
 type hop struct {
 	ctx *Context
 	op  ops
-	at  int64 // when it left the loop
+	at  int64 // when its message was dispatched
 	msg any
 }
 
@@ -31,7 +31,7 @@ type strand struct {
 	*executor.Strand[hop]
 	pool    *executor.Pool
 	next    *strand         // connExt.strands
-	since   atomic.Int64    // when the message that runs left the loop, 0 when none does
+	since   atomic.Int64    // when the message that runs was dispatched, 0 when none does
 	request *requestContext // of that message; its goroutine only
 	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
 }
@@ -47,7 +47,7 @@ func (ctx *Context) hop(op ops, msg any) {
 	pending := c.pending(op)
 	pending.Add(1)
 	c.loop.counters[countHops]++
-	wake, err := s.Enqueue(hop{ctx: ctx, op: op, at: c.loop.now, msg: msg})
+	wake, err := s.Enqueue(hop{ctx: ctx, op: op, at: c.loop.now - c.loop.ago, msg: msg})
 	if wake {
 		c.loop.wakeLater(ctx.node.pool)
 	}

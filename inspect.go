@@ -59,7 +59,9 @@ func (k *inspection) submit(t task) {
 		k.queue = make(map[*Conn]submitted)
 	}
 	s := k.queue[t.conn]
-	s.bytes += int64(t.size)
+	if t.kind == taskWrite {
+		s.bytes += int64(t.size)
+	}
 	s.kinds |= 1 << t.kind
 	k.queue[t.conn] = s
 }

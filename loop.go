@@ -97,6 +97,7 @@ type loop struct {
 	done      chan struct{}
 	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
 	collect   collector
+	ago       int64 // ns since the dispatch of the message that comes from a pool
 
 	counters      [counterCount]uint64
 	writeInterest int64

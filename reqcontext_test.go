@@ -181,3 +181,35 @@ func TestHandlerDeadlineOnAFullPool(t *testing.T) {
 	io.WriteString(waiting, "quick\n")
 	ends.wait(t, eddy.CloseHandlerTimeout)
 }
+
+// TestDeadlineAcrossPools: a request that goes through several pools has one deadline, counted from its dispatch.
+func TestDeadlineAcrossPools(t *testing.T) {
+	const limit, first = 400 * time.Millisecond, 250 * time.Millisecond
+	left := make(chan time.Duration, 1)
+	one, two := newPool(t, 1, 4), newPool(t, 1, 4)
+	var ends closes
+	srv := &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		p.Add("ends", &ends)
+		p.Add("one", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			d, _ := ctx.Context().Deadline()
+			for time.Until(d) > limit-first { // part of the time is used up here
+				<-time.After(time.Until(d) - (limit - first))
+			}
+			ctx.FireRead(m)
+			return nil
+		}), eddy.On(one))
+		return p.Add("two", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
+			d, _ := ctx.Context().Deadline()
+			left <- time.Until(d)
+			<-ctx.Context().Done()
+			return nil
+		}), eddy.On(two))
+	}}
+	c := dial(t, start(t, srv))
+	io.WriteString(c, "go\n")
+	if d := <-left; d > limit-first+20*time.Millisecond {
+		t.Errorf("%v left on the second pool, want at most %v", d, limit-first)
+	}
+	ends.wait(t, eddy.CloseHandlerTimeout)
+}

@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -126,7 +127,25 @@ func (c *Conn) oldestRequest() int64 {
 	return oldest
 }
 
-// oldest returns when the strand's oldest message left the loop, 0 for none. It may miss one that begins to run in this
+// age returns for how many milliseconds the message that a handler on a pool passes on has been under way, 0 when nothing
+// times it.
+func (ctx *Context) age() int32 {
+	c := ctx.conn
+	s := ctx.findStrand()
+	if c.limits().Handler == 0 || s == nil || s.since.Load() == 0 {
+		return 0
+	}
+	return int32(min((c.loop.clock.Now()-s.since.Load())/int64(time.Millisecond), math.MaxInt32))
+}
+
+// continueRead passes on a message that comes from a pool. On its way to the next one it keeps its age.
+func (l *loop) continueRead(t task) {
+	l.ago = int64(t.size) * int64(time.Millisecond)
+	defer func() { l.ago = 0 }()
+	t.ctx.fireRead(t.msg)
+}
+
+// oldest returns when the strand's oldest message was dispatched, 0 for none. It may miss one that begins to run in this
 // moment.
 func (s *strand) oldest() int64 {
 	if t := s.since.Load(); t != 0 {

@@ -26,7 +26,7 @@ const (
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
 type task struct {
 	kind taskKind
-	size int32 // bytes counted as queued at submission
+	size int32 // of a write: bytes counted as queued at submission; of a read: its age in ms
 	conn *Conn
 	ctx  *Context
 	msg  any
@@ -171,7 +171,7 @@ func (l *loop) runTask(t task) {
 	case taskWrite:
 		l.runWrite(t)
 	case taskRead:
-		t.ctx.fireRead(t.msg)
+		l.continueRead(t)
 		t.conn.finished(&t.conn.inflight)
 	case taskEvent:
 		t.ctx.fireEvent(t.msg)

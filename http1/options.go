@@ -31,6 +31,10 @@ type Options struct {
 	// Default 256 KiB.
 	MaxDiscard int64
 
+	// The following deadlines take the place of the server's of the same kind. Its
+	// HandlerTimeout stands: a request that misses it is answered 503, and it is
+	// the deadline of the request's context.
+
 	// HeaderTimeout is the time from the first byte of a request to the end of
 	// its header section. Beyond it: 408. Default 10 s; negative: none.
 	HeaderTimeout time.Duration
@@ -38,13 +42,15 @@ type Options struct {
 	// during which the handler held the client back by not reading does not
 	// count. Beyond it: 408. Default 60 s; negative: none.
 	BodyTimeout time.Duration
-	// IdleTimeout is how long a connection may stay without any byte of a
-	// request, before the first one too. Default 2 min; negative: none.
+	// IdleTimeout is how long a connection may stay without a request in hand and
+	// without a byte read or written, before the first one too. Default 2 min;
+	// negative: none.
 	IdleTimeout time.Duration
 	// WriteTimeout is how long one Write of a handler may wait for a client
 	// that does not read; then the connection is closed and the handler gets
 	// the error. Without it a slow reader would hold a pool worker for ever.
-	// Default 30 s; negative: none.
+	// It also bounds how long a client may take no byte of a response that is
+	// queued. Default 30 s; negative: none.
 	WriteTimeout time.Duration
 }
 
