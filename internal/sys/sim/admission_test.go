@@ -11,6 +11,16 @@ func admission(t *trial) {
 	limit := 1 + t.n(8)
 	srv := &eddy.Server{MaxConns: limit, Backlog: pick(t, 0, 1, 4)}
 	open := 0
+	switch t.n(4) {
+	case 0:
+		srv.Admission = eddy.Admission{MaxPerIP: 1 + t.n(3), IPv4Prefix: 28, MaxPerLoop: 1 + t.n(4)}
+	case 1:
+		srv.Admission = eddy.Admission{OnLimit: eddy.DecisionPause}
+		t.queues = true
+	case 2:
+		srv.Admission = eddy.Admission{Rate: 50 + t.n(500), Burst: pick(t, 0, 1), OnLimit: pick(t, eddy.DecisionReject, eddy.DecisionPause)}
+		t.queues = srv.Admission.OnLimit == eddy.DecisionPause
+	}
 	srv.Init = func(p *eddy.Pipeline) error {
 		if err := p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })); err != nil {
 			return err

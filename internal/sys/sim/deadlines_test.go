@@ -11,6 +11,17 @@ import (
 func deadlines(t *trial) {
 	idle := time.Duration(20+t.n(3000)) * time.Millisecond
 	srv := &eddy.Server{IdleTimeout: idle, Watermarks: t.marks(), HalfClose: t.once(2)}
+	some := func(r eddy.CloseReason) time.Duration {
+		if t.once(2) {
+			return 0
+		}
+		t.allow(r)
+		return time.Duration(5+t.n(1000)) * time.Millisecond
+	}
+	srv.WriteTimeout = some(eddy.CloseWriteTimeout)
+	srv.ReadTimeout = some(eddy.CloseReadTimeout)
+	srv.HandlerTimeout = some(eddy.CloseHandlerTimeout)
+	srv.BackpressureTimeout = some(eddy.CloseBackpressureLimit)
 	armed, fired, stopped := 0, 0, 0
 	srv.Init = func(p *eddy.Pipeline) error {
 		if err := p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {

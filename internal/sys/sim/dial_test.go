@@ -30,6 +30,7 @@ func dial(t *trial) {
 	t.scripted = netip.MustParseAddrPort("10.1.1.1:80")
 	t.w.Serve(t.scripted, d.serve)
 	t.w.OffLoop("dial", d.act)
+	t.w.Often(sim.ConnectSlow)
 	for range t.n(6) {
 		t.join(addr, t.echoClient())
 	}

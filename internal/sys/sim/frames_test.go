@@ -167,6 +167,9 @@ func frames(t *trial) {
 		return p.Add("orders", eddy.Handle(s.handle))
 	}
 	addr := t.listen(srv)
+	if t.once(4) {
+		t.w.Often(sim.ShutdownFails)
+	}
 	s.answersFrom()
 	t.disturb(&crowd{srv: srv, mild: true})
 	clients := make([]*framesClient, 1+t.n(20))

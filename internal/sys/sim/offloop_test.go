@@ -24,6 +24,9 @@ type crowd struct {
 func (t *trial) disturb(k *crowd) {
 	k.t = t
 	t.crowds = append(t.crowds, k)
+	if !k.mild {
+		t.w.Often(sim.OffLoopClose)
+	}
 	for range 1 + t.n(3) {
 		t.w.OffLoop("off-loop", k.act)
 	}

@@ -12,6 +12,10 @@ import (
 func push(t *trial) {
 	srv := &eddy.Server{Watermarks: t.marks(), Overflow: pick(t, eddy.OverflowClose, eddy.OverflowReject)}
 	srv.Watermarks.Max = srv.Watermarks.High + t.n(64<<10)
+	if t.once(3) {
+		srv.MemoryBudget = 1 + t.n(64<<10)
+		t.allow(eddy.CloseBackpressureLimit)
+	}
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("drop", eddy.Handle(func(*eddy.Context, *buf.Bytes) error { return nil }))
 	}
