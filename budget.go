@@ -162,16 +162,13 @@ func (m *memoryCell) tell() {
 	l.stats.heldIn.Add(in)
 	l.stats.heldOut.Add(out)
 	held := b.held.Add(in + out)
-	switch {
-	case b.limit == 0:
-	case held > b.limit:
-		if b.pressed.CompareAndSwap(false, true) {
-			m.alarm()
-		}
-		m.press() // at once: the task for it may be behind a batch of reads
-	case held <= b.low:
-		m.owner.relax(l.now)
+	if b.limit == 0 || held <= b.limit {
+		return
 	}
+	if b.pressed.CompareAndSwap(false, true) {
+		m.alarm()
+	}
+	m.press() // at once: the task for it may be behind a batch of reads
 }
 
 func (b *budget) snapshot() MemoryStats {

@@ -171,9 +171,9 @@ func TestBudgetClosesTheSlowest(t *testing.T) {
 	st, l := newStage(t, answering(100_000))
 	other := st.loop("worker-1")
 	small := st.stuck(l, 1)
-	biggest, third := st.stuck(l, 40), st.stuck(l, 20)
-	second := st.stuck(other, 30)
-	moving := st.stuck(other, 30)
+	biggest, third := st.stuck(l, 35), st.stuck(l, 10)
+	second := st.stuck(other, 15)
+	moving := st.stuck(other, 60) // holds more than any, but its peer reads
 	paused := st.connect(l)
 	paused.ask(1)
 	for range 90 { // the moving one's peer takes a byte at each tick
@@ -225,6 +225,47 @@ func TestBudgetGraceIsGivenOnce(t *testing.T) {
 	st.elapse(10 * pressureTick)
 	if third.closed != 1 || fourth.closed != 0 {
 		t.Errorf("after the grace the third was closed %d times, the fourth %d", third.closed, fourth.closed)
+	}
+}
+
+// TestBudgetIsNotHalfRelieved: reads do not stay paused for good when what is left lies between the mark at which they
+// pause and the one at which they go on.
+func TestBudgetIsNotHalfRelieved(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	first, second := st.stuck(l, 55), st.stuck(l, 50)
+	second.room = 10_000
+	st.elapse(budgetGrace - 5*pressureTick)
+	if m := st.srv.endpoint.budget.snapshot(); m.Outbound != 95_000 || !m.Pressure || m.Closed != 0 {
+		t.Fatalf("%+v", m)
+	}
+	st.elapse(10 * pressureTick)
+	if m := st.srv.endpoint.budget.snapshot(); m.Pressure || first.closed != 1 || second.closed != 0 {
+		t.Errorf("%+v, the first was closed %d times, the second %d", m, first.closed, second.closed)
+	}
+}
+
+// TestBudgetTakesWritesBack: writes from other goroutines count against the budget only until the loop has them.
+func TestBudgetTakesWritesBack(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	a := st.connect(l)
+	for i := range 200 {
+		if err := a.conn.Write(make([]byte, 5000)); err != nil {
+			t.Fatalf("write %d of what adds up to ten budgets, one after the other: %v", i, err)
+		}
+		l.iterate()
+	}
+	var err error
+	for range 30 { // the loop takes none
+		if err = a.conn.Write(make([]byte, 5000)); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrBackpressure) {
+		t.Errorf("more than the budget on its way to a loop that does not take it: %v", err)
+	}
+	l.iterate()
+	if a.answered() < 1000 || a.closed != 0 {
+		t.Errorf("%d kB sent, closed %d times", a.answered(), a.closed)
 	}
 }
 
