@@ -86,7 +86,9 @@ func (s *Server) privateGroup() *Group {
 // privateBoss makes the boss of a server that shares none: one loop that waits as the workers do. Descriptors go from
 // one to the other, so they have the same kernel.
 func (w *crew) privateBoss() *Group {
-	return &Group{Name: bossName, Loops: 1, Poller: w.set.poller, WaitMode: w.set.wait, TaskQueue: w.set.taskQueue, Logger: w.set.log, platform: w.kernel}
+	g := &Group{Name: bossName, Loops: 1, Poller: w.set.poller, WaitMode: w.set.wait, TaskQueue: w.set.taskQueue, Logger: w.set.log, platform: w.kernel}
+	w.set.tuneBoss(g)
+	return g
 }
 
 // open binds the address and lets the loops accept.

@@ -295,7 +295,7 @@ func (p flaky) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 // TestRebuildWithLiveConnections: connections of a real server go on talking while the pollers of its loops are replaced
 // under them, again and again.
 func TestRebuildWithLiveConnections(t *testing.T) {
-	for _, name := range poll.Available() {
+	for _, name := range append(poll.Available(), "net") {
 		for _, mode := range []WaitMode{WaitParked, WaitPinned} {
 			t.Run(fmt.Sprint(name, "/", mode), func(t *testing.T) {
 				var fail atomic.Bool

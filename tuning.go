@@ -77,3 +77,17 @@ func (s *tuning) checkPinned(wait WaitMode) error {
 	}
 	return nil
 }
+
+// tuneBoss gives the group of a server's boss what its workers have, except for what takes a processor.
+func (s *tuning) tuneBoss(g *Group) {
+	const off = -1
+	g.IORatio, g.TaskBudget, g.MinTasks, g.MaxEvents = s.ioRatio, s.taskBudget, s.minTasks, s.maxEvents
+	g.RebuildAfter = s.rebuildAfter
+	if s.rebuildAfter == 0 {
+		g.RebuildAfter = off
+	}
+	g.StallThreshold, g.OnStall = s.stall, s.onStall
+	if s.stall == 0 {
+		g.StallThreshold = off
+	}
+}

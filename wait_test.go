@@ -231,3 +231,28 @@ func TestGroupTuningIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestBossIsTunedLikeItsWorkers: the boss that a server makes takes the group's settings over, but neither processors nor
+// spinning.
+func TestBossIsTunedLikeItsWorkers(t *testing.T) {
+	for _, g := range []*Group{
+		{},
+		{StallThreshold: -1, RebuildAfter: -1},
+		{IORatio: 70, TaskBudget: 90, MinTasks: 8, MaxEvents: 7, RebuildAfter: 9, StallThreshold: time.Second},
+		{WaitMode: WaitPinned, CPUs: []int{0}, Spin: -1},
+	} {
+		w, err := g.prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		boss, err := w.privateBoss().tuning()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := w.set.tuning
+		want.cpus, want.spin = nil, 0
+		if fmt.Sprint(boss) != fmt.Sprint(want) {
+			t.Errorf("workers %+v, boss %+v", want, boss)
+		}
+	}
+}
