@@ -69,3 +69,25 @@ func TestClosedPollersAreForgotten(t *testing.T) {
 		t.Error("more than the last one is known")
 	}
 }
+
+// TestCloseWithoutRemove: the poller has nothing more to say about it.
+func TestCloseWithoutRemove(t *testing.T) {
+	s := New()
+	sock := s.NewSockets()
+	fd, client := connected(t, sock)
+	p := s.NewPoller()
+	defer p.Close()
+	must(t, p.Add(fd, sys.Read, 1))
+	must(t, client.SetLinger(0))
+	must(t, client.Close())
+	events := make([]sys.Event, 4)
+	for range 2 {
+		if n, err := p.Wait(events, patience); n != 1 || err != nil {
+			t.Fatalf("Wait = %d, %v", n, err)
+		}
+	}
+	must(t, sock.Close(fd))
+	if n, err := p.Wait(events, 0); n != 0 || err != nil {
+		t.Fatalf("after Close: %d, %v, %+v", n, err, events[0])
+	}
+}
