@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // Topology says where a server's listener lives (DESIGN 3.1).
@@ -96,6 +98,9 @@ func (e *engine) open(set *settings, topology Topology, network, address string)
 	hosts := []*loop{e.boss}
 	if topology != BossWorkers {
 		hosts = e.workers
+	}
+	if topology == ListenerPerLoop && !sys.ReusePortBalances {
+		set.log.Warn("eddy: ListenerPerLoop: this system gives all connections to one of the listeners", "addr", address)
 	}
 	for _, l := range hosts {
 		a := &acceptor{loop: l, set: set, owner: e.owner, workers: e.workers}

@@ -121,18 +121,18 @@ func TestOversizedFrame(t *testing.T) {
 func TestIdleTimeout(t *testing.T) {
 	var ends closes
 	srv := lineServer(&ends)
-	srv.IdleTimeout = 150 * time.Millisecond
+	srv.IdleTimeout = time.Second // many times what a busy machine may hold up a tick
 	c := dial(t, start(t, srv))
 	r := bufio.NewReader(c)
 	begin := time.Now()
-	for range 6 { // activity keeps it open well past the timeout
+	for range 24 { // activity keeps it open well past the timeout
 		io.WriteString(c, "tick\n")
 		expectLines(t, r, "tick")
 		<-time.After(50 * time.Millisecond)
 	}
 	ends.wait(t, eddy.CloseIdleTimeout)
-	if d := time.Since(begin); d < 400*time.Millisecond {
-		t.Errorf("closed after %v, although it was active for 250 ms", d)
+	if d := time.Since(begin); d < 2*time.Second {
+		t.Errorf("closed after %v, although it was active for more than a second", d)
 	}
 	expectEnd(t, c)
 }
