@@ -58,8 +58,14 @@ func TestOptionsReachTheKernel(t *testing.T) {
 		must(t, sock.SetKeepAlive(fd, 0))
 		expectKeepAlive(t, c, 0)
 	}
-	plain, _ := connected(t, sock)
-	expectKeepAlive(t, s.connOf(t, plain).tcp(), 0)
+	bare := listen(t, sock, "tcp", "127.0.0.1:0", sys.ListenOptions{}) // package net would ask every 15 s
+	fd, _, err = sock.Connect("tcp", bare.Addr, sys.ConnectOptions{})
+	must(t, err)
+	defer sock.Close(fd)
+	must(t, outcome(t, sock, fd))
+	for _, fd := range []int{fd, accept(t, sock, bare)} {
+		expectKeepAlive(t, s.connOf(t, fd).tcp(), 0)
+	}
 }
 
 // expectKeepAlive compares the time before the first question and between two; 0 is no question at all.
