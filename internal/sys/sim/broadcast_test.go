@@ -106,7 +106,7 @@ func broadcast(t *trial) {
 	}
 	for _, l := range t.lives {
 		c := t.peers[l.conn.RemoteAddr()]
-		if c.eof && c.whole() && !c.ended && !t.cut() && len(c.closedFor) == 0 && l.reason != eddy.CloseBackpressureLimit && c.got != b.sent[l.conn] {
+		if c.eof && c.whole() && !c.ended && !t.cut(c) && len(c.closedFor) == 0 && l.reason != eddy.CloseBackpressureLimit && c.got != b.sent[l.conn] {
 			t.w.Failf("%s got %d bytes of %d; the connection ended with %v", c.name, c.got, b.sent[l.conn], l.reason)
 		}
 	}

@@ -107,7 +107,7 @@ func (c *framesClient) verdict(halfClose bool) {
 	if c.failed != nil && !c.p.Harmed() && !c.broke && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
 		c.t.w.Failf("%s: %v overtook an orderly end after %v", c.name, c.failed, l.took())
 	}
-	if !c.whole() || !c.eof || c.t.cut() {
+	if !c.whole() || !c.eof || c.t.cut(c.client) {
 		return
 	}
 	if c.ended && !halfClose {
@@ -115,6 +115,9 @@ func (c *framesClient) verdict(halfClose bool) {
 	}
 	if len(c.part) > 0 {
 		c.t.w.Failf("%s: the connection ended in order inside an answer", c.name)
+	}
+	if c.fatal < len(c.orders) && c.orders[c.fatal] == orderBye && l.reason == eddy.CloseNormal && !c.pooled && !c.done[c.fatal] {
+		c.t.w.Failf("%s: the connection ended in order without the answer that came before", c.name)
 	}
 	for id, done := range c.done {
 		if id < c.fatal && c.ends[id] <= c.sent && !done && c.promised(id) {

@@ -58,7 +58,7 @@ func push(t *trial) {
 	}
 	for _, l := range t.lives {
 		c := t.peers[l.conn.RemoteAddr()]
-		if c.eof && c.whole() && !c.ended && !t.cut() && len(c.closedFor) == 0 && c.got != pushed[l.conn] {
+		if c.eof && c.whole() && !c.ended && !t.cut(c) && len(c.closedFor) == 0 && c.got != pushed[l.conn] {
 			t.w.Failf("%s got %d bytes of %d; the connection ended with %v", c.name, c.got, pushed[l.conn], l.reason)
 		}
 	}

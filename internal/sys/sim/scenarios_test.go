@@ -29,7 +29,7 @@ func echo(t *trial) {
 		t.finish()
 	}
 	for _, c := range t.clients {
-		if c.eof && c.whole() && srv.HalfClose && c.ending == finAfterAll && !t.cut() && len(c.closedFor) == 0 && c.got != c.sent {
+		if c.eof && c.whole() && srv.HalfClose && c.ending == finAfterAll && !t.cut(c) && len(c.closedFor) == 0 && c.got != c.sent {
 			t.w.Failf("%s sent %d bytes, half-closed and got %d back", c.name, c.sent, c.got)
 		}
 	}
@@ -58,12 +58,8 @@ func (t *trial) load(most int) bool {
 	return t.w.Err() == nil
 }
 
-// cut reports whether servers were told to end before their peers had come to an end.
-func (t *trial) cut() bool {
-	for _, l := range t.lives {
-		if l.reason == eddy.CloseServerShutdown || l.reason == eddy.CloseInternalError {
-			return true
-		}
-	}
-	return false
+// cut reports whether the client's connection was ended by the server's end, or by a fault inside it.
+func (t *trial) cut(c *client) bool {
+	l := t.lifeOf(c)
+	return l == nil || l.reason == eddy.CloseServerShutdown || l.reason == eddy.CloseInternalError
 }
