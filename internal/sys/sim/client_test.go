@@ -44,6 +44,7 @@ type client struct {
 	closedFor []eddy.CloseReason // that somebody asked for
 	ended     bool               // it sent its end of stream
 	broke     bool               // it reset the connection, or closed it with bytes unread or on their way
+	left      bool               // it closed at the server's end, with more to send
 	eof       bool
 	refusable bool // the server may refuse it
 	failed    error
@@ -194,7 +195,7 @@ func (c *client) read() bool {
 		return true
 	case n == 0:
 		c.eof, c.over = true, true
-		c.broke = c.broke || !c.ended && c.sent < len(c.out)
+		c.left = !c.ended && c.sent < len(c.out)
 		c.ended = true
 		c.p.Close()
 		return true

@@ -300,9 +300,9 @@ func (t *trial) judge(l *life) {
 	case eddy.CloseWriteTimeout: // of an orderly end
 		ok = ok || counts[sim.TimeJump]+counts[sim.Stall] > 0
 	case eddy.CloseIOError:
-		ok = ok || c == nil || c.p.Harmed() || c.broke
+		ok = ok || c == nil || c.p.Harmed() || c.broke || c.left
 	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
-		ok = ok || c == nil || c.p.Harmed() || c.ended || c.broke
+		ok = ok || c == nil || c.p.Harmed() || c.ended || c.broke || c.left
 	}
 	if !ok {
 		t.w.Failf("connection %v (%v) ended with %v, %v: nothing explains that", l.conn.ID(), l.conn.RemoteAddr(), l.reason, l.err)
