@@ -51,7 +51,7 @@ func (ctx *Context) CloseAfterFlush(reason CloseReason) {
 	ctx.conn.closeFlushed(reason, nil)
 }
 
-// After runs f on the connection's loop after d, rounded up to 10 ms, unless the connection ends first. On the loop
+// After runs f on the connection's loop after d, unless the connection ends first. On the loop
 // only. Errors: ErrClosed, a negative d.
 func (ctx *Context) After(d time.Duration, f func()) (*Timer, error) {
 	return ctx.conn.loop.after(ctx.conn, d, f)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -71,6 +72,10 @@ func (s *Server) newEngine() (*engine, error) {
 	if err != nil {
 		e.endLoops()
 		return nil, err
+	}
+	if a, b := crew.set.poller, bosses.set.poller; backend.Virtual(a) != backend.Virtual(b) {
+		e.endLoops()
+		return nil, fmt.Errorf("eddy: Server.Boss has poller %q and Server.Group %q: both must be net, or neither", bosses.name(), crew.name())
 	}
 	e.boss = bosses.nextBoss()
 	return e, nil

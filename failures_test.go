@@ -276,9 +276,8 @@ func TestShutdownStages(t *testing.T) {
 	io.WriteString(stuck, "pool\n")
 	waitFor(t, "the stuck request", func() bool { return m.srv.Stats().Loops[0].Hops == 1 })
 	done := make(chan eddy.DrainReport, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	begin := time.Now()
 	go func() {
 		report, err := m.srv.Shutdown(ctx)
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -288,8 +287,8 @@ func TestShutdownStages(t *testing.T) {
 	}()
 	expectEnd(t, idle)
 	idle.Close()
-	if d := time.Since(begin); d > 250*time.Millisecond {
-		t.Errorf("the idle one was ended after %v only", d)
+	if ctx.Err() != nil {
+		t.Error("the idle one was ended at the deadline only")
 	}
 	if c, err := net.Dial("tcp", m.addr); err == nil {
 		c.Close()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/backend"
 )
 
 // Group is a fixed set of loops. Servers and Dialers share one by naming it; each without one makes its own. Fill the
@@ -55,7 +56,7 @@ type Group struct {
 	// StallThreshold is the length from which on an iteration is reported as a stall; 0 = 100 ms, negative = never.
 	StallThreshold time.Duration
 	// OnStall is told of each stall while it lasts, on the watchdog's goroutine: no further stall is noticed until it
-	// returns. It may be nil. A panic in it is contained.
+	// returns, and it must not close its own Group, which waits for it. It may be nil. A panic in it is contained.
 	OnStall func(Stall)
 
 	mu       sync.Mutex
@@ -250,6 +251,9 @@ func (w *crew) loopName(i int) string {
 	}
 	return w.set.name + "-" + strconv.Itoa(i)
 }
+
+// name returns the name of the group's readiness backend.
+func (w *crew) name() string { return orString(w.set.poller, backend.Default()) }
 
 // nextBoss returns the loop that serves the next listener.
 func (w *crew) nextBoss() *loop {

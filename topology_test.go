@@ -372,14 +372,16 @@ func TestClosedGroupEndsItsServers(t *testing.T) {
 // TestContradictingOptions: fields that say different things about the loops are refused by name.
 func TestContradictingOptions(t *testing.T) {
 	ok := func(*Pipeline) error { return nil }
-	two := &Group{Loops: 2}
+	two, other := &Group{Loops: 2, Poller: "net"}, &Group{Loops: 1, Poller: "poll"}
 	defer two.Close()
+	defer other.Close()
 	for want, srv := range map[string]*Server{
 		"Server.Group is set":             {Init: ok, Group: &Group{}, Loops: 2},
 		"Server.Boss is set":              {Init: ok, Boss: &Group{}, Topology: SingleReactor},
 		"Server.Loops is 2":               {Init: ok, Loops: 2, Topology: SingleReactor},
 		"Server.Topology is 3":            {Init: ok, Topology: 3},
 		"Server.KeepAlive is -1":          {Init: ok, KeepAlive: -1},
+		"both must be net, or neither":    {Init: ok, Group: two, Boss: other},
 		"Server.Group has 2 loops":        {Init: ok, Group: two, Topology: SingleReactor},
 		"Group.Loops is -1":               {Init: ok, Group: &Group{Loops: -1}},
 		"Group.TaskQueue is -7":           {Init: ok, Boss: &Group{TaskQueue: -7}},

@@ -31,7 +31,7 @@ func NewPoller(name string, mode poll.Mode) (sys.Poller, error) {
 	if err := Check(name); err != nil {
 		return nil, err
 	}
-	if isNet(name) {
+	if Virtual(name) {
 		return netsys.Process().NewPoller(), nil
 	}
 	return poll.New(name, mode)
@@ -39,10 +39,14 @@ func NewPoller(name string, mode poll.Mode) (sys.Poller, error) {
 
 // NewSockets returns the sockets whose descriptors the pollers of that backend take.
 func NewSockets(name string) sys.Sockets {
-	if isNet(name) {
+	if Virtual(name) {
 		return netsys.Process().NewSockets()
 	}
 	return newSockets()
 }
 
-func isNet(name string) bool { return name == netsys.Name || name == "" && Default() == netsys.Name }
+// Virtual reports whether the descriptors of that backend are its own and not the system's, so that no other backend
+// can use them.
+func Virtual(name string) bool {
+	return name == netsys.Name || name == "" && Default() == netsys.Name
+}

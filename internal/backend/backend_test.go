@@ -46,7 +46,7 @@ func TestSocketsAndPollersMatch(t *testing.T) {
 			o := NewSockets(other)
 			_, err := o.LocalAddr(fd)
 			same := strings.Contains(err.Error(), "socket") // it is known, and is none
-			if want := isNet(name) == isNet(other); same != want {
+			if want := Virtual(name) == Virtual(other); same != want {
 				t.Errorf("descriptor of %q given to %q: %v", name, other, err)
 			}
 		}
