@@ -16,7 +16,7 @@ package eddy
 //	readingBody  Conn.clock times a body, else a header or frame
 //	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
-//	asked        connExt.current is a context that was asked for on the loop
+//	asked        connExt.current or kept hold contexts that were asked for on the loop
 //	marked       connExt.marks is not empty: the outbound queue holds files or messages that may be dropped
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
@@ -55,6 +55,7 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	idleTask     a taskCheckDrain is queued
 //	gone         the descriptor is closed; written by the loop, never cleared
 //	drainTold    draining, for other goroutines
+//	watched      the wheel fires within a handler deadline from now, or a taskWatch is queued
 const (
 	appPaused uint32 = 1 << iota
 	unwritable
@@ -63,6 +64,7 @@ const (
 	idleTask
 	gone
 	drainTold
+	watched
 )
 
 // shows reports whether a shared bit is set. Any goroutine.

@@ -139,14 +139,15 @@ func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 func (c *Conn) Begin() {
 	c.inflight.Add(1)
 	if c.limits().Handler > 0 {
-		c.extend().begun.begin(c.loop.clock.Now())
+		c.extend().begin(c.loop.clock.Now())
+		c.watchRequest()
 	}
 }
 
 // End undoes one Begin. Call it after the response was written.
 func (c *Conn) End() {
 	if x := c.ext.Load(); x != nil && x.begun.count.Load() > 0 {
-		x.begun.end(c.loop.clock.Now())
+		x.end(c.loop.clock.Now())
 	}
 	c.finished(&c.inflight)
 }

@@ -239,6 +239,7 @@ func (l *loop) afterActivity(c *Conn) {
 	if c.in != nil {
 		c.trimInput()
 	}
+	c.requestOver()
 	c.checkDrain()
 	c.account()
 }

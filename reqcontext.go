@@ -9,8 +9,8 @@ import (
 // Context returns the context of what is being handled, for calls that take one. For a message its deadline is the
 // connection's handler deadline, counted from the dispatch. It ends with that deadline, with the connection and, on a
 // pool, when the handler's method returns; on the loop when it returns and no request is in flight: Begin and hops to
-// pools keep it. It is made by the first call; who never asks pays nothing. Valid where all methods of ctx are; what it
-// returns may be used by any goroutine.
+// pools keep it. A Request in flight has a context of its own. It is made by the first call; who never asks pays nothing.
+// Valid where all methods of ctx are; what it returns may be used by any goroutine.
 func (ctx *Context) Context() context.Context {
 	c := ctx.conn
 	if ctx.node.pool != nil {
@@ -25,7 +25,7 @@ func (ctx *Context) Context() context.Context {
 	}
 	x := c.extend()
 	if x.current == nil {
-		x.current = c.newContext(c.loop.now)
+		x.current = c.newContext(c.loop.now - c.loop.ago)
 		c.raise(asked)
 		c.mark(watchIdle)
 	}

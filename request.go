@@ -29,7 +29,11 @@ func (c *Conn) BeginRequest(r *Request) {
 		return
 	}
 	r.since = c.loop.clock.Now()
-	x := c.extend()
+	c.extend().add(r)
+	c.watchRequest()
+}
+
+func (x *connExt) add(r *Request) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r.listed = true
@@ -88,21 +92,44 @@ func (r *Request) Context() context.Context {
 }
 
 // requestClock times requests of which only the number is known: since the first began or, if that is later, since one
-// ended and others were left.
+// ended and others were left. Number and time change together, under connExt.mu: a number with the time of an earlier
+// request would be a deadline that has passed.
 type requestClock struct {
 	count atomic.Int32
-	since atomic.Int64
+	since int64
 }
 
-func (k *requestClock) begin(now int64) {
-	if k.count.Add(1) == 1 {
-		k.since.Store(now)
+func (x *connExt) begin(now int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.begun.count.Add(1) == 1 {
+		x.begun.since = now
 	}
 }
 
-func (k *requestClock) end(now int64) {
-	if k.count.Add(-1) > 0 {
-		k.since.Store(now)
+func (x *connExt) end(now int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.begun.count.Load() > 0 && x.begun.count.Add(-1) > 0 {
+		x.begun.since = now
+	}
+}
+
+// watchRequest makes the loop look at the request that began just now when its deadline has come. One look within that
+// time is enough for all requests that begin before it. Any goroutine.
+func (c *Conn) watchRequest() {
+	if !c.shows(watched) && c.mark(watched) {
+		_ = c.loop.tasks.push(task{kind: taskWatch, conn: c}, true) // a stopped loop has closed everything
+	}
+}
+
+// watch lets the wheel fire when a request that begins now has to be over.
+func (c *Conn) watch() {
+	if limit := c.limits().Handler; limit > 0 && c.phase < PhaseClosing {
+		c.armAt(c.loop.now + int64(limit))
+		if !c.shows(watched) {
+			c.mark(watched)
+		}
 	}
 }
 
@@ -116,11 +143,11 @@ func (c *Conn) oldestRequest() int64 {
 	if x == nil {
 		return oldest
 	}
-	if x.begun.count.Load() > 0 {
-		oldest = earlier(oldest, x.begun.since.Load())
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.begun.count.Load() > 0 {
+		oldest = earlier(oldest, x.begun.since)
+	}
 	if r := x.requests.first; r != nil {
 		oldest = earlier(oldest, r.since)
 	}
@@ -168,18 +195,44 @@ func (s *strand) done() {
 
 // messageDone follows a message on the loop, for connections that have a handler deadline or were asked for a context.
 func (c *Conn) messageDone() {
-	if limit := c.limits().Handler; limit > 0 && c.phase < PhaseClosing {
-		c.armAt(c.loop.now + int64(limit))
-	}
+	c.watch()
 	c.requestOver()
 }
 
-// requestOver ends the context that was asked for on the loop when no request is in flight any more.
+// requestOver follows what was handled on the loop. Without a request in flight the contexts that were asked for there
+// end. Else those with a deadline are kept, until that has passed, and the next message gets one of its own.
 func (c *Conn) requestOver() {
-	if c.has(asked) && c.inflight.Load() == 0 {
+	if !c.has(asked) {
+		return
+	}
+	x := c.ext.Load()
+	switch {
+	case c.inflight.Load() == 0:
 		c.clear(asked)
-		x := c.ext.Load()
-		x.current.end(context.Canceled)
-		x.current = nil
+		x.endContexts()
+	case x.current != nil && !x.current.deadline.IsZero():
+		x.keepContext(c.loop.clock.Wall())
+	}
+}
+
+func (x *connExt) endContexts() {
+	if x.current != nil {
+		x.kept = append(x.kept, x.current)
+	}
+	for _, r := range x.kept {
+		r.end(context.Canceled)
+	}
+	x.kept, x.current = nil, nil
+}
+
+func (x *connExt) keepContext(now time.Time) {
+	x.kept = append(x.kept, x.current)
+	x.current = nil
+	for r := x.kept[0]; !r.deadline.After(now); r = x.kept[0] {
+		r.end(context.DeadlineExceeded)
+		x.kept[0] = nil
+		if x.kept = x.kept[1:]; len(x.kept) == 0 {
+			return
+		}
 	}
 }

@@ -21,6 +21,7 @@ const (
 	taskCheckDrain                   // the last request in flight on conn ended
 	taskTimer                        // schedule msg.(*Timer)
 	taskRegistration                 // carry out what was asked of msg.(*Registration)
+	taskWatch                        // a request began on conn that no deadline may look at in time
 )
 
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
@@ -172,6 +173,7 @@ func (l *loop) runTask(t task) {
 		l.runWrite(t)
 	case taskRead:
 		l.continueRead(t)
+		t.conn.requestOver()
 		t.conn.finished(&t.conn.inflight)
 	case taskEvent:
 		t.ctx.fireEvent(t.msg)
@@ -187,6 +189,8 @@ func (l *loop) runTask(t task) {
 		l.addTimer(t.msg.(*Timer))
 	case taskRegistration:
 		t.msg.(*Registration).carryOut()
+	case taskWatch:
+		t.conn.watch()
 	}
 }
 

@@ -49,6 +49,7 @@ func (c *Conn) SetDeadlines(d *Deadlines) error {
 	}
 	c.extend().limits.Store(d)
 	c.noteHandlerLimit(c.limits())
+	c.unmark(watched) // for a limit that may have been longer
 	c.armDeadline()
 	return nil
 }
@@ -213,7 +214,11 @@ func (c *Conn) nextDeadline() int64 {
 	next = earlier(next, due(c.stuckSince(), d.Write))
 	next = earlier(next, due(c.highSince(), d.Backpressure))
 	if d.Handler > 0 && c.inflight.Load() > 0 {
-		next = earlier(next, due(c.oldestRequest(), d.Handler))
+		since := c.oldestRequest()
+		if since == 0 { // one that begins to run in this moment: look again
+			since = c.loop.now
+		}
+		next = earlier(next, due(since, d.Handler))
 	}
 	return next
 }
@@ -247,6 +252,7 @@ func (c *Conn) armAt(next int64) {
 func (c *Conn) checkDeadlines() {
 	l := c.loop
 	defer l.contain(c)
+	c.unmark(watched) // before the look at the requests: who begins one from here on asks for another
 	if t := c.until(); t != 0 && l.now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return

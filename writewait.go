@@ -13,15 +13,16 @@ type connExt struct {
 	limits     atomic.Pointer[Deadlines] // of its own
 	hopWaiting atomic.Pointer[strand]    // reads are paused until it has drained
 	strands    atomic.Pointer[strand]    // written by the loop
-	begun      requestClock              // of Begin and End
+	begun      requestClock              // of Begin and End; written under mu
 
 	// Owned by the loop.
-	timers     *Timer      // armed by handlers
-	late       *CloseError // will be the end when no write is on its way through a pool
-	highSince  int64       // the outbound queue is above its high watermark
-	stuckSince int64       // the kernel took the last byte while more wait for it
-	zone       string      // of the peer's address
-	current    *requestContext
+	timers     *Timer            // armed by handlers
+	late       *CloseError       // will be the end when no write is on its way through a pool
+	highSince  int64             // the outbound queue is above its high watermark
+	stuckSince int64             // the kernel took the last byte while more wait for it
+	zone       string            // of the peer's address
+	current    *requestContext   // of what is being handled, if it was asked for
+	kept       []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
 	tenant     string
 	marks      outMarks
 
