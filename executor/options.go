@@ -3,12 +3,11 @@ package executor
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"time"
 )
 
 const (
-	// DefaultQueue is the number of waiting runners of a pool whose Options.Queue is 0.
+	// DefaultQueue is the number of waiting runners of a fixed or eager pool whose Options.Queue is 0.
 	DefaultQueue = 1024
 
 	// DefaultKeepAlive is how long an idle worker stays when Options.KeepAlive is 0.
@@ -20,12 +19,17 @@ type Options struct {
 	// Name appears in errors and logs. "" means "pool".
 	Name string
 
-	// Workers is the largest number of runners that run at once. 0 means GOMAXPROCS,
-	// right for work that computes; work that waits for a database or another server
-	// needs as many as shall wait at the same time.
+	// Workers is the largest number of runners that run at once. 0 means the default of
+	// the pool's kind. That of a fixed pool is GOMAXPROCS, right for work that computes;
+	// work that waits for a database or another server needs as many as shall wait at the
+	// same time.
 	Workers int
 
-	// Queue is the largest number of runners that wait for a worker. 0 means DefaultQueue.
+	// Core is how many workers stay however long they are idle.
+	Core int
+
+	// Queue is the largest number of runners that wait for a worker. 0 means the default
+	// of the pool's kind, HandOff that none waits.
 	Queue int
 
 	// KeepAlive is how long a worker stays idle before it ends; it ends at the latest
@@ -42,13 +46,18 @@ type Options struct {
 	OnPanic func(v any, stack []byte)
 }
 
-// complete checks the options and fills in the defaults.
-func (o *Options) complete() error {
+// complete checks the options and fills in the defaults, of which the numbers depend on the kind.
+func (o *Options) complete(kind Options) error {
+	if field, v, ok := checkLimits(o.Workers, o.Queue); !ok {
+		return fmt.Errorf("executor: Options.%s is %d, outside its range", field, v)
+	}
+	if o.Workers == 0 {
+		o.Workers = kind.Workers
+	}
+	o.Queue = orDefault(o.Queue, kind.Queue)
 	switch {
-	case o.Workers < 0:
-		return fmt.Errorf("executor: Options.Workers is %d, below 0", o.Workers)
-	case o.Queue < 0:
-		return fmt.Errorf("executor: Options.Queue is %d, below 0", o.Queue)
+	case o.Core < 0 || o.Core > o.Workers:
+		return fmt.Errorf("executor: Options.Core is %d, with %d Workers", o.Core, o.Workers)
 	case o.KeepAlive < 0:
 		return fmt.Errorf("executor: Options.KeepAlive is %v, below 0", o.KeepAlive)
 	}
@@ -57,12 +66,6 @@ func (o *Options) complete() error {
 	}
 	if o.Name == "" {
 		o.Name = "pool"
-	}
-	if o.Workers == 0 {
-		o.Workers = runtime.GOMAXPROCS(0)
-	}
-	if o.Queue == 0 {
-		o.Queue = DefaultQueue
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = DefaultKeepAlive

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,11 +44,12 @@ const (
 //
 // All methods may be called by any goroutine, and none but Shutdown blocks.
 type Pool struct {
-	o      Options
-	full   error
-	labels context.Context // the pprof label eddy_pool
+	labels   context.Context // the pprof label eddy_pool
+	keepsAll bool            // Core follows Workers
 
 	mu      sync.Mutex
+	o       Options // of which the limits may change
+	full    error
 	state   state
 	queue   fifo[Runner]
 	idle    []*worker   // the last one is the warmest
@@ -71,20 +71,6 @@ type Pool struct {
 	completed atomic.Uint64
 	rejected  atomic.Uint64
 	panics    atomic.Uint64
-}
-
-// NewFixed returns a pool with a fixed largest number of workers and a bounded queue.
-// The error names the field of the options that is wrong.
-func NewFixed(o Options) (*Pool, error) {
-	if err := o.complete(); err != nil {
-		return nil, err
-	}
-	return &Pool{
-		o:      o,
-		labels: pprof.WithLabels(context.Background(), pprof.Labels("eddy_pool", o.Name)),
-		full:   &limitError{o.Name, "the queue of runners", o.Queue},
-		ended:  make(chan struct{}),
-	}, nil
 }
 
 // Submit hands r to a worker or lets it wait. It returns ErrRejected when the queue is

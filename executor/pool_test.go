@@ -21,6 +21,9 @@ func TestOptions(t *testing.T) {
 	}{
 		{Options{}, ""},
 		{Options{Workers: 3, Queue: 1, KeepAlive: time.Second}, ""},
+		{Options{Workers: 3, Core: 3, Queue: HandOff}, ""},
+		{Options{Workers: 3, Core: 4}, "Options.Core is 4, with 3 Workers"},
+		{Options{Core: -1}, "Options.Core is -1"},
 		{Options{Workers: -1}, "Options.Workers is -1"},
 		{Options{Queue: -2}, "Options.Queue is -2"},
 		{Options{KeepAlive: -time.Second}, "Options.KeepAlive is -1s"},

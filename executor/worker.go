@@ -136,7 +136,7 @@ func (w *worker) take() Runner {
 
 // setTimer makes sure that the idle workers are looked at. p.mu is held.
 func (p *Pool) setTimer() {
-	if p.timing {
+	if p.timing || p.live <= p.o.Core {
 		return
 	}
 	p.timing = true
@@ -158,7 +158,7 @@ func (p *Pool) retire() {
 		p.mu.Unlock()
 		return
 	}
-	n := p.unused
+	n := p.surplus(p.unused)
 	ending := append([]*worker(nil), p.idle[:n]...)
 	kept := copy(p.idle, p.idle[n:])
 	clear(p.idle[kept:])
@@ -166,7 +166,7 @@ func (p *Pool) retire() {
 	p.resting.Store(int64(kept))
 	p.leave(n)
 	p.unused = kept
-	if p.timing = kept > 0; p.timing {
+	if p.timing = kept > 0 && p.live > p.o.Core; p.timing {
 		p.timer.Reset(p.o.KeepAlive)
 	}
 	p.mu.Unlock()

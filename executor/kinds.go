@@ -1,0 +1,98 @@
+package executor
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"runtime/pprof"
+)
+
+const (
+	// HandOff as Options.Queue means no queue: a runner is taken only if a worker is free for it.
+	HandOff = -1
+
+	// DefaultCached is the largest number of workers of a cached or eager pool whose Options.Workers is 0. Where the
+	// pools it is modelled on have no limit, this one costs about 100 MB when all of them wait at the same time.
+	DefaultCached = 10000
+
+	// DefaultLimited is the same for a limited pool.
+	DefaultLimited = 200
+)
+
+// Every kind takes an idle worker if there is one, starts one if it may, and only then lets a runner wait. So none runs a
+// full queue on a single worker while it could grow, and an eager pool needs no queue that pretends to be full. The kinds
+// differ in their defaults (reference 2.6) and in whether workers end.
+
+// NewFixed returns a pool for a steady load: as many workers as processors and a queue of DefaultQueue unless the options
+// say otherwise. The error names the field of the options that is wrong.
+func NewFixed(o Options) (*Pool, error) {
+	return newPoolOf(o, Options{Workers: runtime.GOMAXPROCS(0), Queue: DefaultQueue})
+}
+
+// NewCached returns a pool for bursts of short work that waits: up to DefaultCached workers and no queue.
+func NewCached(o Options) (*Pool, error) {
+	return newPoolOf(o, Options{Workers: DefaultCached, Queue: HandOff})
+}
+
+// NewLimited returns a pool that grows to DefaultLimited workers, with no queue, and never shrinks: Options.Core is not
+// asked for.
+func NewLimited(o Options) (*Pool, error) {
+	p, err := newPoolOf(o, Options{Workers: DefaultLimited, Queue: HandOff})
+	if err == nil {
+		p.o.Core, p.keepsAll = p.o.Workers, true
+	}
+	return p, err
+}
+
+// NewEager returns a pool for work that shall rather start late than be refused: it grows to DefaultCached workers before
+// anything waits, and has a queue of DefaultQueue besides.
+func NewEager(o Options) (*Pool, error) {
+	return newPoolOf(o, Options{Workers: DefaultCached, Queue: DefaultQueue})
+}
+
+func newPoolOf(o, defaults Options) (*Pool, error) {
+	if err := o.complete(defaults); err != nil {
+		return nil, err
+	}
+	p := &Pool{
+		o:      o,
+		labels: pprof.WithLabels(context.Background(), pprof.Labels("eddy_pool", o.Name)),
+		ended:  make(chan struct{}),
+	}
+	p.limit(o.Workers, o.Queue)
+	return p, nil
+}
+
+// limit sets the limits of the pool. p.mu is held, or the pool is new.
+func (p *Pool) limit(workers, queue int) {
+	p.o.Workers, p.o.Queue = workers, queue
+	p.full = &limitError{p.o.Name, "the queue of runners", queue}
+	if queue == 0 {
+		p.full = &limitError{p.o.Name, "the number of workers", workers}
+	}
+	if p.keepsAll {
+		p.o.Core = workers
+	}
+}
+
+// orDefault replaces 0 by the kind's default and HandOff by the 0 that the pool counts with.
+func orDefault(queue, kind int) int {
+	if queue == 0 {
+		queue = kind
+	}
+	return max(queue, 0)
+}
+
+// checkLimits reports whether a pool can have these limits, and if not which one it cannot.
+func checkLimits(workers, queue int) (field string, value int, ok bool) {
+	switch {
+	case workers < 0 || workers > math.MaxInt32:
+		return "Workers", workers, false
+	case queue < HandOff || queue > math.MaxInt32:
+		return "Queue", queue, false
+	}
+	return "", 0, true
+}
+
+// surplus is how many of n idle workers may end when the pool is to keep its core. p.mu is held.
+func (p *Pool) surplus(n int) int { return max(min(n, p.live-p.o.Core), 0) }
