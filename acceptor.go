@@ -38,7 +38,7 @@ type acceptor struct {
 
 	paused   bool   // accepts nothing
 	timer    *Timer // ends the pause
-	partings map[*parting]struct{}
+	partings roster[*parting]
 }
 
 // bind opens the listening socket. It may block, for the name of a host; any goroutine.
@@ -49,7 +49,6 @@ func (a *acceptor) bind(network, address string) error {
 		return fmt.Errorf("eddy: listen %s %s: %w", network, address, err)
 	}
 	a.fd, a.addr, a.reserve = ln.FD, ln.Addr, -1
-	a.partings = make(map[*parting]struct{})
 	if t, ok := ln.Addr.(*net.TCPAddr); ok {
 		if a.ask = t.IP.IsUnspecified(); !a.ask {
 			a.local = t.AddrPort()
@@ -396,9 +395,7 @@ func (a *acceptor) stop() {
 	if a.closed {
 		return
 	}
-	for f := range a.partings {
-		f.end()
-	}
+	a.partings.each((*parting).end)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -419,10 +416,8 @@ func (a *acceptor) release() {
 
 func (a *acceptor) close() {
 	a.closed = true
-	for f := range a.partings {
-		a.discard(f.fd)
-	}
-	clear(a.partings)
+	a.partings.each(func(p *parting) { a.discard(p.fd) })
+	a.partings = nil
 	_ = a.sock.Close(a.fd) // nobody to tell
 	if a.reserve >= 0 {
 		a.discard(a.reserve)

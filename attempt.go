@@ -22,7 +22,10 @@ type attempt struct {
 	watched bool // registered with the poller
 	timer   *Timer
 	over    bool
+	place   int
 }
+
+func (a *attempt) seat() *int { return &a.place }
 
 // begin gives the attempt to a loop of the group.
 func (a *attempt) begin() bool {
@@ -67,7 +70,7 @@ func (a *attempt) connect() {
 		a.fail(err)
 		return
 	}
-	l.attempts[a] = struct{}{}
+	l.attempts.join(a)
 }
 
 func (a *attempt) owner() *endpoint { return &a.dialer.endpoint }
@@ -90,7 +93,7 @@ func (a *attempt) settle() bool {
 	}
 	a.over = true
 	l := a.loop
-	delete(l.attempts, a)
+	l.attempts.leave(a)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -156,9 +159,9 @@ func (a *attempt) cancel(err error) {
 
 // abandon gives up the owner's attempts, those of all owners if it is nil.
 func (l *loop) abandon(owner *endpoint) {
-	for a := range l.attempts {
+	l.attempts.each(func(a *attempt) {
 		if owner == nil || a.owner() == owner {
 			a.fail(ErrDialerClosed)
 		}
-	}
+	})
 }

@@ -93,7 +93,7 @@ type loop struct {
 	orphaned  bool          // its goroutine was ended by a handler
 	stopping  bool
 	walks     []drainWalk
-	attempts  map[*attempt]struct{} // outbound connections that do not stand yet
+	attempts  roster[*attempt] // outbound connections that do not stand yet
 	done      chan struct{}
 	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
 	collect   collector
@@ -129,7 +129,6 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		gather:  make([][]byte, 0, maxGather),
 		done:    make(chan struct{}),
 
-		attempts: make(map[*attempt]struct{}),
 		alarm:    make(chan struct{}, 1),
 		strategy: set.strategy,
 	}

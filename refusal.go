@@ -101,7 +101,10 @@ type parting struct {
 	fd    int
 	token uint64
 	timer *Timer
+	place int
 }
+
+func (p *parting) seat() *int { return &p.place }
 
 // waitForEnd keeps a socket until its peer ends or LingerTimeout has passed.
 func (a *acceptor) waitForEnd(fd int) bool {
@@ -114,7 +117,7 @@ func (a *acceptor) waitForEnd(fd int) bool {
 		p.end()
 		return true
 	}
-	a.partings[p] = struct{}{}
+	a.partings.join(p)
 	return true
 }
 
@@ -138,7 +141,7 @@ func (p *parting) end() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	delete(p.from.partings, p)
+	p.from.partings.leave(p)
 	if err := l.removeSpecial(p.fd, p.token); err != nil {
 		l.log.Error("eddy: deregistering a refused connection failed", "err", err)
 	}
