@@ -261,7 +261,7 @@ func (a *acceptor) handOver(c *Conn) bool {
 	n := len(a.workers)
 	first := 0
 	if n > 1 {
-		first = a.workers[0].set.chooser.Choose(c.RemoteAddr(), Loads{a.workers})
+		first = a.workers[0].crew.choose(c.RemoteAddr(), a.workers)
 	}
 	for k := range n {
 		if a.workers[(first%n+n+k)%n].take(c, a.loop) {

@@ -33,7 +33,7 @@ func (a *attempt) begin() bool {
 	n := len(loops)
 	first := 0
 	if n > 1 {
-		first = a.eng.crew.set.chooser.Choose(a.peer, Loads{loops})
+		first = a.eng.crew.choose(a.peer, loops)
 	}
 	for k := range n {
 		a.loop = loops[(first%n+n+k)%n]

@@ -3,12 +3,13 @@ package eddy
 import (
 	"hash/maphash"
 	"net/netip"
+	"runtime/debug"
 	"sync/atomic"
 )
 
 // Chooser says which loop of a group serves a new connection. Choose is called by the loops that accept and by the
-// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size. If the
-// chosen loop does not take the connection, its task queue being full, the next ones are tried.
+// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size; one that
+// panics has no choice. If the chosen loop does not take the connection, its task queue being full, the next ones are tried.
 type Chooser interface {
 	Choose(peer netip.AddrPort, loops Loads) int
 }
@@ -49,6 +50,21 @@ type LoopLoad struct {
 	Tasks    int    // tasks that wait
 	Events   uint64 // readiness events since its start
 	Outbound int64  // bytes queued for peers
+}
+
+// choose asks the group's Chooser. The connection of one that panics goes to the next loop in turn.
+func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if ok, held := w.logs.panics.allow(w.kernel.clock.Now()); ok {
+			w.set.log.Error("eddy: panic in the Chooser", "peer", peer, "panic", v, "held_back", held, "stack", string(debug.Stack()))
+		}
+		i = int(w.turn.Add(1) % uint32(len(loops)))
+	}()
+	return w.set.chooser.Choose(peer, Loads{loops})
 }
 
 // RoundRobin gives each loop one connection in turn. The default: it costs nothing and is even when connections are

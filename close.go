@@ -187,13 +187,26 @@ func (l *loop) finishClose(c *Conn) {
 	l.assigned.Add(-1)
 	c.set.owner.countClose(c.ended.Load().Reason, c.RemoteAddr(), c.tenant())
 	c.set.owner.discharge(c)
-	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
-		l.notifyClose(ctx)
+	l.serving.Store(c)
+	defer func() {
+		c.mark(gone)
+		if x := c.ext.Load(); x != nil {
+			x.finish()
+		}
+	}()
+	if c.head != nil {
+		l.tellClose(c.head)
 	}
-	c.mark(gone)
-	if x := c.ext.Load(); x != nil {
-		x.finish()
-	}
+}
+
+// tellClose notifies ctx and the handlers behind it, also when one of them ends the goroutine.
+func (l *loop) tellClose(ctx *Context) {
+	defer func() {
+		if next := ctx.next.Load(); next != nil {
+			l.tellClose(next)
+		}
+	}()
+	l.notifyClose(ctx)
 }
 
 func (c *Conn) releaseBuffers() {

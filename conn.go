@@ -221,11 +221,14 @@ func (c *Conn) postReadState() {
 // finds it and drops the interest then, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
 	c.unmark(readTask)
+	if c.phase == PhaseClosed { // the handlers have been told
+		return
+	}
 	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil {
 		c.paused &^= pauseHop
 		c.pauseForNextHop()
 	}
-	c.noteWatermarks()
+	c.writeSettled()
 	if c.phase < PhaseClosing && !c.readPaused() {
 		c.markReady()
 	}

@@ -74,6 +74,7 @@ func (l *loop) continueDrain() {
 // nothing is left to do. What arrives later meets an orderly end of stream.
 func (l *loop) drainConn(c *Conn) {
 	defer l.contain(c)
+	l.serving.Store(c)
 	c.raise(draining)
 	c.mark(watchIdle | drainTold)
 	c.fireEventFromHead(DrainEvent{})

@@ -70,7 +70,7 @@ type crew struct {
 	set    *loopSettings
 	kernel *kernel
 	loops  []*loop
-	turn   atomic.Uint32 // of the servers that take one loop as their boss
+	turn   atomic.Uint32 // of the servers that take one loop as their boss, and of connections without a choice
 	leaks  *buf.Leaks    // nil when leak detection is off
 	shared *buf.SharedPool
 	logs   logSamplers
@@ -257,7 +257,7 @@ func (w *crew) name() string { return orString(w.set.poller, backend.Default()) 
 
 // nextBoss returns the loop that serves the next listener.
 func (w *crew) nextBoss() *loop {
-	return w.loops[int(w.turn.Add(1)-1)%len(w.loops)]
+	return w.loops[(w.turn.Add(1)-1)%uint32(len(w.loops))]
 }
 
 // onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.

@@ -67,9 +67,7 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		if from.encodes() {
 			c.finished(&c.encoding)
 		}
-		if c.shows(unwritable) || c.ext.Load() != nil {
-			c.postReadState() // the loop may have seen the queue with these bytes in it
-		}
+		c.postReadState() // the loop may have seen the queue with these bytes in it
 		if closed := c.closedError(); closed != nil {
 			return closed
 		}

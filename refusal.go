@@ -156,6 +156,7 @@ func (l *loop) ask(name string, f func()) (ok bool) {
 			l.logPanic(name, v, debug.Stack())
 		}
 	}()
+	l.serving.Store(nil)
 	f()
 	return true
 }

@@ -73,6 +73,7 @@ func (l *loop) reuseSpecials() {
 
 func (l *loop) readySpecial(ev sys.Event) {
 	if s := l.special[uint32(ev.Token)]; s != nil {
+		l.serving.Store(nil)
 		s.ready(ev.Ready)
 	}
 }

@@ -101,6 +101,7 @@ func (l *loop) afterGoexit() {
 	}
 	l.current = nil
 	l.batch = nil
+	l.granted = 0
 	l.counters[countPanics]++
 	l.wakePools()
 	l.log.Error("eddy: a handler ended the goroutine of its loop, going on", "loop", l.name, "conn", connName(c))

@@ -226,7 +226,7 @@ func (l *loop) runWrite(t task) {
 }
 
 // writeSettled follows a submitted write, which may have left the queue shorter than it counted: when a handler made
-// less of it, or nothing.
+// less of it, or nothing, or when it was refused.
 func (c *Conn) writeSettled() {
 	c.noteWatermarks()
 	c.checkDrain()

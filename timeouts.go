@@ -50,6 +50,9 @@ func (c *Conn) SetDeadlines(d *Deadlines) error {
 	c.extend().limits.Store(d)
 	c.noteHandlerLimit(c.limits())
 	c.unmark(watched) // for a limit that may have been longer
+	if c.clock == 0 && c.has(partial|readingBody) && !c.has(inputEnded) {
+		c.startClock(c.readLimit(c.limits())) // had no limit; it is not known since when
+	}
 	c.armDeadline()
 	return nil
 }
@@ -134,8 +137,11 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 
 // clockEnds reports whether clock is an end instead of a beginning.
 func (c *Conn) clockEnds() bool {
-	return c.phase >= PhaseClosing || c.paused&pauseEnd != 0 || c.has(handshaking)
+	return c.ending() || c.has(handshaking)
 }
+
+// ending reports whether the end is settled, or put off until writes have left their pools: from then on only clock counts.
+func (c *Conn) ending() bool { return c.phase >= PhaseClosing || c.paused&pauseEnd != 0 }
 
 // until returns when the handshake or the rest of the connection's life has to be over, 0 for no such time.
 func (c *Conn) until() int64 {
@@ -205,7 +211,7 @@ func due(since int64, limit time.Duration) int64 {
 // nextDeadline returns the connection's earliest deadline, 0 for none.
 func (c *Conn) nextDeadline() int64 {
 	next := c.until()
-	if c.phase >= PhaseClosing {
+	if c.ending() {
 		return next
 	}
 	d := c.limits()
@@ -252,12 +258,13 @@ func (c *Conn) armAt(next int64) {
 func (c *Conn) checkDeadlines() {
 	l := c.loop
 	defer l.contain(c)
+	l.serving.Store(c)
 	c.unmark(watched) // before the look at the requests: who begins one from here on asks for another
 	if t := c.until(); t != 0 && l.now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return
 	}
-	if c.phase < PhaseClosing {
+	if !c.ending() {
 		if e := c.overdue(); e != nil {
 			c.expire(e)
 			l.afterActivity(c)
@@ -404,9 +411,9 @@ func (c *Conn) highSince() int64 {
 
 // breachBegins and breachEnds time how long the outbound queue stays above its high watermark.
 func (c *Conn) breachBegins() {
+	x := c.extend()
+	x.highSince = c.loop.now
 	if limit := c.limits().Backpressure; limit > 0 {
-		x := c.extend()
-		x.highSince = c.loop.now
 		c.armAt(due(x.highSince, limit))
 	}
 }
