@@ -46,6 +46,23 @@ func (r *fifo[T]) peek() (v T, ok bool) {
 	return r.items[r.head], true
 }
 
+// remove takes the oldest item that matches out of the oldest limit ones.
+func (r *fifo[T]) remove(limit int, match func(T) bool) (v T, ok bool) {
+	mask := uint32(len(r.items) - 1)
+	for i := range min(uint32(limit), r.n) {
+		if v = r.items[(r.head+i)&mask]; !match(v) {
+			continue
+		}
+		for ; i > 0; i-- {
+			r.items[(r.head+i)&mask] = r.items[(r.head+i-1)&mask]
+		}
+		r.pop() // the place that became free
+		return v, true
+	}
+	var zero T
+	return zero, false
+}
+
 // trim gives back the memory of an empty fifo that has grown.
 func (r *fifo[T]) trim() {
 	if r.n == 0 && len(r.items) > keptItems {

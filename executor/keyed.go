@@ -115,7 +115,7 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 		return nil
 	}
 	s = k.open(key)
-	if err := k.pool.Submit(s); err != nil {
+	if err := k.pool.submitTurn(s); err != nil {
 		k.reuse(s)
 		return err
 	}
@@ -172,6 +172,8 @@ func (k *Keyed[K]) take(s *serial[K]) (t keyTask, ok bool) {
 	k.reuse(s)
 	return t, false
 }
+
+func (s *serial[K]) isTurn() {}
 
 // Run runs tasks until none is left, one is not done, or others wait for the worker.
 func (s *serial[K]) Run() {

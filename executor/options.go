@@ -32,6 +32,10 @@ type Options struct {
 	// of the pool's kind, HandOff that none waits.
 	Queue int
 
+	// Policy says what happens to a runner when there is no room for it. The zero value
+	// refuses it.
+	Policy Policy
+
 	// KeepAlive is how long a worker stays idle before it ends; it ends at the latest
 	// after twice that time. 0 means DefaultKeepAlive.
 	KeepAlive time.Duration
@@ -60,6 +64,9 @@ func (o *Options) complete(kind Options) error {
 		return fmt.Errorf("executor: Options.Core is %d, with %d Workers", o.Core, o.Workers)
 	case o.KeepAlive < 0:
 		return fmt.Errorf("executor: Options.KeepAlive is %v, below 0", o.KeepAlive)
+	}
+	if err := o.Policy.check(); err != nil {
+		return err
 	}
 	if err := tryCPUs(o.CPUs); err != nil {
 		return fmt.Errorf("executor: Options.CPUs: %w", err)

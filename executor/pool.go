@@ -24,6 +24,10 @@ type Stats struct {
 	Submitted uint64 // runners taken; each further turn of a strand or key counts again
 	Completed uint64 // runners that ended, by panic too
 	Rejected  uint64 // submissions refused because a limit of the pool, a strand or a key was reached
+	Exhausted uint64 // submissions for which the pool had no room, whatever its policy made of them
+	CallerRan uint64 // runners that ran on the goroutine that submitted them
+	Discarded uint64 // runners dropped by Discard or DiscardOldest
+	Waited    uint64 // submissions that waited for room, of which those that got none are in Rejected too
 	Panics    uint64 // panics recovered
 }
 
@@ -42,7 +46,8 @@ const (
 // A strand or key that gives its worker to others between two turns waits in the same
 // queue without counting against Options.Queue, since it was admitted before.
 //
-// All methods may be called by any goroutine, and none but Shutdown blocks.
+// All methods may be called by any goroutine, and none blocks but Shutdown, and Submit and SubmitFunc if Options.Policy
+// is CallerRuns or Block.
 type Pool struct {
 	labels   context.Context // the pprof label eddy_pool
 	keepsAll bool            // Core follows Workers
@@ -52,6 +57,7 @@ type Pool struct {
 	full    error
 	state   state
 	queue   fifo[Runner]
+	waiters fifo[*waiter]
 	idle    []*worker   // the last one is the warmest
 	coming  int         // workers called to the queue that have not looked at it yet: 0 or 1
 	live    int         // workers not told to end
@@ -70,21 +76,41 @@ type Pool struct {
 	submitted atomic.Uint64
 	completed atomic.Uint64
 	rejected  atomic.Uint64
+	exhausted atomic.Uint64
+	callerRan atomic.Uint64
+	discarded atomic.Uint64
+	waited    atomic.Uint64
 	panics    atomic.Uint64
 }
 
-// Submit hands r to a worker or lets it wait. It returns ErrRejected when the queue is
-// full and ErrClosed after Shutdown or Close. r must not be nil.
+// Submit hands r to a worker or lets it wait. When there is no room Options.Policy says
+// what happens; by default it returns ErrRejected. It returns ErrClosed after Shutdown or
+// Close. r must not be nil.
 func (p *Pool) Submit(r Runner) error {
 	if r == nil {
 		panic("executor: Submit of a nil Runner")
 	}
 	p.mu.Lock()
+	if p.o.Policy.kind != abort && p.state == open && !p.room() {
+		p.mu.Unlock()
+		return p.overflow(r)
+	}
+	return p.submit(r)
+}
+
+// submit takes or refuses r. p.mu is held when it is called, and not when it returns.
+func (p *Pool) submit(r Runner) error {
 	err := p.enqueue(r)
 	w := p.call()
 	p.mu.Unlock()
 	w.look()
 	return err
+}
+
+// submitTurn is Submit for the turn of a key, which no policy is for.
+func (p *Pool) submitTurn(r Runner) error {
+	p.mu.Lock()
+	return p.submit(r)
 }
 
 // enqueueQuietly is Submit without calling a worker, see Wake.
@@ -127,6 +153,10 @@ func (p *Pool) Stats() Stats {
 		Submitted: p.submitted.Load(),
 		Completed: p.completed.Load(),
 		Rejected:  p.rejected.Load(),
+		Exhausted: p.exhausted.Load(),
+		CallerRan: p.callerRan.Load(),
+		Discarded: p.discarded.Load(),
+		Waited:    p.waited.Load(),
 		Panics:    p.panics.Load(),
 	}
 }
@@ -169,16 +199,21 @@ func (p *Pool) awaitEnd(ctx context.Context) bool {
 // waited. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
 func (p *Pool) Close() []Runner { return p.stop(stopped) }
 
-// enqueue takes r if the queue has room: for Options.Queue runners, besides those that a free worker can take at once.
-// p.mu is held.
+// room reports whether the queue can take a runner: Options.Queue of them, besides those that a free worker can take at
+// once. p.mu is held.
+func (p *Pool) room() bool {
+	free := len(p.idle) + p.coming + max(p.o.Workers-p.live, 0)
+	return p.queue.len()-free < p.o.Queue
+}
+
+// enqueue takes r if there is room. p.mu is held.
 func (p *Pool) enqueue(r Runner) error {
 	if p.state != open {
 		return ErrClosed
 	}
-	free := len(p.idle) + p.coming + p.o.Workers - p.live
-	if p.queue.len()-free >= p.o.Queue {
-		p.rejected.Add(1)
-		return p.full
+	if !p.room() {
+		p.exhaust()
+		return p.refuse()
 	}
 	p.push(r)
 	return nil
@@ -242,6 +277,7 @@ func (p *Pool) stop(to state) (left []Runner) {
 	p.mu.Lock()
 	p.state = max(p.state, to)
 	p.closed.Store(true)
+	p.dismiss()
 	if p.state == stopped {
 		for r, ok := p.queue.pop(); ok; r, ok = p.queue.pop() {
 			left = append(left, r)

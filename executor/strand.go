@@ -127,6 +127,8 @@ func (s *Strand[T]) Close(drop func(T)) {
 // turn is the strand as the pool sees it.
 type turn[T any] Strand[T]
 
+func (t *turn[T]) isTurn() {}
+
 // Run runs items until none is left or others wait for the worker.
 func (t *turn[T]) Run() {
 	s := (*Strand[T])(t)

@@ -109,8 +109,14 @@ func (w *worker) following() Runner {
 func (w *worker) take() Runner {
 	p := w.pool
 	for {
-		if r, ok := p.queue.pop(); ok {
+		r, ok := p.queue.pop()
+		if ok {
 			p.queued.Add(-1)
+		} else {
+			r, ok = p.handOver()
+		}
+		if ok {
+			p.admit()
 			next := p.call()
 			p.mu.Unlock()
 			next.look()
