@@ -112,7 +112,7 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 		return nil, errors.New("executor: LanesOptions needs Lanes, Run and Wake")
 	}
 	if o.OnPanic == nil {
-		o.OnPanic = logPanic("lanes")
+		o.OnPanic = logPanic(nil, "lanes")
 	}
 	l := &Lanes[In, Out]{o: o}
 	total, capacity := 0, 1

@@ -45,8 +45,21 @@ type Options struct {
 	// the Go scheduler. Not every system has it.
 	CPUs []int
 
+	// OnExhausted is told that the pool had no room for what was submitted, at most once in
+	// ReportInterval, on a goroutine of the pool that Shutdown waits for. The pool logs it
+	// too. It may block. nil tells nobody.
+	OnExhausted func(Exhaustion)
+
+	// Dumper writes the stacks of all goroutines when the pool is exhausted. Pools of a
+	// process should share one, since it limits how often. nil writes none.
+	Dumper *Dumper
+
+	// Logger gets the warnings of exhaustion, and panics if OnPanic is nil. nil is
+	// slog.Default().
+	Logger *slog.Logger
+
 	// OnPanic is told the value of a recovered panic and its stack, on the worker. nil
-	// logs both to slog.Default() as an error.
+	// logs both to Logger as an error.
 	OnPanic func(v any, stack []byte)
 }
 
@@ -78,13 +91,13 @@ func (o *Options) complete(kind Options) error {
 		o.KeepAlive = DefaultKeepAlive
 	}
 	if o.OnPanic == nil {
-		o.OnPanic = logPanic(o.Name)
+		o.OnPanic = logPanic(o.Logger, o.Name)
 	}
 	return nil
 }
 
-func logPanic(name string) func(any, []byte) {
+func logPanic(l *slog.Logger, name string) func(any, []byte) {
 	return func(v any, stack []byte) {
-		slog.Default().Error("executor: panic in a task", "pool", name, "panic", v, "stack", string(stack))
+		orDefaultLogger(l).Error("executor: panic in a task", "pool", name, "panic", v, "stack", string(stack))
 	}
 }

@@ -162,9 +162,6 @@ func (p *Pool) dismiss() {
 	}
 }
 
-// exhaust counts a submission for which there was no room. p.mu is held.
-func (p *Pool) exhaust() { p.exhausted.Add(1) }
-
 // refuse counts and names a refusal. p.mu is held.
 func (p *Pool) refuse() error {
 	p.rejected.Add(1)

@@ -300,3 +300,31 @@ func TestPoliciesUnderStress(t *testing.T) {
 		}
 	}
 }
+
+// A submission that waits takes the first place in the queue that becomes free.
+func TestBlockGetsTheNextPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := NewFixed(Options{Workers: 1, Queue: 2, Policy: Block(time.Minute, anyone)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := make(chan struct{})
+		for range 4 {
+			go func() {
+				if err := p.SubmitFunc(func() { <-step }); err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		step <- struct{}{}
+		synctest.Wait()
+		if s := p.Stats(); s.Queued != 2 || s.Submitted != 4 {
+			t.Errorf("one has ended, one waited for its place: %+v", s)
+		}
+		close(step)
+		if _, err := p.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -52,22 +52,26 @@ type Pool struct {
 	labels   context.Context // the pprof label eddy_pool
 	keepsAll bool            // Core follows Workers
 
-	mu      sync.Mutex
-	o       Options // of which the limits may change
-	full    error
-	state   state
-	queue   fifo[Runner]
-	waiters fifo[*waiter]
-	idle    []*worker   // the last one is the warmest
-	coming  int         // workers called to the queue that have not looked at it yet: 0 or 1
-	live    int         // workers not told to end
-	started int         // workers ever started, when they are pinned
-	held    int         // keys that wait for a done call
-	unused  int         // fewest idle workers since the timer was set
-	timer   *time.Timer // ends idle workers; set while there are any
-	timing  bool
-	sim     simhook.Workers // nil = workers are goroutines
-	ended   chan struct{}   // closed when the pool is closed and no worker is left
+	mu         sync.Mutex
+	o          Options // of which the limits may change
+	full       error
+	state      state
+	queue      fifo[Runner]
+	waiters    fifo[*waiter]
+	idle       []*worker // the last one is the warmest
+	coming     int       // workers called to the queue that have not looked at it yet: 0 or 1
+	live       int       // workers not told to end
+	started    int       // workers ever started, when they are pinned
+	reporting  bool      // a goroutine reports exhaustion
+	reported   time.Time // when the last report was begun
+	reportedAt uint64    // what exhausted was then
+
+	held   int         // keys that wait for a done call
+	unused int         // fewest idle workers since the timer was set
+	timer  *time.Timer // ends idle workers; set while there are any
+	timing bool
+	sim    simhook.Workers // nil = workers are goroutines
+	ended  chan struct{}   // closed when the pool is closed and no worker is left
 
 	closed    atomic.Bool // state != open
 	workers   atomic.Int64
@@ -302,10 +306,9 @@ func (p *Pool) stop(to state) (left []Runner) {
 	return left
 }
 
-// endIfDone closes p.ended once the closed pool has nothing to run and nobody to run
-// it. p.mu is held.
+// endIfDone closes p.ended once the closed pool has nothing to run, nobody to run it and nothing to report. p.mu is held.
 func (p *Pool) endIfDone() {
-	if p.state == open || p.live > 0 || p.queue.len() > 0 || p.state == draining && p.held > 0 {
+	if p.state == open || p.live > 0 || p.reporting || p.queue.len() > 0 || p.state == draining && p.held > 0 {
 		return
 	}
 	p.state = stopped
