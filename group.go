@@ -75,8 +75,7 @@ type crew struct {
 	shared *buf.SharedPool
 	logs   logSamplers
 
-	dog     *watchdog // nil without one
-	stopDog sync.Once
+	dog *watchdog // nil without one
 }
 
 // loopSettings are a Group's fields after validation. Immutable, shared by its loops.
@@ -292,6 +291,9 @@ func (w *crew) stats() []LoopStats {
 // shut down the servers and dialers first. It returns nil, also when the Group was closed before or never started.
 // Any goroutine but one of the loops, where it returns ErrOnLoop.
 func (g *Group) Close() error {
+	if w := g.crew.Load(); w != nil && w.onLoop() {
+		return ErrOnLoop
+	}
 	g.mu.Lock()
 	g.closed = true
 	w := g.crew.Load()
@@ -299,15 +301,10 @@ func (g *Group) Close() error {
 	if w == nil {
 		return nil
 	}
-	if w.onLoop() {
-		return ErrOnLoop
-	}
 	w.end(w.loops)
-	w.stopDog.Do(func() {
-		if w.dog != nil {
-			w.dog.stop()
-		}
-	})
+	if w.dog != nil {
+		w.dog.stop()
+	}
 	return nil
 }
 

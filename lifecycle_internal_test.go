@@ -339,7 +339,7 @@ func TestWritableHandlerDoesNotHoldTheLoop(t *testing.T) {
 	if _, err := io.ReadFull(client, make([]byte, 201*256)); err != nil {
 		t.Fatal(err)
 	}
-	onLoopOf(t, srv.eng.workers[0], func() {
+	onLoopOf(t, srv.running().workers[0], func() {
 		for it, n := range turns {
 			if n > 4 { // as a writable connection, after its read, as a resumed one, and as a dirty one
 				t.Errorf("%d turns in iteration %d", n, it)

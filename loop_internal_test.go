@@ -160,7 +160,7 @@ func TestTaskBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	l := srv.eng.workers[0]
+	l := srv.running().workers[0]
 	gate, ran := make(chan struct{}), 0
 	push := func(f func()) {
 		if err := l.tasks.push(task{kind: taskFunc, msg: f}, false); err != nil {

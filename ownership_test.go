@@ -371,7 +371,7 @@ func TestCloseEndsEverything(t *testing.T) {
 				defer c.Close()
 				io.WriteString(c, []string{"panic;", "big;half"}[i%2])
 			}
-			for _, l := range srv.eng.workers {
+			for _, l := range srv.running().workers {
 				if err := l.tasks.push(task{kind: taskFunc, msg: func() { panic("in a task") }}, false); err != nil {
 					t.Fatal(err)
 				}
@@ -389,7 +389,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			if err := srv.Wait(); err != ErrServerClosed {
 				t.Errorf("Wait = %v", err)
 			}
-			for _, l := range append(srv.eng.workers, srv.eng.boss) {
+			for _, l := range append(srv.running().workers, srv.running().boss) {
 				select {
 				case <-l.done:
 				default:

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
@@ -65,8 +66,9 @@ type Server struct {
 	// What a pool could not run by then is dropped.
 	Pools []*executor.Pool
 
-	mu       sync.Mutex
-	eng      *engine
+	mu       sync.Mutex             // of Listen
+	eng      atomic.Pointer[engine] // nil until it has succeeded
+	closed   bool                   // before that
 	endpoint endpoint
 	platform *kernel // nil = the real one
 }
@@ -120,7 +122,10 @@ func (s *Server) Listen(network, address string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.eng != nil {
+	if s.closed {
+		return ErrServerClosed
+	}
+	if s.eng.Load() != nil {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
 	s.endpoint.released = make(chan struct{}, 1)
@@ -133,15 +138,33 @@ func (s *Server) Listen(network, address string) error {
 		return err
 	}
 	e.began = e.kernel.clock.Now()
-	s.eng = e
+	s.eng.Store(e)
 	return nil
 }
 
-// running returns the engine after Listen, nil before.
-func (s *Server) running() *engine {
+// running returns the engine after Listen, nil before. It waits for nobody: handlers on loops that a Listen waits for may
+// ask.
+func (s *Server) running() *engine { return s.eng.Load() }
+
+// listened is running for those who block anyway: it waits for a Listen that is under way.
+func (s *Server) listened() *engine {
+	if e := s.running(); e != nil {
+		return e
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.eng
+	return s.eng.Load()
+}
+
+// toEnd is listened for those who end the server: it will not begin any more.
+func (s *Server) toEnd() *engine {
+	if e := s.running(); e != nil {
+		return e
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return s.eng.Load()
 }
 
 // ListenAndServe is Listen followed by Wait.
@@ -154,7 +177,7 @@ func (s *Server) ListenAndServe(network, address string) error {
 
 // Wait blocks until the server has stopped and returns ErrServerClosed.
 func (s *Server) Wait() error {
-	e := s.running()
+	e := s.listened()
 	if e == nil {
 		return errors.New("eddy: Server.Wait before Listen")
 	}
@@ -194,9 +217,10 @@ func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 
 // Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
 // flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest
-// at once. The error is ctx's if it came to that. Any goroutine but a loop, where it returns ErrOnLoop.
+// at once. The error is ctx's if it came to that. Before Listen it returns ErrServerClosed, as Listen does from then on.
+// Any goroutine but a loop, where it returns ErrOnLoop.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
-	e := s.running()
+	e := s.toEnd()
 	if e != nil && e.onLoop() {
 		return DrainReport{}, ErrOnLoop
 	}
@@ -211,9 +235,10 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 }
 
 // Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
-// stopped, also when it had before. Any goroutine but a loop, where it returns ErrOnLoop.
+// stopped, also when it had before; Listen returns ErrServerClosed from then on. Any goroutine but a loop, where it
+// returns ErrOnLoop.
 func (s *Server) Close() error {
-	e := s.running()
+	e := s.toEnd()
 	if e == nil {
 		return nil
 	}

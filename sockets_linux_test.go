@@ -33,7 +33,7 @@ func TestSocketOptions(t *testing.T) {
 	if ip := srv.Addr().(*net.TCPAddr).IP; !ip.Equal(net.IPv4(127, 0, 0, 2)) {
 		t.Errorf("bound to %v", ip)
 	}
-	info, err := unix.GetsockoptTCPInfo(srv.eng.acceptors[0].fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	info, err := unix.GetsockoptTCPInfo(srv.running().acceptors[0].fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ func TestSingleReactor(t *testing.T) {
 	connectTo(t, srv)
 	connectTo(t, srv)
 	st := srv.Stats()
-	if len(st.Loops) != 1 || st.Boss.Name != "" || st.Loops[0].Opened != 2 || srv.eng.acceptors[0].loop != last.Load().loop {
+	if len(st.Loops) != 1 || st.Boss.Name != "" || st.Loops[0].Opened != 2 || srv.running().acceptors[0].loop != last.Load().loop {
 		t.Errorf("stats %+v", st)
 	}
 	if n := st.Loops[0].Tasks; n != 1 { // the registration of the listener
@@ -92,8 +92,8 @@ func TestServersShareLoops(t *testing.T) {
 	b := &Server{Group: workers, Boss: boss, LingerTimeout: brief, Init: echoing(&lastB)}
 	listenOn(t, a)
 	listenOn(t, b)
-	if a.eng.boss != b.eng.boss || a.eng.boss.name != "front-0" {
-		t.Errorf("bosses %s and %s", a.eng.boss.name, b.eng.boss.name)
+	if a.running().boss != b.running().boss || a.running().boss.name != "front-0" {
+		t.Errorf("bosses %s and %s", a.running().boss.name, b.running().boss.name)
 	}
 	connectTo(t, a)
 	loopOfA := lastA.Load().loop
@@ -187,7 +187,7 @@ func TestBossPool(t *testing.T) {
 		srv := &Server{Group: workers, Boss: bosses, Init: echoing(&last)}
 		listenOn(t, srv)
 		connectTo(t, srv)
-		names = append(names, srv.eng.boss.name)
+		names = append(names, srv.running().boss.name)
 	}
 	if fmt.Sprint(names) != "[boss-0 boss-1 boss-0]" {
 		t.Errorf("bosses %v", names)
@@ -213,8 +213,8 @@ func TestListenerPerLoop(t *testing.T) {
 		c.Close()
 	}
 	var opened uint64
-	for i, a := range srv.eng.acceptors {
-		if a.loop != srv.eng.workers[i] || !strings.HasSuffix(a.addr.String(), ":"+port) {
+	for i, a := range srv.running().acceptors {
+		if a.loop != srv.running().workers[i] || !strings.HasSuffix(a.addr.String(), ":"+port) {
 			t.Errorf("listener %d is on %v of loop %s", i, a.addr, a.loop.name)
 		}
 	}

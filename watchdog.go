@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,9 @@ type watchdog struct {
 	asleep atomic.Bool
 	rouse  chan struct{}
 	quit   chan struct{}
+	once   sync.Once // for quit
 	done   chan struct{}
+	goid   atomic.Uint64
 	seen   []uint64 // iterations of each loop at the last look
 }
 
@@ -64,6 +67,7 @@ func (d *watchdog) attend() {
 // run is the watchdog's goroutine.
 func (d *watchdog) run() {
 	defer close(d.done)
+	d.goid.Store(goroutineID())
 	timer := time.NewTimer(time.Duration(d.threshold))
 	defer timer.Stop()
 	for {
@@ -85,9 +89,12 @@ func (d *watchdog) run() {
 	}
 }
 
+// stop ends the watchdog and waits for it, unless it is OnStall that ends it. Several callers.
 func (d *watchdog) stop() {
-	close(d.quit)
-	<-d.done
+	d.once.Do(func() { close(d.quit) })
+	if goroutineID() != d.goid.Load() {
+		<-d.done
+	}
 }
 
 // settle publishes that the watchdog is going to sleep and reports whether it may.
