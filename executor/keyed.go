@@ -18,6 +18,12 @@ const (
 // a task; before and after it holds no memory. A key must be equal to itself, which
 // rules out NaN.
 //
+// Keys share fairly. A key holds one worker at most, and while others wait for the pool
+// gives it back after 64 tasks or a millisecond, whichever comes first. Of the places for
+// waiting tasks a key that has some may take one more only while it has fewer than are
+// free: a single greedy key gets half of the total, n of them 1/(n+1) each, and a key
+// without tasks that wait always finds a place.
+//
 // All methods may be called by any goroutine and none blocks. When the pool is
 // stopped before the tasks have run, they stay counted in Len and never run.
 type Keyed[K comparable] struct {
@@ -36,7 +42,7 @@ type Keyed[K comparable] struct {
 }
 
 // NewKeyed returns a keyed executor over p that lets at most perKey tasks of one key
-// and total tasks altogether wait, besides those that run. A perKey below 1 means
+// and total tasks altogether wait, besides those that run, and a key no more than its share. A perKey below 1 means
 // DefaultBound, a total below 1 DefaultTotal.
 func NewKeyed[K comparable](p *Pool, perKey, total int) *Keyed[K] {
 	if perKey < 1 {
@@ -109,6 +115,9 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 	if known {
 		if s.queue.len() >= k.perKey {
 			return k.refuse("a key", k.perKey)
+		}
+		if free := k.total - k.waiting; s.queue.len() >= free {
+			return k.refuse("the share of a key in the total", free)
 		}
 		s.queue.push(t)
 		k.waiting++
@@ -183,12 +192,9 @@ func (s *serial[K]) Run() {
 			s.owner.pool.goOn(s)
 		}
 	}()
-	for n := 1; ; n++ {
+	for in := (tenure{}); ; {
 		t, ok := s.owner.take(s)
-		if !ok || !s.call(t) {
-			break
-		}
-		if n%turnItems == 0 && s.owner.pool.yield(s) {
+		if !ok || !s.call(t) || in.over(s.owner.pool) && s.owner.pool.yield(s) {
 			break
 		}
 	}

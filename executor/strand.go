@@ -1,11 +1,17 @@
 package executor
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 const (
 	// turnItems is how many items a strand or key runs before it lets others have its
 	// worker.
 	turnItems = 64
+
+	// turnTime is after which time it does so before that, if others wait.
+	turnTime = time.Millisecond
 
 	// DefaultBound is the number of waiting items of a strand made with bound 0, and of
 	// a key made with perKey 0.
@@ -14,7 +20,7 @@ const (
 
 // Strand runs items one at a time in the order of submission, on the workers of a
 // pool. It occupies a worker only while it has items, and lets waiting runners of the
-// pool have it after every 64. An empty strand holds no goroutine and next to no memory.
+// pool have it after every 64, or after a millisecond. An empty strand holds no goroutine and next to no memory.
 //
 // What an item did happens before the next one runs. A panic in an item is contained
 // to that item. All methods may be called by any goroutine and none blocks.
@@ -138,17 +144,38 @@ func (t *turn[T]) Run() {
 			s.pool.goOn(t)
 		}
 	}()
-	for n := 1; ; n++ {
+	for in := (tenure{}); ; {
 		v, ok := s.next()
 		if !ok {
 			break
 		}
 		s.call(v)
-		if n%turnItems == 0 && s.pool.yield(t) {
+		if in.over(s.pool) && s.pool.yield(t) {
 			break
 		}
 	}
 	exited = false
+}
+
+// tenure is how long a strand or key has had its worker. The zero value begins one.
+type tenure struct {
+	items int
+	since time.Time // of the first item's end with others waiting, so that who has one item reads no clock
+}
+
+// over reports, after each item, whether it is time to let others have the worker.
+func (in *tenure) over(p *Pool) bool {
+	if in.items++; in.items%turnItems == 0 {
+		return true
+	}
+	if p.queued.Load() == 0 || p.sim != nil {
+		return false
+	}
+	now := time.Now()
+	if in.since.IsZero() {
+		in.since = now
+	}
+	return now.Sub(in.since) >= turnTime
 }
 
 // next takes the oldest item, or ends the strand's activity.
