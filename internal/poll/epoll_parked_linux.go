@@ -1,32 +1,55 @@
 package poll
 
 import (
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // parkedWait lets the loop's goroutine park in the Go runtime's poller, which
-// watches the epoll descriptor like a socket.
+// watches the epoll descriptor, or the gate before it, like a socket.
 type parkedWait struct {
 	*parker
+	gate  *gate              // nil on one processor
 	ready func(uintptr) bool // made once: a function value per wait would be an allocation
 }
 
-func newParkedEpoll() (*epoll, error) {
+// newParkedEpoll decides by the number of processors whether there is a gate; when
+// that changes later, only the costs are others.
+func newParkedEpoll() (*epoll, error) { return newGatedEpoll(runtime.GOMAXPROCS(0) > 1) }
+
+func newGatedEpoll(gated bool) (*epoll, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	k, err := newParker(fd, "epoll")
-	if err != nil {
+	p := &epoll{fd: fd}
+	w := &parkedWait{}
+	watched := fd
+	if gated {
+		if w.gate, err = newGate(fd); err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+		watched = w.gate.fd
+	}
+	if w.parker, err = newParker(watched, "epoll"); err != nil {
+		if gated {
+			unix.Close(fd)
+		}
 		return nil, err
 	}
-	p := &epoll{fd: fd}
-	p.wait = &parkedWait{parker: k, ready: func(uintptr) bool {
+	w.ready = func(uintptr) bool {
 		p.collect()
+		if p.n == 0 && p.errno == 0 && w.gate != nil {
+			p.errno = w.gate.lift()
+		}
 		return p.n != 0 || p.errno != 0
-	}}
+	}
+	p.wait = w
 	return p, nil
 }
 
@@ -45,5 +68,20 @@ func (w *parkedWait) sleep(p *epoll, timeout time.Duration) error {
 	if w.woken.pending() {
 		return nil
 	}
-	return w.park(w.ready)
+	err := w.park(w.ready)
+	if w.gate != nil && err == nil {
+		if errno := w.gate.shut(p.n > 0); errno != 0 {
+			p.errno = errno
+		}
+	}
+	return err
+}
+
+// close ends the parker, which owns what the runtime watches, and what is behind it.
+func (w *parkedWait) close() error {
+	err := w.parker.close()
+	if w.gate != nil && err != sys.ErrPollerClosed { //nolint:errorlint // our own sentinel, returned bare
+		unix.Close(w.gate.inner)
+	}
+	return err
 }
