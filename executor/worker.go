@@ -109,6 +109,13 @@ func (w *worker) following() Runner {
 func (w *worker) take() Runner {
 	p := w.pool
 	for {
+		if p.live > p.o.Workers && p.state == open { // Resize
+			p.leave(1)
+			next := p.call() // for what it leaves behind
+			p.mu.Unlock()
+			next.look()
+			return nil
+		}
 		r, ok := p.queue.pop()
 		if ok {
 			p.queued.Add(-1)
@@ -164,13 +171,8 @@ func (p *Pool) retire() {
 		p.mu.Unlock()
 		return
 	}
-	n := p.surplus(p.unused)
-	ending := append([]*worker(nil), p.idle[:n]...)
-	kept := copy(p.idle, p.idle[n:])
-	clear(p.idle[kept:])
-	p.idle = p.idle[:kept]
-	p.resting.Store(int64(kept))
-	p.leave(n)
+	ending := p.dropIdle(p.surplus(p.unused))
+	kept := len(p.idle)
 	p.unused = kept
 	if p.timing = kept > 0 && p.live > p.o.Core; p.timing {
 		p.timer.Reset(p.o.KeepAlive)

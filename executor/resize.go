@@ -1,0 +1,50 @@
+package executor
+
+import "fmt"
+
+// Resize changes Options.Workers and Options.Queue of a pool that may be at work; 0 leaves a limit as it is, and HandOff
+// is a queue of none. What was taken is kept: with fewer workers those that run finish what they have and then end, and
+// above a smaller queue nothing new is taken until it is short enough. A core larger than the workers shrinks with them;
+// that of a limited pool follows them. A closed pool answers ErrClosed. Any goroutine; it does not block.
+func (p *Pool) Resize(workers, queue int) error {
+	if field, v, ok := checkLimits(workers, queue); !ok {
+		return fmt.Errorf("executor: Resize: %s is %d, outside its range", field, v)
+	}
+	p.mu.Lock()
+	if p.state != open {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	if workers == 0 {
+		workers = p.o.Workers
+	}
+	p.limit(workers, orDefault(queue, p.o.Queue))
+	p.o.Core = min(p.o.Core, workers)
+	ending := p.dropIdle(min(p.live-workers, len(p.idle)))
+	if len(p.idle) > 0 {
+		p.setTimer() // a core that shrank leaves more that may end
+	}
+	p.admit()
+	next := p.call()
+	p.mu.Unlock()
+	next.look()
+	for _, w := range ending {
+		w.next <- false
+	}
+	return nil
+}
+
+// dropIdle takes the n coldest workers off the idle list for the caller to end. p.mu is held.
+func (p *Pool) dropIdle(n int) (ending []*worker) {
+	if n <= 0 {
+		return nil
+	}
+	ending = append(ending, p.idle[:n]...)
+	kept := copy(p.idle, p.idle[n:])
+	clear(p.idle[kept:])
+	p.idle = p.idle[:kept]
+	p.resting.Store(int64(kept))
+	p.unused = min(p.unused, kept)
+	p.leave(n)
+	return ending
+}
