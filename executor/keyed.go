@@ -182,7 +182,8 @@ func (k *Keyed[K]) take(s *serial[K]) (t keyTask, ok bool) {
 	return t, false
 }
 
-func (s *serial[K]) isTurn() {}
+// drop leaves the tasks to who gets s from the stopped pool.
+func (s *serial[K]) drop() bool { return false }
 
 // Run runs tasks until none is left, one is not done, or others wait for the worker.
 func (s *serial[K]) Run() {

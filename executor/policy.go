@@ -104,7 +104,7 @@ func (p *Pool) overflow(r Runner) error {
 // turnRunner is the turn of a strand or key.
 type turnRunner interface {
 	Runner
-	isTurn()
+	drop() bool // gives up the items, and reports false when they have nobody to be told
 }
 
 // waiter is a submission that waits for room.

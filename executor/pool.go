@@ -200,7 +200,7 @@ func (p *Pool) awaitEnd(ctx context.Context) bool {
 }
 
 // Close takes no more work, starts nothing any more and returns the runners that
-// waited. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
+// waited, without strands that have dropped their items, see Strand.DropWith. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
 func (p *Pool) Close() []Runner { return p.stop(stopped) }
 
 // room reports whether the queue can take a runner: Options.Queue of them, besides those that a free worker can take at
@@ -303,7 +303,17 @@ func (p *Pool) stop(to state) (left []Runner) {
 	for _, w := range ending {
 		w.next <- false
 	}
-	return left
+	return dropTurns(left)
+}
+
+// dropTurns returns those of a stopped pool's runners that are not dropped.
+func dropTurns(left []Runner) (kept []Runner) {
+	for _, r := range left {
+		if t, ok := r.(turnRunner); !ok || !t.drop() {
+			kept = append(kept, r)
+		}
+	}
+	return kept
 }
 
 // endIfDone closes p.ended once the closed pool has nothing to run, nobody to run it and nothing to report. p.mu is held.

@@ -120,8 +120,8 @@ func TestResizeAdmits(t *testing.T) {
 		}
 		close(gate)
 		time.Sleep(10 * time.Minute)
-		if s := p.Stats(); s.Completed != 6 || s.Workers != 1 {
-			t.Errorf("%+v", s)
+		if s := p.Stats(); s.Completed != 6 || s.Workers != 1 || p.o.Core != 1 {
+			t.Errorf("%+v, core %d", s, p.o.Core)
 		}
 		if _, err := p.Shutdown(t.Context()); err != nil {
 			t.Error(err)

@@ -25,9 +25,10 @@ const (
 // What an item did happens before the next one runs. A panic in an item is contained
 // to that item. All methods may be called by any goroutine and none blocks.
 type Strand[T any] struct {
-	pool  *Pool
-	run   func(T)
-	bound int
+	pool    *Pool
+	run     func(T)
+	dropped func(T) // nil: the turn is given back by a stopped pool
+	bound   int
 
 	mu     sync.Mutex
 	queue  fifo[T]
@@ -42,6 +43,15 @@ func NewStrand[T any](p *Pool, bound int, run func(T)) *Strand[T] {
 		bound = DefaultBound
 	}
 	return &Strand[T]{pool: p, run: run, bound: bound}
+}
+
+// DropWith gives what the pool will never run, because it was stopped while the strand's
+// turn waited, to drop: one item after the other, the one of Finish included, on the
+// goroutine that stopped the pool. The turn is then not among the runners that the pool
+// gives back. It must be called before the first Submit, and returns s.
+func (s *Strand[T]) DropWith(drop func(T)) *Strand[T] {
+	s.dropped = drop
+	return s
 }
 
 // Submit queues v. It returns ErrRejected, and has not taken v, when the strand is at
@@ -97,7 +107,7 @@ func (s *Strand[T]) Peek() (v T, ok bool) {
 // closes the strand. It is for the one item that must not be lost, such as the end
 // of a connection. It returns ErrClosed, and has not taken last, when the strand is
 // closed or the pool runs nothing any more; if the strand's turn is among the runners
-// that the stopped pool gave back, last waits with it.
+// that the stopped pool gave back, last waits with it, see also DropWith.
 func (s *Strand[T]) Finish(last T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +143,22 @@ func (s *Strand[T]) Close(drop func(T)) {
 // turn is the strand as the pool sees it.
 type turn[T any] Strand[T]
 
-func (t *turn[T]) isTurn() {}
+// drop gives what waits to the function of DropWith.
+func (t *turn[T]) drop() bool {
+	s := (*Strand[T])(t)
+	if s.dropped == nil {
+		return false
+	}
+	for v, ok := s.next(); ok; v, ok = s.next() {
+		s.callDropped(v)
+	}
+	return true
+}
+
+func (s *Strand[T]) callDropped(v T) {
+	defer s.pool.contain()
+	s.dropped(v)
+}
 
 // Run runs items until none is left or others wait for the worker.
 func (t *turn[T]) Run() {

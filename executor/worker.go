@@ -109,11 +109,9 @@ func (w *worker) following() Runner {
 func (w *worker) take() Runner {
 	p := w.pool
 	for {
-		if p.live > p.o.Workers && p.state == open { // Resize
+		if p.live > p.o.Workers && p.state == open { // Resize; none is idle then, so somebody comes to the queue
 			p.leave(1)
-			next := p.call() // for what it leaves behind
 			p.mu.Unlock()
-			next.look()
 			return nil
 		}
 		r, ok := p.queue.pop()
