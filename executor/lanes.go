@@ -87,6 +87,7 @@ type Lanes[In, Out any] struct {
 	lanes   []*lane[In, Out]
 	results *ring.Mux[Out]
 	waking  atomic.Bool // the consumer has been woken and has not collected
+	late    atomic.Bool // Collect owes a wake; a worker without work takes it over
 	running atomic.Bool
 	stop    chan struct{} // of this run
 	workers sync.WaitGroup
@@ -310,8 +311,11 @@ func (l *Lanes[In, Out]) Collect(most int, f func(out *Out)) int {
 		l.results.Release()
 		n++
 	}
-	if l.results.Len() > 0 {
-		_ = l.wake() // a worker that has more to tell tries again
+	if l.results.Len() > 0 && l.wake() != nil {
+		l.late.Store(true)
+		for _, ln := range l.lanes {
+			ln.ringAll()
+		}
 	}
 	return n
 }

@@ -161,6 +161,9 @@ func (w *laneWorker[In, Out]) tell() { w.owed = w.lanes.wake() != nil }
 
 // idle passes the time until there may be something to do.
 func (w *laneWorker[In, Out]) idle() {
+	if !w.owed && w.lanes.late.Load() {
+		w.owed = w.lanes.late.Swap(false)
+	}
 	switch {
 	case w.owed:
 		select {
@@ -176,7 +179,7 @@ func (w *laneWorker[In, Out]) idle() {
 }
 
 func (w *laneWorker[In, Out]) hasWork() bool {
-	if w.in.Available() > 0 {
+	if w.in.Available() > 0 || w.lanes.late.Load() {
 		return true
 	}
 	s := w.lane.spill.Load()
