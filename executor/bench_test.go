@@ -37,7 +37,7 @@ func BenchmarkPoolRoundTrip(b *testing.B) {
 }
 
 func BenchmarkStrandSubmit(b *testing.B) {
-	for _, strands := range []int{1, 100} {
+	for _, strands := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("strands=%d", strands), func(b *testing.B) {
 			p := newPool(b, Options{Workers: 2})
 			all := make([]*Strand[int], strands)
@@ -83,6 +83,37 @@ func BenchmarkRejection(b *testing.B) {
 	for b.Loop() {
 		if p.Submit(nothing{}) == nil {
 			b.Fatal("taken")
+		}
+	}
+}
+
+// BenchmarkPoolMemory is a thousand pools that have worked and are idle.
+func BenchmarkPoolMemory(b *testing.B) {
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		pools := make([]*Pool, 1000)
+		for i := range pools {
+			p, err := NewFixed(Options{Workers: 8})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := p.Submit(nothing{}); err != nil {
+				b.Fatal(err)
+			}
+			pools[i] = p
+		}
+		for _, p := range pools {
+			eventually(b, "idle", func() bool { return p.Stats().Completed == 1 })
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc+after.StackInuse-before.HeapAlloc-before.StackInuse)/1000, "B/pool")
+		for _, p := range pools {
+			if _, err := p.Shutdown(b.Context()); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
