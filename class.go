@@ -115,25 +115,26 @@ type collector struct {
 // writeClassed passes a message on with pass and then queues all of what came of it, or nothing.
 func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	k := &c.loop.collect
-	if k.conn != nil { // part of another one
+	if k.conn == c { // part of another one
 		return pass(m.msg)
 	}
 	if err := m.class.check(); err != nil {
 		m.Release()
 		return err
 	}
+	outer := *k // of another connection, whose handler writes to this one
 	*k = collector{conn: c, class: m.class}
 	done := false
 	defer func() {
 		if !done { // a handler panicked
 			c.giveBackAll(k.queue)
 		}
-		*k = collector{}
+		*k = outer
 	}()
 	err := pass(m.msg)
 	done = true
 	q, size := k.queue, k.size
-	*k = collector{}
+	*k = outer
 	if err == nil && size > 0 {
 		err = c.admitClassed(m.class, size)
 		if err == nil {

@@ -357,3 +357,48 @@ func TestDroppedBuffersAreReleased(t *testing.T) {
 		t.Errorf("the last message has %d references after the close", n)
 	}
 }
+
+// gossip writes each of its connection's messages, with a class, to another connection as well.
+type gossip struct {
+	class *MessageClass
+	to    *Context
+	own   *Context
+}
+
+func (g *gossip) HandleOpen(ctx *Context) error { g.own = ctx; return nil }
+
+func (g *gossip) HandleWrite(ctx *Context, msg any) error {
+	if g.to != nil {
+		if err := g.to.Write(g.class.Wrap("[" + msg.(string) + "]")); err != nil {
+			return err
+		}
+	}
+	return ctx.Write(msg)
+}
+
+// TestClassesOfTwoConnections: a message of a class that a handler writes to another connection, while one of its own
+// connection is on its way, has the policy of its class there, and neither takes the other's bytes.
+func TestClassesOfTwoConnections(t *testing.T) {
+	var made []*gossip
+	ticks := &MessageClass{Name: "ticks", Policy: OverflowDropNewest, MaxMessages: 1}
+	srv := echoServer()
+	srv.Init = func(p *Pipeline) error {
+		made = append(made, &gossip{class: ticks})
+		return p.Add("gossip", made[len(made)-1])
+	}
+	st, l := newStage(t, srv)
+	a, b := st.connect(l), st.connect(l)
+	b.room = 0
+	made[0].to = made[1].own
+	submit(t, l, b, "first")
+	mine := &MessageClass{Name: "mine", Policy: OverflowDropOldest, MaxMessages: 5}
+	for _, m := range []string{"1", "2", "3"} {
+		submit(t, l, a, mine.Wrap(m))
+	}
+	if got := a.drain(t, l); got != "123" {
+		t.Errorf("the first connection sent %q", got)
+	}
+	if got := b.drain(t, l); got != "first[1]" || b.conn.CloseError() != nil || ticks.Stats().Dropped != 2 {
+		t.Errorf("the second one sent %q, dropped %d, end %v", got, ticks.Stats().Dropped, b.conn.CloseError())
+	}
+}

@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
@@ -150,8 +151,8 @@ func (l *loop) migrateConns(old sys.Poller) (migrated, lost int) {
 
 // migrateSpecials does the same for the descriptors that are no connections.
 func (l *loop) migrateSpecials(old sys.Poller) (migrated, lost int) {
-	for token, s := range l.special {
-		if s == nil || !s.registered {
+	for token, s := range slices.Clone(l.special) { // whoever is told of a loss may register another one meanwhile
+		if s == nil || !s.registered || l.special[token] != s {
 			continue
 		}
 		_ = old.Remove(s.fd)

@@ -351,3 +351,25 @@ func TestRebuildWithLiveConnections(t *testing.T) {
 		}
 	}
 }
+
+// TestLossDuringARebuild: whoever is told that a descriptor is lost may register another one at once; it is in the new
+// poller once, wherever its place is.
+func TestLossDuringARebuild(t *testing.T) {
+	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
+	old := st.nextPoller
+	var first, last, next descriptorLog
+	st.register(l, 901, InterestRead, &first)
+	gone := st.register(l, 902, InterestRead, &last)
+	if err := gone.Close(); err != nil { // its place is free, behind the first
+		t.Fatal(err)
+	}
+	l.iterate()
+	first.onEnd = func() { st.register(l, 903, InterestRead, &next) }
+	st.addErrs = map[int]error{901: errors.New("refused")}
+	old.err = errors.New("the kernel is unwell")
+	st.noted()
+	l.iterate()
+	if adds := st.noted("add 903"); len(adds) != 1 || len(first.ended) != 1 || len(next.ended) != 0 {
+		t.Errorf("added %v; the first was told %v, the next %v", adds, first.ended, next.ended)
+	}
+}
