@@ -49,18 +49,26 @@ func child(t *testing.T, role string) (out *bufio.Reader, stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pipe, write := io.Pipe() // unlike StdoutPipe it is not closed under a reader when the child has ended
+	cmd.Stdout = write
+	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // what the child reports, it prints
+		write.Close()
+		close(ended)
+	}()
 	stop = sync.OnceFunc(func() {
 		in.Close()
-		_ = cmd.Wait() // what the child reports, it prints
+		<-ended
 	})
-	t.Cleanup(stop)
+	t.Cleanup(func() {
+		pipe.Close() // what nobody reads must not hold the child up
+		stop()
+	})
 	return bufio.NewReader(pipe), stop
 }
 
@@ -114,7 +122,7 @@ func TestIdleConnections(t *testing.T) {
 	}}
 	addr := start(t, srv)
 	runtime.GC()
-	goroutines, before := runtime.NumGoroutine(), residentKiB(t)
+	goroutines, before := runtime.NumGoroutine()+2, residentKiB(t) // two wait for the child
 	out, stop := child(t, fmt.Sprintf("idle-clients %s %d", addr, n))
 	if line, err := out.ReadString('\n'); err != nil || line != fmt.Sprintf("open %d\n", n) {
 		t.Fatalf("clients: %q, %v", line, err)
@@ -212,7 +220,7 @@ func TestDescriptorExhaustion(t *testing.T) {
 		got, _ := bufio.NewReader(c).ReadString('\n')
 		return got == "back\n"
 	})
-	go stop()
+	go stop() // it ends when its report was read
 	if line, err := out.ReadString('\n'); err != nil || line != "shed true errors true calm true paused true refused true undisturbed true\n" {
 		t.Errorf("server reports %q, %v", line, err)
 	}
