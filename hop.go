@@ -92,7 +92,7 @@ func (ctx *Context) strandOnLoop() *strand {
 		return s
 	}
 	x, pool := ctx.conn.extend(), ctx.node.pool
-	s := &strand{Strand: executor.NewStrand(pool, strandBound, runHop), pool: pool, next: x.strands.Load()}
+	s := &strand{Strand: executor.NewStrand(pool, strandBound, runHop).DropWith(dropHop), pool: pool, next: x.strands.Load()}
 	x.strands.Store(s)
 	return s
 }
@@ -202,6 +202,23 @@ func (ctx *Context) runHop(h hop) {
 	case opClose:
 		ctx.eachCloser((*Context).closeOnPool)
 	}
+}
+
+// dropHop ends an event whose pool was stopped before it could run, on the goroutine that stopped it. Nothing else of the
+// strand runs then or later. A message is released, and its connection cannot go on without it; the close is told here, so
+// that what the handlers hold is released.
+func dropHop(h hop) {
+	if h.op == opClose {
+		runHop(h)
+		return
+	}
+	c := h.ctx.conn
+	if h.op == opRead || h.op == opWrite {
+		release(h.msg)
+	}
+	c.finished(c.pending(h.op))
+	err := fmt.Errorf("eddy: handler %q: %w", h.ctx.node.name, executor.ErrClosed)
+	c.requestClose(closeRequest{reason: CloseBackpressureLimit, err: err, flush: true})
 }
 
 // writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.
