@@ -138,9 +138,9 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 func newLane[In, Out any](index int, spec Lane) (*lane[In, Out], error) {
 	switch {
 	case spec.Workers < 0:
-		return nil, fmt.Errorf("Workers is %d, below 0", spec.Workers)
+		return nil, fmt.Errorf("number of Workers is %d, below 0", spec.Workers)
 	case spec.MaxWorkers < 0 || spec.MaxWorkers > 0 && spec.MaxWorkers < spec.Workers:
-		return nil, fmt.Errorf("MaxWorkers is %d, with %d Workers", spec.MaxWorkers, spec.Workers)
+		return nil, fmt.Errorf("limit MaxWorkers is %d, with %d Workers", spec.MaxWorkers, spec.Workers)
 	}
 	spec.Workers = max(spec.Workers, 1)
 	spec.MaxWorkers = max(spec.MaxWorkers, spec.Workers)

@@ -21,7 +21,6 @@ type (
 	job    struct{ id, lane int }
 	answer struct {
 		id, lane int
-		goid     uint64
 		failed   any
 	}
 )
@@ -389,8 +388,8 @@ func TestLanesOptions(t *testing.T) {
 	}
 	for want, o := range map[string]LanesOptions[job, answer]{
 		"needs Lanes, Run and Wake":                   {Run: run, Wake: wake},
-		`lane "a": Workers is -1`:                     {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Workers: -1}}},
-		`lane "a": MaxWorkers is 1, with 2 Workers`:   {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Workers: 2, MaxWorkers: 1}}},
+		`lane "a": number of Workers is -1`:           {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Workers: -1}}},
+		`lane "a": limit MaxWorkers is 1, with 2`:     {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Workers: 2, MaxWorkers: 1}}},
 		`lane "a": ring: capacity 3 is not a power`:   {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Capacity: 3}}},
 		`lane "a": Spill needs LanesOptions.Encode`:   {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", Spill: &ring.SpillOptions{Dir: "x"}}}},
 		`lane "a": sys: affinity to CPU [1023]: none`: {Run: run, Wake: wake, Lanes: []Lane{{Name: "a", CPUs: []int{1023}}}},

@@ -414,7 +414,6 @@ func TestSpillSurvivesKill(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	const memory = 4
 	logged := 0
 	for round := range 8 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSpillSurvivesKill$")

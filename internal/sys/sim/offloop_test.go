@@ -17,7 +17,6 @@ type crowd struct {
 	ran    int
 	push   func(*life) // writes to a connection, nil if that would disturb
 	paused []*eddy.Conn
-	ids    []eddy.ConnID
 }
 
 // disturb adds goroutines that pause, post, close and write. What they may not do follows from their fields.

@@ -70,13 +70,12 @@ type World struct {
 	later    []event
 	choices  []int
 
-	epoch  uint64 // counts changes of the network and the pollers
-	turn   uint64 // counts what may have changed the memory of the process
-	steps  int
-	idle   int // steps of loops since the last change
-	err    error
-	log    tracer
-	lastIO [2]uint64
+	epoch uint64 // counts changes of the network and the pollers
+	turn  uint64 // counts what may have changed the memory of the process
+	steps int
+	idle  int // steps of loops since the last change
+	err   error
+	log   tracer
 }
 
 // event is what the machine itself will do.
