@@ -110,6 +110,9 @@ func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
 		case <-wake:
 		case <-retry:
 		case <-ctx.Done():
+			if err := c.closedError(); err != nil { // which has often ended ctx, too
+				return err
+			}
 			return ctx.Err()
 		}
 	}
