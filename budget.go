@@ -6,8 +6,6 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-eddy/eddy/buf"
 )
 
 // How a Server keeps to its MemoryBudget.
@@ -109,18 +107,21 @@ func (c *Conn) cell() *memoryCell { return c.set.owner.budget.cells[c.loop.index
 // account counts what the connection holds now. It follows every batch of activity; a connection that is left with
 // nothing, as before, costs a comparison.
 func (c *Conn) account() {
-	out, in := holds(c.queued.Load(), c.in)
+	out, in := c.holds()
 	if out != c.heldOut || in != c.heldIn {
 		c.recount(out, in)
 	}
 }
 
 // holds returns what is queued and what is left over, at most 4 GiB of each.
-func holds(queued int64, in *buf.Segment) (out, left uint32) {
-	if in != nil {
-		left = uint32(min(int64(in.Len()), math.MaxUint32))
+func (c *Conn) holds() (out, left uint32) {
+	if c.in != nil {
+		left = uint32(min(int64(c.in.Len()), math.MaxUint32))
 	}
-	return uint32(min(max(queued, 0), math.MaxUint32)), left
+	if n := c.innerBytes(); n > 0 {
+		left = uint32(min(int64(left)+int64(n), math.MaxUint32))
+	}
+	return uint32(min(max(c.queued.Load(), 0), math.MaxUint32)), left
 }
 
 func (c *Conn) recount(out, in uint32) {

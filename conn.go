@@ -28,6 +28,7 @@ const (
 	pauseHop                            // the strand of a handler holds enough messages
 	pauseBudget                         // the server is above its memory budget
 	pauseEnd                            // the connection ends as soon as writes have left their pools
+	pauseInner                          // a decoder further down has frames in hand, which come first; see readPaused
 )
 
 // Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
@@ -207,8 +208,8 @@ func (c *Conn) closedError() error {
 	return nil
 }
 
-// readPaused reports whether anybody holds back reads.
-func (c *Conn) readPaused() bool { return c.paused != 0 || c.shows(appPaused) }
+// readPaused reports whether anybody holds back reads. Frames in hand do not: they are continued.
+func (c *Conn) readPaused() bool { return c.paused&^pauseInner != 0 || c.shows(appPaused) }
 
 // postReadState makes the loop look at the pause bits; at most one such task is queued.
 func (c *Conn) postReadState() {

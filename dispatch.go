@@ -17,10 +17,10 @@ func (ctx *Context) fireRead(msg any) {
 		release(msg)
 		return
 	}
-	if ctx.node.decoder != nil {
+	n := ctx.nextFor(opRead)
+	if ctx.node.decoder != nil && (n == nil || n.node.decoder == nil) {
 		c.beginDispatch()
 	}
-	n := ctx.nextFor(opRead)
 	if n == nil {
 		c.unhandled(msg)
 		return

@@ -42,7 +42,9 @@ type CloseHandler interface {
 	HandleClose(ctx *Context, reason CloseReason, err error)
 }
 
-// Decoder turns bytes into messages. It must be the first handler of the pipeline and runs on the loop.
+// Decoder turns bytes into messages. It runs on the loop. One that is the first handler decodes what the connection
+// reads; one further down, behind TLS for instance, decodes the bytes that earlier handlers pass on: *buf.Bytes, []byte
+// and *buf.Shared. To both the same rules, bounds, pauses and deadlines apply.
 //
 // view holds what earlier calls left plus what has arrived since, contiguous, valid during the call only. Decode
 // consumes at most one message: it passes it on with ctx.FireRead and returns the number of bytes consumed. 0 and nil

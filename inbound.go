@@ -72,7 +72,9 @@ func (c *Conn) readLoop() {
 }
 
 // framesInHand reports whether bytes wait that were not decoded because of a pause or a budget.
-func (c *Conn) framesInHand() bool { return c.in != nil && !c.has(partial) }
+func (c *Conn) framesInHand() bool {
+	return c.in != nil && !c.has(partial) || c.paused&pauseInner != 0
+}
 
 // stage prepares the place where the next read goes. A small leftover moves to the front of scratch, and its size is
 // returned; a large one gets room behind it in a segment of its own.
@@ -119,7 +121,7 @@ func (c *Conn) readEnded(err error) {
 func (c *Conn) inputClosed() {
 	c.raise(inputEnded)
 	c.stopClock()
-	if c.has(partial) {
+	if c.has(partial) || c.innerShort() {
 		c.raise(cutShort)
 	}
 	if !c.set.halfClose {
@@ -154,6 +156,7 @@ func (c *Conn) checkHalfClosed() {
 
 // dropInput gives back bytes that will not be decoded.
 func (c *Conn) dropInput() {
+	c.dropInner()
 	if c.in != nil {
 		c.loop.pool.Put(c.in)
 		c.in = nil
@@ -212,15 +215,17 @@ func (c *Conn) decode(view []byte) []byte {
 		switch {
 		case c.phase >= PhaseClosing:
 			return nil
-		case c.readPaused():
-			c.raise(heldBack)
+		case c.paused != 0 || c.shows(appPaused):
+			if c.readPaused() {
+				c.raise(heldBack)
+			}
 			return view
 		case c.frames <= 0:
 			c.markReady()
 			return view
 		}
 		c.frames--
-		n, again := c.decodeOne(view)
+		n, again := c.decodeFirst(view)
 		if n == 0 && !again {
 			if c.phase < PhaseClosing {
 				c.awaitRest()
@@ -236,23 +241,29 @@ func (c *Conn) decode(view []byte) []byte {
 	return nil
 }
 
-// decodeOne consumes one message. again tells to go on although nothing was consumed: the decoder was replaced.
-func (c *Conn) decodeOne(view []byte) (n int, again bool) {
-	l := c.loop
+// decodeFirst gives the first handler one message's bytes, or all if it is no decoder.
+func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 	ctx := c.head
-	if ctx == nil || ctx.node.decoder == nil {
-		l.borrowed.Reset(view)
-		c.beginDispatch()
-		c.fireReadFromHead(&l.borrowed)
-		c.settle()
-		return len(view), false
+	if ctx != nil && ctx.node.decoder != nil {
+		return c.decodeOne(ctx, view)
 	}
+	c.loop.borrowed.Reset(view)
+	c.beginDispatch()
+	c.fireReadFromHead(&c.loop.borrowed)
+	c.settle()
+	return len(view), false
+}
+
+// decodeOne consumes one message. again tells to go on although nothing was consumed: the decoder was replaced.
+func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
+	l := c.loop
 	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {
 		c.setPhase(PhaseReadingHeader)
 	}
+	prev := l.current
 	l.current = ctx
 	n, err := ctx.node.decoder.Decode(ctx, view)
-	l.current = nil
+	l.current = prev
 	if n < 0 || n > len(view) {
 		err = fmt.Errorf("eddy: decoder %q consumed %d of %d bytes", ctx.node.name, n, len(view))
 	}
@@ -263,7 +274,7 @@ func (c *Conn) decodeOne(view []byte) (n int, again bool) {
 	if n > 0 {
 		c.settle()
 	}
-	return n, n == 0 && c.head != ctx
+	return n, n == 0 && ctx.removed()
 }
 
 // beginDispatch notes that a message is on its way to its handler.
@@ -296,6 +307,9 @@ func (c *Conn) resumeDecode() {
 	}
 	if c.has(heldBack) {
 		c.readsResumed()
+	}
+	if c.paused&pauseInner != 0 && !c.resumeInner() {
+		return
 	}
 	if c.in != nil {
 		c.decodeStored()

@@ -206,7 +206,7 @@ func (k *inspection) outbound(c *Conn) {
 
 // memory: what the budget counts is what the connection holds.
 func (k *inspection) memory(c *Conn) {
-	out, in := holds(c.queued.Load(), c.in)
+	out, in := c.holds()
 	if c.heldIn != in || c.heldOut != out && k.queue[c].bytes == 0 {
 		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.heldOut, c.heldIn, out, in)
 	}
@@ -244,8 +244,10 @@ func (k *inspection) reads(c *Conn) {
 		return
 	}
 	switch {
+	case c.paused&pauseInner != 0 && c.lastInHand() == nil, c.paused&pauseInner == 0 && c.lastInHand() != nil:
+		k.connFail(c, "has frames in hand further down: %v", c.paused&pauseInner != 0)
 	case c.framesInHand():
-		k.connFail(c, "has %d bytes to decode, and nobody will", c.in.Len())
+		k.connFail(c, "has bytes to decode, and nobody will")
 	case !c.has(inputEnded) && c.interest&sys.Read == 0:
 		k.connFail(c, "is not paused and does not read")
 	}

@@ -52,9 +52,13 @@ func (n *node) fill(name string, handler any, opts []AddOption) error {
 	}
 	n.decoder, _ = handler.(Decoder)
 	n.read, _ = handler.(ReadHandler)
-	if n.decoder != nil && n.pool != nil {
+	if n.decoder == nil {
+		return nil
+	}
+	if n.pool != nil {
 		return fmt.Errorf("eddy: decoder %q cannot run on a pool", name)
 	}
+	n.read, n.ops = feeder{}, n.ops|opRead
 	return nil
 }
 
@@ -104,9 +108,6 @@ func (b *pipelineBuilder) build(c *Conn) error {
 // add takes the draft over.
 func (b *pipelineBuilder) add() error {
 	i, n := len(b.nodes), &b.draft
-	if n.decoder != nil && i > 0 {
-		return fmt.Errorf("eddy: decoder %q must be the first handler, it is number %d", n.name, i+1)
-	}
 	for _, o := range b.nodes {
 		if o.name == n.name {
 			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
@@ -151,8 +152,8 @@ func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
 	return nil
 }
 
-// Remove takes a handler out. An event that is inside it goes on to its old neighbours. If it was the decoder, bytes
-// that were not decoded yet go to what is first now.
+// Remove takes a handler out. An event that is inside it goes on to its old neighbours. If it was a decoder, bytes
+// that it left go to what stands in its place now.
 func (p *Pipeline) Remove(name string) error {
 	ctx, err := p.find(name)
 	if err != nil {
@@ -164,8 +165,8 @@ func (p *Pipeline) Remove(name string) error {
 	return nil
 }
 
-// Replace puts a new handler in the place of an old one and tells it HandleOpen. If it replaces the decoder, bytes that
-// were not decoded yet go to the new one.
+// Replace puts a new handler in the place of an old one and tells it HandleOpen. Bytes that a replaced
+// decoder left go to the new handler.
 func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption) error {
 	old, err := p.find(name)
 	if err != nil {
@@ -187,12 +188,13 @@ func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption)
 	return nil
 }
 
-// decodeAgain offers what the decoder left to whoever is first in the changed pipeline.
+// decodeAgain offers what decoders left to whoever stands in their places in the changed pipeline.
 func (c *Conn) decodeAgain() {
 	if c.in != nil {
 		c.clear(partial)
 		c.markReady()
 	}
+	c.innerAgain()
 }
 
 // find returns the context of a handler of an open connection.
@@ -215,9 +217,6 @@ func (p *Pipeline) find(name string) (*Context, error) {
 func (p *Pipeline) checkNew(n *node, old *Context) error {
 	if p.conn.phase == PhaseClosed {
 		return p.conn.closedError()
-	}
-	if n.decoder != nil && p.conn.head != nil && p.conn.head != old {
-		return fmt.Errorf("eddy: decoder %q must be the first handler", n.name)
 	}
 	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
 		if ctx != old && ctx.node.name == n.name {

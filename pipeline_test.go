@@ -386,7 +386,6 @@ func TestPipelineConstructionErrors(t *testing.T) {
 		"no handler":     {func(*eddy.Pipeline) error { return nil }, "added no handler"},
 		"not a handler":  {func(p *eddy.Pipeline) error { return p.Add("x", 1) }, "implements no handler interface"},
 		"duplicate name": {func(p *eddy.Pipeline) error { p.Add("x", echo); return p.Add("x", echo) }, "duplicate handler name"},
-		"decoder second": {func(p *eddy.Pipeline) error { p.Add("x", echo); p.Add("d", &lines{}); return nil }, "must be the first handler"},
 		"own error":      {func(*eddy.Pipeline) error { return errors.New("no thanks") }, "no thanks"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (c *Conn) SetDeadlines(d *Deadlines) error {
 	c.extend().limits.Store(d)
 	c.noteHandlerLimit(c.limits())
 	c.unmark(watched) // for a limit that may have been longer
-	if c.clock == 0 && c.has(partial|readingBody) && !c.has(inputEnded) {
+	if c.clock == 0 && c.incomplete() && !c.has(inputEnded) {
 		c.startClock(c.readLimit(c.limits())) // had no limit; it is not known since when
 	}
 	c.armDeadline()
@@ -77,7 +77,7 @@ func (c *Conn) HandshakeDone() {
 	}
 	c.clear(handshaking)
 	c.clock = 0
-	if c.has(partial|readingBody) && c.phase < PhaseClosing {
+	if c.incomplete() && c.phase < PhaseClosing {
 		c.startClock(c.readLimit(c.limits()))
 	}
 }
@@ -333,6 +333,10 @@ func (c *Conn) expire(e *DeadlineError) {
 // awaitRest starts the time of a header or frame of which a part has come.
 func (c *Conn) awaitRest() {
 	c.raise(partial)
+	c.startRest()
+}
+
+func (c *Conn) startRest() {
 	if c.readPaused() { // by the decoder
 		c.raise(heldBack)
 		return
@@ -342,9 +346,12 @@ func (c *Conn) awaitRest() {
 	}
 }
 
-// frameComplete ends that time, but not that of a body.
+// incomplete reports whether a part of something has come.
+func (c *Conn) incomplete() bool { return c.has(partial|readingBody) || c.innerShort() }
+
+// frameComplete ends that time, but not that of a body, nor of what a decoder further down has a part of.
 func (c *Conn) frameComplete() {
-	if !c.has(readingBody) {
+	if !c.has(readingBody) && !c.innerShort() {
 		c.stopClock()
 	}
 }

@@ -25,6 +25,7 @@ type connExt struct {
 	kept       []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
 	tenant     string
 	marks      outMarks
+	inner      *innerInput // of decoders that are not the first handler
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it

@@ -1,11 +1,13 @@
 package sim_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
@@ -154,13 +156,32 @@ func (s *framesServer) answersFrom() {
 	})
 }
 
+// pieces is a decoder in front of another: it passes the bytes on as they are, in pieces of any size.
+type pieces struct{ t *trial }
+
+func (p pieces) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	n := 1 + p.t.n(min(len(view), 4*frameMax))
+	ctx.FireRead(buf.Own(bytes.Clone(view[:n])))
+	return n, nil
+}
+
 // frames: a request protocol whose frames come in pieces and whose answers come at their own time.
-func frames(t *trial) {
+func frames(t *trial) { t.frames(false) }
+
+// inner: the same protocol behind another decoder.
+func inner(t *trial) { t.frames(true) }
+
+func (t *trial) frames(inner bool) {
 	s := &framesServer{t: t}
 	marks := t.marks()
 	marks.Max = 1 << 20
 	srv := &eddy.Server{HalfClose: t.once(2), Watermarks: marks}
 	srv.Init = func(p *eddy.Pipeline) error {
+		if inner {
+			if err := p.Add("pieces", pieces{t}); err != nil {
+				return err
+			}
+		}
 		if err := p.Add("frames", frameDecoder{}); err != nil {
 			return err
 		}

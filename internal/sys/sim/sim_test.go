@@ -46,6 +46,7 @@ var scenarios = []scenario{
 	{"dial", dial},
 	{"hops", hops},
 	{"broadcast", broadcast},
+	{"inner", inner},
 }
 
 const defaultSeeds = 120

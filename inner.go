@@ -1,0 +1,301 @@
+package eddy
+
+import (
+	"fmt"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// innerInput is what a decoder that is not the first handler has left of the bytes that reached it: behind TLS, or behind
+// a handler that takes a preamble off. It lies in connExt, from the first bytes on. Bytes that wait there for a budget or
+// a pause, not for more bytes, are frames in hand: while there are any, pauseInner holds back what comes before them.
+type innerInput struct {
+	ctx   *Context // whose decoder it is
+	in    *buf.Segment
+	short bool // in begins with a frame whose decoder asked for more
+	busy  bool
+	next  *innerInput
+}
+
+// innerBound is what one decoder may have in hand. A handler in front of it that goes on passing bytes to a connection
+// that takes none ends it.
+const innerBound = 1 << 20
+
+// feeder is the ReadHandler of every decoder: bytes that come from an earlier handler are decoded. Other messages go to
+// the decoder's own HandleRead, if it has one, or on.
+type feeder struct{}
+
+func (feeder) HandleRead(ctx *Context, msg any) error {
+	var view []byte
+	switch m := msg.(type) {
+	case *buf.Bytes:
+		view = m.Bytes()
+	case []byte:
+		view = m
+	case *buf.Shared:
+		view = m.Bytes()
+	default:
+		if h, ok := ctx.node.handler.(ReadHandler); ok {
+			return h.HandleRead(ctx, msg)
+		}
+		ctx.fireRead(msg)
+		return nil
+	}
+	ctx.feed(view)
+	release(msg)
+	return nil
+}
+
+// feed gives the decoder of ctx bytes that are valid during the call.
+func (ctx *Context) feed(view []byte) {
+	c := ctx.conn
+	if c.phase >= PhaseClosing || len(view) == 0 {
+		return
+	}
+	e := c.innerOf(ctx)
+	if e.busy {
+		c.beginClose(CloseInternalError, fmt.Errorf("eddy: decoder %q was given bytes while it decodes", ctx.node.name))
+		return
+	}
+	if c.phase == PhaseDispatching { // of the handler before: to this one the bytes are what a read brings
+		c.setPhase(PhaseReadingHeader)
+		if c.has(readingBody) {
+			c.setPhase(PhaseReadingBody)
+		}
+	}
+	if e.in == nil {
+		if rest := c.decodeInner(e, view); len(rest) > 0 && c.phase < PhaseClosing {
+			e.in = c.loop.pool.Get(len(rest))
+			e.in.Append(rest)
+		}
+		c.noteInner()
+		return
+	}
+	if !e.short && e.in.Len()+len(view) > innerBound {
+		c.beginClose(CloseBackpressureLimit, fmt.Errorf("eddy: decoder %q has %d bytes in hand and is given %d more, limit %d",
+			ctx.node.name, e.in.Len(), len(view), innerBound))
+		return
+	}
+	c.appendInner(e, view)
+	if e.short {
+		c.decodeHeld(e)
+	}
+}
+
+// innerOf returns the entry of ctx and makes it if there is none, of that of a removed decoder if possible.
+func (c *Conn) innerOf(ctx *Context) *innerInput {
+	x := c.extend()
+	var old *innerInput
+	for e := x.inner; e != nil; e = e.next {
+		if e.ctx == ctx {
+			return e
+		}
+		if e.in == nil && !e.busy && e.ctx.removed() {
+			old = e
+		}
+	}
+	if old != nil {
+		old.ctx, old.short = ctx, false
+		return old
+	}
+	e := &innerInput{ctx: ctx, next: x.inner}
+	x.inner = e
+	return e
+}
+
+// appendInner adds bytes to a leftover.
+func (c *Conn) appendInner(e *innerInput, view []byte) {
+	if len(e.in.Free()) < len(view) {
+		held := e.in.Bytes()
+		bigger := c.loop.pool.Get(max(2*len(held), len(held)+len(view)))
+		bigger.Append(held)
+		c.loop.pool.Put(e.in)
+		e.in = bigger
+	}
+	e.in.Append(view)
+}
+
+// decodeHeld decodes a leftover and keeps no more memory than what is left needs.
+func (c *Conn) decodeHeld(e *innerInput) {
+	seg := e.in
+	view := seg.Bytes()
+	rest := c.decodeInner(e, view)
+	if c.phase >= PhaseClosing {
+		return // the segment goes back at the close
+	}
+	buf.Poison(view[:len(view)-len(rest)])
+	seg.Consume(len(view) - len(rest))
+	switch {
+	case seg.Len() == 0:
+		e.in = nil
+		c.loop.pool.Put(seg)
+	case seg.Cap() >= roomyFactor*max(seg.Len(), buf.MinSegment):
+		e.in = c.loop.pool.Get(seg.Len())
+		e.in.Append(seg.Bytes())
+		c.loop.pool.Put(seg)
+	}
+	c.noteInner()
+}
+
+// decodeInner is decode for a decoder further down.
+func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
+	e.short, e.busy = false, true
+	defer func() { e.busy = false }()
+	for len(view) > 0 {
+		switch {
+		case c.phase >= PhaseClosing:
+			return nil
+		case c.readPaused():
+			c.raise(heldBack)
+			return view
+		case c.frames <= 0:
+			c.markReady()
+			return view
+		case e.ctx.removed():
+			c.pass(e.ctx, view)
+			return nil
+		}
+		c.frames--
+		n, again := c.decodeOne(e.ctx, view)
+		if n == 0 && !again {
+			if c.phase < PhaseClosing {
+				e.short = true
+				c.startRest()
+			}
+			return view
+		}
+		if c.clock != 0 {
+			c.frameComplete()
+		}
+		view = view[n:]
+	}
+	return nil
+}
+
+// removed reports whether ctx was taken out of its pipeline.
+func (ctx *Context) removed() bool {
+	if p := ctx.prev.Load(); p != nil {
+		return p.next.Load() != ctx
+	}
+	return ctx.conn.head != ctx
+}
+
+// pass gives what a removed decoder left to who stands in its place now.
+func (c *Conn) pass(from *Context, view []byte) {
+	p := from.prev.Load()
+	for p != nil && p.removed() {
+		p = p.prev.Load()
+	}
+	next := c.head
+	if p != nil {
+		next = p.next.Load()
+	}
+	m := new(buf.Bytes)
+	m.Reset(view)
+	switch {
+	case next == nil:
+		c.unhandled(m)
+	case next.node.decoder != nil:
+		next.deliverRead(m, opRead)
+	default:
+		c.beginDispatch()
+		next.deliverRead(m, opRead)
+		c.settle()
+	}
+}
+
+// inHand reports whether bytes wait in e for a budget or a pause.
+func (e *innerInput) inHand() bool { return e.in != nil && !e.short }
+
+// inHandBehind reports whether a decoder behind that of e has frames in hand.
+func (c *Conn) inHandBehind(e *innerInput) bool {
+	for n := e.ctx.next.Load(); n != nil; n = n.next.Load() {
+		for o := c.ext.Load().inner; o != nil; o = o.next {
+			if o.ctx == n && o.inHand() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noteInner holds back what comes before frames in hand.
+func (c *Conn) noteInner() {
+	c.paused &^= pauseInner
+	for e := c.ext.Load().inner; e != nil; e = e.next {
+		if e.inHand() {
+			c.paused |= pauseInner
+		}
+	}
+}
+
+// resumeInner continues with frames in hand, those furthest down first, and reports whether there are none left.
+func (c *Conn) resumeInner() bool {
+	for e := c.lastInHand(); e != nil; e = c.lastInHand() {
+		c.decodeHeld(e)
+		if c.phase >= PhaseClosing || e.inHand() {
+			return false
+		}
+	}
+	c.paused &^= pauseInner
+	return true
+}
+
+func (c *Conn) lastInHand() *innerInput {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.inHand() && !c.inHandBehind(e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// firstInner returns the connection's entries, nil for none.
+func (c *Conn) firstInner() *innerInput {
+	if x := c.ext.Load(); x != nil {
+		return x.inner
+	}
+	return nil
+}
+
+// innerShort reports whether a decoder further down waits for the rest of a frame.
+func (c *Conn) innerShort() bool {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.short {
+			return true
+		}
+	}
+	return false
+}
+
+// innerBytes returns how much the decoders further down have left.
+func (c *Conn) innerBytes() (n int) {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.in != nil {
+			n += e.in.Len()
+		}
+	}
+	return n
+}
+
+// innerAgain offers what a removed decoder left to whoever stands there now.
+func (c *Conn) innerAgain() {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.in != nil && !e.busy && e.ctx.removed() {
+			e.short = false
+			c.paused |= pauseInner
+			c.markReady()
+		}
+	}
+}
+
+func (c *Conn) dropInner() {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.in != nil {
+			c.loop.pool.Put(e.in)
+			e.in = nil
+		}
+		e.short = false
+	}
+	c.paused &^= pauseInner
+}
