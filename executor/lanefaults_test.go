@@ -3,9 +3,14 @@ package executor
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/ring"
 )
 
 // TestCollectWhoseWakeFails: what Collect leaves is told again, also when telling fails at first and no worker has
@@ -56,3 +61,228 @@ func TestCollectWhoseWakeFails(t *testing.T) {
 		}
 	}
 }
+
+// brokenSpill is a spill queue that cannot be read while broken is set.
+type brokenSpill struct {
+	*ring.Spill
+	broken atomic.Bool
+	tries  atomic.Int64
+}
+
+func (b *brokenSpill) TryRecv() ([]byte, error) {
+	if b.broken.Load() {
+		b.tries.Add(1)
+		return nil, syscall.EIO
+	}
+	return b.Spill.TryRecv()
+}
+
+// TestUnreadableSpill: while a spill log cannot be read its lane rejects with the reason, tells it once, asks the disk now
+// and then instead of all the time, and counts nothing as lost; when it can be read again everything comes in order. Stop
+// does not wait for the disk.
+func TestUnreadableSpill(t *testing.T) {
+	gate := make(chan struct{})
+	o := spilling(t.TempDir(), func(_ int, in *job, out *answer) { <-gate; out.id = in.id })
+	broken := new(brokenSpill)
+	var told []string
+	var mu sync.Mutex
+	d := &desk{t: t, woken: make(chan struct{}, 1)}
+	o.Wake = func() error { d.woken <- struct{}{}; return nil }
+	o.OnPanic = func(v any, _ []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, v.(error).Error())
+	}
+	var err error
+	if d.lanes, err = NewLanes(o); err != nil {
+		t.Fatal(err)
+	}
+	d.lanes.open = func(o ring.SpillOptions) (spillQueue, error) {
+		broken.Spill, err = ring.OpenSpill(o)
+		return broken, err
+	}
+	if err := d.lanes.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.submit(0, 0, 50)
+	broken.broken.Store(true)
+	close(gate)
+	d.collect(2) // what the slots hold
+	eventually(t, "the fault", func() bool { return d.lanes.Stats()[0].Fault != nil })
+	if st := d.lanes.Stats()[0]; !errors.Is(st.Fault, syscall.EIO) || st.Lost != 0 || st.Spilled != 48 {
+		t.Errorf("%+v", st)
+	}
+	err = d.lanes.Submit(0, job{id: 50})
+	if !errors.Is(err, ErrRejected) || !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), `lane "spills"`) {
+		t.Errorf("behind work that cannot be read: %v", err)
+	}
+	from, before := time.Now(), broken.tries.Load()
+	eventually(t, "further attempts", func() bool { return broken.tries.Load() >= before+2 })
+	if n, most := broken.tries.Load()-before, 2+int64(time.Since(from)/faultPause); n > most {
+		t.Errorf("%d attempts, at most %d were due", n, most)
+	}
+	broken.broken.Store(false)
+	d.collect(50)
+	for i, a := range d.got {
+		if a.id != i {
+			t.Fatalf("result %d is %d", i, a.id)
+		}
+	}
+	mu.Lock()
+	if len(told) != 1 || !strings.Contains(told[0], `lane "spills": the spilled work cannot be read: `+syscall.EIO.Error()) {
+		t.Errorf("told %q", told)
+	}
+	mu.Unlock()
+	if st := d.lanes.Stats()[0]; st.Fault != nil || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	d.submit(0, 50, 51)
+	d.collect(51)
+
+	broken.broken.Store(true)
+	gate = make(chan struct{})
+	for range 20 { // some of them in the log
+		_ = d.lanes.Submit(0, job{})
+	}
+	close(gate)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		d.lanes.Stop(ctx)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("Stop waits for a log that cannot be read")
+	}
+}
+
+// TestStopTwice: a Stop beside another one returns when the workers have ended, not before, with the same number; the
+// first context that ends counts for both.
+func TestStopTwice(t *testing.T) {
+	gate, running := make(chan struct{}), make(chan struct{}, 10)
+	d := newDesk(t, LanesOptions[job, answer]{
+		Lanes: []Lane{{Name: "one", Capacity: 8}},
+		Run:   func(_ int, in *job, out *answer) { running <- struct{}{}; <-gate },
+	})
+	d.submit(0, 0, 5)
+	<-running
+	first, second := make(chan int, 1), make(chan int, 1)
+	go func() { first <- d.lanes.Stop(context.Background()) }()
+	eventually(t, "the first Stop", func() bool { return !d.lanes.running.Load() })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { second <- d.lanes.Stop(ctx) }()
+	if err := d.lanes.Start(); err == nil {
+		t.Error("started before the end")
+	}
+	cancel()
+	select {
+	case n := <-second:
+		t.Fatalf("the second Stop returned %d while a worker was in Run", n)
+	case n := <-first:
+		t.Fatalf("the first Stop returned %d while a worker was in Run", n)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(gate)
+	if a, b := <-first, <-second; a != 4 || b != 4 {
+		t.Errorf("lost %d and %d, want 4", a, b)
+	}
+	if st := d.lanes.Stats()[0]; st.Lost != 4 || st.Workers != 0 {
+		t.Errorf("%+v", st)
+	}
+	if n := new(Lanes[job, answer]).Stop(ctx); n != 0 {
+		t.Errorf("Stop before Start = %d", n)
+	}
+}
+
+// TestSubmitBlocking: full lanes let a producer wait that may, and refuse one that may not, such as a loop, without
+// waiting; neither waits for ever.
+func TestSubmitBlocking(t *testing.T) {
+	gate := make(chan struct{})
+	d := newDesk(t, LanesOptions[job, answer]{
+		Lanes: []Lane{{Name: "heavy", Capacity: 2}},
+		Run:   func(_ int, in *job, out *answer) { <-gate; out.id = in.id },
+	})
+	blocker := func(may func() bool, timeout time.Duration) *ring.Blocker {
+		b, err := ring.NewBlocker(may, ring.Sleep(time.Microsecond, 0), timeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	onALoop := blocker(nobody, time.Hour)
+	for i := range 2 {
+		if err := d.lanes.SubmitBlocking(onALoop, 0, job{id: i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.lanes.SubmitBlocking(onALoop, 0, job{}); !errors.Is(err, ErrRejected) || !errors.Is(err, ring.ErrMayNotWait) ||
+		!strings.Contains(err.Error(), `"heavy"`) {
+		t.Errorf("on a loop: %v", err)
+	}
+	if err := d.lanes.SubmitBlocking(blocker(anyone, time.Millisecond), 0, job{}); !errors.Is(err, ErrRejected) || !errors.Is(err, ring.ErrNoRoom) {
+		t.Errorf("without room: %v", err)
+	}
+	if st := d.lanes.Stats()[0]; st.Rejected != 2 || st.Waited != 2 || st.Accepted != 2 {
+		t.Errorf("%+v", st)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		b := blocker(anyone, time.Minute)
+		for i := 2; i < 200; i++ {
+			if err := d.lanes.SubmitBlocking(b, 0, job{id: i}); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	close(gate)
+	d.collect(200)
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range d.got {
+		if a.id != i {
+			t.Fatalf("result %d is %d", i, a.id)
+		}
+	}
+	d.lanes.Stop(context.Background())
+	if err := d.lanes.SubmitBlocking(onALoop, 0, job{}); err != ErrClosed {
+		t.Errorf("after Stop: %v", err)
+	}
+}
+
+// TestWaitThenSleep: a worker waits as Lane.Wait says for as long as its budget lasts, and then sleeps until it is woken.
+func TestWaitThenSleep(t *testing.T) {
+	w := &countedWait{budget: 3}
+	d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Name: "one", Wait: func() ring.Waiter { return w }}}})
+	for i := range 3 {
+		eventually(t, "the end of the budget", func() bool { return w.left.Load() == 0 })
+		before := w.waits.Load()
+		d.submit(0, i, i+1)
+		d.collect(i + 1)
+		eventually(t, "the end of the next budget", func() bool { return w.waits.Load() >= before+3 && w.left.Load() == 0 })
+	}
+	if n := w.waits.Load(); n > 40 {
+		t.Errorf("%d waits for 4 budgets of 3: the worker does not sleep", n)
+	}
+}
+
+type countedWait struct {
+	budget      int64
+	waits, left atomic.Int64
+}
+
+func (c *countedWait) Wait() bool {
+	n := c.waits.Add(1)
+	done := n%c.budget == 0
+	if done {
+		c.left.Store(0)
+	}
+	return done
+}
+
+func (c *countedWait) Reset() { c.left.Store(1) }

@@ -32,8 +32,8 @@ type Lane struct {
 	// CPUs gives the workers operating-system threads of their own on these processors, in turn. See Options.CPUs.
 	CPUs []int
 
-	// Wait makes the way a worker waits for work. nil: it sleeps until it is woken, which costs nothing while there is
-	// nothing to do.
+	// Wait makes the way a worker waits for work: for as long as its budget lasts, then it sleeps until it is woken. nil: it
+	// sleeps at once, which costs nothing while there is nothing to do.
 	Wait func() ring.Waiter
 
 	// Spill, if set, takes what the slots cannot; what does not fit there either is rejected. The work comes in the
@@ -59,7 +59,8 @@ type LanesOptions[In, Out any] struct {
 	Encode func(in *In) []byte
 	Decode func(b []byte, in *In) error
 
-	// OnPanic is told the value of a recovered panic and its stack. nil logs both.
+	// OnPanic is told the value of a recovered panic and its stack, and, without a stack, what was wrong with spilled work.
+	// nil logs both.
 	OnPanic func(v any, stack []byte)
 }
 
@@ -73,7 +74,9 @@ type LaneStats struct {
 	Rejected uint64 // work refused because the lane was full
 	Done     uint64 // results published
 	Panics   uint64
+	Waited   uint64 // calls of SubmitBlocking that found the lane full
 	Lost     uint64 // spilled work that could not be decoded, and work that Stop gave up
+	Fault    error  // why the spill queue gives nothing at the moment, nil when it does; the lane rejects meanwhile
 }
 
 // Lanes distribute work over lanes and bring all results back through one multiplexer (reference 3.4). Work that was
@@ -86,12 +89,37 @@ type Lanes[In, Out any] struct {
 	o       LanesOptions[In, Out]
 	lanes   []*lane[In, Out]
 	results *ring.Mux[Out]
-	waking  atomic.Bool // the consumer has been woken and has not collected
-	late    atomic.Bool // Collect owes a wake; a worker without work takes it over
+	rooms   []*ring.Bell // of each worker that waits for room in results
+	waking  atomic.Bool  // the consumer has been woken and has not collected
+	late    atomic.Bool  // Collect owes a wake; a worker without work takes it over
 	running atomic.Bool
-	stop    chan struct{} // of this run
 	workers sync.WaitGroup
+	open    func(ring.SpillOptions) (spillQueue, error)
+
+	mu  sync.Mutex
+	run *lanesRun // the last one, nil before the first
 }
+
+// lanesRun is the time from a Start to the end of its Stop.
+type lanesRun struct {
+	ending  atomic.Bool   // the workers have to end
+	stop    chan struct{} // closed then
+	hurry   chan struct{} // closed when a Stop has run out of time
+	hurried sync.Once
+	ended   chan struct{} // closed when no worker is left
+	lost    int           // works that were given up; set before
+}
+
+// spillQueue is what lanes need of a ring.Spill; tests put faults behind it.
+type spillQueue interface {
+	Send(msg []byte) error
+	TryRecv() ([]byte, error)
+	Ready() <-chan struct{}
+	Stats() ring.SpillStats
+	Close() error
+}
+
+func openSpill(o ring.SpillOptions) (spillQueue, error) { return ring.OpenSpill(o) }
 
 // lane is the running form of a Lane.
 type lane[In, Out any] struct {
@@ -100,11 +128,13 @@ type lane[In, Out any] struct {
 	queue   *ring.Demux[In]
 	bells   []*ring.Bell
 	first   int // producer of its first worker in the results
-	spill   atomic.Pointer[ring.Spill]
-	started atomic.Int32 // workers of this run
-	atSpill atomic.Int32 // workers that handle what they took from the spill queue
+	spill   atomic.Pointer[spillQueue]
+	fault   atomic.Pointer[error] // why spill gives nothing
+	started atomic.Int32          // workers of this run
+	atSpill atomic.Int32          // workers that handle what they took from the spill queue
+	next    int                   // the worker whose turn it is; producer only
 
-	accepted, rejected, done, panics, lost atomic.Uint64
+	spilled, rejected, waited, panics, lost atomic.Uint64
 }
 
 // NewLanes checks the options and makes the queues; Start starts the workers.
@@ -115,7 +145,7 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 	if o.OnPanic == nil {
 		o.OnPanic = logPanic(nil, "lanes")
 	}
-	l := &Lanes[In, Out]{o: o}
+	l := &Lanes[In, Out]{o: o, open: openSpill}
 	total, capacity := 0, 1
 	for i, spec := range o.Lanes {
 		ln, err := newLane[In, Out](i, spec)
@@ -127,6 +157,9 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 		}
 		ln.first = total
 		total += ln.MaxWorkers
+		for range ln.MaxWorkers {
+			l.rooms = append(l.rooms, ring.NewBell())
+		}
 		capacity = max(capacity, ln.queue.Consumer(0).Cap())
 		l.lanes = append(l.lanes, ln)
 	}
@@ -177,37 +210,51 @@ func (l *Lanes[In, Out]) For(h int) int {
 
 // Start starts the workers. After Stop it starts anew, with empty lanes but for what their spill logs hold.
 func (l *Lanes[In, Out]) Start() error {
-	if !l.running.CompareAndSwap(false, true) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.run != nil && !isClosed(l.run.ended) {
 		return errors.New("executor: Lanes.Start: they are running")
 	}
 	for _, ln := range l.lanes {
 		if ln.Lane.Spill == nil {
 			continue
 		}
-		s, err := ring.OpenSpill(*ln.Lane.Spill)
+		s, err := l.open(*ln.Lane.Spill)
 		if err != nil {
 			l.closeSpills()
-			l.running.Store(false)
 			return fmt.Errorf("executor: lane %q: %w", ln.Name, err)
 		}
-		ln.spill.Store(s)
+		ln.fault.Store(nil)
+		ln.spill.Store(&s)
 	}
-	l.stop = make(chan struct{})
+	run := &lanesRun{stop: make(chan struct{}), hurry: make(chan struct{}), ended: make(chan struct{})}
+	l.run = run
 	for _, ln := range l.lanes {
 		for range ln.Workers {
 			l.startWorker(ln)
 		}
 		if s := ln.spill.Load(); s != nil {
-			l.workers.Go(func() { ln.watchSpill(s, l.stop) })
+			l.workers.Go(func() { ln.watchSpill(*s, run.stop) })
 		}
 	}
+	l.running.Store(true)
 	return nil
 }
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
-	w := &laneWorker[In, Out]{lanes: l, lane: ln, stop: l.stop, cpu: -1}
+	w := &laneWorker[In, Out]{lanes: l, lane: ln, of: l.run, cpu: -1}
 	i := int(ln.started.Add(1)) - 1
-	w.in, w.bell, w.out = ln.queue.Consumer(i), ln.bells[i], l.results.Producer(ln.first+i)
+	w.in, w.bell, w.out, w.room = ln.queue.Consumer(i), ln.bells[i], l.results.Producer(ln.first+i), l.rooms[ln.first+i]
+	w.portion = max(1, min(w.in.Cap()/4, mostPortion))
 	if ln.Wait != nil {
 		w.wait = ln.Wait()
 	}
@@ -217,8 +264,11 @@ func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
 	l.workers.Go(w.run)
 }
 
+// mostPortion is how many slots are released at once, at most: they count as taken for that long.
+const mostPortion = 16
+
 // watchSpill wakes the workers when the spill queue has something for them.
-func (ln *lane[In, Out]) watchSpill(s *ring.Spill, stop <-chan struct{}) {
+func (ln *lane[In, Out]) watchSpill(s spillQueue, stop <-chan struct{}) {
 	for {
 		select {
 		case <-s.Ready():
@@ -232,17 +282,56 @@ func (ln *lane[In, Out]) watchSpill(s *ring.Spill, stop <-chan struct{}) {
 // Submit hands work to a lane. It never blocks. Errors: ErrRejected, which names the lane and its limit, ErrClosed.
 // Producer only.
 func (l *Lanes[In, Out]) Submit(lane int, in In) error {
+	err := l.offer(lane, in)
+	if err != nil && err != ErrClosed { //nolint:errorlint // our own sentinel, returned bare
+		l.lanes[lane].rejected.Add(1)
+	}
+	return err
+}
+
+// SubmitBlocking is Submit, but waits for room as b says. Where b's goroutine may not wait, such as on a loop, and after
+// its timeout the work is rejected; the error then wraps ring.ErrMayNotWait or ring.ErrNoRoom, too. Producer only.
+func (l *Lanes[In, Out]) SubmitBlocking(b *ring.Blocker, lane int, in In) error {
+	err := l.offer(lane, in)
+	if err == nil || err == ErrClosed { //nolint:errorlint // our own sentinel, returned bare
+		return err
+	}
+	return l.block(b, lane, in, err)
+}
+
+// block is no part of SubmitBlocking, so that only work that waits is moved to the heap.
+//
+//go:noinline
+func (l *Lanes[In, Out]) block(b *ring.Blocker, lane int, in In, err error) error {
+	ln := l.lanes[lane]
+	ln.waited.Add(1)
+	waited := b.Until(func() bool {
+		err = l.offer(lane, in)
+		return err == nil || err == ErrClosed //nolint:errorlint // our own sentinel, returned bare
+	})
+	if waited != nil {
+		ln.rejected.Add(1)
+		return fmt.Errorf("%w: %w", err, waited)
+	}
+	return err
+}
+
+// offer is Submit without counting.
+func (l *Lanes[In, Out]) offer(lane int, in In) error {
 	ln := l.lanes[lane]
 	if !l.running.Load() {
 		return ErrClosed
 	}
 	spill := ln.spill.Load()
-	if spill != nil && inSpill(spill) > 0 { // what comes later stays behind it
-		return l.toSpill(ln, spill, in)
+	if spill != nil && inSpill(*spill) > 0 { // what comes later stays behind it
+		return l.toSpill(ln, *spill, in)
 	}
 	n := int(ln.started.Load())
-	for i := range n {
-		if ln.give(ln.turn(i, n), in) {
+	for range n {
+		if ln.next++; ln.next >= n {
+			ln.next = 0
+		}
+		if ln.give(ln.next, in) {
 			return nil
 		}
 	}
@@ -252,27 +341,39 @@ func (l *Lanes[In, Out]) Submit(lane int, in In) error {
 		return nil
 	}
 	if spill != nil {
-		return l.toSpill(ln, spill, in)
+		return l.toSpill(ln, *spill, in)
 	}
-	ln.rejected.Add(1)
 	return &limitError{ln.Name, "each worker of the lane", ln.queue.Consumer(0).Cap()}
 }
-
-// turn is the i-th worker to ask for the next work.
-func (ln *lane[In, Out]) turn(i, n int) int { return (int(ln.accepted.Load()%uint64(n)) + i) % n }
 
 // give puts work into a worker's slots.
 func (ln *lane[In, Out]) give(i int, in In) bool {
 	if !ln.queue.Consumer(i).Send(in) {
 		return false
 	}
-	ln.accepted.Add(1)
 	ln.bells[i].Ring()
 	return true
 }
 
+// accepted returns how much work was taken.
+func (ln *lane[In, Out]) accepted() uint64 {
+	n := ln.spilled.Load()
+	for i := range ln.MaxWorkers {
+		n += ln.queue.Consumer(i).Published()
+	}
+	return n
+}
+
+// done returns how many results were published.
+func (l *Lanes[In, Out]) done(ln *lane[In, Out]) (n uint64) {
+	for i := range ln.MaxWorkers {
+		n += l.results.Producer(ln.first + i).Published()
+	}
+	return n
+}
+
 // inSpill returns how much work is in the spill queue.
-func inSpill(s *ring.Spill) int {
+func inSpill(s spillQueue) int {
 	st := s.Stats()
 	return st.Memory + st.Waiting + st.Disk
 }
@@ -287,12 +388,14 @@ func (ln *lane[In, Out]) ringAll() {
 // toSpill is no part of Submit, so that only work that goes this way is moved to the heap.
 //
 //go:noinline
-func (l *Lanes[In, Out]) toSpill(ln *lane[In, Out], spill *ring.Spill, in In) error {
+func (l *Lanes[In, Out]) toSpill(ln *lane[In, Out], spill spillQueue, in In) error {
+	if fault := ln.fault.Load(); fault != nil { // what is put behind unreadable work may never come back
+		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, *fault)
+	}
 	if err := spill.Send(l.o.Encode(&in)); err != nil {
-		ln.rejected.Add(1)
 		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, err)
 	}
-	ln.accepted.Add(1)
+	ln.spilled.Add(1)
 	ln.ringAll()
 	return nil
 }
@@ -303,21 +406,36 @@ func (l *Lanes[In, Out]) Collect(most int, f func(out *Out)) int {
 	l.waking.Store(false) // before the look, so that a result behind it wakes again
 	n := 0
 	for most == 0 || n < most {
-		out := l.results.Fetch()
-		if out == nil {
+		want := mostPortion
+		if most > 0 {
+			want = min(want, most-n)
+		}
+		run := l.results.FetchBatch(want)
+		if len(run) == 0 {
 			return n
 		}
-		f(out)
+		for i := range run {
+			f(&run[i])
+		}
 		l.results.Release()
-		n++
+		l.ringRooms()
+		n += len(run)
 	}
 	if l.results.Len() > 0 && l.wake() != nil {
 		l.late.Store(true)
+		l.ringRooms()
 		for _, ln := range l.lanes {
 			ln.ringAll()
 		}
 	}
 	return n
+}
+
+// ringRooms wakes the workers that wait for room for their results.
+func (l *Lanes[In, Out]) ringRooms() {
+	for _, b := range l.rooms {
+		b.Ring()
+	}
 }
 
 // wake tells the consumer once that there is something to collect.
@@ -337,11 +455,14 @@ func (l *Lanes[In, Out]) Stats() []LaneStats {
 	all := make([]LaneStats, len(l.lanes))
 	for i, ln := range l.lanes {
 		all[i] = LaneStats{
-			Name: ln.Name, Workers: int(ln.started.Load()), Queued: ln.queue.Len(), Accepted: ln.accepted.Load(),
-			Rejected: ln.rejected.Load(), Done: ln.done.Load(), Panics: ln.panics.Load(), Lost: ln.lost.Load(),
+			Name: ln.Name, Workers: int(ln.started.Load()), Queued: ln.queue.Len(), Accepted: ln.accepted(),
+			Rejected: ln.rejected.Load(), Waited: ln.waited.Load(), Done: l.done(ln), Panics: ln.panics.Load(), Lost: ln.lost.Load(),
 		}
 		if s := ln.spill.Load(); s != nil {
-			all[i].Spilled = inSpill(s)
+			all[i].Spilled = inSpill(*s)
+		}
+		if fault := ln.fault.Load(); fault != nil {
+			all[i].Fault = *fault
 		}
 	}
 	return all
@@ -351,31 +472,55 @@ func (l *Lanes[In, Out]) Stats() []LaneStats {
 // that is in the middle of Run ends after it. What waits in a spill queue stays there for the next Start. It returns when
 // no worker is left, with the number of works that were given up. The producer has made its last Submit. Not on the
 // consumer's goroutine, unless ctx has ended.
+//
+// A further call waits for the same end and returns the same number; the first context that ends counts for all.
 func (l *Lanes[In, Out]) Stop(ctx context.Context) (lost int) {
-	if !l.running.CompareAndSwap(true, false) {
+	l.mu.Lock()
+	run := l.run
+	first := l.running.CompareAndSwap(true, false)
+	l.mu.Unlock()
+	switch {
+	case run == nil:
 		return 0
+	case first:
+		l.finish(ctx, run)
+		l.end(run)
+		return run.lost
 	}
-	l.finish(ctx)
-	close(l.stop)
+	select {
+	case <-run.ended:
+	case <-ctx.Done():
+		run.hurried.Do(func() { close(run.hurry) })
+		<-run.ended
+	}
+	return run.lost
+}
+
+// end ends the workers and clears the lanes.
+func (l *Lanes[In, Out]) end(run *lanesRun) {
+	run.ending.Store(true)
+	close(run.stop)
 	l.workers.Wait()
 	l.closeSpills()
 	for _, ln := range l.lanes {
-		lost += ln.queue.Len()
+		run.lost += ln.queue.Len()
 		ln.lost.Add(uint64(ln.queue.Len()))
 		ln.queue.Clear()
 		ln.started.Store(0)
 	}
-	return lost
+	close(run.ended)
 }
 
 // finish waits until the lanes are empty and the results collected. What is in spill queues can wait.
-func (l *Lanes[In, Out]) finish(ctx context.Context) {
+func (l *Lanes[In, Out]) finish(ctx context.Context, run *lanesRun) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for l.busy() {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
+			return
+		case <-run.hurry:
 			return
 		}
 	}
@@ -396,7 +541,7 @@ func (l *Lanes[In, Out]) closeSpills() {
 		if s == nil {
 			continue
 		}
-		if err := s.Close(); err != nil {
+		if err := (*s).Close(); err != nil {
 			slog.Default().Error("executor: closing the spill queue", "lane", ln.Name, "err", err)
 		}
 	}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -16,12 +17,16 @@ type laneWorker[In, Out any] struct {
 	out   *ring.SPSC[Out]
 	bell  *ring.Bell
 	wait  ring.Waiter // nil: the bell
-	stop  <-chan struct{}
+	of    *lanesRun
 	cpu   int
 	owed  bool // a wake that failed
 
-	place *Out        // for the next result, nil when it has to be asked for
-	work  func() bool // hasWork, as a value
+	portion int // how many slots are released together, at most
+
+	place *Out       // for the next result, nil when it has to be asked for
+	room  *ring.Bell // rung when results were collected
+
+	something, roomy func() bool // hasWork and hasRoom, as values
 }
 
 // errExited stands for the value of a panic when work ended its goroutine.
@@ -29,51 +34,45 @@ var errExited = errors.New("executor: the work ended its goroutine")
 
 // Pauses of a worker that cannot go on by itself.
 const (
-	resultPause = 20 * time.Microsecond
-	wakePause   = time.Millisecond
+	wakePause  = time.Millisecond
+	faultPause = 100 * time.Millisecond
 )
 
 func (w *laneWorker[In, Out]) run() {
 	pinTo(w.cpu, w.lane.Name)
-	w.work = w.hasWork
+	w.something, w.roomy = w.hasWork, w.hasRoom
 	exited := true
 	defer func() {
 		if exited {
 			w.lanes.workers.Go(w.run) // the goroutine was ended by runtime.Goexit
 		}
 	}()
-	for !w.stopped() && w.reserve() { // the place first, so that nothing is taken that would have none
-		switch {
-		case w.fromRing(), w.fromSpill():
+	for !w.stopped() {
+		// The place for a result first, so that nothing is taken that would have none.
+		if w.hasWork() && w.reserve() && (w.fromRing() || w.fromSpill()) {
 			if w.wait != nil {
 				w.wait.Reset()
 			}
-		default:
-			w.idle()
+			continue
 		}
+		w.idle()
 	}
 	w.out.Withdraw()
 	exited = false
 }
 
-func (w *laneWorker[In, Out]) stopped() bool {
-	select {
-	case <-w.stop:
-		return true
-	default:
-		return false
-	}
-}
+func (w *laneWorker[In, Out]) stopped() bool { return w.of.ending.Load() }
 
-// fromRing handles what is in the worker's own ring. Its slot stays taken until the result is published, so that an
-// empty ring means that nothing is on its way.
+// fromRing handles a portion of what is in the worker's own ring. The slots stay taken until the results are published, so
+// that an empty ring means that nothing is on its way, and are released together; each result is published by itself, so
+// that none waits for slow work behind it.
 func (w *laneWorker[In, Out]) fromRing() bool {
-	in := w.in.Fetch()
-	if in == nil {
+	n := min(w.in.Available(), w.portion)
+	if n == 0 {
 		return false
 	}
 	defer w.in.Release()
-	w.handle(in)
+	w.handle(nil, n)
 	return true
 }
 
@@ -81,35 +80,87 @@ func (w *laneWorker[In, Out]) fromRing() bool {
 // ring, so a look at the ring after that tells whether there is older work.
 func (w *laneWorker[In, Out]) fromSpill() bool {
 	spill := w.lane.spill.Load()
-	if spill == nil || inSpill(spill) == 0 {
+	if spill == nil || inSpill(*spill) == 0 {
 		return false
 	}
 	if w.in.Available() > 0 {
 		return true
 	}
 	w.lane.atSpill.Add(1)
-	defer w.lane.atSpill.Add(-1)
-	b, err := spill.TryRecv()
-	if b == nil && err == nil || errors.Is(err, ring.ErrClosed) {
-		return false
-	}
-	var in In
-	if err == nil {
-		err = w.lanes.o.Decode(b, &in)
-	}
-	if err != nil {
-		w.lane.lost.Add(1)
-		w.lanes.o.OnPanic(err, nil)
+	b, err := (*spill).TryRecv()
+	if err == nil && b != nil {
+		defer w.lane.atSpill.Add(-1)
+		w.spilled(b)
 		return true
 	}
-	w.handle(&in)
+	w.lane.atSpill.Add(-1)
+	if err == nil || errors.Is(err, ring.ErrClosed) {
+		return false
+	}
+	w.unreadable(err)
 	return true
 }
 
-// handle does one piece of work and publishes its result.
-func (w *laneWorker[In, Out]) handle(in *In) {
+// spilled handles a work that was on disk.
+func (w *laneWorker[In, Out]) spilled(b []byte) {
+	if w.lane.fault.Load() != nil {
+		w.lane.fault.Store(nil)
+	}
+	var in In
+	if err := w.lanes.o.Decode(b, &in); err != nil {
+		w.lane.lost.Add(1)
+		w.lanes.o.OnPanic(err, nil)
+		return
+	}
+	w.handle(&in, 1)
+}
+
+// unreadable tells once of a spill queue that cannot be read, and waits before the next attempt. Nothing is lost by that:
+// what is in the queue stays there, and the lane rejects until it can be read again.
+func (w *laneWorker[In, Out]) unreadable(err error) {
+	err = fmt.Errorf("the spilled work cannot be read: %w", err)
+	if w.lane.fault.Swap(&err) == nil {
+		w.lanes.o.OnPanic(fmt.Errorf("executor: lane %q: %w", w.lane.Name, err), nil)
+	}
+	select {
+	case <-w.of.stop:
+	case <-time.After(faultPause):
+	}
+}
+
+// handle does the one piece of work that came from the spill queue, or up to n from the ring, and publishes the results. A
+// panic is contained and ends the portion. There is a place for the first result.
+func (w *laneWorker[In, Out]) handle(spilled *In, n int) {
+	var in *In // that is being done
+	defer func() {
+		if in != nil {
+			w.failed(in, recover())
+		}
+	}()
+	for ; n > 0 && w.reserve(); n-- {
+		if in = spilled; in == nil {
+			in = w.in.Fetch()
+		}
+		w.lanes.o.Run(w.lane.index, in, w.place)
+		in = nil
+		w.publish()
+		if w.stopped() {
+			return
+		}
+	}
+}
+
+// failed makes the result of work that panicked with v, or ended its goroutine.
+func (w *laneWorker[In, Out]) failed(in *In, v any) {
 	defer w.publish()
-	w.call(in, w.place)
+	if v == nil {
+		v = errExited
+	}
+	w.lane.panics.Add(1)
+	w.lanes.o.OnPanic(v, debug.Stack())
+	if w.lanes.o.Failed != nil {
+		w.lanes.o.Failed(w.lane.index, in, v, w.place)
+	}
 }
 
 // reserve makes sure of a place for the next result, and reports false when the worker is stopped before there is one.
@@ -118,41 +169,28 @@ func (w *laneWorker[In, Out]) reserve() bool {
 		if w.place = w.out.Next(); w.place != nil {
 			break
 		}
-		w.tell()
-		select {
-		case <-w.stop:
+		w.lanes.late.Store(false) // tell does what it asks for
+		if w.tell(); w.owed {
+			select {
+			case <-w.of.stop:
+				return false
+			case <-time.After(wakePause):
+			}
+		} else if !w.room.Wait(w.roomy, w.of.stop) {
 			return false
-		case <-time.After(resultPause):
 		}
 	}
 	return true
 }
 
-// call runs the work and contains its panic.
-func (w *laneWorker[In, Out]) call(in *In, out *Out) {
-	done := false
-	defer func() {
-		if done {
-			return
-		}
-		v := recover()
-		if v == nil {
-			v = errExited
-		}
-		w.lane.panics.Add(1)
-		w.lanes.o.OnPanic(v, debug.Stack())
-		if w.lanes.o.Failed != nil {
-			w.lanes.o.Failed(w.lane.index, in, v, out)
-		}
-	}()
-	w.lanes.o.Run(w.lane.index, in, out)
-	done = true
+// hasRoom reports that reserve has something to do.
+func (w *laneWorker[In, Out]) hasRoom() bool {
+	return w.out.Len() < w.out.Cap() || w.lanes.late.Load()
 }
 
 func (w *laneWorker[In, Out]) publish() {
 	w.place = nil
 	w.out.Publish()
-	w.lane.done.Add(1)
 	w.tell()
 }
 
@@ -167,14 +205,13 @@ func (w *laneWorker[In, Out]) idle() {
 	switch {
 	case w.owed:
 		select {
-		case <-w.stop:
+		case <-w.of.stop:
 		case <-time.After(wakePause):
 			w.tell()
 		}
-	case w.wait != nil:
-		w.wait.Wait()
+	case w.wait != nil && !w.wait.Wait(): // its budget is not used up
 	default:
-		w.bell.Wait(w.work, w.stop)
+		w.bell.Wait(w.something, w.of.stop)
 	}
 }
 
@@ -186,6 +223,6 @@ func (w *laneWorker[In, Out]) hasWork() bool {
 	if s == nil {
 		return false
 	}
-	st := s.Stats()
+	st := (*s).Stats()
 	return st.Memory+st.Disk > 0
 }

@@ -70,6 +70,9 @@ func (b *Broadcast[T]) slowest() uint64 {
 	return least
 }
 
+// Withdraw takes back the slots that Next returned since the last Publish. Producer only.
+func (b *Broadcast[T]) Withdraw() { b.filled = b.visible.Load() }
+
 // Publish makes the slots that Next returned visible to the consumers.
 func (b *Broadcast[T]) Publish() { b.visible.Store(b.filled) }
 
@@ -82,6 +85,28 @@ func (b *Broadcast[T]) Send(v T) bool {
 	*slot = v
 	b.Publish()
 	return true
+}
+
+// Len returns the number of published messages that the slowest consumer has not released. Any goroutine.
+func (b *Broadcast[T]) Len() int {
+	least := uint64(math.MaxUint64)
+	for i := range b.readers {
+		least = min(least, b.readers[i].freed.Load())
+	}
+	visible := b.visible.Load() // after the others, so that the difference is never negative
+	return int(visible - min(least, visible))
+}
+
+// Clear drops everything and zeroes the slots; disabled consumers stay so. Only while nobody uses it.
+func (b *Broadcast[T]) Clear() {
+	b.Withdraw()
+	clear(b.slots)
+	b.limit = b.filled + uint64(len(b.slots))
+	for i := range b.readers {
+		r := &b.readers[i]
+		r.fetched, r.known = b.filled, b.filled
+		r.Release()
+	}
 }
 
 // Disable lets the producer go on without consumer i, for ever. Any goroutine; the consumer itself must have stopped.

@@ -67,6 +67,32 @@ func (d *Demux[T]) NextTo(i int) *T {
 	return slot
 }
 
+// NextBatch returns up to n slots that lie side by side, all of them for the next consumer in turn that has any; none when
+// the rings of all are full. See SPSC.NextBatch.
+func (d *Demux[T]) NextBatch(n int) []T {
+	for range d.rings {
+		i := d.next
+		if d.next++; d.next == len(d.rings) {
+			d.next = 0
+		}
+		if run := d.rings[i].NextBatch(n); len(run) > 0 {
+			d.touched[i] = true
+			return run
+		}
+	}
+	return nil
+}
+
+// Withdraw takes back all slots that were not published.
+func (d *Demux[T]) Withdraw() {
+	for i, touched := range d.touched {
+		if touched {
+			d.touched[i] = false
+			d.rings[i].Withdraw()
+		}
+	}
+}
+
 // Publish makes what was filled visible to the consumers it is for.
 func (d *Demux[T]) Publish() {
 	for i, touched := range d.touched {

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sys/cpu"
@@ -103,6 +104,18 @@ func (q *MPSC[T]) Fetch() *T {
 // Release gives the slots that were fetched back to the producers. Consumer only.
 func (q *MPSC[T]) Release() { q.freed.Store(q.fetched) }
 
+// Unreleased returns the number of messages that were fetched since the last Release. Consumer only.
+func (q *MPSC[T]) Unreleased() int { return int(q.fetched - q.freed.Load()) }
+
+// RollBack makes the last n messages that were fetched and not released available again. Consumer only.
+func (q *MPSC[T]) RollBack(n int) error {
+	if n < 0 || n > q.Unreleased() {
+		return fmt.Errorf("%w: %d of %d", ErrRollBack, n, q.Unreleased())
+	}
+	q.fetched -= uint64(n)
+	return nil
+}
+
 // Recv fetches, copies, clears and releases one message; false when there is none. Consumer only, with nothing fetched
 // that is not released.
 func (q *MPSC[T]) Recv() (v T, ok bool) {
@@ -115,4 +128,14 @@ func (q *MPSC[T]) Recv() (v T, ok bool) {
 	*slot = zero
 	q.Release()
 	return v, true
+}
+
+// Clear drops everything and zeroes the slots. Only while nobody uses it.
+func (q *MPSC[T]) Clear() {
+	var zero T
+	for i := range q.slots {
+		q.slots[i].v = zero // whether it is filled is told by its number, which stays
+	}
+	q.fetched = q.claimed.Load()
+	q.freed.Store(q.fetched)
 }

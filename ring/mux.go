@@ -9,6 +9,7 @@ type Mux[T any] struct {
 	ready []int // of each ring, in the snapshot that Available took
 	left  int   // in the whole snapshot
 	next  int
+	first int // next, as of the last Release
 }
 
 // NewMux makes a multiplexer with a ring of capacity slots for each producer.
@@ -51,6 +52,22 @@ func (m *Mux[T]) Fetch() *T {
 	return slot
 }
 
+// FetchBatch returns up to n messages of the next producer that has any, as far as they lie side by side; none when there is
+// none. They count like as many calls of Fetch. See SPSC.FetchBatch.
+func (m *Mux[T]) FetchBatch(n int) []T {
+	if n < 1 || m.left == 0 && m.Available() == 0 {
+		return nil
+	}
+	for m.ready[m.next] == 0 {
+		m.turn()
+	}
+	run := m.rings[m.next].FetchBatch(min(n, m.ready[m.next]))
+	m.ready[m.next] -= len(run)
+	m.left -= len(run)
+	m.turn()
+	return run
+}
+
 func (m *Mux[T]) turn() {
 	if m.next++; m.next == len(m.rings) {
 		m.next = 0
@@ -64,6 +81,19 @@ func (m *Mux[T]) Release() {
 			r.Release()
 		}
 	}
+	m.first = m.next
+}
+
+// RollBack makes everything that was fetched since the last Release available again; the consumer goes round from where it
+// was then.
+func (m *Mux[T]) RollBack() {
+	for i, r := range m.rings {
+		n := r.Unreleased()
+		r.fetched -= uint64(n)
+		m.ready[i] += n
+		m.left += n
+	}
+	m.next = m.first
 }
 
 // Len returns the number of published messages that were not released. Any goroutine.
@@ -72,7 +102,7 @@ func (m *Mux[T]) Len() int { return lenOf(m.rings) }
 // Clear drops everything. Only while nobody uses it.
 func (m *Mux[T]) Clear() {
 	clear(m.ready)
-	m.left, m.next = 0, 0
+	m.left, m.next, m.first = 0, 0, 0
 	for _, r := range m.rings {
 		r.Clear()
 	}

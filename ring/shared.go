@@ -55,6 +55,9 @@ func (q *Shared[T]) Next() *T {
 	return &s.v
 }
 
+// Withdraw takes back the slots that Next returned since the last Publish. Producer only.
+func (q *Shared[T]) Withdraw() { q.filled = q.end.Load() }
+
 // Publish makes the slots that Next returned visible to the consumers.
 func (q *Shared[T]) Publish() { q.end.Store(q.filled) }
 
@@ -108,4 +111,15 @@ func (q *Shared[T]) empty(at uint64) T {
 	s.v = zero
 	s.emptied.Store(at/uint64(len(q.slots)) + 1)
 	return v
+}
+
+// Clear drops everything. Only while nobody uses it.
+func (q *Shared[T]) Clear() {
+	q.Withdraw()
+	for _, ok := q.Recv(); ok; _, ok = q.Recv() {
+	}
+	for i := range q.slots {
+		var zero T
+		q.slots[i].v = zero // of what was withdrawn
+	}
 }

@@ -68,7 +68,9 @@ func TestSpillKeepsOrder(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpill(t, SpillOptions{Dir: dir, Memory: 8, Buffer: 1 << 16, SegmentBytes: 512})
 	r := rand.New(rand.NewPCG(1, 2))
-	sent, got := 0, 0
+	sent, got := 40, 0
+	sendNumbers(t, s, 0, sent)
+	eventually(t, "the log", func() bool { return s.Stats().Disk > 0 })
 	for range 60 {
 		n := r.IntN(60)
 		sendNumbers(t, s, sent, sent+n)
@@ -91,6 +93,42 @@ func TestSpillKeepsOrder(t *testing.T) {
 	if m, err := s.TryRecv(); err != nil || string(m) != "0:" {
 		t.Errorf("TryRecv = %q, %v", m, err)
 	}
+}
+
+// slowRemoval keeps the removal of files waiting.
+type slowRemoval struct {
+	realFiles
+	removing, goOn chan struct{}
+}
+
+func (f *slowRemoval) Remove(name string) error {
+	f.removing <- struct{}{}
+	<-f.goOn
+	return f.realFiles.Remove(name)
+}
+
+// TestLogBesideARemoval: what is written while an emptied file is being removed is not removed with it.
+func TestLogBesideARemoval(t *testing.T) {
+	files := &slowRemoval{removing: make(chan struct{}), goOn: make(chan struct{})}
+	o := SpillOptions{Dir: t.TempDir(), Memory: 1, Buffer: 100, files: files}
+	s := openSpill(t, o)
+	sendNumbers(t, s, 0, 3)
+	eventually(t, "the log", func() bool { return s.Stats().Disk == 2 })
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		recvNumbers(t, s, 0, 3)
+	}()
+	<-files.removing
+	sendNumbers(t, s, 3, 10)
+	eventually(t, "the log again", func() bool { return s.Stats().Disk == 6 })
+	close(files.goOn)
+	<-taken
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.files = nil
+	recvNumbers(t, openSpill(t, o), 3, 10)
 }
 
 // TestSpillUnderLoad: several senders and takers; each sender's messages stay in order for a single taker.
@@ -491,4 +529,22 @@ func spillUntilKilled(dir string) {
 func readFile(name string) string {
 	b, _ := os.ReadFile(name)
 	return string(b)
+}
+
+// TestFileCutUnderTheReader: a file that became shorter is damage like any other, and does not fail for ever.
+func TestFileCutUnderTheReader(t *testing.T) {
+	dir := t.TempDir()
+	s := openSpill(t, SpillOptions{Dir: dir, Memory: 1, Buffer: 100})
+	sendNumbers(t, s, 0, 6)
+	eventually(t, "the log", func() bool { return s.Stats().Disk == 5 })
+	files, _ := filepath.Glob(filepath.Join(dir, "*.seg"))
+	if err := os.Truncate(files[0], segmentHeader); err != nil {
+		t.Fatal(err)
+	}
+	recvNumbers(t, s, 0, 1)
+	if m, err := s.TryRecv(); m != nil || err != nil || s.Stats().Cut == 0 {
+		t.Errorf("took %q, %v from a file that was cut; %+v", m, err, s.Stats())
+	}
+	sendNumbers(t, s, 6, 20)
+	recvNumbers(t, s, 6, 20)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -38,7 +39,8 @@ type segmentLog struct {
 	count     int   // records not taken
 	size      int64 // of all files
 	cut       int64
-	appending bool // the last segment is being written to
+	appending bool   // the last segment is being written to
+	newest    uint64 // id of the newest segment there was: names are not used again, since the old file may still be on its way out
 
 	// Of the one who takes.
 	readFrom *segment
@@ -107,6 +109,7 @@ func (l *segmentLog) reopen(name string) error {
 	if _, err := fmt.Sscanf(filepath.Base(name), "%016x.seg", &s.id); err != nil {
 		return fmt.Errorf("%s does not belong to a log: move it away", name)
 	}
+	l.newest = max(l.newest, s.id)
 	var err error
 	if s.f, err = l.o.files.Open(name); err != nil {
 		return err
@@ -276,10 +279,8 @@ func (l *segmentLog) tail() (*segment, error) {
 			return s, nil
 		}
 	}
-	id := uint64(firstSegment)
-	if n := len(l.segments); n > 0 {
-		id = l.segments[n-1].id + 1
-	}
+	l.newest = max(l.newest+1, firstSegment)
+	id := l.newest
 	l.mu.Unlock()
 	s, err := l.create(id)
 	if err != nil {
@@ -328,7 +329,7 @@ func (l *segmentLog) next() ([]byte, error) {
 	}
 	rec, err := r.record(s.at, l.o.MaxMessage)
 	l.ahead, l.at, l.readFrom = r.buf, r.from, s
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file is shorter than what was written to it, which stays so
 		return nil, fmt.Errorf("ring: spill log: %s: %w", s.name, err)
 	}
 	if rec == nil {
