@@ -118,6 +118,9 @@ func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	if k.conn == c { // part of another one
 		return pass(m.msg)
 	}
+	if c.streams() {
+		return c.writeStreamed(m, pass)
+	}
 	if err := m.class.check(); err != nil {
 		m.Release()
 		return err

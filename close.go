@@ -88,6 +88,9 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 	if c.phase >= PhaseClosing || c.awaitEncoding(reason, err) {
 		return
 	}
+	if c.sayFarewell(reason); c.phase >= PhaseClosing {
+		return
+	}
 	c.settleEnd(reason, err)
 	c.raise(finishing)
 	if c.clock == 0 {

@@ -29,6 +29,7 @@ const (
 	pauseBudget                         // the server is above its memory budget
 	pauseEnd                            // the connection ends as soon as writes have left their pools
 	pauseInner                          // a decoder further down has frames in hand, which come first; see readPaused
+	pauseHold                           // a handler holds reads
 )
 
 // Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns

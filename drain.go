@@ -101,7 +101,7 @@ func (c *Conn) checkDrain() {
 
 // idle reports that no request is being read, handled or answered.
 func (c *Conn) idle() bool {
-	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil && c.innerBytes() == 0
+	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil && c.innerBytes() == 0 && c.later() == 0
 }
 
 // checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.

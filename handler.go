@@ -116,6 +116,8 @@ const (
 	opWritability
 	opError
 	opClose
+	opFlush
+	opFinish
 )
 
 // opsOf looks up which events h handles; 0 means that h is no handler at all.
@@ -142,5 +144,9 @@ func opsOf(h any) ops {
 	set(ok, opError)
 	_, ok = h.(CloseHandler)
 	set(ok, opClose)
+	_, ok = h.(FlushHandler)
+	set(ok, opFlush)
+	_, ok = h.(FinishHandler)
+	set(ok, opFinish)
 	return m
 }

@@ -124,6 +124,22 @@ func (c *Conn) inputClosed() {
 	if c.has(partial) || c.innerShort() {
 		c.raise(cutShort)
 	}
+	if c.endDecoders() {
+		c.inputDone()
+	}
+}
+
+// inputOver is inputClosed when a handler's own protocol says so.
+func (c *Conn) inputOver() {
+	c.raise(inputEnded)
+	c.stopClock()
+	if c.innerShort() {
+		c.raise(cutShort)
+	}
+	c.inputDone()
+}
+
+func (c *Conn) inputDone() {
 	if !c.set.halfClose {
 		c.flush()
 		c.peerEnded()
@@ -140,11 +156,14 @@ func (c *Conn) inputClosed() {
 
 // peerEnded closes a connection whose peer has ended its side and gets nothing more.
 func (c *Conn) peerEnded() {
+	reason, err := ClosePeerClosed, error(nil)
 	if c.has(cutShort) {
-		c.beginClose(CloseIncompleteRequest, errIncomplete)
-	} else {
-		c.beginClose(ClosePeerClosed, nil)
+		reason, err = CloseIncompleteRequest, errIncomplete
 	}
+	if c.sayFarewell(reason) && c.phase < PhaseClosing {
+		c.flush()
+	}
+	c.beginClose(reason, err)
 }
 
 // checkHalfClosed ends a half-closed connection when it has nothing left to answer.

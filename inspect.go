@@ -174,6 +174,8 @@ func (k *inspection) interest(c *Conn) {
 		k.connFail(c, "is not registered")
 	case c.interest&sys.Write != 0 && !pending:
 		k.connFail(c, "has write interest and nothing to write")
+	case c.later() != 0 && c.phase < PhaseClosing && !c.has(listedDirty):
+		k.connFail(c, "has something to do later (%b), and nobody will", c.later())
 	case c.interest&sys.Write == 0 && pending && !c.has(listedDirty):
 		k.connFail(c, "has %d bytes to write, and nobody will", c.out.head.Len())
 	}

@@ -232,6 +232,9 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 // and lets a draining connection end.
 func (l *loop) afterActivity(c *Conn) {
 	l.batch = nil
+	if c.later() != 0 {
+		c.runLater()
+	}
 	if c.out.head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
 		c.flush()
 	}

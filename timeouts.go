@@ -321,6 +321,9 @@ func (c *Conn) expire(e *DeadlineError) {
 	if c.head != nil {
 		c.head.offerError(e)
 	}
+	if c.later() != 0 && c.phase < PhaseClosing { // their last word may be in the hands of a FlushHandler
+		c.runLater()
+	}
 	switch {
 	case c.phase >= PhaseClosing: // a handler has closed it, in its own way
 	case c.queued.Load() == 0 && c.encoding.Load() == 0:

@@ -26,6 +26,9 @@ type connExt struct {
 	tenant     string
 	marks      outMarks
 	inner      *innerInput // of decoders that are not the first handler
+	later      uint8       // what is to be done when the batch is over
+	farewell   bool        // the FinishHandlers have been told
+	holds      uint16      // HoldReads without their ReleaseReads
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it
