@@ -6,7 +6,7 @@ import (
 )
 
 // bodyFrame finds the bytes of one request body in the stream, by length or by
-// chunks (RFC 9112 sections 6 and 7). Trailer fields are checked and dropped.
+// chunks (RFC 9112 sections 6 and 7).
 type bodyFrame struct {
 	opts    *Options
 	chunked bool
@@ -16,6 +16,7 @@ type bodyFrame struct {
 	total   int64 // chunked: sum of the chunk sizes so far
 	extra   int   // chunked: bytes of extensions and trailers so far
 	fields  int   // trailer fields so far
+	trailer http.Header
 }
 
 type bodyState uint8
@@ -152,10 +153,32 @@ func (f *bodyFrame) trailerLine(line []byte) *requestError {
 	if f.fields > f.opts.MaxHeaderCount {
 		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "number of trailer fields", int64(f.opts.MaxHeaderCount))
 	}
-	if _, _, err := splitField(line); err != nil {
+	colon, value, err := splitField(line)
+	if err != nil {
 		return err
 	}
-	return f.spend(len(line) + 2)
+	if err := f.spend(len(line) + 2); err != nil {
+		return err
+	}
+	name := http.CanonicalHeaderKey(string(line[:colon]))
+	if neverTrailer(name) {
+		return badRequest("a trailer field that frames or routes the message")
+	}
+	if f.trailer == nil {
+		f.trailer = make(http.Header)
+	}
+	f.trailer[name] = append(f.trailer[name], string(value))
+	return nil
+}
+
+// neverTrailer reports whether the field, in canonical form, decides about the message or the connection and therefore
+// must not come behind the body (RFC 9110 section 6.5.1).
+func neverTrailer(name string) bool {
+	switch name {
+	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Expect", "Te", "Upgrade":
+		return true
+	}
+	return false
 }
 
 // spend counts bytes that are neither body nor needed to frame it.

@@ -37,6 +37,7 @@ type serverConn struct {
 	state    connState
 	held     bool // reads are paused because the next request waits
 	blank    bool // the empty line before this request was skipped
+	served   int  // requests so far
 	draining atomic.Bool
 
 	head   *head     // of an incomplete request, else nil
@@ -133,9 +134,9 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 // refuseBusy answers a request that no worker will see. Its body, if there is
 // one, is discarded, so that the connection stays usable.
 func (sc *serverConn) refuseBusy(ex *exchange) {
-	ex.closing = ex.closing || !ex.keepAlive || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
+	ex.closing = ex.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
-	ex.out = sc.f.appendPlain(nil, http.StatusServiceUnavailable, "the server is busy", "Retry-After: 1\r\n", ex.closing)
+	ex.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, "the server is busy", "Retry-After: 1\r\n", ex.closing, ex.w.isHead})
 	ex.settle()
 }
 
@@ -167,7 +168,7 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 		return used, nil
 	}
 	sc.readBody()
-	ex.body.end(io.EOF)
+	ex.body.end(io.EOF, ex.frame.trailer)
 	sc.state = stateWait
 	if ex.answered {
 		sc.next()
@@ -191,7 +192,7 @@ func (sc *serverConn) refuse(err *requestError) error {
 	sc.dropHead()
 	sc.state = stateOver
 	sc.f.stats.protocolErrors.Add(1)
-	sc.write(sc.f.appendPlain(nil, err.status, err.msg, "", true))
+	sc.write(sc.f.appendPlain(nil, plain{status: err.status, text: err.msg, closing: true}))
 	return eddy.WithReason(reasonFor(err.status), err)
 }
 
@@ -209,10 +210,10 @@ func (sc *serverConn) abort(status int, msg string, cause error) {
 	ex := sc.ex
 	sc.state = stateOver
 	if !ex.answered && ex.tryAbort() { // before the handler learns of it and answers itself
-		sc.write(sc.f.appendPlain(nil, status, msg, "", true))
+		sc.write(sc.f.appendPlain(nil, plain{status: status, text: msg, closing: true, isHead: ex.w.isHead}))
 	}
 	if ex.body != nil {
-		ex.body.end(cause)
+		ex.body.end(cause, nil)
 	}
 }
 
@@ -268,7 +269,7 @@ func (sc *serverConn) inputClosed() {
 	switch {
 	case sc.ex == nil:
 	case sc.state == stateBody:
-		sc.ex.body.end(io.ErrUnexpectedEOF)
+		sc.ex.body.end(io.ErrUnexpectedEOF, nil)
 		sc.conn.CloseWith(eddy.CloseIncompleteRequest, fmt.Errorf("http1: the body ended early: %w", io.ErrUnexpectedEOF))
 	default:
 		sc.ex.inputClosed.Store(true)

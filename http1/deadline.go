@@ -50,7 +50,7 @@ func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	case late.Reason == eddy.CloseReadTimeout && sc.state == stateHead:
 		sc.state = stateOver
 		sc.dropHead()
-		sc.write(sc.f.appendPlain(nil, http.StatusRequestTimeout, "the request header did not arrive in time", "", true))
+		sc.write(sc.f.appendPlain(nil, plain{status: http.StatusRequestTimeout, text: "the request header did not arrive in time", closing: true}))
 	case late.Reason == eddy.CloseBodyTimeout && sc.ex != nil:
 		sc.abort(http.StatusRequestTimeout, "the request body did not arrive in time", errBodyTimeout)
 	case late.Reason == eddy.CloseHandlerTimeout && sc.ex != nil:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,7 +42,8 @@ type exchange struct {
 	bufs    *buffers // what out lies in, when it is pooled
 	closing bool     // the connection ends with this response
 
-	inputClosed atomic.Bool // the client has sent its last byte
+	inputClosed atomic.Bool               // the client has sent its last byte
+	writeBy     atomic.Pointer[time.Time] // the handler's own deadline for writes, nil for none
 
 	mu        sync.Mutex
 	owner     owner
@@ -78,7 +80,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	h := sc.head
 	ex := &exchange{
 		f: sc.f, sc: sc, conn: sc.conn,
-		http11: h.minor == 1, keepAlive: h.keepAlive(), length: max(h.length, 0),
+		http11: h.minor > 0, keepAlive: h.keepAlive(), length: max(h.length, 0),
 	}
 	ex.ctx.conn = sc.conn
 	ex.ctx.Context, ex.ctx.cancel = context.WithCancel(context.Background())
@@ -86,6 +88,10 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	if err := h.request(ex.req, view, n); err != nil {
 		ex.ctx.cancel()
 		return nil, err
+	}
+	sc.served++
+	if most := sc.f.opts.MaxRequests; most > 0 && sc.served >= most {
+		ex.keepAlive = false
 	}
 	ex.req.RemoteAddr = sc.remoteAddr()
 	ex.req.Body = http.NoBody
@@ -134,7 +140,7 @@ func (ex *exchange) failed(v any) {
 	case quiet:
 		ex.conn.Close(eddy.CloseNormal)
 	case ex.tryAbort():
-		ex.out = ex.f.appendPlain(nil, http.StatusInternalServerError, "the handler failed", "", true)
+		ex.out = ex.f.appendPlain(nil, plain{status: http.StatusInternalServerError, text: "the handler failed", closing: true, isHead: ex.w.isHead})
 		ex.closing = true
 		ex.finish()
 	default:
@@ -222,7 +228,7 @@ func (ex *exchange) endRequest() {
 func (ex *exchange) disconnected() {
 	ex.tryAbort()
 	if ex.body != nil {
-		ex.body.end(io.ErrUnexpectedEOF)
+		ex.body.end(io.ErrUnexpectedEOF, nil)
 	}
 	ex.endRequest()
 }
@@ -246,14 +252,24 @@ func (ex *exchange) sendContinue() {
 	if !ex.expect {
 		return
 	}
+	for !ex.tryContinue() {
+		time.Sleep(retryPause)
+	}
+}
+
+// tryContinue reports false when the loop's task queue is full. It does not wait for the loop, which may wait for ex.mu.
+func (ex *exchange) tryContinue() bool {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	if ex.continued || ex.owner != nobody {
-		return
+		return true
 	}
-	ex.continued = true
+	if errors.Is(ex.conn.Write("HTTP/1.1 100 Continue\r\n\r\n"), eddy.ErrSaturated) {
+		return false
+	}
+	ex.continued = true // another error ends the connection, which the body reports
 	ex.f.countStatus(http.StatusContinue)
-	_ = ex.conn.Write("HTTP/1.1 100 Continue\r\n\r\n") // an error ends the connection, which the body reports
+	return true
 }
 
 // waitsContinue reports whether the client was never told to send its body: it
@@ -276,23 +292,37 @@ func (ex *exchange) discard(n int) bool {
 	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
 }
 
-// write sends a part of the response from the handler's goroutine. It waits
-// while the client does not read, for the write timeout at most.
+// write sends a part of the response from the handler's goroutine. It waits while the client does not read, for the
+// write timeout at most, or until the handler's own deadline.
 func (ex *exchange) write(msg []byte) error {
+	by := ex.writeBy.Load()
+	if by != nil && !time.Now().Before(*by) {
+		return os.ErrDeadlineExceeded
+	}
 	if ex.conn.Writable() {
 		err := ex.conn.Write(msg)
 		if !errors.Is(err, eddy.ErrSaturated) {
 			return err
 		}
 	}
+	limit, own := ex.f.opts.WriteTimeout, false
+	if by != nil {
+		if left := time.Until(*by); limit < 0 || left < limit {
+			limit, own = max(left, 0), true
+		}
+	}
 	ctx := context.Context(&ex.ctx)
-	if d := ex.f.opts.WriteTimeout; d >= 0 {
+	if limit >= 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	err := ex.conn.WriteContext(ctx, msg)
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case !errors.Is(err, context.DeadlineExceeded):
+	case own:
+		return os.ErrDeadlineExceeded
+	default:
 		ex.conn.Close(eddy.CloseWriteTimeout)
 	}
 	return err

@@ -119,21 +119,31 @@ func (f *Factory) appendDate(b []byte, now time.Time) []byte {
 	return append(b, d.line...)
 }
 
-// appendPlain appends a complete response with a short text. extra holds header
-// lines with their CRLF.
-func (f *Factory) appendPlain(b []byte, status int, text, extra string, closing bool) []byte {
-	f.countStatus(status)
-	b = appendStatus(b, status)
+// plain is a complete response with a short text.
+type plain struct {
+	status  int
+	text    string
+	extra   string // header lines with their CRLF
+	closing bool   // the connection ends with it
+	isHead  bool   // the text is not sent
+}
+
+// appendPlain appends a complete response.
+func (f *Factory) appendPlain(b []byte, p plain) []byte {
+	f.countStatus(p.status)
+	b = appendStatus(b, p.status)
 	b = f.appendDate(b, time.Now())
-	b = append(b, extra...)
-	if closing {
+	b = append(b, p.extra...)
+	if p.closing {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	b = append(b, "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nContent-Length: "...)
-	b = strconv.AppendInt(b, int64(len(text)+1), 10)
+	b = strconv.AppendInt(b, int64(len(p.text)+1), 10)
 	b = append(b, "\r\n\r\n"...)
-	b = append(b, text...)
-	return append(b, '\n')
+	if p.isHead {
+		return b
+	}
+	return append(append(b, p.text...), '\n')
 }
 
 func appendStatus(b []byte, status int) []byte {

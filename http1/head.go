@@ -3,6 +3,7 @@ package http1
 import (
 	"bytes"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 )
@@ -31,12 +32,15 @@ type head struct {
 	length     int64 // value of Content-Length, -1 when there is none
 	encodings  int
 	chunked    bool // the last Transfer-Encoding was "chunked" alone
+	strange    bool // it is a list of known form that ends with "chunked"
+	authority  bool // the target is host:port, for CONNECT
 	minor      byte // HTTP/1.minor
 	connClose  bool
 	connKeep   bool
 	expect     bool // Expect: 100-continue
 	expectElse bool // any other expectation
-	badTrailer bool // a Trailer field announces framing fields
+	trailers   int  // Trailer fields
+	badTrailer bool // one of them announces framing fields
 }
 
 // span is a range of the view: offsets stay valid when the view moves.
@@ -137,8 +141,8 @@ func (h *head) requestLine(line []byte) *requestError {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || v[6] != '.' || !isDigit(v[5]) || !isDigit(v[7]) {
 		return badRequest("malformed protocol version")
 	}
-	if v[5] != '1' || v[7] > '1' {
-		return &requestError{http.StatusHTTPVersionNotSupported, "only HTTP/1.0 and HTTP/1.1 are served"}
+	if v[5] != '1' {
+		return &requestError{http.StatusHTTPVersionNotSupported, "only HTTP/1 is served"}
 	}
 	h.minor = v[7] - '0'
 	h.method = spanOf(0, 0, m)
@@ -150,10 +154,12 @@ func (h *head) requestLine(line []byte) *requestError {
 // checkTarget allows each form of the request target (RFC 9112 section 3.2)
 // only with the methods it is for.
 func (h *head) checkTarget(method, target []byte) *requestError {
-	if string(method) == http.MethodConnect {
-		return &requestError{http.StatusNotImplemented, "this server is no tunnel"}
-	}
 	switch {
+	case string(method) == http.MethodConnect:
+		h.authority = true
+		if validAuthority(target) {
+			return nil
+		}
 	case target[0] == '/':
 		return nil
 	case len(target) == 1 && target[0] == '*':
@@ -164,6 +170,12 @@ func (h *head) checkTarget(method, target []byte) *requestError {
 		return nil
 	}
 	return badRequest("this form of request target is not for this method")
+}
+
+// validAuthority checks the authority form (RFC 9112 section 3.2.3): a host and a port, neither empty.
+func validAuthority(target []byte) bool {
+	colon := bytes.LastIndexByte(target, ':')
+	return colon > 0 && colon < len(target)-1 && validHost(target) && target[len(target)-1] != ']'
 }
 
 // absolute reports whether the target is an absolute http URI.
@@ -227,6 +239,7 @@ func (h *head) known(name, value []byte) *requestError {
 	case 7:
 		if equalFold(name, "trailer") {
 			list := string(value)
+			h.trailers++
 			h.badTrailer = h.badTrailer || hasToken(list, "transfer-encoding") ||
 				hasToken(list, "content-length") || hasToken(list, "trailer")
 		}
@@ -244,9 +257,28 @@ func (h *head) known(name, value []byte) *requestError {
 		if equalFold(name, "transfer-encoding") {
 			h.encodings++
 			h.chunked = equalFold(value, "chunked")
+			h.strange = !h.chunked && endsChunked(string(value))
 		}
 	}
 	return nil
+}
+
+// endsChunked reports whether a list of transfer codings ends with "chunked" and names it once: its end can be found,
+// but what it contains cannot be read here.
+func endsChunked(list string) bool {
+	for i, last := 0, false; ; i++ {
+		item, rest, more := strings.Cut(list, ",")
+		item = trimSpace(item)
+		name, _, _ := strings.Cut(item, ";")
+		if name = trimSpace(name); name == "" || !all(name, classToken) || last {
+			return false
+		}
+		last = equalFold(item, "chunked")
+		if !more {
+			return last && i > 0
+		}
+		list = rest
+	}
 }
 
 func (h *head) hostField(value []byte) *requestError {
@@ -267,19 +299,27 @@ func validHost(v []byte) bool {
 	if !all(v, classHost) {
 		return false
 	}
-	rest := v
 	if len(v) > 0 && v[0] == '[' {
 		end := bytes.IndexByte(v, ']')
-		if end < 0 || len(v) > end+1 && v[end+1] != ':' {
+		if end < 0 || !validIPv6(v[1:end]) {
 			return false
 		}
-		rest = v[end+1:]
+		rest := v[end+1:]
+		return len(rest) == 0 || rest[0] == ':' && validPort(rest[1:])
 	}
-	if bytes.ContainsAny(rest, "[]") {
+	if bytes.ContainsAny(v, "[]") {
 		return false
 	}
-	colon := bytes.IndexByte(rest, ':')
-	return colon < 0 || validPort(rest[colon+1:])
+	colon := bytes.IndexByte(v, ':')
+	if colon == 0 {
+		return false // a port of no host
+	}
+	return colon < 0 || validPort(v[colon+1:])
+}
+
+func validIPv6(v []byte) bool {
+	a, err := netip.ParseAddr(string(v))
+	return err == nil && a.Is6() && a.Zone() == ""
 }
 
 func validPort(v []byte) bool {
@@ -322,7 +362,7 @@ func (h *head) lengthField(value []byte) *requestError {
 // 6.3).
 func (h *head) finish() *requestError {
 	switch {
-	case h.minor == 1 && h.hosts == 0:
+	case h.minor > 0 && h.hosts == 0:
 		return badRequest("no Host field")
 	case h.encodings > 0 && h.length >= 0:
 		return badRequest("Content-Length together with Transfer-Encoding")
@@ -330,13 +370,15 @@ func (h *head) finish() *requestError {
 		return badRequest("more than one Transfer-Encoding field")
 	case h.encodings > 0 && h.minor == 0:
 		return badRequest("Transfer-Encoding in HTTP/1.0")
-	case h.encodings > 0 && !h.chunked:
-		return &requestError{http.StatusNotImplemented, "only the transfer coding chunked is known"}
+	case h.strange:
+		return &requestError{http.StatusNotImplemented, "the only transfer coding known is chunked"}
+	case h.encodings > 0 && !h.chunked: // RFC 9112 section 6.3: its end cannot be found
+		return badRequest("malformed Transfer-Encoding, or chunked is not its last coding")
 	case h.chunked && h.badTrailer:
 		return badRequest("the Trailer field announces framing fields")
 	case h.length > h.opts.MaxBody:
 		return tooLarge(http.StatusRequestEntityTooLarge, "body", h.opts.MaxBody)
-	case h.expectElse && h.minor == 1:
+	case h.expectElse && h.minor > 0:
 		return &requestError{http.StatusExpectationFailed, "the only expectation known is 100-continue"}
 	}
 	return nil
@@ -362,13 +404,15 @@ func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 	r.RequestURI = h.target.in(raw)
 	r.Proto = h.version.in(raw)
 	r.ProtoMajor, r.ProtoMinor = 1, int(h.minor)
-	u, err := url.ParseRequestURI(r.RequestURI)
+	u, err := h.url(r.RequestURI)
 	if err != nil {
 		return badRequest("malformed request target")
 	}
 	r.URL = u
 	h.header(r, raw)
-	if u.Host != "" {
+	if h.authority {
+		r.Host = u.Host
+	} else if u.Host != "" {
 		// RFC 9112 section 3.2.2: the target's authority wins over Host.
 		if u.User != nil || !validHost([]byte(u.Host)) {
 			return badRequest("malformed authority in the request target")
@@ -383,7 +427,41 @@ func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 		r.ContentLength = -1
 		r.TransferEncoding = []string{"chunked"}
 	}
+	if h.trailers > 0 && h.chunked {
+		announceTrailer(r)
+	}
 	return nil
+}
+
+// url parses the request target.
+func (h *head) url(target string) (*url.URL, error) {
+	if !h.authority {
+		return url.ParseRequestURI(target)
+	}
+	u, err := url.ParseRequestURI("http://" + target)
+	if err == nil {
+		u.Scheme = ""
+	}
+	return u, err
+}
+
+// announceTrailer moves the names in the Trailer field to r.Trailer, without values until the body was read to its end,
+// as net/http does.
+func announceTrailer(r *http.Request) {
+	names := r.Header["Trailer"]
+	delete(r.Header, "Trailer")
+	for _, list := range names {
+		for name := range strings.SplitSeq(list, ",") {
+			name = http.CanonicalHeaderKey(trimSpace(name))
+			if name == "" {
+				continue
+			}
+			if r.Trailer == nil {
+				r.Trailer = make(http.Header)
+			}
+			r.Trailer[name] = nil
+		}
+	}
 }
 
 // header fills r.Header and r.Host; the values of all fields share one array.

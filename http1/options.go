@@ -26,6 +26,9 @@ type Options struct {
 	// handler. When they are full the connection is not read until the handler
 	// has taken half of them. Default 64 KiB.
 	BodyBuffer int
+	// MaxRequests is how many requests one connection may send; the response to
+	// the last says Connection: close. Default 0: no limit.
+	MaxRequests int
 	// MaxDiscard is how many body bytes that the handler left unread are thrown
 	// away to keep the connection; with more to come it is closed instead.
 	// Default 256 KiB.
@@ -87,6 +90,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *f.value == 0 {
 			*f.value = f.zero
 		}
+	}
+	if o.MaxRequests < 0 {
+		return o, fmt.Errorf("http1: Options.MaxRequests is %d, want 0 (no limit) or more", o.MaxRequests)
 	}
 	if o.MaxBody < 0 {
 		return o, fmt.Errorf("http1: Options.MaxBody is %d, want 0 (default %d) or more", o.MaxBody, defaultMaxBody)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // bodyBuffer is how much of a response is collected before it is sent: a
@@ -31,8 +32,8 @@ func newBuffers() *buffers {
 	return &buffers{head: make([]byte, 0, 1<<10), body: make([]byte, 0, bodyBuffer)}
 }
 
-// response implements http.ResponseWriter, http.Flusher, io.StringWriter and, for
-// http.ResponseController, FlushError and EnableFullDuplex. The handler's
+// response implements http.ResponseWriter, http.Flusher, http.Hijacker, io.StringWriter and, for
+// http.ResponseController, FlushError, EnableFullDuplex and the deadlines. The handler's
 // goroutine owns it until the handler has returned.
 type response struct {
 	ex     *exchange
@@ -51,6 +52,8 @@ type response struct {
 
 	// What the handler's header says about fields that end up elsewhere.
 	hasType, hasDate, hasCoding, wantsClose bool
+
+	trailers []string // names the header announces, in canonical form
 }
 
 func (w *response) init(ex *exchange) {
@@ -81,12 +84,10 @@ func (w *response) WriteHeader(status int) {
 		return
 	case status < 100 || status > 999:
 		panic(fmt.Sprintf("http1: invalid status %d in WriteHeader", status))
-	case status == http.StatusSwitchingProtocols:
-		panic("http1: 101 is sent by Upgrade only")
 	case status == http.StatusContinue:
 		w.ex.sendContinue()
 		return
-	case status < 200:
+	case status < 200 && status != http.StatusSwitchingProtocols: // which Hijack follows
 		w.inform(status)
 		return
 	}
@@ -178,6 +179,32 @@ func (w *response) FlushError() error {
 // writing the response is always possible here.
 func (w *response) EnableFullDuplex() error { return nil }
 
+// SetReadDeadline is found by http.ResponseController: reads of the body fail with os.ErrDeadlineExceeded from t on. The
+// zero time is none.
+func (w *response) SetReadDeadline(t time.Time) error {
+	if w.hijacked {
+		return http.ErrHijacked
+	}
+	if w.ex.body != nil {
+		w.ex.body.setDeadline(t)
+	}
+	return nil
+}
+
+// SetWriteDeadline is found by http.ResponseController: writes of the response fail with os.ErrDeadlineExceeded from t on,
+// which ends the connection with the response. The zero time is none; Options.WriteTimeout holds in any case.
+func (w *response) SetWriteDeadline(t time.Time) error {
+	if w.hijacked {
+		return http.ErrHijacked
+	}
+	if t.IsZero() {
+		w.ex.writeBy.Store(nil)
+	} else {
+		w.ex.writeBy.Store(&t)
+	}
+	return nil
+}
+
 // send queues one message: the head if it is due, what was collected and p.
 func send[S []byte | string](w *response, p S) {
 	b := w.bufs
@@ -250,6 +277,11 @@ func (w *response) end() {
 			return
 		}
 	}
+	if w.err != nil { // cut: what follows must not make it look complete
+		ex.f.buffers.Put(b)
+		w.bufs = nil
+		return
+	}
 	out := b.head
 	if !w.isHead && len(b.body) > 0 {
 		if w.chunked {
@@ -261,7 +293,11 @@ func (w *response) end() {
 		}
 	}
 	if w.chunked {
-		out = append(out, "0\r\n\r\n"...)
+		out = append(out, "0\r\n"...)
+		out = append(w.appendTrailer(out), "\r\n"...)
+	}
+	if w.status == http.StatusSwitchingProtocols {
+		ex.closing = true // nobody took the connection over
 	}
 	if w.length >= 0 && w.written != w.length && !w.isHead && bodyAllowed(w.status) {
 		ex.closing = true // the client waits for bytes that will not come

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 // field or a response of its own.
 func (w *response) fields(b []byte) []byte {
 	w.length, w.hasType, w.hasDate, w.hasCoding, w.wantsClose = -1, false, false, false, false
+	w.trailers = w.trailers[:0]
 	var space [24]string
 	keys := space[:0]
 	for k := range w.header {
@@ -25,15 +27,20 @@ func (w *response) fields(b []byte) []byte {
 			continue
 		}
 		for _, v := range values {
-			if len(k) == 0 || !all(k, classToken) || !all(v, classValue) {
-				w.ex.f.stats.invalidFields.Add(1)
-				continue
-			}
-			b = append(append(append(b, k...), ": "...), trimSpace(v)...)
-			b = append(b, "\r\n"...)
+			b = w.field(b, k, v)
 		}
 	}
 	return b
+}
+
+// field appends one field line if it can be sent.
+func (w *response) field(b []byte, k, v string) []byte {
+	if len(k) == 0 || !all(k, classToken) || !all(v, classValue) {
+		w.ex.f.stats.invalidFields.Add(1)
+		return b
+	}
+	b = append(append(append(b, k...), ": "...), trimSpace(v)...)
+	return append(b, "\r\n"...)
 }
 
 // framing takes note of the fields that finishHead decides about, and reports
@@ -54,7 +61,11 @@ func (w *response) framing(key string, values []string) bool {
 		for _, v := range values {
 			w.wantsClose = w.wantsClose || hasToken(v, "close")
 		}
-		return true
+		return w.status != http.StatusSwitchingProtocols
+	case "Trailer":
+		for _, v := range values {
+			w.announce(v)
+		}
 	case "Date":
 		w.hasDate = true // a nil value suppresses the field, as in net/http
 	case "Content-Type":
@@ -62,7 +73,54 @@ func (w *response) framing(key string, values []string) bool {
 	case "Content-Encoding":
 		w.hasCoding = len(values) > 0 && values[0] != ""
 	}
+	return strings.HasPrefix(key, http.TrailerPrefix)
+}
+
+// announce takes note of the names in a Trailer field.
+func (w *response) announce(list string) {
+	for name := range strings.SplitSeq(list, ",") {
+		name = http.CanonicalHeaderKey(trimSpace(name))
+		if name != "" && !neverTrailer(name) {
+			w.trailers = append(w.trailers, name)
+		}
+	}
+}
+
+// hasTrailer reports whether fields may follow the body.
+func (w *response) hasTrailer() bool {
+	if len(w.trailers) > 0 {
+		return true
+	}
+	for k := range w.header {
+		if strings.HasPrefix(k, http.TrailerPrefix) {
+			return true
+		}
+	}
 	return false
+}
+
+// appendTrailer appends the fields that follow the last chunk, sorted by name: those that were announced, and those whose
+// key has http.TrailerPrefix.
+func (w *response) appendTrailer(b []byte) []byte {
+	var keys []string
+	for _, name := range w.trailers {
+		if len(w.header[name]) > 0 {
+			keys = append(keys, name)
+		}
+	}
+	for k := range w.header {
+		name, ok := strings.CutPrefix(k, http.TrailerPrefix)
+		if ok && !neverTrailer(http.CanonicalHeaderKey(name)) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	for _, k := range slices.Compact(keys) {
+		for _, v := range w.header[k] {
+			b = w.field(b, strings.TrimPrefix(k, http.TrailerPrefix), v)
+		}
+	}
+	return b
 }
 
 // finishHead decides the framing (RFC 9112 section 6) and the persistence
@@ -95,7 +153,7 @@ func (w *response) contentType(b []byte) []byte {
 }
 
 func (w *response) contentLength(b []byte, complete bool) []byte {
-	if w.length < 0 && complete && !w.overflow && (!w.isHead || w.written > 0) {
+	if w.length < 0 && complete && !w.overflow && (!w.isHead || w.written > 0) && (!w.ex.http11 || !w.hasTrailer()) {
 		w.length = w.written
 	}
 	switch {
@@ -126,6 +184,9 @@ func (w *response) noContent(b []byte) []byte {
 
 func (w *response) persistence(b []byte) []byte {
 	ex := w.ex
+	if w.status == http.StatusSwitchingProtocols {
+		return b
+	}
 	if !ex.keepAlive || w.wantsClose || ex.sc.draining.Load() || ex.waitsContinue() || ex.tooMuchLeft() {
 		ex.closing = true
 	}

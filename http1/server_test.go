@@ -108,7 +108,7 @@ func TestRefusals(t *testing.T) {
 		{"GET / HTTP/1.1\nHost: a\n\n" + keepGet, 400, eddy.CloseProtocolError},
 		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + keepGet, 400, eddy.CloseProtocolError},
 		{"GET / HTTP/3.0\r\n", 505, eddy.CloseProtocolError},
-		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501, eddy.CloseProtocolError},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501, eddy.CloseProtocolError},
 		{"GET /" + big(200), 414, eddy.CloseFrameTooLarge},
 		{"GET / HTTP/1.1\r\nHost: a\r\nX: " + big(300), 431, eddy.CloseFrameTooLarge},
 		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, eddy.CloseFrameTooLarge},
@@ -261,6 +261,33 @@ func TestBusyPool(t *testing.T) {
 	if n := s.f.Stats().Busy; n != 1 {
 		t.Errorf("%d busy answers counted", n)
 	}
+}
+
+// Busy answers to pipelined requests come in their order, and the one to HEAD has no body.
+func TestBusyAnswersKeepOrder(t *testing.T) {
+	release, entered := make(chan struct{}), make(chan struct{}, 2)
+	s := startWith(t, setup{pool: executor.Options{Workers: 1, Queue: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-release
+		echo(w, r)
+	}})
+	first, second, third := s.dial(), s.dial(), s.dial()
+	first.send(keepGet)
+	<-entered
+	second.send(keepGet)
+	waitFor(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
+	third.send("HEAD /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /3 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+	for i, method := range []string{"HEAD", "POST", "GET"} {
+		if resp, body := third.response(method); resp.StatusCode != 503 || (body == "") != (i == 0) || resp.Close != (i == 2) {
+			t.Errorf("%s: %d %q close=%v", method, resp.StatusCode, body, resp.Close)
+		}
+	}
+	if more := third.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+	close(release)
+	first.response("GET")
+	second.response("GET")
 }
 
 func TestHandlerPanics(t *testing.T) {

@@ -60,8 +60,12 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 	if !ex.take(handler) {
 		return errAnswered
 	}
+	return ex.handOver(ex.switching(header), install)
+}
+
+// handOver gives the connection to other handlers, after msg was sent.
+func (ex *exchange) handOver(msg []byte, install func(p *eddy.Pipeline) error) error {
 	ex.w.hijacked = true
-	msg := ex.switching(header)
 	done := make(chan error, 1)
 	posted := ex.post(func() {
 		err := errUpgradePanic // stands when install panics, which the loop handles
@@ -95,7 +99,9 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	sc.ex = nil
 	sc.state = stateOver
 	_ = sc.conn.SetDeadlines(nil) // an error means that the connection is ending
-	sc.write(msg)
+	if len(msg) > 0 {
+		sc.write(msg)
+	}
 	// Not before install has run: a draining connection with nothing in flight ends.
 	defer func() {
 		ex.ended = true

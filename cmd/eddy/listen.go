@@ -26,6 +26,8 @@ type listenFlags struct {
 	loops    int
 	poller   string
 	maxConns int
+
+	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
 }
 
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {
@@ -70,7 +72,7 @@ func checkPoller(source, name string) error {
 
 // server returns the engine configured by the flags.
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
-	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HalfClose: true}
+	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, HalfClose: true}
 }
 
 // explainListen turns the reason why an address cannot be served into what to do about it.

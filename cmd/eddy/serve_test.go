@@ -132,6 +132,8 @@ func TestMaxConns(t *testing.T) {
 	p.stop()
 }
 
+var reportDraining = regexp.MustCompile(`draining`)
+
 var reportPattern = regexp.MustCompile(`stopped after \S+: (\d+) connections drained, (\d+) forced, (\d+) requests dropped\n`)
 
 // TestShutdownUnderLoad stops the line server while clients talk: it drains all of them, and no client sees a wrong or torn answer.
@@ -198,7 +200,7 @@ func TestSecondSignalForces(t *testing.T) {
 		t.Fatalf("answer %q", got)
 	}
 	p.signal(syscall.SIGTERM)
-	p.waitOutput(p.errs, regexp.MustCompile(`draining`))
+	p.waitOutput(p.errs, reportDraining)
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d; stderr %q", code, p.errs)

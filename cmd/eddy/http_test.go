@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestServeHTTP asks every path of the example site with the standard client.
+func TestServeHTTP(t *testing.T) {
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--max-body", "300000")
+	client := &http.Client{Timeout: patience}
+	t.Cleanup(client.CloseIdleConnections)
+	up := strings.Repeat("0123456789", 25_000)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"GET", "/", "", 200, "OK"},
+		{"HEAD", "/", "", 200, ""},
+		{"OPTIONS", "/", "", 200, "OK"},
+		{"POST", "/", "any bytes \x00\xff", 200, "any bytes \x00\xff"},
+		{"POST", "/", up, 200, up},
+		{"POST", "/", "", 200, ""},
+		{"POST", "/", up + up, 413, ""},
+		{"DELETE", "/", "", 405, ""},
+		{"BREW", "/", "", 501, ""},
+		{"BREW", "/nowhere", "", 501, ""},
+		{"GET", "/nowhere", "", 404, ""},
+		{"GET", "/echo", "", 200, "Accept-Encoding: gzip\nCookie: a=1; b=\"2\"; c=\nHost: " + p.addr + "\nUser-Agent: test\nX-Many: 1\nX-Many: 2\n"},
+		{"GET", "/cookie", "", 200, "a=1\nb=2\nc=\n"},
+		{"GET", "/bytes?n=123456", "", 200, strings.Repeat("0123456789", 12346)[:123456]},
+		{"HEAD", "/bytes?n=123456", "", 200, ""},
+		{"GET", "/bytes?n=0", "", 200, ""},
+		{"GET", "/bytes?n=-1", "", 400, ""},
+		{"GET", "/bytes", "", 400, ""},
+		{"POST", "/upload", up, 200, fmt.Sprintf("%x\n", sha256.Sum256([]byte(up)))},
+		{"GET", "/upload", "", 405, ""},
+		{"GET", "/slow?ms=1", "", 200, "OK"},
+		{"GET", "/slow?ms=60001", "", 400, ""},
+	} {
+		r, err := http.NewRequest(c.method, "http://"+p.addr+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"User-Agent": {"test"}, "X-Many": {"1", "2"}, "Cookie": {`a=1; b="2"; c=`}}
+		res, err := client.Do(r)
+		if err != nil {
+			t.Errorf("%s %s: %v", c.method, c.path, err)
+			continue
+		}
+		got, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != c.status || c.status == 200 && string(got) != c.want {
+			t.Errorf("%s %s: %d %.60q, %v; want %d %.60q", c.method, c.path, res.StatusCode, got, err, c.status, c.want)
+		}
+		if allowed := res.Header.Get("Allow"); (allowed != "") != (c.status == 405 || c.method == "OPTIONS") {
+			t.Errorf("%s %s: Allow %q with status %d", c.method, c.path, allowed, c.status)
+		}
+	}
+	p.stop()
+}
+
+// TestServeHTTPWithCurl uses the server as a person does.
+func TestServeHTTPWithCurl(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		if strings.Contains(os.Getenv("EDDY_REQUIRE"), "curl") {
+			t.Fatal("curl is required by EDDY_REQUIRE and missing")
+		}
+		t.Skip("curl is not installed")
+	}
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
+	base := "http://" + p.addr
+	for _, c := range []struct{ args, stdin, want string }{
+		{base + "/ " + base + "/", "", "OKOK"}, // one connection
+		{"--data-binary @- " + base + "/", strings.Repeat("x", 100_000), strings.Repeat("x", 100_000)},
+		{"-H Expect:100-continue -T - " + base + "/upload", "abc", fmt.Sprintf("%x\n", sha256.Sum256([]byte("abc")))}, // chunked
+		{"-o /dev/null -w %{size_download} " + base + "/bytes?n=30000000", "", "30000000"},
+		{"--http1.0 -w %{http_version}%{http_code} " + base + "/", "", "OK1.1200"},
+		{"-X OPTIONS --request-target * -w %{http_code} " + base, "", "200"},
+		{"-I -o /dev/null -w %{http_code}%{size_download} " + base + "/bytes?n=10", "", "2000"},
+		{"-b a=1;b=2 " + base + "/cookie", "", "a=1\nb=2\n"},
+	} {
+		cmd := exec.CommandContext(testContext(t), "curl", append([]string{"-sS", "--max-time", "20"}, strings.Fields(c.args)...)...)
+		cmd.Stdin = strings.NewReader(c.stdin)
+		got, err := cmd.CombinedOutput()
+		if err != nil || string(got) != c.want {
+			t.Errorf("curl %s: %.80q, %v; want %.80q", c.args, got, err, c.want)
+		}
+	}
+	p.stop()
+}
+
+// TestServeHTTPDrains stops the server while a request is being handled, which is still answered.
+func TestServeHTTPDrains(t *testing.T) {
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
+	c := connect(t, p.addr)
+	io.WriteString(c, "POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+	if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil { // the handler reads
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGTERM)
+	p.waitOutput(p.errs, reportDraining)
+	io.WriteString(c, "abc")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(res.Body); res.StatusCode != 200 || string(got) != fmt.Sprintf("%x\n", sha256.Sum256([]byte("abc"))) {
+		t.Errorf("%d %q, %v", res.StatusCode, got, err)
+	}
+	c.Close()
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.errs)
+	}
+}
