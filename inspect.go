@@ -189,7 +189,7 @@ func (k *inspection) interest(c *Conn) {
 
 // outbound: what counts as queued is in the queue or on its way to it.
 func (k *inspection) outbound(c *Conn) {
-	sum := k.queue[c].bytes
+	sum := k.queue[c].bytes + c.answerBytes()
 	last := c.out.head
 	for s := c.out.head; s != nil; s = s.Next {
 		if s.Len() == 0 {
@@ -206,10 +206,18 @@ func (k *inspection) outbound(c *Conn) {
 	}
 }
 
+// answerBytes returns what counts as queued because a response to it waits.
+func (c *Conn) answerBytes() int64 {
+	if x := c.ext.Load(); x != nil {
+		return x.answers.Load()
+	}
+	return 0
+}
+
 // memory: what the budget counts is what the connection holds.
 func (k *inspection) memory(c *Conn) {
 	out, in := c.holds()
-	if c.heldIn != in || c.heldOut != out && k.queue[c].bytes == 0 {
+	if c.heldIn != in || c.heldOut != out && k.queue[c].bytes == 0 && !k.queue[c].has(taskResponses) {
 		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.heldOut, c.heldIn, out, in)
 	}
 	if m := c.cell(); c.paused&pauseBudget != 0 && !slices.Contains(m.paused, c.token()) {
@@ -222,7 +230,7 @@ func (k *inspection) memory(c *Conn) {
 // marks: the connection is unwritable and its reads are paused exactly while its queue was above its marks.
 func (k *inspection) marks(c *Conn) {
 	over := c.paused&pauseOutbound != 0
-	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState)
+	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState, taskResponses)
 	switch {
 	case over != c.shows(unwritable):
 		k.connFail(c, "over its high mark: %v, unwritable: %v", over, c.shows(unwritable))

@@ -22,6 +22,7 @@ const (
 	taskTimer                        // schedule msg.(*Timer)
 	taskRegistration                 // carry out what was asked of msg.(*Registration)
 	taskWatch                        // a request began on conn that no deadline may look at in time
+	taskResponses                    // run msg.(func()), which takes responses for conn that a pool has brought
 )
 
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
@@ -165,7 +166,7 @@ func (l *loop) runTask(t task) {
 		l.serving.Store(t.conn)
 	}
 	switch t.kind {
-	case taskFunc:
+	case taskFunc, taskResponses:
 		t.msg.(func())()
 	case taskRegister:
 		l.register(t.conn)

@@ -14,6 +14,7 @@ type connExt struct {
 	hopWaiting atomic.Pointer[strand]    // reads are paused until it has drained
 	strands    atomic.Pointer[strand]    // written by the loop
 	begun      requestClock              // of Begin and End; written under mu
+	answers    atomic.Int64              // bytes of responses that count as queued and wait for their turn or the loop
 
 	// Owned by the loop.
 	timers     *Timer            // armed by handlers

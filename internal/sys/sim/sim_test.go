@@ -47,6 +47,7 @@ var scenarios = []scenario{
 	{"hops", hops},
 	{"broadcast", broadcast},
 	{"inner", inner},
+	{"responses", responses},
 }
 
 const defaultSeeds = 120

@@ -1,0 +1,277 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// call is one request that a Responder has taken. Who wins claim decides its end and fills in the answer; everything else
+// belongs to the loop, but to the worker from Enqueue until deliver what that needs. It is used again for other requests.
+type call[Req any] struct {
+	flow    *flow[Req]
+	req     Req
+	id      uint64
+	oneWay  bool
+	due     int64 // on the loop's clock, 0 = no timeout
+	request Request
+	ctx     *callContext
+	strand  *executor.Strand[*call[Req]] // of its own
+	spare   []callContext
+
+	claimed atomic.Bool
+	msg     any   // the answer
+	counted int   // its bytes, which count as queued on the connection
+	failure error // why there is none: the connection must end
+
+	// The loop's.
+	prev, next *call[Req]
+	running    bool  // the pool has it
+	ready      bool  // the answer is there
+	answered   bool  // and has left
+	local      bool  // will be answered on the loop when it is its turn
+	refusal    error // with this, if it is set
+
+	nextDone *call[Req] // flow.mu
+}
+
+// claim reports whether the caller decides the end of the request.
+func (c *call[Req]) claim() bool { return c.claimed.CompareAndSwap(false, true) }
+
+// run executes the request, on a worker, unless its end was decided while it waited.
+func (c *call[Req]) run() {
+	if c.claimed.Load() {
+		c.flow.deliver(c)
+		return
+	}
+	var resp any
+	var err error
+	returned := false
+	defer func() {
+		if !returned {
+			resp, err = nil, c.failed(recover())
+		}
+		c.over(resp, err)
+	}()
+	resp, err = c.flow.r.o.Run(c.ctx, c.req)
+	returned = true
+}
+
+// over follows the function of the request.
+func (c *call[Req]) over(resp any, err error) {
+	c.ctx.end(context.Canceled)
+	if c.claim() {
+		c.makeAnswer(resp, err)
+	} else {
+		release(resp)
+	}
+	c.flow.deliver(c)
+}
+
+// failed turns a panic, or nil for the end of the goroutine, into the request's error. The worker lives on, and so does
+// the connection.
+func (c *call[Req]) failed(v any) error {
+	c.flow.r.failed.Add(1)
+	if v == nil {
+		return errCallGoexit
+	}
+	stack := debug.Stack()
+	conn := c.flow.conn
+	conn.set.owner.hopPanics.Add(1)
+	conn.loop.logPanic(c.flow.ctx.node.name, v, stack)
+	return &PanicError{Value: v, Stack: stack}
+}
+
+var errCallGoexit = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
+
+// drop ends a request whose pool was stopped before it could run, on the goroutine that stopped it.
+func (c *call[Req]) drop() {
+	if c.claim() {
+		c.flow.r.rejected.Add(1)
+		c.ctx.end(context.Canceled)
+		c.makeAnswer(nil, executor.ErrClosed)
+	}
+	c.flow.deliver(c)
+}
+
+// makeAnswer makes the message for the connection. Its bytes count as queued there from here on.
+func (c *call[Req]) makeAnswer(resp any, err error) {
+	if c.oneWay {
+		release(resp)
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.failure = answerFailed(v)
+		}
+	}()
+	msg := c.flow.r.o.Answer(c.req, resp, err)
+	if msg == nil {
+		return
+	}
+	n := sizeOf(msg)
+	if c.failure = c.flow.conn.countAnswer(n); c.failure != nil {
+		release(msg)
+		return
+	}
+	c.msg, c.counted = msg, n
+}
+
+// takeAnswer returns the answer for the loop to write, whose bytes were admitted before.
+func (c *call[Req]) takeAnswer() (msg any, admitted int) {
+	msg, admitted = c.msg, c.counted
+	c.msg, c.counted = nil, 0
+	c.flow.conn.uncountAnswer(admitted)
+	return msg, admitted
+}
+
+// dropAnswer ends an answer that nobody will get.
+func (c *call[Req]) dropAnswer() {
+	msg, _ := c.takeAnswer()
+	release(msg)
+}
+
+// recycle ends the call. Whoever had a part in it is done with it.
+func (c *call[Req]) recycle() {
+	release(c.req)
+	r := c.flow.r
+	*c = call[Req]{strand: c.strand, spare: c.spare}
+	r.calls.Put(c)
+}
+
+// countAnswer counts a response as queued from when it is made, as submitWrite does. Any goroutine.
+func (c *Conn) countAnswer(n int) error {
+	if err := c.admit(n); err != nil {
+		return err
+	}
+	if err := c.submitWithin(n); err != nil {
+		return err
+	}
+	c.extend().answers.Add(int64(n))
+	c.queued.Add(int64(n))
+	return nil
+}
+
+func (c *Conn) uncountAnswer(n int) {
+	if n > 0 {
+		c.queued.Add(-int64(n))
+		c.ext.Load().answers.Add(-int64(n))
+		c.submitted(n)
+	}
+}
+
+// contextBatch is how many contexts are made at once.
+const contextBatch = 16
+
+// nextContext returns a context that no request has had before: one that somebody keeps must not come to life again. They
+// come in batches, so that a request allocates none.
+func (c *call[Req]) nextContext() *callContext {
+	if len(c.spare) == 0 {
+		c.spare = make([]callContext, contextBatch)
+	}
+	x := &c.spare[0]
+	c.spare = c.spare[1:]
+	return x
+}
+
+// callContext is the context of a call. What costs memory is made when it is asked for.
+type callContext struct {
+	mu    sync.Mutex
+	conn  *Conn // nil when it is over
+	since int64 // when the request began, 0 when nothing times it
+	due   int64 // when it has to be over, 0 for no timeout of its own
+	err   error
+	real  *requestContext
+}
+
+func (x *callContext) begin(c *Conn, since, due int64) { x.conn, x.since, x.due = c, since, due }
+
+// end ends the context. The first reason stays.
+func (x *callContext) end(err error) {
+	if err != context.DeadlineExceeded { //nolint:errorlint // the sentinel itself, which is all that Err may return
+		err = context.Canceled
+	}
+	x.mu.Lock()
+	if x.err != nil {
+		x.mu.Unlock()
+		return
+	}
+	x.err, x.conn = err, nil
+	real := x.real
+	x.mu.Unlock()
+	if real != nil {
+		real.end(err)
+	}
+}
+
+// made returns the context that can be waited for.
+func (x *callContext) made() *requestContext {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.real != nil:
+	case x.conn == nil:
+		x.real = &requestContext{done: make(chan struct{})}
+		x.real.finish(x.err)
+	default:
+		x.real = x.conn.newContext(x.since)
+		x.real.deadline = x.deadline()
+	}
+	return x.real
+}
+
+// deadline returns the earlier of the connection's deadline and its own. x.mu is held.
+func (x *callContext) deadline() time.Time {
+	if x.conn == nil {
+		return time.Time{}
+	}
+	d, _ := x.conn.deadlineFrom(x.since)
+	if x.due != 0 {
+		clock := x.conn.loop.clock
+		if own := clock.Wall().Add(time.Duration(x.due - clock.Now())); d.IsZero() || own.Before(d) {
+			return own
+		}
+	}
+	return d
+}
+
+// Deadline implements context.Context.
+func (x *callContext) Deadline() (time.Time, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	d := x.deadline()
+	if x.real != nil {
+		d = x.real.deadline
+	}
+	return d, !d.IsZero()
+}
+
+// Done implements context.Context.
+func (x *callContext) Done() <-chan struct{} { return x.made().done }
+
+// Err implements context.Context.
+func (x *callContext) Err() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.real != nil:
+		return x.real.Err()
+	case x.err != nil:
+		return x.err
+	}
+	if end := x.conn.ended.Load(); end != nil {
+		return contextError(end.Reason)
+	}
+	return nil
+}
+
+// Value implements context.Context.
+func (x *callContext) Value(any) any { return nil }
+
+// AfterFunc is what package context asks for in order to derive contexts without a goroutine each.
+func (x *callContext) AfterFunc(f func()) (stop func() bool) { return x.made().AfterFunc(f) }

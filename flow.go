@@ -1,0 +1,420 @@
+package eddy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// flow is what a Responder knows of one connection. The loop owns it but for what mu guards.
+type flow[Req any] struct {
+	r    *Responder[Req]
+	ctx  *Context
+	conn *Conn
+
+	first, last *call[Req] // in order of arrival; each stays until it was answered and its function has returned
+	turn        *call[Req] // the oldest that was not answered
+	count       int
+	owed        int // calls that were not answered, without those that never are
+	paused      bool
+	byID        map[uint64]*call[Req]
+	strand      *executor.Strand[*call[Req]] // under OrderSerial
+	timer       *Timer                       // comes at timerAt, no later than the first timeout
+	timerAt     int64
+	expireFunc  func()
+	collectFunc func()
+
+	mu     sync.Mutex
+	done   *call[Req] // calls that come back from the pool, first and last
+	tail   *call[Req]
+	posted bool // a task will collect them
+	over   bool // nobody will
+}
+
+func newFlow[Req any](r *Responder[Req], ctx *Context) *flow[Req] {
+	f := &flow[Req]{r: r, ctx: ctx, conn: ctx.conn}
+	f.expireFunc, f.collectFunc = f.expire, f.collect
+	if r.o.Ordering == OrderSerial {
+		f.strand = newCallStrand(r, r.o.InFlight+strandBound) // more than reads bring: the pool is the bound
+	}
+	return f
+}
+
+// take begins a request, or answers it at once.
+func (f *flow[Req]) take(req Req) error {
+	o := &f.r.o
+	if o.Cancels != nil {
+		if id, ok := o.Cancels(req); ok {
+			f.cancel(id)
+			release(req)
+			return nil
+		}
+	}
+	oneWay := o.OneWay != nil && o.OneWay(req)
+	if o.Ordering == OrderNoPipelining && f.owed > 0 {
+		return f.violated(req, oneWay)
+	}
+	var id uint64
+	if o.ID != nil {
+		id = o.ID(req)
+	}
+	switch {
+	case f.conn.Draining():
+		f.refuse(req, oneWay, ErrDraining)
+	case id != 0 && f.byID[id] != nil:
+		f.refuse(req, oneWay, ErrDuplicateRequest)
+	case o.Local != nil && o.Local(req):
+		f.answerOnLoop(req, oneWay, nil)
+	default:
+		f.submit(f.begin(req, id, oneWay))
+	}
+	return nil
+}
+
+// submit hands a call to the pool.
+func (f *flow[Req]) submit(c *call[Req]) {
+	s := c.strand
+	if f.strand != nil {
+		s = f.strand
+	}
+	c.running = true
+	wake, err := s.Enqueue(c)
+	if wake {
+		f.conn.loop.wakeLater(f.r.o.Pool)
+	}
+	if err == nil {
+		return
+	}
+	c.running = false
+	f.r.rejected.Add(1)
+	f.conn.loop.counters[countHopRejects]++
+	f.decide(c, nil, err)
+}
+
+// violated ends the connection of a client that does not wait for its response.
+func (f *flow[Req]) violated(req Req, oneWay bool) error {
+	f.r.refused.Add(1)
+	if !oneWay {
+		f.write(f.r.o.Answer(req, nil, ErrPipelined))
+	}
+	release(req)
+	return WithReason(CloseProtocolError, ErrPipelined)
+}
+
+// refuse answers a request that is not taken.
+func (f *flow[Req]) refuse(req Req, oneWay bool, err error) {
+	f.r.refused.Add(1)
+	f.answerOnLoop(req, oneWay, err)
+}
+
+// answerOnLoop answers a request that goes to no pool: with err, or with what its function says if that is nil. It does so
+// at once if no other response has to leave before.
+func (f *flow[Req]) answerOnLoop(req Req, oneWay bool, err error) {
+	if f.r.o.Ordering.inOrder() && f.turn != nil {
+		c := f.begin(req, 0, oneWay)
+		c.refusal = err
+		if c.local = true; err != nil || f.r.o.Ordering != OrderSerial {
+			f.decideLocal(c)
+		}
+		return
+	}
+	resp, err := f.runLocal(req, err)
+	if oneWay {
+		release(resp)
+	} else {
+		f.write(f.r.o.Answer(req, resp, err))
+	}
+	release(req)
+}
+
+func (f *flow[Req]) runLocal(req Req, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f.r.o.Run(context.Background(), req)
+}
+
+// decideLocal decides the end of a call that goes to no pool and has its place among others.
+func (f *flow[Req]) decideLocal(c *call[Req]) {
+	c.local = false
+	resp, err := f.runLocal(c.req, c.refusal)
+	f.decide(c, resp, err)
+}
+
+// begin makes a call of a request and gives it its place.
+func (f *flow[Req]) begin(req Req, id uint64, oneWay bool) *call[Req] {
+	c := f.r.calls.Get().(*call[Req])
+	if d, ok := any(req).(Detacher); ok {
+		req = d.Detach().(Req)
+	}
+	c.flow, c.req, c.id, c.oneWay = f, req, id, oneWay
+	f.conn.BeginRequest(&c.request)
+	f.append(c)
+	if f.r.o.Timeout != nil {
+		if d := f.r.o.Timeout(req); d > 0 {
+			c.due = f.conn.loop.timeout(d)
+			f.watch(c.due)
+		}
+	}
+	c.ctx = c.nextContext()
+	c.ctx.begin(f.conn, c.request.since, c.due)
+	return c
+}
+
+func (f *flow[Req]) append(c *call[Req]) {
+	c.prev = f.last
+	if f.last == nil {
+		f.first = c
+	} else {
+		f.last.next = c
+	}
+	f.last = c
+	if f.turn == nil {
+		f.turn = c
+	}
+	if !c.oneWay {
+		f.owed++
+	}
+	if c.id != 0 {
+		if f.byID == nil {
+			f.byID = make(map[uint64]*call[Req])
+		}
+		f.byID[c.id] = c
+	}
+	if f.count++; f.count >= f.r.o.InFlight && !f.paused {
+		f.paused = true
+		f.ctx.HoldReads()
+	}
+}
+
+// remove forgets a call that was answered and has come back.
+func (f *flow[Req]) remove(c *call[Req]) {
+	if c.prev == nil {
+		f.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		f.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	f.count--
+	if f.paused && f.count <= f.r.low {
+		f.paused = false
+		f.ctx.ReleaseReads()
+	}
+	c.recycle()
+}
+
+// decide ends a request on the loop, unless its end was decided before. Its function may still run: what becomes of it is
+// dropped.
+func (f *flow[Req]) decide(c *call[Req], resp any, err error) bool {
+	if !c.claim() {
+		return false
+	}
+	c.ctx.end(err)
+	c.makeAnswer(resp, err)
+	f.ready(c)
+	f.conn.noteWatermarks() // it may wait for its turn
+	return true
+}
+
+// ready follows the end of a request: its response leaves, as soon as it is its turn.
+func (f *flow[Req]) ready(c *call[Req]) {
+	c.ready = true
+	if c.failure != nil { // also when it is not its turn: its client would wait for ever
+		f.fail(c.failure)
+	}
+	if !f.r.o.Ordering.inOrder() {
+		f.finish(c)
+		return
+	}
+	for f.turn != nil && f.turn.ready {
+		f.finish(f.turn)
+	}
+	if f.turn != nil && f.turn.local { // a serial one, whose turn it is
+		f.decideLocal(f.turn)
+	}
+}
+
+// finish writes a response and ends its request.
+func (f *flow[Req]) finish(c *call[Req]) {
+	for f.turn != nil && (f.turn == c || f.turn.answered) {
+		f.turn = f.turn.next
+	}
+	c.answered = true
+	l := f.conn.loop
+	msg, admitted := c.takeAnswer()
+	was := l.granted
+	l.granted = admitted
+	f.write(msg)
+	l.granted = was
+	if !c.oneWay {
+		f.owed--
+	}
+	if c.id != 0 {
+		delete(f.byID, c.id)
+	}
+	c.request.End()
+	if !c.running {
+		f.remove(c)
+	}
+}
+
+// write passes a response to the connection. One that cannot be queued ends it: its client would wait for ever.
+func (f *flow[Req]) write(msg any) {
+	if msg == nil {
+		return
+	}
+	if err := f.ctx.writeOnLoop(msg); err != nil {
+		f.fail(err)
+	}
+}
+
+// fail ends the connection because of a response that it cannot have.
+func (f *flow[Req]) fail(err error) {
+	if f.conn.phase < PhaseClosing {
+		f.conn.beginClose(reasonOf(err), err)
+	}
+}
+
+// cancel ends the request with that id, if it is in flight.
+func (f *flow[Req]) cancel(id uint64) {
+	if c := f.byID[id]; c != nil && f.decide(c, nil, context.Canceled) {
+		f.r.cancelled.Add(1)
+	}
+}
+
+// watch sees to it that expire is called at due.
+func (f *flow[Req]) watch(due int64) {
+	if f.timer != nil && f.timerAt <= due {
+		return
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.timer, _ = f.ctx.After(time.Duration(max(0, due-f.conn.loop.clock.Now())), f.expireFunc) // no timer once the handlers were told the close
+	f.timerAt = due
+}
+
+// expire ends the requests whose time is over.
+func (f *flow[Req]) expire() {
+	f.timer = nil
+	now, next := f.conn.loop.clock.Now(), int64(0)
+	for c := f.first; c != nil; {
+		behind := c.next // c may be the first to go; those behind it go with their own turn
+		switch {
+		case c.due == 0 || c.ready:
+		case c.due > now:
+			next = earlier(next, c.due)
+		case f.decide(c, nil, context.DeadlineExceeded):
+			f.r.expired.Add(1)
+			c = f.first // decide may have removed any: begin anew, what is done is skipped
+			next = 0
+			continue
+		}
+		c = behind
+	}
+	if next != 0 {
+		f.watch(next)
+	}
+}
+
+// deliver brings a call back from the pool. Its goroutine has no part in it any more.
+func (f *flow[Req]) deliver(c *call[Req]) {
+	f.mu.Lock()
+	if f.over {
+		f.mu.Unlock()
+		c.dropAnswer()
+		c.recycle()
+		return
+	}
+	if f.tail == nil {
+		f.done = c
+	} else {
+		f.tail.nextDone = c
+	}
+	f.tail = c
+	post := !f.posted
+	f.posted = true
+	f.mu.Unlock()
+	if post { // a loop that has ended has told the handlers the close
+		_ = f.conn.loop.tasks.push(task{kind: taskResponses, conn: f.conn, msg: f.collectFunc}, true)
+	}
+}
+
+func (f *flow[Req]) delivered(over bool) *call[Req] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.done
+	f.done, f.tail, f.posted = nil, nil, false
+	f.over = f.over || over
+	return c
+}
+
+// collect is the task that takes what the pool has brought.
+func (f *flow[Req]) collect() {
+	for c := f.delivered(false); c != nil; {
+		behind := c.nextDone
+		c.nextDone, c.running = nil, false
+		if c.answered {
+			f.remove(c)
+		} else if !c.ready { // else it waits for its turn, decided on the loop
+			f.ready(c)
+		}
+		c = behind
+	}
+	if f.conn.phase < PhaseClosing {
+		f.conn.writeSettled()
+	} else {
+		f.conn.account()
+	}
+}
+
+// close follows the end of the connection.
+func (f *flow[Req]) close() {
+	for c := f.delivered(false); c != nil; c = c.nextDone {
+		c.running = false
+	}
+	if f.paused {
+		f.paused = false
+		f.ctx.ReleaseReads()
+	}
+	for c := f.first; c != nil; {
+		behind := c.next
+		f.abandon(c)
+		c = behind
+	}
+	f.first, f.last, f.turn, f.byID = nil, nil, nil, nil
+	f.count, f.owed = 0, 0
+	for c := f.delivered(true); c != nil; { // from here on deliver ends those that still run
+		behind := c.nextDone
+		c.dropAnswer()
+		c.recycle()
+		c = behind
+	}
+}
+
+// abandon ends a call of a closed connection, but for what it needs while it runs.
+func (f *flow[Req]) abandon(c *call[Req]) {
+	if !c.answered {
+		f.r.abandoned.Add(1)
+		c.answered = true
+		c.request.End()
+	}
+	if !c.running {
+		c.dropAnswer()
+		c.recycle()
+	} else if c.claim() {
+		c.ctx.end(contextError(f.conn.ended.Load().Reason))
+	}
+}
+
+// answerFailed is the end of a connection whose response could not be made.
+func answerFailed(v any) error {
+	return WithReason(CloseInternalError, fmt.Errorf("eddy: ResponderOptions.Answer panicked: %v", v))
+}

@@ -1,0 +1,44 @@
+package eddy
+
+import "fmt"
+
+// Ordering says in which order the requests of one connection are run and answered, see Responder.
+type Ordering uint8
+
+const (
+	// OrderByCompletion runs requests side by side and answers each when it is done: for protocols whose responses carry
+	// the request's id.
+	OrderByCompletion Ordering = iota
+	// OrderByRequest runs requests side by side and answers them in the order in which they came. A response that is ready
+	// too early waits; its bytes count as queued on the connection meanwhile.
+	OrderByRequest
+	// OrderSerial runs one request of a connection at a time, in the order in which they came, and answers in that order.
+	OrderSerial
+	// OrderNoPipelining takes a request only after the response to the one before it: another one before that breaks the
+	// protocol and ends the connection.
+	OrderNoPipelining
+	orderings
+)
+
+var orderingNames = [orderings]string{"completion", "ordered", "serial", "no-pipelining"}
+
+// String returns the name that ParseOrdering takes.
+func (o Ordering) String() string {
+	if o >= orderings {
+		return fmt.Sprintf("ordering_%d", uint8(o))
+	}
+	return orderingNames[o]
+}
+
+// ParseOrdering returns the ordering of that name: completion, ordered, serial or no-pipelining.
+func ParseOrdering(name string) (Ordering, error) {
+	for o, n := range orderingNames {
+		if n == name {
+			return Ordering(o), nil
+		}
+	}
+	return 0, fmt.Errorf("eddy: ordering %q: want completion, ordered, serial or no-pipelining", name)
+}
+
+// inOrder reports whether responses leave in the order of their requests.
+func (o Ordering) inOrder() bool { return o == OrderByRequest || o == OrderSerial }

@@ -1,0 +1,895 @@
+package eddy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// ask is a request of the tests' protocol: one line "ID VERB [ARGUMENT]". The answer is "ID WHAT".
+type ask struct {
+	id    uint64
+	verb  string
+	arg   int
+	d     *desk
+	freed atomic.Bool
+}
+
+func (a *ask) Release() {
+	if a.freed.Swap(true) {
+		a.d.t.Errorf("request %d was released twice", a.id)
+	}
+	a.d.released.Add(1)
+}
+
+// desk is a server of that protocol and what its functions have seen.
+type desk struct {
+	t        testing.TB
+	r        *eddy.Responder[*ask]
+	ends     closes
+	gate     chan struct{} // "wait" waits for it or the end of its context
+	began    chan uint64   // "wait" tells that it has begun
+	contexts sync.Map      // id → context of a "wait"
+
+	made, released atomic.Int64
+	running, most  atomic.Int64 // functions of all connections
+	ran            atomic.Int64
+}
+
+func newDesk(t testing.TB, pool *executor.Pool, change func(*eddy.ResponderOptions[*ask])) *desk {
+	t.Helper()
+	d := &desk{t: t, gate: make(chan struct{}), began: make(chan uint64, 4096)}
+	o := eddy.ResponderOptions[*ask]{
+		Pool:    pool,
+		Run:     d.run,
+		Answer:  d.answer,
+		ID:      func(a *ask) uint64 { return a.id },
+		Cancels: func(a *ask) (uint64, bool) { return a.id, a.verb == "cancel" },
+		OneWay:  func(a *ask) bool { return a.verb == "oneway" || a.verb == "onewaywait" },
+		Local:   func(a *ask) bool { return a.verb == "local" },
+	}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	if d.r, err = eddy.NewResponder(o); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *desk) init(p *eddy.Pipeline) error {
+	p.Add("lines", &lines{})
+	p.Add("ask", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+		var arg int
+		f := strings.Fields(string(m.Bytes()))
+		id, err := strconv.ParseUint(f[0], 10, 64)
+		if err != nil {
+			return err
+		}
+		if len(f) > 2 {
+			if arg, err = strconv.Atoi(f[2]); err != nil {
+				return err
+			}
+		}
+		d.made.Add(1)
+		ctx.FireRead(&ask{id: id, verb: f[1], arg: arg, d: d})
+		return nil
+	}))
+	p.Add("responder", d.r)
+	return p.Add("ends", &d.ends)
+}
+
+func (d *desk) run(ctx context.Context, a *ask) (any, error) {
+	for n := d.running.Add(1); ; {
+		if most := d.most.Load(); n <= most || d.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	defer d.running.Add(-1)
+	d.ran.Add(1)
+	switch a.verb {
+	case "sleep":
+		timer := time.NewTimer(time.Duration(a.arg) * time.Microsecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case "wait", "onewaywait":
+		d.contexts.Store(a.id, ctx)
+		d.began <- a.id
+		select {
+		case <-d.gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case "deaf": // does not look at its context
+		d.began <- a.id
+		<-d.gate
+	case "fail":
+		return nil, errors.New("failed")
+	case "panic":
+		panic("on purpose")
+	case "exit":
+		runtime.Goexit()
+	case "big":
+		return strings.Repeat("x", a.arg), nil
+	}
+	return "ok", nil
+}
+
+func (d *desk) answer(a *ask, resp any, err error) any {
+	what := fmt.Sprint(resp)
+	var p *eddy.PanicError
+	switch {
+	case a.verb == "badanswer":
+		panic("on purpose")
+	case err == nil:
+	case errors.As(err, &p):
+		what = "panicked"
+	case errors.Is(err, executor.ErrRejected):
+		what = "busy"
+	case errors.Is(err, executor.ErrClosed):
+		what = "gone"
+	case errors.Is(err, eddy.ErrDraining):
+		what = "draining"
+	case errors.Is(err, eddy.ErrDuplicateRequest):
+		what = "duplicate"
+	case errors.Is(err, eddy.ErrPipelined):
+		what = "pipelined"
+	case errors.Is(err, context.Canceled):
+		what = "cancelled"
+	case errors.Is(err, context.DeadlineExceeded):
+		what = "late"
+	default:
+		what = "failed"
+	}
+	return []byte(fmt.Sprintf("%d %s\n", a.id, what))
+}
+
+// settle waits until every request that was made has been released.
+func (d *desk) settle() {
+	d.t.Helper()
+	waitFor(d.t, "the release of all requests", func() bool { return d.made.Load() == d.released.Load() })
+	if n := d.running.Load(); n != 0 {
+		d.t.Errorf("%d functions run", n)
+	}
+}
+
+func (d *desk) waitBegan(ids ...uint64) {
+	d.t.Helper()
+	for range ids {
+		select {
+		case id := <-d.began:
+			if !slices.Contains(ids, id) {
+				d.t.Fatalf("request %d has begun, want one of %v", id, ids)
+			}
+		case <-time.After(20 * time.Second):
+			d.t.Fatalf("requests %v have not begun", ids)
+		}
+	}
+}
+
+// client is a connection to a desk.
+type client struct {
+	net.Conn
+	t testing.TB
+	r *bufio.Reader
+}
+
+func newClient(t testing.TB, addr string) *client {
+	c := dial(t, addr)
+	return &client{c, t, bufio.NewReader(c)}
+}
+
+func (c *client) say(requests ...string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, strings.Join(requests, "\n")+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) expect(answers ...string) {
+	c.t.Helper()
+	expectLines(c.t, c.r, answers...)
+}
+
+// expectAny reads the answers in any order.
+func (c *client) expectAny(answers ...string) {
+	c.t.Helper()
+	var got []string
+	for range answers {
+		s, err := c.r.ReadString('\n')
+		if err != nil {
+			c.t.Fatalf("after %q: %v", got, err)
+		}
+		got = append(got, strings.TrimSpace(s))
+	}
+	slices.Sort(got)
+	slices.Sort(answers)
+	if !slices.Equal(got, answers) {
+		c.t.Fatalf("answers %q, want %q", got, answers)
+	}
+}
+
+func (c *client) expectEnd() {
+	c.t.Helper()
+	if rest, err := io.ReadAll(c.r); err != nil || len(rest) > 0 {
+		c.t.Fatalf("%q, %v, want the end", rest, err)
+	}
+	c.Close() // the server waits for it
+}
+
+func ordering(o eddy.Ordering) func(*eddy.ResponderOptions[*ask]) {
+	return func(r *eddy.ResponderOptions[*ask]) { r.Ordering = o }
+}
+
+// TestResponsesByCompletion: a quick request overtakes a slow one.
+func TestResponsesByCompletion(t *testing.T) {
+	d := newDesk(t, newPool(t, 2, 16), nil)
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+	c.say("1 wait", "2 ok", "3 local")
+	c.expectAny("2 ok", "3 ok")
+	close(d.gate)
+	c.expect("1 ok")
+	d.settle()
+}
+
+// TestResponsesInOrder: requests run side by side and every kind of answer leaves in the order of the requests.
+func TestResponsesInOrder(t *testing.T) {
+	pool := newPool(t, 2, 1)
+	d := newDesk(t, pool, ordering(eddy.OrderByRequest))
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c.say("1 wait", "2 panic", "3 local", "1 ok", "4 exit")
+	d.waitBegan(1)
+	waitFor(t, "the others", func() bool { return pool.Stats().Completed >= 2 })
+	c.say("5 wait")
+	d.waitBegan(5) // the pool has no worker left
+	c.say("6 ok", "7 ok", "5 cancel", "8 oneway")
+	waitFor(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Cancelled == 1 })
+	if n := c.r.Buffered(); n > 0 {
+		t.Errorf("%d bytes came before the first answer", n)
+	}
+	close(d.gate)
+	c.expect("1 ok", "2 panicked", "3 ok", "1 duplicate", "4 failed", "5 cancelled", "6 ok", "7 busy")
+	c.say("9 ok")
+	c.expect("9 ok")
+	d.settle()
+	if most := d.most.Load(); most != 2 {
+		t.Errorf("%d functions ran side by side, want 2", most)
+	}
+	want := eddy.ResponderStats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1}
+	if got := d.r.Stats(); got != want {
+		t.Errorf("stats %+v, want %+v", got, want)
+	}
+}
+
+// TestSerialRequests: one at a time per connection, but those of several connections side by side.
+func TestSerialRequests(t *testing.T) {
+	d := newDesk(t, newPool(t, 4, 16), ordering(eddy.OrderSerial))
+	addr := start(t, &eddy.Server{Loops: 1, Init: d.init})
+	a, b := newClient(t, addr), newClient(t, addr)
+	a.say("1 wait", "2 ok", "3 local", "4 wait")
+	d.waitBegan(1)
+	b.say("11 wait", "12 ok")
+	d.waitBegan(11)
+	if n := d.ran.Load(); n != 2 {
+		t.Errorf("%d requests have begun, want one per connection", n)
+	}
+	close(d.gate)
+	a.expect("1 ok", "2 ok", "3 ok", "4 ok")
+	b.expect("11 ok", "12 ok")
+	d.settle()
+}
+
+// TestCancelledWhileItWaits: a serial request that is cancelled before its turn is not run, and answered in its turn.
+func TestCancelledWhileItWaits(t *testing.T) {
+	d := newDesk(t, newPool(t, 4, 16), ordering(eddy.OrderSerial))
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+	c.say("1 wait", "2 ok", "3 ok", "2 cancel", "2 cancel", "77 cancel")
+	d.waitBegan(1)
+	waitFor(t, "the cancellation", func() bool { return d.r.Stats().Cancelled == 1 })
+	close(d.gate)
+	c.expect("1 ok", "2 cancelled", "3 ok")
+	d.settle()
+	if n := d.ran.Load(); n != 2 {
+		t.Errorf("%d requests ran, want 2", n)
+	}
+}
+
+// TestNoPipelining: the second request before the first response ends the connection; after it it is welcome.
+func TestNoPipelining(t *testing.T) {
+	d := newDesk(t, newPool(t, 2, 16), ordering(eddy.OrderNoPipelining))
+	addr := start(t, &eddy.Server{Loops: 1, Init: d.init})
+	c := newClient(t, addr)
+	for i := range 20 {
+		c.say(fmt.Sprint(i+1, " ok"))
+		c.expect(fmt.Sprint(i+1, " ok"))
+	}
+	c.say("30 local", "31 local", "32 onewaywait", "33 wait") // a local one is answered at once, a one-way one never
+	c.expect("30 ok", "31 ok")
+	d.waitBegan(32, 33)
+	c.say("34 local")
+	c.expect("34 pipelined")
+	c.expectEnd()
+	d.ends.wait(t, eddy.CloseProtocolError)
+	if err := d.ends.first(); !errors.Is(err, eddy.ErrPipelined) {
+		t.Errorf("closed with %v", err)
+	}
+	d.settle() // their contexts have ended
+}
+
+// TestPanicsAndErrors: whatever becomes of the function there is one answer, and the connection stays.
+func TestPanicsAndErrors(t *testing.T) {
+	logs := newLog()
+	d := newDesk(t, newPool(t, 2, 16), nil)
+	srv := &eddy.Server{Loops: 1, Init: d.init, Logger: logs.logger()}
+	c := newClient(t, start(t, srv))
+	for _, x := range []struct{ say, want string }{
+		{"1 panic", "1 panicked"}, {"2 fail", "2 failed"}, {"3 exit", "3 failed"}, {"4 ok", "4 ok"},
+	} {
+		c.say(x.say)
+		c.expect(x.want)
+	}
+	if srv.Stats().ExecutorPanics != 1 || !strings.Contains(logs.String(), "on purpose") {
+		t.Errorf("%d panics counted; log %q", srv.Stats().ExecutorPanics, logs.String())
+	}
+	c.say("5 badanswer")
+	c.expectEnd()
+	d.ends.wait(t, eddy.CloseInternalError)
+	d.settle()
+}
+
+// TestRequestTimeout: a request whose time is over is answered at once, also one that waits; its function is told, and
+// what becomes of it is dropped. The connection goes on.
+func TestRequestTimeout(t *testing.T) {
+	for o := range eddy.OrderNoPipelining + 1 {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 1, 16), func(r *eddy.ResponderOptions[*ask]) {
+				r.Ordering = o
+				r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Millisecond }
+			})
+			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			c.say("1 deaf 50")
+			d.waitBegan(1)
+			if o == eddy.OrderNoPipelining {
+				c.expect("1 late")
+			} else {
+				c.say("2 wait 70", "3 wait 60", "4 wait")
+				if o == eddy.OrderByCompletion {
+					c.expectAny("1 late", "2 late", "3 late")
+				} else {
+					c.expect("1 late", "2 late", "3 late")
+				}
+			}
+			close(d.gate)
+			if o == eddy.OrderNoPipelining {
+				c.say("4 wait")
+			}
+			d.waitBegan(4)
+			c.expect("4 ok")
+			c.say("1 wait 60000")
+			d.waitBegan(1)
+			c.expect("1 ok")
+			ctx, _ := d.contexts.Load(uint64(1))
+			at, ok := ctx.(context.Context).Deadline()
+			if left := time.Until(at); ok && (left < 30*time.Second || left > time.Minute) {
+				t.Errorf("a deadline in %v, want a minute", left)
+			}
+			d.settle()
+		})
+	}
+}
+
+// TestContextsOfRequests: each request has a context that ends with it and never comes to life again.
+func TestContextsOfRequests(t *testing.T) {
+	const limit = time.Minute
+	d := newDesk(t, newPool(t, 4, 64), nil)
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, HandlerTimeout: limit}))
+	context1 := func(id uint64) context.Context {
+		ctx, _ := d.contexts.Load(id)
+		return ctx.(context.Context)
+	}
+	c.say("1 wait", "2 wait")
+	d.waitBegan(1, 2)
+	first, second := context1(1), context1(2)
+	if at, ok := first.Deadline(); !ok || time.Until(at) > limit || time.Until(at) < limit-20*time.Second {
+		t.Errorf("deadline %v, %v", at, ok)
+	}
+	if first.Err() != nil || first.Value("x") != nil {
+		t.Errorf("alive: %v", first.Err())
+	}
+	derived, cancel := context.WithCancel(first)
+	defer cancel()
+	c.say("1 cancel")
+	c.expect("1 cancelled")
+	<-derived.Done()
+	if !errors.Is(first.Err(), context.Canceled) || second.Err() != nil {
+		t.Errorf("after the cancellation: %v and %v", first.Err(), second.Err())
+	}
+	close(d.gate)
+	c.expect("2 ok")
+	var kept []context.Context
+	for i := range 100 {
+		id := uint64(i + 10)
+		c.say(fmt.Sprint(id, " wait"))
+		c.expect(fmt.Sprint(id, " ok"))
+		kept = append(kept, context1(id))
+	}
+	for _, ctx := range append(kept, first, second) {
+		if !errors.Is(ctx.Err(), context.Canceled) {
+			t.Fatalf("a context that was kept says %v", ctx.Err())
+		}
+		<-ctx.Done()
+		ran := make(chan struct{})
+		context.AfterFunc(ctx, func() { close(ran) })
+		<-ran
+	}
+	d.settle()
+}
+
+// TestDisconnectCancels: the functions of a connection that ends are told, and what they return is released.
+func TestDisconnectCancels(t *testing.T) {
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 2, 64), ordering(o))
+			srv := &eddy.Server{Loops: 1, Init: d.init}
+			c := newClient(t, start(t, srv))
+			c.say("1 wait", "2 ok", "3 wait", "4 local", "5 wait", "6 ok")
+			d.waitBegan(1)
+			c.Close()
+			d.settle()
+			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned > 0 })
+		})
+	}
+}
+
+// TestInFlightBound: at the bound the connection is not read, and goes on below it; other connections do not notice.
+func TestInFlightBound(t *testing.T) {
+	const bound, all = 4, 200
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 16, 64), func(r *eddy.ResponderOptions[*ask]) { r.Ordering, r.InFlight = o, bound })
+			srv := &eddy.Server{Loops: 1, Init: d.init}
+			addr := start(t, srv)
+			c, other := newClient(t, addr), newClient(t, addr)
+			var requests, answers []string
+			for i := range all {
+				requests = append(requests, fmt.Sprintf("%d wait", i+1))
+				answers = append(answers, fmt.Sprintf("%d ok", i+1))
+			}
+			c.say(requests...)
+			waitFor(t, "the bound", func() bool { return d.made.Load() >= bound })
+			iterations := srv.Stats().Loops[0].Iterations
+			for i := range 50 {
+				other.say(fmt.Sprint(i+1, " ok"))
+				other.expect(fmt.Sprint(i+1, " ok"))
+			}
+			if made := d.made.Load(); made != bound+50 {
+				t.Errorf("%d requests were read, want %d", made-50, bound)
+			}
+			if n := srv.Stats().Loops[0].Iterations - iterations; n > 1000 {
+				t.Errorf("%d iterations for 50 requests: the loop spins", n)
+			}
+			close(d.gate)
+			if o == eddy.OrderByCompletion {
+				c.expectAny(answers...)
+			} else {
+				c.expect(answers...)
+			}
+			d.settle()
+			if most := d.most.Load(); most > bound+1 {
+				t.Errorf("%d side by side", most)
+			}
+		})
+	}
+}
+
+// TestHeldResponsesAreBounded: responses that wait for their turn count as queued: they make the connection unwritable
+// and pause its reads at the high watermark, and end it beyond the maximum.
+func TestHeldResponsesAreBounded(t *testing.T) {
+	marks := eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 256 << 10}
+	var conn atomic.Pointer[eddy.Conn]
+	serve := func(t *testing.T) (*desk, *client) {
+		d := newDesk(t, newPool(t, 4, 64), ordering(eddy.OrderByRequest))
+		srv := &eddy.Server{Loops: 1, Watermarks: marks, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+			conn.Store(p.Conn())
+			return d.init(p)
+		}}
+		conn.Store(nil)
+		c := newClient(t, start(t, srv))
+		waitFor(t, "the connection", func() bool { return conn.Load() != nil })
+		return d, c
+	}
+	t.Run("pause", func(t *testing.T) {
+		d, c := serve(t)
+		c.say("1 wait", "2 big 70000")
+		waitFor(t, "the response", func() bool { return conn.Load().QueuedBytes() > 70_000 })
+		waitFor(t, "the mark", func() bool { return !conn.Load().Writable() })
+		c.say("3 ok")
+		waitFor(t, "the pause", func() bool { return conn.Load().QueuedBytes() > 70_000 && d.ran.Load() == 2 })
+		close(d.gate)
+		c.expect("1 ok", "2 "+strings.Repeat("x", 70_000), "3 ok")
+		waitFor(t, "the end of the pause", func() bool { return conn.Load().Writable() && conn.Load().QueuedBytes() == 0 })
+		d.settle()
+	})
+	t.Run("end", func(t *testing.T) {
+		d, c := serve(t)
+		c.say("1 wait", "2 big 60000", "3 big 300000", "4 big 300000")
+		c.expectEnd()
+		d.ends.wait(t, eddy.CloseBackpressureLimit)
+		if err := d.ends.first(); !errors.Is(err, eddy.ErrBackpressure) {
+			t.Errorf("closed with %v", err)
+		}
+		d.settle()
+		if q := conn.Load().QueuedBytes(); q != 0 {
+			t.Errorf("%d bytes count as queued after the end", q)
+		}
+	})
+}
+
+// TestDrainWaitsForResponses: what was taken before the drain is answered, what comes later is refused, and the
+// connection ends after the last response.
+func TestDrainWaitsForResponses(t *testing.T) {
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 1, 64), ordering(o))
+			var conn atomic.Pointer[eddy.Conn]
+			srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+				conn.Store(p.Conn())
+				return d.init(p)
+			}}
+			c := newClient(t, start(t, srv))
+			c.say("1 wait", "2 ok", "3 oneway")
+			d.waitBegan(1)
+			waitFor(t, "the others", func() bool { return d.made.Load() == 3 })
+			ended := make(chan eddy.DrainReport)
+			go func() {
+				r, _ := srv.Shutdown(t.Context())
+				ended <- r
+			}()
+			waitFor(t, "the drain", conn.Load().Draining)
+			c.say("9 local", "10 oneway")
+			waitFor(t, "the refusals", func() bool { return d.r.Stats().Refused == 2 })
+			close(d.gate)
+			if o == eddy.OrderByCompletion {
+				c.expectAny("1 ok", "2 ok", "9 draining")
+			} else {
+				c.expect("1 ok", "2 ok", "9 draining")
+			}
+			c.expectEnd()
+			if r := <-ended; r.Drained != 1 || r.Forced != 0 {
+				t.Errorf("%+v", r)
+			}
+			d.ends.wait(t, eddy.CloseServerShutdown)
+			d.settle()
+		})
+	}
+}
+
+// TestStoppedPool: requests that a stopped pool never runs are answered all the same.
+func TestStoppedPool(t *testing.T) {
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			pool := newPool(t, 1, 64)
+			d := newDesk(t, pool, ordering(o))
+			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			c.say("1 deaf", "2 ok", "3 ok")
+			d.waitBegan(1)
+			waitFor(t, "the requests", func() bool { return d.made.Load() == 3 })
+			if left := pool.Close(); len(left) != 0 {
+				t.Errorf("the pool gave %d runners back", len(left))
+			}
+			close(d.gate)
+			c.say("4 ok")
+			switch o {
+			case eddy.OrderByCompletion:
+				c.expectAny("1 ok", "2 gone", "3 gone", "4 gone")
+			case eddy.OrderByRequest:
+				c.expect("1 ok", "2 gone", "3 gone", "4 gone")
+			case eddy.OrderSerial: // a strand that runs runs what it has
+				c.expect("1 ok", "2 ok", "3 ok", "4 gone")
+			}
+			d.settle()
+		})
+	}
+}
+
+// TestResponderOptions: what makes no sense is refused, by name.
+func TestResponderOptions(t *testing.T) {
+	pool := newPool(t, 1, 1)
+	ok := eddy.ResponderOptions[*ask]{
+		Pool:   pool,
+		Run:    func(context.Context, *ask) (any, error) { return nil, nil },
+		Answer: func(*ask, any, error) any { return nil },
+	}
+	for name, change := range map[string]func(*eddy.ResponderOptions[*ask]){
+		"Pool":     func(o *eddy.ResponderOptions[*ask]) { o.Pool = nil },
+		"Run":      func(o *eddy.ResponderOptions[*ask]) { o.Run = nil },
+		"Answer":   func(o *eddy.ResponderOptions[*ask]) { o.Answer = nil },
+		"Ordering": func(o *eddy.ResponderOptions[*ask]) { o.Ordering = eddy.OrderNoPipelining + 1 },
+		"InFlight": func(o *eddy.ResponderOptions[*ask]) { o.InFlight = -1 },
+	} {
+		o := ok
+		change(&o)
+		if _, err := eddy.NewResponder(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := eddy.NewResponder(ok); err != nil {
+		t.Error(err)
+	}
+	for o := range eddy.OrderNoPipelining + 1 {
+		if got, err := eddy.ParseOrdering(o.String()); got != o || err != nil {
+			t.Errorf("%v is parsed as %v, %v", o, got, err)
+		}
+	}
+	if _, err := eddy.ParseOrdering("any"); err == nil {
+		t.Error("an ordering named any")
+	}
+}
+
+// TestResponderOnAPool: a Responder that was put on a pool says so instead of racing its loop.
+func TestResponderOnAPool(t *testing.T) {
+	pool := newPool(t, 1, 16)
+	d := newDesk(t, pool, nil)
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("ask", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+			d.made.Add(1)
+			ctx.FireRead(&ask{id: 1, verb: "ok", d: d})
+			return nil
+		}))
+		p.Add("responder", d.r, eddy.On(pool))
+		return p.Add("ends", &d.ends)
+	}}))
+	c.say("x")
+	c.expectEnd()
+	d.ends.wait(t, eddy.CloseInternalError)
+	d.settle()
+}
+
+// TestOrderingsAtRandom drives all four orderings with random requests, cancellations, timeouts, panics, full pools and
+// disconnects and checks what every client was told: each request that is answered is answered once, with an answer that
+// it can have, in the order that the ordering promises; and in the end nothing runs and everything was released.
+func TestOrderingsAtRandom(t *testing.T) {
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	for o := range eddy.OrderNoPipelining + 1 {
+		for i := range rounds {
+			seed := uint64(time.Now().UnixNano()) + uint64(i)
+			t.Run(o.String(), func(t *testing.T) {
+				t.Parallel()
+				t.Logf("seed %d", seed)
+				orderingsAtRandom(t, o, rand.New(rand.NewPCG(seed, uint64(o))))
+			})
+		}
+	}
+}
+
+func orderingsAtRandom(t *testing.T, o eddy.Ordering, rnd *rand.Rand) {
+	pool := newPool(t, 1+rnd.IntN(4), 1+rnd.IntN(12))
+	d := newDesk(t, pool, func(r *eddy.ResponderOptions[*ask]) {
+		r.Ordering, r.InFlight = o, 1+rnd.IntN(12)
+		r.Timeout = func(a *ask) time.Duration {
+			if a.id%7 == 0 {
+				return time.Duration(a.id%5) * time.Millisecond
+			}
+			return 0
+		}
+	})
+	srv := &eddy.Server{Loops: 2, Init: d.init, Logger: quiet()}
+	addr := start(t, srv)
+	var clients sync.WaitGroup
+	for range 8 {
+		script := newScript(rnd)
+		clients.Go(func() { script.play(t, addr, o) })
+	}
+	clients.Wait()
+	d.settle()
+	if _, err := srv.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if srv.Stats().Active != 0 {
+		t.Error("a connection is left")
+	}
+}
+
+// script is what one client does.
+type script struct {
+	requests []string
+	owed     []uint64 // ids that are answered, in order
+	verbs    map[uint64]string
+	leaveAt  int // answers after which it goes away, -1 for never
+	pauses   []time.Duration
+}
+
+func newScript(rnd *rand.Rand) *script {
+	verbs := []string{"ok", "sleep", "sleep", "sleep", "fail", "panic", "exit", "local", "oneway", "cancel", "big"}
+	s := &script{verbs: make(map[uint64]string), leaveAt: -1}
+	for id := uint64(1); id <= 60; id++ {
+		verb := verbs[rnd.IntN(len(verbs))]
+		arg := rnd.IntN(3000)
+		if verb == "cancel" {
+			s.requests = append(s.requests, fmt.Sprintf("%d cancel", max(1, id-uint64(rnd.IntN(4)))))
+		} else {
+			s.requests = append(s.requests, fmt.Sprintf("%d %s %d", id, verb, arg))
+			s.verbs[id] = verb
+			if verb != "oneway" {
+				s.owed = append(s.owed, id)
+			}
+		}
+		s.pauses = append(s.pauses, time.Duration(rnd.IntN(4))*time.Duration(rnd.IntN(300))*time.Microsecond)
+	}
+	if rnd.IntN(3) == 0 {
+		s.leaveAt = rnd.IntN(len(s.owed))
+	}
+	return s
+}
+
+var allowed = map[string]string{
+	"ok": "ok busy cancelled late", "sleep": "ok busy cancelled late", "fail": "failed busy cancelled late", "panic": "panicked busy cancelled late",
+	"exit": "failed busy cancelled late", "local": "ok late", "big": "x busy cancelled late",
+}
+
+func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
+	c := newClient(t, addr)
+	defer c.Close()
+	turn := make(chan struct{}, 1) // of a client that does not pipeline
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for i, r := range s.requests {
+			if time.Sleep(s.pauses[i]); o == eddy.OrderNoPipelining && !strings.Contains(r, "cancel") {
+				turn <- struct{}{}
+			}
+			if _, err := io.WriteString(c, r+"\n"); err != nil {
+				return
+			}
+			if o == eddy.OrderNoPipelining && strings.Contains(r, "oneway") {
+				<-turn
+			}
+		}
+	}()
+	var order []uint64
+	for len(order) < len(s.owed) {
+		if len(order) == s.leaveAt {
+			c.Close()
+			for len(turn) > 0 {
+				<-turn
+			}
+			return
+		}
+		line, err := c.r.ReadString('\n')
+		if err != nil {
+			t.Errorf("after %d of %d answers: %v", len(order), len(s.owed), err)
+			return
+		}
+		number, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+		id, _ := strconv.ParseUint(number, 10, 64)
+		if what = what[:min(len(what), 9)]; strings.HasPrefix(what, "x") || what == "" {
+			what = "x"
+		}
+		if !slices.Contains(strings.Fields(allowed[s.verbs[id]]), what) {
+			t.Errorf("request %d %s is answered %q", id, s.verbs[id], line)
+		}
+		order = append(order, id)
+		if o == eddy.OrderNoPipelining {
+			<-turn
+		}
+	}
+	if o == eddy.OrderByCompletion {
+		slices.Sort(order)
+	}
+	if !slices.Equal(order, s.owed) {
+		t.Errorf("%v: answers %v, want %v", o, order, s.owed)
+	}
+	<-written
+	c.say("999 local") // nothing else is under way that could be answered
+	c.expect("999 ok")
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	c.expectEnd()
+}
+
+// TestPhasesWithAResponder: the connection waits while requests are out, in whatever order they come back, and reads on
+// when the last response has left.
+func TestPhasesWithAResponder(t *testing.T) {
+	d := newDesk(t, newPool(t, 2, 16), ordering(eddy.OrderByRequest))
+	var conn atomic.Pointer[eddy.Conn]
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+		conn.Store(p.Conn())
+		return d.init(p)
+	}}))
+	is := func(want eddy.Phase) {
+		t.Helper()
+		waitFor(t, want.String(), func() bool {
+			got := make(chan eddy.Phase, 1)
+			if err := conn.Load().Post(func() { got <- conn.Load().Phase() }); err != nil {
+				t.Fatal(err)
+			}
+			return <-got == want
+		})
+	}
+	c.say("1 wait", "2 ok")
+	d.waitBegan(1)
+	waitFor(t, "the second response", func() bool { return conn.Load().QueuedBytes() > 0 })
+	is(eddy.PhaseWaitingForResponse)
+	close(d.gate)
+	c.expect("1 ok", "2 ok")
+	is(eddy.PhaseReadingHeader)
+	d.settle()
+}
+
+// A line protocol whose requests may block, and whose clients expect the responses in order.
+func ExampleResponder() {
+	pool, err := executor.NewFixed(executor.Options{Name: "work", Workers: 4, Queue: 100})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	responder, err := eddy.NewResponder(eddy.ResponderOptions[*buf.Bytes]{
+		Pool:     pool,
+		Ordering: eddy.OrderByRequest,
+		Run: func(ctx context.Context, req *buf.Bytes) (any, error) {
+			return strings.ToUpper(string(req.Bytes())), ctx.Err() // may block
+		},
+		Answer: func(_ *buf.Bytes, resp any, err error) any {
+			if errors.Is(err, executor.ErrRejected) {
+				return "busy\n"
+			}
+			if err != nil {
+				return "failed\n"
+			}
+			return resp.(string) + "\n"
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	srv := &eddy.Server{Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
+		p.Add("lines", &lines{})
+		return p.Add("responder", responder)
+	}}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	c, err := net.Dial("tcp", srv.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	io.WriteString(c, "one\ntwo\n")
+	r := bufio.NewReader(c)
+	for range 2 {
+		line, _ := r.ReadString('\n')
+		fmt.Print(line)
+	}
+	// Output:
+	// ONE
+	// TWO
+}
