@@ -227,6 +227,8 @@ func TestOptionsAreChecked(t *testing.T) {
 		"PongTimeout":        {PongTimeout: -1},
 		"CloseTimeout":       {CloseTimeout: -1},
 		"RequireSubprotocol": {RequireSubprotocol: true},
+		"MaxFragments":       {MaxFragments: -1},
+		"Subprotocols":       {Subprotocols: []string{"a b"}},
 	} {
 		if _, err := o.withDefaults(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -11,15 +11,15 @@ import (
 type endpoint struct{ c *Conn }
 
 // HandleOpen implements eddy.OpenHandler. It runs when the 101 response is
-// queued.
+// queued, or was read.
 func (e endpoint) HandleOpen(ctx *eddy.Context) error {
 	c := e.c
 	c.ctx = ctx
-	c.parser.maxMessage, c.parser.maxFrame = c.opts.MaxMessage, c.opts.MaxFrame
+	c.parser.lim, c.parser.deflate = &c.cfg.limits, c.deflate != nil
 	c.opened = true
-	c.opts.Stats.opened.Add(1)
-	if c.opts.PingInterval > 0 {
-		c.armKeepAlive(c.opts.PingInterval)
+	c.cfg.Stats.opened.Add(1)
+	if c.cfg.PingInterval > 0 {
+		c.armKeepAlive(c.cfg.PingInterval)
 	}
 	c.handled(c.handler.HandleOpen(c))
 	return nil
@@ -33,61 +33,83 @@ func (e endpoint) Decode(_ *eddy.Context, view []byte) (int, error) {
 	}
 	ev, n, ok, err := c.parser.next(view)
 	if err != nil {
-		c.end(err.code, err.reason, reasonFor(err.code))
+		c.violated(err)
 		return len(view), nil
 	}
 	if ok {
 		c.heard = true
 		c.event(ev)
 	}
-	c.watchMessage(n == 0 || c.parser.inFrame || c.parser.started)
+	if unfinished := n == 0 || c.parser.unfinished(); unfinished != (c.frameTimer != nil) {
+		c.watchMessage(unfinished)
+	}
 	return n, nil
 }
 
 // event handles a complete message or control frame.
 func (c *Conn) event(ev event) {
-	switch ev.op {
-	case opPing:
+	switch {
+	case ev.op == opPing:
 		c.pong(ev.data)
-	case opPong:
-	case opClose:
-		c.closedByPeer(ev.data)
-	default:
-		if c.closing.Load() {
-			return // the handler has said its farewell
+	case ev.op == opPong:
+		if h, ok := c.handler.(PongHandler); ok && !c.closing.Load() {
+			h.HandlePong(c, ev.data)
 		}
-		c.opts.Stats.messagesIn.Add(1)
-		c.handled(c.handler.HandleMessage(c, ev.op, ev.data))
+	case ev.op == opClose:
+		c.closedByPeer(ev.data)
+	case ev.deflated:
+		c.inflate(ev)
+	default:
+		c.deliver(ev.op, ev.data)
 	}
 }
 
-// pong answers a ping. A client that does not read gets none: the queue must not
+// deliver hands a message to the handler.
+func (c *Conn) deliver(op Opcode, data []byte) {
+	if c.closing.Load() {
+		return // the handler has said its farewell
+	}
+	c.cfg.Stats.messagesIn.Add(1)
+	c.handled(c.handler.HandleMessage(c, op, data))
+}
+
+// pong answers a ping. A peer that does not read gets none: the queue must not
 // grow with what it sends.
 func (c *Conn) pong(data []byte) {
 	if !c.conn.Writable() {
-		c.opts.Stats.dropped.Add(1)
+		c.cfg.Stats.dropped.Add(1)
 		return
 	}
-	_ = c.writeFrame(opPong, data) // it fails when the connection is ending
+	_ = c.writeFrame(first(opPong), data) // it fails when the connection is ending
 }
 
-// closedByPeer ends the close handshake that the client started or answered.
+// closedByPeer ends the close handshake that the peer started or answered. The
+// server ends the connection then, and the client waits for that (RFC 6455
+// section 7.1.1).
 func (c *Conn) closedByPeer(data []byte) {
-	c.code = CloseNoStatus
+	code := CloseNoStatus
 	if len(data) >= 2 {
-		c.code = int(binary.BigEndian.Uint16(data))
+		code = int(binary.BigEndian.Uint16(data))
 		c.reason = string(data[2:])
 	}
+	c.code = int16(code)
 	c.over = true
-	c.sendClose(c.code, "")
-	c.conn.CloseAfterFlush(eddy.CloseNormal)
+	c.sendClose(code, "")
+	if !c.cfg.client {
+		c.conn.CloseAfterFlush(eddy.CloseNormal)
+		return
+	}
+	c.armClose(func() { c.conn.CloseAfterFlush(eddy.CloseNormal) })
 }
 
-// end closes the connection because of what the client or the handler did: the
+// violated closes the connection because of what the peer has sent.
+func (c *Conn) violated(v *violation) { c.end(v.code, v.reason, reasonFor(v.code)) }
+
+// end closes the connection because of what the peer or the handler did: the
 // close frame is flushed and all further input discarded.
 func (c *Conn) end(code int, reason string, why eddy.CloseReason) {
 	c.over = true
-	c.code, c.reason = code, reason
+	c.code, c.reason = int16(code), reason
 	c.sendClose(code, reason)
 	c.conn.CloseAfterFlush(why)
 }
@@ -105,9 +127,10 @@ func (c *Conn) handled(err error) {
 	if err == nil || c.over {
 		return
 	}
-	if ce, ok := errors.AsType[*CloseError](err); ok && sendable(ce.Code) && len(ce.Reason) <= maxReason {
-		_ = c.Close(ce.Code, ce.Reason) // it fails when the close frame was sent before
-		return
+	if ce, ok := errors.AsType[*CloseError](err); ok {
+		if cannot := c.Close(ce.Code, ce.Reason); cannot == nil || errors.Is(cannot, ErrClosed) {
+			return
+		}
 	}
 	c.end(CloseInternalError, "", eddy.CloseInternalError)
 }
@@ -119,12 +142,28 @@ func (e endpoint) HandleError(_ *eddy.Context, err error) error {
 	if !c.over {
 		c.over = true
 		c.code = CloseInternalError
-		_ = c.writeFrame(opClose, binary.BigEndian.AppendUint16(nil, CloseInternalError)) // it fails when one was sent before
-		c.mu.Lock()
-		c.closing.Store(true)
-		c.mu.Unlock()
+		c.farewell()
 	}
 	return err
+}
+
+// farewell sends a close frame from the loop at once, if none was sent: the
+// engine ends the connection after this, before it would come to a task.
+func (c *Conn) farewell() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing.Load() {
+		_ = c.framed(first(opClose), closePayload(CloseInternalError, "")) // it fails when the connection has ended
+		c.closing.Store(true)
+	}
+}
+
+// HandleWritability implements eddy.WritabilityHandler.
+func (e endpoint) HandleWritability(_ *eddy.Context, writable bool) error {
+	if h, ok := e.c.handler.(WritabilityHandler); ok && e.c.opened {
+		h.HandleWritability(e.c, writable)
+	}
+	return nil
 }
 
 // HandleEvent implements eddy.EventHandler.
@@ -134,37 +173,52 @@ func (e endpoint) HandleEvent(ctx *eddy.Context, ev any) error {
 	case eddy.DrainEvent:
 		c.drain()
 	case eddy.InputClosedEvent:
-		if !c.over {
-			c.over = true
-			c.conn.CloseAfterFlush(eddy.ClosePeerClosed)
-		}
+		c.inputEnded()
 	}
 	ctx.FireEvent(ev)
 	return nil
 }
 
-// drain tells the client that the server goes away and keeps the connection in
-// flight until the client has answered or its time is over.
-func (c *Conn) drain() {
-	if !c.held && !c.over {
+// inputEnded follows the peer's end of stream: after the close handshake it is
+// what a client waits for, before it is an abnormal end.
+func (c *Conn) inputEnded() {
+	switch {
+	case !c.over:
+		c.over = true
+		c.conn.CloseAfterFlush(eddy.ClosePeerClosed)
+	case c.cfg.client:
+		c.hold() // else the engine ends it before the close frame is out
+		c.conn.CloseAfterFlush(eddy.CloseNormal)
+	}
+}
+
+// hold keeps the connection in flight until its end.
+func (c *Conn) hold() {
+	if !c.held {
 		c.held = true
 		c.conn.Begin()
+	}
+}
+
+// drain tells the peer that this side goes away and keeps the connection in
+// flight until the peer has answered or its time is over.
+func (c *Conn) drain() {
+	if !c.over {
+		c.hold()
 	}
 	if h, ok := c.handler.(DrainHandler); ok {
 		h.HandleDrain(c)
 	}
-	_ = c.Close(CloseGoingAway, "the server is shutting down") // it fails when the close frame was sent before
+	_ = c.Close(CloseGoingAway, "shutting down") // it fails when the close frame was sent before
 }
 
 // HandleClose implements eddy.CloseHandler.
 func (e endpoint) HandleClose(_ *eddy.Context, _ eddy.CloseReason, _ error) {
 	c := e.c
 	c.over = true
-	for _, t := range []*eddy.Timer{c.keepTimer, c.frameTimer, c.closeTimer} {
-		if t != nil {
-			t.Stop()
-		}
-	}
+	stop(&c.keepTimer)
+	stop(&c.frameTimer)
+	stop(&c.closeTimer)
 	c.mu.Lock()
 	c.closing.Store(true)
 	c.mu.Unlock()
@@ -174,8 +228,10 @@ func (e endpoint) HandleClose(_ *eddy.Context, _ eddy.CloseReason, _ error) {
 	if c.code == 0 {
 		c.code = CloseAbnormal
 	}
-	c.opts.Stats.closedBy(c.code).Add(1)
+	c.leaveHubs()
+	c.releaseDeflate()
+	c.cfg.Stats.closedBy(int(c.code)).Add(1)
 	if c.opened {
-		c.handler.HandleClose(c, c.code, c.reason)
+		c.handler.HandleClose(c, int(c.code), c.reason)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// armKeepAlive starts the next look at the client.
+// armKeepAlive starts the next look at the peer.
 func (c *Conn) armKeepAlive(d time.Duration) {
 	c.keepTimer = nil
 	if t, err := c.ctx.After(d, c.keepAlive); err == nil { // else the connection has ended
@@ -14,7 +14,7 @@ func (c *Conn) armKeepAlive(d time.Duration) {
 	}
 }
 
-// keepAlive looks whether the client is there: it was heard, or it gets a ping
+// keepAlive looks whether the peer is there: it was heard, or it gets a ping
 // and PongTimeout to answer with any frame.
 func (c *Conn) keepAlive() {
 	switch {
@@ -22,21 +22,24 @@ func (c *Conn) keepAlive() {
 		c.keepTimer = nil
 	case !c.conn.Writable():
 		c.checkStuck()
+	case c.paused(): // the application hears nobody
+		c.heard, c.pinged, c.stuck = false, false, 0
+		c.armKeepAlive(c.cfg.PingInterval)
 	case c.heard, c.frameTimer != nil: // an incomplete message has a deadline of its own
 		c.heard, c.pinged, c.stuck = false, false, 0
-		c.armKeepAlive(c.opts.PingInterval)
+		c.armKeepAlive(c.cfg.PingInterval)
 	case c.pinged:
 		c.over = true
 		c.keepTimer = nil
 		c.conn.CloseWith(eddy.CloseIdleTimeout, errPongTimeout)
 	default:
 		c.pinged, c.stuck = true, 0
-		_ = c.writeFrame(opPing, nil) // it fails when the connection is ending
-		c.armKeepAlive(c.opts.PongTimeout)
+		_ = c.writeFrame(first(opPing), nil) // it fails when the connection is ending
+		c.armKeepAlive(c.cfg.PongTimeout)
 	}
 }
 
-// checkStuck handles a client that cannot be heard, because reading it is paused
+// checkStuck handles a peer that cannot be heard, because reading it is paused
 // until it has read what is queued for it. It may be slow but not stand still.
 func (c *Conn) checkStuck() {
 	queued := c.conn.QueuedBytes()
@@ -47,19 +50,18 @@ func (c *Conn) checkStuck() {
 		return
 	}
 	c.stuck, c.pinged = queued, false
-	c.armKeepAlive(c.opts.PingInterval)
+	c.armKeepAlive(c.cfg.PingInterval)
 }
 
 // watchMessage starts the deadline of an incomplete message, or ends it.
 func (c *Conn) watchMessage(incomplete bool) {
 	switch {
-	case incomplete && c.frameTimer == nil && !c.over && c.opts.MessageTimeout > 0:
-		if t, err := c.ctx.After(c.opts.MessageTimeout, c.messageLate); err == nil { // else the connection has ended
+	case incomplete && c.frameTimer == nil && !c.over && c.cfg.MessageTimeout > 0:
+		if t, err := c.ctx.After(c.cfg.MessageTimeout, c.messageLate); err == nil { // else the connection has ended
 			c.frameTimer = t
 		}
 	case !incomplete && c.frameTimer != nil:
-		c.frameTimer.Stop()
-		c.frameTimer = nil
+		stop(&c.frameTimer)
 	}
 }
 

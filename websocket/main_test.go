@@ -109,6 +109,28 @@ func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermark
 	return s
 }
 
+// benchServer starts a server for a benchmark and returns its address.
+func benchServer(b *testing.B, h Handler) string {
+	pool, err := executor.NewFixed(executor.Options{Workers: 4})
+	if err != nil {
+		b.Fatal(err)
+	}
+	u, err := NewUpgrader(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	f := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, h) }), pool, http1.Options{})
+	srv := &eddy.Server{Loops: 1, Init: f.Init, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = srv.Close()
+		pool.Close()
+	})
+	return srv.Addr().String()
+}
+
 // conn waits for the server's side of the next connection.
 func (s *server) conn() *Conn {
 	s.t.Helper()
@@ -170,6 +192,56 @@ type raw struct {
 	t *testing.T
 	*net.TCPConn
 	br *bufio.Reader
+}
+
+// client connects with this package's own client.
+func (s *server) client(h Handler, o Options) *Conn {
+	s.t.Helper()
+	c, err := s.dialer(o).Dial(s.t.Context(), "ws://"+s.addr+"/", h)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// dialer returns a Dialer that ends with the test.
+func (s *server) dialer(o Options) *Dialer { return newDialer(s.t, o) }
+
+func newDialer(t *testing.T, o Options) *Dialer {
+	d := &Dialer{Options: o, Engine: &eddy.Dialer{Logger: slog.New(slog.DiscardHandler)}}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// messages is a handler that hands over what it gets.
+type messages struct {
+	*echo
+	got chan string
+}
+
+func newMessages() *messages {
+	m := &messages{newEcho(), make(chan string, 10000)}
+	m.message = func(_ *Conn, op Opcode, data []byte) error {
+		m.got <- op.String() + " " + string(data)
+		return nil
+	}
+	return m
+}
+
+func (m *messages) want(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case got := <-m.got:
+		if got != text {
+			t.Fatalf("got %.80q, %d bytes, want %.80q, %d bytes", got, len(got), text, len(text))
+		}
+	case <-time.After(limit):
+		t.Fatalf("waited %v for %.80q", limit, text)
+	}
 }
 
 const handshake = "GET /chat HTTP/1.1\r\nHost: example.org\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +

@@ -9,6 +9,9 @@ import (
 // bytes at a time, and returns the key rotated so that the next call goes on
 // where this one ended. The key is the wire bytes read as little endian.
 func unmask(p []byte, key uint32) uint32 {
+	if key == 0 {
+		return 0
+	}
 	if len(p) >= 8 {
 		wide := uint64(key)<<32 | uint64(key)
 		for len(p) >= 32 {

@@ -37,22 +37,25 @@ func (o Opcode) String() string {
 
 func (o Opcode) control() bool { return o&0x8 != 0 }
 
-// Close codes (RFC 6455 section 7.4 and the IANA registry). NoStatus and
-// Abnormal are never sent: they tell a handler that the peer gave no code, or
-// that the connection ended without a close frame.
+// Close codes (RFC 6455 section 7.4 and the IANA registry). NoStatus, Abnormal
+// and TLSHandshake are never sent: the first two tell a handler that the peer
+// gave no code, or that the connection ended without a close frame.
 const (
-	CloseNormal          = 1000
-	CloseGoingAway       = 1001
-	CloseProtocolError   = 1002
-	CloseUnsupportedData = 1003
-	CloseNoStatus        = 1005
-	CloseAbnormal        = 1006
-	CloseInvalidPayload  = 1007
-	ClosePolicyViolation = 1008
-	CloseMessageTooBig   = 1009
-	CloseInternalError   = 1011
-	CloseServiceRestart  = 1012
-	CloseTryAgainLater   = 1013
+	CloseNormal             = 1000
+	CloseGoingAway          = 1001
+	CloseProtocolError      = 1002
+	CloseUnsupportedData    = 1003
+	CloseNoStatus           = 1005
+	CloseAbnormal           = 1006
+	CloseInvalidPayload     = 1007
+	ClosePolicyViolation    = 1008
+	CloseMessageTooBig      = 1009
+	CloseMandatoryExtension = 1010 // of clients only
+	CloseInternalError      = 1011
+	CloseServiceRestart     = 1012
+	CloseTryAgainLater      = 1013
+	CloseBadGateway         = 1014
+	CloseTLSHandshake       = 1015
 )
 
 // sendable reports whether a close frame may carry the code: those assigned for

@@ -6,28 +6,35 @@ import (
 	"time"
 )
 
-// Options are the limits and deadlines of the connections of one endpoint. The
-// zero value is a working configuration: a zero field takes the default named
-// beside it.
+// Options are the limits and deadlines of the connections of one endpoint, server
+// or client. The zero value is a working configuration: a zero field takes the
+// default named beside it.
 type Options struct {
-	// MaxMessage is the largest message in bytes, over all its fragments. Beyond
-	// it the connection is closed with 1009, decided from the frame header.
-	// Default 1 MiB.
+	// MaxMessage is the largest message in bytes, over all its fragments and, when
+	// it is compressed, also once it is inflated. Beyond it the connection is closed
+	// with 1009, decided from the frame header or while inflating. Default 1 MiB.
 	MaxMessage int
 	// MaxFrame is the largest payload of one data frame in bytes. Default
 	// MaxMessage.
 	MaxFrame int
-	// Subprotocols are those the server speaks. The first one that the client
-	// offers and that is among them is chosen.
+	// MaxFragments is the largest number of frames of one message. Default 131,072.
+	MaxFragments int
+	// Subprotocols are those the server speaks: the first one that the client
+	// offers and that is among them is chosen. A client offers them, in this order.
 	Subprotocols []string
-	// RequireSubprotocol refuses clients that offer none of Subprotocols.
+	// RequireSubprotocol refuses clients that offer none of Subprotocols, or, on
+	// the client, servers that choose none.
 	RequireSubprotocol bool
 	// CheckOrigin reports whether a page of the request's Origin may connect.
 	// nil allows requests without Origin, which no browser makes, and those
 	// whose Origin has the request's host. A refused request is answered 403.
+	// Servers only.
 	CheckOrigin func(r *http.Request) bool
+	// Compression makes the endpoint speak permessage-deflate (RFC 7692). Several
+	// endpoints may share one. Default: no compression.
+	Compression *Compression
 
-	// PingInterval is how long a client may be silent before it is sent a ping.
+	// PingInterval is how long a peer may be silent before it is sent a ping.
 	// Default 25 s; negative: no pings.
 	PingInterval time.Duration
 	// PongTimeout is how long it may then stay silent before its connection is
@@ -38,7 +45,8 @@ type Options struct {
 	// included. Beyond it the connection is closed with CloseReadTimeout.
 	// Default 60 s; negative: none.
 	MessageTimeout time.Duration
-	// CloseTimeout is how long the client may take to answer a close frame.
+	// CloseTimeout is how long the peer may take to answer a close frame, and how
+	// long a client waits for the server to end the connection after that.
 	// Default 5 s.
 	CloseTimeout time.Duration
 
@@ -49,6 +57,7 @@ type Options struct {
 
 const (
 	defaultMaxMessage     = 1 << 20
+	defaultMaxFragments   = 1 << 17
 	defaultPingInterval   = 25 * time.Second
 	defaultPongTimeout    = 10 * time.Second
 	defaultMessageTimeout = 60 * time.Second
@@ -67,6 +76,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxFrame < 0 || o.MaxFrame > largestMessage {
 		return o, fmt.Errorf("websocket: Options.MaxFrame is %d, want 0 (default MaxMessage) up to %d", o.MaxFrame, largestMessage)
 	}
+	if o.MaxFragments < 0 {
+		return o, fmt.Errorf("websocket: Options.MaxFragments is %d, want 0 (default %d) or more", o.MaxFragments, defaultMaxFragments)
+	}
+	for _, p := range o.Subprotocols {
+		if !isToken(p) {
+			return o, fmt.Errorf("websocket: Options.Subprotocols has %q, which is not a token", p)
+		}
+	}
 	for _, f := range []struct {
 		name  string
 		value time.Duration
@@ -84,6 +101,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxFrame == 0 {
 		o.MaxFrame = o.MaxMessage
 	}
+	if o.MaxFragments == 0 {
+		o.MaxFragments = defaultMaxFragments
+	}
 	setDefault(&o.PingInterval, defaultPingInterval)
 	setDefault(&o.PongTimeout, defaultPongTimeout)
 	setDefault(&o.MessageTimeout, defaultMessageTimeout)
@@ -95,6 +115,21 @@ func (o Options) withDefaults() (Options, error) {
 		o.Stats = new(Stats)
 	}
 	return o, nil
+}
+
+// config is what all connections of an endpoint share. Immutable.
+type config struct {
+	Options
+	limits limits
+	client bool
+}
+
+func newConfig(o Options, client bool) (*config, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &config{o, limits{o.MaxMessage, o.MaxFrame, o.MaxFragments, client}, client}, nil
 }
 
 func setDefault(d *time.Duration, v time.Duration) {

@@ -3,6 +3,7 @@ package websocket
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -24,26 +25,39 @@ func protocolError(reason string) *violation {
 
 // event is what one step of the parser found. op is Text or Binary for a
 // complete message, a control opcode for a control frame. data is valid, and
-// may be changed, until the next call.
+// may be changed, until the next call. deflated says that it is a message that
+// has to be inflated, and that its text was not validated.
 type event struct {
-	op   Opcode
-	data []byte
+	op       Opcode
+	deflated bool
+	data     []byte
 }
 
-// parser reads client frames (RFC 6455 section 5) from a view that starts at the
-// first byte not consumed yet. It decides on a frame from its header, before a
-// byte of payload is kept. A message that lies complete in the view is unmasked
-// in place and never copied; frames of more than directMax bytes that do not,
-// and fragments, are collected in a buffer that grows with the bytes that have
-// come, never with the length that was promised.
-type parser struct {
-	maxMessage int
-	maxFrame   int
+// limits are what a parser holds its input against.
+type limits struct {
+	message   int  // bytes of a message
+	frame     int  // bytes of payload of a data frame
+	fragments int  // data frames of a message
+	unmasked  bool // the peer is a server
+}
 
-	message []byte // fragments and the part of a large frame so far
-	text    utf8Check
-	op      Opcode // of the unfinished message, opContinuation when there is none
-	started bool   // a fragment of the message was complete: continuations follow
+// parser reads frames (RFC 6455 section 5) from a view that starts at the first
+// byte not consumed yet. It decides on a frame from its header, before a byte of
+// payload is kept. A message that lies complete in the view is unmasked in place
+// and never copied; frames of more than directMax bytes that do not, and
+// fragments, are collected in a buffer that grows with the bytes that have come,
+// never with the length that was promised.
+type parser struct {
+	lim     *limits
+	deflate bool // permessage-deflate was negotiated
+
+	message   []byte // fragments and the part of a large frame so far
+	text      utf8Check
+	op        Opcode // of the unfinished message
+	deflated  bool   // that message is compressed
+	started   bool   // a fragment of the message was complete: continuations follow
+	fragments int    // that were complete
+	checked   int    // payload bytes of the frame in the view whose text was validated
 
 	// The rest of a data frame whose header was consumed.
 	inFrame bool
@@ -59,13 +73,14 @@ const directMax = 16 << 10
 // maxControl is the largest payload of a control frame (RFC 6455 section 5.5).
 const maxControl = 125
 
-// header is a parsed frame header.
+// header is a decoded frame header.
 type header struct {
 	fin  bool
+	rsv1 bool
 	op   Opcode
-	key  uint32
-	size int // payload bytes
-	n    int // header bytes
+	key  uint32 // 0 when the frame is not masked
+	size int    // payload bytes
+	n    int    // header bytes
 }
 
 // next takes one step: it returns the bytes consumed and the event they
@@ -92,7 +107,8 @@ func (p *parser) header(view []byte) (h header, complete bool, err *violation) {
 	if len(view) < 1 {
 		return h, false, nil
 	}
-	h.fin = view[0]&0x80 != 0
+	h.fin = view[0]&finBit != 0
+	h.rsv1 = view[0]&rsv1Bit != 0
 	h.op = Opcode(view[0] & 0x0f)
 	if err := p.checkFirst(view[0], h); err != nil {
 		return h, false, err
@@ -100,59 +116,82 @@ func (p *parser) header(view []byte) (h header, complete bool, err *violation) {
 	if len(view) < 2 {
 		return h, false, nil
 	}
-	if view[1]&0x80 == 0 {
-		return h, false, protocolError("frame is not masked")
+	if masked := view[1]&maskBit != 0; masked == p.lim.unmasked {
+		return h, false, p.wrongMask()
 	}
 	size := uint64(view[1] & 0x7f)
 	if h.op.control() && size > maxControl {
 		return h, false, protocolError("control frame over 125 bytes")
 	}
 	h.n = 2
-	switch size {
-	case 126:
-		if len(view) < 4 {
-			return h, false, nil
-		}
-		h.n = 4
-		if size = uint64(binary.BigEndian.Uint16(view[2:])); size < 126 {
-			return h, false, protocolError("length is not in its shortest form")
-		}
-	case 127:
-		if len(view) < 10 {
-			return h, false, nil
-		}
-		h.n = 10
-		size = binary.BigEndian.Uint64(view[2:])
-		if size>>63 != 0 {
-			return h, false, protocolError("length has its highest bit set")
-		}
-		if size < 1<<16 {
-			return h, false, protocolError("length is not in its shortest form")
+	if size >= 126 {
+		if size, h.n, err = longSize(view); err != nil || h.n == 0 {
+			return h, false, err
 		}
 	}
-	if err := p.checkSize(h.op, size); err != nil {
+	if err := p.checkSize(h, size); err != nil {
 		return h, false, err
+	}
+	h.size = int(size)
+	if p.lim.unmasked {
+		return h, true, nil
 	}
 	if len(view) < h.n+4 {
 		return h, false, nil
 	}
-	h.size = int(size)
 	h.key = binary.LittleEndian.Uint32(view[h.n:])
 	h.n += 4
 	return h, true, nil
 }
 
+func (p *parser) wrongMask() *violation {
+	if p.lim.unmasked {
+		return protocolError("frame of a server is masked")
+	}
+	return protocolError("frame is not masked")
+}
+
+// longSize reads a length of 16 or 64 bits. n is the size of the header up to
+// its end, 0 when more bytes are needed.
+func longSize(view []byte) (size uint64, n int, err *violation) {
+	if view[1]&0x7f == 126 {
+		if len(view) < 4 {
+			return 0, 0, nil
+		}
+		size, n = uint64(binary.BigEndian.Uint16(view[2:])), 4
+		if size < 126 {
+			return 0, 0, protocolError("length is not in its shortest form")
+		}
+		return size, n, nil
+	}
+	if len(view) < 10 {
+		return 0, 0, nil
+	}
+	size, n = binary.BigEndian.Uint64(view[2:]), 10
+	switch {
+	case size>>63 != 0:
+		return 0, 0, protocolError("length has its highest bit set")
+	case size < 1<<16:
+		return 0, 0, protocolError("length is not in its shortest form")
+	}
+	return size, n, nil
+}
+
 // checkFirst judges the first byte of a frame.
 func (p *parser) checkFirst(b byte, h header) *violation {
 	switch {
-	case b&0x70 != 0:
+	case b&(rsv2Bit|rsv3Bit) != 0:
 		return protocolError("reserved bits are set")
+	case h.rsv1 && !p.deflate:
+		return protocolError("reserved bit 1 is set and no extension uses it")
 	case h.op.control():
-		if h.op > opPong {
+		switch {
+		case h.op > opPong:
 			return protocolError("reserved opcode")
-		}
-		if !h.fin {
+		case !h.fin:
 			return protocolError("control frame is fragmented")
+		case h.rsv1: // RFC 7692 section 6.1
+			return protocolError("control frame is compressed")
 		}
 	case h.op > Binary:
 		return protocolError("reserved opcode")
@@ -160,23 +199,35 @@ func (p *parser) checkFirst(b byte, h header) *violation {
 		return protocolError("continuation without a message")
 	case h.op != opContinuation && p.started:
 		return protocolError("new message inside a fragmented one")
+	case h.op == opContinuation && h.rsv1: // RFC 7692 section 6.1
+		return protocolError("reserved bit 1 is set on a continuation")
 	}
 	return nil
 }
 
 // checkSize holds a data frame and its message against the limits.
-func (p *parser) checkSize(op Opcode, size uint64) *violation {
-	if op.control() {
+func (p *parser) checkSize(h header, size uint64) *violation {
+	if h.op.control() {
 		return nil
 	}
-	if size > uint64(p.maxFrame) {
-		return &violation{CloseMessageTooBig, fmt.Sprintf("frame over the limit of %d bytes", p.maxFrame)}
+	slack := 0
+	if h.rsv1 || p.started && p.deflated {
+		slack = deflateSlack(p.lim.message)
 	}
-	if size > uint64(p.maxMessage-len(p.message)) {
-		return &violation{CloseMessageTooBig, fmt.Sprintf("message over the limit of %d bytes", p.maxMessage)}
+	switch {
+	case size > uint64(p.lim.frame+slack):
+		return &violation{CloseMessageTooBig, fmt.Sprintf("frame over the limit of %d bytes", p.lim.frame)}
+	case size > uint64(p.lim.message+slack-len(p.message)):
+		return &violation{CloseMessageTooBig, fmt.Sprintf("message over the limit of %d bytes", p.lim.message)}
+	case p.fragments >= p.lim.fragments:
+		return &violation{CloseMessageTooBig, fmt.Sprintf("message over the limit of %d frames", p.lim.fragments)}
 	}
 	return nil
 }
+
+// deflateSlack is how much longer than a message of n bytes its compressed form
+// may be: stored blocks, as small as a few hundred bytes, with their headers.
+func deflateSlack(n int) int { return n>>6 + 64 }
 
 // control takes a control frame, which must be in the view completely.
 func (p *parser) control(view []byte, h header) (event, int, bool, *violation) {
@@ -191,7 +242,7 @@ func (p *parser) control(view []byte, h header) (event, int, bool, *violation) {
 			return event{}, 0, false, err
 		}
 	}
-	return event{h.op, data}, end, true, nil
+	return event{op: h.op, data: data}, end, true, nil
 }
 
 // checkClose judges the payload of a close frame (RFC 6455 section 5.5.1).
@@ -212,30 +263,48 @@ func checkClose(data []byte) *violation {
 // data takes a data frame: at once when it lies in the view, in pieces when it
 // is large, and not yet when it is small and incomplete.
 func (p *parser) data(view []byte, h header) (event, int, bool, *violation) {
-	end := h.n + h.size
-	if len(view) < end && h.size <= directMax {
-		return event{}, 0, false, nil
-	}
 	if h.op != opContinuation {
-		p.op = h.op
+		p.op, p.deflated = h.op, h.rsv1
 	}
+	end := h.n + h.size
 	if len(view) < end {
+		if h.size <= directMax {
+			return event{}, 0, false, p.peek(view[h.n:], h.key)
+		}
 		p.inFrame, p.fin, p.key, p.remain = true, h.fin, h.key, h.size
 		return event{}, h.n, false, nil
 	}
 	data := view[h.n:end:end]
 	unmask(data, h.key)
-	if err := p.validate(data, h.fin); err != nil {
+	if err := p.validate(data[p.checked:], h.fin); err != nil {
 		return event{}, 0, false, err
 	}
+	p.checked = 0
 	if h.fin && !p.started {
-		ev := event{p.op, data}
-		p.op = opContinuation
-		return ev, end, true, nil
+		return event{p.op, p.deflated, data}, end, true, nil
 	}
 	p.message = append(p.message, data...)
 	ev, ok := p.endFrame(h.fin)
 	return ev, end, ok, nil
+}
+
+// peek validates the text that has come of a frame the parser waits for, so that
+// invalid text is refused as soon as it is there. The view stays as it is.
+func (p *parser) peek(payload []byte, key uint32) *violation {
+	if p.op != Text || p.deflated {
+		return nil
+	}
+	var piece [256]byte
+	key = bits.RotateLeft32(key, -8*(p.checked&3))
+	for p.checked < len(payload) {
+		n := copy(piece[:], payload[p.checked:])
+		key = unmask(piece[:n], key)
+		if err := p.validate(piece[:n], false); err != nil {
+			return err
+		}
+		p.checked += n
+	}
+	return nil
 }
 
 // collect takes the part of a large frame that is in the view.
@@ -263,38 +332,30 @@ func (p *parser) collect(view []byte) (event, int, bool, *violation) {
 // validate checks the next bytes of a text message; last says that the message
 // ends with them.
 func (p *parser) validate(data []byte, last bool) *violation {
-	if p.op != Text {
+	if p.op != Text || p.deflated {
 		return nil
 	}
 	if !p.text.feed(data) || last && !p.text.complete() {
-		return &violation{CloseInvalidPayload, "text is not UTF-8"}
+		return errNotUTF8
 	}
 	return nil
 }
+
+var errNotUTF8 = &violation{CloseInvalidPayload, "text is not UTF-8"}
 
 // endFrame ends a collected frame and, when it was the last of its message,
 // the message. The buffer goes with it: an idle connection holds none.
 func (p *parser) endFrame(fin bool) (event, bool) {
 	if !fin {
 		p.started = true
+		p.fragments++
 		return event{}, false
 	}
-	ev := event{p.op, p.message}
-	p.message, p.op, p.started = nil, opContinuation, false
+	ev := event{p.op, p.deflated, p.message}
+	p.message, p.started, p.fragments = nil, false, 0
 	return ev, true
 }
 
-// appendHeader appends the header of an unmasked, unfragmented frame.
-func appendHeader(b []byte, op Opcode, size int) []byte {
-	b = append(b, 0x80|byte(op))
-	switch {
-	case size < 126:
-		return append(b, byte(size))
-	case size < 1<<16:
-		return binary.BigEndian.AppendUint16(append(b, 126), uint16(size))
-	}
-	return binary.BigEndian.AppendUint64(append(b, 127), uint64(size))
-}
-
-// maxHeader is the largest header of a server's frame.
-const maxHeader = 10
+// unfinished reports whether a message has begun that is not complete. The bytes
+// of a frame that the parser waits for in the view do not count.
+func (p *parser) unfinished() bool { return p.inFrame || p.started }

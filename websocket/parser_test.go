@@ -26,6 +26,13 @@ func maskedFrame(first byte, payload []byte, key [4]byte) []byte {
 	return b
 }
 
+// parserOf makes parsers of a server with these limits.
+func parserOf(maxMessage, maxFrame int) func() *parser {
+	return func() *parser {
+		return &parser{lim: &limits{message: maxMessage, frame: maxFrame, fragments: 8}}
+	}
+}
+
 // feedAll runs a parser over the input in pieces, the way the decoder does, and
 // returns what came out as text.
 func feedAll(p *parser, input []byte, pieces func(left int) int) string {
@@ -42,6 +49,9 @@ func feedAll(p *parser, input []byte, pieces func(left int) int) string {
 				return out.String()
 			}
 			if ok {
+				if ev.deflated {
+					out.WriteString("deflated ")
+				}
 				fmt.Fprintf(&out, "%s %q\n", ev.op, ev.data)
 			}
 			held = held[n:]
@@ -55,13 +65,12 @@ func feedAll(p *parser, input []byte, pieces func(left int) int) string {
 
 // everyWay parses the input whole, byte by byte and at random splits, and wants
 // the same outcome from all.
-func everyWay(t *testing.T, maxMessage, maxFrame int, input string) string {
+func everyWay(t *testing.T, fresh func() *parser, input string) string {
 	t.Helper()
-	want := feedAll(&parser{maxMessage: maxMessage, maxFrame: maxFrame}, []byte(input), func(left int) int { return left })
+	want := feedAll(fresh(), []byte(input), func(left int) int { return left })
 	rng := rand.New(rand.NewPCG(2, uint64(len(input))))
 	for round := range 12 {
-		p := &parser{maxMessage: maxMessage, maxFrame: maxFrame}
-		got := feedAll(p, []byte(input), func(left int) int {
+		got := feedAll(fresh(), []byte(input), func(left int) int {
 			switch {
 			case round == 0 && len(input) < 40000:
 				return 1
@@ -86,6 +95,7 @@ func TestParserAccepts(t *testing.T) {
 		{"16-bit length", frame(0x81, large[:200]), fmt.Sprintf("text %q\n", large[:200])},
 		{"beyond the direct size", frame(0x81, large), fmt.Sprintf("text %q\n", large)},
 		{"64-bit length", frame(0x82, large+large), fmt.Sprintf("binary %q\n", large+large)},
+		{"as many fragments as allowed", frame(0x01, "a") + strings.Repeat(frame(0x00, "b"), 6) + frame(0x80, "c"), "text \"abbbbbbc\"\n"},
 		{"several frames", frame(0x81, "a") + frame(0x89, "p") + frame(0x81, "b"), "text \"a\"\nping \"p\"\ntext \"b\"\n"},
 		{"fragments with controls between", frame(0x01, "he") + frame(0x89, "1") + frame(0x00, "l") + frame(0x8a, "") + frame(0x80, "lo"),
 			"ping \"1\"\npong \"\"\ntext \"hello\"\n"},
@@ -100,7 +110,7 @@ func TestParserAccepts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := everyWay(t, 1<<20, 1<<20, tt.in); got != tt.want {
+			if got := everyWay(t, parserOf(1<<20, 1<<20), tt.in); got != tt.want {
 				t.Errorf("got %.300s want %.300s", got, tt.want)
 			}
 		})
@@ -155,11 +165,13 @@ func TestParserRefuses(t *testing.T) {
 		{"large text not UTF-8", frame(0x81, strings.Repeat("x", 30000)+"\xff"+strings.Repeat("x", 9000)), 1007},
 		{"frame over the limit", length(0x82, 0xff, "\x00\x00\x00\x00\x00\x01\x00\x00"), 1009},
 		{"largest length there is", length(0x82, 0xff, "\x7f\xff\xff\xff\xff\xff\xff\xff"), 1009},
+		{"too many fragments", frame(0x01, "a") + strings.Repeat(frame(0x00, "b"), 8), 1009},
+		{"too many empty fragments", frame(0x02, "") + strings.Repeat(frame(0x00, ""), 8), 1009},
 		{"fragments over the limit", frame(0x01, strings.Repeat("x", 40000)) + frame(0x80, strings.Repeat("x", 10001)), 1009},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := everyWay(t, 50000, 45000, tt.in)
+			got := everyWay(t, parserOf(50000, 45000), tt.in)
 			if want := fmt.Sprintf("error %d ", tt.code); !strings.Contains(got, want) {
 				t.Errorf("got %.300s, want %s", got, want)
 			}
@@ -167,10 +179,108 @@ func TestParserRefuses(t *testing.T) {
 	}
 }
 
+// serverFrame builds an unmasked frame.
+func serverFrame(first byte, payload string) string {
+	return string(appendHeader(nil, first, len(payload))) + payload
+}
+
+// The client's parser wants what the server's refuses, and the other way round.
+func TestParserOfClient(t *testing.T) {
+	client := func() *parser {
+		return &parser{lim: &limits{message: 50000, frame: 45000, fragments: 8, unmasked: true}}
+	}
+	large := strings.Repeat("0123456789", 4000)
+	for _, tt := range []struct{ name, in, want string }{
+		{"text", serverFrame(0x81, "hello"), "text \"hello\"\n"},
+		{"empty", serverFrame(0x82, ""), "binary \"\"\n"},
+		{"large", serverFrame(0x82, large), fmt.Sprintf("binary %q\n", large)},
+		{"fragments", serverFrame(0x01, "\xc3") + serverFrame(0x89, "") + serverFrame(0x80, "\xa9"), "ping \"\"\ntext \"é\"\n"},
+		{"close", serverFrame(0x88, "\x03\xe8bye"), "close \"\\x03\\xe8bye\"\n"},
+		{"masked text", frame(0x81, "hello"), "error 1002 frame of a server is masked\n"},
+		{"masked ping", frame(0x89, ""), "error 1002 frame of a server is masked\n"},
+		{"reserved bit 1", serverFrame(0xc1, "x"), "error 1002 reserved bit 1 is set and no extension uses it\n"},
+		{"bad UTF-8", serverFrame(0x81, "a\xff"), "error 1007 text is not UTF-8\n"},
+		{"too large", serverFrame(0x82, large+large), "error 1009 frame over the limit of 45000 bytes\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := everyWay(t, client, tt.in); got != tt.want {
+				t.Errorf("got %.300s want %.300s", got, tt.want)
+			}
+		})
+	}
+}
+
+// RFC 7692 section 6: where reserved bit 1 may stand once the extension is on.
+func TestParserOfCompressedMessages(t *testing.T) {
+	fresh := func() *parser {
+		return &parser{lim: &limits{message: 1000, frame: 1000, fragments: 8}, deflate: true}
+	}
+	for _, tt := range []struct{ name, in, want string }{
+		{"compressed", frame(0xc1, "\xff\xfe"), "deflated text \"\\xff\\xfe\"\n"},
+		{"compressed binary", frame(0xc2, "x"), "deflated binary \"x\"\n"},
+		{"not compressed", frame(0x81, "x"), "text \"x\"\n"},
+		{"fragments", frame(0x41, "\xff") + frame(0x89, "") + frame(0x00, "b") + frame(0x80, "c"), "ping \"\"\ndeflated text \"\\xffbc\"\n"},
+		{"one after the other", frame(0x41, "a") + frame(0x80, "b") + frame(0x81, "c") + frame(0xc1, "d"), "deflated text \"ab\"\ntext \"c\"\ndeflated text \"d\"\n"},
+		{"on a continuation", frame(0x41, "a") + frame(0xc0, "b"), "error 1002 reserved bit 1 is set on a continuation\n"},
+		{"on a continuation of a plain message", frame(0x01, "a") + frame(0xc0, "b"), "error 1002 reserved bit 1 is set on a continuation\n"},
+		{"on a ping", frame(0xc9, "a"), "error 1002 control frame is compressed\n"},
+		{"on a pong", frame(0xca, "a"), "error 1002 control frame is compressed\n"},
+		{"on a close", frame(0xc8, "\x03\xe8"), "error 1002 control frame is compressed\n"},
+		{"with bit 2", frame(0xe1, "a"), "error 1002 reserved bits are set\n"},
+		{"with bit 3", frame(0xd1, "a"), "error 1002 reserved bits are set\n"},
+		{"bad UTF-8 in a plain message", frame(0x81, "\xff"), "error 1007 text is not UTF-8\n"},
+		{"a little over the limit, which may fit", frame(0xc2, strings.Repeat("x", 1010)), fmt.Sprintf("deflated binary %q\n", strings.Repeat("x", 1010))},
+		{"over the limit and the slack", frame(0xc2, strings.Repeat("x", 1000+deflateSlack(1000)+1)), "error 1009 frame over the limit of 1000 bytes\n"},
+		{"plain, a little over", frame(0x82, strings.Repeat("x", 1001)), "error 1009 frame over the limit of 1000 bytes\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := everyWay(t, fresh, tt.in); got != tt.want {
+				t.Errorf("got %.300s want %.300s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Invalid text is refused as soon as its first wrong byte is there, wherever in
+// frame and message that is (RFC 6455 section 8.1).
+func TestParserRefusesTextAtOnce(t *testing.T) {
+	for name, good := range map[string]string{
+		"start":            "",
+		"ascii":            strings.Repeat("a", 700),
+		"after runes":      "κόσμε",
+		"inside a rune":    "ok \xf4",
+		"far into a frame": strings.Repeat("κόσμε ", 1500),
+	} {
+		bad := "\xff"
+		if name == "inside a rune" {
+			bad = "\x90" // beyond U+10FFFF
+		}
+		for _, in := range []struct{ kind, frames string }{
+			{"one frame", frame(0x81, good+bad+"the rest")},
+			{"second fragment", frame(0x01, "first ") + frame(0x80, good+bad+"the rest")},
+			{"large frame", frame(0x81, good+bad+strings.Repeat("r", directMax))},
+		} {
+			at := len(in.frames) - len("the rest")
+			if in.kind == "large frame" {
+				at = len(in.frames) - directMax
+			}
+			p := parserOf(1<<20, 1<<20)()
+			step := func(left int) int { return 1 }
+			if got := feedAll(p, []byte(in.frames[:at-1]), step); got != "" {
+				t.Errorf("%s, %s: %s before the wrong byte", name, in.kind, got)
+			}
+			p = parserOf(1<<20, 1<<20)()
+			if got := feedAll(p, []byte(in.frames[:at]), step); got != "error 1007 text is not UTF-8\n" {
+				t.Errorf("%s, %s: %q at the wrong byte", name, in.kind, got)
+			}
+		}
+	}
+}
+
 // A frame that only promises a size costs nothing: memory follows the bytes
 // that came.
 func TestParserMemoryFollowsBytes(t *testing.T) {
-	p := &parser{maxMessage: 1 << 30, maxFrame: 1 << 30}
+	p := parserOf(1<<30, 1<<30)()
 	head := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, 1<<30)
 	head = append(head, 1, 2, 3, 4)
 	if _, n, ok, err := p.next(head); n != len(head) || ok || err != nil {
@@ -186,7 +296,7 @@ func TestParserMemoryFollowsBytes(t *testing.T) {
 
 // A complete message is handed out where it lies, and no buffer is kept.
 func TestParserDoesNotCopySmallMessages(t *testing.T) {
-	p := &parser{maxMessage: 1 << 20, maxFrame: 1 << 20}
+	p := parserOf(1<<20, 1<<20)()
 	src := []byte(frame(0x82, "payload"))
 	view := make([]byte, len(src))
 	allocs := testing.AllocsPerRun(100, func() {
@@ -229,8 +339,8 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in []byte, split uint16) {
 		const limit = 100000
-		whole := feedAll(&parser{maxMessage: limit, maxFrame: limit}, in, func(left int) int { return left })
-		p := &parser{maxMessage: limit, maxFrame: limit}
+		whole := feedAll(parserOf(limit, limit)(), in, func(left int) int { return left })
+		p := parserOf(limit, limit)()
 		parts := feedAll(p, in, func(left int) int { return min(left, 1+int(split)) })
 		if whole != parts {
 			t.Fatalf("whole input gives\n%s\nsplit input gives\n%s", whole, parts)
@@ -261,7 +371,7 @@ func FuzzUTF8(f *testing.F) {
 func BenchmarkParser(b *testing.B) {
 	for _, size := range []int{16, 128, 4096, 65536} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			p := &parser{maxMessage: 1 << 20, maxFrame: 1 << 20}
+			p := parserOf(1<<20, 1<<20)()
 			src := maskedFrame(0x82, make([]byte, size), [4]byte{1, 2, 3, 4})
 			view := make([]byte, len(src))
 			b.ReportAllocs()

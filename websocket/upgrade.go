@@ -17,16 +17,31 @@ import (
 // handlerName is the name of this package's handler in a pipeline.
 const handlerName = "websocket"
 
-// HandshakeError is why Upgrade refused a request. The client was answered with
-// Status.
+// HandshakeError is why a handshake failed: the request that Upgrade answered
+// with Status, or the response that made Dial give up.
 type HandshakeError struct {
 	Status int
 	Msg    string
+	Header http.Header // of the response; Dial only
 }
 
 // Error implements error.
 func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("websocket: handshake refused: %s (%d)", e.Msg, e.Status)
+	return fmt.Sprintf("websocket: handshake failed: %s (status %d)", e.Msg, e.Status)
+}
+
+// Upgrader makes WebSocket connections of HTTP requests. Its connections share
+// its options. Any goroutine.
+type Upgrader struct{ cfg *config }
+
+// NewUpgrader returns an Upgrader. The error names the option that makes no
+// sense.
+func NewUpgrader(o Options) (*Upgrader, error) {
+	cfg, err := newConfig(o, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Upgrader{cfg}, nil
 }
 
 // Upgrade checks the handshake in r (RFC 6455 section 4.2) and makes its
@@ -35,23 +50,15 @@ func (e *HandshakeError) Error() string {
 // request in every case: a *HandshakeError says with which refusal.
 //
 // h.HandleOpen has run when Upgrade returns a connection.
-func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Conn, error) {
-	o, err := o.withDefaults()
-	if err == nil && h == nil {
-		err = errors.New("websocket: Upgrade without a Handler")
+func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*Conn, error) {
+	if h == nil {
+		return nil, misconfigured(w, errors.New("websocket: Upgrade without a Handler"))
 	}
-	if err != nil {
-		http.Error(w, "the server is misconfigured", http.StatusInternalServerError)
-		return nil, err
-	}
-	c := &Conn{handler: h, opts: o}
+	c := &Conn{handler: h, cfg: u.cfg}
 	header, err := c.handshake(r)
 	if refusal, ok := errors.AsType[*HandshakeError](err); ok {
-		o.Stats.refused.Add(1)
-		if refusal.Status == http.StatusUpgradeRequired {
-			w.Header().Set("Sec-WebSocket-Version", "13")
-		}
-		http.Error(w, refusal.Msg, refusal.Status)
+		u.cfg.Stats.refused.Add(1)
+		refusal.answer(w)
 		return nil, err
 	}
 	err = http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
@@ -59,16 +66,44 @@ func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Con
 		return p.Add(handlerName, endpoint{c})
 	})
 	if err != nil {
+		if !c.opened { // else the end of the connection gives it back
+			c.releaseDeflate()
+		}
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
 	return c, nil
 }
 
+// Upgrade is that of an Upgrader of its own, for servers with few connections:
+// an Upgrader that is kept is checked once, and its connections share it.
+func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Conn, error) {
+	u, err := NewUpgrader(o)
+	if err != nil {
+		return nil, misconfigured(w, err)
+	}
+	return u.Upgrade(w, r, h)
+}
+
+func misconfigured(w http.ResponseWriter, err error) error {
+	http.Error(w, "the server is misconfigured", http.StatusInternalServerError)
+	return err
+}
+
+// answer refuses the request.
+func (e *HandshakeError) answer(w http.ResponseWriter) {
+	if e.Status == http.StatusUpgradeRequired { // RFC 6455 section 4.4, RFC 9110 section 15.5.22
+		w.Header().Set("Sec-WebSocket-Version", "13")
+		w.Header().Set("Upgrade", "websocket")
+	}
+	http.Error(w, e.Msg, e.Status)
+}
+
 // handshake returns the header of the 101 response, or a *HandshakeError.
 func (c *Conn) handshake(r *http.Request) (http.Header, error) {
 	bad := func(status int, msg string) (http.Header, error) {
-		return nil, &HandshakeError{status, msg}
+		return nil, &HandshakeError{Status: status, Msg: msg}
 	}
+	offers, malformed := parseExtensions(r.Header["Sec-Websocket-Extensions"])
 	switch {
 	case r.Method != http.MethodGet || !r.ProtoAtLeast(1, 1):
 		return bad(http.StatusBadRequest, "a WebSocket handshake is a GET of HTTP/1.1")
@@ -78,18 +113,26 @@ func (c *Conn) handshake(r *http.Request) (http.Header, error) {
 		return bad(http.StatusUpgradeRequired, "only version 13 is spoken")
 	case !validKey(r.Header["Sec-Websocket-Key"]):
 		return bad(http.StatusBadRequest, "malformed Sec-WebSocket-Key")
-	case len(r.Header["Origin"]) > 1 || !c.opts.CheckOrigin(r):
+	case malformed != nil:
+		return bad(http.StatusBadRequest, malformed.Error())
+	case len(r.Header["Origin"]) > 1 || !c.cfg.CheckOrigin(r):
 		return bad(http.StatusForbidden, "this origin may not connect")
 	}
 	header := http.Header{
 		"Upgrade":              {"websocket"},
 		"Sec-Websocket-Accept": {acceptKey(r.Header["Sec-Websocket-Key"][0])},
 	}
-	c.subprotocol = choose(r.Header["Sec-Websocket-Protocol"], c.opts.Subprotocols)
+	c.subprotocol = choose(r.Header["Sec-Websocket-Protocol"], c.cfg.Subprotocols)
 	if c.subprotocol != "" {
 		header["Sec-Websocket-Protocol"] = []string{c.subprotocol}
-	} else if c.opts.RequireSubprotocol {
+	} else if c.cfg.RequireSubprotocol {
 		return bad(http.StatusBadRequest, "none of the offered subprotocols is spoken")
+	}
+	if z := c.cfg.Compression; z != nil {
+		if d, answer := z.accept(offers); answer != "" {
+			c.deflate = newDeflateState(z, d)
+			header["Sec-Websocket-Extensions"] = []string{answer}
+		}
 	}
 	return header, nil
 }

@@ -73,11 +73,24 @@ func TestServeEcho(t *testing.T) {
 
 // TestServeWS talks to the WebSocket server with an independent client, and is told when the server goes away.
 func TestServeWS(t *testing.T) {
-	p := startServer(t, "serve", "ws", "--addr", "127.0.0.1:0")
+	t.Run("plain", func(t *testing.T) { serveWS(t, websocket.CompressionDisabled) })
+	t.Run("compressed", func(t *testing.T) {
+		serveWS(t, websocket.CompressionNoContextTakeover, "--compress", "--compress-threshold", "1")
+	})
+	t.Run("takeover", func(t *testing.T) {
+		serveWS(t, websocket.CompressionContextTakeover, "--compress", "--compress-takeover")
+	})
+}
+
+func serveWS(t *testing.T, mode websocket.CompressionMode, flags ...string) {
+	p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0"}, flags...)...)
 	ctx := testContext(t)
-	c, _, err := websocket.Dial(ctx, "ws://"+p.addr+"/any/path", nil)
+	c, resp, err := websocket.Dial(ctx, "ws://"+p.addr+"/any/path", &websocket.DialOptions{CompressionMode: mode, CompressionThreshold: 1})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if ext := resp.Header.Get("Sec-WebSocket-Extensions"); (ext != "") != (len(flags) > 0) {
+		t.Errorf("extensions %q with %v", ext, flags)
 	}
 	defer c.CloseNow()
 	c.SetReadLimit(1 << 20)

@@ -1,8 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
@@ -13,29 +14,104 @@ import (
 // handshakeWorkers serve the HTTP requests that become WebSockets; after the upgrade everything runs on the loop.
 const handshakeWorkers = 4
 
+// defaultWSMessage is --max-message: large enough for the conformance suites.
+const defaultWSMessage = 16 << 20
+
+// wsFlags are the limits of "eddy serve ws".
+type wsFlags struct {
+	compress, takeover                 bool
+	threshold                          int
+	maxMessage, maxFrame, maxFrag      int
+	ping, pong, messageTime, closeTime time.Duration
+}
+
+func (f *wsFlags) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.compress, "compress", false, "speak permessage-deflate with clients that offer it")
+	fs.BoolVar(&f.takeover, "compress-takeover", false, "let compressed messages refer to earlier ones (more memory and work, shorter messages)")
+	fs.IntVar(&f.threshold, "compress-threshold", 0, "smallest message that is compressed, in bytes; 0 = 256")
+	fs.IntVar(&f.maxMessage, "max-message", defaultWSMessage, "largest message in bytes")
+	fs.IntVar(&f.maxFrame, "max-frame", 0, "largest frame in bytes; 0 = as --max-message")
+	fs.IntVar(&f.maxFrag, "max-fragments", 0, "most frames of one message; 0 = 131072")
+	fs.DurationVar(&f.ping, "ping", 0, "silence after which a client is sent a ping; 0 = 25s, negative = never")
+	fs.DurationVar(&f.pong, "pong-timeout", 0, "time to answer it; 0 = 10s")
+	fs.DurationVar(&f.messageTime, "message-timeout", 0, "time from the first byte of a message to its last; 0 = 1m, negative = no limit")
+	fs.DurationVar(&f.closeTime, "close-timeout", 0, "time to answer a close frame; 0 = 5s")
+}
+
+// maxWSLimit bounds the limits: it is what the engine takes as one write.
+const maxWSLimit = 1<<30 - 1<<10
+
+// check reports the first flag whose value makes no sense.
+func (f *wsFlags) check() error {
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"--max-message", f.maxMessage, 1}, {"--max-frame", f.maxFrame, 0}, {"--max-fragments", f.maxFrag, 0}, {"--compress-threshold", f.threshold, 0}} {
+		if n.value < n.least || n.value > maxWSLimit {
+			return fmt.Errorf("%s %d is out of range: use %d to %d", n.flag, n.value, n.least, maxWSLimit)
+		}
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"--pong-timeout", f.pong}, {"--close-timeout", f.closeTime}} {
+		if d.value < 0 {
+			return fmt.Errorf("%s %v is negative: use a time such as 5s, or 0 for the default", d.flag, d.value)
+		}
+	}
+	if !f.compress && (f.takeover || f.threshold != 0) {
+		return fmt.Errorf("--compress-takeover and --compress-threshold need --compress: add it")
+	}
+	return nil
+}
+
+// upgrader makes the flags options of the server.
+func (f *wsFlags) upgrader() (*websocket.Upgrader, error) {
+	o := websocket.Options{
+		MaxMessage: f.maxMessage, MaxFrame: f.maxFrame, MaxFragments: f.maxFrag,
+		PingInterval: f.ping, PongTimeout: f.pong, MessageTimeout: f.messageTime, CloseTimeout: f.closeTime,
+		CheckOrigin: func(*http.Request) bool { return true }, // an echo has nothing to protect
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	if f.compress {
+		z, err := websocket.NewCompression(websocket.CompressionOptions{Threshold: f.threshold, ContextTakeover: f.takeover})
+		if err != nil {
+			return nil, err
+		}
+		o.Compression = z
+	}
+	return websocket.NewUpgrader(o)
+}
+
 func newServeWS(t *terminal) *cobra.Command {
 	var f listenFlags
+	var w wsFlags
 	cmd := &cobra.Command{
 		Use:     "ws",
-		Short:   "Send every WebSocket message back",
-		Example: "  eddy serve ws --addr 127.0.0.1:7000\n  eddy bench ws --addr 127.0.0.1:7000",
+		Short:   "Send every WebSocket message back, on every path",
+		Example: "  eddy serve ws --addr 127.0.0.1:7000 --compress\n  eddy bench ws --addr 127.0.0.1:7000",
 		RunE: func(*cobra.Command, []string) error {
+			u, err := w.upgrader()
+			if err != nil {
+				return err
+			}
 			pool, err := executor.NewFixed(executor.Options{Name: "handshakes", Workers: handshakeWorkers, Queue: 1024})
 			if err != nil {
 				return err
 			}
 			defer pool.Close()
-			pages := http1.NewHandler(http.HandlerFunc(upgradeEcho), pool, http1.Options{})
+			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = u.Upgrade(w, r, echoSocket{}) // it answers refusals itself
+			}), pool, http1.Options{})
 			return t.serve(f, "ws", pages.Init)
 		},
 	}
 	f.register(cmd, defaultServeAddr)
+	w.register(cmd)
 	return cmd
-}
-
-// upgradeEcho makes a WebSocket of every request that asks for one.
-func upgradeEcho(w http.ResponseWriter, r *http.Request) {
-	_, _ = websocket.Upgrade(w, r, echoSocket{}, websocket.Options{}) // it answers refusals itself
 }
 
 // echoSocket sends every message back.
@@ -44,7 +120,7 @@ type echoSocket struct{}
 func (echoSocket) HandleOpen(*websocket.Conn) error { return nil }
 
 func (echoSocket) HandleMessage(c *websocket.Conn, op websocket.Opcode, data []byte) error {
-	return c.Write(op, bytes.Clone(data))
+	return c.WriteBytes(op, data)
 }
 
 func (echoSocket) HandleClose(*websocket.Conn, int, string) {}

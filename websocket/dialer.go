@@ -1,0 +1,215 @@
+package websocket
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// Dialer makes WebSocket connections to servers, and runs their handlers on the
+// loops of an eddy.Dialer. Fill the fields before the first Dial. Any goroutine.
+type Dialer struct {
+	// Engine connects: its fields say on which loops, from which address, with
+	// which bounds and deadlines. The Dialer sets its Init and HalfClose, and
+	// HandshakeTimeout, for the time until the handshake is done, to 10 s when it
+	// is 0. Nobody else may use it. nil = an eddy.Dialer with one loop of its own.
+	Engine *eddy.Dialer
+	// Options hold for all connections.
+	Options Options
+	// Header is added to the request of the handshake. It may not hold the fields
+	// that belong to the handshake.
+	Header http.Header
+	// Secure adds the handlers of a TLS connection to a server of that name in
+	// front; see wss. nil = wss addresses are refused.
+	Secure func(p *eddy.Pipeline, serverName string) error
+	// MaskKeys returns the source of a connection's masking keys. nil = ChaCha8
+	// with a seed of crypto/rand.
+	MaskKeys func() MaskKeys
+
+	mu      sync.Mutex
+	cfg     *config
+	closed  bool
+	waiting map[*eddy.Conn]*handshaker // connected, and not yet given their request
+}
+
+// defaultHandshakeTimeout is that of an Engine without one.
+const defaultHandshakeTimeout = 10 * time.Second
+
+var errNoTLS = errors.New("websocket: wss needs Dialer.Secure, which adds the handlers of the TLS connection")
+
+// start checks the fields at the first use.
+func (d *Dialer) start() (*config, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, eddy.ErrDialerClosed
+	}
+	if d.cfg != nil {
+		return d.cfg, nil
+	}
+	cfg, err := newConfig(d.Options, true)
+	if err != nil {
+		return nil, err
+	}
+	for name := range d.Header {
+		if ownField(name) {
+			return nil, fmt.Errorf("websocket: Dialer.Header has %s, which is the handshake's own", name)
+		}
+	}
+	if d.Engine == nil {
+		d.Engine = new(eddy.Dialer)
+	}
+	d.Engine.Init, d.Engine.HalfClose = d.init, true
+	if d.Engine.HandshakeTimeout == 0 {
+		d.Engine.HandshakeTimeout = defaultHandshakeTimeout
+	}
+	if d.MaskKeys == nil {
+		d.MaskKeys = newMaskKeys
+	}
+	d.waiting = make(map[*eddy.Conn]*handshaker)
+	d.cfg = cfg
+	return cfg, nil
+}
+
+// newMaskKeys returns a generator that nobody else can predict.
+func newMaskKeys() MaskKeys {
+	var seed [32]byte
+	_, _ = crand.Read(seed[:]) // it never fails
+	return rand.NewChaCha8(seed)
+}
+
+// init builds the pipeline of a connection that has no request yet.
+func (d *Dialer) init(p *eddy.Pipeline) error {
+	hs := &handshaker{d: d, conn: p.Conn()}
+	d.mu.Lock()
+	d.waiting[hs.conn] = hs
+	d.mu.Unlock()
+	return p.Add(handlerName, hs)
+}
+
+// take returns the handler of a connection, once.
+func (d *Dialer) take(c *eddy.Conn) *handshaker {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hs := d.waiting[c]
+	delete(d.waiting, c)
+	return hs
+}
+
+// Dial connects to an address such as ws://host:port/path?query and makes the
+// handshake (RFC 6455 section 4.1); h handles the connection. ctx bounds all of
+// it. h.HandleOpen has run when Dial returns a connection. It blocks its
+// goroutine, and returns eddy.ErrOnLoop on a loop of the Engine. Errors: those of
+// eddy.Dialer.Dial; *HandshakeError when the server refuses or answers wrongly.
+func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, error) {
+	cfg, err := d.start()
+	if err != nil {
+		return nil, err
+	}
+	if h == nil {
+		return nil, errors.New("websocket: Dial without a Handler")
+	}
+	u, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "wss" && d.Secure == nil {
+		return nil, errNoTLS
+	}
+	conn, err := d.Engine.Dial(ctx, "tcp", u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("websocket: %w", err)
+	}
+	hs := d.take(conn)
+	if hs == nil { // it has ended already
+		return nil, endError(conn)
+	}
+	hs.prepare(cfg, u, h)
+	if err := conn.Post(hs.begin); err != nil {
+		conn.CloseWith(eddy.CloseHandshakeFailed, err)
+		return nil, fmt.Errorf("websocket: %w", err)
+	}
+	select {
+	case err = <-hs.outcome:
+	case <-ctx.Done():
+		conn.CloseWith(eddy.CloseHandshakeFailed, ctx.Err())
+		if err = <-hs.outcome; err == nil { // it was done in this moment
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return hs.c, nil
+}
+
+// parseAddress reads the address of a server (RFC 6455 section 3); Host has a
+// port afterwards.
+func parseAddress(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("websocket: %w", err)
+	}
+	port := map[string]string{"ws": "80", "wss": "443"}[u.Scheme]
+	switch {
+	case port == "":
+		return nil, fmt.Errorf("websocket: scheme of %q: want ws or wss", address)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("websocket: %q names no host", address)
+	case u.Fragment != "" || u.User != nil:
+		return nil, fmt.Errorf("websocket: %q: a fragment or a user is not part of a WebSocket address", u.Redacted())
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), port)
+	}
+	return u, nil
+}
+
+// Shutdown ends the dialer in order: its connections are told 1001 and end when
+// their servers have answered, at the latest with ctx. See eddy.Dialer.Shutdown.
+func (d *Dialer) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
+	e := d.stop()
+	if e == nil {
+		return eddy.DrainReport{}, eddy.ErrDialerClosed
+	}
+	return e.Shutdown(ctx)
+}
+
+// Close ends the dialer and its connections at once. See eddy.Dialer.Close.
+func (d *Dialer) Close() error {
+	if e := d.stop(); e != nil {
+		return e.Close()
+	}
+	return nil
+}
+
+// stop refuses further use and returns what is to be ended, nil for nothing.
+func (d *Dialer) stop() *eddy.Dialer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	return d.Engine
+}
+
+// challenge is a key of the handshake with the answer it must get.
+type challenge struct{ key, answer string }
+
+func newChallenge(random io.Reader) (challenge, error) {
+	var nonce [16]byte
+	if _, err := io.ReadFull(random, nonce[:]); err != nil {
+		return challenge{}, err
+	}
+	key := base64.StdEncoding.EncodeToString(nonce[:])
+	return challenge{key, acceptKey(key)}, nil
+}

@@ -1,0 +1,276 @@
+package websocket
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/go-eddy/eddy"
+)
+
+// smallMessage is the size up to which header and payload are sent as one slice
+// instead of two.
+const smallMessage = 4 << 10
+
+// MaskKeys is a source of masking keys, which must be unpredictable for whoever
+// chooses the payload (RFC 6455 section 10.3). *rand.ChaCha8 of math/rand/v2 is
+// one when its seed is secret.
+type MaskKeys interface{ Uint64() uint64 }
+
+// maskKeys deals out the keys of a client connection.
+type maskKeys struct {
+	source MaskKeys
+}
+
+// next returns a key. Zero would leave the payload as it is.
+func (k *maskKeys) next() uint32 {
+	for {
+		if key := uint32(k.source.Uint64()); key != 0 {
+			return key
+		}
+	}
+}
+
+var _ MaskKeys = (*rand.ChaCha8)(nil)
+
+// Write sends a message, op Text or Binary. Text must be valid UTF-8. data must
+// not be changed afterwards. It never blocks; any goroutine may call it. It
+// compresses, where that was negotiated, on the calling goroutine. Errors:
+// ErrClosed, eddy.ErrBackpressure, eddy.ErrSaturated.
+func (c *Conn) Write(op Opcode, data []byte) error { return c.WriteClass(nil, op, data) }
+
+// WriteClass is Write for a message that may be dropped for a peer that reads too
+// slowly, as the class says; nil is none. The message is always whole or not
+// there.
+func (c *Conn) WriteClass(class *eddy.MessageClass, op Opcode, data []byte) error {
+	if err := checkWrite(op, data); err != nil {
+		return err
+	}
+	if c.closing.Load() {
+		return ErrClosed
+	}
+	if d := c.deflate; d != nil && len(data) >= d.o.Threshold {
+		if done, err := c.writeDeflated(class, op, data); done {
+			return err
+		}
+	}
+	return c.submit(class, c.message(op, data))
+}
+
+// message frames a whole message that is not compressed.
+func (c *Conn) message(op Opcode, data []byte) any {
+	switch {
+	case c.keys != nil:
+		c.mu.Lock()
+		key := c.keys.next()
+		c.mu.Unlock()
+		return appendMasked(make([]byte, 0, maxHeader+len(data)), first(op), data, key)
+	case len(data) <= smallMessage:
+		return append(appendHeader(make([]byte, 0, maxServerHeader+len(data)), first(op), len(data)), data...)
+	}
+	return [][]byte{appendHeader(make([]byte, 0, maxServerHeader), first(op), len(data)), data}
+}
+
+// plainFrame builds a control frame. mu is held.
+func (c *Conn) plainFrame(first byte, data []byte) []byte {
+	b := make([]byte, 0, maxHeader+len(data))
+	if c.keys != nil {
+		return appendMasked(b, first, data, c.keys.next())
+	}
+	return append(appendHeader(b, first, len(data)), data...)
+}
+
+// submit sends a message that is framed.
+func (c *Conn) submit(class *eddy.MessageClass, msg any) error {
+	if class != nil {
+		msg = class.Wrap(msg)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Load() {
+		release(msg)
+		return ErrClosed
+	}
+	return c.conn.Write(msg)
+}
+
+func release(msg any) {
+	if r, ok := msg.(eddy.Releaser); ok {
+		r.Release()
+	}
+}
+
+// WriteContext is Write that first waits, for as long as ctx allows, until the
+// queue is below its high watermark. It blocks its goroutine, and returns
+// eddy.ErrOnLoop on a loop of the server.
+func (c *Conn) WriteContext(ctx context.Context, op Opcode, data []byte) error {
+	if err := checkWrite(op, data); err != nil {
+		return err
+	}
+	for {
+		// Nothing, behind what is queued: it goes when more may.
+		if err := c.conn.WriteContext(ctx, []byte(nil)); err != nil {
+			return err
+		}
+		if c.conn.Writable() {
+			return c.Write(op, data)
+		}
+	}
+}
+
+// WriteBytes is Write for a Handler's own methods, on the loop: it sends a copy
+// of data, which may be the message that is being handled, and costs neither an
+// allocation nor a task. It overtakes what Write submitted and the loop has not
+// reached yet. It compresses messages of up to 128 KiB; larger ones would keep
+// the loop from others. A compressed message of a connection with context
+// takeover is submitted as by Write. Errors: ErrClosed, eddy.ErrBackpressure.
+func (c *Conn) WriteBytes(op Opcode, data []byte) error {
+	if err := checkWrite(op, data); err != nil {
+		return err
+	}
+	if d := c.deflate; d != nil && len(data) >= d.o.Threshold && len(data) <= maxLoopCompress {
+		if done, err := c.writeDeflatedOnLoop(op, data); done {
+			return err
+		}
+	}
+	return c.writeFrame(first(op), data)
+}
+
+func checkWrite(op Opcode, data []byte) error {
+	if op != Text && op != Binary {
+		return fmt.Errorf("websocket: cannot write a message with opcode %v", op)
+	}
+	if len(data) > largestMessage {
+		return fmt.Errorf("websocket: message of %d bytes, limit %d", len(data), largestMessage)
+	}
+	return nil
+}
+
+// Ping sends a ping with up to 125 bytes of data. The pong goes to a PongHandler.
+// It never blocks; any goroutine. Errors as Write.
+func (c *Conn) Ping(data []byte) error {
+	if len(data) > maxControl {
+		return fmt.Errorf("websocket: ping of %d bytes, limit %d", len(data), maxControl)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Load() {
+		return ErrClosed
+	}
+	return c.conn.Write(c.plainFrame(first(opPing), data))
+}
+
+// writeFrame sends a frame from the loop.
+func (c *Conn) writeFrame(first byte, data []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Load() {
+		return ErrClosed
+	}
+	return c.framed(first, data)
+}
+
+// framed queues a frame on the loop. mu is held.
+func (c *Conn) framed(first byte, data []byte) error {
+	if c.keys != nil {
+		return c.ctx.Write(appendMasked(make([]byte, 0, maxHeader+len(data)), first, data, c.keys.next()))
+	}
+	var h [maxServerHeader]byte
+	return c.ctx.WriteParts(appendHeader(h[:0], first, len(data)), data)
+}
+
+// writeDeflated compresses and sends a message from any goroutine. done is false
+// when it is better sent as it is.
+func (c *Conn) writeDeflated(class *eddy.MessageClass, op Opcode, data []byte) (done bool, err error) {
+	d := c.deflate
+	// A message that may be dropped, or that is large, stands for itself: the
+	// window must hold what the peer has seen, in its order, and the lock is not
+	// held for long.
+	if d.outTakeover && class == nil && len(data) <= maxLoopCompress {
+		return c.deflateInOrder(op, data, c.submitCopy)
+	}
+	if d.outTakeover && class != nil {
+		return false, nil
+	}
+	z := d.getDeflater(d.outBits)
+	if z == nil {
+		return false, nil
+	}
+	frame, n := z.compress(op, data, nil)
+	frame = clone(frame)
+	d.putDeflater(z, d.outBits)
+	if frame == nil {
+		return false, nil
+	}
+	if c.keys != nil {
+		c.mu.Lock()
+		key := c.keys.next()
+		c.mu.Unlock()
+		frame = appendMasked(make([]byte, 0, maxHeader+n), first(op)|rsv1Bit, frame[len(frame)-n:], key)
+	}
+	d.out.add(len(data), n)
+	if !d.outTakeover {
+		return true, c.submit(class, frame)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Load() {
+		return true, ErrClosed
+	}
+	if err := c.conn.Write(frame); err != nil {
+		return true, err
+	}
+	d.sent.slide(data)
+	return true, nil
+}
+
+// clone copies what the deflater will overwrite.
+func clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// deflateInOrder compresses a message, with context takeover as a part of the
+// stream of messages, and sends the frame with send, which copies it.
+func (c *Conn) deflateInOrder(op Opcode, data []byte, send func(frame []byte) error) (done bool, err error) {
+	d := c.deflate
+	z := d.getDeflater(d.outBits)
+	if z == nil {
+		return false, nil
+	}
+	defer d.putDeflater(z, d.outBits)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing.Load() {
+		return true, ErrClosed
+	}
+	frame, n := z.compress(op, data, d.sent.b)
+	if frame == nil {
+		return false, nil
+	}
+	if c.keys != nil {
+		frame = appendMasked(make([]byte, 0, maxHeader+n), first(op)|rsv1Bit, frame[len(frame)-n:], c.keys.next())
+	}
+	if err := send(frame); err != nil {
+		return true, err
+	}
+	d.out.add(len(data), n)
+	if d.outTakeover {
+		d.sent.slide(data)
+	}
+	return true, nil
+}
+
+// writeDeflatedOnLoop is writeDeflated on the loop. With context takeover the
+// message may not overtake those that other goroutines have submitted, which it
+// refers to, and is submitted behind them.
+func (c *Conn) writeDeflatedOnLoop(op Opcode, data []byte) (done bool, err error) {
+	if c.deflate.outTakeover {
+		return c.deflateInOrder(op, data, c.submitCopy)
+	}
+	return c.deflateInOrder(op, data, c.ctx.WriteBytes)
+}
+
+func (c *Conn) submitCopy(frame []byte) error { return c.conn.Write(clone(frame)) }
