@@ -270,6 +270,13 @@ func (w *crew) onLoop() bool {
 	return false
 }
 
+// OnLoop reports whether the caller runs on one of the group's loops. Who may wait says no there: it is what
+// executor.Block, executor.CallerRuns and ring.NewBlocker ask for. It costs about a microsecond. Any goroutine.
+func (g *Group) OnLoop() bool {
+	w := g.crew.Load()
+	return w != nil && w.onLoop()
+}
+
 // Stats returns the numbers of each loop, nil before the start. Any goroutine.
 func (g *Group) Stats() []LoopStats {
 	w := g.crew.Load()

@@ -86,7 +86,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Logger: d.o.Logger, Now: d.o.Now})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now})
 	return err
 }
 
@@ -135,7 +135,7 @@ func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capac
 // Start listens and serves, and returns when it does. Call it once. If it fails, Close the Desk.
 func (d *Desk) Start(ctx context.Context) error {
 	var err error
-	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: httpWorkers, Queue: httpQueue})
+	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: httpWorkers, Queue: httpQueue, Dumper: d.o.Dumper, Logger: d.o.Logger})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/executor"
 )
 
 // Options configure a Desk. The zero value works.
@@ -29,6 +30,9 @@ type Options struct {
 	LoginLife   time.Duration // of an agent's login, default 7 days
 	LoginIdle   time.Duration // of an unused login, default 24 h
 	Bot         bot.Bot       // default bot.Rules
+
+	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
+	Dumper *executor.Dumper
 
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now

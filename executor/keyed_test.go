@@ -226,7 +226,7 @@ func TestShutdownWaitsForDone(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() { _, err := p.Shutdown(ctx); result <- err }()
-		eventually(t, "draining", func() bool { return errors.Is(k.Submit(2, func() {}), ErrClosed) })
+		eventually(t, "draining", p.closed.Load)
 		if patient {
 			done()
 			if err := receive(t, result); err != nil || ran.Load() != 3 || k.Keys() != 0 {

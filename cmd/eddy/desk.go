@@ -15,10 +15,32 @@ const (
 	defaultDataDir  = "desk-data"
 )
 
+// deskFlags are the flags of "eddy desk".
+type deskFlags struct {
+	listenFlags
+	dumpFlags
+	data  string
+	https bool
+}
+
+func (f *deskFlags) check() error {
+	if err := f.listenFlags.check(); err != nil {
+		return err
+	}
+	if f.data == "" {
+		return errors.New("--data is empty: name a directory this user can write to")
+	}
+	return nil
+}
+
+func (f *deskFlags) options() desk.Options {
+	return desk.Options{
+		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: f.https, Dumper: f.dumper(),
+	}
+}
+
 func newDesk(t *terminal) *cobra.Command {
-	var f listenFlags
-	var data string
-	var https bool
+	var f deskFlags
 	cmd := &cobra.Command{
 		Use:   "desk",
 		Short: "Run the Desk chat server: a page for customers, a console for agents",
@@ -29,17 +51,13 @@ func newDesk(t *terminal) *cobra.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			if data == "" {
-				return errors.New("--data is empty: name a directory this user can write to")
-			}
-			return t.desk(cmd.Context(), desk.Options{
-				DataDir: data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: https,
-			})
+			return t.desk(cmd.Context(), f.options())
 		},
 	}
-	f.register(cmd, defaultDeskAddr)
-	cmd.Flags().StringVar(&data, "data", defaultDataDir, "directory of the database; created if missing")
-	cmd.Flags().BoolVar(&https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	f.listenFlags.register(cmd, defaultDeskAddr)
+	f.dumpFlags.register(cmd)
+	cmd.Flags().StringVar(&f.data, "data", defaultDataDir, "directory of the database; created if missing")
+	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	return cmd
 }
 

@@ -27,8 +27,18 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	home, err := os.MkdirTemp("", "eddy-home-") // where the programs write when nobody names a directory
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv(testHome, home)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(home)
+		os.Exit(code)
+	}))
 }
+
+const testHome = "EDDY_TEST_HOME"
 
 // patience is the deadline of everything a test waits for.
 const patience = 30 * time.Second
@@ -36,7 +46,7 @@ const patience = 30 * time.Second
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
+	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+os.Getenv(testHome), "USERPROFILE="+os.Getenv(testHome), "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
 	return cmd
 }
 

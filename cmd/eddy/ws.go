@@ -89,6 +89,7 @@ func (f *wsFlags) upgrader() (*websocket.Upgrader, error) {
 func newServeWS(t *terminal) *cobra.Command {
 	var f listenFlags
 	var w wsFlags
+	var dump dumpFlags
 	cmd := &cobra.Command{
 		Use:     "ws",
 		Short:   "Send every WebSocket message back, on every path",
@@ -98,7 +99,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := executor.NewFixed(executor.Options{Name: "handshakes", Workers: handshakeWorkers, Queue: 1024})
+			pool, err := handshakePool(dump.dumper())
 			if err != nil {
 				return err
 			}
@@ -111,7 +112,12 @@ func newServeWS(t *terminal) *cobra.Command {
 	}
 	f.register(cmd, defaultServeAddr)
 	w.register(cmd)
+	dump.register(cmd)
 	return cmd
+}
+
+func handshakePool(d *executor.Dumper) (*executor.Pool, error) {
+	return executor.NewFixed(executor.Options{Name: "handshakes", Workers: handshakeWorkers, Queue: 1024, Dumper: d})
 }
 
 // echoSocket sends every message back.

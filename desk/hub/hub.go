@@ -67,7 +67,7 @@ func New(o Options) (*Hub, error) {
 }
 
 func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
-	return executor.NewFixed(executor.Options{Name: name, Workers: workers, Queue: queue, OnPanic: func(v any, stack []byte) {
+	return executor.NewFixed(executor.Options{Name: name, Workers: workers, Queue: queue, Dumper: h.o.Dumper, Logger: h.o.Logger, OnPanic: func(v any, stack []byte) {
 		h.o.Logger.Error("desk: panic in a pool", "pool", name, "panic", v, "stack", string(stack))
 	}})
 }

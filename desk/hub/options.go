@@ -8,6 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/executor"
 )
 
 // Options configure a hub. Store and Tickets are required.
@@ -16,6 +17,7 @@ type Options struct {
 	Tickets *auth.Tickets[Login]
 	Bot     bot.Bot          // default bot.Rules
 	Limits  Limits           // zero fields mean the defaults
+	Dumper  *executor.Dumper // of the pools; default none
 	Logger  *slog.Logger     // default slog.Default()
 	Now     func() time.Time // clock of rates, tokens and shown times; default time.Now
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// dumpFlags say what happens when a pool of the program is exhausted: --dump is the key dump.enable and --dump-dir the key
+// dump.directory of the model (reference 2.7).
+type dumpFlags struct {
+	dump onOff
+	dir  string
+}
+
+func (f *dumpFlags) register(cmd *cobra.Command) {
+	f.dump = true
+	cmd.Flags().Var(&f.dump, "dump", "on: write the stacks of all goroutines to a file when a pool is exhausted, at most once in 10 minutes; off: do not")
+	cmd.Flags().StringVar(&f.dir, "dump-dir", "", "directory of these files, created if missing; empty = home")
+}
+
+// dumper returns the one dumper of the program, for all its pools.
+func (f *dumpFlags) dumper() *executor.Dumper {
+	return &executor.Dumper{Dir: f.dir, Disabled: !bool(f.dump)}
+}
+
+// onOff is the value of a flag that is a switch with a name.
+type onOff bool
+
+func (v *onOff) String() string {
+	if *v {
+		return "on"
+	}
+	return "off"
+}
+
+func (v *onOff) Set(s string) error {
+	switch s {
+	case "on", "true":
+		*v = true
+	case "off", "false":
+		*v = false
+	default:
+		return fmt.Errorf("%q is neither on nor off", s)
+	}
+	return nil
+}
+
+// Type is what the help calls it.
+func (v *onOff) Type() string { return "on|off" }

@@ -1,0 +1,188 @@
+package house
+
+import (
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ioLayer are the packages between the engine and the kernel. Their types are nobody else's business: what a listener, a
+// connection or an attempt to connect does with a descriptor is decided by the engine's own types for each.
+var ioLayer = []string{"/internal/sys", "/internal/poll", "/internal/backend", "/internal/wheel"}
+
+// simulate is the one exception: a function for the tests of this module, whose argument nobody outside it can make.
+const simulate = "Simulate"
+
+// TestIOLayerIsHidden: no exported identifier of the packages that users import mentions a type of the I/O layer: no
+// signature, no field, no method, no element of one.
+func TestIOLayerIsHidden(t *testing.T) {
+	if testing.Short() {
+		t.Skip("type-checks everything from source, which takes seconds")
+	}
+	root := moduleRoot(t)
+	fset := token.NewFileSet()
+	imports := importer.ForCompiler(fset, "source", nil)
+	t.Chdir(root) // the source importer finds the module by the directory
+	for _, dir := range []string{".", "buf", "ring", "executor", "codec/line", "http1", "websocket"} {
+		for _, leak := range leaksOf(t, fset, imports, filepath.Join(root, dir), dir) {
+			t.Errorf("%s: %s", dir, leak)
+		}
+	}
+}
+
+// TestIOLayerLeaksAreSeen: the check sees what it is for.
+func TestIOLayerLeaksAreSeen(t *testing.T) {
+	root := moduleRoot(t)
+	t.Chdir(root)
+	dir := filepath.Join(t.TempDir(), "leaky")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const leaky = `package leaky
+import "github.com/go-eddy/eddy/internal/sys"
+type hidden struct{ P sys.Poller }
+type Fine struct{ p sys.Poller }
+func (f Fine) inner() sys.Poller { return f.p }
+type Field struct{ P []map[string]*sys.Event }
+type Method struct{}
+func (Method) M(func(sys.Ready)) {}
+type Embeds struct{ hidden }
+func Result() <-chan sys.Poller { return nil }
+var Var = sys.Read
+`
+	if err := os.WriteFile(filepath.Join(dir, "leaky.go"), []byte(leaky), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	leaks := strings.Join(leaksOf(t, fset, importer.ForCompiler(fset, "source", nil), dir, "leaky"), "\n")
+	for _, want := range []string{"Field", "Method", "Embeds", "Result", "Var"} {
+		if !strings.Contains(leaks, want+" ") {
+			t.Errorf("%s is not seen in:\n%s", want, leaks)
+		}
+	}
+	if strings.Contains(leaks, "Fine") {
+		t.Errorf("what is not exported is no leak:\n%s", leaks)
+	}
+}
+
+// leaksOf type-checks a package and names its exported identifiers that mention the I/O layer.
+func leaksOf(t *testing.T, fset *token.FileSet, imports types.Importer, dir, path string) (leaks []string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, name := range names {
+		ok, err := build.Default.MatchFile(dir, filepath.Base(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	pkg, err := (&types.Config{Importer: imports}).Check("github.com/go-eddy/eddy/"+path, fset, files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pkg.Scope().Names() {
+		o := pkg.Scope().Lookup(name)
+		if !o.Exported() || name == simulate {
+			continue
+		}
+		if found := (&leakSearch{seen: map[types.Type]bool{}}).object(o); found != "" {
+			leaks = append(leaks, name+" mentions "+found)
+		}
+	}
+	return leaks
+}
+
+// leakSearch looks through everything that a user can reach from a type.
+type leakSearch struct{ seen map[types.Type]bool }
+
+func (s *leakSearch) object(o types.Object) string { return s.in(o.Type()) }
+
+func (s *leakSearch) in(t types.Type) string {
+	if t == nil || s.seen[t] {
+		return ""
+	}
+	s.seen[t] = true
+	switch t := t.(type) {
+	case *types.Named:
+		return s.named(t)
+	case *types.Alias:
+		return s.in(types.Unalias(t))
+	case *types.Signature:
+		return s.first(s.in(t.Params()), s.in(t.Results()))
+	case *types.Tuple:
+		for i := range t.Len() {
+			if found := s.in(t.At(i).Type()); found != "" {
+				return found
+			}
+		}
+	case *types.Struct:
+		for i := range t.NumFields() {
+			if f := t.Field(i); f.Exported() || f.Embedded() {
+				if found := s.in(f.Type()); found != "" {
+					return found
+				}
+			}
+		}
+	case *types.Interface:
+		for i := range t.NumMethods() {
+			if m := t.Method(i); m.Exported() {
+				if found := s.object(m); found != "" {
+					return found
+				}
+			}
+		}
+	case *types.Map:
+		return s.first(s.in(t.Key()), s.in(t.Elem()))
+	case interface{ Elem() types.Type }: // pointer, slice, array, channel
+		return s.in(t.Elem())
+	}
+	return ""
+}
+
+// named looks into a type of the module; those of others cannot mention the layer.
+func (s *leakSearch) named(t *types.Named) string {
+	pkg := t.Obj().Pkg()
+	if pkg == nil || !strings.HasPrefix(pkg.Path(), "github.com/go-eddy/eddy") {
+		return ""
+	}
+	for _, layer := range ioLayer {
+		if strings.Contains(pkg.Path()+"/", layer+"/") {
+			return t.String()
+		}
+	}
+	for i := range t.NumMethods() {
+		if m := t.Method(i); m.Exported() {
+			if found := s.object(m); found != "" {
+				return found
+			}
+		}
+	}
+	return s.in(t.Underlying())
+}
+
+func (s *leakSearch) first(found ...string) string {
+	for _, f := range found {
+		if f != "" {
+			return f
+		}
+	}
+	return ""
+}
