@@ -26,7 +26,7 @@ func TestExhaustedPoolDumps(t *testing.T) {
 		}
 	}
 	close(gate)
-	if err := d.Close(); err != nil { // waits for the report, too
+	if _, err := d.pool.Shutdown(t.Context()); err != nil { // waits for the report, too
 		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "eddy-goroutines-*.txt"))
