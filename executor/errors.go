@@ -7,23 +7,29 @@ import (
 
 var (
 	// ErrRejected is the answer of a full queue. The work was not taken and may be
-	// submitted again later. Test with errors.Is: the error itself names the limit.
+	// submitted again later. Test with errors.Is: the error itself is a *LimitError.
 	ErrRejected = errors.New("executor: rejected")
 
 	// ErrClosed is the answer of an executor that takes no more work.
 	ErrClosed = errors.New("executor: closed")
+
+	// ErrOnWorker is the answer to a task that waits for the end of the pool that runs it.
+	ErrOnWorker = errors.New("executor: a task of a pool cannot wait for the end of that pool")
 )
 
-// limitError is an ErrRejected that names the limit. Its text is made only when asked
+// LimitError is an ErrRejected that names the limit. Its text is made only when asked
 // for: rejection is the path taken under overload.
-type limitError struct {
-	pool  string
-	what  string
-	limit int
+type LimitError struct {
+	Pool  string // its name; that of the lane for lanes
+	What  string // what was at its limit
+	Limit int
+	Key   bool // it is the limit of one strand or key: the pool may have room for others
 }
 
-func (e *limitError) Error() string {
-	return fmt.Sprintf("executor: rejected by pool %q: %s is at its limit of %d", e.pool, e.what, e.limit)
+// Error names the pool, what was at its limit, and the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("executor: rejected by pool %q: %s is at its limit of %d", e.Pool, e.What, e.Limit)
 }
 
-func (e *limitError) Unwrap() error { return ErrRejected }
+// Unwrap returns ErrRejected.
+func (e *LimitError) Unwrap() error { return ErrRejected }

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -60,6 +61,9 @@ func (k *Keyed[K]) Submit(key K, f func()) error {
 	if f == nil {
 		panic("executor: Submit of a nil function")
 	}
+	if k.pool.o.Around != nil {
+		return k.SubmitContext(context.Background(), key, func(context.Context) { f() })
+	}
 	return k.submit(key, keyTask{f: f})
 }
 
@@ -70,6 +74,10 @@ func (k *Keyed[K]) Submit(key K, f func()) error {
 func (k *Keyed[K]) SubmitAsync(key K, f func(done func())) error {
 	if f == nil {
 		panic("executor: SubmitAsync of a nil function")
+	}
+	if pool := k.pool; pool.o.Around != nil {
+		plain := f
+		f = func(done func()) { pool.around(context.Background(), func(context.Context) { plain(done) }) }
 	}
 	return k.submit(key, keyTask{async: f})
 }
@@ -109,15 +117,15 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 		return ErrClosed
 	}
 	if k.waiting >= k.total {
-		return k.refuse("the total of keyed tasks", k.total)
+		return k.refuse("the total of keyed tasks", k.total, false)
 	}
 	s, known := k.keys[key]
 	if known {
 		if s.queue.len() >= k.perKey {
-			return k.refuse("a key", k.perKey)
+			return k.refuse("a key", k.perKey, true)
 		}
 		if free := k.total - k.waiting; s.queue.len() >= free {
-			return k.refuse("the share of a key in the total", free)
+			return k.refuse("the share of a key in the total", free, true)
 		}
 		s.queue.push(t)
 		k.waiting++
@@ -135,9 +143,9 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 	return nil
 }
 
-func (k *Keyed[K]) refuse(what string, limit int) error {
+func (k *Keyed[K]) refuse(what string, limit int, key bool) error {
 	k.pool.rejected.Add(1)
-	return &limitError{k.pool.o.Name, what, limit}
+	return &LimitError{k.pool.o.Name, what, limit, key}
 }
 
 // open returns an empty queue for key. k.mu is held.

@@ -54,10 +54,13 @@ func newPoolOf(o, defaults Options) (*Pool, error) {
 	if err := o.complete(defaults); err != nil {
 		return nil, err
 	}
+	labels := pprof.Labels("eddy_pool", o.Name)
 	p := &Pool{
-		o:      o,
-		labels: pprof.WithLabels(context.Background(), pprof.Labels("eddy_pool", o.Name)),
-		ended:  make(chan struct{}),
+		o:        o,
+		labels:   pprof.WithLabels(context.Background(), labels),
+		labelSet: labels,
+		ended:    make(chan struct{}),
+		ids:      make(map[uint64]struct{}),
 	}
 	p.limit(o.Workers, o.Queue)
 	return p, nil
@@ -66,9 +69,9 @@ func newPoolOf(o, defaults Options) (*Pool, error) {
 // limit sets the limits of the pool. p.mu is held, or the pool is new.
 func (p *Pool) limit(workers, queue int) {
 	p.o.Workers, p.o.Queue = workers, queue
-	p.full = &limitError{p.o.Name, "the queue of runners", queue}
+	p.full = &LimitError{Pool: p.o.Name, What: "the queue of runners", Limit: queue}
 	if queue == 0 {
-		p.full = &limitError{p.o.Name, "the number of workers", workers}
+		p.full = &LimitError{Pool: p.o.Name, What: "the number of workers", Limit: workers}
 	}
 	if p.keepsAll {
 		p.o.Core = workers

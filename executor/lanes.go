@@ -343,7 +343,7 @@ func (l *Lanes[In, Out]) offer(lane int, in In) error {
 	if spill != nil {
 		return l.toSpill(ln, *spill, in)
 	}
-	return &limitError{ln.Name, "each worker of the lane", ln.queue.Consumer(0).Cap()}
+	return &LimitError{Pool: ln.Name, What: "each worker of the lane", Limit: ln.queue.Consumer(0).Cap()}
 }
 
 // give puts work into a worker's slots.

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -57,6 +58,12 @@ type Options struct {
 	// Logger gets the warnings of exhaustion, and panics if OnPanic is nil. nil is
 	// slog.Default().
 	Logger *slog.Logger
+
+	// Around, if set, is called on the worker for every task, item of a strand and task of a key, and calls run, once and
+	// on the same goroutine: to restore there what tracing needs, to take the time, or to label the goroutine for profiles
+	// with pprof.Do. ctx is what the task was given to SubmitContext with, or carries itself, see Contexter; else it is
+	// empty. run passes its context on to functions that take one. nil runs tasks as they are.
+	Around func(ctx context.Context, run func(ctx context.Context))
 
 	// OnPanic is told the value of a recovered panic and its stack, on the worker. nil
 	// logs both to Logger as an error.

@@ -39,7 +39,7 @@ func CallerRuns(may func() bool) Policy { return Policy{kind: callerRuns, may: m
 func Discard(told func(Runner)) Policy { return Policy{kind: discard, told: told} }
 
 // DiscardOldest drops the runner that has waited longest and takes the new one. The old one is given to told, on the
-// goroutine that submits; told may be nil. Turns of strands and keys are not dropped: if the first 64 that wait are such,
+// goroutine that submits; told may be nil. Turns of strands and keys and jobs are not dropped: if the first 64 that wait are such,
 // or nothing waits, the new runner is refused.
 func DiscardOldest(told func(Runner)) Policy { return Policy{kind: discardOldest, told: told} }
 
@@ -84,7 +84,7 @@ func (p *Pool) overflow(r Runner) error {
 		p.run(r)
 		return nil
 	case discardOldest:
-		old, ok := p.queue.remove(oldestLimit, func(r Runner) bool { _, kept := r.(turnRunner); return !kept })
+		old, ok := p.queue.remove(oldestLimit, func(r Runner) bool { return !kept(r) })
 		if !ok {
 			defer p.mu.Unlock()
 			return p.refuse()

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,8 @@ const (
 // is CallerRuns or Block.
 type Pool struct {
 	labels   context.Context // the pprof label eddy_pool
-	keepsAll bool            // Core follows Workers
+	labelSet pprof.LabelSet
+	keepsAll bool // Core follows Workers
 
 	mu         sync.Mutex
 	o          Options // of which the limits may change
@@ -58,13 +60,15 @@ type Pool struct {
 	state      state
 	queue      fifo[Runner]
 	waiters    fifo[*waiter]
-	idle       []*worker // the last one is the warmest
-	coming     int       // workers called to the queue that have not looked at it yet: 0 or 1
-	live       int       // workers not told to end
-	started    int       // workers ever started, when they are pinned
-	reporting  bool      // a goroutine reports exhaustion
-	reported   time.Time // when the last report was begun
-	reportedAt uint64    // what exhausted was then
+	line       roomLine
+	ids        map[uint64]struct{} // of the workers' goroutines
+	idle       []*worker           // the last one is the warmest
+	coming     int                 // workers called to the queue that have not looked at it yet: 0 or 1
+	live       int                 // workers not told to end
+	started    int                 // workers ever started, when they are pinned
+	reporting  bool                // a goroutine reports exhaustion
+	reported   time.Time           // when the last report was begun
+	reportedAt uint64              // what exhausted was then
 
 	held   int         // keys that wait for a done call
 	unused int         // fewest idle workers since the timer was set
@@ -147,6 +151,9 @@ type runFunc func()
 
 func (f runFunc) Run() { f() }
 
+// Name returns Options.Name.
+func (p *Pool) Name() string { return p.o.Name }
+
 // Stats returns the numbers of the pool without locking it.
 func (p *Pool) Stats() Stats {
 	workers := p.workers.Load()
@@ -170,8 +177,11 @@ func (p *Pool) Stats() Stats {
 // called done is waited for. If ctx ends first, nothing further is started, and
 // Shutdown returns the runners that never ran with an error that wraps the context's;
 // a strand that is running finishes its items. Shutdown may be called again to wait
-// for the rest. It must not be called by a task of the pool.
+// for the rest. A task of the pool would wait for itself: it is given ErrOnWorker, and nothing has changed.
 func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
+	if p.OnWorker() {
+		return nil, ErrOnWorker
+	}
 	p.stop(draining)
 	if p.awaitEnd(ctx) {
 		return nil, nil
@@ -200,14 +210,16 @@ func (p *Pool) awaitEnd(ctx context.Context) bool {
 }
 
 // Close takes no more work, starts nothing any more and returns the runners that
-// waited, without strands that have dropped their items, see Strand.DropWith. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
+// waited, without strands that have dropped their items, see Strand.DropWith, and without jobs. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
 func (p *Pool) Close() []Runner { return p.stop(stopped) }
 
 // room reports whether the queue can take a runner: Options.Queue of them, besides those that a free worker can take at
 // once. p.mu is held.
-func (p *Pool) room() bool {
-	free := len(p.idle) + p.coming + max(p.o.Workers-p.live, 0)
-	return p.queue.len()-free < p.o.Queue
+func (p *Pool) room() bool { return p.places() > 0 }
+
+// places is how many more runners there is room for. p.mu is held.
+func (p *Pool) places() int {
+	return p.o.Queue + len(p.idle) + p.coming + max(p.o.Workers-p.live, 0) - p.queue.len()
 }
 
 // enqueue takes r if there is room. p.mu is held.
@@ -297,23 +309,15 @@ func (p *Pool) stop(to state) (left []Runner) {
 		p.timer.Stop()
 		p.timing = false
 	}
+	told := p.offer()
 	p.endIfDone()
 	p.mu.Unlock()
 	last.look()
 	for _, w := range ending {
 		w.next <- false
 	}
-	return dropTurns(left)
-}
-
-// dropTurns returns those of a stopped pool's runners that are not dropped.
-func dropTurns(left []Runner) (kept []Runner) {
-	for _, r := range left {
-		if t, ok := r.(turnRunner); !ok || !t.drop() {
-			kept = append(kept, r)
-		}
-	}
-	return kept
+	tellAll(told)
+	return p.dropKept(left)
 }
 
 // endIfDone closes p.ended once the closed pool has nothing to run, nobody to run it and nothing to report. p.mu is held.

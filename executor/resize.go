@@ -25,9 +25,11 @@ func (p *Pool) Resize(workers, queue int) error {
 		p.setTimer() // a core that shrank leaves more that may end
 	}
 	p.admit()
+	told := p.offer()
 	next := p.call()
 	p.mu.Unlock()
 	next.look()
+	tellAll(told)
 	for _, w := range ending {
 		w.next <- false
 	}

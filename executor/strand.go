@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -75,7 +76,7 @@ func (s *Strand[T]) Enqueue(v T) (wake bool, err error) {
 	}
 	if s.queue.len() >= s.bound {
 		s.pool.rejected.Add(1)
-		return false, &limitError{s.pool.o.Name, "a strand", s.bound}
+		return false, &LimitError{s.pool.o.Name, "a strand", s.bound, true}
 	}
 	s.queue.push(v)
 	if s.active {
@@ -217,7 +218,18 @@ func (s *Strand[T]) next() (v T, ok bool) {
 
 func (s *Strand[T]) call(v T) {
 	defer s.pool.contain()
+	if s.pool.o.Around != nil {
+		s.callAround(v)
+		return
+	}
 	s.run(v)
+}
+
+// callAround is no part of call, so that only items that go this way are moved to the heap.
+//
+//go:noinline
+func (s *Strand[T]) callAround(v T) {
+	s.pool.around(contextOf(v), func(context.Context) { s.run(v) })
 }
 
 // goOn finds r another worker, or runs it here when the pool starts nothing any more.

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/goid"
 )
 
 // worker is a goroutine of a pool. While it is on the idle list it receives from next,
@@ -67,21 +69,27 @@ func (p *Pool) leave(n int) {
 func (w *worker) start() {
 	w.pin()
 	pprof.SetGoroutineLabels(w.pool.labels) // else those of the goroutine that happened to submit
+	id := goid.Current()
 	w.pool.mu.Lock()
+	w.pool.ids[id] = struct{}{}
 	w.pool.coming--
-	w.run(w.take())
+	w.run(id, w.take())
 }
 
 // run runs r and then what the queue holds.
-func (w *worker) run(r Runner) {
+func (w *worker) run(id uint64, r Runner) {
 	exited := true
 	defer func() {
+		w.pool.forget(id)
 		if exited { // the task ended the goroutine by runtime.Goexit
 			go w.replace()
 		}
 	}()
 	for r != nil {
 		w.pool.run(r)
+		if w.pool.o.Around != nil {
+			pprof.SetGoroutineLabels(w.pool.labels) // whatever the hook has left
+		}
 		r = w.following()
 	}
 	exited = false
@@ -90,7 +98,28 @@ func (w *worker) run(r Runner) {
 // replace goes on where a worker was ended by its task.
 func (w *worker) replace() {
 	w.pin()
-	w.run(w.following())
+	id := goid.Current()
+	w.pool.mu.Lock()
+	w.pool.ids[id] = struct{}{}
+	w.pool.mu.Unlock()
+	w.run(id, w.following())
+}
+
+// forget follows the last task of a worker's goroutine.
+func (p *Pool) forget(id uint64) {
+	p.mu.Lock()
+	delete(p.ids, id)
+	p.mu.Unlock()
+}
+
+// OnWorker reports whether the calling goroutine is one of the pool's workers, which must not wait for the pool. Any
+// goroutine; it takes about a microsecond.
+func (p *Pool) OnWorker() bool {
+	id := goid.Current()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.ids[id]
+	return ok
 }
 
 // following counts a runner as completed and returns the next one, nil when the worker
@@ -122,21 +151,27 @@ func (w *worker) take() Runner {
 		}
 		if ok {
 			p.admit()
+			told := p.offer()
 			next := p.call()
 			p.mu.Unlock()
 			next.look()
+			tellAll(told)
 			return r
 		}
 		if p.state != open || p.sim != nil {
 			p.leave(1)
+			told := p.offer()
 			p.endIfDone()
 			p.mu.Unlock()
+			tellAll(told)
 			return nil
 		}
 		p.idle = append(p.idle, w)
 		p.resting.Store(int64(len(p.idle)))
 		p.setTimer()
+		told := p.offer()
 		p.mu.Unlock()
+		tellAll(told)
 		if !<-w.next {
 			return nil
 		}
@@ -184,6 +219,10 @@ func (p *Pool) retire() {
 // run runs r and contains its panic.
 func (p *Pool) run(r Runner) {
 	defer p.contain()
+	if p.o.Around != nil {
+		p.runAround(r)
+		return
+	}
 	r.Run()
 }
 
