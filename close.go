@@ -64,6 +64,7 @@ func (c *Conn) settleEnd(reason CloseReason, err error) {
 	}
 	c.ended.Store(&CloseError{Reason: reason, Err: err})
 	c.phase = PhaseClosing
+	c.dropParked()
 	if x := c.ext.Load(); x != nil {
 		x.cancelRequests(contextError(reason))
 	}
@@ -248,7 +249,11 @@ func (ctx *Context) hopClose() {
 	c := ctx.conn
 	c.transit.Add(1)
 	c.loop.counters[countHops]++
-	if ctx.strandOnLoop().Finish(hop{ctx: ctx, op: opClose}) != nil {
+	s, h := ctx.strandOnLoop(), hop{ctx: ctx, op: opClose}
+	if s.closeAfter(h) {
+		return
+	}
+	if s.Finish(h) != nil {
 		c.transit.Add(-1)
 		ctx.eachCloser(c.loop.closeOnLoop)
 	}

@@ -30,6 +30,7 @@ const (
 	pauseEnd                            // the connection ends as soon as writes have left their pools
 	pauseInner                          // a decoder further down has frames in hand, which come first; see readPaused
 	pauseHold                           // a handler holds reads
+	pausePark                           // messages wait for room in a pool
 )
 
 // Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
@@ -229,6 +230,9 @@ func (c *Conn) readStateChanged() {
 	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil {
 		c.paused &^= pauseHop
 		c.pauseForNextHop()
+	}
+	if c.paused&pausePark != 0 {
+		c.retryParked()
 	}
 	c.writeSettled()
 	if c.phase < PhaseClosing && !c.readPaused() {

@@ -27,14 +27,29 @@ func (ctx *Context) Name() string { return ctx.node.name }
 func (ctx *Context) Pipeline() *Pipeline { return &Pipeline{conn: ctx.conn} }
 
 // State returns what SetState stored: the handler's own data for this connection.
-func (ctx *Context) State() any { return ctx.state }
+func (ctx *Context) State() any {
+	if ctx.node.unordered {
+		return ctx.sharedState()
+	}
+	if ctx.loose() != nil { // a reject policy; the state is the pool's
+		return nil
+	}
+	return ctx.state
+}
 
-// SetState stores the handler's own data for this connection.
-func (ctx *Context) SetState(v any) { ctx.state = v }
+// SetState stores the handler's own data for this connection. In a RejectFunc it does nothing, unless the handler is
+// unordered.
+func (ctx *Context) SetState(v any) {
+	if ctx.node.unordered {
+		ctx.setSharedState(v)
+	} else if ctx.loose() == nil {
+		ctx.state = v
+	}
+}
 
 // Close ends the connection now; what is queued is lost. On the loop no further message of it is delivered.
 func (ctx *Context) Close(reason CloseReason) {
-	if ctx.node.pool != nil {
+	if !ctx.onLoop() {
 		ctx.conn.Close(reason)
 		return
 	}
@@ -44,7 +59,7 @@ func (ctx *Context) Close(reason CloseReason) {
 // CloseAfterFlush ends the connection in order after what was written before, see Conn.CloseAfterFlush. On the loop no
 // further message of it is delivered.
 func (ctx *Context) CloseAfterFlush(reason CloseReason) {
-	if ctx.node.pool != nil {
+	if !ctx.onLoop() {
 		ctx.conn.CloseAfterFlush(reason)
 		return
 	}
@@ -63,8 +78,17 @@ func (ctx *Context) FireRead(msg any) {
 		ctx.fireRead(msg)
 		return
 	}
-	if n := ctx.nextFor(opRead); n != nil && n.node.pool == ctx.node.pool {
-		n.result(n.read(msg))
+	at := ctx.place()
+	if ctx.onLoop() {
+		at.fireRead(msg)
+		return
+	}
+	if n := at.nextFor(opRead); n != nil && ctx.shares(n, opRead) {
+		if m := ctx.loose(); m != nil {
+			n.readNext(m, msg)
+		} else {
+			n.result(n.read(msg))
+		}
 		return
 	}
 	ctx.conn.inflight.Add(1)
@@ -73,11 +97,12 @@ func (ctx *Context) FireRead(msg any) {
 
 // FireEvent passes an event to the next handler towards the tail.
 func (ctx *Context) FireEvent(ev any) {
-	if ctx.node.pool == nil {
-		ctx.fireEvent(ev)
+	at := ctx.place()
+	if ctx.onLoop() {
+		at.fireEvent(ev)
 		return
 	}
-	if n := ctx.nextFor(opEvent); n != nil && n.node.pool == ctx.node.pool {
+	if n := at.nextFor(opEvent); n != nil && ctx.shares(n, opEvent) {
 		n.result(n.event(ev))
 		return
 	}
@@ -86,8 +111,8 @@ func (ctx *Context) FireEvent(ev any) {
 
 // FireError passes an error to the next ErrorHandler towards the tail; what passes the tail closes the connection.
 func (ctx *Context) FireError(err error) {
-	if ctx.node.pool == nil {
-		ctx.fireError(err)
+	if ctx.onLoop() {
+		ctx.place().fireError(err)
 		return
 	}
 	ctx.post(taskError, err)
@@ -100,7 +125,14 @@ func (ctx *Context) Write(msg any) error {
 	if ctx.node.pool == nil {
 		return ctx.writeOnLoop(msg)
 	}
-	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
+	at := ctx.place()
+	switch {
+	case ctx.onLoop():
+		return at.writeOnLoop(msg)
+	case at != ctx:
+		return given(msg, ctx.conn.submitWrite(at, msg))
+	}
+	if p := ctx.prevWriter(); p != nil && ctx.shares(p, opWrite) {
 		return p.writeOnPool(msg)
 	}
 	if s := ctx.findStrand(); s != nil && s.class != nil {
@@ -114,7 +146,7 @@ func (ctx *Context) Write(msg any) error {
 // WriteBytes passes a copy of p towards the head; p may be reused at once. On the loop it allocates nothing.
 func (ctx *Context) WriteBytes(p []byte) error {
 	c := ctx.conn
-	if ctx.node.pool != nil {
+	if ctx.node.pool != nil { // also in a reject policy, which is no hot path
 		if len(p) < adoptSize { // the loop will copy it once more, to coalesce
 			return ctx.Write(buf.Copy(p))
 		}
@@ -129,10 +161,11 @@ func (ctx *Context) WriteBytes(p []byte) error {
 }
 
 // post carries an inbound event from a pool to the loop, which finds the next handler. If the loop's queue is full the
-// connection ends: an event that the handler believes delivered must not vanish.
+// connection ends: an event that the handler believes delivered must not vanish. One that is ending anyway ends as it is.
 func (ctx *Context) post(kind taskKind, v any) {
 	c := ctx.conn
-	t := task{kind: kind, conn: c, ctx: ctx, msg: v}
+	v = withTrace(ctx.trace(), v)
+	t := task{kind: kind, conn: c, ctx: ctx.place(), msg: v}
 	if kind == taskRead {
 		t.size = ctx.age()
 	}
@@ -144,19 +177,21 @@ func (ctx *Context) post(kind taskKind, v any) {
 		release(v)
 		c.finished(&c.inflight)
 	}
-	c.CloseWith(CloseBackpressureLimit, err)
+	if c.closedError() == nil {
+		c.CloseWith(CloseBackpressureLimit, err)
+	}
 }
 
 func (ctx *Context) nextFor(op ops) *Context { return firstFor(ctx.next.Load(), op, ctx.node.pool) }
 
 // firstFor returns the context that an inbound event coming from executor from visits first, beginning with n: the next
-// one that handles it or, before that one, any on another executor, where the event keeps its place in the order. An
-// event that nobody handles visits nobody.
+// one that handles it or, before that one, any on another executor that has an order, where the event keeps its place in
+// it. An event that nobody handles visits nobody.
 func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 	var first *Context
 	for ; n != nil; n = n.next.Load() {
 		handles := n.node.ops&op != 0
-		if first == nil && (handles || n.node.pool != from) {
+		if first == nil && (handles || n.node.pool != from && !n.node.unordered) {
 			first = n
 		}
 		if handles {

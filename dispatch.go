@@ -30,7 +30,7 @@ func (ctx *Context) fireRead(msg any) {
 
 func (ctx *Context) deliverRead(msg any, op ops) {
 	if ctx.node.pool != nil {
-		ctx.hop(op, msg)
+		_ = ctx.hop(op, msg) // a refusal has been answered
 		return
 	}
 	if ctx.node.read == nil {
@@ -69,7 +69,7 @@ func (ctx *Context) fireEvent(ev any) {
 
 func (ctx *Context) deliverEvent(ev any) {
 	if ctx.node.pool != nil {
-		ctx.hop(opEvent, ev)
+		_ = ctx.hop(opEvent, ev)
 		return
 	}
 	if err := ctx.call(func() error { return ctx.event(ev) }); err != nil {
@@ -105,7 +105,7 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 }
 
 // offerError asks the ErrorHandlers from start on. It returns what none of them has handled, nil if one has, and the
-// last error there was. One on a pool is taken to handle it.
+// last error there was. One on a pool is taken to handle it, unless the pool refuses.
 func (start *Context) offerError(err error) (rest, last error) {
 	last = err
 	for n := start; n != nil && err != nil; n = n.next.Load() {
@@ -114,8 +114,10 @@ func (start *Context) offerError(err error) (rest, last error) {
 			continue
 		}
 		if n.node.pool != nil {
-			n.hop(opError, err)
-			return nil, last
+			if n.hop(opError, err) == nil {
+				return nil, last
+			}
+			continue // its pool does not take it
 		}
 		if err = n.call(func() error { return h.HandleError(n, last) }); err != nil {
 			last = err
@@ -157,8 +159,7 @@ func (ctx *Context) deliverWrite(msg any) error {
 		if k := &ctx.conn.loop.collect; k.conn == ctx.conn && !isClassed {
 			msg = &classed{k.class, msg}
 		}
-		ctx.hop(opWrite, msg)
-		return nil
+		return ctx.hop(opWrite, msg)
 	case isClassed:
 		return ctx.conn.writeClassed(m, ctx.deliverWrite)
 	}
@@ -177,7 +178,7 @@ func (ctx *Context) deliverOpen() {
 	switch {
 	case !ok:
 	case ctx.node.pool != nil:
-		ctx.hop(opOpen, nil)
+		_ = ctx.hop(opOpen, nil)
 	default:
 		if err := ctx.call(func() error { return h.HandleOpen(ctx) }); err != nil {
 			ctx.fireErrorFrom(ctx, err, true)
@@ -192,7 +193,7 @@ func (c *Conn) fireWritability(writable bool) {
 		switch {
 		case !ok:
 		case ctx.node.pool != nil:
-			ctx.hop(opWritability, writable)
+			_ = ctx.hop(opWritability, writable)
 		default:
 			if err := ctx.call(func() error { return h.HandleWritability(ctx, writable) }); err != nil {
 				ctx.fireErrorFrom(ctx, err, true)

@@ -3,6 +3,8 @@ package eddy
 import (
 	"errors"
 	"fmt"
+
+	"github.com/go-eddy/eddy/executor"
 )
 
 // CloseReason says why a connection ended. Every connection ends with exactly one.
@@ -65,6 +67,8 @@ var (
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
 	// ErrOnLoop: a blocking call was made on the loop that it would have to wait for.
 	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")
+	// ErrOnPool: the end of a server was awaited by a handler on one of the pools that end with it.
+	ErrOnPool = errors.New("eddy: a handler on a pool of the server cannot wait for the server's end")
 )
 
 // CloseError tells why a connection ended. It matches ErrClosed with errors.Is.
@@ -112,7 +116,7 @@ func reasonOf(err error) CloseReason {
 	if ce, ok := errors.AsType[*CloseError](err); ok {
 		return ce.Reason
 	}
-	if errors.Is(err, ErrBackpressure) || errors.Is(err, ErrSaturated) {
+	if errors.Is(err, ErrBackpressure) || errors.Is(err, ErrSaturated) || errors.Is(err, executor.ErrRejected) || errors.Is(err, executor.ErrClosed) {
 		return CloseBackpressureLimit
 	}
 	return CloseInternalError

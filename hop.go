@@ -1,7 +1,7 @@
 package eddy
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -30,35 +30,70 @@ type hop struct {
 type strand struct {
 	*executor.Strand[hop]
 	pool    *executor.Pool
-	next    *strand         // connExt.strands
+	next    *strand // connExt.strands
+	crowd   atomic.Pointer[crowd]
 	since   atomic.Int64    // when the message that runs was dispatched, 0 when none does
 	request *requestContext // of that message; its goroutine only
+	trace   context.Context // of what runs, nil for none; its goroutine only
 	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
 }
 
+// inbound are the events that keep their order among each other, and carry a trace.
+const inbound = opRead | opEvent | opError
+
 // hop hands an event over to ctx's pool. It never blocks the loop. The pool's workers are woken for a batch of events: at
-// the end of the iteration, or when hopBatch strands have something new.
-func (ctx *Context) hop(op ops, msg any) {
+// the end of the iteration, or when hopBatch strands have something new. What the pool does not take is answered here
+// (reject.go); an error is for the writer of an outbound message, and for who looks for an ErrorHandler.
+func (ctx *Context) hop(op ops, msg any) error {
 	c := ctx.conn
 	if d, ok := msg.(Detacher); ok {
 		msg = d.Detach()
 	}
+	if c.loop.tracing.ctx != nil && op&inbound != 0 {
+		msg = withTrace(c.loop.traceOf(c), msg)
+	}
 	s := ctx.strandOnLoop()
-	pending := c.pending(op)
-	pending.Add(1)
+	c.pending(op).Add(1)
 	c.loop.counters[countHops]++
-	wake, err := s.Enqueue(hop{ctx: ctx, op: op, at: c.loop.now - c.loop.ago, msg: msg})
-	if wake {
-		c.loop.wakeLater(ctx.node.pool)
+	h := hop{ctx: ctx, op: op, at: c.loop.now - c.loop.ago, msg: msg}
+	if c.paused&pausePark != 0 && op != opWrite {
+		if waits, err := c.parkBehind(h); waits {
+			return nil
+		} else if err != nil {
+			return ctx.refused(h, err)
+		}
 	}
-	if err != nil {
-		pending.Add(-1)
-		ctx.rejected(op, msg, err)
-		return
+	if err := ctx.submit(s, h); err != nil {
+		return ctx.refused(h, err)
 	}
-	if op == opRead && s.Len() >= hopHigh {
-		c.pauseForHop(s)
+	return nil
+}
+
+// submit gives an event to its executor and pauses reads when that holds enough of the connection.
+func (ctx *Context) submit(s *strand, h hop) error {
+	if ctx.node.unordered {
+		switch h.op {
+		case opRead:
+			err := ctx.submitLoose(s, h)
+			if err == nil && s.running() >= looseHigh {
+				ctx.conn.pauseForHop(s)
+			}
+			return err
+		case opOpen:
+			s.crowdMade().opening.Add(1)
+		}
 	}
+	wake, err := s.Enqueue(h)
+	switch {
+	case wake:
+		ctx.conn.loop.wakeLater(ctx.node.pool)
+	case err != nil && h.op == opOpen && ctx.node.unordered:
+		s.crowd.Load().opening.Add(-1)
+	}
+	if err == nil && h.op == opRead && s.Len() >= hopHigh {
+		ctx.conn.pauseForHop(s)
+	}
+	return err
 }
 
 // hopBatch bounds how many strands wait for one wakeup of their pools.
@@ -114,19 +149,9 @@ func (c *Conn) firstStrand() *strand {
 	return nil
 }
 
-// rejected applies the handler's reject policy on the loop.
-func (ctx *Context) rejected(op ops, msg any, err error) {
-	c := ctx.conn
-	c.loop.counters[countHopRejects]++
-	if ctx.node.reject != nil && op == opRead && !errors.Is(err, executor.ErrClosed) {
-		_ = ctx.call(func() error { ctx.node.reject(ctx, msg, err); return nil })
-		return
-	}
-	if op == opRead || op == opWrite {
-		release(msg)
-	}
-	c.closeFlushed(CloseBackpressureLimit, fmt.Errorf("eddy: handler %q: %w", ctx.node.name, err))
-}
+// full reports whether the strand holds so much that reads pause, drained whether so little that they resume.
+func (s *strand) full() bool    { return s.Len() >= hopHigh || s.running() >= looseHigh }
+func (s *strand) drained() bool { return s.Len() <= hopLow && s.running() <= looseLow }
 
 // pauseForHop stops reading a connection of which a strand holds enough. It waits for one strand at a time.
 func (c *Conn) pauseForHop(s *strand) {
@@ -141,7 +166,7 @@ func (c *Conn) pauseForHop(s *strand) {
 // pauseForNextHop pauses again when another strand holds enough than the one that has drained.
 func (c *Conn) pauseForNextHop() {
 	for s := c.firstStrand(); s != nil; s = s.next {
-		if s.Len() >= hopHigh {
+		if s.full() {
 			c.pauseForHop(s)
 			return
 		}
@@ -151,7 +176,7 @@ func (c *Conn) pauseForNextHop() {
 // checkStrand lets the loop resume reads when they wait for s and it has drained. Any goroutine.
 func (c *Conn) checkStrand(s *strand) {
 	x := c.ext.Load()
-	if x != nil && x.hopWaiting.Load() == s && s.Len() <= hopLow && x.hopWaiting.CompareAndSwap(s, nil) {
+	if x != nil && x.hopWaiting.Load() == s && s.drained() && x.hopWaiting.CompareAndSwap(s, nil) {
 		c.postReadState()
 	}
 }
@@ -171,12 +196,19 @@ func runHop(h hop) {
 		if v := recover(); v != nil {
 			c.hopPanicked(ctx, v)
 		}
+		if h.op == opOpen {
+			ctx.opened(s)
+		}
 		s.done()
 		c.finished(c.pending(h.op))
 		c.checkStrand(s)
 	}()
-	if h.op == opRead {
+	switch {
+	case h.op == opRead:
 		s.since.Store(h.at)
+		s.trace, h.msg = takeTrace(h.msg)
+	case h.op&inbound != 0:
+		s.trace, h.msg = takeTrace(h.msg)
 	}
 	ctx.runHop(h)
 }
@@ -213,12 +245,28 @@ func dropHop(h hop) {
 		return
 	}
 	c := h.ctx.conn
-	if h.op == opRead || h.op == opWrite {
+	switch h.op {
+	case opRead, opWrite:
 		release(h.msg)
+	case opOpen:
+		h.ctx.opened(h.ctx.findStrand())
 	}
 	c.finished(c.pending(h.op))
-	err := fmt.Errorf("eddy: handler %q: %w", h.ctx.node.name, executor.ErrClosed)
+	c.droppedByPool(h.ctx.node.name)
+}
+
+// droppedByPool ends a connection of which a stopped pool has dropped something.
+func (c *Conn) droppedByPool(handler string) {
+	err := fmt.Errorf("eddy: handler %q: %w", handler, executor.ErrClosed)
 	c.requestClose(closeRequest{reason: CloseBackpressureLimit, err: err, flush: true})
+}
+
+// Context tells the pool's hook which trace the event carries.
+func (h hop) Context() context.Context {
+	if m, ok := h.msg.(*traced); ok {
+		return m.trace
+	}
+	return h.ctx.conn.trace()
 }
 
 // writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.

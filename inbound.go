@@ -245,6 +245,7 @@ func (c *Conn) decode(view []byte) []byte {
 		}
 		c.frames--
 		n, again := c.decodeFirst(view)
+		c.loop.traceOver()
 		if n == 0 && !again {
 			if c.phase < PhaseClosing {
 				c.awaitRest()

@@ -156,7 +156,9 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 			return nil
 		}
 		c.frames--
+		trace := c.loop.tracing
 		n, again := c.decodeOne(e.ctx, view)
+		c.loop.tracing = trace
 		if n == 0 && !again {
 			if c.phase < PhaseClosing {
 				e.short = true

@@ -88,6 +88,7 @@ type loop struct {
 	unwoken int // strands that wait for wakes
 
 	current   *Context      // whose handler is running, for panics
+	tracing   loopTrace     // of the message that is being handled
 	granted   int           // bytes of the submitted write being carried out, which were admitted at its submission
 	inHandler *Registration // whose HandleReady is running
 	orphaned  bool          // its goroutine was ended by a handler

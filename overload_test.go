@@ -383,7 +383,7 @@ func TestDegradedAnswers(t *testing.T) {
 				<-gate
 			}
 			return ctx.Write(full)
-		}), eddy.On(pool), eddy.OnReject(func(ctx *eddy.Context, _ any, _ error) { _ = ctx.Write("short\n") }))
+		}), eddy.On(pool), eddy.OnReject(eddy.RejectReply(func(any) any { return "short\n" })))
 	}}
 	addr := start(t, srv)
 	ask := func(c net.Conn, what string) { io.WriteString(c, what+"\n") }

@@ -20,14 +20,9 @@ type Pipeline struct {
 type AddOption func(*node)
 
 // On runs the handler on pool instead of the loop, where it may block. Each connection has one strand per pool: the
-// connection's events run one at a time and in order. Messages are detached from the loop's memory before they cross.
-func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool = pool } }
-
-// OnReject sets what happens to a message that the handler's pool refuses: f runs on the loop and may answer through
-// ctx. Without it the connection closes with CloseBackpressureLimit.
-func OnReject(f func(ctx *Context, msg any, err error)) AddOption {
-	return func(n *node) { n.reject = f }
-}
+// connection's events run one at a time and in order. Messages are detached from the loop's memory before they cross. See
+// also OnUnordered and OnReject.
+func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool, n.unordered = pool, false } }
 
 // node is one handler as it stands in a pipeline. Immutable once added; connections whose Init adds the same handler
 // value share it.
@@ -36,9 +31,11 @@ type node struct {
 	handler any
 	ops     ops
 	pool    *executor.Pool
-	reject  func(ctx *Context, msg any, err error)
+	reject  *RejectPolicy
 	decoder Decoder
 	read    ReadHandler
+
+	unordered bool // messages run side by side on pool
 }
 
 // fill makes n the node of a handler.
@@ -64,7 +61,7 @@ func (n *node) fill(name string, handler any, opts []AddOption) error {
 
 // same reports whether two nodes can be one: same name, same handler value, same executor.
 func (n *node) same(m *node) bool {
-	if n.name != m.name || n.pool != m.pool || n.reject != nil || m.reject != nil {
+	if n.name != m.name || n.pool != m.pool || n.unordered != m.unordered || n.reject != m.reject {
 		return false
 	}
 	t := reflect.TypeOf(n.handler)

@@ -9,19 +9,26 @@ import (
 // Context returns the context of what is being handled, for calls that take one. For a message its deadline is the
 // connection's handler deadline, counted from the dispatch. It ends with that deadline, with the connection and, on a
 // pool, when the handler's method returns; on the loop when it returns and no request is in flight: Begin and hops to
-// pools keep it. A Request in flight has a context of its own. It is made by the first call; who never asks pays nothing.
-// Valid where all methods of ctx are; what it returns may be used by any goroutine.
+// pools keep it. A Request in flight has a context of its own. Its values are those of Trace. It is made by the first call;
+// who never asks pays nothing. Valid where all methods of ctx are; what it returns may be used by any goroutine.
 func (ctx *Context) Context() context.Context {
 	c := ctx.conn
-	if ctx.node.pool != nil {
+	switch m := ctx.loose(); {
+	case ctx.onLoop():
+	case m != nil:
+		if m.request == nil {
+			m.request = c.newContext(m.at)
+		}
+		return ctx.contextWith(m.request)
+	default:
 		s := ctx.findStrand()
 		if s == nil { // the pool has ended and the loop makes the last call
-			return c.newContext(0)
+			return ctx.contextWith(c.newContext(0))
 		}
 		if s.request == nil {
 			s.request = c.newContext(s.since.Load())
 		}
-		return s.request
+		return ctx.contextWith(s.request)
 	}
 	x := c.extend()
 	if x.current == nil {
@@ -29,7 +36,7 @@ func (ctx *Context) Context() context.Context {
 		c.raise(asked)
 		c.mark(watchIdle)
 	}
-	return x.current
+	return ctx.contextWith(x.current)
 }
 
 // requestContext is a context.Context whose end the engine tells: it needs no timer of its own.

@@ -143,6 +143,9 @@ func (c *Conn) oldestRequest() int64 {
 	if x == nil {
 		return oldest
 	}
+	if x.parking != nil {
+		oldest = earlier(oldest, x.parking.oldest())
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.begun.count.Load() > 0 {
@@ -158,23 +161,38 @@ func (c *Conn) oldestRequest() int64 {
 // times it.
 func (ctx *Context) age() int32 {
 	c := ctx.conn
-	s := ctx.findStrand()
-	if c.limits().Handler == 0 || s == nil || s.since.Load() == 0 {
+	if c.limits().Handler == 0 {
 		return 0
 	}
-	return int32(min((c.loop.clock.Now()-s.since.Load())/int64(time.Millisecond), math.MaxInt32))
+	var since int64
+	if m := ctx.loose(); m != nil {
+		since = m.at
+	} else if s := ctx.findStrand(); s != nil {
+		since = s.since.Load()
+	}
+	if since == 0 {
+		return 0
+	}
+	return int32(min((c.loop.clock.Now()-since)/int64(time.Millisecond), math.MaxInt32))
 }
 
 // continueRead passes on a message that comes from a pool. On its way to the next one it keeps its age.
 func (l *loop) continueRead(t task) {
 	l.ago = int64(t.size) * int64(time.Millisecond)
 	defer func() { l.ago = 0 }()
-	t.ctx.fireRead(t.msg)
+	t.ctx.fireRead(l.untrace(t))
 }
 
 // oldest returns when the strand's oldest message was dispatched, 0 for none. It may miss one that begins to run in this
 // moment.
 func (s *strand) oldest() int64 {
+	if k := s.crowd.Load(); k != nil {
+		return earlier(k.oldest(), s.oldestInOrder())
+	}
+	return s.oldestInOrder()
+}
+
+func (s *strand) oldestInOrder() int64 {
 	if t := s.since.Load(); t != 0 {
 		return t
 	}
@@ -187,6 +205,7 @@ func (s *strand) oldest() int64 {
 // done follows an item on its goroutine.
 func (s *strand) done() {
 	s.since.Store(0)
+	s.trace = nil
 	if s.request != nil {
 		s.request.end(context.Canceled)
 		s.request = nil

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/backend"
+	"github.com/go-eddy/eddy/internal/goid"
 	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -218,8 +217,12 @@ func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 // Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
 // flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest
 // at once. The error is ctx's if it came to that. Before Listen it returns ErrServerClosed, as Listen does from then on.
-// Any goroutine but a loop, where it returns ErrOnLoop.
+// Any goroutine but a loop and a worker of one of Pools, which would wait for themselves: there it returns ErrOnLoop or
+// ErrOnPool and has done nothing. A handler that ends its server does so on a goroutine of its own.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
+	if s.onPool() {
+		return DrainReport{}, ErrOnPool
+	}
 	e := s.toEnd()
 	if e != nil && e.onLoop() {
 		return DrainReport{}, ErrOnLoop
@@ -235,9 +238,12 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 }
 
 // Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
-// stopped, also when it had before; Listen returns ErrServerClosed from then on. Any goroutine but a loop, where it
-// returns ErrOnLoop.
+// stopped, also when it had before; Listen returns ErrServerClosed from then on. Any goroutine but a loop and a
+// worker of one of Pools, see Shutdown.
 func (s *Server) Close() error {
+	if s.onPool() {
+		return ErrOnPool
+	}
 	e := s.toEnd()
 	if e == nil {
 		return nil
@@ -256,6 +262,11 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// onPool reports whether a worker of one of the server's pools asks.
+func (s *Server) onPool() bool {
+	return slices.ContainsFunc(s.Pools, (*executor.Pool).OnWorker)
+}
+
 // end stops the loops and then the pools that the server owns, whose workers have until ctx ends to tell the handlers
 // the last closes.
 func (s *Server) end(ctx context.Context, e *engine) {
@@ -270,13 +281,7 @@ func (s *Server) end(ctx context.Context, e *engine) {
 	})
 }
 
-// goroutineID reads the number of the calling goroutine from its stack header.
-func goroutineID() uint64 {
-	var b [64]byte
-	header := string(b[:runtime.Stack(b[:], false)])
-	field, _, _ := strings.Cut(strings.TrimPrefix(header, "goroutine "), " ")
-	id, _ := strconv.ParseUint(field, 10, 64)
-	return id
-}
+// goroutineID returns the number of the calling goroutine.
+func goroutineID() uint64 { return goid.Current() }
 
 func typeName(v any) string { return fmt.Sprintf("%T", v) }

@@ -17,6 +17,7 @@ const (
 	countMessages
 	countHops
 	countHopRejects
+	countHopWaits
 	countBytesIn
 	countBytesOut
 	countWrites
@@ -85,6 +86,7 @@ type LoopStats struct {
 	Messages        uint64 // inbound messages dispatched
 	Hops            uint64 // events handed to executors
 	HopRejects      uint64 // of those, refused by the executor
+	HopWaits        uint64 // of those, messages kept until there is room
 	BytesIn         uint64
 	BytesOut        uint64
 	WriteCalls      uint64
@@ -206,6 +208,7 @@ func (l *loop) snapshot() LoopStats {
 		Messages:        get(countMessages),
 		Hops:            get(countHops),
 		HopRejects:      get(countHopRejects),
+		HopWaits:        get(countHopWaits),
 		BytesIn:         get(countBytesIn),
 		BytesOut:        get(countBytesOut),
 		WriteCalls:      get(countWrites),

@@ -103,6 +103,7 @@ func (l *loop) afterGoexit() {
 	l.batch = nil
 	l.granted = 0
 	l.counters[countPanics]++
+	l.traceOver()
 	l.wakePools()
 	l.log.Error("eddy: a handler ended the goroutine of its loop, going on", "loop", l.name, "conn", connName(c))
 	if c != nil && c.loop == l && !c.shows(gone) {
@@ -161,6 +162,7 @@ func (l *loop) survive() {
 // contain turns a panic of a handler into the close of its connection; the loop goes on.
 func (l *loop) contain(c *Conn) {
 	v := recover()
+	l.traceOver()
 	if v == nil {
 		return
 	}

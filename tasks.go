@@ -177,9 +177,9 @@ func (l *loop) runTask(t task) {
 		t.conn.requestOver()
 		t.conn.finished(&t.conn.inflight)
 	case taskEvent:
-		t.ctx.fireEvent(t.msg)
+		t.ctx.fireEvent(l.untrace(t))
 	case taskError:
-		t.ctx.fireError(t.msg.(error))
+		t.ctx.fireError(l.untrace(t).(error))
 	case taskClose:
 		t.conn.runCloseRequest()
 	case taskReadState:

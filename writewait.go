@@ -10,11 +10,12 @@ import (
 // connExt holds what only few connections need.
 type connExt struct {
 	closeReq   atomic.Pointer[closeRequest]
-	limits     atomic.Pointer[Deadlines] // of its own
-	hopWaiting atomic.Pointer[strand]    // reads are paused until it has drained
-	strands    atomic.Pointer[strand]    // written by the loop
-	begun      requestClock              // of Begin and End; written under mu
-	answers    atomic.Int64              // bytes of responses that count as queued and wait for their turn or the loop
+	limits     atomic.Pointer[Deadlines]       // of its own
+	hopWaiting atomic.Pointer[strand]          // reads are paused until it has drained
+	strands    atomic.Pointer[strand]          // written by the loop
+	begun      requestClock                    // of Begin and End; written under mu
+	answers    atomic.Int64                    // bytes of responses that count as queued and wait for their turn or the loop
+	trace      atomic.Pointer[context.Context] // of messages without their own
 
 	// Owned by the loop.
 	timers     *Timer            // armed by handlers
@@ -30,6 +31,7 @@ type connExt struct {
 	later      uint8       // what is to be done when the batch is over
 	farewell   bool        // the FinishHandlers have been told
 	holds      uint16      // HoldReads without their ReleaseReads
+	parking    *parking
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it

@@ -74,6 +74,7 @@ type framesServer struct {
 	t      *trial
 	later  []func() // what another goroutine will do
 	pooled bool     // orders are carried out on a pool
+	loose  bool     // side by side
 }
 
 func (s *framesServer) handle(ctx *eddy.Context, f frame) error {

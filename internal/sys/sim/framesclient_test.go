@@ -19,6 +19,7 @@ type framesClient struct {
 	done   []bool
 	part   []byte
 	pooled bool
+	loose  bool
 	fatal  int // the first id that ends the connection, len(orders) if none does
 }
 
@@ -61,7 +62,7 @@ func (s *framesServer) client(addr netip.AddrPort) *framesClient {
 	c.done = make([]bool, n)
 	base := &client{out: out, most: -1, ending: pick(t, finAfterAll, stay, stay, closeEarly, resetEarly, finEarly, vanish)}
 	base.take = c.answers
-	c.pooled = s.pooled
+	c.pooled, c.loose = s.pooled, s.loose
 	for id := c.fatal; id < n; id++ {
 		if r, ok := fatalOrders[c.orders[id]]; ok && (id == c.fatal || s.pooled) {
 			base.closedFor = append(base.closedFor, r)
@@ -104,7 +105,8 @@ func (c *framesClient) verdict(halfClose bool) {
 	if l == nil || l.reason != eddy.ClosePeerClosed && counts[sim.TimeJump]+counts[sim.Stall] > 0 {
 		return // it may have ended because its time was over
 	}
-	if c.failed != nil && !c.p.Harmed() && !c.broke && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
+	forced := c.t.endsFrom != 0 && l.ended >= c.t.endsFrom || counts[sim.AddFails]+counts[sim.WaitFails] > 0
+	if c.failed != nil && !c.p.Harmed() && !c.broke && !forced && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
 		c.t.w.Failf("%s: %v overtook an orderly end after %v", c.name, c.failed, l.took())
 	}
 	if !c.whole() || !c.eof || c.t.cut(c.client) {
@@ -131,6 +133,9 @@ func (c *framesClient) verdict(halfClose bool) {
 // loop do, those of other goroutines and timers only if nothing else ended the connection.
 func (c *framesClient) promised(id int) bool {
 	order := c.orders[id]
+	if c.loose {
+		return c.fatal == len(c.orders)
+	}
 	if c.pooled && slices.Contains(c.orders, orderTooLong) {
 		return false // found before what came earlier has left its pool
 	}

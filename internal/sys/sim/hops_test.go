@@ -37,7 +37,8 @@ func hops(t *trial) {
 		codec = t.pool("codec")
 		srv.Pools = append(srv.Pools, codec)
 	}
-	encode, polite := t.once(2), t.once(2)
+	encode, polite, patient, loose := t.once(2), t.once(2), t.once(2), t.once(2)
+	s.loose = loose
 	srv.Init = func(p *eddy.Pipeline) error {
 		if err := p.Add("frames", frameDecoder{}); err != nil {
 			return err
@@ -48,8 +49,17 @@ func hops(t *trial) {
 			}
 		}
 		opts := []eddy.AddOption{eddy.On(work)}
-		if polite {
-			opts = append(opts, eddy.OnReject(s.rejected))
+		if loose {
+			if err := p.Add("side by side", &looseWatch{poolWatch: poolWatch{t: t}}, eddy.OnUnordered(work), eddy.OnReject(eddy.RejectPause())); err != nil {
+				return err
+			}
+			opts = []eddy.AddOption{eddy.OnUnordered(work)}
+		}
+		switch {
+		case polite:
+			opts = append(opts, eddy.OnReject(eddy.RejectFunc(s.rejected)))
+		case patient:
+			opts = append(opts, eddy.OnReject(eddy.RejectPause()))
 		}
 		if err := p.Add("orders", eddy.Handle(s.slow), opts...); err != nil {
 			return err
@@ -94,15 +104,16 @@ func (s *framesServer) slow(ctx *eddy.Context, f frame) error {
 }
 
 // rejected answers on the loop what the pool has no room for.
-func (s *framesServer) rejected(ctx *eddy.Context, msg any, _ error) {
+func (s *framesServer) rejected(ctx *eddy.Context, msg any, _ *eddy.HopError) error {
 	f := msg.(frame)
 	if f.order >= orderFail {
 		ctx.Close(eddy.CloseBackpressureLimit)
-		return
+		return nil
 	}
 	if err := ctx.Write(encodeFrame(f.order, f.id, f.body)); err != nil {
 		ctx.Close(eddy.CloseBackpressureLimit)
 	}
+	return nil
 }
 
 // encoder does nothing but cross.
@@ -134,6 +145,31 @@ func (p *poolWatch) HandleRead(ctx *eddy.Context, msg any) error {
 	}
 	ctx.FireRead(msg)
 	return nil
+}
+
+// looseWatch is a poolWatch whose messages run side by side, some of them for a while.
+type looseWatch struct {
+	poolWatch
+	running int
+}
+
+func (p *looseWatch) HandleRead(ctx *eddy.Context, msg any) error {
+	if p.opened != 1 {
+		p.t.w.Failf("a message ran before its handler was opened")
+	}
+	p.running++
+	if !p.t.w.IsCalm() && p.t.once(4) {
+		p.t.w.Doze(time.Duration(p.t.n(int(3 * time.Millisecond))))
+	}
+	defer func() { p.running-- }()
+	return p.poolWatch.HandleRead(ctx, msg)
+}
+
+func (p *looseWatch) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	if p.running > 0 {
+		p.t.w.Failf("the close was told while %d messages run", p.running)
+	}
+	p.poolWatch.HandleClose(ctx, reason, err)
 }
 
 func (p *poolWatch) HandleWritability(*eddy.Context, bool) error { return nil }

@@ -167,6 +167,7 @@ type trial struct {
 	queues   bool        // peers may wait in the kernel's queue until others end
 	dialed   bool        // connections are not only accepted
 	calmEnd  bool        // the peers came to rest before the end began
+	endsFrom int64       // when the servers were told to end, 0 before
 	group    *eddy.Group // shared, to be closed at the end
 	scripted netip.AddrPort
 }
@@ -300,7 +301,7 @@ func (t *trial) judge(l *life) {
 	case eddy.CloseInternalError:
 		ok = ok || counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
 	case eddy.CloseWriteTimeout: // of an orderly end
-		ok = ok || counts[sim.TimeJump]+counts[sim.Stall] > 0
+		ok = ok || counts[sim.TimeJump]+counts[sim.Stall] > 0 || c != nil && c.ending == vanish && c.over
 	case eddy.CloseIOError:
 		ok = ok || c == nil || c.p.Harmed() || c.broke || c.left
 	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
@@ -321,6 +322,7 @@ func (t *trial) finish() {
 		}
 	}
 	ended := 0
+	t.endsFrom = w.Now()
 	for _, srv := range t.servers {
 		how := t.n(3)
 		patience := time.Duration(1+t.n(5000)) * time.Millisecond

@@ -1,0 +1,148 @@
+package eddy
+
+import "context"
+
+// A message can carry a context.Context whose values are its trace: whatever a tracing library keeps in one. It travels
+// with the message through FireRead, FireEvent and FireError, over pools and back; outbound messages carry none. The
+// engine looks at its values only, not at its end. Who sets none pays nothing.
+
+// SetTrace makes t the trace of the message that is being handled, for this handler and for those it passes something on
+// to until it returns; nil takes it away. Valid where all methods of ctx are.
+func (ctx *Context) SetTrace(t context.Context) {
+	m := ctx.loose()
+	switch {
+	case ctx.onLoop():
+		ctx.conn.loop.setTrace(ctx.conn, t)
+	case m != nil:
+		m.trace = t
+	default:
+		if s := ctx.findStrand(); s != nil {
+			s.trace = t
+		}
+	}
+}
+
+// Trace returns the trace of the message that is being handled; that of its connection if it has none; else an empty
+// context. Valid where all methods of ctx are.
+func (ctx *Context) Trace() context.Context {
+	if t := ctx.trace(); t != nil {
+		return t
+	}
+	if t := ctx.conn.trace(); t != nil {
+		return t
+	}
+	return context.Background()
+}
+
+// SetTrace makes t the trace of all messages of the connection that have none of their own; nil takes it away. Any
+// goroutine.
+func (c *Conn) SetTrace(t context.Context) {
+	if t == nil {
+		if x := c.ext.Load(); x != nil {
+			x.trace.Store(nil)
+		}
+		return
+	}
+	c.extend().trace.Store(&t)
+}
+
+// trace returns the connection's trace, nil for none.
+func (c *Conn) trace() context.Context {
+	if x := c.ext.Load(); x != nil {
+		if t := x.trace.Load(); t != nil {
+			return *t
+		}
+	}
+	return nil
+}
+
+// trace returns the trace of the message that is being handled, nil for none.
+func (ctx *Context) trace() context.Context {
+	if ctx.onLoop() {
+		return ctx.conn.loop.traceOf(ctx.conn)
+	}
+	if m := ctx.loose(); m != nil {
+		return m.trace
+	}
+	if s := ctx.findStrand(); s != nil {
+		return s.trace
+	}
+	return nil
+}
+
+// loopTrace is the trace of the message that a loop is handling.
+type loopTrace struct {
+	conn *Conn
+	ctx  context.Context // nil for none
+}
+
+func (l *loop) setTrace(c *Conn, t context.Context) { l.tracing = loopTrace{c, t} }
+
+func (l *loop) traceOf(c *Conn) context.Context {
+	if l.tracing.ctx != nil && l.tracing.conn == c {
+		return l.tracing.ctx
+	}
+	return nil
+}
+
+// traceOver follows a message or a task: what comes next has no trace yet.
+func (l *loop) traceOver() {
+	if l.tracing.conn != nil {
+		l.tracing = loopTrace{}
+	}
+}
+
+// traced is what a handler passes on with the trace of the message it is handling, on its way to another executor.
+type traced struct {
+	trace context.Context
+	msg   any
+}
+
+// Release implements Releaser.
+func (m *traced) Release() { release(m.msg) }
+
+// withTrace attaches a trace to what leaves for another executor, if there is one.
+func withTrace(t context.Context, msg any) any {
+	if t == nil {
+		return msg
+	}
+	return &traced{t, msg}
+}
+
+// takeTrace separates them again.
+func takeTrace(msg any) (context.Context, any) {
+	if m, ok := msg.(*traced); ok {
+		return m.trace, m.msg
+	}
+	return nil, msg
+}
+
+// untrace makes the trace that came with a task the loop's, and returns what it came with.
+func (l *loop) untrace(t task) any {
+	trace, msg := takeTrace(t.msg)
+	if trace != nil {
+		l.setTrace(t.conn, trace)
+	}
+	return msg
+}
+
+// tracedContext is a request's context with the values of a trace.
+type tracedContext struct {
+	*requestContext
+	trace context.Context
+}
+
+// Value implements context.Context.
+func (c *tracedContext) Value(key any) any { return c.trace.Value(key) }
+
+// contextWith returns r with the values of the message's trace, or of the connection's.
+func (ctx *Context) contextWith(r *requestContext) context.Context {
+	t := ctx.trace()
+	if t == nil {
+		t = ctx.conn.trace()
+	}
+	if t == nil {
+		return r
+	}
+	return &tracedContext{r, t}
+}
