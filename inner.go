@@ -160,6 +160,10 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 		n, again := c.decodeOne(e.ctx, view)
 		c.loop.tracing = trace
 		if n == 0 && !again {
+			if c.phase < PhaseClosing && c.readPaused() { // by the decoder: the bytes are in hand until reads go on
+				c.raise(heldBack)
+				return view
+			}
 			if c.phase < PhaseClosing {
 				e.short = true
 				c.startRest()
