@@ -39,6 +39,8 @@ type head struct {
 	connKeep   bool
 	expect     bool // Expect: 100-continue
 	expectElse bool // any other expectation
+	response   bool // a status line begins the head
+	status     int
 	trailers   int  // Trailer fields
 	badTrailer bool // one of them announces framing fields
 }
@@ -62,7 +64,7 @@ func (h *head) reset(o *Options) {
 func (h *head) feed(view []byte) (int, *requestError) {
 	for {
 		if h.pos == 0 && len(view) > 0 && classes[view[0]]&classToken == 0 {
-			return 0, badRequest("a request starts with a method")
+			return 0, badRequest("a message starts with a token")
 		}
 		i := bytes.IndexByte(view[h.scan:], '\n')
 		if i < 0 {
@@ -76,11 +78,14 @@ func (h *head) feed(view []byte) (int, *requestError) {
 		line := view[h.pos : end-2]
 		switch {
 		case h.started == 0:
-			if err := h.requestLine(line); err != nil {
+			if err := h.startLine(line); err != nil {
 				return 0, err
 			}
 			h.started = end
 		case len(line) == 0:
+			if h.response {
+				return end, h.finishResponse()
+			}
 			return end, h.finish()
 		default:
 			if err := h.fieldLine(view, line); err != nil {
@@ -123,6 +128,13 @@ func (h *head) checkLine(view []byte, end int) *requestError {
 		return badRequest("a line ends with LF without CR")
 	}
 	return nil
+}
+
+func (h *head) startLine(line []byte) *requestError {
+	if h.response {
+		return h.statusLine(line)
+	}
+	return h.requestLine(line)
 }
 
 // requestLine parses method SP request-target SP HTTP-version (RFC 9112
@@ -225,7 +237,7 @@ func splitField(line []byte) (colon int, value []byte, err *requestError) {
 func (h *head) known(name, value []byte) *requestError {
 	switch len(name) {
 	case 4:
-		if equalFold(name, "host") {
+		if !h.response && equalFold(name, "host") {
 			return h.hostField(value)
 		}
 	case 6:

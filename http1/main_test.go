@@ -43,6 +43,14 @@ func start(t *testing.T, h http.HandlerFunc) *server { return startWith(t, setup
 
 func startWith(t *testing.T, c setup) *server {
 	t.Helper()
+	s := prepare(t, c)
+	s.listen()
+	return s
+}
+
+// prepare makes a server that does not listen yet.
+func prepare(t *testing.T, c setup) *server {
+	t.Helper()
 	if c.pool.OnPanic == nil {
 		c.pool.OnPanic = func(any, []byte) {}
 	}
@@ -56,10 +64,6 @@ func startWith(t *testing.T, c setup) *server {
 	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks, HandlerTimeout: c.answer}}
 	s.srv.Init = s.f.Init
 	s.srv.Logger = slog.New(slog.DiscardHandler)
-	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	s.addr = s.srv.Addr().String()
 	t.Cleanup(func() {
 		_ = s.srv.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -69,6 +73,14 @@ func startWith(t *testing.T, c setup) *server {
 		}
 	})
 	return s
+}
+
+func (s *server) listen() {
+	s.t.Helper()
+	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.addr = s.srv.Addr().String()
 }
 
 // client returns an independent HTTP client for the server.
@@ -97,7 +109,11 @@ func (s *server) dial() *raw {
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
 		s.t.Fatal(err)
 	}
-	return &raw{t: s.t, TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)}
+	return newRaw(s.t, c)
+}
+
+func newRaw(t *testing.T, c net.Conn) *raw {
+	return &raw{t: t, TCPConn: c.(*net.TCPConn), br: bufio.NewReader(c)}
 }
 
 func (r *raw) send(s string) {

@@ -1,0 +1,99 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"net/http"
+)
+
+// clientBody is the body of a response. Reads block their goroutine; while nobody reads, the connection is not read
+// beyond Transport.BodyBuffer.
+type clientBody struct {
+	pipe
+	cc     *clientConn
+	call   *call
+	resp   *http.Response
+	merged bool // the reader's
+
+	// Of ReadBody; the loop's.
+	collect func([]byte, error)
+	most    int64
+	whole   []byte
+}
+
+func newClientBody(cc *clientConn, c *call, resp *http.Response) *clientBody {
+	b := &clientBody{cc: cc, call: c, resp: resp}
+	b.init(cc.conn, cc.t.BodyBuffer)
+	return b
+}
+
+// Read implements io.Reader. At the end the trailer fields are added to the response.
+func (b *clientBody) Read(p []byte) (int, error) {
+	n, err := b.pipe.Read(p)
+	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
+		b.merged = true
+		mergeTrailer(&b.resp.Trailer, b.trailer)
+	}
+	return n, err
+}
+
+// Close implements io.Closer. A body that has not arrived in full ends its connection.
+func (b *clientBody) Close() error {
+	_ = b.pipe.Close() // never fails
+	b.mu.Lock()
+	ended := b.err != nil
+	b.mu.Unlock()
+	if !ended {
+		b.cc.abort(b.call, http.ErrBodyReadAfterClose)
+	}
+	return nil
+}
+
+// ErrBodyTooLong is what ReadBody ends with when the body is longer than allowed.
+var ErrBodyTooLong = errors.New("http1: the response body is longer than allowed")
+
+// ReadBody collects the body of a response and calls done with all of it, on the loop, or with the error that ended it: a
+// body longer than most bytes with ErrBodyTooLong, and its connection ends. It is for functions that Transport.Do calls, and
+// must be called there, on the loop, before they return; the body is then not to be used otherwise.
+func ReadBody(resp *http.Response, most int64, done func([]byte, error)) error {
+	if done == nil || most < 0 {
+		return errors.New("http1: ReadBody needs a function to call, and a limit that is not negative")
+	}
+	if resp.Body == http.NoBody {
+		done(nil, nil)
+		return nil
+	}
+	b, ok := resp.Body.(*clientBody)
+	if !ok || b.collect != nil {
+		return errors.New("http1: ReadBody is for the response of a Transport, once")
+	}
+	b.most, b.collect = most, done
+	return nil
+}
+
+// add takes what has arrived. Loop only.
+func (b *clientBody) add(data []byte) error {
+	if b.collect == nil {
+		b.put(data)
+		return nil
+	}
+	if int64(len(data)) > b.most-int64(len(b.whole)) {
+		return ErrBodyTooLong
+	}
+	b.whole = append(b.whole, data...)
+	return nil
+}
+
+// end follows the last byte, or what went wrong. Loop only.
+func (b *clientBody) end(err error, trailer http.Header) {
+	b.pipe.end(err, trailer)
+	if b.collect == nil {
+		return
+	}
+	if err == io.EOF { //nolint:errorlint // our own mark, never wrapped
+		mergeTrailer(&b.resp.Trailer, trailer)
+		b.collect(b.whole, nil)
+		return
+	}
+	b.collect(nil, err)
+}

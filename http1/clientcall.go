@@ -1,0 +1,421 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+
+	"github.com/go-eddy/eddy"
+)
+
+// call is one request of a Transport until its response, or until the end of the response's body.
+type call struct {
+	t      *Transport
+	req    *http.Request
+	done   func(*http.Response, error)
+	key    hostKey
+	proxy  *url.URL
+	plan   requestPlan
+	unhook func() bool // of the request's context
+
+	fresh   bool // wants a new connection: the last one was stale
+	retried bool
+	body    *sentBody // of req
+
+	mu       sync.Mutex
+	finished bool         // done was called
+	stop     error        // why it is to end
+	abort    func(error)  // ends the present stage
+	addrs    []netip.Addr // still to be tried
+	port     uint16
+}
+
+func (t *Transport) newCall(r *http.Request, done func(*http.Response, error)) *call {
+	return &call{t: t, req: r, done: done, body: &sentBody{ReadCloser: r.Body, goOn: make(chan bool, 1)}}
+}
+
+// sentBody is a request's body on its way, of one attempt to send it.
+type sentBody struct {
+	io.ReadCloser
+	once sync.Once
+	goOn chan bool // an answer to whether it may be sent, if it waits for one
+}
+
+// end closes the body, as every RoundTripper must. A goroutine that waits in its Read is let go.
+func (b *sentBody) end() {
+	b.once.Do(func() {
+		b.allow(false)
+		if b.ReadCloser != nil {
+			_ = b.ReadCloser.Close() // nobody can do anything about an error
+		}
+	})
+}
+
+// allow answers whether the body may be sent. The first answer stands.
+func (b *sentBody) allow(yes bool) {
+	select {
+	case b.goOn <- yes:
+	default:
+	}
+}
+
+// check finds out what has to be done, without doing any of it.
+func (c *call) check() error {
+	t, r := c.t, c.req
+	if err := t.start(); err != nil {
+		return err
+	}
+	if r.URL == nil || r.URL.Host == "" {
+		return errors.New("http1: the request has no URL with a host")
+	}
+	c.key.secure = r.URL.Scheme == "https"
+	if r.URL.Scheme != "http" && !c.key.secure {
+		return fmt.Errorf("http1: unsupported scheme %q", r.URL.Scheme)
+	}
+	if c.key.secure && t.Secure == nil {
+		return ErrNoTLS
+	}
+	c.key.addr = withPort(r.URL)
+	if t.Proxy != nil {
+		p, err := t.Proxy(r)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			if err := c.useProxy(p); err != nil {
+				return err
+			}
+		}
+	}
+	return c.plan.init(r, c.proxy != nil && !c.key.secure, c.key.auth)
+}
+
+func (c *call) useProxy(p *url.URL) error {
+	if p.Scheme != "http" || p.Host == "" {
+		return fmt.Errorf("http1: proxy %s: only http proxies are supported", p.Redacted())
+	}
+	c.proxy, c.key.proxy = p, withPort(p)
+	if p.User != nil {
+		password, _ := p.User.Password()
+		c.key.auth = basicAuth(p.User.Username(), password)
+	}
+	if !c.key.secure {
+		c.key.addr = "" // any host is reached through the proxy's connections
+	}
+	return nil
+}
+
+// withPort returns host:port of an http or https URL.
+func withPort(u *url.URL) string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// begin starts the request, which was checked. Its outcome comes to done.
+func (c *call) begin() {
+	c.t.mu.Lock()
+	c.t.stats.Requests++
+	c.t.mu.Unlock()
+	if ctx := c.req.Context(); ctx.Done() != nil {
+		c.mu.Lock()
+		c.unhook = context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
+		c.mu.Unlock()
+	}
+	c.t.acquire(c)
+}
+
+// cancel ends the call at whatever stage it is. Any goroutine.
+func (c *call) cancel(err error) {
+	if ctxErr := c.req.Context().Err(); ctxErr != nil {
+		err = ctxErr
+	}
+	c.mu.Lock()
+	if c.stop == nil {
+		c.stop = err
+	}
+	abort := c.abort
+	c.mu.Unlock()
+	if abort != nil {
+		abort(err)
+		return
+	}
+	c.t.stopWaiting(c)
+}
+
+// stopped reports whether the call is to end.
+func (c *call) stopped() bool { return c.stopCause() != nil }
+
+func (c *call) stopCause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop
+}
+
+// enter begins a stage that abort ends. It returns why the call is to end, if it is.
+func (c *call) enter(abort func(error)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.abort = abort
+	return c.stop
+}
+
+// fail ends the call with an error, unless it has a response.
+func (c *call) fail(err error) {
+	c.over() // first: the caller may use the request's body again
+	c.finish(nil, err)
+}
+
+// finish tells the outcome, once.
+func (c *call) finish(resp *http.Response, err error) bool {
+	c.mu.Lock()
+	was := c.finished
+	c.finished = true
+	c.mu.Unlock()
+	if was {
+		return false
+	}
+	c.done(resp, err)
+	return true
+}
+
+// over follows the last byte of the response, or the failure.
+func (c *call) over() {
+	c.closeBody()
+	c.mu.Lock()
+	unhook := c.unhook
+	c.mu.Unlock()
+	if unhook != nil {
+		unhook()
+	}
+}
+
+// closeBody ends the request's body.
+func (c *call) closeBody() {
+	c.mu.Lock()
+	b := c.body
+	c.mu.Unlock()
+	b.end()
+}
+
+// dial makes a connection for the call, which the pool has counted.
+func (c *call) dial() {
+	if err := c.enter(func(error) {}); err != nil {
+		c.dialFailed(err)
+		return
+	}
+	target := c.key.addr
+	if c.key.proxy != "" {
+		target = c.key.proxy
+	}
+	name, port, err := splitTarget(target)
+	if err != nil {
+		c.dialFailed(err)
+		return
+	}
+	c.port = port
+	if ip, err := netip.ParseAddr(name); err == nil {
+		c.addrs = []netip.Addr{ip}
+		c.dialNext(nil)
+		return
+	}
+	go c.resolve(name) // ends with the request's context or the resolver's own patience
+}
+
+func splitTarget(target string) (name string, port uint16, err error) {
+	name, service, err := net.SplitHostPort(target)
+	if err == nil {
+		var p int
+		p, err = net.LookupPort("tcp", service) // a number: withPort and the URL parser see to it
+		port = uint16(p)
+	}
+	return name, port, err
+}
+
+// resolve looks a name up on a goroutine of its own.
+func (c *call) resolve(name string) {
+	ctx, cancel := context.WithTimeout(c.req.Context(), c.t.ConnectTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.t.base, cancel)()
+	if err := c.enter(func(error) { cancel() }); err != nil {
+		c.dialFailed(err)
+		return
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		c.dialFailed(fmt.Errorf("http1: %w", err))
+		return
+	}
+	for _, ip := range ips {
+		c.addrs = append(c.addrs, ip.Unmap())
+	}
+	c.dialNext(errors.New("http1: the name has no address"))
+}
+
+// dialNext tries the next address; last is why the one before failed.
+func (c *call) dialNext(last error) {
+	if err := c.stopCause(); err != nil {
+		c.dialFailed(err)
+		return
+	}
+	if len(c.addrs) == 0 {
+		c.dialFailed(last)
+		return
+	}
+	remote := net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.addrs[0], c.port))
+	c.addrs = c.addrs[1:]
+	stage := new(attempting)
+	if err := c.enter(stage.stop); err != nil {
+		c.dialFailed(err)
+		return
+	}
+	cancel, err := c.t.dialer.DialAddr(remote, c.dialed)
+	if err != nil {
+		c.dialFailed(transportError(err))
+		return
+	}
+	stage.began(cancel)
+}
+
+// attempting is an attempt to connect that can be abandoned before DialAddr has told how, and after it has an outcome.
+type attempting struct {
+	mu     sync.Mutex
+	cancel func(error)
+	err    error
+}
+
+func (a *attempting) stop(err error) {
+	a.mu.Lock()
+	cancel := a.cancel
+	a.err = err
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel(err)
+	}
+}
+
+func (a *attempting) began(cancel func(error)) {
+	a.mu.Lock()
+	a.cancel = cancel
+	err := a.err
+	a.mu.Unlock()
+	if err != nil {
+		cancel(err)
+	}
+}
+
+// dialed follows an attempt. On the loop.
+func (c *call) dialed(conn *eddy.Conn, err error) {
+	switch {
+	case err == nil:
+		cc := c.t.connOf(conn)
+		if cc == nil { // it has ended already
+			c.dialFailed(ErrStale)
+			return
+		}
+		cc.key = c.key
+		cc.prepare(c)
+	case errors.Is(err, eddy.ErrDialerClosed):
+		c.dialFailed(ErrTransportClosed)
+	default:
+		c.dialNext(err)
+	}
+}
+
+// dialFailed ends a call whose connection could not be made.
+func (c *call) dialFailed(err error) {
+	if cause := c.stopCause(); cause != nil {
+		err = cause
+	}
+	c.t.gone(c.key, nil)
+	c.fail(err)
+}
+
+func transportError(err error) error {
+	if errors.Is(err, eddy.ErrDialerClosed) {
+		return ErrTransportClosed
+	}
+	return err
+}
+
+// lost handles a call whose connection ended before the response's header was there. It is sent once more when that is
+// safe: on a connection that had been idle, to which no byte of a response had come, and if the request can be repeated.
+func (c *call) lost(err error, reused, began bool) {
+	if cause := c.stopCause(); cause != nil {
+		c.fail(cause)
+		return
+	}
+	if !reused || c.retried || !c.repeatable(began) {
+		c.fail(err)
+		return
+	}
+	if began && c.plan.hasBody {
+		body, berr := c.req.GetBody()
+		if berr != nil {
+			c.fail(err)
+			return
+		}
+		c.closeBody()
+		c.mu.Lock()
+		c.body = &sentBody{ReadCloser: body, goOn: make(chan bool, 1)}
+		c.mu.Unlock()
+	}
+	c.retried, c.fresh = true, true
+	if c.enter(nil) != nil {
+		c.fail(c.stopCause())
+		return
+	}
+	c.t.mu.Lock()
+	c.t.stats.Retried++
+	c.t.mu.Unlock()
+	c.t.acquire(c)
+}
+
+// repeatable reports whether sending the request once more is harmless (RFC 9110 section 9.2.2). One that was never sent
+// always is.
+func (c *call) repeatable(began bool) bool {
+	if !began {
+		return true
+	}
+	if c.plan.hasBody && c.req.GetBody == nil {
+		return false
+	}
+	switch c.req.Method {
+	case "", "GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE":
+		return true
+	}
+	_, has := c.req.Header["Idempotency-Key"]
+	return has
+}
+
+// sendBody sends the request's body from a goroutine of its own, which ends with the body, the connection or the call.
+func (c *call) sendBody(cc *clientConn, b *sentBody) {
+	defer b.end()
+	if c.plan.expect && !<-b.goOn {
+		return
+	}
+	out := outgoing{conn: cc.conn, ctx: c.req.Context(), chunked: c.plan.chunked, left: c.plan.length}
+	_, err := io.Copy(&out, onlyReader{b.ReadCloser})
+	if err == nil {
+		err = out.end(c.req.Trailer)
+	}
+	if err != nil {
+		if !errors.Is(err, eddy.ErrClosed) { // else the loop knows better why
+			cc.conn.CloseWith(eddy.CloseNormal, err)
+		}
+		return
+	}
+	_ = cc.conn.Post(func() { cc.bodySent(c) }) // a connection that has ended told its call
+}

@@ -1,0 +1,480 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+const clientName = "http1.client"
+
+// clientState says what the next bytes of a server are.
+type clientState uint8
+
+const (
+	clientIdle clientState = iota // nothing may come
+	clientHead
+	clientInBody
+	clientOver
+)
+
+// maxInformational bounds the 1xx responses before one final.
+const maxInformational = 8
+
+// clientConn is one connection of a Transport: the only handler of its pipeline, behind those of TLS. Its loop owns it.
+type clientConn struct {
+	t       *Transport
+	conn    *eddy.Conn
+	ctx     *eddy.Context
+	key     hostKey // fixed before the first request
+	state   clientState
+	evicted bool // the pool counts it no more; Transport.mu guards it
+	served  int  // requests before this one
+
+	call     *call // in hand
+	tunnel   bool  // the answer to CONNECT is awaited
+	head     *head
+	frame    bodyFrame
+	framing  responseFraming
+	body     *clientBody
+	informal int
+	begun    bool // inflight counts
+	received bool // a byte of the response has come
+	sent     bool // the whole request was written
+	keep     bool // the server keeps the connection
+	inflight eddy.Request
+	timer    *eddy.Timer
+}
+
+var (
+	errUnsolicited = errors.New("http1: the server sent bytes that nobody had asked for")
+	errCut         = fmt.Errorf("http1: the connection ended inside a response: %w", io.ErrUnexpectedEOF)
+)
+
+// initConn builds the pipeline of a new connection. The transport finds it again when the attempt is told to be over.
+func (t *Transport) initConn(p *eddy.Pipeline) error {
+	cc := &clientConn{t: t, conn: p.Conn()}
+	if err := p.Add(clientName, cc); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh[p.Conn()] = cc
+	return nil
+}
+
+// connOf returns the handler of a connection that was just made, nil if it has ended.
+func (t *Transport) connOf(c *eddy.Conn) *clientConn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cc := t.fresh[c]
+	delete(t.fresh, c)
+	return cc
+}
+
+// HandleOpen implements eddy.OpenHandler; it is called again when TLS was put in front.
+func (cc *clientConn) HandleOpen(ctx *eddy.Context) error {
+	cc.ctx = ctx
+	return nil
+}
+
+// prepare makes a new connection ready for its first request: a proxy is asked for a tunnel, TLS shakes hands. On the loop.
+func (cc *clientConn) prepare(c *call) {
+	cc.call = c
+	if err := c.enter(func(err error) { cc.abort(c, err) }); err != nil {
+		cc.conn.CloseWith(eddy.CloseNormal, err)
+		return
+	}
+	if !cc.key.secure {
+		cc.begin(c)
+		return
+	}
+	cc.limit(cc.t.ConnectTimeout, "the handshake was not done")
+	if cc.key.proxy == "" {
+		cc.secure()
+		return
+	}
+	cc.openTunnel()
+}
+
+// openTunnel asks the proxy for a connection to the host (RFC 9110 section 9.3.6).
+func (cc *clientConn) openTunnel() {
+	b := []byte("CONNECT " + cc.key.addr + " HTTP/1.1\r\nHost: " + cc.key.addr + "\r\n")
+	if cc.key.auth != "" {
+		b = append(b, "Proxy-Authorization: "+cc.key.auth+"\r\n"...)
+	}
+	cc.expectHead()
+	cc.tunnel = true
+	cc.write(append(b, "\r\n"...))
+}
+
+// secure puts TLS in front.
+func (cc *clientConn) secure() {
+	p := cc.ctx.Pipeline()
+	err := p.Remove(clientName)
+	if err == nil {
+		name, _, _ := splitTarget(cc.key.addr)
+		err = cc.t.Secure(p, name, cc.secured)
+	}
+	if err == nil {
+		err = p.Add(clientName, cc)
+	}
+	if err != nil { // HandleClose may not be told
+		cc.conn.CloseWith(eddy.CloseHandshakeFailed, err)
+		cc.ended()
+		cc.lostBy(err, false)
+	}
+}
+
+// secured follows the handshake of TLS. On the loop.
+func (cc *clientConn) secured(err error) {
+	switch c := cc.call; {
+	case err != nil:
+		cc.conn.CloseWith(eddy.CloseHandshakeFailed, fmt.Errorf("http1: TLS with %s: %w", cc.key.addr, err))
+	case c != nil:
+		cc.begin(c)
+	}
+}
+
+// take gives the connection, which was idle, a request. Any goroutine.
+func (cc *clientConn) take(c *call) {
+	err := cc.conn.Post(func() {
+		if cc.state != clientIdle || cc.conn.CloseError() != nil {
+			c.lost(ErrStale, true, false)
+			return
+		}
+		cc.call = c
+		if err := c.enter(func(err error) { cc.abort(c, err) }); err != nil {
+			cc.call = nil
+			cc.t.release(cc)
+			c.fail(err)
+			return
+		}
+		cc.begin(c)
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, eddy.ErrSaturated):
+		cc.t.release(cc)
+		c.fail(err)
+	default:
+		c.lost(ErrStale, true, false)
+	}
+}
+
+// abort ends a request, and the connection with it if that still serves it. Any goroutine.
+func (cc *clientConn) abort(c *call, err error) {
+	posted := cc.conn.Post(func() {
+		if cc.call == c {
+			cc.conn.CloseWith(eddy.CloseNormal, err)
+		}
+	})
+	if errors.Is(posted, eddy.ErrSaturated) {
+		time.AfterFunc(retryPause, func() { cc.abort(c, err) })
+	}
+}
+
+// begin sends the request. On the loop.
+func (cc *clientConn) begin(c *call) {
+	cc.stopTimer()
+	cc.expectHead()
+	cc.conn.BeginRequest(&cc.inflight)
+	cc.begun = true
+	cc.sent = !c.plan.hasBody
+	cc.write(c.plan.head)
+	if cc.sent {
+		cc.limitHeader()
+		return
+	}
+	c.mu.Lock()
+	b := c.body
+	c.mu.Unlock()
+	if c.plan.expect && cc.t.ExpectContinueTimeout > 0 {
+		cc.timer, _ = cc.ctx.After(cc.t.ExpectContinueTimeout, func() { b.allow(true) }) // an error means that the connection ends
+	}
+	go c.sendBody(cc, b)
+}
+
+func (cc *clientConn) expectHead() {
+	cc.state = clientHead
+	cc.received, cc.keep, cc.informal = false, false, 0
+	cc.head = cc.t.heads.Get().(*head)
+	cc.resetHead()
+}
+
+func (cc *clientConn) resetHead() {
+	cc.head.reset(&cc.t.limits)
+	cc.head.response = true
+}
+
+// bodySent follows the last byte of the request. On the loop.
+func (cc *clientConn) bodySent(c *call) {
+	if cc.call != c || cc.sent {
+		return
+	}
+	cc.sent = true
+	if cc.state == clientHead {
+		cc.limitHeader()
+	}
+}
+
+func (cc *clientConn) limitHeader() {
+	cc.stopTimer()
+	cc.limit(cc.t.ResponseHeaderTimeout, "the header of the response did not arrive")
+}
+
+// limit ends the connection when d has passed.
+func (cc *clientConn) limit(d time.Duration, what string) {
+	if d <= 0 {
+		return
+	}
+	cc.timer, _ = cc.ctx.Conn().Loop().After(d, func() { // an error means that the loop ends
+		cc.conn.CloseWith(eddy.CloseHandlerTimeout, &timeoutError{what, d})
+	})
+}
+
+func (cc *clientConn) stopTimer() {
+	if cc.timer != nil {
+		cc.timer.Stop()
+		cc.timer = nil
+	}
+}
+
+// write queues bytes. An error means that the connection is ending, which its handler is told anyway.
+func (cc *clientConn) write(p []byte) { _ = cc.ctx.WriteBytes(p) }
+
+// Decode implements eddy.Decoder.
+func (cc *clientConn) Decode(_ *eddy.Context, view []byte) (int, error) {
+	switch cc.state {
+	case clientIdle:
+		return 0, eddy.WithReason(eddy.CloseProtocolError, errUnsolicited)
+	case clientHead:
+		return cc.decodeHead(view)
+	case clientInBody:
+		return cc.decodeBody(view)
+	}
+	return len(view), nil
+}
+
+func (cc *clientConn) decodeHead(view []byte) (int, error) {
+	cc.received = true
+	n, err := cc.head.feed(view)
+	if err != nil {
+		return 0, cc.garbage(err)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	if s := cc.head.status; s < 200 && s != http.StatusSwitchingProtocols {
+		return n, cc.informed(view, n)
+	}
+	return n, cc.final(view, n)
+}
+
+// garbage refuses what the server sent.
+func (cc *clientConn) garbage(err *requestError) error {
+	cc.state = clientOver
+	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("http1: malformed response: %s", err.msg))
+}
+
+// informed handles a 1xx response (RFC 9110 section 15.2).
+func (cc *clientConn) informed(view []byte, n int) error {
+	cc.informal++
+	if cc.informal > maxInformational {
+		return cc.garbage(badRequest(fmt.Sprintf("more than %d informational responses", maxInformational)))
+	}
+	if c := cc.call; !cc.tunnel && c != nil {
+		status := cc.head.status
+		trace := httptrace.ContextClientTrace(c.req.Context())
+		if status == http.StatusContinue {
+			c.body.allow(true)
+			if trace != nil && trace.Got100Continue != nil {
+				trace.Got100Continue()
+			}
+		}
+		if trace != nil && trace.Got1xxResponse != nil {
+			resp := cc.head.makeResponse(c.req, view, n, noBody)
+			if err := trace.Got1xxResponse(status, textproto.MIMEHeader(resp.Header)); err != nil {
+				cc.state = clientOver
+				return eddy.WithReason(eddy.CloseNormal, err)
+			}
+		}
+	}
+	cc.resetHead()
+	return nil
+}
+
+// final handles the head of the final response.
+func (cc *clientConn) final(view []byte, n int) error {
+	if cc.tunnel {
+		return cc.tunnelAnswered()
+	}
+	c, h := cc.call, cc.head
+	cc.framing = h.responseFraming(c.plan.isHead)
+	if cc.framing == switching {
+		return cc.garbage(badRequest("101 Switching Protocols, which nobody had asked for"))
+	}
+	cc.stopTimer()
+	cc.keep = h.keepAlive() && cc.framing != untilEnd && !c.plan.close
+	resp := h.makeResponse(c.req, view, n, cc.framing)
+	cc.frame.init(h)
+	cc.frame.opts = &cc.t.limits
+	if cc.framing == noBody {
+		cc.dropHead()
+		cc.complete()
+		c.finish(resp, nil)
+		return nil
+	}
+	if cc.framing == untilEnd {
+		cc.frame = bodyFrame{opts: &cc.t.limits, remain: cc.t.limits.MaxBody}
+	}
+	cc.dropHead()
+	cc.body = newClientBody(cc, c, resp)
+	resp.Body = cc.body
+	cc.state = clientInBody
+	c.finish(resp, nil)
+	return nil
+}
+
+// tunnelAnswered handles a proxy's answer to CONNECT.
+func (cc *clientConn) tunnelAnswered() error {
+	status := cc.head.status
+	cc.dropHead()
+	cc.state = clientOver
+	if status/100 != 2 {
+		return eddy.WithReason(eddy.CloseHandshakeFailed, fmt.Errorf("http1: the proxy %s answered %s", cc.key.proxy, describe(status)))
+	}
+	cc.tunnel, cc.state, cc.received = false, clientIdle, false
+	cc.secure()
+	return nil
+}
+
+func (cc *clientConn) dropHead() {
+	if cc.head != nil {
+		cc.t.heads.Put(cc.head)
+		cc.head = nil
+	}
+}
+
+// decodeBody moves body bytes to the reader until view is used up or the pipe is full.
+func (cc *clientConn) decodeBody(view []byte) (int, error) {
+	used := 0
+	for !cc.frame.done() {
+		room := cc.body.room()
+		data, n, err := cc.frame.next(view[used:], room)
+		if err != nil {
+			return 0, cc.garbage(err)
+		}
+		used += n
+		if err := cc.body.add(data); err != nil {
+			return 0, eddy.WithReason(eddy.CloseNormal, err)
+		}
+		if n > 0 {
+			continue
+		}
+		if used < len(view) && room == 0 && !cc.body.hold() {
+			continue
+		}
+		return used, nil
+	}
+	body := cc.body
+	cc.complete()
+	body.end(io.EOF, cc.frame.trailer)
+	return used, nil
+}
+
+// complete follows the last byte of a response: the connection is free again, or ends.
+func (cc *clientConn) complete() {
+	c := cc.call
+	cc.endRequest()
+	cc.call, cc.body = nil, nil
+	cc.served++
+	_ = c.enter(nil)
+	if !cc.keep || !cc.sent { // a body that is still being sent would be read as the next request
+		cc.state = clientOver
+		cc.conn.Close(eddy.CloseNormal)
+		c.over()
+		return
+	}
+	cc.state = clientIdle
+	c.over()
+	cc.t.release(cc)
+}
+
+func (cc *clientConn) endRequest() {
+	if cc.begun {
+		cc.begun = false
+		cc.inflight.End()
+	}
+}
+
+// ended takes the connection out of the pool, once.
+func (cc *clientConn) ended() {
+	if cc.key != (hostKey{}) {
+		cc.t.gone(cc.key, cc)
+		cc.key = hostKey{}
+	}
+}
+
+// HandleClose implements eddy.CloseHandler.
+func (cc *clientConn) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
+	cc.t.connOf(cc.conn) // if nobody has asked for it
+	head := cc.state == clientHead
+	cc.state = clientOver
+	cc.stopTimer()
+	cc.dropHead()
+	cc.ended()
+	byPeer := false
+	switch reason {
+	case eddy.CloseServerShutdown:
+		err = ErrTransportClosed
+	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
+		if cc.body != nil && cc.framing == untilEnd && reason == eddy.ClosePeerClosed {
+			cc.endBody(io.EOF)
+			return
+		}
+		byPeer, err = true, errCut
+	case eddy.CloseIOError:
+		byPeer = true
+	}
+	if err == nil {
+		err = &eddy.CloseError{Reason: reason}
+	}
+	if head && byPeer && !cc.received {
+		err = fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	cc.lostBy(err, byPeer)
+}
+
+// lostBy tells whoever waits that the connection is gone. stale says that the server may never have seen the request.
+func (cc *clientConn) lostBy(err error, stale bool) {
+	cc.endRequest()
+	c := cc.call
+	if c == nil {
+		return
+	}
+	if cause := c.stopCause(); cause != nil {
+		err = cause
+	}
+	if cc.body != nil {
+		cc.endBody(err)
+		return
+	}
+	cc.call = nil
+	_ = c.enter(nil)
+	c.lost(err, stale && cc.served > 0 && !cc.received, true)
+}
+
+func (cc *clientConn) endBody(err error) {
+	c, body := cc.call, cc.body
+	cc.endRequest()
+	cc.call, cc.body = nil, nil
+	body.end(err, nil)
+	c.over()
+}

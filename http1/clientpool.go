@@ -1,0 +1,226 @@
+package http1
+
+import (
+	"slices"
+
+	"github.com/go-eddy/eddy"
+)
+
+// hostKey names connections that can serve each other's requests.
+type hostKey struct {
+	secure bool
+	addr   string // host:port to talk to
+	proxy  string // host:port of the proxy, empty for none
+	auth   string // for the proxy
+}
+
+// host is what is open to one host. Transport.mu guards it.
+type host struct {
+	idle []*clientConn // the last one was used last
+	open int           // connections and attempts
+}
+
+// waitList holds the calls that wait for a connection, in the order of their coming. Transport.mu guards it.
+type waitList struct{ calls []*call }
+
+func (w *waitList) len() int { return len(w.calls) }
+
+func (w *waitList) takeAll() []*call {
+	left := w.calls
+	w.calls = nil
+	return left
+}
+
+// remove takes c out and reports whether it was there.
+func (w *waitList) remove(c *call) bool {
+	i := slices.Index(w.calls, c)
+	if i < 0 {
+		return false
+	}
+	w.calls = slices.Delete(w.calls, i, i+1)
+	return true
+}
+
+// grant is what a call gets from the pool: a connection, or leave to make one.
+type grant struct {
+	call *call
+	conn *clientConn   // nil: dial
+	shut []*clientConn // idle ones of other hosts that make room
+}
+
+func (g grant) carryOut() {
+	for _, cc := range g.shut {
+		cc.conn.Close(eddy.CloseNormal)
+	}
+	if g.conn != nil {
+		g.conn.take(g.call)
+	} else {
+		g.call.dial()
+	}
+}
+
+// acquire gives the call a connection, lets it make one, or lets it wait.
+func (t *Transport) acquire(c *call) {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		c.fail(ErrTransportClosed)
+		return
+	}
+	g, ok := grant{}, false
+	if t.waiting.len() == 0 || !t.behind(c) {
+		g, ok = t.grant(c)
+	}
+	if !ok {
+		full := t.waiting.len() >= t.MaxWaiting
+		if !full {
+			t.waiting.calls = append(t.waiting.calls, c)
+		}
+		t.mu.Unlock()
+		if full {
+			c.fail(ErrTransportBusy)
+		} else if c.stopped() { // its end came before it was in the list
+			t.stopWaiting(c)
+		}
+		return
+	}
+	t.mu.Unlock()
+	g.carryOut()
+}
+
+// behind reports whether others wait for the same host, who come first. t.mu is held.
+func (t *Transport) behind(c *call) bool {
+	return slices.ContainsFunc(t.waiting.calls, func(o *call) bool { return o.key == c.key })
+}
+
+// grant finds what the call can have now. t.mu is held.
+func (t *Transport) grant(c *call) (grant, bool) {
+	h := t.hosts[c.key]
+	if h == nil {
+		h = new(host)
+		t.hosts[c.key] = h
+	}
+	for len(h.idle) > 0 && !c.fresh {
+		cc := h.idle[len(h.idle)-1]
+		h.idle = h.idle[:len(h.idle)-1]
+		if cc.conn.CloseError() == nil {
+			t.stats.Reused++
+			return grant{call: c, conn: cc}, true
+		}
+	}
+	g := grant{call: c}
+	if h.open >= t.MaxConnsPerHost {
+		if len(h.idle) == 0 { // those that a fresh call does not want
+			return grant{}, false
+		}
+		g.shut = append(g.shut, t.evictFrom(c.key, h))
+	}
+	if t.open >= t.MaxConns {
+		old := t.evict()
+		if old == nil {
+			return grant{}, false
+		}
+		g.shut = append(g.shut, old)
+	}
+	t.hosts[c.key] = h // the last one may have been evicted
+	h.open++
+	t.open++
+	return g, true
+}
+
+// evict takes an idle connection of some host out of the books. t.mu is held.
+func (t *Transport) evict() *clientConn {
+	for key, h := range t.hosts {
+		if len(h.idle) > 0 {
+			return t.evictFrom(key, h)
+		}
+	}
+	return nil
+}
+
+func (t *Transport) evictFrom(key hostKey, h *host) *clientConn {
+	cc := h.idle[0]
+	h.idle = slices.Delete(h.idle, 0, 1)
+	cc.evicted = true
+	t.uncount(key)
+	return cc
+}
+
+// uncount takes one connection or attempt off the books. t.mu is held.
+func (t *Transport) uncount(key hostKey) {
+	h := t.hosts[key]
+	h.open--
+	t.open--
+	if h.open == 0 {
+		delete(t.hosts, key)
+	}
+}
+
+// release takes a connection back that has served a request, or one that nobody wants any more.
+func (t *Transport) release(cc *clientConn) {
+	t.mu.Lock()
+	h := t.hosts[cc.key]
+	keep := !t.closed && h != nil && cc.conn.CloseError() == nil
+	if keep {
+		h.idle = append(h.idle, cc)
+	}
+	granted := t.serve()
+	if keep && len(h.idle) > t.MaxIdlePerHost {
+		h.idle = h.idle[:len(h.idle)-1] // cc, since nobody has taken it
+		keep = false
+	}
+	t.mu.Unlock()
+	if !keep {
+		cc.conn.Close(eddy.CloseNormal)
+	}
+	for _, g := range granted {
+		g.carryOut()
+	}
+}
+
+// gone follows the end of a connection, or of an attempt to make one.
+func (t *Transport) gone(key hostKey, cc *clientConn) {
+	t.mu.Lock()
+	if cc == nil || !cc.evicted {
+		if h := t.hosts[key]; cc != nil && h != nil {
+			if i := slices.Index(h.idle, cc); i >= 0 {
+				h.idle = slices.Delete(h.idle, i, i+1)
+			}
+		}
+		t.uncount(key)
+	}
+	granted := t.serve()
+	t.mu.Unlock()
+	for _, g := range granted {
+		g.carryOut()
+	}
+}
+
+// serve grants what the waiting calls can have now, in their order. t.mu is held.
+func (t *Transport) serve() []grant {
+	if t.waiting.len() == 0 {
+		return nil
+	}
+	var granted []grant
+	left := t.waiting.calls[:0]
+	for _, c := range t.waiting.calls {
+		if g, ok := t.grant(c); ok {
+			granted = append(granted, g)
+		} else {
+			left = append(left, c)
+		}
+	}
+	clear(t.waiting.calls[len(left):])
+	t.waiting.calls = left
+	return granted
+}
+
+// stopWaiting ends a call that waits.
+func (t *Transport) stopWaiting(c *call) {
+	t.mu.Lock()
+	was := t.waiting.remove(c)
+	t.mu.Unlock()
+	if was {
+		c.fail(c.stopCause())
+	}
+}
