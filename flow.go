@@ -67,7 +67,7 @@ func (f *flow[Req]) take(req Req) error {
 	case id != 0 && f.byID[id] != nil:
 		f.refuse(req, oneWay, ErrDuplicateRequest)
 	case o.Local != nil && o.Local(req):
-		f.answerOnLoop(req, oneWay, nil)
+		f.answerOnLoop(req, id, oneWay, nil)
 	default:
 		f.submit(f.begin(req, id, oneWay))
 	}
@@ -107,14 +107,14 @@ func (f *flow[Req]) violated(req Req, oneWay bool) error {
 // refuse answers a request that is not taken.
 func (f *flow[Req]) refuse(req Req, oneWay bool, err error) {
 	f.r.refused.Add(1)
-	f.answerOnLoop(req, oneWay, err)
+	f.answerOnLoop(req, 0, oneWay, err)
 }
 
 // answerOnLoop answers a request that goes to no pool: with err, or with what its function says if that is nil. It does so
 // at once if no other response has to leave before.
-func (f *flow[Req]) answerOnLoop(req Req, oneWay bool, err error) {
+func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	if f.r.o.Ordering.inOrder() && f.turn != nil {
-		c := f.begin(req, 0, oneWay)
+		c := f.begin(req, id, oneWay)
 		c.refusal = err
 		if c.local = true; err != nil || f.r.o.Ordering != OrderSerial {
 			f.decideLocal(c)

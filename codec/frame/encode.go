@@ -1,0 +1,77 @@
+package frame
+
+import (
+	"errors"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// Encoder is the other direction of a decoder: a handler that writes each outbound *Frame with its header and releases
+// it. Other messages pass. It holds no state: one serves any number of connections, on the loop or on a pool. A payload
+// of a frame that no decoder made must not be changed afterwards.
+type Encoder struct{}
+
+// HandleWrite implements eddy.WriteHandler.
+func (Encoder) HandleWrite(ctx *eddy.Context, msg any) error {
+	f, ok := msg.(*Frame)
+	if !ok {
+		return ctx.Write(msg)
+	}
+	if len(f.Payload) > maxLength {
+		f.Release()
+		return errTooLong
+	}
+	defer f.Release()
+	switch m := f.encoded(f.ID, f.Code, f.Payload).(type) {
+	case *buf.Bytes:
+		return ctx.WriteBytes(m.Bytes()) // a copy: the frame is used again
+	default:
+		return ctx.Write(m)
+	}
+}
+
+// maxLength is the longest payload that the engine writes in one piece.
+const maxLength = 1<<30 - HeaderSize
+
+var errTooLong = errors.New("frame: payload of more than 1 GiB")
+
+// encoded returns the message that sends a frame. It lies in f's memory, apart from its payload, and is copied when it is
+// written; payloads that f does not keep for long are given away by reference.
+func (f *Frame) encoded(id uint64, code uint8, payload []byte) any {
+	whole := f.inPlace(id, code, payload)
+	if whole == nil {
+		if len(payload) > keptBuffer-HeaderSize && !f.borrows(payload) {
+			return [][]byte{AppendHeader(nil, id, code, len(payload)), payload}
+		}
+		whole = AppendHeader(resized(f.reply, 0, HeaderSize+len(payload)), id, code, len(payload))
+		whole = append(whole, payload...)
+		f.reply = whole
+	}
+	if len(whole) > keptBuffer { // its memory is not used again
+		return whole
+	}
+	f.out.Reset(whole)
+	return &f.out
+}
+
+// inPlace puts a header in front of the frame's own payload, if that is what is sent.
+func (f *Frame) inPlace(id uint64, code uint8, payload []byte) []byte {
+	if !f.owned || len(payload) == 0 || len(payload) != len(f.Payload) || &payload[0] != &f.data[HeaderSize] {
+		return nil
+	}
+	AppendHeader(f.data[:0], id, code, len(payload))
+	return f.data[:HeaderSize+len(payload)]
+}
+
+// borrows reports whether payload lies in the memory of a loop.
+func (f *Frame) borrows(payload []byte) bool {
+	return f.home != nil && !f.owned && len(f.Payload) > 0 && len(payload) > 0 && &payload[0] == &f.Payload[0]
+}
+
+// encodedError is encoded for a status other than OK.
+func (f *Frame) encodedError(id uint64, e *StatusError) any {
+	f.reply = AppendError(f.reply[:0], id, e)
+	f.out.Reset(f.reply)
+	return &f.out
+}

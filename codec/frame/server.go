@@ -1,0 +1,191 @@
+package frame
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// The deadlines of a connection if Options does not name others.
+const (
+	DefaultReadTimeout = 10 * time.Second // from the first byte of a frame to its last
+	DefaultIdleTimeout = 5 * time.Minute
+)
+
+// Options say how a Server serves. Pool is required.
+type Options struct {
+	// Pool runs ECHO and the application's requests.
+	Pool *executor.Pool
+
+	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. It returns the payload of
+	// the response, which must not be changed afterwards and may be (part of) the request's, or an error: a *StatusError
+	// names the status, another one becomes APP_ERROR with its text. The request and its payload are valid until Handle
+	// returns. ctx ends with the request, see eddy.ResponderOptions. nil answers NOT_FOUND.
+	Handle func(ctx context.Context, req *Frame) (payload []byte, err error)
+
+	Ordering   eddy.Ordering
+	InFlight   int // see eddy.ResponderOptions
+	MaxPayload int // of requests and responses; 0 = DefaultMaxPayload
+
+	// Timeout returns how long a request may take, 0 for no limit; then it is answered DEADLINE_EXCEEDED. nil = no limit.
+	Timeout func(req *Frame) time.Duration
+
+	// RetryAfter is the advice to clients whose request was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 = none.
+	RetryAfter time.Duration
+
+	ReadTimeout time.Duration // 0 = DefaultReadTimeout, negative = none
+	IdleTimeout time.Duration // 0 = DefaultIdleTimeout, negative = none
+}
+
+// Server serves the frame protocol on the connections of an eddy.Server: it decodes requests, answers PING on the loop,
+// has the others executed on a pool, and answers each CALL, ECHO and PING once, in the order that Options.Ordering
+// promises. When the server drains it says GOAWAY once and answers later requests UNAVAILABLE.
+type Server struct {
+	o         Options
+	decoder   eddy.Decoder
+	responder *eddy.Responder[*Frame]
+}
+
+// NewServer returns a server for Configure. The error names the option that makes no sense.
+func NewServer(o Options) (*Server, error) {
+	if o.MaxPayload < 0 || o.MaxPayload > maxLength {
+		return nil, fmt.Errorf("frame: Options.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, maxLength)
+	}
+	if o.MaxPayload == 0 {
+		o.MaxPayload = DefaultMaxPayload
+	}
+	s := &Server{o: o, decoder: Decoder(MaxPayload(o.MaxPayload))}
+	var err error
+	s.responder, err = eddy.NewResponder(eddy.ResponderOptions[*Frame]{
+		Pool:     o.Pool,
+		Run:      s.run,
+		Answer:   s.answer,
+		Ordering: o.Ordering,
+		InFlight: o.InFlight,
+		ID:       func(f *Frame) uint64 { return f.ID },
+		Cancels:  func(f *Frame) (uint64, bool) { return f.ID, f.Op() == Cancel },
+		OneWay:   func(f *Frame) bool { return f.Op() == OneWay },
+		Local:    func(f *Frame) bool { return f.Op() == Ping },
+		Timeout:  o.Timeout,
+	})
+	return s, err
+}
+
+// Configure makes srv, which has not begun to listen, serve the protocol: it sets Init, ReadTimeout and IdleTimeout.
+func (s *Server) Configure(srv *eddy.Server) {
+	srv.Init = s.Init
+	srv.ReadTimeout = limit(s.o.ReadTimeout, DefaultReadTimeout)
+	srv.IdleTimeout = limit(s.o.IdleTimeout, DefaultIdleTimeout)
+}
+
+func limit(d, def time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return def
+	case d < 0:
+		return 0
+	}
+	return d
+}
+
+// Init adds the protocol's handlers to a pipeline. The deadlines are the caller's concern.
+func (s *Server) Init(p *eddy.Pipeline) error {
+	if err := p.Add("frames", s.decoder); err != nil {
+		return err
+	}
+	if err := p.Add("goaway", goAway{s}); err != nil {
+		return err
+	}
+	return p.Add("requests", s.responder)
+}
+
+// Stats counts the requests that did not go the usual way. Any goroutine.
+func (s *Server) Stats() eddy.ResponderStats { return s.responder.Stats() }
+
+// run executes a request: on the pool, or a PING on the loop.
+func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
+	switch op := f.Op(); {
+	case op == Ping || op == Echo:
+		return nil, nil
+	case s.o.Handle == nil:
+		return nil, &StatusError{Status: StatusNotFound, Message: fmt.Sprintf("operation %v is not served", op)}
+	}
+	payload, err := s.o.Handle(ctx, f)
+	if err == nil { // else somebody may be answering
+		f.result = payload
+	}
+	return nil, err
+}
+
+// answer makes the response of a request.
+func (s *Server) answer(f *Frame, _ any, err error) any {
+	payload := f.Payload
+	if err == nil {
+		if op := f.Op(); op != Ping && op != Echo {
+			payload = f.result
+		}
+		if len(payload) > s.o.MaxPayload {
+			err = &StatusError{Status: StatusTooLarge, Message: fmt.Sprintf("response of %d bytes, limit %d", len(payload), s.o.MaxPayload)}
+		}
+	}
+	if err != nil {
+		e := s.status(err)
+		return f.encodedError(f.ID, &e)
+	}
+	return f.encoded(f.ID, uint8(StatusOK), payload)
+}
+
+// status returns what a client is told of an error.
+func (s *Server) status(err error) StatusError {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		if e.Status == StatusOK || e.Status >= StatusProtocolError {
+			return StatusError{Status: StatusInternal, Message: fmt.Sprintf("the handler chose the status %v", e.Status)}
+		}
+		return *e
+	}
+	if _, ok := errors.AsType[*eddy.PanicError](err); ok {
+		return StatusError{Status: StatusInternal, Message: "the handler panicked"} // the rest is in the log
+	}
+	for _, known := range []struct {
+		err     error
+		status  Status
+		advised bool
+		message string
+	}{
+		{executor.ErrRejected, StatusBusy, true, "no worker is free and no place to wait"},
+		{executor.ErrClosed, StatusUnavailable, true, "the server is stopping"},
+		{eddy.ErrDraining, StatusUnavailable, true, "the server is draining"},
+		{eddy.ErrDuplicateRequest, StatusBadRequest, false, "a request with this id is in flight"},
+		{eddy.ErrPipelined, StatusProtocolError, false, "a request before the response to the one before it"},
+		{context.DeadlineExceeded, StatusDeadlineExceeded, false, ""},
+		{context.Canceled, StatusCancelled, false, ""},
+	} {
+		if errors.Is(err, known.err) {
+			e := StatusError{Status: known.status, Message: known.message}
+			if known.advised {
+				e.RetryAfter = s.o.RetryAfter
+			}
+			return e
+		}
+	}
+	return StatusError{Status: StatusAppError, Message: err.Error()}
+}
+
+// goAway tells clients of the drain.
+type goAway struct{ s *Server }
+
+// HandleEvent implements eddy.EventHandler.
+func (g goAway) HandleEvent(ctx *eddy.Context, ev any) error {
+	if _, ok := ev.(eddy.DrainEvent); ok {
+		e := StatusError{Status: StatusGoAway, RetryAfter: g.s.o.RetryAfter, Message: "the server is draining"}
+		if err := ctx.Write(AppendError(nil, 0, &e)); err != nil {
+			return err
+		}
+	}
+	ctx.FireEvent(ev)
+	return nil
+}
