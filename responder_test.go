@@ -263,7 +263,7 @@ func TestResponsesInOrder(t *testing.T) {
 	waitFor(t, "the others", func() bool { return pool.Stats().Completed >= 2 })
 	c.say("5 wait")
 	d.waitBegan(5) // the pool has no worker left
-	c.say("6 ok", "7 ok", "5 cancel", "8 oneway")
+	c.say("6 ok", "7 ok", "8 oneway", "5 cancel")
 	waitFor(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Cancelled == 1 })
 	if n := c.r.Buffered(); n > 0 {
 		t.Errorf("%d bytes came before the first answer", n)
@@ -748,7 +748,7 @@ func newScript(rnd *rand.Rand) *script {
 
 var allowed = map[string]string{
 	"ok": "ok busy cancelled late", "sleep": "ok busy cancelled late", "fail": "failed busy cancelled late", "panic": "panicked busy cancelled late",
-	"exit": "failed busy cancelled late", "local": "ok late", "big": "x busy cancelled late",
+	"exit": "failed busy cancelled late", "local": "ok late cancelled", "big": "x busy cancelled late",
 }
 
 func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
