@@ -1,0 +1,266 @@
+package tlsx_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/tlsx"
+)
+
+const patience = 20 * time.Second
+
+// cert is made once: it takes a while under the race detector.
+var cert = sync.OnceValue(func() tls.Certificate {
+	c, err := tlsx.SelfSigned("localhost", "127.0.0.1")
+	if err != nil {
+		panic(err)
+	}
+	return c
+})
+
+func roots(certs ...tls.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, c := range certs {
+		p.AddCert(c.Leaf)
+	}
+	return p
+}
+
+func serverConfig() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert()}} }
+
+func clientConfig() *tls.Config {
+	return &tls.Config{ServerName: "localhost", RootCAs: roots(cert())}
+}
+
+// versions are the client configurations of both protocols.
+func versions() map[string]*tls.Config {
+	v12, v13 := clientConfig(), clientConfig()
+	v12.MaxVersion, v13.MinVersion = tls.VersionTLS12, tls.VersionTLS13
+	return map[string]*tls.Config{"1.2": v12, "1.3": v13}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func newPool(t testing.TB, workers int) *executor.Pool {
+	t.Helper()
+	p, err := executor.NewFixed(executor.Options{Name: "handshakes", Workers: workers, Queue: 2048})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if _, err := p.Shutdown(ctx); err != nil {
+			t.Errorf("pool: %v", err)
+		}
+	})
+	return p
+}
+
+// rig is a server with a layer, and what became of its connections.
+type rig struct {
+	t     testing.TB
+	srv   *eddy.Server
+	layer *tlsx.Layer
+	ends  chan *eddy.CloseError
+	addr  string
+}
+
+// setup is what a test wants of its server; zero fields are the usual.
+type setup struct {
+	config *tls.Config
+	o      tlsx.Options
+	pool   *executor.Pool
+	add    func(p *eddy.Pipeline) error // behind the layer; nil = echo
+	before any                          // in front of the layer
+	server func(*eddy.Server)
+}
+
+func newRig(t testing.TB, s setup) *rig {
+	t.Helper()
+	if s.config == nil {
+		s.config = serverConfig()
+	}
+	if s.pool == nil {
+		s.pool = newPool(t, 2)
+	}
+	if s.o.Logger == nil {
+		s.o.Logger = quiet()
+	}
+	if s.add == nil {
+		s.add = func(p *eddy.Pipeline) error { return p.Add("echo", echo{}) }
+	}
+	layer, err := tlsx.Server(s.config, s.pool, s.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, layer: layer, ends: make(chan *eddy.CloseError, 4096)}
+	r.srv = &eddy.Server{Loops: 2, Logger: quiet(), HalfClose: true, LingerTimeout: 100 * time.Millisecond, Init: func(p *eddy.Pipeline) error {
+		if s.before != nil {
+			if err := p.Add("before", s.before); err != nil {
+				return err
+			}
+		}
+		return errors.Join(p.Add("tls", layer), s.add(p), p.Add("end", witness{r}))
+	}}
+	if s.server != nil {
+		s.server(r.srv)
+	}
+	if err := r.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.srv.Close() })
+	r.addr = r.srv.Addr().String()
+	return r
+}
+
+// witness tells the test how connections end.
+type witness struct{ r *rig }
+
+func (w witness) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	w.r.ends <- &eddy.CloseError{Reason: reason, Err: err}
+}
+
+// end returns how the next connection ended.
+func (r *rig) end() *eddy.CloseError {
+	r.t.Helper()
+	select {
+	case e := <-r.ends:
+		return e
+	case <-time.After(patience):
+		r.t.Fatal("no connection ended")
+		return nil
+	}
+}
+
+func (r *rig) wantEnd(want eddy.CloseReason) *eddy.CloseError {
+	r.t.Helper()
+	e := r.end()
+	if e.Reason != want {
+		r.t.Fatalf("the connection ended with %v, want %v", e, want)
+	}
+	return e
+}
+
+// raw is a TCP connection to the server.
+func (r *rig) raw() net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// dial is a TLS connection to it whose handshake is over.
+func (r *rig) dial(config *tls.Config) *tls.Conn {
+	r.t.Helper()
+	c := tls.Client(r.raw(), config)
+	if err := c.Handshake(); err != nil {
+		r.t.Fatalf("handshake: %v", err)
+	}
+	return c
+}
+
+// echoed sends b and wants it back.
+func echoed(t testing.TB, c io.ReadWriter, b []byte) {
+	t.Helper()
+	sent := make(chan error, 1)
+	go func() { _, err := c.Write(b); sent <- err }()
+	got := make([]byte, len(b))
+	if n, err := io.ReadFull(c, got); err != nil {
+		t.Fatalf("read: %v after %d of %d bytes", err, n, len(b))
+	}
+	if err := <-sent; err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	for i := range b {
+		if got[i] != b[i] {
+			t.Fatalf("byte %d of %d came back wrong", i, len(b))
+		}
+	}
+}
+
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7 >> 3)
+	}
+	return b
+}
+
+// echo sends back what it gets.
+type echo struct{}
+
+func (echo) HandleRead(ctx *eddy.Context, msg any) error {
+	b, ok := msg.(*buf.Bytes)
+	if !ok {
+		ctx.FireRead(msg)
+		return nil
+	}
+	return ctx.WriteBytes(b.Bytes())
+}
+
+func waitFor(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out waiting for %s", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// drip is a connection that passes bytes on in small pieces, both ways.
+type drip struct {
+	net.Conn
+	size func() int
+}
+
+func (d drip) Write(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		k := min(d.size(), len(p)-n)
+		if _, err := d.Conn.Write(p[n : n+k]); err != nil {
+			return n, err
+		}
+		n += k
+	}
+	return len(p), nil
+}
+
+func (d drip) Read(p []byte) (int, error) { return d.Conn.Read(p[:min(len(p), d.size())]) }
+
+// lockedBuffer collects log output.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *lockedBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

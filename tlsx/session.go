@@ -1,0 +1,394 @@
+package tlsx
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// The stages of a session, in their order. Loop only.
+type stage uint8
+
+const (
+	waiting   stage = iota // of a server: for the first record
+	shaking                // the handshake is under way
+	open                   // the handshake is over
+	finished               // our close_notify is sent
+	abandoned              // the handshake failed, or the stream is broken
+)
+
+// session is one connection's TLS.
+type session struct {
+	layer  *Layer
+	conn   *eddy.Conn
+	ctx    *eddy.Context
+	wire   wire
+	tls    *tls.Conn  // nil before the first record of a server's connection
+	hs     *handshake // until the handshake is over
+	stage  stage
+	ended  bool // the peer's close_notify has come
+	record []byte
+	plain  buf.Bytes
+	gather *gather // what was written in this batch
+
+	outcome *outcome // of a client
+}
+
+// outcome is what Await waits for.
+type outcome struct {
+	done  chan struct{} // closed when the others are set
+	state tls.ConnectionState
+	err   error
+}
+
+const (
+	recordHead = 5
+	maxRecord  = recordHead + 16<<10 + 2048 // RFC 5246 section 6.2.3; that of RFC 8446 is less
+	maxPlain   = 16 << 10
+)
+
+// gather holds plaintext that becomes one record.
+type gather struct {
+	n int
+	b [maxPlain]byte
+}
+
+// gathers and plains are buffers for the time of one call or batch, of all loops.
+var (
+	gathers = sync.Pool{New: func() any { return new(gather) }}
+	plains  = sync.Pool{New: func() any { return new([maxPlain]byte) }}
+)
+
+// HandleOpen implements eddy.OpenHandler.
+func (l *Layer) HandleOpen(ctx *eddy.Context) error {
+	s := &session{layer: l, conn: ctx.Conn(), ctx: ctx}
+	s.wire.s = s
+	ctx.SetState(s)
+	s.hs = &handshake{s: s}
+	var err error
+	if s.hs.timer, err = ctx.After(l.o.Timeout, s.late); err != nil {
+		return err
+	}
+	if !l.client {
+		return nil
+	}
+	s.outcome = &outcome{done: make(chan struct{})}
+	l.outcomes.Store(s.conn, s.outcome)
+	return s.begin()
+}
+
+func sessionOf(ctx *eddy.Context) *session {
+	s, _ := ctx.State().(*session)
+	return s
+}
+
+// begin starts the handshake, if there is room for it.
+func (s *session) begin() error {
+	l := s.layer
+	if err := l.admit(); err != nil {
+		return s.refuse(err)
+	}
+	h := s.hs
+	s.wire.hs = h
+	if l.client {
+		s.tls = tls.Client(&s.wire, l.config)
+	} else {
+		s.tls = tls.Server(&s.wire, l.config)
+	}
+	h.tls = s.tls
+	h.turn, h.back, h.quit = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	h.step = s.stepped
+	s.stage = shaking
+	return s.goOn()
+}
+
+// goOn gives the handshake a turn on the pool, and holds reads until that is over.
+func (s *session) goOn() error {
+	if err := s.layer.pool.Submit(s.hs); err != nil {
+		return s.refuse(fmt.Errorf("%w: %w", ErrBusy, err))
+	}
+	s.ctx.HoldReads()
+	return nil
+}
+
+// alertInternal is what a peer hears whose handshake is refused: a fatal alert, internal_error (RFC 8446 section 6).
+var alertInternal = []byte{21, 3, 3, 0, 2, 2, 80}
+
+// refuse ends a connection for whose handshake there is no room.
+func (s *session) refuse(err error) error {
+	s.layer.stats.refused.Add(1)
+	if !s.layer.client && !s.hs.started {
+		_ = s.ctx.WriteAdmitted(alertInternal) // an error means that it is ending anyway
+	}
+	s.abandon(err)
+	return eddy.WithReason(eddy.CloseAdmissionRejected, err)
+}
+
+// stepped follows a turn of the handshake, on the loop.
+func (s *session) stepped() {
+	h := s.hs
+	if s.stage != shaking {
+		return // the connection has ended meanwhile
+	}
+	err := h.err
+	if len(h.out) > 0 {
+		if werr := s.ctx.WriteAdmitted(h.out); err == nil {
+			err = werr
+		}
+		h.out = h.out[:0]
+	}
+	switch {
+	case err != nil:
+		s.end(s.fail(err))
+	case !h.over:
+		s.ctx.ReleaseReads()
+	default:
+		if err := s.establish(); err != nil {
+			s.end(err)
+			return
+		}
+		s.ctx.ReleaseReads()
+	}
+}
+
+// end closes the connection because of an error that no Decode returns.
+func (s *session) end(err error) {
+	s.ctx.FireError(err)
+	s.ctx.CloseAfterFlush(eddy.CloseHandshakeFailed) // if a handler took the error for handled
+}
+
+// fail ends a handshake that went wrong.
+func (s *session) fail(err error) error {
+	e := &HandshakeError{Err: err}
+	if errors.Is(err, ErrNotTLS) {
+		s.layer.stats.notTLS.Add(1)
+	} else {
+		s.layer.stats.failed.Add(1)
+	}
+	s.layer.logFailure(s.conn, err)
+	s.abandon(e)
+	if p := (*eddy.PanicError)(nil); errors.As(err, &p) {
+		return eddy.WithReason(eddy.CloseInternalError, e)
+	}
+	return eddy.WithReason(eddy.CloseHandshakeFailed, e)
+}
+
+// late is the deadline of the handshake.
+func (s *session) late() {
+	if s.stage <= shaking {
+		s.end(s.fail(&eddy.DeadlineError{Reason: eddy.CloseHandshakeFailed, Limit: s.layer.o.Timeout}))
+	}
+}
+
+// abandon ends the TLS of a connection before its time.
+func (s *session) abandon(err error) {
+	s.settle(err)
+	s.stage = abandoned
+}
+
+// settle ends a handshake, with success or without.
+func (s *session) settle(err error) {
+	h := s.hs
+	if h == nil {
+		return
+	}
+	s.hs = nil
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	if s.stage == shaking {
+		s.layer.stats.active.Add(-1)
+		if err != nil {
+			close(h.quit)
+		}
+	}
+	if o := s.outcome; o != nil {
+		o.err = err
+		close(o.done)
+	}
+}
+
+// establish follows a handshake that succeeded.
+func (s *session) establish() error {
+	st := s.tls.ConnectionState()
+	s.layer.stats.established.Add(1)
+	if st.DidResume {
+		s.layer.stats.resumed.Add(1)
+	}
+	if s.outcome != nil {
+		s.outcome.state = st
+	}
+	early := s.hs.early
+	s.settle(nil)
+	s.wire.hs = nil
+	s.stage = open
+	if f := s.layer.o.Established; f != nil {
+		if err := f(s.ctx, st); err != nil {
+			return err
+		}
+	}
+	s.ctx.FireEvent(&Established{State: st})
+	for _, b := range early {
+		if s.stage != open {
+			break
+		}
+		if err := s.write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decode implements eddy.Decoder: it takes one record.
+func (l *Layer) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	s := sessionOf(ctx)
+	if s.ended || s.stage > finished {
+		return len(view), nil
+	}
+	if s.stage == waiting {
+		if err := checkFirst(view); err != nil {
+			s.answerPlain(view)
+			return 0, s.fail(err)
+		}
+	}
+	n := recordLen(view)
+	if n == 0 {
+		return 0, nil
+	}
+	if s.stage < open {
+		return s.shake(view[:n])
+	}
+	return n, s.read(view[:n])
+}
+
+// recordLen returns the length of the first record, 0 if it is not all there. Of one that is longer than any may be, the
+// header is enough for crypto/tls to refuse it.
+func recordLen(view []byte) int {
+	if len(view) < recordHead {
+		return 0
+	}
+	n := recordHead + int(view[3])<<8 + int(view[4])
+	if n > maxRecord {
+		return recordHead
+	}
+	if len(view) < n {
+		return 0
+	}
+	return n
+}
+
+// shake gives the handshake a record, in memory of its own.
+func (s *session) shake(record []byte) (int, error) {
+	s.hs.in, s.hs.read = append(s.hs.in[:0], record...), 0
+	if s.stage == waiting {
+		return len(record), s.begin()
+	}
+	return len(record), s.goOn()
+}
+
+// read decrypts a record on the loop and passes its bytes on.
+func (s *session) read(record []byte) error {
+	s.record = record
+	p := plains.Get().(*[maxPlain]byte)
+	n, err := s.tls.Read(p[:])
+	s.record = nil
+	if n > 0 {
+		s.plain.Reset(p[:n])
+		s.ctx.FireRead(&s.plain)
+		s.plain.Reset(nil)
+		buf.Poison(p[:n])
+	}
+	plains.Put(p)
+	switch {
+	case err == nil, errors.Is(err, errWouldBlock): // no bytes: a message to TLS itself
+		return nil
+	case errors.Is(err, io.EOF):
+		s.ended = true
+		s.ctx.EndInput()
+		return nil
+	}
+	s.stage = abandoned // and with an alert: nothing can follow, also not what this batch has written
+	s.dropGather()
+	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("tlsx: read: %w", err))
+}
+
+// DecodeEnd implements eddy.EndDecoder: it tells an orderly end from one that somebody else may have made.
+func (l *Layer) DecodeEnd(ctx *eddy.Context, inside bool) error {
+	s := sessionOf(ctx)
+	switch {
+	case s == nil, s.ended, s.stage == waiting && !inside && !l.client:
+		return nil
+	case s.stage < open:
+		return s.fail(ErrAborted)
+	case s.stage == open:
+		l.stats.truncated.Add(1)
+		if !inside {
+			return eddy.WithReason(eddy.CloseIOError, ErrTruncated)
+		}
+	}
+	return nil
+}
+
+// checkFirst looks at the first bytes of a client: a handshake record, RFC 8446 section 5.1.
+func checkFirst(view []byte) error {
+	if view[0] != 22 || len(view) > 1 && view[1] != 3 {
+		if isHTTP(view) && len(view) < recordHead {
+			return nil // more will tell
+		}
+		return ErrNotTLS
+	}
+	return nil
+}
+
+// methods are how a plain request begins.
+var methods = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "TRACE", "CONNE"}
+
+// isHTTP reports whether view begins, or may yet begin, like a request of HTTP.
+func isHTTP(view []byte) bool {
+	head := string(view[:min(len(view), recordHead)])
+	for _, m := range methods {
+		if strings.HasPrefix(m, head) {
+			return true
+		}
+	}
+	return false
+}
+
+const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 52\r\n\r\n" +
+	"This port speaks TLS: use https instead of http URLs"
+
+// answerPlain tells a client of plain HTTP, which is most of those who come without TLS, what to do.
+func (s *session) answerPlain(view []byte) {
+	if isHTTP(view) {
+		_ = s.ctx.WriteAdmitted([]byte(plainAnswer)) // an error means that it is ending anyway
+	}
+}
+
+// HandleEvent implements eddy.EventHandler: a server that drains does not wait for handshakes.
+func (l *Layer) HandleEvent(ctx *eddy.Context, ev any) error {
+	ctx.FireEvent(ev)
+	if s := sessionOf(ctx); s != nil && s.stage < open && ev == (eddy.DrainEvent{}) {
+		ctx.CloseAfterFlush(eddy.CloseServerShutdown)
+	}
+	return nil
+}
+
+// HandleClose implements eddy.CloseHandler.
+func (l *Layer) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	s := sessionOf(ctx)
+	if s == nil {
+		return
+	}
+	if l.client {
+		l.outcomes.Delete(s.conn)
+	}
+	s.settle(&eddy.CloseError{Reason: reason, Err: err})
+	s.stage = abandoned
+	s.dropGather()
+}

@@ -1,0 +1,164 @@
+package tlsx
+
+import (
+	"fmt"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+)
+
+// HandleWrite implements eddy.WriteHandler. What is written in one batch leaves in as few records as it fits in; the
+// bounds of the outbound queue hold for the bytes as they come, and it counts them encrypted.
+func (l *Layer) HandleWrite(ctx *eddy.Context, msg any) error {
+	s := sessionOf(ctx)
+	if s == nil {
+		release(msg)
+		return fmt.Errorf("tlsx: written before the open: %w", eddy.ErrClosed)
+	}
+	switch m := msg.(type) {
+	case []byte:
+		return s.write(m)
+	case *buf.Bytes:
+		return s.write(m.Bytes())
+	case string:
+		return s.write([]byte(m))
+	case [][]byte:
+		return s.write(m...)
+	case *buf.Shared:
+		defer m.Release()
+		return s.write(m.Bytes())
+	case *buf.Composite:
+		return s.writeParts(m.Take())
+	case *eddy.File:
+		m.Release()
+		return ErrFile
+	}
+	release(msg)
+	return fmt.Errorf("tlsx: message of type %T: want []byte, [][]byte, string or one of package buf", msg)
+}
+
+func release(msg any) {
+	if r, ok := msg.(eddy.Releaser); ok {
+		r.Release()
+	}
+}
+
+func (s *session) writeParts(parts []buf.Part) error {
+	list := make([][]byte, len(parts))
+	for i, p := range parts {
+		list[i] = p.Bytes
+		if p.Owner != nil {
+			defer p.Owner.Release()
+		}
+	}
+	return s.write(list...)
+}
+
+// write takes a message, all of it or nothing. Its memory is the caller's again when it returns.
+func (s *session) write(parts ...[]byte) error {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	switch {
+	case s.stage < open:
+		return s.writeEarly(parts, n)
+	case s.stage > open:
+		return fmt.Errorf("tlsx: the stream has ended: %w", eddy.ErrClosed)
+	}
+	if err := s.ctx.Admit(n); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := s.add(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEarly keeps what is written before the handshake is over.
+func (s *session) writeEarly(parts [][]byte, n int) error {
+	h := s.hs
+	if h.size+n > s.layer.o.MaxEarly {
+		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrEarly, h.size, n, s.layer.o.MaxEarly)
+	}
+	h.size += n
+	for _, p := range parts {
+		h.early = append(h.early, append([]byte(nil), p...))
+	}
+	return nil
+}
+
+// add gathers p; whole records' worth is encrypted at once.
+func (s *session) add(p []byte) error {
+	for len(p) > 0 {
+		if s.gather == nil {
+			if whole := len(p) / maxPlain * maxPlain; whole > 0 {
+				if err := s.encrypt(p[:whole]); err != nil {
+					return err
+				}
+				p = p[whole:]
+				continue
+			}
+			s.gather = gathers.Get().(*gather)
+			s.ctx.FlushLater()
+		}
+		g := s.gather
+		k := copy(g.b[g.n:], p)
+		g.n += k
+		p = p[k:]
+		if g.n == maxPlain {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// flush encrypts what was gathered.
+func (s *session) flush() error {
+	g := s.gather
+	if g == nil {
+		return nil
+	}
+	err := s.encrypt(g.b[:g.n])
+	s.dropGather()
+	return err
+}
+
+func (s *session) dropGather() {
+	if g := s.gather; g != nil {
+		s.gather = nil
+		g.n = 0
+		gathers.Put(g)
+	}
+}
+
+// encrypt makes records of p. After an error the stream has a hole, and nothing can follow.
+func (s *session) encrypt(p []byte) error {
+	if _, err := s.tls.Write(p); err != nil {
+		s.stage = abandoned
+		return fmt.Errorf("tlsx: write: %w", err)
+	}
+	return nil
+}
+
+// HandleFlush implements eddy.FlushHandler.
+func (l *Layer) HandleFlush(ctx *eddy.Context) error {
+	if s := sessionOf(ctx); s != nil && s.stage == open {
+		return s.flush()
+	}
+	return nil
+}
+
+// HandleFinish implements eddy.FinishHandler: the last record is our close_notify.
+func (l *Layer) HandleFinish(ctx *eddy.Context, _ eddy.CloseReason) {
+	s := sessionOf(ctx)
+	if s == nil || s.stage != open || s.flush() != nil {
+		return
+	}
+	_ = s.tls.CloseWrite() // an error means that the connection is ending anyway
+	s.stage = finished
+}
