@@ -168,7 +168,7 @@ func TestRecords(t *testing.T) {
 
 // TestMessageTypes: every message that a connection takes is taken, counted buffers are released; a file is not.
 func TestMessageTypes(t *testing.T) {
-	var file error
+	file := make(chan error, 1)
 	r := newRig(t, setup{add: func(p *eddy.Pipeline) error {
 		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, b *buf.Bytes) error {
 			pool := ctx.Conn().Buffers()
@@ -180,7 +180,7 @@ func TestMessageTypes(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			file = ctx.Write(&eddy.File{})
+			file <- ctx.Write(&eddy.File{})
 			if err := ctx.Write(42); err == nil {
 				t.Error("a number was written")
 			}
@@ -193,8 +193,8 @@ func TestMessageTypes(t *testing.T) {
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != "abcdefghi" {
 		t.Fatalf("%q, %v", got, err)
 	}
-	if !errors.Is(file, tlsx.ErrFile) {
-		t.Errorf("a file: %v", file)
+	if err := <-file; !errors.Is(err, tlsx.ErrFile) {
+		t.Errorf("a file: %v", err)
 	}
 	if n := r.srv.Stats().LiveBuffers; n != 0 {
 		t.Errorf("%d counted buffers are left", n)
