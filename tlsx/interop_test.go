@@ -1,0 +1,192 @@
+package tlsx_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/http1"
+)
+
+// tool returns the path of a program; the test is skipped without it, or fails if EDDY_REQUIRE names it.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), name) {
+		t.Fatalf("%s is required by EDDY_REQUIRE and missing", name)
+	}
+	t.Skipf("%s is not installed", name)
+	return ""
+}
+
+// authority writes the server's certificate to a file.
+func authority(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert().Certificate[0]}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// process is a program at work.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	all strings.Builder
+}
+
+func run(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	p := &process{t: t, cmd: exec.CommandContext(ctx, name, args...)}
+	var err error
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stderr = p.cmd.Stdout
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.in.Close(); cancel(); _ = p.cmd.Wait() })
+	return p
+}
+
+// until reads lines until one begins with the prefix.
+func (p *process) until(prefix string) {
+	p.t.Helper()
+	for {
+		line, err := p.out.ReadString('\n')
+		p.all.WriteString(line)
+		if strings.HasPrefix(line, prefix) {
+			return
+		}
+		if err != nil {
+			p.t.Fatalf("no line that begins with %q: %v\n%s", prefix, err, p.all.String())
+		}
+	}
+}
+
+func (p *process) say(line string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestOpenSSL: s_client in both versions, certificate checked, and with 1.3 key updates: one that asks for ours, which
+// changes both directions, one that does not, and many.
+func TestOpenSSL(t *testing.T) {
+	openssl, ca := tool(t, "openssl"), authority(t)
+	for _, version := range []string{"-tls1_2", "-tls1_3"} {
+		t.Run(version, func(t *testing.T) {
+			r := newRig(t, setup{})
+			p := run(t, openssl, "s_client", "-connect", r.addr, "-servername", "localhost", "-CAfile", ca, "-verify_return_error", version)
+			p.say("first")
+			p.until("first")
+			if version == "-tls1_3" {
+				for _, order := range []string{"K", "k", "K", "K", "k", "k", "K"} {
+					p.say(order)
+					p.until("KEYUPDATE")
+					p.say("after " + order)
+					p.until("after " + order)
+				}
+			}
+			p.say("Q")
+			if e := r.end(); e.Reason != eddy.ClosePeerClosed {
+				t.Errorf("%v\n%s", e, p.all.String())
+			}
+		})
+	}
+}
+
+// TestKeyUpdates: a client that does nothing but update its keys is closed, and holds nothing up.
+func TestKeyUpdates(t *testing.T) {
+	openssl, ca := tool(t, "openssl"), authority(t)
+	r := newRig(t, setup{})
+	p := run(t, openssl, "s_client", "-connect", r.addr, "-servername", "localhost", "-CAfile", ca, "-tls1_3")
+	p.say("first")
+	p.until("first")
+	for range 16 { // what crypto/tls bears without data
+		p.say("K")
+		p.until("KEYUPDATE")
+	}
+	p.say("data")
+	p.until("data")
+	for range 17 {
+		p.say("K")
+		p.until("KEYUPDATE")
+	}
+	if e := r.end(); e.Reason != eddy.CloseProtocolError || !strings.Contains(e.Error(), "too many") {
+		t.Errorf("%v", e)
+	}
+	echoed(t, r.dial(clientConfig()), []byte("others go on"))
+}
+
+// TestRenegotiation: TLS 1.2 clients that ask for a second handshake are closed; there is none on the loop.
+func TestRenegotiation(t *testing.T) {
+	openssl, ca := tool(t, "openssl"), authority(t)
+	r := newRig(t, setup{})
+	p := run(t, openssl, "s_client", "-connect", r.addr, "-servername", "localhost", "-CAfile", ca, "-tls1_2")
+	p.say("first")
+	p.until("first")
+	p.say("R")
+	p.until("RENEGOTIATING")
+	e := r.end()
+	if e.Reason != eddy.CloseProtocolError {
+		t.Errorf("%v", e)
+	}
+	if st := r.layer.Stats(); st.Established != 1 || st.Active != 0 {
+		t.Errorf("%+v", st)
+	}
+	rest, _ := io.ReadAll(p.out)
+	if !strings.Contains(string(rest), "alert") {
+		t.Errorf("the client was told %q", rest)
+	}
+}
+
+// TestCurl against http1 behind the layer: keep-alive, a large body both ways.
+func TestCurl(t *testing.T) {
+	curl, ca := tool(t, "curl"), authority(t)
+	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if b, err := io.ReadAll(q.Body); err == nil {
+			_, _ = w.Write(b)
+		}
+	}), newPool(t, 2), http1.Options{})
+	r := newRig(t, setup{add: pages.Init})
+	_, port, _ := strings.Cut(r.addr, ":")
+	file := filepath.Join(t.TempDir(), "body")
+	if err := os.WriteFile(file, pattern(3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := "https://localhost:" + port + "/"
+	out := filepath.Join(t.TempDir(), "out")
+	p := run(t, curl, "-sS", "-f", "--ipv4", "--max-time", "15", "--cacert", ca, "--data-binary", "@"+file, "-o", out, url, "--next",
+		"-sS", "-f", "--ipv4", "--cacert", ca, "--data-binary", "small", "-w", "connects %{num_connects}\\n", "-o", "/dev/null", url)
+	p.until("connects 0")
+	if b, err := os.ReadFile(out); err != nil || string(b) != string(pattern(3<<20)) {
+		t.Errorf("%d bytes came back, %v", len(b), err)
+	}
+	if e := r.end(); e.Reason != eddy.ClosePeerClosed {
+		t.Errorf("%v", e)
+	}
+}
