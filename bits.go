@@ -17,7 +17,8 @@ package eddy
 //	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
 //	asked        connExt.current or kept hold contexts that were asked for on the loop
-//	marked       connExt.marks is not empty: the outbound queue holds files or messages that may be dropped
+//	marked       connExt.marks is not empty: the outbound queue holds files, messages that may be dropped, or what futures
+//	             wait for
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
 // Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.

@@ -81,7 +81,7 @@ func (k *MessageClass) check() error {
 
 // overflowOf returns the policy that msg is under.
 func (c *Conn) overflowOf(msg any) OverflowPolicy {
-	if m, ok := msg.(*classed); ok {
+	if m, ok := classOf(msg); ok {
 		return m.class.Policy
 	}
 	return c.set.overflow
@@ -90,7 +90,7 @@ func (c *Conn) overflowOf(msg any) OverflowPolicy {
 // refuseSubmitted decides about a message that another goroutine submits beyond Watermarks.Max. Who may drop decides on
 // the loop, where the queue is; twice Max is the end of it.
 func (c *Conn) refuseSubmitted(msg any, size int, err error) error {
-	m, ok := msg.(*classed)
+	m, ok := classOf(msg)
 	switch policy := c.overflowOf(msg); {
 	case policy == OverflowClose:
 		c.CloseWith(CloseBackpressureLimit, err)
@@ -110,6 +110,8 @@ type collector struct {
 	class *MessageClass
 	queue outQueue
 	size  int
+
+	futures []*writeFuture // of parts of the message; each counts it as one of theirs
 }
 
 // writeClassed passes a message on with pass and then queues all of what came of it, or nothing.
@@ -136,26 +138,43 @@ func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	}()
 	err := pass(m.msg)
 	done = true
-	q, size := k.queue, k.size
+	made := *k
 	*k = outer
-	if err == nil && size > 0 {
-		err = c.admitClassed(m.class, size)
+	if err == nil && made.size > 0 {
+		err = c.admitClassed(m.class, made.size)
 		if err == nil {
-			c.pushMarked(q, outMark{class: m.class, size: size})
-			c.queuedMore(size)
+			c.queueClassed(&made)
 			return nil
 		}
 	}
-	c.giveBackAll(q)
-	if err == errDropped { //nolint:errorlint // our own mark, returned bare
+	c.giveBackAll(made.queue)
+	for _, w := range made.futures {
+		w.partEnded(err, c.loop)
+	}
+	if err != nil {
+		c.refused(err)
+	}
+	if _, ok := err.(*DroppedError); ok { //nolint:errorlint // our own type, returned bare
 		return nil
 	}
 	return err
 }
 
-var errDropped = fmt.Errorf("eddy: message dropped: %w", ErrBackpressure)
+// queueClassed takes a message of a class into the queue.
+func (c *Conn) queueClassed(made *collector) {
+	m := outMark{class: made.class, size: made.size, futures: made.futures}
+	if w := c.loop.tracking.of(c); w != nil {
+		m.futures = append(m.futures, w)
+	}
+	c.pushMarked(made.queue, m)
+	c.queuedMore(made.size)
+	for _, w := range made.futures {
+		c.placeMark(w, nil)
+		w.partEnded(nil, c.loop)
+	}
+}
 
-// admitClassed applies the class's policy to a message of n bytes. errDropped says that it goes no further.
+// admitClassed applies the class's policy to a message of n bytes. A *DroppedError says that it goes no further.
 func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	if c.phase >= PhaseClosing {
 		return c.ended.Load()
@@ -173,13 +192,13 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 		k.rejected.Add(1)
 		return &RejectedError{k, err}
 	case OverflowDropOldest:
-		for err != nil && c.dropOldest(k) {
+		for err != nil && c.dropOldest(k, err) {
 			k.dropped.Add(1)
 			l.counters[countDroppedOldest]++
 			err = c.roomFor(k, n)
 		}
 	case OverflowKeepLatest:
-		for c.dropOldest(k) {
+		for c.dropOldest(k, err) {
 			k.dropped.Add(1)
 			l.counters[countSuperseded]++
 		}
@@ -188,7 +207,7 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	if err != nil {
 		k.dropped.Add(1)
 		l.counters[countDroppedNewest]++
-		return errDropped
+		return &DroppedError{k, err}
 	}
 	return nil
 }

@@ -187,6 +187,7 @@ func (l *loop) finishClose(c *Conn) {
 	c.stopTimers()
 	l.release(c)
 	c.releaseBuffers()
+	c.failFutures()
 	c.recount(0, 0)
 	l.assigned.Add(-1)
 	c.set.owner.countClose(c.ended.Load().Reason, c.RemoteAddr(), c.tenant())

@@ -78,7 +78,7 @@ func (c *Conn) ID() ConnID { return ConnID{c.loop.index, c.slot, c.gen} }
 func (c *Conn) Write(msg any) error { return given(msg, c.submitWrite(nil, msg)) }
 
 // WriteContext is Write that first waits, for as long as ctx allows, until the queue is below its high watermark.
-// It blocks its goroutine and therefore returns ErrOnLoop on a loop of the server.
+// It blocks its goroutine and therefore returns ErrOnLoop on a loop, of whichever group.
 func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 	return given(msg, c.writeContext(ctx, msg))
 }
@@ -90,7 +90,7 @@ func (c *Conn) writeContext(ctx context.Context, msg any) error {
 			return err
 		}
 	}
-	if c.loop.crew.onLoop() {
+	if onLoop() {
 		return ErrOnLoop
 	}
 	return c.writeWhenWritable(ctx, msg)

@@ -135,12 +135,17 @@ func (ctx *Context) Write(msg any) error {
 	if p := ctx.prevWriter(); p != nil && ctx.shares(p, opWrite) {
 		return p.writeOnPool(msg)
 	}
-	if s := ctx.findStrand(); s != nil && s.class != nil {
-		if _, ok := msg.(*classed); !ok {
-			msg = s.class.Wrap(msg)
+	if s := ctx.findStrand(); s != nil {
+		if s.class != nil {
+			msg = withClass(s.class, msg)
 		}
+		msg = s.future.part(msg)
 	}
-	return given(msg, ctx.conn.submitWrite(ctx, msg))
+	err := ctx.conn.submitWrite(ctx, msg)
+	if err != nil {
+		refuse(msg, err)
+	}
+	return err
 }
 
 // WriteBytes passes a copy of p towards the head; p may be reused at once. On the loop it allocates nothing.

@@ -88,7 +88,7 @@ func (o *Loop) Register(fd int, in Interest, h DescriptorHandler) (*Registration
 	if o.In() {
 		return orNone(r, r.register(sys.Interest(in)))
 	}
-	if l.crew.onLoop() {
+	if onLoop() {
 		return nil, ErrOnLoop
 	}
 	var err error = ErrClosed

@@ -80,14 +80,13 @@ var (
 
 // Dial connects to an address and returns the connection once its handlers have been told HandleOpen. network is
 // "tcp", "tcp4", "tcp6" or "unix". Host names are resolved; their addresses are tried in turn, each for ConnectTimeout,
-// until ctx ends. Errors of an attempt are *net.OpError. It blocks its goroutine and returns ErrOnLoop on a loop of the
-// group; use DialAddr there.
+// until ctx ends. Errors of an attempt are *net.OpError. It blocks its goroutine and returns ErrOnLoop on a loop, of
+// whichever group; use DialFuture or DialAddr there.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
-	e, err := d.start()
-	if err != nil {
+	if _, err := d.start(); err != nil {
 		return nil, err
 	}
-	if e.crew.onLoop() {
+	if onLoop() {
 		return nil, ErrOnLoop
 	}
 	addrs, err := resolve(ctx, network, address)
@@ -174,6 +173,15 @@ func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
 // with the given error; once there is an outcome it does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
 // ErrSaturated, MaxConns.
 func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func(error), err error) {
+	a, err := d.attempt(remote, done)
+	if err != nil {
+		return nil, err
+	}
+	return a.cancel, nil
+}
+
+// attempt begins to connect.
+func (d *Dialer) attempt(remote net.Addr, done func(*Conn, error)) (*attempt, error) {
 	e, err := d.start()
 	if err != nil {
 		return nil, err
@@ -192,7 +200,35 @@ func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func
 		d.endpoint.release()
 		return nil, errGroupBusy
 	}
-	return a.cancel, nil
+	return a, nil
+}
+
+// DialFuture is DialAddr with a Future instead of functions: its Conn is the connection, whose handlers have been told
+// HandleOpen, its Err a *net.OpError. Listeners run on the loop that the connection is on or was to be on. Cancel abandons the
+// attempt and closes what it has opened. Any goroutine, a loop as well. Errors: as DialAddr's; there is no Future then.
+func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
+	f := new(Future)
+	a, err := d.attempt(remote, f.dialed)
+	if err != nil {
+		return nil, err
+	}
+	f.loop = a.loop // listeners come later, and nobody else needs it
+	f.abort = func() { a.cancel(ErrCancelled) }
+	return f, nil
+}
+
+// dialed completes the Future of an attempt to connect. On the loop.
+func (f *Future) dialed(c *Conn, err error) {
+	if err != nil {
+		f.settle(FutureFailed, err, nil)
+		return
+	}
+	f.mu.Lock()
+	f.conn = c
+	f.mu.Unlock()
+	if !f.settle(FutureSucceeded, nil, nil) { // cancelled, too late for the attempt
+		c.beginClose(CloseNormal, nil)
+	}
 }
 
 // start validates the fields and starts the group at the first use.
@@ -278,7 +314,7 @@ func (d *Dialer) Close() error {
 func (d *Dialer) finish(next serverPhase, from ...serverPhase) (*dialing, error) {
 	d.mu.Lock()
 	e := d.eng
-	if e != nil && e.crew.onLoop() {
+	if e != nil && onLoop() {
 		d.mu.Unlock()
 		return nil, ErrOnLoop
 	}

@@ -153,15 +153,18 @@ func (ctx *Context) writeOnLoop(msg any) error {
 }
 
 func (ctx *Context) deliverWrite(msg any) error {
-	m, isClassed := msg.(*classed)
-	switch {
-	case ctx.node.pool != nil:
-		if k := &ctx.conn.loop.collect; k.conn == ctx.conn && !isClassed {
-			msg = &classed{k.class, msg}
+	c := ctx.conn
+	if ctx.node.pool != nil {
+		if k := &c.loop.collect; k.conn == c {
+			msg = withClass(k.class, msg)
 		}
-		return ctx.hop(opWrite, msg)
-	case isClassed:
-		return ctx.conn.writeClassed(m, ctx.deliverWrite)
+		return ctx.hop(opWrite, c.loop.tracking.of(c).part(msg))
+	}
+	switch m := msg.(type) {
+	case *classed:
+		return c.writeClassed(m, ctx.deliverWrite)
+	case *tracked:
+		return c.writeTracked(m, ctx.deliverWrite)
 	}
 	return ctx.call(func() error { return ctx.write(msg) })
 }

@@ -173,8 +173,3 @@ func (e *engine) endLoops() {
 		_ = e.bossGroup.Close()
 	}
 }
-
-// onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.
-func (e *engine) onLoop() bool {
-	return e.group.crew.Load().onLoop() || e.bossGroup != nil && e.bossGroup.crew.Load().onLoop()
-}

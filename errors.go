@@ -65,7 +65,8 @@ var (
 	ErrSaturated = errors.New("eddy: task queue of the loop is full")
 	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
-	// ErrOnLoop: a blocking call was made on the loop that it would have to wait for.
+	// ErrOnLoop: a blocking call was made on a loop, of whichever group: it could wait for that loop itself, and everybody on
+	// the loop would wait with it.
 	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")
 	// ErrOnPool: the end of a server was awaited by a handler on one of the pools that end with it.
 	ErrOnPool = errors.New("eddy: a handler on a pool of the server cannot wait for the server's end")

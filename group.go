@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -259,22 +260,15 @@ func (w *crew) nextBoss() *loop {
 	return w.loops[(w.turn.Add(1)-1)%uint32(len(w.loops))]
 }
 
-// onLoop reports whether the caller runs on one of the loops. It is slow and meant for calls that block anyway.
-func (w *crew) onLoop() bool {
-	id := goroutineID()
-	for _, l := range w.loops {
-		if l.goid.Load() == id {
-			return true
-		}
-	}
-	return false
-}
-
 // OnLoop reports whether the caller runs on one of the group's loops. Who may wait says no there: it is what
 // executor.Block, executor.CallerRuns and ring.NewBlocker ask for. It costs about a microsecond. Any goroutine.
 func (g *Group) OnLoop() bool {
 	w := g.crew.Load()
-	return w != nil && w.onLoop()
+	if w == nil {
+		return false
+	}
+	id := goroutineID()
+	return slices.ContainsFunc(w.loops, func(l *loop) bool { return l.goid.Load() == id })
 }
 
 // Stats returns the numbers of each loop, nil before the start. Any goroutine.
@@ -296,9 +290,9 @@ func (w *crew) stats() []LoopStats {
 
 // Close ends the loops and waits for them. What is still open on them closes with CloseServerShutdown, so close or
 // shut down the servers and dialers first. It returns nil, also when the Group was closed before or never started.
-// Any goroutine but one of the loops, where it returns ErrOnLoop.
+// Any goroutine but a loop, of whichever group, where it returns ErrOnLoop.
 func (g *Group) Close() error {
-	if w := g.crew.Load(); w != nil && w.onLoop() {
+	if g.crew.Load() != nil && onLoop() {
 		return ErrOnLoop
 	}
 	g.mu.Lock()

@@ -36,6 +36,7 @@ type strand struct {
 	request *requestContext // of that message; its goroutine only
 	trace   context.Context // of what runs, nil for none; its goroutine only
 	class   *MessageClass   // of the outbound message that is being handled; its goroutine only
+	future  *writeFuture    // of that message; its goroutine only
 }
 
 // inbound are the events that keep their order among each other, and carry a trace.
@@ -247,7 +248,7 @@ func dropHop(h hop) {
 	c := h.ctx.conn
 	switch h.op {
 	case opRead, opWrite:
-		release(h.msg)
+		refuse(h.msg, closedPool(h.ctx.node.name))
 	case opOpen:
 		h.ctx.opened(h.ctx.findStrand())
 	}
@@ -257,8 +258,11 @@ func dropHop(h hop) {
 
 // droppedByPool ends a connection of which a stopped pool has dropped something.
 func (c *Conn) droppedByPool(handler string) {
-	err := fmt.Errorf("eddy: handler %q: %w", handler, executor.ErrClosed)
-	c.requestClose(closeRequest{reason: CloseBackpressureLimit, err: err, flush: true})
+	c.requestClose(closeRequest{reason: CloseBackpressureLimit, err: closedPool(handler), flush: true})
+}
+
+func closedPool(handler string) error {
+	return fmt.Errorf("eddy: handler %q: %w", handler, executor.ErrClosed)
 }
 
 // Context tells the pool's hook which trace the event carries.
@@ -271,6 +275,10 @@ func (h hop) Context() context.Context {
 
 // writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.
 func (ctx *Context) writeOnPool(msg any) error {
+	if t, ok := msg.(*tracked); ok {
+		ctx.writeTrackedOnPool(t)
+		return nil
+	}
 	m, ok := msg.(*classed)
 	if !ok {
 		return ctx.write(msg)

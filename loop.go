@@ -98,7 +98,12 @@ type loop struct {
 	done      chan struct{}
 	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
 	collect   collector
+	tracking  tracking
 	ago       int64 // ns since the dispatch of the message that comes from a pool
+
+	notices      []*Future // have listeners to run
+	spareNotices []*Future // emptied list, reused
+	notifying    int       // listeners that run, nested
 
 	counters      [counterCount]uint64
 	writeInterest int64
@@ -151,6 +156,7 @@ func (l *loop) iterate() bool {
 	l.turn()
 	if l.stopping {
 		l.closeDown()
+		l.notifyFutures()
 	}
 	l.wakePools()
 	l.publish()
@@ -335,19 +341,28 @@ func (l *loop) lookup(token uint64) *Conn {
 // stopped reports whether the loop may end: it was told to and owns nothing any more.
 func (l *loop) stopped() bool { return l.stopping && l.active == 0 }
 
+// runLast is what is left of an iteration for a loop that has ended.
+func (l *loop) runLast() {
+	l.runTasks(0)
+	l.finishCloses()
+	l.wakePools()
+	l.runTail()
+	l.notifyFutures()
+}
+
 // teardown runs what was accepted before the queue closed, ends the registrations of the user and gives the poller back.
 func (l *loop) teardown() {
 	l.tasks.close()
 	for l.tasks.waiting() {
-		l.runTasks(0)
-		l.finishCloses()
-		l.wakePools()
-		l.runTail()
+		l.runLast()
 	}
 	for _, s := range l.special {
 		if s != nil && s.lost != nil {
 			s.lost(ErrClosed)
 		}
+	}
+	for len(l.notices) > 0 || !l.tasks.finish() {
+		l.runLast()
 	}
 	l.busyFrom.Store(0)
 	l.publish()

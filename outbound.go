@@ -118,6 +118,8 @@ func sizeOf(msg any) int {
 		return window(m.Length)
 	case *classed:
 		return sizeOf(m.msg)
+	case *tracked:
+		return sizeOf(m.msg)
 	case [][]byte:
 		n := 0
 		for _, b := range m {
@@ -147,9 +149,13 @@ func (c *Conn) enqueue(msg any) error {
 		return c.enqueueFile(m)
 	case *classed:
 		return c.writeClassed(m, c.enqueue)
+	case *tracked:
+		return c.writeTracked(m, c.enqueue)
 	}
 	release(msg)
-	return fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *File or one of package buf", msg)
+	err := fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *File or one of package buf", msg)
+	c.refused(err)
+	return err
 }
 
 // enqueueOwned queues b, by reference when it is long.
@@ -276,6 +282,9 @@ func (c *Conn) admitOnLoop(n int) error {
 	if err != nil && c.set.overflow == OverflowClose {
 		c.beginClose(CloseBackpressureLimit, err)
 	}
+	if err != nil {
+		c.refused(err)
+	}
 	return err
 }
 
@@ -286,7 +295,13 @@ func (c *Conn) queuedMore(n int) {
 		return
 	case l.collect.conn == c:
 		l.collect.size += n
+		if l.tracking.conn == c {
+			l.tracking.gather = l.tracking.nested
+		}
 		return
+	}
+	if l.tracking.conn == c {
+		l.tracking.bytes += n
 	}
 	c.queued.Add(int64(n))
 	c.setPhaseWriting()
@@ -316,6 +331,11 @@ func (c *Conn) flush() {
 		if c.out.head == nil {
 			c.flushed()
 			return
+		}
+		if c.has(marked) {
+			if c.offer(); c.out.head == nil {
+				continue
+			}
 		}
 		var n, offered int
 		var err error
@@ -377,6 +397,7 @@ func (c *Conn) sent(n int) {
 		c.begun()
 		if k := s.Len(); k > n {
 			s.Consume(n)
+			c.reached(s, s.Begin())
 			return
 		} else {
 			n -= k
@@ -431,7 +452,7 @@ func (c *Conn) noteWatermarks() {
 		c.mark(unwritable)
 		c.breachBegins()
 		c.loop.counters[countOutboundPauses]++
-		c.fireWritability(false)
+		c.tellWritability(false)
 	case c.paused&pauseOutbound != 0 && q <= int64(c.set.marks.Low):
 		c.paused &^= pauseOutbound
 		c.unmark(unwritable)
@@ -439,10 +460,22 @@ func (c *Conn) noteWatermarks() {
 		if !c.readPaused() {
 			c.markReady()
 		}
-		c.fireWritability(true)
+		c.tellWritability(true)
 	}
 	if x := c.ext.Load(); x != nil && c.Writable() {
 		x.wakeWriters()
+	}
+}
+
+// tellWritability keeps what the handlers write apart from the message that made them be told.
+func (c *Conn) tellWritability(writable bool) {
+	l := c.loop
+	was, end := l.tracking, c.outEnd()
+	l.tracking = tracking{}
+	c.fireWritability(writable)
+	l.tracking = was
+	if c.outEnd() != end {
+		l.tracking.mixed = true
 	}
 }
 

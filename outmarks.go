@@ -6,11 +6,12 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// outMarks are what in an outbound queue is more than bytes: files, and messages that may still be dropped. It lies in
+// outMarks are what in an outbound queue is more than bytes: files, messages that may still be dropped, and futures. It lies in
 // connExt and is used while the bit marked is set.
 type outMarks struct {
 	list    []outMark // in the order of the queue
 	tallies []classTally
+	waits   markList // of futures
 }
 
 // outMark is one of them. A file has one segment without bytes, which holds its place.
@@ -22,6 +23,16 @@ type outMark struct {
 	class *MessageClass // of a droppable message, else nil
 	file  *File         // else nil
 	left  int64         // of the file
+
+	futures []*writeFuture // that fail when it is dropped
+}
+
+// queued returns what it counts for in the queue.
+func (m *outMark) queued() int {
+	if m.file != nil {
+		return window(m.left)
+	}
+	return m.size
 }
 
 // maxMarks bounds what one connection's queue may hold of them.
@@ -39,6 +50,7 @@ func (c *Conn) pushMarked(q outQueue, m outMark) {
 		c.out.tail.Next = q.head
 	}
 	c.out.tail = q.tail
+	c.loop.tracking.units++
 	x := c.outMarks()
 	x.list = append(x.list, m)
 	if m.class != nil {
@@ -53,37 +65,42 @@ func (c *Conn) sealed() bool {
 		return false
 	}
 	list := c.outMarks().list
-	return list[len(list)-1].last == c.out.tail
+	return len(list) > 0 && list[len(list)-1].last == c.out.tail
 }
 
 // fileAtHead returns the mark of the file whose turn it is, nil when it is bytes' turn.
 func (c *Conn) fileAtHead() *outMark {
-	if c.has(marked) {
-		if m := &c.outMarks().list[0]; m.file != nil && m.first == c.out.head {
-			return m
-		}
+	if m := c.firstMark(); m != nil && m.file != nil && m.first == c.out.head {
+		return m
 	}
 	return nil
 }
 
 // begun follows the writing of the first bytes of the queue's head: a message that is on its way is not dropped any more.
 func (c *Conn) begun() {
-	if c.has(marked) {
-		if m := &c.outMarks().list[0]; m.class != nil && m.first == c.out.head {
-			c.unmarkFirst()
-		}
+	if m := c.firstMark(); m != nil && m.class != nil && m.first == c.out.head {
+		c.unmarkFirst()
 	}
 }
 
 // popSent takes the head off the queue.
 func (c *Conn) popSent() *buf.Segment {
 	s := c.out.pop()
+	if m := c.firstMark(); m != nil && m.before == s {
+		m.before = nil
+	}
+	c.reached(s, -1)
+	return s
+}
+
+// firstMark returns the first mark of a file or message, nil if there is none.
+func (c *Conn) firstMark() *outMark {
 	if c.has(marked) {
-		if m := &c.outMarks().list[0]; m.before == s {
-			m.before = nil
+		if list := c.outMarks().list; len(list) > 0 {
+			return &list[0]
 		}
 	}
-	return s
+	return nil
 }
 
 // unmarkFirst forgets the first mark.
@@ -101,29 +118,43 @@ func (c *Conn) unmarkAt(i int) {
 		x.list = slices.Delete(x.list, i, i+1)
 	}
 	if len(x.list) == 0 {
-		*x = outMarks{}
-		c.clear(marked)
+		x.list, x.tallies = nil, nil
 	}
+	x.settleMarked(c)
 }
 
-// dropOldest takes the oldest message of the class that has not begun out of the queue; false when there is none.
-func (c *Conn) dropOldest(k *MessageClass) bool {
+// dropOldest takes the oldest message of the class that has not begun out of the queue, because of a bound; false when there
+// is none.
+func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 	if !c.has(marked) {
 		return false
 	}
 	list := c.outMarks().list
 	for i := range list {
 		if list[i].class == k {
-			c.dropAt(i)
+			var why error
+			if list[i].futures != nil {
+				why = &DroppedError{k, bound}
+			}
+			c.dropAt(i, why)
 			return true
 		}
 	}
 	return false
 }
 
-func (c *Conn) dropAt(i int) {
-	list := c.outMarks().list
-	m := list[i]
+// dropAt takes a marked unit of which nothing was sent out of the queue. Its futures fail with why.
+func (c *Conn) dropAt(i int, why error) {
+	x := c.outMarks()
+	list, m := x.list, x.list[i]
+	c.loop.tracking.mixed = true
+	for _, w := range m.futures {
+		if w.mark.to.seg == m.last {
+			x.waits.remove(w)
+			w.mark = futureMark{}
+		}
+		w.settle(FutureFailed, why, c.loop)
+	}
 	behind := m.last.Next
 	if m.before == nil {
 		c.out.head = behind
@@ -138,7 +169,10 @@ func (c *Conn) dropAt(i int) {
 	}
 	m.last.Next = nil
 	c.unmarkAt(i)
-	c.queued.Add(-int64(m.size))
+	c.queued.Add(-int64(m.queued()))
+	if m.file != nil {
+		m.file.Release()
+	}
 	c.giveBackAll(outQueue{m.first, m.last})
 }
 

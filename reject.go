@@ -139,7 +139,7 @@ func (ctx *Context) reject(h hop, e *HopError) error {
 	case opError:
 		return e
 	case opWrite: // no ErrorHandler is told: what it writes would come here again
-		release(msg)
+		refuse(msg, e)
 	default:
 		ctx.fireErrorFrom(ctx, e, false)
 	}

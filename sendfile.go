@@ -66,6 +66,9 @@ func (c *Conn) enqueueFile(f *File) error {
 	if err == nil && c.has(marked) && len(c.outMarks().list) >= maxMarks {
 		err = fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, maxMarks, maxMarks)
 	}
+	if err != nil {
+		c.refused(err)
+	}
 	if err != nil || f.Length == 0 {
 		f.Release()
 		return err

@@ -224,7 +224,7 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 		return DrainReport{}, ErrOnPool
 	}
 	e := s.toEnd()
-	if e != nil && e.onLoop() {
+	if e != nil && onLoop() {
 		return DrainReport{}, ErrOnLoop
 	}
 	if e == nil || !s.endpoint.enter(serverDraining, serverRunning) {
@@ -248,7 +248,7 @@ func (s *Server) Close() error {
 	if e == nil {
 		return nil
 	}
-	if e.onLoop() {
+	if onLoop() {
 		return ErrOnLoop
 	}
 	if s.endpoint.enter(serverClosing, serverRunning, serverDraining) {

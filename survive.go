@@ -132,9 +132,11 @@ func (l *loop) turn() {
 	l.processEvents(n)
 	l.resumeReady()
 	l.expireDeadlines()
+	l.notifyFutures()
 	l.flushDirty()
 	l.continueDrain()
 	l.finishCloses()
+	l.notifyFutures()
 	l.reuseSpecials()
 	l.runTail()
 	if l.polled {

@@ -23,6 +23,7 @@ const (
 	taskRegistration                 // carry out what was asked of msg.(*Registration)
 	taskWatch                        // a request began on conn that no deadline may look at in time
 	taskResponses                    // run msg.(func()), which takes responses for conn that a pool has brought
+	taskFuture                       // run the listeners of msg.(*Future), or take it out of the queue
 )
 
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
@@ -47,6 +48,7 @@ type taskQueue struct {
 	in     []task
 	limit  int
 	closed bool
+	over   bool // nobody will take what is added
 
 	out  []task // the loop's batch
 	next int    // first unrun task of out
@@ -80,7 +82,7 @@ func (q *taskQueue) pushTimed(t task, when int64) error {
 func (q *taskQueue) add(t task, control bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed && (q.over || t.kind != taskFuture) {
 		return ErrClosed
 	}
 	if !control && q.pending.Load() >= int64(q.limit) {
@@ -156,6 +158,14 @@ func (q *taskQueue) close() {
 	q.mu.Unlock()
 }
 
+// finish ends the queue for good, unless there is something in it: listeners of futures are taken until then.
+func (q *taskQueue) finish() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = !q.waiting()
+	return q.over
+}
+
 // depth returns how many tasks wait. Any goroutine.
 func (q *taskQueue) depth() int { return int(q.pending.Load()) }
 
@@ -192,6 +202,8 @@ func (l *loop) runTask(t task) {
 		t.msg.(*Registration).carryOut()
 	case taskWatch:
 		t.conn.watch()
+	case taskFuture:
+		l.runFuture(t.msg.(*Future))
 	}
 }
 

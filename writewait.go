@@ -38,6 +38,8 @@ type connExt struct {
 	done     chan struct{}
 	contexts *requestContext // not ended
 	requests requestList
+	futures  futureList
+	closing  *Future // of CloseFuture
 	over     bool
 }
 
@@ -68,8 +70,8 @@ func (x *connExt) wakeWriters() {
 // finish releases everybody: the connection has ended.
 func (x *connExt) finish() {
 	x.mu.Lock()
-	defer x.mu.Unlock()
 	if x.over {
+		x.mu.Unlock()
 		return
 	}
 	x.over = true
@@ -79,6 +81,11 @@ func (x *connExt) finish() {
 	if x.writable != nil {
 		close(x.writable)
 		x.writable = nil
+	}
+	f := x.closing
+	x.mu.Unlock()
+	if f != nil { // made before the end, so that the loop is here
+		f.settle(FutureSucceeded, nil, f.loop)
 	}
 }
 

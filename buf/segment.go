@@ -108,3 +108,32 @@ func (s *Segment) Verify() error {
 	}
 	return fmt.Errorf("buf: an adopted slice of %d bytes was changed before it was given back; it now begins with %q", len(s.b), s.b[:min(len(s.b), 32)])
 }
+
+// Begin returns where in the segment's memory the readable part begins, and End where it ends. Both count from the same
+// point and stay comparable until the segment has become empty or was compacted.
+func (s *Segment) Begin() int { return s.start }
+
+// End is described with Begin.
+func (s *Segment) End() int { return s.end }
+
+// Cut takes the bytes from position from up to position to, as Begin and End count them, out of the readable part; what
+// lay behind them moves forward. An adopted segment, whose memory is not the pool's to change, can only lose bytes at its
+// ends. It panics when the bytes are not readable, or in the middle of an adopted segment.
+func (s *Segment) Cut(from, to int) {
+	switch {
+	case from < s.start || to < from || to > s.end:
+		panic(fmt.Sprintf("buf: cut of %d to %d, readable are %d to %d", from, to, s.start, s.end))
+	case to == s.end:
+		s.end = from
+	case from == s.start:
+		s.start = to
+	case s.adopted:
+		panic("buf: cut out of the middle of an adopted segment")
+	default:
+		s.end -= to - from
+		copy(s.b[from:s.end], s.b[to:])
+	}
+	if s.trace != nil {
+		s.trace.touch("Cut")
+	}
+}

@@ -1,0 +1,217 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// FutureState says how an operation stands.
+type FutureState uint8
+
+// The states. The first one that a Future takes after FuturePending stays.
+const (
+	FuturePending FutureState = iota
+	FutureSucceeded
+	FutureFailed
+	FutureCancelled
+	futureStates
+)
+
+var futureStateNames = [futureStates]string{"pending", "succeeded", "failed", "cancelled"}
+
+// String returns the state's name.
+func (s FutureState) String() string {
+	if s >= futureStates {
+		return "unknown"
+	}
+	return futureStateNames[s]
+}
+
+// ErrCancelled is what a Future says after Cancel.
+var ErrCancelled = errors.New("eddy: the operation was cancelled")
+
+// Future is the outcome of an operation that goes on elsewhere: see Conn.WriteFuture, Conn.CloseFuture, Dialer.DialFuture and
+// AllOf. It completes exactly once. All methods may be called from any goroutine, before and after the end of the
+// connection and of its loop.
+type Future struct {
+	loop  *loop        // that runs the listeners; nil for an AllOf of nothing
+	write *writeFuture // that it is part of, nil for other operations
+	abort func()       // of a cancelled attempt to connect
+
+	mu        sync.Mutex
+	state     FutureState
+	fixed     bool // can no longer be cancelled
+	patient   bool // fails when all of its parts have ended, not with the first failure
+	running   bool // somebody runs the listeners
+	posted    bool // a taskFuture is queued
+	parts     int  // what has to end first
+	err       error
+	conn      *Conn
+	done      chan struct{}
+	listeners []func(*Future)
+	above     []*Future // it is a part of
+}
+
+// State returns how the operation stands.
+func (f *Future) State() FutureState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state
+}
+
+// Err returns why the operation failed: nil while it is pending and after success, ErrCancelled after Cancel.
+func (f *Future) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == FuturePending {
+		return nil
+	}
+	return f.err
+}
+
+// Conn returns the connection that the operation belongs to: of a dial nil until it has succeeded, of an AllOf always nil.
+func (f *Future) Conn() *Conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.conn
+}
+
+// Done returns a channel that is closed when the operation has completed. The channel is made by the first call.
+func (f *Future) Done() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		f.done = make(chan struct{})
+		if f.state != FuturePending {
+			close(f.done)
+		}
+	}
+	return f.done
+}
+
+// Wait blocks until the operation has completed and returns its Err, or until ctx ends and returns that one's. An operation
+// that is still pending is not waited for on a loop, of whichever group: there Wait returns ErrOnLoop; use OnDone.
+func (f *Future) Wait(ctx context.Context) error {
+	if f.State() != FuturePending {
+		return f.Err()
+	}
+	if onLoop() {
+		return ErrOnLoop
+	}
+	done := f.Done()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		if f.State() == FuturePending {
+			return ctx.Err()
+		}
+	}
+	return f.Err()
+}
+
+// Cancel gives the operation up, if that is still possible, and reports whether it did; a Future that has completed or was
+// cancelled before cannot be cancelled. A write can be until its first byte has been offered to the kernel, unless what a
+// handler made of it lies in the outbound queue in several places; its message is released and its bytes leave the counters
+// (see Conn.QueuedBytes) when the loop comes to it. A dial can be until it has succeeded. The end of a connection and AllOf
+// cannot.
+func (f *Future) Cancel() bool {
+	if !f.settle(FutureCancelled, ErrCancelled, nil) {
+		return false
+	}
+	if f.abort != nil {
+		f.abort()
+	}
+	return true
+}
+
+// fix makes sure that f is not cancelled from now on. It reports false when it has completed.
+func (f *Future) fix() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fixed = true
+	return f.state == FuturePending
+}
+
+func (f *Future) pending() bool { return f.State() == FuturePending }
+
+// settle completes f and what it is the last part of. on is the loop that the caller runs on, nil for other goroutines. It
+// reports false when f has been completed before, or cannot be cancelled any more.
+func (f *Future) settle(state FutureState, err error, on *loop) bool {
+	above, ok := f.complete(state, err, on)
+	for i := 0; i < len(above); i++ { // not by recursion: parts of parts go as deep as the user likes
+		p := above[i].of
+		if state, err := p.lose(above[i].err); state != FuturePending {
+			more, _ := p.complete(state, err, on)
+			above = append(above, more...)
+		}
+	}
+	return ok
+}
+
+// lost is a part that has ended, as the future above it is told.
+type lost struct {
+	of  *Future
+	err error
+}
+
+// partEnded takes one part off f: with an error f fails, now or, if it is patient, with its last part.
+func (f *Future) partEnded(err error, on *loop) {
+	if state, err := f.lose(err); state != FuturePending {
+		f.settle(state, err, on)
+	}
+}
+
+// addPart lets f wait for one more.
+func (f *Future) addPart() {
+	f.mu.Lock()
+	f.parts++
+	f.mu.Unlock()
+}
+
+// lose takes one part off and returns how that completes f, FuturePending when it does not.
+func (f *Future) lose(err error) (FutureState, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.parts--
+	if f.state != FuturePending {
+		return FuturePending, nil
+	}
+	if f.err == nil {
+		f.err = err // of the first part that failed
+	}
+	switch {
+	case f.parts > 0 && (f.err == nil || f.patient):
+		return FuturePending, nil
+	case f.err == nil:
+		return FutureSucceeded, nil
+	}
+	return FutureFailed, f.err
+}
+
+// complete makes the one transition there is.
+func (f *Future) complete(state FutureState, err error, on *loop) (above []lost, ok bool) {
+	f.mu.Lock()
+	if f.state != FuturePending || state == FutureCancelled && f.fixed {
+		f.mu.Unlock()
+		return nil, false
+	}
+	f.state, f.err = state, err
+	if f.done != nil {
+		close(f.done)
+	}
+	for _, a := range f.above {
+		above = append(above, lost{a, err})
+	}
+	f.above = nil
+	call := len(f.listeners) > 0
+	f.mu.Unlock()
+	if w := f.write; w != nil {
+		w.leave()
+		call = call || state == FutureCancelled // the loop takes out what is queued
+	}
+	if call {
+		f.tell(on)
+	}
+	return above, true
+}

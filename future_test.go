@@ -1,0 +1,473 @@
+package eddy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// opened starts srv with handlers that do nothing but what add adds, connects, and returns the connection and its peer.
+func opened(t *testing.T, srv *Server, add func(p *Pipeline) error) (*Context, io.ReadWriteCloser) {
+	t.Helper()
+	conns := make(chan *Context, 1)
+	if srv.Logger == nil {
+		srv.Logger = slog.New(slog.DiscardHandler)
+	}
+	srv.Init = func(p *Pipeline) error {
+		if add != nil {
+			if err := add(p); err != nil {
+				return err
+			}
+		}
+		return p.Add("open", openFunc(func(ctx *Context) error { conns <- ctx; return nil }))
+	}
+	peer := serveOne(t, srv)
+	return <-conns, peer
+}
+
+// done returns a future of c that has succeeded.
+func done(c *Conn) *Future {
+	f := &Future{loop: c.loop, conn: c, parts: 1}
+	f.partEnded(nil, nil)
+	return f
+}
+
+// TestFutureStates: the first transition stays.
+func TestFutureStates(t *testing.T) {
+	cause := errors.New("cause")
+	moves := map[FutureState]error{FutureSucceeded: nil, FutureFailed: cause, FutureCancelled: ErrCancelled}
+	for first, err := range moves {
+		f := new(Future)
+		if f.State() != FuturePending || f.Err() != nil {
+			t.Fatalf("a new future is %v, %v", f.State(), f.Err())
+		}
+		early := f.Done()
+		if !f.settle(first, err, nil) {
+			t.Errorf("%v was refused", first)
+		}
+		for second, err := range moves {
+			if f.settle(second, err, nil) {
+				t.Errorf("%v after %v was taken", second, first)
+			}
+		}
+		<-early
+		<-f.Done()
+		if f.State() != first || f.Err() != err || f.Wait(context.Background()) != err {
+			t.Errorf("it is %v with %v, want %v with %v", f.State(), f.Err(), first, err)
+		}
+		if s := first.String(); s == "unknown" || s == "" {
+			t.Errorf("state %d has no name", first)
+		}
+	}
+	if s := futureStates.String(); s != "unknown" {
+		t.Errorf("a state that does not exist is called %q", s)
+	}
+	f := &Future{fixed: true}
+	if f.Cancel() || f.State() != FuturePending {
+		t.Errorf("what cannot be cancelled was: %v", f.State())
+	}
+}
+
+// TestListenersInOrder: those added before the completion, by whom ever, run on the loop in order, those added afterwards by
+// the loop at once, those of other goroutines there too.
+func TestListenersInOrder(t *testing.T) {
+	ctx, _ := opened(t, &Server{Loops: 1}, nil)
+	c := ctx.conn
+	gate, entered := make(chan struct{}), make(chan struct{})
+	if err := c.Post(func() { close(entered); <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	f := c.WriteFuture("x")
+	var ran []int
+	all := make(chan struct{})
+	note := func(i int) func(*Future) {
+		return func(*Future) {
+			if c.loop.goid.Load() != goroutineID() {
+				t.Error("a listener runs on another goroutine than the loop's")
+			}
+			ran = append(ran, i)
+		}
+	}
+	for i := range 5 {
+		f.OnDone(note(i))
+	}
+	f.OnDone(func(f *Future) { // a nested one comes after those before it
+		note(5)(f)
+		f.OnDone(note(7))
+		ran = append(ran, -1)
+	})
+	f.OnDone(note(6))
+	close(gate)
+	<-f.Done()
+	f.OnDone(func(f *Future) { note(8)(f); close(all) }) // from elsewhere
+	<-all
+	onLoopOf(t, c.loop, func() {
+		f.OnDone(note(9))
+		ran = append(ran, -2) // it was called at once
+	})
+	onLoopOf(t, c.loop, func() {
+		if want := []int{0, 1, 2, 3, 4, 5, -1, 6, 7, 8, 9, -2}; !slices.Equal(ran, want) {
+			t.Errorf("ran %v, want %v", ran, want)
+		}
+	})
+}
+
+// TestNestedListeners: a chain of listeners that complete futures with listeners runs to its end without using up the stack,
+// whether they complete at once or in turn.
+func TestNestedListeners(t *testing.T) {
+	ctx, _ := opened(t, &Server{Loops: 1}, nil)
+	c := ctx.conn
+	for name, next := range map[string]func() *Future{
+		"completed":  func() *Future { return done(c) },
+		"completing": func() *Future { return ctx.WriteFuture([]byte{}) },
+	} {
+		const links = 20_000
+		depth, deepest, n := 0, 0, 0
+		over := make(chan struct{})
+		var link func(*Future)
+		link = func(*Future) {
+			depth++
+			deepest = max(deepest, depth)
+			if n++; n == links {
+				close(over)
+			} else {
+				next().OnDone(link)
+			}
+			depth--
+		}
+		onLoopOf(t, c.loop, func() { next().OnDone(link) })
+		<-over
+		onLoopOf(t, c.loop, func() {
+			if deepest > maxNested || n != links {
+				t.Errorf("%s: %d listeners ran, up to %d in each other, limit %d", name, n, deepest, maxNested)
+			}
+		})
+	}
+}
+
+// TestListenersThatFail: a listener that panics or ends its goroutine closes its connection, is logged, keeps no other
+// listener from running, and ends no loop.
+func TestListenersThatFail(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"panic":  func() { panic("listener") },
+		"goexit": runtime.Goexit,
+	} {
+		for _, late := range []bool{false, true} {
+			log := new(lockedBuffer)
+			srv := &Server{Loops: 1, LingerTimeout: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))}
+			ctx, _ := opened(t, srv, nil)
+			c := ctx.conn
+			var ran []string
+			over := make(chan struct{})
+			onLoopOf(t, c.loop, func() {
+				f := new(Future)
+				f.loop, f.conn, f.parts = c.loop, c, 1
+				if late {
+					f.partEnded(nil, c.loop)
+					c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: func() {
+						f.OnDone(func(*Future) { ran = append(ran, "first"); fail() })
+					}}, true)
+					c.loop.tasks.push(task{kind: taskFunc, msg: func() {
+						f.OnDone(func(*Future) { ran = append(ran, "second"); close(over) })
+					}}, true)
+					return
+				}
+				f.OnDone(func(*Future) { ran = append(ran, "first"); fail() })
+				f.OnDone(func(*Future) { ran = append(ran, "second"); close(over) })
+				f.partEnded(nil, c.loop)
+			})
+			<-over
+			<-c.Done()
+			if r := c.CloseError().Reason; r != CloseInternalError {
+				t.Errorf("%s: closed with %v", name, r)
+			}
+			onLoopOf(t, c.loop, func() {
+				if !slices.Equal(ran, []string{"first", "second"}) {
+					t.Errorf("%s: ran %v", name, ran)
+				}
+				if c.loop.counters[countPanics] != 1 || c.loop.counters[countFaults] != 0 {
+					t.Errorf("%s: %d panics counted, %d faults", name, c.loop.counters[countPanics], c.loop.counters[countFaults])
+				}
+			})
+			if s := log.String(); name == "panic" && !strings.Contains(s, "a listener of a future") {
+				t.Errorf("%s: logged %q", name, s)
+			}
+			srv.Close()
+		}
+	}
+}
+
+// TestListenersAreNotLost: with a full task queue the listener's task goes above the bound; when the loop has ended the
+// listener runs where it is added.
+func TestListenersAreNotLost(t *testing.T) {
+	srv := &Server{Group: &Group{Loops: 1, TaskQueue: 1}}
+	ctx, _ := opened(t, srv, nil)
+	c := ctx.conn
+	gate, entered := make(chan struct{}), make(chan struct{})
+	if err := c.Post(func() { close(entered); <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	<-entered
+	if err := c.Post(func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Post(func() {}); err != ErrSaturated {
+		t.Fatalf("Post to a full queue = %v", err)
+	}
+	f := done(c)
+	ran := make(chan bool, 1000)
+	for range 1000 {
+		f.OnDone(func(*Future) { ran <- c.loop.goid.Load() == goroutineID() })
+	}
+	if n := c.loop.tasks.depth(); n != 2 {
+		t.Errorf("%d tasks for the listeners of one future, want 1 beside the other", n-1)
+	}
+	close(gate)
+	for range 1000 {
+		if !<-ran {
+			t.Fatal("a listener ran on another goroutine than the loop's")
+		}
+	}
+	end := c.CloseFuture()
+	srv.Close()
+	srv.Group.Close()
+	here := false
+	end.OnDone(func(f *Future) { here = f == end })
+	if !here {
+		t.Error("a listener that comes after the end of its loop was not called")
+	}
+	if f := c.WriteFuture("x"); !closedFor(CloseServerShutdown)(f.Err()) {
+		t.Errorf("a write after the end of the loop: %v", f.Err())
+	}
+}
+
+// TestListenersDuringTeardown: listeners added while a loop ends run exactly once, each on the loop or after its end.
+func TestListenersDuringTeardown(t *testing.T) {
+	for range 20 {
+		srv := &Server{Group: &Group{Loops: 1, Logger: slog.New(slog.DiscardHandler)}}
+		ctx, _ := opened(t, srv, nil)
+		c := ctx.conn
+		const n = 4
+		var wg, ran sync.WaitGroup
+		stop := make(chan struct{})
+		for range n {
+			wg.Go(func() {
+				for over := false; !over; {
+					select {
+					case <-stop:
+						over = true
+					default:
+					}
+					ran.Add(1)
+					c.WriteFuture([]byte("x")).OnDone(func(*Future) { ran.Done() })
+				}
+			})
+		}
+		srv.Close()
+		srv.Group.Close()
+		close(stop)
+		wg.Wait()
+		all := make(chan struct{})
+		go func() { ran.Wait(); close(all) }()
+		select {
+		case <-all:
+		case <-time.After(10 * time.Second):
+			t.Fatal("a listener was lost")
+		}
+	}
+}
+
+// deeper calls f n frames further down.
+func deeper(n int, f func() error) error {
+	if n == 0 {
+		return f()
+	}
+	err := deeper(n-1, f)
+	runtime.KeepAlive(n)
+	return err
+}
+
+// TestWaitOnALoop: Wait refuses on every loop of the process, however deep in the stack, and waits elsewhere.
+func TestWaitOnALoop(t *testing.T) {
+	one, _ := opened(t, &Server{Loops: 1}, nil)
+	other, _ := opened(t, &Server{Loops: 1, WaitMode: WaitPinned}, nil)
+	c := one.conn
+	never := c.CloseFuture()
+	d := closing(t, &Dialer{Init: func(*Pipeline) error { return nil }})
+	for _, l := range []*loop{c.loop, other.conn.loop} {
+		for _, depth := range []int{0, 63, 64, 500} {
+			var pending, completed error
+			onLoopOf(t, l, func() {
+				pending = deeper(depth, func() error { return never.Wait(context.Background()) })
+				completed = deeper(depth, func() error { return done(c).Wait(context.Background()) })
+			})
+			if pending != ErrOnLoop || completed != nil {
+				t.Errorf("on %s, %d deep: Wait = %v, of a completed future %v", l.name, depth, pending, completed)
+			}
+		}
+		var wait, write error
+		onLoopOf(t, l, func() {
+			_, wait = d.Dial(context.Background(), "tcp", "127.0.0.1:1")
+			c.mark(unwritable)
+			write = c.WriteContext(context.Background(), "x")
+			c.unmark(unwritable)
+		})
+		if wait != ErrOnLoop || write != ErrOnLoop {
+			t.Errorf("on %s: Dial = %v, WriteContext = %v", l.name, wait, write)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := deeper(200, func() error { return never.Wait(ctx) }); err != context.Canceled {
+		t.Errorf("Wait with a context that has ended = %v", err)
+	}
+	go c.Close(CloseNormal)
+	if err := never.Wait(context.Background()); err != nil {
+		t.Errorf("Wait for the close = %v", err)
+	}
+}
+
+// TestCloseFuture: one per connection, completed after its end, before it and after it.
+func TestCloseFuture(t *testing.T) {
+	closed := make(chan string, 10)
+	ctx, _ := opened(t, &Server{Loops: 1}, func(p *Pipeline) error {
+		return p.Add("closed", closeFunc(func(*Context, CloseReason, error) { closed <- "handler" }))
+	})
+	c := ctx.conn
+	f := c.CloseFuture()
+	if f != c.CloseFuture() || f.State() != FuturePending || f.Cancel() {
+		t.Errorf("the future of the close is %v", f.State())
+	}
+	f.OnDone(func(f *Future) {
+		if f.Conn().CloseError().Reason != CloseProtocolError {
+			t.Errorf("closed with %v", f.Conn().CloseError())
+		}
+		closed <- "listener"
+	})
+	c.Close(CloseProtocolError)
+	<-c.Done()
+	if a, b := <-closed, <-closed; a != "handler" || b != "listener" || f.State() != FutureSucceeded {
+		t.Errorf("told %s and then %s; %v", a, b, f.State())
+	}
+	ctx, _ = opened(t, &Server{Loops: 1}, nil)
+	ctx.conn.Close(CloseNormal)
+	until(t, "the end", func() bool { return ctx.conn.shows(gone) })
+	if f := ctx.conn.CloseFuture(); f.Wait(context.Background()) != nil {
+		t.Errorf("asked for after the end: %v", f.State())
+	}
+}
+
+// TestAllOf: it completes with the last of its parts, with the first failure.
+func TestAllOf(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	part := func() *Future { return &Future{parts: 1} }
+	a, b, c := part(), part(), part()
+	all := AllOf(a, b, c, a)
+	b.partEnded(first, nil)
+	if !a.Cancel() || all.Cancel() || all.State() != FuturePending || all.Conn() != nil {
+		t.Errorf("with one part to come it is %v", all.State())
+	}
+	c.partEnded(second, nil)
+	if all.State() != FutureFailed || all.Err() != first {
+		t.Errorf("it is %v with %v", all.State(), all.Err())
+	}
+	if f := AllOf(a); f.State() != FutureFailed || f.Err() != ErrCancelled {
+		t.Errorf("of a cancelled one: %v, %v", f.State(), f.Err())
+	}
+	none, ran := AllOf(), false
+	none.OnDone(func(*Future) { ran = true })
+	if none.State() != FutureSucceeded || !ran {
+		t.Errorf("of none: %v, listener called: %v", none.State(), ran)
+	}
+	end := part()
+	top := end
+	for range 500_000 { // completing it recursively would overflow the stack
+		top = AllOf(top)
+	}
+	end.partEnded(nil, nil)
+	if top.State() != FutureSucceeded {
+		t.Errorf("many levels above: %v", top.State())
+	}
+}
+
+// TestAllOfWrites: the aggregate of writes to several loops, completed from all of them at once.
+func TestAllOfWrites(t *testing.T) {
+	var fs []*Future
+	for range 3 {
+		ctx, peer := opened(t, &Server{Loops: 2}, nil)
+		go io.Copy(io.Discard, peer)
+		for range 200 {
+			fs = append(fs, ctx.conn.WriteFuture(make([]byte, 3000)))
+		}
+	}
+	all := AllOf(fs...)
+	where := make(chan bool)
+	all.OnDone(func(*Future) { where <- fs[0].loop.goid.Load() == goroutineID() })
+	if !<-where || all.Wait(context.Background()) != nil {
+		t.Errorf("%v; or the listener ran on a foreign goroutine", all.Err())
+	}
+	for i, f := range fs {
+		if f.State() != FutureSucceeded {
+			t.Errorf("part %d is %v", i, f.State())
+		}
+	}
+}
+
+// TestReadyListeners: those for closing and for errors do so, on success and on failure.
+func TestReadyListeners(t *testing.T) {
+	cause := WithReason(CloseProtocolError, errors.New("cause"))
+	for name, c := range map[string]struct {
+		listener func(*Future)
+		err      error
+		reason   CloseReason // CloseUnset: the connection lives
+		told     bool        // the ErrorHandler is, and handles nothing
+	}{
+		"CloseOnDone, success":        {CloseOnDone, nil, CloseNormal, false},
+		"CloseOnDone, failure":        {CloseOnDone, cause, CloseNormal, false},
+		"CloseOnFailure, success":     {CloseOnFailure, nil, CloseUnset, false},
+		"CloseOnFailure, failure":     {CloseOnFailure, cause, CloseProtocolError, false},
+		"FireErrorOnFailure, success": {FireErrorOnFailure, nil, CloseUnset, false},
+		"FireErrorOnFailure, failure": {FireErrorOnFailure, cause, CloseProtocolError, true},
+	} {
+		var told error
+		ctx, peer := opened(t, &Server{Loops: 1}, func(p *Pipeline) error {
+			return p.Add("errors", errorFunc(func(_ *Context, err error) error { told = err; return err }))
+		})
+		conn := ctx.conn
+		f := &Future{loop: conn.loop, conn: conn, parts: 1}
+		f.OnDone(c.listener)
+		write(t, conn, strings.Repeat("x", 100_000))
+		f.partEnded(c.err, nil)
+		if c.reason == CloseUnset {
+			conn.CloseAfterFlush(CloseFrameTooLarge)
+		}
+		got, _ := io.Copy(io.Discard, peer)
+		peer.Close()
+		<-conn.Done()
+		want := c.reason
+		if want == CloseUnset {
+			want = CloseFrameTooLarge
+		}
+		if r := conn.CloseError().Reason; r != want || got != 100_000 && c.reason != CloseProtocolError {
+			t.Errorf("%s: closed with %v, %d bytes arrived", name, r, got)
+		}
+		if (told != nil) != c.told {
+			t.Errorf("%s: the ErrorHandler was told %v", name, told)
+		}
+		for _, f := range []*Future{f, AllOf()} { // nobody is left, or was ever there
+			c.listener(f)
+		}
+	}
+}
+
+type errorFunc func(ctx *Context, err error) error
+
+func (f errorFunc) HandleError(ctx *Context, err error) error { return f(ctx, err) }

@@ -1,0 +1,190 @@
+package eddy
+
+import (
+	"runtime"
+	"runtime/debug"
+)
+
+// maxNested bounds how deep listeners that run at once may lie in each other; those beyond it run in the loop's next
+// notification phase, so that a chain of them cannot exhaust the stack.
+const maxNested = 8
+
+// OnDone makes listener run when the operation has completed, once, on the loop of the connection (of an AllOf: of the first
+// operation). Listeners run in the order of the OnDone calls; the loop calls them a little after the completion, in the same
+// iteration. Added to a completed Future by its loop, a listener runs at once, unless listeners are nested 8 deep or a
+// message is on its way through a WriteHandler. It must not block. A panic in it is treated as a handler's: it is logged and
+// closes the connection.
+//
+// A listener is never lost: the task that carries it is taken above the bound of the loop's queue, and when the loop has
+// ended it runs on the goroutine that completes the Future or calls OnDone.
+func (f *Future) OnDone(listener func(*Future)) {
+	f.mu.Lock()
+	f.listeners = append(f.listeners, listener)
+	completed := f.state != FuturePending
+	f.mu.Unlock()
+	if !completed {
+		return
+	}
+	l := f.loop
+	if l == nil || l.goid.Load() != goroutineID() {
+		f.tell(nil)
+		return
+	}
+	if l.notifying >= maxNested || l.tracking.conn != nil || l.collect.conn != nil {
+		l.notices = append(l.notices, f)
+		return
+	}
+	f.runOnLoop()
+}
+
+// tell has the listeners run. on is the loop that the caller runs on, nil for other goroutines.
+func (f *Future) tell(on *loop) {
+	l := f.loop
+	switch {
+	case l == nil:
+		f.runListeners(nil)
+	case on == l:
+		l.notices = append(l.notices, f)
+	case !f.post():
+		f.runListeners(nil)
+	}
+}
+
+// post queues the task that runs the listeners, unless one is queued. It reports false when the loop has ended.
+func (f *Future) post() bool {
+	f.mu.Lock()
+	queued := f.posted
+	f.posted = true
+	f.mu.Unlock()
+	return queued || f.loop.tasks.push(task{kind: taskFuture, msg: f}, true) == nil
+}
+
+// runFuture carries out a taskFuture.
+func (l *loop) runFuture(f *Future) {
+	f.mu.Lock()
+	f.posted = false
+	cancelled := f.state == FutureCancelled
+	f.mu.Unlock()
+	if cancelled && f.write != nil {
+		f.conn.removeCancelled(f.write)
+	}
+	f.runOnLoop()
+}
+
+// notifyFutures is the phase that runs listeners. Those of futures that they complete wait for the next one.
+func (l *loop) notifyFutures() {
+	batch := l.notices
+	if len(batch) == 0 {
+		return
+	}
+	l.notices = l.spareNotices[:0]
+	l.spareNotices = nil
+	done := 0
+	defer func() { // also when a listener ends the goroutine
+		l.notices = append(l.notices, batch[done:]...)
+		clear(batch)
+		if cap(batch) <= maxIdleBatch {
+			l.spareNotices = batch[:0]
+		}
+	}()
+	for _, f := range batch {
+		done++
+		f.runOnLoop()
+	}
+}
+
+// runOnLoop runs the listeners on their loop, apart from what that is doing.
+func (f *Future) runOnLoop() {
+	l := f.loop
+	current, serving, granted, batch := l.current, l.serving.Load(), l.granted, l.batch
+	l.current, l.granted, l.batch = nil, 0, nil
+	l.serving.Store(f.conn)
+	l.notifying++
+	defer func() {
+		l.notifying--
+		l.current, l.granted, l.batch = current, granted, batch
+	}()
+	f.runListeners(l)
+	l.serving.Store(serving) // not when the goroutine ends: f's connection is to blame
+}
+
+// runListeners calls the listeners there are, in order, including those that they add. l is their loop if the caller runs
+// there.
+func (f *Future) runListeners(l *loop) {
+	f.mu.Lock()
+	if f.running { // by a listener of f, or by another goroutine: it takes the new ones too
+		f.mu.Unlock()
+		return
+	}
+	f.running = true
+	for len(f.listeners) > 0 {
+		next := f.listeners[0]
+		f.listeners = f.listeners[1:]
+		f.mu.Unlock()
+		f.call(l, next)
+		f.mu.Lock()
+	}
+	f.listeners, f.running = nil, false
+	f.mu.Unlock()
+}
+
+// call contains a panic. A listener that ends the goroutine keeps the others from nothing.
+func (f *Future) call(l *loop, listener func(*Future)) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if v := recover(); v != nil {
+			f.panicked(l, v)
+			return
+		}
+		f.mu.Lock() // runtime.Goexit
+		f.running = false
+		f.mu.Unlock()
+		if l != nil {
+			l.notices = append(l.notices, f)
+			return
+		}
+		f.runListeners(nil)
+	}()
+	listener(f)
+	returned = true
+}
+
+// panicked handles a panic of a listener as one of a handler.
+func (f *Future) panicked(l *loop, v any) {
+	stack := debug.Stack()
+	if f.loop == nil {
+		panic(v) // it runs on the goroutine that has just called OnDone
+	}
+	f.loop.logPanic("a listener of a future", v, stack)
+	if l == nil { // the loop has ended, and the connection with it
+		return
+	}
+	l.current = nil
+	l.counters[countPanics]++
+	if c := f.conn; c != nil && c.loop == l {
+		c.closeFlushed(CloseInternalError, &PanicError{Value: v, Stack: stack})
+	}
+}
+
+// loopFunc is what the stack of every loop's goroutine contains.
+const loopFunc = "github.com/go-eddy/eddy.(*loop).run"
+
+// onLoop reports whether the caller runs on a loop, of any group of the process. It looks at the caller's stack, which needs
+// no register of loops. It is slow, about a microsecond for 20 frames, and meant for calls that block anyway.
+func onLoop() bool {
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for i := n; i > 0; i-- { // run is near the bottom
+			if f := runtime.FuncForPC(pcs[i-1] - 1); f != nil && f.Name() == loopFunc {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}

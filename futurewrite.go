@@ -1,0 +1,388 @@
+package eddy
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-eddy/eddy/buf"
+)
+
+// maxFutures bounds the unfinished WriteFutures of one connection.
+const maxFutures = 4096
+
+var errUnsent = errors.New("eddy: the message was released before it was sent")
+
+// DroppedError is what a WriteFuture fails with whose message was dropped by the policy of its class. It is an
+// ErrBackpressure to errors.Is.
+type DroppedError struct {
+	Class *MessageClass
+	Err   error // the bound that was met
+}
+
+// Error names the class and the bound.
+func (e *DroppedError) Error() string {
+	return fmt.Sprintf("eddy: message of class %q was dropped: %v", e.Class.Name, e.Err)
+}
+
+// Unwrap returns the bound that was met.
+func (e *DroppedError) Unwrap() error { return e.Err }
+
+// WriteFuture is Write with an answer: the Future succeeds when the kernel has taken the last byte of what the message became,
+// and otherwise fails, with
+//
+//   - the *CloseError of the connection that ended first,
+//   - ErrBackpressure, ErrSaturated, a *RejectedError or a pool's error when the message was refused,
+//   - a *DroppedError when the policy of its class dropped it,
+//   - the error of a WriteHandler, or of a piece that a WriteHandler wrote, also when that one goes on.
+//
+// Such an error is the Future's alone: unlike one of a Write, which nobody else would learn of, it reaches no ErrorHandler and
+// does not close the connection; see CloseOnFailure.
+//
+// What the message became is everything that WriteHandlers, on the loop or on pools, write through their Context during the
+// HandleWrite calls for it; one that writes nothing and returns nil has succeeded. One that keeps the message for later says so
+// with Context.HoldFuture. After a panic in a WriteHandler the Future fails with the connection.
+//
+// At most 4096 futures of a connection may be unfinished; beyond, WriteFuture fails with ErrBackpressure and writes nothing.
+// Any goroutine; it never blocks and never returns nil. The message is given away as with Write.
+func (c *Conn) WriteFuture(msg any) *Future {
+	w := c.newWrite(msg, nil)
+	if w.pending() {
+		if err := c.submitWrite(nil, &w.message); err != nil {
+			refuse(&w.message, err)
+		}
+	}
+	return &w.Future
+}
+
+// WriteFuture is Write with an answer, see Conn.WriteFuture. Inside HandleWrite it is also a part of the Future of the message
+// that is being handled.
+func (ctx *Context) WriteFuture(msg any) *Future {
+	c := ctx.conn
+	if ctx.node.pool == nil {
+		w := c.newWrite(msg, c.loop.tracking.of(c))
+		if w.pending() {
+			if err := ctx.writeOnLoop(&w.message); err != nil {
+				w.settle(FutureFailed, err, c.loop)
+			}
+		}
+		return &w.Future
+	}
+	s := ctx.findStrand()
+	w := c.newWrite(msg, s.tracked())
+	if !w.pending() {
+		return &w.Future
+	}
+	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
+		_ = p.writeOnPool(&w.message) // the future is told
+		return &w.Future
+	}
+	if s != nil && s.class != nil {
+		withClass(s.class, &w.message)
+	}
+	if err := c.submitWrite(ctx, &w.message); err != nil {
+		refuse(&w.message, err)
+	}
+	return &w.Future
+}
+
+// HoldFuture is for a WriteHandler that keeps a message for later: the Future of the message that is being handled does not
+// complete before release has been called with what became of it; an error fails it, and later calls do nothing. Of a connection that ends all
+// futures fail, released or not. Inside HandleWrite only; release may be called by any goroutine. Without a Future it does
+// nothing.
+func (ctx *Context) HoldFuture() (release func(error)) {
+	var w *writeFuture
+	if ctx.node.pool == nil {
+		w = ctx.conn.loop.tracking.of(ctx.conn)
+	} else {
+		w = ctx.findStrand().tracked()
+	}
+	if w == nil {
+		return func(error) {}
+	}
+	w.addPart()
+	var once sync.Once
+	return func(err error) { once.Do(func() { w.partEnded(err, nil) }) }
+}
+
+// writeFuture is the Future of a write. It is on its connection's list until it completes.
+type writeFuture struct {
+	Future
+	message    tracked
+	next, prev *writeFuture // connExt.futures, under its mutex
+	listed     bool
+	mark       futureMark // owned by the loop
+}
+
+// tracked is a message on its way through the pipeline for a Future: one of its parts, until end.
+type tracked struct {
+	future *writeFuture
+	msg    any
+	ended  bool
+}
+
+// end gives the part back. Only the first call counts; a message has one owner at a time, so they do not race.
+func (t *tracked) end(err error, on *loop) {
+	if !t.ended {
+		t.ended = true
+		t.future.partEnded(err, on)
+	}
+}
+
+// take returns the message, which the caller owns then.
+func (t *tracked) take() any {
+	msg := t.msg
+	t.msg = nil
+	return msg
+}
+
+// Release implements Releaser: the message goes no further.
+func (t *tracked) Release() {
+	err := t.future.conn.closedError()
+	if err == nil {
+		err = errUnsent
+	}
+	t.end(err, nil)
+	release(t.take())
+}
+
+// Detach implements Detacher.
+func (t *tracked) Detach() any {
+	if d, ok := t.msg.(Detacher); ok {
+		t.msg = d.Detach()
+	}
+	return t
+}
+
+// refuse releases a message that was not taken and tells its Future why.
+func refuse(msg any, err error) {
+	if t, ok := msg.(*tracked); ok {
+		t.end(err, nil)
+	}
+	release(msg)
+}
+
+// classOf returns the class that msg is marked with.
+func classOf(msg any) (m *classed, ok bool) {
+	if t, tracks := msg.(*tracked); tracks {
+		msg = t.msg
+	}
+	m, ok = msg.(*classed)
+	return m, ok
+}
+
+// withClass makes msg part of a message of class k, unless it is of a class.
+func withClass(k *MessageClass, msg any) any {
+	switch m := msg.(type) {
+	case *tracked:
+		m.msg = withClass(k, m.msg)
+		return m
+	case *classed:
+		return m
+	}
+	return k.Wrap(msg)
+}
+
+// newWrite makes the Future of a write, as a part of above if that is not nil. When the connection has ended, or has enough of
+// them, it has failed and msg is released.
+func (c *Conn) newWrite(msg any, above *writeFuture) *writeFuture {
+	w := new(writeFuture)
+	w.loop, w.conn, w.write, w.parts = c.loop, c, w, 1
+	w.message = tracked{future: w, msg: msg}
+	if above != nil {
+		above.addPart()
+		w.above = []*Future{&above.Future}
+	}
+	if err := c.extend().enlist(c, w); err != nil {
+		refuse(&w.message, err)
+	}
+	return w
+}
+
+// part returns msg as one more part of w, for its way to another goroutine.
+func (w *writeFuture) part(msg any) any {
+	if _, is := msg.(*tracked); is || w == nil {
+		return msg
+	}
+	w.addPart()
+	return &tracked{future: w, msg: msg}
+}
+
+// futureList are a connection's unfinished writes, oldest first.
+type futureList struct {
+	first, last *writeFuture
+	n           int
+}
+
+// enlist adds w to those that fail with the connection.
+func (x *connExt) enlist(c *Conn, w *writeFuture) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if end := c.ended.Load(); end != nil {
+		return end
+	}
+	q := &x.futures
+	if q.n >= maxFutures {
+		return fmt.Errorf("%w: %d futures of writes wait, limit %d", ErrBackpressure, q.n, maxFutures)
+	}
+	w.prev, w.listed = q.last, true
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+	q.n++
+	return nil
+}
+
+// leave takes w off its connection's list.
+func (w *writeFuture) leave() {
+	x := w.conn.ext.Load()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !w.listed {
+		return
+	}
+	q := &x.futures
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev, w.listed = nil, nil, false
+	q.n--
+}
+
+// failFutures fails, oldest first, what the connection's end leaves unfinished, wherever it is.
+func (c *Conn) failFutures() {
+	x := c.ext.Load()
+	if x == nil {
+		return
+	}
+	end := c.ended.Load()
+	for {
+		x.mu.Lock()
+		w := x.futures.first
+		x.mu.Unlock()
+		if w == nil {
+			return
+		}
+		w.mark = futureMark{}
+		if !w.settle(FutureFailed, end, c.loop) {
+			w.leave() // it has been completed elsewhere and is about to leave
+		}
+	}
+}
+
+// tracking is what a loop knows of the Future whose message a WriteHandler on it is handling, or the head is queueing.
+type tracking struct {
+	conn   *Conn // nil for none
+	future *writeFuture
+	bytes  int    // queued for it so far
+	units  int    // files and messages of a class among them
+	nested bool   // inside a message of a class: bytes are gathered with that
+	gather bool   // there are such bytes
+	mixed  bool   // others came into the queue or were taken out of it
+	tail   place  // of the queue, at the beginning
+	writes uint64 // system calls of the loop before
+	err    error  // of a piece that was refused
+}
+
+// of returns the Future whose message c is handling, nil for none.
+func (t *tracking) of(c *Conn) *writeFuture {
+	if t.conn != c {
+		return nil
+	}
+	return t.future
+}
+
+// tracked is tracking.of for a strand. On its goroutine.
+func (s *strand) tracked() *writeFuture {
+	if s == nil {
+		return nil
+	}
+	return s.future
+}
+
+// refused notes that a piece of the message being handled was not taken.
+func (c *Conn) refused(err error) {
+	if t := &c.loop.tracking; t.conn == c && t.err == nil {
+		t.err = err
+	}
+}
+
+// writeTracked passes a message on with pass, for its Future, which is told the outcome: there is no error to return. Loop
+// only.
+func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
+	l, w := c.loop, t.future
+	if !w.pending() { // cancelled, or failed with another part
+		t.Release()
+		return nil
+	}
+	outer := l.tracking
+	l.tracking = tracking{conn: c, future: w, nested: l.collect.conn == c, tail: c.outEnd(), writes: l.counters[countWrites]}
+	returned := false
+	var err error
+	defer func() {
+		k := l.tracking
+		l.tracking = outer
+		l.tracking.mixed = true
+		if returned {
+			c.trackedOver(t, &k, err)
+		} // else a handler panicked: the future fails with the connection
+	}()
+	err = pass(t.take())
+	returned = true
+	return nil
+}
+
+// trackedOver follows the handling of a message.
+func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
+	l, w := c.loop, t.future
+	if err == nil {
+		err = k.err
+	}
+	switch {
+	case err != nil:
+		l.counters[countWriteErrors]++
+	case k.gather:
+		w.addPart()
+		l.collect.futures = append(l.collect.futures, w)
+	case k.bytes > 0:
+		c.placeMark(w, k)
+	}
+	t.end(err, l)
+}
+
+// writeTrackedOnPool is writeTracked for a WriteHandler on a pool.
+func (ctx *Context) writeTrackedOnPool(t *tracked) {
+	w, s := t.future, ctx.findStrand()
+	if !w.pending() {
+		t.Release()
+		return
+	}
+	was := s.future
+	s.future = w
+	defer func() { s.future = was }()
+	t.end(ctx.writeOnPool(t.take()), nil) // not reached by a panic: the future fails with the connection
+}
+
+// place is a position in an outbound queue.
+type place struct {
+	seg *buf.Segment
+	at  int // as Segment.End counts
+}
+
+// outEnd returns the end of the queue, which is no place when it is empty.
+func (c *Conn) outEnd() place {
+	if c.out.tail == nil {
+		return place{}
+	}
+	return place{c.out.tail, c.out.tail.End()}
+}

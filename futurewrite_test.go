@@ -1,0 +1,403 @@
+package eddy
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// encodedBy is a server whose connections have one WriteHandler.
+func encodedBy(f writeFunc, opts ...AddOption) *Server {
+	return countedServer(func(p *Pipeline) error { return p.Add("encoder", f, opts...) })
+}
+
+// batcher keeps messages until there are three.
+type batcher struct {
+	held []byte
+	let  []func(error)
+}
+
+func (b *batcher) HandleWrite(ctx *Context, msg any) error {
+	b.held = append(b.held, msg.(string)...)
+	b.let = append(b.let, ctx.HoldFuture())
+	if len(b.let) < 3 {
+		return nil
+	}
+	let := b.let
+	f := ctx.WriteFuture(b.held)
+	*b = batcher{}
+	f.OnDone(func(f *Future) {
+		for _, release := range let {
+			release(f.Err())
+			release(errEncoder) // is too late
+		}
+	})
+	return nil
+}
+
+// TestHeldFutures: a handler that keeps messages keeps their futures, on the loop and on a pool; they end with what it makes of
+// them, or with the connection.
+func TestHeldFutures(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "encoders", Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	for name, opts := range map[string][]AddOption{"loop": nil, "pool": {On(pool)}} {
+		b := &batcher{}
+		st, l := newStage(t, encodedBy(b.HandleWrite, opts...))
+		a := st.connect(l)
+		c := a.conn
+		a.room = 0
+		var fs []*Future
+		step := func() {
+			stepUntil(t, "the pool", func() bool { l.iterate(); return c.encoding.Load() == 0 && !l.tasks.waiting() })
+		}
+		states := func(want string) {
+			t.Helper()
+			got := ""
+			for _, f := range fs {
+				got += f.State().String()[:1]
+			}
+			if got != want {
+				t.Errorf("%s: the futures are %s, want %s", name, got, want)
+			}
+		}
+		for i := range 5 {
+			fs = append(fs, c.WriteFuture(fmt.Sprint(i)))
+			step()
+		}
+		states("ppppp")
+		a.room = 1 << 20
+		step()
+		step()
+		states("ssspp")
+		c.Close(CloseProtocolError)
+		step()
+		states("sssff")
+		if out := string(a.out); out != "012" || !closedFor(CloseProtocolError)(fs[4].Err()) {
+			t.Errorf("%s: sent %q; what was kept failed with %v", name, out, fs[4].Err())
+		}
+		b.let[0](nil) // too late
+		write := func(ctx *Context) { ctx.HoldFuture()(errEncoder) }
+		if len(opts) == 0 {
+			write(c.head) // outside HandleWrite it does nothing
+		}
+	}
+}
+
+// TestPartsOfAFuture: what a handler writes with futures of its own is part of the one it works for, which fails with the first
+// of them.
+func TestPartsOfAFuture(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "encoders", Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	for name, opts := range map[string][]AddOption{"loop": nil, "pool": {On(pool)}} {
+		for _, fail := range []bool{false, true} {
+			var parts []*Future
+			st, l := newStage(t, encodedBy(func(ctx *Context, msg any) error {
+				for _, b := range []string{"<", msg.(string), ">"} {
+					parts = append(parts, ctx.WriteFuture(b))
+				}
+				if fail {
+					parts = append(parts, ctx.WriteFuture(42))
+				}
+				return nil
+			}, opts...))
+			a := st.connect(l)
+			c := a.conn
+			a.room = 0
+			f := c.WriteFuture("message")
+			step := func() {
+				stepUntil(t, "the pool", func() bool { l.iterate(); return c.encoding.Load() == 0 && !l.tasks.waiting() })
+			}
+			step()
+			if want := map[bool]FutureState{false: FuturePending, true: FutureFailed}[fail]; f.State() != want || len(parts) < 3 {
+				t.Errorf("%s: with %d parts in the queue it is %v, %v", name, len(parts), f.State(), f.Err())
+			}
+			a.room = len("<messag")
+			l.iterate()
+			if parts[0].State() != FutureSucceeded || parts[1].State() != FuturePending {
+				t.Errorf("%s: inside the second part the parts are %v and %v", name, parts[0].State(), parts[1].State())
+			}
+			a.room = 1 << 20
+			step()
+			if want := map[bool]FutureState{false: FutureSucceeded, true: FutureFailed}[fail]; f.State() != want || string(a.out) != "<message>" {
+				t.Errorf("%s: in the end it is %v, %q was sent", name, f.State(), a.out)
+			}
+			if fail && (parts[3].State() != FutureFailed || f.Err() != parts[3].Err()) {
+				t.Errorf("%s: failed with %v, its part with %v", name, f.Err(), parts[3].Err())
+			}
+		}
+	}
+}
+
+// TestFuturesInAClass: futures that a handler has for parts of a message of a class share its fate.
+func TestFuturesInAClass(t *testing.T) {
+	var parts []*Future
+	srv := encodedBy(func(ctx *Context, msg any) error {
+		parts = append(parts, ctx.WriteFuture("<"), ctx.WriteFuture(msg))
+		return ctx.Write(">")
+	})
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.room = 1
+	submit(t, l, a, "first")
+	k := &MessageClass{Name: "ticks", Policy: OverflowKeepLatest, MaxMessages: 1}
+	fs := []*Future{a.conn.WriteFuture(k.Wrap("1")), a.conn.WriteFuture(k.Wrap("2")), a.conn.WriteFuture(k.Wrap("3"))}
+	l.iterate()
+	submit(t, l, a, "last")
+	if !fs[2].Cancel() {
+		t.Error("a message of a class that waits cannot be cancelled")
+	}
+	l.iterate()
+	if got := a.drain(t, l); got != "<first><last>" {
+		t.Errorf("sent %q", got)
+	}
+	for i, f := range fs {
+		if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(ErrCancelled)}[i]; !want(f.Err()) {
+			t.Errorf("message %d: %v", i, f.Err())
+		}
+		for j, p := range parts[2+2*i : 4+2*i] {
+			if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(ErrCancelled)}[i]; !want(p.Err()) {
+				t.Errorf("part %d of message %d: %v", j, i, p.Err())
+			}
+		}
+	}
+	last := a.conn.WriteFuture(k.Wrap("4"))
+	for range 3 {
+		l.iterate()
+	}
+	if n := len(parts); last.State() != FutureSucceeded || parts[n-1].State() != FutureSucceeded || parts[n-2].State() != FutureSucceeded {
+		t.Errorf("the last one is %v, %v", last.State(), last.Err())
+	}
+}
+
+// TestErrorOfAFutureIsItsOwn: it reaches no ErrorHandler and leaves the connection open, unlike that of a Write.
+func TestErrorOfAFutureIsItsOwn(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Name: "encoders", Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	for name, opts := range map[string][]AddOption{"loop": nil, "pool": {On(pool)}} {
+		for _, future := range []bool{true, false} {
+			st, l := newStage(t, encodedBy(func(*Context, any) error { return errEncoder }, opts...))
+			a := st.connect(l)
+			c := a.conn
+			if future {
+				f := c.WriteFuture("x")
+				stepUntil(t, "the failure", func() bool { l.iterate(); return f.State() == FutureFailed })
+				wantErr(t, f.Err(), errEncoder)
+			} else {
+				write(t, c, "x")
+				stepUntil(t, "the close", func() bool { l.iterate(); return c.closedError() != nil })
+			}
+			for range 3 {
+				l.iterate()
+			}
+			if closed := c.closedError() != nil; closed == future {
+				t.Errorf("%s: after the failure of a write with a future (%v): %v", name, future, c.closedError())
+			}
+		}
+	}
+}
+
+// TestCancelMovesTheWatermarks: the bytes of a cancelled write leave the counters, and the connection becomes writable.
+func TestCancelMovesTheWatermarks(t *testing.T) {
+	var told []bool
+	srv := countedServer(func(p *Pipeline) error {
+		return p.Add("marks", writabilityFunc(func(_ *Context, w bool) error { told = append(told, w); return nil }))
+	})
+	srv.Watermarks = Watermarks{Low: 100, High: 1000, Max: 10_000}
+	_, l, a := blocked(t, srv)
+	f := a.conn.WriteFuture(make([]byte, 2000))
+	l.iterate()
+	if a.conn.Writable() || len(told) != 1 || told[0] {
+		t.Fatalf("above the mark: writable %v, told %v", a.conn.Writable(), told)
+	}
+	if !f.Cancel() || f.Cancel() {
+		t.Error("it can be cancelled never, or twice")
+	}
+	l.iterate()
+	if q := a.conn.QueuedBytes(); q != 4 || !a.conn.Writable() || len(told) != 2 || !told[1] {
+		t.Errorf("after the cancel %d bytes are queued, writable %v, told %v", q, a.conn.Writable(), told)
+	}
+	last := a.conn.WriteFuture("last")
+	l.iterate()
+	a.room = 2
+	l.iterate() // offers everything
+	if last.Cancel() {
+		t.Error("what was offered to the kernel was cancelled")
+	}
+	if got := a.drain(t, l); got != "firstlast" {
+		t.Errorf("sent %q", got)
+	}
+}
+
+type writabilityFunc func(ctx *Context, writable bool) error
+
+func (f writabilityFunc) HandleWritability(ctx *Context, writable bool) error { return f(ctx, writable) }
+
+// TestCancelTakesNothingOfOthers: what handlers write while they are told of a watermark, in the middle of another message, is
+// not part of that.
+func TestCancelTakesNothingOfOthers(t *testing.T) {
+	srv := countedServer(func(p *Pipeline) error {
+		return p.Add("marks", writabilityFunc(func(ctx *Context, w bool) error {
+			if !w {
+				return ctx.Write("[full]")
+			}
+			return nil
+		}))
+	})
+	srv.Watermarks = Watermarks{Low: 100, High: 1000, Max: 10_000}
+	_, l, a := blocked(t, srv)
+	f := a.conn.WriteFuture(strings.Repeat("x", 1500))
+	l.iterate()
+	cancelled := f.Cancel()
+	want := "first[full]"
+	if !cancelled {
+		want = "first" + strings.Repeat("x", 1500) + "[full]"
+	}
+	if got := a.drain(t, l); got != want {
+		t.Errorf("cancelled: %v, sent %d bytes: %.30q", cancelled, len(got), got)
+	}
+}
+
+// TestCancelEmptiesTheQueue: a cancel that leaves nothing to write leaves the connection as if nothing had been written,
+// whether the loop meets it in its task or on its way to the socket.
+func TestCancelEmptiesTheQueue(t *testing.T) {
+	for name, step := range map[string]func(l *loop, c *Conn){
+		"task":  func(l *loop, _ *Conn) { l.iterate() },
+		"flush": func(_ *loop, c *Conn) { c.flush() },
+	} {
+		st, l := newStage(t, countedServer(nil))
+		a := st.connect(l)
+		c := a.conn
+		f, g := c.head.WriteFuture("one"), c.head.WriteFuture(make([]byte, 5000))
+		if c.phase != PhaseWriting || !g.Cancel() || !f.Cancel() {
+			t.Fatalf("%s: in phase %v the futures are %v and %v", name, c.phase, f.State(), g.State())
+		}
+		step(l, c)
+		if c.phase != PhaseReadingHeader || c.QueuedBytes() != 0 || c.out.head != nil || c.out.tail != nil || c.has(marked) || len(a.writes) > 0 {
+			t.Errorf("%s: phase %v, %d bytes queued, %d writes", name, c.phase, c.QueuedBytes(), len(a.writes))
+		}
+		write(t, c, "two")
+		for range 2 {
+			l.iterate()
+		}
+		if string(a.out) != "two" {
+			t.Errorf("%s: then %q was sent", name, a.out)
+		}
+	}
+}
+
+// TestCancelRacesWithTheLoop: with cancels and writes from several goroutines and a peer that reads in bursts, exactly the
+// messages whose futures succeeded arrive, each whole and in the order of its writer.
+func TestCancelRacesWithTheLoop(t *testing.T) {
+	ctx, peer := opened(t, &Server{Loops: 1, SendBuffer: 64 << 10}, nil)
+	c := ctx.conn
+	const writers, each = 3, 600
+	all := make([][]*Future, writers)
+	var wg sync.WaitGroup
+	var told atomic.Int32
+	for k := range writers {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(k), 3))
+			for i := range each {
+				n := 8 + rnd.IntN(pickSize(rnd))
+				b := make([]byte, n)
+				binary.BigEndian.PutUint32(b, uint32(n))
+				binary.BigEndian.PutUint16(b[4:], uint16(k))
+				binary.BigEndian.PutUint16(b[6:], uint16(i))
+				f := c.WriteFuture(b)
+				f.OnDone(func(*Future) { told.Add(1) })
+				all[k] = append(all[k], f)
+				for range rnd.IntN(3) {
+					all[k][max(0, i-rnd.IntN(20))].Cancel()
+				}
+				if i%50 == 0 {
+					_ = f.Wait(t.Context())
+				}
+			}
+		})
+	}
+	got := make([]map[int]bool, writers)
+	last := make([]int, writers)
+	for k := range got {
+		got[k], last[k] = map[int]bool{}, -1
+	}
+	read := make(chan error, 1)
+	go func() {
+		head, body := make([]byte, 8), make([]byte, 1<<20)
+		for {
+			if _, err := io.ReadFull(peer, head); err != nil {
+				read <- err
+				return
+			}
+			n, k, i := int(binary.BigEndian.Uint32(head)), int(binary.BigEndian.Uint16(head[4:])), int(binary.BigEndian.Uint16(head[6:]))
+			if k >= writers || i <= last[k] || n < 8 || n > len(body) {
+				read <- fmt.Errorf("message %d of writer %d, %d bytes, behind %d", i, k, n, last[k])
+				return
+			}
+			last[k], got[k][i] = i, true
+			if _, err := io.ReadFull(peer, body[:n-8]); err != nil {
+				read <- errors.New("the stream ended inside a message")
+				return
+			}
+		}
+	}()
+	wg.Wait()
+	c.CloseAfterFlush(CloseNormal)
+	if err := <-read; err != io.EOF {
+		t.Fatal(err)
+	}
+	peer.Close()
+	<-c.Done()
+	until(t, "the listeners", func() bool { return told.Load() == writers*each })
+	cancelled := 0
+	for k := range all {
+		for i, f := range all[k] {
+			switch st := f.State(); {
+			case st == FutureCancelled:
+				cancelled++
+				fallthrough
+			case st == FutureFailed:
+				if got[k][i] {
+					t.Errorf("message %d of writer %d arrived, and its future is %v", i, k, st)
+				}
+			case !got[k][i]:
+				t.Errorf("message %d of writer %d did not arrive, and its future is %v", i, k, st)
+			}
+		}
+	}
+	if q := c.QueuedBytes(); q != 0 || cancelled == 0 {
+		t.Errorf("%d bytes are counted at the end; %d cancelled", q, cancelled)
+	}
+}
+
+func pickSize(rnd *rand.Rand) int { return []int{1, 100, 3000, 30_000}[rnd.IntN(4)] }
+
+// TestWriteNeedsNoFuture: a connection that is written to without futures has none, nor an extension for them.
+func TestWriteNeedsNoFuture(t *testing.T) {
+	st, l := newStage(t, countedServer(nil))
+	a := st.connect(l)
+	write(t, a.conn, "from elsewhere")
+	if err := a.conn.head.Write("from a handler"); err != nil {
+		t.Fatal(err)
+	}
+	l.iterate()
+	if a.conn.ext.Load() != nil || a.conn.has(marked) {
+		t.Error("plain writes have made an extension")
+	}
+}
