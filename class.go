@@ -154,6 +154,11 @@ func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	if err != nil {
 		c.refused(err)
 	}
+	return unlessDropped(err)
+}
+
+// unlessDropped hides from the writer that the policy of a class has dropped its message.
+func unlessDropped(err error) error {
 	if _, ok := err.(*DroppedError); ok { //nolint:errorlint // our own type, returned bare
 		return nil
 	}

@@ -89,7 +89,10 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 	if c.phase >= PhaseClosing || c.awaitEncoding(reason, err) {
 		return
 	}
-	if c.sayFarewell(reason); c.phase >= PhaseClosing {
+	if c.sayFarewell(reason) {
+		c.gatheredOut(nil)
+	}
+	if c.phase >= PhaseClosing {
 		return
 	}
 	c.settleEnd(reason, err)

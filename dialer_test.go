@@ -227,6 +227,7 @@ func hangingDialer(t *testing.T) (*Dialer, *hanging, *loop) {
 	st.crew.loops = []*loop{l}
 	d.eng = &dialing{set: set, crew: st.crew, group: &Group{}, stopped: make(chan struct{}), connect: dialSettings{timeout: time.Second}}
 	d.endpoint.released = make(chan struct{}, 1)
+	d.endpoint.join(st.loops, 0)
 	return d, h, l
 }
 

@@ -111,10 +111,10 @@ func (f *Future) Wait(ctx context.Context) error {
 }
 
 // Cancel gives the operation up, if that is still possible, and reports whether it did; a Future that has completed or was
-// cancelled before cannot be cancelled. A write can be until its first byte has been offered to the kernel, unless what a
-// handler made of it lies in the outbound queue in several places; its message is released and its bytes leave the counters
-// (see Conn.QueuedBytes) when the loop comes to it. A dial can be until it has succeeded. The end of a connection and AllOf
-// cannot.
+// cancelled before cannot be cancelled. A write can be until its first byte has been offered to the kernel, but not while
+// a WriteHandler works on it, nor after one on a pool, one that gathers or one that uses futures itself has; its message is released and its bytes leave the
+// counters (see Conn.QueuedBytes) when the loop comes to it. A dial can be until it has succeeded. The end of a connection and
+// AllOf cannot.
 func (f *Future) Cancel() bool {
 	if !f.settle(FutureCancelled, ErrCancelled, nil) {
 		return false
@@ -131,6 +131,13 @@ func (f *Future) fix() bool {
 	defer f.mu.Unlock()
 	f.fixed = true
 	return f.state == FuturePending
+}
+
+// unfix undoes fix while f waits for nothing but the end of the call that queued it and for its bytes.
+func (f *Future) unfix() {
+	f.mu.Lock()
+	f.fixed = f.parts > 2
+	f.mu.Unlock()
 }
 
 func (f *Future) pending() bool { return f.State() == FuturePending }

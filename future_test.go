@@ -87,7 +87,7 @@ func TestListenersInOrder(t *testing.T) {
 	<-entered
 	f := c.WriteFuture("x")
 	var ran []int
-	all := make(chan struct{})
+	nested, all := make(chan struct{}), make(chan struct{})
 	note := func(i int) func(*Future) {
 		return func(*Future) {
 			if c.loop.goid.Load() != goroutineID() {
@@ -101,12 +101,12 @@ func TestListenersInOrder(t *testing.T) {
 	}
 	f.OnDone(func(f *Future) { // a nested one comes after those before it
 		note(5)(f)
-		f.OnDone(note(7))
+		f.OnDone(func(f *Future) { note(7)(f); close(nested) })
 		ran = append(ran, -1)
 	})
 	f.OnDone(note(6))
 	close(gate)
-	<-f.Done()
+	<-nested
 	f.OnDone(func(f *Future) { note(8)(f); close(all) }) // from elsewhere
 	<-all
 	onLoopOf(t, c.loop, func() {

@@ -64,7 +64,8 @@ func (c *Conn) placeMark(w *writeFuture, k *tracking) {
 	w.mark = futureMark{set: true, to: c.outEnd()}
 	if again || k == nil || !c.locate(w, k) {
 		w.mark.settled = true
-		w.fix()
+	} else {
+		w.unfix()
 	}
 	x.waits.push(w)
 	c.raise(marked)

@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"reflect"
 	"runtime"
 	"runtime/debug"
 )
@@ -169,17 +170,17 @@ func (f *Future) panicked(l *loop, v any) {
 	}
 }
 
-// loopFunc is what the stack of every loop's goroutine contains.
-const loopFunc = "github.com/go-eddy/eddy.(*loop).run"
+// loopEntry is the function that the stack of every loop's goroutine contains.
+var loopEntry = reflect.ValueOf((*loop).run).Pointer()
 
 // onLoop reports whether the caller runs on a loop, of any group of the process. It looks at the caller's stack, which needs
-// no register of loops. It is slow, about a microsecond for 20 frames, and meant for calls that block anyway.
+// no register of loops. It is slow, microseconds, and meant for calls that block anyway.
 func onLoop() bool {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
 		for i := n; i > 0; i-- { // run is near the bottom
-			if f := runtime.FuncForPC(pcs[i-1] - 1); f != nil && f.Name() == loopFunc {
+			if f := runtime.FuncForPC(pcs[i-1] - 1); f != nil && f.Entry() == loopEntry {
 				return true
 			}
 		}

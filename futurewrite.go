@@ -3,7 +3,7 @@ package eddy
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"github.com/go-eddy/eddy/buf"
 )
@@ -40,8 +40,9 @@ func (e *DroppedError) Unwrap() error { return e.Err }
 // does not close the connection; see CloseOnFailure.
 //
 // What the message became is everything that WriteHandlers, on the loop or on pools, write through their Context during the
-// HandleWrite calls for it; one that writes nothing and returns nil has succeeded. One that keeps the message for later says so
-// with Context.HoldFuture. After a panic in a WriteHandler the Future fails with the connection.
+// HandleWrite calls for it, and for a FlushHandler in the HandleFlush that follows; one that writes nothing and returns nil has
+// succeeded. One that keeps the message for later says so with Context.HoldFuture. After a panic in a WriteHandler the Future
+// fails with the connection.
 //
 // At most 4096 futures of a connection may be unfinished; beyond, WriteFuture fails with ErrBackpressure and writes nothing.
 // Any goroutine; it never blocks and never returns nil. The message is given away as with Write.
@@ -87,10 +88,9 @@ func (ctx *Context) WriteFuture(msg any) *Future {
 }
 
 // HoldFuture is for a WriteHandler that keeps a message for later: the Future of the message that is being handled does not
-// complete before release has been called with what became of it; an error fails it, and later calls do nothing. Of a connection that ends all
-// futures fail, released or not. Inside HandleWrite only; release may be called by any goroutine. Without a Future it does
-// nothing.
-func (ctx *Context) HoldFuture() (release func(error)) {
+// complete before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future it returns
+// nil, which is a hold, too.
+func (ctx *Context) HoldFuture() *FutureHold {
 	var w *writeFuture
 	if ctx.node.pool == nil {
 		w = ctx.conn.loop.tracking.of(ctx.conn)
@@ -98,11 +98,41 @@ func (ctx *Context) HoldFuture() (release func(error)) {
 		w = ctx.findStrand().tracked()
 	}
 	if w == nil {
-		return func(error) {}
+		return nil
 	}
 	w.addPart()
-	var once sync.Once
-	return func(err error) { once.Do(func() { w.partEnded(err, nil) }) }
+	return &FutureHold{ctx: ctx, part: tracked{future: w}}
+}
+
+// FutureHold keeps the Future of a message from completing, see Context.HoldFuture. It ends with the first call of Write or
+// Release; for further ones there is no Future.
+type FutureHold struct {
+	ctx  *Context
+	part tracked
+	over atomic.Bool
+}
+
+// Write ends the hold with what write does: all that it writes through the Context of the handler that made the hold is on
+// behalf of the message, and its error, which is returned, fails the Future. On the handler's executor only.
+func (h *FutureHold) Write(write func() error) error {
+	if h == nil || h.over.Swap(true) {
+		return write()
+	}
+	var err error
+	pass := func(any) error { err = write(); return err }
+	if h.ctx.node.pool == nil {
+		_ = h.ctx.conn.writeTracked(&h.part, pass) // the future is told
+	} else {
+		h.ctx.trackOnPool(&h.part, pass)
+	}
+	return err
+}
+
+// Release ends the hold: nil says that nothing is left to do for the message, an error fails the Future. Any goroutine.
+func (h *FutureHold) Release(err error) {
+	if h != nil && !h.over.Swap(true) {
+		h.part.end(err, nil)
+	}
 }
 
 // writeFuture is the Future of a write. It is on its connection's list until it completes.
@@ -321,7 +351,7 @@ func (c *Conn) refused(err error) {
 // only.
 func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 	l, w := c.loop, t.future
-	if !w.pending() { // cancelled, or failed with another part
+	if !w.fix() { // cancelled, or failed with another part
 		t.Release()
 		return nil
 	}
@@ -351,6 +381,10 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	switch {
 	case err != nil:
 		l.counters[countWriteErrors]++
+	case c.later()&laterFlush != 0:
+		w.addPart()
+		x := c.ext.Load()
+		x.gathered = append(x.gathered, w)
 	case k.gather:
 		w.addPart()
 		l.collect.futures = append(l.collect.futures, w)
@@ -360,17 +394,33 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	t.end(err, l)
 }
 
-// writeTrackedOnPool is writeTracked for a WriteHandler on a pool.
-func (ctx *Context) writeTrackedOnPool(t *tracked) {
+// gatheredOut follows the last call of the FlushHandlers for what they have gathered.
+func (c *Conn) gatheredOut(err error) {
+	x := c.ext.Load()
+	if x == nil || x.gathered == nil {
+		return
+	}
+	list := x.gathered
+	x.gathered = nil
+	for _, w := range list {
+		if err == nil {
+			c.placeMark(w, nil)
+		}
+		w.partEnded(err, c.loop)
+	}
+}
+
+// trackOnPool is writeTracked for a WriteHandler on a pool.
+func (ctx *Context) trackOnPool(t *tracked, pass func(msg any) error) {
 	w, s := t.future, ctx.findStrand()
-	if !w.pending() {
+	if !w.fix() {
 		t.Release()
 		return
 	}
 	was := s.future
 	s.future = w
 	defer func() { s.future = was }()
-	t.end(ctx.writeOnPool(t.take()), nil) // not reached by a panic: the future fails with the connection
+	t.end(pass(t.take()), nil) // not reached by a panic: the future fails with the connection
 }
 
 // place is a position in an outbound queue.

@@ -22,7 +22,7 @@ func encodedBy(f writeFunc, opts ...AddOption) *Server {
 // batcher keeps messages until there are three.
 type batcher struct {
 	held []byte
-	let  []func(error)
+	let  []*FutureHold
 }
 
 func (b *batcher) HandleWrite(ctx *Context, msg any) error {
@@ -31,14 +31,17 @@ func (b *batcher) HandleWrite(ctx *Context, msg any) error {
 	if len(b.let) < 3 {
 		return nil
 	}
-	let := b.let
-	f := ctx.WriteFuture(b.held)
+	let, held := b.let, b.held
 	*b = batcher{}
-	f.OnDone(func(f *Future) {
-		for _, release := range let {
-			release(f.Err())
-			release(errEncoder) // is too late
-		}
+	err := let[0].Write(func() error { return ctx.Write(held) })
+	let[0].Release(errEncoder) // is too late
+	if err != nil {
+		return err
+	}
+	ctx.WriteFuture("!").OnDone(func(f *Future) {
+		let[1].Release(f.Err())
+		let[2].Release(f.Err())
+		let[2].Release(errEncoder)
 	})
 	return nil
 }
@@ -83,13 +86,12 @@ func TestHeldFutures(t *testing.T) {
 		c.Close(CloseProtocolError)
 		step()
 		states("sssff")
-		if out := string(a.out); out != "012" || !closedFor(CloseProtocolError)(fs[4].Err()) {
+		if out := string(a.out); out != "012!" || !closedFor(CloseProtocolError)(fs[4].Err()) {
 			t.Errorf("%s: sent %q; what was kept failed with %v", name, out, fs[4].Err())
 		}
-		b.let[0](nil) // too late
-		write := func(ctx *Context) { ctx.HoldFuture()(errEncoder) }
-		if len(opts) == 0 {
-			write(c.head) // outside HandleWrite it does nothing
+		b.let[0].Release(nil) // too late
+		if hold := c.head.HoldFuture(); hold != nil || hold.Write(func() error { return errEncoder }) != errEncoder {
+			t.Errorf("%s: outside HandleWrite there is %v", name, hold)
 		}
 	}
 }
@@ -157,19 +159,18 @@ func TestFuturesInAClass(t *testing.T) {
 	fs := []*Future{a.conn.WriteFuture(k.Wrap("1")), a.conn.WriteFuture(k.Wrap("2")), a.conn.WriteFuture(k.Wrap("3"))}
 	l.iterate()
 	submit(t, l, a, "last")
-	if !fs[2].Cancel() {
-		t.Error("a message of a class that waits cannot be cancelled")
+	if fs[2].Cancel() {
+		t.Error("a message whose handler uses futures was cancelled")
 	}
-	l.iterate()
-	if got := a.drain(t, l); got != "<first><last>" {
+	if got := a.drain(t, l); got != "<first><3><last>" {
 		t.Errorf("sent %q", got)
 	}
 	for i, f := range fs {
-		if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(ErrCancelled)}[i]; !want(f.Err()) {
+		if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(nil)}[i]; !want(f.Err()) {
 			t.Errorf("message %d: %v", i, f.Err())
 		}
 		for j, p := range parts[2+2*i : 4+2*i] {
-			if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(ErrCancelled)}[i]; !want(p.Err()) {
+			if want := []func(error) bool{droppedBy("ticks"), droppedBy("ticks"), is(nil)}[i]; !want(p.Err()) {
 				t.Errorf("part %d of message %d: %v", j, i, p.Err())
 			}
 		}
@@ -213,6 +214,99 @@ func TestErrorOfAFutureIsItsOwn(t *testing.T) {
 	}
 }
 
+// gatherer makes one piece of all that is written in a batch.
+type gatherer struct {
+	held string
+	fail error
+}
+
+func (g *gatherer) HandleWrite(ctx *Context, msg any) error {
+	g.held += msg.(string)
+	ctx.FlushLater()
+	return nil
+}
+
+func (g *gatherer) HandleFlush(ctx *Context) error {
+	held := g.held
+	g.held = ""
+	if g.fail != nil || held == "" {
+		return g.fail
+	}
+	return ctx.Write("(" + held + ")")
+}
+
+func (g *gatherer) HandleFinish(ctx *Context, _ CloseReason) { _ = g.HandleFlush(ctx) }
+
+// TestFuturesOfGatheredWrites: the future of a message that a FlushHandler gathers completes with the bytes of the piece it went
+// into, also when that is the last one of an orderly end, and fails with the handler.
+func TestFuturesOfGatheredWrites(t *testing.T) {
+	for name, fail := range map[string]error{"flushed": nil, "farewell": nil, "cut": nil, "failed": errEncoder} {
+		outer, inner := &gatherer{fail: fail}, &gatherer{}
+		st, l := newStage(t, countedServer(func(p *Pipeline) error { _ = p.Add("outer", outer); return p.Add("inner", inner) }))
+		a := st.connect(l)
+		a.room = 0
+		fs := []*Future{a.conn.WriteFuture("1"), a.conn.WriteFuture("2")}
+		switch name {
+		case "farewell":
+			a.conn.CloseAfterFlush(CloseNormal)
+		case "cut":
+			a.conn.Close(CloseProtocolError)
+		}
+		l.iterate()
+		for i, f := range fs {
+			if done := name == "failed" || name == "cut"; (f.State() != FuturePending) != done || f.Cancel() {
+				t.Errorf("%s: before it was sent message %d is %v, %v", name, i, f.State(), f.Err())
+			}
+		}
+		a.room = len("((12)")
+		l.iterate()
+		if s := fs[1].State(); fail == nil && name != "cut" && s != FuturePending {
+			t.Errorf("%s: before its last byte was sent a message is %v", name, s)
+		}
+		a.room = 1 << 20
+		for range 3 {
+			l.iterate()
+		}
+		want, out := is(nil), "((12))"
+		switch name {
+		case "cut":
+			want, out = closedFor(CloseProtocolError), ""
+		case "failed":
+			want, out = is(errEncoder), ""
+		}
+		for i, f := range fs {
+			if !want(f.Err()) || f.State() == FuturePending {
+				t.Errorf("%s: message %d is %v, %v", name, i, f.State(), f.Err())
+			}
+		}
+		if string(a.out) != out {
+			t.Errorf("%s: sent %q, want %q", name, a.out, out)
+		}
+	}
+}
+
+// TestCancelInsideAHandler: what a WriteHandler is working on cannot be cancelled; when it is done, and all is still in one
+// place, it can.
+func TestCancelInsideAHandler(t *testing.T) {
+	var f *Future
+	inside := true
+	st, l := newStage(t, encodedBy(func(ctx *Context, msg any) error {
+		inside = f != nil && f.Cancel()
+		return severalWrites(ctx, msg)
+	}))
+	a := st.connect(l)
+	a.room = 1
+	submit(t, l, a, "first")
+	f = a.conn.WriteFuture("second")
+	l.iterate()
+	if inside || f.State() != FuturePending || !f.Cancel() {
+		t.Errorf("cancelled inside the handler: %v; it is %v", inside, f.State())
+	}
+	if got := a.drain(t, l); got != "<first>" {
+		t.Errorf("sent %q", got)
+	}
+}
+
 // TestCancelMovesTheWatermarks: the bytes of a cancelled write leave the counters, and the connection becomes writable.
 func TestCancelMovesTheWatermarks(t *testing.T) {
 	var told []bool
@@ -247,7 +341,9 @@ func TestCancelMovesTheWatermarks(t *testing.T) {
 
 type writabilityFunc func(ctx *Context, writable bool) error
 
-func (f writabilityFunc) HandleWritability(ctx *Context, writable bool) error { return f(ctx, writable) }
+func (f writabilityFunc) HandleWritability(ctx *Context, writable bool) error {
+	return f(ctx, writable)
+}
 
 // TestCancelTakesNothingOfOthers: what handlers write while they are told of a watermark, in the middle of another message, is
 // not part of that.

@@ -276,7 +276,7 @@ func (h hop) Context() context.Context {
 // writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.
 func (ctx *Context) writeOnPool(msg any) error {
 	if t, ok := msg.(*tracked); ok {
-		ctx.writeTrackedOnPool(t)
+		ctx.trackOnPool(t, ctx.writeOnPool)
 		return nil
 	}
 	m, ok := msg.(*classed)

@@ -112,8 +112,12 @@ func (c *Conn) flushHandlers() {
 			continue
 		}
 		if err := ctx.call(func() error { return ctx.node.handler.(FlushHandler).HandleFlush(ctx) }); err != nil {
+			c.gatheredOut(err)
 			ctx.fireErrorFrom(ctx, err, true)
 		}
+	}
+	if c.phase < PhaseClosing {
+		c.gatheredOut(nil)
 	}
 }
 
@@ -150,10 +154,8 @@ func (c *Conn) writeStreamed(m *classed, pass func(msg any) error) error {
 	}
 	if err != nil {
 		m.Release()
-		if err == errDropped { //nolint:errorlint // our own mark, returned bare
-			return nil
-		}
-		return err
+		c.refused(err)
+		return unlessDropped(err)
 	}
 	return pass(m.msg)
 }
@@ -175,7 +177,7 @@ func (c *Conn) admitStreamed(k *MessageClass, n int) error {
 	}
 	k.dropped.Add(1)
 	c.loop.counters[countDroppedNewest]++
-	return errDropped
+	return &DroppedError{k, err}
 }
 
 // sayFarewell tells the FinishHandlers, once, and reports whether there were any.

@@ -27,10 +27,11 @@ type connExt struct {
 	kept       []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
 	tenant     string
 	marks      outMarks
-	inner      *innerInput // of decoders that are not the first handler
-	later      uint8       // what is to be done when the batch is over
-	farewell   bool        // the FinishHandlers have been told
-	holds      uint16      // HoldReads without their ReleaseReads
+	inner      *innerInput    // of decoders that are not the first handler
+	later      uint8          // what is to be done when the batch is over
+	gathered   []*writeFuture // whose bytes FlushHandlers hold until then; each counts it as a part
+	farewell   bool           // the FinishHandlers have been told
+	holds      uint16         // HoldReads without their ReleaseReads
 	parking    *parking
 
 	mu       sync.Mutex
