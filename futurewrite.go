@@ -59,44 +59,52 @@ func (c *Conn) WriteFuture(msg any) *Future {
 // WriteFuture is Write with an answer, see Conn.WriteFuture. Inside HandleWrite it is also a part of the Future of the message
 // that is being handled.
 func (ctx *Context) WriteFuture(msg any) *Future {
-	c := ctx.conn
-	if ctx.node.pool == nil {
-		w := c.newWrite(msg, c.loop.tracking.of(c))
-		if w.pending() {
-			if err := ctx.writeOnLoop(&w.message); err != nil {
-				w.settle(FutureFailed, err, c.loop)
-			}
-		}
-		return &w.Future
-	}
-	s := ctx.findStrand()
-	w := c.newWrite(msg, s.tracked())
-	if !w.pending() {
-		return &w.Future
-	}
-	if p := ctx.prevWriter(); p != nil && p.node.pool == ctx.node.pool {
-		_ = p.writeOnPool(&w.message) // the future is told
-		return &w.Future
-	}
-	if s != nil && s.class != nil {
-		withClass(s.class, &w.message)
-	}
-	if err := c.submitWrite(ctx, &w.message); err != nil {
-		refuse(&w.message, err)
+	w := ctx.conn.newWrite(msg, ctx.handled())
+	if w.pending() {
+		ctx.writeFor(w)
 	}
 	return &w.Future
+}
+
+// writeFor is Write for a future, which is told the errors.
+func (ctx *Context) writeFor(w *writeFuture) {
+	c, at, msg := ctx.conn, ctx.place(), &w.message
+	if ctx.onLoop() {
+		if err := at.writeOnLoop(msg); err != nil {
+			w.settle(FutureFailed, err, c.loop)
+		}
+		return
+	}
+	if at == ctx {
+		if p := ctx.prevWriter(); p != nil && ctx.shares(p, opWrite) {
+			_ = p.writeOnPool(msg)
+			return
+		}
+		if s := ctx.findStrand(); s != nil && s.class != nil {
+			withClass(s.class, msg)
+		}
+	}
+	if err := c.submitWrite(at, msg); err != nil {
+		refuse(msg, err)
+	}
+}
+
+// handled returns the Future of the message that ctx's HandleWrite is handling, nil for none.
+func (ctx *Context) handled() *writeFuture {
+	switch {
+	case ctx.onLoop():
+		return ctx.conn.loop.tracking.of(ctx.conn)
+	case ctx.loose() != nil: // it has no HandleWrite of its own
+		return nil
+	}
+	return ctx.findStrand().tracked()
 }
 
 // HoldFuture is for a WriteHandler that keeps a message for later: the Future of the message that is being handled does not
 // complete before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future it returns
 // nil, which is a hold, too.
 func (ctx *Context) HoldFuture() *FutureHold {
-	var w *writeFuture
-	if ctx.node.pool == nil {
-		w = ctx.conn.loop.tracking.of(ctx.conn)
-	} else {
-		w = ctx.findStrand().tracked()
-	}
+	w := ctx.handled()
 	if w == nil {
 		return nil
 	}
