@@ -287,17 +287,22 @@ func TestRejectPauseManyConnections(t *testing.T) {
 			addr := start(t, srv)
 			const conns, each = 40, 50
 			errs := make(chan error, conns)
+			gate := make(chan struct{})
+			for range 2 { // until somebody waits
+				if err := pool.SubmitFunc(func() { <-gate }); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for i := range conns {
 				c := dial(t, addr)
 				go func() { errs <- chatter(c, each, i%4 == 0) }()
 			}
+			waitFor(t, "somebody who waits", func() bool { return srv.Stats().Loops[0].HopWaits+srv.Stats().Loops[1].HopWaits > 0 })
+			close(gate)
 			for range conns {
 				if err := <-errs; err != nil {
 					t.Error(err)
 				}
-			}
-			if srv.Stats().Loops[0].HopWaits+srv.Stats().Loops[1].HopWaits == 0 {
-				t.Error("nobody had to wait: the test shows nothing")
 			}
 		})
 	}
