@@ -22,6 +22,10 @@ type load struct {
 	warmup   time.Duration
 	duration time.Duration
 	cpus     []int // processors of the client thread
+
+	// For protocols whose answers are not their requests, which are then size bytes long:
+	request []byte
+	same    func(at int, data []byte) bool // whether data is what answers contain from the offset at on
 }
 
 // A result is what one round of load measured between the two marks.
@@ -52,7 +56,10 @@ func (l *load) round(ctx context.Context, mark func() error) (res *result, err e
 		if err = bind(l.cpus); err != nil {
 			return
 		}
-		r := &runner{load: l, ctx: ctx, base: time.Now(), pattern: pattern(l.size, l.pipeline)}
+		r := &runner{load: l, ctx: ctx, base: time.Now(), pattern: pattern(l.size, l.pipeline), each: l.size}
+		if l.request != nil {
+			r.pattern, r.each = bytes.Repeat(l.request, l.pipeline+1), len(l.request)
+		}
 		defer r.close()
 		if err = r.connect(); err != nil {
 			return
@@ -70,6 +77,7 @@ type runner struct {
 	base    time.Time       // origin of the clock
 	ep      int
 	clients []*client
+	each    int    // bytes of a request
 	pattern []byte // the payload repeated, so that any stretch of the stream can be compared or sent at once
 	scratch [64 << 10]byte
 	res     *result
@@ -207,8 +215,8 @@ func (r *runner) ready(i int, events uint32) error {
 	if err != nil || n == 0 {
 		return fmt.Errorf("connection %d: closed by the server (%v)", i, err)
 	}
-	if !bytes.Equal(r.scratch[:n], r.pattern[c.phase:c.phase+n]) {
-		return fmt.Errorf("connection %d: the echo differs from what was sent", i)
+	if !r.expected(c.phase, r.scratch[:n]) {
+		return fmt.Errorf("connection %d: the answer differs from what it should be", i)
 	}
 	c.phase = (c.phase + n) % r.size
 	c.at += n
@@ -226,6 +234,14 @@ func (r *runner) ready(i int, events uint32) error {
 	return r.send(i, answers, now)
 }
 
+// expected reports whether data is what answers contain from the offset at on.
+func (r *runner) expected(at int, data []byte) bool {
+	if r.same != nil {
+		return r.same(at, data)
+	}
+	return bytes.Equal(data, r.pattern[at:at+len(data)])
+}
+
 // send puts n more requests on the wire; requests are always whole, so every send starts the pattern anew behind what is owed.
 func (r *runner) send(i, n int, now int64) error {
 	c := r.clients[i]
@@ -233,17 +249,17 @@ func (r *runner) send(i, n int, now int64) error {
 		c.sent[(c.oldest+r.pipeline-n+k)%r.pipeline] = now
 	}
 	if c.owed > 0 {
-		c.owed += n * r.size
+		c.owed += n * r.each
 		return nil
 	}
-	c.owed = n * r.size
+	c.owed = n * r.each
 	return r.flush(i)
 }
 
 // flush writes what is owed and asks for writability only while something is left.
 func (r *runner) flush(i int) error {
 	c := r.clients[i]
-	from := (r.size - c.owed%r.size) % r.size
+	from := (r.each - c.owed%r.each) % r.each
 	n, err := unix.Write(c.fd, r.pattern[from:from+c.owed])
 	if err == unix.EAGAIN || err == unix.EINTR {
 		n, err = 0, nil

@@ -2,6 +2,7 @@
 // one machine, by requests per processor second of the server process, latency and memory. Linux only.
 //
 //	go run . echo         # C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, and 16 in flight on each of 100
+//	go run . http         # net/http, fasthttp, eddy on the loop and on a pool: a small answer, 1 and 16 in flight on each of 64
 //	go run . hop          # eddy with its handler on the loop and on a pool, both wait modes, 1 and 2 processors
 //	go run . topologies   # connections that live for one exchange, against the three topologies
 //	go run . writes       # messages from goroutines that own no connection
@@ -61,6 +62,7 @@ type comparison struct {
 var comparisons = map[string]comparison{
 	"echo":       {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
 	"hop":        {hop, "100x1", "1,2", 5, 3 * time.Second},
+	"http":       {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
 	"topologies": {topologies, "16x1", "2", 5, 2 * time.Second},
 	"writes":     {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
 	"paused":     {paused, "1000x1", "1", 1, 5 * time.Second},

@@ -31,13 +31,16 @@ type binaries struct {
 
 // sources are the servers by the name of their binary.
 var sources = map[string][]string{
-	"c":       {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
-	"net":     {"go", "build", "-o", "", "./baseline/netecho"},
-	"eddy":    {"go", "build", "-o", "", "./server/eddyecho"},
-	"writers": {"go", "build", "-o", "", "./server/writers"},
-	"netpoll": {"go", "build", "-o", "", "./peer/netpollecho"},
-	"gnet":    {"go", "build", "-o", "", "./peer/gnetecho"},
-	"nbio":    {"go", "build", "-o", "", "./peer/nbioecho"},
+	"c":        {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
+	"net":      {"go", "build", "-o", "", "./baseline/netecho"},
+	"eddy":     {"go", "build", "-o", "", "./server/eddyecho"},
+	"writers":  {"go", "build", "-o", "", "./server/writers"},
+	"nethttp":  {"go", "build", "-o", "", "./baseline/nethttp"},
+	"eddyhttp": {"go", "build", "-o", "", "./server/eddyhttp"},
+	"fasthttp": {"go", "build", "-o", "", "./peer/fasthttp"},
+	"netpoll":  {"go", "build", "-o", "", "./peer/netpollecho"},
+	"gnet":     {"go", "build", "-o", "", "./peer/gnetecho"},
+	"nbio":     {"go", "build", "-o", "", "./peer/nbioecho"},
 }
 
 // build compiles the servers that the contenders need and dir does not hold yet.

@@ -38,6 +38,7 @@ type serverConn struct {
 	held     bool // reads are paused because the next request waits
 	blank    bool // the empty line before this request was skipped
 	served   int  // requests so far
+	complete int  // size of a head that waits for its body, for the LoopHandler; else 0
 	draining atomic.Bool
 
 	head   *head     // of an incomplete request, else nil
@@ -84,12 +85,23 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 		sc.head = sc.f.heads.Get().(*head)
 		sc.head.reset(&sc.f.opts)
 	}
-	n, err := sc.head.feed(view)
-	if err != nil {
-		return 0, sc.refuse(err)
+	n := sc.complete
+	if n == 0 {
+		var err *requestError
+		if n, err = sc.head.feed(view); err != nil {
+			return 0, sc.refuse(err)
+		}
 	}
 	if n == 0 {
 		return 0, nil
+	}
+	if sc.f.opts.OnLoop != nil {
+		if consumed, done := sc.onLoop(view, n); done {
+			return consumed, nil
+		}
+		if sc.f.handler == nil {
+			return 0, sc.refuse(sc.noHandler(sc.head))
+		}
 	}
 	return n, sc.begin(view, n)
 }
@@ -101,6 +113,7 @@ func (sc *serverConn) begin(view []byte, n int) error {
 		return sc.refuse(err)
 	}
 	sc.dropHead()
+	sc.complete = 0
 	sc.f.stats.requests.Add(1)
 	sc.ex = ex
 	sc.blank = false

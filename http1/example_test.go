@@ -45,3 +45,67 @@ func ExampleNewHandler() {
 	// <nil>
 	// <nil>
 }
+
+// A function on the loop answers what is cheap, and still does when the pool is full.
+func ExampleLoopHandler() {
+	health := func(w *http1.LoopResponse, r *http1.LoopRequest) bool {
+		if string(r.Path()) != "/healthz" {
+			return false
+		}
+		_, _ = w.WriteString("ok")
+		return true
+	}
+	srv := &eddy.Server{Init: http1.NewHandler(nil, nil, http1.Options{OnLoop: health}).Init}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+
+	tr := &http1.Transport{}
+	defer tr.Close()
+	client := &http.Client{Transport: tr}
+	for _, path := range []string{"/healthz", "/else"} {
+		resp, err := client.Get("http://" + srv.Addr().String() + path)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		fmt.Printf("%d %s\n", resp.StatusCode, body)
+	}
+	// Output:
+	// 200 ok
+	// 404 there is nothing here
+}
+
+// The callback form: nothing blocks, and the outcome comes on a loop.
+func ExampleTransport_Do() {
+	hello := func(w *http1.LoopResponse, _ *http1.LoopRequest) bool { _, _ = w.WriteString("hello"); return true }
+	srv := &eddy.Server{Init: http1.NewHandler(nil, nil, http1.Options{OnLoop: hello}).Init}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer srv.Close()
+	tr := &http1.Transport{}
+	defer tr.Close()
+
+	r, _ := http.NewRequest("GET", "http://"+srv.Addr().String()+"/", nil)
+	done := make(chan string, 1)
+	err := tr.Do(r, func(resp *http.Response, err error) {
+		if err == nil {
+			err = http1.ReadBody(resp, 1<<10, func(body []byte, err error) { done <- fmt.Sprint(string(body), " ", err) })
+		}
+		if err != nil {
+			done <- err.Error()
+		}
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(<-done)
+	// Output: hello <nil>
+}

@@ -98,7 +98,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	if h.hasBody() {
 		ex.frame.init(h)
 		ex.body = newBody(ex, sc.f.opts.BodyBuffer)
-		ex.expect = h.expect && ex.http11
+		ex.expect = h.expect && ex.http11 && sc.complete == 0 // else it was told, for the LoopHandler
 		ex.req.Body = ex.body
 		if h.chunked {
 			ex.length = -1

@@ -31,14 +31,15 @@ type Factory struct {
 	date    atomic.Pointer[dateLine]
 	heads   sync.Pool // *head
 	buffers sync.Pool // *buffers
+	loops   sync.Pool // *LoopResponse
 	stats   counters
 }
 
 // NewHandler returns a factory whose connections run h on pool. It panics when h
-// or pool is nil or an option is out of range, and names it.
+// or pool is nil, but for both with Options.OnLoop, or an option is out of range, and names it.
 func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
-	if h == nil || pool == nil {
-		panic("http1: NewHandler needs a handler and a pool")
+	if (h == nil || pool == nil) && (o.OnLoop == nil || h != nil || pool != nil) {
+		panic("http1: NewHandler needs a handler and a pool, or Options.OnLoop")
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -48,6 +49,7 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	f.decoder = &decoder{f}
 	f.dispatcher = &dispatcher{f}
 	f.heads.New = func() any { return new(head) }
+	f.loops.New = func() any { return &LoopResponse{f: f} }
 	f.buffers.New = func() any { return newBuffers() }
 	return f
 }

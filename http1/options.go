@@ -34,6 +34,11 @@ type Options struct {
 	// Default 256 KiB.
 	MaxDiscard int64
 
+	// OnLoop is asked first about small requests, on the loop; what it does not
+	// answer goes to the http.Handler. With it that and its pool may be nil: then
+	// the rest is answered 404, 411 or 413.
+	OnLoop LoopHandler
+
 	// The following deadlines take the place of the server's of the same kind. Its
 	// HandlerTimeout stands: a request that misses it is answered 503, and it is
 	// the deadline of the request's context.

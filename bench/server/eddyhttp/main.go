@@ -1,0 +1,60 @@
+// Command eddyhttp is the engine's HTTP server under measurement: a small answer from a function on the loop, or from a
+// net/http handler on a pool.
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/bench/internal/target"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
+)
+
+func onLoop(w *http1.LoopResponse, _ *http1.LoopRequest) bool {
+	w.AddHeader("Content-Type", target.HTTPType)
+	_, _ = w.WriteString(target.HTTPBody) // never fails
+	return true
+}
+
+func onPool(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", target.HTTPType)
+	io.WriteString(w, target.HTTPBody)
+}
+
+func main() {
+	workers := flag.Int("workers", 0, "answer on a pool of this many workers; 0 answers on the loop")
+	flag.Parse()
+	if err := run(*workers); err != nil {
+		log.Fatalf("eddyhttp: %v", err)
+	}
+}
+
+func run(workers int) error {
+	var f *http1.Factory
+	if workers == 0 {
+		f = http1.NewHandler(nil, nil, http1.Options{OnLoop: onLoop})
+	} else {
+		pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: workers, Queue: 1 << 16})
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		f = http1.NewHandler(http.HandlerFunc(onPool), pool, http1.Options{})
+	}
+	srv := &eddy.Server{Loops: 1, Init: f.Init, HalfClose: true, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	target.Serve(srv.Addr())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err := srv.Shutdown(ctx)
+	return err
+}
