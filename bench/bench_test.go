@@ -189,6 +189,14 @@ func TestOtherComparisons(t *testing.T) {
 			t.Errorf("topologies, %s: %+v", r.Name, r)
 		}
 	}
+	web := runJSON(t, append([]string{"http", "-cases", "4x1,4x4"}, short...)...)
+	for _, tab := range web.Tables {
+		for _, r := range tab.Rows {
+			if r.Median <= 0 || r.P50 <= 0 || len(tab.Rows) != 4 {
+				t.Errorf("http, %s: %+v", r.Name, r)
+			}
+		}
+	}
 	writes := runJSON(t, append([]string{"writes", "-cases", "2x2"}, short...)...)
 	paused := runJSON(t, append([]string{"paused", "-cases", "20x1"}, short...)...)
 	idle := runJSON(t, append([]string{"idle", "-idle-conns", "50"}, short...)...)
