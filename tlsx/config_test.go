@@ -264,7 +264,7 @@ func TestOptions(t *testing.T) {
 		"needs a pool":                     func() (*tlsx.Layer, error) { return tlsx.Server(serverConfig(), nil, tlsx.Options{}) },
 		"Options.Rate is -1":               func() (*tlsx.Layer, error) { return tlsx.Server(serverConfig(), pool, tlsx.Options{Rate: -1}) },
 		"needs a config with ServerName":   func() (*tlsx.Layer, error) { return tlsx.Client(&tls.Config{}, pool, tlsx.Options{}) },
-		"refuses renegotiation": func() (*tlsx.Layer, error) {
+		"a client refuses renegotiation": func() (*tlsx.Layer, error) {
 			return tlsx.Client(&tls.Config{ServerName: "x", Renegotiation: tls.RenegotiateFreelyAsClient}, pool, tlsx.Options{})
 		},
 	} {

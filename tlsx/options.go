@@ -79,10 +79,12 @@ func Client(config *tls.Config, pool *executor.Pool, o Options) (*Layer, error) 
 	case config == nil || config.ServerName == "" && !config.InsecureSkipVerify:
 		return nil, errors.New("tlsx: Client needs a config with ServerName, or with InsecureSkipVerify")
 	case config.Renegotiation != tls.RenegotiateNever:
-		return nil, errors.New("tlsx: Client refuses renegotiation: it would be a handshake on the loop")
+		return nil, errRenegotiation
 	}
 	return newLayer(config, pool, o, true)
 }
+
+var errRenegotiation = errors.New("tlsx: a client refuses renegotiation: it would be a handshake on the loop")
 
 func newLayer(config *tls.Config, pool *executor.Pool, o Options, client bool) (*Layer, error) {
 	if pool == nil {

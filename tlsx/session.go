@@ -45,6 +45,13 @@ type outcome struct {
 	done  chan struct{} // closed when the others are set
 	state tls.ConnectionState
 	err   error
+	named *named // nil for a connection of Client's
+}
+
+func (o *outcome) ready(err error) {
+	if o.named != nil {
+		o.named.ready(err)
+	}
 }
 
 const (
@@ -66,7 +73,9 @@ var (
 )
 
 // HandleOpen implements eddy.OpenHandler.
-func (l *Layer) HandleOpen(ctx *eddy.Context) error {
+func (l *Layer) HandleOpen(ctx *eddy.Context) error { return l.open(ctx, nil) }
+
+func (l *Layer) open(ctx *eddy.Context, n *named) error {
 	s := &session{layer: l, conn: ctx.Conn(), ctx: ctx}
 	s.wire.s = s
 	ctx.SetState(s)
@@ -78,7 +87,7 @@ func (l *Layer) HandleOpen(ctx *eddy.Context) error {
 	if !l.client {
 		return nil
 	}
-	s.outcome = &outcome{done: make(chan struct{})}
+	s.outcome = &outcome{done: make(chan struct{}), named: n}
 	l.outcomes.Store(s.conn, s.outcome)
 	return s.begin()
 }
@@ -96,10 +105,15 @@ func (s *session) begin() error {
 	}
 	h := s.hs
 	s.wire.hs = h
-	if l.client {
-		s.tls = tls.Client(&s.wire, l.config)
-	} else {
+	switch {
+	case !l.client:
 		s.tls = tls.Server(&s.wire, l.config)
+	case s.outcome.named != nil:
+		config := l.config.Clone()
+		config.ServerName = s.outcome.named.name
+		s.tls = tls.Client(&s.wire, config)
+	default:
+		s.tls = tls.Client(&s.wire, l.config)
 	}
 	h.tls = s.tls
 	h.turn, h.back, h.quit = make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -211,6 +225,9 @@ func (s *session) settle(err error) {
 	if o := s.outcome; o != nil {
 		o.err = err
 		close(o.done)
+		if err != nil {
+			o.ready(err)
+		}
 	}
 }
 
@@ -234,6 +251,9 @@ func (s *session) establish() error {
 		}
 	}
 	s.ctx.FireEvent(&Established{State: st})
+	if s.outcome != nil {
+		s.outcome.ready(nil)
+	}
 	for _, b := range early {
 		if s.stage != open {
 			break

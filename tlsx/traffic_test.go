@@ -176,6 +176,56 @@ func TestHTTP(t *testing.T) {
 	r.wantEnd(eddy.ClosePeerClosed)
 }
 
+// TestTransport: http1's client over TLS against http1's server over TLS, as an http.RoundTripper.
+func TestTransport(t *testing.T) {
+	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		b, err := io.ReadAll(q.Body)
+		if err == nil {
+			_, _ = w.Write(append(b, '!'))
+		}
+	}), newPool(t, 2), http1.Options{})
+	r := newRig(t, setup{add: pages.Init})
+	_, port, _ := strings.Cut(r.addr, ":")
+	for name, c := range map[string]struct {
+		config *tls.Config
+		host   string
+		want   string
+	}{
+		"good":      {&tls.Config{RootCAs: roots(cert())}, "localhost", ""},
+		"authority": {&tls.Config{RootCAs: roots()}, "localhost", "unknown authority"},
+	} {
+		secure, err := tlsx.Secure(c.config, newPool(t, 2), tlsx.Options{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := &http1.Transport{Secure: secure}
+		hc := &http.Client{Transport: tr, Timeout: patience}
+		for range 2 {
+			resp, err := hc.Post("https://"+c.host+":"+port+"/", "text/plain", strings.NewReader(strings.Repeat("x", 100000)))
+			if c.want != "" {
+				if err == nil || !strings.Contains(err.Error(), "x509") {
+					t.Errorf("%s: %v, want %q", name, err, c.want)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || len(b) != 100001 {
+				t.Errorf("%s: %d bytes, %v", name, len(b), err)
+			}
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.layer.Stats().Established; n != 1 {
+		t.Errorf("%d connections, want one for both requests", n)
+	}
+}
+
 type wsEcho struct{}
 
 func (wsEcho) HandleOpen(*ews.Conn) error { return nil }

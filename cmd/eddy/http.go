@@ -44,6 +44,7 @@ func newServeHTTP(t *terminal) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return t.serveHTTP(f) },
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	n := cmd.Flags()
 	n.IntVar(&f.workers, "workers", 64, "requests handled at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is 503")

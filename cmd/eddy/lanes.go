@@ -44,6 +44,7 @@ different lanes overtake each other. A lane that is full answers "busy: ...", or
 		RunE:    func(*cobra.Command, []string) error { return t.serveLanes(f) },
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	_ = cmd.Flags().MarkHidden("loops") // there is one
 	for i, name := range laneNames {
 		cmd.Flags().DurationVar(&f.work[i], name, f.work[i], "time a "+name+" request takes")
@@ -80,6 +81,14 @@ func (t *terminal) serveLanes(f laneFlags) error {
 	}
 	group := &eddy.Group{Loops: 1, Poller: f.poller}
 	s := &laneServer{conns: make(map[uint64]*laneClient), run: rand.Uint64(), work: f.work}
+	init, end, err := t.secured(&f.listenFlags, func(p *eddy.Pipeline) error {
+		p.Add("line", line.Codec(f.maxLine))
+		return p.Add("lanes", s)
+	})
+	if err != nil {
+		return err
+	}
+	defer end()
 	lanes, err := executor.NewLanes(s.options(f))
 	if err != nil {
 		return err
@@ -88,10 +97,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return err
 	}
 	s.lanes = lanes
-	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, HalfClose: true, Init: func(p *eddy.Pipeline) error {
-		p.Add("line", line.Codec(f.maxLine))
-		return p.Add("lanes", s)
-	}}
+	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, HalfClose: true, Init: init}
 	err = group.Start()
 	if err == nil {
 		s.loop = group.Loop(0)

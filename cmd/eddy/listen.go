@@ -27,6 +27,8 @@ type listenFlags struct {
 	poller   string
 	maxConns int
 
+	tls tlsFlags
+
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
 }
 
@@ -50,6 +52,9 @@ func (f *listenFlags) check() error {
 	}
 	if f.maxConns < 0 {
 		return fmt.Errorf("--max-conns %d is negative: use 0 for no limit", f.maxConns)
+	}
+	if err := f.tls.check(); err != nil {
+		return err
 	}
 	if f.poller != "" {
 		return checkPoller("--poller", f.poller)

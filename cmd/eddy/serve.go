@@ -35,6 +35,7 @@ func newServeEcho(t *terminal) *cobra.Command {
 		},
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	return cmd
 }
 
@@ -43,6 +44,11 @@ func (t *terminal) serve(f listenFlags, name string, init func(*eddy.Pipeline) e
 	if err := f.check(); err != nil {
 		return err
 	}
+	init, end, err := t.secured(&f, init)
+	if err != nil {
+		return err
+	}
+	defer end()
 	srv := f.server(init)
 	if err := srv.Listen("tcp", f.addr); err != nil {
 		return explainListen(f.addr, err)
@@ -84,6 +90,7 @@ func newServeLine(t *terminal) *cobra.Command {
 		},
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	cmd.Flags().IntVar(&maxLine, "max-line", line.DefaultMax, "longest line in bytes")
 	return cmd
 }

@@ -111,6 +111,7 @@ func newServeWS(t *terminal) *cobra.Command {
 		},
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	w.register(cmd)
 	dump.register(cmd)
 	return cmd

@@ -1,0 +1,41 @@
+package tlsx
+
+import (
+	"crypto/tls"
+	"errors"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Secure returns what http1.Transport.Secure wants, and any client that dials many servers by name: a function that adds
+// the TLS of a connection to the named server. ready is called once, on the loop, with the outcome of the handshake.
+// config is used with that name for its ServerName. Errors: those of Client.
+func Secure(config *tls.Config, pool *executor.Pool, o Options) (func(p *eddy.Pipeline, serverName string, ready func(error)) error, error) {
+	if config == nil {
+		config = &tls.Config{}
+	}
+	if config.Renegotiation != tls.RenegotiateNever {
+		return nil, errRenegotiation
+	}
+	l, err := newLayer(config, pool, o, true)
+	if err != nil {
+		return nil, err
+	}
+	return func(p *eddy.Pipeline, serverName string, ready func(error)) error {
+		if serverName == "" && !config.InsecureSkipVerify {
+			return errors.New("tlsx: Secure needs the name of the server")
+		}
+		return p.Add("tls", &named{Layer: l, name: serverName, ready: ready})
+	}, nil
+}
+
+// named is a Layer for one connection to a server of that name.
+type named struct {
+	*Layer
+	name  string
+	ready func(error)
+}
+
+// HandleOpen implements eddy.OpenHandler.
+func (n *named) HandleOpen(ctx *eddy.Context) error { return n.open(ctx, n) }
