@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,7 @@ type serverConn struct {
 	head   *head     // of an incomplete request, else nil
 	ex     *exchange // the request in hand, else nil
 	remote string
+	tls    *tls.ConnectionState // of TLS in front, else nil
 }
 
 var errDiscardLimit = errors.New("http1: more unread body than MaxDiscard")
@@ -266,7 +268,10 @@ func (sc *serverConn) remoteAddr() string {
 // HandleEvent implements eddy.EventHandler.
 func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 	sc := ctx.State().(*serverConn)
-	switch ev.(type) {
+	switch e := ev.(type) {
+	case interface{ ConnectionState() tls.ConnectionState }: // of package tlsx
+		state := e.ConnectionState()
+		sc.tls = &state
 	case eddy.DrainEvent:
 		sc.draining.Store(true) // the next response says close; an idle connection is ended by the engine
 	case eddy.InputClosedEvent:

@@ -94,6 +94,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 		ex.keepAlive = false
 	}
 	ex.req.RemoteAddr = sc.remoteAddr()
+	ex.req.TLS = sc.tls
 	ex.req.Body = http.NoBody
 	if h.hasBody() {
 		ex.frame.init(h)

@@ -152,6 +152,9 @@ func TestHTTP(t *testing.T) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if q.TLS == nil || q.TLS.ServerName != "localhost" {
+			t.Errorf("the handler sees %v", q.TLS)
+		}
 		_, _ = io.WriteString(w, q.Method+" "+q.URL.Path+" ")
 		_, _ = w.Write(b)
 	}), newPool(t, 4), http1.Options{})
