@@ -64,14 +64,14 @@ func (ctx *Context) hop(op ops, msg any) error {
 			return ctx.refused(h, err)
 		}
 	}
-	if err := ctx.submit(s, h); err != nil {
+	if err := ctx.submit(s, &h); err != nil {
 		return ctx.refused(h, err)
 	}
 	return nil
 }
 
 // submit gives an event to its executor and pauses reads when that holds enough of the connection.
-func (ctx *Context) submit(s *strand, h hop) error {
+func (ctx *Context) submit(s *strand, h *hop) error {
 	if ctx.node.unordered {
 		switch h.op {
 		case opRead:
@@ -84,7 +84,7 @@ func (ctx *Context) submit(s *strand, h hop) error {
 			s.crowdMade().opening.Add(1)
 		}
 	}
-	wake, err := s.Enqueue(h)
+	wake, err := s.Enqueue(*h)
 	switch {
 	case wake:
 		ctx.conn.loop.wakeLater(ctx.node.pool)

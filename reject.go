@@ -87,14 +87,19 @@ func (ctx *Context) hopError(err error) *HopError {
 	pool := ctx.node.pool
 	st := pool.Stats()
 	e := &HopError{Handler: ctx.node.name, Pool: pool.Name(), Code: RejectedFull, Running: st.Running, Queued: st.Queued, Err: err}
-	var limit *executor.LimitError
 	switch {
 	case errors.Is(err, executor.ErrClosed):
 		e.Code = RejectedClosed
-	case errors.As(err, &limit) && limit.Key:
+	case ofConnection(err):
 		e.Code = RejectedConnection
 	}
 	return e
+}
+
+// ofConnection reports whether a limit of the connection was reached, not one of the pool.
+func ofConnection(err error) bool {
+	limit, ok := errors.AsType[*executor.LimitError](err)
+	return ok && limit.Key
 }
 
 // errOpening holds messages back until HandleOpen of their unordered handler has returned.
@@ -222,10 +227,9 @@ func (c *Conn) awaitRoom(h hop, err error) {
 		p.pool.LeaveRoom(p.room)
 		p.pool = nil
 	}
-	var limit *executor.LimitError
 	switch {
 	case err == errOpening: //nolint:errorlint // HandleOpen will tell
-	case errors.As(err, &limit) && limit.Key:
+	case ofConnection(err):
 		c.pauseForHop(h.ctx.strandOnLoop())
 	default:
 		p.pool = pool
@@ -238,7 +242,7 @@ func (c *Conn) retryParked() {
 	p := c.ext.Load().parking
 	for len(p.waiting) > 0 && c.phase < PhaseClosing {
 		h := p.waiting[0]
-		err := h.ctx.submit(h.ctx.strandOnLoop(), h)
+		err := h.ctx.submit(h.ctx.strandOnLoop(), &h)
 		if err != nil && !errors.Is(err, executor.ErrClosed) {
 			c.awaitRoom(h, err)
 			return

@@ -112,7 +112,7 @@ func (s *strand) running() int {
 }
 
 // submitLoose gives a message a task of its own.
-func (ctx *Context) submitLoose(s *strand, h hop) error {
+func (ctx *Context) submitLoose(s *strand, h *hop) error {
 	k, pool := s.crowdMade(), ctx.node.pool
 	switch {
 	case k.opening.Load() > 0:
@@ -177,7 +177,7 @@ func (m *loose) endRequest() {
 // readNext runs the next handler of a message that is unordered and on the same pool.
 func (ctx *Context) readNext(before *loose, msg any) {
 	k := before.strand.crowd.Load()
-	m := k.take(ctx, before.strand, hop{at: before.at, msg: msg})
+	m := k.take(ctx, before.strand, &hop{at: before.at, msg: msg})
 	m.trace = before.trace
 	defer func() {
 		m.endRequest()
@@ -207,7 +207,7 @@ func (ctx *Context) opened(s *strand) {
 }
 
 // take returns a message for origin.
-func (k *crowd) take(origin *Context, s *strand, h hop) *loose {
+func (k *crowd) take(origin *Context, s *strand, h *hop) *loose {
 	k.mu.Lock()
 	m := k.spare
 	if m != nil {
