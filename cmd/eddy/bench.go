@@ -16,10 +16,10 @@ import (
 func newBench(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a running server with a closed-loop load: echo, line or ws",
-		RunE:  needsCommand("echo, line and ws"),
+		Short: "Measure a running server with a closed-loop load: echo, line, frame or ws",
+		RunE:  needsCommand("echo, line, frame and ws"),
 	}
-	for _, protocol := range []string{"echo", "line", "ws"} {
+	for _, protocol := range []string{"echo", "line", "frame", "ws"} {
 		cmd.AddCommand(newBenchOf(t, protocol))
 	}
 	return cmd

@@ -225,7 +225,7 @@ func TestSecondSignalForces(t *testing.T) {
 
 // TestBench measures each example server with the load generator and finds its figures in text and JSON.
 func TestBench(t *testing.T) {
-	for _, protocol := range []string{"echo", "line", "ws"} {
+	for _, protocol := range []string{"echo", "line", "frame", "ws"} {
 		p := startServer(t, "serve", protocol, "--addr", "127.0.0.1:0")
 		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--pipeline", "4", "--duration", "300ms"}
 		stdout, stderr, code := runToEnd(t, args...)

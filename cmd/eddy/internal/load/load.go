@@ -17,7 +17,7 @@ import (
 
 // Options say what load to make. All fields must be set; Check names the first one that makes no sense.
 type Options struct {
-	Protocol string // "echo", "line" or "ws"
+	Protocol string // "echo", "line", "frame" or "ws"
 	Addr     string // host:port
 	Conns    int
 	Size     int // bytes of payload per request
@@ -38,7 +38,7 @@ const dialTimeout = 5 * time.Second
 // Check reports the first option that is out of range, naming it as the flag it comes from.
 func (o Options) Check() error {
 	if newProtocol(o) == nil {
-		return fmt.Errorf("unknown protocol %q: use echo, line or ws", o.Protocol)
+		return fmt.Errorf("unknown protocol %q: use echo, line, frame or ws", o.Protocol)
 	}
 	if _, _, err := net.SplitHostPort(o.Addr); err != nil {
 		return fmt.Errorf("--addr %q is not host:port, such as 127.0.0.1:7000", o.Addr)
@@ -241,11 +241,15 @@ func (g *generator) exchange(c *conn, s *shard) error {
 		now = time.Now()
 		s.mu.Lock()
 		s.requests += int64(answers)
-		for range answers {
-			_ = s.latencies.RecordValue(int64(min(now.Sub(ring[oldest]), maxLatency))) // in range, so it cannot fail
-			ring[oldest] = now
-			oldest = (oldest + 1) % len(ring)
+		for i := range answers {
+			place := (oldest + i) % len(ring)
+			if u, ok := c.protocol.(unordered); ok {
+				place = u.answered()[i]
+			}
+			_ = s.latencies.RecordValue(int64(min(now.Sub(ring[place]), maxLatency))) // in range, so it cannot fail
+			ring[place] = now
 		}
+		oldest = (oldest + answers) % len(ring)
 		s.mu.Unlock()
 		if err := c.send(c.Conn, answers); err != nil {
 			return err

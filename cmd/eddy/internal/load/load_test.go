@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -55,6 +56,31 @@ func lineServer(t *testing.T) string {
 	})
 }
 
+// frameServer answers ECHOs, the last of what has come first.
+func frameServer(t *testing.T) string {
+	return serve(t, func(c net.Conn) {
+		r := bufio.NewReaderSize(c, 1<<20)
+		for {
+			var answers []byte
+			for n := 0; n == 0 || r.Buffered() >= 16; n++ {
+				h := make([]byte, 16)
+				if _, err := io.ReadFull(r, h); err != nil || h[11] != 1 {
+					return
+				}
+				h[11] = 0
+				p := make([]byte, binary.BigEndian.Uint32(h[12:]))
+				if _, err := io.ReadFull(r, p); err != nil {
+					return
+				}
+				answers = append(append(h, p...), answers...)
+			}
+			if _, err := c.Write(answers); err != nil {
+				return
+			}
+		}
+	})
+}
+
 // socketServer echoes with an independent WebSocket implementation and, if asked, pings before every answer.
 func socketServer(t *testing.T, ping bool) string {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,6 +118,9 @@ func TestRun(t *testing.T) {
 		{"echo larger than a read", "echo", echoServer(t), 2, 200_000, 2},
 		{"line", "line", lineServer(t), 10, 64, 1},
 		{"line pipelined", "line", lineServer(t), 2, 9, 8},
+		{"frame", "frame", frameServer(t), 5, 64, 1},
+		{"frame pipelined", "frame", frameServer(t), 2, 100, 7},
+		{"frame larger than a read", "frame", frameServer(t), 1, 200_000, 3},
 		{"ws", "ws", socketServer(t, false), 5, 64, 1},
 		{"ws pipelined", "ws", socketServer(t, false), 2, 10, 8},
 		{"ws 16-bit length", "ws", socketServer(t, false), 1, 5_000, 2},
@@ -118,6 +147,11 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 	for _, c := range []struct{ name, protocol, answer, want string }{
 		{"hangs up", "echo", "", "closed the connection"},
 		{"other bytes", "echo", strings.Repeat("z", 64), "wrong answer"},
+		{"frame of another kind", "frame", strings.Repeat("z", 64), "wrong answer"},
+		{"frame with a status", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x01\x05\x00\x00\x00\x00", "status 5"},
+		{"frame to nothing", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x40" + strings.Repeat("a", 64), "not in flight"},
+		{"frame of another length", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x41", "payload of 65 bytes"},
+		{"frame with another payload", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x40" + strings.Repeat("a", 64), "another payload"},
 		{"line without its length", "line", strings.Repeat("a", 64) + "\n", "wrong answer"},
 	} {
 		addr := serve(t, func(conn net.Conn) {

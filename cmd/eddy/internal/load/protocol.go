@@ -19,6 +19,12 @@ type protocol interface {
 	receive(r io.ReadWriter) (answers int, err error)
 }
 
+// unordered is a protocol whose answers come in any order. Requests are known by their place among those in flight; a new one takes the place
+// of one that was answered, in the order of answered.
+type unordered interface {
+	answered() []int // by the last receive
+}
+
 // newProtocol returns the protocol of one connection, nil if the name is unknown.
 func newProtocol(o Options) protocol {
 	switch o.Protocol {
@@ -30,6 +36,8 @@ func newProtocol(o Options) protocol {
 		request := append(bytes.Clone(text), '\n')
 		answer := append(append(strconv.AppendInt(nil, int64(o.Size), 10), ": "...), request...)
 		return newStream(request, answer, o.Pipeline)
+	case "frame":
+		return newFrames(o)
 	case "ws":
 		return newSocket(o)
 	}
