@@ -159,6 +159,67 @@ func TestUnreadableSpill(t *testing.T) {
 	}
 }
 
+// fullDisk is a spill queue whose disk takes nothing while full is set.
+type fullDisk struct {
+	*ring.Spill
+	full  atomic.Bool
+	ready chan struct{}
+}
+
+func (f *fullDisk) Ready() <-chan struct{} { return f.ready }
+
+func (f *fullDisk) Stats() ring.SpillStats {
+	st := f.Spill.Stats()
+	if f.full.Load() {
+		st.Fault = syscall.ENOSPC
+	}
+	return st
+}
+
+// TestFullDiskIsTold: that a disk takes nothing is told once each time it begins, and can be seen while it lasts.
+func TestFullDiskIsTold(t *testing.T) {
+	o := spilling(t.TempDir(), func(_ int, in *job, out *answer) {})
+	disk := &fullDisk{ready: make(chan struct{})}
+	told := make(chan string, 10)
+	o.OnPanic = func(v any, _ []byte) { told <- v.(error).Error() }
+	o.Wake = func() error { return nil }
+	l, err := NewLanes(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.open = func(o ring.SpillOptions) (spillQueue, error) {
+		disk.Spill, err = ring.OpenSpill(o)
+		return disk, err
+	}
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		disk.full.Store(true)
+		for range 3 {
+			disk.ready <- struct{}{}
+		}
+		if st := l.Stats()[0]; !errors.Is(st.Fault, syscall.ENOSPC) {
+			t.Errorf("%+v", st)
+		}
+		disk.full.Store(false)
+		for range 2 { // the first may be taken before the look of the last one above
+			disk.ready <- struct{}{}
+		}
+	}
+	l.Stop(context.Background())
+	close(told)
+	n := 0
+	for text := range told {
+		if n++; !strings.Contains(text, `lane "spills": what the lane cannot hold is not spilled: `+syscall.ENOSPC.Error()) {
+			t.Errorf("told %q", text)
+		}
+	}
+	if n != 2 {
+		t.Errorf("told %d times, want 2", n)
+	}
+}
+
 // TestStopTwice: a Stop beside another one returns when the workers have ended, not before, with the same number; the
 // first context that ends counts for both.
 func TestStopTwice(t *testing.T) {

@@ -76,7 +76,7 @@ type LaneStats struct {
 	Panics   uint64
 	Waited   uint64 // calls of SubmitBlocking that found the lane full
 	Lost     uint64 // spilled work that could not be decoded, and work that Stop gave up
-	Fault    error  // why the spill queue gives nothing at the moment, nil when it does; the lane rejects meanwhile
+	Fault    error  // why the spill queue takes or gives nothing at the moment, nil when it does; a full lane rejects meanwhile
 }
 
 // Lanes distribute work over lanes and bring all results back through one multiplexer (reference 3.4). Work that was
@@ -143,7 +143,7 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 		return nil, errors.New("executor: LanesOptions needs Lanes, Run and Wake")
 	}
 	if o.OnPanic == nil {
-		o.OnPanic = logPanic(nil, "lanes")
+		o.OnPanic = logLane
 	}
 	l := &Lanes[In, Out]{o: o, open: openSpill}
 	total, capacity := 0, 1
@@ -166,6 +166,14 @@ func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 	var err error
 	l.results, err = ring.NewMux[Out](total, capacity)
 	return l, err
+}
+
+func logLane(v any, stack []byte) {
+	if stack == nil {
+		slog.Default().Error("executor: spilled work", "err", v)
+		return
+	}
+	slog.Default().Error("executor: panic in a lane", "panic", v, "stack", string(stack))
 }
 
 func newLane[In, Out any](index int, spec Lane) (*lane[In, Out], error) {
@@ -234,7 +242,7 @@ func (l *Lanes[In, Out]) Start() error {
 			l.startWorker(ln)
 		}
 		if s := ln.spill.Load(); s != nil {
-			l.workers.Go(func() { ln.watchSpill(*s, run.stop) })
+			l.workers.Go(func() { l.watchSpill(ln, *s, run.stop) })
 		}
 	}
 	l.running.Store(true)
@@ -267,8 +275,9 @@ func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
 // mostPortion is how many slots are released at once, at most: they count as taken for that long.
 const mostPortion = 16
 
-// watchSpill wakes the workers when the spill queue has something for them.
-func (ln *lane[In, Out]) watchSpill(s spillQueue, stop <-chan struct{}) {
+// watchSpill wakes the workers when the spill queue has something for them, and tells once of a disk that takes nothing.
+func (l *Lanes[In, Out]) watchSpill(ln *lane[In, Out], s spillQueue, stop <-chan struct{}) {
+	told := false
 	for {
 		select {
 		case <-s.Ready():
@@ -276,6 +285,11 @@ func (ln *lane[In, Out]) watchSpill(s spillQueue, stop <-chan struct{}) {
 		case <-stop:
 			return
 		}
+		fault := s.Stats().Fault
+		if fault != nil && !told {
+			l.o.OnPanic(fmt.Errorf("executor: lane %q: what the lane cannot hold is not spilled: %w", ln.Name, fault), nil)
+		}
+		told = fault != nil
 	}
 }
 
@@ -459,7 +473,8 @@ func (l *Lanes[In, Out]) Stats() []LaneStats {
 			Rejected: ln.rejected.Load(), Waited: ln.waited.Load(), Done: l.done(ln), Panics: ln.panics.Load(), Lost: ln.lost.Load(),
 		}
 		if s := ln.spill.Load(); s != nil {
-			all[i].Spilled = inSpill(*s)
+			st := (*s).Stats()
+			all[i].Spilled, all[i].Fault = st.Memory+st.Waiting+st.Disk, st.Fault
 		}
 		if fault := ln.fault.Load(); fault != nil {
 			all[i].Fault = *fault

@@ -107,7 +107,12 @@ var addressPattern = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+:\d+)`)
 // startServer starts a server command and waits until it has printed its address.
 func startServer(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: program(args...), out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
+	return startProcess(t, program(args...))
+}
+
+func startProcess(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
