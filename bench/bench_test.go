@@ -282,3 +282,41 @@ func TestGrid(t *testing.T) {
 		}
 	}
 }
+
+// TestRings runs the benchmarks of rings and lanes and the blocked producer, briefly, and finds every figure.
+func TestRings(t *testing.T) {
+	rep := runJSON(t, "rings", "-rounds", "1", "-duration", "10ms", "-procs", "2")
+	if len(rep.Grids) != 9 {
+		t.Fatalf("%d tables, want 2, 6 for the round trips and one for the blocked producer", len(rep.Grids))
+	}
+	for i, g := range rep.Grids {
+		for _, r := range g.Rows {
+			if len(r.Values) != len(g.Columns) || r.Values[0] <= 0 || r.Values[1] <= 0 {
+				t.Errorf("%s, %s: %v", g.Title, r.Name, r.Values)
+			}
+			if allocs := r.Values[len(r.Values)-1]; i < 8 && allocs != 0 {
+				t.Errorf("%s, %s: %v allocations", g.Title, r.Name, allocs)
+			}
+		}
+	}
+}
+
+// TestLanesAndPools runs what is measured over sockets, memory and disk, briefly.
+func TestLanesAndPools(t *testing.T) {
+	for name, args := range map[string][]string{
+		"lanes": {"-rounds", "1", "-duration", "200ms", "-warmup", "50ms"},
+		"pools": {"-rounds", "1", "-duration", "10ms", "-procs", "1"},
+	} {
+		rep := runJSON(t, append([]string{name}, args...)...)
+		if want := map[string]int{"lanes": 2, "pools": 3}[name]; len(rep.Grids) != want {
+			t.Fatalf("%s: %d tables, want %d", name, len(rep.Grids), want)
+		}
+		for _, g := range rep.Grids {
+			for _, r := range g.Rows {
+				if len(r.Values) != len(g.Columns) || r.Values[len(r.Values)-2] < 0 || r.Values[1] <= 0 {
+					t.Errorf("%s, %s: %v", name, r.Name, r.Values)
+				}
+			}
+		}
+	}
+}

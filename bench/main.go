@@ -9,6 +9,9 @@
 //	go run . paused       # 1000 clients that keep sending to a server that does not read
 //	go run . idle         # resident memory and wakeups of idle connections
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
+//	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
+//	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
+//	go run . pools        # strands and keys, a pool for each of 1000 services, spilling to disk
 package main
 
 import (
@@ -67,6 +70,9 @@ var comparisons = map[string]comparison{
 	"writes":     {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
 	"paused":     {paused, "1000x1", "1", 1, 5 * time.Second},
 	"idle":       {idle, "1x1", "1", 1, 3 * time.Second},
+	"rings":      {rings, "1x1", "1,2", 5, 200 * time.Millisecond},
+	"lanes":      {lanes, "1x1", "1", 5, 3 * time.Second},
+	"pools":      {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
 	"timers":     {timers, "1x1", "1", 3, 500 * time.Millisecond},
 }
 

@@ -34,6 +34,7 @@ var sources = map[string][]string{
 	"c":        {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
 	"net":      {"go", "build", "-o", "", "./baseline/netecho"},
 	"eddy":     {"go", "build", "-o", "", "./server/eddyecho"},
+	"lanes":    {"go", "build", "-o", "", "./server/lanes"},
 	"writers":  {"go", "build", "-o", "", "./server/writers"},
 	"nethttp":  {"go", "build", "-o", "", "./baseline/nethttp"},
 	"eddyhttp": {"go", "build", "-o", "", "./server/eddyhttp"},

@@ -39,7 +39,7 @@ func BenchmarkPoolRoundTrip(b *testing.B) {
 func BenchmarkStrandSubmit(b *testing.B) {
 	for _, strands := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("strands=%d", strands), func(b *testing.B) {
-			p := newPool(b, Options{Workers: 2})
+			p := newPool(b, Options{Workers: 2, Queue: 20_000})
 			all := make([]*Strand[int], strands)
 			for i := range all {
 				all[i] = NewStrand(p, 1000, func(int) {})
@@ -55,10 +55,10 @@ func BenchmarkStrandSubmit(b *testing.B) {
 }
 
 func BenchmarkKeyedSubmit(b *testing.B) {
-	for _, keys := range []int{1, 1000} {
+	for _, keys := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			p := newPool(b, Options{Workers: 2})
-			k := NewKeyed[int](p, 1000, 10000)
+			p := newPool(b, Options{Workers: 2, Queue: 20_000})
+			k := NewKeyed[int](p, 1000, 20_000)
 			f := func() {}
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

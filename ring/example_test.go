@@ -3,6 +3,7 @@ package ring_test
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-eddy/eddy/ring"
 )
@@ -181,4 +182,38 @@ func ExampleBroadcast_basics() {
 	// 1
 	// 2
 	// 3
+}
+
+// Slots that lie side by side are filled and read as slices, which is the cheapest way for many messages.
+func ExampleSPSC_NextBatch() {
+	q, _ := ring.NewSPSC[int](8)
+	run := q.NextBatch(5) // fewer where the array ends
+	for i := range run {
+		run[i] = i * i
+	}
+	q.Publish()
+
+	for run := q.FetchBatch(3); len(run) > 0; run = q.FetchBatch(3) {
+		fmt.Println(run)
+		q.Release()
+	}
+	// Output:
+	// [0 1 4]
+	// [9 16]
+}
+
+// A producer that may wait does so in the way of its Waiter; one that may not, such as an event loop, is refused.
+func ExampleBlocker() {
+	q, _ := ring.NewSPSC[string](1)
+	onALoop := func() bool { return false } // group.OnLoop() in a program
+	wait := ring.Compose(ring.Spin(100), ring.Yield(100), ring.Sleep(time.Millisecond, 0))
+	b, _ := ring.NewBlocker(func() bool { return !onALoop() }, wait, time.Second)
+
+	fmt.Println(ring.SendBlocking(b, q, "first"))
+	go func() { fmt.Println(q.Recv()) }()
+	fmt.Println(ring.SendBlocking(b, q, "second"))
+	// Unordered output:
+	// <nil>
+	// first true
+	// <nil>
 }

@@ -338,6 +338,16 @@ func TestMux(t *testing.T) {
 		t.Errorf("fetched %v, %d unreleased", got, m.Len())
 	}
 	m.Release()
+	for _, w := range []string{"a4", "a5"} {
+		m.Producer(0).Send(w)
+		m.Producer(2).Send("c" + w[1:])
+	}
+	first := []string{*m.Fetch(), *m.Fetch(), *m.Fetch()}
+	m.RollBack()
+	again := []string{*m.Fetch(), *m.Fetch(), *m.Fetch()}
+	if fmt.Sprint(first) != fmt.Sprint(again) || m.Len() != 4 {
+		t.Errorf("fetched %v, and %v after RollBack; %d left", first, again, m.Len())
+	}
 	m.Producer(0).Send("gone")
 	m.Clear()
 	if m.Len() != 0 || m.Fetch() != nil {
