@@ -57,6 +57,9 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	gone         the descriptor is closed; written by the loop, never cleared
 //	drainTold    draining, for other goroutines
 //	watched      the wheel fires within a handler deadline from now, or a taskWatch is queued
+//	rewired      the pipeline was changed since it was opened; written by the loop, never cleared
+//	detour       events of before a change of the pipeline may be under way, or its handlers are told the end: all go
+//	             through the loop; cleared by the loop
 const (
 	appPaused uint32 = 1 << iota
 	unwritable
@@ -66,6 +69,8 @@ const (
 	gone
 	drainTold
 	watched
+	rewired
+	detour
 )
 
 // shows reports whether a shared bit is set. Any goroutine.

@@ -202,19 +202,7 @@ func (l *loop) finishClose(c *Conn) {
 			x.finish()
 		}
 	}()
-	if c.head != nil {
-		l.tellClose(c.head)
-	}
-}
-
-// tellClose notifies ctx and the handlers behind it, also when one of them ends the goroutine.
-func (l *loop) tellClose(ctx *Context) {
-	defer func() {
-		if next := ctx.next.Load(); next != nil {
-			l.tellClose(next)
-		}
-	}()
-	l.notifyClose(ctx)
+	l.tellEnd(c)
 }
 
 func (c *Conn) releaseBuffers() {
@@ -225,71 +213,6 @@ func (c *Conn) releaseBuffers() {
 		c.queued.Add(-int64(s.Len()))
 		c.giveBack(s)
 	}
-}
-
-// notifyClose tells one handler on the loop, or all that share ctx's pool on that.
-func (l *loop) notifyClose(ctx *Context) {
-	switch {
-	case ctx.node.ops&opClose == 0:
-	case ctx.node.pool == nil:
-		l.closeOnLoop(ctx)
-	case ctx == ctx.firstCloser():
-		ctx.hopClose()
-	}
-}
-
-// firstCloser returns the first CloseHandler on ctx's pool.
-func (ctx *Context) firstCloser() *Context {
-	o := ctx.conn.head
-	for o.node.ops&opClose == 0 || o.node.pool != ctx.node.pool {
-		o = o.next.Load()
-	}
-	return o
-}
-
-// hopClose queues the close behind what the pool's handlers were given before, whatever the bounds. A pool that has
-// ended runs nothing any more; then the loop makes the calls, so that what the handlers hold is released.
-func (ctx *Context) hopClose() {
-	c := ctx.conn
-	c.transit.Add(1)
-	c.loop.counters[countHops]++
-	s, h := ctx.strandOnLoop(), hop{ctx: ctx, op: opClose}
-	if s.closeAfter(h) {
-		return
-	}
-	if s.Finish(h) != nil {
-		c.transit.Add(-1)
-		ctx.eachCloser(c.loop.closeOnLoop)
-	}
-}
-
-// eachCloser calls f for ctx and the CloseHandlers behind it on the same pool.
-func (ctx *Context) eachCloser(f func(*Context)) {
-	for o := ctx; o != nil; o = o.next.Load() {
-		if o.node.ops&opClose != 0 && o.node.pool == ctx.node.pool {
-			f(o)
-		}
-	}
-}
-
-func (l *loop) closeOnLoop(ctx *Context) {
-	defer l.contain(nil)
-	ctx.handleClose()
-}
-
-// closeOnPool contains a panic, so that the handlers behind it are told all the same.
-func (ctx *Context) closeOnPool() {
-	defer func() {
-		if v := recover(); v != nil {
-			ctx.conn.hopPanicked(ctx, v)
-		}
-	}()
-	ctx.handleClose()
-}
-
-func (ctx *Context) handleClose() {
-	end := ctx.conn.ended.Load()
-	ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
 }
 
 // closeAll ends every connection of the owner now, of all owners if it is nil.

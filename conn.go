@@ -274,7 +274,8 @@ func (l *loop) register(c *Conn) {
 	l.serving.Store(c)
 	l.counters[countOpened]++
 	c.lastActive = l.now
-	if err := l.builder.build(c); err != nil {
+	handlers, err := l.builder.build(c)
+	if err != nil {
 		l.log.Error("eddy: Server.Init failed", "conn", c.ID(), "err", err)
 		c.beginClose(CloseInternalError, err)
 		return
@@ -286,7 +287,8 @@ func (l *loop) register(c *Conn) {
 	c.raise(registered)
 	c.interest = sys.Read
 	c.startDeadlines()
-	c.fireOpen()
+	c.addAll(handlers)
+	c.fireOpen(handlers)
 	l.afterActivity(c)
 }
 

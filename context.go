@@ -23,15 +23,20 @@ func (ctx *Context) Conn() *Conn { return ctx.conn }
 // Name returns the name the handler was added with.
 func (ctx *Context) Name() string { return ctx.node.name }
 
-// Pipeline returns the pipeline, to change it. On the loop only.
-func (ctx *Context) Pipeline() *Pipeline { return &Pipeline{conn: ctx.conn} }
+// Pipeline returns the pipeline, to look at or change it. Of a handler on a pool it is of no use, see Conn.Change.
+func (ctx *Context) Pipeline() *Pipeline {
+	if !ctx.onLoop() {
+		return &Pipeline{conn: ctx.conn, from: callerOnPool}
+	}
+	return &Pipeline{conn: ctx.conn, from: callerOnLoop}
+}
 
 // State returns what SetState stored: the handler's own data for this connection.
 func (ctx *Context) State() any {
 	if ctx.node.unordered {
 		return ctx.sharedState()
 	}
-	if ctx.loose() != nil { // a reject policy; the state is the pool's
+	if ctx.loose() != nil || ctx.absent() { // in a reject policy the state is the pool's
 		return nil
 	}
 	return ctx.state
@@ -42,7 +47,7 @@ func (ctx *Context) State() any {
 func (ctx *Context) SetState(v any) {
 	if ctx.node.unordered {
 		ctx.setSharedState(v)
-	} else if ctx.loose() == nil {
+	} else if ctx.loose() == nil && !ctx.absent() {
 		ctx.state = v
 	}
 }
@@ -78,12 +83,12 @@ func (ctx *Context) FireRead(msg any) {
 		ctx.fireRead(msg)
 		return
 	}
-	at := ctx.place()
 	if ctx.onLoop() {
-		at.fireRead(msg)
+		ctx.place().fireRead(msg)
 		return
 	}
-	if n := at.nextFor(opRead); n != nil && ctx.shares(n, opRead) {
+	n, last := ctx.passTo(opRead)
+	if n != nil {
 		if m := ctx.loose(); m != nil {
 			n.readNext(m, msg)
 		} else {
@@ -92,21 +97,21 @@ func (ctx *Context) FireRead(msg any) {
 		return
 	}
 	ctx.conn.inflight.Add(1)
-	ctx.post(taskRead, msg)
+	ctx.post(last, taskRead, msg)
 }
 
 // FireEvent passes an event to the next handler towards the tail.
 func (ctx *Context) FireEvent(ev any) {
-	at := ctx.place()
 	if ctx.onLoop() {
-		at.fireEvent(ev)
+		ctx.place().fireEvent(ev)
 		return
 	}
-	if n := at.nextFor(opEvent); n != nil && ctx.shares(n, opEvent) {
+	n, last := ctx.passTo(opEvent)
+	if n != nil {
 		n.result(n.event(ev))
 		return
 	}
-	ctx.post(taskEvent, ev)
+	ctx.post(last, taskEvent, ev)
 }
 
 // FireError passes an error to the next ErrorHandler towards the tail; what passes the tail closes the connection.
@@ -115,7 +120,7 @@ func (ctx *Context) FireError(err error) {
 		ctx.place().fireError(err)
 		return
 	}
-	ctx.post(taskError, err)
+	ctx.post(ctx.place(), taskError, err)
 }
 
 // Write passes a message towards the head, from this handler. A []byte must not be changed afterwards; a Releaser is given
@@ -132,8 +137,11 @@ func (ctx *Context) Write(msg any) error {
 	case at != ctx:
 		return given(msg, ctx.conn.submitWrite(at, msg))
 	}
-	if p := ctx.prevWriter(); p != nil && ctx.shares(p, opWrite) {
+	if p := ctx.writeTo(); p != nil {
 		return p.writeOnPool(msg)
+	}
+	if by := ctx.heir(); by != nil {
+		return by.Write(msg)
 	}
 	if s := ctx.findStrand(); s != nil {
 		if s.class != nil {
@@ -157,7 +165,7 @@ func (ctx *Context) WriteBytes(p []byte) error {
 		}
 		return ctx.Write(append(make([]byte, 0, len(p)), p...))
 	}
-	if ctx.prevWriter() == nil {
+	if writerFrom(ctx.back()) == nil {
 		return c.enqueueCopy(p)
 	}
 	var b buf.Bytes
@@ -165,12 +173,12 @@ func (ctx *Context) WriteBytes(p []byte) error {
 	return ctx.writeOnLoop(&b)
 }
 
-// post carries an inbound event from a pool to the loop, which finds the next handler. If the loop's queue is full the
+// post carries an inbound event that has passed last from a pool to the loop, which finds the next handler. If the loop's queue is full the
 // connection ends: an event that the handler believes delivered must not vanish. One that is ending anyway ends as it is.
-func (ctx *Context) post(kind taskKind, v any) {
+func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	c := ctx.conn
 	v = withTrace(ctx.trace(), v)
-	t := task{kind: kind, conn: c, ctx: ctx.place(), msg: v}
+	t := task{kind: kind, conn: c, ctx: last, msg: v}
 	if kind == taskRead {
 		t.size = ctx.age()
 	}
@@ -187,7 +195,54 @@ func (ctx *Context) post(kind taskKind, v any) {
 	}
 }
 
-func (ctx *Context) nextFor(op ops) *Context { return firstFor(ctx.next.Load(), op, ctx.node.pool) }
+// passTo returns the next context that takes an inbound event if it is on the same pool and may be called at once, and
+// otherwise nil and the last context that the event has passed by then: from there the loop finds the way.
+func (ctx *Context) passTo(op ops) (n, last *Context) {
+	at := ctx.place()
+	if by := at.heir(); by != nil {
+		if by.node.ops&op != 0 {
+			return by, nil
+		}
+		at = by
+	}
+	pool := at.node.pool
+	last, n = at, at.next.Load()
+	for n != nil && n.node.pool == pool && n.node.ops&op == 0 {
+		last, n = n, n.next.Load()
+	}
+	switch {
+	case !at.settled():
+		return nil, at
+	case n != nil && ctx.shares(n, op):
+		return n, nil
+	}
+	return nil, last
+}
+
+// writeTo returns the nearest WriteHandler if it is on the same pool and may be called at once.
+func (ctx *Context) writeTo() *Context {
+	if by := ctx.heir(); by != nil && by.node.ops&opWrite != 0 {
+		return by
+	}
+	if p := writerFrom(ctx.prev.Load()); p != nil && ctx.shares(p, opWrite) && ctx.settled() {
+		return p
+	}
+	return nil
+}
+
+// nextOnLoop returns the next context for an inbound event. While the pipeline settles after a change no pool may be passed
+// by, not even the one that the event comes from: others may be on their way to it.
+func (ctx *Context) nextOnLoop(op ops) *Context {
+	from := ctx.node.pool
+	bits := ctx.conn.shared.Load()
+	if bits&(rewired|detour) == 0 {
+		return firstFor(ctx.next.Load(), op, from)
+	}
+	if bits&detour != 0 {
+		from = nil
+	}
+	return firstFor(ctx.onward(), op, from)
+}
 
 // firstFor returns the context that an inbound event coming from executor from visits first, beginning with n: the next
 // one that handles it or, before that one, any on another executor that has an order, where the event keeps its place in
@@ -196,7 +251,7 @@ func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 	var first *Context
 	for ; n != nil; n = n.next.Load() {
 		handles := n.node.ops&op != 0
-		if first == nil && (handles || n.node.pool != from && !n.node.unordered) {
+		if first == nil && (handles || n.node.pool != from && !n.node.unordered && n.node.ops&opOutbound == 0) {
 			first = n
 		}
 		if handles {
@@ -206,10 +261,9 @@ func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 	return nil
 }
 
-// prevWriter returns the nearest WriteHandler towards the head. Handlers that take no part in writing are skipped on
-// any executor: a detour over their pool would let the close of the connection overtake a farewell.
-func (ctx *Context) prevWriter() *Context {
-	p := ctx.prev.Load()
+// writerFrom returns the nearest WriteHandler towards the head, beginning with p. Handlers that take no part in writing are
+// skipped on any executor: a detour over their pool would let the close of the connection overtake a farewell.
+func writerFrom(p *Context) *Context {
 	for p != nil && p.node.ops&opWrite == 0 {
 		p = p.prev.Load()
 	}
@@ -226,12 +280,15 @@ func (ctx *Context) read(msg any) error {
 }
 
 func (ctx *Context) write(msg any) error {
+	if ctx.node.ops&opAdd != 0 && !ctx.present() {
+		return ctx.Write(msg)
+	}
 	return ctx.node.handler.(WriteHandler).HandleWrite(ctx, msg)
 }
 
 func (ctx *Context) event(ev any) error {
 	h, ok := ctx.node.handler.(EventHandler)
-	if !ok {
+	if !ok || ctx.node.ops&opAdd != 0 && !ctx.present() {
 		ctx.FireEvent(ev)
 		return nil
 	}

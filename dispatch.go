@@ -4,9 +4,11 @@ package eddy
 
 // fireReadFromHead passes an inbound message to the first handler.
 func (c *Conn) fireReadFromHead(msg any) {
-	if c.head != nil {
-		c.head.deliverRead(msg, opRead)
+	if c.head == nil {
+		c.unhandled(msg)
+		return
 	}
+	c.head.deliverRead(msg, opRead)
 }
 
 // fireRead passes a message from ctx to the next handler.
@@ -17,7 +19,7 @@ func (ctx *Context) fireRead(msg any) {
 		release(msg)
 		return
 	}
-	n := ctx.nextFor(opRead)
+	n := ctx.nextOnLoop(opRead)
 	if ctx.node.decoder != nil && (n == nil || n.node.decoder == nil) {
 		c.beginDispatch()
 	}
@@ -62,7 +64,7 @@ func (c *Conn) fireEventFromHead(ev any) {
 }
 
 func (ctx *Context) fireEvent(ev any) {
-	if n := ctx.nextFor(opEvent); n != nil && ctx.conn.phase != PhaseClosed {
+	if n := ctx.nextOnLoop(opEvent); n != nil && ctx.conn.phase != PhaseClosed {
 		n.deliverEvent(ev)
 	}
 }
@@ -88,7 +90,7 @@ func (ctx *Context) call(f func() error) error {
 }
 
 // fireError passes an error from ctx to the next ErrorHandler.
-func (ctx *Context) fireError(err error) { ctx.fireErrorFrom(ctx.next.Load(), err, true) }
+func (ctx *Context) fireError(err error) { ctx.fireErrorFrom(ctx.onward(), err, true) }
 
 // fireErrorFrom offers err to start and the handlers behind it. What passes the tail closes the connection, if closes
 // is set; a decoder's error closes it in any case, since its bytes cannot be read on.
@@ -98,6 +100,9 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 		return
 	}
 	fatal := start != nil && start == ctx && ctx.node.decoder != nil
+	if start == ctx && c.shows(rewired) && !ctx.linked() { // it has been told HandleRemove
+		start = ctx.onward()
+	}
 	rest, last := start.offerError(err)
 	if closes && (rest != nil || fatal) {
 		c.closeFlushed(reasonOf(last), last)
@@ -108,9 +113,9 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 // last error there was. One on a pool is taken to handle it, unless the pool refuses.
 func (start *Context) offerError(err error) (rest, last error) {
 	last = err
-	for n := start; n != nil && err != nil; n = n.next.Load() {
+	for n := start; n != nil && err != nil; n = n.onward() {
 		h, ok := n.node.handler.(ErrorHandler)
-		if !ok {
+		if !ok || n.node.pool == nil && n.node.ops&opAdd != 0 && !n.present() {
 			continue
 		}
 		if n.node.pool != nil {
@@ -128,10 +133,7 @@ func (start *Context) offerError(err error) (rest, last error) {
 
 // writeFromTail passes a message through the whole outbound pipeline.
 func (c *Conn) writeFromTail(msg any) error {
-	t := c.tail
-	for t != nil && t.node.ops&opWrite == 0 {
-		t = t.prev.Load()
-	}
+	t := writerFrom(c.tail)
 	if t == nil {
 		return c.enqueue(msg)
 	}
@@ -145,7 +147,7 @@ func (ctx *Context) writeOnLoop(msg any) error {
 		release(msg)
 		return c.ended.Load()
 	}
-	p := ctx.prevWriter()
+	p := writerFrom(ctx.back())
 	if p == nil {
 		return c.enqueue(msg)
 	}
@@ -169,10 +171,15 @@ func (ctx *Context) deliverWrite(msg any) error {
 	return ctx.call(func() error { return ctx.write(msg) })
 }
 
-// fireOpen tells every OpenHandler, head to tail.
-func (c *Conn) fireOpen() {
-	for ctx := c.head; ctx != nil && c.phase < PhaseClosing; ctx = ctx.next.Load() {
-		ctx.deliverOpen()
+// fireOpen tells every OpenHandler that Init has added, head to tail. One that is added meanwhile is told when it is.
+func (c *Conn) fireOpen(handlers []Context) {
+	for i := range handlers {
+		if c.phase >= PhaseClosing {
+			return
+		}
+		if ctx := &handlers[i]; ctx.linked() {
+			ctx.deliverOpen()
+		}
 	}
 }
 
@@ -191,10 +198,10 @@ func (ctx *Context) deliverOpen() {
 
 // fireWritability tells every WritabilityHandler, head to tail.
 func (c *Conn) fireWritability(writable bool) {
-	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
+	for ctx := c.head; ctx != nil; ctx = ctx.onward() {
 		h, ok := ctx.node.handler.(WritabilityHandler)
 		switch {
-		case !ok:
+		case !ok, ctx.node.pool == nil && ctx.node.ops&opAdd != 0 && !ctx.present():
 		case ctx.node.pool != nil:
 			_ = ctx.hop(opWritability, writable)
 		default:

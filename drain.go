@@ -107,6 +107,7 @@ func (c *Conn) idle() bool {
 // checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.
 func (c *Conn) checkDrainTask() {
 	c.unmark(idleTask)
+	c.fence()
 	c.requestOver()
 	c.loop.afterActivity(c)
 }

@@ -65,6 +65,8 @@ var (
 	ErrSaturated = errors.New("eddy: task queue of the loop is full")
 	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
+	// ErrOffLoop: a call that belongs to the connection's loop was made elsewhere; it did nothing.
+	ErrOffLoop = errors.New("eddy: the pipeline of an open connection is used on its loop only: elsewhere call Conn.Change")
 	// ErrOnLoop: a blocking call was made on a loop, of whichever group: it could wait for that loop itself, and everybody on
 	// the loop would wait with it.
 	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")

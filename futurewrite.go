@@ -76,8 +76,12 @@ func (ctx *Context) writeFor(w *writeFuture) {
 		return
 	}
 	if at == ctx {
-		if p := ctx.prevWriter(); p != nil && ctx.shares(p, opWrite) {
+		if p := ctx.writeTo(); p != nil {
 			_ = p.writeOnPool(msg)
+			return
+		}
+		if by := ctx.heir(); by != nil {
+			by.writeFor(w)
 			return
 		}
 		if s := ctx.findStrand(); s != nil && s.class != nil {

@@ -42,6 +42,24 @@ type CloseHandler interface {
 	HandleClose(ctx *Context, reason CloseReason, err error)
 }
 
+// AddHandler is told that it stands in the pipeline, on its executor, once and before anything else: for handlers that
+// Init adds when the connection is registered, before HandleOpen; for others when they are added. What other handlers fire
+// to it before waits. If it returns an error or panics it is taken out and told HandleRemove, and the handlers behind its
+// place are given the error; a panic closes the connection. If its pool refuses the call, Add returns the error, and a
+// connection that is being opened closes with CloseBackpressureLimit. Source: reference netty 1.10.
+type AddHandler interface {
+	HandleAdd(ctx *Context) error
+}
+
+// RemoveHandler is told that it stands in the pipeline no more, on its executor, once and as the last it hears: when it
+// was taken out, behind what it was given before; when its HandleAdd failed; and when the connection ended, after
+// HandleClose, tail to head among the handlers on one executor. A handler whose HandleAdd was not called is not told, and
+// one whose pool has been stopped is told by the loop, or by the goroutine that stopped the pool. While the connection is
+// open it may fire and write what it holds back. Source: reference netty 1.8, 1.10.
+type RemoveHandler interface {
+	HandleRemove(ctx *Context)
+}
+
 // Decoder turns bytes into messages. It runs on the loop. One that is the first handler decodes what the connection
 // reads; one further down, behind TLS for instance, decodes the bytes that earlier handlers pass on: *buf.Bytes, []byte
 // and *buf.Shared. To both the same rules, bounds, pauses and deadlines apply.
@@ -118,6 +136,11 @@ const (
 	opClose
 	opFlush
 	opFinish
+	opAdd
+	opRemove
+	opBarrier  // keeps a place, see rewire.go
+	opOutbound // of a barrier that inbound events do not pass
+	opFarewell // of a context for HandleRemove, see rewire.go
 )
 
 // opsOf looks up which events h handles; 0 means that h is no handler at all.
@@ -148,5 +171,9 @@ func opsOf(h any) ops {
 	set(ok, opFlush)
 	_, ok = h.(FinishHandler)
 	set(ok, opFinish)
+	_, ok = h.(AddHandler)
+	set(ok, opAdd)
+	_, ok = h.(RemoveHandler)
+	set(ok, opRemove)
 	return m
 }

@@ -3,7 +3,6 @@ package eddy
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 
@@ -32,6 +31,7 @@ type strand struct {
 	pool    *executor.Pool
 	next    *strand // connExt.strands
 	crowd   atomic.Pointer[crowd]
+	hopped  uint64          // events it was given; the loop only
 	since   atomic.Int64    // when the message that runs was dispatched, 0 when none does
 	request *requestContext // of that message; its goroutine only
 	trace   context.Context // of what runs, nil for none; its goroutine only
@@ -76,11 +76,12 @@ func (ctx *Context) submit(s *strand, h *hop) error {
 		switch h.op {
 		case opRead:
 			err := ctx.submitLoose(s, h)
+			s.hopped++
 			if err == nil && s.running() >= looseHigh {
 				ctx.conn.pauseForHop(s)
 			}
 			return err
-		case opOpen:
+		case opOpen, opAdd:
 			s.crowdMade().opening.Add(1)
 		}
 	}
@@ -88,8 +89,11 @@ func (ctx *Context) submit(s *strand, h *hop) error {
 	switch {
 	case wake:
 		ctx.conn.loop.wakeLater(ctx.node.pool)
-	case err != nil && h.op == opOpen && ctx.node.unordered:
+	case err != nil && h.op&(opOpen|opAdd) != 0 && ctx.node.unordered:
 		s.crowd.Load().opening.Add(-1)
+	}
+	if err == nil {
+		s.hopped++
 	}
 	if err == nil && h.op == opRead && s.Len() >= hopHigh {
 		ctx.conn.pauseForHop(s)
@@ -197,7 +201,7 @@ func runHop(h hop) {
 		if v := recover(); v != nil {
 			c.hopPanicked(ctx, v)
 		}
-		if h.op == opOpen {
+		if h.op&(opOpen|opAdd) != 0 {
 			ctx.opened(s)
 		}
 		s.done()
@@ -215,11 +219,18 @@ func runHop(h hop) {
 }
 
 func (ctx *Context) runHop(h hop) {
+	c := ctx.conn
+	if ctx.node.ops&opAdd != 0 && h.op&(opOpen|opWritability|opError) != 0 && !ctx.present() {
+		if h.op == opError {
+			ctx.FireError(h.msg.(error))
+		}
+		return
+	}
 	switch h.op {
 	case opRead:
 		ctx.result(ctx.read(h.msg))
 	case opWrite:
-		if err := ctx.writeOnPool(h.msg); err != nil && ctx.conn.closedError() == nil {
+		if err := ctx.writeOnPool(h.msg); err != nil && c.closedError() == nil {
 			ctx.result(err)
 		}
 	case opEvent:
@@ -232,16 +243,20 @@ func (ctx *Context) runHop(h hop) {
 		if err := ctx.node.handler.(ErrorHandler).HandleError(ctx, h.msg.(error)); err != nil {
 			ctx.FireError(err)
 		}
+	case opAdd:
+		ctx.runAdd(h.msg.(bool))
+	case opRemove:
+		ctx.removeGuarded()
 	case opClose:
-		ctx.eachCloser((*Context).closeOnPool)
+		c.endOn(ctx.node.pool, (*Conn).guardOnPool)
 	}
 }
 
 // dropHop ends an event whose pool was stopped before it could run, on the goroutine that stopped it. Nothing else of the
-// strand runs then or later. A message is released, and its connection cannot go on without it; the close is told here, so
-// that what the handlers hold is released.
+// strand runs then or later. A message is released, and its connection cannot go on without it; the close
+// and removals are told here, so that what the handlers hold is released.
 func dropHop(h hop) {
-	if h.op == opClose {
+	if h.op&(opClose|opRemove) != 0 {
 		runHop(h)
 		return
 	}
@@ -249,7 +264,7 @@ func dropHop(h hop) {
 	switch h.op {
 	case opRead, opWrite:
 		refuse(h.msg, closedPool(h.ctx.node.name))
-	case opOpen:
+	case opOpen, opAdd:
 		h.ctx.opened(h.ctx.findStrand())
 	}
 	c.finished(c.pending(h.op))
@@ -292,10 +307,7 @@ func (ctx *Context) writeOnPool(msg any) error {
 
 // hopPanicked closes the connection whose handler panicked; the pool's worker lives on.
 func (c *Conn) hopPanicked(ctx *Context, v any) {
-	stack := debug.Stack()
-	perr := &PanicError{Value: v, Stack: stack}
-	c.set.owner.hopPanics.Add(1)
-	c.loop.logPanic(ctx.node.name, v, stack)
+	perr := c.notePanic(ctx, v)
 	if h, ok := ctx.node.handler.(ErrorHandler); ok {
 		func() {
 			defer func() { _ = recover() }() // an error handler that panics has had its word

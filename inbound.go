@@ -261,10 +261,11 @@ func (c *Conn) decode(view []byte) []byte {
 	return nil
 }
 
-// decodeFirst gives the first handler one message's bytes, or all if it is no decoder.
+// decodeFirst gives the first handler one message's bytes, or all if it is no decoder, or one that was further down and
+// has bytes left from then.
 func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 	ctx := c.head
-	if ctx != nil && ctx.node.decoder != nil {
+	if ctx != nil && ctx.node.decoder != nil && !(c.shows(rewired) && c.holdsInner(ctx)) {
 		return c.decodeOne(ctx, view)
 	}
 	c.loop.borrowed.Reset(view)

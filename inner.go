@@ -178,23 +178,17 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 	return nil
 }
 
-// removed reports whether ctx was taken out of its pipeline.
-func (ctx *Context) removed() bool {
-	if p := ctx.prev.Load(); p != nil {
-		return p.next.Load() != ctx
-	}
-	return ctx.conn.head != ctx
-}
-
 // pass gives what a removed decoder left to who stands in its place now.
 func (c *Conn) pass(from *Context, view []byte) {
-	p := from.prev.Load()
-	for p != nil && p.removed() {
-		p = p.prev.Load()
-	}
-	next := c.head
-	if p != nil {
-		next = p.next.Load()
+	next := from.seat()
+	if next.removed() {
+		p := next.prev.Load()
+		for p != nil && p.removed() {
+			p = p.prev.Load()
+		}
+		if next = c.head; p != nil {
+			next = p.next.Load()
+		}
 	}
 	m := new(buf.Bytes)
 	m.Reset(view)
@@ -262,6 +256,16 @@ func (c *Conn) firstInner() *innerInput {
 		return x.inner
 	}
 	return nil
+}
+
+// holdsInner reports whether the decoder of ctx has bytes left that came from a handler before it.
+func (c *Conn) holdsInner(ctx *Context) bool {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.ctx == ctx {
+			return e.in != nil
+		}
+	}
+	return false
 }
 
 // innerShort reports whether a decoder further down waits for the rest of a frame.

@@ -1,188 +1,252 @@
 package eddy
 
 import (
-	"errors"
 	"fmt"
-	"reflect"
-
-	"github.com/go-eddy/eddy/executor"
+	"slices"
 )
 
 // Pipeline is the chain of handlers of one connection. Inbound events go head to tail, outbound messages tail to head.
-// It is built by Server.Init and may be changed later, always on the connection's loop. Once the handlers have been
-// told the close, changes return ErrClosed.
+// Server.Init builds it; later it may be changed while events pass through it.
+//
+// After Init its methods belong to the connection's loop, where a change takes effect at once; called elsewhere they
+// return ErrOffLoop and change nothing. Conn.Change brings a change to the loop from any goroutine. Once the handlers
+// have been told the close, all of them return ErrClosed. Source: reference netty 1.10.
+//
+// Every handler of a pipeline has a name that no other has there. An empty name stands for a generated one: the name of
+// the handler's type, "#" and the smallest number from 0 that is free.
 type Pipeline struct {
 	conn  *Conn
 	build *pipelineBuilder // nil once the connection is open
+	from  caller
 }
 
-// AddOption says how a handler is added.
-type AddOption func(*node)
+// caller says what a Pipeline knows of the goroutine that uses it.
+type caller uint8
 
-// On runs the handler on pool instead of the loop, where it may block. Each connection has one strand per pool: the
-// connection's events run one at a time and in order. Messages are detached from the loop's memory before they cross. See
-// also OnUnordered and OnReject.
-func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool, n.unordered = pool, false } }
+const (
+	callerUnknown caller = iota
+	callerOnLoop
+	callerOnPool
+)
 
-// node is one handler as it stands in a pipeline. Immutable once added; connections whose Init adds the same handler
-// value share it.
-type node struct {
-	name    string
-	handler any
-	ops     ops
-	pool    *executor.Pool
-	reject  *RejectPolicy
-	decoder Decoder
-	read    ReadHandler
-
-	unordered bool // messages run side by side on pool
+// spot is a place in a pipeline.
+type spot struct {
+	kind spotKind
+	base string // for spotBefore and spotAfter
 }
 
-// fill makes n the node of a handler.
-func (n *node) fill(name string, handler any, opts []AddOption) error {
-	*n = node{name: name, handler: handler, ops: opsOf(handler)}
-	if n.ops == 0 {
-		return fmt.Errorf("eddy: handler %q of type %T implements no handler interface", name, handler)
-	}
-	for _, o := range opts {
-		o(n)
-	}
-	n.decoder, _ = handler.(Decoder)
-	n.read, _ = handler.(ReadHandler)
-	if n.decoder == nil {
-		return nil
-	}
-	if n.pool != nil {
-		return fmt.Errorf("eddy: decoder %q cannot run on a pool", name)
-	}
-	n.read, n.ops = feeder{}, n.ops|opRead
-	return nil
-}
+type spotKind uint8
 
-// same reports whether two nodes can be one: same name, same handler value, same executor.
-func (n *node) same(m *node) bool {
-	if n.name != m.name || n.pool != m.pool || n.unordered != m.unordered || n.reject != m.reject {
-		return false
-	}
-	t := reflect.TypeOf(n.handler)
-	return t == reflect.TypeOf(m.handler) && t.Comparable() && n.handler == m.handler
-}
+const (
+	spotLast spotKind = iota
+	spotFirst
+	spotBefore
+	spotAfter
+)
 
-// pipelineBuilder collects what one Init adds. A loop has one and remembers the last connection's nodes, so that
-// connections with the same handlers share them.
-type pipelineBuilder struct {
-	draft node
-	nodes []*node
-	last  []*node
-	err   error
-}
-
-// build runs Init for c and links the contexts.
-func (b *pipelineBuilder) build(c *Conn) error {
-	b.nodes, b.err = b.nodes[:0], nil
-	p := &Pipeline{conn: c, build: b}
-	err := c.set.init(p)
-	p.build = nil // whoever kept p changes an open connection from now on
-	if err != nil {
-		return err
-	}
-	if b.err != nil {
-		return b.err
-	}
-	if len(b.nodes) == 0 {
-		return errors.New("eddy: Server.Init added no handler")
-	}
-	ctxs := make([]Context, len(b.nodes))
-	for i, n := range b.nodes {
-		ctx := &ctxs[i]
-		ctx.conn, ctx.node = c, n
-		c.link(ctx)
-	}
-	b.last, b.nodes = b.nodes, b.last
-	return nil
-}
-
-// add takes the draft over.
-func (b *pipelineBuilder) add() error {
-	i, n := len(b.nodes), &b.draft
-	for _, o := range b.nodes {
-		if o.name == n.name {
-			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
-		}
-	}
-	if i < len(b.last) && b.last[i].same(n) {
-		b.nodes = append(b.nodes, b.last[i])
-	} else {
-		own := *n
-		b.nodes = append(b.nodes, &own)
-	}
-	return nil
-}
-
-// Conn returns the pipeline's connection.
+// Conn returns the pipeline's connection. Any goroutine.
 func (p *Pipeline) Conn() *Conn { return p.conn }
 
-// Add appends a handler at the tail. Inside Init the first error also fails Init, so Init may ignore it. A handler that
-// is added to an open connection is told HandleOpen at once.
+// Add appends a handler at the tail. Inside Init the first error of any method also fails Init, so Init may ignore it.
+//
+// A handler that is added to an open connection is told HandleAdd and then HandleOpen, on its executor, before any other
+// event. If its pool refuses HandleAdd, nothing has changed and the error is the pool's.
+// Errors: a duplicate name, a value that is no handler or has Unshared and was added before, a decoder on a pool, a
+// refusing pool (executor.ErrRejected, executor.ErrClosed), ErrOffLoop, ErrClosed.
 func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
+	return p.insert(spot{kind: spotLast}, name, handler, opts)
+}
+
+// AddLast is Add.
+func (p *Pipeline) AddLast(name string, handler any, opts ...AddOption) error {
+	return p.insert(spot{kind: spotLast}, name, handler, opts)
+}
+
+// AddFirst is Add at the head.
+func (p *Pipeline) AddFirst(name string, handler any, opts ...AddOption) error {
+	return p.insert(spot{kind: spotFirst}, name, handler, opts)
+}
+
+// AddBefore is Add on the head's side of the handler base. Further error: there is no base.
+func (p *Pipeline) AddBefore(base, name string, handler any, opts ...AddOption) error {
+	return p.insert(spot{spotBefore, base}, name, handler, opts)
+}
+
+// AddAfter is Add on the tail's side of the handler base. Further error: there is no base.
+func (p *Pipeline) AddAfter(base, name string, handler any, opts ...AddOption) error {
+	return p.insert(spot{spotAfter, base}, name, handler, opts)
+}
+
+// insert adds a handler to a pipeline under construction or an open one.
+func (p *Pipeline) insert(at spot, name string, handler any, opts []AddOption) error {
 	if p.build != nil {
-		err := p.build.draft.fill(name, handler, opts)
-		if err == nil {
-			err = p.build.add()
-		}
-		if p.build.err == nil {
-			p.build.err = err
-		}
+		return p.build.note(p.build.insert(at, name, handler, opts))
+	}
+	if err := p.usable(); err != nil {
 		return err
 	}
-	n := new(node)
-	err := n.fill(name, handler, opts)
-	if err == nil {
-		err = p.checkNew(n, nil)
-	}
+	prev, next, err := p.conn.spot(at)
 	if err != nil {
 		return err
 	}
-	ctx := &Context{conn: p.conn, node: n}
-	p.conn.link(ctx)
-	ctx.deliverOpen()
-	return nil
+	ctx, err := p.newContext(name, handler, opts, nil)
+	if err != nil {
+		return err
+	}
+	return unclaimed(ctx, p.conn.introduce(ctx, prev, next))
 }
 
-// Remove takes a handler out. An event that is inside it goes on to its old neighbours. If it was a decoder, bytes
-// that it left go to what stands in its place now.
+// Remove takes a handler out. It gets no new events; HandleRemove is its last one. Events that it was given before are
+// handled and go on from its place; on a pool they stay ahead of those that come later. Of a decoder, bytes that it did
+// not decode go to what stands in its place now.
+// Errors: there is no such handler; ErrSaturated when 64 handlers of the connection that were taken out have events left
+// on their pools; ErrOffLoop, ErrClosed.
 func (p *Pipeline) Remove(name string) error {
+	if p.build != nil {
+		return p.build.note(p.build.remove(name))
+	}
 	ctx, err := p.find(name)
+	if err == nil {
+		err = p.conn.roomForLeaving(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	prev, next := ctx.prev.Load(), ctx.next.Load()
-	p.conn.join(prev, next)
+	p.conn.expel(ctx)
 	p.conn.decodeAgain()
 	return nil
 }
 
-// Replace puts a new handler in the place of an old one and tells it HandleOpen. Bytes that a replaced
-// decoder left go to the new handler.
+// Replace puts a new handler in the place of an old one, whose name it may have. The new one is told HandleAdd and
+// HandleOpen; the old one is told HandleRemove when the new one's HandleAdd has returned. What it fires or writes with the
+// Context of that call goes through the new one; events that were inside it before go on to its old neighbours. On one
+// executor the latter and what HandleRemove passes on are ahead of everything that comes later. Bytes that a decoder did
+// not decode go to the new handler.
+// Errors: those of Add and Remove; then the old one stands where it was.
 func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption) error {
+	if p.build != nil {
+		return p.build.note(p.build.replace(name, newName, handler, opts))
+	}
 	old, err := p.find(name)
-	if err != nil {
-		return err
-	}
-	n := new(node)
-	if err = n.fill(newName, handler, opts); err == nil {
-		err = p.checkNew(n, old)
+	if err == nil {
+		err = p.conn.roomForLeaving(old)
 	}
 	if err != nil {
 		return err
 	}
-	ctx := &Context{conn: p.conn, node: n}
-	prev, next := old.prev.Load(), old.next.Load()
-	p.conn.join(prev, ctx)
-	p.conn.join(ctx, next)
-	ctx.deliverOpen()
+	ctx, err := p.newContext(newName, handler, opts, old)
+	if err != nil {
+		return err
+	}
+	if err = unclaimed(ctx, p.conn.exchange(old, ctx)); err != nil {
+		return err
+	}
 	p.conn.decodeAgain()
 	return nil
+}
+
+// Names returns the names of the handlers, head to tail; nil where the methods that change would fail.
+func (p *Pipeline) Names() []string {
+	var names []string
+	if p.build != nil {
+		for _, n := range p.build.nodes {
+			names = append(names, n.name)
+		}
+		return names
+	}
+	if p.usable() != nil {
+		return nil
+	}
+	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
+		if ctx.node.ops&opBarrier == 0 {
+			names = append(names, ctx.node.name)
+		}
+	}
+	return names
+}
+
+// Context returns the place of a handler of an open connection, nil if there is none of that name, inside Init, and where
+// the methods that change would fail. What may be called on it depends on the handler's executor, see Context.
+func (p *Pipeline) Context(name string) *Context {
+	if p.build != nil || p.usable() != nil {
+		return nil
+	}
+	return p.conn.named(name)
+}
+
+// usable reports why an open connection's pipeline cannot be used here and now.
+func (p *Pipeline) usable() error {
+	switch {
+	case p.from == callerOnPool, p.from == callerUnknown && !p.conn.loop.handle.In():
+		return ErrOffLoop
+	case p.conn.phase == PhaseClosed:
+		return p.conn.closedError()
+	}
+	return nil
+}
+
+// find returns the context of a handler of an open connection.
+func (p *Pipeline) find(name string) (*Context, error) {
+	if err := p.usable(); err != nil {
+		return nil, err
+	}
+	return found(p.conn.named(name), name)
+}
+
+func found(ctx *Context, name string) (*Context, error) {
+	if ctx == nil {
+		return nil, errNoHandler(name)
+	}
+	return ctx, nil
+}
+
+// named returns the context of that name, nil for none. Loop only.
+func (c *Conn) named(name string) *Context {
+	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
+		if ctx.node.name == name && ctx.node.ops&opBarrier == 0 {
+			return ctx
+		}
+	}
+	return nil
+}
+
+// spot returns the contexts that what is added there comes between.
+func (c *Conn) spot(at spot) (prev, next *Context, err error) {
+	switch at.kind {
+	case spotLast:
+		return c.tail, nil, nil
+	case spotFirst:
+		return nil, c.head, nil
+	}
+	base, err := found(c.named(at.base), at.base)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case at.kind == spotBefore:
+		return base.prev.Load(), base, nil
+	}
+	return base, base.next.Load(), nil
+}
+
+// newContext makes the context of a handler that is added to an open connection, in the place of old if that is set.
+func (p *Pipeline) newContext(name string, handler any, opts []AddOption, old *Context) (*Context, error) {
+	c, n := p.conn, new(node)
+	if err := n.fill(name, handler, opts); err != nil {
+		return nil, err
+	}
+	taken := func(name string) bool {
+		ctx := c.named(name)
+		return ctx != nil && ctx != old
+	}
+	if n.name == "" {
+		n.name = c.loop.builder.names.free(handler, taken)
+	} else if taken(n.name) {
+		return nil, errDuplicate(n.name)
+	}
+	if err := claim(n); err != nil {
+		return nil, err
+	}
+	return &Context{conn: c, node: n}, nil
 }
 
 // decodeAgain offers what decoders left to whoever stands in their places in the changed pipeline.
@@ -194,51 +258,53 @@ func (c *Conn) decodeAgain() {
 	c.innerAgain()
 }
 
-// find returns the context of a handler of an open connection.
-func (p *Pipeline) find(name string) (*Context, error) {
-	if p.build != nil {
-		return nil, fmt.Errorf("eddy: handler %q: a pipeline under construction can only be added to", name)
+func errNoHandler(name string) error { return fmt.Errorf("eddy: no handler named %q", name) }
+func errDuplicate(name string) error { return fmt.Errorf("eddy: duplicate handler name %q", name) }
+
+// note keeps the first error of an Init.
+func (b *pipelineBuilder) note(err error) error {
+	if b.err == nil {
+		b.err = err
 	}
-	if p.conn.phase == PhaseClosed {
-		return nil, p.conn.closedError()
-	}
-	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
-		if ctx.node.name == name {
-			return ctx, nil
-		}
-	}
-	return nil, fmt.Errorf("eddy: no handler named %q", name)
+	return err
 }
 
-// checkNew checks name and place of a handler that is added to an open connection, in the place of old if that is set.
-func (p *Pipeline) checkNew(n *node, old *Context) error {
-	if p.conn.phase == PhaseClosed {
-		return p.conn.closedError()
-	}
-	for ctx := p.conn.head; ctx != nil; ctx = ctx.next.Load() {
-		if ctx != old && ctx.node.name == n.name {
-			return fmt.Errorf("eddy: duplicate handler name %q", n.name)
+// insert adds a handler to the pipeline that Init builds.
+func (b *pipelineBuilder) insert(at spot, name string, handler any, opts []AddOption) error {
+	i := len(b.nodes)
+	if at.kind == spotFirst {
+		i = 0
+	} else if at.kind != spotLast {
+		base := b.index(at.base)
+		if base < 0 {
+			return errNoHandler(at.base)
 		}
+		i = base + int(at.kind-spotBefore)
 	}
+	n, err := b.newNode(i, name, handler, opts, -1)
+	if err == nil {
+		b.nodes = slices.Insert(b.nodes, i, n)
+	}
+	return err
+}
+
+func (b *pipelineBuilder) remove(name string) error {
+	i := b.index(name)
+	if i < 0 {
+		return errNoHandler(name)
+	}
+	b.nodes = slices.Delete(b.nodes, i, i+1)
 	return nil
 }
 
-// link appends ctx at the tail.
-func (c *Conn) link(ctx *Context) {
-	c.join(c.tail, ctx)
-	c.join(ctx, nil)
-}
-
-// join makes b follow a; nil stands for the ends. A context that is taken out keeps its own links.
-func (c *Conn) join(a, b *Context) {
-	if a == nil {
-		c.head = b
-	} else {
-		a.next.Store(b)
+func (b *pipelineBuilder) replace(name, newName string, handler any, opts []AddOption) error {
+	i := b.index(name)
+	if i < 0 {
+		return errNoHandler(name)
 	}
-	if b == nil {
-		c.tail = a
-	} else {
-		b.prev.Store(a)
+	n, err := b.newNode(i, newName, handler, opts, i)
+	if err == nil {
+		b.nodes[i] = n
 	}
+	return err
 }

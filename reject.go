@@ -220,6 +220,21 @@ func (c *Conn) parkBehind(h hop) (waits bool, err error) {
 	return false, nil
 }
 
+// parkRemoval keeps a HandleRemove behind what waits for the same pool, whatever the bound; false if nothing does.
+func (c *Conn) parkRemoval(h hop) bool {
+	if c.paused&pausePark == 0 {
+		return false
+	}
+	p := c.ext.Load().parking
+	for _, o := range p.waiting {
+		if o.ctx.node.pool == h.ctx.node.pool {
+			p.waiting = append(p.waiting, h)
+			return true
+		}
+	}
+	return false
+}
+
 // awaitRoom sees to it that the loop tries again what was refused with err.
 func (c *Conn) awaitRoom(h hop, err error) {
 	p, pool := c.ext.Load().parking, h.ctx.node.pool
@@ -242,6 +257,11 @@ func (c *Conn) retryParked() {
 	p := c.ext.Load().parking
 	for len(p.waiting) > 0 && c.phase < PhaseClosing {
 		h := p.waiting[0]
+		if h.op == opRemove {
+			p.waiting = p.waiting[1:]
+			h.ctx.dismissNow(h)
+			continue
+		}
 		err := h.ctx.submit(h.ctx.strandOnLoop(), &h)
 		if err != nil && !errors.Is(err, executor.ErrClosed) {
 			c.awaitRoom(h, err)
@@ -270,8 +290,12 @@ func (c *Conn) dropParked() {
 	c.paused &^= pausePark
 	p := c.ext.Load().parking
 	for _, h := range p.waiting {
-		if h.op == opRead {
+		switch h.op {
+		case opRead:
 			release(h.msg)
+		case opRemove:
+			h.ctx.dismissNow(h)
+			continue
 		}
 		c.finished(c.pending(h.op))
 	}

@@ -52,11 +52,11 @@ func TestSocketOptions(t *testing.T) {
 		"SO_KEEPALIVE with TCP_KEEPIDLE 77": func() (int, error) {
 			on, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
 			v, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
-			return on * flag(v == 77), err
+			return on * boolFlag(v == 77), err
 		},
 		"SO_RCVBUF twice 40,000": func() (int, error) {
 			v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
-			return flag(v == 80_000), err
+			return boolFlag(v == 80_000), err
 		},
 		"O_NONBLOCK": func() (int, error) {
 			v, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
@@ -78,7 +78,7 @@ func TestSocketOptions(t *testing.T) {
 	serve(address, 0)
 }
 
-func flag(on bool) int {
+func boolFlag(on bool) int {
 	if on {
 		return 1
 	}

@@ -22,6 +22,9 @@ const (
 	taskTimer                        // schedule msg.(*Timer)
 	taskRegistration                 // carry out what was asked of msg.(*Registration)
 	taskWatch                        // a request began on conn that no deadline may look at in time
+	taskChange                       // change conn's pipeline as msg.(*change) says
+	taskAdded                        // HandleAdd of ctx was called on its pool, with msg.(*addFailure) if it failed
+	taskSettle                       // the events of before the last change of conn's pipeline have passed
 	taskResponses                    // run msg.(func()), which takes responses for conn that a pool has brought
 	taskFuture                       // run the listeners of msg.(*Future), or take it out of the queue
 )
@@ -204,6 +207,13 @@ func (l *loop) runTask(t task) {
 		t.conn.watch()
 	case taskFuture:
 		l.runFuture(t.msg.(*Future))
+	case taskChange:
+		t.msg.(*change).run(t.conn)
+	case taskAdded:
+		failed, _ := t.msg.(*addFailure)
+		t.conn.added(t.ctx, failed)
+	case taskSettle:
+		t.conn.settlePipeline()
 	}
 }
 
@@ -222,6 +232,7 @@ func (l *loop) runWrite(t task) {
 		l.counters[countDeadWrites]++
 		release(t.msg)
 		c.account()
+		c.fence()
 		return
 	}
 	var err error
@@ -236,6 +247,7 @@ func (l *loop) runWrite(t task) {
 		c.failWrite(err)
 	}
 	c.writeSettled()
+	c.fence()
 }
 
 // writeSettled follows a submitted write, which may have left the queue shorter than it counted: when a handler made

@@ -48,6 +48,7 @@ type loose struct {
 	request *requestContext // its goroutine only
 
 	older, younger *loose // in its crowd
+	seq            uint64 // of the dispatch
 }
 
 // loose returns the message that ctx was made for, nil if ctx is the handler's place in the pipeline.
@@ -92,6 +93,8 @@ type crowd struct {
 	end         hop // the close, if over
 	over        bool
 	states      map[*Context]any // of the handlers
+	seq         uint64           // of last
+	removals    []lateRemoval    // of handlers that messages may be in
 }
 
 // crowdMade returns the strand's crowd and makes it if there is none. Any goroutine.
@@ -159,11 +162,12 @@ func (m *loose) finish() {
 	c, s := m.ctx.conn, m.strand
 	m.endRequest()
 	end, over := s.crowd.Load().leave(m)
+	s.dismissLate()
 	c.finished(&c.inflight)
 	c.checkStrand(s)
 	if over && s.Finish(end) != nil {
 		c.finished(&c.transit)
-		end.ctx.eachCloser((*Context).closeOnPool)
+		c.endOn(s.pool, (*Conn).guardOnPool)
 	}
 }
 
@@ -235,6 +239,8 @@ func (k *crowd) join(m *loose) {
 		k.last.younger = m
 	}
 	k.last = m
+	k.seq++
+	m.seq = k.seq
 	k.n.Add(1)
 	k.mu.Unlock()
 }
@@ -256,6 +262,46 @@ func (k *crowd) leave(m *loose) (end hop, over bool) {
 	n := k.n.Add(-1)
 	k.keep(m)
 	return k.end, k.over && n == 0
+}
+
+// lateRemoval is the HandleRemove of an unordered handler, which waits for the messages up to seq.
+type lateRemoval struct {
+	hop hop
+	seq uint64
+}
+
+// removeAfter keeps the removal of an unordered handler until the messages that are on their way have returned; false if
+// there are none.
+func (s *strand) removeAfter(h hop) bool {
+	k := s.crowd.Load()
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.first == nil {
+		return false
+	}
+	k.removals = append(k.removals, lateRemoval{h, k.seq})
+	return true
+}
+
+// dismissLate tells the removed handlers that no message is in any more.
+func (s *strand) dismissLate() {
+	k := s.crowd.Load()
+	k.mu.Lock()
+	n := 0
+	for n < len(k.removals) && (k.first == nil || k.first.seq > k.removals[n].seq) {
+		n++
+	}
+	due := k.removals[:n]
+	k.removals = k.removals[n:]
+	k.mu.Unlock()
+	for _, r := range due {
+		if s.Append(r.hop) != nil {
+			runHop(r.hop)
+		}
+	}
 }
 
 // give undoes take.
@@ -315,6 +361,10 @@ func (ctx *Context) setSharedState(v any) {
 	k := s.crowdMade()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if v == nil {
+		delete(k.states, ctx.place())
+		return
+	}
 	if k.states == nil {
 		k.states = make(map[*Context]any)
 	}

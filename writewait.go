@@ -33,6 +33,7 @@ type connExt struct {
 	farewell   bool           // the FinishHandlers have been told
 	holds      uint16         // HoldReads without their ReleaseReads
 	parking    *parking
+	rewiring   rewiring
 
 	mu       sync.Mutex
 	writable chan struct{} // writers wait for it

@@ -90,3 +90,41 @@ func TestItemsRunOrAreDropped(t *testing.T) {
 		}
 	}
 }
+
+// TestAppend: what must not be lost is queued behind what waits, above every bound, and refused only where nothing runs.
+func TestAppend(t *testing.T) {
+	p := newPool(t, Options{Workers: 1, Queue: 1})
+	release := occupy(t, p, 1)
+	if err := p.SubmitFunc(func() {}); err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan int, 10)
+	full, idle := NewStrand(p, 1, func(v int) { ran <- v }), NewStrand(p, 1, func(v int) { ran <- -v })
+	for v := range 3 {
+		if err := full.Append(v); err != nil {
+			t.Fatalf("item %d: %v", v, err)
+		}
+	}
+	if err := full.Submit(9); !errors.Is(err, ErrRejected) || full.Len() != 3 {
+		t.Errorf("Submit above the bound = %v, %d wait", err, full.Len())
+	}
+	release()
+	for v := range 3 {
+		if got := receive(t, ran); got != v {
+			t.Errorf("ran %d, want %d", got, v)
+		}
+	}
+	if err := full.Finish(3); err != nil || receive(t, ran) != 3 {
+		t.Errorf("Finish = %v", err)
+	}
+	if err := full.Append(4); !errors.Is(err, ErrClosed) {
+		t.Errorf("Append after Finish = %v", err)
+	}
+	p.Close()
+	if _, err := p.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Append(1); !errors.Is(err, ErrClosed) || idle.Len() != 0 {
+		t.Errorf("Append to a pool that has ended = %v, %d wait", err, idle.Len())
+	}
+}

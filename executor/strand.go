@@ -116,11 +116,28 @@ func (s *Strand[T]) Finish(last T) error {
 		return ErrClosed
 	}
 	s.closed = true
+	return s.force(last)
+}
+
+// Append queues v behind what waits, even above the bound of strand and pool. It is for rare items that must not be lost
+// and that the caller bounds. It returns ErrClosed, and has not taken v, when the strand is closed or the pool runs nothing
+// any more; if the strand's turn is among the runners that the stopped pool gave back, v waits with it, see also DropWith.
+func (s *Strand[T]) Append(v T) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	return s.force(v)
+}
+
+// force queues v while the lock is held.
+func (s *Strand[T]) force(v T) error {
 	if !s.active && !s.pool.resume((*turn[T])(s)) {
 		return ErrClosed
 	}
 	s.active = true
-	s.queue.push(last)
+	s.queue.push(v)
 	return nil
 }
 

@@ -1,0 +1,233 @@
+package eddy
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// This file tells handlers that they were added and removed.
+
+// presence is what Context.state holds of a handler with HandleAdd that is not there for events. Only the handler's
+// executor changes it.
+type presence uint8
+
+const (
+	_        presence = iota
+	notAdded          // HandleAdd has not begun
+	departed          // HandleAdd failed, and HandleRemove was told
+)
+
+// addFailure is why a handler on a pool did not take its place. err is nil after a panic, which ends the connection.
+type addFailure struct{ err error }
+
+// addedFirst is the ReadHandler of handlers with HandleAdd. One that is reached before its HandleAdd, by what another
+// handler fires in its own while the connection opens, is told it then; one that failed is passed by.
+type addedFirst struct{ ReadHandler }
+
+func (a addedFirst) HandleRead(ctx *Context, msg any) error {
+	if !ctx.present() {
+		ctx.FireRead(msg)
+		return nil
+	}
+	return a.ReadHandler.HandleRead(ctx, msg)
+}
+
+// present reports whether the handler is there for events. On its executor.
+func (ctx *Context) present() bool {
+	switch ctx.place().state {
+	case notAdded:
+		if ctx.node.pool != nil {
+			return ctx.addOnPool()
+		}
+		return ctx.addOnLoop()
+	case departed:
+		return false
+	}
+	return true
+}
+
+// absent reports whether the handler was never told HandleAdd, or has been told HandleRemove after it failed.
+func (ctx *Context) absent() bool { _, ok := ctx.state.(presence); return ok }
+
+// addAll tells the handlers of a new connection that they were added. One whose pool refuses that cannot be done without.
+func (c *Conn) addAll(ctxs []Context) {
+	for i := range ctxs {
+		ctx := &ctxs[i]
+		switch {
+		case c.phase >= PhaseClosing:
+			return
+		case ctx.node.ops&opAdd == 0 || !ctx.linked():
+		case ctx.node.pool == nil:
+			ctx.present()
+		default:
+			if err := ctx.summon(false); err != nil {
+				c.closeFlushed(CloseBackpressureLimit, err)
+			}
+		}
+	}
+}
+
+// addOnLoop calls HandleAdd. A handler that returns an error or panics is taken out and told so.
+func (ctx *Context) addOnLoop() bool {
+	c := ctx.conn
+	ctx.state = nil
+	var err error
+	if c.guarded(ctx, func() { err = ctx.node.handler.(AddHandler).HandleAdd(ctx) }) && err == nil {
+		return ctx.linked()
+	}
+	if ctx.linked() {
+		c.vacate(ctx)
+		ctx.dismiss()
+	}
+	ctx.state = departed
+	if err != nil {
+		ctx.fireError(addError(ctx, err))
+	}
+	return false
+}
+
+// guarded runs a handler's method on the loop. A panic closes the connection and is reported as false.
+func (c *Conn) guarded(ctx *Context, f func()) (done bool) {
+	l := c.loop
+	prev := l.current
+	defer func() { l.current = prev }()
+	defer l.contain(c)
+	l.current = ctx
+	f()
+	return true
+}
+
+// addOnPool calls HandleAdd. A handler that returns an error or panics is told HandleRemove, then passed by, and taken out
+// by the loop.
+func (ctx *Context) addOnPool() bool {
+	ctx.state = nil
+	err, panicked := ctx.addGuarded()
+	if err == nil && !panicked {
+		return true
+	}
+	ctx.removeGuarded()
+	ctx.state = departed
+	failed := new(addFailure)
+	if err != nil {
+		failed.err = addError(ctx, err)
+	}
+	ctx.postAdded(failed)
+	return false
+}
+
+func (ctx *Context) addGuarded() (err error, panicked bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			panicked = true
+			ctx.conn.hopPanicked(ctx, v)
+		}
+	}()
+	return ctx.node.handler.(AddHandler).HandleAdd(ctx), false
+}
+
+// removeGuarded calls HandleRemove on a pool. It is the last the handler hears, also when it panics.
+func (ctx *Context) removeGuarded() {
+	defer func() {
+		if v := recover(); v != nil {
+			perr := ctx.conn.notePanic(ctx, v)
+			ctx.conn.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
+		}
+	}()
+	ctx.handleRemove()
+}
+
+func (c *Conn) notePanic(ctx *Context, v any) *PanicError {
+	stack := debug.Stack()
+	c.set.owner.hopPanics.Add(1)
+	c.loop.logPanic(ctx.node.name, v, stack)
+	return &PanicError{Value: v, Stack: stack}
+}
+
+func addError(ctx *Context, err error) error {
+	return fmt.Errorf("eddy: HandleAdd of handler %q: %w", ctx.node.name, err)
+}
+
+// postAdded tells the loop what became of HandleAdd on a pool.
+func (ctx *Context) postAdded(failed *addFailure) {
+	t := task{kind: taskAdded, conn: ctx.conn, ctx: ctx}
+	if failed != nil {
+		t.msg = failed
+	}
+	_ = ctx.conn.loop.tasks.push(t, true) // a stopped loop has closed everything; at most one per handler
+}
+
+// summon queues HandleAdd on the handler's pool, which may refuse it.
+func (ctx *Context) summon(told bool) error {
+	c := ctx.conn
+	c.transit.Add(1)
+	c.loop.counters[countHops]++
+	if err := ctx.submit(ctx.strandOnLoop(), &hop{ctx: ctx, op: opAdd, msg: told}); err != nil {
+		c.transit.Add(-1)
+		c.loop.counters[countHopRejects]++
+		return addError(ctx, ctx.hopError(err))
+	}
+	return nil
+}
+
+// runAdd is the hop that summon queued.
+func (ctx *Context) runAdd(told bool) {
+	if ctx.present() && told {
+		ctx.postAdded(nil)
+	}
+}
+
+// dismiss tells a handler that was taken out, on its executor and behind what it was given before, whatever the bounds.
+// A pool that has ended runs nothing any more; then the loop makes the call, so that what the handler holds is released.
+func (ctx *Context) dismiss() {
+	c := ctx.conn
+	switch {
+	case ctx.node.ops&opRemove == 0:
+	case ctx.node.pool == nil:
+		c.guarded(ctx, ctx.handleRemove)
+	default:
+		c.transit.Add(1)
+		c.loop.counters[countHops]++
+		if h := (hop{ctx: ctx, op: opRemove}); !c.parkRemoval(h) {
+			ctx.dismissNow(h)
+		}
+	}
+}
+
+// dismissNow is dismiss for a handler on a pool when nothing it was given waits for room there.
+func (ctx *Context) dismissNow(h hop) {
+	c, s := ctx.conn, ctx.strandOnLoop()
+	s.hopped++
+	if ctx.node.unordered && s.removeAfter(h) {
+		return
+	}
+	if s.Append(h) != nil {
+		c.transit.Add(-1)
+		c.guarded(ctx, ctx.handleRemove)
+	}
+}
+
+// inherit gives the context of a last call the state of the one that stood in the pipeline.
+func (ctx *Context) inherit(old *Context) {
+	ctx.state = old.state
+	if ctx.node.unordered {
+		ctx.setSharedState(old.sharedState())
+		old.setSharedState(nil)
+	}
+}
+
+// handleRemove makes the call, unless HandleAdd was not made.
+func (ctx *Context) handleRemove() {
+	h, ok := ctx.node.handler.(RemoveHandler)
+	if !ok {
+		return
+	}
+	if ctx.node.ops&opFarewell != 0 {
+		ctx.inherit(ctx.state.(*Context))
+	}
+	if !ctx.absent() {
+		h.HandleRemove(ctx)
+	}
+	if ctx.node.unordered {
+		ctx.setSharedState(nil)
+	}
+}

@@ -1,0 +1,46 @@
+package eddy
+
+import "errors"
+
+var errChangePanic = errors.New("eddy: Conn.Change: the function panicked")
+
+// change is one submitted change of a pipeline.
+type change struct {
+	f    func(p *Pipeline) error
+	done func(error)
+}
+
+// Change runs f with the connection's pipeline on its loop, where f may use every method of it; nothing else happens to
+// the connection meanwhile, so that several changes are seen as one. It may be called from any goroutine and does not
+// block. On the loop f runs at once, elsewhere it is queued and the pipeline is as before until then; to see that it has
+// run, give done. done may be nil; if Change returns nil it is called exactly once, on the loop: with what f returned, with
+// an error that is ErrClosed if the connection ended before f could run, or with an error after a panic of f, which closes
+// the connection as a handler's does.
+// Errors, after which neither is called: ErrClosed, ErrSaturated (the loop's task queue), f is nil.
+func (c *Conn) Change(f func(p *Pipeline) error, done func(error)) error {
+	if f == nil {
+		return errNilFunc("Conn.Change")
+	}
+	if err := c.closedError(); err != nil {
+		return err
+	}
+	ch := &change{f: f, done: done}
+	if c.loop.handle.In() {
+		ch.run(c)
+		return nil
+	}
+	return c.loop.tasks.push(task{kind: taskChange, conn: c, msg: ch}, false)
+}
+
+// run carries the change out.
+func (ch *change) run(c *Conn) {
+	err := errChangePanic
+	if ch.done != nil {
+		defer func() { ch.done(err) }()
+	}
+	if c.phase == PhaseClosed {
+		err = c.closedError()
+		return
+	}
+	err = ch.f(&Pipeline{conn: c, from: callerOnLoop})
+}

@@ -1,0 +1,158 @@
+package eddy
+
+import "github.com/go-eddy/eddy/executor"
+
+// This file tells the handlers the end of their connection: HandleClose head to tail, then HandleRemove tail to head, each
+// on its executor. The pools work on their own; what is in order is what happens on one executor. Nothing changes the
+// pipeline any more. What one handler does, be it a panic or the end of the goroutine, does not keep it from the others.
+
+// guard calls f for ctx on its executor and contains a panic.
+type guard func(c *Conn, ctx *Context, f func(*Context))
+
+// tellEnd tells the handlers on the loop and has the pools tell theirs.
+func (l *loop) tellEnd(c *Conn) {
+	defer c.removeFrom(c.tail, nil, (*Conn).guardOnLoop)
+	defer c.removeLeaving(nil, (*Conn).guardOnLoop)
+	defer l.endLeaving(c)
+	if c.head != nil {
+		l.tellClose(c.head)
+	}
+}
+
+// tellClose notifies ctx and the handlers behind it, also when one of them ends the goroutine.
+func (l *loop) tellClose(ctx *Context) {
+	defer func() {
+		if next := ctx.next.Load(); next != nil {
+			l.tellClose(next)
+		}
+	}()
+	switch {
+	case ctx.node.ops&(opClose|opRemove) == 0:
+	case ctx.node.pool != nil:
+		if ctx == ctx.conn.firstEnding(ctx.node.pool) {
+			ctx.hopEnd()
+		}
+	case ctx.node.ops&opClose != 0:
+		ctx.conn.guardOnLoop(ctx, (*Context).handleClose)
+	}
+}
+
+// firstEnding returns the first context on a pool that is told the end, nil for none.
+func (c *Conn) firstEnding(pool *executor.Pool) *Context {
+	for o := c.head; o != nil; o = o.next.Load() {
+		if o.node.ops&(opClose|opRemove) != 0 && o.node.pool == pool {
+			return o
+		}
+	}
+	return nil
+}
+
+// endLeaving sees to the pools where only handlers are left that were taken out before.
+func (l *loop) endLeaving(c *Conn) {
+	x := c.ext.Load()
+	if x == nil {
+		return
+	}
+	for i, o := range x.rewiring.leaving {
+		pool := o.ctx.node.pool
+		if pool == nil || c.firstEnding(pool) != nil {
+			continue
+		}
+		if first := x.rewiring.firstOn(pool); first == i {
+			o.ctx.hopEnd()
+		}
+	}
+}
+
+func (w *rewiring) firstOn(pool *executor.Pool) int {
+	for i, o := range w.leaving {
+		if o.ctx.node.pool == pool {
+			return i
+		}
+	}
+	return -1
+}
+
+// hopEnd queues the end behind what the pool's handlers were given before, whatever the bounds. A pool that has ended runs
+// nothing any more; then the loop makes the calls, so that what the handlers hold is released.
+func (ctx *Context) hopEnd() {
+	c := ctx.conn
+	c.transit.Add(1)
+	c.loop.counters[countHops]++
+	s, h := ctx.strandOnLoop(), hop{ctx: ctx, op: opClose}
+	if s.closeAfter(h) {
+		return
+	}
+	if s.Finish(h) != nil {
+		c.transit.Add(-1)
+		c.endOn(ctx.node.pool, (*Conn).guardOnLoop)
+	}
+}
+
+// endOn makes the calls for the handlers on one pool. What they fire from now on goes to the loop, which drops it, instead of
+// to handlers there that have been told.
+func (c *Conn) endOn(pool *executor.Pool, g guard) {
+	c.mark(detour)
+	defer c.removeFrom(c.tail, pool, g)
+	defer c.removeLeaving(pool, g)
+	c.closeFrom(c.head, pool, g)
+}
+
+func (c *Conn) closeFrom(o *Context, pool *executor.Pool, g guard) {
+	for o != nil && (o.node.ops&opClose == 0 || o.node.pool != pool) {
+		o = o.next.Load()
+	}
+	if o != nil {
+		defer c.closeFrom(o.next.Load(), pool, g)
+		g(c, o, (*Context).handleClose)
+	}
+}
+
+func (c *Conn) removeFrom(o *Context, pool *executor.Pool, g guard) {
+	for o != nil && (o.node.ops&opRemove == 0 || o.node.pool != pool) {
+		o = o.prev.Load()
+	}
+	if o != nil {
+		defer c.removeFrom(o.prev.Load(), pool, g)
+		g(c, o, (*Context).handleRemove)
+	}
+}
+
+// removeLeaving tells the handlers that were replaced and waited for the HandleAdd of another.
+func (c *Conn) removeLeaving(pool *executor.Pool, g guard) {
+	if x := c.ext.Load(); x != nil {
+		c.removeThese(x.rewiring.leaving, pool, g)
+	}
+}
+
+func (c *Conn) removeThese(left []leaving, pool *executor.Pool, g guard) {
+	for len(left) > 0 && left[0].ctx.node.pool != pool {
+		left = left[1:]
+	}
+	if len(left) > 0 {
+		defer c.removeThese(left[1:], pool, g)
+		g(c, left[0].ctx, (*Context).handleRemove)
+	}
+}
+
+func (c *Conn) guardOnLoop(ctx *Context, f func(*Context)) {
+	defer c.loop.contain(nil)
+	f(ctx)
+}
+
+func (c *Conn) guardOnPool(ctx *Context, f func(*Context)) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.notePanic(ctx, v)
+		}
+	}()
+	f(ctx)
+}
+
+// handleClose makes the call, unless the handler was never there.
+func (ctx *Context) handleClose() {
+	if !ctx.absent() {
+		end := ctx.conn.ended.Load()
+		ctx.node.handler.(CloseHandler).HandleClose(ctx, end.Reason, end.Err)
+	}
+}
