@@ -18,7 +18,6 @@ const (
 // deskFlags are the flags of "eddy desk".
 type deskFlags struct {
 	listenFlags
-	dumpFlags
 	data  string
 	https bool
 }
@@ -35,7 +34,7 @@ func (f *deskFlags) check() error {
 
 func (f *deskFlags) options() desk.Options {
 	return desk.Options{
-		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: f.https, Dumper: f.dumper(),
+		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: f.https, Dumper: f.dump.dumper(),
 	}
 }
 
@@ -55,7 +54,6 @@ func newDesk(t *terminal) *cobra.Command {
 		},
 	}
 	f.listenFlags.register(cmd, defaultDeskAddr)
-	f.dumpFlags.register(cmd)
 	cmd.Flags().StringVar(&f.data, "data", defaultDataDir, "directory of the database; created if missing")
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	return cmd

@@ -10,38 +10,33 @@ import (
 
 // dumpFlags say what happens when a pool of the program is exhausted: --dump is the key dump.enable and --dump-dir the key
 // dump.directory of the model (reference 2.7).
-type dumpFlags struct {
-	dump onOff
-	dir  string
-}
+type dumpFlags struct{ d *executor.Dumper } // one for the process, however often the flags are copied
 
 func (f *dumpFlags) register(cmd *cobra.Command) {
-	f.dump = true
-	cmd.Flags().Var(&f.dump, "dump", "on: write the stacks of all goroutines to a file when a pool is exhausted, at most once in 10 minutes; off: do not")
-	cmd.Flags().StringVar(&f.dir, "dump-dir", "", "directory of these files, created if missing; empty = home")
+	f.d = new(executor.Dumper)
+	cmd.Flags().Var((*onOff)(&f.d.Disabled), "dump", "on: write the stacks of all goroutines to a file when a pool is exhausted, at most once in 10 minutes; off: do not")
+	cmd.Flags().StringVar(&f.d.Dir, "dump-dir", "", "directory of these files, created if missing; empty = home")
 }
 
 // dumper returns the one dumper of the program, for all its pools.
-func (f *dumpFlags) dumper() *executor.Dumper {
-	return &executor.Dumper{Dir: f.dir, Disabled: !bool(f.dump)}
-}
+func (f *dumpFlags) dumper() *executor.Dumper { return f.d }
 
-// onOff is the value of a flag that is a switch with a name.
+// onOff is the value of a flag whose opposite is stored: on is false.
 type onOff bool
 
 func (v *onOff) String() string {
 	if *v {
-		return "on"
+		return "off"
 	}
-	return "off"
+	return "on"
 }
 
 func (v *onOff) Set(s string) error {
 	switch s {
 	case "on", "true":
-		*v = true
-	case "off", "false":
 		*v = false
+	case "off", "false":
+		*v = true
 	default:
 		return fmt.Errorf("%q is neither on nor off", s)
 	}

@@ -46,7 +46,7 @@ func TestDumpFlags(t *testing.T) {
 			t.Errorf("%v --dump maybe: exit %d, %q", args, code, stderr)
 		}
 	}
-	f := deskFlags{dumpFlags: dumpFlags{dump: true, dir: "here"}}
+	f := deskFlags{listenFlags: listenFlags{dump: dumpFlags{&executor.Dumper{Dir: "here"}}}}
 	if d := f.options().Dumper; d == nil || d.Dir != "here" || d.Disabled {
 		t.Errorf("desk's dumper is %+v", d)
 	}
@@ -81,4 +81,21 @@ func TestHandshakesDump(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestServersDump: an exhausted pool of a real server leaves a dump, with nothing but the flag for the directory.
+func TestServersDump(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dumps")
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--workers", "1", "--queue", "1", "--dump-dir", dir)
+	for range 8 {
+		c := connect(t, p.addr)
+		defer c.Close()
+		if _, err := c.Write([]byte("GET /slow?ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitUntil(t, "the dump", func() bool {
+		files, _ := filepath.Glob(filepath.Join(dir, "eddy-goroutines-*.txt"))
+		return len(files) == 1
+	})
 }

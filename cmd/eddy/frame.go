@@ -118,7 +118,7 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue})
+	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Dumper: f.dump.dumper()})
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func (t *terminal) serveHTTP(f httpFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue})
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Dumper: f.dump.dumper()})
 	if err != nil {
 		return err
 	}

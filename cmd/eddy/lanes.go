@@ -45,7 +45,9 @@ different lanes overtake each other. A lane that is full answers "busy: ...", or
 	}
 	f.register(cmd, defaultServeAddr)
 	f.tls.register(cmd)
-	_ = cmd.Flags().MarkHidden("loops") // there is one
+	for _, name := range []string{"loops", "dump", "dump-dir"} { // there is one loop, and no pool
+		_ = cmd.Flags().MarkHidden(name)
+	}
 	for i, name := range laneNames {
 		cmd.Flags().DurationVar(&f.work[i], name, f.work[i], "time a "+name+" request takes")
 		cmd.Flags().IntVar(&f.workers[i], name+"-workers", f.workers[i], "workers of the "+name+" lane")

@@ -30,9 +30,11 @@ type listenFlags struct {
 	tls tlsFlags
 
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
+	dump         dumpFlags
 }
 
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {
+	f.dump.register(cmd)
 	cmd.Flags().StringVar(&f.addr, "addr", addr, "address to listen on, host:port; port 0 takes any free port")
 	cmd.Flags().IntVar(&f.loops, "loops", 0, "worker loops; 0 = one per processor")
 	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: "+strings.Join(backend.Available(), ", ")+"; empty = $EDDY_POLLER, or the first of these")

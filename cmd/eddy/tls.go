@@ -62,7 +62,7 @@ func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (wit
 		return nil, nil, err
 	}
 	s := &secure{quit: make(chan struct{})}
-	if s.pool, err = executor.NewFixed(executor.Options{Name: "tls", Queue: handshakeQueue}); err != nil {
+	if s.pool, err = executor.NewFixed(executor.Options{Name: "tls", Queue: handshakeQueue, Dumper: f.dump.dumper()}); err != nil {
 		return nil, nil, err
 	}
 	layer, err := tlsx.Server(config, s.pool, tlsx.Options{})

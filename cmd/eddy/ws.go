@@ -89,7 +89,6 @@ func (f *wsFlags) upgrader() (*websocket.Upgrader, error) {
 func newServeWS(t *terminal) *cobra.Command {
 	var f listenFlags
 	var w wsFlags
-	var dump dumpFlags
 	cmd := &cobra.Command{
 		Use:     "ws",
 		Short:   "Send every WebSocket message back, on every path",
@@ -99,7 +98,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := handshakePool(dump.dumper())
+			pool, err := handshakePool(f.dump.dumper())
 			if err != nil {
 				return err
 			}
@@ -113,7 +112,6 @@ func newServeWS(t *terminal) *cobra.Command {
 	f.register(cmd, defaultServeAddr)
 	f.tls.register(cmd)
 	w.register(cmd)
-	dump.register(cmd)
 	return cmd
 }
 
