@@ -186,6 +186,7 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 		cLoop, netEcho,
 		{Name: "eddy, 3 handlers, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m"}},
 		netpollEcho, gnetEcho, nbioEcho,
+		netTLS, {Name: "eddy, 3 handlers and tlsx, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m", "-tls"}, tls: true},
 	}
 	if err := b.build(ctx, contenders); err != nil {
 		return nil, err
@@ -199,7 +200,7 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 		g.add(c.Name, bytes, wakeups)
 	}
 	return &report{Size: s.size, Grids: []*grid{g}, Note: fmt.Sprintf(
-		"%d connections, each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.size, s.duration)}, nil
+		"%d connections (%d over TLS 1.3), each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.idleConns/5, s.size, s.duration)}, nil
 }
 
 // idleRow opens the connections, lets each exchange one message so that its buffers have been used, and then leaves them alone.
@@ -213,7 +214,12 @@ func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, 
 	if err != nil {
 		return 0, 0, err
 	}
-	crowd, err := gather(srv.addr, s.idleConns, s.size)
+	n := s.idleConns
+	open := gather
+	if c.tls {
+		n, open = n/5, gatherTLS
+	}
+	crowd, err := open(srv.addr, n, s.size)
 	defer crowd.close()
 	if err != nil {
 		return 0, 0, err
@@ -233,7 +239,7 @@ func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, 
 		return 0, 0, err
 	}
 	now, _, err := srv.memory()
-	return float64(now-before) / float64(s.idleConns), float64(after-woken) / s.duration.Seconds(), err
+	return float64(now-before) / float64(n), float64(after-woken) / s.duration.Seconds(), err
 }
 
 // wait passes d unless ctx ends first.

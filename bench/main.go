@@ -8,6 +8,8 @@
 //	go run . writes       # messages from goroutines that own no connection
 //	go run . paused       # 1000 clients that keep sending to a server that does not read
 //	go run . idle         # resident memory and wakeups of idle connections
+//	go run . tls          # echo over TLS: crypto/tls on goroutines and on a loop
+//	go run . handshakes   # connections that live for one exchange, over TLS
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 //	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
 //	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
@@ -73,6 +75,8 @@ var comparisons = map[string]comparison{
 	"rings":      {rings, "1x1", "1,2", 5, 200 * time.Millisecond},
 	"lanes":      {lanes, "1x1", "1", 5, 3 * time.Second},
 	"pools":      {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
+	"tls":        {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
+	"handshakes": {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"timers":     {timers, "1x1", "1", 3, 500 * time.Millisecond},
 }
 
@@ -130,7 +134,7 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	serverCPU := fs.String("server-cpus", "", "processors of the server; empty: as many as -procs, from the first")
 	clientCPU := fs.String("client-cpus", strconv.Itoa(last), "processors of the load generator")
 	procs := fs.String("procs", c.procs, "GOMAXPROCS of the Go servers, a table for each")
-	fs.IntVar(&s.idleConns, "idle-conns", 15000, "connections of the idle comparison")
+	fs.IntVar(&s.idleConns, "idle-conns", 15000, "connections of the idle comparison; a fifth of them over TLS")
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return s, err

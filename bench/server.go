@@ -70,6 +70,7 @@ type contender struct {
 	binary string
 	args   []string
 	procs  int // GOMAXPROCS; the C loop ignores it
+	tls    bool
 	cpus   []int
 }
 

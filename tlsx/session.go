@@ -243,6 +243,7 @@ func (s *session) establish() error {
 	}
 	early := s.hs.early
 	s.settle(nil)
+	shed(s.tls)
 	s.wire.hs = nil
 	s.stage = open
 	if f := s.layer.o.Established; f != nil {
@@ -316,7 +317,9 @@ func (s *session) shake(record []byte) (int, error) {
 func (s *session) read(record []byte) error {
 	s.record = record
 	p := plains.Get().(*[maxPlain]byte)
+	lent := lend(s.tls)
 	n, err := s.tls.Read(p[:])
+	takeBack(s.tls, lent)
 	s.record = nil
 	if n > 0 {
 		s.plain.Reset(p[:n])

@@ -2,21 +2,31 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"log"
 	"net"
 
 	"github.com/go-eddy/eddy/bench/internal/target"
+	"github.com/go-eddy/eddy/tlsx"
 )
 
 const bufferSize = 4096
 
 func main() {
 	pause := flag.Bool("pause", false, "read once per connection, answer, and then keep it without reading")
+	secure := flag.Bool("tls", false, "speak TLS, with a certificate made at the start")
 	flag.Parse()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatalf("netecho: %v", err)
+	}
+	if *secure {
+		cert, err := tlsx.SelfSigned("localhost")
+		if err != nil {
+			log.Fatalf("netecho: %v", err)
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}})
 	}
 	go serve(l, *pause)
 	target.Serve(l.Addr())

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/bench/internal/target"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/tlsx"
 )
 
 // echo answers what it reads; as the first handler of a pipeline it gets the bytes undecoded.
@@ -39,7 +41,7 @@ func (pass) HandleRead(ctx *eddy.Context, msg any) error {
 
 type options struct {
 	loops, workers, handlers int
-	pinned, pause            bool
+	pinned, pause, tls       bool
 	idle                     time.Duration
 	topology                 string
 }
@@ -53,6 +55,7 @@ func main() {
 	flag.DurationVar(&o.idle, "idle", 0, "idle deadline; 0 = none")
 	flag.BoolVar(&o.pause, "pause", false, "answer the first message of a connection and then pause it")
 	flag.StringVar(&o.topology, "topology", "boss", "boss, single or listeners")
+	flag.BoolVar(&o.tls, "tls", false, "speak TLS, with a certificate made at the start")
 	flag.Parse()
 	if err := run(o); err != nil {
 		log.Fatalf("eddyecho: %v", err)
@@ -74,12 +77,33 @@ func run(o options) error {
 		defer pool.Close()
 		opts = append(opts, eddy.On(pool))
 	}
+	var layer *tlsx.Layer
+	if o.tls {
+		cert, err := tlsx.SelfSigned("localhost")
+		if err != nil {
+			return err
+		}
+		pool, err := executor.NewFixed(executor.Options{Name: "tls", Queue: tlsx.DefaultMaxHandshakes})
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		config := &tls.Config{Certificates: []tls.Certificate{cert}}
+		if layer, err = tlsx.Server(config, pool, tlsx.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+			return err
+		}
+	}
 	srv := &eddy.Server{
 		Loops:       o.loops,
 		Topology:    topology,
 		IdleTimeout: o.idle,
 		Logger:      slog.New(slog.DiscardHandler), // the load generator leaves with resets
 		Init: func(p *eddy.Pipeline) error {
+			if layer != nil {
+				if err := p.Add("tls", layer); err != nil {
+					return err
+				}
+			}
 			for i := 1; i < o.handlers; i++ {
 				if err := p.Add(fmt.Sprintf("pass%d", i), pass{}); err != nil {
 					return err
