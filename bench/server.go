@@ -78,7 +78,7 @@ type contender struct {
 type server struct {
 	contender
 	cmd     *exec.Cmd
-	stdin   io.Closer // its end tells the server to leave, so a killed driver leaves nothing behind
+	stdin   io.WriteCloser // its end tells the server to leave, so a killed driver leaves nothing behind
 	lines   chan string
 	addr    string
 	mallocs float64 // objects it has allocated, told when it leaves; 0 when it is silent
@@ -184,6 +184,27 @@ func (s *server) stop() error {
 		s.cmd.Process.Kill()
 		<-done
 		return errors.New(s.Name + ": did not stop by itself")
+	}
+}
+
+// settle makes the server collect its garbage and give free memory back.
+func (s *server) settle() error {
+	if _, err := io.WriteString(s.stdin, "settle\n"); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	timeout := time.After(startTimeout)
+	for {
+		select {
+		case line, ok := <-s.lines:
+			if !ok {
+				return fmt.Errorf("%s: left before it settled", s.Name)
+			}
+			if line == "settled" {
+				return nil
+			}
+		case <-timeout:
+			return fmt.Errorf("%s: not settled within %v", s.Name, startTimeout)
+		}
 	}
 }
 
