@@ -67,7 +67,7 @@ func TestLoadRefusesBadServers(t *testing.T) {
 		handle     func(net.Conn)
 	}{
 		{"closes", "closed by the server", func(c net.Conn) { io.ReadFull(c, make([]byte, 10)) }},
-		{"wrong byte", "differs from what was sent", func(c net.Conn) {
+		{"wrong byte", "differs from what it should be", func(c net.Conn) {
 			buf := make([]byte, 64)
 			io.ReadFull(c, buf)
 			buf[40]++

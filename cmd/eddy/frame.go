@@ -46,6 +46,7 @@ ONEWAY is a command:
 		RunE:    func(*cobra.Command, []string) error { return t.serveFrame(f) },
 	}
 	f.register(cmd, defaultServeAddr)
+	f.tls.register(cmd)
 	n := cmd.Flags()
 	n.Lookup("loops").DefValue = "2"
 	n.Lookup("loops").Usage = "worker loops"
@@ -129,6 +130,12 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	}
 	srv := f.server(nil)
 	protocol.Configure(srv)
+	init, end, err := t.secured(&f.listenFlags, srv.Init)
+	if err != nil {
+		return err
+	}
+	defer end()
+	srv.Init = init
 	srv.Pools = []*executor.Pool{pool}
 	srv.Watermarks = eddy.Watermarks{Low: f.low, High: f.high, Max: f.max}
 	srv.WriteTimeout, srv.BackpressureTimeout = f.writeTimeout, f.pressure

@@ -37,7 +37,7 @@ func pinned(fingerprint string) *tls.Config {
 
 // TestServeTLS: every example server speaks TLS with a certificate made at its start, whose fingerprint it prints.
 func TestServeTLS(t *testing.T) {
-	for _, name := range []string{"echo", "line", "lanes", "http", "ws"} {
+	for _, name := range []string{"echo", "line", "lanes", "frame", "http", "ws"} {
 		t.Run(name, func(t *testing.T) {
 			p := startServer(t, "serve", name, "--addr", "127.0.0.1:0", "--tls-self-signed")
 			m := p.waitOutput(p.errs, fingerprintPattern)
@@ -55,6 +55,17 @@ func TestServeTLS(t *testing.T) {
 					t.Errorf("%d %q, %v", resp.StatusCode, b, err)
 				}
 				tr.CloseIdleConnections()
+			case "frame":
+				c, err := tls.Dial("tcp", p.addr, config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f := &frameClient{c, t, bufio.NewReader(c)}
+				f.ask(7, fEcho, "hello")
+				if a, _ := f.read(); a.id != 7 || a.status != sOK || a.text != "hello" {
+					t.Errorf("%+v", a)
+				}
+				c.Close()
 			case "ws":
 				ctx := testContext(t)
 				tr := &http.Transport{TLSClientConfig: config}
