@@ -11,29 +11,6 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// check compares the marks of futures with the queue they lie in.
-func (q *markList) check(c *Conn) error {
-	var last *buf.Segment
-	s, n, at := c.out.head, 0, -1
-	for w := q.first; w != nil; w = w.mark.next {
-		n++
-		for s != nil && s != w.mark.to.seg {
-			s, at = s.Next, -1
-		}
-		switch m := w.mark; {
-		case s == nil:
-			return fmt.Errorf("mark %d is not in the queue, or out of order", n)
-		case !m.set || m.to.at < at || m.to.at > s.End() || m.next == nil && q.last != w || m.prev == nil && q.first != w:
-			return fmt.Errorf("mark %d is wrong: %+v in %d to %d behind %d", n, m, s.Begin(), s.End(), at)
-		}
-		last, at = s, w.mark.to.at
-	}
-	if n != q.n || (n == 0) != (last == nil) {
-		return fmt.Errorf("%d marks, %d counted", n, q.n)
-	}
-	return nil
-}
-
 // held is what the queue holds, as Conn.QueuedBytes counts.
 func held(c *Conn) int {
 	n := queueLen(c)

@@ -135,6 +135,7 @@ func (k *inspection) conn(c *Conn) {
 	k.outbound(c)
 	k.memory(c)
 	k.marks(c)
+	k.futures(c)
 	if c.phase < PhaseClosing {
 		k.reads(c)
 		k.ends(c)

@@ -76,6 +76,8 @@ func classes(t *trial) {
 type ticker struct {
 	next  uint32
 	taken [5][]uint32 // by kind
+	fates [5]map[uint32]*eddy.Future
+	last  []*eddy.Future
 }
 
 func (s *ticker) write(t *trial, c *eddy.Conn, kinds []*eddy.MessageClass, kind byte) {
@@ -85,13 +87,41 @@ func (s *ticker) write(t *trial, c *eddy.Conn, kinds []*eddy.MessageClass, kind 
 	if kind > 0 {
 		msg = kinds[kind].Wrap(b)
 	}
-	switch err := c.Write(msg); {
+	f, err := t.write(c, msg, func() {})
+	switch {
 	case err == nil:
 		s.taken[kind] = append(s.taken[kind], s.next)
+		if f != nil {
+			s.watch(t, f, kind)
+		}
 	case errors.Is(err, eddy.ErrBackpressure), errors.Is(err, eddy.ErrSaturated), errors.Is(err, eddy.ErrClosed):
 	default:
 		t.w.Failf("write: %v", err)
 	}
+}
+
+// watch remembers a future, and cancels one of the last now and then.
+func (s *ticker) watch(t *trial, f *eddy.Future, kind byte) {
+	if s.fates[kind] == nil {
+		s.fates[kind] = map[uint32]*eddy.Future{}
+	}
+	s.fates[kind][s.next] = f
+	if s.last = append(s.last, f); len(s.last) > 5 {
+		s.last = s.last[1:]
+	}
+	if t.once(3) {
+		s.last[t.n(len(s.last))].Cancel()
+	}
+}
+
+// sent returns those that were not cancelled.
+func (s *ticker) sent(kind int) (numbers []uint32) {
+	for _, n := range s.taken[kind] {
+		if f := s.fates[kind][n]; f == nil || f.State() != eddy.FutureCancelled {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
 }
 
 // tickReader takes what comes back apart.
@@ -131,10 +161,18 @@ func (r *tickReader) verdict(c *client, s *ticker) {
 	if len(r.part) > 0 {
 		r.t.w.Failf("%s: the connection ended in order inside a message", c.name)
 	}
-	if !slices.Equal(r.got[0], s.taken[0]) {
-		r.t.w.Failf("%s: %d ordinary messages were taken, %d came", c.name, len(s.taken[0]), len(r.got[0]))
+	if sent := s.sent(0); !slices.Equal(r.got[0], sent) {
+		r.t.w.Failf("%s: %d ordinary messages were taken and not cancelled, %d came", c.name, len(sent), len(r.got[0]))
 	}
-	if n := len(s.taken[4]); n > 0 && !slices.Contains(r.got[4], s.taken[4][n-1]) {
-		r.t.w.Failf("%s: the latest message, %d, did not come", c.name, s.taken[4][n-1])
+	all := s.taken[4]
+	if n := len(all); n > 0 && slices.Contains(s.sent(4), all[n-1]) && !slices.Contains(r.got[4], all[n-1]) {
+		r.t.w.Failf("%s: the latest message, %d, did not come", c.name, all[n-1])
+	}
+	for kind, fates := range s.fates {
+		for number, f := range fates {
+			if came := slices.Contains(r.got[kind], number); came != (f.State() == eddy.FutureSucceeded) {
+				r.t.w.Failf("%s: message %d of kind %d came: %v, and its future %v, %v", c.name, number, kind, came, f.State(), f.Err())
+			}
+		}
 	}
 }

@@ -82,13 +82,13 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 	answer := encodeFrame(f.order, f.id, f.body)
 	switch f.order {
 	case orderEcho:
-		return ctx.Write(answer)
+		return s.t.answer(ctx, answer)
 	case orderDefer:
 		c.Begin()
 		s.later = append(s.later, func() { s.submit(c, answer) })
 	case orderTimer:
 		if s.pooled { // timers are for the loop
-			return ctx.Write(answer)
+			return s.t.answer(ctx, answer)
 		}
 		c.Begin()
 		due := s.t.w.Now() + int64(f.id%64)*int64(time.Millisecond)
@@ -96,7 +96,7 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 			if s.t.w.Now() < due {
 				s.t.w.Failf("a timer fired %v early", time.Duration(due-s.t.w.Now()))
 			}
-			if err := ctx.Write(answer); err != nil && c.CloseError() == nil {
+			if err := s.t.answer(ctx, answer); err != nil && c.CloseError() == nil {
 				s.t.w.Failf("write in a timer: %v", err)
 			}
 			c.End()
@@ -105,7 +105,7 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 	case orderPause:
 		c.PauseRead()
 		s.later = append(s.later, c.ResumeRead)
-		return ctx.Write(answer)
+		return s.t.answer(ctx, answer)
 	case orderFail:
 		return errors.New("as ordered")
 	case orderPanic:
@@ -114,7 +114,7 @@ func (s *framesServer) handle(ctx *eddy.Context, f frame) error {
 		}
 		panic("as ordered")
 	case orderBye:
-		if err := ctx.Write(answer); err != nil {
+		if err := s.t.answer(ctx, answer); err != nil {
 			return err
 		}
 		s.t.lifeOf(s.t.peers[c.RemoteAddr()]).told = s.t.w.Now()

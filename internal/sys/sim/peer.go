@@ -95,6 +95,9 @@ func (p *Peer) Silence() time.Duration {
 	return time.Duration(p.e.w.now - max(p.e.peer.moved, startTime))
 }
 
+// Taken is how many bytes of the other side's the kernel has taken.
+func (p *Peer) Taken() int { return p.e.peer.written }
+
 // Addr is the peer's address.
 func (p *Peer) Addr() netip.AddrPort { return p.e.local }
 

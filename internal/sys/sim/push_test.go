@@ -32,7 +32,13 @@ func push(t *trial) {
 			p[i] = streamByte(c.id, pushed[l.conn]+i)
 		}
 		q := l.conn.QueuedBytes()
-		switch err := l.conn.Write(p); {
+		end := pushed[l.conn] + n
+		_, err := t.write(l.conn, p, func() {
+			if got := c.p.Taken(); got < end {
+				t.w.Failf("%s: the future of byte %d succeeded when %d were taken", c.name, end, got)
+			}
+		})
+		switch {
 		case err == nil:
 			pushed[l.conn] += n
 			if after := l.conn.QueuedBytes(); after > int64(srv.Watermarks.Max) && q >= int64(srv.Watermarks.High) {

@@ -163,6 +163,8 @@ type trial struct {
 	servers []*eddy.Server
 	crowds  []*crowd
 
+	promises promises
+
 	panics   uint64      // of handlers
 	queues   bool        // peers may wait in the kernel's queue until others end
 	dialed   bool        // connections are not only accepted
@@ -425,6 +427,7 @@ func (t *trial) gone() {
 	for _, k := range t.crowds {
 		k.check()
 	}
+	t.promises.kept(t)
 	_ = t.w.End()
 }
 

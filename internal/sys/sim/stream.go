@@ -26,6 +26,7 @@ type end struct {
 	harmed     bool // by a fault that was not the peer's doing
 	owner      *routine
 	moved      int64 // when bytes were last read or written here
+	written    int   // bytes that were taken from here
 }
 
 // pair makes a stream.
@@ -83,6 +84,7 @@ func (e *end) write(p []byte) (int, error) {
 	case len(p) == 0:
 		return 0, nil
 	case e.peer.closed: // taken, and answered with a reset
+		e.written += len(p)
 		e.reset(syscall.ECONNRESET)
 		return len(p), nil
 	}
@@ -92,6 +94,7 @@ func (e *end) write(p []byte) (int, error) {
 		return 0, sys.ErrAgain
 	}
 	e.peer.in = append(e.peer.in, p[:n]...)
+	e.written += n
 	e.moved = e.w.now
 	e.w.changed()
 	return n, nil

@@ -1,0 +1,88 @@
+package sim_test
+
+import (
+	"errors"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// promises counts the futures of a trial and those that were told.
+type promises struct {
+	all   []*eddy.Future
+	told  int
+	ended []int // how often, by number
+}
+
+// promise takes part in the life of f: it completes once, with success when sent says so, or with an error that a write can
+// end with.
+func (t *trial) promise(f *eddy.Future, sent func()) {
+	p := &t.promises
+	i := len(p.all)
+	p.all = append(p.all, f)
+	p.ended = append(p.ended, 0)
+	f.OnDone(func(g *eddy.Future) {
+		if p.ended[i]++; p.ended[i] > 1 || f != g {
+			t.w.Failf("future %d was told %d times", i, p.ended[i])
+		}
+		p.told++
+		t.w.Progress()
+		err := f.Err()
+		switch f.State() {
+		case eddy.FutureSucceeded:
+			sent()
+		case eddy.FutureCancelled:
+			if !errors.Is(err, eddy.ErrCancelled) {
+				t.w.Failf("future %d was cancelled with %v", i, err)
+			}
+		case eddy.FutureFailed:
+			refused := errors.Is(err, eddy.ErrBackpressure) || errors.Is(err, eddy.ErrSaturated) || errors.Is(err, executor.ErrRejected)
+			if !refused && !errors.Is(err, eddy.ErrClosed) && !errors.Is(err, executor.ErrClosed) {
+				t.w.Failf("future %d failed with %v", i, err)
+			}
+		default:
+			t.w.Failf("future %d was told and is %v", i, f.State())
+		}
+	})
+}
+
+// write is c.Write, or c.WriteFuture with that promise, as the seed says.
+func (t *trial) write(c *eddy.Conn, msg any, sent func()) (*eddy.Future, error) {
+	if t.once(2) {
+		return nil, c.Write(msg)
+	}
+	f := c.WriteFuture(msg)
+	t.promise(f, sent)
+	if f.State() == eddy.FutureFailed {
+		return f, f.Err()
+	}
+	return f, nil
+}
+
+// answer is ctx.Write, or ctx.WriteFuture. With that an answer that is refused later ends its connection all the same.
+func (t *trial) answer(ctx *eddy.Context, msg []byte) error {
+	if t.once(2) {
+		return ctx.Write(msg)
+	}
+	p := t.peers[ctx.Conn().RemoteAddr()]
+	f := ctx.WriteFuture(msg)
+	t.promise(f, func() {
+		if p != nil && p.p.Taken() < len(msg) {
+			t.w.Failf("a write of %d bytes succeeded when %d were taken", len(msg), p.p.Taken())
+		}
+	})
+	if f.State() == eddy.FutureFailed {
+		return f.Err()
+	}
+	f.OnDone(eddy.CloseOnFailure)
+	return nil
+}
+
+// kept checks that every future was completed and told.
+func (p *promises) kept(t *trial) {
+	for i, f := range p.all {
+		if f.State() == eddy.FuturePending || p.ended[i] != 1 {
+			t.w.Failf("future %d of %d is %v at the end and was told %d times", i, len(p.all), f.State(), p.ended[i])
+		}
+	}
+}
