@@ -32,8 +32,14 @@ type handshake struct {
 	err     error
 
 	timer *eddy.Timer
-	early [][]byte // was written before the end
-	size  int      // of that
+	early []early // was written before the end
+	size  int     // of that
+}
+
+// early is a message that was written before the end of the handshake.
+type early struct {
+	b    []byte
+	hold *eddy.FutureHold // its Future waits until it is sent
 }
 
 // Run gives the handshake the worker's turn.

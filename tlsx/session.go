@@ -255,11 +255,11 @@ func (s *session) establish() error {
 	if s.outcome != nil {
 		s.outcome.ready(nil)
 	}
-	for _, b := range early {
+	for _, e := range early {
 		if s.stage != open {
 			break
 		}
-		if err := s.write(b); err != nil {
+		if err := e.hold.Write(func() error { return s.write(e.b) }); err != nil {
 			return err
 		}
 	}

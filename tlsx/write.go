@@ -2,6 +2,7 @@ package tlsx
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
@@ -84,9 +85,7 @@ func (s *session) writeEarly(parts [][]byte, n int) error {
 		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrEarly, h.size, n, s.layer.o.MaxEarly)
 	}
 	h.size += n
-	for _, p := range parts {
-		h.early = append(h.early, append([]byte(nil), p...))
-	}
+	h.early = append(h.early, early{slices.Concat(parts...), s.ctx.HoldFuture()})
 	return nil
 }
 

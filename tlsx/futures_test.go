@@ -1,0 +1,80 @@
+package tlsx_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// futureGreeter writes with a Future before the handshake.
+type futureGreeter struct{ futures chan *eddy.Future }
+
+func (g futureGreeter) HandleOpen(ctx *eddy.Context) error {
+	g.futures <- ctx.WriteFuture("early")
+	return nil
+}
+
+// TestFutures: the future of what is written before the handshake waits for its end; that of any write waits until its record
+// has gone out, gathered with others or not, and fails with the connection.
+func TestFutures(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	g := futureGreeter{make(chan *eddy.Future, 1)}
+	r := newRig(t, setup{
+		add:    func(p *eddy.Pipeline) error { return p.Add("greeter", g) },
+		server: func(srv *eddy.Server) { srv.Watermarks.Max = 64 << 20 },
+	})
+	raw := r.raw()
+	early := <-g.futures
+	if s := early.State(); s != eddy.FuturePending {
+		t.Fatalf("before the handshake the future is %v, %v", s, early.Err())
+	}
+	c := tls.Client(raw, clientConfig())
+	if err := c.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := early.Wait(ctx); err != nil {
+		t.Errorf("after the handshake: %v", err)
+	}
+	conn := early.Conn()
+	var all []*eddy.Future
+	size := len("early")
+	for _, n := range []int{1, 100, 16 << 10, 1 << 20, 3} {
+		all = append(all, conn.WriteFuture(make([]byte, n)))
+		size += n
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(c, make([]byte, size))
+		read <- err
+	}()
+	if err := eddy.AllOf(all...).Wait(ctx); err != nil {
+		t.Errorf("five writes: %v", err)
+	}
+	if err := <-read; err != nil {
+		t.Errorf("the peer read: %v", err)
+	}
+	stuck := []*eddy.Future{conn.WriteFuture(make([]byte, 32<<20)), conn.WriteFuture("behind it")}
+	select {
+	case <-stuck[1].Done():
+		t.Errorf("behind what the peer does not read a future is %v, %v", stuck[1].State(), stuck[1].Err())
+	case <-time.After(20 * time.Millisecond):
+	}
+	conn.Close(eddy.CloseProtocolError)
+	for _, f := range stuck {
+		if err := f.Wait(ctx); !errors.Is(err, eddy.ErrClosed) {
+			t.Errorf("after the close: %v", err)
+		}
+	}
+	r.wantEnd(eddy.CloseProtocolError)
+
+	r.raw().Close()
+	if err := (<-g.futures).Wait(ctx); !errors.Is(err, eddy.ErrClosed) {
+		t.Errorf("without a handshake: %v", err)
+	}
+}
