@@ -40,9 +40,13 @@ func (s *futureScene) message(n int) any { return s.conn.Buffers().Copy(make([]b
 // write begins the operation under test: more than the kernel's buffers take.
 func (s *futureScene) write() *Future { return s.watch(s.conn.WriteFuture(s.message(6 << 20))) }
 
-// jam fills the kernel's buffers and the queue with n bytes, which nobody takes.
+// jam fills the kernel's buffers and the queue with n bytes, which nobody takes, in more pieces than one call is offered.
 func (s *futureScene) jam(n int) {
-	write(s.t, s.conn, make([]byte, n))
+	pieces := make([][]byte, 2*maxGather)
+	for i := range pieces {
+		pieces[i] = make([]byte, n/len(pieces))
+	}
+	write(s.t, s.conn, pieces)
 	until(s.t, "the stuck queue", func() bool { return s.conn.QueuedBytes() > 0 && s.stuck() })
 }
 
