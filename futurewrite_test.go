@@ -351,6 +351,7 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 	srv := countedServer(func(p *Pipeline) error {
 		return p.Add("marks", writabilityFunc(func(ctx *Context, w bool) error {
 			if !w {
+				_ = ctx.Write(42) // refused
 				return ctx.Write("[full]")
 			}
 			return nil
@@ -360,6 +361,9 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 	_, l, a := blocked(t, srv)
 	f := a.conn.WriteFuture(strings.Repeat("x", 1500))
 	l.iterate()
+	if f.State() != FuturePending {
+		t.Errorf("a refused write of another handler made it %v, %v", f.State(), f.Err())
+	}
 	cancelled := f.Cancel()
 	want := "first[full]"
 	if !cancelled {
