@@ -24,9 +24,8 @@ type call struct {
 	plan   requestPlan
 	unhook func() bool // of the request's context
 
-	fresh   bool // wants a new connection: the last one was stale
-	retried bool
-	body    *sentBody // of req
+	fresh bool      // wants a new connection, which is never stale: it is sent once more at most
+	body  *sentBody // of req
 
 	mu       sync.Mutex
 	finished bool         // done was called
@@ -357,7 +356,7 @@ func (c *call) lost(err error, reused, began bool) {
 		c.fail(cause)
 		return
 	}
-	if !reused || c.retried || !c.repeatable(began) {
+	if !reused || !c.repeatable(began) {
 		c.fail(err)
 		return
 	}
@@ -372,7 +371,7 @@ func (c *call) lost(err error, reused, began bool) {
 		c.body = &sentBody{ReadCloser: body, goOn: make(chan bool, 1)}
 		c.mu.Unlock()
 	}
-	c.retried, c.fresh = true, true
+	c.fresh = true
 	if c.enter(nil) != nil {
 		c.fail(c.stopCause())
 		return

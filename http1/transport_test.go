@@ -558,6 +558,113 @@ func TestTransportLimits(t *testing.T) {
 	}
 }
 
+// The limit of one host holds by itself.
+func TestTransportHostLimit(t *testing.T) {
+	goOn := make(chan struct{})
+	s := start(t, func(w http.ResponseWriter, r *http.Request) { <-goOn; hello(w, r) })
+	tr := transport(t, &Transport{MaxConnsPerHost: 2})
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.ReadAll(resp.Body)
+		})
+	}
+	waitFor(t, "all to be placed", func() bool { st := tr.Stats(); return st.Requests == 5 && st.Open+st.Waiting == 5 })
+	if st := tr.Stats(); st.Open != 2 {
+		t.Errorf("%+v", st)
+	}
+	close(goOn)
+	wg.Wait()
+}
+
+// The second attempt takes a new connection, not another one that may be stale too.
+func TestTransportRetriesOnNewConnection(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	url := scripted(t, func(n int, c *raw) {
+		for i := 0; ; i++ {
+			if _, _, ok := c.request(); !ok || n < 2 && i > 0 {
+				return
+			}
+			if n < 2 {
+				both.Done()
+				both.Wait() // so that there are two connections
+			}
+			c.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	tr := transport(t, &Transport{})
+	get := func() {
+		if _, err := tr.RoundTrip(request(t, "GET", url, nil)); err != nil {
+			t.Error(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(get)
+	}
+	wg.Wait()
+	get()
+	if st := tr.Stats(); st.Retried != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A connection whose server answered before it had the whole request is not used again.
+func TestTransportEarlyAnswer(t *testing.T) {
+	var conns atomic.Int32
+	url := scripted(t, func(n int, c *raw) {
+		conns.Store(int32(n + 1))
+		for {
+			if _, err := http.ReadRequest(c.br); err != nil {
+				return
+			}
+			c.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	tr := transport(t, &Transport{})
+	pr, pw := io.Pipe()
+	defer func() { _ = pw.Close() }()
+	for _, r := range []*http.Request{request(t, "POST", url, pr), request(t, "GET", url, nil)} {
+		if resp, err := tr.RoundTrip(r); err != nil || resp.StatusCode != 200 {
+			t.Fatalf("%v, %v", resp, err)
+		}
+	}
+	if conns.Load() != 2 {
+		t.Errorf("%d connections", conns.Load())
+	}
+}
+
+// The end of a request that is over leaves its connection alone, which may serve another one.
+func TestTransportLateCancel(t *testing.T) {
+	s := start(t, hello)
+	tr := transport(t, &Transport{})
+	for i := range 3 {
+		resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		b := resp.Body.(*clientBody)
+		b.cc.abort(b.call, context.Canceled)
+		if st := tr.Stats(); st.Reused != uint64(i) {
+			t.Errorf("%+v", st)
+		}
+		done := make(chan struct{})
+		if err := b.cc.conn.Post(func() { close(done) }); err != nil { // behind what abort has posted
+			t.Fatal(err)
+		}
+		<-done
+	}
+}
+
 // Idle connections are bounded in number and time, and make room for other hosts.
 func TestTransportIdle(t *testing.T) {
 	s := start(t, hello)
