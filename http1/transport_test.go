@@ -470,7 +470,7 @@ func TestTransportCancel(t *testing.T) {
 	})
 	t.Run("closing an unread body", func(t *testing.T) {
 		tr := newTr()
-		resp, err := tr.RoundTrip(request(t, "GET", url+"/body", nil))
+		resp, err := tr.RoundTrip(request(t, "GET", url+"/body", nil).WithContext(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
