@@ -138,6 +138,7 @@ type soakRunner struct {
 }
 
 func (r *soakRunner) Run() {
+	r.body[0]++
 	time.Sleep(workTime)
 	r.c.handled.Add(1)
 }

@@ -122,7 +122,8 @@ func TestTraceTravels(t *testing.T) {
 			conn.SetTrace(withTrace("of the connection"))
 			expect("nothing", "of the connection")
 			expect("trace 2", "2")
-			conn.SetTrace(nil)
+			var none context.Context
+			conn.SetTrace(none)
 			expect("nothing", "")
 		})
 	}
