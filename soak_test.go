@@ -71,6 +71,11 @@ func TestProducersFasterThanConsumers(t *testing.T) {
 		})
 	}
 	watchMemory(t, floods, length)
+	for _, f := range floods { // a slow machine takes longer to fill the queues
+		waitFor(t, f.name+": a full queue", func() bool {
+			return f.tally.handled.Load() > 0 && (!f.refuses || f.tally.refused.Load()+f.tally.dropped.Load() > 0)
+		})
+	}
 	stop.Store(true)
 	wg.Wait()
 	for _, f := range floods {
@@ -81,9 +86,6 @@ func TestProducersFasterThanConsumers(t *testing.T) {
 		t.Logf("%-28s %v", f.name, c)
 		if c.produced.Load() != c.handled.Load()+c.refused.Load()+c.dropped.Load() {
 			t.Errorf("%s: %v", f.name, c)
-		}
-		if c.handled.Load() == 0 || f.refuses && c.refused.Load()+c.dropped.Load() == 0 {
-			t.Errorf("%s: %v: the producer was not faster, or nothing was handled", f.name, c)
 		}
 	}
 }

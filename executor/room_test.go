@@ -134,3 +134,20 @@ func TestRoomIsEnoughForAll(t *testing.T) {
 		})
 	}
 }
+
+// TestRoomInTheQueue: who waits is told when a worker takes something out of a full queue, though no worker becomes idle.
+func TestRoomInTheQueue(t *testing.T) {
+	p := newPool(t, Options{Workers: 1, Queue: 1})
+	release := occupy(t, p, 1)
+	gate, entered := make(chan struct{}), make(chan struct{})
+	if err := p.SubmitFunc(func() { close(entered); <-gate }); err != nil {
+		t.Fatal(err)
+	}
+	var l line
+	p.AwaitRoom(l.room(1))
+	l.expect(t, "nobody, while the queue is full")
+	release()
+	receive(t, entered)
+	l.expect(t, "a place in the queue", 1)
+	close(gate)
+}
