@@ -112,7 +112,11 @@ func TestAroundMustRun(t *testing.T) {
 // it is left for the next task.
 func TestLabelsAroundTasks(t *testing.T) {
 	p := newPool(t, Options{Name: "labelled", Workers: 1, Queue: 10, Around: func(ctx context.Context, run func(context.Context)) {
-		if tenant := traceOf(ctx); tenant != "" {
+		switch tenant := traceOf(ctx); tenant {
+		case "":
+		case "left behind": // by a hook that does not clean up
+			pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels("tenant", tenant)))
+		default:
 			pprof.Do(ctx, pprof.Labels("tenant", tenant), run)
 			return
 		}
@@ -138,6 +142,8 @@ func TestLabelsAroundTasks(t *testing.T) {
 		not  string
 	}{
 		{traced("acme"), []string{`"tenant":"acme"`, `"eddy_pool":"labelled"`}, "none"},
+		{context.Background(), []string{`"eddy_pool":"labelled"`}, "tenant"},
+		{traced("left behind"), []string{`"tenant":"left behind"`, `"eddy_pool":"labelled"`}, "none"},
 		{context.Background(), []string{`"eddy_pool":"labelled"`}, "tenant"},
 	} {
 		if err := p.SubmitContext(c.ctx, look); err != nil {
