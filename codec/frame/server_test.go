@@ -619,3 +619,25 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestSlowReaderOfPings: what is queued for a client that reads late is what it sent, not what the loop has read since into the
+// same memory.
+func TestSlowReaderOfPings(t *testing.T) {
+	r := newRig(t, &set{})
+	c := r.dial()
+	payload := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 40_000) }
+	const n = 400
+	go func() {
+		for i := range n {
+			if _, err := c.Write(rawFrame(uint64(i+1), 0, payload(i))); err != nil {
+				return
+			}
+		}
+	}()
+	r.until("a queue", func() bool { return r.srv.Stats().Loops[0].OutboundBytes > 100_000 })
+	for i := range n {
+		if a := c.read(); a != (answer{uint64(i + 1), 0, payload(i)}) {
+			t.Fatalf("answer %d is to %d, status %d, %d bytes: %.20q", i, a.id, a.status, len(a.payload), a.payload)
+		}
+	}
+}
