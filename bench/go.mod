@@ -5,8 +5,11 @@ go 1.26.0
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/cloudwego/netpoll v0.7.2
+	github.com/coder/websocket v1.8.15
 	github.com/go-eddy/eddy v0.0.0
+	github.com/gorilla/websocket v1.5.3
 	github.com/lesismal/nbio v1.6.5
+	github.com/lxzan/gws v1.9.1
 	github.com/panjf2000/gnet/v2 v2.9.1
 	golang.org/x/sys v0.49.0
 )

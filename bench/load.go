@@ -26,6 +26,41 @@ type load struct {
 	// For protocols whose answers are not their requests, which are then size bytes long:
 	request []byte
 	same    func(at int, data []byte) bool // whether data is what answers contain from the offset at on
+
+	script *script // what is said on a new connection, nil for nothing
+}
+
+// A script is what goes over the wire for a protocol that is not plain bytes.
+type script struct {
+	greeting        []byte // sent once
+	until           []byte // ends the answer to it
+	request, answer []byte
+}
+
+// greet makes the greeting of the protocol on a new connection.
+func (x *script) greet(fd int) error {
+	if x == nil || len(x.greeting) == 0 {
+		return nil
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, x.greeting); err != nil {
+		return err
+	}
+	var got []byte
+	var one [1]byte
+	for !bytes.HasSuffix(got, x.until) { // byte by byte: what follows is no part of it
+		n, err := unix.Read(fd, one[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 || len(got) > 4096 {
+			return fmt.Errorf("greeting: %q, %v", got, err)
+		}
+		got = append(got, one[0])
+	}
+	return unix.SetNonblock(fd, true)
 }
 
 // A result is what one round of load measured between the two marks.
@@ -106,6 +141,9 @@ func (r *runner) connect() (err error) {
 			return fmt.Errorf("connection %d of %d to %s: %w", i+1, r.conns, r.addr, err)
 		}
 		r.clients = append(r.clients, &client{fd: fd, sent: make([]int64, r.pipeline)})
+		if err := r.script.greet(fd); err != nil {
+			return fmt.Errorf("connection %d of %d to %s: %w", i+1, r.conns, r.addr, err)
+		}
 		if err := r.watch(unix.EPOLL_CTL_ADD, i, unix.EPOLLIN); err != nil {
 			return err
 		}

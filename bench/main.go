@@ -10,6 +10,9 @@
 //	go run . idle         # resident memory and wakeups of idle connections
 //	go run . tls          # echo over TLS: crypto/tls on goroutines and on a loop
 //	go run . handshakes   # connections that live for one exchange, over TLS
+//	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and, with -size, other sizes
+//	go run . ws-broadcast # one message to 1000 connections
+//	go run . ws-idle      # resident memory of idle WebSockets
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 //	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
 //	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
@@ -65,19 +68,22 @@ type comparison struct {
 }
 
 var comparisons = map[string]comparison{
-	"echo":       {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
-	"hop":        {hop, "100x1", "1,2", 5, 3 * time.Second},
-	"http":       {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
-	"topologies": {topologies, "16x1", "2", 5, 2 * time.Second},
-	"writes":     {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
-	"paused":     {paused, "1000x1", "1", 1, 5 * time.Second},
-	"idle":       {idle, "1x1", "1", 1, 3 * time.Second},
-	"rings":      {rings, "1x1", "1,2", 5, 200 * time.Millisecond},
-	"lanes":      {lanes, "1x1", "1", 5, 3 * time.Second},
-	"pools":      {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
-	"tls":        {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
-	"handshakes": {handshakes, "16x1", "1", 5, 2 * time.Second},
-	"timers":     {timers, "1x1", "1", 3, 500 * time.Millisecond},
+	"echo":         {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
+	"hop":          {hop, "100x1", "1,2", 5, 3 * time.Second},
+	"http":         {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
+	"topologies":   {topologies, "16x1", "2", 5, 2 * time.Second},
+	"writes":       {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
+	"paused":       {paused, "1000x1", "1", 1, 5 * time.Second},
+	"idle":         {idle, "1x1", "1", 1, 3 * time.Second},
+	"rings":        {rings, "1x1", "1,2", 5, 200 * time.Millisecond},
+	"lanes":        {lanes, "1x1", "1", 5, 3 * time.Second},
+	"pools":        {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
+	"tls":          {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
+	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
+	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
+	"ws":           {ws, "100x1,100x16", "1", 5, 2 * time.Second},
+	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
+	"ws-idle":      {wsIdle, "1x1", "1", 1, 3 * time.Second},
 }
 
 func main() {
@@ -130,7 +136,11 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.DurationVar(&s.duration, "duration", c.duration, "measured window of one server in one round")
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
 	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), a table for each")
-	fs.IntVar(&s.size, "size", 64, "bytes per request")
+	size := 64
+	if strings.HasPrefix(name, "ws") {
+		size = 128
+	}
+	fs.IntVar(&s.size, "size", size, "bytes per request")
 	serverCPU := fs.String("server-cpus", "", "processors of the server; empty: as many as -procs, from the first")
 	clientCPU := fs.String("client-cpus", strconv.Itoa(last), "processors of the load generator")
 	procs := fs.String("procs", c.procs, "GOMAXPROCS of the Go servers, a table for each")

@@ -31,17 +31,21 @@ type binaries struct {
 
 // sources are the servers by the name of their binary.
 var sources = map[string][]string{
-	"c":        {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
-	"net":      {"go", "build", "-o", "", "./baseline/netecho"},
-	"eddy":     {"go", "build", "-o", "", "./server/eddyecho"},
-	"lanes":    {"go", "build", "-o", "", "./server/lanes"},
-	"writers":  {"go", "build", "-o", "", "./server/writers"},
-	"nethttp":  {"go", "build", "-o", "", "./baseline/nethttp"},
-	"eddyhttp": {"go", "build", "-o", "", "./server/eddyhttp"},
-	"fasthttp": {"go", "build", "-o", "", "./peer/fasthttp"},
-	"netpoll":  {"go", "build", "-o", "", "./peer/netpollecho"},
-	"gnet":     {"go", "build", "-o", "", "./peer/gnetecho"},
-	"nbio":     {"go", "build", "-o", "", "./peer/nbioecho"},
+	"c":         {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
+	"net":       {"go", "build", "-o", "", "./baseline/netecho"},
+	"eddy":      {"go", "build", "-o", "", "./server/eddyecho"},
+	"lanes":     {"go", "build", "-o", "", "./server/lanes"},
+	"writers":   {"go", "build", "-o", "", "./server/writers"},
+	"nethttp":   {"go", "build", "-o", "", "./baseline/nethttp"},
+	"eddyhttp":  {"go", "build", "-o", "", "./server/eddyhttp"},
+	"fasthttp":  {"go", "build", "-o", "", "./peer/fasthttp"},
+	"netpoll":   {"go", "build", "-o", "", "./peer/netpollecho"},
+	"gnet":      {"go", "build", "-o", "", "./peer/gnetecho"},
+	"nbio":      {"go", "build", "-o", "", "./peer/nbioecho"},
+	"eddyws":    {"go", "build", "-o", "", "./server/eddyws"},
+	"gwsws":     {"go", "build", "-o", "", "./peer/gwsws"},
+	"gorillaws": {"go", "build", "-o", "", "./peer/gorillaws"},
+	"coderws":   {"go", "build", "-o", "", "./peer/coderws"},
 }
 
 // build compiles the servers that the contenders need and dir does not hold yet.

@@ -112,32 +112,34 @@ func (p *Prepared) build(z *Compression, bits int) {
 // compresses on the calling goroutine, once for each size of window. p stays the
 // caller's. Any goroutine; errors as Write.
 func (c *Conn) WritePrepared(class *eddy.MessageClass, p *Prepared) error {
-	return c.writePrepared(class, p, true, c.conn.Write)
+	return c.writePrepared(class, p, false)
 }
 
-// writePrepared gives the form of p that suits the connection to send.
-func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, build bool, send func(any) error) error {
+// writePrepared sends the form of p that suits the connection, from anywhere or
+// from its loop.
+func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool) error {
 	if c.keys != nil { // each frame of a client is masked for itself
 		c.mu.Lock()
 		key := c.keys.next()
 		c.mu.Unlock()
-		return c.sendMessage(class, appendMasked(make([]byte, 0, maxHeader+p.Len()), first(p.op), p.payload(), key), send)
+		return c.sendMessage(class, appendMasked(make([]byte, 0, maxHeader+p.Len()), first(p.op), p.payload(), key), onLoop)
 	}
 	d := c.deflate
 	if d == nil || d.outTakeover && class != nil { // what may be dropped cannot be in the window
-		return c.sendMessage(class, p.plain.Retain(), send)
+		return c.sendMessage(class, p.plain.Retain(), onLoop)
 	}
-	s := p.compress(d.Compression, d.outBits, build)
+	s := p.compress(d.Compression, d.outBits, !onLoop)
 	switch {
 	case s == nil:
-		return c.sendMessage(class, p.plain.Retain(), send)
+		return c.sendMessage(class, p.plain.Retain(), onLoop)
 	case d.outTakeover:
 		return c.sendIntoWindow(s, p.payload())
 	}
-	return c.sendMessage(class, s, send)
+	return c.sendMessage(class, s, onLoop)
 }
 
-func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, send func(any) error) error {
+// sendMessage sends a message that is framed.
+func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, onLoop bool) error {
 	if class != nil {
 		msg = class.Wrap(msg)
 	}
@@ -147,7 +149,10 @@ func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, send func(any) err
 		release(msg)
 		return ErrClosed
 	}
-	return send(msg)
+	if onLoop {
+		return c.ctx.Write(msg)
+	}
+	return c.conn.Write(msg)
 }
 
 // sendIntoWindow submits a compressed message that later ones may refer to, in

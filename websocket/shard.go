@@ -151,8 +151,7 @@ func (s *shard) later() {
 
 // send gives a message to the member.
 func (m *membership) send(p *Prepared) {
-	c := m.conn
-	if err := c.writePrepared(m.class, p, false, c.ctx.Write); err != nil {
+	if err := m.conn.writePrepared(m.class, p, true); err != nil {
 		m.hub.stats.failed.Add(1)
 		return
 	}

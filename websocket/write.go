@@ -54,7 +54,7 @@ func (c *Conn) WriteClass(class *eddy.MessageClass, op Opcode, data []byte) erro
 			return err
 		}
 	}
-	return c.submit(class, c.message(op, data))
+	return c.sendMessage(class, c.message(op, data), false)
 }
 
 // message frames a whole message that is not compressed.
@@ -78,20 +78,6 @@ func (c *Conn) plainFrame(first byte, data []byte) []byte {
 		return appendMasked(b, first, data, c.keys.next())
 	}
 	return append(appendHeader(b, first, len(data)), data...)
-}
-
-// submit sends a message that is framed.
-func (c *Conn) submit(class *eddy.MessageClass, msg any) error {
-	if class != nil {
-		msg = class.Wrap(msg)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing.Load() {
-		release(msg)
-		return ErrClosed
-	}
-	return c.conn.Write(msg)
 }
 
 func release(msg any) {
@@ -210,7 +196,7 @@ func (c *Conn) writeDeflated(class *eddy.MessageClass, op Opcode, data []byte) (
 	}
 	d.out.add(len(data), n)
 	if !d.outTakeover {
-		return true, c.submit(class, frame)
+		return true, c.sendMessage(class, frame, false)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
