@@ -330,23 +330,60 @@ func TestUnmaskContinues(t *testing.T) {
 	}
 }
 
+// Both roles, with and without the extension: what comes out does not depend on
+// how the input is cut, and nothing grows beyond the limits.
 func FuzzFrame(f *testing.F) {
 	for _, s := range []string{
 		frame(0x81, "hello"), frame(0x01, "h\xc3") + frame(0x89, "") + frame(0x80, "\xa9"),
-		frame(0x88, "\x03\xe8bye"), frame(0x82, strings.Repeat("x", 20000)),
+		frame(0x88, "\x03\xe8bye"), frame(0x82, strings.Repeat("x", 20000)), frame(0xc1, "\xf2\x00") + frame(0x80, ""),
+		serverFrame(0x81, "hello"), serverFrame(0x01, "h\xc3") + serverFrame(0x89, "") + serverFrame(0x80, "\xa9"), serverFrame(0xc2, "\x00"),
 	} {
-		f.Add([]byte(s), uint16(3))
+		for role := range uint8(4) {
+			f.Add([]byte(s), uint16(3), role)
+		}
 	}
-	f.Fuzz(func(t *testing.T, in []byte, split uint16) {
+	f.Fuzz(func(t *testing.T, in []byte, split uint16, role uint8) {
 		const limit = 100000
-		whole := feedAll(parserOf(limit, limit)(), in, func(left int) int { return left })
-		p := parserOf(limit, limit)()
-		parts := feedAll(p, in, func(left int) int { return min(left, 1+int(split)) })
+		fresh := func() *parser {
+			return &parser{lim: &limits{message: limit, frame: limit, fragments: 100, unmasked: role&1 != 0}, deflate: role&2 != 0}
+		}
+		whole := feedAll(fresh(), bytes.Clone(in), func(left int) int { return left })
+		p := fresh()
+		parts := feedAll(p, bytes.Clone(in), func(left int) int { return min(left, 1+int(split)) })
 		if whole != parts {
 			t.Fatalf("whole input gives\n%s\nsplit input gives\n%s", whole, parts)
 		}
-		if len(p.message) > limit {
+		if len(p.message) > limit+deflateSlack(limit) {
 			t.Fatalf("%d bytes collected, limit %d", len(p.message), limit)
+		}
+	})
+}
+
+// The head of a response, cut anywhere: the verdict is the same, and an accepted
+// one has the right key.
+func FuzzResponse(f *testing.F) {
+	const ok = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+	f.Add(ok + "\r\n")
+	f.Add(ok + "Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Extensions: permessage-deflate; client_max_window_bits=9\r\n\r\n")
+	f.Add("HTTP/1.1 404 Not Found\r\n\r\n")
+	z := newCompression(f, CompressionOptions{ContextTakeover: true})
+	f.Fuzz(func(t *testing.T, head string) {
+		hs := &handshaker{want: challenge{answer: "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}}
+		hs.c = &Conn{cfg: &config{Options: Options{Subprotocols: []string{"a"}, Compression: z}}}
+		hs.offered, _ = z.offer()
+		err := hs.judge([]byte(head))
+		if err == nil && !strings.Contains(head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") {
+			t.Fatalf("%q was accepted", head)
+		}
+		if p := hs.c.subprotocol; p != "" && p != "a" {
+			t.Fatalf("subprotocol %q", p)
+		}
+		hs.abandon()
+		if d := hs.c.deflate; d != nil {
+			z.giveBack(d.window())
+		}
+		if n := z.Stats().Windows; n != 0 {
+			t.Fatalf("%q: %d bytes stay reserved", head, n)
 		}
 	})
 }
