@@ -30,9 +30,11 @@ type Dialer struct {
 	// Header is added to the request of the handshake. It may not hold the fields
 	// that belong to the handshake.
 	Header http.Header
-	// Secure adds the handlers of a TLS connection to a server of that name in
-	// front; see wss. nil = wss addresses are refused.
-	Secure func(p *eddy.Pipeline, serverName string) error
+	// Secure makes wss possible: it adds to p the handlers that speak TLS to the
+	// named server, as tlsx.Secure does; the dialer's own follow them. ready is to be
+	// called once, on the loop, when the handshake of TLS is over or has failed. It
+	// runs on the connection's loop. nil = wss addresses are refused.
+	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 	// MaskKeys returns the source of a connection's masking keys. nil = ChaCha8
 	// with a seed of crypto/rand.
 	MaskKeys func() MaskKeys

@@ -36,7 +36,8 @@ type handshaker struct {
 
 	// The loop's.
 	ctx   *eddy.Context
-	begun bool
+	asked bool // somebody waits for the outcome
+	sent  bool // the request
 	over  bool
 }
 
@@ -54,34 +55,48 @@ func (hs *handshaker) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// begin sends the request. Loop only.
+// begin sends the request, over TLS once that is established. Loop only.
 func (hs *handshaker) begin() {
-	hs.begun = true
-	if hs.over { // the connection has ended
+	hs.asked = true
+	switch {
+	case hs.over: // the connection has ended
 		hs.outcome <- endError(hs.conn)
-		return
+	case hs.url.Scheme == "wss":
+		if err := hs.secure(); err != nil {
+			hs.secured(err)
+		}
+	default:
+		hs.send()
 	}
-	if err := hs.secure(); err != nil {
-		hs.fail(err)
-		hs.conn.CloseWith(eddy.CloseHandshakeFailed, err)
-		return
-	}
+}
+
+func (hs *handshaker) send() {
+	hs.sent = true
 	_ = hs.ctx.Write(hs.request()) // it fails when the connection is ending, which is told
 }
 
 // secure puts the TLS connection in front.
 func (hs *handshaker) secure() error {
-	if hs.url.Scheme != "wss" {
-		return nil
-	}
 	p := hs.ctx.Pipeline()
 	if err := p.Remove(handlerName); err != nil {
 		return err
 	}
-	if err := hs.d.Secure(p, hs.url.Hostname()); err != nil {
+	if err := hs.d.Secure(p, hs.url.Hostname(), hs.secured); err != nil {
 		return err
 	}
 	return p.Add(handlerName, hs)
+}
+
+// secured follows the handshake of TLS.
+func (hs *handshaker) secured(err error) {
+	switch {
+	case hs.over || hs.sent:
+	case err != nil:
+		hs.fail(fmt.Errorf("websocket: %w", err))
+		hs.conn.CloseWith(eddy.CloseHandshakeFailed, err)
+	default:
+		hs.send()
+	}
 }
 
 // request builds the request of the handshake (RFC 6455 section 4.1).
@@ -120,7 +135,7 @@ func ownField(name string) bool {
 
 // Decode implements eddy.Decoder: it waits for the head of the response.
 func (hs *handshaker) Decode(ctx *eddy.Context, view []byte) (int, error) {
-	if !hs.begun {
+	if !hs.sent {
 		return 0, eddy.WithReason(eddy.CloseHandshakeFailed, errSpokeFirst)
 	}
 	end := bytes.Index(view, []byte("\r\n\r\n"))
@@ -245,7 +260,7 @@ func (hs *handshaker) extensions(fields []string) string {
 // HandleClose implements eddy.CloseHandler.
 func (hs *handshaker) HandleClose(_ *eddy.Context, _ eddy.CloseReason, _ error) {
 	hs.d.take(hs.conn) // when the connection ended before it was given a request
-	if hs.begun {
+	if hs.asked {
 		hs.fail(endError(hs.conn))
 	}
 	hs.over = true
