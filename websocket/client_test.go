@@ -494,7 +494,11 @@ func TestClientCloses(t *testing.T) {
 	if _, err := d.Dial(t.Context(), "ws://"+addr, e); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	select {
+	case <-ended:
+	case <-time.After(limit / 2): // the server itself gives up after limit
+		t.Error("the client did not end the connection")
+	}
 	if end := <-e.closed; end.code != 1000 {
 		t.Errorf("%+v", end)
 	}
