@@ -27,6 +27,37 @@ func TestKeepAlive(t *testing.T) {
 	s.waitClosed(eddy.CloseIdleTimeout, 1)
 }
 
+// A connection whose reads the application has paused is not taken for dead: it
+// cannot be heard.
+func TestKeepAliveOfPausedConnection(t *testing.T) {
+	const interval = 20 * time.Millisecond
+	s := start(t, Options{PingInterval: interval, PongTimeout: interval})
+	c := s.rawDial("")
+	sc := s.conn()
+	sc.PauseRead()
+	for from := time.Now(); time.Since(from) < 10*interval; time.Sleep(interval) { // as many deadlines as must have no effect
+		if err := sc.Eddy().CloseError(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sc.ResumeRead()
+	c.send(frame(0x81, "still here"))
+	for {
+		first, p, err := c.frame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == 0x89 {
+			c.send(frame(0x8a, ""))
+			continue
+		}
+		if p != "still here" {
+			t.Errorf("%#x %q", first, p)
+		}
+		return
+	}
+}
+
 // R078: a client that drips a frame is cut off, although it sends all the time.
 func TestMessageTimeout(t *testing.T) {
 	for name, drip := range map[string]string{

@@ -181,6 +181,8 @@ func TestHandshake(t *testing.T) {
 		{"no upgrade field", strings.Replace(handshake, "Upgrade: WebSocket", "X: y", 1), 400, ""},
 		{"no version", base + key, 426, "Sec-Websocket-Version: 13"},
 		{"version 8", base + key + "Sec-WebSocket-Version: 8\r\n", 426, "Sec-Websocket-Version: 13"},
+		{"version 8, which has to be told what to upgrade to", base + key + "Sec-WebSocket-Version: 8\r\n", 426, "Upgrade: websocket"},
+		{"malformed extensions", handshake + "Sec-WebSocket-Extensions: permessage-deflate;\r\n", 400, ""},
 		{"no key", base + "Sec-WebSocket-Version: 13\r\n", 400, ""},
 		{"two keys", handshake + key, 400, ""},
 		{"short key", base + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub24=\r\n", 400, ""},
