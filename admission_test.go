@@ -207,15 +207,15 @@ func TestAcceptRate(t *testing.T) {
 	g := newGateStage(t, 1, admitting(Admission{Rate: 10, Burst: 3, MaxPerIP: 5}))
 	five := []string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1"}
 	g.expect("a burst", g.arrive(five...), "oooxx")
-	g.now += int64(99 * time.Millisecond)
+	g.now.Add(int64(99 * time.Millisecond))
 	g.expect("too early", g.arrive(five[0]), "x")
-	g.now += int64(time.Millisecond)
+	g.now.Add(int64(time.Millisecond))
 	g.expect("one interval later", g.arrive(five[:2]...), "ox")
-	g.now += int64(100 * time.Millisecond)
+	g.now.Add(int64(100 * time.Millisecond))
 	g.expect("the fifth and one too many of the address", g.arrive(five[:2]...), "ox")
-	g.now += int64(200 * time.Millisecond)
+	g.now.Add(int64(200 * time.Millisecond))
 	g.expect("refused for its address, then another's two", g.arrive(five[0], "10.0.0.2", "10.0.0.3"), "xoo")
-	g.now += int64(time.Hour)
+	g.now.Add(int64(time.Hour))
 	g.expect("a burst after a quiet hour", g.arrive("10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), "ooox")
 	g.expectRefused(map[RefuseCause]uint64{RefuseRate: 6, RefusePerIP: 1})
 }
@@ -247,7 +247,7 @@ func TestPauseAtALimit(t *testing.T) {
 	}{
 		"total":    {Admission{}, 2, func(g *gateStage) { g.conns()[0].Close(CloseNormal) }},
 		"per loop": {Admission{MaxPerLoop: 2}, 0, func(g *gateStage) { g.conns()[0].Close(CloseNormal) }},
-		"rate":     {Admission{Rate: 10, Burst: 2}, 0, func(g *gateStage) { g.now += int64(110 * time.Millisecond) }},
+		"rate":     {Admission{Rate: 10, Burst: 2}, 0, func(g *gateStage) { g.now.Add(int64(110 * time.Millisecond)) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.adm.OnLimit = DecisionPause
@@ -312,7 +312,7 @@ func TestDecide(t *testing.T) {
 	if g.listening() || g.pending != 1 {
 		t.Error("the listener does not rest")
 	}
-	g.now += int64(210 * time.Millisecond)
+	g.now.Add(int64(210 * time.Millisecond))
 	g.turn()
 	if !g.listening() || g.pending != 0 || len(g.conns()) != 2 {
 		t.Errorf("after the pause: %d wait, %d connections", g.pending, len(g.conns()))
@@ -342,7 +342,7 @@ func TestBusyWaitsForThePeersEnd(t *testing.T) {
 	if reads := rude.reads; reads > 3*readCallBudget {
 		t.Errorf("%d reads in three iterations", reads)
 	}
-	g.now += int64(1100 * time.Millisecond)
+	g.now.Add(int64(1100 * time.Millisecond))
 	g.turn()
 	if rude.closed != 1 || string(rude.out) != "busy" || len(g.door.partings) != 0 {
 		t.Errorf("after the time: closed %d times, sent %q", rude.closed, rude.out)

@@ -228,7 +228,7 @@ func TestWhoIsServed(t *testing.T) {
 	a.send("half")
 	l.iterate()
 	serve(b)
-	st.now += int64(2 * time.Second)
+	st.now.Add(int64(2 * time.Second))
 	l.iterate()
 	if served["error"] != a.conn || served["close"] != a.conn {
 		t.Errorf("HandleError: %p, HandleClose: %p, want %p and not %p", served["error"], served["close"], a.conn, b.conn)

@@ -32,8 +32,8 @@ func (a *actor) answered() int { return len(a.out) / 1000 }
 
 // elapse lets time go by, a tick of the budget in each iteration.
 func (st *stage) elapse(d time.Duration) {
-	for end := st.now + int64(d); st.now < end; {
-		st.now += int64(pressureTick)
+	for end := st.now.Load() + int64(d); st.now.Load() < end; {
+		st.now.Add(int64(pressureTick))
 		for _, l := range st.loops {
 			l.iterate()
 		}

@@ -248,7 +248,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 	}{
 		"stands":    {func(_ *Dialer, h *hanging, _ *loop, _ func(error)) { h.outcome = nil }, nil},
 		"fails":     {func(_ *Dialer, h *hanging, _ *loop, _ func(error)) { h.outcome = syscall.ECONNREFUSED }, syscall.ECONNREFUSED},
-		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ func(error)) { h.now += int64(2 * time.Second) }, os.ErrDeadlineExceeded},
+		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ func(error)) { h.now.Add(int64(2 * time.Second)) }, os.ErrDeadlineExceeded},
 		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, cancel func(error)) { cancel(gaveUp) }, gaveUp},
 		"drained":   {func(d *Dialer, _ *hanging, l *loop, _ func(error)) { l.startDrain(&d.endpoint) }, ErrDialerClosed},
 		"closed":    {func(d *Dialer, _ *hanging, l *loop, _ func(error)) { l.closeAll(&d.endpoint, CloseServerShutdown, nil) }, ErrDialerClosed},
@@ -276,7 +276,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 				l.iterate()
 			}
 			cancel(errors.New("too late"))
-			h.now += int64(time.Minute)
+			h.now.Add(int64(time.Minute))
 			l.iterate()
 			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.timers.heap) != 0 {
 				t.Errorf("told %d times: %v, %v; %d attempts left", told, conn, got, len(l.attempts))

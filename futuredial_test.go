@@ -69,7 +69,7 @@ func TestDialFutureEndsOnce(t *testing.T) {
 	}{
 		"stands":    {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = nil }, FutureSucceeded, nil},
 		"fails":     {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = syscall.ECONNREFUSED }, FutureFailed, syscall.ECONNREFUSED},
-		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.now += int64(2 * time.Second) }, FutureFailed, os.ErrDeadlineExceeded},
+		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.now.Add(int64(2 * time.Second)) }, FutureFailed, os.ErrDeadlineExceeded},
 		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, FutureCancelled, ErrCancelled},
 		"cancelled as it stands": {func(_ *Dialer, h *hanging, l *loop, f *Future) {
 			h.outcome = nil

@@ -56,7 +56,7 @@ func TestIterationOrder(t *testing.T) {
 	if _, err := l.after(busy.conn, 50*time.Millisecond, func() { st.note("deadline") }); err != nil {
 		t.Fatal(err)
 	}
-	st.now += int64(time.Second)
+	st.now.Add(int64(time.Second))
 	ended.eof = true
 	busy.send("io;")
 	if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.note("task") }}, false); err != nil {
@@ -166,11 +166,11 @@ func TestWaitTimeout(t *testing.T) {
 	if d := waited(); d != 50*time.Millisecond {
 		t.Errorf("a deadline in 50 ms, waited %v", d)
 	}
-	st.now += int64(20*time.Millisecond + 1)
+	st.now.Add(int64(20*time.Millisecond + 1))
 	if d := waited(); d != 30*time.Millisecond-1 || fired != 0 {
 		t.Errorf("a deadline in just under 30 ms, waited %v, fired %d", d, fired)
 	}
-	st.now += int64(time.Minute)
+	st.now.Add(int64(time.Minute))
 	if d := waited(); d != 0 || fired != 1 {
 		t.Errorf("an overdue deadline, waited %v, fired %d", d, fired)
 	}

@@ -73,7 +73,7 @@ func TestRefusalsAreSampled(t *testing.T) {
 		t.Error("the log has a stack")
 	}
 	log.Reset()
-	g.now += int64(2 * time.Second)
+	g.now.Add(int64(2 * time.Second))
 	g.arrive("10.0.0.1")
 	if want := fmt.Sprint("held_back=", 99-sampleLines); !strings.Contains(log.String(), want) {
 		t.Errorf("the next line lacks %q: %s", want, log.String())

@@ -32,7 +32,7 @@ func TestLag(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{StallThreshold: -1}, func(*Context, string) error { return nil })
 	busy := func(d time.Duration) {
 		t.Helper()
-		if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now += int64(d) }}, false); err != nil {
+		if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now.Add(int64(d)) }}, false); err != nil {
 			t.Fatal(err)
 		}
 		l.iterate()
@@ -66,7 +66,7 @@ func TestLag(t *testing.T) {
 	if lag := l.snapshot().Lag; lag.Max > 2*time.Millisecond || lag.Ticks < 290 || lag.Ticks > 610 {
 		t.Errorf("after another minute: %+v", lag)
 	}
-	st.now += int64(time.Hour) // without any iteration
+	st.now.Add(int64(time.Hour)) // without any iteration
 	if lag := l.snapshot().Lag; lag != (Lag{}) {
 		t.Errorf("after an hour: %+v", lag)
 	}
@@ -99,7 +99,7 @@ func TestUtilisation(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{StallThreshold: -1}, func(*Context, string) error { return nil })
 	run := func(busy, asleep time.Duration, n int) {
 		for range n {
-			if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now += int64(busy) }}, false); err != nil {
+			if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now.Add(int64(busy)) }}, false); err != nil {
 				t.Fatal(err)
 			}
 			l.iterate()
@@ -121,7 +121,7 @@ func TestUtilisation(t *testing.T) {
 	if b := l.snapshot().Busy; b < 3500*time.Millisecond || b > 3700*time.Millisecond {
 		t.Errorf("busy for %v in all, want 3.6 s", b)
 	}
-	st.now += int64(100 * time.Second) // asleep: no iteration says so
+	st.now.Add(int64(100 * time.Second)) // asleep: no iteration says so
 	if got := l.snapshot().Utilisation; got > 0.02 {
 		t.Errorf("utilisation %v of a loop that sleeps", got)
 	}

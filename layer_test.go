@@ -100,7 +100,7 @@ func TestLayerFlush(t *testing.T) {
 	if _, err := l.after(a.conn, time.Millisecond, func() { _ = a.conn.writeFromTail([]byte("z")) }); err != nil {
 		t.Fatal(err)
 	}
-	st.now += int64(time.Second)
+	st.now.Add(int64(time.Second))
 	l.iterate()
 	if want := envelope("xyz"); string(a.out) != want {
 		t.Errorf("other writes became %q, want %q", a.out, want)
@@ -131,7 +131,7 @@ func TestLayerFarewell(t *testing.T) {
 		"cut off, half":     {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;")); a.eof = true }, true, CloseIOError, envelope("a") + end},
 		"cut off inside":    {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;b")); a.eof = true }, false, CloseIncompleteRequest, envelope("a") + end},
 		"drain":             {func(_ *stage, l *loop, a *actor) { l.startDrain(a.conn.set.owner) }, false, CloseServerShutdown, end},
-		"deadline":          {func(st *stage, l *loop, a *actor) { a.send("\x00"); l.iterate(); st.now += int64(2 * time.Second) }, false, CloseReadTimeout, envelope("late") + end},
+		"deadline":          {func(st *stage, l *loop, a *actor) { a.send("\x00"); l.iterate(); st.now.Add(int64(2 * time.Second)) }, false, CloseReadTimeout, envelope("late") + end},
 		"panic":             {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;panic;")) }, false, CloseInternalError, envelope("a") + end},
 	} {
 		srv := wrapServer(func(ctx *Context, msg string) error {

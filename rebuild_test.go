@@ -161,7 +161,7 @@ func TestRebuildMigrates(t *testing.T) {
 		t.Errorf("after the rebuild: %d handled, wrote %q and %q", handled, reading.out, writing.out)
 	}
 	st.addErrs = nil
-	st.now += int64(readopt)
+	st.now.Add(int64(readopt))
 	l.iterate()
 	st.pending = 1
 	l.iterate()
@@ -197,8 +197,8 @@ func TestLoopOutlivesItsPoller(t *testing.T) {
 			}
 			tick.period = 100 * time.Millisecond
 			l.addTimer(tick)
-			begin := st.now
-			for st.now-begin < int64(10*time.Second) {
+			begin := st.now.Load()
+			for st.now.Load()-begin < int64(10*time.Second) {
 				l.iterate()
 			}
 			if ran < 95 || ran > 100 {
@@ -222,7 +222,7 @@ func TestLoopOutlivesItsPoller(t *testing.T) {
 				t.Errorf("closed %d times, logged %q", a.closed, log.String())
 			}
 			c.repair(st)
-			st.now += int64(time.Second)
+			st.now.Add(int64(time.Second))
 			l.iterate()
 			a.send("x;")
 			l.iterate()

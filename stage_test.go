@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ type stage struct {
 	set     *settings
 	crew    *crew
 	loops   []*loop
-	now     int64
+	now     atomic.Int64
 	lastFD  int
 	socks   map[int]*actor
 	trace   []string // what the loops and the test noted, in order
@@ -62,13 +63,14 @@ type actor struct {
 // newStage makes a loop with its own poller that no goroutine runs.
 func newStage(t testing.TB, srv *Server) (*stage, *loop) {
 	t.Helper()
-	st := &stage{t: t, srv: srv, now: int64(time.Hour), lastFD: 100, socks: map[int]*actor{}}
+	st := &stage{t: t, srv: srv, lastFD: 100, socks: map[int]*actor{}}
+	st.now.Store(int64(time.Hour))
 	srv.platform = &kernel{
 		sockets: func() sys.Sockets { return stageSockets{st} },
 		clock:   st,
 		pause: func(d time.Duration, _ <-chan struct{}) {
 			st.pauses = append(st.pauses, d)
-			st.now += int64(d)
+			st.now.Add(int64(d))
 		},
 		poller: func(string, WaitMode) (sys.Poller, error) {
 			if st.openErr != nil {
@@ -155,8 +157,8 @@ func (a *actor) send(s string) { a.in = append(a.in, []byte(s)) }
 func (a *actor) readable() bool { return len(a.in) > 0 || a.endless || a.eof }
 
 // Now and Wall make the stage a sys.Clock.
-func (st *stage) Now() int64      { return st.now }
-func (st *stage) Wall() time.Time { return time.Unix(0, st.now) }
+func (st *stage) Now() int64      { return st.now.Load() }
+func (st *stage) Wall() time.Time { return time.Unix(0, st.now.Load()) }
 
 // stagePoller is a level-triggered poller that never waits.
 type stagePoller struct {
@@ -208,7 +210,7 @@ func (p *stagePoller) Remove(fd int) error {
 func (p *stagePoller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 	p.st.note("wait")
 	p.timeouts = append(p.timeouts, timeout)
-	p.st.now += int64(p.st.perWait)
+	p.st.now.Add(int64(p.st.perWait))
 	if p.onWait != nil {
 		p.onWait()
 	}
@@ -291,7 +293,7 @@ func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.Er
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
 	a := s.st.socks[fd]
 	a.reads++
-	s.st.now += int64(s.st.perRead)
+	s.st.now.Add(int64(s.st.perRead))
 	switch {
 	case a.endless:
 		return len(p), nil

@@ -60,8 +60,8 @@ func TestPanicInEveryIteration(t *testing.T) {
 		t.Fatal(err)
 	}
 	st.pending = 1
-	begin := st.now
-	for st.now-begin < int64(10*time.Second) {
+	begin := st.now.Load()
+	for st.now.Load()-begin < int64(10*time.Second) {
 		if !l.iterate() {
 			t.Fatal("the loop ended")
 		}

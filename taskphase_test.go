@@ -15,7 +15,7 @@ import (
 func (st *stage) flood(l *loop, n int, each time.Duration, ran *int) {
 	st.t.Helper()
 	for range n {
-		f := func() { *ran++; st.now += int64(each) }
+		f := func() { *ran++; st.now.Add(int64(each)) }
 		if err := l.tasks.push(task{kind: taskFunc, msg: f}, false); err != nil {
 			st.t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestIORatio(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("ratio=%d,budget=%d", c.ratio, c.budget), func(t *testing.T) {
 			var st *stage
-			srv := cutServer(func(*Context, string) error { st.now += int64(io); return nil })
+			srv := cutServer(func(*Context, string) error { st.now.Add(int64(io)); return nil })
 			srv.Loops, srv.Group = 0, &Group{IORatio: c.ratio, TaskBudget: c.budget}
 			st, l := newStage(t, srv)
 			a := st.connect(l)

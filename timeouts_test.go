@@ -14,7 +14,7 @@ import (
 // pass lets d go by in steps of step and runs the loop after each.
 func (st *stage) pass(l *loop, d, step time.Duration) {
 	for left := d; left > 0; left -= step {
-		st.now += int64(min(left, step))
+		st.now.Add(int64(min(left, step)))
 		l.iterate()
 	}
 }
@@ -361,7 +361,7 @@ func TestOneWheelEntryPerConnection(t *testing.T) {
 			if n := l.wheel.Len(); n != want {
 				t.Fatalf("limit %v: %d wheel entries for %d connections, want %d", limit, n, len(all), want)
 			}
-			st.now += int64(100 * time.Millisecond)
+			st.now.Add(int64(100 * time.Millisecond))
 		}
 		for _, a := range all {
 			a.wantEnd(t, "with traffic", CloseUnset)

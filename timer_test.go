@@ -46,7 +46,7 @@ func TestTimerOrder(t *testing.T) {
 	}
 	for range 25 {
 		l.iterate()
-		st.now++
+		st.now.Add(1)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("ran %v,\nwant %v", got, want)
@@ -64,11 +64,11 @@ func TestTimerIsExact(t *testing.T) {
 	if d := st.nextPoller.timeouts[0]; d != 1234567 {
 		t.Errorf("waited %v", d)
 	}
-	st.now += 1234566
+	st.now.Add(1234566)
 	if l.iterate(); ran != 0 {
 		t.Error("a timer ran early")
 	}
-	st.now++
+	st.now.Add(1)
 	if l.iterate(); ran != 1 {
 		t.Error("a timer is late")
 	}
@@ -88,33 +88,33 @@ func TestPeriodicTimers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
-			begin := st.now
+			begin := st.now.Load()
 			var ran []int64
 			timer, err := c.make(&l.handle, func() {
-				ran = append(ran, (st.now-begin)*10/second)
+				ran = append(ran, (st.now.Load()-begin)*10/second)
 				switch len(ran) {
 				case 2:
-					st.now += second / 5
+					st.now.Add(second / 5)
 					panic("contained")
 				case 3:
-					st.now += 45 * second / 10 // a stall
+					st.now.Add(45 * second / 10) // a stall
 				default:
-					st.now += second / 5
+					st.now.Add(second / 5)
 				}
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for st.now-begin < 105*second/10 {
+			for st.now.Load()-begin < 105*second/10 {
 				l.iterate()
-				st.now += second / 20
-				st.now -= (st.now - begin) % (second / 20)
+				st.now.Add(second / 20)
+				st.now.Add(-((st.now.Load() - begin) % (second / 20)))
 			}
 			if !slices.Equal(ran, c.want) {
 				t.Errorf("ran at %v, want %v", ran, c.want)
 			}
 			n := len(ran)
-			st.now += 35 * second / 10 // somebody else's stall
+			st.now.Add(35 * second / 10) // somebody else's stall
 			if l.iterate(); len(ran) != n+1 {
 				t.Errorf("%d runs after a stall, want 1", len(ran)-n)
 			}
@@ -122,7 +122,7 @@ func TestPeriodicTimers(t *testing.T) {
 			if !timer.Stop() || timer.Stop() {
 				t.Error("Stop must report true once")
 			}
-			st.now += 10 * second
+			st.now.Add(10 * second)
 			l.iterate()
 			if len(ran) != n || l.nextDeadline() != sleepForever {
 				t.Error("a stopped timer goes on")
@@ -164,10 +164,10 @@ func TestTimerStop(t *testing.T) {
 	if n := len(l.timers.heap); n > 250 {
 		t.Errorf("%d entries in the heap for 250 timers", n)
 	}
-	if d := l.nextDeadline() - st.now; d != int64(time.Millisecond) {
+	if d := l.nextDeadline() - st.now.Load(); d != int64(time.Millisecond) {
 		t.Errorf("the next deadline is in %v", time.Duration(d))
 	}
-	st.now += int64(time.Hour)
+	st.now.Add(int64(time.Hour))
 	l.iterate()
 	if ran != 250 || l.counters[countTimers] != 250 || timers[1].Stop() || l.timers.stopped.Load() != 0 {
 		t.Errorf("%d timers ran, want 250; %d count as stopped", ran, l.timers.stopped.Load())

@@ -83,7 +83,7 @@ func TestContinueServesDeadlines(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		st.now += int64(time.Second)
+		st.now.Add(int64(time.Second))
 		l.iterate()
 	}
 	if ran != 1 || len(st.nextPoller.timeouts) > 1 { // once when the timer was due
@@ -170,11 +170,11 @@ func TestTimerWakesOnlyForAnEarlierDeadline(t *testing.T) {
 	st, l := newStage(t, srv)
 	h = &l.handle
 	p := st.nextPoller
-	start := st.now
+	start := st.now.Load()
 	set := func(name string, d time.Duration, wantWake bool) {
 		t.Helper()
 		before := p.wakes
-		if _, err := h.After(d, func() { fired[name] = time.Duration(st.now - start) }); err != nil {
+		if _, err := h.After(d, func() { fired[name] = time.Duration(st.now.Load() - start) }); err != nil {
 			t.Fatal(err)
 		}
 		if woken := p.wakes > before; woken != wantWake {
@@ -195,7 +195,7 @@ func TestTimerWakesOnlyForAnEarlierDeadline(t *testing.T) {
 	})
 	for range 40 {
 		l.iterate()
-		st.now += int64(500 * time.Millisecond)
+		st.now.Add(int64(500 * time.Millisecond))
 	}
 	l.iterate()
 	want := map[string]time.Duration{"first, 10 s": 10 * time.Second, "later, 20 s": 20 * time.Second, "the same, 10 s": 10 * time.Second,
