@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	modelSeeds = flag.Int("model-seeds", 300, "how many seeds TestPipelineModel runs")
+	modelSeeds = flag.Int("model-seeds", 1500, "how many seeds TestPipelineModel runs")
 	modelSeed  = flag.Uint64("model-seed", 1, "the first of them")
 )
 
