@@ -279,6 +279,7 @@ func TestSlowReader(t *testing.T) {
 	}()
 	waitFor(t, "reads to pause", func() bool { return !sc.Eddy().Writable() })
 	for i := range count {
+		_ = c.SetDeadline(time.Now().Add(limit)) // for each message: all of them take their time
 		first, p, err := c.frame()
 		if q := sc.Eddy().QueuedBytes(); q > 64<<10+64<<10+size {
 			t.Fatalf("%d bytes queued", q)

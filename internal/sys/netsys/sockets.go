@@ -170,8 +170,11 @@ func (c *conn) sendFile(f *os.File, offset int64, n int) (int, error) {
 	if n > 0 {
 		return c.send(b.data[:n])
 	}
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return 0, nil
+	case errors.Is(err, os.ErrClosed): // the file, not the connection
+		return 0, fmt.Errorf("sys: sendfile %s: %w", f.Name(), os.ErrClosed)
 	}
 	return 0, errno(err)
 }
