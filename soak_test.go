@@ -272,7 +272,10 @@ func laneFloods(t *testing.T) []*flood {
 				return nil
 			},
 			finish: func() {
-				waitFor(t, name+": the end of what was taken", func() bool { st := lanes.Stats()[0]; return st.Done+st.Lost == st.Accepted })
+				// What lies on disk takes its time on a slow machine: as long as some of it ends.
+				for st := lanes.Stats()[0]; st.Done+st.Lost < st.Accepted; st = lanes.Stats()[0] {
+					waitFor(t, name+": the end of what was taken", func() bool { now := lanes.Stats()[0]; return now.Done+now.Lost > st.Done+st.Lost })
+				}
 				c.dropped.Add(int64(lanes.Stop(context.Background())))
 				close(over)
 				<-collected
