@@ -92,23 +92,24 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 	count := func(p *eddy.Pipeline, number int64) error {
 		asked := 0 // of this connection only
 		p.Add("lines", line.Codec(64))
-		return p.Add("count", eddy.Handle(func(ctx *eddy.Context, _ *line.Line) error {
-			asked++
+		return p.Add("count", eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
+			if asked++; string(l.Text()) == "the server's" {
+				if err := ctx.Conn().SetDeadlines(nil); err != nil {
+					return err
+				}
+			}
 			return ctx.WriteBytes(fmt.Appendf(nil, "%d %d %s\n", number, asked, ctx.Conn().Loop().Name()))
 		}))
 	}
 	srv := &eddy.Server{
 		Boss: boss, Group: workers,
-		MaxConns: 4, Backlog: 16, KeepAlive: time.Minute, IdleTimeout: 1500 * time.Millisecond,
+		MaxConns: 4, Backlog: 16, KeepAlive: time.Minute, IdleTimeout: 100 * time.Millisecond,
 		Init: func(p *eddy.Pipeline) error {
 			number := inits.Add(1)
 			if loop := p.Conn().Loop(); !loop.In() || !strings.HasPrefix(loop.Name(), "io-") {
 				return fmt.Errorf("Init runs on the wrong loop, %s", loop.Name())
 			}
-			if number == 2 {
-				return errors.Join(p.Conn().SetDeadlines(&eddy.Deadlines{Idle: time.Hour}), count(p, number)) // this one has options of its own
-			}
-			return count(p, number)
+			return errors.Join(p.Conn().SetDeadlines(&eddy.Deadlines{Idle: time.Hour}), count(p, number)) // options of its own, for now
 		},
 	}
 	if err := srv.Listen(network, address); err != nil {
@@ -152,8 +153,12 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 		return
 	}
 	for i, c := range conns {
-		if i == 1 {
+		if i == 1 { // keeps its own
 			continue
+		}
+		fmt.Fprintln(c, "the server's")
+		if text, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(text, fmt.Sprint(i+1, " 4 ")) {
+			t.Errorf("connection %d: %q, %v", i+1, text, err)
 		}
 		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("connection %d, when it was idle for long enough: %v", i+1, err)
