@@ -350,7 +350,7 @@ func TestMemoryBudgetHolds(t *testing.T) {
 		most = max(most, m.Outbound+m.Inbound)
 		return m.Closed > 3 && m.Pressures > 0
 	})
-	if bound := int64(budget + budget/4 + 2*answer); most > bound { // each loop may have taken one answer more
+	if bound := int64(budget + budget/4 + 2*answer + 64<<10); most > bound { // each loop may have taken one answer more, and the writer
 		t.Errorf("%d bytes held, budget %d", most, budget)
 	}
 	if errors.Is(refused, eddy.ErrBackpressure) != (srv.Stats().Memory.Refused > 0) {

@@ -45,6 +45,35 @@ func joiner(h *Hub, class *eddy.MessageClass) *echo {
 	return e
 }
 
+// What is not compressed keeps its place among what is, with context takeover
+// too, whose messages are submitted.
+func TestWriteBytesKeepsOrder(t *testing.T) {
+	z := newCompression(t, CompressionOptions{ContextTakeover: true})
+	e := newEcho()
+	want := []string{strings.Repeat("large ", 1000), "small", "", strings.Repeat("again ", 1000), "last"}
+	e.open = func(c *Conn) error {
+		for _, text := range want {
+			if err := c.WriteBytes(Text, []byte(text)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s := startWith(t, e, nil, Options{Compression: z}, eddy.Watermarks{})
+	c := s.dial(&coder.DialOptions{CompressionMode: coder.CompressionContextTakeover})
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	for i, text := range want {
+		if _, got, err := c.Read(ctx); err != nil || string(got) != text {
+			t.Fatalf("message %d: %.20q, %v, want %.20q", i, got, err, text)
+		}
+	}
+	if st := z.Stats(); st.Sent != 2 {
+		t.Errorf("%d messages compressed, want 2", st.Sent)
+	}
+	_ = c.CloseNow()
+}
+
 // Members on several loops get every message, in order, whole, and in the form
 // that each has negotiated; nothing is left behind.
 func TestHub(t *testing.T) {

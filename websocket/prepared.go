@@ -130,8 +130,8 @@ func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool)
 	}
 	s := p.compress(d.Compression, d.outBits, !onLoop)
 	switch {
-	case s == nil:
-		return c.sendMessage(class, p.plain.Retain(), onLoop)
+	case s == nil: // with takeover the others are submitted, and this one must not overtake them
+		return c.sendMessage(class, p.plain.Retain(), onLoop && !d.outTakeover)
 	case d.outTakeover:
 		return c.sendIntoWindow(s, p.payload())
 	}

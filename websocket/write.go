@@ -108,8 +108,9 @@ func (c *Conn) WriteContext(ctx context.Context, op Opcode, data []byte) error {
 // of data, which may be the message that is being handled, and costs neither an
 // allocation nor a task. It overtakes what Write submitted and the loop has not
 // reached yet. It compresses messages of up to 128 KiB; larger ones would keep
-// the loop from others. A compressed message of a connection with context
-// takeover is submitted as by Write. Errors: ErrClosed, eddy.ErrBackpressure.
+// the loop from others. On a connection with context takeover, messages are
+// submitted as by Write, so that they keep their order. Errors: ErrClosed,
+// eddy.ErrBackpressure, with takeover eddy.ErrSaturated.
 func (c *Conn) WriteBytes(op Opcode, data []byte) error {
 	if err := checkWrite(op, data); err != nil {
 		return err
@@ -118,6 +119,9 @@ func (c *Conn) WriteBytes(op Opcode, data []byte) error {
 		if done, err := c.writeDeflatedOnLoop(op, data); done {
 			return err
 		}
+	}
+	if d := c.deflate; d != nil && d.outTakeover { // the compressed ones before it were submitted
+		return c.sendMessage(nil, c.message(op, clone(data)), false)
 	}
 	return c.writeFrame(first(op), data)
 }
