@@ -146,14 +146,14 @@ func (c *call[Req]) recycle() {
 
 // countAnswer counts a response as queued from when it is made, as submitWrite does. Any goroutine.
 func (c *Conn) countAnswer(n int) error {
-	if err := c.admit(n); err != nil {
+	if err := c.reserve(n); err != nil {
 		return err
 	}
 	if err := c.submitWithin(n); err != nil {
+		c.unreserve(n)
 		return err
 	}
 	c.extend().answers.Add(int64(n))
-	c.queued.Add(int64(n))
 	return nil
 }
 

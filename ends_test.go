@@ -17,7 +17,7 @@ func within(t *testing.T, what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatalf("%s does not return", what)
 	}
 }
@@ -44,7 +44,7 @@ func TestGroupCloseFromOnStall(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("Close waits for the watchdog, which waits for Close")
 	}
 	within(t, "a second Close", func() { g.Close() })

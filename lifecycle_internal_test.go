@@ -28,7 +28,7 @@ func serveOne(t *testing.T, srv *Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -36,7 +36,7 @@ func serveOne(t *testing.T, srv *Server) net.Conn {
 
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting for %s", what)
 		}
@@ -127,7 +127,7 @@ func TestRemovedDecoderLeavesItsBytes(t *testing.T) {
 		if s != "left over" {
 			t.Errorf("got %q", s)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Error("the bytes wait for ever")
 	}
 }
@@ -390,7 +390,7 @@ func TestStopFromALoopIsRefused(t *testing.T) {
 			if !errors.Is(err, ErrOnLoop) {
 				t.Errorf("%v, want ErrOnLoop", err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Fatal("the loop waits for itself")
 		}
 	}
@@ -481,7 +481,7 @@ func TestPausedConnectionWhosePeerIsGone(t *testing.T) {
 		if r := c.CloseError().Reason; r != CloseIOError {
 			t.Errorf("closed with %v", r)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Error("the connection stays open")
 	}
 }

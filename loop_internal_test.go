@@ -79,7 +79,7 @@ func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		io.WriteString(c, word)
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(60 * time.Second))
 		n, _ := io.ReadFull(c, make([]byte, len(word)))
 		if served := n == len(word); served != (word == "fine") {
 			t.Errorf("%q served: %v", word, served)

@@ -48,26 +48,26 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		return err
 	}
 	size := sizeOf(msg)
-	if err := c.admit(size); err != nil {
+	if err := c.reserve(size); err != nil {
 		if err = c.refuseSubmitted(msg, size, err); err != nil {
 			return err
 		}
+		c.queued.Add(int64(size))
 	}
 	if err := c.submitWithin(size); err != nil {
+		c.unreserve(size)
 		return err
 	}
-	c.queued.Add(int64(size))
 	if from.encodes() {
 		c.encoding.Add(1)
 	}
 	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
 	if err != nil {
-		c.queued.Add(-int64(size))
 		c.submitted(size)
 		if from.encodes() {
 			c.finished(&c.encoding)
 		}
-		c.postReadState() // the loop may have seen the queue with these bytes in it
+		c.unreserve(size)
 		if closed := c.closedError(); closed != nil {
 			return closed
 		}
@@ -88,8 +88,29 @@ func (c *Conn) finishesWrite(ctx *Context) bool {
 const maxMessage = 1 << 30
 
 // admit decides whether n more bytes may be queued.
-func (c *Conn) admit(n int) error {
-	q := c.queued.Load()
+func (c *Conn) admit(n int) error { return c.admitBehind(c.queued.Load(), n) }
+
+// reserve is admit for a goroutine beside others: the bytes that it lets through count as queued from here on.
+func (c *Conn) reserve(n int) error {
+	for {
+		q := c.queued.Load()
+		if err := c.admitBehind(q, n); err != nil {
+			return err
+		}
+		if c.queued.CompareAndSwap(q, q+int64(n)) {
+			return nil
+		}
+	}
+}
+
+// unreserve takes back what reserve has counted.
+func (c *Conn) unreserve(n int) {
+	c.queued.Add(-int64(n))
+	c.postReadState() // the loop may have seen the queue with these bytes in it
+}
+
+// admitBehind decides whether n more bytes may be queued behind q.
+func (c *Conn) admitBehind(q int64, n int) error {
 	if n > maxMessage {
 		return fmt.Errorf("%w: message of %d bytes, limit %d", ErrBackpressure, n, maxMessage)
 	}

@@ -228,7 +228,7 @@ func TestCloseAfterFlushKeepsOrder(t *testing.T) {
 	ends.wait(t, eddy.CloseNormal)
 	select {
 	case <-conn.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("Done is not closed")
 	}
 	if e := conn.CloseError(); e == nil || e.Reason != eddy.CloseNormal {

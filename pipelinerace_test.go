@@ -82,7 +82,7 @@ func (r relay) HandleWrite(ctx *Context, msg any) error { return ctx.Write(msg) 
 // TestChangesFromManyGoroutines: bytes go through handlers on the loop and two pools and back in their order while several
 // goroutines change the pipeline; each is told what became of its changes, and everybody who was added is removed.
 func TestChangesFromManyGoroutines(t *testing.T) {
-	const total = 1500
+	const total = 600
 	p, q := oneWorker(t, 1000), oneWorker(t, 1000)
 	executors := [][]AddOption{nil, {On(p)}, {On(q)}}
 	var added, removed, taken, told atomic.Int64
