@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Dispatcher says which executor the events of an endpoint run on. The zero value is the default. Place is the whole
+// of it; docs/dispatchers.md says when to choose which. Source: reference 2.2.
+type Dispatcher uint8
+
+const (
+	// DispatchAll runs everything off the loop but what never leaves it. The default.
+	DispatchAll Dispatcher = iota
+	// DispatchDirect runs everything on the loop: for handlers that never block.
+	DispatchDirect
+	// DispatchMessage runs what was received off the loop, connects and disconnects on it.
+	DispatchMessage
+	// DispatchExecution runs requests off the loop, and nothing else.
+	DispatchExecution
+	// DispatchConnection is DispatchMessage with connects and disconnects on an ordered executor of their own, which
+	// bounds how many connections may wait for it.
+	DispatchConnection
+	dispatchers
+)
+
+var dispatcherNames = [dispatchers]string{"all", "direct", "message", "execution", "connection"}
+
+// String returns the name that configurations use.
+func (d Dispatcher) String() string {
+	if d < dispatchers {
+		return dispatcherNames[d]
+	}
+	return fmt.Sprintf("dispatcher %d", uint8(d))
+}
+
+// ParseDispatcher returns the dispatcher of that name. The error names the value and the choices. "" is none of them.
+func ParseDispatcher(name string) (Dispatcher, error) {
+	for i, n := range dispatcherNames {
+		if n == name {
+			return Dispatcher(i), nil
+		}
+	}
+	return 0, fmt.Errorf("rpc: dispatcher %q: it must be one of %s", name, strings.Join(dispatcherNames[:], ", "))
+}
+
+// check refuses a value that is no dispatcher; field is the option that holds it.
+func (d Dispatcher) check(field string) error {
+	if d < dispatchers {
+		return nil
+	}
+	return fmt.Errorf("rpc: %s is %d: it must be one of %s", field, uint8(d), strings.Join(dispatcherNames[:], ", "))
+}
+
+// Side is the end of a connection that an endpoint stands for.
+type Side uint8
+
+const (
+	// ServerSide is the end that accepted the connection.
+	ServerSide Side = iota
+	// ClientSide is the end that made it.
+	ClientSide
+)
+
+// String returns "server" or "client".
+func (s Side) String() string {
+	switch s {
+	case ServerSide:
+		return "server"
+	case ClientSide:
+		return "client"
+	}
+	return fmt.Sprintf("side %d", uint8(s))
+}
+
+// Event is a kind of what happens on a connection.
+type Event uint8
+
+const (
+	EventConnected     Event = iota // the connection is open
+	EventDisconnected               // and it has ended
+	EventSent                       // a message was given to the connection's outbound queue
+	EventRequest                    // CALL, ONEWAY and ECHO
+	EventSyncResponse               // the response to a call whose caller waits
+	EventAsyncResponse              // the response to a call with a future
+	EventLateResponse               // a response that nobody waits for any more
+	EventOther                      // what else was received: the application's own operations
+	EventCaught                     // an error of the connection
+	EventHeartbeat                  // PING and its answer, CANCEL and GOAWAY
+	EventAdmission                  // a connection is taken or refused
+	events
+)
+
+var eventNames = [events]string{
+	"connected", "disconnected", "sent", "request", "sync response", "async response", "late response",
+	"other", "caught", "heartbeat", "admission",
+}
+
+// String returns the event's name.
+func (e Event) String() string {
+	if e < events {
+		return eventNames[e]
+	}
+	return fmt.Sprintf("event %d", uint8(e))
+}
+
+// Place is an executor, as seen from an endpoint.
+type Place uint8
+
+const (
+	// PlaceLoop is the connection's loop.
+	PlaceLoop Place = iota
+	// PlaceShared is the pool that everything of the endpoint shares: the port's, or the client's callback pool.
+	PlaceShared
+	// PlacePreferred is the service's own pool if it has one, else the shared one.
+	PlacePreferred
+	// PlaceConnection is the ordered executor of connects and disconnects, one per port or client.
+	PlaceConnection
+	// PlaceCaller is the goroutine that waits for the response.
+	PlaceCaller
+	// PlaceFuture is the pool that the call's future was made with; the client's callback pool if it does not say.
+	PlaceFuture
+	places
+)
+
+var placeNames = [places]string{"loop", "shared pool", "preferred pool", "connection executor", "caller", "future's pool"}
+
+// String returns what the place is.
+func (p Place) String() string {
+	if p < places {
+		return placeNames[p]
+	}
+	return fmt.Sprintf("place %d", uint8(p))
+}
+
+// placements is the table of reference 2.2, of a server; the columns are in the order of the constants.
+var placements = [events][dispatchers]Place{
+	EventConnected:     {PlaceShared, PlaceLoop, PlaceLoop, PlaceLoop, PlaceConnection},
+	EventDisconnected:  {PlaceShared, PlaceLoop, PlaceLoop, PlaceLoop, PlaceConnection},
+	EventSent:          {PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop},
+	EventRequest:       {PlacePreferred, PlaceLoop, PlacePreferred, PlacePreferred, PlacePreferred},
+	EventSyncResponse:  {PlaceCaller, PlaceCaller, PlaceCaller, PlaceCaller, PlaceCaller},
+	EventAsyncResponse: {PlaceFuture, PlaceLoop, PlaceFuture, PlaceLoop, PlaceFuture},
+	EventLateResponse:  {PlaceShared, PlaceLoop, PlaceShared, PlaceLoop, PlaceShared},
+	EventOther:         {PlaceShared, PlaceLoop, PlaceShared, PlaceLoop, PlaceShared},
+	EventCaught:        {PlaceShared, PlaceLoop, PlaceLoop, PlaceLoop, PlaceShared},
+	EventHeartbeat:     {PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop},
+	EventAdmission:     {PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop},
+}
+
+// Place returns where an event of an endpoint with this dispatcher runs. The sides differ in requests only: a client has no
+// services and so no pool to prefer. A value that is no dispatcher or no event runs on the loop. Any goroutine.
+// Source: reference 2.2.
+func (d Dispatcher) Place(e Event, s Side) Place {
+	if d >= dispatchers || e >= events {
+		return PlaceLoop
+	}
+	p := placements[e][d]
+	if p == PlacePreferred && s == ClientSide {
+		return PlaceShared
+	}
+	return p
+}
