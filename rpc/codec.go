@@ -1,0 +1,128 @@
+package rpc
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Codec is how bodies are written.
+type Codec uint8
+
+// The codecs, by their number on the wire.
+const (
+	CodecRaw      Codec = 0 // the bytes themselves: []byte
+	CodecJSON     Codec = 1 // any value that encoding/json takes
+	CodecProtobuf Codec = 2 // a proto.Message
+)
+
+const codecs = 3
+
+var codecNames = [codecs]string{"raw", "json", "protobuf"}
+
+// String returns the codec's name, or its number.
+func (c Codec) String() string {
+	if c < codecs {
+		return codecNames[c]
+	}
+	return fmt.Sprintf("codec %d", uint8(c))
+}
+
+// ParseCodec returns the codec of that name: raw, json or protobuf.
+func ParseCodec(name string) (Codec, error) {
+	for c, n := range codecNames {
+		if n == name {
+			return Codec(c), nil
+		}
+	}
+	return 0, fmt.Errorf("rpc: no codec is called %q: want raw, json or protobuf", name)
+}
+
+// append appends v to dst. Raw takes []byte and *[]byte.
+func (c Codec) append(dst []byte, v any) ([]byte, error) {
+	switch c {
+	case CodecRaw:
+		switch b := v.(type) {
+		case []byte:
+			return append(dst, b...), nil
+		case *[]byte:
+			return append(dst, *b...), nil
+		}
+		return dst, fmt.Errorf("rpc: a raw body is a []byte, not a %T", v)
+	case CodecJSON:
+		return appendJSON(dst, v)
+	case CodecProtobuf:
+		m, ok := v.(proto.Message)
+		if !ok {
+			return dst, fmt.Errorf("rpc: a protobuf body is a proto.Message, not a %T", v)
+		}
+		out, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+		if err != nil {
+			return dst, fmt.Errorf("rpc: a %T as protobuf: %w", v, err)
+		}
+		return out, nil
+	}
+	return dst, fmt.Errorf("rpc: %v is unknown", c)
+}
+
+// decode reads a body into v, a pointer. Raw takes *[]byte, which then borrows from b; the others copy.
+func (c Codec) decode(b []byte, v any) error {
+	switch c {
+	case CodecRaw:
+		p, ok := v.(*[]byte)
+		if !ok {
+			return fmt.Errorf("rpc: a raw body is a []byte, not a %T", v)
+		}
+		*p = b
+		return nil
+	case CodecJSON:
+		if err := json.Unmarshal(b, v); err != nil {
+			return fmt.Errorf("rpc: a body that is no JSON for %T: %w", v, err)
+		}
+		return nil
+	case CodecProtobuf:
+		m, ok := v.(proto.Message)
+		if !ok {
+			return fmt.Errorf("rpc: a protobuf body is a proto.Message, not a %T", v)
+		}
+		if err := proto.Unmarshal(b, m); err != nil {
+			return fmt.Errorf("rpc: a body that is no protobuf for %T: %w", v, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("rpc: %v is unknown", c)
+}
+
+// jsonEncoder appends to a slice: json.Marshal would make one that is copied and dropped.
+type jsonEncoder struct {
+	dst []byte
+	enc *json.Encoder
+}
+
+// Write implements io.Writer.
+func (e *jsonEncoder) Write(p []byte) (int, error) {
+	e.dst = append(e.dst, p...)
+	return len(p), nil
+}
+
+var jsonEncoders = sync.Pool{New: func() any {
+	e := new(jsonEncoder)
+	e.enc = json.NewEncoder(e)
+	e.enc.SetEscapeHTML(false)
+	return e
+}}
+
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	e := jsonEncoders.Get().(*jsonEncoder)
+	e.dst = dst
+	err := e.enc.Encode(v)
+	out := e.dst
+	e.dst = nil
+	jsonEncoders.Put(e) // not after a panic of the value's own marshaller
+	if err != nil {
+		return dst, fmt.Errorf("rpc: a %T as JSON: %w", v, err)
+	}
+	return out[:len(out)-1], nil // without the encoder's newline
+}
