@@ -21,7 +21,7 @@ lint:
 
 # The figures of bench/README.md; takes 15 to 20 minutes and wants an otherwise idle machine.
 bench-results:
-	cd bench && for c in echo hop topologies writes paused idle timers rings lanes pools http; do go run . $$c || exit; done
+	cd bench && for c in echo hop topologies writes paused idle timers rings lanes pools http http-idle ws ws-idle ws-broadcast tls handshakes; do go run . $$c || exit; done
 
 ci:
 	.ci/run

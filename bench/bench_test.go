@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestLoadEndsWithItsContext(t *testing.T) {
 func TestBadCommandLines(t *testing.T) {
 	for _, args := range [][]string{
 		nil, {"sing"}, {"echo", "-cases", "0x1"}, {"echo", "-cases", "10"}, {"echo", "-cases", "1x1,x"}, {"echo", "-rounds", "0"}, {"echo", "extra"},
-		{"echo", "-size", "65536", "-cases", "1x2"}, {"idle", "-server-cpus", "-1"}, {"hop", "-procs", "1,0"},
+		{"echo", "-size", "65536", "-cases", "1x2"}, {"echo", "-cases", "1x2x65536"}, {"echo", "-cases", "1x1x1x1"}, {"idle", "-server-cpus", "-1"}, {"hop", "-procs", "1,0"},
 	} {
 		if err := run(context.Background(), args, io.Discard); err == nil {
 			t.Errorf("%v: accepted", args)
@@ -108,7 +109,7 @@ func TestBadCommandLines(t *testing.T) {
 }
 
 func TestRatiosCompareWithinARound(t *testing.T) {
-	tab := newTable(testCase{100, 1}, 1, []contender{{Name: "base"}, {Name: "other"}})
+	tab := newTable(testCase{100, 1, 0}, 1, []contender{{Name: "base"}, {Name: "other"}})
 	for round, base := range []float64{100, 50, 200} { // a machine that is slow in the second round
 		tab.Rows[0].PerCPUSecond = append(tab.Rows[0].PerCPUSecond, base)
 		tab.Rows[1].PerCPUSecond = append(tab.Rows[1].PerCPUSecond, base*(1+float64(round)/10))
@@ -129,12 +130,21 @@ func TestRatiosCompareWithinARound(t *testing.T) {
 // requireGCC skips where the C baseline cannot be built.
 func requireGCC(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("gcc"); err != nil {
-		if strings.Contains(os.Getenv("EDDY_REQUIRE"), "gcc") {
-			t.Fatal("gcc is required by EDDY_REQUIRE and missing")
-		}
-		t.Skip("gcc is missing: the C baseline cannot be built")
+	requireTool(t, "gcc")
+}
+
+// requireTool returns the path of a program; the test is skipped without it, or fails if EDDY_REQUIRE names it.
+func requireTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
 	}
+	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), name) {
+		t.Fatalf("%s is required by EDDY_REQUIRE and missing", name)
+	}
+	t.Skipf("%s is missing", name)
+	return ""
 }
 
 // runJSON runs a comparison and returns its report. Nothing may be left behind in the temporary directory.
@@ -189,7 +199,7 @@ func TestOtherComparisons(t *testing.T) {
 			t.Errorf("topologies, %s: %+v", r.Name, r)
 		}
 	}
-	web := runJSON(t, append([]string{"http", "-cases", "4x1,4x4"}, short...)...)
+	web := runJSON(t, append([]string{"http", "-wrk", "", "-cases", "4x1,4x4"}, short...)...)
 	for _, tab := range web.Tables {
 		for _, r := range tab.Rows {
 			if r.Median <= 0 || r.P50 <= 0 || len(tab.Rows) != 4 {

@@ -90,7 +90,7 @@ func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs
 		for round := range s.rounds {
 			for i, srv := range servers {
 				progress("%s, %d processors, round %d of %d: %s", c, procs, round+1, s.rounds, srv.Name)
-				if err := t.Rows[i].measure(ctx, srv, load(srv, s, c)); err != nil {
+				if err := t.Rows[i].measure(ctx, srv, load(srv, s.of(c), c)); err != nil {
 					return fmt.Errorf("%s: %w", srv.Name, err)
 				}
 			}

@@ -19,12 +19,33 @@ const httpRequest = "GET /plaintext HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Age
 // plaintext compares HTTP servers that give a small answer over connections that stay.
 func plaintext(ctx context.Context, b *binaries, s settings) (*report, error) {
 	s.size = len(httpRequest)
-	return compare(ctx, b, s, "requests", httpLoad, []contender{
-		{Name: "net/http", binary: "nethttp"},
-		{Name: "valyala/fasthttp", binary: "fasthttp"},
-		{Name: "eddy, function on the loop", binary: "eddyhttp"},
-		{Name: "eddy, net/http handler on a pool", binary: "eddyhttp", args: []string{"-workers", "8"}},
-	})
+	load, by := httpLoad, "the built-in generator, which compares every byte"
+	if s.wrk != "" {
+		var err error
+		if load, err = wrkLoad(b.dir, s.wrk); err != nil {
+			return nil, err
+		}
+		by = wrkVersion(s.wrk)
+	}
+	rep, err := compare(ctx, b, s, "requests", load, httpServers)
+	if err != nil {
+		return nil, err
+	}
+	rep.Note = "Load: " + by + "."
+	return rep, nil
+}
+
+// httpIdle measures what an idle keep-alive connection costs.
+func httpIdle(ctx context.Context, b *binaries, s settings) (*report, error) {
+	return idleAfter(ctx, b, s, &script{greeting: []byte(httpRequest), until: []byte("\r\n\r\n" + target.HTTPBody)}, httpServers)
+}
+
+// The HTTP servers that the comparisons have in common.
+var httpServers = []contender{
+	{Name: "net/http", binary: "nethttp"},
+	{Name: "valyala/fasthttp", binary: "fasthttp"},
+	{Name: "eddy, function on the loop", binary: "eddyhttp"},
+	{Name: "eddy, net/http handler on a pool", binary: "eddyhttp", args: []string{"-workers", "8"}},
 }
 
 func httpLoad(srv *server, s settings, c testCase) rounder { return &httpRound{srv.addr, s, c} }

@@ -3,6 +3,7 @@
 //
 //	go run . echo         # C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, and 16 in flight on each of 100
 //	go run . http         # net/http, fasthttp, eddy on the loop and on a pool: a small answer, 1 and 16 in flight on each of 64
+//	go run . http-idle    # resident memory of idle keep-alive connections
 //	go run . hop          # eddy with its handler on the loop and on a pool, both wait modes, 1 and 2 processors
 //	go run . topologies   # connections that live for one exchange, against the three topologies
 //	go run . writes       # messages from goroutines that own no connection
@@ -10,7 +11,7 @@
 //	go run . idle         # resident memory and wakeups of idle connections
 //	go run . tls          # echo over TLS: crypto/tls on goroutines and on a loop
 //	go run . handshakes   # connections that live for one exchange, over TLS
-//	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and, with -size, other sizes
+//	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and 16 KiB
 //	go run . ws-broadcast # one message to 1000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
@@ -27,6 +28,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"slices"
@@ -47,15 +49,21 @@ type settings struct {
 	clientCPU []int
 	procs     []int
 	idleConns int
+	wrk       string // program, empty for none
 	json      bool
 }
 
 // A testCase is a number of connections with a number of requests in flight on each.
-type testCase struct{ conns, pipeline int }
+// size is that of its requests, 0 for the -size of all.
+type testCase struct{ conns, pipeline, size int }
 
 // String is the heading of a table.
 func (c testCase) String() string {
-	return fmt.Sprintf("Connections: %d, in flight on each: %d", c.conns, c.pipeline)
+	text := fmt.Sprintf("Connections: %d, in flight on each: %d", c.conns, c.pipeline)
+	if c.size > 0 {
+		text += fmt.Sprintf(", of %d B", c.size)
+	}
+	return text
 }
 
 // A comparison is one of the commands, with the defaults of its flags.
@@ -71,6 +79,7 @@ var comparisons = map[string]comparison{
 	"echo":         {echo, "1x1,100x1,1000x1,100x16", "1", 5, 2 * time.Second},
 	"hop":          {hop, "100x1", "1,2", 5, 3 * time.Second},
 	"http":         {plaintext, "64x1,64x16", "1", 5, 2 * time.Second},
+	"http-idle":    {httpIdle, "1x1", "1", 1, 3 * time.Second},
 	"topologies":   {topologies, "16x1", "2", 5, 2 * time.Second},
 	"writes":       {writes, "1x1,1x8,100x1", "1", 5, 2 * time.Second},
 	"paused":       {paused, "1000x1", "1", 1, 5 * time.Second},
@@ -81,7 +90,7 @@ var comparisons = map[string]comparison{
 	"tls":          {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
-	"ws":           {ws, "100x1,100x16", "1", 5, 2 * time.Second},
+	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
 	"ws-idle":      {wsIdle, "1x1", "1", 1, 3 * time.Second},
 }
@@ -135,7 +144,7 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.IntVar(&s.rounds, "rounds", c.rounds, "rounds; in each every server runs once, in turn")
 	fs.DurationVar(&s.duration, "duration", c.duration, "measured window of one server in one round")
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
-	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), a table for each")
+	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), and x bytes per request if not those of -size; a table for each")
 	size := 64
 	if strings.HasPrefix(name, "ws") {
 		size = 128
@@ -145,6 +154,8 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	clientCPU := fs.String("client-cpus", strconv.Itoa(last), "processors of the load generator")
 	procs := fs.String("procs", c.procs, "GOMAXPROCS of the Go servers, a table for each")
 	fs.IntVar(&s.idleConns, "idle-conns", 15000, "connections of the idle comparison; a fifth of them over TLS")
+	found, _ := exec.LookPath("wrk") // empty when there is none
+	fs.StringVar(&s.wrk, "wrk", found, "program that puts load on the servers of the http comparison; empty: the built-in load generator")
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return s, err
@@ -175,23 +186,31 @@ func (s settings) check(rest []string) error {
 		return fmt.Errorf("rounds, size, idle-conns and duration must be positive")
 	}
 	for _, c := range s.cases {
-		if c.pipeline*s.size > 64<<10 {
-			return fmt.Errorf("%d times %d bytes in flight are more than the client's read buffer of 64 KiB", c.pipeline, s.size)
+		if size := s.of(c).size; c.pipeline*size > 64<<10 {
+			return fmt.Errorf("%d times %d bytes in flight are more than the client's read buffer of 64 KiB", c.pipeline, size)
 		}
 	}
 	return nil
 }
 
-// parseCases parses a list such as 1x1,100x16.
+// of returns the settings of one case.
+func (s settings) of(c testCase) settings {
+	if c.size > 0 {
+		s.size = c.size
+	}
+	return s
+}
+
+// parseCases parses a list such as 1x1,100x16,100x1x4096.
 func parseCases(list string) ([]testCase, error) {
 	var out []testCase
 	for field := range strings.SplitSeq(list, ",") {
-		conns, pipeline, ok := strings.Cut(field, "x")
-		n, err := numbers("cases", conns+","+pipeline, 1)
-		if !ok || err != nil {
-			return nil, fmt.Errorf("-cases: %q is not of the form 100x16", field)
+		n, err := numbers("cases", strings.ReplaceAll(field, "x", ","), 1)
+		if err != nil || len(n) < 2 || len(n) > 3 {
+			return nil, fmt.Errorf("-cases: %q is not of the form 100x16 or 100x16x4096", field)
 		}
-		out = append(out, testCase{n[0], n[1]})
+		n = append(n, 0)
+		out = append(out, testCase{n[0], n[1], n[2]})
 	}
 	return out, nil
 }

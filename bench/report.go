@@ -41,6 +41,7 @@ type environment struct {
 type table struct {
 	Conns    int    `json:"conns"`
 	Pipeline int    `json:"pipeline"`
+	Size     int    `json:"size,omitempty"` // of requests, 0 for that of the report
 	Procs    int    `json:"gomaxprocs"`
 	Rows     []*row `json:"rows"`
 }
@@ -65,7 +66,7 @@ type row struct {
 }
 
 func newTable(c testCase, procs int, contenders []contender) *table {
-	t := &table{Conns: c.conns, Pipeline: c.pipeline, Procs: procs}
+	t := &table{Conns: c.conns, Pipeline: c.pipeline, Size: c.size, Procs: procs}
 	for _, c := range contenders {
 		t.Rows = append(t.Rows, &row{Name: c.Name, latencies: newHistogram()})
 	}
@@ -132,7 +133,7 @@ func (r *report) writeTables(w *strings.Builder) {
 	fmt.Fprintf(w, "%d B, %d rounds of %s each, interleaved. Median over the rounds; ratio to the first row within a round (lowest–highest).\n",
 		r.Size, r.Rounds, r.Duration)
 	for _, t := range r.Tables {
-		fmt.Fprintf(w, "\n%s, GOMAXPROCS=%d\n\n", testCase{t.Conns, t.Pipeline}, t.Procs)
+		fmt.Fprintf(w, "\n%s, GOMAXPROCS=%d\n\n", testCase{t.Conns, t.Pipeline, t.Size}, t.Procs)
 		fmt.Fprintf(w, "| server | %s / CPU s | ratio | %s / s | p50 µs | p99 µs | p99.9 µs | peak RSS MiB |\n|---|--:|--:|--:|--:|--:|--:|--:|\n", r.Unit, r.Unit)
 		for _, row := range t.Rows {
 			fmt.Fprintf(w, "| %s | %.0f | %.2f (%.2f–%.2f) | %.0f | %.0f | %.0f | %.0f | %.1f |\n", row.Name, row.Median, row.Ratio,

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"runtime"
 	"time"
 
@@ -41,87 +38,9 @@ func wsBroadcast(ctx context.Context, b *binaries, s settings) (*report, error) 
 	})
 }
 
-// wsIdle measures what an idle WebSocket costs, without what its handshake has left to the garbage collector.
+// wsIdle measures what an idle WebSocket costs.
 func wsIdle(ctx context.Context, b *binaries, s settings) (*report, error) {
-	if err := b.build(ctx, wsServers); err != nil {
-		return nil, err
-	}
-	g := &grid{First: "server", Columns: []column{{"resident bytes per connection", "%.0f"}}}
-	for _, c := range wsServers {
-		progress("%d idle WebSockets: %s", s.idleConns, c.Name)
-		bytes, err := wsIdleRow(ctx, b, s, c.on(s, s.procs[0]))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Name, err)
-		}
-		g.add(c.Name, bytes)
-	}
-	return &report{Size: s.size, Grids: []*grid{g}, Note: fmt.Sprintf(
-		"%d connections, each after one exchange of %d B, measured after a garbage collection.", s.idleConns, s.size)}, nil
-}
-
-func wsIdleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes float64, err error) {
-	srv, err := start(b, c)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, srv.stop()) }()
-	settled := func() (int64, error) {
-		if err := srv.settle(); err != nil {
-			return 0, err
-		}
-		now, _, err := srv.memory()
-		return now, err
-	}
-	before, err := settled()
-	if err != nil {
-		return 0, err
-	}
-	crowd, err := gatherWS(srv.addr, s.idleConns, newWSExchange(s.size))
-	defer crowd.close()
-	if err == nil {
-		err = wait(ctx, s.duration)
-	}
-	if err != nil {
-		return 0, err
-	}
-	now, err := settled()
-	return float64(now-before) / float64(s.idleConns), err
-}
-
-// gatherWS is gather for WebSockets.
-func gatherWS(addr string, n int, x *script) (crowd, error) {
-	var c crowd
-	answer := make([]byte, len(x.answer))
-	for i := range n {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return c, fmt.Errorf("connection %d of %d: %w", i+1, n, err)
-		}
-		c = append(c, conn)
-		if err := x.greetConn(conn); err != nil {
-			return c, fmt.Errorf("connection %d: %w", i+1, err)
-		}
-		if _, err := conn.Write(x.request); err != nil {
-			return c, fmt.Errorf("connection %d: %w", i+1, err)
-		}
-		if _, err := io.ReadFull(conn, answer); err != nil {
-			return c, fmt.Errorf("connection %d: %w", i+1, err)
-		}
-	}
-	return c, nil
-}
-
-// greetConn is greet over package net.
-func (x *script) greetConn(c net.Conn) error {
-	raw, err := c.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = x.greet(int(fd)) }); err != nil {
-		return err
-	}
-	return failed
+	return idleAfter(ctx, b, s, newWSExchange(s.size), wsServers)
 }
 
 func wsLoad(srv *server, s settings, c testCase) rounder {

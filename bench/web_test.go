@@ -1,0 +1,101 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// runIn is runJSON with servers that lie in dir, where the next comparison finds them.
+func runIn(t *testing.T, dir, name string, args ...string) *report {
+	t.Helper()
+	s, err := parse(name, comparisons[name], args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := comparisons[name].run(t.Context(), &binaries{dir: dir}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+// TestWebComparisons runs those of WebSocket, TLS and idle HTTP connections, briefly.
+func TestWebComparisons(t *testing.T) {
+	short, dir := []string{"-rounds", "1", "-duration", "100ms", "-warmup", "20ms"}, t.TempDir()
+	for name, want := range map[string]struct {
+		args         []string
+		tables, rows int
+		sizes        []int
+	}{
+		"ws":           {[]string{"-cases", "4x1,2x4,2x1x16384"}, 3, 4, []int{0, 0, 16384}},
+		"ws-broadcast": {[]string{"-cases", "10x1"}, 1, 4, []int{0}},
+		"tls":          {[]string{"-cases", "2x1"}, 1, 2, []int{0}},
+		"handshakes":   {[]string{"-cases", "2x1"}, 1, 2, []int{0}},
+	} {
+		rep := runIn(t, dir, name, append(want.args, short...)...)
+		if len(rep.Tables) != want.tables {
+			t.Fatalf("%s: %d tables, want %d", name, len(rep.Tables), want.tables)
+		}
+		for i, tab := range rep.Tables {
+			if len(tab.Rows) != want.rows || tab.Size != want.sizes[i] {
+				t.Errorf("%s: %d rows of %d B, want %d of %d", name, len(tab.Rows), tab.Size, want.rows, want.sizes[i])
+			}
+			for _, r := range tab.Rows {
+				if r.Median <= 0 || r.Ratio <= 0 || r.P50 <= 0 {
+					t.Errorf("%s, %s: implausible figures %+v", name, r.Name, r)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"ws-idle", "http-idle"} {
+		rep := runIn(t, dir, name, "-idle-conns", "200", "-duration", "10ms")
+		if len(rep.Grids) != 1 || len(rep.Grids[0].Rows) != 4 {
+			t.Fatalf("%s: %+v, want one table of four servers", name, rep.Grids)
+		}
+		for _, r := range rep.Grids[0].Rows {
+			// So few of them can hide in memory that was there before; those of goroutines cannot.
+			if len(r.Values) != 2 || !strings.HasPrefix(r.Name, "eddy") && r.Values[1] <= 0 {
+				t.Errorf("%s, %s: %v", name, r.Name, r.Values)
+			}
+		}
+	}
+}
+
+// TestWrk runs the http comparison with wrk where there is one.
+func TestWrk(t *testing.T) {
+	program := requireTool(t, "wrk")
+	rep := runIn(t, t.TempDir(), "http", "-wrk", program, "-rounds", "1", "-duration", "1s", "-warmup", "0s", "-cases", "4x3")
+	if want := "Load: " + wrkVersion(program) + "."; rep.Note != want || !strings.HasPrefix(want, "Load: wrk ") {
+		t.Errorf("note %q, want %q", rep.Note, want)
+	}
+	for _, r := range rep.Tables[0].Rows {
+		if r.Median <= 0 || r.PerSecond <= 0 || r.P50 <= 0 || r.P999 < r.P50 {
+			t.Errorf("%s: implausible figures %+v", r.Name, r)
+		}
+	}
+}
+
+func TestParseWrk(t *testing.T) {
+	res, err := parseWrk("Running 1s test @ http://127.0.0.1:1/\n  4 requests in 1.00s, 1KB read\ntotals 4 1500000 0\nlatency 20 3\nlatency 4000 1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.requests != 4 || res.elapsed != 1500*time.Millisecond || res.latencies.TotalCount() != 4 {
+		t.Errorf("%d requests in %v, %d latencies", res.requests, res.elapsed, res.latencies.TotalCount())
+	}
+	if p50, most := res.latencies.ValueAtPercentile(50), res.latencies.Max(); p50 < 20000 || p50 > 21000 || most < 4e6 || most > 4.1e6 {
+		t.Errorf("median %d ns, most %d ns, want 20 µs and 4 ms", p50, most)
+	}
+	for out, want := range map[string]string{
+		"":                               "not told its totals",
+		"latency 20 3\n":                 "not told its totals",
+		"totals 4 1500000 2\n":           "2 failures beside 4 answers",
+		"totals 4\n":                     "totals 4",
+		"totals 1 1 0\nlatency twenty\n": "latency twenty",
+	} {
+		if _, err := parseWrk(out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", out, err, want)
+		}
+	}
+}
