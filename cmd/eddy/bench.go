@@ -16,23 +16,26 @@ import (
 func newBench(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a running server with a closed-loop load: echo, line, frame or ws",
-		RunE:  needsCommand("echo, line, frame and ws"),
+		Short: "Measure a running server, with requests in flight or at a constant rate: echo, line, frame, rpc or ws",
+		RunE:  needsCommand("echo, line, frame, rpc and ws"),
 	}
-	for _, protocol := range []string{"echo", "line", "frame", "ws"} {
+	for _, protocol := range []string{"echo", "line", "frame", "rpc", "ws"} {
 		cmd.AddCommand(newBenchOf(t, protocol))
 	}
 	return cmd
 }
 
-// newBenchOf builds the command for one protocol; they differ in nothing but the protocol.
+// newBenchOf builds the command for one protocol; they differ in little but the protocol.
 func newBenchOf(t *terminal, protocol string) *cobra.Command {
 	o := load.Options{Protocol: protocol}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   protocol,
 		Short: fmt.Sprintf("Load a server like the one of \"eddy serve %s\" and check every answer", protocol),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Rate > 0 && !cmd.Flags().Changed("pipeline") {
+				o.Pipeline = min(64, max(1, load.MaxInFlight/max(o.Size, 1)))
+			}
 			return t.bench(o, asJSON)
 		},
 	}
@@ -42,8 +45,22 @@ func newBenchOf(t *terminal, protocol string) *cobra.Command {
 	cmd.Flags().IntVar(&o.Pipeline, "pipeline", 1, "requests in flight per connection")
 	cmd.Flags().DurationVar(&o.Duration, "duration", 10*time.Second, "how long to measure, such as 10s")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	if protocol == "frame" || protocol == "rpc" {
+		cmd.Flags().IntVar(&o.Rate, "rate", 0, "requests per second on all connections together, however fast the answers come, measured from when each was due;\n0 = as fast as the answers come; with a rate --pipeline is the most that is in flight")
+		cmd.Flags().Lookup("pipeline").DefValue = "1, with --rate 64"
+	}
+	if protocol == "rpc" {
+		cmd.Flags().StringVar(&o.Service, "service", benchService, "key of the service, group/interface:version")
+		cmd.Flags().StringVar(&o.Method, "method", benchMethod, "a method that returns its raw body")
+	}
 	return cmd
 }
+
+// What "eddy bench rpc" calls: the echo of "eddy serve rpc".
+const (
+	benchService = "/demo.Echo:"
+	benchMethod  = "Echo"
+)
 
 // quietFor is the longest run without a progress line.
 const quietFor = 2 * time.Second
@@ -69,10 +86,10 @@ func (t *terminal) bench(o load.Options, asJSON bool) error {
 	if err != nil {
 		return explainDial(o, err)
 	}
-	if r.Requests == 0 && r.FirstError != nil {
+	if r.Requests+r.Refused == 0 && r.FirstError != nil {
 		return fmt.Errorf("no answer from %s: %w", o.Addr, r.FirstError)
 	}
-	if r.Requests == 0 && ctx.Err() == nil {
+	if r.Requests+r.Refused == 0 && ctx.Err() == nil {
 		return fmt.Errorf("no answer from %s within %s: is it a server like \"eddy serve %s\"?", o.Addr, o.Duration, o.Protocol)
 	}
 	if asJSON {
@@ -119,6 +136,11 @@ type benchReport struct {
 	Max       float64 `json:"max_ms"`
 	Errors    int64   `json:"errors"`
 	Error     string  `json:"first_error,omitempty"`
+
+	Rate       int     `json:"rate,omitempty"`    // asked for, per second
+	Refused    int64   `json:"refused,omitempty"` // answered BUSY or UNAVAILABLE
+	RefusedP99 float64 `json:"refused_p99_ms,omitempty"`
+	Unanswered int64   `json:"unanswered,omitempty"` // at the end, with their age among the percentiles
 }
 
 func newBenchReport(o load.Options, r *load.Result) benchReport {
@@ -128,6 +150,10 @@ func newBenchReport(o load.Options, r *load.Result) benchReport {
 		Seconds: r.Elapsed.Seconds(), Requests: r.Requests, PerSecond: r.PerSecond(),
 		P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(r.Latencies.Max()) / 1e6, Errors: r.Errors,
 	}
+	b.Rate, b.Refused, b.Unanswered = o.Rate, r.Refused, r.Unanswered
+	if r.Refused > 0 {
+		b.RefusedP99 = float64(r.Refusals.ValueAtPercentile(99)) / 1e6
+	}
 	if r.FirstError != nil {
 		b.Error = r.FirstError.Error()
 	}
@@ -135,13 +161,23 @@ func newBenchReport(o load.Options, r *load.Result) benchReport {
 }
 
 func (b benchReport) print(t *terminal) {
-	t.say("%s %s: %d connections, %d B, %d in flight each, %.1f s", b.Protocol, b.Addr, b.Conns, b.Size, b.Pipeline, b.Seconds)
+	if b.Rate > 0 {
+		t.say("%s %s: %d requests/s on %d connections, %d B, at most %d in flight each, %.1f s", b.Protocol, b.Addr, b.Rate, b.Conns, b.Size, b.Pipeline, b.Seconds)
+	} else {
+		t.say("%s %s: %d connections, %d B, %d in flight each, %.1f s", b.Protocol, b.Addr, b.Conns, b.Size, b.Pipeline, b.Seconds)
+	}
 	t.say("  requests    %d", b.Requests)
 	t.say("  requests/s  %.0f", b.PerSecond)
 	t.say("  p50         %.3f ms", b.P50)
 	t.say("  p99         %.3f ms", b.P99)
 	t.say("  p99.9       %.3f ms", b.P999)
 	t.say("  max         %.3f ms", b.Max)
+	if b.Refused > 0 {
+		t.say("  refused     %d, p99 %.3f ms", b.Refused, b.RefusedP99)
+	}
+	if b.Rate > 0 {
+		t.say("  unanswered  %d", b.Unanswered)
+	}
 	t.say("  errors      %d", b.Errors)
 	if b.Error != "" {
 		t.say("  first error %s", oneLine(errors.New(b.Error)))

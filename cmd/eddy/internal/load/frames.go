@@ -7,35 +7,63 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 )
 
-// frames is the frame protocol: ECHO requests whose answers may come in any order. A request's id is its place among
-// those in flight, plus 1.
+// frames is the frame protocol: requests whose answers may come in any order. A request's id is its place among those in
+// flight, plus 1. For "frame" the requests are ECHOs; for "rpc" they are CALLs of a method that returns its raw body.
 type frames struct {
-	payload []byte
-	free    []int // places to send from
-	waits   []bool
-	done    []int // places that the last receive answered
-	out     []byte
-	in      []byte // read and not taken yet
-	room    []byte
+	op      byte
+	payload []byte // of a request
+	answer  []byte // what is expected back
+	refuses bool   // BUSY and UNAVAILABLE are counted, and not the end
+
+	free  []int // places to send from
+	waits []bool
+	done  []int // places that the last receive answered
+	busy  []bool
+	out   []byte
+	in    []byte // read and not taken yet
+	room  []byte
 }
 
 const (
 	frameHeader = 16
 	frameEcho   = 1
+	frameCall   = 2
+
+	statusBusy        = 5
+	statusUnavailable = 8
+
+	// longestRefusal is the largest payload of a status that is taken.
+	longestRefusal = 4 << 10
 )
 
 func newFrames(o Options) *frames {
-	f := &frames{payload: payload(o.Size), waits: make([]bool, max(o.Pipeline, 0))}
+	body := payload(o.Size)
+	f := &frames{op: frameEcho, payload: body, answer: body, waits: make([]bool, max(o.Pipeline, 0))}
+	if o.Protocol == "rpc" {
+		f.op, f.refuses = frameCall, true
+		f.payload = append(callPrefix(o.Service, o.Method), body...)
+	}
+	f.busy = make([]bool, len(f.waits))
 	for i := range f.waits {
 		f.free = append(f.free, i)
 	}
-	f.room = make([]byte, min(maxRead, len(f.waits)*f.size())+f.size())
+	size := frameHeader + max(len(f.answer), longestRefusal)
+	f.room = make([]byte, min(maxRead, len(f.waits)*size)+size)
 	return f
 }
 
-func (f *frames) size() int { return frameHeader + len(f.payload) }
+// callPrefix is what precedes the body of a CALL: no timeout, a raw body, no flags, service, method, no metadata.
+func callPrefix(service, method string) []byte {
+	b := make([]byte, 6)
+	for _, s := range []string{service, method} {
+		b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
+		b = append(b, s...)
+	}
+	return append(b, 0, 0)
+}
 
 func (f *frames) handshake(net.Conn) error { return nil }
 
@@ -45,18 +73,22 @@ func (f *frames) send(w io.Writer, n int) error {
 		place := f.free[0]
 		f.free = f.free[1:]
 		f.waits[place] = true
-		f.out = append(f.out, 0xED, 0xD1, 1)
-		f.out = binary.BigEndian.AppendUint64(f.out, uint64(place)+1)
-		f.out = append(f.out, frameEcho)
-		f.out = binary.BigEndian.AppendUint32(f.out, uint32(len(f.payload)))
-		f.out = append(f.out, f.payload...)
+		f.out = f.appendRequest(f.out, place)
 	}
 	_, err := w.Write(f.out)
 	return err
 }
 
+func (f *frames) appendRequest(b []byte, place int) []byte {
+	b = append(b, 0xED, 0xD1, 1)
+	b = binary.BigEndian.AppendUint64(b, uint64(place)+1)
+	b = append(b, f.op)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.payload)))
+	return append(b, f.payload...)
+}
+
 func (f *frames) receive(r io.ReadWriter) (answers int, err error) {
-	f.done = f.done[:0]
+	f.done, f.busy = f.done[:0], f.busy[:0]
 	for len(f.done) == 0 {
 		n, err := r.Read(f.room[copy(f.room, f.in):])
 		if err != nil {
@@ -64,49 +96,57 @@ func (f *frames) receive(r io.ReadWriter) (answers int, err error) {
 		}
 		f.in = f.room[:len(f.in)+n]
 		for len(f.in) >= frameHeader {
-			if err := f.check(); err != nil {
+			size, err := f.check()
+			if err != nil {
 				return 0, err
 			}
-			if len(f.in) < f.size() {
+			if len(f.in) < size {
 				break
 			}
-			if err := f.take(); err != nil {
+			if err := f.take(size); err != nil {
 				return 0, err
 			}
 		}
 	}
-	f.free = append(f.free[:0], f.done...)
+	f.free = append(f.free, f.done...)
 	return len(f.done), nil
 }
 
-// check looks at the header of the answer that is arriving.
-func (f *frames) check() error {
+// check looks at the header of the answer that is arriving, and returns how long all of it is.
+func (f *frames) check() (size int, err error) {
 	h := f.in[:frameHeader]
-	switch length := binary.BigEndian.Uint32(h[12:]); {
+	length := binary.BigEndian.Uint32(h[12:])
+	switch status := h[11]; {
 	case !bytes.Equal(h[:3], []byte{0xED, 0xD1, 1}):
-		return fmt.Errorf("wrong answer: header %X", h)
-	case h[11] != 0:
-		return fmt.Errorf("answer with status %d", h[11])
-	case length != uint32(len(f.payload)):
-		return fmt.Errorf("wrong answer: payload of %d bytes, want %d", length, len(f.payload))
+		return 0, fmt.Errorf("wrong answer: header %X", h)
+	case status != 0 && (!f.refuses || length < 6 || length > longestRefusal):
+		return 0, fmt.Errorf("answer with status %d", status)
+	case status == 0 && length != uint32(len(f.answer)):
+		return 0, fmt.Errorf("wrong answer: payload of %d bytes, want %d", length, len(f.answer))
 	}
-	return nil
+	return frameHeader + int(length), nil
 }
 
 // take ends the request that the next answer is to.
-func (f *frames) take() error {
-	id := binary.BigEndian.Uint64(f.in[3:])
-	if id == 0 || id > uint64(len(f.waits)) || !f.waits[id-1] {
+func (f *frames) take(size int) error {
+	id, status, body := binary.BigEndian.Uint64(f.in[3:]), f.in[11], f.in[frameHeader:size]
+	busy := status == statusBusy || status == statusUnavailable
+	switch {
+	case status != 0 && !busy:
+		return fmt.Errorf("answer with status %d: %s", status, strings.ToValidUTF8(string(body[6:]), "?"))
+	case id == 0 || id > uint64(len(f.waits)) || !f.waits[id-1]:
 		return fmt.Errorf("wrong answer: to request %d, which is not in flight", id)
-	}
-	if !bytes.Equal(f.in[frameHeader:f.size()], f.payload) {
+	case !busy && !bytes.Equal(body, f.answer):
 		return errors.New("wrong answer: another payload")
 	}
 	f.waits[id-1] = false
-	f.done = append(f.done, int(id-1))
-	f.in = f.in[f.size():]
+	f.done, f.busy = append(f.done, int(id-1)), append(f.busy, busy)
+	f.in = f.in[size:]
 	return nil
 }
 
 // answered implements unordered.
 func (f *frames) answered() []int { return f.done }
+
+// refused implements refuser.
+func (f *frames) refused() []bool { return f.busy }

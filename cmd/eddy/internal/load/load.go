@@ -1,5 +1,5 @@
-// Package load is the closed-loop load generator of "eddy bench": it opens connections over package net, keeps a fixed number of requests
-// in flight on each, checks every answer and measures how long it took.
+// Package load is the load generator of "eddy bench": it opens connections over package net, keeps a fixed number of requests
+// in flight on each, or sends at a constant rate, checks every answer and measures how long it took.
 package load
 
 import (
@@ -17,20 +17,30 @@ import (
 
 // Options say what load to make. All fields must be set; Check names the first one that makes no sense.
 type Options struct {
-	Protocol string // "echo", "line", "frame" or "ws"
+	Protocol string // "echo", "line", "frame", "rpc" or "ws"
 	Addr     string // host:port
 	Conns    int
 	Size     int // bytes of payload per request
 	Pipeline int // requests in flight per connection
 	Duration time.Duration
+
+	// Rate is how many requests are sent per second, on all connections together, however fast the answers come. 0 keeps
+	// Pipeline requests in flight instead. For "frame" and "rpc".
+	Rate int
+
+	Service, Method string // of "rpc": the key and the name of a method that returns its raw body
 }
 
 // Limits of Options.
 const (
 	MaxConns    = 20_000
 	MaxSize     = 1 << 20
+	MaxRate     = 10_000_000
 	MaxInFlight = 1 << 20 // bytes in flight per connection, Size × Pipeline: more could wait for itself in full socket buffers
 )
+
+// maxPrefix bounds the names in a request: the protocol takes 16 KiB with everything around them.
+const maxPrefix = 16 << 10 / 2
 
 // dialTimeout bounds the connect and handshake of one connection.
 const dialTimeout = 5 * time.Second
@@ -38,7 +48,7 @@ const dialTimeout = 5 * time.Second
 // Check reports the first option that is out of range, naming it as the flag it comes from.
 func (o Options) Check() error {
 	if newProtocol(o) == nil {
-		return fmt.Errorf("unknown protocol %q: use echo, line, frame or ws", o.Protocol)
+		return fmt.Errorf("unknown protocol %q: use echo, line, frame, rpc or ws", o.Protocol)
 	}
 	if _, _, err := net.SplitHostPort(o.Addr); err != nil {
 		return fmt.Errorf("--addr %q is not host:port, such as 127.0.0.1:7000", o.Addr)
@@ -54,6 +64,12 @@ func (o Options) Check() error {
 	if o.Size*o.Pipeline > MaxInFlight {
 		return fmt.Errorf("--size %d × --pipeline %d is more than %d bytes in flight per connection: lower one of them", o.Size, o.Pipeline, MaxInFlight)
 	}
+	if o.Rate < 0 || o.Rate > MaxRate {
+		return fmt.Errorf("--rate %d is out of range: use 1 to %d requests per second, or 0 for no constant rate", o.Rate, MaxRate)
+	}
+	if len(o.Service)+len(o.Method) > maxPrefix {
+		return fmt.Errorf("--service and --method have %d bytes together, limit %d", len(o.Service)+len(o.Method), maxPrefix)
+	}
 	if o.Duration <= 0 {
 		return fmt.Errorf("--duration %v must be positive, such as 10s", o.Duration)
 	}
@@ -66,7 +82,11 @@ type Result struct {
 	Errors     int64 // connections that were refused, closed by the server or answered wrongly; each one ends with its error
 	FirstError error
 	Elapsed    time.Duration
-	Latencies  *hdrhistogram.Histogram // nanoseconds
+	Latencies  *hdrhistogram.Histogram // nanoseconds, from when the request was sent or, with a Rate, should have been
+
+	Refused    int64                   // answers that there was no room
+	Refusals   *hdrhistogram.Histogram // latencies of those
+	Unanswered int64                   // with a Rate: requests of its time without an answer at the end, with their age among Latencies
 }
 
 // PerSecond is the number of answers per second.
@@ -96,7 +116,7 @@ func Run(ctx context.Context, o Options, progress func(*Result)) (*Result, error
 	var workers sync.WaitGroup
 	for i, c := range conns {
 		if c != nil {
-			workers.Go(func() { g.drive(c, g.shards[i%len(g.shards)], end) })
+			workers.Go(func() { g.drive(c, g.shards[i%len(g.shards)], schedule{from, end, i, g.Options}) })
 		}
 	}
 	release := context.AfterFunc(ctx, func() { closeAll(conns) })
@@ -129,6 +149,22 @@ type shard struct {
 	mu        sync.Mutex
 	requests  int64
 	latencies *hdrhistogram.Histogram
+
+	refused    int64
+	refusals   *hdrhistogram.Histogram
+	unanswered int64
+}
+
+// record notes an answer. s.mu is held.
+func (s *shard) record(latency time.Duration, refused bool) {
+	h := s.latencies
+	if refused {
+		h = s.refusals
+		s.refused++
+	} else {
+		s.requests++
+	}
+	_ = h.RecordValue(int64(min(max(latency, 0), maxLatency))) // in range, so it cannot fail
 }
 
 const shards = 8
@@ -136,7 +172,7 @@ const shards = 8
 func newGenerator(o Options) *generator {
 	g := &generator{Options: o}
 	for range min(shards, o.Conns) {
-		g.shards = append(g.shards, &shard{latencies: newHistogram()})
+		g.shards = append(g.shards, &shard{latencies: newHistogram(), refusals: newHistogram()})
 	}
 	return g
 }
@@ -205,14 +241,16 @@ func (g *generator) fail(err error) {
 	g.firstErr.CompareAndSwap(nil, &err)
 }
 
-// drive keeps the pipeline of one connection full until end.
-func (g *generator) drive(c *conn, s *shard, end time.Time) {
+// drive keeps the pipeline of one connection full, or its rate, until the end.
+func (g *generator) drive(c *conn, s *shard, t schedule) {
 	defer c.Close()
-	err := c.SetDeadline(end)
-	if err == nil {
+	err := c.SetDeadline(t.end)
+	if f, ok := c.protocol.(*frames); ok && err == nil && g.Rate > 0 {
+		err = f.drive(c.Conn, s, t)
+	} else if err == nil {
 		err = g.exchange(c, s)
 	}
-	if !g.over(err, end) {
+	if !g.over(err, t.end) {
 		g.fail(err)
 	}
 }
@@ -239,14 +277,17 @@ func (g *generator) exchange(c *conn, s *shard) error {
 			return err
 		}
 		now = time.Now()
+		var refused []bool
+		if u, ok := c.protocol.(refuser); ok {
+			refused = u.refused()
+		}
 		s.mu.Lock()
-		s.requests += int64(answers)
 		for i := range answers {
 			place := (oldest + i) % len(ring)
 			if u, ok := c.protocol.(unordered); ok {
 				place = u.answered()[i]
 			}
-			_ = s.latencies.RecordValue(int64(min(now.Sub(ring[place]), maxLatency))) // in range, so it cannot fail
+			s.record(now.Sub(ring[place]), refused != nil && refused[i])
 			ring[place] = now
 		}
 		oldest = (oldest + answers) % len(ring)
@@ -277,7 +318,7 @@ func (g *generator) report(done <-chan struct{}, from time.Time, progress func(*
 
 // result adds up the shards.
 func (g *generator) result(elapsed time.Duration) *Result {
-	r := &Result{Errors: g.errors.Load(), Elapsed: elapsed, Latencies: newHistogram()}
+	r := &Result{Errors: g.errors.Load(), Elapsed: elapsed, Latencies: newHistogram(), Refusals: newHistogram()}
 	if err := g.firstErr.Load(); err != nil {
 		r.FirstError = *err
 	}
@@ -285,6 +326,9 @@ func (g *generator) result(elapsed time.Duration) *Result {
 		s.mu.Lock()
 		r.Requests += s.requests
 		r.Latencies.Merge(s.latencies)
+		r.Refused += s.refused
+		r.Refusals.Merge(s.refusals)
+		r.Unanswered += s.unanswered
 		s.mu.Unlock()
 	}
 	return r

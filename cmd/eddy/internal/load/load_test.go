@@ -121,6 +121,8 @@ func TestRun(t *testing.T) {
 		{"frame", "frame", frameServer(t), 5, 64, 1},
 		{"frame pipelined", "frame", frameServer(t), 2, 100, 7},
 		{"frame larger than a read", "frame", frameServer(t), 1, 200_000, 3},
+		{"rpc", "rpc", callServer(t, 0), 5, 64, 1},
+		{"rpc pipelined", "rpc", callServer(t, 0), 2, 100, 7},
 		{"ws", "ws", socketServer(t, false), 5, 64, 1},
 		{"ws pipelined", "ws", socketServer(t, false), 2, 10, 8},
 		{"ws 16-bit length", "ws", socketServer(t, false), 1, 5_000, 2},
@@ -128,6 +130,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{Protocol: c.protocol, Addr: c.addr, Conns: c.conns, Size: c.size, Pipeline: c.pipeline, Duration: 200 * time.Millisecond}
+			o.Service, o.Method = "/s:", "m"
 			r, err := Run(context.Background(), o, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -25,6 +25,11 @@ type unordered interface {
 	answered() []int // by the last receive
 }
 
+// refuser is a protocol that tells which of the requests that answered names were refused for want of room.
+type refuser interface {
+	refused() []bool // by the last receive
+}
+
 // newProtocol returns the protocol of one connection, nil if the name is unknown.
 func newProtocol(o Options) protocol {
 	switch o.Protocol {
@@ -36,7 +41,7 @@ func newProtocol(o Options) protocol {
 		request := append(bytes.Clone(text), '\n')
 		answer := append(append(strconv.AppendInt(nil, int64(o.Size), 10), ": "...), request...)
 		return newStream(request, answer, o.Pipeline)
-	case "frame":
+	case "frame", "rpc":
 		return newFrames(o)
 	case "ws":
 		return newSocket(o)

@@ -1,0 +1,101 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// callServer answers CALLs of the method m of /s: with their bodies, and each nth one BUSY; n of 0 is none.
+func callServer(t *testing.T, n int) string {
+	prefix := []byte("\x00\x00\x00\x00\x00\x00\x00\x03/s:\x00\x01m\x00\x00")
+	return serve(t, func(c net.Conn) {
+		r := bufio.NewReader(c)
+		for i := 1; ; i++ {
+			h := make([]byte, 16)
+			if _, err := io.ReadFull(r, h); err != nil || h[11] != 2 {
+				return
+			}
+			p := make([]byte, binary.BigEndian.Uint32(h[12:]))
+			if _, err := io.ReadFull(r, p); err != nil || !bytes.HasPrefix(p, prefix) {
+				return
+			}
+			body := p[len(prefix):]
+			h[11] = 0
+			if n > 0 && i%n == 0 {
+				h[11], body = statusBusy, []byte("\x00\x00\x00\x05\x00\x01x")
+			}
+			binary.BigEndian.PutUint32(h[12:], uint32(len(body)))
+			if _, err := c.Write(append(h, body...)); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func callOptions(addr string) Options {
+	return Options{Protocol: "rpc", Addr: addr, Conns: 3, Size: 20, Pipeline: 8, Duration: 500 * time.Millisecond, Service: "/s:", Method: "m"}
+}
+
+// TestRefusals: BUSY is counted apart and ends nothing.
+func TestRefusals(t *testing.T) {
+	for _, rate := range []int{0, 2000} {
+		o := callOptions(callServer(t, 4))
+		o.Rate = rate
+		var r *Result
+		for deadline := time.Now().Add(time.Minute); r == nil || r.Requests == 0 && time.Now().Before(deadline); { // a loaded machine may answer nothing in time
+			var err error
+			if r, err = Run(context.Background(), o, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.Errors != 0 || r.Refused+3 < r.Requests/4 || r.Refusals.TotalCount() != r.Refused {
+			t.Errorf("rate %d: %d requests, %d refused with %d latencies, %d errors (%v)", rate, r.Requests, r.Refused, r.Refusals.TotalCount(), r.Errors, r.FirstError)
+		}
+		if all := r.Requests + r.Refused; r.Refused > all/4 || r.Refused < all/4-int64(o.Conns) {
+			t.Errorf("rate %d: %d of %d refused, want a fourth", rate, r.Refused, all)
+		}
+	}
+}
+
+// TestRate: a server that keeps up gets what the rate says, no more, and on a slow machine what is missing is told.
+func TestRate(t *testing.T) {
+	for _, protocol := range []string{"rpc", "frame"} {
+		o := callOptions(map[string]func() string{"rpc": func() string { return callServer(t, 0) }, "frame": func() string { return frameServer(t) }}[protocol]())
+		o.Protocol, o.Rate = protocol, 1000
+		r, err := Run(context.Background(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due := int64(float64(o.Rate) * o.Duration.Seconds())
+		if all := r.Requests + r.Unanswered; r.Errors != 0 || all < due-int64(o.Conns) || all > due+int64(o.Conns) {
+			t.Errorf("%s: %d answered, %d not, %d errors (%v), want %d in all", protocol, r.Requests, r.Unanswered, r.Errors, r.FirstError, due)
+		}
+		if n := r.Latencies.TotalCount(); n != r.Requests+r.Unanswered {
+			t.Errorf("%s: %d latencies of %d requests", protocol, n, r.Requests+r.Unanswered)
+		}
+	}
+}
+
+// TestRateCountsWaiting: requests that a server which stands still keeps from being sent are measured from when they were due.
+func TestRateCountsWaiting(t *testing.T) {
+	addr := serve(t, func(c net.Conn) { io.Copy(io.Discard, c) }) // takes everything, answers nothing
+	o := callOptions(addr)
+	o.Rate, o.Pipeline, o.Conns = 1000, 2, 1
+	r, err := Run(context.Background(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests != 0 || r.Unanswered < 499 || r.Unanswered > 501 {
+		t.Errorf("%d answered, %d not, want 500", r.Requests, r.Unanswered)
+	}
+	// Due at 0, 1, 2 … 499 ms of 500: half of them are older than 250 ms, though only two were ever sent.
+	if p50 := time.Duration(r.Latencies.ValueAtPercentile(50)); p50 < 240*time.Millisecond || p50 > 260*time.Millisecond {
+		t.Errorf("the median is %v, want 250ms", p50)
+	}
+}
