@@ -1,0 +1,471 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// Balance says which connection a call takes.
+type Balance uint8
+
+const (
+	// RoundRobin takes the addresses in turn, and the connections of each in turn.
+	RoundRobin Balance = iota
+	// LeastOutstanding takes the connection on which the fewest calls wait for responses.
+	LeastOutstanding
+	balances
+)
+
+// String returns the balance's name.
+func (b Balance) String() string {
+	switch b {
+	case RoundRobin:
+		return "round robin"
+	case LeastOutstanding:
+		return "least outstanding"
+	}
+	return fmt.Sprintf("balance %d", uint8(b))
+}
+
+// routes are the connections that take calls. Immutable.
+type routes struct {
+	peers [][]*wire // by address
+	wires []*wire
+}
+
+// first returns the index in wires to begin with.
+func (r *routes) first(b Balance, turn uint32) int {
+	n := len(r.wires)
+	if n == 1 {
+		return 0
+	}
+	if b == LeastOutstanding {
+		best := int(turn % uint32(n))
+		for i := range r.wires {
+			k := (int(turn%uint32(n)) + i) % n
+			if r.wires[k].load.Load() < r.wires[best].load.Load() {
+				best = k
+			}
+		}
+		return best
+	}
+	p := int(turn % uint32(len(r.peers)))
+	k := int(turn / uint32(len(r.peers)) % uint32(len(r.peers[p])))
+	for _, before := range r.peers[:p] {
+		k += len(before)
+	}
+	return k
+}
+
+// dispatch gives a call to a connection, lets it wait for one, or ends it. It takes over one reference. Any goroutine.
+func (cl *Client) dispatch(c *call) {
+	c.refs.Add(1) // whoever takes c over may be done with it before this is
+	if err := cl.place(c); err != nil {
+		if c.claim() {
+			c.fail(err)
+		}
+		c.release()
+	}
+	c.release()
+}
+
+// place is dispatch without the end.
+func (cl *Client) place(c *call) error {
+	for {
+		r := cl.routes.Load()
+		taken, err := cl.try(c, r)
+		if taken {
+			return nil
+		}
+		if err != nil {
+			cl.stats.full.Add(1)
+			return c.error(err, ExecutedNo)
+		}
+		again, err := cl.wait(c, r)
+		if !again || err != nil {
+			return err
+		}
+	}
+}
+
+// try offers a call to the connections, the chosen one first. The error says that all that would take it are full.
+func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
+	n := len(r.wires)
+	if n == 0 {
+		return false, nil
+	}
+	first := r.first(cl.o.Balance, cl.turn.Add(1)-1)
+	passes := 1
+	if len(c.refused) > 0 {
+		passes = 2 // other addresses, then other connections to the same
+	}
+	for pass := range passes {
+		for i := range n {
+			w := r.wires[(first+i)%n]
+			if len(c.refused) > 0 && c.attempts(w) != pass {
+				continue
+			}
+			switch e := w.submit(c); {
+			case e == nil:
+				return true, nil
+			case e != errAway: //nolint:errorlint // returned bare
+				err = e
+			}
+		}
+	}
+	return false, err
+}
+
+// attempts returns how often the call has been refused by the address of a connection, and more than counts if by the
+// connection itself.
+func (c *call) attempts(w *wire) int {
+	n := 0
+	for _, r := range c.refused {
+		if r == w {
+			return len(c.refused) + 2
+		}
+		if r.link.peer == w.link.peer {
+			n++
+		}
+	}
+	return n
+}
+
+// mayTry reports whether the call may still be offered to an address: each gets one attempt to fail over.
+func (c *call) mayTry(p *peer) bool {
+	n := 0
+	for _, r := range c.refused {
+		if r.link.peer == p {
+			n++
+		}
+	}
+	return n < 2
+}
+
+// wait puts a call into the list of those that wait for a connection. again says that there are others than in r by now.
+func (cl *Client) wait(c *call, r *routes) (again bool, err error) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	switch {
+	case cl.ctx.Err() != nil:
+		return false, c.error(cl.closedError(), ExecutedNo)
+	case cl.routes.Load() != r:
+		return true, nil
+	case !cl.worthWaiting(c):
+		return false, cl.whyNot(c)
+	case cl.waiting.n >= cl.o.MaxPending:
+		cl.stats.full.Add(1)
+		return false, c.error(&limitError{kind: ErrClientFull, what: "calls wait for a connection", n: cl.waiting.n, limit: cl.o.MaxPending, option: "MaxPending"}, ExecutedNo)
+	}
+	c.wire.Store(nil)
+	cl.waiting.push(c)
+	if c.claimed.Load() { // given up on its way here: its drop may have come too early
+		cl.waiting.remove(c)
+		return false, errCancelled
+	}
+	if c.due != 0 {
+		c.refs.Add(1) // the timer's
+		c.timer = cl.later(time.Duration(max(0, c.due-cl.now())), func() { cl.waitedEnough(c) })
+	}
+	return false, nil
+}
+
+// worthWaiting reports whether a connection for the call may come. cl.mu is held.
+func (cl *Client) worthWaiting(c *call) bool {
+	if !cl.resolved {
+		return true
+	}
+	for _, p := range cl.peers {
+		if !c.mayTry(p) {
+			continue
+		}
+		for _, l := range p.links {
+			if l.state == linkConnecting || cl.o.WaitForReady && len(c.refused) == 0 {
+				return true
+			}
+		}
+	}
+	return cl.o.WaitForReady && len(c.refused) == 0
+}
+
+// whyNot is the end of a call that no connection takes. cl.mu is held.
+func (cl *Client) whyNot(c *call) error {
+	switch {
+	case c.refusal != nil:
+		return c.refusal
+	case cl.failure != nil:
+		return c.error(cl.failure, ExecutedNo)
+	}
+	return c.error(errNoAddress, ExecutedNo)
+}
+
+// waitedEnough follows the deadline of a call that waits.
+func (cl *Client) waitedEnough(c *call) {
+	cl.mu.Lock()
+	was := c.waits
+	if was {
+		cl.waiting.remove(c)
+	}
+	cause := errors.New("none")
+	if cl.failure != nil {
+		cause = cl.failure
+	}
+	cl.mu.Unlock()
+	if was {
+		if c.claim() {
+			cl.stats.expired.Add(1)
+			c.fail(c.error(&causeError{kinds: errDeadline.kinds, text: "deadline exceeded while waiting for a connection; last failure: " + cause.Error(), cause: cause}, ExecutedNo))
+		}
+		c.release()
+	}
+	c.release()
+}
+
+// stopWaiting takes a call out of the list, if it is there. Its reference is released.
+func (cl *Client) stopWaiting(c *call) {
+	cl.mu.Lock()
+	was := c.waits
+	if was {
+		cl.unwait(c)
+	}
+	cl.mu.Unlock()
+	if was {
+		c.release()
+	}
+}
+
+// unwait removes a call and its timer. cl.mu is held.
+func (cl *Client) unwait(c *call) {
+	cl.waiting.remove(c)
+	t := c.timer
+	c.timer = nil
+	if t != nil && t.Stop() {
+		cl.timers.Done()
+		c.refs.Add(-1) // the timer's; the list still has one
+	}
+}
+
+// takeWaiting empties the list.
+func (cl *Client) takeWaiting() []*call {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	var all []*call
+	for c := cl.waiting.first; c != nil; c = cl.waiting.first {
+		cl.unwait(c)
+		all = append(all, c)
+	}
+	return all
+}
+
+// retryWaiting gives those that wait to the connections there are now, lets them wait on, or ends them: something has changed.
+func (cl *Client) retryWaiting() {
+	for _, c := range cl.takeWaiting() {
+		cl.dispatch(c)
+	}
+}
+
+// failOver makes a call elsewhere that a connection certainly did not execute. It takes over one reference.
+func (cl *Client) failOver(c *call, w *wire, refusal error) {
+	c.refused = append(c.refused, w)
+	c.refusal = refusal
+	if cl.ctx.Err() != nil {
+		if c.claim() {
+			c.fail(c.error(cl.closedError(), ExecutedNo))
+		}
+		c.release()
+		return
+	}
+	if !c.claimed.Load() {
+		cl.stats.failovers.Add(1)
+	}
+	cl.dispatch(c)
+}
+
+func (cl *Client) failOverAll(unsent []*call, w *wire, cause error) {
+	for _, c := range unsent {
+		c.sent.Store(false)
+		cl.failOver(c, w, c.error(cause, ExecutedNo))
+	}
+}
+
+// ready puts a new connection to use. A link's goroutine.
+func (cl *Client) ready(w *wire) {
+	cl.mu.Lock()
+	w.mu.Lock()
+	open := w.state == wireOpen
+	w.mu.Unlock()
+	if open {
+		w.link.state, w.link.wire = linkReady, w
+		cl.opened++
+		cl.reroute()
+	}
+	cl.mu.Unlock()
+	if open {
+		cl.retryWaiting()
+	}
+}
+
+// unready takes a connection out of use.
+func (cl *Client) unready(w *wire) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	if l := w.link; l.wire == w {
+		l.wire = nil
+		l.state = linkConnecting // until its goroutine says otherwise
+		cl.reroute()
+	}
+}
+
+// reroute publishes the connections in use. cl.mu is held.
+func (cl *Client) reroute() {
+	r := new(routes)
+	for _, p := range cl.peers {
+		var ws []*wire
+		for _, l := range p.links {
+			if l.wire != nil {
+				ws = append(ws, l.wire)
+			}
+		}
+		if ws != nil {
+			r.peers = append(r.peers, ws)
+			r.wires = append(r.wires, ws...)
+		}
+	}
+	cl.routes.Store(r)
+}
+
+// wireEnded counts the end of a connection. On its loop.
+func (cl *Client) wireEnded(w *wire, reason eddy.CloseReason, err error) {
+	if cl.ctx.Err() != nil || reason == eddy.CloseNormal {
+		return
+	}
+	cl.stats.lost.Add(1)
+	cl.warn(&cl.logs.dial, "rpc: a connection was lost", "peer", w.link.peer.addr, "reason", reason.String(), "err", err)
+	cl.resolveAgain()
+}
+
+// resolveAgain asks the resolver before its time.
+func (cl *Client) resolveAgain() {
+	select {
+	case cl.again <- struct{}{}:
+	default:
+	}
+}
+
+// linkFailed follows an attempt to connect that failed.
+func (cl *Client) linkFailed(l *link, err error, pause time.Duration) {
+	cl.stats.dialFailures.Add(1)
+	cl.warn(&cl.logs.dial, "rpc: no connection", "peer", l.peer.addr, "err", err, "again_in", pause)
+	cl.mu.Lock()
+	l.state, l.err, cl.failure = linkResting, err, err
+	cl.mu.Unlock()
+	cl.resolveAgain()
+	cl.retryWaiting()
+}
+
+// linkConnecting says that a link is about to connect.
+func (cl *Client) linkConnecting(l *link) {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	l.state = linkConnecting
+}
+
+// linkStopped takes a link out of use for good and returns its connection, if it has one.
+func (cl *Client) linkStopped(l *link) *wire {
+	cl.mu.Lock()
+	defer cl.mu.Unlock()
+	l.state = linkStopped
+	return l.wire
+}
+
+// resolveFailed ends what waits for a first answer of the resolver.
+func (cl *Client) resolveFailed(err error) {
+	cl.mu.Lock()
+	first := !cl.resolved
+	cl.resolved = true
+	if first {
+		cl.failure = &causeError{kinds: kindsDown, text: "resolving: " + err.Error(), cause: err}
+	}
+	cl.mu.Unlock()
+	if first {
+		cl.retryWaiting()
+	}
+}
+
+// apply makes the addresses those that the resolver has returned.
+func (cl *Client) apply(addrs []string) {
+	cl.mu.Lock()
+	cl.resolved = true
+	var gone []*peer
+	cl.peers = slices.DeleteFunc(cl.peers, func(p *peer) bool {
+		if slices.Contains(addrs, p.addr) {
+			return false
+		}
+		gone = append(gone, p)
+		return true
+	})
+	for _, a := range addrs {
+		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && cl.ctx.Err() == nil {
+			cl.peers = append(cl.peers, cl.newPeer(a))
+		}
+	}
+	if len(cl.peers) == 0 {
+		cl.failure = errNoAddress
+	}
+	cl.reroute()
+	cl.mu.Unlock()
+	for _, p := range gone {
+		p.cancel()
+	}
+	cl.retryWaiting()
+}
+
+// newPeer begins to connect to an address. cl.mu is held.
+func (cl *Client) newPeer(addr string) *peer {
+	p := &peer{addr: addr}
+	p.ctx, p.cancel = context.WithCancel(cl.ctx)
+	for range cl.o.ConnsPerAddr {
+		l := newLink(p, cl)
+		p.links = append(p.links, l)
+		cl.tasks.Add(1)
+		go l.run()
+	}
+	return p
+}
+
+// callList is a list of calls. Client.mu guards it.
+type callList struct {
+	first, last *call
+	n           int
+}
+
+func (q *callList) push(c *call) {
+	c.waits, c.prev, c.next = true, q.last, nil
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last = c
+	q.n++
+}
+
+func (q *callList) remove(c *call) {
+	if c.prev == nil {
+		q.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		q.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.waits, c.prev, c.next = false, nil, nil
+	q.n--
+}

@@ -1,0 +1,197 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/codec/frame"
+)
+
+// call is one request of a client, from its encoding to its one end. Whoever wins claim decides that end. It is used
+// again for other calls when nobody refers to it any more: the caller, the table or the list it is in, and the send queue
+// count as one each.
+type call struct {
+	client  *Client
+	refs    atomic.Int32
+	claimed atomic.Bool
+
+	op      frame.Op
+	codec   Codec
+	service *remoteService
+	method  string
+	due     int64  // on the client's clock, 0 = no limit
+	buf     []byte // the whole request: header, prefix, body
+	given   bool   // buf was given to a connection by reference and is not used again
+	into    any    // what the body of the response is decoded into, nil for one-way
+	ready   chan struct{}
+	future  *future // nil for calls whose caller waits
+	begun   bool    // counts in Client.active
+
+	// Where it is. The wire writes id and sent under its lock.
+	wire    atomic.Pointer[wire]
+	id      atomic.Uint64
+	sent    atomic.Bool // given to the connection: from here on it may have been executed
+	skipped bool        // in a table, but in no queue: it was too late to send it; wire.mu
+
+	// Failing over: the connections that certainly did not execute it, and what the last one said. Whoever has taken it
+	// out of a table owns these.
+	refused []*wire
+	refusal error
+
+	// In Client.waiting, under Client.mu.
+	prev, next *call
+	waits      bool
+	timer      *time.Timer
+
+	written chan error // of a one-way call whose caller waits for the kernel
+
+	// The end. Written by the winner of claim, read after ready or on the pool.
+	status frame.Status
+	body   []byte
+	err    error
+	failed bool // err is the end; else it is the response
+	onLoop bool // the end came on the loop
+}
+
+// claim reports whether the caller decides the end of the call.
+func (c *call) claim() bool { return c.claimed.CompareAndSwap(false, true) }
+
+// keptBody is the largest buffer that a call keeps for the next one.
+const keptBody = 16 << 10
+
+// newCall returns a call that its caller refers to.
+func (cl *Client) newCall(op frame.Op) *call {
+	c := cl.calls.Get().(*call)
+	c.op = op
+	c.refs.Store(1)
+	return c
+}
+
+// release ends one reference.
+func (c *call) release() {
+	if c.refs.Add(-1) > 0 {
+		return
+	}
+	cl := c.client
+	if c.given || cap(c.buf) > keptBody {
+		c.buf = nil
+	}
+	if cap(c.body) > keptBody {
+		c.body = nil
+	}
+	c.buf, c.body = c.buf[:0], c.body[:0]
+	c.claimed.Store(false)
+	c.service, c.method, c.due, c.given, c.into, c.future, c.begun = nil, "", 0, false, nil, nil, false
+	c.wire.Store(nil)
+	c.id.Store(0)
+	c.skipped, c.onLoop = false, false
+	c.sent.Store(false)
+	c.refused, c.refusal = nil, nil
+	c.prev, c.next, c.waits, c.timer = nil, nil, false, nil
+	c.written = nil
+	c.status, c.err, c.failed = 0, nil, false
+	cl.calls.Put(c)
+}
+
+// encode makes the request. The id and the time that is left are filled in when it is sent.
+func (c *call) encode(meta Metadata, req any, limit int) error {
+	b := append(c.buf[:0], blankHeader[:]...)
+	b, err := appendPrefix(b, 0, c.codec, c.service.name, c.method, meta)
+	if err == nil {
+		b, err = c.codec.append(b, req)
+	}
+	c.buf = b
+	if err != nil {
+		return c.error(encodeError{err}, ExecutedNo)
+	}
+	if n := len(b) - frame.HeaderSize; n > limit {
+		return c.error(&limitError{kind: ErrTooLarge, what: "bytes of request", n: n, limit: limit, option: "MaxPayload"}, ExecutedNo)
+	}
+	frame.AppendHeader(b[:0], 0, uint8(c.op), len(b)-frame.HeaderSize)
+	return nil
+}
+
+var blankHeader [frame.HeaderSize]byte
+
+// Where the id lies in a header: spec/frame.md.
+const atFrameID = 3
+
+// stamp fills in what is known when the request is sent. wire.mu is held.
+func (c *call) stamp(now int64) {
+	if c.given { // it may still be on its way to a kernel: this is another attempt
+		c.buf = append([]byte(nil), c.buf...)
+		c.given = false
+	}
+	binary.BigEndian.PutUint64(c.buf[atFrameID:], c.id.Load())
+	if c.due != 0 {
+		binary.BigEndian.PutUint32(c.buf[frame.HeaderSize:], prefixTimeout(time.Duration(max(c.due-now, 1))))
+	}
+}
+
+// respond ends the call with a response, whose payload is copied. On the loop, after claim.
+func (c *call) respond(f *frame.Frame) {
+	c.status, c.onLoop = f.Status(), true
+	c.body = append(c.body[:0], f.Payload...)
+	c.deliver()
+}
+
+// fail ends the call with an error. After claim.
+func (c *call) fail(err error) {
+	c.err, c.failed = err, true
+	c.deliver()
+}
+
+// deliver tells whoever waits for the end.
+func (c *call) deliver() {
+	switch {
+	case c.op == frame.OneWay:
+		c.client.oneWayEnded(c)
+	case c.future != nil:
+		c.client.consume(c)
+	case c.service.pool != nil && !c.failed:
+		c.service.pool.take(c)
+	default:
+		c.ready <- struct{}{}
+	}
+}
+
+// result decodes the end of a call: on the caller's goroutine, or on a pool that does it for the caller.
+func (c *call) result() error {
+	if c.failed {
+		return c.err
+	}
+	if c.status != frame.StatusOK {
+		err := (&frame.Frame{Code: uint8(c.status), Payload: c.body}).Err()
+		if e, ok := errors.AsType[*frame.StatusError](err); ok {
+			return statusError(e, c.service.name, c.method)
+		}
+		return c.error(err, ExecutedMaybe)
+	}
+	body := c.body
+	if c.codec == CodecRaw { // the value borrows from the body
+		if len(body) <= keptBody {
+			body = append(make([]byte, 0, len(body)), body...)
+		} else {
+			c.body = nil
+		}
+	}
+	if err := c.codec.decode(body, c.into); err != nil {
+		return c.error(&causeError{kinds: kindsResponse, text: err.Error(), cause: err}, ExecutedMaybe)
+	}
+	return nil
+}
+
+// error returns an error of this side about the call.
+func (c *call) error(err error, x Executed) *Error {
+	return &Error{Service: c.service.name, Method: c.method, Executed: x, Err: err}
+}
+
+// executed says what is known of a call that ends without a response.
+func (c *call) executed() Executed {
+	if c.sent.Load() {
+		return ExecutedMaybe
+	}
+	return ExecutedNo
+}

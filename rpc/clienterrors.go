@@ -1,0 +1,90 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+)
+
+var (
+	// ErrClientFull is what a Client answers when one of its own bounds is reached; nothing was sent. The text names the
+	// bound.
+	ErrClientFull = errors.New("rpc: client full")
+	// ErrResponse: the response has no value of the wanted type in it. The method was executed.
+	ErrResponse = errors.New("rpc: response does not decode")
+)
+
+// causeError is a cause on this side, of several kinds.
+type causeError struct {
+	kinds []error
+	text  string
+	cause error
+}
+
+func (e *causeError) Error() string { return e.text }
+
+// Unwrap returns the kinds and the cause.
+func (e *causeError) Unwrap() []error {
+	if e.cause == nil {
+		return e.kinds
+	}
+	return append(e.kinds[:len(e.kinds):len(e.kinds)], e.cause)
+}
+
+// The kinds that causes have.
+var (
+	kindsResponse = []error{ErrResponse}
+	kindsLost     = []error{ErrConnection}
+	kindsProtocol = []error{ErrConnection, ErrProtocol}
+	kindsDown     = []error{ErrConnection, ErrUnavailable}
+)
+
+var (
+	errDeadline  = &causeError{kinds: []error{ErrDeadline, context.DeadlineExceeded}, text: "deadline exceeded"}
+	errCancelled = &causeError{kinds: []error{ErrCancelled, context.Canceled}, text: "cancelled"}
+	errAway      = errors.New("rpc: the connection takes no calls") // never reaches a caller
+	errNoAddress = &causeError{kinds: kindsDown, text: "no address: the resolver has returned none"}
+)
+
+// encodeError is a request that could not be encoded.
+type encodeError struct{ error }
+
+func (e encodeError) Unwrap() []error { return []error{ErrBadRequest, e.error} }
+
+// limitError says which bound of the client was reached.
+type limitError struct {
+	kind     error
+	what     string
+	n, limit int
+	option   string
+}
+
+func (e *limitError) Error() string {
+	return fmt.Sprintf("%d %s, limit %d (ClientOptions.%s)", e.n, e.what, e.limit, e.option)
+}
+
+func (e *limitError) Unwrap() error { return e.kind }
+
+// lostError is the cause for the calls of a connection that has ended.
+func lostError(reason eddy.CloseReason, err error) error {
+	kinds := kindsLost
+	if reason == eddy.CloseProtocolError || reason == eddy.CloseFrameTooLarge {
+		kinds = kindsProtocol
+	}
+	text := fmt.Sprintf("connection lost: %v", reason)
+	if err != nil {
+		text += ": " + err.Error()
+	}
+	return &causeError{kinds: kinds, text: text, cause: err}
+}
+
+// tooLongResponse returns the id of the response whose length ended the connection, 0 if that was not it.
+func tooLongResponse(err error) (id uint64, v *frame.ViolationError) {
+	if v, ok := errors.AsType[*frame.ViolationError](err); ok && v.What == frame.PayloadTooLong {
+		return v.ID, v
+	}
+	return 0, nil
+}

@@ -1,0 +1,99 @@
+package rpc
+
+import (
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/wheel"
+)
+
+const (
+	deadlineTick = time.Millisecond // resolution of the deadlines of calls
+	retryPost    = time.Millisecond // how long a full loop is left alone
+	expireBatch  = 1024             // calls whose deadlines end them in one turn of the loop
+	deadAfter    = 3                // heartbeats without a byte of the server that end a connection: reference 2.10
+)
+
+// now returns the client's monotonic time in nanoseconds.
+func (cl *Client) now() int64 { return int64(time.Since(cl.epoch)) }
+
+// arm makes the loop look at the deadlines at the given time. On the loop.
+func (w *wire) arm(when, now int64) {
+	if w.timer != nil {
+		if w.timerAt <= when {
+			return
+		}
+		w.timer.Stop()
+	}
+	w.timerAt = when
+	t, err := w.ctx.After(time.Duration(max(0, when-now)), w.expireFunc)
+	if err == nil { // else the connection is ending
+		w.timer = t
+	}
+}
+
+// expire ends the calls whose time is over. On the loop.
+func (w *wire) expire() {
+	w.timer = nil
+	now := w.client.now()
+	var over []*call
+	w.mu.Lock()
+	w.wheel.Advance(now, expireBatch, func(_ wheel.Handle, id uint64) {
+		s, _ := w.table.slot(id)
+		if s == nil { // does not happen: whoever frees a slot disarms it
+			return
+		}
+		c := s.call
+		s.due = 0
+		over = append(over, c)
+		w.free(s, id)
+		if !c.sent.Load() {
+			w.dropQueued(c)
+		}
+	})
+	next, armed := w.wheel.Next()
+	w.mu.Unlock()
+	if armed {
+		w.arm(next, now)
+	}
+	for _, c := range over {
+		if c.claim() {
+			w.client.stats.expired.Add(1)
+			c.fail(c.error(errDeadline, c.executed()))
+		}
+		c.release()
+	}
+}
+
+// nextBeat arms the heartbeat. On the loop.
+func (w *wire) nextBeat() error {
+	if w.client.o.Heartbeat <= 0 {
+		return nil
+	}
+	_, err := w.ctx.After(w.client.o.Heartbeat, w.beatFunc)
+	return err
+}
+
+// beat asks a silent server whether it is there, and ends the connection of one that is not.
+func (w *wire) beat() {
+	if w.heard {
+		w.heard, w.silent = false, 0
+		_ = w.nextBeat() // an error means that the connection is ending
+		return
+	}
+	w.silent++
+	if w.silent >= deadAfter {
+		w.conn.CloseWith(eddy.CloseIdleTimeout, &silence{w.client.o.Heartbeat * deadAfter})
+		return
+	}
+	w.pings++
+	_ = w.ctx.WriteBytes(frame.AppendHeader(w.head[:0], uint64(w.pings)<<32|pingSlot, uint8(frame.Ping), 0)) // an error means that the connection ends
+	w.client.stats.pings.Add(1)
+	_ = w.nextBeat()
+}
+
+// silence is the cause of the end of a connection whose server sent nothing.
+type silence struct{ d time.Duration }
+
+func (e *silence) Error() string { return "rpc: not a byte from the server in " + e.d.String() }

@@ -1,0 +1,556 @@
+package rpc
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/wheel"
+)
+
+// wireState says what a connection takes.
+type wireState uint8
+
+const (
+	wireOpen   wireState = iota
+	wireAway             // no new calls: the server said GOAWAY, or the address is gone; what is in flight goes on
+	wireClosed           // it has ended
+)
+
+// sendWindow is how many bytes of requests are given to a connection before the kernel has taken them. The rest waits in
+// the wire's queue, where a call can still be given up or go elsewhere. It lies below the connection's high watermark: a
+// client that stopped reading while it cannot write would wait for a server that does the same.
+const sendWindow = 256 << 10
+
+// wire is one connection of a Client: the last handler of its pipeline. Callers add requests to its queue, and one task
+// of the loop sends all that have come by then.
+type wire struct {
+	client *Client
+	link   *link
+	conn   *eddy.Conn
+	away   chan struct{} // closed when it takes no new calls
+	load   atomic.Int32  // calls that wait for their responses, for the balance
+
+	flushFunc, expireFunc, beatFunc func()
+
+	// The loop's.
+	ctx     *eddy.Context
+	batch   []queued
+	head    [frame.HeaderSize]byte // of what has no more
+	timer   *eddy.Timer
+	timerAt int64 // when it fires
+	silent  int   // heartbeats in a row without a byte of the server
+	heard   bool
+	pings   uint32
+
+	mu      sync.Mutex
+	state   wireState
+	end     error // of wireClosed and of wireAway, for the log
+	table   pendingTable
+	wheel   *wheel.Wheel // deadlines of the calls in the table
+	queue   []queued
+	next    int // first of queue that was not sent
+	bytes   int // of the requests in it
+	dead    int // entries whose calls have ended
+	cancels int // entries that are a CANCEL
+	oneWays uint32
+	posted  bool  // the loop will flush
+	stalled bool  // the kernel has not taken what was sent: the loop will flush then
+	proven  bool  // the server has answered
+	opened  int64 // when it was made
+}
+
+// queued is a request to send, or the CANCEL of one that was.
+type queued struct {
+	call *call // nil for a CANCEL
+	id   uint64
+}
+
+func newWire(cl *Client, conn *eddy.Conn) *wire {
+	w := &wire{client: cl, conn: conn, away: make(chan struct{}), opened: cl.now()}
+	w.table.limit = cl.o.MaxPending
+	w.wheel = wheel.New(deadlineTick, cl.now())
+	w.flushFunc, w.expireFunc, w.beatFunc = w.flush, w.expire, w.beat
+	return w
+}
+
+// HandleOpen implements eddy.OpenHandler.
+func (w *wire) HandleOpen(ctx *eddy.Context) error {
+	w.ctx = ctx
+	w.link.wires.Add(1)
+	return w.nextBeat()
+}
+
+// submit gives the connection a call, which it refers to from then on. Any goroutine. Errors: errAway, a *limitError; the
+// call is the caller's then.
+func (w *wire) submit(c *call) error {
+	w.mu.Lock()
+	err := w.admit(c)
+	if err != nil {
+		w.mu.Unlock()
+		return err
+	}
+	c.sent.Store(false)
+	c.skipped = false
+	c.wire.Store(w)
+	if c.op != frame.OneWay {
+		c.refs.Add(1) // the table's; that of where it came from becomes the queue's
+		w.load.Add(1)
+		if c.due != 0 {
+			s, _ := w.table.slot(c.id.Load())
+			s.due = w.wheel.Schedule(c.due, c.id.Load())
+		}
+	}
+	w.queue = append(w.queue, queued{c, c.id.Load()})
+	w.bytes += len(c.buf)
+	post := w.wantsFlush()
+	w.mu.Unlock()
+	if post {
+		w.post()
+	}
+	if c.claimed.Load() { // given up on its way here
+		w.drop(c, false)
+	}
+	return nil
+}
+
+// admit gives the call an id if there is room for it. w.mu is held.
+func (w *wire) admit(c *call) error {
+	if w.state != wireOpen {
+		return errAway
+	}
+	o := &w.client.o
+	if w.bytes > 0 && w.bytes+len(c.buf) > o.MaxQueued {
+		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.bytes + len(c.buf), limit: o.MaxQueued, option: "MaxQueued"}
+	}
+	if c.op == frame.OneWay {
+		w.oneWays++
+		c.id.Store(uint64(w.oneWays)<<32 | oneWaySlot)
+		return nil
+	}
+	id, ok := w.table.add(c)
+	if !ok {
+		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.len(), limit: o.MaxPending, option: "MaxPending"}
+	}
+	c.id.Store(id)
+	return nil
+}
+
+// wantsFlush reports whether the caller has to post. w.mu is held.
+func (w *wire) wantsFlush() bool {
+	if w.posted || w.stalled {
+		return false
+	}
+	w.posted = true
+	return true
+}
+
+// post lets the loop flush. A loop whose queue is full is asked again; one that has ended has told HandleClose.
+func (w *wire) post() {
+	if err := w.conn.Post(w.flushFunc); err == eddy.ErrSaturated { //nolint:errorlint // returned bare
+		w.client.later(retryPost, w.post)
+	}
+}
+
+// flush sends what is queued, up to the window. On the loop.
+func (w *wire) flush() {
+	w.mu.Lock()
+	w.posted = false
+	if w.state == wireClosed || w.stalled {
+		w.mu.Unlock()
+		return
+	}
+	now := w.client.now()
+	room := sendWindow - int(w.conn.QueuedBytes())
+	batch, size := w.batch[:0], 0
+	for w.next < len(w.queue) && (size == 0 || size < room) {
+		q := w.queue[w.next]
+		w.queue[w.next] = queued{}
+		w.next++
+		if n := w.prepare(q, now); n > 0 {
+			batch, size = append(batch, q), size+n
+		} else if q.call != nil {
+			q.call.release()
+		}
+	}
+	if w.next == len(w.queue) {
+		w.queue, w.next = w.queue[:0], 0
+		if cap(w.queue) > keptQueue {
+			w.queue = nil
+		}
+	}
+	w.stalled = len(batch) > 0 && size >= room
+	stalled := w.stalled
+	next, armed := w.wheel.Next()
+	w.mu.Unlock()
+	if armed {
+		w.arm(next, now)
+	}
+	w.send(batch, stalled)
+	clear(batch)
+	w.batch = batch[:0]
+	if cap(w.batch) > keptQueue {
+		w.batch = nil
+	}
+}
+
+// keptQueue is the longest list that stays for the next requests.
+const keptQueue = 4096
+
+// prepare takes an entry out of the queue's books and readies it for sending. It returns its length, 0 when it is not to be sent.
+// w.mu is held.
+func (w *wire) prepare(q queued, now int64) int {
+	c := q.call
+	if c == nil {
+		w.cancels--
+		return frame.HeaderSize
+	}
+	if c.op != frame.OneWay {
+		if s, _ := w.table.slot(q.id); s == nil || s.call != c {
+			w.dead--
+			return 0
+		}
+	}
+	n := len(c.buf)
+	w.bytes -= n
+	if c.claimed.Load() || c.due != 0 && c.due <= now {
+		if c.op == frame.OneWay {
+			w.client.oneWayFailed(c, c.error(errDeadline, ExecutedNo))
+		}
+		w.takenOut(c) // whoever drops it finds that it waits for nothing
+		return 0
+	}
+	c.stamp(now)
+	c.sent.Store(true)
+	return n
+}
+
+// takenOut marks a call in the table that is in no queue any more and was not sent.
+func (w *wire) takenOut(c *call) {
+	if c.op != frame.OneWay {
+		c.skipped = true
+	}
+}
+
+// send writes a batch. Of the last request the kernel's taking it is awaited if stalled says so. On the loop.
+func (w *wire) send(batch []queued, stalled bool) {
+	for i, q := range batch {
+		last := stalled && i == len(batch)-1
+		c := q.call
+		switch {
+		case c == nil:
+			head := frame.AppendHeader(w.head[:0], q.id, uint8(frame.Cancel), 0)
+			if last {
+				w.ctx.WriteFuture(bytes.Clone(head)).OnDone(w.resume)
+			} else {
+				_ = w.ctx.WriteBytes(head) // an error means that the connection ends
+			}
+			continue
+		case last || c.written != nil:
+			w.sendTracked(c, last)
+		case len(c.buf) > keptBody:
+			c.given = true
+			_ = w.ctx.Write(c.buf)
+		default:
+			_ = w.ctx.WriteBytes(c.buf)
+		}
+		if c.op == frame.OneWay && c.written == nil {
+			w.client.oneWaySent(c)
+		}
+		c.release()
+	}
+}
+
+// sendTracked writes a request whose way to the kernel somebody waits for.
+func (w *wire) sendTracked(c *call, last bool) {
+	c.given = true
+	f := w.ctx.WriteFuture(c.buf)
+	if c.written != nil {
+		c.refs.Add(1)
+		f.OnDone(func(f *eddy.Future) {
+			if err := f.Err(); err != nil {
+				w.client.oneWayFailed(c, c.error(lostError(eddy.CloseIOError, err), ExecutedMaybe))
+			} else {
+				w.client.oneWaySent(c)
+			}
+			c.release()
+		})
+	}
+	if last {
+		f.OnDone(w.resume)
+	}
+}
+
+// resume continues a connection whose bytes the kernel has taken. On the loop.
+func (w *wire) resume(f *eddy.Future) {
+	if f.Err() != nil && w.conn.CloseError() != nil {
+		return // what is queued was not sent
+	}
+	w.mu.Lock()
+	w.stalled = false
+	w.mu.Unlock()
+	w.flush()
+}
+
+// HandleRead implements eddy.ReadHandler: the response bytes are detached and the caller is woken.
+func (w *wire) HandleRead(_ *eddy.Context, msg any) error {
+	f, ok := msg.(*frame.Frame)
+	if !ok {
+		return fmt.Errorf("rpc: a %T where frames are expected", msg)
+	}
+	defer f.Release()
+	w.heard = true
+	if f.Status() != frame.StatusOK {
+		if err := w.checkError(f); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.ID == 0:
+		return w.aboutConnection(f)
+	case uint32(f.ID) == pingSlot && f.Status() == frame.StatusOK:
+		w.mu.Lock()
+		w.proven = true
+		w.mu.Unlock()
+		return nil
+	}
+	return w.answered(f)
+}
+
+// checkError refuses responses that no server sends.
+func (w *wire) checkError(f *frame.Frame) error {
+	if _, known := statusErrors[f.Status()]; !known && f.Status() != frame.StatusGoAway {
+		return violation("a response with status %d, which does not exist", uint8(f.Status()))
+	}
+	if e, ok := f.Err().(*frame.StatusError); !ok { //nolint:errorlint // returned bare
+		return violation("%v", f.Err())
+	} else if f.ID != 0 && e.Status == frame.StatusGoAway {
+		return violation("GOAWAY for request %d: it is about the connection", f.ID)
+	}
+	return nil
+}
+
+func violation(format string, args ...any) error {
+	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("rpc: the server sent "+format, args...))
+}
+
+// aboutConnection handles what has the id 0.
+func (w *wire) aboutConnection(f *frame.Frame) error {
+	e, ok := f.Err().(*frame.StatusError) //nolint:errorlint // returned bare
+	if !ok {
+		return violation("an OK for no request")
+	}
+	switch e.Status {
+	case frame.StatusGoAway:
+		w.goAway(e)
+		return nil
+	case frame.StatusBusy, frame.StatusUnavailable:
+		w.link.hold(e.RetryAfter)
+		return eddy.WithReason(eddy.CloseAdmissionRejected, e)
+	}
+	return eddy.WithReason(eddy.CloseProtocolError, e)
+}
+
+// answered ends the call that a response is for.
+func (w *wire) answered(f *frame.Frame) error {
+	w.mu.Lock()
+	w.proven = true
+	s, known := w.table.slot(f.ID)
+	if s == nil {
+		w.mu.Unlock()
+		if !known {
+			return violation("a response to request %#x, which was never made", f.ID)
+		}
+		w.client.late(w, f.ID, f.Status())
+		return nil
+	}
+	c := s.call
+	if !c.sent.Load() {
+		w.mu.Unlock()
+		return violation("a response to request %#x, which it was not sent", f.ID)
+	}
+	w.free(s, f.ID)
+	w.mu.Unlock()
+	switch {
+	case f.Status() == frame.StatusUnavailable && !c.claimed.Load():
+		err, _ := f.Err().(*frame.StatusError) //nolint:errorlint // returned bare
+		w.client.failOver(c, w, statusError(err, c.service.name, c.method))
+		return nil
+	case c.claim():
+		c.respond(f)
+	default:
+		w.client.late(w, f.ID, f.Status())
+	}
+	c.release()
+	if f.Status() == frame.StatusProtocolError {
+		return eddy.WithReason(eddy.CloseProtocolError, f.Err())
+	}
+	return nil
+}
+
+// free takes a call out of the table; its reference is the caller's. w.mu is held.
+func (w *wire) free(s *pendingSlot, id uint64) {
+	w.wheel.Cancel(s.due)
+	w.table.remove(id)
+	w.load.Add(-1)
+	w.retireIfIdle()
+}
+
+// drop takes a call that was given up off the connection; the server is told if it was sent. Any goroutine. What it
+// refers to the call with is released.
+func (w *wire) drop(c *call, tell bool) {
+	w.mu.Lock()
+	s, _ := w.table.slot(c.id.Load())
+	if s == nil || s.call != c {
+		w.mu.Unlock()
+		return
+	}
+	id := c.id.Load()
+	w.free(s, id)
+	post := false
+	switch {
+	case !c.sent.Load():
+		w.dropQueued(c)
+	case tell && w.state != wireClosed && w.cancels < w.table.limit:
+		w.cancels++
+		w.queue = append(w.queue, queued{nil, id})
+		post = w.wantsFlush()
+	}
+	w.mu.Unlock()
+	c.release()
+	if post {
+		w.post()
+	}
+}
+
+// dropQueued leaves the entry of a call that has ended where it is, but not many of them. w.mu is held.
+func (w *wire) dropQueued(c *call) {
+	if c.skipped {
+		return
+	}
+	w.bytes -= len(c.buf)
+	w.dead++
+	if w.dead < 64 || w.dead < (len(w.queue)-w.next)/2 {
+		return
+	}
+	live := w.queue[:0]
+	for _, q := range w.queue[w.next:] {
+		if q.call != nil && q.call.op != frame.OneWay {
+			if s, _ := w.table.slot(q.id); s == nil || s.call != q.call {
+				q.call.release()
+				continue
+			}
+		}
+		live = append(live, q)
+	}
+	clear(w.queue[len(live):])
+	w.queue, w.next, w.dead = live, 0, 0
+}
+
+// goAway follows GOAWAY: what was not sent goes elsewhere, what was is waited for. On the loop.
+func (w *wire) goAway(e *frame.StatusError) {
+	w.client.stats.goAways.Add(1)
+	w.link.hold(e.RetryAfter)
+	w.retire(e)
+}
+
+// retire takes no new calls from now on. Any goroutine.
+func (w *wire) retire(cause error) {
+	w.mu.Lock()
+	if w.state != wireOpen {
+		w.mu.Unlock()
+		return
+	}
+	w.state, w.end = wireAway, cause
+	unsent := w.takeUnsent()
+	w.retireIfIdle()
+	close(w.away)
+	w.mu.Unlock()
+	w.client.unready(w)
+	w.client.failOverAll(unsent, w, w.lost())
+}
+
+// takeUnsent empties the queue but for its CANCELs and returns the calls in it that live; they come with a reference, the
+// table's, or the queue's if they are one-way. w.mu is held.
+func (w *wire) takeUnsent() []*call {
+	var unsent []*call
+	rest := w.queue[:0]
+	for _, q := range w.queue[w.next:] {
+		c := q.call
+		if c == nil {
+			rest = append(rest, q)
+			continue
+		}
+		if c.op == frame.OneWay {
+			unsent = append(unsent, c)
+			continue
+		}
+		if s, _ := w.table.slot(q.id); s != nil && s.call == c {
+			w.wheel.Cancel(s.due)
+			w.table.remove(q.id)
+			w.load.Add(-1)
+			unsent = append(unsent, c)
+		}
+		c.release()
+	}
+	clear(w.queue[len(rest):])
+	w.queue, w.next, w.dead, w.bytes = rest, 0, 0, 0
+	return unsent
+}
+
+// retireIfIdle ends a connection that takes no new calls and has none. w.mu is held.
+func (w *wire) retireIfIdle() {
+	if w.state == wireAway && w.table.len() == 0 {
+		w.conn.CloseAfterFlush(eddy.CloseNormal)
+	}
+}
+
+// lost is why the calls that the connection did not send have to go elsewhere.
+func (w *wire) lost() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if e, ok := w.end.(*frame.StatusError); ok { //nolint:errorlint // stored bare
+		return &causeError{kinds: kindsDown, text: "the server takes no new requests: " + e.Error(), cause: e}
+	}
+	return w.end
+}
+
+// HandleClose implements eddy.CloseHandler: every call ends, or goes elsewhere if it was not sent.
+func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
+	end := lostError(reason, err)
+	tooLong, violated := tooLongResponse(err)
+	w.mu.Lock()
+	was := w.state
+	w.state, w.end = wireClosed, end
+	unsent := w.takeUnsent()
+	var long *call
+	if s, _ := w.table.slot(tooLong); s != nil {
+		long = s.call
+	}
+	sent := w.table.takeAll()
+	w.load.Store(0)
+	w.queue = nil
+	if was == wireOpen {
+		close(w.away)
+	}
+	w.mu.Unlock()
+	w.client.unready(w)
+	w.client.wireEnded(w, reason, err)
+	for _, c := range sent {
+		if c.claim() {
+			cause := end
+			if c == long {
+				cause = &causeError{kinds: []error{ErrTooLarge}, text: violated.Error(), cause: violated}
+			}
+			c.fail(c.error(cause, c.executed()))
+		}
+		c.release()
+	}
+	w.client.failOverAll(unsent, w, end)
+	if w.ctx != nil {
+		w.link.wires.Done()
+	}
+}

@@ -1,0 +1,157 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-eddy/eddy"
+)
+
+// Future is the outcome of a call that goes on elsewhere, see InvokeAsync. It ends exactly once. All methods may be called
+// by any goroutine, also after the client's end.
+type Future[Resp any] struct {
+	f    future
+	resp *Resp
+}
+
+// Done returns a channel that is closed when the call has ended.
+func (f *Future[Resp]) Done() <-chan struct{} { return f.f.wait() }
+
+// Wait blocks until the call has ended and returns its outcome, or until ctx ends and returns that one's error; the call goes on
+// then. On a loop of the client's group it returns eddy.ErrOnLoop while the call has not ended.
+func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
+	done := f.f.wait()
+	select {
+	case <-done:
+		return f.outcome()
+	default:
+	}
+	if f.f.client.group.OnLoop() {
+		return nil, eddy.ErrOnLoop
+	}
+	select {
+	case <-done:
+		return f.outcome()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Then has fn called once with the outcome: where ClientOptions.Dispatcher has the responses of such calls decoded, on the callback pool or on
+// the connection's loop, where it must not block. Functions of one Future run one after the other, in the order of the calls of Then. One that comes after the
+// end runs there, too; after the end of the client on the caller's goroutine. A panic in fn is contained and counted.
+func (f *Future[Resp]) Then(fn func(*Resp, error)) {
+	f.f.then(func() { fn(f.outcome()) })
+}
+
+// Cancel gives the call up and reports whether it did: false means that it has ended. The server is told if it was sent.
+func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCancelled) }
+
+func (f *Future[Resp]) outcome() (*Resp, error) {
+	if err := f.f.failure(); err != nil {
+		return nil, err
+	}
+	return f.resp, nil
+}
+
+// future is the part of a Future that knows no types.
+type future struct {
+	client *Client
+
+	mu    sync.Mutex
+	call  *call // nil when it has ended
+	done  chan struct{}
+	ended bool
+	err   error
+	thens []func()
+	stop  func() bool // of the context
+}
+
+func (f *future) wait() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		f.done = make(chan struct{})
+		if f.ended {
+			close(f.done)
+		}
+	}
+	return f.done
+}
+
+func (f *future) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+func (f *future) then(fn func()) {
+	f.mu.Lock()
+	if !f.ended || f.thens != nil { // those before it are being called
+		f.thens = append(f.thens, fn)
+		f.mu.Unlock()
+		return
+	}
+	f.mu.Unlock()
+	k := &f.client.consumer
+	if k.onLoop {
+		k.toLoop(runner(func() { k.run(fn) }))
+	} else {
+		k.submit(runner(func() { k.run(fn) }), k.pool)
+	}
+}
+
+// runner is a function as an executor.Runner.
+type runner func()
+
+func (r runner) Run() { r() }
+
+// cancel ends the call with cause, unless it has ended.
+func (f *future) cancel(cause error) bool {
+	f.mu.Lock()
+	c := f.call
+	if c == nil {
+		f.mu.Unlock()
+		return false
+	}
+	c.refs.Add(1)
+	f.mu.Unlock()
+	defer c.release()
+	return c.giveUp(cause)
+}
+
+// finish completes the future and calls its functions. The reference of the call's caller ends here.
+func (f *future) finish(c *call) {
+	err := c.safeResult()
+	f.mu.Lock()
+	f.call = nil
+	stop := f.stop
+	f.stop = nil
+	f.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	cl := c.client
+	c.release()
+	f.complete(err)
+	cl.consumer.async.Add(-1)
+	cl.leave()
+}
+
+// complete makes the one transition there is.
+func (f *future) complete(err error) {
+	f.mu.Lock()
+	f.ended, f.err = true, err
+	if f.done != nil {
+		close(f.done)
+	}
+	for len(f.thens) > 0 {
+		fn := f.thens[0]
+		f.mu.Unlock()
+		f.client.consumer.run(fn)
+		f.mu.Lock()
+		f.thens = f.thens[1:]
+	}
+	f.thens = nil
+	f.mu.Unlock()
+}

@@ -1,0 +1,306 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+)
+
+// CallOption is a setting of one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	timeout     time.Duration
+	codec       Codec
+	meta        Metadata
+	waitWritten bool
+}
+
+// CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline counts too.
+func CallTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
+
+// CallCodec sets the codec of a call's bodies instead of ClientOptions.Codec.
+func CallCodec(c Codec) CallOption { return func(o *callOptions) { o.codec = c } }
+
+// CallMetadata adds pairs that travel with the call.
+func CallMetadata(pairs ...Pair) CallOption {
+	return func(o *callOptions) { o.meta = append(o.meta, pairs...) }
+}
+
+// WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
+func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
+
+func (cl *Client) options(opts []CallOption) callOptions {
+	if len(opts) == 0 {
+		return callOptions{timeout: cl.o.Timeout, codec: cl.o.Codec}
+	}
+	o := &callOptions{timeout: cl.o.Timeout, codec: cl.o.Codec}
+	for _, opt := range opts {
+		opt(o)
+	}
+	return *o
+}
+
+// Invoke calls a method and waits for its response, whose body the calling goroutine decodes. Errors are *Error; errors.Is
+// tells their kinds apart, and Error.Executed whether the call may have been executed. Nothing is called twice but what certainly
+// was not executed: a request that was not sent when its connection went, and one that a draining server refused. BUSY is not tried again.
+// When ctx ends, Invoke returns at once and the server is told. Any goroutine; on a loop of the client's group it returns
+// eddy.ErrOnLoop.
+func Invoke[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) (*Resp, error) {
+	resp := new(Resp)
+	if err := cl.invoke(ctx, key, method, req, resp, cl.options(opts)); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// invoke is Invoke into a value.
+func (cl *Client) invoke(ctx context.Context, key Key, method string, req, resp any, o callOptions) error {
+	if cl.mayBeOnLoop() && cl.group.OnLoop() {
+		return eddy.ErrOnLoop
+	}
+	c, err := cl.begin(ctx, key, method, frame.Call, req, o)
+	if err != nil {
+		return err
+	}
+	defer c.leave()
+	c.into = resp
+	c.refs.Add(1)
+	cl.dispatch(c)
+	done := ctx.Done()
+	if done == nil {
+		<-c.ready
+		return c.result()
+	}
+	select {
+	case <-c.ready:
+		return c.result()
+	case <-done:
+	}
+	if c.claim() {
+		return cl.abandon(c, contextCause(ctx))
+	}
+	<-c.ready
+	return c.result()
+}
+
+// mayBeOnLoop reports whether there is a way for a caller to run on a loop of the client's: looking costs more than a
+// call may.
+func (cl *Client) mayBeOnLoop() bool { return !cl.ownGroup || cl.consumer.looped.Load() > 0 }
+
+// begin makes a call that counts as active. Its caller refers to it.
+func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op, req any, o callOptions) (*call, error) {
+	s, err := cl.service(key)
+	if err != nil {
+		return nil, &Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: err}
+	}
+	refuse := func(err error) (*call, error) {
+		return nil, &Error{Service: s.name, Method: method, Executed: ExecutedNo, Err: err}
+	}
+	if o.codec >= codecs {
+		return refuse(encodeError{errors.New(o.codec.String() + " is unknown")})
+	}
+	if err := cl.enter(); err != nil {
+		return refuse(err)
+	}
+	c := cl.newCall(op)
+	c.begun, c.service, c.method, c.codec = true, s, method, o.codec
+	if ctx.Err() != nil {
+		err = contextCause(ctx)
+	} else {
+		c.due, err = cl.dueTime(ctx, o.timeout)
+	}
+	if err == nil {
+		err = c.encode(o.meta, req, cl.o.MaxPayload)
+	} else {
+		err = c.error(err, ExecutedNo)
+	}
+	if err != nil {
+		c.leave()
+		return nil, err
+	}
+	return c, nil
+}
+
+// dueTime returns when a call has to have ended, 0 for never.
+func (cl *Client) dueTime(ctx context.Context, timeout time.Duration) (int64, error) {
+	deadline, ok := ctx.Deadline()
+	if ok {
+		left := time.Until(deadline)
+		if left <= 0 {
+			return 0, errDeadline
+		}
+		if timeout <= 0 || left < timeout {
+			timeout = left
+		}
+	}
+	if timeout <= 0 {
+		return 0, nil
+	}
+	return cl.now() + int64(timeout), nil
+}
+
+// leave ends the caller's part in a call.
+func (c *call) leave() {
+	cl := c.client
+	c.release()
+	cl.leave()
+}
+
+// contextCause is why a call ends with its context.
+func contextCause(ctx context.Context) error {
+	e := errCancelled
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e = errDeadline
+	}
+	if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // the same one
+		return &causeError{kinds: e.kinds, text: e.text + ": " + cause.Error(), cause: cause}
+	}
+	return e
+}
+
+// abandon takes a call that its caller has claimed out of where it is and returns its end.
+func (cl *Client) abandon(c *call, cause error) error {
+	if w := c.wire.Load(); w != nil {
+		w.drop(c, true)
+	}
+	cl.stopWaiting(c)
+	if errors.Is(cause, ErrDeadline) {
+		cl.stats.expired.Add(1)
+	} else {
+		cl.stats.cancelled.Add(1)
+	}
+	return c.error(cause, c.executed())
+}
+
+// giveUp ends a call that nobody waits for, and reports whether it did.
+func (c *call) giveUp(cause error) bool {
+	if !c.claim() {
+		return false
+	}
+	c.fail(c.client.abandon(c, cause))
+	return true
+}
+
+// InvokeAsync is Invoke that does not wait: the outcome is in the Future, errors before sending too. When ctx ends, the call does. The body is encoded before
+// InvokeAsync returns. It may be called on a loop.
+func InvokeAsync[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) *Future[Resp] {
+	f := &Future[Resp]{f: future{client: cl}, resp: new(Resp)}
+	cl.invokeAsync(ctx, key, method, req, f.resp, cl.options(opts), &f.f)
+	return f
+}
+
+func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, resp any, o callOptions, f *future) {
+	k := &cl.consumer
+	if n := k.async.Add(1); n > int64(cl.o.MaxAsync) {
+		k.async.Add(-1)
+		cl.stats.full.Add(1)
+		limit := &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: cl.o.MaxAsync, option: "MaxAsync"}
+		f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: limit})
+		return
+	}
+	c, err := cl.begin(ctx, key, method, frame.Call, req, o)
+	if err != nil {
+		k.async.Add(-1)
+		f.complete(err)
+		return
+	}
+	c.into, c.future, f.call = resp, f, c
+	c.refs.Add(1)
+	if ctx.Done() != nil {
+		f.mu.Lock()
+		f.stop = context.AfterFunc(ctx, func() { f.cancel(contextCause(ctx)) })
+		f.mu.Unlock()
+	}
+	cl.dispatch(c)
+}
+
+// Send sends a one-way request and returns when it is queued: nobody learns whether it is executed. With WaitWritten it returns when the system has taken
+// the request. Errors are as Invoke's, of what was certainly not sent, and with WaitWritten of what may have been. Any goroutine; on a loop of the client's group without
+// WaitWritten only.
+func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) error {
+	return cl.sendOneWay(ctx, key, method, req, cl.options(opts))
+}
+
+func (cl *Client) sendOneWay(ctx context.Context, key Key, method string, req any, o callOptions) error {
+	if o.waitWritten && cl.mayBeOnLoop() && cl.group.OnLoop() {
+		return eddy.ErrOnLoop
+	}
+	c, err := cl.begin(ctx, key, method, frame.OneWay, req, o)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	var written chan error
+	if o.waitWritten {
+		written = make(chan error, 1)
+		c.written = written
+	}
+	c.refs.Add(1)
+	if err = cl.place(c); err != nil {
+		cl.oneWayFailed(c, err)
+		c.release()
+		return err
+	}
+	if written == nil {
+		return nil
+	}
+	return cl.awaitWritten(ctx, c, written)
+}
+
+func (cl *Client) awaitWritten(ctx context.Context, c *call, written chan error) error {
+	var late <-chan time.Time
+	if c.due != 0 {
+		t := time.NewTimer(time.Duration(max(0, c.due-cl.now())))
+		defer t.Stop()
+		late = t.C
+	}
+	var cause error
+	select {
+	case err := <-written:
+		return err
+	case <-late:
+		cause = errDeadline
+	case <-ctx.Done():
+		cause = contextCause(ctx)
+	}
+	if !c.claim() {
+		return <-written
+	}
+	err := cl.abandon(c, cause)
+	c.err = err
+	cl.oneWayEnded(c)
+	return err
+}
+
+// oneWaySent follows a one-way request that was given to the connection, or to the system if somebody waits for that.
+func (cl *Client) oneWaySent(c *call) {
+	if !c.claim() {
+		return
+	}
+	cl.stats.oneWays.Add(1)
+	if c.written != nil {
+		c.written <- nil
+	}
+	cl.leave()
+}
+
+// oneWayFailed ends a one-way request that was not sent, as far as anybody knows.
+func (cl *Client) oneWayFailed(c *call, err error) {
+	if c.claim() {
+		c.err = err
+		cl.oneWayEnded(c)
+	}
+}
+
+// oneWayEnded follows the end of a one-way request that failed. After claim.
+func (cl *Client) oneWayEnded(c *call) {
+	cl.stats.oneWayDropped.Add(1)
+	if c.written != nil {
+		c.written <- c.err
+	}
+	cl.leave()
+}

@@ -1,0 +1,204 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+)
+
+// Backoff is how long a client waits between attempts to connect to an address: Min after the first failure, twice as long
+// after each further one, Max at most, and each time up to Jitter of it more or less, so that clients of a server that
+// comes back do not come all at once. A connection on which the server has answered something begins anew.
+type Backoff struct {
+	Min    time.Duration // 0 = 100 ms
+	Max    time.Duration // 0 = 10 s
+	Jitter float64       // 0 = 0.2, negative = none, 1 at most
+}
+
+func (b Backoff) withDefaults() (Backoff, error) {
+	b.Min, b.Max = orDefault(b.Min, 100*time.Millisecond), orDefault(b.Max, 10*time.Second)
+	switch {
+	case b.Jitter == 0:
+		b.Jitter = 0.2
+	case b.Jitter < 0:
+		b.Jitter = 0
+	}
+	if b.Min < 0 || b.Max < b.Min || b.Jitter > 1 {
+		return b, fmt.Errorf("rpc: ClientOptions.Backoff is Min %v, Max %v, Jitter %v: they must satisfy 0 < Min <= Max and Jitter <= 1", b.Min, b.Max, b.Jitter)
+	}
+	return b, nil
+}
+
+// after returns the pause after so many failures in a row; random is from 0 to 1.
+func (b Backoff) after(failures int, random float64) time.Duration {
+	d := b.Min
+	for ; failures > 1 && d < b.Max; failures-- {
+		d *= 2
+	}
+	d = min(d, b.Max)
+	return max(0, d+time.Duration(b.Jitter*(2*random-1)*float64(d)))
+}
+
+func (cl *Client) backoff(failures int) time.Duration {
+	return cl.o.Backoff.after(failures, cl.random())
+}
+
+// peer is one address.
+type peer struct {
+	addr   string
+	links  []*link
+	ctx    context.Context // ends with the address
+	cancel context.CancelFunc
+}
+
+// linkState says what can be hoped for of a link. Client.mu guards it.
+type linkState uint8
+
+const (
+	linkConnecting linkState = iota
+	linkReady
+	linkResting // the last attempt failed, the next one is due later
+	linkStopped
+)
+
+// link is one of the connections to an address, in the course of time. Its goroutine makes a connection, waits until that
+// takes no more calls, and makes the next.
+type link struct {
+	client *Client
+	peer   *peer
+	dialer *eddy.Dialer
+	wires  sync.WaitGroup // open connections, those that only finish what is in flight included
+	fresh  atomic.Pointer[wire]
+	holdTo atomic.Int64 // not before, on the client's clock: a server's advice
+
+	state linkState // Client.mu
+	err   error     // of the last attempt, Client.mu
+	wire  *wire     // ready, Client.mu
+}
+
+func newLink(p *peer, cl *Client) *link {
+	l := &link{client: cl, peer: p}
+	o := &cl.o
+	decoder := frame.ResponseDecoder(frame.MaxPayload(o.MaxPayload))
+	l.dialer = &eddy.Dialer{
+		Group:          cl.group,
+		ConnectTimeout: o.DialTimeout,
+		ReadTimeout:    frame.DefaultReadTimeout,
+		Logger:         o.Logger,
+		Watermarks:     eddy.Watermarks{Low: sendWindow, High: 4*sendWindow + o.MaxPayload, Max: 8*sendWindow + 2*o.MaxPayload},
+		Init: func(p *eddy.Pipeline) error {
+			w := newWire(cl, p.Conn())
+			w.link = l
+			l.fresh.Store(w)
+			if err := p.Add("frames", decoder); err != nil {
+				return err
+			}
+			return p.Add("calls", w)
+		},
+	}
+	return l
+}
+
+// run is the link's goroutine.
+func (l *link) run() {
+	cl := l.client
+	defer cl.tasks.Done()
+	defer l.stop()
+	for failures := 0; ; {
+		w, err := l.connect()
+		switch {
+		case l.peer.ctx.Err() != nil:
+			return
+		case err != nil:
+			failures++
+			pause := cl.backoff(failures)
+			cl.linkFailed(l, err, pause)
+			if !cl.pause(l.peer.ctx, l.held(pause), nil) {
+				return
+			}
+			cl.linkConnecting(l)
+			continue
+		}
+		cl.ready(w)
+		select {
+		case <-w.away:
+		case <-l.peer.ctx.Done():
+			return
+		}
+		// A connection that has served is made again soon, and calls wait for that; one that has not is a failure.
+		pause := time.Duration(cl.random() * float64(cl.o.Backoff.Min))
+		if w.served() {
+			failures = 0
+			cl.linkConnecting(l)
+		} else {
+			failures++
+			pause = cl.backoff(failures)
+			cl.linkFailed(l, w.lost(), pause)
+		}
+		if !cl.pause(l.peer.ctx, l.held(pause), nil) {
+			return
+		}
+		cl.linkConnecting(l)
+	}
+}
+
+// connect makes a connection.
+func (l *link) connect() (*wire, error) {
+	cl := l.client
+	cl.stats.dials.Add(1)
+	ctx, cancel := context.WithTimeout(l.peer.ctx, cl.o.DialTimeout)
+	defer cancel()
+	c, err := l.dialer.Dial(ctx, "tcp", l.peer.addr)
+	if err != nil {
+		return nil, &causeError{kinds: kindsDown, text: "connecting to " + l.peer.addr + ": " + err.Error(), cause: err}
+	}
+	if w := l.fresh.Load(); w != nil && w.conn == c {
+		return w, nil
+	}
+	return nil, errors.New("rpc: a connection without a handler") // does not happen: Dial returns the last one that was made
+}
+
+// hold keeps the link from connecting for as long as a server asks for, within the bounds of the back-off. Any goroutine.
+func (l *link) hold(d time.Duration) {
+	if d > 0 {
+		l.holdTo.Store(l.client.now() + int64(min(d, l.client.o.Backoff.Max)))
+	}
+}
+
+func (l *link) held(pause time.Duration) time.Duration {
+	return max(pause, time.Duration(l.holdTo.Load()-l.client.now()))
+}
+
+// stop ends the link when its last connection has ended.
+func (l *link) stop() {
+	cl := l.client
+	if w := cl.linkStopped(l); w != nil {
+		w.retire(errGone)
+	}
+	ended := make(chan struct{})
+	go func() {
+		l.wires.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-cl.ctx.Done():
+	}
+	_ = l.dialer.Close() // not on a loop, the only error
+	<-ended
+}
+
+var errGone = &causeError{kinds: kindsDown, text: "the address is no longer among those of the resolver"}
+
+// served reports whether the server has answered anything, or has at least kept the connection for long.
+func (w *wire) served() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.proven || w.client.now()-w.opened >= int64(w.client.o.Backoff.Max)
+}
