@@ -1,0 +1,340 @@
+package rpc
+
+import (
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// eventOptions say what a notifier is for.
+type eventOptions struct {
+	name       string // of the port or client, for logs
+	side       Side
+	dispatcher Dispatcher
+	listener   Listener
+	shared     *executor.Pool // required, unless the dispatcher never uses it
+
+	connectQueue   int           // connects that wait, under DispatchConnection; 0 = DefaultConnectQueue
+	connectWarning int           // waiting connects and disconnects above which there is an alarm; 0 = DefaultConnectWarning
+	retryAfter     time.Duration // told to who is refused
+	maxPayload     int           // of responses; 0 = frame.DefaultMaxPayload
+	logger         *slog.Logger  // nil = slog.Default()
+}
+
+// notifier tells a Listener the events of the connections of one port or client, each where the dispatcher says. addFront, addBack,
+// pools and stats of a nil notifier, which stands for no Listener, do nothing.
+type notifier struct {
+	o   eventOptions
+	log *slog.Logger
+
+	connected    ConnectedListener
+	disconnected DisconnectedListener
+	sent         SentListener
+	received     ReceivedListener
+	late         LateListener
+	caught       CaughtListener
+	backlog      BacklogListener
+
+	connects *connectQueue // nil unless the dispatcher is DispatchConnection
+
+	counts   [events]atomic.Uint64
+	rejects  atomic.Uint64
+	refusals atomic.Uint64
+	panics   atomic.Uint64
+	lines    struct{ rejects, panics seldom }
+}
+
+// newNotifier returns nil without a Listener. The error names the option that makes no sense.
+func newNotifier(o eventOptions) (*notifier, error) {
+	if err := o.dispatcher.check("Dispatcher"); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"ConnectQueue", o.connectQueue}, {"ConnectWarning", o.connectWarning}} {
+		if f.value < 0 {
+			return nil, fmt.Errorf("rpc: %s is %d: it must not be negative", f.name, f.value)
+		}
+	}
+	if o.listener == nil {
+		return nil, nil
+	}
+	n := &notifier{o: o, log: o.logger}
+	if n.log == nil {
+		n.log = slog.Default()
+	}
+	if n.o.maxPayload == 0 {
+		n.o.maxPayload = frame.DefaultMaxPayload
+	}
+	if !n.listens() {
+		return nil, fmt.Errorf("rpc: Listener is a %T: it has none of the methods of a Listener", o.listener)
+	}
+	if o.dispatcher == DispatchConnection {
+		var err error
+		if n.connects, err = newConnectQueue(n); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// listens finds out what the Listener takes, and reports whether that is anything.
+func (n *notifier) listens() bool {
+	var is [7]bool
+	n.connected, is[0] = n.o.listener.(ConnectedListener)
+	n.disconnected, is[1] = n.o.listener.(DisconnectedListener)
+	n.sent, is[2] = n.o.listener.(SentListener)
+	n.received, is[3] = n.o.listener.(ReceivedListener)
+	n.late, is[4] = n.o.listener.(LateListener)
+	n.caught, is[5] = n.o.listener.(CaughtListener)
+	n.backlog, is[6] = n.o.listener.(BacklogListener)
+	return is != [7]bool{}
+}
+
+// wants reports whether anybody is told of an event.
+func (n *notifier) wants(e Event) bool {
+	switch e {
+	case EventConnected:
+		return n.connected != nil
+	case EventDisconnected:
+		return n.disconnected != nil
+	case EventCaught:
+		return n.caught != nil
+	case EventLateResponse:
+		return n.late != nil
+	case EventOther:
+		return n.received != nil
+	}
+	return false
+}
+
+// addFront adds what belongs right behind the decoder, addBack what belongs behind all other handlers.
+func (n *notifier) addFront(p *eddy.Pipeline) error {
+	if n == nil {
+		return nil
+	}
+	return p.Add("events", front{n})
+}
+
+func (n *notifier) addBack(p *eddy.Pipeline) error {
+	if n == nil {
+		return nil
+	}
+	return p.Add("caught", back{n})
+}
+
+// pools returns the executors that the notifier owns. Who stops the loops stops them afterwards, see eddy.Server.Pools.
+func (n *notifier) pools() []*executor.Pool {
+	if n == nil || n.connects == nil {
+		return nil
+	}
+	return []*executor.Pool{n.connects.pool}
+}
+
+// stats returns the counts so far.
+func (n *notifier) stats() EventStats {
+	if n == nil {
+		return EventStats{}
+	}
+	s := EventStats{
+		Connected:    n.counts[EventConnected].Load(),
+		Disconnected: n.counts[EventDisconnected].Load(),
+		Sent:         n.counts[EventSent].Load(),
+		Received:     n.counts[EventOther].Load(),
+		Caught:       n.counts[EventCaught].Load(),
+		Late:         n.counts[EventLateResponse].Load(),
+		Rejected:     n.rejects.Load(),
+		Refused:      n.refusals.Load(),
+		Panics:       n.panics.Load(),
+	}
+	if n.connects != nil {
+		s.Alarms, s.Waiting = n.connects.alarms.Load(), n.connects.waiting()
+	}
+	return s
+}
+
+// rejected counts an event for which there was no room.
+func (n *notifier) rejected(e Event, l *Link, err error) {
+	n.rejects.Add(1)
+	if ok, held := n.lines.rejects.allow(); ok {
+		n.log.Warn("rpc: no room for an event", "name", n.o.name, "event", e.String(), "peer", l.conn.RemoteAddr(), "err", err, "held_back", held)
+	}
+}
+
+// contain counts and logs a panic of the Listener. To be deferred.
+func (n *notifier) contain(e Event) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	n.panics.Add(1)
+	if ok, held := n.lines.panics.allow(); ok {
+		n.log.Error("rpc: panic in a Listener", "name", n.o.name, "event", e.String(), "panic", v, "held_back", held, "stack", string(debug.Stack()))
+	}
+}
+
+// linkOpened goes through the pipeline before anything else: the handlers behind are told the connection's Link.
+type linkOpened struct{ link *Link }
+
+// front is the handler behind the decoder: it knows the link, stamps what is read and written, and takes what is no RPC.
+type front struct{ n *notifier }
+
+// HandleOpen implements eddy.OpenHandler.
+func (h front) HandleOpen(ctx *eddy.Context) error {
+	l := &Link{n: h.n, conn: ctx.Conn()}
+	l.open(ctx.Now())
+	ctx.SetState(l)
+	ctx.FireEvent(linkOpened{l})
+	err := l.happen(happening{event: EventConnected})
+	if err != nil && h.n.o.side == ServerSide {
+		_ = ctx.Write(refusal(h.n.o.retryAfter, "too many connections are being opened")) // it ends anyway
+	}
+	return err
+}
+
+// HandleClose implements eddy.CloseHandler.
+func (h front) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	if l, ok := ctx.State().(*Link); ok {
+		l.close()
+		_ = l.happen(happening{event: EventDisconnected, reason: reason, err: err}) // only a connect is refused
+	}
+}
+
+// HandleRead implements eddy.ReadHandler.
+func (h front) HandleRead(ctx *eddy.Context, msg any) error {
+	l := ctx.State().(*Link)
+	stamp(&l.read, ctx.Now())
+	f, ok := msg.(*frame.Frame)
+	if !ok || h.n.received == nil || !h.other(f) {
+		ctx.FireRead(msg)
+		return nil
+	}
+	if h.n.o.side == ServerSide {
+		l.conn.Begin()
+		if l.conn.Draining() {
+			l.answer(f, nil, &frame.StatusError{Status: frame.StatusUnavailable, RetryAfter: h.n.o.retryAfter, Message: "the server is draining"})
+			return nil
+		}
+	}
+	return l.happen(happening{event: EventOther, id: f.ID, frame: f})
+}
+
+// other reports whether a frame is the application's own.
+func (h front) other(f *frame.Frame) bool {
+	if h.n.o.side == ServerSide {
+		return f.Op() >= frame.FirstApp
+	}
+	return f.ID == 0 && f.Status() == frame.StatusOK
+}
+
+// HandleWrite implements eddy.WriteHandler.
+func (h front) HandleWrite(ctx *eddy.Context, msg any) error {
+	l, ok := ctx.State().(*Link)
+	if !ok || h.n.sent == nil {
+		err := ctx.Write(msg)
+		if ok && err == nil {
+			stamp(&l.written, ctx.Now())
+		}
+		return err
+	}
+	var room [4]SentFrame
+	frames := sentFrames(room[:0], msg)
+	if err := ctx.Write(msg); err != nil {
+		return err
+	}
+	stamp(&l.written, ctx.Now())
+	for _, f := range frames {
+		h.n.tellSent(l, f)
+	}
+	return nil
+}
+
+func (n *notifier) tellSent(l *Link, f SentFrame) {
+	defer n.contain(EventSent)
+	n.counts[EventSent].Add(1)
+	n.sent.Sent(l, f)
+}
+
+// stamp notes a time. Those of one turn of the loop are the same and cost one store.
+func stamp(at *atomic.Int64, now time.Duration) {
+	if at.Load() != int64(now) {
+		at.Store(int64(now))
+	}
+}
+
+// sentFrames appends what an outbound message consists of. One write may carry several frames; one in parts, or of shared
+// memory, is one.
+func sentFrames(to []SentFrame, msg any) []SentFrame {
+	switch m := msg.(type) {
+	case []byte:
+		return framesIn(to, m, len(m))
+	case *buf.Bytes:
+		return framesIn(to, m.Bytes(), m.Len())
+	case *buf.Shared:
+		return framesIn(to, m.Bytes(), m.Len())
+	case [][]byte:
+		size := 0
+		for _, p := range m {
+			size += len(p)
+		}
+		if len(m) > 0 {
+			return framesIn(to, m[0], size)
+		}
+	}
+	return append(to, SentFrame{})
+}
+
+// framesIn appends the frames of a message of size bytes that begins with b.
+func framesIn(to []SentFrame, b []byte, size int) []SentFrame {
+	const atID, atCode, atLength = 3, 11, 12
+	for len(b) >= frame.HeaderSize {
+		f := SentFrame{
+			ID:   binary.BigEndian.Uint64(b[atID:]),
+			Code: b[atCode],
+			Size: frame.HeaderSize + int(binary.BigEndian.Uint32(b[atLength:])),
+		}
+		to = append(to, f)
+		if size -= f.Size; size <= 0 {
+			return to
+		}
+		b = b[min(f.Size, len(b)):]
+	}
+	return to
+}
+
+// back is the last handler: errors that come here end the connection.
+type back struct{ n *notifier }
+
+// HandleEvent implements eddy.EventHandler.
+func (h back) HandleEvent(ctx *eddy.Context, ev any) error {
+	if o, ok := ev.(linkOpened); ok {
+		ctx.SetState(o.link)
+		return nil
+	}
+	ctx.FireEvent(ev)
+	return nil
+}
+
+// HandleError implements eddy.ErrorHandler.
+func (h back) HandleError(ctx *eddy.Context, err error) error {
+	if l, ok := ctx.State().(*Link); ok {
+		_ = l.happen(happening{event: EventCaught, err: err}) // only a connect is refused
+	}
+	return err
+}
+
+// responseLate tells of a response that nobody waits for any more. On the loop; l may be nil.
+func (l *Link) responseLate(id uint64, status frame.Status) {
+	if l != nil {
+		_ = l.happen(happening{event: EventLateResponse, id: id, status: status}) // only a connect is refused
+	}
+}

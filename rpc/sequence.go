@@ -1,0 +1,341 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// This file keeps the events of one connection in order, wherever each of them runs. The loop adds to the queue of the
+// link; the first of the queue is with its executor, and whoever has run it takes the next one where that belongs.
+
+// happening is one event on its way to the Listener.
+type happening struct {
+	event  Event
+	place  Place
+	reason eddy.CloseReason // of EventDisconnected
+	status frame.Status     // of EventLateResponse
+	id     uint64           // the same, and of EventOther until that is answered
+	frame  *frame.Frame     // of EventOther
+	err    error            // of EventDisconnected and EventCaught
+}
+
+// linkBound is how many events of one connection wait. Beyond it all but the end are rejected.
+const linkBound = 64
+
+// errLinkFull is the limit of one connection.
+func (n *notifier) errLinkFull() error {
+	return &executor.LimitError{Pool: n.o.name, What: "the events of a connection", Limit: linkBound, Key: true}
+}
+
+// happen takes an event. The error is for a connection that must be refused. Loop only.
+func (l *Link) happen(h happening) error {
+	h.place = l.n.o.dispatcher.Place(h.event, l.n.o.side)
+	wanted := l.n.wants(h.event)
+	l.mu.Lock()
+	if l.ended || !wanted {
+		l.ended = l.ended || h.event == EventDisconnected
+		l.mu.Unlock()
+		l.drop(h)
+		return nil
+	}
+	l.ended = h.event == EventDisconnected
+	if !l.busy && h.place == PlaceLoop {
+		l.busy = true
+		l.mu.Unlock()
+		l.runFirst(h)
+		return nil
+	}
+	if err := l.queueable(h); err != nil {
+		l.mu.Unlock()
+		l.reject(h, err)
+		return nil
+	}
+	if h.frame != nil {
+		h.frame = h.frame.Detach().(*frame.Frame)
+	}
+	l.queue = append(l.queue, h)
+	first := !l.busy
+	l.busy = true
+	l.mu.Unlock()
+	if first {
+		return l.start(h)
+	}
+	return nil
+}
+
+var errDuplicate = &frame.StatusError{Status: frame.StatusBadRequest, Message: "a request with this id is in flight"}
+
+// queueable says why an event cannot wait. l.mu is held.
+func (l *Link) queueable(h happening) error {
+	if len(l.queue) >= linkBound && !h.kept() {
+		return l.n.errLinkFull()
+	}
+	if h.frame == nil || l.n.o.side == ClientSide {
+		return nil
+	}
+	for i := range l.queue {
+		if o := &l.queue[i]; o.event == EventOther && o.id == h.id {
+			return errDuplicate
+		}
+	}
+	return nil
+}
+
+// kept reports whether the event must not be lost.
+func (h *happening) kept() bool { return h.event == EventConnected || h.event == EventDisconnected }
+
+// runFirst runs an event on the loop that did not have to wait, and so is in no queue.
+func (l *Link) runFirst(h happening) {
+	defer l.proceed(PlaceLoop, false)
+	l.run(h)
+}
+
+// start hands over the first event of an idle link, which its executor may refuse.
+func (l *Link) start(h happening) error {
+	err := l.submit(h)
+	if err == nil {
+		return nil
+	}
+	full := !errors.Is(err, executor.ErrClosed)
+	switch {
+	case h.kept() && full && h.place == PlaceConnection:
+		l.forget(true)
+		return l.n.refused(l, err)
+	case h.kept():
+		if full {
+			l.n.rejected(h.event, l, err)
+		}
+		if !l.handOver(h.place) {
+			l.turn(h.place)
+		}
+	default:
+		l.forget(false)
+		l.reject(h, err)
+	}
+	return nil
+}
+
+// forget empties the queue of what start could not hand over.
+func (l *Link) forget(end bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue, l.busy, l.ended = nil, false, end
+}
+
+func (l *Link) submit(h happening) error {
+	switch {
+	case h.place != PlaceConnection:
+		return l.strand().Submit(l)
+	case h.event == EventConnected:
+		return l.n.connects.take(l)
+	}
+	return l.n.connects.append(l)
+}
+
+// strand is the link's place on the shared pool. It is for who has the link's turn to ask.
+func (l *Link) strand() *executor.Strand[*Link] {
+	if l.turns == nil {
+		l.turns = executor.NewStrand(l.n.o.shared, 1, (*Link).turnShared).DropWith((*Link).dropTurn)
+	}
+	return l.turns
+}
+
+func (l *Link) turnShared() { l.turn(PlaceShared) }
+
+// handOver takes the link's turn to an executor, beyond its bound: the link was admitted. It reports false if the executor
+// takes nothing any more; so does a loop whose task queue is full.
+func (l *Link) handOver(p Place) bool {
+	switch p {
+	case PlaceLoop:
+		return l.conn.Post(func() { l.turn(PlaceLoop) }) == nil
+	case PlaceConnection:
+		return l.n.connects.append(l) == nil
+	}
+	return l.strand().Append(l) == nil
+}
+
+// turn runs the first event of the queue, on the executor p.
+func (l *Link) turn(p Place) {
+	h := l.first()
+	defer l.proceed(p, true)
+	l.run(h)
+}
+
+// dropTurn is turn when the executor was stopped before it came to it, on the goroutine that stopped it.
+func (l *Link) dropTurn() {
+	h := l.first()
+	defer l.proceed(PlaceShared, true)
+	l.runHere(h)
+}
+
+func (l *Link) first() happening {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue[0]
+}
+
+// proceed follows an event that was run on p, also when that ended its goroutine: the next one gets its executor.
+func (l *Link) proceed(p Place, queued bool) {
+	for {
+		next, more := l.next(queued)
+		switch {
+		case !more:
+			return
+		case next.place == PlaceLoop && p == PlaceLoop:
+			l.turn(p)
+			return
+		case l.handOver(next.place):
+			return
+		}
+		l.runHere(next)
+		queued = true
+	}
+}
+
+// next removes the event that was run, if it was in the queue, and returns the one behind it.
+func (l *Link) next(queued bool) (h happening, more bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if queued {
+		l.queue[0] = happening{}
+		l.queue = l.queue[1:]
+	}
+	if len(l.queue) == 0 {
+		l.queue, l.busy = nil, false
+		return happening{}, false
+	}
+	return l.queue[0], true
+}
+
+// runHere ends an event that its executor does not take any more.
+func (l *Link) runHere(h happening) {
+	if h.kept() || h.place == PlaceLoop {
+		l.run(h)
+	} else {
+		l.reject(h, executor.ErrClosed)
+	}
+}
+
+// reject answers an event that is not told, once and without blocking.
+func (l *Link) reject(h happening, err error) {
+	n := l.n
+	if err != errDuplicate { //nolint:errorlint // our own, passed bare
+		n.rejected(h.event, l, err)
+	}
+	switch h.event {
+	case EventOther:
+		l.answer(h.frame, nil, n.told(err))
+	case EventCaught:
+		n.log.Warn("rpc: an error that its listener is not told", "name", n.o.name, "peer", l.conn.RemoteAddr(), "err", h.err)
+	default: // a late response, whose request has ended
+	}
+}
+
+// drop ends an event that nobody is told.
+func (l *Link) drop(h happening) {
+	if h.frame != nil {
+		h.frame.Release()
+		l.over()
+	}
+}
+
+// over undoes begin.
+func (l *Link) over() {
+	if l.n.o.side == ServerSide {
+		l.conn.End()
+	}
+}
+
+// run tells the Listener.
+func (l *Link) run(h happening) {
+	n := l.n
+	if h.event == EventOther {
+		l.runReceived(h.frame)
+		return
+	}
+	defer n.contain(h.event)
+	n.counts[h.event].Add(1)
+	switch h.event {
+	case EventConnected:
+		n.connected.Connected(l)
+	case EventDisconnected:
+		n.disconnected.Disconnected(l, h.reason, h.err)
+	case EventCaught:
+		n.caught.Caught(l, h.err)
+	case EventLateResponse:
+		n.late.Late(l, h.id, h.status)
+	default: // no other event comes this way
+	}
+}
+
+// runReceived gives the Listener a frame and answers it, also when it panics or ends its goroutine.
+func (l *Link) runReceived(f *frame.Frame) {
+	n := l.n
+	n.counts[EventOther].Add(1)
+	err := error(&frame.StatusError{Status: frame.StatusInternal, Message: "the handler panicked"})
+	var payload []byte
+	defer func() {
+		l.answered(f.ID)
+		l.answer(f, payload, err)
+	}()
+	defer n.contain(EventOther)
+	payload, err = n.received.Received(l, f)
+}
+
+// answer ends a request of the application's own: its one response, and its part in what is in flight. A client's frames
+// are not answered.
+func (l *Link) answer(f *frame.Frame, payload []byte, err error) {
+	defer f.Release()
+	if l.n.o.side == ClientSide {
+		return
+	}
+	defer l.over()
+	if limit := l.n.o.maxPayload; err == nil && len(payload) > limit {
+		err = &frame.StatusError{Status: frame.StatusTooLarge, Message: fmt.Sprintf("response of %d bytes, limit %d", len(payload), limit)}
+	}
+	var msg []byte
+	if err == nil {
+		msg = frame.AppendResponse(nil, f.ID, payload)
+	} else {
+		msg = frame.AppendError(nil, f.ID, toldStatus(err))
+	}
+	if err := l.conn.Write(msg); err != nil && !errors.Is(err, eddy.ErrClosed) {
+		l.conn.CloseWith(eddy.CloseBackpressureLimit, err) // its client would wait for ever
+	}
+}
+
+// answered lets the id be used again: before its client can know that it may.
+func (l *Link) answered(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) > 0 && l.queue[0].event == EventOther && l.queue[0].id == id {
+		l.queue[0].id = 0
+	}
+}
+
+// told is what a client is told of an event that was rejected.
+func (n *notifier) told(err error) error {
+	switch {
+	case errors.Is(err, executor.ErrClosed):
+		return &frame.StatusError{Status: frame.StatusUnavailable, RetryAfter: n.o.retryAfter, Message: "the server is stopping"}
+	case errors.Is(err, executor.ErrRejected):
+		return &frame.StatusError{Status: frame.StatusBusy, RetryAfter: n.o.retryAfter, Message: "no worker is free and no place to wait"}
+	}
+	return err
+}
+
+// toldStatus is what a client is told of an error of a ReceivedListener.
+func toldStatus(err error) *frame.StatusError {
+	e, ok := errors.AsType[*frame.StatusError](err)
+	switch {
+	case !ok:
+		return &frame.StatusError{Status: frame.StatusAppError, Message: err.Error()}
+	case e.Status == frame.StatusOK || e.Status >= frame.StatusProtocolError:
+		return &frame.StatusError{Status: frame.StatusInternal, Message: fmt.Sprintf("the handler chose the status %v", e.Status)}
+	}
+	return e
+}
