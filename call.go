@@ -2,7 +2,6 @@ package eddy
 
 import (
 	"context"
-	"errors"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -11,8 +10,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// call is one request that a Responder has taken. Who wins claim decides its end and fills in the answer; everything else
-// belongs to the loop, but to the worker from Enqueue until deliver what that needs. It is used again for other requests.
+// call is one request that a Responder has taken, and the pool's job. Who wins claim decides its end and fills in the answer;
+// everything else belongs to the loop, but to the worker from Enqueue until deliver what that needs. It is used again for
+// other requests.
 type call[Req any] struct {
 	flow    *flow[Req]
 	req     Req
@@ -21,8 +21,9 @@ type call[Req any] struct {
 	due     int64 // on the loop's clock, 0 = no timeout
 	request Request
 	ctx     *callContext
-	strand  *executor.Strand[*call[Req]] // of its own
+	pool    *executor.Pool // nil: it runs on the loop
 	spare   []callContext
+	ran     bool // its function was called; of the goroutine that does
 
 	claimed atomic.Bool
 	msg     any   // the answer
@@ -35,6 +36,8 @@ type call[Req any] struct {
 	ready      bool  // the answer is there
 	answered   bool  // and has left
 	local      bool  // will be answered on the loop when it is its turn
+	waiting    bool  // goes to its pool when those before it have come back
+	routed     bool  // ResponderOptions.Done is told its end
 	refusal    error // with this, if it is set
 
 	nextDone *call[Req] // flow.mu
@@ -43,12 +46,13 @@ type call[Req any] struct {
 // claim reports whether the caller decides the end of the request.
 func (c *call[Req]) claim() bool { return c.claimed.CompareAndSwap(false, true) }
 
-// run executes the request, on a worker, unless its end was decided while it waited.
-func (c *call[Req]) run() {
-	if c.claimed.Load() {
+// Run implements executor.Job: it executes the request, on a worker, unless its end was decided while it waited.
+func (c *call[Req]) Run() {
+	if c.claimed.Load() || c.late() {
 		c.flow.deliver(c)
 		return
 	}
+	c.ran = true
 	var resp any
 	var err error
 	returned := false
@@ -57,6 +61,43 @@ func (c *call[Req]) run() {
 			resp, err = nil, c.failed(recover())
 		}
 		c.over(resp, err)
+	}()
+	resp, err = c.flow.r.o.Run(c.ctx, c.req)
+	returned = true
+}
+
+// late ends a request whose time was over before a worker took it: the loop may be behind its timer.
+func (c *call[Req]) late() bool {
+	if c.due == 0 || c.flow.conn.loop.clock.Now() < c.due {
+		return false
+	}
+	if c.claim() {
+		c.flow.r.expired.Add(1)
+		c.ctx.end(context.DeadlineExceeded)
+		c.makeAnswer(nil, context.DeadlineExceeded)
+	}
+	return true
+}
+
+// runOnLoop executes a request whose handler must not block.
+func (c *call[Req]) runOnLoop() {
+	var resp any
+	var err error
+	returned := false
+	c.running, c.ran = true, true
+	defer func() {
+		if !returned {
+			resp, err = nil, c.failed(recover())
+		}
+		c.running = false
+		switch {
+		case c.flow.decide(c, resp, err):
+		case c.answered: // its connection has ended meanwhile
+			release(resp)
+			c.recycle()
+		default:
+			release(resp)
+		}
 	}()
 	resp, err = c.flow.r.o.Run(c.ctx, c.req)
 	returned = true
@@ -78,7 +119,7 @@ func (c *call[Req]) over(resp any, err error) {
 func (c *call[Req]) failed(v any) error {
 	c.flow.r.failed.Add(1)
 	if v == nil {
-		return errCallGoexit
+		return ErrExited
 	}
 	stack := debug.Stack()
 	conn := c.flow.conn
@@ -87,10 +128,8 @@ func (c *call[Req]) failed(v any) error {
 	return &PanicError{Value: v, Stack: stack}
 }
 
-var errCallGoexit = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
-
-// drop ends a request whose pool was stopped before it could run, on the goroutine that stopped it.
-func (c *call[Req]) drop() {
+// Drop implements executor.Job: it ends a request whose pool was stopped before it could run, on the goroutine that stopped it.
+func (c *call[Req]) Drop() {
 	if c.claim() {
 		c.flow.r.rejected.Add(1)
 		c.ctx.end(context.Canceled)
@@ -138,9 +177,16 @@ func (c *call[Req]) dropAnswer() {
 
 // recycle ends the call. Whoever had a part in it is done with it.
 func (c *call[Req]) recycle() {
-	release(c.req)
 	r := c.flow.r
-	*c = call[Req]{strand: c.strand, spare: c.spare}
+	c.ctx.forget()
+	if c.oneWay && !c.ran {
+		r.dropped.Add(1)
+	}
+	if c.routed && r.o.Done != nil {
+		r.o.Done(c.req)
+	}
+	release(c.req)
+	*c = call[Req]{spare: c.spare}
 	r.calls.Put(c)
 }
 
@@ -181,15 +227,31 @@ func (c *call[Req]) nextContext() *callContext {
 
 // callContext is the context of a call. What costs memory is made when it is asked for.
 type callContext struct {
-	mu    sync.Mutex
-	conn  *Conn // nil when it is over
-	since int64 // when the request began, 0 when nothing times it
-	due   int64 // when it has to be over, 0 for no timeout of its own
-	err   error
-	real  *requestContext
+	mu     sync.Mutex
+	conn   *Conn // nil when it is over
+	since  int64 // when the request began, 0 when nothing times it
+	due    int64 // when it has to be over, 0 for no timeout of its own
+	err    error
+	real   *requestContext
+	values valuer // nil for none, and when the function has returned
 }
 
+// valuer knows the values of a context.
+type valuer interface{ value(key any) any }
+
 func (x *callContext) begin(c *Conn, since, due int64) { x.conn, x.since, x.due = c, since, due }
+
+// forget takes the request from the context, which somebody may keep: nobody looks at the request then or later.
+func (x *callContext) forget() {
+	if x.values == nil { // written by the loop before anybody else had x, and here
+		return
+	}
+	x.mu.Lock()
+	x.values = nil
+	x.mu.Unlock()
+}
+
+func (c *call[Req]) value(key any) any { return c.flow.r.o.Value(c.req, key) }
 
 // end ends the context. The first reason stays.
 func (x *callContext) end(err error) {
@@ -270,8 +332,15 @@ func (x *callContext) Err() error {
 	return nil
 }
 
-// Value implements context.Context.
-func (x *callContext) Value(any) any { return nil }
+// Value implements context.Context. The request cannot go while its values are asked for.
+func (x *callContext) Value(key any) any {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.values == nil {
+		return nil
+	}
+	return x.values.value(key)
+}
 
 // AfterFunc is what package context asks for in order to derive contexts without a goroutine each.
 func (x *callContext) AfterFunc(f func()) (stop func() bool) { return x.made().AfterFunc(f) }

@@ -21,7 +21,8 @@ type flow[Req any] struct {
 	owed        int // calls that were not answered, without those that never are
 	paused      bool
 	byID        map[uint64]*call[Req]
-	strand      *executor.Strand[*call[Req]] // under OrderSerial
+	strand      *executor.Strand[*call[Req]] // under OrderSerial on one pool
+	starting    bool                         // the calls that wait are being looked at
 	timer       *Timer                       // comes at timerAt, no later than the first timeout
 	timerAt     int64
 	expireFunc  func()
@@ -37,8 +38,9 @@ type flow[Req any] struct {
 func newFlow[Req any](r *Responder[Req], ctx *Context) *flow[Req] {
 	f := &flow[Req]{r: r, ctx: ctx, conn: ctx.conn}
 	f.expireFunc, f.collectFunc = f.expire, f.collect
-	if r.o.Ordering == OrderSerial {
-		f.strand = newCallStrand(r, r.o.InFlight+strandBound) // more than reads bring: the pool is the bound
+	if r.o.Ordering == OrderSerial && r.o.Route == nil {
+		// More than reads bring: the pool is the bound.
+		f.strand = executor.NewStrand(r.o.Pool, r.o.InFlight+strandBound, (*call[Req]).Run).DropWith((*call[Req]).Drop)
 	}
 	return f
 }
@@ -68,24 +70,69 @@ func (f *flow[Req]) take(req Req) error {
 		f.refuse(req, oneWay, ErrDuplicateRequest)
 	case o.Local != nil && o.Local(req):
 		f.answerOnLoop(req, id, oneWay, nil)
+	case o.Route == nil:
+		f.submit(f.begin(req, id, oneWay, o.Pool))
 	default:
-		f.submit(f.begin(req, id, oneWay))
+		f.route(req, id, oneWay)
 	}
 	return nil
 }
 
-// submit hands a call to the pool.
-func (f *flow[Req]) submit(c *call[Req]) {
-	s := c.strand
-	if f.strand != nil {
-		s = f.strand
+// route begins a request where ResponderOptions.Route says.
+func (f *flow[Req]) route(req Req, id uint64, oneWay bool) {
+	pool, err := f.r.o.Route(req)
+	if err != nil {
+		f.refuse(req, oneWay, err)
+		return
 	}
+	c := f.begin(req, id, oneWay, pool)
+	c.routed = true
+	if f.r.o.Ordering == OrderSerial {
+		c.waiting = true
+		f.startNext()
+		return
+	}
+	f.start(c)
+}
+
+// start runs a routed call on the loop or hands it to its pool.
+func (f *flow[Req]) start(c *call[Req]) {
+	if c.pool == nil {
+		c.runOnLoop()
+		return
+	}
+	f.submit(c)
+}
+
+// startNext starts the call that waits until those before it have come back: one at a time, whatever their pools.
+func (f *flow[Req]) startNext() {
+	if f.starting {
+		return
+	}
+	f.starting = true
+	defer func() { f.starting = false }() // also if a function on the loop ends the goroutine
+	for c := f.first; c != nil && c.waiting; c = f.first {
+		c.waiting = false
+		if c.ready { // ended while it waited; finish has it when it is its turn
+			return
+		}
+		f.start(c)
+	}
+}
+
+// submit hands a call to its pool.
+func (f *flow[Req]) submit(c *call[Req]) {
 	c.running = true
-	wake, err := s.Enqueue(c)
-	if wake {
-		f.conn.loop.wakeLater(f.r.o.Pool)
+	wake, err := true, error(nil)
+	if f.strand != nil {
+		wake, err = f.strand.Enqueue(c)
+	} else {
+		err = c.pool.Enqueue(c)
 	}
 	if err == nil {
+		if wake {
+			f.conn.loop.wakeLater(c.pool)
+		}
 		return
 	}
 	c.running = false
@@ -114,7 +161,7 @@ func (f *flow[Req]) refuse(req Req, oneWay bool, err error) {
 // at once if no other response has to leave before.
 func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	if f.r.o.Ordering.inOrder() && f.turn != nil {
-		c := f.begin(req, id, oneWay)
+		c := f.begin(req, id, oneWay, nil)
 		c.refusal = err
 		if c.local = true; err != nil || f.r.o.Ordering != OrderSerial {
 			f.decideLocal(c)
@@ -124,6 +171,9 @@ func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	resp, err := f.runLocal(req, err)
 	if oneWay {
 		release(resp)
+		if err != nil {
+			f.r.dropped.Add(1)
+		}
 	} else {
 		f.write(f.r.o.Answer(req, resp, err))
 	}
@@ -140,17 +190,21 @@ func (f *flow[Req]) runLocal(req Req, err error) (any, error) {
 // decideLocal decides the end of a call that goes to no pool and has its place among others.
 func (f *flow[Req]) decideLocal(c *call[Req]) {
 	c.local = false
+	c.ran = c.refusal == nil
 	resp, err := f.runLocal(c.req, c.refusal)
 	f.decide(c, resp, err)
 }
 
-// begin makes a call of a request and gives it its place.
-func (f *flow[Req]) begin(req Req, id uint64, oneWay bool) *call[Req] {
+// begin makes a call of a request and gives it its place. One that is run and answered before this message is over borrows
+// the memory of the loop.
+func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) *call[Req] {
 	c := f.r.calls.Get().(*call[Req])
-	if d, ok := any(req).(Detacher); ok {
-		req = d.Detach().(Req)
+	if pool != nil || f.r.o.Ordering.inOrder() {
+		if d, ok := any(req).(Detacher); ok {
+			req = d.Detach().(Req)
+		}
 	}
-	c.flow, c.req, c.id, c.oneWay = f, req, id, oneWay
+	c.flow, c.req, c.id, c.oneWay, c.pool = f, req, id, oneWay, pool
 	f.conn.BeginRequest(&c.request)
 	f.append(c)
 	if f.r.o.Timeout != nil {
@@ -161,6 +215,9 @@ func (f *flow[Req]) begin(req Req, id uint64, oneWay bool) *call[Req] {
 	}
 	c.ctx = c.nextContext()
 	c.ctx.begin(f.conn, c.request.since, c.due)
+	if f.r.o.Value != nil {
+		c.ctx.values = c
+	}
 	return c
 }
 
@@ -239,6 +296,7 @@ func (f *flow[Req]) ready(c *call[Req]) {
 	if f.turn != nil && f.turn.local { // a serial one, whose turn it is
 		f.decideLocal(f.turn)
 	}
+	f.startNext()
 }
 
 // finish writes a response and ends its request.
@@ -363,6 +421,7 @@ func (f *flow[Req]) collect() {
 		c.nextDone, c.running = nil, false
 		if c.answered {
 			f.remove(c)
+			f.startNext()
 		} else if !c.ready { // else it waits for its turn, decided on the loop
 			f.ready(c)
 		}

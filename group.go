@@ -271,6 +271,10 @@ func (g *Group) OnLoop() bool {
 	return slices.ContainsFunc(w.loops, func(l *loop) bool { return l.goid.Load() == id })
 }
 
+// OnLoop reports whether the caller runs on a loop, of whichever group: what blocks must not be called there. It costs some
+// microseconds. Any goroutine.
+func OnLoop() bool { return onLoop() }
+
 // Stats returns the numbers of each loop, nil before the start. Any goroutine.
 func (g *Group) Stats() []LoopStats {
 	w := g.crew.Load()

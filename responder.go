@@ -21,15 +21,26 @@ var (
 	ErrDuplicateRequest = errors.New("eddy: a request with this id is in flight")
 	// ErrPipelined: under OrderNoPipelining a request came before the response to the one before it.
 	ErrPipelined = errors.New("eddy: a request before the response to the one before it")
+	// ErrExited: the function of the request ended its goroutine, with runtime.Goexit.
+	ErrExited = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
 )
 
 // DefaultInFlight is how many requests of one connection are in flight if ResponderOptions does not say.
 const DefaultInFlight = 64
 
-// ResponderOptions say how a Responder serves. Pool, Run and Answer are required.
+// ResponderOptions say how a Responder serves. Pool or Route, Run and Answer are required.
 type ResponderOptions[Req any] struct {
 	// Pool runs the requests. Its Options.Policy is not asked: a request for which there is no room is answered so.
 	Pool *executor.Pool
+	// Route chooses for each request, on the loop, the pool that runs it; nil runs it on the loop, where it must not block,
+	// and with an error it is not run but answered with that. nil = Pool runs all.
+	Route func(req Req) (pool *executor.Pool, err error)
+	// Done is told once of each request that Route let pass, when it was answered and its function has returned, and before
+	// it is released: on the loop, or on a worker if its connection has ended. nil tells nobody.
+	Done func(req Req)
+	// Value returns the values of the request's context, to which the request belongs until its function has returned. Any
+	// goroutine may ask; it must be quick and not use the context. nil = none.
+	Value func(req Req, key any) any
 
 	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends with the request: when Run returns,
 	// at the request's timeout, when it is cancelled, or with the connection. A context that is kept says so for ever.
@@ -78,23 +89,27 @@ type Responder[Req any] struct {
 	cancelled atomic.Uint64
 	expired   atomic.Uint64
 	abandoned atomic.Uint64
+	dropped   atomic.Uint64
 }
 
 // ResponderStats counts what did not go the usual way.
 type ResponderStats struct {
 	Failed    uint64 // Run panicked
-	Refused   uint64 // not run: draining, duplicate id, pipelined
+	Refused   uint64 // not run: draining, duplicate id, pipelined, or by Route
 	Rejected  uint64 // not run: the pool was full or stopped
 	Cancelled uint64 // ended by a cancellation
 	Expired   uint64 // ended by their timeout
 	Abandoned uint64 // ended by the end of their connection
+	Dropped   uint64 // one-way requests that were not run, which nobody was told; counted above too
 }
 
 // NewResponder returns the handler. The error names the option that makes no sense.
 func NewResponder[Req any](o ResponderOptions[Req]) (*Responder[Req], error) {
 	switch {
-	case o.Pool == nil:
-		return nil, errors.New("eddy: ResponderOptions.Pool is nil")
+	case o.Pool == nil && o.Route == nil:
+		return nil, errors.New("eddy: ResponderOptions.Pool is nil, and so is Route")
+	case o.Pool != nil && o.Route != nil:
+		return nil, errors.New("eddy: ResponderOptions.Pool and Route are set: Route chooses the pool")
 	case o.Run == nil:
 		return nil, errors.New("eddy: ResponderOptions.Run is nil")
 	case o.Answer == nil:
@@ -106,7 +121,7 @@ func NewResponder[Req any](o ResponderOptions[Req]) (*Responder[Req], error) {
 	}
 	o.InFlight = orInt(o.InFlight, DefaultInFlight)
 	r := &Responder[Req]{o: o, low: o.InFlight - max(1, o.InFlight/4)}
-	r.calls.New = func() any { return newCall(r) }
+	r.calls.New = func() any { return new(call[Req]) }
 	return r, nil
 }
 
@@ -119,6 +134,7 @@ func (r *Responder[Req]) Stats() ResponderStats {
 		Cancelled: r.cancelled.Load(),
 		Expired:   r.expired.Load(),
 		Abandoned: r.abandoned.Load(),
+		Dropped:   r.dropped.Load(),
 	}
 }
 
@@ -146,16 +162,4 @@ func (r *Responder[Req]) HandleClose(ctx *Context, _ CloseReason, _ error) {
 	if f, ok := ctx.state.(*flow[Req]); ok {
 		f.close()
 	}
-}
-
-// newCall returns a call with its own strand, which carries one call at a time: what a strand is given keeps clear of the
-// pool's policy and is told when the pool is stopped.
-func newCall[Req any](r *Responder[Req]) *call[Req] {
-	c := new(call[Req])
-	c.strand = newCallStrand(r, 1)
-	return c
-}
-
-func newCallStrand[Req any](r *Responder[Req], bound int) *executor.Strand[*call[Req]] {
-	return executor.NewStrand(r.o.Pool, bound, (*call[Req]).run).DropWith((*call[Req]).drop)
 }

@@ -276,7 +276,7 @@ func TestResponsesInOrder(t *testing.T) {
 	if most := d.most.Load(); most != 2 {
 		t.Errorf("%d functions ran side by side, want 2", most)
 	}
-	want := eddy.ResponderStats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1}
+	want := eddy.ResponderStats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1, Dropped: 1} // 8 has no answer
 	if got := d.r.Stats(); got != want {
 		t.Errorf("stats %+v, want %+v", got, want)
 	}
@@ -622,7 +622,10 @@ func TestResponderOptions(t *testing.T) {
 		Answer: func(*ask, any, error) any { return nil },
 	}
 	for name, change := range map[string]func(*eddy.ResponderOptions[*ask]){
-		"Pool":     func(o *eddy.ResponderOptions[*ask]) { o.Pool = nil },
+		"Pool is": func(o *eddy.ResponderOptions[*ask]) { o.Pool = nil },
+		"Route are": func(o *eddy.ResponderOptions[*ask]) {
+			o.Route = func(*ask) (*executor.Pool, error) { return nil, nil }
+		},
 		"Run":      func(o *eddy.ResponderOptions[*ask]) { o.Run = nil },
 		"Answer":   func(o *eddy.ResponderOptions[*ask]) { o.Answer = nil },
 		"Ordering": func(o *eddy.ResponderOptions[*ask]) { o.Ordering = eddy.OrderNoPipelining + 1 },

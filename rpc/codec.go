@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -14,7 +15,7 @@ type Codec uint8
 // The codecs, by their number on the wire.
 const (
 	CodecRaw      Codec = 0 // the bytes themselves: []byte
-	CodecJSON     Codec = 1 // any value that encoding/json takes
+	CodecJSON     Codec = 1 // any value that encoding/json takes; of a proto.Message the JSON that protobuf defines
 	CodecProtobuf Codec = 2 // a proto.Message
 )
 
@@ -48,10 +49,16 @@ func (c Codec) append(dst []byte, v any) ([]byte, error) {
 		case []byte:
 			return append(dst, b...), nil
 		case *[]byte:
+			if b == nil {
+				return dst, nil
+			}
 			return append(dst, *b...), nil
 		}
 		return dst, fmt.Errorf("rpc: a raw body is a []byte, not a %T", v)
 	case CodecJSON:
+		if m, ok := v.(proto.Message); ok {
+			return appendProtoJSON(dst, m)
+		}
 		return appendJSON(dst, v)
 	case CodecProtobuf:
 		m, ok := v.(proto.Message)
@@ -78,7 +85,7 @@ func (c Codec) decode(b []byte, v any) error {
 		*p = b
 		return nil
 	case CodecJSON:
-		if err := json.Unmarshal(b, v); err != nil {
+		if err := decodeJSON(b, v); err != nil {
 			return fmt.Errorf("rpc: a body that is no JSON for %T: %w", v, err)
 		}
 		return nil
@@ -93,6 +100,22 @@ func (c Codec) decode(b []byte, v any) error {
 		return nil
 	}
 	return fmt.Errorf("rpc: %v is unknown", c)
+}
+
+func appendProtoJSON(dst []byte, m proto.Message) ([]byte, error) {
+	out, err := protojson.MarshalOptions{}.MarshalAppend(dst, m)
+	if err != nil {
+		return dst, fmt.Errorf("rpc: a %T as JSON: %w", m, err)
+	}
+	return out, nil
+}
+
+// decodeJSON ignores fields that v does not have, as versions of a service need.
+func decodeJSON(b []byte, v any) error {
+	if m, ok := v.(proto.Message); ok {
+		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
+	}
+	return json.Unmarshal(b, v)
 }
 
 // jsonEncoder appends to a slice: json.Marshal would make one that is copied and dropped.

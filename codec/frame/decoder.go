@@ -62,7 +62,9 @@ func (d *decoder) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	if total == 0 || len(view) < total {
 		return 0, nil
 	}
-	ctx.FireRead(d.frame(view[:total:total]))
+	f := d.frame(view[:total:total])
+	f.conn = ctx.Conn()
+	ctx.FireRead(f)
 	return total, nil
 }
 

@@ -55,13 +55,27 @@ func (f *Frame) encoded(id uint64, code uint8, payload []byte) any {
 	return &f.out
 }
 
-// inPlace puts a header in front of the frame's own payload, if that is what is sent.
+// inPlace puts a header in front of a payload for which there is room: the frame's own, or one that was made in its memory.
 func (f *Frame) inPlace(id uint64, code uint8, payload []byte) []byte {
-	if !f.owned || len(payload) == 0 || len(payload) != len(f.Payload) || &payload[0] != &f.data[HeaderSize] {
-		return nil
+	switch {
+	case len(payload) == 0:
+	case f.owned && len(payload) == len(f.Payload) && &payload[0] == &f.data[HeaderSize]:
+		AppendHeader(f.data[:0], id, code, len(payload))
+		return f.data[:HeaderSize+len(payload)]
+	case len(f.made) == HeaderSize+len(payload) && &payload[0] == &f.made[HeaderSize]:
+		AppendHeader(f.made[:0], id, code, len(payload))
+		return f.made
 	}
-	AppendHeader(f.data[:0], id, code, len(payload))
-	return f.data[:HeaderSize+len(payload)]
+	return nil
+}
+
+// firstMade is the room of a frame's first response.
+const firstMade = 256
+
+// makeRoom returns memory to append the response's payload to.
+func (f *Frame) makeRoom() []byte {
+	f.made = resized(f.made, HeaderSize, firstMade)
+	return f.made
 }
 
 // borrows reports whether payload lies in the memory of a loop.

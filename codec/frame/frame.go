@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 )
 
@@ -69,10 +70,13 @@ type Frame struct {
 	ID      uint64
 	Code    uint8 // the Op of a request, the Status of a response
 	Payload []byte
+	Tag     any // what Options.Route leaves for who handles the request; Release forgets it
 
+	conn   *eddy.Conn
 	owned  bool      // Payload lies in data, behind room for a header
 	data   []byte    // of the payload
 	result []byte    // payload of the response
+	made   []byte    // memory for a payload that Options.Append makes, behind room for a header
 	reply  []byte    // memory for the response
 	out    buf.Bytes // what is written of it
 	home   *sync.Pool
@@ -80,6 +84,9 @@ type Frame struct {
 
 // Op returns the operation of a request.
 func (f *Frame) Op() Op { return Op(f.Code) }
+
+// Conn returns the connection that the frame came from, nil if no decoder made it.
+func (f *Frame) Conn() *eddy.Conn { return f.conn }
 
 // Status returns the status of a response.
 func (f *Frame) Status() Status { return Status(f.Code) }
@@ -107,9 +114,12 @@ func resized(b []byte, n, size int) []byte {
 }
 
 func (f *Frame) reset() {
-	f.ID, f.Code, f.Payload, f.owned = 0, 0, nil, false
+	f.ID, f.Code, f.Payload, f.Tag, f.conn, f.owned = 0, 0, nil, nil, nil, false
 	if cap(f.data) > keptBuffer {
 		f.data = nil
+	}
+	if cap(f.made) > keptBuffer {
+		f.made = nil
 	}
 	if cap(f.reply) > keptBuffer {
 		f.reply = nil

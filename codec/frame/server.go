@@ -16,16 +16,26 @@ const (
 	DefaultIdleTimeout = 5 * time.Minute
 )
 
-// Options say how a Server serves. Pool is required.
+// Options say how a Server serves. Pool or Route is required.
 type Options struct {
 	// Pool runs ECHO and the application's requests.
 	Pool *executor.Pool
+	// Route chooses for each of them, on the loop, the pool that runs it; nil is the loop itself, where Handle must not
+	// block. With an error it is not run, and answered as if Handle had returned that. See eddy.ResponderOptions.
+	Route func(req *Frame) (*executor.Pool, error)
+	// Done is told once of each request that Route let pass when nobody needs it any more, see eddy.ResponderOptions.
+	Done func(req *Frame)
+	// Value returns the values of a request's context, see eddy.ResponderOptions.
+	Value func(req *Frame, key any) any
 
 	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. It returns the payload of
 	// the response, which must not be changed afterwards and may be (part of) the request's, or an error: a *StatusError
 	// names the status, another one becomes APP_ERROR with its text. The request and its payload are valid until Handle
 	// returns. ctx ends with the request, see eddy.ResponderOptions. nil answers NOT_FOUND.
 	Handle func(ctx context.Context, req *Frame) (payload []byte, err error)
+	// Append is Handle for who makes payloads: it appends it to dst, which is memory of the request, and returns the result
+	// as append does. At most one of the two may be set.
+	Append func(ctx context.Context, req *Frame, dst []byte) (payload []byte, err error)
 
 	Ordering   eddy.Ordering
 	InFlight   int // see eddy.ResponderOptions
@@ -55,6 +65,9 @@ func NewServer(o Options) (*Server, error) {
 	if o.MaxPayload < 0 || o.MaxPayload > maxLength {
 		return nil, fmt.Errorf("frame: Options.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, maxLength)
 	}
+	if o.Handle != nil && o.Append != nil {
+		return nil, errors.New("frame: Options.Handle and Append are set: one of them handles the requests")
+	}
 	if o.MaxPayload == 0 {
 		o.MaxPayload = DefaultMaxPayload
 	}
@@ -62,6 +75,9 @@ func NewServer(o Options) (*Server, error) {
 	var err error
 	s.responder, err = eddy.NewResponder(eddy.ResponderOptions[*Frame]{
 		Pool:     o.Pool,
+		Route:    o.Route,
+		Done:     o.Done,
+		Value:    o.Value,
 		Run:      s.run,
 		Answer:   s.answer,
 		Ordering: o.Ordering,
@@ -111,6 +127,8 @@ func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
 	switch op := f.Op(); {
 	case op == Ping || op == Echo:
 		return nil, nil
+	case s.o.Append != nil:
+		return nil, s.append(ctx, f)
 	case s.o.Handle == nil:
 		return nil, &StatusError{Status: StatusNotFound, Message: fmt.Sprintf("operation %v is not served", op)}
 	}
@@ -119,6 +137,16 @@ func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
 		f.result = payload
 	}
 	return nil, err
+}
+
+// append executes a request whose payload is made in the frame's memory, where its header is put in front of it.
+func (s *Server) append(ctx context.Context, f *Frame) error {
+	made, err := s.o.Append(ctx, f, f.makeRoom())
+	if err == nil { // else somebody may be answering
+		f.made = made
+		f.result = made[HeaderSize:]
+	}
+	return err
 }
 
 // answer makes the response of a request.
@@ -149,6 +177,9 @@ func (s *Server) status(err error) StatusError {
 	}
 	if _, ok := errors.AsType[*eddy.PanicError](err); ok {
 		return StatusError{Status: StatusInternal, Message: "the handler panicked"} // the rest is in the log
+	}
+	if errors.Is(err, eddy.ErrExited) {
+		return StatusError{Status: StatusInternal, Message: "the handler ended its goroutine"}
 	}
 	for _, known := range []struct {
 		err     error

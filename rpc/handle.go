@@ -1,0 +1,173 @@
+package rpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// target is a method as a port exports it. It is the Tag of the frames that call it.
+type target struct {
+	reg    *registration
+	method *Method
+	pool   *executor.Pool // nil: the loop
+}
+
+// route finds out what a request calls, and the pool that runs it, from its prefix. Loop only.
+func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
+	switch f.Op() {
+	case frame.Call, frame.OneWay:
+	case frame.Echo:
+		return p.place(p.pool), nil
+	default:
+		return nil, &frame.StatusError{Status: frame.StatusNotFound, Message: fmt.Sprintf("operation %v is not served", f.Op())}
+	}
+	head, err := parsePrefix(f.Payload)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	t := (*p.table.Load())[string(head.key)][string(head.method)]
+	switch {
+	case t == nil:
+		return nil, p.notFound(&head)
+	case !t.method.takes[head.codec]:
+		return nil, badRequest(fmt.Errorf("rpc: method %q takes no %v", t.method.name, head.codec))
+	}
+	if n := t.reg.inFlight.Add(1); t.reg.limit > 0 && n > t.reg.limit {
+		t.reg.inFlight.Add(-1)
+		t.reg.limited.Add(1)
+		return nil, t.reg.full
+	}
+	t.reg.calls.Add(1)
+	f.Tag = t
+	return t.pool, nil
+}
+
+func badRequest(err error) error {
+	return &frame.StatusError{Status: frame.StatusBadRequest, Message: err.Error()}
+}
+
+func (p *port) notFound(head *prefix) error {
+	if !wellFormedKey(head.key) {
+		return badRequest(fmt.Errorf("rpc: service key %q: want group/interface:version", head.key))
+	}
+	e := &frame.StatusError{Status: frame.StatusNotFound}
+	if (*p.table.Load())[string(head.key)] == nil {
+		e.Message = fmt.Sprintf("no service %q", head.key)
+	} else {
+		e.Message = fmt.Sprintf("service %q has no method %q", head.key, head.method)
+	}
+	return e
+}
+
+// done follows a request that was routed.
+func done(f *frame.Frame) {
+	if t, ok := f.Tag.(*target); ok {
+		t.reg.inFlight.Add(-1)
+	}
+}
+
+// timeout returns the smaller of what the client says and what the service has, 0 for neither. Loop only.
+func timeout(f *frame.Frame) time.Duration {
+	t, ok := f.Tag.(*target)
+	if !ok {
+		return 0
+	}
+	d := time.Duration(binary.BigEndian.Uint32(f.Payload)) * time.Millisecond // the prefix was parsed
+	if d == 0 || t.reg.timeout > 0 && t.reg.timeout < d {
+		d = t.reg.timeout
+	}
+	return d
+}
+
+// handle decodes a request, calls its method and appends the response to dst: where the method runs.
+func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte, error) {
+	t, ok := f.Tag.(*target)
+	if !ok {
+		return nil, errors.New("rpc: a request that was not routed")
+	}
+	head, err := parsePrefix(f.Payload)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	m := t.method
+	if m.raw != nil && len(s.o.Interceptors) == 0 {
+		resp, err := m.raw(ctx, head.body)
+		if err != nil {
+			return nil, told(err)
+		}
+		return append(dst, resp...), nil
+	}
+	var req any = head.body
+	if m.raw == nil {
+		req = m.newReq()
+		if err := head.codec.decode(head.body, req); err != nil {
+			return nil, badRequest(err)
+		}
+	}
+	resp, err := s.call(ctx, t, f, &head, req)
+	if err != nil {
+		return nil, told(err)
+	}
+	return appendResponse(dst, m, head.codec, resp)
+}
+
+// call calls a method, through the interceptors if there are any.
+func (s *Server) call(ctx context.Context, t *target, f *frame.Frame, head *prefix, req any) (any, error) {
+	if len(s.o.Interceptors) == 0 {
+		return t.method.call(ctx, req)
+	}
+	return intercept(ctx, s.o.Interceptors, t.info(f, head), req, t.method.invoke)
+}
+
+// invoke is call for requests of both forms.
+func (m *Method) invoke(ctx context.Context, req any) (any, error) {
+	if m.raw == nil {
+		return m.call(ctx, req)
+	}
+	body, ok := req.([]byte)
+	if !ok {
+		return nil, wrongRequest(req, body)
+	}
+	return m.raw(ctx, body)
+}
+
+// appendResponse encodes the response of a method.
+func appendResponse(dst []byte, m *Method, c Codec, resp any) ([]byte, error) {
+	switch {
+	case m.raw != nil:
+		c = CodecRaw
+	case m.oneWay && c != CodecJSON:
+		return dst, nil
+	case m.oneWay:
+		resp = struct{}{}
+	}
+	out, err := c.append(dst, resp)
+	if err != nil {
+		return nil, &frame.StatusError{Status: frame.StatusInternal, Message: err.Error()}
+	}
+	return out, nil
+}
+
+// told returns what a client is told of a method's error. Errors of other pools, servers and calls that the method has come
+// upon are its own: its client must not take them for what became of its request.
+func told(err error) error {
+	if _, ok := errors.AsType[*frame.StatusError](err); ok {
+		return err
+	}
+	e := &frame.StatusError{Status: frame.StatusAppError, Message: err.Error()}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		e.Status = frame.StatusDeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		e.Status = frame.StatusCancelled
+	case errors.Is(err, errWrongRequest):
+		e.Status = frame.StatusInternal
+	}
+	return e
+}

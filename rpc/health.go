@@ -1,0 +1,150 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// The services that every server has, on all ports. They answer while the pools of the others are full.
+var (
+	// HealthKey is eddy.Health: Check tells whether a service is served, on the loop.
+	HealthKey = Key{Interface: "eddy.Health"}
+	// ReflectionKey is eddy.Reflection: List tells what a port serves, on a small pool of its own.
+	ReflectionKey = Key{Interface: "eddy.Reflection"}
+)
+
+// What HealthResponse.Status says.
+const (
+	Serving    = "SERVING"
+	NotServing = "NOT_SERVING"
+)
+
+// HealthRequest is what Check of eddy.Health is asked.
+type HealthRequest struct {
+	Service string `json:"service"` // a key; "" is the server
+}
+
+// HealthResponse is what it answers. A key that is not served is NOT_FOUND.
+type HealthResponse struct {
+	Status string `json:"status"` // Serving or NotServing
+}
+
+// ListRequest is what List of eddy.Reflection is asked: nothing.
+type ListRequest struct{}
+
+// ListResponse is what it answers, in the order of registration.
+type ListResponse struct {
+	Services []ServiceInfo `json:"services"`
+}
+
+// ServiceInfo describes a service.
+type ServiceInfo struct {
+	Service   string       `json:"service"` // the key
+	Group     string       `json:"group,omitempty"`
+	Interface string       `json:"interface"`
+	Version   string       `json:"version,omitempty"`
+	TimeoutMS int64        `json:"timeout_ms,omitempty"` // 0 = none
+	Ports     []string     `json:"ports"`
+	Methods   []MethodInfo `json:"methods"`
+}
+
+// MethodInfo describes a method.
+type MethodInfo struct {
+	Name   string   `json:"name"`
+	OneWay bool     `json:"one_way,omitempty"`
+	Codecs []string `json:"codecs"`
+}
+
+// reflectionPool is where lists are made: they may be long.
+var reflectionPool = PoolOptions{Threads: 1, Queue: 64, KeepAlive: executor.DefaultKeepAlive}
+
+func (s *Server) registerBuiltIn() error {
+	health, err := NewService(HealthKey, Unary("Check", s.check))
+	if err != nil {
+		return err
+	}
+	reflection, err := NewService(ReflectionKey, Unary("List", s.list))
+	if err != nil {
+		return err
+	}
+	if err := s.register(&registration{svc: health, builtIn: true, onLoop: true}, nil); err != nil {
+		return err
+	}
+	return s.register(&registration{svc: reflection, builtIn: true}, []RegisterOption{WithPoolOptions(reflectionPool)})
+}
+
+// SetServing changes what eddy.Health says of a service; one that was registered is served. The error is a key that is not
+// registered.
+func (s *Server) SetServing(key Key, serving bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.registration(key)
+	if r == nil {
+		return fmt.Errorf("rpc: service %v is not registered", key)
+	}
+	r.serving.Store(serving)
+	return nil
+}
+
+func (s *Server) check(_ context.Context, req *HealthRequest) (*HealthResponse, error) {
+	if req.Service == "" {
+		return &HealthResponse{Status: Serving}, nil // one that is draining answers UNAVAILABLE
+	}
+	key, err := ParseKey(req.Service)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	s.mu.Lock()
+	r := s.registration(key)
+	s.mu.Unlock()
+	switch {
+	case r == nil:
+		return nil, &frame.StatusError{Status: frame.StatusNotFound, Message: fmt.Sprintf("no service %q", req.Service)}
+	case r.serving.Load():
+		return &HealthResponse{Status: Serving}, nil
+	}
+	return &HealthResponse{Status: NotServing}, nil
+}
+
+func (s *Server) list(context.Context, *ListRequest) (*ListResponse, error) {
+	return &ListResponse{Services: s.Services()}, nil
+}
+
+// Services describes what the server serves, in the order of registration.
+func (s *Server) Services() []ServiceInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]ServiceInfo, len(s.registrations))
+	for i, r := range s.registrations {
+		list[i] = s.describe(r)
+	}
+	return list
+}
+
+func (s *Server) describe(r *registration) ServiceInfo {
+	k := r.svc.key
+	info := ServiceInfo{
+		Service:   k.String(),
+		Group:     k.Group,
+		Interface: k.Interface,
+		Version:   k.Version,
+		TimeoutMS: r.timeout.Milliseconds(),
+		Ports:     r.portNames,
+	}
+	if len(info.Ports) == 0 {
+		for _, p := range s.ports {
+			info.Ports = append(info.Ports, p.o.Name)
+		}
+	}
+	for _, m := range r.svc.methods {
+		mi := MethodInfo{Name: m.name, OneWay: m.oneWay}
+		for _, c := range m.Codecs() {
+			mi.Codecs = append(mi.Codecs, c.String())
+		}
+		info.Methods = append(info.Methods, mi)
+	}
+	return info
+}

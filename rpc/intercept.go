@@ -1,0 +1,70 @@
+package rpc
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/go-eddy/eddy/codec/frame"
+)
+
+// Interceptor stands between a call and its function: on a server around the method, behind the decoding of the request; on
+// a client around the whole call. It calls next once, with the ctx and req that the rest shall see, or answers itself. req and
+// the result are pointers, []byte for a Raw method. It runs where the method does and may be called by many goroutines.
+type Interceptor func(ctx context.Context, call *CallInfo, req any, next func(ctx context.Context, req any) (any, error)) (any, error)
+
+// CallInfo is what is known of a call beside its body.
+type CallInfo struct {
+	Key      Key
+	Method   string
+	Codec    Codec
+	OneWay   bool // the client wants no response
+	Metadata Metadata
+	Peer     netip.AddrPort // on a server: the client's address
+}
+
+// CallFrom returns what is known of the call that a method's ctx belongs to; the deadline is the context's. It is nil for
+// other contexts, and when the method has returned.
+func CallFrom(ctx context.Context) *CallInfo {
+	info, _ := ctx.Value(callKey{}).(*CallInfo)
+	return info
+}
+
+type callKey struct{}
+
+// callValue implements the values of a call's context.
+func callValue(f *frame.Frame, key any) any {
+	if _, ok := key.(callKey); !ok {
+		return nil
+	}
+	t, ok := f.Tag.(*target)
+	if !ok {
+		return nil
+	}
+	p, err := parsePrefix(f.Payload)
+	if err != nil {
+		return nil
+	}
+	return t.info(f, &p)
+}
+
+// info returns what is known of a call of the target.
+func (t *target) info(f *frame.Frame, p *prefix) *CallInfo {
+	return &CallInfo{
+		Key:      t.reg.svc.key,
+		Method:   t.method.name,
+		Codec:    p.codec,
+		OneWay:   f.Op() == frame.OneWay,
+		Metadata: p.meta.metadata(),
+		Peer:     f.Conn().RemoteAddr(),
+	}
+}
+
+// intercept calls final through the interceptors, the first one outermost.
+func intercept(ctx context.Context, list []Interceptor, call *CallInfo, req any, final func(ctx context.Context, req any) (any, error)) (any, error) {
+	if len(list) == 0 {
+		return final(ctx, req)
+	}
+	return list[0](ctx, call, req, func(ctx context.Context, req any) (any, error) {
+		return intercept(ctx, list[1:], call, req, final)
+	})
+}

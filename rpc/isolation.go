@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Isolation says which services share a pool. Source: reference 0.5, 0.6, 2.8; the default is ours.
+type Isolation uint8
+
+const (
+	// Shared: the services of a port run on the port's pool. The default.
+	Shared Isolation = iota
+	// PerService: each service has a pool of its own, so that one which has no worker left takes nothing from the others. It
+	// is the one it was registered with, or one of the limits of its port's pool. A pool that was given serves all ports of
+	// the service; one made of a port's limits serves that port.
+	PerService
+	isolations
+)
+
+var isolationNames = [isolations]string{"shared", "service"}
+
+// String returns the name that configurations use.
+func (i Isolation) String() string {
+	if i < isolations {
+		return isolationNames[i]
+	}
+	return fmt.Sprintf("isolation %d", uint8(i))
+}
+
+// ParseIsolation returns the isolation of that name: shared or service.
+func ParseIsolation(name string) (Isolation, error) {
+	for i, n := range isolationNames {
+		if n == name {
+			return Isolation(i), nil
+		}
+	}
+	return 0, fmt.Errorf("rpc: isolation %q: it must be one of %s", name, strings.Join(isolationNames[:], ", "))
+}
+
+// registration is a service on a server.
+type registration struct {
+	svc       *Service
+	timeout   time.Duration
+	portNames []string
+	user      *executor.Pool // of WithPool
+	options   *PoolOptions   // of WithPoolOptions
+	builtIn   bool           // not the user's: isolation and dispatcher are not asked
+	onLoop    bool
+	limit     int64 // calls in flight, 0 = none
+	full      error // the answer beyond it
+	serving   atomic.Bool
+
+	calls    atomic.Uint64
+	limited  atomic.Uint64
+	inFlight atomic.Int64
+}
+
+func (r *registration) setPool(p *executor.Pool, o *PoolOptions) error {
+	if r.user != nil || r.options != nil {
+		return errors.New("two pools: WithPool and WithPoolOptions are alternatives")
+	}
+	r.user, r.options = p, o
+	return nil
+}
+
+// limitError is what is told beyond InFlight.
+func (r *registration) limitError(retryAfter time.Duration) error {
+	return &frame.StatusError{
+		Status:     frame.StatusBusy,
+		RetryAfter: retryAfter,
+		Message:    fmt.Sprintf("service %v is at its limit of %d calls in flight", r.svc.key, r.limit),
+	}
+}
+
+// repository has the pools that the server has made.
+type repository struct {
+	base executor.Options // what the server's options say of all of them
+
+	mu    sync.Mutex
+	pools []*executor.Pool
+}
+
+// make makes a pool.
+func (r *repository) make(name string, o PoolOptions) (*executor.Pool, error) {
+	p, err := o.NewPool(name, r.base)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pools = append(r.pools, p)
+	return p, nil
+}
+
+func (r *repository) all() []*executor.Pool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*executor.Pool(nil), r.pools...)
+}
+
+// onWorker reports whether a worker of one of the pools asks, who must not wait for their end.
+func (r *repository) onWorker() bool {
+	for _, p := range r.all() {
+		if p.OnWorker() {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends the pools, side by side, and returns when the last worker has ended or ctx has.
+func (r *repository) end(ctx context.Context) error {
+	var wg sync.WaitGroup
+	pools := r.all()
+	errs := make([]error, len(pools))
+	for i, p := range pools {
+		wg.Go(func() { _, errs[i] = p.Shutdown(ctx) }) // nothing is left: the connections are gone
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// poolsOf chooses the pool of a service on each of its ports, in their order.
+func (s *Server) poolsOf(r *registration, ports []*port) ([]*executor.Pool, error) {
+	pools := make([]*executor.Pool, len(ports))
+	if r.onLoop {
+		return pools, nil
+	}
+	own := r.user
+	if s.o.Isolation == Shared && !r.builtIn {
+		if r.user != nil || r.options != nil {
+			s.log.Warn("rpc: the service's own pool is ignored: isolation is shared", "service", r.svc.key.String())
+		}
+		for i, p := range ports {
+			pools[i] = p.pool
+		}
+		return pools, nil
+	}
+	if r.options != nil {
+		var err error
+		if own, err = s.pools.make("service "+r.svc.key.String(), *r.options); err != nil {
+			return nil, err
+		}
+	}
+	for i, p := range ports {
+		if pools[i] = own; own == nil {
+			var err error
+			if pools[i], err = s.pools.make("service "+r.svc.key.String()+" on "+p.o.Name, p.o.Pool); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return pools, nil
+}

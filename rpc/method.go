@@ -1,0 +1,110 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where they
+// may block; under DispatchDirect on the loop, where they must not. ctx ends with the call: when the function returns, at its
+// deadline, when the client cancels it, or with the connection. CallFrom tells about the call.
+//
+// An error becomes the response's: a *frame.StatusError names the status, the end of a context becomes DEADLINE_EXCEEDED or
+// CANCELLED, and everything else APP_ERROR with its text. BUSY and UNAVAILABLE say that nothing was executed. A panic becomes
+// INTERNAL; its text stays in the log.
+type Method struct {
+	name   string
+	oneWay bool
+	takes  [codecs]bool
+
+	raw    func(ctx context.Context, body []byte) ([]byte, error)
+	newReq func() any // a pointer
+	call   func(ctx context.Context, req any) (any, error)
+}
+
+// Name returns the method's name.
+func (m Method) Name() string { return m.name }
+
+// IsOneWay reports whether the method has no response.
+func (m Method) IsOneWay() bool { return m.oneWay }
+
+// Codecs returns the codecs in which the method can be called.
+func (m Method) Codecs() []Codec {
+	var list []Codec
+	for c, ok := range m.takes {
+		if ok {
+			list = append(list, Codec(c))
+		}
+	}
+	return list
+}
+
+// Unary is a method with a response. It takes JSON; protobuf if Req and Resp are messages, whose JSON is protobuf's then;
+// and raw bodies if both are []byte. A nil response is null, or nothing.
+func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*Resp, error)) Method {
+	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]())}
+	if fn == nil {
+		return m
+	}
+	m.newReq = func() any { return new(Req) }
+	m.call = func(ctx context.Context, req any) (any, error) {
+		r, ok := req.(*Req)
+		if !ok {
+			return nil, wrongRequest(req, r)
+		}
+		resp, err := fn(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return resp, nil
+	}
+	return m
+}
+
+// OneWay is a method without a response. It can be called for one too: the response is empty then and says that the function
+// has returned nil. Codecs as of Unary.
+func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) Method {
+	m := Method{name: name, oneWay: true, takes: codecsOf[Req]()}
+	if fn == nil {
+		return m
+	}
+	m.newReq = func() any { return new(Req) }
+	m.call = func(ctx context.Context, req any) (any, error) {
+		r, ok := req.(*Req)
+		if !ok {
+			return nil, wrongRequest(req, r)
+		}
+		return nil, fn(ctx, r)
+	}
+	return m
+}
+
+// Raw is a method that is given the body as it came and returns that of the response, whatever the codec, of which CallFrom
+// tells. body is valid until fn returns; the result may be part of it, and is copied.
+func Raw(name string, fn func(ctx context.Context, body []byte) ([]byte, error)) Method {
+	return Method{name: name, takes: [codecs]bool{true, true, true}, raw: fn}
+}
+
+// errWrongRequest is for an interceptor's author.
+var errWrongRequest = errors.New("rpc: an interceptor passed on a request of another type")
+
+func wrongRequest(got, want any) error {
+	return fmt.Errorf("%w: %T, want %T", errWrongRequest, got, want)
+}
+
+// codecsOf returns the codecs that can carry a T.
+func codecsOf[T any]() [codecs]bool {
+	_, isMessage := any((*T)(nil)).(proto.Message)
+	_, isBytes := any((*T)(nil)).(*[]byte)
+	return [codecs]bool{CodecRaw: isBytes, CodecJSON: true, CodecProtobuf: isMessage}
+}
+
+func both(a, b [codecs]bool) (c [codecs]bool) {
+	for i := range c {
+		c[i] = a[i] && b[i]
+	}
+	return c
+}

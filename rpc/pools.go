@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// PoolKind is how a pool of the server grows. Source: reference 2.6.
+type PoolKind uint8
+
+const (
+	// PoolFixed has a number of workers that suits a steady load. The default of a server.
+	PoolFixed PoolKind = iota
+	// PoolCached starts a worker for everything that finds none idle.
+	PoolCached
+	// PoolLimited grows and never shrinks.
+	PoolLimited
+	// PoolEager grows before it lets anything wait, and lets wait what comes when it cannot grow.
+	PoolEager
+	poolKinds
+)
+
+var poolKindNames = [poolKinds]string{"fixed", "cached", "limited", "eager"}
+
+// String returns the name that configurations use.
+func (k PoolKind) String() string {
+	if k < poolKinds {
+		return poolKindNames[k]
+	}
+	return fmt.Sprintf("pool kind %d", uint8(k))
+}
+
+// ParsePoolKind returns the kind of that name. The error names the value and the choices.
+func ParsePoolKind(name string) (PoolKind, error) {
+	for i, n := range poolKindNames {
+		if n == name {
+			return PoolKind(i), nil
+		}
+	}
+	return 0, fmt.Errorf("rpc: pool kind %q: it must be one of %s", name, strings.Join(poolKindNames[:], ", "))
+}
+
+// DefaultThreads is the number of workers of a fixed or limited pool whose PoolOptions.Threads is 0.
+const DefaultThreads = 200
+
+// PoolOptions are the limits of a pool. The zero value is a fixed pool of DefaultThreads workers without a queue: the call
+// that finds all of them at work is refused at once. What is 0 has the default of its kind:
+//
+//	kind     Threads                  CoreThreads  Queue
+//	fixed    200                      Threads      none
+//	cached   executor.DefaultCached   0            none
+//	limited  200                      all          none
+//	eager    executor.DefaultCached   0            1
+//
+// There is no unbounded queue, and no unbounded number of workers either. Source: reference 2.6.
+type PoolOptions struct {
+	Kind        PoolKind
+	Threads     int           // calls that run at once, at most
+	CoreThreads int           // workers that stay however long they are idle
+	Queue       int           // calls that wait for a worker, at most
+	KeepAlive   time.Duration // for which a worker above CoreThreads stays idle; 0 = 60 s. A fixed pool that has one shrinks to CoreThreads
+}
+
+// NewPool returns a pool of these limits, for WithPool. base gives the rest: Dumper, OnExhausted, Logger, hooks. Its Name is
+// replaced by name, and what PoolOptions say is theirs. The caller ends the pool. The error names the field that is wrong.
+func (o PoolOptions) NewPool(name string, base executor.Options) (*executor.Pool, error) {
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("rpc: pool %q: %w", name, err)
+	}
+	e := base
+	e.Name, e.Workers, e.Core, e.Queue, e.KeepAlive = name, o.Threads, o.CoreThreads, o.Queue, o.KeepAlive
+	if e.Queue == 0 {
+		e.Queue = executor.HandOff
+	}
+	pool, err := o.build(e)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: pool %q: %w", name, err)
+	}
+	return pool, nil
+}
+
+func (o PoolOptions) build(e executor.Options) (*executor.Pool, error) {
+	switch o.Kind {
+	case PoolCached:
+		return executor.NewCached(e)
+	case PoolLimited:
+		return executor.NewLimited(e)
+	case PoolEager:
+		if o.Queue == 0 {
+			e.Queue = 1
+		}
+		return executor.NewEager(e)
+	}
+	if e.Workers == 0 {
+		e.Workers = DefaultThreads
+	}
+	if o.KeepAlive == 0 && o.CoreThreads == 0 {
+		e.Core = e.Workers
+	}
+	return executor.NewFixed(e)
+}
+
+func (o PoolOptions) check() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"Threads", o.Threads}, {"CoreThreads", o.CoreThreads}, {"Queue", o.Queue}} {
+		if f.value < 0 {
+			return fmt.Errorf("PoolOptions.%s is %d: it must not be negative, no pool is without a bound", f.name, f.value)
+		}
+	}
+	switch {
+	case o.Kind >= poolKinds:
+		return fmt.Errorf("PoolOptions.Kind is %d: it must be one of %s", o.Kind, strings.Join(poolKindNames[:], ", "))
+	case o.KeepAlive < 0:
+		return fmt.Errorf("PoolOptions.KeepAlive is %v: it must not be negative", o.KeepAlive)
+	}
+	return nil
+}
+
+func orLogger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.Default()
+	}
+	return l
+}

@@ -1,0 +1,162 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// DefaultInFlight is how many calls of one connection are in flight if PortOptions does not say: more than any pool takes.
+const DefaultInFlight = 16384
+
+// PortOptions say how one address of a server serves. Addr is required.
+type PortOptions struct {
+	Name string // for OnPorts, Addr, logs and statistics; "" is port and its number in ServerOptions.Ports, from 0
+	Addr string // host and port; the ports 0 and -1 let the system choose one
+
+	Dispatcher Dispatcher  // where what happens on connections runs
+	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
+
+	// Ordering of requests on one connection. OrderSerial makes each connection a serial stream: one call at a time, in
+	// order, each on the pool of its service.
+	Ordering eddy.Ordering
+	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
+
+	MaxPayload  int           // of requests and responses; 0 = frame.DefaultMaxPayload
+	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
+	IdleTimeout time.Duration // of connections; 0 = frame.DefaultIdleTimeout, negative = none
+
+	Accepts int         // open connections; 0 = no limit
+	Loops   int         // of the port's own; 0 = GOMAXPROCS
+	Group   *eddy.Group // loops shared with others; nil = own ones
+
+	// Front adds handlers in front of the protocol's, such as TLS. It runs on the loop. nil adds none.
+	Front func(p *eddy.Pipeline) error
+	// Tune sets what else an eddy.Server has: budgets, watermarks, admission. It is called once, before it listens. nil sets
+	// nothing.
+	Tune func(srv *eddy.Server)
+
+	ConnectQueue   int // DispatchConnection: connects and disconnects that wait, see Listener
+	ConnectWarning int // DispatchConnection: above how many of them there is a warning
+}
+
+// port is one address of a server.
+type port struct {
+	o      PortOptions
+	srv    *Server
+	addr   string
+	pool   *executor.Pool // shared
+	table  atomic.Pointer[map[string]map[string]*target]
+	frames *frame.Server
+	engine *eddy.Server
+}
+
+// newPort returns a port that does not listen yet. Its pool is the server's to end, also with an error.
+func (s *Server) newPort(i int, o PortOptions) (*port, error) {
+	if o.Name == "" {
+		o.Name = fmt.Sprintf("port%d", i)
+	}
+	p := &port{o: o, srv: s}
+	if err := p.build(); err != nil {
+		return nil, fmt.Errorf("rpc: port %q: %w", o.Name, err)
+	}
+	return p, nil
+}
+
+func (p *port) build() error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	p.table.Store(&map[string]map[string]*target{})
+	var err error
+	if p.pool, err = p.srv.pools.make("port "+p.o.Name, p.o.Pool); err != nil {
+		return err
+	}
+	inFlight := p.o.InFlight
+	if inFlight == 0 {
+		inFlight = DefaultInFlight
+	}
+	p.frames, err = frame.NewServer(frame.Options{
+		Route:       p.route,
+		Done:        done,
+		Value:       callValue,
+		Append:      p.srv.handle,
+		Timeout:     timeout,
+		Ordering:    p.o.Ordering,
+		InFlight:    inFlight,
+		MaxPayload:  p.o.MaxPayload,
+		RetryAfter:  p.srv.o.RetryAfter,
+		ReadTimeout: p.o.ReadTimeout,
+		IdleTimeout: p.o.IdleTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	p.engine = &eddy.Server{Loops: p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Logger: p.srv.o.Logger}
+	p.frames.Configure(p.engine)
+	p.engine.Init = p.init
+	if p.o.Tune != nil {
+		p.o.Tune(p.engine)
+	}
+	return nil
+}
+
+func (p *port) check() error {
+	host, number, err := net.SplitHostPort(p.o.Addr)
+	switch {
+	case p.o.Addr == "":
+		return errors.New("PortOptions.Addr is empty")
+	case err != nil:
+		return fmt.Errorf("PortOptions.Addr: %w", err)
+	case p.o.Accepts < 0:
+		return fmt.Errorf("PortOptions.Accepts is %d: it must not be negative", p.o.Accepts)
+	}
+	if number == "-1" {
+		number = "0"
+	}
+	p.addr = net.JoinHostPort(host, number)
+	if err := p.o.Dispatcher.check("PortOptions.Dispatcher"); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "rpc: "))
+	}
+	return nil
+}
+
+// init builds the pipeline of a connection.
+func (p *port) init(l *eddy.Pipeline) error {
+	if p.o.Front != nil {
+		if err := p.o.Front(l); err != nil {
+			return err
+		}
+	}
+	return p.frames.Init(l)
+}
+
+// place returns where requests run that would prefer pool: nil is the loop.
+func (p *port) place(pool *executor.Pool) *executor.Pool {
+	if p.o.Dispatcher.Place(EventRequest, ServerSide) == PlaceLoop {
+		return nil
+	}
+	return pool
+}
+
+// export adds a service's methods to the port, or replaces none.
+func (p *port) export(r *registration, pool *executor.Pool) {
+	table := make(map[string]map[string]*target)
+	for key, methods := range *p.table.Load() {
+		table[key] = methods
+	}
+	methods := make(map[string]*target, len(r.svc.methods))
+	for i := range r.svc.methods {
+		m := &r.svc.methods[i]
+		methods[m.name] = &target{reg: r, method: m, pool: pool}
+	}
+	table[r.svc.key.String()] = methods
+	p.table.Store(&table)
+}

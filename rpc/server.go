@@ -1,0 +1,332 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+const (
+	// DefaultRetryAfter is the advice to clients that were refused if ServerOptions does not say.
+	DefaultRetryAfter = 50 * time.Millisecond
+	// closeTimeout bounds how long Close waits for methods that run.
+	closeTimeout = 10 * time.Second
+)
+
+// ServerOptions say how a Server serves. One port is required.
+type ServerOptions struct {
+	Ports     []PortOptions
+	Isolation Isolation
+
+	// RetryAfter is the advice to clients whose call was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 =
+	// DefaultRetryAfter, negative = none.
+	RetryAfter time.Duration
+
+	Interceptors []Interceptor // around every method, the first one outermost
+
+	// Of the pools that the server makes, see executor.Options.
+	Dumper      *executor.Dumper
+	OnExhausted func(executor.Exhaustion)
+
+	Logger *slog.Logger // nil = slog.Default()
+}
+
+// Server serves services on one or more ports. Exactly one response answers each call, whatever becomes of it, unless its
+// connection ends before. Make it with NewServer, Register services, Listen. All methods may be called by any goroutine.
+type Server struct {
+	o     ServerOptions
+	log   *slog.Logger
+	ports []*port
+	pools repository
+
+	mu            sync.Mutex
+	registrations []*registration
+	state         serverState
+	ended         chan struct{} // closed when nothing runs any more
+	endOnce       sync.Once
+}
+
+type serverState uint8
+
+const (
+	serverNew serverState = iota
+	serverListening
+	serverEnding
+)
+
+// NewServer returns a server with the services eddy.Health and eddy.Reflection. The error names the option that makes no
+// sense. Who does not want the server any more calls Close.
+func NewServer(o ServerOptions) (*Server, error) {
+	switch {
+	case len(o.Ports) == 0:
+		return nil, errors.New("rpc: ServerOptions.Ports is empty")
+	case o.Isolation >= isolations:
+		return nil, fmt.Errorf("rpc: ServerOptions.Isolation is %d: there is no such isolation", o.Isolation)
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = DefaultRetryAfter
+	}
+	o.RetryAfter = max(o.RetryAfter, 0)
+	s := &Server{o: o, log: orLogger(o.Logger), ended: make(chan struct{})}
+	s.pools.base = executor.Options{Dumper: o.Dumper, OnExhausted: o.OnExhausted, Logger: s.log}
+	if err := s.build(); err != nil {
+		_ = s.pools.end(context.Background()) // nothing runs on them
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) build() error {
+	for i, o := range s.o.Ports {
+		p, err := s.newPort(i, o)
+		if err != nil {
+			return err
+		}
+		if s.port(p.o.Name) != nil {
+			return fmt.Errorf("rpc: ServerOptions.Ports: two ports have the name %q", p.o.Name)
+		}
+		s.ports = append(s.ports, p)
+	}
+	return s.registerBuiltIn()
+}
+
+// port returns the port of that name, nil if there is none.
+func (s *Server) port(name string) *port {
+	for _, p := range s.ports {
+		if p.o.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Register adds a service, also while the server listens. The error names the option that makes no sense, a port that
+// is not there, or a key that is taken.
+func (s *Server) Register(svc *Service, options ...RegisterOption) error {
+	if svc == nil {
+		return errors.New("rpc: Register of a nil Service")
+	}
+	return s.register(&registration{svc: svc}, options)
+}
+
+func (s *Server) register(r *registration, options []RegisterOption) error {
+	for _, o := range options {
+		if err := o(r); err != nil {
+			return fmt.Errorf("rpc: service %v: %w", r.svc.key, err)
+		}
+	}
+	r.serving.Store(true)
+	r.full = r.limitError(s.o.RetryAfter)
+	ports, err := s.portsOf(r)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == serverEnding {
+		return fmt.Errorf("rpc: service %v: %w", r.svc.key, ErrClosed)
+	}
+	if s.registration(r.svc.key) != nil {
+		return fmt.Errorf("rpc: service %v is registered", r.svc.key)
+	}
+	pools, err := s.poolsOf(r, ports)
+	if err != nil {
+		return err
+	}
+	s.registrations = append(s.registrations, r)
+	for i, p := range ports {
+		pool := pools[i]
+		if !r.builtIn {
+			pool = p.place(pool)
+		}
+		p.export(r, pool)
+	}
+	return nil
+}
+
+// registration returns the registration of a key, nil if there is none. s.mu is held.
+func (s *Server) registration(key Key) *registration {
+	i := slices.IndexFunc(s.registrations, func(r *registration) bool { return r.svc.key == key })
+	if i < 0 {
+		return nil
+	}
+	return s.registrations[i]
+}
+
+func (s *Server) portsOf(r *registration) ([]*port, error) {
+	if len(r.portNames) == 0 {
+		return s.ports, nil
+	}
+	var list []*port
+	for _, name := range r.portNames {
+		p := s.port(name)
+		switch {
+		case p == nil:
+			return nil, fmt.Errorf("rpc: service %v: OnPorts: there is no port %q", r.svc.key, name)
+		case slices.Contains(list, p):
+			return nil, fmt.Errorf("rpc: service %v: OnPorts: port %q twice", r.svc.key, name)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// Listen binds the ports and returns when all of them serve. With an error, which names the port, none does, and the server
+// is closed. A server that was closed answers ErrClosed.
+func (s *Server) Listen() error {
+	s.mu.Lock()
+	state := s.state
+	if state == serverNew {
+		s.state = serverListening
+	}
+	s.mu.Unlock()
+	switch state {
+	case serverListening:
+		return errors.New("rpc: Server.Listen was called before; a Server serves once")
+	case serverEnding:
+		return ErrClosed
+	}
+	for _, p := range s.ports {
+		if err := p.engine.Listen("tcp", p.addr); err != nil {
+			_ = s.Close()
+			return fmt.Errorf("rpc: port %q: %w", p.o.Name, err)
+		}
+	}
+	return nil
+}
+
+// Addr returns the address of the port of that name, nil if there is none or it does not listen.
+func (s *Server) Addr(name string) net.Addr {
+	if p := s.port(name); p != nil {
+		return p.engine.Addr()
+	}
+	return nil
+}
+
+// Wait returns when the server has ended.
+func (s *Server) Wait() { <-s.ended }
+
+// mayWait refuses to a method of the server, and to whatever runs on a loop, to wait for the server's end.
+func (s *Server) mayWait() error {
+	switch {
+	case eddy.OnLoop():
+		return eddy.ErrOnLoop
+	case s.pools.onWorker():
+		return eddy.ErrOnPool
+	}
+	return nil
+}
+
+// Shutdown ends the server in order: it stops accepting, says GOAWAY, answers later calls UNAVAILABLE, lets those in flight
+// finish and their responses go out, and closes the connections; when ctx ends, at once. The report adds up the ports'. The
+// error is ctx's if it came to that, or ErrClosed if the server has ended before. A method of the server would wait for itself:
+// it is given eddy.ErrOnPool or eddy.ErrOnLoop, and nothing has changed.
+func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
+	if err := s.mayWait(); err != nil {
+		return eddy.DrainReport{}, err
+	}
+	if !s.end() {
+		return eddy.DrainReport{}, ErrClosed
+	}
+	reports := make([]eddy.DrainReport, len(s.ports))
+	errs := make([]error, len(s.ports))
+	var wg sync.WaitGroup
+	for i, p := range s.ports {
+		wg.Go(func() {
+			if p.engine.Addr() != nil {
+				reports[i], errs[i] = p.engine.Shutdown(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	errs = append(errs, s.pools.end(ctx))
+	s.endOnce.Do(func() { close(s.ended) })
+	var total eddy.DrainReport
+	for _, r := range reports {
+		total.Drained += r.Drained
+		total.Forced += r.Forced
+		total.Dropped += r.Dropped
+	}
+	return total, errors.Join(errs...)
+}
+
+// end notes that the server takes no more services, and reports whether it was the first to do so.
+func (s *Server) end() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.state
+	s.state = serverEnding
+	return was != serverEnding
+}
+
+// Close ends the server at once: connections are closed and calls are cancelled. It waits for methods that run, for ten
+// seconds at most; the error says that it came to that. A Shutdown that is under way is cut short. Methods of the server as
+// with Shutdown.
+func (s *Server) Close() error {
+	if err := s.mayWait(); err != nil {
+		return err
+	}
+	s.end()
+	var wg sync.WaitGroup
+	errs := make([]error, len(s.ports))
+	for i, p := range s.ports {
+		wg.Go(func() { errs[i] = p.engine.Close() })
+	}
+	wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	errs = append(errs, s.pools.end(ctx))
+	s.endOnce.Do(func() { close(s.ended) })
+	return errors.Join(errs...)
+}
+
+// ServerStats are the numbers of a server.
+type ServerStats struct {
+	Ports    map[string]PortStats
+	Services map[Key]ServiceStats
+	Pools    map[string]executor.Stats // those that the server has made: "port NAME", "service KEY" or "service KEY on NAME"
+}
+
+// PortStats are the numbers of a port.
+type PortStats struct {
+	Engine eddy.Stats
+	// Requests counts those that did not go the usual way. Rejected ones were answered BUSY, or dropped if they were
+	// one-way: Dropped counts those.
+	Requests eddy.ResponderStats
+}
+
+// ServiceStats are the numbers of a service on all ports.
+type ServiceStats struct {
+	Calls    uint64 // routed to it
+	InFlight int64  // not answered, or still running
+	Limited  uint64 // refused because of InFlight; Calls does not count them
+}
+
+// Stats returns the numbers so far. After the end they stay as they were.
+func (s *Server) Stats() ServerStats {
+	st := ServerStats{
+		Ports:    make(map[string]PortStats),
+		Services: make(map[Key]ServiceStats),
+		Pools:    make(map[string]executor.Stats),
+	}
+	for _, p := range s.ports {
+		st.Ports[p.o.Name] = PortStats{Engine: p.engine.Stats(), Requests: p.frames.Stats()}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.registrations {
+		st.Services[r.svc.key] = ServiceStats{Calls: r.calls.Load(), InFlight: r.inFlight.Load(), Limited: r.limited.Load()}
+	}
+	for _, p := range s.pools.all() {
+		st.Pools[p.Name()] = p.Stats()
+	}
+	return st
+}

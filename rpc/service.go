@@ -1,0 +1,103 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Service is a set of methods under one key. It can be registered with any number of servers.
+type Service struct {
+	key     Key
+	methods []Method
+}
+
+// NewService returns a service of methods that were made by Unary, OneWay and Raw. The error names the key or the method
+// that makes no sense.
+func NewService(key Key, methods ...Method) (*Service, error) {
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	if n := prefixFixed + len(key.String()); n > MaxPrefix {
+		return nil, fmt.Errorf("rpc: a key of %d bytes, limit %d", len(key.String()), MaxPrefix-prefixFixed)
+	}
+	if len(methods) == 0 {
+		return nil, fmt.Errorf("rpc: service %v has no methods", key)
+	}
+	names := map[string]bool{}
+	for _, m := range methods {
+		switch {
+		case m.name == "":
+			return nil, fmt.Errorf("rpc: service %v: a method without a name", key)
+		case names[m.name]:
+			return nil, fmt.Errorf("rpc: service %v has two methods %q", key, m.name)
+		case m.call == nil && m.raw == nil:
+			return nil, fmt.Errorf("rpc: service %v: method %q has no function", key, m.name)
+		}
+		names[m.name] = true
+	}
+	return &Service{key: key, methods: slices.Clone(methods)}, nil
+}
+
+// Key returns the service's key.
+func (s *Service) Key() Key { return s.key }
+
+// Methods returns the service's methods, in the order in which they were given.
+func (s *Service) Methods() []Method { return slices.Clone(s.methods) }
+
+// RegisterOption is a setting of a service on a server.
+type RegisterOption func(*registration) error
+
+// Timeout bounds how long a call of the service may take, from its arrival to its response. Of this and what the client
+// says the smaller one applies. 0 = what the client says.
+func Timeout(d time.Duration) RegisterOption {
+	return func(r *registration) error {
+		if d < 0 {
+			return fmt.Errorf("Timeout of %v: it must not be negative", d)
+		}
+		r.timeout = d
+		return nil
+	}
+}
+
+// OnPorts exports the service on the ports of these names only. Without it the service is on all.
+func OnPorts(names ...string) RegisterOption {
+	return func(r *registration) error {
+		if len(names) == 0 {
+			return errors.New("OnPorts without a port")
+		}
+		r.portNames = append(r.portNames, names...)
+		return nil
+	}
+}
+
+// WithPool runs the service's calls on a pool of the caller's, who ends it after the server: on whichever ports. It is
+// effective with PerService only; elsewhere it is ignored with a warning in the log. Source: reference 2.8.
+func WithPool(p *executor.Pool) RegisterOption {
+	return func(r *registration) error {
+		if p == nil {
+			return errors.New("WithPool of nil")
+		}
+		return r.setPool(p, nil)
+	}
+}
+
+// WithPoolOptions is WithPool with a pool of these limits that the server makes and ends.
+func WithPoolOptions(o PoolOptions) RegisterOption {
+	return func(r *registration) error { return r.setPool(nil, &o) }
+}
+
+// InFlight bounds how many calls of the service are in flight on the server, those that wait included; more are answered
+// BUSY. 0 = no bound but that of the pool.
+func InFlight(n int) RegisterOption {
+	return func(r *registration) error {
+		if n < 0 {
+			return fmt.Errorf("InFlight of %d: it must not be negative", n)
+		}
+		r.limit = int64(n)
+		return nil
+	}
+}
