@@ -51,6 +51,10 @@ type ClientOptions struct {
 	Consumer     Consumer       // who decodes the responses of calls that wait
 	CallbackPool *executor.Pool // runs what follows the end of a Future; nil = one of the client's own, DefaultCallbacks workers
 	Dispatcher   Dispatcher     // where that happens: DispatchDirect and DispatchExecution stay on the loop
+	Listener     Listener       // is told what happens on connections; the pool of its Dispatcher is CallbackPool. nil = nobody
+
+	ConnectQueue   int // DispatchConnection: connects that wait, see Listener; 0 = DefaultConnectQueue
+	ConnectWarning int // DispatchConnection: above how many of them there is a warning; 0 = DefaultConnectWarning
 
 	Backoff     Backoff
 	DialTimeout time.Duration // for one address; 0 = 3 s
@@ -88,6 +92,7 @@ type Client struct {
 	group     *eddy.Group
 	ownGroup  bool
 	consumer  consumer
+	events    *notifier // nil without a Listener
 	services  atomic.Pointer[map[Key]*remoteService]
 	routes    atomic.Pointer[routes]
 	turn      atomic.Uint32
@@ -139,7 +144,8 @@ type ClientStats struct {
 	ResolveFailures uint64
 	Parked          uint64 // responses that had to wait for room in the callback pool
 	CallbackPanics  uint64
-	PoolFull        uint64 // responses that a full pool of DedicatedPool left to their callers
+	Events          EventStats // what the Listener was told
+	PoolFull        uint64     // responses that a full pool of DedicatedPool left to their callers
 }
 
 // Stats returns the numbers. Any goroutine, also after Close.
@@ -153,7 +159,7 @@ func (cl *Client) Stats() ClientStats {
 		Calls: s.calls.Load(), Late: s.late.Load(), Failovers: s.failovers.Load(), Expired: s.expired.Load(), Cancelled: s.cancelled.Load(),
 		Full: s.full.Load(), OneWays: s.oneWays.Load(), OneWayDropped: s.oneWayDropped.Load(), Dials: s.dials.Load(), DialFailures: s.dialFailures.Load(),
 		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), ResolveFailures: s.resolveFailures.Load(), Parked: s.parked.Load(),
-		CallbackPanics: s.callbackPanics.Load(), PoolFull: s.poolFull.Load(),
+		Events: cl.events.stats(), CallbackPanics: s.callbackPanics.Load(), PoolFull: s.poolFull.Load(),
 	}
 }
 
@@ -176,6 +182,10 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}
 	if err := cl.startConsumer(); err != nil {
 		_ = cl.closeGroup()
+		return nil, err
+	}
+	if err := cl.startEvents(); err != nil {
+		_ = cl.Close()
 		return nil, err
 	}
 	if fixed, ok := o.Resolver.(staticAddrs); ok {
@@ -306,6 +316,7 @@ func (cl *Client) Close() error {
 		cl.tasks.Wait()   // the links close their connections
 		cl.timers.Wait()
 		cl.stopConsumer()
+		cl.events.stop()
 		_ = cl.closeGroup()
 		close(cl.closed)
 	})
@@ -322,7 +333,7 @@ func (cl *Client) mayWait() error {
 	switch {
 	case cl.group.OnLoop():
 		return eddy.ErrOnLoop
-	case cl.consumer.onWorker():
+	case cl.consumer.onWorker(), cl.events.onWorker():
 		return executor.ErrOnWorker
 	}
 	return nil
@@ -366,6 +377,7 @@ func (cl *Client) warn(s *sampler, msg string, args ...any) {
 // late counts a response that nobody waits for.
 func (cl *Client) late(w *wire, id uint64, status frame.Status) {
 	cl.stats.late.Add(1)
+	w.told.responseLate(id, status)
 	if status == frame.StatusCancelled || status == frame.StatusDeadlineExceeded {
 		return // the server has given it up, too
 	}

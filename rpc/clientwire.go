@@ -38,6 +38,7 @@ type wire struct {
 
 	// The loop's.
 	ctx     *eddy.Context
+	told    *Link // nil without a Listener
 	batch   []queued
 	head    [frame.HeaderSize]byte // of what has no more
 	timer   *eddy.Timer

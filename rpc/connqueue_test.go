@@ -206,7 +206,7 @@ func TestRefuseConn(t *testing.T) {
 					return refuseConn(r)
 				}},
 				Init: func(p *eddy.Pipeline) error {
-					return errors.Join(p.Add("frames", frame.Decoder()), n.addFront(p), n.addBack(p))
+					return errors.Join(p.Add("frames", frame.Decoder()), n.add(p, "frames"))
 				},
 			}
 			if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {

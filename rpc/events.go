@@ -1,10 +1,12 @@
 package rpc
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +31,8 @@ type eventOptions struct {
 	logger         *slog.Logger  // nil = slog.Default()
 }
 
-// notifier tells a Listener the events of the connections of one port or client, each where the dispatcher says. addFront, addBack,
-// pools and stats of a nil notifier, which stands for no Listener, do nothing.
+// notifier tells a Listener the events of the connections of one port or client, each where the dispatcher says. A nil notifier stands for
+// no Listener.
 type notifier struct {
 	o   eventOptions
 	log *slog.Logger
@@ -117,17 +119,14 @@ func (n *notifier) wants(e Event) bool {
 	return false
 }
 
-// addFront adds what belongs right behind the decoder, addBack what belongs behind all other handlers.
-func (n *notifier) addFront(p *eddy.Pipeline) error {
+// add adds the handlers: right behind the decoder, which has that name, and behind all that are there. On a nil notifier it
+// adds none.
+func (n *notifier) add(p *eddy.Pipeline, decoder string) error {
 	if n == nil {
 		return nil
 	}
-	return p.Add("events", front{n})
-}
-
-func (n *notifier) addBack(p *eddy.Pipeline) error {
-	if n == nil {
-		return nil
+	if err := p.AddAfter(decoder, "events", front{n}); err != nil {
+		return err
 	}
 	return p.Add("caught", back{n})
 }
@@ -138,6 +137,18 @@ func (n *notifier) pools() []*executor.Pool {
 		return nil
 	}
 	return []*executor.Pool{n.connects.pool}
+}
+
+// onWorker reports whether a worker of these pools asks.
+func (n *notifier) onWorker() bool {
+	return slices.ContainsFunc(n.pools(), (*executor.Pool).OnWorker)
+}
+
+// stop ends those pools, after they have run what waits.
+func (n *notifier) stop() {
+	for _, p := range n.pools() {
+		_, _ = p.Shutdown(context.Background()) // not one of their workers, the only error
+	}
 }
 
 // stats returns the counts so far.

@@ -72,7 +72,7 @@ func newEventServer(t *testing.T, o eventOptions) *eventServer {
 	s.srv = &eddy.Server{
 		Group: s.group, Logger: mute, Pools: n.pools(), LingerTimeout: time.Second,
 		Init: func(p *eddy.Pipeline) error {
-			return errors.Join(p.Add("frames", decoder), n.addFront(p), p.Add("rest", eddy.Handle(s.rest)), n.addBack(p))
+			return errors.Join(p.Add("frames", decoder), p.Add("rest", eddy.Handle(s.rest)), n.add(p, "frames"))
 		},
 	}
 	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -711,7 +711,7 @@ func TestEventsOfAClient(t *testing.T) {
 			own := &lateHandler{}
 			decoder := frame.ResponseDecoder()
 			dialer := &eddy.Dialer{Group: group, Logger: mute, LingerTimeout: time.Second, Init: func(p *eddy.Pipeline) error {
-				return errors.Join(p.Add("frames", decoder), n.addFront(p), p.Add("own", own), n.addBack(p))
+				return errors.Join(p.Add("frames", decoder), p.Add("own", own), n.add(p, "frames"))
 			}}
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -835,7 +835,7 @@ func TestNotifierOptions(t *testing.T) {
 	if n != nil || err != nil {
 		t.Errorf("without a Listener: %v %v", n, err)
 	}
-	if n.addFront(nil) != nil || n.addBack(nil) != nil || n.pools() != nil || n.stats() != (EventStats{}) {
+	if n.add(nil, "") != nil || n.pools() != nil || n.onWorker() || n.stats() != (EventStats{}) {
 		t.Error("a nil notifier does something")
 	}
 }

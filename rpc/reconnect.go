@@ -99,7 +99,10 @@ func newLink(p *peer, cl *Client) *link {
 			if err := p.Add("frames", decoder); err != nil {
 				return err
 			}
-			return p.Add("calls", w)
+			if err := p.Add("calls", w); err != nil {
+				return err
+			}
+			return cl.events.add(p, "frames")
 		},
 	}
 	return l
