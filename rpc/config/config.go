@@ -1,0 +1,91 @@
+// Package config reads the configuration of RPC servers and clients from YAML: ports with their dispatchers and pools, services
+// with their timeouts and executors, and a client. Keys and meaning follow Dubbo's where it has them (docs/rpc.md has all of
+// them with their defaults). What is unknown, of the wrong type or out of range is an error that names file and line.
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds the size of a file.
+const maxFile = 1 << 20
+
+// Load reads and checks a file. The errors are those of Parse, or say why the file cannot be read.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse checks what a file of that name holds. The error joins an *Error for each of the first 20 things that are wrong.
+func Parse(name string, data []byte) (*Config, error) {
+	r := &reader{file: name}
+	d, err := r.read(data)
+	if err != nil {
+		return nil, err
+	}
+	return d.config(r), nil
+}
+
+// read returns a document in which everything was found right.
+func (r *reader) read(data []byte) (*document, error) {
+	if err := r.plain(data); err != nil {
+		return nil, err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var n yaml.Node
+	if err := dec.Decode(&n); err != nil && !errors.Is(err, io.EOF) {
+		return nil, r.syntax(err)
+	}
+	var second yaml.Node
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		r.fail(&second, "", "", "a second document begins here: one file is one document")
+	case !errors.Is(err, io.EOF):
+		return nil, r.syntax(err)
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	if len(n.Content) > 0 && !(n.Content[0].Kind == yaml.ScalarNode && n.Content[0].Tag == "!!null") {
+		root = named(n.Content[0])
+	}
+	d := r.document(root)
+	if len(r.errs) > 0 {
+		slices.SortStableFunc(r.errs, func(a, b error) int { return a.(*Error).Line - b.(*Error).Line })
+		return nil, errors.Join(r.errs...)
+	}
+	return d, nil
+}
+
+// plain refuses what the parser would, where it would not name a line.
+func (r *reader) plain(data []byte) error {
+	if len(data) > maxFile {
+		return &Error{File: r.file, Line: 1, Problem: fmt.Sprintf("the file is longer than %d bytes", maxFile)}
+	}
+	line := 1
+	for i := 0; i < len(data); {
+		c, n := utf8.DecodeRune(data[i:])
+		if c == utf8.RuneError && n == 1 || c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0x7f {
+			return &Error{File: r.file, Line: line, Value: fmt.Sprintf("%q", data[i:i+n]), Problem: "is no text: files are UTF-8 without control characters"}
+		}
+		if c == '\n' {
+			line++
+		}
+		i += n
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc"
+)
+
+// Config is what a file says. Server and Client may be changed before they are used, to add what a file cannot say:
+// interceptors, listeners, loggers, shared loops.
+type Config struct {
+	Server   rpc.ServerOptions  // Ports is empty if the file has no protocols
+	Client   *rpc.ClientOptions // nil if the file has no client
+	Services []Service          // in the order of the file
+	Warnings []string           // what is of no effect, or old: each begins with file and line
+
+	file  string
+	pools []namedPool
+}
+
+// Service is what a file says of a service.
+type Service struct {
+	Key     rpc.Key
+	Options []rpc.RegisterOption // but the pool that it names in pools
+
+	pool string
+	line int
+}
+
+type namedPool struct {
+	name string
+	o    rpc.PoolOptions
+}
+
+// config makes options of what was read.
+func (d *document) config(r *reader) *Config {
+	c := &Config{file: r.file, Warnings: r.warnings}
+	a := &d.application
+	if a.isolation {
+		c.Server.Isolation = rpc.PerService
+	}
+	c.Server.Dumper = &executor.Dumper{Dir: a.dumpDir, Disabled: a.dumpOff}
+	if a.retryAfter != nil {
+		if c.Server.RetryAfter = *a.retryAfter; c.Server.RetryAfter == 0 {
+			c.Server.RetryAfter = -1 // none, where 0 is the default
+		}
+	}
+	for i := range d.protocols {
+		c.Server.Ports = append(c.Server.Ports, d.protocols[i].options())
+	}
+	for _, p := range d.pools {
+		if p.used {
+			c.pools = append(c.pools, namedPool{p.name, p.options()})
+		}
+	}
+	for i := range d.services {
+		c.Services = append(c.Services, d.services[i].options())
+	}
+	if d.client != nil {
+		c.Client = d.client.options()
+	}
+	return c
+}
+
+func (p *protocol) options() rpc.PortOptions {
+	return rpc.PortOptions{
+		Name:           p.name,
+		Addr:           p.addr(),
+		Dispatcher:     p.dispatcher,
+		Pool:           p.pool.options(),
+		Ordering:       p.ordering,
+		InFlight:       p.inFlight,
+		MaxPayload:     p.payload,
+		IdleTimeout:    p.idle,
+		Accepts:        p.accepts,
+		Loops:          p.loops,
+		ConnectQueue:   p.connectQueue,
+		ConnectWarning: p.connectWarning,
+	}
+}
+
+func (s *service) options() Service {
+	out := Service{Key: s.key, pool: s.pool, line: s.node.Line}
+	if len(s.ports) > 0 {
+		out.Options = append(out.Options, rpc.OnPorts(s.ports...))
+	}
+	if s.timeout > 0 {
+		out.Options = append(out.Options, rpc.Timeout(s.timeout))
+	}
+	if s.inFlight > 0 {
+		out.Options = append(out.Options, rpc.InFlight(s.inFlight))
+	}
+	if s.executor != nil {
+		out.Options = append(out.Options, rpc.WithPoolOptions(s.executor.options()))
+	}
+	return out
+}
+
+func (c *client) options() *rpc.ClientOptions {
+	o := &rpc.ClientOptions{
+		Addrs:        c.addresses,
+		ConnsPerAddr: c.connections,
+		Balance:      c.balance,
+		Codec:        c.codec,
+		Timeout:      c.timeout,
+		MaxPending:   c.pending,
+		MaxPayload:   c.payload,
+		Consumer:     c.consumer,
+		Dispatcher:   c.dispatcher,
+		Backoff:      rpc.Backoff{Min: c.backoffMin, Max: c.backoffMax},
+		DialTimeout:  c.dial,
+		Heartbeat:    c.heartbeat,
+	}
+	if c.jitter != nil {
+		if o.Backoff.Jitter = float64(*c.jitter) / 100; *c.jitter == 0 {
+			o.Backoff.Jitter = -1 // none, where 0 is the default
+		}
+	}
+	return o
+}
+
+// Server is an rpc.Server with the pools that its file names, which end with it.
+type Server struct {
+	*rpc.Server
+	pools []*executor.Pool
+}
+
+// NewServer returns a server with the given services, each with the options that the file has for its key. The error names a service that is
+// in the file and was not given, or the other way round. Close it, or Shutdown.
+func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {
+	byKey := map[rpc.Key]*rpc.Service{}
+	for _, svc := range services {
+		if svc == nil {
+			return nil, errors.New("config: NewServer with a nil service")
+		}
+		if byKey[svc.Key()] != nil {
+			return nil, fmt.Errorf("config: NewServer with two services %v", svc.Key())
+		}
+		byKey[svc.Key()] = svc
+	}
+	for _, s := range c.Services {
+		if byKey[s.Key] == nil {
+			return nil, fmt.Errorf("config: %s:%d: service %v is not among those given to NewServer", c.file, s.line, s.Key)
+		}
+	}
+	if len(services) > len(c.Services) {
+		for _, s := range c.Services {
+			delete(byKey, s.Key)
+		}
+		for key := range byKey {
+			return nil, fmt.Errorf("config: service %v is not among the services of %s", key, c.file)
+		}
+	}
+	srv, err := rpc.NewServer(c.Server)
+	if err != nil {
+		return nil, fmt.Errorf("config: %s: %w", c.file, err)
+	}
+	s := &Server{Server: srv}
+	if err := s.register(c, byKey); err != nil {
+		return nil, errors.Join(fmt.Errorf("config: %s: %w", c.file, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) register(c *Config, services map[rpc.Key]*rpc.Service) error {
+	pools := map[string]*executor.Pool{}
+	if c.Server.Isolation == rpc.PerService {
+		base := executor.Options{Dumper: c.Server.Dumper, OnExhausted: c.Server.OnExhausted, Logger: c.Server.Logger}
+		for _, p := range c.pools {
+			pool, err := p.o.NewPool("pool "+p.name, base)
+			if err != nil {
+				return err
+			}
+			pools[p.name], s.pools = pool, append(s.pools, pool)
+		}
+	}
+	for _, svc := range c.Services {
+		options := svc.Options
+		if pool := pools[svc.pool]; pool != nil {
+			options = append(append([]rpc.RegisterOption(nil), options...), rpc.WithPool(pool))
+		}
+		if err := s.Register(services[svc.Key], options...); err != nil {
+			return fmt.Errorf("line %d: %w", svc.line, err)
+		}
+	}
+	return nil
+}
+
+// Shutdown is that of rpc.Server; the pools that the file names end after it.
+func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
+	r, err := s.Server.Shutdown(ctx)
+	return r, errors.Join(err, s.end(ctx))
+}
+
+// closeTimeout bounds how long Close waits for methods that run on the pools that the file names.
+const closeTimeout = 10 * time.Second
+
+// Close is that of rpc.Server; the pools that the file names end after it.
+func (s *Server) Close() error {
+	err := s.Server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(err, s.end(ctx))
+}
+
+// end ends the pools in order, side by side.
+func (s *Server) end(ctx context.Context) error {
+	errs := make(chan error, len(s.pools))
+	for _, p := range s.pools {
+		go func() {
+			_, err := p.Shutdown(ctx)
+			errs <- err
+		}()
+	}
+	var all []error
+	for range s.pools {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// PoolStats are the numbers of the pools that the file names, by name.
+func (s *Server) PoolStats() map[string]executor.Stats {
+	stats := make(map[string]executor.Stats, len(s.pools))
+	for _, p := range s.pools {
+		stats[p.Name()] = p.Stats()
+	}
+	return stats
+}
