@@ -37,7 +37,7 @@ func TestBadInput(t *testing.T) {
 		{"frobnicate", `unknown command "frobnicate"`, "eddy --help"},
 		{"--version", "unknown flag --version", "eddy --help"},
 		{"help nope", `unknown command "nope"`, "eddy --help"},
-		{"serve", `"eddy serve" needs one of`, "echo, line, lanes, frame, http and ws"},
+		{"serve", `"eddy serve" needs one of`, "echo, line, lanes, frame, rpc, http and ws"},
 		{"serve ecko", `unknown command "ecko"`, "did you mean echo?"},
 		{"serve echo now", `unexpected argument "now"`, "eddy serve echo --help"},
 		{"serve echo --adr x", "unknown flag --adr", "did you mean --addr?"},

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,10 +26,22 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	root.SetErr(stderr)
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintf(stderr, "eddy: %s\n", oneLine(err))
+		if e, ok := errors.AsType[*exitError](err); ok {
+			return e.code
+		}
 		return 1
 	}
 	return 0
 }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	error
+	code int
+}
+
+// Unwrap returns the error itself.
+func (e *exitError) Unwrap() error { return e.error }
 
 // oneLine joins the lines of an error's text, so that scripts and logs see one line per failure.
 func oneLine(err error) string {

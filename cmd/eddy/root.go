@@ -19,7 +19,7 @@ func newRoot(t *terminal) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDesk(t), newServe(t), newBench(t), newVersion(t))
+	root.AddCommand(newDesk(t), newServe(t), newBench(t), newCall(t), newVersion(t))
 	tidy(root)
 	return root
 }
@@ -47,7 +47,9 @@ func tidy(cmd *cobra.Command) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.DisableSuggestions = true // we make our own, in one line
 	cmd.SetFlagErrorFunc(explainFlag)
-	cmd.Args = refuseArgs
+	if cmd.Args == nil {
+		cmd.Args = refuseArgs
+	}
 	for _, sub := range cmd.Commands() {
 		tidy(sub)
 	}

@@ -17,10 +17,10 @@ const defaultServeAddr = "127.0.0.1:7000"
 func newServe(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run a small example server: echo, line, lanes, frame, http or ws",
-		RunE:  needsCommand("echo, line, lanes, frame, http and ws"),
+		Short: "Run a small example server: echo, line, lanes, frame, rpc, http or ws",
+		RunE:  needsCommand("echo, line, lanes, frame, rpc, http and ws"),
 	}
-	cmd.AddCommand(newServeEcho(t), newServeLine(t), newServeLanes(t), newServeFrame(t), newServeHTTP(t), newServeWS(t))
+	cmd.AddCommand(newServeEcho(t), newServeLine(t), newServeLanes(t), newServeFrame(t), newServeRPC(t), newServeHTTP(t), newServeWS(t))
 	return cmd
 }
 

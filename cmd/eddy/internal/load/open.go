@@ -40,9 +40,7 @@ func (f *frames) drive(c net.Conn, s *shard, t schedule) error {
 	err := o.receive(c)
 	close(o.ended)
 	c.Close()
-	if serr := <-failed; err == nil {
-		err = serr
-	}
+	<-failed // a side of the same end
 	o.rest()
 	return err
 }
