@@ -111,14 +111,27 @@ func (rep *report) allocations(servers []*server, tables []*table) {
 		Title: fmt.Sprintf("Objects allocated by the server, GOMAXPROCS=%d, over all rounds with warm-ups and connecting:", tables[0].Procs),
 		First: "server", Columns: []column{{"per " + rep.Unit[:len(rep.Unit)-1], "%.3f"}},
 	}
+	both := false
 	for i, srv := range servers {
-		total := int64(0)
+		var total, window int64
+		var client uint64
 		for _, t := range tables {
 			total += t.Rows[i].total
+			window += t.Rows[i].requests
+			client += t.Rows[i].clientMallocs
 		}
-		if srv.binary != "c" {
-			g.add(srv.Name, srv.mallocs/float64(max(total, 1)))
+		each := srv.mallocs / float64(max(total, 1))
+		switch {
+		case srv.binary == "c":
+		case client > 0:
+			g.add(srv.Name, each, float64(client)/float64(max(window, 1)))
+			both = true
+		default:
+			g.add(srv.Name, each)
 		}
+	}
+	if both {
+		g.Columns = append(g.Columns, column{"of the client", "%.3f"})
 	}
 	rep.Grids = append(rep.Grids, g)
 }
@@ -175,7 +188,7 @@ func (r *row) measure(ctx context.Context, srv *server, load rounder) error {
 	if err != nil {
 		return err
 	}
-	r.add(res, marks[1]-marks[0], peak)
+	r.add(res, marks[1]-marks[0]+res.used, peak)
 	return nil
 }
 

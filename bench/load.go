@@ -69,6 +69,10 @@ type result struct {
 	warmup    int64 // requests before the window
 	elapsed   time.Duration
 	latencies *hdrhistogram.Histogram // nanoseconds
+
+	// Of a client that is a process of the server's own kind, whose work counts too:
+	used    time.Duration // processor time in the window
+	mallocs uint64        // objects allocated in the window
 }
 
 // A client is one connection of a load.

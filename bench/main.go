@@ -14,6 +14,7 @@
 //	go run . ws           # WebSocket echo of eddy, gws, gorilla and coder: 128 B and 16 KiB
 //	go run . ws-broadcast # one message to 1000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
+//	go run . rpc          # unary calls of grpc-go, net/rpc and eddy: 128 B and 16 KiB, 1, 64 and 1024 callers on one connection
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 //	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
 //	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
@@ -89,6 +90,7 @@ var comparisons = map[string]comparison{
 	"pools":        {pools, "1x1", "1,2", 3, 200 * time.Millisecond},
 	"tls":          {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
+	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
 	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
@@ -146,7 +148,7 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.DurationVar(&s.warmup, "warmup", 500*time.Millisecond, "load before the window")
 	cases := fs.String("cases", c.cases, "connections x requests in flight on each (writes: x writers), and x bytes per request if not those of -size; a table for each")
 	size := 64
-	if strings.HasPrefix(name, "ws") {
+	if strings.HasPrefix(name, "ws") || strings.HasPrefix(name, "rpc") {
 		size = 128
 	}
 	fs.IntVar(&s.size, "size", size, "bytes per request")

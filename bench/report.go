@@ -61,6 +61,7 @@ type row struct {
 	PeakRSS       int64     `json:"peak_rss_bytes"`
 	requests      int64
 	total         int64 // requests, with those of the warm-ups
+	clientMallocs uint64
 	elapsed, used time.Duration
 	latencies     *hdrhistogram.Histogram
 }
@@ -79,6 +80,7 @@ func (r *row) add(res *result, used time.Duration, peak int64) {
 	r.total += res.requests + res.warmup
 	r.elapsed += res.elapsed
 	r.used += used
+	r.clientMallocs += res.mallocs
 	r.PerCPUSecond = append(r.PerCPUSecond, float64(res.requests)/used.Seconds())
 	r.latencies.Merge(res.latencies)
 	r.PeakRSS = max(r.PeakRSS, peak)

@@ -46,6 +46,9 @@ var sources = map[string][]string{
 	"gwsws":     {"go", "build", "-o", "", "./peer/gwsws"},
 	"gorillaws": {"go", "build", "-o", "", "./peer/gorillaws"},
 	"coderws":   {"go", "build", "-o", "", "./peer/coderws"},
+	"eddyrpc":   {"go", "build", "-o", "", "./server/eddyrpc"},
+	"grpcrpc":   {"go", "build", "-o", "", "./peer/grpcrpc"},
+	"netrpc":    {"go", "build", "-o", "", "./baseline/netrpc"},
 }
 
 // build compiles the servers that the contenders need and dir does not hold yet.

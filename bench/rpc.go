@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/go-eddy/eddy/bench/internal/target"
+)
+
+// rpc compares unary calls: as many callers as a case says, on one connection, each with its requests one after the other. Client and
+// server are processes of their own, and what both use counts.
+func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
+	calls := func(srv *server, s settings, c testCase) rounder {
+		return &callers{path: b.path(srv.binary), srv: srv, callers: c.conns, s: s}
+	}
+	rep, err := compare(ctx, b, s, "calls", calls, []contender{
+		{Name: "grpc-go, protobuf", binary: "grpcrpc"},
+		{Name: "net/rpc, gob", binary: "netrpc"},
+		{Name: "eddy, protobuf", binary: "eddyrpc", args: []string{"-codec", "protobuf"}},
+		{Name: "eddy, raw", binary: "eddyrpc", args: []string{"-codec", "raw"}},
+		{Name: "eddy, raw, dispatcher direct", binary: "eddyrpc", args: []string{"-codec", "raw", "-dispatcher", "direct"}},
+	})
+	if err == nil {
+		rep.Note = "\nThe column of connections is callers; all of them share one connection. Processor seconds are of client and server together."
+	}
+	return rep, err
+}
+
+// callers is a client process of the server's own kind.
+type callers struct {
+	path    string
+	srv     *server
+	callers int
+	s       settings
+}
+
+func (c *callers) round(ctx context.Context, mark func() error) (*result, error) {
+	args := append(append([]string(nil), c.srv.args...), "-client", c.srv.addr, "-callers", strconv.Itoa(c.callers), "-size", strconv.Itoa(c.s.size),
+		"-warmup", c.s.warmup.String(), "-duration", c.s.duration.String())
+	ctx, cancel := context.WithTimeout(ctx, c.s.warmup+c.s.duration+time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.path, args...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.srv.procs))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := startOn(cmd, c.s.clientCPU); err != nil {
+		return nil, err
+	}
+	res, err := c.listen(in, out, mark)
+	in.Close()
+	if err != nil {
+		cancel()
+	}
+	return res, errors.Join(err, cmd.Wait())
+}
+
+// listen follows the words of the client: begin, end, and what there was in between.
+func (c *callers) listen(in io.Writer, out io.Reader, mark func() error) (*result, error) {
+	r := bufio.NewReaderSize(out, 1<<20)
+	for _, word := range []string{"begin\n", "end\n"} {
+		if line, err := r.ReadString('\n'); line != word {
+			return nil, fmt.Errorf("the client says %q (%w), want %q", line, err, word)
+		}
+		if err := mark(); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(in, "go on\n"); err != nil {
+			return nil, err
+		}
+	}
+	var done target.CallsDone
+	if err := json.NewDecoder(r).Decode(&done); err != nil {
+		return nil, fmt.Errorf("what the client did: %w", err)
+	}
+	return &result{
+		requests: done.Calls, warmup: done.All - done.Calls, elapsed: done.Elapsed, used: done.Used,
+		mallocs: done.Mallocs, latencies: hdrhistogram.Import(done.Latencies),
+	}, nil
+}

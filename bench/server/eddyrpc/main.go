@@ -1,0 +1,87 @@
+// Command eddyrpc is the RPC server under measurement, or with -client its callers on one connection.
+package main
+
+import (
+	"context"
+	"flag"
+	"log"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/go-eddy/eddy/bench/internal/target"
+	"github.com/go-eddy/eddy/rpc"
+)
+
+var key = rpc.Key{Interface: "bench.Echo"}
+
+func main() {
+	c := target.CallFlags()
+	codec := flag.String("codec", "raw", "raw or protobuf")
+	dispatcher := flag.String("dispatcher", "all", "of the server")
+	threads := flag.Int("threads", 4096, "of the server's pool: more than there are callers")
+	flag.Parse()
+	var err error
+	if c.Addr != "" {
+		err = client(c, *codec)
+	} else {
+		err = server(*dispatcher, *threads)
+	}
+	if err != nil {
+		log.Fatalf("eddyrpc: %v", err)
+	}
+}
+
+func client(c *target.Calls, codec string) error {
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{c.Addr}, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx := context.Background()
+	if codec == "raw" {
+		return c.Run(func(req []byte) (int, error) {
+			resp, err := rpc.Invoke[[]byte](ctx, cl, key, "Raw", req)
+			if err != nil {
+				return 0, err
+			}
+			return len(*resp), nil
+		})
+	}
+	return c.Run(func(req []byte) (int, error) {
+		resp, err := rpc.Invoke[wrapperspb.BytesValue](ctx, cl, key, "Message", &wrapperspb.BytesValue{Value: req}, rpc.CallCodec(rpc.CodecProtobuf))
+		if err != nil {
+			return 0, err
+		}
+		return len(resp.Value), nil
+	})
+}
+
+func server(dispatcher string, threads int) error {
+	d, err := rpc.ParseDispatcher(dispatcher)
+	if err != nil {
+		return err
+	}
+	srv, err := rpc.NewServer(rpc.ServerOptions{
+		Logger: slog.New(slog.DiscardHandler),
+		Ports:  []rpc.PortOptions{{Name: "rpc", Addr: "127.0.0.1:0", Loops: 1, Dispatcher: d, Pool: rpc.PoolOptions{Threads: threads}}},
+	})
+	if err != nil {
+		return err
+	}
+	svc, err := rpc.NewService(key,
+		rpc.Raw("Raw", func(_ context.Context, body []byte) ([]byte, error) { return body, nil }),
+		rpc.Unary("Message", func(_ context.Context, req *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) { return req, nil }))
+	if err == nil {
+		err = srv.Register(svc)
+	}
+	if err == nil {
+		err = srv.Listen()
+	}
+	if err != nil {
+		return err
+	}
+	target.Serve(srv.Addr("rpc"))
+	return srv.Close()
+}
