@@ -401,6 +401,10 @@ func (cl *Client) resolveFailed(err error) {
 func (cl *Client) apply(addrs []string) {
 	cl.mu.Lock()
 	cl.resolved = true
+	if cl.closing.Load() && len(addrs) > 0 { // those there are will do
+		cl.mu.Unlock()
+		return
+	}
 	var gone []*peer
 	cl.peers = slices.DeleteFunc(cl.peers, func(p *peer) bool {
 		if slices.Contains(addrs, p.addr) {
@@ -410,7 +414,7 @@ func (cl *Client) apply(addrs []string) {
 		return true
 	})
 	for _, a := range addrs {
-		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && cl.ctx.Err() == nil {
+		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && !cl.closing.Load() {
 			cl.peers = append(cl.peers, cl.newPeer(a))
 		}
 	}
@@ -432,7 +436,7 @@ func (cl *Client) newPeer(addr string) *peer {
 	for range cl.o.ConnsPerAddr {
 		l := newLink(p, cl)
 		p.links = append(p.links, l)
-		cl.tasks.Add(1)
+		cl.links.Add(1)
 		go l.run()
 	}
 	return p

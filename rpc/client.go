@@ -102,7 +102,8 @@ type Client struct {
 	idle      chan struct{}
 	idleOnce  sync.Once
 	again     chan struct{}  // ends the resolver's pause
-	tasks     sync.WaitGroup // goroutines
+	tasks     sync.WaitGroup // the resolver's goroutine
+	links     sync.WaitGroup // goroutines of links
 	timers    sync.WaitGroup // functions that later has started
 	closeOnce sync.Once
 	closed    chan struct{}
@@ -286,14 +287,35 @@ func (cl *Client) Shutdown(ctx context.Context) error {
 		return err
 	}
 	cl.stopTaking()
-	var err error
+	err := cl.drain(ctx)
+	return errors.Join(err, cl.Close())
+}
+
+// drain waits for the calls, and then for the connections to send what is on its way.
+func (cl *Client) drain(ctx context.Context) error {
 	select {
 	case <-cl.idle:
 	case <-cl.closed:
+		return nil
 	case <-ctx.Done():
-		err = ctx.Err()
+		return ctx.Err()
 	}
-	return errors.Join(err, cl.Close())
+	cl.apply(nil)
+	ended := make(chan struct{})
+	go func() {
+		cl.links.Wait()
+		close(ended)
+	}()
+	defer func() {
+		cl.cancel() // Close has nothing more to wait for
+		<-ended
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (cl *Client) stopTaking() {

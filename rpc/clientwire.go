@@ -522,6 +522,9 @@ func (w *wire) lost() error {
 // HandleClose implements eddy.CloseHandler: every call ends, or goes elsewhere if it was not sent.
 func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
 	end := lostError(reason, err)
+	if w.client.ctx.Err() != nil {
+		end = w.client.closedError()
+	}
 	tooLong, violated := tooLongResponse(err)
 	w.mu.Lock()
 	was := w.state

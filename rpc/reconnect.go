@@ -111,7 +111,7 @@ func newLink(p *peer, cl *Client) *link {
 // run is the link's goroutine.
 func (l *link) run() {
 	cl := l.client
-	defer cl.tasks.Done()
+	defer cl.links.Done()
 	defer l.stop()
 	for failures := 0; ; {
 		w, err := l.connect()

@@ -1,0 +1,91 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// names answers every call with its own name.
+func names(name string) func(*stubConn) {
+	return func(c *stubConn) {
+		for q := c.next(); q != nil; q = c.next() {
+			if q.op == 2 {
+				c.answer(q.id, 0, name)
+			}
+		}
+	}
+}
+
+// TestRoundRobin: the addresses take turns, and so do the connections of each, however many they are.
+func TestRoundRobin(t *testing.T) {
+	a, b := newStub(t, names("a")), newStub(t, names("b"))
+	cl := client(t, ClientOptions{ConnsPerAddr: 2}, a.addr(), b.addr())
+	until(t, "the connections", func() bool { return cl.Stats().Connections == 4 })
+	got := map[string]int{}
+	for range 100 {
+		name, err := invoke(context.Background(), cl, "Who", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[name]++
+	}
+	if got["a"] != 50 || got["b"] != 50 {
+		t.Errorf("%v", got)
+	}
+	r := cl.routes.Load()
+	used := map[int]int{}
+	for turn := range uint32(100) {
+		used[r.first(RoundRobin, turn)]++
+	}
+	for i := range 4 {
+		if used[i] != 25 {
+			t.Errorf("connection %d: %d of 100", i, used[i])
+		}
+	}
+	// An address with fewer connections gets as many calls as the other.
+	uneven := &routes{peers: [][]*wire{r.wires[:1], r.wires[1:4]}, wires: r.wires}
+	clear(used)
+	for turn := range uint32(60) {
+		used[uneven.first(RoundRobin, turn)]++
+	}
+	if used[0] != 30 || used[1] != 10 || used[2] != 10 || used[3] != 10 {
+		t.Errorf("%v", used)
+	}
+}
+
+// TestLeastOutstanding: calls avoid a connection on which others wait.
+func TestLeastOutstanding(t *testing.T) {
+	slow := newStub(t, func(c *stubConn) {
+		for c.next() != nil {
+		}
+	})
+	fast := newStub(t, names("fast"))
+	cl := client(t, ClientOptions{Balance: LeastOutstanding}, slow.addr(), fast.addr())
+	until(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
+	var held []*Future[[]byte]
+	for len(held) == 0 { // the first that hangs
+		f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text(""))
+		select {
+		case <-f.Done():
+		case <-time.After(20 * time.Millisecond):
+			held = append(held, f)
+		}
+	}
+	until(t, "one call that hangs", func() bool {
+		n := 0
+		for _, w := range cl.routes.Load().wires {
+			n += int(w.load.Load())
+		}
+		return n == 1
+	})
+	for range 50 {
+		if name, err := invoke(context.Background(), cl, "Who", ""); name != "fast" || err != nil {
+			t.Fatalf("%q, %v", name, err)
+		}
+	}
+	if fmt.Sprint(RoundRobin, LeastOutstanding, Balance(9)) != "round robin least outstanding balance 9" {
+		t.Error(RoundRobin, LeastOutstanding, Balance(9))
+	}
+}

@@ -1,0 +1,550 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// TestGoAway: what is in flight on the connection finishes, new calls have another one, and the old one ends.
+func TestGoAway(t *testing.T) {
+	held, release, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := newStub(t, func(c *stubConn) {
+		for q := c.next(); q != nil; q = c.next() {
+			switch {
+			case c.n > 1:
+				c.answer(q.id, 0, "second")
+			case q.method == "Hold":
+				c.answer(0, 65, rawError(0, "going"))
+				close(held)
+				<-release
+				c.answer(q.id, 0, "held")
+			default:
+				t.Errorf("a request after GOAWAY: %+v", q)
+			}
+		}
+		if c.n == 1 {
+			close(over)
+		}
+	})
+	cl := client(t, ClientOptions{WaitForReady: true}, s.addr())
+	f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
+	<-held
+	until(t, "GOAWAY", func() bool { return cl.Stats().GoAways == 1 })
+	for range 3 {
+		if got, err := invoke(context.Background(), cl, "Echo", ""); got != "second" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	close(release)
+	if resp, err := f.Wait(context.Background()); err != nil || string(*resp) != "held" {
+		t.Error(err)
+	}
+	<-over
+	if st := cl.Stats(); st.Lost != 0 || st.Connections != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestUnavailable: what a server certainly did not execute is asked of the others, of each address once, and then ends with what the last one said.
+func TestUnavailable(t *testing.T) {
+	var asked [3]atomic.Int64
+	refuse := func(i int) func(*stubConn) {
+		return func(c *stubConn) {
+			for q := c.next(); q != nil; q = c.next() {
+				asked[i].Add(1)
+				c.answer(q.id, 8, rawError(30, fmt.Sprint("draining ", i)))
+			}
+		}
+	}
+	a, b, ok := newStub(t, refuse(0)), newStub(t, refuse(1)), newStub(t, names("ok"))
+	cl := client(t, ClientOptions{ConnsPerAddr: 3}, a.addr(), b.addr())
+	until(t, "the connections", func() bool { return cl.Stats().Connections == 6 })
+	_, err := invoke(context.Background(), cl, "Echo", "")
+	if e := asError(t, err); !errors.Is(err, ErrUnavailable) || e.Executed != ExecutedNo || e.RetryAfter != 30*time.Millisecond || !strings.Contains(e.Message, "draining") {
+		t.Errorf("%+v", e)
+	}
+	if x, y := asked[0].Load(), asked[1].Load(); x+y != 4 || x != 2 || y != 2 { // its own attempt, and one to fail over to each
+		t.Errorf("asked %d and %d times", x, y)
+	}
+	if n := cl.Stats().Failovers; n != 4 { // the last one finds nobody
+		t.Errorf("%d failovers", n)
+	}
+	big := strings.Repeat("x", 100_000) // given away by reference, and sent again
+	cl = client(t, ClientOptions{}, a.addr(), ok.addr())
+	until(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
+	for range 10 {
+		if got, err := invoke(context.Background(), cl, "Who", big); got != "ok" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for range 10 {
+		resp, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text("")).Wait(context.Background())
+		if err != nil || string(*resp) != "ok" {
+			t.Error(err)
+		}
+	}
+}
+
+// TestUnsent: requests that a lost connection had not taken go to another one; those that it had may have been executed.
+func TestUnsent(t *testing.T) {
+	cut := make(chan struct{})
+	deaf := newStub(t, func(c *stubConn) { <-cut })
+	cl := client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 2 << 20}, deaf.addr())
+	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	w := cl.routes.Load().wires[0]
+	var big []*Future[[]byte]
+	stuck := func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.stalled && w.bytes > 0
+	}
+	body := text(strings.Repeat("x", 1<<20))
+	for end := time.Now().Add(hang); !stuck(); { // fill what the system takes
+		if time.Now().After(end) {
+			t.Fatal("never stuck")
+		}
+		big = append(big, InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", body))
+		time.Sleep(5 * time.Millisecond)
+	}
+	var small []*Future[[]byte]
+	for range 100 {
+		small = append(small, InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text("")))
+	}
+	if err := Send(context.Background(), cl, testKey, "Log", text("")); err != nil {
+		t.Fatal(err)
+	}
+	ok := newStub(t, names("ok"))
+	cl.apply([]string{deaf.addr(), ok.addr()})
+	until(t, "the other connection", func() bool { return cl.Stats().Connections == 2 })
+	close(cut)
+	for _, f := range small {
+		if resp, err := f.Wait(context.Background()); err != nil || string(*resp) != "ok" {
+			t.Errorf("a request that was not sent: %v", err)
+		}
+	}
+	lost := 0
+	for _, f := range big {
+		_, err := f.Wait(context.Background())
+		if err == nil {
+			continue
+		}
+		if e := asError(t, err); !errors.Is(err, ErrConnection) || e.Executed != ExecutedMaybe {
+			t.Errorf("%+v", e)
+		}
+		lost++
+	}
+	if lost == 0 {
+		t.Error("no request was lost with its connection")
+	}
+	until(t, "the one-way request", func() bool { return cl.Stats().OneWays == 1 })
+}
+
+// TestStuckQueueIsCancelled: calls that are given up while the connection takes nothing leave no more behind than a bounded
+// part of the queue.
+func TestStuckQueueIsCancelled(t *testing.T) {
+	cut := make(chan struct{})
+	deaf := newStub(t, func(c *stubConn) { <-cut })
+	defer close(cut)
+	cl := client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 2 << 20}, deaf.addr())
+	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	w := cl.routes.Load().wires[0]
+	body := text(strings.Repeat("x", 1<<20))
+	for {
+		w.mu.Lock()
+		stuck := w.stalled && w.bytes > 0
+		w.mu.Unlock()
+		if stuck {
+			break
+		}
+		InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", body)
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.mu.Lock()
+	before, entries := w.bytes, len(w.queue)-w.next
+	w.mu.Unlock()
+	for range 2000 {
+		if !InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text("x")).Cancel() {
+			t.Fatal("not cancelled")
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.queue) - w.next; w.bytes != before || n > entries+200 {
+		t.Errorf("%d bytes, %d entries; before %d and %d", w.bytes, n, before, entries)
+	}
+}
+
+// freePort returns an address that nobody listens on.
+func freePort(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// TestAllDown: calls fail at once, and say why; with WaitForReady they wait as long as their time allows; and when a
+// server comes up they are served.
+func TestAllDown(t *testing.T) {
+	addr, other := freePort(t), freePort(t)
+	cl := client(t, ClientOptions{}, addr, other)
+	until(t, "both to be down", func() bool {
+		_, err := invoke(context.Background(), cl, "Echo", "")
+		e := asError(t, err)
+		if !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrConnection) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "refused") {
+			t.Fatalf("%+v", e)
+		}
+		return cl.Stats().DialFailures > 4
+	})
+	patient := client(t, ClientOptions{WaitForReady: true}, addr, other)
+	_, err := invoke(context.Background(), patient, "Echo", "", CallTimeout(50*time.Millisecond))
+	if e := asError(t, err); !errors.Is(err, ErrDeadline) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "waiting for a connection") {
+		t.Errorf("%+v", e)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	_, err = invoke(ctx, patient, "Echo", "")
+	if e := asError(t, err); !errors.Is(err, ErrCancelled) || e.Executed != ExecutedNo {
+		t.Errorf("%+v", e)
+	}
+	f := InvokeAsync[[]byte](context.Background(), patient, testKey, "Echo", text("at last"))
+	newStubAt(t, addr, echoes)
+	if resp, err := f.Wait(context.Background()); err != nil || string(*resp) != "at last" {
+		t.Error(err)
+	}
+	if n := patient.Stats().Waiting; n != 0 {
+		t.Errorf("%d still wait", n)
+	}
+	until(t, "the other client", func() bool { got, err := invoke(context.Background(), cl, "Echo", "x"); return got == "x" && err == nil })
+}
+
+// TestBackoff: twice as long each time, up to the maximum, plus and minus the jitter.
+func TestBackoff(t *testing.T) {
+	b, err := Backoff{Min: 100 * time.Millisecond, Max: time.Second, Jitter: 0.5}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for failures, want := range map[int]time.Duration{0: 100, 1: 100, 2: 200, 3: 400, 4: 800, 5: 1000, 1000: 1000} {
+		want *= time.Millisecond
+		if lo, mid, hi := b.after(failures, 0), b.after(failures, 0.5), b.after(failures, 1); lo != want/2 || mid != want || hi != want*3/2 {
+			t.Errorf("after %d failures %v, %v, %v, want %v", failures, lo, mid, hi, want)
+		}
+	}
+	if d, _ := (Backoff{Jitter: -1}).withDefaults(); d.after(1, 0) != d.after(1, 1) || d.Min != 100*time.Millisecond || d.Max != 10*time.Second {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestFlappingServer: one that accepts and hangs up is not asked without a pause.
+func TestFlappingServer(t *testing.T) {
+	s := newStub(t, func(c *stubConn) {})
+	var pauses atomic.Int64
+	cl := client(t, ClientOptions{Backoff: Backoff{Min: 20 * time.Millisecond, Max: 40 * time.Millisecond}, Rand: func() float64 { pauses.Add(1); return 1 }}, s.addr())
+	until(t, "attempts", func() bool { return cl.Stats().Dials >= 5 })
+	if n := pauses.Load(); n < 4 {
+		t.Errorf("%d pauses between 5 attempts", n)
+	}
+}
+
+// TestRetryAfterHoldsConnects: a server that asks for time is given it.
+func TestRetryAfterHoldsConnects(t *testing.T) {
+	var began time.Time
+	again := make(chan time.Duration, 1)
+	s := newStub(t, func(c *stubConn) {
+		switch c.n {
+		case 1:
+			began = time.Now()
+			c.answer(0, 5, rawError(200, "full"))
+			c.next()
+		case 2:
+			again <- time.Since(began)
+			echoes(c)
+		}
+	})
+	client(t, ClientOptions{Backoff: Backoff{Min: time.Millisecond, Max: time.Minute}}, s.addr())
+	if d := <-again; d < 200*time.Millisecond {
+		t.Errorf("back after %v", d)
+	}
+}
+
+// TestClose: calls in flight, calls that wait and calls that come later end with ErrClosed, once each; a second Close is none.
+func TestClose(t *testing.T) {
+	s := newStub(t, func(c *stubConn) {
+		for c.next() != nil {
+		}
+	})
+	for _, addr := range []string{s.addr(), "192.0.2.1:9"} { // nobody answers from there
+		cl := client(t, ClientOptions{WaitForReady: true, DialTimeout: time.Hour}, addr)
+		var ended atomic.Int64
+		var wg sync.WaitGroup
+		for range 20 {
+			InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text("")).Then(func(_ *[]byte, err error) {
+				if !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+				ended.Add(1)
+			})
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				if _, err := invoke(context.Background(), cl, "Hold", ""); !errors.Is(err, ErrClosed) {
+					t.Error(err)
+				}
+			}()
+		}
+		until(t, "the calls", func() bool { return cl.Stats().Active == 40 })
+		for range 2 {
+			if err := cl.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		wg.Wait()
+		if n := ended.Load(); n != 20 {
+			t.Errorf("%d callbacks, want 20", n)
+		}
+		_, err := invoke(context.Background(), cl, "Hold", "")
+		if e := asError(t, err); !errors.Is(err, ErrClosed) || e.Executed != ExecutedNo {
+			t.Errorf("%+v", e)
+		}
+		if _, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text("")).Wait(context.Background()); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if err := Send(context.Background(), cl, testKey, "Hold", text("")); !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		if err := cl.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestShutdown lets calls end and what was sent one-way arrive; at its deadline it ends them.
+func TestShutdown(t *testing.T) {
+	held, release := make(chan struct{}, 2), make(chan struct{})
+	var bytes atomic.Int64
+	s := newStub(t, func(c *stubConn) {
+		for q := c.next(); q != nil; q = c.next() {
+			switch {
+			case q.op == 3:
+				bytes.Add(int64(len(q.body)))
+			case q.method == "Hold":
+				held <- struct{}{}
+				go func() { <-release; c.answer(q.id, 0, "held") }()
+			}
+		}
+	})
+	cl := client(t, ClientOptions{}, s.addr())
+	f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
+	<-held
+	big := text(strings.Repeat("x", 1_000_000))
+	for range 3 {
+		if err := Send(context.Background(), cl, testKey, "Log", big); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error)
+	go func() { done <- cl.Shutdown(context.Background()) }()
+	until(t, "the refusal of new calls", func() bool { return cl.closing.Load() })
+	if _, err := invoke(context.Background(), cl, "Hold", ""); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	close(release)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if resp, err := f.Wait(context.Background()); err != nil || string(*resp) != "held" {
+		t.Error(err)
+	}
+	until(t, "the one-way bytes", func() bool { return bytes.Load() == 3_000_000 })
+
+	hangs := newStub(t, func(c *stubConn) {
+		for c.next() != nil {
+		}
+	})
+	cl = client(t, ClientOptions{}, hangs.addr())
+	f = InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := cl.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if _, err := f.Wait(context.Background()); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// TestGroupEnds: a client on loops that are closed under it ends its calls.
+func TestGroupEnds(t *testing.T) {
+	s := newStub(t, func(c *stubConn) {
+		for c.next() != nil {
+		}
+	})
+	g := &eddy.Group{Loops: 2, Logger: quiet}
+	cl := client(t, ClientOptions{Group: g, Timeout: time.Second}, s.addr())
+	f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""), CallTimeout(-1))
+	until(t, "the call to be sent", func() bool { st := cl.Stats(); return st.Connections == 1 && st.Waiting == 0 })
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.Wait(context.Background())
+	if !errors.Is(err, ErrConnection) {
+		t.Error(err)
+	}
+	_, err = invoke(context.Background(), cl, "Hold", "")
+	asError(t, err)
+	if err := Send(context.Background(), cl, testKey, "Hold", text("")); err != nil {
+		asError(t, err)
+	}
+}
+
+// TestKilledUnderLoad: a server that is killed and started again, over and over, under calls of every kind: each ends once, in its
+// own response or in a typed error.
+func TestKilledUnderLoad(t *testing.T) {
+	rounds := 10
+	if testing.Short() {
+		rounds = 4
+	}
+	addr := freePort(t)
+	start := func() *stub { return newStubAt(t, addr, echoes) }
+	s := start()
+	cl := client(t, ClientOptions{ConnsPerAddr: 2, Timeout: 2 * time.Second}, addr)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var ok, failed atomic.Int64
+	judge := func(want, got string, err error) {
+		if err == nil {
+			if got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+			ok.Add(1)
+			return
+		}
+		e, is := errors.AsType[*Error](err)
+		if !is || !errors.Is(err, ErrConnection) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDeadline) && !errors.Is(err, ErrCancelled) {
+			t.Errorf("%T %v", err, err)
+		}
+		if is && errors.Is(err, ErrUnavailable) && e.Executed != ExecutedNo {
+			t.Errorf("%+v", e)
+		}
+		failed.Add(1)
+	}
+	for i := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				want := fmt.Sprint(i, " ", n)
+				switch n % 3 {
+				case 0:
+					got, err := invoke(context.Background(), cl, "Echo", want)
+					judge(want, got, err)
+				case 1:
+					resp, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text(want)).Wait(context.Background())
+					if err != nil {
+						judge(want, "", err)
+					} else {
+						judge(want, string(*resp), nil)
+					}
+				case 2:
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(2000))*time.Microsecond)
+					got, err := invoke(ctx, cl, "Echo", want)
+					cancel()
+					judge(want, got, err)
+				}
+			}
+		}()
+	}
+	for range rounds {
+		n := ok.Load()
+		until(t, "calls to succeed", func() bool { return ok.Load() > n+50 })
+		s.close()
+		f := failed.Load()
+		until(t, "calls to fail", func() bool { return failed.Load() > f+10 })
+		s = start()
+	}
+	close(stop)
+	wg.Wait()
+	until(t, "all to have ended", func() bool { return cl.Stats().Active == 0 })
+}
+
+// TestCancelRaces: responses, deadlines, cancellations and the end of the connection meet; each call ends once and ids of
+// calls that have ended bring nobody else's response.
+func TestCancelRaces(t *testing.T) {
+	s := newStub(t, func(c *stubConn) {
+		n := 0
+		for q := c.next(); q != nil; q = c.next() {
+			if q.op == 2 {
+				c.echo(q)
+				n++
+			}
+			if n == 400 {
+				return
+			}
+		}
+	})
+	cl := client(t, ClientOptions{MaxPending: 4, WaitForReady: true}, s.addr())
+	n := 1500
+	if testing.Short() {
+		n = 300
+	}
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for k := range n {
+				want := fmt.Sprint(i, ".", k)
+				ctx, cancel := context.WithCancel(context.Background())
+				ended := atomic.Int64{}
+				switch k % 3 {
+				case 0:
+					go cancel()
+					got, err := invoke(ctx, cl, "Echo", want)
+					if err == nil && got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				case 1:
+					f := InvokeAsync[[]byte](ctx, cl, testKey, "Echo", text(want))
+					f.Then(func(resp *[]byte, err error) {
+						ended.Add(1)
+						if err == nil && string(*resp) != want {
+							t.Errorf("%q, want %q", *resp, want)
+						}
+					})
+					go f.Cancel()
+					go cancel()
+					<-f.Done()
+					until(t, "the callback", func() bool { return ended.Load() == 1 })
+				case 2:
+					got, err := invoke(ctx, cl, "Echo", want, CallTimeout(time.Duration(k%100)*10*time.Microsecond+1))
+					if err == nil && got != want {
+						t.Errorf("%q, want %q", got, want)
+					}
+				}
+				cancel()
+			}
+		}()
+	}
+	wg.Wait()
+	until(t, "all to have ended", func() bool { return cl.Stats().Active == 0 })
+	for _, w := range cl.routes.Load().wires {
+		w := w
+		until(t, "an empty table", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.table.len() == 0 && w.wheel.Len() == 0 })
+	}
+}
