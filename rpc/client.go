@@ -56,6 +56,11 @@ type ClientOptions struct {
 	ConnectQueue   int // DispatchConnection: connects that wait, see Listener; 0 = DefaultConnectQueue
 	ConnectWarning int // DispatchConnection: above how many of them there is a warning; 0 = DefaultConnectWarning
 
+	// Interceptors stand around each call, the first one outermost, on the caller's goroutine; around an InvokeAsync on a worker of the callback pool, which
+	// waits there for the response, and then the functions of its Future run there with every Dispatcher. What they make of
+	// CallInfo.Metadata is sent.
+	Interceptors []Interceptor
+
 	Backoff     Backoff
 	DialTimeout time.Duration // for one address; 0 = 3 s
 	Heartbeat   time.Duration // a server that is silent for so long is sent a PING, and after three times that the connection ends; 0 = 60 s, negative = none
@@ -396,7 +401,7 @@ func (cl *Client) warn(s *sampler, msg string, args ...any) {
 	}
 }
 
-// late counts a response that nobody waits for.
+// late counts a response that nobody waits for. On the loop.
 func (cl *Client) late(w *wire, id uint64, status frame.Status) {
 	cl.stats.late.Add(1)
 	w.told.responseLate(id, status)

@@ -226,7 +226,10 @@ func TestAllDown(t *testing.T) {
 	if n := patient.Stats().Waiting; n != 0 {
 		t.Errorf("%d still wait", n)
 	}
-	until(t, "the other client", func() bool { got, err := invoke(context.Background(), cl, "Echo", "x"); return got == "x" && err == nil })
+	until(t, "the other client", func() bool {
+		got, err := invoke(context.Background(), cl, "Echo", "x")
+		return got == "x" && err == nil
+	})
 }
 
 // TestBackoff: twice as long each time, up to the maximum, plus and minus the jitter.

@@ -80,6 +80,18 @@ func (k *consumer) onWorker() bool {
 	return false
 }
 
+// enter counts a call with a Future, if there is room for one.
+func (k *consumer) enter() error {
+	limit := k.client.o.MaxAsync
+	n := k.async.Add(1)
+	if n <= int64(limit) {
+		return nil
+	}
+	k.async.Add(-1)
+	k.client.stats.full.Add(1)
+	return &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: limit, option: "MaxAsync"}
+}
+
 // consume ends a call with a Future: decodes its response where the dispatcher says, completes the Future there and
 // calls its functions.
 func (cl *Client) consume(c *call) {

@@ -44,7 +44,8 @@ func (f *Future[Resp]) Then(fn func(*Resp, error)) {
 	f.f.then(func() { fn(f.outcome()) })
 }
 
-// Cancel gives the call up and reports whether it did: false means that it has ended. The server is told if it was sent.
+// Cancel gives the call up and reports whether it did: false means that it has ended. The server is told if it was sent. A call with
+// ClientOptions.Interceptors has its context ended; what becomes of that is for them to say.
 func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCancelled) }
 
 func (f *Future[Resp]) outcome() (*Resp, error) {
@@ -65,6 +66,7 @@ type future struct {
 	err   error
 	thens []func()
 	stop  func() bool // of the context
+	abort func(error) // ends the context of a call with interceptors
 }
 
 func (f *future) wait() <-chan struct{} {
@@ -111,8 +113,12 @@ func (f *future) cancel(cause error) bool {
 	f.mu.Lock()
 	c := f.call
 	if c == nil {
+		going := f.abort != nil && !f.ended
 		f.mu.Unlock()
-		return false
+		if going {
+			f.abort(cause)
+		}
+		return going
 	}
 	c.refs.Add(1)
 	f.mu.Unlock()

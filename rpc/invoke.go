@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -50,9 +51,35 @@ func (cl *Client) options(opts []CallOption) callOptions {
 // When ctx ends, Invoke returns at once and the server is told. Any goroutine; on a loop of the client's group it returns
 // eddy.ErrOnLoop.
 func Invoke[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) (*Resp, error) {
+	o := cl.options(opts)
+	if len(cl.o.Interceptors) > 0 {
+		return invokeIntercepted[Resp](ctx, cl, key, method, req, o)
+	}
 	resp := new(Resp)
-	if err := cl.invoke(ctx, key, method, req, resp, cl.options(opts)); err != nil {
+	if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
 		return nil, err
+	}
+	return resp, nil
+}
+
+// invokeIntercepted is Invoke through the client's interceptors.
+func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, o callOptions) (*Resp, error) {
+	info := &CallInfo{Key: key, Method: method, Codec: o.codec, Metadata: o.meta}
+	v, err := intercept(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (any, error) {
+		o.meta = info.Metadata
+		resp := new(Resp)
+		if err := cl.invoke(ctx, key, method, req, resp, o); err != nil {
+			return nil, err
+		}
+		return resp, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp, ok := v.(*Resp)
+	if !ok {
+		text := fmt.Sprintf("an interceptor returned a %T, want a %T", v, resp)
+		return nil, &Error{Service: key.String(), Method: method, Err: &causeError{kinds: kindsResponse, text: text}}
 	}
 	return resp, nil
 }
@@ -186,22 +213,45 @@ func (c *call) giveUp(cause error) bool {
 }
 
 // InvokeAsync is Invoke that does not wait: the outcome is in the Future, errors before sending too. When ctx ends, the call does. The body is encoded before
-// InvokeAsync returns. It may be called on a loop.
+// InvokeAsync returns, but with ClientOptions.Interceptors on a worker. It may be called on a loop.
 func InvokeAsync[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) *Future[Resp] {
-	f := &Future[Resp]{f: future{client: cl}, resp: new(Resp)}
-	cl.invokeAsync(ctx, key, method, req, f.resp, cl.options(opts), &f.f)
+	f := &Future[Resp]{f: future{client: cl}}
+	o := cl.options(opts)
+	if err := cl.consumer.enter(); err != nil {
+		f.f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: err})
+		return f
+	}
+	if len(cl.o.Interceptors) > 0 {
+		f.intercepted(ctx, key, method, req, o)
+		return f
+	}
+	f.resp = new(Resp)
+	cl.invokeAsync(ctx, key, method, req, f.resp, o, &f.f)
 	return f
+}
+
+// intercepted makes the call on a worker of the callback pool, where the interceptors may block.
+func (f *Future[Resp]) intercepted(ctx context.Context, key Key, method string, req any, o callOptions) {
+	cl := f.f.client
+	if err := cl.enter(); err != nil {
+		cl.consumer.async.Add(-1)
+		f.f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: err})
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.f.abort = cancel
+	cl.consumer.submit(runner(func() {
+		defer cl.leave()
+		defer cl.consumer.async.Add(-1)
+		err := error(&Error{Service: key.String(), Method: method, Err: &causeError{kinds: []error{ErrInternal}, text: "an interceptor panicked"}})
+		cl.consumer.run(func() { f.resp, err = invokeIntercepted[Resp](ctx, cl, key, method, req, o) })
+		cancel(nil)
+		f.f.complete(err)
+	}), cl.consumer.pool)
 }
 
 func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, resp any, o callOptions, f *future) {
 	k := &cl.consumer
-	if n := k.async.Add(1); n > int64(cl.o.MaxAsync) {
-		k.async.Add(-1)
-		cl.stats.full.Add(1)
-		limit := &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: cl.o.MaxAsync, option: "MaxAsync"}
-		f.complete(&Error{Service: key.String(), Method: method, Executed: ExecutedNo, Err: limit})
-		return
-	}
 	c, err := cl.begin(ctx, key, method, frame.Call, req, o)
 	if err != nil {
 		k.async.Add(-1)
@@ -222,7 +272,16 @@ func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, 
 // the request. Errors are as Invoke's, of what was certainly not sent, and with WaitWritten of what may have been. Any goroutine; on a loop of the client's group without
 // WaitWritten only.
 func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) error {
-	return cl.sendOneWay(ctx, key, method, req, cl.options(opts))
+	o := cl.options(opts)
+	if len(cl.o.Interceptors) == 0 {
+		return cl.sendOneWay(ctx, key, method, req, o)
+	}
+	info := &CallInfo{Key: key, Method: method, Codec: o.codec, OneWay: true, Metadata: o.meta}
+	_, err := intercept(ctx, cl.o.Interceptors, info, req, func(ctx context.Context, req any) (any, error) {
+		o.meta = info.Metadata
+		return nil, cl.sendOneWay(ctx, key, method, req, o)
+	})
+	return err
 }
 
 func (cl *Client) sendOneWay(ctx context.Context, key Key, method string, req any, o callOptions) error {
