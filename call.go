@@ -196,7 +196,7 @@ func (c *Conn) countAnswer(n int) error {
 		return err
 	}
 	if err := c.submitWithin(n); err != nil {
-		c.unreserve(n)
+		c.queued.Add(-int64(n)) // the loop looks at the marks when the call comes back
 		return err
 	}
 	c.extend().answers.Add(int64(n))
