@@ -27,6 +27,7 @@ const (
 	taskSettle                       // the events of before the last change of conn's pipeline have passed
 	taskResponses                    // run msg.(func()), which takes responses for conn that a pool has brought
 	taskFuture                       // run the listeners of msg.(*Future), or take it out of the queue
+	taskSignal                       // run the function of msg.(*Signal)
 )
 
 // task is one entry of a loop's queue. It is a plain struct so that submitting one allocates nothing.
@@ -205,6 +206,8 @@ func (l *loop) runTask(t task) {
 		t.msg.(*Registration).carryOut()
 	case taskWatch:
 		t.conn.watch()
+	case taskSignal:
+		t.msg.(*Signal).deliver()
 	case taskFuture:
 		l.runFuture(t.msg.(*Future))
 	case taskChange:

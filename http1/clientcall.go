@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-eddy/eddy"
 )
@@ -43,7 +44,8 @@ func (t *Transport) newCall(r *http.Request, done func(*http.Response, error)) *
 type sentBody struct {
 	io.ReadCloser
 	once sync.Once
-	goOn chan bool // an answer to whether it may be sent, if it waits for one
+	goOn chan bool   // an answer to whether it may be sent, if it waits for one
+	done atomic.Bool // it was written to its end
 }
 
 // end closes the body, as every RoundTripper must. A goroutine that waits in its Read is let go.
@@ -141,17 +143,22 @@ func (c *call) cancel(err error) {
 	if ctxErr := c.req.Context().Err(); ctxErr != nil {
 		err = ctxErr
 	}
-	c.mu.Lock()
-	if c.stop == nil {
-		c.stop = err
-	}
-	abort := c.abort
-	c.mu.Unlock()
+	abort := c.stopWith(err)
 	if abort != nil {
 		abort(err)
 		return
 	}
 	c.t.stopWaiting(c)
+}
+
+// stopWith notes why the call is to end and returns what ends its present stage. The first reason stays.
+func (c *call) stopWith(err error) (abort func(error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stop == nil {
+		c.stop = err
+	}
+	return c.abort
 }
 
 // stopped reports whether the call is to end.
@@ -416,5 +423,6 @@ func (c *call) sendBody(cc *clientConn, b *sentBody) {
 		}
 		return
 	}
-	_ = cc.conn.Post(func() { cc.bodySent(c) }) // a connection that has ended told its call
+	b.done.Store(true)
+	_ = cc.news.Raise() // a connection that has ended told its call
 }

@@ -47,7 +47,9 @@ type clientConn struct {
 	begun    bool // inflight counts
 	received bool // a byte of the response has come
 	sent     bool // the whole request was written
-	keep     bool // the server keeps the connection
+	sending  *sentBody
+	news     eddy.Signal // from other goroutines
+	keep     bool        // the server keeps the connection
 	inflight eddy.Request
 	timer    *eddy.Timer
 }
@@ -60,6 +62,7 @@ var (
 // initConn builds the pipeline of a new connection. The transport finds it again when the attempt is told to be over.
 func (t *Transport) initConn(p *eddy.Pipeline) error {
 	cc := &clientConn{t: t, conn: p.Conn()}
+	cc.news.Init(cc.conn, cc.hear)
 	if err := p.Add(clientName, cc); err != nil {
 		return err
 	}
@@ -170,13 +173,24 @@ func (cc *clientConn) take(c *call) {
 
 // abort ends a request, and the connection with it if that still serves it. Any goroutine.
 func (cc *clientConn) abort(c *call, err error) {
-	posted := cc.conn.Post(func() {
-		if cc.call == c {
-			cc.conn.CloseWith(eddy.CloseNormal, err)
-		}
-	})
-	if errors.Is(posted, eddy.ErrSaturated) {
-		time.AfterFunc(retryPause, func() { cc.abort(c, err) })
+	c.stopWith(err)
+	_ = cc.news.Raise() // the end of the loop is the end of the connection, too
+}
+
+// hear follows what other goroutines have to say of the request in hand: that it is to end, or that its body was sent. On
+// the loop.
+func (cc *clientConn) hear() {
+	c := cc.call
+	if c == nil {
+		return
+	}
+	if err := c.stopCause(); err != nil {
+		cc.conn.CloseWith(eddy.CloseNormal, err)
+		return
+	}
+	if b := cc.sending; b != nil && b.done.Load() {
+		cc.sending = nil
+		cc.bodySent()
 	}
 }
 
@@ -198,6 +212,7 @@ func (cc *clientConn) begin(c *call) {
 	if c.plan.expect && cc.t.ExpectContinueTimeout > 0 {
 		cc.timer, _ = cc.ctx.After(cc.t.ExpectContinueTimeout, func() { b.allow(true) }) // an error means that the connection ends
 	}
+	cc.sending = b
 	go c.sendBody(cc, b)
 }
 
@@ -214,10 +229,7 @@ func (cc *clientConn) resetHead() {
 }
 
 // bodySent follows the last byte of the request. On the loop.
-func (cc *clientConn) bodySent(c *call) {
-	if cc.call != c || cc.sent {
-		return
-	}
+func (cc *clientConn) bodySent() {
 	cc.sent = true
 	if cc.state == clientHead {
 		cc.limitHeader()
@@ -393,7 +405,7 @@ func (cc *clientConn) decodeBody(view []byte) (int, error) {
 func (cc *clientConn) complete() {
 	c := cc.call
 	cc.endRequest()
-	cc.call, cc.body = nil, nil
+	cc.call, cc.body, cc.sending = nil, nil, nil
 	cc.served++
 	_ = c.enter(nil)
 	if !cc.keep || !cc.sent { // a body that is still being sent would be read as the next request

@@ -125,7 +125,7 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	}
 	sc.conn.BeginRequest(&ex.ctx.request)
 	sc.ctx.FireRead(ex)
-	if sc.state == stateBody && n == len(view) {
+	if sc.state == stateBody && n == len(view) && !ex.expect { // else the client waits for us
 		sc.readingBody()
 	}
 	return nil

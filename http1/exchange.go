@@ -41,6 +41,7 @@ type exchange struct {
 	out     []byte   // the rest of the response
 	bufs    *buffers // what out lies in, when it is pooled
 	closing bool     // the connection ends with this response
+	ending  eddy.Signal
 
 	inputClosed atomic.Bool               // the client has sent its last byte
 	writeBy     atomic.Pointer[time.Time] // the handler's own deadline for writes, nil for none
@@ -152,24 +153,6 @@ func (ex *exchange) failed(v any) {
 	}
 }
 
-// retryPause is how long a worker leaves a loop's full task queue alone.
-const retryPause = time.Millisecond
-
-// post runs f on the loop. A full task queue makes the worker wait: the end of a
-// request must not be lost. It reports false when the loop has ended.
-func (ex *exchange) post(f func()) bool {
-	for {
-		err := ex.conn.Post(f)
-		if err == nil {
-			return true
-		}
-		if !errors.Is(err, eddy.ErrSaturated) {
-			return false
-		}
-		time.Sleep(retryPause)
-	}
-}
-
 // finish hands the end of the response to the loop.
 func (ex *exchange) finish() {
 	if ex.w.hijacked {
@@ -178,7 +161,8 @@ func (ex *exchange) finish() {
 	if ex.body != nil {
 		_ = ex.body.Close() // never fails
 	}
-	ex.post(ex.settle)
+	ex.ending.Init(ex.conn, ex.settle)
+	_ = ex.ending.Raise() // a loop that has ended has told the handlers the close
 }
 
 // settle ends the exchange on the loop: it queues the rest of the response and
@@ -253,24 +237,28 @@ func (ex *exchange) sendContinue() {
 	if !ex.expect {
 		return
 	}
-	for !ex.tryContinue() {
-		time.Sleep(retryPause)
-	}
-}
-
-// tryContinue reports false when the loop's task queue is full. It does not wait for the loop, which may wait for ex.mu.
-func (ex *exchange) tryContinue() bool {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	if ex.continued || ex.owner != nobody {
-		return true
+		return
 	}
-	if errors.Is(ex.conn.Write("HTTP/1.1 100 Continue\r\n\r\n"), eddy.ErrSaturated) {
-		return false
+	ex.continued = true
+	s := new(eddy.Signal)
+	s.Init(ex.conn, ex.goOn)
+	_ = s.Raise() // a loop that has ended has told the body
+}
+
+// goOn tells the client to send its body, whose time begins. Loop only.
+func (ex *exchange) goOn() {
+	sc := ex.sc
+	if sc.ex != ex || sc.state == stateOver {
+		return
 	}
-	ex.continued = true // another error ends the connection, which the body reports
 	ex.f.countStatus(http.StatusContinue)
-	return true
+	sc.write([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	if sc.state == stateBody {
+		sc.readingBody()
+	}
 }
 
 // waitsContinue reports whether the client was never told to send its body: it

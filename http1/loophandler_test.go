@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -133,6 +134,41 @@ func TestLoopHandlerContinue(t *testing.T) {
 		if resp, body := c.response("POST"); resp.StatusCode != 200 || !strings.HasSuffix(body, " abc") {
 			t.Errorf("%s: %d %q", path, resp.StatusCode, body)
 		}
+	}
+}
+
+// While the server drains, the answer to a request that had begun says that the connection ends, and it does.
+func TestLoopHandlerWhileDraining(t *testing.T) {
+	s := startWith(t, setup{handler: echo, opts: Options{OnLoop: loopSite}})
+	c := s.dial()
+	c.send("GET /loop HTTP/1.1\r\nHost: a\r\n\r\nGET /loop HTTP/1.1\r\nHo")
+	if resp, _ := c.response("GET"); resp.Close {
+		t.Error("closes before the drain")
+	}
+	waitFor(t, "the beginning of the second request", func() bool { return s.srv.Stats().Memory.Inbound > 0 })
+	report := make(chan eddy.DrainReport, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	go func() {
+		r, err := s.srv.Shutdown(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		report <- r
+	}()
+	waitFor(t, "the drain", func() bool { return s.drained.Load() > 0 })
+	c.send("st: a\r\n\r\nGET /loop/never HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, body := c.response("GET"); resp.StatusCode != 200 || body != "GET /loop  " || !resp.Close {
+		t.Errorf("%d %q close=%v", resp.StatusCode, body, resp.Close)
+	}
+	if more := c.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+	if r := <-report; r != (eddy.DrainReport{Drained: 1}) {
+		t.Errorf("%+v", r)
+	}
+	if n := s.closed(eddy.CloseServerShutdown); n != 1 {
+		t.Errorf("%d connections ended because of the shutdown", n)
 	}
 }
 

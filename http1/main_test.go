@@ -3,11 +3,13 @@ package http1
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // limit is how long a test waits for something that must happen.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // server is a running HTTP server of a test.
 type server struct {
@@ -29,6 +31,19 @@ type server struct {
 	f    *Factory
 	pool *executor.Pool
 	addr string
+
+	drained atomic.Int32 // connections that were told
+}
+
+// drainNoter counts the connections that have been told of the drain, behind the handlers of HTTP.
+type drainNoter struct{ s *server }
+
+func (d drainNoter) HandleEvent(ctx *eddy.Context, ev any) error {
+	if ev == (eddy.DrainEvent{}) {
+		d.s.drained.Add(1)
+	}
+	ctx.FireEvent(ev)
+	return nil
 }
 
 type setup struct {
@@ -37,6 +52,8 @@ type setup struct {
 	marks   eddy.Watermarks
 	handler http.HandlerFunc
 	answer  time.Duration // the server's HandlerTimeout
+	queue   int           // bound of the loops' task queues; 0 = the default
+	narrow  bool          // the kernel takes little: a client that does not read is noticed after few bytes
 }
 
 func start(t *testing.T, h http.HandlerFunc) *server { return startWith(t, setup{handler: h}) }
@@ -57,13 +74,22 @@ func prepare(t *testing.T, c setup) *server {
 	if c.pool.Workers == 0 {
 		c.pool.Workers = 8
 	}
+	if c.opts.HeaderTimeout == 0 {
+		c.opts.HeaderTimeout = limit // a slow machine's clients are slow
+	}
 	pool, err := executor.NewFixed(c.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks, HandlerTimeout: c.answer}}
-	s.srv.Init = s.f.Init
+	s.srv.Init = func(p *eddy.Pipeline) error {
+		return errors.Join(s.f.Init(p), p.Add("drain", drainNoter{s}))
+	}
 	s.srv.Logger = slog.New(slog.DiscardHandler)
+	s.srv.TaskQueue = c.queue
+	if c.narrow {
+		s.srv.SendBuffer, s.srv.RecvBuffer = 128<<10, 128<<10
+	}
 	t.Cleanup(func() {
 		_ = s.srv.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), limit)

@@ -38,7 +38,7 @@ func newBuffers() *buffers {
 type response struct {
 	ex     *exchange
 	header http.Header
-	bufs   *buffers // nil until WriteHeader
+	bufs   *buffers // nil until WriteHeader, and when the handler has returned
 
 	status   int // 0 until WriteHeader
 	hijacked bool
@@ -128,6 +128,8 @@ func write[S []byte | string](w *response, p S) (int, error) {
 		return 0, http.ErrBodyNotAllowed
 	case w.err != nil:
 		return 0, w.err
+	case w.bufs == nil:
+		return 0, errReturned
 	case w.length >= 0 && w.written+int64(len(p)) > w.length:
 		return 0, http.ErrContentLength
 	}
@@ -168,6 +170,9 @@ func (w *response) FlushError() error {
 	}
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
+	}
+	if w.bufs == nil {
+		return errReturned
 	}
 	if !w.headSent || len(w.bufs.body) > 0 {
 		send(w, "")
@@ -259,7 +264,10 @@ func (w *response) commit(complete bool) bool {
 	return true
 }
 
-var errAnswered = errors.New("http1: the connection ended before the response began")
+var (
+	errAnswered = errors.New("http1: the connection ended before the response began")
+	errReturned = errors.New("http1: the response is complete: the handler has returned")
+)
 
 // end completes the response after the handler has returned and leaves the rest
 // of it for the loop.
@@ -272,14 +280,11 @@ func (w *response) end() {
 	}
 	ex, b := w.ex, w.bufs
 	if !w.headSent {
-		if !w.commit(true) {
-			ex.f.buffers.Put(b)
-			return
-		}
+		w.commit(true)
 	}
+	w.bufs = nil
 	if w.err != nil { // cut: what follows must not make it look complete
 		ex.f.buffers.Put(b)
-		w.bufs = nil
 		return
 	}
 	out := b.head
@@ -307,5 +312,4 @@ func (w *response) end() {
 		b.head = out
 		ex.bufs = b
 	}
-	w.bufs = nil
 }

@@ -210,6 +210,68 @@ func TestResponseSplittingIsImpossible(t *testing.T) {
 	}
 }
 
+// A goroutine that the handler left behind cannot write any more, neither into the next response nor into memory that
+// serves others.
+func TestWritesAfterReturn(t *testing.T) {
+	left := make(chan http.ResponseWriter, 1)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/left" {
+			hello(w, r)
+			left <- w
+			return
+		}
+		hello(w, r)
+	})
+	c := s.dial()
+	c.send("GET /left HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.response("GET")
+	w := <-left
+	waitFor(t, "the handler's return", func() bool { return s.pool.Stats().Completed == 1 })
+	if n, err := io.WriteString(w, "late"); n != 0 || !errors.Is(err, errReturned) {
+		t.Errorf("Write: %d, %v", n, err)
+	}
+	if n, err := w.Write([]byte(big(1 << 20))); n != 0 || !errors.Is(err, errReturned) {
+		t.Errorf("a large Write: %d, %v", n, err)
+	}
+	if err := http.NewResponseController(w).Flush(); !errors.Is(err, errReturned) {
+		t.Errorf("Flush: %v", err)
+	}
+	if _, _, err := http.NewResponseController(w).Hijack(); !errors.Is(err, errReturned) {
+		t.Errorf("Hijack: %v", err)
+	}
+	if err := Upgrade(w, &http.Request{ProtoMajor: 1, ProtoMinor: 1}, nil, nil); err == nil {
+		t.Error("Upgrade succeeded")
+	}
+	w.WriteHeader(http.StatusEarlyHints)
+	w.WriteHeader(http.StatusTeapot)
+	c.send("GET /other HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	resp, body := c.response("GET")
+	if more := c.rest(); resp.StatusCode != 200 || body != "hello" || more != "" {
+		t.Errorf("%d %q, then %q", resp.StatusCode, body, more)
+	}
+}
+
+// Fields that frame the message are the server's, in whatever spelling a handler puts them into the map.
+func TestFramingFieldsInAnySpelling(t *testing.T) {
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["content-length"] = []string{"1"}
+		w.Header()["TRANSFER-ENCODING"] = []string{"chunked"}
+		w.Header()["connection"] = []string{"close"}
+		w.Header()["trailer:x"] = []string{"cannot be sent"}
+		w.Header()["content-type"] = []string{"text/x"}
+		hello(w, r)
+	})
+	c := s.dial()
+	c.send(keepGet)
+	got := c.rest()
+	head, _, _ := strings.Cut(strings.ToLower(got), "\r\n\r\n")
+	for field, times := range map[string]int{"content-length: 1\r\n": 1, "transfer-encoding": 0, "connection: close": 1, "content-type": 1, "trailer": 0} {
+		if n := strings.Count(head+"\r\n", field); n != times {
+			t.Errorf("%q is there %d times, want %d, in %q", field, n, times, got)
+		}
+	}
+}
+
 // A handler that promises a length must keep it; if it does not, the connection
 // cannot go on.
 func TestDeclaredLength(t *testing.T) {

@@ -46,7 +46,7 @@ func (w *response) field(b []byte, k, v string) []byte {
 // framing takes note of the fields that finishHead decides about, and reports
 // whether it writes them itself.
 func (w *response) framing(key string, values []string) bool {
-	switch key {
+	switch key = http.CanonicalHeaderKey(key); key {
 	case "Content-Length":
 		w.length = -1
 		if len(values) == 1 {
@@ -131,6 +131,12 @@ func (w *response) finishHead(complete bool) {
 	b := w.bufs.head
 	if !w.hasDate {
 		b = ex.f.appendDate(b, time.Now())
+	}
+	if ex.req.Method == http.MethodConnect && w.status/100 == 2 {
+		// RFC 9110 section 9.3.6: what follows the head is the tunnel, to the end of the connection.
+		ex.closing, w.length = true, -1
+		w.bufs.head = append(b, "\r\n"...)
+		return
 	}
 	if bodyAllowed(w.status) {
 		b = w.contentType(b)

@@ -57,9 +57,39 @@ func TestBodyDeadline(t *testing.T) {
 	s.waitClosed(eddy.CloseBodyTimeout, 1)
 }
 
+// A client that waits for 100 Continue is not late, however long the handler takes to ask for the body; from then on it
+// is.
+func TestBodyDeadlineWaitsForContinue(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	s := startWith(t, setup{
+		opts: Options{BodyTimeout: timeout},
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			entered <- struct{}{}
+			<-goOn
+			_, err := io.ReadAll(r.Body)
+			if !errors.Is(err, errBodyTimeout) {
+				t.Errorf("the handler read %v", err)
+			}
+		},
+	})
+	c := s.dial()
+	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+	<-entered
+	time.AfterFunc(4*timeout, func() { close(goOn) })
+	if line, err := c.br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	_, _ = c.br.ReadString('\n')
+	if resp, _ := c.response("POST"); resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	c.rest()
+}
+
 // The time for the body runs only while the client is free to send.
 func TestBodyDeadlineSparesHeldClients(t *testing.T) {
-	const timeout = 60 * time.Millisecond
+	const timeout = 200 * time.Millisecond
 	goOn := make(chan struct{})
 	s := startWith(t, setup{
 		opts: Options{BodyTimeout: timeout, BodyBuffer: 1 << 10},
@@ -111,10 +141,11 @@ func TestIdleDeadline(t *testing.T) {
 // A handler that does not read holds its client back: the server's memory for
 // the body stays at the bound.
 func TestBodyBackpressure(t *testing.T) {
-	const size = 64 << 20
+	const size = 8 << 20
 	entered, goOn := make(chan *body, 1), make(chan struct{})
 	s := startWith(t, setup{
-		opts: Options{MaxBody: size, BodyBuffer: 32 << 10},
+		narrow: true,
+		opts:   Options{MaxBody: size, BodyBuffer: 32 << 10},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			entered <- r.Body.(*body)
 			<-goOn

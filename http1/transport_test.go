@@ -718,16 +718,17 @@ func TestTransportIdle(t *testing.T) {
 
 // A response that nobody reads holds the server back.
 func TestTransportBackpressure(t *testing.T) {
-	const size = 64 << 20
+	const size = 16 << 20
 	var sent atomic.Int64
-	s := start(t, func(w http.ResponseWriter, _ *http.Request) {
+	marks := eddy.Watermarks{Low: 64 << 10, High: 256 << 10, Max: 1 << 20}
+	s := startWith(t, setup{narrow: true, marks: marks, handler: func(w http.ResponseWriter, _ *http.Request) {
 		for range size >> 16 {
 			if _, err := io.WriteString(w, big(1<<16)); err != nil {
 				return
 			}
 			sent.Add(1 << 16)
 		}
-	})
+	}})
 	tr := transport(t, &Transport{BodyBuffer: 32 << 10})
 	resp, err := tr.RoundTrip(request(t, "GET", s.url("/"), nil))
 	if err != nil {

@@ -67,13 +67,13 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 func (ex *exchange) handOver(msg []byte, install func(p *eddy.Pipeline) error) error {
 	ex.w.hijacked = true
 	done := make(chan error, 1)
-	posted := ex.post(func() {
+	ex.ending.Init(ex.conn, func() {
 		err := errUpgradePanic // stands when install panics, which the loop handles
 		defer func() { done <- err }()
 		err = ex.sc.switchProtocol(ex, msg, install)
 	})
-	if !posted {
-		return eddy.ErrClosed
+	if err := ex.ending.Raise(); err != nil {
+		return err
 	}
 	return <-done
 }

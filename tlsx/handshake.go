@@ -22,7 +22,7 @@ type handshake struct {
 	turn chan struct{} // to the goroutine
 	back chan struct{} // from it
 	quit chan struct{} // closed when the connection ends first
-	step func()        // what the loop does when the turn is over
+	step eddy.Signal   // that the turn is over, to the loop
 
 	started bool
 	in      []byte // the record that is being read, and how far
@@ -59,9 +59,7 @@ func (h *handshake) Run() {
 	case <-h.quit:
 		return
 	}
-	if err := h.s.conn.Post(h.step); err != nil { // the loop has ended, or has no room: the connection cannot go on
-		h.s.conn.CloseWith(eddy.CloseBackpressureLimit, fmt.Errorf("tlsx: after a handshake's turn: %w", err))
-	}
+	_ = h.step.Raise() // a loop that has ended has closed the connection
 }
 
 // run is the goroutine. It ends with the handshake, or with the connection.

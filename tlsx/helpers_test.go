@@ -19,7 +19,7 @@ import (
 	"github.com/go-eddy/eddy/tlsx"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // cert is made once: it takes a while under the race detector.
 var cert = sync.OnceValue(func() tls.Certificate {

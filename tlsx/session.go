@@ -117,7 +117,7 @@ func (s *session) begin() error {
 	}
 	h.tls = s.tls
 	h.turn, h.back, h.quit = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	h.step = s.stepped
+	h.step.Init(s.conn, s.stepped)
 	s.stage = shaking
 	return s.goOn()
 }

@@ -150,7 +150,7 @@ func (s *server) rawDeflate(more string) *raw {
 func TestCompressedViolations(t *testing.T) {
 	s := start(t, Options{MaxMessage: 100 << 10, Compression: newCompression(t, CompressionOptions{})})
 	zip := func(text string) string { return string(packed(t, text)) }
-	bomb := zip(strings.Repeat("a", 10<<20))
+	bomb := zip(strings.Repeat("a", 2<<20))
 	half := zip("some text that is compressed")
 	for _, tt := range []struct {
 		name, in string
@@ -223,7 +223,7 @@ func TestInflateInSteps(t *testing.T) {
 		got <- message{op, len(data)}
 		return nil
 	}
-	const size = 20 << 20
+	const size = 4 << 20
 	s := startWith(t, e, nil, Options{MaxMessage: size, Compression: newCompression(t, CompressionOptions{})}, eddy.Watermarks{})
 	large := string(packed(t, strings.Repeat("0123456789abcdef", size/16)))
 	c := s.rawDeflate(frame(0xc2, large) + frame(0x81, "behind") + frame(0x89, "ping"))

@@ -264,10 +264,10 @@ func TestEchoAllocatesNothing(t *testing.T) {
 // A client that sends and does not read is not read from any more, and costs no
 // more memory than its bounds; when it reads, nothing is missing.
 func TestSlowReader(t *testing.T) {
-	s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{Low: 16 << 10, High: 64 << 10, Max: 1 << 20})
+	s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{Low: 16 << 10, High: 64 << 10, Max: 1 << 20}, narrow)
 	c := s.rawDial("")
 	sc := s.conn()
-	const size, count = 16 << 10, 3000
+	const size, count = 16 << 10, 300
 	sent := make(chan error, 1)
 	go func() {
 		for i := range count {

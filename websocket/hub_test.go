@@ -259,7 +259,7 @@ func TestHubWithSlowMembers(t *testing.T) {
 		t.Run(fmt.Sprint(tt.policy), func(t *testing.T) {
 			class := &eddy.MessageClass{Name: "news", Policy: tt.policy, MaxMessages: 4}
 			h := newHub(t, HubOptions{MaxPendingBytes: 1 << 30})
-			s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{})
+			s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{}, narrow)
 			slow := s.rawDial("")
 			sc := s.conn()
 			if err := h.Join(sc, class); err != nil {
@@ -270,7 +270,7 @@ func TestHubWithSlowMembers(t *testing.T) {
 			if err := h.Join(s.conn(), nil); err != nil {
 				t.Fatal(err)
 			}
-			const count, size = 300, 64 << 10
+			const count, size = 150, 16 << 10
 			for i := range count {
 				text := fmt.Sprintf("%06d", i) + strings.Repeat("x", size)
 				if err := h.Broadcast(Text, []byte(text)); err != nil {

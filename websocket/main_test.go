@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // limit is how long a test waits for something that must happen.
-const limit = 20 * time.Second
+const limit = time.Minute
 
 // ended is what a handler was told at the end.
 type ended struct {
@@ -78,13 +78,14 @@ func start(t *testing.T, o Options) *server {
 }
 
 // startWith starts a server whose connections h handles, by default e itself.
-func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermarks) *server {
+func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermarks, tune ...func(*eddy.Server)) *server {
 	t.Helper()
 	s := &server{t: t, echo: e, h: h, errs: make(chan error, 1000)}
 	if h == nil {
 		s.h = e
 	}
 	o.Stats = &s.stats
+	patient(&o)
 	pool, err := executor.NewFixed(executor.Options{Workers: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -94,6 +95,9 @@ func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermark
 		s.errs <- err
 	}), pool, http1.Options{})
 	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	for _, f := range tune {
+		f(s.srv)
+	}
 	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +111,18 @@ func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermark
 		}
 	})
 	return s
+}
+
+// narrow keeps the kernel from taking much: a peer that does not read is noticed after few bytes.
+func narrow(s *eddy.Server) { s.SendBuffer, s.RecvBuffer = 128<<10, 128<<10 }
+
+// patient makes deadlines that a test does not speak of those of a slow machine.
+func patient(o *Options) {
+	for _, d := range []*time.Duration{&o.CloseTimeout, &o.PongTimeout} {
+		if *d == 0 {
+			*d = limit
+		}
+	}
 }
 
 // benchServer starts a server for a benchmark and returns its address.
@@ -208,7 +224,8 @@ func (s *server) client(h Handler, o Options) *Conn {
 func (s *server) dialer(o Options) *Dialer { return newDialer(s.t, o) }
 
 func newDialer(t *testing.T, o Options) *Dialer {
-	d := &Dialer{Options: o, Engine: &eddy.Dialer{Logger: slog.New(slog.DiscardHandler)}}
+	patient(&o)
+	d := &Dialer{Options: o, Engine: &eddy.Dialer{HandshakeTimeout: limit, Logger: slog.New(slog.DiscardHandler)}}
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -255,6 +272,9 @@ func (s *server) rawConn() *raw {
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
 	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil { // with narrow
 		s.t.Fatal(err)
 	}
 	return &raw{s.t, c.(*net.TCPConn), bufio.NewReader(c)}

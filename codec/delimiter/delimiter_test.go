@@ -147,7 +147,7 @@ func TestOnTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, "ok\r\n"+strings.Repeat("x", 100_000)+"\nafter\n")
 		want, reason := "[ok]", eddy.CloseFrameTooLarge
 		if discard {

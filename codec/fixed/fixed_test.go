@@ -63,7 +63,7 @@ func TestFrames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		for rest := c.send; rest != ""; {
 			n := min(c.piece, len(rest))
 			io.WriteString(conn, rest[:n])

@@ -134,7 +134,7 @@ func TestOnTheWire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			io.WriteString(conn, c.send)
 			got := make([]byte, len(c.want))
 			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
