@@ -157,6 +157,9 @@ func TestBodyBackpressure(t *testing.T) {
 		},
 	})
 	c := s.dial()
+	if err := c.SetWriteBuffer(128 << 10); err != nil { // else the kernel takes 4 MiB by itself
+		t.Fatal(err)
+	}
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
 	var sent atomic.Int64
 	var wg sync.WaitGroup
