@@ -3,9 +3,11 @@ package target
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type Calls struct {
 	Size     int // bytes of a request, and of its response
 	Warmup   time.Duration
 	Duration time.Duration
+	Profile  string // file for a processor profile of this process; "" = none
 }
 
 // CallFlags reads the command line that servers and callers of the rpc comparison have in common.
@@ -30,7 +33,25 @@ func CallFlags() *Calls {
 	flag.IntVar(&c.Size, "size", 128, "bytes of a request and of its response")
 	flag.DurationVar(&c.Warmup, "warmup", 500*time.Millisecond, "calls before the window")
 	flag.DurationVar(&c.Duration, "duration", 2*time.Second, "measured window")
+	flag.StringVar(&c.Profile, "profile", "", "write a processor profile of this process to a file")
 	return c
+}
+
+// Profiled runs the server or the client, under a profile if one is wanted.
+func (c *Calls) Profiled(run func() error) error {
+	if c.Profile == "" {
+		return run()
+	}
+	f, err := os.Create(c.Profile)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	err = run()
+	pprof.StopCPUProfile()
+	return errors.Join(err, f.Close())
 }
 
 // CallsDone is what a process of callers tells when it is done, as a line of JSON.

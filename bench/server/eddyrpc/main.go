@@ -22,12 +22,12 @@ func main() {
 	dispatcher := flag.String("dispatcher", "all", "of the server")
 	threads := flag.Int("threads", 4096, "of the server's pool: more than there are callers")
 	flag.Parse()
-	var err error
-	if c.Addr != "" {
-		err = client(c, *codec)
-	} else {
-		err = server(*dispatcher, *threads)
-	}
+	err := c.Profiled(func() error {
+		if c.Addr != "" {
+			return client(c, *codec)
+		}
+		return server(*dispatcher, *threads)
+	})
 	if err != nil {
 		log.Fatalf("eddyrpc: %v", err)
 	}
