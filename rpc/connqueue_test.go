@@ -216,7 +216,7 @@ func TestRefuseConn(t *testing.T) {
 				_ = srv.Close()
 				_ = group.Close()
 			}()
-			empty := fill(t, pool, 1) // also then
+			empty := fillUp(t, pool, 1) // also then
 			defer empty()
 			first := dialEvents(t, srv.Addr().String())
 			await(t, "the first", func() bool { return srv.Stats().Active == 1 })

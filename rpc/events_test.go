@@ -340,21 +340,6 @@ func (w listenerWithoutSent) Received(l *Link, f *frame.Frame) ([]byte, error) {
 }
 func (w listenerWithoutSent) Caught(l *Link, err error) { w.r.Caught(l, err) }
 
-// fill occupies every worker of a pool and its queue, until the returned function is called.
-func fill(t *testing.T, p *executor.Pool, n int) (empty func()) {
-	t.Helper()
-	gate := make(chan struct{})
-	for range n {
-		if err := p.SubmitFunc(func() { <-gate }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := p.SubmitFunc(func() {}); !errors.Is(err, executor.ErrRejected) {
-		t.Fatalf("the pool is not full: %v", err)
-	}
-	return sync.OnceFunc(func() { close(gate) })
-}
-
 // TestEventsOfAFullPool: while no pool has room, connections are taken, PING is answered, the application's requests are
 // answered BUSY, once, and what must not be lost is told later.
 func TestEventsOfAFullPool(t *testing.T) {
@@ -367,7 +352,7 @@ func TestEventsOfAFullPool(t *testing.T) {
 				dispatcher: d, listener: listenerWithoutSent{r}, shared: pool, retryAfter: 7 * time.Millisecond,
 				logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
-			empty := fill(t, pool, 1)
+			empty := fillUp(t, pool, 1)
 			defer empty()
 			p := s.dial()
 			p.ping(1)

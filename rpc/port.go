@@ -43,8 +43,11 @@ type PortOptions struct {
 	// nothing.
 	Tune func(srv *eddy.Server)
 
-	ConnectQueue   int // DispatchConnection: connects and disconnects that wait, see Listener
-	ConnectWarning int // DispatchConnection: above how many of them there is a warning
+	// Listener is told what happens on the port's connections, where Dispatcher says; its shared pool is the port's. nil =
+	// nobody. One that is a ReceivedListener serves the operations 16 to 255.
+	Listener       Listener
+	ConnectQueue   int // DispatchConnection: connects that wait, see Listener; 0 = DefaultConnectQueue
+	ConnectWarning int // DispatchConnection: above how many of them there is a warning; 0 = DefaultConnectWarning
 }
 
 // port is one address of a server.
@@ -55,6 +58,7 @@ type port struct {
 	pool   *executor.Pool // shared
 	table  atomic.Pointer[map[string]map[string]*target]
 	frames *frame.Server
+	events *notifier // nil without a Listener
 	engine *eddy.Server
 }
 
@@ -99,13 +103,41 @@ func (p *port) build() error {
 	if err != nil {
 		return err
 	}
-	p.engine = &eddy.Server{Loops: p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Logger: p.srv.o.Logger}
+	if err := p.buildEvents(); err != nil {
+		return err
+	}
+	p.engine = &eddy.Server{
+		Loops: p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Admission: p.admission(), Pools: p.events.pools(), Logger: p.srv.o.Logger,
+	}
 	p.frames.Configure(p.engine)
 	p.engine.Init = p.init
 	if p.o.Tune != nil {
 		p.o.Tune(p.engine)
 	}
 	return nil
+}
+
+// buildEvents makes what tells the Listener. The error names a PortOptions field.
+func (p *port) buildEvents() error {
+	var err error
+	p.events, err = newNotifier(eventOptions{
+		name: p.o.Name, side: ServerSide, dispatcher: p.o.Dispatcher, listener: p.o.Listener, shared: p.pool,
+		connectQueue: p.o.ConnectQueue, connectWarning: p.o.ConnectWarning,
+		retryAfter: p.srv.o.RetryAfter, maxPayload: p.o.MaxPayload, logger: p.srv.o.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("PortOptions.%s", strings.TrimPrefix(err.Error(), "rpc: "))
+	}
+	return nil
+}
+
+// admission tells clients beyond Accepts that there is no room for them, unless they expect something else of a port, such
+// as a handshake.
+func (p *port) admission() eddy.Admission {
+	if p.o.Accepts == 0 || p.o.Front != nil {
+		return eddy.Admission{}
+	}
+	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: refuseConn, RetryAfter: p.srv.o.RetryAfter}
 }
 
 func (p *port) check() error {
@@ -135,7 +167,10 @@ func (p *port) init(l *eddy.Pipeline) error {
 			return err
 		}
 	}
-	return p.frames.Init(l)
+	if err := p.frames.Init(l); err != nil {
+		return err
+	}
+	return p.events.add(l, "frames")
 }
 
 // place returns where requests run that would prefer pool: nil is the loop.

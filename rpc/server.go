@@ -219,7 +219,7 @@ func (s *Server) mayWait() error {
 	switch {
 	case eddy.OnLoop():
 		return eddy.ErrOnLoop
-	case s.pools.onWorker():
+	case s.pools.onWorker(), slices.ContainsFunc(s.ports, func(p *port) bool { return p.events.onWorker() }):
 		return eddy.ErrOnPool
 	}
 	return nil
@@ -301,6 +301,7 @@ type PortStats struct {
 	// Requests counts those that did not go the usual way. Rejected ones were answered BUSY, or dropped if they were
 	// one-way: Dropped counts those.
 	Requests eddy.ResponderStats
+	Events   EventStats // what the Listener was told
 }
 
 // ServiceStats are the numbers of a service on all ports.
@@ -318,7 +319,7 @@ func (s *Server) Stats() ServerStats {
 		Pools:    make(map[string]executor.Stats),
 	}
 	for _, p := range s.ports {
-		st.Ports[p.o.Name] = PortStats{Engine: p.engine.Stats(), Requests: p.frames.Stats()}
+		st.Ports[p.o.Name] = PortStats{Engine: p.engine.Stats(), Requests: p.frames.Stats(), Events: p.events.stats()}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
