@@ -434,9 +434,9 @@ func fillUp(t *testing.T, p *executor.Pool, workers int) (empty func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// TestSerialStreams: a port with OrderSerial is a stream protocol: the calls of one connection are decoded, executed and
+// TestStreamsStayOffTheLoop: a port with OrderSerial is a stream protocol: the calls of one connection are decoded, executed and
 // encoded one at a time and in order, connections run side by side, and nothing of it touches a loop. Source: reference 2.8.
-func TestSerialStreams(t *testing.T) {
+func TestStreamsStayOffTheLoop(t *testing.T) {
 	const calls = 50
 	type span struct {
 		stream string
