@@ -58,6 +58,7 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	drainTold    draining, for other goroutines
 //	watched      the wheel fires within a handler deadline from now, or a taskWatch is queued
 //	rewired      the pipeline was changed since it was opened; written by the loop, never cleared
+//	writersWait  goroutines may wait in WriteContext; raised by them with connExt.mu held, cleared by the loop with it
 //	detour       events of before a change of the pipeline may be under way, or its handlers are told the end: all go
 //	             through the loop; cleared by the loop
 const (
@@ -71,6 +72,7 @@ const (
 	watched
 	rewired
 	detour
+	writersWait
 )
 
 // shows reports whether a shared bit is set. Any goroutine.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ type AddOption func(*node)
 func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool, n.unordered = pool, false } }
 
 // node is one handler as it stands in a pipeline. Immutable once added; connections whose Init adds the same handler
-// value share it. A connection that is changed later gets nodes of its own for what is new.
+// value share it, also those to which it is added later.
 type node struct {
 	name    string
 	handler any
@@ -61,7 +62,13 @@ func (n *node) same(m *node) bool {
 		return false
 	}
 	t := reflect.TypeOf(n.handler)
-	return t == reflect.TypeOf(m.handler) && t.Comparable() && n.handler == m.handler
+	return t == reflect.TypeOf(m.handler) && t.Comparable() && equal(n.handler, m.handler)
+}
+
+// equal compares two values of one comparable type. What they hold in interfaces may not be comparable: they differ then.
+func equal(a, b any) (same bool) {
+	defer func() { _ = recover() }()
+	return a == b
 }
 
 // Unshared is embedded in the struct of a handler that keeps state of one connection in itself. The handler is added by
@@ -93,9 +100,14 @@ type pipelineBuilder struct {
 	draft node
 	nodes []*node
 	last  []*node
+	late  [lateNodes]*node // of handlers that were added to open connections, the latest first
 	names nameTable
 	err   error
 }
+
+// lateNodes is how many handlers are remembered that were added to open connections: those of a protocol that connections
+// change to.
+const lateNodes = 4
 
 // build runs Init for c and links the contexts, which it returns in their order.
 func (b *pipelineBuilder) build(c *Conn) ([]Context, error) {
@@ -159,6 +171,19 @@ func (b *pipelineBuilder) shared(i int) *node {
 	}
 	own := b.draft
 	return &own
+}
+
+// again returns the node of a handler that was added to another open connection if it is the same, and otherwise n.
+func (b *pipelineBuilder) again(n *node) *node {
+	at := slices.IndexFunc(b.late[:], func(m *node) bool { return m != nil && m.same(n) })
+	if at < 0 {
+		at = len(b.late) - 1
+	} else {
+		n = b.late[at]
+	}
+	copy(b.late[1:at+1], b.late[:at])
+	b.late[0] = n
+	return n
 }
 
 // index returns where the handler of that name stands, -1 for nowhere.

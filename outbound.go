@@ -483,8 +483,8 @@ func (c *Conn) noteWatermarks() {
 		}
 		c.tellWritability(true)
 	}
-	if x := c.ext.Load(); x != nil && c.Writable() {
-		x.wakeWriters()
+	if c.shows(writersWait) && c.Writable() {
+		c.wakeWriters()
 	}
 }
 

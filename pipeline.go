@@ -246,7 +246,7 @@ func (p *Pipeline) newContext(name string, handler any, opts []AddOption, old *C
 	if err := claim(n); err != nil {
 		return nil, err
 	}
-	return &Context{conn: c, node: n}, nil
+	return &Context{conn: c, node: c.loop.builder.again(n)}, nil
 }
 
 // decodeAgain offers what decoders left to whoever stands in their places in the changed pipeline.

@@ -60,13 +60,15 @@ func (c *Conn) extend() *connExt {
 }
 
 // wakeWriters releases the goroutines in WriteContext.
-func (x *connExt) wakeWriters() {
+func (c *Conn) wakeWriters() {
+	x := c.ext.Load()
 	x.mu.Lock()
-	if x.writable != nil {
+	defer x.mu.Unlock()
+	c.unmark(writersWait)
+	if x.writable != nil { // else the connection has ended
 		close(x.writable)
 		x.writable = nil
 	}
-	x.mu.Unlock()
 }
 
 // finish releases everybody: the connection has ended.
@@ -91,8 +93,10 @@ func (x *connExt) finish() {
 	}
 }
 
-// wait returns a channel that is closed when the connection may have become writable, nil when it has ended.
-func (x *connExt) wait() <-chan struct{} {
+// awaitWritable returns a channel that is closed when the connection may have become writable, nil when it has ended. The
+// caller looks at the queue after it: the loop looks at the bit after each change of the queue.
+func (c *Conn) awaitWritable() <-chan struct{} {
+	x := c.extend()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.over {
@@ -100,6 +104,7 @@ func (x *connExt) wait() <-chan struct{} {
 	}
 	if x.writable == nil {
 		x.writable = make(chan struct{})
+		c.mark(writersWait)
 	}
 	return x.writable
 }
@@ -108,9 +113,8 @@ func (x *connExt) wait() <-chan struct{} {
 const saturatedPause = time.Millisecond
 
 func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
-	x := c.extend()
 	for {
-		wake := x.wait()
+		wake := c.awaitWritable()
 		if err := c.closedError(); err != nil {
 			return err
 		}

@@ -40,3 +40,33 @@ func TestWriteContextTellsTheClose(t *testing.T) {
 		}
 	}
 }
+
+// TestWritersWaitIsNoted: the loop looks for waiting writers while there may be some, and no longer.
+func TestWritersWaitIsNoted(t *testing.T) {
+	st, l := newStage(t, echoServer())
+	c := st.connect(l).conn
+	high := int64(c.set.marks.High)
+	c.queued.Store(high)
+	c.noteWatermarks()
+	wake := c.awaitWritable()
+	if c.noteWatermarks(); !c.shows(writersWait) {
+		t.Error("nobody waits, it says")
+	}
+	select {
+	case <-wake:
+		t.Error("woken above the mark")
+	default:
+	}
+	c.queued.Store(0)
+	c.noteWatermarks()
+	select {
+	case <-wake:
+	default:
+		t.Error("not woken below the mark")
+	}
+	if c.shows(writersWait) {
+		t.Error("it says that somebody waits")
+	}
+	c.beginClose(CloseNormal, nil)
+	l.iterate()
+}

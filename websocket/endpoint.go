@@ -3,17 +3,60 @@ package websocket
 import (
 	"encoding/binary"
 	"errors"
+	"sync"
 
 	"github.com/go-eddy/eddy"
 )
 
-// endpoint is the pipeline's view of a Conn: decoder and handler in one.
-type endpoint struct{ c *Conn }
+// endpoint is the pipeline's view of a Conn: decoder and handler in one. All
+// connections of a config share it, and with it the engine's memory of a
+// handler; the Conn is the state of its context.
+type endpoint struct{ cfg *config }
+
+// arrivals are the connections that are given to their endpoint right now, until
+// it is told that it is open or closed.
+type arrivals struct {
+	mu    sync.Mutex
+	conns map[*eddy.Conn]*Conn
+}
+
+// enter gives the connection to its endpoint, which add puts into the pipeline.
+// Loop only.
+func (c *Conn) enter(add func(endpoint) error) error {
+	a := &c.cfg.arrivals
+	a.mu.Lock()
+	if a.conns == nil {
+		a.conns = map[*eddy.Conn]*Conn{}
+	}
+	a.conns[c.conn] = c
+	a.mu.Unlock()
+	defer a.take(c.conn)
+	return add(endpoint{c.cfg})
+}
+
+// take returns the connection, once.
+func (a *arrivals) take(conn *eddy.Conn) *Conn {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.conns[conn]
+	delete(a.conns, conn)
+	return c
+}
+
+// of returns the connection of a context.
+func (e endpoint) of(ctx *eddy.Context) *Conn {
+	if c, ok := ctx.State().(*Conn); ok {
+		return c
+	}
+	c := e.cfg.arrivals.take(ctx.Conn()) // it is there: HandleOpen is the first call, inside enter
+	ctx.SetState(c)
+	return c
+}
 
 // HandleOpen implements eddy.OpenHandler. It runs when the 101 response is
 // queued, or was read.
 func (e endpoint) HandleOpen(ctx *eddy.Context) error {
-	c := e.c
+	c := e.of(ctx)
 	c.ctx = ctx
 	c.parser.lim, c.parser.deflate = &c.cfg.limits, c.deflate != nil
 	c.opened = true
@@ -26,8 +69,8 @@ func (e endpoint) HandleOpen(ctx *eddy.Context) error {
 }
 
 // Decode implements eddy.Decoder.
-func (e endpoint) Decode(_ *eddy.Context, view []byte) (int, error) {
-	c := e.c
+func (e endpoint) Decode(ctx *eddy.Context, view []byte) (int, error) {
+	c := e.of(ctx)
 	if c.over {
 		return len(view), nil
 	}
@@ -137,9 +180,8 @@ func (c *Conn) handled(err error) {
 
 // HandleError implements eddy.ErrorHandler: a panic of the handler ends in a
 // close frame too.
-func (e endpoint) HandleError(_ *eddy.Context, err error) error {
-	c := e.c
-	if !c.over {
+func (e endpoint) HandleError(ctx *eddy.Context, err error) error {
+	if c := e.of(ctx); !c.over {
 		c.over = true
 		c.code = CloseInternalError
 		c.farewell()
@@ -159,16 +201,17 @@ func (c *Conn) farewell() {
 }
 
 // HandleWritability implements eddy.WritabilityHandler.
-func (e endpoint) HandleWritability(_ *eddy.Context, writable bool) error {
-	if h, ok := e.c.handler.(WritabilityHandler); ok && e.c.opened {
-		h.HandleWritability(e.c, writable)
+func (e endpoint) HandleWritability(ctx *eddy.Context, writable bool) error {
+	c := e.of(ctx)
+	if h, ok := c.handler.(WritabilityHandler); ok && c.opened {
+		h.HandleWritability(c, writable)
 	}
 	return nil
 }
 
 // HandleEvent implements eddy.EventHandler.
 func (e endpoint) HandleEvent(ctx *eddy.Context, ev any) error {
-	c := e.c
+	c := e.of(ctx)
 	switch ev.(type) {
 	case eddy.DrainEvent:
 		c.drain()
@@ -213,8 +256,8 @@ func (c *Conn) drain() {
 }
 
 // HandleClose implements eddy.CloseHandler.
-func (e endpoint) HandleClose(_ *eddy.Context, _ eddy.CloseReason, _ error) {
-	c := e.c
+func (e endpoint) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
+	c := e.of(ctx)
 	c.over = true
 	stop(&c.keepTimer)
 	stop(&c.frameTimer)

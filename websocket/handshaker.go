@@ -156,7 +156,7 @@ func (hs *handshaker) Decode(ctx *eddy.Context, view []byte) (int, error) {
 func (hs *handshaker) switchOver(ctx *eddy.Context) error {
 	hs.conn.HandshakeDone()
 	hs.over = true
-	err := ctx.Pipeline().Replace(handlerName, endpointName, endpoint{hs.c})
+	err := hs.c.enter(func(e endpoint) error { return ctx.Pipeline().Replace(handlerName, endpointName, e) })
 	if err != nil {
 		hs.c.releaseDeflate()
 		err = eddy.WithReason(eddy.CloseInternalError, err)

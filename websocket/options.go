@@ -117,11 +117,12 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// config is what all connections of an endpoint share. Immutable.
+// config is what all connections of an endpoint share. Immutable, but for arrivals.
 type config struct {
 	Options
-	limits limits
-	client bool
+	limits   limits
+	client   bool
+	arrivals arrivals
 }
 
 func newConfig(o Options, client bool) (*config, error) {
@@ -129,7 +130,7 @@ func newConfig(o Options, client bool) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &config{o, limits{o.MaxMessage, o.MaxFrame, o.MaxFragments, client}, client}, nil
+	return &config{Options: o, limits: limits{o.MaxMessage, o.MaxFrame, o.MaxFragments, client}, client: client}, nil
 }
 
 func setDefault(d *time.Duration, v time.Duration) {

@@ -63,7 +63,7 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 	}
 	err = http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
 		c.conn = p.Conn()
-		return p.Add(handlerName, endpoint{c})
+		return c.enter(func(e endpoint) error { return p.Add(handlerName, e) })
 	})
 	if err != nil {
 		if !c.opened { // else the end of the connection gives it back
