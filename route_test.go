@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
@@ -240,4 +241,48 @@ func TestValuesOfRequests(t *testing.T) {
 		t.Errorf("on the loop: %v", got)
 	}
 	r.settle(d)
+}
+
+// TestExpiredIsNotRun: a request whose time was over before a worker took it is not run, also when its loop was too busy to
+// notice.
+func TestExpiredIsNotRun(t *testing.T) {
+	r := &routes{a: newPool(t, 1, 5), b: newPool(t, 1, 5)}
+	stalled, goOn := make(chan time.Time, 1), make(chan struct{})
+	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
+		r.options(o)
+		o.Ordering = eddy.OrderByRequest
+		o.Timeout = func(a *ask) time.Duration {
+			if a.id == 2 || a.id == 3 {
+				return time.Millisecond
+			}
+			return 0
+		}
+		run := o.Run
+		o.Run = func(ctx context.Context, a *ask) (any, error) {
+			if a.verb == "stall" {
+				stalled <- time.Now()
+				<-goOn
+			}
+			return run(ctx, a)
+		}
+	})
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c.say("1 wait")
+	d.waitBegan(1)
+	if _, err := io.WriteString(c, "2 ok\n3 oneway\n21 stall\n"); err != nil {
+		t.Fatal(err)
+	}
+	since := <-stalled
+	waitFor(t, "the end of their time", func() bool { return time.Since(since) > 3*time.Millisecond })
+	close(d.gate)
+	waitFor(t, "the worker to take them", func() bool { return r.a.Stats().Completed == 3 })
+	close(goOn)
+	c.expect("1 ok", "2 late", "21 ok")
+	r.settle(d)
+	if n := d.ran.Load(); n != 2 {
+		t.Errorf("%d functions ran, want 2", n)
+	}
+	if st := d.r.Stats(); st.Expired != 2 || st.Dropped != 1 {
+		t.Errorf("%+v, want 2 that expired, of which 1 was one-way", st)
+	}
 }

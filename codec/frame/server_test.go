@@ -59,8 +59,10 @@ func newRig(t testing.TB, c *set) *rig {
 	}
 	t.Cleanup(func() { r.pool.Shutdown(context.Background()) })
 	o := c.o
-	o.Pool = r.pool
-	if o.Handle == nil {
+	if o.Route == nil {
+		o.Pool = r.pool
+	}
+	if o.Handle == nil && o.Append == nil {
 		o.Handle = r.handle
 	}
 	if r.s, err = NewServer(o); err != nil {
