@@ -62,7 +62,7 @@ func (s *Session) sendMessage(cmd proto.Command, who identity, p *proto.Send) {
 	}
 	msg := store.Append{Conv: cmd.Conv, From: who.actor, ClientID: p.ClientID, Body: p.Body, Payload: p.Payload}
 	s.run(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
-		e := &out.Events[0]
+		e := &out.Events[len(out.Events)-1] // behind the change that the message may have brought about
 		h.Counters.Acks.Add(1)
 		if out.Dup {
 			h.Counters.Dups.Add(1)

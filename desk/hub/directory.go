@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -61,11 +60,9 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 	return before
 }
 
-// find returns where a conversation stands, or belongs, in the queue: by enqueue time, then id.
+// find returns where a conversation stands, or belongs, in the queue.
 func (d *directory) find(c store.Conversation) (int, bool) {
-	return slices.BinarySearchFunc(d.queue, c, func(e *entry, c store.Conversation) int {
-		return cmp.Or(cmp.Compare(e.conv.QueuedAt, c.QueuedAt), cmp.Compare(e.conv.ID, c.ID))
-	})
+	return slices.BinarySearchFunc(d.queue, &c, func(e *entry, c *store.Conversation) int { return e.conv.CompareQueue(c) })
 }
 
 // laneFor returns the lane of a command on a conversation. Somebody who names a conversation that is closed, unknown

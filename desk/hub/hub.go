@@ -75,6 +75,11 @@ func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
 // Start reads the open conversations and lets the bot answer what a crash left unanswered. Call it once, before the
 // first session.
 func (h *Hub) Start(ctx context.Context) error {
+	if wrong, err := h.o.Store.Reconcile(ctx); err != nil {
+		return fmt.Errorf("hub: comparing the agents' counters: %w", err)
+	} else if wrong > 0 {
+		h.o.Logger.Warn("desk: counters of agents were wrong and have been set", "agents", wrong)
+	}
 	open, err := h.o.Store.Cold().OpenConversations(ctx)
 	if err != nil {
 		return fmt.Errorf("hub: reading the open conversations: %w", err)

@@ -60,7 +60,7 @@ func TestStory(t *testing.T) {
 	r.event(lin, conv, state(store.Closed))
 	r.checkView(ann, conv, store.CustomerSide)
 	r.checkView(lin, conv, store.StaffSide)
-	if got := r.do(ann, "msg.send", conv, proto.Send{ClientID: newClientID(), Body: "too late"}); got != proto.CodeClosed {
+	if got := r.do(lin, "msg.send", conv, proto.Send{ClientID: newClientID(), Body: "too late"}); got != proto.CodeClosed {
 		t.Errorf("send after close: %q", got)
 	}
 	if c := &r.hub.Counters; c.Acks.Load() != 4 || c.Messages.Load() < 7 {

@@ -21,10 +21,10 @@ func (h *Hub) publish(out store.Outcome) {
 	moved := false
 	for i := range out.Events {
 		e := &out.Events[i]
-		if e.Kind == store.KindText {
-			h.Counters.Messages.Add(1)
-		} else {
+		if e.Kind == store.KindEvent {
 			moved = true
+		} else {
+			h.Counters.Messages.Add(1)
 		}
 		h.fanOut(e, store.CustomerSide, customers)
 		h.fanOut(e, store.StaffSide, agents)

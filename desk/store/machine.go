@@ -19,19 +19,53 @@ type Trigger string
 const (
 	OpenWithBot   Trigger = "open_bot"
 	OpenForHuman  Trigger = "open_human"
-	Handoff       Trigger = "handoff"
-	TakeOver      Trigger = "take"
+	Handoff       Trigger = "handoff"        // to the queue, by the bot or the customer
+	TakeOver      Trigger = "take"           // an agent makes the conversation its own
+	Assign        Trigger = "assign"         // the router, or a supervisor, gives it to Move.To
+	TransferAgent Trigger = "transfer_agent" // the owner passes it on to Move.To
+	TransferGroup Trigger = "transfer_group" // the owner passes it on to the queue of Move.Group
+	Return        Trigger = "return"         // the owner gives it back to the queue
+	OwnerGone     Trigger = "owner_gone"     // the owner is offline for too long
+	NoAnswer      Trigger = "no_answer"      // the owner did not say anything in time
 	CustomerClose Trigger = "customer_close"
 	AgentClose    Trigger = "agent_close"
+	Idle          Trigger = "idle"    // nobody has written for long
+	Abandon       Trigger = "abandon" // the customer left the queue, or the hours ended
+	Block         Trigger = "block"   // the contact was blocked or erased
+	ReopenToQueue Trigger = "reopen"
+	ReopenToBot   Trigger = "reopen_bot"
 )
 
-// Guard is a condition checked in the same transaction as the change.
-type Guard uint8
+// Guard is a condition of a rule. Conditions are checked in the same transaction as the change.
+type Guard uint16
 
-// Guards; a rule may need several.
+// Guards. Of those that begin with By, one has to hold; of the others, all.
 const (
-	ByOwner       Guard = 1 << iota // the actor owns the conversation, else ErrForbidden
-	UnderCapacity                   // the actor, an agent, has room for one more, else ErrCapacity
+	ByCustomer   Guard = 1 << iota // the actor is the customer, else ErrForbidden
+	ByOwner                        // the actor is the bot or agent that owns the conversation, else ErrForbidden
+	ByStaff                        // the actor is an agent, else ErrForbidden
+	BySystem                       // the actor is the server itself, else ErrForbidden
+	BySupervisor                   // the actor is an agent that may override (Input.Force), else ErrForbidden
+	HasRoom                        // the new owner has room for one more, else ErrCapacity: the store checks it where it takes the place
+	InGroup                        // the new owner belongs to the conversation's group, if it has one, else ErrForbidden
+	Elsewhere                      // the new owner is not the present one, else ErrConflict
+	Unanswered                     // the customer waits for an answer, else ErrConflict
+	NoReply                        // the owner has not said anything yet, else ErrConflict
+	InWindow                       // the site still lets it be reopened, else ErrClosed
+	OnlyOne                        // the contact has no other open conversation, else ErrClosed
+)
+
+// Effect is what a rule does besides changing state and owner.
+type Effect uint8
+
+// Effects.
+const (
+	Enqueue   Effect = 1 << iota // enters the queue at its end
+	Requeue                      // enters the queue where it was: it keeps the original time
+	Exclude                      // the next automatic assignment passes over the agent that had it
+	Regroup                      // changes to the group of the input
+	Prefer                       // has precedence in the queue
+	Abandoned                    // is counted apart from those that were served
 )
 
 // NewOwner says who owns the conversation after the change.
@@ -39,9 +73,9 @@ type NewOwner uint8
 
 // Owners after a change.
 const (
-	Nobody NewOwner = iota
-	TheBot
-	TheActor
+	Nobody   NewOwner = iota
+	TheActor          // Input.By
+	TheOther          // Input.To
 )
 
 // Rule is one row of the state machine.
@@ -49,23 +83,50 @@ type Rule struct {
 	From    State
 	Trigger Trigger
 	To      State
-	Guard   Guard
 	Owner   NewOwner
+	Guard   Guard
+	Effect  Effect
 	Event   string // name of the event that is appended
 }
 
-// rules is the whole state machine; a pair that is not here is a conflict.
-func rules() [9]Rule {
+// rules is the whole state machine (spec 5.6); a pair that is not here is a conflict.
+func rules() [23]Rule {
+	const (
+		starts  = ByCustomer | BySystem
+		joins   = HasRoom | InGroup
+		blocks  = ByStaff | BySystem
+		reopens = ByCustomer | ByStaff | BySystem | InWindow | OnlyOne
+		owns    = ByOwner | BySupervisor
+		lost    = Requeue | Exclude
+	)
 	return [...]Rule{
-		{None, OpenWithBot, InBot, 0, TheBot, "opened"},
-		{None, OpenForHuman, Queued, 0, Nobody, "opened"},
-		{InBot, Handoff, Queued, ByOwner, Nobody, "handoff"},
-		{InBot, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
-		{InBot, CustomerClose, Closed, 0, Nobody, "closed"},
-		{Queued, TakeOver, Assigned, UnderCapacity, TheActor, "taken"},
-		{Queued, CustomerClose, Closed, 0, Nobody, "closed"},
-		{Assigned, CustomerClose, Closed, 0, Nobody, "closed"},
-		{Assigned, AgentClose, Closed, ByOwner, Nobody, "closed"},
+		{None, OpenWithBot, InBot, TheOther, starts, 0, "opened"},
+		{None, OpenForHuman, Queued, Nobody, starts, Enqueue, "opened"},
+
+		{InBot, Handoff, Queued, Nobody, ByOwner | ByCustomer | BySystem, Enqueue, "handoff"},
+		{InBot, TakeOver, Assigned, TheActor, ByStaff | joins, 0, "taken"},
+		{InBot, CustomerClose, Closed, Nobody, ByCustomer, 0, "closed"},
+		{InBot, Idle, Closed, Nobody, BySystem, 0, "closed"},
+		{InBot, Block, Closed, Nobody, blocks, 0, "closed"},
+
+		{Queued, Assign, Assigned, TheOther, BySystem | BySupervisor | joins, 0, "assigned"},
+		{Queued, TakeOver, Assigned, TheActor, ByStaff | joins, 0, "taken"},
+		{Queued, CustomerClose, Closed, Nobody, ByCustomer, Abandoned, "closed"},
+		{Queued, Abandon, Closed, Nobody, BySystem, Abandoned, "closed"},
+		{Queued, Block, Closed, Nobody, blocks, 0, "closed"},
+
+		{Assigned, TransferAgent, Assigned, TheOther, owns | HasRoom | Elsewhere, 0, "transferred"},
+		{Assigned, TransferGroup, Queued, Nobody, owns, Requeue | Regroup, "transferred"},
+		{Assigned, Return, Queued, Nobody, owns, Requeue, "returned"},
+		{Assigned, OwnerGone, Queued, Nobody, BySystem | Unanswered, lost, "returned"},
+		{Assigned, NoAnswer, Queued, Nobody, BySystem | NoReply, lost, "returned"},
+		{Assigned, CustomerClose, Closed, Nobody, ByCustomer, 0, "closed"},
+		{Assigned, AgentClose, Closed, Nobody, owns, 0, "closed"},
+		{Assigned, Idle, Closed, Nobody, BySystem, 0, "closed"},
+		{Assigned, Block, Closed, Nobody, blocks, 0, "closed"},
+
+		{Closed, ReopenToQueue, Queued, Nobody, reopens, Enqueue | Prefer, "reopened"},
+		{Closed, ReopenToBot, InBot, TheOther, reopens, Prefer, "reopened"},
 	}
 }
 
@@ -79,32 +140,143 @@ func FindRule(from State, t Trigger) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Apply moves the conversation by one rule at time now (Unix milliseconds) and returns the change to record.
-// The guards are the caller's, in the same transaction.
-func (r Rule) Apply(c *Conversation, actor, bot Actor, reason string, now int64) Change {
-	owner := Actor{}
+// Input is a trigger with all that its rule may look at. The facts are read in the transaction of the change.
+type Input struct {
+	Trigger Trigger
+	By      Actor
+	To      Actor  // the new owner of Assign and TransferAgent; the bot of OpenWithBot and ReopenToBot
+	Group   string // of TransferGroup
+	Reason  string
+	Force   bool  // the actor may override owner, group and capacity
+	Now     int64 // Unix milliseconds
+
+	Member bool  // fact for InGroup
+	Alone  bool  // fact for OnlyOne
+	Window int64 // fact for InWindow: milliseconds after the close
+}
+
+// Seats are the places of agents that a change frees and takes; "" is none.
+type Seats struct {
+	Freed string
+	Taken string
+	Over  bool // taken beyond the capacity, too
+}
+
+// Step decides what a trigger does to a conversation: the conversation as it will be, the change to record and the
+// places to free and take. It changes nothing itself. The errors are ErrConflict, ErrForbidden and ErrClosed; ErrCapacity
+// is the store's, because only taking the place tells.
+func Step(c Conversation, in Input) (Conversation, Change, Seats, error) {
+	r, ok := FindRule(c.State, in.Trigger)
+	if !ok {
+		return c, Change{}, Seats{}, ErrConflict
+	}
+	if err := r.check(&c, &in); err != nil {
+		return c, Change{}, Seats{}, err
+	}
+	next := r.apply(c, &in)
+	change := Change{
+		Event: r.Event, From: c.State, State: next.State, Rev: next.Rev, Epoch: next.Epoch, Owner: next.Owner, Was: c.Owner,
+		Group: next.Group, Reason: in.Reason, Abandoned: next.Abandoned,
+	}
+	var seats Seats
+	if !next.Owner.Is(c.Owner) {
+		seats = Seats{Freed: seatOf(c.Owner), Taken: seatOf(next.Owner)}
+		seats.Over = in.Force && seats.Taken != ""
+	}
+	return next, change, seats, nil
+}
+
+func seatOf(a Actor) string {
+	if a.Kind != Agent {
+		return ""
+	}
+	return a.ID
+}
+
+func (r *Rule) check(c *Conversation, in *Input) error {
+	fails := func(g Guard, holds bool) bool { return r.Guard&g != 0 && !holds }
+	switch {
+	case !r.allows(c, in):
+		return ErrForbidden
+	case fails(InWindow, in.Now-c.ClosedAt < in.Window), fails(OnlyOne, in.Alone):
+		return ErrClosed
+	case fails(Unanswered, c.WaitingSince != 0), fails(NoReply, c.RepliedAt == 0), fails(Elsewhere, !r.newOwner(in).Is(c.Owner)):
+		return ErrConflict
+	case fails(InGroup, c.Group == "" || in.Member || in.Force):
+		return ErrForbidden
+	case r.Owner == TheOther && r.To == Assigned && in.To.Kind != Agent, r.To == InBot && in.To.Kind != Bot:
+		return ErrForbidden
+	}
+	return nil
+}
+
+func (r *Rule) allows(c *Conversation, in *Input) bool {
+	switch {
+	case r.Guard&ByOwner != 0 && !c.Owner.IsZero() && in.By.Is(c.Owner):
+		return true
+	case in.By.Kind == Customer:
+		return r.Guard&ByCustomer != 0 && in.By.ID == c.Contact
+	case in.By.Kind == Agent:
+		return r.Guard&ByStaff != 0 || (in.Force && r.Guard&BySupervisor != 0)
+	case in.By.Kind == System:
+		return r.Guard&BySystem != 0
+	}
+	return false
+}
+
+func (r *Rule) newOwner(in *Input) Actor {
 	switch r.Owner {
-	case TheBot:
-		owner = bot
 	case TheActor:
-		owner = actor
+		return in.By
+	case TheOther:
+		return in.To
 	}
-	if !owner.Is(c.Owner) || r.From == None {
-		c.Epoch++
-	}
-	from := c.State
-	c.State, c.Owner = r.To, owner
+	return Actor{}
+}
+
+func (r *Rule) apply(c Conversation, in *Input) Conversation {
+	before := c.Owner
+	c.State, c.Owner = r.To, r.newOwner(in)
 	c.Rev++
+	if r.From == None {
+		c.OpenedAt = in.Now
+	}
+	if !c.Owner.Is(before) || r.From == None {
+		c.Epoch++
+		c.RepliedAt = 0
+	}
+	c.ClosedAt, c.CloseReason, c.Abandoned = 0, "", r.Effect&Abandoned != 0
 	switch r.To {
 	case Queued:
-		c.QueuedAt = now
+		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {
+			c.QueuedAt = in.Now
+		}
 	case Assigned:
-		c.AssignedAt = now
+		c.AssignedAt, c.LastAgent, c.Excluded = in.Now, c.Owner.ID, ""
 	case Closed:
-		c.ClosedAt, c.CloseReason = now, reason
+		c.ClosedAt, c.CloseReason, c.WaitingSince = in.Now, in.Reason, 0
 	}
-	if r.From == None {
-		c.OpenedAt = now
+	if r.Effect&Exclude != 0 {
+		c.Excluded = before.ID
 	}
-	return Change{Event: r.Event, From: from, State: c.State, Rev: c.Rev, Epoch: c.Epoch, Owner: c.Owner, Reason: reason}
+	if r.Effect&Regroup != 0 {
+		c.Group = in.Group
+	}
+	if r.Effect&Prefer != 0 {
+		c.Priority = min(c.Priority, PriorityReopened)
+	}
+	return c
+}
+
+// Said takes note of a text of a participant: who waits for whom.
+func (c *Conversation) Said(by ActorKind, at int64) {
+	switch {
+	case by != Customer:
+		c.WaitingSince = 0
+		if by == Agent && c.RepliedAt == 0 {
+			c.RepliedAt = at
+		}
+	case c.WaitingSince == 0:
+		c.WaitingSince = at
+	}
 }

@@ -31,13 +31,15 @@ type Open struct {
 	Page    string
 }
 
-// Append adds a message of a customer or of the owning agent.
+// Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an agent
+// takes a conversation over from the bot, and that of a customer reopens a closed one while the site allows it.
 type Append struct {
 	Conv     string
 	From     Actor
 	ClientID string // unique for ever per conversation and sender
 	Body     string
 	Payload  string
+	Note     bool // for staff only: any agent, in any state
 }
 
 // Move changes the state of a conversation by a trigger.
@@ -45,8 +47,12 @@ type Move struct {
 	Conv    string
 	Trigger Trigger
 	By      Actor
-	Rev     int64 // expected revision, 0 = any
-	Reason  string
+	To      string // agent of Assign and TransferAgent, else ErrNotFound
+	Group   string // of TransferGroup, else ErrNotFound
+	Rev     int64  // expected revision, 0 = any
+	Reason  string // seen by the customer, too
+	Note    string // added as a note of the actor, an agent, "" = none
+	Force   bool   // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
 }
 
 // Say is one message of a bot.
@@ -124,6 +130,14 @@ type Reader interface {
 	Queue(ctx context.Context, limit int) ([]Conversation, int, error)
 	// OpenConversations returns every conversation that is not closed, in queue order where queued.
 	OpenConversations(ctx context.Context) ([]Conversation, error)
+	// Loads returns the number of conversations of every agent, by the counters that assignments go by.
+	Loads(ctx context.Context) ([]Load, error)
+	// Assignments returns who had a conversation, oldest first.
+	Assignments(ctx context.Context, conv string) ([]Assignment, error)
+	// Closings counts the conversations closed since a time in Unix milliseconds.
+	Closings(ctx context.Context, since int64) (Closings, error)
+	// Outbox returns the oldest rows of the outbox.
+	Outbox(ctx context.Context, limit int) ([]OutboxRow, error)
 	// BotPending returns the turns that bot-owned conversations still wait for.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
 	// SiteByKey returns a site, or ErrNotFound.
@@ -148,6 +162,13 @@ type PendingTurn struct {
 type Accounts interface {
 	CreateSite(ctx context.Context, s Site) (Site, error)
 	CreateAgent(ctx context.Context, a AgentAccount) (AgentAccount, error)
+	CreateGroup(ctx context.Context, g Group) (Group, error)
+	// AddMember puts an agent into a group; it may be there already.
+	AddMember(ctx context.Context, group, agent string) error
+	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
+	Reconcile(ctx context.Context) (int, error)
+	// OutboxDone removes rows up to and including an id.
+	OutboxDone(ctx context.Context, upTo int64) error
 	CreateVisitor(ctx context.Context, site Site, t Token, expires time.Time) (Contact, error)
 	ExtendVisitor(ctx context.Context, t Token, expires time.Time) error
 	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error

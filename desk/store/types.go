@@ -1,6 +1,9 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // ActorKind says what somebody is.
 type ActorKind string
@@ -34,23 +37,47 @@ type Conversation struct {
 	ContactName string
 	State       State
 	Owner       Actor
-	Epoch       int64  // increases whenever the owner changes
-	Rev         int64  // increases with every state change
-	LastSeq     uint64 // staff stream: every durable event
-	LastPSeq    uint64 // customer stream: what the customer may see
+	Group       string   // the group whose queue it belongs to, "" = everybody's
+	Priority    Priority // in the queue
+	Epoch       int64    // increases whenever the owner changes
+	Rev         int64    // increases with every state change
+	LastSeq     uint64   // staff stream: every durable event
+	LastPSeq    uint64   // customer stream: what the customer may see
 	OpenedAt    int64
-	QueuedAt    int64
+	QueuedAt    int64 // when it entered the queue; one that comes back to the queue keeps it
 	AssignedAt  int64
 	ClosedAt    int64
 	CloseReason string
+	Abandoned   bool   // it was closed while it waited in the queue
 	Preview     string // beginning of the last text
 	PreviewFrom ActorKind
 	At          int64 // time of the last event
+
+	WaitingSince int64  // the customer's first text that nobody has answered
+	RepliedAt    int64  // the present agent's first text since it became the owner
+	Excluded     string // the agent that the next automatic assignment passes over
+	LastAgent    string // the agent that had it last, or had the previous one
+	Prev         string // the contact's conversation before this one
+}
+
+// Priority orders the queue before time does: lower comes first.
+type Priority int
+
+// Priorities; the room between them is for others.
+const (
+	PriorityReopened Priority = 10
+	PriorityNormal   Priority = 20
+)
+
+// CompareQueue orders the queue: by priority, then time, then id.
+func (c *Conversation) CompareQueue(other *Conversation) int {
+	return cmp.Or(cmp.Compare(c.Priority, other.Priority), cmp.Compare(c.QueuedAt, other.QueuedAt), cmp.Compare(c.ID, other.ID))
 }
 
 // Kinds of events.
 const (
 	KindText  = "text"  // a message of a participant
+	KindNote  = "note"  // a message of staff for staff: it is not part of the customer's stream
 	KindEvent = "event" // a state change
 )
 
@@ -68,7 +95,11 @@ type Change struct {
 	Rev    int64  `json:"rev"`
 	Epoch  int64  `json:"epoch"`
 	Owner  Actor  `json:"owner"`
+	Was    Actor  `json:"was"` // the owner before
+	Group  string `json:"group,omitempty"`
 	Reason string `json:"reason,omitempty"`
+
+	Abandoned bool `json:"abandoned,omitempty"`
 }
 
 // Event is one durable entry of a conversation: a message or a state change.
@@ -118,6 +149,53 @@ type Site struct {
 	Key     string
 	Name    string
 	BotName string // "" = the site has no bot
+	Group   string // of its conversations, "" = none
+
+	ReopenWindow time.Duration // a closed conversation may be reopened for so long; 0 = DefaultReopenWindow, negative = never
+	ReopenToBot  bool          // a customer who writes in that time gets the bot first, if the site has one
+}
+
+// DefaultReopenWindow is a site's reopen window unless it is set.
+const DefaultReopenWindow = 24 * time.Hour
+
+// Group is a team of agents with a queue.
+type Group struct {
+	ID   string
+	Name string
+}
+
+// Load is how many conversations an agent has.
+type Load struct {
+	Agent        string
+	Active       int
+	Capacity     int   // 0 = no limit
+	LastAssigned int64 // Unix milliseconds, 0 = never
+}
+
+// Assignment is one stretch of a conversation with one agent. Times are Unix milliseconds.
+type Assignment struct {
+	Conv  string
+	Agent string
+	Epoch int64
+	From  int64
+	To    int64  // 0 = still
+	Event string // what it began with
+}
+
+// Closings counts closed conversations.
+type Closings struct {
+	Served    int
+	Abandoned int // closed while they waited for an agent
+}
+
+// OutboxRow is a state change that is to be told to somebody outside. Its id orders the rows.
+type OutboxRow struct {
+	ID      int64
+	Topic   string // "conversation." and the name of the event
+	Conv    string
+	Seq     uint64
+	Payload []byte // the Change as JSON
+	Time    int64
 }
 
 // Contact is a customer.

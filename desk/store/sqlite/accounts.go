@@ -26,11 +26,15 @@ func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) 
 		return s, err
 	}
 	s.ID = id
+	if s.ReopenWindow == 0 {
+		s.ReopenWindow = store.DefaultReopenWindow
+	}
 	return s, exists("site "+s.Key, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, created) VALUES (?, ?, ?, ?, ?, ?)`, s.ID, workspaceID, s.Key, s.Name, s.BotName, t.now())
+		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, grp, reopen_window, reopen_to_bot, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.ID, workspaceID, s.Key, s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, t.now())
 	}))
 }
 
@@ -45,9 +49,55 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, t.now())
+		if err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at) VALUES (?, 0, 0)`, a.ID)
 	}))
+}
+
+// CreateGroup implements store.Accounts.
+func (db *DB) CreateGroup(ctx context.Context, g store.Group) (store.Group, error) {
+	id, err := newID()
+	if err != nil {
+		return g, err
+	}
+	g.ID = id
+	return g, exists("group "+g.Name, db.write(ctx, func(t *tx) error {
+		if err := t.workspace(); err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO grp (id, workspace, name, created) VALUES (?, ?, ?, ?)`, g.ID, workspaceID, g.Name, t.now())
+	}))
+}
+
+// AddMember implements store.Accounts.
+func (db *DB) AddMember(ctx context.Context, group, agent string) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
+			ON CONFLICT DO UPDATE SET agent = excluded.agent`, group, agent))
+	})
+}
+
+// Reconcile implements store.Accounts.
+func (db *DB) Reconcile(ctx context.Context) (int, error) {
+	wrong := make(chan int64, 1)
+	err := db.write(ctx, func(t *tx) error {
+		n, err := t.reconcile()
+		wrong <- n
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return int(<-wrong), nil
+}
+
+// OutboxDone implements store.Accounts.
+func (db *DB) OutboxDone(ctx context.Context, upTo int64) error {
+	return db.write(ctx, func(t *tx) error { return t.exec(`DELETE FROM outbox WHERE id <= ?`, upTo) })
 }
 
 func exists(what string, err error) error {

@@ -41,15 +41,18 @@ func (t *tx) load(id string) (*draft, error) {
 	return &draft{Conversation: c, rev: c.Rev, seq: c.LastSeq}, nil
 }
 
-// add appends an event that everybody may see: it takes the next number of both sequences.
+// add appends an event: it takes the next number of the staff stream and, unless it is a note, of the customer's.
 func (t *tx) add(d *draft, e store.Event) error {
 	id, err := newID()
 	if err != nil {
 		return err
 	}
 	d.LastSeq++
-	d.LastPSeq++
-	e.Conv, e.ID, e.Seq, e.PSeq, e.Time = d.ID, id, d.LastSeq, d.LastPSeq, t.now()
+	e.Conv, e.ID, e.Seq, e.Time = d.ID, id, d.LastSeq, t.now()
+	if e.Kind != store.KindNote {
+		d.LastPSeq++
+		e.PSeq = d.LastPSeq
+	}
 	m, err := json.Marshal(meta{Payload: e.Payload, Buttons: e.Buttons, Change: e.Change})
 	if err != nil {
 		return err
@@ -57,6 +60,7 @@ func (t *tx) add(d *draft, e store.Event) error {
 	d.At = e.Time
 	if e.Kind == store.KindText {
 		d.Preview, d.PreviewFrom = shorten(e.Body, previewChars), e.From.Kind
+		d.Said(e.From.Kind, e.Time)
 	}
 	d.events = append(d.events, e)
 	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time)
@@ -65,7 +69,8 @@ func (t *tx) add(d *draft, e store.Event) error {
 // save writes the row back, on the condition that nobody else has changed it.
 func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
-		d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At, d.ID, d.rev, d.seq)
+		d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
+		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -73,6 +78,26 @@ func (t *tx) save(d *draft) (store.Outcome, error) {
 		return store.Outcome{}, store.ErrConflict
 	}
 	return store.Outcome{Conv: d.Conversation, Events: d.events}, nil
+}
+
+// site is what a change may have to know of the site of a conversation.
+type site struct {
+	bot         store.Actor // zero = the site has no bot
+	group       string
+	window      int64
+	reopenToBot bool
+}
+
+func (t *tx) site(id string) (site, error) {
+	var s site
+	var name string
+	if err := t.row(sqlSite, id).Scan(&name, &s.group, &s.window, &s.reopenToBot); err != nil {
+		return s, notFound(err)
+	}
+	if name != "" {
+		s.bot = store.Actor{Kind: store.Bot, ID: "rules", Name: name}
+	}
+	return s, nil
 }
 
 // open starts a conversation. One contact has at most one open conversation.
@@ -84,64 +109,36 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if !errors.Is(err, store.ErrNotFound) {
 		return store.Outcome{}, err
 	}
-	var botName string
-	if err := t.row(sqlSite, c.Contact.Site).Scan(&botName); err != nil {
-		return store.Outcome{}, notFound(err)
-	}
-	trigger := store.OpenWithBot
-	if c.Human || botName == "" {
-		trigger = store.OpenForHuman
-	}
-	id, err := newID()
+	s, err := t.site(c.Contact.Site)
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	d := &draft{Conversation: store.Conversation{ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name}}
-	if err := t.insert(d, c.Page); err != nil {
+	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot}
+	if c.Human || s.bot.IsZero() {
+		in.Trigger = store.OpenForHuman
+	}
+	d, err := t.insert(c, s)
+	if err != nil {
 		return store.Outcome{}, err
 	}
-	return t.transition(d, trigger, c.Contact.Actor(), store.Actor{Kind: store.Bot, ID: "rules", Name: botName}, "")
+	return t.transition(d, in)
 }
 
-// insert writes the row of a new conversation; transition gives it its real state in the same transaction.
-func (t *tx) insert(d *draft, page string) error {
-	return t.exec(sqlInsertConv, d.ID, d.Contact, string(store.Queued), "", "", "", 0, 0, 0, 0, t.now(), 0, 0, 0, "", page, "", "", t.now(), d.Site)
-}
-
-// transition applies one row of the state machine and appends its event.
-func (t *tx) transition(d *draft, trigger store.Trigger, by, bot store.Actor, reason string) (store.Outcome, error) {
-	if err := t.step(d, trigger, by, bot, reason); err != nil {
-		return store.Outcome{Conv: d.Conversation}, err
+// insert writes the row of a new conversation; its first change gives it its real state in the same transaction.
+func (t *tx) insert(c store.Open, s site) (*draft, error) {
+	id, err := newID()
+	if err != nil {
+		return nil, err
 	}
-	return t.save(d)
-}
-
-func (t *tx) step(d *draft, trigger store.Trigger, by, bot store.Actor, reason string) error {
-	rule, ok := store.FindRule(d.State, trigger)
-	if !ok {
-		return store.ErrConflict
+	before, err := scanConv(t.row(sqlLastClosed, c.Contact.ID))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
 	}
-	if rule.Guard&store.ByOwner != 0 && !by.Is(d.Owner) {
-		return store.ErrForbidden
-	}
-	if rule.Guard&store.UnderCapacity != 0 {
-		if err := t.capacity(by); err != nil {
-			return err
-		}
-	}
-	change := rule.Apply(&d.Conversation, by, bot, reason, t.now())
-	return t.add(d, store.Event{Kind: store.KindEvent, From: by, Change: &change})
-}
-
-func (t *tx) capacity(agent store.Actor) error {
-	var capacity, active int
-	if err := t.row(sqlActive, agent.ID).Scan(&capacity, &active); err != nil {
-		return notFound(err)
-	}
-	if capacity > 0 && active >= capacity {
-		return fmt.Errorf("%w: %d of %d", store.ErrCapacity, active, capacity)
-	}
-	return nil
+	d := &draft{Conversation: store.Conversation{
+		ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name, Group: s.group, Priority: store.PriorityNormal,
+		LastAgent: before.LastAgent, Prev: before.ID,
+	}}
+	return d, t.exec(sqlInsertConv, d.ID, d.Contact, t.now(), c.Page, d.LastAgent, d.Prev, d.Site)
 }
 
 // move is a change that a participant asks for.
@@ -153,10 +150,45 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 	if !mayTouch(d, c.By) {
 		return store.Outcome{}, store.ErrNotFound
 	}
+	head := store.Outcome{Conv: d.Conversation}
 	if c.Rev != 0 && c.Rev != d.Rev {
-		return store.Outcome{Conv: d.Conversation}, store.ErrConflict
+		return head, store.ErrConflict
 	}
-	return t.transition(d, c.Trigger, c.By, store.Actor{}, c.Reason)
+	in := store.Input{Trigger: c.Trigger, By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force}
+	if err := t.resolve(&in, c.To, c.Note); err != nil {
+		return head, err
+	}
+	if err := t.step(d, in); err != nil {
+		return head, err
+	}
+	if c.Note != "" {
+		if err := t.add(d, store.Event{Kind: store.KindNote, From: c.By, Body: c.Note}); err != nil {
+			return head, err
+		}
+	}
+	return t.save(d)
+}
+
+// resolve looks up whom a move names, and refuses one that may not be asked for.
+func (t *tx) resolve(in *store.Input, to, note string) error {
+	switch in.Trigger {
+	case store.OpenWithBot, store.OpenForHuman:
+		return store.ErrConflict
+	case store.Assign, store.TransferAgent:
+		in.To = store.Actor{Kind: store.Agent, ID: to}
+		if err := t.row(`SELECT name FROM agent WHERE id = ?`, to).Scan(&in.To.Name); err != nil {
+			return notFound(err)
+		}
+	case store.TransferGroup:
+		var id string
+		if err := t.row(`SELECT id FROM grp WHERE id = ?`, in.Group).Scan(&id); err != nil {
+			return notFound(err)
+		}
+	}
+	if note != "" && in.By.Kind != store.Agent {
+		return store.ErrForbidden
+	}
+	return nil
 }
 
 // mayTouch: a customer knows only its own conversations.
@@ -173,32 +205,48 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	if !mayTouch(d, c.From) {
 		return store.Outcome{}, store.ErrNotFound
 	}
+	head := store.Outcome{Conv: d.Conversation}
 	first, err := scanEvent(t.row(sqlByClient, c.Conv, string(c.From.Kind), c.From.ID, c.ClientID))
 	if err == nil {
-		return store.Outcome{Conv: d.Conversation, Events: []store.Event{first}, Dup: true}, nil
+		head.Events, head.Dup = []store.Event{first}, true
+		return head, nil
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return store.Outcome{}, err
 	}
-	if err := maySpeak(d, c.From); err != nil {
-		return store.Outcome{Conv: d.Conversation}, err
+	if err := t.admit(d, &c); err != nil {
+		return head, err
 	}
 	e := store.Event{Kind: store.KindText, From: c.From, ClientID: c.ClientID, Body: c.Body, Payload: c.Payload}
+	if c.Note {
+		e.Kind = store.KindNote
+	}
 	if err := t.add(d, e); err != nil {
-		return store.Outcome{}, err
+		return head, err
 	}
 	return t.save(d)
 }
 
-func maySpeak(d *draft, from store.Actor) error {
+// admit decides whether a message may be added, and makes the change that it brings about.
+func (t *tx) admit(d *draft, c *store.Append) error {
+	agent := c.From.Kind == store.Agent
 	switch {
+	case c.Note:
+		if !agent {
+			return store.ErrForbidden
+		}
+		return nil
+	case d.State == store.Closed && c.From.Kind == store.Customer:
+		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From})
 	case d.State == store.Closed:
 		return store.ErrClosed
-	case from.Kind == store.Customer:
+	case c.From.Kind == store.Customer:
 		return nil
+	case d.State == store.InBot && agent:
+		return t.step(d, store.Input{Trigger: store.TakeOver, By: c.From})
 	case d.State != store.Assigned:
 		return store.ErrConflict
-	case !from.Is(d.Owner):
+	case !c.From.Is(d.Owner):
 		return store.ErrForbidden
 	}
 	return nil
@@ -214,14 +262,16 @@ func (t *tx) botTurn(c store.BotTurn) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
+	head := store.Outcome{Conv: d.Conversation}
 	if d.State != store.InBot || d.Epoch != c.Epoch {
-		return store.Outcome{Conv: d.Conversation}, store.ErrConflict
+		return head, store.ErrConflict
 	}
 	bot := d.Owner
 	for i, say := range c.Say {
 		clientID := c.Turn + "/" + strconv.Itoa(i)
 		if _, err := scanEvent(t.row(sqlByClient, c.Conv, string(bot.Kind), bot.ID, clientID)); err == nil {
-			return store.Outcome{Conv: d.Conversation, Dup: true}, nil
+			head.Dup = true
+			return head, nil
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return store.Outcome{}, err
 		}
@@ -230,7 +280,7 @@ func (t *tx) botTurn(c store.BotTurn) (store.Outcome, error) {
 		}
 	}
 	if c.Handoff {
-		return t.transition(d, store.Handoff, bot, store.Actor{}, c.Reason)
+		return t.transition(d, store.Input{Trigger: store.Handoff, By: bot, Reason: c.Reason})
 	}
 	return t.save(d)
 }

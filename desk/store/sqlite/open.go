@@ -29,6 +29,7 @@ type Options struct {
 	Group       int              // commands in one transaction, default 256
 	Wait        time.Duration    // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration    // how long SQLite waits for a lock of another process, default 5 s
+	Outbox      bool             // keep state changes in the outbox until OutboxDone; without a reader of it they would only pile up
 	Now         func() time.Time // default time.Now
 	Logger      *slog.Logger     // default slog.Default()
 }

@@ -12,11 +12,10 @@ import (
 const (
 	sqlEventsStaff    = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?`
 	sqlEventsCustomer = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND pseq > ? ORDER BY pseq LIMIT ?`
-	sqlClosedOf       = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at DESC LIMIT 1`
 	sqlAllOpenOf      = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at`
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
-	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.queued_at, c.id LIMIT ?`
-	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.queued_at, c.id`
+	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
+	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
 	sqlLastOf         = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND kind = 'text' ORDER BY seq DESC LIMIT 1`
 )
 
@@ -36,20 +35,7 @@ func openReader(o Options) (*reader, error) {
 }
 
 func (r *reader) convs(ctx context.Context, query string, args ...any) ([]store.Conversation, error) {
-	rows, err := r.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	var all []store.Conversation
-	for rows.Next() {
-		c, err := scanConv(rows)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-	}
-	return all, rows.Err()
+	return list(ctx, r.db, scanConv, query, args...)
 }
 
 // Conversation implements store.Reader.
@@ -87,7 +73,7 @@ func (r *reader) Events(ctx context.Context, conv string, side store.Side, after
 
 // OfContact implements store.Reader.
 func (r *reader) OfContact(ctx context.Context, contact string) ([]store.Conversation, error) {
-	all, err := r.convs(ctx, sqlClosedOf, contact)
+	all, err := r.convs(ctx, sqlLastClosed, contact)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +126,13 @@ func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
 // SiteByKey implements store.Reader.
 func (r *reader) SiteByKey(ctx context.Context, key string) (store.Site, error) {
 	var s store.Site
-	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name FROM site WHERE key = ?`, key).Scan(&s.ID, &s.Key, &s.Name, &s.BotName)
+	var window int64
+	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name, grp, reopen_window, reopen_to_bot FROM site WHERE key = ?`, key).
+		Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot)
+	s.ReopenWindow = time.Duration(window) * time.Millisecond
+	if err == nil && window == 0 {
+		s.ReopenWindow = -1
+	}
 	return s, notFound(err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,7 +134,8 @@ func TestOpenAppendRead(t *testing.T) {
 }
 
 func TestDedupeReturnsTheFirstAck(t *testing.T) {
-	r := newRig(t, Options{})
+	var later atomic.Int64 // hours
+	r := newRig(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(later.Load()) * time.Hour) }})
 	conv := r.open(false)
 	msg := text(conv.ID, r.contact.Actor(), "once")
 	first := r.must(msg)
@@ -147,6 +149,7 @@ func TestDedupeReturnsTheFirstAck(t *testing.T) {
 	if out := r.do(msg); out.Err != nil || !out.Dup {
 		t.Fatalf("dup after close: %+v", out)
 	}
+	later.Store(24)
 	if out := r.do(text(conv.ID, r.contact.Actor(), "late")); !errors.Is(out.Err, store.ErrClosed) || out.Conv.State != store.Closed {
 		t.Fatalf("send after close: %+v", out)
 	}

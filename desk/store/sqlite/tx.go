@@ -15,7 +15,8 @@ import (
 // SQL shared by the writer and the readers.
 const (
 	convColumns = `c.id, c.site, c.contact, p.name, c.state, c.owner_kind, c.owner_id, c.owner_name, c.epoch, c.rev,
-		c.last_seq, c.last_pseq, c.opened_at, c.queued_at, c.assigned_at, c.closed_at, c.close_reason, c.preview, c.preview_from, c.at`
+		c.last_seq, c.last_pseq, c.opened_at, c.queued_at, c.assigned_at, c.closed_at, c.close_reason, c.preview, c.preview_from, c.at,
+		c.grp, c.priority, c.abandoned, c.waiting_since, c.replied_at, c.excluded, c.last_agent, c.prev`
 	convFrom     = ` FROM conversation c JOIN contact p ON p.id = c.contact `
 	eventColumns = `conversation, seq, coalesce(pseq, 0), id, kind, sender_kind, sender_id, sender_name, coalesce(client_id, ''), body, meta, created`
 
@@ -24,14 +25,24 @@ const (
 	sqlByClient  = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND sender_kind = ? AND sender_id = ? AND client_id = ?`
 	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created)
 		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
+	sqlLastClosed = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at DESC, c.id DESC LIMIT 1`
 	sqlInsertConv = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
-		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at)
-		SELECT ?, s.workspace, s.id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM site s WHERE s.id = ?`
+		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at, grp, last_agent, prev)
+		SELECT ?, s.workspace, s.id, ?, 'queued', '', '', '', 0, 0, 0, 0, ?, 0, 0, 0, '', ?, '', '', 0, s.grp, ?, ? FROM site s WHERE s.id = ?`
 	sqlUpdateConv = `UPDATE conversation SET state = ?, owner_kind = ?, owner_id = ?, owner_name = ?, epoch = ?, rev = ?, last_seq = ?, last_pseq = ?,
-		queued_at = ?, assigned_at = ?, closed_at = ?, close_reason = ?, preview = ?, preview_from = ?, at = ?
+		queued_at = ?, assigned_at = ?, closed_at = ?, close_reason = ?, preview = ?, preview_from = ?, at = ?,
+		grp = ?, priority = ?, abandoned = ?, waiting_since = ?, replied_at = ?, excluded = ?, last_agent = ?
 		WHERE id = ? AND rev = ? AND last_seq = ?`
-	sqlActive = `SELECT a.capacity, (SELECT count(*) FROM conversation c WHERE c.state = 'assigned' AND c.owner_id = a.id) FROM agent a WHERE a.id = ?`
-	sqlSite   = `SELECT bot_name FROM site WHERE id = ?`
+	sqlTakeSeat = `UPDATE agent_state SET active = active + 1, last_assigned_at = ? WHERE agent = ?
+		AND (? OR EXISTS (SELECT 1 FROM agent a WHERE a.id = agent AND (a.capacity = 0 OR active < a.capacity)))`
+	sqlFreeSeat = `UPDATE agent_state SET active = max(active - 1, 0) WHERE agent = ?`
+	sqlLoad     = `SELECT s.active, a.capacity FROM agent_state s JOIN agent a ON a.id = s.agent WHERE s.agent = ?`
+	sqlBegin    = `INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES (?, ?, ?, ?, ?, 0)`
+	sqlEnd      = `UPDATE assignment SET until = ? WHERE conversation = ? AND until = 0`
+	sqlMember   = `SELECT count(*) FROM group_member WHERE grp = ? AND agent = ?`
+	sqlOtherOf  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed' AND id <> ?`
+	sqlOutbox   = `INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES (?, ?, ?, ?, ?)`
+	sqlSite     = `SELECT bot_name, grp, reopen_window, reopen_to_bot FROM site WHERE id = ?`
 )
 
 const previewChars = 120
@@ -114,7 +125,8 @@ func (r failedRow) Scan(...any) error { return r.err }
 func scanConv(r scanner) (store.Conversation, error) {
 	var c store.Conversation
 	err := r.Scan(&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,
-		&c.LastSeq, &c.LastPSeq, &c.OpenedAt, &c.QueuedAt, &c.AssignedAt, &c.ClosedAt, &c.CloseReason, &c.Preview, &c.PreviewFrom, &c.At)
+		&c.LastSeq, &c.LastPSeq, &c.OpenedAt, &c.QueuedAt, &c.AssignedAt, &c.ClosedAt, &c.CloseReason, &c.Preview, &c.PreviewFrom, &c.At,
+		&c.Group, &c.Priority, &c.Abandoned, &c.WaitingSince, &c.RepliedAt, &c.Excluded, &c.LastAgent, &c.Prev)
 	return c, notFound(err)
 }
 

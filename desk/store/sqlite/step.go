@@ -1,0 +1,123 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// transition makes one change and saves the row.
+func (t *tx) transition(d *draft, in store.Input) (store.Outcome, error) {
+	before := d.Conversation
+	if err := t.step(d, in); err != nil {
+		return store.Outcome{Conv: before}, err
+	}
+	return t.save(d)
+}
+
+// step makes one change of the state machine: facts, decision, places of agents, event, outbox. It does not save the row.
+func (t *tx) step(d *draft, in store.Input) error {
+	in.Now = t.now()
+	if err := t.facts(&d.Conversation, &in); err != nil {
+		return err
+	}
+	next, change, seats, err := store.Step(d.Conversation, in)
+	if err != nil {
+		return err
+	}
+	if err := t.seat(&next, seats, change.Event, in.Now); err != nil {
+		return err
+	}
+	d.Conversation = next
+	if err := t.add(d, store.Event{Kind: store.KindEvent, From: in.By, Change: &change}); err != nil {
+		return err
+	}
+	return t.tell(d, &change)
+}
+
+// facts reads what the guards of the rule ask for.
+func (t *tx) facts(c *store.Conversation, in *store.Input) error {
+	if in.Trigger == store.ReopenToQueue || in.Trigger == store.ReopenToBot {
+		s, err := t.site(c.Site)
+		if err != nil {
+			return err
+		}
+		in.Window, in.To = s.window, s.bot
+		if in.By.Kind == store.Customer && s.reopenToBot && !s.bot.IsZero() {
+			in.Trigger = store.ReopenToBot
+		}
+	}
+	rule, ok := store.FindRule(c.State, in.Trigger)
+	if !ok {
+		return store.ErrConflict
+	}
+	if rule.Guard&store.OnlyOne != 0 {
+		var others int
+		if err := t.row(sqlOtherOf, c.Contact, c.ID).Scan(&others); err != nil {
+			return err
+		}
+		in.Alone = others == 0
+	}
+	if rule.Guard&store.InGroup != 0 && c.Group != "" {
+		agent := in.By
+		if rule.Owner == store.TheOther {
+			agent = in.To
+		}
+		var n int
+		if err := t.row(sqlMember, c.Group, agent.ID).Scan(&n); err != nil {
+			return err
+		}
+		in.Member = n > 0
+	}
+	return nil
+}
+
+// seat frees and takes the places of agents. A place is taken by the statement that checks the capacity.
+func (t *tx) seat(c *store.Conversation, s store.Seats, event string, now int64) error {
+	if s.Freed != "" {
+		if err := t.exec(sqlFreeSeat, s.Freed); err != nil {
+			return err
+		}
+		if err := t.exec(sqlEnd, now, c.ID); err != nil {
+			return err
+		}
+	}
+	if s.Taken == "" {
+		return nil
+	}
+	n, err := t.change(sqlTakeSeat, now, s.Taken, s.Over)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return t.noSeat(s.Taken)
+	}
+	return t.exec(sqlBegin, c.ID, c.Epoch, s.Taken, event, now)
+}
+
+func (t *tx) noSeat(agent string) error {
+	var active, capacity int
+	if err := t.row(sqlLoad, agent).Scan(&active, &capacity); err != nil {
+		return notFound(err)
+	}
+	return fmt.Errorf("%w: %d of %d", store.ErrCapacity, active, capacity)
+}
+
+// tell writes the change into the outbox, if there is one.
+func (t *tx) tell(d *draft, change *store.Change) error {
+	if !t.db.o.Outbox {
+		return nil
+	}
+	payload, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	return t.exec(sqlOutbox, "conversation."+change.Event, d.ID, d.LastSeq, payload, t.now())
+}
+
+// reconcile sets the counters that differ from the rows.
+func (t *tx) reconcile() (int64, error) {
+	const active = `(SELECT count(*) FROM conversation c WHERE c.state = 'assigned' AND c.owner_id = agent_state.agent)`
+	return t.change(`UPDATE agent_state SET active = ` + active + ` WHERE active <> ` + active)
+}
