@@ -15,6 +15,7 @@
 //	go run . ws-broadcast # one message to 1000 connections
 //	go run . ws-idle      # resident memory of idle WebSockets
 //	go run . rpc          # unary calls of grpc-go, net/rpc and eddy: 128 B and 16 KiB, 1, 64 and 1024 callers on one connection
+//	go run . rpc-models   # consumers of 100 services, shared and isolated pools, twice the capacity
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 //	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
 //	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
@@ -91,6 +92,7 @@ var comparisons = map[string]comparison{
 	"tls":          {secureEcho, "1x1,100x1,100x16", "1", 5, 2 * time.Second},
 	"handshakes":   {handshakes, "16x1", "1", 5, 2 * time.Second},
 	"rpc":          {rpc, "1x1,64x1,1024x1,1x1x16384,64x1x16384,1024x1x16384", "1", 5, 2 * time.Second},
+	"rpc-models":   {rpcModels, "1x1", "2", 1, 3 * time.Second},
 	"timers":       {timers, "1x1", "1", 3, 500 * time.Millisecond},
 	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
