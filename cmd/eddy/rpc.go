@@ -61,8 +61,8 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 	n.IntVar(&f.maxPayload, "max-payload", 1<<20, "longest request or response in bytes")
 	n.DurationVar(&f.timeout, "timeout", 0, "for one call; beyond it the answer is DEADLINE_EXCEEDED; 0 = what the client says")
 	n.DurationVar(&f.retryAfter, "retry-after", rpc.DefaultRetryAfter, "advice to clients whose call was not run; 0 = none")
-	n.IntVar(&f.connectQueue, "connect-queue", 1024, "with --dispatcher connection: connects and disconnects that wait; beyond it connections are refused")
-	n.IntVar(&f.connectW, "connect-warning", 1000, "with --dispatcher connection: a warning above so many of them")
+	n.IntVar(&f.connectQueue, "connect-queue", rpc.DefaultConnectQueue, "with --dispatcher connection: connects and disconnects that wait; beyond it connections are refused")
+	n.IntVar(&f.connectW, "connect-warning", rpc.DefaultConnectWarning, "with --dispatcher connection: a warning above so many of them")
 	n.DurationVar(&f.idle, "idle-timeout", 5*time.Minute, "without a byte or a call in flight")
 	n.DurationVar(&f.stats, "stats", 0, "print numbers at this interval, and at the end; 0 = never")
 	return cmd

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,10 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"back-off", "client:\n  addresses: 'a:1'\n  backoff-min: 2s\n  backoff-max: 1s\n", `f.yaml:4: client.backoff-max: "1s" is less than backoff-min, which is 2s`},
 		{"back-off above the default", "client:\n  addresses: 'a:1'\n  backoff-min: 11s\n", `f.yaml:3: client.backoff-min: "11s" is more than backoff-max, which is 10s`},
 		{"jitter", "client: {addresses: 'a:1', backoff-jitter: 101}", `client.backoff-jitter: "101" is out of range: 0 to 100`},
+		{"too many protocols", "protocols:\n" + many(maxProtocols+1, "  p%d: {port: -1}\n"), `f.yaml:66: protocols.p64: is one too many: at most 64 protocols`},
+		{"too many pools", "pools:\n" + many(maxPools+1, "  p%d: {}\n"), `f.yaml:10002: pools.p10000: is one too many: at most 10000 pools`},
+		{"too many services", oneProtocol + "services:\n" + many(maxServices+1, "- {interface: s%d}\n"), `f.yaml:4: services: 10001 items are too many: at most 10000`},
+		{"too many addresses", "client:\n  addresses:\n" + many(maxAddresses+1, "  - a:%d\n"), `f.yaml:3: client.addresses: 1001 items are too many: at most 1000`},
 		{"empty file", "", `f.yaml:1: there is nothing in it: it needs protocols and services, or client`},
 		{"comments only", "# nothing\n", `there is nothing in it`},
 		{"two documents", oneProtocol + "---\n" + oneProtocol, `f.yaml:3: a second document begins here`},
@@ -100,6 +105,15 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			t.Errorf("%s: %v\nwant %s", c.name, err, c.want)
 		}
 	}
+}
+
+// many is a line for each of n.
+func many(n int, format string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 // TestEveryErrorAtOnce: what is wrong in a file is told together, in the order of its lines, and not without end.
@@ -126,6 +140,10 @@ func TestAliases(t *testing.T) {
 	c, err := Parse("f.yaml", []byte("pools:\n  a: &a {threads: 10}\n  b: *a\nprotocols:\n  p: {port: &port 1}\n  q: {port: -1}\n"))
 	if err != nil || len(c.Server.Ports) != 2 || c.Server.Ports[0].Addr != ":1" {
 		t.Fatalf("%v", err)
+	}
+	_, err = Parse("f.yaml", []byte("protocols:\n  p: {port: &x -1}\nservices:\n- interface: &n [a]\n- *n\n"))
+	if want := "f.yaml:5: services[1]: a list is no mapping of keys to values"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 	_, err = Parse("f.yaml", []byte("protocols:\n  p: {port: &x -1, accepts: 5}\n  q:\n    port: -1\n    threads: *x\n"))
 	if want := `config: f.yaml:5: protocols.q.threads: "-1" is out of range: 1 to 100000`; err == nil || err.Error() != want {

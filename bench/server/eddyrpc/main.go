@@ -34,7 +34,7 @@ func main() {
 }
 
 func client(c *target.Calls, codec string) error {
-	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{c.Addr}, Timeout: time.Minute})
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{c.Addr}, Timeout: time.Minute, MaxQueued: 64 << 20}) // 1024 callers with 16 KiB each
 	if err != nil {
 		return err
 	}
