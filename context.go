@@ -168,9 +168,11 @@ func (ctx *Context) WriteBytes(p []byte) error {
 	if writerFrom(ctx.back()) == nil {
 		return c.enqueueCopy(p)
 	}
-	var b buf.Bytes
+	b := c.loop.lendCarrier()
 	b.Reset(p)
-	return ctx.writeOnLoop(&b)
+	err := ctx.writeOnLoop(b)
+	c.loop.carrierBack(b)
+	return err
 }
 
 // post carries an inbound event that has passed last from a pool to the loop, which finds the next handler. If the loop's queue is full the

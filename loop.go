@@ -70,6 +70,8 @@ type loop struct {
 	scratch  []byte
 	pool     *buf.Pool
 	borrowed buf.Bytes
+	carriers []*buf.Bytes // spare ones, for messages of WriteBytes to a WriteHandler
+	joint    []byte       // memory of one of WriteParts, nil while it is on its way
 	gather   [][]byte
 	builder  pipelineBuilder
 

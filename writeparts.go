@@ -1,12 +1,41 @@
 package eddy
 
+import "github.com/go-eddy/eddy/buf"
+
 // WriteParts passes a copy of two slices towards the head as one message, such as a header and the payload behind it; both
-// may be reused at once. On the loop it allocates nothing, unless a handler in front takes part in writing. Errors as Write.
+// may be reused at once. To a handler in front that takes part in writing they come as one *buf.Bytes. On the loop it
+// allocates nothing, for up to 64 KiB if there is such a handler. Errors as Write.
 func (ctx *Context) WriteParts(head, body []byte) error {
-	if ctx.node.pool != nil || writerFrom(ctx.back()) != nil {
+	switch {
+	case ctx.node.pool != nil:
 		return ctx.Write(append(append(make([]byte, 0, len(head)+len(body)), head...), body...))
+	case writerFrom(ctx.back()) == nil:
+		return ctx.conn.enqueueCopies(head, body)
 	}
-	return ctx.conn.enqueueCopies(head, body)
+	l := ctx.conn.loop
+	both := append(append(l.joint[:0], head...), body...)
+	l.joint = nil
+	err := ctx.WriteBytes(both)
+	if cap(both) <= scratchSize {
+		l.joint = both
+	}
+	return err
+}
+
+// lendCarrier returns a message for WriteBytes. A handler in front may write in turn, and gets another one.
+func (l *loop) lendCarrier() *buf.Bytes {
+	n := len(l.carriers)
+	if n == 0 {
+		return new(buf.Bytes)
+	}
+	b := l.carriers[n-1]
+	l.carriers = l.carriers[:n-1]
+	return b
+}
+
+func (l *loop) carrierBack(b *buf.Bytes) {
+	b.Reset(nil)
+	l.carriers = append(l.carriers, b)
 }
 
 // enqueueCopies queues copies of two slices, both or neither.

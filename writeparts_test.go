@@ -1,6 +1,7 @@
 package eddy_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -15,11 +16,14 @@ import (
 func TestWriteParts(t *testing.T) {
 	pool := newPool(t, 1, 100)
 	upper := encodeFunc(func(ctx *eddy.Context, msg any) error {
-		b, ok := msg.([]byte)
-		if !ok {
-			t.Errorf("a part of type %T reached the writer", msg)
+		switch m := msg.(type) {
+		case *buf.Bytes: // of a handler on the loop
+			return ctx.WriteBytes(bytes.ToUpper(m.Bytes()))
+		case []byte:
+			return ctx.Write(bytes.ToUpper(m))
 		}
-		return ctx.Write([]byte(strings.ToUpper(string(b))))
+		t.Errorf("a part of type %T reached the writer", msg)
+		return nil
 	})
 	head, body := []byte("head,"), []byte(strings.Repeat("body", 1000))
 	answer := eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
