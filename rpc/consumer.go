@@ -102,6 +102,7 @@ func (cl *Client) consume(c *call) {
 		if c.service.pool != nil {
 			pool = c.service.pool.pool
 		}
+		c.future.pool = pool
 		k.submit(c, pool)
 	case c.onLoop:
 		k.runOnLoop(c)

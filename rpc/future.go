@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
 )
 
 // Future is the outcome of a call that goes on elsewhere, see InvokeAsync. It ends exactly once. All methods may be called
@@ -58,6 +59,7 @@ func (f *Future[Resp]) outcome() (*Resp, error) {
 // future is the part of a Future that knows no types.
 type future struct {
 	client *Client
+	pool   *executor.Pool // that its functions run on; nil = the callback pool. Set before the end
 
 	mu    sync.Mutex
 	call  *call // nil when it has ended
@@ -99,7 +101,11 @@ func (f *future) then(fn func()) {
 	if k.onLoop {
 		k.toLoop(runner(func() { k.run(fn) }))
 	} else {
-		k.submit(runner(func() { k.run(fn) }), k.pool)
+		pool := f.pool
+		if pool == nil {
+			pool = k.pool
+		}
+		k.submit(runner(func() { k.run(fn) }), pool)
 	}
 }
 

@@ -221,8 +221,9 @@ func TestUndecodableResponses(t *testing.T) {
 	}
 }
 
-// gateway calls n services, all at once, and returns how many goroutines there are while all responses wait to be consumed.
-func gateway(t *testing.T, model Consumer, services int) int {
+// gateway calls so many services at once and returns how many of the responses were decoded by the goroutines that wait for them, and how
+// many by others, and how many goroutines there were while all were being decoded, beside those before and the callers.
+func gateway(t *testing.T, model Consumer, services int) (h *holder, more int) {
 	t.Helper()
 	s := newStub(t, func(c *stubConn) {
 		var all []*request
@@ -237,10 +238,10 @@ func gateway(t *testing.T, model Consumer, services int) int {
 	})
 	cl := client(t, ClientOptions{Consumer: model, Codec: CodecJSON}, s.addr())
 	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	h = &holder{all: services, ready: make(chan struct{}), release: make(chan struct{})}
+	held.Store(h)
 	before := runtime.NumGoroutine()
 	var wg sync.WaitGroup
-	peak := make(chan int, 1)
-	held.Store(&holder{all: services, ready: make(chan struct{}), release: make(chan struct{})})
 	for i := range services {
 		wg.Add(1)
 		go func() {
@@ -252,20 +253,18 @@ func gateway(t *testing.T, model Consumer, services int) int {
 			}
 		}()
 	}
-	h := held.Load()
-	go func() {
-		<-h.ready // each response is being decoded now
-		peak <- runtime.NumGoroutine() - before - services - 1
-		close(h.release)
-	}()
+	<-h.ready // each response is being decoded now
+	more = runtime.NumGoroutine() - before - services
+	close(h.release)
 	wg.Wait()
-	return <-peak
+	return h, more
 }
 
 // holder keeps the decoding of responses until all of them are at it.
 type holder struct {
-	n, all         int
+	all            int
 	mu             sync.Mutex
+	callers, pools int
 	ready, release chan struct{}
 }
 
@@ -277,9 +276,15 @@ type heldJSON struct{ n string }
 func (v *heldJSON) UnmarshalJSON(b []byte) error {
 	v.n = string(b)
 	h := held.Load()
+	stack := make([]byte, 16<<10)
+	caller := strings.Contains(string(stack[:runtime.Stack(stack, false)]), "rpc.(*Client).invoke(")
 	h.mu.Lock()
-	h.n++
-	if h.n == h.all {
+	if caller {
+		h.callers++
+	} else {
+		h.pools++
+	}
+	if h.callers+h.pools == h.all {
 		close(h.ready)
 	}
 	h.mu.Unlock()
@@ -291,16 +296,17 @@ func (v *heldJSON) UnmarshalJSON(b []byte) error {
 // own response (R161).
 func TestCallersConsume(t *testing.T) {
 	for _, services := range []int{1, 100} {
-		if n := gateway(t, CallerRuns, services); n > 2 {
-			t.Errorf("%d services: %d goroutines beside the callers", services, n)
+		h, more := gateway(t, CallerRuns, services)
+		if h.callers != services || h.pools != 0 || more > 20 { // a few goroutines of others come and go
+			t.Errorf("%d services: %d responses decoded by callers, %d by others; %d goroutines more", services, h.callers, h.pools, more)
 		}
 	}
 }
 
 // TestDedicatedPools: in the older model every service has consumers of its own (R162).
 func TestDedicatedPools(t *testing.T) {
-	if n := gateway(t, DedicatedPool, 100); n < 100 {
-		t.Errorf("100 services: %d goroutines beside the callers", n)
+	if h, more := gateway(t, DedicatedPool, 100); h.callers != 0 || h.pools != 100 || more < 80 { // a few goroutines of others come and go
+		t.Errorf("100 services: %d responses decoded by callers, %d by pools; %d goroutines more", h.callers, h.pools, more)
 	}
 	s := newStub(t, echoes)
 	cl := client(t, ClientOptions{Consumer: DedicatedPool}, s.addr())
