@@ -97,6 +97,7 @@ func (p *port) build() error {
 		InFlight:    inFlight,
 		MaxPayload:  p.o.MaxPayload,
 		RetryAfter:  p.srv.o.RetryAfter,
+		DrainGrace:  p.srv.o.DrainGrace,
 		ReadTimeout: p.o.ReadTimeout,
 		IdleTimeout: p.o.IdleTimeout,
 	})

@@ -21,6 +21,9 @@ const (
 	closeTimeout = 10 * time.Second
 )
 
+// DefaultDrainGrace is ServerOptions.DrainGrace if the options do not say.
+const DefaultDrainGrace = 250 * time.Millisecond
+
 // ServerOptions say how a Server serves. One port is required.
 type ServerOptions struct {
 	Ports     []PortOptions
@@ -29,6 +32,10 @@ type ServerOptions struct {
 	// RetryAfter is the advice to clients whose call was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 =
 	// DefaultRetryAfter, negative = none.
 	RetryAfter time.Duration
+
+	// DrainGrace is how long Shutdown keeps a connection open for calls that cross its GOAWAY, so that they are answered
+	// UNAVAILABLE and made elsewhere; clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
+	DrainGrace time.Duration
 
 	Interceptors []Interceptor // around every method, the first one outermost
 
@@ -75,6 +82,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		o.RetryAfter = DefaultRetryAfter
 	}
 	o.RetryAfter = max(o.RetryAfter, 0)
+	o.DrainGrace = max(orDefault(o.DrainGrace, DefaultDrainGrace), 0)
 	s := &Server{o: o, log: orLogger(o.Logger), ended: make(chan struct{})}
 	s.pools.base = executor.Options{Dumper: o.Dumper, OnExhausted: o.OnExhausted, Logger: s.log}
 	if err := s.build(); err != nil {

@@ -47,6 +47,11 @@ type Options struct {
 	// RetryAfter is the advice to clients whose request was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 = none.
 	RetryAfter time.Duration
 
+	// DrainGrace is how long a connection that was told GOAWAY stays open for requests that are on their way to it, so that
+	// they are answered UNAVAILABLE and not lost: until the client closes it, but no longer. 0 = it closes after its last
+	// response.
+	DrainGrace time.Duration
+
 	ReadTimeout time.Duration // 0 = DefaultReadTimeout, negative = none
 	IdleTimeout time.Duration // 0 = DefaultIdleTimeout, negative = none
 }
@@ -216,7 +221,20 @@ func (g goAway) HandleEvent(ctx *eddy.Context, ev any) error {
 		if err := ctx.Write(AppendError(nil, 0, &e)); err != nil {
 			return err
 		}
+		g.linger(ctx)
 	}
 	ctx.FireEvent(ev)
 	return nil
+}
+
+// linger keeps a draining connection open for a while, as a request in flight would.
+func (g goAway) linger(ctx *eddy.Context) {
+	if g.s.o.DrainGrace <= 0 {
+		return
+	}
+	c := ctx.Conn()
+	c.Begin()
+	if _, err := ctx.After(g.s.o.DrainGrace, c.End); err != nil { // it is ending
+		c.End()
+	}
 }
