@@ -105,8 +105,8 @@ func (l *ledger) service(t testing.TB) *Service {
 	}))
 }
 
-// book calls with numbers of its own until stop, and returns what became of them.
-func book(t *testing.T, cl *Client, who int, stop chan struct{}, ok *atomic.Int64) map[string]error {
+// keepBooking calls with numbers of its own until stop, and returns what became of them.
+func keepBooking(t *testing.T, cl *Client, who int, stop chan struct{}, ok *atomic.Int64) map[string]error {
 	ends := map[string]error{}
 	for n := 0; ; n++ {
 		select {
@@ -134,7 +134,7 @@ func underLoad(t *testing.T, l *ledger, cl *Client, f func(ok *atomic.Int64)) (f
 	all := make(chan map[string]error)
 	const callers = 8
 	for i := range callers {
-		go func() { all <- book(t, cl, i, stop, &ok) }()
+		go func() { all <- keepBooking(t, cl, i, stop, &ok) }()
 	}
 	f(&ok)
 	close(stop)

@@ -180,7 +180,7 @@ func (w *wire) flush() {
 	w.gather()
 	w.mu.Lock()
 	w.posted = false
-	if w.state == wireClosed || w.stalled {
+	if w.state == wireClosed || w.stalled || w.conn.CloseError() != nil { // what a connection that is ending was not given goes elsewhere
 		w.mu.Unlock()
 		return
 	}
