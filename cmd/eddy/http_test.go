@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -71,12 +70,7 @@ func TestServeHTTP(t *testing.T) {
 
 // TestServeHTTPWithCurl uses the server as a person does.
 func TestServeHTTPWithCurl(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		if strings.Contains(os.Getenv("EDDY_REQUIRE"), "curl") {
-			t.Fatal("curl is required by EDDY_REQUIRE and missing")
-		}
-		t.Skip("curl is not installed")
-	}
+	curl := tool(t, "curl", "curl")
 	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
 	base := "http://" + p.addr
 	for _, c := range []struct{ args, stdin, want string }{
@@ -89,7 +83,7 @@ func TestServeHTTPWithCurl(t *testing.T) {
 		{"-I -o /dev/null -w %{http_code}%{size_download} " + base + "/bytes?n=10", "", "2000"},
 		{"-b a=1;b=2 " + base + "/cookie", "", "a=1\nb=2\n"},
 	} {
-		cmd := exec.CommandContext(testContext(t), "curl", append([]string{"-sS", "--max-time", "20"}, strings.Fields(c.args)...)...)
+		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--max-time", "20"}, strings.Fields(c.args)...)...)
 		cmd.Stdin = strings.NewReader(c.stdin)
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != c.want {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -39,6 +40,22 @@ func TestMain(m *testing.M) {
 }
 
 const testHome = "EDDY_TEST_HOME"
+
+// tool returns the path of a program that has one of these names; the test is skipped without it, or fails if EDDY_REQUIRE
+// names what it is.
+func tool(t *testing.T, what string, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), what) {
+		t.Fatalf("%s is required by EDDY_REQUIRE and missing", what)
+	}
+	t.Skipf("%s is not installed", what)
+	return ""
+}
 
 // patience is the deadline of everything a test waits for.
 const patience = 30 * time.Second

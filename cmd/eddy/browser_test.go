@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// pagePatience is for what a browser does on a slow machine.
+const pagePatience = 2 * time.Minute
+
+// startBrowser starts a Chromium that takes any certificate, with one tab. The test is skipped without a browser.
+func startBrowser(t *testing.T) context.Context {
+	t.Helper()
+	path := tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
+	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	options = append(options, chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	tab, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		cancel()
+		stop()
+	})
+	if err := chromedp.Do(tab); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return tab
+}
+
+func openPage(t *testing.T, tab context.Context, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
+		t.Fatalf("open %s: %v", url, err)
+	}
+}
+
+// evaluate returns what an expression of the page resolves to.
+func evaluate[T any](t *testing.T, tab context.Context, script string) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func script(t *testing.T, name string, replace ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(replace...).Replace(string(text))
+}
+
+// TestServeInBrowser: pages of a real browser use "eddy serve http" and "eddy serve ws", with and without TLS and
+// compression, and are told when the server goes.
+func TestServeInBrowser(t *testing.T) {
+	tab := startBrowser(t)
+	for _, flags := range [][]string{nil, {"--tls-self-signed"}} {
+		t.Run(strings.Join(append([]string{"http"}, flags...), " "), func(t *testing.T) {
+			p := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0"}, flags...)...)
+			openPage(t, tab, scheme("http", flags)+p.addr+"/")
+			if wrong := evaluate[[]string](t, tab, script(t, "browser_http.js")); len(wrong) > 0 {
+				t.Error(strings.Join(wrong, "\n"))
+			}
+			p.stop()
+		})
+	}
+	site := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
+	for _, flags := range [][]string{nil, {"--compress"}, {"--compress", "--compress-takeover"}, {"--tls-self-signed"}, {"--tls-self-signed", "--compress"}} {
+		t.Run(strings.Join(append([]string{"ws"}, flags...), " "), func(t *testing.T) {
+			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "5000000"}, flags...)...)
+			openPage(t, tab, "http://"+site.addr+"/")
+			compressed := strings.Contains(strings.Join(flags, " "), "--compress")
+			text := script(t, "browser_ws.js", "ADDRESS", fmt.Sprintf("%q", scheme("ws", flags)+p.addr), "COMPRESSED", fmt.Sprint(compressed))
+			if wrong := evaluate[[]string](t, tab, text); len(wrong) > 0 {
+				t.Error(strings.Join(wrong, "\n"))
+			}
+			p.signal(syscall.SIGTERM)
+			if code := evaluate[int](t, tab, "window.lastEnd"); code != 1001 {
+				t.Errorf("the page is told %d when the server goes, want 1001", code)
+			}
+			if code := p.wait(); code != 0 {
+				t.Errorf("exit code %d; stderr %q", code, p.errs)
+			}
+		})
+	}
+	site.stop()
+}
+
+// scheme is a protocol's name in addresses.
+func scheme(name string, flags []string) string {
+	if strings.Contains(strings.Join(flags, " "), "--tls") {
+		name += "s"
+	}
+	return name + "://"
+}
