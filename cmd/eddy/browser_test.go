@@ -82,7 +82,7 @@ func TestServeInBrowser(t *testing.T) {
 	site := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
 	for _, flags := range [][]string{nil, {"--compress"}, {"--compress", "--compress-takeover"}, {"--tls-self-signed"}, {"--tls-self-signed", "--compress"}} {
 		t.Run(strings.Join(append([]string{"ws"}, flags...), " "), func(t *testing.T) {
-			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "5000000"}, flags...)...)
+			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "2500000"}, flags...)...)
 			openPage(t, tab, "http://"+site.addr+"/")
 			compressed := strings.Contains(strings.Join(flags, " "), "--compress")
 			text := script(t, "browser_ws.js", "ADDRESS", fmt.Sprintf("%q", scheme("ws", flags)+p.addr), "COMPRESSED", fmt.Sprint(compressed))

@@ -29,7 +29,7 @@
   check('cookie', r.text === 'flavour=plain\n', r.text);
 
   // Streaming down: the digits in their order, over many pieces.
-  const size = 3_000_001;
+  const size = 1_000_001;
   let response = await fetch(`/bytes?n=${size}`);
   let reader = response.body.getReader();
   let got = 0, ordered = true, pieces = 0;
@@ -52,7 +52,7 @@
   check('abort', await slow === 'AbortError', await slow);
 
   // Streaming up.
-  const body = new Uint8Array(2_000_000).map((_, i) => i * 7);
+  const body = new Uint8Array(1_000_000).map((_, i) => i * 7);
   r = await ask('/upload', { method: 'POST', body });
   check('upload', r.text === hex(await crypto.subtle.digest('SHA-256', body)) + '\n', r.text);
   const form = new FormData();
