@@ -85,6 +85,17 @@ func TestInflateRefuses(t *testing.T) {
 	}
 }
 
+// Blocks that hold nothing are given up after a bounded part of them.
+func TestInflateReadsLittleForNothing(t *testing.T) {
+	z := newCompression(t, CompressionOptions{})
+	f := z.getInflater([]byte(strings.Repeat("\x00\x00\x00\xff\xff", 80000)), nil)
+	done, err := f.step(1<<20, nil)
+	if done || !errors.Is(err, errSparse) || f.in.at > inputPerRead {
+		t.Errorf("done %v, %v, after %d bytes, limit %d", done, err, f.in.at, inputPerRead)
+	}
+	z.putInflater(f)
+}
+
 // A small message that inflates without end is given up at the limit, with no
 // more memory than that; one of exactly the limit is not.
 func TestInflateBomb(t *testing.T) {

@@ -118,6 +118,7 @@ func (c *Conn) WritePrepared(class *eddy.MessageClass, p *Prepared) error {
 // writePrepared sends the form of p that suits the connection, from anywhere or
 // from its loop.
 func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool) error {
+	build := !onLoop
 	if c.keys != nil { // each frame of a client is masked for itself
 		c.mu.Lock()
 		key := c.keys.next()
@@ -125,13 +126,17 @@ func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool)
 		return c.sendMessage(class, appendMasked(make([]byte, 0, maxHeader+p.Len()), first(p.op), p.payload(), key), onLoop)
 	}
 	d := c.deflate
-	if d == nil || d.outTakeover && class != nil { // what may be dropped cannot be in the window
+	if d == nil {
 		return c.sendMessage(class, p.plain.Retain(), onLoop)
 	}
-	s := p.compress(d.Compression, d.outBits, !onLoop)
+	onLoop = onLoop && !d.outTakeover // with takeover the others are submitted, and this one must not overtake them
+	var s *buf.Shared
+	if !d.outTakeover || class == nil { // what may be dropped cannot be in the window
+		s = p.compress(d.Compression, d.outBits, build)
+	}
 	switch {
-	case s == nil: // with takeover the others are submitted, and this one must not overtake them
-		return c.sendMessage(class, p.plain.Retain(), onLoop && !d.outTakeover)
+	case s == nil:
+		return c.sendMessage(class, p.plain.Retain(), onLoop)
 	case d.outTakeover:
 		return c.sendIntoWindow(s, p.payload())
 	}
