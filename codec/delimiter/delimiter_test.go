@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/internal/codectest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -134,58 +135,22 @@ func TestOptions(t *testing.T) {
 // TestOnTheWire: a frame that is too long ends the connection with its reason, or is skipped and told to who handles it.
 func TestOnTheWire(t *testing.T) {
 	for _, discard := range []bool{false, true} {
-		ends := make(chan eddy.CloseReason, 1)
-		srv := &eddy.Server{Loops: 1, BodyTimeout: 300 * time.Millisecond, Init: func(p *eddy.Pipeline) error {
-			p.Add("frames", codec(t, 5, false, discard, "\r\n", "\n"))
-			return p.Add("app", app{ends})
-		}}
-		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { srv.Close() })
-		c, err := net.Dial("tcp", srv.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.SetDeadline(time.Now().Add(time.Minute))
+		s := codectest.Serve(t, 300*time.Millisecond, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {
+			e, ok := errors.AsType[*TooLongError](err)
+			return ok && e.Seen > 1000
+		})
+		c := s.Dial()
 		io.WriteString(c, "ok\r\n"+strings.Repeat("x", 100_000)+"\nafter\n")
-		want, reason := "[ok]", eddy.CloseFrameTooLarge
-		if discard {
-			want, reason = "[ok]too long[after]", eddy.CloseBodyTimeout
+		if !discard {
+			s.Want(c, "[ok]")
+			s.WantEnd(c, eddy.CloseFrameTooLarge)
+			continue
 		}
-		got := make([]byte, len(want))
-		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
-			t.Errorf("discard %v: %q, %v, want %q", discard, got, err, want)
-		}
-		if discard { // skipping has an end in time, although bytes keep coming
-			for {
-				if _, err := io.WriteString(c, strings.Repeat("x", 10)); err != nil {
-					break
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-		}
-		c.Close()
-		if end := <-ends; end != reason {
-			t.Errorf("discard %v: ended with %v, want %v", discard, end, reason)
-		}
+		s.Want(c, "[ok]too long[after]")
+		codectest.Drip(c, strings.Repeat("x", 10)) // skipping has an end in time, although bytes keep coming
+		s.WantEnd(c, eddy.CloseBodyTimeout)
 	}
 }
-
-type app struct{ ends chan eddy.CloseReason }
-
-func (a app) HandleRead(ctx *eddy.Context, msg any) error {
-	return ctx.Write(fmt.Sprintf("[%s]", msg.(*buf.Bytes).Bytes()))
-}
-
-func (a app) HandleError(ctx *eddy.Context, err error) error {
-	if e, ok := errors.AsType[*TooLongError](err); ok && e.Seen > 1000 {
-		return ctx.Write("too long")
-	}
-	return err
-}
-
-func (a app) HandleClose(_ *eddy.Context, reason eddy.CloseReason, _ error) { a.ends <- reason }
 
 // FuzzFrames: pieces make no difference, and where nothing is too long the frames are what a plain search finds.
 func FuzzFrames(f *testing.F) {

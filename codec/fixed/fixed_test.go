@@ -7,46 +7,19 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/internal/codectest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve answers every frame with itself in brackets and reports how connections end.
-func serve(t testing.TB, length int) (addr string, ends chan eddy.CloseReason) {
-	t.Helper()
-	ends = make(chan eddy.CloseReason, 10)
-	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
-		d, err := Codec(length)
-		if err != nil {
-			return err
-		}
-		p.Add("frames", d)
-		return p.Add("brackets", brackets{ends})
-	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	return srv.Addr().String(), ends
-}
-
-type brackets struct{ ends chan eddy.CloseReason }
-
-func (b brackets) HandleRead(ctx *eddy.Context, msg any) error {
-	return ctx.Write(fmt.Sprintf("[%s]", msg.(*buf.Bytes).Bytes()))
-}
-
-func (b brackets) HandleClose(_ *eddy.Context, reason eddy.CloseReason, _ error) { b.ends <- reason }
-
 // TestFrames: frames of one length, however they arrive; the end inside one is told apart from the end between two.
 func TestFrames(t *testing.T) {
-	addr, ends := serve(t, 4)
+	s := codectest.Serve(t, 0, func() (eddy.Decoder, error) { return Codec(4) }, nil)
 	for _, c := range []struct {
 		send, want string
 		piece      int
@@ -59,24 +32,14 @@ func TestFrames(t *testing.T) {
 		{"abcdef", "[abcd]", 5, eddy.CloseIncompleteRequest},
 		{strings.Repeat("wxyz", 1000), strings.Repeat("[wxyz]", 1000), 4000, eddy.ClosePeerClosed},
 	} {
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.SetDeadline(time.Now().Add(time.Minute))
+		conn := s.Dial()
 		for rest := c.send; rest != ""; {
 			n := min(c.piece, len(rest))
 			io.WriteString(conn, rest[:n])
 			rest = rest[n:]
 		}
-		got := make([]byte, len(c.want))
-		if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
-			t.Errorf("%.20q in pieces of %d: %.40q, %v", c.send, c.piece, got, err)
-		}
-		conn.Close()
-		if end := <-ends; end != c.end {
-			t.Errorf("%.20q: ended with %v, want %v", c.send, end, c.end)
-		}
+		s.Want(conn, c.want)
+		s.WantEnd(conn, c.end)
 	}
 }
 

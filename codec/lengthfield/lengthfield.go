@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/internal/frames"
 )
 
 // DefaultMax is the longest frame if Options.Max is 0.
@@ -70,20 +71,8 @@ func Codec(o Options) (*Decoder, error) {
 func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err error) {
 	frame, consumed, err := d.next(view)
 	var long *TooLongError
-	switch {
-	case errors.As(err, &long) && d.o.Discard:
-		ctx.Conn().SetPhase(eddy.PhaseReadingHeader)
-		ctx.FireError(err)
-	case err != nil:
-		return 0, err
-	case d.left > 0:
-		ctx.Conn().SetPhase(eddy.PhaseReadingBody)
-	case consumed > 0:
-		d.frame.Reset(frame)
-		ctx.FireRead(&d.frame)
-		d.frame.Reset(nil)
-	}
-	return consumed, nil
+	skipped := d.o.Discard && errors.As(err, &long)
+	return frames.Pass(ctx, &d.frame, frames.Step{Frame: frame, Consumed: consumed, Err: err, Skipped: skipped, Skipping: d.left > 0})
 }
 
 // next finds the first frame of view. 0 consumed bytes ask for more. A *TooLongError with consumed bytes is the end of a

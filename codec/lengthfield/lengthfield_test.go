@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/internal/codectest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -121,53 +122,20 @@ func TestOnTheWire(t *testing.T) {
 			"[ok]too long[ok]", eddy.CloseBodyTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := make(chan eddy.CloseReason, 1)
-			srv := &eddy.Server{Loops: 1, BodyTimeout: 300 * time.Millisecond, Init: func(p *eddy.Pipeline) error {
-				p.Add("frames", codec(t, c.o))
-				return p.Add("app", app{ends})
-			}}
-			if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { srv.Close() })
-			conn, err := net.Dial("tcp", srv.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			conn.SetDeadline(time.Now().Add(time.Minute))
+			s := codectest.Serve(t, 300*time.Millisecond, func() (eddy.Decoder, error) { return codec(t, c.o), nil }, func(err error) bool {
+				e, ok := errors.AsType[*TooLongError](err)
+				return ok && e.Length == 0x30004
+			})
+			conn := s.Dial()
 			io.WriteString(conn, c.send)
-			got := make([]byte, len(c.want))
-			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.want {
-				t.Errorf("%q, %v, want %q", got, err, c.want)
+			s.Want(conn, c.want)
+			if c.o.Discard { // skipping has an end in time, although bytes keep coming
+				codectest.Drip(conn, "x")
 			}
-			for c.o.Discard { // skipping has an end in time, although bytes keep coming
-				if _, err := io.WriteString(conn, "x"); err != nil {
-					break
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-			conn.Close()
-			if end := <-ends; end != c.reason {
-				t.Errorf("ended with %v, want %v", end, c.reason)
-			}
+			s.WantEnd(conn, c.reason)
 		})
 	}
 }
-
-type app struct{ ends chan eddy.CloseReason }
-
-func (a app) HandleRead(ctx *eddy.Context, msg any) error {
-	return ctx.Write(fmt.Sprintf("[%s]", msg.(*buf.Bytes).Bytes()))
-}
-
-func (a app) HandleError(ctx *eddy.Context, err error) error {
-	if e, ok := errors.AsType[*TooLongError](err); ok && e.Length == 0x30004 {
-		return ctx.Write("too long")
-	}
-	return err
-}
-
-func (a app) HandleClose(_ *eddy.Context, reason eddy.CloseReason, _ error) { a.ends <- reason }
 
 // FuzzFrames compares with the definition, for lengths of four bytes that count what follows a header around them.
 func FuzzFrames(f *testing.F) {
