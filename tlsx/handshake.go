@@ -25,6 +25,7 @@ type handshake struct {
 	step eddy.Signal   // that the turn is over, to the loop
 
 	started bool
+	records int    // of the peer, so far
 	in      []byte // the record that is being read, and how far
 	read    int
 	out     []byte // for the peer

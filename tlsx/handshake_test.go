@@ -208,6 +208,28 @@ func TestFirstBytesOneByOne(t *testing.T) {
 	}
 }
 
+// TestTinyRecords: a client that sends its handshake byte by byte, each in a record of its own, is given up: each costs a
+// turn on the pool.
+func TestTinyRecords(t *testing.T) {
+	r := newRig(t, setup{o: tlsx.Options{Timeout: patience}})
+	tiny := []byte("\x16\x03\x01\x00\x04\x01\x00\xff\xff") // a ClientHello of 65,535 bytes
+	for range 1100 {
+		tiny = append(tiny, 22, 3, 1, 0, 1, 0)
+	}
+	c := r.raw()
+	if _, err := c.Write(tiny); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, c) // to the end, or a reset
+	c.Close()
+	if e := r.end(); e.Reason != eddy.CloseHandshakeFailed || !strings.Contains(e.Error(), "1024 records") {
+		t.Errorf("%v", e)
+	}
+	if n := r.layer.Stats().Active; n != 0 {
+		t.Errorf("%d handshakes are under way", n)
+	}
+}
+
 // TestOversizedRecord: a record longer than any may be is refused at its header.
 func TestOversizedRecord(t *testing.T) {
 	r := newRig(t, setup{})

@@ -304,8 +304,17 @@ func recordLen(view []byte) int {
 	return n
 }
 
+// maxRecords bounds the records of a peer's handshake: each costs a turn on the pool, and may carry a single byte. Messages
+// of 64 KiB in records of 512 bytes, the smallest that RFC 6066 knows, are fewer.
+const maxRecords = 1024
+
+var errRecords = fmt.Errorf("tlsx: a handshake of more than %d records", maxRecords)
+
 // shake gives the handshake a record, in memory of its own.
 func (s *session) shake(record []byte) (int, error) {
+	if s.hs.records++; s.hs.records > maxRecords {
+		return 0, s.fail(errRecords)
+	}
 	s.hs.in, s.hs.read = append(s.hs.in[:0], record...), 0
 	if s.stage == waiting {
 		return len(record), s.begin()

@@ -1,10 +1,13 @@
 package tlsx_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +180,43 @@ func TestHTTP(t *testing.T) {
 	}
 	tr.CloseIdleConnections()
 	r.wantEnd(eddy.ClosePeerClosed)
+}
+
+// TestFilesOverHTTP: files go through TLS by copying, whole and in ranges; only an eddy.File, which the kernel would send
+// as it is, cannot.
+func TestFilesOverHTTP(t *testing.T) {
+	dir := t.TempDir()
+	content := pattern(300 << 10)
+	if err := os.WriteFile(filepath.Join(dir, "file.bin"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pages := http1.NewHandler(http.FileServer(http.Dir(dir)), newPool(t, 2), http1.Options{})
+	r := newRig(t, setup{add: pages.Init})
+	tr := &http.Transport{TLSClientConfig: clientConfig()}
+	defer tr.CloseIdleConnections()
+	hc := &http.Client{Transport: tr, Timeout: patience}
+	for _, c := range []struct {
+		span   string
+		status int
+		want   []byte
+	}{{"", 200, content}, {"bytes=1000-280999", 206, content[1000:281000]}} {
+		q, err := http.NewRequest("GET", "https://"+r.addr+"/file.bin", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.span != "" {
+			q.Header.Set("Range", c.span)
+		}
+		resp, err := hc.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || !bytes.Equal(b, c.want) {
+			t.Errorf("%q: %d, %d bytes of %d, %v", c.span, resp.StatusCode, len(b), len(c.want), err)
+		}
+	}
 }
 
 // TestTransport: http1's client over TLS against http1's server over TLS, as an http.RoundTripper.

@@ -255,6 +255,65 @@ func TestInflateInSteps(t *testing.T) {
 	s.wantEnd(CloseAbnormal, "")
 }
 
+// Messages that become large are inflated a few at a time: the others wait as they came, in their order, and smaller ones
+// of other connections do not wait for them. Who has gone takes nobody's place.
+func TestInflatersAreBounded(t *testing.T) {
+	e := newEcho()
+	got := make(chan int, 100)
+	e.message = func(_ *Conn, _ Opcode, data []byte) error {
+		got <- len(data)
+		return nil
+	}
+	const size = 2 << 20
+	z := newCompression(t, CompressionOptions{Inflaters: 1})
+	s := startWith(t, e, nil, Options{MaxMessage: size + 10, Compression: z}, eddy.Watermarks{})
+	taken := new(Conn)
+	if !z.large.take(taken) { // the only place
+		t.Fatal("no place is free")
+	}
+	var peers []*raw
+	var conns []*Conn
+	for i := range 4 {
+		large := string(packed(t, strings.Repeat("0123456789abcdef", size/16)+strings.Repeat("+", i)))
+		peers = append(peers, s.rawDeflate(frame(0xc2, large)+frame(0x82, "behind")))
+		conns = append(conns, s.conn())
+		waitFor(t, "it to wait", func() bool { return z.Stats().Waiting == i+1 })
+		onLoop(t, conns[i].Eddy().Loop(), func() {
+			if d := conns[i].deflate; d.work != nil || len(d.parked) != len(large) || cap(d.parked) > 64<<10 {
+				t.Errorf("a message of %d bytes waits with %d, an inflater: %v", len(large), cap(d.parked), d.work != nil)
+			}
+		})
+	}
+	s.rawDeflate(frame(0xc2, string(packed(t, strings.Repeat("small", 1000)))))
+	if n := <-got; n != 5000 {
+		t.Fatalf("%d bytes instead of the small message", n)
+	}
+	select {
+	case n := <-got:
+		t.Fatalf("%d bytes without a place", n)
+	default:
+	}
+	_ = peers[1].Close() // while it waits
+	conns[1].Eddy().Close(eddy.CloseNormal)
+	s.wantEnd(CloseAbnormal, "")
+	z.large.leave()
+	for _, want := range []int{size, size + 2, size + 3} {
+		for n := <-got; n != want; n = <-got {
+			if n != len("behind") {
+				t.Fatalf("%d bytes, want %d", n, want)
+			}
+		}
+	}
+	waitFor(t, "the place to be free", func() bool {
+		z.large.mu.Lock()
+		defer z.large.mu.Unlock()
+		return z.large.free == 1 && len(z.large.queue) == 0
+	})
+	for _, p := range peers {
+		_ = p.Close()
+	}
+}
+
 // With context takeover, messages of many goroutines and of the loop itself are
 // compressed in the order in which they are sent; what may be dropped is not part
 // of it.

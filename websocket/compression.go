@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy"
 )
 
 // CompressionOptions configure permessage-deflate (RFC 7692). A zero field takes
@@ -34,6 +36,10 @@ type CompressionOptions struct {
 	// with about 1 MiB of working memory; a message beyond it is sent as it is.
 	// Default 2 for each processor.
 	Compressors int
+	// Inflaters bounds how many messages are inflated beyond 256 KiB at the same
+	// time, each with up to Options.MaxMessage bytes of memory. One beyond it waits
+	// as it came, compressed, and its connection is not read meanwhile. Default 16.
+	Inflaters int
 }
 
 const (
@@ -44,6 +50,7 @@ const (
 	defaultCompressMemory  = 64 << 20
 	compressorsPerCPU      = 2
 	inflatersKept          = 16
+	defaultInflaters       = 16
 	defaultLevel           = 1
 	highestLevel           = 9
 	maxLoopCompress        = 128 << 10 // bytes of a message that a loop compresses
@@ -61,6 +68,7 @@ type Compression struct {
 	inflaters shelf[inflater]
 	busy      atomic.Int64 // deflaters in use
 	windows   atomic.Int64 // bytes reserved for windows
+	large     turns
 
 	in, out       flow
 	skipped       atomic.Uint64
@@ -83,6 +91,7 @@ type CompressionStats struct {
 	Skipped                               uint64 // messages sent as they are because all compressors were busy
 	WithoutWindow                         uint64 // connections that got no context takeover because of Memory
 	Windows                               int64  // bytes reserved for windows now
+	Waiting                               int    // messages that wait because of Inflaters, those of connections that have ended included
 }
 
 // NewCompression returns a Compression. The error names the field that makes no
@@ -98,6 +107,7 @@ func NewCompression(o CompressionOptions) (*Compression, error) {
 		{"WindowBits", &o.WindowBits, minWindowBits, maxWindowBits, o.defaultBits()},
 		{"PeerWindowBits", &o.PeerWindowBits, minWindowBits, maxWindowBits, maxWindowBits},
 		{"Compressors", &o.Compressors, 1, 1 << 20, compressorsPerCPU * runtime.GOMAXPROCS(0)},
+		{"Inflaters", &o.Inflaters, 1, 1 << 20, defaultInflaters},
 	} {
 		switch v := *f.value; {
 		case v == 0:
@@ -114,6 +124,7 @@ func NewCompression(o CompressionOptions) (*Compression, error) {
 	}
 	z := &Compression{o: o}
 	z.inflaters.most = inflatersKept
+	z.large.free = o.Inflaters
 	for i := range z.deflaters {
 		z.deflaters[i].most = o.Compressors
 	}
@@ -132,7 +143,7 @@ func (z *Compression) Stats() CompressionStats {
 	return CompressionStats{
 		Sent: z.out.messages.Load(), SentBytes: z.out.plain.Load(), SentWire: z.out.packed.Load(),
 		Received: z.in.messages.Load(), ReceivedBytes: z.in.plain.Load(), ReceivedWire: z.in.packed.Load(),
-		Skipped: z.skipped.Load(), WithoutWindow: z.withoutWindow.Load(), Windows: z.windows.Load(),
+		Skipped: z.skipped.Load(), WithoutWindow: z.withoutWindow.Load(), Windows: z.windows.Load(), Waiting: z.large.waiting(),
 	}
 }
 
@@ -175,6 +186,9 @@ type deflateState struct {
 	work     *inflater
 	op       Opcode // of the message in work
 	packed   int    // and its size on the wire
+	parked   []byte // a compressed message that waits for its turn
+	admitted bool   // it is among those that are inflated beyond a step
+	turn     eddy.Signal
 }
 
 // window holds the last bytes of a direction's messages. It grows as they come.

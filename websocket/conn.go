@@ -217,9 +217,9 @@ func (c *Conn) pause(why *bool, on bool) {
 	}
 }
 
-// paused reports whether the application holds back reads.
+// paused reports whether the application, or a message in work, holds back reads.
 func (c *Conn) paused() bool {
 	c.pauses.mu.Lock()
 	defer c.pauses.mu.Unlock()
-	return c.pauses.app
+	return c.pauses.app || c.pauses.work
 }

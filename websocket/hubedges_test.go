@@ -157,6 +157,20 @@ func TestHubClassesWithTakeover(t *testing.T) {
 	if st := z.Stats(); st.Sent != 1 {
 		t.Errorf("%d messages compressed, want the one without a class", st.Sent)
 	}
+	p, err := Prepare(sc.Eddy().Buffers(), Text, []byte(second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Release()
+	if err := sc.WritePrepared(class, p); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := c.Read(ctx); err != nil || string(got) != second {
+		t.Fatalf("%.20q, %v, want %.20q", got, err, second)
+	}
+	if st := z.Stats(); st.Sent != 1 {
+		t.Errorf("%d messages compressed, want the one without a class", st.Sent)
+	}
 	big := []byte(strings.Repeat("tick ", 10000))
 	waitFor(t, "the class to drop", func() bool {
 		if err := ticks.Broadcast(Text, big); err != nil {

@@ -54,7 +54,11 @@ func (c *Conn) inflateOn() bool {
 		c.violated(&violation{CloseMessageTooBig, fmt.Sprintf("message over the limit of %d bytes", c.cfg.MaxMessage)})
 	case err != nil:
 		c.violated(errInflate)
+	case !done && !d.admitted && !d.large.take(c):
+		d.park()
+		return false
 	case !done:
+		d.admitted = true
 		return !c.inflateLater()
 	default:
 		c.inflated()
@@ -78,11 +82,16 @@ func (c *Conn) inflated() {
 	c.deliver(d.op, data)
 }
 
-// drop ends the message in work.
+// drop ends the message in work, or the one that waits.
 func (d *deflateState) drop() {
 	if d.work != nil {
 		d.putInflater(d.work)
 		d.work = nil
+	}
+	d.parked = nil
+	if d.admitted {
+		d.admitted = false
+		d.large.leave()
 	}
 }
 

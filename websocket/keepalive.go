@@ -22,7 +22,7 @@ func (c *Conn) keepAlive() {
 		c.keepTimer = nil
 	case !c.conn.Writable():
 		c.checkStuck()
-	case c.paused(): // the application hears nobody
+	case c.paused(): // nobody is heard
 		c.heard, c.pinged, c.stuck = false, false, 0
 		c.armKeepAlive(c.cfg.PingInterval)
 	case c.heard, c.frameTimer != nil: // an incomplete message has a deadline of its own
