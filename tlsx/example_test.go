@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/tlsx"
@@ -38,8 +37,8 @@ func ExampleServer() {
 		if err := p.Add("lines", line.Codec(4096)); err != nil {
 			return err
 		}
-		return p.Add("greet", eddy.Handle(func(ctx *eddy.Context, name *buf.Bytes) error {
-			return ctx.Write(fmt.Sprintf("hello, %s\n", name.Bytes()))
+		return p.Add("greet", eddy.Handle(func(ctx *eddy.Context, name *line.Line) error {
+			return ctx.Write(fmt.Sprintf("hello, %s\n", name.Text()))
 		}))
 	}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
