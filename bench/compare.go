@@ -194,7 +194,7 @@ func (r *row) measure(ctx context.Context, srv *server, load rounder) error {
 
 // idle measures what an idle connection costs: resident memory, and wakeups of the whole server while nothing happens.
 func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
-	g := &grid{First: "server", Columns: []column{{"resident bytes per connection", "%.0f"}, {"wakeups / s of the whole server", "%.1f"}}}
+	g := &grid{First: "server", Columns: []column{{"resident bytes per connection", "%.0f"}, {"wakeups / s of the whole server", "%.1f"}, {"resident, before the collection", "%.0f"}}}
 	contenders := []contender{
 		cLoop, netEcho,
 		{Name: "eddy, 3 handlers, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m"}},
@@ -206,21 +206,22 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 	}
 	for _, c := range contenders {
 		progress("%s idle connections: %s", strconv.Itoa(s.idleConns), c.Name)
-		bytes, wakeups, err := idleRow(ctx, b, s, c.on(s, s.procs[0]))
+		bytes, wakeups, before, err := idleRow(ctx, b, s, c.on(s, s.procs[0]))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		g.add(c.Name, bytes, wakeups)
+		g.add(c.Name, bytes, wakeups, before)
 	}
 	return &report{Size: s.size, Grids: []*grid{g}, Note: fmt.Sprintf(
-		"%d connections (%d over TLS 1.3, measured after a garbage collection), each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.idleConns/5, s.size, s.duration)}, nil
+		"%d connections (%d over TLS 1.3, measured after a garbage collection and, in the last column, before it), each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.idleConns/5, s.size, s.duration)}, nil
 }
 
 // idleRow opens the connections, lets each exchange one message so that its buffers have been used, and then leaves them alone.
-func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, wakeups float64, err error) {
+func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, wakeups, unsettled float64, err error) {
+	fail := func(err error) (float64, float64, float64, error) { return 0, 0, 0, err }
 	srv, err := start(b, c)
 	if err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
 	n, open := s.idleConns, gather
@@ -229,36 +230,43 @@ func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, 
 		n, open, settle = n/5, gatherTLS, srv.settle
 	}
 	if err := settle(); err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
 	before, _, err := srv.memory()
 	if err != nil {
-		return 0, 0, err
+		return fail(err)
+	}
+	per := func() (float64, error) {
+		now, _, err := srv.memory()
+		return float64(now-before) / float64(n), err
 	}
 	crowd, err := open(srv.addr, n, s.size)
 	defer crowd.close()
 	if err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
 	if err := wait(ctx, s.duration); err != nil { // lets garbage collection and timers settle
-		return 0, 0, err
+		return fail(err)
 	}
 	woken, err := srv.wakeups()
 	if err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
 	if err := wait(ctx, s.duration); err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
 	after, err := srv.wakeups()
 	if err != nil {
-		return 0, 0, err
+		return fail(err)
+	}
+	if unsettled, err = per(); err != nil {
+		return fail(err)
 	}
 	if err := settle(); err != nil {
-		return 0, 0, err
+		return fail(err)
 	}
-	now, _, err := srv.memory()
-	return float64(now-before) / float64(n), float64(after-woken) / s.duration.Seconds(), err
+	bytes, err = per()
+	return bytes, float64(after-woken) / s.duration.Seconds(), unsettled, err
 }
 
 // wait passes d unless ctx ends first.
