@@ -227,7 +227,7 @@ func TestShutdownForcesAtTheDeadline(t *testing.T) {
 	}}
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "never answered\n")
-	waitFor(t, "the request", func() bool { return pool.Stats().Running == 1 })
+	waitFor(t, "the request", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	report, err := srv.Shutdown(ctx)
@@ -253,7 +253,7 @@ func TestHalfClose(t *testing.T) {
 		}}
 		c := dial(t, start(t, srv)).(*net.TCPConn)
 		io.WriteString(c, "last words\n")
-		waitFor(t, "the request", func() bool { return pool.Stats().Running == 1 })
+		waitFor(t, "the request", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 		c.CloseWrite()
 		if half {
 			close(gate)

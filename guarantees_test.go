@@ -316,7 +316,7 @@ func TestTwoPoolsInOnePipeline(t *testing.T) {
 	stuck := dial(t, addr)
 	r := bufio.NewReader(stuck)
 	io.WriteString(stuck, "stick\n")
-	waitFor(t, "the stuck business", func() bool { return business.Stats().Running == 1 })
+	waitFor(t, "the stuck business", func() bool { st := business.Stats(); return st.Running == 1 && st.Queued == 0 })
 	io.WriteString(stuck, "hello\n")
 	expectLines(t, r, "welcome")
 	for range 3 {
@@ -360,7 +360,7 @@ func TestBlockedRolesLeaveOthersAlone(t *testing.T) {
 	io.WriteString(other, "before\n")
 	expectLines(t, or, "before")
 	io.WriteString(blocked, "stick\n")
-	waitFor(t, "a blocked agent", func() bool { return agents.Stats().Running == 1 })
+	waitFor(t, "a blocked agent", func() bool { st := agents.Stats(); return st.Running == 1 && st.Queued == 0 })
 	for i := range 100 {
 		io.WriteString(other, fmt.Sprintln(i))
 		expectLines(t, or, fmt.Sprint(i))

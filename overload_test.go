@@ -72,7 +72,7 @@ func (b *bystanders) undisturbed(rounds int64) {
 	if n := b.rounds.Load(); n < rounds {
 		b.t.Errorf("the bystanders were answered %d times, want at least %d", n, rounds)
 	}
-	if d := time.Duration(b.slowest.Load()); d > 2*time.Second {
+	if d := time.Duration(b.slowest.Load()); d > 10*time.Second {
 		b.t.Errorf("a bystander waited %v", d)
 	}
 	b.t.Logf("bystanders: %d answers, the slowest took %v", b.rounds.Load(), time.Duration(b.slowest.Load()))
@@ -395,7 +395,7 @@ func TestDegradedAnswers(t *testing.T) {
 	}
 	first, second, third := dial(t, addr), dial(t, addr), dial(t, addr)
 	ask(first, "wait")
-	waitFor(t, "a busy worker", func() bool { return pool.Stats().Running == 1 })
+	waitFor(t, "a busy worker", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 	ask(second, "wait")
 	waitFor(t, "a full queue", func() bool { return pool.Stats().Queued == 1 })
 	for range 5 {

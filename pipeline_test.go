@@ -228,7 +228,7 @@ func TestHopRejectedByFullPool(t *testing.T) {
 			}})
 			first, second, third := dial(t, addr), dial(t, addr), dial(t, addr)
 			io.WriteString(first, "first\n")
-			waitFor(t, "a busy worker", func() bool { return pool.Stats().Running == 1 })
+			waitFor(t, "a busy worker", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 			io.WriteString(second, "second\n")
 			waitFor(t, "a full queue", func() bool { return pool.Stats().Queued == 1 })
 			io.WriteString(third, "third\n")

@@ -186,7 +186,7 @@ func TestRejectCodes(t *testing.T) {
 				if err := pool.SubmitFunc(func() { <-gate }); err != nil {
 					t.Fatal(err)
 				}
-				waitFor(t, "a busy worker", func() bool { return pool.Stats().Running == 1 })
+				waitFor(t, "a busy worker", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 				c.prepare(pool)
 				got := make(chan *eddy.HopError, 4096)
 				srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {

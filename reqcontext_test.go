@@ -175,7 +175,7 @@ func TestHandlerDeadlineOnAFullPool(t *testing.T) {
 	}}
 	holding := dial(t, start(t, srv)) // holds the only worker; its server has no limit
 	io.WriteString(holding, "hold\n")
-	waitFor(t, "a busy pool", func() bool { return pool.Stats().Running == 1 })
+	waitFor(t, "a busy pool", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 	timed := &eddy.Server{Loops: 1, HandlerTimeout: 200 * time.Millisecond, Logger: quiet(), Init: srv.Init}
 	waiting := dial(t, start(t, timed))
 	io.WriteString(waiting, "quick\n")

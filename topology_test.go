@@ -157,7 +157,7 @@ func TestShutdownOfOneServer(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "x")
-	until(t, "the request", func() bool { return pool.Stats().Running == 1 })
+	until(t, "the request", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
 	ended := make(chan error, 1)
 	go func() {
 		_, err := slow.Shutdown(t.Context())
