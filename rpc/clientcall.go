@@ -27,7 +27,6 @@ type call struct {
 	into    any    // what the body of the response is decoded into, nil for one-way
 	ready   chan struct{}
 	future  *future // nil for calls whose caller waits
-	begun   bool    // counts in Client.active
 
 	// Where it is. The wire writes id and sent under its lock.
 	wire    atomic.Pointer[wire]
@@ -83,7 +82,7 @@ func (c *call) release() {
 	}
 	c.buf, c.body = c.buf[:0], c.body[:0]
 	c.claimed.Store(false)
-	c.service, c.method, c.due, c.given, c.into, c.future, c.begun = nil, "", 0, false, nil, nil, false
+	c.service, c.method, c.due, c.given, c.into, c.future = nil, "", 0, false, nil, nil
 	c.wire.Store(nil)
 	c.id.Store(0)
 	c.skipped, c.onLoop = false, false

@@ -95,6 +95,21 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// TestOneFailoverPerAddress: an address is asked twice at most, and a connection once.
+func TestOneFailoverPerAddress(t *testing.T) {
+	a, b := &peer{}, &peer{}
+	w := func(p *peer) *wire { return &wire{link: &link{peer: p}} }
+	a1, a2, a3, b1 := w(a), w(a), w(a), w(b)
+	c := &call{refused: []*wire{a1}}
+	if !c.mayTry(a) || !c.mayTry(b) || c.attempts(b1) != 0 || c.attempts(a2) != 1 || c.attempts(a1) < 2 {
+		t.Error(c.attempts(b1), c.attempts(a2), c.attempts(a1))
+	}
+	c.refused = append(c.refused, a2)
+	if c.mayTry(a) || !c.mayTry(b) || c.attempts(a3) < 2 || c.attempts(a2) < 2 || c.attempts(b1) != 0 {
+		t.Error(c.attempts(a3), c.attempts(a2), c.attempts(b1))
+	}
+}
+
 // TestUnsent: requests that a lost connection had not taken go to another one; those that it had may have been executed.
 func TestUnsent(t *testing.T) {
 	cut := make(chan struct{})
@@ -168,6 +183,10 @@ func TestStuckQueueIsCancelled(t *testing.T) {
 		}
 		InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", body)
 		time.Sleep(5 * time.Millisecond)
+	}
+	_, err := invoke(context.Background(), cl, "Hold", "x", CallTimeout(10*time.Millisecond))
+	if e := asError(t, err); !errors.Is(err, ErrDeadline) || e.Executed != ExecutedNo {
+		t.Errorf("%+v", e)
 	}
 	w.mu.Lock()
 	before, entries := w.bytes, len(w.queue)-w.next

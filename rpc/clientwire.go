@@ -144,11 +144,9 @@ func (w *wire) admit(c *call) error {
 
 // wantsFlush reports whether the caller has to post. w.mu is held.
 func (w *wire) wantsFlush() bool {
-	if w.posted || w.stalled {
-		return false
-	}
+	post := !w.posted
 	w.posted = true
-	return true
+	return post
 }
 
 // post lets the loop flush. A loop whose queue is full is asked again; one that has ended has told HandleClose.
@@ -180,11 +178,15 @@ func (w *wire) flush() {
 	w.gather()
 	w.mu.Lock()
 	w.posted = false
+	now := w.client.now()
 	if w.state == wireClosed || w.stalled || w.conn.CloseError() != nil { // what a connection that is ending was not given goes elsewhere
+		next, armed := w.wheel.Next()
 		w.mu.Unlock()
+		if armed {
+			w.arm(next, now) // what waits behind a full kernel has deadlines, too
+		}
 		return
 	}
-	now := w.client.now()
 	room := sendWindow - int(w.conn.QueuedBytes())
 	batch, size := w.batch[:0], 0
 	for w.next < len(w.queue) && (size == 0 || size < room) {

@@ -187,6 +187,9 @@ type badJSON struct{}
 
 func (*badJSON) UnmarshalJSON([]byte) error { panic("cannot") }
 
+// MarshalJSON implements json.Marshaler.
+func (badJSON) MarshalJSON() ([]byte, error) { panic("cannot either") }
+
 // TestUndecodableResponses are errors of their own, not the connection's.
 func TestUndecodableResponses(t *testing.T) {
 	s := newStub(t, echoes)
@@ -200,14 +203,21 @@ func TestUndecodableResponses(t *testing.T) {
 	if e := asError(t, err); !errors.Is(err, ErrResponse) || !strings.Contains(err.Error(), "cannot") {
 		t.Errorf("%+v", e)
 	}
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("the caller's own panic was swallowed")
-			}
+	for _, f := range []func(){
+		func() { Invoke[badJSON](context.Background(), cl, testKey, "Echo", 1) },
+		func() { Invoke[int](context.Background(), cl, testKey, "Echo", badJSON{}) },
+		func() { InvokeAsync[int](context.Background(), cl, testKey, "Echo", badJSON{}) },
+		func() { _ = Send(context.Background(), cl, testKey, "Echo", badJSON{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the caller's own panic was swallowed")
+				}
+			}()
+			f()
 		}()
-		Invoke[badJSON](context.Background(), cl, testKey, "Echo", 1)
-	}()
+	}
 	_, err = invoke(context.Background(), cl, "Echo", "x", CallCodec(9))
 	if e := asError(t, err); !errors.Is(err, ErrBadRequest) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
@@ -216,7 +226,7 @@ func TestUndecodableResponses(t *testing.T) {
 	if e := asError(t, err); !errors.Is(err, ErrBadRequest) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
-	until(t, "all to have ended", func() bool { return cl.Stats().Active == 0 })
+	until(t, "all to have ended", func() bool { return cl.Stats().Active == 0 && cl.consumer.async.Load() == 0 })
 	if n := s.seen.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}

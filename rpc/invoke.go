@@ -134,21 +134,23 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 		return refuse(err)
 	}
 	c := cl.newCall(op)
-	c.begun, c.service, c.method, c.codec = true, s, method, o.codec
+	c.service, c.method, c.codec = s, method, o.codec
+	made := false
+	defer func() {
+		if !made { // the value's own marshaller may have panicked
+			c.leave()
+		}
+	}()
 	if ctx.Err() != nil {
-		err = contextCause(ctx)
-	} else {
-		c.due, err = cl.dueTime(ctx, o.timeout)
+		return refuse(contextCause(ctx))
 	}
-	if err == nil {
-		err = c.encode(o.meta, req, cl.o.MaxPayload)
-	} else {
-		err = c.error(err, ExecutedNo)
+	if c.due, err = cl.dueTime(ctx, o.timeout); err != nil {
+		return refuse(err)
 	}
-	if err != nil {
-		c.leave()
+	if err := c.encode(o.meta, req, cl.o.MaxPayload); err != nil {
 		return nil, err
 	}
+	made = true
 	return c, nil
 }
 
@@ -251,13 +253,18 @@ func (f *Future[Resp]) intercepted(ctx context.Context, key Key, method string, 
 }
 
 func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, resp any, o callOptions, f *future) {
-	k := &cl.consumer
+	begun := false
+	defer func() {
+		if !begun {
+			cl.consumer.async.Add(-1)
+		}
+	}()
 	c, err := cl.begin(ctx, key, method, frame.Call, req, o)
 	if err != nil {
-		k.async.Add(-1)
 		f.complete(err)
 		return
 	}
+	begun = true
 	c.into, c.future, f.call = resp, f, c
 	c.refs.Add(1)
 	if ctx.Done() != nil {
