@@ -216,6 +216,7 @@ func TestPoolKinds(t *testing.T) {
 		{PoolOptions{Threads: 10}, 10, 0, true},
 		{PoolOptions{Threads: 10, Queue: 5}, 10, 5, true},
 		{PoolOptions{Threads: 4, KeepAlive: time.Millisecond}, 4, 0, false},
+		{PoolOptions{Threads: 4, CoreThreads: 4, KeepAlive: time.Millisecond}, 4, 0, true},
 		{PoolOptions{Kind: PoolLimited}, 200, 0, true},
 		{PoolOptions{Kind: PoolLimited, Threads: 7, Queue: 2, KeepAlive: time.Millisecond}, 7, 2, true},
 		{PoolOptions{Kind: PoolCached, Threads: 9, KeepAlive: time.Millisecond}, 9, 0, false},
@@ -241,6 +242,13 @@ func TestPoolKinds(t *testing.T) {
 			}
 		} else {
 			waitFor(t, "idle workers to end", func() bool { return p.Stats().Workers == 0 })
+		}
+	}
+	for o, core := range map[PoolOptions]int{
+		{}: 200, {Threads: 10}: 10, {Threads: 10, CoreThreads: 3}: 3, {Threads: 10, KeepAlive: 1}: 0, {Kind: PoolCached, Threads: 10}: 0,
+	} {
+		if e := o.settings(executor.Options{}); e.Core != core {
+			t.Errorf("%+v: %d workers stay, want %d", o, e.Core, core)
 		}
 	}
 	for k := range poolKinds {

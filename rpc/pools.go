@@ -71,11 +71,8 @@ func (o PoolOptions) NewPool(name string, base executor.Options) (*executor.Pool
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("rpc: pool %q: %w", name, err)
 	}
-	e := base
-	e.Name, e.Workers, e.Core, e.Queue, e.KeepAlive = name, o.Threads, o.CoreThreads, o.Queue, o.KeepAlive
-	if e.Queue == 0 {
-		e.Queue = executor.HandOff
-	}
+	e := o.settings(base)
+	e.Name = name
 	pool, err := o.build(e)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: pool %q: %w", name, err)
@@ -90,10 +87,23 @@ func (o PoolOptions) build(e executor.Options) (*executor.Pool, error) {
 	case PoolLimited:
 		return executor.NewLimited(e)
 	case PoolEager:
-		if o.Queue == 0 {
-			e.Queue = 1
-		}
 		return executor.NewEager(e)
+	}
+	return executor.NewFixed(e)
+}
+
+// settings returns what the options are to package executor, whose defaults are others.
+func (o PoolOptions) settings(e executor.Options) executor.Options {
+	e.Workers, e.Core, e.Queue, e.KeepAlive = o.Threads, o.CoreThreads, o.Queue, o.KeepAlive
+	switch {
+	case e.Queue > 0:
+	case o.Kind == PoolEager:
+		e.Queue = 1
+	default:
+		e.Queue = executor.HandOff
+	}
+	if o.Kind != PoolFixed {
+		return e
 	}
 	if e.Workers == 0 {
 		e.Workers = DefaultThreads
@@ -101,7 +111,7 @@ func (o PoolOptions) build(e executor.Options) (*executor.Pool, error) {
 	if o.KeepAlive == 0 && o.CoreThreads == 0 {
 		e.Core = e.Workers
 	}
-	return executor.NewFixed(e)
+	return e
 }
 
 func (o PoolOptions) check() error {

@@ -237,6 +237,11 @@ func TestServerLife(t *testing.T) {
 		t.Error(err)
 	}
 	s.Wait()
+	for name, p := range s.Stats().Pools {
+		if p.Workers != 0 {
+			t.Errorf("%s has %d workers after the end", name, p.Workers)
+		}
+	}
 	if _, err := s.Shutdown(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
