@@ -323,3 +323,36 @@ func (s scenario) pools(ctx context.Context, t *testing.T, clients map[string]*r
 	close(s.hello2.gate)
 	calls.Wait()
 }
+
+// TestCloseEndsThePools: the pools that a file names end with their server, however it ends.
+func TestCloseEndsThePools(t *testing.T) {
+	cfg, err := config.Parse("f.yaml", []byte("application: {executor-management-mode: isolation}\nprotocols:\n  frame: {host: 127.0.0.1, port: -1}\n"+
+		"pools:\n  p: {threads: 3}\nservices:\n- {interface: demo.DemoService, group: Group1, version: 1.0.0, executor: p}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	demo, _, _ := newScenario().services(t)
+	srv, err := cfg.NewServer(demo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{srv.Addr("frame").String()}, Codec: rpc.CodecJSON, Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rpc.Invoke[seen](context.Background(), cl, demoKey, "Where", nil); err != nil {
+		t.Error(err)
+	}
+	if n := srv.PoolStats()["pool p"].Submitted; n != 1 {
+		t.Errorf("the pool of the file was given %d calls, want 1", n)
+	}
+	if err := errors.Join(cl.Close(), srv.Close()); err != nil {
+		t.Error(err)
+	}
+	if s := srv.PoolStats()["pool p"]; s.Workers != 0 {
+		t.Errorf("after Close the pool has %d workers", s.Workers)
+	}
+}

@@ -40,6 +40,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		{"queue without a bound", "protocols:\n  frame: {port: 1, queues: -1}", `protocols.frame.queues: "-1" is out of range: 0 to 1048576`},
 		{"core", "protocols:\n  frame:\n    port: 1\n    threads: 10\n    corethreads: 11\n", `f.yaml:5: protocols.frame.corethreads: "11" is more than the 10 threads of the pool`},
 		{"core of the default", "protocols:\n  frame:\n    port: 1\n    corethreads: 201\n", `f.yaml:4: protocols.frame.corethreads: "201" is more than the 200 threads of the pool`},
+		{"core of a cached pool", "protocols:\n  frame:\n    port: 1\n    threadpool: cached\n    corethreads: 10001\n", `f.yaml:5: protocols.frame.corethreads: "10001" is more than the 10000 threads of the pool`},
 		{"alive", "protocols:\n  frame: {port: 1, alive: 0}", `protocols.frame.alive: "0" is out of range: 1ms to 24h0m0s`},
 		{"alive above", "protocols:\n  frame: {port: 1, alive: 25h}", `"25h" is out of range: 1ms to 24h0m0s`},
 		{"alive far above", "protocols:\n  frame: {port: 1, alive: 9223372036854775807}", `"9223372036854775807" is out of range`},
@@ -126,6 +127,11 @@ config: f.yaml:6: services[0].protocol: "tri" is none of the protocols frame`
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
+	_, err = Parse("f.yaml", []byte("protocols:\n  a: {port: 80}\n  b: {port: 80}\nclient: {x: 1}\n")) // the second is found before the first
+	if at := strings.Index(err.Error(), "f.yaml:3:"); at < 0 || at > strings.Index(err.Error(), "f.yaml:4:") {
+		t.Errorf("%v", err)
+	}
+	_, err = Parse("f.yaml", []byte("application: {x: 1}\nprotocols: {}\n"))
 	if e, ok := errors.AsType[*Error](err); !ok || e.Line != 1 || e.Key != "application.x" {
 		t.Errorf("%+v", e)
 	}

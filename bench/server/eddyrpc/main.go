@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/bench/internal/target"
 	"github.com/go-eddy/eddy/rpc"
 )
@@ -65,7 +66,9 @@ func server(dispatcher string, threads int) error {
 	}
 	srv, err := rpc.NewServer(rpc.ServerOptions{
 		Logger: slog.New(slog.DiscardHandler),
-		Ports:  []rpc.PortOptions{{Name: "rpc", Addr: "127.0.0.1:0", Loops: 1, Dispatcher: d, Pool: rpc.PoolOptions{Threads: threads}}},
+		Ports:  []rpc.PortOptions{{Name: "rpc", Addr: "127.0.0.1:0", Loops: 1, Dispatcher: d, Pool: rpc.PoolOptions{Threads: threads}, Tune: func(srv *eddy.Server) {
+			srv.Watermarks.Max = 64 << 20 // 1024 responses of 16 KiB may wait at once
+		}}},
 	})
 	if err != nil {
 		return err
