@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -48,7 +47,7 @@ func TestServeRPC(t *testing.T) {
 		{[]string{"demo.Greeter", "Hello", "--raw", "5"}, 4, "BAD_REQUEST"},
 		{[]string{"demo.Flaky", "Busy", `{"retry_after_ms":250}`}, 5, "BUSY: as it was asked to be; it was not executed: try again after 250ms"},
 		{[]string{"demo.Flaky", "Busy", `{}`}, 5, "it was not executed: try again later"},
-		{[]string{"demo.Slow", "Sleep", `{"ms":60000}`, "--timeout", "300ms"}, 6, "no response within the timeout; it may have been executed, and --timeout 300ms may be too short"},
+		{[]string{"demo.Slow", "Sleep", `{"ms":60000}`, "--timeout", "2s"}, 6, "no response within the timeout; it may have been executed, and --timeout 2s may be too short"},
 		{[]string{"demo.Flaky", "Fail", `{"message":"it went wrong"}`}, 7, "APP_ERROR: it went wrong"},
 		{[]string{"demo.Flaky", "Panic"}, 8, "INTERNAL: "},
 	} {
@@ -72,7 +71,7 @@ func TestServeRPC(t *testing.T) {
 
 // TestCallNoServer: what listens there and speaks something else, or nothing.
 func TestCallNoServer(t *testing.T) {
-	if _, stderr, code := runToEnd(t, "call", busyAddr(t), "a", "b", "--timeout", "300ms"); code != exitDeadline || !strings.Contains(stderr, "no response within the timeout") {
+	if _, stderr, code := runToEnd(t, "call", busyAddr(t), "a", "b", "--timeout", "2s"); code != exitDeadline || !strings.Contains(stderr, "no response within the timeout") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0", "--max-line", "10")
@@ -84,8 +83,14 @@ func TestCallNoServer(t *testing.T) {
 // TestServeRPCBusy: a full pool is BUSY, with the advice of the command line; a service with a pool of its own is not concerned.
 func TestServeRPCBusy(t *testing.T) {
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0", "--isolation", "service", "--threads", "1", "--retry-after", "70ms", "--dump", "off", "--stats", "20ms")
-	var held sync.WaitGroup
-	held.Go(func() { p.call("demo.Slow", "Sleep", `{"ms":60000}`, "--timeout", "5s") })
+	holds := program("call", p.addr, "demo.Slow", "Sleep", `{"ms":60000}`, "--timeout", "1h")
+	if err := holds.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		holds.Process.Kill()
+		holds.Wait()
+	}()
 	p.waitOutput(p.errs, regexp.MustCompile(`/demo\.Slow: 1 calls, 1 in flight`))
 	if _, stderr, code := p.call("demo.Slow", "Sleep", `{"ms":1}`); code != 5 || !strings.Contains(stderr, "try again after 70ms") {
 		t.Errorf("exit code %d, %q", code, stderr)
@@ -93,7 +98,6 @@ func TestServeRPCBusy(t *testing.T) {
 	if stdout, stderr, code := p.call("demo.Greeter", "Hello", `{"name":"you"}`); code != 0 {
 		t.Errorf("another service: exit code %d, %q, %q", code, stdout, stderr)
 	}
-	held.Wait()
 	p.waitOutput(p.errs, regexp.MustCompile(`requests busy 1, refused 0, cancelled \d+, late \d+`))
 }
 
