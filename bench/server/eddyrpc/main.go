@@ -66,7 +66,7 @@ func server(dispatcher string, threads int) error {
 	}
 	srv, err := rpc.NewServer(rpc.ServerOptions{
 		Logger: slog.New(slog.DiscardHandler),
-		Ports:  []rpc.PortOptions{{Name: "rpc", Addr: "127.0.0.1:0", Loops: 1, Dispatcher: d, Pool: rpc.PoolOptions{Threads: threads}, Tune: func(srv *eddy.Server) {
+		Ports: []rpc.PortOptions{{Name: "rpc", Addr: "127.0.0.1:0", Loops: 1, Dispatcher: d, Pool: rpc.PoolOptions{Threads: threads}, Tune: func(srv *eddy.Server) {
 			srv.Watermarks.Max = 64 << 20 // 1024 responses of 16 KiB may wait at once
 		}}},
 	})
