@@ -58,7 +58,7 @@ func tool(t *testing.T, what string, names ...string) string {
 }
 
 // patience is the deadline of everything a test waits for.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	waitLimit   = 30 * time.Second      // for anything a page is expected to show
+	waitLimit   = 60 * time.Second      // for anything a page is expected to show
 	pollEvery   = 20 * time.Millisecond // between two looks at a condition
 	screenshots = "screenshots"         // git-ignored
 	desktop     = 1280                  // width at which the console shows three panes
