@@ -69,7 +69,7 @@ func (t *tx) add(d *draft, e store.Event) error {
 // save writes the row back, on the condition that nobody else has changed it.
 func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
-		d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
+		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
 		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
@@ -138,7 +138,7 @@ func (t *tx) insert(c store.Open, s site) (*draft, error) {
 		ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name, Group: s.group, Priority: store.PriorityNormal,
 		LastAgent: before.LastAgent, Prev: before.ID,
 	}}
-	return d, t.exec(sqlInsertConv, d.ID, d.Contact, t.now(), c.Page, d.LastAgent, d.Prev, d.Site)
+	return d, t.exec(sqlInsertConv, d.ID, d.Contact, c.Page, d.LastAgent, d.Prev, d.Site)
 }
 
 // move is a change that a participant asks for.

@@ -20,7 +20,8 @@ func TestConformance(t *testing.T) {
 		Open: func(ctx context.Context, place string, now func() time.Time) (store.Store, error) {
 			return Open(ctx, Options{Path: place, Outbox: true, Now: now})
 		},
-		Rounds: rounds,
+		Rounds:    rounds,
+		Customers: burstCustomers,
 	})
 }
 

@@ -3,3 +3,6 @@
 package sqlite
 
 const takeRounds = 1000
+
+// burstCustomers is how many enter at once.
+const burstCustomers = 200

@@ -4,3 +4,6 @@ package sqlite
 
 // takeRounds is smaller under the race detector, where SQLite is about 15 times slower.
 const takeRounds = 100
+
+// burstCustomers is how many enter at once.
+const burstCustomers = 40

@@ -28,9 +28,9 @@ const (
 	sqlLastClosed = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at DESC, c.id DESC LIMIT 1`
 	sqlInsertConv = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
 		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at, grp, last_agent, prev)
-		SELECT ?, s.workspace, s.id, ?, 'queued', '', '', '', 0, 0, 0, 0, ?, 0, 0, 0, '', ?, '', '', 0, s.grp, ?, ? FROM site s WHERE s.id = ?`
+		SELECT ?, s.workspace, s.id, ?, 'queued', '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, '', ?, '', '', 0, s.grp, ?, ? FROM site s WHERE s.id = ?`
 	sqlUpdateConv = `UPDATE conversation SET state = ?, owner_kind = ?, owner_id = ?, owner_name = ?, epoch = ?, rev = ?, last_seq = ?, last_pseq = ?,
-		queued_at = ?, assigned_at = ?, closed_at = ?, close_reason = ?, preview = ?, preview_from = ?, at = ?,
+		opened_at = ?, queued_at = ?, assigned_at = ?, closed_at = ?, close_reason = ?, preview = ?, preview_from = ?, at = ?,
 		grp = ?, priority = ?, abandoned = ?, waiting_since = ?, replied_at = ?, excluded = ?, last_agent = ?
 		WHERE id = ? AND rev = ? AND last_seq = ?`
 	sqlTakeSeat = `UPDATE agent_state SET active = active + 1, last_assigned_at = ? WHERE agent = ?

@@ -69,7 +69,7 @@ type burst struct {
 	wrong  []string
 }
 
-const burstAgents, burstCustomers, burstCapacity = 10, 200, 5
+const burstAgents, burstCapacity = 10, 5
 
 func (b *burst) took(c store.Conversation) {
 	b.mu.Lock()
@@ -90,18 +90,18 @@ func (b *burst) closed(agent string) {
 	b.active[agent]--
 }
 
-// 200 customers enter while 10 agents with a capacity of 5 take whoever stands first: the capacity is never exceeded and
+// Customers, usually 200, enter while 10 agents with a capacity of 5 take whoever stands first: the capacity is never exceeded and
 // nobody is passed over.
 func testBurst(t *testing.T, r *rig) {
 	b := &burst{active: make(map[string]int)}
-	contacts := make([]store.Contact, burstCustomers)
+	contacts := make([]store.Contact, r.b.Customers)
 	for i := range contacts {
 		contacts[i] = r.visitor()
 	}
 	var left atomic.Int64
-	left.Store(burstCustomers)
+	left.Store(int64(r.b.Customers))
 	var all sync.WaitGroup
-	for _, part := range [][]store.Contact{contacts[:100], contacts[100:]} {
+	for _, part := range [][]store.Contact{contacts[:len(contacts)/2], contacts[len(contacts)/2:]} {
 		all.Go(func() {
 			for _, c := range part {
 				if out := r.try(store.Open{Contact: c, Human: true}); out.Err != nil {
@@ -115,7 +115,7 @@ func testBurst(t *testing.T, r *rig) {
 		all.Go(func() { r.serve(b, a, &left) })
 	}
 	all.Wait()
-	if len(b.wrong) > 0 || b.taken != burstCustomers {
+	if len(b.wrong) > 0 || b.taken != r.b.Customers {
 		t.Fatalf("%d taken, wrong: %.10q", b.taken, b.wrong)
 	}
 }

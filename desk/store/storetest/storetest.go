@@ -23,6 +23,8 @@ type Backend struct {
 	Open func(ctx context.Context, place string, now func() time.Time) (store.Store, error)
 	// Rounds is how many times two agents race for one conversation.
 	Rounds int
+	// Customers is how many enter at once in a burst; at least 20.
+	Customers int
 }
 
 // Run runs the suite. The name of the calling test must lead to this call alone: the crash test runs it in a second process.
