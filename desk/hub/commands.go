@@ -23,11 +23,19 @@ func (s *Session) handle(cmd proto.Command) {
 	case *proto.Typing:
 		h.typing(s, who, cmd.Conv, p.On)
 	case *proto.Send:
-		s.sendMessage(cmd, who, p)
+		s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Payload: p.Payload})
+	case *proto.Note:
+		s.sendNote(cmd, who, p)
 	case *proto.Open:
 		s.open(cmd, who, p)
 	case *proto.Take:
-		s.take(cmd, who, p)
+		s.staffMove(cmd, who, store.Move{Trigger: store.TakeOver, Rev: p.Rev})
+	case *proto.Transfer:
+		s.transfer(cmd, who, p)
+	case *proto.Return:
+		s.staffMove(cmd, who, store.Move{Trigger: store.Return, Rev: p.Rev, Note: p.Note})
+	case *proto.Reopen:
+		s.staffMove(cmd, who, store.Move{Trigger: store.ReopenToQueue, Rev: p.Rev})
 	case *proto.Close:
 		s.endConv(cmd, who, p)
 	case *proto.Sync:
@@ -54,13 +62,14 @@ func (s *Session) run(lane string, cmd proto.Command, c store.Command, ok func(o
 	}, func(e *proto.Error) { s.fail(cmd, e) })
 }
 
-func (s *Session) sendMessage(cmd proto.Command, who identity, p *proto.Send) {
+// sendMessage appends a message of the session's identity to the conversation of the command.
+func (s *Session) sendMessage(cmd proto.Command, who identity, msg store.Append) {
 	h := s.hub
 	if wait := take(s.messages, h.o.Now()); wait > 0 {
 		s.fail(cmd, rateLimited(wait))
 		return
 	}
-	msg := store.Append{Conv: cmd.Conv, From: who.actor, ClientID: p.ClientID, Body: p.Body, Payload: p.Payload}
+	msg.Conv, msg.From = cmd.Conv, who.actor
 	s.run(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
 		e := &out.Events[len(out.Events)-1] // behind the change that the message may have brought about
 		h.Counters.Acks.Add(1)
@@ -86,12 +95,30 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 	})
 }
 
-func (s *Session) take(cmd proto.Command, who identity, p *proto.Take) {
+func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
 	if who.actor.Kind != store.Agent {
 		s.forbid(cmd, "agents")
 		return
 	}
-	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: store.TakeOver, By: who.actor, Rev: p.Rev})
+	s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Note: true})
+}
+
+func (s *Session) transfer(cmd proto.Command, who identity, p *proto.Transfer) {
+	trigger := store.TransferAgent
+	if p.Group != "" {
+		trigger = store.TransferGroup
+	}
+	s.staffMove(cmd, who, store.Move{Trigger: trigger, To: p.Agent, Group: p.Group, Rev: p.Rev, Note: p.Note})
+}
+
+// staffMove is a change that only agents may ask for.
+func (s *Session) staffMove(cmd proto.Command, who identity, m store.Move) {
+	if who.actor.Kind != store.Agent {
+		s.forbid(cmd, "agents")
+		return
+	}
+	m.Conv, m.By = cmd.Conv, who.actor
+	s.move(cmd, who, m)
 }
 
 func (s *Session) endConv(cmd proto.Command, who identity, p *proto.Close) {

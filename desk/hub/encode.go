@@ -48,7 +48,7 @@ func eventFrame(e *store.Event, side store.Side) []byte {
 		ch := e.Change
 		return proto.Event("ev.state", e.Conv, e.S(side), proto.StateChange{
 			ID: e.ID, Event: ch.Event, From: string(ch.From), State: string(ch.State), Rev: ch.Rev, Epoch: ch.Epoch,
-			Owner: owner(ch.Owner), By: party(e.From), Reason: ch.Reason, Time: e.Time,
+			Owner: owner(ch.Owner), Was: owner(ch.Was), By: party(e.From), Reason: ch.Reason, Time: e.Time,
 		})
 	}
 	m := proto.Msg{ID: e.ID, Kind: e.Kind, From: party(e.From), Body: e.Body, ClientID: e.ClientID, Payload: e.Payload, Time: e.Time}
@@ -80,15 +80,15 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return &proto.Error{Code: proto.CodeNotFound, Text: "there is no such conversation for you"}, true
+		return &proto.Error{Code: proto.CodeNotFound, Text: "there is no such conversation, agent or group for you"}, true
 	case errors.Is(err, store.ErrConflict):
 		return withHead(proto.CodeConflict, "the conversation has changed or does not allow this"), true
 	case errors.Is(err, store.ErrClosed):
 		return withHead(proto.CodeClosed, "the conversation is closed"), true
 	case errors.Is(err, store.ErrForbidden):
-		return &proto.Error{Code: proto.CodeForbidden, Text: "another agent has this conversation"}, true
+		return &proto.Error{Code: proto.CodeForbidden, Text: "this conversation is not yours to change"}, true
 	case errors.Is(err, store.ErrCapacity):
-		return &proto.Error{Code: proto.CodeForbidden, Text: "you have as many conversations as your capacity allows"}, true
+		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent has as many conversations as its capacity allows"}, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

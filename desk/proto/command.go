@@ -32,7 +32,7 @@ type Command struct {
 	Type    string
 	ID      string // request id, "" only where the type needs none
 	Conv    string // conversation id, "" where the type needs none
-	Payload any    // *Hello, *Open, *Send, *Typing, *Take, *Close, *Sync or *Ping
+	Payload any    // *Hello, *Open, *Send, *Note, *Typing, *Take, *Transfer, *Return, *Reopen, *Close, *Sync or *Ping
 }
 
 // Hello authenticates the connection and asks for what was missed.
@@ -58,6 +58,12 @@ type Send struct {
 	Payload  string `json:"payload"` // value of the pressed button
 }
 
+// Note appends a message that only staff see.
+type Note struct {
+	ClientID string `json:"client_id"` // as of Send
+	Body     string `json:"body"`
+}
+
 // Typing tells the other side that the sender is writing.
 type Typing struct {
 	On bool `json:"on"`
@@ -65,6 +71,25 @@ type Typing struct {
 
 // Take makes the calling agent the owner.
 type Take struct {
+	Rev int64 `json:"rev"` // expected revision, 0 = any
+}
+
+// Transfer passes a conversation on, to an agent or to the queue of a group: exactly one of the two is set.
+type Transfer struct {
+	Agent string `json:"agent"`
+	Group string `json:"group"`
+	Note  string `json:"note"` // for staff
+	Rev   int64  `json:"rev"`  // expected revision, 0 = any
+}
+
+// Return gives a conversation back to the queue, where it keeps its place.
+type Return struct {
+	Note string `json:"note"` // for staff
+	Rev  int64  `json:"rev"`  // expected revision, 0 = any
+}
+
+// Reopen puts a closed conversation back into the queue.
+type Reopen struct {
 	Rev int64 `json:"rev"` // expected revision, 0 = any
 }
 
@@ -111,6 +136,14 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Typing) }, conv: true, noID: true}, true
 	case "take":
 		return kind{payload: func() any { return new(Take) }, check: checkTake, conv: true}, true
+	case "note.send":
+		return kind{payload: func() any { return new(Note) }, check: checkNote, conv: true}, true
+	case "transfer":
+		return kind{payload: func() any { return new(Transfer) }, check: checkTransfer, conv: true}, true
+	case "return":
+		return kind{payload: func() any { return new(Return) }, check: checkReturn, conv: true}, true
+	case "reopen":
+		return kind{payload: func() any { return new(Reopen) }, check: checkReopen, conv: true}, true
 	case "conv.close":
 		return kind{payload: func() any { return new(Close) }, check: checkClose, conv: true}, true
 	case "sync":
@@ -197,34 +230,80 @@ func checkOpen(p any) *Error {
 
 func checkSend(p any) *Error {
 	s := p.(*Send)
-	id, err := uuid.Parse(s.ClientID)
-	if err != nil || len(s.ClientID) != 36 {
-		return fail(CodeBadRequest, "client_id must be a UUID of 36 characters")
+	if err := checkClientID(&s.ClientID); err != nil {
+		return err
 	}
-	s.ClientID = id.String()
 	if s.Kind == "" {
 		s.Kind = "text"
 	}
 	if s.Kind != "text" {
 		return fail(CodeBadRequest, `kind must be "text"`)
 	}
-	if n := utf8.RuneCountInString(s.Body); n > MaxTextChars {
-		return fail(CodeTooLarge, fmt.Sprintf("the text has %d characters, the limit is %d", n, MaxTextChars))
-	}
-	if strings.TrimSpace(s.Body) == "" {
-		return fail(CodeBadRequest, "body is empty")
-	}
 	if len(s.Payload) > maxPayloadBytes {
 		return fail(CodeBadRequest, fmt.Sprintf("payload is over %d bytes", maxPayloadBytes))
+	}
+	return checkText("body", s.Body, true)
+}
+
+func checkNote(p any) *Error {
+	n := p.(*Note)
+	if err := checkClientID(&n.ClientID); err != nil {
+		return err
+	}
+	return checkText("body", n.Body, true)
+}
+
+// checkClientID brings a client id into its canonical form.
+func checkClientID(s *string) *Error {
+	id, err := uuid.Parse(*s)
+	if err != nil || len(*s) != 36 {
+		return fail(CodeBadRequest, "client_id must be a UUID of 36 characters")
+	}
+	*s = id.String()
+	return nil
+}
+
+func checkText(field, text string, required bool) *Error {
+	if n := utf8.RuneCountInString(text); n > MaxTextChars {
+		return fail(CodeTooLarge, fmt.Sprintf("the text has %d characters, the limit is %d", n, MaxTextChars))
+	}
+	if (required || text != "") && strings.TrimSpace(text) == "" {
+		return fail(CodeBadRequest, field+" is empty")
 	}
 	return nil
 }
 
-func checkTake(p any) *Error {
-	if p.(*Take).Rev < 0 {
+func checkRev(rev int64) *Error {
+	if rev < 0 {
 		return fail(CodeBadRequest, "rev must not be negative")
 	}
 	return nil
+}
+
+func checkTake(p any) *Error { return checkRev(p.(*Take).Rev) }
+
+func checkReopen(p any) *Error { return checkRev(p.(*Reopen).Rev) }
+
+func checkTransfer(p any) *Error {
+	t := p.(*Transfer)
+	if (t.Agent == "") == (t.Group == "") {
+		return fail(CodeBadRequest, "transfer needs either agent or group")
+	}
+	if len(t.Agent) > maxIDBytes || len(t.Group) > maxIDBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("agent or group is over %d bytes", maxIDBytes))
+	}
+	if err := checkRev(t.Rev); err != nil {
+		return err
+	}
+	return checkText("note", t.Note, false)
+}
+
+func checkReturn(p any) *Error {
+	r := p.(*Return)
+	if err := checkRev(r.Rev); err != nil {
+		return err
+	}
+	return checkText("note", r.Note, false)
 }
 
 func checkClose(p any) *Error {

@@ -74,7 +74,7 @@ type Welcome struct {
 	Inbox    *Inbox        `json:"inbox,omitempty"`
 }
 
-// Ack answers msg.send after the commit.
+// Ack answers msg.send and note.send after the commit.
 type Ack struct {
 	ID   string `json:"id"`
 	S    uint64 `json:"s"`
@@ -88,7 +88,7 @@ type Opened struct {
 	Existing bool `json:"existing"`
 }
 
-// Changed answers take and conv.close.
+// Changed answers take, transfer, return, reopen and conv.close.
 type Changed struct {
 	Head Head `json:"head"`
 }
@@ -134,6 +134,7 @@ type StateChange struct {
 	Rev    int64  `json:"rev"`
 	Epoch  int64  `json:"epoch"`
 	Owner  *Party `json:"owner,omitempty"`
+	Was    *Party `json:"was,omitempty"` // the owner before
 	By     Party  `json:"by"`
 	Reason string `json:"reason,omitempty"`
 	Time   int64  `json:"time"`
