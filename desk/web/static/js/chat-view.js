@@ -172,7 +172,13 @@ function describe(ev, agentId) {
 		return t('event.opened');
 	case 'handoff':
 		return t(by?.kind === 'customer' ? 'event.handoff.customer' : 'event.handoff.other');
+	case 'returned':
+	case 'reopened':
+		return t(`event.${event}`);
 	case 'taken':
+	case 'assigned':
+	case 'transferred':
+		if (!owner) return t('event.returned');
 		return owner?.id === agentId ? t('event.taken.me') : t('event.taken.other', { name: owner?.name ?? '' });
 	case 'closed':
 		if (mine) return t('event.closed.me');
