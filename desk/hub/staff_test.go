@@ -88,7 +88,10 @@ func TestTransferReturnReopen(t *testing.T) {
 	r.ok(ann.EndConv(r.ctx, conv, "enough"))
 	ann.Send(conv, "no, one thing more")
 	r.ok(ann.Flushed(r.ctx))
-	r.event(ann, conv, body("no, one thing more"))
+	said := r.event(ann, conv, body("no, one thing more"))
+	if acks := ann.Acks(); len(acks) != 1 || acks[0].S != said.S {
+		t.Errorf("acknowledged %+v, the message has %d", acks, said.S)
+	}
 	r.checkView(ann, conv, store.CustomerSide)
 }
 

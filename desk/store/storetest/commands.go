@@ -325,8 +325,9 @@ func testReopen(t *testing.T, r *rig) {
 	r.refused(text(conv.ID, r.lin.Actor(), "one more thing"), store.ErrClosed)
 	r.shift.Add(int64(23 * time.Hour))
 	waiting := r.open(r.visitor(), true)
+	r.shift.Add(int64(time.Minute))
 	out := r.do(text(conv.ID, ann.Actor(), "it is not"))
-	if c := out.Conv; c.State != store.Queued || c.ClosedAt != 0 || c.CloseReason != "" || c.LastAgent != r.lin.ID || c.QueuedAt < waiting.QueuedAt {
+	if c := out.Conv; c.State != store.Queued || c.ClosedAt != 0 || c.CloseReason != "" || c.LastAgent != r.lin.ID || c.QueuedAt <= waiting.QueuedAt {
 		t.Fatalf("%+v", c)
 	}
 	if e := out.Events; len(e) != 2 || e[0].Change.Event != "reopened" || e[1].Body != "it is not" {
