@@ -3,8 +3,10 @@ package tlsx
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"net"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -61,5 +63,83 @@ func TestBuffersAreLent(t *testing.T) {
 		}
 		a.Close()
 		b.Close()
+	}
+}
+
+// atOnce is a connection whose reads give all that has been written to it.
+type atOnce struct {
+	net.Conn
+	in *bytes.Buffer
+}
+
+func (c atOnce) Read(p []byte) (int, error) {
+	if c.in.Len() > 0 {
+		return c.in.Read(p)
+	}
+	return c.Conn.Read(p)
+}
+
+// TestLentBufferWithBytesLeft: what crypto/tls has read beyond a record, and what the reader has not taken of one, is there
+// for the next reads, lent or not.
+func TestLentBufferWithBytesLeft(t *testing.T) {
+	for _, reads := range [][]string{{"first ", "record", "second record"}, {"first record", "second record"}} {
+		t.Run(reads[0], func(t *testing.T) { readLent(t, reads) })
+	}
+}
+
+func readLent(t *testing.T, reads []string) {
+	cert, err := SelfSigned("localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	client := tls.Client(a, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+	in := new(bytes.Buffer)
+	server := tls.Server(atOnce{b, in}, &tls.Config{Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true})
+	over := make(chan error, 1)
+	go func() { over <- client.Handshake() }()
+	if err := server.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	shed(server)
+	wrote := make(chan error, 1)
+	go func() {
+		_, err1 := client.Write([]byte("first record"))
+		_, err2 := client.Write([]byte("second record"))
+		wrote <- errors.Join(err1, err2)
+	}()
+	for range 2 { // as records of a few bytes come: in one piece
+		p := make([]byte, 4096)
+		n, err := b.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Write(p[:n])
+	}
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
+	_ = b.SetReadDeadline(time.Now().Add(time.Minute))
+	raw := (*bytes.Buffer)(unsafe.Add(unsafe.Pointer(server), layout().raw))
+	for i, want := range reads {
+		lent := lend(server)
+		if i > 0 && lent != nil {
+			t.Errorf("read %d: a buffer was lent to who has %d bytes in its own", i, raw.Len())
+		}
+		p := make([]byte, len(want))
+		n, err := server.Read(p)
+		takeBack(server, lent)
+		other := lentBuffers.Get().(*[lentSize]byte) // whoever gets what was given back overwrites it
+		clear(other[:])
+		lentBuffers.Put(other)
+		if err != nil || string(p[:n]) != want {
+			t.Fatalf("read %d: %q, %v, want %q", i, p[:n], err, want)
+		}
+		shed(server) // takes nothing that is in use
 	}
 }

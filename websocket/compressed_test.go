@@ -314,6 +314,27 @@ func TestInflatersAreBounded(t *testing.T) {
 	}
 }
 
+// A connection that cannot be heard because its message waits for others is not taken for dead.
+func TestKeepAliveOfWaitingMessage(t *testing.T) {
+	const interval = 50 * time.Millisecond
+	z := newCompression(t, CompressionOptions{Inflaters: 1})
+	s := start(t, Options{Compression: z, PingInterval: interval, PongTimeout: interval})
+	if !z.large.take(new(Conn)) {
+		t.Fatal("no place is free")
+	}
+	c := s.rawDeflate(frame(0xc2, string(packed(t, strings.Repeat("x", 512<<10)))))
+	sc := s.conn()
+	waitFor(t, "it to wait", func() bool { return z.Stats().Waiting == 1 })
+	for from := time.Now(); time.Since(from) < 10*interval; time.Sleep(interval) { // as many deadlines as must have no effect
+		if err := sc.Eddy().CloseError(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.large.leave()
+	waitFor(t, "it to come", func() bool { return s.stats.Messages() == 1 })
+	_ = c.Close()
+}
+
 // With context takeover, messages of many goroutines and of the loop itself are
 // compressed in the order in which they are sent; what may be dropped is not part
 // of it.
