@@ -87,19 +87,12 @@ func TestStalled(t *testing.T) {
 	for name, config := range versions() {
 		t.Run(name, func(t *testing.T) {
 			at := steps(t, config)
-			r := newRig(t, setup{pool: newPool(t, 1), o: tlsx.Options{Timeout: 300 * time.Millisecond}})
+			r := newRig(t, setup{pool: newPool(t, 1), o: tlsx.Options{Timeout: 2 * time.Second}})
 			r.raw() // says nothing
 			for _, n := range at {
 				_ = tls.Client(&brief{Conn: r.raw(), left: n}, config).Handshake()
 			}
-			waitFor(t, "others to go on", func() bool { // a slow machine's handshake may miss the deadline
-				c := tls.Client(r.raw(), config)
-				defer c.Close()
-				got := make([]byte, 4)
-				_, werr := c.Write([]byte("more"))
-				_, rerr := io.ReadFull(c, got)
-				return werr == nil && rerr == nil && string(got) == "more"
-			})
+			echoed(t, r.dial(config), []byte("others go on"))
 			for range len(at) + 1 {
 				e := r.wantEnd(eddy.CloseHandshakeFailed)
 				var h *tlsx.HandshakeError
@@ -164,7 +157,14 @@ func TestDamaged(t *testing.T) {
 			if ended < len(at)/2 {
 				t.Errorf("%d of %d ended", ended, len(at))
 			}
-			echoed(t, r.dial(config), []byte("others go on"))
+			waitFor(t, "others to go on", func() bool { // a slow machine's handshake may miss the deadline
+				c := tls.Client(r.raw(), config)
+				defer c.Close()
+				got := make([]byte, 4)
+				_, werr := c.Write([]byte("more"))
+				_, rerr := io.ReadFull(c, got)
+				return werr == nil && rerr == nil && string(got) == "more"
+			})
 		})
 	}
 }

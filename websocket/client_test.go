@@ -291,7 +291,8 @@ func TestDialContextAndTimeout(t *testing.T) {
 	if _, err := d.Dial(ctx, "ws://"+serveOne(t, silent)+"/", newEcho()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("context: %v", err)
 	}
-	waitFor(t, "the end", func() bool { return d.Engine.Stats().Closed[eddy.CloseHandshakeFailed] == 1 })
+	// On a slow machine the time is over before the connection is there.
+	waitFor(t, "the end", func() bool { st := d.Engine.Stats(); return st.Active == 0 })
 	if n := d.Options.Compression.Stats().Windows; n != 0 {
 		t.Errorf("%d bytes stay reserved", n)
 	}
