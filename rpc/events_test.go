@@ -346,7 +346,8 @@ func TestEventsOfAFullPool(t *testing.T) {
 	for _, d := range []Dispatcher{DispatchAll, DispatchMessage, DispatchConnection} {
 		t.Run(d.String(), func(t *testing.T) {
 			pool := newEventPool(t, executor.Options{Name: "shared", Workers: 1, Queue: executor.HandOff})
-			r := &recorder{}
+			var link atomic.Pointer[Link]
+			r := &recorder{during: func(_ string, l *Link) { link.Store(l) }}
 			var log syncBuffer
 			s := newEventServer(t, eventOptions{
 				dispatcher: d, listener: listenerWithoutSent{r}, shared: pool, retryAfter: 7 * time.Millisecond,
@@ -357,7 +358,7 @@ func TestEventsOfAFullPool(t *testing.T) {
 			p := s.dial()
 			p.ping(1)
 			if d != DispatchAll { // else the link waits for its Connected, and so would the request
-				await(t, "connected", func() bool { return s.n.stats().Connected == 1 })
+				await(t, "connected", func() bool { return s.n.stats().Connected == 1 && link.Load().idle() })
 				p.send(2, 16, "two")
 				id, status, payload, err := p.response()
 				if err != nil || id != 2 || status != frame.StatusBusy || binary.BigEndian.Uint32([]byte(payload)) != 7 {
@@ -400,6 +401,13 @@ func TestEventsOfAFullPool(t *testing.T) {
 			}
 		})
 	}
+}
+
+// idle reports whether no event of the link waits or runs.
+func (l *Link) idle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.busy
 }
 
 // syncBuffer is a log that is read while others write.
