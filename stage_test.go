@@ -166,7 +166,7 @@ type stagePoller struct {
 	regs     map[int]*stageReg
 	timeouts []time.Duration // of each Wait
 	err      error           // of the next Waits
-	wakes    int
+	wakes    atomic.Int64    // also by pools
 	onWait   func()
 	closed   int
 }
@@ -249,7 +249,7 @@ func (p *stagePoller) ready(fd int) (r sys.Ready) {
 	return r
 }
 
-func (p *stagePoller) Wake() error  { p.wakes++; return nil }
+func (p *stagePoller) Wake() error  { p.wakes.Add(1); return nil }
 func (p *stagePoller) Close() error { p.closed++; return nil }
 func (p *stagePoller) Name() string { return "stage" }
 

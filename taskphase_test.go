@@ -179,9 +179,9 @@ func TestTail(t *testing.T) {
 	if !l.tasks.sleep(sleepForever) {
 		t.Fatal("tail callbacks left over")
 	}
-	wakes := st.nextPoller.wakes
+	wakes := st.nextPoller.wakes.Load()
 	tail("wakes", func() {})
-	if st.nextPoller.wakes != wakes+1 {
+	if st.nextPoller.wakes.Load() != wakes+1 {
 		t.Error("Tail does not wake a loop that sleeps")
 	}
 	if err := h.Tail(nil); err == nil {

@@ -155,8 +155,8 @@ func TestSpinningLoopSeesTasks(t *testing.T) {
 		}
 	}
 	l.iterate()
-	if ran != 1 || polls != 50 || st.nextPoller.wakes != 0 {
-		t.Errorf("ran %d tasks after %d polls with %d wakeups", ran, polls, st.nextPoller.wakes)
+	if ran != 1 || polls != 50 || st.nextPoller.wakes.Load() != 0 {
+		t.Errorf("ran %d tasks after %d polls with %d wakeups", ran, polls, st.nextPoller.wakes.Load())
 	}
 }
 
@@ -173,11 +173,11 @@ func TestTimerWakesOnlyForAnEarlierDeadline(t *testing.T) {
 	start := st.now.Load()
 	set := func(name string, d time.Duration, wantWake bool) {
 		t.Helper()
-		before := p.wakes
+		before := p.wakes.Load()
 		if _, err := h.After(d, func() { fired[name] = time.Duration(st.now.Load() - start) }); err != nil {
 			t.Fatal(err)
 		}
-		if woken := p.wakes > before; woken != wantWake {
+		if woken := p.wakes.Load() > before; woken != wantWake {
 			t.Errorf("%s woke the loop: %v", name, woken)
 		}
 	}
