@@ -199,18 +199,27 @@ func (t *threadpool) options() rpc.PoolOptions {
 	return rpc.PoolOptions{Kind: t.kind, Threads: t.threads, CoreThreads: t.core, Queue: t.queues, KeepAlive: t.alive}
 }
 
+// named calls take with each entry of a mapping whose keys are names, most of them at most.
+func (r *reader) named(n *yaml.Node, path, what string, most int, take func(key, value *yaml.Node, name, path string)) {
+	count := 0
+	r.pairs(n, path, func(key, value *yaml.Node, name string) {
+		path := join(path, name)
+		switch {
+		case !validName(name):
+			r.fail(key, path, "", "%s", namesProblem)
+			return
+		case count == most:
+			r.fail(key, path, "", "is one too many: at most %d %s", most, what)
+			return
+		}
+		count++
+		take(key, value, name, path)
+	})
+}
+
 func (d *document) parseProtocols(r *reader) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		r.pairs(n, path, func(key, value *yaml.Node, name string) {
-			path := join(path, name)
-			switch {
-			case !validName(name):
-				r.fail(key, path, "", "%s", namesProblem)
-				return
-			case len(d.protocols) == maxProtocols:
-				r.fail(key, path, "", "is one too many: at most %d protocols", maxProtocols)
-				return
-			}
+		r.named(n, path, "protocols", maxProtocols, func(key, value *yaml.Node, name, path string) {
 			d.protocols = append(d.protocols, protocol{name: name, node: key})
 			d.protocols[len(d.protocols)-1].parse(r, value, path)
 		})
@@ -253,16 +262,7 @@ func (p *protocol) addr() string { return net.JoinHostPort(p.host, strconv.Itoa(
 
 func (d *document) parsePools(r *reader) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
-		r.pairs(n, path, func(key, value *yaml.Node, name string) {
-			path := join(path, name)
-			switch {
-			case !validName(name):
-				r.fail(key, path, "", "%s", namesProblem)
-				return
-			case len(d.pools) == maxPools:
-				r.fail(key, path, "", "is one too many: at most %d pools", maxPools)
-				return
-			}
+		r.named(n, path, "pools", maxPools, func(key, value *yaml.Node, name, path string) {
 			p := pool{name: name, node: key}
 			p.check(r, r.fields(value, path, p.fields(r)), path)
 			d.pools = append(d.pools, p)
