@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/executor"
@@ -109,7 +110,7 @@ func (d *Desk) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: "Agent", Password: hash, Capacity: demoCapacity}); err != nil {
+	if _, err := d.store.CreateAgent(ctx, store.AgentAccount{Login: login, Name: "Agent", Password: hash, Capacity: demoCapacity, Role: perm.Admin}); err != nil {
 		return err
 	}
 	d.firstLogin, d.firstPassword = login, password

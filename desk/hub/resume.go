@@ -20,7 +20,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 			return
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
-		who := identity{actor: login.Agent.Actor(), login: login.Session, locale: hello.Locale}
+		who := identity{actor: login.Agent.Actor(), role: login.Agent.Role, login: login.Session, locale: hello.Locale}
 		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello) }, busy)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -48,7 +49,8 @@ const (
 // identity is who a session speaks for; it is set once, by hello.
 type identity struct {
 	actor  store.Actor
-	site   string
+	role   perm.Role   // of an agent
+	site   string      // of a customer
 	login  store.Token // of an agent
 	locale string
 }

@@ -142,13 +142,17 @@ type Reader interface {
 	BotPending(ctx context.Context) ([]PendingTurn, error)
 	// SiteByKey returns a site, or ErrNotFound.
 	SiteByKey(ctx context.Context, key string) (Site, error)
+	// Site returns a site by its id, or ErrNotFound.
+	Site(ctx context.Context, id string) (Site, error)
+	// Contact returns a contact, or ErrNotFound.
+	Contact(ctx context.Context, id string) (Contact, error)
 	// ContactByToken returns the contact of a visitor token, ErrNotFound or ErrExpired.
 	ContactByToken(ctx context.Context, t Token, now time.Time) (Contact, error)
 	// AgentByLogin returns an account, or ErrNotFound. Logins are compared without case.
 	AgentByLogin(ctx context.Context, login string) (AgentAccount, error)
 	// AgentByID returns an account, or ErrNotFound.
 	AgentByID(ctx context.Context, id string) (AgentAccount, error)
-	// AgentSession returns a login, ErrNotFound or ErrExpired.
+	// AgentSession returns a login, ErrNotFound (also if the account is disabled) or ErrExpired.
 	AgentSession(ctx context.Context, t Token, now time.Time) (AgentSession, error)
 }
 

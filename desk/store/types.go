@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
 )
 
 // ActorKind says what somebody is.
@@ -153,15 +155,54 @@ type Site struct {
 
 	ReopenWindow time.Duration // a closed conversation may be reopened for so long; 0 = DefaultReopenWindow, negative = never
 	ReopenToBot  bool          // a customer who writes in that time gets the bot first, if the site has one
+	Bot          string        // id of the bot, "" = the built-in one
+	Settings     SiteSettings
 }
 
 // DefaultReopenWindow is a site's reopen window unless it is set.
 const DefaultReopenWindow = 24 * time.Hour
 
+// SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
+type SiteSettings struct {
+	Origins []string `json:"origins,omitempty"` // that may embed the widget, besides the server's own
+	Secrets []string `json:"secrets,omitempty"` // at most two, for signed identities by HS256; two for rotation
+	Keys    []string `json:"keys,omitempty"`    // at most two Ed25519 public keys in base64, for signed identities by EdDSA
+	Enforce bool     `json:"enforce,omitempty"` // visitors without a signed identity are refused
+
+	Color    string  `json:"color,omitempty"`    // accent of the widget, #rrggbb
+	Greeting string  `json:"greeting,omitempty"` // shown before the first message
+	Consent  string  `json:"consent,omitempty"`  // text to agree to, "" = none
+	PreChat  []Field `json:"prechat,omitempty"`  // asked before the first message
+
+	IdleBot  int64 `json:"idle_bot,omitempty"`  // T1: silence with the bot until the warning
+	IdleWait int64 `json:"idle_wait,omitempty"` // T2: the customer has left the queue for so long
+	IdleChat int64 `json:"idle_chat,omitempty"` // T3: silence with an agent until the warning
+	WarnFor  int64 `json:"warn_for,omitempty"`  // from the warning to the close
+	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
+}
+
+// Field is one question before a chat.
+type Field struct {
+	Name     string `json:"name"` // of the contact's attribute
+	Label    string `json:"label"`
+	Type     string `json:"type"` // text, email or tel
+	Required bool   `json:"required,omitempty"`
+}
+
 // Group is a team of agents with a queue.
 type Group struct {
-	ID   string
-	Name string
+	ID       string
+	Name     string
+	Settings GroupSettings
+}
+
+// GroupSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
+type GroupSettings struct {
+	Strategy   string `json:"strategy,omitempty"`    // least_busy (default), round_robin, sticky or manual
+	MaxQueue   int    `json:"max_queue,omitempty"`   // 0 = no limit
+	Accept     int64  `json:"accept,omitempty"`      // an assigned agent's first answer has to come by then; 0 = any time
+	StickyDays int    `json:"sticky_days,omitempty"` // the last agent counts for so long
+	StickyWait int64  `json:"sticky_wait,omitempty"` // and is waited for at most so long
 }
 
 // Load is how many conversations an agent has.
@@ -200,9 +241,15 @@ type OutboxRow struct {
 
 // Contact is a customer.
 type Contact struct {
-	ID   string
-	Site string
-	Name string
+	ID         string
+	Site       string
+	Name       string
+	External   string // id in the site's own user base, from a signed identity; "" = anonymous
+	Verified   bool
+	Blocked    bool
+	Locale     string
+	Attributes map[string]string
+	Created    int64 // Unix milliseconds
 }
 
 // AgentAccount is a member of staff.
@@ -212,6 +259,9 @@ type AgentAccount struct {
 	Name     string
 	Password string // argon2id in PHC form
 	Capacity int    // conversations at once, 0 = no limit
+	Role     perm.Role
+	Locale   string // "" = that of the browser
+	Disabled bool   // may not log in
 }
 
 // Actor returns the agent as an actor.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	sqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -33,8 +35,13 @@ func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) 
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, grp, reopen_window, reopen_to_bot, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.ID, workspaceID, s.Key, s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, t.now())
+		settings, err := json.Marshal(s.Settings)
+		if err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO site (id, workspace, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings, created)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.ID, workspaceID, s.Key, s.Name, s.BotName, s.Group, max(s.ReopenWindow, 0).Milliseconds(), s.ReopenToBot, s.Bot, string(settings), t.now())
 	}))
 }
 
@@ -45,12 +52,15 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 		return a, err
 	}
 	a.ID = id
+	if a.Role == "" {
+		a.Role = perm.Agent
+	}
 	return a, exists("agent "+a.Login, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, t.now())
+		err := t.exec(`INSERT INTO agent (id, workspace, login, name, password, capacity, role, locale, disabled, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			a.ID, workspaceID, a.Login, a.Name, a.Password, a.Capacity, string(a.Role), a.Locale, a.Disabled, t.now())
 		if err != nil {
 			return err
 		}
@@ -69,7 +79,11 @@ func (db *DB) CreateGroup(ctx context.Context, g store.Group) (store.Group, erro
 		if err := t.workspace(); err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO grp (id, workspace, name, created) VALUES (?, ?, ?, ?)`, g.ID, workspaceID, g.Name, t.now())
+		settings, err := json.Marshal(g.Settings)
+		if err != nil {
+			return err
+		}
+		return t.exec(`INSERT INTO grp (id, workspace, name, settings, created) VALUES (?, ?, ?, ?, ?)`, g.ID, workspaceID, g.Name, string(settings), t.now())
 	}))
 }
 

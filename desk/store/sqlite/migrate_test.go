@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
@@ -81,6 +82,15 @@ func TestMigrateFromVersion1(t *testing.T) {
 	c, err := db.Cold().Conversation(ctx, "assigned")
 	if err != nil || c.LastAgent != "lin" || c.RepliedAt != 40 || c.WaitingSince != 0 || c.Priority != store.PriorityNormal {
 		t.Errorf("assigned %+v %v", c, err)
+	}
+	if lin, err := db.Cold().AgentByID(ctx, "lin"); err != nil || lin.Role != perm.Admin {
+		t.Errorf("the first account %+v %v", lin, err)
+	}
+	if moe, err := db.Cold().AgentByID(ctx, "moe"); err != nil || moe.Role != perm.Agent {
+		t.Errorf("the second account %+v %v", moe, err)
+	}
+	if a, err := db.Cold().Contact(ctx, "a"); err != nil || a.Name != "Ann" || a.Created != 1 || len(a.Attributes) != 0 {
+		t.Errorf("contact %+v %v", a, err)
 	}
 	if c, err := db.Cold().Conversation(ctx, "queued"); err != nil || c.WaitingSince != 50 || c.LastAgent != "" {
 		t.Errorf("queued %+v %v", c, err)

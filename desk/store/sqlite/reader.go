@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -123,36 +125,77 @@ func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
 	return turns, nil
 }
 
-// SiteByKey implements store.Reader.
-func (r *reader) SiteByKey(ctx context.Context, key string) (store.Site, error) {
+func (r *reader) site(ctx context.Context, where string, arg any) (store.Site, error) {
 	var s store.Site
 	var window int64
-	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name, grp, reopen_window, reopen_to_bot FROM site WHERE key = ?`, key).
-		Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot)
+	var settings string
+	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings FROM site WHERE `+where, arg).
+		Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot, &s.Bot, &settings)
+	if err != nil {
+		return s, notFound(err)
+	}
 	s.ReopenWindow = time.Duration(window) * time.Millisecond
-	if err == nil && window == 0 {
+	if window == 0 {
 		s.ReopenWindow = -1
 	}
-	return s, notFound(err)
+	if err := json.Unmarshal([]byte(settings), &s.Settings); err != nil {
+		return s, fmt.Errorf("sqlite: settings of site %s: %w", s.Key, err)
+	}
+	return s, nil
+}
+
+// SiteByKey implements store.Reader.
+func (r *reader) SiteByKey(ctx context.Context, key string) (store.Site, error) {
+	return r.site(ctx, "key = ?", key)
+}
+
+// Site implements store.Reader.
+func (r *reader) Site(ctx context.Context, id string) (store.Site, error) {
+	return r.site(ctx, "id = ?", id)
+}
+
+const contactColumns = `p.id, p.site, p.name, p.external, p.verified, p.blocked, p.locale, p.attributes, p.created`
+
+// scanContact reads contactColumns, and what follows them into more.
+func scanContact(r scanner, more ...any) (store.Contact, error) {
+	var c store.Contact
+	var attributes string
+	err := r.Scan(append([]any{&c.ID, &c.Site, &c.Name, &c.External, &c.Verified, &c.Blocked, &c.Locale, &attributes, &c.Created}, more...)...)
+	if err != nil {
+		return c, notFound(err)
+	}
+	if err := json.Unmarshal([]byte(attributes), &c.Attributes); err != nil {
+		return c, fmt.Errorf("sqlite: attributes of contact %s: %w", c.ID, err)
+	}
+	return c, nil
 }
 
 // ContactByToken implements store.Reader.
 func (r *reader) ContactByToken(ctx context.Context, t store.Token, now time.Time) (store.Contact, error) {
-	var c store.Contact
 	var expires int64
-	err := r.db.QueryRowContext(ctx, `SELECT p.id, p.site, p.name, t.expires FROM contact_token t JOIN contact p ON p.id = t.contact WHERE t.token = ?`, t[:]).
-		Scan(&c.ID, &c.Site, &c.Name, &expires)
+	c, err := scanContact(r.db.QueryRowContext(ctx, `SELECT `+contactColumns+`, t.expires FROM contact_token t JOIN contact p ON p.id = t.contact WHERE t.token = ?`, t[:]), &expires)
 	if err == nil && expires <= now.UnixMilli() {
 		return store.Contact{}, store.ErrExpired
 	}
-	return c, notFound(err)
+	return c, err
+}
+
+// Contact implements store.Reader.
+func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) {
+	return scanContact(r.db.QueryRowContext(ctx, `SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
+}
+
+const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled`
+
+// scanAgent reads agentColumns, and what follows them into more.
+func scanAgent(r scanner, more ...any) (store.AgentAccount, error) {
+	var a store.AgentAccount
+	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled}, more...)...)
+	return a, notFound(err)
 }
 
 func (r *reader) agent(ctx context.Context, where string, arg any) (store.AgentAccount, error) {
-	var a store.AgentAccount
-	err := r.db.QueryRowContext(ctx, `SELECT id, login, name, password, capacity FROM agent WHERE `+where, arg).
-		Scan(&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity)
-	return a, notFound(err)
+	return scanAgent(r.db.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM agent a WHERE `+where, arg))
 }
 
 // AgentByLogin implements store.Reader.
@@ -169,12 +212,11 @@ func (r *reader) AgentByID(ctx context.Context, id string) (store.AgentAccount, 
 func (r *reader) AgentSession(ctx context.Context, t store.Token, now time.Time) (store.AgentSession, error) {
 	var s store.AgentSession
 	var created, seen, expires int64
-	a := &s.Agent
-	err := r.db.QueryRowContext(ctx, `SELECT a.id, a.login, a.name, a.password, a.capacity, s.created, s.seen, s.expires
-		FROM agent_session s JOIN agent a ON a.id = s.agent WHERE s.token = ?`, t[:]).
-		Scan(&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &created, &seen, &expires)
+	var err error
+	s.Agent, err = scanAgent(r.db.QueryRowContext(ctx, `SELECT `+agentColumns+`, s.created, s.seen, s.expires
+		FROM agent_session s JOIN agent a ON a.id = s.agent WHERE s.token = ? AND NOT a.disabled`, t[:]), &created, &seen, &expires)
 	if err != nil {
-		return store.AgentSession{}, notFound(err)
+		return store.AgentSession{}, err
 	}
 	s.Created, s.Seen, s.Expires = time.UnixMilli(created), time.UnixMilli(seen), time.UnixMilli(expires)
 	if !s.Expires.After(now) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -284,7 +285,7 @@ func testGroups(t *testing.T, r *rig) {
 		}
 	}
 	r.site = r.newSite(store.Site{Key: "sales", Name: "Sales", Group: g.ID})
-	if s, err := r.Hot().SiteByKey(t.Context(), "sales"); err != nil || s != r.site {
+	if s, err := r.Hot().SiteByKey(t.Context(), "sales"); err != nil || !reflect.DeepEqual(s, r.site) {
 		t.Errorf("%+v, want %+v (%v)", s, r.site, err)
 	}
 	conv := r.open(r.visitor(), false) // a site without a bot

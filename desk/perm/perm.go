@@ -1,0 +1,56 @@
+// Package perm is the one place that says what a role may do. What is not listed is refused.
+package perm
+
+import "slices"
+
+// Role is the role of a member of staff.
+type Role string
+
+// Roles. Each may do what its line in the table says and nothing else.
+const (
+	Agent      Role = "agent"
+	Supervisor Role = "supervisor"
+	Admin      Role = "admin"
+	Auditor    Role = "auditor"
+)
+
+// Roles returns every role, the least first.
+func Roles() []Role { return []Role{Agent, Auditor, Supervisor, Admin} }
+
+// Valid reports whether the role exists.
+func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
+
+// Permission is one thing that a member of staff may be allowed to do.
+type Permission string
+
+// Permissions.
+const (
+	Serve      Permission = "serve"       // take conversations, write, pass them on
+	ReadOthers Permission = "read_others" // read and watch conversations of other agents; each is audited
+	Override   Permission = "override"    // assign, take over, pass on and close conversations of others; go beyond capacity and group
+	Whisper    Permission = "whisper"     // write notes into conversations of others
+	Block      Permission = "block"       // block and unblock contacts
+	ViewWall   Permission = "view_wall"   // the live wall and the reports
+	ForceState Permission = "force_state" // set the status of other agents, end their logins
+	ViewAudit  Permission = "view_audit"
+	Manage     Permission = "manage"  // accounts, sites, groups, bots, canned replies, secrets
+	Private    Permission = "private" // telephone numbers, addresses and card numbers in clear
+)
+
+// Can reports whether the role has the permission. An unknown role has none.
+func (r Role) Can(p Permission) bool { return slices.Contains(r.Permissions(), p) }
+
+// Permissions returns what the role may do.
+func (r Role) Permissions() []Permission {
+	switch r {
+	case Agent:
+		return []Permission{Serve, Private}
+	case Auditor:
+		return []Permission{ReadOthers, ViewWall, ViewAudit}
+	case Supervisor:
+		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, Private}
+	case Admin:
+		return []Permission{Serve, ReadOthers, Override, Whisper, Block, ViewWall, ForceState, ViewAudit, Manage, Private}
+	}
+	return nil
+}

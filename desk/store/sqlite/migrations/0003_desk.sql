@@ -1,0 +1,111 @@
+-- Staff: roles, and what the router goes by.
+ALTER TABLE agent ADD COLUMN role TEXT NOT NULL DEFAULT 'agent' CHECK (role IN ('agent', 'supervisor', 'admin', 'auditor'));
+ALTER TABLE agent ADD COLUMN locale TEXT NOT NULL DEFAULT '';
+ALTER TABLE agent ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agent_session ADD COLUMN ip TEXT NOT NULL DEFAULT '';
+ALTER TABLE agent_session ADD COLUMN user_agent TEXT NOT NULL DEFAULT '';
+ALTER TABLE agent_state ADD COLUMN status TEXT NOT NULL DEFAULT 'offline' CHECK (status IN ('online', 'busy', 'away', 'offline'));
+ALTER TABLE agent_state ADD COLUMN accepting INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE agent_state ADD COLUMN missed INTEGER NOT NULL DEFAULT 0; -- chats in a row that were not answered in time
+
+-- The first account of an installation without roles is its administrator.
+UPDATE agent SET role = 'admin' WHERE id = (SELECT id FROM agent ORDER BY created, id LIMIT 1);
+
+-- Sites and groups; the settings are JSON objects.
+ALTER TABLE site ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE grp ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';
+
+-- Contacts. The external id is that of the site's own user base and comes from a signed identity only.
+ALTER TABLE contact ADD COLUMN external TEXT NOT NULL DEFAULT '';
+ALTER TABLE contact ADD COLUMN verified INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE contact ADD COLUMN blocked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE contact ADD COLUMN locale TEXT NOT NULL DEFAULT '';
+ALTER TABLE contact ADD COLUMN attributes TEXT NOT NULL DEFAULT '{}';
+CREATE UNIQUE INDEX contact_external ON contact (site, external) WHERE external <> '';
+
+-- Conversations: how far each side has got, and what the customer thought of it.
+ALTER TABLE conversation ADD COLUMN customer_delivered INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN customer_read INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN staff_delivered INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN staff_read INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN score INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN comment TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversation ADD COLUMN locale TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversation ADD COLUMN deferred_until INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE conversation ADD COLUMN warned_at INTEGER NOT NULL DEFAULT 0; -- of closing for want of activity
+
+CREATE TABLE conversation_tag (
+	conversation TEXT NOT NULL REFERENCES conversation (id),
+	tag          TEXT NOT NULL COLLATE NOCASE,
+	PRIMARY KEY (conversation, tag)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation);
+
+CREATE TABLE canned (
+	id        TEXT PRIMARY KEY,
+	workspace TEXT NOT NULL REFERENCES workspace (id),
+	short     TEXT NOT NULL COLLATE NOCASE, -- what follows the slash
+	locale    TEXT NOT NULL,                -- '' = every language
+	title     TEXT NOT NULL,
+	body      TEXT NOT NULL,
+	grp       TEXT NOT NULL,                -- '' = every group
+	created   INTEGER NOT NULL,
+	UNIQUE (workspace, short, locale, grp)
+) STRICT, WITHOUT ROWID;
+
+-- Files.
+CREATE TABLE attachment (
+	id            TEXT PRIMARY KEY,
+	conversation  TEXT NOT NULL REFERENCES conversation (id),
+	seq           INTEGER NOT NULL, -- of its message, 0 = not sent yet
+	uploader_kind TEXT NOT NULL,
+	uploader_id   TEXT NOT NULL,
+	name          TEXT NOT NULL,
+	mime          TEXT NOT NULL,
+	size          INTEGER NOT NULL,
+	width         INTEGER NOT NULL,
+	height        INTEGER NOT NULL,
+	sha256        BLOB NOT NULL,
+	storage       TEXT NOT NULL, -- name in the file store
+	state         TEXT NOT NULL CHECK (state IN ('ready', 'checking', 'refused')),
+	created       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX attachment_conversation ON attachment (conversation, seq);
+CREATE INDEX attachment_loose ON attachment (created) WHERE seq = 0;
+
+-- Bots: kind and settings, and the turns of those that answer over the network.
+CREATE TABLE bot (
+	id        TEXT PRIMARY KEY,
+	workspace TEXT NOT NULL REFERENCES workspace (id),
+	name      TEXT NOT NULL,
+	kind      TEXT NOT NULL CHECK (kind IN ('rules', 'webhook')),
+	config    TEXT NOT NULL,
+	created   INTEGER NOT NULL,
+	UNIQUE (workspace, name)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE site ADD COLUMN bot TEXT NOT NULL DEFAULT ''; -- '' = the built-in one, if bot_name is set
+
+CREATE TABLE bot_turn (
+	id           TEXT PRIMARY KEY,
+	conversation TEXT NOT NULL REFERENCES conversation (id),
+	epoch        INTEGER NOT NULL,
+	state        TEXT NOT NULL CHECK (state IN ('asked', 'accepted', 'answered', 'failed', 'late')),
+	attempts     INTEGER NOT NULL,
+	created      INTEGER NOT NULL,
+	until        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX bot_turn_open ON bot_turn (until) WHERE state IN ('asked', 'accepted');
+
+-- Who did what to whom. Rows are only added.
+CREATE TABLE audit_log (
+	id       INTEGER PRIMARY KEY AUTOINCREMENT,
+	at       INTEGER NOT NULL,
+	who_kind TEXT NOT NULL,
+	who_id   TEXT NOT NULL,
+	who_name TEXT NOT NULL,
+	action   TEXT NOT NULL,
+	target   TEXT NOT NULL,
+	detail   TEXT NOT NULL,
+	ip       TEXT NOT NULL
+) STRICT;
+CREATE INDEX audit_log_at ON audit_log (at);
