@@ -282,7 +282,7 @@ func (c *Client) synced(f Frame) {
 	if page.More {
 		v.newest = max(v.newest, v.last+1)
 	} else {
-		v.newest = max(v.last, page.Head.Last)
+		v.newest = max(v.newest, page.Head.Last) // an event may have come since the page was read
 	}
 }
 
