@@ -171,3 +171,22 @@ test('the browser says offline: the server is asked before the connection is giv
 	assert.equal(connection.status.phase, 'waiting');
 	assert.ok(connection.status.offline);
 });
+
+test('what has no reply is not told again to a server that does not know it', async () => {
+	const { Socket, connection, log } = await make();
+	connection.tell('receipt', { c: 'c' });
+	const s = Socket.last;
+	s.welcome();
+	await settle();
+	connection.tell('receipt', { c: 'c', d: { read: 1 } });
+	const told = s.sent.at(-1);
+	assert.deepEqual([told.t, told.c, told.d, typeof told.id], ['receipt', 'c', { read: 1 }, 'string']);
+	s.receive({ t: 'err', re: told.id, d: { code: 'rate_limited' } });
+	connection.tell('receipt', { c: 'c', d: { read: 2 } });
+	assert.deepEqual(s.sent.at(-1).d, { read: 2 });
+	s.receive({ t: 'err', re: s.sent.at(-1).id, d: { code: 'unknown_type' } });
+	const before = s.sent.length;
+	connection.tell('receipt', { c: 'c', d: { read: 3 } });
+	assert.equal(s.sent.length, before);
+	assert.deepEqual(log.events, []);
+});

@@ -4,6 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { day, locales, onLocale, plural, setLocale, t, texts, waited } from '../static/js/i18n.js';
 
 const root = new URL('../static/', import.meta.url);
+const modules = readdirSync(new URL('js/', root));
+const textModules = modules.filter((f) => f === 'i18n.js' || f.endsWith('-texts.js'));
+for (const f of textModules) await import(new URL(`js/${f}`, root)); // the pages' own texts join those of i18n.js
 const variables = (text) => [...text.matchAll(/\{\w+\}/g)].map((m) => m[0]).sort();
 
 test('both languages are complete and use the same variables', () => {
@@ -20,7 +23,7 @@ test('both languages are complete and use the same variables', () => {
 test('every text that a page or module names exists, and every text is used', () => {
 	const sources = [
 		...readdirSync(root).filter((f) => f.endsWith('.html')).map((f) => new URL(f, root)),
-		...readdirSync(new URL('js/', root)).filter((f) => f !== 'i18n.js').map((f) => new URL(`js/${f}`, root)),
+		...modules.filter((f) => !textModules.includes(f)).map((f) => new URL(`js/${f}`, root)),
 	].map((f) => readFileSync(f, 'utf8')).join('\n')
 		+ readFileSync(new URL('js/i18n.js', root), 'utf8').split('\nconst storage')[1];
 	const named = new Set();

@@ -10,6 +10,7 @@ const requestTimeout = 15_000; // a reply that never comes frees its sender
 const pingEvery = 25_000; // also measures the round trip
 const deadAfter = 45_000; // silence that means the connection is gone
 const pingGrace = 8_000; // a throttled tab gets this long after its ping
+const maxTold = 64; // ids kept of what has no reply
 const probeTimeout = 5_000; // the browser says "offline": is our server gone too?
 
 // What the server says to a hello, as the close code that follows it.
@@ -44,6 +45,8 @@ export class Connection {
 		this.backoff = new Backoff({ random: env.random });
 		this.socket = null;
 		this.pending = new Map(); // request id -> {resolve, reject, timer, at}
+		this.told = new Map(); // request id -> type, of what has no reply but may be refused
+		this.unknown = new Set(); // types that this server does not know
 		this.nextId = 1;
 		this.timers = {};
 		this.serverRetryAt = 0;
@@ -116,6 +119,15 @@ export class Connection {
 	/** Sends a command that has no reply; dropped when not connected. */
 	notify(t, frame = {}) {
 		if (this.ready) this.#write({ t, ...frame });
+	}
+
+	/** Like notify, with an id: a server that does not know the type is not told again. */
+	tell(t, frame = {}) {
+		if (!this.ready || this.unknown.has(t)) return;
+		const id = this.#id();
+		this.told.set(id, t);
+		if (this.told.size > maxTold) this.told.delete(this.told.keys().next().value);
+		this.#write({ t, id, ...frame });
 	}
 
 	/** Milliseconds that the oldest unanswered request has waited. */
@@ -229,6 +241,11 @@ export class Connection {
 			} else {
 				waiting.resolve(frame);
 			}
+			return;
+		}
+		const told = frame.t === 'err' && frame.re !== undefined && this.told.get(String(frame.re));
+		if (told) {
+			if (frame.d?.code === 'unknown_type') this.unknown.add(told);
 			return;
 		}
 		if (frame.t === 'bye') {

@@ -3,6 +3,7 @@
 
 import { EventLog, headAfter, newerHead } from './eventlog.js';
 import { Outbox } from './outbox.js';
+import { Receipts } from './receipts.js';
 
 const typingLasts = 6_000;
 const pageSize = 200;
@@ -14,14 +15,17 @@ export class Conversation {
 	 * @param {string} o.scope who writes here, part of the storage keys
 	 * @param {import('./connection.js').Connection} o.connection
 	 * @param {import('./storage.js').SafeStorage} o.storage
-	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue', ev?: object) => void} o.onChange
+	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt', ev?: object) => void} o.onChange
+	 * @param {() => boolean} [o.reports] whether this reader's receipts are of interest now
 	 */
-	constructor({ id, scope, connection, storage, onChange }) {
+	constructor({ id, scope, connection, storage, onChange, reports = () => true }) {
 		Object.assign(this, { id, connection, storage, onChange });
 		this.head = null;
 		this.position = 0;
 		this.online = null; // the other side, when the server told us
 		this.typingName = '';
+		this.peer = { delivered: 0, read: 0 }; // how far the other side is, in our numbers
+		this.receipts = new Receipts({ send: (d) => reports() && connection.tell('receipt', { c: id, d }) });
 		this.draftKey = `desk.draft.${scope}.${id}`;
 		this.log = new EventLog({ fetch: (after) => this.#page(after), onEvent: (ev) => this.#event(ev) });
 		this.outbox = new Outbox({
@@ -42,6 +46,8 @@ export class Conversation {
 	/** Takes the head from welcome, open, take, close, sync or an error. */
 	setHead(head) {
 		if (!head) return;
+		if (head.mine) this.receipts.known(head.mine);
+		if (head.peer) this.#peer(head.peer);
 		const next = newerHead(this.head, head);
 		if (next === this.head) return;
 		this.head = next;
@@ -63,6 +69,9 @@ export class Conversation {
 			return;
 		case 'ev.typing':
 			this.#typing(frame.d.on ? frame.d.from : null);
+			return;
+		case 'ev.receipt':
+			this.#peer(frame.d);
 			return;
 		case 'ev.presence':
 			this.online = frame.d.online;
@@ -87,6 +96,11 @@ export class Conversation {
 		this.connection.notify('typing', { c: this.id, d: { on } });
 	}
 
+	/** The reader has seen everything up to seq. */
+	markRead(seq) {
+		this.receipts.read(seq);
+	}
+
 	/** The stored draft. */
 	get draft() {
 		return {
@@ -98,6 +112,7 @@ export class Conversation {
 	/** Stops its timers; stored messages stay. */
 	dispose() {
 		this.outbox.dispose();
+		this.receipts.dispose();
 		clearTimeout(this.typingTimer);
 	}
 
@@ -109,7 +124,10 @@ export class Conversation {
 
 	async #send(item) {
 		try {
-			const reply = await this.connection.request('msg.send', { c: this.id, d: { client_id: item.client_id, kind: 'text', ...item.body } });
+			const { note, ...body } = item.body;
+			const reply = note
+				? await this.connection.request('note.send', { c: this.id, d: { client_id: item.client_id, body: body.body } })
+				: await this.connection.request('msg.send', { c: this.id, d: { client_id: item.client_id, kind: 'text', ...body } });
 			return reply.d;
 		} catch (err) {
 			this.setHead(err.head);
@@ -123,8 +141,17 @@ export class Conversation {
 		} else if (this.typingFrom === ev.d.from.id) {
 			this.#typing(null);
 		}
+		this.receipts.delivered(ev.s);
 		this.onChange(this, 'event', ev);
 		if (ev.d.client_id) this.outbox.accepted(ev.d.client_id);
+	}
+
+	// Watermarks only grow: an old receipt that comes late changes nothing.
+	#peer({ delivered = 0, read = 0 }) {
+		const next = { delivered: Math.max(this.peer.delivered, delivered, read), read: Math.max(this.peer.read, read) };
+		if (next.delivered === this.peer.delivered && next.read === this.peer.read) return;
+		this.peer = next;
+		this.onChange(this, 'receipt');
 	}
 
 	#typing(from) {

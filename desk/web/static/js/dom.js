@@ -88,6 +88,11 @@ const shapes = {
 	inbox: ['M3.5 11L5.5 4.5h9L16.5 11v4.5h-13z', 'M3.5 11h3.7l1 2h3.6l1-2h3.7'],
 };
 
+/** Adds shapes that only one page needs: {name: [path, …]}. */
+export function addShapes(more) {
+	Object.assign(shapes, more);
+}
+
 /**
  * An icon as inline SVG: 20 px grid, one stroke width (set in tokens.css).
  * @param {keyof typeof shapes} name

@@ -7,7 +7,7 @@ import { splitLinks } from './links.js';
 import { clock, day, fullTime, plural, t } from './i18n.js';
 
 const nearBottom = 48;
-const stateIcons = { pending: 'clock', accepted: 'tick', failed: 'alert' };
+const stateIcons = { pending: 'clock', accepted: 'tick', failed: 'alert', delivered: 'ticks', read: 'ticks' };
 
 /** Text with its links as elements; nothing else in it is ever markup. */
 export function renderText(text) {
@@ -38,12 +38,14 @@ export class MessageList {
 	 * @param {(from: object) => boolean} o.mine whether this sender is the reader
 	 * @param {(ev: object) => string} o.describe the line of an ev.state, '' for none
 	 * @param {(from: object) => string} o.nameOf
+	 * @param {(ev: object) => HTMLElement|null|undefined} [o.draw] draws an event in place of the list: an element, null for nothing, undefined to leave it to the list
 	 * @param {(button: {label: string, value: string}) => void} [o.onButton] bot buttons work when given
 	 * @param {(clientId: string) => void} o.onRetry
 	 * @param {(clientId: string) => void} o.onDiscard
 	 */
-	constructor({ host, mine, describe, nameOf, onButton, onRetry, onDiscard }) {
-		Object.assign(this, { host, mine, describe, nameOf, onButton, onRetry, onDiscard });
+	constructor({ host, mine, describe, nameOf, draw = () => undefined, onButton, onRetry, onDiscard }) {
+		Object.assign(this, { host, mine, describe, nameOf, draw, onButton, onRetry, onDiscard });
+		this.peer = { delivered: 0, read: 0 };
 		this.log = el('div', { class: 'log', role: 'log', aria: { live: 'polite', relevant: 'additions' }, data: { testid: 'log' } });
 		this.pendingHost = el('div', { class: 'pending' });
 		this.typingNode = el('div', { class: 'typing', data: { testid: 'typing' } },
@@ -85,7 +87,9 @@ export class MessageList {
 	append(ev) {
 		this.events.push(ev);
 		this.#separator(ev.d.time);
-		if (ev.t === 'ev.msg') this.#message(ev);
+		const own = this.draw(ev);
+		if (own !== undefined) this.#foreign(own);
+		else if (ev.t === 'ev.msg') this.#message(ev);
 		else this.#system(ev);
 		if (ev.t === 'ev.msg' && !this.mine(ev.d.from)) this.#countNew();
 	}
@@ -102,7 +106,7 @@ export class MessageList {
 		for (const item of items) {
 			let node = this.pending.get(item.client_id);
 			if (!node) {
-				node = this.#bubble({ text: item.body.body, mine: true, clientId: item.client_id, time: item.at, from: 'me' });
+				node = this.#bubble({ text: item.body.body, mine: true, clientId: item.client_id, time: item.at, from: 'me', note: item.body.note });
 				this.pending.set(item.client_id, node);
 				this.pendingHost.append(node);
 				this.#useChoice(item.body.payload, item.body.body);
@@ -126,10 +130,21 @@ export class MessageList {
 		this.#useChoice(null, null);
 	}
 
+	/** How far the other side has received and read: the marks of the own messages follow. */
+	setPeer({ delivered, read }) {
+		this.peer = { delivered, read };
+		for (const node of this.log.querySelectorAll('.message.mine[data-seq]')) this.#mark(node);
+	}
+
 	/** Draws everything again in the current language. */
 	relabel() {
 		setAttr(this.log, 'aria-label', t('messages.label'));
 		setAttr(this.scroller, 'aria-label', t('messages.label'));
+		this.redraw();
+	}
+
+	/** Draws everything again: what draw() answers has changed. */
+	redraw() {
 		const { events } = this;
 		const unsent = [...this.pending.values()];
 		this.log.replaceChildren();
@@ -166,6 +181,13 @@ export class MessageList {
 		this.log.append(el('div', { class: 'day', role: 'separator' }, el('span', { text: day(time) })));
 	}
 
+	// What the page drew itself; it ends a group of messages.
+	#foreign(node) {
+		if (!node) return;
+		this.group = null;
+		this.log.append(node);
+	}
+
 	#system(ev) {
 		const text = this.describe(ev);
 		this.group = null;
@@ -178,10 +200,11 @@ export class MessageList {
 		const { d } = ev;
 		const mine = this.mine(d.from);
 		const waiting = d.client_id && this.pending.get(d.client_id);
-		const node = waiting ?? this.#bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind });
+		const node = waiting ?? this.#bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind, note: d.kind === 'note' });
 		if (waiting) this.pending.delete(d.client_id);
 		node.dataset.seq = String(ev.s);
 		if (mine) this.#state(node, 'accepted');
+		if (mine) this.#mark(node);
 		this.#groupFor(d, mine).body.append(node);
 		if (d.from.kind === 'customer') this.#useChoice(d.payload, d.body);
 		if (d.buttons?.length) this.#offer(d.buttons);
@@ -190,23 +213,26 @@ export class MessageList {
 	// Messages of one sender within one minute share a group.
 	#groupFor(d, mine) {
 		const minute = Math.floor(d.time / 60_000);
-		const key = `${d.from.kind}/${d.from.id ?? ''}/${minute}`;
+		const note = d.kind === 'note';
+		const sender = `${d.from.kind}/${d.from.id ?? ''}/${note ? 'note' : ''}`;
+		const key = `${sender}/${minute}`;
 		if (this.group?.key === key) return this.group;
-		const sameSender = this.group?.sender === `${d.from.kind}/${d.from.id ?? ''}`;
+		const sameSender = this.group?.sender === sender;
 		const name = this.nameOf(d.from);
 		const body = el('div', { class: 'group-body' });
-		if (!mine && !sameSender) body.append(el('div', { class: 'sender', text: name }));
+		if (note && !sameSender) body.append(el('div', { class: 'sender note-label', text: t('messages.note', { name: mine ? t('messages.you') : name }) }));
+		else if (!mine && !sameSender) body.append(el('div', { class: 'sender', text: name }));
 		else body.append(el('span', { class: 'sr-only', text: mine ? t('messages.you') : name }));
 		const avatar = !mine && el('span', { class: `avatar small ${d.from.kind}`, aria: { hidden: true } },
 			d.from.kind === 'bot' ? icon('bot') : initials(name));
 		const node = el('div', { class: `group ${mine ? 'mine' : 'theirs'}${sameSender ? ' same' : ''}` }, avatar, body);
 		this.log.append(node);
-		this.group = { key, sender: `${d.from.kind}/${d.from.id ?? ''}`, mine, body };
+		this.group = { key, sender, mine, body };
 		return this.group;
 	}
 
-	#bubble({ text, mine, clientId, time, from }) {
-		return el('div', { class: `message ${mine ? 'mine' : 'theirs'}`, data: { testid: 'message', from, ...(clientId && { clientId }) } },
+	#bubble({ text, mine, clientId, time, from, note }) {
+		return el('div', { class: `message ${mine ? 'mine' : 'theirs'}${note ? ' note' : ''}`, data: { testid: note ? 'note' : 'message', from, ...(clientId && { clientId }) } },
 			el('div', { class: 'line' },
 				el('div', { class: 'bubble', dir: 'auto', data: { testid: 'message-text' } }, renderText(text)),
 				mine && el('span', { class: 'state', data: { testid: 'message-state' } }),
@@ -223,6 +249,19 @@ export class MessageList {
 		setAttr(mark, 'title', t(`state.${state}`));
 		node.querySelector('.failure')?.remove();
 		if (state === 'failed') node.append(this.#failure(node, code));
+	}
+
+	// One tick, two, or two filled: sent, delivered, read. Nobody but staff reads a note.
+	#mark(node) {
+		if (node.dataset.state !== 'accepted' || node.classList.contains('note')) return;
+		const seq = Number(node.dataset.seq);
+		const { delivered, read } = this.peer;
+		const state = seq <= read ? 'read' : seq <= delivered ? 'delivered' : 'accepted';
+		const mark = node.querySelector('.state');
+		if (mark.dataset.state === state) return;
+		mark.dataset.state = state;
+		mark.replaceChildren(icon(stateIcons[state]), el('span', { class: 'sr-only', text: t(`state.${state}`) }));
+		setAttr(mark, 'title', t(`state.${state}`));
 	}
 
 	#failure(node, code) {
