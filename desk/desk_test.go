@@ -191,7 +191,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %d %q", path, status, resp.Header.Get("Content-Type"))
 		}
 		h := resp.Header
-		if h.Get("Content-Security-Policy") != contentPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+		if withoutNonce(h) != contentPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: headers %v", path, h)
 		}
 	}
@@ -199,10 +199,6 @@ func TestPages(t *testing.T) {
 		if !strings.Contains(contentPolicy, word) || strings.Contains(contentPolicy, "unsafe") {
 			t.Errorf("policy %q", contentPolicy)
 		}
-	}
-	_, first := call(d, "GET", "/console", "")
-	if status, _ := call(d, "GET", "/console", "", "If-None-Match", first.Header.Get("ETag")); status != http.StatusNotModified {
-		t.Errorf("known page: %d", status)
 	}
 	if status, _ := call(d, "POST", "/console", ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST to a page: %d", status)

@@ -2,12 +2,16 @@ package desk
 
 import (
 	"bytes"
+	"compress/gzip"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,17 +21,33 @@ import (
 // page is one embedded file, ready to be sent.
 type page struct {
 	content []byte
+	packed  []byte // content in gzip, nil when that is not smaller
 	mime    string
 	etag    string
+	cache   string   // Cache-Control
+	parts   [][]byte // of a whole page: what stands around its nonce
 }
 
-// loadPages reads the embedded files once. The types are fixed here because the tables of a machine differ.
+const (
+	cacheForever = "public, max-age=31536000, immutable" // of a name that changes with the content
+	cacheAsk     = "no-cache"
+)
+
+// asset is how a page refers to an embedded file.
+var asset = regexp.MustCompile(`((?:src|href)=")/assets/([^"]+)"`)
+
+// loadPages reads the embedded files once. Each is there under its own name, to be asked for every time, and under a
+// name that contains a hash of its content, to be kept for ever; whole pages refer to the latter, and an import map in
+// them makes the modules' references to each other do so too. The types are fixed here because the tables of a machine
+// differ.
 func loadPages() (map[string]page, error) {
 	types := map[string]string{
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".svg": "image/svg+xml", ".json": "application/json", ".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2",
 	}
 	pages := make(map[string]page)
+	hashed := make(map[string]string) // name -> name with hash
+	imports := make(map[string]string)
 	files := web.Files()
 	err := fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -42,13 +62,71 @@ func loadPages() (map[string]page, error) {
 			return err
 		}
 		sum := sha256.Sum256(content)
-		pages[name] = page{content, mime, `"` + hex.EncodeToString(sum[:12]) + `"`}
+		p := page{content: content, mime: mime, etag: hex.EncodeToString(sum[:12]), cache: cacheAsk}
+		if path.Ext(name) == ".html" {
+			pages[name] = p
+			return nil
+		}
+		if p.packed, err = pack(content); err != nil {
+			return err
+		}
+		pages[name] = p
+		p.cache = cacheForever
+		hashed[name] = strings.TrimSuffix(name, path.Ext(name)) + "." + hex.EncodeToString(sum[:6]) + path.Ext(name)
+		pages[hashed[name]] = p
+		if strings.HasPrefix(name, "js/") {
+			imports["/assets/"+name] = "/assets/" + hashed[name]
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("desk: embedded pages: %w", err)
 	}
+	table, err := json.Marshal(map[string]any{"imports": imports})
+	if err != nil {
+		return nil, fmt.Errorf("desk: import map: %w", err)
+	}
+	for name, p := range pages {
+		if path.Ext(name) == ".html" {
+			p.parts = bytes.Split(withImportMap(p.content, hashed, table), []byte(nonceMark))
+			pages[name] = p
+		}
+	}
 	return pages, nil
+}
+
+const nonceMark = "\x00"
+
+// withImportMap makes a page refer to its files by their hashed names. The map must come before the first module.
+func withImportMap(content []byte, hashed map[string]string, table []byte) []byte {
+	content = asset.ReplaceAllFunc(content, func(ref []byte) []byte {
+		m := asset.FindSubmatch(ref)
+		if name, ok := hashed[string(m[2])]; ok {
+			return fmt.Appendf(nil, `%s/assets/%s"`, m[1], name)
+		}
+		return ref
+	})
+	at := bytes.Index(content, []byte("<link"))
+	if at < 0 || !bytes.Contains(content, []byte(`type="module"`)) {
+		return content
+	}
+	script := fmt.Appendf(nil, "<script type=\"importmap\" nonce=\"%s\">%s</script>\n\t", nonceMark, table)
+	return bytes.Join([][]byte{content[:at], script, content[at:]}, nil)
+}
+
+func pack(content []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(content); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil || b.Len() >= len(content) {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // servePage answers with a fixed file.
@@ -74,7 +152,36 @@ func (d *Desk) sendPage(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", p.mime)
-	h.Set("ETag", p.etag)
-	h.Set("Cache-Control", "no-cache")
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(p.content))
+	h.Set("Cache-Control", p.cache)
+	if p.parts != nil {
+		nonce := rand.Text()
+		h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "script-src 'self'", "script-src 'self' 'nonce-"+nonce+"'", 1))
+		_, _ = w.Write(bytes.Join(p.parts, []byte(nonce))) // a failing connection closes itself
+		return
+	}
+	content, etag := p.content, p.etag
+	if p.packed != nil {
+		h.Set("Vary", "Accept-Encoding")
+		if acceptsGzip(r.Header) {
+			content, etag = p.packed, p.etag+"-gz"
+			h.Set("Content-Encoding", "gzip")
+		}
+	}
+	h.Set("ETag", `"`+etag+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+}
+
+// acceptsGzip reports whether the client names gzip among the encodings it takes; one that refuses it with a quality of
+// zero is as good as one that does not name it.
+func acceptsGzip(h http.Header) bool {
+	for _, line := range h.Values("Accept-Encoding") {
+		for part := range strings.SplitSeq(line, ",") {
+			coding, quality, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+				q := strings.ReplaceAll(strings.ToLower(quality), " ", "")
+				return strings.Trim(strings.TrimPrefix(q, "q="), "0.") != "" || q == ""
+			}
+		}
+	}
+	return false
 }

@@ -15,7 +15,7 @@ import (
 
 // contentPolicy allows what the pages need: their own scripts and styles, and connections home.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+	"base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors 'none'"
 
 func (d *Desk) routes() http.Handler {
 	mux := http.NewServeMux()

@@ -1,0 +1,125 @@
+package desk
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var nonceOf = regexp.MustCompile(` 'nonce-([A-Z0-9]{26})'`)
+
+// withoutNonce is the content policy of an answer as it is on every one of them.
+func withoutNonce(h http.Header) string {
+	return nonceOf.ReplaceAllString(h.Get("Content-Security-Policy"), "")
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A whole page refers to its files by names that contain a hash of them, and lets its one inline script, the import
+// map, run by a nonce that is never used again.
+func TestPagesReferToHashedFiles(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	seen := map[string]bool{}
+	for _, address := range []string{"/", "/chat/demo", "/console", "/chat/demo"} {
+		_, resp := call(d, "GET", address, "")
+		html := body(t, resp)
+		m := nonceOf.FindStringSubmatch(resp.Header.Get("Content-Security-Policy"))
+		if m == nil || seen[m[1]] {
+			t.Fatalf("%s: the policy %q has no nonce of its own", address, resp.Header.Get("Content-Security-Policy"))
+		}
+		seen[m[1]] = true
+		if resp.Header.Get("ETag") != "" || resp.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s can be kept with its nonce: %v", address, resp.Header)
+		}
+		script := regexp.MustCompile(`<script type="importmap" nonce="` + m[1] + `">(.*?)</script>`).FindStringSubmatchIndex(html)
+		if script == nil || strings.Contains(html, "\x00") {
+			t.Fatalf("%s has no import map with its nonce:\n%s", address, html)
+		}
+		if first := strings.Index(html, `<link`); first < script[0] {
+			t.Errorf("%s: the import map comes after a link", address)
+		}
+		var table struct{ Imports map[string]string }
+		if err := json.Unmarshal([]byte(html[script[2]:script[3]]), &table); err != nil {
+			t.Fatal(err)
+		}
+		for name := range d.pages {
+			if strings.HasPrefix(name, "js/") && d.pages[name].cache == cacheAsk && table.Imports["/assets/"+name] == "" {
+				t.Errorf("%s: the import map lacks %s", address, name)
+			}
+		}
+		for from, to := range table.Imports {
+			kept(t, d, from, to)
+		}
+		for _, ref := range regexp.MustCompile(`(?:src|href)="(/assets/[^"]+)"`).FindAllStringSubmatch(html, -1) {
+			kept(t, d, "", ref[1])
+		}
+	}
+}
+
+// kept checks that a name can be kept for ever, and that it is the file it stands for.
+func kept(t *testing.T, d *Desk, plain, hashed string) {
+	t.Helper()
+	status, resp := call(d, "GET", hashed, "")
+	if status != http.StatusOK || resp.Header.Get("Cache-Control") != cacheForever {
+		t.Errorf("%s: %d, %v", hashed, status, resp.Header)
+	}
+	if plain == "" {
+		return
+	}
+	status, own := call(d, "GET", plain, "")
+	if status != http.StatusOK || own.Header.Get("Cache-Control") != cacheAsk || body(t, own) != body(t, resp) {
+		t.Errorf("%s and %s differ", plain, hashed)
+	}
+	if status, _ = call(d, "GET", strings.Replace(hashed, path.Ext(hashed), "0"+path.Ext(hashed), 1), ""); status != http.StatusNotFound {
+		t.Errorf("%s with another hash: %d", hashed, status)
+	}
+}
+
+func TestFilesAreSentPacked(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	const file = "/assets/css/tokens.css"
+	_, resp := call(d, "GET", file, "")
+	plain := body(t, resp)
+	if resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("Vary") != "Accept-Encoding" {
+		t.Errorf("asked for nothing: %v", resp.Header)
+	}
+	for accept, want := range map[string]bool{
+		"gzip": true, "br, gzip;q=0.5": true, "GZIP; q=1": true, "gzip;q=0.001": true,
+		"": false, "br": false, "gzip;q=0": false, "gzip; q=0.000": false, "x-gzip": false, "identity": false,
+	} {
+		_, resp := call(d, "GET", file, "", "Accept-Encoding", accept)
+		if got := resp.Header.Get("Content-Encoding") == "gzip"; got != want {
+			t.Errorf("%q: packed %v", accept, got)
+			continue
+		}
+		if !want {
+			continue
+		}
+		r, err := gzip.NewReader(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != plain {
+			t.Errorf("%q: %v, another content", accept, err)
+		}
+		tag := resp.Header.Get("ETag")
+		if status, _ := call(d, "GET", file, "", "Accept-Encoding", accept, "If-None-Match", tag); status != http.StatusNotModified {
+			t.Errorf("%q: a known file: %d", accept, status)
+		}
+		if status, _ := call(d, "GET", file, "", "If-None-Match", tag); status != http.StatusOK {
+			t.Errorf("the tag of the packed file stands for the plain one: %d", status)
+		}
+	}
+}
