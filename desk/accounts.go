@@ -165,47 +165,13 @@ func (d *Desk) cookieToken(r *http.Request) store.Token {
 	return auth.HashToken(c.Value)
 }
 
-// loggedIn returns the login of a request; false means that the answer has been given.
-func (d *Desk) loggedIn(ctx context.Context, w http.ResponseWriter, r *http.Request) (hub.Login, bool) {
-	token := d.cookieToken(r)
-	s, err := store.AgentSession{}, error(store.ErrNotFound)
-	if token != (store.Token{}) {
-		s, err = d.store.Cold().AgentSession(ctx, token, d.o.Now())
-	}
-	idle := d.o.Now().Sub(s.Seen)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired) || (err == nil && idle > d.o.LoginIdle) {
-		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "You are not logged in."})
-		return hub.Login{}, false
-	}
-	if err != nil {
-		d.storeProblem(w, err)
-		return hub.Login{}, false
-	}
-	if idle > touchEvery {
-		if err := d.store.TouchAgentSession(ctx, token); err != nil {
-			d.o.Logger.Warn("desk: the time of a login could not be renewed", "err", err)
-		}
-	}
-	return hub.Login{Agent: s.Agent, Session: token}, true
-}
-
-func (d *Desk) me(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-	defer cancel()
-	if login, ok := d.loggedIn(ctx, w, r); ok {
-		answer(w, agentAnswer(login.Agent))
-	}
+func (d *Desk) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
+	answer(w, agentAnswer(s.Agent))
 }
 
 // ticket gives a logged-in agent what its WebSocket will say hello with.
-func (d *Desk) ticket(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-	defer cancel()
-	login, ok := d.loggedIn(ctx, w, r)
-	if !ok {
-		return
-	}
-	t, err := d.tickets.Issue(login)
+func (d *Desk) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
+	t, err := d.tickets.Issue(hub.Login{Agent: s.Agent, Session: s.Token})
 	if err != nil {
 		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Too many connections are being made. Try again in a moment.", RetryMS: 1000})
 		return

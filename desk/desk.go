@@ -36,9 +36,11 @@ type Desk struct {
 	throttle *auth.Throttle
 	tickets  *auth.Tickets[hub.Login]
 	visitors *rate.Limiter
-	staff    chan struct{} // places for requests of staff
+	denials  *auth.Buckets // lines in the audit log about refusals
 	widget   chan struct{} // places for requests of the widget
 	counters counters
+
+	staffPlaces chan struct{} // for requests of staff
 
 	firstLogin, firstPassword string
 
@@ -55,7 +57,8 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 	d := &Desk{
 		o: o, throttle: auth.NewThrottle(o.Now), tickets: auth.NewTickets[hub.Login](o.Now),
 		visitors: rate.NewLimiter(rate.Limit(o.NewVisitors.PerSecond), o.NewVisitors.Burst),
-		staff:    make(chan struct{}, agentRequests), widget: make(chan struct{}, widgetRequests),
+		denials:  auth.NewBuckets(1, deniedBurst, maxLimited),
+		widget:   make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
 	}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {

@@ -149,6 +149,10 @@ func credentials(login, password string) string {
 
 // call makes one request to the handler. Extra are header names and values in turn.
 func call(d *Desk, method, path, body string, extra ...string) (int, *http.Response) {
+	return callOn(d.Handler(), method, path, body, extra...)
+}
+
+func callOn(h http.Handler, method, path, body string, extra ...string) (int, *http.Response) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -157,7 +161,7 @@ func call(d *Desk, method, path, body string, extra ...string) (int, *http.Respo
 		r.Header.Set(extra[i], extra[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.Handler().ServeHTTP(w, r)
+	h.ServeHTTP(w, r)
 	return w.Code, w.Result()
 }
 
@@ -355,8 +359,8 @@ func TestLoginsExpire(t *testing.T) {
 // One kind of request cannot take all workers of the HTTP pool.
 func TestRequestsHavePlaces(t *testing.T) {
 	d := openDesk(t, testOptions(t))
-	for range cap(d.staff) {
-		d.staff <- struct{}{}
+	for range cap(d.staffPlaces) {
+		d.staffPlaces <- struct{}{}
 	}
 	if status, _ := call(d, "GET", "/api/v1/agent/me", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("me: %d", status)
@@ -364,8 +368,8 @@ func TestRequestsHavePlaces(t *testing.T) {
 	if status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"demo"}`); status != http.StatusOK {
 		t.Errorf("a customer: %d", status)
 	}
-	for range cap(d.staff) {
-		<-d.staff
+	for range cap(d.staffPlaces) {
+		<-d.staffPlaces
 	}
 	if d.Stats().RequestsBusy != 1 {
 		t.Error("not counted")

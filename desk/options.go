@@ -30,6 +30,7 @@ type Options struct {
 	LoginLife   time.Duration // of an agent's login, default 7 days
 	LoginIdle   time.Duration // of an unused login, default 24 h
 	Bot         bot.Bot       // default bot.Rules
+	KeepIP      KeepIP        // how much of clients' addresses is stored, default nothing
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper
@@ -47,6 +48,9 @@ const (
 	maxBody        = 16 << 10
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
 	demoCapacity   = 5
+	auditTimeout   = 5 * time.Second // for lines that nobody waits for
+	deniedBurst    = 20              // lines about refusals of one agent at once; one a second after that
+	maxLimited     = 20_000          // keys that one table of limits keeps
 )
 
 func (o *Options) fill() {

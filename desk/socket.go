@@ -33,7 +33,7 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r)}
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), IP: d.o.keepIP(address(r))}
 	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},

@@ -19,6 +19,9 @@ func (s *Session) handle(cmd proto.Command) {
 		s.fail(cmd, unavailable("the server is shutting down"))
 		return
 	}
+	if _, again := cmd.Payload.(*proto.Hello); !again && !s.allowed(cmd, who) {
+		return
+	}
 	switch p := cmd.Payload.(type) {
 	case *proto.Typing:
 		h.typing(s, who, cmd.Conv, p.On)

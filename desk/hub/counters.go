@@ -25,6 +25,8 @@ type Counters struct {
 	BotTurns    atomic.Uint64
 	BotLate     atomic.Uint64 // answers discarded because the bot no longer owned the conversation
 	BotFailed   atomic.Uint64
+	Denied      atomic.Uint64 // commands that the role may not use
+	AuditLost   atomic.Uint64 // lines of the audit log that could not be written
 	Dropped     atomic.Uint64 // ephemeral events not sent to a slow session
 
 	mu     sync.Mutex

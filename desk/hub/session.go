@@ -34,6 +34,7 @@ type Conn interface {
 type Peer struct {
 	Browser bool        // it sent an Origin, so its cookies must be believed before its ticket
 	Login   store.Token // hash of the login cookie, zero if there was none
+	IP      string      // as much of its address as may be stored, "" = nothing
 }
 
 type phase uint8
@@ -75,6 +76,7 @@ type Session struct {
 	// Used by Receive only.
 	messages *rate.Limiter
 	commands *rate.Limiter
+	denials  *rate.Limiter // lines in the audit log about refusals
 	strikes  int
 	refusals int
 }
@@ -89,7 +91,7 @@ type pending struct {
 // Connect starts a session on a new connection. The client has Limits.HelloTimeout to say hello. The transport calls
 // Receive for each message and Closed once at the end.
 func (h *Hub) Connect(c Conn, p Peer) *Session {
-	s := &Session{hub: h, conn: c, peer: p, id: uuid.NewString()}
+	s := &Session{hub: h, conn: c, peer: p, id: uuid.NewString(), denials: rate.NewLimiter(auditEvery, auditBurst)}
 	s.limit(h.o.Limits.CustomerMessages, h.o.Limits.CustomerCommands)
 	h.Counters.Connects.Add(1)
 	h.Counters.Sessions.Add(1)

@@ -21,7 +21,7 @@ var (
 	ErrExists      = errors.New("store: already exists")
 )
 
-// Command is a change of one conversation: Open, Append, Move or BotTurn.
+// Command is a change of one conversation, Open, Append, Move or BotTurn; or a line of the audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
@@ -154,6 +154,8 @@ type Reader interface {
 	AgentByID(ctx context.Context, id string) (AgentAccount, error)
 	// AgentSession returns a login, ErrNotFound (also if the account is disabled) or ErrExpired.
 	AgentSession(ctx context.Context, t Token, now time.Time) (AgentSession, error)
+	// Audit returns lines of the audit log, the newest first.
+	Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error)
 }
 
 // PendingTurn is a customer's message, or an opening, that the bot has not answered.

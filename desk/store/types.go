@@ -272,6 +272,7 @@ func (c Contact) Actor() Actor { return Actor{Kind: Customer, ID: c.ID, Name: c.
 
 // AgentSession is a login. Only the hash of its token is known.
 type AgentSession struct {
+	Token   Token
 	Agent   AgentAccount
 	Created time.Time
 	Seen    time.Time

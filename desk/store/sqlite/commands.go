@@ -21,6 +21,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.move(c)
 	case store.BotTurn:
 		return t.botTurn(c)
+	case store.Audit:
+		return t.audit(c)
 	}
 	return store.Outcome{}, fmt.Errorf("sqlite: unknown command %T", cmd)
 }

@@ -210,7 +210,7 @@ func (r *reader) AgentByID(ctx context.Context, id string) (store.AgentAccount, 
 
 // AgentSession implements store.Reader.
 func (r *reader) AgentSession(ctx context.Context, t store.Token, now time.Time) (store.AgentSession, error) {
-	var s store.AgentSession
+	s := store.AgentSession{Token: t}
 	var created, seen, expires int64
 	var err error
 	s.Agent, err = scanAgent(r.db.QueryRowContext(ctx, `SELECT `+agentColumns+`, s.created, s.seen, s.expires

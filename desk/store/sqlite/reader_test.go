@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -92,5 +93,20 @@ func TestAccounts(t *testing.T) {
 	}
 	if err := r.ExtendVisitor(ctx, store.Token{42}, now); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("unknown visitor: %v", err)
+	}
+}
+
+// Not even this program can change what the audit log says.
+func TestAuditLogIsAppendOnly(t *testing.T) {
+	db := open(t, Options{Path: filepath.Join(t.TempDir(), "desk.db")})
+	if err := store.Record(t.Context(), db, store.Audit{Action: store.AuditLogin}); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{`UPDATE audit_log SET detail = 'x'`, `DELETE FROM audit_log`, `INSERT OR REPLACE INTO audit_log SELECT id, at, who_kind, who_id, who_name, 'x', target, detail, ip FROM audit_log`} {
+		_ = db.write(t.Context(), func(tx *tx) error { return tx.exec(query) })
+	}
+	rows, err := db.Cold().Audit(t.Context(), store.AuditQuery{})
+	if err != nil || len(rows) != 1 || rows[0].Action != store.AuditLogin || rows[0].Detail != "" {
+		t.Errorf("%+v, %v", rows, err)
 	}
 }

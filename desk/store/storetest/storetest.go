@@ -41,7 +41,7 @@ func Run(t *testing.T, b Backend) {
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
-		{"Burst", testBurst}, {"Random", testRandom},
+		{"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

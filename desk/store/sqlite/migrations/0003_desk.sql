@@ -109,3 +109,7 @@ CREATE TABLE audit_log (
 	ip       TEXT NOT NULL
 ) STRICT;
 CREATE INDEX audit_log_at ON audit_log (at);
+CREATE TRIGGER audit_log_kept BEFORE UPDATE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log is append only'); END;
+CREATE TRIGGER audit_log_once BEFORE INSERT ON audit_log WHEN EXISTS (SELECT 1 FROM audit_log WHERE id = NEW.id)
+	BEGIN SELECT RAISE(ABORT, 'the audit log is append only'); END;
+CREATE TRIGGER audit_log_whole BEFORE DELETE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log is append only'); END;

@@ -1,0 +1,39 @@
+package desk
+
+import "net/netip"
+
+// KeepIP says how much of clients' addresses is stored, with logins and in the audit log.
+type KeepIP int
+
+// Addresses are not stored unless it is asked for, and then without their last part unless all of it is asked for.
+const (
+	KeepNoIP    KeepIP = iota
+	KeepShortIP        // the first 24 bits of an IPv4 address, 48 of an IPv6 address
+	KeepFullIP
+)
+
+const (
+	shortIPv4 = 24
+	shortIPv6 = 48
+)
+
+// keepIP returns what is stored of an address.
+func (o *Options) keepIP(ip string) string {
+	a, err := netip.ParseAddr(ip)
+	if err != nil || o.KeepIP == KeepNoIP {
+		return ""
+	}
+	a = a.Unmap().WithZone("")
+	if o.KeepIP == KeepFullIP {
+		return a.String()
+	}
+	bits := shortIPv6
+	if a.Is4() {
+		bits = shortIPv4
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}

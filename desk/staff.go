@@ -1,0 +1,113 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// anyStaff is the permission of routes that everybody who is logged in may use.
+const anyStaff perm.Permission = ""
+
+// staffHandler serves a request of somebody who is logged in and may do what the route is for.
+type staffHandler func(w http.ResponseWriter, r *http.Request, s store.AgentSession)
+
+// staff is the one gate in front of every route of staff: it takes a place, finds the login by the cookie, checks its
+// expiry, the account and the permission, and bounds the time of the request. Below /api/ it answers with problem
+// objects; a page redirects to the console's login, or answers with the page that says "forbidden".
+func (d *Desk) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
+	return d.staffIn(d.staffPlaces, requestTimeout, p, next)
+}
+
+// staffIn is staff for routes with places and a time limit of their own.
+func (d *Desk) staffIn(places chan struct{}, limit time.Duration, p perm.Permission, next staffHandler) http.HandlerFunc {
+	return d.limited(places, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		r = r.WithContext(ctx)
+		s, err := d.loggedIn(ctx, r)
+		switch {
+		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired):
+			d.notLoggedIn(w, r)
+		case err != nil:
+			d.storeProblem(w, err)
+		case p != anyStaff && !s.Agent.Role.Can(p):
+			d.denied(w, r, s, p)
+		default:
+			next(w, r, s)
+		}
+	})
+}
+
+// isPage reports whether a route answers people, not programs.
+func isPage(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/api/") }
+
+// loggedIn returns the login of a request. ErrNotFound and ErrExpired mean that there is none (any more).
+func (d *Desk) loggedIn(ctx context.Context, r *http.Request) (store.AgentSession, error) {
+	token := d.cookieToken(r)
+	if token == (store.Token{}) {
+		return store.AgentSession{}, store.ErrNotFound
+	}
+	s, err := d.store.Cold().AgentSession(ctx, token, d.o.Now())
+	if err != nil {
+		return store.AgentSession{}, err
+	}
+	idle := d.o.Now().Sub(s.Seen)
+	if idle > d.o.LoginIdle {
+		return store.AgentSession{}, store.ErrExpired
+	}
+	if idle > touchEvery {
+		if err := d.store.TouchAgentSession(ctx, token); err != nil {
+			d.o.Logger.Warn("desk: the time of a login could not be renewed", "err", err)
+		}
+	}
+	return s, nil
+}
+
+func (d *Desk) notLoggedIn(w http.ResponseWriter, r *http.Request) {
+	if isPage(r) {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, "/console", http.StatusSeeOther)
+		return
+	}
+	problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "You are not logged in."})
+}
+
+// denied refuses what the role may not do, and writes it down.
+func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
+	d.counters.denied.Add(1)
+	if d.denials.Allow(s.Agent.ID, d.o.Now()) {
+		d.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), address(r))
+	}
+	if !isPage(r) {
+		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "Your role may not do this."})
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write(d.pages["forbidden.html"].content) // a failing connection closes itself
+}
+
+// audit writes a line of the audit log and waits for its commit. Do it before what it is about is answered: what
+// cannot be written down is not done. ip is the address of the client; it is kept as far as the options allow.
+func (d *Desk) audit(ctx context.Context, who store.Actor, action, target, detail, ip string) error {
+	return store.Record(ctx, d.store, store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)})
+}
+
+// auditSoon writes a line without waiting, for what has not been done. A line that is lost is counted and logged.
+func (d *Desk) auditSoon(who store.Actor, action, target, detail, ip string) {
+	line := store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)}
+	d.store.Do(line, time.Now().Add(auditTimeout), func(out store.Outcome) {
+		if out.Err != nil {
+			d.counters.auditLost.Add(1)
+			d.o.Logger.Error("desk: a line of the audit log was lost", "action", action, "who", who.ID, "err", out.Err)
+		}
+	})
+}
