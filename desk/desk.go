@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -79,10 +79,13 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.hasher, err = auth.NewHasher(d.o.Passwords, 0, 0); err != nil {
 		return err
 	}
-	if d.lock, err = lockDir(d.o.DataDir); err != nil {
+	if d.lock, err = datadir.Lock(d.o.DataDir); err != nil {
 		return err
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.o.DataDir, "desk.db"), Now: d.o.Now, Logger: d.o.Logger})
+	if err := datadir.Whole(d.o.DataDir); err != nil {
+		return err
+	}
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: datadir.Database(d.o.DataDir), Now: d.o.Now, Logger: d.o.Logger, Migrating: d.o.Migrating})
 	if err != nil {
 		return err
 	}
@@ -148,7 +151,7 @@ func (d *Desk) Start(ctx context.Context) error {
 	}
 	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: 4 * maxBody})
 	server := &eddy.Server{
-		Init:      factory.Init,
+		Init:      d.layered(factory.Init),
 		Loops:     d.o.Loops,
 		Poller:    d.o.Poller,
 		MaxConns:  d.o.MaxConns,
@@ -160,6 +163,19 @@ func (d *Desk) Start(ctx context.Context) error {
 	}
 	d.server = server
 	return nil
+}
+
+// layered puts Options.Layers in front of HTTP.
+func (d *Desk) layered(http func(*eddy.Pipeline) error) func(*eddy.Pipeline) error {
+	if d.o.Layers == nil {
+		return http
+	}
+	return func(p *eddy.Pipeline) error {
+		if err := d.o.Layers(p); err != nil {
+			return err
+		}
+		return http(p)
+	}
 }
 
 // Addr returns the address Start listens on.

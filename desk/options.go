@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -19,9 +20,15 @@ type Options struct {
 	Poller   string // see eddy.Server
 	MaxConns int    // connections at once, 0 = unlimited
 
-	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS. Cookies are then Secure
-	// and named with the __Host- prefix, and only https origins are accepted.
+	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS or by Layers. Cookies are then
+	// Secure and named with the __Host- prefix, and only https origins are accepted.
 	HTTPS bool
+
+	// Layers adds to each connection's pipeline what comes before HTTP, such as TLS. Default nothing.
+	Layers func(*eddy.Pipeline) error
+
+	// Migrating is told before the database of an older program is brought from one version of its schema to another.
+	Migrating func(from, to int)
 
 	Limits      hub.Limits    // see there
 	NewVisitors hub.Rate      // new visitors of all sites; default 50 a second, burst 500

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/spf13/cobra"
 )
@@ -18,14 +19,19 @@ const (
 // deskFlags are the flags of "eddy desk".
 type deskFlags struct {
 	listenFlags
-	data  string
-	https bool
+	settings settings
+	data     string
+	https    bool
 }
 
 func (f *deskFlags) check() error {
 	if err := f.listenFlags.check(); err != nil {
 		return err
 	}
+	return f.checkData()
+}
+
+func (f *deskFlags) checkData() error {
 	if f.data == "" {
 		return errors.New("--data is empty: name a directory this user can write to")
 	}
@@ -34,7 +40,8 @@ func (f *deskFlags) check() error {
 
 func (f *deskFlags) options() desk.Options {
 	return desk.Options{
-		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HTTPS: f.https, Dumper: f.dump.dumper(),
+		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
+		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(),
 	}
 }
 
@@ -45,25 +52,40 @@ func newDesk(t *terminal) *cobra.Command {
 		Short: "Run the Desk chat server: a page for customers, a console for agents",
 		Long: "Run the Desk chat server. The first start creates the data directory with a demo site and an agent account,\n" +
 			"and prints the account's password, once.",
-		Example: "  eddy desk\n  eddy desk --addr 0.0.0.0:8080 --data /var/lib/eddy-desk",
+		Example: "  eddy desk\n  eddy desk --addr 0.0.0.0:8443 --data /var/lib/eddy-desk --tls-cert desk.pem --tls-key desk-key.pem\n" +
+			"  eddy desk --config desk.yaml\n  eddy desk backup --to /backup/desk-2026-11-22",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err
 			}
-			return t.desk(cmd.Context(), f.options())
+			return t.desk(cmd.Context(), &f)
 		},
 	}
 	f.listenFlags.register(cmd, defaultDeskAddr)
-	cmd.Flags().StringVar(&f.data, "data", defaultDataDir, "directory of the database; created if missing")
+	f.tls.register(cmd)
+	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	f.settings.register(cmd, "EDDY_DESK_")
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.apply(cmd) }
+	cmd.AddCommand(newDeskBackup(t, &f), newDeskRestore(t, &f), newDeskMigrate(t, &f), newDeskVersion(t, &f))
 	return cmd
 }
 
 // desk runs the chat server until it is told to stop.
-func (t *terminal) desk(ctx context.Context, o desk.Options) error {
+func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
+	o := f.options()
 	if err := probe(o.Addr); err != nil {
 		return explainListen(o.Addr, err)
 	}
+	end := func() {}
+	if f.secure() {
+		var err error
+		if o.Layers, end, err = t.secured(&f.listenFlags, func(*eddy.Pipeline) error { return nil }); err != nil {
+			return err
+		}
+	}
+	defer end()
+	o.Migrating = t.migrating
 	d, err := desk.Open(ctx, o)
 	if err != nil {
 		return err
@@ -75,7 +97,11 @@ func (t *terminal) desk(ctx context.Context, o desk.Options) error {
 		}
 		return errors.Join(explainListen(o.Addr, err), d.Close())
 	}
-	base := "http://" + reachable(d.Addr().String())
+	scheme := "http://"
+	if f.secure() {
+		scheme = "https://"
+	}
+	base := scheme + reachable(d.Addr().String())
 	t.say("eddy: desk is running, data in %s; stop with Ctrl+C", o.DataDir)
 	t.say("  customer page  %s/chat/demo", base)
 	t.say("  agent console  %s/console", base)
@@ -90,6 +116,11 @@ func (t *terminal) desk(ctx context.Context, o desk.Options) error {
 		}
 		return "all connections drained, database closed", nil
 	})
+}
+
+// migrating tells that a database of an older program is brought up to date.
+func (t *terminal) migrating(from, to int) {
+	t.note("bringing the database from version %d to %d", from, to)
 }
 
 // probe finds out whether the address can be listened on before anything is written to the disk.

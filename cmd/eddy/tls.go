@@ -29,6 +29,9 @@ func (f *tlsFlags) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.selfSigned, "tls-self-signed", false, "speak TLS with a certificate made now, for trials; its fingerprint is printed")
 }
 
+// secure reports whether the command speaks TLS.
+func (f *listenFlags) secure() bool { return f.tls.cert != "" || f.tls.selfSigned }
+
 // check reports flags that do not go together.
 func (f *tlsFlags) check() error {
 	switch {
@@ -54,7 +57,7 @@ type secure struct {
 
 // secured puts TLS in front of what init adds, if the flags say so. end is called when the server has stopped.
 func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (with func(*eddy.Pipeline) error, end func(), err error) {
-	if f.tls.cert == "" && !f.tls.selfSigned {
+	if !f.secure() {
 		return init, func() {}, nil
 	}
 	config, pair, err := f.tls.config(f.addr)

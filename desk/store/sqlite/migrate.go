@@ -42,17 +42,20 @@ func loadMigrations() ([]migration, error) {
 }
 
 // migrate brings the schema to the newest version, each step in its own transaction.
-func migrate(ctx context.Context, conn *sql.Conn, path string, now time.Time) error {
+func migrate(ctx context.Context, conn *sql.Conn, o *Options) error {
 	all, err := loadMigrations()
 	if err != nil {
 		return err
 	}
-	have, err := schemaVersion(ctx, conn, path, len(all))
+	have, err := schemaVersion(ctx, conn, o.Path, len(all))
 	if err != nil {
 		return err
 	}
+	if have > 0 && have < len(all) && o.Migrating != nil {
+		o.Migrating(have, len(all))
+	}
 	for _, m := range all[have:] {
-		if err := apply(ctx, conn, m, now); err != nil {
+		if err := apply(ctx, conn, m, o.Now()); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
 	}

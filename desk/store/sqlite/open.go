@@ -23,15 +23,16 @@ import (
 
 // Options configure a store. The zero value with a Path works.
 type Options struct {
-	Path        string           // the database file; created when missing
-	Readers     int              // connections of each of the two read pools, default 8
-	Queue       int              // commands that may wait for the writer, default 10,000
-	Group       int              // commands in one transaction, default 256
-	Wait        time.Duration    // deadline of account writes whose context has none, default 2 s
-	BusyTimeout time.Duration    // how long SQLite waits for a lock of another process, default 5 s
-	Outbox      bool             // keep state changes in the outbox until OutboxDone; without a reader of it they would only pile up
-	Now         func() time.Time // default time.Now
-	Logger      *slog.Logger     // default slog.Default()
+	Path        string             // the database file; created when missing
+	Readers     int                // connections of each of the two read pools, default 8
+	Queue       int                // commands that may wait for the writer, default 10,000
+	Group       int                // commands in one transaction, default 256
+	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
+	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
+	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader of it they would only pile up
+	Migrating   func(from, to int) // told before a schema of another version than the newest is brought up to date; not for a new database
+	Now         func() time.Time   // default time.Now
+	Logger      *slog.Logger       // default slog.Default()
 }
 
 // DB is a store.Store on SQLite. All methods may be called from any goroutine.
@@ -134,7 +135,7 @@ func (db *DB) openWriter(ctx context.Context) error {
 
 // prepare brings the schema up to date and gives new data its identity.
 func (db *DB) prepare(ctx context.Context, conn *sql.Conn) error {
-	if err := migrate(ctx, conn, db.o.Path, db.o.Now()); err != nil {
+	if err := migrate(ctx, conn, &db.o); err != nil {
 		return err
 	}
 	err := conn.QueryRowContext(ctx, `SELECT value FROM setting WHERE key = 'store_id'`).Scan(&db.id)

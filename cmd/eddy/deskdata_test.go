@@ -1,0 +1,158 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// madeDesk runs a desk until it has made its data directory and returns that.
+func madeDesk(t *testing.T) (data string, account []string) {
+	t.Helper()
+	data = filepath.Join(t.TempDir(), "data")
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
+	account = p.waitOutput(p.out, accountPattern)
+	p.stop()
+	return data, account
+}
+
+// TestDeskBackupAndRestore backs a running desk up, restores it elsewhere, and the account of the first works on the second.
+func TestDeskBackupAndRestore(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
+	account := p.waitOutput(p.out, accountPattern)
+	to := filepath.Join(t.TempDir(), "backup")
+	out, errs, code := runToEnd(t, "desk", "backup", "--data", data, "--to", to)
+	if code != 0 || !strings.Contains(out, to) {
+		t.Fatalf("exit code %d, %q, %q", code, out, errs)
+	}
+	p.stop()
+	expectFailure(t, []string{"desk", "backup", "--data", data, "--to", to}, to, "new directory")
+	expectFailure(t, []string{"desk", "restore", "--from", to, "--data", data}, data, "replace")
+
+	other := filepath.Join(t.TempDir(), "other")
+	if out, errs, code = runToEnd(t, "desk", "restore", "--from", to, "--data", other); code != 0 || !strings.Contains(out, "restored "+other) {
+		t.Fatalf("exit code %d, %q, %q", code, out, errs)
+	}
+	if out, _, code = runToEnd(t, "desk", "restore", "--from", to, "--data", other, "--replace"); code != 0 || !strings.Contains(out, "before-restore-") {
+		t.Fatalf("exit code %d, %q", code, out)
+	}
+	again := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", other)
+	again.waitOutput(again.out, regexp.MustCompile(`/console\n`))
+	greet(t, again.addr, account[1], account[2])
+	expectFailure(t, []string{"desk", "restore", "--from", to, "--data", other, "--replace"}, other, "in use")
+	again.stop()
+}
+
+func TestDeskDataCommands(t *testing.T) {
+	data, _ := madeDesk(t)
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"desk", "version", "--data", data}, data + ": schema version"},
+		{[]string{"desk", "version", "--data", empty}, "no data"},
+		{[]string{"desk", "migrate", "--data", data}, "the newest"},
+		{[]string{"desk", "migrate", "--check", "--data", data}, "the newest"},
+	} {
+		if out, errs, code := runToEnd(t, c.args...); code != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("%q: exit code %d, %q, %q", c.args, code, out, errs)
+		}
+	}
+	for _, c := range [][]string{
+		{"migrate", empty, "--data"}, {"backup", empty, "data directory"}, {"restore", "--from", "name the directory"},
+	} {
+		expectFailure(t, []string{"desk", c[0], "--data", empty}, c[1], c[2])
+	}
+	expectFailure(t, []string{"desk", "restore", "--data", empty, "--from", data}, data, "no backup")
+}
+
+// TestDeskSettings gives flags in a file and in the environment: the command line wins over the environment, and that over the file.
+func TestDeskSettings(t *testing.T) {
+	dir := t.TempDir()
+	a, b, c := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
+	file := filepath.Join(dir, "desk.yaml")
+	write := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version := func(env []string, args ...string) string {
+		t.Helper()
+		for _, e := range env {
+			name, value, _ := strings.Cut(e, "=")
+			t.Setenv(name, value)
+		}
+		out, errs, code := runToEnd(t, append([]string{"desk", "version"}, args...)...)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		return out
+	}
+	write("addr: 127.0.0.1:0 # of the server\ndata: " + a + "\nmax-conns: 7\n")
+	if out := version(nil, "--config", file); !strings.Contains(out, a+": no data") {
+		t.Errorf("file: %q", out)
+	}
+	if out := version([]string{"EDDY_DESK_CONFIG=" + file}); !strings.Contains(out, a+": no data") {
+		t.Errorf("file by environment: %q", out)
+	}
+	if out := version([]string{"EDDY_DESK_DATA=" + b}); !strings.Contains(out, b+": no data") {
+		t.Errorf("environment: %q", out)
+	}
+	if out := version(nil, "--data", c); !strings.Contains(out, c+": no data") {
+		t.Errorf("command line: %q", out)
+	}
+	p := startServer(t, "desk", "--config", file) // its address and its data come from the settings
+	p.waitOutput(p.out, regexp.MustCompile("data in "+regexp.QuoteMeta(b)))
+	p.stop()
+}
+
+func TestDeskSettingsRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "desk.yaml")
+	for _, c := range []struct{ content, thing, remedy string }{
+		{"addr: 127.0.0.1:0\nmax-conn: 5\n", file + ":2", "max-conns"},
+		{"loops: many\n", file + ":1", "number"},
+		{"loops: [1, 2]\n", file + ":1", "one value"},
+		{"loops: 1\nloops: 2\n", file, "line"},
+		{"- loops\n", file + ":1", "name: value"},
+		{"config: x\n", file + ":1", "no setting"},
+		{"a: b: c\n", file, "mapping values"},
+		{strings.Repeat("# comment\n", 200_000), file, "1048576"},
+	} {
+		if err := os.WriteFile(file, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		expectFailure(t, []string{"desk", "version", "--config", file, "--data", dir}, c.thing, c.remedy)
+	}
+	missing := filepath.Join(dir, "missing.yaml")
+	expectFailure(t, []string{"desk", "version", "--config", missing}, missing, "name a file")
+	t.Setenv("EDDY_DESK_MAX_CONN", "5")
+	expectFailure(t, []string{"desk", "version"}, "EDDY_DESK_MAX_CONN", "EDDY_DESK_MAX_CONNS")
+	os.Unsetenv("EDDY_DESK_MAX_CONN")
+	t.Setenv("EDDY_DESK_LOOPS", "many")
+	expectFailure(t, []string{"desk", "version"}, "EDDY_DESK_LOOPS", "number")
+}
+
+// TestDeskTLS runs the desk with a certificate made on the spot.
+func TestDeskTLS(t *testing.T) {
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--tls-self-signed")
+	p.waitOutput(p.out, regexp.MustCompile(`https://127\.0\.0\.1:\d+/console\n`))
+	fingerprint := p.waitOutput(p.errs, fingerprintPattern)[1]
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pinned(fingerprint)}, Timeout: patience}
+	r, err := client.Get("https://" + p.addr + "/console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK || r.TLS == nil {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	client.CloseIdleConnections()
+	p.stop()
+}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/uuid"
+)
+
+// Info is what a database file says of itself.
+type Info struct {
+	ID     string // identity of the data, "" if it was never opened
+	Schema int    // version of its schema, 0 = empty
+	Newest int    // version that this program brings it to
+	Size   int64  // of the file in bytes
+}
+
+// Inspect reads what a database file says of itself and changes nothing. A missing file is os.ErrNotExist; one that is damaged,
+// of another program or of a newer version is an error that names the file and the remedy. Any goroutine may call it, also
+// while a server has the file open.
+func Inspect(ctx context.Context, path string) (Info, error) {
+	all, err := loadMigrations()
+	if err != nil {
+		return Info{}, err
+	}
+	info := Info{Newest: len(all)}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return info, err
+	}
+	info.Size = stat.Size()
+	if info.Size == 0 {
+		return info, nil
+	}
+	err = readOnly(ctx, path, func(conn *sql.Conn) error {
+		if info.Schema, err = schemaVersion(ctx, conn, path, info.Newest); err != nil || info.Schema == 0 {
+			return err
+		}
+		err := conn.QueryRowContext(ctx, `SELECT value FROM setting WHERE key = 'store_id'`).Scan(&info.ID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return info, err
+}
+
+// Check reads the whole file and returns an error that names the file if anything in it is damaged. It takes as long as reading
+// the file does.
+func Check(ctx context.Context, path string) error {
+	return readOnly(ctx, path, func(conn *sql.Conn) error {
+		var result string
+		if err := conn.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&result); err != nil {
+			return err
+		}
+		if result != "ok" {
+			return &ownError{corrupt(path, result).Error()}
+		}
+		return nil
+	})
+}
+
+// Snapshot writes the database as it is at one moment into a new file, also while a server writes to it. The new file
+// needs no other file beside it. It is removed if the snapshot fails.
+func Snapshot(ctx context.Context, path, to string) error {
+	if err := createPrivate(to); err != nil {
+		return err
+	}
+	err := onFile(ctx, path, func(conn *sql.Conn) error { // query_only would refuse it, although it changes nothing
+		_, err := conn.ExecContext(ctx, `VACUUM INTO ?`, to)
+		return err
+	})
+	if err == nil {
+		err = syncFile(to)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+// Renew gives a database that nobody has open a new identity, so that clients of the one it was copied from do not take it for
+// the same: what they have seen may not be in it. It returns the identity.
+func Renew(ctx context.Context, path string) (id string, err error) {
+	o := Options{Path: path}
+	o.fill()
+	pool, err := sql.Open("sqlite", o.dsn("synchronous(FULL)"))
+	if err != nil {
+		return "", explain(path, err)
+	}
+	id = uuid.NewString()
+	_, err = pool.ExecContext(ctx, `INSERT INTO setting (key, value) VALUES ('store_id', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, id)
+	if err = errors.Join(err, pool.Close()); err != nil {
+		return "", explain(path, err)
+	}
+	return id, syncFile(path)
+}
+
+// readOnly runs f on one connection that cannot change anything.
+func readOnly(ctx context.Context, path string, f func(*sql.Conn) error) error {
+	return onFile(ctx, path, f, "query_only(1)")
+}
+
+// onFile runs f on one connection of its own.
+func onFile(ctx context.Context, path string, f func(*sql.Conn) error, pragmas ...string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("sqlite: %w", err)
+	}
+	o := Options{Path: path}
+	o.fill()
+	pool, err := sql.Open("sqlite", o.dsn(pragmas...))
+	if err != nil {
+		return explain(path, err)
+	}
+	defer func() { _ = pool.Close() }()
+	conn, err := pool.Conn(ctx)
+	if err != nil {
+		return explain(path, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := f(conn); err != nil {
+		return explain(path, err)
+	}
+	return nil
+}
+
+// syncFile makes a file and its name durable.
+func syncFile(path string) error {
+	for _, name := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = f.Sync()
+		if name != path {
+			err = nil // a directory cannot be synced on every system
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
