@@ -20,7 +20,7 @@ func (h *Hub) botReacts(out store.Outcome) {
 	if last.From.Kind != store.Customer {
 		return
 	}
-	if last.Kind != store.KindText {
+	if last.Kind == store.KindEvent {
 		last = nil
 	}
 	h.botTurn(out.Conv, last, h.localeOf(out.Conv.Contact))

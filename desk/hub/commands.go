@@ -26,7 +26,7 @@ func (s *Session) handle(cmd proto.Command) {
 	case *proto.Typing:
 		h.typing(s, who, cmd.Conv, p.On)
 	case *proto.Send:
-		s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Payload: p.Payload})
+		s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Payload: p.Payload, Attachments: p.Attachments})
 	case *proto.Note:
 		s.sendNote(cmd, who, p)
 	case *proto.Open:
@@ -43,6 +43,8 @@ func (s *Session) handle(cmd proto.Command) {
 		s.endConv(cmd, who, p)
 	case *proto.Sync:
 		s.sync(cmd, who, p)
+	case *proto.FileLinks:
+		s.fileLinks(cmd, who, p)
 	default: // a second hello
 		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "this session has been welcomed"})
 		s.strike()
@@ -103,7 +105,7 @@ func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
 		s.forbid(cmd, "agents")
 		return
 	}
-	s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Note: true})
+	s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Note: true, Attachments: p.Attachments})
 }
 
 func (s *Session) transfer(cmd proto.Command, who identity, p *proto.Transfer) {

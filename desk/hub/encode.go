@@ -58,6 +58,9 @@ func eventFrame(e *store.Event, side store.Side) []byte {
 	for _, b := range e.Buttons {
 		m.Buttons = append(m.Buttons, proto.Button{Label: b.Label, Value: b.Value})
 	}
+	for i := range e.Files {
+		m.Files = append(m.Files, FileOf(&e.Files[i]))
+	}
 	return proto.Event("ev.msg", e.Conv, e.S(side), m)
 }
 
@@ -89,6 +92,8 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeForbidden, Text: "this conversation is not yours to change"}, true
 	case errors.Is(err, store.ErrCapacity):
 		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent has as many conversations as its capacity allows"}, true
+	case errors.Is(err, store.ErrFile):
+		return &proto.Error{Code: proto.CodeNotFound, Text: "a file of this message is not there, or was sent already: upload it again"}, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

@@ -16,6 +16,7 @@ type Options struct {
 	Store   store.Store
 	Tickets *auth.Tickets[Login]
 	Bot     bot.Bot          // default bot.Rules
+	Links   Links            // makes the addresses of files; default none: file.links is refused
 	Limits  Limits           // zero fields mean the defaults
 	Dumper  *executor.Dumper // of the pools; default none
 	Logger  *slog.Logger     // default slog.Default()

@@ -32,7 +32,7 @@ type Command struct {
 	Type    string
 	ID      string // request id, "" only where the type needs none
 	Conv    string // conversation id, "" where the type needs none
-	Payload any    // *Hello, *Open, *Send, *Note, *Typing, *Take, *Transfer, *Return, *Reopen, *Close, *Sync or *Ping
+	Payload any    // *Hello, *Open, *Send, *Note, *Typing, *Take, *Transfer, *Return, *Reopen, *Close, *Sync, *FileLinks or *Ping
 }
 
 // Hello authenticates the connection and asks for what was missed.
@@ -52,16 +52,18 @@ type Open struct {
 
 // Send appends a message.
 type Send struct {
-	ClientID string `json:"client_id"` // UUID; canonical form after decoding
-	Kind     string `json:"kind"`      // "text"
-	Body     string `json:"body"`
-	Payload  string `json:"payload"` // value of the pressed button
+	ClientID    string   `json:"client_id"` // UUID; canonical form after decoding
+	Kind        string   `json:"kind"`      // "text" or "file"
+	Body        string   `json:"body"`      // optional with files
+	Payload     string   `json:"payload"`   // value of the pressed button
+	Attachments []string `json:"attachments,omitempty"`
 }
 
 // Note appends a message that only staff see.
 type Note struct {
-	ClientID string `json:"client_id"` // as of Send
-	Body     string `json:"body"`
+	ClientID    string   `json:"client_id"` // as of Send
+	Body        string   `json:"body"`
+	Attachments []string `json:"attachments,omitempty"`
 }
 
 // Typing tells the other side that the sender is writing.
@@ -148,6 +150,8 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Close) }, check: checkClose, conv: true}, true
 	case "sync":
 		return kind{payload: func() any { return new(Sync) }, check: checkSync, conv: true}, true
+	case "file.links":
+		return kind{payload: func() any { return new(FileLinks) }, check: checkFileLinks}, true
 	case "ping":
 		return kind{payload: func() any { return new(Ping) }}, true
 	}
@@ -236,13 +240,19 @@ func checkSend(p any) *Error {
 	if s.Kind == "" {
 		s.Kind = "text"
 	}
-	if s.Kind != "text" {
-		return fail(CodeBadRequest, `kind must be "text"`)
+	if s.Kind != "text" && s.Kind != "file" {
+		return fail(CodeBadRequest, `kind must be "text" or "file"`)
+	}
+	if (s.Kind == "file") != (len(s.Attachments) > 0) {
+		return fail(CodeBadRequest, `kind "file" and attachments need each other`)
 	}
 	if len(s.Payload) > maxPayloadBytes {
 		return fail(CodeBadRequest, fmt.Sprintf("payload is over %d bytes", maxPayloadBytes))
 	}
-	return checkText("body", s.Body, true)
+	if err := checkAttachments(s.Attachments); err != nil {
+		return err
+	}
+	return checkText("body", s.Body, len(s.Attachments) == 0)
 }
 
 func checkNote(p any) *Error {
@@ -250,7 +260,10 @@ func checkNote(p any) *Error {
 	if err := checkClientID(&n.ClientID); err != nil {
 		return err
 	}
-	return checkText("body", n.Body, true)
+	if err := checkAttachments(n.Attachments); err != nil {
+		return err
+	}
+	return checkText("body", n.Body, len(n.Attachments) == 0)
 }
 
 // checkClientID brings a client id into its canonical form.

@@ -122,6 +122,7 @@ type Msg struct {
 	ClientID string   `json:"client_id,omitempty"`
 	Payload  string   `json:"payload,omitempty"`
 	Buttons  []Button `json:"buttons,omitempty"`
+	Files    []File   `json:"files,omitempty"`
 	Time     int64    `json:"time"`
 }
 

@@ -28,6 +28,9 @@ func TestDecode(t *testing.T) {
 		"reopen":         {`{"t":"reopen","id":"1","c":"k","d":{"rev":4}}`, Command{Type: "reopen", ID: "1", Conv: "k", Payload: &Reopen{Rev: 4}}},
 		"close":          {`{"t":"conv.close","id":"1","c":"k","d":null}`, Command{Type: "conv.close", ID: "1", Conv: "k", Payload: &Close{}}},
 		"sync":           {`{"t":"sync","id":"1","c":"k","d":{"after":7}}`, Command{Type: "sync", ID: "1", Conv: "k", Payload: &Sync{After: 7, Limit: defaultSync}}},
+		"send files":     {`{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`, Command{Type: "msg.send", ID: "1", Conv: "k", Payload: &Send{ClientID: uuid1, Kind: "file", Attachments: []string{"a", "b"}}}},
+		"note with file": {`{"t":"note.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","attachments":["a"]}}`, Command{Type: "note.send", ID: "1", Conv: "k", Payload: &Note{ClientID: uuid1, Attachments: []string{"a"}}}},
+		"file links":     {`{"t":"file.links","id":"1","d":{"ids":["a","b"]}}`, Command{Type: "file.links", ID: "1", Payload: &FileLinks{IDs: []string{"a", "b"}}}},
 		"ping":           {`{"t":"ping","id":"1","d":{"time":3}}`, Command{Type: "ping", ID: "1", Payload: &Ping{Time: 3}}},
 		"unknown fields": {`{"t":"ping","id":"1","future":[{}],"d":{"also":1}}`, Command{Type: "ping", ID: "1", Payload: &Ping{}}},
 	} {
@@ -87,7 +90,18 @@ func TestDecodeRefuses(t *testing.T) {
 		"send blanks":          {send(id + `,"body":" \n\t "`), CodeBadRequest, "7"},
 		"send too long":        {send(id + `,"body":"` + strings.Repeat("界", MaxTextChars+1) + `"`), CodeTooLarge, "7"},
 		"send long payload":    {send(id + `,"body":"x","payload":"` + strings.Repeat("x", 257) + `"`), CodeBadRequest, "7"},
-		"send a picture":       {send(id + `,"body":"x","kind":"file"`), CodeBadRequest, "7"},
+		"send a picture":       {send(id + `,"body":"x","kind":"picture"`), CodeBadRequest, "7"},
+		"file without one":     {send(id + `,"body":"x","kind":"file"`), CodeBadRequest, "7"},
+		"text with a file":     {send(id + `,"body":"x","attachments":["a"]`), CodeBadRequest, "7"},
+		"the same file twice":  {send(id + `,"kind":"file","attachments":["a","b","a"]`), CodeBadRequest, "7"},
+		"file without id":      {send(id + `,"kind":"file","attachments":[""]`), CodeBadRequest, "7"},
+		"file with a long id":  {send(id + `,"kind":"file","attachments":["` + strings.Repeat("x", 65) + `"]`), CodeBadRequest, "7"},
+		"eleven files":         {send(id + `,"kind":"file","attachments":` + manyIDs(MaxAttachments+1)), CodeTooLarge, "7"},
+		"file and blanks":      {send(id + `,"kind":"file","attachments":["a"],"body":" "`), CodeBadRequest, "7"},
+		"note of eleven files": {`{"t":"note.send","id":"7","c":"k","d":{` + id + `,"attachments":` + manyIDs(MaxAttachments+1) + `}}`, CodeTooLarge, "7"},
+		"links of nothing":     {`{"t":"file.links","id":"7","d":{"ids":[]}}`, CodeBadRequest, "7"},
+		"links of too many":    {`{"t":"file.links","id":"7","d":{"ids":` + manyIDs(MaxLinks+1) + `}}`, CodeBadRequest, "7"},
+		"links of one twice":   {`{"t":"file.links","id":"7","d":{"ids":["a","a"]}}`, CodeBadRequest, "7"},
 		"take negative":        {`{"t":"take","id":"7","c":"k","d":{"rev":-1}}`, CodeBadRequest, "7"},
 		"close long reason":    {`{"t":"conv.close","id":"7","c":"k","d":{"reason":"` + strings.Repeat("界", 201) + `"}}`, CodeBadRequest, "7"},
 		"sync negative limit":  {`{"t":"sync","id":"7","c":"k","d":{"limit":-1}}`, CodeBadRequest, "7"},
@@ -103,6 +117,15 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %s for request %q", name, cmd, err, c.want, c.id)
 		}
 	}
+}
+
+func manyIDs(n int) string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = strings.Repeat("x", i+1)
+	}
+	b, _ := json.Marshal(ids)
+	return string(b)
 }
 
 func manySeen(n int) string {
@@ -152,7 +175,8 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"t":"hello","id":"1","d":{"token":"x","seen":{"c1":5}}}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","body":"hi","payload":"p"}}`,
 		`{"t":"sync","id":"1","c":"k","d":{"after":7,"limit":9}}`, `{"t":"typing","c":"k","d":{"on":true}}`, `{"t":"take","id":"1","c":"k","d":{"rev":4}}`,
-		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"ping","id":"1"}`, `{"t":null}`, `[[[[`, "\xff", `{"t":"ping","id":"\ud800"}`,
+		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`,
+		`{"t":"file.links","id":"1","d":{"ids":["a"]}}`, `{"t":"ping","id":"1"}`, `{"t":null}`, `[[[[`, "\xff", `{"t":"ping","id":"\ud800"}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -19,6 +19,8 @@ var (
 	ErrStopped     = errors.New("store: closed")
 	ErrExpired     = errors.New("store: token expired")
 	ErrExists      = errors.New("store: already exists")
+	ErrFile        = errors.New("store: a file is unknown, refused, of somebody else or sent already")
+	ErrQuota       = errors.New("store: the files are over the quota")
 )
 
 // Command is a change of one conversation, Open, Append, Move or BotTurn; or a line of the audit log, Audit.
@@ -40,6 +42,8 @@ type Append struct {
 	Body     string
 	Payload  string
 	Note     bool // for staff only: any agent, in any state
+
+	Attachments []string // ids of files that the sender has uploaded to this conversation and not sent yet, else ErrFile
 }
 
 // Move changes the state of a conversation by a trigger.
@@ -106,6 +110,7 @@ type Store interface {
 	Cold() Reader
 
 	Accounts
+	Files
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -156,6 +161,8 @@ type Reader interface {
 	AgentSession(ctx context.Context, t Token, now time.Time) (AgentSession, error)
 	// Audit returns lines of the audit log, the newest first.
 	Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error)
+
+	FileReader
 }
 
 // PendingTurn is a customer's message, or an opening, that the bot has not answered.

@@ -79,6 +79,7 @@ func (c *Conversation) CompareQueue(other *Conversation) int {
 // Kinds of events.
 const (
 	KindText  = "text"  // a message of a participant
+	KindFile  = "file"  // the same with files
 	KindNote  = "note"  // a message of staff for staff: it is not part of the customer's stream
 	KindEvent = "event" // a state change
 )
@@ -116,8 +117,9 @@ type Event struct {
 	Body     string
 	Payload  string
 	Buttons  []Button
-	Change   *Change // of KindEvent
-	Time     int64   // Unix milliseconds
+	Files    []Attachment // in the order of the sender
+	Change   *Change      // of KindEvent
+	Time     int64        // Unix milliseconds
 }
 
 // Side selects one of the two streams of a conversation.

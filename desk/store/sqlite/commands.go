@@ -60,8 +60,8 @@ func (t *tx) add(d *draft, e store.Event) error {
 		return err
 	}
 	d.At = e.Time
-	if e.Kind == store.KindText {
-		d.Preview, d.PreviewFrom = shorten(e.Body, previewChars), e.From.Kind
+	if e.Kind == store.KindText || e.Kind == store.KindFile {
+		d.Preview, d.PreviewFrom = shorten(previewOf(&e), previewChars), e.From.Kind
 		d.Said(e.From.Kind, e.Time)
 	}
 	d.events = append(d.events, e)
@@ -220,8 +220,14 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 		return head, err
 	}
 	e := store.Event{Kind: store.KindText, From: c.From, ClientID: c.ClientID, Body: c.Body, Payload: c.Payload}
-	if c.Note {
+	if e.Files, err = t.bind(&c, d.LastSeq+1); err != nil {
+		return head, err
+	}
+	switch {
+	case c.Note:
 		e.Kind = store.KindNote
+	case len(e.Files) > 0:
+		e.Kind = store.KindFile
 	}
 	if err := t.add(d, e); err != nil {
 		return head, err

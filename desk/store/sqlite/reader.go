@@ -18,7 +18,7 @@ const (
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
 	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
 	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
-	sqlLastOf         = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND kind = 'text' ORDER BY seq DESC LIMIT 1`
+	sqlLastOf         = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND kind IN ('text', 'file') ORDER BY seq DESC LIMIT 1`
 )
 
 // reader answers reads on its own pool of read-only connections.
@@ -58,7 +58,7 @@ func (r *reader) Events(ctx context.Context, conv string, side store.Side, after
 	}
 	defer func() { _ = rows.Close() }()
 	var events []store.Event
-	size := 0
+	size, more := 0, false
 	for rows.Next() {
 		e, err := scanEvent(rows)
 		if err != nil {
@@ -66,11 +66,15 @@ func (r *reader) Events(ctx context.Context, conv string, side store.Side, after
 		}
 		size += len(e.Body)
 		if len(events) == limit || (len(events) > 0 && size > maxBytes) {
-			return events, true, nil
+			more = true
+			break
 		}
 		events = append(events, e)
 	}
-	return events, false, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, false, err
+	}
+	return events, more, r.addFiles(ctx, conv, events)
 }
 
 // OfContact implements store.Reader.

@@ -41,6 +41,7 @@ func Run(t *testing.T, b Backend) {
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
 		{"Groups", testGroups}, {"Force", testForce}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
+		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"Secret", testSecret},
 		{"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,6 +58,7 @@ CREATE TABLE attachment (
 	id            TEXT PRIMARY KEY,
 	conversation  TEXT NOT NULL REFERENCES conversation (id),
 	seq           INTEGER NOT NULL, -- of its message, 0 = not sent yet
+	pos           INTEGER NOT NULL, -- in its message
 	uploader_kind TEXT NOT NULL,
 	uploader_id   TEXT NOT NULL,
 	name          TEXT NOT NULL,
@@ -72,6 +73,9 @@ CREATE TABLE attachment (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX attachment_conversation ON attachment (conversation, seq);
 CREATE INDEX attachment_loose ON attachment (created) WHERE seq = 0;
+CREATE INDEX attachment_uploader ON attachment (uploader_kind, uploader_id, created);
+CREATE INDEX attachment_checking ON attachment (created) WHERE state = 'checking';
+CREATE UNIQUE INDEX attachment_storage ON attachment (storage);
 
 -- Bots: kind and settings, and the turns of those that answer over the network.
 CREATE TABLE bot (

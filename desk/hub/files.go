@@ -1,0 +1,81 @@
+package hub
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Links makes short-lived addresses of files. Any goroutine may call it.
+type Links interface {
+	// Link returns the address of a file for one side, and how long it holds at least.
+	Link(id string, side store.Side) (path string, life time.Duration)
+}
+
+// FileOf is a file as clients see it.
+func FileOf(a *store.Attachment) proto.File {
+	return proto.File{ID: a.ID, Name: a.Name, Type: a.Type, Size: a.Size, W: a.Width, H: a.Height, State: a.State}
+}
+
+// fileLinks gives out the addresses of those of the files that the caller may see.
+func (s *Session) fileLinks(cmd proto.Command, who identity, p *proto.FileLinks) {
+	links := s.hub.o.Links
+	if links == nil {
+		s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "this server keeps no files"})
+		return
+	}
+	s.read(who, func(ctx context.Context, r store.Reader) {
+		files, err := r.Attachments(ctx, p.IDs)
+		if err != nil {
+			s.fail(cmd, s.hub.readError(err))
+			return
+		}
+		side := sideOf(who.actor.Kind)
+		out := proto.Links{Links: make(map[string]string), States: make(map[string]string)}
+		for i := range files {
+			switch a := &files[i]; {
+			case !mayFetch(who, a):
+			case a.State != store.FileReady:
+				out.States[a.ID] = a.State
+			default:
+				path, life := links.Link(a.ID, side)
+				out.Links[a.ID], out.ExpiresMS = path, life.Milliseconds()
+			}
+		}
+		s.reply("ok", cmd, "", out)
+	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+// mayFetch: a customer may fetch the files of the messages that it sees and those that it has uploaded; staff may fetch
+// the files of every message and their own.
+func mayFetch(who identity, a *store.Attachment) bool {
+	own := a.Uploader.Is(who.actor)
+	if who.actor.Kind == store.Customer {
+		return a.Contact == who.actor.ID && (a.PSeq > 0 || own)
+	}
+	return who.actor.Kind == store.Agent && (a.Seq > 0 || own)
+}
+
+// FileChanged tells those who see a file that its state is another one. Any goroutine may call it.
+func (h *Hub) FileChanged(a store.Attachment) {
+	h.mu.Lock()
+	var customers, agents []*Session
+	if a.PSeq > 0 || a.Uploader.Kind == store.Customer {
+		customers = h.contacts[a.Contact]
+	}
+	if e := h.dir.open[a.Conv]; e != nil && e.conv.Owner.Kind == store.Agent && a.Seq > 0 {
+		agents = h.agents[e.conv.Owner.ID]
+	}
+	if a.Uploader.Kind == store.Agent && len(agents) == 0 {
+		agents = h.agents[a.Uploader.ID]
+	}
+	h.mu.Unlock()
+	frame := proto.Event("ev.file", a.Conv, 0, FileOf(&a))
+	for _, list := range [][]*Session{customers, agents} {
+		for _, s := range list {
+			s.ephemeral(frame)
+		}
+	}
+}
