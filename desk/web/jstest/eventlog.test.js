@@ -90,6 +90,50 @@ test('a reset during a fetch drops its page', async () => {
 	assert.equal(log.last, 0);
 });
 
+test('a long log begins near its end and reaches back page by page', async () => {
+	const all = Array.from({ length: 430 }, (_, i) => ev(i + 1, `client ${i + 1}`));
+	const asked = [];
+	const cut = 60; // the server ends a page early when it is large
+	const { log, seen } = make(async (after, limit = 200) => {
+		asked.push([after, limit]);
+		return { events: all.slice(after, after + Math.min(limit, cut)), more: true };
+	});
+	log.startAt(400);
+	for (const s of [1, 2, 200]) log.accept(ev(s)); // what the server sends by itself is long before
+	assert.deepEqual(seen, []);
+	log.accept(ev(401));
+	assert.deepEqual([log.first, log.last], [400, 401]);
+	const older = await log.older(100);
+	assert.deepEqual(older.map((e) => e.s), all.slice(300, 400).map((e) => e.s));
+	assert.deepEqual(asked, [[300, 100], [360, 40]]);
+	assert.ok(log.has('client 301') && !log.has('client 300'));
+	for (let i = 0; i < 5; i++) await log.older(100);
+	assert.equal(log.first, 0);
+	assert.deepEqual(log.events.map((e) => e.s), all.slice(0, 401).map((e) => e.s));
+	assert.deepEqual(await log.older(100), []);
+	assert.deepEqual(seen, [401]);
+	log.startAt(10);
+	assert.equal(log.first, 0, 'a log that holds something begins where it began');
+});
+
+test('two calls do not fetch the same, and a failed one may be repeated', async () => {
+	const page = deferred();
+	let calls = 0;
+	const { log } = make(async (after, limit) => {
+		calls++;
+		if (calls === 1) throw Object.assign(new Error('lost'), { code: 'lost' });
+		await page.promise;
+		return { events: Array.from({ length: limit }, (_, i) => ev(after + i + 1)), more: false };
+	});
+	log.startAt(50);
+	await assert.rejects(log.older(50));
+	const first = log.older(50);
+	assert.deepEqual(await log.older(50), []);
+	page.resolve();
+	assert.equal((await first).length, 50);
+	assert.equal(calls, 2);
+});
+
 test('client ids are remembered', () => {
 	const { log } = make();
 	log.accept(ev(1, 'x'));

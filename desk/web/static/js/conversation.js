@@ -21,13 +21,14 @@ export class Conversation {
 	constructor({ id, scope, connection, storage, onChange, reports = () => true }) {
 		Object.assign(this, { id, connection, storage, onChange });
 		this.head = null;
-		this.position = 0;
+		this.position = 0; // in the queue, 0 while unknown
+		this.estimate = 0; // ms until somebody comes, 0 while unknown
 		this.online = null; // the other side, when the server told us
 		this.typingName = '';
 		this.peer = { delivered: 0, read: 0 }; // how far the other side is, in our numbers
 		this.receipts = new Receipts({ send: (d) => reports() && connection.tell('receipt', { c: id, d }) });
 		this.draftKey = `desk.draft.${scope}.${id}`;
-		this.log = new EventLog({ fetch: (after) => this.#page(after), onEvent: (ev) => this.#event(ev) });
+		this.log = new EventLog({ fetch: (after, limit) => this.#page(after, limit), onEvent: (ev) => this.#event(ev) });
 		this.outbox = new Outbox({
 			scope: `${scope}.${id}`,
 			storage,
@@ -51,7 +52,7 @@ export class Conversation {
 		const next = newerHead(this.head, head);
 		if (next === this.head) return;
 		this.head = next;
-		if (next.state !== 'queued') this.position = 0;
+		if (next.state !== 'queued') this.position = this.estimate = 0;
 		this.onChange(this, 'head');
 	}
 
@@ -65,6 +66,7 @@ export class Conversation {
 		case 'ev.queue':
 			if (this.state !== 'queued') return;
 			this.position = frame.d.position;
+			this.estimate = frame.d.estimate_ms ?? 0;
 			this.onChange(this, 'queue');
 			return;
 		case 'ev.typing':
@@ -76,6 +78,15 @@ export class Conversation {
 		case 'ev.presence':
 			this.online = frame.d.online;
 			this.onChange(this, 'presence');
+		}
+	}
+
+	/** Events before the earliest one held, for a reader who scrolls up: [] when there are none; a failed call may be repeated. */
+	async older(count) {
+		try {
+			return await this.log.older(count);
+		} catch {
+			return [];
 		}
 	}
 
@@ -116,8 +127,8 @@ export class Conversation {
 		clearTimeout(this.typingTimer);
 	}
 
-	async #page(after) {
-		const reply = await this.connection.request('sync', { c: this.id, d: { after, limit: pageSize } });
+	async #page(after, limit = pageSize) {
+		const reply = await this.connection.request('sync', { c: this.id, d: { after, limit: Math.min(limit, pageSize) } });
 		this.setHead(reply.d.head);
 		return reply.d;
 	}

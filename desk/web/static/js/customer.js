@@ -5,11 +5,14 @@ import { call } from './api.js';
 import { ask } from './dialog.js';
 import { Banner } from './banner.js';
 import { Composer } from './composer.js';
+import { beginning, chunkSize } from './chunks.js';
 import { Connection, followBrowser, socketURL } from './connection.js';
 import { Conversation } from './conversation.js';
 import { initials, MessageList } from './message-list.js';
 import { locale, locales, number, onLocale, setLocale, t, translate } from './i18n.js';
 import { SafeStorage, uuid } from './storage.js';
+
+const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
 
 class CustomerPage {
 	constructor() {
@@ -45,6 +48,7 @@ class CustomerPage {
 			onButton: (b) => this.#send(b.label, b.value),
 			onRetry: (id) => this.conversation?.outbox.retry(id),
 			onDiscard: (id) => this.conversation?.outbox.discard(id),
+			onTop: () => this.#older(),
 		});
 		this.composer = new Composer({
 			form: byId('composer'), field: byId('field'), button: byId('send'), counter: byId('counter'),
@@ -136,7 +140,10 @@ class CustomerPage {
 		const head = pick(d.heads ?? [], this.conversation?.id);
 		if (head) {
 			this.#show(head);
-			if (head.truncated) this.conversation.log.fill();
+			if (head.truncated) {
+				this.conversation.log.startAt(beginning(head.last, firstPage));
+				this.conversation.log.fill();
+			}
 		}
 		this.conversation?.outbox.setOpen(true);
 		if (!head || (this.opening && head.state === 'closed')) this.#open();
@@ -180,6 +187,13 @@ class CustomerPage {
 			this.conversation.outbox.setOpen(this.connection.ready);
 		}
 		this.conversation.setHead(head);
+	}
+
+	async #older() {
+		const c = this.conversation;
+		if (!c || c.log.first === 0) return;
+		const events = await c.older(2 * chunkSize);
+		if (c === this.conversation) this.list.prepend(events);
 	}
 
 	#forget() {

@@ -7,13 +7,14 @@ const retryDelay = 1_000;
 export class EventLog {
 	/**
 	 * @param {object} o
-	 * @param {(after: number) => Promise<{events: object[], more: boolean}>} o.fetch one page; rejects with {code, retryMs}
+	 * @param {(after: number, limit?: number) => Promise<{events: object[], more: boolean}>} o.fetch one page; rejects with {code, retryMs}
 	 * @param {(ev: object) => void} o.onEvent each event once, in order
 	 * @param {object} [o.env] setTimeout
 	 */
 	constructor({ fetch, onEvent, env = { setTimeout: (f, ms) => setTimeout(f, ms) } }) {
 		Object.assign(this, { fetch, onEvent, env });
 		this.events = [];
+		this.first = 0; // events before the earliest one held, see startAt
 		this.last = 0;
 		this.waiting = new Map();
 		this.clients = new Set(); // client ids of all messages seen
@@ -39,6 +40,46 @@ export class EventLog {
 		return this.filling;
 	}
 
+	/**
+	 * Begins after event n instead of at the first one; what came before it is fetched with older(). It is for a log that
+	 * holds nothing yet.
+	 */
+	startAt(n) {
+		if (this.last > 0 || n <= 0) return;
+		this.first = this.last = n;
+	}
+
+	/**
+	 * Fetches the events before the earliest one held.
+	 * @param {number} count how many, at most
+	 * @returns {Promise<object[]>} in order; none when there are none, or when another call is under way
+	 */
+	async older(count) {
+		if (this.first === 0 || this.reaching) return [];
+		this.reaching = true;
+		const { version, first } = this;
+		const got = [];
+		try {
+			for (let after = Math.max(0, first - count); after < first;) {
+				const page = await this.fetch(after, first - after);
+				if (version !== this.version) return [];
+				const before = after;
+				for (const ev of page.events) {
+					if (ev.s !== after + 1 || ev.s > first) continue;
+					got.push(ev);
+					after = ev.s;
+				}
+				if (after === before) return []; // no progress
+			}
+		} finally {
+			this.reaching = false;
+		}
+		for (const ev of got) this.#know(ev);
+		this.events = [...got, ...this.events];
+		this.first = first - got.length;
+		return got;
+	}
+
 	/** Whether a message with this client id is in the log. */
 	has(clientId) {
 		return this.clients.has(clientId);
@@ -47,6 +88,7 @@ export class EventLog {
 	/** Forgets everything (the server's store is another one). */
 	reset() {
 		this.events = [];
+		this.first = 0;
 		this.last = 0;
 		this.waiting.clear();
 		this.clients.clear();
@@ -93,8 +135,12 @@ export class EventLog {
 	#push(ev) {
 		this.last = ev.s;
 		this.events.push(ev);
-		if (ev.d?.client_id) this.clients.add(ev.d.client_id);
+		this.#know(ev);
 		this.onEvent(ev);
+	}
+
+	#know(ev) {
+		if (ev.d?.client_id) this.clients.add(ev.d.client_id);
 	}
 }
 

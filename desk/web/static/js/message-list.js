@@ -1,52 +1,41 @@
-// The list of messages of one conversation: grouped bubbles, day separators,
-// quiet system lines, send states, typing, and a view that stays where the
-// reader is. It only ever appends; the event log guarantees the order.
+// The list of messages of one conversation, in a view that stays where the
+// reader is. Events come in order (the event log sees to that), at the end or
+// as earlier ones before the first. However many there are, only a window of
+// chunks around the reader is in the document.
 
 import { el, icon, setAttr, setText } from './dom.js';
-import { splitLinks } from './links.js';
-import { clock, day, fullTime, plural, t } from './i18n.js';
+import { plural, t } from './i18n.js';
+import { Announcer } from './announcer.js';
+import { chunkOf, dayOf, fateOfButtons, rangeOf, senderOf } from './chunks.js';
+import { bubble, choicesOf, dayLine, endChoices, groupOf, markAsRead, setState, systemLine } from './message-draw.js';
+
+export { initials, renderText } from './message-draw.js';
 
 const nearBottom = 48;
-const stateIcons = { pending: 'clock', accepted: 'tick', failed: 'alert', delivered: 'ticks', read: 'ticks' };
-
-/** Text with its links as elements; nothing else in it is ever markup. */
-export function renderText(text) {
-	const out = document.createDocumentFragment();
-	for (const part of splitLinks(text)) {
-		if (part.href === undefined) {
-			out.append(document.createTextNode(part.text));
-			continue;
-		}
-		out.append(el('a', { href: part.href, target: '_blank', rel: 'noopener noreferrer nofollow', text: part.text }));
-	}
-	return out;
-}
-
-/** One or two letters for an avatar. */
-export function initials(name) {
-	const words = String(name ?? '').trim().split(/\s+/u).filter(Boolean);
-	if (words.length === 0) return '?';
-	const first = [...words[0]][0];
-	const second = words.length > 1 ? [...words.at(-1)][0] : '';
-	return (first + second).toLocaleUpperCase();
-}
+const reach = 800; // px beyond the view that are drawn ahead
+const maxChunks = 6; // in the document, beyond what the view needs
 
 export class MessageList {
 	/**
 	 * @param {object} o
 	 * @param {HTMLElement} o.host an empty element that becomes the scrolling view
 	 * @param {(from: object) => boolean} o.mine whether this sender is the reader
-	 * @param {(ev: object) => string} o.describe the line of an ev.state, '' for none
+	 * @param {(ev: object) => string} o.describe the line of an ev.state or of a notice, '' for none
 	 * @param {(from: object) => string} o.nameOf
 	 * @param {(ev: object) => HTMLElement|null|undefined} [o.draw] draws an event in place of the list: an element, null for nothing, undefined to leave it to the list
 	 * @param {(button: {label: string, value: string}) => void} [o.onButton] bot buttons work when given
 	 * @param {(clientId: string) => void} o.onRetry
 	 * @param {(clientId: string) => void} o.onDiscard
+	 * @param {() => void} [o.onTop] the reader is near the earliest event: prepend() what came before it, if anything
+	 * @param {() => void} [o.onView] the reader has moved, or news are on screen
+	 * @param {(message: object, mine: boolean) => Node|null} [o.attachments] draws the files of a message (ev.d or an unsent item's body)
 	 */
-	constructor({ host, mine, describe, nameOf, draw = () => undefined, onButton, onRetry, onDiscard }) {
-		Object.assign(this, { host, mine, describe, nameOf, draw, onButton, onRetry, onDiscard });
+	constructor({ host, mine, describe, nameOf, draw = () => undefined, onButton, onRetry, onDiscard, onTop = () => {}, onView = () => {}, attachments = () => null }) {
+		Object.assign(this, { host, mine, describe, nameOf, draw, onButton, onRetry, onDiscard, onTop, onView, attachments });
 		this.peer = { delivered: 0, read: 0 };
-		this.log = el('div', { class: 'log', role: 'log', aria: { live: 'polite', relevant: 'additions' }, data: { testid: 'log' } });
+		// What is new is said by the announcer: older messages that are drawn while scrolling are not news.
+		this.log = el('div', { class: 'log', role: 'log', aria: { live: 'off' }, data: { testid: 'log' } });
+		this.announcer = new Announcer((n) => plural('messages.new', n));
 		this.pendingHost = el('div', { class: 'pending' });
 		this.typingNode = el('div', { class: 'typing', data: { testid: 'typing' } },
 			el('span', { class: 'dots', aria: { hidden: true } }, el('i'), el('i'), el('i')), el('span', { class: 'typing-text' }));
@@ -56,7 +45,7 @@ export class MessageList {
 		this.pill = el('button', { class: 'pill', type: 'button', data: { testid: 'new-pill' }, on: { click: () => this.toBottom(true) } });
 		this.pill.hidden = true;
 		host.classList.add('message-list');
-		host.append(this.scroller, this.pill);
+		host.append(this.scroller, this.pill, this.announcer.node);
 		this.stick = true;
 		this.unseen = 0;
 		this.pending = new Map();
@@ -66,6 +55,7 @@ export class MessageList {
 		const watcher = new ResizeObserver(() => {
 			this.#resized();
 			if (this.stick) this.toBottom();
+			this.#fill();
 		});
 		watcher.observe(this.scroller);
 		watcher.observe(this.content);
@@ -78,20 +68,34 @@ export class MessageList {
 		this.pendingHost.replaceChildren();
 		this.pending.clear();
 		this.events = [];
-		this.group = null;
-		this.lastDay = '';
-		this.choices = null;
+		this.chunks = []; // in the document: {key, node}
+		this.cursor = null; // where the last chunk goes on
+		this.choices = null; // buttons that can be used
+		this.#setTail(true);
+		this.announcer.clear();
 	}
 
 	/** Appends a durable event. */
 	append(ev) {
 		this.events.push(ev);
-		this.#separator(ev.d.time);
-		const own = this.draw(ev);
-		if (own !== undefined) this.#foreign(own);
-		else if (ev.t === 'ev.msg') this.#message(ev);
-		else this.#system(ev);
-		if (ev.t === 'ev.msg' && !this.mine(ev.d.from)) this.#countNew();
+		const key = chunkOf(ev);
+		if (this.tail && this.chunks.at(-1)?.key !== key) {
+			if (!this.stick && this.chunks.length >= 2 * maxChunks) this.#setTail(false); // the reader is far above
+			else this.#add(key);
+		} else if (this.tail) {
+			this.#draw(this.cursor, this.events.length - 1);
+		}
+		if (this.stick && this.chunks.length > maxChunks) this.#drop(0);
+		if (ev.t === 'ev.msg' && ev.d.from.kind === 'customer') this.#useChoice(ev.d.payload, ev.d.body);
+		this.#news(ev);
+	}
+
+	/** Puts earlier events before those held; the view does not move. */
+	prepend(events) {
+		if (events.length === 0) return;
+		this.events = [...events, ...this.events];
+		if (this.chunks.length > 0) this.chunks[0].stale = true; // its first event now has one before it
+		this.#fill();
 	}
 
 	/** Shows the unsent messages; each keeps its element while it waits. */
@@ -106,15 +110,16 @@ export class MessageList {
 		for (const item of items) {
 			let node = this.pending.get(item.client_id);
 			if (!node) {
-				node = this.#bubble({ text: item.body.body, mine: true, clientId: item.client_id, time: item.at, from: 'me', note: item.body.note });
+				const { body } = item;
+				node = bubble({ text: body.body, mine: true, clientId: item.client_id, time: item.at, from: 'me', note: body.note, files: this.attachments(body, true) });
 				this.pending.set(item.client_id, node);
 				this.pendingHost.append(node);
-				this.#useChoice(item.body.payload, item.body.body);
+				this.#useChoice(body.payload, body.body);
 				added = true;
 			}
-			this.#state(node, viewState(item.state), item.code);
+			setState(node, viewState(item.state), item.code, this);
 		}
-		this.pendingHost.classList.toggle('continues', Boolean(this.group?.mine));
+		this.pendingHost.classList.toggle('continues', Boolean(this.cursor?.group?.mine));
 		if (added) this.toBottom();
 	}
 
@@ -133,7 +138,7 @@ export class MessageList {
 	/** How far the other side has received and read: the marks of the own messages follow. */
 	setPeer({ delivered, read }) {
 		this.peer = { delivered, read };
-		for (const node of this.log.querySelectorAll('.message.mine[data-seq]')) this.#mark(node);
+		for (const node of this.log.querySelectorAll('.message.mine[data-seq]')) markAsRead(node, this.peer);
 	}
 
 	/** Draws everything again in the current language. */
@@ -145,22 +150,21 @@ export class MessageList {
 
 	/** Draws everything again: what draw() answers has changed. */
 	redraw() {
-		const { events } = this;
-		const unsent = [...this.pending.values()];
+		const anchor = this.#anchor();
+		const keys = this.chunks.map((c) => c.key);
+		this.chunks = [];
+		this.choices = null;
 		this.log.replaceChildren();
-		this.events = [];
-		this.group = null;
-		this.lastDay = '';
-		const { stick, unseen } = this;
-		for (const ev of events) this.append(ev);
-		for (const node of unsent) this.#state(node, node.dataset.state, node.dataset.code, true);
-		this.unseen = unseen;
+		for (const key of keys) this.#add(key);
+		for (const node of this.pending.values()) setState(node, node.dataset.state, node.dataset.code, { ...this.#buttons(), force: true });
 		this.#showPill();
-		if (stick) this.toBottom();
+		if (this.stick) this.toBottom();
+		else this.#hold(anchor);
 	}
 
 	/** Scrolls to the newest message. */
 	toBottom(smooth = false) {
+		if (!this.tail) this.#toTail();
 		this.stick = true;
 		this.unseen = 0;
 		this.#showPill();
@@ -173,134 +177,185 @@ export class MessageList {
 		return this.stick;
 	}
 
-	#separator(time) {
-		const key = new Date(time).toDateString();
-		if (key === this.lastDay) return;
-		this.lastDay = key;
-		this.group = null;
-		this.log.append(el('div', { class: 'day', role: 'separator' }, el('span', { text: day(time) })));
+	#buttons() {
+		return { onRetry: this.onRetry, onDiscard: this.onDiscard };
 	}
 
-	// What the page drew itself; it ends a group of messages.
-	#foreign(node) {
+	// --- drawing ---
+
+	// How an event stands to the one before it: the day, and the sender of a message that goes on.
+	#before(index) {
+		const ev = this.events[index - 1];
+		if (!ev) return { lastDay: '', sender: '', group: null };
+		const goesOn = ev.t === 'ev.msg' && ev.d.kind !== 'notice' && this.draw(ev) === undefined;
+		return { lastDay: dayOf(ev), sender: goesOn ? senderOf(ev.d) : '', group: null };
+	}
+
+	#draw(cursor, index) {
+		const ev = this.events[index];
+		const key = dayOf(ev);
+		if (key !== cursor.lastDay) {
+			Object.assign(cursor, { lastDay: key, group: null, sender: '' });
+			cursor.host.append(dayLine(ev.d.time));
+		}
+		const own = this.draw(ev);
+		if (own !== undefined) {
+			if (own) this.#line(cursor, own, ev);
+		} else if (ev.t === 'ev.msg' && ev.d.kind !== 'notice') {
+			this.#message(cursor, ev, index);
+		} else {
+			const text = this.describe(ev);
+			this.#line(cursor, text && systemLine(text, ev), ev);
+		}
+	}
+
+	// Something across the list; it ends a group of messages.
+	#line(cursor, node, ev) {
+		Object.assign(cursor, { group: null, sender: '' });
 		if (!node) return;
-		this.group = null;
-		this.log.append(node);
-	}
-
-	#system(ev) {
-		const text = this.describe(ev);
-		this.group = null;
-		if (!text) return;
-		this.log.append(el('div', { class: 'system', data: { testid: 'system', event: ev.d.event } },
-			el('span', { text }), el('time', { class: 'when', datetime: new Date(ev.d.time).toISOString(), text: clock(ev.d.time) })));
-	}
-
-	#message(ev) {
-		const { d } = ev;
-		const mine = this.mine(d.from);
-		const waiting = d.client_id && this.pending.get(d.client_id);
-		const node = waiting ?? this.#bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind, note: d.kind === 'note' });
-		if (waiting) this.pending.delete(d.client_id);
-		node.dataset.seq = String(ev.s);
-		if (mine) this.#state(node, 'accepted');
-		if (mine) this.#mark(node);
-		this.#groupFor(d, mine).body.append(node);
-		if (d.from.kind === 'customer') this.#useChoice(d.payload, d.body);
-		if (d.buttons?.length) this.#offer(d.buttons);
+		node.dataset.at = String(ev.s);
+		cursor.host.append(node);
 	}
 
 	// Messages of one sender within one minute share a group.
-	#groupFor(d, mine) {
+	#message(cursor, ev, index) {
+		const { d } = ev;
+		const mine = this.mine(d.from);
+		const waiting = d.client_id && this.pending.get(d.client_id);
+		const node = waiting ?? bubble({ text: d.body, mine, clientId: d.client_id, time: d.time, from: mine ? 'me' : d.from.kind, note: d.kind === 'note', files: this.attachments(d, mine) });
+		if (waiting) this.pending.delete(d.client_id);
+		node.dataset.seq = node.dataset.at = String(ev.s);
+		if (mine) {
+			setState(node, 'accepted', '', this);
+			markAsRead(node, this.peer);
+		}
+		const sender = senderOf(d);
 		const minute = Math.floor(d.time / 60_000);
-		const note = d.kind === 'note';
-		const sender = `${d.from.kind}/${d.from.id ?? ''}/${note ? 'note' : ''}`;
-		const key = `${sender}/${minute}`;
-		if (this.group?.key === key) return this.group;
-		const sameSender = this.group?.sender === sender;
-		const name = this.nameOf(d.from);
-		const body = el('div', { class: 'group-body' });
-		if (note && !sameSender) body.append(el('div', { class: 'sender note-label', text: t('messages.note', { name: mine ? t('messages.you') : name }) }));
-		else if (!mine && !sameSender) body.append(el('div', { class: 'sender', text: name }));
-		else body.append(el('span', { class: 'sr-only', text: mine ? t('messages.you') : name }));
-		const avatar = !mine && el('span', { class: `avatar small ${d.from.kind}`, aria: { hidden: true } },
-			d.from.kind === 'bot' ? icon('bot') : initials(name));
-		const node = el('div', { class: `group ${mine ? 'mine' : 'theirs'}${sameSender ? ' same' : ''}` }, avatar, body);
-		this.log.append(node);
-		this.group = { key, sender, mine, body };
-		return this.group;
-	}
-
-	#bubble({ text, mine, clientId, time, from, note }) {
-		return el('div', { class: `message ${mine ? 'mine' : 'theirs'}${note ? ' note' : ''}`, data: { testid: note ? 'note' : 'message', from, ...(clientId && { clientId }) } },
-			el('div', { class: 'line' },
-				el('div', { class: 'bubble', dir: 'auto', data: { testid: 'message-text' } }, renderText(text)),
-				mine && el('span', { class: 'state', data: { testid: 'message-state' } }),
-				el('time', { class: 'when', datetime: new Date(time).toISOString(), title: fullTime(time), text: clock(time) })));
-	}
-
-	#state(node, state, code = '', force = false) {
-		if (!force && node.dataset.state === state && (node.dataset.code ?? '') === (code ?? '')) return;
-		node.dataset.state = state;
-		node.dataset.code = code ?? '';
-		const mark = node.querySelector('.state');
-		mark.dataset.state = state;
-		mark.replaceChildren(icon(stateIcons[state]), el('span', { class: 'sr-only', text: t(`state.${state}`) }));
-		setAttr(mark, 'title', t(`state.${state}`));
-		node.querySelector('.failure')?.remove();
-		if (state === 'failed') node.append(this.#failure(node, code));
-	}
-
-	// One tick, two, or two filled: sent, delivered, read. Nobody but staff reads a note.
-	#mark(node) {
-		if (node.dataset.state !== 'accepted' || node.classList.contains('note')) return;
-		const seq = Number(node.dataset.seq);
-		const { delivered, read } = this.peer;
-		const state = seq <= read ? 'read' : seq <= delivered ? 'delivered' : 'accepted';
-		const mark = node.querySelector('.state');
-		if (mark.dataset.state === state) return;
-		mark.dataset.state = state;
-		mark.replaceChildren(icon(stateIcons[state]), el('span', { class: 'sr-only', text: t(`state.${state}`) }));
-		setAttr(mark, 'title', t(`state.${state}`));
-	}
-
-	#failure(node, code) {
-		const id = node.dataset.clientId;
-		const known = ['not_sent', 'too_large', 'closed', 'forbidden', 'conflict', 'blocked'];
-		const button = (key, testid, f) => el('button', { type: 'button', class: 'link-button', text: t(key), data: { testid }, on: { click: f } });
-		return el('div', { class: 'failure', role: 'alert' },
-			el('span', { text: t(`failed.${known.includes(code) ? code : 'other'}`) }),
-			code !== 'closed' && code !== 'too_large' && button('retry', 'message-retry', () => this.onRetry(id)),
-			button('discard', 'message-discard', () => this.onDiscard(id)));
+		if (cursor.group === null || cursor.sender !== sender || cursor.group.minute !== minute) {
+			const group = groupOf(d, { mine, same: cursor.sender === sender, name: this.nameOf(d.from) });
+			cursor.host.append(group.node);
+			Object.assign(cursor, { sender, group: { ...group, mine, minute } });
+		}
+		cursor.group.body.append(node);
+		if (d.buttons?.length) this.#offer(cursor.group.body, d.buttons, fateOfButtons(this.events, index));
 	}
 
 	// The bot's buttons stand under its last message and work once.
-	#offer(buttons) {
-		this.#useChoice(null, null);
-		const node = el('div', { class: 'choices', data: { testid: 'choices' } });
-		for (const b of buttons) {
-			node.append(el('button', {
-				type: 'button', class: 'choice', text: b.label, disabled: !this.onButton, data: { testid: 'choice', value: b.value },
-				on: { click: () => this.onButton(b) },
-			}));
+	#offer(host, buttons, fate) {
+		const node = choicesOf(buttons, this.onButton);
+		host.append(node);
+		if (fate) {
+			endChoices(node, fate);
+			return;
 		}
-		this.group.body.append(node);
+		this.#useChoice(null, null);
 		this.choices = node;
 	}
 
 	#useChoice(value, label) {
-		if (!this.choices) return;
-		for (const b of this.choices.children) {
-			b.disabled = true;
-			const chosen = value !== null && value !== undefined ? b.dataset.value === value : b.textContent === label;
-			if (chosen) b.setAttribute('aria-pressed', 'true');
-		}
+		if (this.choices) endChoices(this.choices, { value, label });
 		this.choices = null;
 	}
 
+	// --- the window ---
+
+	// Whether the newest chunk is in the document, and with it what is not sent yet.
+	#setTail(here) {
+		this.tail = here;
+		this.scroller.classList.toggle('detached', !here);
+	}
+
+	// Draws a chunk at the end of the window, or before it.
+	#add(key, before = null) {
+		const node = el('div', { class: 'chunk' });
+		const [from, to] = rangeOf(key, this.events);
+		const cursor = { host: node, ...this.#before(from) };
+		for (let i = from; i < to; i++) this.#draw(cursor, i);
+		this.log.insertBefore(node, before);
+		if (before) {
+			this.chunks.unshift({ key, node });
+		} else {
+			this.chunks.push({ key, node });
+			this.cursor = cursor;
+		}
+	}
+
+	#drop(at) {
+		this.chunks.splice(at, 1)[0].node.remove();
+	}
+
+	#toTail() {
+		this.log.replaceChildren();
+		this.chunks = [];
+		const last = chunkOf(this.events.at(-1));
+		for (let key = Math.max(chunkOf(this.events[0]), last - 1); key <= last; key++) this.#add(key);
+		this.#setTail(true);
+	}
+
+	// Draws what the reader is about to reach and removes what is far away.
+	#fill() {
+		const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+		if (clientHeight === 0 || this.chunks.length === 0) return;
+		if (scrollTop < reach) {
+			if (this.chunks[0].key > chunkOf(this.events[0]) || this.chunks[0].stale) this.#up();
+			else this.onTop();
+		} else if (!this.tail && scrollHeight - scrollTop - clientHeight < reach) {
+			this.#down();
+		}
+	}
+
+	#up() {
+		const anchor = this.#anchor();
+		const [first] = this.chunks;
+		if (first.stale) { // with what comes before it, its day may need no line of its own
+			this.chunks.shift();
+			const next = this.chunks[0]?.node ?? null;
+			first.node.remove();
+			this.#add(first.key, next);
+		}
+		if (this.chunks[0].key > chunkOf(this.events[0])) this.#add(this.chunks[0].key - 1, this.chunks[0].node);
+		if (this.chunks.length > maxChunks && this.#below(this.chunks.at(-1).node)) {
+			this.#drop(-1);
+			this.#setTail(false);
+		}
+		this.#hold(anchor);
+	}
+
+	#down() {
+		const anchor = this.#anchor();
+		this.#add(this.chunks.at(-1).key + 1);
+		if (this.chunks.length > maxChunks) this.#drop(0);
+		if (this.chunks.at(-1).key === chunkOf(this.events.at(-1))) this.#setTail(true);
+		this.#hold(anchor);
+	}
+
+	#below(node) {
+		return node.getBoundingClientRect().top - this.scroller.getBoundingClientRect().bottom > reach;
+	}
+
+	// The entry at the top of the view and its place, so that the view can be held there.
+	#anchor() {
+		const { top } = this.scroller.getBoundingClientRect();
+		for (const node of this.log.querySelectorAll('[data-at]')) {
+			const r = node.getBoundingClientRect();
+			if (r.bottom > top) return { at: node.dataset.at, place: r.top };
+		}
+		return null;
+	}
+
+	#hold(anchor) {
+		const node = anchor && this.log.querySelector(`[data-at="${anchor.at}"]`);
+		if (node) this.scroller.scrollTop += node.getBoundingClientRect().top - anchor.place;
+		this.#resized();
+	}
+
+	// --- the reader ---
+
 	// A reader at the bottom stays there: the size observer scrolls once per
 	// frame, however many messages came.
-	#countNew() {
+	#news(ev) {
+		if (ev.t !== 'ev.msg' || this.mine(ev.d.from)) return;
+		this.announcer.say(ev.d.kind === 'notice' ? this.describe(ev) : `${this.nameOf(ev.d.from)}: ${ev.d.body ?? ''}`);
 		if (this.stick) return;
 		this.unseen++;
 		this.#showPill();
@@ -322,9 +377,11 @@ export class MessageList {
 			this.toBottom(); // the layout moved the view, not the reader
 			return;
 		}
-		this.stick = scrollHeight - scrollTop - clientHeight < nearBottom;
+		this.stick = this.tail && scrollHeight - scrollTop - clientHeight < nearBottom;
 		if (this.stick) this.unseen = 0;
 		this.#showPill();
+		this.#fill();
+		this.onView();
 	}
 
 	#showPill() {
