@@ -108,9 +108,13 @@ type Store interface {
 	// Hot reads for customers, Cold for staff: they share no connection, so that one cannot starve the other.
 	Hot() Reader
 	Cold() Reader
+	// Background reads for reports, on connections of their own: however long one runs, neither messages nor the
+	// reads of others wait for it.
+	Background() Reports
 
 	Accounts
 	Files
+	Management
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -122,6 +126,8 @@ type Store interface {
 
 // Reader reads committed data. Methods block and honour ctx.
 type Reader interface {
+	Listing
+
 	// Conversation returns one head, or ErrNotFound.
 	Conversation(ctx context.Context, id string) (Conversation, error)
 	// Events returns those after a sequence number of one side in order, at most limit and about maxBytes of text,

@@ -31,8 +31,14 @@ func (db *DB) CreateSite(ctx context.Context, s store.Site) (store.Site, error) 
 	if s.ReopenWindow == 0 {
 		s.ReopenWindow = store.DefaultReopenWindow
 	}
+	if err := s.Check(); err != nil {
+		return s, err
+	}
 	return s, exists("site "+s.Key, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
+			return err
+		}
+		if err := t.siteRefers(&s); err != nil {
 			return err
 		}
 		settings, err := json.Marshal(s.Settings)
@@ -55,6 +61,9 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 	if a.Role == "" {
 		a.Role = perm.Agent
 	}
+	if err := a.Check(); err != nil {
+		return a, err
+	}
 	return a, exists("agent "+a.Login, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
 			return err
@@ -75,6 +84,9 @@ func (db *DB) CreateGroup(ctx context.Context, g store.Group) (store.Group, erro
 		return g, err
 	}
 	g.ID = id
+	if err := g.Check(); err != nil {
+		return g, err
+	}
 	return g, exists("group "+g.Name, db.write(ctx, func(t *tx) error {
 		if err := t.workspace(); err != nil {
 			return err
@@ -89,10 +101,7 @@ func (db *DB) CreateGroup(ctx context.Context, g store.Group) (store.Group, erro
 
 // AddMember implements store.Accounts.
 func (db *DB) AddMember(ctx context.Context, group, agent string) error {
-	return db.write(ctx, func(t *tx) error {
-		return one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
-			ON CONFLICT DO UPDATE SET agent = excluded.agent`, group, agent))
-	})
+	return db.write(ctx, func(t *tx) error { return t.join(group, agent) })
 }
 
 // Reconcile implements store.Accounts.

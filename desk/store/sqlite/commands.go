@@ -62,7 +62,13 @@ func (t *tx) add(d *draft, e store.Event) error {
 	d.At = e.Time
 	if e.Kind == store.KindText || e.Kind == store.KindFile {
 		d.Preview, d.PreviewFrom = shorten(previewOf(&e), previewChars), e.From.Kind
+		first := e.From.Kind == store.Agent && d.RepliedAt == 0
 		d.Said(e.From.Kind, e.Time)
+		if first {
+			if err := t.rollReply(&d.Conversation, e.From.ID, e.Time); err != nil {
+				return err
+			}
+		}
 	}
 	d.events = append(d.events, e)
 	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time)

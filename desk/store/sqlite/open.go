@@ -42,6 +42,7 @@ type DB struct {
 	work *writer
 	hot  *reader
 	cold *reader
+	back *reader
 
 	commits  atomic.Uint64
 	commands atomic.Uint64
@@ -68,6 +69,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.hot, err = openReader(o)
 	if err == nil {
 		db.cold, err = openReader(o)
+	}
+	if err == nil {
+		o.Readers = backgroundReaders
+		db.back, err = openReader(o)
 	}
 	if err != nil {
 		_ = db.Close()
@@ -277,7 +282,7 @@ func (db *DB) Close() error {
 	if db.work != nil {
 		errs = append(errs, db.work.close())
 	}
-	for _, r := range []*reader{db.hot, db.cold} {
+	for _, r := range []*reader{db.hot, db.cold, db.back} {
 		if r != nil {
 			errs = append(errs, r.db.Close())
 		}

@@ -130,22 +130,7 @@ func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
 }
 
 func (r *reader) site(ctx context.Context, where string, arg any) (store.Site, error) {
-	var s store.Site
-	var window int64
-	var settings string
-	err := r.db.QueryRowContext(ctx, `SELECT id, key, name, bot_name, grp, reopen_window, reopen_to_bot, bot, settings FROM site WHERE `+where, arg).
-		Scan(&s.ID, &s.Key, &s.Name, &s.BotName, &s.Group, &window, &s.ReopenToBot, &s.Bot, &settings)
-	if err != nil {
-		return s, notFound(err)
-	}
-	s.ReopenWindow = time.Duration(window) * time.Millisecond
-	if window == 0 {
-		s.ReopenWindow = -1
-	}
-	if err := json.Unmarshal([]byte(settings), &s.Settings); err != nil {
-		return s, fmt.Errorf("sqlite: settings of site %s: %w", s.Key, err)
-	}
-	return s, nil
+	return scanSite(r.db.QueryRowContext(ctx, `SELECT `+siteColumns+` FROM site WHERE `+where, arg))
 }
 
 // SiteByKey implements store.Reader.

@@ -49,7 +49,7 @@ func TestAccounts(t *testing.T) {
 	now := time.Now()
 	r := newRig(t, Options{})
 	ctx := t.Context()
-	if _, err := r.CreateAgent(ctx, store.AgentAccount{Login: "LIN"}); !errors.Is(err, store.ErrExists) {
+	if _, err := r.CreateAgent(ctx, store.AgentAccount{Login: "LIN", Name: "Lin"}); !errors.Is(err, store.ErrExists) {
 		t.Errorf("second agent lin: %v", err)
 	}
 	if a, err := r.Cold().AgentByLogin(ctx, "Lin"); err != nil || a.ID != r.agent.ID {

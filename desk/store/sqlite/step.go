@@ -29,6 +29,9 @@ func (t *tx) step(d *draft, in store.Input) error {
 	if err := t.seat(&next, seats, change.Event, in.Now); err != nil {
 		return err
 	}
+	if err := t.rollStep(&d.Conversation, &next, &change, in.Now); err != nil {
+		return err
+	}
 	d.Conversation = next
 	if err := t.add(d, store.Event{Kind: store.KindEvent, From: in.By, Change: &change}); err != nil {
 		return err

@@ -61,6 +61,8 @@ type tx struct {
 	db    *DB
 	stmts map[string]*sql.Stmt
 
+	minute int64 // the last one counted in the roll-ups
+
 	begin, end, rollback, savepoint, undo, release string
 }
 

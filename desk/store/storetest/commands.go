@@ -365,8 +365,9 @@ func testReopenToBot(t *testing.T, r *rig) {
 	if out := r.do(text(conv.ID, ann.Actor(), "hello?")); out.Conv.State != store.InBot || out.Conv.Owner.Name != "Eddy" || out.Events[0].Change.Event != "reopened" {
 		t.Fatalf("%+v", out)
 	}
+	r.later(time.Minute)
 	out := r.do(store.Move{Conv: conv.ID, Trigger: store.Handoff, By: ann.Actor()})
-	if c := out.Conv; c.State != store.Queued || c.QueuedAt < out.Events[0].Time || c.Priority != store.PriorityReopened {
+	if c := out.Conv; c.State != store.Queued || c.QueuedAt < conv.QueuedAt+time.Minute.Milliseconds() || c.Priority != store.PriorityReopened {
 		t.Fatalf("%+v", c)
 	}
 	r.do(store.Move{Conv: conv.ID, Trigger: store.CustomerClose, By: ann.Actor()})

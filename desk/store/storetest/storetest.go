@@ -43,6 +43,8 @@ func Run(t *testing.T, b Backend) {
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"Secret", testSecret},
 		{"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
+		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
+		{"RollUps", testRollUps}, {"Reports", testReports},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

@@ -117,3 +117,27 @@ CREATE TRIGGER audit_log_kept BEFORE UPDATE ON audit_log BEGIN SELECT RAISE(ABOR
 CREATE TRIGGER audit_log_once BEFORE INSERT ON audit_log WHEN EXISTS (SELECT 1 FROM audit_log WHERE id = NEW.id)
 	BEGIN SELECT RAISE(ABORT, 'the audit log is append only'); END;
 CREATE TRIGGER audit_log_whole BEFORE DELETE ON audit_log BEGIN SELECT RAISE(ABORT, 'the audit log is append only'); END;
+
+-- Roll-ups: reports read these and never messages. A bucket is a range of durations (store.BucketOf), 0 where there is none.
+ALTER TABLE conversation ADD COLUMN answered_at INTEGER NOT NULL DEFAULT 0; -- an agent's first text since it was opened or queued
+CREATE TABLE rollup_15m (
+	slot    INTEGER NOT NULL, -- its first millisecond
+	site    TEXT NOT NULL,
+	grp     TEXT NOT NULL,    -- '' = none
+	agent   TEXT NOT NULL,    -- '' = none
+	measure TEXT NOT NULL,
+	bucket  INTEGER NOT NULL,
+	n       INTEGER NOT NULL,
+	total   INTEGER NOT NULL, -- milliseconds
+	PRIMARY KEY (slot, site, grp, agent, measure, bucket)
+) STRICT, WITHOUT ROWID;
+
+-- The same by the minute for the wall, kept for some hours.
+CREATE TABLE rollup_1m (
+	slot    INTEGER NOT NULL,
+	grp     TEXT NOT NULL,
+	measure TEXT NOT NULL,
+	n       INTEGER NOT NULL,
+	total   INTEGER NOT NULL,
+	PRIMARY KEY (slot, grp, measure)
+) STRICT, WITHOUT ROWID;
