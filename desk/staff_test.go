@@ -80,7 +80,7 @@ func TestStaffGate(t *testing.T) {
 		return resp
 	}
 	for _, role := range perm.Roles() {
-		account, cookie := employ(t, d, role, "the "+string(role))
+		account, cookie := employ(t, d, role, "the-"+string(role))
 		refused := 0
 		for _, p := range append(permissions, anyStaff) {
 			before := served
