@@ -36,7 +36,7 @@ type Options struct {
 	VisitorLife time.Duration // of an unused visitor token, default 90 days
 	LoginLife   time.Duration // of an agent's login, default 7 days
 	LoginIdle   time.Duration // of an unused login, default 24 h
-	Bot         bot.Bot       // default bot.Rules
+	Bot         bot.Bot       // of sites that have chosen none; default bot.Default()
 	KeepIP      KeepIP        // how much of clients' addresses is stored, default nothing
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.

@@ -26,7 +26,7 @@ func TestRules(t *testing.T) {
 		"hours":                 {Turn{Text: "When do you answer?", Payload: "hours"}, false, 1, "any time"},
 		"other chinese":         {Turn{Text: "你好"}, false, 2, "没有听懂"},
 	} {
-		r, err := Rules{}.Reply(t.Context(), c.turn)
+		r, err := Default().Reply(t.Context(), c.turn)
 		if err != nil || r.Handoff != c.handoff || len(r.Say) != 1 || len(r.Say[0].Buttons) != c.buttons || !strings.Contains(r.Say[0].Body, c.says) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Store   store.Store
 	Tickets *auth.Tickets[Login]
-	Bot     bot.Bot          // default bot.Rules
+	Bot     bot.Bot          // of sites that have chosen none; default bot.Default()
 	Links   Links            // makes the addresses of files; default none: file.links is refused
 	Limits  Limits           // zero fields mean the defaults
 	Dumper  *executor.Dumper // of the pools; default none
@@ -92,7 +92,7 @@ func (o *Options) fill() error {
 		return errors.New("hub: Options.Store and Options.Tickets are required")
 	}
 	if o.Bot == nil {
-		o.Bot = bot.Rules{}
+		o.Bot = bot.Default()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

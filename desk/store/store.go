@@ -63,6 +63,7 @@ type Move struct {
 type Say struct {
 	Body    string
 	Buttons []Button
+	Memo    string // see Event
 }
 
 // BotTurn adds the bot's answers, and hands the conversation over if asked, all or nothing and only while the bot
@@ -151,6 +152,10 @@ type Reader interface {
 	Outbox(ctx context.Context, limit int) ([]OutboxRow, error)
 	// BotPending returns the turns that bot-owned conversations still wait for.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
+	// Bots returns all bots by name.
+	Bots(ctx context.Context) ([]BotAccount, error)
+	// Bot returns a bot, or ErrNotFound.
+	Bot(ctx context.Context, id string) (BotAccount, error)
 	// SiteByKey returns a site, or ErrNotFound.
 	SiteByKey(ctx context.Context, key string) (Site, error)
 	// Site returns a site by its id, or ErrNotFound.
@@ -184,6 +189,12 @@ type Accounts interface {
 	CreateGroup(ctx context.Context, g Group) (Group, error)
 	// AddMember puts an agent into a group; it may be there already.
 	AddMember(ctx context.Context, group, agent string) error
+	// CreateBot adds a bot; its id is made. ErrExists: there is one of that name. The caller has checked the config (bot.Check).
+	CreateBot(ctx context.Context, b BotAccount) (BotAccount, error)
+	// UpdateBot changes name, kind and config of a bot. The next turn goes by them. ErrNotFound, ErrExists.
+	UpdateBot(ctx context.Context, b BotAccount) error
+	// DeleteBot removes a bot: ErrInUse while a site has it. Conversations that it owns are handed over by its next turn.
+	DeleteBot(ctx context.Context, id string) error
 	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
 	Reconcile(ctx context.Context) (int, error)
 	// OutboxDone removes rows up to and including an id.

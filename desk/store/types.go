@@ -118,6 +118,7 @@ type Event struct {
 	Payload  string
 	Buttons  []Button
 	Files    []Attachment // in the order of the sender
+	Memo     string       // of a bot for itself: what it has to remember until its next turn; nobody is shown it
 	Change   *Change      // of KindEvent
 	Time     int64        // Unix milliseconds
 }
@@ -152,12 +153,12 @@ type Site struct {
 	ID      string
 	Key     string
 	Name    string
-	BotName string // "" = the site has no bot
+	BotName string // shown instead of the bot's own name; "" and no Bot = the site has no bot
 	Group   string // of its conversations, "" = none
 
 	ReopenWindow time.Duration // a closed conversation may be reopened for so long; 0 = DefaultReopenWindow, negative = never
 	ReopenToBot  bool          // a customer who writes in that time gets the bot first, if the site has one
-	Bot          string        // id of the bot, "" = the built-in one
+	Bot          string        // id of the bot, "" = the built-in one, if BotName is set
 	Settings     SiteSettings
 }
 
@@ -241,6 +242,9 @@ type OutboxRow struct {
 	Time    int64
 }
 
+// MaxAttributeChars is the length of one attribute of a contact, in characters.
+const MaxAttributeChars = 500
+
 // Contact is a customer.
 type Contact struct {
 	ID         string
@@ -252,6 +256,24 @@ type Contact struct {
 	Locale     string
 	Attributes map[string]string
 	Created    int64 // Unix milliseconds
+}
+
+// Kinds of bots.
+const (
+	BotRules   = "rules"
+	BotWebhook = "webhook"
+)
+
+// BuiltInBot is the id of the bot of a site that has a name for its bot and has chosen none.
+const BuiltInBot = "rules"
+
+// BotAccount is a bot that sites may choose.
+type BotAccount struct {
+	ID      string
+	Name    string // shown to customers unless the site has a name of its own for it
+	Kind    string // BotRules or BotWebhook
+	Config  string // JSON, see package bot
+	Created int64  // Unix milliseconds
 }
 
 // AgentAccount is a member of staff.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func (t *tx) add(d *draft, e store.Event) error {
 		d.LastPSeq++
 		e.PSeq = d.LastPSeq
 	}
-	m, err := json.Marshal(meta{Payload: e.Payload, Buttons: e.Buttons, Change: e.Change})
+	m, err := json.Marshal(meta{Payload: e.Payload, Buttons: e.Buttons, Memo: e.Memo, Change: e.Change})
 	if err != nil {
 		return err
 	}
@@ -98,12 +99,15 @@ type site struct {
 
 func (t *tx) site(id string) (site, error) {
 	var s site
-	var name string
-	if err := t.row(sqlSite, id).Scan(&name, &s.group, &s.window, &s.reopenToBot); err != nil {
+	var shown, bot, name string
+	if err := t.row(sqlSite, id).Scan(&shown, &bot, &name, &s.group, &s.window, &s.reopenToBot); err != nil {
 		return s, notFound(err)
 	}
-	if name != "" {
-		s.bot = store.Actor{Kind: store.Bot, ID: "rules", Name: name}
+	switch {
+	case name != "":
+		s.bot = store.Actor{Kind: store.Bot, ID: bot, Name: cmp.Or(shown, name)}
+	case shown != "":
+		s.bot = store.Actor{Kind: store.Bot, ID: store.BuiltInBot, Name: shown}
 	}
 	return s, nil
 }
@@ -289,7 +293,7 @@ func (t *tx) botTurn(c store.BotTurn) (store.Outcome, error) {
 		} else if !errors.Is(err, store.ErrNotFound) {
 			return store.Outcome{}, err
 		}
-		if err := t.add(d, store.Event{Kind: store.KindText, From: bot, ClientID: clientID, Body: say.Body, Buttons: say.Buttons}); err != nil {
+		if err := t.add(d, store.Event{Kind: store.KindText, From: bot, ClientID: clientID, Body: say.Body, Buttons: say.Buttons, Memo: say.Memo}); err != nil {
 			return store.Outcome{}, err
 		}
 	}

@@ -42,7 +42,7 @@ const (
 	sqlMember   = `SELECT count(*) FROM group_member WHERE grp = ? AND agent = ?`
 	sqlOtherOf  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed' AND id <> ?`
 	sqlOutbox   = `INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES (?, ?, ?, ?, ?)`
-	sqlSite     = `SELECT bot_name, grp, reopen_window, reopen_to_bot FROM site WHERE id = ?`
+	sqlSite     = `SELECT s.bot_name, s.bot, coalesce(b.name, ''), s.grp, s.reopen_window, s.reopen_to_bot FROM site s LEFT JOIN bot b ON b.id = s.bot WHERE s.id = ?`
 )
 
 const previewChars = 120
@@ -51,6 +51,7 @@ const previewChars = 120
 type meta struct {
 	Payload string         `json:"payload,omitempty"`
 	Buttons []store.Button `json:"buttons,omitempty"`
+	Memo    string         `json:"memo,omitempty"`
 	Change  *store.Change  `json:"change,omitempty"`
 }
 
@@ -143,7 +144,7 @@ func scanEvent(r scanner) (store.Event, error) {
 	if err := json.Unmarshal([]byte(m), &x); err != nil {
 		return e, fmt.Errorf("sqlite: meta of event %d of %s: %w", e.Seq, e.Conv, err)
 	}
-	e.Payload, e.Buttons, e.Change = x.Payload, x.Buttons, x.Change
+	e.Payload, e.Buttons, e.Memo, e.Change = x.Payload, x.Buttons, x.Memo, x.Change
 	return e, nil
 }
 

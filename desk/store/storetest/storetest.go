@@ -42,7 +42,7 @@ func Run(t *testing.T, b Backend) {
 		{"Groups", testGroups}, {"Force", testForce}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"Secret", testSecret},
-		{"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
+		{"Bots", testBots}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"RollUps", testRollUps}, {"Reports", testReports},
 	} {
