@@ -132,13 +132,17 @@ func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
 	answer(w, agentAnswer(account))
 }
 
-// checkPassword takes as long for an account that does not exist as for one that does.
+// checkPassword takes as long for an account that does not exist, or may not log in, as for one that does.
 func (d *Desk) checkPassword(ctx context.Context, name, password string) (store.AgentAccount, error) {
 	account, err := d.store.Cold().AgentByLogin(ctx, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return account, err
 	}
-	return account, d.hasher.Check(ctx, account.Password, password)
+	err = d.hasher.Check(ctx, account.Password, password)
+	if err == nil && account.Disabled {
+		err = auth.ErrWrong
+	}
+	return account, err
 }
 
 // cookie carries a login. maxAge below 0 removes it.

@@ -90,6 +90,9 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.store = db
+	if d.o.WrapStore != nil {
+		d.store = d.o.WrapStore(db)
+	}
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
@@ -107,8 +110,7 @@ func (d *Desk) seed(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	_, err := d.store.Cold().AgentByLogin(ctx, login)
-	if !errors.Is(err, store.ErrNotFound) {
+	if all, err := d.store.Cold().Agents(ctx); err != nil || len(all) > 0 {
 		return err
 	}
 	password := auth.NewPassword()

@@ -8,6 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
 )
 
@@ -26,6 +27,9 @@ type Options struct {
 
 	// Layers adds to each connection's pipeline what comes before HTTP, such as TLS. Default nothing.
 	Layers func(*eddy.Pipeline) error
+
+	// WrapStore may put something between the server and its database, such as faults. Default nothing.
+	WrapStore func(store.Store) store.Store
 
 	// Migrating is told before the database of an older program is brought from one version of its schema to another.
 	Migrating func(from, to int)

@@ -67,7 +67,7 @@ func newDesk(t *terminal) *cobra.Command {
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	f.settings.register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.apply(cmd) }
-	cmd.AddCommand(newDeskBackup(t, &f), newDeskRestore(t, &f), newDeskMigrate(t, &f), newDeskVersion(t, &f))
+	cmd.AddCommand(newDeskBackup(t, &f), newDeskRestore(t, &f), newDeskMigrate(t, &f), newDeskVersion(t, &f), newDeskUser(t, &f))
 	return cmd
 }
 
