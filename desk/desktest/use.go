@@ -52,6 +52,20 @@ func (c *Client) Do(ctx context.Context, t, conv string, d any) (Frame, error) {
 	}
 }
 
+// Tell sends a command that has no reply. It waits for the welcome first.
+func (c *Client) Tell(ctx context.Context, t, conv string, d any) error {
+	if err := c.Wait(ctx, c.isLive); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	conn, live, id := c.conn, c.live, c.id()
+	c.mu.Unlock()
+	if !live || c.write(ctx, conn, t, id, conv, d) != nil {
+		return ErrLost
+	}
+	return nil
+}
+
 func (c *Client) isLive() bool { return c.live }
 
 // retry repeats Do until a connection lives long enough for a reply that is not "try again".

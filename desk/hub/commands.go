@@ -45,6 +45,24 @@ func (s *Session) handle(cmd proto.Command) {
 		s.sync(cmd, who, p)
 	case *proto.FileLinks:
 		s.fileLinks(cmd, who, p)
+	case *proto.Receipt:
+		s.receipt(who, cmd.Conv, p)
+	case *proto.History:
+		s.history(cmd, who, p)
+	case *proto.Search:
+		s.search(cmd, who, p)
+	case *proto.CannedList:
+		s.canned(cmd, who, p)
+	case *proto.ContactGet:
+		s.contactGet(cmd, who, p)
+	case *proto.ContactPatch:
+		s.contactPatch(cmd, who, p)
+	case *proto.ContactBlock:
+		s.contactBlock(cmd, who, p)
+	case *proto.Tag:
+		s.tag(cmd, who, p)
+	case *proto.Rate:
+		s.rate(cmd, who, p)
 	default: // a second hello
 		s.fail(cmd, &proto.Error{Code: proto.CodeOutOfOrder, Text: "this session has been welcomed"})
 		s.strike()
@@ -153,7 +171,7 @@ func (s *Session) read(who identity, f func(context.Context, store.Reader), refu
 		return func() {
 			ctx, cancel := context.WithTimeout(context.Background(), h.o.Limits.ReadTimeout)
 			defer cancel()
-			f(ctx, r)
+			f(ctx, marked{r, h.receipts})
 		}
 	}
 	var err error
@@ -173,6 +191,9 @@ func (s *Session) syncPage(ctx context.Context, r store.Reader, cmd proto.Comman
 	conv, err := r.Conversation(ctx, cmd.Conv)
 	if err == nil && who.actor.Kind == store.Customer && conv.Contact != who.actor.ID {
 		err = store.ErrNotFound
+	}
+	if err == nil {
+		err = s.mayRead(ctx, r, who, cmd.Conv)
 	}
 	var events []store.Event
 	var more bool

@@ -2,9 +2,11 @@ package hub
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/words"
 )
 
 func party(a store.Actor) proto.Party {
@@ -24,10 +26,19 @@ func head(c *store.Conversation, side store.Side) proto.Head {
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.Last(side),
 		Opened: c.OpenedAt, Closed: c.ClosedAt, Reason: c.CloseReason,
 	}
+	h.Mine, h.Peer = seen(c, side)
 	if c.State == store.Queued {
 		h.Queued = c.QueuedAt
 	}
 	return h
+}
+
+// seen returns how far the reader's side and the other one have got, both in the numbers of the reader's stream.
+func seen(c *store.Conversation, side store.Side) (mine, peer proto.Seen) {
+	if side == store.CustomerSide {
+		return proto.Seen(c.Marks.Customer), proto.Seen(c.Across.Staff)
+	}
+	return proto.Seen(c.Marks.Staff), proto.Seen(c.Across.Customer)
 }
 
 func row(c *store.Conversation, online bool) proto.Row {
@@ -35,6 +46,7 @@ func row(c *store.Conversation, online bool) proto.Row {
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt,
 		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
 		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At,
+		Tags: c.TagList(), Unread: c.Unread,
 	}
 	if c.State == store.Queued {
 		r.Queued = c.QueuedAt
@@ -94,6 +106,14 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent has as many conversations as its capacity allows"}, true
 	case errors.Is(err, store.ErrFile):
 		return &proto.Error{Code: proto.CodeNotFound, Text: "a file of this message is not there, or was sent already: upload it again"}, true
+	case errors.Is(err, store.ErrBlocked):
+		return &proto.Error{Code: proto.CodeBlocked, Text: "you may not write here any more"}, true
+	case errors.Is(err, store.ErrQuery):
+		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a search needs 1 to %d words", words.MaxTerms)}, true
+	case errors.Is(err, store.ErrCursor):
+		return &proto.Error{Code: proto.CodeBadRequest, Text: "the cursor is not one of the page before"}, true
+	case errors.Is(err, store.ErrTooMany):
+		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a conversation has at most %d tags, a contact at most %d attributes", store.MaxTags, store.MaxAttributes)}, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

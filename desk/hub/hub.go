@@ -31,6 +31,7 @@ type Hub struct {
 
 	draining atomic.Bool
 	ticker   *positions
+	receipts *receipts
 
 	mu       sync.Mutex
 	dir      *directory
@@ -63,6 +64,7 @@ func New(o Options) (*Hub, error) {
 	h.bots = executor.NewKeyed[string](h.botPool, botPending, botTotal)
 	h.staff = newGate(h.agentPool, l.AgentRunning, l.AgentWaiting)
 	h.ticker = newPositions(h, l.QueueEvery)
+	h.receipts = newReceipts(h)
 	return h, nil
 }
 
@@ -88,6 +90,10 @@ func (h *Hub) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("hub: reading unanswered bot turns: %w", err)
 	}
+	if err := h.receipts.start(ctx, open); err != nil {
+		return fmt.Errorf("hub: reading what has been read: %w", err)
+	}
+	h.receipts.show(open)
 	h.mu.Lock()
 	for _, c := range open {
 		h.dir.apply(c)
@@ -96,6 +102,11 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.ticker.start()
 	for _, p := range pending {
 		h.botTurn(p.Conv, p.Last, "")
+	}
+	for i := range open {
+		if open[i].Blocked {
+			h.blockMove(store.Move{Conv: open[i].ID, Trigger: store.Block, By: store.Actor{Kind: store.System, Name: "system"}}, 1)
+		}
 	}
 	return nil
 }
@@ -123,6 +134,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		s.close(proto.CloseDraining, "draining")
 	}
 	h.ticker.stop()
+	h.receipts.stop(ctx)
 	errs := []error{err}
 	for _, p := range []*executor.Pool{h.botPool, h.customerPool, h.agentPool} {
 		p.Close()
@@ -172,6 +184,7 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 					refuse(e)
 				}
 			})
+			h.receipts.committed(&out)
 			if out.Late {
 				h.Counters.Late.Add(1)
 			} else {
@@ -180,6 +193,8 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 			}
 			if out.Err == nil && !out.Dup && len(out.Events) > 0 {
 				h.publish(out)
+			} else if out.Err == nil && out.Touched {
+				h.changed(&out.Conv)
 			}
 		})
 	})

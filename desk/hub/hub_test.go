@@ -184,8 +184,8 @@ func TestKnowingAnIDGrantsNothing(t *testing.T) {
 	if got := r.do(kim, "conv.close", conv, proto.Close{}); got != proto.CodeForbidden {
 		t.Errorf("another agent closes: %q", got)
 	}
-	if got := r.do(kim, "sync", conv, proto.Sync{}); got != "" {
-		t.Errorf("staff may read: %q", got)
+	if got := r.do(kim, "sync", conv, proto.Sync{}); got != proto.CodeNotFound {
+		t.Errorf("another agent reads: %q", got)
 	}
 	if got := r.do(ben, "msg.send", "no such id", msg()); got != proto.CodeNotFound {
 		t.Errorf("unknown conversation: %q", got)

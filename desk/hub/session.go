@@ -70,8 +70,9 @@ type Session struct {
 
 	mu       sync.Mutex
 	phase    phase
-	buffer   []pending // events that arrived while resuming
-	buffered int       // bytes in it
+	buffer   []pending            // events that arrived while resuming
+	buffered int                  // bytes in it
+	audited  map[string]time.Time // what of others this session has read, and when that was written down
 
 	// Used by Receive only.
 	messages *rate.Limiter

@@ -20,6 +20,7 @@ const (
 	CodeBusy         Code = "busy"
 	CodeUnavailable  Code = "unavailable"
 	CodeClosed       Code = "closed"
+	CodeBlocked      Code = "blocked"
 	CodeOutOfOrder   Code = "out_of_order"
 	CodeInternal     Code = "internal"
 )
@@ -35,6 +36,7 @@ const (
 	CloseRateLimited     = 4029
 	CloseUnauthorized    = 4101
 	CloseTokenExpired    = 4102
+	CloseBlocked         = 4103
 	CloseProtocolError   = 4109
 )
 

@@ -32,7 +32,7 @@ type Command struct {
 	Type    string
 	ID      string // request id, "" only where the type needs none
 	Conv    string // conversation id, "" where the type needs none
-	Payload any    // *Hello, *Open, *Send, *Note, *Typing, *Take, *Transfer, *Return, *Reopen, *Close, *Sync, *FileLinks or *Ping
+	Payload any    // pointer to one of the payload types
 }
 
 // Hello authenticates the connection and asks for what was missed.
@@ -155,7 +155,7 @@ func kindOf(t string) (kind, bool) {
 	case "ping":
 		return kind{payload: func() any { return new(Ping) }}, true
 	}
-	return kind{}, false
+	return readKind(t)
 }
 
 // Decode parses one message and checks its shape and its limits. Data is not kept. On failure the returned command

@@ -22,6 +22,8 @@ type Head struct {
 	Closed    int64  `json:"closed,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	Truncated bool   `json:"truncated,omitempty"`
+	Mine      Seen   `json:"mine"` // how far the reader's own side has got
+	Peer      Seen   `json:"peer"` // how far the other side has got
 }
 
 // RowContact is the customer part of an inbox row.
@@ -45,6 +47,8 @@ type Row struct {
 	Preview     string     `json:"preview"`
 	PreviewFrom string     `json:"preview_from"`
 	At          int64      `json:"at"`
+	Tags        []string   `json:"tags,omitempty"`
+	Unread      int        `json:"unread,omitempty"` // messages of the customer that the owner has not read
 }
 
 // Inbox is what an agent is shown on every connect.

@@ -23,7 +23,7 @@ var (
 	ErrQuota       = errors.New("store: the files are over the quota")
 )
 
-// Command is a change of one conversation, Open, Append, Move or BotTurn; or a line of the audit log, Audit.
+// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag or Rate; or a line of the audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
@@ -91,6 +91,7 @@ type Outcome struct {
 	Events   []Event      // newly committed; with Dup the first, earlier one
 	Dup      bool         // the command had been committed before; nothing is new
 	Existing bool         // of Open: the conversation was there
+	Touched  bool         // the conversation changed without an event
 	Err      error
 	Late     bool // second call: the command was answered ErrUnavailable but has been committed after all
 }
@@ -116,6 +117,7 @@ type Store interface {
 	Accounts
 	Files
 	Management
+	StaffWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -128,6 +130,7 @@ type Store interface {
 // Reader reads committed data. Methods block and honour ctx.
 type Reader interface {
 	Listing
+	StaffReader
 
 	// Conversation returns one head, or ErrNotFound.
 	Conversation(ctx context.Context, id string) (Conversation, error)

@@ -60,6 +60,14 @@ type Conversation struct {
 	Excluded     string // the agent that the next automatic assignment passes over
 	LastAgent    string // the agent that had it last, or had the previous one
 	Prev         string // the contact's conversation before this one
+
+	Marks   Marks
+	Across  Marks  // the marks in the numbers of the other side's stream; the hub fills it in, as it does Unread
+	Unread  int    // messages of the customer that staff have not read
+	Tags    string // in order, separated by commas; see TagList
+	Score   int    // 1 to 5, 0 = not rated
+	Comment string // on the score
+	Blocked bool   // the contact is blocked
 }
 
 // Priority orders the queue before time does: lower comes first.

@@ -24,6 +24,10 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.botTurn(c)
 	case store.Audit:
 		return t.audit(c)
+	case store.Tag:
+		return t.tag(c)
+	case store.Rate:
+		return t.rate(c)
 	}
 	return store.Outcome{}, fmt.Errorf("sqlite: unknown command %T", cmd)
 }
@@ -72,7 +76,11 @@ func (t *tx) add(d *draft, e store.Event) error {
 		}
 	}
 	d.events = append(d.events, e)
-	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time)
+	doc, err := t.index(&e)
+	if err != nil {
+		return err
+	}
+	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time, doc)
 }
 
 // save writes the row back, on the condition that nobody else has changed it.
@@ -114,6 +122,9 @@ func (t *tx) site(id string) (site, error) {
 
 // open starts a conversation. One contact has at most one open conversation.
 func (t *tx) open(c store.Open) (store.Outcome, error) {
+	if err := t.notBlocked(c.Contact.ID); err != nil {
+		return store.Outcome{}, err
+	}
 	existing, err := scanConv(t.row(sqlOpenOf, c.Contact.ID))
 	if err == nil {
 		return store.Outcome{Conv: existing, Existing: true}, nil
@@ -254,6 +265,8 @@ func (t *tx) admit(d *draft, c *store.Append) error {
 			return store.ErrForbidden
 		}
 		return nil
+	case d.Blocked && c.From.Kind == store.Customer:
+		return store.ErrBlocked
 	case d.State == store.Closed && c.From.Kind == store.Customer:
 		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From})
 	case d.State == store.Closed:

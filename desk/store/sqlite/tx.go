@@ -16,15 +16,15 @@ import (
 const (
 	convColumns = `c.id, c.site, c.contact, p.name, c.state, c.owner_kind, c.owner_id, c.owner_name, c.epoch, c.rev,
 		c.last_seq, c.last_pseq, c.opened_at, c.queued_at, c.assigned_at, c.closed_at, c.close_reason, c.preview, c.preview_from, c.at,
-		c.grp, c.priority, c.abandoned, c.waiting_since, c.replied_at, c.excluded, c.last_agent, c.prev`
+		c.grp, c.priority, c.abandoned, c.waiting_since, c.replied_at, c.excluded, c.last_agent, c.prev, ` + readColumns
 	convFrom     = ` FROM conversation c JOIN contact p ON p.id = c.contact `
 	eventColumns = `conversation, seq, coalesce(pseq, 0), id, kind, sender_kind, sender_id, sender_name, coalesce(client_id, ''), body, meta, created`
 
 	sqlConv      = `SELECT ` + convColumns + convFrom + `WHERE c.id = ?`
 	sqlOpenOf    = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state <> 'closed' ORDER BY c.opened_at DESC LIMIT 1`
 	sqlByClient  = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND sender_kind = ? AND sender_id = ? AND client_id = ?`
-	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created)
-		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?)`
+	sqlInsertMsg = `INSERT INTO message (conversation, seq, pseq, id, kind, sender_kind, sender_id, sender_name, client_id, body, meta, epoch, created, doc)
+		VALUES (?, ?, nullif(?, 0), ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?, ?, nullif(?, 0))`
 	sqlLastClosed = `SELECT ` + convColumns + convFrom + `WHERE c.contact = ? AND c.state = 'closed' ORDER BY c.opened_at DESC, c.id DESC LIMIT 1`
 	sqlInsertConv = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
 		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at, grp, last_agent, prev)
@@ -125,11 +125,15 @@ type failedRow struct{ err error }
 
 func (r failedRow) Scan(...any) error { return r.err }
 
-func scanConv(r scanner) (store.Conversation, error) {
+func scanConv(r scanner) (store.Conversation, error) { return scanConvAnd(r) }
+
+// scanConvAnd reads convColumns, and what follows them into more.
+func scanConvAnd(r scanner, more ...any) (store.Conversation, error) {
 	var c store.Conversation
-	err := r.Scan(&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,
+	err := r.Scan(append([]any{&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,
 		&c.LastSeq, &c.LastPSeq, &c.OpenedAt, &c.QueuedAt, &c.AssignedAt, &c.ClosedAt, &c.CloseReason, &c.Preview, &c.PreviewFrom, &c.At,
-		&c.Group, &c.Priority, &c.Abandoned, &c.WaitingSince, &c.RepliedAt, &c.Excluded, &c.LastAgent, &c.Prev)
+		&c.Group, &c.Priority, &c.Abandoned, &c.WaitingSince, &c.RepliedAt, &c.Excluded, &c.LastAgent, &c.Prev,
+		&c.Marks.Customer.Delivered, &c.Marks.Customer.Read, &c.Marks.Staff.Delivered, &c.Marks.Staff.Read, &c.Tags, &c.Score, &c.Comment, &c.Blocked}, more...)...)
 	return c, notFound(err)
 }
 

@@ -41,6 +41,16 @@ CREATE TABLE conversation_tag (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX conversation_tag_name ON conversation_tag (tag, conversation);
 
+-- Notes: where the two streams of a conversation differ.
+CREATE INDEX message_hidden ON message (conversation, seq) WHERE pseq IS NULL;
+
+-- Search. A message's doc orders it by time among all messages and is its row in the index, whose words the server makes.
+-- NULL: not in the index yet; a background job adds those that are older than the index.
+ALTER TABLE message ADD COLUMN doc INTEGER;
+CREATE UNIQUE INDEX message_doc ON message (doc) WHERE doc IS NOT NULL;
+CREATE INDEX message_unindexed ON message (conversation, seq) WHERE doc IS NULL AND kind <> 'event';
+CREATE VIRTUAL TABLE message_words USING fts5 (words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
+
 CREATE TABLE canned (
 	id        TEXT PRIMARY KEY,
 	workspace TEXT NOT NULL REFERENCES workspace (id),

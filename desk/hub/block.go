@@ -1,0 +1,84 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	blockAttempts = 6
+	blockRetry    = 250 * time.Millisecond
+)
+
+// contactBlock blocks a contact, or lets it in again. First nobody opens or writes any more, then its conversations are
+// closed, each in its own lane, and its connections.
+func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.ContactBlock) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		if _, err := s.known(ctx, r, who, p.Contact); err != nil {
+			return nil, err
+		}
+		action := store.AuditBlock
+		if !p.Blocked {
+			action = store.AuditUnblock
+		}
+		if err := s.audit(ctx, action, "contact "+p.Contact, ""); err != nil {
+			return nil, err
+		}
+		c, err := s.hub.o.Store.BlockContact(ctx, p.Contact, p.Blocked)
+		if err != nil {
+			return nil, err
+		}
+		if p.Blocked {
+			s.hub.closeBlocked(p.Contact, who.actor, p.Reason)
+			s.hub.CloseContact(p.Contact, proto.CloseBlocked, "blocked")
+		}
+		return proto.ContactChanged{Contact: card(&c)}, nil
+	})
+}
+
+// closeBlocked closes the open conversations of a blocked contact. The reason is a note: customers do not see it.
+func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
+	var convs []string
+	h.mu.Lock()
+	for _, e := range h.dir.byContact[contact] {
+		convs = append(convs, e.conv.ID)
+	}
+	h.mu.Unlock()
+	for _, id := range convs {
+		h.blockMove(store.Move{Conv: id, Trigger: store.Block, By: by, Note: note}, 1)
+	}
+}
+
+// blockMove closes one conversation; what fails for a while is tried again. After a crash Start does it.
+func (h *Hub) blockMove(m store.Move, attempt int) {
+	retry := func() {
+		if attempt < blockAttempts && !h.draining.Load() {
+			time.AfterFunc(blockRetry<<(attempt-1), func() { h.blockMove(m, attempt+1) })
+			return
+		}
+		h.o.Logger.Warn("desk: a conversation of a blocked contact stays open until the next start", "conversation", m.Conv)
+	}
+	h.execute(m.Conv, m, func(out store.Outcome) {
+		switch {
+		case out.Err == nil, errors.Is(out.Err, store.ErrConflict): // closed already
+		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy):
+			retry()
+		default:
+			h.o.Logger.Error("desk: closing a conversation of a blocked contact", "conversation", m.Conv, "err", out.Err)
+		}
+	}, func(*proto.Error) { retry() })
+}
+
+// CloseContact closes the connections of a contact with a close code.
+func (h *Hub) CloseContact(contact string, code int, reason string) {
+	h.mu.Lock()
+	sessions := h.contacts[contact]
+	h.mu.Unlock()
+	for _, s := range sessions {
+		s.close(code, reason)
+	}
+}

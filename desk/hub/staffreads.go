@@ -1,0 +1,257 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/words"
+)
+
+const (
+	historyRows   = 20
+	cannedItems   = 50
+	snippetChars  = 120
+	searchTimeout = 3 * time.Second
+	auditAgain    = 10 * time.Minute // a session that reads on in one conversation is written down once in this time
+	maxAudited    = 1024             // conversations that a session remembers for this
+)
+
+// scope is what an agent may read.
+func scope(who identity) store.Scope {
+	return store.Scope{Agent: who.actor.ID, All: who.role.Can(perm.ReadOthers)}
+}
+
+// mayRead tells whether the identity may read a conversation; that of another agent only with the permission, and it is
+// written down first. It blocks: call it where reads run.
+func (s *Session) mayRead(ctx context.Context, r store.Reader, who identity, conv string) error {
+	if who.actor.Kind != store.Agent {
+		return nil // the caller compares the contact
+	}
+	access, err := r.Access(ctx, scope(who), conv)
+	switch {
+	case err != nil:
+		return err
+	case access == store.NoAccess:
+		return store.ErrNotFound
+	case access == store.OtherAccess:
+		return s.readsOther(ctx, "conversation "+conv)
+	}
+	return nil
+}
+
+// readsOther writes down that the session reads what is another agent's.
+func (s *Session) readsOther(ctx context.Context, target string) error {
+	now := s.hub.o.Now()
+	s.mu.Lock()
+	at, ok := s.audited[target]
+	s.mu.Unlock()
+	if ok && now.Sub(at) < auditAgain {
+		return nil
+	}
+	if err := s.audit(ctx, store.AuditRead, target, ""); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.audited == nil || len(s.audited) >= maxAudited {
+		s.audited = make(map[string]time.Time)
+	}
+	s.audited[target] = now
+	return nil
+}
+
+// staffRead answers a command with what f reads on the agent's share of the agent pool.
+func (s *Session) staffRead(cmd proto.Command, who identity, f func(ctx context.Context, r store.Reader) (any, error)) {
+	s.read(who, func(ctx context.Context, r store.Reader) {
+		d, err := f(ctx, r)
+		if err != nil {
+			s.fail(cmd, s.hub.readError(err))
+			return
+		}
+		s.reply("ok", cmd, cmd.Conv, d)
+	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+func (s *Session) history(cmd proto.Command, who identity, p *proto.History) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		return s.past(ctx, r, who, p.Contact, p.Cursor)
+	})
+}
+
+// past reads one page of a contact's conversations.
+func (s *Session) past(ctx context.Context, r store.Reader, who identity, contact, cursor string) (proto.Past, error) {
+	convs, next, err := r.History(ctx, scope(who), contact, cursor, historyRows)
+	page := proto.Past{Convs: make([]proto.PastRow, 0, len(convs)), Cursor: next}
+	if err != nil {
+		return page, err
+	}
+	others := false
+	online := s.hub.online(contact)
+	for i := range convs {
+		c := &convs[i].Conversation
+		others = others || convs[i].Other
+		page.Convs = append(page.Convs, proto.PastRow{Row: row(c, online), Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
+	}
+	if others {
+		err = s.readsOther(ctx, "contact "+contact)
+	}
+	return page, err
+}
+
+func (s *Session) search(cmd proto.Command, who identity, p *proto.Search) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+		defer cancel()
+		hits, next, err := r.Search(ctx, scope(who), p.Q, p.Cursor, p.Limit)
+		if err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w: the search took more than %v", store.ErrUnavailable, searchTimeout)
+			}
+			return nil, err
+		}
+		q, _ := words.Parse(p.Q)
+		found := proto.Found{Hits: make([]proto.Hit, 0, len(hits)), Cursor: next}
+		others := 0
+		for i := range hits {
+			h, e := &hits[i], &hits[i].Event
+			if h.Other {
+				others++
+			}
+			found.Hits = append(found.Hits, proto.Hit{
+				Conv: e.Conv, S: e.Seq, Time: e.Time, Kind: e.Kind, From: party(e.From), Snippet: q.Snippet(e.Body, snippetChars),
+				Contact: proto.HitContact{ID: h.Contact, Name: h.ContactName}, State: string(h.State),
+			})
+		}
+		if others > 0 {
+			err = s.audit(ctx, store.AuditSearch, "messages", fmt.Sprintf("%d of other agents' conversations", others))
+		}
+		return found, err
+	})
+}
+
+func (s *Session) canned(cmd proto.Command, who identity, p *proto.CannedList) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		all, err := r.Canned(ctx, who.actor.ID, p.Q, p.Locale, cannedItems)
+		list := proto.CannedItems{Items: make([]proto.CannedItem, 0, len(all))}
+		for _, c := range all {
+			list.Items = append(list.Items, proto.CannedItem{ID: c.ID, Short: c.Short, Title: c.Title, Body: c.Body, Locale: c.Locale})
+		}
+		return list, err
+	})
+}
+
+func card(c *store.Contact) proto.ContactCard {
+	k := proto.ContactCard{
+		ID: c.ID, Name: c.Name, Locale: c.Locale, Verified: c.Verified, Blocked: c.Blocked, External: c.External, Attributes: c.Attributes, Created: c.Created,
+	}
+	if k.Attributes == nil {
+		k.Attributes = map[string]string{}
+	}
+	return k
+}
+
+// known reads a contact that the agent may see: one of whose conversations it may see at least one.
+func (s *Session) known(ctx context.Context, r store.Reader, who identity, contact string) (store.Contact, error) {
+	if sc := scope(who); !sc.All {
+		convs, _, err := r.History(ctx, sc, contact, "", 1)
+		if err == nil && len(convs) == 0 {
+			err = store.ErrNotFound
+		}
+		if err != nil {
+			return store.Contact{}, err
+		}
+	}
+	return r.Contact(ctx, contact)
+}
+
+func (s *Session) contactGet(cmd proto.Command, who identity, p *proto.ContactGet) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		c, err := s.known(ctx, r, who, p.Contact)
+		if err != nil {
+			return nil, err
+		}
+		past, err := s.past(ctx, r, who, p.Contact, "")
+		return proto.ContactGot{Contact: card(&c), Past: past}, err
+	})
+}
+
+func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.ContactPatch) {
+	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
+		if _, err := s.known(ctx, r, who, p.Contact); err != nil {
+			return nil, err
+		}
+		if err := s.audit(ctx, store.AuditUpdate, "contact "+p.Contact, ""); err != nil {
+			return nil, err
+		}
+		c, err := s.hub.o.Store.PatchContact(ctx, store.ContactPatch{Contact: p.Contact, Name: p.Name, Attributes: p.Attributes})
+		if err != nil {
+			return nil, err
+		}
+		s.hub.renamed(&c)
+		return proto.ContactChanged{Contact: card(&c)}, nil
+	})
+}
+
+// renamed tells staff the new name of a contact in its open conversations.
+func (h *Hub) renamed(contact *store.Contact) {
+	var frames [][]byte
+	h.mu.Lock()
+	staff, online := h.allStaff, len(h.contacts[contact.ID]) > 0
+	for _, e := range h.dir.byContact[contact.ID] {
+		if e.conv.ContactName != contact.Name {
+			e.conv.ContactName = contact.Name
+			frames = append(frames, proto.Event("ev.conv", e.conv.ID, 0, row(&e.conv, online)))
+		}
+	}
+	h.mu.Unlock()
+	for _, f := range frames {
+		for _, s := range staff {
+			s.newest("", f)
+		}
+	}
+}
+
+// changed tells staff of a conversation that changed without an event. It runs in commit order.
+func (h *Hub) changed(c *store.Conversation) {
+	h.mu.Lock()
+	h.dir.apply(*c)
+	staff, online := h.allStaff, len(h.contacts[c.Contact]) > 0
+	h.mu.Unlock()
+	if len(staff) == 0 {
+		return
+	}
+	frame := proto.Event("ev.conv", c.ID, 0, row(c, online))
+	for _, s := range staff {
+		s.deliver(c.ID, 0, frame)
+	}
+}
+
+func (s *Session) tag(cmd proto.Command, who identity, p *proto.Tag) {
+	s.read(who, func(ctx context.Context, r store.Reader) {
+		if err := s.mayRead(ctx, r, who, cmd.Conv); err != nil {
+			s.fail(cmd, s.hub.readError(err))
+			return
+		}
+		c := store.Tag{Conv: cmd.Conv, By: who.actor, Add: p.Add, Remove: p.Remove}
+		s.run(s.hub.laneFor(s, cmd.Conv), cmd, c, func(out store.Outcome) {
+			tags := out.Conv.TagList()
+			if tags == nil {
+				tags = []string{}
+			}
+			s.reply("ok", cmd, cmd.Conv, proto.Tagged{Tags: tags})
+		})
+	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+func (s *Session) rate(cmd proto.Command, who identity, p *proto.Rate) {
+	if wait := take(s.messages, s.hub.o.Now()); wait > 0 {
+		s.fail(cmd, rateLimited(wait))
+		return
+	}
+	c := store.Rate{Conv: cmd.Conv, By: who.actor, Score: p.Score, Comment: p.Comment}
+	s.run(s.hub.laneFor(s, cmd.Conv), cmd, c, func(store.Outcome) { s.reply("ok", cmd, cmd.Conv, struct{}{}) })
+}

@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// What a conversation has besides what its commands change.
+const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read,
+		coalesce((SELECT group_concat(t.tag, ',' ORDER BY t.tag) FROM conversation_tag t WHERE t.conversation = c.id), ''), c.score, c.comment, p.blocked`
+
+// sqlAccess is a store.Access of an agent, given three times, and of Scope.All, given once, for the conversation c.
+const sqlAccess = `CASE
+		WHEN c.state = 'assigned' AND c.owner_id = ? OR EXISTS (SELECT 1 FROM assignment s WHERE s.conversation = c.id AND s.agent = ?)
+			OR c.state <> 'assigned' AND (c.grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = c.grp AND g.agent = ?)) THEN 1
+		WHEN ? THEN 2 ELSE 0 END`
+
+func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.All} }
+
+// Places implements store.StaffReader.
+func (r *reader) Places(ctx context.Context, conv string) ([]store.Places, error) {
+	const (
+		hidden = ` FROM conversation c JOIN message m INDEXED BY message_hidden ON m.conversation = c.id AND m.pseq IS NULL WHERE `
+		unread = ` FROM conversation c JOIN message m ON m.conversation = c.id AND m.seq > c.staff_read WHERE m.sender_kind = 'customer' AND m.kind <> 'event' AND `
+		one    = `c.id = ?`
+		open   = `c.state <> 'closed' AND ? = ''`
+	)
+	which := one
+	if conv == "" {
+		which = open
+	}
+	rows, err := r.db.QueryContext(ctx, `SELECT m.conversation, m.seq, 0`+hidden+which+` UNION ALL SELECT m.conversation, m.seq, 1`+unread+which+
+		` ORDER BY 1, 3, 2`, conv, conv)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var all []store.Places
+	for rows.Next() {
+		var id string
+		var seq uint64
+		var waits bool
+		if err := rows.Scan(&id, &seq, &waits); err != nil {
+			return nil, err
+		}
+		if len(all) == 0 || all[len(all)-1].Conv != id {
+			all = append(all, store.Places{Conv: id})
+		}
+		p := &all[len(all)-1]
+		switch {
+		case !waits:
+			p.Hidden = append(p.Hidden, seq)
+		case len(p.Unread) < store.MaxUnread:
+			p.Unread = append(p.Unread, seq)
+		}
+	}
+	return all, rows.Err()
+}
+
+// Access implements store.StaffReader.
+func (r *reader) Access(ctx context.Context, s store.Scope, conv string) (a store.Access, err error) {
+	err = r.db.QueryRowContext(ctx, `SELECT `+sqlAccess+` FROM conversation c WHERE c.id = ?`, append(accessArgs(s), conv)...).Scan(&a)
+	return a, notFound(err)
+}
+
+// History implements store.StaffReader. The cursor is the opening time and the id of the last conversation.
+func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor string, limit int) ([]store.Past, string, error) {
+	opened, id := int64(1<<63-1), ""
+	if cursor != "" {
+		at, rest, ok := strings.Cut(cursor, ".")
+		n, err := strconv.ParseInt(at, 36, 64)
+		if err != nil || !ok {
+			return nil, "", store.ErrCursor
+		}
+		opened, id = n, rest
+	}
+	args := append(append(accessArgs(s), contact, opened, id), append(accessArgs(s), limit+1)...)
+	all, err := list(ctx, r.db, func(row scanner) (store.Past, error) {
+		var access store.Access
+		c, err := scanConvAnd(row, &access)
+		return store.Past{Conversation: c, Other: access == store.OtherAccess}, err
+	}, `SELECT `+convColumns+`, `+sqlAccess+convFrom+`WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND `+sqlAccess+` <> 0
+		ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`, args...)
+	if err != nil || len(all) <= limit {
+		return all, "", err
+	}
+	last := &all[limit-1]
+	return all[:limit], strconv.FormatInt(last.OpenedAt, 36) + "." + last.ID, nil
+}
+
+// Canned implements store.StaffReader.
+func (r *reader) Canned(ctx context.Context, agent, q, locale string, limit int) ([]store.Canned, error) {
+	language, _, _ := strings.Cut(locale, "-")
+	pattern := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(q)
+	return list(ctx, r.db, func(row scanner) (c store.Canned, err error) {
+		err = row.Scan(&c.ID, &c.Short, &c.Locale, &c.Title, &c.Body, &c.Group)
+		return c, err
+	}, `SELECT id, short, locale, title, body, grp FROM canned
+		WHERE (grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = canned.grp AND g.agent = ?))
+			AND (? = '' OR locale IN ('', ?, ?))
+			AND (short LIKE ? || '%' ESCAPE '\' OR title LIKE '%' || ? || '%' ESCAPE '\' OR body LIKE '%' || ? || '%' ESCAPE '\')
+		ORDER BY NOT short LIKE ? || '%' ESCAPE '\', locale = ? DESC, locale = ? DESC, short, id LIMIT ?`,
+		agent, locale, locale, language, pattern, pattern, pattern, pattern, locale, language, limit)
+}
+
+// notBlocked refuses a contact that is blocked.
+func (t *tx) notBlocked(contact string) error {
+	var blocked bool
+	err := t.row(`SELECT blocked FROM contact WHERE id = ?`, contact).Scan(&blocked)
+	if err == nil && blocked {
+		return store.ErrBlocked
+	}
+	return notFound(err)
+}
+
+// tag adds and removes tags.
+func (t *tx) tag(c store.Tag) (store.Outcome, error) {
+	d, err := t.load(c.Conv)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	head := store.Outcome{Conv: d.Conversation}
+	if c.By.Kind != store.Agent {
+		return head, store.ErrForbidden
+	}
+	for _, tag := range c.Remove {
+		if err := t.exec(`DELETE FROM conversation_tag WHERE conversation = ? AND tag = ?`, c.Conv, tag); err != nil {
+			return head, err
+		}
+	}
+	for _, tag := range c.Add {
+		if err := t.exec(`INSERT INTO conversation_tag (conversation, tag) VALUES (?, ?) ON CONFLICT DO NOTHING`, c.Conv, tag); err != nil {
+			return head, err
+		}
+	}
+	after, err := t.load(c.Conv)
+	if err != nil {
+		return head, err
+	}
+	if len(after.TagList()) > store.MaxTags {
+		return head, store.ErrTooMany
+	}
+	return store.Outcome{Conv: after.Conversation, Touched: after.Tags != d.Tags}, nil
+}
+
+// rate sets the score of a closed conversation.
+func (t *tx) rate(c store.Rate) (store.Outcome, error) {
+	d, err := t.load(c.Conv)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	head := store.Outcome{Conv: d.Conversation}
+	switch {
+	case c.By.Kind != store.Customer || !mayTouch(d, c.By):
+		return store.Outcome{}, store.ErrNotFound
+	case d.Blocked:
+		return head, store.ErrBlocked
+	case d.State != store.Closed:
+		return head, store.ErrConflict
+	}
+	if err := t.exec(`UPDATE conversation SET score = ?, comment = ? WHERE id = ?`, c.Score, c.Comment, c.Conv); err != nil {
+		return head, err
+	}
+	head.Conv.Score, head.Conv.Comment = c.Score, c.Comment
+	return head, nil
+}
+
+// SaveMarks implements store.StaffWrites.
+func (db *DB) SaveMarks(ctx context.Context, marks []store.ConvMarks) error {
+	return db.write(ctx, func(t *tx) error {
+		for i := range marks {
+			if err := t.saveMarks(&marks[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (t *tx) saveMarks(m *store.ConvMarks) error {
+	return t.exec(`UPDATE conversation SET
+		customer_delivered = max(customer_delivered, min(max(?1, ?2), last_pseq)), customer_read = max(customer_read, min(?2, last_pseq)),
+		staff_delivered = max(staff_delivered, min(max(?3, ?4), last_seq)), staff_read = max(staff_read, min(?4, last_seq)) WHERE id = ?5`,
+		sqlInt(m.Customer.Delivered), sqlInt(m.Customer.Read), sqlInt(m.Staff.Delivered), sqlInt(m.Staff.Read), m.Conv)
+}
+
+// sqlInt keeps a number within what SQLite stores.
+func sqlInt(n uint64) int64 { return int64(min(n, 1<<63-1)) }
+
+// BlockContact implements store.StaffWrites.
+func (db *DB) BlockContact(ctx context.Context, contact string, blocked bool) (store.Contact, error) {
+	return db.changeContact(ctx, contact, func(t *tx, c *store.Contact) error {
+		c.Blocked = blocked
+		return t.exec(`UPDATE contact SET blocked = ? WHERE id = ?`, blocked, contact)
+	})
+}
+
+// PatchContact implements store.StaffWrites.
+func (db *DB) PatchContact(ctx context.Context, p store.ContactPatch) (store.Contact, error) {
+	return db.changeContact(ctx, p.Contact, func(t *tx, c *store.Contact) error {
+		if p.Name != "" {
+			c.Name = p.Name
+		}
+		for k, v := range p.Attributes {
+			if v == "" {
+				delete(c.Attributes, k)
+			} else {
+				c.Attributes[k] = v
+			}
+		}
+		if len(c.Attributes) > store.MaxAttributes {
+			return store.ErrTooMany
+		}
+		attributes, err := json.Marshal(c.Attributes)
+		if err != nil {
+			return err
+		}
+		return t.exec(`UPDATE contact SET name = ?, attributes = ? WHERE id = ?`, c.Name, string(attributes), p.Contact)
+	})
+}
+
+// changeContact runs a change of a contact and returns what it became.
+func (db *DB) changeContact(ctx context.Context, id string, change func(*tx, *store.Contact) error) (store.Contact, error) {
+	done := make(chan store.Contact, 1)
+	err := db.write(ctx, func(t *tx) error {
+		c, err := scanContact(t.row(`SELECT `+contactColumns+` FROM contact p WHERE p.id = ?`, id))
+		if err != nil {
+			return err
+		}
+		if c.Attributes == nil {
+			c.Attributes = make(map[string]string)
+		}
+		if err := change(t, &c); err != nil {
+			return err
+		}
+		done <- c
+		return nil
+	})
+	if err != nil {
+		return store.Contact{}, err
+	}
+	return <-done, nil
+}
