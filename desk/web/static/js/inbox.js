@@ -1,8 +1,10 @@
 // The rows of the console's list: which conversations are mine, which wait,
-// and what the newest word about each of them is. Pure data, no page.
+// which others have, and what the newest word about each of them is. Pure data,
+// no page.
 
 const amberAfter = 60_000;
 const redAfter = 180_000;
+const maxOthers = 200; // chats of others in the list; the newest stay
 const previewLength = 120; // characters, as in the server's rows
 
 /** How urgent a waiting time is: '', 'amber' after 1 min, 'red' after 3. */
@@ -16,12 +18,14 @@ export class Inbox {
 	constructor(agentId) {
 		this.agentId = agentId;
 		this.rows = new Map();
+		this.all = false; // whether chats of others are listed, too
 		this.beyond = 0; // queued conversations the server did not list
 	}
 
 	/** Takes the snapshot of a welcome; it replaces what was held. */
 	replace({ rows = [], queued = 0 }) {
-		this.rows = new Map(rows.map((r) => [r.id, r]));
+		const others = this.all ? this.others() : [];
+		this.rows = new Map([...others, ...rows].map((r) => [r.id, r]));
 		this.beyond = Math.max(0, queued - this.queue().length);
 	}
 
@@ -29,31 +33,49 @@ export class Inbox {
 	apply(row) {
 		const held = this.rows.get(row.id);
 		if (held && !newer(held, row)) return false;
-		if (this.#listed(row)) this.rows.set(row.id, row);
-		else this.rows.delete(row.id);
+		this.#put(row);
 		return true;
+	}
+
+	/** Takes rows of a list that is not live (the wall); rows already held stay as they are. */
+	learn(rows) {
+		for (const row of rows) {
+			if (!this.rows.has(row.id)) this.#put(row);
+		}
 	}
 
 	/** Folds a newer head into the row (the reply to take or close comes before the row does). */
 	applyHead(head) {
 		const held = this.rows.get(head.id);
 		if (!held || head.rev <= held.rev) return;
-		const row = { ...held, state: head.state, rev: head.rev, epoch: head.epoch, owner: head.owner };
-		if (this.#listed(row)) this.rows.set(row.id, row);
-		else this.rows.delete(row.id);
+		this.#put({ ...held, state: head.state, rev: head.rev, epoch: head.epoch, owner: head.owner });
 	}
 
 	/** Folds a message into the row of its conversation, so that the last word is shown at once. */
 	applyMessage(ev) {
 		const held = this.rows.get(ev.c);
 		if (!held || ev.s <= held.last) return;
-		const text = [...ev.d.body].slice(0, previewLength).join('');
-		this.rows.set(ev.c, { ...held, last: ev.s, preview: text, preview_from: ev.d.from.kind, at: ev.d.time });
+		const { d } = ev;
+		if (d.kind === 'note' || d.kind === 'notice') { // not a word between customer and staff
+			this.rows.set(ev.c, { ...held, last: ev.s });
+			return;
+		}
+		const text = [...(d.body || d.files?.map((f) => f.name).join(', ') || '')].slice(0, previewLength).join('');
+		const row = { ...held, last: ev.s, preview: text, preview_from: d.from.kind, at: d.time };
+		if (d.from.kind === 'agent') delete row.waiting;
+		else if (d.from.kind === 'customer') row.waiting ??= d.time;
+		this.rows.set(ev.c, row);
 	}
 
 	setOnline(id, online) {
 		const held = this.rows.get(id);
 		if (held) this.rows.set(id, { ...held, contact: { ...held.contact, online } });
+	}
+
+	/** Takes the tags of a conversation. */
+	setTags(id, tags) {
+		const held = this.rows.get(id);
+		if (held) this.rows.set(id, { ...held, tags });
 	}
 
 	isMine(row) {
@@ -70,19 +92,36 @@ export class Inbox {
 		return [...this.rows.values()].filter((r) => r.state === 'queued').sort((a, b) => (a.queued ?? 0) - (b.queued ?? 0) || (a.id < b.id ? -1 : 1));
 	}
 
+	/** Open conversations that neither wait nor are mine, the newest word first. */
+	others() {
+		return [...this.rows.values()].filter((r) => r.state !== 'queued' && r.state !== 'closed' && !this.isMine(r))
+			.sort((a, b) => (b.at ?? b.opened ?? 0) - (a.at ?? a.opened ?? 0) || (a.id < b.id ? -1 : 1));
+	}
+
 	/** Since when somebody waits for an answer in this row, 0 when nobody does. */
 	waitingSince(row) {
 		if (row.state === 'queued') return row.queued ?? row.opened;
-		return row.preview_from === 'customer' ? row.at : 0;
+		if (row.state !== 'assigned') return 0;
+		return row.waiting ?? (row.preview_from === 'customer' ? row.at : 0);
+	}
+
+	#put(row) {
+		if (!this.#listed(row)) {
+			this.rows.delete(row.id);
+			return;
+		}
+		this.rows.set(row.id, row);
+		if (!this.all || this.rows.size <= maxOthers) return;
+		for (const old of this.others().slice(maxOthers)) this.rows.delete(old.id);
 	}
 
 	#listed(row) {
-		return row.state === 'queued' || this.isMine(row);
+		return row.state === 'queued' || this.isMine(row) || (this.all && row.state !== 'closed');
 	}
 }
 
 function newer(held, row) {
 	if (row.rev !== held.rev) return row.rev > held.rev;
 	if (row.last !== held.last) return row.last > held.last;
-	return row.contact?.online !== held.contact?.online;
+	return row.contact?.online !== held.contact?.online || String(row.tags ?? '') !== String(held.tags ?? '') || (row.unread ?? 0) !== (held.unread ?? 0);
 }

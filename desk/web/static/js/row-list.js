@@ -6,25 +6,22 @@ import { el, setAttr, setText } from './dom.js';
 import { initials } from './message-list.js';
 
 /**
- * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, gone: string}} RowModel
+ * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, marks: {text: string, label: string}[]}} RowModel
  */
 export class RowList {
 	/**
 	 * @param {object} o
 	 * @param {HTMLElement} o.area what the pointer must leave before rows move
-	 * @param {HTMLElement} o.mine
-	 * @param {HTMLElement} o.queue
+	 * @param {Object<string, HTMLElement>} o.hosts by section, from top to bottom; rows of the last grow at its end
 	 * @param {(id: string) => void} o.onOpen
 	 * @param {(id: string) => string} o.goneText why a row is no longer in its section
 	 */
-	constructor({ area, mine, queue, onOpen, goneText }) {
+	constructor({ area, hosts, onOpen, goneText }) {
 		Object.assign(this, { onOpen, goneText });
-		this.sections = {
-			mine: { host: mine, order: [], nodes: new Map(), growsAtEnd: false },
-			queue: { host: queue, order: [], nodes: new Map(), growsAtEnd: true },
-		};
+		const names = Object.keys(hosts);
+		this.sections = Object.fromEntries(names.map((name) => [name, { host: hosts[name], order: [], nodes: new Map() }]));
 		this.frozen = false;
-		this.models = { mine: [], queue: [] };
+		this.models = Object.fromEntries(names.map((name) => [name, []]));
 		area.addEventListener('pointerenter', (e) => {
 			if (e.pointerType !== 'touch') this.frozen = true;
 		});
@@ -34,15 +31,16 @@ export class RowList {
 		});
 	}
 
-	/** @param {{mine: RowModel[], queue: RowModel[]}} models */
+	/** @param {Object<string, RowModel[]>} models by section */
 	update(models) {
 		this.models = models;
-		for (const name of ['mine', 'queue']) this.#section(this.sections[name], models[name], name);
+		const shown = Object.keys(this.sections).filter((name) => !this.sections[name].host.hidden);
+		for (const name of Object.keys(this.sections)) this.#section(this.sections[name], models[name], name, name === shown.at(-1));
 	}
 
 	/** All row elements from top to bottom. */
 	elements() {
-		return [...this.sections.mine.host.children, ...this.sections.queue.host.children];
+		return Object.values(this.sections).flatMap((s) => (s.host.hidden ? [] : [...s.host.children]));
 	}
 
 	/** Moves the focus by one row, beginning at the current one. */
@@ -62,9 +60,9 @@ export class RowList {
 		return Boolean(node);
 	}
 
-	#section(section, models, name) {
+	#section(section, models, name, growsAtEnd) {
 		const byId = new Map(models.map((m) => [m.id, m]));
-		section.order = this.frozen ? frozenOrder(section, models) : models.map((m) => m.id);
+		section.order = this.frozen ? frozenOrder(section, models, growsAtEnd) : models.map((m) => m.id);
 		const nodes = section.order.map((id) => {
 			const node = section.nodes.get(id) ?? this.#row(id, name);
 			section.nodes.set(id, node);
@@ -78,16 +76,17 @@ export class RowList {
 	}
 
 	#row(id, section) {
-		return el('button', { type: 'button', class: 'row', data: { testid: section === 'mine' ? 'mine-row' : 'queue-row', id }, on: { click: () => this.onOpen(id) } },
+		return el('button', { type: 'button', class: 'row', data: { testid: `${section}-row`, id }, on: { click: () => this.onOpen(id) } },
 			el('span', { class: 'row-avatar', aria: { hidden: true } }, el('span', { class: 'avatar' }), el('span', { class: 'dot' })),
 			el('span', { class: 'row-name' }),
 			el('span', { class: 'row-wait', data: { testid: 'row-wait' } }),
 			el('span', { class: 'row-preview', data: { testid: 'row-preview' } }),
+			el('span', { class: 'row-marks', data: { testid: 'row-marks' } }),
 			el('span', { class: 'row-unread', data: { testid: 'row-unread' } }));
 	}
 
 	#draw(node, m) {
-		const [avatar, name, wait, preview, unread] = node.children;
+		const [avatar, name, wait, preview, marks, unread] = node.children;
 		node.classList.toggle('gone', !m);
 		if (!m) {
 			setText(preview, this.goneText(node.dataset.id));
@@ -103,6 +102,7 @@ export class RowList {
 		setAttr(wait, 'data-level', m.level);
 		setText(preview, m.preview);
 		preview.classList.toggle('draft', m.draft);
+		drawMarks(marks, m.marks);
 		unread.hidden = m.unread === 0;
 		setText(unread, String(m.unread));
 		setAttr(unread, 'aria-label', m.unreadLabel);
@@ -110,10 +110,18 @@ export class RowList {
 	}
 }
 
-// The queue is the last section, so new rows can come at its end; a new row in
-// the upper section would push the queue down and waits.
-function frozenOrder(section, models) {
-	if (!section.growsAtEnd) return section.order;
+// Where the chat comes from and which language it is in.
+function drawMarks(host, marks) {
+	const key = JSON.stringify(marks);
+	if (host.dataset.key === key) return;
+	host.dataset.key = key;
+	host.replaceChildren(...marks.map((m) => el('span', { class: 'mark', text: m.text, title: m.label, aria: { label: m.label } })));
+}
+
+// New rows can come at the end of the last section; a new row in an upper
+// section would push the others down and waits.
+function frozenOrder(section, models, growsAtEnd) {
+	if (!growsAtEnd) return section.order;
 	const kept = new Set(section.order);
 	return [...section.order, ...models.map((m) => m.id).filter((id) => !kept.has(id))];
 }

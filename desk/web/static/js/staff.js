@@ -1,0 +1,70 @@
+// Who this agent is and may do, and who else is there: the directory behind the
+// status switch and the transfer dialog. Pure data, no page.
+
+const order = { online: 0, busy: 1, away: 2, offline: 3 };
+
+export class Staff {
+	/** @param {{id: string, name: string}} me */
+	constructor(me) {
+		this.me = me;
+		this.perms = new Set(['serve']); // until the welcome says more
+		this.status = null; // {status, accepting, active, capacity}; null while the server does not tell
+		this.agents = new Map();
+		this.groups = [];
+	}
+
+	/** Takes what the welcome says about the agent. */
+	welcome(d) {
+		this.me = { ...this.me, ...d.me };
+		if (Array.isArray(d.me?.perms)) this.perms = new Set(d.me.perms);
+		if (d.status) this.status = d.status;
+	}
+
+	can(permission) {
+		return this.perms.has(permission);
+	}
+
+	/** Takes the answer to `status`. */
+	setStatus(status) {
+		this.status = { ...this.status, ...status };
+	}
+
+	/** Takes the answer to `agents`; it replaces what was held. */
+	directory({ agents = [], groups = [] }) {
+		this.agents = new Map(agents.map((a) => [a.id, a]));
+		this.groups = groups;
+		const own = this.agents.get(this.me.id);
+		if (own) this.#own(own);
+	}
+
+	/** Takes an ev.agent. */
+	apply(agent) {
+		this.agents.set(agent.id, { ...this.agents.get(agent.id), ...agent });
+		if (agent.id === this.me.id) this.#own(agent);
+	}
+
+	/** The colleagues a chat can go to: the free first, then by state and name. */
+	colleagues(query = '') {
+		const wanted = query.trim().toLocaleLowerCase();
+		return [...this.agents.values()]
+			.filter((a) => a.id !== this.me.id && (a.name ?? '').toLocaleLowerCase().includes(wanted))
+			.sort((a, b) => Number(free(b)) - Number(free(a)) || rank(a) - rank(b) || load(a) - load(b) || (a.name < b.name ? -1 : 1));
+	}
+
+	#own({ status, accepting, active, capacity }) {
+		this.status = { ...this.status, status, accepting, active, capacity };
+	}
+}
+
+/** Whether an agent can take one more chat now. */
+export function free(agent) {
+	return agent.online !== false && agent.status === 'online' && agent.accepting !== false && !(agent.active >= agent.capacity);
+}
+
+function rank(agent) {
+	return agent.online === false ? order.offline : (order[agent.status] ?? order.offline);
+}
+
+function load(agent) {
+	return agent.capacity > 0 ? (agent.active ?? 0) / agent.capacity : 1;
+}
