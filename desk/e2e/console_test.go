@@ -39,6 +39,7 @@ func TestSeveralChatsAndLogout(t *testing.T) {
 
 	other := b.open("other tab", desktop, 800, d.url("/console"))
 	other.until("the other tab has both chats", `document.querySelectorAll('[data-testid="mine-row"]').length === 2`)
+	agent.click("menu-button")
 	agent.click("logout")
 	agent.click("dialog-confirm")
 	agent.visible("login-user")

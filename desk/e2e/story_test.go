@@ -18,6 +18,7 @@ func login(p *tab, name, password string) {
 // order of their sequence numbers, with every own message acknowledged.
 func sameStory(t *testing.T, customer, agent *tab) {
 	t.Helper()
+	unfold(agent)
 	seen := map[string][]string{}
 	for _, p := range []*tab{customer, agent} {
 		last := 0
@@ -35,6 +36,12 @@ func sameStory(t *testing.T, customer, agent *tab) {
 	if !slices.Equal(seen[customer.name], seen[agent.name]) {
 		t.Errorf("the pages differ:\n%s: %q\n%s: %q", customer.name, seen[customer.name], agent.name, seen[agent.name])
 	}
+}
+
+// unfold shows what the bot said before people took over.
+func unfold(agent *tab) {
+	agent.t.Helper()
+	agent.until("the bot's talk is unfolded", `((closed) => { for (const n of closed) n.click(); return closed.length === 0; })([...document.querySelectorAll('[data-testid="bot-fold-button"][aria-expanded="false"]')].filter((n) => n.checkVisibility()))`)
 }
 
 // ownInOrder checks that the texts are on the page, each once and in this order.

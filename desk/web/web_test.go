@@ -29,7 +29,7 @@ func read(t *testing.T, name string) []byte {
 }
 
 // refs returns the files that name refers to. Page addresses (/, /console,
-// /chat/demo) are no files and are left out.
+// /chat/demo, /wall, /admin) are no files and are left out.
 func refs(t *testing.T, name string) []string {
 	t.Helper()
 	pattern := map[string]*regexp.Regexp{".html": htmlRef, ".css": cssRef, ".js": importRef}[path.Ext(name)]
@@ -44,7 +44,7 @@ func refs(t *testing.T, name string) []string {
 			out = append(out, strings.TrimPrefix(ref, "/assets/"))
 		case strings.HasPrefix(ref, "./") || strings.HasPrefix(ref, "../"):
 			out = append(out, path.Join(path.Dir(name), ref))
-		case ref == "/console" || ref == "/chat/demo":
+		case slices.Contains([]string{"/console", "/chat/demo", "/wall", "/admin"}, ref):
 		default:
 			t.Errorf("%s refers to %q: only /assets/ and relative paths are served", name, ref)
 		}

@@ -4,6 +4,7 @@
 import { el, icon, setAttr, setText } from './dom.js';
 import { CannedMenu } from './canned-menu.js';
 import { describe, stateText } from './chat-words.js';
+import { chunkSize } from './chunks.js';
 import { Composer } from './composer.js';
 import { ComposerModes } from './composer-modes.js';
 import { initials, MessageList } from './message-list.js';
@@ -30,7 +31,6 @@ export class ChatView {
 		this.#build();
 		this.lines = new StaffLines({
 			events: () => conversation.log.events,
-			describe: (ev) => describe(ev, this.agentId),
 			onFold: (first) => this.#folded(first),
 		});
 		this.list = new MessageList({
@@ -39,6 +39,8 @@ export class ChatView {
 			describe: (ev) => describe(ev, this.agentId),
 			nameOf: (from) => this.#nameOf(from),
 			draw: (ev) => this.lines.draw(ev),
+			onTop: () => this.#older(),
+			onView: () => on.scrolled(),
 			onRetry: (id) => conversation.outbox.retry(id),
 			onDiscard: (id) => conversation.outbox.discard(id),
 		});
@@ -47,7 +49,6 @@ export class ChatView {
 		this.list.setPeer(conversation.peer);
 		this.list.setPending(conversation.outbox.items);
 		this.#compose(limit);
-		this.list.scroller.addEventListener('scroll', () => on.scrolled(), { passive: true });
 		this.relabel();
 	}
 
@@ -109,10 +110,16 @@ export class ChatView {
 		this.menu.start();
 	}
 
-	/** Brings event s on screen. */
+	/** Brings event s on screen, fetching what lies between. */
 	async reveal(s) {
+		const { log } = this.conversation;
+		await log.fill();
+		for (let first = -1; log.first >= s && log.first !== first;) {
+			first = log.first;
+			await this.#older(first - s + chunkSize);
+		}
 		if (this.lines.reveal(s)) this.list.redraw();
-		this.list.reveal?.(s);
+		this.list.reveal(s);
 	}
 
 	/** The element came on screen again. */
@@ -194,6 +201,15 @@ export class ChatView {
 		const offer = this.writable ? this.offer() : undefined;
 		this.offerBar.hidden = !offer;
 		if (offer) setText(this.offerText, t('offer.waiting', { name: offer.agent?.name ?? '', n: number(secondsLeft(offer.expires, this.now())) }));
+	}
+
+	async #older(count = 2 * chunkSize) {
+		if (this.conversation.log.first === 0) return;
+		const events = await this.conversation.older(count);
+		if (events.length === 0) return;
+		const news = this.lines.refresh();
+		this.list.prepend(events);
+		if (news) this.list.redraw();
 	}
 
 	// The button that was pressed is drawn anew: the focus goes to its successor.

@@ -9,8 +9,9 @@ export function stateText(head, agentId) {
 	return head.owner?.id === agentId ? t('console.state.mine') : t('console.state.assigned', { name: head.owner?.name ?? '' });
 }
 
-/** The line of an ev.state, '' for none. */
+/** The line of an ev.state or of a notice, '' for none. */
 export function describe(ev, agentId) {
+	if (ev.t === 'ev.msg') return t(ev.d.payload === 'idle_warning' ? 'console.event.idle' : 'console.event.notice', { text: ev.d.body ?? '' });
 	const { by, owner, was, event, reason } = ev.d;
 	const mine = by?.kind === 'agent' && by.id === agentId;
 	switch (event) {

@@ -1,19 +1,28 @@
-// The agent console: session, list, chats, keyboard.
+// The agent console: the session with the server, what its frames change, and
+// which chat is on screen. The parts draw themselves; this connects them.
 
 import { byId, icon, setAttr, setText } from './dom.js';
+import { passwordDialog, sessionsDialog } from './account-dialogs.js';
+import { Actions } from './actions.js';
+import { Alerts } from './alerts.js';
 import { call } from './api.js';
 import { Banner } from './banner.js';
-import { ChatView } from './chat-view.js';
+import { ChatCommands } from './chat-commands.js';
+import { Chats } from './chats.js';
 import { Connection, followBrowser, socketURL } from './connection.js';
-import { Conversation } from './conversation.js';
-import { drawCard } from './customer-card.js';
-import { ask } from './dialog.js';
-import { Inbox, urgency } from './inbox.js';
+import { CustomerCard } from './customer-card.js';
+import { ask, askText } from './dialog.js';
+import { Inbox } from './inbox.js';
 import { showKeys } from './keys.js';
-import { initials } from './message-list.js';
+import { ListPane } from './list-pane.js';
+import { Offers } from './offers.js';
+import { OffersView } from './offers-view.js';
 import { ReadMarks } from './read-marks.js';
-import { RowList } from './row-list.js';
-import { number, onLocale, plural, t, waited } from './i18n.js';
+import { SearchPanel } from './search-panel.js';
+import { actionOf } from './shortcuts.js';
+import { Staff } from './staff.js';
+import { TopBar } from './top-bar.js';
+import { locale, number, onLocale, t } from './i18n.js';
 import { uuid } from './storage.js';
 
 const maxSeen = 64; // conversations named in a hello, at most
@@ -28,11 +37,11 @@ export class ConsoleApp {
 	constructor({ agent, storage, leave }) {
 		Object.assign(this, { agent, storage, leave });
 		this.scope = `agent.${agent.id}`;
+		this.staff = new Staff(agent);
+		this.staffListeners = new Set();
 		this.read = new ReadMarks({ storage, agentId: agent.id });
 		this.inbox = new Inbox(agent.id);
-		this.conversations = new Map();
-		this.views = new Map();
-		this.names = new Map(); // conversation id -> contact, also after the row is gone
+		this.offers = new Offers();
 		this.current = null;
 		this.device = uuid();
 		this.storeId = '';
@@ -46,51 +55,138 @@ export class ConsoleApp {
 			onEvent: (frame) => this.#frame(frame),
 			onStatus: (s) => this.#status(s),
 		});
-		this.rows = new RowList({
-			area: byId('list'), mine: byId('mine'), queue: byId('queue'),
-			onOpen: (id) => this.open(id),
-			goneText: (id) => this.#goneText(id),
-		});
+		this.#parts();
 	}
 
 	start() {
-		byId('help').append(icon('help'));
-		byId('logout').append(icon('exit'));
 		byId('pick-icon').append(icon('inbox'));
 		byId('notice-close').append(icon('close'));
-		setText(byId('me-name'), this.agent.name);
-		setText(byId('me-avatar'), initials(this.agent.name));
-		byId('help').addEventListener('click', () => showKeys());
-		byId('logout').addEventListener('click', () => this.#logout());
+		byId('search-icon').append(icon('search'));
 		byId('notice-close').addEventListener('click', () => { byId('notice').hidden = true; });
 		document.addEventListener('keydown', (e) => this.#key(e));
 		document.addEventListener('visibilitychange', () => this.#markRead());
 		onLocale(() => this.#relabel());
 		this.banner = new Banner(byId('banner'), this.connection);
-		if (!this.storage.persistent) this.#notice(t('notice.storage'));
+		if (!this.storage.persistent) this.notice(t('notice.storage'));
 		followBrowser(this.connection);
 		setInterval(() => this.#tick(), 1_000);
-		this.#draw();
+		this.draw();
 		this.connection.start();
 	}
 
 	/** Shows a conversation. */
 	open(id) {
-		if (this.current !== id) this.#release(this.current);
+		if (this.current && this.current !== id) this.chats.release(this.current);
 		this.current = id;
-		const c = this.#conversation(id);
+		const c = this.chats.conversation(id);
 		const row = this.inbox.rows.get(id);
 		if (row) c.setHead(headOf(row));
-		if (row && row.last > c.log.last) c.log.fill();
-		for (const [key, view] of this.views) view.node.hidden = key !== id;
-		const view = this.#view(c);
-		view.node.hidden = false;
+		const view = this.chats.show(id);
+		this.#load(id, row);
 		byId('pick').hidden = true;
 		setAttr(this.app, 'data-pane', 'chat');
 		view.shown();
 		view.focus();
 		this.#markRead();
-		this.#draw();
+		this.draw();
+	}
+
+	/** Shows a message that was found. */
+	openAt(hit) {
+		this.chats.learn(hit.c, hit.contact);
+		this.open(hit.c);
+		this.chats.views.get(hit.c).reveal(hit.s);
+	}
+
+	/** Draws soon: many events in a row cost one drawing. */
+	draw() {
+		if (this.drawing) return;
+		this.drawing = true;
+		setTimeout(() => {
+			this.drawing = false;
+			this.#drawNow();
+		}, 0);
+	}
+
+	/** Says something above the panes. */
+	notice(text, error = false) {
+		setText(byId('notice-text'), text);
+		byId('notice').classList.toggle('error', error);
+		byId('notice').hidden = false;
+	}
+
+	// --- parts ---
+
+	#parts() {
+		const now = () => Date.now() + this.clockOffset;
+		const request = (type, d, c) => this.connection.request(type, c ? { c, d } : { d }).then((reply) => reply.d);
+		this.now = now;
+		this.actions = new Actions({ connection: this.connection, agentId: this.agent.id });
+		const { connection, storage, scope, staff, inbox, offers } = this;
+		this.chats = new Chats({
+			app: { connection, storage, scope, staff, inbox, offers, now, limit: () => this.limit },
+			onChange: (c, what, ev) => this.#changed(c, what, ev),
+			commands: (id) => this.#viewCommands(id, request),
+		});
+		this.commands = new ChatCommands({
+			actions: this.actions, chats: this.chats,
+			app: {
+				staff, offers, connection, current: () => this.current, draw: () => this.draw(), notice: (text) => this.notice(text),
+				followStaff: (f) => {
+					this.staffListeners.add(f);
+					return () => this.staffListeners.delete(f);
+				},
+			},
+		});
+		this.list = new ListPane({
+			inbox, onOpen: (id) => this.open(id),
+			of: {
+				contact: (id) => this.chats.contact(id), unread: (row) => this.#unread(row), current: () => this.current, head: (id) => this.chats.get(id)?.head,
+				draft: (id) => storage.get(`desk.draft.${scope}.${id}`, '') || storage.get(`desk.draft.${scope}.${id}.note`, ''),
+			},
+		});
+		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id) });
+		this.top = new TopBar({
+			staff, connection, alerts: this.alerts,
+			on: {
+				status: (status) => this.#setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(),
+				password: () => passwordDialog(() => this.notice(t('password.done'))),
+			},
+		});
+		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), onOpen: (hit) => this.openAt(hit) });
+		this.offersView = new OffersView({ host: byId('offers'), offers, now, onAnswer: (c, accept) => this.#answerOffer(c, accept) });
+		this.card = new CustomerCard({
+			host: byId('card'), staff,
+			on: {
+				fetch: (contact) => request('contact.get', { contact }),
+				history: (contact, cursor) => request('history', { contact, cursor }),
+				patch: (contact, change) => this.#patchContact(request, contact, change),
+				tag: async (c, change) => this.inbox.setTags(c, (await request('tag', change, c)).tags),
+				block: (contact) => this.#block(request, contact),
+				open: (row) => {
+					this.chats.learn(row.id, row.contact ?? this.chats.names.get(this.current));
+					this.open(row.id);
+				},
+				close: () => this.#showCard(false),
+			},
+		});
+	}
+
+	#viewCommands(id, request) {
+		return {
+			take: () => this.commands.take(id),
+			takeOver: () => this.commands.takeOver(id),
+			transfer: () => this.commands.transfer(id),
+			giveBack: () => this.commands.giveBack(id),
+			reopen: () => this.commands.reopen(id),
+			close: () => this.commands.close(id),
+			back: () => this.#back(),
+			next: () => this.#next(),
+			details: () => this.#showCard(this.app.dataset.card !== 'open'),
+			draft: () => this.draw(),
+			scrolled: () => this.#markRead(),
+			canned: (q, tag) => request('canned.list', { q, locale: this.inbox.rows.get(id)?.locale || tag }),
+		};
 	}
 
 	// --- session ---
@@ -103,10 +199,10 @@ export class ConsoleApp {
 			throw Object.assign(err, err.status === 401 && { final: true, reason: err.code, code: 4101 });
 		}
 		const seen = {};
-		for (const [id, c] of [...this.conversations].slice(-maxSeen)) {
-			if (c.log.last > 0) seen[id] = c.log.last;
+		for (const c of [...this.chats.all()].slice(-maxSeen)) {
+			if (c.log.last > 0) seen[c.id] = c.log.last;
 		}
-		return { ticket, device: this.device, locale: document.documentElement.lang, seen };
+		return { ticket, device: this.device, locale: locale(), seen };
 	}
 
 	#welcome(d) {
@@ -118,24 +214,31 @@ export class ConsoleApp {
 		this.storeId = d.store;
 		this.clockOffset = d.time - Date.now();
 		this.limit = d.limits?.text ?? this.limit;
+		this.staff.welcome(d);
+		this.offers.clear();
+		this.chats.watched.clear();
+		this.inbox.all = this.staff.can('read_others');
 		this.inbox.replace(d.inbox ?? {});
-		for (const row of this.inbox.rows.values()) this.#learn(row);
-		for (const row of this.inbox.mine()) this.#conversation(row.id);
+		for (const row of this.inbox.rows.values()) this.chats.learn(row.id, row.contact);
+		for (const row of this.inbox.mine()) this.chats.conversation(row.id);
 		this.read.prune((id) => this.inbox.rows.has(id));
 		for (const head of d.heads ?? []) {
-			const c = this.#conversation(head.id);
+			const c = this.chats.conversation(head.id);
 			c.setHead(head);
-			if (head.truncated) c.log.fill();
+			if (head.mine?.read) this.read.mark(head.id, head.mine.read);
+			if (head.truncated) this.chats.load(c, head.last);
 		}
-		for (const c of this.conversations.values()) c.outbox.setOpen(true);
-		this.#catchUp();
-		this.#draw();
+		for (const c of this.chats.all()) c.outbox.setOpen(true);
+		if (this.current) this.#load(this.current, this.inbox.rows.get(this.current));
+		this.card.renew();
+		this.#staffChanged();
+		this.draw();
 	}
 
 	async #status(s) {
-		if (s.phase !== 'ready') for (const c of this.conversations.values()) c.outbox.setOpen(false);
+		if (s.phase !== 'ready') for (const c of this.chats.all()) c.outbox.setOpen(false);
 		this.banner?.update();
-		this.#quality();
+		this.top?.quality();
 		const refused = s.phase === 'stopped' && (s.code === 4101 || s.code === 4102);
 		if (!refused || this.leaving) return;
 		// A ticket dies with a restart of the server, the login does not: ask before giving up.
@@ -157,171 +260,168 @@ export class ConsoleApp {
 	}
 
 	#frame(frame) {
-		if (frame.t === 'ev.conv') {
-			this.#learn(frame.d);
-			this.inbox.apply(frame.d);
-			this.conversations.get(frame.c)?.setHead(headOf(frame.d));
-			this.#catchUp();
-			this.#draw();
+		switch (frame.t) {
+		case 'ev.conv': this.#row(frame.d); return;
+		case 'ev.agent':
+			this.staff.apply(frame.d);
+			this.#staffChanged();
 			return;
+		case 'ev.offer': this.#offered(frame); return;
+		case 'ev.offer_end': this.#offerEnded(frame); return;
 		}
 		if (!frame.c) return;
 		if (frame.t === 'ev.presence') {
 			this.inbox.setOnline(frame.c, frame.d.online);
-			this.#learn({ id: frame.c, contact: { ...this.names.get(frame.c), online: frame.d.online } });
+			this.chats.learn(frame.c, { online: frame.d.online });
 		}
-		const known = this.conversations.has(frame.c);
-		if (!known && frame.s === undefined) return;
-		this.#conversation(frame.c).accept(frame);
-		this.#draw();
+		if (!this.chats.get(frame.c) && frame.s === undefined) return;
+		this.chats.conversation(frame.c).accept(frame);
+		this.draw();
 	}
 
-	#learn(row) {
-		if (row.contact) this.names.set(row.id, row.contact);
-	}
-
-	// The open chat is followed by its row while it is not ours.
-	#catchUp() {
-		const row = this.inbox.rows.get(this.current);
-		const c = this.conversations.get(this.current);
-		if (row && c && row.last > c.log.last && !this.inbox.isMine(row)) c.log.fill();
-	}
-
-	#conversation(id) {
-		let c = this.conversations.get(id);
-		if (c) return c;
-		c = new Conversation({
-			id, scope: this.scope, connection: this.connection, storage: this.storage,
-			onChange: (conv, what, ev) => this.#changed(conv, what, ev),
-		});
-		this.conversations.set(id, c);
-		c.outbox.setOpen(this.connection.ready);
-		return c;
-	}
-
-	// Forgets a conversation that is neither ours nor on screen nor has unsent messages.
-	#release(id) {
-		const c = this.conversations.get(id);
-		if (!c || this.inbox.isMine(this.inbox.rows.get(id)) || c.outbox.items.length > 0) return;
-		c.dispose();
-		this.conversations.delete(id);
-		this.views.get(id)?.node.remove();
-		this.views.delete(id);
+	#row(row) {
+		const before = this.inbox.rows.get(row.id);
+		this.chats.learn(row.id, row.contact);
+		this.inbox.apply(row);
+		this.offers.headChanged(row, this.agent.id);
+		this.chats.get(row.id)?.setHead(headOf(row));
+		if (row.state === 'queued' && before?.state !== 'queued') this.#call('queue', row.id, t('alerts.queue'), row.preview ?? '');
+		// The open chat is followed by its row while nothing else brings its events.
+		const c = this.chats.get(this.current);
+		if (row.id === this.current && c && row.last > c.log.last && !this.inbox.isMine(row) && !this.chats.watched.has(row.id)) c.log.fill();
+		this.draw();
 	}
 
 	#changed(c, what, ev) {
-		if (this.conversations.get(c.id) !== c) return;
-		if (what === 'head') this.inbox.applyHead(c.head);
-		if (what === 'event' && ev.t === 'ev.state' && ev.d.event === 'taken') this.views.get(c.id)?.setError('');
-		this.views.get(c.id)?.changed(what, ev);
+		if (what === 'head') {
+			this.inbox.applyHead(c.head);
+			this.offers.headChanged(c.head, this.agent.id);
+		}
+		const view = this.chats.views.get(c.id);
+		if (what === 'event' && ev.t === 'ev.state' && ev.d.event !== 'closed') view?.setError('');
+		view?.changed(what, ev);
 		if (what === 'event') {
-			if (ev.t === 'ev.msg') this.inbox.applyMessage(ev);
+			if (ev.t === 'ev.msg') this.#message(c, ev);
 			this.#markRead();
+		} else {
+			this.draw();
 		}
-		if (what === 'head' && c.head.state === 'closed' && c.id !== this.current) this.#release(c.id);
-		if (what !== 'event') this.#draw();
+		if (what === 'head' && c.head.state === 'closed' && c.id !== this.current) this.chats.release(c.id);
 	}
 
-	#view(c) {
-		let view = this.views.get(c.id);
-		if (view) return view;
-		view = new ChatView({
-			conversation: c, agentId: this.agent.id, limit: this.limit,
-			contact: () => this.#contact(c.id),
-			on: {
-				take: () => this.#take(c.id),
-				close: () => this.#close(c.id),
-				back: () => this.#back(),
-				next: () => this.#next(),
-				details: () => this.#card(this.app.dataset.card !== 'open'),
-				draft: () => this.#draw(),
-				scrolled: () => this.#markRead(),
-			},
-		});
-		this.views.set(c.id, view);
-		byId('chat').append(view.node);
-		return view;
+	#message(c, ev) {
+		const row = this.inbox.rows.get(c.id);
+		const fresh = this.connection.ready && ev.s > (row?.last ?? 0) && ev.d.from.kind === 'customer' && this.inbox.isMine(row);
+		this.inbox.applyMessage(ev);
+		if (fresh) this.#call('message', c.id, this.chats.contact(c.id).name, ev.d.body ?? '');
 	}
 
-	#contact(id) {
-		const contact = this.names.get(id);
-		return { name: contact?.name || t('who.customer'), online: contact?.online ?? null };
+	#call(kind, c, title, body) {
+		this.alerts.call({ kind, c, title, body, current: c === this.current, status: this.staff.status?.status ?? 'online' });
 	}
 
-	// --- actions ---
+	// Fetches what is missing of the open conversation: our own are live, others are watched.
+	async #load(id, row) {
+		const c = this.chats.get(id);
+		if (!c || !this.connection.ready) return;
+		if (this.inbox.isMine(row)) {
+			if (row.last > c.log.last) this.chats.load(c, row.last);
+			return;
+		}
+		const code = await this.chats.watch(id);
+		if (code && this.current === id) this.chats.views.get(id)?.setError(t(code === 'forbidden' ? 'console.watch.forbidden' : 'console.watch.failed'));
+		this.draw();
+	}
 
-	async #take(id) {
-		const view = this.views.get(id);
-		const c = this.conversations.get(id);
-		if (!view || !c || view.taking) return;
-		view.setError('');
-		view.setTaking(true);
+	// --- staff ---
+
+	#staffChanged() {
+		this.top.render();
+		for (const f of this.staffListeners) f();
+		for (const view of this.chats.views.values()) if (!view.node.hidden) view.render();
+	}
+
+	async #setStatus(status) {
 		try {
-			const reply = await this.connection.request('take', { c: id, d: { rev: c.head?.rev } });
-			c.setHead(reply.d.head);
-			c.log.fill();
-			this.#draw();
-			view.setTaking(false);
-			if (this.current === id) view.focus();
-		} catch (err) {
-			c.setHead(err.head);
-			view.setTaking(false);
-			view.setError(this.#takeError(err));
-			this.#draw();
-		}
-	}
-
-	#takeError(err) {
-		if (err.code === 'forbidden') return t('console.take.full');
-		if (err.code !== 'conflict' || err.head?.state === 'queued') return t('console.take.failed');
-		const { owner } = err.head ?? {};
-		return owner && owner.id !== this.agent.id ? t('console.take.lost', { name: owner.name }) : t('console.take.gone');
-	}
-
-	async #close(id) {
-		const c = this.conversations.get(id);
-		const view = this.views.get(id);
-		if (!c || !view?.writable) return;
-		const last = c.log.events.findLast((ev) => ev.t === 'ev.msg');
-		if (last?.d.from.kind === 'customer') {
-			const yes = await ask({ title: t('console.close.title'), body: t('console.close.body'), confirm: t('console.close') });
-			if (!yes) return;
-		}
-		view.setError('');
-		try {
-			await c.close('done');
+			const { d } = await this.connection.request('status', { d: { status, accepting: status === 'online' } });
+			this.staff.setStatus(d);
 		} catch {
-			view.setError(t('console.close.failed'));
+			this.notice(t('status.failed'), true);
 		}
-		this.#draw();
+		this.#staffChanged();
 	}
+
+	#offered(frame) {
+		this.offers.offered(frame);
+		const { row, from } = frame.d;
+		if (row?.contact) this.chats.learn(frame.c, row.contact);
+		const text = t('offer.title', { from: from?.name ?? '', name: this.chats.contact(frame.c).name });
+		setText(byId('announce'), text);
+		this.#call('offer', frame.c, text, frame.d.note ?? '');
+		this.draw();
+	}
+
+	#offerEnded(frame) {
+		const made = this.offers.ended(frame);
+		const known = ['accepted', 'declined', 'expired'].includes(frame.d.result);
+		if (made && known) this.notice(t(`offer.${frame.d.result}`, { name: frame.d.agent?.name ?? made.agent?.name ?? '' }));
+		this.draw();
+	}
+
+	async #answerOffer(c, accept) {
+		if (await this.commands.answerOffer(c, accept) && accept) this.open(c);
+	}
+
+	// --- customer ---
+
+	async #patchContact(request, contact, change) {
+		const d = await request('contact.patch', { contact, ...change });
+		for (const [id, known] of this.chats.names) if (known.id === contact) this.chats.learn(id, { name: d.contact.name });
+		this.draw();
+		return d;
+	}
+
+	async #block(request, contact) {
+		if (!contact.id) return;
+		let reason = '';
+		if (!contact.blocked) {
+			reason = await askText({ title: t('block.title', { name: contact.name }), body: t('block.body'), label: t('block.reason'), confirm: t('block.do') });
+			if (reason === null) return;
+		}
+		try {
+			this.card.took((await request('contact.block', { contact: contact.id, blocked: !contact.blocked, reason })).contact);
+		} catch {
+			this.notice(t('block.failed'), true);
+		}
+	}
+
+	#showCard(open) {
+		setAttr(this.app, 'data-card', open ? 'open' : null);
+		if (!open) this.chats.views.get(this.current)?.details.focus();
+	}
+
+	// --- moving about ---
 
 	#back() {
 		const id = this.current;
 		setAttr(this.app, 'data-pane', 'list');
-		this.#card(false);
-		this.rows.focus(id);
+		setAttr(this.app, 'data-card', null);
+		this.list.rows.focus(id);
 	}
 
 	#next() {
-		const other = (rows) => rows.find((r) => r.id !== this.current);
-		const row = other(this.inbox.mine()) ?? other(this.inbox.queue());
+		const row = [...this.inbox.mine(), ...this.inbox.queue()].find((r) => r.id !== this.current);
 		if (row) {
 			this.open(row.id);
 			return;
 		}
 		const id = this.current;
 		this.current = null;
-		this.#release(id);
-		const view = this.views.get(id);
-		if (view) view.node.hidden = true;
+		this.chats.release(id);
+		this.chats.show(null);
 		byId('pick').hidden = false;
 		setAttr(this.app, 'data-pane', 'list');
-		this.#draw();
-	}
-
-	#card(open) {
-		setAttr(this.app, 'data-card', open ? 'open' : null);
+		this.draw();
 	}
 
 	async #logout() {
@@ -337,7 +437,7 @@ export class ConsoleApp {
 		} catch (err) {
 			if (err.status !== 401) {
 				this.leaving = false;
-				this.#notice(t('console.logout.failed'), true);
+				this.notice(t('console.logout.failed'), true);
 				return;
 			}
 		}
@@ -348,141 +448,82 @@ export class ConsoleApp {
 	}
 
 	#key(e) {
-		if (e.defaultPrevented || e.isComposing || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
-		const writing = e.target.closest?.('textarea, input, select');
-		if (e.key === 'Escape') {
-			if (this.app.dataset.card === 'open') this.#card(false);
-			else if (writing || this.app.dataset.pane === 'chat') this.#leaveField();
-			return;
-		}
-		if (writing) return;
-		const actions = { j: () => this.rows.move(1), k: () => this.rows.move(-1), e: () => this.#close(this.current), '?': () => showKeys() };
-		const action = actions[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+		const writing = Boolean(e.target.closest?.('textarea, select, input:not([type="checkbox"], [type="radio"])'));
+		const action = actionOf(e, { writing, dialog: Boolean(document.querySelector('dialog[open]')) });
 		if (!action) return;
-		e.preventDefault();
-		action();
+		const view = this.chats.views.get(this.current);
+		const actions = {
+			down: () => this.list.rows.move(1), up: () => this.list.rows.move(-1), help: () => showKeys(), search: () => this.search.focus(),
+			note: () => view?.note(), canned: () => view?.openCanned(), transfer: () => this.commands.transfer(this.current), close: () => this.commands.close(this.current),
+			leave: () => this.#leaveField(writing),
+		};
+		if (action !== 'leave') e.preventDefault();
+		actions[action]();
 	}
 
-	#leaveField() {
+	// Escape: the menu, the card, then from the field to the list.
+	#leaveField(writing) {
+		if (this.top.close()) return;
+		if (this.app.dataset.card === 'open') {
+			this.#showCard(false);
+			return;
+		}
+		if (!writing && this.app.dataset.pane !== 'chat') return;
 		document.activeElement?.blur();
-		this.rows.focus(this.current);
+		this.list.rows.focus(this.current);
 	}
 
 	// --- read marks ---
 
 	#markRead() {
-		const c = this.conversations.get(this.current);
-		const view = this.views.get(this.current);
+		const c = this.chats.get(this.current);
+		const view = this.chats.views.get(this.current);
 		if (!c || !view || document.hidden || !view.list.atBottom) return;
-		if (this.read.mark(c.id, c.log.last)) this.#draw();
+		c.markRead(c.log.last);
+		if (this.read.mark(c.id, c.log.last)) this.draw();
 	}
 
-	#unread(id) {
-		return this.read.unread(id, this.conversations.get(id)?.log.events ?? []);
+	#unread(row) {
+		const events = this.chats.get(row.id)?.log.events ?? [];
+		return events.length > 0 ? this.read.unread(row.id, events) : (row.unread ?? 0);
 	}
 
 	// --- view ---
 
 	#tick() {
-		for (const c of this.conversations.values()) c.outbox.expire();
-		this.#draw();
-	}
-
-	// Draws soon: many events in a row cost one drawing.
-	#draw() {
-		if (this.drawing) return;
-		this.drawing = true;
-		setTimeout(() => {
-			this.drawing = false;
-			this.#drawNow();
-		}, 0);
+		for (const c of this.chats.all()) c.outbox.expire();
+		this.offers.expire(this.now());
+		this.draw();
 	}
 
 	#drawNow() {
-		const now = Date.now() + this.clockOffset;
-		const mine = this.inbox.mine();
-		const queue = this.inbox.queue();
-		this.rows.update({ mine: mine.map((r) => this.#model(r, now)), queue: queue.map((r) => this.#model(r, now)) });
-		const waiting = queue.length + this.inbox.beyond;
-		setText(byId('mine-count'), number(mine.length));
-		setText(byId('queue-count'), number(waiting));
-		setAttr(byId('queue-count'), 'data-level', queue[0] ? urgency(now - this.inbox.waitingSince(queue[0])) : '');
-		byId('mine-empty').hidden = mine.length > 0;
-		byId('queue-empty').hidden = waiting > 0;
-		byId('queue-more').hidden = this.inbox.beyond === 0;
-		setText(byId('queue-more'), t('console.queue.more', { n: number(this.inbox.beyond) }));
-		this.views.get(this.current)?.render();
+		const { waiting, unread } = this.list.draw(this.now());
+		this.chats.views.get(this.current)?.render();
 		this.#drawCard();
-		this.#announce(waiting);
-		const unread = mine.reduce((sum, r) => sum + this.#unread(r.id), 0) + waiting;
-		document.title = `${unread > 0 ? `(${number(unread)}) ` : ''}${t('console.title')} · ${t('app.name')}`;
-	}
-
-	#model(row, now) {
-		const since = this.inbox.waitingSince(row);
-		const wait = since ? waited(now - since) : '';
-		const draft = this.storage.get(`desk.draft.${this.scope}.${row.id}`, '');
-		const unread = row.state === 'queued' ? 0 : this.#unread(row.id);
-		const { name, online } = this.#contact(row.id);
-		return {
-			id: row.id, name, online: online === true,
-			preview: draft && row.id !== this.current ? t('console.draft', { text: draft }) : preview(row),
-			draft: Boolean(draft && row.id !== this.current),
-			wait, waitLabel: wait && t('console.waiting', { time: wait }), level: since ? urgency(now - since) : '',
-			unread, unreadLabel: t('console.unread', { n: number(unread) }),
-			current: row.id === this.current,
-		};
-	}
-
-	#goneText(id) {
-		const row = this.inbox.rows.get(id);
-		if (this.inbox.isMine(row)) return t('console.row.yours');
-		const head = this.conversations.get(id)?.head;
-		return head?.state === 'assigned' && head.owner ? t('console.row.taken', { name: head.owner.name }) : t('console.row.gone');
+		this.offersView.render();
+		const calls = unread + waiting + this.offers.list().length;
+		document.title = `${calls > 0 ? `(${number(calls)}) ` : ''}${t('console.title')} · ${t('app.name')}`;
 	}
 
 	#drawCard() {
-		const c = this.conversations.get(this.current);
+		const c = this.chats.get(this.current);
 		byId('card').hidden = !c;
 		if (!c) return;
-		drawCard(byId('card'), { ...this.#contact(c.id), conversation: c, agentId: this.agent.id, onClose: () => this.#card(false) });
-	}
-
-	#announce(waiting) {
-		if (waiting > (this.announced ?? 0)) setText(byId('announce'), plural('console.announce.queued', waiting));
-		this.announced = waiting;
-	}
-
-	#quality() {
-		const { phase, rtt } = this.connection.status;
-		const grade = rtt === null ? 'measuring' : rtt < 300 ? 'good' : rtt < 1_000 ? 'fair' : 'poor';
-		const ready = phase === 'ready';
-		setAttr(byId('quality-dot'), 'data-on', !ready ? 'bad' : grade === 'fair' || grade === 'poor' ? 'waiting' : 'true');
-		setText(byId('quality-text'), ready ? t(`console.quality.${grade}`, { n: number(rtt ?? 0) }) : t('console.quality.down'));
-	}
-
-	#notice(text, error = false) {
-		setText(byId('notice-text'), text);
-		byId('notice').classList.toggle('error', error);
-		byId('notice').hidden = false;
+		this.card.show({ c: c.id, contact: this.chats.contact(c.id), head: c.head, row: this.inbox.rows.get(c.id), ...this.chats.facts(c) });
 	}
 
 	#relabel() {
-		for (const view of this.views.values()) view.relabel();
-		delete byId('card').dataset.key;
+		for (const view of this.chats.views.values()) view.relabel();
 		this.banner.update();
-		this.#quality();
-		this.#draw();
+		this.top.relabel();
+		this.search.relabel();
+		this.card.relabel();
+		this.offersView.relabel();
+		this.draw();
 	}
 }
 
 function headOf(row) {
-	const { id, state, rev, epoch, owner, last, opened, queued, closed, reason } = row;
-	return { id, state, rev, epoch, owner, last, opened, queued, closed, reason };
-}
-
-function preview(row) {
-	if (!row.preview) return t('console.preview.none');
-	if (row.preview_from === 'agent') return t('console.preview.you', { text: row.preview });
-	return row.preview_from === 'bot' ? t('console.preview.bot', { text: row.preview }) : row.preview;
+	const { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group } = row;
+	return { id, state, rev, epoch, owner, last, opened, queued, closed, reason, group };
 }

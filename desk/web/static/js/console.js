@@ -1,5 +1,6 @@
 // The console page: who is logged in decides what is shown.
 
+import './console-icons.js';
 import './console-texts.js';
 import { byId, el, icon } from './dom.js';
 import { call } from './api.js';

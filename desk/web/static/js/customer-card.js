@@ -106,7 +106,7 @@ export class CustomerCard {
 	// --- tags ---
 
 	#drawTags() {
-		const tags = this.shown.row?.tags ?? this.shown.tags ?? [];
+		const tags = this.shown.row?.tags ?? this.past.find((r) => r.id === this.shown.c)?.tags ?? [];
 		const may = this.staff.can('serve');
 		this.tagForm.hidden = !may;
 		const key = JSON.stringify([tags, this.shown.c]);

@@ -25,3 +25,26 @@ export function ask({ title, body, confirm }) {
 		dialog.showModal();
 	});
 }
+
+/**
+ * Asks for a line of text and resolves with it, or with null.
+ * @param {{title: string, body: string, label: string, confirm: string}} texts
+ */
+export function askText({ title, body, label, confirm }) {
+	return new Promise((resolve) => {
+		const field = el('input', { class: 'input', maxlength: '200', aria: { label }, placeholder: label, data: { testid: 'dialog-text' } });
+		const dialog = el('dialog', { aria: { label: title } },
+			el('form', { method: 'dialog' },
+				el('h2', { text: title }), el('p', { text: body }), field,
+				el('div', { class: 'dialog-buttons' },
+					el('button', { type: 'button', class: 'button', text: t('cancel'), data: { testid: 'dialog-cancel' }, on: { click: () => dialog.close('no') } }),
+					el('button', { type: 'submit', class: 'button primary', value: 'yes', text: confirm, data: { testid: 'dialog-confirm' } }))));
+		dialog.addEventListener('close', () => {
+			dialog.remove();
+			resolve(dialog.returnValue === 'yes' ? field.value.trim() : null);
+		});
+		document.body.append(dialog);
+		dialog.showModal();
+		field.focus();
+	});
+}

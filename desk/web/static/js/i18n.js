@@ -300,6 +300,20 @@ export function day(ms, now = Date.now()) {
 	return format(Intl.DateTimeFormat, { weekday: 'long', month: 'long', day: 'numeric', year: sameYear ? undefined : 'numeric' }).format(ms);
 }
 
+/** A language by its name in the language in use: English, 英语. */
+export function localeName(tag) {
+	try {
+		return format(Intl.DisplayNames, { type: 'language' }).of(tag);
+	} catch {
+		return tag; // not a language tag
+	}
+}
+
+/** A language in two letters. */
+export function localeMark(tag) {
+	return tag.split('-', 1)[0].slice(0, 3).toUpperCase();
+}
+
 /** A waiting time in a few characters: 12 s, 3 min, 2 h. */
 export function waited(ms) {
 	const s = Math.max(0, Math.floor(ms / 1000));

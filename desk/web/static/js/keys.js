@@ -1,21 +1,12 @@
 // The list of keyboard shortcuts.
 
 import { el } from './dom.js';
+import { shortcuts } from './shortcuts.js';
 import { t } from './i18n.js';
-
-const keys = [
-	[['J', 'K'], 'keys.move'],
-	[['Enter'], 'keys.open'],
-	[['Enter'], 'keys.send'],
-	[['Shift', 'Enter'], 'keys.break'],
-	[['Esc'], 'keys.leave'],
-	[['E'], 'keys.close'],
-	[['?'], 'keys.help'],
-];
 
 /** Shows the shortcuts as a dialog. */
 export function showKeys() {
-	const rows = keys.map(([names, text]) => [el('dt', {}, names.map((k) => el('kbd', { text: k }))), el('dd', { text: t(text) })]).flat();
+	const rows = shortcuts.map(([names, text]) => [el('dt', {}, names.map((k) => el('kbd', { text: k }))), el('dd', { text: t(text) })]).flat();
 	const dialog = el('dialog', { aria: { label: t('console.help') }, data: { testid: 'keys' } },
 		el('h2', { text: t('console.help') }), el('dl', { class: 'keys' }, rows),
 		el('form', { method: 'dialog', class: 'dialog-buttons' }, el('button', { class: 'button', text: t('close') })));

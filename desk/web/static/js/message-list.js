@@ -172,6 +172,27 @@ export class MessageList {
 		this.scroller.scrollTo({ top: this.scroller.scrollHeight, behavior: smooth && !calm ? 'smooth' : 'instant' });
 	}
 
+	/** Brings an event that is held into the middle of the view and marks it; false when it is not held or not drawn. */
+	reveal(s) {
+		const ev = this.events[s - (this.events[0]?.s ?? 0)];
+		if (!ev) return false;
+		const key = chunkOf(ev);
+		const last = chunkOf(this.events.at(-1));
+		if (!this.chunks.some((c) => c.key === key)) {
+			this.log.replaceChildren();
+			this.chunks = [];
+			for (let k = Math.max(chunkOf(this.events[0]), key - 1); k <= Math.min(last, key + 1); k++) this.#add(k);
+			this.#setTail(this.chunks.at(-1).key === last);
+		}
+		const node = this.log.querySelector(`[data-at="${s}"]`);
+		if (!node) return false;
+		this.stick = false;
+		node.scrollIntoView({ block: 'center' });
+		node.classList.add('found');
+		node.addEventListener('animationend', () => node.classList.remove('found'), { once: true });
+		return true;
+	}
+
 	/** True when the reader sees the newest message. */
 	get atBottom() {
 		return this.stick;

@@ -1,5 +1,5 @@
 // The lines of a chat that only staff see: the bot's talk folded under one
-// line, notices of the system, answers of the bot that came too late.
+// line, and answers of the bot that came too late.
 
 import { el, icon } from './dom.js';
 import { botStretches, stretchOf } from './transcript.js';
@@ -9,11 +9,10 @@ export class StaffLines {
 	/**
 	 * @param {object} o
 	 * @param {() => object[]} o.events all events of the conversation
-	 * @param {(ev: object) => string} o.describe the line of an ev.state
-	 * @param {() => void} o.onFold something was folded or unfolded: draw again
+	 * @param {(first: number) => void} o.onFold the stretch that begins there was folded or unfolded: draw again
 	 */
-	constructor({ events, describe, onFold }) {
-		Object.assign(this, { events, describe, onFold });
+	constructor({ events, onFold }) {
+		Object.assign(this, { events, onFold });
 		this.stretches = [];
 		this.open = new Set(); // first numbers of unfolded stretches
 	}
@@ -40,7 +39,6 @@ export class StaffLines {
 		if (stretch?.first === ev.s) return this.#fold(stretch, ev);
 		if (stretch && !this.open.has(stretch.first)) return null;
 		if (ev.t !== 'ev.msg') return undefined;
-		if (ev.d.kind === 'notice') return line(t(ev.d.payload === 'idle_warning' ? 'console.event.idle' : 'console.event.notice'), ev);
 		if (ev.d.kind === 'note' && ev.d.payload === 'discarded') return line(t('console.event.discarded', { text: ev.d.body }), ev);
 		return undefined;
 	}
