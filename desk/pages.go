@@ -3,10 +3,12 @@ package desk
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/web"
 )
 
@@ -31,6 +34,7 @@ type page struct {
 const (
 	cacheForever = "public, max-age=31536000, immutable" // of a name that changes with the content
 	cacheAsk     = "no-cache"
+	cacheLoader  = "public, max-age=600" // of /widget.js, which every page of a customer's site asks for by the same name
 )
 
 // asset is how a page refers to an embedded file.
@@ -92,6 +96,9 @@ func loadPages() (map[string]page, error) {
 			pages[name] = p
 		}
 	}
+	loader := pages["widget.js"]
+	loader.cache = cacheLoader
+	pages["widget.js"] = loader
 	return pages, nil
 }
 
@@ -132,6 +139,28 @@ func pack(content []byte) ([]byte, error) {
 // servePage answers with a fixed file.
 func (d *Desk) servePage(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { d.sendPage(w, r, name) }
+}
+
+// serveShop answers with the demo shop, the one page of ours that embeds the widget.
+func (d *Desk) serveShop(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "frame-src 'self'; "+h.Get("Content-Security-Policy"))
+	d.sendPage(w, r, "shop.html")
+}
+
+// serveWidget answers with the customer page, for a frame: the pages of the site's origins and our own may hold it. One
+// whose site cannot be read is for our own pages only; it says itself what is wrong.
+func (d *Desk) serveWidget(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	site, err := d.store.Hot().SiteByKey(ctx, r.PathValue("site"))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		d.o.Logger.Warn("desk: the origins of a site cannot be read", "err", err)
+	}
+	ancestors := strings.Join(append([]string{"frame-ancestors 'self'"}, site.Settings.Origins...), " ") // the store takes nothing that ends a directive
+	h := w.Header()
+	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "frame-ancestors 'none'", ancestors, 1))
+	d.sendPage(w, r, "customer.html")
 }
 
 // serveAsset answers with the file named in the path; whole pages have addresses of their own.

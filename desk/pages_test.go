@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 var nonceOf = regexp.MustCompile(` 'nonce-([A-Z0-9]{26})'`)
@@ -32,7 +34,7 @@ func body(t *testing.T, r *http.Response) string {
 func TestPagesReferToHashedFiles(t *testing.T) {
 	d := openDesk(t, testOptions(t))
 	seen := map[string]bool{}
-	for _, address := range []string{"/", "/chat/demo", "/console", "/chat/demo"} {
+	for _, address := range []string{"/", "/chat/demo", "/console", "/chat/demo", "/shop", "/widget/demo"} {
 		_, resp := call(d, "GET", address, "")
 		html := body(t, resp)
 		m := nonceOf.FindStringSubmatch(resp.Header.Get("Content-Security-Policy"))
@@ -120,6 +122,52 @@ func TestFilesAreSentPacked(t *testing.T) {
 		}
 		if status, _ := call(d, "GET", file, "", "If-None-Match", tag); status != http.StatusOK {
 			t.Errorf("the tag of the packed file stands for the plain one: %d", status)
+		}
+	}
+}
+
+func TestLoaderAndShop(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	status, resp := call(d, "GET", "/widget.js", "")
+	if status != http.StatusOK || resp.Header.Get("Cache-Control") != cacheLoader || resp.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+		t.Errorf("the loader: %d, %v", status, resp.Header)
+	}
+	for _, address := range []string{"/shop", "/widget/demo"} {
+		status, resp := call(d, "GET", address, "")
+		if status != http.StatusOK {
+			t.Errorf("%s: %d", address, status)
+		}
+		if got, want := strings.Contains(resp.Header.Get("Content-Security-Policy"), "frame-src 'self'"), address == "/shop"; got != want {
+			t.Errorf("%s: frames allowed %v", address, got)
+		}
+	}
+}
+
+// The widget's frame may be held by the pages of its site's origins, by nobody else.
+func TestWidgetMayBeHeldByItsSite(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	_, err := d.store.CreateSite(t.Context(), store.Site{Key: "other", Name: "Other", Settings: store.SiteSettings{
+		Origins: []string{"https://shop.example", "http://localhost:8000"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"https://evil.example; script-src *", "https://evil.example script-src", "javascript:1", "https://", "%", "'unsafe-inline'", "https://*.example.org"} {
+		if _, err := d.store.CreateSite(t.Context(), store.Site{Key: "bad", Name: "Bad", Settings: store.SiteSettings{Origins: []string{bad}}}); err == nil {
+			t.Errorf("the store takes the origin %q, which would stand in a policy", bad)
+		}
+	}
+	for address, want := range map[string]string{
+		"/widget/demo":    "frame-ancestors 'self'",
+		"/widget/nothing": "frame-ancestors 'self'",
+		"/widget/other":   "frame-ancestors 'self' https://shop.example http://localhost:8000",
+		"/console":        "frame-ancestors 'none'",
+		"/shop":           "frame-ancestors 'none'",
+	} {
+		_, resp := call(d, "GET", address, "")
+		policy := resp.Header.Get("Content-Security-Policy")
+		if _, got, _ := strings.Cut(policy, "trusted-types 'none'; "); got != want {
+			t.Errorf("%s: %q, want %q", address, got, want)
 		}
 	}
 }

@@ -1,0 +1,272 @@
+// Eddy Desk: the chat button for any page.
+//   <script src="https://desk.example/widget.js" data-site="demo" async></script>
+// Optional: data-side="left", data-color="#0a716c", data-locale="en" or "zh-CN".
+// The chat itself lives in a frame of the desk's origin, which is made when it is opened, or when this visitor has an
+// open chat or unread messages. window.EddyDesk: open, close, toggle, identify, logout, on, push.
+(() => {
+	'use strict';
+	const script = document.currentScript ?? document.querySelector('script[data-site][src*="widget.js"]');
+	const early = window.EddyDesk;
+	if (!script || (early && !Array.isArray(early))) return;
+	const { site, side, color, locale } = script.dataset;
+	if (!site) {
+		console.warn('Eddy Desk: the script tag needs data-site="…".');
+		return;
+	}
+	const address = new URL(`widget/${encodeURIComponent(site)}?host=${encodeURIComponent(location.origin)}`, script.src);
+	const zh = /^zh/i.test(locale ?? (document.documentElement.lang || navigator.language));
+	const words = zh
+		? { open: '打开聊天', close: '关闭聊天', unread: (n) => `打开聊天，${n} 条未读消息`, frame: '在线客服' }
+		: { open: 'Open chat', close: 'Close chat', unread: (n) => `Open chat, ${n} unread`, frame: 'Chat' };
+	const phone = matchMedia('(max-width: 480px), (max-height: 420px)');
+
+	// --- what is kept in the host page's storage; the frame falls back to its own, then to memory ---
+	const prefix = `eddydesk.${site}.`;
+	let area = null;
+	for (const name of ['localStorage', 'sessionStorage']) {
+		try {
+			window[name].setItem(prefix + 'probe', '1');
+			window[name].removeItem(prefix + 'probe');
+			area ??= window[name];
+		} catch { /* blocked */ }
+	}
+	const keys = () => Object.keys(area ?? {}).filter((k) => k.startsWith(prefix));
+	const put = (key, value) => {
+		try {
+			if (value === null) area?.removeItem(prefix + key);
+			else area?.setItem(prefix + key, value);
+		} catch { /* full: the frame keeps it in memory */ }
+	};
+	const kept = () => {
+		try {
+			return JSON.parse(area?.getItem(`${prefix}state`)) ?? {};
+		} catch {
+			return {};
+		}
+	};
+
+	const state = { open: false, active: false, unread: 0, ...kept() };
+	const remember = () => put('state', JSON.stringify({ open: state.open, active: state.active, unread: state.unread, color: state.color, on: state.on }));
+	let frame = null;
+	let ready = false;
+	let patience = 0;
+	let identity = '';
+	let leaving = false;
+
+	// --- events ---
+	const listeners = new Map();
+	const emit = (name, detail) => {
+		for (const f of listeners.get(name) ?? []) {
+			try {
+				f(detail);
+			} catch (err) {
+				console.error(err);
+			}
+		}
+	};
+
+	// --- drawing ---
+	const make = (tag, props, ...children) => {
+		const node = Object.assign(document.createElement(tag), props);
+		node.append(...children);
+		return node;
+	};
+	const glyph = (...paths) => {
+		const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+		svg.setAttribute('viewBox', '0 0 20 20');
+		svg.setAttribute('aria-hidden', 'true');
+		for (const d of paths) {
+			const path = document.createElementNS(svg.namespaceURI, 'path');
+			path.setAttribute('d', d);
+			svg.append(path);
+		}
+		return svg;
+	};
+	const css = `:host { all: initial; position: fixed; z-index: 2147483000; bottom: 0; ${side === 'left' ? 'left' : 'right'}: 0; width: 0; height: 0; }
+button { position: fixed; bottom: 20px; ${side === 'left' ? 'left' : 'right'}: 20px; width: 56px; height: 56px; padding: 0; border: 0; border-radius: 50%; background: var(--accent, #0a716c); color: var(--on, #fff); box-shadow: 0 2px 6px rgb(0 0 0 / 18%), 0 8px 28px rgb(0 0 0 / 18%); cursor: pointer; transition: transform 140ms ease-out; }
+button:hover { transform: scale(1.05); }
+button:focus-visible { outline: 3px solid var(--accent, #0a716c); outline-offset: 3px; }
+svg { position: absolute; inset: 15px; width: 26px; height: 26px; fill: none; stroke: currentcolor; stroke-width: 1.6; stroke-linecap: round; stroke-linejoin: round; }
+button[aria-expanded=false] svg + svg, button[aria-expanded=true] svg:first-child { display: none; }
+button[aria-busy=true] svg { animation: wait 1s infinite alternate ease-in-out; }
+@keyframes wait { to { opacity: 0.35; } }
+.badge { position: absolute; top: -4px; right: -4px; min-width: 22px; height: 22px; box-sizing: border-box; padding: 0 6px; border: 2px solid #fff; border-radius: 11px; background: #b3261e; color: #fff; font: 600 12px/18px system-ui, sans-serif; text-align: center; }
+[hidden] { display: none; }
+.panel { position: fixed; bottom: 88px; ${side === 'left' ? 'left' : 'right'}: 20px; width: 380px; height: min(620px, calc(100vh - 108px)); border-radius: 14px; overflow: hidden; background: Canvas; color-scheme: light dark; box-shadow: 0 2px 8px rgb(0 0 0 / 14%), 0 16px 48px rgb(0 0 0 / 22%); }
+iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: normal; }
+.panel:not(.shown) { visibility: hidden; pointer-events: none; width: 0; height: 0; }
+@media (max-width: 480px), (max-height: 420px) { .panel.shown { inset: 0; width: 100%; height: 100%; height: 100dvh; border-radius: 0; } .panel.shown + button { display: none; } }
+@media (prefers-reduced-motion: reduce) { button, svg { transition: none !important; animation: none !important; } }
+@media print { :host { display: none !important; } }`;
+
+	const badge = make('span', { className: 'badge', hidden: true });
+	badge.setAttribute('aria-hidden', 'true');
+	const panel = make('div', { className: 'panel' });
+	const button = make('button', { type: 'button', onclick: () => api.toggle() },
+		glyph('M3.5 5.5A1.5 1.5 0 0 1 5 4h10a1.5 1.5 0 0 1 1.5 1.5v7A1.5 1.5 0 0 1 15 14H9l-3.5 3v-3H5a1.5 1.5 0 0 1-1.5-1.5z'), glyph('M5 8l5 5 5-5'), badge);
+	const host = make('div', { id: 'eddy-desk' });
+	const root = host.attachShadow({ mode: 'open' });
+	try { // a sheet made by script needs no 'unsafe-inline' on the host page
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync(css);
+		root.adoptedStyleSheets = [sheet];
+	} catch {
+		root.append(make('style', { textContent: css }));
+	}
+	root.append(panel, button);
+
+	const draw = () => {
+		const shown = state.open && ready;
+		panel.classList.toggle('shown', shown);
+		button.setAttribute('aria-expanded', String(shown));
+		button.setAttribute('aria-busy', String(state.open && !ready));
+		button.setAttribute('aria-label', shown ? words.close : state.unread ? words.unread(state.unread) : words.open);
+		badge.hidden = shown || !state.unread;
+		badge.textContent = state.unread > 99 ? '99+' : state.unread;
+		const look = host.style;
+		if (color ?? state.color) look.setProperty('--accent', color ?? state.color);
+		if (!color && state.on) look.setProperty('--on', state.on);
+	};
+
+	// --- the frame ---
+	const post = (t, more) => frame?.contentWindow?.postMessage({ eddy: 1, t, ...more }, address.origin);
+
+	const mount = () => {
+		if (frame) return;
+		ready = false;
+		frame = make('iframe', { title: words.frame, src: address.href });
+		panel.append(frame);
+		patience = setTimeout(() => {
+			unmount();
+			state.open = false;
+			draw();
+			emit('error', { reason: 'The chat could not be loaded.' });
+		}, 20_000);
+	};
+
+	const unmount = () => {
+		clearTimeout(patience);
+		frame?.remove();
+		frame = null;
+		ready = false;
+	};
+
+	const received = {
+		// The frame has begun: what is kept for it, and what it shall do.
+		hello() {
+			const store = area && Object.fromEntries(keys().filter((k) => k.startsWith(`${prefix}desk.`)).map((k) => [k.slice(prefix.length), area.getItem(k)]));
+			post('init', { store, open: state.open, identity, locale, logout: leaving, page: location.origin + location.pathname });
+		},
+		ready({ storage }) {
+			clearTimeout(patience);
+			ready = true;
+			draw();
+			if (storage === 'memory') console.warn('Eddy Desk: this browser blocks storage. The chat is forgotten when the page is left.');
+			emit('ready', { storage });
+			if (state.open) show();
+		},
+		colour({ accent, on }) {
+			Object.assign(state, { color: accent, on });
+			remember();
+			draw();
+		},
+		set({ key, value }) {
+			if (/^desk\.[\w.:-]{1,200}$/.test(key) && (value === null || (typeof value === 'string' && value.length < 65_536))) put(key, value);
+		},
+		unread({ n }) {
+			state.unread = Number(n) || 0;
+			remember();
+			draw();
+			emit('unread', { count: state.unread });
+		},
+		state({ state: now }) {
+			state.active = now === 'bot' || now === 'queued' || now === 'assigned';
+			remember();
+			emit('state', { state: now });
+		},
+		message({ from }) {
+			emit('message', { from });
+		},
+		close() {
+			api.close();
+			button.focus();
+		},
+		bye() { // logged out
+			leaving = false;
+			unmount();
+			draw();
+		},
+	};
+
+	addEventListener('message', (e) => {
+		if (!frame || e.source !== frame.contentWindow || e.origin !== address.origin || e.data?.eddy !== 1) return;
+		if (Object.hasOwn(received, e.data.t)) received[e.data.t](e.data);
+	});
+
+	const show = () => {
+		post('open');
+		frame.focus();
+		emit('open');
+	};
+
+	const api = {
+		open() {
+			if (state.open && frame) return;
+			state.open = true;
+			remember();
+			mount();
+			draw();
+			if (ready) show();
+		},
+		close() {
+			if (!state.open) return;
+			state.open = false;
+			remember();
+			draw();
+			post('close');
+			emit('close');
+		},
+		toggle() {
+			if (state.open) api.close();
+			else api.open();
+		},
+		/** Says who the visitor is: a token signed by the site's own server. '' says that it is nobody in particular. */
+		identify(token) {
+			identity = String(token ?? '');
+			post('identify', { identity });
+		},
+		/** Forgets the visitor in this browser. */
+		logout() {
+			identity = '';
+			for (const k of keys()) area.removeItem(k);
+			Object.assign(state, { open: false, active: false, unread: 0 });
+			leaving = true;
+			if (frame) post('logout');
+			else if (area) leaving = false; // nothing is kept elsewhere
+			else mount();
+			draw();
+			emit('close');
+		},
+		/** Calls f for every event of that name; returns a function that ends it. */
+		on(name, f) {
+			if (!listeners.has(name)) listeners.set(name, new Set());
+			listeners.get(name).add(f);
+			return () => listeners.get(name).delete(f);
+		},
+		/** Calls f with this object; so do the functions that were pushed to window.EddyDesk before the script came. */
+		push(f) {
+			f(api);
+		},
+	};
+
+	window.EddyDesk = api;
+	const begin = () => {
+		document.body.append(host);
+		if (phone.matches) state.open = false; // it would cover the page that was asked for
+		if (state.open || state.active || state.unread) mount();
+		draw();
+		for (const f of early ?? []) api.push(f);
+	};
+	if (document.body) begin();
+	else addEventListener('DOMContentLoaded', begin);
+})();
