@@ -153,7 +153,9 @@ func (k identityKeys) of(t *jwt.Token) (any, error) {
 // identity checks what the parser does not: the lifetime, the subject and the sizes.
 func (c *claims) identity(now time.Time) (Identity, error) {
 	id := Identity{Subject: c.Subject, Name: strings.TrimSpace(c.Name), Locale: c.Locale, Expires: c.ExpiresAt.Time}
-	bad := func(claim, why string) (Identity, error) { return Identity{}, fmt.Errorf("%w: %s %s", ErrIdentity, claim, why) }
+	bad := func(claim, why string) (Identity, error) {
+		return Identity{}, fmt.Errorf("%w: %s %s", ErrIdentity, claim, why)
+	}
 	switch {
 	case id.Expires.After(now.Add(MaxIdentityLife + identityLeeway)):
 		return bad("exp", "is more than 24 hours ahead")

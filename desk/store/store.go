@@ -19,6 +19,7 @@ var (
 	ErrStopped     = errors.New("store: closed")
 	ErrExpired     = errors.New("store: token expired")
 	ErrExists      = errors.New("store: already exists")
+	ErrBlocked     = errors.New("store: the contact is blocked")
 	ErrFile        = errors.New("store: a file is unknown, refused, of somebody else or sent already")
 	ErrQuota       = errors.New("store: the files are over the quota")
 )
@@ -31,6 +32,8 @@ type Open struct {
 	Contact Contact
 	Human   bool // straight to the queue
 	Page    string
+	Fields  map[string]string // answers to the questions of the site; a *FieldError if they are not accepted
+	Consent bool              // the customer agreed to the text of the site
 }
 
 // Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an agent
@@ -204,6 +207,12 @@ type Accounts interface {
 	OutboxDone(ctx context.Context, upTo int64) error
 	CreateVisitor(ctx context.Context, site Site, t Token, expires time.Time) (Contact, error)
 	ExtendVisitor(ctx context.Context, t Token, expires time.Time) error
+	// IdentifyContact returns the verified contact of a profile, new or brought up to date, and lets the token stand for it.
+	// It is never one that was anonymous. ErrBlocked if it is blocked, ErrNotFound if the token stands for another contact.
+	IdentifyContact(ctx context.Context, site Site, p Profile, t Token, expires time.Time) (Contact, error)
+	// DropVisitor revokes a visitor token.
+	DropVisitor(ctx context.Context, t Token) error
+	SetLocale(ctx context.Context, contact, locale string) error
 	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error
 	TouchAgentSession(ctx context.Context, t Token) error
 	DeleteAgentSession(ctx context.Context, t Token) error

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	sqlite "modernc.org/sqlite"
@@ -137,7 +136,7 @@ func (db *DB) CreateVisitor(ctx context.Context, site store.Site, token store.To
 	if err != nil {
 		return store.Contact{}, err
 	}
-	c := store.Contact{ID: id, Site: site.ID, Name: "Visitor " + strings.ToUpper(id[len(id)-4:])}
+	c := store.Contact{ID: id, Site: site.ID, Name: visitorName(id)}
 	err = db.write(ctx, func(t *tx) error {
 		if err := t.exec(`INSERT INTO contact (id, workspace, site, name, created) VALUES (?, ?, ?, ?, ?)`, c.ID, workspaceID, c.Site, c.Name, t.now()); err != nil {
 			return err

@@ -136,6 +136,9 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
+	if err := t.preChat(&c); err != nil {
+		return store.Outcome{}, err
+	}
 	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot}
 	if c.Human || s.bot.IsZero() {
 		in.Trigger = store.OpenForHuman

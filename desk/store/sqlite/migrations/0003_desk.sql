@@ -21,6 +21,7 @@ ALTER TABLE contact ADD COLUMN verified INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE contact ADD COLUMN blocked INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE contact ADD COLUMN locale TEXT NOT NULL DEFAULT '';
 ALTER TABLE contact ADD COLUMN attributes TEXT NOT NULL DEFAULT '{}';
+CREATE INDEX contact_token_expires ON contact_token (expires);
 CREATE UNIQUE INDEX contact_external ON contact (site, external) WHERE external <> '';
 
 -- Conversations: how far each side has got, and what the customer thought of it.

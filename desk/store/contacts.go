@@ -1,0 +1,125 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Profile is what the backend of a site says of one of its customers.
+type Profile struct {
+	External   string // its id there; unique in a site
+	Name       string // "" = keep what is known
+	Locale     string // "" = keep what is known
+	Attributes map[string]string
+}
+
+// Limits of what customers say of themselves.
+const (
+	MaxPreChat     = 20
+	maxFieldChars  = 500
+	maxEmailBytes  = 254 // RFC 5321 section 4.5.3.1.3, without the angle brackets
+	minTelDigits   = 5
+	maxTelChars    = 32
+	nameField      = "name"
+	emailField     = "email"
+	consentField   = "consent"
+	maxContactName = 100
+)
+
+// FieldError is an answer before a chat that a site does not accept.
+type FieldError struct {
+	Field string
+	Why   string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string { return "store: field " + e.Field + " " + e.Why }
+
+// CheckPreChat checks a customer's answers against the questions of the site, and returns those that are to be kept: without
+// blanks around them, and without what was not asked. What is known of the contact already need not be answered again. An
+// error is a *FieldError.
+func (s *SiteSettings) CheckPreChat(known, answers map[string]string, consent bool) (map[string]string, error) {
+	kept := make(map[string]string)
+	for _, f := range s.PreChat {
+		v := strings.TrimSpace(answers[f.Name])
+		if v == "" {
+			if f.Required && known[f.Name] == "" {
+				return nil, &FieldError{f.Name, "is required"}
+			}
+			continue
+		}
+		if why := f.check(v); why != "" {
+			return nil, &FieldError{f.Name, why}
+		}
+		kept[f.Name] = v
+	}
+	if s.Consent != "" && !consent {
+		return nil, &FieldError{consentField, "is required"}
+	}
+	return kept, nil
+}
+
+func (f *Field) check(v string) string {
+	limit := maxFieldChars
+	if f.Name == nameField {
+		limit = maxContactName
+	}
+	switch {
+	case !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl):
+		return "must be one line of text"
+	case utf8.RuneCountInString(v) > limit:
+		return fmt.Sprintf("is over %d characters", limit)
+	case f.Type == "email" && !isEmail(v):
+		return "must be an e-mail address"
+	case f.Type == "tel" && !isTel(v):
+		return "must be a telephone number"
+	}
+	return ""
+}
+
+// isEmail is as strict as a browser's form field: one plain address with a domain.
+func isEmail(s string) bool {
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || len(s) > maxEmailBytes {
+		return false
+	}
+	_, domain, _ := strings.Cut(s, "@")
+	return !strings.ContainsAny(domain, "@[]") && !strings.HasPrefix(s, `"`) && strings.Trim(domain, ".-") == domain && domain != ""
+}
+
+// isTel accepts a number as people write it: digits, and between them blanks, dots, dashes, slashes and brackets.
+func isTel(s string) bool {
+	digits := 0
+	for i, r := range s {
+		switch {
+		case r >= '0' && r <= '9':
+			digits++
+		case r == '+' && i == 0, strings.ContainsRune(" .-/()", r):
+		default:
+			return false
+		}
+	}
+	return digits >= minTelDigits && len(s) <= maxTelChars
+}
+
+// Describe adds what a customer has said of itself. It never changes what the site's backend has said.
+func (c *Contact) Describe(answers map[string]string) {
+	all := maps.Clone(c.Attributes)
+	if all == nil {
+		all = make(map[string]string)
+	}
+	for name, v := range answers {
+		if c.Verified && all[name] != "" {
+			continue
+		}
+		if name == nameField && !c.Verified {
+			c.Name = v
+		}
+		all[name] = v
+	}
+	c.Attributes = all
+}

@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	sqlContact       = `SELECT ` + contactColumns + ` FROM contact p WHERE p.id = ?`
+	sqlByExternal    = `SELECT ` + contactColumns + ` FROM contact p WHERE p.site = ? AND p.external = ?`
+	sqlInsertContact = `INSERT INTO contact (id, workspace, site, name, external, verified, locale, attributes, created) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?)`
+	sqlUpdateContact = `UPDATE contact SET name = ?, locale = ?, attributes = ? WHERE id = ?`
+	sqlKeepToken     = `INSERT INTO contact_token (token, contact, created, expires) VALUES (?, ?, ?, ?)
+		ON CONFLICT (token) DO UPDATE SET expires = excluded.expires WHERE contact = excluded.contact`
+	sqlDropTokens = `DELETE FROM contact_token WHERE token IN (SELECT token FROM contact_token WHERE expires < ? ORDER BY expires LIMIT 4)`
+)
+
+// tokenGrace is how long the server still says "expired" of a visitor's token, and not "unknown".
+const tokenGrace = 30 * 24 * time.Hour
+
+// IdentifyContact implements store.Accounts.
+func (db *DB) IdentifyContact(ctx context.Context, site store.Site, p store.Profile, token store.Token, expires time.Time) (store.Contact, error) {
+	return written(ctx, db, func(t *tx) (store.Contact, error) {
+		c, err := scanContact(t.row(sqlByExternal, site.ID, p.External))
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			c, err = t.newVerified(site, p)
+		case err == nil && c.Blocked:
+			return c, store.ErrBlocked
+		case err == nil:
+			err = t.renew(&c, p)
+		}
+		if err != nil {
+			return c, err
+		}
+		if err := t.exec(sqlDropTokens, t.now()-tokenGrace.Milliseconds()); err != nil {
+			return c, err
+		}
+		return c, one(t.change(sqlKeepToken, token[:], c.ID, t.now(), expires.UnixMilli()))
+	})
+}
+
+// newVerified makes a contact of a customer that the site's backend knows. One that was anonymous before stays another contact.
+func (t *tx) newVerified(site store.Site, p store.Profile) (store.Contact, error) {
+	id, err := newID()
+	if err != nil {
+		return store.Contact{}, err
+	}
+	c := store.Contact{ID: id, Site: site.ID, Name: p.Name, External: p.External, Verified: true, Locale: p.Locale, Attributes: p.Attributes, Created: t.now()}
+	if c.Name == "" {
+		c.Name = visitorName(id)
+	}
+	attributes, err := attributesJSON(c.Attributes)
+	if err != nil {
+		return c, err
+	}
+	return c, t.exec(sqlInsertContact, c.ID, workspaceID, c.Site, c.Name, c.External, c.Locale, attributes, c.Created)
+}
+
+// renew takes over what the site's backend says now; attributes that it does not name stay.
+func (t *tx) renew(c *store.Contact, p store.Profile) error {
+	before := *c
+	if p.Name != "" {
+		c.Name = p.Name
+	}
+	if p.Locale != "" {
+		c.Locale = p.Locale
+	}
+	c.Attributes = maps.Clone(c.Attributes)
+	if c.Attributes == nil {
+		c.Attributes = make(map[string]string)
+	}
+	maps.Copy(c.Attributes, p.Attributes)
+	if c.Name == before.Name && c.Locale == before.Locale && maps.Equal(c.Attributes, before.Attributes) {
+		return nil
+	}
+	return t.saveContact(c)
+}
+
+func (t *tx) saveContact(c *store.Contact) error {
+	attributes, err := attributesJSON(c.Attributes)
+	if err != nil {
+		return err
+	}
+	return t.exec(sqlUpdateContact, c.Name, c.Locale, attributes, c.ID)
+}
+
+func attributesJSON(all map[string]string) (string, error) {
+	if all == nil {
+		return "{}", nil
+	}
+	b, err := json.Marshal(all)
+	return string(b), err
+}
+
+func visitorName(id string) string { return "Visitor " + strings.ToUpper(id[len(id)-4:]) }
+
+// DropVisitor implements store.Accounts.
+func (db *DB) DropVisitor(ctx context.Context, token store.Token) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`DELETE FROM contact_token WHERE token = ?`, token[:]))
+	})
+}
+
+// SetLocale implements store.Accounts.
+func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
+	return db.write(ctx, func(t *tx) error {
+		return one(t.change(`UPDATE contact SET locale = ? WHERE id = ?`, locale, contact))
+	})
+}
+
+// preChat checks what a customer answered before a new conversation, and keeps it.
+func (t *tx) preChat(c *store.Open) error {
+	var text string
+	if err := t.row(`SELECT settings FROM site WHERE id = ?`, c.Contact.Site).Scan(&text); err != nil {
+		return notFound(err)
+	}
+	var settings store.SiteSettings
+	if err := json.Unmarshal([]byte(text), &settings); err != nil {
+		return err
+	}
+	if len(settings.PreChat) == 0 && settings.Consent == "" {
+		return nil
+	}
+	contact, err := scanContact(t.row(sqlContact, c.Contact.ID))
+	if err != nil {
+		return err
+	}
+	answers, err := settings.CheckPreChat(contact.Attributes, c.Fields, c.Consent)
+	if err != nil || len(answers) == 0 {
+		return err
+	}
+	contact.Describe(answers)
+	c.Contact.Name = contact.Name
+	return t.saveContact(&contact)
+}
+
+// written runs an account command that returns something, and waits for its commit.
+func written[T any](ctx context.Context, db *DB, run func(*tx) (T, error)) (T, error) {
+	result := make(chan T, 1)
+	err := db.write(ctx, func(t *tx) error {
+		v, err := run(t)
+		result <- v
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return <-result, nil
+}
