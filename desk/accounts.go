@@ -5,80 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
-
-type siteInfo struct {
-	Key  string `json:"key"`
-	Name string `json:"name"`
-}
-
-type visitorInfo struct {
-	Token   string   `json:"token"`
-	New     bool     `json:"new"`
-	Contact string   `json:"contact"`
-	Site    siteInfo `json:"site"`
-}
-
-// widgetSession gives a visitor an identity, or refreshes the one it has.
-func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Site, Token string }
-	if !decode(w, r, &in) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
-	defer cancel()
-	site, err := d.store.Hot().SiteByKey(ctx, in.Site)
-	if errors.Is(err, store.ErrNotFound) {
-		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such site."})
-		return
-	}
-	if err != nil {
-		d.storeProblem(w, err)
-		return
-	}
-	out := visitorInfo{Token: in.Token, Site: siteInfo{site.Key, site.Name}}
-	expires := d.o.Now().Add(d.o.VisitorLife)
-	if in.Token != "" {
-		hash := auth.HashToken(in.Token)
-		contact, err := d.store.Hot().ContactByToken(ctx, hash, d.o.Now())
-		if err == nil && contact.Site == site.ID {
-			err = d.store.ExtendVisitor(ctx, hash, expires)
-			if err == nil {
-				out.Contact = contact.ID
-				answer(w, out)
-				return
-			}
-		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExpired) {
-			d.storeProblem(w, err)
-			return
-		}
-	}
-	d.newVisitor(ctx, w, site, expires, out)
-}
-
-func (d *Desk) newVisitor(ctx context.Context, w http.ResponseWriter, site store.Site, expires time.Time, out visitorInfo) {
-	if !d.visitors.AllowN(d.o.Now(), 1) {
-		d.counters.visitorsRefused.Add(1)
-		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many new visitors. Try again in a moment.", RetryMS: 1000})
-		return
-	}
-	token, hash := auth.NewToken()
-	contact, err := d.store.CreateVisitor(ctx, site, hash, expires)
-	if err != nil {
-		d.storeProblem(w, err)
-		return
-	}
-	d.counters.visitors.Add(1)
-	out.Token, out.New, out.Contact = token, true, contact.ID
-	answer(w, out)
-}
 
 type agentInfo struct {
 	ID    string `json:"id"`
@@ -100,7 +32,7 @@ func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	name, from := strings.ToLower(strings.TrimSpace(in.Login)), address(r)
+	name, from := strings.ToLower(strings.TrimSpace(in.Login)), d.address(r)
 	if wait := d.throttle.Begin(name, from); wait > 0 {
 		d.counters.loginThrottled.Add(1)
 		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})

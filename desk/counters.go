@@ -9,7 +9,7 @@ import (
 
 // counters are those of the HTTP side.
 type counters struct {
-	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy, denied, auditLost atomic.Uint64
+	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy, socketsRefused, identitiesRefused, denied, auditLost atomic.Uint64
 }
 
 // Stats is a snapshot of what a Desk has counted since its start.
@@ -21,6 +21,8 @@ type Stats struct {
 	LoginsThrottled uint64 // not even looked at
 	Visitors        uint64 // new ones
 	VisitorsRefused uint64 // over the rate
+	SocketsRefused  uint64 // WebSockets over the limit of an address
+	IdentitiesBad   uint64 // signed identities that were not accepted
 	RequestsBusy    uint64 // refused because their places were taken
 	RequestsDenied  uint64 // of staff without the permission
 	AuditLost       uint64 // lines of the audit log that could not be written
@@ -54,7 +56,7 @@ func (d *Desk) Stats() Stats {
 	c, h := &d.counters, &d.hub.Counters
 	s := Stats{
 		OriginRefused: c.originRefused.Load(), CrossSite: c.crossSite.Load(), Logins: c.logins.Load(), LoginsFailed: c.loginFailed.Load(),
-		LoginsThrottled: c.loginThrottled.Load(), Visitors: c.visitors.Load(), VisitorsRefused: c.visitorsRefused.Load(), RequestsBusy: c.busy.Load(), RequestsDenied: c.denied.Load(), AuditLost: c.auditLost.Load() + h.AuditLost.Load(),
+		LoginsThrottled: c.loginThrottled.Load(), Visitors: c.visitors.Load(), VisitorsRefused: c.visitorsRefused.Load(), RequestsBusy: c.busy.Load(), RequestsDenied: c.denied.Load(), SocketsRefused: c.socketsRefused.Load(), IdentitiesBad: c.identitiesRefused.Load(), AuditLost: c.auditLost.Load() + h.AuditLost.Load(),
 		Sessions: h.Sessions.Load(), Connects: h.Connects.Load(), Welcomes: h.Welcomes.Load(), Resumes: h.Resumes.Load(), Replayed: h.Replayed.Load(),
 		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),

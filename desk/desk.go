@@ -10,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/time/rate"
-
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
@@ -35,7 +33,12 @@ type Desk struct {
 	hasher   *auth.Hasher
 	throttle *auth.Throttle
 	tickets  *auth.Tickets[hub.Login]
-	visitors *rate.Limiter
+	visitors *auth.Buckets // new ones by site
+
+	visitorsOf *auth.Buckets // new ones by network
+	sockets    census        // WebSocket connections by network
+	untrusted  sync.Once     // the warning about a proxy has been given
+
 	denials  *auth.Buckets // lines in the audit log about refusals
 	widget   chan struct{} // places for requests of the widget
 	counters counters
@@ -56,9 +59,9 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 	o.fill()
 	d := &Desk{
 		o: o, throttle: auth.NewThrottle(o.Now), tickets: auth.NewTickets[hub.Login](o.Now),
-		visitors: rate.NewLimiter(rate.Limit(o.NewVisitors.PerSecond), o.NewVisitors.Burst),
-		denials:  auth.NewBuckets(1, deniedBurst, maxLimited),
-		widget:   make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
+		visitors: auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited), visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
+		denials: auth.NewBuckets(1, deniedBurst, maxLimited),
+		widget:  make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
 	}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {
@@ -157,6 +160,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		Loops:     d.o.Loops,
 		Poller:    d.o.Poller,
 		MaxConns:  d.o.MaxConns,
+		Admission: eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP},
 		HalfClose: true, // a client may send its request and end its side
 		Logger:    d.o.Logger,
 	}

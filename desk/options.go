@@ -2,6 +2,7 @@ package desk
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -35,13 +36,19 @@ type Options struct {
 	Migrating func(from, to int)
 
 	Limits      hub.Limits    // see there
-	NewVisitors hub.Rate      // new visitors of all sites; default 50 a second, burst 500
+	NewVisitors hub.Rate      // new visitors of one site; default 50 a second, burst 500
 	Passwords   auth.Params   // cost of argon2id, see there
 	VisitorLife time.Duration // of an unused visitor token, default 90 days
 	LoginLife   time.Duration // of an agent's login, default 7 days
 	LoginIdle   time.Duration // of an unused login, default 24 h
 	Bot         bot.Bot       // of sites that have chosen none; default bot.Default()
-	KeepIP      KeepIP        // how much of clients' addresses is stored, default nothing
+
+	// Limits per address do not count this machine itself. Behind a proxy that TrustedProxies contains they count the
+	// address that it names in X-Forwarded-For; from anybody else that header is not believed.
+	TrustedProxies   []netip.Prefix
+	ConnsPerIP       int      // connections at once, WebSockets and others; default 256, negative = no limit
+	NewVisitorsPerIP hub.Rate // default 1 a second, burst 30
+	KeepIP           KeepIP   // how much of clients' addresses is stored, default nothing
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper
@@ -59,6 +66,7 @@ const (
 	maxBody        = 16 << 10
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
 	demoCapacity   = 5
+	socketRetryMS  = 10_000          // for an address with too many connections
 	auditTimeout   = 5 * time.Second // for lines that nobody waits for
 	deniedBurst    = 20              // lines about refusals of one agent at once; one a second after that
 	maxLimited     = 20_000          // keys that one table of limits keeps
@@ -74,6 +82,13 @@ func (o *Options) fill() {
 	if o.NewVisitors == (hub.Rate{}) {
 		o.NewVisitors = hub.Rate{PerSecond: 50, Burst: 500}
 	}
+	if o.NewVisitorsPerIP == (hub.Rate{}) {
+		o.NewVisitorsPerIP = hub.Rate{PerSecond: 1, Burst: 30}
+	}
+	if o.ConnsPerIP == 0 {
+		o.ConnsPerIP = 256
+	}
+	o.ConnsPerIP = max(o.ConnsPerIP, 0)
 	if o.VisitorLife == 0 {
 		o.VisitorLife = 90 * 24 * time.Hour
 	}

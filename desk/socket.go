@@ -33,8 +33,15 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), IP: d.o.keepIP(address(r))}
-	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer}, websocket.Options{
+	ip := d.address(r)
+	leave, ok := d.sockets.enter(network(ip), d.o.ConnsPerIP)
+	if !ok {
+		d.counters.socketsRefused.Add(1)
+		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many connections from your address.", RetryMS: socketRetryMS})
+		return
+	}
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), Network: network(ip), IP: d.o.keepIP(ip)}
+	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},
 		RequireSubprotocol: true,
@@ -43,6 +50,7 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 		PongTimeout:        hub.PongTimeout,
 	})
 	if err != nil {
+		leave()
 		d.o.Logger.Debug("desk: upgrade failed", "err", err) // the client has been told
 	}
 }
@@ -52,6 +60,7 @@ type endpoint struct {
 	hub     *hub.Hub
 	peer    hub.Peer
 	session *hub.Session
+	leave   func() // gives back the connection's place among those of its address
 }
 
 func (e *endpoint) HandleOpen(c *websocket.Conn) error {
@@ -68,7 +77,10 @@ func (e *endpoint) HandleMessage(_ *websocket.Conn, op websocket.Opcode, data []
 	return nil
 }
 
-func (e *endpoint) HandleClose(*websocket.Conn, int, string) { e.session.Closed() }
+func (e *endpoint) HandleClose(*websocket.Conn, int, string) {
+	e.leave()
+	e.session.Closed()
+}
 
 // transport is a WebSocket as the hub sees it.
 type transport struct{ c *websocket.Conn }

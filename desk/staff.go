@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -83,7 +84,7 @@ func (d *Desk) notLoggedIn(w http.ResponseWriter, r *http.Request) {
 func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
 	d.counters.denied.Add(1)
 	if d.denials.Allow(s.Agent.ID, d.o.Now()) {
-		d.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), address(r))
+		d.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), d.address(r))
 	}
 	if !isPage(r) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "Your role may not do this."})
@@ -92,7 +93,7 @@ func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write(d.pages["forbidden.html"].content) // a failing connection closes itself
+	_, _ = w.Write(bytes.Join(d.pages["forbidden.html"].parts, nil)) // a failing connection closes itself
 }
 
 // audit writes a line of the audit log and waits for its commit. Do it before what it is about is answered: what

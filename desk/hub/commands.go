@@ -71,18 +71,27 @@ func (s *Session) handle(cmd proto.Command) {
 
 // run executes a store command for a client command and replies with what ok makes of the outcome.
 func (s *Session) run(lane string, cmd proto.Command, c store.Command, ok func(out store.Outcome)) {
+	s.runElse(lane, cmd, c, ok, func() {})
+}
+
+// runElse is run that also calls failed, before the client is told, if the command has failed.
+func (s *Session) runElse(lane string, cmd proto.Command, c store.Command, ok func(out store.Outcome), failed func()) {
 	side := sideOf(s.who().actor.Kind)
 	s.hub.execute(lane, c, func(out store.Outcome) {
 		if out.Err == nil {
 			ok(out)
 			return
 		}
+		failed()
 		e, known := storeError(out.Err, &out.Conv, side)
 		if !known {
 			s.hub.o.Logger.Error("desk: command failed", "type", cmd.Type, "session", s.id, "err", out.Err)
 		}
 		s.fail(cmd, e)
-	}, func(e *proto.Error) { s.fail(cmd, e) })
+	}, func(e *proto.Error) {
+		failed()
+		s.fail(cmd, e)
+	})
 }
 
 // sendMessage appends a message of the session's identity to the conversation of the command.
@@ -105,17 +114,6 @@ func (s *Session) sendMessage(cmd proto.Command, who identity, msg store.Append)
 
 func (s *Session) forbid(cmd proto.Command, who string) {
 	s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "only " + who + " may do this"})
-}
-
-func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
-	if who.actor.Kind != store.Customer {
-		s.forbid(cmd, "customers")
-		return
-	}
-	c := store.Open{Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name}, Human: p.Wants == "human", Page: p.Page}
-	s.run("contact "+who.actor.ID, cmd, c, func(out store.Outcome) {
-		s.reply("ok", cmd, out.Conv.ID, proto.Opened{Head: head(&out.Conv, store.CustomerSide), Existing: out.Existing})
-	})
 }
 
 func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {

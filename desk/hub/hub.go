@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -29,7 +30,10 @@ type Hub struct {
 	bots         *executor.Keyed[string]
 	staff        *gate
 
+	opens *auth.Window // new conversations by network
+
 	draining atomic.Bool
+	rechecks atomic.Uint64 // grows before sessions are looked through for what is no longer right
 	ticker   *positions
 	receipts *receipts
 
@@ -65,6 +69,7 @@ func New(o Options) (*Hub, error) {
 	h.staff = newGate(h.agentPool, l.AgentRunning, l.AgentWaiting)
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
+	h.opens = auth.NewWindow(l.Opens, l.OpensWindow, maxOpenKeys)
 	return h, nil
 }
 
@@ -152,15 +157,6 @@ func (h *Hub) everySession() []*Session {
 		all = append(all, s)
 	}
 	return all
-}
-
-// CloseLogin closes the sessions of an agent that came from one login.
-func (h *Hub) CloseLogin(login store.Token) {
-	for _, s := range h.everySession() {
-		if who := s.who(); who.login == login && who.actor.Kind == store.Agent {
-			s.close(proto.CloseUnauthorized, "logged out")
-		}
-	}
 }
 
 // execute runs a command in a lane. Answer is called with the outcome on the store's goroutine unless the command

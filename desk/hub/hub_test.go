@@ -397,6 +397,6 @@ func TestLogoutClosesSessions(t *testing.T) {
 	lin := r.agent("lin")
 	r.ok(lin.Connected(r.ctx))
 	r.hub.CloseLogin(store.Token{2}) // another login
-	r.hub.CloseLogin(store.Token{1})
+	r.hub.CloseLogin(r.hub.everySession()[0].who().login)
 	r.waitFor("the close", func() bool { return r.hub.Counters.Closes()["4101"] == 1 })
 }

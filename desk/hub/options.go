@@ -56,6 +56,11 @@ type Limits struct {
 	AgentRunning    int // of one agent, default 4
 	AgentWaiting    int // of one agent, default 16
 
+	CustomerSessions int           // WebSocket connections of one contact, default 10
+	AgentSessions    int           // of one agent, default 20
+	Opens            int           // new conversations of one network in OpensWindow, default 6; negative = no limit
+	OpensWindow      time.Duration // default 12 h
+
 	CustomerOutbound int // bytes that may wait for a slow customer, default 256 KiB
 	AgentOutbound    int // default 1 MiB
 }
@@ -83,6 +88,7 @@ const (
 	customerPending  = 8 // reads waiting of one session
 	customerTotal    = 10_000
 	agentPoolQueue   = 1024
+	maxOpenKeys      = 20_000 // networks whose new conversations are counted
 	busyRetryMS      = 500
 	unavailableRetry = 1000
 )
@@ -117,6 +123,10 @@ func (o *Options) fill() error {
 	or(&l.AgentWorkers, 64)
 	or(&l.AgentRunning, 4)
 	or(&l.AgentWaiting, 16)
+	or(&l.CustomerSessions, 10)
+	or(&l.AgentSessions, 20)
+	or(&l.Opens, 6)
+	or(&l.OpensWindow, 12*time.Hour)
 	or(&l.CustomerOutbound, 256<<10)
 	or(&l.AgentOutbound, 1<<20)
 	return nil

@@ -150,7 +150,7 @@ func TestSizeLimitsByState(t *testing.T) {
 		"before hello": {proto.MaxHelloBytes, nil},
 		"customer":     {proto.MaxCustomerBytes, func(c *rawClient) { c.hello(r.visitor()) }},
 		"agent": {proto.MaxAgentBytes, func(c *rawClient) {
-			ticket, err := r.hub.o.Tickets.Issue(Login{Agent: lin})
+			ticket, err := r.hub.o.Tickets.Issue(Login{Agent: lin, Session: r.login(lin)})
 			r.ok(err)
 			c.write("hello", "h", "", proto.Hello{Ticket: ticket})
 			c.until(isType("welcome"))
@@ -181,8 +181,9 @@ func TestHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	account := r.account("lin", 0)
+	session := r.login(account)
 	ticket := func() string {
-		s, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: store.Token{1}})
+		s, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
 		r.ok(err)
 		return s
 	}
@@ -208,7 +209,7 @@ func TestHello(t *testing.T) {
 		}
 		client.untilClosed(c.close)
 	}
-	good := r.raw(r.dial(Peer{Browser: true, Login: store.Token{1}}))
+	good := r.raw(r.dial(Peer{Browser: true, Login: session}))
 	good.write("hello", "1", "", proto.Hello{Ticket: ticket()})
 	good.until(isType("welcome"))
 	early := r.raw(r.dial(Peer{}))

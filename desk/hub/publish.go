@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/go-eddy/eddy/desk/proto"
@@ -85,27 +86,41 @@ func (h *Hub) typing(s *Session, who identity, conv string, on bool) {
 	}
 }
 
-// attach subscribes a session to everything its identity may see. It fails when the transport is gone already.
-func (h *Hub) attach(s *Session, who identity) (first, ok bool) {
+// Errors of attach.
+var (
+	errGone    = errors.New("hub: the transport is closed")
+	errTooMany = errors.New("hub: the identity has too many sessions")
+)
+
+// attach subscribes a session to everything its identity may see. It fails when the transport is gone already, or the
+// identity has as many sessions as it may.
+func (h *Hub) attach(s *Session, who identity) (first bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.gone.Load() {
-		return false, false
+		return false, errGone
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase != greeting {
-		return false, false
+		return false, errGone
+	}
+	limit := h.o.Limits.CustomerSessions
+	if who.actor.Kind == store.Agent {
+		limit = h.o.Limits.AgentSessions
+	}
+	book := h.book(who.actor.Kind)
+	if len(book[who.actor.ID]) >= limit {
+		return false, errTooMany
 	}
 	s.phase = resuming
 	s.ident.Store(&who)
-	book := h.book(who.actor.Kind)
 	first = len(book[who.actor.ID]) == 0
 	book[who.actor.ID] = with(book[who.actor.ID], s)
 	if who.actor.Kind == store.Agent {
 		h.allStaff = with(h.allStaff, s)
 	}
-	return first, true
+	return first, nil
 }
 
 // detach forgets a session. It does not take Session.mu, since a transport may report its end from inside a Send.

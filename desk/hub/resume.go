@@ -21,22 +21,21 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
 		who := identity{actor: login.Agent.Actor(), role: login.Agent.Role, login: login.Session, locale: hello.Locale}
-		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello) }, busy)
+		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello, 0) }, busy)
 		return
 	}
 	anybody := identity{actor: store.Actor{Kind: store.Customer}}
 	s.read(anybody, func(ctx context.Context, r store.Reader) {
-		contact, err := r.ContactByToken(ctx, auth.HashToken(hello.Token), h.o.Now())
+		rechecks, token := h.rechecks.Load(), store.Token(auth.HashToken(hello.Token))
+		contact, no, err := h.knownCustomer(ctx, r, token)
 		switch {
-		case errors.Is(err, store.ErrNotFound):
-			s.refuseHello(cmd, proto.CodeUnauthorized, "the token is not known", proto.CloseUnauthorized)
-		case errors.Is(err, store.ErrExpired):
-			s.refuseHello(cmd, proto.CodeTokenExpired, "the token has expired", proto.CloseTokenExpired)
 		case err != nil:
 			s.failHello(cmd, err)
+		case no != nil:
+			s.refuseHello(cmd, no.code, no.text, no.close)
 		default:
-			who := identity{actor: contact.Actor(), site: contact.Site, locale: hello.Locale}
-			h.resume(ctx, r, s, who, cmd, hello)
+			who := identity{actor: contact.Actor(), site: contact.Site, login: token, locale: hello.Locale}
+			h.resume(ctx, r, s, who, cmd, hello, rechecks)
 		}
 	}, busy)
 }
@@ -62,9 +61,16 @@ type catchUp struct {
 	inbox   *proto.Inbox
 }
 
-func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identity, cmd proto.Command, hello *proto.Hello) {
-	first, ok := h.attach(s, who)
-	if !ok {
+func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identity, cmd proto.Command, hello *proto.Hello, rechecks uint64) {
+	first, err := h.attach(s, who)
+	switch {
+	case errors.Is(err, errTooMany):
+		s.refuseHello(cmd, proto.CodeForbidden, "too many connections of one "+string(who.actor.Kind), proto.CloseTooManySessions)
+		return
+	case err != nil:
+		return
+	}
+	if !h.admit(ctx, r, s, &who, cmd, rechecks) {
 		return
 	}
 	c := &catchUp{side: sideOf(who.actor.Kind), budget: s.outbound() * 3 / 4, highest: make(map[string]uint64)}

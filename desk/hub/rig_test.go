@@ -273,10 +273,19 @@ func (r *rig) agent(login string) *desktest.Client {
 	return r.agentClient(r.account(login, 0))
 }
 
+// login makes a login session of an agent.
+func (r *rig) login(a store.AgentAccount) store.Token {
+	r.t.Helper()
+	_, hash := auth.NewToken()
+	r.ok(r.db.CreateAgentSession(r.ctx, hash, a.ID, time.Now().Add(time.Hour)))
+	return hash
+}
+
 func (r *rig) agentClient(a store.AgentAccount) *desktest.Client {
+	session := r.login(a)
 	return r.client(func(context.Context) (desktest.Transport, proto.Hello, error) {
 		h := r.theHub()
-		ticket, err := h.o.Tickets.Issue(Login{Agent: a, Session: store.Token{1}})
+		ticket, err := h.o.Tickets.Issue(Login{Agent: a, Session: session})
 		return r.dial(Peer{}).client(), proto.Hello{Ticket: ticket}, err
 	})
 }

@@ -34,6 +34,7 @@ type Conn interface {
 type Peer struct {
 	Browser bool        // it sent an Origin, so its cookies must be believed before its ticket
 	Login   store.Token // hash of the login cookie, zero if there was none
+	Network string      // what limits per address count, "" = not limited
 	IP      string      // as much of its address as may be stored, "" = nothing
 }
 
@@ -52,7 +53,7 @@ type identity struct {
 	actor  store.Actor
 	role   perm.Role   // of an agent
 	site   string      // of a customer
-	login  store.Token // of an agent
+	login  store.Token // hash of what it proved itself with: an agent's login, a customer's token
 	locale string
 }
 

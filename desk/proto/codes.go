@@ -23,6 +23,7 @@ const (
 	CodeBlocked      Code = "blocked"
 	CodeOutOfOrder   Code = "out_of_order"
 	CodeInternal     Code = "internal"
+	CodeBlocked      Code = "blocked"
 )
 
 // WebSocket close codes used by the server. 4000 to 4099 ask the client to reconnect, 4100 to 4199 tell it not to
@@ -38,6 +39,7 @@ const (
 	CloseTokenExpired    = 4102
 	CloseBlocked         = 4103
 	CloseProtocolError   = 4109
+	CloseTooManySessions = 4110
 )
 
 // Error is what a client is told when a command fails. It is a value of the protocol, made for the peer's eyes.

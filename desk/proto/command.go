@@ -25,6 +25,8 @@ const (
 	maxReasonChars   = 200
 	maxPayloadBytes  = 256
 	maxPageBytes     = 2000
+	maxFields        = 20
+	maxFieldChars    = 1000
 )
 
 // Command is one decoded client message: exactly one of the payload types below in Payload.
@@ -48,6 +50,9 @@ type Hello struct {
 type Open struct {
 	Wants string `json:"wants"` // "bot" (default) or "human"
 	Page  string `json:"page"`
+
+	Fields  map[string]string `json:"fields"`  // answers to the questions of the site
+	Consent bool              `json:"consent"` // to the text of the site
 }
 
 // Send appends a message.
@@ -228,6 +233,14 @@ func checkOpen(p any) *Error {
 	}
 	if len(o.Page) > maxPageBytes {
 		return fail(CodeBadRequest, fmt.Sprintf("page is over %d bytes", maxPageBytes))
+	}
+	if len(o.Fields) > maxFields {
+		return fail(CodeBadRequest, fmt.Sprintf("fields has %d entries, the limit is %d", len(o.Fields), maxFields))
+	}
+	for name, v := range o.Fields {
+		if len(name) > maxIDBytes || utf8.RuneCountInString(v) > maxFieldChars {
+			return fail(CodeBadRequest, fmt.Sprintf("a field's name is over %d bytes or its text over %d characters", maxIDBytes, maxFieldChars))
+		}
 	}
 	return nil
 }

@@ -82,6 +82,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"hello negative seen":  {`{"t":"hello","id":"7","d":{"token":"a","seen":{"c":-1}}}`, CodeBadRequest, "7"},
 		"hello long device":    {`{"t":"hello","id":"7","d":{"token":"a","device":"` + strings.Repeat("x", 65) + `"}}`, CodeBadRequest, "7"},
 		"wants an elephant":    {`{"t":"conv.open","id":"7","d":{"wants":"elephant"}}`, CodeBadRequest, "7"},
+		"fields are a list":    {`{"t":"conv.open","id":"7","d":{"fields":["a"]}}`, CodeBadRequest, "7"},
+		"field is a number":    {`{"t":"conv.open","id":"7","d":{"fields":{"a":1}}}`, CodeBadRequest, "7"},
+		"consent is a word":    {`{"t":"conv.open","id":"7","d":{"consent":"yes"}}`, CodeBadRequest, "7"},
+		"too many fields":      {`{"t":"conv.open","id":"7","d":{"fields":` + strings.ReplaceAll(manySeen(maxFields+1), ":1", `:"1"`) + `}}`, CodeBadRequest, "7"},
+		"long field":           {`{"t":"conv.open","id":"7","d":{"fields":{"a":"` + strings.Repeat("界", maxFieldChars+1) + `"}}}`, CodeBadRequest, "7"},
+		"long field name":      {`{"t":"conv.open","id":"7","d":{"fields":{"` + strings.Repeat("a", maxIDBytes+1) + `":"x"}}}`, CodeBadRequest, "7"},
 		"long page":            {`{"t":"conv.open","id":"7","d":{"page":"` + strings.Repeat("x", 2001) + `"}}`, CodeBadRequest, "7"},
 		"send no client id":    {send(`"body":"x"`), CodeBadRequest, "7"},
 		"send bad client id":   {send(`"client_id":"1","body":"x"`), CodeBadRequest, "7"},
@@ -175,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"t":"hello","id":"1","d":{"token":"x","seen":{"c1":5}}}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","body":"hi","payload":"p"}}`,
 		`{"t":"sync","id":"1","c":"k","d":{"after":7,"limit":9}}`, `{"t":"typing","c":"k","d":{"on":true}}`, `{"t":"take","id":"1","c":"k","d":{"rev":4}}`,
-		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`,
+		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.open","id":"1","d":{"fields":{"email":"a@b.c"},"consent":true}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`,
 		`{"t":"file.links","id":"1","d":{"ids":["a"]}}`, `{"t":"ping","id":"1"}`, `{"t":null}`, `[[[[`, "\xff", `{"t":"ping","id":"\ud800"}`,
 	} {
 		f.Add([]byte(s))

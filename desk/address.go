@@ -1,0 +1,141 @@
+package desk
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/go-eddy/eddy/desk/proto"
+)
+
+const maxHops = 16 // entries of X-Forwarded-For that are looked at
+
+// address returns the client's IP: the peer's, or, if that is a proxy that the options trust, the last one in
+// X-Forwarded-For that is not such a proxy. What stands before it there anybody may have written.
+func (d *Desk) address(r *http.Request) string {
+	peer := peerOf(r)
+	a, err := netip.ParseAddr(peer)
+	if err != nil || !d.o.trusted(a) {
+		if err == nil && r.Header.Get("X-Forwarded-For") != "" {
+			d.untrusted.Do(func() {
+				d.o.Logger.Warn("desk: X-Forwarded-For is not believed: limits count the peer's address. If that is a proxy of yours, name it among the trusted proxies", "peer", peer)
+			})
+		}
+		return peer
+	}
+	a = a.Unmap()
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for n := 0; len(hops) > 0 && n < maxHops; n++ {
+		hop, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1]))
+		if err != nil {
+			break // everything before it is as doubtful
+		}
+		a = hop.Unmap()
+		if !d.o.trusted(a) {
+			break
+		}
+		hops = hops[:len(hops)-1]
+	}
+	return a.WithZone("").String()
+}
+
+// peerOf is the address at the other end of the connection.
+func peerOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func (o *Options) trusted(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	for _, p := range o.TrustedProxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// network returns what the limits per address count: an IPv4 address, or the 64 bits of an IPv6 address that one
+// customer has. "" is not limited: this machine itself, where there would be no telling a proxy from a customer.
+func network(ip string) string {
+	a, err := netip.ParseAddr(ip)
+	if err != nil || a.Unmap().IsLoopback() {
+		return ""
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	p, err := a.Prefix(64)
+	if err != nil {
+		return ""
+	}
+	return p.String()
+}
+
+// tenant is what the engine counts connections of: the network of a peer that is no trusted proxy.
+func (o *Options) tenant(peer netip.AddrPort) string {
+	if !peer.IsValid() || o.trusted(peer.Addr()) {
+		return ""
+	}
+	return network(peer.Addr().String())
+}
+
+// census counts what there is now of each key. It keeps only keys of which there is something.
+type census struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+// enter counts one more, unless there are limit already. "" is not counted; limit 0 is none. The returned function takes
+// it back, once.
+func (c *census) enter(key string, limit int) (leave func(), ok bool) {
+	if key == "" || limit <= 0 {
+		return func() {}, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n[key] >= limit {
+		return nil, false
+	}
+	if c.n == nil {
+		c.n = make(map[string]int)
+	}
+	c.n[key]++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.n[key]--; c.n[key] == 0 {
+			delete(c.n, key)
+		}
+	}), true
+}
+
+// newVisitorRefused spends one new visitor of an address and of a site; true means that there may be none now, and the
+// answer has been given.
+func (d *Desk) newVisitorRefused(w http.ResponseWriter, ip, site string) bool {
+	now := d.o.Now()
+	key := network(ip)
+	if key != "" {
+		if wait := d.visitorsOf.Take(key, now); wait > 0 {
+			d.tooManyVisitors(w, wait)
+			return true
+		}
+	}
+	if wait := d.visitors.Take(site, now); wait > 0 {
+		if key != "" {
+			d.visitorsOf.Return(key)
+		}
+		d.tooManyVisitors(w, wait)
+		return true
+	}
+	return false
+}
+
+func blocked(w http.ResponseWriter) {
+	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeBlocked, Text: "You cannot write here."})
+}

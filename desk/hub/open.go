@@ -1,0 +1,42 @@
+package hub
+
+import (
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// open starts a conversation of the customer, or finds the one that is open. New ones are counted by network.
+func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
+	h, network := s.hub, s.peer.Network
+	counted := network != "" && !h.hasOpen(who.actor.ID)
+	if counted {
+		if wait := h.opens.Take(network, h.o.Now()); wait > 0 {
+			s.fail(cmd, rateLimited(wait))
+			return
+		}
+	}
+	giveBack := func() {
+		if counted {
+			h.opens.Return(network)
+		}
+	}
+	c := store.Open{
+		Contact: store.Contact{ID: who.actor.ID, Site: who.site, Name: who.actor.Name}, Human: p.Wants == "human", Page: p.Page,
+		Fields: p.Fields, Consent: p.Consent,
+	}
+	s.runElse("contact "+who.actor.ID, cmd, c, func(out store.Outcome) {
+		if out.Existing {
+			giveBack()
+		}
+		if out.Conv.ContactName != who.actor.Name {
+			h.Rename(who.actor.ID, out.Conv.ContactName)
+		}
+		s.reply("ok", cmd, out.Conv.ID, proto.Opened{Head: head(&out.Conv, store.CustomerSide), Existing: out.Existing})
+	}, giveBack)
+}
+
+func (h *Hub) hasOpen(contact string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.dir.byContact[contact]) > 0
+}

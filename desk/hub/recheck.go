@@ -1,0 +1,149 @@
+package hub
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Sessions are let in by what the store says at that moment. What follows takes back what is no longer right: it is
+// called after the change has been committed. A hello that is under way then has either not read yet, or is in the
+// books, or finds the counter changed and reads again.
+
+// CloseLogin closes the sessions that proved themselves with one login or one visitor's token.
+func (h *Hub) CloseLogin(login store.Token) {
+	h.closeWhere(func(who identity) bool { return who.login == login }, proto.CloseUnauthorized, "logged out")
+}
+
+// CloseContact closes the sessions of a contact that has been blocked.
+func (h *Hub) CloseContact(contact string) {
+	h.closeWhere(func(who identity) bool { return who.actor.Kind == store.Customer && who.actor.ID == contact }, proto.CloseBlocked, "blocked")
+}
+
+func (h *Hub) closeWhere(match func(identity) bool, code int, reason string) {
+	h.rechecks.Add(1)
+	for _, s := range h.everySession() {
+		if who := s.who(); who.actor.Kind != "" && match(who) {
+			s.close(code, reason)
+		}
+	}
+}
+
+// Recheck looks at the logins of an agent's sessions again after its account or its logins have changed: sessions whose
+// login is gone are closed, the others get the role and the name it has now. It blocks and honours ctx.
+func (h *Hub) Recheck(ctx context.Context, agent string) error {
+	h.rechecks.Add(1)
+	h.mu.Lock()
+	sessions := h.agents[agent]
+	h.mu.Unlock()
+	var errs []error
+	for _, s := range sessions {
+		errs = append(errs, h.recheck(ctx, h.o.Store.Cold(), s))
+	}
+	return errors.Join(errs...)
+}
+
+// recheck looks at one session of an agent. If its login cannot be read the session ends, too.
+func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
+	account, no, err := h.knownAgent(ctx, r, s.who().login)
+	switch {
+	case err != nil:
+		s.close(proto.CloseTryLater, "the server could not read")
+	case no != nil:
+		s.close(no.close, no.text)
+	default:
+		s.change(func(who *identity) { who.actor, who.role = account.Actor(), account.Role })
+	}
+	return err
+}
+
+// change replaces the identity of a session that has one.
+func (s *Session) change(f func(*identity)) {
+	for {
+		old := s.ident.Load()
+		if old == nil {
+			return
+		}
+		who := *old
+		f(&who)
+		if s.ident.CompareAndSwap(old, &who) {
+			return
+		}
+	}
+}
+
+// Rename gives the sessions of a contact the name it has now.
+func (h *Hub) Rename(contact, name string) {
+	h.mu.Lock()
+	sessions := h.contacts[contact]
+	h.mu.Unlock()
+	for _, s := range sessions {
+		s.change(func(who *identity) { who.actor.Name = name })
+	}
+}
+
+// refusal is why somebody is not let in.
+type refusal struct {
+	code  proto.Code
+	text  string
+	close int
+}
+
+// knownAgent reads the account behind a login.
+func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token) (store.AgentAccount, *refusal, error) {
+	s, err := r.AgentSession(ctx, login, h.o.Now())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return s.Agent, &refusal{proto.CodeUnauthorized, "logged out", proto.CloseUnauthorized}, nil
+	case errors.Is(err, store.ErrExpired):
+		return s.Agent, &refusal{proto.CodeTokenExpired, "the login has expired", proto.CloseTokenExpired}, nil
+	}
+	return s.Agent, nil, err
+}
+
+// knownCustomer reads the contact behind a visitor's token, and whether its site lets it in.
+func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, token store.Token) (store.Contact, *refusal, error) {
+	c, err := r.ContactByToken(ctx, token, h.o.Now())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return c, &refusal{proto.CodeUnauthorized, "the token is not known", proto.CloseUnauthorized}, nil
+	case errors.Is(err, store.ErrExpired):
+		return c, &refusal{proto.CodeTokenExpired, "the token has expired", proto.CloseTokenExpired}, nil
+	case err != nil:
+		return c, nil, err
+	case c.Blocked:
+		return c, &refusal{proto.CodeBlocked, "you cannot write here", proto.CloseBlocked}, nil
+	case c.Verified:
+		return c, nil, nil
+	}
+	site, err := r.Site(ctx, c.Site)
+	if err == nil && site.Settings.Enforce {
+		return c, &refusal{proto.CodeUnauthorized, "this site needs a signed identity", proto.CloseUnauthorized}, nil
+	}
+	return c, nil, err
+}
+
+// admit looks at a session that is in the books by now: at an agent's login, since its ticket may be half a minute old,
+// and at a customer if anything was taken back since its contact was read. False means that it has been refused.
+func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identity, cmd proto.Command, rechecks uint64) bool {
+	var no *refusal
+	var err error
+	if who.actor.Kind == store.Agent {
+		var account store.AgentAccount
+		if account, no, err = h.knownAgent(ctx, r, who.login); err == nil && no == nil {
+			who.actor, who.role = account.Actor(), account.Role
+			s.change(func(w *identity) { w.actor, w.role = who.actor, who.role })
+		}
+	} else if h.rechecks.Load() != rechecks {
+		_, no, err = h.knownCustomer(ctx, r, who.login)
+	}
+	switch {
+	case err != nil:
+		s.failHello(cmd, err)
+	case no != nil:
+		s.refuseHello(cmd, no.code, no.text, no.close)
+	}
+	return err == nil && no == nil
+}
