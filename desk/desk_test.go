@@ -262,7 +262,7 @@ func TestWidgetSession(t *testing.T) {
 	}
 	call(d, "POST", path, `{"site":"demo"}`)
 	status, resp := call(d, "POST", path, `{"site":"demo"}`)
-	if e := into[proto.Error](t, resp); status != http.StatusTooManyRequests || e.RetryMS == 0 || resp.Header.Get("Retry-After") != "1" {
+	if e := into[proto.Error](t, resp); status != http.StatusTooManyRequests || e.RetryMS == 0 || resp.Header.Get("Retry-After") != "10000" {
 		t.Errorf("over the rate: %d %+v", status, e)
 	}
 }

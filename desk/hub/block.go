@@ -75,6 +75,7 @@ func (h *Hub) blockMove(m store.Move, attempt int) {
 
 // CloseContact closes the connections of a contact with a close code.
 func (h *Hub) CloseContact(contact string, code int, reason string) {
+	h.rechecks.Add(1) // see recheck.go
 	h.mu.Lock()
 	sessions := h.contacts[contact]
 	h.mu.Unlock()

@@ -17,11 +17,6 @@ func (h *Hub) CloseLogin(login store.Token) {
 	h.closeWhere(func(who identity) bool { return who.login == login }, proto.CloseUnauthorized, "logged out")
 }
 
-// CloseContact closes the sessions of a contact that has been blocked.
-func (h *Hub) CloseContact(contact string) {
-	h.closeWhere(func(who identity) bool { return who.actor.Kind == store.Customer && who.actor.ID == contact }, proto.CloseBlocked, "blocked")
-}
-
 func (h *Hub) closeWhere(match func(identity) bool, code int, reason string) {
 	h.rechecks.Add(1)
 	for _, s := range h.everySession() {

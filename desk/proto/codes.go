@@ -23,7 +23,6 @@ const (
 	CodeBlocked      Code = "blocked"
 	CodeOutOfOrder   Code = "out_of_order"
 	CodeInternal     Code = "internal"
-	CodeBlocked      Code = "blocked"
 )
 
 // WebSocket close codes used by the server. 4000 to 4099 ask the client to reconnect, 4100 to 4199 tell it not to

@@ -19,7 +19,6 @@ type Profile struct {
 
 // Limits of what customers say of themselves.
 const (
-	MaxPreChat     = 20
 	maxFieldChars  = 500
 	maxEmailBytes  = 254 // RFC 5321 section 4.5.3.1.3, without the angle brackets
 	minTelDigits   = 5

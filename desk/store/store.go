@@ -19,7 +19,6 @@ var (
 	ErrStopped     = errors.New("store: closed")
 	ErrExpired     = errors.New("store: token expired")
 	ErrExists      = errors.New("store: already exists")
-	ErrBlocked     = errors.New("store: the contact is blocked")
 	ErrFile        = errors.New("store: a file is unknown, refused, of somebody else or sent already")
 	ErrQuota       = errors.New("store: the files are over the quota")
 )
