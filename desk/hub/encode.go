@@ -97,8 +97,6 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeBadRequest, Text: "field " + field.Field + " " + field.Why}, true
 	}
 	switch {
-	case errors.Is(err, store.ErrBlocked):
-		return &proto.Error{Code: proto.CodeBlocked, Text: "you cannot write here"}, true
 	case errors.Is(err, store.ErrNotFound):
 		return &proto.Error{Code: proto.CodeNotFound, Text: "there is no such conversation, agent or group for you"}, true
 	case errors.Is(err, store.ErrConflict):

@@ -196,8 +196,9 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 	})
 }
 
-// renamed tells staff the new name of a contact in its open conversations.
+// renamed tells staff the new name of a contact in its open conversations, and writes on under it.
 func (h *Hub) renamed(contact *store.Contact) {
+	h.Rename(contact.ID, contact.Name)
 	var frames [][]byte
 	h.mu.Lock()
 	staff, online := h.allStaff, len(h.contacts[contact.ID]) > 0

@@ -76,7 +76,7 @@ func testIdentify(t *testing.T, r *rig) {
 func testPreChat(t *testing.T, r *rig) {
 	site := r.newSite(store.Site{Key: "asks", Name: "Asks", Settings: store.SiteSettings{
 		Consent: "We keep what you write.",
-		PreChat: []store.Field{{Name: "name", Type: "text", Required: true}, {Name: "email", Type: "email", Required: true}, {Name: "order", Type: "text"}},
+		PreChat: []store.Field{{Name: "name", Label: "Name", Type: "text", Required: true}, {Name: "email", Label: "E-mail", Type: "email", Required: true}, {Name: "order", Label: "Order", Type: "text"}},
 	}})
 	visitor := func() store.Contact {
 		c, err := r.CreateVisitor(t.Context(), site, newToken(), time.Now().Add(time.Hour))
