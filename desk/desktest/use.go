@@ -224,5 +224,5 @@ func (c *Client) Welcome() (proto.Welcome, int) {
 // Me returns who the server says this client is.
 func (c *Client) Me() proto.Party {
 	w, _ := c.Welcome()
-	return w.Me
+	return w.Me.Party
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -32,15 +33,31 @@ func (s *Session) handle(cmd proto.Command) {
 	case *proto.Open:
 		s.open(cmd, who, p)
 	case *proto.Take:
-		s.staffMove(cmd, who, store.Move{Trigger: store.TakeOver, Rev: p.Rev})
+		s.staffMove(cmd, who, store.Move{Trigger: store.TakeOver, Rev: p.Rev, Force: p.Force})
 	case *proto.Transfer:
 		s.transfer(cmd, who, p)
 	case *proto.Return:
-		s.staffMove(cmd, who, store.Move{Trigger: store.Return, Rev: p.Rev, Note: p.Note})
+		s.staffMove(cmd, who, store.Move{Trigger: store.Return, Rev: p.Rev, Note: p.Note, Force: p.Force})
 	case *proto.Reopen:
 		s.staffMove(cmd, who, store.Move{Trigger: store.ReopenToQueue, Rev: p.Rev})
 	case *proto.Close:
 		s.endConv(cmd, who, p)
+	case *proto.Assign:
+		s.staffMove(cmd, who, store.Move{Trigger: store.Assign, To: p.Agent, Rev: p.Rev, Force: true})
+	case *proto.Handoff:
+		s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: store.Handoff, By: who.actor, Reason: p.Reason})
+	case *proto.Accept:
+		s.answerOffer(cmd, who, true)
+	case *proto.Decline:
+		s.answerOffer(cmd, who, false)
+	case *proto.Watch:
+		s.watch(cmd, who)
+	case *proto.Unwatch:
+		s.unwatch(cmd, who)
+	case *proto.Status:
+		s.setStatus(cmd, who, p)
+	case *proto.Agents:
+		s.agents(cmd)
 	case *proto.Sync:
 		s.sync(cmd, who, p)
 	case *proto.FileLinks:
@@ -125,11 +142,14 @@ func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
 }
 
 func (s *Session) transfer(cmd proto.Command, who identity, p *proto.Transfer) {
-	trigger := store.TransferAgent
-	if p.Group != "" {
-		trigger = store.TransferGroup
+	switch {
+	case p.Group != "":
+		s.staffMove(cmd, who, store.Move{Trigger: store.TransferGroup, Group: p.Group, Rev: p.Rev, Note: p.Note, Force: p.Force})
+	case p.Force:
+		s.staffMove(cmd, who, store.Move{Trigger: store.TransferAgent, To: p.Agent, Rev: p.Rev, Note: p.Note, Force: true})
+	default:
+		s.offer(cmd, who, p)
 	}
-	s.staffMove(cmd, who, store.Move{Trigger: trigger, To: p.Agent, Group: p.Group, Rev: p.Rev, Note: p.Note})
 }
 
 // staffMove is a change that only agents may ask for.
@@ -147,12 +167,19 @@ func (s *Session) endConv(cmd proto.Command, who identity, p *proto.Close) {
 	if who.actor.Kind == store.Agent {
 		trigger = store.AgentClose
 	}
-	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: trigger, By: who.actor, Reason: p.Reason})
+	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: trigger, By: who.actor, Reason: p.Reason, Force: p.Force})
 }
 
+// move runs a change. What only a supervisor may do is written down once it is done.
 func (s *Session) move(cmd proto.Command, who identity, m store.Move) {
+	if m.Force && !s.can(cmd, perm.Override) {
+		return
+	}
 	s.run(s.hub.laneFor(s, cmd.Conv), cmd, m, func(out store.Outcome) {
 		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: head(&out.Conv, sideOf(who.actor.Kind))})
+		if m.Force {
+			s.auditSoon(store.AuditOverride, "conversation "+m.Conv, cmd.Type)
+		}
 	})
 }
 

@@ -9,25 +9,30 @@ import (
 
 // Counters are what the hub counts. Fields only grow. Any goroutine may read them.
 type Counters struct {
-	Sessions    atomic.Int64 // connections now, welcomed or not
-	Connects    atomic.Uint64
-	Welcomes    atomic.Uint64
-	Resumes     atomic.Uint64 // welcomes whose client had seen something
-	Replayed    atomic.Uint64 // events sent from the store on a resume
-	Truncated   atomic.Uint64 // conversations with more than a resume sends
-	Frames      atomic.Uint64 // messages received
-	Messages    atomic.Uint64 // messages committed, of everybody
-	Acks        atomic.Uint64
-	Dups        atomic.Uint64 // re-sent messages that were there already
-	Late        atomic.Uint64 // commits after their sender had been told "unavailable"
-	LaneRejects atomic.Uint64
-	PoolRejects atomic.Uint64 // reads refused because a pool or an agent's share is full
-	BotTurns    atomic.Uint64
-	BotLate     atomic.Uint64 // answers discarded because the bot no longer owned the conversation
-	BotFailed   atomic.Uint64
-	Denied      atomic.Uint64 // commands that the role may not use
-	AuditLost   atomic.Uint64 // lines of the audit log that could not be written
-	Dropped     atomic.Uint64 // ephemeral events not sent to a slow session
+	Sessions      atomic.Int64 // connections now, welcomed or not
+	Connects      atomic.Uint64
+	Welcomes      atomic.Uint64
+	Resumes       atomic.Uint64 // welcomes whose client had seen something
+	Replayed      atomic.Uint64 // events sent from the store on a resume
+	Truncated     atomic.Uint64 // conversations with more than a resume sends
+	Frames        atomic.Uint64 // messages received
+	Messages      atomic.Uint64 // messages committed, of everybody
+	Acks          atomic.Uint64
+	Dups          atomic.Uint64 // re-sent messages that were there already
+	Late          atomic.Uint64 // commits after their sender had been told "unavailable"
+	LaneRejects   atomic.Uint64
+	PoolRejects   atomic.Uint64 // reads refused because a pool or an agent's share is full
+	BotTurns      atomic.Uint64
+	BotLate       atomic.Uint64 // answers discarded because the bot no longer owned the conversation
+	BotFailed     atomic.Uint64
+	Denied        atomic.Uint64 // commands that the role may not use
+	AuditLost     atomic.Uint64 // lines of the audit log that could not be written
+	Routed        atomic.Uint64 // assignments by the router
+	RouterRetries atomic.Uint64 // turns of the router that the store failed
+	Timers        atomic.Uint64 // actions of timers
+	Reconciled    atomic.Uint64 // counters of agents that were wrong
+	Offers        atomic.Uint64
+	Dropped       atomic.Uint64 // ephemeral events not sent to a slow session
 
 	mu     sync.Mutex
 	errors map[string]uint64

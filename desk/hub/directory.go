@@ -12,17 +12,25 @@ import (
 type directory struct {
 	open      map[string]*entry
 	byContact map[string][]*entry
-	queue     []*entry // in queue order
+	queue     []*entry                     // in queue order
+	byAgent   map[string]map[string]*entry // assigned ones by agent, then by id
+	plan      plan                         // what the timers will do
 }
 
 type entry struct {
 	conv store.Conversation
 	sent int       // queue position last told to the customer, 0 = none
 	at   time.Time // when
+
+	left     int64    // the customer has had no connection since, 0 = it has one
+	leftKept bool     // and this is stored
+	former   []string // agents that passed it on and still watch
+	due      int64    // when a timer looks at it, 0 = never
+	slot     int      // in the plan
 }
 
 func newDirectory() *directory {
-	return &directory{open: make(map[string]*entry), byContact: make(map[string][]*entry)}
+	return &directory{open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry)}
 }
 
 // apply takes over a committed state and returns the one before. Outcomes arrive in commit order, so newer is right.
@@ -32,7 +40,7 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 		if c.State == store.Closed {
 			return before
 		}
-		e = &entry{}
+		e = &entry{slot: -1}
 		d.open[c.ID] = e
 		d.byContact[c.Contact] = append(d.byContact[c.Contact], e)
 	}
@@ -42,6 +50,12 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 			d.queue = slices.Delete(d.queue, i, i+1)
 		}
 	}
+	if before.Owner.Kind == store.Agent && !before.Owner.Is(c.Owner) {
+		d.release(before)
+	}
+	if c.Owner.Kind == store.Agent {
+		d.seat(e, c)
+	}
 	e.conv = c
 	if c.State == store.Queued && before.State != store.Queued {
 		i, _ := d.find(c)
@@ -49,6 +63,7 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 		e.sent = 0
 	}
 	if c.State == store.Closed {
+		d.plan.drop(e)
 		delete(d.open, c.ID)
 		rest := slices.DeleteFunc(d.byContact[c.Contact], func(x *entry) bool { return x == e })
 		if len(rest) == 0 {
@@ -59,6 +74,25 @@ func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 	}
 	return before
 }
+
+func (d *directory) seat(e *entry, c store.Conversation) {
+	convs := d.byAgent[c.Owner.ID]
+	if convs == nil {
+		convs = make(map[string]*entry)
+		d.byAgent[c.Owner.ID] = convs
+	}
+	convs[c.ID] = e
+}
+
+func (d *directory) release(c store.Conversation) {
+	delete(d.byAgent[c.Owner.ID], c.ID)
+	if len(d.byAgent[c.Owner.ID]) == 0 {
+		delete(d.byAgent, c.Owner.ID)
+	}
+}
+
+// active is the number of conversations of an agent.
+func (d *directory) active(agent string) int { return len(d.byAgent[agent]) }
 
 // find returns where a conversation stands, or belongs, in the queue.
 func (d *directory) find(c store.Conversation) (int, bool) {

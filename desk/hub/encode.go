@@ -24,7 +24,7 @@ func owner(a store.Actor) *proto.Party {
 func head(c *store.Conversation, side store.Side) proto.Head {
 	h := proto.Head{
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.Last(side),
-		Opened: c.OpenedAt, Closed: c.ClosedAt, Reason: c.CloseReason,
+		Opened: c.OpenedAt, Closed: c.ClosedAt, Reason: c.CloseReason, Group: c.Group,
 	}
 	h.Mine, h.Peer = seen(c, side)
 	if c.State == store.Queued {
@@ -41,12 +41,16 @@ func seen(c *store.Conversation, side store.Side) (mine, peer proto.Seen) {
 	return proto.Seen(c.Marks.Staff), proto.Seen(c.Across.Customer)
 }
 
-func row(c *store.Conversation, online bool) proto.Row {
+// row is an inbox row as of now.
+func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 	r := proto.Row{
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt,
 		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
-		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At,
+		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At, Group: c.Group, Site: c.Site, Locale: c.Locale,
 		Tags: c.TagList(), Unread: c.Unread,
+	}
+	if c.WaitingSince != 0 {
+		r.Waiting = max(h.o.Now().UnixMilli()-c.WaitingSince, 1)
 	}
 	if c.State == store.Queued {
 		r.Queued = c.QueuedAt
@@ -60,7 +64,7 @@ func eventFrame(e *store.Event, side store.Side) []byte {
 		ch := e.Change
 		return proto.Event("ev.state", e.Conv, e.S(side), proto.StateChange{
 			ID: e.ID, Event: ch.Event, From: string(ch.From), State: string(ch.State), Rev: ch.Rev, Epoch: ch.Epoch,
-			Owner: owner(ch.Owner), Was: owner(ch.Was), By: party(e.From), Reason: ch.Reason, Time: e.Time,
+			Owner: owner(ch.Owner), Was: owner(ch.Was), By: party(e.From), Reason: ch.Reason, Group: ch.Group, Abandoned: ch.Abandoned, Time: e.Time,
 		})
 	}
 	m := proto.Msg{ID: e.ID, Kind: e.Kind, From: party(e.From), Body: e.Body, ClientID: e.ClientID, Payload: e.Payload, Time: e.Time}
@@ -117,6 +121,8 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeBadRequest, Text: "the cursor is not one of the page before"}, true
 	case errors.Is(err, store.ErrTooMany):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a conversation has at most %d tags, a contact at most %d attributes", store.MaxTags, store.MaxAttributes)}, true
+	case errors.Is(err, store.ErrQueueFull):
+		return &proto.Error{Code: proto.CodeBusy, Text: "the queue is full: leave a message, or try again later", RetryMS: queueFullRetryMS, Reason: "queue_full"}, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

@@ -36,9 +36,15 @@ type Hub struct {
 	rechecks atomic.Uint64 // grows before sessions are looked through for what is no longer right
 	ticker   *positions
 	receipts *receipts
+	router   *router
 
 	mu       sync.Mutex
 	dir      *directory
+	roster   *roster
+	since    int64                 // Unix milliseconds of Start
+	offers   map[string]*offer     // by conversation
+	watchers map[string][]*Session // by conversation; slices are replaced, never changed
+	pace     map[string]*pace      // by group
 	sessions map[*Session]struct{}
 	contacts map[string][]*Session // by contact id; slices are replaced, never changed
 	agents   map[string][]*Session // by agent id; as above
@@ -51,7 +57,7 @@ func New(o Options) (*Hub, error) {
 		return nil, err
 	}
 	h := &Hub{
-		o: o, dir: newDirectory(),
+		o: o, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), watchers: make(map[string][]*Session), pace: make(map[string]*pace),
 		sessions: make(map[*Session]struct{}), contacts: make(map[string][]*Session), agents: make(map[string][]*Session),
 	}
 	l := &h.o.Limits
@@ -70,6 +76,7 @@ func New(o Options) (*Hub, error) {
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
 	h.opens = auth.NewWindow(l.Opens, l.OpensWindow, maxOpenKeys)
+	h.router = newRouter(h)
 	return h, nil
 }
 
@@ -99,12 +106,13 @@ func (h *Hub) Start(ctx context.Context) error {
 		return fmt.Errorf("hub: reading what has been read: %w", err)
 	}
 	h.receipts.show(open)
-	h.mu.Lock()
-	for _, c := range open {
-		h.dir.apply(c)
+	staff, err := readStaff(ctx, h.o.Store.Cold())
+	if err != nil {
+		return fmt.Errorf("hub: reading the staff: %w", err)
 	}
-	h.mu.Unlock()
+	h.begin(open, staff)
 	h.ticker.start()
+	h.router.start()
 	for _, p := range pending {
 		h.botTurn(p.Conv, p.Last, "")
 	}
@@ -114,6 +122,28 @@ func (h *Hub) Start(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// begin takes over what is stored. Everybody has lost the connection: times without one begin now unless they had begun.
+func (h *Hub) begin(open []store.Conversation, staff staffData) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.since = h.o.Now().UnixMilli()
+	h.roster.apply(staff, h.roster.changes)
+	for _, m := range h.roster.members {
+		if m.GoneAt == 0 {
+			m.GoneAt = h.since
+		}
+	}
+	for _, c := range open {
+		h.dir.apply(c)
+		e := h.dir.open[c.ID]
+		e.left, e.leftKept = c.LeftAt, c.LeftAt != 0
+		if e.left == 0 {
+			e.left = h.since
+		}
+		h.replan(e)
+	}
 }
 
 // PoolStats are the numbers of the hub's pools.
@@ -134,6 +164,7 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		retry := rand.N(spread).Milliseconds()
 		s.send(proto.Event("bye", "", 0, proto.Bye{RetryMS: retry, Reason: "draining"}))
 	}
+	h.router.stop()
 	_, err := h.lanePool.Shutdown(ctx)
 	for _, s := range h.everySession() {
 		s.close(proto.CloseDraining, "draining")
@@ -174,24 +205,7 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 		}
 		h.o.Store.Do(cmd, deadline, func(out store.Outcome) {
 			defer done()
-			answered := out.Late
-			defer h.contain(nil, func(e *proto.Error) {
-				if !answered {
-					refuse(e)
-				}
-			})
-			h.receipts.committed(&out)
-			if out.Late {
-				h.Counters.Late.Add(1)
-			} else {
-				answer(out)
-				answered = true
-			}
-			if out.Err == nil && !out.Dup && len(out.Events) > 0 {
-				h.publish(out)
-			} else if out.Err == nil && out.Touched {
-				h.changed(&out.Conv)
-			}
+			h.told(out, answer, refuse)
 		})
 	})
 	switch {
@@ -201,6 +215,28 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 	default:
 		h.Counters.LaneRejects.Add(1)
 		refuse(busy("too many commands are waiting"))
+	}
+}
+
+// told passes an outcome on: to who asked for it, then to everybody concerned.
+func (h *Hub) told(out store.Outcome, answer func(store.Outcome), refuse func(*proto.Error)) {
+	answered := out.Late
+	defer h.contain(nil, func(e *proto.Error) {
+		if !answered {
+			refuse(e)
+		}
+	})
+	h.receipts.committed(&out)
+	if out.Late {
+		h.Counters.Late.Add(1)
+	} else {
+		answer(out)
+		answered = true
+	}
+	if out.Err == nil && !out.Dup && len(out.Events) > 0 {
+		h.publish(out)
+	} else if out.Err == nil && out.Touched {
+		h.changed(&out.Conv)
 	}
 }
 

@@ -20,7 +20,13 @@ type Options struct {
 	Limits  Limits           // zero fields mean the defaults
 	Dumper  *executor.Dumper // of the pools; default none
 	Logger  *slog.Logger     // default slog.Default()
-	Now     func() time.Time // clock of rates, tokens and shown times; default time.Now
+	Now     func() time.Time // clock of rates, tokens, routing and shown times; default time.Now
+
+	// Routing is how the queue of conversations without a group works.
+	Routing store.GroupSettings
+	// After returns a channel that gets a value when the time of Now has gone on by d, and a function that gives it up.
+	// Default is a time.Timer.
+	After func(d time.Duration) (<-chan time.Time, func() bool)
 }
 
 // Login is what an agent's ticket stands for.
@@ -47,6 +53,10 @@ type Limits struct {
 	ReadTimeout  time.Duration // of reads for clients, default 10 s
 	BotTimeout   time.Duration // default 8 s
 	QueueEvery   time.Duration // shortest time between two queue positions of a customer, default 1 s
+
+	AgentGrace     time.Duration // an agent without a connection keeps its conversations for so long; default 60 s
+	OfferLife      time.Duration // of an offered conversation, default 30 s
+	ReconcileEvery time.Duration // the counters of agents are compared with their conversations, default 1 min
 
 	LanePending     int // commands that wait in one lane, default 32
 	LaneTotal       int // in all lanes, default 10,000
@@ -91,6 +101,16 @@ const (
 	maxOpenKeys      = 20_000 // networks whose new conversations are counted
 	busyRetryMS      = 500
 	unavailableRetry = 1000
+	queueFullRetryMS = 30_000
+	agentEvery       = time.Second            // shortest time between two ev.agent of one agent
+	routeBatch       = 64                     // assignments, and timers, before the router looks at everything else again
+	routePause       = 250 * time.Millisecond // before the first new attempt when the store fails; doubles
+	routePauseMax    = 5 * time.Second
+	actionRetry      = 5 * time.Second // an action of a timer that did not come about is tried again
+	nominalCapacity  = 10              // what an agent without a limit is compared by
+	maxWatched       = 50              // conversations of one session
+	watchEvents      = 100             // that come with the answer to watch
+	maxFormer        = 8               // agents that watch a conversation because they passed it on
 )
 
 func (o *Options) fill() error {
@@ -106,6 +126,12 @@ func (o *Options) fill() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.After == nil {
+		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {
+			t := time.NewTimer(d)
+			return t.C, t.Stop
+		}
+	}
 	l := &o.Limits
 	or(&l.CustomerMessages, Rate{1, 10})
 	or(&l.AgentMessages, Rate{10, 20})
@@ -116,6 +142,9 @@ func (o *Options) fill() error {
 	or(&l.ReadTimeout, 10*time.Second)
 	or(&l.BotTimeout, 8*time.Second)
 	or(&l.QueueEvery, time.Second)
+	or(&l.AgentGrace, time.Minute)
+	or(&l.OfferLife, 30*time.Second)
+	or(&l.ReconcileEvery, time.Minute)
 	or(&l.LanePending, 32)
 	or(&l.LaneTotal, 10_000)
 	or(&l.LaneWorkers, 4)

@@ -48,7 +48,12 @@ func (p *positions) run() {
 		case <-p.kick:
 		case <-again.C:
 		}
-		if due := p.round(time.Now()); due > 0 {
+		now := time.Now()
+		due, agents := p.round(now), p.hub.tellStaff(now)
+		if agents > 0 && (due == 0 || agents < due) {
+			due = agents
+		}
+		if due > 0 {
 			again.Reset(due)
 		}
 	}
@@ -57,16 +62,19 @@ func (p *positions) run() {
 // round sends the positions that have changed and are not too early, and returns when the next one is due, 0 = none.
 func (p *positions) round(now time.Time) (due time.Duration) {
 	type note struct {
-		conv     string
-		position int
-		to       []*Session
+		conv string
+		q    proto.QueuePosition
+		to   []*Session
 	}
 	var notes []note
 	h := p.hub
 	h.mu.Lock()
-	for i, e := range h.dir.queue {
+	places := make(map[string]int)
+	for _, e := range h.dir.queue {
 		to := h.contacts[e.conv.Contact]
-		if e.sent == i+1 || len(to) == 0 {
+		places[e.conv.Group]++
+		place := places[e.conv.Group]
+		if e.sent == place || len(to) == 0 {
 			continue
 		}
 		if wait := e.at.Add(p.every).Sub(now); wait > 0 {
@@ -75,17 +83,22 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 			}
 			continue
 		}
-		e.sent, e.at = i+1, now
-		notes = append(notes, note{e.conv.ID, i + 1, to})
+		e.sent, e.at = place, now
+		notes = append(notes, note{e.conv.ID, h.place(e, place), to})
 	}
 	h.mu.Unlock()
 	for _, n := range notes {
-		frame := proto.Event("ev.queue", n.conv, 0, proto.QueuePosition{Position: n.position})
+		frame := proto.Event("ev.queue", n.conv, 0, n.q)
 		for _, s := range n.to {
 			s.ephemeral(frame)
 		}
 	}
 	return due
+}
+
+// place is what a waiting customer is told: its place among those of its group. Hub.mu is held.
+func (h *Hub) place(e *entry, position int) proto.QueuePosition {
+	return proto.QueuePosition{Position: position, EstimateMS: h.pace[e.conv.Group].estimate(position).Milliseconds()}
 }
 
 // tellPosition tells a session that has just come what it waits for.
@@ -96,9 +109,17 @@ func (h *Hub) tellPosition(s *Session, who identity) {
 	var frames [][]byte
 	h.mu.Lock()
 	for _, e := range h.dir.byContact[who.actor.ID] {
-		if i, ok := h.dir.find(e.conv); ok {
-			frames = append(frames, proto.Event("ev.queue", e.conv.ID, 0, proto.QueuePosition{Position: i + 1}))
+		i, ok := h.dir.find(e.conv)
+		if !ok || e.conv.State != store.Queued {
+			continue
 		}
+		place := 1
+		for _, before := range h.dir.queue[:i] {
+			if before.conv.Group == e.conv.Group {
+				place++
+			}
+		}
+		frames = append(frames, proto.Event("ev.queue", e.conv.ID, 0, h.place(e, place)))
 	}
 	h.mu.Unlock()
 	for _, f := range frames {

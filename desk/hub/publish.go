@@ -13,9 +13,19 @@ import (
 func (h *Hub) publish(out store.Outcome) {
 	c := &out.Conv
 	h.mu.Lock()
+	e := h.dir.open[c.ID]
 	before := h.dir.apply(*c)
+	if e == nil {
+		e = h.dir.open[c.ID]
+	}
 	customers := h.contacts[c.Contact]
-	agents := h.ownersOf(before.Owner, c.Owner)
+	ends, offerEnd := h.settle(e, &before, out)
+	agents := h.listeners(before.Owner, c.Owner, e, c.ID)
+	for _, w := range ends { // the change that ends it is the last that they are told
+		if !slices.Contains(agents, w.s) {
+			agents = append(slices.Clip(agents), w.s)
+		}
+	}
 	staff := h.allStaff
 	h.mu.Unlock()
 
@@ -30,16 +40,82 @@ func (h *Hub) publish(out store.Outcome) {
 		h.fanOut(e, store.CustomerSide, customers)
 		h.fanOut(e, store.StaffSide, agents)
 	}
+	tellWatchEnds(ends)
+	offerEnd.sendIf()
 	if (moved || c.State == store.Queued) && len(staff) > 0 {
-		frame := proto.Event("ev.conv", c.ID, 0, row(c, len(customers) > 0))
+		frame := proto.Event("ev.conv", c.ID, 0, h.row(c, len(customers) > 0))
 		for _, s := range staff {
 			s.deliver(c.ID, 0, frame)
 		}
 	}
-	if moved && (before.State == store.Queued || c.State == store.Queued) {
+	if moved {
 		h.ticker.wake()
+		h.router.wake()
 	}
 	h.botReacts(out)
+}
+
+// settle brings everything else that the hub remembers in line with a change that the directory has taken over. E is nil
+// for a conversation that was not open and is not. Hub.mu is held.
+func (h *Hub) settle(e *entry, before *store.Conversation, out store.Outcome) ([]watchEnd, offered) {
+	c := &out.Conv
+	if e != nil {
+		e.passedOn(out.Events)
+		if e.left == 0 && len(h.contacts[c.Contact]) == 0 {
+			e.left = h.o.Now().UnixMilli()
+		}
+		if before.State != c.State {
+			e.leftKept = false
+		}
+		if c.State != store.Closed {
+			h.replan(e)
+		}
+	}
+	h.roster.moved(before, c, out.Events)
+	if before.State == store.Queued && c.State == store.Assigned {
+		p := h.pace[c.Group]
+		if p == nil {
+			p = &pace{}
+			h.pace[c.Group] = p
+		}
+		p.handedOver(h.o.Now())
+	}
+	end := h.settleOffer(c)
+	if before.Rev == c.Rev {
+		return nil, end
+	}
+	return h.rewatchConv(c), end
+}
+
+// moved notes what a change of a conversation means for its agents: their load, and whether they answer. Hub.mu is held.
+func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
+	was, is := r.members[before.Owner.ID], r.members[c.Owner.ID]
+	if was != is {
+		if is != nil {
+			is.LastAssigned = c.AssignedAt
+			r.tell(is)
+		}
+		if was != nil {
+			r.tell(was)
+		}
+	}
+	switch {
+	case was != nil && was != is && missed(events): // as the store has done
+		if was.Missed++; was.Missed >= store.MissedForAway && was.Status == store.Online {
+			was.Status = store.Away
+		}
+		r.change(was)
+	case is != nil && was == is && before.RepliedAt == 0 && c.RepliedAt != 0 && is.Missed != 0:
+		is.Missed = 0
+		r.change(is)
+	}
+}
+
+// missed reports whether a conversation was taken from its agent because that did not answer in time.
+func missed(events []store.Event) bool {
+	return slices.ContainsFunc(events, func(e store.Event) bool {
+		return e.Change != nil && e.From.Kind == store.System && e.Change.Event == "returned" && e.Change.Reason == reasonNoAnswer
+	})
 }
 
 func (h *Hub) fanOut(e *store.Event, side store.Side, to []*Session) {
@@ -94,16 +170,16 @@ var (
 
 // attach subscribes a session to everything its identity may see. It fails when the transport is gone already, or the
 // identity has as many sessions as it may.
-func (h *Hub) attach(s *Session, who identity) (first bool, err error) {
+func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.gone.Load() {
-		return false, errGone
+		return nil, false, errGone
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase != greeting {
-		return false, errGone
+		return nil, false, errGone
 	}
 	limit := h.o.Limits.CustomerSessions
 	if who.actor.Kind == store.Agent {
@@ -111,7 +187,7 @@ func (h *Hub) attach(s *Session, who identity) (first bool, err error) {
 	}
 	book := h.book(who.actor.Kind)
 	if len(book[who.actor.ID]) >= limit {
-		return false, errTooMany
+		return nil, false, errTooMany
 	}
 	s.phase = resuming
 	s.ident.Store(&who)
@@ -119,8 +195,13 @@ func (h *Hub) attach(s *Session, who identity) (first bool, err error) {
 	book[who.actor.ID] = with(book[who.actor.ID], s)
 	if who.actor.Kind == store.Agent {
 		h.allStaff = with(h.allStaff, s)
+		if first {
+			h.came(who)
+		}
+	} else if first {
+		keep = h.customerGone(who.actor.ID, false)
 	}
-	return first, nil
+	return keep, first, nil
 }
 
 // detach forgets a session. It does not take Session.mu, since a transport may report its end from inside a Send.
@@ -128,6 +209,7 @@ func (h *Hub) detach(s *Session) {
 	h.mu.Lock()
 	delete(h.sessions, s)
 	who, last := s.who(), false
+	var keep []store.Leave
 	if who.actor.Kind != "" {
 		book := h.book(who.actor.Kind)
 		rest := without(book[who.actor.ID], s)
@@ -136,13 +218,25 @@ func (h *Hub) detach(s *Session) {
 		} else {
 			book[who.actor.ID] = rest
 		}
-		if who.actor.Kind == store.Agent {
+		switch {
+		case who.actor.Kind == store.Agent:
 			h.allStaff = without(h.allStaff, s)
+			for conv := range s.watched {
+				h.unwatchLocked(s, conv)
+			}
+			if last {
+				h.went(who.actor.ID)
+			}
+		case last:
+			keep = h.customerGone(who.actor.ID, true)
 		}
 	}
 	h.mu.Unlock()
+	h.keepLeft(keep)
 	if last {
 		h.presence(who.actor, false)
+		h.router.wake()
+		h.ticker.wake()
 	}
 }
 

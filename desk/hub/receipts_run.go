@@ -83,7 +83,7 @@ func (h *Hub) tellReceipt(w *word) {
 		c.Marks, c.Across, c.Unread = w.shown.Marks, w.shown.Across, w.shown.Unread
 		if changed && c.Owner.Kind == store.Agent && c.Owner.Is(w.staff) {
 			own = h.agents[w.staff.ID]
-			line = proto.Event("ev.conv", w.conv, 0, row(c, len(h.contacts[c.Contact]) > 0))
+			line = proto.Event("ev.conv", w.conv, 0, h.row(c, len(h.contacts[c.Contact]) > 0))
 		}
 	}
 	h.mu.Unlock()

@@ -37,6 +37,7 @@ func (h *Hub) Recheck(ctx context.Context, agent string) error {
 	for _, s := range sessions {
 		errs = append(errs, h.recheck(ctx, h.o.Store.Cold(), s))
 	}
+	h.Reload()
 	return errors.Join(errs...)
 }
 
@@ -50,6 +51,7 @@ func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
 		s.close(no.close, no.text)
 	default:
 		s.change(func(who *identity) { who.actor, who.role = account.Actor(), account.Role })
+		h.rewatch(s)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 			return
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
-		who := identity{actor: login.Agent.Actor(), role: login.Agent.Role, login: login.Session, locale: hello.Locale}
+		who := identity{actor: login.Agent.Actor(), capacity: login.Agent.Capacity, role: login.Agent.Role, login: login.Session, locale: hello.Locale}
 		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello, 0) }, busy)
 		return
 	}
@@ -62,7 +62,7 @@ type catchUp struct {
 }
 
 func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identity, cmd proto.Command, hello *proto.Hello, rechecks uint64) {
-	first, err := h.attach(s, who)
+	keep, first, err := h.attach(s, who)
 	switch {
 	case errors.Is(err, errTooMany):
 		s.refuseHello(cmd, proto.CodeForbidden, "too many connections of one "+string(who.actor.Kind), proto.CloseTooManySessions)
@@ -70,6 +70,7 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 	case err != nil:
 		return
 	}
+	h.keepLeft(keep)
 	if !h.admit(ctx, r, s, &who, cmd, rechecks) {
 		return
 	}
@@ -95,6 +96,9 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 		h.presence(who.actor, true)
 	}
 	h.tellPosition(s, who)
+	h.tellOffers(s, who)
+	h.router.wake()
+	h.ticker.wake()
 }
 
 // visible returns the conversations that a session is subscribed to, and the inbox of an agent.
@@ -113,7 +117,7 @@ func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catc
 	c.inbox = &proto.Inbox{Rows: make([]proto.Row, 0, len(mine)+len(queued)), Queued: total, More: total > len(queued)}
 	for _, list := range [][]store.Conversation{mine, queued} {
 		for i := range list {
-			c.inbox.Rows = append(c.inbox.Rows, row(&list[i], h.online(list[i].Contact)))
+			c.inbox.Rows = append(c.inbox.Rows, h.row(&list[i], h.online(list[i].Contact)))
 		}
 	}
 	return mine, nil
@@ -177,7 +181,16 @@ func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 	w := proto.Welcome{
 		Session: s.id, Store: h.o.Store.ID(), Time: h.o.Now().UnixMilli(), PingMS: PingInterval.Milliseconds(), DeadMS: deadAfter.Milliseconds(),
 		Limits: proto.WelcomeLimits{Text: proto.MaxTextChars, Bytes: messageLimit(live, who.actor.Kind)},
-		Me:     party(who.actor), Features: []string{}, Heads: c.heads, Inbox: c.inbox,
+		Me:     proto.Me{Party: party(who.actor)}, Features: []string{}, Heads: c.heads, Inbox: c.inbox,
+	}
+	if who.actor.Kind == store.Agent {
+		w.Me.Role = string(who.role)
+		for _, p := range who.role.Permissions() {
+			w.Me.Perms = append(w.Me.Perms, string(p))
+		}
+		h.mu.Lock()
+		w.Status = h.statusOf(who.actor.ID)
+		h.mu.Unlock()
 	}
 	if w.Heads == nil {
 		w.Heads = []proto.Head{}

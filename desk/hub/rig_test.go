@@ -192,6 +192,9 @@ func (r *rig) startHub() {
 	r.t.Helper()
 	o := r.o
 	o.Store = r.fault
+	if o.Routing.Strategy == "" {
+		o.Routing.Strategy = store.Manual // most tests are not about the router
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -50,11 +50,12 @@ const (
 
 // identity is who a session speaks for; it is set once, by hello.
 type identity struct {
-	actor  store.Actor
-	role   perm.Role   // of an agent
-	site   string      // of a customer
-	login  store.Token // hash of what it proved itself with: an agent's login, a customer's token
-	locale string
+	actor    store.Actor
+	capacity int         // of an agent
+	role     perm.Role   // of an agent
+	site     string      // of a customer
+	login    store.Token // hash of what it proved itself with: an agent's login, a customer's token
+	locale   string
 }
 
 // Session is one connection. Receive runs on its loop; everything else may be called from any goroutine.
@@ -68,6 +69,8 @@ type Session struct {
 	hello *time.Timer
 
 	ident atomic.Pointer[identity] // nil until hello was accepted
+
+	watched map[string]struct{} // conversations, in Hub.watchers, too; Hub.mu guards it
 
 	mu       sync.Mutex
 	phase    phase

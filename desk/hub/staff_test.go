@@ -48,7 +48,11 @@ func TestTransferReturnReopen(t *testing.T) {
 	taken := r.event(lin, conv, change("taken"))
 	var was proto.StateChange
 	taken.Decode(&was)
-	moved := r.headOf(lin, "transfer", conv, proto.Transfer{Agent: moeAccount.ID, Note: "she wants a refund", Rev: was.Rev})
+	offered := r.headOf(lin, "transfer", conv, proto.Transfer{Agent: moeAccount.ID, Note: "she wants a refund", Rev: was.Rev})
+	if offered.Owner.ID != lin.Me().ID || offered.Rev != was.Rev {
+		t.Fatalf("offered: %+v", offered)
+	}
+	moved := r.headOf(moe, "transfer.accept", conv, proto.Accept{})
 	if moved.Owner == nil || moved.Owner.ID != moeAccount.ID || moved.Rev != was.Rev+1 || moved.Epoch != was.Epoch+1 {
 		t.Fatalf("transferred: %+v", moved)
 	}

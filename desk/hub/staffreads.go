@@ -31,6 +31,9 @@ func (s *Session) mayRead(ctx context.Context, r store.Reader, who identity, con
 	if who.actor.Kind != store.Agent {
 		return nil // the caller compares the contact
 	}
+	if s.hub.shares(who, conv) {
+		return nil
+	}
 	access, err := r.Access(ctx, scope(who), conv)
 	switch {
 	case err != nil:
@@ -94,7 +97,7 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, contac
 	for i := range convs {
 		c := &convs[i].Conversation
 		others = others || convs[i].Other
-		page.Convs = append(page.Convs, proto.PastRow{Row: row(c, online), Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
+		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, online), Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
 	}
 	if others {
 		err = s.readsOther(ctx, "contact "+contact)
@@ -205,7 +208,7 @@ func (h *Hub) renamed(contact *store.Contact) {
 	for _, e := range h.dir.byContact[contact.ID] {
 		if e.conv.ContactName != contact.Name {
 			e.conv.ContactName = contact.Name
-			frames = append(frames, proto.Event("ev.conv", e.conv.ID, 0, row(&e.conv, online)))
+			frames = append(frames, proto.Event("ev.conv", e.conv.ID, 0, h.row(&e.conv, online)))
 		}
 	}
 	h.mu.Unlock()
@@ -225,7 +228,7 @@ func (h *Hub) changed(c *store.Conversation) {
 	if len(staff) == 0 {
 		return
 	}
-	frame := proto.Event("ev.conv", c.ID, 0, row(c, online))
+	frame := proto.Event("ev.conv", c.ID, 0, h.row(c, online))
 	for _, s := range staff {
 		s.deliver(c.ID, 0, frame)
 	}

@@ -46,6 +46,7 @@ type Error struct {
 	Code    Code   `json:"code"`
 	Text    string `json:"text"`
 	RetryMS int64  `json:"retry_ms,omitempty"`
+	Reason  string `json:"reason,omitempty"` // of some errors: "queue_full"
 	Head    *Head  `json:"head,omitempty"`
 }
 

@@ -78,21 +78,24 @@ type Typing struct {
 
 // Take makes the calling agent the owner.
 type Take struct {
-	Rev int64 `json:"rev"` // expected revision, 0 = any
+	Rev   int64 `json:"rev"`   // expected revision, 0 = any
+	Force bool  `json:"force"` // from another agent, beyond capacity and group
 }
 
 // Transfer passes a conversation on, to an agent or to the queue of a group: exactly one of the two is set.
 type Transfer struct {
 	Agent string `json:"agent"`
 	Group string `json:"group"`
-	Note  string `json:"note"` // for staff
-	Rev   int64  `json:"rev"`  // expected revision, 0 = any
+	Note  string `json:"note"`  // for staff
+	Rev   int64  `json:"rev"`   // expected revision, 0 = any
+	Force bool   `json:"force"` // another agent's; without asking whom it goes to
 }
 
 // Return gives a conversation back to the queue, where it keeps its place.
 type Return struct {
-	Note string `json:"note"` // for staff
-	Rev  int64  `json:"rev"`  // expected revision, 0 = any
+	Note  string `json:"note"`  // for staff
+	Rev   int64  `json:"rev"`   // expected revision, 0 = any
+	Force bool   `json:"force"` // another agent's
 }
 
 // Reopen puts a closed conversation back into the queue.
@@ -103,6 +106,7 @@ type Reopen struct {
 // Close ends a conversation.
 type Close struct {
 	Reason string `json:"reason"`
+	Force  bool   `json:"force"` // another agent's
 }
 
 // Sync asks for events after a sequence number.
@@ -157,6 +161,22 @@ func kindOf(t string) (kind, bool) {
 		return kind{payload: func() any { return new(Sync) }, check: checkSync, conv: true}, true
 	case "file.links":
 		return kind{payload: func() any { return new(FileLinks) }, check: checkFileLinks}, true
+	case "status":
+		return kind{payload: func() any { return new(Status) }, check: checkStatus}, true
+	case "agents":
+		return kind{payload: func() any { return new(Agents) }}, true
+	case "assign":
+		return kind{payload: func() any { return new(Assign) }, check: checkAssign, conv: true}, true
+	case "conv.handoff":
+		return kind{payload: func() any { return new(Handoff) }, check: checkHandoff, conv: true}, true
+	case "watch":
+		return kind{payload: func() any { return new(Watch) }, conv: true}, true
+	case "unwatch":
+		return kind{payload: func() any { return new(Unwatch) }, conv: true}, true
+	case "transfer.accept":
+		return kind{payload: func() any { return new(Accept) }, conv: true}, true
+	case "transfer.decline":
+		return kind{payload: func() any { return new(Decline) }, conv: true}, true
 	case "ping":
 		return kind{payload: func() any { return new(Ping) }}, true
 	}

@@ -21,6 +21,7 @@ type Head struct {
 	Queued    int64  `json:"queued,omitempty"`
 	Closed    int64  `json:"closed,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+	Group     string `json:"group,omitempty"`
 	Truncated bool   `json:"truncated,omitempty"`
 	Mine      Seen   `json:"mine"` // how far the reader's own side has got
 	Peer      Seen   `json:"peer"` // how far the other side has got
@@ -49,6 +50,10 @@ type Row struct {
 	At          int64      `json:"at"`
 	Tags        []string   `json:"tags,omitempty"`
 	Unread      int        `json:"unread,omitempty"` // messages of the customer that the owner has not read
+	Group       string     `json:"group,omitempty"`
+	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first text that nobody has answered
+	Site        string     `json:"site"`
+	Locale      string     `json:"locale,omitempty"`
 }
 
 // Inbox is what an agent is shown on every connect.
@@ -72,7 +77,8 @@ type Welcome struct {
 	PingMS   int64         `json:"ping_ms"`
 	DeadMS   int64         `json:"dead_ms"`
 	Limits   WelcomeLimits `json:"limits"`
-	Me       Party         `json:"me"`
+	Me       Me            `json:"me"`
+	Status   *AgentStatus  `json:"status,omitempty"` // of an agent
 	Features []string      `json:"features"`
 	Heads    []Head        `json:"heads"`
 	Inbox    *Inbox        `json:"inbox,omitempty"`
@@ -132,17 +138,19 @@ type Msg struct {
 
 // StateChange is the payload of ev.state.
 type StateChange struct {
-	ID     string `json:"id"`
-	Event  string `json:"event"`
-	From   string `json:"from"`
-	State  string `json:"state"`
-	Rev    int64  `json:"rev"`
-	Epoch  int64  `json:"epoch"`
-	Owner  *Party `json:"owner,omitempty"`
-	Was    *Party `json:"was,omitempty"` // the owner before
-	By     Party  `json:"by"`
-	Reason string `json:"reason,omitempty"`
-	Time   int64  `json:"time"`
+	ID        string `json:"id"`
+	Event     string `json:"event"`
+	From      string `json:"from"`
+	State     string `json:"state"`
+	Rev       int64  `json:"rev"`
+	Epoch     int64  `json:"epoch"`
+	Owner     *Party `json:"owner,omitempty"`
+	Was       *Party `json:"was,omitempty"` // the owner before
+	By        Party  `json:"by"`
+	Reason    string `json:"reason,omitempty"`
+	Group     string `json:"group,omitempty"`
+	Abandoned bool   `json:"abandoned,omitempty"` // closed while the customer waited in the queue
+	Time      int64  `json:"time"`
 }
 
 // TypingNow is the payload of ev.typing.
@@ -159,7 +167,8 @@ type Presence struct {
 
 // QueuePosition is the payload of ev.queue.
 type QueuePosition struct {
-	Position int `json:"position"`
+	Position   int   `json:"position"`
+	EstimateMS int64 `json:"estimate_ms,omitempty"` // absent where too little is known
 }
 
 // Bye announces a close by the server.

@@ -165,7 +165,7 @@ func TestFrames(t *testing.T) {
 		want  string
 	}{
 		"reply":     {Reply("ok", "1", "k", Ack{ID: "m", S: 5, Time: 9}), `{"t":"ok","re":"1","c":"k","d":{"id":"m","s":5,"time":9,"dup":false}}`},
-		"event":     {Event("ev.queue", "k", 0, QueuePosition{2}), `{"t":"ev.queue","c":"k","d":{"position":2}}`},
+		"event":     {Event("ev.queue", "k", 0, QueuePosition{Position: 2}), `{"t":"ev.queue","c":"k","d":{"position":2}}`},
 		"durable":   {Event("ev.msg", "k", 3, Msg{ID: "m", Kind: "text", From: Party{Kind: "bot"}, Body: "<b>", Time: 1}), `{"t":"ev.msg","c":"k","s":3,"d":{"id":"m","kind":"text","from":{"kind":"bot"},"body":"\u003cb\u003e","time":1}}`},
 		"error":     {Reply("err", "", "", &Error{Code: CodeBusy, Text: "later", RetryMS: 500}), `{"t":"err","d":{"code":"busy","text":"later","retry_ms":500}}`},
 		"no garble": {Event("ev.msg", "k", 1, Msg{Body: "\xff"}), `{"t":"ev.msg","c":"k","s":1,"d":{"id":"","kind":"","from":{"kind":""},"body":"\ufffd","time":0}}`},
@@ -181,6 +181,9 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"t":"hello","id":"1","d":{"token":"x","seen":{"c1":5}}}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","body":"hi","payload":"p"}}`,
 		`{"t":"sync","id":"1","c":"k","d":{"after":7,"limit":9}}`, `{"t":"typing","c":"k","d":{"on":true}}`, `{"t":"take","id":"1","c":"k","d":{"rev":4}}`,
+		`{"t":"status","id":"1","d":{"status":"busy","accepting":false,"agent":"a"}}`, `{"t":"agents","id":"1"}`, `{"t":"assign","id":"1","c":"k","d":{"agent":"a","rev":2}}`,
+		`{"t":"conv.handoff","id":"1","c":"k","d":{"reason":"x"}}`, `{"t":"watch","id":"1","c":"k"}`, `{"t":"unwatch","id":"1","c":"k"}`,
+		`{"t":"transfer.accept","id":"1","c":"k"}`, `{"t":"transfer.decline","id":"1","c":"k"}`, `{"t":"take","id":"1","c":"k","d":{"force":true}}`,
 		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.open","id":"1","d":{"fields":{"email":"a@b.c"},"consent":true}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`,
 		`{"t":"file.links","id":"1","d":{"ids":["a"]}}`, `{"t":"ping","id":"1"}`, `{"t":null}`, `[[[[`, "\xff", `{"t":"ping","id":"\ud800"}`,
 	} {

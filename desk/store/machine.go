@@ -22,6 +22,7 @@ const (
 	Handoff       Trigger = "handoff"        // to the queue, by the bot or the customer
 	TakeOver      Trigger = "take"           // an agent makes the conversation its own
 	Assign        Trigger = "assign"         // the router, or a supervisor, gives it to Move.To
+	Seize         Trigger = "seize"          // a supervisor takes it from its owner
 	TransferAgent Trigger = "transfer_agent" // the owner passes it on to Move.To
 	TransferGroup Trigger = "transfer_group" // the owner passes it on to the queue of Move.Group
 	Return        Trigger = "return"         // the owner gives it back to the queue
@@ -90,7 +91,7 @@ type Rule struct {
 }
 
 // rules is the whole state machine (spec 5.6); a pair that is not here is a conflict.
-func rules() [23]Rule {
+func rules() [24]Rule {
 	const (
 		starts  = ByCustomer | BySystem
 		joins   = HasRoom | InGroup
@@ -115,6 +116,7 @@ func rules() [23]Rule {
 		{Queued, Abandon, Closed, Nobody, BySystem, Abandoned, "closed"},
 		{Queued, Block, Closed, Nobody, blocks, 0, "closed"},
 
+		{Assigned, Seize, Assigned, TheActor, BySupervisor | joins | Elsewhere, 0, "taken"},
 		{Assigned, TransferAgent, Assigned, TheOther, owns | HasRoom | Elsewhere, 0, "transferred"},
 		{Assigned, TransferGroup, Queued, Nobody, owns, Requeue | Regroup, "transferred"},
 		{Assigned, Return, Queued, Nobody, owns, Requeue, "returned"},
@@ -246,13 +248,14 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 		c.RepliedAt = 0
 	}
 	c.ClosedAt, c.CloseReason, c.Abandoned = 0, "", r.Effect&Abandoned != 0
+	c.LeftAt = 0
 	switch r.To {
 	case Queued:
 		if r.Effect&Enqueue != 0 || c.QueuedAt == 0 {
 			c.QueuedAt = in.Now
 		}
 	case Assigned:
-		c.AssignedAt, c.LastAgent, c.Excluded = in.Now, c.Owner.ID, ""
+		c.AssignedAt, c.LastAgent, c.LastAgentAt, c.Excluded = in.Now, c.Owner.ID, in.Now, ""
 	case Closed:
 		c.ClosedAt, c.CloseReason, c.WaitingSince = in.Now, in.Reason, 0
 	}
@@ -266,6 +269,20 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 		c.Priority = min(c.Priority, PriorityReopened)
 	}
 	return c
+}
+
+// Forced returns the trigger that does what a supervisor asks for to a conversation that somebody owns: a TakeOver is a
+// Seize, an Assign a TransferAgent.
+func (t Trigger) Forced(from State, force bool) Trigger {
+	switch {
+	case !force || from != Assigned:
+		return t
+	case t == TakeOver:
+		return Seize
+	case t == Assign:
+		return TransferAgent
+	}
+	return t
 }
 
 // Said takes note of a text of a participant: who waits for whom.

@@ -14,7 +14,7 @@ var (
 	states   = []State{None, InBot, Queued, Assigned, Closed}
 	triggers = []Trigger{
 		OpenWithBot, OpenForHuman, Handoff, TakeOver, Assign, TransferAgent, TransferGroup, Return, OwnerGone, NoAnswer,
-		CustomerClose, AgentClose, Idle, Abandon, Block, ReopenToQueue, ReopenToBot, "nonsense",
+		CustomerClose, AgentClose, Idle, Abandon, Block, ReopenToQueue, ReopenToBot, Seize, "nonsense",
 	}
 )
 
@@ -44,7 +44,7 @@ func TestMachineTable(t *testing.T) {
 		InBot:  {Handoff: Queued, TakeOver: Assigned, CustomerClose: Closed, Idle: Closed, Block: Closed},
 		Queued: {Assign: Assigned, TakeOver: Assigned, CustomerClose: Closed, Abandon: Closed, Block: Closed},
 		Assigned: {
-			TransferAgent: Assigned, TransferGroup: Queued, Return: Queued, OwnerGone: Queued, NoAnswer: Queued,
+			Seize: Assigned, TransferAgent: Assigned, TransferGroup: Queued, Return: Queued, OwnerGone: Queued, NoAnswer: Queued,
 			CustomerClose: Closed, AgentClose: Closed, Idle: Closed, Block: Closed,
 		},
 		Closed: {ReopenToQueue: Queued, ReopenToBot: InBot},
@@ -58,6 +58,9 @@ func TestMachineTable(t *testing.T) {
 				c := in(from)
 				c.WaitingSince = 35
 				x := Input{Trigger: trigger, By: by, To: moe, Now: 50, Member: true, Alone: true, Window: 1000}
+				if x.Force = trigger == Seize; x.Force && by == lin {
+					continue // it is lin's already
+				}
 				if to == InBot {
 					x.To = theBot
 				}
@@ -99,6 +102,10 @@ func TestMachineGuards(t *testing.T) {
 		"transfer to nobody":           {Assigned, nil, Input{Trigger: TransferAgent, By: lin}, ErrForbidden},
 		"transfer to a bot":            {Assigned, nil, Input{Trigger: TransferAgent, By: lin, To: theBot}, ErrForbidden},
 		"supervisor takes over":        {Assigned, nil, Input{Trigger: TransferAgent, By: moe, To: moe, Force: true}, nil},
+		"supervisor seizes":            {Assigned, nil, Input{Trigger: TakeOver.Forced(Assigned, true), By: moe, Force: true}, nil},
+		"seizes its own":               {Assigned, nil, Input{Trigger: Seize, By: lin, Force: true}, ErrConflict},
+		"agent seizes":                 {Assigned, nil, Input{Trigger: TakeOver.Forced(Assigned, false), By: moe}, ErrConflict},
+		"supervisor assigns another's": {Assigned, nil, Input{Trigger: Assign.Forced(Assigned, true), By: moe, To: moe, Force: true}, nil},
 		"agent takes an assigned one":  {Assigned, nil, Input{Trigger: TakeOver, By: moe}, ErrConflict},
 		"not in the group":             {Queued, func(c *Conversation) { c.Group = "g" }, Input{Trigger: TakeOver, By: moe}, ErrForbidden},
 		"in the group":                 {Queued, func(c *Conversation) { c.Group = "g" }, Input{Trigger: TakeOver, By: moe, Member: true}, nil},

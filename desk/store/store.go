@@ -21,9 +21,10 @@ var (
 	ErrExists      = errors.New("store: already exists")
 	ErrFile        = errors.New("store: a file is unknown, refused, of somebody else or sent already")
 	ErrQuota       = errors.New("store: the files are over the quota")
+	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag or Rate; or a line of the audit log, Audit.
+// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave; or a line of the audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
@@ -56,9 +57,26 @@ type Move struct {
 	To      string // agent of Assign and TransferAgent, else ErrNotFound
 	Group   string // of TransferGroup, else ErrNotFound
 	Rev     int64  // expected revision, 0 = any
+	Seq     uint64 // expected Conversation.LastSeq, 0 = any
 	Reason  string // seen by the customer, too
 	Note    string // added as a note of the actor, an agent, "" = none
 	Force   bool   // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
+}
+
+// Warn tells both sides that the conversation will be closed unless somebody writes: a notice from the server that sets
+// Conversation.WarnedAt. ErrConflict if something has happened since Seq.
+type Warn struct {
+	Conv    string
+	Seq     uint64 // expected Conversation.LastSeq
+	Body    string
+	Payload string
+}
+
+// Leave keeps when the customer of a waiting conversation went away, 0 = it is back. It adds no event; a conversation
+// that does not wait is left alone.
+type Leave struct {
+	Conv string
+	At   int64 // Unix milliseconds
 }
 
 // Say is one message of a bot.
@@ -86,6 +104,8 @@ func (Open) command()    {}
 func (Append) command()  {}
 func (Move) command()    {}
 func (BotTurn) command() {}
+func (Warn) command()    {}
+func (Leave) command()   {}
 
 // Outcome is what became of a command.
 type Outcome struct {
@@ -149,6 +169,8 @@ type Reader interface {
 	OpenConversations(ctx context.Context) ([]Conversation, error)
 	// Loads returns the number of conversations of every agent, by the counters that assignments go by.
 	Loads(ctx context.Context) ([]Load, error)
+	// Staff returns every account that may log in with its state and groups, ordered by id. Passwords are left out.
+	Staff(ctx context.Context) ([]StaffMember, error)
 	// Assignments returns who had a conversation, oldest first.
 	Assignments(ctx context.Context, conv string) ([]Assignment, error)
 	// Closings counts the conversations closed since a time in Unix milliseconds.
@@ -200,6 +222,11 @@ type Accounts interface {
 	UpdateBot(ctx context.Context, b BotAccount) error
 	// DeleteBot removes a bot: ErrInUse while a site has it. Conversations that it owns are handed over by its next turn.
 	DeleteBot(ctx context.Context, id string) error
+	// SetStatus keeps the status that an agent has chosen and forgets its missed chats; ErrNotFound.
+	SetStatus(ctx context.Context, agent string, s Status, accepting bool) error
+	// SetGone keeps when the last connection of an agent ended, in Unix milliseconds. 0 = it has one: then Offline becomes
+	// Online; ErrNotFound.
+	SetGone(ctx context.Context, agent string, at int64) error
 	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
 	Reconcile(ctx context.Context) (int, error)
 	// OutboxDone removes rows up to and including an id.

@@ -59,6 +59,10 @@ type Conversation struct {
 	RepliedAt    int64  // the present agent's first text since it became the owner
 	Excluded     string // the agent that the next automatic assignment passes over
 	LastAgent    string // the agent that had it last, or had the previous one
+	LastAgentAt  int64  // when that one became its owner
+	WarnedAt     int64  // the customer was told that it will be closed, and nothing has happened since
+	LeftAt       int64  // the customer went away while it waited in the queue
+	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
 
 	Marks   Marks
@@ -86,10 +90,11 @@ func (c *Conversation) CompareQueue(other *Conversation) int {
 
 // Kinds of events.
 const (
-	KindText  = "text"  // a message of a participant
-	KindFile  = "file"  // the same with files
-	KindNote  = "note"  // a message of staff for staff: it is not part of the customer's stream
-	KindEvent = "event" // a state change
+	KindText   = "text"   // a message of a participant
+	KindFile   = "file"   // the same with files
+	KindNote   = "note"   // a message of staff for staff: it is not part of the customer's stream
+	KindEvent  = "event"  // a state change
+	KindNotice = "notice" // what the server says to both sides
 )
 
 // Button is one choice a bot message offers.
@@ -173,7 +178,7 @@ type Site struct {
 // DefaultReopenWindow is a site's reopen window unless it is set.
 const DefaultReopenWindow = 24 * time.Hour
 
-// SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
+// SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds, less than 0 = never.
 type SiteSettings struct {
 	Origins []string `json:"origins,omitempty"` // that may embed the widget, besides the server's own
 	Secrets []string `json:"secrets,omitempty"` // at most two, for signed identities by HS256; two for rotation
@@ -207,7 +212,7 @@ type Group struct {
 	Settings GroupSettings
 }
 
-// GroupSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
+// GroupSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds, less than 0 = none.
 type GroupSettings struct {
 	Strategy   string `json:"strategy,omitempty"`    // least_busy (default), round_robin, sticky or manual
 	MaxQueue   int    `json:"max_queue,omitempty"`   // 0 = no limit

@@ -22,6 +22,10 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.move(c)
 	case store.BotTurn:
 		return t.botTurn(c)
+	case store.Warn:
+		return t.warn(c)
+	case store.Leave:
+		return t.leave(c)
 	case store.Audit:
 		return t.audit(c)
 	case store.Tag:
@@ -64,12 +68,15 @@ func (t *tx) add(d *draft, e store.Event) error {
 	if err != nil {
 		return err
 	}
-	d.At = e.Time
+	d.At, d.WarnedAt = e.Time, 0
 	if e.Kind == store.KindText || e.Kind == store.KindFile {
 		d.Preview, d.PreviewFrom = shorten(previewOf(&e), previewChars), e.From.Kind
 		first := e.From.Kind == store.Agent && d.RepliedAt == 0
 		d.Said(e.From.Kind, e.Time)
 		if first {
+			if err := t.exec(sqlMet, e.From.ID); err != nil {
+				return err
+			}
 			if err := t.rollReply(&d.Conversation, e.From.ID, e.Time); err != nil {
 				return err
 			}
@@ -87,7 +94,8 @@ func (t *tx) add(d *draft, e store.Event) error {
 func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
-		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent, d.ID, d.rev, d.seq)
+		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent,
+		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -162,9 +170,9 @@ func (t *tx) insert(c store.Open, s site) (*draft, error) {
 	}
 	d := &draft{Conversation: store.Conversation{
 		ID: id, Site: c.Contact.Site, Contact: c.Contact.ID, ContactName: c.Contact.Name, Group: s.group, Priority: store.PriorityNormal,
-		LastAgent: before.LastAgent, Prev: before.ID,
+		LastAgent: before.LastAgent, LastAgentAt: before.LastAgentAt, Prev: before.ID, Locale: c.Contact.Locale,
 	}}
-	return d, t.exec(sqlInsertConv, d.ID, d.Contact, c.Page, d.LastAgent, d.Prev, d.Site)
+	return d, t.exec(sqlInsertConv, d.ID, d.Contact, c.Page, d.LastAgent, d.LastAgentAt, d.Prev, d.Locale, d.Site)
 }
 
 // move is a change that a participant asks for.
@@ -177,10 +185,10 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 		return store.Outcome{}, store.ErrNotFound
 	}
 	head := store.Outcome{Conv: d.Conversation}
-	if c.Rev != 0 && c.Rev != d.Rev {
+	if (c.Rev != 0 && c.Rev != d.Rev) || (c.Seq != 0 && c.Seq != d.LastSeq) {
 		return head, store.ErrConflict
 	}
-	in := store.Input{Trigger: c.Trigger, By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force}
+	in := store.Input{Trigger: c.Trigger.Forced(d.State, c.Force), By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force}
 	if err := t.resolve(&in, c.To, c.Note); err != nil {
 		return head, err
 	}

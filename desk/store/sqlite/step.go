@@ -32,6 +32,11 @@ func (t *tx) step(d *draft, in store.Input) error {
 	if err := t.rollStep(&d.Conversation, &next, &change, in.Now); err != nil {
 		return err
 	}
+	if in.Trigger == store.NoAnswer {
+		if err := t.exec(sqlMissed, store.MissedForAway, d.Owner.ID); err != nil {
+			return err
+		}
+	}
 	d.Conversation = next
 	if err := t.add(d, store.Event{Kind: store.KindEvent, From: in.By, Change: &change}); err != nil {
 		return err
@@ -54,6 +59,11 @@ func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 	rule, ok := store.FindRule(c.State, in.Trigger)
 	if !ok {
 		return store.ErrConflict
+	}
+	if in.Trigger == store.OpenForHuman || in.Trigger == store.Handoff {
+		if err := t.room(c.Group, c.ID); err != nil {
+			return err
+		}
 	}
 	if rule.Guard&store.OnlyOne != 0 {
 		var others int

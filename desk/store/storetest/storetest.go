@@ -39,7 +39,7 @@ func Run(t *testing.T, b Backend) {
 	}{
 		{"Open", testOpen}, {"Dedupe", testDedupe}, {"Refusals", testRefusals}, {"BotTurn", testBotTurn}, {"LateBot", testLateBot},
 		{"TakeOver", testTakeOver}, {"Notes", testNotes}, {"Transfer", testTransfer}, {"Return", testReturn}, {"Lost", testLost},
-		{"Groups", testGroups}, {"Force", testForce}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
+		{"Groups", testGroups}, {"Force", testForce}, {"Seize", testSeize}, {"Missed", testMissed}, {"Warn", testWarn}, {"Leave", testLeave}, {"QueueFull", testQueueFull}, {"Staff", testStaff}, {"LastAgent", testLastAgent}, {"Reopen", testReopen}, {"ReopenToBot", testReopenToBot}, {"NewIsLinked", testNewIsLinked},
 		{"Abandoned", testAbandoned}, {"Outbox", testOutbox}, {"Capacity", testCapacity}, {"TwoAgents", testTwoAgents},
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"Secret", testSecret},
 		{"Bots", testBots}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},

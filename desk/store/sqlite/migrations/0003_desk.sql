@@ -7,6 +7,7 @@ ALTER TABLE agent_session ADD COLUMN user_agent TEXT NOT NULL DEFAULT '';
 ALTER TABLE agent_state ADD COLUMN status TEXT NOT NULL DEFAULT 'offline' CHECK (status IN ('online', 'busy', 'away', 'offline'));
 ALTER TABLE agent_state ADD COLUMN accepting INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE agent_state ADD COLUMN missed INTEGER NOT NULL DEFAULT 0; -- chats in a row that were not answered in time
+ALTER TABLE agent_state ADD COLUMN gone_at INTEGER NOT NULL DEFAULT 0; -- the last connection ended then
 
 -- The first account of an installation without roles is its administrator.
 UPDATE agent SET role = 'admin' WHERE id = (SELECT id FROM agent ORDER BY created, id LIMIT 1);
@@ -34,6 +35,9 @@ ALTER TABLE conversation ADD COLUMN comment TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversation ADD COLUMN locale TEXT NOT NULL DEFAULT '';
 ALTER TABLE conversation ADD COLUMN deferred_until INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE conversation ADD COLUMN warned_at INTEGER NOT NULL DEFAULT 0; -- of closing for want of activity
+ALTER TABLE conversation ADD COLUMN left_at INTEGER NOT NULL DEFAULT 0; -- the customer went away while it waited
+ALTER TABLE conversation ADD COLUMN last_agent_at INTEGER NOT NULL DEFAULT 0;
+UPDATE conversation SET last_agent_at = assigned_at;
 
 CREATE TABLE conversation_tag (
 	conversation TEXT NOT NULL REFERENCES conversation (id),

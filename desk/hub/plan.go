@@ -1,0 +1,241 @@
+package hub
+
+import (
+	"container/heap"
+	"strconv"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Reasons of changes that the server makes by itself, as customers and agents are told them.
+const (
+	reasonIdle      = "idle"
+	reasonLeft      = "left"
+	reasonNoAnswer  = "no_answer"
+	reasonAgentGone = "agent_gone"
+	idleWarning     = "idle_warning"
+)
+
+var system = store.Actor{Kind: store.System}
+
+// plan orders the open conversations by when a timer has to look at them. Each is in it at most once. Hub.mu guards it.
+type plan []*entry
+
+func (p plan) Len() int           { return len(p) }
+func (p plan) Less(i, j int) bool { return p[i].due < p[j].due }
+func (p plan) Swap(i, j int) {
+	p[i], p[j] = p[j], p[i]
+	p[i].slot, p[j].slot = i, j
+}
+
+func (p *plan) Push(x any) {
+	e := x.(*entry)
+	e.slot = len(*p)
+	*p = append(*p, e)
+}
+
+func (p *plan) Pop() any {
+	last := len(*p) - 1
+	e := (*p)[last]
+	(*p)[last] = nil
+	*p = (*p)[:last]
+	e.slot = -1
+	return e
+}
+
+// set moves a conversation to its new time; 0 takes it out.
+func (p *plan) set(e *entry, due int64) {
+	e.due = due
+	switch {
+	case due == 0:
+		p.drop(e)
+	case e.slot < 0:
+		heap.Push(p, e)
+	default:
+		heap.Fix(p, e.slot)
+	}
+}
+
+func (p *plan) drop(e *entry) {
+	if e.slot >= 0 {
+		heap.Remove(p, e.slot)
+	}
+}
+
+// next is what the timers will do to a conversation if nothing happens: when, and the command.
+type next struct {
+	due int64
+	cmd func() store.Command
+}
+
+// sooner keeps the earlier of two.
+func (n *next) sooner(due int64, cmd func() store.Command) {
+	if n.due == 0 || due < n.due {
+		n.due, n.cmd = due, cmd
+	}
+}
+
+// upcoming works out what the timers will do to a conversation. Nothing falls due within a grace after the start, so that
+// clients can come back first. Hub.mu is held.
+func (h *Hub) upcoming(e *entry) next {
+	var n next
+	c := e.conv
+	site := h.roster.sites[c.Site].Settings
+	switch c.State {
+	case store.InBot:
+		h.idle(&n, &c, site.BotIdle(), site.Warning())
+	case store.Queued:
+		if wait := site.QueueIdle(); wait > 0 && e.left != 0 {
+			n.sooner(max(e.left, c.QueuedAt)+wait.Milliseconds(), func() store.Command {
+				return store.Move{Conv: c.ID, Trigger: store.Abandon, By: system, Seq: c.LastSeq, Reason: reasonLeft}
+			})
+		}
+	case store.Assigned:
+		h.unanswered(&n, &c)
+		if c.WaitingSince == 0 { // who waits for an agent is not closed
+			h.idle(&n, &c, site.ChatIdle(), site.Warning())
+		}
+	}
+	if n.due != 0 {
+		n.due = max(n.due, h.since+h.o.Limits.AgentGrace.Milliseconds())
+	}
+	return n
+}
+
+// idle plans the warning and, behind it, the close. Hub.mu is held.
+func (h *Hub) idle(n *next, c *store.Conversation, after, warning time.Duration) {
+	if after <= 0 {
+		return
+	}
+	conv, seq := c.ID, c.LastSeq
+	if c.WarnedAt != 0 {
+		n.sooner(c.WarnedAt+warning.Milliseconds(), func() store.Command {
+			return store.Move{Conv: conv, Trigger: store.Idle, By: system, Seq: seq, Reason: reasonIdle}
+		})
+		return
+	}
+	n.sooner(c.At+after.Milliseconds(), func() store.Command {
+		return store.Warn{Conv: conv, Seq: seq, Body: "This conversation will be closed in " + inWords(warning) + " unless somebody writes.", Payload: idleWarning}
+	})
+}
+
+func inWords(d time.Duration) string {
+	unit, n := "second", int64((d+time.Second-1)/time.Second)
+	if d >= time.Minute {
+		unit, n = "minute", int64((d+time.Minute-1)/time.Minute)
+	}
+	if n != 1 {
+		unit += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + unit
+}
+
+// unanswered plans the return to the queue of what its agent does not answer. Hub.mu is held.
+func (h *Hub) unanswered(n *next, c *store.Conversation) {
+	move := store.Move{Conv: c.ID, By: system, Rev: c.Rev}
+	settings := h.settings(c.Group)
+	if wait := settings.AcceptIn(); wait > 0 && c.RepliedAt == 0 {
+		move.Trigger, move.Reason = store.NoAnswer, reasonNoAnswer
+		noAnswer := move
+		n.sooner(c.AssignedAt+wait.Milliseconds(), func() store.Command { return noAnswer })
+	}
+	if c.WaitingSince == 0 || len(h.agents[c.Owner.ID]) > 0 {
+		return
+	}
+	gone := c.AssignedAt
+	if m := h.roster.members[c.Owner.ID]; m != nil {
+		gone = max(gone, m.GoneAt)
+	}
+	move.Trigger, move.Reason = store.OwnerGone, reasonAgentGone
+	n.sooner(gone+h.o.Limits.AgentGrace.Milliseconds(), func() store.Command { return move })
+}
+
+// replan sets the time at which a conversation is looked at. Hub.mu is held.
+func (h *Hub) replan(e *entry) {
+	was := h.dir.plan.first()
+	h.dir.plan.set(e, h.upcoming(e).due)
+	if first := h.dir.plan.first(); first != 0 && (was == 0 || first < was) {
+		h.router.wake()
+	}
+}
+
+// first is when the first one falls due, 0 = never.
+func (p plan) first() int64 {
+	if len(p) == 0 {
+		return 0
+	}
+	return p[0].due
+}
+
+// replanOf is replan for every conversation of an agent. Hub.mu is held.
+func (h *Hub) replanOf(agent string) {
+	for _, e := range h.dir.byAgent[agent] {
+		h.replan(e)
+	}
+}
+
+// fire starts what has fallen due, at most routeBatch at once, and returns when the next one is, 0 = never.
+func (h *Hub) fire(now int64) (due int64) {
+	type action struct {
+		conv string
+		cmd  store.Command
+	}
+	var actions []action
+	h.mu.Lock()
+	p := &h.dir.plan
+	for len(*p) > 0 && (*p)[0].due <= now && len(actions) < routeBatch {
+		e := (*p)[0]
+		n := h.upcoming(e)
+		if n.due == 0 || n.due > now {
+			p.set(e, n.due)
+			continue
+		}
+		p.set(e, now+actionRetry.Milliseconds())
+		actions = append(actions, action{e.conv.ID, n.cmd()})
+	}
+	due = p.first()
+	h.mu.Unlock()
+	for _, a := range actions {
+		h.act(a.conv, a.cmd)
+	}
+	return due
+}
+
+// act runs the command of a timer in the lane of its conversation. What is refused or fails is looked at again later.
+func (h *Hub) act(conv string, cmd store.Command) {
+	h.Counters.Timers.Add(1)
+	h.execute(conv, cmd, func(out store.Outcome) {
+		if out.Err == nil {
+			return
+		}
+		if e, known := storeError(out.Err, &out.Conv, store.StaffSide); !known {
+			h.o.Logger.Error("desk: a timer failed", "conversation", conv, "err", e)
+		}
+	}, func(*proto.Error) {})
+}
+
+// customerGone notes that the last connection of a customer ended, or that the first one came. Hub.mu is held.
+func (h *Hub) customerGone(contact string, gone bool) (keep []store.Leave) {
+	at := int64(0)
+	if gone {
+		at = h.o.Now().UnixMilli()
+	}
+	for _, e := range h.dir.byContact[contact] {
+		e.left = at
+		if e.conv.State == store.Queued && gone != e.leftKept {
+			e.leftKept = gone
+			keep = append(keep, store.Leave{Conv: e.conv.ID, At: at})
+		}
+		h.replan(e)
+	}
+	return keep
+}
+
+// keepLeft stores when customers that wait went away.
+func (h *Hub) keepLeft(keep []store.Leave) {
+	for _, l := range keep {
+		h.execute(l.Conv, l, func(store.Outcome) {}, func(*proto.Error) {})
+	}
+}

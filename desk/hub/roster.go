@@ -1,0 +1,273 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// roster is the hub's memory of the staff, the groups and the sites: what routing and timers go by without asking the
+// database. Hub.mu guards it.
+type roster struct {
+	members map[string]*member
+	groups  map[string]store.Group
+	sites   map[string]store.Site
+	changes uint64 // counts changes of the states of members
+	due     bool   // somebody's ev.agent waits to be sent
+}
+
+// member is one account. Active is not used: the directory counts.
+type member struct {
+	store.StaffMember
+	changed uint64 // value of roster.changes when its state changed last
+	unsaved bool   // status and GoneAt are to be written
+	faded   bool   // the grace of a member without a connection is over
+
+	untold bool      // its ev.agent waits to be sent
+	told   time.Time // when the last one was sent
+
+	setting sync.Mutex // held while a chosen status is written, never together with Hub.mu
+}
+
+func newRoster() *roster {
+	return &roster{members: make(map[string]*member), groups: make(map[string]store.Group), sites: make(map[string]store.Site)}
+}
+
+// change notes that something about a member is different now; the others will be told. Hub.mu is held.
+func (r *roster) change(m *member) {
+	r.changes++
+	m.changed = r.changes
+	r.tell(m)
+}
+
+func (r *roster) tell(m *member) { m.untold, r.due = true, true }
+
+// settings returns how the queue of a group works. Hub.mu is held.
+func (h *Hub) settings(group string) store.GroupSettings {
+	if group == "" {
+		return h.o.Routing
+	}
+	return h.roster.groups[group].Settings
+}
+
+// staffData is one reading of what a roster holds.
+type staffData struct {
+	staff  []store.StaffMember
+	groups []store.Group
+	sites  []store.Site
+}
+
+func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
+	if d.staff, err = r.Staff(ctx); err == nil {
+		if d.groups, err = r.Groups(ctx); err == nil {
+			d.sites, err = r.Sites(ctx)
+		}
+	}
+	return d, err
+}
+
+// apply takes over a reading that began when changes had the given value. What has changed since is newer than the
+// reading. Hub.mu is held.
+func (r *roster) apply(d staffData, changes uint64) {
+	clear(r.groups)
+	for _, g := range d.groups {
+		r.groups[g.ID] = g
+	}
+	clear(r.sites)
+	for _, s := range d.sites {
+		r.sites[s.ID] = s
+	}
+	known := make(map[string]bool, len(d.staff))
+	for _, s := range d.staff {
+		known[s.ID] = true
+		r.update(s, changes)
+	}
+	for id, m := range r.members {
+		if !known[id] && m.changed <= changes {
+			delete(r.members, id)
+		}
+	}
+}
+
+func (r *roster) update(s store.StaffMember, changes uint64) {
+	m := r.members[s.ID]
+	if m == nil {
+		m = &member{}
+		r.members[s.ID] = m
+		r.tell(m)
+	}
+	was := m.StaffMember
+	if m.unsaved || m.changed > changes {
+		s.Status, s.Accepting, s.Missed, s.GoneAt = was.Status, was.Accepting, was.Missed, was.GoneAt
+	} else if was.GoneAt != 0 && s.GoneAt == 0 {
+		s.GoneAt = was.GoneAt // since a restart
+	}
+	s.LastAssigned = max(s.LastAssigned, was.LastAssigned)
+	m.StaffMember = s
+	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.Accepting != was.Accepting || !slices.Equal(m.Groups, was.Groups) {
+		r.tell(m)
+	}
+}
+
+// came notes the first connection of an agent: it is online again unless it has chosen otherwise. Hub.mu is held.
+func (h *Hub) came(who identity) {
+	m := h.roster.members[who.actor.ID]
+	if m == nil { // an account made a moment ago: its groups come with the next reading
+		a := store.AgentAccount{ID: who.actor.ID, Name: who.actor.Name, Role: who.role, Capacity: who.capacity}
+		m = &member{StaffMember: store.StaffMember{AgentAccount: a, Status: store.Offline, Accepting: true}}
+		h.roster.members[a.ID] = m
+		h.router.stale.Store(true)
+	}
+	m.GoneAt, m.faded, m.unsaved = 0, false, true
+	if m.Status == store.Offline {
+		m.Status = store.Online
+	}
+	h.roster.change(m)
+	h.replanOf(m.ID)
+}
+
+// went notes the end of an agent's last connection. Hub.mu is held.
+func (h *Hub) went(agent string) {
+	m := h.roster.members[agent]
+	if m == nil {
+		return
+	}
+	m.GoneAt, m.faded, m.unsaved = h.o.Now().UnixMilli(), false, true
+	h.roster.change(m)
+	h.replanOf(agent)
+}
+
+// shown is the status of a member as others see it: without a connection it is offline when its grace is over.
+// Hub.mu is held.
+func (h *Hub) shown(m *member) store.Status {
+	if len(h.agents[m.ID]) == 0 && (m.faded || m.GoneAt == 0) {
+		return store.Offline
+	}
+	return m.Status
+}
+
+// fade tells of those whose grace is over, and returns when the next one's is, 0 = nobody's. Hub.mu is held.
+func (h *Hub) fade(now int64) (due int64) {
+	for _, m := range h.roster.members {
+		if m.GoneAt == 0 || m.faded {
+			continue
+		}
+		if end := m.GoneAt + h.o.Limits.AgentGrace.Milliseconds(); end > now {
+			due = earlier(due, end)
+			continue
+		}
+		m.faded = true
+		h.roster.tell(m)
+	}
+	return due
+}
+
+// earlier returns the earlier of two times, 0 being never.
+func earlier(a, b int64) int64 {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// info is a member as the others see it. Hub.mu is held.
+func (h *Hub) info(m *member) proto.AgentInfo {
+	i := proto.AgentInfo{
+		ID: m.ID, Name: m.Name, Role: string(m.Role), Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(m.ID), Capacity: m.Capacity,
+		Groups: slices.Clone(m.Groups), Online: len(h.agents[m.ID]) > 0,
+	}
+	if i.Groups == nil {
+		i.Groups = []string{}
+	}
+	return i
+}
+
+// statusOf is a member as it sees itself. Hub.mu is held.
+func (h *Hub) statusOf(agent string) *proto.AgentStatus {
+	m := h.roster.members[agent]
+	if m == nil {
+		return nil
+	}
+	return &proto.AgentStatus{Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(agent), Capacity: m.Capacity}
+}
+
+// serves reports whether a member takes conversations now, room apart. Hub.mu is held.
+func (h *Hub) serves(m *member) bool {
+	return m.Status == store.Online && m.Accepting && m.Role.Can(perm.Serve) && len(h.agents[m.ID]) > 0
+}
+
+// staffList is the answer to agents.
+func (h *Hub) staffList() proto.AgentList {
+	now := h.o.Now().UnixMilli()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := proto.AgentList{Agents: make([]proto.AgentInfo, 0, len(h.roster.members)), Groups: make([]proto.GroupInfo, 0, len(h.roster.groups)+1)}
+	at := map[string]int{"": 0}
+	l.Groups = append(l.Groups, proto.GroupInfo{})
+	for _, g := range h.roster.groups {
+		at[g.ID] = len(l.Groups)
+		l.Groups = append(l.Groups, proto.GroupInfo{ID: g.ID, Name: g.Name})
+	}
+	for _, m := range h.roster.members {
+		l.Agents = append(l.Agents, h.info(m))
+		if !h.serves(m) {
+			continue
+		}
+		l.Groups[0].Online++
+		for _, g := range m.Groups {
+			if i, ok := at[g]; ok {
+				l.Groups[i].Online++
+			}
+		}
+	}
+	for _, e := range h.dir.queue {
+		if i, ok := at[e.conv.Group]; ok {
+			g := &l.Groups[i]
+			g.Waiting++
+			g.Longest = max(g.Longest, now-e.conv.QueuedAt)
+		}
+	}
+	slices.SortFunc(l.Agents, func(a, b proto.AgentInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(l.Groups, func(a, b proto.GroupInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return l
+}
+
+// tellStaff sends ev.agent of those who have changed, each at most once per interval, and returns when the next one is
+// due, 0 = none.
+func (h *Hub) tellStaff(now time.Time) (due time.Duration) {
+	var frames [][]byte
+	h.mu.Lock()
+	to := h.allStaff
+	if h.roster.due {
+		h.roster.due = false
+		for _, m := range h.roster.members {
+			if !m.untold {
+				continue
+			}
+			if wait := m.told.Add(agentEvery).Sub(now); wait > 0 {
+				h.roster.due = true
+				if due == 0 || wait < due {
+					due = wait
+				}
+				continue
+			}
+			m.untold, m.told = false, now
+			if len(to) > 0 {
+				frames = append(frames, proto.Event("ev.agent", "", 0, h.info(m)))
+			}
+		}
+	}
+	h.mu.Unlock()
+	for _, f := range frames {
+		for _, s := range to {
+			s.ephemeral(f)
+		}
+	}
+	return due
+}

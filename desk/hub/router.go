@@ -1,0 +1,264 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// router gives waiting conversations to agents, one after the other, and keeps the timers. It owns one goroutine, which
+// may wait for the store: nobody waits for it. Whatever may let somebody be served wakes it.
+type router struct {
+	hub   *Hub
+	kick  chan struct{} // holds one: something has changed
+	quit  chan struct{}
+	ctx   context.Context // ends with quit
+	end   context.CancelFunc
+	done  sync.WaitGroup
+	once  sync.Once
+	stale atomic.Bool // accounts, groups or sites are to be read again
+
+	// Used by the goroutine only.
+	checked int64             // when the counters were compared last
+	failed  int               // attempts in a row that the store did not answer
+	cursor  map[string]string // by group: the agent that had the last turn
+}
+
+func newRouter(h *Hub) *router {
+	r := &router{hub: h, kick: make(chan struct{}, 1), quit: make(chan struct{}), cursor: make(map[string]string)}
+	r.ctx, r.end = context.WithCancel(context.Background())
+	return r
+}
+
+func (r *router) start() {
+	r.checked = r.hub.o.Now().UnixMilli()
+	r.done.Go(r.run)
+}
+
+func (r *router) stop() {
+	r.once.Do(func() {
+		close(r.quit)
+		r.end()
+	})
+	r.done.Wait()
+}
+
+// wake asks for a turn soon. It never blocks.
+func (r *router) wake() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Reload makes the hub read accounts, groups, members and sites again, soon: call it after one of them has been changed
+// in the store, after Recheck if that was an account. It may be called from any goroutine and does not wait.
+func (h *Hub) Reload() {
+	h.router.stale.Store(true)
+	h.router.wake()
+}
+
+func (r *router) run() {
+	for {
+		wait, deaf := r.turn()
+		fired, giveUp := r.hub.o.After(wait)
+		kick := r.kick
+		if deaf { // the store fails: no trigger makes that better
+			kick = nil
+		}
+		select {
+		case <-r.quit:
+			giveUp()
+			return
+		case <-kick:
+			giveUp()
+		case <-fired:
+		}
+	}
+}
+
+// turn does what is to be done now and returns how long nothing else is, and whether triggers have to wait that long, too.
+func (r *router) turn() (wait time.Duration, deaf bool) {
+	h := r.hub
+	now := h.o.Now().UnixMilli()
+	err := r.save()
+	if err == nil {
+		err = r.refresh(now)
+	}
+	due := h.fire(now)
+	due = earlier(due, h.expireOffers(now))
+	h.mu.Lock()
+	due = earlier(due, h.fade(now))
+	h.mu.Unlock()
+	h.ticker.wake()
+	if err == nil {
+		var sticky int64
+		sticky, err = r.route()
+		due = earlier(due, sticky)
+	}
+	if err != nil {
+		if r.ctx.Err() == nil {
+			h.Counters.RouterRetries.Add(1)
+			h.o.Logger.Warn("desk: the router waits for the store", "err", err)
+		}
+		r.failed++
+		return min(routePause<<min(r.failed-1, 10), routePauseMax), true
+	}
+	r.failed = 0
+	due = earlier(due, r.checked+h.o.Limits.ReconcileEvery.Milliseconds())
+	return time.Duration(max(due-h.o.Now().UnixMilli(), 0)) * time.Millisecond, false
+}
+
+// bounded is a context for one call of the store.
+func (r *router) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.ctx, r.hub.o.Limits.CommandAge)
+}
+
+// save writes what the connections of agents have changed.
+func (r *router) save() error {
+	h := r.hub
+	type state struct {
+		id string
+		at int64
+	}
+	var all []state
+	h.mu.Lock()
+	for _, m := range h.roster.members {
+		if m.unsaved {
+			m.unsaved = false
+			all = append(all, state{m.ID, m.GoneAt})
+		}
+	}
+	h.mu.Unlock()
+	var failure error
+	for _, s := range all {
+		err := failure
+		if err == nil {
+			ctx, cancel := r.bounded()
+			err = h.o.Store.SetGone(ctx, s.id, s.at)
+			cancel()
+		}
+		if err == nil || errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		failure = err
+		h.mu.Lock()
+		if m := h.roster.members[s.id]; m != nil {
+			m.unsaved = true
+		}
+		h.mu.Unlock()
+	}
+	return failure
+}
+
+// refresh compares the counters with the conversations, and reads the staff again, once in a while or when asked to.
+func (r *router) refresh(now int64) error {
+	h := r.hub
+	late := now-r.checked >= h.o.Limits.ReconcileEvery.Milliseconds()
+	if !late && !r.stale.Load() {
+		return nil
+	}
+	r.stale.Store(false)
+	ctx, cancel := r.bounded()
+	defer cancel()
+	if late {
+		wrong, err := h.o.Store.Reconcile(ctx)
+		if err != nil {
+			r.stale.Store(true)
+			return err
+		}
+		if wrong > 0 {
+			h.Counters.Reconciled.Add(uint64(wrong))
+			h.o.Logger.Warn("desk: counters of agents were wrong and have been set", "agents", wrong)
+		}
+		r.checked = now
+	}
+	h.mu.Lock()
+	changes := h.roster.changes
+	h.mu.Unlock()
+	data, err := readStaff(ctx, h.o.Store.Cold())
+	if err != nil {
+		r.stale.Store(true)
+		return err
+	}
+	h.refreshed(data, changes)
+	return nil
+}
+
+// refreshed takes over a reading of the staff, the groups and the sites: they count from now on.
+func (h *Hub) refreshed(data staffData, changes uint64) {
+	h.mu.Lock()
+	h.roster.apply(data, changes)
+	for _, e := range h.dir.open {
+		h.replan(e)
+	}
+	h.mu.Unlock()
+	h.ticker.wake()
+}
+
+// round is what one call of route has found out about who cannot have what.
+type round struct {
+	agents map[string]bool    // full, whatever the directory says
+	convs  map[string]bool    // not as the directory says
+	pairs  map[[2]string]bool // this one may not have that one
+	later  int64              // when one that waits for its last agent has waited enough, 0 = none does
+}
+
+// route assigns waiting conversations until nobody can be served, in order, each only when the one before is settled.
+// It returns when it has to be called again without a trigger, 0 = never.
+func (r *router) route() (again int64, err error) {
+	h := r.hub
+	seen := round{agents: make(map[string]bool), convs: make(map[string]bool), pairs: make(map[[2]string]bool)}
+	for range routeBatch {
+		h.mu.Lock()
+		c, agent := r.next(&seen)
+		h.mu.Unlock()
+		if agent == "" {
+			if len(seen.agents)+len(seen.convs)+len(seen.pairs) > 0 {
+				seen.later = earlier(seen.later, h.o.Now().Add(actionRetry).UnixMilli())
+			}
+			return seen.later, nil
+		}
+		out := h.commit(r.quit, store.Move{Conv: c.ID, Trigger: store.Assign, By: system, To: agent, Rev: c.Rev})
+		switch {
+		case out.Err == nil:
+			h.Counters.Routed.Add(1)
+		case errors.Is(out.Err, store.ErrCapacity):
+			seen.agents[agent] = true
+		case errors.Is(out.Err, store.ErrForbidden), errors.Is(out.Err, store.ErrNotFound):
+			seen.pairs[[2]string{c.ID, agent}] = true
+			r.stale.Store(true) // somebody has changed the groups
+		case errors.Is(out.Err, store.ErrConflict):
+			seen.convs[c.ID] = true // what changed it has been published, or will be
+		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy), errors.Is(out.Err, store.ErrStopped):
+			return 0, out.Err
+		default:
+			h.o.Logger.Error("desk: an assignment failed", "conversation", c.ID, "agent", agent, "err", out.Err)
+			seen.convs[c.ID] = true
+		}
+	}
+	return h.o.Now().UnixMilli(), nil // there may be more: after everything else has had its turn
+}
+
+// commit runs a command outside the lanes and waits for its outcome, which has been published then.
+func (h *Hub) commit(quit <-chan struct{}, cmd store.Command) store.Outcome {
+	result := make(chan store.Outcome, 1)
+	h.o.Store.Do(cmd, time.Now().Add(h.o.Limits.CommandAge), func(out store.Outcome) {
+		late := out.Late
+		h.told(out, func(store.Outcome) {}, func(*proto.Error) {})
+		if !late {
+			result <- out
+		}
+	})
+	select {
+	case out := <-result:
+		return out
+	case <-quit:
+		return store.Outcome{Err: store.ErrStopped}
+	}
+}

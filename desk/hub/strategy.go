@@ -1,0 +1,171 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// next returns the first conversation of the queue that somebody can have now, and who; "" = none. Hub.mu is held.
+func (r *router) next(seen *round) (c store.Conversation, agent string) {
+	h := r.hub
+	var present []*member
+	free := 0
+	for _, m := range h.roster.members {
+		if h.serves(m) {
+			present = append(present, m)
+			if h.room(m, seen) {
+				free++
+			}
+		}
+	}
+	seen.later = 0
+	if free == 0 {
+		return c, ""
+	}
+	slices.SortFunc(present, func(a, b *member) int { return cmp.Compare(a.ID, b.ID) })
+	teams := make(map[string][]*member)
+	for _, e := range h.dir.queue {
+		group := e.conv.Group
+		team, known := teams[group]
+		if !known {
+			team = h.team(group, present)
+			if !slices.ContainsFunc(team, func(m *member) bool { return h.room(m, seen) }) {
+				team = nil
+			}
+			teams[group] = team
+		}
+		if len(team) == 0 || seen.convs[e.conv.ID] {
+			continue
+		}
+		if agent := r.choose(&e.conv, team, seen); agent != "" {
+			return e.conv, agent
+		}
+	}
+	return c, ""
+}
+
+// team returns those of present who may have conversations of a group from the router. Hub.mu is held.
+func (h *Hub) team(group string, present []*member) []*member {
+	settings := h.settings(group)
+	if settings.Strategy == store.Manual {
+		return nil
+	}
+	if group == "" {
+		return present
+	}
+	var team []*member
+	for _, m := range present {
+		if slices.Contains(m.Groups, group) {
+			team = append(team, m)
+		}
+	}
+	return team
+}
+
+// room reports whether a member can have one more. Hub.mu is held.
+func (h *Hub) room(m *member, seen *round) bool {
+	return !seen.agents[m.ID] && (m.Capacity == 0 || h.dir.active(m.ID) < m.Capacity)
+}
+
+// choose picks one of a team for a conversation, "" = nobody now. An agent that is excluded is passed over as long as
+// there is anybody else, be it with full hands. Hub.mu is held.
+func (r *router) choose(c *store.Conversation, team []*member, seen *round) string {
+	h := r.hub
+	settings := h.settings(c.Group)
+	others := slices.ContainsFunc(team, func(m *member) bool { return m.ID != c.Excluded })
+	var can []*member
+	for _, m := range team {
+		if h.room(m, seen) && !(others && m.ID == c.Excluded) && !seen.pairs[[2]string{c.ID, m.ID}] {
+			can = append(can, m)
+		}
+	}
+	if last, wait := r.last(c, &settings); last != "" {
+		if slices.ContainsFunc(can, func(m *member) bool { return m.ID == last }) {
+			return r.turnOf(c.Group, last)
+		}
+		if m := h.roster.members[last]; wait > h.o.Now().UnixMilli() && m != nil && len(h.agents[last]) > 0 {
+			seen.later = earlier(seen.later, wait)
+			return ""
+		}
+	}
+	if len(can) == 0 {
+		return ""
+	}
+	if settings.Strategy == store.RoundRobin {
+		return r.turnOf(c.Group, roundRobin(can, r.cursor[c.Group]))
+	}
+	return r.turnOf(c.Group, leastBusy(can, h.dir.active))
+}
+
+func (r *router) turnOf(group, agent string) string {
+	r.cursor[group] = agent
+	return agent
+}
+
+// last returns the agent that should have a conversation because it had it before, and until when it is waited for.
+func (r *router) last(c *store.Conversation, settings *store.GroupSettings) (agent string, until int64) {
+	if c.LastAgent == "" || c.LastAgent == c.Excluded {
+		return "", 0
+	}
+	now := r.hub.o.Now().UnixMilli()
+	if settings.Strategy == store.Sticky && now-c.LastAgentAt < settings.StickyFor().Milliseconds() {
+		return c.LastAgent, c.QueuedAt + settings.StickyWaits().Milliseconds()
+	}
+	if c.Priority <= store.PriorityReopened {
+		return c.LastAgent, 0 // a reopened one: if that is possible at once
+	}
+	return "", 0
+}
+
+// leastBusy returns who has the smallest part of its capacity in use; of equals, who has waited longest for a conversation.
+func leastBusy(can []*member, active func(string) int) string {
+	load := func(m *member) float64 { return float64(active(m.ID)) / float64(cmp.Or(m.Capacity, nominalCapacity)) }
+	return slices.MinFunc(can, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(load(a), load(b)), cmp.Compare(a.LastAssigned, b.LastAssigned), cmp.Compare(a.ID, b.ID))
+	}).ID
+}
+
+// roundRobin returns who comes after the one that had the last turn. Can is ordered by id.
+func roundRobin(can []*member, last string) string {
+	for _, m := range can {
+		if m.ID > last {
+			return m.ID
+		}
+	}
+	return can[0].ID
+}
+
+// pace is how fast a queue moves: the intervals between its latest hand-overs.
+type pace struct {
+	last      time.Time
+	intervals []time.Duration // the latest paceSamples
+}
+
+const (
+	paceSamples = 20
+	paceMinimum = 5 // fewer tell nothing
+)
+
+func (p *pace) handedOver(now time.Time) {
+	if !p.last.IsZero() {
+		if len(p.intervals) == paceSamples {
+			p.intervals = slices.Delete(p.intervals, 0, 1)
+		}
+		p.intervals = append(p.intervals, max(now.Sub(p.last), 0))
+	}
+	p.last = now
+}
+
+// estimate returns how long somebody at a position will wait, 0 = too little is known.
+func (p *pace) estimate(position int) time.Duration {
+	if p == nil || len(p.intervals) < paceMinimum {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(p.intervals))
+	n := len(sorted)
+	median := (sorted[(n-1)/2] + sorted[n/2]) / 2
+	return median * time.Duration(position)
+}

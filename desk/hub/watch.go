@@ -1,0 +1,248 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// sight says whether a session may read a conversation.
+type sight uint8
+
+const (
+	blind   sight = iota // no
+	private              // it is another agent's: with the permission, and it is written down
+	plain                // yes
+)
+
+// sees decides what a member of staff may read of the open conversations: what is its own, offered to it, passed on by it,
+// or no agent's and of its groups; everything else takes a permission. Hub.mu is held.
+func (h *Hub) sees(who identity, c *store.Conversation) sight {
+	if who.role.Can(perm.Serve) {
+		o, e := h.offers[c.ID], h.dir.open[c.ID]
+		switch {
+		case c.State != store.Assigned && (c.Group == "" || h.inGroup(who.actor.ID, c.Group)):
+			return plain
+		case c.Owner.Is(who.actor), o != nil && o.to.ID == who.actor.ID, e != nil && slices.Contains(e.former, who.actor.ID):
+			return plain
+		}
+	}
+	if who.role.Can(perm.ReadOthers) {
+		return private
+	}
+	return blind
+}
+
+func (h *Hub) inGroup(agent, group string) bool {
+	m := h.roster.members[agent]
+	return m != nil && slices.Contains(m.Groups, group)
+}
+
+// shares reports whether an open conversation of another agent concerns this one, too: it has been offered to it, or was
+// passed on by it.
+func (h *Hub) shares(who identity, conv string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.dir.open[conv]
+	return e != nil && who.role.Can(perm.Serve) && e.conv.Owner.Kind == store.Agent && h.sees(who, &e.conv) == plain
+}
+
+// watch subscribes the session to a conversation, then reads its newest events.
+func (s *Session) watch(cmd proto.Command, who identity) {
+	s.read(who, func(ctx context.Context, r store.Reader) { s.startWatch(ctx, r, cmd) },
+		func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+// startWatch blocks: it runs on the agent pool. The role is looked at here, since the command may have waited.
+func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Command) {
+	h := s.hub
+	if err := s.maySee(ctx, r, cmd.Conv); err != nil {
+		s.fail(cmd, h.readError(err))
+		return
+	}
+	if refusal := h.addWatch(s, cmd.Conv); refusal != nil {
+		s.fail(cmd, refusal)
+		return
+	}
+	page, err := watchPage(ctx, r, cmd.Conv)
+	if err != nil {
+		h.dropWatch(s, cmd.Conv)
+		s.fail(cmd, h.readError(err))
+		return
+	}
+	s.reply("ok", cmd, cmd.Conv, page)
+}
+
+// maySee checks the right to watch a conversation and writes it down where that is asked for. Once it is watched, the
+// right is looked at again with each change.
+func (s *Session) maySee(ctx context.Context, r store.Reader, conv string) error {
+	h := s.hub
+	h.mu.Lock()
+	e, may := h.dir.open[conv], blind
+	if e != nil {
+		may = h.sees(s.who(), &e.conv)
+	}
+	h.mu.Unlock()
+	switch {
+	case e == nil:
+		return s.mayRead(ctx, r, s.who(), conv)
+	case may == blind:
+		return store.ErrForbidden
+	case may == private:
+		return s.audit(ctx, store.AuditWatch, "conversation "+conv, "")
+	}
+	return nil
+}
+
+// watchPage reads the newest events of a conversation, fewer if they are long.
+func watchPage(ctx context.Context, r store.Reader, conv string) (page proto.Synced, err error) {
+	c, err := r.Conversation(ctx, conv)
+	if err != nil {
+		return page, err
+	}
+	for n := uint64(watchEvents); n > 0; n /= 2 {
+		after := c.LastSeq - min(n, c.LastSeq)
+		events, longer, err := r.Events(ctx, conv, store.StaffSide, after, watchEvents, pageBytes)
+		if err != nil {
+			return page, err
+		}
+		if longer && n > 1 {
+			continue
+		}
+		page = proto.Synced{Head: head(&c, store.StaffSide), Events: make([]json.RawMessage, 0, len(events)), More: after > 0}
+		for i := range events {
+			page.Events = append(page.Events, eventFrame(&events[i], store.StaffSide))
+		}
+		return page, nil
+	}
+	return page, nil
+}
+
+// addWatch subscribes a session to an open conversation; a closed one has no more events.
+func (h *Hub) addWatch(s *Session, conv string) *proto.Error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.dir.open[conv] == nil || slices.Contains(h.watchers[conv], s) || s.gone.Load() {
+		return nil
+	}
+	if len(s.watched) >= maxWatched {
+		return &proto.Error{Code: proto.CodeBusy, Text: fmt.Sprintf("%d conversations are watched, the limit of a connection is %d", len(s.watched), maxWatched)}
+	}
+	if s.watched == nil {
+		s.watched = make(map[string]struct{})
+	}
+	s.watched[conv] = struct{}{}
+	h.watchers[conv] = with(h.watchers[conv], s)
+	return nil
+}
+
+func (h *Hub) dropWatch(s *Session, conv string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unwatchLocked(s, conv)
+}
+
+// unwatchLocked needs h.mu.
+func (h *Hub) unwatchLocked(s *Session, conv string) {
+	delete(s.watched, conv)
+	if rest := without(h.watchers[conv], s); len(rest) > 0 {
+		h.watchers[conv] = rest
+	} else {
+		delete(h.watchers, conv)
+	}
+}
+
+// unwatch ends the watching of this session, and that of the whole agent which it got by passing the conversation on.
+func (s *Session) unwatch(cmd proto.Command, who identity) {
+	h := s.hub
+	h.mu.Lock()
+	h.unwatchLocked(s, cmd.Conv)
+	if e := h.dir.open[cmd.Conv]; e != nil {
+		e.former = slices.DeleteFunc(e.former, func(id string) bool { return id == who.actor.ID })
+	}
+	h.mu.Unlock()
+	s.reply("ok", cmd, cmd.Conv, struct{}{})
+}
+
+// watchEnd is a subscription that has ended by itself.
+type watchEnd struct {
+	s      *Session
+	conv   string
+	reason string
+}
+
+func tellWatchEnds(ended []watchEnd) {
+	for _, w := range ended {
+		w.s.deliver(w.conv, 0, proto.Event("ev.watch_end", w.conv, 0, proto.WatchEnd{Reason: w.reason}))
+	}
+}
+
+// rewatch ends the watching of what a session may no longer see.
+func (h *Hub) rewatch(s *Session) {
+	var ended []watchEnd
+	h.mu.Lock()
+	for conv := range s.watched {
+		if e := h.dir.open[conv]; e != nil && h.sees(s.who(), &e.conv) == blind {
+			h.unwatchLocked(s, conv)
+			ended = append(ended, watchEnd{s, conv, "forbidden"})
+		}
+	}
+	h.mu.Unlock()
+	tellWatchEnds(ended)
+}
+
+// rewatchConv is rewatch for all who watch a conversation that has changed; it ends them all when it is closed.
+// Hub.mu is held.
+func (h *Hub) rewatchConv(c *store.Conversation) (ended []watchEnd) {
+	for _, s := range h.watchers[c.ID] {
+		switch {
+		case c.State == store.Closed:
+			ended = append(ended, watchEnd{s, c.ID, "closed"})
+		case h.sees(s.who(), c) == blind:
+			ended = append(ended, watchEnd{s, c.ID, "forbidden"})
+		default:
+			continue
+		}
+		h.unwatchLocked(s, c.ID)
+	}
+	return ended
+}
+
+// passedOn lets the agent that has passed a conversation on watch it. Hub.mu is held.
+func (e *entry) passedOn(events []store.Event) {
+	for i := range events {
+		ch := events[i].Change
+		if ch == nil || ch.Event != "transferred" || ch.Was.Kind != store.Agent {
+			continue
+		}
+		e.former = slices.DeleteFunc(e.former, func(id string) bool { return id == ch.Was.ID })
+		if len(e.former) == maxFormer {
+			e.former = slices.Delete(e.former, 0, 1)
+		}
+		e.former = append(e.former, ch.Was.ID)
+	}
+}
+
+// listeners returns the sessions of staff that get the events of a conversation: those of the agent that owned it before
+// and of the one that owns it now, of those that passed it on, and those that watch it. Hub.mu is held.
+func (h *Hub) listeners(before, now store.Actor, e *entry, conv string) []*Session {
+	sessions := h.ownersOf(before, now)
+	if e != nil {
+		for _, id := range e.former {
+			if id != before.ID && id != now.ID {
+				sessions = slices.Concat(sessions, h.agents[id])
+			}
+		}
+	}
+	for _, s := range h.watchers[conv] {
+		if !slices.Contains(sessions, s) {
+			sessions = append(slices.Clip(sessions), s)
+		}
+	}
+	return sessions
+}

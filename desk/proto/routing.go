@@ -1,0 +1,149 @@
+package proto
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Status is what an agent says of itself, or what somebody with the right to do so says of another.
+type Status struct {
+	Status    string `json:"status"`    // online, busy, away or offline
+	Accepting *bool  `json:"accepting"` // absent = as it was
+	Agent     string `json:"agent"`     // "" = the sender
+}
+
+// Agents asks for everybody on the staff and for the queues.
+type Agents struct{}
+
+// Assign gives a conversation to an agent.
+type Assign struct {
+	Agent string `json:"agent"`
+	Rev   int64  `json:"rev"` // expected revision, 0 = any
+}
+
+// Handoff asks for a person instead of the bot.
+type Handoff struct {
+	Reason string `json:"reason"`
+}
+
+// Watch asks for the events of a conversation until Unwatch.
+type Watch struct{}
+
+// Unwatch ends it.
+type Unwatch struct{}
+
+// Accept takes a conversation that another agent offers.
+type Accept struct{}
+
+// Decline refuses it.
+type Decline struct{}
+
+func checkStatus(p any) *Error {
+	s := p.(*Status)
+	switch s.Status {
+	case "online", "busy", "away", "offline":
+	default:
+		return fail(CodeBadRequest, `status must be "online", "busy", "away" or "offline"`)
+	}
+	if len(s.Agent) > maxIDBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("agent is over %d bytes", maxIDBytes))
+	}
+	return nil
+}
+
+func checkAssign(p any) *Error {
+	a := p.(*Assign)
+	if a.Agent == "" || len(a.Agent) > maxIDBytes {
+		return fail(CodeBadRequest, fmt.Sprintf("agent must have 1 to %d bytes", maxIDBytes))
+	}
+	return checkRev(a.Rev)
+}
+
+func checkHandoff(p any) *Error {
+	if utf8.RuneCountInString(p.(*Handoff).Reason) > maxReasonChars {
+		return fail(CodeBadRequest, fmt.Sprintf("reason is over %d characters", maxReasonChars))
+	}
+	return nil
+}
+
+// AgentStatus is an agent's own view of its status.
+type AgentStatus struct {
+	Status    string `json:"status"`
+	Accepting bool   `json:"accepting"`
+	Active    int    `json:"active"`   // conversations it has
+	Capacity  int    `json:"capacity"` // 0 = no limit
+}
+
+// Me is who a welcome is for. Role and permissions are those of an agent.
+type Me struct {
+	Party
+	Role  string   `json:"role,omitempty"`
+	Perms []string `json:"perms,omitempty"`
+}
+
+// AgentInfo is one member of staff as the others see it, and the payload of ev.agent.
+type AgentInfo struct {
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	Role      string   `json:"role"`
+	Status    string   `json:"status"`
+	Accepting bool     `json:"accepting"`
+	Active    int      `json:"active"`
+	Capacity  int      `json:"capacity"` // 0 = no limit
+	Groups    []string `json:"groups"`
+	Online    bool     `json:"online"`
+}
+
+// GroupInfo is the queue of a group.
+type GroupInfo struct {
+	ID      string `json:"id"`   // "" = the queue of sites without a group
+	Name    string `json:"name"` // "" likewise
+	Waiting int    `json:"waiting"`
+	Longest int64  `json:"longest"` // milliseconds that the one who waits longest has waited, 0 = nobody waits
+	Online  int    `json:"online"`  // members that are online and accept conversations
+}
+
+// AgentList answers agents.
+type AgentList struct {
+	Agents []AgentInfo `json:"agents"`
+	Groups []GroupInfo `json:"groups"`
+}
+
+// OfferInfo is an offer as the agent that makes it sees it.
+type OfferInfo struct {
+	Agent   Party `json:"agent"`
+	Expires int64 `json:"expires"` // Unix milliseconds
+}
+
+// Offered answers a transfer that is an offer.
+type Offered struct {
+	Head  Head      `json:"head"`
+	Offer OfferInfo `json:"offer"`
+}
+
+// Offer is the payload of ev.offer.
+type Offer struct {
+	From    Party  `json:"from"`
+	Note    string `json:"note,omitempty"`
+	Expires int64  `json:"expires"` // Unix milliseconds
+	Row     Row    `json:"row"`
+}
+
+// Results of an offer.
+const (
+	OfferAccepted  = "accepted"
+	OfferDeclined  = "declined"
+	OfferExpired   = "expired"
+	OfferCancelled = "cancelled"
+)
+
+// OfferEnd is the payload of ev.offer_end.
+type OfferEnd struct {
+	Result string `json:"result"`
+	Agent  Party  `json:"agent"` // to whom it was offered
+}
+
+// WatchEnd is the payload of ev.watch_end: the session gets no more events of the conversation.
+type WatchEnd struct {
+	Reason string `json:"reason"` // "closed" or "forbidden"
+}

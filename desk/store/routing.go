@@ -1,0 +1,91 @@
+package store
+
+import "time"
+
+// Status is what an agent says of itself.
+type Status string
+
+// Statuses. The router gives conversations to agents that are Online and accept; Busy and Away are chosen by an agent, or
+// Away by the server after missed chats; Offline means no connection, or that the agent wants to be seen so.
+const (
+	Online  Status = "online"
+	Busy    Status = "busy"
+	Away    Status = "away"
+	Offline Status = "offline"
+)
+
+// Valid reports whether the status exists.
+func (s Status) Valid() bool { return s == Online || s == Busy || s == Away || s == Offline }
+
+// MissedForAway is how many chats in a row an agent may not answer in time before its status becomes Away.
+const MissedForAway = 2
+
+// StaffMember is an account with what routing goes by. Times are Unix milliseconds, 0 = never.
+type StaffMember struct {
+	AgentAccount
+	Status       Status
+	Accepting    bool
+	Missed       int   // chats in a row that were not answered in time
+	GoneAt       int64 // its last connection ended then; 0 = it had one when this was written, or never had one
+	Active       int   // conversations
+	LastAssigned int64
+	Groups       []string // ids
+}
+
+// Strategies of a group. The empty string is LeastBusy.
+const (
+	LeastBusy  = "least_busy"
+	RoundRobin = "round_robin"
+	Sticky     = "sticky"
+	Manual     = "manual"
+)
+
+// Defaults of the times in SiteSettings and GroupSettings.
+const (
+	DefaultIdleBot    = 15 * time.Minute
+	DefaultIdleWait   = 10 * time.Minute
+	DefaultIdleChat   = 30 * time.Minute
+	DefaultWarnFor    = 2 * time.Minute
+	DefaultStickyDays = 7
+	DefaultStickyWait = 30 * time.Second
+)
+
+// BotIdle returns T1 of a site, 0 = never.
+func (s *SiteSettings) BotIdle() time.Duration { return span(s.IdleBot, DefaultIdleBot) }
+
+// QueueIdle returns T2 of a site, 0 = never.
+func (s *SiteSettings) QueueIdle() time.Duration { return span(s.IdleWait, DefaultIdleWait) }
+
+// ChatIdle returns T3 of a site, 0 = never.
+func (s *SiteSettings) ChatIdle() time.Duration { return span(s.IdleChat, DefaultIdleChat) }
+
+// Warning returns the time from the warning to the close.
+func (s *SiteSettings) Warning() time.Duration {
+	return max(span(s.WarnFor, DefaultWarnFor), time.Millisecond)
+}
+
+// AcceptIn returns the time for an agent's first answer, 0 = any.
+func (g *GroupSettings) AcceptIn() time.Duration { return span(g.Accept, 0) }
+
+// StickyFor returns how long the last agent of a customer counts.
+func (g *GroupSettings) StickyFor() time.Duration {
+	days := g.StickyDays
+	if days == 0 {
+		days = DefaultStickyDays
+	}
+	return time.Duration(max(days, 0)) * 24 * time.Hour
+}
+
+// StickyWaits returns how long the last agent of a customer is waited for.
+func (g *GroupSettings) StickyWaits() time.Duration { return span(g.StickyWait, DefaultStickyWait) }
+
+// span turns milliseconds of a setting into a duration: 0 is the default, less means 0.
+func span(ms int64, def time.Duration) time.Duration {
+	switch {
+	case ms == 0:
+		return def
+	case ms < 0:
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
+}
