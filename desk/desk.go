@@ -99,7 +99,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
 	return err
 }
 

@@ -35,13 +35,14 @@ type Options struct {
 	// Migrating is told before the database of an older program is brought from one version of its schema to another.
 	Migrating func(from, to int)
 
-	Limits      hub.Limits    // see there
-	NewVisitors hub.Rate      // new visitors of one site; default 50 a second, burst 500
-	Passwords   auth.Params   // cost of argon2id, see there
-	VisitorLife time.Duration // of an unused visitor token, default 90 days
-	LoginLife   time.Duration // of an agent's login, default 7 days
-	LoginIdle   time.Duration // of an unused login, default 24 h
-	Bot         bot.Bot       // of sites that have chosen none; default bot.Default()
+	Limits      hub.Limits          // see there
+	NewVisitors hub.Rate            // new visitors of one site; default 50 a second, burst 500
+	Passwords   auth.Params         // cost of argon2id, see there
+	VisitorLife time.Duration       // of an unused visitor token, default 90 days
+	LoginLife   time.Duration       // of an agent's login, default 7 days
+	LoginIdle   time.Duration       // of an unused login, default 24 h
+	Routing     store.GroupSettings // of conversations whose site has no group; zero is the least busy agent
+	Bot         bot.Bot             // of sites that have chosen none; default bot.Default()
 
 	// Limits per address do not count this machine itself. Behind a proxy that TrustedProxies contains they count the
 	// address that it names in X-Forwarded-For; from anybody else that header is not believed.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/spf13/cobra"
 )
 
@@ -22,11 +25,15 @@ type deskFlags struct {
 	settings settings
 	data     string
 	https    bool
+	routing  string
 }
 
 func (f *deskFlags) check() error {
 	if err := f.listenFlags.check(); err != nil {
 		return err
+	}
+	if !slices.Contains(store.Strategies(), f.routing) {
+		return fmt.Errorf("--routing is %q: give one of %s", f.routing, strings.Join(store.Strategies(), ", "))
 	}
 	return f.checkData()
 }
@@ -41,7 +48,7 @@ func (f *deskFlags) checkData() error {
 func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
-		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(),
+		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(), Routing: store.GroupSettings{Strategy: f.routing},
 	}
 }
 
@@ -64,6 +71,7 @@ func newDesk(t *terminal) *cobra.Command {
 	f.listenFlags.register(cmd, defaultDeskAddr)
 	f.tls.register(cmd)
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
+	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	f.settings.register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.apply(cmd) }

@@ -114,7 +114,7 @@ func (d *desk) start() {
 		d.t.Fatal(err)
 	}
 	d.out = &lockedBuffer{}
-	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data)
+	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data, "--routing", "manual")
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

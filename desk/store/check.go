@@ -190,7 +190,7 @@ func originOK(s string) bool {
 }
 
 // Strategies of a group.
-func strategies() []string { return []string{"", "least_busy", "round_robin", "sticky", "manual"} }
+func strategies() []string { return append(Strategies(), "") }
 
 // Check returns what is wrong with a group as an Invalid.
 func (g *Group) Check() error {

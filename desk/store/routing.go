@@ -40,6 +40,9 @@ const (
 	Manual     = "manual"
 )
 
+// Strategies returns their names, the default first.
+func Strategies() []string { return []string{LeastBusy, RoundRobin, Sticky, Manual} }
+
 // Defaults of the times in SiteSettings and GroupSettings.
 const (
 	DefaultIdleBot    = 15 * time.Minute
