@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-eddy/eddy/rpc/internal/chaos"
+	"github.com/go-eddy/eddy/internal/chaos"
 )
 
 var chaosSteps = flag.Int("chaos.steps", 40, "what TestChaos does to its connections")

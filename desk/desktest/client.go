@@ -292,21 +292,38 @@ func (c *Client) answered(f Frame, o *outgoing) {
 	if f.T == "ok" {
 		var a proto.Ack
 		f.Decode(&a)
-		c.acked = append(c.acked, Acked{Conv: o.conv, ClientID: o.clientID, Body: o.body, ID: a.ID, S: a.S, Dup: a.Dup})
-		c.outbox[o.conv] = c.outbox[o.conv][1:]
+		if c.drop(o) {
+			c.acked = append(c.acked, Acked{Conv: o.conv, ClientID: o.clientID, Body: o.body, ID: a.ID, S: a.S, Dup: a.Dup})
+		}
 		return
 	}
 	var e proto.Error
 	f.Decode(&e)
 	c.refused = append(c.refused, e)
 	if e.RetryMS > 0 {
+		conn := c.conn
 		time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
-			c.note(func() { o.sending = false })
+			c.note(func() {
+				if c.conn == conn { // else it is under way on another connection
+					o.sending = false
+				}
+			})
 			c.pump()
 		})
 		return
 	}
-	c.outbox[o.conv] = c.outbox[o.conv][1:]
+	c.drop(o)
+}
+
+// drop takes a message out of its outbox, where it may not be any more.
+func (c *Client) drop(o *outgoing) bool {
+	list := c.outbox[o.conv]
+	i := slices.Index(list, o)
+	if i < 0 {
+		return false
+	}
+	c.outbox[o.conv] = slices.Delete(list, i, i+1)
+	return true
 }
 
 // due returns what can be written now: the first message of each outbox, and syncs for gaps. c.mu is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -193,6 +194,13 @@ func (c *Client) View(conv string) []Frame {
 		return slices.Clone(v.events)
 	}
 	return nil
+}
+
+// Conversations returns the ids of the conversations that this client has events of, in order.
+func (c *Client) Conversations() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.views))
 }
 
 // Complete waits until the view of a conversation has reached sequence s.

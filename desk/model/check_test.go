@@ -1,0 +1,175 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+)
+
+// check compares what everybody saw with what is stored: while the server runs, so that the clients can catch up. A stream only grows, so that
+// it need not stand still. The counters are compared after the server's end.
+func (m *model) check() {
+	db, err := sqlite.Open(m.ctx, sqlite.Options{Path: datadir.Database(m.dir)})
+	m.ok(err)
+	defer func() {
+		if err := db.Close(); err != nil {
+			m.t.Error(err)
+		}
+	}()
+	for _, p := range m.people { // the answer that named it may have been lost
+		m.convs = append(m.convs, p.Conversations()...)
+	}
+	slices.Sort(m.convs)
+	m.convs = slices.Compact(m.convs)
+	byClient := make(map[string][]store.Event)
+	for _, conv := range m.convs {
+		for _, e := range m.checkConv(db, conv) {
+			if e.ClientID != "" && e.From.Kind != store.Bot {
+				byClient[e.ClientID] = append(byClient[e.ClientID], e)
+			}
+		}
+	}
+	for _, p := range m.people {
+		p.checkSent(byClient)
+	}
+	for _, p := range m.people {
+		p.Close()
+	}
+	m.server.stop(m.t)
+	if n, err := db.Reconcile(m.ctx); n != 0 || err != nil {
+		m.t.Errorf("%d counters of agents differ from their conversations, %v", n, err)
+	}
+}
+
+func (m *model) events(db *sqlite.DB, conv string, side store.Side) []store.Event {
+	m.t.Helper()
+	events, more, err := db.Cold().Events(m.ctx, conv, side, 0, math.MaxInt32, math.MaxInt32)
+	m.ok(err)
+	if more {
+		m.t.Fatal("the store has more events than it was asked for")
+	}
+	return events
+}
+
+// checkConv checks one conversation by itself and everybody's view of it, and returns its events.
+func (m *model) checkConv(db *sqlite.DB, conv string) []store.Event {
+	m.t.Helper()
+	head, err := db.Cold().Conversation(m.ctx, conv)
+	m.ok(err)
+	staff := m.events(db, conv, store.StaffSide)
+	m.checkHistory(conv, staff)
+	customer := m.events(db, conv, store.CustomerSide)
+	for i := range customer {
+		if customer[i].PSeq != uint64(i+1) || customer[i].Kind == store.KindNote {
+			m.t.Errorf("%s: event %d of the customer's stream is %+v", conv, i+1, customer[i])
+		}
+	}
+	for _, p := range m.people {
+		me := p.Me().ID
+		switch {
+		case !p.staff && me == head.Contact:
+			m.ok(p.Complete(m.ctx, conv, uint64(len(customer))))
+			p.checkView(conv, customer, store.CustomerSide)
+		case !p.staff && len(p.View(conv)) > 0:
+			m.t.Errorf("%s sees conversation %s of somebody else", p.name, conv)
+		case p.staff:
+			if head.Owner.ID == me {
+				m.ok(p.Complete(m.ctx, conv, uint64(len(staff))))
+			}
+			p.checkView(conv, staff, store.StaffSide)
+		}
+	}
+	return staff
+}
+
+// checkHistory replays a conversation: contiguous numbers, each change from the state that the one before led to, a revision for each, and a
+// new epoch exactly with a new owner.
+func (m *model) checkHistory(conv string, events []store.Event) {
+	m.t.Helper()
+	var now store.Change
+	for i := range events {
+		e := &events[i]
+		if e.Seq != uint64(i+1) {
+			m.t.Errorf("%s: event %d has number %d", conv, i+1, e.Seq)
+		}
+		if e.Kind == store.KindText && e.From.Kind == store.Bot && now.State != store.InBot {
+			m.t.Errorf("%s: the bot speaks in state %s: %+v", conv, now.State, e)
+		}
+		if e.Change == nil {
+			continue
+		}
+		ch := *e.Change
+		moved := i == 0 || !ch.Owner.Is(now.Owner)
+		if ch.From != now.State || ch.Rev != now.Rev+1 || !ch.Was.Is(now.Owner) || moved != (ch.Epoch == now.Epoch+1) || (!moved && ch.Epoch != now.Epoch) {
+			m.t.Errorf("%s: change %+v after %+v", conv, ch, now)
+		}
+		if (ch.State == store.Assigned) != (ch.Owner.Kind == store.Agent) || (ch.State == store.InBot) != (ch.Owner.Kind == store.Bot) {
+			m.t.Errorf("%s: state %s with owner %+v", conv, ch.State, ch.Owner)
+		}
+		now = ch
+	}
+}
+
+// checkView compares what somebody shows with the beginning of a stream: every event once, in order, the same.
+func (p *person) checkView(conv string, events []store.Event, side store.Side) {
+	p.m.t.Helper()
+	view := p.View(conv)
+	if len(view) > len(events) {
+		view = view[:len(events)] // what has come since the store was read
+	}
+	for i, f := range view {
+		if err := differs(f, &events[i], side); err != "" {
+			p.m.t.Errorf("%s, conversation %s, event %d: %s", p.name, conv, i+1, err)
+		}
+	}
+}
+
+func differs(f desktest.Frame, e *store.Event, side store.Side) string {
+	if f.S != e.S(side) {
+		return fmt.Sprintf("number %d, stored %d", f.S, e.S(side))
+	}
+	if e.Change != nil {
+		var s proto.StateChange
+		f.Decode(&s)
+		if s.ID != e.ID || s.Event != e.Change.Event || s.State != string(e.Change.State) || s.Rev != e.Change.Rev || s.Epoch != e.Change.Epoch {
+			return fmt.Sprintf("%+v, stored %+v", s, *e.Change)
+		}
+		return ""
+	}
+	var msg proto.Msg
+	f.Decode(&msg)
+	if msg.ID != e.ID || msg.Body != e.Body || msg.Kind != e.Kind || msg.From.ID != e.From.ID || (e.From.Kind != store.Bot && msg.ClientID != e.ClientID) {
+		return fmt.Sprintf("%+v, stored %+v", msg, *e)
+	}
+	return ""
+}
+
+// checkSent looks for everything that somebody has said: what was acknowledged is there once, as it was acknowledged, and nothing is there
+// twice.
+func (p *person) checkSent(stored map[string][]store.Event) {
+	p.m.t.Helper()
+	side := store.CustomerSide
+	if p.staff {
+		side = store.StaffSide
+	}
+	acked := make(map[string]bool)
+	for _, a := range p.Acks() {
+		acked[a.ClientID] = true
+		found := stored[a.ClientID]
+		if len(found) != 1 || found[0].ID != a.ID || found[0].S(side) != a.S || found[0].Body != p.sent[a.ClientID] || found[0].From.ID != p.Me().ID {
+			p.m.t.Errorf("%s: acknowledged %+v, stored %+v", p.name, a, found)
+		}
+	}
+	for id, text := range p.sent {
+		if n := len(stored[id]); n > 1 || (n == 1 && !acked[id]) {
+			p.m.t.Errorf("%s: %q is stored %d times, acknowledged %v", p.name, text, n, acked[id])
+		}
+	}
+	p.m.count(fmt.Sprintf("acknowledged %v", len(acked) > 0))
+}

@@ -1,0 +1,350 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/internal/chaos"
+)
+
+var (
+	modelSteps = flag.Int("model-steps", 150, "steps of each participant in TestModel")
+	modelSeed  = flag.Uint64("model-seed", 0, "seed of TestModel, 0 = a new one")
+)
+
+const (
+	customers = 6
+	agents    = 3
+	password  = "correct horse battery"
+	patience  = 3 * time.Minute // only guards against a hang
+)
+
+// model is one run.
+type model struct {
+	t      *testing.T
+	ctx    context.Context
+	dir    string
+	seed   uint64
+	server *server
+	proxy  *chaos.Proxy
+	people []*person
+
+	mu       sync.Mutex
+	convs    []string // opened so far
+	agentIDs []string
+	counts   map[string]int // of steps by what they were and how they ended
+}
+
+// person is one participant with its own sequence of random steps.
+type person struct {
+	m     *model
+	name  string
+	staff bool
+	rng   *rand.Rand
+	*desktest.Client
+	sent map[string]string // bodies by client id
+}
+
+// TestModel lets random people use a Desk whose network and process fail at random, and compares afterwards what each of them saw with what is
+// stored: G1 to G5 of the protocol, the rules of the state machine, and the counters.
+func TestModel(t *testing.T) {
+	seed := *modelSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-model-seed %d -model-steps %d", seed, *modelSteps)
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Duration(*modelSteps)*200*time.Millisecond)
+	defer cancel()
+	m := &model{t: t, ctx: ctx, dir: filepath.Join(t.TempDir(), "data"), seed: seed, counts: make(map[string]int)}
+	m.prepare()
+	m.run()
+	m.settle()
+	m.check()
+	t.Logf("%d conversations; steps %v", len(m.convs), m.counts)
+}
+
+// prepare makes the accounts, the server, the proxy in front of it and the people.
+func (m *model) prepare() {
+	d, err := desk.Open(m.ctx, options(m.dir))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for i := range agents {
+		if err := d.AddAgent(m.ctx, fmt.Sprint("agent", i), fmt.Sprint("Agent ", i), password, 3); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.server = startServer(m.t, m.dir)
+	if m.proxy, err = chaos.New(m.server.addr); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(m.proxy.Close)
+	base := func() string { return "http://" + m.proxy.Addr() }
+	for i := range customers + agents {
+		web := desktest.NewWeb(base)
+		m.t.Cleanup(web.CloseIdle)
+		p := &person{m: m, rng: rand.New(rand.NewPCG(m.seed, uint64(i))), staff: i >= customers, sent: make(map[string]string)}
+		if p.staff {
+			p.name = fmt.Sprint("agent", i-customers)
+			p.Client = web.Agent(p.name, password)
+		} else {
+			p.name = fmt.Sprint("customer", i)
+			p.Client = web.Customer("demo")
+		}
+		m.t.Cleanup(p.Close)
+		m.people = append(m.people, p)
+	}
+	for _, p := range m.people {
+		m.ok(p.Connected(m.ctx))
+		if p.staff {
+			m.agentIDs = append(m.agentIDs, p.Me().ID)
+		}
+	}
+}
+
+func (m *model) ok(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatalf("%v (-model-seed %d)", err, m.seed)
+	}
+}
+
+// run lets everybody take their steps, and the faults beside them.
+func (m *model) run() {
+	var all sync.WaitGroup
+	for _, p := range m.people {
+		all.Go(func() {
+			for range *modelSteps {
+				if m.ctx.Err() != nil {
+					return
+				}
+				p.step()
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { all.Wait(); close(over) }()
+	rng := rand.New(rand.NewPCG(m.seed, 1000))
+	for {
+		pause := time.NewTimer(time.Duration(50+rng.IntN(300)) * time.Millisecond)
+		select {
+		case <-over:
+			pause.Stop()
+			return
+		case <-pause.C:
+			m.fault(rng)
+		}
+	}
+}
+
+// fault does one thing that networks and machines do.
+func (m *model) fault(rng *rand.Rand) {
+	what := ""
+	switch n := rng.IntN(24); {
+	case n < 7:
+		what = "cut"
+		m.proxy.Cut()
+	case n < 10:
+		what = "stall"
+		m.proxy.Stall(true)
+		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+		m.proxy.Stall(false)
+	case n < 12:
+		what = "cut after"
+		m.proxy.CutAfter(int64(1 + rng.IntN(100_000)))
+		m.proxy.Cut()
+	case n < 14:
+		what = "shred"
+		m.proxy.Shred(1 + rng.IntN(200))
+	case n < 15:
+		what = "kill"
+		m.server.kill(m.t)
+		m.restart()
+	case n < 16:
+		what = "restart"
+		m.server.stop(m.t)
+		m.restart()
+	default:
+		what = "whole"
+		m.whole()
+	}
+	m.count("fault " + what)
+}
+
+func (m *model) restart() {
+	m.server = startServer(m.t, m.dir)
+	m.proxy.Redirect(m.server.addr)
+	m.proxy.Cut()
+}
+
+// whole takes all faults of the network away.
+func (m *model) whole() {
+	m.proxy.Stall(false)
+	m.proxy.CutAfter(0)
+	m.proxy.Shred(0)
+}
+
+func (m *model) count(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts[what]++
+}
+
+// anyConv returns one of the conversations opened so far, sooner a late one, or "".
+func (m *model) anyConv(rng *rand.Rand) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.convs) == 0 {
+		return ""
+	}
+	if rng.IntN(4) > 0 {
+		return m.convs[max(0, len(m.convs)-1-rng.IntN(customers))]
+	}
+	return m.convs[rng.IntN(len(m.convs))]
+}
+
+func (p *person) step() {
+	if p.staff {
+		p.agentStep()
+	} else {
+		p.customerStep()
+	}
+	time.Sleep(time.Duration(p.rng.IntN(4)) * time.Millisecond)
+}
+
+func (p *person) customerStep() {
+	conv := p.own()
+	switch n := p.rng.IntN(20); {
+	case conv == "" || n == 0:
+		p.open()
+	case n < 3:
+		p.say(conv, "human")
+	case n < 5:
+		p.do("conv.handoff", conv, map[string]any{"reason": "please"})
+	case n == 5:
+		p.do("conv.close", conv, proto.Close{Reason: "done"})
+	case n == 6: // somebody else's
+		p.do("sync", p.m.anyConv(p.rng), proto.Sync{})
+	default:
+		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
+	}
+}
+
+// own is the conversation that a customer writes in: the newest it has seen.
+func (p *person) own() string {
+	w, _ := p.Welcome()
+	conv := ""
+	for _, h := range w.Heads {
+		conv = max(conv, h.ID)
+	}
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	for _, id := range p.m.convs {
+		if id > conv && len(p.View(id)) > 0 {
+			conv = id
+		}
+	}
+	return conv
+}
+
+func (p *person) open() {
+	wants := []string{"bot", "human"}[p.rng.IntN(2)]
+	f, err := p.Do(p.m.ctx, "conv.open", "", proto.Open{Wants: wants})
+	if err != nil || f.T != "ok" {
+		p.m.count("conv.open: " + ended(f, err))
+		return
+	}
+	p.m.count("conv.open: ok")
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	for _, id := range p.m.convs {
+		if id == f.C {
+			return
+		}
+	}
+	p.m.convs = append(p.m.convs, f.C)
+}
+
+func (p *person) agentStep() {
+	conv := p.m.anyConv(p.rng)
+	if conv == "" {
+		return
+	}
+	note := ""
+	if p.rng.IntN(3) == 0 {
+		note = "a note of " + p.name
+	}
+	switch p.rng.IntN(16) {
+	case 0, 1, 2:
+		p.do("take", conv, proto.Take{})
+	case 3:
+		p.do("transfer", conv, map[string]any{"agent": p.m.agentIDs[p.rng.IntN(agents)], "note": note})
+	case 4:
+		p.do([]string{"transfer.accept", "transfer.decline"}[p.rng.IntN(2)], conv, map[string]any{})
+	case 5:
+		p.do("return", conv, proto.Return{Note: note})
+	case 6:
+		p.do("conv.close", conv, proto.Close{})
+	case 7:
+		p.do("reopen", conv, proto.Reopen{})
+	case 8:
+		p.do("note.send", conv, proto.Note{ClientID: uuid.NewString(), Body: "note " + fmt.Sprint(p.rng.Uint32())})
+	case 9:
+		p.do([]string{"watch", "unwatch"}[p.rng.IntN(2)], conv, map[string]any{})
+	case 10:
+		p.do("status", "", map[string]any{"status": []string{"online", "busy", "away"}[p.rng.IntN(3)], "accepting": p.rng.IntN(2) == 0})
+	default:
+		p.say(conv, fmt.Sprintf("%s says %d", p.name, p.rng.Uint32()))
+	}
+}
+
+// say puts a message into the outbox; the client sends it until it is acknowledged or refused.
+func (p *person) say(conv, text string) {
+	p.sent[p.Send(conv, text)] = text
+	p.m.count("msg.send")
+}
+
+func (p *person) do(t, conv string, d any) {
+	f, err := p.Do(p.m.ctx, t, conv, d)
+	p.m.count(t + ": " + ended(f, err))
+}
+
+func ended(f desktest.Frame, err error) string {
+	switch {
+	case errors.Is(err, desktest.ErrLost):
+		return "lost"
+	case err != nil:
+		return err.Error()
+	case f.T == "err":
+		var e proto.Error
+		f.Decode(&e)
+		return string(e.Code)
+	}
+	return f.T
+}
+
+// settle ends the faults and waits until everybody has said what they had to say.
+func (m *model) settle() {
+	m.whole()
+	m.proxy.Cut()
+	for _, p := range m.people {
+		if err := p.Flushed(m.ctx); err != nil {
+			m.t.Fatalf("%s: %v (-model-seed %d)", p.name, err, m.seed)
+		}
+	}
+}
