@@ -89,6 +89,7 @@ export class CustomerPage {
 		translate();
 		this.#render();
 		followBrowser(this.connection);
+		window.addEventListener('resize', () => this.composer.refresh());
 		document.addEventListener('visibilitychange', () => this.#seen());
 		setInterval(() => this.conversation?.outbox.expire(), 5_000);
 		onLocale(() => this.#relabel());
@@ -400,7 +401,6 @@ export class CustomerPage {
 			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
 		});
 		this.composer.setEnabled(Boolean(c) && state !== 'closed' && state !== 'connecting');
-		if (c && state !== 'bot') this.list.endChoices();
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
 		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
 		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));

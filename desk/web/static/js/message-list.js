@@ -87,6 +87,7 @@ export class MessageList {
 		}
 		if (this.stick && this.chunks.length > maxChunks) this.#drop(0);
 		if (ev.t === 'ev.msg' && ev.d.from.kind === 'customer') this.#useChoice(ev.d.payload, ev.d.body);
+		if (ev.t === 'ev.state' && ev.d.state !== 'bot') this.#useChoice(null, null);
 		this.#news(ev);
 	}
 
@@ -128,11 +129,6 @@ export class MessageList {
 		const hidden = name === '';
 		if (!hidden) setText(this.typingNode.lastChild, t('typing.one', { name }));
 		if (this.typingNode.hidden !== hidden) this.typingNode.hidden = hidden;
-	}
-
-	/** The conversation left the bot: its buttons no longer do anything. */
-	endChoices() {
-		this.#useChoice(null, null);
 	}
 
 	/** How far the other side has received and read: the marks of the own messages follow. */

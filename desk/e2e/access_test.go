@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// interactive are the roles of what can be operated.
+var interactive = []string{"button", "link", "textbox", "searchbox", "combobox", "listbox", "checkbox", "switch", "radio", "menuitem", "tab", "slider", "spinbutton"}
+
+// named checks that everything on the page that can be operated has a name for
+// those who do not see it, and that nothing that takes the focus is without a role.
+func (p *tab) named(where string) {
+	p.t.Helper()
+	var nodes []*accessibility.Node
+	p.do("read the accessibility tree", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		tree, err := cdp.Call(ctx, target, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+		nodes = tree.Nodes
+		return err
+	}))
+	text := func(v *accessibility.Value) string {
+		if v == nil {
+			return ""
+		}
+		return strings.Trim(string(v.Value), `"`)
+	}
+	seen := 0
+	for _, n := range nodes {
+		role, focusable := text(n.Role), false
+		for _, property := range n.Properties {
+			focusable = focusable || (property.Name == "focusable" && text(property.Value) == "true")
+		}
+		if n.Ignored || (!focusable && !slices.Contains(interactive, role)) || role == "RootWebArea" {
+			continue
+		}
+		seen++
+		if strings.TrimSpace(text(n.Name)) == "" {
+			p.t.Errorf("%s, %s: a %s has no name", p.name, where, role)
+		}
+		if role == "generic" || role == "none" || role == "" {
+			p.t.Errorf("%s, %s: %q takes the focus and has no role", p.name, where, text(n.Name))
+		}
+	}
+	if seen == 0 {
+		p.t.Errorf("%s, %s: nothing can be operated; the tree was not read", p.name, where)
+	}
+}
+
+// shiftTab moves the focus back.
+var shiftTab = chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		event := input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9, NativeVirtualKeyCode: 9, Modifiers: 8}
+		if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// media makes the tab prefer a colour scheme and, perhaps, less motion.
+func (p *tab) media(scheme, motion string) {
+	p.t.Helper()
+	p.do("set the media", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+		}})
+		return err
+	}))
+}
+
+// everywhere takes pictures at the sizes and in both themes in which the pages are judged.
+func (p *tab) everywhere(name string) {
+	p.t.Helper()
+	for _, size := range []struct {
+		label         string
+		width, height int64
+	}{{"360", 360, 740}, {"1280", 1280, 800}, {"1680", 1680, 1050}} {
+		p.resize(size.width, size.height)
+		for _, scheme := range []string{"light", "dark"} {
+			p.media(scheme, "no-preference")
+			p.until("it is drawn", `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+			p.shot(name + "-" + size.label + "-" + scheme)
+		}
+	}
+	p.resize(phone, 740)
+	p.media("light", "no-preference")
+}

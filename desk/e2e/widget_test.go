@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+)
+
+// change stops the server, changes what it keeps, and starts it again.
+func (d *desk) change(f func(context.Context, *sqlite.DB, store.Site)) {
+	d.t.Helper()
+	d.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db")})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	site, err := db.Cold().SiteByKey(ctx, "demo")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	f(ctx, db, site)
+	if err := db.Close(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.start()
+}
+
+// settings changes the settings of the demo site.
+func (d *desk) settings(change func(*store.SiteSettings)) {
+	d.t.Helper()
+	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+		change(&site.Settings)
+		if err := db.UpdateSite(ctx, site); err != nil {
+			d.t.Fatal(err)
+		}
+	})
+}
+
+const (
+	widgetRoot   = `document.querySelector('#eddy-desk').shadowRoot`
+	widgetButton = widgetRoot + `.querySelector('button')`
+	widgetFrame  = widgetRoot + `.querySelector('iframe')`
+	widgetPanel  = widgetRoot + `.querySelector('.panel')`
+)
+
+// framed is an expression evaluated in the document of the widget's frame.
+func framed(expression string) string {
+	return `((document) => (` + expression + `))(` + widgetFrame + `.contentDocument)`
+}
+
+// clickInFrame presses the mouse on an element of the widget's frame.
+func (p *tab) clickInFrame(id string) {
+	p.t.Helper()
+	p.until(id+" can be clicked", framed(fmt.Sprintf(`((n) => n && !n.disabled)(%s)`, node(id))))
+	at := value[[]float64](p, framed(fmt.Sprintf(`((n) => { const r = n.getBoundingClientRect(), f = document.defaultView.frameElement.getBoundingClientRect(); return [f.x + r.x + r.width / 2, f.y + r.y + r.height / 2]; })(%s)`, node(id))))
+	p.do("click "+id, chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// clickWidget presses the mouse on the widget's button.
+func (p *tab) clickWidget() {
+	p.t.Helper()
+	p.until("the button is there", `document.querySelector('#eddy-desk') && `+widgetButton)
+	at := value[[]float64](p, `((r) => [r.x + r.width / 2, r.y + r.height / 2])(`+widgetButton+`.getBoundingClientRect())`)
+	p.do("click the widget's button", chromedp.MouseClickXY(at[0], at[1]))
+}
+
+// resize makes the tab as large as another device.
+func (p *tab) resize(width, height int64) {
+	p.t.Helper()
+	p.do("resize", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+		return err
+	}))
+}
+
+const (
+	widgetShown  = widgetButton + `.getAttribute('aria-expanded') === 'true' && ` + widgetPanel + `.checkVisibility({visibilityProperty: true})`
+	widgetHidden = widgetButton + `.getAttribute('aria-expanded') === 'false'`
+)
+
+// uncovered is true when the widget takes no place but its button's: the page is what is hit everywhere else.
+const uncovered = `((b) => {
+	for (let x = 5; x < innerWidth; x += 40) for (let y = 5; y < innerHeight; y += 40) {
+		if (x > b.left && x < b.right && y > b.top && y < b.bottom) continue;
+		if (document.elementFromPoint(x, y)?.id === 'eddy-desk') return false;
+	}
+	return true;
+})(` + widgetButton + `.getBoundingClientRect())`
+
+// TestWidgetOnTheShop is the life of a visitor of a shop: the button, the
+// panel, an agent, the unread badge over a reload, a phone.
+func TestWidgetOnTheShop(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	p := b.open("shop", desktop, 800, d.url("/shop"))
+	p.until("the button is there", `document.querySelector('#eddy-desk') && `+widgetHidden)
+	if value[bool](p, `Boolean(`+widgetFrame+`)`) {
+		t.Error("a frame was made before anybody asked")
+	}
+	if !value[bool](p, uncovered) {
+		t.Error("the closed widget covers the page")
+	}
+	p.shot("1-closed")
+
+	p.click("shop-ask") // the page's own button uses the interface
+	p.until("the panel is open", widgetShown)
+	p.until("the bot greets", framed(messagesOf+`.some((m) => m.From === 'bot')`))
+	if size := value[[]float64](p, `((r) => [r.width, r.height])(`+widgetPanel+`.getBoundingClientRect())`); size[0] != 380 || size[1] != 620 {
+		t.Errorf("the panel is %v", size)
+	}
+	p.until("the message box has the focus", framed(`document.activeElement?.dataset.testid === 'composer'`))
+	p.press("Do you have ferns?")
+	p.enter()
+	p.until("the message is acknowledged", framed(accepted("Do you have ferns?")))
+	p.shot("2-open")
+	p.clickInFrame("talk-to-person")
+	p.until("the queue card is shown", framed(`document.querySelector('[data-testid="queue-card"]').dataset.position === '1'`))
+	p.shot("3-queue")
+
+	agent := b.stranger("agent", desktop, 800, d.url("/console"))
+	login(agent, d.login, d.password)
+	agent.click("queue-row")
+	agent.click("take")
+	agent.visible("composer")
+	agent.send("Yes, Boston ferns.")
+	p.until("the answer is there", framed(shows("Yes, Boston ferns.")))
+	agent.until("the agent sees that it was read", node("message")+` && [...document.querySelectorAll('[data-testid="message-state"]')].at(-1).dataset.state === 'read'`)
+	p.shot("4-chat")
+
+	p.press("\x1b")
+	p.until("Escape closes the panel", widgetHidden)
+	p.until("the button has the focus", widgetRoot+`.activeElement === `+widgetButton)
+	if !value[bool](p, uncovered) {
+		t.Error("the closed widget covers the page")
+	}
+	agent.send("Shall I reserve one?")
+	p.until("the badge counts", widgetRoot+`.querySelector('.badge').textContent === '1'`)
+	agent.send("They arrive on Friday.")
+	p.until("the badge counts on", widgetRoot+`.querySelector('.badge').textContent === '2' && `+widgetButton+`.getAttribute('aria-label') === 'Open chat, 2 unread'`)
+	p.shot("5-unread")
+	p.reload()
+	p.until("the badge is there after a reload", `document.querySelector('#eddy-desk') && `+widgetRoot+`.querySelector('.badge').textContent === '2' && `+widgetFrame)
+	p.until("the frame has loaded the chat unseen", framed(`document.querySelectorAll('[data-testid="message"]').length >= 5`))
+	if value[bool](p, widgetShown) {
+		t.Error("the panel opened by itself")
+	}
+	p.clickWidget()
+	p.until("the panel is open", widgetShown)
+	p.until("the messages are there, the badge is not", framed(shows("They arrive on Friday."))+` && `+widgetRoot+`.querySelector('.badge').hidden`)
+
+	p.resize(phone, 740)
+	p.until("the panel fills the phone", `((r) => r.x === 0 && r.y === 0 && r.width === innerWidth && r.height === innerHeight)(`+widgetPanel+`.getBoundingClientRect())`)
+	p.shot("6-phone")
+	p.clickInFrame("minimise")
+	p.until("the panel is closed", widgetHidden)
+	p.shot("7-phone-closed")
+	p.clickWidget()
+	p.until("the panel is open", widgetShown)
+	p.reload()
+	p.until("on a phone the page that was asked for is shown", `document.querySelector('#eddy-desk') && `+widgetHidden)
+	value[bool](p, `(EddyDesk.logout(), true)`)
+	p.until("nothing of the visitor is kept", `!`+widgetFrame+` && !Object.keys(localStorage).some((k) => k.startsWith('eddydesk.demo.desk.'))`)
+	p.clickWidget()
+	p.until("another visitor has another chat", widgetShown+` && `+framed(messagesOf+`.length === 1`))
+	p.clean()
+	agent.clean()
+}
+
+// hostPage is a page of another origin with a policy that allows the desk's
+// script and frame, and nothing else.
+func hostPage(t *testing.T, d *desk) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			w.WriteHeader(http.StatusNoContent) // the icon a browser asks for
+			return
+		}
+		w.Header().Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; script-src %[1]s; frame-src %[1]s; require-trusted-types-for 'script'", d.url("")))
+		fmt.Fprintf(w, `<!doctype html><html lang="zh"><title>Host</title><p>A page with a strict policy.</p><script src="%s" data-site="demo" data-side="left" data-color="#7a3cc2" async></script>`, d.url("/widget.js"))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestWidgetOnAStrictPage embeds the widget in a page of another origin, as
+// the site allows it, and in one that it does not.
+func TestWidgetOnAStrictPage(t *testing.T) {
+	b := startBrowser(t, "zh-CN")
+	d := newDesk(t)
+	allowed, other := hostPage(t, d), hostPage(t, d)
+	d.settings(func(s *store.SiteSettings) { s.Origins = []string{allowed.URL} })
+
+	p := b.open("host", desktop, 800, allowed.URL)
+	p.until("the button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
+	if got := value[string](p, widgetButton+`.getAttribute('aria-label')`); got != "打开聊天" {
+		t.Errorf("the button's name is %q", got)
+	}
+	value[bool](p, `(window.told = [], ['ready', 'open', 'close', 'state', 'error'].forEach((n) => EddyDesk.on(n, (d) => told.push([n, d?.storage ?? d?.state ?? '']))), true)`)
+	p.clickWidget()
+	p.until("the chat has begun", `told.some(([n, s]) => n === 'state' && s === 'bot') && `+widgetShown)
+	p.until("it is kept with the host page", `told.some(([n, s]) => n === 'ready' && s === 'host') && Object.keys(localStorage).includes('eddydesk.demo.desk.token.demo')`)
+	p.shot("host")
+	if value[bool](p, `(() => { try { return Boolean(`+widgetFrame+`.contentDocument); } catch { return false; } })()`) {
+		t.Error("the frame is not of another origin: this test proves nothing")
+	}
+	// A message of the page itself is not one of the frame.
+	value[bool](p, `(postMessage({eddy: 1, t: 'unread', n: 9}, '*'), postMessage({eddy: 1, t: 'set', key: 'desk.token.demo', value: 'forged'}, '*'), true)`)
+	p.until("it has been delivered", `new Promise((done) => { addEventListener('message', () => done(true), {once: true}); postMessage('', '*'); })`)
+	if value[bool](p, `!`+widgetRoot+`.querySelector('.badge').hidden || localStorage.getItem('eddydesk.demo.desk.token.demo') === 'forged'`) {
+		t.Error("a message of the page was taken for one of the frame")
+	}
+	value[bool](p, `(EddyDesk.close(), true)`)
+	p.until("the panel is closed", widgetHidden+` && told.at(-1)[0] === 'close'`)
+	p.clean()
+
+	q := b.open("other", desktop, 800, other.URL)
+	q.until("the button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
+	q.clickWidget()
+	q.until("the frame is made, and refused", `Boolean(`+widgetFrame+`)`)
+	q.until("the browser says why", `true`)
+	if value[bool](q, widgetShown) {
+		t.Error("a page that the site does not name shows its chat")
+	}
+}
+
+// TestWidgetWithoutStorage runs the widget where the host page and the frame
+// may keep nothing: it works, and says what is lost.
+func TestWidgetWithoutStorage(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	p := b.open("shop", desktop, 800, "about:blank")
+	p.before(`for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, {get() { throw new DOMException('denied', 'SecurityError'); }});`)
+	p.navigate(d.url("/shop"))
+	p.until("the button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
+	value[bool](p, `(EddyDesk.on('ready', (d) => { window.kept = d.storage; }), true)`)
+	p.clickWidget()
+	p.until("the frame says where it keeps things", `window.kept === 'memory'`)
+	p.until("the page says it, too", framed(`document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').textContent.includes('blocks storage')`))
+	p.until("the chat works", framed(messagesOf+`.some((m) => m.From === 'bot')`))
+	p.shot("memory")
+}
