@@ -34,19 +34,18 @@ func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	name, from := strings.ToLower(strings.TrimSpace(in.Login)), d.address(r)
 	if wait := d.throttle.Begin(name, from); wait > 0 {
-		d.counters.loginThrottled.Add(1)
-		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})
+		d.throttled(w, wait)
 		return
 	}
 	account, err := d.checkPassword(ctx, name, in.Password)
 	switch {
 	case errors.Is(err, auth.ErrWrong):
-		d.counters.loginFailed.Add(1)
+		d.loginFailed(account, "login", from)
 		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "Login or password is wrong."})
 		return
 	case errors.Is(err, auth.ErrBusy):
 		d.throttle.Cancel(name, from)
-		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
+		d.hasherBusy(w)
 		return
 	case err != nil:
 		d.throttle.Cancel(name, from)
@@ -55,7 +54,7 @@ func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
 	}
 	d.throttle.Success(name, from)
 	token, hash := auth.NewToken()
-	if err := d.store.CreateAgentSession(ctx, hash, account.ID, d.o.Now().Add(d.o.LoginLife)); err != nil {
+	if err := d.begin(ctx, r, account, hash); err != nil {
 		d.storeProblem(w, err)
 		return
 	}
@@ -123,6 +122,9 @@ func (d *Desk) logout(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	if token := d.cookieToken(r); token != (store.Token{}) {
+		if s, err := d.store.Cold().AgentSession(ctx, token, d.o.Now()); err == nil {
+			d.auditSoon(s.Agent.Actor(), store.AuditLogout, "agent "+s.Agent.ID, "", d.address(r))
+		}
 		if err := d.store.DeleteAgentSession(ctx, token); err != nil && !errors.Is(err, store.ErrNotFound) {
 			d.storeProblem(w, err)
 			return

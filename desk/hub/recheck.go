@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -43,17 +44,28 @@ func (h *Hub) Recheck(ctx context.Context, agent string) error {
 
 // recheck looks at one session of an agent. If its login cannot be read the session ends, too.
 func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
-	account, no, err := h.knownAgent(ctx, r, s.who().login)
+	login, no, err := h.knownAgent(ctx, r, s.who().login)
 	switch {
 	case err != nil:
 		s.close(proto.CloseTryLater, "the server could not read")
 	case no != nil:
 		s.close(no.close, no.text)
 	default:
-		s.change(func(who *identity) { who.actor, who.role = account.Actor(), account.Role })
+		s.change(func(who *identity) { who.actor, who.role = login.Agent.Actor(), login.Agent.Role })
 		h.rewatch(s)
 	}
 	return err
+}
+
+// expireIn ends the session when its login does.
+func (s *Session) expireIn(d time.Duration) {
+	t := time.AfterFunc(d, func() { s.close(proto.CloseTokenExpired, "the login has expired") })
+	if old := s.expiry.Swap(t); old != nil {
+		old.Stop()
+	}
+	if s.gone.Load() {
+		t.Stop()
+	}
 }
 
 // change replaces the identity of a session that has one.
@@ -88,16 +100,16 @@ type refusal struct {
 	close int
 }
 
-// knownAgent reads the account behind a login.
-func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token) (store.AgentAccount, *refusal, error) {
+// knownAgent reads a login.
+func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token) (store.AgentSession, *refusal, error) {
 	s, err := r.AgentSession(ctx, login, h.o.Now())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return s.Agent, &refusal{proto.CodeUnauthorized, "logged out", proto.CloseUnauthorized}, nil
+		return s, &refusal{proto.CodeUnauthorized, "logged out", proto.CloseUnauthorized}, nil
 	case errors.Is(err, store.ErrExpired):
-		return s.Agent, &refusal{proto.CodeTokenExpired, "the login has expired", proto.CloseTokenExpired}, nil
+		return s, &refusal{proto.CodeTokenExpired, "the login has expired", proto.CloseTokenExpired}, nil
 	}
-	return s.Agent, nil, err
+	return s, nil, err
 }
 
 // knownCustomer reads the contact behind a visitor's token, and whether its site lets it in.
@@ -128,9 +140,10 @@ func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identi
 	var no *refusal
 	var err error
 	if who.actor.Kind == store.Agent {
-		var account store.AgentAccount
-		if account, no, err = h.knownAgent(ctx, r, who.login); err == nil && no == nil {
-			who.actor, who.role = account.Actor(), account.Role
+		var login store.AgentSession
+		if login, no, err = h.knownAgent(ctx, r, who.login); err == nil && no == nil {
+			who.actor, who.role = login.Agent.Actor(), login.Agent.Role
+			s.expireIn(login.Expires.Sub(h.o.Now()))
 			s.change(func(w *identity) { w.actor, w.role = who.actor, who.role })
 		}
 	} else if h.rechecks.Load() != rechecks {

@@ -71,6 +71,7 @@ type Session struct {
 	ident atomic.Pointer[identity] // nil until hello was accepted
 
 	watched map[string]struct{} // conversations, in Hub.watchers, too; Hub.mu guards it
+	expiry atomic.Pointer[time.Timer] // of an agent's login
 
 	mu       sync.Mutex
 	phase    phase
@@ -130,6 +131,9 @@ func (s *Session) Closed() {
 		return
 	}
 	s.hello.Stop()
+	if t := s.expiry.Load(); t != nil {
+		t.Stop()
+	}
 	s.hub.Counters.Sessions.Add(-1)
 	s.hub.detach(s)
 }

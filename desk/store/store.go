@@ -197,6 +197,8 @@ type Reader interface {
 	AgentByID(ctx context.Context, id string) (AgentAccount, error)
 	// AgentSession returns a login, ErrNotFound (also if the account is disabled) or ErrExpired.
 	AgentSession(ctx context.Context, t Token, now time.Time) (AgentSession, error)
+	// AgentSessions returns the logins of an agent that have not expired, the one last seen first.
+	AgentSessions(ctx context.Context, agent string, now time.Time) ([]AgentSession, error)
 	// Audit returns lines of the audit log, the newest first.
 	Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error)
 
@@ -242,4 +244,10 @@ type Accounts interface {
 	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error
 	TouchAgentSession(ctx context.Context, t Token) error
 	DeleteAgentSession(ctx context.Context, t Token) error
+	// DescribeAgentSession keeps where a login came from.
+	DescribeAgentSession(ctx context.Context, t Token, ip, userAgent string) error
+	// DeleteAgentSessions ends the logins of an agent, except one if it is not zero.
+	DeleteAgentSessions(ctx context.Context, agent string, except Token) error
+	// ChangePassword replaces a hash by another and ends the agent's other logins; ErrNotFound if the hash has changed meanwhile.
+	ChangePassword(ctx context.Context, agent, before, after string, keep Token) error
 }

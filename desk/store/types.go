@@ -314,4 +314,7 @@ type AgentSession struct {
 	Created time.Time
 	Seen    time.Time
 	Expires time.Time
+
+	IP        string // as much as is kept of where it came from
+	UserAgent string
 }

@@ -196,20 +196,3 @@ func (r *reader) AgentByLogin(ctx context.Context, login string) (store.AgentAcc
 func (r *reader) AgentByID(ctx context.Context, id string) (store.AgentAccount, error) {
 	return r.agent(ctx, "id = ?", id)
 }
-
-// AgentSession implements store.Reader.
-func (r *reader) AgentSession(ctx context.Context, t store.Token, now time.Time) (store.AgentSession, error) {
-	s := store.AgentSession{Token: t}
-	var created, seen, expires int64
-	var err error
-	s.Agent, err = scanAgent(r.db.QueryRowContext(ctx, `SELECT `+agentColumns+`, s.created, s.seen, s.expires
-		FROM agent_session s JOIN agent a ON a.id = s.agent WHERE s.token = ? AND NOT a.disabled`, t[:]), &created, &seen, &expires)
-	if err != nil {
-		return store.AgentSession{}, err
-	}
-	s.Created, s.Seen, s.Expires = time.UnixMilli(created), time.UnixMilli(seen), time.UnixMilli(expires)
-	if !s.Expires.After(now) {
-		return store.AgentSession{}, store.ErrExpired
-	}
-	return s, nil
-}

@@ -45,7 +45,7 @@ func Run(t *testing.T, b Backend) {
 		{"Bots", testBots}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
 		{"RollUps", testRollUps}, {"Reports", testReports},
-		{"Identify", testIdentify}, {"PreChat", testPreChat},
+		{"Identify", testIdentify}, {"Logins", testLogins}, {"PreChat", testPreChat},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, b, b.New(t))

@@ -1,0 +1,150 @@
+package hub
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+func TestTooManySessions(t *testing.T) {
+	limits := testLimits()
+	limits.CustomerSessions, limits.AgentSessions = 2, 3
+	r := newRig(t, Options{Limits: limits})
+	token, account := r.visitor(), r.account("lin", 0)
+	session := r.login(account)
+	for name, c := range map[string]struct {
+		limit int
+		hello func(c *rawClient)
+	}{
+		"customer": {2, func(c *rawClient) { c.write("hello", "h", "", proto.Hello{Token: token}) }},
+		"agent": {3, func(c *rawClient) {
+			ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
+			r.ok(err)
+			c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+		}},
+	} {
+		var open []*rawClient
+		for range c.limit {
+			client := r.raw(r.dial(Peer{}))
+			c.hello(client)
+			client.until(isType("welcome"))
+			open = append(open, client)
+		}
+		over := r.raw(r.dial(Peer{}))
+		c.hello(over)
+		if got := code(over.until(func(f desktest.Frame) bool { return f.RE == "h" })); got != proto.CodeForbidden {
+			t.Errorf("%s: %q", name, got)
+		}
+		over.untilClosed(proto.CloseTooManySessions)
+		r.ok(open[0].w.client().Close())
+		again := r.raw(r.dial(Peer{}))
+		c.hello(again)
+		again.until(isType("welcome"))
+	}
+}
+
+// A session does not outlive the login it came from.
+func TestSessionEndsWithItsLogin(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	account := r.account("lin", 0)
+	_, hash := auth.NewToken()
+	r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(500*time.Millisecond)))
+	ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
+	r.ok(err)
+	c := r.raw(r.dial(Peer{}))
+	c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+	c.untilClosed(proto.CloseTokenExpired)
+}
+
+// A ticket is worth nothing once its login is gone.
+func TestTicketOfAnEndedLogin(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	account := r.account("lin", 0)
+	for name, end := range map[string]func(session store.Token){
+		"logged out": func(s store.Token) { r.ok(r.db.DeleteAgentSession(r.ctx, s)) },
+		"disabled": func(store.Token) {
+			a := account
+			a.Disabled = true
+			r.ok(r.db.UpdateAgent(r.ctx, a))
+		},
+	} {
+		session := r.login(account)
+		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})
+		r.ok(err)
+		end(session)
+		c := r.raw(r.dial(Peer{}))
+		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+		if got := code(c.until(func(f desktest.Frame) bool { return f.RE == "h" })); got != proto.CodeUnauthorized {
+			t.Errorf("%s: %q", name, got)
+		}
+		c.untilClosed(proto.CloseUnauthorized)
+	}
+}
+
+// What is taken back while a hello is between its read and its place in the books does not slip through.
+func TestHelloMeetsRevocation(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	h := r.hub
+	for name, c := range map[string]struct {
+		take func(token store.Token, contact string)
+		code int
+	}{
+		"nothing": {func(store.Token, string) {}, 0},
+		"blocked": {func(_ store.Token, contact string) {
+			_, err := r.db.BlockContact(r.ctx, contact, true)
+			r.ok(err)
+			h.CloseContact(contact, proto.CloseBlocked, "blocked")
+		}, proto.CloseBlocked},
+		"logged out": {func(token store.Token, _ string) {
+			r.ok(r.db.DropVisitor(r.ctx, token))
+			h.CloseLogin(token)
+		}, proto.CloseUnauthorized},
+	} {
+		token := store.Token(auth.HashToken(r.visitor()))
+		before := h.rechecks.Load()
+		contact, no, err := h.knownCustomer(r.ctx, r.db.Hot(), token)
+		if no != nil || err != nil {
+			t.Fatal(no, err)
+		}
+		c.take(token, contact.ID)
+		w := r.dial(Peer{})
+		s := w.session
+		s.mu.Lock()
+		s.phase = greeting
+		s.mu.Unlock()
+		who := identity{actor: contact.Actor(), site: contact.Site, login: token}
+		h.resume(r.ctx, r.db.Hot(), s, who, proto.Command{Type: "hello", ID: "h"}, &proto.Hello{}, before)
+		if got := w.closeCode(); got != c.code {
+			t.Errorf("%s: close %d, want %d", name, got, c.code)
+		}
+		s.mu.Lock()
+		if welcomed := s.phase == live; welcomed != (c.code == 0) {
+			t.Errorf("%s: welcomed %v", name, welcomed)
+		}
+		s.mu.Unlock()
+	}
+}
+
+func TestBlockedContactIsNotLetIn(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	token := r.visitor()
+	contact, err := r.db.Hot().ContactByToken(r.ctx, auth.HashToken(token), time.Now())
+	r.ok(err)
+	_, err = r.db.BlockContact(r.ctx, contact.ID, true)
+	r.ok(err)
+	c := r.raw(r.dial(Peer{}))
+	c.write("hello", "h", "", proto.Hello{Token: token})
+	if got := code(c.until(func(f desktest.Frame) bool { return f.RE == "h" })); got != proto.CodeBlocked {
+		t.Errorf("%q", got)
+	}
+	c.untilClosed(proto.CloseBlocked)
+	_, err = r.db.BlockContact(r.ctx, contact.ID, false)
+	r.ok(err)
+	again := r.raw(r.dial(Peer{}))
+	again.write("hello", "h", "", proto.Hello{Token: token})
+	again.until(isType("welcome"))
+}

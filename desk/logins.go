@@ -1,0 +1,260 @@
+package desk
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	maxUserAgent = 120 // characters that are kept
+	sessionIDLen = 16  // bytes of a login's hash that name it
+)
+
+// loginInfo is one login as its owner sees it.
+type loginInfo struct {
+	ID        string `json:"id"`
+	Created   int64  `json:"created"`
+	Seen      int64  `json:"seen"`
+	Expires   int64  `json:"expires"`
+	IP        string `json:"ip,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"`
+	Current   bool   `json:"current,omitempty"`
+}
+
+// loginID names a login to its owner. It is made of the token's hash, which opens nothing.
+func loginID(t store.Token) string { return hex.EncodeToString(t[:sessionIDLen]) }
+
+// sessions lists the logins of whoever asks.
+func (d *Desk) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	all, err := d.live(r, s.Agent.ID)
+	if err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	infos := make([]loginInfo, 0, len(all))
+	for _, l := range all {
+		infos = append(infos, loginInfo{
+			ID: loginID(l.Token), Created: l.Created.UnixMilli(), Seen: l.Seen.UnixMilli(), Expires: l.Expires.UnixMilli(),
+			IP: l.IP, UserAgent: l.UserAgent, Current: l.Token == s.Token,
+		})
+	}
+	answer(w, struct {
+		Sessions []loginInfo `json:"sessions"`
+	}{infos})
+}
+
+// live returns the logins of an agent that could still be used.
+func (d *Desk) live(r *http.Request, agent string) ([]store.AgentSession, error) {
+	now := d.o.Now()
+	all, err := d.store.Cold().AgentSessions(r.Context(), agent, now)
+	used := all[:0]
+	for _, l := range all {
+		if now.Sub(l.Seen) <= d.o.LoginIdle {
+			used = append(used, l)
+		}
+	}
+	return used, err
+}
+
+// revoke ends logins: one of one's own by its id, all of one's own but this one, or, with the permission, all of somebody
+// else.
+func (d *Desk) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	var in struct {
+		ID    string
+		All   bool
+		Agent string
+	}
+	if !decode(w, r, &in) {
+		return
+	}
+	chosen := 0
+	for _, set := range []bool{in.ID != "", in.All, in.Agent != ""} {
+		if set {
+			chosen++
+		}
+	}
+	if chosen != 1 {
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "Name exactly one of id, all and agent."})
+		return
+	}
+	if in.Agent != "" && in.Agent != s.Agent.ID && !s.Agent.Role.Can(perm.ForceState) {
+		d.denied(w, r, s, perm.ForceState)
+		return
+	}
+	err := d.endLogins(r, s, in.ID, in.Agent)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such login or account."})
+	case err != nil:
+		d.storeProblem(w, err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (d *Desk) endLogins(r *http.Request, s store.AgentSession, id, agent string) error {
+	ctx, target := r.Context(), s.Agent.ID
+	if agent != "" {
+		target = agent
+		if _, err := d.store.Cold().AgentByID(ctx, agent); err != nil {
+			return err
+		}
+	}
+	var one store.AgentSession
+	if id != "" {
+		all, err := d.live(r, target)
+		if err != nil {
+			return err
+		}
+		for _, l := range all {
+			if loginID(l.Token) == id {
+				one = l
+			}
+		}
+		if one.Token == (store.Token{}) {
+			return store.ErrNotFound
+		}
+	}
+	if err := d.audit(ctx, s.Agent.Actor(), store.AuditRevoke, "agent "+target, "", d.address(r)); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case id != "":
+		err = d.store.DeleteAgentSession(ctx, one.Token)
+	case agent != "":
+		err = d.store.DeleteAgentSessions(ctx, target, store.Token{})
+	default:
+		err = d.store.DeleteAgentSessions(ctx, target, s.Token)
+	}
+	if err != nil {
+		return err
+	}
+	return d.hub.Recheck(ctx, target)
+}
+
+// password changes the password of whoever asks, who has to know the old one, and ends the other logins.
+func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	var in struct{ Old, New string }
+	if !decode(w, r, &in) {
+		return
+	}
+	err := auth.CheckPassword(s.Agent.Login, in.New)
+	if err == nil && in.New == in.Old {
+		err = auth.ErrPassword
+	}
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "auth: ")
+		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: strings.ToUpper(text[:1]) + text[1:] + "."})
+		return
+	}
+	if !d.proved(w, r, s, in.Old) {
+		return
+	}
+	ctx := r.Context()
+	hash, err := d.hasher.Hash(ctx, in.New)
+	if errors.Is(err, auth.ErrBusy) {
+		d.hasherBusy(w)
+		return
+	}
+	if err == nil {
+		err = d.audit(ctx, s.Agent.Actor(), store.AuditPassword, "agent "+s.Agent.ID, "", d.address(r))
+	}
+	if err == nil {
+		err = d.store.ChangePassword(ctx, s.Agent.ID, s.Agent.Password, hash, s.Token)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		problem(w, http.StatusConflict, &proto.Error{Code: proto.CodeConflict, Text: "The password has been changed meanwhile."})
+		return
+	}
+	if err == nil {
+		err = d.hub.Recheck(ctx, s.Agent.ID)
+	}
+	if err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// proved checks the password of somebody who is logged in, as slowly as a login; false means that the answer has been given.
+func (d *Desk) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
+	name, from := strings.ToLower(s.Agent.Login), d.address(r)
+	if wait := d.throttle.Begin(name, from); wait > 0 {
+		d.throttled(w, wait)
+		return false
+	}
+	err := d.hasher.Check(r.Context(), s.Agent.Password, password)
+	switch {
+	case err == nil:
+		d.throttle.Success(name, from)
+		return true
+	case errors.Is(err, auth.ErrWrong):
+		d.loginFailed(s.Agent, "password change", from)
+		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "The old password is wrong."})
+		return false
+	case errors.Is(err, auth.ErrBusy):
+		d.throttle.Cancel(name, from)
+		d.hasherBusy(w)
+		return false
+	}
+	d.throttle.Cancel(name, from)
+	d.storeProblem(w, err)
+	return false
+}
+
+func (d *Desk) throttled(w http.ResponseWriter, wait time.Duration) {
+	d.counters.loginThrottled.Add(1)
+	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})
+}
+
+func (d *Desk) hasherBusy(w http.ResponseWriter) {
+	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
+}
+
+// loginFailed counts a wrong password and writes it down. A login that nobody has may be a password typed into the wrong
+// field, so it is not kept. Of a flood from one address not every attempt is written down.
+func (d *Desk) loginFailed(account store.AgentAccount, what, from string) {
+	d.counters.loginFailed.Add(1)
+	if !d.denials.Allow("login "+from, d.o.Now()) {
+		return
+	}
+	who := store.Actor{Kind: store.Agent, ID: account.ID, Name: account.Name}
+	target := "agent " + account.ID
+	if account.ID == "" {
+		who, target = store.Actor{}, "no such account"
+	}
+	d.auditSoon(who, store.AuditLoginFailed, target, what, from)
+}
+
+// begin writes a login down and starts its session, with where it came from if that is to be kept.
+func (d *Desk) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token) error {
+	ip := d.address(r)
+	err := d.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, "", ip)
+	if err == nil {
+		err = d.store.CreateAgentSession(ctx, token, account.ID, d.o.Now().Add(d.o.LoginLife))
+	}
+	if err == nil && d.o.KeepIP != KeepNoIP {
+		err = d.store.DescribeAgentSession(ctx, token, d.o.keepIP(ip), shortened(r.UserAgent(), maxUserAgent))
+	}
+	return err
+}
+
+// shortened returns at most n characters of a text, which is made valid.
+func shortened(s string, n int) string {
+	s = strings.ToValidUTF8(s, "�")
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
+}

@@ -1,0 +1,238 @@
+package desk
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const usual = "a long enough password" // of employ
+
+func TestPasswordChange(t *testing.T) {
+	s := serve(t, testOptions(t))
+	d := s.desk
+	ada, cookie := employ(t, d, perm.Agent, "ada")
+	other := logIn(t, d, "ada", usual)
+	watched := s.newWeb().Agent("ada", usual)
+	t.Cleanup(watched.Close)
+	s.ok(watched.Connected(s.ctx))
+	change := func(cookie, old, now string) (int, proto.Error) {
+		status, resp := call(d, "POST", "/api/v1/agent/password", fmt.Sprintf(`{"old":%q,"new":%q}`, old, now), "Cookie", cookie)
+		if status == http.StatusNoContent {
+			return status, proto.Error{}
+		}
+		return status, into[proto.Error](t, resp)
+	}
+	for name, c := range map[string]struct {
+		old, now string
+		want     int
+	}{
+		"wrong old one": {"not the password", "another good one", 403}, "short": {usual, "short", 422}, "the same": {usual, usual, 422},
+		"long": {usual, strings.Repeat("abcdef", 60), 422}, "one letter": {usual, strings.Repeat("a", 20), 422},
+	} {
+		if status, e := change(cookie, c.old, c.now); status != c.want || e.Text == "" {
+			t.Errorf("%s: %d %+v", name, status, e)
+		}
+	}
+	if status, _ := change("", usual, "another good one"); status != 401 {
+		t.Errorf("without a login: %d", status)
+	}
+	if status, e := change(cookie, usual, "another good one"); status != 204 {
+		t.Fatalf("%d %+v", status, e)
+	}
+	for c, want := range map[string]int{cookie: 200, other: 401} {
+		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", c); status != want {
+			t.Errorf("login after the change: %d, want %d", status, want)
+		}
+	}
+	for d.Stats().Closes["4101"] == 0 {
+		s.ok(s.ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
+	if status, _ := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual)); status != 401 {
+		t.Errorf("the old password: %d", status)
+	}
+	logIn(t, d, "ada", "another good one")
+	auditLines(t, d, store.AuditQuery{Who: ada.ID, Action: store.AuditPassword}, 1)
+	if rows := auditLines(t, d, store.AuditQuery{Who: ada.ID, Action: store.AuditLoginFailed}, 2); rows[1].Detail != "password change" || rows[0].Detail != "login" {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// Guessing the old password is slowed down like guessing at the login, and counts there, too.
+func TestPasswordChangeIsThrottled(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	_, cookie := employ(t, d, perm.Agent, "ada")
+	for i := 0; ; i++ {
+		status, _ := call(d, "POST", "/api/v1/agent/password", `{"old":"a guess","new":"another good one"}`, "Cookie", cookie)
+		if status == 429 {
+			break
+		}
+		if i > 20 || status != 403 {
+			t.Fatalf("guess %d: %d", i, status)
+		}
+	}
+	if status, _ := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual)); status != 429 {
+		t.Errorf("login: %d", status)
+	}
+}
+
+func TestLoginSessions(t *testing.T) {
+	now := time.Now()
+	o := testOptions(t)
+	o.KeepIP = KeepShortIP
+	o.Now = func() time.Time { return now }
+	d := openDesk(t, o)
+	ada, first := employ(t, d, perm.Agent, "ada")
+	_, resp := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual), "User-Agent", strings.Repeat("浏", 500))
+	second := resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
+	third := logIn(t, d, "ada", usual)
+	list := func(cookie string) []loginInfo {
+		t.Helper()
+		status, resp := call(d, "GET", "/api/v1/agent/sessions", "", "Cookie", cookie)
+		if status != 200 {
+			t.Fatalf("%d", status)
+		}
+		return into[struct{ Sessions []loginInfo }](t, resp).Sessions
+	}
+	revoke := func(cookie, body string) int {
+		status, _ := call(d, "POST", "/api/v1/agent/sessions/revoke", body, "Cookie", cookie)
+		return status
+	}
+	all := list(second)
+	if len(all) != 3 {
+		t.Fatalf("%+v", all)
+	}
+	var mine, another loginInfo
+	for _, l := range all {
+		if l.IP != "192.0.2.0/24" || l.Created == 0 || l.Seen == 0 || l.Expires <= l.Created || len(l.ID) != 2*sessionIDLen {
+			t.Errorf("%+v", l)
+		}
+		if l.Current {
+			mine = l
+		} else {
+			another = l
+		}
+	}
+	if n := len([]rune(mine.UserAgent)); n != maxUserAgent || another.UserAgent != "" {
+		t.Errorf("user agents of %d and %q", n, another.UserAgent)
+	}
+	for body, want := range map[string]int{
+		`{}`: 400, `{"id":"x","all":true}`: 400, `{"id":"` + strings.Repeat("0", 32) + `"}`: 404, `{"id":7}`: 400,
+		`{"agent":"` + agentOf(t, d, "agent") + `"}`: 403, `{"agent":"nobody"}`: 403,
+	} {
+		if got := revoke(second, body); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
+	}
+	if got := revoke(second, `{"id":"`+another.ID+`"}`); got != 204 || len(list(second)) != 2 {
+		t.Errorf("one: %d, %d left", got, len(list(second)))
+	}
+	fourth := logIn(t, d, "ada", usual)
+	if got := revoke(second, `{"all":true}`); got != 204 || len(list(second)) != 1 {
+		t.Errorf("all: %d, %d left", got, len(list(second)))
+	}
+	for _, c := range []string{first, third, fourth} {
+		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", c); status != 401 {
+			t.Errorf("a revoked login: %d", status)
+		}
+	}
+	_, boss := employ(t, d, perm.Supervisor, "boss")
+	if got := revoke(boss, `{"agent":"nobody"}`); got != 404 {
+		t.Errorf("of nobody: %d", got)
+	}
+	if got := revoke(boss, `{"agent":"`+ada.ID+`"}`); got != 204 {
+		t.Errorf("by a supervisor: %d", got)
+	}
+	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", second); status != 401 {
+		t.Errorf("ended by a supervisor: %d", status)
+	}
+	if rows := auditLines(t, d, store.AuditQuery{Action: store.AuditRevoke, Target: "agent " + ada.ID}, 3); len(rows) != 3 {
+		t.Errorf("%+v", rows)
+	}
+	logIn(t, d, "ada", usual)
+	now = now.Add(o.LoginIdle + 25*time.Hour)
+	if fresh := logIn(t, d, "ada", usual); len(list(fresh)) != 1 {
+		t.Errorf("idle logins are listed: %+v", list(fresh))
+	}
+}
+
+func agentOf(t *testing.T, d *Desk, login string) string {
+	t.Helper()
+	a, err := d.store.Cold().AgentByLogin(t.Context(), login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.ID
+}
+
+// Nothing of where logins come from is kept unless it is asked for, and no password that was typed into the wrong field.
+func TestLoginsAreAuditedWithoutSecrets(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	ada, cookie := employ(t, d, perm.Agent, "ada")
+	call(d, "POST", "/api/v1/agent/login", credentials("ada", "wrong"))
+	call(d, "POST", "/api/v1/agent/login", credentials("my secret password", "ada"))
+	call(d, "POST", "/api/v1/agent/logout", "", "Cookie", cookie)
+	rows := auditLines(t, d, store.AuditQuery{}, 4)
+	var actions []string
+	for _, r := range rows {
+		actions = append(actions, r.Action)
+		if r.IP != "" || strings.Contains(fmt.Sprintf("%+v", r), "my secret password") || strings.Contains(fmt.Sprintf("%+v", r), "wrong") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got := strings.Join(actions, " "); got != "logout login_failed login_failed login" || rows[1].Target != "no such account" || rows[2].Who.ID != ada.ID {
+		t.Errorf("%s: %+v", got, rows)
+	}
+	all, err := d.store.Cold().AgentSessions(t.Context(), ada.ID, time.Now())
+	if err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	logIn(t, d, "ada", usual)
+	if all, _ = d.store.Cold().AgentSessions(t.Context(), ada.ID, time.Now()); len(all) != 1 || all[0].IP != "" || all[0].UserAgent != "" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A change of the role takes hold of sessions that are open, and a disabled account loses them.
+func TestRoleChangeReachesOpenSessions(t *testing.T) {
+	s := serve(t, testOptions(t))
+	account, _ := employ(t, s.desk, perm.Agent, "lin")
+	lin := s.newWeb().Agent("lin", usual)
+	t.Cleanup(lin.Close)
+	s.ok(lin.Connected(s.ctx))
+	conv, err := s.customer().Open(s.ctx, "human")
+	s.ok(err)
+	account.Role = perm.Auditor
+	s.ok(s.desk.store.UpdateAgent(s.ctx, account))
+	s.ok(s.desk.hub.Recheck(s.ctx, account.ID))
+	f, err := lin.Do(s.ctx, "take", conv, proto.Take{})
+	s.ok(err)
+	var e proto.Error
+	if f.Decode(&e); f.T != "err" || e.Code != proto.CodeForbidden {
+		t.Errorf("an auditor by now: %s %+v", f.T, e)
+	}
+	account.Role = perm.Agent
+	s.ok(s.desk.store.UpdateAgent(s.ctx, account))
+	s.ok(s.desk.hub.Recheck(s.ctx, account.ID))
+	s.ok(lin.Take(s.ctx, conv))
+	if _, n := lin.Welcome(); n != 1 {
+		t.Errorf("%d welcomes", n)
+	}
+	account.Disabled = true
+	s.ok(s.desk.store.UpdateAgent(s.ctx, account))
+	s.ok(s.desk.hub.Recheck(s.ctx, account.ID))
+	for s.desk.Stats().Closes["4101"] == 0 {
+		s.ok(s.ctx.Err())
+		time.Sleep(time.Millisecond)
+	}
+	if status, _ := call(s.desk, "POST", "/api/v1/agent/login", credentials("lin", usual)); status != 401 {
+		t.Errorf("login of a disabled account: %d", status)
+	}
+}
