@@ -70,8 +70,8 @@ type Session struct {
 
 	ident atomic.Pointer[identity] // nil until hello was accepted
 
-	watched map[string]struct{} // conversations, in Hub.watchers, too; Hub.mu guards it
-	expiry atomic.Pointer[time.Timer] // of an agent's login
+	watched map[string]struct{}        // conversations, in Hub.watchers, too; Hub.mu guards it
+	expiry  atomic.Pointer[time.Timer] // of an agent's login
 
 	mu       sync.Mutex
 	phase    phase
