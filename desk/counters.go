@@ -43,9 +43,18 @@ type Stats struct {
 	BotTurns    uint64
 	BotLate     uint64
 	BotFailed   uint64
-	Dropped     uint64
-	Errors      map[string]uint64 // error replies by code
-	Closes      map[string]uint64 // closes by the server by WebSocket close code
+	BotRefused  uint64
+	BotAccepted uint64
+	BotDups     uint64
+	BotCut      uint64
+
+	BotNoPlace      uint64
+	BotBadCallbacks uint64
+	Bots            []hub.BotStats // webhook bots
+
+	Dropped uint64
+	Errors  map[string]uint64 // error replies by code
+	Closes  map[string]uint64 // closes by the server by WebSocket close code
 
 	Pools  hub.PoolStats
 	Engine eddy.Stats
@@ -60,7 +69,9 @@ func (d *Desk) Stats() Stats {
 		Sessions: h.Sessions.Load(), Connects: h.Connects.Load(), Welcomes: h.Welcomes.Load(), Resumes: h.Resumes.Load(), Replayed: h.Replayed.Load(),
 		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
-		BotFailed: h.BotFailed.Load(), Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Pools: d.hub.PoolStats(),
+		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
+		BotCut: h.BotCut.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
+		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Pools: d.hub.PoolStats(),
 	}
 	if d.server != nil {
 		s.Engine = d.server.Stats()

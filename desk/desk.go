@@ -41,6 +41,7 @@ type Desk struct {
 
 	denials  *auth.Buckets // lines in the audit log about refusals
 	widget   chan struct{} // places for requests of the widget
+	botCalls chan struct{} // places for answers of bots
 	counters counters
 
 	staffPlaces chan struct{} // for requests of staff
@@ -62,6 +63,7 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 		visitors: auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited), visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
 		denials: auth.NewBuckets(1, deniedBurst, maxLimited),
 		widget:  make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
+		botCalls: make(chan struct{}, botRequests),
 	}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {

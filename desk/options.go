@@ -62,6 +62,7 @@ const (
 	httpWorkers    = 64
 	httpQueue      = 1024
 	agentRequests  = 16 // of httpWorkers, requests of staff at once
+	botRequests    = 8  // of httpWorkers, answers of bots at once
 	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
 	requestTimeout = 5 * time.Second
 	maxBody        = 16 << 10

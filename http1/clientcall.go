@@ -232,7 +232,7 @@ func (c *call) dial() {
 		return
 	}
 	c.port = port
-	if ip, err := netip.ParseAddr(name); err == nil {
+	if ip, err := netip.ParseAddr(name); err == nil && c.t.Lookup == nil {
 		c.addrs = []netip.Addr{ip}
 		c.dialNext(nil)
 		return
@@ -259,7 +259,13 @@ func (c *call) resolve(name string) {
 		c.dialFailed(err)
 		return
 	}
-	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	lookup := c.t.Lookup
+	if lookup == nil {
+		lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	ips, err := lookup(ctx, name)
 	if err != nil {
 		c.dialFailed(fmt.Errorf("http1: %w", err))
 		return

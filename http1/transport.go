@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -43,6 +44,11 @@ type Transport struct {
 	// Proxy returns the proxy for a request, nil for none: an http URL, perhaps with user and password. Requests for
 	// http URLs are sent to it as they are, connections for https URLs go through it by CONNECT.
 	Proxy func(*http.Request) (*url.URL, error)
+
+	// Lookup returns the addresses of a host or proxy, which may be written as an address itself: each new connection goes to
+	// one of those it returns and to no other, so that it can refuse what must not be reached. It runs on a goroutine of its
+	// own and has to end with ctx; an error of it ends the request. nil = the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
 	// Secure makes https possible: it adds to p the handlers that speak TLS to the named server; the transport's own
 	// follow them. ready is to be called once, on the loop, when the handshake is over or has failed. Secure runs on the

@@ -211,8 +211,12 @@ const (
 	summaryChars = 200 // of each
 )
 
-// summary tells the agent what was collected and what the customer has written to the bot.
+// summary tells the agent what was collected and what the customer has written to the bot. A bot that collects nothing
+// has nothing to add to the messages themselves.
 func (c *RulesConfig) summary(t *Turn, known map[string]string) string {
+	if len(c.Fields) == 0 {
+		return ""
+	}
 	collected, asked := "Collected:", "The customer wrote:"
 	if c.Language == "zh" {
 		collected, asked = "已收集：", "客户说："

@@ -97,3 +97,21 @@ func apology() Text {
 		"zh": "抱歉，智能助手暂时无法回复，正在为您转接人工客服。",
 	}
 }
+
+// Apology is what a customer is told whose bot, hook or nil for one of another kind, has failed: in the language of what
+// the customer wrote last, or of the browser.
+func Apology(hook *Webhook, text, locale string) string {
+	say, otherwise := apology(), defaultLanguage
+	if hook != nil {
+		say, otherwise = hook.c.Apology, hook.c.Language
+	}
+	return say.In(languageOf(text, locale), otherwise)
+}
+
+// NobodyFree is what a customer is told whose conversation no person can take, because the queue is full.
+func NobodyFree(text, locale string) string {
+	return Text{
+		"en": "All our people are busy and many customers are waiting. Please write again a little later.",
+		"zh": "当前排队人数较多，暂时无法转接人工客服，请稍后再发消息。",
+	}.In(languageOf(text, locale), defaultLanguage)
+}

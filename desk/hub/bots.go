@@ -3,105 +3,176 @@ package hub
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/bot"
-	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// botReacts starts a turn when the bot owns the conversation and a customer has done something. The customer's
-// command has been committed and answered by now: the bot is never in its way. Bots do not react to bots.
-func (h *Hub) botReacts(out store.Outcome) {
-	if out.Conv.State != store.InBot {
-		return
-	}
-	last := &out.Events[len(out.Events)-1]
-	if last.From.Kind != store.Customer {
-		return
-	}
-	if last.Kind == store.KindEvent {
-		last = nil
-	}
-	h.botTurn(out.Conv, last, h.localeOf(out.Conv.Contact))
+// Errors that a turn fails with before a bot is asked.
+var (
+	errBotGone = errors.New("hub: the bot is no longer there")
+	errBotBusy = errors.New("hub: too many turns wait for bots")
+)
+
+// botStaff are the bots that conversations have, ready to be asked, and the connections of those that are asked over HTTP.
+type botStaff struct {
+	hub *Hub
+
+	mu      sync.Mutex
+	ready   map[string]*readyBot // by bot id
+	group   *eddy.Group          // loops of the connections; nil until the first
+	clients map[bool]*safehttp.Client
+	closed  bool
 }
 
-func (h *Hub) localeOf(contact string) string {
-	h.mu.Lock()
-	sessions := h.contacts[contact]
-	h.mu.Unlock()
-	if len(sessions) == 0 {
-		return ""
-	}
-	return sessions[0].who().locale
+// readyBot is a bot with its settings read: exactly one of rules and hook is set, unless the settings are not usable.
+type readyBot struct {
+	account store.BotAccount
+	rules   bot.Bot
+	hook    *bot.Webhook
+	err     error
 }
 
-// botTurn asks the bot on its own pool. The turn id is made of what it answers, so that a turn that runs twice, say
-// after a crash, is applied once. A nil message means the opening.
-func (h *Hub) botTurn(conv store.Conversation, msg *store.Event, locale string) {
-	turn, id := bot.Turn{Opening: true, Locale: locale}, "opening"
-	if msg != nil {
-		turn, id = bot.Turn{Text: msg.Body, Payload: msg.Payload, Locale: locale}, msg.ID
+func newBotStaff(h *Hub) *botStaff {
+	return &botStaff{hub: h, ready: make(map[string]*readyBot), clients: make(map[bool]*safehttp.Client)}
+}
+
+// get returns a bot by the settings it has now. It blocks: it reads the account every time, which is what makes a change
+// of the settings count from the next turn on.
+func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
+	if id == store.BuiltInBot {
+		return &readyBot{rules: b.hub.o.Bot}, nil
 	}
-	err := h.bots.Submit(conv.ID, func() {
-		h.Counters.BotTurns.Add(1)
-		h.applyTurn(h.askBot(conv, turn, id), 1)
+	account, err := b.hub.o.Store.Hot().Bot(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		b.forget(id)
+		return nil, errBotGone
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := b.ready[id]
+	if r == nil || r.account != account {
+		if r = b.build(account); !b.closed {
+			b.ready[id] = r
+		}
+	}
+	return r, r.err
+}
+
+func (b *botStaff) forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.ready, id)
+}
+
+// build needs b.mu.
+func (b *botStaff) build(account store.BotAccount) *readyBot {
+	r := &readyBot{account: account}
+	switch account.Kind {
+	case store.BotRules:
+		c, err := bot.ParseRules(account.Config)
+		if r.err = err; err == nil {
+			r.rules = bot.NewRules(c)
+		}
+	case store.BotWebhook:
+		c, err := bot.ParseWebhook(account.Config)
+		if r.err = err; err != nil {
+			break
+		}
+		client, err := b.client(c.AllowPrivate)
+		if r.err = err; err == nil {
+			r.hook = bot.NewWebhook(c, client, b.hub.o.Now)
+		}
+	default:
+		r.err = fmt.Errorf("hub: a bot of unknown kind %q", account.Kind)
+	}
+	return r
+}
+
+// client returns the one for addresses of a kind; those that may be private share no connections with the others. b.mu is held.
+func (b *botStaff) client(private bool) (*safehttp.Client, error) {
+	if b.closed {
+		return nil, bot.ErrClosed
+	}
+	if c := b.clients[private]; c != nil {
+		return c, nil
+	}
+	o := &b.hub.o
+	if b.group == nil {
+		b.group = &eddy.Group{Name: "desk-out", Loops: 1, Logger: o.Logger}
+	}
+	c, err := safehttp.New(safehttp.Options{
+		Group: b.group, Handshakes: b.hub.botPool, AllowPrivate: private, TLS: o.ClientTLS, Resolver: o.Resolver, Logger: o.Logger,
 	})
-	if err != nil {
-		h.Counters.BotFailed.Add(1)
-		h.o.Logger.Warn("desk: bot turn refused", "conversation", conv.ID, "err", err)
+	if err == nil {
+		b.clients[private] = c
 	}
+	return c, err
 }
 
-// askBot returns the command that a reply amounts to. A bot that fails hands over.
-func (h *Hub) askBot(conv store.Conversation, turn bot.Turn, id string) store.BotTurn {
-	ctx, cancel := context.WithTimeout(context.Background(), h.o.Limits.BotTimeout)
-	defer cancel()
-	reply, err := h.safeReply(ctx, turn)
-	if err != nil {
-		h.Counters.BotFailed.Add(1)
-		h.o.Logger.Warn("desk: bot failed, handing over", "conversation", conv.ID, "err", err)
-		reply = bot.Reply{Handoff: true, Reason: "the bot failed"}
+// shut returns the ids of the bots that would refuse a turn now. It does not block.
+func (b *botStaff) shut() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ids []string
+	for id, r := range b.ready {
+		if r.hook != nil && r.hook.Shut() {
+			ids = append(ids, id)
+		}
 	}
-	if len(reply.Say) > store.MaxBotMessages {
-		reply.Say = reply.Say[:store.MaxBotMessages]
-	}
-	return store.BotTurn{Conv: conv.ID, Epoch: conv.Epoch, Turn: id, Say: reply.Say, Handoff: reply.Handoff, Reason: reply.Reason}
+	return ids
 }
 
-func (h *Hub) safeReply(ctx context.Context, t bot.Turn) (r bot.Reply, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.o.Logger.Error("desk: panic in the bot", "panic", v)
-			err = errors.New("hub: panic in the bot")
+// close ends everything that is under way.
+func (b *botStaff) close() error {
+	b.mu.Lock()
+	b.closed = true
+	ready, clients, group := b.ready, b.clients, b.group
+	b.ready, b.clients = nil, nil
+	b.mu.Unlock()
+	for _, r := range ready {
+		if r.hook != nil {
+			r.hook.Close()
 		}
-	}()
-	return h.o.Bot.Reply(ctx, t)
+	}
+	var errs []error
+	for _, c := range clients {
+		errs = append(errs, c.Close())
+	}
+	if group != nil {
+		errs = append(errs, group.Close())
+	}
+	return errors.Join(errs...)
 }
 
-// applyTurn commits the bot's answer through the lane of the conversation. What fails for a while is tried again;
-// what the bot may no longer say is discarded.
-func (h *Hub) applyTurn(c store.BotTurn, attempt int) {
-	if len(c.Say) == 0 && !c.Handoff {
-		return
-	}
-	retry := func() {
-		if attempt >= botAttempts || h.draining.Load() {
-			h.Counters.BotFailed.Add(1)
-			return
+// BotStats are the numbers of one webhook bot.
+type BotStats struct {
+	ID   string
+	Name string
+	bot.WebhookStats
+}
+
+// BotStats returns the numbers of the webhook bots that have been asked since the start, by name. They begin anew when a
+// bot's settings change. Any goroutine.
+func (h *Hub) BotStats() []BotStats {
+	b := h.botStaff
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []BotStats
+	for id, r := range b.ready {
+		if r.hook != nil {
+			all = append(all, BotStats{id, r.account.Name, r.hook.Stats()})
 		}
-		time.AfterFunc(botRetryDelay<<(attempt-1), func() { h.applyTurn(c, attempt+1) })
 	}
-	h.execute(c.Conv, c, func(out store.Outcome) {
-		switch {
-		case out.Err == nil:
-		case errors.Is(out.Err, store.ErrConflict):
-			h.Counters.BotLate.Add(1)
-		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy):
-			retry()
-		default:
-			h.Counters.BotFailed.Add(1)
-			h.o.Logger.Error("desk: bot turn failed", "conversation", c.Conv, "err", out.Err)
-		}
-	}, func(*proto.Error) { retry() })
+	slices.SortFunc(all, func(x, y BotStats) int { return strings.Compare(x.Name+x.ID, y.Name+y.ID) })
+	return all
 }

@@ -29,6 +29,8 @@ type Hub struct {
 	customers    *executor.Keyed[*Session]
 	bots         *executor.Keyed[string]
 	staff        *gate
+	botStaff     *botStaff
+	turns        turns
 
 	opens *auth.Window // new conversations by network
 
@@ -73,6 +75,8 @@ func New(o Options) (*Hub, error) {
 	h.customers = executor.NewKeyed[*Session](h.customerPool, customerPending, customerTotal)
 	h.bots = executor.NewKeyed[string](h.botPool, botPending, botTotal)
 	h.staff = newGate(h.agentPool, l.AgentRunning, l.AgentWaiting)
+	h.botStaff = newBotStaff(h)
+	h.turns.open = make(map[string]*turn)
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
 	h.opens = auth.NewWindow(l.Opens, l.OpensWindow, maxOpenKeys)
@@ -114,7 +118,7 @@ func (h *Hub) Start(ctx context.Context) error {
 	h.ticker.start()
 	h.router.start()
 	for _, p := range pending {
-		h.botTurn(p.Conv, p.Last, "")
+		h.startTurn(p)
 	}
 	for i := range open {
 		if open[i].Blocked {
@@ -165,13 +169,15 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		s.send(proto.Event("bye", "", 0, proto.Bye{RetryMS: retry, Reason: "draining"}))
 	}
 	h.router.stop()
+	h.stopTurns()
+	bots := h.botStaff.close()
 	_, err := h.lanePool.Shutdown(ctx)
 	for _, s := range h.everySession() {
 		s.close(proto.CloseDraining, "draining")
 	}
 	h.ticker.stop()
 	h.receipts.stop(ctx)
-	errs := []error{err}
+	errs := []error{err, bots}
 	for _, p := range []*executor.Pool{h.botPool, h.customerPool, h.agentPool} {
 		p.Close()
 		_, err := p.Shutdown(ctx)

@@ -263,11 +263,12 @@ type scripted struct {
 func (s scripted) Reply(ctx context.Context, t bot.Turn) (bot.Reply, error) { return s.reply(ctx, t) }
 
 func TestLateBotAnswerIsDiscarded(t *testing.T) {
-	release := make(chan struct{})
+	release, asked := make(chan struct{}), make(chan struct{})
 	slow := scripted{func(ctx context.Context, t bot.Turn) (bot.Reply, error) {
 		if t.Opening {
 			return bot.Reply{}, nil
 		}
+		close(asked)
 		<-release
 		return bot.Reply{Say: []store.Say{{Body: "late"}}, Handoff: true, Reason: "late"}, nil
 	}}
@@ -276,12 +277,19 @@ func TestLateBotAnswerIsDiscarded(t *testing.T) {
 	conv := r.open(ann, "bot")
 	ann.Send(conv, "hello?")
 	r.ok(ann.Flushed(r.ctx)) // the bot is not in the way of the ack
+	<-asked
 	r.ok(lin.Take(r.ctx, conv))
 	close(release)
 	r.waitFor("the late answer", func() bool { return r.hub.Counters.BotLate.Load() == 1 })
 	lin.Send(conv, "I am here")
 	r.ok(lin.Flushed(r.ctx))
 	r.checkView(ann, conv, store.CustomerSide)
+	discarded := r.event(lin, conv, body("late"))
+	var note proto.Msg
+	discarded.Decode(&note)
+	if note.Kind != store.KindNote || note.From.Kind != "bot" || note.Payload != store.PayloadDiscarded {
+		t.Errorf("staff are shown %+v", note)
+	}
 	for _, f := range ann.View(conv) {
 		if body("late")(f) {
 			t.Fatal("the late answer was appended")
@@ -315,8 +323,11 @@ func TestBotFailsOrTalksTooMuch(t *testing.T) {
 			said++
 		}
 	}
-	if said != store.MaxBotMessages {
+	if said != store.MaxBotMessages+1 { // and the apology
 		t.Errorf("the bot said %d messages", said)
+	}
+	if c := &r.hub.Counters; c.BotCut.Load() != 45 || c.BotFailed.Load() != 1 {
+		t.Errorf("%d messages cut, %d turns failed", c.BotCut.Load(), c.BotFailed.Load())
 	}
 }
 
@@ -340,13 +351,19 @@ func TestBotAnswerSurvivesAFailingStore(t *testing.T) {
 
 // What a crash left unanswered is answered after the start.
 func TestUnansweredTurnsAreRunAtStart(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits(), Bot: scripted{func(ctx context.Context, _ bot.Turn) (bot.Reply, error) {
-		return bot.Reply{}, nil // never answers: the process "dies" before it does
+	dead := make(chan struct{})
+	r := newRig(t, Options{Limits: testLimits(), Bot: scripted{func(context.Context, bot.Turn) (bot.Reply, error) {
+		<-dead
+		return bot.Reply{}, errors.New("the process dies before the bot has answered")
 	}}})
 	ann, ben := r.customer(), r.customer()
 	unanswered, ungreeted := r.open(ann, "bot"), r.open(ben, "bot")
 	ann.Send(unanswered, "human")
 	r.ok(ann.Flushed(r.ctx))
+	go func() {
+		defer close(dead)
+		r.waitFor("the end", r.hub.draining.Load)
+	}()
 	r.stop()
 	r.o.Bot = nil
 	r.openStore()

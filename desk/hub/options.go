@@ -1,12 +1,14 @@
 package hub
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/safehttp"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
 )
@@ -27,6 +29,9 @@ type Options struct {
 	// After returns a channel that gets a value when the time of Now has gone on by d, and a function that gives it up.
 	// Default is a time.Timer.
 	After func(d time.Duration) (<-chan time.Time, func() bool)
+
+	Resolver  safehttp.Resolver // of the addresses of webhook bots; default net.DefaultResolver
+	ClientTLS *tls.Config       // of connections to them; default the roots of the system
 }
 
 // Login is what an agent's ticket stands for.
@@ -93,8 +98,10 @@ const (
 	botWorkers       = 4
 	botPending       = 64 // turns waiting in one conversation
 	botTotal         = 10_000
-	botAttempts      = 6
 	botRetryDelay    = 250 * time.Millisecond
+	botRetryMax      = 8 * time.Second
+	botHistory       = 100 // events that a bot is told at most
+	botHistoryBytes  = 256 << 10
 	customerPending  = 8 // reads waiting of one session
 	customerTotal    = 10_000
 	agentPoolQueue   = 1024

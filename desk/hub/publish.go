@@ -52,7 +52,7 @@ func (h *Hub) publish(out store.Outcome) {
 		h.ticker.wake()
 		h.router.wake()
 	}
-	h.botReacts(out)
+	h.turnBegan(&before, &out)
 }
 
 // settle brings everything else that the hub remembers in line with a change that the directory has taken over. E is nil

@@ -30,7 +30,8 @@ type Command interface{ command() }
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
 type Open struct {
 	Contact Contact
-	Human   bool // straight to the queue
+	Human   bool     // straight to the queue
+	Without []string // ids of bots that cannot answer now: the conversation goes to the queue instead
 	Page    string
 	Fields  map[string]string // answers to the questions of the site; a *FieldError if they are not accepted
 	Consent bool              // the customer agreed to the text of the site
@@ -86,36 +87,48 @@ type Say struct {
 	Memo    string // see Event
 }
 
-// BotTurn adds the bot's answers, and hands the conversation over if asked, all or nothing and only while the bot
-// owns the conversation in this epoch; otherwise ErrConflict. A turn that was applied before is a duplicate.
+// BotTurn ends a turn (see Turn): it adds the bot's answers, and hands the conversation over if asked, all or nothing
+// and only while the bot has had the conversation since the turn began. Later it is Outcome.Discarded: staff find
+// what the bot would have said in a note. A turn that was answered before is a duplicate, an unknown one ErrNotFound.
 type BotTurn struct {
-	Conv    string
-	Epoch   int64
-	Turn    string // stable id of the turn
-	Say     []Say  // at most MaxBotMessages
-	Handoff bool
-	Reason  string
+	Conv       string
+	Turn       string
+	Say        []Say // at most MaxBotMessages
+	Handoff    bool
+	Failed     bool              // this is not the bot's answer but what is done for want of one
+	Reason     string            // of the hand-off
+	Note       string            // for staff, behind the hand-off
+	Attributes map[string]string // that the contact gets; those beyond MaxAttributes are left out
+}
+
+// AcceptTurn notes that a bot will answer a turn later; ErrConflict when the turn has ended, ErrNotFound if there is none.
+type AcceptTurn struct {
+	Turn  string
+	Until int64 // Unix milliseconds
 }
 
 // MaxBotMessages is the most a bot may say in one turn.
 const MaxBotMessages = 5
 
-func (Open) command()    {}
-func (Append) command()  {}
-func (Move) command()    {}
-func (BotTurn) command() {}
-func (Warn) command()    {}
-func (Leave) command()   {}
+func (Open) command()       {}
+func (Append) command()     {}
+func (Move) command()       {}
+func (BotTurn) command()    {}
+func (Warn) command()       {}
+func (Leave) command()      {}
+func (AcceptTurn) command() {}
 
 // Outcome is what became of a command.
 type Outcome struct {
-	Conv     Conversation // the head after the command, also with ErrConflict, ErrClosed, ErrForbidden and ErrCapacity
-	Events   []Event      // newly committed; with Dup the first, earlier one
-	Dup      bool         // the command had been committed before; nothing is new
-	Existing bool         // of Open: the conversation was there
-	Touched  bool         // the conversation changed without an event
-	Err      error
-	Late     bool // second call: the command was answered ErrUnavailable but has been committed after all
+	Conv      Conversation // the head after the command, also with ErrConflict, ErrClosed, ErrForbidden and ErrCapacity
+	Events    []Event      // newly committed; with Dup the first, earlier one
+	Dup       bool         // the command had been committed before; nothing is new
+	Existing  bool         // of Open: the conversation was there
+	Turn      string       // of Open and Append: the bot's turn that began with the last of the events, "" = none
+	Discarded bool         // of BotTurn: it came too late; the only event, if any, is a note
+	Touched   bool         // the conversation changed without an event
+	Err       error
+	Late      bool // second call: the command was answered ErrUnavailable but has been committed after all
 }
 
 // Token is the SHA-256 of a bearer token; the token itself is never stored.
@@ -177,8 +190,11 @@ type Reader interface {
 	Closings(ctx context.Context, since int64) (Closings, error)
 	// Outbox returns the oldest rows of the outbox.
 	Outbox(ctx context.Context, limit int) ([]OutboxRow, error)
-	// BotPending returns the turns that bot-owned conversations still wait for.
+	// BotPending returns the turns that the bots which own their conversations have still to answer, those of each
+	// conversation in order.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
+	// BotTurn returns a turn by its id, or ErrNotFound.
+	BotTurn(ctx context.Context, id string) (Turn, error)
 	// Bots returns all bots by name.
 	Bots(ctx context.Context) ([]BotAccount, error)
 	// Bot returns a bot, or ErrNotFound.
@@ -203,12 +219,6 @@ type Reader interface {
 	Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error)
 
 	FileReader
-}
-
-// PendingTurn is a customer's message, or an opening, that the bot has not answered.
-type PendingTurn struct {
-	Conv Conversation
-	Last *Event // nil: the conversation was opened and not greeted
 }
 
 // Accounts are the writes outside conversations. They go through the same writer, block until committed and honour ctx.

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -26,6 +26,8 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 		return t.warn(c)
 	case store.Leave:
 		return t.leave(c)
+	case store.AcceptTurn:
+		return store.Outcome{}, t.acceptTurn(c)
 	case store.Audit:
 		return t.audit(c)
 	case store.Tag:
@@ -148,14 +150,17 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 		return store.Outcome{}, err
 	}
 	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot}
-	if c.Human || s.bot.IsZero() {
+	if c.Human || s.bot.IsZero() || slices.Contains(c.Without, s.bot.ID) {
 		in.Trigger = store.OpenForHuman
 	}
 	d, err := t.insert(c, s)
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	return t.transition(d, in)
+	if err := t.step(d, in); err != nil {
+		return store.Outcome{}, err
+	}
+	return t.saveTurn(d)
 }
 
 // insert writes the row of a new conversation; its first change gives it its real state in the same transaction.
@@ -264,6 +269,9 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	if err := t.add(d, e); err != nil {
 		return head, err
 	}
+	if c.From.Kind == store.Customer {
+		return t.saveTurn(d)
+	}
 	return t.save(d)
 }
 
@@ -292,39 +300,6 @@ func (t *tx) admit(d *draft, c *store.Append) error {
 		return store.ErrForbidden
 	}
 	return nil
-}
-
-// botTurn adds the answers of a bot and perhaps its hand-off. The client id of each message is made of the turn id,
-// so a turn that is run again is found.
-func (t *tx) botTurn(c store.BotTurn) (store.Outcome, error) {
-	if len(c.Say) > store.MaxBotMessages {
-		return store.Outcome{}, fmt.Errorf("sqlite: a bot turn of %d messages, the limit is %d", len(c.Say), store.MaxBotMessages)
-	}
-	d, err := t.load(c.Conv)
-	if err != nil {
-		return store.Outcome{}, err
-	}
-	head := store.Outcome{Conv: d.Conversation}
-	if d.State != store.InBot || d.Epoch != c.Epoch {
-		return head, store.ErrConflict
-	}
-	bot := d.Owner
-	for i, say := range c.Say {
-		clientID := c.Turn + "/" + strconv.Itoa(i)
-		if _, err := scanEvent(t.row(sqlByClient, c.Conv, string(bot.Kind), bot.ID, clientID)); err == nil {
-			head.Dup = true
-			return head, nil
-		} else if !errors.Is(err, store.ErrNotFound) {
-			return store.Outcome{}, err
-		}
-		if err := t.add(d, store.Event{Kind: store.KindText, From: bot, ClientID: clientID, Body: say.Body, Buttons: say.Buttons, Memo: say.Memo}); err != nil {
-			return store.Outcome{}, err
-		}
-	}
-	if c.Handoff {
-		return t.transition(d, store.Input{Trigger: store.Handoff, By: bot, Reason: c.Reason})
-	}
-	return t.save(d)
 }
 
 // shorten cuts s to at most n characters.

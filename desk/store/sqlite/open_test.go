@@ -37,8 +37,8 @@ func TestReopenKeepsEverything(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	pending, err := r.Cold().BotPending(t.Context())
-	if err != nil || len(pending) != 1 || pending[0].Last.Body != "next" {
-		t.Fatalf("%+v %v", pending, err)
+	if err != nil || len(pending) != 12 || pending[11].Event.Body != "next" {
+		t.Fatalf("%d turns wait, want 12 of which the last is new (%v)", len(pending), err)
 	}
 }
 

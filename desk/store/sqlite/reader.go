@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +17,6 @@ const (
 	sqlOfAgent        = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'assigned' AND c.owner_id = ? ORDER BY c.assigned_at, c.id`
 	sqlQueue          = `SELECT ` + convColumns + convFrom + `WHERE c.state = 'queued' ORDER BY c.priority, c.queued_at, c.id LIMIT ?`
 	sqlAllOpen        = `SELECT ` + convColumns + convFrom + `WHERE c.state <> 'closed' ORDER BY c.priority, c.queued_at, c.id`
-	sqlLastOf         = `SELECT ` + eventColumns + ` FROM message WHERE conversation = ? AND kind IN ('text', 'file') ORDER BY seq DESC LIMIT 1`
 )
 
 // reader answers reads on its own pool of read-only connections.
@@ -106,27 +104,6 @@ func (r *reader) Queue(ctx context.Context, limit int) ([]store.Conversation, in
 // OpenConversations implements store.Reader.
 func (r *reader) OpenConversations(ctx context.Context) ([]store.Conversation, error) {
 	return r.convs(ctx, sqlAllOpen)
-}
-
-// BotPending implements store.Reader.
-func (r *reader) BotPending(ctx context.Context) ([]store.PendingTurn, error) {
-	convs, err := r.convs(ctx, `SELECT `+convColumns+convFrom+`WHERE c.state = 'bot'`)
-	if err != nil {
-		return nil, err
-	}
-	var turns []store.PendingTurn
-	for _, c := range convs {
-		last, err := scanEvent(r.db.QueryRowContext(ctx, sqlLastOf, c.ID))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			turns = append(turns, store.PendingTurn{Conv: c})
-		case err != nil:
-			return nil, err
-		case last.From.Kind == store.Customer:
-			turns = append(turns, store.PendingTurn{Conv: c, Last: &last})
-		}
-	}
-	return turns, nil
 }
 
 func (r *reader) site(ctx context.Context, where string, arg any) (store.Site, error) {

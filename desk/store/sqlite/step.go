@@ -29,6 +29,11 @@ func (t *tx) step(d *draft, in store.Input) error {
 	if err := t.seat(&next, seats, change.Event, in.Now); err != nil {
 		return err
 	}
+	if d.Owner.Kind == store.Bot && !next.Owner.Is(d.Owner) {
+		if err := t.endTurns(d.ID); err != nil {
+			return err
+		}
+	}
 	if err := t.rollStep(&d.Conversation, &next, &change, in.Now); err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func (r *rig) story(c store.Contact, run func(store.Command) (store.Outcome, boo
 	id, lin, moe := opened.Conv.ID, r.lin.Actor(), r.moe.Actor()
 	for _, cmd := range []store.Command{
 		text(id, c.Actor(), "hello"),
-		store.BotTurn{Conv: id, Epoch: opened.Conv.Epoch, Turn: "1", Say: []store.Say{{Body: "hi"}}, Handoff: true},
+		store.BotTurn{Conv: id, Turn: opened.Turn, Say: []store.Say{{Body: "hi"}}, Handoff: true},
 		store.Move{Conv: id, Trigger: store.TakeOver, By: lin},
 		text(id, lin, "here I am"),
 		store.Append{Conv: id, From: moe, ClientID: "note " + id, Body: "good", Note: true},

@@ -214,13 +214,14 @@ type world struct {
 	agents   []store.AgentAccount
 	contacts []store.Contact
 	convs    map[string]store.Conversation
+	turns    map[string]string // conversation by turn
 }
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
 func (w *world) command() store.Command {
 	if w.convs == nil {
-		w.convs = make(map[string]store.Conversation)
+		w.convs, w.turns = make(map[string]store.Conversation), make(map[string]string)
 	}
 	open, err := w.Cold().OpenConversations(w.t.Context())
 	w.must(err)
@@ -252,7 +253,7 @@ func (w *world) command() store.Command {
 		msg.Note = true
 		return msg
 	case 2:
-		return store.BotTurn{Conv: conv.ID, Epoch: conv.Epoch, Turn: fmt.Sprint(w.rng.IntN(3)), Say: []store.Say{{Body: "hi"}}, Handoff: w.rng.IntN(2) == 0}
+		return store.BotTurn{Conv: conv.ID, Turn: w.turnOf(conv.ID), Say: []store.Say{{Body: "hi"}}, Handoff: w.rng.IntN(2) == 0, Note: "summary", Failed: w.rng.IntN(4) == 0}
 	}
 	return store.Move{
 		Conv: conv.ID, By: actor, To: pick(w.rng, w.agents).ID, Group: w.group, Force: w.rng.IntN(4) == 0, Rev: conv.Rev * int64(w.rng.IntN(2)),
@@ -261,4 +262,19 @@ func (w *world) command() store.Command {
 			store.CustomerClose, store.AgentClose, store.Idle, store.Abandon, store.Block, store.ReopenToQueue, store.ReopenToBot,
 		}),
 	}
+}
+
+// turnOf returns the id of a turn of a conversation, perhaps of one that is over or of another conversation.
+func (w *world) turnOf(conv string) string {
+	pending, err := w.Cold().BotPending(w.t.Context())
+	w.must(err)
+	for _, p := range pending {
+		w.turns[p.Turn.ID] = p.Turn.Conv
+	}
+	for id, of := range w.turns {
+		if of == conv || w.rng.IntN(10) == 0 {
+			return id
+		}
+	}
+	return "none"
 }

@@ -128,9 +128,10 @@ func testQueueFull(t *testing.T, r *rig) {
 	dan := r.visitor()
 	r.site = demo
 	r.refused(store.Open{Contact: dan, Human: true}, store.ErrQueueFull)
-	dans := r.open(dan, false)
+	opened := r.do(store.Open{Contact: dan})
+	dans := opened.Conv
 	r.refused(store.Move{Conv: dans.ID, Trigger: store.Handoff, By: dan.Actor()}, store.ErrQueueFull)
-	r.refused(store.BotTurn{Conv: dans.ID, Epoch: dans.Epoch, Turn: "t", Say: []store.Say{{Body: "x"}}, Handoff: true}, store.ErrQueueFull)
+	r.refused(store.BotTurn{Conv: dans.ID, Turn: opened.Turn, Say: []store.Say{{Body: "x"}}, Handoff: true}, store.ErrQueueFull)
 	if c := r.head(dans.ID); c != dans {
 		t.Fatalf("a refusal left %+v", c)
 	}

@@ -104,16 +104,22 @@ CREATE TABLE bot (
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE site ADD COLUMN bot TEXT NOT NULL DEFAULT ''; -- '' = the built-in one, if bot_name is set
 
+-- A turn is begun in the transaction of what it answers, whose event lends it its id, and ends in that of the answer.
 CREATE TABLE bot_turn (
 	id           TEXT PRIMARY KEY,
 	conversation TEXT NOT NULL REFERENCES conversation (id),
+	seq          INTEGER NOT NULL,
 	epoch        INTEGER NOT NULL,
+	bot          TEXT NOT NULL,
+	bot_name     TEXT NOT NULL,
 	state        TEXT NOT NULL CHECK (state IN ('asked', 'accepted', 'answered', 'failed', 'late')),
-	attempts     INTEGER NOT NULL,
 	created      INTEGER NOT NULL,
-	until        INTEGER NOT NULL
+	until        INTEGER NOT NULL -- of an accepted one
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX bot_turn_open ON bot_turn (until) WHERE state IN ('asked', 'accepted');
+CREATE INDEX bot_turn_open ON bot_turn (conversation, seq) WHERE state IN ('asked', 'accepted');
+INSERT INTO bot_turn (id, conversation, seq, epoch, bot, bot_name, state, created, until)
+	SELECT m.id, c.id, m.seq, c.epoch, c.owner_id, c.owner_name, 'asked', m.created, 0 FROM conversation c JOIN message m ON m.conversation = c.id
+		AND m.seq = (SELECT max(x.seq) FROM message x WHERE x.conversation = c.id) WHERE c.state = 'bot' AND m.sender_kind = 'customer';
 
 -- Who did what to whom. Rows are only added.
 CREATE TABLE audit_log (

@@ -1,0 +1,57 @@
+package store
+
+import "strings"
+
+// TurnState says how far a bot's turn is.
+type TurnState string
+
+// States of a turn.
+const (
+	TurnAsked    TurnState = "asked"    // begun; the bot is asked, again after a restart
+	TurnAccepted TurnState = "accepted" // the bot will answer it later, until Turn.Until
+	TurnAnswered TurnState = "answered"
+	TurnFailed   TurnState = "failed" // ended without an answer: the bot failed or lost the conversation before
+	TurnLate     TurnState = "late"   // answered after that; the answer was discarded
+)
+
+// Open reports whether an answer is still waited for.
+func (s TurnState) Open() bool { return s == TurnAsked || s == TurnAccepted }
+
+// Turn is one thing a bot has to answer: the opening of a conversation, or one message of the customer. It is begun in
+// the same transaction as that, and its id is that of the event.
+type Turn struct {
+	ID    string
+	Conv  string
+	Seq   uint64 // of the event
+	Epoch int64  // of the conversation when it began
+	Bot   Actor  // that is asked
+	State TurnState
+	Until int64 // of TurnAccepted, Unix milliseconds
+}
+
+// PendingTurn is a turn that waits for its answer.
+type PendingTurn struct {
+	Turn  Turn
+	Conv  Conversation
+	Event Event
+}
+
+const (
+	// PayloadDiscarded marks a note of a bot whose answer came too late.
+	PayloadDiscarded = "discarded"
+
+	maxDiscarded = 8000 // characters, as of any message
+)
+
+// Discarded is what a bot would have said, as the body of a note; "" for nothing.
+func (c *BotTurn) Discarded() string {
+	var texts []string
+	for _, s := range c.Say {
+		texts = append(texts, s.Body)
+	}
+	s := strings.Join(texts, "\n\n")
+	if r := []rune(s); len(r) > maxDiscarded {
+		s = string(r[:maxDiscarded-1]) + "…"
+	}
+	return s
+}
