@@ -51,7 +51,7 @@ func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
 	case no != nil:
 		s.close(no.close, no.text)
 	default:
-		s.change(func(who *identity) { who.actor, who.role = login.Agent.Actor(), login.Agent.Role })
+		s.change(func(who *identity) { who.become(login.Agent) })
 		h.rewatch(s)
 	}
 	return err
@@ -142,9 +142,9 @@ func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identi
 	if who.actor.Kind == store.Agent {
 		var login store.AgentSession
 		if login, no, err = h.knownAgent(ctx, r, who.login); err == nil && no == nil {
-			who.actor, who.role = login.Agent.Actor(), login.Agent.Role
+			who.become(login.Agent)
 			s.expireIn(login.Expires.Sub(h.o.Now()))
-			s.change(func(w *identity) { w.actor, w.role = who.actor, who.role })
+			s.change(func(w *identity) { w.become(login.Agent) })
 		}
 	} else if h.rechecks.Load() != rechecks {
 		_, no, err = h.knownCustomer(ctx, r, who.login)

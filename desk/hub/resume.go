@@ -20,7 +20,8 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 			return
 		}
 		s.limit(h.o.Limits.AgentMessages, h.o.Limits.AgentCommands)
-		who := identity{actor: login.Agent.Actor(), capacity: login.Agent.Capacity, role: login.Agent.Role, login: login.Session, locale: hello.Locale}
+		who := identity{login: login.Session, locale: hello.Locale}
+		who.become(login.Agent)
 		s.read(who, func(ctx context.Context, r store.Reader) { h.resume(ctx, r, s, who, cmd, hello, 0) }, busy)
 		return
 	}

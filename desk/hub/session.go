@@ -53,6 +53,7 @@ type identity struct {
 	actor    store.Actor
 	capacity int         // of an agent
 	role     perm.Role   // of an agent
+	masked   bool        // an agent that may not see what is private
 	site     string      // of a customer
 	login    store.Token // hash of what it proved itself with: an agent's login, a customer's token
 	locale   string
@@ -279,7 +280,7 @@ func (s *Session) ephemeral(frame []byte) {
 	s.mu.Lock()
 	drop := s.phase != live || s.conn.Queued() > s.outbound()/4
 	if !drop {
-		drop = s.conn.Send(frame) != nil
+		drop = s.conn.Send(s.view(frame)) != nil
 	}
 	s.mu.Unlock()
 	if drop {
@@ -289,7 +290,7 @@ func (s *Session) ephemeral(frame []byte) {
 
 // push sends and reports whether the connection keeps up. s.mu is held, so that events keep their order.
 func (s *Session) push(frame []byte) bool {
-	return s.conn.Queued() <= s.outbound() && !errors.Is(s.conn.Send(frame), ErrSlow)
+	return s.conn.Queued() <= s.outbound() && !errors.Is(s.conn.Send(s.view(frame)), ErrSlow)
 }
 
 // outbound is the number of bytes that may wait.

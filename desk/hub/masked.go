@@ -1,0 +1,91 @@
+package hub
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk/mask"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// become makes the identity that of an account as it is now.
+func (i *identity) become(a store.AgentAccount) {
+	i.actor, i.role, i.capacity = a.Actor(), a.Role, a.Capacity
+	i.masked = !a.Role.Can(perm.Private)
+}
+
+// view returns a frame as the session may see it: without telephone numbers, addresses and card numbers for staff whose
+// role has not the permission. It is applied to every frame, so no reply or event can be forgotten.
+func (s *Session) view(frame []byte) []byte {
+	who := s.ident.Load()
+	if who == nil || !who.masked {
+		return frame
+	}
+	return maskFrame(frame)
+}
+
+// maskFrame hides what is private in every string of a frame, except where the protocol itself speaks. What cannot be read
+// is not shown.
+func maskFrame(frame []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(frame))
+	d.UseNumber()
+	var v map[string]any
+	if d.Decode(&v) != nil {
+		return []byte(`{"t":"err","d":{"code":"internal","text":"this cannot be shown"}}`)
+	}
+	out, err := json.Marshal(maskValue(v))
+	if err != nil {
+		return []byte(`{"t":"err","d":{"code":"internal","text":"this cannot be shown"}}`)
+	}
+	return out
+}
+
+func maskValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		if isUUID(v) {
+			return v
+		}
+		return mask.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = maskValue(v[i])
+		}
+	case map[string]any:
+		for key, field := range v {
+			if attributes, ok := field.(map[string]any); ok && key == "attributes" {
+				for name := range attributes { // names that the protocol did not choose
+					if text, ok := attributes[name].(string); ok {
+						attributes[name] = mask.Text(text)
+					}
+				}
+				continue
+			}
+			if !structural(key) {
+				v[key] = maskValue(field)
+			}
+		}
+	}
+	return v
+}
+
+// structural names the fields whose texts are the server's own: ids, cursors, links.
+func structural(key string) bool {
+	switch key {
+	case "t", "re", "c", "id", "client_id", "session", "store", "cursor", "links", "kind", "state", "event":
+		return true
+	}
+	return false
+}
+
+func isUUID(s string) bool {
+	if len(s) != 36 || strings.Count(s, "-") != 4 {
+		return false
+	}
+	_, err := uuid.Parse(s)
+	return err == nil
+}
