@@ -1,0 +1,316 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+//go:embed templates
+var files embed.FS
+
+// Changes are told what takes effect in running sessions. Methods must not block.
+type Changes interface {
+	// AgentChanged: role, capacity, name or language of an account, or it was disabled.
+	AgentChanged(ctx context.Context, a store.AgentAccount)
+	// LoginsEnded: every login of an account.
+	LoginsEnded(ctx context.Context, agent string)
+	// GroupsChanged: settings or members of groups.
+	GroupsChanged(ctx context.Context)
+	// SiteChanged: anything about a site.
+	SiteChanged(ctx context.Context, s store.Site)
+	// BotsChanged: settings of bots.
+	BotsChanged(ctx context.Context)
+}
+
+// Options are what the pages need; all of them are required.
+type Options struct {
+	Store  store.Store
+	Hash   func(ctx context.Context, password string) (string, error) // of a new password; may answer auth.ErrBusy
+	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
+	Asset  func(name string) string // address of an embedded file
+	Notify Changes
+	HTTPS  bool // browsers reach the server over https
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Pages serves the pages. Its handlers may be called from any goroutine; they block.
+type Pages struct {
+	o    Options
+	tmpl map[string]*template.Template
+	once *onceShown
+}
+
+// Route is one address, who may use it, and what answers.
+type Route struct {
+	Pattern string
+	Needs   perm.Permission
+	Serve   func(w http.ResponseWriter, r *http.Request, s store.AgentSession)
+}
+
+// New prepares the pages.
+func New(o Options) (*Pages, error) {
+	p := &Pages{o: o, tmpl: make(map[string]*template.Template), once: newOnceShown(o.Now)}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	for _, name := range names {
+		base := path.Base(name)
+		if base == "layout.html" {
+			continue
+		}
+		t, err := template.New(base).ParseFS(files, "templates/layout.html", name)
+		if err != nil {
+			return nil, fmt.Errorf("admin: %w", err)
+		}
+		p.tmpl[strings.TrimSuffix(base, ".html")] = t
+	}
+	return p, nil
+}
+
+// Routes returns every route of the pages.
+func (p *Pages) Routes() []Route {
+	manage := func(pattern string, serve func(*request)) Route { return Route{pattern, perm.Manage, p.serve(serve)} }
+	return []Route{
+		manage("GET /admin", p.overview),
+		manage("GET /admin/agents", p.agents), manage("GET /admin/agents/new", p.newAgent), manage("POST /admin/agents", p.createAgent),
+		manage("GET /admin/agents/{id}", p.editAgent), manage("POST /admin/agents/{id}", p.saveAgent), manage("POST /admin/agents/{id}/password", p.resetPassword),
+		manage("GET /admin/groups", p.groups), manage("GET /admin/groups/new", p.newGroup), manage("POST /admin/groups", p.createGroup),
+		manage("GET /admin/groups/{id}", p.editGroup), manage("POST /admin/groups/{id}", p.saveGroup), manage("POST /admin/groups/{id}/delete", p.deleteGroup),
+		manage("GET /admin/sites", p.sites), manage("GET /admin/sites/new", p.newSite), manage("POST /admin/sites", p.createSite),
+		manage("GET /admin/sites/{id}", p.editSite), manage("POST /admin/sites/{id}", p.saveSite), manage("POST /admin/sites/{id}/secret", p.changeSecret),
+		manage("GET /admin/canned", p.canned), manage("GET /admin/canned/new", p.newCanned), manage("POST /admin/canned", p.createCanned),
+		manage("GET /admin/canned/{id}", p.editCanned), manage("POST /admin/canned/{id}", p.saveCanned), manage("POST /admin/canned/{id}/delete", p.deleteCanned),
+		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
+		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
+	}
+}
+
+// request is one request on its way to one page.
+type request struct {
+	w  http.ResponseWriter
+	r  *http.Request
+	me store.AgentSession
+
+	Lang string
+	Nav  string // which entry of the menu it belongs to
+	form
+	Data any
+	Once string // shown once, and never again
+	p    *Pages
+}
+
+const maxForm = 60 << 10
+
+func (p *Pages) serve(next func(*request)) func(http.ResponseWriter, *http.Request, store.AgentSession) {
+	return func(w http.ResponseWriter, r *http.Request, me store.AgentSession) {
+		q := &request{w: w, r: r, me: me, p: p, Lang: language(r, me.Agent)}
+		q.Nav, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/admin"), "/"), "/")
+		if r.Method == http.MethodPost {
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			var tooLarge *http.MaxBytesError
+			switch err := r.ParseForm(); {
+			case errors.As(err, &tooLarge):
+				q.fail(http.StatusRequestEntityTooLarge, "error.large")
+				return
+			case err != nil:
+				q.fail(http.StatusBadRequest, "error.form")
+				return
+			}
+			q.form.values = r.PostForm
+		}
+		next(q)
+	}
+}
+
+// ctx ends with the request; the gate has given it a deadline.
+func (q *request) ctx() context.Context { return q.r.Context() }
+
+// T is a text in the language of the page.
+func (q *request) T(key string, args ...any) string { return text(q.Lang, key, args...) }
+
+// Me is who is logged in.
+func (q *request) Me() store.AgentAccount { return q.me.Agent }
+
+// Can reports whether the page's reader may do something.
+func (q *request) Can(p string) bool { return q.me.Agent.Role.Can(perm.Permission(p)) }
+
+// Asset is the address of an embedded file.
+func (q *request) Asset(name string) string { return q.p.o.Asset(name) }
+
+// Path is the address of the page, for coming back to it.
+func (q *request) Path() string { return q.r.URL.RequestURI() }
+
+// Done is what has just been done, in words.
+func (q *request) Done() string {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed"}, what) {
+		return q.T("done." + what)
+	}
+	return ""
+}
+
+// Failed counts the fields that are wrong.
+func (q *request) Failed() int { return len(q.errs) }
+
+// Language is the name of a language.
+func (q *request) Language(tag string) string {
+	if tag == "" {
+		return q.T("language.any")
+	}
+	return languages()[tag]
+}
+
+// Time shows a time in Unix milliseconds; scripts are not needed, so the zone is that of the server.
+func (q *request) Time(ms int64) string {
+	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
+}
+
+// render sends a page.
+func (q *request) render(status int, name string, data any) {
+	q.Data = data
+	var b bytes.Buffer
+	if err := q.p.tmpl[name].ExecuteTemplate(&b, "layout", q); err != nil {
+		q.p.o.Logger.Error("admin: page failed", "page", name, "err", err)
+		http.Error(q.w, "The page could not be made.", http.StatusInternalServerError)
+		return
+	}
+	h := q.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", q.Lang)
+	h.Set("Cache-Control", "no-store")
+	q.w.WriteHeader(status)
+	_, _ = q.w.Write(b.Bytes()) // a failing connection closes itself
+}
+
+// fail sends a page that says what went wrong and what to do.
+func (q *request) fail(status int, key string) {
+	q.render(status, "error", key)
+}
+
+// failed answers for an error of the store. It returns true if the error has to do with a field, so that the form is
+// to be shown again.
+func (q *request) failed(err error) (again bool) {
+	var invalid store.Invalid
+	switch {
+	case errors.As(err, &invalid):
+		for _, problem := range invalid {
+			q.wrong(problem.Field, q.reason(problem))
+		}
+		return true
+	case errors.Is(err, store.ErrNotFound):
+		q.fail(http.StatusNotFound, "error.gone")
+	case errors.Is(err, store.ErrLastAdmin):
+		q.wrong("role", q.T("error.lastAdmin"))
+		return true
+	case errors.Is(err, auth.ErrBusy):
+		q.fail(http.StatusServiceUnavailable, "error.busy")
+	default:
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.DeadlineExceeded) {
+			q.p.o.Logger.Error("admin: request failed", "path", q.r.URL.Path, "err", err)
+		}
+		q.fail(http.StatusServiceUnavailable, "error.unavailable")
+	}
+	return false
+}
+
+func (q *request) reason(p store.Problem) string {
+	if p.Limit != 0 {
+		return q.T("reason."+p.Reason, p.Limit)
+	}
+	return q.T("reason." + p.Reason)
+}
+
+// audit writes down what was done. A line that cannot be written is an error of the request, though the change stands.
+func (q *request) audit(action, target, detail string) bool {
+	if err := q.p.o.Audit(q.r, q.me.Agent.Actor(), action, target, detail); err != nil {
+		q.failed(err)
+		return false
+	}
+	return true
+}
+
+// see redirects to a page after a change.
+func (q *request) see(page, done string) {
+	q.w.Header().Set("Cache-Control", "no-store")
+	if done != "" {
+		page += "?done=" + url.QueryEscape(done)
+	}
+	http.Redirect(q.w, q.r, page, http.StatusSeeOther)
+}
+
+// overview is the first page: what there is, and what is missing.
+func (p *Pages) overview(q *request) {
+	all, err := q.lists()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	enabled := 0
+	for _, a := range all.Agents {
+		if !a.Disabled {
+			enabled++
+		}
+	}
+	q.render(http.StatusOK, "overview", struct {
+		*lists
+		Enabled int
+	}{all, enabled})
+}
+
+// lists are everything that the forms choose from.
+type lists struct {
+	Agents  []store.AgentAccount
+	Sites   []store.Site
+	Groups  []store.Group
+	Members map[string][]string
+	Canned  []store.Canned
+}
+
+func (q *request) lists() (*lists, error) {
+	r, ctx, l := q.p.o.Store.Cold(), q.ctx(), &lists{}
+	var errs [5]error
+	l.Agents, errs[0] = r.Agents(ctx)
+	l.Sites, errs[1] = r.Sites(ctx)
+	l.Groups, errs[2] = r.Groups(ctx)
+	l.Members, errs[3] = r.Members(ctx)
+	l.Canned, errs[4] = r.CannedReplies(ctx)
+	return l, errors.Join(errs[:]...)
+}
+
+// GroupName returns the name of a group, "" if there is none.
+func (l *lists) GroupName(id string) string {
+	for _, g := range l.Groups {
+		if g.ID == id {
+			return g.Name
+		}
+	}
+	return ""
+}
+
+// GroupsOf returns the names of the groups of an agent.
+func (l *lists) GroupsOf(agent string) string {
+	var names []string
+	for _, g := range l.Groups {
+		if slices.Contains(l.Members[g.ID], agent) {
+			names = append(names, g.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,216 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const newAgentCapacity = 5
+
+func (p *Pages) agents(q *request) {
+	all, err := q.lists()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.render(http.StatusOK, "agents", all)
+}
+
+// agentPage is the form of an account; ID is "" for a new one.
+type agentPage struct {
+	*lists
+	ID, Login string
+}
+
+// Roles are those to choose from.
+func (agentPage) Roles() []perm.Role { return perm.Roles() }
+
+func (p *Pages) newAgent(q *request) {
+	q.set("role", string(perm.Agent))
+	q.set("capacity", strconv.Itoa(newAgentCapacity))
+	q.agentForm(http.StatusOK, store.AgentAccount{})
+}
+
+func (q *request) agentForm(status int, a store.AgentAccount) {
+	all, err := q.lists()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.render(status, "agent", agentPage{all, a.ID, a.Login})
+}
+
+// entered fills an account with what was entered.
+func (q *request) agentEntered(a *store.AgentAccount) {
+	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
+	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
+}
+
+// groupsEntered are the groups that were chosen, as far as they exist.
+func (q *request) groupsEntered() ([]string, error) {
+	groups, err := q.p.o.Store.Cold().Groups(q.ctx())
+	if err != nil {
+		return nil, err
+	}
+	var chosen []string
+	for _, g := range groups {
+		if q.Has("groups", g.ID) {
+			chosen = append(chosen, g.ID)
+		}
+	}
+	return chosen, nil
+}
+
+func (p *Pages) createAgent(q *request) {
+	a := store.AgentAccount{Login: strings.ToLower(q.line("login"))}
+	q.agentEntered(&a)
+	a.Disabled = false
+	if err := a.Check(); err != nil {
+		q.failed(err)
+	}
+	groups, err := q.groupsEntered()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	if q.Failed() > 0 {
+		q.agentForm(http.StatusUnprocessableEntity, store.AgentAccount{})
+		return
+	}
+	password := auth.NewPassword()
+	if a.Password, err = p.o.Hash(q.ctx(), password); err == nil {
+		a, err = p.o.Store.CreateAgent(q.ctx(), a)
+	}
+	if err == nil {
+		err = p.o.Store.SetGroups(q.ctx(), a.ID, groups)
+	}
+	switch {
+	case errors.Is(err, store.ErrExists):
+		q.wrong("login", q.T("reason.taken"))
+		q.agentForm(http.StatusUnprocessableEntity, store.AgentAccount{})
+	case err != nil:
+		if q.failed(err) {
+			q.agentForm(http.StatusUnprocessableEntity, store.AgentAccount{})
+		}
+	case q.audit(store.AuditCreate, "agent "+a.ID, "login "+a.Login+", role "+string(a.Role)):
+		p.o.Notify.AgentChanged(q.ctx(), a)
+		p.o.Notify.GroupsChanged(q.ctx())
+		q.seeOnce("/admin/agents/"+a.ID, "created", password)
+	}
+}
+
+// agent finds the account that the address names; false means that the answer has been given.
+func (q *request) agent() (store.AgentAccount, bool) {
+	a, err := q.p.o.Store.Cold().AgentByID(q.ctx(), q.r.PathValue("id"))
+	if err != nil {
+		q.failed(err)
+	}
+	return a, err == nil
+}
+
+func (p *Pages) editAgent(q *request) {
+	a, ok := q.agent()
+	if !ok {
+		return
+	}
+	members, err := p.o.Store.Cold().Members(q.ctx())
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.set("name", a.Name)
+	q.set("role", string(a.Role))
+	q.set("capacity", strconv.Itoa(a.Capacity))
+	q.set("locale", a.Locale)
+	if a.Disabled {
+		q.set("disabled", "on")
+	}
+	var groups []string
+	for g, agents := range members {
+		if slices.Contains(agents, a.ID) {
+			groups = append(groups, g)
+		}
+	}
+	q.set("groups", groups...)
+	q.shown()
+	q.agentForm(http.StatusOK, a)
+}
+
+func (p *Pages) saveAgent(q *request) {
+	before, ok := q.agent()
+	if !ok {
+		return
+	}
+	a := before
+	q.agentEntered(&a)
+	groups, err := q.groupsEntered()
+	if err == nil && q.Failed() == 0 {
+		err = p.o.Store.UpdateAgent(q.ctx(), a)
+	}
+	if err == nil && q.Failed() == 0 {
+		err = p.o.Store.SetGroups(q.ctx(), a.ID, groups)
+	}
+	if err != nil && !q.failed(err) {
+		return
+	}
+	if q.Failed() > 0 {
+		q.agentForm(http.StatusUnprocessableEntity, before)
+		return
+	}
+	// What has been committed takes effect, whether or not it can be written down.
+	p.o.Notify.AgentChanged(q.ctx(), a)
+	p.o.Notify.GroupsChanged(q.ctx())
+	action, detail := store.AuditUpdate, agentDifference(before, a)
+	if a.Role != before.Role {
+		action = store.AuditRole
+	}
+	if q.audit(action, "agent "+a.ID, detail) {
+		q.see("/admin/agents/"+a.ID, "saved")
+	}
+}
+
+// agentDifference says what has changed, in a few words.
+func agentDifference(before, a store.AgentAccount) string {
+	var parts []string
+	add := func(name, old, now string) {
+		if old != now {
+			parts = append(parts, name+" "+old+" → "+now)
+		}
+	}
+	add("role", string(before.Role), string(a.Role))
+	add("name", before.Name, a.Name)
+	add("capacity", strconv.Itoa(before.Capacity), strconv.Itoa(a.Capacity))
+	add("disabled", strconv.FormatBool(before.Disabled), strconv.FormatBool(a.Disabled))
+	return strings.Join(parts, ", ")
+}
+
+func (p *Pages) resetPassword(q *request) {
+	a, ok := q.agent()
+	if !ok {
+		return
+	}
+	password := auth.NewPassword()
+	hash, err := p.o.Hash(q.ctx(), password)
+	if err == nil {
+		err = p.o.Store.ResetPassword(q.ctx(), a.ID, hash)
+	}
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	p.o.Notify.LoginsEnded(q.ctx(), a.ID)
+	if q.audit(store.AuditPassword, "agent "+a.ID, "reset by an administrator") {
+		if a.ID == q.me.Agent.ID {
+			q.see("/console", "") // this login has ended, too
+			return
+		}
+		q.seeOnce("/admin/agents/"+a.ID, "reset", password)
+	}
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// form is what somebody has entered, and what is wrong with it.
+type form struct {
+	values url.Values
+	errs   map[string]string // by field
+}
+
+func (f *form) wrong(field, text string) {
+	if f.errs == nil {
+		f.errs = make(map[string]string)
+	}
+	if f.errs[field] == "" {
+		f.errs[field] = text
+	}
+}
+
+func (f *form) set(field string, values ...string) {
+	if f.values == nil {
+		f.values = make(url.Values)
+	}
+	f.values[field] = values
+}
+
+// Value is what the field holds.
+func (f *form) Value(field string) string { return f.values.Get(field) }
+
+// Error is what is wrong with the field.
+func (f *form) Error(field string) string { return f.errs[field] }
+
+// Has reports whether the field holds a value among others.
+func (f *form) Has(field, value string) bool { return slices.Contains(f.values[field], value) }
+
+// line is a text without what surrounds it.
+func (f *form) line(field string) string { return strings.TrimSpace(f.Value(field)) }
+
+// block is a text of several lines, as the browser sends it.
+func (f *form) block(field string) string {
+	return strings.TrimSpace(strings.ReplaceAll(f.Value(field), "\r\n", "\n"))
+}
+
+// lines are the lines of a text that are not empty.
+func (f *form) lines(field string) []string {
+	var all []string
+	for line := range strings.SplitSeq(f.block(field), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// number reads a whole number; an empty field is 0. The page checks the range by the store's rules.
+func (q *request) number(field string) int64 {
+	s := q.line(field)
+	if s == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < 0 {
+		q.wrong(field, q.T("reason.number"))
+		return 0
+	}
+	return n
+}
+
+// input is one field with its label, help and error; the templates draw it.
+type input struct {
+	*request
+	Name, Kind, Label, Help string
+	Required                bool
+	Max                     int
+}
+
+// Input describes a field: kind "text", "number", "area" or "code".
+func (q *request) Input(name, kind, key string, required bool, limit int) input {
+	in := input{request: q, Name: name, Kind: kind, Label: q.T(key), Required: required, Max: limit}
+	if hasText(key + ".help") {
+		in.Help = q.T(key + ".help")
+	}
+	return in
+}

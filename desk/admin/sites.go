@@ -1,0 +1,231 @@
+package admin
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+func (p *Pages) sites(q *request) {
+	all, err := q.lists()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.render(http.StatusOK, "sites", all)
+}
+
+// sitePage is the form of a site; ID is "" for a new one.
+type sitePage struct {
+	*lists
+	ID, Key string
+	Secrets []string // beginnings of the secrets, the newest first
+	Embed   string   // what to copy into the pages of the site
+	Rows    []int    // of the pre-chat fields
+	Bots    []bot
+}
+
+// bot is one that a site may have.
+type bot struct{ ID, Name string }
+
+// FieldTypes are those of the questions before a chat.
+func (sitePage) FieldTypes() []string { return []string{"text", "email", "tel"} }
+
+// Timers are the names of the fields with times.
+func (sitePage) Timers() []string { return []string{"idle_bot", "idle_wait", "idle_chat", "warn_for"} }
+
+func (p *Pages) newSite(q *request) {
+	q.set("bot_name", "Eddy")
+	q.set("reopen", "24")
+	q.siteForm(http.StatusOK, store.Site{})
+}
+
+func (q *request) siteForm(status int, s store.Site) {
+	all, err := q.lists()
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	page := sitePage{lists: all, ID: s.ID, Key: s.Key}
+	if page.Bots, err = q.bots(); err != nil {
+		q.failed(err)
+		return
+	}
+	for _, secret := range s.Settings.Secrets {
+		page.Secrets = append(page.Secrets, secret[:min(4, len(secret))]+"…")
+	}
+	for i := range store.MaxPreChat {
+		if i > 0 && i > len(s.Settings.PreChat) && q.line("field_name_"+strconv.Itoa(i)) == "" {
+			break // one empty row below those that are there
+		}
+		page.Rows = append(page.Rows, i)
+	}
+	if s.Key != "" {
+		page.Embed = `<script src="` + q.origin() + `/widget.js" data-site="` + s.Key + `" async></script>`
+	}
+	q.render(status, "site", page)
+}
+
+// origin is the address that this request came to, as its browser knows it.
+func (q *request) origin() string {
+	scheme := "http"
+	if q.r.TLS != nil || strings.HasPrefix(q.r.Header.Get("Origin"), "https:") || strings.HasPrefix(q.r.Header.Get("Referer"), "https:") || q.p.o.HTTPS {
+		scheme = "https"
+	}
+	return scheme + "://" + q.r.Host
+}
+
+// siteEntered fills a site with what was entered. Key and secrets have pages of their own.
+func (q *request) siteEntered(s *store.Site) {
+	s.Name, s.BotName, s.Group, s.Bot = q.line("name"), q.line("bot_name"), q.Value("group"), q.Value("bot")
+	s.ReopenWindow = time.Duration(q.number("reopen")) * time.Hour
+	if s.ReopenWindow == 0 {
+		s.ReopenWindow = -1 // what is entered is never "the default"
+	}
+	s.ReopenToBot = q.Value("reopen_to_bot") != ""
+	t := &s.Settings
+	t.Origins, t.Keys, t.Enforce = q.lines("origins"), q.lines("keys"), q.Value("enforce") != ""
+	t.Color, t.Greeting, t.Consent, t.RateChat = q.line("color"), q.block("greeting"), q.block("consent"), q.Value("rate") != ""
+	const minute = int64(time.Minute / time.Millisecond)
+	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
+	t.PreChat = nil
+	for i := range store.MaxPreChat {
+		n := strconv.Itoa(i)
+		f := store.Field{Name: q.line("field_name_" + n), Label: q.line("field_label_" + n), Type: q.Value("field_type_" + n), Required: q.Value("field_required_"+n) != ""}
+		if f.Name != "" || f.Label != "" {
+			t.PreChat = append(t.PreChat, f)
+		}
+	}
+}
+
+func (p *Pages) createSite(q *request) {
+	p.storeSite(q, store.Site{Key: strings.ToLower(q.line("key"))}, func(s *store.Site) (err error) {
+		*s, err = p.o.Store.CreateSite(q.ctx(), *s)
+		return err
+	})
+}
+
+func (p *Pages) saveSite(q *request) {
+	s, ok := q.site()
+	if !ok {
+		return
+	}
+	p.storeSite(q, s, func(s *store.Site) error { return p.o.Store.UpdateSite(q.ctx(), *s) })
+}
+
+// storeSite makes or changes a site.
+func (p *Pages) storeSite(q *request, before store.Site, write func(*store.Site) error) {
+	s := before
+	q.siteEntered(&s)
+	if err := s.Check(); err != nil {
+		q.failed(err)
+	}
+	var err error
+	if q.Failed() == 0 {
+		err = write(&s)
+	}
+	if errors.Is(err, store.ErrExists) {
+		q.wrong("key", q.T("reason.taken"))
+	} else if err != nil && !q.failed(err) {
+		return
+	}
+	if q.Failed() > 0 {
+		if before.ID == "" {
+			before = store.Site{}
+		}
+		q.siteForm(http.StatusUnprocessableEntity, before)
+		return
+	}
+	p.o.Notify.SiteChanged(q.ctx(), s)
+	action, done := store.AuditUpdate, "saved"
+	if before.ID == "" {
+		action, done = store.AuditCreate, "created"
+	}
+	if q.audit(action, "site "+s.ID, s.Key) {
+		q.see("/admin/sites/"+s.ID, done)
+	}
+}
+
+func (q *request) site() (store.Site, bool) {
+	s, err := q.p.o.Store.Cold().Site(q.ctx(), q.r.PathValue("id"))
+	if err != nil {
+		q.failed(err)
+	}
+	return s, err == nil
+}
+
+func (p *Pages) editSite(q *request) {
+	s, ok := q.site()
+	if !ok {
+		return
+	}
+	t := &s.Settings
+	const minute = int64(time.Minute / time.Millisecond)
+	for field, value := range map[string]string{
+		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
+		"origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
+		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
+		"warn_for": unlessZero(t.WarnFor / minute),
+	} {
+		q.set(field, value)
+	}
+	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat} {
+		q.tick(field, on)
+	}
+	for i, f := range t.PreChat {
+		n := strconv.Itoa(i)
+		q.set("field_name_"+n, f.Name)
+		q.set("field_label_"+n, f.Label)
+		q.set("field_type_"+n, f.Type)
+		q.tick("field_required_"+n, f.Required)
+	}
+	q.shown()
+	q.siteForm(http.StatusOK, s)
+}
+
+// tick sets a box that is ticked.
+func (f *form) tick(field string, on bool) {
+	if on {
+		f.set(field, "on")
+	}
+}
+
+// changeSecret makes a new secret in front of the newest one, which stays valid, or removes one.
+func (p *Pages) changeSecret(q *request) {
+	s, ok := q.site()
+	if !ok {
+		return
+	}
+	old, done, secret := s.Settings.Secrets, "removed", ""
+	switch at, err := strconv.Atoi(q.Value("remove")); {
+	case q.Value("new") != "":
+		secret, done = rand.Text()+rand.Text(), "created"
+		s.Settings.Secrets = append([]string{secret}, old[:min(len(old), store.MaxSecrets-1)]...)
+	case err == nil && at >= 0 && at < len(old):
+		s.Settings.Secrets = slices.Delete(slices.Clone(old), at, at+1)
+	default:
+		q.fail(http.StatusBadRequest, "error.form")
+		return
+	}
+	if err := p.o.Store.UpdateSite(q.ctx(), s); err != nil {
+		if q.failed(err) {
+			q.fail(http.StatusUnprocessableEntity, "error.form")
+		}
+		return
+	}
+	p.o.Notify.SiteChanged(q.ctx(), s)
+	if !q.audit(store.AuditSecret, "site "+s.ID, "secret "+done) {
+		return
+	}
+	if secret == "" {
+		q.see("/admin/sites/"+s.ID, done)
+		return
+	}
+	q.seeOnce("/admin/sites/"+s.ID, done, secret)
+}
