@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/admin"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -30,6 +31,7 @@ type Desk struct {
 	server   *eddy.Server
 	pool     *executor.Pool // HTTP handlers
 	pages    map[string]page
+	admin    *admin.Pages
 	hasher   *auth.Hasher
 	throttle *auth.Throttle
 	tickets  *auth.Tickets[hub.Login]
@@ -102,6 +104,10 @@ func (d *Desk) open(ctx context.Context) (err error) {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
 	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
+	if err != nil {
+		return err
+	}
+	d.admin, err = d.newAdmin()
 	return err
 }
 

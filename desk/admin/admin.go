@@ -98,6 +98,8 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/sites/{id}", p.editSite), manage("POST /admin/sites/{id}", p.saveSite), manage("POST /admin/sites/{id}/secret", p.changeSecret),
 		manage("GET /admin/canned", p.canned), manage("GET /admin/canned/new", p.newCanned), manage("POST /admin/canned", p.createCanned),
 		manage("GET /admin/canned/{id}", p.editCanned), manage("POST /admin/canned/{id}", p.saveCanned), manage("POST /admin/canned/{id}/delete", p.deleteCanned),
+		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
+		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
 	}
@@ -232,9 +234,26 @@ func (q *request) failed(err error) (again bool) {
 
 func (q *request) reason(p store.Problem) string {
 	if p.Limit != 0 {
-		return q.T("reason."+p.Reason, p.Limit)
+		limit := p.Limit
+		if unit := unitOf(p.Field); unit != 0 {
+			limit /= unit.Milliseconds()
+		}
+		return q.T("reason."+p.Reason, limit)
 	}
 	return q.T("reason." + p.Reason)
+}
+
+// unitOf is the unit that a time is entered in; 0 for everything else.
+func unitOf(field string) time.Duration {
+	switch field {
+	case "accept", "sticky_wait":
+		return time.Second
+	case "idle_bot", "idle_wait", "idle_chat", "warn_for":
+		return time.Minute
+	case "reopen":
+		return time.Hour
+	}
+	return 0
 }
 
 // audit writes down what was done. A line that cannot be written is an error of the request, though the change stands.

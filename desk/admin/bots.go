@@ -1,4 +1,192 @@
 package admin
 
-// bots returns those that a site may have.
-func (q *request) bots() ([]bot, error) { return nil, nil }
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// botList is the list of bots with what uses them.
+type botList struct {
+	Bots  []store.BotAccount
+	Sites []store.Site
+}
+
+// SitesOf returns the names of the sites that have a bot.
+func (l botList) SitesOf(id string) string {
+	var names []string
+	for _, s := range l.Sites {
+		if s.Bot == id {
+			names = append(names, s.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *Pages) bots(q *request) {
+	var page botList
+	var err error
+	if page.Bots, err = p.o.Store.Cold().Bots(q.ctx()); err == nil {
+		page.Sites, err = p.o.Store.Cold().Sites(q.ctx())
+	}
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.render(http.StatusOK, "bots", page)
+}
+
+// botPage is the form of a bot; ID is "" for a new one.
+type botPage struct {
+	ID, Title, Kind string
+	Problems        []string // of the rules, one for each place
+	HasSecret       bool
+}
+
+func (q *request) botForm(status int, b store.BotAccount, problems ...string) {
+	page := botPage{ID: b.ID, Title: b.Name, Kind: b.Kind, Problems: problems}
+	if b.Kind == store.BotWebhook && b.ID != "" {
+		c, err := bot.ParseWebhook(b.Config)
+		page.HasSecret = err == nil && c.Secret != ""
+	}
+	q.render(status, "bot", page)
+}
+
+// kindOf is the kind of a new bot.
+func kindOf(s string) string {
+	if s == store.BotWebhook {
+		return store.BotWebhook
+	}
+	return store.BotRules
+}
+
+func (p *Pages) newBot(q *request) {
+	b := store.BotAccount{Kind: kindOf(q.r.URL.Query().Get("kind"))}
+	q.set("rules", bot.DefaultRules())
+	q.botForm(http.StatusOK, b)
+}
+
+func (q *request) bot() (store.BotAccount, bool) {
+	b, err := q.p.o.Store.Cold().Bot(q.ctx(), q.r.PathValue("id"))
+	if err != nil {
+		q.failed(err)
+	}
+	return b, err == nil
+}
+
+func (p *Pages) editBot(q *request) {
+	b, ok := q.bot()
+	if !ok {
+		return
+	}
+	q.set("name", b.Name)
+	q.set("rules", b.Config)
+	if c, err := bot.ParseWebhook(b.Config); b.Kind == store.BotWebhook && err == nil {
+		q.set("url", c.URL)
+		q.set("timeout", unlessZero(int64(c.TimeoutMS)))
+		q.set("attributes", strings.Join(c.Attributes, "\n"))
+		q.tick("private", c.AllowPrivate)
+	}
+	q.botForm(http.StatusOK, b)
+}
+
+// botEntered fills a bot with what was entered. A secret that is left empty stays as it was.
+func (q *request) botEntered(b *store.BotAccount) error {
+	b.Name = q.line("name")
+	if b.Name == "" {
+		q.wrong("name", q.T("reason.required"))
+	} else if len([]rune(b.Name)) > store.MaxName {
+		q.wrong("name", q.T("reason.long", store.MaxName))
+	}
+	if b.Kind == store.BotRules {
+		b.Config = strings.ReplaceAll(q.Value("rules"), "\r\n", "\n")
+		return bot.Check(b.Kind, b.Config)
+	}
+	var c bot.WebhookConfig
+	if b.Config != "" {
+		if err := json.Unmarshal([]byte(b.Config), &c); err != nil {
+			return err
+		}
+	}
+	c.URL, c.TimeoutMS, c.AllowPrivate, c.Attributes = q.line("url"), int(q.number("timeout")), q.Value("private") != "", q.lines("attributes")
+	if s := q.line("secret"); s != "" {
+		c.Secret = s
+	}
+	config, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return err
+	}
+	b.Config = string(config)
+	return bot.Check(b.Kind, b.Config)
+}
+
+func (p *Pages) createBot(q *request) {
+	p.storeBot(q, store.BotAccount{Kind: kindOf(q.Value("kind"))}, func(b *store.BotAccount) (err error) {
+		*b, err = p.o.Store.CreateBot(q.ctx(), *b)
+		return err
+	})
+}
+
+func (p *Pages) saveBot(q *request) {
+	b, ok := q.bot()
+	if !ok {
+		return
+	}
+	p.storeBot(q, b, func(b *store.BotAccount) error { return p.o.Store.UpdateBot(q.ctx(), *b) })
+}
+
+// storeBot makes or changes a bot.
+func (p *Pages) storeBot(q *request, before store.BotAccount, write func(*store.BotAccount) error) {
+	b := before
+	var problems []string
+	if err := q.botEntered(&b); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			problems = append(problems, strings.TrimPrefix(line, "bot: "))
+		}
+	}
+	var err error
+	if q.Failed()+len(problems) == 0 {
+		err = write(&b)
+	}
+	if errors.Is(err, store.ErrExists) {
+		q.wrong("name", q.T("reason.taken"))
+	} else if err != nil && !q.failed(err) {
+		return
+	}
+	if q.Failed()+len(problems) > 0 {
+		q.botForm(http.StatusUnprocessableEntity, before, problems...)
+		return
+	}
+	p.o.Notify.BotsChanged(q.ctx())
+	action, done := store.AuditUpdate, "saved"
+	if before.ID == "" {
+		action, done = store.AuditCreate, "created"
+	}
+	if q.audit(action, "bot "+b.ID, b.Name+", "+b.Kind+", "+strconv.Itoa(len(b.Config))+" bytes") {
+		q.see("/admin/bots/"+b.ID, done)
+	}
+}
+
+func (p *Pages) deleteBot(q *request) {
+	b, ok := q.bot()
+	if !ok {
+		return
+	}
+	err := p.o.Store.DeleteBot(q.ctx(), b.ID)
+	switch {
+	case errors.Is(err, store.ErrInUse):
+		q.fail(http.StatusConflict, "bots.inUse")
+	case err != nil:
+		q.failed(err)
+	default:
+		p.o.Notify.BotsChanged(q.ctx())
+		if q.audit(store.AuditDelete, "bot "+b.ID, b.Name) {
+			q.see("/admin/bots", "deleted")
+		}
+	}
+}

@@ -28,11 +28,8 @@ type sitePage struct {
 	Secrets []string // beginnings of the secrets, the newest first
 	Embed   string   // what to copy into the pages of the site
 	Rows    []int    // of the pre-chat fields
-	Bots    []bot
+	Bots    []store.BotAccount
 }
-
-// bot is one that a site may have.
-type bot struct{ ID, Name string }
 
 // FieldTypes are those of the questions before a chat.
 func (sitePage) FieldTypes() []string { return []string{"text", "email", "tel"} }
@@ -53,7 +50,7 @@ func (q *request) siteForm(status int, s store.Site) {
 		return
 	}
 	page := sitePage{lists: all, ID: s.ID, Key: s.Key}
-	if page.Bots, err = q.bots(); err != nil {
+	if page.Bots, err = q.p.o.Store.Cold().Bots(q.ctx()); err != nil {
 		q.failed(err)
 		return
 	}

@@ -1,0 +1,63 @@
+package desk
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/admin"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// newAdmin prepares the administration pages.
+func (d *Desk) newAdmin() (*admin.Pages, error) {
+	return admin.New(admin.Options{
+		Store: d.store, Hash: d.hasher.Hash, Notify: changes{d}, Logger: d.o.Logger, Now: d.o.Now, HTTPS: d.o.HTTPS,
+		Asset: d.assetPath,
+		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
+			return d.audit(r.Context(), who, action, target, detail, d.address(r))
+		},
+	})
+}
+
+// assetPath is the address of an embedded file under the name that changes with its content.
+func (d *Desk) assetPath(name string) string {
+	const hashChars = 12
+	ext := path.Ext(name)
+	if hashed := strings.TrimSuffix(name, ext) + "." + d.pages[name].etag[:hashChars] + ext; d.pages[hashed].content != nil {
+		name = hashed
+	}
+	return "/assets/" + name
+}
+
+// manageRoutes adds the administration pages, each behind the gate.
+func (d *Desk) manageRoutes(mux *http.ServeMux) {
+	for _, route := range d.admin.Routes() {
+		mux.HandleFunc(route.Pattern, d.staff(route.Needs, route.Serve))
+	}
+}
+
+// changes passes on what an administrator has changed to what runs.
+type changes struct{ desk *Desk }
+
+// AgentChanged implements admin.Changes: running sessions get the role and the name it has now, or end.
+func (c changes) AgentChanged(ctx context.Context, a store.AgentAccount) { c.recheck(ctx, a.ID) }
+
+// LoginsEnded implements admin.Changes.
+func (c changes) LoginsEnded(ctx context.Context, agent string) { c.recheck(ctx, agent) }
+
+func (c changes) recheck(ctx context.Context, agent string) {
+	if err := c.desk.hub.Recheck(ctx, agent); err != nil {
+		c.desk.o.Logger.Error("desk: sessions of a changed account could not be looked at and were closed", "agent", agent, "err", err)
+	}
+}
+
+// GroupsChanged implements admin.Changes.
+func (c changes) GroupsChanged(context.Context) {}
+
+// SiteChanged implements admin.Changes.
+func (c changes) SiteChanged(context.Context, store.Site) {}
+
+// BotsChanged implements admin.Changes.
+func (c changes) BotsChanged(context.Context) {}
