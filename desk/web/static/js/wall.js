@@ -1,0 +1,154 @@
+// The supervisor's wall: live numbers, who waits, who answers.
+
+import './wall-texts.js';
+import { call } from './api.js';
+import { bars, ceiling, ceilingTime, draw as drawChart } from './chart.js';
+import { ask } from './dialog.js';
+import { byId, el, setText } from './dom.js';
+import { clock, number, t, waited } from './i18n.js';
+import { languageMenu } from './page-language.js';
+import { Poll } from './poll.js';
+import { AgentCard, ChatLink, Keyed, level } from './wall-agents.js';
+
+const every = 2_000;
+const state = { data: null, at: 0, skew: 0, retryAt: 0, trouble: null };
+
+const queue = new Keyed(byId('queue'), (c) => new ChatLink(c));
+const groups = new Keyed(byId('groups'), () => {
+	const cells = [el('th', { scope: 'row' }), ...Array.from({ length: 3 }, () => el('td', { class: 'number' }))];
+	cells[2].classList.add('wait');
+	return { cells, node: el('tr', { data: { testid: 'group' } }, ...cells) };
+});
+const agents = new Keyed(byId('agents'), (a) => new AgentCard(a, { force: state.data.me.perms.includes('force_state'), onStatus: forceStatus, onLogout: forceLogout }));
+
+function tile(name, text, urgency = '') {
+	const node = byId(`tile-${name}`);
+	setText(node.querySelector('.tile-number'), text);
+	node.dataset.level = urgency;
+}
+
+function today() {
+	return new Date().setHours(0, 0, 0, 0);
+}
+
+const poll = new Poll({
+	every,
+	ask: () => call('GET', `/api/v1/supervisor/wall?since=${today()}`),
+	onAnswer: (data) => {
+		Object.assign(state, { data, at: Date.now(), skew: Date.now() - data.time, retryAt: 0, trouble: null });
+		draw();
+	},
+	onError: (err, retryAt) => {
+		if (err.status === 401) {
+			location.assign('/console');
+			return false;
+		}
+		state.trouble = err.status === 403 ? 'forbidden' : 'lost';
+		state.retryAt = retryAt;
+		draw();
+		return err.status !== 403;
+	},
+});
+
+async function change(path, body) {
+	try {
+		await call('POST', path, body);
+	} catch (err) {
+		state.trouble = { text: err.message };
+		draw();
+		return;
+	}
+	poll.now();
+}
+
+function forceStatus(agent, status) {
+	change(`/api/v1/supervisor/agents/${encodeURIComponent(agent.id)}/status`, { status });
+}
+
+async function forceLogout(agent) {
+	const yes = await ask({ title: t('wall.agent.logout.title', { name: agent.name }), body: t('wall.agent.logout.body'), confirm: t('wall.agent.logout') });
+	if (yes) change(`/api/v1/supervisor/agents/${encodeURIComponent(agent.id)}/logout`);
+}
+
+function draw() {
+	document.title = `${t('wall.title')} · Desk`;
+	drawTrouble();
+	if (!state.data) return;
+	byId('admin-link').hidden = !state.data.me.perms.includes('manage');
+	drawTiles(state.data);
+	drawQueue(state.data);
+	const now = serverNow();
+	agents.update(state.data.agents, (card, agent) => card.update(agent, now));
+	drawCharts(state.data);
+}
+
+/** The server's clock: waits are counted by it. */
+function serverNow() {
+	return Date.now() - state.skew;
+}
+
+function drawTrouble() {
+	const line = byId('trouble');
+	const words = {
+		forbidden: () => t('wall.forbidden'),
+		lost: () => t('wall.lost', { time: state.at ? clock(state.at) : '–', n: number(Math.max(1, Math.ceil((state.retryAt - Date.now()) / 1000))) }),
+	};
+	const { trouble, data } = state;
+	let text = data?.partial ? t('wall.partial') : '';
+	if (trouble) text = words[trouble]?.() ?? t('wall.failed', { text: trouble.text });
+	line.hidden = !text;
+	setText(line, text);
+	byId('live-dot').dataset.on = trouble === 'lost' || trouble === 'forbidden' ? 'bad' : String(Boolean(data));
+	let live = t('wall.live.waiting');
+	if (trouble === 'lost' || trouble === 'forbidden') live = t('wall.live.lost');
+	else if (data) live = t('wall.live', { time: clock(state.at) });
+	setText(byId('live-text'), live);
+}
+
+function drawTiles(d) {
+	const longest = d.queue.length ? serverNow() - Math.min(...d.queue.map((c) => c.since)) : 0;
+	tile('waiting', number(d.waiting), level(longest));
+	tile('longest', d.waiting ? waited(Math.max(longest, d.longest)) : '–', level(Math.max(longest, d.longest)));
+	tile('open', number(d.waiting + d.assigned + d.bot));
+	setText(byId('open-help'), t('wall.open.help', { agents: number(d.assigned), bot: number(d.bot) }));
+	tile('online', number(d.agents.filter((a) => a.status !== 'offline').length));
+	setText(byId('online-help'), t('wall.online.help', { n: number(d.ready) }));
+	tile('abandoned', d.day ? number(d.day.abandoned) : '–', d.day?.abandoned ? 'amber' : '');
+	tile('first', d.day?.first.n ? waited(d.day.first.median) : '–');
+}
+
+function drawQueue(d) {
+	groups.update(d.groups, ({ cells }, g) => {
+		setText(cells[0], g.name || t('wall.group.none'));
+		setText(cells[1], number(g.waiting));
+		setText(cells[2], g.waiting ? waited(g.longest) : '–');
+		cells[2].dataset.level = level(g.longest);
+		setText(cells[3], number(g.online));
+	});
+	const now = serverNow();
+	queue.update(d.queue, (link, c) => link.update(c, now - c.since));
+	byId('queue-empty').hidden = d.waiting > 0;
+	const more = byId('queue-more');
+	more.hidden = d.waiting <= d.queue.length;
+	setText(more, t('wall.next.more', { n: number(d.waiting - d.queue.length) }));
+}
+
+function drawCharts(d) {
+	const list = bars(d.minutes ?? [], serverNow());
+	const sum = (name) => list.reduce((n, b) => n + b[name], 0);
+	drawChart(byId('chart-arrivals'), {
+		title: t('wall.arrivals'), summary: t('wall.arrivals.sum', { n: number(sum('arrived')) }), show: (n) => number(n), scale: (n) => ceiling(Math.max(n, 4), [2, 4, 10]),
+		bars: list.map((b) => ({ at: b.at, value: b.arrived })),
+	});
+	const mean = (b) => (b.left ? b.waited / b.left : 0);
+	drawChart(byId('chart-waits'), {
+		title: t('wall.waits'), summary: sum('left') ? t('wall.waits.sum', { time: waited(sum('waited') / sum('left')) }) : t('wall.waits.none'),
+		show: (ms) => waited(ms), scale: ceilingTime, bars: list.map((b) => ({ at: b.at, value: mean(b), slow: mean(b) >= 60_000 })),
+	});
+}
+
+languageMenu('language', draw);
+document.addEventListener('visibilitychange', () => poll.shown());
+globalThis.addEventListener('online', () => poll.shown());
+setInterval(() => { if (!document.hidden) draw(); }, 1_000); // waits go on between two answers
+poll.now();
