@@ -32,6 +32,7 @@ type Desk struct {
 	pool     *executor.Pool // HTTP handlers
 	pages    map[string]page
 	admin    *admin.Pages
+	numbers  dayNumbers // of the wall
 	hasher   *auth.Hasher
 	throttle *auth.Throttle
 	tickets  *auth.Tickets[hub.Login]
@@ -46,7 +47,9 @@ type Desk struct {
 	botCalls chan struct{} // places for answers of bots
 	counters counters
 
-	staffPlaces chan struct{} // for requests of staff
+	staffPlaces  chan struct{} // for requests of staff
+	wallPlaces   chan struct{} // for the wall
+	reportPlaces chan struct{} // for reports
 
 	firstLogin, firstPassword string
 
@@ -66,6 +69,7 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 		denials: auth.NewBuckets(1, deniedBurst, maxLimited),
 		widget:  make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
 		botCalls: make(chan struct{}, botRequests),
+		numbers:  dayNumbers{turn: make(chan struct{}, 1)}, wallPlaces: make(chan struct{}, wallPlaces), reportPlaces: make(chan struct{}, reportPlaces),
 	}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {

@@ -53,11 +53,11 @@ func (c changes) recheck(ctx context.Context, agent string) {
 	}
 }
 
-// GroupsChanged implements admin.Changes.
-func (c changes) GroupsChanged(context.Context) {}
+// GroupsChanged implements admin.Changes: the router goes by what it reads next.
+func (c changes) GroupsChanged(context.Context) { c.desk.hub.Reload() }
 
 // SiteChanged implements admin.Changes.
-func (c changes) SiteChanged(context.Context, store.Site) {}
+func (c changes) SiteChanged(context.Context, store.Site) { c.desk.hub.Reload() }
 
 // BotsChanged implements admin.Changes.
 func (c changes) BotsChanged(context.Context) {}

@@ -35,6 +35,7 @@ func (d *Desk) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/agent/sessions/revoke", d.staff(anyStaff, d.revoke))
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", d.limited(d.botCalls, d.botAnswer))
 	d.manageRoutes(mux)
+	d.wallRoutes(mux)
 	mux.HandleFunc("GET /ws", d.socket)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", d.readyz)

@@ -12,7 +12,9 @@ import (
 const languageCookie = "desk-language"
 
 // languages are those the pages speak, with their own names.
-func languages() map[string]string { return map[string]string{"en": "English", "zh-CN": "简体中文"} }
+func languages() map[string]string {
+	return map[string]string{"en": "English", "zh-CN": "简体中文"}
+}
 
 // Languages are the tags of the languages, in order.
 func (q *request) Languages() []string { return []string{"en", "zh-CN"} }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
@@ -23,42 +24,52 @@ func (s *Session) setStatus(cmd proto.Command, who identity, p *proto.Status) {
 
 // applyStatus writes a status, then goes by it. It blocks: it runs on the agent pool.
 func (s *Session) applyStatus(ctx context.Context, cmd proto.Command, who identity, agent string, p *proto.Status) {
-	h := s.hub
-	h.mu.Lock()
-	m := h.roster.members[agent]
-	h.mu.Unlock()
-	if m == nil {
-		s.fail(cmd, &proto.Error{Code: proto.CodeNotFound, Text: "there is no such agent"})
-		return
-	}
-	m.setting.Lock()
-	defer m.setting.Unlock()
-	status := store.Status(p.Status)
-	h.mu.Lock()
-	accepting := m.Accepting
-	h.mu.Unlock()
-	if p.Accepting != nil {
-		accepting = *p.Accepting
-	}
 	var err error
 	if agent != who.actor.ID {
 		err = s.audit(ctx, store.AuditForceState, "agent "+agent, p.Status)
 	}
+	var answer *proto.AgentStatus
 	if err == nil {
-		err = h.o.Store.SetStatus(ctx, agent, status, accepting)
+		answer, err = s.hub.SetStatus(ctx, agent, store.Status(p.Status), p.Accepting)
 	}
-	if err != nil {
-		s.fail(cmd, h.readError(err))
-		return
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		s.fail(cmd, &proto.Error{Code: proto.CodeNotFound, Text: "there is no such agent"})
+	case err != nil:
+		s.fail(cmd, s.hub.readError(err))
+	default:
+		s.reply("ok", cmd, "", answer)
+	}
+}
+
+// SetStatus keeps the status of an agent and tells everybody; accepting nil leaves that as it was. Whoever calls it has
+// checked the permission and written it down. ErrNotFound: there is no such agent. It blocks and honours ctx.
+func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, accepting *bool) (*proto.AgentStatus, error) {
+	h.mu.Lock()
+	m := h.roster.members[agent]
+	h.mu.Unlock()
+	if m == nil {
+		return nil, store.ErrNotFound
+	}
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	h.mu.Lock()
+	accepts := m.Accepting
+	h.mu.Unlock()
+	if accepting != nil {
+		accepts = *accepting
+	}
+	if err := h.o.Store.SetStatus(ctx, agent, status, accepts); err != nil {
+		return nil, err
 	}
 	h.mu.Lock()
-	m.Status, m.Accepting, m.Missed = status, accepting, 0
+	m.Status, m.Accepting, m.Missed = status, accepts, 0
 	h.roster.change(m)
 	answer := h.statusOf(agent)
 	h.mu.Unlock()
 	h.ticker.wake()
 	h.router.wake()
-	s.reply("ok", cmd, "", answer)
+	return answer, nil
 }
 
 func (s *Session) agents(cmd proto.Command) { s.reply("ok", cmd, "", s.hub.staffList()) }

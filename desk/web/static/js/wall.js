@@ -67,7 +67,7 @@ function forceStatus(agent, status) {
 
 async function forceLogout(agent) {
 	const yes = await ask({ title: t('wall.agent.logout.title', { name: agent.name }), body: t('wall.agent.logout.body'), confirm: t('wall.agent.logout') });
-	if (yes) change(`/api/v1/supervisor/agents/${encodeURIComponent(agent.id)}/logout`);
+	if (yes) change('/api/v1/agent/sessions/revoke', { agent: agent.id });
 }
 
 function draw() {

@@ -1,0 +1,80 @@
+package hub
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Most rows of a wall, so that its size does not follow that of the queue.
+const (
+	wallQueue = 20
+	wallChats = 20 // of one agent
+)
+
+// WallChat is a conversation on the wall. Times are Unix milliseconds.
+type WallChat struct {
+	ID      string `json:"id"`
+	Contact string `json:"contact"`           // name
+	Group   string `json:"group,omitempty"`   // id
+	Since   int64  `json:"since"`             // in the queue, or with the agent
+	Waiting int64  `json:"waiting,omitempty"` // the customer's first text that nobody has answered
+}
+
+// WallAgent is an agent and what it has.
+type WallAgent struct {
+	proto.AgentInfo
+	Chats []WallChat `json:"chats"`
+}
+
+// Wall is what goes on now, from the hub's memory.
+type Wall struct {
+	Time     int64             `json:"time"`
+	Waiting  int               `json:"waiting"`
+	Longest  int64             `json:"longest"` // milliseconds
+	Assigned int               `json:"assigned"`
+	Bot      int               `json:"bot"`
+	Ready    int               `json:"ready"` // agents that take conversations
+	Groups   []proto.GroupInfo `json:"groups"`
+	Agents   []WallAgent       `json:"agents"`
+	Queue    []WallChat        `json:"queue"` // the first of it
+}
+
+// Wall returns what goes on now. It asks no database and may be called from any goroutine.
+func (h *Hub) Wall() Wall {
+	staff := h.staffList()
+	w := Wall{Time: h.o.Now().UnixMilli(), Groups: staff.Groups, Agents: make([]WallAgent, 0, len(staff.Agents)), Queue: []WallChat{}}
+	for _, g := range staff.Groups {
+		if g.ID == "" {
+			w.Ready = g.Online
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.dir.open {
+		switch e.conv.State {
+		case store.InBot:
+			w.Bot++
+		case store.Assigned:
+			w.Assigned++
+		}
+	}
+	w.Waiting = len(h.dir.queue)
+	for i, e := range h.dir.queue {
+		w.Longest = max(w.Longest, w.Time-e.conv.QueuedAt)
+		if i < wallQueue {
+			w.Queue = append(w.Queue, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.QueuedAt, Waiting: e.conv.WaitingSince})
+		}
+	}
+	for _, a := range staff.Agents {
+		chats := make([]WallChat, 0, len(h.dir.byAgent[a.ID]))
+		for _, e := range h.dir.byAgent[a.ID] {
+			chats = append(chats, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.AssignedAt, Waiting: e.conv.WaitingSince})
+		}
+		slices.SortFunc(chats, func(a, b WallChat) int { return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ID, b.ID)) })
+		w.Agents = append(w.Agents, WallAgent{a, chats[:min(len(chats), wallChats)]})
+	}
+	return w
+}

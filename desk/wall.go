@@ -1,0 +1,259 @@
+package desk
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	wallPlaces    = 4                // of httpWorkers
+	reportPlaces  = 4                // of httpWorkers, two of which read; the others wait for those
+	wallTimeout   = 3 * time.Second  // for the numbers of the day, from the background
+	reportTimeout = 20 * time.Second // of one report
+	wallKeep      = time.Second      // everybody who watches shares one reading of the day
+	wallHour      = time.Hour
+	maxWallDay    = 48 * time.Hour
+)
+
+// wallRoutes adds the wall and the reports.
+func (d *Desk) wallRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /wall", d.staff(perm.ViewWall, d.staffPage("wall.html")))
+	mux.HandleFunc("GET /wall/reports", d.staff(perm.ViewWall, d.staffPage("reports.html")))
+	mux.HandleFunc("GET /api/v1/supervisor/wall", d.staffIn(d.wallPlaces, wallTimeout, perm.ViewWall, d.wall))
+	mux.HandleFunc("GET /api/v1/supervisor/reports", d.staffIn(d.reportPlaces, reportTimeout, perm.ViewWall, d.report))
+	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", d.staff(perm.ForceState, d.forceStatus))
+}
+
+func (d *Desk) staffPage(name string) staffHandler {
+	return func(w http.ResponseWriter, r *http.Request, _ store.AgentSession) { d.sendPage(w, r, name) }
+}
+
+// wallMe is who looks at the wall.
+type wallMe struct {
+	Name  string            `json:"name"`
+	Perms []perm.Permission `json:"perms"`
+}
+
+// wallInfo is the wall with the numbers of the day and of the last hour. Partial: those could not be read in time.
+type wallInfo struct {
+	hub.Wall
+	Day     *store.ReportRow `json:"day,omitempty"`
+	Minutes []minuteInfo     `json:"minutes"`
+	Partial bool             `json:"partial,omitempty"`
+	Me      wallMe           `json:"me"`
+}
+
+// minuteInfo is what happened in one minute in all groups.
+type minuteInfo struct {
+	At      int64 `json:"at"`
+	Arrived int64 `json:"arrived"`
+	Left    int64 `json:"left"`
+	Waited  int64 `json:"waited"`
+}
+
+// dayNumbers are what the wall reads from the background, shared by everybody who watches.
+type dayNumbers struct {
+	turn    chan struct{} // holds one: whoever reads or looks
+	since   int64
+	at      time.Time
+	day     *store.ReportRow
+	minutes []minuteInfo
+}
+
+func (d *Desk) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	now := d.o.Now()
+	since, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
+	if err != nil || since > now.UnixMilli() || since < now.Add(-maxWallDay).UnixMilli() {
+		y, m, day := now.Date()
+		since = time.Date(y, m, day, 0, 0, 0, 0, now.Location()).UnixMilli()
+	}
+	info := wallInfo{Wall: d.hub.Wall(), Me: wallMe{s.Agent.Name, s.Agent.Role.Permissions()}}
+	info.Day, info.Minutes, err = d.today(r.Context(), now, since)
+	if err != nil {
+		info.Partial = true
+		if r.Context().Err() == nil {
+			d.o.Logger.Warn("desk: the numbers of the day could not be read", "err", err)
+		}
+	}
+	if info.Minutes == nil {
+		info.Minutes = []minuteInfo{}
+	}
+	answer(w, info)
+}
+
+// today reads the numbers of the day and of the last hour, unless somebody has just done so. When they cannot be read
+// in time, those read before are better than none.
+func (d *Desk) today(ctx context.Context, now time.Time, since int64) (*store.ReportRow, []minuteInfo, error) {
+	n := &d.numbers
+	ctx, cancel := context.WithTimeout(ctx, wallTimeout/2) // the answer has to be sent, too
+	defer cancel()
+	select {
+	case n.turn <- struct{}{}:
+		defer func() { <-n.turn }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if n.since != since {
+		n.since, n.at, n.day, n.minutes = since, time.Time{}, nil, nil
+	}
+	if age := now.Sub(n.at); age < wallKeep && age >= 0 {
+		return n.day, n.minutes, nil
+	}
+	rows, err := d.store.Background().Report(ctx, store.ReportQuery{From: since, To: now.UnixMilli() + store.SlotQuarter, By: store.ByAll})
+	var minutes []store.Minute
+	if err == nil {
+		minutes, err = d.store.Background().Minutes(ctx, now.Add(-wallHour).UnixMilli())
+	}
+	if err != nil {
+		return n.day, n.minutes, err
+	}
+	n.at, n.day, n.minutes = now, &store.ReportRow{}, allGroups(minutes)
+	if len(rows) > 0 {
+		n.day = &rows[0]
+	}
+	return n.day, n.minutes, nil
+}
+
+// allGroups adds up the groups of each minute.
+func allGroups(minutes []store.Minute) []minuteInfo {
+	all := []minuteInfo{}
+	for _, m := range minutes {
+		if len(all) == 0 || all[len(all)-1].At != m.At {
+			all = append(all, minuteInfo{At: m.At})
+		}
+		last := &all[len(all)-1]
+		last.Arrived, last.Left, last.Waited = last.Arrived+m.Arrived, last.Left+m.Left, last.Waited+m.Waited
+	}
+	return all
+}
+
+// reportQuery reads the query of a report; the error is the text to show.
+func reportQuery(v url.Values) (q store.ReportQuery, err error) {
+	number := func(name string) (n int64) {
+		var bad error
+		if n, bad = strconv.ParseInt(v.Get(name), 10, 64); bad != nil && err == nil {
+			err = errors.New(name + " must be a time in milliseconds")
+		}
+		return n
+	}
+	q = store.ReportQuery{From: number("from"), To: number("to"), By: store.By(v.Get("by"))}
+	if v.Has("offset") {
+		q.Offset = number("offset")
+	}
+	if err == nil && (!q.By.Valid() || q.By == store.ByAll) {
+		err = errors.New(`by must be "day", "agent", "group" or "site"`)
+	}
+	return q, err
+}
+
+// report answers with the rows of a report, as JSON or as CSV.
+func (d *Desk) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	q, err := reportQuery(r.URL.Query())
+	if err != nil {
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()})
+		return
+	}
+	rows, err := d.store.Background().Report(r.Context(), q)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."})
+		return
+	case err != nil && r.Context().Err() != nil:
+		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The report took too long. Choose a shorter period.", RetryMS: 5000})
+		return
+	case err != nil:
+		d.storeProblem(w, err)
+		return
+	}
+	if r.URL.Query().Get("format") != "csv" {
+		answer(w, struct {
+			Rows []store.ReportRow `json:"rows"`
+		}{rows})
+		return
+	}
+	if err := d.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(q.By), strconv.Itoa(len(rows))+" rows", d.address(r)); err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	sendCSV(w, q.By, rows)
+}
+
+// sendCSV sends a report as a file. Times are seconds.
+func sendCSV(w http.ResponseWriter, by store.By, rows []store.ReportRow) {
+	h := w.Header()
+	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Disposition", `attachment; filename="report-by-`+string(by)+`.csv"`)
+	h.Set("Cache-Control", "no-store")
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{
+		string(by), "name", "opened", "arrived", "abandoned", "closed", "contained", "handed_off", "rated", "score",
+		"waits", "wait_mean_s", "wait_median_s", "wait_p90_s", "first_responses", "first_mean_s", "first_median_s", "first_p90_s",
+		"handled", "handle_mean_s", "handle_median_s", "handle_p90_s",
+	})
+	for i := range rows {
+		row := &rows[i]
+		line := []string{row.Key, cell(row.Name)}
+		for _, n := range []int64{row.Opened, row.Arrived, row.Abandoned, row.Closed, row.Contained, row.Handoff, row.Rated} {
+			line = append(line, strconv.FormatInt(n, 10))
+		}
+		line = append(line, strconv.FormatFloat(row.Score, 'f', 2, 64))
+		for _, s := range []store.Spread{row.Wait, row.First, row.Handle} {
+			line = append(line, strconv.FormatInt(s.N, 10), seconds(s.Mean), seconds(s.Median), seconds(s.P90))
+		}
+		_ = out.Write(line)
+	}
+	out.Flush() // a failing connection closes itself
+}
+
+func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) }
+
+// cell keeps a name from being taken for a formula by a spreadsheet.
+func cell(s string) string {
+	if s != "" && strings.ContainsAny(s[:1], "=+-@\t\r") {
+		return "'" + s
+	}
+	return s
+}
+
+// forceStatus sets the status of another agent.
+func (d *Desk) forceStatus(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	var in struct {
+		Status    store.Status
+		Accepting *bool
+	}
+	if !decode(w, r, &in) {
+		return
+	}
+	if !in.Status.Valid() {
+		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "status must be online, busy, away or offline."})
+		return
+	}
+	agent := r.PathValue("id")
+	_, err := d.store.Cold().AgentByID(r.Context(), agent)
+	if err == nil {
+		err = d.audit(r.Context(), s.Agent.Actor(), store.AuditForceState, "agent "+agent, string(in.Status), d.address(r))
+	}
+	var now *proto.AgentStatus
+	if err == nil {
+		now, err = d.hub.SetStatus(r.Context(), agent, in.Status, in.Accepting)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such agent."})
+	case err != nil:
+		d.storeProblem(w, err)
+	default:
+		answer(w, now)
+	}
+}
