@@ -84,7 +84,7 @@ func (p *tab) everywhere(name string) {
 	}{{"360", 360, 740}, {"1280", 1280, 800}, {"1680", 1680, 1050}} {
 		p.resize(size.width, size.height)
 		for _, scheme := range []string{"light", "dark"} {
-			p.media(scheme, "no-preference")
+			p.media(scheme, "reduce") // no transition in the middle
 			p.until("it is drawn", `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 			p.shot(name + "-" + size.label + "-" + scheme)
 		}

@@ -7,10 +7,12 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
@@ -250,4 +252,53 @@ func TestWidgetWithoutStorage(t *testing.T) {
 	p.until("the page says it, too", framed(`document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').textContent.includes('blocks storage')`))
 	p.until("the chat works", framed(messagesOf+`.some((m) => m.From === 'bot')`))
 	p.shot("memory")
+}
+
+// TestWidgetKnowsTheCustomer tells the widget who the customer is, over a
+// reload on which the page says so late, and with a token that nobody signed.
+func TestWidgetKnowsTheCustomer(t *testing.T) {
+	const secret = "0123456789abcdef0123456789abcdef"
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.settings(func(s *store.SiteSettings) { s.Secrets = []string{secret} })
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "customer-17", "name": "Ann Lee", "aud": "demo", "exp": time.Now().Add(time.Hour).Unix()}).SignedString([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identify := func(p *tab, token string) {
+		value[bool](p, fmt.Sprintf(`(EddyDesk.identify(%q), true)`, token))
+	}
+	p := b.open("shop", desktop, 800, d.url("/shop"))
+	p.until("the button is there", `document.querySelector('#eddy-desk')`)
+	identify(p, token)
+	p.clickWidget()
+	p.until("the bot greets", framed(messagesOf+`.some((m) => m.From === 'bot')`))
+	p.press("It is me.")
+	p.enter()
+	p.until("it is sent", framed(accepted("It is me.")))
+	p.clickInFrame("talk-to-person")
+	p.until("the queue card is shown", framed(node("queue-position")))
+	agent := b.stranger("agent", desktop, 800, d.url("/console"))
+	login(agent, d.login, d.password)
+	agent.until("the agent sees the name", node("queue-row")+`.textContent.includes('Ann Lee')`)
+
+	p.reload()
+	p.until("the button is there", `document.querySelector('#eddy-desk')`)
+	if value[bool](p, `Boolean(`+widgetFrame+`)`) {
+		t.Error("the frame was made before the page said who the customer is")
+	}
+	identify(p, token)
+	p.until("the same chat is there", `Boolean(`+widgetFrame+`?.contentDocument) && `+framed(shows("It is me.")))
+
+	identify(p, "a.b.c")
+	p.until("a token that nobody signed is refused, and the page says what to do", framed(`((n) => n.checkVisibility() && n.textContent.includes('Log in there again'))(document.querySelector('#notice'))`)+` && !`+framed(shows("It is me.")))
+	p.shot("refused")
+	identify(p, token)
+	p.until("with the right one the chat is back", framed(shows("It is me.")+` && document.querySelector('#notice').hidden`))
+	value[bool](p, `(EddyDesk.logout(), true)`)
+	p.until("the frame is gone", `!`+widgetFrame)
+	p.clickWidget()
+	p.until("another chat begins", widgetShown+` && `+framed(messagesOf+`.length === 1 && !`+shows("It is me.")))
+	p.clean()
+	agent.clean()
 }

@@ -14,20 +14,13 @@ type marked struct {
 
 // show gives conversations their marks, as far as they are in memory.
 func (r *receipts) show(convs []store.Conversation) {
-	for i := range convs {
-		r.showOne(&convs[i])
-	}
-}
-
-// showOne reports whether the conversation is in memory. Hub.mu may be held.
-func (r *receipts) showOne(c *store.Conversation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.convs[c.ID]
-	if e != nil {
-		e.show(c)
+	for i := range convs {
+		if e := r.convs[convs[i].ID]; e != nil {
+			e.show(&convs[i])
+		}
 	}
-	return e != nil
 }
 
 func (m marked) all(ctx context.Context, convs []store.Conversation, err error) ([]store.Conversation, error) {
@@ -41,7 +34,13 @@ func (m marked) all(ctx context.Context, convs []store.Conversation, err error) 
 
 // one gives a conversation its marks. Where the notes of one that is not in memory are has to be read.
 func (m marked) one(ctx context.Context, c *store.Conversation) error {
-	if m.receipts.showOne(c) || c.Marks == (store.Marks{}) {
+	m.receipts.mu.Lock()
+	e := m.receipts.convs[c.ID]
+	if e != nil {
+		e.show(c)
+	}
+	m.receipts.mu.Unlock()
+	if e != nil || c.Marks == (store.Marks{}) {
 		return nil
 	}
 	places, err := m.Places(ctx, c.ID)

@@ -78,7 +78,7 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 	c := &catchUp{side: sideOf(who.actor.Kind), budget: s.outbound() * 3 / 4, highest: make(map[string]uint64)}
 	convs, err := h.visible(ctx, r, who, c)
 	if err == nil {
-		convs, err = s.addSeen(ctx, r, who, convs, hello.Seen)
+		convs, err = addSeen(ctx, r, who, convs, hello.Seen)
 	}
 	for i := 0; err == nil && i < len(convs); i++ {
 		err = h.collect(ctx, r, c, &convs[i], hello.Seen[convs[i].ID])
@@ -131,7 +131,7 @@ func (h *Hub) online(contact string) bool {
 }
 
 // addSeen adds the conversations that the client holds a part of and may see, beyond those it is subscribed to.
-func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
+func addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
 	have := make(map[string]bool, len(convs))
 	for i := range convs {
 		have[convs[i].ID] = true
@@ -143,11 +143,6 @@ func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, con
 		c, err := r.Conversation(ctx, id)
 		if errors.Is(err, store.ErrNotFound) || (err == nil && who.actor.Kind == store.Customer && c.Contact != who.actor.ID) {
 			continue
-		}
-		if err == nil {
-			if err = s.mayRead(ctx, r, who, id); errors.Is(err, store.ErrNotFound) {
-				continue
-			}
 		}
 		if err != nil {
 			return nil, err

@@ -6,5 +6,3 @@ const takeRounds = 1000
 
 // burstCustomers is how many enter at once.
 const burstCustomers = 200
-
-const raceEnabled = false

@@ -46,12 +46,13 @@
 	};
 
 	const state = { open: false, active: false, unread: 0, ...kept() };
-	const remember = () => put('state', JSON.stringify({ open: state.open, active: state.active, unread: state.unread, color: state.color, on: state.on }));
+	const remember = () => put('state', JSON.stringify(state));
 	let frame = null;
 	let ready = false;
 	let patience = 0;
 	let identity = '';
 	let leaving = false;
+	let expecting = 0; // a timer: the page will say again who the visitor is
 
 	// --- events ---
 	const listeners = new Map();
@@ -124,8 +125,12 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		badge.hidden = shown || !state.unread;
 		badge.textContent = state.unread > 99 ? '99+' : state.unread;
 		const look = host.style;
-		if (color ?? state.color) look.setProperty('--accent', color ?? state.color);
-		if (!color && state.on) look.setProperty('--on', state.on);
+		if (state.accent && state.wanted === color) { // as the frame made it readable
+			look.setProperty('--accent', state.accent);
+			look.setProperty('--on', state.on);
+		} else if (color) {
+			look.setProperty('--accent', color);
+		}
 	};
 
 	// --- the frame ---
@@ -133,6 +138,14 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 
 	const mount = () => {
 		if (frame) return;
+		// A visitor who was known is asked for first: without the site's word the chat would begin as a stranger's.
+		if (state.identified && !identity && !leaving && expecting !== null) {
+			expecting ||= setTimeout(() => {
+				expecting = null;
+				mount();
+			}, 5_000);
+			return;
+		}
 		ready = false;
 		frame = make('iframe', { title: words.frame, src: address.href });
 		panel.append(frame);
@@ -155,7 +168,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		// The frame has begun: what is kept for it, and what it shall do.
 		hello() {
 			const store = area && Object.fromEntries(keys().filter((k) => k.startsWith(`${prefix}desk.`)).map((k) => [k.slice(prefix.length), area.getItem(k)]));
-			post('init', { store, open: state.open, identity, locale, logout: leaving, page: location.origin + location.pathname });
+			post('init', { store, open: state.open, identity, locale, colour: color, logout: leaving, page: location.origin + location.pathname });
 		},
 		ready({ storage }) {
 			clearTimeout(patience);
@@ -166,7 +179,7 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 			if (state.open) show();
 		},
 		colour({ accent, on }) {
-			Object.assign(state, { color: accent, on });
+			Object.assign(state, { accent, on, wanted: color });
 			remember();
 			draw();
 		},
@@ -233,13 +246,21 @@ iframe { display: block; width: 100%; height: 100%; border: 0; color-scheme: nor
 		/** Says who the visitor is: a token signed by the site's own server. '' says that it is nobody in particular. */
 		identify(token) {
 			identity = String(token ?? '');
+			state.identified = identity !== '';
+			remember();
 			post('identify', { identity });
+			if (expecting) {
+				clearTimeout(expecting);
+				expecting = null;
+				mount();
+			}
 		},
 		/** Forgets the visitor in this browser. */
 		logout() {
 			identity = '';
 			for (const k of keys()) area.removeItem(k);
-			Object.assign(state, { open: false, active: false, unread: 0 });
+			Object.assign(state, { open: false, active: false, unread: 0, identified: false });
+			clearTimeout(expecting);
 			leaving = true;
 			if (frame) post('logout');
 			else if (area) leaving = false; // nothing is kept elsewhere

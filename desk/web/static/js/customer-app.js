@@ -28,9 +28,10 @@ export class CustomerPage {
 	 * @param {string} o.page where the visitor is
 	 * @param {import('./frame-host.js').FrameHost|null} [o.host] the page that holds the widget
 	 * @param {string} [o.identity] a token signed by the site
+	 * @param {string} [o.colour] what the page that holds the widget prefers to the site's
 	 */
-	constructor({ site, storage, page, host = null, identity = '' }) {
-		Object.assign(this, { key: site, storage, page, host, identity });
+	constructor({ site, storage, page, host = null, identity = '', colour = '' }) {
+		Object.assign(this, { key: site, storage, page, host, identity, wantedColour: colour });
 		this.tokenKey = `desk.token.${site}`;
 		this.token = '';
 		this.site = null; // what the server says of it
@@ -146,15 +147,18 @@ export class CustomerPage {
 		} catch (err) {
 			this.unknownSite = err.code === 'not_found';
 			const refused = err.code === 'unauthorized' || err.code === 'token_expired' || err.code === 'forbidden';
+			this.refused = refused;
 			if (refused) this.view.notice(t('customer.identity'), true);
 			throw Object.assign(err, { final: this.unknownSite || refused || err.code === 'blocked', reason: err.code, code: err.code === 'blocked' ? 4103 : 0 });
 		}
+		if (this.refused) this.view.notice('');
+		this.refused = false;
 		this.token = session.token;
 		this.site = session.site;
 		this.siteName = session.site.name;
 		this.storage.set(this.tokenKey, session.token);
 		if (session.new) this.#forget();
-		this.#colour(session.site.color);
+		this.#colour(this.wantedColour || session.site.color);
 	}
 
 	#colour(colour) {

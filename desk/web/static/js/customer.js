@@ -15,7 +15,7 @@ if (met) {
 	const own = new SafeStorage();
 	const storage = area ? new SafeStorage([area]) : own;
 	if (init.locale in locales && own.get('desk.locale') === null) setLocale(init.locale);
-	const page = new CustomerPage({ site, storage, host, page: init.page ?? host.origin, identity: init.identity ?? '' });
+	const page = new CustomerPage({ site, storage, host, page: init.page ?? host.origin, identity: init.identity ?? '', colour: init.colour });
 	const logout = () => {
 		page.logout();
 		host.send('bye');

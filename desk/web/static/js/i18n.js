@@ -11,13 +11,6 @@ export const locales = { 'en': 'English', 'zh-CN': '简体中文' };
 export const texts = {
 	'en': {
 		'app.name': 'Desk',
-		'landing.title': 'Desk',
-		'landing.lead': 'A customer-service chat server that is running on this machine.',
-		'landing.customer': 'Customer page',
-		'landing.customerHint': 'Write as a visitor. The assistant answers; ask for a person to reach an agent.',
-		'landing.console': 'Agent console',
-		'landing.consoleHint': 'Log in with the account that was printed when the server started first.',
-		'landing.tip': 'Open both, side by side, to see a conversation from both ends.',
 
 		'language': 'Language',
 		'close': 'Close',
@@ -112,13 +105,6 @@ export const texts = {
 	},
 	'zh-CN': {
 		'app.name': 'Desk',
-		'landing.title': 'Desk',
-		'landing.lead': '正在这台机器上运行的客服聊天服务器。',
-		'landing.customer': '客户页面',
-		'landing.customerHint': '以访客身份发消息。先由助手回答，也可以请求人工客服。',
-		'landing.console': '客服工作台',
-		'landing.consoleHint': '使用服务器首次启动时打印的账号登录。',
-		'landing.tip': '同时打开两个页面，就能看到对话的两端。',
 
 		'language': '语言',
 		'close': '关闭',

@@ -1,5 +1,6 @@
 // The landing page: only its language.
 
+import './landing-texts.js';
 import { byId, el } from './dom.js';
 import { locale, locales, onLocale, setLocale, t, translate } from './i18n.js';
 

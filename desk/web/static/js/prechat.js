@@ -9,7 +9,7 @@ const maxLength = 500; // characters of an answer, as the server takes them
 
 const checks = {
 	email: /^[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)+$/u,
-	tel: /^(?=(?:\D*\d){5})[+\d][\d\s().-]{3,30}$/u,
+	tel: /^(?=(?:\D*\d){5})[+(\d][\d\s().-]{3,30}$/u,
 };
 
 /**

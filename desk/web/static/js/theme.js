@@ -1,7 +1,7 @@
 // A site's colour as the page's accent. The colour is taken as it is where it
 // can be read, and made darker or lighter where it can not (AA, 4.5 to 1).
 
-const enough = 4.5;
+const enough = 4.6; // 4.5 and the rounding to whole values
 
 /** [r, g, b] of #rrggbb, null for anything else. */
 export function parse(hex) {
