@@ -40,6 +40,7 @@ type Desk struct {
 
 	visitorsOf *auth.Buckets // new ones by network
 	sockets    census        // WebSocket connections by network
+	origins    origins       // of all sites
 	untrusted  sync.Once     // the warning about a proxy has been given
 
 	denials  *auth.Buckets // lines in the audit log about refusals
@@ -104,6 +105,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.WrapStore != nil {
 		d.store = d.o.WrapStore(db)
 	}
+	d.readOrigins(ctx)
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}

@@ -40,12 +40,7 @@ func (d *Desk) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", d.readyz)
 
-	sameSite := http.NewCrossOriginProtection()
-	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		d.counters.crossSite.Add(1)
-		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This request came from another site."})
-	}))
-	return secured(sameSite.Handler(mux))
+	return secured(d.guarded(mux))
 }
 
 // secured adds the headers that every answer carries.

@@ -3,8 +3,6 @@ package desk
 import (
 	"errors"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -12,26 +10,16 @@ import (
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// sameOrigin reports whether a browser's Origin is this server itself. A request without one comes from a program;
-// it gets no further than hello without a token or ticket, since cookies alone never authenticate a WebSocket.
-func (d *Desk) sameOrigin(r *http.Request) bool {
-	origins := r.Header.Values("Origin")
-	if len(origins) != 1 {
-		return len(origins) == 0
-	}
-	u, err := url.Parse(origins[0])
-	if err != nil || !strings.EqualFold(u.Host, r.Host) {
-		return false
-	}
-	return u.Scheme == "https" || (u.Scheme == "http" && !d.o.HTTPS)
-}
-
-// socket upgrades to the WebSocket of both roles.
+// socket upgrades to the WebSocket of both roles. A page of a site's own origin may only be a customer of that site: the
+// hub sees to that when it knows who it is.
 func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
+	origin := ""
 	if !d.sameOrigin(r) {
-		d.counters.originRefused.Add(1)
-		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
-		return
+		var ok bool
+		if origin, ok = d.siteOrigin(r); !ok {
+			d.wrongOrigin(w)
+			return
+		}
 	}
 	ip := d.address(r)
 	leave, ok := d.sockets.enter(network(ip), d.o.ConnsPerIP)
@@ -40,7 +28,7 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many connections from your address.", RetryMS: socketRetryMS})
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), Network: network(ip), IP: d.o.keepIP(ip)}
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), Origin: origin, Network: network(ip), IP: d.o.keepIP(ip)}
 	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},

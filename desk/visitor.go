@@ -61,6 +61,10 @@ func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such site."})
 		return
 	}
+	if err == nil && !allows(&site, foreign(r)) {
+		d.wrongOrigin(w)
+		return
+	}
 	v := visit{site: site, ip: d.address(r), token: in.Token, locale: localeOf(in.Locale)}
 	if err == nil {
 		err = d.recall(ctx, &v)

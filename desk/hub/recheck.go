@@ -3,6 +3,8 @@ package hub
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/proto"
@@ -113,7 +115,7 @@ func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token)
 }
 
 // knownCustomer reads the contact behind a visitor's token, and whether its site lets it in.
-func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, token store.Token) (store.Contact, *refusal, error) {
+func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, p Peer, token store.Token) (store.Contact, *refusal, error) {
 	c, err := r.ContactByToken(ctx, token, h.o.Now())
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -124,11 +126,14 @@ func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, token store.Tok
 		return c, nil, err
 	case c.Blocked:
 		return c, &refusal{proto.CodeBlocked, "you cannot write here", proto.CloseBlocked}, nil
-	case c.Verified:
+	case c.Verified && p.Origin == "":
 		return c, nil, nil
 	}
 	site, err := r.Site(ctx, c.Site)
-	if err == nil && site.Settings.Enforce {
+	if err == nil && p.Origin != "" && !slices.ContainsFunc(site.Settings.Origins, func(o string) bool { return strings.EqualFold(o, p.Origin) }) {
+		return c, &refusal{proto.CodeForbidden, "this origin may not connect", proto.CloseUnauthorized}, nil
+	}
+	if err == nil && !c.Verified && site.Settings.Enforce {
 		return c, &refusal{proto.CodeUnauthorized, "this site needs a signed identity", proto.CloseUnauthorized}, nil
 	}
 	return c, nil, err
@@ -147,7 +152,7 @@ func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identi
 			s.change(func(w *identity) { w.become(login.Agent) })
 		}
 	} else if h.rechecks.Load() != rechecks {
-		_, no, err = h.knownCustomer(ctx, r, who.login)
+		_, no, err = h.knownCustomer(ctx, r, s.peer, who.login)
 	}
 	switch {
 	case err != nil:

@@ -106,7 +106,7 @@ func TestHelloMeetsRevocation(t *testing.T) {
 	} {
 		token := store.Token(auth.HashToken(r.visitor()))
 		before := h.rechecks.Load()
-		contact, no, err := h.knownCustomer(r.ctx, r.db.Hot(), token)
+		contact, no, err := h.knownCustomer(r.ctx, r.db.Hot(), Peer{}, token)
 		if no != nil || err != nil {
 			t.Fatal(no, err)
 		}

@@ -15,7 +15,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	busy := func() { s.close(proto.CloseTryLater, "too many connections are being welcomed") }
 	if hello.Ticket != "" {
 		login, ok := h.o.Tickets.Spend(hello.Ticket)
-		if !ok || (s.peer.Browser && s.peer.Login != login.Session) {
+		if !ok || s.peer.Origin != "" || (s.peer.Browser && s.peer.Login != login.Session) {
 			s.refuseHello(cmd, proto.CodeUnauthorized, "the ticket is not valid (any more)", proto.CloseUnauthorized)
 			return
 		}
@@ -28,7 +28,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	anybody := identity{actor: store.Actor{Kind: store.Customer}}
 	s.read(anybody, func(ctx context.Context, r store.Reader) {
 		rechecks, token := h.rechecks.Load(), store.Token(auth.HashToken(hello.Token))
-		contact, no, err := h.knownCustomer(ctx, r, token)
+		contact, no, err := h.knownCustomer(ctx, r, s.peer, token)
 		switch {
 		case err != nil:
 			s.failHello(cmd, err)

@@ -34,6 +34,7 @@ type Conn interface {
 type Peer struct {
 	Browser bool        // it sent an Origin, so its cookies must be believed before its ticket
 	Login   store.Token // hash of the login cookie, zero if there was none
+	Origin  string      // of a page that is not the server's own, in lower case; its site has to allow it
 	Network string      // what limits per address count, "" = not limited
 	IP      string      // as much of its address as may be stored, "" = nothing
 }

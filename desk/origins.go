@@ -1,0 +1,145 @@
+package desk
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	widgetAPI     = "/api/v1/widget/" // what pages of a site's own origins may call
+	originsFresh  = 5 * time.Second   // how old the list of all sites' origins may be
+	preflightTime = "600"             // seconds that a browser may keep the answer to a preflight
+)
+
+// origins is a short-lived list of the origins of all sites, so that a flood of foreign ones asks the database seldom.
+type origins struct {
+	mu      sync.Mutex
+	at      time.Time
+	loading bool
+	known   map[string]bool
+}
+
+// sameOrigin reports whether a browser's Origin is this server itself. A request without one comes from a program;
+// it gets no further than hello without a token or ticket, since cookies alone never authenticate a WebSocket.
+func (d *Desk) sameOrigin(r *http.Request) bool {
+	list := r.Header.Values("Origin")
+	if len(list) != 1 {
+		return len(list) == 0
+	}
+	u, err := url.Parse(list[0])
+	if err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return false
+	}
+	return u.Scheme == "https" || (u.Scheme == "http" && !d.o.HTTPS)
+}
+
+// siteOrigin returns the Origin of a request that is not our own, if some site allows it. Which site it is about, and
+// whether that one allows it, is known later: see allows.
+func (d *Desk) siteOrigin(r *http.Request) (origin string, ok bool) {
+	list := r.Header.Values("Origin")
+	if len(list) != 1 || list[0] == "" || len(list[0]) > 256 {
+		return "", false
+	}
+	origin = strings.ToLower(list[0])
+	return origin, d.anySite(r.Context(), origin)
+}
+
+// anySite reports whether a site allows an origin, by a list that is read again when it is old. One request reads; the
+// others go by the old list meanwhile, so that a database that does not answer holds up only that one.
+func (d *Desk) anySite(ctx context.Context, origin string) bool {
+	o := &d.origins
+	o.mu.Lock()
+	old := !o.loading && d.o.Now().Sub(o.at) > originsFresh
+	o.loading = o.loading || old
+	o.mu.Unlock()
+	if old {
+		d.readOrigins(ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known[origin]
+}
+
+func (d *Desk) readOrigins(ctx context.Context) {
+	o := &d.origins
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	sites, err := d.store.Hot().Sites(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.loading = false
+	if err != nil {
+		d.o.Logger.Warn("desk: the origins of the sites cannot be read", "err", err)
+		return
+	}
+	o.at, o.known = d.o.Now(), make(map[string]bool)
+	for i := range sites {
+		for _, allowed := range sites[i].Settings.Origins {
+			o.known[strings.ToLower(allowed)] = true
+		}
+	}
+}
+
+// allows reports whether a site lets pages of an origin speak to it; "" is our own.
+func allows(s *store.Site, origin string) bool {
+	return origin == "" || slices.ContainsFunc(s.Settings.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
+}
+
+type originKey struct{}
+
+// foreign returns the Origin of a request of a site's own page, "" if it is ours or no browser's.
+func foreign(r *http.Request) string {
+	origin, _ := r.Context().Value(originKey{}).(string)
+	return origin
+}
+
+// guarded refuses what changes something and comes from another site. The API of the widget may be called by the pages of
+// the sites' origins, too; they send no cookies, and get the headers that let them read the answer (Fetch, CORS protocol).
+func (d *Desk) guarded(next http.Handler) http.Handler {
+	sameSite := http.NewCrossOriginProtection()
+	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { d.crossSite(w) }))
+	protected := sameSite.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, widgetAPI) || d.sameOrigin(r) {
+			protected.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Add("Vary", "Origin")
+		origin, ok := d.siteOrigin(r)
+		if !ok {
+			d.crossSite(w)
+			return
+		}
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+		if r.Method == http.MethodOptions {
+			h.Set("Access-Control-Allow-Methods", "GET, POST")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization")
+			h.Set("Access-Control-Max-Age", preflightTime)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		h.Set("Access-Control-Expose-Headers", "Retry-After")
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), originKey{}, origin)))
+	})
+}
+
+func (d *Desk) crossSite(w http.ResponseWriter) {
+	d.counters.crossSite.Add(1)
+	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This request came from another site."})
+}
+
+// wrongOrigin answers for a site that does not allow the page's origin.
+func (d *Desk) wrongOrigin(w http.ResponseWriter) {
+	d.counters.originRefused.Add(1)
+	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
+}
