@@ -21,7 +21,9 @@ test('stale rows are ignored', () => {
 	const inbox = new Inbox('a1');
 	inbox.apply(row('x', 'queued', { rev: 3, last: 7 }));
 	assert.equal(inbox.apply(row('x', 'bot', { rev: 2, last: 9 })), false);
-	assert.equal(inbox.apply(row('x', 'queued', { rev: 3, last: 7 })), false);
+	assert.equal(inbox.apply(row('x', 'queued', { rev: 3, last: 6 })), false);
+	assert.equal(inbox.apply(row('x', 'queued', { rev: 3, last: 7, tags: ['vip'] })), true);
+	assert.deepEqual(inbox.rows.get('x').tags, ['vip']);
 	assert.equal(inbox.apply(row('x', 'queued', { rev: 3, last: 8 })), true);
 	assert.equal(inbox.rows.get('x').last, 8);
 });
@@ -54,4 +56,54 @@ test('a message renews the preview, an old one does not', () => {
 	assert.equal(inbox.waitingSince(inbox.rows.get('x')), 77);
 	inbox.applyMessage({ ...msg(9, 'q'), c: 'unknown' });
 	assert.equal(inbox.rows.size, 1);
+});
+
+test('chats of others are listed by permission only, the newest word first, and not without end', () => {
+	const inbox = new Inbox('a1');
+	const other = (id, at, o = {}) => row(id, 'assigned', { owner: { id: 'b', name: 'B' }, at, ...o });
+	inbox.apply(other('x', 1));
+	assert.deepEqual(ids(inbox.others()), []);
+	inbox.all = true;
+	inbox.apply(other('x', 1));
+	inbox.apply(row('y', 'bot', { at: 5 }));
+	inbox.apply(row('z', 'assigned', { owner: { id: 'a1' } }));
+	assert.deepEqual(ids(inbox.others()), ['y', 'x']);
+	inbox.learn([other('x', 99), other('w', 7)]);
+	assert.deepEqual(ids(inbox.others()), ['w', 'y', 'x']);
+	inbox.replace({ rows: [row('q', 'queued')], queued: 1 });
+	assert.deepEqual(ids(inbox.others()), ['w', 'y', 'x']);
+	assert.deepEqual(ids(inbox.mine()), []);
+	inbox.apply(row('y', 'closed', { rev: 2 }));
+	assert.deepEqual(ids(inbox.others()), ['w', 'x']);
+	for (let i = 0; i < 300; i++) inbox.apply(other(`n${i}`, 100 + i));
+	assert.equal(inbox.others().length, 200);
+	assert.equal(inbox.rows.has('q'), true);
+	assert.equal(inbox.others()[0].id, 'n299');
+});
+
+test('the server says for how long somebody waits; an answer ends it, notes do not', () => {
+	const inbox = new Inbox('a1', () => 1_000_000);
+	const mine = { owner: { id: 'a1' }, last: 4, preview: 'p', preview_from: 'bot', at: 1 };
+	inbox.replace({ rows: [row('x', 'assigned', { ...mine, waiting: 70_000 })], queued: 0 });
+	const since = () => inbox.waitingSince(inbox.rows.get('x'));
+	assert.equal(since(), 930_000);
+	const msg = (s, kind, from, time) => inbox.applyMessage({ t: 'ev.msg', c: 'x', s, d: { kind, body: 'b', from: { kind: from }, time } });
+	msg(5, 'text', 'customer', 950_000);
+	assert.equal(since(), 930_000, 'the first unanswered text counts');
+	msg(6, 'note', 'agent', 960_000);
+	assert.equal(since(), 930_000);
+	assert.equal(inbox.rows.get('x').preview_from, 'customer');
+	msg(7, 'text', 'agent', 970_000);
+	assert.equal(since(), 0);
+	msg(8, 'text', 'customer', 980_000);
+	assert.equal(since(), 980_000);
+});
+
+test('a message of files alone is previewed by their names', () => {
+	const inbox = new Inbox('a1');
+	inbox.apply(row('x', 'assigned', { owner: { id: 'a1' }, last: 4 }));
+	inbox.applyMessage({ t: 'ev.msg', c: 'x', s: 5, d: { kind: 'file', files: [{ name: 'a.png' }, { name: 'b.pdf' }], from: { kind: 'customer' }, time: 7 } });
+	assert.equal(inbox.rows.get('x').preview, 'a.png, b.pdf');
+	inbox.setTags('x', ['vip']);
+	assert.deepEqual(inbox.rows.get('x').tags, ['vip']);
 });

@@ -40,7 +40,7 @@ export class ConsoleApp {
 		this.staff = new Staff(agent);
 		this.staffListeners = new Set();
 		this.read = new ReadMarks({ storage, agentId: agent.id });
-		this.inbox = new Inbox(agent.id);
+		this.inbox = new Inbox(agent.id, () => this.now());
 		this.offers = new Offers();
 		this.current = null;
 		this.device = uuid();
@@ -268,6 +268,7 @@ export class ConsoleApp {
 			return;
 		case 'ev.offer': this.#offered(frame); return;
 		case 'ev.offer_end': this.#offerEnded(frame); return;
+		case 'ev.watch_end': this.chats.watched.delete(frame.c); return;
 		}
 		if (!frame.c) return;
 		if (frame.t === 'ev.presence') {

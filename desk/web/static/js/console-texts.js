@@ -196,6 +196,7 @@ addTexts({
 		'transfer.group.waiting.one': '1 waiting',
 		'transfer.group.waiting.other': '{n} waiting',
 		'transfer.group.longest': 'longest {time}',
+		'transfer.group.default': 'Everybody',
 
 		'console.all': 'All',
 		'console.all.empty': 'No other open chats.',
@@ -440,6 +441,7 @@ addTexts({
 		'transfer.group.online.other': '{n} 人在线',
 		'transfer.group.waiting.other': '{n} 人排队',
 		'transfer.group.longest': '最久 {time}',
+		'transfer.group.default': '所有人',
 
 		'console.all': '全部',
 		'console.all.empty': '没有其他进行中的对话。',

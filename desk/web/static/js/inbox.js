@@ -14,9 +14,12 @@ export function urgency(ms) {
 }
 
 export class Inbox {
-	/** @param {string} agentId */
-	constructor(agentId) {
-		this.agentId = agentId;
+	/**
+	 * @param {string} agentId
+	 * @param {() => number} [now] the server's time
+	 */
+	constructor(agentId, now = () => Date.now()) {
+		Object.assign(this, { agentId, now });
 		this.rows = new Map();
 		this.all = false; // whether chats of others are listed, too
 		this.beyond = 0; // queued conversations the server did not list
@@ -25,22 +28,22 @@ export class Inbox {
 	/** Takes the snapshot of a welcome; it replaces what was held. */
 	replace({ rows = [], queued = 0 }) {
 		const others = this.all ? this.others() : [];
-		this.rows = new Map([...others, ...rows].map((r) => [r.id, r]));
+		this.rows = new Map([...others, ...rows.map((r) => this.#stamped(r))].map((r) => [r.id, r]));
 		this.beyond = Math.max(0, queued - this.queue().length);
 	}
 
-	/** Takes a row; one that is not newer than the held one is ignored. */
+	/** Takes a row; one that is older than the held one is ignored. */
 	apply(row) {
 		const held = this.rows.get(row.id);
-		if (held && !newer(held, row)) return false;
-		this.#put(row);
+		if (held && older(held, row)) return false;
+		this.#put(this.#stamped(row));
 		return true;
 	}
 
 	/** Takes rows of a list that is not live (the wall); rows already held stay as they are. */
 	learn(rows) {
 		for (const row of rows) {
-			if (!this.rows.has(row.id)) this.#put(row);
+			if (!this.rows.has(row.id)) this.#put(this.#stamped(row));
 		}
 	}
 
@@ -62,8 +65,8 @@ export class Inbox {
 		}
 		const text = [...(d.body || d.files?.map((f) => f.name).join(', ') || '')].slice(0, previewLength).join('');
 		const row = { ...held, last: ev.s, preview: text, preview_from: d.from.kind, at: d.time };
-		if (d.from.kind === 'agent') delete row.waiting;
-		else if (d.from.kind === 'customer') row.waiting ??= d.time;
+		if (d.from.kind === 'agent') delete row.since;
+		else if (d.from.kind === 'customer') row.since ??= d.time;
 		this.rows.set(ev.c, row);
 	}
 
@@ -102,7 +105,12 @@ export class Inbox {
 	waitingSince(row) {
 		if (row.state === 'queued') return row.queued ?? row.opened;
 		if (row.state !== 'assigned') return 0;
-		return row.waiting ?? (row.preview_from === 'customer' ? row.at : 0);
+		return row.since ?? (row.preview_from === 'customer' ? row.at : 0);
+	}
+
+	// A row says for how long somebody has waited; what is kept is since when.
+	#stamped({ waiting, ...row }) {
+		return waiting > 0 ? { ...row, since: this.now() - waiting } : row;
 	}
 
 	#put(row) {
@@ -120,8 +128,6 @@ export class Inbox {
 	}
 }
 
-function newer(held, row) {
-	if (row.rev !== held.rev) return row.rev > held.rev;
-	if (row.last !== held.last) return row.last > held.last;
-	return row.contact?.online !== held.contact?.online || String(row.tags ?? '') !== String(held.tags ?? '') || (row.unread ?? 0) !== (held.unread ?? 0);
+function older(held, row) {
+	return row.rev < held.rev || (row.rev === held.rev && row.last < held.last);
 }

@@ -58,7 +58,7 @@ export class Staff {
 
 /** Whether an agent can take one more chat now. */
 export function free(agent) {
-	return agent.online !== false && agent.status === 'online' && agent.accepting !== false && !(agent.active >= agent.capacity);
+	return agent.online !== false && agent.status === 'online' && agent.accepting !== false && !(agent.capacity > 0 && agent.active >= agent.capacity);
 }
 
 function rank(agent) {
@@ -66,5 +66,5 @@ function rank(agent) {
 }
 
 function load(agent) {
-	return agent.capacity > 0 ? (agent.active ?? 0) / agent.capacity : 1;
+	return agent.capacity > 0 ? (agent.active ?? 0) / agent.capacity : 0; // 0 = no limit
 }

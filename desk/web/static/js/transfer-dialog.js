@@ -62,7 +62,7 @@ class TransferDialog {
 	#draw() {
 		const query = this.search.value;
 		const agents = this.staff.colleagues(query);
-		const groups = this.staff.groups.filter((g) => g.name.toLocaleLowerCase().includes(query.trim().toLocaleLowerCase()));
+		const groups = this.staff.groups.filter((g) => g.id && g.name.toLocaleLowerCase().includes(query.trim().toLocaleLowerCase()));
 		const known = this.staff.agents.size > 0;
 		if (!(known && this.panel.state === 'loading')) {
 			drawPanelState(this.state, this.panel, { empty: this.panel.state === 'ready' && agents.length + groups.length === 0 ? t('transfer.none') : '' });
@@ -139,7 +139,7 @@ export function returnDialog({ staff, fetch, follow, send }) {
 	const draw = () => {
 		const people = staff.colleagues().filter(free).length;
 		drawPanelState(state, panel, { rows: 1 });
-		const groups = staff.groups.map((g) => el('li', {}, el('strong', { text: g.name }), ` ${groupWords(g)}`));
+		const groups = staff.groups.map((g) => el('li', {}, el('strong', { text: g.name || t('transfer.group.default') }), ` ${groupWords(g)}`));
 		lines.replaceChildren(...(groups.length > 0 ? groups : panel.state === 'ready' ? [el('li', { text: plural('return.free', people) })] : []));
 	};
 	const form = el('form', { method: 'dialog' }, el('h2', { text: t('return.title') }), el('p', { text: t('return.body') }), state, lines, note, error,

@@ -1,0 +1,13 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { callsFor } from '../static/js/alert-rules.js';
+
+test('who looks at the page is not notified, who is busy is not called to the queue', () => {
+	assert.deepEqual(callsFor({ kind: 'offer', hidden: false }), { notify: false, sound: true });
+	assert.deepEqual(callsFor({ kind: 'offer', hidden: true, status: 'away' }), { notify: true, sound: true });
+	assert.deepEqual(callsFor({ kind: 'message', hidden: false, current: true }), { notify: false, sound: false });
+	assert.deepEqual(callsFor({ kind: 'message', hidden: false, current: false }), { notify: false, sound: true });
+	assert.deepEqual(callsFor({ kind: 'message', hidden: true, current: true }), { notify: true, sound: true });
+	assert.deepEqual(callsFor({ kind: 'queue', hidden: true, status: 'online' }), { notify: true, sound: true });
+	assert.deepEqual(callsFor({ kind: 'queue', hidden: true, status: 'busy' }), { notify: false, sound: false });
+});

@@ -1,0 +1,26 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { fillIn, firstLine, insertReply, slashQuery } from '../static/js/canned.js';
+
+test('a slash begins a search at the beginning and behind white space only', () => {
+	const at = (text, caret = text.length) => slashQuery(text, caret);
+	assert.deepEqual(at('/'), { query: '', start: 0 });
+	assert.deepEqual(at('/hel'), { query: 'hel', start: 0 });
+	assert.deepEqual(at('Dear Ann, /退款'), { query: '退款', start: 10 });
+	assert.deepEqual(at('line\n/x'), { query: 'x', start: 5 });
+	assert.deepEqual(at('/help me', 3), { query: 'he', start: 0 });
+	for (const text of ['and/or', 'https://example.org', '/help me', '', 'x /a/b']) assert.equal(at(text), null, text);
+});
+
+test('a reply replaces the slash word and leaves the rest', () => {
+	const word = slashQuery('Dear Ann, /ref thanks', 14);
+	assert.deepEqual(insertReply('Dear Ann, /ref thanks', { start: word.start, caret: 14, body: 'your refund is on its way,' }),
+		{ text: 'Dear Ann, your refund is on its way, thanks', caret: 36 });
+});
+
+test('variables are filled in, unknown ones stay', () => {
+	const values = { name: 'Ann', agent: 'Lin' };
+	assert.equal(fillIn('Hi {name}, I am {Agent}. {order} {name}', values), 'Hi Ann, I am Lin. {order} Ann');
+	assert.equal(fillIn('{name}', { name: '$& {agent}' }), '$& {agent}', 'a value is not read again');
+	assert.equal(firstLine('a\nb'), 'a');
+});

@@ -1,0 +1,35 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import { free, Staff } from '../static/js/staff.js';
+
+const agent = (id, o = {}) => ({ id, name: id, role: 'agent', status: 'online', accepting: true, active: 0, capacity: 5, groups: [], online: true, ...o });
+
+test('what the welcome does not say stays careful', () => {
+	const staff = new Staff({ id: 'me', name: 'Me' });
+	staff.welcome({ me: { id: 'me', name: 'Me' } });
+	assert.equal(staff.can('serve'), true);
+	assert.equal(staff.can('override'), false);
+	assert.equal(staff.status, null);
+	staff.welcome({ me: { id: 'me', name: 'Me', perms: ['read_others'] }, status: { status: 'busy', accepting: false, active: 2, capacity: 3 } });
+	assert.equal(staff.can('serve'), false);
+	assert.equal(staff.status.active, 2);
+});
+
+test('colleagues: the free first, without oneself, by name', () => {
+	const staff = new Staff({ id: 'me', name: 'Me' });
+	staff.directory({ agents: [agent('me'), agent('off', { online: false, status: 'offline' }), agent('full', { active: 5 }), agent('away', { status: 'away' }), agent('b', { active: 1 }), agent('a', { active: 1 })] });
+	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away', 'off']);
+	assert.deepEqual(staff.colleagues(' FU ').map((a) => a.id), ['full']);
+	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, true, true]);
+	assert.equal(free(agent('endless', { capacity: 0, active: 40 })), true);
+});
+
+test('news of an agent change the directory and the own status', () => {
+	const staff = new Staff({ id: 'me', name: 'Me' });
+	staff.apply(agent('x', { status: 'away' }));
+	staff.apply(agent('me', { active: 3 }));
+	assert.equal(staff.agents.get('x').status, 'away');
+	assert.deepEqual(staff.status, { status: 'online', accepting: true, active: 3, capacity: 5 });
+	staff.setStatus({ status: 'away', accepting: false });
+	assert.deepEqual([staff.status.status, staff.status.active], ['away', 3]);
+});
