@@ -230,17 +230,36 @@ func (p *tab) press(keys string) {
 // its character, so that a page which handles the key gets no line break.
 func (p *tab) enter() {
 	p.t.Helper()
-	p.do("press Enter", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-			event := input.DispatchKeyEventParams{Type: kind, Key: "Enter", Code: "Enter", WindowsVirtualKeyCode: 13, NativeVirtualKeyCode: 13}
-			if kind == input.DispatchKeyEventTypeKeyDown {
-				event.Text, event.UnmodifiedText = "\r", "\r"
-			}
-			if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event); err != nil {
-				return err
-			}
+	p.stroke(input.DispatchKeyEventParams{Key: "Enter", Code: "Enter", WindowsVirtualKeyCode: 13, NativeVirtualKeyCode: 13, Text: "\r"})
+}
+
+// key presses a key with a character, as enter does.
+func (p *tab) key(char string) {
+	p.t.Helper()
+	code := int64(strings.ToUpper(char)[0])
+	p.stroke(input.DispatchKeyEventParams{Key: char, WindowsVirtualKeyCode: code, NativeVirtualKeyCode: code, Text: char})
+}
+
+// tab goes to the next field, or back.
+func (p *tab) tab(back bool) {
+	p.t.Helper()
+	event := input.DispatchKeyEventParams{Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9, NativeVirtualKeyCode: 9}
+	if back {
+		event.Modifiers = 8
+	}
+	p.stroke(event)
+}
+
+func (p *tab) stroke(event input.DispatchKeyEventParams) {
+	p.t.Helper()
+	p.do("press "+event.Key, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		event.Type, event.UnmodifiedText = input.DispatchKeyEventTypeKeyDown, event.Text
+		if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event); err != nil {
+			return err
 		}
-		return nil
+		event.Type, event.Text, event.UnmodifiedText = input.DispatchKeyEventTypeKeyUp, "", ""
+		_, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event)
+		return err
 	}))
 }
 

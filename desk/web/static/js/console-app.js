@@ -377,7 +377,11 @@ export class ConsoleApp {
 
 	async #patchContact(request, contact, change) {
 		const d = await request('contact.patch', { contact, ...change });
-		for (const [id, known] of this.chats.names) if (known.id === contact) this.chats.learn(id, { name: d.contact.name });
+		for (const [id, known] of this.chats.names) {
+			if (known.id !== contact) continue;
+			this.chats.learn(id, { name: d.contact.name });
+			this.chats.views.get(id)?.relabel(); // the name stands above messages, too
+		}
 		this.draw();
 		return d;
 	}
