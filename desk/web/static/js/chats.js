@@ -105,10 +105,7 @@ export class Chats {
 	 */
 	async watch(id) {
 		const c = this.conversation(id);
-		if (this.cannotWatch) {
-			await c.log.fill();
-			return '';
-		}
+		if (this.cannotWatch) return this.#read(c);
 		try {
 			const { d } = await this.app.connection.request('watch', { c: id });
 			if (this.conversations.get(id) !== c) return '';
@@ -120,9 +117,19 @@ export class Chats {
 			return '';
 		} catch (err) {
 			this.cannotWatch = err.code === 'unknown_type';
-			if (!this.cannotWatch) return err.code;
-			await c.log.fill();
+			return this.#read(c);
+		}
+	}
+
+	// What may not be watched may still be read: one's own closed conversations.
+	async #read(c) {
+		try {
+			const { d } = await this.app.connection.request('sync', { c: c.id, d: { after: 0, limit: 1 } });
+			c.setHead(d.head);
+			await this.load(c, d.head.last);
 			return '';
+		} catch (err) {
+			return err.code;
 		}
 	}
 

@@ -330,7 +330,7 @@ export class ConsoleApp {
 			return;
 		}
 		const code = await this.chats.watch(id);
-		if (code && this.current === id) this.chats.views.get(id)?.setError(t(code === 'forbidden' ? 'console.watch.forbidden' : 'console.watch.failed'));
+		if (code && code !== 'lost' && this.current === id) this.chats.views.get(id)?.setError(t(code === 'forbidden' || code === 'not_found' ? 'console.watch.forbidden' : 'console.watch.failed'));
 		this.draw();
 	}
 

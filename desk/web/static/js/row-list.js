@@ -12,7 +12,7 @@ export class RowList {
 	/**
 	 * @param {object} o
 	 * @param {HTMLElement} o.area what the pointer must leave before rows move
-	 * @param {Object<string, HTMLElement>} o.hosts by section, from top to bottom; rows of the last grow at its end
+	 * @param {Object<string, HTMLElement>} o.hosts by section, from top to bottom
 	 * @param {(id: string) => void} o.onOpen
 	 * @param {(id: string) => string} o.goneText why a row is no longer in its section
 	 */
@@ -34,8 +34,11 @@ export class RowList {
 	/** @param {Object<string, RowModel[]>} models by section */
 	update(models) {
 		this.models = models;
-		const shown = Object.keys(this.sections).filter((name) => !this.sections[name].host.hidden);
-		for (const name of Object.keys(this.sections)) this.#section(this.sections[name], models[name], name, name === shown.at(-1));
+		const names = Object.keys(this.sections);
+		names.forEach((name, i) => {
+			const below = names.slice(i + 1).some((other) => this.sections[other].order.length > 0 && !this.sections[other].host.hidden);
+			this.#section(this.sections[name], models[name], name, !below);
+		});
 	}
 
 	/** All row elements from top to bottom. */
@@ -118,8 +121,8 @@ function drawMarks(host, marks) {
 	host.replaceChildren(...marks.map((m) => el('span', { class: 'mark', text: m.text, title: m.label, aria: { label: m.label } })));
 }
 
-// New rows can come at the end of the last section; a new row in an upper
-// section would push the others down and waits.
+// New rows can come at the end where no other rows are below; elsewhere they
+// would push those down, and wait.
 function frozenOrder(section, models, growsAtEnd) {
 	if (!growsAtEnd) return section.order;
 	const kept = new Set(section.order);
