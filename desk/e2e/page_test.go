@@ -8,6 +8,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/go-eddy/eddy/desk/perm"
 )
 
 // TestPagesSpeakTheLanguageOfTheBrowser opens the pages in a Chinese browser
@@ -182,8 +184,9 @@ func TestListHoldsStillUnderThePointer(t *testing.T) {
 	first := wait("first")
 	second := wait("second")
 	second.until("the second customer's place is shown", `document.querySelector('[data-testid="queue-card"]').dataset.position === '2'`)
+	d.colleague("lin", "Lin", perm.Agent, 5) // sees its own chats and the queue
 	agent := b.open("agent", desktop, 800, d.url("/console"))
-	login(agent, d.login, d.password)
+	login(agent, "lin", "lin")
 	rows := func(n int, gone string) string {
 		return fmt.Sprintf(`((r) => r.length === %d && r.map((n) => n.classList.contains('gone')).join() === %q)([...document.querySelectorAll('[data-testid="queue-row"]')])`, n, gone)
 	}

@@ -239,7 +239,7 @@ func TestInbox(t *testing.T) {
 	if w.Inbox == nil || len(w.Inbox.Rows) != 2 || w.Inbox.Queued != 2 || w.Inbox.Rows[0].ID != first || w.Inbox.Rows[1].ID != second {
 		t.Fatalf("inbox %+v", w.Inbox)
 	}
-	if row := w.Inbox.Rows[0]; row.Preview != "anybody?" || !row.Contact.Online || row.State != "queued" || row.PreviewFrom != "customer" {
+	if row := w.Inbox.Rows[0]; row.Preview != "anybody?" || !row.Contact.Online || row.State != "queued" || row.PreviewFrom != "customer" || row.Site != "demo" {
 		t.Errorf("row %+v", row)
 	}
 	r.ok(lin.Take(r.ctx, second))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/perm"
@@ -18,8 +19,9 @@ type roster struct {
 	members map[string]*member
 	groups  map[string]store.Group
 	sites   map[string]store.Site
-	changes uint64 // counts changes of the states of members
-	due     bool   // somebody's ev.agent waits to be sent
+	keys    atomic.Pointer[map[string]string] // keys of sites by id, also for those who do not hold Hub.mu
+	changes uint64                            // counts changes of the states of members
+	due     bool                              // somebody's ev.agent waits to be sent
 }
 
 // member is one account. Active is not used: the directory counts.
@@ -80,9 +82,12 @@ func (r *roster) apply(d staffData, changes uint64) {
 		r.groups[g.ID] = g
 	}
 	clear(r.sites)
+	keys := make(map[string]string, len(d.sites))
 	for _, s := range d.sites {
 		r.sites[s.ID] = s
+		keys[s.ID] = s.Key
 	}
+	r.keys.Store(&keys)
 	known := make(map[string]bool, len(d.staff))
 	for _, s := range d.staff {
 		known[s.ID] = true
@@ -93,6 +98,14 @@ func (r *roster) apply(d staffData, changes uint64) {
 			delete(r.members, id)
 		}
 	}
+}
+
+// siteKey returns the key of a site, "" while it is not known: what people call it by. Any goroutine may call it.
+func (r *roster) siteKey(id string) string {
+	if keys := r.keys.Load(); keys != nil {
+		return (*keys)[id]
+	}
+	return ""
 }
 
 func (r *roster) update(s store.StaffMember, changes uint64) {

@@ -52,7 +52,7 @@ type Row struct {
 	Unread      int        `json:"unread,omitempty"` // messages of the customer that the owner has not read
 	Group       string     `json:"group,omitempty"`
 	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first text that nobody has answered
-	Site        string     `json:"site"`
+	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
 }
 

@@ -4,7 +4,7 @@ import { el, setText } from './dom.js';
 import { call } from './api.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
-import { fullTime, t } from './i18n.js';
+import { fullTime, moment, t } from './i18n.js';
 
 function shown(dialog) {
 	dialog.addEventListener('close', () => dialog.remove());
@@ -14,8 +14,12 @@ function shown(dialog) {
 
 const closeButton = (dialog, text = t('close')) => el('button', { type: 'button', class: 'button', text, on: { click: () => dialog.close() } });
 
-/** Asks for the old and a new password. @param {() => void} onDone */
-export function passwordDialog(onDone) {
+/**
+ * Asks for the old and a new password.
+ * @param {string} login for the browser's password store
+ * @param {() => void} onDone
+ */
+export function passwordDialog(login, onDone) {
 	const field = (key, testid, autocomplete) => el('input', { type: 'password', class: 'input', required: true, autocomplete, data: { testid }, aria: { label: t(key) } });
 	const old = field('password.old', 'password-old', 'current-password');
 	const fresh = field('password.new', 'password-new', 'new-password');
@@ -25,6 +29,7 @@ export function passwordDialog(onDone) {
 	const dialog = el('dialog', { aria: { label: t('password.title') }, data: { testid: 'password-dialog' } });
 	const label = (key, node) => el('label', { class: 'field' }, el('span', { text: t(key) }), node);
 	const form = el('form', { method: 'dialog', class: 'stack' }, el('h2', { text: t('password.title') }),
+		el('input', { type: 'text', hidden: true, autocomplete: 'username', value: login }),
 		label('password.old', old), label('password.new', fresh), label('password.again', again), error,
 		el('div', { class: 'dialog-buttons' }, closeButton(dialog, t('cancel')), submit));
 	form.addEventListener('submit', async (e) => {
@@ -73,11 +78,11 @@ export function sessionsDialog() {
 		drawPanelState(state, panel, { rows: 2 });
 		if (panel.state !== 'ready') return;
 		list.replaceChildren(...panel.value.sessions.map((s) => el('li', { class: 'session', data: { testid: 'session' } },
-			el('div', {}, el('strong', { text: s.current ? t('sessions.this') : s.agent || s.user_agent || t('sessions.other') }),
-				el('p', { class: 'quiet', text: [s.ip, t('sessions.since', { time: fullTime(s.created) })].filter(Boolean).join(' · ') })),
+			el('div', {}, el('strong', { text: s.current ? t('sessions.this') : s.user_agent || t('sessions.other') }),
+				el('p', { class: 'quiet', text: [s.ip, t('sessions.since', { time: fullTime(s.created) }), s.seen && t('sessions.seen', { time: moment(s.seen) })].filter(Boolean).join(' · ') })),
 			!s.current && el('button', { type: 'button', class: 'button small', text: t('sessions.end'), on: { click: () => revoke({ id: s.id }) } }))));
 	} });
-	const others = el('button', { type: 'button', class: 'button', text: t('sessions.endOthers'), data: { testid: 'sessions-end-others' }, on: { click: () => revoke({ others: true }) } });
+	const others = el('button', { type: 'button', class: 'button', text: t('sessions.endOthers'), data: { testid: 'sessions-end-others' }, on: { click: () => revoke({ all: true }) } });
 	dialog.append(el('h2', { text: t('sessions.title') }), state, list, el('div', { class: 'dialog-buttons' }, others, closeButton(dialog)));
 	shown(dialog);
 	load();

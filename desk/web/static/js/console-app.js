@@ -150,7 +150,7 @@ export class ConsoleApp {
 			staff, connection, alerts: this.alerts,
 			on: {
 				status: (status) => this.#setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(),
-				password: () => passwordDialog(() => this.notice(t('password.done'))),
+				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});
 		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), onOpen: (hit) => this.openAt(hit) });
@@ -284,7 +284,7 @@ export class ConsoleApp {
 		const before = this.inbox.rows.get(row.id);
 		this.chats.learn(row.id, row.contact);
 		this.inbox.apply(row);
-		this.offers.headChanged(row, this.agent.id);
+		this.offers.headChanged(row);
 		this.chats.get(row.id)?.setHead(headOf(row));
 		if (row.state === 'queued' && before?.state !== 'queued') this.#call('queue', row.id, t('alerts.queue'), row.preview ?? '');
 		// The open chat is followed by its row while nothing else brings its events.
@@ -296,7 +296,7 @@ export class ConsoleApp {
 	#changed(c, what, ev) {
 		if (what === 'head') {
 			this.inbox.applyHead(c.head);
-			this.offers.headChanged(c.head, this.agent.id);
+			this.offers.headChanged(c.head);
 		}
 		const view = this.chats.views.get(c.id);
 		if (what === 'event' && ev.t === 'ev.state' && ev.d.event !== 'closed') view?.setError('');

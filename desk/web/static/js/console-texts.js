@@ -31,6 +31,7 @@ addTexts({
 		'console.waiting': 'Waiting for {time}',
 		'console.row.taken': 'Taken by {name}',
 		'console.row.yours': 'Yours now',
+		'console.row.queued': 'In the queue now',
 		'console.row.gone': 'Closed',
 		'console.pick.title': 'Choose a chat',
 		'console.pick.hint': 'Press J and K to move, Enter to open, ? for all keys.',
@@ -167,6 +168,7 @@ addTexts({
 		'sessions.this': 'This browser',
 		'sessions.other': 'Another browser',
 		'sessions.since': 'since {time}',
+		'sessions.seen': 'last used {time}',
 		'sessions.end': 'End',
 		'sessions.endOthers': 'End all others',
 
@@ -280,6 +282,7 @@ addTexts({
 		'console.waiting': '已等待 {time}',
 		'console.row.taken': '{name} 已接入',
 		'console.row.yours': '已由您接入',
+		'console.row.queued': '已进入队列',
 		'console.row.gone': '已结束',
 		'console.pick.title': '请选择对话',
 		'console.pick.hint': '按 J、K 移动，Enter 打开，? 查看全部快捷键。',
@@ -414,6 +417,7 @@ addTexts({
 		'sessions.this': '此浏览器',
 		'sessions.other': '其他浏览器',
 		'sessions.since': '登录于 {time}',
+		'sessions.seen': '最近使用 {time}',
 		'sessions.end': '结束',
 		'sessions.endOthers': '结束其他全部登录',
 

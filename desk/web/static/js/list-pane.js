@@ -63,6 +63,7 @@ export class ListPane {
 	#goneText(id) {
 		const row = this.inbox.rows.get(id);
 		if (this.inbox.isMine(row)) return t('console.row.yours');
+		if (row?.state === 'queued') return t('console.row.queued');
 		const head = this.of.head(id);
 		return head?.state === 'assigned' && head.owner ? t('console.row.taken', { name: head.owner.name }) : t('console.row.gone');
 	}

@@ -1,6 +1,8 @@
 // Offers of chats: those that wait for this agent's answer and those this agent
 // made. Times are the server's. Pure data, no page.
 
+const endGrace = 10_000; // ms an own offer is kept beyond its time, for the server to tell how it ended
+
 export class Offers {
 	constructor() {
 		this.incoming = new Map(); // conversation -> {c, from, note, expires, row, busy, error}
@@ -25,11 +27,10 @@ export class Offers {
 		return offer ?? null;
 	}
 
-	/** A newer head: an offer ends with any change of owner or state. */
-	headChanged(head, agentId) {
+	/** A newer head: an offer ends with any change of owner or state. What became of an own one is told by ended. */
+	headChanged(head) {
 		const held = this.incoming.get(head.id);
 		if (held?.row && head.rev > held.row.rev) this.incoming.delete(head.id);
-		if (head.state !== 'assigned' || head.owner?.id !== agentId) this.outgoing.delete(head.id);
 	}
 
 	/** The connection was lost: the server tells again what still counts. */
@@ -41,9 +42,9 @@ export class Offers {
 	/** Forgets what has run out; returns whether anything did. */
 	expire(now) {
 		let gone = false;
-		for (const map of [this.incoming, this.outgoing]) {
+		for (const [map, grace] of [[this.incoming, 0], [this.outgoing, endGrace]]) {
 			for (const [c, o] of map) {
-				if (o.expires > now) continue;
+				if (o.expires + grace > now) continue;
 				map.delete(c);
 				gone = true;
 			}

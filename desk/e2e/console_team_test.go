@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-eddy/eddy/desk/perm"
+)
+
+// offerTo transfers the chat that is open to the first colleague who fits, by keyboard.
+func offerTo(p *tab, name, note string) {
+	p.t.Helper()
+	p.press("\x1b")
+	p.key("t")
+	p.visible("transfer-dialog")
+	p.fill("transfer-search", name)
+	p.until(name+" alone is listed and free", `((l) => l.length === 1 && l[0].textContent.startsWith('Online'))([...document.querySelectorAll('[data-testid="transfer-dialog"] [data-testid="target-state"]')])`)
+	p.click("transfer-agent")
+	p.fill("transfer-note", note)
+	p.shot("transfer")
+	p.click("transfer-send")
+	p.gone("transfer-dialog")
+}
+
+// TestConsoleTransferOffers offers a chat to a colleague, who declines it and accepts the second offer.
+func TestConsoleTransferOffers(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.colleague("lin", "Lin Chen", perm.Agent, 5)
+	d.colleague("amy", "Amy Wood", perm.Agent, 3)
+	v := d.visit("I want my money back")
+	lin := d.console(b, "lin", "lin", "lin", 1280, 800)
+	amy := d.console(b, "amy", "amy", "amy", 1280, 800)
+	lin.click("queue-row")
+	lin.click("take")
+	lin.send("Let me find somebody who can do that.")
+	lin.until("the capacity counts", node("capacity")+`.textContent.endsWith('1/5')`)
+
+	offerTo(lin, "Amy", "She wants a refund of 20 francs")
+	lin.visible("offer-waiting")
+	amy.visible("offer")
+	amy.until("the offer says what it is about", `((n) => ['Lin Chen', 'refund of 20', 'money back|find somebody'].every((x) => new RegExp(x).test(n.textContent)))(`+node("offer")+`)`)
+	amy.until("the time is counted down", `/^[1-3]?[0-9] s$/.test(`+node("offer-left")+`.textContent)`)
+	amy.until("the focus was left alone", `!document.activeElement?.closest('[data-testid="offer"]')`)
+	amy.shot("offer")
+	amy.click("offer-decline")
+	amy.gone("offer")
+	lin.until("it is told", `document.querySelector('[data-testid="notice"]').textContent.includes('Amy Wood declined')`)
+	lin.gone("offer-waiting")
+	lin.send("One moment please")
+	v.hears("One moment please")
+
+	offerTo(lin, "amy", "Please, it is urgent")
+	amy.visible("offer")
+	amy.click("offer-accept")
+	amy.until("the chat is Amy's", node("chat-state")+`.textContent === 'With you' && `+node("composer"))
+	amy.until("she sees all of it, and the note", shows("I want my money back")+` && [...document.querySelectorAll('[data-testid="note"]')].some((n) => n.textContent.includes('it is urgent'))`)
+	lin.until("it is told", `document.querySelector('[data-testid="notice"]').textContent.includes('Amy Wood has the chat now')`)
+	lin.until("Lin sees that Amy has it", `document.querySelector('[data-testid="chat-closed"]').textContent.includes('Amy Wood')`)
+	amy.send("I have sent you the money.")
+	v.hears("I have sent you the money.")
+	lin.until("Lin watches", shows("I have sent you the money."))
+	lin.until("and cannot write", "!"+node("composer"))
+	lin.until("the capacity is free again", node("capacity")+`.textContent.endsWith('0/5')`)
+
+	// Back to the queue, with the sight of who is there.
+	amy.press("\x1b")
+	amy.click("return")
+	amy.visible("return-dialog")
+	amy.until("the queue is described", `document.querySelector('[data-testid="return-groups"]').textContent.includes('online')`)
+	amy.shot("return")
+	amy.fill("return-note", "I have to go")
+	amy.click("return-send")
+	lin.until("it waits again", node("queue-row"))
+	amy.until("Amy may take it again", node("take"))
+
+	// Status: what one sets, the others see.
+	amy.choose("status", "busy")
+	lin.click("queue-row")
+	lin.click("take")
+	lin.visible("composer")
+	lin.press("\x1b")
+	lin.key("t")
+	lin.until("Amy is busy", `[...document.querySelectorAll('.target')].some((n) => n.textContent.includes('Amy Wood') && n.textContent.includes('Busy'))`)
+	amy.choose("status", "online")
+	lin.until("and free again, while the dialog is open", `[...document.querySelectorAll('.target')].some((n) => n.textContent.includes('Amy Wood') && n.textContent.includes('Online'))`)
+	lin.press("\x1b")
+	for _, p := range []*tab{lin, amy} {
+		p.clean()
+	}
+}
+
+// TestSupervisorReadsWhispersTakesOverAndBlocks works on the chat of somebody else.
+func TestSupervisorReadsWhispersTakesOverAndBlocks(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.colleague("lin", "Lin Chen", perm.Agent, 5)
+	d.colleague("sue", "Sue Bright", perm.Supervisor, 1)
+	v := d.visit("Your shop is a fraud")
+	lin := d.console(b, "lin", "lin", "lin", 1280, 800)
+	sue := d.console(b, "sue", "sue", "sue", 1280, 800)
+	lin.click("queue-row")
+	lin.click("take")
+	lin.send("I am sorry to hear that")
+	if value[bool](lin, `document.querySelector('[data-testid="all-section"]').checkVisibility()`) {
+		t.Error("an agent is shown the chats of others")
+	}
+	sue.until("the chat of Lin is listed", node("all-row")+`?.textContent.includes('Lin Chen')`)
+	sue.click("all-row")
+	sue.until("it can be read", shows("I am sorry to hear that"))
+	sue.until("but not written to", "!"+node("composer"))
+	v.say("Give me your boss")
+	sue.until("it is live", shows("Give me your boss"))
+
+	sue.press("\x1b")
+	sue.key("n")
+	sue.visible("composer")
+	sue.press("Stay calm, I am reading along")
+	sue.shot("whisper")
+	sue.enter()
+	lin.until("Lin gets the whisper", `[...document.querySelectorAll('[data-testid="note"]')].some((n) => n.textContent.includes('reading along'))`)
+	for _, f := range v.View(v.conv) {
+		if strings.Contains(string(f.D), "reading along") {
+			t.Error("the customer got the whisper")
+		}
+	}
+
+	sue.click("take-over")
+	sue.click("dialog-confirm")
+	sue.until("the chat is Sue's", node("chat-state")+`.textContent === 'With you'`)
+	lin.until("Lin sees that", `document.querySelector('[data-testid="chat-closed"]').textContent.includes('Sue Bright')`)
+	sue.click("mode-answer")
+	sue.send("This is Sue, the supervisor")
+	v.hears("This is Sue, the supervisor")
+
+	sue.visible("attributes")
+	sue.click("block")
+	sue.fill("dialog-text", "insults")
+	sue.shot("block")
+	sue.click("dialog-confirm")
+	sue.until("the chat is closed", `document.querySelector('[data-testid="chat"]').dataset.state === 'closed'`)
+	sue.until("the card says so", `document.querySelector('[data-testid="card"]').textContent.includes('Blocked')`)
+	sue.shot("blocked")
+	for _, p := range []*tab{lin, sue} {
+		p.clean()
+	}
+}
+
+// TestConsoleAccount changes the password and ends another login.
+func TestConsoleAccount(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.colleague("lin", "Lin Chen", perm.Agent, 5)
+	other := d.console(b, "other", "lin", "lin", 1280, 800)
+	lin := d.console(b, "lin", "lin", "lin", 1280, 800)
+	lin.click("menu-button")
+	lin.click("menu-sessions")
+	lin.until("both logins are listed", `document.querySelectorAll('[data-testid="session"]').length === 2`)
+	lin.shot("sessions")
+	lin.click("sessions-end-others")
+	lin.until("one is left", `document.querySelectorAll('[data-testid="session"]').length === 1`)
+	other.visible("login-user")
+	lin.press("\x1b")
+	change := func(old, fresh, again string) {
+		lin.fill("password-old", old)
+		lin.fill("password-new", fresh)
+		lin.fill("password-again", again)
+		lin.click("password-save")
+	}
+	lin.click("menu-button")
+	lin.click("menu-password")
+	for _, c := range []struct{ old, fresh, again, says string }{
+		{"lin", "a quite long secret", "another one", "differ"},
+		{"wrong", "a quite long secret", "a quite long secret", "current password is wrong"},
+		{"lin", "short", "short", "not accepted"},
+	} {
+		change(c.old, c.fresh, c.again)
+		lin.until(fmt.Sprintf("it says %q", c.says), node("password-error")+`?.textContent.includes(`+fmt.Sprintf("%q", c.says)+`)`)
+	}
+	lin.shot("password")
+	change("lin", "a quite long secret", "a quite long secret")
+	lin.gone("password-dialog")
+	login(other, "lin", "a quite long secret")
+	other.visible("mine")
+	lin.clean()
+	other.clean()
+}
