@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model-steps", 150, "steps of each participant in TestModel")
+	modelSteps = flag.Int("model-steps", 250, "steps of each participant in TestModel")
 	modelSeed  = flag.Uint64("model-seed", 0, "seed of TestModel, 0 = a new one")
 )
 
@@ -140,42 +140,60 @@ func (m *model) run() {
 	over := make(chan struct{})
 	go func() { all.Wait(); close(over) }()
 	rng := rand.New(rand.NewPCG(m.seed, 1000))
-	for {
+	for n := 0; ; n++ {
 		pause := time.NewTimer(time.Duration(50+rng.IntN(300)) * time.Millisecond)
 		select {
 		case <-over:
 			pause.Stop()
 			return
 		case <-pause.C:
-			m.fault(rng)
+			m.fault(rng, n)
 		}
 	}
 }
 
+// always are the faults that come first, so that a short run has them, too.
+func always() []int { return []int{cut, kill, whole, restart, cutAfter, cut, whole} }
+
+// Faults, and how often each comes: one with a number below it and not below the one before, of total.
+const (
+	cut      = 7
+	stall    = 10
+	cutAfter = 12
+	shred    = 14
+	kill     = 15
+	restart  = 16
+	whole    = 24
+)
+
 // fault does one thing that networks and machines do.
-func (m *model) fault(rng *rand.Rand) {
+func (m *model) fault(rng *rand.Rand, number int) {
+	n := rng.IntN(whole)
+	if number < len(always()) {
+		n = always()[number] - 1
+	}
 	what := ""
-	switch n := rng.IntN(24); {
-	case n < 7:
+	switch {
+	case n < cut:
 		what = "cut"
 		m.proxy.Cut()
-	case n < 10:
+	case n < stall:
 		what = "stall"
 		m.proxy.Stall(true)
 		time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 		m.proxy.Stall(false)
-	case n < 12:
+	case n < cutAfter:
 		what = "cut after"
 		m.proxy.CutAfter(int64(1 + rng.IntN(100_000)))
 		m.proxy.Cut()
-	case n < 14:
+	case n < shred:
 		what = "shred"
 		m.proxy.Shred(1 + rng.IntN(200))
-	case n < 15:
+	case n < kill:
 		what = "kill"
 		m.server.kill(m.t)
 		m.restart()
-	case n < 16:
+	case n < restart:
 		what = "restart"
 		m.server.stop(m.t)
 		m.restart()

@@ -32,8 +32,14 @@ type writer struct {
 
 	finished chan []*op // committed groups, in order
 	idle     chan struct{}
-	busyFrom atomic.Int64 // UnixNano when the running transaction began, 0 = none runs
-	failed   atomic.Int64 // UnixNano of the last failed commit
+	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
+	failed   atomic.Pointer[failure] // the last commit, if it failed
+}
+
+// failure is a commit that failed.
+type failure struct {
+	at  time.Time
+	err error
 }
 
 // States of an op. Queued → running → finished is the plain way.
@@ -203,10 +209,10 @@ func (w *writer) commit(group []*op) {
 	if err == nil {
 		w.db.commits.Add(1)
 		w.db.commands.Add(uint64(len(group)))
-		w.failed.Store(0)
+		w.failed.Store(failureOf(group))
 		return
 	}
-	w.failed.Store(time.Now().UnixNano())
+	w.failed.Store(&failure{time.Now(), err})
 	w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err)
 	for _, o := range group {
 		o.out = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}
@@ -221,12 +227,22 @@ func (w *writer) command(o *op) error {
 	out, err := w.contained(o)
 	if err != nil {
 		out.Events, out.Err = nil, classify(err)
-		if err := w.tx.exec(w.tx.undo); err != nil {
-			return err
+		if undo := w.tx.exec(w.tx.undo); undo != nil { // SQLite has rolled everything back, because of err
+			return errors.Join(err, undo)
 		}
 	}
 	o.out = out
 	return w.tx.exec(w.tx.release)
+}
+
+// failureOf returns what is wrong with the database if it shows in a command of a group that has been committed, or nil.
+func failureOf(group []*op) *failure {
+	for _, o := range group {
+		if errors.Is(o.out.Err, store.ErrUnavailable) {
+			return &failure{time.Now(), o.out.Err}
+		}
+	}
+	return nil
 }
 
 func (w *writer) contained(o *op) (out store.Outcome, err error) {
@@ -277,14 +293,17 @@ func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)
 	db.work.submit(func(t *tx) (store.Outcome, error) { return t.execute(cmd) }, deadline, done)
 }
 
+// failureCounts is for how long a failed commit says that the next one will fail, too.
+const failureCounts = 10 * time.Second
+
 // Ready implements store.Store.
 func (db *DB) Ready() error {
 	now := time.Now()
 	if from := db.work.busyFrom.Load(); from != 0 && now.Sub(time.Unix(0, from)) > db.o.Wait {
 		return fmt.Errorf("sqlite: a commit has been running for %v", now.Sub(time.Unix(0, from)).Round(time.Millisecond))
 	}
-	if at := db.work.failed.Load(); at != 0 && now.Sub(time.Unix(0, at)) < 10*time.Second {
-		return errors.New("sqlite: the last commit failed")
+	if f := db.work.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
+		return fmt.Errorf("sqlite: the last commit failed: %w", explain(db.o.Path, f.err))
 	}
 	return nil
 }

@@ -1,0 +1,69 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// On a full disk writes are refused with an error that says so, reads go on, the store is not ready and tells why; when there is room again it
+// goes on by itself, and nothing that was refused is there (spec 5.14).
+func TestDiskFull(t *testing.T) {
+	r := newRig(t, Options{})
+	conv := r.must(store.Open{Contact: r.contact, Human: true}).Conv
+	say := func(i int) store.Outcome {
+		return doOn(r.DB, store.Append{Conv: conv.ID, From: r.contact.Actor(), ClientID: fmt.Sprint("c", i), Body: strings.Repeat("x", 2000)})
+	}
+	if out := say(0); out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	limit := func(pages int) { // as a disk of so many pages
+		t.Helper()
+		if _, err := r.work.conn.ExecContext(t.Context(), fmt.Sprint("PRAGMA max_page_count = ", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(1) // SQLite makes it as many as there are
+	accepted := 1
+	var refused store.Outcome
+	for i := 1; i < 1000; i++ {
+		if refused = say(i); refused.Err != nil {
+			break
+		}
+		accepted++
+	}
+	if !errors.Is(refused.Err, store.ErrUnavailable) || !strings.Contains(refused.Err.Error(), "full") {
+		t.Fatalf("after %d messages: %v", accepted, refused.Err)
+	}
+	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), "free some space") {
+		t.Errorf("ready: %v", err)
+	}
+	check := func(want int) {
+		t.Helper()
+		events, _, err := r.Cold().Events(t.Context(), conv.ID, store.StaffSide, 0, 10_000, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := 0
+		for _, e := range events {
+			if e.Kind == store.KindText {
+				texts++
+			}
+		}
+		if texts != want {
+			t.Errorf("%d messages are stored, %d were accepted", texts, want)
+		}
+	}
+	check(accepted)
+	limit(1_000_000)
+	if out := say(accepted); out.Err != nil || out.Dup {
+		t.Errorf("with room again: %+v", out)
+	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("ready again: %v", err)
+	}
+	check(accepted + 1)
+}
