@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"sync"
@@ -209,11 +208,10 @@ func (a *ask) attempt() {
 	at := w.now().Unix()
 	for k, v := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "Eddy-Desk-Bot/1",
-		HeaderTurn: a.id, "Idempotency-Key": a.id, HeaderTimestamp: strconv.FormatInt(at, 10), HeaderSignature: Sign(w.c.Secret, at, a.body),
+		HeaderTurn: a.id, HeaderTimestamp: strconv.FormatInt(at, 10), HeaderSignature: Sign(w.c.Secret, at, a.body),
 	} {
 		r.Header.Set(k, v)
 	}
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(a.body)), nil }
 	if a.again {
 		w.retried.Add(1)
 	} else {

@@ -25,8 +25,7 @@ func special() []struct {
 	}{
 		{"0.0.0.0/8", false}, {"100.64.0.0/10", true}, {"192.0.0.0/24", false}, {"192.0.2.0/24", false}, {"192.88.99.0/24", false},
 		{"198.18.0.0/15", false}, {"198.51.100.0/24", false}, {"203.0.113.0/24", false}, {"240.0.0.0/4", false},
-		{"::/96", false}, {"100::/64", false}, {"2001::/23", false}, {"2001:db8::/32", false}, {"3fff::/20", false}, {"5f00::/16", false},
-		{"fec0::/10", true},
+		{"2001::/23", false}, {"2001:db8::/32", false}, {"3fff::/20", false},
 	}
 }
 
@@ -55,6 +54,9 @@ func CheckAddr(a netip.Addr, allowPrivate bool) error {
 			return refuse("a form of " + inner.String() + ", which may not be used")
 		}
 		return nil
+	}
+	if ip.Is6() && !netip.MustParsePrefix("2000::/3").Contains(ip) { // RFC 4291 section 2.4: all that is in use
+		return refuse("reserved")
 	}
 	for _, s := range special() {
 		if netip.MustParsePrefix(s.net).Contains(ip) && !(s.private && allowPrivate) {

@@ -13,14 +13,14 @@ func TestCheckAddr(t *testing.T) {
 		"2606:4700::1111": always, "2a00:1450:4001::1": always, "::ffff:8.8.8.8": always, "64:ff9b::808:808": always, "2002:808:808::1": always,
 
 		"127.0.0.1": private, "127.255.255.254": private, "10.0.0.1": private, "172.16.0.1": private, "172.31.255.255": private, "192.168.1.1": private,
-		"169.254.169.254": private, "100.64.0.1": private, "::1": private, "fe80::1": private, "fc00::1": private, "fd00:ec2::254": private, "fec0::1": private,
+		"169.254.169.254": private, "100.64.0.1": private, "::1": private, "fe80::1": private, "fc00::1": private, "fd00:ec2::254": private,
 		"::ffff:127.0.0.1": private, "::ffff:10.0.0.1": private, "::ffff:a9fe:a9fe": private,
 		"64:ff9b::7f00:1": private, "64:ff9b:1::a00:1": private, "2002:7f00:1::": private, "2002:a9fe:a9fe::1": private,
 
 		"0.0.0.0": never, "0.1.2.3": never, "::": never, "::ffff:0.0.0.0": never, "::127.0.0.1": never, "64:ff9b::": never,
 		"224.0.0.1": never, "239.255.255.255": never, "255.255.255.255": never, "240.0.0.1": never, "ff02::1": never, "ff0e::1": never,
 		"192.0.0.8": never, "192.0.2.1": never, "192.88.99.1": never, "198.18.0.1": never, "198.51.100.7": never, "203.0.113.9": never,
-		"100::1": never, "2001:db8::1": never, "2001::1": never, "3fff::1": never, "5f00::1": never, "fe80::1%lo": never,
+		"100::1": never, "2001:db8::1": never, "2001::1": never, "3fff::1": never, "5f00::1": never, "fe80::1%lo": never, "fec0::1": never, "4000::1": never,
 	} {
 		a := netip.MustParseAddr(addr)
 		if err := CheckAddr(a, false); (err == nil) != (want == always) || (err != nil && !errors.Is(err, ErrForbidden)) {

@@ -46,7 +46,7 @@ type Client struct {
 
 const (
 	connectTimeout = 5 * time.Second
-	idleTimeout    = 60 * time.Second
+	idleTimeout    = 4 * time.Second // less than most servers keep one, so that they do not close it under a request
 	maxHeader      = 16 << 10
 )
 
