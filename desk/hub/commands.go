@@ -133,9 +133,21 @@ func (s *Session) forbid(cmd proto.Command, who string) {
 	s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "only " + who + " may do this"})
 }
 
+// sendNote adds a note: to what is one's own or nobody's, and with the permission to what is another's.
 func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
-	if who.actor.Kind != store.Agent {
-		s.forbid(cmd, "agents")
+	h := s.hub
+	h.mu.Lock()
+	e, may := h.dir.open[cmd.Conv], plain
+	if e != nil {
+		may = h.sees(who, &e.conv)
+	}
+	h.mu.Unlock()
+	switch {
+	case may == plain:
+	case may == blind:
+		s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "this conversation is another agent's"})
+		return
+	case !s.can(cmd, perm.Whisper):
 		return
 	}
 	s.sendMessage(cmd, who, store.Append{ClientID: p.ClientID, Body: p.Body, Note: true, Attachments: p.Attachments})

@@ -36,7 +36,7 @@ func (s *Session) fileLinks(cmd proto.Command, who identity, p *proto.FileLinks)
 		out := proto.Links{Links: make(map[string]string), States: make(map[string]string)}
 		for i := range files {
 			switch a := &files[i]; {
-			case !mayFetch(who, a):
+			case !mayFetch(who, a) || s.mayRead(ctx, r, who, a.Conv) != nil:
 			case a.State != store.FileReady:
 				out.States[a.ID] = a.State
 			default:

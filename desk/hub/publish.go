@@ -42,11 +42,8 @@ func (h *Hub) publish(out store.Outcome) {
 	}
 	tellWatchEnds(ends)
 	offerEnd.sendIf()
-	if (moved || c.State == store.Queued) && len(staff) > 0 {
-		frame := proto.Event("ev.conv", c.ID, 0, h.row(c, len(customers) > 0))
-		for _, s := range staff {
-			s.deliver(c.ID, 0, frame)
-		}
+	if moved || c.State == store.Queued {
+		h.tellRow(c, len(customers) > 0, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
 	if moved {
 		h.ticker.wake()

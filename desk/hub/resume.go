@@ -78,7 +78,7 @@ func (h *Hub) resume(ctx context.Context, r store.Reader, s *Session, who identi
 	c := &catchUp{side: sideOf(who.actor.Kind), budget: s.outbound() * 3 / 4, highest: make(map[string]uint64)}
 	convs, err := h.visible(ctx, r, who, c)
 	if err == nil {
-		convs, err = addSeen(ctx, r, who, convs, hello.Seen)
+		convs, err = s.addSeen(ctx, r, who, convs, hello.Seen)
 	}
 	for i := 0; err == nil && i < len(convs); i++ {
 		err = h.collect(ctx, r, c, &convs[i], hello.Seen[convs[i].ID])
@@ -118,7 +118,7 @@ func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catc
 	c.inbox = &proto.Inbox{Rows: make([]proto.Row, 0, len(mine)+len(queued)), Queued: total, More: total > len(queued)}
 	for _, list := range [][]store.Conversation{mine, queued} {
 		for i := range list {
-			c.inbox.Rows = append(c.inbox.Rows, h.row(&list[i], h.online(list[i].Contact)))
+			c.inbox.Rows = append(c.inbox.Rows, h.rowFor(who, &list[i]))
 		}
 	}
 	return mine, nil
@@ -131,7 +131,7 @@ func (h *Hub) online(contact string) bool {
 }
 
 // addSeen adds the conversations that the client holds a part of and may see, beyond those it is subscribed to.
-func addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
+func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
 	have := make(map[string]bool, len(convs))
 	for i := range convs {
 		have[convs[i].ID] = true
@@ -141,6 +141,9 @@ func addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Co
 			continue
 		}
 		c, err := r.Conversation(ctx, id)
+		if err == nil {
+			err = s.mayRead(ctx, r, who, id)
+		}
 		if errors.Is(err, store.ErrNotFound) || (err == nil && who.actor.Kind == store.Customer && c.Contact != who.actor.ID) {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -154,7 +155,9 @@ func TestStaffCommandsRefuse(t *testing.T) {
 // Notes are in the staff stream only: the customer's stays without gaps, live and after a resume.
 func TestNotesStayWithStaff(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
-	ann, lin, moe := r.customer(), r.agent("lin"), r.agent("moe")
+	boss, err := r.db.CreateAgent(r.ctx, store.AgentAccount{Login: "moe", Name: "moe", Password: "x", Role: perm.Supervisor})
+	r.ok(err)
+	ann, lin, moe := r.customer(), r.agent("lin"), r.agentClient(boss)
 	conv := r.open(ann, "human")
 	r.ok(lin.Take(r.ctx, conv))
 	note := proto.Note{ClientID: newClientID(), Body: "a secret"}

@@ -202,20 +202,18 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 // renamed tells staff the new name of a contact in its open conversations, and writes on under it.
 func (h *Hub) renamed(contact *store.Contact) {
 	h.Rename(contact.ID, contact.Name)
-	var frames [][]byte
+	var convs []store.Conversation
 	h.mu.Lock()
 	staff, online := h.allStaff, len(h.contacts[contact.ID]) > 0
 	for _, e := range h.dir.byContact[contact.ID] {
 		if e.conv.ContactName != contact.Name {
 			e.conv.ContactName = contact.Name
-			frames = append(frames, proto.Event("ev.conv", e.conv.ID, 0, h.row(&e.conv, online)))
+			convs = append(convs, e.conv)
 		}
 	}
 	h.mu.Unlock()
-	for _, f := range frames {
-		for _, s := range staff {
-			s.newest("", f)
-		}
+	for i := range convs {
+		h.tellRow(&convs[i], online, staff, func(s *Session, frame []byte) { s.newest("", frame) })
 	}
 }
 
@@ -225,13 +223,7 @@ func (h *Hub) changed(c *store.Conversation) {
 	h.dir.apply(*c)
 	staff, online := h.allStaff, len(h.contacts[c.Contact]) > 0
 	h.mu.Unlock()
-	if len(staff) == 0 {
-		return
-	}
-	frame := proto.Event("ev.conv", c.ID, 0, h.row(c, online))
-	for _, s := range staff {
-		s.deliver(c.ID, 0, frame)
-	}
+	h.tellRow(c, online, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 }
 
 func (s *Session) tag(cmd proto.Command, who identity, p *proto.Tag) {

@@ -1,0 +1,49 @@
+package hub
+
+import (
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// veiled is a row for somebody who may not read the conversation: that it is there and whose it is, not what was said.
+func veiled(r proto.Row) proto.Row {
+	r.Preview, r.PreviewFrom, r.Tags = "", "", nil
+	return r
+}
+
+// rowFor returns a conversation's row as one member of staff may see it.
+func (h *Hub) rowFor(who identity, c *store.Conversation) proto.Row {
+	h.mu.Lock()
+	online, may := len(h.contacts[c.Contact]) > 0, h.sees(who, c)
+	h.mu.Unlock()
+	if may == blind {
+		return veiled(h.row(c, online))
+	}
+	return h.row(c, online)
+}
+
+// tellRow sends a conversation's row to staff, to each as it may see it.
+func (h *Hub) tellRow(c *store.Conversation, online bool, staff []*Session, send func(s *Session, frame []byte)) {
+	if len(staff) == 0 {
+		return
+	}
+	r := h.row(c, online)
+	full := proto.Event("ev.conv", c.ID, 0, r)
+	var less []byte
+	blinded := make([]bool, len(staff))
+	h.mu.Lock()
+	for i, s := range staff {
+		blinded[i] = h.sees(s.who(), c) == blind
+	}
+	h.mu.Unlock()
+	for i, s := range staff {
+		if !blinded[i] {
+			send(s, full)
+			continue
+		}
+		if less == nil {
+			less = proto.Event("ev.conv", c.ID, 0, veiled(r))
+		}
+		send(s, less)
+	}
+}
