@@ -35,6 +35,7 @@ type Counters struct {
 	Denied          atomic.Uint64 // commands that the role may not use
 	AuditLost       atomic.Uint64 // lines of the audit log that could not be written
 	Routed          atomic.Uint64 // assignments by the router
+	RouterTurns     atomic.Uint64 // times that the router has looked at everything
 	RouterRetries   atomic.Uint64 // turns of the router that the store failed
 	Timers          atomic.Uint64 // actions of timers
 	Reconciled      atomic.Uint64 // counters of agents that were wrong

@@ -182,7 +182,7 @@ func newRig(t *testing.T, o Options) *rig {
 func (r *rig) openStore() {
 	r.t.Helper()
 	var err error
-	if r.db, err = sqlite.Open(r.ctx, sqlite.Options{Path: r.path, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if r.db, err = sqlite.Open(r.ctx, sqlite.Options{Path: r.path, Now: r.o.Now, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		r.t.Fatal(err)
 	}
 	r.fault = &faultStore{Store: r.db}
@@ -408,6 +408,8 @@ type faultStore struct {
 	hot    chan struct{}                                          // the same for customers
 	hung   int
 	parked []func()
+
+	routing routingFaults
 }
 
 func (f *faultStore) set(do func(cmd store.Command, pass func(), fail func(error))) {
@@ -468,6 +470,12 @@ func (f *faultStore) heal() {
 func (f *faultStore) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)) {
 	f.mu.Lock()
 	do := f.do
+	if watch, told := f.routing.outcome, done; watch != nil {
+		done = func(out store.Outcome) {
+			watch(out)
+			told(out)
+		}
+	}
 	f.mu.Unlock()
 	pass := func() { f.Store.Do(cmd, deadline, done) }
 	if do == nil {

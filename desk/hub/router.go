@@ -66,6 +66,7 @@ func (h *Hub) Reload() {
 func (r *router) run() {
 	for {
 		wait, deaf := r.turn()
+		r.hub.Counters.RouterTurns.Add(1)
 		fired, giveUp := r.hub.o.After(wait)
 		kick := r.kick
 		if deaf { // the store fails: no trigger makes that better
