@@ -216,6 +216,7 @@ func (c *Client) write(ctx context.Context, conn Transport, t, id, conv string, 
 func (c *Client) receive(ctx context.Context, conn Transport, f Frame) (send []func() error) {
 	switch {
 	case f.T == "welcome":
+		c.welcome = proto.Welcome{} // what is absent now must not stay
 		f.Decode(&c.welcome)
 		c.live, c.welcomes = true, c.welcomes+1
 		for _, h := range c.welcome.Heads {
