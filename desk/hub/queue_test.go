@@ -134,7 +134,7 @@ func TestRowDetails(t *testing.T) {
 	if len(w.Inbox.Rows) != 1 {
 		t.Fatalf("%+v", w.Inbox)
 	}
-	if row := w.Inbox.Rows[0]; row.Waiting != 7000 || row.Site != r.site.ID || row.Locale != "en" || row.Group != r.group.ID {
+	if row := w.Inbox.Rows[0]; row.Waiting != 7000 || row.Site != r.site.Key || row.Locale != "en" || row.Group != r.group.ID {
 		t.Errorf("%+v", row)
 	}
 	r.ok(lin.Take(r.ctx, conv))

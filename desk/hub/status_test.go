@@ -92,7 +92,7 @@ func TestForceStatus(t *testing.T) {
 		t.Fatal(got)
 	}
 	r.other(lin, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Status == "away" }))
-	if rows := r.auditOf(sam.Me().ID, store.AuditForceState); len(rows) != 1 || rows[0].Target != "agent "+lin.Me().ID || rows[0].Detail != "away" {
+	if rows := r.auditOf(sam.Me().ID, store.AuditForceState); len(rows) != 2 || rows[0].Target != "agent "+lin.Me().ID || rows[0].Detail != "away" {
 		t.Errorf("%+v", rows)
 	}
 	for _, bad := range []proto.Status{{Status: "asleep"}, {}} {
