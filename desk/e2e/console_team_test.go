@@ -99,10 +99,16 @@ func TestSupervisorReadsWhispersTakesOverAndBlocks(t *testing.T) {
 	d.colleague("sue", "Sue Bright", perm.Supervisor, 1)
 	v := d.visit("Your shop is a fraud")
 	lin := d.console(b, "lin", "lin", "lin", 1280, 800)
-	sue := d.console(b, "sue", "sue", "sue", 1280, 800)
 	lin.click("queue-row")
 	lin.click("take")
 	lin.send("I am sorry to hear that")
+	sue := d.console(b, "sue", "sue", "sue", 1280, 800)
+	sue.until("what others have already is listed", node("all-row")+`?.textContent.includes('Lin Chen')`)
+	sue.navigate(d.url("/console#c=" + v.conv)) // as the wall links to it
+	sue.until("the link opens it", shows("I am sorry to hear that"))
+	sue.until("and its customer", node("attributes"))
+	sue.reload()
+	sue.until("the console is back", node("all-row"))
 	if value[bool](lin, `document.querySelector('[data-testid="all-section"]').checkVisibility()`) {
 		t.Error("an agent is shown the chats of others")
 	}

@@ -137,7 +137,8 @@ export class ChatView {
 		label(this.details, 'console.details');
 		label(this.transferButton, 'transfer.title', 'T');
 		label(this.returnButton, 'return.title');
-		setText(this.closeButton, t('console.close'));
+		setText(this.closeButton.lastChild, t('console.close'));
+		setAttr(this.closeButton, 'aria-label', t('console.close'));
 		setAttr(this.closeButton, 'title', `${t('console.close')} (E)`);
 		setText(this.takeText, t('console.take.hint'));
 		setText(this.nextButton, t('console.next'));
@@ -276,7 +277,7 @@ export class ChatView {
 		this.title = el('h2', { data: { testid: 'chat-title' } });
 		this.dot = el('span', { class: 'dot' });
 		this.subtitle = el('span', { data: { testid: 'chat-state' } });
-		this.closeButton = button('small', 'close-chat', () => on.close());
+		this.closeButton = el('button', { type: 'button', class: 'button small chat-close', data: { testid: 'close-chat' }, on: { click: () => on.close() } }, icon('tick'), el('span'));
 		this.messages = el('div');
 		this.errorNode = el('div', { class: 'chat-error', role: 'status', data: { testid: 'chat-error' } });
 		this.takeText = el('p');

@@ -8,24 +8,25 @@ import { Alerts } from './alerts.js';
 import { call } from './api.js';
 import { Banner } from './banner.js';
 import { ChatCommands } from './chat-commands.js';
+import { cardCommands } from './card-commands.js';
 import { Chats } from './chats.js';
-import { Connection, followBrowser, socketURL } from './connection.js';
+import { followBrowser } from './connection.js';
+import { ConsoleSession } from './console-session.js';
 import { CustomerCard } from './customer-card.js';
-import { ask, askText } from './dialog.js';
 import { Inbox } from './inbox.js';
 import { showKeys } from './keys.js';
 import { ListPane } from './list-pane.js';
+import { logout } from './logout.js';
 import { Offers } from './offers.js';
 import { OffersView } from './offers-view.js';
 import { ReadMarks } from './read-marks.js';
 import { SearchPanel } from './search-panel.js';
 import { actionOf } from './shortcuts.js';
 import { Staff } from './staff.js';
+import { Team } from './team.js';
 import { TopBar } from './top-bar.js';
-import { locale, number, onLocale, t } from './i18n.js';
-import { uuid } from './storage.js';
-
-const maxSeen = 64; // conversations named in a hello, at most
+import { rowsOfWall } from './wall-rows.js';
+import { number, onLocale, t } from './i18n.js';
 
 export class ConsoleApp {
 	/**
@@ -38,23 +39,22 @@ export class ConsoleApp {
 		Object.assign(this, { agent, storage, leave });
 		this.scope = `agent.${agent.id}`;
 		this.staff = new Staff(agent);
-		this.staffListeners = new Set();
 		this.read = new ReadMarks({ storage, agentId: agent.id });
 		this.inbox = new Inbox(agent.id, () => this.now());
 		this.offers = new Offers();
 		this.current = null;
-		this.device = uuid();
 		this.storeId = '';
 		this.clockOffset = 0;
 		this.limit = 8000;
 		this.app = byId('app');
-		this.connection = new Connection({
-			url: () => socketURL('/ws'),
-			hello: () => this.#hello(),
+		this.session = new ConsoleSession({
+			seen: () => [...this.chats.all()].filter((c) => c.log.last > 0).map((c) => [c.id, c.log.last]),
 			onWelcome: (d) => this.#welcome(d),
 			onEvent: (frame) => this.#frame(frame),
-			onStatus: (s) => this.#status(s),
+			onStatus: (status) => this.#status(status),
+			onEnd: () => this.leave('ended'),
 		});
+		this.connection = this.session.connection;
 		this.#parts();
 	}
 
@@ -65,6 +65,7 @@ export class ConsoleApp {
 		byId('notice-close').addEventListener('click', () => { byId('notice').hidden = true; });
 		document.addEventListener('keydown', (e) => this.#key(e));
 		document.addEventListener('visibilitychange', () => this.#markRead());
+		window.addEventListener('hashchange', () => this.#linked());
 		onLocale(() => this.#relabel());
 		this.banner = new Banner(byId('banner'), this.connection);
 		if (!this.storage.persistent) this.notice(t('notice.storage'));
@@ -132,10 +133,7 @@ export class ConsoleApp {
 			actions: this.actions, chats: this.chats,
 			app: {
 				staff, offers, connection, current: () => this.current, draw: () => this.draw(), notice: (text) => this.notice(text),
-				followStaff: (f) => {
-					this.staffListeners.add(f);
-					return () => this.staffListeners.delete(f);
-				},
+				followStaff: (f) => this.team.follow(f),
 			},
 		});
 		this.list = new ListPane({
@@ -145,30 +143,32 @@ export class ConsoleApp {
 				draft: (id) => storage.get(`desk.draft.${scope}.${id}`, '') || storage.get(`desk.draft.${scope}.${id}.note`, ''),
 			},
 		});
+		this.team = new Team({
+			app: {
+				staff, offers, connection, chats: this.chats, commands: this.commands, notice: (text, error) => this.notice(text, error),
+				draw: () => this.draw(), open: (id) => this.open(id), call: (...what) => this.#call(...what),
+			},
+			onStaff: () => {
+				this.top.render();
+				this.chats.views.get(this.current)?.render();
+			},
+		});
 		this.alerts = new Alerts({ storage, agentId: this.agent.id, onOpen: (id) => this.open(id) });
 		this.top = new TopBar({
 			staff, connection, alerts: this.alerts,
 			on: {
-				status: (status) => this.#setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(),
+				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(),
 				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});
 		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), onOpen: (hit) => this.openAt(hit) });
-		this.offersView = new OffersView({ host: byId('offers'), offers, now, onAnswer: (c, accept) => this.#answerOffer(c, accept) });
+		this.offersView = new OffersView({ host: byId('offers'), offers, now, onAnswer: (c, accept) => this.team.answer(c, accept) });
 		this.card = new CustomerCard({
 			host: byId('card'), staff,
-			on: {
-				fetch: (contact) => request('contact.get', { contact }),
-				history: (contact, cursor) => request('history', { contact, cursor }),
-				patch: (contact, change) => this.#patchContact(request, contact, change),
-				tag: async (c, change) => this.inbox.setTags(c, (await request('tag', change, c)).tags),
-				block: (contact) => this.#block(request, contact),
-				open: (row) => {
-					this.chats.learn(row.id, row.contact ?? this.chats.names.get(this.current));
-					this.open(row.id);
-				},
-				close: () => this.#showCard(false),
-			},
+			on: cardCommands({
+				request, chats: this.chats, inbox, notice: (text, error) => this.notice(text, error), draw: () => this.draw(), open: (id) => this.open(id),
+				current: () => this.current, took: (contact) => this.card.took(contact), close: () => this.#showCard(false),
+			}),
 		});
 	}
 
@@ -191,22 +191,7 @@ export class ConsoleApp {
 
 	// --- session ---
 
-	async #hello() {
-		let ticket;
-		try {
-			({ ticket } = await call('POST', '/api/v1/agent/ticket'));
-		} catch (err) {
-			throw Object.assign(err, err.status === 401 && { final: true, reason: err.code, code: 4101 });
-		}
-		const seen = {};
-		for (const c of [...this.chats.all()].slice(-maxSeen)) {
-			if (c.log.last > 0) seen[c.id] = c.log.last;
-		}
-		return { ticket, device: this.device, locale: locale(), seen };
-	}
-
 	#welcome(d) {
-		this.checked = false;
 		if (this.storeId && this.storeId !== d.store) {
 			location.reload(); // another database: nothing here is true any more
 			return;
@@ -218,6 +203,7 @@ export class ConsoleApp {
 		this.offers.clear();
 		this.chats.watched.clear();
 		this.inbox.all = this.staff.can('read_others');
+		if (this.inbox.all) this.#others();
 		this.inbox.replace(d.inbox ?? {});
 		for (const row of this.inbox.rows.values()) this.chats.learn(row.id, row.contact);
 		for (const row of this.inbox.mine()) this.chats.conversation(row.id);
@@ -231,43 +217,40 @@ export class ConsoleApp {
 		for (const c of this.chats.all()) c.outbox.setOpen(true);
 		if (this.current) this.#load(this.current, this.inbox.rows.get(this.current));
 		this.card.renew();
-		this.#staffChanged();
+		this.team.changed();
+		this.#linked();
 		this.draw();
 	}
 
-	async #status(s) {
+	// The chats of others that are open already; from now on their rows come by themselves.
+	async #others() {
+		if (!this.staff.can('view_wall')) return;
+		try {
+			const rows = rowsOfWall(await call('GET', '/api/v1/supervisor/wall'));
+			this.inbox.learn(rows);
+			for (const row of rows) if (!this.chats.names.has(row.id)) this.chats.learn(row.id, row.contact);
+			this.draw();
+		} catch { /* they are listed when something happens in them */ }
+	}
+
+	// The wall links to a chat as /console#c=<id>.
+	#linked() {
+		const id = /^#c=(.+)$/.exec(location.hash)?.[1];
+		if (!id || !this.connection.ready) return;
+		history.replaceState(null, '', location.pathname);
+		this.open(decodeURIComponent(id));
+	}
+
+	#status(s) {
 		if (s.phase !== 'ready') for (const c of this.chats.all()) c.outbox.setOpen(false);
 		this.banner?.update();
 		this.top?.quality();
-		const refused = s.phase === 'stopped' && (s.code === 4101 || s.code === 4102);
-		if (!refused || this.leaving) return;
-		// A ticket dies with a restart of the server, the login does not: ask before giving up.
-		if (!this.checked) {
-			this.checked = true;
-			try {
-				await call('GET', '/api/v1/agent/me');
-				this.connection.restart();
-				return;
-			} catch (err) {
-				if (err.status !== 401) {
-					this.checked = false;
-					setTimeout(() => this.#status(this.connection.status), 2_000);
-					return;
-				}
-			}
-		}
-		this.leave('ended');
 	}
 
 	#frame(frame) {
+		if (this.team.take(frame)) return;
 		switch (frame.t) {
 		case 'ev.conv': this.#row(frame.d); return;
-		case 'ev.agent':
-			this.staff.apply(frame.d);
-			this.#staffChanged();
-			return;
-		case 'ev.offer': this.#offered(frame); return;
-		case 'ev.offer_end': this.#offerEnded(frame); return;
 		case 'ev.watch_end': this.chats.watched.delete(frame.c); return;
 		}
 		if (!frame.c) return;
@@ -312,6 +295,7 @@ export class ConsoleApp {
 
 	#message(c, ev) {
 		const row = this.inbox.rows.get(c.id);
+		if (ev.d.from.kind === 'customer' && !this.chats.names.get(c.id)?.id) this.chats.learn(c.id, { id: ev.d.from.id, name: ev.d.from.name });
 		const fresh = this.connection.ready && ev.s > (row?.last ?? 0) && ev.d.from.kind === 'customer' && this.inbox.isMine(row);
 		this.inbox.applyMessage(ev);
 		if (fresh) this.#call('message', c.id, this.chats.contact(c.id).name, ev.d.body ?? '');
@@ -334,78 +318,12 @@ export class ConsoleApp {
 		this.draw();
 	}
 
-	// --- staff ---
-
-	#staffChanged() {
-		this.top.render();
-		for (const f of this.staffListeners) f();
-		for (const view of this.chats.views.values()) if (!view.node.hidden) view.render();
-	}
-
-	async #setStatus(status) {
-		try {
-			const { d } = await this.connection.request('status', { d: { status, accepting: status === 'online' } });
-			this.staff.setStatus(d);
-		} catch {
-			this.notice(t('status.failed'), true);
-		}
-		this.#staffChanged();
-	}
-
-	#offered(frame) {
-		this.offers.offered(frame);
-		const { row, from } = frame.d;
-		if (row?.contact) this.chats.learn(frame.c, row.contact);
-		const text = t('offer.title', { from: from?.name ?? '', name: this.chats.contact(frame.c).name });
-		setText(byId('announce'), text);
-		this.#call('offer', frame.c, text, frame.d.note ?? '');
-		this.draw();
-	}
-
-	#offerEnded(frame) {
-		const made = this.offers.ended(frame);
-		const known = ['accepted', 'declined', 'expired'].includes(frame.d.result);
-		if (made && known) this.notice(t(`offer.${frame.d.result}`, { name: frame.d.agent?.name ?? made.agent?.name ?? '' }));
-		this.draw();
-	}
-
-	async #answerOffer(c, accept) {
-		if (await this.commands.answerOffer(c, accept) && accept) this.open(c);
-	}
-
-	// --- customer ---
-
-	async #patchContact(request, contact, change) {
-		const d = await request('contact.patch', { contact, ...change });
-		for (const [id, known] of this.chats.names) {
-			if (known.id !== contact) continue;
-			this.chats.learn(id, { name: d.contact.name });
-			this.chats.views.get(id)?.relabel(); // the name stands above messages, too
-		}
-		this.draw();
-		return d;
-	}
-
-	async #block(request, contact) {
-		if (!contact.id) return;
-		let reason = '';
-		if (!contact.blocked) {
-			reason = await askText({ title: t('block.title', { name: contact.name }), body: t('block.body'), label: t('block.reason'), confirm: t('block.do') });
-			if (reason === null) return;
-		}
-		try {
-			this.card.took((await request('contact.block', { contact: contact.id, blocked: !contact.blocked, reason })).contact);
-		} catch {
-			this.notice(t('block.failed'), true);
-		}
-	}
+	// --- moving about ---
 
 	#showCard(open) {
 		setAttr(this.app, 'data-card', open ? 'open' : null);
 		if (!open) this.chats.views.get(this.current)?.details.focus();
 	}
-
-	// --- moving about ---
 
 	#back() {
 		const id = this.current;
@@ -430,24 +348,13 @@ export class ConsoleApp {
 	}
 
 	async #logout() {
-		const prefixes = [`desk.outbox.${this.scope}.`, `desk.draft.${this.scope}.`];
-		const kept = prefixes.flatMap((p) => this.storage.keys(p));
-		if (kept.length > 0) {
-			const yes = await ask({ title: t('console.logout.title'), body: t('console.logout.body'), confirm: t('console.logout') });
-			if (!yes) return;
+		const outcome = await logout({ storage: this.storage, scope: this.scope, onLeaving: () => { this.session.leaving = true; } });
+		if (outcome === 'failed') {
+			this.session.leaving = false;
+			this.notice(t('console.logout.failed'), true);
 		}
-		this.leaving = true;
-		try {
-			await call('POST', '/api/v1/agent/logout');
-		} catch (err) {
-			if (err.status !== 401) {
-				this.leaving = false;
-				this.notice(t('console.logout.failed'), true);
-				return;
-			}
-		}
+		if (outcome !== '') return;
 		this.connection.stop();
-		for (const key of kept) this.storage.remove(key);
 		this.read.clear();
 		this.leave('out');
 	}

@@ -82,7 +82,7 @@ function marks(row) {
 }
 
 function preview(row, mine) {
-	if (!mine && row.state === 'assigned' && row.owner?.name) return t('console.preview.owner', { name: row.owner.name, text: row.preview ?? '' });
+	if (!mine && row.state === 'assigned' && row.owner?.name) return row.preview ? t('console.preview.owner', { name: row.owner.name, text: row.preview }) : t('console.state.assigned', { name: row.owner.name });
 	if (!row.preview) return t('console.preview.none');
 	if (row.preview_from === 'agent') return t('console.preview.you', { text: row.preview });
 	return row.preview_from === 'bot' ? t('console.preview.bot', { text: row.preview }) : row.preview;
