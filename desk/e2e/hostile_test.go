@@ -39,8 +39,10 @@ func TestHostileTextStaysText(t *testing.T) {
 			t.Errorf("%s: links are %v", p.name, links)
 		}
 		p.shot("text")
-		p.clean()
 	}
+	hostilePayloads(customer)
+	customer.clean()
+	agent.clean()
 }
 
 // hostile is what people write who want a page to run it.
@@ -57,13 +59,10 @@ var hostile = []string{
 	"\u202e\u2066<script>window.ran=1</script>", "<scr\x00ipt>window.ran=1</scr\x00ipt>", `]]><script>window.ran=1</script>`, `<!--><script>window.ran=1</script>-->`, `__proto__`, `constructor`,
 }
 
-// TestHostilePayloads puts each of them wherever the customer page shows what
+// hostilePayloads puts each of them wherever the customer page shows what
 // others wrote: texts, names, buttons, notices, the site's own words.
-func TestHostilePayloads(t *testing.T) {
-	b := startBrowser(t, "en")
-	d := newDesk(t)
-	p := b.open("customer", phone, 740, d.url("/chat/demo"))
-	p.until("the bot greets", messagesOf+`.some((m) => m.From === 'bot')`)
+func hostilePayloads(p *tab) {
+	p.t.Helper()
 	list, _ := json.Marshal(hostile)
 	left := value[[]string](p, `(async () => {
 		const { MessageList } = await import('/assets/js/message-list.js');
@@ -104,7 +103,6 @@ func TestHostilePayloads(t *testing.T) {
 		return wrong;
 	})()`)
 	for _, w := range left {
-		t.Errorf("%s", w)
+		p.t.Errorf("%s", w)
 	}
-	p.clean()
 }

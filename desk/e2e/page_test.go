@@ -168,6 +168,16 @@ func TestBlockedStorageIsTold(t *testing.T) {
 	p.send("hello")
 	p.until("messages are sent all the same", accepted("hello"))
 	p.clean()
+
+	p.resize(desktop, 800)
+	p.navigate(d.url("/shop"))
+	p.until("the widget's button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
+	value[bool](p, `(EddyDesk.on('ready', (d) => { window.kept = d.storage; }), true)`)
+	p.clickWidget()
+	p.until("the frame says where it keeps things", `window.kept === 'memory'`)
+	p.until("it tells the visitor, too", framed(`document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').textContent.includes('blocks storage')`))
+	p.until("the chat works", framed(messagesOf+`.some((m) => m.From === 'bot')`))
+	p.shot("widget")
 }
 
 // TestListHoldsStillUnderThePointer lets one waiting customer leave and another

@@ -237,23 +237,6 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 	}
 }
 
-// TestWidgetWithoutStorage runs the widget where the host page and the frame
-// may keep nothing: it works, and says what is lost.
-func TestWidgetWithoutStorage(t *testing.T) {
-	b := startBrowser(t, "en")
-	d := newDesk(t)
-	p := b.open("shop", desktop, 800, "about:blank")
-	p.before(`for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, {get() { throw new DOMException('denied', 'SecurityError'); }});`)
-	p.navigate(d.url("/shop"))
-	p.until("the button is there", `document.querySelector('#eddy-desk') && window.EddyDesk?.on`)
-	value[bool](p, `(EddyDesk.on('ready', (d) => { window.kept = d.storage; }), true)`)
-	p.clickWidget()
-	p.until("the frame says where it keeps things", `window.kept === 'memory'`)
-	p.until("the page says it, too", framed(`document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').textContent.includes('blocks storage')`))
-	p.until("the chat works", framed(messagesOf+`.some((m) => m.From === 'bot')`))
-	p.shot("memory")
-}
-
 // TestWidgetKnowsTheCustomer tells the widget who the customer is, over a
 // reload on which the page says so late, and with a token that nobody signed.
 func TestWidgetKnowsTheCustomer(t *testing.T) {
