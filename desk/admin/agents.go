@@ -26,7 +26,7 @@ func (p *Pages) agents(q *request) {
 // agentPage is the form of an account; ID is "" for a new one.
 type agentPage struct {
 	*lists
-	ID, Login string
+	ID, Login, Name string
 }
 
 // Roles are those to choose from.
@@ -44,7 +44,7 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 		q.failed(err)
 		return
 	}
-	q.render(status, "agent", agentPage{all, a.ID, a.Login})
+	q.render(status, "agent", agentPage{all, a.ID, a.Login, a.Name})
 }
 
 // entered fills an account with what was entered.

@@ -77,3 +77,9 @@ func (q *request) shown() {
 		q.Once = q.p.once.fetch(q.me.Token, name)
 	}
 }
+
+// once is a secret as the page shows it.
+type once struct{ Title, Text, Help string }
+
+// Shown describes the secret of this page, if it has one.
+func (q *request) Shown(title string) once { return once{q.T(title), q.Once, q.T("once.help")} }

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+)
+
+// look takes pictures of a page and goes back to the size of a desktop.
+func look(p *tab, name string) {
+	p.t.Helper()
+	p.named(name)
+	if wide := value[bool](p, `document.documentElement.scrollWidth > innerWidth`); wide {
+		p.t.Errorf("%s is wider than its window", name)
+	}
+	pictures(p, name)
+	p.resize(desktop, 800)
+}
+
+// tile is the expression for the number on a tile of the wall.
+func tile(name string) string {
+	return fmt.Sprintf(`document.querySelector('[data-testid="tile-%s"] .tile-number').textContent`, name)
+}
+
+// agentSays is the expression for what the wall shows about the agent with a name.
+func agentSays(name, testid string) string {
+	return fmt.Sprintf(`([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.querySelector('.agent-name b').textContent === %q)?.querySelector('[data-testid=%q]')?.textContent ?? '')`, name, testid)
+}
+
+// TestAdministratorSetsUpATeam adds an agent, a group and a canned reply, logs
+// in as the agent, and sees on the wall what happens, as it happens.
+func TestAdministratorSetsUpATeam(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	boss := b.open("boss", desktop, 800, d.url("/console"))
+	login(boss, d.login, d.password)
+	boss.visible("console")
+
+	boss.navigate(d.url("/admin"))
+	look(boss, "admin")
+	boss.click("nav-groups")
+	boss.visible("empty")
+	look(boss, "groups-empty")
+	boss.click("new")
+	boss.fill("field-name", "Sales")
+	boss.click("save")
+	boss.visible("done")
+	look(boss, "group")
+
+	boss.click("nav-agents")
+	boss.click("new")
+	boss.fill("field-login", "Lin Wei")
+	boss.click("save")
+	boss.visible("error-login")
+	look(boss, "agent-errors")
+	if got := value[string](boss, node("field-login")+".value"); got != "Lin Wei" {
+		t.Errorf("after an error the field holds %q", got)
+	}
+	boss.fill("field-login", "lin")
+	boss.fill("field-name", "Lin Wei")
+	boss.fill("field-capacity", "2")
+	boss.click("save")
+	boss.visible("once-text")
+	password := boss.text("once-text")
+	look(boss, "agent-added")
+	boss.reload()
+	boss.gone("once-text")
+
+	boss.click("nav-canned")
+	boss.visible("empty")
+	boss.click("new")
+	boss.fill("field-short", "hi")
+	boss.fill("field-title", "Greeting")
+	boss.write("field-body", "Hello {{name}},\nhow can I help you?")
+	boss.click("save")
+	boss.visible("done")
+	boss.write("field-body", "Good day {{name}},\nhow can I help you?")
+	boss.click("save")
+	boss.until("it is saved", `document.querySelector('textarea')?.defaultValue.includes('Good day')`)
+	boss.click("nav-canned")
+	boss.until("the reply is listed as it was changed", `document.querySelector('[data-testid="canned-row"]').textContent.includes('Good day')`)
+	look(boss, "canned")
+	boss.click("nav-sites")
+	boss.click("site-row-link")
+	boss.visible("embed")
+	look(boss, "site")
+	boss.click("nav-bots")
+	boss.click("new")
+	boss.fill("field-name", "Guide")
+	boss.write("field-rules", "{\n  \"greeting\": oops\n}")
+	boss.click("save")
+	boss.until("the line of the mistake is told", node("problems")+`.textContent.includes('line 2')`)
+	look(boss, "bot-errors")
+	boss.click("nav-audit")
+	boss.until("everything is written down", `document.querySelectorAll('[data-testid="audit-row"]').length >= 5`)
+	look(boss, "audit")
+
+	boss.navigate(d.url("/wall"))
+	boss.until("the wall is live", tile("open")+` === '0'`)
+	boss.until("Lin is offline", agentSays("Lin Wei", "agent-status")+` === 'Offline'`)
+	lin := b.stranger("lin", desktop, 800, d.url("/console"))
+	login(lin, "lin", password)
+	boss.until("Lin is online", agentSays("Lin Wei", "agent-status")+` === 'Online'`)
+	customer := b.stranger("customer", phone, 740, d.url("/chat/demo"))
+	customer.click("talk-to-person")
+	customer.visible("queue-position")
+	customer.send("Where is my order?")
+	boss.until("one customer waits", tile("waiting")+` === '1' && document.querySelectorAll('[data-testid="queue"] a').length === 1`)
+	lin.click("queue-row")
+	lin.click("take")
+	lin.send("Let me look.")
+	boss.until("nobody waits, and Lin has a chat", tile("waiting")+` === '0' && `+agentSays("Lin Wei", "agent-load")+` === '1 of 2 chats'`)
+	boss.until("the first answer is counted", tile("first")+` !== '–'`)
+	boss.until("the arrival is in the chart", `document.querySelector('[data-testid="chart-arrivals"]').textContent.includes('1 entered')`)
+	second := b.stranger("second", phone, 740, d.url("/chat/demo"))
+	second.click("talk-to-person")
+	second.visible("queue-position")
+	boss.until("another customer waits", tile("waiting")+` === '1'`)
+	look(boss, "wall")
+	loads := value[float64](boss, `performance.getEntriesByType('navigation').length`)
+	boss.choose("language", "zh-CN")
+	boss.until("the wall speaks Chinese", agentSays("Lin Wei", "agent-load")+` === '1 / 2 个对话'`)
+	look(boss, "wall-zh")
+	boss.choose("language", "en")
+	if again := value[float64](boss, `performance.getEntriesByType('navigation').length`); again != loads {
+		t.Error("the wall was loaded again")
+	}
+
+	value[bool](boss, fmt.Sprintf(`((s) => { s.value = 'away'; return s.dispatchEvent(new Event('change', {bubbles: true})); })([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.textContent.includes('Lin Wei')).querySelector('select'))`))
+	boss.until("Lin is away", agentSays("Lin Wei", "agent-status")+` === 'Away'`)
+	value[bool](boss, `([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.textContent.includes('Lin Wei')).querySelector('[data-testid="force-logout"]').click(), true)`)
+	boss.click("dialog-confirm")
+	lin.visible("login-user")
+
+	boss.click("nav-reports")
+	boss.until("the day is reported", `document.querySelector('[data-testid="report-row"] [data-column="arrived"]')?.textContent === '2'`)
+	look(boss, "reports")
+	boss.choose("by", "agent")
+	boss.until("Lin is reported", `[...document.querySelectorAll('[data-testid="report-row"]')].some((r) => r.textContent.includes('Lin Wei'))`)
+
+	d.stop()
+	boss.navigate("about:blank")
+	d.start()
+	boss.navigate(d.url("/wall"))
+	boss.until("the numbers of the day are still there", tile("first")+` !== '–'`)
+	d.stop()
+	boss.until("the loss is told", node("trouble")+`?.textContent.includes('cannot be reached')`)
+	boss.shot("wall-lost")
+	d.start()
+	boss.until("the wall is live again", `!`+node("trouble")+` && document.querySelector('#live-dot').dataset.on === 'true'`)
+	for _, p := range []*tab{boss, customer, second} {
+		p.clean()
+	}
+}
+
+// TestAdministrationInChinese follows the language of the browser and changes it
+// by the form that needs no script.
+func TestAdministrationInChinese(t *testing.T) {
+	b := startBrowser(t, "zh-CN")
+	d := newDesk(t)
+	boss := b.open("boss", desktop, 800, d.url("/console"))
+	login(boss, d.login, d.password)
+	boss.visible("console")
+	boss.navigate(d.url("/admin/agents/new"))
+	boss.until("the page speaks Chinese", `document.documentElement.lang === 'zh-CN' && document.querySelector('h1').textContent === '添加客服'`)
+	look(boss, "agent-zh")
+	boss.navigate(d.url("/admin"))
+	look(boss, "admin-zh")
+	value[bool](boss, `(document.querySelector('select[name="lang"]').value = 'en', true)`)
+	boss.click("language-set")
+	boss.until("the page speaks English", `document.documentElement.lang === 'en' && document.querySelector('h1').textContent === 'Overview'`)
+	boss.press("\t")
+	boss.until("the first stop leads to the content", `document.activeElement.classList.contains('skip')`)
+	boss.clean()
+}
