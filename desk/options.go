@@ -59,7 +59,7 @@ type Options struct {
 }
 
 const (
-	httpWorkers    = 64
+	httpWorkers    = 80 // more than the places of all kinds of requests together: pages and upgrades always find one
 	httpQueue      = 1024
 	agentRequests  = 16 // of httpWorkers, requests of staff at once
 	botRequests    = 8  // of httpWorkers, answers of bots at once

@@ -333,3 +333,21 @@ func (l *lists) GroupsOf(agent string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// names are the names of everything in the lists, by id.
+func (l *lists) names() map[string]string {
+	names := make(map[string]string)
+	for _, a := range l.Agents {
+		names[a.ID] = a.Name
+	}
+	for _, s := range l.Sites {
+		names[s.ID] = s.Name
+	}
+	for _, g := range l.Groups {
+		names[g.ID] = g.Name
+	}
+	for _, c := range l.Canned {
+		names[c.ID] = "/" + c.Short
+	}
+	return names
+}

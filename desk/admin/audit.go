@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -18,6 +19,13 @@ type auditList struct {
 	Actions []string
 	Older   string // address of the page behind this one, "" = none
 	Newest  bool
+	names   map[string]string // of what lines are about, by id
+}
+
+// Name is the present name of what a line is about, "" if it is not there any more or has none.
+func (l auditList) Name(target string) string {
+	_, id, _ := strings.Cut(target, " ")
+	return l.names[id]
 }
 
 // actions are those to choose from.
@@ -47,10 +55,12 @@ func (p *Pages) audit(q *request) {
 			return
 		}
 	}
-	if page.Agents, err = p.o.Store.Cold().Agents(q.ctx()); err != nil {
+	all, err := q.lists()
+	if err != nil {
 		q.failed(err)
 		return
 	}
+	page.Agents, page.names = all.Agents, all.names()
 	if len(page.Rows) > auditPage {
 		page.Rows = page.Rows[:auditPage]
 		next := url.Values{"before": {strconv.FormatInt(page.Rows[auditPage-1].ID, 10)}}

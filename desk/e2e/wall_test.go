@@ -9,6 +9,7 @@ import (
 func look(p *tab, name string) {
 	p.t.Helper()
 	p.named(name)
+	p.resize(phone, 740)
 	if wide := value[bool](p, `document.documentElement.scrollWidth > innerWidth`); wide {
 		p.t.Errorf("%s is wider than its window", name)
 	}

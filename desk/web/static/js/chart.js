@@ -4,7 +4,6 @@ import { el } from './dom.js';
 import { clock, t } from './i18n.js';
 
 const ns = 'http://www.w3.org/2000/svg';
-const width = 480;
 const height = 112;
 const left = 40; // room for the scale
 const bottom = 16; // and for the times
@@ -59,12 +58,13 @@ export function bars(minutes, now) {
  * @param {(n: number) => number} o.scale the top of the scale for the largest value
  */
 export function draw(figure, { title, summary, bars: list, show, scale }) {
-	const key = JSON.stringify([title, summary, list]);
+	const width = Math.max(240, figure.clientWidth);
+	const key = JSON.stringify([title, summary, width, list]);
 	if (figure.dataset.drawn === key) return;
 	figure.dataset.drawn = key;
 	const open = figure.querySelector('details')?.open ?? false;
 	const top = scale(Math.max(1, ...list.map((b) => b.value)));
-	const svg = shape('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${title}: ${summary}`, preserveAspectRatio: 'none' });
+	const svg = shape('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${title}: ${summary}` });
 	const floor = height - bottom;
 	const y = (value) => 8 + (floor - 8) * (1 - value / top);
 	for (const value of [0, top / 2, top]) {

@@ -25,7 +25,7 @@ addTexts({
 		'wall.open': 'Open chats',
 		'wall.open.help': '{agents} with agents, {bot} with the bot',
 		'wall.online': 'Agents online',
-		'wall.online.help': '{n} take new chats',
+		'wall.online.help': '{n} ready for new chats',
 		'wall.abandoned': 'Abandoned today',
 		'wall.abandoned.help': 'left before an agent came',
 		'wall.first': 'First response',

@@ -1,0 +1,266 @@
+package desk
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+func (p *pages) wall(query string) (w wallInfo) {
+	p.t.Helper()
+	if err := json.Unmarshal([]byte(p.get("/api/v1/supervisor/wall"+query, http.StatusOK)), &w); err != nil {
+		p.t.Fatal(err)
+	}
+	return w
+}
+
+// eventually waits for a wall that shows something.
+func (p *pages) eventually(what string, ok func(wallInfo) bool) wallInfo {
+	p.t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for {
+		w := p.wall("")
+		if ok(w) {
+			return w
+		}
+		if time.Now().After(limit) {
+			p.t.Fatalf("the wall never showed %s: %+v", what, w)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (w wallInfo) agent(login string) (found struct {
+	proto.AgentInfo
+	Chats int
+}) {
+	for _, a := range w.Agents {
+		if a.Name == login {
+			found.AgentInfo, found.Chats = a.AgentInfo, len(a.Chats)
+		}
+	}
+	return found
+}
+
+// The wall shows what goes on over real sockets, and the numbers of the day follow.
+func TestWall(t *testing.T) {
+	o := testOptions(t)
+	o.Routing.Strategy = store.Manual
+	s := serve(t, o)
+	boss := &pages{t: t, d: s.desk, cookie: logIn(t, s.desk, "agent", s.pass)}
+	if w := boss.wall(""); w.Waiting != 0 || w.Day == nil || len(w.Groups) != 1 || w.agent("Agent").Status != string(store.Offline) || len(w.Me.Perms) == 0 || w.Minutes == nil {
+		t.Errorf("nothing has happened: %+v", w)
+	}
+	lin := s.agent()
+	s.ok(lin.Connected(s.ctx))
+	boss.eventually("the agent", func(w wallInfo) bool { a := w.agent("Agent"); return a.Online && a.Status == "online" && w.Ready == 1 })
+	ann, ben := s.customer(), s.customer()
+	conv, err := ann.Open(s.ctx, "human")
+	s.ok(err)
+	_, err = ben.Open(s.ctx, "bot")
+	s.ok(err)
+	w := boss.eventually("a queue", func(w wallInfo) bool { return w.Waiting == 1 && w.Bot == 1 })
+	if len(w.Queue) != 1 || w.Queue[0].ID != conv || w.Queue[0].Contact == "" || w.Groups[0].Waiting != 1 {
+		t.Errorf("the queue: %+v", w)
+	}
+	s.ok(lin.Take(s.ctx, conv))
+	lin.Send(conv, "hello")
+	s.ok(lin.Flushed(s.ctx))
+	w = boss.eventually("the chat and the first response", func(w wallInfo) bool {
+		return w.Waiting == 0 && w.Assigned == 1 && w.agent("Agent").Chats == 1 && w.Day != nil && w.Day.First.N == 1 && w.Day.Wait.N == 1
+	})
+	var arrived, left int64
+	for _, m := range w.Minutes {
+		arrived, left = arrived+m.Arrived, left+m.Left
+	}
+	if arrived != 1 || left != 1 || w.Partial {
+		t.Errorf("the last hour: %+v", w.Minutes)
+	}
+	if tomorrow := boss.wall("?since=" + fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())); tomorrow.Day == nil || tomorrow.Day.First.N != 1 {
+		t.Errorf("a day that has not begun: %+v", tomorrow.Day)
+	}
+	for _, bad := range []string{"?since=x", "?since=0", "?since=-5", "?since=99999999999999999999"} {
+		boss.wall(bad)
+	}
+
+	lines := auditLines(t, s.desk, store.AuditQuery{Action: store.AuditForceState}, 0)
+	me := boss.wall("").agent("Agent").ID
+	status, resp := call(s.desk, "POST", "/api/v1/supervisor/agents/"+me+"/status", `{"status":"away"}`, "Cookie", boss.cookie)
+	if status != http.StatusOK {
+		t.Fatalf("force status: %d %v", status, resp)
+	}
+	boss.eventually("the forced status", func(w wallInfo) bool { return w.agent("Agent").Status == "away" })
+	if _, err = lin.Other(s.ctx, func(f desktest.Frame) bool {
+		var a proto.AgentInfo
+		f.Decode(&a)
+		return f.T == "ev.agent" && a.ID == me && a.Status == "away"
+	}); err != nil {
+		t.Errorf("the agent was not told: %v", err)
+	}
+	if got := auditLines(t, s.desk, store.AuditQuery{Action: store.AuditForceState, Target: "agent " + me}, 1); len(got) != len(lines)+1 || got[0].Detail != "away" {
+		t.Errorf("written down: %+v", got)
+	}
+	for body, want := range map[string]int{`{"status":"asleep"}`: http.StatusBadRequest, `{`: http.StatusBadRequest} {
+		if status, _ := call(s.desk, "POST", "/api/v1/supervisor/agents/"+me+"/status", body, "Cookie", boss.cookie); status != want {
+			t.Errorf("%s: %d", body, status)
+		}
+	}
+	if status, _ := call(s.desk, "POST", "/api/v1/supervisor/agents/none/status", `{"status":"away"}`, "Cookie", boss.cookie); status != http.StatusNotFound {
+		t.Errorf("the status of nobody: %d", status)
+	}
+}
+
+func TestWallRoutesAreGuarded(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	routes := map[string]perm.Permission{
+		"GET /wall": perm.ViewWall, "GET /wall/reports": perm.ViewWall, "GET /api/v1/supervisor/wall": perm.ViewWall,
+		"GET /api/v1/supervisor/reports?by=day&from=0&to=1": perm.ViewWall, "POST /api/v1/supervisor/agents/none/status": perm.ForceState,
+	}
+	for _, role := range perm.Roles() {
+		_, cookie := employ(t, d, role, "some-"+string(role))
+		for route, needs := range routes {
+			method, path, _ := strings.Cut(route, " ")
+			body := ""
+			if method == "POST" {
+				body = `{"status":"away"}`
+			}
+			if status, _ := call(d, method, path, body, "Cookie", cookie); (status == http.StatusForbidden) == role.Can(needs) || status >= 500 {
+				t.Errorf("%s of %s: %d", route, role, status)
+			}
+			if method == "POST" {
+				if status, _ := call(d, method, path, body, "Cookie", cookie, "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+					t.Errorf("%s of %s from another site: %d", route, role, status)
+				}
+			}
+		}
+	}
+	for route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		if status, _ := call(d, method, path, ""); status != http.StatusUnauthorized && status != http.StatusSeeOther {
+			t.Errorf("%s without a login: %d", route, status)
+		}
+	}
+}
+
+func TestReports(t *testing.T) {
+	p := managed(t)
+	const evil = "=HYPERLINK(\"x\"),\"y\"\n"
+	site, err := p.d.store.CreateSite(t.Context(), store.Site{Key: "evil", Name: strings.TrimSpace(evil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visitor, err := p.d.store.CreateVisitor(t.Context(), site, store.Token{1}, time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan store.Outcome, 2)
+	p.d.store.Do(store.Open{Contact: visitor, Human: true}, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+	if out := <-done; out.Err != nil {
+		t.Fatal(out.Err)
+	}
+	now := time.Now().UnixMilli()
+	query := url.Values{"from": {fmt.Sprint(now - 86_400_000)}, "to": {fmt.Sprint(now + 86_400_000)}, "offset": {"3600000"}}
+	for _, by := range []string{"day", "site", "group", "agent"} {
+		query.Set("by", by)
+		var got struct{ Rows []store.ReportRow }
+		if err := json.Unmarshal([]byte(p.get("/api/v1/supervisor/reports?"+query.Encode(), http.StatusOK)), &got); err != nil || len(got.Rows) != 1 || got.Rows[0].Opened != 1 || got.Rows[0].Arrived != 1 {
+			t.Errorf("by %s: %+v %v", by, got, err)
+		}
+	}
+	query.Set("by", "site")
+	status, resp, body := p.ask("GET", "/api/v1/supervisor/reports?"+query.Encode()+"&format=csv", nil)
+	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
+	if status != http.StatusOK || err != nil || len(rows) != 2 || rows[1][1] != "'"+site.Name || rows[1][2] != "1" || len(rows[0]) != len(rows[1]) {
+		t.Errorf("CSV: %d %q %v", status, rows, err)
+	}
+	if got := resp.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment") {
+		t.Errorf("disposition %q", got)
+	}
+	auditLines(t, p.d, store.AuditQuery{Action: store.AuditExport}, 1)
+	for name, change := range map[string][2]string{
+		"no from": {"from", ""}, "text": {"to", "tomorrow"}, "order": {"to", "1"}, "too long": {"from", "1"}, "by nothing": {"by", ""}, "by all": {"by", "all"},
+		"by moon": {"by", "moon"}, "offset": {"offset", "x"}, "far offset": {"offset", "999999999999"},
+	} {
+		bad := url.Values{"from": query["from"], "to": query["to"], "by": {"day"}}
+		bad.Set(change[0], change[1])
+		if status, _, body := p.ask("GET", "/api/v1/supervisor/reports?"+bad.Encode(), nil); status != http.StatusBadRequest || !strings.Contains(body, "bad_request") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+}
+
+// slowReports are a store whose reports run until they are let go, or their time is over.
+type slowReports struct {
+	store.Store
+	running chan struct{}
+	letGo   chan struct{}
+}
+
+func (s *slowReports) Background() store.Reports { return s }
+
+func (s *slowReports) Report(ctx context.Context, _ store.ReportQuery) ([]store.ReportRow, error) {
+	s.running <- struct{}{}
+	select {
+	case <-s.letGo:
+		return []store.ReportRow{}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *slowReports) Minutes(ctx context.Context, _ int64) ([]store.Minute, error) {
+	return nil, ctx.Err()
+}
+
+// While every place for reports is taken by one that does not end, customers and agents talk, the wall is live without
+// the numbers of the day, another report is told to come back, and logins work.
+func TestStuckReportsDisturbNobody(t *testing.T) {
+	slow := &slowReports{running: make(chan struct{}, 2*reportPlaces), letGo: make(chan struct{})}
+	o := testOptions(t)
+	o.WrapStore = func(s store.Store) store.Store { slow.Store = s; return slow }
+	s := serve(t, o)
+	boss := &pages{t: t, d: s.desk, cookie: logIn(t, s.desk, "agent", s.pass)}
+	const query = "/api/v1/supervisor/reports?by=day&from=1&to=1000"
+	var reports sync.WaitGroup
+	for range reportPlaces {
+		reports.Go(func() {
+			if status, _, _ := boss.ask("GET", query, nil); status != http.StatusOK {
+				t.Errorf("a report that was let go: %d", status)
+			}
+		})
+	}
+	for range reportPlaces {
+		<-slow.running
+	}
+	if status, _, body := boss.ask("GET", query, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `"busy"`) {
+		t.Errorf("one report too many: %d %s", status, body)
+	}
+	ann, lin := s.customer(), s.agent()
+	conv, err := ann.Open(s.ctx, "human")
+	s.ok(err)
+	_ = lin.Take(s.ctx, conv) // the router may have been faster
+	for i := range 20 {
+		ann.Send(conv, fmt.Sprint("customer ", i))
+	}
+	s.ok(ann.Flushed(s.ctx))
+	w := boss.wall("")
+	if !w.Partial || w.Day != nil || w.Assigned != 1 {
+		t.Errorf("the wall meanwhile: %+v", w)
+	}
+	logIn(t, s.desk, "agent", s.pass)
+	close(slow.letGo)
+	reports.Wait()
+	boss.eventually("the day again", func(w wallInfo) bool { return !w.Partial && w.Day != nil })
+}
