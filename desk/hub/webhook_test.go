@@ -2,9 +2,9 @@ package hub
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,15 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"context"
-
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
-
-var botRaces = flag.Int("botraces", 200, "how many times a bot's answer races a take-over")
 
 const botSecret = "a secret of the test"
 
@@ -404,8 +400,10 @@ func TestTakeOverRacesAnswer(t *testing.T) {
 	b, _ := r.webhook("", accept)
 	lin := r.agent("lin")
 	ann := r.customer()
+	const rounds = 200 // ten thousand are run at the store (conformance test LateBot)
 	results := make(map[TurnResult]int)
-	for i := range *botRaces {
+	delay := time.Millisecond
+	for i := range rounds {
 		conv := r.open(ann, "bot")
 		r.waitFor("the turn", func() bool { return len(b.seen()) == i+1 })
 		turn := b.seen()[i].Turn
@@ -420,6 +418,7 @@ func TestTakeOverRacesAnswer(t *testing.T) {
 				told <- outcome{result, err}
 			}()
 		}
+		time.Sleep(delay) // so long that now one is first, now the other
 		r.ok(lin.Take(r.ctx, conv))
 		one, two := <-told, <-told
 		if one.result == TurnDuplicate {
@@ -429,6 +428,11 @@ func TestTakeOverRacesAnswer(t *testing.T) {
 			t.Fatalf("round %d: %+v %+v", i, one, two)
 		}
 		results[one.result]++
+		if one.result == TurnApplied {
+			delay -= delay / 8
+		} else {
+			delay += delay/8 + 1
+		}
 		events, _, err := r.db.Cold().Events(r.ctx, conv, store.StaffSide, 0, 100, 1<<20)
 		r.ok(err)
 		kinds := ""
@@ -592,4 +596,25 @@ func TestRulesBotSurvivesARestart(t *testing.T) {
 		t.Errorf("no summary in %+v", events)
 	}
 	r.checkView(ann, conv, store.CustomerSide)
+}
+
+// A hand-off that the full queue of the group refuses leaves the conversation with the bot, and the customer is told.
+func TestHandoffToAFullQueue(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	g, err := r.db.CreateGroup(r.ctx, store.Group{Name: "small", Settings: store.GroupSettings{MaxQueue: 1}})
+	r.ok(err)
+	r.site, err = r.db.CreateSite(r.ctx, store.Site{Key: "small", Name: "Small", BotName: "Eddy", Group: g.ID})
+	r.ok(err)
+	first, second := r.customer(), r.customer()
+	waits := r.open(first, "human")
+	conv := r.open(second, "bot")
+	second.Send(conv, "我要人工")
+	r.event(second, conv, body(bot.NobodyFree("我", "")))
+	if n := r.hub.Counters.BotNoPlace.Load(); n != 1 {
+		t.Errorf("%d refused hand-offs counted", n)
+	}
+	r.ok(first.EndConv(r.ctx, waits, ""))
+	second.Send(conv, "human")
+	r.event(second, conv, state(store.Queued))
+	r.checkView(second, conv, store.CustomerSide)
 }

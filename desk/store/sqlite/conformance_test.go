@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"flag"
 	"path/filepath"
 	"testing"
 	"time"
@@ -10,10 +11,16 @@ import (
 	"github.com/go-eddy/eddy/desk/store/storetest"
 )
 
+// moreRounds makes a long run of the races: go test -run TestConformance/LateBot -rounds 10000.
+var moreRounds = flag.Int("rounds", 0, "how many times each race of the conformance suite is run; 0 = as many as suit a test")
+
 func TestConformance(t *testing.T) {
 	rounds := takeRounds
 	if testing.Short() {
 		rounds = 100
+	}
+	if *moreRounds > 0 {
+		rounds = *moreRounds
 	}
 	storetest.Run(t, storetest.Backend{
 		New: func(t testing.TB) string { return filepath.Join(t.TempDir(), "desk.db") },
