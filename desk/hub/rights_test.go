@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,13 +62,21 @@ func TestRoleTimesCommand(t *testing.T) {
 // commandTypes reads the types that package proto decodes out of its source, so that none can be forgotten here.
 func commandTypes(t *testing.T) (types []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../proto/command.go", nil, 0)
+	names, err := filepath.Glob("../proto/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, decl := range file.Decls {
+	var decls []ast.Decl
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decls = append(decls, file.Decls...)
+	}
+	for _, decl := range decls {
 		f, ok := decl.(*ast.FuncDecl)
-		if !ok || f.Name.Name != "kindOf" {
+		if !ok || !returnsKind(f) {
 			continue
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -83,10 +92,19 @@ func commandTypes(t *testing.T) (types []string) {
 			return true
 		})
 	}
-	if len(types) < 12 {
+	if len(types) < 25 {
 		t.Fatalf("found only %q", types)
 	}
 	return types
+}
+
+// returnsKind tells whether a function says what a command needs.
+func returnsKind(f *ast.FuncDecl) bool {
+	if f.Type.Results == nil {
+		return false
+	}
+	name, ok := f.Type.Results.List[0].Type.(*ast.Ident)
+	return ok && name.Name == "kind"
 }
 
 func newWire() *wire { return &wire{wake: make(chan struct{})} }
