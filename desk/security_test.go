@@ -1,0 +1,278 @@
+package desk
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+)
+
+// routeRights says who may use each route: p everybody, k who proves itself otherwise (a visitor's token, a signature), and
+// of staff a agent, s supervisor, m administrator, r auditor. It is written by hand: a new route has to be added, and what is
+// not said here may be used by nobody.
+func routeRights() map[string]string {
+	rights := map[string]string{
+		"GET /{$}": "p", "GET /chat/{site}": "p", "GET /widget/{site}": "p", "GET /widget.js": "p", "GET /shop": "p", "GET /console": "p",
+		"GET /assets/{path...}": "p", "GET /healthz": "p", "GET /readyz": "p", "GET /ws": "p",
+		"POST /api/v1/agent/login": "p", "POST /api/v1/agent/logout": "p",
+		"POST /api/v1/widget/session": "p", "POST /api/v1/widget/uploads": "k", "GET /files/{id}": "k", "POST /api/v1/bot/turns/{id}": "k",
+		"GET /api/v1/agent/me": "asmr", "POST /api/v1/agent/ticket": "asmr", "POST /api/v1/agent/password": "asmr",
+		"GET /api/v1/agent/sessions": "asmr", "POST /api/v1/agent/sessions/revoke": "asmr", "POST /api/v1/agent/uploads": "asm",
+		"GET /wall": "smr", "GET /wall/reports": "smr", "GET /api/v1/supervisor/wall": "smr", "GET /api/v1/supervisor/reports": "smr",
+		"POST /api/v1/supervisor/agents/{id}/status": "sm",
+		"GET /admin": "m", "GET /admin/audit": "mr", "POST /admin/language": "mr",
+	}
+	for _, kind := range []string{"agents", "groups", "sites", "canned", "bots"} {
+		for _, route := range []string{"GET /admin/" + kind, "GET /admin/" + kind + "/new", "POST /admin/" + kind, "GET /admin/" + kind + "/{id}",
+			"POST /admin/" + kind + "/{id}", "POST /admin/" + kind + "/{id}/delete"} {
+			rights[route] = "m"
+		}
+	}
+	rights["POST /admin/agents/{id}/password"], rights["POST /admin/sites/{id}/secret"] = "m", "m"
+	return rights
+}
+
+var routeForm = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS) /\S*$`)
+
+// routePatterns reads the patterns of every route out of the sources, so that none can be forgotten: whatever is handed to
+// a mux there, and every literal that has the form of a pattern.
+func routePatterns(t *testing.T) []string {
+	t.Helper()
+	consts := make(map[string]string)
+	var files []*ast.File
+	for _, dir := range []string{"*.go", "admin/*.go"} {
+		names, err := filepath.Glob(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, file)
+			ast.Inspect(file, func(n ast.Node) bool {
+				if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == len(v.Names) {
+					for i, name := range v.Names {
+						if s, ok := text(v.Values[i], nil); ok {
+							consts[name.Name] = s
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	var found []string
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			if call, ok := e.(*ast.CallExpr); ok {
+				if f, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 2 && (f.Sel.Name == "HandleFunc" || f.Sel.Name == "Handle") {
+					if _, known := text(call.Args[0], consts); !known {
+						if s, ok := call.Args[0].(*ast.SelectorExpr); !ok || s.Sel.Name != "Pattern" {
+							t.Errorf("a route whose pattern cannot be read from the source: %T", call.Args[0])
+						}
+					}
+				}
+			}
+			if s, ok := text(e, consts); ok && routeForm.MatchString(s) && !slices.Contains(found, s) {
+				found = append(found, s)
+			}
+			return true
+		})
+	}
+	if len(found) < 15 {
+		t.Fatalf("found only %q", found)
+	}
+	return found
+}
+
+// text returns the value of a string expression made of literals and constants.
+func text(e ast.Expr, consts map[string]string) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		return s, err == nil && e.Kind == token.STRING
+	case *ast.Ident:
+		s, ok := consts[e.Name]
+		return s, ok
+	case *ast.BinaryExpr:
+		a, ok1 := text(e.X, consts)
+		b, ok2 := text(e.Y, consts)
+		return a + b, ok1 && ok2 && e.Op == token.ADD
+	}
+	return "", false
+}
+
+var wildcard = regexp.MustCompile(`\{[^}]*\}`)
+
+// request makes an address of a pattern.
+func request(pattern string) (method, path string) {
+	method, path, _ = strings.Cut(pattern, " ")
+	path = strings.TrimSuffix(path, "{$}")
+	return method, wildcard.ReplaceAllString(path, "x")
+}
+
+// enter starts a login session of an account without asking for its password.
+func enter(t *testing.T, d *Desk, a store.AgentAccount) (cookie string) {
+	t.Helper()
+	token, hash := auth.NewToken()
+	if err := d.store.CreateAgentSession(t.Context(), hash, a.ID, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	return d.cookieName() + "=" + token
+}
+
+// Role × route: deny by default. Without a login no route of staff answers; with one exactly those that the role may use.
+func TestRoleTimesRoute(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	letters := map[perm.Role]string{perm.Agent: "a", perm.Supervisor: "s", perm.Admin: "m", perm.Auditor: "r"}
+	rights := routeRights()
+	for _, pattern := range routePatterns(t) {
+		may, known := rights[pattern]
+		if !known {
+			t.Errorf("%s is not in the table of routes: say in routeRights who may use it", pattern)
+			continue
+		}
+		method, path := request(pattern)
+		if strings.ContainsAny(may, "pk") {
+			if status, _ := call(d, method, path, "{}"); may == "k" && status < 400 {
+				t.Errorf("%s without a proof: %d", pattern, status)
+			}
+			continue
+		}
+		for _, cookie := range []string{"", d.cookieName() + "=guess"} {
+			status, resp := call(d, method, path, "{}", "Cookie", cookie)
+			page := !strings.HasPrefix(path, "/api/")
+			if (page && (status != http.StatusSeeOther || resp.Header.Get("Location") != "/console")) || (!page && status != http.StatusUnauthorized) {
+				t.Errorf("%s without a login: %d", pattern, status)
+			}
+		}
+		for _, role := range perm.Roles() {
+			a, err := d.store.CreateAgent(t.Context(), store.AgentAccount{Login: strings.ReplaceAll(auth.NewPassword(), "-", ""), Name: "x", Password: "x", Role: role})
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, _ := call(d, method, path, "{}", "Cookie", enter(t, d, a))
+			if allowed := status != http.StatusForbidden; allowed != strings.Contains(may, letters[role]) || status == http.StatusUnauthorized {
+				t.Errorf("%s as %s: %d, the table says %q", pattern, role, status, may)
+			}
+		}
+	}
+}
+
+// CSRF: no route that may change something takes a request that a browser sends for another site, whoever is logged in.
+func TestCrossSiteOnEveryRoute(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	_, err := d.store.CreateSite(t.Context(), store.Site{Key: "x", Name: "X", Settings: store.SiteSettings{Origins: []string{"https://shop.example"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.readOrigins(t.Context())
+	admin, err := d.store.Cold().AgentByLogin(t.Context(), "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changing := 0
+	for _, pattern := range routePatterns(t) {
+		_, path := request(pattern)
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+			for name, header := range map[string][]string{
+				"cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"},
+				"another origin": {"Origin", "https://evil.example"}, "no origin of its own": {"Origin", "null"},
+				"a site's origin": {"Origin", "https://shop.example", "Sec-Fetch-Site", "cross-site"},
+			} {
+				if name == "a site's origin" && strings.HasPrefix(path, widgetAPI) {
+					continue // which may; see TestCrossOriginCalls
+				}
+				status, _ := call(d, method, path, "{}", append(header, "Cookie", enter(t, d, admin))...)
+				if status != http.StatusForbidden {
+					t.Errorf("%s %s, %s: %d", method, path, name, status)
+				}
+				changing++
+			}
+		}
+	}
+	if d.Stats().CrossSite != uint64(changing) {
+		t.Errorf("%d of %d refusals counted", d.Stats().CrossSite, changing)
+	}
+}
+
+// A GET changes nothing: it commits nothing but lines of the audit log.
+func TestGetChangesNothing(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	admin, err := d.store.Cold().AgentByLogin(t.Context(), "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := enter(t, d, admin)
+	lines := func() int {
+		rows, err := d.store.Cold().Audit(t.Context(), store.AuditQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(rows)
+	}
+	db := d.store.(*sqlite.DB)
+	for _, pattern := range routePatterns(t) {
+		method, path := request(pattern)
+		if method != http.MethodGet {
+			continue
+		}
+		commands, audited := db.Stats().Commands, lines()
+		call(d, method, path, "", "Cookie", cookie)
+		if wrote := int(db.Stats().Commands - commands); wrote != lines()-audited {
+			t.Errorf("%s made %d changes", pattern, wrote)
+		}
+	}
+}
+
+// Every page says what it may load, and that nobody may frame it but a site's pages its widget.
+func TestEveryAnswerHasItsPolicy(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	admin, err := d.store.Cold().AgentByLogin(t.Context(), "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := enter(t, d, admin)
+	for _, pattern := range routePatterns(t) {
+		method, path := request(pattern)
+		_, resp := call(d, method, path, "{}", "Cookie", cookie)
+		policy := resp.Header.Get("Content-Security-Policy")
+		framed := strings.HasPrefix(path, "/widget/")
+		if strings.HasPrefix(path, "/files/") {
+			if !strings.Contains(policy, "sandbox") && !strings.Contains(policy, "default-src 'none'") {
+				t.Errorf("%s: %q", pattern, policy)
+			}
+			continue
+		}
+		if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "frame-ancestors 'none'") == framed ||
+			resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %q", pattern, policy)
+		}
+		for _, c := range resp.Cookies() {
+			if c.Name == d.cookieName() && (!c.HttpOnly || c.SameSite != http.SameSiteLaxMode) {
+				t.Errorf("%s sets %+v", pattern, c)
+			}
+		}
+	}
+}
