@@ -468,3 +468,49 @@ func TestManageLimits(t *testing.T) {
 		t.Errorf("a form that is none: %d", status)
 	}
 }
+
+// A change of an account counts in its running session: room for one more, other rights, and the end.
+func TestManageTakesEffect(t *testing.T) {
+	s := serve(t, testOptions(t))
+	boss := &pages{t: t, d: s.desk, cookie: logIn(t, s.desk, "agent", s.pass)}
+	form := url.Values{"login": {"lin"}, "name": {"Lin"}, "role": {"agent"}, "capacity": {"1"}}
+	at := boss.post("/admin/agents", form)
+	lin := s.newWeb().Agent("lin", shownOnce(boss.get(at, http.StatusOK)))
+	t.Cleanup(lin.Close)
+	s.ok(lin.Connected(s.ctx))
+	account := "/admin/agents/" + idOf(at)
+	with := func(n int) {
+		t.Helper()
+		boss.eventually("Lin with chats", func(w wallInfo) bool { return w.agent("Lin").Chats == n })
+	}
+	ann, ben := s.customer(), s.customer()
+	_, err := ann.Open(s.ctx, "human")
+	s.ok(err)
+	with(1)
+	_, err = ben.Open(s.ctx, "human")
+	s.ok(err)
+	boss.eventually("one who waits", func(w wallInfo) bool { return w.Waiting == 1 })
+	form.Set("capacity", "2")
+	boss.post(account, form)
+	with(2)
+
+	force := map[string]any{"status": "away", "accepting": true, "agent": boss.wall("").agent("Agent").ID}
+	reply, err := lin.Do(s.ctx, "status", "", force)
+	s.ok(err)
+	if reply.T != "err" {
+		t.Errorf("an agent forces the status of another: %+v", reply)
+	}
+	form.Set("role", "supervisor")
+	boss.post(account, form)
+	reply, err = lin.Do(s.ctx, "status", "", force)
+	s.ok(err)
+	if reply.T != "ok" {
+		t.Errorf("a supervisor may not force a status: %s", reply.D)
+	}
+	form.Set("disabled", "on")
+	boss.post(account, form)
+	boss.eventually("Lin gone", func(w wallInfo) bool { return !w.agent("Lin").Online })
+	if n := s.desk.Stats().Closes["4101"]; n != 1 {
+		t.Errorf("%d sessions were ended", n)
+	}
+}

@@ -106,11 +106,16 @@ func testRollUps(t *testing.T, r *rig) {
 func testReports(t *testing.T, r *rig) {
 	sales := r.group("sales", r.lin)
 	shop := r.newSite(store.Site{Key: "shop", Name: "A shop", Group: sales.ID})
-	demo := r.site
+	demo, score := r.site, 3
 	take := func(site store.Site, by store.AgentAccount) {
 		r.site = site
-		conv := r.assigned(r.visitor(), by)
+		visitor := r.visitor()
+		conv := r.assigned(visitor, by)
 		r.do(store.Move{Conv: conv.ID, Trigger: store.AgentClose, By: by.Actor()})
+		if by.ID == r.lin.ID {
+			r.do(store.Rate{Conv: conv.ID, By: visitor.Actor(), Score: score})
+			score++
+		}
 	}
 	take(demo, r.moe)
 	take(shop, r.lin)
@@ -124,6 +129,9 @@ func testReports(t *testing.T, r *rig) {
 		for i, row := range rows {
 			if i >= len(want) || row.Name != want[i] {
 				t.Errorf("by %s: row %d is %+v, want %q", by, i, row, want)
+			}
+			if row.Name == "lin" && (row.Rated != 2 || row.Score != 3.5) || row.Name == "moe" && row.Rated != 0 {
+				t.Errorf("ratings: %+v", row)
 			}
 			opened, closed, waits = opened+row.Opened, closed+row.Closed, waits+row.Wait.N
 		}
