@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ import (
 const (
 	defaultDeskAddr = "127.0.0.1:8080"
 	defaultDataDir  = "desk-data"
+
+	defaultConnsPerIP = 256
 )
 
 // deskFlags are the flags of "eddy desk".
@@ -26,6 +29,10 @@ type deskFlags struct {
 	data     string
 	https    bool
 	routing  string
+
+	proxies    []string
+	connsPerIP int
+	keepIP     string
 }
 
 func (f *deskFlags) check() error {
@@ -35,7 +42,38 @@ func (f *deskFlags) check() error {
 	if !slices.Contains(store.Strategies(), f.routing) {
 		return fmt.Errorf("--routing is %q: give one of %s", f.routing, strings.Join(store.Strategies(), ", "))
 	}
+	if _, err := f.trusted(); err != nil {
+		return err
+	}
+	if _, ok := keepIPs()[f.keepIP]; !ok {
+		return fmt.Errorf("--keep-ip is %q: give none, short or full", f.keepIP)
+	}
+	if f.connsPerIP < 0 {
+		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
 	return f.checkData()
+}
+
+// keepIPs are the values of --keep-ip.
+func keepIPs() map[string]desk.KeepIP {
+	return map[string]desk.KeepIP{"none": desk.KeepNoIP, "short": desk.KeepShortIP, "full": desk.KeepFullIP}
+}
+
+// trusted returns the proxies that may say whom they speak for.
+func (f *deskFlags) trusted() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range f.proxies {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			a, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, fmt.Errorf("--trusted-proxies %q is no address and no network: write 10.0.0.5 or 10.0.0.0/8", text)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 func (f *deskFlags) checkData() error {
@@ -46,9 +84,15 @@ func (f *deskFlags) checkData() error {
 }
 
 func (f *deskFlags) options() desk.Options {
+	trusted, _ := f.trusted() // checked
+	perIP := f.connsPerIP
+	if perIP == 0 {
+		perIP = -1
+	}
 	return desk.Options{
 		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
 		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(), Routing: store.GroupSettings{Strategy: f.routing},
+		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP],
 	}
 }
 
@@ -73,6 +117,9 @@ func newDesk(t *terminal) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
+	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
+	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.settings.register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.apply(cmd) }
 	cmd.AddCommand(newDeskBackup(t, &f), newDeskRestore(t, &f), newDeskMigrate(t, &f), newDeskVersion(t, &f), newDeskUser(t, &f))

@@ -5,8 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
 
 // madeDesk runs a desk until it has made its data directory and returns that.
@@ -137,6 +141,51 @@ func TestDeskSettingsRefused(t *testing.T) {
 	os.Unsetenv("EDDY_DESK_MAX_CONN")
 	t.Setenv("EDDY_DESK_LOOPS", "many")
 	expectFailure(t, []string{"desk", "version"}, "EDDY_DESK_LOOPS", "number")
+}
+
+func TestDeskFlagsRefused(t *testing.T) {
+	for _, c := range []struct{ args, thing, remedy string }{
+		{"--trusted-proxies=10.0.0.0/8,proxy", `"proxy"`, "10.0.0.0/8"},
+		{"--trusted-proxies=10.0.0.0/40", `"10.0.0.0/40"`, "10.0.0.0/8"},
+		{"--keep-ip=some", `"some"`, "short"},
+		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
+		{"--routing=fair", `"fair"`, "round_robin"},
+	} {
+		expectFailure(t, []string{"desk", c.args, "--addr", "127.0.0.1:0", "--data", t.TempDir()}, c.thing, c.remedy)
+	}
+}
+
+// TestDeskBelievesItsProxy: behind a trusted proxy the limit of an address is that of the client it names.
+func TestDeskBelievesItsProxy(t *testing.T) {
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--trusted-proxies", "127.0.0.1", "--keep-ip", "full")
+	account := p.waitOutput(p.out, accountPattern)
+	body := strings.NewReader(`{"login":"` + account[1] + `","password":"wrong"}`)
+	req, err := http.NewRequestWithContext(testContext(t), http.MethodPost, "http://"+p.addr+"/api/v1/agent/login", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Forwarded-For", "203.0.113.9")
+	req.Close = true
+	r, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if r.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("status %d", r.StatusCode)
+	}
+	p.stop()
+	data := p.cmd.Args[slices.Index(p.cmd.Args, "--data")+1]
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(data, "desk.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Cold().Audit(t.Context(), store.AuditQuery{Action: store.AuditLoginFailed})
+	if err != nil || len(rows) != 1 || rows[0].IP != "203.0.113.9" {
+		t.Errorf("audit %+v, %v", rows, err)
+	}
 }
 
 // TestDeskTLS runs the desk with a certificate made on the spot.
