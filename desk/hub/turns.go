@@ -88,6 +88,16 @@ func (h *Hub) leaveTurn(conv, id string) {
 	t.done()
 }
 
+// turnText returns what the customer wrote that a turn under way is to answer.
+func (h *Hub) turnText(conv, id string) string {
+	h.turns.mu.Lock()
+	defer h.turns.mu.Unlock()
+	if t := h.turns.open[conv]; t != nil && t.Turn.ID == id {
+		return t.Event.Body
+	}
+	return ""
+}
+
 // stopTurns lets go of all turns: they are in the store and begin again with the next start.
 func (h *Hub) stopTurns() {
 	h.turns.mu.Lock()
@@ -274,7 +284,7 @@ func (h *Hub) commitTurn(c store.BotTurn, attempt int, told func(store.Outcome, 
 			return
 		case errors.Is(out.Err, store.ErrQueueFull) && c.Handoff: // the bot keeps the conversation
 			h.Counters.BotNoPlace.Add(1)
-			text := bot.NobodyFree(out.Conv.Preview, h.localeOf(out.Conv.Contact))
+			text := bot.NobodyFree(h.turnText(c.Conv, c.Turn), h.localeOf(out.Conv.Contact))
 			c.Handoff, c.Note, c.Say = false, "", []store.Say{{Body: text}}
 			h.commitTurn(c, attempt, told)
 			return
