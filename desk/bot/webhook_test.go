@@ -204,6 +204,8 @@ func TestWebhookBulkhead(t *testing.T) {
 			t.Fatalf("%+v, %d requests", s, len(d.requests()))
 		}
 		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(outcomes) != 7 {
 			t.Fatalf("outcomes %v", outcomes)
 		}
@@ -229,7 +231,8 @@ func TestWebhookQueueOrder(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return status(204, "")
 		})
-		for i := range 5 {
+		w.c.Concurrency = 1 // two at once have no order
+		for i := range 4 {
 			w.Ask(Turn{ID: fmt.Sprint(i)}, func(a Answer) {
 				if a.Err != nil {
 					t.Error(a.Err)
@@ -241,7 +244,7 @@ func TestWebhookQueueOrder(t *testing.T) {
 		for _, r := range d.requests() {
 			order += r.Header.Get(HeaderTurn)
 		}
-		if order != "01234" {
+		if order != "0123" {
 			t.Errorf("order %s", order)
 		}
 		// After Close nothing begins.
