@@ -65,6 +65,7 @@ func loadPages() (map[string]page, error) {
 		if err != nil {
 			return err
 		}
+		content = web.Lean(name, content)
 		sum := sha256.Sum256(content)
 		p := page{content: content, mime: mime, etag: hex.EncodeToString(sum[:12]), cache: cacheAsk}
 		if path.Ext(name) == ".html" {

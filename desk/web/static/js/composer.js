@@ -24,9 +24,10 @@ export class Composer {
 	 * @param {(text: string) => void} o.onSend
 	 * @param {(on: boolean) => void} o.onTyping
 	 * @param {{get: () => string, set: (text: string) => void}} o.draft
+	 * @param {{pending: object[], settled: boolean}} [o.files] what goes with the text: a message may be files alone, and waits for those on their way
 	 */
-	constructor({ form, field, button, counter, onSend, onTyping, draft, limit = 8000 }) {
-		Object.assign(this, { form, field, button, counter, onSend, onTyping, draft, limit });
+	constructor({ form, field, button, counter, onSend, onTyping, draft, limit = 8000, files = { pending: [], settled: true } }) {
+		Object.assign(this, { form, field, button, counter, onSend, onTyping, draft, limit, files });
 		this.enabled = true;
 		this.typedAt = 0;
 		form.addEventListener('submit', (e) => {
@@ -58,14 +59,21 @@ export class Composer {
 
 	send() {
 		const text = this.field.value.trim();
-		this.wanted = !this.enabled; // sent as soon as that is possible, unless the text changes
-		if (!this.enabled || !text || length(text) > this.limit) return;
+		this.wanted = !this.enabled || !this.files.settled; // sent as soon as that is possible, unless the text changes
+		if (this.wanted || (!text && this.files.pending.length === 0) || length(text) > this.limit) return;
 		this.field.value = '';
 		this.draft.set('');
 		this.#typing(false);
 		this.#layout();
 		this.onSend(text);
 		this.focus();
+	}
+
+	/** The files have changed. */
+	filesChanged() {
+		if (this.wanted && this.files.pending.length === 0 && !this.field.value.trim()) this.wanted = false; // all given up
+		this.#layout();
+		if (this.wanted && this.enabled && this.files.settled) this.send();
 	}
 
 	/** Draws texts again after a change of language or of size. */
@@ -111,6 +119,6 @@ export class Composer {
 		this.counter.hidden = n < this.limit * 0.9;
 		this.counter.classList.toggle('over', over > 0);
 		setText(this.counter, over > 0 ? t('composer.over', { n: number(over) }) : t('composer.count', { n: number(n), max: number(this.limit) }));
-		this.button.disabled = !this.enabled || n === 0 || over > 0;
+		this.button.disabled = !this.enabled || (n === 0 && this.files.pending.length === 0) || over > 0;
 	}
 }

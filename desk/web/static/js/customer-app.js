@@ -1,6 +1,7 @@
 // The customer page: one visitor of one site, and the conversation they are in.
 
 import { byId } from './dom.js';
+import { acceptFiles, drawFiles, FileLinks, FileTray } from './attachments.js';
 import { Attention } from './attention.js';
 import { call } from './api.js';
 import { ask } from './dialog.js';
@@ -15,8 +16,9 @@ import { MessageList } from './message-list.js';
 import { asks, PreChat } from './prechat.js';
 import { Rating } from './rating.js';
 import { accentOf, useColour } from './theme.js';
-import { locale, onLocale, t, translate } from './i18n.js';
+import { locale, number, onLocale, t, translate } from './i18n.js';
 import { uuid } from './storage.js';
+import { Uploads } from './uploads.js';
 
 const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
 
@@ -60,11 +62,13 @@ export class CustomerPage {
 			minimise: () => this.host?.send('close'), sound: (on) => this.alerts.setSound(on),
 		}, Boolean(this.host));
 		this.view.setSound(this.alerts.sound);
+		acceptFiles({ button: byId('attach'), input: byId('files'), field: byId('field'), area: byId('frame') }, (files) => this.#addFiles(files));
 		this.prechat = new PreChat(byId('prechat'), (answers) => {
 			this.answers = answers;
 			this.#open();
 		});
 		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
+		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
 		this.list = new MessageList({
 			host: byId('messages'),
 			mine: (from) => from.kind === 'customer',
@@ -75,10 +79,14 @@ export class CustomerPage {
 			onDiscard: (id) => this.conversation?.outbox.discard(id),
 			onTop: () => this.#older(),
 			onView: () => this.#seen(),
+			attachments: (m) => (m.files?.length > 0 ? drawFiles(m.files, this.links) : null),
 		});
+		this.uploads = new Uploads({ target: (name) => this.#uploadTo(name), onChange: () => this.#filesChanged() });
+		this.tray = new FileTray({ host: byId('tray'), uploads: this.uploads });
 		this.composer = new Composer({
 			form: byId('composer'), field: byId('field'), button: byId('send'), counter: byId('counter'),
-			onSend: (text) => this.send({ body: text }),
+			files: this.uploads,
+			onSend: (text) => this.#write(text),
 			onTyping: (on) => this.conversation?.sendTyping(on),
 			draft: {
 				get: () => this.storage.get(`desk.draft.${this.key}`, ''),
@@ -97,7 +105,7 @@ export class CustomerPage {
 		this.connection.start();
 	}
 
-	/** Sends a message: {body, payload} or {kind, body, attachments}. */
+	/** Sends a message: {body, payload} or {kind, body, attachments, files}. */
 	send(body) {
 		if (!this.conversation || this.conversation.state === 'closed') return;
 		this.conversation.outbox.add(body);
@@ -275,6 +283,7 @@ export class CustomerPage {
 		this.conversation = null;
 		this.asking = false;
 		this.#setUnread(0);
+		this.uploads?.clear();
 		this.list?.clear();
 		this.list?.setTyping('');
 	}
@@ -286,7 +295,8 @@ export class CustomerPage {
 			this.opening = false; // opened in another tab, or the event was faster than the reply
 			this.#show({ id: frame.c, state: frame.d.state, rev: frame.d.rev, epoch: frame.d.epoch, owner: frame.d.owner });
 		}
-		this.conversation.accept(frame);
+		if (frame.t === 'ev.file') this.#fileChanged(frame.d);
+		else this.conversation.accept(frame);
 	}
 
 	#changed(c, what, ev) {
@@ -335,6 +345,38 @@ export class CustomerPage {
 		this.alerts?.setUnread(n);
 		if (n !== this.unread) this.host?.send('unread', { n });
 		this.unread = n;
+	}
+
+	// --- files ---
+
+	#uploadTo(name) {
+		const query = new URLSearchParams({ conv: this.conversation.id, name });
+		return { url: `/api/v1/widget/uploads?${query}`, headers: { Authorization: `Bearer ${this.token}`, 'Content-Type': 'application/octet-stream' } };
+	}
+
+	#addFiles(files) {
+		if (!this.conversation || this.conversation.state === 'closed' || files.length === 0) return;
+		if (this.uploads.add(files) > 0) this.view.notice(t('file.tooMany', { n: number(this.uploads.most) }), true);
+		this.composer.focus();
+	}
+
+	#filesChanged() {
+		this.tray?.draw();
+		this.composer?.filesChanged();
+	}
+
+	#write(text) {
+		const files = this.uploads.take();
+		this.send(files.length === 0 ? { body: text } : { kind: 'file', attachments: files.map((f) => f.id), files, body: text });
+	}
+
+	// A file that was being checked is ready, or refused.
+	#fileChanged(file) {
+		for (const ev of this.list.events) {
+			const held = ev.d.files?.find((f) => f.id === file.id);
+			if (held) Object.assign(held, file);
+		}
+		this.list.redraw();
 	}
 
 	// --- actions ---
@@ -426,6 +468,7 @@ export class CustomerPage {
 		this.banner.update();
 		if (this.asksFirst) this.prechat.show(this.site, true);
 		this.rating.draw();
+		this.tray.relabel();
 		this.#render();
 	}
 }

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestLean(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"a.js", "// one\n\t// two\nlet a = 1; // three\n", "let a = 1; // three\n"},
+		{"a.js", "/**\n * about f\n */\nf();\n/* short */\ng();\n", "f();\ng();\n"},
+		{"a.js", "/* a */ f(); /* b */\n/* c */ g();\n", "/* a */ f(); /* b */\n/* c */ g();\n"},
+		{"a.js", "f(/* not\nat the beginning */);\n", "f(/* not\nat the beginning */);\n"},
+		{"a.js", "const u = 'https://example.com'\n", "const u = 'https://example.com'\n"},
+		{"a.css", "/* one */\na { color: red; } /* two */\n/* three\nfour */\n//b {}\n", "a { color: red; } /* two */\n//b {}\n"},
+		{"a.html", "<!-- x -->\n// y\n", "<!-- x -->\n// y\n"},
+		{"a.js", "", ""},
+		{"a.js", "f()", "f()"},
+	} {
+		if got := string(Lean(c.name, []byte(c.in))); got != c.want {
+			t.Errorf("%s %q: %q, want %q", c.name, c.in, got, c.want)
+		}
+	}
+}
+
+// plainText is a text on one line, which may hold the quotes of the others.
+var plainText = regexp.MustCompile(`'(?:[^'\\\n]|\\.)*'`)
+
+// What is dropped stands in no text over several lines, and what is left is a module.
+func TestLeanDropsOnlyComments(t *testing.T) {
+	dir := t.TempDir()
+	var scripts []string
+	for _, name := range allFiles(t) {
+		source := read(t, name)
+		lean := Lean(name, source)
+		if path.Ext(name) != ".js" {
+			continue
+		}
+		quotes := 0
+		rest := lean
+		for line := range bytes.Lines(source) {
+			if bytes.HasPrefix(rest, line) {
+				rest = rest[len(line):]
+			} else if quotes%2 == 1 {
+				t.Errorf("%s: a line within a text is dropped: %s", name, line)
+			}
+			quotes += bytes.Count(plainText.ReplaceAll(line, nil), []byte("`"))
+		}
+		file := filepath.Join(dir, strings.ReplaceAll(strings.TrimSuffix(name, ".js"), "/", "-")+".mjs")
+		if err := os.WriteFile(file, lean, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		scripts = append(scripts, file)
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is not installed") // TestModulesWithNode decides whether that is a failure
+	}
+	check := `import { readFileSync } from 'node:fs'; import vm from 'node:vm'; for (const f of process.argv.slice(1)) new vm.SourceTextModule(readFileSync(f, 'utf8'), { identifier: f });`
+	out, err := exec.Command(node, append([]string{"--experimental-vm-modules", "--no-warnings", "--input-type=module", "-e", check, "--"}, scripts...)...).CombinedOutput()
+	if err != nil {
+		t.Errorf("what is left is no module: %v\n%s", err, out)
+	}
+}
