@@ -153,13 +153,41 @@ func TestSupervisorReadsWhispersTakesOverAndBlocks(t *testing.T) {
 	}
 }
 
-// TestConsoleAccount changes the password and ends another login.
-func TestConsoleAccount(t *testing.T) {
+// unseen makes the page believe that nobody looks at it, and counts the notifications it makes.
+const unseen = `
+document.hasFocus = () => false;
+window.notified = [];
+window.Notification = class {
+	static permission = 'default';
+	static async requestPermission() { return this.permission = 'granted'; }
+	constructor(title) { window.notified.push(title); }
+};
+`
+
+// TestConsoleAccountAndAlerts turns on notifications, changes the password and ends another login.
+func TestConsoleAccountAndAlerts(t *testing.T) {
 	b := startBrowser(t, "en")
 	d := newDesk(t)
 	d.colleague("lin", "Lin Chen", perm.Agent, 5)
 	other := d.console(b, "other", "lin", "lin", 1280, 800)
-	lin := d.console(b, "lin", "lin", "lin", 1280, 800)
+	lin := b.stranger("lin", 1280, 800, "about:blank")
+	lin.before(unseen)
+	lin.navigate(d.url("/console"))
+	login(lin, "lin", "lin")
+	lin.visible("status")
+	v := d.visit("first")
+	lin.visible("queue-row")
+	lin.click("menu-button")
+	lin.click("alerts-notify")
+	lin.until("they are on", node("alerts-notify")+`.checked`)
+	lin.press("\x1b")
+	d.visit("second")
+	lin.until("the queue calls, once", `window.notified.join() === 'A customer is waiting'`)
+	lin.click("queue-row")
+	lin.click("take")
+	lin.visible("composer")
+	v.say("hello?")
+	lin.until("the customer calls", `window.notified.length === 2 && window.notified[1].startsWith('Visitor')`)
 	lin.click("menu-button")
 	lin.click("menu-sessions")
 	lin.until("both logins are listed", `document.querySelectorAll('[data-testid="session"]').length === 2`)

@@ -57,6 +57,8 @@ func TestConsoleWork(t *testing.T) {
 	greeting := fmt.Sprintf("Hello %s, this is Agent. How can I help?", name)
 	agent.until("the reply is sent", accepted(greeting))
 	v.hears(greeting)
+	v.reads(greeting)
+	agent.until("it is marked as read", `[...document.querySelectorAll('[data-testid="message"]')].some((n) => n.dataset.from === 'me' && n.querySelector('.state').dataset.state === 'read')`)
 
 	// A note is amber, said to be for staff, and never reaches the customer.
 	agent.press("\x1b")

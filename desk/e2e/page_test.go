@@ -75,6 +75,63 @@ func TestConsoleWorksWithTheKeyboard(t *testing.T) {
 	agent.clean()
 }
 
+// TestConsoleByKeyboardAlone answers with a canned reply, notes, searches, looks at the colleagues and closes, all
+// without a mouse.
+func TestConsoleByKeyboardAlone(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.replies()
+	d.colleague("amy", "Amy Wood", perm.Agent, 3)
+	d.visit("Is anybody there?")
+	agent := b.open("agent", desktop, 800, d.url("/console"))
+	agent.visible("login-user")
+	agent.until("the login field has the focus", `document.activeElement?.dataset.testid === 'login-user'`)
+	agent.press(d.login + "\t" + d.password)
+	agent.enter()
+	agent.visible("queue-row")
+	agent.key("j")
+	agent.enter()
+	agent.until("the take button has the focus", `document.activeElement?.dataset.testid === 'take'`)
+	agent.enter()
+	agent.until("the message box has the focus", `document.activeElement?.dataset.testid === 'composer'`)
+	agent.press("\x1b")
+	agent.key("/")
+	agent.visible("canned-item")
+	agent.press(kb.ArrowDown)
+	agent.tab(false) // takes the reply
+	agent.until("the reply is in the box", node("composer")+`.value !== '/' && !`+node("canned")+` && document.activeElement === `+node("composer"))
+	agent.enter()
+	agent.until("it is sent", messagesOf+`.some((m) => m.From === 'me' && m.State === 'accepted')`)
+	agent.press("\x1b")
+	agent.key("n")
+	agent.press("A note by keyboard")
+	agent.enter()
+	agent.until("the note is kept", `[...document.querySelectorAll('[data-testid="note"]')].some((n) => Number(n.dataset.seq) > 0)`)
+	agent.press("\x1b")
+	agent.key("n")
+	agent.until("the answer is back", `!document.querySelector('.composer.noting')`)
+	agent.press("\x1b")
+	agent.key("t")
+	agent.until("the search of the dialog has the focus", `document.activeElement?.dataset.testid === 'transfer-search'`)
+	agent.until("Amy is listed", node("transfer-agent"))
+	agent.tab(false)
+	agent.until("the first colleague has the focus", `document.activeElement?.dataset.testid === 'transfer-agent'`)
+	agent.press("\x1b")
+	agent.gone("transfer-dialog")
+	agent.key("s")
+	agent.press("anybody")
+	agent.visible("hit")
+	agent.press(kb.ArrowDown)
+	agent.until("the hit has the focus", `document.activeElement?.dataset.testid === 'hit'`)
+	agent.enter()
+	agent.until("the message that was found is marked", `document.querySelector('.found [data-testid="message-text"], .message.found')`)
+	agent.press("\x1b")
+	agent.until("the row has the focus", `document.activeElement?.dataset.testid === 'mine-row'`)
+	agent.key("e")
+	agent.until("the chat is closed", `document.querySelector('[data-testid="chat"]').dataset.state === 'closed'`)
+	agent.clean()
+}
+
 // TestComposer checks the message box: line breaks, the Enter of an input
 // method, the limit, and the six lines it grows to.
 func TestComposer(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
@@ -100,6 +101,22 @@ func (v *visitor) hears(text string) {
 	})
 	if err != nil {
 		v.t.Fatalf("wait for %q: %v", text, err)
+	}
+}
+
+// reads tells the other side that everything up to a text was read.
+func (v *visitor) reads(text string) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	for _, f := range v.View(v.conv) {
+		var d struct{ Body string }
+		if f.T != "ev.msg" || f.Decode(&d).T == "" || d.Body != text {
+			continue
+		}
+		if err := v.Tell(ctx, "receipt", v.conv, proto.Receipt{Delivered: f.S, Read: f.S}); err != nil {
+			v.t.Errorf("receipt: %v", err)
+		}
 	}
 }
 

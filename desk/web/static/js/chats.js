@@ -92,7 +92,9 @@ export class Chats {
 	release(id) {
 		const c = this.conversations.get(id);
 		if (!c || this.app.inbox.isMine(this.app.inbox.rows.get(id)) || c.outbox.items.length > 0) return;
-		if (this.watched.delete(id)) this.app.connection.request('unwatch', { c: id }).catch(() => {}); // it ends with the session at the latest
+		this.watched.delete(id);
+		// What was watched or passed on goes on coming until then, or until the session ends.
+		if (c.state !== 'closed' && !this.cannotWatch) this.app.connection.request('unwatch', { c: id }).catch(() => {});
 		c.dispose();
 		this.conversations.delete(id);
 		this.views.get(id)?.node.remove();

@@ -27,6 +27,7 @@ export class ListPane {
 		const queue = inbox.queue();
 		const all = inbox.all ? inbox.others() : [];
 		byId('all-section').hidden = byId('all').hidden = !inbox.all;
+		this.sites = new Set([...inbox.rows.values()].map((r) => r.site).filter(Boolean));
 		const model = (r) => this.#model(r, now);
 		this.rows.update({ mine: mine.map(model), queue: queue.map(model), all: all.map(model) });
 		const waiting = queue.length + inbox.beyond;
@@ -56,7 +57,7 @@ export class ListPane {
 			draft: Boolean(draft),
 			wait, waitLabel: wait && t('console.waiting', { time: wait }), level: since ? urgency(now - since) : '',
 			unreadLabel: t('console.unread', { n: number(unread) }),
-			marks: marks(row),
+			marks: marks(row, this.sites.size > 1),
 		};
 	}
 
@@ -74,9 +75,10 @@ export class ListPane {
 	}
 }
 
-function marks(row) {
+// The channel is told where there is more than one.
+function marks(row, channels) {
 	const out = [];
-	if (row.site) out.push({ text: row.site, label: t('console.mark.site', { site: row.site }) });
+	if (row.site && channels) out.push({ text: row.site, label: t('console.mark.site', { site: row.site }) });
 	if (row.locale) out.push({ text: localeMark(row.locale), label: t('console.mark.locale', { locale: localeName(row.locale) }) });
 	return out;
 }
