@@ -53,8 +53,15 @@ type Stats struct {
 	Bots            []hub.BotStats // webhook bots
 
 	Dropped uint64
-	Errors  map[string]uint64 // error replies by code
-	Closes  map[string]uint64 // closes by the server by WebSocket close code
+
+	Routed        uint64 // assignments by the router
+	RouterRetries uint64 // turns of the router that the store failed
+	Timers        uint64 // actions of timers: returns, warnings, closes
+	Reconciled    uint64 // counters of agents that were wrong
+	Offers        uint64 // conversations offered to another agent
+
+	Errors map[string]uint64 // error replies by code
+	Closes map[string]uint64 // closes by the server by WebSocket close code
 
 	Pools  hub.PoolStats
 	Engine eddy.Stats
@@ -71,6 +78,7 @@ func (d *Desk) Stats() Stats {
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),
 		BotFailed: h.BotFailed.Load(), BotRefused: h.BotRefused.Load(), BotAccepted: h.BotAccepted.Load(), BotDups: h.BotDups.Load(),
 		BotCut: h.BotCut.Load(), BotBadCallbacks: h.BotBadCallbacks.Load(), BotNoPlace: h.BotNoPlace.Load(), Bots: d.hub.BotStats(),
+		Routed: h.Routed.Load(), RouterRetries: h.RouterRetries.Load(), Timers: h.Timers.Load(), Reconciled: h.Reconciled.Load(), Offers: h.Offers.Load(),
 		Dropped: h.Dropped.Load(), Errors: h.Errors(), Closes: h.Closes(), Pools: d.hub.PoolStats(),
 	}
 	if d.server != nil {

@@ -96,6 +96,7 @@ func TestDeskBadInput(t *testing.T) {
 			expectFailure(t, []string{"desk", "--addr", c.addr, "--data", c.data}, c.thing, c.remedy)
 		})
 	}
+	expectFailure(t, []string{"desk", "--addr", "127.0.0.1:0", "--data", fresh, "--routing", "magic"}, "--routing", "least_busy")
 	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
 		t.Errorf("a start that failed for its port left a data directory behind (%v)", err)
 	}

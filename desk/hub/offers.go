@@ -177,7 +177,7 @@ func (h *Hub) settleOffer(c *store.Conversation) (end offered) {
 	if o == nil || o.rev == c.Rev {
 		return end
 	}
-	if c.State == store.Assigned && c.Owner.Is(o.to) && o.taken {
+	if c.State == store.Assigned && c.Owner.Is(o.to) {
 		return h.endOffer(o, proto.OfferAccepted)
 	}
 	return h.endOffer(o, proto.OfferCancelled)

@@ -146,3 +146,33 @@ func TestRowDetails(t *testing.T) {
 		t.Errorf("%+v", w.Inbox.Rows[0])
 	}
 }
+
+func TestLeastBusy(t *testing.T) {
+	type agent struct {
+		id               string
+		active, capacity int
+		last             int64
+	}
+	for name, c := range map[string]struct {
+		can  []agent
+		want string
+	}{
+		"the smaller part of its capacity": {[]agent{{"a", 1, 2, 1}, {"b", 3, 8, 9}}, "b"},
+		"of equals, who has waited longer": {[]agent{{"a", 2, 4, 7}, {"b", 1, 2, 5}, {"c", 4, 8, 6}}, "b"},
+		"then by id":                       {[]agent{{"b", 0, 5, 0}, {"a", 0, 1, 0}}, "a"},
+		"no limit counts as ten":           {[]agent{{"a", 2, 0, 1}, {"b", 1, 4, 9}}, "a"},
+		"no limit and much to do":          {[]agent{{"a", 3, 0, 1}, {"b", 1, 4, 9}}, "b"},
+	} {
+		active := make(map[string]int)
+		var can []*member
+		for _, a := range c.can {
+			m := &member{}
+			m.ID, m.Capacity, m.LastAssigned = a.id, a.capacity, a.last
+			active[a.id] = a.active
+			can = append(can, m)
+		}
+		if got := leastBusy(can, func(id string) int { return active[id] }); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -334,6 +334,35 @@ func TestRouterAndTheStore(t *testing.T) {
 			}
 		})
 	}
+	t.Run("late", func(t *testing.T) {
+		r := newRouteRig(t, store.GroupSettings{}, store.SiteSettings{})
+		lin, moe := r.on("lin", 5), r.on("moe", 5)
+		r.fault.set(func(cmd store.Command, pass func(), fail func(error)) {
+			if m, ok := cmd.(store.Move); ok && m.Trigger == store.Assign {
+				fail(store.ErrUnavailable) // the outcome is not known in time, but it is committed
+			}
+			pass()
+		})
+		_, conv := r.waiting()
+		first := r.became(conv, store.Assigned)
+		r.waitFor("the router to wait", func() bool { r.clock.mu.Lock(); defer r.clock.mu.Unlock(); return len(r.clock.alarms) > 0 })
+		r.fault.set(nil)
+		r.clock.advance(time.Minute)
+		r.still(conv, store.Assigned)
+		given, err := r.db.Cold().Assignments(r.ctx, conv)
+		r.ok(err)
+		if len(given) != 1 || r.hub.Counters.Routed.Load() != 0 {
+			t.Errorf("given to %+v", given)
+		}
+		owner, other := lin, moe
+		if first.Owner.ID == moe.Me().ID {
+			owner, other = moe, lin
+		}
+		r.event(owner, conv, change("assigned"))
+		if len(other.View(conv)) != 0 {
+			t.Error("the other agent is told, too")
+		}
+	})
 	t.Run("surprise", func(t *testing.T) {
 		r := newRouteRig(t, store.GroupSettings{}, store.SiteSettings{})
 		lin := r.on("lin", 5)
