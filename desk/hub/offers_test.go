@@ -181,9 +181,9 @@ func TestOfferEnds(t *testing.T) {
 // Two agents that have been offered the conversation one after the other, and the owner's customer, all act at once: there
 // is one owner in the end, and whoever was told that it has the conversation has it.
 func TestOfferRaces(t *testing.T) {
-	rounds := 40
+	rounds := 15
 	if testing.Short() {
-		rounds = 10
+		rounds = 5
 	}
 	r := newOffering(t)
 	ended := 0

@@ -166,7 +166,7 @@ func testLimits() Limits {
 
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // only against a hang
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, path: filepath.Join(t.TempDir(), "desk.db"), o: o}
 	r.openStore()
@@ -364,9 +364,9 @@ func fromBot(f desktest.Frame) bool {
 
 func (r *rig) waitFor(what string, cond func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("not in 20 s: %s", what)
+			r.t.Fatalf("not in a minute: %s", what)
 		}
 	}
 }
