@@ -104,8 +104,11 @@ func TestOwnerGone(t *testing.T) {
 	if s := statusIn(r.listed(moe), "lin"); s != "online" {
 		t.Errorf("within the grace lin is shown as %q", s)
 	}
+	r.status(moe, store.Busy, true)
 	_, third := r.waiting()
-	r.belongs(third, moe) // nothing new for somebody who is not there
+	r.still(third, store.Queued) // nothing new for somebody who is not there
+	r.status(moe, store.Online, true)
+	r.belongs(third, moe)
 	r.pass(59 * time.Second)
 	lin = r.agentClient(account)
 	r.ok(lin.Connected(r.ctx))
@@ -146,7 +149,10 @@ func TestIdle(t *testing.T) {
 	r.belongs(conv, lin)
 	r.say(ann, conv, "hello")
 	r.pass(10 * time.Minute)
-	r.still(conv, store.Assigned) // the customer waits: that is no reason to close
+	r.still(conv, store.Assigned)
+	if c := r.conv(conv); c.WarnedAt != 0 {
+		t.Fatalf("the customer waits, that is no reason to close: %+v", c)
+	}
 	lin.Send(conv, "hello")
 	r.event(ann, conv, body("hello"))
 	r.ok(lin.Flushed(r.ctx))

@@ -169,3 +169,37 @@ func TestStaffList(t *testing.T) {
 		t.Errorf("told %d times in all", n)
 	}
 }
+
+// A reading of the staff that began before a change does not undo it; one that began later is right.
+func TestRosterKeepsWhatIsNewer(t *testing.T) {
+	r := newRoster()
+	stored := func(s store.Status, goneAt int64) staffData {
+		m := store.StaffMember{Status: s, Accepting: true, GoneAt: goneAt}
+		m.ID = "lin"
+		return staffData{staff: []store.StaffMember{m}}
+	}
+	r.apply(stored(store.Online, 0), r.changes)
+	lin := r.members["lin"]
+	began := r.changes
+	lin.Status = store.Away
+	r.change(lin)
+	if r.apply(stored(store.Online, 0), began); lin.Status != store.Away {
+		t.Errorf("an old reading makes it %s", lin.Status)
+	}
+	if r.apply(stored(store.Busy, 0), r.changes); lin.Status != store.Busy {
+		t.Errorf("a new reading leaves it %s", lin.Status)
+	}
+	lin.GoneAt, lin.unsaved = 7, true
+	if r.apply(stored(store.Busy, 3), r.changes); lin.GoneAt != 7 {
+		t.Errorf("what has not been kept yet is undone: %d", lin.GoneAt)
+	}
+	began = r.changes
+	r.members["new"] = &member{}
+	r.change(r.members["new"])
+	if r.apply(stored(store.Busy, 3), began); r.members["new"] == nil {
+		t.Error("an account that came after the reading began is gone")
+	}
+	if r.apply(stored(store.Busy, 3), r.changes); r.members["new"] != nil || r.members["lin"] == nil {
+		t.Error("an account that is not there is kept")
+	}
+}
