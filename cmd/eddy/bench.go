@@ -16,12 +16,13 @@ import (
 func newBench(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a running server, with requests in flight or at a constant rate: echo, line, frame, rpc or ws",
-		RunE:  needsCommand("echo, line, frame, rpc and ws"),
+		Short: "Measure a running server, with requests in flight or at a constant rate: echo, line, frame, rpc, ws or desk",
+		RunE:  needsCommand("echo, line, frame, rpc, ws and desk"),
 	}
 	for _, protocol := range []string{"echo", "line", "frame", "rpc", "ws"} {
 		cmd.AddCommand(newBenchOf(t, protocol))
 	}
+	cmd.AddCommand(newBenchDesk(t), newBenchDeskServer(t))
 	return cmd
 }
 

@@ -14,13 +14,20 @@ type marked struct {
 
 // show gives conversations their marks, as far as they are in memory.
 func (r *receipts) show(convs []store.Conversation) {
+	for i := range convs {
+		r.showOne(&convs[i])
+	}
+}
+
+// showOne reports whether the conversation is in memory. Hub.mu may be held.
+func (r *receipts) showOne(c *store.Conversation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range convs {
-		if e := r.convs[convs[i].ID]; e != nil {
-			e.show(&convs[i])
-		}
+	e := r.convs[c.ID]
+	if e != nil {
+		e.show(c)
 	}
+	return e != nil
 }
 
 func (m marked) all(ctx context.Context, convs []store.Conversation, err error) ([]store.Conversation, error) {
@@ -34,13 +41,7 @@ func (m marked) all(ctx context.Context, convs []store.Conversation, err error) 
 
 // one gives a conversation its marks. Where the notes of one that is not in memory are has to be read.
 func (m marked) one(ctx context.Context, c *store.Conversation) error {
-	m.receipts.mu.Lock()
-	e := m.receipts.convs[c.ID]
-	if e != nil {
-		e.show(c)
-	}
-	m.receipts.mu.Unlock()
-	if e != nil || c.Marks == (store.Marks{}) {
+	if m.receipts.showOne(c) || c.Marks == (store.Marks{}) {
 		return nil
 	}
 	places, err := m.Places(ctx, c.ID)

@@ -75,13 +75,13 @@ func (h *Hub) tellReceipt(w *word) {
 	h.mu.Lock()
 	to := h.contacts[w.contact.ID]
 	if w.side == store.CustomerSide {
-		to = h.agents[w.staff.ID]
+		to = h.listeners(w.staff, w.staff, h.dir.open[w.conv], w.conv)
 	}
 	if open := h.dir.open[w.conv]; open != nil {
 		c := &open.conv
-		changed := c.Unread != w.shown.Unread
-		c.Marks, c.Across, c.Unread = w.shown.Marks, w.shown.Across, w.shown.Unread
-		if changed && c.Owner.Kind == store.Agent && c.Owner.Is(w.staff) {
+		before := c.Unread
+		h.receipts.showOne(c)
+		if c.Unread != before && c.Owner.Kind == store.Agent && c.Owner.Is(w.staff) {
 			own = h.agents[w.staff.ID]
 			line = proto.Event("ev.conv", w.conv, 0, h.row(c, len(h.contacts[c.Contact]) > 0))
 		}

@@ -408,6 +408,7 @@ type faultStore struct {
 	hot    chan struct{}                                          // the same for customers
 	hung   int
 	parked []func()
+	marks  int // saves of receipts that still fail
 
 	routing routingFaults
 }
@@ -485,6 +486,24 @@ func (f *faultStore) Do(cmd store.Command, deadline time.Time, done func(store.O
 	do(cmd, pass, func(err error) { done(store.Outcome{Err: err}) })
 }
 
+// SaveMarks fails as often as it is told to.
+func (f *faultStore) SaveMarks(ctx context.Context, marks []store.ConvMarks) error {
+	f.mu.Lock()
+	fail := f.marks > 0
+	f.marks = max(f.marks-1, 0)
+	f.mu.Unlock()
+	if fail {
+		return errInjected
+	}
+	return f.Store.SaveMarks(ctx, marks)
+}
+
+func (f *faultStore) failMarks(times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.marks = times
+}
+
 func (f *faultStore) Cold() store.Reader { return faultReader{f.Store.Cold(), f, &f.cold} }
 func (f *faultStore) Hot() store.Reader  { return faultReader{f.Store.Hot(), f, &f.hot} }
 
@@ -495,7 +514,7 @@ type faultReader struct {
 	gate *chan struct{}
 }
 
-func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
+func (r faultReader) hang() {
 	r.f.mu.Lock()
 	gate := *r.gate
 	if gate != nil {
@@ -505,7 +524,16 @@ func (r faultReader) Conversation(ctx context.Context, id string) (store.Convers
 	if gate != nil {
 		<-gate
 	}
+}
+
+func (r faultReader) Conversation(ctx context.Context, id string) (store.Conversation, error) {
+	r.hang()
 	return r.Reader.Conversation(ctx, id)
+}
+
+func (r faultReader) Search(ctx context.Context, s store.Scope, q, cursor string, limit int) ([]store.Hit, string, error) {
+	r.hang()
+	return r.Reader.Search(ctx, s, q, cursor, limit)
 }
 
 var errInjected = errors.New("injected")

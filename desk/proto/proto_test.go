@@ -184,6 +184,8 @@ func FuzzDecode(f *testing.F) {
 		`{"t":"status","id":"1","d":{"status":"busy","accepting":false,"agent":"a"}}`, `{"t":"agents","id":"1"}`, `{"t":"assign","id":"1","c":"k","d":{"agent":"a","rev":2}}`,
 		`{"t":"conv.handoff","id":"1","c":"k","d":{"reason":"x"}}`, `{"t":"watch","id":"1","c":"k"}`, `{"t":"unwatch","id":"1","c":"k"}`,
 		`{"t":"transfer.accept","id":"1","c":"k"}`, `{"t":"transfer.decline","id":"1","c":"k"}`, `{"t":"take","id":"1","c":"k","d":{"force":true}}`,
+		`{"t":"receipt","c":"k","d":{"delivered":9,"read":7}}`, `{"t":"search","id":"1","d":{"q":"退款","limit":5}}`, `{"t":"tag","id":"1","c":"k","d":{"add":["b"," a"],"remove":["c"]}}`,
+		`{"t":"contact.patch","id":"1","d":{"contact":"a","name":" Ann","attributes":{"k":"v"}}}`, `{"t":"conv.rate","id":"1","c":"k","d":{"score":5,"comment":"x"}}`,
 		`{"t":"conv.open","id":"1","d":{"wants":"human"}}`, `{"t":"conv.open","id":"1","d":{"fields":{"email":"a@b.c"},"consent":true}}`, `{"t":"conv.close","id":"1","c":"k"}`, `{"t":"msg.send","id":"1","c":"k","d":{"client_id":"` + uuid1 + `","kind":"file","attachments":["a","b"]}}`,
 		`{"t":"file.links","id":"1","d":{"ids":["a"]}}`, `{"t":"ping","id":"1"}`, `{"t":null}`, `[[[[`, "\xff", `{"t":"ping","id":"\ud800"}`,
 	} {
@@ -204,6 +206,16 @@ func FuzzDecode(f *testing.F) {
 		case *Send:
 			if utf8.RuneCountInString(p.Body) > MaxTextChars || len(p.ClientID) != 36 || !utf8.ValidString(p.Body) {
 				t.Fatalf("%+v", p)
+			}
+		case *Search:
+			if p.Limit < 1 || p.Limit > MaxSearchHits || utf8.RuneCountInString(p.Q) > MaxQueryChars {
+				t.Fatalf("%+v", p)
+			}
+		case *Tag:
+			for _, tag := range append(p.Add, p.Remove...) {
+				if tag == "" || utf8.RuneCountInString(tag) > MaxTagChars || strings.ContainsAny(tag, ",\n") {
+					t.Fatalf("%+v", p)
+				}
 			}
 		case *Sync:
 			if p.Limit < 1 || p.Limit > MaxSyncEvents {

@@ -33,6 +33,8 @@ type Options struct {
 	Migrating   func(from, to int) // told before a schema of another version than the newest is brought up to date; not for a new database
 	Now         func() time.Time   // default time.Now
 	Logger      *slog.Logger       // default slog.Default()
+
+	noIndex bool // of a benchmark: messages are not added to the search
 }
 
 // DB is a store.Store on SQLite. All methods may be called from any goroutine.
@@ -43,6 +45,7 @@ type DB struct {
 	hot  *reader
 	cold *reader
 	back *reader
+	old  *indexer
 
 	commits  atomic.Uint64
 	commands atomic.Uint64
@@ -79,6 +82,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	db.work.start()
+	db.old = newIndexer(db)
+	db.old.start()
 	return db, nil
 }
 
@@ -269,16 +274,21 @@ type Stats struct {
 	Commits  uint64 // transactions committed
 	Commands uint64 // commands in them
 	Waiting  int    // commands in the queue now
+
+	Unindexed int64 // older messages that a search does not find yet, -1 = not counted yet
 }
 
 // Stats returns the writer's counters.
 func (db *DB) Stats() Stats {
-	return Stats{Commits: db.commits.Load(), Commands: db.commands.Load(), Waiting: db.work.waiting()}
+	return Stats{Commits: db.commits.Load(), Commands: db.commands.Load(), Waiting: db.work.waiting(), Unindexed: db.old.left.Load()}
 }
 
 // Close implements store.Store: it finishes what is queued, then closes the file. A second call does nothing.
 func (db *DB) Close() error {
 	var errs []error
+	if db.old != nil {
+		db.old.stop()
+	}
 	if db.work != nil {
 		errs = append(errs, db.work.close())
 	}

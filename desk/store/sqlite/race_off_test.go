@@ -6,3 +6,5 @@ const takeRounds = 1000
 
 // burstCustomers is how many enter at once.
 const burstCustomers = 200
+
+const raceEnabled = false

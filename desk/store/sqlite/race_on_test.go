@@ -7,3 +7,6 @@ const takeRounds = 100
 
 // burstCustomers is how many enter at once.
 const burstCustomers = 40
+
+// raceEnabled leaves out what has no goroutines but much work.
+const raceEnabled = true

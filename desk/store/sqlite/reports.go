@@ -13,6 +13,11 @@ func list[T any](ctx context.Context, db *sql.DB, scan func(scanner) (T, error),
 	if err != nil {
 		return nil, err
 	}
+	return collect(rows, scan)
+}
+
+// collect reads and closes rows.
+func collect[T any](rows *sql.Rows, scan func(scanner) (T, error)) ([]T, error) {
 	defer func() { _ = rows.Close() }()
 	var all []T
 	for rows.Next() {

@@ -1,8 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,33 +25,70 @@ const (
 			c.state, c.contact, p.name, ` + sqlAccess + `
 		FROM hits h CROSS JOIN message m ON m.doc = h.doc CROSS JOIN conversation c ON c.id = m.conversation CROSS JOIN contact p ON p.id = c.contact
 		ORDER BY h.doc DESC`
-	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind <> 'event' ORDER BY conversation, seq LIMIT ?`
+	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file') ORDER BY conversation, seq LIMIT ?`
 )
 
-// index adds a message to the search, in the transaction of the message, and returns its doc, 0 for what is not searched.
+// index gives a message to the search, in the transaction of the message, and returns its doc, 0 for what is not searched.
 func (t *tx) index(e *store.Event) (int64, error) {
-	if e.Kind == store.KindEvent {
+	switch e.Kind {
+	case store.KindText, store.KindNote, store.KindFile:
+	default:
+		return 0, nil
+	}
+	if t.db.o.noIndex {
 		return 0, nil
 	}
 	doc, err := t.newDoc(e.Time)
 	if err != nil {
 		return 0, err
 	}
-	list := words.Of(e.Body)
-	if len(list) == 0 {
-		return doc, nil
+	if list := words.Of(e.Body); len(list) > 0 {
+		t.words = append(t.words, docWords{doc, strings.Join(list, " ")})
 	}
-	return doc, t.exec(sqlWords, doc, strings.Join(list, " "))
+	return doc, nil
+}
+
+// docWords are the words of one message.
+type docWords struct {
+	doc   int64
+	words string
+}
+
+// addWords writes the words of the transaction's messages into the index, behind its commands: every savepoint makes FTS5
+// write out what it has, and one large piece is much cheaper than many small ones.
+func (t *tx) addWords() error {
+	for _, w := range t.words {
+		if err := t.exec(sqlWords, w.doc, w.words); err != nil {
+			return err
+		}
+	}
+	clear(t.words)
+	t.words = t.words[:0]
+	return nil
 }
 
 // newDoc returns the first number that is free at a time.
 func (t *tx) newDoc(ms int64) (int64, error) {
-	var last int64
-	err := t.row(sqlLastDoc, (ms+1)<<docShift).Scan(&last)
-	return max(last+1, ms<<docShift), err
+	if t.maxDoc == 0 {
+		if err := t.row(sqlLastDoc, int64(1<<63-1)).Scan(&t.maxDoc); err != nil {
+			return 0, err
+		}
+	}
+	first := max(ms, 1) << docShift
+	switch next := first + 1<<docShift; {
+	case first > t.maxDoc:
+		t.maxDoc = first
+	case next > t.maxDoc: // of the same time
+		t.maxDoc++
+	default: // an older message
+		var last int64
+		err := t.row(sqlLastDoc, next).Scan(&last)
+		return max(last+1, first), err
+	}
+	return t.maxDoc, nil
 }
 
-// indexOld adds at most limit messages that are older than the index, and returns how many it has added.
+// indexOld adds at most limit messages that are older than the index, and returns how many.
 func (t *tx) indexOld(limit int) (int, error) {
 	s, err := t.stmt(sqlUnindexed)
 	if err != nil {
@@ -60,27 +98,25 @@ func (t *tx) indexOld(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var old []store.Event
-	for rows.Next() {
-		var e store.Event
-		if err = rows.Scan(&e.Conv, &e.Seq, &e.Kind, &e.Body, &e.Time); err != nil {
-			break
-		}
-		old = append(old, e)
+	old, err := collect(rows, func(r scanner) (e store.Event, err error) {
+		err = r.Scan(&e.Conv, &e.Seq, &e.Kind, &e.Body, &e.Time)
+		return e, err
+	})
+	if err != nil {
+		return 0, err
 	}
-	if err == nil {
-		err = rows.Err()
-	}
-	if cerr := rows.Close(); err == nil {
-		err = cerr
-	}
-	for i := 0; err == nil && i < len(old); i++ {
-		var doc int64
-		if doc, err = t.index(&old[i]); err == nil {
+	// In the order of time, because the index writes out what it has when a number comes that is not higher.
+	slices.SortStableFunc(old, func(a, b store.Event) int { return cmp.Compare(a.Time, b.Time) })
+	for i := range old {
+		doc, err := t.index(&old[i])
+		if err == nil {
 			err = t.exec(`UPDATE message SET doc = ? WHERE conversation = ? AND seq = ?`, doc, old[i].Conv, old[i].Seq)
 		}
+		if err != nil {
+			return 0, err
+		}
 	}
-	return len(old), err
+	return len(old), nil
 }
 
 // match returns the query in the language of FTS5. Words have letters, digits and marks only, so nothing in them is syntax.
@@ -90,7 +126,7 @@ func match(q *words.Query) string { return `"` + strings.Join(q.Terms, `" AND "`
 func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string, limit int) ([]store.Hit, string, error) {
 	q, ok := words.Parse(query)
 	if !ok {
-		return nil, "", fmt.Errorf("%w: at most %d", store.ErrQuery, words.MaxTerms)
+		return nil, "", store.ErrQuery
 	}
 	below := int64(1<<63 - 1)
 	if cursor != "" {

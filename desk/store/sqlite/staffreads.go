@@ -19,6 +19,9 @@ const sqlAccess = `CASE
 			OR c.state <> 'assigned' AND (c.grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = c.grp AND g.agent = ?)) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`
 
+const sqlHistory = `SELECT ` + convColumns + `, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlAccess + ` <> 0
+	ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
+
 func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.All} }
 
 // Places implements store.StaffReader.
@@ -83,8 +86,7 @@ func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor str
 		var access store.Access
 		c, err := scanConvAnd(row, &access)
 		return store.Past{Conversation: c, Other: access == store.OtherAccess}, err
-	}, `SELECT `+convColumns+`, `+sqlAccess+convFrom+`WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND `+sqlAccess+` <> 0
-		ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`, args...)
+	}, sqlHistory, args...)
 	if err != nil || len(all) <= limit {
 		return all, "", err
 	}
@@ -101,10 +103,10 @@ func (r *reader) Canned(ctx context.Context, agent, q, locale string, limit int)
 		return c, err
 	}, `SELECT id, short, locale, title, body, grp FROM canned
 		WHERE (grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = canned.grp AND g.agent = ?))
-			AND (? = '' OR locale IN ('', ?, ?))
+			AND (? = '' OR locale = '' OR substr(locale, 1, instr(locale || '-', '-') - 1) = ?)
 			AND (short LIKE ? || '%' ESCAPE '\' OR title LIKE '%' || ? || '%' ESCAPE '\' OR body LIKE '%' || ? || '%' ESCAPE '\')
-		ORDER BY NOT short LIKE ? || '%' ESCAPE '\', locale = ? DESC, locale = ? DESC, short, id LIMIT ?`,
-		agent, locale, locale, language, pattern, pattern, pattern, pattern, locale, language, limit)
+		ORDER BY NOT short LIKE ? || '%' ESCAPE '\', locale <> ?, locale = '', short, locale, id LIMIT ?`,
+		agent, language, language, pattern, pattern, pattern, pattern, locale, limit)
 }
 
 // notBlocked refuses a contact that is blocked.

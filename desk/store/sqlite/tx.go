@@ -60,9 +60,11 @@ type meta struct {
 // tx runs statements on the writer's connection, inside the transaction of the current group. Statements are
 // prepared once.
 type tx struct {
-	conn  *sql.Conn
-	db    *DB
-	stmts map[string]*sql.Stmt
+	conn   *sql.Conn
+	db     *DB
+	stmts  map[string]*sql.Stmt
+	words  []docWords // of the messages of this transaction, see addWords
+	maxDoc int64      // highest doc there is, or that was given away; 0 = not known yet
 
 	minute int64 // the last one counted in the roll-ups
 

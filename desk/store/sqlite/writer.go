@@ -191,12 +191,16 @@ func (w *writer) answer(o *op) {
 
 // commit runs one group in one transaction. A failing command is undone alone; a failing transaction fails them all.
 func (w *writer) commit(group []*op) {
+	w.tx.words = w.tx.words[:0]
 	err := w.tx.exec(w.tx.begin)
 	if err == nil {
 		for _, o := range group {
 			if err = w.command(o); err != nil {
 				break
 			}
+		}
+		if err == nil {
+			err = w.tx.addWords()
 		}
 		if err == nil {
 			err = w.tx.exec(w.tx.end)
@@ -224,8 +228,10 @@ func (w *writer) command(o *op) error {
 	if err := w.tx.exec(w.tx.savepoint); err != nil {
 		return err
 	}
+	words := len(w.tx.words)
 	out, err := w.contained(o)
 	if err != nil {
+		w.tx.words = w.tx.words[:words]
 		out.Events, out.Err = nil, classify(err)
 		if undo := w.tx.exec(w.tx.undo); undo != nil { // SQLite has rolled everything back, because of err
 			return errors.Join(err, undo)

@@ -53,7 +53,7 @@ CREATE INDEX message_hidden ON message (conversation, seq) WHERE pseq IS NULL;
 -- NULL: not in the index yet; a background job adds those that are older than the index.
 ALTER TABLE message ADD COLUMN doc INTEGER;
 CREATE UNIQUE INDEX message_doc ON message (doc) WHERE doc IS NOT NULL;
-CREATE INDEX message_unindexed ON message (conversation, seq) WHERE doc IS NULL AND kind <> 'event';
+CREATE INDEX message_unindexed ON message (conversation, seq) WHERE doc IS NULL AND kind IN ('text', 'note', 'file');
 CREATE VIRTUAL TABLE message_words USING fts5 (words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
 
 CREATE TABLE canned (

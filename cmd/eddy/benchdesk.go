@@ -1,0 +1,492 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
+	"github.com/go-eddy/eddy/desk"
+	"github.com/spf13/cobra"
+)
+
+// deskBench are the flags of "eddy bench desk".
+type deskBench struct {
+	customers, agents int
+	rate, size        int
+	duration          time.Duration
+	idle, reconnect   int
+	only              []string
+	asJSON            bool
+	data              string
+}
+
+// deskParts are what "eddy bench desk" measures, in order.
+var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect"}
+
+func newBenchDesk(t *terminal) *cobra.Command {
+	var b deskBench
+	cmd := &cobra.Command{
+		Use:   "desk",
+		Short: "Measure a Desk of its own with customers and agents as WebSocket clients",
+		Long: "Start a Desk with its data in a temporary directory and measure it with customers and agents as WebSocket clients:\n" +
+			"  rate       messages at a constant rate: from when one was due to its acknowledgement, and until the other side has it\n" +
+			"  full       durable messages per second with one message of every customer under way\n" +
+			"  isolation  the rate again, before, while and after every place of the agents' pool is taken by an operation that hangs\n" +
+			"  idle       memory of the server per connected visitor\n" +
+			"  reconnect  the server is killed and started again under its clients: how long until all have resumed, what was lost or doubled\n" +
+			"The limits of single visitors are out of the way, because all of them come from one address.",
+		Example: "  eddy bench desk\n  eddy bench desk --only rate --rate 1000 --duration 30s --json",
+		RunE: func(*cobra.Command, []string) error {
+			if err := b.check(); err != nil {
+				return err
+			}
+			return t.benchDesk(&b)
+		},
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&b.customers, "customers", 500, "customers who write")
+	fl.IntVar(&b.agents, "agents", 25, "agents who answer")
+	fl.IntVar(&b.rate, "rate", 500, "messages per second of rate and isolation")
+	fl.IntVar(&b.size, "size", 64, "characters per message")
+	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and each third of isolation takes")
+	fl.IntVar(&b.idle, "idle", 5000, "visitors of idle")
+	fl.IntVar(&b.reconnect, "reconnect", 5000, "visitors of reconnect")
+	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
+	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
+	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
+	return cmd
+}
+
+func (b *deskBench) check() error {
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"customers", b.customers, 20_000}, {"agents", b.agents, 1000}, {"rate", b.rate, 100_000}, {"size", b.size, 8000},
+		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000},
+	} {
+		if f.value < 1 || f.value > f.most {
+			return fmt.Errorf("--%s %d is out of range: use 1 to %d", f.name, f.value, f.most)
+		}
+	}
+	if b.duration <= 0 || b.duration > time.Hour {
+		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
+	}
+	for _, part := range b.only {
+		if !slices.Contains(deskParts, part) {
+			return fmt.Errorf("--only %q is nothing that is measured: use %s", part, strings.Join(deskParts, ", "))
+		}
+	}
+	return nil
+}
+
+func (b *deskBench) wants(part string) bool { return len(b.only) == 0 || slices.Contains(b.only, part) }
+
+// benchPatience ends a part that does not come to its end.
+const benchPatience = 5 * time.Minute
+
+// deskReport is the result as it is printed. Times are in milliseconds.
+type deskReport struct {
+	Customers int            `json:"customers"`
+	Agents    int            `json:"agents"`
+	Rate      *deskRate      `json:"rate,omitempty"`
+	Full      *deskRate      `json:"full,omitempty"`
+	Isolation []deskRate     `json:"isolation,omitempty"` // before, while and after
+	Idle      *deskIdle      `json:"idle,omitempty"`
+	Reconnect *deskReconnect `json:"reconnect,omitempty"`
+}
+
+type deskRate struct {
+	What       string  `json:"what"`
+	Messages   int64   `json:"messages"`
+	PerSecond  float64 `json:"per_second"`
+	AckP50     float64 `json:"ack_p50_ms"`
+	AckP99     float64 `json:"ack_p99_ms"`
+	AckP999    float64 `json:"ack_p99.9_ms"`
+	PeerP50    float64 `json:"peer_p50_ms"`
+	PeerP99    float64 `json:"peer_p99_ms"`
+	PeerP999   float64 `json:"peer_p99.9_ms"`
+	CPU        float64 `json:"server_cpu_us_per_message"`
+	Refused    int64   `json:"refused"`
+	FirstError string  `json:"first_error,omitempty"`
+}
+
+type deskIdle struct {
+	Visitors int     `json:"visitors"`
+	Bytes    float64 `json:"bytes_per_visitor"`
+}
+
+type deskReconnect struct {
+	Visitors int             `json:"visitors"`
+	Started  float64         `json:"server_started_ms"` // from the kill until the server listened again
+	Seconds  float64         `json:"all_resumed_s"`     // from then
+	Faults   deskload.Faults `json:"faults"`
+}
+
+// deskRun is one run of the measurements.
+type deskRun struct {
+	*deskBench
+	t        *terminal
+	dir      string
+	accounts []deskload.Account
+	server   *deskProcess
+	fleet    *deskload.Fleet
+	report   deskReport
+}
+
+func (t *terminal) benchDesk(b *deskBench) (err error) {
+	dir, err := os.MkdirTemp(b.data, "eddy-bench-desk-")
+	if err != nil {
+		return fmt.Errorf("%w; name a directory this user can write to with --data", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &deskRun{deskBench: b, t: t, dir: filepath.Join(dir, "data"), report: deskReport{Customers: b.customers, Agents: b.agents}}
+	defer func() { err = errors.Join(err, r.end()) }()
+	err = t.whileRunning(context.Background(), func(ctx context.Context) error {
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+		return r.measure(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	if b.asJSON {
+		return json.NewEncoder(t.out).Encode(r.report)
+	}
+	r.report.print(t)
+	return nil
+}
+
+// prepare makes the accounts of the agents and starts the server.
+func (r *deskRun) prepare(ctx context.Context) error {
+	d, err := desk.Open(ctx, benchOptions(r.dir))
+	if err != nil {
+		return err
+	}
+	for i := range r.agents {
+		a := deskload.Account{Login: fmt.Sprintf("agent%d", i), Password: "correct horse battery " + strconv.Itoa(i)}
+		if err := d.AddAgent(ctx, a.Login, fmt.Sprintf("Agent %d", i), a.Password, 0); err != nil {
+			return errors.Join(err, d.Close())
+		}
+		r.accounts = append(r.accounts, a)
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	return err
+}
+
+// end stops what runs.
+func (r *deskRun) end() error {
+	var errs []error
+	if r.fleet != nil {
+		errs = append(errs, r.fleet.Close())
+	}
+	if r.server != nil {
+		errs = append(errs, r.server.stop())
+	}
+	return errors.Join(errs...)
+}
+
+func (r *deskRun) measure(ctx context.Context) error {
+	if r.wants("rate") || r.wants("full") || r.wants("isolation") {
+		if err := r.crowd(ctx, r.customers); err != nil {
+			return err
+		}
+	}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"rate", r.atRate}, {"full", r.full}, {"isolation", r.isolation}, {"idle", r.idleVisitors}, {"reconnect", r.reconnected}} {
+		if !r.wants(part.name) {
+			continue
+		}
+		r.t.note("bench desk: %s", part.name)
+		within, cancel := context.WithTimeout(ctx, benchPatience)
+		err := part.run(within)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// crowd replaces the clients by new ones with a conversation each.
+func (r *deskRun) crowd(ctx context.Context, customers int) error {
+	if err := r.renew(); err != nil {
+		return err
+	}
+	r.t.note("bench desk: connecting %d agents and %d customers", r.agents, customers)
+	ctx, cancel := context.WithTimeout(ctx, benchPatience)
+	defer cancel()
+	if err := r.fleet.AddAgents(ctx, r.accounts); err != nil {
+		return err
+	}
+	if err := r.fleet.AddCustomers(ctx, customers); err != nil {
+		return err
+	}
+	return r.fleet.Open(ctx)
+}
+
+func (r *deskRun) renew() error {
+	if r.fleet != nil {
+		if err := r.fleet.Close(); err != nil {
+			return err
+		}
+	}
+	r.fleet = deskload.New("http://"+r.server.addr, "demo")
+	return nil
+}
+
+// timed runs a measurement and adds what it cost the server.
+func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*deskRate, error) {
+	before := r.fleet.Faults()
+	from, err := r.server.cpu()
+	if err != nil {
+		return nil, err
+	}
+	res, err := run()
+	if err != nil {
+		return nil, err
+	}
+	to, err := r.server.cpu()
+	if err != nil {
+		return nil, err
+	}
+	after := r.fleet.Faults()
+	ms := func(h *hdrhistogram.Histogram, p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1e6 }
+	return &deskRate{
+		What: what, Messages: res.Acked, PerSecond: float64(res.Acked) / res.Elapsed.Seconds(),
+		AckP50: ms(res.Acks, 50), AckP99: ms(res.Acks, 99), AckP999: ms(res.Acks, 99.9),
+		PeerP50: ms(res.Peers, 50), PeerP99: ms(res.Peers, 99), PeerP999: ms(res.Peers, 99.9),
+		CPU: float64((to - from).Microseconds()) / float64(max(res.Sent, 1)), Refused: after.Refused - before.Refused, FirstError: after.FirstError,
+	}, nil
+}
+
+func (r *deskRun) atRate(ctx context.Context) (err error) {
+	r.report.Rate, err = r.timed("at a constant rate", func() (deskload.Result, error) { return r.fleet.Rate(ctx, r.rate, r.size, r.duration) })
+	return err
+}
+
+func (r *deskRun) full(ctx context.Context) (err error) {
+	r.report.Full, err = r.timed("as many as it takes", func() (deskload.Result, error) { return r.fleet.Full(ctx, r.size, r.duration) })
+	return err
+}
+
+// isolation compares the rate with and without a pool of agents that is taken up by what hangs.
+func (r *deskRun) isolation(ctx context.Context) error {
+	rate := func(what string) error {
+		one, err := r.timed(what, func() (deskload.Result, error) { return r.fleet.Rate(ctx, r.rate, r.size, r.duration) })
+		if err == nil {
+			r.report.Isolation = append(r.report.Isolation, *one)
+		}
+		return err
+	}
+	if err := rate("undisturbed"); err != nil {
+		return err
+	}
+	if _, err := r.server.ask("hang"); err != nil {
+		return err
+	}
+	if err := r.fleet.Occupy(4 + 16); err != nil {
+		return err
+	}
+	if err := rate("every operation of agents hangs"); err != nil {
+		return err
+	}
+	if _, err := r.server.ask("heal"); err != nil {
+		return err
+	}
+	return rate("healed")
+}
+
+// idleVisitors measures what a connected visitor costs the server.
+func (r *deskRun) idleVisitors(ctx context.Context) error {
+	if err := r.renew(); err != nil {
+		return err
+	}
+	if err := r.fleet.AddCustomers(ctx, 100); err != nil { // what is made once
+		return err
+	}
+	before, err := r.server.memory()
+	if err != nil {
+		return err
+	}
+	if err := r.fleet.AddCustomers(ctx, r.idle); err != nil {
+		return err
+	}
+	after, err := r.server.memory()
+	r.report.Idle = &deskIdle{Visitors: r.idle, Bytes: float64(after-before) / float64(r.idle)}
+	return err
+}
+
+// reconnected kills the server under its clients, each of which has just sent a message, and starts it again.
+func (r *deskRun) reconnected(ctx context.Context) error {
+	if err := r.crowd(ctx, r.reconnect); err != nil {
+		return err
+	}
+	before := r.fleet.Faults()
+	if err := r.fleet.Say(r.size); err != nil {
+		return err
+	}
+	addr := r.server.addr
+	killed := time.Now()
+	if err := r.server.kill(); err != nil {
+		return err
+	}
+	var err error
+	if r.server, err = startDeskServer(r.dir, addr); err != nil {
+		return err
+	}
+	listening := time.Now()
+	if err := r.fleet.Resumed(ctx); err != nil {
+		return err
+	}
+	faults := r.fleet.Faults()
+	faults.Gaps -= before.Gaps
+	faults.Refused -= before.Refused
+	r.report.Reconnect = &deskReconnect{
+		Visitors: r.reconnect, Started: float64(listening.Sub(killed).Microseconds()) / 1e3, Seconds: time.Since(listening).Seconds(), Faults: faults,
+	}
+	return nil
+}
+
+func (d deskReport) print(t *terminal) {
+	t.say("desk: %d customers, %d agents", d.Customers, d.Agents)
+	rate := func(r deskRate) {
+		t.say("%s: %d messages, %.0f/s", r.What, r.Messages, r.PerSecond)
+		t.say("  send to ack   p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", r.AckP50, r.AckP99, r.AckP999)
+		t.say("  send to peer  p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", r.PeerP50, r.PeerP99, r.PeerP999)
+		t.say("  server        %.0f µs of processor time per message, %d refused", r.CPU, r.Refused)
+		if r.Refused > 0 {
+			t.say("  first error   %s", r.FirstError)
+		}
+	}
+	for _, r := range []*deskRate{d.Rate, d.Full} {
+		if r != nil {
+			rate(*r)
+		}
+	}
+	for _, r := range d.Isolation {
+		rate(r)
+	}
+	if d.Idle != nil {
+		t.say("idle: %d visitors, %.1f KiB of resident memory each", d.Idle.Visitors, d.Idle.Bytes/1024)
+	}
+	if r := d.Reconnect; r != nil {
+		t.say("reconnect: %d visitors; the server listened again after %.0f ms, all had resumed %.1f s after that", r.Visitors, r.Started, r.Seconds)
+		t.say("  messages lost %d, shown twice %d, gaps fetched %d, refused %d", r.Faults.Lost, r.Faults.Doubled, r.Faults.Gaps, r.Faults.Refused)
+	}
+}
+
+// deskProcess is the server that is measured.
+type deskProcess struct {
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Scanner
+	addr string
+}
+
+func startDeskServer(data, addr string) (*deskProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, "bench", benchServer, "--data", data, "--addr", addr)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &deskProcess{cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	if p.addr, err = p.line(); err != nil {
+		return nil, errors.Join(err, p.kill())
+	}
+	return p, nil
+}
+
+func (p *deskProcess) line() (string, error) {
+	if p.out.Scan() {
+		return p.out.Text(), nil
+	}
+	return "", errors.Join(errors.New("the server that is measured has ended"), p.out.Err())
+}
+
+// ask sends a line and returns the answer.
+func (p *deskProcess) ask(line string) (string, error) {
+	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
+		return "", err
+	}
+	return p.line()
+}
+
+func (p *deskProcess) memory() (int64, error) {
+	text, err := p.ask("memory")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// cpu is the processor time that the server has used.
+func (p *deskProcess) cpu() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, fmt.Errorf("the processor time of the server is read from /proc, which this system has not: %w", err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	const user, system, ticks = 11, 12, 100 // of the fields behind the name; USER_HZ
+	if len(fields) <= system {
+		return 0, io.ErrUnexpectedEOF
+	}
+	u, err1 := strconv.ParseInt(fields[user], 10, 64)
+	s, err2 := strconv.ParseInt(fields[system], 10, 64)
+	return time.Duration(u+s) * time.Second / ticks, errors.Join(err1, err2)
+}
+
+func (p *deskProcess) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return p.wait()
+}
+
+// stop lets the server end by itself.
+func (p *deskProcess) stop() error {
+	_ = p.in.Close()
+	timer := time.AfterFunc(drainTimeout, func() { _ = p.cmd.Process.Signal(syscall.SIGKILL) })
+	defer timer.Stop()
+	return p.wait()
+}
+
+// wait returns when the process has ended; that it was killed is no error.
+func (p *deskProcess) wait() error {
+	err := p.cmd.Wait()
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// TestBenchDesk runs every measurement on a small scale and looks at what is counted, not at how fast it was.
+func TestBenchDesk(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the server's processor time and memory are read from /proc, which only Linux has")
+	}
+	dir := t.TempDir()
+	out, errs, code := runToEnd(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", "500ms", "--idle", "20",
+		"--reconnect", "10", "--data", dir, "--json")
+	if code != 0 {
+		t.Fatalf("exit code %d, %q", code, errs)
+	}
+	var r deskReport
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %q", err, out)
+	}
+	if r.Rate == nil || r.Rate.Messages != 20 || r.Rate.AckP50 <= 0 || r.Rate.PeerP99 < r.Rate.PeerP50 || r.Rate.Refused != 0 {
+		t.Errorf("rate %+v", r.Rate)
+	}
+	if r.Full == nil || r.Full.Messages == 0 || r.Full.PerSecond <= 0 {
+		t.Errorf("full %+v", r.Full)
+	}
+	if len(r.Isolation) != 3 {
+		t.Errorf("isolation %+v", r.Isolation)
+	}
+	for _, i := range r.Isolation {
+		if i.Messages != 20 || i.Refused != 0 {
+			t.Errorf("isolation %+v", i)
+		}
+	}
+	if r.Idle == nil || r.Idle.Visitors != 20 {
+		t.Errorf("idle %+v", r.Idle)
+	}
+	if c := r.Reconnect; c == nil || c.Visitors != 10 || c.Seconds <= 0 || c.Faults.Lost != 0 || c.Faults.Doubled != 0 {
+		t.Errorf("reconnect %+v", c)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind %v, %v", left, err)
+	}
+}
+
+func TestBenchDeskRefuses(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, c := range []struct {
+		args          []string
+		thing, remedy string
+	}{
+		{[]string{"--customers", "0"}, "--customers 0", "1 to"},
+		{[]string{"--size", "8001"}, "--size 8001", "8000"},
+		{[]string{"--duration", "0s"}, "--duration 0s", "more than 0"},
+		{[]string{"--only", "rate,speed"}, `"speed"`, "reconnect"},
+		{[]string{"--data", missing}, missing, "--data"},
+	} {
+		expectFailure(t, append([]string{"bench", "desk"}, c.args...), c.thing, c.remedy)
+	}
+}
