@@ -117,6 +117,8 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 		return &proto.Error{Code: proto.CodeBlocked, Text: "you may not write here any more"}, true
 	case errors.Is(err, store.ErrQuery):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a search needs 1 to %d words", words.MaxTerms)}, true
+	case errors.Is(err, errSlowSearch):
+		return unavailable("the search takes too long: another word makes it narrower"), true
 	case errors.Is(err, store.ErrCursor):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: "the cursor is not one of the page before"}, true
 	case errors.Is(err, store.ErrTooMany):

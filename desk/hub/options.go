@@ -53,11 +53,12 @@ type Limits struct {
 	CustomerCommands Rate // of every kind; default 20 a second, burst 100
 	AgentCommands    Rate // default 100 a second, burst 200
 
-	HelloTimeout time.Duration // from the connect to hello, default 5 s
-	CommandAge   time.Duration // a command is answered by then, default 2 s
-	ReadTimeout  time.Duration // of reads for clients, default 10 s
-	BotTimeout   time.Duration // default 8 s
-	QueueEvery   time.Duration // shortest time between two queue positions of a customer, default 1 s
+	HelloTimeout  time.Duration // from the connect to hello, default 5 s
+	CommandAge    time.Duration // a command is answered by then, default 2 s
+	ReadTimeout   time.Duration // of reads for clients, default 10 s
+	SearchTimeout time.Duration // of one search, default 3 s
+	BotTimeout    time.Duration // default 8 s
+	QueueEvery    time.Duration // shortest time between two queue positions of a customer, default 1 s
 
 	AgentGrace     time.Duration // an agent without a connection keeps its conversations for so long; default 60 s
 	OfferLife      time.Duration // of an offered conversation, default 30 s
@@ -147,6 +148,7 @@ func (o *Options) fill() error {
 	or(&l.HelloTimeout, 5*time.Second)
 	or(&l.CommandAge, 2*time.Second)
 	or(&l.ReadTimeout, 10*time.Second)
+	or(&l.SearchTimeout, 3*time.Second)
 	or(&l.BotTimeout, 8*time.Second)
 	or(&l.QueueEvery, time.Second)
 	or(&l.AgentGrace, time.Minute)

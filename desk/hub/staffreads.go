@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +16,6 @@ const (
 	historyRows   = 20
 	cannedItems   = 50
 	snippetChars  = 120
-	searchTimeout = 3 * time.Second
 	auditAgain    = 10 * time.Minute // a session that reads on in one conversation is written down once in this time
 	maxAudited    = 1024             // conversations that a session remembers for this
 )
@@ -105,14 +105,17 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, contac
 	return page, err
 }
 
+// errSlowSearch ends a search that has taken its time.
+var errSlowSearch = errors.New("hub: the search takes too long")
+
 func (s *Session) search(cmd proto.Command, who identity, p *proto.Search) {
 	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, searchTimeout)
+		ctx, cancel := context.WithTimeout(ctx, s.hub.o.Limits.SearchTimeout)
 		defer cancel()
 		hits, next, err := r.Search(ctx, scope(who), p.Q, p.Cursor, p.Limit)
 		if err != nil {
 			if ctx.Err() != nil {
-				err = fmt.Errorf("%w: the search took more than %v", store.ErrUnavailable, searchTimeout)
+				err = errSlowSearch
 			}
 			return nil, err
 		}

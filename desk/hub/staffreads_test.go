@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -327,10 +328,22 @@ func TestBlockedContactCannotWrite(t *testing.T) {
 	})
 }
 
+// A search that takes too long is told so.
+func TestSlowSearch(t *testing.T) {
+	limits := testLimits()
+	limits.SearchTimeout = time.Nanosecond
+	r := newRig(t, Options{Limits: limits})
+	f, err := r.agent("lin").Do(r.ctx, "search", "", proto.Search{Q: "x"})
+	r.ok(err)
+	if code(f) != proto.CodeUnavailable || !strings.Contains(string(f.D), "takes too long") {
+		t.Errorf("%s", f.D)
+	}
+}
+
 // The searches of one agent hang: 4 of them, 16 wait, the next is refused; another agent searches, and everybody writes.
 func TestStuckSearch(t *testing.T) {
 	limits := testLimits()
-	limits.AgentWorkers = 6
+	limits.AgentWorkers, limits.ReadTimeout, limits.SearchTimeout = 6, time.Minute, time.Minute
 	r := newRig(t, Options{Limits: limits})
 	ann, lin, kim := r.customer(), r.agent("lin"), r.agent("kim")
 	conv, other := r.open(ann, "human"), r.open(r.customer(), "human")
