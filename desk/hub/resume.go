@@ -147,11 +147,6 @@ func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, con
 		if errors.Is(err, store.ErrNotFound) || (err == nil && who.actor.Kind == store.Customer && c.Contact != who.actor.ID) {
 			continue
 		}
-		if err == nil {
-			if err = s.mayRead(ctx, r, who, id); errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-		}
 		if err != nil {
 			return nil, err
 		}

@@ -199,12 +199,12 @@ func TestTagsAndScore(t *testing.T) {
 			return f.T == "ev.conv" && f.C == c.now && f.Decode(&row).T != "" && slices.Equal(row.Tags, want)
 		}
 	}
-	r.other(kim, tagged("new", "vip"))
+	r.other(c.lin, tagged("new", "vip"))
 	r.say(c.ann, c.now, "hello") // an event keeps them
 	if got := ask[proto.Tagged](r, c.lin, "tag", c.now, proto.Tag{Remove: []string{"new", "vip"}}); got.Tags == nil || len(got.Tags) != 0 {
 		t.Errorf("%+v", got)
 	}
-	r.other(kim, tagged())
+	r.other(c.lin, tagged())
 	if got := r.do(kim, "tag", c.now, proto.Tag{Add: []string{"mine"}}); got != proto.CodeNotFound {
 		t.Errorf("kim tags lin's: %q", got)
 	}
