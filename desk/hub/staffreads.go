@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	historyRows   = 20
-	cannedItems   = 50
-	snippetChars  = 120
-	auditAgain    = 10 * time.Minute // a session that reads on in one conversation is written down once in this time
-	maxAudited    = 1024             // conversations that a session remembers for this
+	historyRows  = 20
+	cannedItems  = 50
+	snippetChars = 120
+	auditAgain   = 10 * time.Minute // a session that reads on in one conversation is written down once in this time
+	maxAudited   = 1024             // conversations that a session remembers for this
 )
 
 // scope is what an agent may read.
