@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
@@ -83,6 +84,11 @@ func (o *Options) tenant(peer netip.AddrPort) string {
 		return ""
 	}
 	return network(peer.Addr().String())
+}
+
+// admission makes the engine count connections by tenant, refusing those beyond the limit before they say a word.
+func (d *Desk) admission() eddy.Admission {
+	return eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP}
 }
 
 // census counts what there is now of each key. It keeps only keys of which there is something.

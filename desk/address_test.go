@@ -161,3 +161,20 @@ func TestSocketsPerAddress(t *testing.T) {
 		t.Error("not counted")
 	}
 }
+
+// The engine itself limits the connections of an address, whatever they carry; a trusted proxy's and this machine's own are
+// not counted.
+func TestConnectionsPerAddress(t *testing.T) {
+	o := testOptions(t)
+	o.ConnsPerIP = 3
+	d := openDesk(t, o)
+	a := d.admission()
+	if a.MaxPerTenant != 3 || a.Tenant(netip.MustParseAddrPort("198.51.100.1:9")) != "198.51.100.1" || a.Tenant(netip.MustParseAddrPort("127.0.0.1:9")) != "" {
+		t.Errorf("%+v", a)
+	}
+	o.ConnsPerIP = -1
+	o.fill()
+	if o.ConnsPerIP != 0 {
+		t.Errorf("no limit became %d", o.ConnsPerIP)
+	}
+}

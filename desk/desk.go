@@ -174,7 +174,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		Loops:     d.o.Loops,
 		Poller:    d.o.Poller,
 		MaxConns:  d.o.MaxConns,
-		Admission: eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP},
+		Admission: d.admission(),
 		HalfClose: true, // a client may send its request and end its side
 		Logger:    d.o.Logger,
 	}

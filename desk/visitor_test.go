@@ -355,3 +355,32 @@ func TestNewConversationsPerAddress(t *testing.T) {
 		}
 	}
 }
+
+// A blocked contact gets 403 and no token, with its token as with its identity; unblocked it is itself again.
+func TestBlockedVisitorOverHTTP(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	newShop(t, d, store.SiteSettings{})
+	_, anonymous, _ := session(t, d, map[string]string{"site": "shop"})
+	_, ann, _ := session(t, d, map[string]string{"site": "shop", "identity": signed(t, "ann", nil)})
+	for name, c := range map[string]struct {
+		contact string
+		in      map[string]string
+	}{
+		"by token":    {anonymous.Contact, map[string]string{"site": "shop", "token": anonymous.Token}},
+		"by identity": {ann.Contact, map[string]string{"site": "shop", "identity": signed(t, "ann", nil)}},
+		"by both":     {ann.Contact, map[string]string{"site": "shop", "identity": signed(t, "ann", nil), "token": ann.Token}},
+	} {
+		if _, err := d.store.BlockContact(t.Context(), c.contact, true); err != nil {
+			t.Fatal(err)
+		}
+		if status, v, e := session(t, d, c.in); status != 403 || e.Code != proto.CodeBlocked || v.Token != "" {
+			t.Errorf("%s: %d %+v %+v", name, status, v, e)
+		}
+		if _, err := d.store.BlockContact(t.Context(), c.contact, false); err != nil {
+			t.Fatal(err)
+		}
+		if status, v, _ := session(t, d, c.in); status != 200 || v.Contact != c.contact {
+			t.Errorf("%s, unblocked: %d %+v", name, status, v)
+		}
+	}
+}
