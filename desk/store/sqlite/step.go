@@ -7,15 +7,6 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// transition makes one change and saves the row.
-func (t *tx) transition(d *draft, in store.Input) (store.Outcome, error) {
-	before := d.Conversation
-	if err := t.step(d, in); err != nil {
-		return store.Outcome{Conv: before}, err
-	}
-	return t.save(d)
-}
-
 // step makes one change of the state machine: facts, decision, places of agents, event, outbox. It does not save the row.
 func (t *tx) step(d *draft, in store.Input) error {
 	in.Now = t.now()
