@@ -1,6 +1,7 @@
 // One conversation in the console: header, messages, and below them what can
 // be done now: take it, write, note, or read that somebody else has it.
 
+import { drawFiles } from './attachments.js';
 import { el, icon, setAttr, setText } from './dom.js';
 import { CannedMenu } from './canned-menu.js';
 import { describe, stateText } from './chat-words.js';
@@ -21,9 +22,10 @@ export class ChatView {
 	 * @param {() => {agent: object, expires: number}|undefined} o.offer the offer this agent made of the chat
 	 * @param {() => number} o.now the server's time
 	 * @param {number} o.limit characters of one message
+	 * @param {import('./attachments.js').FileLinks} o.links addresses of files
 	 * @param {object} o.on take, takeOver, transfer, giveBack, close, reopen, back, next, details, draft, scrolled, canned: functions of the console
 	 */
-	constructor({ conversation, staff, contact, offer, now, limit, on }) {
+	constructor({ conversation, staff, contact, offer, now, limit, links, on }) {
 		Object.assign(this, { conversation, staff, contact, offer, now, on });
 		this.agentId = staff.me.id;
 		this.error = '';
@@ -41,6 +43,7 @@ export class ChatView {
 			draw: (ev) => this.lines.draw(ev),
 			onTop: () => this.#older(),
 			onView: () => on.scrolled(),
+			attachments: (m) => (m.files?.length > 0 ? drawFiles(m.files, links) : null),
 			onRetry: (id) => conversation.outbox.retry(id),
 			onDiscard: (id) => conversation.outbox.discard(id),
 		});
@@ -59,6 +62,7 @@ export class ChatView {
 			if (ev.t === 'ev.state' && this.lines.refresh()) this.list.redraw();
 		}
 		if (what === 'receipt') this.list.setPeer(this.conversation.peer);
+		if (what === 'file') this.list.redraw();
 		if (what === 'outbox') this.list.setPending(this.conversation.outbox.items);
 		if (what === 'typing') this.list.setTyping(this.conversation.typingName && this.contact().name);
 		this.render();

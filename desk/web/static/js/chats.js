@@ -3,6 +3,7 @@
 // has anything unsent is let go.
 
 import { byId } from './dom.js';
+import { FileLinks } from './attachments.js';
 import { beginning } from './chunks.js';
 import { ChatView } from './chat-view.js';
 import { Conversation } from './conversation.js';
@@ -23,6 +24,7 @@ export class Chats {
 		this.views = new Map();
 		this.names = new Map(); // conversation id -> contact, also after the row is gone
 		this.watched = new Set();
+		this.links = new FileLinks(async (ids) => (await app.connection.request('file.links', { d: { ids } })).d);
 	}
 
 	get(id) {
@@ -73,7 +75,7 @@ export class Chats {
 		if (view) return view;
 		const { app } = this;
 		view = new ChatView({
-			conversation: this.conversation(id), staff: app.staff, limit: app.limit(), now: app.now,
+			conversation: this.conversation(id), staff: app.staff, limit: app.limit(), now: app.now, links: this.links,
 			contact: () => this.contact(id), offer: () => app.offers.outgoing.get(id), on: this.commands(id),
 		});
 		this.views.set(id, view);

@@ -15,7 +15,7 @@ export class Conversation {
 	 * @param {string} o.scope who writes here, part of the storage keys
 	 * @param {import('./connection.js').Connection} o.connection
 	 * @param {import('./storage.js').SafeStorage} o.storage
-	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt', ev?: object) => void} o.onChange
+	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt'|'file', ev?: object) => void} o.onChange
 	 * @param {() => boolean} [o.reports] whether this reader's receipts are of interest now
 	 */
 	constructor({ id, scope, connection, storage, onChange, reports = () => true }) {
@@ -71,6 +71,9 @@ export class Conversation {
 			return;
 		case 'ev.typing':
 			this.#typing(frame.d.on ? frame.d.from : null);
+			return;
+		case 'ev.file':
+			this.#file(frame.d);
 			return;
 		case 'ev.receipt':
 			this.#peer(frame.d);
@@ -155,6 +158,16 @@ export class Conversation {
 		this.receipts.delivered(ev.s);
 		this.onChange(this, 'event', ev);
 		if (ev.d.client_id) this.outbox.accepted(ev.d.client_id);
+	}
+
+	// A file that was being checked is ready, or refused.
+	#file(file) {
+		for (const ev of this.log.events) {
+			const held = ev.d.files?.find((f) => f.id === file.id);
+			if (!held) continue;
+			Object.assign(held, file);
+			this.onChange(this, 'file');
+		}
 	}
 
 	// Watermarks only grow: an old receipt that comes late changes nothing.

@@ -295,8 +295,7 @@ export class CustomerPage {
 			this.opening = false; // opened in another tab, or the event was faster than the reply
 			this.#show({ id: frame.c, state: frame.d.state, rev: frame.d.rev, epoch: frame.d.epoch, owner: frame.d.owner });
 		}
-		if (frame.t === 'ev.file') this.#fileChanged(frame.d);
-		else this.conversation.accept(frame);
+		this.conversation.accept(frame);
 	}
 
 	#changed(c, what, ev) {
@@ -304,6 +303,7 @@ export class CustomerPage {
 		if (what === 'event') this.#event(ev);
 		if (what === 'outbox') this.list.setPending(c.outbox.items);
 		if (what === 'receipt') this.list.setPeer(c.peer);
+		if (what === 'file') this.list.redraw();
 		if (what === 'typing') this.list.setTyping(c.typingName && nameOf({ kind: 'agent', name: c.typingName.trim() }));
 		this.#render();
 	}
@@ -368,15 +368,6 @@ export class CustomerPage {
 	#write(text) {
 		const files = this.uploads.take();
 		this.send(files.length === 0 ? { body: text } : { kind: 'file', attachments: files.map((f) => f.id), files, body: text });
-	}
-
-	// A file that was being checked is ready, or refused.
-	#fileChanged(file) {
-		for (const ev of this.list.events) {
-			const held = ev.d.files?.find((f) => f.id === file.id);
-			if (held) Object.assign(held, file);
-		}
-		this.list.redraw();
 	}
 
 	// --- actions ---
