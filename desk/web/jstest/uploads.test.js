@@ -33,6 +33,9 @@ test('files go one after the other, with progress, and leave with a message', ()
 	assert.equal(uploads.add([file('a'), file('b')]), 0);
 	assert.equal(requests.length, 1);
 	assert.deepEqual([requests[0].method, requests[0].url, requests[0].headers.Authorization], ['POST', '/up?name=a', 'Bearer t']);
+	uploads.add([file('c')]);
+	assert.equal(requests.length, 1, 'one after the other, also when they come later');
+	uploads.cancel(uploads.items[2].key);
 	const before = changes();
 	requests[0].upload.onprogress({ lengthComputable: true, loaded: 5, total: 10 });
 	assert.equal(uploads.items[0].share, 0.5);
