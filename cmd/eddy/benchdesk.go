@@ -44,7 +44,7 @@ func newBenchDesk(t *terminal) *cobra.Command {
 		Long: "Start a Desk with its data in a temporary directory and measure it with customers and agents as WebSocket clients:\n" +
 			"  rate       messages at a constant rate: from when one was due to its acknowledgement, and until the other side has it\n" +
 			"  full       durable messages per second with one message of every customer under way\n" +
-			"  isolation  the rate again, before, while and after every place of the agents' pool is taken by an operation that hangs\n" +
+			"  isolation  the rate again, in turns with and without an operation that hangs in every place of the agents' pool\n" +
 			"  idle       memory of the server per connected visitor\n" +
 			"  reconnect  the server is killed and started again under its clients: how long until all have resumed, what was lost or doubled\n" +
 			"The limits of single visitors are out of the way, because all of them come from one address.",
@@ -61,7 +61,7 @@ func newBenchDesk(t *terminal) *cobra.Command {
 	fl.IntVar(&b.agents, "agents", 25, "agents who answer")
 	fl.IntVar(&b.rate, "rate", 500, "messages per second of rate and isolation")
 	fl.IntVar(&b.size, "size", 64, "characters per message")
-	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and each third of isolation takes")
+	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and either half of isolation takes")
 	fl.IntVar(&b.idle, "idle", 5000, "visitors of idle")
 	fl.IntVar(&b.reconnect, "reconnect", 5000, "visitors of reconnect")
 	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
@@ -104,7 +104,7 @@ type deskReport struct {
 	Agents    int            `json:"agents"`
 	Rate      *deskRate      `json:"rate,omitempty"`
 	Full      *deskRate      `json:"full,omitempty"`
-	Isolation []deskRate     `json:"isolation,omitempty"` // before, while and after
+	Isolation *deskIsolation `json:"isolation,omitempty"`
 	Idle      *deskIdle      `json:"idle,omitempty"`
 	Reconnect *deskReconnect `json:"reconnect,omitempty"`
 }
@@ -122,6 +122,14 @@ type deskRate struct {
 	CPU        float64 `json:"server_cpu_us_per_message"`
 	Refused    int64   `json:"refused"`
 	FirstError string  `json:"first_error,omitempty"`
+}
+
+// deskIsolation compares what customers and agents feel of a pool of agents that is taken up by operations that hang. The two take turns, so
+// that what else the machine does meets both.
+type deskIsolation struct {
+	Undisturbed deskRate `json:"undisturbed"`
+	Hanging     deskRate `json:"hanging"`
+	Delta       float64  `json:"median_ack_p99_delta_ms"` // between the medians of the turns' 99th percentiles
 }
 
 type deskIdle struct {
@@ -270,13 +278,12 @@ func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*desk
 		return nil, err
 	}
 	after := r.fleet.Faults()
-	ms := func(h *hdrhistogram.Histogram, p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1e6 }
-	return &deskRate{
+	one := &deskRate{
 		What: what, Messages: res.Acked, PerSecond: float64(res.Acked) / res.Elapsed.Seconds(),
-		AckP50: ms(res.Acks, 50), AckP99: ms(res.Acks, 99), AckP999: ms(res.Acks, 99.9),
-		PeerP50: ms(res.Peers, 50), PeerP99: ms(res.Peers, 99), PeerP999: ms(res.Peers, 99.9),
 		CPU: float64((to - from).Microseconds()) / float64(max(res.Sent, 1)), Refused: after.Refused - before.Refused, FirstError: after.FirstError,
-	}, nil
+	}
+	one.percentiles(res.Acks, res.Peers)
+	return one, nil
 }
 
 func (r *deskRun) atRate(ctx context.Context) (err error) {
@@ -289,31 +296,109 @@ func (r *deskRun) full(ctx context.Context) (err error) {
 	return err
 }
 
+// isolationTurns is how often either half of the comparison has its turn.
+const isolationTurns = 5
+
 // isolation compares the rate with and without a pool of agents that is taken up by what hangs.
 func (r *deskRun) isolation(ctx context.Context) error {
-	rate := func(what string) error {
-		one, err := r.timed(what, func() (deskload.Result, error) { return r.fleet.Rate(ctx, r.rate, r.size, r.duration) })
-		if err == nil {
-			r.report.Isolation = append(r.report.Isolation, *one)
+	free, stuck := &isolationHalf{what: "undisturbed"}, &isolationHalf{what: "while operations of agents hang"}
+	for range isolationTurns {
+		if err := r.turn(ctx, free); err != nil {
+			return err
 		}
-		return err
+		if err := r.occupy(ctx); err != nil {
+			return err
+		}
+		if err := r.turn(ctx, stuck); err != nil {
+			return err
+		}
+		if _, err := r.server.ask("heal"); err != nil {
+			return err
+		}
 	}
-	if err := rate("undisturbed"); err != nil {
-		return err
-	}
+	r.report.Isolation = &deskIsolation{Undisturbed: *free.sum, Hanging: *stuck.sum, Delta: median(stuck.p99) - median(free.p99)}
+	return nil
+}
+
+// What agents may have running and waiting, and all of them together, by the hub's defaults.
+const (
+	agentRunning = 4
+	agentWaiting = 16
+	agentWorkers = 64
+)
+
+// occupy makes operations of agents hang and waits until they take every place that they may.
+func (r *deskRun) occupy(ctx context.Context) error {
 	if _, err := r.server.ask("hang"); err != nil {
 		return err
 	}
-	if err := r.fleet.Occupy(4 + 16); err != nil {
+	if err := r.fleet.Occupy(agentRunning + agentWaiting); err != nil {
 		return err
 	}
-	if err := rate("every operation of agents hangs"); err != nil {
+	for {
+		text, err := r.server.ask("hung")
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.Atoi(text); err != nil || n >= min(agentWorkers, r.agents*agentRunning) {
+			return err
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// isolationHalf is what the turns of one half have found.
+type isolationHalf struct {
+	what        string
+	sum         *deskRate
+	acks, peers *hdrhistogram.Histogram
+	p99         []float64 // of acknowledgements, of each turn
+}
+
+// turn measures for a short time and adds to what was found before.
+func (r *deskRun) turn(ctx context.Context, h *isolationHalf) error {
+	var res deskload.Result
+	one, err := r.timed(h.what, func() (_ deskload.Result, err error) {
+		res, err = r.fleet.Rate(ctx, r.rate, r.size, r.duration/isolationTurns)
+		return res, err
+	})
+	if err != nil {
 		return err
 	}
-	if _, err := r.server.ask("heal"); err != nil {
-		return err
+	h.p99 = append(h.p99, one.AckP99)
+	if h.sum == nil {
+		h.sum, h.acks, h.peers = one, res.Acks, res.Peers
+		return nil
 	}
-	return rate("healed")
+	h.acks.Merge(res.Acks)
+	h.peers.Merge(res.Peers)
+	h.sum.add(one)
+	h.sum.percentiles(h.acks, h.peers)
+	return nil
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// add takes in another turn of the same, but for its percentiles.
+func (r *deskRate) add(other *deskRate) {
+	messages := r.Messages + other.Messages
+	r.CPU = (r.CPU*float64(r.Messages) + other.CPU*float64(other.Messages)) / float64(max(messages, 1))
+	r.PerSecond = (r.PerSecond*float64(r.Messages) + other.PerSecond*float64(other.Messages)) / float64(max(messages, 1))
+	r.Messages = messages
+	r.Refused += other.Refused
+}
+
+func (r *deskRate) percentiles(acks, peers *hdrhistogram.Histogram) {
+	ms := func(h *hdrhistogram.Histogram, p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1e6 }
+	r.AckP50, r.AckP99, r.AckP999 = ms(acks, 50), ms(acks, 99), ms(acks, 99.9)
+	r.PeerP50, r.PeerP99, r.PeerP999 = ms(peers, 50), ms(peers, 99), ms(peers, 99.9)
 }
 
 // idleVisitors measures what a connected visitor costs the server.
@@ -383,8 +468,10 @@ func (d deskReport) print(t *terminal) {
 			rate(*r)
 		}
 	}
-	for _, r := range d.Isolation {
-		rate(r)
+	if i := d.Isolation; i != nil {
+		rate(i.Undisturbed)
+		rate(i.Hanging)
+		t.say("isolation: the 99th percentile of acknowledgements differs by %.2f ms, medians of %d turns", i.Delta, isolationTurns)
 	}
 	if d.Idle != nil {
 		t.say("idle: %d visitors, %.1f KiB of resident memory each", d.Idle.Visitors, d.Idle.Bytes/1024)

@@ -74,6 +74,8 @@ func (t *terminal) benchDeskServer(ctx context.Context, data, addr string) error
 		case "heal":
 			jam.set(false)
 			t.say("ok")
+		case "hung":
+			t.say("%d", jam.waiting())
 		case "memory":
 			debug.FreeOSMemory()
 			rss, err := residentBytes(os.Getpid())
@@ -91,6 +93,7 @@ func (t *terminal) benchDeskServer(ctx context.Context, data, addr string) error
 type jam struct {
 	mu   sync.Mutex
 	gate chan struct{} // closed = open
+	held int           // reads that wait at it
 }
 
 func newJam() *jam {
@@ -119,13 +122,25 @@ func (j *jam) set(hang bool) {
 func (j *jam) pass(ctx context.Context) error {
 	j.mu.Lock()
 	gate := j.gate
+	j.held++
 	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		j.held--
+		j.mu.Unlock()
+	}()
 	select {
 	case <-gate:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+func (j *jam) waiting() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.held
 }
 
 // jammed is a store whose reads of single conversations for staff hang while the jam is set.

@@ -70,6 +70,11 @@ func program(args ...string) *exec.Cmd {
 // runToEnd runs a command line that ends by itself.
 func runToEnd(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return runWithin(t, patience, args...)
+}
+
+func runWithin(t *testing.T, patience time.Duration, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := program(args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
