@@ -10,6 +10,8 @@ import (
 // counters are those of the HTTP side.
 type counters struct {
 	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy, socketsRefused, identitiesRefused, denied, auditLost atomic.Uint64
+
+	uploads, uploadsRefused, fetches, linksRefused atomic.Uint64
 }
 
 // Stats is a snapshot of what a Desk has counted since its start.
@@ -26,6 +28,10 @@ type Stats struct {
 	RequestsBusy    uint64 // refused because their places were taken
 	RequestsDenied  uint64 // of staff without the permission
 	AuditLost       uint64 // lines of the audit log that could not be written
+	Uploads         uint64
+	UploadsRefused  uint64
+	FilesSent       uint64 // begun
+	LinksRefused    uint64 // addresses of files that this server has not made
 
 	Sessions    int64 // WebSocket connections now
 	Connects    uint64
@@ -73,6 +79,7 @@ func (d *Desk) Stats() Stats {
 	s := Stats{
 		OriginRefused: c.originRefused.Load(), CrossSite: c.crossSite.Load(), Logins: c.logins.Load(), LoginsFailed: c.loginFailed.Load(),
 		LoginsThrottled: c.loginThrottled.Load(), Visitors: c.visitors.Load(), VisitorsRefused: c.visitorsRefused.Load(), RequestsBusy: c.busy.Load(), RequestsDenied: c.denied.Load(), SocketsRefused: c.socketsRefused.Load(), IdentitiesBad: c.identitiesRefused.Load(), AuditLost: c.auditLost.Load() + h.AuditLost.Load(),
+		Uploads: c.uploads.Load(), UploadsRefused: c.uploadsRefused.Load(), FilesSent: c.fetches.Load(), LinksRefused: c.linksRefused.Load(),
 		Sessions: h.Sessions.Load(), Connects: h.Connects.Load(), Welcomes: h.Welcomes.Load(), Resumes: h.Resumes.Load(), Replayed: h.Replayed.Load(),
 		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -51,6 +52,8 @@ type Desk struct {
 	staffPlaces  chan struct{} // for requests of staff
 	wallPlaces   chan struct{} // for the wall
 	reportPlaces chan struct{} // for reports
+
+	files fileSide
 
 	firstLogin, firstPassword string
 
@@ -109,7 +112,10 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
+	if err := d.openFiles(ctx); err != nil {
+		return err
+	}
+	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.files.links, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
 	if err != nil {
 		return err
 	}
@@ -168,7 +174,12 @@ func (d *Desk) Start(ctx context.Context) error {
 	if err := d.hub.Start(ctx); err != nil {
 		return err
 	}
-	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{MaxBody: 4 * maxBody})
+	if err := d.files.keeper.Start(ctx); err != nil {
+		return fmt.Errorf("desk: adding up the files: %w", err)
+	}
+	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{
+		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + requestTimeout, // the routes bound their bodies and the time they take
+	})
 	server := &eddy.Server{
 		Init:      d.layered(factory.Init),
 		Loops:     d.o.Loops,
@@ -236,6 +247,7 @@ func (d *Desk) end(ctx context.Context) {
 		drain = append(drain, err)
 	}
 	d.drainErr = errors.Join(drain...)
+	d.files.keeper.Stop()
 	d.closeErr = errors.Join(d.closeErr, d.store.Close(), d.lock.Close())
 }
 

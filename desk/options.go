@@ -42,6 +42,7 @@ type Options struct {
 	LoginLife   time.Duration       // of an agent's login, default 7 days
 	LoginIdle   time.Duration       // of an unused login, default 24 h
 	Routing     store.GroupSettings // of conversations whose site has no group; zero is the least busy agent
+	Uploads     Uploads             // of files, see there
 	Bot         bot.Bot             // of sites that have chosen none; default bot.Default()
 
 	// Limits per address do not count this machine itself. Behind a proxy that TrustedProxies contains they count the
@@ -59,13 +60,16 @@ type Options struct {
 }
 
 const (
-	httpWorkers    = 80 // more than the places of all kinds of requests together: pages and upgrades always find one
+	// httpWorkers is more than the places of all kinds of requests together: pages and upgrades always find one.
+	httpWorkers    = 80 + visitorUploads + staffUploads + visitorFetches + staffFetches
 	httpQueue      = 1024
 	agentRequests  = 16 // of httpWorkers, requests of staff at once
 	botRequests    = 8  // of httpWorkers, answers of bots at once
 	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
 	requestTimeout = 5 * time.Second
-	maxBody        = 16 << 10
+	maxBody        = 16 << 10 // of JSON
+	anyBody        = 64 << 10 // of what is no upload
+	bodyTimeout    = 10 * time.Second
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
 	demoCapacity   = 5
 	socketRetryMS  = 10_000          // for an address with too many connections
@@ -100,6 +104,7 @@ func (o *Options) fill() {
 	if o.LoginIdle == 0 {
 		o.LoginIdle = 24 * time.Hour
 	}
+	o.Uploads.fill()
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -7,7 +7,9 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -36,11 +38,35 @@ func (d *Desk) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", d.limited(d.botCalls, d.botAnswer))
 	d.manageRoutes(mux)
 	d.wallRoutes(mux)
+	mux.HandleFunc("POST "+widgetUploads, d.limited(d.files.uploads, d.widgetUpload))
+	mux.HandleFunc("POST "+agentUploads, d.staffIn(d.files.staffUploads, d.o.Uploads.MaxTime+requestTimeout, perm.Serve, d.agentUpload))
+	mux.HandleFunc("GET /files/{id}", d.file)
 	mux.HandleFunc("GET /ws", d.socket)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", d.readyz)
 
-	return secured(d.guarded(mux))
+	return secured(bounded(d.guarded(mux)))
+}
+
+// Routes whose bodies are files.
+const (
+	widgetUploads = "/api/v1/widget/uploads"
+	agentUploads  = "/api/v1/agent/uploads"
+)
+
+// bounded keeps the bodies of requests that are no uploads small, and quick to arrive.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 && r.URL.Path != widgetUploads && r.URL.Path != agentUploads {
+			if r.ContentLength > anyBody {
+				problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: "The body is over 64 KiB."})
+				return
+			}
+			r.Body = http.MaxBytesReader(w, r.Body, anyBody)
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a server without deadlines has its own
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // secured adds the headers that every answer carries.
@@ -89,9 +115,12 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text+"\n")
 }
 
-func answer(w http.ResponseWriter, v any) {
+func answer(w http.ResponseWriter, v any) { answerStatus(w, http.StatusOK, v) }
+
+func answerStatus(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // a failing connection closes itself
 }
 

@@ -69,20 +69,36 @@ func (w *Web) Post(ctx context.Context, path string, v, out any) error {
 
 // Customer returns a client for a new visitor of a site. The visitor keeps its token over reconnects.
 func (w *Web) Customer(site string) *Client {
-	var mu sync.Mutex
-	var token string
+	return w.CustomerBy(site, new(Visitor))
+}
+
+// Visitor is the identity of a customer's client, filled in when it first connects.
+type Visitor struct {
+	mu    sync.Mutex
+	token string
+}
+
+// Token returns the visitor's token, "" before the first connection.
+func (v *Visitor) Token() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.token
+}
+
+// CustomerBy is Customer with an identity that the caller can look at, or share between clients.
+func (w *Web) CustomerBy(site string, v *Visitor) *Client {
 	return New(func(ctx context.Context) (Transport, proto.Hello, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if token == "" {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if v.token == "" {
 			var s struct{ Token string }
 			if err := w.Post(ctx, "/api/v1/widget/session", map[string]string{"site": site}, &s); err != nil {
 				return nil, proto.Hello{}, err
 			}
-			token = s.Token
+			v.token = s.Token
 		}
 		t, err := w.dial(ctx)
-		return t, proto.Hello{Token: token, Locale: "en"}, err
+		return t, proto.Hello{Token: v.token, Locale: "en"}, err
 	})
 }
 

@@ -1,0 +1,99 @@
+package desk
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// filePolicy keeps a file that is opened by itself from doing anything.
+const filePolicy = "default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const (
+	fetchTime  = time.Minute // for any file, and
+	fetchSpeed = 32 << 10    // bytes a second on top of it
+)
+
+// file hands out a file to whoever has its signed address. Customers and staff have places and connections of their own.
+func (d *Desk) file(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	side, err := d.files.links.Check(r.PathValue("id"), query.Get("e"), query.Get("s"))
+	switch {
+	case errors.Is(err, files.ErrLinkExpired):
+		problem(w, http.StatusGone, &proto.Error{Code: proto.CodeNotFound, Text: "This address is too old. Open the file from the chat again."})
+	case err != nil:
+		d.counters.linksRefused.Add(1)
+		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This address is not valid. Open the file from the chat."})
+	case side == store.StaffSide:
+		d.limited(d.files.staffFetches, func(w http.ResponseWriter, r *http.Request) { d.sendFile(w, r, d.store.Cold(), "staff ") })(w, r)
+	default:
+		d.limited(d.files.fetches, func(w http.ResponseWriter, r *http.Request) { d.sendFile(w, r, d.store.Hot(), "customer ") })(w, r)
+	}
+}
+
+func (d *Desk) sendFile(w http.ResponseWriter, r *http.Request, from store.Reader, side string) {
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	found, err := from.Attachments(ctx, []string{r.PathValue("id")})
+	if err != nil {
+		d.storeProblem(w, err)
+		return
+	}
+	if len(found) == 0 || found[0].State != store.FileReady {
+		noFile(w)
+		return
+	}
+	a := &found[0]
+	key := "fetch " + side + a.Contact
+	if !d.files.running.take(key, fetchesPerChat) {
+		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many files at once. Try again in a moment.", RetryMS: 1000})
+		return
+	}
+	defer d.files.running.give(key)
+	f, err := d.files.store.Open(a.Storage)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			d.o.Logger.Error("desk: a file cannot be read", "file", a.ID, "err", err)
+		}
+		noFile(w)
+		return
+	}
+	defer func() { _ = f.Close() }()
+	d.counters.fetches.Add(1)
+	allowed := fetchTime + time.Duration(a.Size/fetchSpeed)*time.Second
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(allowed)) // a server without deadlines has its own
+	fileHeader(w.Header(), a)
+	http.ServeContent(w, r, "", time.UnixMilli(a.Created), f)
+}
+
+func noFile(w http.ResponseWriter) {
+	problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such file, or it is not ready."})
+}
+
+// fileHeader says what the file is and that it is to be kept away from the pages. Only pictures that browsers draw
+// themselves may be shown in a page.
+func fileHeader(h http.Header, a *store.Attachment) {
+	disposition := "attachment"
+	if files.Inline(a.Type) {
+		disposition = "inline"
+	}
+	h.Set("Content-Type", a.Type)
+	if strings.HasPrefix(a.Type, "text/") {
+		h.Set("Content-Type", "application/octet-stream") // its encoding is not known, and nothing shows it
+	}
+	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": a.Name}))
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "private, max-age=600, immutable")
+	h.Set("ETag", `"`+hex.EncodeToString(a.SHA256[:])+`"`)
+}

@@ -1,0 +1,272 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Scanner decides whether a file may be handed out. Scan runs on a goroutine of the Keeper, one file at a time; an error
+// means that it could not tell, and it is asked again later. Path is the file on the disk: it must not be changed.
+type Scanner interface {
+	Scan(ctx context.Context, path string, a store.Attachment) (ok bool, err error)
+}
+
+// KeeperOptions configure a Keeper. Store and Files are required.
+type KeeperOptions struct {
+	Store   store.Store
+	Files   *Store
+	Scanner Scanner                // nil: files are ready at once
+	Changed func(store.Attachment) // called when a scanner has decided; must not block for long
+
+	Every       time.Duration // between two rounds, default 10 min
+	Loose       time.Duration // how long a file may wait to be sent, default 24 h
+	Grace       time.Duration // how long a file may be in the store without being known, default 1 h
+	ScanTimeout time.Duration // default 1 min
+	ScanRetry   time.Duration // after a failed scan, default 1 min
+
+	Logger *slog.Logger     // default slog.Default()
+	Now    func() time.Time // of the store's rows, default time.Now
+}
+
+// Keeper owns the work that has to be done about files in the background: it removes what was never sent and what no row
+// knows, adds up what the sites keep, and has new files scanned. Its work is bounded per round.
+type Keeper struct {
+	o      KeeperOptions
+	wake   chan struct{}
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	shard  int // the next one to be looked through
+
+	mu    sync.Mutex
+	sites map[string]int64
+}
+
+const (
+	looseAtOnce    = 100
+	looseBatches   = 50
+	shardsPerRound = 32
+	scanAtOnce     = 256
+	roundTimeout   = time.Minute
+)
+
+// NewKeeper returns a Keeper; Start makes it work.
+func NewKeeper(o KeeperOptions) (*Keeper, error) {
+	if o.Store == nil || o.Files == nil {
+		return nil, errors.New("files: KeeperOptions.Store and KeeperOptions.Files are required")
+	}
+	for _, f := range []struct {
+		value *time.Duration
+		zero  time.Duration
+	}{{&o.Every, 10 * time.Minute}, {&o.Loose, 24 * time.Hour}, {&o.Grace, time.Hour}, {&o.ScanTimeout, time.Minute}, {&o.ScanRetry, time.Minute}} {
+		if *f.value <= 0 {
+			*f.value = f.zero
+		}
+	}
+	if o.Changed == nil {
+		o.Changed = func(store.Attachment) {}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Keeper{o: o, wake: make(chan struct{}, 1), sites: make(map[string]int64)}, nil
+}
+
+// Start reads what the sites keep and begins to work. Call it once.
+func (k *Keeper) Start(ctx context.Context) error {
+	if err := k.addUp(ctx); err != nil {
+		return err
+	}
+	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	k.done.Go(func() { k.rounds(ctx) })
+	if k.o.Scanner != nil {
+		k.done.Go(func() { k.scanning(ctx) })
+	}
+	return nil
+}
+
+// Stop ends the work, and returns when it has ended. A Keeper that was not started has none.
+func (k *Keeper) Stop() {
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.done.Wait()
+}
+
+// SiteBytes returns what a site keeps.
+func (k *Keeper) SiteBytes(site string) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sites[site]
+}
+
+// Added counts a new file, and has it scanned if its state says so.
+func (k *Keeper) Added(a store.Attachment, site string) {
+	k.mu.Lock()
+	k.sites[site] += a.Size
+	k.mu.Unlock()
+	if a.State == store.FileChecking {
+		select {
+		case k.wake <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+func (k *Keeper) rounds(ctx context.Context) {
+	tick := time.NewTicker(k.o.Every)
+	defer tick.Stop()
+	for {
+		if err := k.Round(ctx); err != nil && ctx.Err() == nil {
+			k.o.Logger.Warn("desk: clearing files away failed", "err", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Round does one round of the work that is not scanning: everything that has not been sent in time, a part of the
+// directories, and the sums of the sites. The Keeper does it every now and then; one goroutine at a time may.
+func (k *Keeper) Round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
+	defer cancel()
+	errs := []error{k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
+	for range shardsPerRound {
+		errs = append(errs, k.lookThrough(ctx, k.shard))
+		k.shard = (k.shard + 1) % Shards
+	}
+	return errors.Join(append(errs, k.addUp(ctx))...)
+}
+
+// addUp sets the sums of the sites.
+func (k *Keeper) addUp(ctx context.Context) error {
+	sites, err := k.o.Store.Cold().SiteBytes(ctx)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.sites = sites
+	k.mu.Unlock()
+	return nil
+}
+
+// dropLoose removes what was uploaded and never sent: the row first, so that nobody can send it any more.
+func (k *Keeper) dropLoose(ctx context.Context) error {
+	before := k.o.Now().Add(-k.o.Loose).UnixMilli()
+	for range looseBatches {
+		gone, err := k.o.Store.DropLoose(ctx, before, looseAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, a := range gone {
+			if err := k.o.Files.Remove(a.Storage); err != nil {
+				return err // it has no row now, so it is found later
+			}
+		}
+		if len(gone) < looseAtOnce {
+			return nil
+		}
+	}
+	return nil
+}
+
+// lookThrough removes the files of one directory that no row knows: what a crash left between file and row, or between
+// row and file, and what a scanner has refused.
+func (k *Keeper) lookThrough(ctx context.Context, shard int) error {
+	return k.o.Files.Each(ctx, shard, time.Now().Add(-k.o.Grace), func(names []string) error {
+		known, err := k.o.Store.Cold().Stored(ctx, names)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if known[name] {
+				continue
+			}
+			if err := k.o.Files.Remove(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// scanning has the files that wait for it scanned, the oldest first. The rows are the queue, so a restart loses nothing.
+func (k *Keeper) scanning(ctx context.Context) {
+	tick := time.NewTicker(k.o.ScanRetry)
+	defer tick.Stop()
+	later := make(map[string]time.Time) // files that could not be scanned, and when they are tried again
+	for {
+		if err := k.scanAll(ctx, later); err != nil && ctx.Err() == nil {
+			k.o.Logger.Warn("desk: files could not be scanned", "err", err)
+		}
+		select {
+		case <-k.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (k *Keeper) scanAll(ctx context.Context, later map[string]time.Time) error {
+	waiting, err := k.o.Store.Cold().Checking(ctx, scanAtOnce)
+	if err != nil {
+		return err
+	}
+	still := make(map[string]bool, len(waiting))
+	var errs []error
+	for _, a := range waiting {
+		still[a.ID] = true
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().Before(later[a.ID]) {
+			continue
+		}
+		if err := k.scan(ctx, a); err != nil {
+			later[a.ID] = time.Now().Add(k.o.ScanRetry)
+			errs = append(errs, err)
+		}
+	}
+	for id := range later {
+		if !still[id] {
+			delete(later, id)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// scan has one file decided.
+func (k *Keeper) scan(ctx context.Context, a store.Attachment) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			k.o.Logger.Error("desk: panic in the scanner", "panic", v)
+			err = errors.New("files: panic in the scanner")
+		}
+	}()
+	limited, cancel := context.WithTimeout(ctx, k.o.ScanTimeout)
+	ok, err := k.o.Scanner.Scan(limited, k.o.Files.path(a.Storage), a)
+	cancel()
+	if err != nil {
+		return err
+	}
+	decided, err := k.o.Store.DecideAttachment(ctx, a.ID, ok)
+	if err != nil {
+		return err
+	}
+	k.o.Changed(decided)
+	if decided.State == store.FileRefused {
+		return k.o.Files.Remove(decided.Storage)
+	}
+	return nil
+}

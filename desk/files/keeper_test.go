@@ -1,0 +1,192 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+)
+
+// yard is a database with a conversation, and a directory of files.
+type yard struct {
+	t     *testing.T
+	db    store.Store
+	files *Store
+	conv  store.Conversation
+	ann   store.Contact
+	ahead atomic.Int64
+}
+
+func newYard(t *testing.T) *yard {
+	y := &yard{t: t, files: openStore(t, Options{})}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: y.now, Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	y.db = db
+	site, err := db.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo"})
+	y.ok(err)
+	y.ann, err = db.CreateVisitor(t.Context(), site, store.Token{1}, time.Now().Add(time.Hour))
+	y.ok(err)
+	y.conv = y.do(store.Open{Contact: y.ann, Human: true}).Conv
+	return y
+}
+
+func (y *yard) now() time.Time { return time.Now().Add(time.Duration(y.ahead.Load())) }
+
+func (y *yard) ok(err error) {
+	y.t.Helper()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+func (y *yard) do(cmd store.Command) store.Outcome {
+	y.t.Helper()
+	done := make(chan store.Outcome, 2)
+	y.db.Do(cmd, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+	out := <-done
+	y.ok(out.Err)
+	return out
+}
+
+// file stores a file, an hour and more ago, and gives it a row if its state is not "".
+func (y *yard) file(state string) store.Attachment {
+	y.t.Helper()
+	f, err := y.files.Receive(strings.NewReader("some text"), "x.txt", -1)
+	y.ok(err)
+	past := time.Now().Add(-90 * time.Minute)
+	y.ok(os.Chtimes(y.files.path(f.Storage), past, past))
+	a := store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: f.Name, Type: f.Type, Size: f.Size, Storage: f.Storage, State: state}
+	if state == "" {
+		return a
+	}
+	a, err = y.db.AddAttachment(y.t.Context(), a, store.Quota{})
+	y.ok(err)
+	return a
+}
+
+func (y *yard) send(a store.Attachment) store.Attachment {
+	y.do(store.Append{Conv: y.conv.ID, From: y.ann.Actor(), ClientID: uuid.NewString(), Attachments: []string{a.ID}})
+	return a
+}
+
+func (y *yard) has(a store.Attachment) bool {
+	f, err := y.files.Open(a.Storage)
+	if err == nil {
+		_ = f.Close()
+	}
+	return err == nil
+}
+
+// What a crash left between a file and its row, what was never sent and what was refused goes; everything else stays.
+func TestKeeperRemovesOrphans(t *testing.T) {
+	y := newYard(t)
+	k, err := NewKeeper(KeeperOptions{Store: y.db, Files: y.files, Now: y.now})
+	y.ok(err)
+	sent, sentChecking, orphan, old, refused := y.send(y.file(store.FileReady)), y.send(y.file(store.FileChecking)), y.file(""), y.file(store.FileReady), y.file(store.FileChecking)
+	y.send(refused)
+	_, err = y.db.DecideAttachment(t.Context(), refused.ID, false)
+	y.ok(err)
+	y.ahead.Store(int64(25 * time.Hour))
+	young := y.file(store.FileReady)
+	fresh, err := y.files.Receive(strings.NewReader("its row is being made"), "x.txt", -1)
+	y.ok(err)
+	half := filepath.Join(y.files.incomingDir(), "half")
+	y.ok(os.WriteFile(half, nil, 0o600))
+	past := time.Now().Add(-2 * time.Hour)
+	y.ok(os.Chtimes(half, past, past))
+	for range Shards/shardsPerRound + 1 {
+		y.ok(k.Round(t.Context()))
+	}
+	for name, c := range map[string]struct {
+		a    store.Attachment
+		want bool
+	}{
+		"sent": {sent, true}, "being checked": {sentChecking, true}, "without a row": {orphan, false}, "never sent": {old, false}, "refused": {refused, false},
+		"not sent yet": {young, true}, "just stored": {store.Attachment{Storage: fresh.Storage}, true},
+	} {
+		if got := y.has(c.a); got != c.want {
+			t.Errorf("%s: there: %v", name, got)
+		}
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was arriving long ago: %v", err)
+	}
+	if got := k.SiteBytes(y.ann.Site); got != 3*int64(len("some text")) {
+		t.Errorf("the site keeps %d bytes", got)
+	}
+	k.Added(store.Attachment{Size: 5}, y.ann.Site)
+	if got := k.SiteBytes(y.ann.Site); got != 3*int64(len("some text"))+5 {
+		t.Errorf("with one more: %d bytes", got)
+	}
+}
+
+type scanFunc func(store.Attachment) (bool, error)
+
+func (f scanFunc) Scan(_ context.Context, _ string, a store.Attachment) (bool, error) { return f(a) }
+
+// A scanner that fails, or panics, on one file is asked again, and does not keep the others waiting.
+func TestKeeperScansAgain(t *testing.T) {
+	y := newYard(t)
+	first, second, third := y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking))
+	decided := make(chan store.Attachment, 3)
+	asked := make(map[string]int)
+	k, err := NewKeeper(KeeperOptions{
+		Store: y.db, Files: y.files, ScanRetry: time.Millisecond, Changed: func(a store.Attachment) { decided <- a },
+		Scanner: scanFunc(func(a store.Attachment) (bool, error) {
+			asked[a.ID]++
+			switch {
+			case a.ID == first.ID && asked[a.ID] < 3:
+				return false, errors.New("the scanner is away")
+			case a.ID == second.ID && asked[a.ID] < 2:
+				panic("the scanner")
+			}
+			return a.ID != third.ID, nil
+		}),
+	})
+	y.ok(err)
+	y.ok(k.Start(t.Context()))
+	var got []string
+	for range 3 {
+		select {
+		case a := <-decided:
+			got = append(got, a.ID+" "+a.State)
+		case <-time.After(time.Minute):
+			t.Fatalf("only %v", got)
+		}
+	}
+	k.Stop()
+	if got[0] != third.ID+" "+store.FileRefused || !slices.Contains(got, first.ID+" "+store.FileReady) || !slices.Contains(got, second.ID+" "+store.FileReady) {
+		t.Errorf("%v", got)
+	}
+	if y.has(third) || !y.has(first) {
+		t.Error("the refused file is there, or the other one is not")
+	}
+}
+
+func TestKeeperOptions(t *testing.T) {
+	if _, err := NewKeeper(KeeperOptions{}); err == nil || !strings.Contains(err.Error(), "required") {
+		t.Error(err)
+	}
+	k, err := NewKeeper(KeeperOptions{Store: newYard(t).db, Files: openStore(t, Options{})})
+	if err != nil || k.o.Grace != time.Hour || k.o.Loose != 24*time.Hour {
+		t.Errorf("%+v %v", k, err)
+	}
+	k.Stop() // was not started
+}
