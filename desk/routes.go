@@ -58,10 +58,6 @@ const (
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && r.URL.Path != widgetUploads && r.URL.Path != agentUploads {
-			if r.ContentLength > anyBody {
-				problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: "The body is over 64 KiB."})
-				return
-			}
 			r.Body = http.MaxBytesReader(w, r.Body, anyBody)
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a server without deadlines has its own
 		}
