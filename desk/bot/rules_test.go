@@ -167,6 +167,8 @@ func TestRulesUnknown(t *testing.T) {
 		t.Fatalf("%+v", d.last)
 	}
 	// After people have had the conversation the bot begins anew.
+	d.says("bla", "Pardon?")
+	d.says("bla", "Pardon?")
 	d.history = append(d.history, store.Event{Kind: store.KindEvent})
 	d.says("bla", "Pardon?")
 }

@@ -356,6 +356,9 @@ func TestWebhookAccepts(t *testing.T) {
 	}
 	r.waitFor("the second turn", func() bool { return len(b.seen()) == 2 })
 	second := b.seen()[1].Turn
+	if h := b.seen()[1].History; len(h) == 0 || h[len(h)-1].Text != "thought about it" {
+		t.Errorf("the second turn did not wait for the answer to the first: %+v", h)
+	}
 	if got, err := r.callBack(second, "hello to you"); err != nil || got != TurnApplied {
 		t.Errorf("%s %v", got, err)
 	}
