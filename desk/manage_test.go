@@ -101,6 +101,13 @@ func TestManageRoutesAreGuarded(t *testing.T) {
 	for _, route := range admin.d.admin.Routes() {
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		paths[method+" "+strings.Replace(path, "{id}", "none", 1)] = string(route.Needs)
+		want := perm.Manage
+		if path == "/admin/audit" || path == "/admin/language" {
+			want = perm.ViewAudit
+		}
+		if route.Needs != want {
+			t.Errorf("%s needs %s, want %s", route.Pattern, route.Needs, want)
+		}
 	}
 	if len(paths) < 30 {
 		t.Fatalf("only %d routes", len(paths))

@@ -136,7 +136,7 @@ func TestAdministratorSetsUpATeam(t *testing.T) {
 		t.Error("the wall was loaded again")
 	}
 
-	value[bool](boss, fmt.Sprintf(`((s) => { s.value = 'away'; return s.dispatchEvent(new Event('change', {bubbles: true})); })([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.textContent.includes('Lin Wei')).querySelector('select'))`))
+	value[bool](boss, `((s) => { s.value = 'away'; return s.dispatchEvent(new Event('change', {bubbles: true})); })([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.textContent.includes('Lin Wei')).querySelector('select'))`)
 	boss.until("Lin is away", agentSays("Lin Wei", "agent-status")+` === 'Away'`)
 	value[bool](boss, `([...document.querySelectorAll('[data-testid="agent"]')].find((n) => n.textContent.includes('Lin Wei')).querySelector('[data-testid="force-logout"]').click(), true)`)
 	boss.click("dialog-confirm")

@@ -147,6 +147,14 @@ func testReports(t *testing.T, r *rig) {
 	} else if b, err := time.Parse(time.DateOnly, days[1].Key); err != nil || b.Sub(a) != 48*time.Hour {
 		t.Errorf("days %s and %s", days[0].Key, days[1].Key)
 	}
+	for _, hours := range []int64{-11, 0, 11} { // of two of them the dates differ
+		offset := hours * time.Hour.Milliseconds()
+		last := time.Now().Add(time.Duration(r.shift.Load())).UnixMilli()/store.SlotQuarter*store.SlotQuarter + offset
+		q := store.ReportQuery{By: store.ByDay, From: last - offset - 10*24*time.Hour.Milliseconds(), To: last - offset + store.SlotQuarter, Offset: offset}
+		if rows, want := r.report(q), time.UnixMilli(last).UTC().Format(time.DateOnly); len(rows) != 2 || rows[1].Key != want {
+			t.Errorf("%d hours ahead the last day is %+v, want %s", hours, rows, want)
+		}
+	}
 	day := (24 * time.Hour).Milliseconds()
 	now := time.Now().UnixMilli()
 	if rows := r.report(store.ReportQuery{By: store.ByAll, From: now - day, To: now + day}); len(rows) != 1 || rows[0].Closed != 2 {

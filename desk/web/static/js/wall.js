@@ -118,14 +118,15 @@ function drawTiles(d) {
 }
 
 function drawQueue(d) {
+	const now = serverNow();
 	groups.update(d.groups, ({ cells }, g) => {
+		const longest = g.waiting ? g.longest + Math.max(0, now - d.time) : 0;
 		setText(cells[0], g.name || t('wall.group.none'));
 		setText(cells[1], number(g.waiting));
-		setText(cells[2], g.waiting ? waited(g.longest) : '–');
-		cells[2].dataset.level = level(g.longest);
+		setText(cells[2], g.waiting ? waited(longest) : '–');
+		cells[2].dataset.level = level(longest);
 		setText(cells[3], number(g.online));
 	});
-	const now = serverNow();
 	queue.update(d.queue, (link, c) => link.update(c, now - c.since));
 	byId('queue-empty').hidden = d.waiting > 0;
 	const more = byId('queue-more');
