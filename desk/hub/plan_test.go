@@ -52,6 +52,38 @@ func TestNoAnswer(t *testing.T) {
 	r.belongs(second, lin)
 }
 
+// Only chats missed in a row make an agent away: an answer in between begins anew. Who is alone in its group gets back
+// what it has missed.
+func TestMissedBeginsAnew(t *testing.T) {
+	r := newRouteRig(t, store.GroupSettings{Accept: 30_000}, store.SiteSettings{})
+	r.started()
+	lin := r.on("lin", 9)
+	miss := func(conv string) {
+		t.Helper()
+		rev := r.conv(conv).Rev
+		r.pass(30 * time.Second)
+		r.waitFor("the conversation to be taken away", func() bool { return r.conv(conv).Rev > rev })
+	}
+	ann, conv := r.waiting()
+	r.belongs(conv, lin)
+	miss(conv)
+	r.belongs(conv, lin)
+	lin.Send(conv, "sorry")
+	r.event(ann, conv, body("sorry"))
+	_, second := r.waiting()
+	r.belongs(second, lin)
+	miss(second)
+	r.belongs(second, lin)
+	if s := statusIn(r.listed(lin), "lin"); s != "online" {
+		t.Errorf("%s after one missed since the answer", s)
+	}
+	miss(second)
+	r.still(second, store.Queued)
+	if s := statusIn(r.listed(lin), "lin"); s != "away" {
+		t.Errorf("%s after two missed in a row", s)
+	}
+}
+
 func (r *routeRig) staffStored() []store.StaffMember {
 	r.t.Helper()
 	staff, err := r.db.Cold().Staff(r.ctx)
