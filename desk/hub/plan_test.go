@@ -321,6 +321,21 @@ func TestTimerRetries(t *testing.T) {
 	r.became(conv, store.Closed)
 }
 
+// A setting that is changed counts for conversations that are open already.
+func TestSettingsReplan(t *testing.T) {
+	r := newRouteRig(t, store.GroupSettings{}, store.SiteSettings{IdleWait: 600_000})
+	r.started()
+	ann, conv := r.waiting()
+	ann.Close()
+	r.waitFor("the absence to be kept", func() bool { return r.conv(conv).LeftAt != 0 })
+	r.pass(time.Minute)
+	r.still(conv, store.Queued)
+	r.site.Settings.IdleWait = 60_000
+	r.ok(r.db.UpdateSite(r.ctx, r.site))
+	r.hub.Reload()
+	r.became(conv, store.Closed)
+}
+
 func TestInWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{time.Millisecond: "1 second", 20 * time.Second: "20 seconds", time.Minute: "1 minute", 61 * time.Second: "2 minutes", 2 * time.Hour: "120 minutes"} {
 		if got := inWords(d); got != want {

@@ -119,7 +119,7 @@ func TestPositionsByGroup(t *testing.T) {
 	}
 	ben.Break()
 	r.waitFor("the place to be told again", func() bool {
-		return 2 == len(slices.DeleteFunc(ben.Others(), func(f desktest.Frame) bool { return f.T != "ev.queue" }))
+		return len(slices.DeleteFunc(ben.Others(), func(f desktest.Frame) bool { return f.T != "ev.queue" })) == 2
 	})
 }
 

@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -75,18 +76,19 @@ func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
 }
 
 // apply takes over a reading that began when changes had the given value. What has changed since is newer than the
-// reading. Hub.mu is held.
-func (r *roster) apply(d staffData, changes uint64) {
-	clear(r.groups)
+// reading. It reports whether settings of groups or sites are different now. Hub.mu is held.
+func (r *roster) apply(d staffData, changes uint64) (differ bool) {
+	groups, sites := make(map[string]store.Group, len(d.groups)), make(map[string]store.Site, len(d.sites))
 	for _, g := range d.groups {
-		r.groups[g.ID] = g
+		groups[g.ID] = g
 	}
-	clear(r.sites)
 	keys := make(map[string]string, len(d.sites))
 	for _, s := range d.sites {
-		r.sites[s.ID] = s
+		sites[s.ID] = s
 		keys[s.ID] = s.Key
 	}
+	differ = !reflect.DeepEqual(groups, r.groups) || !reflect.DeepEqual(sites, r.sites)
+	r.groups, r.sites = groups, sites
 	r.keys.Store(&keys)
 	known := make(map[string]bool, len(d.staff))
 	for _, s := range d.staff {
@@ -98,6 +100,7 @@ func (r *roster) apply(d staffData, changes uint64) {
 			delete(r.members, id)
 		}
 	}
+	return differ
 }
 
 // siteKey returns the key of a site, "" while it is not known: what people call it by. Any goroutine may call it.

@@ -194,9 +194,10 @@ func (r *router) refresh(now int64) error {
 // refreshed takes over a reading of the staff, the groups and the sites: they count from now on.
 func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.mu.Lock()
-	h.roster.apply(data, changes)
-	for _, e := range h.dir.open {
-		h.replan(e)
+	if h.roster.apply(data, changes) {
+		for _, e := range h.dir.open {
+			h.replan(e)
+		}
 	}
 	h.mu.Unlock()
 	h.ticker.wake()

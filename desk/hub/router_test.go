@@ -212,6 +212,22 @@ func TestRouterStrategies(t *testing.T) {
 		r.still(conv, store.Queued)
 		r.ok(lin.Take(r.ctx, conv))
 	})
+	t.Run("sticky for a day", func(t *testing.T) {
+		r := newRouteRig(t, store.GroupSettings{Strategy: store.Sticky, StickyDays: 1}, store.SiteSettings{IdleChat: 30 * 24 * 3600_000})
+		lin, moe := r.on("lin", 9), r.on("moe", 9)
+		r.status(moe, store.Busy, true)
+		ann, conv := r.waiting()
+		r.belongs(conv, lin)
+		r.ok(ann.EndConv(r.ctx, conv, "enough"))
+		_, other := r.waiting()
+		r.belongs(other, lin)
+		r.status(moe, store.Online, true)
+		conv = r.open(ann, "human")
+		r.belongs(conv, lin)
+		r.ok(ann.EndConv(r.ctx, conv, "enough"))
+		r.pass(25 * time.Hour)
+		r.belongs(r.open(ann, "human"), moe) // who has less to do
+	})
 	t.Run("sticky", func(t *testing.T) {
 		r := newRouteRig(t, store.GroupSettings{Strategy: store.Sticky, StickyDays: 1, StickyWait: 60_000}, store.SiteSettings{})
 		lin := r.on("lin", 1)

@@ -178,7 +178,7 @@ type Site struct {
 // DefaultReopenWindow is a site's reopen window unless it is set.
 const DefaultReopenWindow = 24 * time.Hour
 
-// SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds, less than 0 = never.
+// SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
 type SiteSettings struct {
 	Origins []string `json:"origins,omitempty"` // that may embed the widget, besides the server's own
 	Secrets []string `json:"secrets,omitempty"` // at most two, for signed identities by HS256; two for rotation
@@ -212,7 +212,7 @@ type Group struct {
 	Settings GroupSettings
 }
 
-// GroupSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds, less than 0 = none.
+// GroupSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
 type GroupSettings struct {
 	Strategy   string `json:"strategy,omitempty"`    // least_busy (default), round_robin, sticky or manual
 	MaxQueue   int    `json:"max_queue,omitempty"`   // 0 = no limit
