@@ -318,3 +318,30 @@ func BenchmarkIndex(b *testing.B) {
 	b.ReportMetric(float64(took[1])/float64(took[0]), "with/without")
 	b.ReportMetric(float64(took[1].Microseconds())/float64(b.N), "us/message")
 }
+
+// A command that fails leaves nothing in the index, and neither does one that panics; those beside it in the transaction do.
+func TestFailedCommandIsNotIndexed(t *testing.T) {
+	r := newRig(t, Options{})
+	conv := r.open(true)
+	say := func(t *tx, body string) error {
+		_, err := t.append(text(conv.ID, r.contact.Actor(), body))
+		return err
+	}
+	wrong := errors.New("wrong")
+	if err := r.write(t.Context(), func(t *tx) error { return errors.Join(say(t, "needle one"), wrong) }); !errors.Is(err, wrong) {
+		t.Error(err)
+	}
+	if err := r.write(t.Context(), func(t *tx) error { _ = say(t, "needle two"); panic("boom") }); err == nil {
+		t.Error("no error")
+	}
+	if err := r.write(t.Context(), func(t *tx) error { return say(t, "needle three") }); err != nil {
+		t.Error(err)
+	}
+	if got := r.all("needle"); !slices.Equal(got, []string{"needle three"}) {
+		t.Errorf("%q", got)
+	}
+	var rows int
+	if err := r.cold.db.QueryRowContext(t.Context(), `SELECT count(*) FROM message_words_docsize`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d messages in the index, %v", rows, err)
+	}
+}
