@@ -176,7 +176,7 @@ func TestWebhookFaults(t *testing.T) {
 		tries int
 		serve func(w http.ResponseWriter, r *http.Request, a asked)
 	}{
-		"slow": {`,"timeout_ms":100`, 2, func(_ http.ResponseWriter, r *http.Request, _ asked) {
+		"slow": {`,"timeout_ms":1000`, 2, func(_ http.ResponseWriter, r *http.Request, _ asked) {
 			select {
 			case <-r.Context().Done():
 			case <-hang:
@@ -208,7 +208,7 @@ func TestWebhookFaults(t *testing.T) {
 			ann.Send(conv, "你好")
 			r.event(ann, conv, body("抱歉"))
 			r.event(ann, conv, state(store.Queued))
-			turns := b.seen()[1:]
+			turns := slices.DeleteFunc(b.seen(), func(a asked) bool { return a.Opening }) // a slow machine may ask that one twice
 			if len(turns) != c.tries || turns[0].Turn != turns[len(turns)-1].Turn {
 				t.Errorf("asked %+v, want the same %d times", turns, c.tries)
 			}
