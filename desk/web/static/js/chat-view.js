@@ -4,6 +4,7 @@
 import { drawFiles } from './attachments.js';
 import { el, icon, setAttr, setText } from './dom.js';
 import { CannedMenu } from './canned-menu.js';
+import { ChatFiles } from './chat-files.js';
 import { describe, stateText } from './chat-words.js';
 import { chunkSize } from './chunks.js';
 import { Composer } from './composer.js';
@@ -23,7 +24,7 @@ export class ChatView {
 	 * @param {() => number} o.now the server's time
 	 * @param {number} o.limit characters of one message
 	 * @param {import('./attachments.js').FileLinks} o.links addresses of files
-	 * @param {object} o.on take, takeOver, transfer, giveBack, close, reopen, back, next, details, draft, scrolled, canned: functions of the console
+	 * @param {object} o.on take, takeOver, transfer, giveBack, close, reopen, back, next, details, draft, scrolled, canned, notice: functions of the console
 	 */
 	constructor({ conversation, staff, contact, offer, now, limit, links, on }) {
 		Object.assign(this, { conversation, staff, contact, offer, now, on });
@@ -95,6 +96,17 @@ export class ChatView {
 		return this.staff.can('whisper') || (unowned && this.staff.can('serve'));
 	}
 
+	/** A file's state has changed. */
+	redraw() {
+		this.list.redraw();
+	}
+
+	/** Lets go of what goes on by itself. */
+	dispose() {
+		this.files.dispose();
+		this.node.remove();
+	}
+
 	/** Puts the focus where the work is. */
 	focus() {
 		if (!this.form.hidden) this.composer.focus();
@@ -153,6 +165,8 @@ export class ChatView {
 		setAttr(this.noteTab, 'title', `${t('composer.mode.note')} (N)`);
 		setAttr(this.modeBar, 'aria-label', t('composer.mode'));
 		label(this.cannedButton, 'canned.label', '/');
+		label(this.attachButton, 'file.attach');
+		this.files.relabel();
 		this.list.relabel();
 		this.composer.refresh();
 		this.render();
@@ -241,10 +255,17 @@ export class ChatView {
 				set: (text) => (text ? conversation.storage.set(noteKey, text) : conversation.storage.remove(noteKey)),
 			},
 		};
+		this.files = new ChatFiles({
+			id: conversation.id, area: this.node, field: this.field, button: this.attachButton, may: () => !this.form.hidden,
+			onChange: () => this.composer?.filesChanged(), onTooMany: (n) => on.notice(t('file.tooMany', { n: number(n) })),
+		});
+		this.form.append(this.files.input);
+		this.modeBar.after(this.files.host);
 		this.composer = new Composer({
+			files: this.files.uploads,
 			form: this.form, field: this.field, button: this.send, counter: this.counter, limit, draft: drafts.answer,
 			onSend: (text) => {
-				conversation.outbox.add(this.modes.body(text));
+				conversation.outbox.add(this.files.body(text, this.modes.note));
 				on.draft();
 			},
 			onTyping: (isOn) => { if (!this.modes?.note) conversation.sendTyping(isOn); },
@@ -308,7 +329,8 @@ export class ChatView {
 		this.answerTab = tab('mode-answer');
 		this.noteTab = tab('mode-note');
 		this.cannedButton = el('button', { type: 'button', class: 'icon-button small', data: { testid: 'canned-open' }, on: { click: () => this.openCanned() } }, icon('canned'));
-		this.modeBar = el('div', { class: 'modes', role: 'group' }, this.answerTab, this.noteTab, el('span', { class: 'spacer' }), this.cannedButton);
+		this.attachButton = el('button', { type: 'button', class: 'icon-button small', data: { testid: 'attach' } });
+		this.modeBar = el('div', { class: 'modes', role: 'group' }, this.answerTab, this.noteTab, el('span', { class: 'spacer' }), this.attachButton, this.cannedButton);
 		this.cannedHost = el('div');
 		this.field = el('textarea', { rows: '1', enterkeyhint: 'send', data: { testid: 'composer' } });
 		this.send = el('button', { type: 'submit', class: 'send-button', data: { testid: 'send' } }, icon('send'));

@@ -99,7 +99,7 @@ export class Chats {
 		if (c.state !== 'closed' && !this.cannotWatch) this.app.connection.request('unwatch', { c: id }).catch(() => {});
 		c.dispose();
 		this.conversations.delete(id);
-		this.views.get(id)?.node.remove();
+		this.views.get(id)?.dispose();
 		this.views.delete(id);
 	}
 

@@ -18,6 +18,7 @@ export class ComposerModes {
 	set(note) {
 		if (this.note === note) return;
 		this.note = note;
+		this.composer.wanted = false; // what was to be sent in the other mode is not
 		this.composer.draft = note ? this.drafts.note : this.drafts.answer;
 		this.composer.restore();
 		this.onChange();
@@ -25,10 +26,5 @@ export class ComposerModes {
 
 	toggle() {
 		this.set(!this.note);
-	}
-
-	/** What goes into the outbox. */
-	body(text) {
-		return this.note ? { body: text, note: true } : { body: text };
 	}
 }

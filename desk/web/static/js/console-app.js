@@ -9,6 +9,7 @@ import { call } from './api.js';
 import { Banner } from './banner.js';
 import { ChatCommands } from './chat-commands.js';
 import { cardCommands } from './card-commands.js';
+import { fileChanged } from './chat-files.js';
 import { Chats } from './chats.js';
 import { followBrowser } from './connection.js';
 import { ConsoleSession } from './console-session.js';
@@ -185,6 +186,7 @@ export class ConsoleApp {
 			details: () => this.#showCard(this.app.dataset.card !== 'open'),
 			draft: () => this.draw(),
 			scrolled: () => this.#markRead(),
+			notice: (text) => this.notice(text, true),
 			canned: (q, tag) => request('canned.list', { q, locale: this.inbox.rows.get(id)?.locale || tag }),
 		};
 	}
@@ -251,6 +253,9 @@ export class ConsoleApp {
 		if (this.team.take(frame)) return;
 		switch (frame.t) {
 		case 'ev.conv': this.#row(frame.d); return;
+		case 'ev.file':
+			if (fileChanged(this.chats.get(frame.c)?.log.events ?? [], frame.d)) this.chats.views.get(frame.c)?.redraw();
+			return;
 		case 'ev.watch_end': this.chats.watched.delete(frame.c); return;
 		}
 		if (!frame.c) return;

@@ -140,7 +140,7 @@ export class Conversation {
 		try {
 			const { note, files, ...body } = item.body; // files: only for showing them
 			const reply = note
-				? await this.connection.request('note.send', { c: this.id, d: { client_id: item.client_id, body: body.body } })
+				? await this.connection.request('note.send', { c: this.id, d: { client_id: item.client_id, body: body.body, attachments: body.attachments } })
 				: await this.connection.request('msg.send', { c: this.id, d: { client_id: item.client_id, kind: 'text', ...body } });
 			return reply.d;
 		} catch (err) {
