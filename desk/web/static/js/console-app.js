@@ -414,12 +414,20 @@ export class ConsoleApp {
 	}
 
 	#drawNow() {
-		const { waiting, unread } = this.list.draw(this.now());
+		const { waiting, unread, mine } = this.list.draw(this.now());
+		this.#count(mine);
 		this.chats.views.get(this.current)?.render();
 		this.#drawCard();
 		this.offersView.render();
 		const calls = unread + waiting + this.offers.list().length;
 		document.title = `${calls > 0 ? `(${number(calls)}) ` : ''}${t('console.title')} · ${t('app.name')}`;
+	}
+
+	// The own chats are known here before the server tells how many there are.
+	#count(active) {
+		if (!this.staff.status || this.staff.status.active === active) return;
+		this.staff.setStatus({ active });
+		this.top.render();
 	}
 
 	#drawCard() {

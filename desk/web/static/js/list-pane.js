@@ -20,7 +20,7 @@ export class ListPane {
 		});
 	}
 
-	/** Draws the sections. @returns {{waiting: number, unread: number}} */
+	/** Draws the sections. @returns {{waiting: number, unread: number, mine: number}} */
 	draw(now) {
 		const { inbox } = this;
 		const mine = inbox.mine();
@@ -41,7 +41,7 @@ export class ListPane {
 		byId('queue-more').hidden = inbox.beyond === 0;
 		setText(byId('queue-more'), t('console.queue.more', { n: number(inbox.beyond) }));
 		this.#announce(waiting);
-		return { waiting, unread: mine.reduce((sum, r) => sum + this.of.unread(r), 0) };
+		return { waiting, mine: mine.length, unread: mine.reduce((sum, r) => sum + this.of.unread(r), 0) };
 	}
 
 	#model(row, now) {
