@@ -104,6 +104,7 @@ func TestCleanName(t *testing.T) {
 		"con.png":                "filecon.png",
 		"COM1.tar.png":           "fileCOM1.tar.png",
 		"console.png":            "console.png",
+		"con." + long:            "filecon." + strings.Repeat("界", 36) + ".png",
 		`a<b>:"|?*.png`:          "a_b______.png",
 		"evil.html":              "evil.html.png",
 		"photo.png ":             "photo.png",

@@ -35,11 +35,10 @@ func CleanName(name, mediaType string) string {
 	if fits := extensions(mediaType); !slices.Contains(fits, strings.ToLower(ext)) {
 		stem, ext = name, fits[0]
 	}
-	stem = cut(stem, maxName-len(ext))
 	if stem == "" || reserved(stem) {
 		stem = "file" + stem
 	}
-	return stem + ext
+	return cut(stem, maxName-len(ext)) + ext
 }
 
 // cut shortens s to at most n bytes without cutting a character.

@@ -1,4 +1,4 @@
-package files
+package desk
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
@@ -21,14 +22,18 @@ import (
 type yard struct {
 	t     *testing.T
 	db    store.Store
-	files *Store
+	files *files.Store
+	dir   string
 	conv  store.Conversation
 	ann   store.Contact
 	ahead atomic.Int64
 }
 
 func newYard(t *testing.T) *yard {
-	y := &yard{t: t, files: openStore(t, Options{})}
+	y := &yard{t: t, dir: filepath.Join(t.TempDir(), "files")}
+	var err error
+	y.files, err = files.Open(files.Options{Dir: y.dir, MinFree: -1})
+	y.ok(err)
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: y.now, Wait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +76,7 @@ func (y *yard) file(state string) store.Attachment {
 	f, err := y.files.Receive(strings.NewReader("some text"), "x.txt", -1)
 	y.ok(err)
 	past := time.Now().Add(-90 * time.Minute)
-	y.ok(os.Chtimes(y.files.path(f.Storage), past, past))
+	y.ok(os.Chtimes(filepath.Join(y.dir, f.Storage[:2], f.Storage), past, past))
 	a := store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: f.Name, Type: f.Type, Size: f.Size, Storage: f.Storage, State: state}
 	if state == "" {
 		return a
@@ -97,7 +102,7 @@ func (y *yard) has(a store.Attachment) bool {
 // What a crash left between a file and its row, what was never sent and what was refused goes; everything else stays.
 func TestKeeperRemovesOrphans(t *testing.T) {
 	y := newYard(t)
-	k, err := NewKeeper(KeeperOptions{Store: y.db, Files: y.files, Now: y.now})
+	k, err := files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.files, Now: y.now})
 	y.ok(err)
 	sent, sentChecking, orphan, old, refused := y.send(y.file(store.FileReady)), y.send(y.file(store.FileChecking)), y.file(""), y.file(store.FileReady), y.file(store.FileChecking)
 	y.send(refused)
@@ -107,11 +112,11 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	young := y.file(store.FileReady)
 	fresh, err := y.files.Receive(strings.NewReader("its row is being made"), "x.txt", -1)
 	y.ok(err)
-	half := filepath.Join(y.files.incomingDir(), "half")
+	half := filepath.Join(y.dir, "incoming", "half")
 	y.ok(os.WriteFile(half, nil, 0o600))
 	past := time.Now().Add(-2 * time.Hour)
 	y.ok(os.Chtimes(half, past, past))
-	for range Shards/shardsPerRound + 1 {
+	for range files.Shards / 16 {
 		y.ok(k.Round(t.Context()))
 	}
 	for name, c := range map[string]struct {
@@ -137,6 +142,7 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	}
 }
 
+// scanFunc is a scanner without a place.
 type scanFunc func(store.Attachment) (bool, error)
 
 func (f scanFunc) Scan(_ context.Context, _ string, a store.Attachment) (bool, error) { return f(a) }
@@ -147,7 +153,7 @@ func TestKeeperScansAgain(t *testing.T) {
 	first, second, third := y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking)), y.send(y.file(store.FileChecking))
 	decided := make(chan store.Attachment, 3)
 	asked := make(map[string]int)
-	k, err := NewKeeper(KeeperOptions{
+	k, err := files.NewKeeper(files.KeeperOptions{
 		Store: y.db, Files: y.files, ScanRetry: time.Millisecond, Changed: func(a store.Attachment) { decided <- a },
 		Scanner: scanFunc(func(a store.Attachment) (bool, error) {
 			asked[a.ID]++
@@ -181,12 +187,7 @@ func TestKeeperScansAgain(t *testing.T) {
 }
 
 func TestKeeperOptions(t *testing.T) {
-	if _, err := NewKeeper(KeeperOptions{}); err == nil || !strings.Contains(err.Error(), "required") {
+	if _, err := files.NewKeeper(files.KeeperOptions{}); err == nil || !strings.Contains(err.Error(), "required") {
 		t.Error(err)
 	}
-	k, err := NewKeeper(KeeperOptions{Store: newYard(t).db, Files: openStore(t, Options{})})
-	if err != nil || k.o.Grace != time.Hour || k.o.Loose != 24*time.Hour {
-		t.Errorf("%+v %v", k, err)
-	}
-	k.Stop() // was not started
 }
