@@ -32,6 +32,7 @@ func testMarks(t *testing.T, r *rig) {
 		{store.Marks{Customer: store.Mark{Delivered: 1 << 63, Read: 1<<64 - 1}, Staff: store.Mark{Delivered: 5}},
 			store.Marks{Customer: store.Mark{Delivered: 3, Read: 3}, Staff: store.Mark{Delivered: 4, Read: 3}}},
 		{store.Marks{}, store.Marks{Customer: store.Mark{Delivered: 3, Read: 3}, Staff: store.Mark{Delivered: 4, Read: 3}}},
+		{store.Marks{Staff: store.Mark{Read: 9}}, store.Marks{Customer: store.Mark{Delivered: 3, Read: 3}, Staff: store.Mark{Delivered: 4, Read: 4}}},
 	} {
 		r.must(r.SaveMarks(t.Context(), []store.ConvMarks{{Conv: "no such", Marks: c.say}, {Conv: conv, Marks: c.say}}))
 		if got := r.head(conv).Marks; got != c.want {
@@ -42,7 +43,7 @@ func testMarks(t *testing.T, r *rig) {
 		t.Errorf("the other conversation has %+v", got)
 	}
 	r.do(text(conv, lin, "y"))
-	if got := r.head(conv).Marks.Staff; got != (store.Mark{Delivered: 4, Read: 3}) {
+	if got := r.head(conv).Marks.Staff; got != (store.Mark{Delivered: 4, Read: 4}) {
 		t.Errorf("after a message %+v", got)
 	}
 }
