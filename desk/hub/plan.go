@@ -233,6 +233,16 @@ func (h *Hub) customerGone(contact string, gone bool) (keep []store.Leave) {
 	return keep
 }
 
+// absent returns what is to be stored of a conversation that waits for an agent while its customer is gone. E may be nil.
+// Hub.mu is held.
+func (e *entry) absent() []store.Leave {
+	if e == nil || e.conv.State != store.Queued || e.left == 0 || e.leftKept {
+		return nil
+	}
+	e.leftKept = true
+	return []store.Leave{{Conv: e.conv.ID, At: e.left}}
+}
+
 // keepLeft stores when customers that wait went away.
 func (h *Hub) keepLeft(keep []store.Leave) {
 	for _, l := range keep {

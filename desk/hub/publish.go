@@ -20,6 +20,7 @@ func (h *Hub) publish(out store.Outcome) {
 	}
 	customers := h.contacts[c.Contact]
 	ends, offerEnd := h.settle(e, &before, out)
+	keep := e.absent()
 	agents := h.listeners(before.Owner, c.Owner, e, c.ID)
 	for _, w := range ends { // the change that ends it is the last that they are told
 		if !slices.Contains(agents, w.s) {
@@ -40,6 +41,7 @@ func (h *Hub) publish(out store.Outcome) {
 		h.fanOut(e, store.CustomerSide, customers)
 		h.fanOut(e, store.StaffSide, agents)
 	}
+	h.keepLeft(keep) // the customer went before the hub knew what it has opened, or before it waited
 	tellWatchEnds(ends)
 	offerEnd.sendIf()
 	if moved || c.State == store.Queued {
