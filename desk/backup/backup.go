@@ -23,6 +23,7 @@ const (
 	sumsName     = "SHA256SUMS"
 	dbName       = "desk.db"
 	filesName    = "files"
+	incoming     = "incoming" // in it: what has been received in part
 	partial      = ".partial"
 	format       = 1
 )
@@ -193,6 +194,9 @@ func (c *copier) files(ctx context.Context) error {
 			return err
 		}
 		to := filepath.Join(c.to, filesName, rel)
+		if rel == incoming {
+			return fs.SkipDir
+		}
 		if e.IsDir() {
 			return os.MkdirAll(to, 0o700)
 		}

@@ -48,6 +48,7 @@ func newWorld(t *testing.T) *world {
 	w.conv, w.who = out.Conv.ID, contact.Actor()
 	w.file("ab/one", "first file")
 	w.file("cd/two", strings.Repeat("second ", 100_000))
+	w.file("incoming/half", "not yet a file")
 	return w
 }
 

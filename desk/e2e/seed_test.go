@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -129,21 +128,6 @@ func (d *desk) console(b *browser, name, login, password string, width, height i
 	p.click("login-submit")
 	p.until("the console is connected", `document.querySelector('[data-testid="quality"]').textContent.startsWith('Connected') || document.querySelector('[data-testid="quality"]').textContent.startsWith('已连接')`)
 	return p
-}
-
-// eventually waits for a condition that is looked at from here.
-func (p *tab) eventually(what string, condition func() bool) {
-	p.t.Helper()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	limit := time.After(waitLimit)
-	for !condition() {
-		select {
-		case <-limit:
-			p.fail("timed out waiting until %s", what)
-		case <-tick.C:
-		}
-	}
 }
 
 // takeAll makes an account the owner of these chats, from another place than the page.

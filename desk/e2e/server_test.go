@@ -18,6 +18,10 @@ import (
 	"go.uber.org/goleak"
 )
 
+// builtCommand names the product's command in the environment, for several runs
+// of these tests that share one.
+const builtCommand = "EDDY_E2E_COMMAND"
+
 // binary is the product's command, built once for all tests that need it, with
 // the race detector when they have it.
 type binary struct {
@@ -29,6 +33,9 @@ type binary struct {
 var command binary
 
 func (b *binary) path() (string, error) {
+	if built := os.Getenv(builtCommand); built != "" {
+		return built, nil
+	}
 	b.once.Do(func() {
 		if b.dir, b.err = os.MkdirTemp("", "desk-e2e-"); b.err != nil {
 			return

@@ -154,7 +154,7 @@ export class FileTray {
 		setAttr(node, 'data-state', item.state);
 		const failed = item.state === 'failed';
 		setText(words, failed ? t(item.code === 'too_large' ? 'file.tooLarge' : item.retryMs > 0 ? 'file.failed' : 'file.notTaken') : sizeOf(item.size));
-		setAttr(words, 'role', failed ? 'alert' : null);
+		setAttr(words, 'role', failed ? 'status' : null);
 		bar.hidden = item.state !== 'sending' && item.state !== 'waiting';
 		bar.value = item.share;
 		again.hidden = !failed || item.retryMs === 0;

@@ -95,7 +95,7 @@ function setMark(node, state, force = false) {
 
 function failure(id, code, onRetry, onDiscard) {
 	const button = (key, testid, f) => el('button', { type: 'button', class: 'link-button', text: t(key), data: { testid }, on: { click: f } });
-	return el('div', { class: 'failure', role: 'alert' },
+	return el('div', { class: 'failure', role: 'status' },
 		el('span', { text: t(`failed.${known.includes(code) ? code : 'other'}`) }),
 		!hopeless.has(code) && button('retry', 'message-retry', () => onRetry(id)),
 		button('discard', 'message-discard', () => onDiscard(id)));

@@ -57,7 +57,7 @@ export class PreChat {
 		this.site = site;
 		this.inputs = new Map();
 		this.title = el('h2', { text: t('prechat.title') });
-		this.errorNode = el('p', { class: 'field-error', role: 'alert' });
+		this.errorNode = el('p', { class: 'field-error', role: 'status' });
 		this.button = el('button', { type: 'submit', class: 'button primary', text: t('prechat.start'), data: { testid: 'prechat-start' } });
 		this.form = el('form', { class: 'prechat', novalidate: true, data: { testid: 'prechat' }, on: { submit: (e) => this.#submit(e) } },
 			site.greeting && el('p', { class: 'prechat-greeting', text: site.greeting }),

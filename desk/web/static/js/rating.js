@@ -38,7 +38,7 @@ export class Rating {
 
 	#form() {
 		this.word = el('span', { class: 'rating-word', aria: { hidden: true } });
-		this.errorNode = el('p', { class: 'field-error', role: 'alert' });
+		this.errorNode = el('p', { class: 'field-error', role: 'status' });
 		this.field = el('textarea', { rows: '2', maxlength: String(maxComment), placeholder: t('rate.comment'), aria: { label: t('rate.comment') }, data: { testid: 'rating-comment' } });
 		this.field.value = this.comment;
 		this.button = el('button', { type: 'submit', class: 'button primary small', text: t('rate.send'), data: { testid: 'rating-send' } });
