@@ -378,7 +378,7 @@ func TestRequestsHavePlaces(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	d := openDesk(t, testOptions(t))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := d.Shutdown(ctx); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type served struct {
 
 func serve(t *testing.T, o Options) *served {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	s := &served{t: t, ctx: ctx, o: o}
 	s.start()
@@ -61,7 +61,7 @@ func (s *served) start() {
 }
 
 func (s *served) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := s.desk.Shutdown(ctx); err != nil {
 		s.t.Error(err)

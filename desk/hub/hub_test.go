@@ -386,7 +386,7 @@ func TestShutdownFinishesLanes(t *testing.T) {
 	r.waitFor("the command to reach the store", func() bool { return r.fault.parkedCalls() == 1 })
 	stopped := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		stopped <- r.hub.Shutdown(ctx)
 	}()

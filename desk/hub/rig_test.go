@@ -214,7 +214,7 @@ func (r *rig) startHub() {
 
 func (r *rig) stop() {
 	r.fault.heal()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.theHub().Shutdown(ctx); err != nil {
 		r.t.Error(err)

@@ -76,7 +76,7 @@ func (r *rig) do(cmd store.Command) store.Outcome {
 
 func doOn(s store.Store, cmd store.Command) store.Outcome {
 	result := make(chan store.Outcome, 2)
-	s.Do(cmd, time.Now().Add(20*time.Second), func(out store.Outcome) { result <- out })
+	s.Do(cmd, time.Now().Add(time.Minute), func(out store.Outcome) { result <- out })
 	return <-result
 }
 
@@ -164,9 +164,9 @@ func TestSequencesUnderConcurrency(t *testing.T) {
 
 func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("condition not met in 10 s")
+			t.Fatal("condition not met in a minute")
 		}
 	}
 }

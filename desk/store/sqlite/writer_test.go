@@ -59,7 +59,7 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 		if i == 11 {
 			run = func(*tx) (store.Outcome, error) { panic("boom") }
 		}
-		r.work.submit(run, time.Now().Add(20*time.Second), func(out store.Outcome) { results[i] <- out })
+		r.work.submit(run, time.Now().Add(time.Minute), func(out store.Outcome) { results[i] <- out })
 	}
 	release()
 	for i, c := range results {
@@ -121,7 +121,7 @@ func TestWriteQueueIsBounded(t *testing.T) {
 	release := lockWriter(t, r.o.Path)
 	outcomes := make(chan store.Outcome, 100)
 	send := func() {
-		r.Do(text(conv.ID, r.contact.Actor(), "x"), time.Now().Add(20*time.Second), func(out store.Outcome) { outcomes <- out })
+		r.Do(text(conv.ID, r.contact.Actor(), "x"), time.Now().Add(time.Minute), func(out store.Outcome) { outcomes <- out })
 	}
 	send()
 	waitFor(t, func() bool { return r.Stats().Waiting == 0 }) // in a transaction, waiting for the lock
