@@ -680,8 +680,9 @@ func (u *unsure) AddAttachment(ctx context.Context, a store.Attachment, q store.
 // When it is not known whether a file has a row, the bytes stay: a row without bytes could be sent.
 func TestLostAnswerOfTheStore(t *testing.T) {
 	for _, added := range []bool{true, false} {
-		c := newChat(serve(t, fileOptions(t)))
-		c.desk.store = &unsure{c.desk.store, added}
+		o := fileOptions(t)
+		o.WrapStore = func(s store.Store) store.Store { return &unsure{s, added} }
+		c := newChat(serve(t, o))
 		if got := c.refused("x.txt", strings.NewReader("text"), 4); got != 503 {
 			t.Errorf("added %v: %d", added, got)
 		}

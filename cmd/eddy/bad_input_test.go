@@ -92,7 +92,7 @@ func TestBadInput(t *testing.T) {
 		{"serve ws --max-frame -1", "--max-frame -1", "use 0 to"},
 		{"serve ws --close-timeout -1s", "--close-timeout -1s", "5s"},
 		{"serve ws --compress-takeover", "--compress-takeover", "add it"},
-		{"bench", `"eddy bench" needs one of`, "echo, line, frame, rpc and ws"},
+		{"bench", `"eddy bench" needs one of`, "echo, line, frame, rpc, ws and desk"},
 		{"bench frame --rate -1", "--rate -1", "use 1 to"},
 		{"bench echo --rate 5", "unknown flag --rate", "eddy bench echo --help"},
 		{"bench echo --conns 0", "--conns 0", "use 1 to"},
