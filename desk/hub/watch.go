@@ -75,6 +75,9 @@ func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Comm
 		s.fail(cmd, h.readError(err))
 		return
 	}
+	if page.Head.State == string(store.Closed) {
+		h.dropWatch(s, cmd.Conv) // it has no more events
+	}
 	s.reply("ok", cmd, cmd.Conv, page)
 }
 
@@ -123,11 +126,12 @@ func watchPage(ctx context.Context, r store.Reader, conv string) (page proto.Syn
 	return page, nil
 }
 
-// addWatch subscribes a session to an open conversation; a closed one has no more events.
+// addWatch subscribes a session to a conversation. The directory need not know it yet: who opens a conversation is
+// answered before it is published.
 func (h *Hub) addWatch(s *Session, conv string) *proto.Error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.dir.open[conv] == nil || slices.Contains(h.watchers[conv], s) || s.gone.Load() {
+	if slices.Contains(h.watchers[conv], s) || s.gone.Load() {
 		return nil
 	}
 	if len(s.watched) >= maxWatched {

@@ -144,7 +144,8 @@ func TestWatchBounds(t *testing.T) {
 	}
 	_, over := r.waiting()
 	if got := r.do(sam, "watch", over, proto.Watch{}); got != proto.CodeBusy {
-		t.Errorf("one more: %q", got)
+		_, n := sam.Welcome()
+		t.Errorf("one more: %q; %d welcomes, refusals %v", got, n, sam.Refusals())
 	}
 	if got := r.do(sam, "unwatch", conv, proto.Unwatch{}); got != "" {
 		t.Fatal(got)
