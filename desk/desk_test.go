@@ -17,8 +17,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,8 +28,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func testOptions(t *testing.T) Options {
 	t.Helper()
 	plenty := hub.Rate{PerSecond: 1e6, Burst: 1e6}
+	dir := filepath.Join(t.TempDir(), "data")
+	sqlitetest.Prepare(t, datadir.Database(dir))
 	return Options{
-		DataDir: filepath.Join(t.TempDir(), "data"), Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		DataDir: dir, Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		Passwords: auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1},
 		Limits: hub.Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty,
 			CommandAge: 20 * time.Second, QueueEvery: 10 * time.Millisecond},

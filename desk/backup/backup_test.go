@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,6 +55,9 @@ func newWorld(t *testing.T) *world {
 
 func openStore(t *testing.T, dir string) *sqlite.DB {
 	t.Helper()
+	if _, err := os.Lstat(datadir.Database(dir)); errors.Is(err, fs.ErrNotExist) {
+		sqlitetest.Prepare(t, datadir.Database(dir))
+	}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: datadir.Database(dir)})
 	if err != nil {
 		t.Fatal(err)

@@ -233,14 +233,18 @@ func (h *Hub) told(out store.Outcome, answer func(store.Outcome), refuse func(*p
 		}
 	})
 	h.receipts.committed(&out)
+	var n *news
+	if out.Err == nil && !out.Dup && len(out.Events) > 0 {
+		n = h.takeOver(out)
+	}
 	if out.Late {
 		h.Counters.Late.Add(1)
 	} else {
 		answer(out)
 		answered = true
 	}
-	if out.Err == nil && !out.Dup && len(out.Events) > 0 {
-		h.publish(out)
+	if n != nil {
+		h.publish(n)
 	} else if out.Err == nil && out.Touched {
 		h.changed(&out.Conv)
 	}

@@ -8,50 +8,69 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// publish tells everybody concerned what has been committed. It runs on the store's goroutine in commit order, which
-// is what keeps the order of each conversation.
-func (h *Hub) publish(out store.Outcome) {
-	c := &out.Conv
+// news is a change that the hub's memory has taken over and that nobody has been told of yet.
+type news struct {
+	out       store.Outcome
+	before    store.Conversation
+	customers []*Session
+	agents    []*Session
+	staff     []*Session
+	ends      []watchEnd
+	offerEnd  offered
+	keep      []store.Leave
+}
+
+// takeOver brings the hub's memory up to date with what has been committed, before who asked for it is answered: the next
+// command of the same client must not meet the state before. It runs on the store's goroutine in commit order.
+func (h *Hub) takeOver(out store.Outcome) *news {
+	n := &news{out: out}
+	c := &n.out.Conv
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	e := h.dir.open[c.ID]
-	before := h.dir.apply(*c)
+	n.before = h.dir.apply(*c)
 	if e == nil {
 		e = h.dir.open[c.ID]
 	}
-	customers := h.contacts[c.Contact]
-	ends, offerEnd := h.settle(e, &before, out)
-	keep := e.absent()
-	agents := h.listeners(before.Owner, c.Owner, e, c.ID)
-	for _, w := range ends { // the change that ends it is the last that they are told
-		if !slices.Contains(agents, w.s) {
-			agents = append(slices.Clip(agents), w.s)
+	n.customers = h.contacts[c.Contact]
+	n.ends, n.offerEnd = h.settle(e, &n.before, out)
+	n.keep = e.absent()
+	n.agents = h.listeners(n.before.Owner, c.Owner, e, c.ID)
+	for _, w := range n.ends { // the change that ends it is the last that they are told
+		if !slices.Contains(n.agents, w.s) {
+			n.agents = append(slices.Clip(n.agents), w.s)
 		}
 	}
-	staff := h.allStaff
-	h.mu.Unlock()
+	n.staff = h.allStaff
+	return n
+}
 
+// publish tells everybody concerned. It runs on the store's goroutine in commit order, which is what keeps the order of
+// each conversation.
+func (h *Hub) publish(n *news) {
+	c := &n.out.Conv
 	moved := false
-	for i := range out.Events {
-		e := &out.Events[i]
+	for i := range n.out.Events {
+		e := &n.out.Events[i]
 		if e.Kind == store.KindEvent {
 			moved = true
 		} else {
 			h.Counters.Messages.Add(1)
 		}
-		h.fanOut(e, store.CustomerSide, customers)
-		h.fanOut(e, store.StaffSide, agents)
+		h.fanOut(e, store.CustomerSide, n.customers)
+		h.fanOut(e, store.StaffSide, n.agents)
 	}
-	h.keepLeft(keep) // the customer went before the hub knew what it has opened, or before it waited
-	tellWatchEnds(ends)
-	offerEnd.sendIf()
+	h.keepLeft(n.keep) // the customer went before the hub knew what it has opened, or before it waited
+	tellWatchEnds(n.ends)
+	n.offerEnd.sendIf()
 	if moved || c.State == store.Queued {
-		h.tellRow(c, len(customers) > 0, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
+		h.tellRow(c, len(n.customers) > 0, n.staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 	}
 	if moved {
 		h.ticker.wake()
 		h.router.wake()
 	}
-	h.turnBegan(&before, &out)
+	h.turnBegan(&n.before, &n.out)
 }
 
 // settle brings everything else that the hub remembers in line with a change that the directory has taken over. E is nil

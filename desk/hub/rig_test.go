@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -169,6 +170,7 @@ func newRig(t *testing.T, o Options) *rig {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // only against a hang
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, path: filepath.Join(t.TempDir(), "desk.db"), o: o}
+	sqlitetest.Prepare(t, r.path)
 	r.openStore()
 	var err error
 	if r.site, err = r.db.CreateSite(ctx, store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {

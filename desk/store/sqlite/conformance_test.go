@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"flag"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func TestConformance(t *testing.T) {
 		rounds = *moreRounds
 	}
 	storetest.Run(t, storetest.Backend{
-		New: func(t testing.TB) string { return filepath.Join(t.TempDir(), "desk.db") },
+		New: fresh,
 		Open: func(ctx context.Context, place string, now func() time.Time) (store.Store, error) {
 			return Open(ctx, Options{Path: place, Outbox: true, Now: now})
 		},

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -26,10 +27,26 @@ type rig struct {
 	agent   store.AgentAccount
 }
 
+var empty = sync.OnceValues(Empty)
+
+// fresh is the path of an empty database.
+func fresh(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "desk.db")
+	content, err := empty()
+	if err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func open(t *testing.T, o Options) *DB {
 	t.Helper()
 	if o.Path == "" {
-		o.Path = filepath.Join(t.TempDir(), "desk.db")
+		o.Path = fresh(t)
 	}
 	db, err := Open(t.Context(), o)
 	if err != nil {

@@ -1,0 +1,29 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Empty returns the content of a database of the newest version with nothing in it, not even an identity: Open gives it one. It
+// is for tests, which need many: a copy is opened in a tenth of the time that it takes to make one.
+func Empty() (content []byte, err error) {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "eddy-empty-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "empty.db")
+	db, err := Open(ctx, Options{Path: path})
+	if err != nil {
+		return nil, err
+	}
+	err = db.write(ctx, func(t *tx) error { return t.exec(`DELETE FROM setting WHERE key = 'store_id'`) })
+	if err := errors.Join(err, db.Close()); err != nil { // the last connection takes the write-ahead log into the file
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
