@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model-steps", 250, "steps of each participant in TestModel")
+	modelSteps = flag.Int("model-steps", 100, "steps of each participant in TestModel")
 	modelSeed  = flag.Uint64("model-seed", 0, "seed of TestModel, 0 = a new one")
 )
 
