@@ -66,6 +66,7 @@ const (
 	connectPlaces = 128
 	backoffBase   = 500 * time.Millisecond
 	backoffCap    = 30 * time.Second
+	busyPause     = 200 * time.Millisecond
 )
 
 // New returns a fleet without clients. Base is the server's address, such as http://127.0.0.1:8080.
@@ -174,7 +175,24 @@ func (f *Fleet) add(ctx context.Context, n int, create func(i int) (*Client, err
 	return f.until(ctx, "connecting", func() bool { return f.live == len(f.customers)+len(f.agents) })
 }
 
+// post sends a request, again while the server says that it is busy.
 func (f *Fleet) post(ctx context.Context, web *http.Client, path string, in, out any) error {
+	for {
+		err := f.postOnce(ctx, web, path, in, out)
+		if !errors.Is(err, errBusy) {
+			return err
+		}
+		select {
+		case <-time.After(rand.N(busyPause)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+var errBusy = errors.New("the server is busy")
+
+func (f *Fleet) postOnce(ctx context.Context, web *http.Client, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -192,6 +210,9 @@ func (f *Fleet) post(ctx context.Context, web *http.Client, path string, in, out
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
+	}
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		return fmt.Errorf("POST %s: %w: %.200s", path, errBusy, bytes.TrimSpace(data))
 	}
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("POST %s: %s: %.200s", path, resp.Status, bytes.TrimSpace(data))
