@@ -87,14 +87,14 @@ func (b *Broadcast[T]) Send(v T) bool {
 	return true
 }
 
-// Len returns the number of published messages that the slowest consumer has not released. Any goroutine.
+// Len returns the number of published messages that the slowest consumer has not released, at most Cap. Any goroutine.
 func (b *Broadcast[T]) Len() int {
 	least := uint64(math.MaxUint64)
 	for i := range b.readers {
 		least = min(least, b.readers[i].freed.Load())
 	}
-	visible := b.visible.Load() // after the others, so that the difference is never negative
-	return int(visible - min(least, visible))
+	visible := b.visible.Load()                                // after the others, so that the difference is never negative
+	return min(int(visible-min(least, visible)), len(b.slots)) // more may have been released and published between the two
 }
 
 // Clear drops everything and zeroes the slots; disabled consumers stay so. Only while nobody uses it.

@@ -41,10 +41,10 @@ func NewMPSC[T any](capacity int) (*MPSC[T], error) {
 // Cap returns the number of slots. Any goroutine.
 func (q *MPSC[T]) Cap() int { return len(q.slots) }
 
-// Len returns the number of messages that were claimed and not released. Any goroutine.
+// Len returns the number of messages that were claimed and not released, at most Cap. Any goroutine.
 func (q *MPSC[T]) Len() int {
 	freed := q.freed.Load()
-	return int(q.claimed.Load() - freed)
+	return min(int(q.claimed.Load()-freed), len(q.slots)) // more may have been released and claimed between the two
 }
 
 // Send publishes one message, and reports false when the ring is full. Any goroutine.

@@ -58,11 +58,11 @@ func capacityOf(capacity int) (int, error) {
 // Cap returns the number of slots. Any goroutine.
 func (q *SPSC[T]) Cap() int { return len(q.slots) }
 
-// Len returns the number of published messages that were not released. Any goroutine; it is exact for one that is both
-// producer and consumer.
+// Len returns the number of published messages that were not released, at most Cap. Any goroutine; it is exact for one that
+// is both producer and consumer.
 func (q *SPSC[T]) Len() int {
-	freed := q.freed.Load() // first, so that the difference is never negative
-	return int(q.visible.Load() - freed)
+	freed := q.freed.Load()                               // first, so that the difference is never negative
+	return min(int(q.visible.Load()-freed), len(q.slots)) // more may have been released and published between the two
 }
 
 // Next returns the next free slot for the producer to fill, nil when the ring is full. It still holds what an earlier

@@ -1,0 +1,44 @@
+package ring_test
+
+import (
+	"testing"
+
+	"github.com/go-eddy/eddy/ring"
+)
+
+// Len never tells more than there is room for, to somebody who looks while others send and receive either.
+func TestLenIsAtMostCap(t *testing.T) {
+	q, err := ring.NewSPSC[int](4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const messages = 200_000
+	done := make(chan struct{})
+	go func() {
+		for i := 0; i < messages; {
+			if q.Send(i) {
+				i++
+			}
+		}
+	}()
+	go func() {
+		defer close(done)
+		for i := 0; i < messages; {
+			if _, ok := q.Recv(); ok {
+				i++
+			}
+		}
+	}()
+	for looking := true; looking; {
+		select {
+		case <-done:
+			looking = false
+		default:
+		}
+		if n := q.Len(); n < 0 || n > q.Cap() {
+			t.Errorf("%d messages in a ring of %d", n, q.Cap())
+			break
+		}
+	}
+	<-done
+}
