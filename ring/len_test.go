@@ -12,7 +12,7 @@ func TestLenIsAtMostCap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const messages = 200_000
+	const messages = 50_000
 	done := make(chan struct{})
 	go func() {
 		for i := 0; i < messages; {
