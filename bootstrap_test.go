@@ -57,7 +57,7 @@ func Example_bootstrap() {
 	fmt.Print(answer)
 	c.Close()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	_, err = srv.Shutdown(ctx)
 	fmt.Println(err)
@@ -168,7 +168,7 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 	if text, err := bufio.NewReader(conns[1]).ReadString('\n'); err != nil || !strings.HasPrefix(text, "2 4 ") {
 		t.Errorf("the connection with a deadline of its own: %q, %v", text, err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); srv.Stats().Closed[eddy.CloseIdleTimeout] != 3; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); srv.Stats().Closed[eddy.CloseIdleTimeout] != 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("closed: %v", srv.Stats().Closed)
 		}
@@ -183,7 +183,7 @@ func connectTo(t *testing.T, srv *eddy.Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -285,7 +285,7 @@ func TestPoolsWriteToTheDead(t *testing.T) {
 // stepUntil waits for what other goroutines and the steps of a loop bring about.
 func stepUntil(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !cond(); runtime.Gosched() {
+	for deadline := time.Now().Add(60 * time.Second); !cond(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not come", what)
 		}

@@ -114,7 +114,7 @@ func TestDialOnTheServersLoops(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "hello")
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	answer := make([]byte, len("via hello"))
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "via hello" {
 		t.Errorf("read %q, %v", answer, err)

@@ -408,7 +408,7 @@ func TestFutureEnds(t *testing.T) {
 			t.Cleanup(func() { pool.Close() })
 			end.run(s)
 			f := s.future
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			defer cancel()
 			waited := f.Wait(ctx)
 			select {

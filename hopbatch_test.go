@@ -45,7 +45,7 @@ func TestHopsShareAWakeup(t *testing.T) {
 			t.Errorf("%s: after the events %+v", c.name, s)
 		}
 		c.end(l)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		for handled.Load() < int64(c.conns) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)

@@ -116,7 +116,7 @@ func TestInnerDecoderOnSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	got := make([]byte, len("hello;world;"))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello;world;" {
 		t.Errorf("got %q, %v", got, err)

@@ -30,7 +30,7 @@ func (l *leakLog) add(leak buf.Leak) {
 // collected runs the collector until n leaks were told and returns them.
 func (l *leakLog) collected(t *testing.T, n int) []buf.Leak {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+	for deadline := time.Now().Add(60 * time.Second); ; runtime.Gosched() {
 		runtime.GC()
 		l.mu.Lock()
 		leaks := append([]buf.Leak(nil), l.leaks...)
@@ -166,7 +166,7 @@ func TestEngineReleasesEverything(t *testing.T) {
 				return
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.SetDeadline(time.Now().Add(60 * time.Second))
 			for k := range 20 {
 				size := []int{10, 1000, 2900, 3001}[(i+k)%4]
 				if _, err := c.Write(message[len(message)-size:]); err != nil {

@@ -516,7 +516,7 @@ func TestStuckPoolDoesNotHoldDrain(t *testing.T) {
 		c.Close()
 	}()
 	<-opened
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
 		t.Errorf("Shutdown = %+v, %v, want the idle connection drained", report, err)

@@ -65,7 +65,7 @@ func TestFullQueueNeverHoldsUpALoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second)) // a loop that waits answers nobody
+	c.SetDeadline(time.Now().Add(60 * time.Second)) // a loop that waits answers nobody
 	r := bufio.NewReader(c)
 	for _, q := range [][2]string{{"pool", "true false\n"}, {"ring", "false true\n"}, {"hello", "false false\n"}} {
 		fmt.Fprintln(c, q[0])
@@ -77,7 +77,7 @@ func TestFullQueueNeverHoldsUpALoop(t *testing.T) {
 	go func() {
 		waited <- errors.Join(pool.SubmitFunc(func() {}), ring.SendBlocking(blockers[1], queue, 2))
 	}()
-	for deadline := time.Now().Add(20 * time.Second); pool.Stats().Waited == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); pool.Stats().Waited == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nobody waits: %+v", pool.Stats())
 		}

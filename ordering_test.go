@@ -77,7 +77,7 @@ func TestDroppedWriteEndsDrain(t *testing.T) {
 	c := dial(t, start(t, srv))
 	waitFor(t, "the connection", func() bool { return srv.Stats().Loops[0].Active == 1 })
 	go func() { io.Copy(io.Discard, c); c.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
 		t.Errorf("Shutdown = %+v, %v", report, err)

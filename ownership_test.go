@@ -203,7 +203,7 @@ func TestOneLoopOwnsAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(60 * time.Second))
 		conn := <-h.open
 		io.WriteString(c, "first") // is read before writes may pause reading
 		if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
@@ -376,7 +376,7 @@ func TestCloseEndsEverything(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			deadline := time.Now().Add(20 * time.Second)
+			deadline := time.Now().Add(60 * time.Second)
 			for st := srv.Stats(); st.Loops[0].Panics+st.Loops[1].Panics < 2+conns/2 || st.Loops[0].WriteInterest+st.Loops[1].WriteInterest < conns/2; st = srv.Stats() {
 				if time.Now().After(deadline) {
 					t.Fatalf("stats %+v", st)

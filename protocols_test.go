@@ -176,7 +176,7 @@ func wire(addr string) (net.Conn, *bufio.Reader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, bufio.NewReader(c), c.SetDeadline(time.Now().Add(30 * time.Second))
+	return c, bufio.NewReader(c), c.SetDeadline(time.Now().Add(60 * time.Second))
 }
 
 func talkLines(addr string, words []string) error {
@@ -278,7 +278,7 @@ func talkHTTP(url string, words []string) error {
 }
 
 func talkWebSocket(url string, words []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	c, _, err := coder.Dial(ctx, url, nil)
 	if err != nil {

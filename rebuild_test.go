@@ -320,7 +320,7 @@ func TestRebuildWithLiveConnections(t *testing.T) {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { c.Close() })
-					c.SetDeadline(time.Now().Add(10 * time.Second))
+					c.SetDeadline(time.Now().Add(60 * time.Second))
 					conns = append(conns, c)
 				}
 				talk := func() {

@@ -215,7 +215,7 @@ func TestDescriptorExhaustion(t *testing.T) {
 			return false
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		c.SetDeadline(time.Now().Add(60 * time.Second))
 		io.WriteString(c, "back\n")
 		got, _ := bufio.NewReader(c).ReadString('\n')
 		return got == "back\n"

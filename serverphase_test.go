@@ -36,7 +36,7 @@ func TestPostRunsOnTheLoop(t *testing.T) {
 			if id != conn.loop.goid.Load() {
 				t.Fatalf("ran on goroutine %d, the loop is %d", id, conn.loop.goid.Load())
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Fatal("the loop was not woken")
 		}
 	}

@@ -168,7 +168,7 @@ func chaosClient(addr string, r *rand.Rand) {
 		return
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	t := c.(*net.TCPConn)
 	reads := make(chan struct{})
 	slow := r.IntN(4) == 0

@@ -149,7 +149,7 @@ func TestGoexit(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			c.SetDeadline(time.Now().Add(10 * time.Second))
+			c.SetDeadline(time.Now().Add(60 * time.Second))
 			return c
 		}
 		echo := func(c net.Conn, s string) error {

@@ -35,7 +35,7 @@ func echoing(last *atomic.Pointer[Conn]) func(*Pipeline) error {
 // exchange sends a byte and waits for its echo.
 func exchange(t *testing.T, c net.Conn) {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte("x")); err != nil {

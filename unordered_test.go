@@ -496,7 +496,7 @@ func TestUnorderedDrain(t *testing.T) {
 	waitFor(t, "both messages", func() bool { return g.at("wait a")+g.at("wait b") == 2 })
 	reports := make(chan eddy.DrainReport)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		report, err := srv.Shutdown(ctx)
 		if err != nil {

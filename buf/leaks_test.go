@@ -50,7 +50,7 @@ func detector(t *testing.T, level LeakLevel) (*Leaks, *reports) {
 // collect runs the collector until the condition holds.
 func collect(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); runtime.Gosched() {
+	for deadline := time.Now().Add(60 * time.Second); !ok(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not come", what)
 		}

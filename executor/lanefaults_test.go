@@ -45,7 +45,7 @@ func TestCollectWhoseWakeFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(10 * time.Second); l.Stats()[1].Done < 3; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); l.Stats()[1].Done < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v", l.Stats())
 		}
@@ -56,7 +56,7 @@ func TestCollectWhoseWakeFails(t *testing.T) {
 		case <-woken:
 			refuse.Store(got == 0)
 			got += l.Collect(1, func(*answer) {})
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Fatalf("%d of 3 results", got)
 		}
 	}
@@ -154,7 +154,7 @@ func TestUnreadableSpill(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Fatal("Stop waits for a log that cannot be read")
 	}
 }

@@ -72,7 +72,7 @@ func (d *desk) collect(n int) {
 		select {
 		case <-d.woken:
 			d.lanes.Collect(0, func(a *answer) { d.got = append(d.got, *a) })
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			d.t.Fatalf("%d of %d results; %+v", len(d.got), n, d.lanes.Stats())
 		}
 	}

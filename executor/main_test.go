@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // newPool returns a pool that is shut down when the test ends.
 func newPool(t testing.TB, o Options) *Pool {

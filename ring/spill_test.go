@@ -44,7 +44,7 @@ func number(i int) []byte { return fmt.Appendf(nil, "%d:%s", i, strings.Repeat("
 // recvNumbers takes messages and expects the numbers from, … to-1.
 func recvNumbers(t *testing.T, s *Spill, from, to int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	for i := from; i < to; i++ {
 		if m, err := s.Recv(ctx); err != nil || !bytes.Equal(m, number(i)) {
@@ -55,7 +55,7 @@ func recvNumbers(t *testing.T, s *Spill, from, to int) {
 
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting for %s", what)
 		}
@@ -153,7 +153,7 @@ func TestSpillUnderLoad(t *testing.T) {
 	}
 	var next [senders]int
 	for range senders * each {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		m, err := s.Recv(ctx)
 		cancel()
 		var p, i int

@@ -48,7 +48,7 @@ func start(t *testing.T, max int, opts ...eddy.AddOption) (addr string, ends wat
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		if _, err := srv.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

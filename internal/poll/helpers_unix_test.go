@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 func open(tb testing.TB, name string, mode Mode) sys.Poller {
 	tb.Helper()

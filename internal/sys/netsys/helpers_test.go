@@ -10,7 +10,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+const patience = 60 * time.Second
 
 func must(tb testing.TB, err error) {
 	tb.Helper()
