@@ -49,7 +49,7 @@ var linkPattern = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 func TestDocumentLinks(t *testing.T) {
 	root := moduleRoot(t)
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "bench/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "bench/*.md", "examples/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,67 @@
+// Command chat is a chat room: what one says, everybody hears. The page is served by net/http on a pool, the WebSockets are connections of the loops,
+// without a goroutine each. Open http://127.0.0.1:8000/ in two windows.
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"log"
+	"net/http"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/websocket"
+)
+
+//go:embed page.html
+var page []byte
+
+// room is told what happens on its connections, on their loops, where nothing may block.
+type room struct {
+	hub *websocket.Hub
+	// talk is what a member hears who reads slowly: of more than 100 messages that wait, the oldest are dropped.
+	talk *eddy.MessageClass
+}
+
+func (r room) HandleOpen(c *websocket.Conn) error { return r.hub.Join(c, r.talk) }
+
+func (r room) HandleMessage(c *websocket.Conn, op websocket.Opcode, data []byte) error {
+	err := r.hub.Broadcast(op, data)
+	if errors.Is(err, eddy.ErrBackpressure) { // the hub holds as much as it may
+		return c.Write(websocket.Text, []byte("(the room is too busy, say it again)"))
+	}
+	return err
+}
+
+func (room) HandleClose(*websocket.Conn, int, string) {} // the hub has noticed
+
+func server() (*eddy.Server, error) {
+	hub, err := websocket.NewHub(websocket.HubOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: 16, Queue: 256})
+	if err != nil {
+		return nil, err
+	}
+	members := room{hub, &eddy.MessageClass{Name: "talk", Policy: eddy.OverflowDropOldest, MaxMessages: 100}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
+	mux.HandleFunc("GET /room", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = websocket.Upgrade(w, r, members, websocket.Options{MaxMessage: 4096}) // a request that is none has been answered
+	})
+	return &eddy.Server{
+		Init:      http1.NewHandler(mux, pool, http1.Options{}).Init,
+		HalfClose: true,
+		Pools:     []*executor.Pool{pool},
+	}, nil
+}
+
+func main() {
+	srv, err := server()
+	if err == nil {
+		err = srv.ListenAndServe("tcp", "127.0.0.1:8000")
+	}
+	log.Fatal(err)
+}
