@@ -19,7 +19,7 @@ func newRoot(t *terminal) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDesk(t), newServe(t), newBench(t), newCall(t), newVersion(t))
+	root.AddCommand(newDesk(t), newServe(t), newBench(t), newCall(t), newDoctor(t), newVersion(t))
 	tidy(root)
 	return root
 }
@@ -46,13 +46,21 @@ func newHelp(root *cobra.Command) *cobra.Command {
 func tidy(cmd *cobra.Command) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.DisableSuggestions = true // we make our own, in one line
-	cmd.SetFlagErrorFunc(explainFlag)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, explainFlag(cmd, err)) })
 	if cmd.Args == nil {
-		cmd.Args = refuseArgs
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return misuse(cmd, refuseArgs(cmd, args)) }
 	}
 	for _, sub := range cmd.Commands() {
 		tidy(sub)
 	}
+}
+
+// misuse gives the error of a command that was called wrongly the exit code of that command.
+func misuse(cmd *cobra.Command, err error) error {
+	if _, own := cmd.Annotations[usageCodeKey]; !own || err == nil || errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
+	return &exitError{err, usageCode}
 }
 
 // refuseArgs reports a command or argument that does not exist.

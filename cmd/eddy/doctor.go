@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/doctor"
+)
+
+// mostConns bounds --conns: beyond it a typing error is more likely than a machine.
+const mostConns = 100_000_000
+
+// usageCode is the exit code of "eddy doctor" when it was asked wrongly, because 1 says that something is wrong with the machine.
+const usageCode = 2
+
+// usageCodeKey marks a command whose wrong use has that exit code.
+const usageCodeKey = "usage-code"
+
+// errUnfit is the outcome of an examination that something failed in.
+var errUnfit = errors.New("this machine is not fit for it: see the lines that begin with FAIL")
+
+func newDoctor(t *terminal) *cobra.Command {
+	var q doctor.Question
+	var pair tlsFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine this machine: does it grant what a number of connections needs, and what to do where not",
+		Long: "Examine this machine: descriptors, listen queue, source ports, memory, processors, pollers, clock, and the files that you name. Exit code 0:\n" +
+			"nothing fails; 1: something does; 2: it was asked wrongly. Run it as the user of the server, where the server runs: limits differ.",
+		Example:     "  eddy doctor\n  eddy doctor --conns 50000 --port 443 --tls-cert desk.pem --tls-key desk-key.pem --data /var/lib/eddy-desk",
+		Annotations: map[string]string{usageCodeKey: ""},
+		RunE: func(*cobra.Command, []string) error {
+			if err := pair.check(); err != nil {
+				return &exitError{err, usageCode}
+			}
+			if q.Conns < 0 || q.Conns > mostConns {
+				return &exitError{fmt.Errorf("--conns %d is out of range: use 1 to %d, or 0 to leave it open", q.Conns, mostConns), usageCode}
+			}
+			if q.Port < 0 || q.Port > 65535 {
+				return &exitError{fmt.Errorf("--port %d is no port: use 1 to 65535", q.Port), usageCode}
+			}
+			q.TLSCert, q.TLSKey = pair.cert, pair.key
+			return t.examine(doctor.Machine(), q, asJSON)
+		},
+	}
+	cmd.Flags().IntVar(&q.Conns, "conns", 0, "connections that the server is to have")
+	cmd.Flags().IntVar(&q.Port, "port", 0, "port that the server is to listen on")
+	cmd.Flags().StringVar(&pair.cert, "tls-cert", "", "PEM file with the certificate chain")
+	cmd.Flags().StringVar(&pair.key, "tls-key", "", "PEM file with its key")
+	cmd.Flags().StringVar(&q.DataDir, "data", "", "data directory of a Desk")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+// examine prints the report. The error says that something failed.
+func (t *terminal) examine(s doctor.System, q doctor.Question, asJSON bool) error {
+	r := doctor.Examine(s, q)
+	var err error
+	if asJSON {
+		encoder := json.NewEncoder(t.out)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(r)
+	} else {
+		err = r.Write(t.out, os.Getenv("NO_COLOR") == "" && isTerminal(t.out))
+	}
+	if err == nil && !r.Healthy {
+		err = errUnfit
+	}
+	return err
+}
