@@ -236,6 +236,7 @@ func (c *Conn) readStateChanged() {
 	}
 	c.writeSettled()
 	if c.phase < PhaseClosing && !c.readPaused() {
+		c.offerShort()
 		c.markReady()
 	}
 }

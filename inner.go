@@ -299,6 +299,17 @@ func (c *Conn) innerAgain() {
 	}
 }
 
+// offerShort makes frames in hand of what decoders further down have left, when reads go on: a decoder that paused them and
+// took nothing may have been resumed, by another goroutine, before it returned, which looks as if it had asked for more.
+func (c *Conn) offerShort() {
+	for e := c.firstInner(); e != nil; e = e.next {
+		if e.in != nil && e.short {
+			e.short = false
+			c.paused |= pauseInner
+		}
+	}
+}
+
 func (c *Conn) dropInner() {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.in != nil {

@@ -271,6 +271,48 @@ func TestInnerBeforeEnd(t *testing.T) {
 	}
 }
 
+// rushed pauses reads at the first look at a message and takes nothing, and who resumes them is faster than its return. It
+// takes the message at the second look.
+type rushed struct {
+	cut
+	paused bool
+}
+
+func (d *rushed) Decode(ctx *Context, view []byte) (int, error) {
+	if d.paused = !d.paused; d.paused {
+		ctx.Conn().PauseRead()
+		ctx.Conn().ResumeRead() // as another goroutine would
+		return 0, nil
+	}
+	return d.cut.Decode(ctx, view)
+}
+
+// TestResumeInsideDecode: a decoder that pauses reads is asked again when they are resumed, also if that was before it
+// returned, and also if nothing more comes from the peer.
+func TestResumeInsideDecode(t *testing.T) {
+	for depth := range 3 {
+		srv := innerServer(depth, echoCut)
+		inner := srv.Init
+		srv.Init = func(p *Pipeline) error { return errors.Join(inner(p), p.Replace("cut", "cut", &rushed{})) }
+		st, l := newStage(t, srv)
+		a := st.connect(l)
+		wire := "one;"
+		for range depth {
+			wire = envelope(wire)
+		}
+		a.send(wire)
+		for range 10 {
+			l.iterate()
+		}
+		if string(a.out) != "one;" {
+			t.Errorf("depth %d: %q came back", depth, a.out)
+		}
+		if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.heldIn != 0 || c.paused != 0 {
+			t.Errorf("depth %d: the idle connection holds %d bytes, pauses %b", depth, c.heldIn, c.paused)
+		}
+	}
+}
+
 // bodied says that everything behind an "h" is a body.
 type bodied struct{}
 
