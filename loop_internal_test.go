@@ -300,9 +300,12 @@ func TestTimers(t *testing.T) {
 	}
 	conn.Close(CloseNormal)
 	<-conn.Done()
+	closed := time.Since(begin)
 	select {
 	case got := <-events:
-		t.Errorf("timer %q fired after the close", got.name)
+		if got.at > closed { // on a busy machine its time can come before the close
+			t.Errorf("timer %q fired after the close", got.name)
+		}
 	case <-time.After(300 * time.Millisecond):
 	}
 }

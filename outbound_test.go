@@ -56,14 +56,14 @@ func TestSlowReader(t *testing.T) {
 
 	const total, chunkSize = 1 << 30, 64 << 10
 	chunk := make([]byte, chunkSize)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
 	sent := 0
 	var err error
 	for sent < total && err == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // of each chunk, and only one that waits needs it
 		if err = conn.WriteContext(ctx, chunk); err == nil {
 			sent += chunkSize
 		}
+		cancel()
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("sent %d of %d bytes to a peer that reads nothing: %v", sent, total, err)

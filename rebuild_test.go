@@ -258,24 +258,29 @@ func TestRestIsEndedByTasks(t *testing.T) {
 	l.kernel.pause = nil // real time
 	st.waitErr = errors.New("unwell")
 	st.nextPoller.onWait = nil
-	l.failures = 20 // so the next pause is a second
-	l.iterate()
-	ran := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	least := time.Hour
+	for range 5 { // a busy machine takes half a second itself, now and then
+		l.failures = 20 // so the next pause is a second
 		l.iterate()
-	}()
-	until(t, "the rest", func() bool { return l.resting.Load() })
-	begin := time.Now()
-	if err := l.tasks.push(task{kind: taskFunc, msg: func() { close(ran) }}, false); err != nil {
-		t.Fatal(err)
+		ran := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			l.iterate()
+		}()
+		until(t, "the rest", func() bool { return l.resting.Load() })
+		begin := time.Now()
+		if err := l.tasks.push(task{kind: taskFunc, msg: func() { close(ran) }}, false); err != nil {
+			t.Fatal(err)
+		}
+		<-ran
+		least = min(least, time.Since(begin))
+		<-ended
+		if least < 500*time.Millisecond {
+			return
+		}
 	}
-	<-ran
-	if took := time.Since(begin); took > 500*time.Millisecond {
-		t.Errorf("the task waited %v for the end of the rest", took)
-	}
-	<-ended
+	t.Errorf("a task waits %v for the end of the rest", least)
 }
 
 // flaky is a real poller that fails when told to.

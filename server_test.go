@@ -35,7 +35,7 @@ func start(t testing.TB, s *eddy.Server) string {
 	return s.Addr().String()
 }
 
-// dial connects to addr and closes with the test.
+// dial connects to addr and closes with the test. Its deadline is for all that the test does with the connection.
 func dial(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -43,7 +43,7 @@ func dial(t testing.TB, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return c

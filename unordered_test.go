@@ -289,7 +289,7 @@ func TestUnorderedLife(t *testing.T) {
 // TestUnorderedContexts: messages that run side by side have contexts of their own: deadline, end and trace. The handler
 // deadline counts from the oldest one's dispatch.
 func TestUnorderedContexts(t *testing.T) {
-	const limit = 400 * time.Millisecond
+	const limit = 2 * time.Second // in which a busy machine can begin both and end the quick one
 	pool := newPool(t, 4, 64)
 	type seen struct {
 		word string
@@ -324,7 +324,7 @@ func TestUnorderedContexts(t *testing.T) {
 	for range 2 {
 		s := <-began
 		both[s.word] = s.ctx
-		if d, ok := s.ctx.Deadline(); !ok || d.Sub(at) < limit-50*time.Millisecond || d.Sub(at) > limit+5*time.Second {
+		if d, ok := s.ctx.Deadline(); !ok || d.Sub(at) < limit-50*time.Millisecond || d.Sub(at) > limit+time.Minute {
 			t.Errorf("%s: deadline %v, %v", s.word, d.Sub(at), ok)
 		}
 		if v := s.ctx.Value(traceKey{}); v != s.word {
