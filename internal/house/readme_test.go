@@ -76,3 +76,21 @@ func TestDocumentLinks(t *testing.T) {
 		t.Error("no link found in any document: the pattern is broken")
 	}
 }
+
+// TestDocumentsAreListed: docs/README.md leads to every document.
+func TestDocumentsAreListed(t *testing.T) {
+	dir := filepath.Join(moduleRoot(t), "docs")
+	list, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(f); name != "README.md" && !strings.Contains(string(list), "]("+name+")") {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
+}
