@@ -115,7 +115,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err := d.openFiles(ctx); err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.files.links, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
+	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.files.links, MaxFile: d.o.Uploads.MaxSize, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
 	if err != nil {
 		return err
 	}

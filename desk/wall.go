@@ -79,6 +79,9 @@ func (d *Desk) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession
 		since = time.Date(y, m, day, 0, 0, 0, 0, now.Location()).UnixMilli()
 	}
 	info := wallInfo{Wall: d.hub.Wall(), Me: wallMe{s.Agent.Name, s.Agent.Role.Permissions()}}
+	if !s.Agent.Role.Can(perm.Private) {
+		info.Mask()
+	}
 	info.Day, info.Minutes, err = d.today(r.Context(), now, since)
 	if err != nil {
 		info.Partial = true

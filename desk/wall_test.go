@@ -75,7 +75,36 @@ func TestWall(t *testing.T) {
 	if len(w.Queue) != 1 || w.Queue[0].ID != conv || w.Queue[0].Contact == "" || w.Groups[0].Waiting != 1 {
 		t.Errorf("the queue: %+v", w)
 	}
+	contact := ann.Me().ID
+	if f, err := lin.Do(s.ctx, "contact.patch", "", proto.ContactPatch{Contact: contact, Name: "ann@example.com, 13800138000"}); err != nil || f.T != "ok" {
+		t.Fatalf("naming the contact: %s %v", f.D, err)
+	}
+	hash, err := s.desk.hasher.Hash(s.ctx, "long enough to pass")
+	s.ok(err)
+	_, err = s.desk.store.CreateAgent(s.ctx, store.AgentAccount{Login: "ada", Name: "Ada", Password: hash, Role: perm.Auditor})
+	s.ok(err)
+	ada := &pages{t: t, d: s.desk, cookie: logIn(t, s.desk, "ada", "long enough to pass")}
+	names := func() { // as the administrator sees them, and as the auditor does
+		t.Helper()
+		for p, want := range map[*pages]string{boss: "ann@example.com, 13800138000", ada: "a•••@•••.com, •••00"} {
+			w := p.eventually(want, func(w wallInfo) bool { return w.Waiting+w.Assigned == 1 })
+			got := ""
+			for _, q := range w.Queue {
+				got += q.Contact
+			}
+			for _, a := range w.Agents {
+				for _, c := range a.Chats {
+					got += c.Contact
+				}
+			}
+			if got != want {
+				t.Errorf("the wall names %q, want %q", got, want)
+			}
+		}
+	}
+	names()
 	s.ok(lin.Take(s.ctx, conv))
+	names()
 	lin.Send(conv, "hello")
 	s.ok(lin.Flushed(s.ctx))
 	w = boss.eventually("the chat and the first response", func(w wallInfo) bool {

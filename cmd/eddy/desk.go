@@ -33,6 +33,7 @@ type deskFlags struct {
 	proxies    []string
 	connsPerIP int
 	keepIP     string
+	uploads    uploadFlags
 }
 
 func (f *deskFlags) check() error {
@@ -50,6 +51,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.connsPerIP < 0 {
 		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
+	if err := f.uploads.check(); err != nil {
+		return err
 	}
 	return f.checkData()
 }
@@ -92,7 +96,7 @@ func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
 		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(), Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP],
+		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
 
@@ -120,6 +124,7 @@ func newDesk(t *terminal) *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
+	f.uploads.register(cmd)
 	f.settings.register(cmd, "EDDY_DESK_")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.apply(cmd) }
 	cmd.AddCommand(newDeskBackup(t, &f), newDeskRestore(t, &f), newDeskMigrate(t, &f), newDeskVersion(t, &f), newDeskUser(t, &f))

@@ -150,6 +150,14 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--keep-ip=some", `"some"`, "short"},
 		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
 		{"--routing=fair", `"fair"`, "round_robin"},
+		{"--upload-size=20MB", `"20MB"`, "20MiB"},
+		{"--upload-size=-1", `"-1"`, "20MiB"},
+		{"--upload-size=9999999999GiB", `"9999999999GiB"`, "20MiB"},
+		{"--upload-visitor=0", "--upload-visitor is 0", "--upload-types none"},
+		{"--upload-visitor-files=0", "--upload-visitor-files is 0", "1 or more"},
+		{"--upload-types=image/svg+xml", `"image/svg+xml"`, "image/png"},
+		{"--upload-types=none,image/png", `"none"`, "image/png"},
+		{"--upload-pace=0s", "--upload-pace is 0s", "such as 1m"},
 	} {
 		expectFailure(t, []string{"desk", c.args, "--addr", "127.0.0.1:0", "--data", t.TempDir()}, c.thing, c.remedy)
 	}

@@ -111,6 +111,8 @@ func kind(f *pflag.Flag) string {
 		return "number"
 	case "duration":
 		return "duration such as 10s or 1m30s"
+	case "size":
+		return "size such as 512KiB, 20MiB or 10GiB"
 	}
 	return f.Value.Type()
 }

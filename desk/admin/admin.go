@@ -55,6 +55,8 @@ type Pages struct {
 	o    Options
 	tmpl map[string]*template.Template
 	once *onceShown
+
+	saving chan struct{} // holds one: who compares and saves
 }
 
 // Route is one address, who may use it, and what answers.
@@ -66,7 +68,7 @@ type Route struct {
 
 // New prepares the pages.
 func New(o Options) (*Pages, error) {
-	p := &Pages{o: o, tmpl: make(map[string]*template.Template), once: newOnceShown(o.Now)}
+	p := &Pages{o: o, tmpl: make(map[string]*template.Template), once: newOnceShown(o.Now), saving: make(chan struct{}, 1)}
 	names, err := fs.Glob(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)

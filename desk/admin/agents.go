@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,34 +121,46 @@ func (p *Pages) editAgent(q *request) {
 	if !ok {
 		return
 	}
-	members, err := p.o.Store.Cold().Members(q.ctx())
+	shown, err := q.accountShown(&a)
 	if err != nil {
 		q.failed(err)
 		return
 	}
-	q.set("name", a.Name)
-	q.set("role", string(a.Role))
-	q.set("capacity", strconv.Itoa(a.Capacity))
-	q.set("locale", a.Locale)
-	if a.Disabled {
-		q.set("disabled", "on")
-	}
-	var groups []string
-	for g, agents := range members {
-		if slices.Contains(agents, a.ID) {
-			groups = append(groups, g)
-		}
-	}
-	q.set("groups", groups...)
+	q.show(shown)
 	q.shown()
 	q.agentForm(http.StatusOK, a)
 }
 
+// accountShown are the fields of an account.
+func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
+	members, err := q.p.o.Store.Cold().Members(q.ctx())
+	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "locale": {a.Locale}}
+	tick(shown, "disabled", a.Disabled)
+	for g, agents := range members {
+		if slices.Contains(agents, a.ID) {
+			shown.Add("groups", g)
+		}
+	}
+	slices.Sort(shown["groups"])
+	return shown, err
+}
+
 func (p *Pages) saveAgent(q *request) {
+	done, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer done()
 	before, ok := q.agent()
 	if !ok {
 		return
 	}
+	stored, err := q.accountShown(&before)
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.outdated(stored)
 	a := before
 	q.agentEntered(&a)
 	groups, err := q.groupsEntered()
@@ -161,7 +174,7 @@ func (p *Pages) saveAgent(q *request) {
 		return
 	}
 	if q.Failed() > 0 {
-		q.agentForm(http.StatusUnprocessableEntity, before)
+		q.agentForm(q.status(), before)
 		return
 	}
 	// What has been committed takes effect, whether or not it can be written down.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -84,15 +85,22 @@ func (p *Pages) editBot(q *request) {
 	if !ok {
 		return
 	}
-	q.set("name", b.Name)
-	q.set("rules", b.Config)
-	if c, err := bot.ParseWebhook(b.Config); b.Kind == store.BotWebhook && err == nil {
-		q.set("url", c.URL)
-		q.set("timeout", unlessZero(int64(c.TimeoutMS)))
-		q.set("attributes", strings.Join(c.Attributes, "\n"))
-		q.tick("private", c.AllowPrivate)
-	}
+	q.show(botShown(b))
 	q.botForm(http.StatusOK, b)
+}
+
+// botShown are the fields of a bot. The secret of a webhook bot is never shown.
+func botShown(b store.BotAccount) url.Values {
+	shown := url.Values{"name": {b.Name}}
+	if b.Kind != store.BotWebhook {
+		shown.Set("rules", b.Config)
+	} else if c, err := bot.ParseWebhook(b.Config); err == nil {
+		shown.Set("url", c.URL)
+		shown.Set("timeout", unlessZero(int64(c.TimeoutMS)))
+		shown.Set("attributes", strings.Join(c.Attributes, "\n"))
+		tick(shown, "private", c.AllowPrivate)
+	}
+	return shown
 }
 
 // botEntered fills a bot with what was entered. A secret that is left empty stays as it was.
@@ -133,10 +141,16 @@ func (p *Pages) createBot(q *request) {
 }
 
 func (p *Pages) saveBot(q *request) {
+	done, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer done()
 	b, ok := q.bot()
 	if !ok {
 		return
 	}
+	q.outdated(botShown(b))
 	p.storeBot(q, b, func(b *store.BotAccount) error { return p.o.Store.UpdateBot(q.ctx(), *b) })
 }
 
@@ -159,7 +173,7 @@ func (p *Pages) storeBot(q *request, before store.BotAccount, write func(*store.
 		return
 	}
 	if q.Failed()+len(problems) > 0 {
-		q.botForm(http.StatusUnprocessableEntity, before, problems...)
+		q.botForm(q.status(), before, problems...)
 		return
 	}
 	p.o.Notify.BotsChanged(q.ctx())

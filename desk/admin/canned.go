@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -58,24 +59,33 @@ func (p *Pages) createCanned(q *request) {
 }
 
 func (p *Pages) saveCanned(q *request) {
+	done, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer done()
 	before, ok := q.reply()
 	if !ok {
 		return
 	}
+	q.outdated(cannedShown(before))
 	p.storeCanned(q, before, func(c *store.Canned) error { return p.o.Store.UpdateCanned(q.ctx(), *c) })
 }
 
 // storeCanned makes or changes a prepared reply.
 func (p *Pages) storeCanned(q *request, before store.Canned, write func(*store.Canned) error) {
 	c := store.Canned{ID: before.ID, Short: trimSlash(q.line("short")), Locale: q.Value("locale"), Title: q.line("title"), Body: q.block("body"), Group: q.Value("group")}
-	err := write(&c)
+	var err error
+	if q.Failed() == 0 {
+		err = write(&c)
+	}
 	if errors.Is(err, store.ErrExists) {
 		q.wrong("short", q.T("canned.taken"))
 	} else if err != nil && !q.failed(err) {
 		return
 	}
 	if q.Failed() > 0 {
-		q.cannedForm(http.StatusUnprocessableEntity, before)
+		q.cannedForm(q.status(), before)
 		return
 	}
 	action, done := store.AuditUpdate, "saved"
@@ -108,14 +118,17 @@ func (q *request) reply() (store.Canned, bool) {
 	return store.Canned{}, false
 }
 
+// cannedShown are the fields of a prepared reply.
+func cannedShown(c store.Canned) url.Values {
+	return url.Values{"short": {c.Short}, "locale": {c.Locale}, "title": {c.Title}, "body": {c.Body}, "group": {c.Group}}
+}
+
 func (p *Pages) editCanned(q *request) {
 	c, ok := q.reply()
 	if !ok {
 		return
 	}
-	for field, value := range map[string]string{"short": c.Short, "locale": c.Locale, "title": c.Title, "body": c.Body, "group": c.Group} {
-		q.set(field, value)
-	}
+	q.show(cannedShown(c))
 	q.cannedForm(http.StatusOK, c)
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -71,10 +72,21 @@ func (p *Pages) createGroup(q *request) {
 }
 
 func (p *Pages) saveGroup(q *request) {
+	done, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer done()
 	g, ok := q.group()
 	if !ok {
 		return
 	}
+	stored, err := q.groupShown(&g)
+	if err != nil {
+		q.failed(err)
+		return
+	}
+	q.outdated(stored)
 	p.storeGroup(q, g, func(g *store.Group) error { return p.o.Store.UpdateGroup(q.ctx(), *g) })
 }
 
@@ -93,7 +105,7 @@ func (p *Pages) storeGroup(q *request, before store.Group, write func(*store.Gro
 		return
 	}
 	if q.Failed() > 0 {
-		q.groupForm(http.StatusUnprocessableEntity, before)
+		q.groupForm(q.status(), before)
 		return
 	}
 	p.o.Notify.GroupsChanged(q.ctx())
@@ -127,19 +139,23 @@ func (p *Pages) editGroup(q *request) {
 }
 
 func (q *request) showGroup(status int, g store.Group) {
-	members, err := q.p.o.Store.Cold().Members(q.ctx())
+	shown, err := q.groupShown(&g)
 	if err != nil {
 		q.failed(err)
 		return
 	}
-	q.set("name", g.Name)
-	q.set("strategy", g.Settings.Strategy)
-	q.set("max_queue", unlessZero(int64(g.Settings.MaxQueue)))
-	q.set("accept", unlessZero(g.Settings.Accept/1000))
-	q.set("sticky_days", unlessZero(int64(g.Settings.StickyDays)))
-	q.set("sticky_wait", unlessZero(g.Settings.StickyWait/1000))
-	q.set("members", members[g.ID]...)
+	q.show(shown)
 	q.groupForm(status, g)
+}
+
+// groupShown are the fields of a group.
+func (q *request) groupShown(g *store.Group) (url.Values, error) {
+	members, err := q.p.o.Store.Cold().Members(q.ctx())
+	return url.Values{
+		"name": {g.Name}, "strategy": {g.Settings.Strategy}, "max_queue": {unlessZero(int64(g.Settings.MaxQueue))}, "accept": {unlessZero(g.Settings.Accept / 1000)},
+		"sticky_days": {unlessZero(int64(g.Settings.StickyDays))}, "sticky_wait": {unlessZero(g.Settings.StickyWait / 1000)},
+		"members": slices.Sorted(slices.Values(members[g.ID])),
+	}, err
 }
 
 // unlessZero shows a number whose zero is "not set".

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,10 +110,16 @@ func (p *Pages) createSite(q *request) {
 }
 
 func (p *Pages) saveSite(q *request) {
+	done, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer done()
 	s, ok := q.site()
 	if !ok {
 		return
 	}
+	q.outdated(siteShown(&s))
 	p.storeSite(q, s, func(s *store.Site) error { return p.o.Store.UpdateSite(q.ctx(), *s) })
 }
 
@@ -136,7 +143,7 @@ func (p *Pages) storeSite(q *request, before store.Site, write func(*store.Site)
 		if before.ID == "" {
 			before = store.Site{}
 		}
-		q.siteForm(http.StatusUnprocessableEntity, before)
+		q.siteForm(q.status(), before)
 		return
 	}
 	p.o.Notify.SiteChanged(q.ctx(), s)
@@ -162,7 +169,14 @@ func (p *Pages) editSite(q *request) {
 	if !ok {
 		return
 	}
-	t := &s.Settings
+	q.show(siteShown(&s))
+	q.shown()
+	q.siteForm(http.StatusOK, s)
+}
+
+// siteShown are the fields of a site.
+func siteShown(s *store.Site) url.Values {
+	t, shown := &s.Settings, make(url.Values)
 	const minute = int64(time.Minute / time.Millisecond)
 	for field, value := range map[string]string{
 		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
@@ -170,31 +184,35 @@ func (p *Pages) editSite(q *request) {
 		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
 		"warn_for": unlessZero(t.WarnFor / minute),
 	} {
-		q.set(field, value)
+		shown.Set(field, value)
 	}
 	for field, on := range map[string]bool{"reopen_to_bot": s.ReopenToBot, "enforce": t.Enforce, "rate": t.RateChat} {
-		q.tick(field, on)
+		tick(shown, field, on)
 	}
 	for i, f := range t.PreChat {
 		n := strconv.Itoa(i)
-		q.set("field_name_"+n, f.Name)
-		q.set("field_label_"+n, f.Label)
-		q.set("field_type_"+n, f.Type)
-		q.tick("field_required_"+n, f.Required)
+		shown.Set("field_name_"+n, f.Name)
+		shown.Set("field_label_"+n, f.Label)
+		shown.Set("field_type_"+n, f.Type)
+		tick(shown, "field_required_"+n, f.Required)
 	}
-	q.shown()
-	q.siteForm(http.StatusOK, s)
+	return shown
 }
 
 // tick sets a box that is ticked.
-func (f *form) tick(field string, on bool) {
+func tick(shown url.Values, field string, on bool) {
 	if on {
-		f.set(field, "on")
+		shown.Set(field, "on")
 	}
 }
 
 // changeSecret makes a new secret in front of the newest one, which stays valid, or removes one.
 func (p *Pages) changeSecret(q *request) {
+	release, ok := q.alone()
+	if !ok {
+		return
+	}
+	defer release()
 	s, ok := q.site()
 	if !ok {
 		return

@@ -41,6 +41,7 @@ var englishTexts = map[string]string{ // never changed
 	"error.busy":                "Too many passwords are being set at the moment. Nothing was changed; try again in a few seconds.",
 	"error.unavailable":         "The server cannot do this now. Go back and look whether the change was made, then try again.",
 	"error.form":                "The form could not be read. Go back, reload the page and try again.",
+	"error.outdated":            "Somebody else has saved this since you opened it. What you entered is below and is not stored. Open the page anew to see what is stored now, or save again to replace it.",
 	"error.large":               "The form is too large: at most 60 KiB can be sent.",
 	"error.lastAdmin":           "This is the last administrator who can log in. Make somebody else an administrator first.",
 	"reason.required":           "Fill this in.",

@@ -41,6 +41,7 @@ var chineseTexts = map[string]string{ // never changed
 	"error.busy":                "当前设置密码的请求过多，未做任何更改，请几秒后重试。",
 	"error.unavailable":         "服务器暂时无法处理。请返回检查更改是否已生效，再重试。",
 	"error.form":                "无法读取表单。请返回并刷新页面后重试。",
+	"error.outdated":            "在您打开此页之后，其他人已保存过修改。您输入的内容仍在下方，但尚未保存。请重新打开此页查看当前内容，或再次保存以覆盖。",
 	"error.large":               "表单过大：最多可提交 60 KiB。",
 	"error.lastAdmin":           "这是最后一位可登录的管理员。请先将其他人设为管理员。",
 	"reason.required":           "请填写此项。",

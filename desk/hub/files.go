@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/proto"
@@ -65,11 +66,15 @@ func (h *Hub) FileChanged(a store.Attachment) {
 	if a.PSeq > 0 || a.Uploader.Kind == store.Customer {
 		customers = h.contacts[a.Contact]
 	}
-	if e := h.dir.open[a.Conv]; e != nil && e.conv.Owner.Kind == store.Agent && a.Seq > 0 {
-		agents = h.agents[e.conv.Owner.ID]
+	if e := h.dir.open[a.Conv]; e != nil && a.Seq > 0 {
+		agents = h.listeners(e.conv.Owner, e.conv.Owner, e, a.Conv)
 	}
-	if a.Uploader.Kind == store.Agent && len(agents) == 0 {
-		agents = h.agents[a.Uploader.ID]
+	if a.Uploader.Kind == store.Agent {
+		for _, s := range h.agents[a.Uploader.ID] {
+			if !slices.Contains(agents, s) {
+				agents = append(slices.Clip(agents), s)
+			}
+		}
 	}
 	h.mu.Unlock()
 	frame := proto.Event("ev.file", a.Conv, 0, FileOf(&a))

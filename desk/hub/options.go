@@ -19,6 +19,7 @@ type Options struct {
 	Tickets *auth.Tickets[Login]
 	Bot     bot.Bot          // of sites that have chosen none; default bot.Default()
 	Links   Links            // makes the addresses of files; default none: file.links is refused
+	MaxFile int64            // bytes of one file, for the clients to know; 0 = they are not told
 	Limits  Limits           // zero fields mean the defaults
 	Dumper  *executor.Dumper // of the pools; default none
 	Logger  *slog.Logger     // default slog.Default()

@@ -184,7 +184,7 @@ func (h *Hub) collect(ctx context.Context, r store.Reader, c *catchUp, conv *sto
 func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 	w := proto.Welcome{
 		Session: s.id, Store: h.o.Store.ID(), Time: h.o.Now().UnixMilli(), PingMS: PingInterval.Milliseconds(), DeadMS: deadAfter.Milliseconds(),
-		Limits: proto.WelcomeLimits{Text: proto.MaxTextChars, Bytes: messageLimit(live, who.actor.Kind)},
+		Limits: proto.WelcomeLimits{Text: proto.MaxTextChars, Bytes: messageLimit(live, who.actor.Kind), File: h.o.MaxFile},
 		Me:     proto.Me{Party: party(who.actor)}, Features: []string{}, Heads: c.heads, Inbox: c.inbox,
 	}
 	if who.actor.Kind == store.Agent {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/go-eddy/eddy/desk/mask"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -40,6 +41,19 @@ type Wall struct {
 	Groups   []proto.GroupInfo `json:"groups"`
 	Agents   []WallAgent       `json:"agents"`
 	Queue    []WallChat        `json:"queue"` // the first of it
+}
+
+// Mask hides what is private in the names of customers, for readers without perm.Private.
+func (w *Wall) Mask() {
+	hide := func(chats []WallChat) {
+		for i := range chats {
+			chats[i].Contact = mask.Text(chats[i].Contact)
+		}
+	}
+	hide(w.Queue)
+	for i := range w.Agents {
+		hide(w.Agents[i].Chats)
+	}
 }
 
 // Wall returns what goes on now. It asks no database and may be called from any goroutine.

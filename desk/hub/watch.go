@@ -21,12 +21,17 @@ const (
 )
 
 // sees decides what a member of staff may read of the open conversations: what is its own, offered to it, passed on by it,
-// or no agent's and of its groups; everything else takes a permission. Hub.mu is held.
+// or no agent's and of its groups; everything else takes a permission. What has just been closed and was everybody's is that
+// of its last agent only. Hub.mu is held.
 func (h *Hub) sees(who identity, c *store.Conversation) sight {
 	if who.role.Can(perm.Serve) {
 		o, e := h.offers[c.ID], h.dir.open[c.ID]
 		switch {
-		case c.State != store.Assigned && (c.Group == "" || h.inGroup(who.actor.ID, c.Group)):
+		case c.State != store.Assigned && c.Group != "" && h.inGroup(who.actor.ID, c.Group):
+			return plain
+		case c.State != store.Assigned && c.State != store.Closed && c.Group == "":
+			return plain
+		case c.State == store.Closed && c.AssignedAt != 0 && c.LastAgent == who.actor.ID:
 			return plain
 		case c.Owner.Is(who.actor), o != nil && o.to.ID == who.actor.ID, e != nil && slices.Contains(e.former, who.actor.ID):
 			return plain

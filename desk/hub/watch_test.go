@@ -158,3 +158,50 @@ func TestWatchBounds(t *testing.T) {
 		return len(r.hub.watchers) == 0
 	})
 }
+
+// What waits for a group is its members' to read. Others need the permission, and it is written down; without it they are told
+// that it waits, not what was said.
+func TestQueueOfAForeignGroup(t *testing.T) {
+	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
+	outside := func(login string, role perm.Role) *desktest.Client {
+		a, err := r.db.CreateAgent(r.ctx, store.AgentAccount{Login: login, Name: login, Password: "x", Capacity: 1, Role: role})
+		r.ok(err)
+		c := r.agentClient(a)
+		r.ok(c.Connected(r.ctx))
+		return c
+	}
+	lin, moe, sue := r.on("lin", 1), outside("moe", perm.Agent), outside("sue", perm.Supervisor)
+	r.settled()
+	ann, conv := r.waiting()
+	r.watches(lin, conv)
+	r.watches(sue, conv)
+	for command, d := range map[string]any{
+		"watch": proto.Watch{}, "sync": proto.Sync{}, "tag": proto.Tag{Add: []string{"x"}}, "note.send": proto.Note{ClientID: newClientID(), Body: "x"}, "take": proto.Take{},
+	} {
+		if got := r.do(moe, command, conv, d); got != proto.CodeForbidden && got != proto.CodeNotFound {
+			t.Errorf("%s by somebody outside: %q", command, got)
+		}
+	}
+	r.say(ann, conv, "swordfish")
+	r.event(lin, conv, body("swordfish"))
+	r.event(sue, conv, body("swordfish"))
+	row := func(preview string) func(desktest.Frame) bool {
+		return func(f desktest.Frame) bool {
+			var row proto.Row
+			return f.T == "ev.conv" && f.C == conv && json.Unmarshal(f.D, &row) == nil && row.State == "queued" && row.Last == 2 && row.Preview == preview
+		}
+	}
+	r.other(lin, row("swordfish"))
+	r.other(moe, row(""))
+	if n := r.count(moe, row("swordfish")); n != 0 || len(moe.View(conv)) != 0 {
+		t.Errorf("somebody outside is told %d previews and %d events", n, len(moe.View(conv)))
+	}
+	for who, want := range map[*desktest.Client]int{lin: 0, sue: 1} {
+		if rows := r.auditOf(who.Me().ID, store.AuditWatch); len(rows) != want {
+			t.Errorf("%s: %d lines, want %d", who.Me().Name, len(rows), want)
+		}
+	}
+	r.ok(r.db.AddMember(r.ctx, r.group.ID, moe.Me().ID)) // who joins the group may read at once
+	r.settled()
+	r.watches(moe, conv)
+}

@@ -67,6 +67,8 @@ type Inbox struct {
 type WelcomeLimits struct {
 	Text  int `json:"text"`  // characters of a message
 	Bytes int `json:"bytes"` // bytes of one protocol message
+
+	File int64 `json:"file,omitempty"` // bytes of one file
 }
 
 // Welcome answers hello.

@@ -68,8 +68,9 @@ type Rate struct {
 func (Tag) command()  {}
 func (Rate) command() {}
 
-// Scope limits what is read to what one agent may see: the conversations it has or had, and those of everybody's queue
-// and of its groups unless another agent has them now. Others that All lets through carry a mark.
+// Scope limits what is read to what one agent may see: the conversations it has or had, those of its groups and of
+// everybody's queue unless another agent has them now, and what is closed of the contacts that it serves now. A closed one of
+// no group is no longer in everybody's queue. Others that All lets through carry a mark.
 type Scope struct {
 	Agent string
 	All   bool

@@ -136,7 +136,7 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string
 		}
 		below = n
 	}
-	rows, err := r.db.QueryContext(ctx, sqlSearch, match(&q), below, candidates, s.Agent, s.Agent, s.Agent, s.All)
+	rows, err := r.db.QueryContext(ctx, sqlSearch, append([]any{match(&q), below, candidates}, accessArgs(s)...)...)
 	if err != nil {
 		return nil, "", err
 	}

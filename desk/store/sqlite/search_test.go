@@ -117,7 +117,7 @@ func (r *rig) all(query string) (bodies []string) {
 // The statements of searches and of the lists go by indexes; none reads the messages from one end to the other.
 func TestReadPlans(t *testing.T) {
 	r := newRig(t, Options{})
-	a := []any{"x", "x", "x", false}
+	a := accessArgs(store.Scope{Agent: "x"})
 	for name, c := range map[string]struct {
 		query string
 		args  []any

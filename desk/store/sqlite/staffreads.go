@@ -13,16 +13,18 @@ import (
 const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read,
 		coalesce((SELECT group_concat(t.tag, ',' ORDER BY t.tag) FROM conversation_tag t WHERE t.conversation = c.id), ''), c.score, c.comment, p.blocked`
 
-// sqlAccess is a store.Access of an agent, given three times, and of Scope.All, given once, for the conversation c.
+// sqlAccess is a store.Access of an agent, given four times, and of Scope.All, given once, for the conversation c.
 const sqlAccess = `CASE
 		WHEN c.state = 'assigned' AND c.owner_id = ? OR EXISTS (SELECT 1 FROM assignment s WHERE s.conversation = c.id AND s.agent = ?)
-			OR c.state <> 'assigned' AND (c.grp = '' OR EXISTS (SELECT 1 FROM group_member g WHERE g.grp = c.grp AND g.agent = ?)) THEN 1
+			OR c.state IN ('bot', 'queued') AND c.grp = ''
+			OR c.state <> 'assigned' AND EXISTS (SELECT 1 FROM group_member g WHERE g.grp = c.grp AND g.agent = ?)
+			OR c.state = 'closed' AND EXISTS (SELECT 1 FROM conversation o WHERE o.contact = c.contact AND o.state = 'assigned' AND o.owner_id = ?) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`
 
 const sqlHistory = `SELECT ` + convColumns + `, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlAccess + ` <> 0
 	ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
 
-func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.All} }
+func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.Agent, s.All} }
 
 // Places implements store.StaffReader.
 func (r *reader) Places(ctx context.Context, conv string) ([]store.Places, error) {

@@ -133,7 +133,7 @@ func testAccess(t *testing.T, r *rig) {
 	}{
 		"everybody's queue":  {s.queued, own, own, own},
 		"lin's":              {s.mine, own, none, none},
-		"lin's before":       {s.had, own, own, own}, // closed, of no group
+		"lin's before":       {s.had, own, own, none}, // closed, of no group; moe had it, too
 		"moe's":              {s.theirs, none, own, none},
 		"queue of the group": {s.elsewhere, own, none, none},
 	} {
@@ -152,6 +152,31 @@ func testAccess(t *testing.T, r *rig) {
 	if _, err := r.Cold().Access(t.Context(), store.Scope{All: true}, "no such"); err != store.ErrNotFound {
 		t.Errorf("unknown: %v", err)
 	}
+	// What is closed may be read by who serves the contact now, and no longer than that.
+	r.do(store.Move{Conv: s.theirs, Trigger: store.TransferAgent, By: r.moe.Actor(), To: sue.ID})
+	serves := func(want store.Access) {
+		t.Helper()
+		if got, err := r.Cold().Access(t.Context(), store.Scope{Agent: sue.ID}, s.had); got != want || err != nil {
+			t.Errorf("another's closed one of a contact: %v %v, want %v", got, err, want)
+		}
+	}
+	serves(own)
+	r.do(store.Move{Conv: s.theirs, Trigger: store.TransferAgent, By: sue.Actor(), To: r.moe.ID})
+	serves(none)
+	// Members of a group read what the group has closed; a closed one of the bot is nobody's.
+	closed, alone := r.visitor(), r.visitor()
+	ours := r.assigned(closed, r.lin).ID
+	r.do(store.Move{Conv: ours, Trigger: store.TransferGroup, By: r.lin.Actor(), Group: s.group.ID})
+	r.do(store.Move{Conv: ours, Trigger: store.CustomerClose, By: closed.Actor()})
+	bots := r.open(alone, false).ID
+	r.do(store.Move{Conv: bots, Trigger: store.CustomerClose, By: alone.Actor()})
+	for agent, want := range map[string][2]store.Access{r.lin.ID: {own, none}, sue.ID: {none, none}} {
+		for i, conv := range []string{ours, bots} {
+			if got, err := r.Cold().Access(t.Context(), store.Scope{Agent: agent}, conv); got != want[i] || err != nil {
+				t.Errorf("closed %d: %v %v, want %v", i, got, err, want[i])
+			}
+		}
+	}
 	// Who had a conversation of a group goes on seeing it, also while another one has it.
 	r.must(r.AddMember(t.Context(), s.group.ID, sue.ID))
 	r.do(store.Move{Conv: s.elsewhere, Trigger: store.TakeOver, By: sue.Actor()})
@@ -163,7 +188,7 @@ func testAccess(t *testing.T, r *rig) {
 // History is paged, newest first, and scoped before it is paged.
 func testHistory(t *testing.T, r *rig) {
 	ann := r.visitor()
-	var want []string
+	var want, moes []string
 	for i := range 7 {
 		agent := r.lin
 		if i%2 == 1 {
@@ -175,8 +200,12 @@ func testHistory(t *testing.T, r *rig) {
 			r.shift.Add(int64(48 * time.Hour))
 		}
 		want = append(want, conv)
+		if agent.ID == r.moe.ID {
+			moes = append(moes, conv)
+		}
 	}
 	slices.Reverse(want)
+	slices.Reverse(moes)
 	read := func(s store.Scope, limit int) (ids []string, others int) {
 		t.Helper()
 		for cursor, pages := "", 0; ; pages++ {
@@ -197,11 +226,14 @@ func testHistory(t *testing.T, r *rig) {
 		}
 	}
 	for _, limit := range []int{1, 3, 7, 20} {
-		if got, others := read(store.Scope{Agent: r.moe.ID, All: true}, limit); !slices.Equal(got, want) || others != 1 {
+		if got, others := read(store.Scope{Agent: r.moe.ID, All: true}, limit); !slices.Equal(got, want) || others != 4 {
 			t.Errorf("by %d: %v with %d of others, want %v", limit, got, others, want)
 		}
-		if got, others := read(store.Scope{Agent: r.moe.ID}, limit); !slices.Equal(got, want[1:]) || others != 0 { // the open one is lin's
+		if got, others := read(store.Scope{Agent: r.moe.ID}, limit); !slices.Equal(got, moes) || others != 0 { // what is lin's is lin's
 			t.Errorf("scoped by %d: %v with %d of others", limit, got, others)
+		}
+		if got, others := read(store.Scope{Agent: r.lin.ID}, limit); !slices.Equal(got, want) || others != 0 { // serves her now
+			t.Errorf("of who serves her by %d: %v with %d of others", limit, got, others)
 		}
 	}
 	page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ann.ID, "", 2)

@@ -4,6 +4,7 @@
 import './file-texts.js';
 import { addShapes, el, icon, setAttr, setText } from './dom.js';
 import { number, t } from './i18n.js';
+import { largestFile } from './uploads.js';
 
 addShapes({
 	clip: ['M15.5 9.5l-5.6 5.6a3.4 3.4 0 0 1-4.8-4.8l6.2-6.2a2.3 2.3 0 0 1 3.2 3.2l-6 6a1.1 1.1 0 0 1-1.6-1.6l5.3-5.3'],
@@ -153,7 +154,7 @@ export class FileTray {
 		const [, , words, bar, again] = node.children;
 		setAttr(node, 'data-state', item.state);
 		const failed = item.state === 'failed';
-		setText(words, failed ? t(item.code === 'too_large' ? 'file.tooLarge' : item.retryMs > 0 ? 'file.failed' : 'file.notTaken') : sizeOf(item.size));
+		setText(words, failed ? t(item.code === 'too_large' ? 'file.tooLarge' : item.retryMs > 0 ? 'file.failed' : 'file.notTaken', { size: sizeOf(largestFile) }) : sizeOf(item.size));
 		setAttr(words, 'role', failed ? 'status' : null);
 		bar.hidden = item.state !== 'sending' && item.state !== 'waiting';
 		bar.value = item.share;

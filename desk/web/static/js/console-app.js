@@ -26,6 +26,7 @@ import { actionOf } from './shortcuts.js';
 import { Staff } from './staff.js';
 import { Team } from './team.js';
 import { TopBar } from './top-bar.js';
+import { allowFiles } from './uploads.js';
 import { rowsOfWall } from './wall-rows.js';
 import { number, onLocale, t } from './i18n.js';
 
@@ -201,6 +202,7 @@ export class ConsoleApp {
 		this.storeId = d.store;
 		this.clockOffset = d.time - Date.now();
 		this.limit = d.limits?.text ?? this.limit;
+		allowFiles(d.limits?.file);
 		this.staff.welcome(d);
 		this.offers.clear();
 		this.chats.watched.clear();

@@ -18,7 +18,7 @@ import { Rating } from './rating.js';
 import { accentOf, useColour } from './theme.js';
 import { locale, number, onLocale, t, translate } from './i18n.js';
 import { uuid } from './storage.js';
-import { Uploads } from './uploads.js';
+import { allowFiles, Uploads } from './uploads.js';
 
 const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
 
@@ -190,6 +190,7 @@ export class CustomerPage {
 		if (this.storeId && this.storeId !== d.store) this.#forget();
 		this.storeId = d.store;
 		this.composer.limit = d.limits?.text ?? this.composer.limit;
+		allowFiles(d.limits?.file);
 		this.heads = new Set((d.heads ?? []).map((h) => h.id)); // those not shown are replayed too
 		const head = pick(d.heads ?? [], this.conversation?.id);
 		if (head) {

@@ -3,6 +3,14 @@
 
 const retryable = new Set(['busy', 'unavailable', 'rate_limited', 'lost']);
 
+/** Bytes of one file; the server says how many it takes. */
+export let largestFile = 20 << 20;
+
+/** @param {number} [bytes] */
+export function allowFiles(bytes) {
+	if (bytes > 0) largestFile = bytes;
+}
+
 /**
  * @typedef {{key: number, file: File, name: string, size: number, state: 'waiting'|'sending'|'done'|'failed', share: number, id: string, info: object|null, code: string, retryMs: number}} Upload
  */
@@ -12,11 +20,10 @@ export class Uploads {
 	 * @param {(name: string) => {url: string, headers: Object<string, string>}} o.target
 	 * @param {() => void} o.onChange
 	 * @param {number} [o.most] files of one message
-	 * @param {number} [o.maxSize] bytes of one file
 	 * @param {object} [o.env] XMLHttpRequest, setTimeout
 	 */
-	constructor({ target, onChange, most = 10, maxSize = 20 << 20, env = globalThis }) {
-		Object.assign(this, { target, onChange, most, maxSize, env, next: 1, running: null });
+	constructor({ target, onChange, most = 10, env = globalThis }) {
+		Object.assign(this, { target, onChange, most, env, next: 1, running: null });
 		/** @type {Upload[]} */
 		this.items = [];
 	}
@@ -25,7 +32,7 @@ export class Uploads {
 	add(files) {
 		const room = Math.max(0, this.most - this.items.length);
 		for (const file of [...files].slice(0, room)) {
-			const tooLarge = file.size > this.maxSize;
+			const tooLarge = file.size > largestFile;
 			this.items.push({ key: this.next++, file, name: file.name || 'file', size: file.size, state: tooLarge ? 'failed' : 'waiting', share: 0, id: '', info: null, code: tooLarge ? 'too_large' : '', retryMs: 0 });
 		}
 		this.#pump();

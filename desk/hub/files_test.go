@@ -1,0 +1,70 @@
+package hub
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// That a file has been looked at is told to everybody who sees it: both sides, who watches, who passed the conversation on, and
+// who uploaded it. What is the staff's or was not sent yet is not told to the other side.
+func TestWhoHearsOfAFile(t *testing.T) {
+	r := newOffering(t)
+	sue := r.agentClient(r.staff("sue", 0, perm.Supervisor))
+	r.ok(sue.Connected(r.ctx))
+	r.watches(sue, r.conv)
+	r.offer(r.moe)
+	r.headOf(r.moe, "transfer.accept", r.conv, proto.Accept{}) // lin has passed it on
+	clients := map[string]*desktest.Client{"ann": r.ann, "lin": r.lin, "moe": r.moe, "kim": r.kim, "sue": sue}
+	all := slices.Sorted(maps.Keys(clients))
+	for id, c := range map[string]struct {
+		a    store.Attachment
+		want []string
+	}{
+		"sent":     {store.Attachment{Uploader: customer(r.ann), Seq: 4, PSeq: 4}, []string{"ann", "lin", "moe", "sue"}},
+		"answer":   {store.Attachment{Uploader: agent(r.moe), Seq: 5, PSeq: 5}, []string{"ann", "lin", "moe", "sue"}},
+		"note":     {store.Attachment{Uploader: agent(r.moe), Seq: 6}, []string{"lin", "moe", "sue"}},
+		"loose":    {store.Attachment{Uploader: customer(r.ann)}, []string{"ann"}},
+		"unsent":   {store.Attachment{Uploader: agent(r.moe)}, []string{"moe"}},
+		"outsider": {store.Attachment{Uploader: agent(r.kim), Seq: 7}, []string{"kim", "lin", "moe", "sue"}},
+	} {
+		c.a.ID, c.a.Conv, c.a.Contact, c.a.State = id, r.conv, r.ann.Me().ID, store.FileReady
+		r.theHub().FileChanged(c.a)
+		told := func(f desktest.Frame) bool {
+			var x proto.File
+			return f.T == "ev.file" && f.C == r.conv && f.Decode(&x).T != "" && x.ID == id && x.State == store.FileReady
+		}
+		for _, who := range all {
+			want := 0
+			if slices.Contains(c.want, who) {
+				want = 1
+			}
+			if n := r.count(clients[who], told); n != want {
+				t.Errorf("%s: %s is told %d times, want %d", id, who, n, want)
+			}
+		}
+	}
+	// Nobody watches any more what is closed; its customer and its uploader are still told.
+	r.ok(r.ann.EndConv(r.ctx, r.conv, "bye"))
+	r.event(r.moe, r.conv, change("closed"))
+	r.theHub().FileChanged(store.Attachment{ID: "late", Conv: r.conv, Contact: r.ann.Me().ID, Uploader: agent(r.moe), Seq: 5, PSeq: 5, State: store.FileRefused})
+	for who, want := range map[string]int{"ann": 1, "moe": 1, "lin": 0, "sue": 0} {
+		if n := r.count(clients[who], func(f desktest.Frame) bool {
+			var x proto.File
+			return f.T == "ev.file" && f.Decode(&x).T != "" && x.ID == "late"
+		}); n != want {
+			t.Errorf("after the close %s is told %d times, want %d", who, n, want)
+		}
+	}
+}
+
+func customer(c *desktest.Client) store.Actor {
+	return store.Actor{Kind: store.Customer, ID: c.Me().ID}
+}
+
+func agent(c *desktest.Client) store.Actor { return store.Actor{Kind: store.Agent, ID: c.Me().ID} }
