@@ -63,7 +63,7 @@ func newBenchDesk(t *terminal) *cobra.Command {
 	fl.IntVar(&b.size, "size", 64, "characters per message")
 	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and either half of isolation takes")
 	fl.IntVar(&b.idle, "idle", 5000, "visitors of idle")
-	fl.IntVar(&b.reconnect, "reconnect", 5000, "visitors of reconnect")
+	fl.IntVar(&b.reconnect, "reconnect", 10_000, "visitors of reconnect")
 	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
 	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
 	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
@@ -107,6 +107,7 @@ type deskReport struct {
 	Isolation *deskIsolation `json:"isolation,omitempty"`
 	Idle      *deskIdle      `json:"idle,omitempty"`
 	Reconnect *deskReconnect `json:"reconnect,omitempty"`
+	Failures  []string       `json:"failures,omitempty"` // of parts that did not come to their end
 }
 
 type deskRate struct {
@@ -140,7 +141,10 @@ type deskIdle struct {
 type deskReconnect struct {
 	Visitors int             `json:"visitors"`
 	Started  float64         `json:"server_started_ms"` // from the kill until the server listened again
-	Seconds  float64         `json:"all_resumed_s"`     // from then
+	Seconds  float64         `json:"all_resumed_s"`     // from then, with every message acknowledged and shown to both sides
+	P50      float64         `json:"welcomed_p50_s"`    // from then until a client was welcomed
+	P99      float64         `json:"welcomed_p99_s"`
+	Connects int64           `json:"connects"` // attempts of all clients
 	Faults   deskload.Faults `json:"faults"`
 }
 
@@ -152,6 +156,7 @@ type deskRun struct {
 	accounts []deskload.Account
 	server   *deskProcess
 	fleet    *deskload.Fleet
+	crowded  bool // the fleet has customers with an agent each
 	report   deskReport
 }
 
@@ -167,16 +172,21 @@ func (t *terminal) benchDesk(b *deskBench) (err error) {
 		if err := r.prepare(ctx); err != nil {
 			return err
 		}
-		return r.measure(ctx)
+		return r.measure(ctx, r.parts())
 	})
-	if err != nil {
+	if !r.report.measured() { // nothing to tell but the error
 		return err
 	}
 	if b.asJSON {
-		return json.NewEncoder(t.out).Encode(r.report)
+		return errors.Join(json.NewEncoder(t.out).Encode(r.report), err)
 	}
 	r.report.print(t)
-	return nil
+	return err
+}
+
+// measured reports whether there is anything in the report.
+func (d *deskReport) measured() bool {
+	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil
 }
 
 // prepare makes the accounts of the agents and starts the server.
@@ -211,28 +221,63 @@ func (r *deskRun) end() error {
 	return errors.Join(errs...)
 }
 
-func (r *deskRun) measure(ctx context.Context) error {
-	if r.wants("rate") || r.wants("full") || r.wants("isolation") {
+// deskPart is one of the measurements.
+type deskPart struct {
+	name  string
+	crowd bool // it wants customers with an agent each
+	run   func(context.Context) error
+}
+
+func (r *deskRun) parts() []deskPart {
+	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected}}
+}
+
+// measure runs parts one after the other. One that fails does not take the results of the others with it.
+func (r *deskRun) measure(ctx context.Context, parts []deskPart) error {
+	var errs []error
+	for _, part := range parts {
+		if !r.wants(part.name) || ctx.Err() != nil {
+			continue
+		}
+		r.t.note("bench desk: %s", part.name)
+		err := r.measureOne(ctx, part)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s: %w", part.name, err)
+		r.report.Failures = append(r.report.Failures, oneLine(err))
+		errs = append(errs, err)
+		r.t.note("bench desk: %s", oneLine(err))
+		if err := r.restart(ctx); err != nil { // the next part begins anew
+			return errors.Join(append(errs, err)...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
+	ctx, cancel := context.WithTimeout(ctx, benchPatience)
+	defer cancel()
+	if part.crowd && !r.crowded {
 		if err := r.crowd(ctx, r.customers); err != nil {
 			return err
 		}
 	}
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"rate", r.atRate}, {"full", r.full}, {"isolation", r.isolation}, {"idle", r.idleVisitors}, {"reconnect", r.reconnected}} {
-		if !r.wants(part.name) {
-			continue
-		}
-		r.t.note("bench desk: %s", part.name)
-		within, cancel := context.WithTimeout(ctx, benchPatience)
-		err := part.run(within)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("%s: %w", part.name, err)
-		}
+	return part.run(ctx)
+}
+
+// restart kills the server, whatever state a failed part has left it in, and starts it again on the same data.
+func (r *deskRun) restart(ctx context.Context) error {
+	r.crowded = false
+	if ctx.Err() != nil {
+		return nil
 	}
-	return nil
+	if err := r.server.kill(); err != nil {
+		return err
+	}
+	var err error
+	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	return err
 }
 
 // crowd replaces the clients by new ones with a conversation each.
@@ -240,16 +285,22 @@ func (r *deskRun) crowd(ctx context.Context, customers int) error {
 	if err := r.renew(); err != nil {
 		return err
 	}
-	r.t.note("bench desk: connecting %d agents and %d customers", r.agents, customers)
-	ctx, cancel := context.WithTimeout(ctx, benchPatience)
-	defer cancel()
-	if err := r.fleet.AddAgents(ctx, r.accounts); err != nil {
-		return err
+	for _, step := range []struct {
+		text string
+		run  func() error
+	}{
+		{fmt.Sprintf("connecting %d agents", r.agents), func() error { return r.fleet.AddAgents(ctx, r.accounts) }},
+		{fmt.Sprintf("connecting %d customers", customers), func() error { return r.fleet.AddCustomers(ctx, customers) }},
+		{fmt.Sprintf("opening %d conversations", customers), func() error { return r.fleet.Open(ctx) }},
+		{"waiting until each has an agent", func() error { return r.fleet.Served(ctx) }},
+	} {
+		r.t.note("bench desk: %s", step.text)
+		if err := step.run(); err != nil {
+			return err
+		}
 	}
-	if err := r.fleet.AddCustomers(ctx, customers); err != nil {
-		return err
-	}
-	return r.fleet.Open(ctx)
+	r.crowded = true
+	return nil
 }
 
 func (r *deskRun) renew() error {
@@ -258,7 +309,8 @@ func (r *deskRun) renew() error {
 			return err
 		}
 	}
-	r.fleet = deskload.New("http://"+r.server.addr, "demo")
+	r.fleet, r.crowded = deskload.New("http://"+r.server.addr, "demo"), false
+	r.fleet.Progress = func(text string) { r.t.note("bench desk: %s", text) }
 	return nil
 }
 
@@ -280,7 +332,7 @@ func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*desk
 	after := r.fleet.Faults()
 	one := &deskRate{
 		What: what, Messages: res.Acked, PerSecond: float64(res.Acked) / res.Elapsed.Seconds(),
-		CPU: float64((to - from).Microseconds()) / float64(max(res.Sent, 1)), Refused: after.Refused - before.Refused, FirstError: after.FirstError,
+		CPU: float64((to - from).Microseconds()) / float64(max(res.Sent, 1)), Refused: after.Refused + after.Busy - before.Refused - before.Busy, FirstError: after.FirstError,
 	}
 	one.percentiles(res.Acks, res.Peers)
 	return one, nil
@@ -427,6 +479,7 @@ func (r *deskRun) reconnected(ctx context.Context) error {
 		return err
 	}
 	before := r.fleet.Faults()
+	r.fleet.Outage()
 	if err := r.fleet.Say(r.size); err != nil {
 		return err
 	}
@@ -440,14 +493,16 @@ func (r *deskRun) reconnected(ctx context.Context) error {
 		return err
 	}
 	listening := time.Now()
+	r.t.note("bench desk: the server listens again")
 	if err := r.fleet.Resumed(ctx); err != nil {
 		return err
 	}
-	faults := r.fleet.Faults()
-	faults.Gaps -= before.Gaps
-	faults.Refused -= before.Refused
+	done := time.Since(listening)
+	times, connects := r.fleet.Resumes(listening)
+	seconds := func(p float64) float64 { return time.Duration(times.ValueAtPercentile(p)).Seconds() }
 	r.report.Reconnect = &deskReconnect{
-		Visitors: r.reconnect, Started: float64(listening.Sub(killed).Microseconds()) / 1e3, Seconds: time.Since(listening).Seconds(), Faults: faults,
+		Visitors: r.reconnect, Started: float64(listening.Sub(killed).Microseconds()) / 1e3, Seconds: done.Seconds(),
+		P50: seconds(50), P99: seconds(99), Connects: connects, Faults: r.fleet.Faults().Sub(before),
 	}
 	return nil
 }
@@ -478,7 +533,13 @@ func (d deskReport) print(t *terminal) {
 	}
 	if r := d.Reconnect; r != nil {
 		t.say("reconnect: %d visitors; the server listened again after %.0f ms, all had resumed %.1f s after that", r.Visitors, r.Started, r.Seconds)
-		t.say("  messages lost %d, shown twice %d, gaps fetched %d, refused %d", r.Faults.Lost, r.Faults.Doubled, r.Faults.Gaps, r.Faults.Refused)
+		t.say("  welcomed      p50 %.1f s, p99 %.1f s, %d connects", r.P50, r.P99, r.Connects)
+		f := r.Faults
+		t.say("  messages      lost %d, shown twice %d, out of order %d, events again %d", f.Lost, f.Doubled, f.Disordered, f.Replayed)
+		t.say("  commands      refused %d, told to come later %d; %d gaps fetched", f.Refused, f.Busy, f.Gaps)
+		if f.FirstError != "" {
+			t.say("  first error   %s", f.FirstError)
+		}
 	}
 }
 
@@ -569,8 +630,11 @@ func (p *deskProcess) stop() error {
 	return p.wait()
 }
 
-// wait returns when the process has ended; that it was killed is no error.
+// wait returns when the process has ended; that it was killed is no error. One that has been waited for is not waited for again.
 func (p *deskProcess) wait() error {
+	if p.cmd.ProcessState != nil {
+		return nil
+	}
 	err := p.cmd.Wait()
 	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil

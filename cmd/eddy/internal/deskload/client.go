@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/websocket"
 )
@@ -28,42 +26,72 @@ type Client struct {
 	staff bool
 	hello func(context.Context) (proto.Hello, error)
 
-	conn   *websocket.Conn
-	live   bool
-	nextID int
-	conv   string // of a customer
-	state  string // of that conversation
-	last   map[string]uint64
-	asking map[string]bool    // conversations that are being synced
-	own    map[string]*posted // by client id
-	order  []*posted          // not acknowledged, oldest first
-	flight map[string]*posted // by request id
+	conn    *websocket.Conn
+	me      string // id, from welcome
+	live    bool
+	backoff backoff
+	back    time.Time // the last welcome
+	nextID  int
+	wants   string // what the customer wants to open, "" = nothing
+	opening bool   // it has been asked for
+	conv    string // of a customer
+	state   string // of that conversation
+	streams map[string]*stream
+	flight  map[string]*posted // by request id
+	asked   map[string]*stream // syncs, by request id
+	waiting []*stream          // those that are to be synced
 }
 
-// posted is one message of this client.
-type posted struct {
-	conv, clientID, body string
-	due                  time.Time
-	measured             bool
-	acked                bool
-	shown                int
-	then                 func() // called with the ack, under Fleet.mu, nil = nothing
+// stream is one conversation as one client sees it.
+type stream struct {
+	conv      string
+	last      uint64
+	own, peer int64     // numbers of the newest messages shown, of this client and of the other side
+	out       []*posted // not acknowledged; the first one is under way
+	asking    bool      // it is being synced, or will be
+	named     bool      // hello has said what this client has, and it has not asked for more since
 }
 
-func (f *Fleet) newClient(hello func(context.Context) (proto.Hello, error)) *Client {
-	return &Client{
-		f: f, hello: hello, last: make(map[string]uint64), asking: make(map[string]bool), own: make(map[string]*posted), flight: make(map[string]*posted),
-	}
-}
-
-// seen needs Fleet.mu.
-func (c *Client) seen() map[string]uint64 {
-	seen := make(map[string]uint64, len(c.last))
-	for conv, s := range c.last {
-		if len(seen) == proto.MaxSeen {
+// done takes an acknowledged message out and returns the next one.
+func (st *stream) done(p *posted) *posted {
+	for i, q := range st.out {
+		if q == p {
+			st.out = append(st.out[:i], st.out[i+1:]...)
 			break
 		}
-		seen[conv] = s
+	}
+	if len(st.out) == 0 {
+		return nil
+	}
+	return st.out[0]
+}
+
+// probe is the request id of commands whose answers nobody waits for.
+const probe = "probe"
+
+// agentSyncs is how many conversations of one client are fetched at a time.
+const agentSyncs = 4
+
+func (f *Fleet) newClient(hello func(context.Context) (proto.Hello, error)) *Client {
+	return &Client{f: f, hello: hello, streams: make(map[string]*stream), flight: make(map[string]*posted), asked: make(map[string]*stream)}
+}
+
+func (c *Client) stream(conv string) *stream {
+	st := c.streams[conv]
+	if st == nil {
+		st = &stream{conv: conv}
+		c.streams[conv] = st
+	}
+	return st
+}
+
+// seen is what hello tells of this client's streams. It needs Fleet.mu.
+func (c *Client) seen() map[string]uint64 {
+	seen := make(map[string]uint64, min(len(c.streams), proto.MaxSeen))
+	for conv, st := range c.streams {
+		if st.named = st.last > 0 && len(seen) < proto.MaxSeen; st.named {
+			seen[conv] = st.last
+		}
 	}
 	return seen
 }
@@ -94,18 +122,27 @@ func (c *Client) HandleOpen(conn *websocket.Conn) error {
 	return nil
 }
 
-// HandleClose implements websocket.Handler: it connects again.
-func (c *Client) HandleClose(*websocket.Conn, int, string) {
-	c.f.note(func() {
-		if c.live {
-			c.f.live--
-		}
-		c.conn, c.live = nil, false
-		clear(c.flight)
-		clear(c.asking)
-	})
-	if c.f.ctx.Err() == nil {
-		c.f.connect(c, 1)
+// HandleClose implements websocket.Handler: it connects again, unless the server does not want that.
+func (c *Client) HandleClose(_ *websocket.Conn, code int, reason string) {
+	final := code >= 4100 && code < 4200
+	c.f.mu.Lock()
+	if c.live {
+		c.f.live--
+	}
+	c.conn, c.live = nil, false
+	c.backoff.lost(time.Now())
+	clear(c.flight)
+	clear(c.asked)
+	c.waiting = nil
+	for _, st := range c.streams {
+		st.asking = false
+	}
+	if final {
+		c.f.refused(fmt.Sprintf("closed with %d %s", code, reason))
+	}
+	c.f.mu.Unlock()
+	if !final && c.f.ctx.Err() == nil {
+		c.f.connect(c, false)
 	}
 }
 
@@ -116,9 +153,9 @@ func (c *Client) HandleMessage(conn *websocket.Conn, _ websocket.Opcode, data []
 	if err := json.Unmarshal(data, &m); err != nil {
 		return err
 	}
-	var send []func() error
-	var err error
-	c.f.note(func() { send, err = c.receive(conn, &m, now) })
+	c.f.mu.Lock()
+	send, err := c.receive(conn, &m, now)
+	c.f.mu.Unlock()
 	for i := 0; err == nil && i < len(send); i++ {
 		err = send[i]()
 	}
@@ -132,44 +169,70 @@ func (c *Client) HandleMessage(conn *websocket.Conn, _ websocket.Opcode, data []
 func (c *Client) receive(conn *websocket.Conn, m *frame, now time.Time) (send []func() error, err error) {
 	switch m.T {
 	case "welcome":
-		return c.welcomed(conn, m)
+		return c.welcomed(conn, m, now)
 	case "ok":
-		return c.answered(m, now)
+		return c.answered(conn, m, now)
 	case "err":
-		return c.refused(conn, m)
+		return nil, c.refused(conn, m)
 	case "ev.msg", "ev.state":
 		return c.event(m, now)
+	case "bye":
+		var b proto.Bye
+		err = json.Unmarshal(m.D, &b)
+		c.backoff.notYet = now.Add(time.Duration(b.RetryMS) * time.Millisecond)
 	}
-	return nil, nil
+	return nil, err
 }
 
-func (c *Client) welcomed(conn *websocket.Conn, m *frame) (send []func() error, err error) {
+func (c *Client) welcomed(conn *websocket.Conn, m *frame, now time.Time) (send []func() error, err error) {
 	var w proto.Welcome
 	if err := json.Unmarshal(m.D, &w); err != nil {
 		return nil, err
 	}
-	c.live = true
+	c.live, c.me = true, w.Me.ID
 	c.f.live++
+	c.backoff.welcomed(now)
+	c.back = now
 	for i := range w.Heads {
 		h := &w.Heads[i]
 		c.head(h)
 		if h.Truncated {
-			send = append(send, c.sync(h.ID))
+			send = append(send, c.sync(c.stream(h.ID))...)
 		}
 	}
-	for _, p := range c.order { // in their order, with the same client ids
-		send = append(send, c.post(conn, p))
+	for _, st := range c.streams { // each conversation's first, with the same client id
+		if len(st.out) > 0 {
+			send = append(send, c.post(conn, st.out[0]))
+		}
+	}
+	if c.wants != "" && c.conv == "" {
+		send = append(send, c.open(conn))
 	}
 	return send, nil
+}
+
+// open needs Fleet.mu; what it returns asks for a conversation.
+func (c *Client) open(conn *websocket.Conn) func() error {
+	wants := c.wants
+	return func() error { return c.write(conn, "conv.open", "open", "", proto.Open{Wants: wants}) }
 }
 
 // head takes note of the state of a conversation.
 func (c *Client) head(h *proto.Head) {
 	if !c.staff {
 		c.conv, c.state = h.ID, h.State
+		if c.opening {
+			c.opening = false
+			c.f.opening--
+		}
 	}
-	if h.Owner != nil && c.staff && h.State == "assigned" {
-		c.f.owner[h.ID] = c
+	c.owns(h.ID, h.Owner)
+}
+
+// owns takes note of who has a conversation.
+func (c *Client) owns(conv string, owner *proto.Party) {
+	if c.staff && owner != nil && owner.ID == c.me {
+		c.f.owner[conv] = c
 	}
 }
 
@@ -182,95 +245,116 @@ func (c *Client) post(conn *websocket.Conn, p *posted) func() error {
 	}
 }
 
-func (c *Client) answered(m *frame, now time.Time) (send []func() error, err error) {
+func (c *Client) answered(conn *websocket.Conn, m *frame, now time.Time) (send []func() error, err error) {
 	if p := c.flight[m.RE]; p != nil {
 		delete(c.flight, m.RE)
-		c.ack(p, now)
-		return nil, nil
+		var a proto.Ack
+		if err := json.Unmarshal(m.D, &a); err != nil {
+			return nil, err
+		}
+		if next := c.ack(p, a.S, now); next != nil {
+			send = append(send, c.post(conn, next))
+		}
+		return send, nil
 	}
-	switch {
-	case m.RE == "open":
+	if st := c.asked[m.RE]; st != nil {
+		delete(c.asked, m.RE)
+		st.asking = false
+		return c.synced(st, m, now)
+	}
+	if m.RE == "open" {
 		var o proto.Opened
 		if err := json.Unmarshal(m.D, &o); err != nil {
 			return nil, err
 		}
 		c.head(&o.Head)
-		return nil, nil
-	case c.asking[m.C]:
-		return c.synced(m, now)
 	}
 	return nil, nil
 }
 
-func (c *Client) ack(p *posted, now time.Time) {
-	if p.acked {
-		return
-	}
-	p.acked = true
-	for i, q := range c.order {
-		if q == p {
-			c.order = append(c.order[:i], c.order[i+1:]...)
-			break
-		}
-	}
-	if p.measured {
-		c.f.acked++
-		c.f.unacked--
-		record(c.f.acks, now.Sub(p.due))
-	}
-	if p.then != nil {
-		p.then()
-	}
-}
-
-func (c *Client) refused(conn *websocket.Conn, m *frame) (send []func() error, err error) {
+// refused takes an error: what the server is too busy for now is sent again when it says, with the same client id.
+func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 	var e proto.Error
 	if err := json.Unmarshal(m.D, &e); err != nil {
-		return nil, err
+		return err
 	}
-	p := c.flight[m.RE]
+	p, st := c.flight[m.RE], c.asked[m.RE]
 	delete(c.flight, m.RE)
-	if m.RE == probe {
-		return nil, nil
+	delete(c.asked, m.RE)
+	switch {
+	case m.RE == probe:
+		return nil
+	case e.RetryMS == 0:
+		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
+		if st != nil {
+			st.asking = false
+		}
+		if p != nil { // it will never be there
+			c.stream(p.conv).done(p)
+			delete(c.f.posts, p.clientID)
+			c.f.unacked--
+		}
+		return nil
 	}
-	c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
-	if p == nil || e.RetryMS == 0 {
-		return nil, nil
-	}
-	time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() { // again with the same client id
+	c.f.faults.Busy++
+	time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
 		c.f.mu.Lock()
-		if c.conn != conn || p.acked {
+		if c.conn != conn { // a new connection sends it by itself
 			c.f.mu.Unlock()
 			return
 		}
-		again := c.post(conn, p)
+		var again []func() error
+		switch {
+		case p != nil && !p.acked:
+			again = append(again, c.post(conn, p))
+		case st != nil:
+			st.asking = false
+			again = c.sync(st)
+		case m.RE == "open" && c.conv == "":
+			again = append(again, c.open(conn))
+		}
 		c.f.mu.Unlock()
-		_ = again() // a lost connection sends it again by itself
+		for _, send := range again {
+			_ = send()
+		}
 	})
-	return nil, nil
+	return nil
 }
 
 // event takes an event in its turn; one that comes ahead of it makes the client fetch what is missing.
 func (c *Client) event(m *frame, now time.Time) (send []func() error, err error) {
-	last := c.last[m.C]
+	st := c.stream(m.C)
 	switch {
-	case m.S <= last:
-		return nil, nil
-	case m.S > last+1:
-		if c.staff && last == 0 { // it has just become this agent's
-			return []func() error{c.sync(m.C)}, nil
+	case m.S <= st.last:
+		if st.named {
+			c.f.faults.Replayed++
 		}
-		c.f.faults.Gaps++
-		return []func() error{c.sync(m.C)}, nil
+		return nil, nil
+	case m.S > st.last+1:
+		if c.staff && st.last == 0 { // it has just become this agent's
+			return c.sync(st), c.changed(m)
+		}
+		if !st.asking {
+			c.f.faults.Gaps++
+		}
+		return c.sync(st), nil
 	}
-	c.last[m.C] = m.S
+	st.last = m.S
 	if m.T == "ev.state" {
 		return nil, c.changed(m)
 	}
-	return nil, c.shown(m, now)
+	var msg proto.Msg
+	if err := json.Unmarshal(m.D, &msg); err != nil {
+		return nil, err
+	}
+	c.shown(m.C, m.S, &msg, now)
+	return nil, nil
 }
 
 func (c *Client) changed(m *frame) error {
+	if m.T != "ev.state" {
+		return nil
+	}
 	var s proto.StateChange
 	if err := json.Unmarshal(m.D, &s); err != nil {
 		return err
@@ -278,46 +362,33 @@ func (c *Client) changed(m *frame) error {
 	if !c.staff && m.C == c.conv {
 		c.state = s.State
 	}
-	if c.staff && s.State == "assigned" {
-		c.f.owner[m.C] = c
-	}
+	c.owns(m.C, s.Owner)
 	return nil
 }
 
-// shown takes note of a message in the stream: of whom, and how long it took.
-func (c *Client) shown(m *frame, now time.Time) error {
-	var msg proto.Msg
-	if err := json.Unmarshal(m.D, &msg); err != nil {
-		return err
+// sync makes the rest of a conversation come, soon if others are being fetched. It needs Fleet.mu.
+func (c *Client) sync(st *stream) []func() error {
+	if !st.asking {
+		st.asking, st.named = true, false
+		c.waiting = append(c.waiting, st)
 	}
-	if p := c.own[msg.ClientID]; p != nil {
-		p.shown++
-		if p.shown > 1 {
-			c.f.faults.Doubled++
-		}
-		return nil
-	}
-	if due, ok := dueOf(msg.Body); ok {
-		c.f.arrived++
-		record(c.f.peers, now.Sub(due))
-	}
-	return nil
+	return c.fetch()
 }
 
-// sync needs Fleet.mu; what it returns asks for the rest of a conversation.
-func (c *Client) sync(conv string) func() error {
-	if c.asking[conv] {
-		return func() error { return nil }
+func (c *Client) fetch() (send []func() error) {
+	for len(c.waiting) > 0 && len(c.asked) < agentSyncs && c.conn != nil {
+		st := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		conn, id, after := c.conn, c.id(), st.last
+		c.asked[id] = st
+		send = append(send, func() error {
+			return c.write(conn, "sync", id, st.conv, proto.Sync{After: after, Limit: proto.MaxSyncEvents})
+		})
 	}
-	c.asking[conv] = true
-	conn, id, after := c.conn, c.id(), c.last[conv]
-	return func() error {
-		return c.write(conn, "sync", id, conv, proto.Sync{After: after, Limit: proto.MaxSyncEvents})
-	}
+	return send
 }
 
-func (c *Client) synced(m *frame, now time.Time) (send []func() error, err error) {
-	delete(c.asking, m.C)
+func (c *Client) synced(st *stream, m *frame, now time.Time) (send []func() error, err error) {
 	var page proto.Synced
 	if err := json.Unmarshal(m.D, &page); err != nil {
 		return nil, err
@@ -334,22 +405,8 @@ func (c *Client) synced(m *frame, now time.Time) (send []func() error, err error
 		}
 		send = append(send, more...)
 	}
-	if page.More || page.Head.Last > c.last[m.C] {
-		send = append(send, c.sync(m.C))
+	if page.More || page.Head.Last > st.last {
+		return append(send, c.sync(st)...), nil
 	}
-	return send, nil
-}
-
-// say needs Fleet.mu; what it returns writes the message, or nothing while there is no connection: the next welcome does.
-func (c *Client) say(conv, body string, due time.Time, measured bool, then func()) func() error {
-	p := &posted{conv: conv, clientID: uuid.NewString(), body: body, due: due, measured: measured, then: then}
-	c.own[p.clientID] = p
-	c.order = append(c.order, p)
-	if measured {
-		c.f.unacked++
-	}
-	if !c.live {
-		return func() error { return nil }
-	}
-	return c.post(c.conn, p)
+	return append(send, c.fetch()...), nil
 }

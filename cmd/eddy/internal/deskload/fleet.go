@@ -1,16 +1,13 @@
 // Package deskload is the load of "eddy bench desk": customers and agents as WebSocket clients on the engine's loops, each with the duties of
-// a reference client: contiguous sequences, resume after a lost connection, unacknowledged messages sent again.
+// a reference client: contiguous sequences, resume after a lost connection with a jittered back-off, unacknowledged messages sent again, one
+// message of a conversation under way at a time. Every client checks what it is shown.
 package deskload
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
@@ -29,6 +26,9 @@ type Account struct{ Login, Password string }
 
 // Fleet are the clients of one server. Its methods may be called from any goroutine.
 type Fleet struct {
+	// Progress is told from time to time what is being waited for, if it is set. Set it before anything else is called.
+	Progress func(text string)
+
 	base   string
 	site   string
 	dialer *websocket.Dialer
@@ -36,44 +36,39 @@ type Fleet struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	redial sync.WaitGroup
-	places chan struct{} // connects under way
+	places chan struct{} // first connects under way
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed and replaced when something below changes
 	customers []*Client
 	agents    []*Client
 	owner     map[string]*Client // by conversation: the agent that has it
+	posts     map[string]*posted // by client id
+	said      int64              // messages that clients were given
 	live      int
+	opening   int   // conversations asked for and not opened yet
+	dials     int64 // attempts to connect
+	unacked   int64 // messages that wait for an ack
 	faults    Faults
+	acked     int64
+	arrived   int64                   // messages that the other side has been shown
 	acks      *hdrhistogram.Histogram // of the running measurement, nil = none
 	peers     *hdrhistogram.Histogram
-	acked     int64
-	arrived   int64
-	unacked   int64 // due and without an ack
-}
-
-// Faults count what must not happen. FirstError is the first of them, or of the refusals.
-type Faults struct {
-	Gaps       int64 // events that came ahead of their turn and had to be fetched
-	Doubled    int64 // own messages that appeared twice
-	Lost       int64 // acknowledged messages that are in no stream
-	Refused    int64 // commands answered with an error
-	FirstError string
 }
 
 const (
 	maxLatency    = time.Minute
 	connectPlaces = 128
-	backoffBase   = 500 * time.Millisecond
-	backoffCap    = 30 * time.Second
-	busyPause     = 200 * time.Millisecond
+	createPlaces  = 16
+	openPlaces    = 256
+	pollEvery     = 2 * time.Millisecond
+	progressEvery = 5 * time.Second
 )
 
 // New returns a fleet without clients. Base is the server's address, such as http://127.0.0.1:8080.
 func New(base, site string) *Fleet {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Fleet{
-		base: base, site: site, ctx: ctx, cancel: cancel, changed: make(chan struct{}), owner: make(map[string]*Client), places: make(chan struct{}, connectPlaces),
+		base: base, site: site, ctx: ctx, cancel: cancel, owner: make(map[string]*Client), posts: make(map[string]*posted), places: make(chan struct{}, connectPlaces),
 		dialer: &websocket.Dialer{Engine: &eddy.Dialer{Logger: slog.New(slog.DiscardHandler)}, Options: websocket.Options{Subprotocols: []string{proto.Subprotocol}, RequireSubprotocol: true, PingInterval: -1}},
 		http:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connectPlaces}, Timeout: maxLatency},
 	}
@@ -88,38 +83,36 @@ func (f *Fleet) Close() error {
 	return err
 }
 
-// note changes the state under the lock and wakes those who wait for a change.
-func (f *Fleet) note(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-// until waits for a condition, which it asks under the lock.
-func (f *Fleet) until(ctx context.Context, what string, holds func() bool) error {
+// until waits for a condition. Left tells, under the lock, what is missing; "" is nothing. It looks again every few milliseconds, the less
+// often the longer a look takes: with ten thousand clients it must not be the load itself that is measured.
+func (f *Fleet) until(ctx context.Context, what string, left func() string) error {
+	said := time.Now()
 	for {
+		from := time.Now()
 		f.mu.Lock()
-		ok, changed, first := holds(), f.changed, f.faults.FirstError
+		missing, first := left(), f.faults.FirstError
 		f.mu.Unlock()
-		if ok {
+		if missing == "" {
 			return nil
 		}
+		if f.Progress != nil && time.Since(said) >= progressEvery {
+			said = time.Now()
+			f.Progress(what + ": " + missing)
+		}
 		select {
-		case <-changed:
+		case <-time.After(max(pollEvery, 10*time.Since(from))):
 		case <-ctx.Done():
 			if first != "" {
-				return fmt.Errorf("%s: %w; the first error of a client was: %s", what, ctx.Err(), first)
+				first = "; the first error of a client was: " + first
 			}
-			return fmt.Errorf("%s: %w", what, ctx.Err())
+			return fmt.Errorf("%s: %s: %w%s", what, missing, ctx.Err(), first)
 		}
 	}
 }
 
 // AddCustomers connects n new visitors.
 func (f *Fleet) AddCustomers(ctx context.Context, n int) error {
-	return f.add(ctx, n, func(int) (*Client, error) {
+	return f.add(ctx, "customers", n, func(int) (*Client, error) {
 		var s struct{ Token string }
 		if err := f.post(ctx, f.http, "/api/v1/widget/session", map[string]string{"site": f.site}, &s); err != nil {
 			return nil, err
@@ -130,7 +123,7 @@ func (f *Fleet) AddCustomers(ctx context.Context, n int) error {
 
 // AddAgents logs agents in and connects them.
 func (f *Fleet) AddAgents(ctx context.Context, accounts []Account) error {
-	return f.add(ctx, len(accounts), func(i int) (*Client, error) {
+	return f.add(ctx, "agents", len(accounts), func(i int) (*Client, error) {
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			return nil, err
@@ -150,117 +143,87 @@ func (f *Fleet) AddAgents(ctx context.Context, accounts []Account) error {
 }
 
 // add makes n clients, some at a time, and waits until they have been welcomed.
-func (f *Fleet) add(ctx context.Context, n int, create func(i int) (*Client, error), list *[]*Client) error {
+func (f *Fleet) add(ctx context.Context, who string, n int, create func(i int) (*Client, error), list *[]*Client) error {
 	made := make(chan error, n)
-	places := make(chan struct{}, 16)
+	places := make(chan struct{}, createPlaces)
+	go func() {
+		for i := range n {
+			places <- struct{}{}
+			go func() {
+				defer func() { <-places }()
+				c, err := create(i)
+				if err == nil {
+					f.mu.Lock()
+					*list = append(*list, c)
+					f.mu.Unlock()
+					f.connect(c, true)
+				}
+				made <- err
+			}()
+		}
+	}()
+	said := time.Now()
+	var first error
 	for i := range n {
-		places <- struct{}{}
-		go func() {
-			defer func() { <-places }()
-			c, err := create(i)
-			if err == nil {
-				f.note(func() { *list = append(*list, c) })
-				f.connect(c, 0)
-			}
-			made <- err
-		}()
-	}
-	var errs error
-	for range n {
-		errs = errors.Join(errs, <-made)
-	}
-	if errs != nil {
-		return errs
-	}
-	return f.until(ctx, "connecting", func() bool { return f.live == len(f.customers)+len(f.agents) })
-}
-
-// post sends a request, again while the server says that it is busy.
-func (f *Fleet) post(ctx context.Context, web *http.Client, path string, in, out any) error {
-	for {
-		err := f.postOnce(ctx, web, path, in, out)
-		if !errors.Is(err, errBusy) {
-			return err
+		if err := <-made; err != nil && first == nil {
+			first = fmt.Errorf("making %d %s: %w", n, who, err)
 		}
-		select {
-		case <-time.After(rand.N(busyPause)):
-		case <-ctx.Done():
-			return err
+		if f.Progress != nil && time.Since(said) >= progressEvery {
+			said = time.Now()
+			f.Progress(fmt.Sprintf("made %d of %d %s", i+1, n, who))
 		}
 	}
+	if first != nil {
+		return first
+	}
+	return f.Welcomed(ctx)
 }
 
-var errBusy = errors.New("the server is busy")
-
-func (f *Fleet) postOnce(ctx context.Context, web *http.Client, path string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := web.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusServiceUnavailable {
-		return fmt.Errorf("POST %s: %w: %.200s", path, errBusy, bytes.TrimSpace(data))
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s: %.200s", path, resp.Status, bytes.TrimSpace(data))
-	}
-	if out == nil || len(data) == 0 {
-		return nil
-	}
-	return json.Unmarshal(data, out)
-}
-
-// connect dials in the background, and again with a growing, jittered pause until it succeeds or the fleet is closed.
-func (f *Fleet) connect(c *Client, attempt int) {
+// connect dials in the background until it succeeds or the fleet is closed, pausing before each attempt but the very first.
+func (f *Fleet) connect(c *Client, first bool) {
 	f.redial.Go(func() {
-		for ; f.ctx.Err() == nil; attempt++ {
-			if attempt > 0 {
-				pause := rand.N(min(backoffBase<<min(attempt-1, 10), backoffCap))
+		for ; f.ctx.Err() == nil; first = false {
+			if !first {
+				f.mu.Lock()
+				pause := c.backoff.next(time.Now())
+				f.mu.Unlock()
 				select {
 				case <-time.After(pause):
 				case <-f.ctx.Done():
 					return
 				}
 			}
-			if f.dial(c) == nil {
+			if f.dial(c, first) == nil {
 				return
 			}
 		}
 	})
 }
 
-func (f *Fleet) dial(c *Client) error {
-	select {
-	case f.places <- struct{}{}:
-		defer func() { <-f.places }()
-	case <-f.ctx.Done():
-		return f.ctx.Err()
+// dial returns an error if there is to be another attempt. First connects wait for each other; later ones come when each client likes.
+func (f *Fleet) dial(c *Client, first bool) error {
+	if first {
+		select {
+		case f.places <- struct{}{}:
+			defer func() { <-f.places }()
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		}
 	}
 	hello, err := c.hello(f.ctx)
 	if err != nil {
 		return err
 	}
 	f.mu.Lock()
+	f.dials++
 	hello.Seen = c.seen()
 	f.mu.Unlock()
 	conn, err := f.dialer.Dial(f.ctx, "ws"+strings.TrimPrefix(f.base, "http")+"/ws", c)
 	if err != nil {
 		return err
 	}
-	return c.write(conn, "hello", "hello", "", hello)
+	_ = c.write(conn, "hello", "hello", "", hello) // if the connection is lost already, HandleClose connects again
+	return nil
 }
 
 // Live returns how many clients have been welcomed and not lost since.
@@ -268,30 +231,6 @@ func (f *Fleet) Live() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.live
-}
-
-// Faults returns what has gone wrong so far. Messages that were acknowledged and are in no stream are counted as they are now.
-func (f *Fleet) Faults() Faults {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	faults := f.faults
-	for _, list := range [][]*Client{f.customers, f.agents} {
-		for _, c := range list {
-			for _, m := range c.own {
-				if m.acked && m.shown == 0 {
-					faults.Lost++
-				}
-			}
-		}
-	}
-	return faults
-}
-
-func (f *Fleet) refused(text string) {
-	f.faults.Refused++
-	if f.faults.FirstError == "" {
-		f.faults.FirstError = text
-	}
 }
 
 func closedByUs(err error) bool {

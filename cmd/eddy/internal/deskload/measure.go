@@ -12,22 +12,8 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// start is what the times in message bodies count from: sender and receiver are in this process.
-var start = time.Now()
-
-// bodyOf makes the text of a message that tells when it was due.
-func bodyOf(due time.Time, size int) string {
-	text := fmt.Sprintf("%d due ", due.Sub(start).Nanoseconds())
-	return text + strings.Repeat("x", max(size-len(text), 0))
-}
-
-func dueOf(body string) (time.Time, bool) {
-	var n int64
-	if _, err := fmt.Sscanf(body, "%d due", &n); err != nil {
-		return time.Time{}, false
-	}
-	return start.Add(time.Duration(n)), true
-}
+// bodyOf makes the text of a message.
+func bodyOf(size int) string { return strings.Repeat("x", max(size, 1)) }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	if h != nil {
@@ -39,30 +25,55 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1000, int64(maxLatency), 3)
 }
 
-// Open lets every customer open a conversation and waits until each has an agent.
+// Open lets every customer open a conversation, some at a time, and waits until it is open. Who serves it comes later: see Served.
 func (f *Fleet) Open(ctx context.Context) error {
 	f.mu.Lock()
 	all := append([]*Client(nil), f.customers...)
 	f.mu.Unlock()
-	for _, c := range all {
-		f.mu.Lock()
-		conn := c.conn
-		f.mu.Unlock()
-		if conn == nil {
-			return errors.New("a customer has lost its connection")
+	room := func() string {
+		if f.opening < openPlaces {
+			return ""
 		}
-		if err := c.write(conn, "conv.open", "open", "", proto.Open{Wants: "human"}); err != nil {
+		return fmt.Sprintf("%d of %d are under way", f.opening, openPlaces)
+	}
+	for _, c := range all {
+		if err := f.until(ctx, "opening conversations", room); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		write := func() error { return nil } // with the next welcome
+		c.wants, c.opening = "human", true
+		f.opening++
+		if c.live {
+			write = c.open(c.conn)
+		}
+		f.mu.Unlock()
+		if err := write(); err != nil && !closedByUs(err) {
 			return err
 		}
 	}
-	return f.until(ctx, "waiting for agents", func() bool {
-		for _, c := range all {
+	return f.until(ctx, "opening conversations", func() string { return missing(f.opening, len(all), "are not open") })
+}
+
+// Served waits until every customer has an agent.
+func (f *Fleet) Served(ctx context.Context) error {
+	return f.until(ctx, "waiting for the router", func() string {
+		waiting := 0
+		for _, c := range f.customers {
 			if c.state != "assigned" || f.owner[c.conv] == nil {
-				return false
+				waiting++
 			}
 		}
-		return true
+		return missing(waiting, len(f.customers), "conversations have no agent")
 	})
+}
+
+// missing tells how many of all are not as they are waited for, "" = none.
+func missing(n, of int, what string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d %s", n, of, what)
 }
 
 // Result is what a measurement has found. Latencies are in nanoseconds and count from when a message was due.
@@ -103,7 +114,7 @@ func (f *Fleet) send(n int, due time.Time, size int) error {
 		f.mu.Unlock()
 		return fmt.Errorf("conversation %s has no agent", customer.conv)
 	}
-	write := who.say(customer.conv, bodyOf(due, size), due, true, nil)
+	write := who.say(customer.conv, bodyOf(size), due, true, nil)
 	f.mu.Unlock()
 	if err := write(); err != nil && !closedByUs(err) {
 		return err
@@ -129,7 +140,7 @@ func (f *Fleet) Full(ctx context.Context, size int, duration time.Duration) (Res
 				break
 			}
 			f.mu.Lock()
-			write := c.say(c.conv, bodyOf(now, size), now, true, func() { next <- c })
+			write := c.say(c.conv, bodyOf(size), now, true, func() { next <- c })
 			f.mu.Unlock()
 			sent++
 			if err := write(); err != nil && !closedByUs(err) {
@@ -159,7 +170,12 @@ func (f *Fleet) begin() {
 // finish waits until everything sent is acknowledged and has arrived.
 func (f *Fleet) finish(ctx context.Context, sent int64, from time.Time) (Result, error) {
 	r := Result{Sent: sent, Elapsed: time.Since(from)}
-	err := f.until(ctx, "waiting for the last messages", func() bool { return f.unacked == 0 && f.arrived >= sent })
+	err := f.until(ctx, "waiting for the last messages", func() string {
+		if f.unacked > 0 {
+			return fmt.Sprintf("%d are not acknowledged", f.unacked)
+		}
+		return missing(int(max(sent-f.arrived, 0)), int(sent), "have not arrived")
+	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r.Acked, r.Arrived, r.Acks, r.Peers = f.acked, f.arrived, f.acks, f.peers
@@ -167,50 +183,98 @@ func (f *Fleet) finish(ctx context.Context, sent int64, from time.Time) (Result,
 	return r, err
 }
 
-// Resumed waits until every client has been welcomed again, has all of its messages acknowledged and shown, and has no gap.
+// Outage tells the fleet that its server is about to go: Resumed and Resumes are about the connections that come after.
+func (f *Fleet) Outage() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dials = 0
+	f.each(func(c *Client) { c.back = time.Time{} })
+}
+
+// each needs mu.
+func (f *Fleet) each(do func(*Client)) {
+	for _, list := range [][]*Client{f.customers, f.agents} {
+		for _, c := range list {
+			do(c)
+		}
+	}
+}
+
+// Resumes returns how long after a moment each client was welcomed again, in nanoseconds, and how many connects were tried.
+func (f *Fleet) Resumes(from time.Time) (times *hdrhistogram.Histogram, dials int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	times = newHistogram()
+	f.each(func(c *Client) { record(times, c.back.Sub(from)) })
+	return times, f.dials
+}
+
+// Resumed waits until every client has been welcomed again, has all of its messages acknowledged, has nothing to fetch, and every message
+// has been shown to both sides.
 func (f *Fleet) Resumed(ctx context.Context) error {
-	return f.until(ctx, "waiting for the clients to resume", func() bool {
-		if f.live < len(f.customers)+len(f.agents) || f.unacked > 0 {
-			return false
-		}
-		for _, c := range f.customers {
-			if len(c.order) > 0 || len(c.asking) > 0 {
-				return false
+	return f.until(ctx, "waiting for the clients to resume", func() string {
+		gone, fetching := 0, 0
+		f.each(func(c *Client) {
+			if !c.live || c.back.IsZero() {
+				gone++
 			}
-			for _, m := range c.own {
-				if m.shown == 0 {
-					return false
-				}
+			fetching += len(c.asked) + len(c.waiting)
+		})
+		if gone > 0 {
+			return missing(gone, len(f.customers)+len(f.agents), "clients are not welcomed")
+		}
+		if f.unacked > 0 {
+			return missing(int(f.unacked), len(f.posts), "messages are not acknowledged")
+		}
+		if fetching > 0 {
+			return fmt.Sprintf("%d conversations are being fetched", fetching)
+		}
+		unseen := 0
+		for _, p := range f.posts {
+			if p.at == 0 || !p.peer {
+				unseen++
 			}
 		}
-		return true
+		return missing(unseen, len(f.posts), "messages have not been shown to both sides")
 	})
 }
 
 // Welcomed waits until every client has been welcomed.
 func (f *Fleet) Welcomed(ctx context.Context) error {
-	return f.until(ctx, "waiting for the clients to connect", func() bool { return f.live == len(f.customers)+len(f.agents) })
+	return f.until(ctx, "connecting", func() string {
+		n := len(f.customers) + len(f.agents)
+		return missing(n-f.live, n, "clients are not welcomed")
+	})
 }
 
-// Say lets every customer with a conversation send one message, acknowledged or not.
+// Say lets every customer, and the agent of every customer, send one message, acknowledged or not.
 func (f *Fleet) Say(size int) error {
 	f.mu.Lock()
 	all := append([]*Client(nil), f.customers...)
 	f.mu.Unlock()
 	for _, c := range all {
-		now := time.Now()
-		f.mu.Lock()
-		write := c.say(c.conv, bodyOf(now, size), now, false, nil)
-		f.mu.Unlock()
-		if err := write(); err != nil && !closedByUs(err) {
-			return err
+		for _, staff := range []bool{false, true} {
+			now := time.Now()
+			f.mu.Lock()
+			who := c
+			if staff {
+				who = f.owner[c.conv]
+			}
+			var write func() error
+			if who != nil {
+				write = who.say(c.conv, bodyOf(size), now, false, nil)
+			}
+			f.mu.Unlock()
+			if write == nil {
+				continue
+			}
+			if err := write(); err != nil && !closedByUs(err) {
+				return err
+			}
 		}
 	}
 	return nil
 }
-
-// probe is the request id of commands whose answers nobody waits for.
-const probe = "probe"
 
 // Occupy lets every agent ask for n pages of history at once.
 func (f *Fleet) Occupy(n int) error {

@@ -1,0 +1,38 @@
+package deskload
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// backoff says when a client connects again, as the pages do: full jitter, growing, forgotten after a connection that stayed up; what
+// the server asks for wins.
+type backoff struct {
+	attempt int
+	up      time.Time // since when there is a connection, zero = there is none
+	notYet  time.Time // the server has asked not to come before
+}
+
+const (
+	backoffBase   = 500 * time.Millisecond
+	backoffCap    = 30 * time.Second
+	backoffStable = time.Minute
+)
+
+func (b *backoff) next(now time.Time) time.Duration {
+	ceiling := min(backoffBase<<min(b.attempt, 10), backoffCap)
+	b.attempt++
+	if wait := b.notYet.Sub(now); wait > 0 {
+		return wait
+	}
+	return rand.N(ceiling)
+}
+
+func (b *backoff) welcomed(now time.Time) { b.up, b.notYet = now, time.Time{} }
+
+func (b *backoff) lost(now time.Time) {
+	if !b.up.IsZero() && now.Sub(b.up) >= backoffStable {
+		b.attempt = 0
+	}
+	b.up = time.Time{}
+}

@@ -1,0 +1,140 @@
+package deskload
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/go-eddy/eddy/desk/proto"
+)
+
+// Faults count what must not happen, but for Busy and Gaps. FirstError is the first of them, or of the refusals.
+type Faults struct {
+	Lost       int64  // acknowledged messages that their sender, or everybody on the other side, has not been shown
+	Doubled    int64  // messages that appeared twice in one stream
+	Disordered int64  // messages that appeared before one that was sent earlier, or not where their ack said
+	Replayed   int64  // events that came again although the client's hello had said that it has them
+	Gaps       int64  // events that came ahead of their turn and had to be fetched
+	Busy       int64  // commands that the server asked to send again later
+	Refused    int64  // commands, and clients, that were refused for good
+	FirstError string // "" = none
+}
+
+// Sub returns what has been added since before.
+func (f Faults) Sub(before Faults) Faults {
+	f.Lost -= before.Lost
+	f.Doubled -= before.Doubled
+	f.Disordered -= before.Disordered
+	f.Replayed -= before.Replayed
+	f.Gaps -= before.Gaps
+	f.Busy -= before.Busy
+	f.Refused -= before.Refused
+	return f
+}
+
+// posted is one message of a client. Fleet.mu guards it.
+type posted struct {
+	from     *Client
+	conv     string
+	clientID string
+	body     string
+	n        int64 // grows with each message of the fleet
+	due      time.Time
+	measured bool
+	acked    bool
+	s        uint64 // by its ack, in its sender's numbers
+	at       uint64 // where its sender was shown it, 0 = nowhere yet
+	peer     bool   // somebody on the other side was shown it
+	then     func() // called with the ack, under Fleet.mu, nil = nothing
+}
+
+// say puts a message into a conversation's outbox and needs Fleet.mu. What it returns writes what is to be written now: nothing while an
+// earlier one is under way or there is no connection.
+func (c *Client) say(conv, body string, due time.Time, measured bool, then func()) func() error {
+	c.f.said++
+	p := &posted{from: c, conv: conv, clientID: uuid.NewString(), body: body, n: c.f.said, due: due, measured: measured, then: then}
+	c.f.posts[p.clientID] = p
+	c.f.unacked++
+	st := c.stream(conv)
+	st.out = append(st.out, p)
+	if !c.live || len(st.out) > 1 {
+		return func() error { return nil }
+	}
+	return c.post(c.conn, p)
+}
+
+// ack takes note of an acknowledgement and returns the next message of the conversation, nil = none. It needs Fleet.mu.
+func (c *Client) ack(p *posted, s uint64, now time.Time) (next *posted) {
+	if p.acked {
+		return nil
+	}
+	p.acked, p.s = true, s
+	if p.at != 0 && p.at != p.s {
+		c.f.faults.Disordered++
+	}
+	c.f.unacked--
+	if p.measured {
+		c.f.acked++
+		record(c.f.acks, now.Sub(p.due))
+	}
+	if p.then != nil {
+		p.then()
+	}
+	return c.stream(p.conv).done(p)
+}
+
+// shown checks a message in a stream against what was sent. It needs Fleet.mu.
+func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) {
+	p := c.f.posts[m.ClientID]
+	if p == nil {
+		return
+	}
+	st := c.stream(conv)
+	newest := &st.peer
+	if p.from == c {
+		newest = &st.own
+	}
+	switch {
+	case p.n == *newest || (p.from == c && p.at != 0):
+		c.f.faults.Doubled++
+		return
+	case p.n < *newest:
+		c.f.faults.Disordered++
+		return
+	}
+	*newest = p.n
+	if p.from == c {
+		if p.at = s; p.acked && p.s != s {
+			c.f.faults.Disordered++
+		}
+		return
+	}
+	if !p.peer {
+		p.peer = true
+		if p.measured {
+			c.f.arrived++
+			record(c.f.peers, now.Sub(p.due))
+		}
+	}
+}
+
+// Faults returns what has gone wrong so far. Acknowledged messages that have not been shown are counted as they are now.
+func (f *Fleet) Faults() Faults {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	faults := f.faults
+	for _, p := range f.posts {
+		if p.acked && (p.at == 0 || !p.peer) {
+			faults.Lost++
+		}
+	}
+	return faults
+}
+
+// refused needs Fleet.mu.
+func (f *Fleet) refused(text string) {
+	f.faults.Refused++
+	if f.faults.FirstError == "" {
+		f.faults.FirstError = text
+	}
+}
