@@ -20,7 +20,7 @@ const (
 )
 
 // reader answers reads on its own pool of read-only connections.
-type reader struct{ db *sql.DB }
+type reader struct{ db *statements }
 
 var _ store.Reader = (*reader)(nil)
 
@@ -31,7 +31,7 @@ func openReader(o Options) (*reader, error) {
 	}
 	db.SetMaxOpenConns(o.Readers)
 	db.SetMaxIdleConns(o.Readers)
-	return &reader{db}, nil
+	return &reader{newStatements(db)}, nil
 }
 
 func (r *reader) convs(ctx context.Context, query string, args ...any) ([]store.Conversation, error) {

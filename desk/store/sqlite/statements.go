@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// statements is a pool of reading connections that prepares each query once per connection: SQLite takes longer to understand one of the
+// queries of a resume than to run it. After Close, queries get store.ErrStopped.
+type statements struct {
+	*sql.DB
+
+	// Held for reading while a query begins, so that none begins during or after Close.
+	open   sync.RWMutex
+	closed bool
+
+	mu  sync.Mutex
+	all map[string]*sql.Stmt
+}
+
+// maxStatements bounds what is kept per pool. The queries are constants, or made of few variants; more than this is a mistake in their making,
+// and then they are still answered.
+const maxStatements = 256
+
+func newStatements(db *sql.DB) *statements {
+	return &statements{DB: db, all: make(map[string]*sql.Stmt)}
+}
+
+// stmt returns the statement of a query, nil if it is not kept.
+func (s *statements) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	st, full := s.all[query], len(s.all) >= maxStatements
+	s.mu.Unlock()
+	if st != nil || full {
+		return st, nil
+	}
+	st, err := s.DB.PrepareContext(ctx, query) // without the lock: it may wait for a connection
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.all[query]; other != nil {
+		return other, st.Close()
+	}
+	s.all[query] = st
+	return st, nil
+}
+
+// QueryContext is that of sql.DB. The rows that it returns may be read to their end after Close.
+func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	if s.closed {
+		return nil, store.ErrStopped
+	}
+	st, err := s.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return s.DB.QueryContext(ctx, query, args...)
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+// QueryRowContext is that of sql.DB.
+func (s *statements) QueryRowContext(ctx context.Context, query string, args ...any) scanner {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	if s.closed {
+		return failedRow{store.ErrStopped}
+	}
+	st, err := s.stmt(ctx, query)
+	if err != nil {
+		return failedRow{err}
+	}
+	if st == nil {
+		return s.DB.QueryRowContext(ctx, query, args...)
+	}
+	return st.QueryRowContext(ctx, args...)
+}
+
+// Close waits for the queries that are about to begin. A second call does nothing.
+func (s *statements) Close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, st := range s.all {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(append(errs, s.DB.Close())...)
+}
