@@ -6,55 +6,70 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/load"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
 	"github.com/spf13/cobra"
 )
 
 func newBench(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure a running server, with requests in flight or at a constant rate: echo, line, frame, rpc, ws or desk",
-		RunE:  needsCommand("echo, line, frame, rpc, ws and desk"),
+		Short: "Measure a running server: requests in flight or at a constant rate, connections that come and go; compare runs",
+		Long: "Measure a running server, this one's or another, and check every answer. Without --rate each connection sends its next request when an\n" +
+			"answer has come (closed loop); with --rate requests are due at fixed times, whatever the server does, and are measured from then (open\n" +
+			"loop). How to measure honestly: docs/bench.md.",
+		RunE: needsCommand(strings.Join(load.Protocols, ", ") + ", churn, desk and compare"),
 	}
-	for _, protocol := range []string{"echo", "line", "frame", "rpc", "ws"} {
+	for _, protocol := range load.Protocols {
 		cmd.AddCommand(newBenchOf(t, protocol))
 	}
-	cmd.AddCommand(newBenchDesk(t), newBenchDeskServer(t))
+	cmd.AddCommand(newBenchChurn(t), newBenchDesk(t), newBenchDeskServer(t), newBenchCompare(t))
 	return cmd
 }
 
-// newBenchOf builds the command for one protocol; they differ in little but the protocol.
-func newBenchOf(t *terminal, protocol string) *cobra.Command {
-	o := load.Options{Protocol: protocol}
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   protocol,
-		Short: fmt.Sprintf("Load a server like the one of \"eddy serve %s\" and check every answer", protocol),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.Rate > 0 && !cmd.Flags().Changed("pipeline") {
-				o.Pipeline = min(64, max(1, load.MaxInFlight/max(o.Size, 1)))
-			}
-			return t.bench(o, asJSON)
-		},
+// benchFlags are what the scenarios have in common.
+type benchFlags struct {
+	load.Options
+	runs   int
+	asJSON bool
+}
+
+// maxRuns bounds --runs.
+const maxRuns = 1000
+
+func (f *benchFlags) register(cmd *cobra.Command, conns int) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.Addr, "addr", defaultServeAddr, "address of the server, host:port")
+	fl.IntVar(&f.Conns, "conns", conns, "connections")
+	fl.IntVar(&f.Size, "size", 64, "bytes of payload per request")
+	fl.BoolVar(&f.TLS, "tls", false, "speak TLS; the certificate is not verified")
+	fl.IntVar(&f.Rate, "rate", 0, "per second, on all connections together, however fast the answers come, measured from when each was due;\n0 = as fast as the answers come")
+	fl.DurationVar(&f.Duration, "duration", 10*time.Second, "how long to measure, such as 10s")
+	fl.DurationVar(&f.Warmup, "warmup", time.Second, "load before that, which does not count")
+	fl.IntVar(&f.runs, "runs", 1, "how often to measure; with --json a document for each, which \"eddy bench compare\" takes as one side")
+	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON, with all of the histogram")
+}
+
+// registerRequest adds the flags that say what a request is, of one protocol or, if it is "", of any.
+func (f *benchFlags) registerRequest(cmd *cobra.Command, protocol string) {
+	fl := cmd.Flags()
+	if protocol == "rpc" || protocol == "" {
+		fl.StringVar(&f.Service, "service", benchService, "rpc: key of the service, group/interface:version")
+		fl.StringVar(&f.Method, "method", benchMethod, "rpc: a method that returns its raw body")
 	}
-	cmd.Flags().StringVar(&o.Addr, "addr", defaultServeAddr, "address of the server, host:port")
-	cmd.Flags().IntVar(&o.Conns, "conns", 100, "connections")
-	cmd.Flags().IntVar(&o.Size, "size", 64, "bytes of payload per request")
-	cmd.Flags().IntVar(&o.Pipeline, "pipeline", 1, "requests in flight per connection")
-	cmd.Flags().DurationVar(&o.Duration, "duration", 10*time.Second, "how long to measure, such as 10s")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
-	if protocol == "frame" || protocol == "rpc" {
-		cmd.Flags().IntVar(&o.Rate, "rate", 0, "requests per second on all connections together, however fast the answers come, measured from when each was due;\n0 = as fast as the answers come; with a rate --pipeline is the most that is in flight")
-		cmd.Flags().Lookup("pipeline").DefValue = "1, with --rate 64"
+	if protocol == "http" || protocol == "" {
+		fl.StringVar(&f.Path, "path", "/", "http: path and query of the request")
 	}
-	if protocol == "rpc" {
-		cmd.Flags().StringVar(&o.Service, "service", benchService, "key of the service, group/interface:version")
-		cmd.Flags().StringVar(&o.Method, "method", benchMethod, "a method that returns its raw body")
+	if protocol == "http" {
+		fl.Lookup("size").Usage = "bytes of a POST's body; 0 = a GET"
+		fl.Lookup("size").DefValue = "0"
+		f.Size = 0
 	}
-	return cmd
 }
 
 // What "eddy bench rpc" calls: the echo of "eddy serve rpc".
@@ -63,15 +78,91 @@ const (
 	benchMethod  = "Echo"
 )
 
+// newBenchOf builds the command for one protocol; they differ in little but the protocol.
+func newBenchOf(t *terminal, protocol string) *cobra.Command {
+	f := benchFlags{Options: load.Options{Protocol: protocol}}
+	cmd := &cobra.Command{
+		Use:     protocol,
+		Short:   fmt.Sprintf("Load a server like the one of \"eddy serve %s\" and check every answer", protocol),
+		Example: fmt.Sprintf("  eddy bench %s --conns 100 --duration 10s\n  eddy bench %s --rate 5000 --runs 5 --json >a.json", protocol, protocol),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Rate > 0 && !cmd.Flags().Changed("inflight") {
+				f.InFlight = load.DefaultInFlight(f.Size)
+			}
+			return t.bench(protocol, f, load.Run)
+		},
+	}
+	f.register(cmd, 100)
+	f.registerRequest(cmd, protocol)
+	cmd.Flags().IntVar(&f.InFlight, "inflight", 1, "requests in flight per connection; with --rate the most of them")
+	cmd.Flags().Lookup("inflight").DefValue = "1, with --rate 64"
+	return cmd
+}
+
+func newBenchChurn(t *terminal) *cobra.Command {
+	f := benchFlags{Options: load.Options{InFlight: 1}}
+	cmd := &cobra.Command{
+		Use:   "churn",
+		Short: "Connections that live for one request: connect, ask, read the answer, close",
+		Long: "Visits: connect, shake hands, one request, its answer, and away with a reset, so that the ports of this machine suffice. --conns visitors do\n" +
+			"so again and again; with --rate so many visits a second are due, --conns at most at a time. Latencies are those of whole visits.",
+		Example: "  eddy bench churn --protocol http --conns 16 --duration 10s\n  eddy bench churn --rate 500 --tls",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.Protocol == "http" && !cmd.Flags().Changed("size") {
+				f.Size = 0
+			}
+			return t.bench("churn", f, load.Churn)
+		},
+	}
+	f.register(cmd, 16)
+	f.registerRequest(cmd, "")
+	cmd.Flags().StringVar(&f.Protocol, "protocol", "echo", "what the server speaks: "+strings.Join(load.Protocols, ", "))
+	return cmd
+}
+
 // quietFor is the longest run without a progress line.
 const quietFor = 2 * time.Second
 
-func (t *terminal) bench(o load.Options, asJSON bool) error {
-	if err := o.Check(); err != nil {
+// bench measures as often as it was told to, and prints each result.
+func (t *terminal) bench(scenario string, f benchFlags, measure func(context.Context, load.Options, func(*load.Result)) (*load.Result, error)) error {
+	o := f.Options
+	if err := f.check(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := t.untilInterrupt()
 	defer cancel()
+	var progress func(*load.Result)
+	if o.Warmup+o.Duration > quietFor {
+		progress = func(r *load.Result) { t.note("%s", progressLine(o, r)) }
+	}
+	for n := 0; n < f.runs && ctx.Err() == nil; n++ {
+		r, err := measure(ctx, o, progress)
+		if err != nil && ctx.Err() != nil {
+			return errors.New("interrupted before anything was measured")
+		}
+		if err != nil {
+			return explainDial(o, err)
+		}
+		if err := withoutAnswer(ctx, o, r); err != nil {
+			return err
+		}
+		if err := t.report(measured.New(scenario, o, r, version(debug.ReadBuildInfo())), f.asJSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *benchFlags) check() error {
+	if f.runs < 1 || f.runs > maxRuns {
+		return fmt.Errorf("--runs %d is out of range: use 1 to %d", f.runs, maxRuns)
+	}
+	return f.Check()
+}
+
+// untilInterrupt is a context that the first signal ends, so that what was measured until then is told.
+func (t *terminal) untilInterrupt() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {
 		case <-t.signals:
@@ -79,35 +170,37 @@ func (t *terminal) bench(o load.Options, asJSON bool) error {
 		case <-ctx.Done():
 		}
 	}()
-	var progress func(*load.Result)
-	if o.Duration > quietFor {
-		progress = func(r *load.Result) { t.note("%s", progressLine(o, r)) }
-	}
-	r, err := load.Run(ctx, o, progress)
-	if err != nil {
-		return explainDial(o, err)
-	}
-	if r.Requests+r.Refused == 0 && r.FirstError != nil {
+	return ctx, cancel
+}
+
+// withoutAnswer is the error of a run without a single answer.
+func withoutAnswer(ctx context.Context, o load.Options, r *load.Result) error {
+	switch {
+	case r.Requests+r.Refused > 0:
+		return nil
+	case r.FirstError != nil:
 		return fmt.Errorf("no answer from %s: %w", o.Addr, r.FirstError)
-	}
-	if r.Requests+r.Refused == 0 && ctx.Err() == nil {
+	case ctx.Err() == nil:
 		return fmt.Errorf("no answer from %s within %s: is it a server like \"eddy serve %s\"?", o.Addr, o.Duration, o.Protocol)
 	}
-	if asJSON {
-		return json.NewEncoder(t.out).Encode(newBenchReport(o, r))
-	}
-	newBenchReport(o, r).print(t)
 	return nil
 }
 
 func progressLine(o load.Options, r *load.Result) string {
+	if r.Elapsed <= 0 {
+		return fmt.Sprintf("warming up, %d errors", r.Errors)
+	}
 	return fmt.Sprintf("%.0f of %.0f s: %.0f requests/s, p99 %.2f ms, %d errors", r.Elapsed.Seconds(), o.Duration.Seconds(),
 		r.PerSecond(), float64(r.Latencies.ValueAtPercentile(99))/1e6, r.Errors)
 }
 
 // explainDial turns the reason why a server cannot be measured into what to do about it.
 func explainDial(o load.Options, err error) error {
-	start := fmt.Sprintf("start one with \"eddy serve %s --addr %s\", or name another with --addr", o.Protocol, o.Addr)
+	secure := ""
+	if o.TLS {
+		secure = " --tls-self-signed"
+	}
+	start := fmt.Sprintf("start one with \"eddy serve %s --addr %s%s\", or name another with --addr", o.Protocol, o.Addr, secure)
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
@@ -121,66 +214,11 @@ func explainDial(o load.Options, err error) error {
 	return fmt.Errorf("cannot measure %s: %w: %s", o.Addr, err, start)
 }
 
-// benchReport is the result as it is printed. Times are in milliseconds.
-type benchReport struct {
-	Protocol  string  `json:"protocol"`
-	Addr      string  `json:"addr"`
-	Conns     int     `json:"conns"`
-	Size      int     `json:"size"`
-	Pipeline  int     `json:"pipeline"`
-	Seconds   float64 `json:"seconds"`
-	Requests  int64   `json:"requests"`
-	PerSecond float64 `json:"requests_per_second"`
-	P50       float64 `json:"p50_ms"`
-	P99       float64 `json:"p99_ms"`
-	P999      float64 `json:"p99.9_ms"`
-	Max       float64 `json:"max_ms"`
-	Errors    int64   `json:"errors"`
-	Error     string  `json:"first_error,omitempty"`
-
-	Rate       int     `json:"rate,omitempty"`    // asked for, per second
-	Refused    int64   `json:"refused,omitempty"` // answered BUSY or UNAVAILABLE
-	RefusedP99 float64 `json:"refused_p99_ms,omitempty"`
-	Unanswered int64   `json:"unanswered,omitempty"` // at the end, with their age among the percentiles
-}
-
-func newBenchReport(o load.Options, r *load.Result) benchReport {
-	ms := func(percentile float64) float64 { return float64(r.Latencies.ValueAtPercentile(percentile)) / 1e6 }
-	b := benchReport{
-		Protocol: o.Protocol, Addr: o.Addr, Conns: o.Conns, Size: o.Size, Pipeline: o.Pipeline,
-		Seconds: r.Elapsed.Seconds(), Requests: r.Requests, PerSecond: r.PerSecond(),
-		P50: ms(50), P99: ms(99), P999: ms(99.9), Max: float64(r.Latencies.Max()) / 1e6, Errors: r.Errors,
+// report prints one run.
+func (t *terminal) report(r *measured.Run, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(t.out).Encode(r)
 	}
-	b.Rate, b.Refused, b.Unanswered = o.Rate, r.Refused, r.Unanswered
-	if r.Refused > 0 {
-		b.RefusedP99 = float64(r.Refusals.ValueAtPercentile(99)) / 1e6
-	}
-	if r.FirstError != nil {
-		b.Error = r.FirstError.Error()
-	}
-	return b
-}
-
-func (b benchReport) print(t *terminal) {
-	if b.Rate > 0 {
-		t.say("%s %s: %d requests/s on %d connections, %d B, at most %d in flight each, %.1f s", b.Protocol, b.Addr, b.Rate, b.Conns, b.Size, b.Pipeline, b.Seconds)
-	} else {
-		t.say("%s %s: %d connections, %d B, %d in flight each, %.1f s", b.Protocol, b.Addr, b.Conns, b.Size, b.Pipeline, b.Seconds)
-	}
-	t.say("  requests    %d", b.Requests)
-	t.say("  requests/s  %.0f", b.PerSecond)
-	t.say("  p50         %.3f ms", b.P50)
-	t.say("  p99         %.3f ms", b.P99)
-	t.say("  p99.9       %.3f ms", b.P999)
-	t.say("  max         %.3f ms", b.Max)
-	if b.Refused > 0 {
-		t.say("  refused     %d, p99 %.3f ms", b.Refused, b.RefusedP99)
-	}
-	if b.Rate > 0 {
-		t.say("  unanswered  %d", b.Unanswered)
-	}
-	t.say("  errors      %d", b.Errors)
-	if b.Error != "" {
-		t.say("  first error %s", oneLine(errors.New(b.Error)))
-	}
+	r.Print(t.out)
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
 )
 
 // call runs "eddy call" against a server.
@@ -177,14 +179,14 @@ func TestServeRPCTLS(t *testing.T) {
 // TestBenchRPC: both forms of the load against the demo server.
 func TestBenchRPC(t *testing.T) {
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0")
-	for _, args := range [][]string{{"--pipeline", "4"}, {"--rate", "500"}} {
-		stdout, stderr, code := runToEnd(t, append([]string{"bench", "rpc", "--addr", p.addr, "--conns", "2", "--duration", "400ms", "--json"}, args...)...)
-		var r benchReport
+	for _, args := range [][]string{{"--inflight", "4"}, {"--rate", "500"}} {
+		stdout, stderr, code := runToEnd(t, append([]string{"bench", "rpc", "--addr", p.addr, "--conns", "2", "--duration", "400ms", "--warmup", "0s", "--json"}, args...)...)
+		var r measured.Run
 		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || r.Requests == 0 || r.Errors != 0 || r.Protocol != "rpc" {
 			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
 	}
-	if _, stderr, code := runToEnd(t, "bench", "rpc", "--addr", p.addr, "--conns", "1", "--duration", "200ms", "--service", "/demo.None:"); code != 1 || !strings.Contains(stderr, "status 2") {
+	if _, stderr, code := runToEnd(t, "bench", "rpc", "--addr", p.addr, "--conns", "1", "--duration", "200ms", "--warmup", "0s", "--service", "/demo.None:"); code != 1 || !strings.Contains(stderr, "status 2") {
 		t.Errorf("a service that is not there: exit code %d, %q", code, stderr)
 	}
 	p.stop()

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
 )
 
 // TestServeLine uses the line server the way a person with nc does.
@@ -225,9 +226,9 @@ func TestSecondSignalForces(t *testing.T) {
 
 // TestBench measures each example server with the load generator and finds its figures in text and JSON.
 func TestBench(t *testing.T) {
-	for _, protocol := range []string{"echo", "line", "frame", "ws"} {
+	for _, protocol := range []string{"echo", "line", "frame", "http", "ws"} {
 		p := startServer(t, "serve", protocol, "--addr", "127.0.0.1:0")
-		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--pipeline", "4", "--duration", "300ms"}
+		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--inflight", "4", "--duration", "300ms", "--warmup", "0s"}
 		stdout, stderr, code := runToEnd(t, args...)
 		if code != 0 || stderr != "" {
 			t.Errorf("%s: exit code %d, stderr %q", protocol, code, stderr)
@@ -238,11 +239,11 @@ func TestBench(t *testing.T) {
 			}
 		}
 		stdout, _, code = runToEnd(t, append(args, "--json")...)
-		var r benchReport
+		var r measured.Run
 		if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 {
 			t.Fatalf("%s: %v, exit code %d, stdout %q", protocol, err, code, stdout)
 		}
-		if r.Protocol != protocol || r.Requests == 0 || r.Errors != 0 || r.P50 <= 0 || r.Max < r.P999 || r.P999 < r.P50 {
+		if r.Protocol != protocol || r.Requests == 0 || r.Errors != 0 || r.Latency.P50 <= 0 || r.Latency.Max < r.Latency.P999 || r.Latency.P999 < r.Latency.P50 {
 			t.Errorf("%s: implausible figures %+v", protocol, r)
 		}
 		p.stop()
@@ -252,7 +253,7 @@ func TestBench(t *testing.T) {
 // TestBenchProgress shows the progress line of a run that takes longer than two seconds, and that Ctrl+C ends it with a result.
 func TestBenchProgress(t *testing.T) {
 	server := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
-	b := &process{t: t, cmd: program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h"), out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
+	b := &process{t: t, cmd: program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h", "--warmup", "0s"), out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
 	b.cmd.Stdout, b.cmd.Stderr = b.out, b.errs
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -3,11 +3,11 @@ package load
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"sync"
 )
 
 // frames is the frame protocol: requests whose answers may come in any order. A request's id is its place among those in
@@ -18,8 +18,11 @@ type frames struct {
 	answer  []byte // what is expected back
 	refuses bool   // BUSY and UNAVAILABLE are counted, and not the end
 
-	free  []int // places to send from
+	mu    sync.Mutex // free and waits: one goroutine asks, another receives
+	free  []int      // places to send from
 	waits []bool
+
+	taken []int // places of the last requests
 	done  []int // places that the last receive answered
 	busy  []bool
 	out   []byte
@@ -41,7 +44,7 @@ const (
 
 func newFrames(o Options) *frames {
 	body := payload(o.Size)
-	f := &frames{op: frameEcho, payload: body, answer: body, waits: make([]bool, max(o.Pipeline, 0))}
+	f := &frames{op: frameEcho, payload: body, answer: body, waits: make([]bool, max(o.InFlight, 0))}
 	if o.Protocol == "rpc" {
 		f.op, f.refuses = frameCall, true
 		f.payload = append(callPrefix(o.Service, o.Method), body...)
@@ -67,16 +70,19 @@ func callPrefix(service, method string) []byte {
 
 func (f *frames) handshake(net.Conn) error { return nil }
 
-func (f *frames) send(w io.Writer, n int) error {
-	f.out = f.out[:0]
-	for range n {
-		place := f.free[0]
-		f.free = f.free[1:]
+func (f *frames) requests(n int) []byte {
+	f.mu.Lock()
+	f.taken = append(f.taken[:0], f.free[len(f.free)-n:]...)
+	f.free = f.free[:len(f.free)-n]
+	for _, place := range f.taken {
 		f.waits[place] = true
+	}
+	f.mu.Unlock()
+	f.out = f.out[:0]
+	for _, place := range f.taken {
 		f.out = f.appendRequest(f.out, place)
 	}
-	_, err := w.Write(f.out)
-	return err
+	return f.out
 }
 
 func (f *frames) appendRequest(b []byte, place int) []byte {
@@ -108,7 +114,9 @@ func (f *frames) receive(r io.ReadWriter) (answers int, err error) {
 			}
 		}
 	}
+	f.mu.Lock()
 	f.free = append(f.free, f.done...)
+	f.mu.Unlock()
 	return len(f.done), nil
 }
 
@@ -118,11 +126,11 @@ func (f *frames) check() (size int, err error) {
 	length := binary.BigEndian.Uint32(h[12:])
 	switch status := h[11]; {
 	case !bytes.Equal(h[:3], []byte{0xED, 0xD1, 1}):
-		return 0, fmt.Errorf("wrong answer: header %X", h)
+		return 0, wrong("header %X", h)
 	case status != 0 && (!f.refuses || length < 6 || length > longestRefusal):
-		return 0, fmt.Errorf("answer with status %d", status)
+		return 0, &fault{KindStatus, fmt.Errorf("answer with status %d", status)}
 	case status == 0 && length != uint32(len(f.answer)):
-		return 0, fmt.Errorf("wrong answer: payload of %d bytes, want %d", length, len(f.answer))
+		return 0, wrong("payload of %d bytes, want %d", length, len(f.answer))
 	}
 	return frameHeader + int(length), nil
 }
@@ -131,19 +139,24 @@ func (f *frames) check() (size int, err error) {
 func (f *frames) take(size int) error {
 	id, status, body := binary.BigEndian.Uint64(f.in[3:]), f.in[11], f.in[frameHeader:size]
 	busy := status == statusBusy || status == statusUnavailable
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch {
 	case status != 0 && !busy:
-		return fmt.Errorf("answer with status %d: %s", status, strings.ToValidUTF8(string(body[6:]), "?"))
+		return &fault{KindStatus, fmt.Errorf("answer with status %d: %s", status, strings.ToValidUTF8(string(body[6:]), "?"))}
 	case id == 0 || id > uint64(len(f.waits)) || !f.waits[id-1]:
-		return fmt.Errorf("wrong answer: to request %d, which is not in flight", id)
+		return wrong("to request %d, which is not in flight", id)
 	case !busy && !bytes.Equal(body, f.answer):
-		return errors.New("wrong answer: another payload")
+		return wrong("another payload")
 	}
 	f.waits[id-1] = false
 	f.done, f.busy = append(f.done, int(id-1)), append(f.busy, busy)
 	f.in = f.in[size:]
 	return nil
 }
+
+// asked implements unordered.
+func (f *frames) asked() []int { return f.taken }
 
 // answered implements unordered.
 func (f *frames) answered() []int { return f.done }

@@ -106,6 +106,28 @@ func socketServer(t *testing.T, ping bool) string {
 	return srv.Listener.Addr().String()
 }
 
+// webServer echoes bodies; long ones come in chunks.
+func webServer(t *testing.T) string {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
+	t.Cleanup(srv.Close)
+	return srv.Listener.Addr().String()
+}
+
+// enough runs the load for longer and longer until there is an answer or an error: a loaded machine may answer nothing in a short time.
+func enough(t *testing.T, o Options) (*Result, Options) {
+	t.Helper()
+	for {
+		r, err := Run(context.Background(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests+r.Errors > 0 || o.Duration > time.Minute {
+			return r, o
+		}
+		o.Duration *= 4
+	}
+}
+
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		name, protocol string
@@ -123,18 +145,18 @@ func TestRun(t *testing.T) {
 		{"frame larger than a read", "frame", frameServer(t), 1, 200_000, 3},
 		{"rpc", "rpc", callServer(t, 0), 5, 64, 1},
 		{"rpc pipelined", "rpc", callServer(t, 0), 2, 100, 7},
+		{"http", "http", webServer(t), 5, 0, 1},
+		{"http with a body, pipelined", "http", webServer(t), 2, 10, 8},
+		{"http chunked", "http", webServer(t), 2, 9_000, 2},
 		{"ws", "ws", socketServer(t, false), 5, 64, 1},
 		{"ws pipelined", "ws", socketServer(t, false), 2, 10, 8},
 		{"ws 16-bit length", "ws", socketServer(t, false), 1, 5_000, 2},
 		{"ws with pings", "ws", socketServer(t, true), 1, 64, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Protocol: c.protocol, Addr: c.addr, Conns: c.conns, Size: c.size, Pipeline: c.pipeline, Duration: 200 * time.Millisecond}
+			o := Options{Protocol: c.protocol, Addr: c.addr, Conns: c.conns, Size: c.size, InFlight: c.pipeline, Duration: 50 * time.Millisecond}
 			o.Service, o.Method = "/s:", "m"
-			r, err := Run(context.Background(), o, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, o := enough(t, o)
 			if r.Requests == 0 || r.Errors != 0 || r.Latencies.TotalCount() != r.Requests {
 				t.Errorf("%d requests, %d errors (%v), %d latencies", r.Requests, r.Errors, r.FirstError, r.Latencies.TotalCount())
 			}
@@ -155,13 +177,20 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 		{"frame to nothing", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x40" + strings.Repeat("a", 64), "not in flight"},
 		{"frame of another length", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x41", "payload of 65 bytes"},
 		{"frame with another payload", "frame", "\xed\xd1\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x40" + strings.Repeat("a", 64), "another payload"},
+		{"more answers than requests", "http", strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2), "2 answers to 1 requests"},
+		{"http not found", "http", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "status 404"},
+		{"http of another kind", "http", "SSH-2.0-x\r\n\r\n", "no HTTP/1 status line"},
+		{"http without an end", "http", "HTTP/1.1 200 OK\r\n\r\n", "its end cannot be told"},
+		{"http with a bad length", "http", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "Content-Length"},
+		{"http with a bad chunk", "http", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n", "longer than its size"},
+		{"http with an endless header", "http", "HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 300), "more than 200 header fields"},
 		{"line without its length", "line", strings.Repeat("a", 64) + "\n", "wrong answer"},
 	} {
 		addr := serve(t, func(conn net.Conn) {
 			io.ReadFull(conn, make([]byte, 64))
 			io.WriteString(conn, c.answer)
 		})
-		r, err := Run(context.Background(), Options{Protocol: c.protocol, Addr: addr, Conns: 2, Size: 64, Pipeline: 1, Duration: 5 * time.Second}, nil)
+		r, err := Run(context.Background(), Options{Protocol: c.protocol, Addr: addr, Conns: 2, Size: 64, InFlight: 1, Duration: 5 * time.Second}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -174,7 +203,7 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 // TestNothingToMeasure shows that Run fails at once when the server is not there or speaks something else.
 func TestNothingToMeasure(t *testing.T) {
 	closed := serve(t, func(net.Conn) {})
-	o := Options{Protocol: "ws", Addr: closed, Conns: 1, Size: 1, Pipeline: 1, Duration: time.Minute}
+	o := Options{Protocol: "ws", Addr: closed, Conns: 1, Size: 1, InFlight: 1, Duration: time.Minute}
 	if _, err := Run(context.Background(), o, nil); err == nil || !strings.Contains(err.Error(), "no WebSocket handshake") {
 		t.Errorf("server without WebSocket: %v", err)
 	}
@@ -185,7 +214,7 @@ func TestNothingToMeasure(t *testing.T) {
 }
 
 func TestCheckNamesTheFlag(t *testing.T) {
-	good := Options{Protocol: "echo", Addr: "127.0.0.1:7000", Conns: 1, Size: 1, Pipeline: 1, Duration: time.Second}
+	good := Options{Protocol: "echo", Addr: "127.0.0.1:7000", Conns: 1, Size: 1, InFlight: 1, Duration: time.Second}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +227,8 @@ func TestCheckNamesTheFlag(t *testing.T) {
 		{"--conns 0 is out of range", func(o *Options) { o.Conns = 0 }},
 		{"--conns 20001 is out of range", func(o *Options) { o.Conns = MaxConns + 1 }},
 		{"--size 0 is out of range", func(o *Options) { o.Size = 0 }},
-		{"--pipeline -1 is out of range", func(o *Options) { o.Pipeline = -1 }},
-		{"bytes in flight", func(o *Options) { o.Size, o.Pipeline = 1<<20, 2 }},
+		{"--inflight -1 is out of range", func(o *Options) { o.InFlight = -1 }},
+		{"bytes in flight", func(o *Options) { o.Size, o.InFlight = 1<<20, 2 }},
 		{"--duration 0s must be positive", func(o *Options) { o.Duration = 0 }},
 	} {
 		o := good
@@ -214,7 +243,7 @@ func TestCheckNamesTheFlag(t *testing.T) {
 func TestCancelEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	o := Options{Protocol: "echo", Addr: echoServer(t), Conns: 4, Size: 16, Pipeline: 1, Duration: time.Hour}
+	o := Options{Protocol: "echo", Addr: echoServer(t), Conns: 4, Size: 16, InFlight: 1, Duration: time.Hour}
 	r, err := Run(ctx, o, func(*Result) { cancel() })
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"crypto/sha1"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -28,7 +29,7 @@ const (
 type socket struct {
 	host    string
 	payload []byte
-	frames  []byte // one masked frame, repeated as often as the pipeline is deep
+	frames  []byte // one masked frame, repeated as often as may be in flight
 	frame   int
 	reader  *bufio.Reader
 	answer  []byte
@@ -41,7 +42,7 @@ func newSocket(o Options) *socket {
 	rand.Read(mask[:])
 	frame := appendFrame(nil, opBinary, s.payload, mask)
 	s.frame = len(frame)
-	s.frames = bytes.Repeat(frame, max(o.Pipeline, 1))
+	s.frames = bytes.Repeat(frame, max(o.InFlight, 1))
 	return s
 }
 
@@ -76,23 +77,20 @@ func (s *socket) handshake(c net.Conn) error {
 	s.reader = bufio.NewReaderSize(c, 4096)
 	res, err := http.ReadResponse(s.reader, nil) //nolint:bodyclose // a 101 has no body: what follows is the WebSocket
 	if err != nil {
-		return fmt.Errorf("no WebSocket handshake: %w", closedByServer(err))
+		return &fault{KindHandshake, fmt.Errorf("no WebSocket handshake: %w", closedByServer(err))}
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		return fmt.Errorf("no WebSocket handshake: the server answered %s", res.Status)
+		return &fault{KindHandshake, fmt.Errorf("no WebSocket handshake: the server answered %s", res.Status)}
 	}
 	const guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 	sum := sha1.Sum([]byte(key + guid))
 	if got, want := res.Header.Get("Sec-WebSocket-Accept"), base64.StdEncoding.EncodeToString(sum[:]); !strings.EqualFold(got, want) {
-		return fmt.Errorf("no WebSocket handshake: Sec-WebSocket-Accept is %q, want %q", got, want)
+		return &fault{KindHandshake, fmt.Errorf("no WebSocket handshake: Sec-WebSocket-Accept is %q, want %q", got, want)}
 	}
 	return nil
 }
 
-func (s *socket) send(w io.Writer, n int) error {
-	_, err := w.Write(s.frames[:n*s.frame])
-	return err
-}
+func (s *socket) requests(n int) []byte { return s.frames[:n*s.frame] }
 
 // receive waits for one answer and takes in those that have arrived with it.
 func (s *socket) receive(rw io.ReadWriter) (answers int, err error) {
@@ -129,7 +127,7 @@ func (s *socket) header() (op byte, length uint64, err error) {
 	}
 	op, length = b[0]&0x0f, uint64(b[1])
 	if b[0]&0xf0 != finBit || length >= maskBit {
-		return 0, 0, fmt.Errorf("wrong answer: frame header %#x %#x, want an unmasked final frame", b[0], b[1])
+		return 0, 0, wrong("frame header %#x %#x, want an unmasked final frame", b[0], b[1])
 	}
 	switch length {
 	case 126:
@@ -147,13 +145,13 @@ func (s *socket) header() (op byte, length uint64, err error) {
 
 func (s *socket) message(length uint64) error {
 	if length != uint64(len(s.payload)) {
-		return fmt.Errorf("wrong answer: a message of %d bytes, want %d", length, len(s.payload))
+		return wrong("a message of %d bytes, want %d", length, len(s.payload))
 	}
 	if _, err := io.ReadFull(s.reader, s.answer); err != nil {
 		return closedByServer(err)
 	}
 	if !bytes.Equal(s.answer, s.payload) {
-		return fmt.Errorf("wrong answer: got %.40q, want %.40q", s.answer, s.payload)
+		return wrong("got %.40q, want %.40q", s.answer, s.payload)
 	}
 	return nil
 }
@@ -162,7 +160,7 @@ func (s *socket) message(length uint64) error {
 func (s *socket) control(w io.Writer, op byte, length uint64) error {
 	const maxControl = 125
 	if length > maxControl {
-		return fmt.Errorf("wrong answer: frame of opcode %d with %d bytes", op, length)
+		return wrong("frame of opcode %d with %d bytes", op, length)
 	}
 	data := make([]byte, length)
 	if _, err := io.ReadFull(s.reader, data); err != nil {
@@ -176,9 +174,9 @@ func (s *socket) control(w io.Writer, op byte, length uint64) error {
 		return nil
 	case opClose:
 		if len(data) >= 2 {
-			return fmt.Errorf("the server closed the WebSocket: %d %s", binary.BigEndian.Uint16(data), data[2:])
+			return &fault{KindClosed, fmt.Errorf("the server closed the WebSocket: %d %s", binary.BigEndian.Uint16(data), data[2:])}
 		}
-		return fmt.Errorf("the server closed the WebSocket")
+		return &fault{KindClosed, errors.New("the server closed the WebSocket")}
 	}
-	return fmt.Errorf("wrong answer: frame of opcode %d", op)
+	return wrong("frame of opcode %d", op)
 }
