@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 )
 
 // names answers every call with its own name.
@@ -57,20 +56,23 @@ func TestRoundRobin(t *testing.T) {
 
 // TestLeastOutstanding: calls avoid a connection on which others wait.
 func TestLeastOutstanding(t *testing.T) {
+	hangs := make(chan struct{}, 100)
 	slow := newStub(t, func(c *stubConn) {
-		for c.next() != nil {
+		for q := c.next(); q != nil; q = c.next() {
+			if q.method == "Who" {
+				hangs <- struct{}{}
+			}
 		}
 	})
 	fast := newStub(t, names("fast"))
 	cl := client(t, ClientOptions{Balance: LeastOutstanding}, slow.addr(), fast.addr())
 	until(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
-	var held []*Future[[]byte]
-	for len(held) == 0 { // the first that hangs
+	for held := false; !held; { // the first that hangs
 		f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text(""))
 		select {
 		case <-f.Done():
-		case <-time.After(20 * time.Millisecond):
-			held = append(held, f)
+		case <-hangs:
+			held = true
 		}
 	}
 	until(t, "one call that hangs", func() bool {

@@ -454,7 +454,7 @@ func TestHeartbeat(t *testing.T) {
 			c.echo(q)
 		}
 	})
-	client(t, ClientOptions{Heartbeat: 20 * time.Millisecond}, s.addr())
+	client(t, ClientOptions{Heartbeat: 100 * time.Millisecond}, s.addr()) // three of which a busy machine does not take to answer
 	until(t, "a connection that outlives its pings", func() bool { return most.Load() > deadAfter+2 })
 
 	dead := newStub(t, func(c *stubConn) {

@@ -355,7 +355,7 @@ func TestReadTimeoutOfARecord(t *testing.T) {
 		"record":  func(raw net.Conn, _ *tls.Conn) { raw.Write([]byte{23, 3, 3, 0, 50, 1}) },
 		"message": func(_ net.Conn, c *tls.Conn) { io.WriteString(c, "half") },
 	} {
-		r := newRig(t, setup{add: add, server: func(s *eddy.Server) { s.ReadTimeout = 50 * time.Millisecond }})
+		r := newRig(t, setup{add: add, server: func(s *eddy.Server) { s.ReadTimeout = 300 * time.Millisecond }})
 		raw := r.raw()
 		c := tls.Client(raw, clientConfig())
 		if err := c.Handshake(); err != nil {

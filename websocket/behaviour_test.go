@@ -15,7 +15,8 @@ import (
 // A silent client is sent a ping; one that answers stays, one that does not is
 // closed.
 func TestKeepAlive(t *testing.T) {
-	s := start(t, Options{PingInterval: 40 * time.Millisecond, PongTimeout: 200 * time.Millisecond})
+	t.Parallel()
+	s := start(t, Options{PingInterval: 40 * time.Millisecond, PongTimeout: 2 * time.Second}) // in which a busy machine's client can answer
 	c := s.rawDial("")
 	for range 3 {
 		c.want(0x89, "")
@@ -30,12 +31,13 @@ func TestKeepAlive(t *testing.T) {
 // A connection whose reads the application has paused is not taken for dead: it
 // cannot be heard.
 func TestKeepAliveOfPausedConnection(t *testing.T) {
-	const interval = 20 * time.Millisecond
-	s := start(t, Options{PingInterval: interval, PongTimeout: interval})
+	t.Parallel()
+	const interval, patience = 20 * time.Millisecond, time.Second // in which a busy machine comes to the pause, and to an answer after it
+	s := start(t, Options{PingInterval: interval, PongTimeout: patience})
 	c := s.rawDial("")
 	sc := s.conn()
 	sc.PauseRead()
-	for from := time.Now(); time.Since(from) < 10*interval; time.Sleep(interval) { // as many deadlines as must have no effect
+	for from := time.Now(); time.Since(from) < 5*patience/2; time.Sleep(interval) { // two deadlines that must have no effect
 		if err := sc.Eddy().CloseError(); err != nil {
 			t.Fatal(err)
 		}

@@ -284,6 +284,7 @@ func TestDialRequest(t *testing.T) {
 
 // A server that accepts and says nothing does not keep the caller beyond its context.
 func TestDialContextAndTimeout(t *testing.T) {
+	t.Parallel()
 	silent := func(c net.Conn, _ *http.Request) { _, _ = io.Copy(io.Discard, c) }
 	d := newDialer(t, Options{Compression: newCompression(t, CompressionOptions{ContextTakeover: true})})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -304,13 +305,13 @@ func TestDialContextAndTimeout(t *testing.T) {
 	// The time of the handshake does not go on after it.
 	s := start(t, Options{})
 	d = newDialer(t, Options{PingInterval: -1})
-	d.Engine.HandshakeTimeout = 100 * time.Millisecond
+	d.Engine.HandshakeTimeout = 2 * time.Second // in which a busy machine shakes hands
 	m := newMessages()
 	c, err := d.Dial(t.Context(), "ws://"+s.addr, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(150 * time.Millisecond) // more than the timeout, which must have no effect
+	time.Sleep(d.Engine.HandshakeTimeout * 5 / 4) // the timeout must have no effect
 	if err := c.Write(Text, []byte("still here")); err != nil {
 		t.Fatal(err)
 	}

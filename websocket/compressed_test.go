@@ -316,16 +316,17 @@ func TestInflatersAreBounded(t *testing.T) {
 
 // A connection that cannot be heard because its message waits for others is not taken for dead.
 func TestKeepAliveOfWaitingMessage(t *testing.T) {
-	const interval = 50 * time.Millisecond
+	t.Parallel()
+	const interval, patience = 50 * time.Millisecond, time.Second // in which a busy machine's message comes
 	z := newCompression(t, CompressionOptions{Inflaters: 1})
-	s := start(t, Options{Compression: z, PingInterval: interval, PongTimeout: interval})
+	s := start(t, Options{Compression: z, PingInterval: interval, PongTimeout: patience})
 	if !z.large.take(new(Conn)) {
 		t.Fatal("no place is free")
 	}
 	c := s.rawDeflate(frame(0xc2, string(packed(t, strings.Repeat("x", 512<<10)))))
 	sc := s.conn()
 	waitFor(t, "it to wait", func() bool { return z.Stats().Waiting == 1 })
-	for from := time.Now(); time.Since(from) < 10*interval; time.Sleep(interval) { // as many deadlines as must have no effect
+	for from := time.Now(); time.Since(from) < 5*patience/2; time.Sleep(interval) { // two deadlines that must have no effect
 		if err := sc.Eddy().CloseError(); err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func TestEveryByteIsSearchedOnce(t *testing.T) {
 		}
 		rest = rest[n:]
 	}
-	if took := time.Since(at); took > 10*time.Second { // searched each time to the end it would be minutes
+	if took := time.Since(at); took > time.Minute { // searched each time to the end it would be minutes, on a fast machine
 		t.Errorf("a million frames took %v", took)
 	}
 }
@@ -135,7 +135,7 @@ func TestOptions(t *testing.T) {
 // TestOnTheWire: a frame that is too long ends the connection with its reason, or is skipped and told to who handles it.
 func TestOnTheWire(t *testing.T) {
 	for _, discard := range []bool{false, true} {
-		s := codectest.Serve(t, 300*time.Millisecond, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {
+		s := codectest.Serve(t, time.Second, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {
 			e, ok := errors.AsType[*TooLongError](err)
 			return ok && e.Seen > 1000
 		})

@@ -503,11 +503,12 @@ func TestDeadlines(t *testing.T) {
 		c.Close()
 	})
 	t.Run("idle", func(t *testing.T) {
-		r := newRig(t, &set{o: Options{IdleTimeout: short}})
+		const long = 2 * time.Second // in which a busy machine's client asks
+		r := newRig(t, &set{o: Options{IdleTimeout: long}})
 		c := r.dial()
 		c.ask(1, 2, "wait")
 		<-r.began
-		time.Sleep(3 * short) // a request in flight is not idleness
+		time.Sleep(long * 5 / 4) // a request in flight is not idleness
 		close(r.gate)
 		c.expect(answer{1, 0, "waited"})
 		if reason, _ := r.ended(); reason != eddy.CloseIdleTimeout {
@@ -515,7 +516,12 @@ func TestDeadlines(t *testing.T) {
 		}
 	})
 	t.Run("request", func(t *testing.T) {
-		r := newRig(t, &set{o: Options{Timeout: func(*Frame) time.Duration { return short }}})
+		r := newRig(t, &set{o: Options{Timeout: func(f *Frame) time.Duration {
+			if string(f.Payload) == "wait" {
+				return short
+			}
+			return patience
+		}}})
 		c := r.dial()
 		c.ask(1, 2, "wait")
 		c.expect(answer{1, 6, "0 "})

@@ -122,7 +122,7 @@ func TestOnTheWire(t *testing.T) {
 			"[ok]too long[ok]", eddy.CloseBodyTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := codectest.Serve(t, 300*time.Millisecond, func() (eddy.Decoder, error) { return codec(t, c.o), nil }, func(err error) bool {
+			s := codectest.Serve(t, time.Second, func() (eddy.Decoder, error) { return codec(t, c.o), nil }, func(err error) bool {
 				e, ok := errors.AsType[*TooLongError](err)
 				return ok && e.Length == 0x30004
 			})
