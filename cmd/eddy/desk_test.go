@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 )
@@ -124,8 +123,7 @@ func TestDeskShutdownTellsItsClients(t *testing.T) {
 	if _, err := customer.Other(ctx, func(f desktest.Frame) bool { return f.T == "bye" }); err != nil {
 		t.Errorf("no bye: %v", err)
 	}
-	from := time.Now()
-	if code := p.wait(); code != 0 || time.Since(from) > drainTimeout {
-		t.Errorf("exit code %d after %v; stderr %q", code, time.Since(from), p.errs)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.errs)
 	}
 }

@@ -140,7 +140,7 @@ func TestServeTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	_ = old.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = old.SetDeadline(time.Now().Add(patience))
 	io.WriteString(old, "still here")
 	if _, err := io.ReadFull(old, make([]byte, 10)); err != nil {
 		t.Errorf("the connection that stood: %v", err)

@@ -89,8 +89,8 @@ func TestDeadlineAnswersUnavailableAndLateCommitIsTold(t *testing.T) {
 	release := lockWriter(t, r.o.Path)
 	outcomes := make(chan store.Outcome, 8)
 	msg := text(conv.ID, r.contact.Actor(), "in flight")
-	r.Do(msg, time.Now().Add(100*time.Millisecond), func(out store.Outcome) { outcomes <- out })
-	waitFor(t, func() bool { return r.Stats().Waiting == 0 }) // in a transaction, waiting for the lock
+	r.Do(msg, time.Now().Add(2*time.Second), func(out store.Outcome) { outcomes <- out }) // a busy machine has begun it by then
+	waitFor(t, func() bool { return r.Stats().Waiting == 0 })                             // in a transaction, waiting for the lock
 	queued := make(chan store.Outcome, 2)
 	r.Do(text(conv.ID, r.contact.Actor(), "queued"), time.Now().Add(50*time.Millisecond), func(out store.Outcome) { queued <- out })
 	if out := <-queued; !errors.Is(out.Err, store.ErrUnavailable) {
