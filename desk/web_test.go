@@ -31,7 +31,7 @@ type served struct {
 
 func serve(t *testing.T, o Options) *served {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // for the whole test: only against a hang
 	t.Cleanup(cancel)
 	s := &served{t: t, ctx: ctx, o: o}
 	s.start()

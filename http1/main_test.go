@@ -132,7 +132,7 @@ func (s *server) dial() *raw {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * limit)); err != nil {
 		s.t.Fatal(err)
 	}
 	return newRaw(s.t, c)

@@ -116,7 +116,7 @@ func dialEvents(t *testing.T, addr string) *eventPeer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(eventPatience))
+	_ = c.SetDeadline(time.Now().Add(5 * eventPatience))
 	return &eventPeer{t, c}
 }
 

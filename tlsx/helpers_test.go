@@ -161,7 +161,7 @@ func (r *rig) raw() net.Conn {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(5 * patience))
 	r.t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -271,7 +271,7 @@ func (s *server) rawConn() *raw {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * limit)); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil { // with narrow

@@ -50,7 +50,7 @@ func TestServeHTTPWithWrk(t *testing.T) {
 			t.Run(strings.Join(append(flags, c.name), " "), func(t *testing.T) {
 				// A machine that is busy may not finish a request in the shortest time.
 				for seconds := 1; ; seconds *= 4 {
-					ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					out, err := exec.CommandContext(ctx, wrk, "-t", "2", "-c", "20", "-d", fmt.Sprint(seconds), "--timeout", "60s", "-s", "testdata/wrk.lua",
 						scheme("http", flags)+p.addr, "--", c.method, c.path, c.body, c.depth, c.want).CombinedOutput()
 					cancel()

@@ -57,8 +57,8 @@ func tool(t *testing.T, what string, names ...string) string {
 	return ""
 }
 
-// patience is the deadline of everything a test waits for.
-const patience = 60 * time.Second
+// patience is the deadline of everything a test waits for, whole runs of a command and conversations included.
+const patience = 4 * time.Minute
 
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {

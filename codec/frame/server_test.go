@@ -157,7 +157,7 @@ func (r *rig) dial() *raw {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(5 * patience))
 	return &raw{c, r.t, bufio.NewReader(c)}
 }
 

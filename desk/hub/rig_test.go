@@ -167,7 +167,7 @@ func testLimits() Limits {
 
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // only against a hang
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // for the whole test: only against a hang
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, path: filepath.Join(t.TempDir(), "desk.db"), o: o}
 	sqlitetest.Prepare(t, r.path)

@@ -53,7 +53,7 @@ func (s *Server) Dial() net.Conn {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	return c
