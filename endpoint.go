@@ -24,6 +24,7 @@ type endpoint struct {
 	closed   closeCounts
 	networks labels[netip.Prefix] // of the peers
 	tenants  labels[string]
+	recent   *closeLog // nil = none is kept
 	budget   budget
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
 	dropped  atomic.Int64 // requests in flight on them

@@ -92,10 +92,13 @@ func (s *Server) settings() (*settings, error) {
 	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
 		{"MemoryBudget", int64(s.MemoryBudget)}, {"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
-		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)},
+		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)}, {"KeepCloses", int64(s.KeepCloses)},
 	})
 	if err != nil {
 		return nil, err
+	}
+	if s.KeepCloses > maxKeepCloses {
+		return nil, fmt.Errorf("eddy: Server.KeepCloses is %d, limit %d", s.KeepCloses, maxKeepCloses)
 	}
 	set, err := connOptions{
 		init: s.Init, marks: s.Watermarks, overflow: s.Overflow, flushTimeout: s.FlushTimeout,

@@ -44,6 +44,7 @@ type Server struct {
 	FlushTimeout  time.Duration  // for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // for the peer's end after ours; 0 = 2 s
 	HalfClose     bool           // after the peer's end of stream, still answer what is in flight
+	KeepCloses    int            // ended connections that RecentCloses tells of, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 
 	// Socket options; 0 leaves them to the system.
@@ -128,6 +129,7 @@ func (s *Server) Listen(network, address string) error {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
 	s.endpoint.released = make(chan struct{}, 1)
+	s.endpoint.recent = newCloseLog(s.KeepCloses)
 	e, err := s.newEngine()
 	if err != nil {
 		return err

@@ -181,13 +181,14 @@ func (d *Desk) Start(ctx context.Context) error {
 		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + requestTimeout, // the routes bound their bodies and the time they take
 	})
 	server := &eddy.Server{
-		Init:      d.layered(factory.Init),
-		Loops:     d.o.Loops,
-		Poller:    d.o.Poller,
-		MaxConns:  d.o.MaxConns,
-		Admission: d.admission(),
-		HalfClose: true, // a client may send its request and end its side
-		Logger:    d.o.Logger,
+		Init:       d.layered(factory.Init),
+		Loops:      d.o.Loops,
+		Poller:     d.o.Poller,
+		MaxConns:   d.o.MaxConns,
+		Admission:  d.admission(),
+		KeepCloses: d.o.KeepCloses,
+		HalfClose:  true, // a client may send its request and end its side
+		Logger:     d.o.Logger,
 	}
 	if err := server.Listen("tcp", d.o.Addr); err != nil {
 		return err

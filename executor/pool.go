@@ -154,6 +154,13 @@ func (f runFunc) Run() { f() }
 // Name returns Options.Name.
 func (p *Pool) Name() string { return p.o.Name }
 
+// Limits returns how many runners may run at once and how many may wait.
+func (p *Pool) Limits() (workers, queue int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.o.Workers, p.o.Queue
+}
+
 // Stats returns the numbers of the pool without locking it.
 func (p *Pool) Stats() Stats {
 	workers := p.workers.Load()

@@ -319,6 +319,9 @@ type ServiceStats struct {
 	Limited  uint64 // refused because of InFlight; Calls does not count them
 }
 
+// Pools returns the pools that the server has made, for looking at. Any goroutine.
+func (s *Server) Pools() []*executor.Pool { return s.pools.all() }
+
 // Stats returns the numbers so far. After the end they stay as they were.
 func (s *Server) Stats() ServerStats {
 	st := ServerStats{

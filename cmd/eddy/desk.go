@@ -94,7 +94,7 @@ func (f *deskFlags) options() desk.Options {
 		perIP = -1
 	}
 	return desk.Options{
-		DataDir: f.data, Addr: f.addr, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
+		DataDir: f.data, Addr: f.addr, KeepCloses: f.admin.kept(), Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
 		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(), Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
@@ -134,12 +134,15 @@ func newDesk(t *terminal) *cobra.Command {
 // desk runs the chat server until it is told to stop.
 func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 	o := f.options()
+	op, err := t.operator(&f.listenFlags, "eddy desk")
+	if err != nil {
+		return err
+	}
 	if err := probe(o.Addr); err != nil {
 		return explainListen(o.Addr, err)
 	}
 	end := func() {}
 	if f.secure() {
-		var err error
 		if o.Layers, end, err = t.secured(&f.listenFlags, func(*eddy.Pipeline) error { return nil }); err != nil {
 			return err
 		}
@@ -170,7 +173,12 @@ func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 		t.say("  password       %s", password)
 		t.say("  (the password is shown only this once)")
 	}
+	if err := op.desk(d, &f.listenFlags); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	defer op.end()
 	return t.untilSignal(func(ctx context.Context) (string, error) {
+		op.drain()
 		if err := d.Shutdown(ctx); err != nil {
 			return "not everything had ended in order and was cut off; what was acknowledged is stored", err
 		}

@@ -119,6 +119,10 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	op, err := t.operator(&f.listenFlags, "eddy serve frame")
+	if err != nil {
+		return err
+	}
 	pool, err := executor.NewFixed(executor.Options{Name: "frame", Workers: f.workers, Queue: f.queue, Dumper: f.dump.dumper()})
 	if err != nil {
 		return err
@@ -145,9 +149,14 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	}
 	t.say("eddy: serving frame on %s with the loop %s and %d others, ordering %s; stop with Ctrl+C",
 		srv.Addr(), srv.Stats().Boss.Name, len(srv.Stats().Loops), f.ordering)
+	if err := errors.Join(op.watch("frame", srv, pool), op.begin(&f.listenFlags)); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer op.end()
 	numbers := func() { t.note("%s", frameNumbers(srv.Stats(), protocol.Stats(), pool.Stats())) }
 	stop := every(f.stats, numbers)
 	return t.untilSignal(func(ctx context.Context) (string, error) {
+		op.drain()
 		r, err := srv.Shutdown(ctx)
 		stop()
 		if f.stats > 0 {

@@ -107,7 +107,7 @@ func (t *terminal) serveHTTP(f httpFlags) error {
 	}
 	defer pool.Close()
 	f.answerWithin = f.handling
-	return t.serve(f.listenFlags, "http", http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options()).Init)
+	return t.serve(f.listenFlags, "http", http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options()).Init, pool)
 }
 
 // exampleSite is what "eddy serve http" serves.

@@ -81,6 +81,10 @@ func (t *terminal) serveLanes(f laneFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	op, err := t.operator(&f.listenFlags, "eddy serve lanes")
+	if err != nil {
+		return err
+	}
 	group := &eddy.Group{Loops: 1, Poller: f.poller}
 	s := &laneServer{conns: make(map[uint64]*laneClient), run: rand.Uint64(), work: f.work}
 	init, end, err := t.secured(&f.listenFlags, func(p *eddy.Pipeline) error {
@@ -99,7 +103,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return err
 	}
 	s.lanes = lanes
-	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, HalfClose: true, Init: init}
+	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, HalfClose: true, KeepCloses: f.admin.kept(), Init: init}
 	err = group.Start()
 	if err == nil {
 		s.loop = group.Loop(0)
@@ -111,7 +115,14 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return explainListen(f.addr, err)
 	}
 	t.say("eddy: serving lanes on %s; stop with Ctrl+C", srv.Addr())
+	if err := errors.Join(op.watch("lanes", srv), op.begin(&f.listenFlags)); err != nil {
+		err = errors.Join(err, srv.Close())
+		s.end(lanes, group)
+		return err
+	}
+	defer op.end()
 	return t.untilSignal(func(ctx context.Context) (string, error) {
+		op.drain()
 		r, err := srv.Shutdown(ctx)
 		stats := lanes.Stats()
 		context.AfterFunc(ctx, func() { close(s.hurry) })

@@ -27,7 +27,8 @@ type listenFlags struct {
 	poller   string
 	maxConns int
 
-	tls tlsFlags
+	tls   tlsFlags
+	admin adminFlags
 
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
 	dump         dumpFlags
@@ -35,6 +36,7 @@ type listenFlags struct {
 
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {
 	f.dump.register(cmd)
+	f.admin.register(cmd)
 	cmd.Flags().StringVar(&f.addr, "addr", addr, "address to listen on, host:port; port 0 takes any free port")
 	cmd.Flags().IntVar(&f.loops, "loops", 0, "worker loops; 0 = one per processor")
 	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: "+strings.Join(backend.Available(), ", ")+"; empty = $EDDY_POLLER, or the first of these")
@@ -55,7 +57,7 @@ func (f *listenFlags) check() error {
 	if f.maxConns < 0 {
 		return fmt.Errorf("--max-conns %d is negative: use 0 for no limit", f.maxConns)
 	}
-	if err := f.tls.check(); err != nil {
+	if err := errors.Join(f.tls.check(), f.admin.check()); err != nil {
 		return err
 	}
 	if f.poller != "" {
@@ -79,7 +81,7 @@ func checkPoller(source, name string) error {
 
 // server returns the engine configured by the flags.
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
-	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, HalfClose: true}
+	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, HalfClose: true, KeepCloses: f.admin.kept()}
 }
 
 // explainListen turns the reason why an address cannot be served into what to do about it.

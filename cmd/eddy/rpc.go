@@ -137,6 +137,7 @@ type rpcServer interface {
 	Shutdown(context.Context) (eddy.DrainReport, error)
 	Close() error
 	Stats() rpc.ServerStats
+	Pools() []*executor.Pool
 }
 
 func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
@@ -158,7 +159,11 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 	for _, w := range cfg.Warnings {
 		t.note("warning: %s", w)
 	}
-	end, err := t.front(f, &cfg.Server)
+	op, err := t.operator(&f.listenFlags, "eddy serve rpc")
+	if err != nil {
+		return err
+	}
+	end, err := t.front(f, &cfg.Server, op)
 	if err != nil {
 		return err
 	}
@@ -172,9 +177,14 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 		return errors.Join(explainPort(ports, err), srv.Close())
 	}
 	t.say("eddy: serving %s; stop with Ctrl+C", portsServed(cfg.Server, addr))
+	if err := errors.Join(op.pools(srv.Pools()), op.begin(&f.listenFlags)); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer op.end()
 	numbers := func() { t.note("%s", rpcNumbers(srv.Stats())) }
 	stop := every(f.stats, numbers)
 	return t.untilSignal(func(ctx context.Context) (string, error) {
+		op.drain()
 		r, err := srv.Shutdown(ctx)
 		stop()
 		if f.stats > 0 {
@@ -185,7 +195,7 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 }
 
 // front puts TLS and the poller of the flags on all ports.
-func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions) (end func(), err error) {
+func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end func(), err error) {
 	f.dump.d = o.Dumper // the file's, if it is one
 	init, end, err := t.secured(&f.listenFlags, func(*eddy.Pipeline) error { return nil })
 	if err != nil {
@@ -193,7 +203,10 @@ func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions) (end func(), err err
 	}
 	for i := range o.Ports {
 		o.Ports[i].Front = init
-		o.Ports[i].Tune = func(srv *eddy.Server) { srv.Poller = f.poller }
+		o.Ports[i].Tune = func(srv *eddy.Server) {
+			srv.Poller, srv.KeepCloses = f.poller, f.admin.kept()
+			_ = op.watch(o.Ports[i].Name, srv) // the names are different
+		}
 	}
 	return end, nil
 }

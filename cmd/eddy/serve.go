@@ -9,6 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/spf13/cobra"
 )
 
@@ -40,8 +41,12 @@ func newServeEcho(t *terminal) *cobra.Command {
 }
 
 // serve runs one example server until it is told to stop.
-func (t *terminal) serve(f listenFlags, name string, init func(*eddy.Pipeline) error) error {
+func (t *terminal) serve(f listenFlags, name string, init func(*eddy.Pipeline) error, with ...*executor.Pool) error {
 	if err := f.check(); err != nil {
+		return err
+	}
+	op, err := t.operator(&f, "eddy serve "+name)
+	if err != nil {
 		return err
 	}
 	init, end, err := t.secured(&f, init)
@@ -54,7 +59,12 @@ func (t *terminal) serve(f listenFlags, name string, init func(*eddy.Pipeline) e
 		return explainListen(f.addr, err)
 	}
 	t.say("eddy: serving %s on %s; stop with Ctrl+C", name, srv.Addr())
+	if err := errors.Join(op.watch(name, srv, with...), op.begin(&f)); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	defer op.end()
 	return t.untilSignal(func(ctx context.Context) (string, error) {
+		op.drain()
 		r, err := srv.Shutdown(ctx)
 		return fmt.Sprintf("%d connections drained, %d forced, %d requests dropped", r.Drained, r.Forced, r.Dropped), err
 	})

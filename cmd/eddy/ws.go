@@ -106,7 +106,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = u.Upgrade(w, r, echoSocket{}) // it answers refusals itself
 			}), pool, http1.Options{})
-			return t.serve(f, "ws", pages.Init)
+			return t.serve(f, "ws", pages.Init, pool)
 		},
 	}
 	f.register(cmd, defaultServeAddr)

@@ -158,6 +158,11 @@ func (h *Hub) PoolStats() PoolStats {
 	return PoolStats{h.lanePool.Stats(), h.customerPool.Stats(), h.agentPool.Stats(), h.botPool.Stats()}
 }
 
+// Pools returns the hub's pools, for looking at.
+func (h *Hub) Pools() []*executor.Pool {
+	return []*executor.Pool{h.lanePool, h.customerPool, h.agentPool, h.botPool}
+}
+
 // Shutdown says goodbye to every session, lets running commands commit and be acknowledged, closes the sessions and
 // stops the pools. It returns the error of ctx if that ends first. The store stays open.
 func (h *Hub) Shutdown(ctx context.Context) error {

@@ -130,6 +130,9 @@ type Server struct {
 	pools []*executor.Pool
 }
 
+// Pools returns the pools of the ports and services and those of the file, for looking at. Any goroutine.
+func (s *Server) Pools() []*executor.Pool { return append(s.Server.Pools(), s.pools...) }
+
 // NewServer returns a server with the given services, each with the options that the file has for its key. The error names a service that is
 // in the file and was not given, or the other way round. Close it, or Shutdown.
 func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {

@@ -1,0 +1,263 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/http1"
+)
+
+// Options configure a [Server]. Addr must be given.
+type Options struct {
+	// Addr is host:port to listen on. A host that is not loopback needs a Token; an empty host is every address.
+	Addr string
+	// Token is the secret that requests show as "Authorization: Bearer TOKEN" and that the page's login asks for,
+	// 16 to 256 printable ASCII characters. "" = requests need none, on loopback.
+	Token string
+	// Hosts are names under which browsers may reach the server, beside localhost and IP addresses. Requests for
+	// another Host are refused, so that a name which somebody makes resolve to this machine leads nowhere.
+	Hosts []string
+
+	Program, Version string // shown on the page and in the numbers
+
+	// Metrics serves /metrics. nil = 404.
+	Metrics http.Handler
+	// Level is the level that /loglevel shows and sets. nil = 404.
+	Level *slog.LevelVar
+	// MaxLag is the 99th percentile of a loop's lag, and the time for its answer to a probe, beyond which the program
+	// is not ready. Default 500 ms.
+	MaxLag time.Duration
+
+	Poller string       // readiness backend of the own loop; see eddy.Group
+	Logger *slog.Logger // default slog.Default()
+}
+
+const (
+	defaultMaxLag = 500 * time.Millisecond
+	minToken      = 16
+	maxToken      = 256
+
+	workers      = 6 // of the pool; what may take long holds at most 3 of them
+	queue        = 64
+	maxConns     = 128
+	maxPerIP     = 64
+	maxBody      = 16 << 10
+	idleTimeout  = 30 * time.Second
+	maxWatched   = 64 // servers, and pools, and checks, and counters of requests
+	closeTimeout = time.Second
+)
+
+// Server is the operator's HTTP server. Its methods may be called from any goroutine that is not a loop.
+type Server struct {
+	o     Options
+	guard *guard
+	mux   *http.ServeMux
+	began time.Time
+
+	samples *sampler
+	health  *health
+	walks   chan struct{} // places for walks through connections
+	profile chan struct{} // the place of the one who takes a profile
+	ended   chan struct{} // closed when the end begins
+
+	group *eddy.Group
+	pool  *executor.Pool
+	srv   *eddy.Server
+
+	mu       sync.Mutex
+	servers  []watched
+	pools    []*executor.Pool
+	requests []func() uint64
+	cancel   context.CancelFunc // of the goroutines, nil before Listen
+	running  sync.WaitGroup     // the goroutines
+	closed   bool
+}
+
+// watched is a server that the operator looks at.
+type watched struct {
+	name string
+	srv  *eddy.Server
+}
+
+// New returns a server that Listen starts. The error names the option that makes no sense.
+func New(o Options) (*Server, error) {
+	if o.MaxLag < 0 {
+		return nil, fmt.Errorf("admin: Options.MaxLag is %v, below 0", o.MaxLag)
+	}
+	if o.MaxLag == 0 {
+		o.MaxLag = defaultMaxLag
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	g, err := newGuard(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		o: o, guard: g, mux: http.NewServeMux(), began: time.Now(),
+		walks: make(chan struct{}, 2), profile: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	s.samples, s.health = newSampler(s), newHealth(s)
+	s.routes()
+	return s, nil
+}
+
+func (s *Server) routes() {
+	s.mux.HandleFunc("GET /healthz", s.healthz)
+	s.mux.HandleFunc("GET /readyz", s.readyz)
+	s.mux.HandleFunc("GET /stats.json", s.stats)
+	s.mux.HandleFunc("GET /connections", s.connections)
+	s.mux.HandleFunc("POST /connections/close", s.closeConnection)
+	s.mux.HandleFunc("GET /debug/goroutines", s.goroutines)
+	s.mux.HandleFunc("GET /debug/pprof/{$}", s.profiles)
+	s.mux.HandleFunc("GET /debug/pprof/{name}", s.takeProfile)
+	s.mux.HandleFunc("GET /login", s.loginPage)
+	s.mux.HandleFunc("POST /login", s.login)
+	s.mux.HandleFunc("POST /logout", s.logout)
+	if s.o.Metrics != nil {
+		s.mux.Handle("GET /metrics", s.o.Metrics)
+	}
+	if s.o.Level != nil {
+		s.mux.HandleFunc("GET /loglevel", s.logLevel)
+		s.mux.HandleFunc("PUT /loglevel", s.setLogLevel)
+	}
+	s.pages()
+}
+
+// Handle adds a route, such as "GET /metrics", behind the same rules as the others. It panics if there is one like it; call it
+// before Listen.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Handler is what Listen serves, with all its rules, for a server that has HTTP already.
+func (s *Server) Handler() http.Handler { return s.guard.around(s.mux) }
+
+// Watch adds a server, under a name of its own. It may listen later.
+func (s *Server) Watch(name string, srv *eddy.Server) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case name == "" || srv == nil:
+		return errors.New("admin: Watch needs a name and a server")
+	case slices.ContainsFunc(s.servers, func(w watched) bool { return w.name == name }):
+		return fmt.Errorf("admin: a server named %q is watched already", name)
+	case len(s.servers) == maxWatched:
+		return fmt.Errorf("admin: %d servers are watched already, limit %d", maxWatched, maxWatched)
+	}
+	s.servers = append(s.servers, watched{name, srv})
+	return nil
+}
+
+// WatchPools adds pools. A pool that has no room makes the program not ready.
+func (s *Server) WatchPools(pools ...*executor.Pool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range pools {
+		switch {
+		case p == nil:
+			return errors.New("admin: WatchPools was given a nil pool")
+		case slices.Contains(s.pools, p):
+			continue
+		case len(s.pools) == maxWatched:
+			return fmt.Errorf("admin: %d pools are watched already, limit %d", maxWatched, maxWatched)
+		}
+		s.pools = append(s.pools, p)
+	}
+	return nil
+}
+
+// CountRequests adds a counter of requests, which must not block. Without one, the messages of the servers' loops are what
+// the page calls requests.
+func (s *Server) CountRequests(total func() uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.requests) == maxWatched {
+		return fmt.Errorf("admin: %d counters of requests are known already, limit %d", maxWatched, maxWatched)
+	}
+	s.requests = append(s.requests, total)
+	return nil
+}
+
+// watching returns what is watched now.
+func (s *Server) watching() (servers []watched, pools []*executor.Pool, requests []func() uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.servers), slices.Clone(s.pools), slices.Clone(s.requests)
+}
+
+var errServed = errors.New("admin: a Server listens once")
+
+// Listen starts to serve. Call it once.
+func (s *Server) Listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.srv != nil {
+		return errServed
+	}
+	pool, err := executor.NewFixed(executor.Options{Name: "admin", Workers: workers, Queue: queue, Logger: s.o.Logger})
+	if err != nil {
+		return err
+	}
+	pages := http1.NewHandler(s.Handler(), pool, http1.Options{MaxBody: maxBody, IdleTimeout: idleTimeout})
+	group := &eddy.Group{Name: "admin", Loops: 1, Poller: s.o.Poller, Logger: s.o.Logger}
+	srv := &eddy.Server{
+		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Admission: eddy.Admission{MaxPerIP: maxPerIP},
+		HalfClose: true, Logger: s.o.Logger, Init: pages.Init,
+	}
+	if err := srv.Listen("tcp", s.o.Addr); err != nil {
+		pool.Close()
+		return errors.Join(err, group.Close())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.group, s.pool, s.srv, s.cancel = group, pool, srv, cancel
+	s.running.Go(func() { s.samples.run(ctx) })
+	s.running.Go(func() { s.health.run(ctx) })
+	return nil
+}
+
+// Addr returns the address it listens on, nil before Listen.
+func (s *Server) Addr() net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.srv == nil {
+		return nil
+	}
+	return s.srv.Addr()
+}
+
+// Shutdown ends it: responses under way are finished, and what is not done when ctx ends is cut. Checks that do not
+// heed their context are not waited for beyond that. A second call does nothing.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	again, began := s.closed, s.srv != nil
+	s.closed = true
+	s.mu.Unlock()
+	if again || !began {
+		return nil
+	}
+	s.cancel()
+	close(s.ended)
+	_, err := s.srv.Shutdown(ctx)
+	s.pool.Close()
+	if _, late := s.pool.Shutdown(ctx); err == nil {
+		err = late
+	}
+	s.running.Wait()
+	return errors.Join(err, s.group.Close())
+}
+
+// Close is Shutdown with a second's time.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return s.Shutdown(ctx)
+}

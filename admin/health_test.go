@@ -1,0 +1,180 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// why joins the reasons that there are.
+func why(s *Server) string {
+	var all []string
+	for _, r := range s.readiness().Reasons {
+		all = append(all, r.Check+": "+r.Why)
+	}
+	return strings.Join(all, "; ")
+}
+
+// TestReadiness: each cause makes the program not ready, is named with the limit and the value, and passes.
+func TestReadiness(t *testing.T) {
+	s := newAdmin(t, func(o *Options) { o.MaxLag = 20 * time.Millisecond })
+	s.o.MaxLag = time.Hour // until the loops are to be late
+	if got := why(s); got != "checks: they have not been done yet" {
+		t.Errorf("at first: %s", got)
+	}
+	look := func(want string) {
+		t.Helper()
+		s.health.look(t.Context())
+		if got := why(s); got != want && (want == "" || !strings.Contains(got, want)) {
+			t.Errorf("not ready because of %q, want %q", got, want)
+		}
+		w := ask(s, "GET", "/readyz", "")
+		if status := map[bool]int{true: 200, false: 503}[want == ""]; w.Code != status || s.Snapshot(-1).Ready != (want == "") {
+			t.Errorf("/readyz answers %d %s", w.Code, w.Body)
+		}
+	}
+	look("")
+
+	srv := echoServer(t, &eddy.Server{Loops: 2, TaskQueue: 1})
+	if err := s.Watch("main", srv); err != nil {
+		t.Fatal(err)
+	}
+	look("")
+	stuck, release := make(chan struct{}), make(chan struct{})
+	if err := srv.Workers()[1].Post(func() { close(stuck); <-release }); err != nil {
+		t.Fatal(err)
+	}
+	<-stuck
+	s.o.MaxLag = 10 * time.Millisecond
+	look("main worker-1: it has not answered for ")
+	if n := len(s.health.probes); n != 1 {
+		t.Errorf("%d probes are under way, want that of the loop that is stuck", n)
+	}
+	look("limit 10ms") // the same probe: a loop that is stuck is not sent more of them
+	if got := srv.Stats().Loops[1].TaskQueueDepth; got != 1 {
+		t.Errorf("%d tasks wait for the loop", got)
+	}
+	close(release)
+	waitFor(t, "the end of the loop's tasks", func() bool { return srv.Stats().Loops[1].TaskQueueDepth == 0 })
+	s.o.MaxLag = time.Hour
+	look("")
+	waitFor(t, "a place in the loop's queue", func() bool {
+		return srv.Workers()[1].Post(func() { time.Sleep(250 * time.Millisecond) }) == nil // ticks come every 100 ms
+	})
+	waitFor(t, "the lag of the loop", func() bool { return srv.Stats().Loops[1].Lag.P99 > 2*time.Millisecond })
+	s.o.MaxLag = time.Millisecond
+	waitFor(t, "the reason", func() bool {
+		s.health.look(t.Context())
+		return strings.Contains(why(s), "main worker-1: its lag was ") && strings.Contains(why(s), "99th percentile of the last minute, limit 1ms")
+	})
+	s.o.MaxLag = time.Hour
+
+	p := pool(t, executor.Options{Name: "busy", Workers: 1, Queue: 1})
+	if err := s.WatchPools(p, p); err != nil {
+		t.Fatal(err)
+	}
+	look("")
+	gate := make(chan struct{})
+	for range 2 {
+		if err := p.SubmitFunc(func() { <-gate }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor(t, "the pool's worker", func() bool { return p.Stats().Running == 1 && p.Stats().Queued == 1 })
+	look("pool busy: it has no room, or had none a moment ago: 1 of 1 workers run, 1 of 1 wait")
+	if err := p.SubmitFunc(func() {}); !errors.Is(err, executor.ErrRejected) {
+		t.Errorf("%v", err)
+	}
+	look("pool busy")
+	close(gate)
+	waitFor(t, "the pool", func() bool { return p.Stats().Completed == 2 })
+	look("pool busy") // a moment ago
+	if got := s.health.rooms(time.Now().Add(2*fullFor), s.pools); got != nil {
+		t.Errorf("a long time after: %v", got)
+	}
+	s.health.exhausted[p] = exhaustion{count: p.Stats().Exhausted}
+	look("")
+
+	var failing error
+	if err := s.Check("store", 0, func(context.Context) error { return failing }); err != nil {
+		t.Fatal(err)
+	}
+	look("")
+	failing = errors.New("disk full")
+	look("store: disk full")
+	failing = nil
+	look("")
+	if err := s.Check("broken", 0, func(context.Context) error { panic("oops") }); err != nil {
+		t.Fatal(err)
+	}
+	look("broken: the check panicked: oops")
+	s.health.checks = s.health.checks[:1]
+	hang := make(chan struct{})
+	calls := 0
+	if err := s.Check("slow", time.Millisecond, func(context.Context) error { calls++; <-hang; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	look("slow: it has not returned for ")
+	look("limit 1ms")
+	close(hang)
+	waitFor(t, "the slow check", func() bool { s.health.look(t.Context()); return why(s) == "" })
+	if calls < 1 {
+		t.Error("the slow check was not called")
+	}
+
+	if got := s.health.result(time.Now().Add(2 * staleHealth)); len(got) != 1 || !strings.Contains(got[0].Why, "last done") {
+		t.Errorf("checks that are not done any more: %v", got)
+	}
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := why(s); got != "main: draining" {
+		t.Errorf("without another look: %s", got)
+	}
+	look("main: draining")
+
+	other := newAdmin(t, nil)
+	other.health.look(t.Context())
+	other.Drain()
+	if got := why(other); got != "program: draining" {
+		t.Errorf("a program that drains in steps: %s", got)
+	}
+}
+
+// TestRegistrationIsBounded: what is registered twice, without a name or beyond the limit is refused.
+func TestRegistrationIsBounded(t *testing.T) {
+	s := newAdmin(t, nil)
+	ok := func(context.Context) error { return nil }
+	srv := new(eddy.Server)
+	for what, err := range map[string]error{
+		"server without a name": s.Watch("", srv), "no server": s.Watch("x", nil), "no pool": s.WatchPools(nil),
+		"check without a name": s.Check("", 0, ok), "no function": s.Check("x", 0, nil), "a long timeout": s.Check("x", time.Minute, ok), "negative": s.Check("x", -1, ok),
+	} {
+		if err == nil {
+			t.Errorf("%s was taken", what)
+		}
+	}
+	for i := range maxWatched {
+		name := fmt.Sprint(i)
+		if err := errors.Join(s.Watch(name, srv), s.Check(name, 0, ok), s.CountRequests(func() uint64 { return 1 }), s.WatchPools(pool(t, executor.Options{Workers: 1}))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, err := range map[string]error{
+		"a server": s.Watch("more", srv), "a check": s.Check("more", 0, ok), "a counter": s.CountRequests(nil), "a pool": s.WatchPools(pool(t, executor.Options{})),
+		"the same name": s.Watch("1", srv), "the same check": s.Check("1", 0, ok),
+	} {
+		if err == nil {
+			t.Errorf("%s beyond the limit was taken", what)
+		}
+	}
+	if got := s.Snapshot(-1); got.Requests != maxWatched || len(got.Servers) != maxWatched || len(got.Pools) != maxWatched {
+		t.Errorf("%d requests, %d servers, %d pools", got.Requests, len(got.Servers), len(got.Pools))
+	}
+}

@@ -1,0 +1,216 @@
+package eddy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ConnInfo is what EachConn tells of a connection: how it was when its loop came to it.
+type ConnInfo struct {
+	ID            ConnID
+	Loop          string         // that owns it
+	Remote, Local netip.AddrPort // zero for Unix sockets
+	Tenant        string         // "" = nobody's
+	Phase         Phase
+	Reason        CloseReason   // why it ends, CloseUnset while it does not
+	Outbound      int64         // bytes queued for the peer
+	Inbound       int64         // bytes received and not decoded yet
+	InFlight      int           // requests that have not ended
+	Idle          time.Duration // since the last byte read or written
+	ReadPaused    bool          // its reads are held back, by whomever
+	Unwritable    bool          // its outbound queue is above the watermark
+}
+
+// censusBatch is how many slots a loop looks at in one iteration.
+const censusBatch = 256
+
+// EachConn calls f for each connection of the server, on the caller's goroutine, until f returns false. A connection
+// that is open all the time is told exactly once; one that opens or ends meanwhile may be. The loops are asked at the
+// same time, each for at most 256 slots per iteration and again only when f has had those, so that a walk through many
+// connections delays nobody.
+// The error is nil, ErrOnLoop, or joins one for each loop that could not be asked to the end: it is full (ErrSaturated) or
+// has ended (ErrClosed), or ctx ended first. The other loops' connections have been told then. Before Listen there are
+// none. Any goroutine but a loop.
+func (s *Server) EachConn(ctx context.Context, f func(ConnInfo) bool) error {
+	e := s.running()
+	if e == nil {
+		return nil
+	}
+	if onLoop() {
+		return ErrOnLoop
+	}
+	w := &census{owner: &s.endpoint, ready: make(chan struct{}, len(e.workers))}
+	for _, l := range e.workers {
+		w.ask(&censusPiece{loop: l, infos: make([]ConnInfo, 0, censusBatch)})
+	}
+	for len(w.asked) > 0 {
+		if !e.kernel.wait(w.ready, ctx.Done()) {
+			w.late(ctx.Err())
+			break
+		}
+		p := w.take()
+		for _, c := range p.infos {
+			if !f(c) {
+				return nil
+			}
+		}
+		if !p.last {
+			w.ask(p)
+		}
+	}
+	return errors.Join(w.errs...)
+}
+
+// census is one walk through the connections of a server. Its pieces go to the loops and back, one per loop.
+type census struct {
+	owner *endpoint
+	ready chan struct{} // an element for each piece that is back
+	asked []*censusPiece
+	errs  []error
+
+	mu   sync.Mutex
+	back []*censusPiece
+}
+
+// censusPiece belongs to its loop until it is back. What is never fetched is garbage.
+type censusPiece struct {
+	loop   *loop
+	cursor int // slots below it are done
+	last   bool
+	infos  []ConnInfo
+}
+
+// ask sends a piece to its loop.
+func (w *census) ask(p *censusPiece) {
+	p.infos = p.infos[:0]
+	if err := p.loop.tasks.pushTail(func() { w.fill(p) }); err != nil {
+		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: %w", p.loop.name, err))
+		return
+	}
+	w.asked = append(w.asked, p)
+}
+
+// fill runs on the loop.
+func (w *census) fill(p *censusPiece) {
+	l := p.loop
+	end := min(p.cursor+censusBatch, len(l.slots))
+	for _, c := range l.slots[min(p.cursor, end):end] {
+		if c != nil && c.set.owner == w.owner {
+			p.infos = append(p.infos, c.info())
+		}
+	}
+	p.cursor, p.last = end, end == len(l.slots)
+	w.mu.Lock()
+	w.back = append(w.back, p)
+	w.mu.Unlock()
+	w.ready <- struct{}{}
+}
+
+// take fetches a piece that is back.
+func (w *census) take() *censusPiece {
+	w.mu.Lock()
+	p := w.back[0]
+	w.back = w.back[1:]
+	w.mu.Unlock()
+	for i, a := range w.asked {
+		if a == p {
+			w.asked = append(w.asked[:i], w.asked[i+1:]...)
+			break
+		}
+	}
+	return p
+}
+
+// late notes the loops that have not answered in time.
+func (w *census) late(err error) {
+	for _, p := range w.asked {
+		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: it did not answer: %w", p.loop.name, err))
+	}
+}
+
+// info describes the connection. Loop only.
+func (c *Conn) info() ConnInfo {
+	out, in := c.holds()
+	i := ConnInfo{
+		ID: c.ID(), Loop: c.loop.name, Remote: c.RemoteAddr(), Local: c.LocalAddr(), Tenant: c.tenant(), Phase: c.phase,
+		Outbound: int64(out), Inbound: int64(in), InFlight: int(c.inflight.Load()),
+		Idle: time.Duration(max(c.loop.now-c.lastActive, 0)), ReadPaused: c.readPaused(), Unwritable: c.shows(unwritable),
+	}
+	if e := c.ended.Load(); e != nil {
+		i.Reason = e.Reason
+	}
+	return i
+}
+
+// CloseConn ends the connection that id names as Conn.CloseWith does, or with flush as CloseAfterFlush, and reports
+// whether the server has such a connection. It waits until the loop has looked, and not for the end. Errors: ErrOnLoop,
+// ErrSaturated, ErrClosed after the server has stopped, and ctx's: the close may still happen then. Any goroutine but a loop.
+func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason CloseReason, cause error) (found bool, err error) {
+	e := s.running()
+	if e == nil || int(id.loop) >= len(e.workers) {
+		return false, nil
+	}
+	if onLoop() {
+		return false, ErrOnLoop
+	}
+	l, looked, known := e.workers[id.loop], make(chan struct{}), new(bool)
+	err = l.tasks.pushTail(func() {
+		defer close(looked)
+		if c := l.lookup(uint64(id.gen)<<32 | uint64(id.slot)); c != nil && c.set.owner == &s.endpoint {
+			*known = true
+			c.requestClose(closeRequest{reason: reason, err: cause, flush: flush})
+		}
+	})
+	if err != nil {
+		return false, fmt.Errorf("eddy: closing connection %v: %w", id, err)
+	}
+	if !e.kernel.wait(looked, ctx.Done()) {
+		return false, fmt.Errorf("eddy: closing connection %v: loop %s did not answer: %w", id, l.name, ctx.Err())
+	}
+	return *known, nil
+}
+
+// Workers returns the loops that serve the connections, nil before Listen; with a shared Group they are the group's. Any
+// goroutine.
+func (s *Server) Workers() []*Loop {
+	e := s.running()
+	if e == nil {
+		return nil
+	}
+	all := make([]*Loop, len(e.workers))
+	for i, l := range e.workers {
+		all[i] = &l.handle
+	}
+	return all
+}
+
+// Draining reports whether the end of the server has begun, by Shutdown or Close, or is over. Any goroutine.
+func (s *Server) Draining() bool { return s.endpoint.phase.Load() != int32(serverRunning) }
+
+// ParseConnID reads what ConnID.String wrote.
+func ParseConnID(text string) (ConnID, error) {
+	var id ConnID
+	if n, err := fmt.Sscanf(text, "%d.%d.%d", &id.loop, &id.slot, &id.gen); n != 3 || err != nil || id.String() != text {
+		return ConnID{}, fmt.Errorf("eddy: %q is no connection id: write loop.slot.generation, such as 0.12.3", firstBytes(text, 64))
+	}
+	return id, nil
+}
+
+// Compare orders ids by loop, slot and generation, as slices.SortFunc wants it.
+func (id ConnID) Compare(other ConnID) int {
+	return cmp.Or(cmp.Compare(id.loop, other.loop), cmp.Compare(id.slot, other.slot), cmp.Compare(id.gen, other.gen))
+}
+
+// firstBytes returns the first bytes of a text that came from elsewhere, as valid UTF-8.
+func firstBytes(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ToValidUTF8(text, "")
+}

@@ -1,0 +1,30 @@
+package desk
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Engine returns the server that Start has started, nil before; it is for looking at, not for ending.
+func (d *Desk) Engine() *eddy.Server { return d.server }
+
+// Pools returns the pools that requests and commands run on, those of HTTP only after Start. They are for looking at.
+func (d *Desk) Pools() []*executor.Pool {
+	all := d.hub.Pools()
+	if d.pool != nil {
+		all = append(all, d.pool)
+	}
+	return all
+}
+
+// Ready returns nil when the database answers. Any goroutine.
+func (d *Desk) Ready(ctx context.Context) error {
+	if _, err := d.store.Cold().SiteByKey(ctx, "demo"); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}
