@@ -41,7 +41,7 @@ func TestDocumentedCode(t *testing.T) {
 			}
 		}
 	}
-	if quoted < 2 {
+	if quoted < 10 {
 		t.Errorf("only %d blocks are quoted from files", quoted)
 	}
 	compile(t, root, files)
