@@ -290,9 +290,10 @@ func (r *deskRun) crowd(ctx context.Context, customers int) error {
 		run  func() error
 	}{
 		{fmt.Sprintf("connecting %d agents", r.agents), func() error { return r.fleet.AddAgents(ctx, r.accounts) }},
+		{"taking them from the router", func() error { return r.fleet.Rest(ctx) }},
 		{fmt.Sprintf("connecting %d customers", customers), func() error { return r.fleet.AddCustomers(ctx, customers) }},
 		{fmt.Sprintf("opening %d conversations", customers), func() error { return r.fleet.Open(ctx) }},
-		{"waiting until each has an agent", func() error { return r.fleet.Served(ctx) }},
+		{"giving each of them an agent", func() error { return r.fleet.Serve(ctx) }},
 	} {
 		r.t.note("bench desk: %s", step.text)
 		if err := step.run(); err != nil {

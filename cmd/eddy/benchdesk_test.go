@@ -83,17 +83,18 @@ func TestBenchDeskFailure(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 			defer cancel()
-			return r.fleet.Served(ctx) // by nobody
+			r.fleet.Outage()
+			return r.fleet.Resumed(ctx) // with no server
 		}},
 		{"idle", false, r.idleVisitors},
 	})
-	if err == nil || !strings.Contains(err.Error(), "rate: waiting for the router: 1 of 1 conversations have no agent") {
+	if err == nil || !strings.Contains(err.Error(), "rate: waiting for the clients to resume: 1 of 1 clients are not welcomed") {
 		t.Fatalf("error %v", err)
 	}
 	if r.report.Idle == nil || r.report.Idle.Visitors != 3 || !r.report.measured() {
 		t.Errorf("idle %+v", r.report.Idle)
 	}
-	if f := r.report.Failures; len(f) != 1 || !strings.HasPrefix(f[0], "rate: waiting for the router") || !strings.Contains(errs.String(), f[0]) {
+	if f := r.report.Failures; len(f) != 1 || !strings.HasPrefix(f[0], "rate: waiting for the clients") || !strings.Contains(errs.String(), f[0]) {
 		t.Errorf("failures %q, said %q", f, &errs)
 	}
 }

@@ -31,6 +31,7 @@ type Client struct {
 	live    bool
 	backoff backoff
 	back    time.Time // the last welcome
+	resting bool      // of an agent: the router passes it by
 	nextID  int
 	wants   string // what the customer wants to open, "" = nothing
 	opening bool   // it has been asked for
@@ -39,6 +40,7 @@ type Client struct {
 	streams map[string]*stream
 	flight  map[string]*posted // by request id
 	asked   map[string]*stream // syncs, by request id
+	taking  map[string]string  // conversations that this agent takes, by request id
 	waiting []*stream          // those that are to be synced
 }
 
@@ -69,11 +71,14 @@ func (st *stream) done(p *posted) *posted {
 // probe is the request id of commands whose answers nobody waits for.
 const probe = "probe"
 
+// rest is the request id of the command by which an agent tells that it is given no conversations.
+const rest = "rest"
+
 // agentSyncs is how many conversations of one client are fetched at a time.
 const agentSyncs = 4
 
 func (f *Fleet) newClient(hello func(context.Context) (proto.Hello, error)) *Client {
-	return &Client{f: f, hello: hello, streams: make(map[string]*stream), flight: make(map[string]*posted), asked: make(map[string]*stream)}
+	return &Client{f: f, hello: hello, streams: make(map[string]*stream), flight: make(map[string]*posted), asked: make(map[string]*stream), taking: make(map[string]string)}
 }
 
 func (c *Client) stream(conv string) *stream {
@@ -133,6 +138,8 @@ func (c *Client) HandleClose(_ *websocket.Conn, code int, reason string) {
 	c.backoff.lost(time.Now())
 	clear(c.flight)
 	clear(c.asked)
+	c.f.taking -= len(c.taking)
+	clear(c.taking)
 	c.waiting = nil
 	for _, st := range c.streams {
 		st.asking = false
@@ -217,6 +224,13 @@ func (c *Client) open(conn *websocket.Conn) func() error {
 	return func() error { return c.write(conn, "conv.open", "open", "", proto.Open{Wants: wants}) }
 }
 
+// takeAs needs Fleet.mu; what it returns asks for a conversation of the queue.
+func (c *Client) takeAs(id, conv string) func() error {
+	conn := c.conn
+	c.taking[id] = conv
+	return func() error { return c.write(conn, "take", id, conv, proto.Take{}) }
+}
+
 // head takes note of the state of a conversation.
 func (c *Client) head(h *proto.Head) {
 	if !c.staff {
@@ -262,6 +276,20 @@ func (c *Client) answered(conn *websocket.Conn, m *frame, now time.Time) (send [
 		st.asking = false
 		return c.synced(st, m, now)
 	}
+	if _, ok := c.taking[m.RE]; ok {
+		delete(c.taking, m.RE)
+		c.f.taking--
+		var changed proto.Changed
+		if err := json.Unmarshal(m.D, &changed); err != nil {
+			return nil, err
+		}
+		c.head(&changed.Head)
+		return nil, nil
+	}
+	if m.RE == rest {
+		c.resting = true
+		return nil, nil
+	}
 	if m.RE == "open" {
 		var o proto.Opened
 		if err := json.Unmarshal(m.D, &o); err != nil {
@@ -279,10 +307,16 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 		return err
 	}
 	p, st := c.flight[m.RE], c.asked[m.RE]
+	conv, taking := c.taking[m.RE]
 	delete(c.flight, m.RE)
 	delete(c.asked, m.RE)
 	switch {
 	case m.RE == probe:
+		return nil
+	case taking && e.RetryMS == 0:
+		delete(c.taking, m.RE)
+		c.f.taking--
+		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
 		return nil
 	case e.RetryMS == 0:
 		c.f.refused(fmt.Sprintf("%s: %s", e.Code, e.Text))
@@ -310,6 +344,8 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 		case st != nil:
 			st.asking = false
 			again = c.sync(st)
+		case taking:
+			again = append(again, c.takeAs(m.RE, conv))
 		case m.RE == "open" && c.conv == "":
 			again = append(again, c.open(conn))
 		}

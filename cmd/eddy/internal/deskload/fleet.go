@@ -46,6 +46,7 @@ type Fleet struct {
 	said      int64              // messages that clients were given
 	live      int
 	opening   int   // conversations asked for and not opened yet
+	taking    int   // conversations that agents are taking
 	dials     int64 // attempts to connect
 	unacked   int64 // messages that wait for an ack
 	faults    Faults
@@ -60,6 +61,7 @@ const (
 	connectPlaces = 128
 	createPlaces  = 16
 	openPlaces    = 256
+	takePlaces    = 128
 	pollEvery     = 2 * time.Millisecond
 	progressEvery = 5 * time.Second
 )

@@ -55,9 +55,36 @@ func (f *Fleet) Open(ctx context.Context) error {
 	return f.until(ctx, "opening conversations", func() string { return missing(f.opening, len(all), "are not open") })
 }
 
-// Served waits until every customer has an agent.
-func (f *Fleet) Served(ctx context.Context) error {
-	return f.until(ctx, "waiting for the router", func() string {
+// Serve gives every customer an agent, in turns: the agents take the conversations themselves, some at a time, because the router hands
+// them over one after the other. It waits until all have one.
+func (f *Fleet) Serve(ctx context.Context) error {
+	f.mu.Lock()
+	customers, agents := append([]*Client(nil), f.customers...), append([]*Client(nil), f.agents...)
+	f.mu.Unlock()
+	room := func() string {
+		if f.taking < takePlaces {
+			return ""
+		}
+		return fmt.Sprintf("%d of %d are under way", f.taking, takePlaces)
+	}
+	for i, customer := range customers {
+		if err := f.until(ctx, "taking conversations", room); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		agent, conv := agents[i%len(agents)], customer.conv
+		if !agent.live || conv == "" {
+			f.mu.Unlock()
+			return errors.New("taking conversations: a client has lost its connection")
+		}
+		f.taking++
+		write := agent.takeAs(agent.id(), conv)
+		f.mu.Unlock()
+		if err := write(); err != nil && !closedByUs(err) {
+			return err
+		}
+	}
+	return f.until(ctx, "taking conversations", func() string {
 		waiting := 0
 		for _, c := range f.customers {
 			if c.state != "assigned" || f.owner[c.conv] == nil {
@@ -65,6 +92,36 @@ func (f *Fleet) Served(ctx context.Context) error {
 			}
 		}
 		return missing(waiting, len(f.customers), "conversations have no agent")
+	})
+}
+
+// Rest takes the agents out of the router's hands: conversations wait until an agent takes them.
+func (f *Fleet) Rest(ctx context.Context) error {
+	f.mu.Lock()
+	agents := append([]*Client(nil), f.agents...)
+	var writes []func() error
+	for _, c := range agents {
+		conn := c.conn
+		if conn != nil {
+			writes = append(writes, func() error {
+				return c.write(conn, "status", rest, "", proto.Status{Status: "online", Accepting: new(bool)})
+			})
+		}
+	}
+	f.mu.Unlock()
+	for _, write := range writes {
+		if err := write(); err != nil && !closedByUs(err) {
+			return err
+		}
+	}
+	return f.until(ctx, "taking the agents from the router", func() string {
+		accepting := 0
+		for _, c := range agents {
+			if !c.resting {
+				accepting++
+			}
+		}
+		return missing(accepting, len(agents), "agents are still given conversations")
 	})
 }
 
