@@ -33,6 +33,7 @@ type Hub struct {
 	turns        turns
 
 	opens *auth.Window // new conversations by network
+	crowd comeback     // of those who are told to come again later
 
 	draining atomic.Bool
 	rechecks atomic.Uint64 // grows before sessions are looked through for what is no longer right

@@ -241,7 +241,7 @@ func (s *Session) who() identity {
 // fail sends an error reply and counts it.
 func (s *Session) fail(cmd proto.Command, e *proto.Error) {
 	s.hub.Counters.countError(string(e.Code))
-	s.send(proto.Reply("err", cmd.ID, cmd.Conv, e))
+	s.send(proto.Reply("err", cmd.ID, cmd.Conv, s.hub.crowd.spread(e, s.hub.o.Now())))
 }
 
 func (s *Session) reply(t string, cmd proto.Command, conv string, d any) {
