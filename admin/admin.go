@@ -61,6 +61,7 @@ type Server struct {
 	o     Options
 	guard *guard
 	mux   *http.ServeMux
+	pages pages
 	began time.Time
 
 	samples *sampler
@@ -125,18 +126,23 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /login", s.login)
 	s.mux.HandleFunc("POST /logout", s.logout)
 	if s.o.Metrics != nil {
-		s.mux.Handle("GET /metrics", s.o.Metrics)
+		s.Handle(metricsRoute, s.o.Metrics)
 	}
 	if s.o.Level != nil {
 		s.mux.HandleFunc("GET /loglevel", s.logLevel)
 		s.mux.HandleFunc("PUT /loglevel", s.setLogLevel)
 	}
-	s.pages()
+	s.pages.add(s)
 }
+
+const metricsRoute = "GET /metrics"
 
 // Handle adds a route, such as "GET /metrics", behind the same rules as the others. It panics if there is one like it; call it
 // before Listen.
-func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+func (s *Server) Handle(pattern string, h http.Handler) {
+	s.mux.Handle(pattern, h)
+	s.pages.metrics = s.pages.metrics || pattern == metricsRoute
+}
 
 // Handler is what Listen serves, with all its rules, for a server that has HTTP already.
 func (s *Server) Handler() http.Handler { return s.guard.around(s.mux) }

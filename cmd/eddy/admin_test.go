@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+var operatorPattern = regexp.MustCompile(`operator +(http://\S+)/`)
+
+// operatorOf returns where a program's operator is served.
+func operatorOf(p *process) string { return p.waitOutput(p.out, operatorPattern)[1] }
+
+// TestAdminOfEveryServer: every server command opens the operator's server where --admin says, watches its own server and its
+// pools, says that it drains while a request is under way, and answers until then.
+func TestAdminOfEveryServer(t *testing.T) {
+	for _, args := range [][]string{
+		{"serve", "echo"}, {"serve", "line"}, {"serve", "lanes"}, {"serve", "frame"}, {"serve", "rpc"}, {"serve", "http"}, {"serve", "ws"}, {"desk", "--data", t.TempDir()},
+	} {
+		name := args[1]
+		if args[0] == "desk" {
+			name = "desk"
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
+			base := operatorOf(p)
+			if status, body := get(t, base+"/healthz"); status != 200 || body != "ok\n" {
+				t.Errorf("/healthz: %d %q", status, body)
+			}
+			status, body := get(t, base+"/stats.json")
+			if status != 200 || !strings.Contains(body, fmt.Sprintf(`"servers":[{"name":%q,"addr":%q`, name, p.addr)) {
+				t.Errorf("/stats.json: %d %s", status, body)
+			}
+			if pools := map[string]string{"frame": "frame", "rpc": "port rpc", "http": "http", "ws": "handshakes", "desk": "conversation"}[name]; pools != "" && !strings.Contains(body, fmt.Sprintf(`"name":%q`, pools)) {
+				t.Errorf("pool %q is not watched: %s", pools, body)
+			}
+			connect(t, p.addr)
+			deadline := time.Now().Add(patience)
+			for {
+				if _, body = get(t, base+"/connections"); strings.Contains(body, `"matched":1,`) || time.Now().After(deadline) {
+					break
+				}
+			}
+			if !strings.Contains(body, `"matched":1,`) {
+				t.Errorf("/connections: %s", body)
+			}
+			p.stop()
+		})
+	}
+}
+
+// TestAdminDrains: from the moment that a program is told to end, it is not ready, and the operator can look on.
+func TestAdminDrains(t *testing.T) {
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	base := operatorOf(p)
+	c := connect(t, p.addr)
+	fmt.Fprint(c, "GET /slow?ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n")
+	for deadline := time.Now().Add(patience); ; {
+		if _, body := get(t, base+"/connections"); strings.Contains(body, `"in_flight":1`) {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("no request under way: %s", body)
+		}
+	}
+	p.signal(syscall.SIGTERM)
+	p.waitOutput(p.errs, regexp.MustCompile("draining"))
+	for deadline := time.Now().Add(patience); ; {
+		if status, body := get(t, base+"/readyz"); status == 503 && strings.Contains(body, "draining") {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("/readyz: %d %s", status, body)
+		}
+	}
+	if status, _ := get(t, base+"/healthz"); status != 200 {
+		t.Errorf("/healthz while it drains: %d", status)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.errs)
+	}
+}
+
+// TestAdminFlags: what is given to --admin and its companions and makes no sense ends the program with one line that names it.
+func TestAdminFlags(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--admin", "7070"}, `--admin "7070" is not host:port`},
+		{[]string{"--admin", "127.0.0.1:99999"}, `--admin "127.0.0.1:99999"`},
+		{[]string{"--admin", "0.0.0.0:0"}, "not loopback: this needs a Token of at least 16 characters; the token comes from --admin-token-file"},
+		{[]string{"--admin", ":0", "--admin-token-file", write("short", "abc\n")}, "has 3 characters, want 16 to 256"},
+		{[]string{"--admin", ":0", "--admin-token-file", write("empty", "\n")}, "is empty: write a token"},
+		{[]string{"--admin", ":0", "--admin-token-file", filepath.Join(dir, "missing")}, "cannot read"},
+		{[]string{"--admin-token-file", "x"}, "need --admin"},
+		{[]string{"--admin-hosts", "x"}, "need --admin"},
+		{[]string{"--log-level", "loud"}, `--log-level is "loud"`},
+	} {
+		_, errs, code := runToEnd(t, append([]string{"serve", "echo", "--addr", "127.0.0.1:0"}, c.args...)...)
+		if code != 1 || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%q: exit code %d, %q, want %q", c.args, code, errs, c.want)
+		}
+	}
+	first := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	taken := strings.TrimPrefix(operatorOf(first), "http://")
+	_, errs, code := runToEnd(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", taken)
+	if code != 1 || !strings.Contains(errs, taken+" is in use by another program") || !strings.Contains(errs, "--admin") {
+		t.Errorf("an address in use: exit code %d, %q", code, errs)
+	}
+	first.stop()
+}
+
+// TestAdminToken: the token of the file is asked for, at an address that is not loopback too, and the log level is changed
+// with it.
+func TestAdminToken(t *testing.T) {
+	const token = "a-token-of-some-length"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := program("desk", "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--log-level", "warn")
+	cmd.Env = append(cmd.Env, "EDDY_DESK_ADMIN=0.0.0.0:0", "EDDY_DESK_ADMIN_TOKEN_FILE="+file)
+	p := startProcess(t, cmd)
+	base := strings.Replace(operatorOf(p), "localhost", "127.0.0.1", 1)
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(method, path, body, token string) (int, string) {
+		req, err := http.NewRequestWithContext(testContext(t), method, base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for _, c := range []struct {
+		method, path, body, token string
+		status                    int
+		want                      string
+	}{
+		{"GET", "/healthz", "", "", 200, "ok"},
+		{"GET", "/stats.json", "", "", 401, "token"},
+		{"GET", "/stats.json", "", "another-token-of-some-length", 401, "token"},
+		{"GET", "/stats.json", "", token, 200, `"program":"eddy desk"`},
+		{"GET", "/loglevel", "", token, 200, `{"level":"warn"}`},
+		{"PUT", "/loglevel", `{"level":"info"}`, token, 200, `{"level":"info"}`},
+	} {
+		if status, text := ask(c.method, c.path, c.body, c.token); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, status, text, c.status, c.want)
+		}
+	}
+	p.waitOutput(p.errs, regexp.MustCompile("the log level was changed"))
+	out, errs, code := runToEnd(t, "top", strings.TrimPrefix(base, "http://"), "--once", "--token-file", file)
+	if code != 0 || !strings.Contains(out, "eddy desk") || !strings.Contains(out, "conversation") {
+		t.Errorf("top: exit code %d, %q, %q", code, out, errs)
+	}
+	if _, errs, code := runToEnd(t, "top", strings.TrimPrefix(base, "http://"), "--once"); code != 1 || !strings.Contains(errs, "--token-file") {
+		t.Errorf("top without the token: exit code %d, %q", code, errs)
+	}
+	p.stop()
+}
+
+// TestAdminPage: the page in a browser: charts and tables that go on by themselves, a connection closed by hand, the table
+// of those that ended, the log level, keys, no sideways scrolling on a telephone, light and dark; then the login.
+func TestAdminPage(t *testing.T) {
+	tab := startBrowser(t)
+	const token = "a-token-of-some-length"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--admin-token-file", file)
+	base := operatorOf(p)
+	c := connect(t, p.addr)
+	for range 5 {
+		if status, _ := get(t, "http://"+p.addr+"/"); status != 200 {
+			t.Fatal(status)
+		}
+	}
+	openPage(t, tab, base+"/")
+	if where := evaluate[string](t, tab, "location.pathname"); where != "/login" {
+		t.Fatalf("without the token the page is %s", where)
+	}
+	shoot(t, tab, "login", 360, 740, "light")
+	act(t, tab, chromedp.SendKeys("#token", "a-wrong-token-of-some-length\r"), chromedp.WaitVisible("#wrong"))
+	act(t, tab, chromedp.SendKeys("#token", token+"\r"), chromedp.WaitVisible("#charts figure"))
+	values := strings.NewReplacer("PEER", fmt.Sprintf("%q", c.LocalAddr().String()))
+	if wrong := evaluate[[]string](t, tab, values.Replace(script(t, "browser_admin.js"))); len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
+	}
+	if _, err := io.ReadAll(c); err != nil {
+		t.Errorf("the connection that was closed on the page: %v", err)
+	}
+	for _, size := range [][2]int64{{1280, 800}, {360, 740}} {
+		for _, scheme := range []string{"light", "dark"} {
+			shoot(t, tab, "admin", size[0], size[1], scheme)
+			if over := evaluate[int](t, tab, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+				t.Errorf("%d×%d: the page is %d pixels too wide", size[0], size[1], over)
+			}
+		}
+	}
+	act(t, tab, chromedp.Click("button[form=logout]"), chromedp.WaitVisible("#token"))
+	p.stop()
+}
+
+// act does something in the browser.
+func act(t *testing.T, tab context.Context, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shoot sets the size of the window and its colours, and keeps a picture with go test -artifacts.
+func shoot(t *testing.T, tab context.Context, name string, width, height int64, scheme string) {
+	t.Helper()
+	act(t, tab, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
+		if err == nil {
+			_, err = cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		}
+		return err
+	}))
+	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(80))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), fmt.Sprintf("%s-%d-%s.jpg", name, width, scheme)), picture, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,62 @@
+(async () => {
+  // What the operator's page shows and does; the result is a list of what is wrong.
+  const wrong = [], $ = (q) => document.querySelector(q);
+  const until = async (what, f) => {
+    for (const end = Date.now() + 60000; ; await new Promise((r) => setTimeout(r, 20))) {
+      if (f()) return true;
+      if (Date.now() > end) { wrong.push(`${what}: not within a minute`); return false; }
+    }
+  };
+  window.confirm = () => true;
+  const peer = PEER;
+  await until("a state", () => ["ready", "not ready"].includes($("#badge").textContent));
+  await until("all charts", () => document.querySelectorAll("#charts figure").length === 8 && [...document.querySelectorAll("#charts .curve[d^=M]")].length >= 8);
+  const seq = Number(document.body.dataset.seq);
+  await until("new samples without a reload", () => Number(document.body.dataset.seq) >= seq + 2);
+  await until("the number of connections", () => /^Connections: open [1-9]/.test($("#charts svg[role=img]").getAttribute("aria-label") || ""));
+  for (const [table, text] of [["#loops", "http worker-0"], ["#pools", "0 of 64"], ["#closes", "normal"]]) await until(`${table} with ${text}`, () => $(table).textContent.includes(text));
+  if (!/^Process \d+, go/.test($("#process").textContent)) wrong.push(`process: ${$("#process").textContent}`);
+
+  const chart = $("#charts svg[tabindex]");
+  chart.focus();
+  chart.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true, cancelable: true}));
+  await until("a reading by keys", () => /seconds ago/.test(chart.getAttribute("aria-label")));
+  chart.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
+  chart.blur();
+
+  const row = () => [...document.querySelectorAll("#table tbody tr")].find((r) => r.textContent.startsWith(peer));
+  await until("the row of " + peer, () => row());
+  const close = row()?.querySelector("button");
+  if (!close?.getAttribute("aria-label").includes(peer)) wrong.push("the button does not say what it closes");
+  close?.click();
+  await until("the row to go", () => !row() && $("#found").textContent.includes(`${peer} was closed`));
+  $("[name=closed]").value = "1";
+  $("[name=reason]").value = "normal";
+  $("#filter").requestSubmit();
+  await until("the one that ended", () => row()?.textContent.includes("closed by the operator"));
+  $("[name=peer]").value = "nobody";
+  $("#filter").requestSubmit();
+  await until("an error with what would be right", () => $("#found").textContent.includes("want an address"));
+  $("[name=peer]").value = "";
+  $("#filter").reset();
+  $("#filter").requestSubmit();
+
+  await until("the log level", () => !$("#level").hidden && $("#level select").value === "info");
+  $("#level select").value = "debug";
+  $("#level select").dispatchEvent(new Event("change"));
+  await until("the log level to be set", () => $("#level-said").value === "set");
+
+  $("#pause").click();
+  if ($("#pause").getAttribute("aria-pressed") !== "true") wrong.push("pause is not pressed");
+  $("#pause").click();
+
+  for (const control of document.querySelectorAll("input, select")) if (!control.labels.length) wrong.push(`${control.name} has no label`);
+  const ids = [...document.querySelectorAll("[id]")].map((n) => n.id);
+  if (new Set(ids).size !== ids.length) wrong.push("an id is there twice");
+  const foreign = performance.getEntriesByType("resource").map((r) => r.name).filter((name) => !name.startsWith(location.origin + "/"));
+  if (foreign.length) wrong.push(`loaded from elsewhere: ${foreign}`);
+  let inline = false;
+  try { eval("inline = true"); } catch { /* as it should be */ }
+  if (inline) wrong.push("the policy lets text become a script");
+  return wrong;
+})()
