@@ -54,7 +54,7 @@ const chartKinds = [
   {title: "Connections", show: count, series: [["open", "connections"]]},
   {title: "Requests per second", show: count, series: [["requests", "requests_s"], ["accepted connections", "accepted_s"]]},
   {title: "Bytes per second", show: bytes, binary: true, series: [["in", "bytes_in_s"], ["out", "bytes_out_s"]]},
-  {title: "Loop lag, worst loop", show: micros, series: [["p99", "lag_p99_us"], ["p95", "lag_p95_us"], ["p50", "lag_p50_us"]]},
+  {title: "Loop lag, worst loop", show: micros, least: 100, series: [["p99", "lag_p99_us"], ["p95", "lag_p95_us"], ["p50", "lag_p50_us"]]},
   {title: "Queue depths", show: count, series: [["tasks of loops", "task_queue"], ["waiting for a pool", "pool_queued"]]},
   {title: "Executors", show: count, series: [["running", "pool_running"], ["rejected per second", "pool_rejected_s"]]},
   {title: "Bytes held for connections", show: bytes, binary: true, series: [["queued out", "outbound_bytes"], ["not decoded", "inbound_bytes"]]},
@@ -121,7 +121,7 @@ class Chart {
     this.end = latest.at;
     let most = 0;
     for (const s of samples) for (const [, field] of this.kind.series) most = Math.max(most, this.value(s, field));
-    most = roundUp(Math.max(most, this.kind.binary ? 1024 : 1), this.kind.binary);
+    most = roundUp(Math.max(most, this.kind.least || (this.kind.binary ? 1024 : 1)), this.kind.binary);
     this.axis.forEach((label, i) => setText(label, this.kind.show(most * i / 2)));
     this.kind.series.forEach(([, field], i) => {
       let d = "", before = 0;

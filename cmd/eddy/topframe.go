@@ -41,7 +41,8 @@ func headline(s *admin.Snapshot) string {
 		}
 		state = "NOT READY " + strings.Join(all, "; ")
 	}
-	return fmt.Sprintf("%s %s, process %d, up %v: %s", s.Program, s.Version, s.Process.PID, (time.Duration(s.Uptime) * time.Second), state)
+	return fmt.Sprintf("%s %s, process %d, up %v, %d goroutines, heap %s: %s", s.Program, s.Version, s.Process.PID,
+		time.Duration(s.Uptime)*time.Second, s.Process.Goroutines, sizeText(float64(s.Process.Heap)), state)
 }
 
 func present(s *admin.Snapshot, samples []admin.Sample) string {
@@ -49,9 +50,9 @@ func present(s *admin.Snapshot, samples []admin.Sample) string {
 	if n := len(samples); n > 0 {
 		now = samples[n-1]
 	}
-	return fmt.Sprintf("%s connections  %s requests/s  in %s/s  out %s/s  lag p99 %s  queued %d  %d goroutines  %s heap",
+	return fmt.Sprintf("%s connections  %s requests/s  in %s/s  out %s/s  lag p99 %s  queued %d",
 		amount(float64(now.Connections)), amount(now.Requests), sizeText(now.BytesIn), sizeText(now.BytesOut), lagText(now.LagP99),
-		now.TaskQueue+now.PoolQueued, s.Process.Goroutines, sizeText(float64(s.Process.Heap)))
+		now.TaskQueue+now.PoolQueued)
 }
 
 // curves are the last minutes, one character for each sample.
