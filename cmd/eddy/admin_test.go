@@ -47,7 +47,7 @@ func TestAdminOfEveryServer(t *testing.T) {
 			if pools := map[string]string{"frame": "frame", "rpc": "port rpc", "http": "http", "ws": "handshakes", "desk": "conversation"}[name]; pools != "" && !strings.Contains(body, fmt.Sprintf(`"name":%q`, pools)) {
 				t.Errorf("pool %q is not watched: %s", pools, body)
 			}
-			connect(t, p.addr)
+			c := connect(t, p.addr)
 			deadline := time.Now().Add(patience)
 			for {
 				if _, body = get(t, base+"/connections"); strings.Contains(body, `"matched":1,`) || time.Now().After(deadline) {
@@ -57,6 +57,7 @@ func TestAdminOfEveryServer(t *testing.T) {
 			if !strings.Contains(body, `"matched":1,`) {
 				t.Errorf("/connections: %s", body)
 			}
+			c.Close() // the drain need not wait for it
 			p.stop()
 		})
 	}
