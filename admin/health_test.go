@@ -53,9 +53,7 @@ func TestReadiness(t *testing.T) {
 	<-stuck
 	s.o.MaxLag = 10 * time.Millisecond
 	look("main worker-1: it has not answered for ")
-	if n := len(s.health.probes); n != 1 {
-		t.Errorf("%d probes are under way, want that of the loop that is stuck", n)
-	}
+	waitFor(t, "the other loop's answer", func() bool { s.health.look(t.Context()); return len(s.health.probes) == 1 })
 	look("limit 10ms") // the same probe: a loop that is stuck is not sent more of them
 	if got := srv.Stats().Loops[1].TaskQueueDepth; got != 1 {
 		t.Errorf("%d tasks wait for the loop", got)
@@ -64,9 +62,11 @@ func TestReadiness(t *testing.T) {
 	waitFor(t, "the end of the loop's tasks", func() bool { return srv.Stats().Loops[1].TaskQueueDepth == 0 })
 	s.o.MaxLag = time.Hour
 	look("")
-	waitFor(t, "a place in the loop's queue", func() bool {
-		return srv.Workers()[1].Post(func() { time.Sleep(250 * time.Millisecond) }) == nil // ticks come every 100 ms
-	})
+	slept := make(chan struct{})
+	if err := srv.Workers()[1].Post(func() { time.Sleep(250 * time.Millisecond); close(slept) }); err != nil { // ticks come every 100 ms
+		t.Fatal(err)
+	}
+	<-slept
 	waitFor(t, "the lag of the loop", func() bool { return srv.Stats().Loops[1].Lag.P99 > 2*time.Millisecond })
 	s.o.MaxLag = time.Millisecond
 	waitFor(t, "the reason", func() bool {
@@ -94,15 +94,18 @@ func TestReadiness(t *testing.T) {
 	look("pool busy")
 	close(gate)
 	waitFor(t, "the pool", func() bool { return p.Stats().Completed == 2 })
-	look("pool busy") // a moment ago
-	if got := s.health.rooms(time.Now().Add(2*fullFor), s.pools); got != nil {
+	last := s.health.exhausted[p].at
+	if got := s.health.rooms(last.Add(fullFor-time.Millisecond), s.pools); len(got) != 1 {
+		t.Errorf("a moment after: %v", got)
+	}
+	if got := s.health.rooms(last.Add(fullFor), s.pools); got != nil {
 		t.Errorf("a long time after: %v", got)
 	}
 	s.health.exhausted[p] = exhaustion{count: p.Stats().Exhausted}
 	look("")
 
 	var failing error
-	if err := s.Check("store", 0, func(context.Context) error { return failing }); err != nil {
+	if err := s.Check("store", maxTimeout, func(context.Context) error { return failing }); err != nil {
 		t.Fatal(err)
 	}
 	look("")
@@ -110,7 +113,7 @@ func TestReadiness(t *testing.T) {
 	look("store: disk full")
 	failing = nil
 	look("")
-	if err := s.Check("broken", 0, func(context.Context) error { panic("oops") }); err != nil {
+	if err := s.Check("broken", maxTimeout, func(context.Context) error { panic("oops") }); err != nil {
 		t.Fatal(err)
 	}
 	look("broken: the check panicked: oops")
