@@ -59,8 +59,13 @@ func TestToken(t *testing.T) {
 	if w := ask(s, "GET", "/stats.json", "", cookieLine); w.Code != 200 {
 		t.Errorf("with the cookie: %d", w.Code)
 	}
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	other := func(i int) string { // one bit is another
+		i += len(cookieLine) - len(c.Value)
+		return cookieLine[:i] + string(letters[strings.IndexByte(letters, cookieLine[i])^1]) + cookieLine[i+1:]
+	}
 	for name, bad := range map[string]string{
-		"changed": cookieLine[:len(cookieLine)-1] + "-", "empty": "Cookie: " + c.Name + "=", "garbage": "Cookie: " + c.Name + "=!!", "short": "Cookie: " + c.Name + "=AAAA",
+		"later": other(8), "signed otherwise": other(20), "the same with a bit that means nothing": other(len(c.Value) - 1), "empty": "Cookie: " + c.Name + "=", "garbage": "Cookie: " + c.Name + "=!!", "short": "Cookie: " + c.Name + "=AAAA",
 	} {
 		if w := ask(s, "GET", "/stats.json", "", bad); w.Code != 401 {
 			t.Errorf("with a cookie that is %s: %d", name, w.Code)
@@ -94,8 +99,8 @@ func TestToken(t *testing.T) {
 	if c := ask(s, "POST", "/logout", "", bearerLine).Result().Cookies(); len(c) != 1 || c[0].MaxAge >= 0 {
 		t.Errorf("after the logout %v", c)
 	}
-	other := newAdmin(t, func(o *Options) { o.Token = goodToken })
-	if w := ask(other, "GET", "/stats.json", "", cookieLine); w.Code != 401 {
+	another := newAdmin(t, func(o *Options) { o.Token = goodToken })
+	if w := ask(another, "GET", "/stats.json", "", cookieLine); w.Code != 401 {
 		t.Errorf("with a cookie of another process: %d", w.Code)
 	}
 }

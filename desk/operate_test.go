@@ -1,0 +1,54 @@
+package desk
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+)
+
+// TestWhatAnOperatorLooksAt: the server and its pools can be looked at, the last closes are kept when that is asked for, and
+// the database is ready until it is closed.
+func TestWhatAnOperatorLooksAt(t *testing.T) {
+	o := testOptions(t)
+	o.KeepCloses = 4
+	d := openDesk(t, o)
+	if d.Engine() != nil || len(d.Pools()) != 4 {
+		t.Errorf("before Start: %v, %d pools", d.Engine(), len(d.Pools()))
+	}
+	if err := d.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, p := range d.Pools() {
+		names[p.Name()] = true
+	}
+	for _, want := range []string{"http", "conversation", "customer", "agent", "bot"} {
+		if !names[want] {
+			t.Errorf("no pool %q: %v", want, names)
+		}
+	}
+	c, err := net.Dial("tcp", d.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for end := time.Now().Add(time.Minute); len(d.Engine().RecentCloses()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the close is not told of")
+		}
+	}
+	if got := d.Engine().RecentCloses()[0].Reason; got != eddy.ClosePeerClosed {
+		t.Errorf("it ended with %v", got)
+	}
+	if err := d.Ready(t.Context()); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Ready(t.Context()); err == nil {
+		t.Error("ready with a closed database")
+	}
+}
