@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestReadiness(t *testing.T) {
 	}
 	look("")
 
-	srv := echoServer(t, &eddy.Server{Loops: 2, TaskQueue: 1})
+	srv := echoServer(t, &eddy.Server{Loops: 2, TaskQueue: 100})
 	if err := s.Watch("main", srv); err != nil {
 		t.Fatal(err)
 	}
@@ -119,17 +120,19 @@ func TestReadiness(t *testing.T) {
 	look("broken: the check panicked: oops")
 	s.health.checks = s.health.checks[:1]
 	hang := make(chan struct{})
-	calls := 0
-	if err := s.Check("slow", time.Millisecond, func(context.Context) error { calls++; <-hang; return nil }); err != nil {
+	var calls atomic.Int64
+	if err := s.Check("slow", time.Millisecond, func(context.Context) error { calls.Add(1); <-hang; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	look("slow: it has not returned for ")
 	look("limit 1ms")
+	waitFor(t, "the slow check's call", func() bool { return calls.Load() > 0 })
+	look("limit 1ms")
+	if n := calls.Load(); n != 1 {
+		t.Errorf("the slow check was called %d times before it returned", n)
+	}
 	close(hang)
 	waitFor(t, "the slow check", func() bool { s.health.look(t.Context()); return why(s) == "" })
-	if calls < 1 {
-		t.Error("the slow check was not called")
-	}
 
 	if got := s.health.result(time.Now().Add(2 * staleHealth)); len(got) != 1 || !strings.Contains(got[0].Why, "last done") {
 		t.Errorf("checks that are not done any more: %v", got)

@@ -3,7 +3,6 @@
 package admin
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -83,5 +82,5 @@ func TestManyConnections(t *testing.T) {
 	if len(ids) != len(got.Connections) {
 		t.Error("a connection is there twice")
 	}
-	t.Log(fmt.Sprintf("%d connections, %.1f ms", conns, got.Took))
+	t.Logf("%d connections, %.1f ms", conns, got.Took)
 }
