@@ -19,9 +19,9 @@ pollers fuzz cross browser bench desk:
 lint:
 	.ci/run format vet staticcheck
 
-# The figures of bench/README.md; takes 15 to 20 minutes and wants an otherwise idle machine.
+# bench/RESULTS.md and its pictures; takes a little less than 20 minutes and wants an otherwise idle machine.
 bench-results:
-	cd bench && for c in echo hop topologies writes paused idle timers rings lanes pools http http-idle ws ws-idle ws-broadcast tls handshakes; do go run . $$c || exit; done
+	cd bench && go run . results
 
 ci:
 	.ci/run

@@ -16,7 +16,7 @@ type grid struct {
 // A column has a heading and the format of its values.
 type column struct {
 	Name   string `json:"name"`
-	Format string `json:"-"`
+	Format string `json:"format"`
 }
 
 type gridRow struct {

@@ -19,6 +19,10 @@
 //	go run . timers       # 1 k, 100 k and 1 M armed deadlines
 //	go run . rings        # rings and lanes beside buffered channels, and producers that wait for room
 //	go run . lanes        # light requests beside heavy ones, with lanes and with one queue
+//	go run . claims       # array and set, pool and garbage, view and copy, hand-off with garbage and without
+//	go run . crowd        # 100 connections that speak, alone and beside 10,000 idle ones
+//	go run . threads      # 1000 connections: a thread each, a goroutine each, one loop
+//	go run . results      # all of them, for RESULTS.md: see results -h
 //	go run . pools        # strands and keys, a pool for each of 1000 services, spilling to disk
 package main
 
@@ -97,6 +101,9 @@ var comparisons = map[string]comparison{
 	"ws":           {ws, "100x1,100x16,100x1x16384", "1", 5, 2 * time.Second},
 	"ws-broadcast": {wsBroadcast, "1000x1", "1", 5, 2 * time.Second},
 	"ws-idle":      {wsIdle, "1x1", "1", 1, 3 * time.Second},
+	"claims":       {claims, "1x1", "1", 5, 200 * time.Millisecond},
+	"crowd":        {crowdOf, "100x1", "1", 5, time.Second},
+	"threads":      {threads, "1000x1", "1", 1, time.Second},
 }
 
 func main() {
@@ -110,12 +117,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "results" {
+		return results(ctx, args[1:], out)
+	}
 	var c comparison
 	if len(args) > 0 {
 		c = comparisons[args[0]]
 	}
 	if c.run == nil {
-		return fmt.Errorf("name one comparison: %s (flags follow, -h lists them)", strings.Join(slices.Sorted(maps.Keys(comparisons)), ", "))
+		return fmt.Errorf("name one comparison: %s (flags follow, -h lists them), or results, which is all of them", strings.Join(slices.Sorted(maps.Keys(comparisons)), ", "))
 	}
 	s, err := parse(args[0], c, args[1:])
 	if err != nil {
@@ -157,7 +167,11 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	serverCPU := fs.String("server-cpus", "", "processors of the server; empty: as many as -procs, from the first")
 	clientCPU := fs.String("client-cpus", strconv.Itoa(last), "processors of the load generator")
 	procs := fs.String("procs", c.procs, "GOMAXPROCS of the Go servers, a table for each")
-	fs.IntVar(&s.idleConns, "idle-conns", 15000, "connections of the idle comparison; a fifth of them over TLS")
+	crowd := 15000
+	if name == "crowd" {
+		crowd = 10000
+	}
+	fs.IntVar(&s.idleConns, "idle-conns", crowd, "connections of the idle comparisons; a fifth of them over TLS")
 	found, _ := exec.LookPath("wrk") // empty when there is none
 	fs.StringVar(&s.wrk, "wrk", found, "program that puts load on the servers of the http comparison; empty: the built-in load generator")
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")

@@ -25,6 +25,13 @@ type report struct {
 	Note     string      `json:"note,omitempty"`
 	Tables   []*table    `json:"tables,omitempty"`
 	Grids    []*grid     `json:"grids,omitempty"`
+
+	// Of the results:
+	Started    time.Time `json:"started,omitzero"`
+	Took       string    `json:"took,omitempty"`
+	LoadBefore float64   `json:"load_before,omitempty"` // of the machine, the average of a minute
+	LoadAfter  float64   `json:"load_after,omitempty"`
+	Quick      bool      `json:"quick,omitempty"`
 }
 
 // environment names what the figures depend on.

@@ -196,21 +196,36 @@ func (s *server) stop() error {
 
 // settle makes the server collect its garbage and give free memory back.
 func (s *server) settle() error {
-	if _, err := io.WriteString(s.stdin, "settle\n"); err != nil {
-		return fmt.Errorf("%s: %w", s.Name, err)
+	_, err := s.ask("settle", "settled")
+	return err
+}
+
+// goroutines asks the server how many it has.
+func (s *server) goroutines() (float64, error) {
+	n, err := s.ask("goroutines", "goroutines ")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(n, 64)
+}
+
+// ask says a word to the server and returns what follows the beginning of its answer.
+func (s *server) ask(word, answer string) (string, error) {
+	if _, err := io.WriteString(s.stdin, word+"\n"); err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, err)
 	}
 	timeout := time.After(startTimeout)
 	for {
 		select {
 		case line, ok := <-s.lines:
 			if !ok {
-				return fmt.Errorf("%s: left before it settled", s.Name)
+				return "", fmt.Errorf("%s: left when it was told to %s", s.Name, word)
 			}
-			if line == "settled" {
-				return nil
+			if rest, ok := strings.CutPrefix(line, answer); ok {
+				return rest, nil
 			}
 		case <-timeout:
-			return fmt.Errorf("%s: not settled within %v", s.Name, startTimeout)
+			return "", fmt.Errorf("%s: no answer to %s within %v", s.Name, word, startTimeout)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"log"
 	"net"
+	"runtime"
+	"syscall"
 
 	"github.com/go-eddy/eddy/bench/internal/target"
 	"github.com/go-eddy/eddy/tlsx"
@@ -15,6 +17,7 @@ const bufferSize = 4096
 
 func main() {
 	pause := flag.Bool("pause", false, "read once per connection, answer, and then keep it without reading")
+	threads := flag.Bool("threads", false, "a thread for each connection, which waits in the kernel")
 	secure := flag.Bool("tls", false, "speak TLS, with a certificate made at the start")
 	flag.Parse()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,17 +31,21 @@ func main() {
 		}
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}})
 	}
-	go serve(l, *pause)
+	handle := func(c net.Conn) { echo(c, *pause) }
+	if *threads {
+		handle = echoOnThread
+	}
+	go serve(l, handle)
 	target.Serve(l.Addr())
 }
 
-func serve(l net.Listener, pause bool) {
+func serve(l net.Listener, handle func(net.Conn)) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			log.Fatalf("netecho: %v", err)
 		}
-		go echo(conn, pause)
+		go handle(conn)
 	}
 }
 
@@ -55,6 +62,31 @@ func echo(conn net.Conn, pause bool) {
 		}
 		if pause {
 			select {}
+		}
+	}
+}
+
+// echoOnThread is echo with blocking calls on a thread that does nothing else.
+func echoOnThread(conn net.Conn) {
+	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	f, err := conn.(*net.TCPConn).File()
+	conn.Close()
+	if err != nil {
+		log.Fatalf("netecho: %v", err)
+	}
+	defer f.Close()
+	fd := int(f.Fd()) // blocking from here on
+	buf := make([]byte, bufferSize)
+	for {
+		n, err := syscall.Read(fd, buf)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		if _, err := f.Write(buf[:n]); err != nil {
+			return
 		}
 	}
 }

@@ -11,13 +11,18 @@ import (
 )
 
 // Serve tells the driver where the server listens, returns when the driver ends the standard input, and tells how many
-// objects were allocated in between. For each line of the driver it collects garbage and gives free memory back.
+// objects were allocated in between. The driver may ask it to collect garbage and give free memory back, and how many goroutines there are.
 func Serve(addr net.Addr) {
 	before := mallocs()
 	fmt.Println("listening", addr)
-	for in := bufio.NewScanner(os.Stdin); in.Scan(); { // "settle"
-		debug.FreeOSMemory()
-		fmt.Println("settled")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		switch in.Text() {
+		case "settle":
+			debug.FreeOSMemory()
+			fmt.Println("settled")
+		case "goroutines":
+			fmt.Println("goroutines", runtime.NumGoroutine())
+		}
 	}
 	fmt.Println("mallocs", mallocs()-before)
 }

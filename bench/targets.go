@@ -1,0 +1,294 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A goal is a row of DESIGN 12, or of one of its conditions.
+type goal struct{ what, wanted, measured, holds string }
+
+// targets is the table, made of what was found.
+func (all found) targets() string {
+	var w strings.Builder
+	w.WriteString("| what | target | measured | holds |\n|---|---|---|---|\n")
+	for _, list := range []func() []goal{all.echoTargets, all.hopTargets, all.memoryTargets, all.loadTargets, all.protocolTargets, all.rpcTargets, all.ringTargets, all.deskTargets} {
+		for _, t := range list() {
+			fmt.Fprintf(&w, "| %s | %s | %s | %s |\n", t.what, t.wanted, t.measured, t.holds)
+		}
+	}
+	return w.String()
+}
+
+const notMeasured = "not measured"
+
+// span is a figure over the rounds.
+type span struct{ mid, low, high float64 }
+
+func (s span) String() string {
+	if s.low == s.high {
+		return fmt.Sprintf("%.2f", s.mid)
+	}
+	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.mid, s.low, s.high)
+}
+
+// verdict says whether a figure holds: in the median, and in every round.
+func (s span) verdict(ok func(float64) bool) string {
+	every, some := ok(s.low) && ok(s.high), ok(s.low) || ok(s.high)
+	switch {
+	case ok(s.mid) && every:
+		return "yes"
+	case ok(s.mid):
+		return "yes, but not in every round"
+	case some:
+		return "no, though in some rounds"
+	}
+	return "no"
+}
+
+func atLeast(limit float64) func(float64) bool { return func(v float64) bool { return v >= limit } }
+func atMost(limit float64) func(float64) bool  { return func(v float64) bool { return v <= limit } }
+
+// table finds the table of a case.
+func (all found) table(part string, conns, pipeline, size, procs int) *table {
+	rep := all[part]
+	if rep == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rep.Tables, func(t *table) bool {
+		return t.Conns == conns && t.Pipeline == pipeline && t.Size == size && t.Procs == procs
+	})
+	if i < 0 {
+		return nil
+	}
+	return rep.Tables[i]
+}
+
+func (t *table) row(name string) *row {
+	if t == nil {
+		return nil
+	}
+	i := slices.IndexFunc(t.Rows, func(r *row) bool { return strings.HasPrefix(r.Name, name) })
+	if i < 0 {
+		return nil
+	}
+	return t.Rows[i]
+}
+
+// ratio compares two rows within each round.
+func (t *table) ratio(name, base string) (s span, ok bool) {
+	a, b := t.row(name), t.row(base)
+	if a == nil || b == nil || len(a.PerCPUSecond) == 0 || len(a.PerCPUSecond) != len(b.PerCPUSecond) {
+		return span{}, false
+	}
+	var all []float64
+	for i := range a.PerCPUSecond {
+		all = append(all, a.PerCPUSecond[i]/b.PerCPUSecond[i])
+	}
+	return span{median(all), slices.Min(all), slices.Max(all)}, true
+}
+
+// more is the target of a ratio.
+func more(what string, limit float64, t *table, name, base string) goal {
+	x := goal{what, fmt.Sprintf("≥ %.2f × %s", limit, base), notMeasured, notMeasured}
+	if s, ok := t.ratio(name, base); ok {
+		x.measured, x.holds = s.String(), s.verdict(atLeast(limit))
+	}
+	return x
+}
+
+// value finds a cell of the grids of a part: the first grid whose title has the words, the row that begins so, the column of that heading.
+func (all found) value(part, title, row, column string) (float64, bool) {
+	rep := all[part]
+	if rep == nil {
+		return 0, false
+	}
+	for _, g := range rep.Grids {
+		at := g.column(column)
+		if !strings.Contains(g.Title, title) || at < 0 {
+			continue
+		}
+		for _, r := range g.Rows {
+			if strings.HasPrefix(r.Name, row) {
+				return r.Values[at], true
+			}
+		}
+	}
+	return 0, false
+}
+
+// cell is the target of a cell.
+func (all found) cell(what, wanted, format string, ok func(float64) bool, part, title, row, column string) goal {
+	x := goal{what, wanted, notMeasured, notMeasured}
+	if v, there := all.value(part, title, row, column); there && !math.IsNaN(v) {
+		x.measured, x.holds = fmt.Sprintf(format, v), span{v, v, v}.verdict(ok)
+	}
+	return x
+}
+
+const (
+	oneLoop = "eddy, one loop"
+	cName   = "C epoll loop"
+	netName = "net, goroutine per connection"
+)
+
+func (all found) echoTargets() []goal {
+	one, deep := all.table("echo", 100, 1, 0, 1), all.table("echo", 100, 16, 0, 1)
+	list := []goal{
+		more("echo 64 B, 100 connections, one loop: requests per CPU second", 0.95, one, oneLoop, cName),
+		more("the same", 1.2, one, oneLoop, netName),
+	}
+	for _, peer := range []contender{netpollEcho, gnetEcho, nbioEcho} {
+		x := more("the same: ahead of every Go peer", 1, one, oneLoop, peer.Name)
+		x.wanted = "> " + peer.Name
+		list = append(list, x)
+	}
+	return append(list, more("the same, 16 in flight", 0.95, deep, oneLoop, cName))
+}
+
+func (all found) hopTargets() (list []goal) {
+	for _, procs := range []int{1, 2} {
+		t := all.table("hop", 100, 1, 0, procs)
+		on := fmt.Sprintf("frame of 64 B to an executor and back, GOMAXPROCS=%d", procs)
+		x := more(on, 0.8, t, "eddy hop, parked", "eddy direct, parked")
+		x.wanted = "≥ 0.80 × direct"
+		tail := goal{on + ": p99.9", "≤ 2 × direct", notMeasured, notMeasured}
+		if a, b := t.row("eddy hop, parked"), t.row("eddy direct, parked"); a != nil && b != nil && b.P999 > 0 {
+			v := a.P999 / b.P999
+			tail.measured, tail.holds = fmt.Sprintf("%.2f (%.1f ms and %.1f ms)", v, a.P999/1e3, b.P999/1e3), span{v, v, v}.verdict(atMost(2))
+		}
+		list = append(list, x, tail)
+	}
+	return list
+}
+
+func (all found) memoryTargets() []goal {
+	const resident, before = "resident bytes per connection", "before a garbage collection"
+	return []goal{
+		all.cell("idle connection, 3 handlers, idle deadline", "≤ 600 B", "%.0f B", atMost(600), "idle", "", "eddy, 3 handlers, idle", resident),
+		all.cell("idle WebSocket, after a garbage collection", "≤ 1.5 KB", "%.0f B", atMost(1536), "ws-idle", "", oneLoop, resident),
+		all.cell("the same, before it", "≤ 1.5 KB", "%.0f B", atMost(1536), "ws-idle", "", oneLoop, before),
+		all.cell("idle TLS, after a garbage collection", "≤ 6 KB", "%.0f B", atMost(6144), "idle", "", "eddy, 3 handlers and tlsx", resident),
+		all.cell("the same, before it", "≤ 6 KB", "%.0f B", atMost(6144), "idle", "", "eddy, 3 handlers and tlsx", "resident, before the collection"),
+		all.cell("slow readers that keep sending: memory, taken as at most 1 KiB each", "flat", "%.0f B", atMost(1024), "paused", "", "eddy", resident),
+		all.cell("the same: processor time, taken as at most 0.5 %", "≈ 0", "%.3f %%", atMost(0.5), "paused", "", "eddy", "CPU % of the server"),
+		all.cell("1,000,000 armed deadlines", "≤ 64 B each", "%.1f B", atMost(64), "timers", "", "1000000", "bytes each"),
+		all.tick(),
+	}
+}
+
+// tick holds the cost of a tick with a million deadlines against that with a thousand.
+func (all found) tick() goal {
+	x := goal{"the same: a tick, taken as at most 1.5 × that of 1000", "independent of the number", notMeasured, notMeasured}
+	many, a := all.value("timers", "", "1000000", "tick ns")
+	few, b := all.value("timers", "", "1000", "tick ns")
+	if a && b && few > 0 {
+		v := many / few
+		x.measured, x.holds = fmt.Sprintf("%.2f (%.0f ns and %.0f ns)", v, many, few), span{v, v, v}.verdict(atMost(1.5))
+	}
+	return x
+}
+
+func (all found) loadTargets() []goal {
+	stuck := goal{"1 % of handlers stuck 100 ms in a pool: p99 of the others", "≤ 1.2 × undisturbed", notMeasured, notMeasured}
+	mid, a := all.value("lanes", "stuck", "a pool", "ratio of p99")
+	low, b := all.value("lanes", "stuck", "a pool", "lowest")
+	high, c := all.value("lanes", "stuck", "a pool", "highest")
+	if a && b && c {
+		s := span{mid, low, high}
+		stuck.measured, stuck.holds = s.String(), s.verdict(atMost(1.2))
+	}
+	good := goal{"overload at 2 × capacity: goodput", "≥ 90 % of peak", notMeasured, notMeasured}
+	peak, a := all.value("rpc-models", "without a queue", "as many callers", "answered / s")
+	twice, b := all.value("rpc-models", "without a queue", "constant rate, 2 ×", "answered / s")
+	if a && b && peak > 0 {
+		v := 100 * twice / peak
+		good.measured, good.holds = fmt.Sprintf("%.0f %%", v), span{v, v, v}.verdict(atLeast(90))
+	}
+	return []goal{stuck, good,
+		all.cell("the same: every refused request answered busy, the slowest", "≤ 50 ms", "%.1f ms", atMost(50), "rpc-models", "without a queue", "constant rate, 2 ×", "refused max ms")}
+}
+
+func (all found) protocolTargets() (list []goal) {
+	for _, form := range []string{"eddy, function on the loop", "eddy, net/http handler on a pool"} {
+		t := all.table("http", 64, 1, 0, 1)
+		what := "HTTP/1.1 plaintext, keep-alive, 64 connections: " + strings.TrimPrefix(form, "eddy, ")
+		list = append(list, more(what, 1.7, t, form, "net/http"), more(what, 1.2, t, form, "valyala/fasthttp"))
+	}
+	for _, c := range []struct {
+		inFlight int
+		what     string
+	}{{1, "WebSocket echo 128 B, 100 connections"}, {16, "the same, 16 in flight"}} {
+		t := all.table("ws", 100, c.inFlight, 0, 1)
+		x := goal{c.what, "≥ 1.3 × the best goroutine-based library", notMeasured, notMeasured}
+		best := ""
+		for _, peer := range wsServers[1:] {
+			s, ok := t.ratio(oneLoop, peer.Name)
+			if ok && (best == "" || s.mid < mustRatio(t, best).mid) {
+				best = peer.Name
+			}
+		}
+		if best != "" {
+			s := mustRatio(t, best)
+			x.measured, x.holds = s.String()+" × "+best, s.verdict(atLeast(1.3))
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// mustRatio is of a row that is known to be there.
+func mustRatio(t *table, base string) span {
+	s, _ := t.ratio(oneLoop, base)
+	return s
+}
+
+func (all found) rpcTargets() []goal {
+	const grpc, netrpc, ours = "grpc-go, protobuf", "net/rpc, gob", "eddy, protobuf"
+	one, many := all.table("rpc", 1, 1, 0, 1), all.table("rpc", 64, 1, 0, 1)
+	return []goal{
+		more("RPC 128 B, 64 callers on one connection, protobuf: calls per CPU second of both sides", 3, many, ours, grpc),
+		more("the same", 2, many, ours, netrpc),
+		more("the same, 1 caller", 1.2, one, ours, netrpc),
+	}
+}
+
+func (all found) ringTargets() (list []goal) {
+	for _, procs := range []string{"1", "2"} {
+		list = append(list, all.faster("SPSC ring in batches, GOMAXPROCS="+procs, "≥ 10 × a buffered channel", 10, "One producer, one consumer, GOMAXPROCS="+procs, "SPSC, in batches"))
+	}
+	for _, way := range []string{"in batches", "one at a time"} {
+		for _, workers := range []string{"1 worker", "2 workers", "4 workers"} {
+			list = append(list, all.faster("Demux and Mux "+way+", "+workers+", GOMAXPROCS=2", "≥ 3 × channels", 3, "To "+workers+" and back, GOMAXPROCS=2", "Demux and Mux, "+way))
+		}
+	}
+	return list
+}
+
+// faster is the target of a row of the rings.
+func (all found) faster(what, wanted string, limit float64, title, row string) goal {
+	x := goal{what, wanted, notMeasured, notMeasured}
+	mid, a := all.value("rings", title, row, "times as fast")
+	low, b := all.value("rings", title, row, "lowest")
+	high, c := all.value("rings", title, row, "highest")
+	if a && b && c {
+		s := span{mid, low, high}
+		x.measured, x.holds = s.String(), s.verdict(atLeast(limit))
+	}
+	return x
+}
+
+func (all found) deskTargets() []goal {
+	const measured = "measured"
+	return []goal{
+		all.cell("Desk: durable messages per second, full sync", "≥ 2000", "%.0f", atLeast(2000), "desk", "", "durable messages", measured),
+		all.cell("Desk: send to acknowledgement, p99 at 500 messages/s", "≤ 25 ms", "%.1f ms", atMost(25), "desk", "", "acknowledgement p99", measured),
+		all.cell("Desk: send to peer, p99 at 500 messages/s", "≤ 50 ms", "%.1f ms", atMost(50), "desk", "", "peer p99", measured),
+		all.cell("Desk: server's memory per idle visitor", "≤ 10 KB", "%.0f B", atMost(10240), "desk", "", "bytes per idle visitor", measured),
+		all.cell("Desk: p99 of acknowledgements while every agent operation hangs", "≤ + 5 ms", "%+.1f ms", atMost(5), "desk", "", "p99 with hanging operations", measured),
+		all.cell("Desk: all visitors resumed after a restart (2000 here; the target's 10,000: bench/desk)", "≤ 60 s", "%.1f s", atMost(60), "desk", "", "seconds until all have resumed", measured),
+		all.cell("Desk: messages lost or doubled by it", "0", "%.0f", atMost(0), "desk", "", "messages lost or doubled", measured),
+	}
+}
