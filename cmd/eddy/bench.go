@@ -23,12 +23,12 @@ func newBench(t *terminal) *cobra.Command {
 		Long: "Measure a running server, this one's or another, and check every answer. Without --rate each connection sends its next request when an\n" +
 			"answer has come (closed loop); with --rate requests are due at fixed times, whatever the server does, and are measured from then (open\n" +
 			"loop). How to measure honestly: docs/bench.md.",
-		RunE: needsCommand(strings.Join(load.Protocols, ", ") + ", churn, desk and compare"),
+		RunE: needsCommand(strings.Join(load.Protocols, ", ") + ", churn, slow-reader, slowloris, desk and compare"),
 	}
 	for _, protocol := range load.Protocols {
 		cmd.AddCommand(newBenchOf(t, protocol))
 	}
-	cmd.AddCommand(newBenchChurn(t), newBenchDesk(t), newBenchDeskServer(t), newBenchCompare(t))
+	cmd.AddCommand(newBenchChurn(t), newBenchAttack(t, load.SlowReader), newBenchAttack(t, load.Slowloris), newBenchDesk(t), newBenchDeskServer(t), newBenchCompare(t))
 	return cmd
 }
 

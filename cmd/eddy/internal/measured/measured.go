@@ -37,6 +37,22 @@ type Run struct {
 	Machine  Machine   `json:"machine"`
 
 	Outcome
+	Undisturbed *Outcome `json:"undisturbed,omitempty"` // of slow-reader and slowloris: before the attack, while Outcome is beside it
+	Attack      *Attack  `json:"attack,omitempty"`
+}
+
+// An Attack is what became of connections that do not behave.
+type Attack struct {
+	Attackers int              `json:"attackers"`
+	Every     float64          `json:"every_s,omitempty"`
+	Opened    int64            `json:"opened"`
+	Rejected  int64            `json:"rejected"`
+	Closed    int64            `json:"closed"` // by the server
+	Ends      map[string]int64 `json:"closed_by_kind"`
+	Lived     Latency          `json:"closed_after"` // of those
+	Paused    int64            `json:"paused"`       // open at the end; the server had taken nothing for a second
+	Taking    int64            `json:"open"`         // open at the end; slow-reader: the server takes what is sent
+	Sent      int64            `json:"bytes_sent"`
 }
 
 // An Outcome is what the requests of a measurement came to.
@@ -167,4 +183,16 @@ func parse(text []byte) (runs []*Run, err error) {
 		}
 		runs = append(runs, r)
 	}
+}
+
+// NewAttack is the form of an attack and of what its victims felt.
+func NewAttack(o load.AttackOptions, undisturbed, disturbed *load.Result, a *load.Assault, eddy string) *Run {
+	run := New(o.Kind, o.Options, disturbed, eddy)
+	before := NewOutcome(o.Options, undisturbed)
+	run.Undisturbed = &before
+	run.Attack = &Attack{
+		Attackers: o.Attackers, Every: o.Every.Seconds(), Opened: a.Opened, Rejected: a.Rejected, Closed: a.Closed, Ends: a.Ends, Lived: NewLatency(a.Lived),
+		Paused: a.Paused, Taking: a.Taking, Sent: a.Sent,
+	}
+	return run
 }

@@ -28,7 +28,29 @@ func (r *Run) Print(w io.Writer) {
 		load = fmt.Sprintf("%d requests/s on %d connections, %d B, at most %d in flight each", r.Rate, r.Conns, r.Size, r.InFlight)
 	}
 	fmt.Fprintf(w, "%s %s: %s, %.1f s\n", what, r.Addr, load, r.Seconds)
+	if r.Attack == nil {
+		r.Outcome.print(w)
+		return
+	}
+	r.Attack.print(w, r.Scenario)
+	fmt.Fprintln(w, "victims, undisturbed")
+	r.Undisturbed.print(w)
+	fmt.Fprintln(w, "victims, beside the attackers")
 	r.Outcome.print(w)
+}
+
+func (a *Attack) print(w io.Writer, scenario string) {
+	fmt.Fprintf(w, "%d attackers: %d connections opened, %d not let in, %d bytes sent\n", a.Attackers, a.Opened, a.Rejected, a.Sent)
+	fmt.Fprintf(w, "  closed by the server  %d%s\n", a.Closed, kinds(a.Ends))
+	if a.Closed > 0 {
+		fmt.Fprintf(w, "  closed after          p50 %.1f s, max %.1f s\n", a.Lived.P50/1e3, a.Lived.Max/1e3)
+	}
+	if scenario == "slowloris" {
+		fmt.Fprintf(w, "  left open             %d\n", a.Taking)
+		return
+	}
+	fmt.Fprintf(w, "  left open, paused     %d (the server took nothing for a second)\n", a.Paused)
+	fmt.Fprintf(w, "  left open, taking     %d (the server takes what is sent)\n", a.Taking)
 }
 
 func (o *Outcome) print(w io.Writer) {
