@@ -83,11 +83,13 @@ func Attack(ctx context.Context, o AttackOptions, progress func(*Result, *Assaul
 	for range o.Attackers {
 		attackers.Go(func() { a.attacker(within) })
 	}
+	end := time.Now().Add(o.Warmup + o.Duration)
 	if disturbed, err = Run(ctx, o.Options, told(a)); err != nil {
 		g := newGenerator(o.Options)
 		g.faults.add(err)
 		disturbed = g.result(0)
 	}
+	sleep(ctx, time.Until(end)) // victims may have ended before
 	cancel()
 	attackers.Wait()
 	return undisturbed, disturbed, a.look(), nil
