@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -91,5 +92,42 @@ func TestRateCountsWaiting(t *testing.T) {
 	// Due at 0, 1, 2 … 499 ms of 500: half of them are older than 250 ms, though only two were ever sent.
 	if p50 := time.Duration(r.Latencies.ValueAtPercentile(50)); p50 < 240*time.Millisecond || p50 > 260*time.Millisecond {
 		t.Errorf("the median is %v, want 250ms", p50)
+	}
+}
+
+// TestRateMeasuresFromDue: while the server stands still, every request that comes due is late by as much as is left of that, not only the
+// one that it keeps waiting.
+func TestRateMeasuresFromDue(t *testing.T) {
+	const stall = 200 * time.Millisecond
+	for name, c := range map[string]struct {
+		run   func(context.Context, Options, func(*Result)) (*Result, error)
+		first int64 // request that has to wait; a churn asks once before it begins
+	}{"run": {Run, 1}, "churn": {Churn, 2}} {
+		var asked atomic.Int64
+		addr := serve(t, func(conn net.Conn) {
+			for b := make([]byte, 1); ; {
+				if _, err := io.ReadFull(conn, b); err != nil {
+					return
+				}
+				if asked.Add(1) == c.first {
+					time.Sleep(stall)
+				}
+				conn.Write(b)
+			}
+		})
+		o := Options{Protocol: "echo", Addr: addr, Conns: 1, Size: 1, InFlight: 1, Rate: 100, Duration: 2 * stall}
+		r, err := c.run(context.Background(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := 0
+		for _, b := range r.Latencies.Distribution() {
+			if b.From >= int64(stall/2) {
+				late += int(b.Count)
+			}
+		}
+		if late < 9 { // due in the first half of the stall: 10
+			t.Errorf("%s: %d of %d requests were late by half of the stall, want 10", name, late, r.Latencies.TotalCount())
+		}
 	}
 }
