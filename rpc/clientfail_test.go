@@ -110,27 +110,30 @@ func TestOneFailoverPerAddress(t *testing.T) {
 	}
 }
 
+// fill gives a client's only connection, to a server that reads nothing, more than the system takes, so that what is called after it stays behind.
+func fill(t *testing.T, cl *Client, method string) (calls []*Future[[]byte]) {
+	t.Helper()
+	const most = 48 << 20 // more than the buffers of both sides, however late it is seen that they are full
+	w := cl.routes.Load().wires[0]
+	body := text(strings.Repeat("x", 1<<20))
+	for range most >> 20 {
+		calls = append(calls, InvokeAsync[[]byte](context.Background(), cl, testKey, method, body))
+	}
+	until(t, "a connection that is stuck", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.stalled && w.bytes > 0
+	})
+	return calls
+}
+
 // TestUnsent: requests that a lost connection had not taken go to another one; those that it had may have been executed.
 func TestUnsent(t *testing.T) {
 	cut := make(chan struct{})
 	deaf := newStub(t, func(c *stubConn) { <-cut })
 	cl := client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 2 << 20}, deaf.addr())
 	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	w := cl.routes.Load().wires[0]
-	var big []*Future[[]byte]
-	stuck := func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.stalled && w.bytes > 0
-	}
-	body := text(strings.Repeat("x", 1<<20))
-	for end := time.Now().Add(hang); !stuck(); { // fill what the system takes
-		if time.Now().After(end) {
-			t.Fatal("never stuck")
-		}
-		big = append(big, InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", body))
-		time.Sleep(5 * time.Millisecond)
-	}
+	big := fill(t, cl, "Who")
 	var small []*Future[[]byte]
 	for range 100 {
 		small = append(small, InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text("")))
@@ -172,18 +175,8 @@ func TestStuckQueueIsCancelled(t *testing.T) {
 	defer close(cut)
 	cl := client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 2 << 20}, deaf.addr())
 	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	fill(t, cl, "Hold")
 	w := cl.routes.Load().wires[0]
-	body := text(strings.Repeat("x", 1<<20))
-	for {
-		w.mu.Lock()
-		stuck := w.stalled && w.bytes > 0
-		w.mu.Unlock()
-		if stuck {
-			break
-		}
-		InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", body)
-		time.Sleep(5 * time.Millisecond)
-	}
 	_, err := invoke(context.Background(), cl, "Hold", "x", CallTimeout(10*time.Millisecond))
 	if e := asError(t, err); !errors.Is(err, ErrDeadline) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
@@ -198,7 +191,7 @@ func TestStuckQueueIsCancelled(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.queue) - w.next; w.bytes != before || n > entries+200 {
+	if n := len(w.queue) - w.next; w.bytes > before || n > entries+200 { // fewer where the system took some meanwhile
 		t.Errorf("%d bytes, %d entries; before %d and %d", w.bytes, n, before, entries)
 	}
 }
