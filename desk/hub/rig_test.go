@@ -366,11 +366,19 @@ func fromBot(f desktest.Frame) bool {
 
 func (r *rig) waitFor(what string, cond func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !cond(); time.Sleep(time.Millisecond) {
+	if !soon(cond) {
+		r.t.Fatalf("not in two minutes: %s", what)
+	}
+}
+
+// soon waits until cond holds and reports whether it does. Any goroutine.
+func soon(cond func() bool) bool {
+	for deadline := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("not in a minute: %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // checkView compares what a client shows with what is stored.
