@@ -22,7 +22,7 @@ func startBrowser(t *testing.T) context.Context {
 	path := tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.WSURLReadTimeout(pagePatience), chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() {

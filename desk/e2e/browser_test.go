@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	waitLimit   = 60 * time.Second      // for anything a page is expected to show
+	waitLimit   = 2 * time.Minute       // for anything a page is expected to show
 	pollEvery   = 20 * time.Millisecond // between two looks at a condition
 	screenshots = "screenshots"         // git-ignored
 	desktop     = 1280                  // width at which the console shows three panes
@@ -55,7 +55,7 @@ func startBrowser(t *testing.T, lang string) *browser {
 	path := chromium(t)
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options,
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(waitLimit),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("lang", lang), chromedp.Flag("accept-lang", lang))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)

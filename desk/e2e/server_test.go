@@ -133,7 +133,7 @@ func (d *desk) start() {
 
 func (d *desk) waitReady() {
 	d.t.Helper()
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	d.eventually("is ready", func() bool {
 		res, err := client.Get(d.url("/readyz"))
 		if err != nil {
