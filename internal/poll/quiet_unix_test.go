@@ -24,13 +24,15 @@ func TestLooksDoNotCutWaits(t *testing.T) {
 	if took := time.Since(start); took < timeout || took > patience/2 {
 		t.Errorf("Wait(%v) took %v", timeout, took)
 	}
-	start = time.Now()
+	least := time.Hour // a busy machine makes some of them long
 	for range 20 {
+		start = time.Now()
 		_, err := p.Wait(make([]sys.Event, 4), time.Millisecond)
 		must(t, err)
+		least = min(least, time.Since(start))
 	}
-	if took := time.Since(start); took > 10*glance {
-		t.Errorf("20 waits of 1ms took %v", took)
+	if least >= glance {
+		t.Errorf("each of 20 waits of 1ms took %v and more", least)
 	}
 }
 

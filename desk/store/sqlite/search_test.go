@@ -231,7 +231,7 @@ func TestSearchStaysFlat(t *testing.T) {
 		}
 	}
 	queries := []string{s.words[0], s.words[0] + " " + s.words[1], s.words[4999], "一", "一丁", "一丁七", string(rune(0x4e00 + 2900)), s.words[0] + " 一", "needle", s.words[0] + " needle"}
-	measure := func(scope store.Scope) time.Duration {
+	measure := func(scope store.Scope) (median, p99 time.Duration) {
 		t.Helper()
 		var all []time.Duration
 		for range 10 {
@@ -244,17 +244,19 @@ func TestSearchStaysFlat(t *testing.T) {
 			}
 		}
 		slices.Sort(all)
-		return all[len(all)*99/100]
+		return all[len(all)/2], all[len(all)*99/100]
 	}
 	r.must(text(conv.ID, r.contact.Actor(), "needle"))                                 // 2
 	r.must(store.Move{Conv: conv.ID, Trigger: store.TakeOver, By: r.second().Actor()}) // 3: nothing of it is lin's
 	seq = 4
 	mine, nothing := store.Scope{All: true}, store.Scope{Agent: r.agent.ID}
 	fill(10_000)
-	small := max(measure(mine), measure(nothing))
+	small, _ := measure(mine)
 	fill(90_000)
-	large, hidden := measure(mine), measure(nothing)
-	t.Logf("p99 of a search: %v among 10,000 messages; %v among 100,000, %v when all of them are another agent's", small, large, hidden)
+	large, slowest := measure(mine)
+	hidden, hiddenSlowest := measure(nothing)
+	t.Logf("a search among 10,000 messages: %v (median); among 100,000: %v, p99 %v; when all of them are another agent's: %v, p99 %v",
+		small, large, slowest, hidden, hiddenSlowest)
 	if limit := max(20*small, 2*time.Second); large > limit || hidden > limit {
 		t.Errorf("a search takes %v and %v, with a tenth of the messages %v", large, hidden, small)
 	}
