@@ -19,6 +19,9 @@ type positions struct {
 	once  sync.Once
 }
 
+// roundPause is the longest time that a round is put off after the one before.
+const roundPause = 50 * time.Millisecond
+
 func newPositions(h *Hub, every time.Duration) *positions {
 	return &positions{hub: h, every: every, kick: make(chan struct{}, 1), quit: make(chan struct{})}
 }
@@ -56,6 +59,11 @@ func (p *positions) run() {
 		if due > 0 {
 			again.Reset(due)
 		}
+		select { // a round looks at the whole queue under the hub's lock: changes in quick succession have one together
+		case <-p.quit:
+			return
+		case <-time.After(min(p.every/20, roundPause)):
+		}
 	}
 }
 
@@ -69,11 +77,20 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 	var notes []note
 	h := p.hub
 	h.mu.Lock()
-	places := make(map[string]int)
+	type line struct {
+		places   int
+		interval time.Duration // that one place is worth
+	}
+	lines := make(map[string]*line)
 	for _, e := range h.dir.queue {
 		to := h.contacts[e.conv.Contact]
-		places[e.conv.Group]++
-		place := places[e.conv.Group]
+		l := lines[e.conv.Group]
+		if l == nil { // once per group: with ten thousand waiting this is what the round would do
+			l = &line{interval: h.pace[e.conv.Group].interval()}
+			lines[e.conv.Group] = l
+		}
+		l.places++
+		place := l.places
 		if e.sent == place || len(to) == 0 {
 			continue
 		}
@@ -84,7 +101,7 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 			continue
 		}
 		e.sent, e.at = place, now
-		notes = append(notes, note{e.conv.ID, h.place(e, place), to})
+		notes = append(notes, note{e.conv.ID, proto.QueuePosition{Position: place, EstimateMS: (l.interval * time.Duration(place)).Milliseconds()}, to})
 	}
 	h.mu.Unlock()
 	for _, n := range notes {

@@ -160,12 +160,14 @@ func (p *pace) handedOver(now time.Time) {
 }
 
 // estimate returns how long somebody at a position will wait, 0 = too little is known.
-func (p *pace) estimate(position int) time.Duration {
+func (p *pace) estimate(position int) time.Duration { return p.interval() * time.Duration(position) }
+
+// interval returns the median of the latest hand-overs' intervals, 0 = too little is known.
+func (p *pace) interval() time.Duration {
 	if p == nil || len(p.intervals) < paceMinimum {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(p.intervals))
 	n := len(sorted)
-	median := (sorted[(n-1)/2] + sorted[n/2]) / 2
-	return median * time.Duration(position)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
