@@ -143,7 +143,7 @@ func stormDesk(t *testing.T, agents int) (*held, *chaos.Proxy, *Fleet, []Account
 func TestReconnectStorm(t *testing.T) {
 	const agents, refused = 4, 20
 	customers := 300
-	if testing.Short() {
+	if testing.Short() || raceDetector { // the database is ten times slower with it
 		customers = 60
 	}
 	h, proxy, f, accounts := stormDesk(t, agents)

@@ -1,0 +1,5 @@
+//go:build race
+
+package deskload
+
+const raceDetector = true
