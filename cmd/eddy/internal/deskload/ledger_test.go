@@ -142,6 +142,18 @@ func TestUntilNames(t *testing.T) {
 	}
 }
 
+// TestResumes: a resume that took minutes is not made shorter.
+func TestResumes(t *testing.T) {
+	r := newRoom(t)
+	r.f.customers, r.f.agents = []*Client{r.customer}, []*Client{r.agent}
+	from := time.Now()
+	r.customer.back, r.agent.back = from.Add(3*time.Minute), from.Add(time.Second)
+	times, _ := r.f.Resumes(from)
+	if got := time.Duration(times.Max()).Round(time.Second); times.TotalCount() != 2 || got != 3*time.Minute {
+		t.Errorf("%d resumes, the longest %v", times.TotalCount(), got)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	now := time.Now()
 	var b backoff

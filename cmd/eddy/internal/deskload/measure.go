@@ -21,6 +21,9 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	}
 }
 
+// maxOutage is more than a measurement waits.
+const maxOutage = time.Hour
+
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1000, int64(maxLatency), 3)
 }
@@ -261,8 +264,8 @@ func (f *Fleet) each(do func(*Client)) {
 func (f *Fleet) Resumes(from time.Time) (times *hdrhistogram.Histogram, dials int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	times = newHistogram()
-	f.each(func(c *Client) { record(times, c.back.Sub(from)) })
+	times = hdrhistogram.New(1000, int64(maxOutage), 3)
+	f.each(func(c *Client) { _ = times.RecordValue(int64(min(max(c.back.Sub(from), 0), maxOutage))) })
 	return times, f.dials
 }
 
