@@ -15,7 +15,6 @@ type room struct {
 	t               *testing.T
 	f               *Fleet
 	customer, agent *Client
-	s               uint64
 }
 
 func newRoom(t *testing.T) *room {
