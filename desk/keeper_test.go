@@ -108,6 +108,10 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	y.send(refused)
 	_, err = y.db.DecideAttachment(t.Context(), refused.ID, false)
 	y.ok(err)
+	late, err := y.files.Receive(strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
+	y.ok(err)
+	_, err = y.db.AddAttachment(t.Context(), store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: "x.txt", Type: late.Type, Size: late.Size, Storage: late.Storage, State: store.FileReady}, store.Quota{})
+	y.ok(err)
 	y.ahead.Store(int64(25 * time.Hour))
 	young := y.file(store.FileReady)
 	fresh, err := y.files.Receive(strings.NewReader("its row is being made"), "x.txt", -1)
@@ -116,6 +120,8 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	y.ok(os.WriteFile(half, nil, 0o600))
 	past := time.Now().Add(-2 * time.Hour)
 	y.ok(os.Chtimes(half, past, past))
+	arriving := filepath.Join(y.dir, "incoming", "arriving")
+	y.ok(os.WriteFile(arriving, nil, 0o600))
 	for range files.Shards / 16 {
 		y.ok(k.Round(t.Context()))
 	}
@@ -124,7 +130,7 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 		want bool
 	}{
 		"sent": {sent, true}, "being checked": {sentChecking, true}, "without a row": {orphan, false}, "never sent": {old, false}, "refused": {refused, false},
-		"not sent yet": {young, true}, "just stored": {store.Attachment{Storage: fresh.Storage}, true},
+		"not sent yet": {young, true}, "never sent, stored a moment ago": {store.Attachment{Storage: late.Storage}, false}, "just stored": {store.Attachment{Storage: fresh.Storage}, true},
 	} {
 		if got := y.has(c.a); got != c.want {
 			t.Errorf("%s: there: %v", name, got)
@@ -132,6 +138,9 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	}
 	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was arriving long ago: %v", err)
+	}
+	if _, err := os.Stat(arriving); err != nil {
+		t.Errorf("what is arriving: %v", err)
 	}
 	if got := k.SiteBytes(y.ann.Site); got != 3*int64(len("some text")) {
 		t.Errorf("the site keeps %d bytes", got)

@@ -8,12 +8,8 @@ import (
 	"testing"
 )
 
-// Every test that the page about security names is there.
-func TestSecurityPageNamesTests(t *testing.T) {
-	page, err := os.ReadFile("../docs/desk-security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// Every test that the pages about security and failures name is there, and no row of theirs is without one.
+func TestPagesNameTests(t *testing.T) {
 	have := make(map[string]bool)
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(|\{"(\w+)", test\w+\}`)
 	for _, root := range []string{".", "../cmd/eddy"} {
@@ -32,13 +28,26 @@ func TestSecurityPageNamesTests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
-	if len(names) < 60 {
-		t.Errorf("only %d tests are named", len(names))
-	}
-	for _, m := range names {
-		if !have[m[1]] {
-			t.Errorf("%s is not there", m[1])
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+	for page, least := range map[string]int{"desk-security.md": 60, "desk-failures.md": 60} {
+		text, err := os.ReadFile(filepath.Join("../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := named.FindAllStringSubmatch(string(text), -1)
+		if len(names) < least {
+			t.Errorf("%s: only %d tests are named", page, len(names))
+		}
+		for _, m := range names {
+			if !have[m[1]] {
+				t.Errorf("%s: %s is not there", page, m[1])
+			}
+		}
+		for line := range strings.Lines(string(text)) {
+			head := strings.HasPrefix(line, "|--") || strings.HasSuffix(line, "| tests |\n")
+			if strings.HasPrefix(line, "|") && !head && !named.MatchString(line) {
+				t.Errorf("%s: no test in the row %.60q", page, line)
+			}
 		}
 	}
 }

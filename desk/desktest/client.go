@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
@@ -72,6 +74,7 @@ type Client struct {
 	refused  []proto.Error
 	others   []Frame // everything without a sequence that is no reply
 	lastErr  error
+	closes   []int
 }
 
 // view is what the client shows of one conversation.
@@ -121,7 +124,12 @@ func (c *Client) run(ctx context.Context) {
 	defer close(c.done)
 	for ctx.Err() == nil {
 		if err := c.session(ctx); err != nil {
-			c.note(func() { c.lastErr = err })
+			c.note(func() {
+				c.lastErr = err
+				if code := websocket.CloseStatus(err); code >= 0 {
+					c.closes = append(c.closes, int(code))
+				}
+			})
 		}
 		select {
 		case <-ctx.Done():

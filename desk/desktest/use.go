@@ -229,6 +229,13 @@ func (c *Client) Welcome() (proto.Welcome, int) {
 	return c.welcome, c.welcomes
 }
 
+// Closes returns the close codes with which the server has ended this client's connections so far.
+func (c *Client) Closes() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.closes)
+}
+
 // Me returns who the server says this client is.
 func (c *Client) Me() proto.Party {
 	w, _ := c.Welcome()

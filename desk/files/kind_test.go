@@ -33,6 +33,7 @@ func TestDetect(t *testing.T) {
 		"ods":                    {zipHead("mimetype" + ods), "", ods},
 		"odp":                    {zipHead("mimetype" + odp), "", odp},
 		"jar":                    {zipHead("META-INF/MANIFEST.MF"), "x.zip", "application/java-archive"},
+		"apk":                    {zipHead("AndroidManifest.xml"), "x.zip", "application/java-archive"},
 		"doc":                    {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1....", "x.DOC", "application/msword"},
 		"ole":                    {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1....", "x.msi", "application/x-ole-storage"},
 		"mp4":                    {"\x00\x00\x00\x20ftypisom....", "", "video/mp4"},

@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,14 @@ func TestLinks(t *testing.T) {
 		now = now.Add(life - time.Second)
 		if _, err := l.Check("one", e, s); err != nil {
 			t.Errorf("at the end of its life: %v", err)
+		}
+		end, err := strconv.ParseInt(e, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now = time.Unix(end, 0)
+		if _, err := l.Check("one", e, s); !errors.Is(err, ErrLinkExpired) {
+			t.Errorf("at its end: %v", err)
 		}
 		now = now.Add(linkGrid + time.Second)
 		if _, err := l.Check("one", e, s); !errors.Is(err, ErrLinkExpired) {

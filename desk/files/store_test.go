@@ -3,8 +3,10 @@ package files
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -303,6 +305,42 @@ func TestOpenClearsWhatWasArriving(t *testing.T) {
 	}
 	if info, err := os.Stat(again.path(kept.Storage)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Errorf("others may read it: %v %v", info.Mode(), err)
+	}
+}
+
+// A directory where files arrive is not ours: it is left alone.
+func TestSweepLeavesDirectories(t *testing.T) {
+	s := openStore(t, Options{})
+	foreign := filepath.Join(s.incomingDir(), "foreign")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sweep(time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error(err)
+	}
+}
+
+// A picture may have as many pixels as the limit says, and not one more.
+func TestPixelsAreLimited(t *testing.T) {
+	s := openStore(t, Options{})
+	header := func(w, h uint32) []byte { // of a PNG file, which is all that is read of it
+		ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32([]byte("IHDR"), w), h)
+		ihdr = append(ihdr, 8, 0, 0, 0, 0)
+		png := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0d"), ihdr...)
+		return binary.BigEndian.AppendUint32(png, crc32.ChecksumIEEE(ihdr))
+	}
+	if f, err := s.Receive(bytes.NewReader(header(10_000, maxPixels/10_000)), "x.png", -1); err != nil || f.Width*f.Height != maxPixels {
+		t.Errorf("%+v %v", f, err)
+	}
+	const w = 17
+	if (maxPixels+1)%w != 0 {
+		t.Fatal("choose another width")
+	}
+	if _, err := s.Receive(bytes.NewReader(header(w, (maxPixels+1)/w)), "x.png", -1); !errors.Is(err, ErrDamaged) {
+		t.Errorf("one more: %v", err)
 	}
 }
 

@@ -17,6 +17,9 @@ func (t *tx) step(d *draft, in store.Input) error {
 	if err != nil {
 		return err
 	}
+	if err := t.behind(&d.Conversation, &next, in.Now); err != nil {
+		return err
+	}
 	if err := t.seat(&next, seats, change.Event, in.Now); err != nil {
 		return err
 	}
@@ -38,6 +41,21 @@ func (t *tx) step(d *draft, in store.Input) error {
 		return err
 	}
 	return t.tell(d, &change)
+}
+
+// behind puts what enters the queue now behind everything that waits there, also when the clock has been set back since.
+func (t *tx) behind(before, next *store.Conversation, now int64) error {
+	if next.State != store.Queued || before.State == store.Queued || next.QueuedAt != now {
+		return nil
+	}
+	var last int64
+	if err := t.row(sqlLastQueued, next.Priority).Scan(&last); err != nil {
+		return err
+	}
+	if last > now {
+		next.QueuedAt = last + 1
+	}
+	return nil
 }
 
 // facts reads what the guards of the rule ask for.

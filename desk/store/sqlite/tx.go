@@ -37,14 +37,15 @@ const (
 		WHERE id = ? AND rev = ? AND last_seq = ?`
 	sqlTakeSeat = `UPDATE agent_state SET active = active + 1, last_assigned_at = ? WHERE agent = ?
 		AND (? OR EXISTS (SELECT 1 FROM agent a WHERE a.id = agent AND (a.capacity = 0 OR active < a.capacity)))`
-	sqlFreeSeat = `UPDATE agent_state SET active = max(active - 1, 0) WHERE agent = ?`
-	sqlLoad     = `SELECT s.active, a.capacity FROM agent_state s JOIN agent a ON a.id = s.agent WHERE s.agent = ?`
-	sqlBegin    = `INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES (?, ?, ?, ?, ?, 0)`
-	sqlEnd      = `UPDATE assignment SET until = ? WHERE conversation = ? AND until = 0`
-	sqlMember   = `SELECT count(*) FROM group_member WHERE grp = ? AND agent = ?`
-	sqlOtherOf  = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed' AND id <> ?`
-	sqlOutbox   = `INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES (?, ?, ?, ?, ?)`
-	sqlSite     = `SELECT s.bot_name, s.bot, coalesce(b.name, ''), s.grp, s.reopen_window, s.reopen_to_bot FROM site s LEFT JOIN bot b ON b.id = s.bot WHERE s.id = ?`
+	sqlFreeSeat   = `UPDATE agent_state SET active = max(active - 1, 0) WHERE agent = ?`
+	sqlLoad       = `SELECT s.active, a.capacity FROM agent_state s JOIN agent a ON a.id = s.agent WHERE s.agent = ?`
+	sqlBegin      = `INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES (?, ?, ?, ?, ?, 0)`
+	sqlEnd        = `UPDATE assignment SET until = ? WHERE conversation = ? AND until = 0`
+	sqlMember     = `SELECT count(*) FROM group_member WHERE grp = ? AND agent = ?`
+	sqlLastQueued = `SELECT coalesce((SELECT queued_at FROM conversation WHERE state = 'queued' AND priority = ? ORDER BY queued_at DESC LIMIT 1), 0)`
+	sqlOtherOf    = `SELECT count(*) FROM conversation WHERE contact = ? AND state <> 'closed' AND id <> ?`
+	sqlOutbox     = `INSERT INTO outbox (topic, conversation, seq, payload, created) VALUES (?, ?, ?, ?, ?)`
+	sqlSite       = `SELECT s.bot_name, s.bot, coalesce(b.name, ''), s.grp, s.reopen_window, s.reopen_to_bot FROM site s LEFT JOIN bot b ON b.id = s.bot WHERE s.id = ?`
 )
 
 const previewChars = 120

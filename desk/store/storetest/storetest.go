@@ -44,7 +44,7 @@ func Run(t *testing.T, b Backend) {
 		{"Files", testFiles}, {"FileRefusals", testFileRefusals}, {"FileStates", testFileStates}, {"FileQuota", testFileQuota}, {"Loose", testLoose}, {"Secret", testSecret},
 		{"Bots", testBots}, {"Attributes", testAttributes}, {"Burst", testBurst}, {"Random", testRandom}, {"Audit", testAudit},
 		{"ManageAgents", testManageAgents}, {"ManageSites", testManageSites}, {"ManageGroups", testManageGroups}, {"Canned", testCanned},
-		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"History", testHistory}, {"Search", testSearch},
+		{"Marks", testMarks}, {"Places", testPlaces}, {"Access", testAccess}, {"ClockSetBack", testClockSetBack}, {"History", testHistory}, {"Search", testSearch},
 		{"SearchScope", testSearchScope}, {"Tag", testTag}, {"Rate", testRate}, {"Block", testBlock}, {"PatchContact", testPatchContact}, {"CannedFor", testCannedFor},
 		{"RollUps", testRollUps}, {"Reports", testReports},
 		{"Identify", testIdentify}, {"Logins", testLogins}, {"PreChat", testPreChat},

@@ -2,6 +2,7 @@
 
 import { el, icon, setText } from './dom.js';
 import { t, number } from './i18n.js';
+import { now } from './steady.js';
 
 const patience = 700; // a reconnect faster than this is not worth a word
 const slowAfter = 4_000;
@@ -18,7 +19,7 @@ export class Banner {
 		this.countdown = el('span', { class: 'banner-countdown', aria: { hidden: true } });
 		this.button = el('button', { type: 'button', class: 'link-button', data: { testid: 'banner-retry' }, on: { click: () => connection.tryNow() } });
 		this.wasReady = false;
-		this.downSince = Date.now();
+		this.downSince = now();
 		host.classList.add('banner');
 		host.dataset.testid = 'banner';
 		host.append(icon('alert'), this.text, this.countdown, this.button);
@@ -36,8 +37,8 @@ export class Banner {
 			return this.connection.oldestWait() > slowAfter ? 'slow' : '';
 		}
 		if (s.phase === 'stopped') return s.code ? 'stopped' : '';
-		this.downSince ||= Date.now();
-		if (Date.now() - this.downSince < patience) return '';
+		this.downSince ||= now();
+		if (now() - this.downSince < patience) return '';
 		if (s.offline) return 'offline';
 		if (s.draining) return 'draining';
 		return this.wasReady || s.attempts > 0 ? 'reconnecting' : 'connecting';
@@ -54,7 +55,7 @@ export class Banner {
 		}
 		const key = state === 'stopped' ? (code === 4103 ? 'blocked' : code === 4110 ? 'sessions' : 'stopped') : state;
 		setText(this.text, t(`banner.${key}`));
-		const left = Math.ceil((retryAt - Date.now()) / 1000);
+		const left = Math.ceil((retryAt - now()) / 1000);
 		const counting = phase === 'waiting' && left > 0;
 		setText(this.countdown, counting ? t('banner.retryIn', { n: number(left) }) : phase === 'connecting' && state !== 'connecting' ? t('banner.trying') : '');
 		setText(this.button, t('banner.tryNow'));

@@ -4,6 +4,7 @@
 // constructor come in so that the tests can drive it.
 
 import { Backoff, closeClass } from './backoff.js';
+import { now } from './steady.js';
 
 const helloTimeout = 10_000; // connect and welcome
 const requestTimeout = 15_000; // a reply that never comes frees its sender
@@ -348,7 +349,7 @@ export class Connection {
 function browserEnv() {
 	return {
 		WebSocket: globalThis.WebSocket,
-		now: () => Date.now(),
+		now,
 		setTimeout: (f, ms) => setTimeout(f, ms),
 		clearTimeout: (t) => clearTimeout(t),
 		online: () => navigator.onLine !== false,

@@ -5,6 +5,7 @@
 // Every message has its own storage key, so two tabs on the same conversation
 // never overwrite each other's unsent messages.
 
+import { now } from './steady.js';
 import { SafeStorage, uuid } from './storage.js';
 
 const giveUpAfter = 120_000; // then the writer decides: retry or discard
@@ -192,5 +193,5 @@ function valid(item) {
 }
 
 function globalEnv() {
-	return { now: () => Date.now(), setTimeout: (f, ms) => setTimeout(f, ms), clearTimeout: (t) => clearTimeout(t) };
+	return { now, setTimeout: (f, ms) => setTimeout(f, ms), clearTimeout: (t) => clearTimeout(t) };
 }
