@@ -1,9 +1,12 @@
 package hub
 
 import (
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
@@ -68,3 +71,52 @@ func customer(c *desktest.Client) store.Actor {
 }
 
 func agent(c *desktest.Client) store.Actor { return store.Actor{Kind: store.Agent, ID: c.Me().ID} }
+
+// plainLinks are addresses without a signature.
+type plainLinks struct{}
+
+func (plainLinks) Link(id string, side store.Side) (string, time.Duration) {
+	return fmt.Sprint("/files/", id, "?", side), time.Minute
+}
+
+// Knowing the id of a file grants nothing: the files of a conversation are for its customer and for staff who may read it, and
+// what somebody has uploaded and not sent is for nobody else. Who reads another agent's by permission is written down.
+func TestFileLinksOfOthers(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits(), Links: plainLinks{}})
+	ann, eve, lin, moe, sue := r.customer(), r.customer(), r.agent("lin"), r.agent("moe"), r.staff("sue", perm.Supervisor)
+	conv := r.open(ann, "human")
+	r.ok(lin.Take(r.ctx, conv))
+	file := func(from store.Actor, state string) string {
+		t.Helper()
+		a, err := r.db.AddAttachment(r.ctx, store.Attachment{Conv: conv, Uploader: from, Name: "x.txt", Type: "text/plain", Size: 1, Storage: fmt.Sprintf("%032x", rand.Uint64()), State: state}, store.Quota{})
+		r.ok(err)
+		return a.ID
+	}
+	send := func(c *desktest.Client, command, id string) string {
+		t.Helper()
+		if got := r.do(c, command, conv, map[string]any{"client_id": newClientID(), "kind": "file", "body": "x", "attachments": []string{id}}); got != "" {
+			t.Fatal(got)
+		}
+		return id
+	}
+	sent, answer := send(ann, "msg.send", file(customer(ann), store.FileReady)), send(lin, "msg.send", file(agent(lin), store.FileReady))
+	note, checking := send(lin, "note.send", file(agent(lin), store.FileReady)), send(ann, "msg.send", file(customer(ann), store.FileChecking))
+	loose, draft := file(customer(ann), store.FileReady), file(agent(lin), store.FileReady)
+	ids := []string{sent, answer, note, checking, loose, draft}
+	for who, c := range map[string]struct {
+		client *desktest.Client
+		links  []string
+		states int
+	}{
+		"the customer": {ann, []string{sent, answer, loose}, 1}, "another customer": {eve, nil, 0},
+		"the owner": {lin, []string{sent, answer, note, draft}, 1}, "another agent": {moe, nil, 0}, "a supervisor": {sue, []string{sent, answer, note}, 1},
+	} {
+		got := ask[proto.Links](r, c.client, "file.links", "", proto.FileLinks{IDs: ids})
+		if have := slices.Sorted(maps.Keys(got.Links)); !slices.Equal(have, slices.Sorted(slices.Values(c.links))) || len(got.States) != c.states {
+			t.Errorf("%s: links of %v, want %v; states %v", who, have, c.links, got.States)
+		}
+	}
+	if rows := r.audited(store.AuditRead); len(rows) != 1 || rows[0].Who.Name != "sue" || rows[0].Target != "conversation "+conv {
+		t.Errorf("written down: %+v", rows)
+	}
+}
