@@ -156,7 +156,7 @@ func rooms(t *testing.T, root string) (dirs []string) {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
-		for _, other := range []string{"cmd", "examples", "desk", "docs", "rpc/config"} {
+		for _, other := range []string{"cmd", "examples", "desk", "docs", "rpc/config", "metrics/deskmetrics", "metrics/internal"} {
 			if rel == other {
 				return filepath.SkipDir
 			}
