@@ -16,8 +16,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// told sends text to a server of the examples and returns what it answers until it closes, or until it has answered so many lines.
-func told(srv *eddy.Server, text string, answers int) string {
+// tellExample sends text to a server of the examples and returns what it answers until it closes, or until it has answered so many lines.
+func tellExample(srv *eddy.Server, text string, answers int) string {
 	c, err := net.Dial("tcp", srv.Addr().String())
 	if err != nil {
 		return err.Error()
@@ -37,8 +37,8 @@ func told(srv *eddy.Server, text string, answers int) string {
 	return all
 }
 
-// loud is the pipeline of a server that answers lines in capital letters.
-func loud(p *eddy.Pipeline) error {
+// loudExample is the pipeline of a server that answers lines in capital letters.
+func loudExample(p *eddy.Pipeline) error {
 	p.Add("lines", line.Codec(1024))
 	return p.Add("shout", eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
 		return ctx.WriteBytes(append(bytes.ToUpper(l.Text()), '\n'))
@@ -47,7 +47,7 @@ func loud(p *eddy.Pipeline) error {
 
 func ExampleServer() {
 	srv := &eddy.Server{
-		Init:        loud,
+		Init:        loudExample,
 		MaxConns:    10_000,
 		IdleTimeout: time.Minute,
 	}
@@ -56,12 +56,12 @@ func ExampleServer() {
 		return
 	}
 	defer srv.Close()
-	fmt.Print(told(srv, "hello\n", 1))
+	fmt.Print(tellExample(srv, "hello\n", 1))
 	// Output: HELLO
 }
 
 func ExampleServer_Shutdown() {
-	srv := &eddy.Server{Init: loud}
+	srv := &eddy.Server{Init: loudExample}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println(err)
 		return
@@ -81,7 +81,7 @@ func ExampleServer_Shutdown() {
 func ExampleGroup() {
 	group := &eddy.Group{Name: "io", Loops: 2}
 	defer group.Close()
-	a, b := &eddy.Server{Group: group, Init: loud}, &eddy.Server{Group: group, Init: loud}
+	a, b := &eddy.Server{Group: group, Init: loudExample}, &eddy.Server{Group: group, Init: loudExample}
 	for _, srv := range []*eddy.Server{a, b} {
 		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 			fmt.Println(err)
@@ -89,7 +89,7 @@ func ExampleGroup() {
 		}
 		defer srv.Close()
 	}
-	fmt.Print(told(a, "one\n", 1), told(b, "two\n", 1))
+	fmt.Print(tellExample(a, "one\n", 1), tellExample(b, "two\n", 1))
 	fmt.Println(group.Loop(0).Name(), group.Loop(1).Name())
 	// Output:
 	// ONE
@@ -98,7 +98,7 @@ func ExampleGroup() {
 }
 
 func ExampleDialer() {
-	srv := &eddy.Server{Init: loud}
+	srv := &eddy.Server{Init: loudExample}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println(err)
 		return
@@ -151,7 +151,7 @@ func ExampleOnReject() {
 	if err := pool.SubmitFunc(func() { <-gate }); err != nil { // the only worker
 		fmt.Println(err)
 	}
-	fmt.Print(told(srv, "hello\n", 1))
+	fmt.Print(tellExample(srv, "hello\n", 1))
 	close(gate)
 	// Output: busy
 }
@@ -169,7 +169,7 @@ func ExampleConn_WriteFuture() {
 		return
 	}
 	defer srv.Close()
-	fmt.Print(told(srv, "?", 1))
+	fmt.Print(tellExample(srv, "?", 1))
 	fmt.Println("in the kernel:", <-sent)
 	// Output:
 	// take this
@@ -194,7 +194,7 @@ func ExampleMessageClass() {
 		return
 	}
 	defer srv.Close()
-	fmt.Print(told(srv, "where?", 1))
+	fmt.Print(tellExample(srv, "where?", 1))
 	fmt.Println(positions.Stats().Dropped, "were out of date before they were sent")
 	// Output:
 	// at 999
@@ -203,7 +203,7 @@ func ExampleMessageClass() {
 
 // The second connection of a network hears that it is one too many.
 func ExampleAdmission() {
-	srv := &eddy.Server{Init: loud, Admission: eddy.Admission{
+	srv := &eddy.Server{Init: loudExample, Admission: eddy.Admission{
 		MaxPerIP: 1,
 		OnLimit:  eddy.DecisionBusy,
 		Busy:     func(r eddy.Refusal) []byte { return fmt.Appendf(nil, "busy: %v\n", r.Cause) },
@@ -222,7 +222,7 @@ func ExampleAdmission() {
 	fmt.Fprint(first, "hello\n")
 	answer, _ := bufio.NewReader(first).ReadString('\n')
 	fmt.Print(answer)
-	fmt.Print(told(srv, "", 1))
+	fmt.Print(tellExample(srv, "", 1))
 	// Output:
 	// HELLO
 	// busy: max_per_ip
