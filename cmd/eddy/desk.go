@@ -177,6 +177,7 @@ func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 		return errors.Join(err, d.Close())
 	}
 	defer op.end()
+	t.alive = answers(d.Addr().String(), f.secure())
 	return t.untilSignal(func(ctx context.Context) (string, error) {
 		op.drain()
 		if err := d.Shutdown(ctx); err != nil {

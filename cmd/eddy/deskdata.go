@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/version"
 	"github.com/spf13/cobra"
 )
 
@@ -32,7 +32,7 @@ func newDeskBackup(t *terminal, desk *deskFlags) *cobra.Command {
 				to = "desk-backup-" + now.UTC().Format("20060102T150405Z")
 			}
 			return t.whileRunning(cmd.Context(), func(ctx context.Context) error {
-				m, err := backup.Make(ctx, backup.Options{DataDir: desk.data, To: to, Program: version(debug.ReadBuildInfo()), Progress: t.progress("backup", now)})
+				m, err := backup.Make(ctx, backup.Options{DataDir: desk.data, To: to, Program: version.Get().Version, Progress: t.progress("backup", now)})
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ func newDeskVersion(t *terminal, desk *deskFlags) *cobra.Command {
 			if err != nil && !errors.As(err, &none) {
 				return err
 			}
-			t.say("eddy %s, schema version %d", version(debug.ReadBuildInfo()), info.Newest)
+			t.say("eddy %s, schema version %d", version.Get().Version, info.Newest)
 			if none != nil {
 				t.say("%s: no data", desk.data)
 				return nil

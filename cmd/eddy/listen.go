@@ -103,7 +103,9 @@ func explainListen(addr string, err error) error {
 // untilSignal serves until the first signal and then calls stop, whose context ends after drainTimeout or at the second signal. It prints one
 // line with the outcome. What had to be forced is in that line and no error.
 func (t *terminal) untilSignal(stop func(context.Context) (outcome string, err error)) error {
+	stopping := t.underManager()
 	sig := <-t.signals
+	stopping()
 	t.note("%s: draining, at most %s; once more to stop at once", signalName(sig), drainTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()

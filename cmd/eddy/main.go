@@ -52,6 +52,7 @@ func oneLine(err error) string {
 type terminal struct {
 	out, err io.Writer
 	signals  <-chan os.Signal
+	alive    func(context.Context) error // of a server: nil if it answers; nil = not known
 }
 
 // say prints one line for the person who started the command.

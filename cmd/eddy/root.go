@@ -19,7 +19,7 @@ func newRoot(t *terminal) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDesk(t), newServe(t), newBench(t), newCall(t), newTop(t), newDoctor(t), newVersion(t))
+	root.AddCommand(newDesk(t), newServe(t), newBench(t), newCall(t), newTop(t), newDoctor(t), newHealth(t), newVersion(t))
 	tidy(root)
 	return root
 }

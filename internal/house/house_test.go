@@ -42,6 +42,7 @@ var layers = map[string]layer{
 	"admin":          {rank: 6, peers: true},
 	"internal/house": {rank: 7},
 	"examples":       {rank: 7},
+	"scripts":        {rank: 7},
 	"cmd":            {rank: 7, peers: true},
 }
 

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/sdnotify"
+)
+
+// underManager tells the service manager that the server is ready. stopping tells it that the server ends, and gives no more signs of life.
+func (t *terminal) underManager() (stopping func()) {
+	m := sdnotify.FromEnv(os.Getenv, os.Getpid())
+	complain := func(err error) {
+		if err != nil {
+			t.note("telling the service manager: %s", oneLine(err))
+		}
+	}
+	complain(m.Tell(sdnotify.Ready, "serving"))
+	check := t.alive
+	if check == nil { // that the program runs is all there is to say
+		check = func(context.Context) error { return nil }
+	}
+	stop := m.Watch(check, complain)
+	return func() {
+		stop()
+		complain(m.Tell(sdnotify.Stopping, "draining"))
+	}
+}
+
+// answers reports a server of HTTP at the address that gives no answer in time. Every answer is a sign of life, a refusal too.
+func answers(addr string, secure bool) func(context.Context) error {
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
+	page := scheme + reachable(addr) + "/healthz"
+	return func(ctx context.Context) error {
+		err := health(ctx, page, true)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("no answer from %s: %w", page, ctx.Err())
+		case errors.Is(err, syscall.ECONNREFUSED): // by the kernel: nobody listens
+			return err
+		}
+		return nil
+	}
+}
+
+// errNotHealthy is an answer that is not 200.
+var errNotHealthy = errors.New("not healthy")
+
+const healthPage = 4096 // bytes of an answer that are looked at
+
+// health asks a server how it is.
+func health(ctx context.Context, address string, anyCertificate bool) error {
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: anyCertificate}}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			err = e.Err
+		}
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, healthPage))
+	if err != nil {
+		return fmt.Errorf("%s: %w", address, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %w: %d %.200s", address, errNotHealthy, resp.StatusCode, text)
+	}
+	return nil
+}
+
+// newHealth is for containers, which have no other program that could ask.
+func newHealth(t *terminal) *cobra.Command {
+	var address string
+	var within time.Duration
+	var insecure bool
+	cmd := &cobra.Command{
+		Use:     "health",
+		Short:   "Ask a running server whether it is well: exit code 0 if it is, 1 if not",
+		Example: "  eddy health\n  eddy health --url https://127.0.0.1:8443/readyz --insecure",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+				return fmt.Errorf("--url %q is no address of a page: write it like http://127.0.0.1:8080/readyz", address)
+			}
+			if within <= 0 {
+				return fmt.Errorf("--timeout %s is out of range: use more than 0", within)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), within)
+			defer cancel()
+			return health(ctx, address, insecure)
+		},
+	}
+	cmd.Flags().StringVar(&address, "url", "http://"+defaultDeskAddr+"/readyz", "page that answers 200 when all is well")
+	cmd.Flags().DurationVar(&within, "timeout", 5*time.Second, "longest wait for the answer")
+	cmd.Flags().BoolVar(&insecure, "insecure", false, "do not check the certificate, which is for another name than this machine's own")
+	return cmd
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"github.com/go-eddy/eddy/internal/version"
+)
+
+func TestVersion(t *testing.T) {
+	var out, errs bytes.Buffer
+	if code := run([]string{"version"}, &out, &errs, nil); code != 0 || !regexp.MustCompile(`^eddy \S+ .*go1\S* \w+/\w+\n$`).MatchString(out.String()) {
+		t.Errorf("exit %d: %q, %q", code, out.String(), errs.String())
+	}
+	out.Reset()
+	var got version.Info
+	if code := run([]string{"version", "--json"}, &out, &errs, nil); code != 0 || json.Unmarshal(out.Bytes(), &got) != nil || got != version.Get() {
+		t.Errorf("exit %d: %q, %q", code, out.String(), errs.String())
+	}
+}
