@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/admin"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/version"
 )
 
 const (
@@ -108,7 +108,7 @@ func (t *terminal) operator(f *listenFlags, program string) (*operator, error) {
 		return nil, fmt.Errorf("--admin-token-file: %w", err)
 	}
 	s, err := admin.New(admin.Options{
-		Addr: a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version(debug.ReadBuildInfo()), Level: level, Poller: f.poller,
+		Addr: a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version.Get().Version, Level: level, Poller: f.poller,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w; the token comes from --admin-token-file", err)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/load"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
+	"github.com/go-eddy/eddy/internal/version"
 	"github.com/spf13/cobra"
 )
 
@@ -120,9 +120,6 @@ func newBenchChurn(t *terminal) *cobra.Command {
 	return cmd
 }
 
-// quietFor is the longest run without a progress line.
-const quietFor = 2 * time.Second
-
 // bench measures as often as it was told to, and prints each result.
 func (t *terminal) bench(scenario string, f benchFlags, measure func(context.Context, load.Options, func(*load.Result)) (*load.Result, error)) error {
 	o := f.Options
@@ -132,8 +129,13 @@ func (t *terminal) bench(scenario string, f benchFlags, measure func(context.Con
 	ctx, cancel := t.untilInterrupt()
 	defer cancel()
 	var progress func(*load.Result)
-	if o.Warmup+o.Duration > quietFor {
-		progress = func(r *load.Result) { t.note("%s", progressLine(o, r)) }
+	if o.Warmup+o.Duration > patienceOfPeople {
+		due := t.pace(time.Now()).due
+		progress = func(r *load.Result) {
+			if due(time.Now()) {
+				t.note("%s", progressLine(o, r))
+			}
+		}
 	}
 	for n := 0; n < f.runs && ctx.Err() == nil; n++ {
 		r, err := measure(ctx, o, progress)
@@ -146,7 +148,7 @@ func (t *terminal) bench(scenario string, f benchFlags, measure func(context.Con
 		if err := withoutAnswer(ctx, o, r); err != nil {
 			return err
 		}
-		if err := t.report(measured.New(scenario, o, r, version(debug.ReadBuildInfo())), f.asJSON); err != nil {
+		if err := t.report(measured.New(scenario, o, r, version.Get().Version), f.asJSON); err != nil {
 			return err
 		}
 	}

@@ -263,6 +263,7 @@ func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
 			return err
 		}
 	}
+	defer r.t.meanwhile("bench desk: " + part.name)()
 	return part.run(ctx)
 }
 
@@ -296,7 +297,10 @@ func (r *deskRun) crowd(ctx context.Context, customers int) error {
 		{"giving each of them an agent", func() error { return r.fleet.Serve(ctx) }},
 	} {
 		r.t.note("bench desk: %s", step.text)
-		if err := step.run(); err != nil {
+		done := r.t.meanwhile("bench desk: " + step.text)
+		err := step.run()
+		done()
+		if err != nil {
 			return err
 		}
 	}

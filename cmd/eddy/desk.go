@@ -148,8 +148,10 @@ func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 		}
 	}
 	defer end()
-	o.Migrating = t.migrating
+	var migrated func()
+	o.Migrating, migrated = t.migration()
 	d, err := desk.Open(ctx, o)
+	migrated()
 	if err != nil {
 		return err
 	}
@@ -187,9 +189,16 @@ func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 	})
 }
 
-// migrating tells that a database of an older program is brought up to date.
-func (t *terminal) migrating(from, to int) {
-	t.note("bringing the database from version %d to %d", from, to)
+// migration tells that a database of an older program is brought up to date, version by version, and how long a version takes. done is called
+// when the database is open.
+func (t *terminal) migration() (begins func(from, to int), done func()) {
+	last := func() {}
+	begins = func(from, to int) {
+		last()
+		t.note("bringing the database from version %d to %d", from, to)
+		last = t.meanwhile(fmt.Sprintf("version %d", to))
+	}
+	return begins, func() { last() }
 }
 
 // probe finds out whether the address can be listened on before anything is written to the disk.

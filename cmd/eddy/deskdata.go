@@ -106,7 +106,9 @@ func newDeskMigrate(t *terminal, desk *deskFlags) *cobra.Command {
 				return err
 			}
 			defer lock.Close()
-			db, err := sqlite.Open(cmd.Context(), sqlite.Options{Path: datadir.Database(desk.data), Migrating: t.migrating})
+			migrating, migrated := t.migration()
+			db, err := sqlite.Open(cmd.Context(), sqlite.Options{Path: datadir.Database(desk.data), Migrating: migrating})
+			migrated()
 			if err != nil {
 				return err
 			}
@@ -179,20 +181,6 @@ func (t *terminal) whileRunning(ctx context.Context, f func(context.Context) err
 		return errors.New("interrupted; nothing was changed")
 	}
 	return err
-}
-
-// progressEvery is how often a command that takes long says how far it is.
-const progressEvery = 2 * time.Second
-
-// progress tells how far something is, every two seconds.
-func (t *terminal) progress(what string, from time.Time) backup.Progress {
-	said := from
-	return func(done, total int64) {
-		if now := time.Now(); now.Sub(said) >= progressEvery && total > 0 {
-			said = now
-			t.note("%s: %s of %s, %d %%", what, size(done), size(total), done*100/total)
-		}
-	}
 }
 
 // size prints a number of bytes for people.

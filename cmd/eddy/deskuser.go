@@ -229,7 +229,9 @@ func (t *terminal) onAccounts(ctx context.Context, desk *deskFlags, create bool,
 	case info.Schema != info.Newest:
 		return fmt.Errorf("the database in %s has schema version %d, this program knows %d: use the program that runs, or stop it and migrate", desk.data, info.Schema, info.Newest)
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: datadir.Database(desk.data), Migrating: t.migrating})
+	migrating, migrated := t.migration()
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: datadir.Database(desk.data), Migrating: migrating})
+	migrated()
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,78 @@ package main
 import (
 	"io"
 	"os"
+	"time"
 
 	"github.com/mattn/go-isatty"
 )
 
-// isTerminal reports whether what is written there appears before somebody's eyes, and may move and have colours.
+const (
+	// patienceOfPeople is how long somebody waits without a word.
+	patienceOfPeople = 2 * time.Second
+	// logEvery is the time between two lines that nobody watches appear.
+	logEvery = 10 * time.Second
+)
+
+// isTerminal reports whether what is written there appears before somebody's eyes, and may have colours.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && isatty.IsTerminal(f.Fd())
+}
+
+// pace says when the next line about the progress of something is due. One goroutine.
+type pace struct {
+	every time.Duration
+	next  time.Time
+}
+
+// pace begins now: the first line is due after two seconds, and then every two seconds on a terminal, every ten elsewhere.
+func (t *terminal) pace(now time.Time) *pace {
+	p := &pace{every: logEvery, next: now.Add(patienceOfPeople)}
+	if isTerminal(t.err) {
+		p.every = patienceOfPeople
+	}
+	return p
+}
+
+// due reports whether a line is due, and if so when the next one is.
+func (p *pace) due(now time.Time) bool {
+	if now.Before(p.next) {
+		return false
+	}
+	p.next = now.Add(p.every)
+	return true
+}
+
+// progress tells how many bytes of how many are done.
+func (t *terminal) progress(what string, from time.Time) func(done, total int64) {
+	p := t.pace(from)
+	return func(done, total int64) {
+		if total > 0 && p.due(time.Now()) {
+			t.note("%s: %s of %s, %d %%", what, size(done), size(total), done*100/total)
+		}
+	}
+}
+
+// meanwhile tells how long something takes that cannot say how far it is, until done is called.
+func (t *terminal) meanwhile(what string) (done func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		from := time.Now()
+		p := t.pace(from)
+		for {
+			select {
+			case <-stop:
+				return
+			case now := <-time.After(time.Until(p.next)):
+				if p.due(now) {
+					t.note("%s: %s", what, now.Sub(from).Round(time.Second))
+				}
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
 }

@@ -260,7 +260,7 @@ func TestBenchProgress(t *testing.T) {
 	}
 	go func() { b.cmd.Wait(); close(b.ended) }()
 	t.Cleanup(func() { b.cmd.Process.Kill(); <-b.ended })
-	b.waitOutput(b.errs, regexp.MustCompile(`(?m)^eddy: 1 of 3600 s: \d+ requests/s, p99 .* 0 errors$`))
+	b.waitOutput(b.errs, regexp.MustCompile(`(?m)^eddy: \d+ of 3600 s: \d+ requests/s, p99 .* 0 errors$`))
 	b.signal(syscall.SIGINT)
 	if code := b.wait(); code != 0 || !strings.Contains(b.out.String(), "errors      0") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, b.out, b.errs)
