@@ -29,6 +29,8 @@ func TestMemory(t *testing.T) {
 		{name: "open question", check: "memory", want: OK, found: []string{"16.0 GiB, 12.0 GiB of it available", "room for 1,537,408 idle connections"}},
 		{name: "enough", ask: Question{Conns: 100_000}, check: "memory", want: OK, found: []string{"100,000 connections, idle, need 912.4 MiB in a Desk", "583.3 MiB on the bare engine"}},
 		{name: "TLS needs more", ask: Question{Conns: 100_000, TLSCert: "c", TLSKey: "k"}, check: "memory", want: OK, found: []string{"over TLS", "1.7 GiB in a Desk"}},
+		{name: "too much only over TLS", ask: Question{Conns: 800_000, TLSCert: "c", TLSKey: "k"}, check: "memory", want: Warn, found: []string{"little is left"}, remedy: []string{"--max-conns 783"}},
+		{name: "as many without", ask: Question{Conns: 800_000}, check: "memory", want: OK},
 		{name: "other programs", change: func(f *fake) { f.files["/proc/meminfo"] = "MemTotal: 16777216 kB\nMemAvailable: 1024 kB\n" }, ask: Question{Conns: 1000}, check: "memory", want: Warn,
 			found: []string{"other programs have taken too much"}, remedy: []string{"ps -eo rss,pid,args --sort=-rss"}},
 		{name: "tight", ask: Question{Conns: 1_600_000}, check: "memory", want: Warn, found: []string{"little is left"}, remedy: []string{"--max-conns 1537408"}},
