@@ -47,6 +47,8 @@ func TestMemory(t *testing.T) {
 		{name: "version 1, none", change: under("4:memory:/\n", mountsV1, map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712\n"}), ask: Question{Conns: 10_000}, check: "memory", want: OK},
 		{name: "a container sees the path of its host", change: under("4:memory:/docker/abc\n", "31 23 0:27 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
 			map[string]string{"memory/memory.limit_in_bytes": "104857600\n"}), ask: Question{Conns: 10_000}, check: "memory", want: Fail, remedy: []string{"MemoryMax="}},
+		{name: "a group below that of the container", change: under("4:memory:/docker/abc/in\n", "31 23 0:27 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n",
+			map[string]string{"memory/in/memory.limit_in_bytes": "104857600\n"}), ask: Question{Conns: 10_000}, check: "memory", want: Fail, found: []string{"memory/in/memory.limit"}, remedy: []string{"MemoryMax="}},
 		{name: "no numbers", change: func(f *fake) { f.files["/proc/meminfo"] = "nothing\nMemTotal: much\n" }, check: "memory", want: Skip, found: []string{"names no MemTotal"}},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 3_000_000}, check: "memory", want: Fail, remedy: []string{"a machine with"}},
 		{name: "Windows", machine: windows, ask: Question{Conns: 1000}, check: "memory", want: OK, found: []string{"16.0 GiB"}},

@@ -106,6 +106,7 @@ func TestTLS(t *testing.T) {
 		{name: "another's key", change: files(good.certPEM, root.keyPEM), ask: ask, check: "TLS key", want: Fail, found: []string{"k.pem does not go with c.pem"}, remedy: []string{"openssl x509 -noout -pubkey -in c.pem", "openssl pkey -pubout -in k.pem"}},
 		{name: "weak key", change: both(weak), ask: ask, check: "TLS key", want: Fail, found: []string{"RSA with 1024 bits: clients refuse"}},
 		{name: "key for all", change: mode(0o644), ask: ask, check: "TLS key", want: Fail, found: []string{"mode 0644 lets everybody"}, remedy: []string{"chmod 600 k.pem"}},
+		{name: "key that all may write", change: mode(0o602), ask: ask, check: "TLS key", want: Fail, found: []string{"mode 0602"}, remedy: []string{"chmod 600 k.pem"}},
 		{name: "key for a group", change: mode(0o640), ask: ask, check: "TLS key", want: OK},
 		{name: "key writable for a group", change: mode(0o660), ask: ask, check: "TLS key", want: Warn, found: []string{"lets its group write it"}, remedy: []string{"chmod 640 k.pem"}},
 		{name: "key for all, on a system without modes", machine: windows, change: func(f *fake) { f.files = map[string]string{}; mode(0o644)(f) }, ask: ask, check: "TLS key", want: OK},
