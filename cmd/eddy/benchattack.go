@@ -3,11 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/load"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
+	"github.com/go-eddy/eddy/internal/version"
 	"github.com/spf13/cobra"
 )
 
@@ -75,5 +75,5 @@ func (t *terminal) attack(o load.AttackOptions, asJSON bool) error {
 	if err := withoutAnswer(ctx, o.Options, undisturbed); err != nil {
 		return err
 	}
-	return t.report(measured.NewAttack(o, undisturbed, disturbed, assault, version(debug.ReadBuildInfo())), asJSON)
+	return t.report(measured.NewAttack(o, undisturbed, disturbed, assault, version.Get().Version), asJSON)
 }
