@@ -169,18 +169,12 @@ func (a *attack) connection(ctx context.Context, c *conn) {
 		err = a.drip(ctx, c)
 	}
 	if ctx.Err() != nil {
-		if a.Kind == Slowloris {
-			a.count(&a.Taking, 1)
-			return
+		open := &a.Taking
+		if a.Kind == SlowReader && time.Since(taken) >= pausedFor {
+			open = &a.Paused
 		}
-		if err = ended(c); err == nil {
-			if time.Since(taken) >= pausedFor {
-				a.count(&a.Paused, 1)
-			} else {
-				a.count(&a.Taking, 1)
-			}
-			return
-		}
+		a.count(open, 1)
+		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -213,21 +207,6 @@ func (a *attack) flood(ctx context.Context, c *conn) (taken time.Time, err error
 		taken = time.Now()
 	}
 	return taken, ctx.Err()
-}
-
-// ended looks for the end of a connection behind what was not read: the error that it ended with, nil if it is open.
-func ended(c *conn) error {
-	if err := c.raw.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
-		return err
-	}
-	for b := make([]byte, 64<<10); ; {
-		if _, err := c.raw.Read(b); err != nil {
-			if kindOf(err) == KindTimeout {
-				return nil
-			}
-			return err
-		}
-	}
 }
 
 // drip sends a request piece by piece, never its last one, until the server ends the connection.

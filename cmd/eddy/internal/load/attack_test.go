@@ -34,9 +34,13 @@ func attackFor(t *testing.T, kind, protocol string, handle func(net.Conn), d tim
 	o := AttackOptions{Kind: kind, Attackers: 2, Every: 5 * time.Millisecond, Options: Options{
 		Protocol: protocol, Addr: addr, Conns: 1, Size: 64, InFlight: 1, Duration: d,
 	}}
+	from := time.Now()
 	undisturbed, disturbed, a, err := Attack(context.Background(), o, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if took := time.Since(from); protocol == "echo" && took < 2*d-d/4 {
+		t.Errorf("victims that ended kept the attack from lasting: %v of %v", took-d, d)
 	}
 	if undisturbed == nil || disturbed == nil {
 		t.Fatalf("%+v", a)
@@ -47,6 +51,7 @@ func attackFor(t *testing.T, kind, protocol string, handle func(net.Conn), d tim
 // TestSlowReader: what the server did with those that ask and do not read is told apart.
 func TestSlowReader(t *testing.T) {
 	a := attackOn(t, SlowReader, "echo", func(c net.Conn) {
+		c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // a victim has sent no more and ends here, too
 		io.ReadFull(c, make([]byte, 1000))
 		c.(*net.TCPConn).SetLinger(0)
 	}, func(a *Assault) bool { return a.Ends[KindReset] > 0 })
@@ -71,13 +76,19 @@ func TestSlowReaderPaused(t *testing.T) {
 		<-block
 	})
 	defer close(block)
-	o := AttackOptions{Kind: SlowReader, Attackers: 1, Options: Options{Protocol: "echo", Addr: addr, Conns: 1, Size: 64, InFlight: 1, Duration: pausedFor + 500*time.Millisecond}}
-	_, disturbed, a, err := Attack(context.Background(), o, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.Closed != 0 || a.Paused+a.Taking != a.Opened || disturbed.Requests != 0 {
-		t.Errorf("%+v, %d answers", a, disturbed.Requests)
+	o := AttackOptions{Kind: SlowReader, Attackers: 1, Options: Options{Protocol: "echo", Addr: addr, Conns: 1, Size: 64, InFlight: 1, Duration: pausedFor + 200*time.Millisecond}}
+	for paused := false; !paused; o.Duration *= 2 {
+		conns.Store(0)
+		_, disturbed, a, err := Attack(context.Background(), o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Closed != 0 || a.Paused+a.Taking != a.Opened || disturbed.Requests != 0 {
+			t.Errorf("%+v, %d answers", a, disturbed.Requests)
+		}
+		if paused = a.Paused == 1; !paused && o.Duration > 20*time.Second {
+			t.Fatalf("not paused: %+v", a)
+		}
 	}
 }
 

@@ -160,3 +160,23 @@ func TestKinds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWarmupOfTheClosedLoop: answers that all came before the window are none.
+func TestWarmupOfTheClosedLoop(t *testing.T) {
+	for warmup := 300 * time.Millisecond; ; warmup *= 4 {
+		addr := serve(t, func(c net.Conn) {
+			io.CopyN(c, c, 3) // and then silence
+			io.Copy(io.Discard, c)
+		})
+		r, err := Run(context.Background(), Options{Protocol: "echo", Addr: addr, Conns: 1, Size: 1, InFlight: 1, Warmup: warmup, Duration: 20 * time.Millisecond}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests == 0 && r.Latencies.TotalCount() == 0 {
+			return
+		}
+		if warmup > 5*time.Second {
+			t.Fatalf("%d answers counted, all of which came in the warm-up of %v", r.Requests, warmup)
+		}
+	}
+}

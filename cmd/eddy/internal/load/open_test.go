@@ -82,6 +82,7 @@ func TestRateCountsWaiting(t *testing.T) {
 	addr := serve(t, func(c net.Conn) { io.Copy(io.Discard, c) }) // takes everything, answers nothing
 	o := callOptions(addr)
 	o.Rate, o.InFlight, o.Conns = 1000, 2, 1
+	o.Warmup = 100 * time.Millisecond // the requests of which do not count
 	r, err := Run(context.Background(), o, nil)
 	if err != nil {
 		t.Fatal(err)
