@@ -14,8 +14,8 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 )
 
-// told is what EachConn tells, by id.
-func told(t *testing.T, srv *eddy.Server) map[eddy.ConnID]eddy.ConnInfo {
+// toldOf is what EachConn tells, by id.
+func toldOf(t *testing.T, srv *eddy.Server) map[eddy.ConnID]eddy.ConnInfo {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -65,7 +65,7 @@ func TestEachConn(t *testing.T) {
 	first := dial(t, srv.Addr().String())
 	fmt.Fprint(first, "somebody\nrest")
 	waitFor(t, "the paused one", func() bool {
-		for _, c := range told(t, srv) {
+		for _, c := range toldOf(t, srv) {
 			if c.Remote.String() == first.LocalAddr().String() {
 				return c.ReadPaused && c.Tenant == "somebody" && c.Inbound == 4
 			}
@@ -73,7 +73,7 @@ func TestEachConn(t *testing.T) {
 		return false
 	})
 	before := g.Stats()[0]
-	all := told(t, srv)
+	all := toldOf(t, srv)
 	after := g.Stats()[0]
 	if len(all) != conns+1 {
 		t.Errorf("%d connections are told, there are %d", len(all), conns+1)
@@ -175,8 +175,8 @@ func TestCloseConnAndRecentCloses(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		c := dial(t, srv.Addr().String())
-		waitFor(t, "the connection", func() bool { return len(told(t, srv)) == 1 })
-		for last = range told(t, srv) {
+		waitFor(t, "the connection", func() bool { return len(toldOf(t, srv)) == 1 })
+		for last = range toldOf(t, srv) {
 		}
 		var found int
 		var mu sync.Mutex
