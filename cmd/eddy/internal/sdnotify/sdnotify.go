@@ -18,6 +18,9 @@ const (
 	alive    = "WATCHDOG=1"
 )
 
+// tellWithin is how long the manager may take to read what it was told before. A server does not wait for it any longer, least of all to stop.
+const tellWithin = 2 * time.Second
+
 // Manager is the service manager. The nil Manager is told nothing: nobody asked. Any goroutine.
 type Manager struct {
 	addr     *net.UnixAddr
@@ -48,6 +51,9 @@ func (m *Manager) Tell(state, status string) error {
 		return fmt.Errorf("sdnotify: %w", err)
 	}
 	defer c.Close()
+	if err := c.SetWriteDeadline(time.Now().Add(tellWithin)); err != nil {
+		return fmt.Errorf("sdnotify: %w", err)
+	}
 	text := state
 	if status != "" {
 		text = strings.TrimPrefix(text+"\nSTATUS="+strings.ReplaceAll(status, "\n", " "), "\n")
