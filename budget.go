@@ -174,6 +174,7 @@ func (m *memoryCell) tell() {
 
 func (b *budget) snapshot() MemoryStats {
 	st := MemoryStats{
+		Budget:    b.limit,
 		Pressure:  b.pressed.Load(),
 		Pressures: b.episodes.Load(),
 		Closed:    b.closed.Load(),

@@ -269,12 +269,22 @@ type DialerStats struct {
 	Dialed uint64 // connections made
 	Failed uint64 // attempts that failed, were cancelled or timed out
 	Closed map[CloseReason]uint64
+
+	Loops       []LoopStats // those that serve the connections, none before the first use
+	SharedLoops bool        // they are those of Dialer.Group
 }
 
 // Stats returns the numbers so far. Any goroutine; after the end they stay as they were.
 func (d *Dialer) Stats() DialerStats {
 	n := &d.endpoint
-	return DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closed.asMap()}
+	st := DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closed.asMap()}
+	d.mu.Lock()
+	e := d.eng
+	d.mu.Unlock()
+	if e != nil {
+		st.Loops, st.SharedLoops = e.crew.stats(), !e.ownGroup
+	}
+	return st
 }
 
 // Shutdown ends the dialer in order: attempts are abandoned with ErrDialerClosed, connections end as those of a Server

@@ -69,7 +69,7 @@ func TestDial(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if st := d.Stats(); st.Active != 0 || st.Closed[CloseServerShutdown] != 4 {
+	if st := d.Stats(); st.Active != 0 || st.Closed[CloseServerShutdown] != 4 || len(st.Loops) != 1 || st.Loops[0].Opened != 4 || st.SharedLoops {
 		t.Errorf("stats %+v", st)
 	}
 	if _, err := d.Dial(t.Context(), "tcp", srv.Addr().String()); err != ErrDialerClosed {

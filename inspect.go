@@ -346,8 +346,8 @@ func (k *inspection) numbers(w simhook.Waiting) {
 			k.fail("counter %d is %d and was published as %d", i, v, l.stats.counters[i].Load())
 		}
 	}
-	if l.stats.active.Load() != int64(l.active) || l.stats.writeInterest.Load() != l.writeInterest {
-		k.fail("active %d and write interest %d were not published", l.active, l.writeInterest)
+	if l.stats.active.Load() != int64(l.active) || l.stats.writeInterest.Load() != l.writeInterest || l.stats.deadlines.Load() != int64(l.wheel.Len()) {
+		k.fail("active %d, write interest %d and %d deadlines were not published", l.active, l.writeInterest, l.wheel.Len())
 	}
 }
 

@@ -91,4 +91,7 @@ func TestRefuseCauseNames(t *testing.T) {
 	if s := strings.Join(got, " "); s != want {
 		t.Errorf("causes %q, want %q", s, want)
 	}
+	if all := RefuseCauses(); len(all) != int(refuseCauses)-1 || all[0] != RefuseMaxConns || all[len(all)-1] != RefuseDescriptors {
+		t.Errorf("RefuseCauses lists %v", all)
+	}
 }

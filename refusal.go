@@ -38,6 +38,15 @@ func (c RefuseCause) String() string {
 	return refuseCauseNames[c]
 }
 
+// RefuseCauses lists every cause, in order.
+func RefuseCauses() []RefuseCause {
+	all := make([]RefuseCause, 0, refuseCauses-1)
+	for c := RefuseMaxConns; c < refuseCauses; c++ {
+		all = append(all, c)
+	}
+	return all
+}
+
 // Refusal is what Admission.Busy is told.
 type Refusal struct {
 	Peer       netip.AddrPort // zero for a Unix socket

@@ -51,6 +51,7 @@ type published struct {
 	writeInterest atomic.Int64
 	heldIn        atomic.Int64 // told when it changes
 	heldOut       atomic.Int64
+	deadlines     atomic.Int64
 
 	was [counterCount]uint64 // as of the last publish
 }
@@ -71,6 +72,9 @@ func (l *loop) publish() {
 	if int64(l.active) != p.active.Load() {
 		p.active.Store(int64(l.active))
 	}
+	if n := int64(l.wheel.Len()); n != p.deadlines.Load() {
+		p.deadlines.Store(n)
+	}
 }
 
 // LoopStats are the numbers of one loop since its start.
@@ -83,6 +87,7 @@ type LoopStats struct {
 	PollErrors      uint64
 	Tasks           uint64 // tasks run
 	TaskQueueDepth  int
+	TaskQueueLimit  int    // bound of the task queue
 	Messages        uint64 // inbound messages dispatched
 	Hops            uint64 // events handed to executors
 	HopRejects      uint64 // of those, refused by the executor
@@ -108,6 +113,7 @@ type LoopStats struct {
 	PhaseViolations uint64
 	TailCallbacks   uint64 // functions of Loop.Tail that were run
 	Timers          uint64 // runs of timers
+	Deadlines       int64  // connections with a deadline in the wheel
 	Premature       uint64 // waits that returned early for no reason
 	Rebuilds        uint64 // times the poller was replaced
 	Repolls         uint64 // times the poller was asked twice in an iteration, after many closes
@@ -125,7 +131,10 @@ type Stats struct {
 	Uptime            time.Duration // since Listen; does not go on after the end
 	Loops             []LoopStats   // workers; with a shared Group they count for all that share it
 	Boss              LoopStats     // zero when the listener lives on a worker
+	SharedLoops       bool          // Loops are those of Server.Group
+	SharedBoss        bool          // Boss is one of Server.Boss
 	Active            int64         // connections admitted and not yet closed
+	MaxConns          int           // Server.MaxConns
 	Accepted          uint64
 	AdmissionRejected uint64                 // connections refused, for all causes
 	Refused           map[RefuseCause]uint64 // the same by cause
@@ -152,6 +161,7 @@ func (s *Server) uptime(e *engine) time.Duration {
 
 // MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
 type MemoryStats struct {
+	Budget    int64  // Server.MemoryBudget
 	Outbound  int64  // bytes queued for peers
 	Inbound   int64  // bytes received and not decoded yet
 	Pressure  bool   // the sum is above the budget, or was and is not yet well below it: reads pause
@@ -165,6 +175,7 @@ func (s *Server) Stats() Stats {
 	n := &s.endpoint
 	st := Stats{
 		Active:            n.active.Load(),
+		MaxConns:          s.MaxConns,
 		Accepted:          n.accepted.Load(),
 		AdmissionRejected: n.closed[CloseAdmissionRejected].Load(),
 		Refused:           n.refusals(),
@@ -181,6 +192,7 @@ func (s *Server) Stats() Stats {
 		return st
 	}
 	st.Uptime = s.uptime(e)
+	st.SharedLoops, st.SharedBoss = !e.ownGroup, e.boss != nil && !e.ownBoss
 	st.Memory = n.budget.snapshot()
 	crew := e.group.crew.Load()
 	st.LiveBuffers, st.Leaks = crew.shared.Live(), crew.leaks.Found()
@@ -205,6 +217,7 @@ func (l *loop) snapshot() LoopStats {
 		PollErrors:      get(countPollErrors),
 		Tasks:           get(countTasks),
 		TaskQueueDepth:  l.tasks.depth(),
+		TaskQueueLimit:  l.tasks.limit,
 		Messages:        get(countMessages),
 		Hops:            get(countHops),
 		HopRejects:      get(countHopRejects),
@@ -230,6 +243,7 @@ func (l *loop) snapshot() LoopStats {
 		PhaseViolations: get(countPhaseViolations),
 		TailCallbacks:   get(countTail),
 		Timers:          get(countTimers),
+		Deadlines:       l.stats.deadlines.Load(),
 		Premature:       get(countPremature),
 		Rebuilds:        get(countRebuilds),
 		Repolls:         get(countRepolls),

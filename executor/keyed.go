@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
@@ -38,6 +39,7 @@ type Keyed[K comparable] struct {
 	keys    map[K]*serial[K]
 	peak    int // most keys since the map was made
 	waiting int
+	refused struct{ key, total, pool uint64 } // tasks, by the limit
 	spare   *serial[K]
 	spares  int
 }
@@ -96,6 +98,26 @@ func (k *Keyed[K]) Keys() int {
 	return len(k.keys)
 }
 
+// KeyedStats are the numbers of a Keyed. Keys come and go with their tasks, so none has numbers of its own.
+type KeyedStats struct {
+	Keys          int    // with a task that waits, runs or is not done
+	Waiting       int    // tasks
+	Limit         int    // of Waiting
+	RejectedKey   uint64 // tasks refused because their key had its bound or its share waiting
+	RejectedTotal uint64 // because of Limit
+	RejectedPool  uint64 // because the pool had no room
+}
+
+// Stats returns the numbers.
+func (k *Keyed[K]) Stats() KeyedStats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return KeyedStats{
+		Keys: len(k.keys), Waiting: k.waiting, Limit: k.total,
+		RejectedKey: k.refused.key, RejectedTotal: k.refused.total, RejectedPool: k.refused.pool,
+	}
+}
+
 // keyTask has one of its fields set.
 type keyTask struct {
 	f     func()
@@ -134,6 +156,9 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 	s = k.open(key)
 	if err := k.pool.submitTurn(s); err != nil {
 		k.reuse(s)
+		if errors.Is(err, ErrRejected) {
+			k.refused.pool++
+		}
 		return err
 	}
 	s.queue.push(t)
@@ -145,6 +170,11 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 
 func (k *Keyed[K]) refuse(what string, limit int, key bool) error {
 	k.pool.rejected.Add(1)
+	if key {
+		k.refused.key++
+	} else {
+		k.refused.total++
+	}
 	return &LimitError{k.pool.o.Name, what, limit, key}
 }
 

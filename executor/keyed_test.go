@@ -281,3 +281,48 @@ func TestKeyedSubmitAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations per Submit", n)
 	}
 }
+
+// TestKeyedStats: tasks are counted where they wait, and refusals by the limit that refused them.
+func TestKeyedStats(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		queue         int // of the pool
+		perKey, total int
+		keys          string // one task each; all but the last are taken, and the first runs
+		want          KeyedStats
+	}{
+		{"key", 8, 2, 8, "aaaa", KeyedStats{Keys: 1, Waiting: 2, Limit: 8, RejectedKey: 1}},
+		{"share", 8, 8, 4, "aaaa", KeyedStats{Keys: 1, Waiting: 2, Limit: 4, RejectedKey: 1}},
+		{"total", 8, 8, 3, "aabcd", KeyedStats{Keys: 3, Waiting: 3, Limit: 3, RejectedTotal: 1}},
+		{"pool", 1, 8, 8, "aabc", KeyedStats{Keys: 2, Waiting: 2, Limit: 8, RejectedPool: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPool(t, Options{Workers: 1, Queue: c.queue})
+			k := NewKeyed[rune](p, c.perKey, c.total)
+			gate, started := make(chan struct{}), make(chan struct{})
+			for i, key := range c.keys {
+				err := k.Submit(key, func() {
+					if i == 0 {
+						close(started)
+					}
+					<-gate
+				})
+				if last := i == len(c.keys)-1; last != errors.Is(err, ErrRejected) || !last && err != nil {
+					t.Errorf("task %d: %v", i, err)
+				}
+				<-started
+			}
+			if st := k.Stats(); st != c.want {
+				t.Errorf("%+v, want %+v", st, c.want)
+			}
+			close(gate)
+			if _, err := p.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			c.want.Keys, c.want.Waiting = 0, 0
+			if st := k.Stats(); st != c.want {
+				t.Errorf("%+v at the end, want %+v", st, c.want)
+			}
+		})
+	}
+}

@@ -69,6 +69,8 @@ func newPoolOf(o, defaults Options) (*Pool, error) {
 // limit sets the limits of the pool. p.mu is held, or the pool is new.
 func (p *Pool) limit(workers, queue int) {
 	p.o.Workers, p.o.Queue = workers, queue
+	p.maxWorkers.Store(int64(workers))
+	p.maxQueue.Store(int64(queue))
 	p.full = &LimitError{Pool: p.o.Name, What: "the queue of runners", Limit: queue}
 	if queue == 0 {
 		p.full = &LimitError{Pool: p.o.Name, What: "the number of workers", Limit: workers}

@@ -30,6 +30,9 @@ type Stats struct {
 	Discarded uint64 // runners dropped by Discard or DiscardOldest
 	Waited    uint64 // submissions that waited for room, of which those that got none are in Rejected too
 	Panics    uint64 // panics recovered
+
+	MaxWorkers int // the limits, of Options or Resize; with a MaxQueue of 0 none waits
+	MaxQueue   int
 }
 
 // state of a pool, in the order in which it passes through them.
@@ -89,6 +92,8 @@ type Pool struct {
 	discarded atomic.Uint64
 	waited    atomic.Uint64
 	panics    atomic.Uint64
+
+	maxWorkers, maxQueue atomic.Int64 // copies of the limits
 }
 
 // Submit hands r to a worker or lets it wait. When there is no room Options.Policy says
@@ -176,6 +181,9 @@ func (p *Pool) Stats() Stats {
 		Discarded: p.discarded.Load(),
 		Waited:    p.waited.Load(),
 		Panics:    p.panics.Load(),
+
+		MaxWorkers: int(p.maxWorkers.Load()),
+		MaxQueue:   int(p.maxQueue.Load()),
 	}
 }
 

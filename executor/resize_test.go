@@ -74,8 +74,11 @@ func TestResizeLimits(t *testing.T) {
 		if s := p.Stats(); s.Workers != 3 || s.Running != 0 {
 			t.Errorf("idle: %+v", s)
 		}
+		if s := p.Stats(); s.MaxWorkers != 3 || s.MaxQueue != 0 {
+			t.Errorf("limits: %+v", s)
+		}
 		resize(2, 0, 0, 0) // idle ones end at once
-		if s := p.Stats(); s.Workers != 2 {
+		if s := p.Stats(); s.Workers != 2 || s.MaxWorkers != 2 {
 			t.Errorf("idle and smaller: %+v", s)
 		}
 		for _, limits := range [][2]int{{-1, 0}, {0, -2}} {

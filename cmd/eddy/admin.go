@@ -93,7 +93,8 @@ func (f *adminFlags) logTo(t *terminal) *slog.LevelVar {
 // operator is the operator's server of a command. The zero operator, without --admin, does nothing.
 type operator struct {
 	*admin.Server
-	t *terminal
+	t       *terminal
+	numbers *numbers
 }
 
 // operator makes the operator's server and sets up the log. Nothing listens yet.
@@ -107,13 +108,18 @@ func (t *terminal) operator(f *listenFlags, program string) (*operator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-token-file: %w", err)
 	}
+	n, scrapes, err := newNumbers()
+	if err != nil {
+		return nil, fmt.Errorf("--admin: %w", err)
+	}
 	s, err := admin.New(admin.Options{
-		Addr: a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version.Get().Version, Level: level, Poller: f.poller,
+		Metrics: scrapes,
+		Addr:    a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version.Get().Version, Level: level, Poller: f.poller,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w; the token comes from --admin-token-file", err)
 	}
-	return &operator{Server: s, t: t}, nil
+	return &operator{Server: s, t: t, numbers: n}, nil
 }
 
 // on reports whether there is an operator's server.
@@ -124,7 +130,15 @@ func (o *operator) watch(name string, srv *eddy.Server, pools ...*executor.Pool)
 	if !o.on() {
 		return nil
 	}
-	return errors.Join(o.Watch(name, srv), o.WatchPools(pools...))
+	return errors.Join(o.Watch(name, srv), o.WatchPools(pools...), o.numbers.server(name, srv, pools))
+}
+
+// port adds a server that is part of an rpc.Server.
+func (o *operator) port(name string, srv *eddy.Server) error {
+	if !o.on() {
+		return nil
+	}
+	return o.Watch(name, srv)
 }
 
 // pools adds pools.
@@ -140,6 +154,9 @@ func (o *operator) begin(f *listenFlags) error {
 	if !o.on() {
 		return nil
 	}
+	if err := o.numbers.add(f.measured...); err != nil {
+		return err
+	}
 	if err := o.Listen(); err != nil {
 		return errors.New(strings.ReplaceAll(explainListen(f.admin.addr, err).Error(), "--addr", "--admin"))
 	}
@@ -152,7 +169,7 @@ func (o *operator) desk(d *desk.Desk, f *listenFlags) error {
 	if !o.on() {
 		return nil
 	}
-	return errors.Join(o.watch("desk", d.Engine(), d.Pools()...), o.Check("database", 0, d.Ready), o.begin(f))
+	return errors.Join(o.watch("desk", d.Engine(), d.Pools()...), o.numbers.watch(d), o.Check("database", 0, d.Ready), o.begin(f))
 }
 
 // drain tells probes that the program ends.

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/metrics"
 )
 
 // frameFlags are the flags of "eddy serve frame".
@@ -149,6 +150,7 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	}
 	t.say("eddy: serving frame on %s with the loop %s and %d others, ordering %s; stop with Ctrl+C",
 		srv.Addr(), srv.Stats().Boss.Name, len(srv.Stats().Loops), f.ordering)
+	f.measured = append(f.measured, metrics.Responder("frame", protocol))
 	if err := errors.Join(op.watch("frame", srv, pool), op.begin(&f.listenFlags)); err != nil {
 		return errors.Join(err, srv.Close())
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/metrics"
 )
 
 // httpFlags are the flags of "eddy serve http".
@@ -107,7 +108,9 @@ func (t *terminal) serveHTTP(f httpFlags) error {
 	}
 	defer pool.Close()
 	f.answerWithin = f.handling
-	return t.serve(f.listenFlags, "http", http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options()).Init, pool)
+	site := http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options())
+	f.measured = append(f.measured, metrics.HTTP("http", site))
+	return t.serve(f.listenFlags, "http", site.Init, pool)
 }
 
 // exampleSite is what "eddy serve http" serves.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/ring"
 )
 
@@ -115,6 +116,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return explainListen(f.addr, err)
 	}
 	t.say("eddy: serving lanes on %s; stop with Ctrl+C", srv.Addr())
+	f.measured = append(f.measured, metrics.Group("loop", group), metrics.Lanes("lanes", lanes))
 	if err := errors.Join(op.watch("lanes", srv), op.begin(&f.listenFlags)); err != nil {
 		err = errors.Join(err, srv.Close())
 		s.end(lanes, group)

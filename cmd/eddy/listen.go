@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/backend"
+	"github.com/go-eddy/eddy/metrics"
 	"github.com/spf13/cobra"
 )
 
@@ -32,6 +33,8 @@ type listenFlags struct {
 
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
 	dump         dumpFlags
+
+	measured []metrics.Source // what --admin's /metrics tells of beside servers and pools
 }
 
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {

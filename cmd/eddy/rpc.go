@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/config"
 )
@@ -177,6 +178,7 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 		return errors.Join(explainPort(ports, err), srv.Close())
 	}
 	t.say("eddy: serving %s; stop with Ctrl+C", portsServed(cfg.Server, addr))
+	f.measured = append(f.measured, metrics.RPCServer("rpc", srv))
 	if err := errors.Join(op.pools(srv.Pools()), op.begin(&f.listenFlags)); err != nil {
 		return errors.Join(err, srv.Close())
 	}
@@ -205,7 +207,7 @@ func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end f
 		o.Ports[i].Front = init
 		o.Ports[i].Tune = func(srv *eddy.Server) {
 			srv.Poller, srv.KeepCloses = f.poller, f.admin.kept()
-			_ = op.watch(o.Ports[i].Name, srv) // the names are different
+			_ = op.port(o.Ports[i].Name, srv) // the names are different
 		}
 	}
 	return end, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/tlsx"
 	"github.com/spf13/cobra"
 )
@@ -73,6 +74,7 @@ func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (wit
 		s.pool.Close()
 		return nil, nil, err
 	}
+	f.measured = append(f.measured, metrics.TLS("tls", layer), metrics.Pool("tls", s.pool))
 	if pair != nil {
 		t.note("TLS certificate %s, SHA-256 %s", f.tls.cert, pair.Fingerprint())
 		s.done.Go(func() { s.reload(t, f.tls.cert, pair) })

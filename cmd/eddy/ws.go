@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/websocket"
 	"github.com/spf13/cobra"
 )
@@ -67,11 +68,12 @@ func (f *wsFlags) check() error {
 }
 
 // upgrader makes the flags options of the server.
-func (f *wsFlags) upgrader() (*websocket.Upgrader, error) {
+func (f *wsFlags) upgrader(counts *websocket.Stats) (*websocket.Upgrader, error) {
 	o := websocket.Options{
 		MaxMessage: f.maxMessage, MaxFrame: f.maxFrame, MaxFragments: f.maxFrag,
 		PingInterval: f.ping, PongTimeout: f.pong, MessageTimeout: f.messageTime, CloseTimeout: f.closeTime,
 		CheckOrigin: func(*http.Request) bool { return true }, // an echo has nothing to protect
+		Stats:       counts,
 	}
 	if err := f.check(); err != nil {
 		return nil, err
@@ -94,7 +96,8 @@ func newServeWS(t *terminal) *cobra.Command {
 		Short:   "Send every WebSocket message back, on every path",
 		Example: "  eddy serve ws --addr 127.0.0.1:7000 --compress\n  eddy bench ws --addr 127.0.0.1:7000",
 		RunE: func(*cobra.Command, []string) error {
-			u, err := w.upgrader()
+			counts := new(websocket.Stats)
+			u, err := w.upgrader(counts)
 			if err != nil {
 				return err
 			}
@@ -106,6 +109,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = u.Upgrade(w, r, echoSocket{}) // it answers refusals itself
 			}), pool, http1.Options{})
+			f.measured = append(f.measured, metrics.HTTP("ws", pages), metrics.WebSocket("ws", counts))
 			return t.serve(f, "ws", pages.Init, pool)
 		},
 	}

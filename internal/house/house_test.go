@@ -38,12 +38,12 @@ var layers = map[string]layer{
 	"tlsx":           {rank: 5, peers: true},
 	"desk":           {rank: 6, peers: true},
 	"rpc":            {rank: 6, peers: true},
-	"metrics":        {rank: 6, peers: true},
 	"admin":          {rank: 6, peers: true},
-	"internal/house": {rank: 7},
-	"examples":       {rank: 7},
-	"scripts":        {rank: 7},
-	"cmd":            {rank: 7, peers: true},
+	"metrics":        {rank: 7, peers: true},
+	"internal/house": {rank: 8},
+	"examples":       {rank: 8},
+	"scripts":        {rank: 8},
+	"cmd":            {rank: 8, peers: true},
 }
 
 // layerOf returns the layer of a package directory relative to the module root.
@@ -72,6 +72,8 @@ func violations(dir string, imports []string) []string {
 			if v := checkInside(dir, from, path.Clean("./"+to)); v != "" {
 				bad = append(bad, v)
 			}
+		case strings.HasPrefix(imp, "github.com/prometheus/") && !prometheusRoom(dir):
+			bad = append(bad, fmt.Sprintf("package %s imports %s: only metrics and examples know Prometheus", dir, imp))
 		case from.core && !allowedInCore(imp):
 			bad = append(bad, fmt.Sprintf("core package %s imports %s: the core uses the standard library and golang.org/x/sys only", dir, imp))
 		}
@@ -90,6 +92,12 @@ func checkInside(dir string, from layer, target string) string {
 		return fmt.Sprintf("package %s (layer %d) imports %s (layer %d): imports run downwards only", dir, from.rank, target, to.rank)
 	}
 	return ""
+}
+
+// prometheusRoom reports whether a package may know Prometheus: the others count, and whoever wants their numbers asks.
+func prometheusRoom(dir string) bool {
+	room, _, _ := strings.Cut(dir, "/")
+	return room == "metrics" || room == "examples"
 }
 
 func allowedInCore(imp string) bool {
@@ -213,6 +221,14 @@ func TestImportRules(t *testing.T) {
 		{"desk/store", "modernc.org/sqlite", true},
 		{"desk", module + "/desk/store", true},
 		{"desk", module + "/cmd/eddy", false},
+		{"metrics/deskmetrics", module + "/desk", true},
+		{"metrics", module + "/rpc", true},
+		{"metrics", "github.com/prometheus/client_golang/prometheus", true},
+		{"cmd/eddy", module + "/metrics", true},
+		{"desk", module + "/metrics", false},
+		{"admin", module + "/metrics", false},
+		{"admin", "github.com/prometheus/client_golang/prometheus", false},
+		{"rpc", "github.com/prometheus/client_golang/prometheus", false},
 		{"attic", "fmt", false},
 		{"codec/line", module + "/attic", false},
 	} {

@@ -1,0 +1,85 @@
+package deskmetrics
+
+import (
+	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/metrics/internal/expo"
+)
+
+type (
+	stats    = desk.Stats
+	botStats = hub.BotStats
+)
+
+//nolint:gochecknoglobals // tables, never written
+var (
+	deskTable = expo.Table[stats]{
+		expo.Level("eddy_desk_sessions", "WebSocket connections, welcomed or not.", func(s *stats) int64 { return s.Sessions }),
+		expo.Count("eddy_desk_connects_total", "WebSocket connections begun.", func(s *stats) uint64 { return s.Connects }),
+		expo.Count("eddy_desk_welcomes_total", "Sessions that said hello and were welcomed.", func(s *stats) uint64 { return s.Welcomes }),
+		expo.Count("eddy_desk_resumes_total", "Of those, sessions that had seen something before.", func(s *stats) uint64 { return s.Resumes }),
+		expo.Count("eddy_desk_replayed_total", "Events sent from the database on a resume.", func(s *stats) uint64 { return s.Replayed }),
+		expo.Count("eddy_desk_truncated_total", "Conversations with more than a resume sends.", func(s *stats) uint64 { return s.Truncated }),
+		expo.Count("eddy_desk_frames_total", "Messages of clients received.", func(s *stats) uint64 { return s.Frames }),
+		expo.Count("eddy_desk_messages_total", "Chat messages committed, of everybody.", func(s *stats) uint64 { return s.Messages }),
+		expo.Count("eddy_desk_acks_total", "Acknowledgements sent.", func(s *stats) uint64 { return s.Acks }),
+		expo.Count("eddy_desk_duplicates_total", "Messages sent again that were there already.", func(s *stats) uint64 { return s.Dups }),
+		expo.Count("eddy_desk_late_commits_total", "Commits after their sender had been told that the service is unavailable.", func(s *stats) uint64 { return s.Late }),
+		expo.Count("eddy_desk_dropped_events_total", "Ephemeral events not sent to a slow session.", func(s *stats) uint64 { return s.Dropped }),
+		expo.Count("eddy_desk_routed_total", "Conversations given to an agent by the router.", func(s *stats) uint64 { return s.Routed }),
+		expo.Count("eddy_desk_router_retries_total", "Turns of the router that the database failed.", func(s *stats) uint64 { return s.RouterRetries }),
+		expo.Count("eddy_desk_timers_total", "Actions of timers: returns, warnings, closes.", func(s *stats) uint64 { return s.Timers }),
+		expo.Count("eddy_desk_offers_total", "Conversations offered to another agent.", func(s *stats) uint64 { return s.Offers }),
+		expo.Count("eddy_desk_reconciled_total", "Counters of agents that were wrong.", func(s *stats) uint64 { return s.Reconciled }),
+		expo.Count("eddy_desk_bot_turns_total", "Turns of bots.", func(s *stats) uint64 { return s.BotTurns }),
+		expo.Count("eddy_desk_bot_turns_failed_total", "Turns that ended with an apology, and answers that could not be stored.", func(s *stats) uint64 { return s.BotFailed }),
+		expo.Count("eddy_desk_bot_answers_late_total", "Answers discarded because the bot no longer owned the conversation.", func(s *stats) uint64 { return s.BotLate }),
+		expo.Count("eddy_desk_logins_total", "Logins of staff.", func(s *stats) uint64 { return s.Logins }),
+		expo.Count("eddy_desk_visitors_total", "New visitors.", func(s *stats) uint64 { return s.Visitors }),
+		expo.Count("eddy_desk_uploads_total", "Files taken.", func(s *stats) uint64 { return s.Uploads }),
+		expo.Count("eddy_desk_files_sent_total", "Files whose sending has begun.", func(s *stats) uint64 { return s.FilesSent }),
+		expo.Count("eddy_desk_audit_lost_total", "Lines of the audit log that could not be written.", func(s *stats) uint64 { return s.AuditLost }),
+	}.With("desk")
+
+	deskErrors  = expo.Counter("eddy_desk_errors_total", "Commands answered with an error, by its code (desk/PROTOCOL.md).", "desk", "code")
+	deskCloses  = expo.Counter("eddy_desk_closed_total", "Sessions that the server closed, by WebSocket close code.", "desk", "code")
+	deskRefused = expo.Counter("eddy_desk_refused_total", "What was refused before it became a command, by what: origin, cross_site, login (wrong), login_rate, visitor_rate, socket_limit, identity, busy, permission, upload, link, lane, pool, bot_queue, bot_callback.", "desk", "what")
+
+	botTable = expo.Table[botStats]{
+		expo.Level("eddy_desk_bot_running", "Turns of a webhook bot under way.", func(s *botStats) int { return s.Running }),
+		expo.Level("eddy_desk_bot_waiting", "Turns of a webhook bot that wait for a place.", func(s *botStats) int { return s.Waiting }),
+		expo.Count("eddy_desk_bot_asked_total", "Requests to a webhook bot.", func(s *botStats) uint64 { return s.Asked }),
+		expo.Count("eddy_desk_bot_retried_total", "Of those, second attempts.", func(s *botStats) uint64 { return s.Retried }),
+		expo.Count("eddy_desk_bot_accepted_total", "Turns that the bot answers later.", func(s *botStats) uint64 { return s.Accepted }),
+		expo.Count("eddy_desk_bot_failed_total", "Turns of a webhook bot that failed.", func(s *botStats) uint64 { return s.Failed }),
+		expo.Count("eddy_desk_bot_refused_total", "Turns not tried: the breaker was open or the queue full.", func(s *botStats) uint64 { return s.Refused }),
+		expo.Count("eddy_desk_bot_breaker_opened_total", "Times the breaker opened.", func(s *botStats) uint64 { return s.Opened }),
+	}.With("desk", "bot")
+	botBreaker = expo.Gauge("eddy_desk_bot_breaker", "1 for the state that a webhook bot's breaker is in: closed, open or half_open.", "desk", "bot", "state")
+
+	refusals = []struct {
+		what string
+		of   func(*stats) uint64
+	}{
+		{"origin", func(s *stats) uint64 { return s.OriginRefused }},
+		{"cross_site", func(s *stats) uint64 { return s.CrossSite }},
+		{"login", func(s *stats) uint64 { return s.LoginsFailed }},
+		{"login_rate", func(s *stats) uint64 { return s.LoginsThrottled }},
+		{"visitor_rate", func(s *stats) uint64 { return s.VisitorsRefused }},
+		{"socket_limit", func(s *stats) uint64 { return s.SocketsRefused }},
+		{"identity", func(s *stats) uint64 { return s.IdentitiesBad }},
+		{"busy", func(s *stats) uint64 { return s.RequestsBusy }},
+		{"permission", func(s *stats) uint64 { return s.RequestsDenied }},
+		{"upload", func(s *stats) uint64 { return s.UploadsRefused }},
+		{"link", func(s *stats) uint64 { return s.LinksRefused }},
+		{"lane", func(s *stats) uint64 { return s.LaneRejects }},
+		{"pool", func(s *stats) uint64 { return s.PoolRejects }},
+		{"bot_queue", func(s *stats) uint64 { return s.BotRefused }},
+		{"bot_callback", func(s *stats) uint64 { return s.BotBadCallbacks }},
+	}
+)
+
+func families() []*expo.Family {
+	all := append(deskTable.Families(), deskErrors, deskCloses, deskRefused)
+	return append(append(all, botTable.Families()...), botBreaker)
+}

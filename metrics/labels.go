@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/metrics/internal/expo"
+)
+
+// maxLabel bounds a tenant's name in a label: a peer may have chosen it.
+const maxLabel = 64
+
+// known are the labels of a source that have series of their own. Those that were seen first stay: a series that came and
+// went with the traffic would not only grow.
+type known struct {
+	most int
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// put emits closes by label, those of unknown ones together.
+func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list []eddy.LabelCounts) {
+	if k.most == 0 {
+		return
+	}
+	sums := make(map[string]map[eddy.CloseReason]uint64, min(len(list), k.most+1))
+	k.mu.Lock()
+	for _, l := range list {
+		name := k.fold(l.Label)
+		if sums[name] == nil {
+			sums[name] = make(map[eddy.CloseReason]uint64, len(l.Closed))
+		}
+		for reason, n := range l.Closed {
+			sums[name][reason] += n
+		}
+	}
+	k.mu.Unlock()
+	for name, closed := range sums {
+		for reason, n := range closed {
+			scrape.Put(f, float64(n), source, name, reason.String())
+		}
+	}
+}
+
+// fold returns what a label is emitted as. k.mu is held.
+func (k *known) fold(label string) string {
+	label = strings.ToValidUTF8(label[:min(len(label), maxLabel)], "�")
+	switch {
+	case label == eddy.OtherLabel, k.seen[label]:
+		return label
+	case len(k.seen) >= k.most:
+		return eddy.OtherLabel
+	}
+	if k.seen == nil {
+		k.seen = make(map[string]bool)
+	}
+	k.seen[label] = true
+	return label
+}

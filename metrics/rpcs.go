@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"github.com/go-eddy/eddy/metrics/internal/expo"
+	"github.com/go-eddy/eddy/rpc"
+)
+
+type (
+	serviceStats = rpc.ServiceStats
+	eventStats   = rpc.EventStats
+	clientStats  = rpc.ClientStats
+)
+
+//nolint:gochecknoglobals // tables, never written
+var (
+	serviceTable = expo.Table[serviceStats]{
+		expo.Count("eddy_rpc_server_calls_total", "Calls routed to the service.", func(s *serviceStats) uint64 { return s.Calls }),
+		expo.Level("eddy_rpc_server_in_flight", "Calls of the service that are not answered, or still run.", func(s *serviceStats) int64 { return s.InFlight }),
+		expo.Count("eddy_rpc_server_limited_total", "Calls refused because of the service's bound of calls in flight.", func(s *serviceStats) uint64 { return s.Limited }),
+	}.With("rpc", "service")
+
+	eventTable = expo.Table[eventStats]{
+		expo.Count("eddy_rpc_rejected_events_total", "Events for which a pool had no room.", func(s *eventStats) uint64 { return s.Rejected }),
+		expo.Count("eddy_rpc_refused_connections_total", "Connections refused because the connect queue was full.", func(s *eventStats) uint64 { return s.Refused }),
+		expo.Count("eddy_rpc_alarms_total", "Connects and disconnects that found more waiting than the warning allows.", func(s *eventStats) uint64 { return s.Alarms }),
+		expo.Level("eddy_rpc_connect_queue", "Connects that wait.", func(s *eventStats) int { return s.Waiting }),
+		expo.Count("eddy_rpc_listener_panics_total", "Panics of the Listener.", func(s *eventStats) uint64 { return s.Panics }),
+	}.With("side")
+	eventsTold = expo.Counter("eddy_rpc_events_total", "What the Listener was told: connected, disconnected, sent, received, late (a response that nobody waited for) and caught.", "side", "event")
+
+	clientTable = expo.Table[clientStats]{
+		expo.Level("eddy_rpc_client_connections", "Connections that take calls.", func(s *clientStats) int { return s.Connections }),
+		expo.Level("eddy_rpc_client_addresses", "Addresses that the resolver has named.", func(s *clientStats) int { return s.Addresses }),
+		expo.Level("eddy_rpc_client_in_flight", "Calls that have not ended, callbacks included.", func(s *clientStats) int { return s.Active }),
+		expo.Level("eddy_rpc_client_waiting", "Of those, calls that wait for a connection.", func(s *clientStats) int { return s.Waiting }),
+		expo.Count("eddy_rpc_client_calls_total", "Calls begun, one-way ones included.", func(s *clientStats) uint64 { return s.Calls }),
+		expo.Count("eddy_rpc_client_late_responses_total", "Responses that nobody waited for any more.", func(s *clientStats) uint64 { return s.Late }),
+		expo.Count("eddy_rpc_client_failovers_total", "Attempts to make a call elsewhere.", func(s *clientStats) uint64 { return s.Failovers }),
+		expo.Count("eddy_rpc_client_one_ways_total", "One-way requests that were given to the system.", func(s *clientStats) uint64 { return s.OneWays }),
+		expo.Count("eddy_rpc_client_one_ways_dropped_total", "One-way requests that were not.", func(s *clientStats) uint64 { return s.OneWayDropped }),
+		expo.Count("eddy_rpc_client_dials_total", "Attempts to connect.", func(s *clientStats) uint64 { return s.Dials }),
+		expo.Count("eddy_rpc_client_dials_failed_total", "Attempts that failed.", func(s *clientStats) uint64 { return s.DialFailures }),
+		expo.Count("eddy_rpc_client_connections_lost_total", "Connections that ended while they were wanted.", func(s *clientStats) uint64 { return s.Lost }),
+		expo.Count("eddy_rpc_client_goaways_total", "Connections whose servers said GOAWAY.", func(s *clientStats) uint64 { return s.GoAways }),
+		expo.Count("eddy_rpc_client_pings_total", "Pings sent.", func(s *clientStats) uint64 { return s.Pings }),
+		expo.Count("eddy_rpc_client_resolves_failed_total", "Answers of the resolver that were errors.", func(s *clientStats) uint64 { return s.ResolveFailures }),
+		expo.Count("eddy_rpc_client_parked_total", "Responses that waited for room in the callback pool.", func(s *clientStats) uint64 { return s.Parked }),
+		expo.Count("eddy_rpc_client_pool_full_total", "Responses that a full dedicated pool left to their callers.", func(s *clientStats) uint64 { return s.PoolFull }),
+		expo.Count("eddy_rpc_client_callback_panics_total", "Panics of callbacks.", func(s *clientStats) uint64 { return s.CallbackPanics }),
+	}.With("client")
+	clientFailed = expo.Counter("eddy_rpc_client_failed_total", "Calls that the client itself ended, by cause: expired, cancelled (by the caller) and full (a bound of the client).", "client", "cause")
+)
+
+func rpcFamilies() []*expo.Family {
+	all := append(serviceTable.Families(), eventTable.Families()...)
+	all = append(append(all, eventsTold), clientTable.Families()...)
+	return append(all, clientFailed)
+}
+
+// RPCServer returns the numbers of an rpc.Server: its services, and by the names NAME/PORT its ports, as Server and Responder
+// do, and NAME/POOL its pools, as Pool does. Loops of a Group that ports share are registered with Group.
+func RPCServer[W interface {
+	comparable
+	Stats() rpc.ServerStats
+}](name string, s W) Source {
+	return source("RPC server", name, s, func(m *memory, scrape *expo.Scrape, st *rpc.ServerStats) {
+		for port, p := range st.Ports {
+			side := name + "/" + port
+			putServer(m, scrape, side, &p.Engine)
+			putResponder(scrape, side, &p.Requests)
+			putEvents(scrape, side, &p.Events)
+		}
+		for key, service := range st.Services {
+			serviceTable.Put(scrape, &service, name, key.String())
+		}
+		for pool, p := range st.Pools {
+			poolTable.Put(scrape, &p, name+"/"+pool)
+		}
+	})
+}
+
+// RPCClient returns the numbers of an rpc.Client. Reading them takes its lock for a moment.
+func RPCClient(name string, cl *rpc.Client) Source {
+	return source("RPC client", name, cl, func(_ *memory, scrape *expo.Scrape, st *clientStats) {
+		clientTable.Put(scrape, st, name)
+		scrape.Put(clientFailed, float64(st.Expired), name, "expired")
+		scrape.Put(clientFailed, float64(st.Cancelled), name, "cancelled")
+		scrape.Put(clientFailed, float64(st.Full), name, "full")
+		putEvents(scrape, name, &st.Events)
+	})
+}
+
+func putEvents(scrape *expo.Scrape, side string, st *eventStats) {
+	eventTable.Put(scrape, st, side)
+	for event, n := range map[string]uint64{
+		"connected": st.Connected, "disconnected": st.Disconnected, "sent": st.Sent, "received": st.Received, "late": st.Late, "caught": st.Caught,
+	} {
+		scrape.Put(eventsTold, float64(n), side, event)
+	}
+}
+
+// families are all of this package.
+func families() []*expo.Family {
+	var all []*expo.Family
+	for _, of := range []func() []*expo.Family{
+		serverFamilies, dialerFamilies, loopFamilies, poolFamilies, ringFamilies, protocolFamilies, websocketFamilies, rpcFamilies,
+	} {
+		all = append(all, of()...)
+	}
+	return all
+}
