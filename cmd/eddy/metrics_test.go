@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var operatorPattern = regexp.MustCompile(`  operator       (http://\S+/)`)
+var scrapedPattern = regexp.MustCompile(`  operator       (http://\S+/)`)
 
 // TestMetricsOfServers: with --admin each server command tells Prometheus of its server, its pools and its protocol.
 func TestMetricsOfServers(t *testing.T) {
@@ -31,7 +31,7 @@ func TestMetricsOfServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startServer(t, append(c.args, "--addr", "127.0.0.1:0", "--loops", "1", "--admin", "127.0.0.1:0")...)
-			url := p.waitOutput(p.out, operatorPattern)[1]
+			url := p.waitOutput(p.out, scrapedPattern)[1]
 			resp, err := http.Get(url + "metrics")
 			if err != nil {
 				t.Fatal(err)
