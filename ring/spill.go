@@ -319,15 +319,16 @@ func (s *Spill) writeBatch() bool {
 	if len(batch) == 0 {
 		return false
 	}
-	n, err := s.log.append(batch)
+	segment, err := s.log.write(batch)
 	s.mu.Lock()
-	s.waiting.drop(n)
-	s.writing = 0
-	s.spilled += uint64(n)
-	s.fault = err
-	if err != nil {
+	if err == nil { // at once, so that nobody finds a message in both places
+		s.log.added(segment, len(batch))
+		s.waiting.drop(len(batch))
+		s.spilled += uint64(len(batch))
+	} else {
 		s.faults++
 	}
+	s.writing, s.fault = 0, err
 	s.mu.Unlock()
 	signal(s.ready)
 	if err == nil {

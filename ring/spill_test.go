@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,6 +94,51 @@ func TestSpillKeepsOrder(t *testing.T) {
 	if m, err := s.TryRecv(); err != nil || string(m) != "0:" {
 		t.Errorf("TryRecv = %q, %v", m, err)
 	}
+}
+
+// TestSpillCountsOnce: a message that has been written is in the log and no more on its way in one step, so that whoever
+// asks for the numbers does not find it in both places.
+func TestSpillCountsOnce(t *testing.T) {
+	files := &heldFiles{written: make(chan struct{})}
+	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 1, files: files})
+	sendNumbers(t, s, 0, 2)
+	<-files.written // the second one
+	s.mu.Lock()
+	files.written <- struct{}{}
+	for end := time.Now().Add(30 * time.Millisecond); time.Now().Before(end); {
+		if count, _ := s.log.held(); count+s.waiting.len() != 1 {
+			t.Errorf("%d on disk and %d on their way, want one in all", count, s.waiting.len())
+			break
+		}
+	}
+	s.mu.Unlock()
+	eventually(t, "the log", func() bool { return s.Stats().Disk == 1 && s.Stats().Waiting == 0 })
+}
+
+// heldFiles tells when the first record has been written, and goes on when it was told to.
+type heldFiles struct {
+	realFiles
+	once    atomic.Bool
+	written chan struct{}
+}
+
+func (f *heldFiles) Open(name string) (logFile, error) {
+	file, err := f.realFiles.Open(name)
+	return heldFile{file, f}, err
+}
+
+type heldFile struct {
+	logFile
+	of *heldFiles
+}
+
+func (f heldFile) WriteAt(b []byte, at int64) (int, error) {
+	n, err := f.logFile.WriteAt(b, at)
+	if at >= segmentHeader && f.of.once.CompareAndSwap(false, true) {
+		f.of.written <- struct{}{}
+		<-f.of.written
+	}
+	return n, err
 }
 
 // slowRemoval keeps the removal of files waiting.

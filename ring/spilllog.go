@@ -229,11 +229,20 @@ func (l *segmentLog) cutBytes() int64 {
 	return l.cut
 }
 
-// append writes messages behind the last record, all of them or none, and returns how many.
-func (l *segmentLog) append(batch [][]byte) (int, error) {
+// append writes messages behind the last record, all of them or none.
+func (l *segmentLog) append(batch [][]byte) error {
+	s, err := l.write(batch)
+	if err == nil {
+		l.added(s, len(batch))
+	}
+	return err
+}
+
+// write is append but for the counting: until added is called the records are not there for readers.
+func (l *segmentLog) write(batch [][]byte) (*segment, error) {
 	s, err := l.tail()
 	if err != nil {
-		return 0, fmt.Errorf("ring: spill log: %w", err)
+		return nil, fmt.Errorf("ring: spill log: %w", err)
 	}
 	l.buf = l.buf[:0]
 	for _, msg := range batch {
@@ -243,23 +252,30 @@ func (l *segmentLog) append(batch [][]byte) (int, error) {
 	if err == nil && l.o.Sync {
 		err = s.f.Sync()
 	}
-	if err != nil && s.f.Truncate(s.size) != nil {
+	if err == nil {
+		return s, nil
+	}
+	if s.f.Truncate(s.size) != nil {
 		s.broken = true // whoever reads it next cuts it
 	}
 	l.mu.Lock()
+	l.appending = false
+	l.mu.Unlock()
+	return nil, fmt.Errorf("ring: spill log: %w", err)
+}
+
+// added counts the records that write has written to a segment.
+func (l *segmentLog) added(s *segment, records int) {
+	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.appending = false
-	if err != nil {
-		return 0, fmt.Errorf("ring: spill log: %w", err)
-	}
 	s.size += int64(len(l.buf))
 	l.size += int64(len(l.buf))
-	s.left += len(batch)
-	l.count += len(batch)
+	s.left += records
+	l.count += records
 	if cap(l.buf) > 1<<20 {
 		l.buf = nil
 	}
-	return len(batch), nil
 }
 
 func appendRecord(b, msg []byte) []byte {
@@ -398,7 +414,7 @@ func (l *segmentLog) save(before, behind [][]byte) error {
 		l.segments = []*segment{s}
 		limit := l.o.SegmentBytes
 		l.o.SegmentBytes = 1 << 62 // all into this one
-		_, err = l.append(before)
+		err = l.append(before)
 		l.o.SegmentBytes = limit
 		l.segments = append(l.segments, rest...)
 		if err != nil {
@@ -410,7 +426,7 @@ func (l *segmentLog) save(before, behind [][]byte) error {
 		if len(batch) == 0 {
 			continue
 		}
-		if _, err := l.append(batch); err != nil {
+		if err := l.append(batch); err != nil {
 			return fmt.Errorf("%w: %d messages are lost", err, len(batch))
 		}
 	}
