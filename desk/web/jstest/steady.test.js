@@ -19,3 +19,14 @@ test('the clock that is set back does not go back, sleep counts, and small diffe
 	assert.equal(now(), 1_600_800, 'rounding');
 	assert.equal(after(0, -5), 1_600_800);
 });
+
+test('it tells whole milliseconds, and loses no parts of them', () => {
+	let ran = 0.7;
+	const now = steady(() => 5000 + Math.floor(ran), () => ran);
+	const first = now();
+	for (let i = 0; i < 1000; i++) {
+		ran += 0.3;
+		assert.ok(Number.isInteger(now()), `${now()}`);
+	}
+	assert.ok(Math.abs(now() - first - 300) <= 1, `${now() - first} ms of 300`);
+});

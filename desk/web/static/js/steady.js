@@ -6,7 +6,7 @@ const step = 1000; // ms; less is the difference between two clocks
 /**
  * @param {() => number} wall what the device says
  * @param {() => number} running what only ever goes on, and may stand still while the device sleeps
- * @returns {() => number} milliseconds, at first those of wall
+ * @returns {() => number} whole milliseconds, as the protocol has them, at first those of wall
  */
 export function steady(wall = () => Date.now(), running = () => performance.now()) {
 	let [w, r] = [wall(), running()];
@@ -15,7 +15,7 @@ export function steady(wall = () => Date.now(), running = () => performance.now(
 		const [slept, ran] = [wall() - w, running() - r];
 		[w, r] = [w + slept, r + ran];
 		at += slept > ran + step ? slept : Math.max(ran, 0);
-		return at;
+		return Math.floor(at);
 	};
 }
 
