@@ -25,7 +25,7 @@ func manyConns(t *testing.T) int {
 		t.Fatal(err)
 	}
 	n := 10_000
-	for uint64(2*n+300) > limit.Cur && n > 100 {
+	for int64(2*n+300) > int64(limit.Cur) && n > 100 {
 		n -= 100
 	}
 	return n

@@ -76,8 +76,8 @@ func bsd(os string) *fake {
 	return f
 }
 
-// windows is one that tells little.
-func windows() *fake {
+// windowsMachine is one that tells little.
+func windowsMachine() *fake {
 	f := healthy()
 	f.os, f.files, f.pollers, f.syncErr, f.limitErr = "windows", nil, []string{"net"}, errors.ErrUnsupported, errors.ErrUnsupported
 	f.sysctls, f.volume.Type = nil, ""

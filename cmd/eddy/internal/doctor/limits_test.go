@@ -23,7 +23,7 @@ func TestDescriptors(t *testing.T) {
 		{name: "no limit", change: func(f *fake) { f.soft, f.hard = Unlimited, Unlimited }, ask: Question{Conns: 1_000_000}, check: "descriptors", want: OK, found: []string{"hard limit none"}},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 200_000}, check: "descriptors", want: Fail, remedy: []string{"launchctl limit maxfiles 200200 200200"}},
 		{name: "FreeBSD", machine: func() *fake { return bsd("freebsd") }, ask: Question{Conns: 200_000}, check: "descriptors", want: Fail, remedy: []string{"sysctl kern.maxfilesperproc=200200"}},
-		{name: "Windows", machine: windows, ask: Question{Conns: 200_000}, check: "descriptors", want: Skip, found: []string{"not known on this system"}},
+		{name: "Windows", machine: windowsMachine, ask: Question{Conns: 200_000}, check: "descriptors", want: Skip, found: []string{"not known on this system"}},
 	})
 }
 
@@ -39,7 +39,7 @@ func TestMachineFiles(t *testing.T) {
 		{name: "not there", change: func(f *fake) { delete(f.sysctls, "fs.file-nr") }, check: "machine files", want: Skip},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 500_000}, check: "machine files", want: Fail, remedy: []string{"as root: sysctl kern.maxfiles=625250"}},
 		{name: "macOS, enough", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 5000}, check: "machine files", want: OK, found: []string{"kern.maxfiles 500,000"}},
-		{name: "Windows", machine: windows, check: "machine files", want: Skip},
+		{name: "Windows", machine: windowsMachine, check: "machine files", want: Skip},
 	})
 }
 
@@ -63,7 +63,7 @@ func TestBacklog(t *testing.T) {
 		{name: "not a number", change: set("lots", "1", "1"), check: "listen queue", want: Skip, found: []string{`"lots"`}},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 100_000}, check: "listen queue", want: Warn, found: []string{"kern.ipc.somaxconn 4,096"}, remedy: []string{"sysctl -w kern.ipc.somaxconn=10000"}},
 		{name: "FreeBSD", machine: func() *fake { return bsd("freebsd") }, check: "listen queue", want: OK, found: []string{"kern.ipc.soacceptqueue 4,096"}},
-		{name: "Windows", machine: windows, check: "listen queue", want: Skip},
+		{name: "Windows", machine: windowsMachine, check: "listen queue", want: Skip},
 	})
 }
 
@@ -86,7 +86,7 @@ func TestPorts(t *testing.T) {
 		{name: "upside down", change: set("60999 32768", ""), check: "source ports", want: Warn, found: []string{"which is none"}},
 		{name: "garbled", change: set("some", ""), check: "source ports", want: Skip, found: []string{`"some"`}},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 20_000}, check: "source ports", want: Warn, found: []string{"16,384"}},
-		{name: "Windows", machine: windows, check: "source ports", want: Skip},
+		{name: "Windows", machine: windowsMachine, check: "source ports", want: Skip},
 	})
 }
 

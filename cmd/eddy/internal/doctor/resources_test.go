@@ -51,7 +51,7 @@ func TestMemory(t *testing.T) {
 			map[string]string{"memory/in/memory.limit_in_bytes": "104857600\n"}), ask: Question{Conns: 10_000}, check: "memory", want: Fail, found: []string{"memory/in/memory.limit"}, remedy: []string{"MemoryMax="}},
 		{name: "no numbers", change: func(f *fake) { f.files["/proc/meminfo"] = "nothing\nMemTotal: much\n" }, check: "memory", want: Skip, found: []string{"names no MemTotal"}},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 3_000_000}, check: "memory", want: Fail, remedy: []string{"a machine with"}},
-		{name: "Windows", machine: windows, ask: Question{Conns: 1000}, check: "memory", want: OK, found: []string{"16.0 GiB"}},
+		{name: "Windows", machine: windowsMachine, ask: Question{Conns: 1000}, check: "memory", want: OK, found: []string{"16.0 GiB"}},
 	})
 }
 
@@ -62,7 +62,7 @@ func TestTCPMemory(t *testing.T) {
 		{name: "exactly enough", change: set("1 1000 2000"), ask: Question{Conns: 1000}, check: "TCP memory", want: OK},
 		{name: "too little", change: set("1 1000 2000"), ask: Question{Conns: 3000}, check: "TCP memory", want: Warn, remedy: []string{"sysctl -w net.ipv4.tcp_mem='3000 4000 6000'", "net.ipv4.tcp_mem = 3000 4000 6000"}},
 		{name: "garbled", change: set("x"), check: "TCP memory", want: Warn},
-		{name: "Windows", machine: windows, check: "TCP memory", want: Skip},
+		{name: "Windows", machine: windowsMachine, check: "TCP memory", want: Skip},
 	})
 }
 
@@ -117,7 +117,7 @@ func TestPollers(t *testing.T) {
 		{name: "too few watches", change: func(f *fake) { f.sysctls["fs.epoll.max_user_watches"] = "9999" }, ask: Question{Conns: 10_000}, check: "pollers", want: Fail, remedy: []string{"fs.epoll.max_user_watches=12500"}},
 		{name: "enough watches", change: func(f *fake) { f.sysctls["fs.epoll.max_user_watches"] = "10000" }, ask: Question{Conns: 10_000}, check: "pollers", want: OK},
 		{name: "macOS", machine: func() *fake { return bsd("darwin") }, ask: Question{Conns: 10_000}, check: "pollers", want: OK, found: []string{"kqueue is used"}},
-		{name: "Windows", machine: windows, ask: Question{Conns: 10_000}, check: "pollers", want: OK, found: []string{"net work; net is used"}},
+		{name: "Windows", machine: windowsMachine, ask: Question{Conns: 10_000}, check: "pollers", want: OK, found: []string{"net work; net is used"}},
 	})
 }
 
@@ -142,7 +142,7 @@ func TestClock(t *testing.T) {
 		{name: "is slewed", change: readings(Instant{wall, 1000}, Instant{wall + int64(time.Millisecond), 2000}), check: "clock", want: OK},
 		{name: "slow source", change: source("hpet"), check: "clock", want: Warn, found: []string{"from hpet, which takes a system call"}, remedy: []string{"as root: echo kvm-clock > /sys/devices/system/clocksource/clocksource0/current_clocksource"}},
 		{name: "nobody sets it", change: func(f *fake) { f.synced = false }, check: "clock", want: Warn, found: []string{"follows no time server"}, remedy: []string{"timedatectl set-ntp true"}},
-		{name: "Windows", machine: windows, check: "clock", want: OK},
+		{name: "Windows", machine: windowsMachine, check: "clock", want: OK},
 	})
 	f := &stoppedClock{healthy()}
 	if got, _ := findingOf(Examine(f, Question{}), "clock"); got.Verdict != Fail {

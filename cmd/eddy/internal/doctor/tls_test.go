@@ -109,7 +109,7 @@ func TestTLS(t *testing.T) {
 		{name: "key that all may write", change: mode(0o602), ask: ask, check: "TLS key", want: Fail, found: []string{"mode 0602"}, remedy: []string{"chmod 600 k.pem"}},
 		{name: "key for a group", change: mode(0o640), ask: ask, check: "TLS key", want: OK},
 		{name: "key writable for a group", change: mode(0o660), ask: ask, check: "TLS key", want: Warn, found: []string{"lets its group write it"}, remedy: []string{"chmod 640 k.pem"}},
-		{name: "key for all, on a system without modes", machine: windows, change: func(f *fake) { f.files = map[string]string{}; mode(0o644)(f) }, ask: ask, check: "TLS key", want: OK},
+		{name: "key for all, on a system without modes", machine: windowsMachine, change: func(f *fake) { f.files = map[string]string{}; mode(0o644)(f) }, ask: ask, check: "TLS key", want: OK},
 		{name: "certificate", change: both(good), ask: ask, check: "TLS certificate", want: OK, found: []string{"for desk.example, until 2027-01-22"}},
 		{name: "many names", change: both(many), ask: ask, check: "TLS certificate", want: OK, found: []string{"for a.example, b.example, c.example and 1 more"}},
 		{name: "expired", change: both(until(today.AddDate(0, 0, -1))), ask: ask, check: "TLS certificate", want: Fail, found: []string{"certificate 1 of the file expired on 2026-11-21"}},
