@@ -72,6 +72,7 @@ type Client struct {
 	waiters  map[string]chan Frame
 	acked    []Acked
 	refused  []proto.Error
+	dropped  []Dropped
 	others   []Frame // everything without a sequence that is no reply
 	lastErr  error
 	closes   []int
@@ -90,6 +91,14 @@ type view struct {
 type outgoing struct {
 	conv, clientID, body, payload string
 	sending                       bool
+	attempts                      int
+}
+
+// Dropped is one message the server has refused for good.
+type Dropped struct {
+	Conv, ClientID string
+	Attempts       int // how often it was sent: an earlier attempt than the refused one may still be carried out
+	Err            proto.Error
 }
 
 // New starts a client that connects, and connects again whenever the connection is lost, until Close.
@@ -321,7 +330,9 @@ func (c *Client) answered(f Frame, o *outgoing) {
 		})
 		return
 	}
-	c.drop(o)
+	if c.drop(o) {
+		c.dropped = append(c.dropped, Dropped{Conv: o.conv, ClientID: o.clientID, Attempts: o.attempts, Err: e})
+	}
 }
 
 // drop takes a message out of its outbox, where it may not be any more.
@@ -346,6 +357,7 @@ func (c *Client) due(ctx context.Context, conn Transport) (send []func() error) 
 		}
 		o, id := list[0], c.id()
 		o.sending = true
+		o.attempts++
 		c.flight[id] = o
 		send = append(send, func() error {
 			return c.write(ctx, conn, "msg.send", id, conv, proto.Send{ClientID: o.clientID, Kind: "text", Body: o.body, Payload: o.payload})

@@ -215,6 +215,13 @@ func (c *Client) Acks() []Acked {
 	return slices.Clone(c.acked)
 }
 
+// Drops returns the messages that were refused for good, in the order of their refusals.
+func (c *Client) Drops() []Dropped {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.dropped)
+}
+
 // Refusals returns the errors that messages were answered with, retryable ones included.
 func (c *Client) Refusals() []proto.Error {
 	c.mu.Lock()

@@ -226,6 +226,31 @@ func TestDupReturnsFirstAck(t *testing.T) {
 	}
 }
 
+// An attempt of an earlier connection that arrives after a later one was refused for good is an attempt like any other: it is stored once, and the
+// sender learns of it by the client_id of its event.
+func TestLateAttemptIsToldByItsEvent(t *testing.T) {
+	r := newRig(t, Options{Limits: testLimits()})
+	ann, account := r.customer(), r.account("lin", 0)
+	earlier, later := r.agentClient(account), r.agentClient(account)
+	conv := r.open(ann, "human")
+	msg := proto.Send{ClientID: newClientID(), Body: "late"}
+	if got := r.do(later, "msg.send", conv, msg); got != proto.CodeConflict {
+		t.Fatalf("a message to a conversation that waits: %q", got)
+	}
+	r.ok(later.Take(r.ctx, conv))
+	if got := r.do(earlier, "msg.send", conv, msg); got != "" {
+		t.Fatalf("the attempt that was under way: %q", got)
+	}
+	said := r.event(later, conv, body("late"))
+	var d proto.Msg
+	said.Decode(&d)
+	if d.ClientID != msg.ClientID {
+		t.Errorf("the event of %s carries client_id %q", msg.ClientID, d.ClientID)
+	}
+	r.event(ann, conv, body("late"))
+	r.checkView(ann, conv, store.CustomerSide)
+}
+
 // Agents get their inbox on every connect, and rows as things change.
 func TestInbox(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
