@@ -44,7 +44,7 @@ func (c catalogue) check(t *testing.T, where, query string) map[string]bool {
 		case *parser.VectorSelector:
 			maps.Copy(there, c.selector(t, where, n))
 		case *parser.Call:
-			if v, ok := selectorOf(n); ok && slices.Contains([]string{"rate", "increase", "irate"}, n.Func.Name) && !strings.HasSuffix(v.Name, "_total") {
+			if v, ok := selectorOf(n); ok && slices.Contains([]string{"rate", "increase", "irate"}, n.Func.Name) && !c.counts(v.Name) {
 				t.Errorf("%s: %s of %s, which is no counter", where, n.Func.Name, v.Name)
 			}
 		}
@@ -73,6 +73,12 @@ func (c catalogue) check(t *testing.T, where, query string) map[string]bool {
 	return result
 }
 
+// counts reports whether a series only grows.
+func (c catalogue) counts(series string) bool {
+	_, part := c.histogram(series)
+	return part != "" || strings.HasSuffix(series, "_total")
+}
+
 func selectorOf(call *parser.Call) (*parser.VectorSelector, bool) {
 	if len(call.Args) == 0 {
 		return nil, false
@@ -90,6 +96,10 @@ func (c catalogue) selector(t *testing.T, where string, v *parser.VectorSelector
 	t.Helper()
 	there := map[string]bool{"job": true, "instance": true}
 	row, ok := c[v.Name]
+	if of, part := c.histogram(v.Name); part != "" {
+		row, ok = of, true
+		there["le"] = part == "bucket"
+	}
 	if !ok && !strings.HasPrefix(v.Name, "go_") && !strings.HasPrefix(v.Name, "process_") && v.Name != "up" {
 		t.Errorf("%s: docs/metrics.md has no metric %s", where, v.Name)
 	}
@@ -103,6 +113,16 @@ func (c catalogue) selector(t *testing.T, where string, v *parser.VectorSelector
 		checkWords(t, where, v.Name, m)
 	}
 	return there
+}
+
+// histogram returns the metric that a series of a histogram belongs to, and which part of it the series is, "" for what is none.
+func (c catalogue) histogram(series string) (expotest.Row, string) {
+	for _, part := range []string{"bucket", "sum", "count"} {
+		if row, ok := c[strings.TrimSuffix(series, "_"+part)]; ok && row.Type == "histogram" && strings.HasSuffix(series, "_"+part) {
+			return row, part
+		}
+	}
+	return expotest.Row{}, ""
 }
 
 // checkWords fails for a close reason or a cause of refusals that does not exist.

@@ -156,6 +156,8 @@ type Store interface {
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
+	// Stats returns the numbers of the store; it asks no database.
+	Stats() Stats
 	// Ready returns nil while commands are being committed.
 	Ready() error
 	// Close finishes what is queued and closes the database. Later commands get ErrStopped.

@@ -77,6 +77,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 
 func put(scrape *expo.Scrape, name string, st *desk.Stats) {
 	deskTable.Put(scrape, st, name)
+	putLoad(scrape, name, &st.Load)
+	putLatency(scrape, name, &st.Store.Latency)
 	for code, n := range st.Errors {
 		scrape.Put(deskErrors, float64(n), name, code)
 	}

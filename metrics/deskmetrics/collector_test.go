@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -12,6 +13,8 @@ import (
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics/internal/expotest"
 )
 
@@ -43,7 +46,14 @@ func gathered(t *testing.T, c prometheus.Collector) (values map[string]float64, 
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			values[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			series := f.GetName() + " " + strings.Join(labels, " ")
+			values[series] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			if h := m.GetHistogram(); h != nil {
+				values[series] = h.GetSampleSum()
+				for _, b := range h.GetBucket() {
+					values[fmt.Sprintf("%s %v", series, b.GetUpperBound())] = float64(b.GetCumulativeCount())
+				}
+			}
 			counts[f.GetName()]++
 		}
 	}
@@ -54,6 +64,8 @@ func gathered(t *testing.T, c prometheus.Collector) (values map[string]float64, 
 func TestEveryNumber(t *testing.T) {
 	k := &known{desk.Stats{
 		Sessions: 3, Messages: 5, Acks: 7, Dups: 8, Routed: 9, Dropped: 10, OriginRefused: 11, LaneRejects: 12, BotBadCallbacks: 13,
+		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute},
+		Store:  store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
 		Errors: map[string]uint64{"rate_limited": 4}, Closes: map[string]uint64{"4001": 2},
 	}}
 	for i := range maxBots + 5 {
@@ -74,6 +86,11 @@ func TestEveryNumber(t *testing.T) {
 		"eddy_desk_routed_total main": 9, "eddy_desk_dropped_events_total main": 10, "eddy_desk_refused_total main origin": 11,
 		"eddy_desk_refused_total main lane": 12, "eddy_desk_refused_total main bot_callback": 13, "eddy_desk_refused_total main login": 0,
 		"eddy_desk_errors_total rate_limited main": 4, "eddy_desk_closed_total 4001 main": 2,
+		"eddy_desk_connections main customer": 14, "eddy_desk_connections main agent": 15, "eddy_desk_connections main admin": 16,
+		"eddy_desk_conversations main bot": 17, "eddy_desk_conversations main queued": 18, "eddy_desk_conversations main assigned": 19,
+		"eddy_desk_longest_wait_seconds main": 120, "eddy_desk_store_commits_total main": 20, "eddy_desk_store_commands_total main": 21,
+		"eddy_desk_store_failures_total main": 22, "eddy_desk_store_waiting main": 23, "eddy_desk_store_command_seconds main": 3,
+		"eddy_desk_store_command_seconds main 0.001": 1, "eddy_desk_store_command_seconds main 0.0025": 2, "eddy_desk_store_command_seconds main 10": 23,
 		"eddy_desk_bot_running b007 main": 7, "eddy_desk_bot_breaker_opened_total b000 main": 6,
 		"eddy_desk_bot_breaker b000 main open": 1, "eddy_desk_bot_breaker b000 main closed": 0, "eddy_desk_bot_breaker b000 main half_open": 0,
 	} {

@@ -3,6 +3,7 @@ package deskmetrics
 import (
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
@@ -38,12 +39,21 @@ var (
 		expo.Count("eddy_desk_visitors_total", "New visitors.", func(s *stats) uint64 { return s.Visitors }),
 		expo.Count("eddy_desk_uploads_total", "Files taken.", func(s *stats) uint64 { return s.Uploads }),
 		expo.Count("eddy_desk_files_sent_total", "Files whose sending has begun.", func(s *stats) uint64 { return s.FilesSent }),
+		expo.Level("eddy_desk_longest_wait_seconds", "The longest wait of a conversation that is in the queue now.", func(s *stats) float64 { return s.Load.Longest.Seconds() }),
+		expo.Level("eddy_desk_store_waiting", "Commands that wait for the database's writer.", func(s *stats) int { return s.Store.Waiting }),
+		expo.Count("eddy_desk_store_commits_total", "Transactions committed.", func(s *stats) uint64 { return s.Store.Commits }),
+		expo.Count("eddy_desk_store_commands_total", "Commands in them.", func(s *stats) uint64 { return s.Store.Commands }),
+		expo.Count("eddy_desk_store_failures_total", "Transactions that the database failed, wholly or in one of their commands.", func(s *stats) uint64 { return s.Store.Failures }),
 		expo.Count("eddy_desk_audit_lost_total", "Lines of the audit log that could not be written.", func(s *stats) uint64 { return s.AuditLost }),
 	}.With("desk")
 
 	deskErrors  = expo.Counter("eddy_desk_errors_total", "Commands answered with an error, by its code (desk/PROTOCOL.md).", "desk", "code")
 	deskCloses  = expo.Counter("eddy_desk_closed_total", "Sessions that the server closed, by WebSocket close code.", "desk", "code")
 	deskRefused = expo.Counter("eddy_desk_refused_total", "What was refused before it became a command, by what: origin, cross_site, login (wrong), login_rate, visitor_rate, socket_limit, identity, busy, permission, upload, link, lane, pool, bot_queue, bot_callback.", "desk", "what")
+
+	deskConnections   = expo.Gauge("eddy_desk_connections", "Welcomed connections, by role: customer, agent, auditor, supervisor, admin.", "desk", "role")
+	deskConversations = expo.Gauge("eddy_desk_conversations", "Open conversations, by state: bot, queued (they wait for an agent) and assigned.", "desk", "state")
+	storeLatency      = expo.Histogram("eddy_desk_store_command_seconds", "Time from a command's start to its outcome, after the commit; or to the refusal of one whose deadline came first.", "desk")
 
 	botTable = expo.Table[botStats]{
 		expo.Level("eddy_desk_bot_running", "Turns of a webhook bot under way.", func(s *botStats) int { return s.Running }),
@@ -80,6 +90,25 @@ var (
 )
 
 func families() []*expo.Family {
-	all := append(deskTable.Families(), deskErrors, deskCloses, deskRefused)
+	all := append(deskTable.Families(), deskConnections, deskConversations, storeLatency, deskErrors, deskCloses, deskRefused)
 	return append(append(all, botTable.Families()...), botBreaker)
+}
+
+// putLoad emits what there is to look after now.
+func putLoad(scrape *expo.Scrape, name string, l *hub.Load) {
+	scrape.Put(deskConnections, float64(l.Customers), name, "customer")
+	for role, n := range l.Staff {
+		scrape.Put(deskConnections, float64(n), name, string(role))
+	}
+	scrape.Put(deskConversations, float64(l.Bot), name, "bot")
+	scrape.Put(deskConversations, float64(l.Queued), name, "queued")
+	scrape.Put(deskConversations, float64(l.Assigned), name, "assigned")
+}
+
+func putLatency(scrape *expo.Scrape, name string, l *store.Latency) {
+	upto := make(map[float64]uint64, len(l.Upto))
+	for i, n := range l.Upto {
+		upto[store.LatencyBound(i).Seconds()] = n
+	}
+	scrape.PutHistogram(storeLatency, l.Count, l.Sum.Seconds(), upto, name)
 }

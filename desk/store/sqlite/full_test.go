@@ -41,6 +41,9 @@ func TestDiskFull(t *testing.T) {
 	if err := r.Ready(); err == nil || !strings.Contains(err.Error(), "the disk is full") || !strings.Contains(err.Error(), "free some space") {
 		t.Errorf("ready: %v", err)
 	}
+	if n := r.Stats().Failures; n == 0 {
+		t.Error("no failure is counted")
+	}
 	check := func(want int) {
 		t.Helper()
 		events, _, err := r.Cold().Events(t.Context(), conv.ID, store.StaffSide, 0, 10_000, 1<<30)

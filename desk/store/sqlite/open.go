@@ -49,6 +49,8 @@ type DB struct {
 
 	commits  atomic.Uint64
 	commands atomic.Uint64
+	failures atomic.Uint64
+	latency  latency
 }
 
 var _ store.Store = (*DB)(nil)
@@ -269,18 +271,12 @@ func (db *DB) Hot() store.Reader { return db.hot }
 // Cold implements store.Store.
 func (db *DB) Cold() store.Reader { return db.cold }
 
-// Stats counts the work of the writer.
-type Stats struct {
-	Commits  uint64 // transactions committed
-	Commands uint64 // commands in them
-	Waiting  int    // commands in the queue now
-
-	Unindexed int64 // older messages that a search does not find yet, -1 = not counted yet
-}
-
-// Stats returns the writer's counters.
-func (db *DB) Stats() Stats {
-	return Stats{Commits: db.commits.Load(), Commands: db.commands.Load(), Waiting: db.work.waiting(), Unindexed: db.old.left.Load()}
+// Stats implements store.Store.
+func (db *DB) Stats() store.Stats {
+	return store.Stats{
+		Commits: db.commits.Load(), Commands: db.commands.Load(), Failures: db.failures.Load(), Waiting: db.work.waiting(),
+		Unindexed: db.old.left.Load(), Latency: db.latency.load(),
+	}
 }
 
 // Close implements store.Store: it finishes what is queued, then closes the file. A second call does nothing.

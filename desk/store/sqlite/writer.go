@@ -58,6 +58,9 @@ type op struct {
 	out   store.Outcome
 	state atomic.Int32
 	timer *time.Timer
+
+	latency *latency
+	since   time.Time
 }
 
 func newWriter(db *DB, pool *sql.DB, conn *sql.Conn) *writer {
@@ -77,9 +80,9 @@ func (w *writer) start() {
 
 // submit queues an op; it may answer at once when it is refused.
 func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
-	o := &op{run: run, done: done}
+	o := &op{run: run, done: done, latency: &w.db.latency, since: time.Now()}
 	w.mu.Lock()
-	left := time.Until(deadline)
+	left := deadline.Sub(o.since)
 	refused := w.refusal(left)
 	if refused == nil {
 		o.timer = time.AfterFunc(left, o.expire)
@@ -107,6 +110,7 @@ func (w *writer) refusal(left time.Duration) error {
 
 func (o *op) expire() {
 	if o.state.CompareAndSwap(opQueued, opExpired) || o.state.CompareAndSwap(opRunning, opLate) {
+		o.latency.add(time.Since(o.since))
 		o.done(store.Outcome{Err: store.ErrUnavailable})
 	}
 }
@@ -115,6 +119,7 @@ func (o *op) expire() {
 func (o *op) finish() {
 	o.timer.Stop()
 	if o.state.CompareAndSwap(opRunning, opFinished) {
+		o.latency.add(time.Since(o.since))
 		o.done(o.out)
 		return
 	}
@@ -213,9 +218,14 @@ func (w *writer) commit(group []*op) {
 	if err == nil {
 		w.db.commits.Add(1)
 		w.db.commands.Add(uint64(len(group)))
-		w.failed.Store(failureOf(group))
+		f := failureOf(group)
+		if f != nil {
+			w.db.failures.Add(1)
+		}
+		w.failed.Store(f)
 		return
 	}
+	w.db.failures.Add(1)
 	w.failed.Store(&failure{time.Now(), err})
 	w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err)
 	for _, o := range group {

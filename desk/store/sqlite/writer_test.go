@@ -85,6 +85,7 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 func TestDeadlineAnswersUnavailableAndLateCommitIsTold(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.open(false)
+	before := r.Stats().Latency
 	r.o.Wait = 20 * time.Millisecond // from here on; the setting up above may take its time
 	release := lockWriter(t, r.o.Path)
 	outcomes := make(chan store.Outcome, 8)
@@ -108,6 +109,9 @@ func TestDeadlineAnswersUnavailableAndLateCommitIsTold(t *testing.T) {
 	}
 	if out := r.must(msg); !out.Dup {
 		t.Fatalf("re-send: %+v", out)
+	}
+	if now := r.Stats().Latency; now.Count-before.Count != 3 || now.Sum-before.Sum < 2*time.Second {
+		t.Errorf("two commands were refused and one done, latency was %+v and is %+v", before, now)
 	}
 	if events := r.events(conv.ID, store.StaffSide); len(events) != 2 {
 		t.Fatalf("the expired command was executed: %+v", events)

@@ -12,6 +12,7 @@ type Family struct {
 	Name, Help string
 	Labels     []string
 	kind       prometheus.ValueType
+	histogram  bool
 	desc       *prometheus.Desc
 }
 
@@ -29,9 +30,19 @@ func newFamily(kind prometheus.ValueType, name, help string, labels []string) *F
 	return &Family{Name: name, Help: help, Labels: labels, kind: kind, desc: prometheus.NewDesc(name, help, labels, nil)}
 }
 
+// Histogram returns a metric that counts observations by their size; PutHistogram emits it.
+func Histogram(name, help string, labels ...string) *Family {
+	f := newFamily(prometheus.UntypedValue, name, help, labels)
+	f.histogram = true
+	return f
+}
+
 // Type returns the type in the words of the exposition format.
 func (f *Family) Type() string {
-	if f.kind == prometheus.CounterValue {
+	switch {
+	case f.histogram:
+		return "histogram"
+	case f.kind == prometheus.CounterValue:
 		return "counter"
 	}
 	return "gauge"
@@ -53,6 +64,11 @@ func NewScrape(to chan<- prometheus.Metric) *Scrape { return &Scrape{to} }
 // Put emits one value. There must be as many labels as the family has names.
 func (s *Scrape) Put(f *Family, v float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+}
+
+// PutHistogram emits the buckets, the sum and the count of a histogram. Upto has the observations up to each bound, the smaller ones included.
+func (s *Scrape) PutHistogram(f *Family, count uint64, sum float64, upto map[float64]uint64, labels ...string) {
+	s.to <- prometheus.MustNewConstHistogram(f.desc, count, sum, upto, labels...)
 }
 
 // Column is a family and where its value stands in a snapshot.

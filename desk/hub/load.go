@@ -1,0 +1,47 @@
+package hub
+
+import (
+	"time"
+
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Load is what the hub has to look after now.
+type Load struct {
+	Customers int               // welcomed connections of customers
+	Staff     map[perm.Role]int // welcomed connections of staff; every role is there
+	Bot       int               // conversations with a bot
+	Queued    int               // conversations that wait for an agent
+	Assigned  int               // conversations with an agent
+	Longest   time.Duration     // the longest wait of the queue
+}
+
+// Load returns what the hub has to look after now. It asks no database and may be called from any goroutine.
+func (h *Hub) Load() Load {
+	l := Load{Staff: make(map[perm.Role]int)}
+	for _, r := range perm.Roles() {
+		l.Staff[r] = 0
+	}
+	h.mu.Lock()
+	staff := h.allStaff
+	for _, sessions := range h.contacts {
+		l.Customers += len(sessions)
+	}
+	for _, e := range h.dir.open {
+		switch e.conv.State {
+		case store.InBot:
+			l.Bot++
+		case store.Queued:
+			l.Queued++
+			l.Longest = max(l.Longest, h.o.Now().Sub(time.UnixMilli(e.conv.QueuedAt)))
+		case store.Assigned:
+			l.Assigned++
+		}
+	}
+	h.mu.Unlock()
+	for _, s := range staff {
+		l.Staff[s.who().role]++
+	}
+	return l
+}
