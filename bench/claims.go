@@ -36,10 +36,10 @@ func claims(ctx context.Context, b *binaries, s settings) (*report, error) {
 		least       int // times that it is done, so that what is made once does not show
 		ways        []way
 	}{
-		{"1000 ready connections: put in, gone through, taken out", "connection", 1, cycles()},
-		{"1000 ready connections: gone through", "connection", 1, walks()},
+		{"1000 ready connections: put in, gone through, taken out", "connection", 100 * readyConns, cycles()},
+		{"1000 ready connections: gone through", "connection", 100 * readyConns, walks()},
 		{"A buffer of 4 KiB for each message, beside 300,000 objects that live on", "message", 20_000, buffers()},
-		{"A message of 64 KiB handed on to who looks at its first line", "message", 1, views()},
+		{"A message of 64 KiB handed on to who looks at its first line", "message", 1000, views()},
 		{"A file of 1 MiB to a socket (the receiver's part is in both)", "MiB", 1, link.ways()},
 		{"A message of 64 B handed to another goroutine", "message", 20_000, handOffs()},
 	} {

@@ -31,6 +31,7 @@ type Desk struct {
 	hub      *hub.Hub
 	server   *eddy.Server
 	pool     *executor.Pool // HTTP handlers
+	http     *http1.Factory
 	pages    map[string]page
 	admin    *admin.Pages
 	numbers  dayNumbers // of the wall
@@ -177,11 +178,11 @@ func (d *Desk) Start(ctx context.Context) error {
 	if err := d.files.keeper.Start(ctx); err != nil {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
-	factory := http1.NewHandler(d.Handler(), d.pool, http1.Options{
+	d.http = http1.NewHandler(d.Handler(), d.pool, http1.Options{
 		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + requestTimeout, // the routes bound their bodies and the time they take
 	})
 	server := &eddy.Server{
-		Init:       d.layered(factory.Init),
+		Init:       d.layered(d.http.Init),
 		Loops:      d.o.Loops,
 		Poller:     d.o.Poller,
 		MaxConns:   d.o.MaxConns,

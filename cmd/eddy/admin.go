@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/version"
+	"github.com/go-eddy/eddy/metrics"
 )
 
 const (
@@ -169,6 +170,7 @@ func (o *operator) desk(d *desk.Desk, f *listenFlags) error {
 	if !o.on() {
 		return nil
 	}
+	f.measured = append(f.measured, metrics.HTTP("desk", d.HTTP()))
 	return errors.Join(o.watch("desk", d.Engine(), d.Pools()...), o.numbers.watch(d), o.Check("database", 0, d.Ready), o.begin(f))
 }
 

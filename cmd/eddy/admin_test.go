@@ -63,6 +63,31 @@ func TestAdminOfEveryServer(t *testing.T) {
 	}
 }
 
+// TestAdminCountsRequests: what the page calls requests are requests, not the pieces that the loops make of them.
+func TestAdminCountsRequests(t *testing.T) {
+	for name, args := range map[string][]string{"http": {"serve", "http"}, "desk": {"desk", "--data", t.TempDir()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
+			base := operatorOf(p)
+			const n = 3
+			for range n {
+				resp, err := http.Post("http://"+p.addr+"/", "text/plain", strings.NewReader(strings.Repeat("b", 1<<20))) // the loop makes more than one message of it
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			if _, body := get(t, base+"/stats.json"); !strings.Contains(body, fmt.Sprintf(`"requests":%d,`, n)) {
+				t.Errorf("after %d requests: %s", n, body)
+			}
+			http.DefaultClient.CloseIdleConnections()
+			p.stop()
+		})
+	}
+}
+
 // TestAdminDrains: from the moment that a program is told to end, it is not ready, and the operator can look on.
 func TestAdminDrains(t *testing.T) {
 	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
