@@ -81,11 +81,21 @@ type tab struct {
 	said []string
 }
 
-// collector runs before every document of a tab.
+// collector runs before every document of a tab. No page may ever send what the server calls malformed.
 const collector = `
 window.violations = [];
 document.addEventListener('securitypolicyviolation', (e) => window.violations.push(e.violatedDirective + ' ' + e.blockedURI));
+window.WebSocket = class extends WebSocket {
+	constructor(...args) {
+		super(...args);
+		this.addEventListener('message', (e) => {
+			if (/"code":"(bad_request|unknown_type|out_of_order)"/.test(e.data)) console.error('` + malformed + `' + e.data);
+		});
+	}
+};
 `
+
+const malformed = "malformed command: "
 
 // stranger opens a page with a profile of its own: another person.
 func (b *browser) stranger(name string, width, height int64, url string) *tab {
@@ -98,6 +108,7 @@ func (b *browser) open(name string, width, height int64, url string, options ...
 	ctx, cancel := chromedp.NewContext(b.ctx, options...)
 	b.t.Cleanup(cancel)
 	p := &tab{t: b.t, name: name, ctx: ctx}
+	b.t.Cleanup(p.wellFormed)
 	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context of this call
 		b.t.Fatalf("open a tab: %v", err)
 	}
@@ -355,6 +366,17 @@ func (p *tab) shot(name string) {
 	file := filepath.Join(screenshots, unsafeName.ReplaceAllString(p.t.Name()+"-"+name, "_")+".png")
 	if err := os.WriteFile(file, picture, 0o644); err != nil {
 		p.t.Logf("picture %s: %v", name, err)
+	}
+}
+
+// wellFormed checks that the server understood everything the page sent.
+func (p *tab) wellFormed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.said {
+		if strings.Contains(line, malformed) {
+			p.t.Errorf("%s: %s", p.name, line)
+		}
 	}
 }
 

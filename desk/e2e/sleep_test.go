@@ -48,6 +48,7 @@ func TestTabAsleep(t *testing.T) {
 	customer.until("what was missed arrives", shows("found it"))
 	customer.send("thank you")
 	agent.until("the answer arrives", shows("thank you"))
+	customer.until("it is kept", accepted("thank you"))
 	want := []string{"before", "wait a moment", "still looking", "found it", "thank you"}
 	ownInOrder(t, customer, want)
 	ownInOrder(t, agent, want)
