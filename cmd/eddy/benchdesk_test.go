@@ -28,13 +28,13 @@ func TestBenchDesk(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %q", err, out)
 	}
-	if r.Rate == nil || r.Rate.Messages != 20 || r.Rate.AckP50 <= 0 || r.Rate.PeerP99 < r.Rate.PeerP50 || r.Rate.Refused != 0 {
+	if r.Rate == nil || r.Rate.Messages != 20 || r.Rate.AckP50 <= 0 || r.Rate.PeerP99 < r.Rate.PeerP50 || r.Rate.FirstError != "" {
 		t.Errorf("rate %+v", r.Rate)
 	}
 	if r.Full == nil || r.Full.Messages == 0 || r.Full.PerSecond <= 0 {
 		t.Errorf("full %+v", r.Full)
 	}
-	if i := r.Isolation; i == nil || i.Undisturbed.Messages != 20 || i.Hanging.Messages != 20 || i.Undisturbed.Refused+i.Hanging.Refused != 0 {
+	if i := r.Isolation; i == nil || i.Undisturbed.Messages != 20 || i.Hanging.Messages != 20 || i.Undisturbed.FirstError+i.Hanging.FirstError != "" {
 		t.Errorf("isolation %+v", i)
 	}
 	if r.Idle == nil || r.Idle.Visitors != 20 {

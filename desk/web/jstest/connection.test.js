@@ -190,3 +190,17 @@ test('what has no reply is not told again to a server that does not know it', as
 	assert.equal(s.sent.length, before);
 	assert.deepEqual(log.events, []);
 });
+
+test('a socket that closes is not written to: what has a reply is lost when it says so', async () => {
+	const { Socket, connection } = await make();
+	const s = Socket.last;
+	s.welcome();
+	await settle();
+	const before = s.sent.length;
+	s.readyState = 2;
+	connection.notify('typing', { c: 'c' });
+	const asked = assert.rejects(connection.request('sync', { c: 'c' }), { code: 'lost' });
+	assert.equal(s.sent.length, before);
+	s.drop(4101, 'logged out');
+	await asked;
+});

@@ -53,12 +53,18 @@ export function socketClass() {
 		static all = [];
 		static get last() { return this.all.at(-1); }
 		constructor(url, protocol) {
-			Object.assign(this, { url, protocol, sent: [], closed: null });
+			Object.assign(this, { url, protocol, sent: [], closed: null, readyState: 0 });
 			FakeSocket.all.push(this);
 		}
-		send(text) { this.sent.push(JSON.parse(text)); }
+		send(text) {
+			if (this.readyState !== 1) throw new Error(`send in state ${this.readyState}`);
+			this.sent.push(JSON.parse(text));
+		}
 		close(code) { this.closed = code; }
-		open() { this.onopen(); }
+		open() {
+			this.readyState = 1;
+			this.onopen();
+		}
 		receive(frame) { this.onmessage({ data: JSON.stringify(frame) }); }
 		drop(code = 1006, reason = '') { this.onclose({ code, reason }); }
 		/** Answers the hello. */

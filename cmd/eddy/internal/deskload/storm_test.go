@@ -80,6 +80,13 @@ func (h *held) refuse(n int) {
 	h.busy = n
 }
 
+// left returns for how many messages the store is still too busy.
+func (h *held) left() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.busy
+}
+
 func (h *held) welcome() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,8 +196,8 @@ func TestReconnectStorm(t *testing.T) {
 			}
 			return missing(waiting, customers, "messages of agents are not acknowledged")
 		}))
-		if n := f.Faults().Busy - busy; n != refused {
-			t.Errorf("%d commands were told to come later, not %d", n, refused)
+		if n := f.Faults().Busy - busy; n == 0 || n > refused || h.left() > 0 { // a refusal can go to a connection that was cut
+			t.Errorf("%d commands were told to come later, want up to %d; %d are still to be refused", n, refused, h.left())
 		}
 		f.mu.Lock()
 		for _, c := range f.customers {
