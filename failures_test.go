@@ -158,13 +158,26 @@ func saturatedPool(t *testing.T, m *matrix) {
 
 func blockedLoop(t *testing.T, m *matrix) {
 	c := dial(t, m.addr)
-	io.WriteString(c, "block\n")
-	waitFor(t, "the report", func() bool {
+	r := bufio.NewReader(c)
+	reported := func() bool {
 		st := m.srv.Stats()
 		return st.Loops[0].Stalls+st.Loops[1].Stalls > 0 && strings.Contains(m.log.String(), "words.func")
+	}
+	io.WriteString(c, "block\n")
+	waitFor(t, "the report", func() bool {
+		for again := time.Now().Add(2 * time.Second); time.Now().Before(again); time.Sleep(time.Millisecond) {
+			if reported() {
+				return true
+			}
+		}
+		// An iteration is reported once, which on a busy machine may be before it comes to the handler: another one.
+		m.gate <- struct{}{}
+		expectLines(t, r, "block")
+		io.WriteString(c, "block\n")
+		return false
 	})
 	close(m.gate)
-	expectLines(t, bufio.NewReader(c), "block")
+	expectLines(t, r, "block")
 }
 
 func failingHandler(t *testing.T, m *matrix) {
@@ -190,14 +203,20 @@ func panickingHandler(t *testing.T, m *matrix) {
 
 func manyResets(t *testing.T, m *matrix) {
 	const resets = 100
+	var all []*net.TCPConn
 	for range resets {
 		c := dial(t, m.addr).(*net.TCPConn)
 		io.WriteString(c, "in\n")
 		expectLines(t, bufio.NewReader(c), "in")
+		all = append(all, c)
+	}
+	begin := time.Now()
+	for _, c := range all {
 		c.SetLinger(0)
 		c.Close()
 	}
 	m.closed(t, eddy.CloseIOError, resets)
+	most := 5 * (2 + int(time.Since(begin)/time.Second)) // five lines in each second
 	n, s := 0, m.log.String()
 	for line := range strings.Lines(s) {
 		if !strings.Contains(line, "connection reset") {
@@ -207,8 +226,8 @@ func manyResets(t *testing.T, m *matrix) {
 			t.Errorf("a stack: %.300s", line)
 		}
 	}
-	if n == 0 || n > resets/2 {
-		t.Errorf("%d lines for %d resets: %.300s", n, resets, s)
+	if n == 0 || n > most {
+		t.Errorf("%d lines for %d resets, want at most %d: %.300s", n, resets, most, s)
 	}
 }
 
@@ -284,24 +303,23 @@ func TestShutdownStages(t *testing.T) {
 	io.WriteString(stuck, "pool\n")
 	waitFor(t, "the stuck request", func() bool { return m.srv.Stats().Loops[0].Hops == 1 })
 	done := make(chan eddy.DrainReport, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-	defer cancel()
+	ctx, deadline := context.WithCancel(t.Context()) // passes when the test says so
+	defer deadline()
 	go func() {
 		report, err := m.srv.Shutdown(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) {
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		done <- report
 	}()
 	expectEnd(t, idle)
 	idle.Close()
-	if ctx.Err() != nil {
-		t.Error("the idle one was ended at the deadline only")
-	}
 	if c, err := net.Dial("tcp", m.addr); err == nil {
 		c.Close()
 		t.Error("a new connection was taken")
 	}
+	waitFor(t, "the end of the idle one", func() bool { return m.srv.Stats().Active == 1 })
+	deadline()
 	if r := <-done; r != (eddy.DrainReport{Drained: 1, Forced: 1, Dropped: 1}) {
 		t.Errorf("report %+v", r)
 	}

@@ -394,6 +394,7 @@ func TestFutureEnds(t *testing.T) {
 			s := &futureScene{t: t, pool: pool, srv: countedServer(nil)}
 			s.srv.Overflow, s.srv.Loops = OverflowClose, 0
 			s.srv.SendBuffer, s.srv.LingerTimeout = 64<<10, 50*time.Millisecond
+			s.srv.FlushTimeout = 5 * time.Minute // for megabytes, among all the other ends
 			s.srv.Group = &Group{Loops: 1, Logger: s.srv.Logger}
 			t.Cleanup(func() { s.srv.Close(); s.srv.Group.Close() })
 			if end.server != nil {

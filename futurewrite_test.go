@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/executor"
 )
@@ -405,7 +406,7 @@ func TestCancelEmptiesTheQueue(t *testing.T) {
 // TestCancelRacesWithTheLoop: with cancels and writes from several goroutines and a peer that reads in bursts, exactly the
 // messages whose futures succeeded arrive, each whole and in the order of its writer.
 func TestCancelRacesWithTheLoop(t *testing.T) {
-	ctx, peer := opened(t, &Server{Loops: 1, SendBuffer: 64 << 10}, nil)
+	ctx, peer := opened(t, &Server{Loops: 1, SendBuffer: 64 << 10, FlushTimeout: 5 * time.Minute}, nil)
 	c := ctx.conn
 	const writers, each = 3, 600
 	all := make([][]*Future, writers)
