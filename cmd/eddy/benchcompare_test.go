@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBenchCompare: the runs of one server against themselves show no difference, two runs show nothing, and settings that are not alike are told.
@@ -12,7 +13,7 @@ func TestBenchCompare(t *testing.T) {
 	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
 	dir := t.TempDir()
 	runs := func(name string, args ...string) string {
-		out, errs, code := runToEnd(t, append([]string{"bench", "echo", "--addr", p.addr, "--conns", "2", "--duration", "100ms", "--warmup", "0s", "--json"}, args...)...)
+		out, errs, code := runBench(t, 100*time.Millisecond, append([]string{"bench", "echo", "--addr", p.addr, "--conns", "2", "--warmup", "0s", "--json"}, args...)...)
 		if code != 0 {
 			t.Fatalf("exit code %d, %q", code, errs)
 		}

@@ -86,7 +86,7 @@ func TestServeTLSWithCurl(t *testing.T) {
 		{"-I -o /dev/null -w %{http_code} " + base + "/", "", "200"},
 		{"-o /dev/null -w %{http_code} https://localhost:" + portOf(t, sockets.addr) + "/", "", "400"},
 	} {
-		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--ipv4", "--max-time", "50", "--cacert", authority}, strings.Fields(c.args)...)...)
+		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--ipv4", "--max-time", "200", "--cacert", authority}, strings.Fields(c.args)...)...)
 		cmd.Stdin = strings.NewReader(c.stdin)
 		if got, err := cmd.CombinedOutput(); err != nil || string(got) != c.want {
 			t.Errorf("curl %s: %.80q, %v; want %.80q", c.args, got, err, c.want)
@@ -94,7 +94,7 @@ func TestServeTLSWithCurl(t *testing.T) {
 	}
 	// Without the authority there is no connection, and plain HTTP to the TLS port is told what is wrong.
 	ask := func(url string) (string, error) {
-		got, err := exec.CommandContext(testContext(t), curl, "-sS", "--ipv4", "--max-time", "50", "-w", " %{http_code}", url).CombinedOutput()
+		got, err := exec.CommandContext(testContext(t), curl, "-sS", "--ipv4", "--max-time", "200", "-w", " %{http_code}", url).CombinedOutput()
 		return string(got), err
 	}
 	if got, err := ask(base + "/"); err == nil {

@@ -168,13 +168,17 @@ func TestServeFrame(t *testing.T) {
 // TestFrameOrderings: the four values of --ordering, as a client of the program sees them.
 func TestFrameOrderings(t *testing.T) {
 	for ordering, want := range map[string][]frameAnswer{
-		"completion": {{2, sOK, "FAST"}, {3, sOK, "ping"}, {1, sOK, "slept"}},
+		"completion": {{2, sOK, "FAST"}, {3, sOK, "ping"}, {1, sCancelled, ""}},
 		"ordered":    {{1, sOK, "slept"}, {2, sOK, "FAST"}, {3, sOK, "ping"}},
 		"serial":     {{1, sOK, "slept"}, {2, sOK, "FAST"}, {3, sOK, "ping"}},
 	} {
 		p := startServer(t, "serve", "frame", "--addr", "127.0.0.1:0", "--ordering", ordering)
 		c := dialFrame(t, p.addr)
-		c.Write(slices.Concat(frameOf(1, fCall, "sleep 200"), frameOf(2, fCall, "upper fast"), frameOf(3, fPing, "ping")))
+		sleep := "sleep 200"
+		if ordering == "completion" {
+			sleep = "sleep 60000" // it is cancelled when the others have passed it
+		}
+		c.Write(slices.Concat(frameOf(1, fCall, sleep), frameOf(2, fCall, "upper fast"), frameOf(3, fPing, "ping")))
 		if ordering == "completion" { // the two are answered by different goroutines
 			a, _ := c.read()
 			b, _ := c.read()
@@ -185,6 +189,7 @@ func TestFrameOrderings(t *testing.T) {
 				t.Errorf("%s: %v and %v", ordering, a, b)
 			}
 			want = want[2:]
+			c.ask(1, fCancel, "")
 		}
 		c.expect(want...)
 		c.Close()
@@ -207,7 +212,7 @@ func TestFrameOrderings(t *testing.T) {
 // TestFrameLimits: what is too much is refused as the flags say: requests, connections, bytes, time.
 func TestFrameLimits(t *testing.T) {
 	p := startServer(t, "serve", "frame", "--addr", "127.0.0.1:0", "--workers", "1", "--queue", "1", "--retry-after", "250ms", "--max-per-ip", "2",
-		"--max-payload", "1000", "--request-timeout", "300ms", "--read-timeout", "200ms", "--idle-timeout", "2s", "--stats", "1h")
+		"--max-payload", "1000", "--request-timeout", "300ms", "--read-timeout", "200ms", "--idle-timeout", "1h", "--stats", "1h")
 	c := dialFrame(t, p.addr)
 	c.Write(slices.Concat(frameOf(1, fCall, "sleep 60000"), frameOf(2, fCall, "sleep 60000"), frameOf(3, fEcho, ""), frameOf(4, fPing, "alive")))
 	if a, retry := c.read(); a.id != 3 || a.status != sBusy || retry != 250 {
@@ -222,7 +227,7 @@ func TestFrameLimits(t *testing.T) {
 	for id := uint64(5); ; id++ { // busy until the pool has noticed that those are over
 		c.ask(id, fCall, "bytes 1001")
 		a, _ := c.read()
-		if a.status == sBusy {
+		if a.status == sBusy || a.status == sLate { // or its own time was over before the pool came to it
 			continue
 		}
 		if want := (frameAnswer{id, sTooLarge, "response of 1001 bytes, limit 1000"}); a != want {
@@ -242,8 +247,12 @@ func TestFrameLimits(t *testing.T) {
 	if d := time.Since(at); d < 200*time.Millisecond {
 		t.Errorf("an incomplete frame is given up after %v", d)
 	}
-	c.expectEnd() // idle
-	if got := p.closes(); got != "idle_timeout 1, read_timeout 1, admission_rejected 1" {
+	if got := p.closes(); got != "read_timeout 1, admission_rejected 1, server_shutdown 1" {
+		t.Errorf("closed %q", got)
+	}
+	p = startServer(t, "serve", "frame", "--addr", "127.0.0.1:0", "--idle-timeout", "200ms", "--stats", "1h")
+	dialFrame(t, p.addr).expectEnd()
+	if got := p.closes(); got != "idle_timeout 1" {
 		t.Errorf("closed %q", got)
 	}
 }
@@ -289,7 +298,7 @@ func TestFrameDrain(t *testing.T) {
 	c, idle := dialFrame(t, p.addr), dialFrame(t, p.addr)
 	idle.ask(1, fPing, "")
 	idle.expect(frameAnswer{1, sOK, ""})
-	c.ask(1, fCall, "sleep 1500")
+	c.ask(1, fCall, "sleep 60000") // until it is cancelled
 	c.ask(2, fEcho, "there")
 	c.expect(frameAnswer{2, sOK, "there"})
 	p.signal(syscall.SIGTERM)
@@ -298,7 +307,9 @@ func TestFrameDrain(t *testing.T) {
 	idle.expectEnd()
 	c.expect(goAway)
 	c.ask(3, fCall, "upper late")
-	c.expect(frameAnswer{3, sUnavailable, "the server is draining"}, frameAnswer{1, sOK, "slept"})
+	c.expect(frameAnswer{3, sUnavailable, "the server is draining"})
+	c.ask(1, fCancel, "")
+	c.expect(frameAnswer{1, sCancelled, ""})
 	c.expectEnd()
 	if code := p.wait(); code != 0 {
 		t.Errorf("exit code %d; stderr %q", code, p.errs)

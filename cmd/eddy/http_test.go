@@ -83,7 +83,7 @@ func TestServeHTTPWithCurl(t *testing.T) {
 		{"-I -o /dev/null -w %{http_code}%{size_download} " + base + "/bytes?n=10", "", "2000"},
 		{"-b a=1;b=2 " + base + "/cookie", "", "a=1\nb=2\n"},
 	} {
-		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--max-time", "50"}, strings.Fields(c.args)...)...)
+		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--max-time", "200"}, strings.Fields(c.args)...)...)
 		cmd.Stdin = strings.NewReader(c.stdin)
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != c.want {

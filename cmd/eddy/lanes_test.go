@@ -14,7 +14,7 @@ import (
 
 // TestServeLanes: light lines pass heavy ones, all are answered, and a client like nc needs nothing but lines.
 func TestServeLanes(t *testing.T) {
-	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "300ms", "--medium", "1ms")
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "2s", "--medium", "1ms")
 	c := connect(t, p.addr)
 	io.WriteString(c, "heavy one\nmedium two\nlight three\nfour\r\n")
 	r := bufio.NewReader(c)
@@ -40,33 +40,26 @@ func TestServeLanes(t *testing.T) {
 	}
 }
 
-// TestServeLanesBusy: a full lane answers at once, and light work does not notice.
+// TestServeLanesBusy: a full lane answers at once, and light work does not notice: no heavy one ends while the test waits.
 func TestServeLanesBusy(t *testing.T) {
-	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "150ms", "--capacity", "2")
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "1h", "--capacity", "2")
 	c := connect(t, p.addr)
 	io.WriteString(c, strings.Repeat("heavy\n", 6)+"light\n")
 	r := bufio.NewReader(c)
-	var busy, light, done int
-	for done+busy+light < 7 {
+	var busy, light int
+	for busy < 3 || light < 1 { // the lane holds two, and perhaps one is being worked on
 		switch a := readLine(t, r); {
 		case strings.HasPrefix(a, "busy: ") && strings.Contains(a, "heavy"):
 			busy++
 		case a == "5: light":
 			light++
-			if done > 0 {
-				t.Error("the light one waited for heavy ones")
-			}
-		case a == "5: heavy":
-			done++
 		default:
 			t.Fatalf("answer %q", a)
 		}
 	}
-	if busy < 3 || light != 1 {
-		t.Errorf("%d busy, %d done", busy, done)
+	if busy > 4 || light != 1 {
+		t.Errorf("%d busy, %d light", busy, light)
 	}
-	c.Close()
-	p.stop()
 }
 
 // TestServeLanesSpill: what the lane cannot hold goes to disk and is answered in order; after kill -9 the next run works

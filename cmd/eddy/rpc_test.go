@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
 )
@@ -15,7 +16,13 @@ import (
 // call runs "eddy call" against a server.
 func (p *process) call(args ...string) (stdout, stderr string, code int) {
 	p.t.Helper()
-	return runToEnd(p.t, append([]string{"call", p.addr, "--timeout", "25s"}, args...)...)
+	return callAt(p.t, p.addr, args...)
+}
+
+// callAt is a call that only a hang ends early.
+func callAt(t *testing.T, addr string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return runToEnd(t, append([]string{"call", addr, "--timeout", "2m"}, args...)...)
 }
 
 // TestServeRPC: what a person sees of each service, and the exit code of each way to fail.
@@ -110,7 +117,7 @@ protocols:
   frame: {host: 127.0.0.1, port: -1, dispather: message}
   tri: {host: 127.0.0.1, port: -1}
 services:
-  - {interface: demo.Greeter, group: g, version: 1.0, protocol: frame, timeout: 3s}
+  - {interface: demo.Greeter, group: g, version: 1.0, protocol: frame, timeout: 70s}
   - {interface: demo.Echo, protocol: tri}
 `
 
@@ -126,12 +133,12 @@ func TestServeRPCConfig(t *testing.T) {
 	p := startServer(t, "serve", "rpc", "--config", file)
 	ports := p.waitOutput(p.out, regexp.MustCompile(`rpc \(frame\) on (\S+), dispatcher message, rpc \(tri\) on (\S+), dispatcher all, isolation service`))
 	p.waitOutput(p.errs, regexp.MustCompile(`warning: .*rpc\.yaml:5: protocols\.frame\.dispather: is an old spelling: write dispatcher`))
-	list, _, _ := runToEnd(t, "call", ports[1], "--list")
-	if !regexp.MustCompile(`demo\.Greeter +1\.0 +g +Hello +json +3s +frame\n`).MatchString(list) || !regexp.MustCompile(`demo\.Echo .* tri\n`).MatchString(list) {
+	list, _, _ := callAt(t, ports[1], "--list")
+	if !regexp.MustCompile(`demo\.Greeter +1\.0 +g +Hello +json +1m10s +frame\n`).MatchString(list) || !regexp.MustCompile(`demo\.Echo .* tri\n`).MatchString(list) {
 		t.Errorf("the port frame lists\n%s", list)
 	}
 	for addr, want := range map[string]int{ports[1]: 0, ports[2]: 3} {
-		if stdout, stderr, code := runToEnd(t, "call", addr, "demo.Greeter", "Hello", `{"name":"you"}`, "--group", "g", "--version", "1.0"); code != want {
+		if stdout, stderr, code := callAt(t, addr, "demo.Greeter", "Hello", `{"name":"you"}`, "--group", "g", "--version", "1.0"); code != want {
 			t.Errorf("%s: exit code %d, want %d: %q %q", addr, code, want, stdout, stderr)
 		}
 	}
@@ -180,13 +187,13 @@ func TestServeRPCTLS(t *testing.T) {
 func TestBenchRPC(t *testing.T) {
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0")
 	for _, args := range [][]string{{"--inflight", "4"}, {"--rate", "500"}} {
-		stdout, stderr, code := runToEnd(t, append([]string{"bench", "rpc", "--addr", p.addr, "--conns", "2", "--duration", "400ms", "--warmup", "0s", "--json"}, args...)...)
+		stdout, stderr, code := runBench(t, 400*time.Millisecond, append([]string{"bench", "rpc", "--addr", p.addr, "--conns", "2", "--warmup", "0s", "--json"}, args...)...)
 		var r measured.Run
 		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || r.Requests == 0 || r.Errors != 0 || r.Protocol != "rpc" {
 			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
 	}
-	if _, stderr, code := runToEnd(t, "bench", "rpc", "--addr", p.addr, "--conns", "1", "--duration", "200ms", "--warmup", "0s", "--service", "/demo.None:"); code != 1 || !strings.Contains(stderr, "status 2") {
+	if _, stderr, code := runBench(t, 200*time.Millisecond, "bench", "rpc", "--addr", p.addr, "--conns", "1", "--warmup", "0s", "--service", "/demo.None:"); code != 1 || !strings.Contains(stderr, "status 2") {
 		t.Errorf("a service that is not there: exit code %d, %q", code, stderr)
 	}
 	p.stop()
