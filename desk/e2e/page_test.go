@@ -24,10 +24,7 @@ func TestPagesSpeakTheLanguageOfTheBrowser(t *testing.T) {
 	}
 	customer.shot("customer-zh")
 	customer.send("人工")
-	customer.visible("queue-position")
-	if got := customer.text("queue-position"); got != "下一位就是您" {
-		t.Errorf("the queue position reads %q", got)
-	}
+	customer.until("the place in the queue is told", node("queue-position")+`?.textContent === '下一位就是您'`) // some time after the chat waits
 	customer.click("menu-button")
 	customer.choose("language", "en")
 	customer.until("the page speaks English", node("queue-position")+`.textContent === 'You are next' && document.documentElement.lang === 'en'`)
@@ -53,6 +50,7 @@ func TestConsoleWorksWithTheKeyboard(t *testing.T) {
 	agent.until("the login field has the focus", `document.activeElement?.dataset.testid === 'login-user'`)
 	agent.press(d.login + "\t" + d.password)
 	agent.enter()
+	loginAnswered(agent)
 	agent.visible("queue-row")
 	agent.press("?")
 	agent.visible("keys")
@@ -87,6 +85,7 @@ func TestConsoleByKeyboardAlone(t *testing.T) {
 	agent.until("the login field has the focus", `document.activeElement?.dataset.testid === 'login-user'`)
 	agent.press(d.login + "\t" + d.password)
 	agent.enter()
+	loginAnswered(agent)
 	agent.visible("queue-row")
 	agent.key("j")
 	agent.enter()

@@ -126,6 +126,7 @@ func (d *desk) console(b *browser, name, login, password string, width, height i
 	p.fill("login-user", login)
 	p.fill("login-password", password)
 	p.click("login-submit")
+	loginAnswered(p)
 	p.until("the console is connected", `document.querySelector('[data-testid="quality"]').textContent.startsWith('Connected') || document.querySelector('[data-testid="quality"]').textContent.startsWith('已连接')`)
 	return p
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -94,13 +93,7 @@ func (l *lockedBuffer) String() string {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	d := &desk{t: t, addr: addr, data: t.TempDir()}
+	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir()}
 	t.Cleanup(func() {
 		if d.cmd != nil {
 			d.stop()
@@ -113,7 +106,7 @@ func newDesk(t *testing.T) *desk {
 
 func (d *desk) url(path string) string { return "http://" + d.addr + path }
 
-// start runs the server and returns when it is ready.
+// start runs the server and returns when it is ready. The first time it chooses a port itself, which stays.
 func (d *desk) start() {
 	d.t.Helper()
 	path, err := command.path()
@@ -128,6 +121,13 @@ func (d *desk) start() {
 	}
 	d.exit = make(chan error, 1)
 	go func(cmd *exec.Cmd, exit chan<- error) { exit <- cmd.Wait() }(d.cmd, d.exit)
+	d.eventually("prints its address", func() bool {
+		m := printedAddr.FindStringSubmatch(d.out.String())
+		if m != nil {
+			d.addr = m[1]
+		}
+		return m != nil
+	})
 	d.waitReady()
 }
 
@@ -143,6 +143,9 @@ func (d *desk) waitReady() {
 		return res.StatusCode == http.StatusOK
 	})
 }
+
+// printedAddr finds the address that every start prints.
+var printedAddr = regexp.MustCompile(`agent console\s+http://(\S+)/console\s`)
 
 // printed finds the account that the first start prints.
 var printed = regexp.MustCompile(`login\s+(\S+)\s+password\s+(\S+)\s`)

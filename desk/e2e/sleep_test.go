@@ -28,9 +28,10 @@ func TestTabAsleep(t *testing.T) {
 	agent.until("it arrives", shows("before"))
 	agent.send("wait a moment")
 	customer.until("the answer arrives", shows("wait a moment"))
-	value[bool](customer, `(window.asleep = {ticks: 0}, setInterval(() => window.asleep.ticks++, 10), true)`)
+	value[bool](customer, `(window.asleep = {ticks: 0}, setInterval(() => window.asleep.ticks++, 10), document.addEventListener('freeze', () => { window.asleep.frozen = true; }), true)`)
 
 	customer.lifecycle(page.SetWebLifecycleStateStateFrozen)
+	customer.until("it sleeps", `window.asleep.frozen`)
 	ticks := value[int](customer, `window.asleep.ticks`)
 	agent.send("still looking")
 	d.stop()

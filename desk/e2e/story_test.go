@@ -12,6 +12,13 @@ func login(p *tab, name, password string) {
 	p.fill("login-user", name)
 	p.fill("login-password", password)
 	p.click("login-submit")
+	loginAnswered(p)
+}
+
+// loginAnswered waits until the form has been accepted or refused. A server that is too slow for a login says so, and is asked again.
+func loginAnswered(p *tab) {
+	p.t.Helper()
+	p.until("the login is answered", `((e, b) => { if (b && /could not log you in|暂时无法登录/.test(e?.textContent)) { b.click(); return false; } return e || !b; })(`+node("login-error")+`, `+node("login-submit")+`)`)
 }
 
 // sameStory checks that both pages show the same messages, each once, in the
@@ -65,6 +72,18 @@ func hurry(p *tab) {
 	p.until("the connection is back", `((b) => { if (b && b.checkVisibility()) b.click(); const host = document.querySelector('[data-testid="banner"]'); return host.hidden; })(document.querySelector('[data-testid="banner-retry"]'))`)
 }
 
+// typing begins to look whether the page says that the other side types; what it returns waits until the page has said
+// so. The page says it for some seconds only: who asks afterwards may be too late.
+func (p *tab) typing(what string) (seen func()) {
+	p.t.Helper()
+	value[bool](p, `((look) => { window.sawTyping = false; look.observe(document.body, {subtree: true, childList: true, attributes: true}); return true; })(
+		new MutationObserver((_, look) => { if (`+node("typing")+`) { window.sawTyping = true; look.disconnect(); } }))`)
+	return func() {
+		p.t.Helper()
+		p.until(what, `window.sawTyping`)
+	}
+}
+
 // meet brings a customer and an agent together in one chat.
 func meet(t *testing.T, d *desk, b *browser) (customer, agent *tab) {
 	t.Helper()
@@ -111,14 +130,16 @@ func TestCustomerAndAgentChatInBrowsers(t *testing.T) {
 	agent.visible("composer")
 	customer.gone("queue-card")
 
+	seen := customer.typing("the agent is seen typing")
 	agent.fill("composer", "Hello, how can ")
-	customer.until("the agent is seen typing", node("typing"))
+	seen()
 	agent.press("I help?")
 	agent.enter()
 	agent.until("the agent has a tick", accepted("Hello, how can I help?"))
 	customer.until("the customer reads it", shows("Hello, how can I help?"))
+	seen = agent.typing("the customer is seen typing")
 	customer.fill("composer", "My order is ")
-	agent.until("the customer is seen typing", node("typing"))
+	seen()
 	customer.press("late")
 	customer.enter()
 	customer.until("the customer has a tick", accepted("My order is late"))

@@ -43,7 +43,7 @@ func kill(t *testing.T, place string, acked map[string]string) {
 		t.Fatal(err)
 	}
 	top, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+top+"$", "-test.timeout=2m")
+	cmd := exec.CommandContext(t.Context(), exe, "-test.run=^"+top+"$", "-test.timeout=10m")
 	cmd.Env = append(os.Environ(), childEnv+"="+place)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -140,7 +140,7 @@ func child(t *testing.T, b Backend, place string) {
 	for range crashWriters {
 		contact := r.visitor()
 		all.Go(func() {
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+			for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
 				if !r.story(contact, run) {
 					return
 				}
