@@ -215,14 +215,18 @@ func TestEchoAllocatesNothing(t *testing.T) {
 		}
 	}
 	echo(1000)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	const n = 20_000
-	echo(n)
-	runtime.ReadMemStats(&after)
-	if per := float64(after.Mallocs-before.Mallocs) / n; per > 0.01 {
-		t.Errorf("%.3f allocations per echo", per)
+	var per float64
+	for range 5 { // others allocate now and then, the watchdog for one where a busy machine stalls the loop
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const n = 20_000
+		echo(n)
+		runtime.ReadMemStats(&after)
+		if per = float64(after.Mallocs-before.Mallocs) / n; per <= 0.01 {
+			return
+		}
 	}
+	t.Errorf("%.3f allocations per echo", per)
 }
 
 func TestBlockingCallOnTheLoopIsRefused(t *testing.T) {
