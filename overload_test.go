@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,6 +129,7 @@ func TestAcceptStorm(t *testing.T) {
 func TestRefusalIsNotOvertakenByAReset(t *testing.T) {
 	srv := lineServer(new(closes))
 	srv.MaxConns = 1
+	srv.LingerTimeout = 5 * time.Minute // a client that is slow to write and to read has its time
 	answer := strings.Repeat("busy ", 200)
 	srv.Admission = eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: func(eddy.Refusal) []byte { return []byte(answer) }}
 	addr := start(t, srv)
@@ -202,9 +204,7 @@ func TestSlowloris(t *testing.T) {
 	if took := time.Since(begin); took < 900*time.Millisecond {
 		t.Errorf("they were closed after %v already", took)
 	}
-	if n := srv.Stats().Active; n != 5 {
-		t.Errorf("%d connections open, want 5", n)
-	}
+	waitFor(t, "the last one to be gone, and the 5 to be left", func() bool { return srv.Stats().Active == 5 }) // it is counted as closed first
 	if grown := heldMiB() - before; grown > 8 {
 		t.Errorf("memory grew by %.1f MiB", grown)
 	}
@@ -223,31 +223,29 @@ func TestZeroWindowPeers(t *testing.T) {
 	srv := &eddy.Server{Loops: 2, Watermarks: marks, RecvBuffer: 4 << 10, SendBuffer: 4 << 10, Init: initWith(echo)}
 	addr := start(t, srv)
 	var wg sync.WaitGroup
-	var stuck atomic.Int64
+	var over atomic.Bool
 	chunk := make([]byte, 2<<10)
 	for range peers {
 		c := dial(t, addr).(*net.TCPConn)
 		c.SetReadBuffer(4 << 10)
 		c.SetWriteBuffer(4 << 10)
 		wg.Go(func() {
-			for {
+			for !over.Load() { // who is stuck for its time goes on trying: the server may only be slow
 				c.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
-				if _, err := c.Write(chunk); err != nil {
-					stuck.Add(1)
+				if _, err := c.Write(chunk); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Error(err)
 					return
 				}
 			}
 		})
 	}
-	waitFor(t, "every peer to be stuck", func() bool { return stuck.Load() == int64(peers) })
-	wg.Wait()
-	st := srv.Stats()
-	if st.Active != int64(peers) || st.Memory.Outbound < int64(peers)*int64(marks.Low) || st.Memory.Outbound > int64(peers)*int64(marks.Max) {
-		t.Errorf("%d connections hold %d bytes", st.Active, st.Memory.Outbound)
-	}
-	before := heldMiB()
-	waitFor(t, "half a second in which nothing happens", func() bool { // a peer that is slow itself may have given up too early
+	var before float64
+	waitFor(t, "every peer to be stuck, and half a second in which nothing happens", func() bool {
 		first := srv.Stats()
+		if first.Memory.Outbound < int64(peers)*int64(marks.Low) {
+			return false
+		}
+		before = heldMiB()
 		<-time.After(500 * time.Millisecond)
 		for i, l := range srv.Stats().Loops {
 			if l.Iterations-first.Loops[i].Iterations > 20 || l.BytesIn != first.Loops[i].BytesIn {
@@ -258,6 +256,11 @@ func TestZeroWindowPeers(t *testing.T) {
 	})
 	if grown := heldMiB() - before; grown > 2 {
 		t.Errorf("memory grew by %.1f MiB", grown)
+	}
+	over.Store(true)
+	wg.Wait()
+	if st := srv.Stats(); st.Active != int64(peers) || st.Memory.Outbound < int64(peers)*int64(marks.Low) || st.Memory.Outbound > int64(peers)*int64(marks.Max) {
+		t.Errorf("%d connections hold %d bytes", st.Active, st.Memory.Outbound)
 	}
 	other := dial(t, addr)
 	io.WriteString(other, "alive")

@@ -261,7 +261,7 @@ func talkBoth(addr string, words []string) error {
 }
 
 func talkHTTP(url string, words []string) error {
-	client := &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
 	for _, w := range words {
 		resp, err := client.Post(url, "text/plain", strings.NewReader(w))

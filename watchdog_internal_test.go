@@ -17,12 +17,11 @@ func TestWatchdogSleepsWithItsLoops(t *testing.T) {
 	dog := g.crew.Load().dog
 	for range 5 {
 		until(t, "the watchdog to fall asleep", dog.asleep.Load)
-		ran := make(chan struct{})
-		if err := g.Loop(1).Post(func() { close(ran) }); err != nil {
+		asleep := make(chan bool, 1)
+		if err := g.Loop(1).Post(func() { asleep <- dog.asleep.Load() }); err != nil {
 			t.Fatal(err)
 		}
-		<-ran
-		if dog.asleep.Load() {
+		if <-asleep {
 			t.Fatal("the watchdog sleeps while a loop runs")
 		}
 	}

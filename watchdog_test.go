@@ -20,7 +20,8 @@ func sulk(gate <-chan struct{}) { <-gate }
 func TestWatchdogNamesTheBlockingHandler(t *testing.T) {
 	gate, stalls := make(chan struct{}), make(chan eddy.Stall, 10)
 	log := newLog()
-	g := &eddy.Group{Loops: 2, StallThreshold: 30 * time.Millisecond, Logger: log.logger(), OnStall: func(s eddy.Stall) {
+	const threshold = time.Second // what is shorter happens to any iteration of a busy machine
+	g := &eddy.Group{Loops: 2, StallThreshold: threshold, Logger: log.logger(), OnStall: func(s eddy.Stall) {
 		stalls <- s
 		panic("of the listener")
 	}}
@@ -43,7 +44,7 @@ func TestWatchdogNamesTheBlockingHandler(t *testing.T) {
 	io.WriteString(ill, "sulk")
 	id := <-conns
 	s := <-stalls
-	if s.Conn != id || s.Peer.String() != ill.LocalAddr().String() || s.For < 30*time.Millisecond {
+	if s.Conn != id || s.Peer.String() != ill.LocalAddr().String() || s.For < threshold {
 		t.Errorf("told of %v (%v) for %v, want %v (%v)", s.Conn, s.Peer, s.For, id, ill.LocalAddr())
 	}
 	if !strings.Contains(s.Handler, "TestWatchdogNamesTheBlockingHandler") {
@@ -99,6 +100,7 @@ func TestWatchdogIsRateLimited(t *testing.T) {
 	}
 	defer g.Close()
 	const n = 15
+	began := time.Now()
 	for i := range n {
 		before, turns := told.Load(), g.Stats()[0].Iterations
 		gate := make(chan struct{})
@@ -115,7 +117,8 @@ func TestWatchdogIsRateLimited(t *testing.T) {
 		waitFor(t, "the end of the iteration", func() bool { return g.Stats()[0].Iterations > turns })
 	}
 	waitFor(t, "the last stall to be over", func() bool { return g.Loop(0).Post(func() {}) == nil && g.Stats()[0].Stalls >= n })
-	if s, lines := withStack.Load(), strings.Count(log.String(), "a handler blocks its loop"); s != int64(lines) || s < 1 || s > 10 {
+	most := 5 * (2 + int64(time.Since(began)/time.Second)) // five lines a second
+	if s, lines := withStack.Load(), strings.Count(log.String(), "a handler blocks its loop"); s != int64(lines) || s < 1 || s > most {
 		t.Errorf("%d of %d stalls came with a stack, %d were logged", s, n, lines)
 	}
 }

@@ -246,6 +246,7 @@ func TestStopTwice(t *testing.T) {
 		t.Fatalf("the first Stop returned %d while a worker was in Run", n)
 	case <-time.After(20 * time.Millisecond):
 	}
+	eventually(t, "the second Stop", d.lanes.run.ending.Load)
 	close(gate)
 	if a, b := <-first, <-second; a != 4 || b != 4 {
 		t.Errorf("lost %d and %d, want 4", a, b)

@@ -291,6 +291,7 @@ func TestStopAndStart(t *testing.T) {
 		t.Fatal("Stop did not wait for the worker in Run")
 	case <-time.After(20 * time.Millisecond):
 	}
+	eventually(t, "the Stop", d.lanes.run.ending.Load)
 	gate <- struct{}{}
 	if lost := <-stopped; lost != 4 {
 		t.Errorf("%d lost, want 4", lost)
