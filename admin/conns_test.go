@@ -101,8 +101,8 @@ func TestConnectionTable(t *testing.T) {
 	}
 	waitFor(t, "the end of the connection", func() bool { return srv.Stats().Active == heavy-1 })
 	fmt.Fprint(dial(t, srv), "no number\n")
-	waitFor(t, "the other end", func() bool { return srv.Stats().Closed[eddy.CloseProtocolError] == 1 })
-	closed := table(t, s, "closed=1")
+	var closed Connections
+	waitFor(t, "the other end", func() bool { closed = table(t, s, "closed=1"); return closed.Matched == 2 }) // it is counted before it is in the table
 	if closed.Matched != 2 || closed.Connections[0].Reason != "protocol_error" || closed.Connections[1].Reason != "normal" || closed.Connections[1].Cause != "closed by the operator" ||
 		closed.Connections[1].ID != top.ID || closed.Connections[1].Peer != top.Peer || closed.Connections[1].State != "closed" {
 		t.Errorf("%+v", closed)
