@@ -137,6 +137,11 @@ func (c *Client) Wait(ctx context.Context, cond func() bool) error {
 // Connected waits for a welcome.
 func (c *Client) Connected(ctx context.Context) error { return c.Wait(ctx, c.isLive) }
 
+// Disconnected waits until the client has no welcomed connection.
+func (c *Client) Disconnected(ctx context.Context) error {
+	return c.Wait(ctx, func() bool { return !c.live })
+}
+
 // Welcomed waits until there have been n welcomes and the last one's connection lives.
 func (c *Client) Welcomed(ctx context.Context, n int) error {
 	return c.Wait(ctx, func() bool { return c.live && c.welcomes >= n })

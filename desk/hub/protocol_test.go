@@ -241,7 +241,7 @@ func (c *fakeClock) advance(d time.Duration) {
 
 func TestMessageRate(t *testing.T) {
 	clock := &fakeClock{t: time.Now()}
-	r := newRig(t, Options{Now: clock.now}) // the default limits
+	r := newRig(t, Options{Now: clock.now, Limits: patient()}) // the default rates
 	c := r.raw(r.dial(Peer{}))
 	c.hello(r.visitor())
 	conv := c.open()
@@ -273,7 +273,7 @@ func TestMessageRate(t *testing.T) {
 
 func TestCommandFloodIsClosed(t *testing.T) {
 	clock := &fakeClock{t: time.Now()}
-	r := newRig(t, Options{Now: clock.now})
+	r := newRig(t, Options{Now: clock.now, Limits: patient()})
 	c := r.raw(r.dial(Peer{}))
 	c.hello(r.visitor())
 	for range 100 + maxRefusals {

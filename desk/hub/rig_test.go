@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -155,14 +156,21 @@ type rig struct {
 	path  string
 	o     Options
 
-	mu    sync.Mutex
-	wires []*wire
+	mu      sync.Mutex
+	wires   []*wire
+	clients []*desktest.Client
+}
+
+// patient are the default limits, without the deadlines that a slow machine would miss.
+func patient() Limits {
+	return Limits{HelloTimeout: time.Minute, CommandAge: time.Minute, ReadTimeout: time.Minute, SearchTimeout: time.Minute, BotTimeout: time.Minute}
 }
 
 // quick rates and waits, so that tests do not run into limits they are not about.
 func testLimits() Limits {
-	plenty := Rate{1e6, 1e6}
-	return Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty, CommandAge: 20 * time.Second, QueueEvery: 10 * time.Millisecond}
+	l, plenty := patient(), Rate{1e6, 1e6}
+	l.CustomerMessages, l.AgentMessages, l.CustomerCommands, l.AgentCommands, l.QueueEvery = plenty, plenty, plenty, plenty, 10*time.Millisecond
+	return l
 }
 
 func newRig(t *testing.T, o Options) *rig {
@@ -221,8 +229,22 @@ func (r *rig) stop() {
 	if err := r.theHub().Shutdown(ctx); err != nil {
 		r.t.Error(err)
 	}
+	r.lost()
 	if err := r.db.Close(); err != nil {
 		r.t.Error(err)
+	}
+}
+
+// lost waits until every client has noticed that the hub has ended: until then a command goes to the connection that it has lost.
+func (r *rig) lost() {
+	r.t.Helper()
+	r.mu.Lock()
+	clients := slices.Clone(r.clients)
+	r.mu.Unlock()
+	for _, c := range clients {
+		if err := c.Disconnected(r.ctx); err != nil {
+			r.t.Error(err)
+		}
 	}
 }
 
@@ -253,6 +275,9 @@ func (r *rig) visitor() string {
 func (r *rig) client(dial desktest.Dialer) *desktest.Client {
 	c := desktest.New(dial)
 	r.t.Cleanup(c.Close)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clients = append(r.clients, c)
 	return c
 }
 

@@ -199,6 +199,7 @@ func (r *routeRig) stopHub() {
 	defer cancel()
 	r.ok(r.theHub().Shutdown(ctx))
 	r.waitFor("all connections to end", func() bool { return r.theHub().Counters.Sessions.Load() == 0 })
+	r.lost()
 }
 
 func offerOf(conv string) func(desktest.Frame) bool {
@@ -215,7 +216,9 @@ func offerEnd(conv, result string) func(desktest.Frame) bool {
 // auditOf returns the lines about an action by somebody, once those on their way have been written.
 func (r *routeRig) auditOf(who, action string) []store.AuditRow {
 	r.t.Helper()
-	r.ok(store.Record(r.ctx, r.db, store.Audit{Action: "end"}))
+	for range 2 { // the first is answered behind who was told before and writes its line then, the second is behind that line
+		r.ok(store.Record(r.ctx, r.db, store.Audit{Action: "end"}))
+	}
 	rows, err := r.db.Cold().Audit(r.ctx, store.AuditQuery{Who: who, Action: action})
 	r.ok(err)
 	return rows

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Empty returns the content of a database of the newest version with nothing in it, not even an identity: Open gives it one. It
@@ -17,7 +18,7 @@ func Empty() (content []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "empty.db")
-	db, err := Open(ctx, Options{Path: path})
+	db, err := Open(ctx, Options{Path: path, Wait: time.Minute}) // one that fails fails every test of the process
 	if err != nil {
 		return nil, err
 	}

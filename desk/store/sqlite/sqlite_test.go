@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,6 +49,7 @@ func open(t *testing.T, o Options) *DB {
 	if o.Path == "" {
 		o.Path = fresh(t)
 	}
+	o.Wait, o.BusyTimeout = cmp.Or(o.Wait, time.Minute), cmp.Or(o.BusyTimeout, time.Minute) // a slow machine keeps others waiting for long
 	db, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
