@@ -59,6 +59,9 @@ func (c *churn) round(ctx context.Context, mark func() error) (*result, error) {
 	err = c.window(ctx, mark, base, &first, &last, res, errs)
 	over.Store(true)
 	all.Wait()
+	if err == nil && len(errs) > 0 { // of a visit that ended after the window
+		err = <-errs
+	}
 	for _, p := range parts {
 		res.requests += p.requests
 		res.warmup += p.warmup

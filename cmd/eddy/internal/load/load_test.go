@@ -190,7 +190,7 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 			io.ReadFull(conn, make([]byte, 64))
 			io.WriteString(conn, c.answer)
 		})
-		r, err := Run(context.Background(), Options{Protocol: c.protocol, Addr: addr, Conns: 2, Size: 64, InFlight: 1, Duration: 5 * time.Second}, nil)
+		r, err := Run(context.Background(), Options{Protocol: c.protocol, Addr: addr, Conns: 2, Size: 64, InFlight: 1, Duration: time.Minute}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -244,7 +244,11 @@ func TestCancelEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	o := Options{Protocol: "echo", Addr: echoServer(t), Conns: 4, Size: 16, InFlight: 1, Duration: time.Hour}
-	r, err := Run(ctx, o, func(*Result) { cancel() })
+	r, err := Run(ctx, o, func(r *Result) {
+		if r.Requests > 0 {
+			cancel()
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
