@@ -192,7 +192,11 @@ func TestTransportSecureFails(t *testing.T) {
 		"failed":  func(_ *eddy.Pipeline, _ string, ready func(error)) error { ready(broken); return nil },
 		"endless": func(*eddy.Pipeline, string, func(error)) error { return nil },
 	} {
-		tr := transport(t, &Transport{Secure: secure, ConnectTimeout: 100 * time.Millisecond})
+		patience := limit
+		if name == "endless" {
+			patience = 100 * time.Millisecond
+		}
+		tr := transport(t, &Transport{Secure: secure, ConnectTimeout: patience})
 		_, err := tr.RoundTrip(request(t, "GET", "https://"+s.addr, nil))
 		var te net.Error
 		if !errors.Is(err, broken) && (name != "endless" || !errors.As(err, &te) || !te.Timeout()) {

@@ -330,6 +330,8 @@ func TestHandlerPanics(t *testing.T) {
 	if _, body := get("/").response("GET"); body != "hello" {
 		t.Errorf("the server after panics: %q", body)
 	}
+	// The pool hears of a panic behind the answer to its request.
+	waitFor(t, "the handlers to be over", func() bool { return s.pool.Stats().Completed == 4 })
 	if panics.Load() != 2 || s.pool.Stats().Panics != 2 {
 		t.Errorf("%d panics reported with their stack, %d counted, want 2", panics.Load(), s.pool.Stats().Panics)
 	}

@@ -325,7 +325,8 @@ func TestDedicatedPools(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	pool := (*cl.services.Load())[testKey].pool.pool
-	if st := pool.Stats(); st.Completed+uint64(st.Running) != 1 {
+	until(t, "the pool to rest", func() bool { return pool.Stats().Running == 0 })
+	if st := pool.Stats(); st.Completed != 1 {
 		t.Errorf("%+v", st)
 	}
 	place := make(chan bool, 1)

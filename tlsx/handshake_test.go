@@ -505,6 +505,7 @@ func (d deaf) HandleError(ctx *eddy.Context, err error) error {
 func TestFailuresAreLogged(t *testing.T) {
 	var log lockedBuffer
 	r := newRig(t, setup{o: tlsx.Options{Logger: log.logger()}})
+	began := time.Now()
 	for range 20 {
 		c := r.raw()
 		io.WriteString(c, "x")
@@ -512,8 +513,10 @@ func TestFailuresAreLogged(t *testing.T) {
 		c.Close()
 		r.end()
 	}
-	if n := strings.Count(log.String(), "handshake failed"); n < 1 || n > 10 {
-		t.Errorf("%d lines for 20 failures", n)
+	took := time.Since(began)
+	most := 5 + int(took/(200*time.Millisecond)) + 1 // five at once, and five per second: all of them where the machine takes its time
+	if n := strings.Count(log.String(), "handshake failed"); n < 1 || n > most {
+		t.Errorf("%d lines for 20 failures in %v", n, took)
 	}
 	if !strings.Contains(log.String(), "does not speak TLS") || strings.Contains(log.String(), "goroutine") {
 		t.Errorf("%s", log.String())

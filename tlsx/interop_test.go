@@ -180,7 +180,7 @@ func TestCurl(t *testing.T) {
 	}
 	url := "https://localhost:" + port + "/"
 	out := filepath.Join(t.TempDir(), "out")
-	p := run(t, curl, "-sS", "-f", "--ipv4", "--max-time", "15", "--cacert", ca, "--data-binary", "@"+file, "-o", out, url, "--next",
+	p := run(t, curl, "-sS", "-f", "--ipv4", "--max-time", "60", "--cacert", ca, "--data-binary", "@"+file, "-o", out, url, "--next",
 		"-sS", "-f", "--ipv4", "--cacert", ca, "--data-binary", "small", "-w", "connects %{num_connects}\\n", "-o", "/dev/null", url)
 	p.until("connects 0")
 	if b, err := os.ReadFile(out); err != nil || string(b) != string(pattern(3<<20)) {
