@@ -119,13 +119,13 @@ func texts(t *testing.T, db *sqlite.DB, conv string) []string {
 func TestBackupUnderLoad(t *testing.T) {
 	w := newWorld(t)
 	var stop atomic.Bool
-	written := make(chan int)
+	written := make(chan int, 1)
 	go func() {
 		n := 0
+		defer func() { written <- n }() // also if say ends the test
 		for ; !stop.Load() && n < 5000; n++ {
 			w.say(fmt.Sprint(n))
 		}
-		written <- n
 	}()
 	for len(texts(t, w.DB, w.conv)) == 0 { // it has begun
 		if t.Context().Err() != nil {
