@@ -207,13 +207,16 @@ func ExampleBlocker() {
 	q, _ := ring.NewSPSC[string](1)
 	onALoop := func() bool { return false } // group.OnLoop() in a program
 	wait := ring.Compose(ring.Spin(100), ring.Yield(100), ring.Sleep(time.Millisecond, 0))
-	b, _ := ring.NewBlocker(func() bool { return !onALoop() }, wait, time.Second)
+	b, _ := ring.NewBlocker(func() bool { return !onALoop() }, wait, time.Minute)
 
 	fmt.Println(ring.SendBlocking(b, q, "first"))
-	go func() { fmt.Println(q.Recv()) }()
-	fmt.Println(ring.SendBlocking(b, q, "second"))
-	// Unordered output:
+	received := make(chan string)
+	go func() {
+		m, _ := q.Recv()
+		received <- m
+	}()
+	fmt.Println(ring.SendBlocking(b, q, "second"), "behind", <-received)
+	// Output:
 	// <nil>
-	// first true
-	// <nil>
+	// <nil> behind first
 }
