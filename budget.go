@@ -365,12 +365,22 @@ func (c *Conn) submitWithin(size int) error {
 		return nil
 	}
 	m := c.cell()
-	if held := b.held.Load() + m.pending.Add(int64(size)); held > b.hard {
+	m.pending.Add(int64(size))
+	if held := b.claimed(); held > b.hard {
 		m.pending.Add(-int64(size))
 		b.refused.Add(1)
 		return fmt.Errorf("%w: the server holds %d bytes, budget %d", ErrBackpressure, held, b.limit)
 	}
 	return nil
+}
+
+// claimed is what is held and what has been submitted, on all loops. What goes from one to the other meanwhile counts twice rather than not at
+// all; what a loop holds and has not told yet, at most step, is missing.
+func (b *budget) claimed() (bytes int64) {
+	for _, m := range b.cells {
+		bytes += m.pending.Load()
+	}
+	return bytes + b.held.Load()
 }
 
 // submitted undoes submitWithin: the loop has the message, or nobody has.

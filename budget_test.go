@@ -307,6 +307,38 @@ func TestBudgetExcess(t *testing.T) {
 	}
 }
 
+// TestBudgetIsOfAllLoops: what other goroutines have submitted to one loop counts for those that write to another.
+func TestBudgetIsOfAllLoops(t *testing.T) {
+	st, _ := newStage(t, answering(100_000))
+	st.loop("worker-1")
+	st.loop("worker-2")
+	var all []*actor
+	for _, l := range st.loops {
+		all = append(all, st.connect(l))
+	}
+	taken := 0
+	for range 200 {
+		for _, a := range all {
+			err := a.conn.Write(make([]byte, 1000))
+			if err == nil {
+				taken++
+			} else if !errors.Is(err, ErrBackpressure) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(all) != 3 || taken != 125 {
+		t.Errorf("%d loops were given %d kB, want 125 on 3", len(all), taken)
+	}
+	for _, l := range st.loops {
+		l.iterate()
+	}
+	if err := all[0].conn.Write([]byte("more")); err != nil {
+		t.Errorf("after they have been sent: %v", err)
+	}
+	st.loops[0].iterate()
+}
+
 // TestBudgetCountsInput: input that is never completed holds memory, too; what holds most closes first, and nobody is
 // starved by the others for longer than the grace.
 func TestBudgetCountsInput(t *testing.T) {

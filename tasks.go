@@ -226,7 +226,7 @@ func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
 		c.queued.Add(-int64(t.size))
-		c.submitted(int(t.size))
+		defer c.submitted(int(t.size)) // behind account: the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
 		c.encoding.Add(-1)
