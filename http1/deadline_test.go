@@ -54,16 +54,19 @@ func TestHeaderDeadlineSparesHeldClients(t *testing.T) {
 		}
 		hello(w, r)
 	}})
-	c := s.dial()
-	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo")
-	c.response("GET")
-	c.send("st: a\r\n\r\n")
-	resp, body := c.response("GET")
-	if took := time.Since(time.Unix(0, answered.Load())); resp.StatusCode == http.StatusRequestTimeout && took >= timeout {
-		t.Logf("the client was late by itself: it took %v", took)
+	for range 20 { // until the machine is not too busy for the client to be in time
+		c := s.dial()
+		c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo")
+		c.response("GET")
+		c.send("st: a\r\n\r\n")
+		resp, body := c.response("GET")
+		if resp.StatusCode == http.StatusRequestTimeout && time.Since(time.Unix(0, answered.Load())) >= timeout {
+			continue // it was late by itself
+		}
+		if resp.StatusCode != http.StatusOK || body != "hello" {
+			t.Errorf("status %d, %q", resp.StatusCode, body)
+		}
 		return
 	}
-	if resp.StatusCode != http.StatusOK || body != "hello" {
-		t.Errorf("status %d, %q", resp.StatusCode, body)
-	}
+	t.Error("the client was late in every try")
 }

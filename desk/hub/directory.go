@@ -91,6 +91,28 @@ func (d *directory) release(c store.Conversation) {
 	}
 }
 
+// tally counts the open conversations by state, and tells the longest wait of those in the queue at a time in Unix milliseconds.
+func (d *directory) tally(now int64) (t tally) {
+	for _, e := range d.open {
+		switch e.conv.State {
+		case store.InBot:
+			t.bot++
+		case store.Assigned:
+			t.assigned++
+		}
+	}
+	t.queued = len(d.queue)
+	for _, e := range d.queue {
+		t.longest = max(t.longest, now-e.conv.QueuedAt)
+	}
+	return t
+}
+
+type tally struct {
+	bot, queued, assigned int
+	longest               int64 // milliseconds
+}
+
 // active is the number of conversations of an agent.
 func (d *directory) active(agent string) int { return len(d.byAgent[agent]) }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/perm"
-	"github.com/go-eddy/eddy/desk/store"
 )
 
 // Load is what the hub has to look after now.
@@ -28,18 +27,9 @@ func (h *Hub) Load() Load {
 	for _, sessions := range h.contacts {
 		l.Customers += len(sessions)
 	}
-	for _, e := range h.dir.open {
-		switch e.conv.State {
-		case store.InBot:
-			l.Bot++
-		case store.Queued:
-			l.Queued++
-			l.Longest = max(l.Longest, h.o.Now().Sub(time.UnixMilli(e.conv.QueuedAt)))
-		case store.Assigned:
-			l.Assigned++
-		}
-	}
+	t := h.dir.tally(h.o.Now().UnixMilli())
 	h.mu.Unlock()
+	l.Bot, l.Queued, l.Assigned, l.Longest = t.bot, t.queued, t.assigned, time.Duration(t.longest)*time.Millisecond
 	for _, s := range staff {
 		l.Staff[s.who().role]++
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-eddy/eddy/desk/mask"
 	"github.com/go-eddy/eddy/desk/proto"
-	"github.com/go-eddy/eddy/desk/store"
 )
 
 // Most rows of a wall, so that its size does not follow that of the queue.
@@ -67,20 +66,10 @@ func (h *Hub) Wall() Wall {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range h.dir.open {
-		switch e.conv.State {
-		case store.InBot:
-			w.Bot++
-		case store.Assigned:
-			w.Assigned++
-		}
-	}
-	w.Waiting = len(h.dir.queue)
-	for i, e := range h.dir.queue {
-		w.Longest = max(w.Longest, w.Time-e.conv.QueuedAt)
-		if i < wallQueue {
-			w.Queue = append(w.Queue, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.QueuedAt, Waiting: e.conv.WaitingSince})
-		}
+	t := h.dir.tally(w.Time)
+	w.Bot, w.Waiting, w.Assigned, w.Longest = t.bot, t.queued, t.assigned, t.longest
+	for _, e := range h.dir.queue[:min(len(h.dir.queue), wallQueue)] {
+		w.Queue = append(w.Queue, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.QueuedAt, Waiting: e.conv.WaitingSince})
 	}
 	for _, a := range staff.Agents {
 		chats := make([]WallChat, 0, len(h.dir.byAgent[a.ID]))

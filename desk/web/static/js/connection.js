@@ -6,13 +6,13 @@
 import { Backoff, closeClass } from './backoff.js';
 import { now } from './steady.js';
 
+const socketOpen = 1; // readyState of a WebSocket that takes messages
 const helloTimeout = 10_000; // connect and welcome
 const requestTimeout = 15_000; // a reply that never comes frees its sender
 const pingEvery = 25_000; // also measures the round trip
 const deadAfter = 45_000; // silence that means the connection is gone
 const pingGrace = 8_000; // a throttled tab gets this long after its ping
 const maxTold = 64; // ids kept of what has no reply
-const open = 1; // a readyState of sockets
 const probeTimeout = 5_000; // the browser says "offline": is our server gone too?
 
 // What the server says to a hello, as the close code that follows it.
@@ -145,7 +145,7 @@ export class Connection {
 
 	// A socket that closes takes nothing more, some time before it says so: what has a reply is lost then.
 	#write(frame) {
-		if (this.socket.readyState === open) this.socket.send(JSON.stringify(frame));
+		if (this.socket.readyState === socketOpen) this.socket.send(JSON.stringify(frame));
 	}
 
 	#ask(t, frame, timeout) {
