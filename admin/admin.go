@@ -52,7 +52,7 @@ const (
 	maxPerIP     = 64
 	maxBody      = 16 << 10
 	idleTimeout  = 30 * time.Second
-	maxWatched   = 64 // servers, and pools, and checks, and counters of requests
+	maxWatched   = 64 // servers, and pools, and sets of lanes, and checks, and counters of requests
 	closeTimeout = time.Second
 )
 
@@ -77,6 +77,7 @@ type Server struct {
 	mu       sync.Mutex
 	servers  []watched
 	pools    []*executor.Pool
+	lanes    []watchedLanes
 	requests []func() uint64
 	cancel   context.CancelFunc // of the goroutines, nil before Listen
 	running  sync.WaitGroup     // the goroutines
@@ -149,17 +150,26 @@ func (s *Server) Handler() http.Handler { return s.guard.around(s.mux) }
 
 // Watch adds a server, under a name of its own. It may listen later.
 func (s *Server) Watch(name string, srv *eddy.Server) error {
+	if name == "" || srv == nil {
+		return errors.New("admin: Watch needs a name and a server")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case name == "" || srv == nil:
-		return errors.New("admin: Watch needs a name and a server")
-	case slices.ContainsFunc(s.servers, func(w watched) bool { return w.name == name }):
-		return fmt.Errorf("admin: a server named %q is watched already", name)
-	case len(s.servers) == maxWatched:
-		return fmt.Errorf("admin: %d servers are watched already, limit %d", maxWatched, maxWatched)
+	if err := admits(s.servers, "server", name, func(w watched) string { return w.name }); err != nil {
+		return err
 	}
 	s.servers = append(s.servers, watched{name, srv})
+	return nil
+}
+
+// admits says why a list takes no other of its kind with this name, if so.
+func admits[T any](list []T, kind, name string, nameOf func(T) string) error {
+	switch {
+	case slices.ContainsFunc(list, func(w T) bool { return nameOf(w) == name }):
+		return fmt.Errorf("admin: there is a %s named %q already", kind, name)
+	case len(list) == maxWatched:
+		return fmt.Errorf("admin: %s %q is one too many: there are %d already, limit %d", kind, name, maxWatched, maxWatched)
+	}
 	return nil
 }
 

@@ -48,11 +48,8 @@ func (s *Server) Check(name string, timeout time.Duration, f func(ctx context.Co
 	h := s.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case slices.ContainsFunc(h.checks, func(c *check) bool { return c.name == name }):
-		return fmt.Errorf("admin: there is a check named %q already", name)
-	case len(h.checks) == maxWatched:
-		return fmt.Errorf("admin: there are %d checks already, limit %d", maxWatched, maxWatched)
+	if err := admits(h.checks, "check", name, func(c *check) string { return c.name }); err != nil {
+		return err
 	}
 	h.checks = append(h.checks, &check{name: name, timeout: timeout, f: f})
 	return nil

@@ -160,6 +160,7 @@ func TestRegistrationIsBounded(t *testing.T) {
 	srv := new(eddy.Server)
 	for what, err := range map[string]error{
 		"server without a name": s.Watch("", srv), "no server": s.Watch("x", nil), "no pool": s.WatchPools(nil),
+		"lanes without a name": s.WatchLanes("", fixedLanes{}), "no lanes": s.WatchLanes("x", nil),
 		"check without a name": s.Check("", 0, ok), "no function": s.Check("x", 0, nil), "a long timeout": s.Check("x", time.Minute, ok), "negative": s.Check("x", -1, ok),
 	} {
 		if err == nil {
@@ -168,19 +169,20 @@ func TestRegistrationIsBounded(t *testing.T) {
 	}
 	for i := range maxWatched {
 		name := fmt.Sprint(i)
-		if err := errors.Join(s.Watch(name, srv), s.Check(name, 0, ok), s.CountRequests(func() uint64 { return 1 }), s.WatchPools(pool(t, executor.Options{Workers: 1}))); err != nil {
+		if err := errors.Join(s.Watch(name, srv), s.Check(name, 0, ok), s.CountRequests(func() uint64 { return 1 }), s.WatchPools(pool(t, executor.Options{Workers: 1})), s.WatchLanes(name, fixedLanes{{Name: "light"}})); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for what, err := range map[string]error{
 		"a server": s.Watch("more", srv), "a check": s.Check("more", 0, ok), "a counter": s.CountRequests(nil), "a pool": s.WatchPools(pool(t, executor.Options{})),
 		"the same name": s.Watch("1", srv), "the same check": s.Check("1", 0, ok),
+		"lanes": s.WatchLanes("more", fixedLanes{}), "the same lanes": s.WatchLanes("1", fixedLanes{}),
 	} {
 		if err == nil {
 			t.Errorf("%s beyond the limit was taken", what)
 		}
 	}
-	if got := s.Snapshot(-1); got.Requests != maxWatched || len(got.Servers) != maxWatched || len(got.Pools) != maxWatched {
-		t.Errorf("%d requests, %d servers, %d pools", got.Requests, len(got.Servers), len(got.Pools))
+	if got := s.Snapshot(-1); got.Requests != maxWatched || len(got.Servers) != maxWatched || len(got.Pools) != maxWatched || len(got.Lanes) != maxWatched {
+		t.Errorf("%d requests, %d servers, %d pools, %d lanes", got.Requests, len(got.Servers), len(got.Pools), len(got.Lanes))
 	}
 }

@@ -22,6 +22,7 @@ type Snapshot struct {
 	Reasons []Reason      `json:"reasons,omitempty"`
 	Servers []ServerStats `json:"servers"`
 	Pools   []PoolStats   `json:"pools"`
+	Lanes   []LaneStats   `json:"lanes"`
 	// Requests is the total of what CountRequests was given, or of the loops' messages.
 	Requests uint64 `json:"requests"`
 	// Samples are those of the last five minutes whose Seq is above the request's "since", the oldest first. Without
@@ -171,7 +172,7 @@ func (s *Server) Snapshot(since int64) Snapshot {
 	snap := Snapshot{
 		Program: s.o.Program, Version: s.o.Version, Time: now, Uptime: now.Sub(s.began).Seconds(), Process: process(),
 		Ready: ready.Ready, Reasons: ready.Reasons, Servers: make([]ServerStats, 0, len(servers)), Pools: make([]PoolStats, 0, len(pools)),
-		Samples: s.samples.after(since),
+		Lanes: s.laneStats(), Samples: s.samples.after(since),
 	}
 	for _, w := range servers {
 		snap.Servers = append(snap.Servers, serverStats(w))

@@ -198,6 +198,10 @@ function tables(all) {
   rows($("pools").tBodies[0], all.pools.map((p) => [
     p.name, n(`${p.running} of ${p.max_workers}`), n(`${count(p.queued)} of ${count(p.max_queue)}`), n(count(p.completed)), n(count(p.rejected)), n(count(p.exhausted)), n(count(p.panics)),
   ]), "No pool is watched.");
+  $("lanes").closest("section").hidden = !all.lanes.length;
+  rows($("lanes").tBodies[0], all.lanes.map((l) => [
+    `${l.set} ${l.name}`, n(count(l.workers)), n(count(l.queued)), n(count(l.spilled)), n(count(l.done)), n(count(l.rejected)), n(count(l.waited)), n(count(l.lost)), n(count(l.panics)), [l.fault || "", "wide"],
+  ]), "No lanes are watched.");
   const select = $("server"), names = all.servers.map((s) => s.name);
   if (select.options.length !== names.length + 1) select.replaceChildren(node("option", {value: ""}, "all"), ...names.map((name) => node("option", {}, name)));
   const p = all.process;

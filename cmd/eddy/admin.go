@@ -150,6 +150,14 @@ func (o *operator) pools(all []*executor.Pool) error {
 	return o.WatchPools(all...)
 }
 
+// lanes adds a set of lanes.
+func (o *operator) lanes(name string, l admin.Lanes) error {
+	if !o.on() {
+		return nil
+	}
+	return o.WatchLanes(name, l)
+}
+
 // begin listens and says where. The command's own line has been printed before.
 func (o *operator) begin(f *listenFlags) error {
 	if !o.on() {

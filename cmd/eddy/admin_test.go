@@ -23,8 +23,8 @@ var operatorPattern = regexp.MustCompile(`operator +(http://\S+)/`)
 // operatorOf returns where a program's operator is served.
 func operatorOf(p *process) string { return p.waitOutput(p.out, operatorPattern)[1] }
 
-// TestAdminOfEveryServer: every server command opens the operator's server where --admin says, watches its own server and its
-// pools, says that it drains while a request is under way, and answers until then.
+// TestAdminOfEveryServer: every server command opens the operator's server where --admin says, watches its own server, its
+// pools and its lanes, says that it drains while a request is under way, and answers until then.
 func TestAdminOfEveryServer(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "echo"}, {"serve", "line"}, {"serve", "lanes"}, {"serve", "frame"}, {"serve", "rpc"}, {"serve", "http"}, {"serve", "ws"}, {"desk", "--data", t.TempDir()},
@@ -46,6 +46,9 @@ func TestAdminOfEveryServer(t *testing.T) {
 			}
 			if pools := map[string]string{"frame": "frame", "rpc": "port rpc", "http": "http", "ws": "handshakes", "desk": "conversation"}[name]; pools != "" && !strings.Contains(body, fmt.Sprintf(`"name":%q`, pools)) {
 				t.Errorf("pool %q is not watched: %s", pools, body)
+			}
+			if lanes := strings.Contains(body, `"lanes":[{"set":"lanes","name":"light","workers":1,`); lanes != (name == "lanes") {
+				t.Errorf("lanes: %v in %s", lanes, body)
 			}
 			c := connect(t, p.addr)
 			deadline := time.Now().Add(patience)

@@ -117,7 +117,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 	}
 	t.say("eddy: serving lanes on %s; stop with Ctrl+C", srv.Addr())
 	f.measured = append(f.measured, metrics.Group("loop", group), metrics.Lanes("lanes", lanes))
-	if err := errors.Join(op.watch("lanes", srv), op.begin(&f.listenFlags)); err != nil {
+	if err := errors.Join(op.watch("lanes", srv), op.lanes("lanes", lanes), op.begin(&f.listenFlags)); err != nil {
 		err = errors.Join(err, srv.Close())
 		s.end(lanes, group)
 		return err

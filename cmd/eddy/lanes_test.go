@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/admin"
 )
 
 // TestServeLanes: light lines pass heavy ones, all are answered, and a client like nc needs nothing but lines.
@@ -41,8 +44,9 @@ func TestServeLanes(t *testing.T) {
 }
 
 // TestServeLanesBusy: a full lane answers at once, and light work does not notice: no heavy one ends while the test waits.
+// The operator sees which lane it is.
 func TestServeLanesBusy(t *testing.T) {
-	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "1h", "--capacity", "2")
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "1h", "--capacity", "2", "--admin", "127.0.0.1:0")
 	c := connect(t, p.addr)
 	io.WriteString(c, strings.Repeat("heavy\n", 6)+"light\n")
 	r := bufio.NewReader(c)
@@ -59,6 +63,19 @@ func TestServeLanesBusy(t *testing.T) {
 	}
 	if busy > 4 || light != 1 {
 		t.Errorf("%d busy, %d light", busy, light)
+	}
+	base := operatorOf(p)
+	_, body := get(t, base+"/stats.json")
+	var s admin.Snapshot
+	if err := json.Unmarshal([]byte(body), &s); err != nil || len(s.Lanes) != 3 {
+		t.Fatalf("%v, %d lanes: %s", err, len(s.Lanes), body)
+	}
+	if l, h := s.Lanes[0], s.Lanes[2]; l.Name != "light" || l.Accepted != 1 || l.Done != 1 || l.Rejected != 0 ||
+		h.Name != "heavy" || h.Accepted+h.Rejected != 6 || h.Rejected < 3 || h.Done != 0 {
+		t.Errorf("light %+v, heavy %+v", l, h)
+	}
+	if out, errs, code := runToEnd(t, "top", strings.TrimPrefix(base, "http://"), "--once"); code != 0 || !strings.Contains(out, "\nlanes heavy  ") {
+		t.Errorf("top: exit code %d, %q, %q", code, out, errs)
 	}
 }
 

@@ -25,6 +25,9 @@ func topFrame(w *watcher, width int) []string {
 	if len(s.Pools) > 0 {
 		lines = append(append(lines, ""), columns(poolRows(s))...)
 	}
+	if len(s.Lanes) > 0 {
+		lines = append(append(lines, ""), columns(laneRows(s))...)
+	}
 	lines = append(append(lines, ""), columns(closeRows(s, w.samples))...)
 	for i := range lines {
 		lines[i] = cutTo(printable(lines[i]), width)
@@ -114,6 +117,17 @@ func poolRows(s *admin.Snapshot) [][]string {
 		rows = append(rows, []string{
 			p.Name, fmt.Sprintf("%d of %d", p.Running, p.MaxWorkers), fmt.Sprintf("%d of %d", p.Queued, p.MaxQueue),
 			fmt.Sprint(p.Completed), fmt.Sprint(p.Rejected), fmt.Sprint(p.Exhausted), fmt.Sprint(p.Panics),
+		})
+	}
+	return rows
+}
+
+func laneRows(s *admin.Snapshot) [][]string {
+	rows := [][]string{{"LANE", "WORKERS", "QUEUED", "SPILLED", "DONE", "REJECTED", "WAITED", "LOST", "PANICS", "FAULT"}}
+	for _, l := range s.Lanes {
+		rows = append(rows, []string{
+			l.Set + " " + l.Name, fmt.Sprint(l.Workers), fmt.Sprint(l.Queued), fmt.Sprint(l.Spilled), fmt.Sprint(l.Done),
+			fmt.Sprint(l.Rejected), fmt.Sprint(l.Waited), fmt.Sprint(l.Lost), fmt.Sprint(l.Panics), l.Fault,
 		})
 	}
 	return rows

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Lanes is what WatchLanes asks; an *executor.Lanes is it, whatever passes through it.
+type Lanes interface {
+	// Stats returns the numbers of each lane. It may be called from any goroutine and must not block.
+	Stats() []executor.LaneStats
+}
+
+// watchedLanes is a set of lanes that the operator looks at.
+type watchedLanes struct {
+	name  string
+	lanes Lanes
+}
+
+// WatchLanes adds a set of lanes, under a name of its own. They may be started later. Whether they are full says nothing
+// about readiness. The error says what is missing, that the name is taken, or that 64 sets are watched already.
+func (s *Server) WatchLanes(name string, lanes Lanes) error {
+	if name == "" || lanes == nil {
+		return errors.New("admin: WatchLanes needs a name and lanes")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := admits(s.lanes, "set of lanes", name, func(w watchedLanes) string { return w.name }); err != nil {
+		return err
+	}
+	s.lanes = append(s.lanes, watchedLanes{name, lanes})
+	return nil
+}
+
+// LaneStats are the numbers of one lane; see executor.LaneStats.
+type LaneStats struct {
+	Set      string `json:"set"` // the name that WatchLanes was given
+	Name     string `json:"name"`
+	Workers  int    `json:"workers"`
+	Queued   int    `json:"queued"`
+	Spilled  int    `json:"spilled"`
+	Accepted uint64 `json:"accepted"`
+	Rejected uint64 `json:"rejected"`
+	Done     uint64 `json:"done"`
+	Panics   uint64 `json:"panics"`
+	Waited   uint64 `json:"waited"`
+	Lost     uint64 `json:"lost"`
+	Fault    string `json:"fault,omitempty"`
+}
+
+// laneStats returns the numbers of all lanes, set by set.
+func (s *Server) laneStats() []LaneStats {
+	s.mu.Lock()
+	sets := slices.Clone(s.lanes)
+	s.mu.Unlock()
+	all := []LaneStats{} // an empty list in JSON, not null
+	for _, w := range sets {
+		for _, st := range w.lanes.Stats() {
+			l := LaneStats{
+				Set: w.name, Name: st.Name, Workers: st.Workers, Queued: st.Queued, Spilled: st.Spilled, Accepted: st.Accepted,
+				Rejected: st.Rejected, Done: st.Done, Panics: st.Panics, Waited: st.Waited, Lost: st.Lost,
+			}
+			if st.Fault != nil {
+				l.Fault = st.Fault.Error()
+			}
+			all = append(all, l)
+		}
+	}
+	return all
+}
