@@ -174,12 +174,16 @@ func TestRegistrationIsBounded(t *testing.T) {
 		}
 	}
 	for what, err := range map[string]error{
-		"a server": s.Watch("more", srv), "a check": s.Check("more", 0, ok), "a counter": s.CountRequests(nil), "a pool": s.WatchPools(pool(t, executor.Options{})),
-		"the same name": s.Watch("1", srv), "the same check": s.Check("1", 0, ok),
-		"lanes": s.WatchLanes("more", fixedLanes{}), "the same lanes": s.WatchLanes("1", fixedLanes{}),
+		"server": s.Watch("more", srv), "check": s.Check("more", 0, ok), "counter": s.CountRequests(nil), "pool": s.WatchPools(pool(t, executor.Options{})),
+		"set of lanes": s.WatchLanes("more", fixedLanes{}),
 	} {
-		if err == nil {
-			t.Errorf("%s beyond the limit was taken", what)
+		if err == nil || !strings.Contains(err.Error(), "limit 64") {
+			t.Errorf("a %s beyond the limit: %v", what, err)
+		}
+	}
+	for kind, err := range map[string]error{"server": s.Watch("1", srv), "check": s.Check("1", 0, ok), "set of lanes": s.WatchLanes("1", fixedLanes{})} {
+		if err == nil || err.Error() != "admin: there is a "+kind+` named "1" already` {
+			t.Errorf("the same name for a %s: %v", kind, err)
 		}
 	}
 	if got := s.Snapshot(-1); got.Requests != maxWatched || len(got.Servers) != maxWatched || len(got.Pools) != maxWatched || len(got.Lanes) != maxWatched {
