@@ -82,12 +82,14 @@ func Transport(name string, t *http1.Transport) Source {
 
 // TLS returns the numbers of a TLS layer.
 func TLS(name string, l *tlsx.Layer) Source {
-	return source("TLS layer", name, l, func(_ *memory, scrape *expo.Scrape, st *tlsStats) {
-		tlsTable.Put(scrape, st, name)
-		scrape.Put(tlsFailed, float64(st.Failed), name, "handshake")
-		scrape.Put(tlsFailed, float64(st.NotTLS), name, "not_tls")
-		scrape.Put(tlsFailed, float64(st.Refused), name, "refused")
-	})
+	return source("TLS layer", name, l, func(_ *memory, scrape *expo.Scrape, st *tlsStats) { putTLS(scrape, name, st) })
+}
+
+func putTLS(scrape *expo.Scrape, name string, st *tlsStats) {
+	tlsTable.Put(scrape, st, name)
+	scrape.Put(tlsFailed, float64(st.Failed), name, "handshake")
+	scrape.Put(tlsFailed, float64(st.NotTLS), name, "not_tls")
+	scrape.Put(tlsFailed, float64(st.Refused), name, "refused")
 }
 
 // Responder returns the numbers of an eddy.Responder or a frame.Server.

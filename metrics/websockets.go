@@ -73,15 +73,17 @@ func Hub(name string, h *websocket.Hub) Source { return table("hub", name, h, hu
 
 // Compression returns the numbers of permessage-deflate.
 func Compression(name string, z *websocket.Compression) Source {
-	return source("compression", name, z, func(_ *memory, scrape *expo.Scrape, st *compressionStats) {
-		compressionTable.Put(scrape, st, name)
-		for direction, n := range map[string][3]uint64{
-			"sent":     {st.Sent, st.SentBytes, st.SentWire},
-			"received": {st.Received, st.ReceivedBytes, st.ReceivedWire},
-		} {
-			scrape.Put(deflateMessages, float64(n[0]), name, direction)
-			scrape.Put(deflatePlain, float64(n[1]), name, direction)
-			scrape.Put(deflateWire, float64(n[2]), name, direction)
-		}
-	})
+	return source("compression", name, z, func(_ *memory, scrape *expo.Scrape, st *compressionStats) { putCompression(scrape, name, st) })
+}
+
+func putCompression(scrape *expo.Scrape, name string, st *compressionStats) {
+	compressionTable.Put(scrape, st, name)
+	for direction, n := range map[string][3]uint64{
+		"sent":     {st.Sent, st.SentBytes, st.SentWire},
+		"received": {st.Received, st.ReceivedBytes, st.ReceivedWire},
+	} {
+		scrape.Put(deflateMessages, float64(n[0]), name, direction)
+		scrape.Put(deflatePlain, float64(n[1]), name, direction)
+		scrape.Put(deflateWire, float64(n[2]), name, direction)
+	}
 }
