@@ -3,6 +3,7 @@ package metrics
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
@@ -34,6 +35,73 @@ func tells(t *testing.T, label string, s Source, want samples) {
 			t.Errorf("%s is %v, and nothing was expected of it", series, v)
 		}
 	}
+}
+
+// TestServerNumbers: what servers and dialers count is exposed under its own name, refusals by cause and closes by reason.
+func TestServerNumbers(t *testing.T) {
+	st := eddy.Stats{
+		Uptime: 1500 * time.Millisecond, Active: 2, MaxConns: 3, Accepted: 4, AcceptPauses: 5, AcceptErrors: 6, Shed: 7, ExecutorPanics: 8, LiveBuffers: 9, Leaks: 10,
+		Memory:  eddy.MemoryStats{Budget: 11, Outbound: 12, Inbound: 13, Pressure: true, Pressures: 14, Closed: 15, Refused: 16},
+		Refused: map[eddy.RefuseCause]uint64{}, Closed: map[eddy.CloseReason]uint64{}, SharedLoops: true,
+		Tenants:  []eddy.LabelCounts{{Label: "acme", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 17, eddy.CloseWriteTimeout: 18}}},
+		Networks: []eddy.LabelCounts{{Label: "10.0.0.0/24", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 19}}},
+	}
+	want := samples{
+		"eddy_server_uptime_seconds": 1.5, "eddy_server_connections": 2, "eddy_server_connections_limit": 3, "eddy_server_accepted_total": 4,
+		"eddy_server_accept_pauses_total": 5, "eddy_server_accept_errors_total": 6, "eddy_server_shed_total": 7, "eddy_server_pool_panics_total": 8,
+		"eddy_server_live_buffers": 9, "eddy_server_leaked_buffers_total": 10, "eddy_server_memory_budget_bytes": 11,
+		"eddy_server_memory_outbound_bytes": 12, "eddy_server_memory_inbound_bytes": 13, "eddy_server_memory_pressure": 1,
+		"eddy_server_memory_pressures_total": 14, "eddy_server_memory_closed_total": 15, "eddy_server_memory_refused_writes_total": 16,
+		`eddy_server_tenant_closed_total{reason="normal",tenant="acme"}`: 17, `eddy_server_tenant_closed_total{reason="write_timeout",tenant="acme"}`: 18,
+		`eddy_server_network_closed_total{network="10.0.0.0/24",reason="normal"}`: 19,
+	}
+	for i, cause := range eddy.RefuseCauses() {
+		st.Refused[cause] = uint64(100 + i)
+		want[`eddy_server_rejected_total{cause="`+cause.String()+`"}`] = float64(100 + i)
+	}
+	for i, reason := range eddy.CloseReasons() {
+		st.Closed[reason] = uint64(200 + i)
+		want[`eddy_server_closed_total{reason="`+reason.String()+`"}`] = float64(200 + i)
+	}
+	tells(t, "server", Server("x", &told[eddy.Stats]{st}), want)
+	tells(t, "dialer", table("dialer", "x", &told[eddy.DialerStats]{eddy.DialerStats{Active: 1, Dialed: 2, Failed: 3}}, dialerTable), samples{
+		"eddy_dialer_connections": 1, "eddy_dialer_dialed_total": 2, "eddy_dialer_failed_total": 3,
+	})
+}
+
+// TestLoopNumbers: what R196 to R202 ask for, and all else that a loop counts, is exposed with the loop's own numbers.
+func TestLoopNumbers(t *testing.T) {
+	loops := []eddy.LoopStats{{
+		Name: "a", Active: 1, Iterations: 2, Events: 3, StaleEvents: 4, PollErrors: 5, Premature: 6, Rebuilds: 7, Repolls: 8, Tasks: 9, TaskQueueDepth: 10,
+		TaskQueueLimit: 11, TailCallbacks: 12, Timers: 13, Deadlines: 14, Messages: 15, Unhandled: 16, Hops: 17, HopRejects: 18, HopWaits: 19, BytesIn: 20,
+		BytesOut: 21, WriteCalls: 22, WriteErrors: 23, WriteInterest: 24, OutboundBytes: 25, InboundBytes: 26, OutboundPauses: 27, Opened: 28, Refused: 29,
+		DeadReads: 30, DeadWrites: 31, Resets: 32, Panics: 33, Faults: 34, PhaseViolations: 35, Stalls: 36, Healthy: true, Busy: 37500 * time.Millisecond,
+		Utilisation: 0.25, DroppedNewest: 38, DroppedOldest: 39, Superseded: 40,
+		Lag: eddy.Lag{Ticks: 9, P50: time.Millisecond, P95: 2 * time.Millisecond, P99: 3 * time.Millisecond, Max: 4 * time.Millisecond},
+	}, {Name: "b"}}
+	numbers := map[string]float64{
+		"connections": 1, "iterations_total": 2, "events_total": 3, "stale_events_total": 4, "poll_errors_total": 5, "premature_waits_total": 6,
+		"rebuilds_total": 7, "repolls_total": 8, "tasks_total": 9, "tasks_queued": 10, "tasks_limit": 11, "tail_callbacks_total": 12, "timers_total": 13,
+		"deadlines": 14, "messages_total": 15, "unhandled_messages_total": 16, "hops_total": 17, "hops_rejected_total": 18, "hops_delayed_total": 19,
+		"received_bytes_total": 20, "sent_bytes_total": 21, "writes_total": 22, "write_errors_total": 23, "write_interest_connections": 24,
+		"outbound_queued_bytes": 25, "inbound_held_bytes": 26, "backpressure_pauses_total": 27, "opened_total": 28, "refused_total": 29,
+		"dead_reads_total": 30, "dead_writes_total": 31, "resets_total": 32, "panics_total": 33, "faults_total": 34, "phase_violations_total": 35,
+		"stalls_total": 36, "healthy": 1, "busy_seconds_total": 37.5, "utilisation_ratio": 0.25,
+	}
+	want := samples{}
+	add := func(name, before, after string, v float64) { // the labels beside the loop's, in the order of their names
+		want["eddy_loop_"+name+`{`+before+`loop="a"`+after+`}`], want["eddy_loop_"+name+`{`+before+`loop="b"`+after+`}`] = v, 0
+	}
+	for name, v := range numbers {
+		add(name, "", "", v)
+	}
+	for dropped, v := range map[string]float64{"newest": 38, "oldest": 39, "superseded": 40} {
+		add("dropped_messages_total", `dropped="`+dropped+`",`, "", v)
+	}
+	for percentile, v := range map[string]float64{"50": 0.001, "95": 0.002, "99": 0.003, "100": 0.004} {
+		add("lag_seconds", "", `,percentile="`+percentile+`"`, v)
+	}
+	tells(t, "group", putting(loops, func(scrape *expo.Scrape, name string, st *[]eddy.LoopStats) { putLoops(scrape, name, *st) }), want)
 }
 
 // TestPoolNumbers: what pools, keyed executors and lanes count is exposed under its own name and limit.
