@@ -64,12 +64,18 @@ func gathered(t *testing.T, c prometheus.Collector) (values map[string]float64, 
 func TestEveryNumber(t *testing.T) {
 	k := &known{desk.Stats{
 		Sessions: 3, Messages: 5, Acks: 7, Dups: 8, Routed: 9, Dropped: 10, OriginRefused: 11, LaneRejects: 12, BotBadCallbacks: 13,
+		Connects: 30, Welcomes: 31, Resumes: 32, Replayed: 33, Truncated: 34, Frames: 35, Late: 36, RouterRetries: 37, Timers: 38, Offers: 39, Reconciled: 40,
+		BotTurns: 41, BotFailed: 42, BotLate: 43, Logins: 44, Visitors: 45, Uploads: 46, FilesSent: 47, AuditLost: 48,
+		CrossSite: 50, LoginsFailed: 51, LoginsThrottled: 52, VisitorsRefused: 53, SocketsRefused: 54, IdentitiesBad: 55, RequestsBusy: 56,
+		RequestsDenied: 57, UploadsRefused: 58, LinksRefused: 59, PoolRejects: 60, BotRefused: 61,
 		Load:   hub.Load{Customers: 14, Staff: map[perm.Role]int{perm.Agent: 15, perm.Admin: 16}, Bot: 17, Queued: 18, Assigned: 19, Longest: 2 * time.Minute},
 		Store:  store.Stats{Commits: 20, Commands: 21, Failures: 22, Waiting: 23, Latency: store.Latency{Count: 24, Sum: 3 * time.Second, Upto: [store.LatencyBounds]uint64{1, 2, 12: 23}}},
 		Errors: map[string]uint64{"rate_limited": 4}, Closes: map[string]uint64{"4001": 2},
 	}}
 	for i := range maxBots + 5 {
-		k.st.Bots = append(k.st.Bots, hub.BotStats{ID: fmt.Sprintf("b%03d", i), WebhookStats: bot.WebhookStats{Breaker: bot.BreakerOpen, Running: i, Opened: 6}})
+		k.st.Bots = append(k.st.Bots, hub.BotStats{ID: fmt.Sprintf("b%03d", i), WebhookStats: bot.WebhookStats{
+			Breaker: bot.BreakerOpen, Running: i, Opened: 6, Waiting: 70, Asked: 71, Retried: 72, Accepted: 73, Failed: 74, Refused: 75,
+		}})
 	}
 	c := New()
 	if err := c.Register("main", k); err != nil {
@@ -84,7 +90,19 @@ func TestEveryNumber(t *testing.T) {
 	for series, want := range map[string]float64{
 		"eddy_desk_sessions main": 3, "eddy_desk_messages_total main": 5, "eddy_desk_acks_total main": 7, "eddy_desk_duplicates_total main": 8,
 		"eddy_desk_routed_total main": 9, "eddy_desk_dropped_events_total main": 10, "eddy_desk_refused_total main origin": 11,
-		"eddy_desk_refused_total main lane": 12, "eddy_desk_refused_total main bot_callback": 13, "eddy_desk_refused_total main login": 0,
+		"eddy_desk_refused_total main lane": 12, "eddy_desk_refused_total main bot_callback": 13,
+		"eddy_desk_refused_total main cross_site": 50, "eddy_desk_refused_total main login": 51, "eddy_desk_refused_total main login_rate": 52,
+		"eddy_desk_refused_total main visitor_rate": 53, "eddy_desk_refused_total main socket_limit": 54, "eddy_desk_refused_total main identity": 55,
+		"eddy_desk_refused_total main busy": 56, "eddy_desk_refused_total main permission": 57, "eddy_desk_refused_total main upload": 58,
+		"eddy_desk_refused_total main link": 59, "eddy_desk_refused_total main pool": 60, "eddy_desk_refused_total main bot_queue": 61,
+		"eddy_desk_connects_total main": 30, "eddy_desk_welcomes_total main": 31, "eddy_desk_resumes_total main": 32, "eddy_desk_replayed_total main": 33,
+		"eddy_desk_truncated_total main": 34, "eddy_desk_frames_total main": 35, "eddy_desk_late_commits_total main": 36,
+		"eddy_desk_router_retries_total main": 37, "eddy_desk_timers_total main": 38, "eddy_desk_offers_total main": 39,
+		"eddy_desk_reconciled_total main": 40, "eddy_desk_bot_turns_total main": 41, "eddy_desk_bot_turns_failed_total main": 42,
+		"eddy_desk_bot_answers_late_total main": 43, "eddy_desk_logins_total main": 44, "eddy_desk_visitors_total main": 45,
+		"eddy_desk_uploads_total main": 46, "eddy_desk_files_sent_total main": 47, "eddy_desk_audit_lost_total main": 48,
+		"eddy_desk_bot_waiting b007 main": 70, "eddy_desk_bot_asked_total b007 main": 71, "eddy_desk_bot_retried_total b007 main": 72,
+		"eddy_desk_bot_accepted_total b007 main": 73, "eddy_desk_bot_failed_total b007 main": 74, "eddy_desk_bot_refused_total b007 main": 75,
 		"eddy_desk_errors_total rate_limited main": 4, "eddy_desk_closed_total 4001 main": 2,
 		"eddy_desk_connections main customer": 14, "eddy_desk_connections main agent": 15, "eddy_desk_connections main admin": 16,
 		"eddy_desk_conversations main bot": 17, "eddy_desk_conversations main queued": 18, "eddy_desk_conversations main assigned": 19,
