@@ -3,20 +3,25 @@ package sys
 import (
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // BenchmarkRead and BenchmarkWrite compare the raw calls of this package with
-// the ordinary ones, which tell the scheduler, on a loopback TCP connection.
+// the ordinary ones, which tell the scheduler, and with raw ones of the file
+// layer, on a loopback TCP connection.
 // again is a Read that finds nothing: the price of the call itself.
 
 func BenchmarkRead(b *testing.B) {
 	ordinary := func(s Sockets, fd int, p []byte) (int, error) { return unix.Read(fd, p) }
+	file := func(s Sockets, fd int, p []byte) (int, error) {
+		return transfer(unix.SYS_READ, fd, unsafe.Pointer(&p[0]), len(p), 0)
+	}
 	for _, how := range []struct {
 		name string
 		read func(s Sockets, fd int, p []byte) (int, error)
-	}{{"raw", Sockets.Read}, {"ordinary", ordinary}} {
+	}{{"raw", Sockets.Read}, {"file", file}, {"ordinary", ordinary}} {
 		s := NewSockets()
 		b.Run("again/"+how.name, func(b *testing.B) {
 			fd, _, _ := connected(b, s)
@@ -50,10 +55,13 @@ func BenchmarkRead(b *testing.B) {
 
 func BenchmarkWrite(b *testing.B) {
 	ordinary := func(s Sockets, fd int, p []byte) (int, error) { return unix.Write(fd, p) }
+	file := func(s Sockets, fd int, p []byte) (int, error) {
+		return transfer(unix.SYS_WRITE, fd, unsafe.Pointer(&p[0]), len(p), 0)
+	}
 	for _, how := range []struct {
 		name  string
 		write func(s Sockets, fd int, p []byte) (int, error)
-	}{{"raw", Sockets.Write}, {"ordinary", ordinary}} {
+	}{{"raw", Sockets.Write}, {"file", file}, {"ordinary", ordinary}} {
 		b.Run("echo64/"+how.name, func(b *testing.B) {
 			s := NewSockets()
 			fd, peer := loopback(b, s)
