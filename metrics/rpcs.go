@@ -19,6 +19,8 @@ var (
 		expo.Count("eddy_rpc_server_limited_total", "Calls refused because of the service's bound of calls in flight.", func(s *serviceStats) uint64 { return s.Limited }),
 	}.With("rpc", "service")
 
+	serverAnswers = expo.Counter("eddy_rpc_server_answers_total", "Responses, by status.", "side", "status")
+
 	eventTable = expo.Table[eventStats]{
 		expo.Count("eddy_rpc_rejected_events_total", "Events for which a pool had no room.", func(s *eventStats) uint64 { return s.Rejected }),
 		expo.Count("eddy_rpc_refused_connections_total", "Connections refused because the connect queue was full.", func(s *eventStats) uint64 { return s.Refused }),
@@ -52,7 +54,7 @@ var (
 )
 
 func rpcFamilies() []*expo.Family {
-	all := append(serviceTable.Families(), eventTable.Families()...)
+	all := append(append(serviceTable.Families(), serverAnswers), eventTable.Families()...)
 	all = append(append(all, eventsTold), clientTable.Families()...)
 	return append(all, clientFailed)
 }
@@ -69,6 +71,9 @@ func RPCServer[W interface {
 			putServer(m, scrape, side, &p.Engine)
 			putResponder(scrape, side, &p.Requests)
 			putEvents(scrape, side, &p.Events)
+			for status, n := range p.Answers {
+				scrape.Put(serverAnswers, float64(n), side, status.String())
+			}
 		}
 		for key, service := range st.Services {
 			serviceTable.Put(scrape, &service, name, key.String())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 )
 
@@ -309,7 +310,8 @@ type PortStats struct {
 	// Requests counts those that did not go the usual way. Rejected ones were answered BUSY, or dropped if they were
 	// one-way: Dropped counts those.
 	Requests eddy.ResponderStats
-	Events   EventStats // what the Listener was told
+	Answers  map[frame.Status]uint64 // responses by status, those without any included
+	Events   EventStats              // what the Listener was told
 }
 
 // ServiceStats are the numbers of a service on all ports.
@@ -330,7 +332,9 @@ func (s *Server) Stats() ServerStats {
 		Pools:    make(map[string]executor.Stats),
 	}
 	for _, p := range s.ports {
-		st.Ports[p.o.Name] = PortStats{Engine: p.engine.Stats(), Requests: p.frames.Stats(), Events: p.events.stats()}
+		st.Ports[p.o.Name] = PortStats{
+			Engine: p.engine.Stats(), Requests: p.frames.Stats(), Answers: p.frames.Answered(), Events: p.events.stats(),
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

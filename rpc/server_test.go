@@ -64,6 +64,7 @@ func TestCalls(t *testing.T) {
 			s := serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{Dispatcher: d}}}), greeter(t, rawKey))
 			c := dialRaw(t, s.Addr("port0"))
 			id := uint64(0)
+			answered := map[frame.Status]uint64{ok: 2, notFound: 1, badRequestStatus: 1} // what follows the table, with the PING of silent
 			for _, call := range []struct {
 				what         string
 				codec        byte
@@ -99,6 +100,7 @@ func TestCalls(t *testing.T) {
 				{"health", 1, "/eddy.Health:", "Check", "{}", `{"status":"SERVING"}`, ok},
 			} {
 				id++
+				answered[frame.Status(call.status)]++
 				c.send(rawFrame(id, 2, rawCall(0, call.codec, call.key, call.method, call.body)))
 				got := c.expect(id, call.status)
 				if call.status == ok && got != call.answer || !strings.HasPrefix(got, call.answer) {
@@ -121,6 +123,11 @@ func TestCalls(t *testing.T) {
 			c.send(rawFrame(904, 3, rawCall(0, 1, rawKey, "Hello", "{}")))
 			c.send(rawFrame(905, 3, rawCall(0, 1, rawKey, "missing", "{}")))
 			c.silent(906)
+			for status, n := range s.Stats().Ports["port0"].Answers {
+				if n != answered[status] {
+					t.Errorf("%d answers %v were counted, want %d", n, status, answered[status])
+				}
+			}
 		})
 	}
 }

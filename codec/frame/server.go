@@ -63,6 +63,7 @@ type Server struct {
 	o         Options
 	decoder   eddy.Decoder
 	responder *eddy.Responder[*Frame]
+	answered  tally
 }
 
 // NewServer returns a server for Configure. The error names the option that makes no sense.
@@ -127,6 +128,10 @@ func (s *Server) Init(p *eddy.Pipeline) error {
 // Stats counts the requests that did not go the usual way. Any goroutine.
 func (s *Server) Stats() eddy.ResponderStats { return s.responder.Stats() }
 
+// Answered returns how many responses there were with each status that a request can be answered with, from OK on, those
+// without any included. Any goroutine.
+func (s *Server) Answered() map[Status]uint64 { return s.answered.counts() }
+
 // run executes a request: on the pool, or a PING on the loop.
 func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
 	switch op := f.Op(); {
@@ -167,8 +172,10 @@ func (s *Server) answer(f *Frame, _ any, err error) any {
 	}
 	if err != nil {
 		e := s.status(err)
+		s.answered.of(e.Status).Add(1)
 		return f.encodedError(f.ID, &e)
 	}
+	s.answered.of(StatusOK).Add(1)
 	return f.encoded(f.ID, uint8(StatusOK), payload)
 }
 

@@ -365,13 +365,13 @@ func TestCloseEndsThePools(t *testing.T) {
 	if _, err := rpc.Invoke[seen](context.Background(), cl, demoKey, "Where", nil); err != nil {
 		t.Error(err)
 	}
-	if n := srv.PoolStats()["pool p"].Submitted; n != 1 {
+	if n := srv.Stats().Pools["pool p"].Submitted; n != 1 {
 		t.Errorf("the pool of the file was given %d calls, want 1", n)
 	}
 	if err := errors.Join(cl.Close(), srv.Close()); err != nil {
 		t.Error(err)
 	}
-	if s := srv.PoolStats()["pool p"]; s.Workers != 0 {
+	if s := srv.Stats().Pools["pool p"]; s.Workers != 0 {
 		t.Errorf("after Close the pool has %d workers", s.Workers)
 	}
 }

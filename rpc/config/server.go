@@ -133,6 +133,15 @@ type Server struct {
 // Pools returns the pools of the ports and services and those of the file, for looking at. Any goroutine.
 func (s *Server) Pools() []*executor.Pool { return append(s.Server.Pools(), s.pools...) }
 
+// Stats are the numbers of an rpc.Server with those of the pools that the file names, as "pool NAME".
+func (s *Server) Stats() rpc.ServerStats {
+	st := s.Server.Stats()
+	for _, p := range s.pools {
+		st.Pools[p.Name()] = p.Stats()
+	}
+	return st
+}
+
 // NewServer returns a server with the given services, each with the options that the file has for its key. The error names a service that is
 // in the file and was not given, or the other way round. Close it, or Shutdown.
 func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {
@@ -225,13 +234,4 @@ func (s *Server) end(ctx context.Context) error {
 		all = append(all, <-errs)
 	}
 	return errors.Join(all...)
-}
-
-// PoolStats are the numbers of the pools that the file names, by name.
-func (s *Server) PoolStats() map[string]executor.Stats {
-	stats := make(map[string]executor.Stats, len(s.pools))
-	for _, p := range s.pools {
-		stats[p.Name()] = p.Stats()
-	}
-	return stats
 }
