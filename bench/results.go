@@ -29,8 +29,8 @@ const (
 
 // parts are all of them, in the order in which they are run and told.
 var parts = []part{
-	{"echo", "Echo", "-duration 1s -warmup 300ms", quickRounds + " -cases 4x1,4x16", ""},
-	{"hop", "Hop to a pool and back", "-duration 1s -warmup 300ms", quickRounds + " -cases 4x1", ""},
+	{"echo", "Echo", "-rounds 15 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x16", ""},
+	{"hop", "Hop to a pool and back", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
 	{"idle", "Idle connections", "-duration 2s", quickIdle, "resident bytes per connection"},
 	{"ws-idle", "Idle WebSockets", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
 	{"http-idle", "Idle keep-alive connections", "-duration 2s -idle-conns 10000", quickIdle, "resident bytes per connection"},
@@ -38,10 +38,10 @@ var parts = []part{
 	{"crowd", "100 connections that speak, alone and beside 10,000 idle ones", "-warmup 300ms", quickRounds + " -idle-conns 100 -cases 4x1", ""},
 	{"paused", "Clients that keep sending to a server that does not read", "-duration 4s", "-duration 100ms -warmup 20ms -cases 20x1", "resident bytes per connection"},
 	{"lanes", "Light requests beside heavy and stuck ones", "-duration 1500ms", "-rounds 1 -duration 200ms -warmup 50ms", "ratio of p99"},
-	{"http", "HTTP/1.1", "-duration 1s -warmup 0s", quickRounds + " -wrk= -cases 4x1,4x4", ""},
-	{"ws", "WebSocket echo", "-duration 1s -warmup 200ms", quickRounds + " -cases 4x1,4x4", ""},
+	{"http", "HTTP/1.1", "-rounds 9 -duration 1s -warmup 0s", quickRounds + " -wrk= -cases 4x1,4x4", ""},
+	{"ws", "WebSocket echo", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x4", ""},
 	{"ws-broadcast", "WebSocket broadcast", "-duration 700ms -warmup 200ms", quickRounds + " -cases 10x1", ""},
-	{"rpc", "RPC", "-duration 1s -warmup 300ms -cases 1x1,64x1,1024x1,64x1x16384", quickRounds + " -cases 1x1,4x1", ""},
+	{"rpc", "RPC", "-rounds 11 -duration 500ms -warmup 100ms -cases 1x1,64x1,1024x1,64x1x16384", quickRounds + " -cases 1x1,4x1", ""},
 	{"rpc-models", "RPC: consumers, isolation, overload", "-duration 2s", "-duration 200ms", ""},
 	{"tls", "TLS", "-duration 700ms -warmup 200ms", quickRounds + " -cases 2x1", ""},
 	{"handshakes", "TLS handshakes", "-duration 700ms -warmup 200ms", quickRounds + " -cases 2x1", ""},
