@@ -19,10 +19,11 @@ package eddy
 //	asked        connExt.current or kept hold contexts that were asked for on the loop
 //	marked       connExt.marks is not empty: the outbound queue holds files, messages that may be dropped, or what futures
 //	             wait for
+//	bulk         the last event brought more than a batch has room for
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
 // Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.
-type connBits uint16
+type connBits uint32
 
 const (
 	registered connBits = 1 << iota
@@ -41,6 +42,7 @@ const (
 	timed
 	asked
 	marked
+	bulk
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }

@@ -58,6 +58,11 @@ func (b *budget) setLimit(bytes int) {
 	}
 }
 
+// roomy reports whether the batches of all loops have room below half the limit, so that no batch passes it.
+func (b *budget) roomy() bool {
+	return b.limit == 0 || b.held.Load()+int64(len(b.cells))*batchHolds <= b.limit/2
+}
+
 // join prepares the endpoint for the loops that will own its connections, which may hold so many bytes together, 0 for
 // no limit. Before the first connection.
 func (e *endpoint) join(loops []*loop, bytes int) {

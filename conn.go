@@ -48,7 +48,7 @@ type Conn struct {
 	phase      Phase
 	interest   sys.Interest
 	paused     pauseBits
-	frames     int16 // frame budget left in this iteration
+	frames     int8 // frame budget left in this iteration
 	bits       connBits
 	heldOut    uint32      // bytes that the memory budget counts for it, queued
 	heldIn     uint32      // and left over

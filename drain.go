@@ -80,7 +80,7 @@ func (l *loop) drainConn(c *Conn) {
 	c.fireEventFromHead(DrainEvent{})
 	if c.phase < PhaseClosing && !c.has(inputEnded) && !c.readPaused() && !c.framesInHand() {
 		c.frames = frameBudget
-		c.readLoop()
+		c.readLoop(readCallBudget, 0)
 	}
 	l.afterActivity(c)
 }

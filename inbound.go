@@ -37,27 +37,26 @@ func (c *Conn) readReady(failed bool) {
 		c.markReady()
 		return
 	}
-	c.readLoop()
+	c.readLoop(readCallBudget, 0)
 }
 
-// readLoop makes at most readCallBudget reads or readByteBudget bytes.
-func (c *Conn) readLoop() {
+// readLoop makes at most readCallBudget reads or readByteBudget bytes, of which total was read before.
+func (c *Conn) readLoop(calls, total int) {
 	l := c.loop
-	total := 0
-	for range readCallBudget {
+	for range calls {
 		held := c.stage()
 		space := l.scratch[held:]
 		if c.in != nil {
 			space = c.in.Free()
 		}
+		space = space[:min(len(space), readByteBudget-total)]
 		n, err := l.sock.Read(c.fd, space)
 		if n <= 0 || err != nil {
 			c.unstage(held)
 			c.readEnded(err)
 			return
 		}
-		c.lastActive = l.now
-		l.counters[countBytesIn] += uint64(n)
+		c.received(n)
 		if c.in != nil {
 			c.in.Commit(n)
 			c.decodeStored()
@@ -65,10 +64,40 @@ func (c *Conn) readLoop() {
 			c.decodeScratch(l.scratch[:held+n])
 		}
 		total += n
-		if n < len(space) || total >= readByteBudget || c.phase >= PhaseClosing || c.framesInHand() || c.readPaused() {
+		if n < len(space) {
+			c.noteBulk(total)
+			return
+		}
+		if total >= readByteBudget || !c.mayReadOn() {
 			return
 		}
 	}
+}
+
+// readMore goes on after a read, of a batch, that has filled its room.
+func (c *Conn) readMore(total int) {
+	c.raise(bulk)
+	if c.mayReadOn() {
+		c.readLoop(readCallBudget-1, total)
+	}
+}
+
+// noteBulk remembers what an event brought in all.
+func (c *Conn) noteBulk(total int) {
+	if c.clear(bulk); total >= batchRead {
+		c.raise(bulk)
+	}
+}
+
+// mayReadOn reports whether the connection takes more bytes in this iteration.
+func (c *Conn) mayReadOn() bool {
+	return c.phase < PhaseClosing && !c.framesInHand() && !c.readPaused()
+}
+
+// received counts a read.
+func (c *Conn) received(n int) {
+	c.lastActive = c.loop.now
+	c.loop.counters[countBytesIn] += uint64(n)
 }
 
 // framesInHand reports whether bytes wait that were not decoded because of a pause or a budget.

@@ -98,6 +98,7 @@ type loop struct {
 	walks     []drainWalk
 	attempts  roster[*attempt] // outbound connections that do not stand yet
 	done      chan struct{}
+	io        ioBatch
 	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
 	collect   collector
 	tracking  tracking
@@ -197,6 +198,7 @@ func (l *loop) processEvents(n int) {
 
 // dispatch hands each event to its descriptor and clears its entry.
 func (l *loop) dispatch(n int) {
+	l.endBatch() // that a handler cut short by ending the goroutine
 	for i := range n {
 		ev := l.events[i]
 		l.events[i] = sys.Event{}
@@ -209,8 +211,13 @@ func (l *loop) dispatch(n int) {
 			l.counters[countStaleEvents]++
 			continue
 		}
+		if ev.Ready == sys.Readable && c.batchable() {
+			l.joinBatch(c)
+			continue
+		}
 		l.processConn(c, ev.Ready)
 	}
+	l.endBatch()
 }
 
 // processConn handles one connection's readiness: write first (it frees memory), then read, then flush what the

@@ -38,14 +38,12 @@ func (p *hotPoller) Wait(events []sys.Event, _ time.Duration) (int, error) {
 	return copy(events, p.tokens), nil
 }
 
-// BenchmarkLoopEcho is the engine's own part of an echo of 64 bytes: wait, read, decode, handle, queue, flush, without the
-// kernel's. One op is one message.
-func BenchmarkLoopEcho(b *testing.B) {
+// hotLoop is a loop with so many connections on such a kernel, which echo.
+func hotLoop(tb testing.TB, conns int) *loop {
 	srv := &Server{Init: func(p *Pipeline) error {
 		return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
 	}}
-	st, l := newStage(b, srv)
-	const conns = 100
+	st, l := newStage(tb, srv)
 	sock := &hotSockets{stageSockets: stageSockets{st}, pending: make([]bool, conns)}
 	p := &hotPoller{sock: sock}
 	for range conns {
@@ -54,6 +52,14 @@ func BenchmarkLoopEcho(b *testing.B) {
 		p.tokens = append(p.tokens, sys.Event{Token: c.token(), Ready: sys.Readable})
 	}
 	l.sock, l.poller = sock, p
+	return l
+}
+
+// BenchmarkLoopEcho is the engine's own part of an echo of 64 bytes: wait, read, decode, handle, queue, flush, without the
+// kernel's. One op is one message.
+func BenchmarkLoopEcho(b *testing.B) {
+	const conns = 100
+	l := hotLoop(b, conns)
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += conns {
 		l.iterate()

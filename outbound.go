@@ -344,7 +344,6 @@ func (c *Conn) setPhaseWriting() {
 
 // flush writes what is queued, at most writeCallBudget calls; what the kernel does not take waits for writability.
 func (c *Conn) flush() {
-	l := c.loop
 	if c.has(listedClose) {
 		return
 	}
@@ -368,19 +367,8 @@ func (c *Conn) flush() {
 		} else if n, offered, err = c.writeSome(); n > 0 {
 			c.sent(n)
 		}
-		l.counters[countWrites]++
-		if n > 0 {
-			l.counters[countBytesOut] += uint64(n)
-			c.lastActive = l.now
-		}
-		if err != nil && err != sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
-			c.writeFailed(err)
-			return
-		}
-		if n < offered {
-			c.writeStuck(n > 0)
-			c.noteWatermarks()
-			c.setInterest(c.interest | sys.Write)
+		c.wrote(n)
+		if !c.tookAll(n, offered, err) {
 			return
 		}
 	}
@@ -390,6 +378,32 @@ func (c *Conn) flush() {
 	}
 	c.noteWatermarks()
 	c.setInterest(c.interest | sys.Write) // still writable: others first, the poller brings it back
+}
+
+// wrote counts a write.
+func (c *Conn) wrote(n int) {
+	l := c.loop
+	l.counters[countWrites]++
+	if n > 0 {
+		l.counters[countBytesOut] += uint64(n)
+		c.lastActive = l.now
+	}
+}
+
+// tookAll reports whether the kernel took all that a write has offered. It ends the connection after an error, and waits
+// for writability when there is no room.
+func (c *Conn) tookAll(n, offered int, err error) bool {
+	if err != nil && err != sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
+		c.writeFailed(err)
+		return false
+	}
+	if n < offered {
+		c.writeStuck(n > 0)
+		c.noteWatermarks()
+		c.setInterest(c.interest | sys.Write)
+		return false
+	}
+	return true
 }
 
 // writeSome makes one system call with as many segments as it takes.

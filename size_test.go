@@ -63,7 +63,7 @@ func TestConnHasNoLooseFlags(t *testing.T) {
 	var seen connBits
 	for _, b := range []connBits{
 		registered, listedReady, listedDirty, listedClose, partial, inputEnded, cutShort, finishing, lingering, draining,
-		readingBody, handshaking, heldBack, timed, asked, marked,
+		readingBody, handshaking, heldBack, timed, asked, marked, bulk,
 	} {
 		if b == 0 || b&(b-1) != 0 || seen&b != 0 {
 			t.Errorf("bit %b is no bit of its own", b)

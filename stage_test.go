@@ -51,7 +51,9 @@ type actor struct {
 	in       [][]byte // one read each
 	endless  bool     // a read fills what it is given
 	eof      bool
-	room     int // bytes that writes still take
+	readErr  error // of reads when in is empty
+	writeErr error // of writes
+	room     int   // bytes that writes still take
 	out      []byte
 	reads    int
 	writes   []int // buffers of each write call
@@ -154,7 +156,7 @@ func (st *stage) connect(l *loop) *actor {
 
 func (a *actor) send(s string) { a.in = append(a.in, []byte(s)) }
 
-func (a *actor) readable() bool { return len(a.in) > 0 || a.endless || a.eof }
+func (a *actor) readable() bool { return len(a.in) > 0 || a.endless || a.eof || a.readErr != nil }
 
 // Now and Wall make the stage a sys.Clock.
 func (st *stage) Now() int64      { return st.now.Load() }
@@ -291,6 +293,7 @@ func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.ErrAgain }
 
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
+	s.st.note("read %d", fd)
 	a := s.st.socks[fd]
 	a.reads++
 	s.st.now.Add(int64(s.st.perRead))
@@ -303,6 +306,8 @@ func (s stageSockets) Read(fd int, p []byte) (int, error) {
 			a.in = a.in[1:]
 		}
 		return n, nil
+	case a.readErr != nil:
+		return 0, a.readErr
 	case a.eof:
 		return 0, nil
 	}
@@ -314,6 +319,9 @@ func (s stageSockets) Write(fd int, p []byte) (int, error) { return s.Writev(fd,
 func (s stageSockets) Writev(fd int, bufs [][]byte) (int, error) {
 	s.st.note("write %d", fd)
 	a := s.st.socks[fd]
+	if a.writeErr != nil {
+		return 0, a.writeErr
+	}
 	a.writes = append(a.writes, len(bufs))
 	total, all := 0, 0
 	for _, b := range bufs {
