@@ -133,6 +133,9 @@ func (b *ioBatch) adapt(took int64) {
 // handleBatched is the part of readLoop that follows the read.
 func (l *loop) handleBatched(e *batched, view []byte) {
 	c := e.conn
+	if e.n > 0 {
+		c.received(e.n)
+	}
 	if c.phase >= PhaseClosing { // ended by the handler of another connection
 		return
 	}
@@ -143,7 +146,9 @@ func (l *loop) handleBatched(e *batched, view []byte) {
 	if e.n <= 0 || e.err != nil {
 		c.readEnded(e.err)
 	} else {
-		c.received(e.n)
+		if l.pressed > 0 {
+			c.pauseForBudget()
+		}
 		c.decodeScratch(view)
 		if len(view) == batchRead {
 			c.readMore(e.n)

@@ -481,6 +481,32 @@ func TestBatchesNeedRoomInTheBudget(t *testing.T) {
 	}
 }
 
+// TestBatchPausesForTheBudget: a batch that passes the memory budget stops there. What it has read of the others is handled
+// when there is room again.
+func TestBatchPausesForTheBudget(t *testing.T) {
+	st, l := newStage(t, answering(1_000_000))
+	var all []*actor
+	for range 10 {
+		all = append(all, st.connect(l))
+	}
+	for _, a := range all {
+		a.room = 0
+		a.ask(400)
+	}
+	l.processEvents(l.wait())
+	st.expectMemory("after the batch", 3*400_000, 7*401)
+	for _, a := range all {
+		a.room = 1 << 40
+	}
+	st.elapse(time.Second)
+	for i, a := range all {
+		if a.answered() != 400 || a.conn.CloseError() != nil {
+			t.Errorf("connection %d got %d kB and ended with %v", i, a.answered(), a.conn.CloseError())
+		}
+	}
+	st.expectMemory("at the end", 0, 0)
+}
+
 // TestBatchAllocatesNothing: on the way of a message through a batch.
 func TestBatchAllocatesNothing(t *testing.T) {
 	l := hotLoop(t, 2*batchMax+1)
