@@ -27,14 +27,14 @@ const (
 // afterwards; like this it comes back once for sixteen messages (bench/README.md has the figures).
 //
 // To handlers it is as if each connection had been read a moment earlier and flushed a moment later. Whatever ends the
-// goroutine of the loop inside a handler, the others' bytes are there: run goes on where it was.
+// goroutine of the loop inside a handler, the others' bytes are there: the next turn begins with them.
 type ioBatch struct {
 	list  []batched
 	mem   []byte // what was read, one after the other
 	used  int    // of mem
-	step  batchStep
-	next  int // first in list for which the step was not made
-	limit int // of the length of list
+	sent  bool   // the answers are out
+	next  int    // first in list that was not handled, or when the answers are out not concluded
+	limit int    // of the length of list
 }
 
 // batched is one connection of a batch.
@@ -45,14 +45,6 @@ type batched struct {
 	offered int // bytes that were to be written, 0 for none
 	err     error
 }
-
-type batchStep uint8
-
-const (
-	batchReads batchStep = iota
-	batchHandles
-	batchConcludes
-)
 
 // batchable reports whether a connection that is readable goes through a batch: there is nothing else to it.
 func (c *Conn) batchable() bool {
@@ -81,16 +73,13 @@ func (l *loop) endBatch() {
 	}
 }
 
-// runBatch makes the steps that are left.
+// runBatch handles and answers, or does what is left of it.
 func (l *loop) runBatch() {
 	b := &l.io
-	if b.step == batchReads {
-		b.step = batchHandles
-	}
-	if b.step == batchHandles {
+	if !b.sent {
 		l.handleBatch()
 		l.writeBatch()
-		b.step, b.next = batchConcludes, 0
+		b.sent, b.next = true, 0
 	}
 	for b.next < len(b.list) {
 		e := &b.list[b.next]
@@ -98,7 +87,7 @@ func (l *loop) runBatch() {
 		l.concludeBatched(e)
 	}
 	clear(b.list)
-	b.list, b.used, b.step, b.next = b.list[:0], 0, batchReads, 0
+	b.list, b.used, b.sent, b.next = b.list[:0], 0, false, 0
 }
 
 // handleBatch has what was read handled, and learns from the time it took how many connections the next batch may have.

@@ -198,7 +198,6 @@ func (l *loop) processEvents(n int) {
 
 // dispatch hands each event to its descriptor and clears its entry.
 func (l *loop) dispatch(n int) {
-	l.endBatch() // that a handler cut short by ending the goroutine
 	for i := range n {
 		ev := l.events[i]
 		l.events[i] = sys.Event{}

@@ -127,6 +127,7 @@ func connName(c *Conn) string {
 // was not done, nothing is lost. The iteration ends as any other, with the check whether to stop.
 func (l *loop) turn() {
 	defer l.survive()
+	l.endBatch() // which the turn before did not, because of a panic or the end of its goroutine
 	n := l.wait()
 	l.runTasks(n)
 	l.processEvents(n)

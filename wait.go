@@ -161,7 +161,7 @@ func (l *loop) decide(timeout time.Duration) (d WaitDecision) {
 // waitTimeout is 0 while work is pending, negative when only an event or a task can bring more; until is the same as a
 // time.
 func (l *loop) waitTimeout(now int64) (timeout time.Duration, until int64) {
-	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || len(l.notices) > 0 || len(l.io.list) > 0 || l.tasks.waiting() || l.stopping || l.walking() {
+	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || len(l.notices) > 0 || l.tasks.waiting() || l.stopping || l.walking() {
 		return 0, now
 	}
 	until = l.nextDeadline()
