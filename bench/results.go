@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -254,17 +255,22 @@ func (all found) quick() bool {
 	return false
 }
 
-// quietLoad is the load average up to which a machine of two processors counts as quiet before a part.
-const quietLoad = 1.5
+// quietLoad is the load average up to which a machine of two processors counts as quiet before a part: so much is left of
+// the part before it.
+const quietLoad = 4.5
 
 // conditions says on what and when it was measured, and whether the machine was quiet.
 func (all found) conditions() string {
 	var busy, missing []string
+	least, most := math.Inf(1), 0.0
 	for _, p := range parts {
-		switch rep := all[p.name]; {
-		case rep == nil:
+		rep := all[p.name]
+		if rep == nil {
 			missing = append(missing, p.name)
-		case rep.LoadBefore > quietLoad:
+			continue
+		}
+		least, most = min(least, rep.LoadBefore), max(most, rep.LoadBefore)
+		if rep.LoadBefore > quietLoad {
 			busy = append(busy, fmt.Sprintf("%s %.1f", p.name, rep.LoadBefore))
 		}
 	}
@@ -278,6 +284,8 @@ func (all found) conditions() string {
 	}
 	if len(busy) > 0 {
 		text += "\n**The machine was busy with other work** before these parts (load average): " + strings.Join(busy, ", ") + ". That stretches latencies and widens the ranges of the ratios.\n"
+	} else if most > 0 {
+		text += fmt.Sprintf("\nLoad average before the parts: %.1f to %.1f, which is what the parts leave behind themselves.\n", least, most)
 	}
 	if len(missing) > 0 {
 		text += "\nNot measured: " + strings.Join(missing, ", ") + ".\n"

@@ -170,6 +170,9 @@ func TestPageTellsTheLoad(t *testing.T) {
 	if strings.Contains(text, "mean nothing") {
 		t.Error("taken for a trial")
 	}
+	if text := (found{"hop": quiet, "echo": quiet}).page(); !strings.Contains(text, "Load average before the parts: 0.5 to 0.5") || strings.Contains(text, "busy with other work") {
+		t.Errorf("a quiet machine: %s", text)
+	}
 }
 
 // TestChart: the picture is XML, with every name in it whole, and the bars are as long as their values.
