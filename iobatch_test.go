@@ -163,6 +163,9 @@ func TestBatchOfOthersDoings(t *testing.T) {
 			if got := string(all[1].out); got != "x;" {
 				t.Errorf("the one that did it was sent %q", got)
 			}
+			if n := l.counters[countBytesIn]; n != 6 {
+				t.Errorf("%d bytes were counted, want 6, whatever became of them", n)
+			}
 		})
 	}
 }
