@@ -286,6 +286,9 @@ func TestBudgetExcess(t *testing.T) {
 	if err := write("above"); !errors.Is(err, ErrBackpressure) {
 		t.Errorf("Write far above the budget: %v", err)
 	}
+	if err := healthy.conn.Write([]byte("above")); !errors.Is(err, ErrBackpressure) || l.tasks.waiting() {
+		t.Errorf("Write far above the budget: %v, and gives the loop work: %v", err, l.tasks.waiting())
+	}
 	huge.conn.Close(CloseNormal)
 	l.iterate()
 	if err := write("between"); err != nil {
@@ -302,8 +305,27 @@ func TestBudgetExcess(t *testing.T) {
 	if string(healthy.out) != "betweenafter" {
 		t.Errorf("the healthy connection's peer got %q", healthy.out)
 	}
-	if m := st.srv.endpoint.budget.snapshot(); m.Refused != 1 || m.Closed != 1 || m.Pressures != 2 {
+	if m := st.srv.endpoint.budget.snapshot(); m.Refused != 2 || m.Closed != 1 || m.Pressures != 2 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestBudgetForgetsRefusedWrites: what the connection's own bound refuses does not stay claimed from the budget.
+func TestBudgetForgetsRefusedWrites(t *testing.T) {
+	srv := answering(1_000_000)
+	srv.Watermarks = Watermarks{Low: 1, High: 2, Max: 100}
+	st, l := newStage(t, srv)
+	c := st.stuck(l, 1).conn
+	for what, write := range map[string]func() error{
+		"a write":   func() error { return c.Write(make([]byte, 1000)) },
+		"an answer": func() error { return c.countAnswer(1000) },
+	} {
+		if err := write(); !errors.Is(err, ErrBackpressure) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := c.cell().pending.Load(); n != 0 {
+			t.Errorf("%s: %d bytes stay claimed", what, n)
+		}
 	}
 }
 

@@ -192,11 +192,11 @@ func (c *call[Req]) recycle() {
 
 // countAnswer counts a response as queued from when it is made, as submitWrite does. Any goroutine.
 func (c *Conn) countAnswer(n int) error {
-	if err := c.reserve(n); err != nil {
+	if err := c.submitWithin(n); err != nil { // first, see submitWrite
 		return err
 	}
-	if err := c.submitWithin(n); err != nil {
-		c.queued.Add(-int64(n)) // the loop looks at the marks when the call comes back
+	if err := c.reserve(n); err != nil {
+		c.submitted(n)
 		return err
 	}
 	c.extend().answers.Add(int64(n))

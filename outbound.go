@@ -48,15 +48,15 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		return err
 	}
 	size := sizeOf(msg)
+	if err := c.submitWithin(size); err != nil { // first: the loop may count at any time what reserve has counted
+		return err
+	}
 	if err := c.reserve(size); err != nil {
 		if err = c.refuseSubmitted(msg, size, err); err != nil {
+			c.submitted(size)
 			return err
 		}
 		c.queued.Add(int64(size))
-	}
-	if err := c.submitWithin(size); err != nil {
-		c.unreserve(size)
-		return err
 	}
 	if from.encodes() {
 		c.encoding.Add(1)
