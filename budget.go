@@ -26,6 +26,8 @@ const (
 	victimPatience = 10 * pressureTick
 	// budgetScan bounds the connections a loop looks at in one tick for its slowest.
 	budgetScan = 4096
+	// countAtOnce is how much a connection may queue between two messages without being counted.
+	countAtOnce = 16 << 10
 	// budgetResume bounds the connections of a loop whose reads go on in one tick.
 	budgetResume = 1024
 )
@@ -115,6 +117,18 @@ func (c *Conn) account() {
 	out, in := c.holds()
 	if out != c.heldOut || in != c.heldIn {
 		c.recount(out, in)
+	}
+}
+
+// countAnswers counts what the messages of one read have queued so far when that is much: above the budget those behind
+// them wait.
+func (c *Conn) countAnswers() {
+	if c.queued.Load()-int64(c.heldOut) <= countAtOnce {
+		return
+	}
+	c.account()
+	if c.loop.pressed > 0 {
+		c.pauseForBudget()
 	}
 }
 

@@ -11,9 +11,13 @@ import (
 
 // answering answers each message with a thousand bytes for each of its own.
 func answering(budget int) *Server {
-	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write(strings.Repeat("x", 1000*len(msg))) })
+	srv := cutServer(thousandfold)
 	srv.MemoryBudget = budget
 	return srv
+}
+
+func thousandfold(ctx *Context, msg string) error {
+	return ctx.Write(strings.Repeat("x", 1000*len(msg)))
 }
 
 // stuck makes a connection whose peer has asked for so many kilobytes and takes none.
@@ -162,6 +166,44 @@ func TestBudgetPausesWithinABatch(t *testing.T) {
 		if a.reads > 0 {
 			t.Error("the rest of the batch was read")
 		}
+	}
+}
+
+// TestBudgetPausesWithinARead: of messages that came in one read those behind the one whose answer passes the budget wait,
+// also when a decoder further down takes them; small answers are counted together.
+func TestBudgetPausesWithinARead(t *testing.T) {
+	plain := func(s string) string { return s }
+	for _, tc := range []struct {
+		name    string
+		message int // kilobytes of its answer
+		srv     *Server
+		wrap    func(string) string
+	}{
+		{"large answers", 30, answering(0), plain},
+		{"small answers", 2, answering(0), plain},
+		{"inside an envelope", 30, innerServer(1, thousandfold), envelope},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.srv.MemoryBudget = 100_000
+			st, l := newStage(t, tc.srv)
+			a, big := st.connect(l), st.connect(l)
+			a.room, big.room = 0, 0
+			big.send(tc.wrap(strings.Repeat("a", 80) + ";"))
+			l.iterate()
+			a.send(tc.wrap(strings.Repeat(strings.Repeat("a", tc.message)+";", 20)))
+			l.iterate()
+			if held, most := st.srv.endpoint.budget.held.Load(), int64(100_000+countAtOnce+1000*tc.message); held <= 100_000 || held > most {
+				t.Errorf("%d bytes are held, want more than 100000 and at most %d", held, most)
+			}
+			if !a.conn.has(heldBack) {
+				t.Error("the messages behind do not wait")
+			}
+			a.room = 1 << 20
+			st.elapse(50 * pressureTick)
+			if a.answered() != 20*tc.message {
+				t.Errorf("%d kB answered, want %d", a.answered(), 20*tc.message)
+			}
+		})
 	}
 }
 

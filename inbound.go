@@ -260,6 +260,7 @@ func (c *Conn) decodeStored() {
 func (c *Conn) decode(view []byte) []byte {
 	c.clear(partial)
 	for len(view) > 0 {
+		c.countAnswers()
 		switch {
 		case c.phase >= PhaseClosing:
 			return nil

@@ -142,6 +142,7 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 	e.short, e.busy = false, true
 	defer func() { e.busy = false }()
 	for len(view) > 0 {
+		c.countAnswers()
 		switch {
 		case c.phase >= PhaseClosing:
 			return nil

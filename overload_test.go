@@ -349,7 +349,7 @@ func TestMemoryBudgetHolds(t *testing.T) {
 		}
 		return most > 0 && m.Closed > 3 && m.Pressures > 0
 	})
-	if bound := int64(budget + budget/4 + 2*(answer+budget/64)); most > bound { // each loop may have taken one answer more, and a 64th of the budget untold
+	if bound := int64(budget + budget/4 + 2*(answer+budget/64)); most > bound { // docs/overload.md
 		t.Errorf("%d bytes held, budget %d", most, budget)
 	}
 	if errors.Is(refused, eddy.ErrBackpressure) != (srv.Stats().Memory.Refused > 0) {

@@ -29,7 +29,8 @@ func (p *Pool) AwaitRoom(r *Room) {
 	tellAll(told)
 }
 
-// LeaveRoom gives up the place of r in the line, or the room that it was told of. Any goroutine; it does not block.
+// LeaveRoom gives up the place of r in the line, or the room that it was told of. A call that is under way on another
+// goroutine still comes. Any goroutine; it does not block.
 func (p *Pool) LeaveRoom(r *Room) {
 	p.mu.Lock()
 	p.line.remove(r)
