@@ -5,7 +5,7 @@ import "github.com/go-eddy/eddy"
 // startEvents makes what tells the Listener. The callback pool is there.
 func (cl *Client) startEvents() (err error) {
 	cl.events, err = newNotifier(eventOptions{
-		name: "client", side: ClientSide, dispatcher: cl.o.Dispatcher, listener: cl.o.Listener, shared: cl.consumer.pool,
+		name: "client", side: ClientSide, dispatcher: cl.o.Dispatcher, listener: cl.o.Listener, shared: cl.consumer.pool.pool,
 		connectQueue: cl.o.ConnectQueue, connectWarning: cl.o.ConnectWarning, maxPayload: cl.o.MaxPayload, logger: cl.o.Logger,
 	})
 	return err

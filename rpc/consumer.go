@@ -2,11 +2,9 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
-	"sync"
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/executor"
@@ -17,46 +15,32 @@ import (
 // wants more calls is told ErrClientFull.
 type consumer struct {
 	client *Client
-	pool   *executor.Pool
+	pool   *callbackPool
 	own    bool
 	onLoop bool // everything stays on the loop
 	async  atomic.Int64
 	looped atomic.Int32 // callbacks that run on loops now
-
-	mu     sync.Mutex
-	parked []parked
-	room   *executor.Room
-}
-
-// parked is work that waits for room in a pool.
-type parked struct {
-	r    executor.Runner
-	pool *executor.Pool
 }
 
 func (cl *Client) startConsumer() error {
 	k := &cl.consumer
-	k.client, k.pool = cl, cl.o.CallbackPool
+	k.client = cl
 	k.onLoop = cl.o.Dispatcher.Place(EventAsyncResponse, ClientSide) == PlaceLoop
-	k.room = executor.NewRoom(k.unpark)
-	if k.pool != nil {
+	if cl.o.CallbackPool != nil {
+		k.pool = newCallbackPool(cl, cl.o.CallbackPool)
 		return nil
 	}
 	var err error
 	k.own = true
-	k.pool, err = newCallbackPool("rpc-callbacks", cl)
+	k.pool, err = ownCallbackPool(cl, "rpc-callbacks")
 	return err
-}
-
-func newCallbackPool(name string, cl *Client) (*executor.Pool, error) {
-	return executor.NewFixed(executor.Options{Name: name, Workers: DefaultCallbacks, Queue: cl.o.MaxAsync, Logger: cl.o.Logger})
 }
 
 // stopConsumer waits for the callbacks. Nothing ends any more that could bring others.
 func (cl *Client) stopConsumer() {
 	<-cl.idle
 	if cl.consumer.own {
-		_, _ = cl.consumer.pool.Shutdown(context.Background()) // nothing is left in it
+		_, _ = cl.consumer.pool.pool.Shutdown(context.Background()) // nothing is left in it
 	}
 	cl.servicing.Lock()
 	defer cl.servicing.Unlock()
@@ -69,7 +53,7 @@ func (cl *Client) stopConsumer() {
 
 // onWorker reports whether the caller runs on a pool that Close would wait for.
 func (k *consumer) onWorker() bool {
-	if k.pool.OnWorker() {
+	if k.pool.pool.OnWorker() {
 		return true
 	}
 	for _, s := range *k.client.services.Load() {
@@ -100,10 +84,10 @@ func (cl *Client) consume(c *call) {
 	case !k.onLoop:
 		pool := k.pool
 		if c.service.pool != nil {
-			pool = c.service.pool.pool
+			pool = c.service.pool
 		}
 		c.future.pool = pool
-		k.submit(c, pool)
+		pool.submit(c)
 	case c.onLoop:
 		k.runOnLoop(c)
 	default: // it ends elsewhere, with an error
@@ -114,7 +98,7 @@ func (cl *Client) consume(c *call) {
 // toLoop runs r on a loop, or on the pool if there is none any more.
 func (k *consumer) toLoop(r executor.Runner) {
 	if k.client.group.Loop(0).Post(func() { k.runOnLoop(r) }) != nil {
-		k.submit(r, k.pool)
+		k.pool.submit(r)
 	}
 }
 
@@ -122,56 +106,6 @@ func (k *consumer) runOnLoop(r executor.Runner) {
 	k.looped.Add(1)
 	defer k.looped.Add(-1)
 	r.Run()
-}
-
-// submit gives r to a pool, or puts it into the line for one. If the pool is closed, which its owner should not do before
-// the client, r runs here.
-func (k *consumer) submit(r executor.Runner, pool *executor.Pool) {
-	k.mu.Lock()
-	waiting := len(k.parked) > 0
-	k.mu.Unlock()
-	if !waiting {
-		err := pool.Submit(r)
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, executor.ErrRejected):
-			r.Run()
-			return
-		}
-	}
-	k.client.stats.parked.Add(1)
-	k.mu.Lock()
-	k.parked = append(k.parked, parked{r, pool})
-	k.mu.Unlock()
-	pool.AwaitRoom(k.room)
-}
-
-// unpark follows room in a pool.
-func (k *consumer) unpark() {
-	for {
-		k.mu.Lock()
-		if len(k.parked) == 0 {
-			k.mu.Unlock()
-			return
-		}
-		p := k.parked[0]
-		k.parked[0] = parked{}
-		k.parked = k.parked[1:]
-		k.mu.Unlock()
-		err := p.pool.Submit(p.r)
-		switch {
-		case err == nil:
-		case errors.Is(err, executor.ErrRejected):
-			k.mu.Lock()
-			k.parked = append([]parked{p}, k.parked...)
-			k.mu.Unlock()
-			p.pool.AwaitRoom(k.room)
-			return
-		default:
-			p.r.Run()
-		}
-	}
 }
 
 // run calls a function of the user's. A panic in it is contained.
@@ -212,21 +146,7 @@ func (c *call) safeResult() (err error) {
 // remoteService is what a client knows of a service.
 type remoteService struct {
 	name string
-	pool *servicePool // of DedicatedPool, else nil
-}
-
-// servicePool is the pool of a service in the older model.
-type servicePool struct {
-	client *Client
-	pool   *executor.Pool
-}
-
-// take has the pool decode the response of a caller that waits. If it is full, or closed, the caller does it.
-func (p *servicePool) take(c *call) {
-	if err := p.pool.Submit(c); err != nil {
-		p.client.stats.poolFull.Add(1)
-		c.ready <- struct{}{}
-	}
+	pool *callbackPool // of DedicatedPool, the older model, else nil
 }
 
 // maxServices is how many services a client remembers. Names of others are made anew for each call, and in DedicatedPool
@@ -252,11 +172,11 @@ func (cl *Client) service(key Key) (*remoteService, error) {
 		return s, nil
 	}
 	if cl.o.Consumer == DedicatedPool {
-		pool, err := newCallbackPool("rpc-consumer "+s.name, cl)
+		pool, err := ownCallbackPool(cl, "rpc-consumer "+s.name)
 		if err != nil {
 			return nil, err
 		}
-		s.pool = &servicePool{cl, pool}
+		s.pool = pool
 	}
 	services := maps.Clone(old)
 	services[key] = s

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/executor"
 )
 
 // Future is the outcome of a call that goes on elsewhere, see InvokeAsync. It ends exactly once. All methods may be called
@@ -59,7 +58,7 @@ func (f *Future[Resp]) outcome() (*Resp, error) {
 // future is the part of a Future that knows no types.
 type future struct {
 	client *Client
-	pool   *executor.Pool // that its functions run on; nil = the callback pool. Set before the end
+	pool   *callbackPool // that its functions run on; nil = the callback pool. Set before the end
 
 	mu    sync.Mutex
 	call  *call // nil when it has ended
@@ -105,7 +104,7 @@ func (f *future) then(fn func()) {
 		if pool == nil {
 			pool = k.pool
 		}
-		k.submit(runner(func() { k.run(fn) }), pool)
+		pool.submit(runner(func() { k.run(fn) }))
 	}
 }
 

@@ -242,14 +242,14 @@ func (f *Future[Resp]) intercepted(ctx context.Context, key Key, method string, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.f.abort = cancel
-	cl.consumer.submit(runner(func() {
+	cl.consumer.pool.submit(runner(func() {
 		defer cl.leave()
 		defer cl.consumer.async.Add(-1)
 		err := error(&Error{Service: key.String(), Method: method, Err: &causeError{kinds: []error{ErrInternal}, text: "an interceptor panicked"}})
 		cl.consumer.run(func() { f.resp, err = invokeIntercepted[Resp](ctx, cl, key, method, req, o) })
 		cancel(nil)
 		f.f.complete(err)
-	}), cl.consumer.pool)
+	}))
 }
 
 func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, resp any, o callOptions, f *future) {

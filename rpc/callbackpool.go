@@ -1,0 +1,112 @@
+package rpc
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// callbackPool is a pool for what follows the end of a client's calls, and what waits for room in it.
+type callbackPool struct {
+	client *Client
+	pool   *executor.Pool
+	room   *executor.Room
+
+	mu     sync.Mutex
+	parked []executor.Runner
+}
+
+func newCallbackPool(cl *Client, pool *executor.Pool) *callbackPool {
+	p := &callbackPool{client: cl, pool: pool}
+	p.room = executor.NewRoom(p.unpark)
+	return p
+}
+
+// ownCallbackPool makes the pool, too. It has room for every call with a Future.
+func ownCallbackPool(cl *Client, name string) (*callbackPool, error) {
+	pool, err := executor.NewFixed(executor.Options{Name: name, Workers: DefaultCallbacks, Queue: cl.o.MaxAsync, Logger: cl.o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return newCallbackPool(cl, pool), nil
+}
+
+// take has the pool decode the response of a caller that waits. If it is full, or closed, the caller does it.
+func (p *callbackPool) take(c *call) {
+	if err := p.pool.Submit(c); err != nil {
+		p.client.stats.poolFull.Add(1)
+		c.ready <- struct{}{}
+	}
+}
+
+// submit gives r to the pool, or puts it behind what waits for room. If the pool is closed, which its owner should not do
+// before the client, r runs here.
+func (p *callbackPool) submit(r executor.Runner) {
+	if !p.waits() && p.try(r) {
+		return
+	}
+	p.client.stats.parked.Add(1)
+	p.mu.Lock()
+	p.parked = append(p.parked, r)
+	p.mu.Unlock()
+	p.pool.AwaitRoom(p.room)
+}
+
+func (p *callbackPool) waits() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.parked) > 0
+}
+
+// try is false if there is no room for r.
+func (p *callbackPool) try(r executor.Runner) bool {
+	err := p.pool.Submit(r)
+	if errors.Is(err, executor.ErrRejected) {
+		return false
+	}
+	if err != nil {
+		r.Run()
+	}
+	return true
+}
+
+// unpark follows room in the pool. When nothing waits any more it leaves the room to others, and looks once more for what
+// was put into the line meanwhile.
+func (p *callbackPool) unpark() {
+	for left := false; ; {
+		r := p.next()
+		switch {
+		case r != nil && p.try(r):
+			left = false
+		case r != nil:
+			p.putBack(r)
+			p.pool.AwaitRoom(p.room)
+			return
+		case left:
+			return
+		default:
+			p.pool.LeaveRoom(p.room)
+			left = true
+		}
+	}
+}
+
+// next takes out what has waited longest, nil for nothing.
+func (p *callbackPool) next() executor.Runner {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.parked) == 0 {
+		return nil
+	}
+	r := p.parked[0]
+	p.parked[0] = nil
+	p.parked = p.parked[1:]
+	return r
+}
+
+func (p *callbackPool) putBack(r executor.Runner) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parked = append([]executor.Runner{r}, p.parked...)
+}
