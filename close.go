@@ -216,12 +216,12 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// closeAll ends every connection of the owner now, of all owners if it is nil.
-func (l *loop) closeAll(owner *endpoint, reason CloseReason, err error) {
-	l.abandon(owner)
+// closeAll ends every connection now: the loop ends.
+func (l *loop) closeAll() {
+	l.abandon(nil)
 	for _, c := range l.slots {
-		if c != nil && (owner == nil || c.set.owner == owner) {
-			c.beginClose(reason, err)
+		if c != nil {
+			c.beginClose(CloseServerShutdown, nil)
 		}
 	}
 }

@@ -46,8 +46,11 @@ func (l *loop) drains(owner *endpoint) bool {
 	return false
 }
 
-// walking reports whether there are connections that were not told yet.
+// walking reports whether there are connections that were not told, or ended by force, yet.
 func (l *loop) walking() bool {
+	if len(l.forces) > 0 {
+		return true
+	}
 	for i := range l.walks {
 		if l.walks[i].cursor < len(l.slots) {
 			return true

@@ -86,16 +86,13 @@ func (e *endpoint) drain(ctx context.Context, loops []*loop) error {
 
 // force ends what is still open and counts it.
 func (e *endpoint) force(loops []*loop, cause error) {
-	for _, l := range loops {
-		l.do(func() {
-			for _, c := range l.slots {
-				if c != nil && c.set.owner == e && !c.has(listedClose) {
-					e.forced.Add(1)
-					e.dropped.Add(int64(c.inflight.Load()))
-				}
-			}
-			l.closeAll(e, CloseServerShutdown, cause)
-		})
+	walks := make([]chan struct{}, len(loops))
+	for i, l := range loops {
+		walks[i] = make(chan struct{})
+		l.do(func() { l.startForce(forceWalk{owner: e, cause: cause, over: walks[i]}) })
+	}
+	for i, l := range loops {
+		l.kernel.wait(walks[i], l.done)
 	}
 }
 
@@ -104,7 +101,7 @@ func (e *endpoint) leave(loops []*loop) {
 	for _, l := range loops {
 		l.do(func() {
 			l.endDrain(e)
-			l.finishCloses() // those that were forced in the same iteration
+			l.finishCloses() // the last that were forced
 		})
 	}
 }

@@ -165,7 +165,7 @@ func (w *crew) end(loops []*loop) {
 	for _, l := range loops {
 		l.do(func() {
 			l.stopping = true
-			l.closeAll(nil, CloseServerShutdown, nil)
+			l.closeAll()
 		})
 	}
 	for _, l := range loops {

@@ -96,6 +96,7 @@ type loop struct {
 	orphaned  bool          // its goroutine was ended by a handler
 	stopping  bool
 	walks     []drainWalk
+	forces    []forceWalk
 	attempts  roster[*attempt] // outbound connections that do not stand yet
 	done      chan struct{}
 	io        ioBatch
@@ -169,7 +170,7 @@ func (l *loop) iterate() bool {
 // closeDown closes what a loop that is to end still owns, whatever became of the iteration.
 func (l *loop) closeDown() {
 	defer l.survive()
-	l.closeAll(nil, CloseServerShutdown, nil)
+	l.closeAll()
 	l.finishCloses()
 }
 

@@ -136,6 +136,7 @@ func (l *loop) turn() {
 	l.notifyFutures()
 	l.flushDirty()
 	l.continueDrain()
+	l.continueForce()
 	l.finishCloses()
 	l.notifyFutures()
 	l.reuseSpecials()

@@ -1,0 +1,44 @@
+package eddy
+
+// forceBatch is the number of slots whose connections are ended in one iteration when their endpoint ends by force: those of
+// others may live on the loop.
+const forceBatch = 256
+
+// forceWalk is a loop's way through its connections for an endpoint that ends by force.
+type forceWalk struct {
+	owner  *endpoint
+	cause  error
+	cursor int           // slots below it have been ended
+	over   chan struct{} // closed when all have been
+}
+
+// startForce begins to end the owner's connections. It has none that come later.
+func (l *loop) startForce(w forceWalk) {
+	l.abandon(w.owner)
+	l.forces = append(l.forces, w)
+}
+
+// continueForce ends the next connections of each owner.
+func (l *loop) continueForce() {
+	for i := len(l.forces) - 1; i >= 0; i-- {
+		w := &l.forces[i]
+		end := min(w.cursor+forceBatch, len(l.slots))
+		for _, c := range l.slots[w.cursor:end] {
+			if c != nil && c.set.owner == w.owner {
+				c.force(w.cause)
+			}
+		}
+		if w.cursor = end; end == len(l.slots) {
+			close(w.over)
+			l.forces = append(l.forces[:i], l.forces[i+1:]...)
+		}
+	}
+}
+
+func (c *Conn) force(cause error) {
+	if !c.has(listedClose) {
+		c.set.owner.forced.Add(1)
+		c.set.owner.dropped.Add(int64(c.inflight.Load()))
+	}
+	c.beginClose(CloseServerShutdown, cause)
+}

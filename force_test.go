@@ -1,0 +1,85 @@
+package eddy
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestForceIsBounded: so many connections at most end by force in one iteration, and others on the loop are served in between;
+// each ends once, and is counted.
+func TestForceIsBounded(t *testing.T) {
+	const conns = 3*forceBatch - 10
+	cause := errors.New("no more time")
+	echo := func(ctx *Context, msg string) error { return ctx.Write(msg) }
+	st, l := newStage(t, cutServer(echo))
+	other := cutServer(echo)
+	set, err := other.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.endpoint.join(st.loops, 0)
+	own := st.set
+	st.set = set
+	neighbour := st.connect(l)
+	st.set = own
+	all := make([]*actor, conns)
+	for i := range all {
+		all[i] = st.connect(l)
+	}
+	closed := func() (n int) {
+		for _, a := range all {
+			n += a.closed
+		}
+		return n
+	}
+	over := make(chan struct{})
+	l.startForce(forceWalk{owner: &st.srv.endpoint, cause: cause, over: over})
+	for i, most := range []int{forceBatch, 2 * forceBatch, conns} {
+		neighbour.send("ping;")
+		l.iterate()
+		if n := closed(); n > most || n < most-1 {
+			t.Errorf("%d connections are closed after %d iterations, want %d", n, i+1, most)
+		}
+		if got := len(neighbour.out); got != 4*(i+1) {
+			t.Errorf("the neighbour got %d bytes, want %d", got, 4*(i+1))
+		}
+	}
+	select {
+	case <-over:
+	default:
+		t.Error("the end was not told")
+	}
+	if n := st.srv.endpoint.forced.Load(); n != conns || l.walking() {
+		t.Errorf("%d counted, want %d; the loop goes on: %v", n, conns, l.walking())
+	}
+	for _, a := range all {
+		if e := a.conn.CloseError(); a.closed != 1 || e == nil || e.Reason != CloseServerShutdown || !errors.Is(e, cause) {
+			t.Fatalf("closed %d times with %v", a.closed, e)
+		}
+	}
+	if neighbour.closed != 0 || neighbour.conn.CloseError() != nil {
+		t.Error("the neighbour was closed")
+	}
+}
+
+// TestDrainIsBounded: so many connections at most are told to drain in one iteration.
+func TestDrainIsBounded(t *testing.T) {
+	st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
+	all := make([]*actor, 2*drainBatch+10)
+	for i := range all {
+		all[i] = st.connect(l)
+	}
+	l.startDrain(&st.srv.endpoint)
+	for i, want := range []int{drainBatch, 2 * drainBatch, len(all)} {
+		l.iterate()
+		told := 0
+		for _, a := range all {
+			if a.conn.has(draining) {
+				told++
+			}
+		}
+		if told != want {
+			t.Errorf("%d connections are told after %d iterations, want %d", told, i+1, want)
+		}
+	}
+}
