@@ -123,7 +123,7 @@ func (d *desk) start() {
 	go func(cmd *exec.Cmd, exit chan<- error) { exit <- cmd.Wait() }(d.cmd, d.exit)
 	d.eventually("prints its address", func() bool {
 		m := printedAddr.FindStringSubmatch(d.out.String())
-		if m != nil {
+		if m != nil && d.addr != m[1] { // the first time: from then on visitors read it
 			d.addr = m[1]
 		}
 		return m != nil
