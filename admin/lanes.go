@@ -40,6 +40,7 @@ type LaneStats struct {
 	Name     string `json:"name"`
 	Workers  int    `json:"workers"`
 	Queued   int    `json:"queued"`
+	Capacity int    `json:"capacity"`
 	Spilled  int    `json:"spilled"`
 	Accepted uint64 `json:"accepted"`
 	Rejected uint64 `json:"rejected"`
@@ -59,7 +60,7 @@ func (s *Server) laneStats() []LaneStats {
 	for _, w := range sets {
 		for _, st := range w.lanes.Stats() {
 			l := LaneStats{
-				Set: w.name, Name: st.Name, Workers: st.Workers, Queued: st.Queued, Spilled: st.Spilled, Accepted: st.Accepted,
+				Set: w.name, Name: st.Name, Workers: st.Workers, Queued: st.Queued, Capacity: st.Capacity, Spilled: st.Spilled, Accepted: st.Accepted,
 				Rejected: st.Rejected, Done: st.Done, Panics: st.Panics, Waited: st.Waited, Lost: st.Lost,
 			}
 			if st.Fault != nil {

@@ -69,6 +69,7 @@ type LaneStats struct {
 	Name     string
 	Workers  int
 	Queued   int    // work that waits in slots
+	Capacity int    // slots of the workers that have been started
 	Spilled  int    // work that waits in the spill queue
 	Accepted uint64 // work taken
 	Rejected uint64 // work refused because the lane was full
@@ -468,8 +469,9 @@ func (l *Lanes[In, Out]) wake() error {
 func (l *Lanes[In, Out]) Stats() []LaneStats {
 	all := make([]LaneStats, len(l.lanes))
 	for i, ln := range l.lanes {
+		workers := int(ln.started.Load())
 		all[i] = LaneStats{
-			Name: ln.Name, Workers: int(ln.started.Load()), Queued: ln.queue.Len(), Accepted: ln.accepted(),
+			Name: ln.Name, Workers: workers, Queued: ln.queue.Len(), Capacity: workers * ln.queue.Consumer(0).Cap(), Accepted: ln.accepted(),
 			Rejected: ln.rejected.Load(), Waited: ln.waited.Load(), Done: l.done(ln), Panics: ln.panics.Load(), Lost: ln.lost.Load(),
 		}
 		if s := ln.spill.Load(); s != nil {

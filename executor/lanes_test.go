@@ -118,7 +118,7 @@ func TestLanes(t *testing.T) {
 			t.Fatalf("result %d of three workers is %d", i, id)
 		}
 	}
-	if st := d.lanes.Stats(); st[0].Workers != 1 || st[1].Workers != 3 || st[1].Done != each || st[0].Accepted != each || st[0].Name != "light" {
+	if st := d.lanes.Stats(); st[0].Workers != 1 || st[1].Workers != 3 || st[0].Capacity != 2048 || st[1].Capacity != 3*1024 || st[1].Done != each || st[0].Accepted != each || st[0].Name != "light" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -164,8 +164,8 @@ func TestLaneGrows(t *testing.T) {
 	if err := d.lanes.Submit(0, job{}); !errors.Is(err, ErrRejected) {
 		t.Errorf("the seventh: %v", err)
 	}
-	if n := d.lanes.Stats()[0].Workers; n != 3 {
-		t.Errorf("%d workers", n)
+	if st := d.lanes.Stats()[0]; st.Workers != 3 || st.Capacity != 3*2 {
+		t.Errorf("%d workers, %d slots", st.Workers, st.Capacity)
 	}
 	close(gate)
 	d.collect(6)

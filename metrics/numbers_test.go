@@ -123,13 +123,13 @@ func TestPoolNumbers(t *testing.T) {
 	want := samples{}
 	for name, v := range map[string]float64{
 		"eddy_lane_workers": 1, "eddy_lane_queued": 2, "eddy_lane_spilled": 3, "eddy_lane_accepted_total": 4, "eddy_lane_rejected_total": 5,
-		"eddy_lane_done_total": 6, "eddy_lane_panics_total": 7, "eddy_lane_waited_total": 8, "eddy_lane_lost_total": 9, "eddy_lane_faulty": 0,
+		"eddy_lane_capacity": 10, "eddy_lane_done_total": 6, "eddy_lane_panics_total": 7, "eddy_lane_waited_total": 8, "eddy_lane_lost_total": 9, "eddy_lane_faulty": 0,
 	} {
 		want[name+`{lane="a"}`], want[name+`{lane="b"}`] = v, 0
 	}
 	want[`eddy_lane_faulty{lane="b"}`] = 1
 	tells(t, "lanes", Lanes("x", &told[[]executor.LaneStats]{[]executor.LaneStats{
-		{Name: "a", Workers: 1, Queued: 2, Spilled: 3, Accepted: 4, Rejected: 5, Done: 6, Panics: 7, Waited: 8, Lost: 9}, {Name: "b", Fault: executor.ErrRejected},
+		{Name: "a", Workers: 1, Queued: 2, Capacity: 10, Spilled: 3, Accepted: 4, Rejected: 5, Done: 6, Panics: 7, Waited: 8, Lost: 9}, {Name: "b", Fault: executor.ErrRejected},
 	}}), want)
 }
 

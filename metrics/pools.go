@@ -39,6 +39,7 @@ var (
 	laneTable = expo.Table[laneStats]{
 		expo.Level("eddy_lane_workers", "Workers of the lane.", func(s *laneStats) int { return s.Workers }),
 		expo.Level("eddy_lane_queued", "Work that waits in slots.", func(s *laneStats) int { return s.Queued }),
+		expo.Level("eddy_lane_capacity", "Slots of the workers that have been started.", func(s *laneStats) int { return s.Capacity }),
 		expo.Level("eddy_lane_spilled", "Work that waits in the spill queue.", func(s *laneStats) int { return s.Spilled }),
 		expo.Count("eddy_lane_accepted_total", "Work taken.", func(s *laneStats) uint64 { return s.Accepted }),
 		expo.Count("eddy_lane_rejected_total", "Work refused because the lane was full.", func(s *laneStats) uint64 { return s.Rejected }),

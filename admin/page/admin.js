@@ -200,7 +200,7 @@ function tables(all) {
   ]), "No pool is watched.");
   $("lanes").closest("section").hidden = !all.lanes.length;
   rows($("lanes").tBodies[0], all.lanes.map((l) => [
-    `${l.set} ${l.name}`, n(count(l.workers)), n(count(l.queued)), n(count(l.spilled)), n(count(l.done)), n(count(l.rejected)), n(count(l.waited)), n(count(l.lost)), n(count(l.panics)), [l.fault || "", "wide"],
+    `${l.set} ${l.name}`, n(count(l.workers)), n(`${count(l.queued)} of ${count(l.capacity)}`), n(count(l.spilled)), n(count(l.done)), n(count(l.rejected)), n(count(l.waited)), n(count(l.lost)), n(count(l.panics)), [l.fault || "", "wide"],
   ]), "No lanes are watched.");
   const select = $("server"), names = all.servers.map((s) => s.name);
   if (select.options.length !== names.length + 1) select.replaceChildren(node("option", {value: ""}, "all"), ...names.map((name) => node("option", {}, name)));

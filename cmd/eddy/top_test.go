@@ -25,7 +25,7 @@ func TestTopFrame(t *testing.T) {
 		}},
 		Pools: []admin.PoolStats{{Name: "po\nol", Running: 1, MaxWorkers: 4, Queued: 5, MaxQueue: 6}},
 		Lanes: []admin.LaneStats{{
-			Set: "la\tnes", Name: "hea\x1bvy", Workers: 2, Queued: 3, Spilled: 4, Accepted: 5, Done: 6, Rejected: 7, Waited: 8, Lost: 9, Panics: 10, Fault: "disk\nfull",
+			Set: "la\tnes", Name: "hea\x1bvy", Workers: 2, Queued: 3, Capacity: 11, Spilled: 4, Accepted: 5, Done: 6, Rejected: 7, Waited: 8, Lost: 9, Panics: 10, Fault: "disk\nfull",
 		}},
 	}
 	for i := range 2 * topSamples {
@@ -55,7 +55,7 @@ func TestTopFrame(t *testing.T) {
 		}
 		for _, want := range []string{
 			"evil?[2Jprogram v1??", "NOT READY x?:", "na?me worker-0 (poller fails)  12.3k  26 %", "1.5 ms", "2.50 s", "3.0 MiB", "po?ol  1 of 4   5 of 6",
-			"\nla?nes hea?vy  2        3       4        6     7         8       9     10      disk?full\n", "2.50M requests/s",
+			"\nla?nes hea?vy  2        3 of 11  4        6     7         8       9     10      disk?full\n", "2.50M requests/s",
 			"\nnormal    70000  0\n", "\na?        2      0\nio_error  2      300", "█",
 		} {
 			if !strings.Contains(text, want) {

@@ -126,7 +126,7 @@ func laneRows(s *admin.Snapshot) [][]string {
 	rows := [][]string{{"LANE", "WORKERS", "QUEUED", "SPILLED", "DONE", "REJECTED", "WAITED", "LOST", "PANICS", "FAULT"}}
 	for _, l := range s.Lanes {
 		rows = append(rows, []string{
-			l.Set + " " + l.Name, fmt.Sprint(l.Workers), fmt.Sprint(l.Queued), fmt.Sprint(l.Spilled), fmt.Sprint(l.Done),
+			l.Set + " " + l.Name, fmt.Sprint(l.Workers), fmt.Sprintf("%d of %d", l.Queued, l.Capacity), fmt.Sprint(l.Spilled), fmt.Sprint(l.Done),
 			fmt.Sprint(l.Rejected), fmt.Sprint(l.Waited), fmt.Sprint(l.Lost), fmt.Sprint(l.Panics), l.Fault,
 		})
 	}

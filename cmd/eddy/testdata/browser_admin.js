@@ -18,7 +18,7 @@
   if (!/^Process \d+, go/.test($("#process").textContent)) wrong.push(`process: ${$("#process").textContent}`);
 
   // This program has no lanes: their table is not there until the numbers have some, and goes with them.
-  const ask = window.fetch, lanes = [{set: "<b>set", name: "heavy", workers: 2, queued: 3, spilled: 4, done: 6, rejected: 7, waited: 8, lost: 9, panics: 10, fault: "<i>full"}];
+  const ask = window.fetch, lanes = [{set: "<b>set", name: "heavy", workers: 2, queued: 3, capacity: 11, spilled: 4, done: 6, rejected: 7, waited: 8, lost: 9, panics: 10, fault: "<i>full"}];
   lanes.push({...lanes[0], name: "light", queued: 12345, fault: undefined});
   const visible = () => $("#lanes").checkVisibility(), text = () => [...$("#lanes").tBodies[0].rows].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join();
   if (visible()) wrong.push("there is a table of lanes without lanes");
@@ -26,7 +26,7 @@
     const answer = await ask(path, options);
     return path.startsWith("stats.json") && answer.ok ? Response.json({...await answer.json(), lanes}) : answer;
   };
-  await until("the lanes", () => visible() && text() === "<b>set heavy|2|3|4|6|7|8|9|10|<i>full,<b>set light|2|12.3 k|4|6|7|8|9|10|");
+  await until("the lanes", () => visible() && text() === "<b>set heavy|2|3 of 11|4|6|7|8|9|10|<i>full,<b>set light|2|12.3 k of 11|4|6|7|8|9|10|");
   window.fetch = ask;
   await until("the end of the lanes", () => !visible());
 
