@@ -45,6 +45,13 @@ test('a page of its own, a page without our loader and a page without an origin 
 	assert.equal(await meeting, null);
 });
 
+test('a page that is busy for a while is waited for, but not as long as the loader waits for the frame', () => {
+	const f = frame(search);
+	let patience;
+	FrameHost.meet(f.win, (_, ms) => { patience = ms; });
+	assert.ok(patience >= 10_000 && patience < 20_000, `${patience} ms`);
+});
+
 test('what is kept with the host is read at once and written by message', async () => {
 	const f = frame(search);
 	const meeting = FrameHost.meet(f.win, f.setTimer);

@@ -2,7 +2,9 @@
 // in both directions. The page's address comes from the loader (?host=…); the
 // server's frame-ancestors decides which pages may hold the frame at all.
 
-const patience = 3_000; // a page without our loader never answers
+// A page without our loader never answers. One that is busy with scripts of its own answers late, and without its answer a
+// visitor who was here before would be a stranger. The loader itself gives up after 20 s.
+const patience = 15_000;
 
 /** A Storage-like object over what the host page keeps; reads are local, writes are sent. */
 export class HostArea {
