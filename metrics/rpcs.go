@@ -85,7 +85,10 @@ func RPCServer[W interface {
 }
 
 // RPCClient returns the numbers of an rpc.Client. Reading them takes its lock for a moment.
-func RPCClient(name string, cl *rpc.Client) Source {
+func RPCClient[W interface {
+	comparable
+	Stats() rpc.ClientStats
+}](name string, cl W) Source {
 	return source("RPC client", name, cl, func(_ *memory, scrape *expo.Scrape, st *clientStats) {
 		clientTable.Put(scrape, st, name)
 		scrape.Put(clientFailed, float64(st.Expired), name, "expired")

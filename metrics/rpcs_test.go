@@ -1,23 +1,20 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/rpc"
 )
 
-// canned is an RPC server whose numbers are known.
-type canned rpc.ServerStats
-
-func (c *canned) Stats() rpc.ServerStats { return rpc.ServerStats(*c) }
-
 // TestAnswersByStatus: each port has a series for each status.
 func TestAnswersByStatus(t *testing.T) {
-	s := scrape(t, collecting(t, RPCServer("api", &canned{Ports: map[string]rpc.PortStats{
+	s := scrape(t, collecting(t, RPCServer("api", &told[rpc.ServerStats]{rpc.ServerStats{Ports: map[string]rpc.PortStats{
 		"in":  {Answers: map[frame.Status]uint64{frame.StatusOK: 7, frame.StatusBusy: 3, frame.StatusCancelled: 0}},
 		"out": {Answers: map[frame.Status]uint64{frame.StatusProtocolError: 1}},
-	}})))
+	}}})))
 	s.want(t, samples{
 		`eddy_rpc_server_answers_total{side="api/in",status="OK"}`:              7,
 		`eddy_rpc_server_answers_total{side="api/in",status="BUSY"}`:            3,
@@ -26,5 +23,59 @@ func TestAnswersByStatus(t *testing.T) {
 	})
 	if n := s.starts("eddy_rpc_server_answers_total"); n != 4 {
 		t.Errorf("%d series, want 4", n)
+	}
+}
+
+// TestRPCServerNumbers: each service has its own numbers, each pool those of its kind under the server's name.
+func TestRPCServerNumbers(t *testing.T) {
+	stats := rpc.ServerStats{Services: map[rpc.Key]rpc.ServiceStats{{Interface: "a"}: {Calls: 1, InFlight: 2, Limited: 3}, {Interface: "b", Version: "2"}: {}}}
+	tells(t, "rpc", RPCServer("x", &told[rpc.ServerStats]{stats}), samples{
+		`eddy_rpc_server_calls_total{service="/a:"}`: 1, `eddy_rpc_server_in_flight{service="/a:"}`: 2, `eddy_rpc_server_limited_total{service="/a:"}`: 3,
+		`eddy_rpc_server_calls_total{service="/b:2"}`: 0, `eddy_rpc_server_in_flight{service="/b:2"}`: 0, `eddy_rpc_server_limited_total{service="/b:2"}`: 0,
+	})
+	pools := map[string]executor.Stats{"main": {Workers: 5, Queued: 6}}
+	scrape(t, collecting(t, RPCServer("api", &told[rpc.ServerStats]{rpc.ServerStats{Pools: pools}}))).want(t, samples{
+		`eddy_pool_workers{pool="api/main"}`: 5, `eddy_pool_queued{pool="api/main"}`: 6,
+	})
+}
+
+// TestRPCEventNumbers: what a Listener was told is exposed by event, what could not be told under its own name.
+func TestRPCEventNumbers(t *testing.T) {
+	tells(t, "side", putting(rpc.EventStats{
+		Connected: 1, Disconnected: 2, Sent: 3, Received: 4, Caught: 5, Late: 6, Rejected: 7, Refused: 8, Alarms: 9, Waiting: 10, Panics: 11,
+	}, putEvents), samples{
+		`eddy_rpc_events_total{event="connected"}`: 1, `eddy_rpc_events_total{event="disconnected"}`: 2, `eddy_rpc_events_total{event="sent"}`: 3,
+		`eddy_rpc_events_total{event="received"}`: 4, `eddy_rpc_events_total{event="caught"}`: 5, `eddy_rpc_events_total{event="late"}`: 6,
+		"eddy_rpc_rejected_events_total": 7, "eddy_rpc_refused_connections_total": 8, "eddy_rpc_alarms_total": 9, "eddy_rpc_connect_queue": 10,
+		"eddy_rpc_listener_panics_total": 11,
+	})
+}
+
+// TestRPCClientNumbers: all that a client counts is exposed under its own name, the calls that it ended by cause.
+func TestRPCClientNumbers(t *testing.T) {
+	got := scrape(t, collecting(t, RPCClient("x", &told[rpc.ClientStats]{rpc.ClientStats{
+		Connections: 1, Addresses: 2, Active: 3, Waiting: 4, Calls: 5, Late: 6, Failovers: 7, Expired: 8, Cancelled: 9, Full: 10, OneWays: 11, OneWayDropped: 12,
+		Dials: 13, DialFailures: 14, Lost: 15, GoAways: 16, Pings: 17, ResolveFailures: 18, Parked: 19, CallbackPanics: 20, PoolFull: 21,
+		Events: rpc.EventStats{Sent: 22},
+	}})))
+	want := samples{
+		`eddy_rpc_events_total{event="sent",side="x"}`:               22,
+		`eddy_rpc_client_failed_total{cause="expired",client="x"}`:   8,
+		`eddy_rpc_client_failed_total{cause="cancelled",client="x"}`: 9,
+		`eddy_rpc_client_failed_total{cause="full",client="x"}`:      10,
+	}
+	numbers := map[string]float64{
+		"connections": 1, "addresses": 2, "in_flight": 3, "waiting": 4, "calls_total": 5, "late_responses_total": 6, "failovers_total": 7, "one_ways_total": 11,
+		"one_ways_dropped_total": 12, "dials_total": 13, "dials_failed_total": 14, "connections_lost_total": 15, "goaways_total": 16, "pings_total": 17,
+		"resolves_failed_total": 18, "parked_total": 19, "callback_panics_total": 20, "pool_full_total": 21,
+	}
+	for name, v := range numbers {
+		want["eddy_rpc_client_"+name+`{client="x"}`] = v
+	}
+	got.want(t, want)
+	for series := range got {
+		if _, ok := want[series]; !ok && strings.HasPrefix(series, "eddy_rpc_client_") {
+			t.Errorf("nothing was expected of %s", series)
+		}
 	}
 }
