@@ -251,7 +251,9 @@ func TestAttemptsEndOnce(t *testing.T) {
 		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ func(error)) { h.now.Add(int64(2 * time.Second)) }, os.ErrDeadlineExceeded},
 		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, cancel func(error)) { cancel(gaveUp) }, gaveUp},
 		"drained":   {func(d *Dialer, _ *hanging, l *loop, _ func(error)) { l.startDrain(&d.endpoint) }, ErrDialerClosed},
-		"closed":    {func(d *Dialer, _ *hanging, l *loop, _ func(error)) { l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})}) }, ErrDialerClosed},
+		"closed": {func(d *Dialer, _ *hanging, l *loop, _ func(error)) {
+			l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})})
+		}, ErrDialerClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, h, l := hangingDialer(t)

@@ -75,7 +75,9 @@ func TestDialFutureEndsOnce(t *testing.T) {
 			h.outcome = nil
 			l.attempts.each(func(a *attempt) { f.settle(FutureCancelled, ErrCancelled, nil); a.ready(0) })
 		}, FutureCancelled, ErrCancelled},
-		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) { l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})}) }, FutureFailed, ErrDialerClosed},
+		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) {
+			l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})})
+		}, FutureFailed, ErrDialerClosed},
 	} {
 		d, h, l := hangingDialer(t)
 		f, err := d.DialFuture(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})

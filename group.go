@@ -41,8 +41,9 @@ type Group struct {
 	TaskBudget int
 	// MinTasks is the most tasks of an iteration in which no I/O was ready; 0 = 64. It may not exceed TaskBudget.
 	MinTasks int
-	// MaxEvents bounds the readiness events that one wait reports; 0 = 4096. The array for them starts at 128 and grows to
-	// this size when one wait fills it. Up to 128 it never grows.
+	// MaxEvents bounds the readiness events that one wait reports, and how many connections with frames in hand go on, and how
+	// many send what others queued for them, in one iteration; 0 = 4096. The array for the events starts at 128 and grows to this
+	// size when one wait fills it. Up to 128 it never grows.
 	MaxEvents int
 	// RebuildAfter is the number of waits in a row that return early for no reason after which a loop replaces its poller;
 	// 0 = 512. Values below 3 switch that off.

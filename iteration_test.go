@@ -70,6 +70,64 @@ func TestIterationOrder(t *testing.T) {
 	}
 }
 
+// TestConnectionsPerIteration: when very many connections have something to send, or frames in hand, so many as an iteration
+// takes events have their turn, in order; the others follow, and what the peers send meanwhile is handled in between.
+func TestConnectionsPerIteration(t *testing.T) {
+	const most = 3
+	var st *stage
+	var all []*actor
+	srv := cutServer(func(ctx *Context, msg string) error {
+		if msg != "" {
+			st.note("handle %s", msg)
+		}
+		if msg == "everybody" {
+			for _, a := range all {
+				if err := a.conn.writeFromTail("x"); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	srv.Loops, srv.Group = 0, &Group{Loops: 1, MaxEvents: most}
+	st, l := newStage(t, srv)
+	speaker := st.connect(l)
+	for range 2*most + 1 {
+		all = append(all, st.connect(l))
+	}
+	expect := func(list string, want ...string) {
+		t.Helper()
+		l.iterate()
+		if got := st.noted("handle", "write"); !slices.Equal(got, want) {
+			t.Errorf("%s: an iteration did %q, want %q", list, got, want)
+		}
+	}
+	write := func(i int) string { return fmt.Sprint("write ", all[i].fd) }
+	speaker.send("everybody;")
+	st.trace = nil
+	expect("to send", "handle everybody", write(0), write(1), write(2))
+	speaker.send("meanwhile;")
+	expect("to send", "handle meanwhile", write(3), write(4), write(5))
+	expect("to send", write(6))
+	expect("to send")
+	budget := strings.Repeat(";", frameBudget)
+	all[0].send(budget + "0;" + budget + "again;") // again behind the others
+	for i, a := range all[1:] {
+		a.send(budget + fmt.Sprint(i+1) + ";")
+	}
+	for range 3 { // an event each, up to the phase that resumes
+		l.processEvents(l.wait())
+	}
+	st.noted()
+	if len(l.ready) != len(all) {
+		t.Fatalf("%d connections hold frames, want %d", len(l.ready), len(all))
+	}
+	expect("frames in hand", "handle 0", "handle 1", "handle 2")
+	speaker.send("meanwhile;")
+	expect("frames in hand", "handle meanwhile", "handle 3", "handle 4", "handle 5")
+	expect("frames in hand", "handle 6", "handle again")
+}
+
 // TestFrameBudget: a connection with many frames in hand gives way after 32, so that others of the same iteration are
 // served, and goes on without new bytes.
 func TestFrameBudget(t *testing.T) {

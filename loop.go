@@ -279,7 +279,7 @@ func (l *loop) resumeConn(c *Conn) {
 }
 
 // flushDirty sends what was queued outside the connection's own read batch. What a flush makes its handlers queue goes
-// out in the next iteration.
+// out in the next iteration, as does what is queued for very many connections at once.
 func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
@@ -289,8 +289,8 @@ func (l *loop) flushConn(c *Conn) {
 	l.afterActivity(c)
 }
 
-// visit empties a list and calls f for what was on it. What f puts on the list anew is left for the next iteration, as
-// is what it did not get to because of a panic.
+// visit calls f for the first of a list, as many as an iteration takes events. The others are the first in the next
+// iteration, before what f puts on the list anew; so are those that it did not get to because of a panic.
 func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 	batch := *list
 	if len(batch) == 0 {
@@ -300,11 +300,14 @@ func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 	l.spare = nil
 	done := 0
 	defer func() {
-		*list = append(*list, batch[done:]...)
-		clear(batch)
-		l.spare = batch[:0]
+		added := *list
+		left := copy(batch, batch[done:])
+		clear(batch[left:])
+		*list = append(batch[:left], added...)
+		clear(added)
+		l.spare = added[:0]
 	}()
-	for _, c := range batch {
+	for _, c := range batch[:min(len(batch), l.set.maxEvents)] {
 		done++
 		f(l, c)
 	}
