@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
+	"github.com/go-eddy/eddy"
 )
 
 // TestBigMadePayloadsAreNotSharedOut: a long payload that was made in a request's memory is given to the connection, and no
@@ -17,7 +19,8 @@ func TestBigMadePayloadsAreNotSharedOut(t *testing.T) {
 	for id := range uint64(requests) {
 		c.ask(id+1, 2, []string{"pool", "loop"}[id%2])
 	}
-	r.until("the socket to be full", func() bool { return r.srv.Stats().Memory.Outbound > 10*size })
+	const low = eddy.DefaultLowWatermark // below it the server would read on
+	r.until("the socket to be full", func() bool { return r.srv.Stats().Memory.Outbound > low })
 	for range requests {
 		if a := c.read(); len(a.payload) != size || bytes.Count([]byte(a.payload), []byte{byte(a.id)}) != size {
 			t.Fatalf("response %d of %d bytes has bytes of another one", a.id, len(a.payload))
