@@ -1,0 +1,130 @@
+// Package enginetest runs engines in tests: servers whose limits are far away, a barrier that makes their numbers current,
+// sockets with small buffers of a known size, and peers that follow a script. docs/testing.md says when to use which.
+package enginetest
+
+import (
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// farAway is longer than any test.
+const farAway = time.Hour
+
+// Serve lets srv listen on a free port of the loopback interface until the end of the test and returns the address. Every
+// limit that a default of the engine would set is far away unless the test has set it, so that a machine that is busy with
+// other work ends nothing: what the test does not name does not happen. A server without a Logger is silent.
+func Serve(t testing.TB, srv *eddy.Server) string {
+	t.Helper()
+	Relax(srv)
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return srv.Addr().String()
+}
+
+// Relax moves every limit of srv that a default would set far away, but those that the test has set.
+func Relax(srv *eddy.Server) {
+	setDefault(&srv.FlushTimeout, farAway)
+	setDefault(&srv.LingerTimeout, farAway)
+	setDefault(&srv.Logger, slog.New(slog.DiscardHandler))
+	if srv.Group != nil {
+		RelaxGroup(srv.Group)
+	}
+	if srv.Boss != nil {
+		RelaxGroup(srv.Boss)
+	}
+}
+
+// RelaxGroup does for a group that is not started what Relax does for a server: a loop that gets no processor for a while
+// is no stall.
+func RelaxGroup(g *eddy.Group) {
+	setDefault(&g.StallThreshold, -1)
+	setDefault(&g.Logger, slog.New(slog.DiscardHandler))
+}
+
+// RelaxDialer does for a dialer what Relax does for a server.
+func RelaxDialer(d *eddy.Dialer) {
+	setDefault(&d.ConnectTimeout, farAway)
+	setDefault(&d.FlushTimeout, farAway)
+	setDefault(&d.LingerTimeout, farAway)
+	setDefault(&d.Logger, slog.New(slog.DiscardHandler))
+	if d.Group != nil {
+		RelaxGroup(d.Group)
+	}
+}
+
+func setDefault[T comparable](field *T, far T) {
+	var zero T
+	if *field == zero {
+		*field = far
+	}
+}
+
+// Barrier returns when everything that the workers of srv had done before the call can be seen in srv.Stats: a task goes
+// through each loop, and an iteration ends after it. It takes the place of waiting until a number has been published. Any
+// goroutine but a loop's.
+func Barrier(t testing.TB, srv *eddy.Server) {
+	t.Helper()
+	for i, l := range srv.Workers() {
+		through(t, l)
+		for seen := srv.Stats().Loops[i].Iterations; srv.Stats().Loops[i].Iterations == seen; {
+			through(t, l)
+		}
+	}
+}
+
+// Stats are the numbers of srv after a Barrier.
+func Stats(t testing.TB, srv *eddy.Server) eddy.Stats {
+	t.Helper()
+	Barrier(t, srv)
+	return srv.Stats()
+}
+
+// through returns when a task that was posted to l now has run: what was posted there before has run, too.
+func through(t testing.TB, l *eddy.Loop) {
+	t.Helper()
+	ran := make(chan struct{})
+	if err := l.Post(func() { close(ran) }); err != nil {
+		t.Fatalf("the barrier cannot pass: %v", err)
+	}
+	testkit.Receive(t, "a task to pass through a loop", ran)
+}
+
+// Buffer is the size asked of the kernel for small buffers, in bytes. What the kernel makes of it is about twice as much
+// and differs between systems; it is far below what a test writes to fill it.
+const Buffer = 8 << 10
+
+// Narrow gives the connections of srv small buffers, so that what a peer does not read soon stays with the server.
+func Narrow(srv *eddy.Server) { srv.RecvBuffer, srv.SendBuffer = Buffer, Buffer }
+
+// DialNarrow connects to addr with small buffers until the end of the test, so that what it does not read soon stays with
+// the server.
+func DialNarrow(t testing.TB, addr string) *Peer {
+	t.Helper()
+	return dial(t, &net.Dialer{Control: narrow}, addr)
+}
+
+// Dial connects to addr until the end of the test.
+func Dial(t testing.TB, addr string) *Peer {
+	t.Helper()
+	return dial(t, &net.Dialer{}, addr)
+}
+
+func dial(t testing.TB, d *net.Dialer, addr string) *Peer {
+	t.Helper()
+	c, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	return &Peer{TCPConn: c.(*net.TCPConn), t: t}
+}
