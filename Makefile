@@ -1,6 +1,6 @@
 # Short names for what .ci/run does; the script is the truth.
 
-.PHONY: all build test race pollers fuzz lint cross browser bench bench-results desk ci
+.PHONY: all build test race pollers pages fuzz lint cross bench bench-results desk ci long
 
 all: build test
 
@@ -10,11 +10,17 @@ build:
 test:
 	go test ./...
 
-race:
-	.ci/run test
+race pages:
+	go run ./scripts/gate $@
 
-pollers fuzz cross browser bench desk:
+pollers:
+	go run ./scripts/gate net select poll
+
+cross desk:
 	.ci/run $@
+
+fuzz bench:
+	scripts/long $@
 
 lint:
 	.ci/run format vet staticcheck
@@ -25,3 +31,6 @@ bench-results:
 
 ci:
 	.ci/run
+
+long:
+	scripts/long

@@ -16,7 +16,7 @@ import (
 
 // TestStuckPoolLeavesOthersAlone: handlers that hang in the agents' pool, until it is full and refuses, and go on hanging,
 // leave the customers' echo through the same loop as it was: each line is answered, and so is who comes only now. How much
-// slower it is depends on the machine and is logged; `.ci/run isolation` measures it where nothing else runs.
+// slower it is depends on the machine and is logged; `scripts/long isolation` measures it where nothing else runs.
 func TestStuckPoolLeavesOthersAlone(t *testing.T) {
 	agents := newPool(t, 4, 16)
 	customers := newPool(t, 2, 1024)

@@ -17,7 +17,7 @@ var (
 	modelSeed  = flag.Uint64("model-seed", 1, "the first of them")
 )
 
-// defaultSeeds is less where each costs ten times as much; .ci/run asks for more than either.
+// defaultSeeds is less where each costs ten times as much; scripts/long asks for more than either.
 func defaultSeeds() int {
 	if raceDetector {
 		return 300

@@ -106,7 +106,7 @@ var isolationGate = flag.Bool("isolation-gate", false, "run TestIsolationGate, w
 // other things to do gets three tries.
 func TestIsolationGate(t *testing.T) {
 	if !*isolationGate {
-		t.Skip("measures for a minute: run it with -isolation-gate, as .ci/run does")
+		t.Skip("measures for a minute: run it with -isolation-gate, as scripts/long does")
 	}
 	const allowed = 5.0
 	for try := 1; ; try++ {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A pkg is a package with tests.
+type pkg struct {
+	folder string // relative to the module's root, "." for the root itself
+	path   string // as imported
+	dir    string
+}
+
+// listPackages returns the packages of the module in this directory that have tests.
+func listPackages() ([]pkg, error) {
+	out, err := exec.Command("go", "list", "-json=Dir,ImportPath,Module,TestGoFiles,XTestGoFiles", "./...").Output()
+	if err != nil {
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
+			err = fmt.Errorf("%w\n%s", err, e.Stderr)
+		}
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			Dir, ImportPath           string
+			Module                    struct{ Path string }
+			TestGoFiles, XTestGoFiles []string
+		}
+		if err := dec.Decode(&p); err == io.EOF {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
+			continue
+		}
+		folder := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
+		all = append(all, pkg{folder: path.Clean("./" + folder), path: p.ImportPath, dir: p.Dir})
+	}
+}
+
+// A program is a test binary in one row of the plan.
+type program struct {
+	run run
+	pkg pkg
+	bin string
+}
+
+func (p program) name() string { return p.run.name + " " + p.pkg.folder }
+
+// programs are the test binaries that the runs need, the longest first. Each build of a package is in one file, whatever
+// number of runs use it.
+func programs(dir string, runs []run, all []pkg) []program {
+	var list []program
+	for _, r := range runs {
+		for _, p := range all {
+			if r.about(p.folder) {
+				place := filepath.Join(dir, r.build, strings.NewReplacer("/", "_", ".", "_").Replace(p.folder))
+				list = append(list, program{run: r, pkg: p, bin: filepath.Join(place, path.Base(p.path)+".test")})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b program) int { return rank(a) - rank(b) })
+	return list
+}
+
+func rank(p program) int {
+	if i := slices.Index(longest, p.name()); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
+// compile builds the programs and the eddy command that their children are, and returns the path of that.
+func compile(dir string, list []program) (command string, err error) {
+	command = filepath.Join(dir, "eddy")
+	if err := goTool("build", "-o", command, "./cmd/eddy"); err != nil {
+		return "", err
+	}
+	for build, flags := range builds {
+		for _, group := range groups(build, list) {
+			tmp, err := os.MkdirTemp(dir, build+"-")
+			if err != nil {
+				return "", err
+			}
+			args := append([]string{"test", "-c", "-vet=off", "-o", tmp + string(filepath.Separator)}, flags...)
+			for _, p := range group {
+				args = append(args, p.pkg.path)
+			}
+			if err := goTool(args...); err != nil {
+				return "", err
+			}
+			for _, p := range group {
+				if err := os.MkdirAll(filepath.Dir(p.bin), 0o755); err != nil {
+					return "", err
+				}
+				if err := os.Rename(filepath.Join(tmp, filepath.Base(p.bin)), p.bin); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return command, nil
+}
+
+// groups are the programs of one build, each once, in as few groups as can be built by one command: within a group no two
+// have the same name.
+func groups(build string, list []program) (all [][]program) {
+	done := map[string]bool{}
+next:
+	for _, p := range list {
+		if p.run.build != build || done[p.bin] {
+			continue
+		}
+		done[p.bin] = true
+		for i, g := range all {
+			if !slices.ContainsFunc(g, func(o program) bool { return filepath.Base(o.bin) == filepath.Base(p.bin) }) {
+				all[i] = append(g, p)
+				continue next
+			}
+		}
+		all = append(all, []program{p})
+	}
+	return all
+}
+
+func goTool(args ...string) error {
+	cmd := exec.Command("go", args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+type options struct {
+	beside   int
+	rounds   int
+	count    int
+	shuffle  bool
+	burn     int
+	dir      string
+	unsteady string
+}
+
+const (
+	// timeout ends a test program that hangs. It is longer than a test waits for anything.
+	timeout = 8 * time.Minute
+	// mostUnsteady is how many tests may fail once without making the gate red.
+	mostUnsteady = 3
+	// mostLooks bounds the second looks: where more tests fail, something is broken.
+	mostLooks = 12
+)
+
+// required are the tools without which a test fails instead of being skipped.
+const required = "browser,curl,gcc,node,openssl,wrk"
+
+// gate carries out the runs of that name, all without names, and reports whether the gate is green.
+func gate(o options, names []string) (bool, error) {
+	runs, err := named(names)
+	if err != nil {
+		return false, err
+	}
+	if o.dir == "" {
+		if o.dir, err = os.MkdirTemp("", "gate-"); err != nil {
+			return false, err
+		}
+		defer os.RemoveAll(o.dir)
+	}
+	all, err := listPackages()
+	if err != nil {
+		return false, err
+	}
+	list := programs(o.dir, runs, all)
+	begin := time.Now()
+	command, err := compile(o.dir, list)
+	if err != nil {
+		return false, err
+	}
+	fmt.Printf("%d test programs built in %.0f s\n", len(list), time.Since(begin).Seconds())
+	g := &gateRun{options: o, out: os.Stdout, exec: execute, env: append(os.Environ(),
+		"CI=true", "EDDY_REQUIRE="+required, "EDDY_E2E_COMMAND="+command, "EDDY_LEAKS=", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")}
+	defer burn(o.burn)()
+	return g.all(list), nil
+}
+
+func named(names []string) ([]run, error) {
+	if len(names) == 0 {
+		return plan, nil
+	}
+	var runs []run
+	for _, n := range names {
+		i := slices.IndexFunc(plan, func(r run) bool { return r.name == n })
+		if i < 0 {
+			return nil, fmt.Errorf("the plan has no run %q; see -plan", n)
+		}
+		runs = append(runs, plan[i])
+	}
+	return runs, nil
+}
+
+// A gateRun carries out programs.
+type gateRun struct {
+	options
+	env  []string
+	out  io.Writer
+	exec func(dir string, env []string, bin string, args ...string) result
+
+	mu     sync.Mutex
+	passed int
+	broken []result // programs that failed
+}
+
+// A result is what became of one program.
+type result struct {
+	program
+	output string
+	failed bool
+	wall   time.Duration
+	cpu    time.Duration
+}
+
+// all runs the programs, as often as there are rounds, and looks again at what failed.
+func (g *gateRun) all(list []program) bool {
+	for round := range g.rounds {
+		begin := time.Now()
+		before := len(g.broken)
+		g.once(list)
+		if g.rounds > 1 {
+			fmt.Fprintf(g.out, "round %d of %d: %.0f s, %d programs failed\n", round+1, g.rounds, time.Since(begin).Seconds(), len(g.broken)-before)
+		}
+	}
+	green := len(g.broken) == 0
+	if !green && g.rounds == 1 {
+		green = g.lookAgain()
+	}
+	fmt.Fprintf(g.out, "%d passed, %d failed\n", g.passed, len(g.broken))
+	return green
+}
+
+// once runs each program, some side by side.
+func (g *gateRun) once(list []program) {
+	var wg sync.WaitGroup
+	work := make(chan program)
+	for range min(g.beside, len(list)) {
+		wg.Go(func() {
+			for p := range work {
+				g.note(g.try(p, ""))
+			}
+		})
+	}
+	for _, p := range list {
+		work <- p
+	}
+	close(work)
+	wg.Wait()
+}
+
+// try runs a program, or one test of it.
+func (g *gateRun) try(p program, test string) result {
+	args := []string{"-test.paniconexit0", "-test.timeout=" + timeout.String()}
+	if p.run.skip != "" {
+		args = append(args, "-test.skip="+p.run.skip)
+	}
+	switch {
+	case test != "":
+		args = append(args, "-test.run=^"+test+"$")
+	case g.shuffle:
+		args = append(args, "-test.shuffle=on", fmt.Sprintf("-test.count=%d", g.count))
+	default:
+		args = append(args, fmt.Sprintf("-test.count=%d", g.count))
+	}
+	r := g.exec(p.pkg.dir, append(slices.Clone(g.env), "EDDY_POLLER="+p.run.poller, "PWD="+p.pkg.dir), p.bin, append(args, p.run.args...)...)
+	r.program = p
+	return r
+}
+
+// note tells how a program ended; what it printed is shown when it failed.
+func (g *gateRun) note(r result) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	word := "ok  "
+	if r.failed {
+		g.broken = append(g.broken, r)
+		fmt.Fprintln(g.out, strings.TrimRight(r.output, "\n"))
+		word = "FAIL"
+	} else {
+		g.passed++
+	}
+	fmt.Fprintf(g.out, "%s %-32s %6.1f s, processor %6.1f s\n", word, r.name(), r.wall.Seconds(), r.cpu.Seconds())
+}
+
+// lookAgain runs what failed once more, twice, one at a time, and reports whether it may pass as unsteady.
+func (g *gateRun) lookAgain() bool {
+	type look struct {
+		program
+		test string
+	}
+	var looks []look
+	for _, r := range g.broken {
+		tests := failedTests(r.output)
+		if len(tests) == 0 { // it was killed, or failed as a whole
+			tests = []string{""}
+		}
+		for _, test := range tests {
+			looks = append(looks, look{r.program, test})
+		}
+	}
+	if len(looks) > mostLooks {
+		fmt.Fprintf(g.out, "%d tests failed: too many for a second look\n", len(looks))
+		return false
+	}
+	var unsteady []string
+	green := true
+	for _, l := range looks {
+		name := strings.TrimSpace(l.name() + " " + l.test)
+		fmt.Fprintf(g.out, "once more, alone: %s\n", name)
+		again := false
+		for range 2 {
+			if r := g.try(l.program, l.test); r.failed {
+				fmt.Fprintf(g.out, "%s\nFAIL again: %s\n", strings.TrimRight(r.output, "\n"), name)
+				green, again = false, true
+				break
+			}
+		}
+		if !again {
+			unsteady = append(unsteady, name)
+		}
+	}
+	var names strings.Builder
+	for _, name := range unsteady {
+		fmt.Fprintf(&names, "unsteady: %s\n", name)
+	}
+	io.WriteString(g.out, names.String())
+	if g.unsteady != "" && names.Len() > 0 {
+		if err := os.WriteFile(g.unsteady, []byte(names.String()), 0o644); err != nil {
+			fmt.Fprintln(g.out, err)
+			return false
+		}
+	}
+	if len(unsteady) > mostUnsteady {
+		fmt.Fprintf(g.out, "%d unsteady tests, at most %d may be\n", len(unsteady), mostUnsteady)
+		return false
+	}
+	return green
+}
+
+var (
+	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	hungTests  = regexp.MustCompile(`(?m)^running tests:\n((?:\t\w.*\n)+)`)
+	hungTest   = regexp.MustCompile(`(?m)^\t(\w+)`)
+)
+
+// failedTests are the names of the tests that failed or were running when a program was ended, each once.
+func failedTests(output string) []string {
+	var names []string
+	for _, m := range failedTest.FindAllStringSubmatch(output, -1) {
+		names = append(names, m[1])
+	}
+	if m := hungTests.FindStringSubmatch(output); m != nil {
+		for _, t := range hungTest.FindAllStringSubmatch(m[1], -1) {
+			names = append(names, t[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// execute runs a program to its end.
+func execute(dir string, env []string, bin string, args ...string) result {
+	cmd := exec.Command(bin, args...)
+	cmd.Dir, cmd.Env = dir, env
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.WaitDelay = time.Minute // for what children of it keep open
+	begin := time.Now()
+	err := cmd.Run()
+	r := result{output: out.String(), failed: err != nil, wall: time.Since(begin)}
+	if err != nil {
+		r.output += fmt.Sprintf("\n%v\n", err)
+	}
+	if cmd.ProcessState != nil {
+		r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return r
+}
+
+// burn starts processes that keep a processor busy each; what it returns ends them.
+func burn(n int) (end func()) {
+	var all []*exec.Cmd
+	for range n {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			fmt.Fprintln(os.Stderr, "gate:", err)
+			continue
+		}
+		all = append(all, cmd)
+	}
+	return func() {
+		for _, cmd := range all {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+}

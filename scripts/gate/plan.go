@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A run is a row of the plan: packages, how they are built and what they run on.
+type run struct {
+	name     string
+	build    string   // race, plain or debug
+	poller   string   // EDDY_POLLER; "" = the platform's best
+	packages []string // as folders; "x/..." with what is below; nil = all that no other run with own is about
+	own      bool     // its packages are in no other run on the best poller
+	skip     string   // tests that are left out, a regular expression
+	args     []string
+	why      string
+}
+
+// builds are the flags of each build.
+var builds = map[string][]string{
+	"race":  {"-race"},
+	"plain": nil,
+	"debug": {"-tags", "eddydebug"},
+}
+
+// noPoller are the tests of the engine and its protocols that touch no readiness backend: parsers, models and the soak.
+const noPoller = `^(Fuzz|TestParser|TestInflate|TestCompressWithinWindow|TestWindowSlides|TestPipelineModel|TestFuturesAgainstModel|TestDropsAgainstModel|TestProducersFasterThanConsumers)`
+
+// engine are the packages that run on loops of their own.
+var engine = []string{".", "http1", "websocket", "tlsx", "rpc"}
+
+// plan says which test needs which backend, which build and how often. Every package with tests has its place: a test of
+// this package says so.
+var plan = []run{
+	{name: "race", build: "race",
+		why: "what has goroutines, each with the race detector, on epoll"},
+	{name: "once", build: "plain", own: true,
+		packages: []string{"examples/...", "internal/docs", "internal/house", "scripts/...", "desk/mask", "desk/perm", "desk/proto", "desk/store/words", "desk/web", "internal/version"},
+		why:      "documents, house rules, examples, scripts and what has no goroutine: nothing for the race detector"},
+	{name: "pages", build: "plain", own: true, packages: []string{"desk/e2e"},
+		why: "Desk in a browser, against the built command"},
+	{name: "sim", build: "plain", own: true, packages: []string{"internal/sys/sim"}, args: []string{"-seeds", "500"},
+		why: "whole servers on a simulated machine, which is one goroutine; 500 seeds"},
+	{name: "net", build: "race", poller: "net", packages: engine, skip: noPoller,
+		why: "the engine over package net, which has goroutines of its own"},
+	{name: "select", build: "plain", poller: "select", packages: engine, skip: noPoller,
+		why: "the engine on select, whose loops run as on epoll"},
+	{name: "poll", build: "debug", poller: "poll", packages: append(slices.Clone(engine), "buf", "codec/..."), skip: noPoller,
+		why: "the engine on poll, with released memory overwritten and written memory watched"},
+}
+
+// longest are the test programs to begin with, so that none is left alone at the end.
+var longest = []string{"pages desk/e2e", "race cmd/eddy", "once internal/docs", "race .", "race desk", "race desk/hub", "race desk/store/sqlite",
+	"net .", "sim internal/sys/sim", "select .", "poll .", "race rpc", "race websocket", "race http1"}
+
+// holds reports whether the folder is one of patterns.
+func holds(patterns []string, folder string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		above, all := strings.CutSuffix(p, "/...")
+		return p == folder || all && strings.HasPrefix(folder, above+"/")
+	})
+}
+
+// about reports whether the run tests the package in folder.
+func (r run) about(folder string) bool {
+	if r.packages != nil {
+		return holds(r.packages, folder)
+	}
+	return !slices.ContainsFunc(plan, func(o run) bool { return o.own && holds(o.packages, folder) })
+}
+
+// table is the plan for docs/testing.md.
+func table() string {
+	var b strings.Builder
+	b.WriteString("| run | build | backend | packages | why |\n|---|---|---|---|---|\n")
+	for _, r := range plan {
+		packages := "all others"
+		if r.packages != nil {
+			packages = "`" + strings.Join(r.packages, "` `") + "`"
+		}
+		poller := r.poller
+		if poller == "" {
+			poller = "the best"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.name, r.build, poller, packages, r.why)
+	}
+	return b.String()
+}

@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# What .ci/run and scripts/long have in common: steps that are printed with their duration and processor time, and the way to other systems.
+# Both source it with all_steps set and call "main", the words of the command line behind it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CI=true
+unset EDDY_POLLER EDDY_LEAKS
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# patiently COMMAND...: again after a pause, four times at most, for what comes over a network.
+patiently() {
+	local pause
+	for pause in 5 15 45; do
+		"$@" && return
+		echo "failed, once more in $pause s: $*"
+		sleep "$pause"
+	done
+	"$@"
+}
+
+# Everything the tests use besides Go: a browser for the page tests, gcc for the race detector and the C baseline, node for the page
+# scripts, curl, openssl and wrk as clients of other people. Then the modules, so that no later step waits for a network.
+step_tools() {
+	local missing=()
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+	command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+	command -v node >/dev/null || missing+=(nodejs)
+	command -v curl >/dev/null || missing+=(curl ca-certificates)
+	command -v openssl >/dev/null || missing+=(openssl)
+	command -v wrk >/dev/null || missing+=(wrk)
+	if ((${#missing[@]} > 0)); then
+		echo "installing ${missing[*]}"
+		export DEBIAN_FRONTEND=noninteractive
+		local -ra apt=(apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=5) # another process may hold the lock
+		patiently "${apt[@]}" update
+		patiently "${apt[@]}" install -y --no-install-recommends "${missing[@]}"
+	fi
+	patiently go mod download
+	(cd bench && patiently go mod download)
+	go version
+	gcc --version | head -n 1
+}
+
+# What differs between systems is in the core, and nothing depends on the processor but by the size of a word: where the applications' libraries
+# do not go, and on the second processor of a system, the core is asked alone.
+readonly core="./internal/... ./buf/... ./executor/... ./ring/... ./codec/... ."
+
+# on_system SYSTEM/PROCESSOR COMMAND... Without optimisation: nothing of it runs, and it compiles in three quarters of the time.
+on_system() {
+	local target=$1
+	shift
+	echo "$target: $*"
+	CGO_ENABLED=0 GOFLAGS="'-gcflags=all=-N -l'" GOOS=${target%/*} GOARCH=${target#*/} "$@"
+}
+
+# run_step STEP: what the step prints and its end; $scratch/STEP.time says how many seconds it took and how much processor time.
+run_step() (
+	set +e
+	from=$SECONDS
+	printf '\n== %s\n' "$1"
+	(
+		set -e
+		"step_$1" </dev/null
+	)
+	status=$?
+	((status == 0)) || echo "== $1 FAILED"
+	times >"$scratch/$1.times" # the second line is that of the children
+	printf '%d %s\n' $((SECONDS - from)) "$(tail -n 1 "$scratch/$1.times")" >"$scratch/$1.time"
+	exit "$status"
+)
+
+# run_steps STEP...: all run even if one fails, and the end names those that did.
+run_steps() {
+	local -a failed=() durations=()
+	local step seconds processors
+	for step in "$@"; do
+		run_step "$step" || failed+=("$step")
+		read -r seconds processors <"$scratch/$step.time"
+		durations+=("$(printf '%-12s %4d s, processors %s' "$step" "$seconds" "$processors")")
+	done
+	printf '\n== summary\n'
+	printf '%s\n' "${durations[@]}" "$(printf '%-12s %4d s' total "$SECONDS")"
+	[[ ! -e $scratch/unsteady ]] || cat "$scratch/unsteady"
+	if ((${#failed[@]} > 0)); then
+		echo "failed: ${failed[*]}"
+		return 1
+	fi
+	echo "all passed"
+}
+
+main() {
+	local step
+	if [[ ${1:-} == list ]]; then
+		printf '%s\n' "${all_steps[@]}"
+		return
+	fi
+	for step in "$@"; do
+		declare -F "step_$step" >/dev/null || {
+			echo "no step \"$step\"; the steps are: ${all_steps[*]}" >&2
+			return 2
+		}
+	done
+	if (($# > 0)); then run_steps "$@"; else run_steps "${all_steps[@]}"; fi
+}
