@@ -89,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 }
 
 func (d *Desk) open(ctx context.Context) (err error) {
-	if d.pages, err = loadPages(); err != nil {
+	if d.pages, err = embeddedPages(); err != nil {
 		return err
 	}
 	if d.hasher, err = auth.NewHasher(d.o.Passwords, 0, 0); err != nil {

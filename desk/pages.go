@@ -15,6 +15,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -40,7 +41,10 @@ const (
 // asset is how a page refers to an embedded file.
 var asset = regexp.MustCompile(`((?:src|href)=")/assets/([^"]+)"`)
 
-// loadPages reads the embedded files once. Each is there under its own name, to be asked for every time, and under a
+// embeddedPages are what loadPages returns, made once for all desks of the process: nobody changes them.
+var embeddedPages = sync.OnceValues(loadPages)
+
+// loadPages reads the embedded files. Each is there under its own name, to be asked for every time, and under a
 // name that contains a hash of its content, to be kept for ever; whole pages refer to the latter, and an import map in
 // them makes the modules' references to each other do so too. The types are fixed here because the tables of a machine
 // differ.
