@@ -30,7 +30,7 @@ func (d *Desk) login(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &in) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	name, from := strings.ToLower(strings.TrimSpace(in.Login)), d.address(r)
 	if wait := d.throttle.Begin(name, from); wait > 0 {
@@ -119,7 +119,7 @@ func (d *Desk) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSessi
 
 // logout ends the login everywhere it is used.
 func (d *Desk) logout(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	if token := d.cookieToken(r); token != (store.Token{}) {
 		if s, err := d.store.Cold().AgentSession(ctx, token, d.o.Now()); err == nil {

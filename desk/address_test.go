@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func prefixes(t *testing.T, list ...string) (all []netip.Prefix) {
@@ -144,18 +145,19 @@ func TestSocketsPerAddress(t *testing.T) {
 	other, err := dial("198.51.100.2")
 	s.ok(err)
 	_ = other.Close()
-	if _, err := s.hello(map[string][]string{"X-Forwarded-For": {"127.0.0.1"}}); err != nil {
+	if local, err := s.hello(map[string][]string{"X-Forwarded-For": {"127.0.0.1"}}); err != nil {
 		t.Errorf("this machine: %v", err)
+	} else {
+		_ = local.CloseNow()
 	}
 	_ = open[0].Close()
-	for {
+	testkit.Eventually(t, "the place of the one that ended", func() bool {
 		c, err := dial("198.51.100.1")
 		if err == nil {
 			_ = c.Close()
-			break
 		}
-		s.ok(s.ctx.Err())
-	}
+		return err == nil
+	})
 	_ = open[1].Close()
 	if s.desk.Stats().SocketsRefused == 0 {
 		t.Error("not counted")

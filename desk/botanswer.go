@@ -23,7 +23,7 @@ func (d *Desk) botAnswer(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body could not be read."})
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	result, err := d.hub.AnswerTurn(ctx, r.PathValue("id"), r.Header.Get(bot.HeaderTimestamp), r.Header.Get(bot.HeaderSignature), body)
 	var e *proto.Error

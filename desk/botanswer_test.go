@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk/bot"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A webhook bot through real sockets: it accepts the greeting, calls back over HTTP, and hands over. What is not signed by it, or
@@ -32,7 +33,7 @@ func TestWebhookBotOverHTTP(t *testing.T) {
 	}))
 	t.Cleanup(program.Close)
 	account, err := s.desk.store.CreateBot(s.ctx, store.BotAccount{
-		Name: "Hal", Kind: store.BotWebhook, Config: fmt.Sprintf(`{"url":%q,"secret":%q,"allow_private":true}`, program.URL, secret),
+		Name: "Hal", Kind: store.BotWebhook, Config: fmt.Sprintf(`{"url":%q,"secret":%q,"allow_private":true,"timeout_ms":60000}`, program.URL, secret),
 	})
 	s.ok(err)
 	_, err = s.desk.store.CreateSite(s.ctx, store.Site{Key: "shop", Name: "Shop", Bot: account.ID})
@@ -101,7 +102,7 @@ func TestWebhookBotOverHTTP(t *testing.T) {
 			t.Errorf("the customer sees %s", f.D)
 		}
 	}
-	s.until("the acceptance is counted", func() bool { return s.desk.Stats().BotAccepted >= 2 }) // the callback may be faster than the answer to the question
+	testkit.Eventually(t, "the acceptance is counted", func() bool { return s.desk.Stats().BotAccepted >= 2 }) // the callback may be faster than the answer to the question
 	st := s.desk.Stats()
 	if st.BotAccepted != 2 || st.BotDups != 1 || st.BotBadCallbacks != 6 || len(st.Bots) != 1 || st.Bots[0].Accepted != 2 || st.Bots[0].Breaker != bot.BreakerClosed {
 		t.Errorf("%+v", st)

@@ -34,6 +34,7 @@ type Desk struct {
 	http     *http1.Factory
 	pages    map[string]page
 	admin    *admin.Pages
+	handler  http.Handler
 	numbers  dayNumbers // of the wall
 	hasher   *auth.Hasher
 	throttle *auth.Throttle
@@ -120,8 +121,11 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.admin, err = d.newAdmin()
-	return err
+	if d.admin, err = d.newAdmin(); err != nil {
+		return err
+	}
+	d.handler = d.routes()
+	return nil
 }
 
 // seed makes what a new data directory needs to be useful at once.
@@ -179,7 +183,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
 	d.http = http1.NewHandler(d.Handler(), d.pool, http1.Options{
-		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + requestTimeout, // the routes bound their bodies and the time they take
+		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + d.o.within(requestTimeout), // the routes bound their bodies and the time they take
 	})
 	server := &eddy.Server{
 		Init:       d.layered(d.http.Init),
@@ -190,6 +194,8 @@ func (d *Desk) Start(ctx context.Context) error {
 		KeepCloses: d.o.KeepCloses,
 		HalfClose:  true, // a client may send its request and end its side
 		Logger:     d.o.Logger,
+
+		FlushTimeout: d.o.within(0), LingerTimeout: d.o.within(0),
 	}
 	if err := server.Listen("tcp", d.o.Addr); err != nil {
 		return err
@@ -254,4 +260,4 @@ func (d *Desk) end(ctx context.Context) {
 }
 
 // Handler returns the HTTP side of the Desk, for the engine's http1 server. Upgrades work only there.
-func (d *Desk) Handler() http.Handler { return d.routes() }
+func (d *Desk) Handler() http.Handler { return d.handler }

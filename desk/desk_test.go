@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,10 +20,12 @@ import (
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// testOptions are those of a Desk whose time limits are far away.
 func testOptions(t *testing.T) Options {
 	t.Helper()
 	plenty := hub.Rate{PerSecond: 1e6, Burst: 1e6}
@@ -34,13 +35,15 @@ func testOptions(t *testing.T) Options {
 		DataDir: dir, Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		Passwords: auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1},
 		Limits: hub.Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty,
-			CommandAge: 20 * time.Second, QueueEvery: 10 * time.Millisecond},
+			HelloTimeout: testkit.Patience, CommandAge: testkit.Patience, ReadTimeout: testkit.Patience, SearchTimeout: testkit.Patience, BotTimeout: testkit.Patience,
+			QueueEvery: 10 * time.Millisecond},
+		patience: testkit.Patience,
 	}
 }
 
 func openDesk(t *testing.T, o Options) *Desk {
 	t.Helper()
-	d, err := Open(t.Context(), o)
+	d, err := Open(testkit.Context(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ func TestOpenErrorsNameThingAndRemedy(t *testing.T) {
 		if name == "directory read-only" && os.Geteuid() == 0 {
 			continue // root may write anywhere
 		}
-		d, err := Open(t.Context(), c.o)
+		d, err := Open(testkit.Context(t), c.o)
 		if err == nil {
 			_ = d.Close()
 			t.Errorf("%s: opened", name)
@@ -131,13 +134,13 @@ func TestOpenErrorsNameThingAndRemedy(t *testing.T) {
 // A failed start gives the directory back.
 func TestBusyPortIsAnErrorAndLocksAreReleased(t *testing.T) {
 	first := openDesk(t, testOptions(t))
-	if err := first.Start(t.Context()); err != nil {
+	if err := first.Start(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	o := testOptions(t)
 	o.Addr = first.Addr().String()
 	second := openDesk(t, o)
-	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), o.Addr) || strings.Contains(err.Error(), "\n") {
+	if err := second.Start(testkit.Context(t)); err == nil || !strings.Contains(err.Error(), o.Addr) || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("busy port: %v", err)
 	}
 	if err := second.Close(); err != nil {
@@ -384,9 +387,7 @@ func TestRequestsHavePlaces(t *testing.T) {
 
 func TestReadiness(t *testing.T) {
 	d := openDesk(t, testOptions(t))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := d.Shutdown(ctx); err != nil {
+	if err := d.Shutdown(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := call(d, "GET", "/readyz", ""); status != http.StatusServiceUnavailable {

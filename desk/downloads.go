@@ -41,7 +41,7 @@ func (d *Desk) file(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Desk) sendFile(w http.ResponseWriter, r *http.Request, from store.Reader, side string) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	found, err := from.Attachments(ctx, []string{r.PathValue("id")})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestExhaustedPoolDumps: the pool of requests leaves a dump of goroutines where the options say.
@@ -15,7 +16,7 @@ func TestExhaustedPoolDumps(t *testing.T) {
 	o := testOptions(t)
 	o.Dumper = &executor.Dumper{Dir: dir}
 	d := openDesk(t, o)
-	if err := d.Start(t.Context()); err != nil {
+	if err := d.Start(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	gate := make(chan struct{})
@@ -26,7 +27,7 @@ func TestExhaustedPoolDumps(t *testing.T) {
 		}
 	}
 	close(gate)
-	if _, err := d.pool.Shutdown(t.Context()); err != nil { // waits for the report, too
+	if _, err := d.pool.Shutdown(testkit.Context(t)); err != nil { // waits for the report, too
 		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "eddy-goroutines-*.txt"))

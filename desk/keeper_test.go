@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // yard is a database with a conversation, and a directory of files.
@@ -34,7 +35,7 @@ func newYard(t *testing.T) *yard {
 	var err error
 	y.files, err = files.Open(files.Options{Dir: y.dir, MinFree: -1})
 	y.ok(err)
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: y.now, Wait: time.Minute})
+	db, err := sqlite.Open(testkit.Context(t), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: y.now, Wait: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,9 +45,9 @@ func newYard(t *testing.T) *yard {
 		}
 	})
 	y.db = db
-	site, err := db.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo"})
+	site, err := db.CreateSite(testkit.Context(t), store.Site{Key: "demo", Name: "Demo"})
 	y.ok(err)
-	y.ann, err = db.CreateVisitor(t.Context(), site, store.Token{1}, time.Now().Add(time.Hour))
+	y.ann, err = db.CreateVisitor(testkit.Context(t), site, store.Token{1}, time.Now().Add(time.Hour))
 	y.ok(err)
 	y.conv = y.do(store.Open{Contact: y.ann, Human: true}).Conv
 	return y
@@ -64,7 +65,7 @@ func (y *yard) ok(err error) {
 func (y *yard) do(cmd store.Command) store.Outcome {
 	y.t.Helper()
 	done := make(chan store.Outcome, 2)
-	y.db.Do(cmd, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+	y.db.Do(cmd, time.Now().Add(testkit.Patience), func(out store.Outcome) { done <- out })
 	out := <-done
 	y.ok(out.Err)
 	return out
@@ -106,11 +107,11 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	y.ok(err)
 	sent, sentChecking, orphan, old, refused := y.send(y.file(store.FileReady)), y.send(y.file(store.FileChecking)), y.file(""), y.file(store.FileReady), y.file(store.FileChecking)
 	y.send(refused)
-	_, err = y.db.DecideAttachment(t.Context(), refused.ID, false)
+	_, err = y.db.DecideAttachment(testkit.Context(t), refused.ID, false)
 	y.ok(err)
 	late, err := y.files.Receive(strings.NewReader("never sent, and the disk has it for a moment only"), "x.txt", -1)
 	y.ok(err)
-	_, err = y.db.AddAttachment(t.Context(), store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: "x.txt", Type: late.Type, Size: late.Size, Storage: late.Storage, State: store.FileReady}, store.Quota{})
+	_, err = y.db.AddAttachment(testkit.Context(t), store.Attachment{Conv: y.conv.ID, Uploader: y.ann.Actor(), Name: "x.txt", Type: late.Type, Size: late.Size, Storage: late.Storage, State: store.FileReady}, store.Quota{})
 	y.ok(err)
 	y.ahead.Store(int64(25 * time.Hour))
 	young := y.file(store.FileReady)
@@ -176,15 +177,11 @@ func TestKeeperScansAgain(t *testing.T) {
 		}),
 	})
 	y.ok(err)
-	y.ok(k.Start(t.Context()))
+	y.ok(k.Start(testkit.Context(t)))
 	var got []string
 	for range 3 {
-		select {
-		case a := <-decided:
-			got = append(got, a.ID+" "+a.State)
-		case <-time.After(time.Minute):
-			t.Fatalf("only %v", got)
-		}
+		a := testkit.Receive(t, "a decision", decided)
+		got = append(got, a.ID+" "+a.State)
 	}
 	k.Stop()
 	if got[0] != third.ID+" "+store.FileRefused || !slices.Contains(got, first.ID+" "+store.FileReady) || !slices.Contains(got, second.ID+" "+store.FileReady) {

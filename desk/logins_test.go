@@ -10,6 +10,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 const usual = "a long enough password" // of employ
@@ -51,10 +52,7 @@ func TestPasswordChange(t *testing.T) {
 			t.Errorf("login after the change: %d, want %d", status, want)
 		}
 	}
-	for d.Stats().Closes["4101"] == 0 {
-		s.ok(s.ctx.Err())
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the session to be closed", func() bool { return d.Stats().Closes["4101"] > 0 })
 	if status, _ := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual)); status != 401 {
 		t.Errorf("the old password: %d", status)
 	}
@@ -230,10 +228,7 @@ func TestRoleChangeReachesOpenSessions(t *testing.T) {
 	account.Disabled = true
 	s.ok(s.desk.store.UpdateAgent(s.ctx, account))
 	s.ok(s.desk.hub.Recheck(s.ctx, account.ID))
-	for s.desk.Stats().Closes["4101"] == 0 {
-		s.ok(s.ctx.Err())
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the session to be closed", func() bool { return s.desk.Stats().Closes["4101"] > 0 })
 	if status, _ := call(s.desk, "POST", "/api/v1/agent/login", credentials("lin", usual)); status != 401 {
 		t.Errorf("login of a disabled account: %d", status)
 	}

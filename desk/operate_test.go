@@ -3,9 +3,9 @@ package desk
 import (
 	"net"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestWhatAnOperatorLooksAt: the server and its pools can be looked at, the last closes are kept when that is asked for, and
@@ -17,7 +17,7 @@ func TestWhatAnOperatorLooksAt(t *testing.T) {
 	if d.Engine() != nil || len(d.Pools()) != 4 {
 		t.Errorf("before Start: %v, %d pools", d.Engine(), len(d.Pools()))
 	}
-	if err := d.Start(t.Context()); err != nil {
+	if err := d.Start(testkit.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
@@ -34,21 +34,17 @@ func TestWhatAnOperatorLooksAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	for end := time.Now().Add(time.Minute); len(d.Engine().RecentCloses()) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the close is not told of")
-		}
-	}
+	testkit.Eventually(t, "the close to be told of", func() bool { return len(d.Engine().RecentCloses()) > 0 })
 	if got := d.Engine().RecentCloses()[0].Reason; got != eddy.ClosePeerClosed {
 		t.Errorf("it ended with %v", got)
 	}
-	if err := d.Ready(t.Context()); err != nil {
+	if err := d.Ready(testkit.Context(t)); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Ready(t.Context()); err == nil {
+	if err := d.Ready(testkit.Context(t)); err == nil {
 		t.Error("ready with a closed database")
 	}
 }

@@ -59,7 +59,12 @@ type Options struct {
 
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
+
+	patience time.Duration // the least that a time limit of a request or connection is; tests set it, so that a busy machine ends nothing
 }
+
+// within returns a time limit of a request or connection; 0 is a default of the engine.
+func (o *Options) within(limit time.Duration) time.Duration { return max(limit, o.patience) }
 
 const (
 	// httpWorkers is more than the places of all kinds of requests together: pages and upgrades always find one.

@@ -70,7 +70,7 @@ func (d *Desk) anySite(ctx context.Context, origin string) bool {
 
 func (d *Desk) readOrigins(ctx context.Context) {
 	o := &d.origins
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.o.within(requestTimeout))
 	defer cancel()
 	sites, err := d.store.Hot().Sites(ctx)
 	o.mu.Lock()

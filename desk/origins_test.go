@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // Pages of a site's own origins may call the API of the widget for this site, and nothing else.
@@ -71,12 +72,12 @@ func TestOriginsAreReadAgain(t *testing.T) {
 	}
 	before := ask()
 	site.Settings.Origins = []string{"https://shop.example"}
-	if err := d.store.UpdateSite(t.Context(), site); err != nil {
+	if err := d.store.UpdateSite(testkit.Context(t), site); err != nil {
 		t.Fatal(err)
 	}
 	with := ask()
 	site.Settings.Origins = nil
-	if err := d.store.UpdateSite(t.Context(), site); err != nil {
+	if err := d.store.UpdateSite(testkit.Context(t), site); err != nil {
 		t.Fatal(err)
 	}
 	if after := ask(); before != 403 || with != 200 || after != 403 {

@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/internal/chaos"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // occupy keeps the database's write lock, as a program that hangs in the middle of a transaction does, until the returned function is called.
@@ -53,17 +55,6 @@ func (s *served) status(path string) int {
 	return r.StatusCode
 }
 
-func (s *served) until(what string, holds func() bool) {
-	s.t.Helper()
-	for !holds() {
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-s.ctx.Done():
-			s.t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // texts are the messages that a client shows of a conversation, in order.
 func texts(c *desktest.Client, conv string) []string {
 	var all []string
@@ -97,10 +88,10 @@ func TestDatabaseHangs(t *testing.T) {
 		sent = append(sent, fmt.Sprint("meanwhile ", i))
 		customer.Send(conv, sent[i])
 	}
-	s.until("unavailable", func() bool {
+	testkit.Eventually(t, "unavailable", func() bool {
 		return slices.ContainsFunc(customer.Refusals(), func(e proto.Error) bool { return e.Code == proto.CodeUnavailable && e.RetryMS > 0 })
 	})
-	s.until("not ready", func() bool { return s.status("/readyz") == http.StatusServiceUnavailable })
+	testkit.Eventually(t, "not ready", func() bool { return s.status("/readyz") == http.StatusServiceUnavailable })
 	if got := s.status("/healthz"); got != http.StatusOK {
 		t.Errorf("healthz %d", got)
 	}
@@ -115,9 +106,9 @@ func TestDatabaseHangs(t *testing.T) {
 	free()
 
 	s.ok(customer.Flushed(s.ctx))
-	s.until("ready again", func() bool { return s.status("/readyz") == http.StatusOK })
+	testkit.Eventually(t, "ready again", func() bool { return s.status("/readyz") == http.StatusOK })
 	want := append([]string{"before"}, sent...)
-	s.until("both have everything", func() bool { return min(len(texts(customer, conv)), len(texts(agent, conv))) >= len(want) }) // acks come before events
+	testkit.Eventually(t, "both have everything", func() bool { return min(len(texts(customer, conv)), len(texts(agent, conv))) >= len(want) }) // acks come before events
 	for who, c := range map[string]*desktest.Client{"customer": customer, "agent": agent} {
 		if got := texts(c, conv); !slices.Equal(got, want) {
 			t.Errorf("%s sees %q", who, got)
@@ -144,6 +135,14 @@ func TestCutAtAnyByte(t *testing.T) {
 	if testing.Short() {
 		step = 487
 	}
+	shown := func() (n int) { // as len(texts(c, conv)), in less time
+		for _, f := range c.View(conv) {
+			if bytes.Contains(f.D, []byte(`"body":"after `)) {
+				n++
+			}
+		}
+		return n
+	}
 	var want []string
 	const most = 4000 // the upgrade, hello, welcome, two messages with their acks and events
 	for n := int64(1); n < most; n += step {
@@ -155,15 +154,13 @@ func TestCutAtAnyByte(t *testing.T) {
 			want = append(want, text)
 			c.Send(conv, text)
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, 200*time.Millisecond) // or nothing was left to be cut
-		for proxy.Stats().Cut < cut+2 && ctx.Err() == nil && len(texts(c, conv)) < len(want) {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
+		testkit.Eventually(t, "a cut, or everything shown because nothing was left to be cut", func() bool {
+			return proxy.Stats().Cut >= cut+2 || shown() >= len(want)
+		})
 		proxy.CutAfter(0)
 	}
 	s.ok(c.Flushed(s.ctx))
-	s.until("everything is shown", func() bool { return len(texts(c, conv)) >= len(want) })
+	testkit.Eventually(t, "everything shown", func() bool { return shown() >= len(want) })
 	if got := texts(c, conv); !slices.Equal(got, want) {
 		t.Errorf("%d messages are shown of %d", len(got), len(want))
 	}

@@ -156,7 +156,7 @@ func (d *Desk) serveShop(w http.ResponseWriter, r *http.Request) {
 // serveWidget answers with the customer page, for a frame: the pages of the site's origins and our own may hold it. One
 // whose site cannot be read is for our own pages only; it says itself what is wrong.
 func (d *Desk) serveWidget(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	site, err := d.store.Hot().SiteByKey(ctx, r.PathValue("site"))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

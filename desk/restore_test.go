@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A Desk that was restored from a backup lets its clients come back, with the same tokens and logins, and tells them by its identity that what
@@ -33,7 +34,7 @@ func TestRestoredDeskAcceptsItsClients(t *testing.T) {
 	s.ok(err)
 	s.start()
 	for name, c := range map[string]*desktest.Client{"customer": customer, "agent": agent} {
-		s.until(name+" is back", func() bool { _, n := c.Welcome(); return n >= 2 })
+		testkit.Eventually(t, name+" is back", func() bool { _, n := c.Welcome(); return n >= 2 })
 		w, _ := c.Welcome()
 		if w.Store == before.Store || w.Store == "" {
 			t.Errorf("%s: the store is still %q", name, w.Store)

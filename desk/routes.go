@@ -39,13 +39,13 @@ func (d *Desk) routes() http.Handler {
 	d.manageRoutes(mux)
 	d.wallRoutes(mux)
 	mux.HandleFunc("POST "+widgetUploads, d.limited(d.files.uploads, d.widgetUpload))
-	mux.HandleFunc("POST "+agentUploads, d.staffIn(d.files.staffUploads, d.o.Uploads.MaxTime+requestTimeout, perm.Serve, d.agentUpload))
+	mux.HandleFunc("POST "+agentUploads, d.staffIn(d.files.staffUploads, d.o.Uploads.MaxTime+d.o.within(requestTimeout), perm.Serve, d.agentUpload))
 	mux.HandleFunc("GET /files/{id}", d.file)
 	mux.HandleFunc("GET /ws", d.socket)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", d.readyz)
 
-	return secured(bounded(d.guarded(mux)))
+	return secured(d.bounded(d.guarded(mux)))
 }
 
 // Routes whose bodies are files.
@@ -55,11 +55,11 @@ const (
 )
 
 // bounded keeps the bodies of requests that are no uploads small, and quick to arrive.
-func bounded(next http.Handler) http.Handler {
+func (d *Desk) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && r.URL.Path != widgetUploads && r.URL.Path != agentUploads {
 			r.Body = http.MaxBytesReader(w, r.Body, anyBody)
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // a server without deadlines has its own
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.o.within(bodyTimeout))) // a server without deadlines has its own
 		}
 		next.ServeHTTP(w, r)
 	})

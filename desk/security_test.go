@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // routeRights says who may use each route: p everybody, k who proves itself otherwise (a visitor's token, a signature), and
@@ -136,7 +137,7 @@ func request(pattern string) (method, path string) {
 func enter(t *testing.T, d *Desk, a store.AgentAccount) (cookie string) {
 	t.Helper()
 	token, hash := auth.NewToken()
-	if err := d.store.CreateAgentSession(t.Context(), hash, a.ID, time.Now().Add(time.Hour)); err != nil {
+	if err := d.store.CreateAgentSession(testkit.Context(t), hash, a.ID, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	return d.cookieName() + "=" + token
@@ -147,6 +148,14 @@ func TestRoleTimesRoute(t *testing.T) {
 	d := openDesk(t, testOptions(t))
 	letters := map[perm.Role]string{perm.Agent: "a", perm.Supervisor: "s", perm.Admin: "m", perm.Auditor: "r"}
 	rights := routeRights()
+	cookies := make(map[perm.Role]string)
+	for _, role := range perm.Roles() {
+		a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: "some-" + string(role), Name: "x", Password: "x", Role: role})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookies[role] = enter(t, d, a)
+	}
 	for _, pattern := range routePatterns(t) {
 		may, known := rights[pattern]
 		if !known {
@@ -168,11 +177,7 @@ func TestRoleTimesRoute(t *testing.T) {
 			}
 		}
 		for _, role := range perm.Roles() {
-			a, err := d.store.CreateAgent(t.Context(), store.AgentAccount{Login: strings.ReplaceAll(auth.NewPassword(), "-", ""), Name: "x", Password: "x", Role: role})
-			if err != nil {
-				t.Fatal(err)
-			}
-			status, _ := call(d, method, path, "{}", "Cookie", enter(t, d, a))
+			status, _ := call(d, method, path, "{}", "Cookie", cookies[role])
 			if allowed := status != http.StatusForbidden; allowed != strings.Contains(may, letters[role]) || status == http.StatusUnauthorized {
 				t.Errorf("%s as %s: %d, the table says %q", pattern, role, status, may)
 			}
@@ -183,7 +188,7 @@ func TestRoleTimesRoute(t *testing.T) {
 // CSRF: no route that may change something takes a request that a browser sends for another site, whoever is logged in.
 func TestCrossSiteOnEveryRoute(t *testing.T) {
 	d := openDesk(t, testOptions(t))
-	_, err := d.store.CreateSite(t.Context(), store.Site{Key: "x", Name: "X", Settings: store.SiteSettings{Origins: []string{"https://shop.example"}}})
+	_, err := d.store.CreateSite(testkit.Context(t), store.Site{Key: "x", Name: "X", Settings: store.SiteSettings{Origins: []string{"https://shop.example"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +197,7 @@ func TestCrossSiteOnEveryRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cookie := enter(t, d, admin)
 	changing := 0
 	for _, pattern := range routePatterns(t) {
 		_, path := request(pattern)
@@ -204,7 +210,7 @@ func TestCrossSiteOnEveryRoute(t *testing.T) {
 				if name == "a site's origin" && strings.HasPrefix(path, widgetAPI) {
 					continue // which may; see TestCrossOriginCalls
 				}
-				status, _ := call(d, method, path, "{}", append(header, "Cookie", enter(t, d, admin))...)
+				status, _ := call(d, method, path, "{}", append(header, "Cookie", cookie)...)
 				if status != http.StatusForbidden {
 					t.Errorf("%s %s, %s: %d", method, path, name, status)
 				}

@@ -23,7 +23,7 @@ type staffHandler func(w http.ResponseWriter, r *http.Request, s store.AgentSess
 // expiry, the account and the permission, and bounds the time of the request. Below /api/ it answers with problem
 // objects; a page redirects to the console's login, or answers with the page that says "forbidden".
 func (d *Desk) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
-	return d.staffIn(d.staffPlaces, requestTimeout, p, next)
+	return d.staffIn(d.staffPlaces, d.o.within(requestTimeout), p, next)
 }
 
 // staffIn is staff for routes with places and a time limit of their own.
@@ -105,7 +105,7 @@ func (d *Desk) audit(ctx context.Context, who store.Actor, action, target, detai
 // auditSoon writes a line without waiting, for what has not been done. A line that is lost is counted and logged.
 func (d *Desk) auditSoon(who store.Actor, action, target, detail, ip string) {
 	line := store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)}
-	d.store.Do(line, time.Now().Add(auditTimeout), func(out store.Outcome) {
+	d.store.Do(line, time.Now().Add(d.o.within(auditTimeout)), func(out store.Outcome) {
 		if out.Err != nil {
 			d.counters.auditLost.Add(1)
 			d.o.Logger.Error("desk: a line of the audit log was lost", "action", action, "who", who.ID, "err", out.Err)

@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // employ makes an account with a role and logs it in; it returns the account and the cookie.
@@ -21,7 +21,7 @@ func employ(t *testing.T, d *Desk, role perm.Role, login string) (store.AgentAcc
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := d.store.CreateAgent(t.Context(), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role})
+	a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,18 +40,15 @@ func logIn(t *testing.T, d *Desk, login, password string) string {
 // auditLines waits for lines of the audit log, since refusals are written down without waiting.
 func auditLines(t *testing.T, d *Desk, q store.AuditQuery, want int) []store.AuditRow {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		rows, err := d.store.Cold().Audit(ctx, q)
-		if err != nil {
+	var rows []store.AuditRow
+	testkit.Eventually(t, "the lines of the audit log", func() bool {
+		var err error
+		if rows, err = d.store.Cold().Audit(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
-		if len(rows) >= want {
-			return rows
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return len(rows) >= want
+	})
+	return rows
 }
 
 // Every role meets every permission at the gate: with a route of the API and with a page.
@@ -138,7 +135,7 @@ func TestDenialsInTheAuditLogAreBounded(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	callOn(h, "GET", "/api/x", "", "Cookie", cookie)
-	if err := d.audit(t.Context(), account.Actor(), store.AuditExport, "the end", "", ""); err != nil {
+	if err := d.audit(testkit.Context(t), account.Actor(), store.AuditExport, "the end", "", ""); err != nil {
 		t.Fatal(err)
 	}
 	if rows := auditLines(t, d, store.AuditQuery{Who: account.ID, Action: store.AuditDenied}, 1); len(rows) != deniedBurst+1 {
@@ -152,7 +149,7 @@ func TestAuditFailsWithTheStore(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.audit(t.Context(), store.Actor{}, store.AuditExport, "", "", ""); !errors.Is(err, store.ErrStopped) {
+	if err := d.audit(testkit.Context(t), store.Actor{}, store.AuditExport, "", "", ""); !errors.Is(err, store.ErrStopped) {
 		t.Errorf("audit on a closed store: %v", err)
 	}
 	d.auditSoon(store.Actor{}, store.AuditDenied, "", "", "")

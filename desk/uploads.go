@@ -142,7 +142,7 @@ func (d *Desk) widgetUpload(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "The upload does not say who you are."})
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	contact, err := d.store.Hot().ContactByToken(ctx, auth.HashToken(token), d.o.Now())
 	switch {
@@ -222,7 +222,7 @@ func (d *Desk) takeUpload(w http.ResponseWriter, r *http.Request, who uploader) 
 
 // admitUpload decides before anything is read.
 func (d *Desk) admitUpload(r *http.Request, who uploader, id string) (store.Conversation, *refusal) {
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	conv, err := who.reader.Conversation(ctx, id)
 	if err == nil && who.actor.Kind == store.Customer && conv.Contact != who.actor.ID {
@@ -304,7 +304,7 @@ func (d *Desk) addFile(w http.ResponseWriter, r *http.Request, who uploader, con
 	if d.o.Uploads.Scanner != nil {
 		a.State = store.FileChecking
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), d.o.within(requestTimeout))
 	defer cancel()
 	a, err := d.store.AddAttachment(ctx, a, who.quota)
 	switch {

@@ -19,10 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func picture(t testing.TB, w, h int) []byte {
@@ -46,6 +48,7 @@ type chat struct {
 func fileOptions(t *testing.T) Options {
 	o := testOptions(t)
 	o.Uploads.MinFree = -1 // the tests' disk is not what is tested
+	o.Uploads.Pace, o.Uploads.MaxTime = testkit.Patience, testkit.Patience
 	return o
 }
 
@@ -360,18 +363,6 @@ func (h *held) end(err error) {
 	})
 }
 
-// waitFor waits until something is so.
-func waitFor(ctx context.Context, t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for !is() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited for: %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
-
 func TestOneUploadOfAVisitorAtATime(t *testing.T) {
 	c := newChat(serve(t, fileOptions(t)))
 	begin := func(ctx context.Context) (*held, chan error) {
@@ -380,7 +371,7 @@ func TestOneUploadOfAVisitorAtATime(t *testing.T) {
 			_, err := c.web.Upload(ctx, c.visitor.Token(), c.conv, "x.txt", body, -1)
 			done <- err
 		}()
-		waitFor(c.ctx, t, "an upload in the middle", func() bool { return len(c.stored()) > 0 })
+		testkit.Eventually(t, "an upload in the middle", func() bool { return len(c.stored()) > 0 })
 		return body, done
 	}
 	body, done := begin(c.ctx)
@@ -399,14 +390,14 @@ func TestOneUploadOfAVisitorAtATime(t *testing.T) {
 		_, err := c.web.Upload(ctx, c.visitor.Token(), c.conv, "x.txt", body, -1)
 		done <- err
 	}()
-	waitFor(c.ctx, t, "an upload in the middle", func() bool { return len(c.stored()) > len(before) })
+	testkit.Eventually(t, "an upload in the middle", func() bool { return len(c.stored()) > len(before) })
 	cancel()
 	body.end(context.Canceled) // a cancelled request waits for its body
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	waitFor(c.ctx, t, "nothing left of it", func() bool { return slices.Equal(c.stored(), before) })
-	waitFor(c.ctx, t, "its place", func() bool {
+	testkit.Eventually(t, "nothing left of it", func() bool { return slices.Equal(c.stored(), before) })
+	testkit.Eventually(t, "its place", func() bool {
 		_, err := c.web.Upload(c.ctx, c.visitor.Token(), c.conv, "x.txt", strings.NewReader("text"), 4)
 		return err == nil
 	})
@@ -431,61 +422,72 @@ func TestDripFedUploads(t *testing.T) {
 	}
 }
 
+// visitorWithChat makes a visitor who has a conversation and no connection.
+func (s *served) visitorWithChat() (token, conv string) {
+	s.t.Helper()
+	site, err := s.desk.store.Cold().SiteByKey(s.ctx, "demo")
+	s.ok(err)
+	token, hash := auth.NewToken()
+	visitor, err := s.desk.store.CreateVisitor(s.ctx, site, hash, time.Now().Add(time.Hour))
+	s.ok(err)
+	opened := make(chan store.Outcome, 2)
+	s.desk.store.Do(store.Open{Contact: visitor}, time.Now().Add(testkit.Patience), func(out store.Outcome) { opened <- out })
+	out := testkit.Receive(s.t, "a conversation", opened)
+	s.ok(out.Err)
+	return token, out.Conv.ID
+}
+
 // Fifty uploads at once: the bound holds, and pages and messages go on as if there were none.
 func TestUploadsDoNotDisturbTheChat(t *testing.T) {
 	const all = 50
 	s := serve(t, fileOptions(t))
 	c := newChat(s).take()
-	send := func(n int) time.Duration {
-		start := time.Now()
-		for i := range n {
-			c.ann.Send(c.conv, fmt.Sprint("message ", i))
-			s.ok(c.ann.Flushed(s.ctx))
-		}
-		return time.Since(start)
-	}
-	alone := send(50)
-
 	var done sync.WaitGroup
 	var taken, refused atomic.Int64
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	rest := make(chan struct{})
+	atOnce := make(chan struct{}, visitorUploads) // those that were refused, when there is place for them
 	for range all {
-		other := newChat(s)
+		token, conv := s.visitorWithChat()
 		done.Go(func() {
-			web := s.newWeb()
+			web, again := s.newWeb(), false
 			for ctx.Err() == nil {
 				body := newHeld(strings.Repeat("text", 8<<10))
 				go func() {
 					<-rest
 					_ = body.Close()
 				}()
-				_, err := web.Upload(ctx, other.visitor.Token(), other.conv, "x.txt", body, -1)
+				_, err := web.Upload(ctx, token, conv, "x.txt", body, -1)
 				var r *desktest.Refused
 				switch {
 				case err == nil:
 					taken.Add(1)
 					return
-				case errors.As(err, &r) && (r.Status == 503 || r.Status == 429):
+				case errors.As(err, &r) && r.Status == 503:
 					refused.Add(1)
-				}
-				select {
-				case <-rest:
-				case <-time.After(10 * time.Millisecond):
+					if !again {
+						again = true
+						<-rest
+						atOnce <- struct{}{}
+						defer func() { <-atOnce }()
+					}
 				}
 			}
 		})
 	}
-	waitFor(s.ctx, t, "all places taken and somebody refused", func() bool {
-		return len(s.desk.files.uploads) == visitorUploads && refused.Load() > all && len(s.stored()) == visitorUploads
+	testkit.Eventually(t, "all places taken and all others refused", func() bool {
+		return len(s.desk.files.uploads) == visitorUploads && refused.Load() == all-visitorUploads && len(s.stored()) == visitorUploads
 	})
 	for _, page := range []string{"/chat/demo", "/console", "/readyz"} {
 		if resp, _ := c.fetch(page, nil); resp.StatusCode != 200 {
 			t.Errorf("%s: %d", page, resp.StatusCode)
 		}
 	}
-	during := send(50)
+	for i := range 50 {
+		c.ann.Send(c.conv, fmt.Sprint("message ", i))
+		s.ok(c.ann.Flushed(s.ctx))
+	}
 	if _, err := s.web.Upload(s.ctx, "", c.conv, "x.txt", strings.NewReader("text"), 4); err != nil {
 		t.Errorf("an upload of staff: %v", err)
 	}
@@ -497,7 +499,6 @@ func TestUploadsDoNotDisturbTheChat(t *testing.T) {
 	if n := taken.Load(); n != all {
 		t.Errorf("%d of %d uploads were taken in the end", n, all)
 	}
-	t.Logf("50 messages: %v alone, %v during %d uploads", alone, during, all)
 }
 
 func TestFilesOfOthers(t *testing.T) {
@@ -659,7 +660,7 @@ func TestScannedFiles(t *testing.T) {
 	if resp, _ := c.fetch(path(bad.ID), nil); resp.StatusCode != 404 {
 		t.Errorf("the refused one: %d", resp.StatusCode)
 	}
-	waitFor(c.ctx, t, "the refused file to be removed", func() bool { return len(c.stored()) == 1 })
+	testkit.Eventually(t, "the refused file to be removed", func() bool { return len(c.stored()) == 1 })
 }
 
 // unsure is a store whose answer to a new file is lost: it was added, or not.

@@ -54,7 +54,7 @@ func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
 	if !decode(w, r, &in) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
 	site, err := d.store.Hot().SiteByKey(ctx, in.Site)
 	if errors.Is(err, store.ErrNotFound) {

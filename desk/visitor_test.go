@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 const (
@@ -35,7 +36,7 @@ func newShop(t *testing.T, d *Desk, o store.SiteSettings) store.Site {
 	t.Helper()
 	o.Secrets = []string{shopSecret, nextSecret}
 	o.Keys = []string{base64.StdEncoding.EncodeToString(shopKey().Public().(ed25519.PublicKey))}
-	s, err := d.store.CreateSite(t.Context(), store.Site{Key: "shop", Name: "Shop", BotName: "Eddy", Settings: o})
+	s, err := d.store.CreateSite(testkit.Context(t), store.Site{Key: "shop", Name: "Shop", BotName: "Eddy", Settings: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,13 +371,13 @@ func TestBlockedVisitorOverHTTP(t *testing.T) {
 		"by identity": {ann.Contact, map[string]string{"site": "shop", "identity": signed(t, "ann", nil)}},
 		"by both":     {ann.Contact, map[string]string{"site": "shop", "identity": signed(t, "ann", nil), "token": ann.Token}},
 	} {
-		if _, err := d.store.BlockContact(t.Context(), c.contact, true); err != nil {
+		if _, err := d.store.BlockContact(testkit.Context(t), c.contact, true); err != nil {
 			t.Fatal(err)
 		}
 		if status, v, e := session(t, d, c.in); status != 403 || e.Code != proto.CodeBlocked || v.Token != "" {
 			t.Errorf("%s: %d %+v %+v", name, status, v, e)
 		}
-		if _, err := d.store.BlockContact(t.Context(), c.contact, false); err != nil {
+		if _, err := d.store.BlockContact(testkit.Context(t), c.contact, false); err != nil {
 			t.Fatal(err)
 		}
 		if status, v, _ := session(t, d, c.in); status != 200 || v.Contact != c.contact {

@@ -30,8 +30,8 @@ const (
 func (d *Desk) wallRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /wall", d.staff(perm.ViewWall, d.staffPage("wall.html")))
 	mux.HandleFunc("GET /wall/reports", d.staff(perm.ViewWall, d.staffPage("reports.html")))
-	mux.HandleFunc("GET /api/v1/supervisor/wall", d.staffIn(d.wallPlaces, wallTimeout, perm.ViewWall, d.wall))
-	mux.HandleFunc("GET /api/v1/supervisor/reports", d.staffIn(d.reportPlaces, reportTimeout, perm.ViewWall, d.report))
+	mux.HandleFunc("GET /api/v1/supervisor/wall", d.staffIn(d.wallPlaces, d.o.within(wallTimeout), perm.ViewWall, d.wall))
+	mux.HandleFunc("GET /api/v1/supervisor/reports", d.staffIn(d.reportPlaces, d.o.within(reportTimeout), perm.ViewWall, d.report))
 	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", d.staff(perm.ForceState, d.forceStatus))
 }
 

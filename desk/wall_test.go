@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func (p *pages) wall(query string) (w wallInfo) {
@@ -35,17 +36,12 @@ func (p *pages) eventually(what string, ok func(wallInfo) bool) wallInfo {
 // eventuallyOf is eventually with a query.
 func (p *pages) eventuallyOf(query, what string, ok func(wallInfo) bool) wallInfo {
 	p.t.Helper()
-	limit := time.Now().Add(time.Minute)
-	for {
-		w := p.wall(query)
-		if ok(w) {
-			return w
-		}
-		if time.Now().After(limit) {
-			p.t.Fatalf("the wall never showed %s: %+v", what, w)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	var w wallInfo
+	testkit.Eventually(p.t, "the wall to show "+what, func() bool {
+		w = p.wall(query)
+		return ok(w)
+	})
+	return w
 }
 
 func (w wallInfo) agent(login string) (found struct {
@@ -193,16 +189,16 @@ func TestWallRoutesAreGuarded(t *testing.T) {
 func TestReports(t *testing.T) {
 	p := managed(t)
 	const evil = "=HYPERLINK(\"x\"),\"y\"\n"
-	site, err := p.d.store.CreateSite(t.Context(), store.Site{Key: "evil", Name: strings.TrimSpace(evil)})
+	site, err := p.d.store.CreateSite(testkit.Context(t), store.Site{Key: "evil", Name: strings.TrimSpace(evil)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	visitor, err := p.d.store.CreateVisitor(t.Context(), site, store.Token{1}, time.Now().Add(time.Hour))
+	visitor, err := p.d.store.CreateVisitor(testkit.Context(t), site, store.Token{1}, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan store.Outcome, 2)
-	p.d.store.Do(store.Open{Contact: visitor, Human: true}, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+	p.d.store.Do(store.Open{Contact: visitor, Human: true}, time.Now().Add(testkit.Patience), func(out store.Outcome) { done <- out })
 	if out := <-done; out.Err != nil {
 		t.Fatal(out.Err)
 	}

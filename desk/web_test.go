@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // served is a Desk on a port of its own, which may be restarted.
@@ -61,7 +62,7 @@ func (s *served) start() {
 }
 
 func (s *served) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := s.desk.Shutdown(ctx); err != nil {
 		s.t.Error(err)
@@ -243,11 +244,5 @@ func TestLogoutOverSockets(t *testing.T) {
 	t.Cleanup(lin.Close)
 	s.ok(lin.Connected(s.ctx))
 	s.ok(web.Post(s.ctx, "/api/v1/agent/logout", nil, nil))
-	s.ok(lin.Wait(s.ctx, func() bool { return true }))
-	for s.desk.Stats().Closes["4101"] != 1 {
-		if s.ctx.Err() != nil {
-			t.Fatal("the session was not closed")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the session to be closed", func() bool { return s.desk.Stats().Closes["4101"] == 1 })
 }
