@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestLean(t *testing.T) {
@@ -58,10 +60,7 @@ func TestLeanDropsOnlyComments(t *testing.T) {
 		}
 		scripts = append(scripts, file)
 	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("node is not installed") // TestModulesWithNode decides whether that is a failure
-	}
+	node := testkit.Tool(t, "node")
 	check := `import { readFileSync } from 'node:fs'; import vm from 'node:vm'; for (const f of process.argv.slice(1)) new vm.SourceTextModule(readFileSync(f, 'utf8'), { identifier: f });`
 	out, err := exec.Command(node, append([]string{"--experimental-vm-modules", "--no-warnings", "--input-type=module", "-e", check, "--"}, scripts...)...).CombinedOutput()
 	if err != nil {

@@ -100,11 +100,15 @@ func zipped(t *testing.T, data []byte) int {
 }
 
 func TestPagesStayWithinTheirBudget(t *testing.T) {
+	sizes := make(map[string]int) // as they are sent
 	for page, limit := range map[string]int{"customer.html": 60 << 10, "console.html": 150 << 10, "index.html": 60 << 10, "widget.js": 6 << 10, "shop.html": 60 << 10} {
 		total := 0
 		files := closure(t, page)
 		for _, name := range files {
-			total += zipped(t, Lean(name, read(t, name))) // as it is sent
+			if sizes[name] == 0 {
+				sizes[name] = zipped(t, Lean(name, read(t, name)))
+			}
+			total += sizes[name]
 		}
 		t.Logf("%s: %d files, %d bytes gzip of %d", page, len(files), total, limit)
 		if total > limit {
@@ -139,13 +143,20 @@ func TestCustomerPagePreloadsItsModules(t *testing.T) {
 }
 
 func TestModulesNeverParseTextAsMarkup(t *testing.T) {
-	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|createContextualFragment|DOMParser|srcdoc|javascript:`)
+	forbidden := []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "new Function", "createContextualFragment", "DOMParser", "srcdoc", "javascript:"}
+	eval := regexp.MustCompile(`\beval\b`)
 	for _, name := range allFiles(t) {
 		if path.Ext(name) != ".js" {
 			continue
 		}
-		if m := forbidden.Find(read(t, name)); m != nil {
-			t.Errorf("%s uses %s", name, m)
+		script := read(t, name)
+		for _, word := range forbidden {
+			if bytes.Contains(script, []byte(word)) {
+				t.Errorf("%s uses %s", name, word)
+			}
+		}
+		if eval.Match(script) {
+			t.Errorf("%s uses eval", name)
 		}
 	}
 }

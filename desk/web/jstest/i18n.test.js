@@ -43,11 +43,12 @@ test('formats follow the language', () => {
 	setLocale('zh-CN');
 	assert.equal(t('retry'), '重试');
 	assert.equal(plural('messages.new', 1), '1 条新消息');
-	assert.equal(day(Date.now()), '今天');
+	const noon = new Date(2026, 2, 10, 12).getTime();
+	assert.equal(day(noon, noon), '今天');
 	setLocale('en');
 	assert.equal(plural('messages.new', 1), '1 new message');
 	assert.equal(plural('messages.new', 1200), '1,200 new messages');
-	assert.equal(day(Date.now() - 86_400_000), 'Yesterday');
+	assert.equal(day(noon - 86_400_000, noon), 'Yesterday');
 	assert.deepEqual([0, 59_999, 60_000, 7_200_000].map(waited), ['0 sec', '59 sec', '1 min', '2 hr']);
 	setLocale('fr');
 	assert.equal(told, 2);
