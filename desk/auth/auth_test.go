@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,9 +73,7 @@ func TestHasherIsBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() { _, err := h.Hash(ctx, "waits"); second <- err }()
-	for len(h.waiting) != 2 {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "the second to wait", func() bool { return len(h.waiting) == 2 })
 	if _, err := h.Hash(t.Context(), "third"); !errors.Is(err, ErrBusy) {
 		t.Errorf("third: %v", err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,7 +59,7 @@ func openStore(t *testing.T, dir string) *sqlite.DB {
 	if _, err := os.Lstat(datadir.Database(dir)); errors.Is(err, fs.ErrNotExist) {
 		sqlitetest.Prepare(t, datadir.Database(dir))
 	}
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: datadir.Database(dir)})
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: datadir.Database(dir), Wait: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func (w *world) file(name, content string) {
 func (w *world) do(cmd store.Command) store.Outcome {
 	w.t.Helper()
 	result := make(chan store.Outcome, 2)
-	w.Do(cmd, time.Now().Add(time.Minute), func(out store.Outcome) { result <- out })
+	w.Do(cmd, time.Now().Add(testkit.Patience), func(out store.Outcome) { result <- out })
 	out := <-result
 	if out.Err != nil {
 		w.t.Fatal(out.Err)
@@ -127,11 +128,7 @@ func TestBackupUnderLoad(t *testing.T) {
 			w.say(fmt.Sprint(n))
 		}
 	}()
-	for len(texts(t, w.DB, w.conv)) == 0 { // it has begun
-		if t.Context().Err() != nil {
-			t.Fatal("nothing is written")
-		}
-	}
+	testkit.Eventually(t, "something to be written", func() bool { return len(texts(t, w.DB, w.conv)) > 0 })
 	to := filepath.Join(t.TempDir(), "sub", "b1")
 	var last, total int64
 	m, err := backup.Make(t.Context(), backup.Options{DataDir: w.dir, To: to, Program: "v1", Progress: func(d, n int64) {

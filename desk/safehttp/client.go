@@ -26,6 +26,8 @@ type Options struct {
 	TLS          *tls.Config    // default: the roots of the system, TLS 1.2 and newer
 	Resolver     Resolver       // default net.DefaultResolver
 	Logger       *slog.Logger   // default slog.Default()
+
+	connectTimeout time.Duration // for a connection with its handshake, default 5 s; tests move it far away
 }
 
 // Resolver turns names into addresses. *net.Resolver is one. It must honour ctx.
@@ -45,9 +47,8 @@ type Client struct {
 }
 
 const (
-	connectTimeout = 5 * time.Second
-	idleTimeout    = 4 * time.Second // less than most servers keep one, so that they do not close it under a request
-	maxHeader      = 16 << 10
+	idleTimeout = 4 * time.Second // less than most servers keep one, so that they do not close it under a request
+	maxHeader   = 16 << 10
 )
 
 // New returns a Client. It opens nothing before the first request.
@@ -61,17 +62,20 @@ func New(o Options) (*Client, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	if o.connectTimeout == 0 {
+		o.connectTimeout = 5 * time.Second
+	}
 	if o.TLS == nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	secure, err := tlsx.Secure(o.TLS, o.Handshakes, tlsx.Options{Timeout: connectTimeout, Logger: o.Logger})
+	secure, err := tlsx.Secure(o.TLS, o.Handshakes, tlsx.Options{Timeout: o.connectTimeout, Logger: o.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("safehttp: %w", err)
 	}
 	c := &Client{o: o}
 	c.transport = &http1.Transport{
 		Group: o.Group, Logger: o.Logger, Secure: secure, Lookup: c.lookup,
-		ConnectTimeout: connectTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ConnectTimeout: o.connectTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 	}
 	return c, nil
 }

@@ -15,18 +15,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const limit = 60 * time.Second
 
 // names is a resolver under the control of a test.
 type names func(host string) ([]netip.Addr, error)
@@ -35,7 +33,7 @@ func (n names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 
 func client(t *testing.T, o Options) *Client {
 	t.Helper()
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger, o.connectTimeout = slog.New(slog.DiscardHandler), testkit.Patience
 	o.Group = &eddy.Group{Name: "test", Loops: 1, Logger: o.Logger}
 	pool, err := executor.NewFixed(executor.Options{Name: "handshakes", Workers: 2, Queue: 100, Logger: o.Logger})
 	if err != nil {
@@ -59,9 +57,7 @@ func client(t *testing.T, o Options) *Client {
 
 func post(t *testing.T, c *Client, address string, most int64) (Response, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader("body"))
+	r, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, address, strings.NewReader("body"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,13 +67,8 @@ func post(t *testing.T, c *Client, address string, most int64) (Response, error)
 	}
 	result := make(chan outcome, 2)
 	c.Do(r, most, func(resp Response, err error) { result <- outcome{resp, err} })
-	select {
-	case o := <-result:
-		return o.resp, o.err
-	case <-time.After(limit):
-		t.Fatal("no outcome")
-		return Response{}, nil
-	}
+	got := testkit.Receive(t, "the outcome", result)
+	return got.resp, got.err
 }
 
 // server counts what reaches it.
@@ -174,24 +165,37 @@ func TestRebinding(t *testing.T) {
 		}
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	})})
+	looked := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked
+	}
+	tasks := func() (n uint64) {
+		for _, l := range c.o.Group.Stats() {
+			n += l.Tasks
+		}
+		return n
+	}
 	for i := range 4 {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://rebind.example:"+portOf(t, s)+"/", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
-		done := make(chan error, 1)
+		done, before := make(chan error, 1), tasks()
 		c.Do(r, 10, func(_ Response, err error) { done <- err })
-		err = <-done
+		if i%2 == 0 {
+			testkit.Eventually(t, "an attempt to connect to where nobody is", func() bool { return looked() > i && tasks() > before })
+			cancel()
+		}
+		err = testkit.Receive(t, "the outcome", done)
 		cancel()
 		if err == nil || errors.Is(err, ErrForbidden) != (i%2 == 1) {
 			t.Errorf("request %d: %v", i, err)
 		}
-		mu.Lock()
-		if asked != i+1 {
-			t.Errorf("request %d: the name was looked up %d times", i, asked)
+		if n := looked(); n != i+1 {
+			t.Errorf("request %d: the name was looked up %d times", i, n)
 		}
-		mu.Unlock()
 	}
 	if n := hits.Load(); n != 0 {
 		t.Errorf("%d requests got through", n)

@@ -11,10 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/metrics/internal/expotest"
 )
 
@@ -150,7 +154,11 @@ func TestRegister(t *testing.T) {
 
 // TestDesk: a real Desk can be scraped while it works and when it has ended.
 func TestDesk(t *testing.T) {
-	d, err := desk.Open(t.Context(), desk.Options{DataDir: t.TempDir(), Addr: "127.0.0.1:0", Loops: 1, Logger: slog.New(slog.DiscardHandler)})
+	dir := t.TempDir()
+	sqlitetest.Prepare(t, datadir.Database(dir))
+	d, err := desk.Open(testkit.Context(t), desk.Options{
+		DataDir: dir, Addr: "127.0.0.1:0", Loops: 1, Logger: slog.New(slog.DiscardHandler), Passwords: auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
