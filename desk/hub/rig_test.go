@@ -22,9 +22,10 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(sqlitetest.Closing{M: m}) }
 
 // wire is a connection in memory: the hub sees a Conn, the client a Transport.
 type wire struct {
@@ -153,6 +154,7 @@ type rig struct {
 	fault *faultStore
 	hub   *Hub
 	site  store.Site
+	lent  *sqlite.DB // nil if the store was not lent
 	path  string
 	o     Options
 
@@ -163,7 +165,8 @@ type rig struct {
 
 // patient are the default limits, without the deadlines that a slow machine would miss.
 func patient() Limits {
-	return Limits{HelloTimeout: time.Minute, CommandAge: time.Minute, ReadTimeout: time.Minute, SearchTimeout: time.Minute, BotTimeout: time.Minute}
+	const far = sqlitetest.Far
+	return Limits{HelloTimeout: far, CommandAge: far, ReadTimeout: far, SearchTimeout: far, BotTimeout: far}
 }
 
 // quick rates and waits, so that tests do not run into limits they are not about.
@@ -175,27 +178,56 @@ func testLimits() Limits {
 
 func newRig(t *testing.T, o Options) *rig {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // for the whole test: only against a hang
+	l := sqlitetest.Lend(t, o.clock())
+	return beginRig(t, o, l.Path, l.DB)
+}
+
+// newBubbleRig is newRig for a bubble of synctest: the store has to be opened in it.
+func newBubbleRig(t *testing.T, o Options) *rig {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "desk.db")
+	sqlitetest.Prepare(t, path)
+	return beginRig(t, o, path, nil)
+}
+
+// beginRig makes the site and starts the hub, on the store that was lent or else on one that it opens at path.
+func beginRig(t *testing.T, o Options, path string, lent *sqlite.DB) *rig {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Patience) // for the whole test: only against a hang
 	t.Cleanup(cancel)
-	r := &rig{t: t, ctx: ctx, path: filepath.Join(t.TempDir(), "desk.db"), o: o}
-	sqlitetest.Prepare(t, r.path)
-	r.openStore()
+	r := &rig{t: t, ctx: ctx, path: path, o: o, lent: lent}
+	if lent == nil {
+		r.openStore()
+	} else {
+		r.use(lent)
+	}
 	var err error
 	if r.site, err = r.db.CreateSite(ctx, store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {
 		t.Fatal(err)
 	}
 	r.startHub()
-	t.Cleanup(r.stop)
+	t.Cleanup(r.end)
 	return r
 }
 
+func (o *Options) clock() func() time.Time {
+	if o.Now == nil {
+		return time.Now
+	}
+	return o.Now
+}
+
+func (r *rig) use(db *sqlite.DB) { r.db, r.fault = db, &faultStore{Store: db} }
+
 func (r *rig) openStore() {
 	r.t.Helper()
-	var err error
-	if r.db, err = sqlite.Open(r.ctx, sqlite.Options{Path: r.path, Now: r.o.Now, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	db, err := sqlite.Open(r.ctx, sqlite.Options{
+		Path: r.path, Wait: sqlitetest.Far, BusyTimeout: sqlitetest.Far, Now: r.o.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.fault = &faultStore{Store: r.db}
+	r.use(db)
 }
 
 func (r *rig) startHub() {
@@ -205,9 +237,7 @@ func (r *rig) startHub() {
 	if o.Routing.Strategy == "" {
 		o.Routing.Strategy = store.Manual // most tests are not about the router
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o.Now = o.clock()
 	o.Tickets = auth.NewTickets[Login](o.Now)
 	o.Logger = slog.New(slog.DiscardHandler)
 	h, err := New(o)
@@ -222,17 +252,32 @@ func (r *rig) startHub() {
 	r.mu.Unlock()
 }
 
+// stop ends the hub and closes the store.
 func (r *rig) stop() {
+	r.t.Helper()
+	r.halt()
+	r.ok(r.db.Close())
+}
+
+// end is the end of the test: a store that was lent stays open.
+func (r *rig) end() {
+	r.t.Helper()
+	if r.db != r.lent {
+		r.stop()
+		return
+	}
+	r.halt()
+}
+
+func (r *rig) halt() {
+	r.t.Helper()
 	r.fault.heal()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := r.theHub().Shutdown(ctx); err != nil {
 		r.t.Error(err)
 	}
 	r.lost()
-	if err := r.db.Close(); err != nil {
-		r.t.Error(err)
-	}
 }
 
 // lost waits until every client has noticed that the hub has ended: until then a command goes to the connection that it has lost.
@@ -391,19 +436,7 @@ func fromBot(f desktest.Frame) bool {
 
 func (r *rig) waitFor(what string, cond func() bool) {
 	r.t.Helper()
-	if !soon(cond) {
-		r.t.Fatalf("not in two minutes: %s", what)
-	}
-}
-
-// soon waits until cond holds and reports whether it does. Any goroutine.
-func soon(cond func() bool) bool {
-	for deadline := time.Now().Add(2 * time.Minute); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
+	testkit.Eventually(r.t, what, cond)
 }
 
 // checkView compares what a client shows with what is stored.
