@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/bot"
@@ -357,20 +358,22 @@ func TestBotFailsOrTalksTooMuch(t *testing.T) {
 
 // A bot's answer that cannot be stored now is stored later, once.
 func TestBotAnswerSurvivesAFailingStore(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
-	failures := 0
-	r.fault.set(func(cmd store.Command, pass func(), fail func(error)) {
-		if _, ok := cmd.(store.BotTurn); ok && failures < 2 {
-			failures++
-			fail(store.ErrUnavailable)
-			return
-		}
-		pass()
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: testLimits()})
+		failures := 0
+		r.fault.set(func(cmd store.Command, pass func(), fail func(error)) {
+			if _, ok := cmd.(store.BotTurn); ok && failures < 2 {
+				failures++
+				fail(store.ErrUnavailable)
+				return
+			}
+			pass()
+		})
+		ann := r.customer()
+		conv := r.open(ann, "bot")
+		r.event(ann, conv, fromBot)
+		r.checkView(ann, conv, store.CustomerSide)
 	})
-	ann := r.customer()
-	conv := r.open(ann, "bot")
-	r.event(ann, conv, fromBot)
-	r.checkView(ann, conv, store.CustomerSide)
 }
 
 // What a crash left unanswered is answered after the start.

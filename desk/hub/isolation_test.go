@@ -3,6 +3,7 @@ package hub
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -138,56 +139,58 @@ func TestOneAgentCannotTakeThePool(t *testing.T) {
 
 // A command that hangs in the store delays only its own conversation, and what queues up behind it is answered.
 func TestStuckConversationDelaysOnlyItself(t *testing.T) {
-	limits := testLimits()
-	limits.CommandAge = 3 * time.Second // in which a busy machine does what comes before
-	limits.LanePending = 3
-	r := newRig(t, Options{Limits: limits})
-	token := r.visitor()
-	conv := r.open(r.client(r.dialer(token)), "human") // which asks again if it was not answered in time
-	stuck := r.raw(r.dial(Peer{}))
-	stuck.hello(token)
-	free, lin := r.customer(), r.agent("lin")
-	freeConv := r.open(free, "human")
-	r.ok(lin.Take(r.ctx, freeConv))
-	r.fault.set(func(cmd store.Command, pass func(), _ func(error)) {
-		if a, ok := cmd.(store.Append); ok && a.Conv == conv {
-			r.fault.park(pass)
-			return
+	synctest.Test(t, func(t *testing.T) {
+		limits := testLimits()
+		limits.CommandAge = 3 * time.Second // in which a busy machine does what comes before
+		limits.LanePending = 3
+		r := newBubbleRig(t, Options{Limits: limits})
+		token := r.visitor()
+		conv := r.open(r.client(r.dialer(token)), "human") // which asks again if it was not answered in time
+		stuck := r.raw(r.dial(Peer{}))
+		stuck.hello(token)
+		free, lin := r.customer(), r.agent("lin")
+		freeConv := r.open(free, "human")
+		r.ok(lin.Take(r.ctx, freeConv))
+		r.fault.set(func(cmd store.Command, pass func(), _ func(error)) {
+			if a, ok := cmd.(store.Append); ok && a.Conv == conv {
+				r.fault.park(pass)
+				return
+			}
+			pass()
+		})
+		before := r.hub.Counters.LaneRejects.Load()
+		for i := range 6 {
+			stuck.write("msg.send", fmt.Sprint(i), conv, proto.Send{ClientID: newClientID(), Body: fmt.Sprint(i)})
+			if i == 0 { // until it runs it waits, too
+				r.waitFor("the first to be with the store", func() bool { return r.fault.parkedCalls() == 1 })
+			}
 		}
-		pass()
+		for range 2 { // one runs, three wait, two too many
+			if got := code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" })); got != proto.CodeBusy {
+				t.Errorf("overflow: %q", got)
+			}
+		}
+		rejects := r.hub.Counters.LaneRejects.Load() - before
+		for i := range 20 {
+			free.Send(freeConv, fmt.Sprint(i))
+			lin.Send(freeConv, fmt.Sprint("agent ", i))
+		}
+		r.ok(free.Flushed(r.ctx))
+		r.ok(lin.Flushed(r.ctx))
+		r.waitFor("the waiting ones to grow old", func() bool { time.Sleep(limits.CommandAge); return true })
+		before = r.hub.Counters.LaneRejects.Load() // on a slow machine those of the other conversation were refused, too, and sent again
+		r.fault.heal()
+		codes := map[proto.Code]int{}
+		for range 4 {
+			codes[code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" }))]++
+		}
+		if codes[proto.CodeUnavailable] != 1 || codes[proto.CodeBusy] != 3 {
+			t.Errorf("answers %v", codes)
+		}
+		if n := rejects + r.hub.Counters.LaneRejects.Load() - before; n != 5 {
+			t.Errorf("%d lane rejects counted", n)
+		}
 	})
-	before := r.hub.Counters.LaneRejects.Load()
-	for i := range 6 {
-		stuck.write("msg.send", fmt.Sprint(i), conv, proto.Send{ClientID: newClientID(), Body: fmt.Sprint(i)})
-		if i == 0 { // until it runs it waits, too
-			r.waitFor("the first to be with the store", func() bool { return r.fault.parkedCalls() == 1 })
-		}
-	}
-	for range 2 { // one runs, three wait, two too many
-		if got := code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" })); got != proto.CodeBusy {
-			t.Errorf("overflow: %q", got)
-		}
-	}
-	rejects := r.hub.Counters.LaneRejects.Load() - before
-	for i := range 20 {
-		free.Send(freeConv, fmt.Sprint(i))
-		lin.Send(freeConv, fmt.Sprint("agent ", i))
-	}
-	r.ok(free.Flushed(r.ctx))
-	r.ok(lin.Flushed(r.ctx))
-	r.waitFor("the waiting ones to grow old", func() bool { time.Sleep(limits.CommandAge); return true })
-	before = r.hub.Counters.LaneRejects.Load() // on a slow machine those of the other conversation were refused, too, and sent again
-	r.fault.heal()
-	codes := map[proto.Code]int{}
-	for range 4 {
-		codes[code(stuck.until(func(f desktest.Frame) bool { return f.RE != "" }))]++
-	}
-	if codes[proto.CodeUnavailable] != 1 || codes[proto.CodeBusy] != 3 {
-		t.Errorf("answers %v", codes)
-	}
-	if n := rejects + r.hub.Counters.LaneRejects.Load() - before; n != 5 {
-		t.Errorf("%d lane rejects counted", n)
-	}
 }
 
 // Errors of the store reach only the sender; a panic is answered and the lane goes on.

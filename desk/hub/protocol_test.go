@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
@@ -215,10 +216,14 @@ func TestHello(t *testing.T) {
 	if got := code(early.until(func(f desktest.Frame) bool { return f.RE == "1" })); got != proto.CodeOutOfOrder {
 		t.Errorf("command before hello: %q", got)
 	}
-	limits := testLimits()
-	limits.HelloTimeout = 50 * time.Millisecond // which a busy machine's client may miss with a hello, too
-	r = newRig(t, Options{Limits: limits})
-	r.raw(r.dial(Peer{})).untilClosed(proto.CloseTryLater)
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: Limits{HelloTimeout: 5 * time.Second}})
+		silent, began := r.raw(r.dial(Peer{})), time.Now()
+		silent.untilClosed(proto.CloseTryLater)
+		if waited := time.Since(began); waited != 5*time.Second {
+			t.Errorf("closed without a hello after %v", waited)
+		}
+	})
 }
 
 // fakeClock is a clock that moves when it is told to.

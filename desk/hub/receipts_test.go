@@ -3,6 +3,7 @@ package hub
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
@@ -163,81 +164,87 @@ func TestReceiptsSurviveARestart(t *testing.T) {
 
 // Who reads the last words after the close is heard, and what is then no longer needed in memory is forgotten.
 func TestReceiptsAfterTheClose(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
-	ann, ben, lin, kim := r.customer(), r.customer(), r.agent("lin"), r.agent("kim")
-	conv := r.open(ann, "human")
-	r.ok(lin.Take(r.ctx, conv))
-	r.note(lin, conv, "n") // 3
-	r.say(lin, conv, "bye")
-	r.ok(lin.EndConv(r.ctx, conv, "done")) // 5, 4 for the customer
-	forgotten := func() bool {
-		r.hub.receipts.mu.Lock()
-		defer r.hub.receipts.mu.Unlock()
-		return len(r.hub.receipts.convs) == 0 && r.hub.receipts.closed == 0
-	}
-	r.waitFor("the closed conversation to be forgotten", forgotten)
-	r.receipt(ben, conv, 4, 4)
-	r.receipt(kim, conv, 5, 5)
-	r.receipt(ann, conv, 99, 4)
-	r.other(lin, heard(conv, store.Customer, 5, 5))
-	r.receipt(lin, conv, 4, 0)
-	r.other(ann, heard(conv, store.Agent, 3, 0))
-	r.waitFor("it to be forgotten again", forgotten)
-	if h := r.headFor(ann, conv); h.Mine != (proto.Seen{Delivered: 4, Read: 4}) || h.Peer != (proto.Seen{Delivered: 3}) {
-		t.Errorf("head from the store %+v", h)
-	}
-	stored, err := r.db.Cold().Conversation(r.ctx, conv)
-	r.ok(err)
-	if stored.Marks != (store.Marks{Customer: store.Mark{Delivered: 4, Read: 4}, Staff: store.Mark{Delivered: 4}}) {
-		t.Errorf("stored %+v", stored.Marks)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: testLimits()})
+		ann, ben, lin, kim := r.customer(), r.customer(), r.agent("lin"), r.agent("kim")
+		conv := r.open(ann, "human")
+		r.ok(lin.Take(r.ctx, conv))
+		r.note(lin, conv, "n") // 3
+		r.say(lin, conv, "bye")
+		r.ok(lin.EndConv(r.ctx, conv, "done")) // 5, 4 for the customer
+		forgotten := func() bool {
+			r.hub.receipts.mu.Lock()
+			defer r.hub.receipts.mu.Unlock()
+			return len(r.hub.receipts.convs) == 0 && r.hub.receipts.closed == 0
+		}
+		r.waitFor("the closed conversation to be forgotten", forgotten)
+		r.receipt(ben, conv, 4, 4)
+		r.receipt(kim, conv, 5, 5)
+		r.receipt(ann, conv, 99, 4)
+		r.other(lin, heard(conv, store.Customer, 5, 5))
+		r.receipt(lin, conv, 4, 0)
+		r.other(ann, heard(conv, store.Agent, 3, 0))
+		r.waitFor("it to be forgotten again", forgotten)
+		if h := r.headFor(ann, conv); h.Mine != (proto.Seen{Delivered: 4, Read: 4}) || h.Peer != (proto.Seen{Delivered: 3}) {
+			t.Errorf("head from the store %+v", h)
+		}
+		stored, err := r.db.Cold().Conversation(r.ctx, conv)
+		r.ok(err)
+		if stored.Marks != (store.Marks{Customer: store.Mark{Delivered: 4, Read: 4}, Staff: store.Mark{Delivered: 4}}) {
+			t.Errorf("stored %+v", stored.Marks)
+		}
+	})
 }
 
 // A conversation that was closed, and perhaps forgotten, counts on where it was when it is open again.
 func TestReceiptsAfterReopening(t *testing.T) {
 	for name, restart := range map[string]bool{"same hub": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, Options{Limits: testLimits()})
-			ann, lin := r.customer(), r.agent("lin")
-			conv := r.open(ann, "human") // 1
-			r.ok(lin.Take(r.ctx, conv))  // 2
-			r.note(lin, conv, "n")       // 3
-			r.say(ann, conv, "unread")   // 4, 3
-			r.receipt(ann, conv, 3, 2)
-			r.other(lin, heard(conv, store.Customer, 4, 2))
-			r.ok(lin.EndConv(r.ctx, conv, "")) // 5, 4
-			if restart {
-				r.stop()
-				r.openStore()
-				r.startHub()
-			}
-			r.say(ann, conv, "again")   // 6 reopened, 7; 5, 6
-			r.ok(lin.Take(r.ctx, conv)) // 8, 7
-			r.note(lin, conv, "m")      // 9
-			r.say(ann, conv, "more")    // 10, 8
-			r.receipt(ann, conv, 8, 6)
-			r.other(lin, heard(conv, store.Customer, 10, 7))
-			r.receipt(lin, conv, 10, 7)
-			r.other(ann, heard(conv, store.Agent, 8, 6))
-			r.other(lin, unread(conv, 1))
-			r.receipt(lin, conv, 10, 10)
-			r.other(ann, heard(conv, store.Agent, 8, 8))
+			synctest.Test(t, func(t *testing.T) {
+				r := newBubbleRig(t, Options{Limits: testLimits()})
+				ann, lin := r.customer(), r.agent("lin")
+				conv := r.open(ann, "human") // 1
+				r.ok(lin.Take(r.ctx, conv))  // 2
+				r.note(lin, conv, "n")       // 3
+				r.say(ann, conv, "unread")   // 4, 3
+				r.receipt(ann, conv, 3, 2)
+				r.other(lin, heard(conv, store.Customer, 4, 2))
+				r.ok(lin.EndConv(r.ctx, conv, "")) // 5, 4
+				if restart {
+					r.stop()
+					r.openStore()
+					r.startHub()
+				}
+				r.say(ann, conv, "again")   // 6 reopened, 7; 5, 6
+				r.ok(lin.Take(r.ctx, conv)) // 8, 7
+				r.note(lin, conv, "m")      // 9
+				r.say(ann, conv, "more")    // 10, 8
+				r.receipt(ann, conv, 8, 6)
+				r.other(lin, heard(conv, store.Customer, 10, 7))
+				r.receipt(lin, conv, 10, 7)
+				r.other(ann, heard(conv, store.Agent, 8, 6))
+				r.other(lin, unread(conv, 1))
+				r.receipt(lin, conv, 10, 10)
+				r.other(ann, heard(conv, store.Agent, 8, 8))
+			})
 		})
 	}
 }
 
 // A store that fails to save them gets them again, and what is told does not wait for it.
 func TestReceiptsAreSavedAgain(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
-	ann, lin := r.customer(), r.agent("lin")
-	conv := r.open(ann, "human")
-	r.ok(lin.Take(r.ctx, conv))
-	r.fault.failMarks(2)
-	r.receipt(ann, conv, 2, 2)
-	r.other(lin, heard(conv, store.Customer, 2, 2))
-	r.waitFor("the receipt to be stored", func() bool {
-		c, err := r.db.Cold().Conversation(r.ctx, conv)
-		return err == nil && c.Marks.Customer == store.Mark{Delivered: 2, Read: 2}
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: testLimits()})
+		ann, lin := r.customer(), r.agent("lin")
+		conv := r.open(ann, "human")
+		r.ok(lin.Take(r.ctx, conv))
+		r.fault.failMarks(2)
+		r.receipt(ann, conv, 2, 2)
+		r.other(lin, heard(conv, store.Customer, 2, 2))
+		r.waitFor("the receipt to be stored", func() bool {
+			c, err := r.db.Cold().Conversation(r.ctx, conv)
+			return err == nil && c.Marks.Customer == store.Mark{Delivered: 2, Read: 2}
+		})
 	})
 }
 

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
@@ -49,15 +50,17 @@ func TestTooManySessions(t *testing.T) {
 
 // A session does not outlive the login it came from.
 func TestSessionEndsWithItsLogin(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
-	account := r.account("lin", 0)
-	_, hash := auth.NewToken()
-	r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(500*time.Millisecond)))
-	ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
-	r.ok(err)
-	c := r.raw(r.dial(Peer{}))
-	c.write("hello", "h", "", proto.Hello{Ticket: ticket})
-	c.untilClosed(proto.CloseTokenExpired)
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: testLimits()})
+		account := r.account("lin", 0)
+		_, hash := auth.NewToken()
+		r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(time.Minute)))
+		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
+		r.ok(err)
+		c := r.raw(r.dial(Peer{}))
+		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
+		c.untilClosed(proto.CloseTokenExpired)
+	})
 }
 
 // A ticket is worth nothing once its login is gone.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // alarmClock is a clock that moves when it is told to and wakes those that wait for a time.
@@ -71,8 +72,19 @@ type routeRig struct {
 // newRouteRig makes a hub whose site has a group with these settings; most times of the site are a minute.
 func newRouteRig(t *testing.T, g store.GroupSettings, s store.SiteSettings) *routeRig {
 	t.Helper()
+	return routeRigOf(newRig, t, g, s)
+}
+
+// newBubbleRouteRig is newRouteRig for a bubble of synctest. The clock of the hub stands still all the same.
+func newBubbleRouteRig(t *testing.T, g store.GroupSettings, s store.SiteSettings) *routeRig {
+	t.Helper()
+	return routeRigOf(newBubbleRig, t, g, s)
+}
+
+func routeRigOf(begin func(*testing.T, Options) *rig, t *testing.T, g store.GroupSettings, s store.SiteSettings) *routeRig {
+	t.Helper()
 	c := newAlarmClock()
-	r := &routeRig{rig: newRig(t, Options{Limits: testLimits(), Now: c.now, After: c.after}), clock: c}
+	r := &routeRig{rig: begin(t, Options{Limits: testLimits(), Now: c.now, After: c.after}), clock: c}
 	var err error
 	r.group, err = r.db.CreateGroup(r.ctx, store.Group{Name: "support", Settings: g})
 	r.ok(err)
@@ -195,7 +207,7 @@ func (r *routeRig) waiting() (*desktest.Client, string) {
 // stopHub ends the hub and leaves the store open.
 func (r *routeRig) stopHub() {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	r.ok(r.theHub().Shutdown(ctx))
 	r.waitFor("all connections to end", func() bool { return r.theHub().Counters.Sessions.Load() == 0 })

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -296,63 +297,65 @@ func TestCannedList(t *testing.T) {
 // A blocked contact is out at once: its conversations are closed, with the reason for staff only, its connections with
 // 4103, and it does not come back before it is let in again.
 func TestBlockedContact(t *testing.T) {
-	r := newRig(t, Options{Limits: testLimits()})
-	c := r.chat()
-	sue := r.staff("sue", perm.Supervisor)
-	r.ok(sue.Connected(r.ctx))
-	var wires []*wire
-	r.mu.Lock()
-	wires = slices.Clone(r.wires)
-	r.mu.Unlock()
-	if got := r.do(c.lin, "contact.block", "", proto.ContactBlock{Contact: c.contact, Blocked: true}); got != proto.CodeForbidden {
-		t.Errorf("an agent blocks: %q", got)
-	}
-	failures := 2 // the first attempts to close the conversation
-	var mu sync.Mutex
-	r.fault.set(func(cmd store.Command, pass func(), fail func(error)) {
-		mu.Lock()
-		m, ok := cmd.(store.Move)
-		ok = ok && m.Trigger == store.Block && failures > 0
-		if ok {
-			failures--
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRig(t, Options{Limits: testLimits()})
+		c := r.chat()
+		sue := r.staff("sue", perm.Supervisor)
+		r.ok(sue.Connected(r.ctx))
+		var wires []*wire
+		r.mu.Lock()
+		wires = slices.Clone(r.wires)
+		r.mu.Unlock()
+		if got := r.do(c.lin, "contact.block", "", proto.ContactBlock{Contact: c.contact, Blocked: true}); got != proto.CodeForbidden {
+			t.Errorf("an agent blocks: %q", got)
 		}
-		mu.Unlock()
-		if ok {
-			fail(store.ErrBusy)
-			return
+		failures := 2 // the first attempts to close the conversation
+		var mu sync.Mutex
+		r.fault.set(func(cmd store.Command, pass func(), fail func(error)) {
+			mu.Lock()
+			m, ok := cmd.(store.Move)
+			ok = ok && m.Trigger == store.Block && failures > 0
+			if ok {
+				failures--
+			}
+			mu.Unlock()
+			if ok {
+				fail(store.ErrBusy)
+				return
+			}
+			pass()
+		})
+		got := ask[proto.ContactChanged](r, sue, "contact.block", "", proto.ContactBlock{Contact: c.contact, Blocked: true, Reason: "spam"})
+		if !got.Contact.Blocked {
+			t.Errorf("%+v", got)
 		}
-		pass()
+		closed := r.event(c.lin, c.now, state(store.Closed))
+		var ch proto.StateChange
+		if closed.Decode(&ch); ch.Reason != "" || ch.By.ID != sue.Me().ID {
+			t.Errorf("%+v", ch)
+		}
+		r.waitFor("4103", func() bool {
+			return slices.ContainsFunc(wires, func(w *wire) bool { return w.closeCode() == proto.CloseBlocked })
+		})
+		events, _, err := r.db.Cold().Events(r.ctx, c.now, store.CustomerSide, 0, 100, 1<<20)
+		r.ok(err)
+		for _, e := range events {
+			if e.Body == "spam" {
+				t.Error("the customer may read why")
+			}
+		}
+		if rows := r.audited(store.AuditBlock); len(rows) != 1 || rows[0].Who.ID != sue.Me().ID || rows[0].Target != "contact "+c.contact {
+			t.Errorf("audit %+v", rows)
+		}
+		r.fault.set(nil)
+		if got := ask[proto.ContactChanged](r, sue, "contact.block", "", proto.ContactBlock{Contact: c.contact}); got.Contact.Blocked {
+			t.Errorf("%+v", got)
+		}
+		r.open(c.ann, "human") // its client comes back by itself
+		if rows := r.audited(store.AuditUnblock); len(rows) != 1 {
+			t.Errorf("audit %+v", rows)
+		}
 	})
-	got := ask[proto.ContactChanged](r, sue, "contact.block", "", proto.ContactBlock{Contact: c.contact, Blocked: true, Reason: "spam"})
-	if !got.Contact.Blocked {
-		t.Errorf("%+v", got)
-	}
-	closed := r.event(c.lin, c.now, state(store.Closed))
-	var ch proto.StateChange
-	if closed.Decode(&ch); ch.Reason != "" || ch.By.ID != sue.Me().ID {
-		t.Errorf("%+v", ch)
-	}
-	r.waitFor("4103", func() bool {
-		return slices.ContainsFunc(wires, func(w *wire) bool { return w.closeCode() == proto.CloseBlocked })
-	})
-	events, _, err := r.db.Cold().Events(r.ctx, c.now, store.CustomerSide, 0, 100, 1<<20)
-	r.ok(err)
-	for _, e := range events {
-		if e.Body == "spam" {
-			t.Error("the customer may read why")
-		}
-	}
-	if rows := r.audited(store.AuditBlock); len(rows) != 1 || rows[0].Who.ID != sue.Me().ID || rows[0].Target != "contact "+c.contact {
-		t.Errorf("audit %+v", rows)
-	}
-	r.fault.set(nil)
-	if got := ask[proto.ContactChanged](r, sue, "contact.block", "", proto.ContactBlock{Contact: c.contact}); got.Contact.Blocked {
-		t.Errorf("%+v", got)
-	}
-	r.open(c.ann, "human") // its client comes back by itself
-	if rows := r.audited(store.AuditUnblock); len(rows) != 1 {
-		t.Errorf("audit %+v", rows)
-	}
 }
 
 // A contact that is connected all the same, say because it came just then, cannot open or write.

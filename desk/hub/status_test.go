@@ -3,6 +3,7 @@ package hub
 import (
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -20,86 +21,90 @@ func evAgent(match func(proto.AgentInfo) bool) func(desktest.Frame) bool {
 
 // A connection makes an agent online unless it has chosen otherwise, and what it has chosen outlives connections and restarts.
 func TestStatus(t *testing.T) {
-	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
-	account := r.staff("lin", 5, perm.Agent)
-	sam := r.agentClient(r.staff("sam", 0, perm.Supervisor))
-	r.ok(sam.Connected(r.ctx))
-	if a := agentIn(r.listed(sam), "lin"); a.Status != "offline" || a.Online || a.Capacity != 5 || len(a.Groups) != 1 || a.Groups[0] != r.group.ID {
-		t.Errorf("before: %+v", a)
-	}
-	lin := r.agentClient(account)
-	welcomed := func(want proto.AgentStatus) {
-		t.Helper()
-		_, n := lin.Welcome()
-		if n > 0 {
-			lin.Break()
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
+		account := r.staff("lin", 5, perm.Agent)
+		sam := r.agentClient(r.staff("sam", 0, perm.Supervisor))
+		r.ok(sam.Connected(r.ctx))
+		if a := agentIn(r.listed(sam), "lin"); a.Status != "offline" || a.Online || a.Capacity != 5 || len(a.Groups) != 1 || a.Groups[0] != r.group.ID {
+			t.Errorf("before: %+v", a)
 		}
-		r.ok(lin.Wait(r.ctx, func() bool { return true }))
-		r.waitFor("a welcome", func() bool { _, m := lin.Welcome(); return m > n })
-		w, _ := lin.Welcome()
-		if w.Status == nil || *w.Status != want {
-			t.Errorf("welcomed with %+v, want %+v", w.Status, want)
-		}
-		if w.Me.Role != "agent" || len(w.Me.Perms) != len(perm.Agent.Permissions()) || w.Me.Perms[0] != "serve" || w.Me.Name != "lin" {
-			t.Errorf("welcomed as %+v", w.Me)
-		}
-	}
-	welcomed(proto.AgentStatus{Status: "online", Accepting: true, Capacity: 5})
-	r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Online && a.Status == "online" }))
-	_, conv := r.waiting()
-	r.ok(lin.Take(r.ctx, conv))
-	r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Active == 1 }))
-
-	f, err := lin.Do(r.ctx, "status", "", proto.Status{Status: "busy"})
-	r.ok(err)
-	var s proto.AgentStatus
-	if f.Decode(&s); s != (proto.AgentStatus{Status: "busy", Accepting: true, Active: 1, Capacity: 5}) {
-		t.Errorf("%+v", s)
-	}
-	r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Status == "busy" }))
-	welcomed(proto.AgentStatus{Status: "busy", Accepting: true, Active: 1, Capacity: 5})
-	r.status(lin, store.Away, false)
-	r.stopHub()
-	r.startHub()
-	welcomed(proto.AgentStatus{Status: "away", Active: 1, Capacity: 5})
-	r.status(lin, store.Offline, true)
-	if a := agentIn(r.listed(sam), "lin"); a.Status != "offline" || !a.Online {
-		t.Errorf("offline by choice: %+v", a)
-	}
-	welcomed(proto.AgentStatus{Status: "online", Accepting: true, Active: 1, Capacity: 5})
-	r.waitFor("the status to be kept", func() bool {
-		for _, m := range r.staffStored() {
-			if m.Name == "lin" {
-				return m.Status == store.Online && m.GoneAt == 0
+		lin := r.agentClient(account)
+		welcomed := func(want proto.AgentStatus) {
+			t.Helper()
+			_, n := lin.Welcome()
+			if n > 0 {
+				lin.Break()
+			}
+			r.ok(lin.Wait(r.ctx, func() bool { return true }))
+			r.waitFor("a welcome", func() bool { _, m := lin.Welcome(); return m > n })
+			w, _ := lin.Welcome()
+			if w.Status == nil || *w.Status != want {
+				t.Errorf("welcomed with %+v, want %+v", w.Status, want)
+			}
+			if w.Me.Role != "agent" || len(w.Me.Perms) != len(perm.Agent.Permissions()) || w.Me.Perms[0] != "serve" || w.Me.Name != "lin" {
+				t.Errorf("welcomed as %+v", w.Me)
 			}
 		}
-		return false
+		welcomed(proto.AgentStatus{Status: "online", Accepting: true, Capacity: 5})
+		r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Online && a.Status == "online" }))
+		_, conv := r.waiting()
+		r.ok(lin.Take(r.ctx, conv))
+		r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Active == 1 }))
+
+		f, err := lin.Do(r.ctx, "status", "", proto.Status{Status: "busy"})
+		r.ok(err)
+		var s proto.AgentStatus
+		if f.Decode(&s); s != (proto.AgentStatus{Status: "busy", Accepting: true, Active: 1, Capacity: 5}) {
+			t.Errorf("%+v", s)
+		}
+		r.other(sam, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Status == "busy" }))
+		welcomed(proto.AgentStatus{Status: "busy", Accepting: true, Active: 1, Capacity: 5})
+		r.status(lin, store.Away, false)
+		r.stopHub()
+		r.startHub()
+		welcomed(proto.AgentStatus{Status: "away", Active: 1, Capacity: 5})
+		r.status(lin, store.Offline, true)
+		if a := agentIn(r.listed(sam), "lin"); a.Status != "offline" || !a.Online {
+			t.Errorf("offline by choice: %+v", a)
+		}
+		welcomed(proto.AgentStatus{Status: "online", Accepting: true, Active: 1, Capacity: 5})
+		r.waitFor("the status to be kept", func() bool {
+			for _, m := range r.staffStored() {
+				if m.Name == "lin" {
+					return m.Status == store.Online && m.GoneAt == 0
+				}
+			}
+			return false
+		})
 	})
 }
 
 // Another one's status takes a permission and is written down.
 func TestForceStatus(t *testing.T) {
-	r := newRouteRig(t, store.GroupSettings{}, store.SiteSettings{})
-	lin, sam := r.on("lin", 5), r.agentClient(r.staff("sam", 0, perm.Supervisor))
-	r.ok(sam.Connected(r.ctx))
-	if got := r.do(lin, "status", "", proto.Status{Status: "away", Agent: sam.Me().ID}); got != proto.CodeForbidden {
-		t.Errorf("an agent: %q", got)
-	}
-	if got := r.do(sam, "status", "", proto.Status{Status: "away", Agent: "nobody"}); got != proto.CodeNotFound {
-		t.Errorf("of nobody: %q", got)
-	}
-	if got := r.do(sam, "status", "", proto.Status{Status: "away", Agent: lin.Me().ID}); got != "" {
-		t.Fatal(got)
-	}
-	r.other(lin, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Status == "away" }))
-	if rows := r.auditOf(sam.Me().ID, store.AuditForceState); len(rows) != 2 || rows[0].Target != "agent "+lin.Me().ID || rows[0].Detail != "away" {
-		t.Errorf("%+v", rows)
-	}
-	for _, bad := range []proto.Status{{Status: "asleep"}, {}} {
-		if got := r.do(lin, "status", "", bad); got != proto.CodeBadRequest {
-			t.Errorf("%+v: %q", bad, got)
+	synctest.Test(t, func(t *testing.T) {
+		r := newBubbleRouteRig(t, store.GroupSettings{}, store.SiteSettings{})
+		lin, sam := r.on("lin", 5), r.agentClient(r.staff("sam", 0, perm.Supervisor))
+		r.ok(sam.Connected(r.ctx))
+		if got := r.do(lin, "status", "", proto.Status{Status: "away", Agent: sam.Me().ID}); got != proto.CodeForbidden {
+			t.Errorf("an agent: %q", got)
 		}
-	}
+		if got := r.do(sam, "status", "", proto.Status{Status: "away", Agent: "nobody"}); got != proto.CodeNotFound {
+			t.Errorf("of nobody: %q", got)
+		}
+		if got := r.do(sam, "status", "", proto.Status{Status: "away", Agent: lin.Me().ID}); got != "" {
+			t.Fatal(got)
+		}
+		r.other(lin, evAgent(func(a proto.AgentInfo) bool { return a.Name == "lin" && a.Status == "away" }))
+		if rows := r.auditOf(sam.Me().ID, store.AuditForceState); len(rows) != 2 || rows[0].Target != "agent "+lin.Me().ID || rows[0].Detail != "away" {
+			t.Errorf("%+v", rows)
+		}
+		for _, bad := range []proto.Status{{Status: "asleep"}, {}} {
+			if got := r.do(lin, "status", "", bad); got != proto.CodeBadRequest {
+				t.Errorf("%+v: %q", bad, got)
+			}
+		}
+	})
 }
 
 // A store that cannot keep a status is no reason to go by it.
