@@ -59,9 +59,14 @@ func TestPasswordHash(t *testing.T) {
 }
 
 func TestDefaultParamsAreThoseOfTheDesign(t *testing.T) {
-	hash, err := hasher(t, Params{}, 0, 0).Hash(t.Context(), "x")
-	if err != nil || !strings.HasPrefix(hash, "$argon2id$v=19$m=65536,t=3,p=1$") {
+	const begins = "$argon2id$v=19$m=65536,t=3,p=1$"
+	h := hasher(t, Params{}, 0, 0)
+	hash, err := h.Hash(t.Context(), "x")
+	if err != nil || !strings.HasPrefix(hash, begins) {
 		t.Fatalf("%q, %v", hash, err)
+	}
+	if !strings.HasPrefix(h.decoy, begins) || len(h.decoy) != len(hash) {
+		t.Errorf("an account that does not exist costs another time: %q", h.decoy)
 	}
 }
 

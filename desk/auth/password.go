@@ -56,7 +56,7 @@ func NewHasher(p Params, running, waiting int) (*Hasher, error) {
 		waiting = 16
 	}
 	h := &Hasher{params: p, running: make(chan struct{}, running), waiting: make(chan struct{}, running+waiting)}
-	h.decoy = h.encode("")
+	h.decoy = h.phc(random(saltBytes), random(keyBytes)) // the hash of no password that anybody could find, at no cost
 	return h, nil
 }
 
@@ -112,9 +112,18 @@ func (h *Hasher) Check(ctx context.Context, hash, password string) error {
 }
 
 func (h *Hasher) encode(password string) string {
-	salt := make([]byte, saltBytes)
-	rand.Read(salt) // never fails (crypto/rand)
-	key := argon2.IDKey([]byte(password), salt, h.params.Passes, h.params.MemoryKiB, h.params.Lanes, keyBytes)
+	salt := random(saltBytes)
+	return h.phc(salt, argon2.IDKey([]byte(password), salt, h.params.Passes, h.params.MemoryKiB, h.params.Lanes, keyBytes))
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails (crypto/rand)
+	return b
+}
+
+// phc is a hash in PHC form.
+func (h *Hasher) phc(salt, key []byte) string {
 	b64 := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.params.MemoryKiB, h.params.Passes, h.params.Lanes, b64(salt), b64(key))
 }
