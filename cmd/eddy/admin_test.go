@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 var operatorPattern = regexp.MustCompile(`operator +(http://\S+)/`)
@@ -51,7 +53,7 @@ func TestAdminOfEveryServer(t *testing.T) {
 				t.Errorf("lanes: %v in %s", lanes, body)
 			}
 			c := connect(t, p.addr)
-			deadline := time.Now().Add(patience)
+			deadline := time.Now().Add(testkit.Patience)
 			for {
 				if _, body = get(t, base+"/connections"); strings.Contains(body, `"matched":1,`) || time.Now().After(deadline) {
 					break
@@ -97,7 +99,7 @@ func TestAdminDrains(t *testing.T) {
 	base := operatorOf(p)
 	c := connect(t, p.addr)
 	fmt.Fprint(c, "GET /slow?ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n")
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(testkit.Patience); ; {
 		if _, body := get(t, base+"/connections"); strings.Contains(body, `"in_flight":1`) {
 			break
 		} else if time.Now().After(deadline) {
@@ -106,7 +108,7 @@ func TestAdminDrains(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.waitOutput(p.errs, regexp.MustCompile("draining"))
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(testkit.Patience); ; {
 		if status, body := get(t, base+"/readyz"); status == 503 && strings.Contains(body, "draining") {
 			break
 		} else if time.Now().After(deadline) {
@@ -172,9 +174,9 @@ func TestAdminToken(t *testing.T) {
 	cmd.Env = append(cmd.Env, "EDDY_DESK_ADMIN=0.0.0.0:0", "EDDY_DESK_ADMIN_TOKEN_FILE="+file)
 	p := startProcess(t, cmd)
 	base := strings.Replace(operatorOf(p), "localhost", "127.0.0.1", 1)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(method, path, body, token string) (int, string) {
-		req, err := http.NewRequestWithContext(testContext(t), method, base+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(testkit.Context(t), method, base+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,7 +268,7 @@ func TestAdminPage(t *testing.T) {
 // act does something in the browser.
 func act(t *testing.T, tab context.Context, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	ctx, cancel := context.WithTimeout(tab, testkit.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		t.Fatal(err)
@@ -283,7 +285,7 @@ func shoot(t *testing.T, tab context.Context, name string, width, height int64, 
 		}
 		return err
 	}))
-	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	ctx, cancel := context.WithTimeout(tab, testkit.Patience)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(80))
 	if err != nil {

@@ -8,21 +8,22 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// pagePatience is for what a browser does on a slow machine.
-const pagePatience = 2 * time.Minute
-
-// startBrowser starts a Chromium that takes any certificate, with one tab. The test is skipped without a browser.
+// startBrowser starts a Chromium that takes any certificate, with one tab. The test is skipped unless it is asked for.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
-	path := tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
+	if !testkit.Required("browser") {
+		t.Skipf("a page test: EDDY_REQUIRE=browser go test -run '^%s$' ./cmd/eddy", t.Name())
+	}
+	path := testkit.Tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
 	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	options = append(options, chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(pagePatience), chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.WSURLReadTimeout(testkit.Patience), chromedp.IgnoreCertErrors, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() {
@@ -37,7 +38,7 @@ func startBrowser(t *testing.T) context.Context {
 
 func openPage(t *testing.T, tab context.Context, url string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	ctx, cancel := context.WithTimeout(tab, testkit.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatalf("open %s: %v", url, err)
@@ -47,7 +48,7 @@ func openPage(t *testing.T, tab context.Context, url string) {
 // evaluate returns what an expression of the page resolves to.
 func evaluate[T any](t *testing.T, tab context.Context, script string) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(tab, pagePatience)
+	ctx, cancel := context.WithTimeout(tab, testkit.Patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -38,7 +39,7 @@ var wrkTotal = regexp.MustCompile(`TOTAL right=(\d+) wrong=0 connect=0 read=0 wr
 // TestServeHTTPWithWrk: the load generator of other people finds every response as it must be, also to pipelined requests
 // and over TLS, and no error of a socket.
 func TestServeHTTPWithWrk(t *testing.T) {
-	wrk := tool(t, "wrk", "wrk")
+	wrk := testkit.Tool(t, "wrk")
 	for _, flags := range [][]string{nil, {"--tls-self-signed"}} {
 		p := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0", "--queue", "4096"}, flags...)...)
 		for _, c := range []struct{ name, method, path, body, depth, want string }{
@@ -50,7 +51,7 @@ func TestServeHTTPWithWrk(t *testing.T) {
 			t.Run(strings.Join(append(flags, c.name), " "), func(t *testing.T) {
 				// A machine that is busy may not finish a request in the shortest time.
 				for seconds := 1; ; seconds *= 4 {
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 					out, err := exec.CommandContext(ctx, wrk, "-t", "2", "-c", "20", "-d", fmt.Sprint(seconds), "--timeout", "60s", "-s", "testdata/wrk.lua",
 						scheme("http", flags)+p.addr, "--", c.method, c.path, c.body, c.depth, c.want).CombinedOutput()
 					cancel()
@@ -72,7 +73,7 @@ func TestServeHTTPWithWrk(t *testing.T) {
 
 // TestServeTLSWithCurl: curl believes the certificate, keeps its connection, and is refused where it must be.
 func TestServeTLSWithCurl(t *testing.T) {
-	curl := tool(t, "curl", "curl")
+	curl := testkit.Tool(t, "curl")
 	flags, authority := pairFlags(t)
 	site := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0"}, flags...)...)
 	sockets := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0"}, flags...)...)
@@ -86,7 +87,7 @@ func TestServeTLSWithCurl(t *testing.T) {
 		{"-I -o /dev/null -w %{http_code} " + base + "/", "", "200"},
 		{"-o /dev/null -w %{http_code} https://localhost:" + portOf(t, sockets.addr) + "/", "", "400"},
 	} {
-		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--ipv4", "--max-time", "200", "--cacert", authority}, strings.Fields(c.args)...)...)
+		cmd := exec.CommandContext(testkit.Context(t), curl, append([]string{"-sS", "--ipv4", "--max-time", "200", "--cacert", authority}, strings.Fields(c.args)...)...)
 		cmd.Stdin = strings.NewReader(c.stdin)
 		if got, err := cmd.CombinedOutput(); err != nil || string(got) != c.want {
 			t.Errorf("curl %s: %.80q, %v; want %.80q", c.args, got, err, c.want)
@@ -94,7 +95,7 @@ func TestServeTLSWithCurl(t *testing.T) {
 	}
 	// Without the authority there is no connection, and plain HTTP to the TLS port is told what is wrong.
 	ask := func(url string) (string, error) {
-		got, err := exec.CommandContext(testContext(t), curl, "-sS", "--ipv4", "--max-time", "200", "-w", " %{http_code}", url).CombinedOutput()
+		got, err := exec.CommandContext(testkit.Context(t), curl, "-sS", "--ipv4", "--max-time", "200", "-w", " %{http_code}", url).CombinedOutput()
 		return string(got), err
 	}
 	if got, err := ask(base + "/"); err == nil {
@@ -118,7 +119,7 @@ func portOf(t *testing.T, addr string) string {
 
 // TestServeTLSWithOpenSSL: every example server over the other TLS there is, 1.2 and 1.3.
 func TestServeTLSWithOpenSSL(t *testing.T) {
-	openssl := tool(t, "openssl", "openssl")
+	openssl := testkit.Tool(t, "openssl")
 	flags, authority := pairFlags(t)
 	const upgrade = "GET /any HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
@@ -133,19 +134,14 @@ func TestServeTLSWithOpenSSL(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := startServer(t, append([]string{"serve", c.name, "--addr", "127.0.0.1:0"}, flags...)...)
 			for _, version := range []string{"-tls1_2", "-tls1_3"} {
-				ctx, cancel := context.WithCancel(testContext(t))
+				ctx, cancel := context.WithCancel(testkit.Context(t))
 				cmd := exec.CommandContext(ctx, openssl, "s_client", "-quiet", version, "-connect", p.addr, "-servername", "localhost",
 					"-verify_return_error", "-verify_hostname", "localhost", "-CAfile", authority)
 				in, err := cmd.StdinPipe()
 				if err != nil {
 					t.Fatal(err)
 				}
-				client := &process{t: t, cmd: cmd, out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
-				cmd.Stdout, cmd.Stderr = client.out, client.errs
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				go func() { _ = cmd.Wait(); close(client.ended) }()
+				client := startCommand(t, cmd)
 				if _, err := in.Write([]byte(c.say)); err != nil {
 					t.Error(err)
 				}
@@ -163,12 +159,12 @@ func TestServeWSWithGorilla(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--compress"}, {"--tls-self-signed", "--compress", "--compress-takeover"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "1000000"}, flags...)...)
-			d := websocket.Dialer{EnableCompression: true, HandshakeTimeout: patience}
+			d := websocket.Dialer{EnableCompression: true, HandshakeTimeout: testkit.Patience}
 			if strings.Contains(strings.Join(flags, " "), "--tls") {
 				d.TLSClientConfig = pinned(p.waitOutput(p.errs, fingerprintPattern)[1])
 			}
 			open := func() *websocket.Conn {
-				c, resp, err := d.DialContext(testContext(t), scheme("ws", flags)+p.addr+"/any", http.Header{"Origin": {"https://elsewhere.example"}})
+				c, resp, err := d.DialContext(testkit.Context(t), scheme("ws", flags)+p.addr+"/any", http.Header{"Origin": {"https://elsewhere.example"}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,7 +223,7 @@ func TestServeTLSVersions(t *testing.T) {
 		config.MinVersion, config.MaxVersion = version, version
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 		for i := range 2 {
-			c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", p.addr, config)
+			c, err := tls.DialWithDialer(&net.Dialer{Timeout: testkit.Patience}, "tcp", p.addr, config)
 			if err != nil {
 				t.Fatal(err)
 			}

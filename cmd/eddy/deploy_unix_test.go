@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // image is what the last stage of the Dockerfile makes, and the commands of the first.
@@ -145,7 +147,7 @@ func TestUnit(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/eddy", "/bin/true")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(testContext(t), analyze, "verify", file).CombinedOutput(); err != nil || strings.Contains(string(out), "eddy-desk.service") {
+	if out, err := exec.CommandContext(testkit.Context(t), analyze, "verify", file).CombinedOutput(); err != nil || strings.Contains(string(out), "eddy-desk.service") {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 }
@@ -186,18 +188,11 @@ func TestDeployed(t *testing.T) {
 	if code := run(strings.Fields(check), &errs, &errs, nil); code != 0 {
 		t.Errorf("the health check: exit %d, %s", code, errs.String())
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	p.signal(syscall.SIGTERM)
 	if got := m.next(); got != "STOPPING=1\nSTATUS=draining" {
 		t.Errorf("at the end %q", got)
 	}
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		t.Fatal("it does not end")
-	}
-	if code := cmd.ProcessState.ExitCode(); code != 0 || strings.Contains(p.errs.String(), "service manager") {
+	if code := p.wait(); code != 0 || strings.Contains(p.errs.String(), "service manager") {
 		t.Errorf("exit %d, %s", code, p.errs)
 	}
 	if _, err := os.Stat(filepath.Join(data, "desk.db")); err != nil {
@@ -244,7 +239,7 @@ func listenNotify(t *testing.T, path string) *notified {
 func (m *notified) next() string {
 	m.t.Helper()
 	b := make([]byte, 4096)
-	m.c.SetReadDeadline(time.Now().Add(patience))
+	m.c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	n, err := m.c.Read(b)
 	if err != nil {
 		m.t.Fatal(err)

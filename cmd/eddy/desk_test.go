@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 var accountPattern = regexp.MustCompile(`login\s+(\S+)\s+password\s+(\S+)`)
@@ -46,7 +47,7 @@ func TestDeskFirstRun(t *testing.T) {
 // greet lets a customer ask for a person, an agent log in, take the chat and answer.
 func greet(t *testing.T, addr, login, password string) {
 	t.Helper()
-	ctx := testContext(t)
+	ctx := testkit.Context(t)
 	web := desktest.NewWeb(func() string { return "http://" + addr })
 	defer web.CloseIdle()
 	customer, agent := web.Customer("demo"), web.Agent(login, password)
@@ -111,7 +112,7 @@ func TestDeskBadInput(t *testing.T) {
 // TestDeskShutdownTellsItsClients stops the desk while a customer is connected: the client is told when to come back.
 func TestDeskShutdownTellsItsClients(t *testing.T) {
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
-	ctx := testContext(t)
+	ctx := testkit.Context(t)
 	web := desktest.NewWeb(func() string { return "http://" + p.addr })
 	defer web.CloseIdle()
 	customer := web.Customer("demo")

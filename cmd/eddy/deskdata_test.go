@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // madeDesk runs a desk until it has made its data directory and returns that.
@@ -168,7 +169,7 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--trusted-proxies", "127.0.0.1", "--keep-ip", "full")
 	account := p.waitOutput(p.out, accountPattern)
 	body := strings.NewReader(`{"login":"` + account[1] + `","password":"wrong"}`)
-	req, err := http.NewRequestWithContext(testContext(t), http.MethodPost, "http://"+p.addr+"/api/v1/agent/login", body)
+	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, "http://"+p.addr+"/api/v1/agent/login", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestDeskTLS(t *testing.T) {
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--tls-self-signed")
 	p.waitOutput(p.out, regexp.MustCompile(`https://127\.0\.0\.1:\d+/console\n`))
 	fingerprint := p.waitOutput(p.errs, fingerprintPattern)[1]
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pinned(fingerprint)}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pinned(fingerprint)}, Timeout: testkit.Patience}
 	r, err := client.Get("https://" + p.addr + "/console")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestByteSize(t *testing.T) {
@@ -64,7 +65,7 @@ func TestUploadFlags(t *testing.T) {
 func TestDeskUploadSettings(t *testing.T) {
 	t.Setenv("EDDY_DESK_UPLOAD_SIZE", "1KiB")
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--upload-types", "text/plain")
-	ctx := testContext(t)
+	ctx := testkit.Context(t)
 	web := desktest.NewWeb(func() string { return "http://" + p.addr })
 	defer web.CloseIdle()
 	visitor := new(desktest.Visitor)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // ranWell runs a command line that has to succeed and returns what it prints.
@@ -54,7 +55,7 @@ func TestDeskUser(t *testing.T) {
 	web := desktest.NewWeb(func() string { return "http://" + p.addr })
 	defer web.CloseIdle()
 	var refused *proto.Error
-	err := web.Post(testContext(t), "/api/v1/agent/login", map[string]string{"login": "lin", "password": again[1]}, nil)
+	err := web.Post(testkit.Context(t), "/api/v1/agent/login", map[string]string{"login": "lin", "password": again[1]}, nil)
 	if !errors.As(err, &refused) || refused.Code != proto.CodeUnauthorized {
 		t.Errorf("a disabled account logs in: %v", err)
 	}

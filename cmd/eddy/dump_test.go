@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // dumpsOf parses a command line and returns the dumper that it makes.
@@ -94,7 +95,7 @@ func TestServersDump(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitUntil(t, "the dump", func() bool {
+	testkit.Eventually(t, "the dump", func() bool {
 		files, _ := filepath.Glob(filepath.Join(dir, "eddy-goroutines-*.txt"))
 		return len(files) == 1
 	})

@@ -10,12 +10,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestServeHTTP asks every path of the example site with the standard client.
 func TestServeHTTP(t *testing.T) {
 	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--max-body", "300000")
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: testkit.Patience}
 	t.Cleanup(client.CloseIdleConnections)
 	up := strings.Repeat("0123456789", 25_000)
 	for _, c := range []struct {
@@ -70,7 +72,7 @@ func TestServeHTTP(t *testing.T) {
 
 // TestServeHTTPWithCurl uses the server as a person does.
 func TestServeHTTPWithCurl(t *testing.T) {
-	curl := tool(t, "curl", "curl")
+	curl := testkit.Tool(t, "curl")
 	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
 	base := "http://" + p.addr
 	for _, c := range []struct{ args, stdin, want string }{
@@ -83,7 +85,7 @@ func TestServeHTTPWithCurl(t *testing.T) {
 		{"-I -o /dev/null -w %{http_code}%{size_download} " + base + "/bytes?n=10", "", "2000"},
 		{"-b a=1;b=2 " + base + "/cookie", "", "a=1\nb=2\n"},
 	} {
-		cmd := exec.CommandContext(testContext(t), curl, append([]string{"-sS", "--max-time", "200"}, strings.Fields(c.args)...)...)
+		cmd := exec.CommandContext(testkit.Context(t), curl, append([]string{"-sS", "--max-time", "200"}, strings.Fields(c.args)...)...)
 		cmd.Stdin = strings.NewReader(c.stdin)
 		got, err := cmd.CombinedOutput()
 		if err != nil || string(got) != c.want {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // bodyOf returns the text of a message event, "" for other events.
@@ -56,8 +58,7 @@ func TestKillLosesNothing(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
+	ctx := testkit.Context(t)
 	data := filepath.Join(t.TempDir(), "data")
 	var base atomic.Pointer[string]
 	restart := func() *process {
@@ -137,7 +138,7 @@ func acked(senders []*sender) (n int) {
 // waitAcks waits until the senders have goal acknowledgements in all.
 func waitAcks(ctx context.Context, t *testing.T, senders []*sender, goal int) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(time.Millisecond) // not rarer: the others should still be under way
 	defer tick.Stop()
 	for acked(senders) < goal {
 		select {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/admin"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestServeLanes: light lines pass heavy ones, all are answered, and a client like nc needs nothing but lines.
@@ -106,7 +106,7 @@ func TestServeLanesSpill(t *testing.T) {
 	c = connect(t, p.addr)
 	io.WriteString(c, strings.Repeat("heavy later\n", 3000))
 	log := filepath.Join(dir, "heavy", "*.seg")
-	waitUntil(t, "the spilled lines", func() bool {
+	testkit.Eventually(t, "the spilled lines", func() bool {
 		files, _ := filepath.Glob(log)
 		var size int64
 		for _, f := range files {
@@ -126,7 +126,7 @@ func TestServeLanesSpill(t *testing.T) {
 	if a := talk(t, p.addr, "light\nbye\n"); a != "5: light\n" {
 		t.Errorf("answer %q", a)
 	}
-	waitUntil(t, "the end of the log", func() bool {
+	testkit.Eventually(t, "the end of the log", func() bool {
 		files, _ := filepath.Glob(log)
 		return len(files) == 0
 	})
@@ -150,15 +150,6 @@ func TestServeLanesFlags(t *testing.T) {
 		_, stderr, code := runToEnd(t, append([]string{"serve", "lanes"}, args...)...)
 		if code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit %d, %q, want %q", args, code, stderr, want)
-		}
-	}
-}
-
-func waitUntil(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestServeLanesFullDisk: a disk that takes no more (here by the limit of a file's size) makes a full lane refuse with the
@@ -57,7 +59,7 @@ func TestServeLanesFullDisk(t *testing.T) {
 	}
 
 	p = startServer(t, append(args, "--heavy", "0s")...)
-	waitUntil(t, "the end of the log", func() bool {
+	testkit.Eventually(t, "the end of the log", func() bool {
 		files, _ := filepath.Glob(filepath.Join(dir, "heavy", "*.seg"))
 		return len(files) == 0
 	})

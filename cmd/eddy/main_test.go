@@ -3,26 +3,34 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// asProgram makes the test binary behave as the eddy command, so that the tests run the real thing as a process of its own.
-const asProgram = "EDDY_TEST_AS_PROGRAM"
+// builtCommand names an eddy command in the environment that is built already, for several test binaries that share one. Without
+// it the test binary behaves as the command where asProgram is set: either way the tests run the real thing as a process of its own.
+const (
+	builtCommand = "EDDY_E2E_COMMAND"
+	asProgram    = "EDDY_TEST_AS_PROGRAM"
+)
+
+// programPath is the eddy command that the tests run.
+var programPath = cmp.Or(os.Getenv(builtCommand), os.Args[0])
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
@@ -41,28 +49,9 @@ func TestMain(m *testing.M) {
 
 const testHome = "EDDY_TEST_HOME"
 
-// tool returns the path of a program that has one of these names; the test is skipped without it, or fails if EDDY_REQUIRE
-// names what it is.
-func tool(t *testing.T, what string, names ...string) string {
-	t.Helper()
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), what) {
-		t.Fatalf("%s is required by EDDY_REQUIRE and missing", what)
-	}
-	t.Skipf("%s is not installed", what)
-	return ""
-}
-
-// patience is the deadline of everything a test waits for, whole runs of a command and conversations included.
-const patience = 4 * time.Minute
-
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+	cmd := exec.Command(programPath, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+os.Getenv(testHome), "USERPROFILE="+os.Getenv(testHome), "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
 	return cmd
 }
@@ -70,7 +59,7 @@ func program(args ...string) *exec.Cmd {
 // runToEnd runs a command line that ends by itself.
 func runToEnd(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	return runWithin(t, patience, args...)
+	return runWithin(t, testkit.Patience, args...)
 }
 
 func runWithin(t *testing.T, patience time.Duration, args ...string) (stdout, stderr string, code int) {
@@ -94,34 +83,9 @@ type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	addr  string
-	out   *output
-	errs  *output
+	out   *testkit.Output
+	errs  *testkit.Output
 	ended chan struct{}
-}
-
-// output collects what a process prints; any goroutine may look at it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	grew chan struct{}
-}
-
-func newOutput() *output { return &output{grew: make(chan struct{}, 1)} }
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	select {
-	case o.grew <- struct{}{}:
-	default:
-	}
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 var addressPattern = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+:\d+)`)
@@ -134,35 +98,49 @@ func startServer(t *testing.T, args ...string) *process {
 
 func startProcess(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, cmd: cmd, out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
+	p := startCommand(t, cmd)
+	p.addr = p.waitOutput(p.out, addressPattern)[1]
+	return p
+}
+
+// startCommand starts a command that runs until the test ends at the latest.
+func startCommand(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, out: new(testkit.Output), errs: new(testkit.Output), ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.errs
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() { p.cmd.Wait(); close(p.ended) }()
-	t.Cleanup(func() { p.cmd.Process.Kill(); <-p.ended })
-	p.addr = p.waitOutput(p.out, addressPattern)[1]
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("%s: stdout %q, stderr %q", p.cmd, p.out, p.errs)
+		}
+	})
 	return p
 }
 
 // waitOutput waits until the process has printed something that matches and returns the match.
-func (p *process) waitOutput(o *output, pattern *regexp.Regexp) []string {
+func (p *process) waitOutput(o *testkit.Output, pattern *regexp.Regexp) (m []string) {
 	p.t.Helper()
-	deadline := time.After(patience)
-	for {
-		if m := pattern.FindStringSubmatch(o.String()); m != nil {
-			return m
+	testkit.Eventually(p.t, fmt.Sprintf("output that matches %v", pattern), func() bool {
+		ended := p.hasEnded() // all that it will print is there then
+		if m = pattern.FindStringSubmatch(o.String()); m == nil && ended {
+			p.t.Fatalf("ended (%v) without printing %v", p.cmd.ProcessState, pattern)
 		}
-		select {
-		case <-o.grew:
-		case <-p.ended:
-			if m := pattern.FindStringSubmatch(o.String()); m != nil {
-				return m
-			}
-			p.t.Fatalf("ended (%v) without printing %v; stdout %q, stderr %q", p.cmd.ProcessState, pattern, p.out, p.errs)
-		case <-deadline:
-			p.t.Fatalf("no %v within %v; stdout %q, stderr %q", pattern, patience, p.out, p.errs)
-		}
+		return m != nil
+	})
+	return m
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -176,13 +154,8 @@ func (p *process) signal(s os.Signal) {
 // wait returns the exit code of a process that was told to end.
 func (p *process) wait() int {
 	p.t.Helper()
-	select {
-	case <-p.ended:
-		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(patience):
-		p.t.Fatalf("still running after %v; stdout %q, stderr %q", patience, p.out, p.errs)
-		return -1
-	}
+	testkit.Receive(p.t, "the end of "+p.cmd.String(), p.ended)
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // stop ends the process in order and expects exit code 0.
@@ -201,7 +174,7 @@ func connect(t *testing.T, addr string) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testkit.Patience))
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -231,18 +204,10 @@ func readLine(t *testing.T, r *bufio.Reader) string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// testContext ends with the test, or when its patience does.
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // get fetches a page without keeping the connection.
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)

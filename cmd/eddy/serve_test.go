@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/measured"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestServeLine uses the line server the way a person with nc does.
@@ -86,7 +87,7 @@ func TestServeWS(t *testing.T) {
 
 func serveWS(t *testing.T, mode websocket.CompressionMode, flags ...string) {
 	p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0"}, flags...)...)
-	ctx := testContext(t)
+	ctx := testkit.Context(t)
 	c, resp, err := websocket.Dial(ctx, "ws://"+p.addr+"/any/path", &websocket.DialOptions{CompressionMode: mode, CompressionThreshold: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -270,13 +271,7 @@ func TestBench(t *testing.T) {
 // TestBenchProgress shows the progress line of a run that takes longer than two seconds, and that Ctrl+C ends it with a result.
 func TestBenchProgress(t *testing.T) {
 	server := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
-	b := &process{t: t, cmd: program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h", "--warmup", "0s"), out: newOutput(), errs: newOutput(), ended: make(chan struct{})}
-	b.cmd.Stdout, b.cmd.Stderr = b.out, b.errs
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { b.cmd.Wait(); close(b.ended) }()
-	t.Cleanup(func() { b.cmd.Process.Kill(); <-b.ended })
+	b := startCommand(t, program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h", "--warmup", "0s"))
 	b.waitOutput(b.errs, regexp.MustCompile(`(?m)^eddy: \d+ of 3600 s: \d+ requests/s, p99 .* 0 errors$`))
 	b.signal(syscall.SIGINT)
 	if code := b.wait(); code != 0 || !strings.Contains(b.out.String(), "errors      0") {

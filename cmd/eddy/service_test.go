@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // healthServer answers 200 at /ok, 302 at /moved and otherwise 503.
@@ -52,7 +54,7 @@ func TestHealth(t *testing.T) {
 
 // TestAnswers: only silence, and that nobody listens, is no sign of life.
 func TestAnswers(t *testing.T) {
-	ctx := testContext(t)
+	ctx := testkit.Context(t)
 	host := func(s *httptest.Server) string { return s.Listener.Addr().String() }
 	if err := answers(host(healthServer(t, httptest.NewServer)), false)(ctx); err != nil {
 		t.Errorf("a server that is not well: %v", err)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -67,7 +68,7 @@ func TestServeTLS(t *testing.T) {
 				}
 				c.Close()
 			case "ws":
-				ctx := testContext(t)
+				ctx := testkit.Context(t)
 				tr := &http.Transport{TLSClientConfig: config}
 				c, _, err := websocket.Dial(ctx, "wss://"+p.addr+"/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 				if err != nil {
@@ -140,7 +141,7 @@ func TestServeTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	_ = old.SetDeadline(time.Now().Add(patience))
+	_ = old.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(old, "still here")
 	if _, err := io.ReadFull(old, make([]byte, 10)); err != nil {
 		t.Errorf("the connection that stood: %v", err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // pseudoTerminal returns both sides of one.
@@ -55,10 +57,16 @@ func TestTopOnTerminal(t *testing.T) {
 		}
 		cmd := program("top", addr, "--interval", "100ms")
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-		shown := newOutput()
+		shown := new(testkit.Output)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() {
+			cmd.Process.Kill()
+			if t.Failed() {
+				t.Logf("shown: %q", shown)
+			}
+		})
 		go func() { // ends when the master is closed
 			var b [4096]byte
 			for {
@@ -71,14 +79,7 @@ func TestTopOnTerminal(t *testing.T) {
 		}()
 		see := func(what string, cond func(text string) bool) {
 			t.Helper()
-			for deadline := time.After(patience); !cond(shown.String()); {
-				select {
-				case <-shown.grew:
-				case <-deadline:
-					cmd.Process.Kill()
-					t.Fatalf("%s: not within %v: %q", what, patience, shown)
-				}
-			}
+			testkit.Eventually(t, what, func() bool { return cond(shown.String()) })
 		}
 		see("a frame of eight lines", func(s string) bool {
 			return strings.HasPrefix(s, enterScreen+topLeft+"eddy serve echo") && strings.Contains(s, "q quits"+clearLine+clearRest) && strings.Count(s[:strings.Index(s, clearRest)], "\r\n") == 7
@@ -112,7 +113,7 @@ func TestTopOnTerminal(t *testing.T) {
 // waitExit expects the end of a program in order.
 func waitExit(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(testkit.Patience, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the end: %v", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -121,34 +122,13 @@ func TestTopErrors(t *testing.T) {
 func TestTopWithoutTerminal(t *testing.T) {
 	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	addr := strings.TrimPrefix(operatorOf(p), "http://")
-	cmd := program("top", addr, "--interval", "100ms")
-	out := newOutput()
-	cmd.Stdout = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	defer cmd.Process.Kill()
-	for deadline := time.After(patience); strings.Count(out.String(), "eddy serve echo") < 3; {
-		select {
-		case <-out.grew:
-		case err := <-ended:
-			t.Fatalf("it ended: %v, %q", err, out)
-		case <-deadline:
-			t.Fatalf("%q", out)
-		}
-	}
-	if strings.Contains(out.String(), "\x1b") {
-		t.Errorf("%q", out)
+	top := startCommand(t, program("top", addr, "--interval", "100ms"))
+	top.waitOutput(top.out, regexp.MustCompile(`(?s)(eddy serve echo.*){3}`))
+	if strings.Contains(top.out.String(), "\x1b") {
+		t.Errorf("%q", top.out)
 	}
 	p.stop()
-	select {
-	case err := <-ended: // with an error: the program has gone
-		if err == nil || cmd.ProcessState.ExitCode() != 1 {
-			t.Errorf("after the end of the program: %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("it goes on without the program")
+	if code := top.wait(); code != 1 { // with an error: the program has gone
+		t.Errorf("exit code %d after the end of the program", code)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"database/sql"
 	"io"
 	"math/rand/v2"
@@ -17,6 +16,8 @@ import (
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // install puts a program in the place of another one, as an operator does: beside it, and then with one rename.
@@ -48,8 +49,7 @@ func install(t *testing.T, at string) {
 func TestUpgradeWithOpenChats(t *testing.T) {
 	const customers, taken, open = 3, 2, 3
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
+	ctx := testkit.Context(t)
 	dir := t.TempDir()
 	data, eddy := filepath.Join(dir, "data"), filepath.Join(dir, "eddy")
 	start := func(addr string) *process {
