@@ -21,6 +21,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestCallPath holds docs/callpath.md against what goroutines really do (R238): every step of the page was seen, on the
@@ -193,13 +194,14 @@ func bodyOf(t *testing.T, file, name string) string {
 	return ""
 }
 
-const callPatience = 60 * time.Second
-
+// wait returns when cond holds; any goroutine may call it.
 func (s *sightings) wait(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(callPatience); !cond(); time.Sleep(time.Millisecond) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(testkit.Patience); !cond(); <-tick.C {
 		if time.Now().After(end) {
-			t.Errorf("no %s within %v", what, callPatience)
+			t.Errorf("no %s within %v", what, testkit.Patience)
 			return
 		}
 	}
@@ -330,7 +332,7 @@ func (s *sightings) frames(t *testing.T) {
 	if _, err := client.DialAddr(srv.Addr(), dialed); err != nil {
 		t.Fatal(err)
 	}
-	if got := receive(t, answered); got != "hello world\n" {
+	if got := testkit.Receive(t, "an answer", answered); got != "hello world\n" {
 		t.Errorf("the answer is %q", got)
 	}
 	if err := client.Close(); err != nil {
@@ -375,23 +377,12 @@ func (s *sightings) web(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if status := receive(t, done); status != "200 OK" {
+		if status := testkit.Receive(t, "an answer", done); status != "200 OK" {
 			t.Errorf("the answer is %q", status)
 		}
 		if err := transport.Close(); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func receive(t *testing.T, from <-chan string) string {
-	t.Helper()
-	select {
-	case got := <-from:
-		return got
-	case <-time.After(callPatience):
-		t.Fatalf("no answer within %v", callPatience)
-		return ""
 	}
 }
 
