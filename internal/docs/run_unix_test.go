@@ -3,7 +3,6 @@
 package docs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +13,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-eddy/eddy/internal/filelock"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // patience bounds what hangs. It holds for one command, which may have to compile something first.
@@ -62,7 +61,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = lock.Close() })
-	await(t, "the end of another run of the documents", func() bool { return filelock.Lock(lock) == nil })
+	testkit.Eventually(t, "the end of another run of the documents", func() bool { return filelock.Lock(lock) == nil })
 	b := &bench{root: repository(t), bin: t.TempDir(), goTool: goTool}
 	b.writeGo(t)
 	b.env = append(os.Environ(), "PATH="+b.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "GOBIN="+filepath.Join(b.bin, "installed"), "EDDY_POLLER=")
@@ -142,7 +141,7 @@ func (b *bench) document(t *testing.T, blocks []*block) {
 			texts = append(texts, c.shows.text)
 		}
 		for _, m := range portPattern.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
-			await(t, "port "+m[1]+", which the document uses and another program has", func() bool { return free(m[1]) })
+			testkit.Eventually(t, "port "+m[1]+", which the document uses and another program has", func() bool { return free(m[1]) })
 		}
 	}
 	d := &session{bench: b, env: append(slices.Clone(b.env), "HOME="+t.TempDir()), dir: b.workplace(t), cwd: filepath.Join(t.TempDir(), "cwd")}
@@ -150,7 +149,7 @@ func (b *bench) document(t *testing.T, blocks []*block) {
 	for _, c := range blocks {
 		t.Run(fmt.Sprintf("line %d", c.line), func(t *testing.T) {
 			if need := c.value("needs"); need != "" {
-				tool(t, need)
+				testkit.Tool(t, need)
 			}
 			switch {
 			case c.is("interrupt"):
@@ -176,18 +175,6 @@ func (b *bench) ask(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// tool skips the test without a program, or fails it if EDDY_REQUIRE names that.
-func tool(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err == nil {
-		return
-	}
-	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), name) {
-		t.Fatalf("%s is required by EDDY_REQUIRE and missing", name)
-	}
-	t.Skipf("%s is not installed", name)
-}
-
 // free reports whether nobody listens on a port of loopback.
 func free(port string) bool {
 	ln, err := net.Listen("tcp", "127.0.0.1:"+port)
@@ -204,16 +191,6 @@ func listened(port string) bool {
 		return false
 	}
 	return c.Close() == nil
-}
-
-// await returns when cond holds.
-func await(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s within %v", what, patience)
-		}
-	}
 }
 
 // A session is a reader at work: where he is, and his other terminals.
@@ -256,22 +233,9 @@ func (d *session) execute(t *testing.T, c *block) {
 type server struct {
 	c    *block
 	cmd  *exec.Cmd
-	mu   sync.Mutex
-	out  bytes.Buffer
+	out  testkit.Output
 	done chan struct{} // closed when it has ended, with err
 	err  error
-}
-
-func (s *server) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out.Write(p)
-}
-
-func (s *server) output() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.out.String()
 }
 
 func (s *server) ended() bool {
@@ -289,10 +253,10 @@ func (d *session) serve(t *testing.T, c *block) {
 	if c.shows == nil && port == "" {
 		t.Fatal("nobody knows when this server is up: the document does not show what it prints, and port= is missing")
 	}
-	up := func(s *server) bool { return c.shows == nil || c.shows.begins(s.output()) }
+	up := func(s *server) bool { return c.shows == nil || c.shows.begins(s.out.String()) }
 	s := &server{c: c, done: make(chan struct{})}
 	s.cmd = d.command(context.Background(), "exec "+c.text)
-	s.cmd.Stdout, s.cmd.Stderr = s, s
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -301,11 +265,14 @@ func (d *session) serve(t *testing.T, c *block) {
 		close(s.done)
 	}()
 	d.servers = append(d.servers, s)
-	for deadline := time.Now().Add(patience); !up(s) || port != "" && !listened(port); time.Sleep(5 * time.Millisecond) {
-		if ended := s.ended(); ended && !up(s) || time.Now().After(deadline) {
-			t.Fatalf("the server is not up (ended: %v) and printed:\n%s", ended, s.output())
+	testkit.Eventually(t, "the server to be up", func() bool {
+		ended := s.ended()
+		is := up(s) && (port == "" || listened(port))
+		if ended && !is {
+			t.Fatalf("the server has ended and is not up; it printed:\n%s", s.out.String())
 		}
-	}
+		return is
+	})
 }
 
 // interrupt ends the server that was started last, which goes on to print what the document shows.
@@ -315,9 +282,9 @@ func (d *session) interrupt(t *testing.T, c *block) {
 	}
 	s := d.servers[len(d.servers)-1]
 	d.servers = d.servers[:len(d.servers)-1]
-	before := s.output()
+	before := s.out.String()
 	s.stop(t)
-	if said := strings.TrimPrefix(s.output(), before); !c.matches("^C" + said) {
+	if said := strings.TrimPrefix(s.out.String(), before); !c.matches("^C" + said) {
 		t.Errorf("interrupted, the server printed:\n%s\nthe document shows:\n%s", said, c.text)
 	}
 }
@@ -334,7 +301,7 @@ func (d *session) end(t *testing.T) {
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	if s.ended() {
-		t.Errorf("%s: the server ended by itself: %v\n%s", s.c.name(), s.err, s.output())
+		t.Errorf("%s: the server ended by itself: %v\n%s", s.c.name(), s.err, s.out.String())
 		return
 	}
 	group := -s.cmd.Process.Pid
@@ -346,11 +313,11 @@ func (s *server) stop(t *testing.T) {
 	case <-time.After(patience):
 		_ = syscall.Kill(group, syscall.SIGKILL)
 		<-s.done
-		t.Errorf("%s: the server had to be killed\n%s", s.c.name(), s.output())
+		t.Errorf("%s: the server had to be killed\n%s", s.c.name(), s.out.String())
 	}
 	// The eddy command ends in order. An example ends by the signal.
 	if exit, ok := errors.AsType[*exec.ExitError](s.err); ok && eddyPattern.MatchString(s.c.text) {
-		t.Errorf("%s: interrupted, the server ended with %v\n%s", s.c.name(), exit, s.output())
+		t.Errorf("%s: interrupted, the server ended with %v\n%s", s.c.name(), exit, s.out.String())
 	}
 }
 
