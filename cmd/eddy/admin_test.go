@@ -28,8 +28,9 @@ func operatorOf(p *process) string { return p.waitOutput(p.out, operatorPattern)
 // TestAdminOfEveryServer: every server command opens the operator's server where --admin says, watches its own server, its
 // pools and its lanes, says that it drains while a request is under way, and answers until then.
 func TestAdminOfEveryServer(t *testing.T) {
+	data, _ := madeDesk(t)
 	for _, args := range [][]string{
-		{"serve", "echo"}, {"serve", "line"}, {"serve", "lanes"}, {"serve", "frame"}, {"serve", "rpc"}, {"serve", "http"}, {"serve", "ws"}, {"desk", "--data", t.TempDir()},
+		{"serve", "echo"}, {"serve", "line"}, {"serve", "lanes"}, {"serve", "frame"}, {"serve", "rpc"}, {"serve", "http"}, {"serve", "ws"}, {"desk", "--data", data},
 	} {
 		name := args[1]
 		if args[0] == "desk" {
@@ -70,7 +71,8 @@ func TestAdminOfEveryServer(t *testing.T) {
 
 // TestAdminCountsRequests: what the page calls requests are requests, not the pieces that the loops make of them.
 func TestAdminCountsRequests(t *testing.T) {
-	for name, args := range map[string][]string{"http": {"serve", "http"}, "desk": {"desk", "--data", t.TempDir()}} {
+	data, _ := madeDesk(t)
+	for name, args := range map[string][]string{"http": {"serve", "http"}, "desk": {"desk", "--data", data}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
@@ -95,6 +97,7 @@ func TestAdminCountsRequests(t *testing.T) {
 
 // TestAdminDrains: from the moment that a program is told to end, it is not ready, and the operator can look on.
 func TestAdminDrains(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	base := operatorOf(p)
 	c := connect(t, p.addr)
@@ -165,12 +168,14 @@ func TestAdminFlags(t *testing.T) {
 // TestAdminToken: the token of the file is asked for, at an address that is not loopback too, and the log level is changed
 // with it.
 func TestAdminToken(t *testing.T) {
+	t.Parallel()
 	const token = "a-token-of-some-length"
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := program("desk", "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--log-level", "warn")
+	data, _ := madeDesk(t)
+	cmd := program("desk", "--data", data, "--addr", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Env = append(cmd.Env, "EDDY_DESK_ADMIN=0.0.0.0:0", "EDDY_DESK_ADMIN_TOKEN_FILE="+file)
 	p := startProcess(t, cmd)
 	base := strings.Replace(operatorOf(p), "localhost", "127.0.0.1", 1)

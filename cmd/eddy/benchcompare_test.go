@@ -10,6 +10,7 @@ import (
 
 // TestBenchCompare: the runs of one server against themselves show no difference, two runs show nothing, and settings that are not alike are told.
 func TestBenchCompare(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
 	dir := t.TempDir()
 	runs := func(name string, args ...string) string {

@@ -15,6 +15,7 @@ import (
 
 // TestBenchDesk runs every measurement on a small scale and looks at what is counted, not at how fast it was.
 func TestBenchDesk(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("the server's processor time and memory are read from /proc, which only Linux has")
 	}
@@ -54,7 +55,9 @@ func TestBenchDeskFailure(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the server's memory is read from /proc, which only Linux has")
 	}
-	t.Setenv(asProgram, "1") // the server is this binary as a process of its own
+	t.Setenv(asProgram, "1") // the server is a process of its own
+	ownPath = func() (string, error) { return programPath, nil }
+	t.Cleanup(func() { ownPath = os.Executable })
 	var out, errs bytes.Buffer
 	r := &deskRun{
 		deskBench: &deskBench{agents: 1, idle: 3}, t: &terminal{out: &out, err: &errs, signals: make(chan os.Signal)}, dir: filepath.Join(t.TempDir(), "data"),

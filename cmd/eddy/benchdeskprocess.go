@@ -21,8 +21,11 @@ type deskProcess struct {
 	addr string
 }
 
+// ownPath names the file of this program.
+var ownPath = os.Executable
+
 func startDeskServer(data, addr string) (*deskProcess, error) {
-	self, err := os.Executable()
+	self, err := ownPath()
 	if err != nil {
 		return nil, err
 	}

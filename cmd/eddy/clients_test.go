@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -37,36 +38,40 @@ func pairFlags(t *testing.T) (flags []string, authority string) {
 var wrkTotal = regexp.MustCompile(`TOTAL right=(\d+) wrong=0 connect=0 read=0 write=0 timeout=0 status=0\n`)
 
 // TestServeHTTPWithWrk: the load generator of other people finds every response as it must be, also to pipelined requests
-// and over TLS, and no error of a socket.
+// and over TLS, and no error of a socket. All loads run side by side.
 func TestServeHTTPWithWrk(t *testing.T) {
 	wrk := testkit.Tool(t, "wrk")
+	var loads sync.WaitGroup
+	var servers []*process
 	for _, flags := range [][]string{nil, {"--tls-self-signed"}} {
 		p := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0", "--queue", "4096"}, flags...)...)
+		servers = append(servers, p)
 		for _, c := range []struct{ name, method, path, body, depth, want string }{
 			{"one at a time", "GET", "/", "", "1", "OK"},
 			{"pipelined", "GET", "/", "", "16", "OK"},
 			{"pipelined with bodies", "POST", "/", "a body", "8", "a body"},
 			{"large", "GET", "/bytes?n=100000", "", "2", "100000"},
 		} {
-			t.Run(strings.Join(append(flags, c.name), " "), func(t *testing.T) {
+			loads.Go(func() {
 				// A machine that is busy may not finish a request in the shortest time.
 				for seconds := 1; ; seconds *= 4 {
-					ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-					out, err := exec.CommandContext(ctx, wrk, "-t", "2", "-c", "20", "-d", fmt.Sprint(seconds), "--timeout", "60s", "-s", "testdata/wrk.lua",
+					out, err := exec.CommandContext(testkit.Context(t), wrk, "-t", "1", "-c", "20", "-d", fmt.Sprint(seconds), "--timeout", "60s", "-s", "testdata/wrk.lua",
 						scheme("http", flags)+p.addr, "--", c.method, c.path, c.body, c.depth, c.want).CombinedOutput()
-					cancel()
 					m := wrkTotal.FindSubmatch(out)
 					none := m != nil && string(m[1]) == "0"
 					if none && seconds < 60 {
 						continue
 					}
 					if err != nil || m == nil || none || bytes.Contains(out, []byte("Non-2xx")) || bytes.Contains(out, []byte("Socket errors")) {
-						t.Errorf("%v\n%s", err, out)
+						t.Errorf("%s %v: %v\n%s", c.name, flags, err, out)
 					}
 					return
 				}
 			})
 		}
+	}
+	loads.Wait()
+	for _, p := range servers {
 		p.stop()
 	}
 }
@@ -156,6 +161,7 @@ func TestServeTLSWithOpenSSL(t *testing.T) {
 
 // TestServeWSWithGorilla: a second independent client, with and without compression and TLS; close codes come back.
 func TestServeWSWithGorilla(t *testing.T) {
+	t.Parallel()
 	for _, flags := range [][]string{nil, {"--compress"}, {"--tls-self-signed", "--compress", "--compress-takeover"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "1000000"}, flags...)...)

@@ -155,6 +155,7 @@ func TestUnit(t *testing.T) {
 // TestDeployed runs Desk with the command and the settings of the image, as its user where this one may do that, from an empty directory, and is
 // the service manager of the unit: it is told when Desk can be reached, gets signs of life while it answers, and is told that it ends.
 func TestDeployed(t *testing.T) {
+	t.Parallel()
 	i := readImage(t)
 	base, err := os.MkdirTemp("", "eddy-") // a socket's name is short, and t.TempDir is for this user only
 	if err != nil {

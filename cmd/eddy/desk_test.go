@@ -18,6 +18,7 @@ var accountPattern = regexp.MustCompile(`login\s+(\S+)\s+password\s+(\S+)`)
 // TestDeskFirstRun starts the desk with nothing: it makes its data directory, prints both addresses that work, and an account that works. The
 // second start finds everything and prints no password.
 func TestDeskFirstRun(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "new", "desk-data")
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
 	account := p.waitOutput(p.out, accountPattern)
@@ -68,6 +69,7 @@ func greet(t *testing.T, addr, login, password string) {
 
 // TestDeskBadInput runs the desk where it cannot run. What it was given is afterwards as it was.
 func TestDeskBadInput(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	corrupt := filepath.Join(dir, "corrupt")
@@ -80,7 +82,7 @@ func TestDeskBadInput(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	used := filepath.Join(dir, "used")
+	used, _ := madeDesk(t)
 	running := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", used)
 	fresh := filepath.Join(dir, "fresh")
 	for _, c := range []struct{ name, addr, data, thing, remedy string }{
@@ -111,7 +113,9 @@ func TestDeskBadInput(t *testing.T) {
 
 // TestDeskShutdownTellsItsClients stops the desk while a customer is connected: the client is told when to come back.
 func TestDeskShutdownTellsItsClients(t *testing.T) {
-	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
+	t.Parallel()
+	data, _ := madeDesk(t)
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
 	ctx := testkit.Context(t)
 	web := desktest.NewWeb(func() string { return "http://" + p.addr })
 	defer web.CloseIdle()

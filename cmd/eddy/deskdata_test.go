@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/store"
@@ -14,21 +15,37 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// madeDesk runs a desk until it has made its data directory and returns that.
+// firstDesk is the data directory of a desk that has run, and its account.
+var firstDesk struct {
+	once    sync.Once
+	data    string
+	account []string
+}
+
+// madeDesk returns a data directory of a desk that has run before, and what accountPattern finds of its account. All are
+// copies of one, because a new one costs most of what a test with a desk costs.
 func madeDesk(t *testing.T) (data string, account []string) {
 	t.Helper()
+	first := &firstDesk
+	first.once.Do(func() {
+		made := filepath.Join(os.Getenv(testHome), "first-desk")
+		p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", made)
+		first.account = p.waitOutput(p.out, accountPattern)
+		p.stop()
+		first.data = made
+	})
 	data = filepath.Join(t.TempDir(), "data")
-	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
-	account = p.waitOutput(p.out, accountPattern)
-	p.stop()
-	return data, account
+	if err := os.CopyFS(data, os.DirFS(first.data)); err != nil {
+		t.Fatal(err)
+	}
+	return data, slices.Clone(first.account)
 }
 
 // TestDeskBackupAndRestore backs a running desk up, restores it elsewhere, and the account of the first works on the second.
 func TestDeskBackupAndRestore(t *testing.T) {
-	data := filepath.Join(t.TempDir(), "data")
+	t.Parallel()
+	data, account := madeDesk(t)
 	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
-	account := p.waitOutput(p.out, accountPattern)
 	to := filepath.Join(t.TempDir(), "backup")
 	out, errs, code := runToEnd(t, "desk", "backup", "--data", data, "--to", to)
 	if code != 0 || !strings.Contains(out, to) {
@@ -53,6 +70,7 @@ func TestDeskBackupAndRestore(t *testing.T) {
 }
 
 func TestDeskDataCommands(t *testing.T) {
+	t.Parallel()
 	data, _ := madeDesk(t)
 	empty := t.TempDir()
 	for _, c := range []struct {
@@ -166,8 +184,9 @@ func TestDeskFlagsRefused(t *testing.T) {
 
 // TestDeskBelievesItsProxy: behind a trusted proxy the limit of an address is that of the client it names.
 func TestDeskBelievesItsProxy(t *testing.T) {
-	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--trusted-proxies", "127.0.0.1", "--keep-ip", "full")
-	account := p.waitOutput(p.out, accountPattern)
+	t.Parallel()
+	data, account := madeDesk(t)
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data, "--trusted-proxies", "127.0.0.1", "--keep-ip", "full")
 	body := strings.NewReader(`{"login":"` + account[1] + `","password":"wrong"}`)
 	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, "http://"+p.addr+"/api/v1/agent/login", body)
 	if err != nil {
@@ -185,7 +204,6 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 		t.Fatalf("status %d", r.StatusCode)
 	}
 	p.stop()
-	data := p.cmd.Args[slices.Index(p.cmd.Args, "--data")+1]
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(data, "desk.db")})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +217,9 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 
 // TestDeskTLS runs the desk with a certificate made on the spot.
 func TestDeskTLS(t *testing.T) {
-	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--tls-self-signed")
+	t.Parallel()
+	data, _ := madeDesk(t)
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data, "--tls-self-signed")
 	p.waitOutput(p.out, regexp.MustCompile(`https://127\.0\.0\.1:\d+/console\n`))
 	fingerprint := p.waitOutput(p.errs, fingerprintPattern)[1]
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pinned(fingerprint)}, Timeout: testkit.Patience}

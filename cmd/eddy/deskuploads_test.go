@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"net/http"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -64,7 +63,8 @@ func TestUploadFlags(t *testing.T) {
 // TestDeskUploadSettings: the running server takes what the flags say, and nothing else.
 func TestDeskUploadSettings(t *testing.T) {
 	t.Setenv("EDDY_DESK_UPLOAD_SIZE", "1KiB")
-	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--upload-types", "text/plain")
+	data, _ := madeDesk(t)
+	p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data, "--upload-types", "text/plain")
 	ctx := testkit.Context(t)
 	web := desktest.NewWeb(func() string { return "http://" + p.addr })
 	defer web.CloseIdle()

@@ -26,6 +26,7 @@ var passwordPattern = regexp.MustCompile(`password  (\S+)\n`)
 
 // TestDeskUser manages accounts while the desk runs: those that are added can log in at once.
 func TestDeskUser(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	user := func(args ...string) []string { return append([]string{"desk", "user", "--data", data}, args...) }
 	expectFailure(t, user("list"), data, "--data")
@@ -87,6 +88,7 @@ func TestDeskUser(t *testing.T) {
 }
 
 func TestDeskUserPasswordFromInput(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	for _, c := range []struct {
 		input string

@@ -167,6 +167,7 @@ func TestServeFrame(t *testing.T) {
 
 // TestFrameOrderings: the four values of --ordering, as a client of the program sees them.
 func TestFrameOrderings(t *testing.T) {
+	t.Parallel()
 	for ordering, want := range map[string][]frameAnswer{
 		"completion": {{2, sOK, "FAST"}, {3, sOK, "ping"}, {1, sCancelled, ""}},
 		"ordered":    {{1, sOK, "slept"}, {2, sOK, "FAST"}, {3, sOK, "ping"}},
@@ -211,6 +212,7 @@ func TestFrameOrderings(t *testing.T) {
 
 // TestFrameLimits: what is too much is refused as the flags say: requests, connections, bytes, time.
 func TestFrameLimits(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "frame", "--addr", "127.0.0.1:0", "--workers", "1", "--queue", "1", "--retry-after", "250ms", "--max-per-ip", "2",
 		"--max-payload", "1000", "--request-timeout", "300ms", "--read-timeout", "200ms", "--idle-timeout", "1h", "--stats", "1h")
 	c := dialFrame(t, p.addr)
@@ -260,6 +262,7 @@ func TestFrameLimits(t *testing.T) {
 // TestFrameSlowClient: a client that does not read what it asked for is read no more, then closed; another one does not
 // notice.
 func TestFrameSlowClient(t *testing.T) {
+	t.Parallel()
 	for reason, flags := range map[string][]string{
 		"backpressure_limit": {"--backpressure-timeout", "400ms"},
 		"write_timeout":      {"--write-timeout", "400ms"},

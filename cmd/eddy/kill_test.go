@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -49,6 +48,7 @@ func (s *sender) fill(n int) {
 // the end every message is stored exactly once, those that were acknowledged with the id and place of their acknowledgement, in the order
 // of their sender, without a gap; and every client shows the same.
 func TestKillLosesNothing(t *testing.T) {
+	t.Parallel()
 	rounds := 20
 	if testing.Short() {
 		rounds = 3
@@ -59,7 +59,7 @@ func TestKillLosesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 
 	ctx := testkit.Context(t)
-	data := filepath.Join(t.TempDir(), "data")
+	data, account := madeDesk(t)
 	var base atomic.Pointer[string]
 	restart := func() *process {
 		p := startServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data)
@@ -68,7 +68,6 @@ func TestKillLosesNothing(t *testing.T) {
 		return p
 	}
 	p := restart()
-	account := p.waitOutput(p.out, accountPattern)
 	web := desktest.NewWeb(func() string { return *base.Load() })
 	defer web.CloseIdle()
 	agent := web.Agent(account[1], account[2])

@@ -17,6 +17,7 @@ import (
 
 // TestServeLanes: light lines pass heavy ones, all are answered, and a client like nc needs nothing but lines.
 func TestServeLanes(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "2s", "--medium", "1ms")
 	c := connect(t, p.addr)
 	io.WriteString(c, "heavy one\nmedium two\nlight three\nfour\r\n")
@@ -46,6 +47,7 @@ func TestServeLanes(t *testing.T) {
 // TestServeLanesBusy: a full lane answers at once, and light work does not notice: no heavy one ends while the test waits.
 // The operator sees which lane it is.
 func TestServeLanesBusy(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--heavy", "1h", "--capacity", "2", "--admin", "127.0.0.1:0")
 	c := connect(t, p.addr)
 	io.WriteString(c, strings.Repeat("heavy\n", 6)+"light\n")
@@ -82,6 +84,7 @@ func TestServeLanesBusy(t *testing.T) {
 // TestServeLanesSpill: what the lane cannot hold goes to disk and is answered in order; after kill -9 the next run works
 // off what was left, and serves.
 func TestServeLanesSpill(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "spill")
 	args := []string{"serve", "lanes", "--addr", "127.0.0.1:0", "--capacity", "2", "--heavy", "2ms", "--spill", dir}
 	p := startServer(t, args...)

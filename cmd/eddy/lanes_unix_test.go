@@ -19,6 +19,7 @@ import (
 // disk's own words, to the client and in the log; light work does not notice; and after kill -9 the next run, with room
 // again, works off what had reached the disk.
 func TestServeLanesFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "spill")
 	args := []string{"serve", "lanes", "--addr", "127.0.0.1:0", "--capacity", "2", "--spill", dir}
 	cmd := program(append(args, "--heavy", "1h")...)

@@ -12,6 +12,7 @@ var scrapedPattern = regexp.MustCompile(`  operator       (http://\S+/)`)
 
 // TestMetricsOfServers: with --admin each server command tells Prometheus of its server, its pools and its protocol.
 func TestMetricsOfServers(t *testing.T) {
+	data, _ := madeDesk(t)
 	for name, c := range map[string]struct {
 		args []string
 		want []string
@@ -24,7 +25,7 @@ func TestMetricsOfServers(t *testing.T) {
 		"frame": {[]string{"serve", "frame"}, []string{`eddy_requests_failed_total{outcome="rejected",responder="frame"} 0`, `eddy_pool_queued{pool="frame"} 0`}},
 		"lanes": {[]string{"serve", "lanes"}, []string{`eddy_lane_workers{lane=`, `eddy_loop_healthy{group="loop",loop="worker-0"} 1`, `eddy_server_accepted_total{server="lanes"} 0`}},
 		"rpc":   {[]string{"serve", "rpc"}, []string{`eddy_server_accepted_total{server="rpc/rpc"} 0`, `eddy_rpc_server_calls_total{rpc="rpc",service=`, `eddy_pool_workers_limit{pool="rpc/port rpc"} 200`}},
-		"desk": {[]string{"desk", "--data", t.TempDir()}, []string{
+		"desk": {[]string{"desk", "--data", data}, []string{
 			`eddy_desk_sessions{desk="desk"} 0`, `eddy_desk_conversations{desk="desk",state="queued"} 0`, `eddy_http_requests_total{http="desk"} 0`, `eddy_server_connections{server="desk"}`, `eddy_pool_workers{pool=`,
 		}},
 	} {

@@ -27,6 +27,7 @@ func callAt(t *testing.T, addr string, args ...string) (stdout, stderr string, c
 
 // TestServeRPC: what a person sees of each service, and the exit code of each way to fail.
 func TestServeRPC(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0", "--loops", "1")
 	if out := p.out.String(); !strings.Contains(out, "dispatcher all, isolation shared") {
 		t.Errorf("it says %q", out)
@@ -80,6 +81,7 @@ func TestServeRPC(t *testing.T) {
 
 // TestCallNoServer: what listens there and speaks something else, or nothing.
 func TestCallNoServer(t *testing.T) {
+	t.Parallel()
 	if _, stderr, code := runToEnd(t, "call", busyAddr(t), "a", "b", "--timeout", "2s"); code != exitDeadline || !strings.Contains(stderr, "no response within the timeout") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
@@ -91,6 +93,7 @@ func TestCallNoServer(t *testing.T) {
 
 // TestServeRPCBusy: a full pool is BUSY, with the advice of the command line; a service with a pool of its own is not concerned.
 func TestServeRPCBusy(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0", "--isolation", "service", "--threads", "1", "--retry-after", "70ms", "--dump", "off", "--stats", "20ms")
 	holds := program("call", p.addr, "demo.Slow", "Sleep", `{"ms":60000}`, "--timeout", "1h")
 	if err := holds.Start(); err != nil {
@@ -123,6 +126,7 @@ services:
 
 // TestServeRPCConfig: ports, keys and timeouts from a file; what is wrong in it is told with its line.
 func TestServeRPCConfig(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rpc.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -185,6 +189,7 @@ func TestServeRPCTLS(t *testing.T) {
 
 // TestBenchRPC: both forms of the load against the demo server.
 func TestBenchRPC(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "rpc", "--addr", "127.0.0.1:0")
 	for _, args := range [][]string{{"--inflight", "4"}, {"--rate", "500"}} {
 		stdout, stderr, code := runBench(t, 400*time.Millisecond, append([]string{"bench", "rpc", "--addr", p.addr, "--conns", "2", "--warmup", "0s", "--json"}, args...)...)

@@ -154,6 +154,7 @@ var reportPattern = regexp.MustCompile(`stopped after \S+: (\d+) connections dra
 
 // TestShutdownUnderLoad stops the line server while clients talk: it drains all of them, and no client sees a wrong or torn answer.
 func TestShutdownUnderLoad(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0")
 		const clients, before = 20, 2000
@@ -214,6 +215,7 @@ func chat(t *testing.T, c net.Conn, id int, answered func()) {
 
 // TestSecondSignalForces shows that a connection in the middle of a request holds the drain up, and that the second signal ends that.
 func TestSecondSignalForces(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "line", "--addr", "127.0.0.1:0")
 	c := connect(t, p.addr)
 	io.WriteString(c, "whole\nhal")
@@ -244,6 +246,7 @@ func runBench(t *testing.T, d time.Duration, args ...string) (stdout, stderr str
 
 // TestBench measures each example server with the load generator and finds its figures in text and JSON.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"echo", "line", "frame", "http", "ws"} {
 		p := startServer(t, "serve", protocol, "--addr", "127.0.0.1:0")
 		args := []string{"bench", protocol, "--addr", p.addr, "--conns", "8", "--inflight", "4", "--warmup", "0s"}
@@ -270,6 +273,7 @@ func TestBench(t *testing.T) {
 
 // TestBenchProgress shows the progress line of a run that takes longer than two seconds, and that Ctrl+C ends it with a result.
 func TestBenchProgress(t *testing.T) {
+	t.Parallel()
 	server := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0")
 	b := startCommand(t, program("bench", "echo", "--addr", server.addr, "--conns", "2", "--duration", "1h", "--warmup", "0s"))
 	b.waitOutput(b.errs, regexp.MustCompile(`(?m)^eddy: \d+ of 3600 s: \d+ requests/s, p99 .* 0 errors$`))

@@ -113,6 +113,7 @@ func writePair(t *testing.T, c tls.Certificate, certFile, keyFile string) {
 
 // TestServeTLSFiles: a certificate from files, a pair that does not match, and SIGHUP, which keeps what stands and tells.
 func TestServeTLSFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	var certs [2]tls.Certificate

@@ -41,6 +41,7 @@ func pseudoTerminal(t *testing.T) (master, slave *os.File) {
 // TestTopOnTerminal: on a terminal it draws on the other screen, fits the window and its changes, tells when the program does
 // not answer any more, and leaves the terminal as it was at q, Ctrl+C and a signal.
 func TestTopOnTerminal(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	addr := strings.TrimPrefix(operatorOf(p), "http://")
 	for i, end := range []string{"q", "\x03", ""} {

@@ -120,6 +120,7 @@ func TestTopErrors(t *testing.T) {
 
 // TestTopWithoutTerminal: into a file or a pipe it writes a block for each look, until it is told to end.
 func TestTopWithoutTerminal(t *testing.T) {
+	t.Parallel()
 	p := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	addr := strings.TrimPrefix(operatorOf(p), "http://")
 	top := startCommand(t, program("top", addr, "--interval", "100ms"))

@@ -47,11 +47,12 @@ func install(t *testing.T, at string) {
 // new one takes its port and its data. Then back to the old one. Everybody is told to come back, with a close code that says so; everything
 // that was written is there once and in order, at everybody's; nobody is ever refused for good.
 func TestUpgradeWithOpenChats(t *testing.T) {
+	t.Parallel()
 	const customers, taken, open = 3, 2, 3
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	ctx := testkit.Context(t)
-	dir := t.TempDir()
-	data, eddy := filepath.Join(dir, "data"), filepath.Join(dir, "eddy")
+	data, account := madeDesk(t)
+	eddy := filepath.Join(t.TempDir(), "eddy")
 	start := func(addr string) *process {
 		t.Helper()
 		cmd := exec.Command(eddy, "desk", "--addr", addr, "--data", data, "--routing", "manual")
@@ -60,7 +61,6 @@ func TestUpgradeWithOpenChats(t *testing.T) {
 	}
 	install(t, eddy)
 	old := start("127.0.0.1:0")
-	account := old.waitOutput(old.out, accountPattern)
 	base := "http://" + old.addr // of all of them
 	web := desktest.NewWeb(func() string { return base })
 	defer web.CloseIdle()
@@ -124,6 +124,7 @@ func countFrames(c *desktest.Client, kind string) (n int) {
 
 // TestOlderProgramRefusesNewerData: a program that meets the data of a newer one says so, names what to do, and leaves them as they are.
 func TestOlderProgramRefusesNewerData(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)
