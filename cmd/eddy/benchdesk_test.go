@@ -20,22 +20,29 @@ func TestBenchDesk(t *testing.T) {
 		t.Skip("the server's processor time and memory are read from /proc, which only Linux has")
 	}
 	dir := t.TempDir()
-	out, errs, code := runToEnd(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", "500ms", "--idle", "20",
-		"--reconnect", "10", "--data", dir, "--json")
-	if code != 0 {
-		t.Fatalf("exit code %d, %q", code, errs)
-	}
 	var r deskReport
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatalf("%v: %q", err, out)
+	messages := int64(20)
+	for d := 500 * time.Millisecond; ; d, messages = 4*d, 4*messages { // a machine that is busy may do nothing in a short time
+		out, errs, code := runToEnd(t, "bench", "desk", "--customers", "6", "--agents", "2", "--rate", "40", "--duration", d.String(), "--idle", "20",
+			"--reconnect", "10", "--data", dir, "--json")
+		if code != 0 {
+			t.Fatalf("exit code %d, %q", code, errs)
+		}
+		r = deskReport{}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v: %q", err, out)
+		}
+		if r.Full == nil || r.Full.Messages > 0 || d > 10*time.Second {
+			break
+		}
 	}
-	if r.Rate == nil || r.Rate.Messages != 20 || r.Rate.AckP50 <= 0 || r.Rate.PeerP99 < r.Rate.PeerP50 || r.Rate.FirstError != "" {
+	if r.Rate == nil || r.Rate.Messages != messages || r.Rate.AckP50 <= 0 || r.Rate.PeerP99 < r.Rate.PeerP50 || r.Rate.FirstError != "" {
 		t.Errorf("rate %+v", r.Rate)
 	}
 	if r.Full == nil || r.Full.Messages == 0 || r.Full.PerSecond <= 0 {
 		t.Errorf("full %+v", r.Full)
 	}
-	if i := r.Isolation; i == nil || i.Undisturbed.Messages != 20 || i.Hanging.Messages != 20 || i.Undisturbed.FirstError+i.Hanging.FirstError != "" {
+	if i := r.Isolation; i == nil || i.Undisturbed.Messages != messages || i.Hanging.Messages != messages || i.Undisturbed.FirstError+i.Hanging.FirstError != "" {
 		t.Errorf("isolation %+v", i)
 	}
 	if r.Idle == nil || r.Idle.Visitors != 20 {
@@ -84,8 +91,8 @@ func TestBenchDeskFailure(t *testing.T) {
 			if err := r.server.kill(); err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-			defer cancel()
+			ctx, cancel := context.WithCancel(ctx)
+			cancel() // its time is over
 			r.fleet.Outage()
 			return r.fleet.Resumed(ctx) // with no server
 		}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/examples/internal/try"
+	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,8 +33,8 @@ func TestCallbacks(t *testing.T) {
 	_ = c.Close()
 	select {
 	case err := <-w.ended:
-		if srv.Stats().Closed[eddy.CloseNormal] != 1 {
-			t.Errorf("%v, closes %v", err, srv.Stats().Closed)
+		if closed := enginetest.Stats(t, srv).Closed; closed[eddy.CloseNormal] != 1 {
+			t.Errorf("%v, closes %v", err, closed)
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("OnClose was not called")

@@ -1,15 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/examples/internal/try"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,10 +51,6 @@ func TestCodec(t *testing.T) {
 			t.Errorf("%q: %d bytes of answer, %v", c.pieces, n, err)
 		}
 		_ = conn.Close()
-		for deadline := time.Now().Add(time.Minute); srv.Stats().Closed[c.reason] == before; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%q: no end with %v: %v", c.pieces, c.reason, srv.Stats().Closed)
-			}
-		}
+		testkit.Eventually(t, fmt.Sprintf("the end of %q with %v", c.pieces, c.reason), func() bool { return srv.Stats().Closed[c.reason] > before })
 	}
 }

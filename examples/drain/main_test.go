@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,16 +56,14 @@ func TestDrain(t *testing.T) {
 		report, err := p.leave(0, time.Minute)
 		left <- fmt.Sprint(report.Drained, " ", report.Forced, " ", report.Dropped, " ", err)
 	}()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	testkit.Eventually(t, "the end of the listener", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			break // it accepts no more
+			return true // it accepts no more
 		}
 		_ = c.Close()
-		if time.Now().After(deadline) {
-			t.Fatal("it still accepts")
-		}
-	}
+		return false
+	})
 	close(gate)
 	if got := <-answer; got != "200 done <nil>" {
 		t.Errorf("the request in flight: %q", got)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy/examples/internal/try"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,11 +23,7 @@ func TestProduction(t *testing.T) {
 	defer tell()
 	end := make(chan error, 1)
 	go func() { end <- serve(told, srv, "127.0.0.1:0", time.Minute) }()
-	for deadline := time.Now().Add(time.Minute); srv.Addr() == nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not listen")
-		}
-	}
+	testkit.Eventually(t, "the listener", func() bool { return srv.Addr() != nil })
 	c := try.Dial(t, srv.Addr().String())
 	try.Talk(t, c, "hello\nis anybody there?\n", "HELLO", "IS ANYBODY THERE?")
 	tell()

@@ -51,8 +51,7 @@ func attackFor(t *testing.T, kind, protocol string, handle func(net.Conn), d tim
 // TestSlowReader: what the server did with those that ask and do not read is told apart.
 func TestSlowReader(t *testing.T) {
 	a := attackOn(t, SlowReader, "echo", func(c net.Conn) {
-		c.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // a victim has sent no more and ends here, too
-		io.ReadFull(c, make([]byte, 1000))
+		io.ReadFull(c, make([]byte, 64)) // a victim has sent no more and ends here, too
 		c.(*net.TCPConn).SetLinger(0)
 	}, func(a *Assault) bool { return a.Ends[KindReset] > 0 })
 	if a.Closed == 0 || a.Ends[KindReset] == 0 || a.Lived.TotalCount() != a.Closed || a.Opened < a.Closed {
@@ -92,11 +91,10 @@ func TestSlowReaderPaused(t *testing.T) {
 	}
 }
 
-// TestSlowloris: a server that waits for the rest of a request as long as it likes ends the connection.
+// TestSlowloris: a server that has waited for the rest of a request as long as it likes ends the connection.
 func TestSlowloris(t *testing.T) {
 	a := attackOn(t, Slowloris, "frame", func(c net.Conn) {
-		c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-		io.ReadAll(c)
+		io.ReadFull(c, make([]byte, 8))
 	}, func(a *Assault) bool { return a.Closed > 0 && a.Sent > 0 })
 	if a.Closed == 0 || a.Sent == 0 {
 		t.Errorf("%+v", a)

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = 60 * time.Second
 
 // manager is a service manager: the socket that it listens on.
 type manager struct {
@@ -39,7 +39,7 @@ func newManager(t *testing.T, path string) *manager {
 func (m *manager) next() string {
 	m.t.Helper()
 	b := make([]byte, 4096)
-	m.c.SetReadDeadline(time.Now().Add(patience))
+	m.c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	n, err := m.c.Read(b)
 	if err != nil {
 		m.t.Fatal(err)
@@ -156,7 +156,7 @@ func TestWatch(t *testing.T) {
 	n := FromEnv(environment("NOTIFY_SOCKET", path, "WATCHDOG_USEC", "400000"), 7)
 	reported := make(chan error, 1000)
 	well := func(ctx context.Context) error {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 200*time.Millisecond {
+		if deadline, ok := ctx.Deadline(); !ok || deadline.After(time.Now().Add(200*time.Millisecond)) {
 			t.Errorf("a check may take until %v", deadline)
 		}
 		return nil
