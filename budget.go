@@ -53,7 +53,7 @@ type budget struct {
 func (b *budget) setLimit(bytes int) {
 	b.limit = int64(bytes)
 	b.low = b.limit - b.limit/budgetFree
-	b.hard = b.limit + b.limit/budgetExcess
+	b.hard = b.limit + min(b.limit/budgetExcess, math.MaxInt64-b.limit)
 	b.step = math.MaxInt64
 	if bytes > 0 {
 		b.step = b.limit / 64

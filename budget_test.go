@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -349,6 +350,18 @@ func TestBudgetExcess(t *testing.T) {
 	}
 	if m := st.srv.endpoint.budget.snapshot(); m.Refused != 2 || m.Closed != 1 || m.Pressures != 2 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestHugeBudget: the largest budget that can be set is one that nothing exceeds.
+func TestHugeBudget(t *testing.T) {
+	st, l := newStage(t, answering(math.MaxInt))
+	a := st.connect(l)
+	submit(t, l, a, "from elsewhere")
+	a.ask(1)
+	st.elapse(pressureTick)
+	if m := st.srv.endpoint.budget.snapshot(); m.Refused != 0 || m.Pressure || len(a.out) != 14+1000 {
+		t.Errorf("%+v; %d bytes sent", m, len(a.out))
 	}
 }
 

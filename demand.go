@@ -55,11 +55,15 @@ func (d *Demand) HandleRead(ctx *Context, msg any) error {
 	return nil
 }
 
-// settle pauses when nothing more is asked for. A Request that comes in between finds the pause or is found here.
+// settle pauses when nothing more is asked for.
 func (d *Demand) settle(c *Conn) {
-	if d.left.Load() > 0 {
-		return
+	if d.left.Load() <= 0 {
+		d.pause(c)
 	}
+}
+
+// pause pauses reads, unless a Request has come since the last look: it finds the pause or is found here.
+func (d *Demand) pause(c *Conn) {
 	c.PauseRead()
 	if d.left.Load() > 0 {
 		c.ResumeRead()

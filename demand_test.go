@@ -2,6 +2,8 @@ package eddy
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +54,71 @@ func TestDemand(t *testing.T) {
 	want("in the end", 10)
 	if d.Left() != 97 {
 		t.Errorf("%d left, want 97", d.Left())
+	}
+}
+
+// TestRequestBeforeThePause: a request that comes when the handler has looked and has not paused yet is not lost.
+func TestRequestBeforeThePause(t *testing.T) {
+	handled := 0
+	d := NewDemand(1)
+	srv := &Server{Init: func(p *Pipeline) error {
+		p.Add("cut", &cut{})
+		p.Add("demand", d)
+		return p.Add("app", Handle(func(*Context, *buf.Bytes) error { handled++; return nil }))
+	}}
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	d.left.Store(0) // as the handler sees it
+	d.Request(1)
+	d.pause(a.conn)
+	a.send("x;")
+	for range 3 {
+		l.iterate()
+	}
+	if handled != 1 || d.Left() != 0 {
+		t.Errorf("%d messages came, %d are left of the one that was asked for", handled, d.Left())
+	}
+}
+
+// TestCallersWriteNothingOfTheLoops: what any goroutine may call of a connection leaves every field that the loop owns as it
+// is, until the loop has its turn.
+func TestCallersWriteNothingOfTheLoops(t *testing.T) {
+	st, l := newStage(t, countedServer(nil))
+	conn := st.connect(l).conn
+	fields := func() (all []string) {
+		for v, i := reflect.ValueOf(conn).Elem(), 0; i < v.NumField(); i++ {
+			name, field := v.Type().Field(i).Name, v.Field(i)
+			switch {
+			case field.Type().PkgPath() == "sync/atomic":
+			case field.Kind() == reflect.Pointer:
+				all = append(all, fmt.Sprintf("%s %x", name, field.Pointer()))
+			default:
+				all = append(all, fmt.Sprintf("%s %v", name, field))
+			}
+		}
+		return all
+	}
+	before := fields()
+	for _, c := range []struct {
+		name string
+		call func()
+	}{
+		{"PauseRead", conn.PauseRead},
+		{"ResumeRead", conn.ResumeRead},
+		{"Begin", conn.Begin},
+		{"End", conn.End},
+		{"Write", func() { write(t, conn, "x") }},
+		{"WriteFuture", func() { conn.WriteFuture("x") }},
+		{"CloseFuture", func() { conn.CloseFuture() }},
+		{"CloseAfterFlush", func() { conn.CloseAfterFlush(CloseNormal) }},
+		{"Close", func() { conn.Close(CloseNormal) }},
+	} {
+		done := make(chan struct{})
+		go func() { defer close(done); c.call() }()
+		<-done
+		if after := fields(); !slices.Equal(after, before) {
+			t.Fatalf("%s: the loop's fields were\n%v, are\n%v", c.name, before, after)
+		}
 	}
 }
 

@@ -170,6 +170,7 @@ func TestTotalLimit(t *testing.T) {
 		expectLines(t, bufio.NewReader(c), "in")
 	}
 	refused := dial(t, addr)
+	io.WriteString(refused, "in\n") // to be answered at once if it is taken all the same
 	if n, err := refused.Read(make([]byte, 1)); err == nil {
 		t.Fatalf("the third connection read %d bytes", n)
 	}
