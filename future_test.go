@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // opened starts srv with handlers that do nothing but what add adds, connects, and returns the connection and its peer.
@@ -129,7 +131,7 @@ func TestNestedListeners(t *testing.T) {
 		"completed":  func() *Future { return done(c) },
 		"completing": func() *Future { return ctx.WriteFuture([]byte{}) },
 	} {
-		const links = 20_000
+		const links = 2000
 		depth, deepest, n := 0, 0, 0
 		over := make(chan struct{})
 		var link func(*Future)
@@ -251,37 +253,42 @@ func TestListenersAreNotLost(t *testing.T) {
 
 // TestListenersDuringTeardown: listeners added while a loop ends run exactly once, each on the loop or after its end.
 func TestListenersDuringTeardown(t *testing.T) {
+	const early = 20 // of each writer, before the end begins
 	for range 20 {
 		srv := &Server{Group: &Group{Loops: 1, Logger: slog.New(slog.DiscardHandler)}}
 		ctx, _ := opened(t, srv, nil)
 		c := ctx.conn
 		const n = 4
-		var wg, ran sync.WaitGroup
+		var wg, ran, begun sync.WaitGroup
+		begun.Add(n)
 		stop := make(chan struct{})
 		for range n {
 			wg.Go(func() {
-				for over := false; !over; {
+				told := make(chan struct{}, early)
+				for i, over := 0, false; !over; i++ {
 					select {
 					case <-stop:
 						over = true
 					default:
 					}
+					if i == early {
+						begun.Done()
+					}
+					if i >= early { // so many are under way
+						<-told
+					}
 					ran.Add(1)
-					c.WriteFuture([]byte("x")).OnDone(func(*Future) { ran.Done() })
+					c.WriteFuture([]byte("x")).OnDone(func(*Future) { ran.Done(); told <- struct{}{} })
 				}
 			})
 		}
+		begun.Wait()
 		srv.Close()
 		srv.Group.Close()
 		close(stop)
-		wg.Wait()
 		all := make(chan struct{})
-		go func() { ran.Wait(); close(all) }()
-		select {
-		case <-all:
-		case <-time.After(60 * time.Second):
-			t.Fatal("a listener was lost")
-		}
+		go func() { wg.Wait(); ran.Wait(); close(all) }()
+		testkit.Receive(t, "all listeners", all)
 	}
 }
 
@@ -387,14 +394,16 @@ func TestAllOf(t *testing.T) {
 	if none.State() != FutureSucceeded || !ran {
 		t.Errorf("of none: %v, listener called: %v", none.State(), ran)
 	}
+	const levels = 5000
 	end := part()
-	top := end
-	for range 500_000 { // completing it recursively would overflow the stack
+	top, frames := end, 0
+	for range levels {
 		top = AllOf(top)
 	}
+	top.OnDone(func(*Future) { frames = runtime.Callers(0, make([]uintptr, levels)) })
 	end.partEnded(nil, nil)
-	if top.State() != FutureSucceeded {
-		t.Errorf("many levels above: %v", top.State())
+	if top.State() != FutureSucceeded || frames == 0 || frames > 100 {
+		t.Errorf("%d levels above: %v, told %d calls deep", levels, top.State(), frames)
 	}
 }
 
