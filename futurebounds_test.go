@@ -3,6 +3,7 @@ package eddy
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 
@@ -22,10 +23,11 @@ func TestPendingFuturesFailTogether(t *testing.T) {
 	srv := countedServer(func(p *Pipeline) error {
 		return p.Add("open", openFunc(func(ctx *Context) error { conns <- ctx; return nil }))
 	})
-	serveOne(t, srv)
+	srv.SendBuffer = smallBuffer
+	_ = serveOne(t, srv).(*net.TCPConn).SetReadBuffer(smallBuffer)
 	ctx := <-conns
 	c := ctx.conn
-	write(t, c, make([]byte, 6<<20))
+	write(t, c, make([]byte, 1<<20))
 	const n = 1000
 	var order []int
 	var futures []*Future

@@ -14,6 +14,14 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// smallBuffer is what the kernel is asked to hold of a connection in each direction, so that little of what the peer does not
+// read is gone; maxSceneQueue is what may be queued.
+const (
+	smallBuffer   = 64 << 10
+	maxSceneQueue = 1 << 20
 )
 
 // futureScene is a connection over real sockets whose peer reads only when the test says so.
@@ -37,8 +45,8 @@ func (s *futureScene) watch(f *Future) *Future {
 // message is counted memory in one of the forms it travels in.
 func (s *futureScene) message(n int) any { return s.conn.Buffers().Copy(make([]byte, n)) }
 
-// write begins the operation under test: more than the kernel's buffers take.
-func (s *futureScene) write() *Future { return s.watch(s.conn.WriteFuture(s.message(6 << 20))) }
+// write begins the operation under test: more than the kernel's buffers take, and less than may be queued.
+func (s *futureScene) write() *Future { return s.watch(s.conn.WriteFuture(s.message(768 << 10))) }
 
 // jam fills the kernel's buffers and the queue with n bytes, which nobody takes, in more pieces than one call is offered.
 func (s *futureScene) jam(n int) {
@@ -115,7 +123,7 @@ func droppedBy(name string) func(error) bool {
 // classes writes messages of a class of which one may wait on a stuck connection and returns the future of the nth.
 func classes(policy OverflowPolicy, nth int) func(*futureScene) {
 	return func(s *futureScene) {
-		s.jam(7 << 20)
+		s.jam(896 << 10)
 		k := &MessageClass{Name: "ticks", Policy: policy, MaxMessages: 1}
 		for i := range 2 {
 			f := s.conn.WriteFuture(k.Wrap(s.message(2000)))
@@ -147,19 +155,19 @@ var futureEnds = []struct {
 	{name: "composite", run: func(s *futureScene) {
 		c := new(buf.Composite)
 		c.Append([]byte("head"))
-		c.AppendShared(s.message(5 << 20).(*buf.Shared))
+		c.AppendShared(s.message(640 << 10).(*buf.Shared))
 		c.Append([]byte("tail"))
 		s.watch(s.conn.WriteFuture(c))
 		s.read()
 	}, state: FutureSucceeded},
 	{name: "file", run: func(s *futureScene) {
-		f, _ := tempFile(s.t, 8<<20)
-		s.watch(s.conn.WriteFuture(&File{File: f, Length: 8 << 20}))
+		f, _ := tempFile(s.t, 1<<20)
+		s.watch(s.conn.WriteFuture(&File{File: f, Length: 1 << 20}))
 		s.read()
 	}, state: FutureSucceeded},
 	{name: "file cut short", run: func(s *futureScene) {
-		f, _ := tempFile(s.t, 1<<20)
-		s.watch(s.conn.WriteFuture(&File{File: f, Length: 2 << 20}))
+		f, _ := tempFile(s.t, 1<<18)
+		s.watch(s.conn.WriteFuture(&File{File: f, Length: 1 << 19}))
 		s.read()
 	}, state: FutureFailed, err: func(err error) bool { return closedFor(CloseInternalError)(err) && errors.Is(err, io.ErrUnexpectedEOF) }},
 	{name: "closed file", run: func(s *futureScene) {
@@ -191,8 +199,8 @@ var futureEnds = []struct {
 	{name: "server closed", run: func(s *futureScene) { s.write(); s.srv.Close() }, state: FutureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "server shut down by force", run: func(s *futureScene) {
 		s.write()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		defer cancel()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
 		s.srv.Shutdown(ctx)
 	}, state: FutureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "server shut down in order", run: func(s *futureScene) {
@@ -210,15 +218,15 @@ var futureEnds = []struct {
 		s.write()
 	}, state: FutureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "queue full, refused", server: func(srv *Server) { srv.Overflow = OverflowReject }, run: func(s *futureScene) {
-		s.jam(7 << 20)
+		s.jam(896 << 10)
 		s.write()
 	}, state: FutureFailed, err: is(ErrBackpressure)},
 	{name: "queue full on the loop, refused", server: func(srv *Server) { srv.Overflow = OverflowReject }, run: func(s *futureScene) {
-		s.jam(7 << 20)
-		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.tail.WriteFuture(s.message(8 << 20))) })
+		s.jam(896 << 10)
+		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.tail.WriteFuture(s.message(maxSceneQueue))) })
 	}, state: FutureFailed, err: is(ErrBackpressure)},
 	{name: "queue full, closed", run: func(s *futureScene) {
-		s.jam(7 << 20)
+		s.jam(896 << 10)
 		s.write()
 	}, state: FutureFailed, err: is(ErrBackpressure)},
 	{name: "task queue full", server: func(srv *Server) { srv.Group.TaskQueue = 1 }, run: func(s *futureScene) {
@@ -249,9 +257,9 @@ var futureEnds = []struct {
 		return ok && closedFor(CloseInternalError)(err)
 	}},
 	{name: "handler takes no notice of a refusal", server: func(srv *Server) { srv.Overflow = OverflowReject }, run: func(s *futureScene) {
-		s.jam(7 << 20)
+		s.jam(896 << 10)
 		s.on(nil, func(ctx *Context, msg any) error { _ = ctx.Write(msg); return nil })
-		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.writeAtTail(s.message(8 << 20))) })
+		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.writeAtTail(s.message(maxSceneQueue))) })
 	}, state: FutureFailed, err: is(ErrBackpressure)},
 	{name: "message that no head takes", run: func(s *futureScene) {
 		s.watch(s.conn.WriteFuture(handOver{s.message(10).(Releaser)}))
@@ -337,9 +345,9 @@ var futureEnds = []struct {
 		until(s.t, "the bytes off the count", func() bool { return s.conn.QueuedBytes() == 0 })
 	}, state: FutureCancelled, err: is(ErrCancelled)},
 	{name: "cancelled in the queue", run: func(s *futureScene) {
-		s.jam(7 << 20)
+		s.jam(896 << 10)
 		before := s.conn.QueuedBytes()
-		s.watch(s.conn.WriteFuture(s.message(512 << 10)))
+		s.watch(s.conn.WriteFuture(s.message(64 << 10)))
 		until(s.t, "the message in the queue", func() bool {
 			var depth int
 			onLoopOf(s.t, s.conn.loop, func() { depth = s.conn.loop.tasks.depth() })
@@ -393,8 +401,9 @@ func TestFutureEnds(t *testing.T) {
 			}
 			s := &futureScene{t: t, pool: pool, srv: countedServer(nil)}
 			s.srv.Overflow, s.srv.Loops = OverflowClose, 0
-			s.srv.SendBuffer, s.srv.LingerTimeout = 64<<10, 50*time.Millisecond
-			s.srv.FlushTimeout = 5 * time.Minute // for megabytes, among all the other ends
+			s.srv.SendBuffer, s.srv.LingerTimeout = smallBuffer, 50*time.Millisecond
+			s.srv.Watermarks = Watermarks{Low: 32 << 10, High: 128 << 10, Max: maxSceneQueue}
+			s.srv.FlushTimeout = 5 * time.Minute // among all the other ends
 			s.srv.Group = &Group{Loops: 1, Logger: s.srv.Logger}
 			t.Cleanup(func() { s.srv.Close(); s.srv.Group.Close() })
 			if end.server != nil {
@@ -405,13 +414,12 @@ func TestFutureEnds(t *testing.T) {
 				return p.Add("open", openFunc(func(ctx *Context) error { conns <- ctx.conn; return nil }))
 			}
 			s.peer = serveOne(t, s.srv)
+			_ = s.peer.(*net.TCPConn).SetReadBuffer(smallBuffer)
 			s.conn = <-conns
 			t.Cleanup(func() { pool.Close() })
 			end.run(s)
 			f := s.future
-			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-			defer cancel()
-			waited := f.Wait(ctx)
+			waited := f.Wait(testkit.Context(t))
 			select {
 			case <-f.Done():
 			default:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,9 +44,11 @@ type futureModel struct {
 	l     *loop
 	a     *actor
 	pool  *buf.SharedPool
-	name  string
+	disk  *os.File // holds all files, one behind the other
+	end   int64
 	all   []*modelWrite
-	sent  []int // bytes, after each iteration
+	open  []*modelWrite // futures that have not completed
+	sent  []int         // bytes, after each iteration
 	kinds []*MessageClass
 }
 
@@ -66,16 +70,16 @@ func (m *futureModel) message(w *modelWrite) any {
 		return c
 	case 4:
 		if w.class == nil {
-			name := m.name + fmt.Sprint(len(m.all))
-			if err := os.WriteFile(name, b, 0o600); err != nil {
+			if _, err := m.disk.WriteAt(b, m.end); err != nil {
 				m.t.Fatal(err)
 			}
-			f, err := os.Open(name)
+			f, err := os.Open(m.disk.Name())
 			if err != nil {
 				m.t.Fatal(err)
 			}
 			w.file = f
-			return &File{File: f, Length: int64(len(b))}
+			m.end += int64(len(b))
+			return &File{File: f, Offset: m.end - int64(len(b)), Length: int64(len(b))}
 		}
 	}
 	return b
@@ -96,6 +100,7 @@ func (m *futureModel) write() {
 		return
 	}
 	w.future = m.a.conn.WriteFuture(msg)
+	m.open = append(m.open, w)
 	w.future.OnDone(func(f *Future) {
 		if f != w.future || f.State() == FuturePending {
 			m.t.Errorf("%.20s: the listener was given %v", w.text, f.State())
@@ -116,11 +121,13 @@ func (m *futureModel) iterate() {
 			m.t.Fatal(err)
 		}
 	}
-	for _, w := range m.all {
-		if w.future != nil && w.doneAt < 0 && w.future.State() != FuturePending {
-			w.doneAt = len(m.sent)
+	m.open = slices.DeleteFunc(m.open, func(w *modelWrite) bool {
+		if w.future.State() == FuturePending {
+			return false
 		}
-	}
+		w.doneAt = len(m.sent)
+		return true
+	})
 	m.sent = append(m.sent, len(m.a.out))
 }
 
@@ -141,10 +148,15 @@ func (m *futureModel) cancel() {
 // bytes are counted exactly, and every buffer and file is given back once.
 func TestFuturesAgainstModel(t *testing.T) {
 	var cancelled, dropped, succeeded int
+	disk, err := os.Create(filepath.Join(t.TempDir(), "files"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
 	for seed := range uint64(150) {
 		_, l, a := blocked(t, echoServer())
 		m := &futureModel{
-			t: t, rnd: rand.New(rand.NewPCG(seed, 2)), l: l, a: a, pool: buf.NewSharedPool(0, nil), name: t.TempDir() + "/",
+			t: t, rnd: rand.New(rand.NewPCG(seed, 2)), l: l, a: a, pool: buf.NewSharedPool(0, nil), disk: disk,
 			kinds: []*MessageClass{
 				nil, nil, nil, nil,
 				{Name: "o", Policy: OverflowDropOldest, MaxMessages: 2},
