@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A server is put together from a group of boss loops that accept, a group of worker loops that serve, and a function that
@@ -75,7 +77,9 @@ func TestBootstrap(t *testing.T) {
 		boss.Close()
 		workers.Close()
 	})
-	for _, network := range []string{"tcp", "tcp4", "unix"} {
+	servers := []*eddy.Server{{}, {}, {}}
+	clock := enginetest.NewClock(t, boss, workers, servers[0], servers[1], servers[2])
+	for i, network := range []string{"tcp", "tcp4", "unix"} {
 		address := "127.0.0.1:0"
 		if network == "unix" {
 			if runtime.GOOS == "windows" {
@@ -83,11 +87,11 @@ func TestBootstrap(t *testing.T) {
 			}
 			address = filepath.Join(t.TempDir(), "sock")
 		}
-		t.Run(network, func(t *testing.T) { testBootstrap(t, boss, workers, network, address) })
+		t.Run(network, func(t *testing.T) { testBootstrap(t, clock, servers[i], boss, workers, network, address) })
 	}
 }
 
-func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address string) {
+func testBootstrap(t *testing.T, clock *enginetest.Clock, srv *eddy.Server, boss, workers *eddy.Group, network, address string) {
 	var inits atomic.Int64
 	count := func(p *eddy.Pipeline, number int64) error {
 		asked := 0 // of this connection only
@@ -101,17 +105,16 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 			return ctx.WriteBytes(fmt.Appendf(nil, "%d %d %s\n", number, asked, ctx.Conn().Loop().Name()))
 		}))
 	}
-	srv := &eddy.Server{
-		Boss: boss, Group: workers,
-		MaxConns: 4, Backlog: 16, KeepAlive: time.Minute, IdleTimeout: 100 * time.Millisecond,
-		Init: func(p *eddy.Pipeline) error {
-			number := inits.Add(1)
-			if loop := p.Conn().Loop(); !loop.In() || !strings.HasPrefix(loop.Name(), "io-") {
-				return fmt.Errorf("Init runs on the wrong loop, %s", loop.Name())
-			}
-			return errors.Join(p.Conn().SetDeadlines(&eddy.Deadlines{Idle: time.Hour}), count(p, number)) // options of its own, for now
-		},
+	srv.Boss, srv.Group, srv.MaxConns, srv.Backlog = boss, workers, 4, 16
+	srv.KeepAlive, srv.IdleTimeout = time.Minute, time.Minute
+	srv.Init = func(p *eddy.Pipeline) error {
+		number := inits.Add(1)
+		if loop := p.Conn().Loop(); !loop.In() || !strings.HasPrefix(loop.Name(), "io-") {
+			return fmt.Errorf("Init runs on the wrong loop, %s", loop.Name())
+		}
+		return errors.Join(p.Conn().SetDeadlines(&eddy.Deadlines{Idle: time.Hour}), count(p, number)) // options of its own, for now
 	}
+	enginetest.Relax(srv)
 	if err := srv.Listen(network, address); err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +163,12 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 		if text, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(text, fmt.Sprint(i+1, " 4 ")) {
 			t.Errorf("connection %d: %q, %v", i+1, text, err)
 		}
+	}
+	clock.Advance(2 * srv.IdleTimeout)
+	for i, c := range conns {
+		if i == 1 {
+			continue
+		}
 		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("connection %d, when it was idle for long enough: %v", i+1, err)
 		}
@@ -168,11 +177,7 @@ func testBootstrap(t *testing.T, boss, workers *eddy.Group, network, address str
 	if text, err := bufio.NewReader(conns[1]).ReadString('\n'); err != nil || !strings.HasPrefix(text, "2 4 ") {
 		t.Errorf("the connection with a deadline of its own: %q, %v", text, err)
 	}
-	for deadline := time.Now().Add(60 * time.Second); srv.Stats().Closed[eddy.CloseIdleTimeout] != 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("closed: %v", srv.Stats().Closed)
-		}
-	}
+	waitFor(t, "three closes", func() bool { return srv.Stats().Closed[eddy.CloseIdleTimeout] == 3 })
 }
 
 // connectTo connects to a server; reads and writes have a deadline.
@@ -183,7 +188,7 @@ func connectTo(t *testing.T, srv *eddy.Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c

@@ -8,19 +8,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // toldOf is what EachConn tells, by id.
 func toldOf(t *testing.T, srv *eddy.Server) map[eddy.ConnID]eddy.ConnInfo {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
 	all := make(map[eddy.ConnID]eddy.ConnInfo)
-	err := srv.EachConn(ctx, func(c eddy.ConnInfo) bool {
+	err := srv.EachConn(testkit.Context(t), func(c eddy.ConnInfo) bool {
 		if _, twice := all[c.ID]; twice {
 			t.Errorf("%v is told twice", c.ID)
 		}
@@ -31,17 +30,6 @@ func toldOf(t *testing.T, srv *eddy.Server) map[eddy.ConnID]eddy.ConnInfo {
 		t.Fatal(err)
 	}
 	return all
-}
-
-// published waits until the numbers of the loop tell what it has done so far: they are published at the end of an iteration, in front of the
-// tasks of the next.
-func published(t *testing.T, l *eddy.Loop) {
-	t.Helper()
-	done := make(chan struct{})
-	if err := l.Post(func() { close(done) }); err != nil {
-		t.Fatal(err)
-	}
-	<-done
 }
 
 // TestEachConn: every connection of the server is told once, with its loop's look at it, those of another server on the same
@@ -83,10 +71,10 @@ func TestEachConn(t *testing.T) {
 		}
 		return false
 	})
-	published(t, g.Loop(0))
+	enginetest.Barrier(t, srv)
 	before := g.Stats()[0]
 	all := toldOf(t, srv)
-	published(t, g.Loop(0))
+	enginetest.Barrier(t, srv)
 	after := g.Stats()[0]
 	if len(all) != conns+1 {
 		t.Errorf("%d connections are told, there are %d", len(all), conns+1)
@@ -181,8 +169,7 @@ func TestCloseConnAndRecentCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer srv.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
+	ctx := testkit.Context(t)
 	var last eddy.ConnID
 	var wg sync.WaitGroup
 	for i := range 3 {

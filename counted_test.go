@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // countedServer is a server whose handlers do nothing but what the test adds.
@@ -285,11 +284,7 @@ func TestPoolsWriteToTheDead(t *testing.T) {
 // stepUntil waits for what other goroutines and the steps of a loop bring about.
 func stepUntil(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !cond(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
-		}
-	}
+	testkit.Eventually(t, what, cond)
 }
 
 // passOn is a WriteHandler that changes nothing.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // answers collects what the peer of an outbound connection sent.
@@ -114,7 +115,7 @@ func TestDialOnTheServersLoops(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "hello")
-	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	answer := make([]byte, len("via hello"))
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "via hello" {
 		t.Errorf("read %q, %v", answer, err)

@@ -9,17 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(60 * time.Second):
-		t.Fatalf("%s does not return", what)
-	}
+	testkit.Receive(t, what+" to return", done)
 }
 
 // TestGroupCloseFromOnStall: who is told of a stall may end the group.
@@ -39,13 +37,8 @@ func TestGroupCloseFromOnStall(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.Loop(0).Post(func() { <-release })
-	select {
-	case err := <-closed:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(60 * time.Second):
-		t.Fatal("Close waits for the watchdog, which waits for Close")
+	if err := testkit.Receive(t, "Close, which must not wait for the watchdog", closed); err != nil {
+		t.Error(err)
 	}
 	within(t, "a second Close", func() { g.Close() })
 }
@@ -151,16 +144,15 @@ func TestEndsAtTheSameTime(t *testing.T) {
 				}
 			})
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		for _, end := range []func(){
 			func() { echo.Close() }, func() { echo.Shutdown(ctx) }, func() { echo.Close() },
 			func() { d.Close() }, func() { d.Shutdown(ctx) }, func() { d.Close() },
-			func() { g.Close() },
+			cancel, func() { g.Close() },
 		} {
 			wg.Go(end)
 		}
-		within(t, "an end", wg.Wait)
-		cancel()
+		within(t, "all ends", wg.Wait)
 		if a, b := echo.Stats().Active, d.Stats().Active; a != 0 || b != 0 || begun.Load() != told.Load() {
 			t.Fatalf("%d and %d connections are counted, %d attempts, %d outcomes", a, b, begun.Load(), told.Load())
 		}

@@ -66,8 +66,8 @@ func ExampleServer_Shutdown() {
 		fmt.Println(err)
 		return
 	}
-	// At a signal: what is in flight may finish, for at most ten seconds.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	// At a signal: what is in flight may finish, for at most a minute.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	report, err := srv.Shutdown(ctx)
 	fmt.Println(report.Drained, "drained,", report.Forced, "forced,", report.Dropped, "dropped,", err)

@@ -1,14 +1,13 @@
 package eddy
 
 import (
-	"context"
 	"log/slog"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestHopsShareAWakeup: what the connections of one iteration give to a pool waits for one wakeup, which comes with the
@@ -45,16 +44,12 @@ func TestHopsShareAWakeup(t *testing.T) {
 			t.Errorf("%s: after the events %+v", c.name, s)
 		}
 		c.end(l)
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-		defer cancel()
-		for handled.Load() < int64(c.conns) && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
+		testkit.Eventually(t, c.name+": all messages handled", func() bool { return handled.Load() >= int64(c.conns) })
+		if _, err := pool.Shutdown(testkit.Context(t)); err != nil {
+			t.Error(err)
 		}
 		if n := handled.Load(); n != int64(c.conns) {
 			t.Errorf("%s: %d of %d messages were handled", c.name, n, c.conns)
-		}
-		if _, err := pool.Shutdown(ctx); err != nil {
-			t.Error(err)
 		}
 	}
 }

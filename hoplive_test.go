@@ -50,7 +50,7 @@ func TestFullPoolNeverBlocksALoop(t *testing.T) {
 						t.Fatal(err)
 					}
 					gate := make(chan struct{})
-					srv := &eddy.Server{Group: group, Logger: quiet(), Pools: []*executor.Pool{pool}, FlushTimeout: 5 * time.Second, Init: func(p *eddy.Pipeline) error {
+					srv := &eddy.Server{Group: group, Logger: quiet(), Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
 						p.Add("lines", &lines{})
 						p.Add("ping", eddy.Handle(pinged))
 						p.Add("spawn", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
