@@ -14,6 +14,8 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // lineServer answers lines with themselves and records closes.
@@ -117,46 +119,24 @@ func TestOversizedFrame(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	var ends *closes
-	var c net.Conn
-	var begin time.Time
-	for active, tries := false, 0; !active; tries++ { // until the machine is not too busy for it
-		if tries == 20 {
-			t.Fatal("the client was held up in every try")
-		}
-		ends = new(closes)
-		srv := lineServer(ends)
-		srv.IdleTimeout = time.Second
-		addr := start(t, srv)
-		begin = time.Now()
-		c = dial(t, addr)
-		active = keepsOpen(t, c, begin, srv.IdleTimeout)
-	}
-	ends.wait(t, eddy.CloseIdleTimeout)
-	if d := time.Since(begin); d < 2*time.Second {
-		t.Errorf("closed after %v, although it was active for more than a second", d)
-	}
-	expectEnd(t, c)
-}
-
-// keepsOpen is active on a connection, which opened after last, for well over its idle timeout, which must not end it. It
-// reports false when the machine was so busy that it was idle for that long.
-func keepsOpen(t *testing.T, c net.Conn, last time.Time, idle time.Duration) bool {
-	t.Helper()
+	var ends closes
+	srv := lineServer(&ends)
+	srv.IdleTimeout = time.Minute
+	clock := enginetest.NewClock(t, srv)
+	c := dial(t, start(t, srv))
 	r := bufio.NewReader(c)
-	for range 24 {
-		begin := time.Now()
+	for range 4 { // active for well over the timeout
 		io.WriteString(c, "tick\n")
-		if got, err := r.ReadString('\n'); err != nil || got != "tick\n" {
-			if d := time.Since(last); d < idle {
-				t.Fatalf("read %q, %v, although it was active %v ago", got, err, d)
-			}
-			return false
-		}
-		last = begin // the server has seen activity since
-		<-time.After(50 * time.Millisecond)
+		expectLines(t, r, "tick")
+		clock.Advance(50 * time.Second)
 	}
-	return true
+	clock.Advance(9 * time.Second)
+	if n := srv.Stats().Active; n != 1 {
+		t.Fatalf("%d connections, 59 s after the last activity", n)
+	}
+	clock.Advance(2 * time.Second)
+	ends.wait(t, eddy.CloseIdleTimeout)
+	expectEnd(t, c)
 }
 
 func TestTotalLimit(t *testing.T) {
@@ -177,6 +157,7 @@ func TestTotalLimit(t *testing.T) {
 	waitFor(t, "the count", func() bool { return srv.Stats().AdmissionRejected == 1 })
 	a.Close()
 	ends.wait(t, eddy.ClosePeerClosed)
+	waitFor(t, "room for another", func() bool { return srv.Stats().Active == 1 })
 	c := dial(t, addr)
 	io.WriteString(c, "in\n")
 	expectLines(t, bufio.NewReader(c), "in")
@@ -190,11 +171,15 @@ func TestTotalLimit(t *testing.T) {
 func TestShutdownUnderLoad(t *testing.T) {
 	pool := newPool(t, 8, 4096)
 	var taken, answered atomic.Int64
+	var stuck atomic.Bool
+	gate := make(chan struct{})
 	srv := &eddy.Server{Loops: 2, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", &lines{})
 		return p.Add("work", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
 			taken.Add(1)
-			time.Sleep(2 * time.Millisecond) // the work
+			if stuck.Load() {
+				<-gate
+			}
 			return reply(ctx, m)
 		}), eddy.On(pool))
 	}}
@@ -224,9 +209,13 @@ func TestShutdownUnderLoad(t *testing.T) {
 		})
 	}
 	waitFor(t, "load", func() bool { return answered.Load() > 1000 })
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	report, err := srv.Shutdown(ctx)
+	stuck.Store(true) // no more answers before the drain
+	waitFor(t, "requests in flight", func() bool { return pool.Stats().Running == 8 })
+	go func() {
+		defer close(gate)
+		testkit.Eventually(t, "the drain", srv.Draining)
+	}()
+	report, err := srv.Shutdown(testkit.Context(t))
 	if err != nil || report.Forced != 0 || report.Dropped != 0 || report.Drained != clients {
 		t.Errorf("Shutdown = %+v, %v, want %d drained", report, err, clients)
 	}
@@ -236,6 +225,23 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 	if got := srv.Stats().Closed[eddy.CloseServerShutdown]; got != clients {
 		t.Errorf("%d closed by shutdown, want %d", got, clients)
+	}
+}
+
+// deadline is a context whose deadline passes when the test says so.
+type deadline struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d deadline) Done() <-chan struct{} { return d.passed }
+
+func (d deadline) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }
 
@@ -251,12 +257,18 @@ func TestShutdownForcesAtTheDeadline(t *testing.T) {
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "never answered\n")
 	waitFor(t, "the request", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	report, err := srv.Shutdown(ctx)
-	if err != context.DeadlineExceeded || report.Forced != 1 || report.Dropped != 1 {
-		t.Errorf("Shutdown = %+v, %v, want one forced, one dropped", report, err)
-	}
+	limit := deadline{t.Context(), make(chan struct{})}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		report, err := srv.Shutdown(limit)
+		if err != context.DeadlineExceeded || report.Forced != 1 || report.Dropped != 1 {
+			t.Errorf("Shutdown = %+v, %v, want one forced, one dropped", report, err)
+		}
+	}()
+	waitFor(t, "the drain", srv.Draining)
+	close(limit.passed)
+	testkit.Receive(t, "the end of Shutdown", over)
 	ends.wait(t, eddy.CloseServerShutdown)
 	close(gate)
 	if err := srv.Close(); err != nil {
