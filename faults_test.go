@@ -113,6 +113,8 @@ func TestOversizedFrame(t *testing.T) {
 			}
 		}
 	}()
+	expectEnd(t, c)
+	c.Close() // or the server would wait for the peer's end
 	ends.wait(t, eddy.CloseFrameTooLarge)
 	io.WriteString(other, "alive\n")
 	expectLines(t, bufio.NewReader(other), "alive")

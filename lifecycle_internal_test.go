@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,15 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// serveOne starts srv and connects to it.
+// serveOne starts srv and connects to it. What the test does with the connection has testkit.Patience, and the limits that
+// a default would set to the end of connections are far away.
 func serveOne(t *testing.T, srv *Server) net.Conn {
 	t.Helper()
+	srv.FlushTimeout = cmp.Or(srv.FlushTimeout, time.Hour)
+	srv.LingerTimeout = cmp.Or(srv.LingerTimeout, time.Hour)
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -28,19 +33,16 @@ func serveOne(t *testing.T, srv *Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
+// until returns when cond holds.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
-		}
-	}
+	testkit.Eventually(t, what, cond)
 }
 
 // onLoopOf runs f on the loop and waits for it.
@@ -122,13 +124,8 @@ func TestRemovedDecoderLeavesItsBytes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	select {
-	case s := <-got:
-		if s != "left over" {
-			t.Errorf("got %q", s)
-		}
-	case <-time.After(60 * time.Second):
-		t.Error("the bytes wait for ever")
+	if s := testkit.Receive(t, "the bytes that were left over", got); s != "left over" {
+		t.Errorf("got %q", s)
 	}
 }
 
@@ -385,13 +382,8 @@ func TestStopFromALoopIsRefused(t *testing.T) {
 	}
 	defer client.Close()
 	for range 2 {
-		select {
-		case err := <-result:
-			if !errors.Is(err, ErrOnLoop) {
-				t.Errorf("%v, want ErrOnLoop", err)
-			}
-		case <-time.After(60 * time.Second):
-			t.Fatal("the loop waits for itself")
+		if err := testkit.Receive(t, "a loop that is told not to wait for itself", result); !errors.Is(err, ErrOnLoop) {
+			t.Errorf("%v, want ErrOnLoop", err)
 		}
 	}
 	srv.Close()
@@ -448,10 +440,9 @@ func TestWaitingOnAnotherLoopIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a full queue", func() bool { return a.shows(unwritable) })
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	ctx := testkit.Context(t)
 	b.Post(func() { result <- a.WriteContext(ctx, []byte("x")) })
-	if err := <-result; !errors.Is(err, ErrOnLoop) {
+	if err := testkit.Receive(t, "a write that does not wait on a loop", result); !errors.Is(err, ErrOnLoop) {
 		t.Errorf("WriteContext on another loop = %v", err)
 	}
 }
@@ -476,13 +467,9 @@ func TestPausedConnectionWhosePeerIsGone(t *testing.T) {
 	})
 	client.(*net.TCPConn).SetLinger(0)
 	client.Close()
-	select {
-	case <-c.Done():
-		if r := c.CloseError().Reason; r != CloseIOError {
-			t.Errorf("closed with %v", r)
-		}
-	case <-time.After(60 * time.Second):
-		t.Error("the connection stays open")
+	testkit.Receive(t, "the end of a connection without a peer", c.Done())
+	if r := c.CloseError().Reason; r != CloseIOError {
+		t.Errorf("closed with %v", r)
 	}
 }
 
@@ -516,9 +503,7 @@ func TestStuckPoolDoesNotHoldDrain(t *testing.T) {
 		c.Close()
 	}()
 	<-opened
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
+	if report, err := srv.Shutdown(testkit.Context(t)); err != nil || report.Drained != 1 {
 		t.Errorf("Shutdown = %+v, %v, want the idle connection drained", report, err)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // lines is a minimal line decoder: one message, a *buf.Bytes without the newline, per line.
@@ -55,16 +55,10 @@ func newPool(t testing.TB, workers, queue int) *executor.Pool {
 	return p
 }
 
-// waitFor polls until cond holds.
+// waitFor returns when cond holds.
 func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, what, cond)
 }
 
 // expectLines reads lines and compares them.
@@ -237,6 +231,7 @@ func TestHopRejectedByFullPool(t *testing.T) {
 				t.Errorf("third connection read %q, want %q", got, tc.want)
 			}
 			if tc.want == "" {
+				third.Close() // whose end the server waits for
 				ends.wait(t, eddy.CloseBackpressureLimit)
 			}
 			close(gate)

@@ -2,17 +2,17 @@ package eddy_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -25,28 +25,16 @@ func TestMain(m *testing.M) {
 // echo answers every byte with itself.
 var echo = eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })
 
-// start serves s on a free port and stops it with the test.
+// start serves s on a free port and stops it with the test. Limits that the test does not set are far away.
 func start(t testing.TB, s *eddy.Server) string {
 	t.Helper()
-	if err := s.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s.Addr().String()
+	return enginetest.Serve(t, s)
 }
 
-// dial connects to addr and closes with the test. Its deadline is for all that the test does with the connection.
+// dial connects to addr and closes with the test. What the test does with the connection has testkit.Patience.
 func dial(t testing.TB, addr string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return enginetest.Dial(t, addr).TCPConn
 }
 
 func initWith(h any, opts ...eddy.AddOption) func(*eddy.Pipeline) error {
@@ -81,15 +69,13 @@ func TestShutdownIdle(t *testing.T) {
 	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
 	closed := make(chan error, 1)
 	go func() {
 		_, err := c.Read(make([]byte, 1))
 		c.Close()
 		closed <- err
 	}()
-	report, err := s.Shutdown(ctx)
+	report, err := s.Shutdown(testkit.Context(t))
 	if err != nil || report.Drained != 1 || report.Forced != 0 {
 		t.Fatalf("Shutdown = %+v, %v", report, err)
 	}
