@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // envelopes is an outer protocol: the bytes of the inner one in pieces, each behind its length.
@@ -116,7 +117,7 @@ func TestInnerDecoderOnSockets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	got := make([]byte, len("hello;world;"))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello;world;" {
 		t.Errorf("got %q, %v", got, err)

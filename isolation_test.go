@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestStuckPoolLeavesOthersAlone: handlers that hang in the agents' pool, until it is full and refuses, and go on hanging,
@@ -58,7 +59,7 @@ func TestStuckPoolLeavesOthersAlone(t *testing.T) {
 				r := bufio.NewReader(c)
 				for range 500 {
 					begin := time.Now()
-					c.SetDeadline(begin.Add(time.Minute))
+					c.SetDeadline(time.Now().Add(testkit.Patience))
 					io.WriteString(c, "customer\n")
 					if got, err := r.ReadString('\n'); err != nil || got != "customer\n" {
 						t.Errorf("read %q, %v, want the customer's line", got, err)

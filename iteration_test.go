@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // cut is a decoder of messages that end with a semicolon.
@@ -446,4 +448,88 @@ func TestSegmentsComeBack(t *testing.T) {
 		l.iterate()
 		a.eof = true
 	})
+}
+
+// TestFramesInHandWaitForTheBudget: under memory pressure a connection with frames in hand is paused as one that has
+// something to read is, and goes on afterwards.
+func TestFramesInHandWaitForTheBudget(t *testing.T) {
+	got := 0
+	srv := cutServer(func(*Context, string) error { got++; return nil })
+	srv.MemoryBudget = 1 << 20
+	st, l := newStage(t, srv)
+	a, stuck := st.connect(l), st.connect(l)
+	stuck.room = 0
+	a.send(strings.Repeat("m;", 3*frameBudget))
+	l.processEvents(l.wait())
+	if got != frameBudget || !a.conn.has(listedReady) {
+		t.Fatalf("%d messages at once, want %d and the others in hand", got, frameBudget)
+	}
+	write(t, stuck.conn, make([]byte, 1<<20+1<<10)) // above the limit, below the one at which writes are refused
+	stuck.conn.account()
+	l.publishMemory()
+	if l.pressed == 0 {
+		t.Fatal("there is no pressure")
+	}
+	for range 3 {
+		l.iterate()
+	}
+	if got != frameBudget || a.conn.paused&pauseBudget == 0 {
+		t.Fatalf("%d messages under pressure, want none after the first %d; pauses %b", got, frameBudget, a.conn.paused)
+	}
+	stuck.room = 1 << 40
+	st.pass(l, time.Second, 10*time.Millisecond)
+	if got != 3*frameBudget || a.conn.paused != 0 {
+		t.Errorf("%d messages after the pressure, want %d; pauses %b", got, 3*frameBudget, a.conn.paused)
+	}
+}
+
+// TestGenerationsWrapAround: the generation that follows the last number is not 0, which marks special descriptors.
+func TestGenerationsWrapAround(t *testing.T) {
+	var got []string
+	st, l := newStage(t, cutServer(func(_ *Context, msg string) error { got = append(got, msg); return nil }))
+	st.connect(l).conn.Close(CloseNormal)
+	l.iterate()
+	l.gens[0] = math.MaxUint32
+	a := st.connect(l)
+	if a.conn.slot != 0 || a.conn.gen == 0 {
+		t.Fatalf("slot %d, generation %d", a.conn.slot, a.conn.gen)
+	}
+	a.send("hello;")
+	l.iterate()
+	if len(got) != 1 || l.lookup(a.conn.token()) != a.conn {
+		t.Errorf("handled %q", got)
+	}
+}
+
+// TestClosesBeforeTheSecondPoll: the descriptors of the connections that the events of a wait have ended are gone when the
+// poller is asked for the second time in an iteration.
+func TestClosesBeforeTheSecondPoll(t *testing.T) {
+	srv := cutServer(func(ctx *Context, _ string) error { ctx.Close(CloseNormal); return nil })
+	srv.Group = &Group{MaxEvents: 2 * repollAfter}
+	srv.Loops = 0
+	st, l := newStage(t, srv)
+	var all []*actor
+	for range repollAfter + 1 {
+		all = append(all, st.connect(l))
+	}
+	for len(l.events) < len(all) { // they grow with what is ready
+		l.events = append(l.events, sys.Event{})
+	}
+	for _, a := range all {
+		a.send("bye;")
+	}
+	var open []int // at each poll
+	st.nextPoller.onWait = func() {
+		n := 0
+		for _, a := range all {
+			if a.closed == 0 || st.nextPoller.regs[a.fd] != nil {
+				n++
+			}
+		}
+		open = append(open, n)
+	}
+	l.processEvents(l.wait())
+	if !slices.Equal(open, []int{len(all), 0}) {
+		t.Errorf("%v descriptors open at the polls, want all %d and none", open, len(all))
+	}
 }

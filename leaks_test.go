@@ -2,10 +2,12 @@ package eddy
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // leakLog collects what leak detection tells.
@@ -30,18 +33,15 @@ func (l *leakLog) add(leak buf.Leak) {
 // collected runs the collector until n leaks were told and returns them.
 func (l *leakLog) collected(t *testing.T, n int) []buf.Leak {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); ; runtime.Gosched() {
+	var leaks []buf.Leak
+	until(t, fmt.Sprint(n, " leaks"), func() bool {
 		runtime.GC()
 		l.mu.Lock()
-		leaks := append([]buf.Leak(nil), l.leaks...)
-		l.mu.Unlock()
-		if len(leaks) >= n {
-			return leaks
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d leaks were told, want %d", len(leaks), n)
-		}
-	}
+		defer l.mu.Unlock()
+		leaks = slices.Clone(l.leaks)
+		return len(leaks) >= n
+	})
+	return leaks
 }
 
 // TestLeakDetectionAtBootstrap: the level is the Group's, or the environment's; each but off is told to the listener and
@@ -166,7 +166,7 @@ func TestEngineReleasesEverything(t *testing.T) {
 				return
 			}
 			defer c.Close()
-			c.SetDeadline(time.Now().Add(60 * time.Second))
+			c.SetDeadline(time.Now().Add(testkit.Patience))
 			for k := range 20 {
 				size := []int{10, 1000, 2900, 3001}[(i+k)%4]
 				if _, err := c.Write(message[len(message)-size:]); err != nil {

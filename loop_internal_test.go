@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestPhaseTable(t *testing.T) {
@@ -79,7 +80,7 @@ func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		io.WriteString(c, word)
-		c.SetDeadline(time.Now().Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		n, _ := io.ReadFull(c, make([]byte, len(word)))
 		if served := n == len(word); served != (word == "fine") {
 			t.Errorf("%q served: %v", word, served)

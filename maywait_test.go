@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
 )
 
@@ -65,7 +66,7 @@ func TestFullQueueNeverHoldsUpALoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(60 * time.Second)) // a loop that waits answers nobody
+	c.SetDeadline(time.Now().Add(testkit.Patience)) // a loop that waits answers nobody
 	r := bufio.NewReader(c)
 	for _, q := range [][2]string{{"pool", "true false\n"}, {"ring", "false true\n"}, {"hello", "false false\n"}} {
 		fmt.Fprintln(c, q[0])
@@ -77,11 +78,7 @@ func TestFullQueueNeverHoldsUpALoop(t *testing.T) {
 	go func() {
 		waited <- errors.Join(pool.SubmitFunc(func() {}), ring.SendBlocking(blockers[1], queue, 2))
 	}()
-	for deadline := time.Now().Add(60 * time.Second); pool.Stats().Waited == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nobody waits: %+v", pool.Stats())
-		}
-	}
+	waitFor(t, "one that waits", func() bool { return pool.Stats().Waited > 0 })
 	close(gate)
 	for {
 		if _, ok := queue.Recv(); ok {

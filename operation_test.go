@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // phased is a line decoder that calls what follows a colon the body.
@@ -368,7 +369,7 @@ func TestRefusedConnectionsAreClosed(t *testing.T) {
 	waitFor(t, "the first one", func() bool { return srv.Stats().Active == 1 })
 	for range 5 {
 		c := dial(t, addr)
-		c.SetDeadline(time.Now().Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		_, err := c.Read(make([]byte, 1))
 		if ne, ok := err.(net.Error); err == nil || ok && ne.Timeout() {
 			t.Fatalf("the refused connection read %v, want its end", err)

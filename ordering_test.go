@@ -3,7 +3,6 @@ package eddy_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestMessageInPartsIsOneMessage: a message of several slices is taken or refused whole.
@@ -77,8 +77,7 @@ func TestDroppedWriteEndsDrain(t *testing.T) {
 	c := dial(t, start(t, srv))
 	waitFor(t, "the connection", func() bool { return srv.Stats().Loops[0].Active == 1 })
 	go func() { io.Copy(io.Discard, c); c.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
+	ctx := testkit.Context(t)
 	if report, err := srv.Shutdown(ctx); err != nil || report.Drained != 1 {
 		t.Errorf("Shutdown = %+v, %v", report, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // heldMiB is the memory the Go runtime holds from the system and uses.
@@ -228,11 +229,7 @@ func TestCloseAfterFlushKeepsOrder(t *testing.T) {
 	}
 	c.Close()
 	ends.wait(t, eddy.CloseNormal)
-	select {
-	case <-conn.Done():
-	case <-time.After(60 * time.Second):
-		t.Fatal("Done is not closed")
-	}
+	testkit.Receive(t, "the end", conn.Done())
 	if e := conn.CloseError(); e == nil || e.Reason != eddy.CloseNormal {
 		t.Errorf("CloseError = %v", e)
 	}

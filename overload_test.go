@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // bystanders are clients that are served all the time, whatever happens around them.
@@ -45,7 +46,7 @@ func (b *bystanders) talk(c net.Conn, i int) {
 	for k := 0; ; k++ {
 		want := fmt.Sprintf("bystander %d, line %d\n", i, k)
 		begin := time.Now()
-		c.SetDeadline(begin.Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		io.WriteString(c, want)
 		got, err := r.ReadString('\n')
 		if got != want || err != nil {
@@ -101,7 +102,7 @@ func TestAcceptStorm(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				c.SetDeadline(time.Now().Add(60 * time.Second))
+				c.SetDeadline(time.Now().Add(testkit.Patience))
 				got, err := io.ReadAll(c)
 				if err != nil || string(got) != "busy, max_conns: come back in 2s\n" {
 					t.Errorf("a refused connection read %q, %v", got, err)
@@ -361,7 +362,7 @@ func TestMemoryBudgetHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		io.WriteString(c, "hello\n")
 		got, _ := bufio.NewReader(c).ReadString('\n')
 		return got == "hello\n"

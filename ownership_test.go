@@ -20,6 +20,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // spy is the real kernel with a record of who called what.
@@ -204,7 +205,7 @@ func TestOneLoopOwnsAConnection(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		conn := <-h.open
 		io.WriteString(c, "first") // is read before writes may pause reading
 		if _, err := io.ReadFull(c, make([]byte, 5)); err != nil {
@@ -377,13 +378,10 @@ func TestCloseEndsEverything(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			deadline := time.Now().Add(60 * time.Second)
-			for st := srv.Stats(); st.Loops[0].Panics+st.Loops[1].Panics < 2+conns/2 || st.Loops[0].WriteInterest+st.Loops[1].WriteInterest < conns/2; st = srv.Stats() {
-				if time.Now().After(deadline) {
-					t.Fatalf("stats %+v", st)
-				}
-				runtime.Gosched()
-			}
+			until(t, "the panics, and half of the connections to be written to", func() bool {
+				st := srv.Stats()
+				return st.Loops[0].Panics+st.Loops[1].Panics >= 2+conns/2 && st.Loops[0].WriteInterest+st.Loops[1].WriteInterest >= conns/2
+			})
 			if err := end(srv); err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/websocket"
 )
 
@@ -176,7 +177,7 @@ func wire(addr string) (net.Conn, *bufio.Reader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, bufio.NewReader(c), c.SetDeadline(time.Now().Add(60 * time.Second))
+	return c, bufio.NewReader(c), c.SetDeadline(time.Now().Add(testkit.Patience))
 }
 
 func talkLines(addr string, words []string) error {
@@ -278,7 +279,7 @@ func talkHTTP(url string, words []string) error {
 }
 
 func talkWebSocket(url string, words []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	c, _, err := coder.Dial(ctx, url, nil)
 	if err != nil {

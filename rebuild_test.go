@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // loggedStage is a stage whose loop writes its log to a buffer.
@@ -325,7 +326,7 @@ func TestRebuildWithLiveConnections(t *testing.T) {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { c.Close() })
-					c.SetDeadline(time.Now().Add(60 * time.Second))
+					c.SetDeadline(time.Now().Add(testkit.Patience))
 					conns = append(conns, c)
 				}
 				talk := func() {

@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // ask is a request of the tests' protocol: one line "ID VERB [ARGUMENT]". The answer is "ID WHAT".
@@ -177,13 +178,8 @@ func (d *desk) settle() {
 func (d *desk) waitBegan(ids ...uint64) {
 	d.t.Helper()
 	for range ids {
-		select {
-		case id := <-d.began:
-			if !slices.Contains(ids, id) {
-				d.t.Fatalf("request %d has begun, want one of %v", id, ids)
-			}
-		case <-time.After(60 * time.Second):
-			d.t.Fatalf("requests %v have not begun", ids)
+		if id := testkit.Receive(d.t, fmt.Sprint("the begin of requests ", ids), d.began); !slices.Contains(ids, id) {
+			d.t.Fatalf("request %d has begun, want one of %v", id, ids)
 		}
 	}
 }
@@ -455,11 +451,7 @@ func TestDisconnectCancels(t *testing.T) {
 			srv := &eddy.Server{Loops: 1, Init: d.init}
 			c := newClient(t, start(t, srv))
 			c.say("1 wait", "2 ok", "3 wait", "4 local", "5 wait", "6 ok")
-			select { // 3 may be ahead of 1, which another worker has
-			case <-d.began:
-			case <-time.After(60 * time.Second):
-				t.Fatal("no request has begun")
-			}
+			testkit.Receive(t, "the begin of a request", d.began) // 3 may be ahead of 1, which another worker has
 			c.Close()
 			d.settle()
 			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned > 0 })

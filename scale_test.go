@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // Tests that need many descriptors run their clients, or their server, in a second process: this binary again, in the
@@ -215,7 +216,7 @@ func TestDescriptorExhaustion(t *testing.T) {
 			return false
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(60 * time.Second))
+		c.SetDeadline(time.Now().Add(testkit.Patience))
 		io.WriteString(c, "back\n")
 		got, _ := bufio.NewReader(c).ReadString('\n')
 		return got == "back\n"

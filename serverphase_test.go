@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestPostRunsOnTheLoop: Post wakes a sleeping loop and runs there, not on the caller's goroutine.
@@ -31,13 +32,8 @@ func TestPostRunsOnTheLoop(t *testing.T) {
 		if err := conn.Post(func() { ran <- goroutineID() }); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case id := <-ran:
-			if id != conn.loop.goid.Load() {
-				t.Fatalf("ran on goroutine %d, the loop is %d", id, conn.loop.goid.Load())
-			}
-		case <-time.After(60 * time.Second):
-			t.Fatal("the loop was not woken")
+		if id := testkit.Receive(t, "the loop to be woken", ran); id != conn.loop.goid.Load() {
+			t.Fatalf("ran on goroutine %d, the loop is %d", id, conn.loop.goid.Load())
 		}
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestSignalHasItsPlace: a full task queue refuses what is posted and takes a signal, in its order; raised twice it runs
@@ -50,11 +51,7 @@ func TestSignalHasItsPlace(t *testing.T) {
 		t.Errorf("%d tasks wait, want 2 that were posted and the signal", n)
 	}
 	close(gate)
-	select {
-	case <-ran:
-	case <-time.After(time.Minute):
-		t.Fatal("the signal did not run again")
-	}
+	testkit.Receive(t, "the signal to run again", ran)
 	if len(order) != 4 || order[1] != "post" || order[2] != "signal" {
 		t.Errorf("order %v", order)
 	}
@@ -98,9 +95,5 @@ func TestSignalFromManyGoroutines(t *testing.T) {
 	if err := s.Raise(); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-seen:
-	case <-time.After(time.Minute):
-		t.Fatalf("no run saw all of it")
-	}
+	testkit.Receive(t, "a run that sees all of it", seen)
 }

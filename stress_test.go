@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // chaos is a handler that does everything a handler may do, by chance, and keeps the books.
@@ -168,7 +169,7 @@ func chaosClient(addr string, r *rand.Rand) {
 		return
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	t := c.(*net.TCPConn)
 	reads := make(chan struct{})
 	slow := r.IntN(4) == 0

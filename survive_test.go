@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestPanicOfTheEngine: a panic that is no handler's costs the rest of one iteration, is counted and logged, and leaves
@@ -149,7 +150,7 @@ func TestGoexit(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			c.SetDeadline(time.Now().Add(60 * time.Second))
+			c.SetDeadline(time.Now().Add(testkit.Patience))
 			return c
 		}
 		echo := func(c net.Conn, s string) error {

@@ -445,3 +445,25 @@ func TestDecoderHoldsThePeer(t *testing.T) {
 	st.pass(l, 150*time.Millisecond, 50*time.Millisecond)
 	a.wantEnd(t, "one second after the decoder went on", CloseReadTimeout)
 }
+
+// TestRequestFromOutsideIsWatchedAgain: a request that another goroutine begins after the wheel has fired for one that was
+// over in time has its deadline, too.
+func TestRequestFromOutsideIsWatchedAgain(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	srv.HandlerTimeout = time.Second
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.conn.Begin() // as another goroutine does: no message of the peer's arms anything
+	st.pass(l, 100*time.Millisecond, 50*time.Millisecond)
+	a.conn.End()
+	st.pass(l, 2*time.Second, 50*time.Millisecond)
+	a.wantEnd(t, "with the first request over in time", CloseUnset)
+	if armedFor(a.conn) != 0 {
+		t.Fatal("the wheel is to fire for a request that is over")
+	}
+	a.conn.Begin()
+	st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
+	a.wantEnd(t, "900 ms into the second request", CloseUnset)
+	st.pass(l, 150*time.Millisecond, 50*time.Millisecond)
+	a.wantEnd(t, "one second into the second request", CloseHandlerTimeout)
+}

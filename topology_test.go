@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // brief is how long servers wait for test clients that do not end their side.
@@ -35,7 +36,7 @@ func echoing(last *atomic.Pointer[Conn]) func(*Pipeline) error {
 // exchange sends a byte and waits for its echo.
 func exchange(t *testing.T, c net.Conn) {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Write([]byte("x")); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // gates lets handlers wait for the word they were sent.
@@ -494,10 +495,8 @@ func TestUnorderedDrain(t *testing.T) {
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "wait a\nwait b\n")
 	waitFor(t, "both messages", func() bool { return g.at("wait a")+g.at("wait b") == 2 })
-	reports := make(chan eddy.DrainReport)
+	reports, ctx := make(chan eddy.DrainReport), testkit.Context(t)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-		defer cancel()
 		report, err := srv.Shutdown(ctx)
 		if err != nil {
 			t.Error(err)
