@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -303,25 +304,31 @@ func TestResetsAreSampled(t *testing.T) {
 	log, ends := newLog(), new(closes)
 	srv := lineServer(ends)
 	srv.Logger = log.logger()
+	clock := enginetest.NewClock(t, srv)
 	addr := start(t, srv)
 	const resets = 60
-	begin := time.Now()
-	for range resets {
+	reset := func() {
 		c := dial(t, addr).(*net.TCPConn)
 		io.WriteString(c, "in\n")
 		expectLines(t, bufio.NewReader(c), "in")
 		c.SetLinger(0)
 		c.Close()
 	}
+	for range resets {
+		reset()
+	}
 	waitFor(t, "all resets", func() bool {
 		st := srv.Stats()
 		return st.Loops[0].Resets == resets && st.Closed[eddy.CloseIOError] == resets
 	})
-	windows := int(time.Since(begin)/time.Second) + 2
-	lines := strings.Count(log.String(), "eddy: connection reset")
-	if lines == 0 || lines > 5*windows {
-		t.Errorf("%d lines for %d resets", lines, resets)
+	if lines := strings.Count(log.String(), "eddy: connection reset"); lines != 5 {
+		t.Errorf("%d lines for %d resets in an interval, want 5", lines, resets)
 	}
+	clock.Advance(time.Second)
+	reset()
+	waitFor(t, "the line of the next interval", func() bool {
+		return strings.Contains(log.String(), fmt.Sprint("held_back=", resets-5))
+	})
 	if s := log.String(); strings.Contains(s, "goroutine") || !strings.Contains(s, "level=INFO") || !strings.Contains(s, syscall.ECONNRESET.Error()) {
 		t.Errorf("the log says %.500s", s)
 	}

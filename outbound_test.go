@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -270,10 +271,11 @@ func TestContextCloses(t *testing.T) {
 func TestFlushDeadline(t *testing.T) {
 	conns := make(chan *eddy.Conn, 1)
 	var ends closes
-	srv := &eddy.Server{Loops: 1, FlushTimeout: 50 * time.Millisecond, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Loops: 1, FlushTimeout: time.Second, Init: func(p *eddy.Pipeline) error {
 		p.Add("capture", captureConn(conns))
 		return p.Add("ends", &ends)
 	}}
+	clock := enginetest.NewClock(t, srv)
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "x")
 	conn := <-conns
@@ -282,6 +284,12 @@ func TestFlushDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.CloseAfterFlush(eddy.CloseNormal)
+	enginetest.Barrier(t, srv)
+	clock.Advance(900 * time.Millisecond)
+	if n := srv.Stats().Active; n != 1 {
+		t.Errorf("%d connections in time, want 1", n)
+	}
+	clock.Advance(100*time.Millisecond + tick)
 	ends.wait(t, eddy.CloseWriteTimeout)
 }
 

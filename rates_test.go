@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
 // TestRates: the rates of two snapshots are the differences of their counts over the time between them.
@@ -42,15 +43,20 @@ func TestUptime(t *testing.T) {
 	if up := srv.Stats().Uptime; up != 0 {
 		t.Errorf("uptime %v before Listen", up)
 	}
-	begin := time.Now()
+	clock := enginetest.NewClock(t, srv)
+	clock.Advance(time.Hour) // before it serves
 	start(t, srv)
-	first := srv.Stats().Uptime
-	waitFor(t, "a millisecond of uptime", func() bool { return srv.Stats().Uptime > first+time.Millisecond })
+	for range 3 {
+		before := srv.Stats().Uptime
+		clock.Advance(time.Minute)
+		if up := srv.Stats().Uptime; up != before+time.Minute {
+			t.Errorf("uptime %v, a minute after %v", up, before)
+		}
+	}
 	srv.Close()
-	end := srv.Stats().Uptime
-	waitFor(t, "time to pass", func() bool { return time.Since(begin) > end+5*time.Millisecond })
-	if up := srv.Stats().Uptime; up != end || end > time.Since(begin) {
-		t.Errorf("uptime %v, then %v after the end", end, up)
+	clock.Advance(time.Hour)
+	if up := srv.Stats().Uptime; up != 3*time.Minute {
+		t.Errorf("uptime %v after the end, want 3 minutes", up)
 	}
 }
 
@@ -117,7 +123,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	conns := make(chan *eddy.Conn, 1)
 	srv := lineServer(new(closes))
 	srv.MaxConns = 8
-	srv.WriteTimeout, srv.LingerTimeout = 100*time.Millisecond, 50*time.Millisecond
+	srv.WriteTimeout, srv.LingerTimeout = time.Second, time.Second
 	srv.Watermarks = eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 128 << 10}
 	srv.Admission.Tenant = func(netip.AddrPort) string { return tenants[int(next.Add(1)-1)%len(tenants)] }
 	inner := srv.Init
@@ -128,6 +134,7 @@ func TestOperatorsQuestions(t *testing.T) {
 		}
 		return inner(p)
 	}
+	clock := enginetest.NewClock(t, srv)
 	addr := start(t, srv)
 	open := func(tenant string) (*net.TCPConn, *eddy.Conn) {
 		for next.Load()%int64(len(tenants)) != int64(strings.Index("abcd", tenant[:1])) {
@@ -142,7 +149,7 @@ func TestOperatorsQuestions(t *testing.T) {
 	}
 	ends := func(why string, reason eddy.CloseReason, n uint64) {
 		t.Helper()
-		waitFor(t, why, func() bool { return srv.Stats().Closed[reason] == n })
+		waitFor(t, why, func() bool { clock.Advance(100 * time.Millisecond); return srv.Stats().Closed[reason] == n })
 	}
 	for range 3 { // acme's clients come, ask and go
 		c, _ := open("acme")

@@ -10,12 +10,16 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 )
+
+// tick is what a loop may be late for a deadline by a clock of the test.
+const tick = 20 * time.Millisecond
 
 // TestRequestContextOnAPool: a handler on a pool is given its request's deadline and is told in time: when it has
 // passed, when the connection ends, and when the handler returns.
 func TestRequestContextOnAPool(t *testing.T) {
-	const short, long = 1500 * time.Millisecond, time.Hour // in the short one a busy machine begins the handler
+	const short, long = time.Second, time.Hour
 	type seen struct {
 		ctx      context.Context
 		deadline time.Time
@@ -49,20 +53,22 @@ func TestRequestContextOnAPool(t *testing.T) {
 			return nil
 		}), eddy.On(pool))
 	}
-	addrs := map[time.Duration]string{} // of a server with each limit
+	servers := map[time.Duration]*eddy.Server{} // one with each limit
 	for _, limit := range []time.Duration{short, long} {
-		addrs[limit] = start(t, &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: init})
+		servers[limit] = &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: init}
 	}
+	clock := enginetest.NewClock(t, servers[short], servers[long])
+	addrs := map[time.Duration]string{short: start(t, servers[short]), long: start(t, servers[long])}
 	wait := func(word string, limit time.Duration, before func(net io.Closer)) seen {
 		t.Helper()
 		c := dial(t, addrs[limit])
-		at := time.Now()
+		due := clock.Wall().Add(limit)
 		io.WriteString(c, word+"\n")
 		<-began
 		before(c)
 		s := <-seenBy
-		if d := s.deadline.Sub(at); d < limit-20*time.Millisecond || d > limit+time.Minute {
-			t.Errorf("%s: the deadline is %v after the request, want %v", word, d, limit)
+		if !s.deadline.Equal(due) {
+			t.Errorf("%s: the deadline is %v, want %v", word, s.deadline, due)
 		}
 		if word == "quick" {
 			expectLines(t, bufio.NewReader(c), "quick")
@@ -74,7 +80,7 @@ func TestRequestContextOnAPool(t *testing.T) {
 		t.Errorf("inside the handler: %v", quick.err)
 	}
 	waitFor(t, "the end of the request's context", func() bool { return errors.Is(quick.ctx.Err(), context.Canceled) })
-	if late := wait("late", short, func(io.Closer) {}); !errors.Is(late.err, context.DeadlineExceeded) {
+	if late := wait("late", short, func(io.Closer) { clock.Advance(short + tick) }); !errors.Is(late.err, context.DeadlineExceeded) {
 		t.Errorf("after the deadline: %v", late.err)
 	}
 	ends.wait(t, eddy.CloseHandlerTimeout)
@@ -134,6 +140,7 @@ func TestRequestContextOnTheLoop(t *testing.T) {
 func TestRequestsContext(t *testing.T) {
 	conns := make(chan *eddy.Conn, 1)
 	srv := &eddy.Server{Loops: 1, HandlerTimeout: time.Minute, Init: initWith(captureConn(conns))}
+	clock := enginetest.NewClock(t, srv)
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "x")
 	conn := <-conns
@@ -141,7 +148,7 @@ func TestRequestsContext(t *testing.T) {
 	conn.BeginRequest(&one)
 	conn.BeginRequest(&two)
 	first, second := one.Context(), two.Context()
-	if d, ok := first.Deadline(); !ok || time.Until(d) > time.Minute || time.Until(d) < 50*time.Second || first == second {
+	if d, ok := first.Deadline(); !ok || !d.Equal(clock.Wall().Add(time.Minute)) || first == second {
 		t.Errorf("deadline %v, %v", d, ok)
 	}
 	one.End()
@@ -179,16 +186,23 @@ func TestHandlerDeadlineOnAFullPool(t *testing.T) {
 	holding := dial(t, start(t, srv)) // holds the only worker; its server has no limit
 	io.WriteString(holding, "hold\n")
 	waitFor(t, "a busy pool", func() bool { st := pool.Stats(); return st.Running == 1 && st.Queued == 0 })
-	timed := &eddy.Server{Loops: 1, HandlerTimeout: 200 * time.Millisecond, Logger: quiet(), Init: srv.Init}
+	timed := &eddy.Server{Loops: 1, HandlerTimeout: time.Second, Logger: quiet(), Init: srv.Init}
+	clock := enginetest.NewClock(t, timed)
 	waiting := dial(t, start(t, timed))
 	io.WriteString(waiting, "quick\n")
+	waitFor(t, "the message in the queue", func() bool { return pool.Stats().Queued == 1 })
+	clock.Advance(900 * time.Millisecond)
+	if n := timed.Stats().Active; n != 1 {
+		t.Errorf("%d connections in time, want 1", n)
+	}
+	clock.Advance(100*time.Millisecond + tick)
 	ends.wait(t, eddy.CloseHandlerTimeout)
 }
 
 // TestDeadlineAcrossPools: a request that goes through several pools has one deadline, counted from its dispatch.
 func TestDeadlineAcrossPools(t *testing.T) {
-	const limit, first = 1500 * time.Millisecond, 250 * time.Millisecond // the rest must be enough for a busy machine to come to the second pool
-	left := make(chan time.Duration, 1)
+	const limit, first = time.Second, 250 * time.Millisecond
+	began, goOn, deadlines := make(chan time.Time, 1), make(chan struct{}), make(chan time.Time, 1)
 	one, two := newPool(t, 1, 4), newPool(t, 1, 4)
 	var ends closes
 	srv := &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
@@ -196,23 +210,30 @@ func TestDeadlineAcrossPools(t *testing.T) {
 		p.Add("ends", &ends)
 		p.Add("one", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
 			d, _ := ctx.Context().Deadline()
-			for time.Until(d) > limit-first { // part of the time is used up here
-				<-time.After(time.Until(d) - (limit - first))
-			}
+			began <- d
+			<-goOn // part of the time is used up here
 			ctx.FireRead(m)
 			return nil
 		}), eddy.On(one))
 		return p.Add("two", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
 			d, _ := ctx.Context().Deadline()
-			left <- time.Until(d)
+			deadlines <- d
 			<-ctx.Context().Done()
 			return nil
 		}), eddy.On(two))
 	}}
+	clock := enginetest.NewClock(t, srv)
+	due := clock.Wall().Add(limit)
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "go\n")
-	if d := <-left; d > limit-first+20*time.Millisecond {
-		t.Errorf("%v left on the second pool, want at most %v", d, limit-first)
+	if d := <-began; !d.Equal(due) {
+		t.Errorf("on the first pool the deadline is %v, want %v", d, due)
 	}
+	clock.Advance(first)
+	close(goOn)
+	if d := <-deadlines; !d.Equal(due) {
+		t.Errorf("on the second pool the deadline is %v, want %v", d, due)
+	}
+	clock.Advance(limit - first + tick)
 	ends.wait(t, eddy.CloseHandlerTimeout)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -290,7 +291,7 @@ func TestUnorderedLife(t *testing.T) {
 // TestUnorderedContexts: messages that run side by side have contexts of their own: deadline, end and trace. The handler
 // deadline counts from the oldest one's dispatch.
 func TestUnorderedContexts(t *testing.T) {
-	const limit = 2 * time.Second // in which a busy machine can begin both and end the quick one
+	const limit = time.Second
 	pool := newPool(t, 4, 64)
 	type seen struct {
 		word string
@@ -318,15 +319,16 @@ func TestUnorderedContexts(t *testing.T) {
 			return nil
 		}), eddy.OnUnordered(pool))
 	}}
+	clock := enginetest.NewClock(t, srv)
+	due := clock.Wall().Add(limit)
 	c := dial(t, start(t, srv))
-	at := time.Now()
 	io.WriteString(c, "slow\nquick\n")
 	both := map[string]context.Context{}
 	for range 2 {
 		s := <-began
 		both[s.word] = s.ctx
-		if d, ok := s.ctx.Deadline(); !ok || d.Sub(at) < limit-50*time.Millisecond || d.Sub(at) > limit+time.Minute {
-			t.Errorf("%s: deadline %v, %v", s.word, d.Sub(at), ok)
+		if d, ok := s.ctx.Deadline(); !ok || !d.Equal(due) {
+			t.Errorf("%s: deadline %v, want %v", s.word, d, due)
 		}
 		if v := s.ctx.Value(traceKey{}); v != s.word {
 			t.Errorf("%s has the trace %v", s.word, v)
@@ -337,6 +339,7 @@ func TestUnorderedContexts(t *testing.T) {
 		t.Errorf("%s ended with %v, want quick inside its time", s.word, s.err)
 	}
 	waitFor(t, "the end of the quick one's context", func() bool { return errors.Is(both["quick"].Err(), context.Canceled) })
+	clock.Advance(limit + tick)
 	if s := <-over; s.word != "slow" || !errors.Is(s.err, context.DeadlineExceeded) {
 		t.Errorf("%s ended with %v", s.word, s.err)
 	}
