@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -93,8 +92,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestEveryByteIsSearchedOnce: a long frame that drips costs time in proportion to its length, and many short frames do
-// not search what is behind them for a delimiter that never comes.
+// TestEveryByteIsSearchedOnce: a long frame that drips costs time in proportion to its length.
 func TestEveryByteIsSearchedOnce(t *testing.T) {
 	d := codec(t, 1<<20, false, false, "\n", "never occurs")
 	view := bytes.Repeat([]byte("x"), 1<<20)
@@ -102,19 +100,6 @@ func TestEveryByteIsSearchedOnce(t *testing.T) {
 		if _, consumed, err := d.next(view[:n]); consumed != 0 || err != nil || d.scanned != n {
 			t.Fatalf("after %d bytes: consumed %d, scanned %d, %v", n, consumed, d.scanned, err)
 		}
-	}
-	d = codec(t, 1<<20, false, false, "never occurs", "\n")
-	view = bytes.Repeat([]byte("x\n"), 1<<20)
-	at := time.Now()
-	for rest := view; len(rest) > 0; {
-		_, n, err := d.next(rest)
-		if n != 2 || err != nil {
-			t.Fatal(n, err)
-		}
-		rest = rest[n:]
-	}
-	if took := time.Since(at); took > time.Minute { // searched each time to the end it would be minutes, on a fast machine
-		t.Errorf("a million frames took %v", took)
 	}
 }
 
@@ -135,20 +120,19 @@ func TestOptions(t *testing.T) {
 // TestOnTheWire: a frame that is too long ends the connection with its reason, or is skipped and told to who handles it.
 func TestOnTheWire(t *testing.T) {
 	for _, discard := range []bool{false, true} {
-		s := codectest.Serve(t, time.Second, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {
+		s := codectest.Serve(t, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {
 			e, ok := errors.AsType[*TooLongError](err)
 			return ok && e.Seen > 1000
 		})
 		c := s.Dial()
-		io.WriteString(c, "ok\r\n"+strings.Repeat("x", 100_000)+"\nafter\n")
+		c.Send("ok\r\n" + strings.Repeat("x", 100_000) + "\nafter\n")
 		if !discard {
-			s.Want(c, "[ok]")
+			c.Expect("[ok]")
 			s.WantEnd(c, eddy.CloseFrameTooLarge)
 			continue
 		}
-		s.Want(c, "[ok]too long[after]")
-		codectest.Drip(c, strings.Repeat("x", 10)) // skipping has an end in time, although bytes keep coming
-		s.WantEnd(c, eddy.CloseBodyTimeout)
+		c.Expect("[ok]too long[after]")
+		s.WantTimeout(c, strings.Repeat("x", 10)) // skipping has an end in time, although bytes keep coming
 	}
 }
 

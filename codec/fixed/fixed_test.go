@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestFrames: frames of one length, however they arrive; the end inside one is told apart from the end between two.
 func TestFrames(t *testing.T) {
-	s := codectest.Serve(t, 0, func() (eddy.Decoder, error) { return Codec(4) }, nil)
+	s := codectest.Serve(t, func() (eddy.Decoder, error) { return Codec(4) }, nil)
 	for _, c := range []struct {
 		send, want string
 		piece      int
@@ -35,10 +35,10 @@ func TestFrames(t *testing.T) {
 		conn := s.Dial()
 		for rest := c.send; rest != ""; {
 			n := min(c.piece, len(rest))
-			io.WriteString(conn, rest[:n])
+			conn.Send(rest[:n])
 			rest = rest[n:]
 		}
-		s.Want(conn, c.want)
+		conn.Expect(c.want)
 		s.WantEnd(conn, c.end)
 	}
 }

@@ -3,21 +3,23 @@ package codectest
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// patience is how long a test waits for something that must happen.
-const patience = time.Minute
+// bodyTimeout is the server's BodyTimeout, on a clock of the test.
+const bodyTimeout = time.Minute
 
 // Server answers every frame of its connections with itself in brackets, and tells how they end.
 type Server struct {
 	t       testing.TB
+	srv     *eddy.Server
+	clock   *enginetest.Clock
 	addr    string
 	ends    chan eddy.CloseReason
 	handled func(error) bool
@@ -25,10 +27,10 @@ type Server struct {
 
 // Serve starts a server whose connections have the decoder that codec makes. handled reports the errors that are answered
 // "too long" and then forgotten; nil is none.
-func Serve(t testing.TB, bodyTimeout time.Duration, codec func() (eddy.Decoder, error), handled func(error) bool) *Server {
+func Serve(t testing.TB, codec func() (eddy.Decoder, error), handled func(error) bool) *Server {
 	t.Helper()
 	s := &Server{t: t, ends: make(chan eddy.CloseReason, 10), handled: handled}
-	srv := &eddy.Server{Loops: 1, BodyTimeout: bodyTimeout, Init: func(p *eddy.Pipeline) error {
+	s.srv = &eddy.Server{Loops: 1, BodyTimeout: bodyTimeout, Init: func(p *eddy.Pipeline) error {
 		d, err := codec()
 		if err != nil {
 			return err
@@ -38,59 +40,43 @@ func Serve(t testing.TB, bodyTimeout time.Duration, codec func() (eddy.Decoder, 
 		}
 		return p.Add("brackets", brackets{s})
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	s.addr = srv.Addr().String()
+	s.clock = enginetest.NewClock(t, s.srv)
+	s.addr = enginetest.Serve(t, s.srv)
 	return s
 }
 
 // Dial connects to the server.
-func (s *Server) Dial() net.Conn {
+func (s *Server) Dial() *enginetest.Peer {
 	s.t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := c.SetDeadline(time.Now().Add(5 * patience)); err != nil {
-		s.t.Fatal(err)
-	}
-	return c
-}
-
-// Want reads what the server has to answer.
-func (s *Server) Want(c net.Conn, want string) {
-	s.t.Helper()
-	got := make([]byte, len(want))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
-		s.t.Errorf("%.80q, %v, want %.80q", got, err, want)
-	}
+	return enginetest.Dial(s.t, s.addr)
 }
 
 // WantEnd ends the connection, if the server has not, and compares the reason.
-func (s *Server) WantEnd(c net.Conn, want eddy.CloseReason) {
+func (s *Server) WantEnd(c *enginetest.Peer, want eddy.CloseReason) {
 	s.t.Helper()
 	_ = c.Close()
-	select {
-	case end := <-s.ends:
-		if end != want {
-			s.t.Errorf("ended with %v, want %v", end, want)
-		}
-	case <-time.After(patience):
-		s.t.Error("the connection did not end")
+	if end := testkit.Receive(s.t, "the connection to end", s.ends); end != want {
+		s.t.Errorf("ended with %v, want %v", end, want)
 	}
 }
 
-// Drip sends piece again and again, slowly, until the server takes no more.
-func Drip(c net.Conn, piece string) {
-	for {
-		if _, err := io.WriteString(c, piece); err != nil {
-			return
+// WantTimeout sends piece again and again until the time for a body is over, and wants the server to end the connection
+// then, and not before.
+func (s *Server) WantTimeout(c *enginetest.Peer, piece string) {
+	s.t.Helper()
+	for range 4 {
+		if len(s.ends) > 0 {
+			s.t.Error("the connection ended before its time was over")
 		}
-		time.Sleep(5 * time.Millisecond)
+		got := s.bytesIn() + uint64(len(piece))
+		c.Send(piece)
+		testkit.Eventually(s.t, "the server to read", func() bool { return s.bytesIn() >= got })
+		s.clock.Advance(bodyTimeout/4 + 10*time.Millisecond)
 	}
+	s.WantEnd(c, eddy.CloseBodyTimeout)
 }
+
+func (s *Server) bytesIn() uint64 { return s.srv.Stats().Loops[0].BytesIn }
 
 type brackets struct{ s *Server }
 
