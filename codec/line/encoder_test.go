@@ -3,13 +3,14 @@ package line_test
 import (
 	"bufio"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestResponseLimit: responses of up to the limit are sent as lines, whatever type they have; a longer one, and one that
@@ -33,11 +34,8 @@ func TestResponseLimit(t *testing.T) {
 				return ctx.Write("end")
 			}))
 		}}
-		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
-		conn := dial(t, srv.Addr().String())
-		io.WriteString(conn, "hello\n")
+		conn := enginetest.Dial(t, enginetest.Serve(t, srv))
+		conn.Send("hello\n")
 		in := bufio.NewReader(conn)
 		for _, want := range []string{longest, longest, longest, "hello", "", "end"} {
 			if got, err := in.ReadString('\n'); err != nil || got != want+"\n" {
@@ -46,11 +44,11 @@ func TestResponseLimit(t *testing.T) {
 		}
 		for range 2 {
 			var long *line.TooLongError
-			if err := <-refused; !errors.As(err, &long) || long.Max != c.limit || long.Seen != c.limit+1 {
+			if err := testkit.Receive(t, "a refusal", refused); !errors.As(err, &long) || long.Max != c.limit || long.Seen != c.limit+1 {
 				t.Errorf("limit %d: a longer line: %v", c.limit, err)
 			}
 		}
-		if err := <-refused; err == nil || !strings.Contains(err.Error(), "line feed at 1") {
+		if err := testkit.Receive(t, "a refusal", refused); err == nil || !strings.Contains(err.Error(), "line feed at 1") {
 			t.Errorf("two lines in one message: %v", err)
 		}
 		if err := srv.Close(); err != nil {
@@ -70,15 +68,14 @@ func TestResponseLimitFromElsewhere(t *testing.T) {
 		p.Add("ends", ends)
 		return p.Add("answer", eddy.Handle(func(ctx *eddy.Context, _ *line.Line) error { conns <- ctx.Conn(); return nil }))
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+	c := enginetest.Dial(t, enginetest.Serve(t, srv))
+	c.Send("hello\n")
+	if err := testkit.Receive(t, "a connection", conns).Write("much too long"); err != nil {
 		t.Fatal(err)
 	}
-	defer srv.Close()
-	io.WriteString(dial(t, srv.Addr().String()), "hello\n")
-	if err := (<-conns).Write("much too long"); err != nil {
-		t.Fatal(err)
-	}
-	if e := <-ends; e.reason != eddy.CloseFrameTooLarge {
+	c.ExpectEnd()
+	c.Close()
+	if e := testkit.Receive(t, "the end", ends); e.reason != eddy.CloseFrameTooLarge {
 		t.Errorf("closed with %v, %v", e.reason, e.err)
 	}
 }

@@ -5,16 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"go.uber.org/goleak"
 )
 
@@ -44,28 +43,13 @@ func start(t *testing.T, max int, opts ...eddy.AddOption) (addr string, ends wat
 			return ctx.Write(fmt.Appendf(nil, "<%s>\n", l.Text()))
 		}), opts...)
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	addr = enginetest.Serve(t, srv)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-		defer cancel()
-		if _, err := srv.Shutdown(ctx); err != nil {
+		if _, err := srv.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutdown: %v", err)
 		}
 	})
-	return srv.Addr().String(), ends
-}
-
-func dial(t *testing.T, addr string) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SetDeadline(time.Now().Add(time.Minute))
-	t.Cleanup(func() { c.Close() })
-	return c
+	return addr, ends
 }
 
 // TestLinesOverTCP sends the same lines byte by byte, in one write and in pieces, to a handler on the loop and to one on a pool.
@@ -85,7 +69,7 @@ func TestLinesOverTCP(t *testing.T) {
 		addr, _ := start(t, 64, opts...)
 		for _, piece := range []int{1, 5, stream.Len()} {
 			t.Run(fmt.Sprintf("%s in pieces of %d", name, piece), func(t *testing.T) {
-				c := dial(t, addr)
+				c := enginetest.Dial(t, addr)
 				for rest := []byte(stream.String()); len(rest) > 0; rest = rest[min(piece, len(rest)):] {
 					if _, err := c.Write(rest[:min(piece, len(rest))]); err != nil {
 						t.Fatal(err)
@@ -106,14 +90,12 @@ func TestLinesOverTCP(t *testing.T) {
 // TestTooLongLineEndsTheConnection shows the reason and the error of a refused line, after the lines before it were answered.
 func TestTooLongLineEndsTheConnection(t *testing.T) {
 	addr, ends := start(t, 8)
-	c := dial(t, addr)
-	io.WriteString(c, "ok\n"+strings.Repeat("x", 100))
-	answer, err := io.ReadAll(c)
-	if string(answer) != "<ok>\n" || err != nil {
-		t.Errorf("answer %q, error %v", answer, err)
-	}
+	c := enginetest.Dial(t, addr)
+	c.Send("ok\n" + strings.Repeat("x", 100))
+	c.Expect("<ok>\n")
+	c.ExpectEnd()
 	c.Close()
-	end := <-ends
+	end := testkit.Receive(t, "the end", ends)
 	var tooLong *line.TooLongError
 	if end.reason != eddy.CloseFrameTooLarge || !errors.As(end.err, &tooLong) || tooLong.Max != 8 || tooLong.Seen < 9 {
 		t.Errorf("ended with %v: %v", end.reason, end.err)
@@ -124,13 +106,11 @@ func TestTooLongLineEndsTheConnection(t *testing.T) {
 func TestUnfinishedLineIsIncomplete(t *testing.T) {
 	addr, ends := start(t, 8)
 	for sent, want := range map[string]eddy.CloseReason{"ok\n": eddy.ClosePeerClosed, "ok\nhal": eddy.CloseIncompleteRequest} {
-		c := dial(t, addr)
-		io.WriteString(c, sent)
-		if answer, err := bufio.NewReader(c).ReadString('\n'); answer != "<ok>\n" {
-			t.Fatalf("answer %q, error %v", answer, err)
-		}
+		c := enginetest.Dial(t, addr)
+		c.Send(sent)
+		c.Expect("<ok>\n")
 		c.Close()
-		if end := <-ends; end.reason != want {
+		if end := testkit.Receive(t, "the end", ends); end.reason != want {
 			t.Errorf("after %q the connection ended with %v, want %v", sent, end.reason, want)
 		}
 	}
