@@ -5,21 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // dialFrames connects with a pipeline of this package's own parts.
 func (r *rig) dialFrames(encoder ...eddy.AddOption) (*eddy.Conn, <-chan *Frame) {
 	r.t.Helper()
 	got := make(chan *Frame, 100)
-	d := &eddy.Dialer{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Init: func(p *eddy.Pipeline) error {
+	d := &eddy.Dialer{Init: func(p *eddy.Pipeline) error {
 		p.Add("frames", ResponseDecoder(MaxPayload(1<<20)))
 		p.Add("encoder", Encoder{}, encoder...)
 		return p.Add("got", eddy.Handle(func(_ *eddy.Context, f *Frame) error {
@@ -27,23 +26,13 @@ func (r *rig) dialFrames(encoder ...eddy.AddOption) (*eddy.Conn, <-chan *Frame) 
 			return nil
 		}))
 	}}
+	enginetest.RelaxDialer(d)
 	r.t.Cleanup(func() { d.Close() })
 	c, err := d.Dial(context.Background(), "tcp", r.srv.Addr().String())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return c, got
-}
-
-func receive(t *testing.T, got <-chan *Frame) *Frame {
-	t.Helper()
-	select {
-	case f := <-got:
-		return f
-	case <-time.After(patience):
-		t.Fatal("no response")
-		return nil
-	}
 }
 
 // TestClientPipeline: Encoder and ResponseDecoder make a client, with the encoder on the loop and on a pool, with
@@ -63,7 +52,7 @@ func TestClientPipeline(t *testing.T) {
 			if err := c.Write(&Frame{ID: id, Code: uint8(Echo), Payload: p}); err != nil {
 				t.Fatal(err)
 			}
-			f := receive(t, got)
+			f := testkit.Receive(t, "a response", got)
 			if f.ID != id || f.Err() != nil || !bytes.Equal(f.Payload, p) {
 				t.Errorf("%s: %d bytes came back as %d %v, %d bytes", name, n, f.ID, f.Status(), len(f.Payload))
 			}
@@ -72,7 +61,7 @@ func TestClientPipeline(t *testing.T) {
 		if err := c.Write(AppendRequest(nil, 9, Call, []byte("error"))); err != nil { // bytes pass
 			t.Fatal(err)
 		}
-		f := receive(t, got)
+		f := testkit.Receive(t, "a response", got)
 		if e, ok := errors.AsType[*StatusError](f.Err()); !ok || e.Status != StatusAppError || e.Error() != "frame: APP_ERROR: my error" {
 			t.Errorf("%s: %v", name, f.Err())
 		}
@@ -90,12 +79,7 @@ func TestFramesPassOn(t *testing.T) {
 			return ctx.Write(f)
 		}))
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	r := &rig{t: t, srv: srv}
-	c := r.dial()
+	c := newRaw(t, enginetest.Dial(t, enginetest.Serve(t, srv)))
 	for _, n := range []int{0, 1, 100, 30_000, 200_000} {
 		p := string(bytes.Repeat([]byte("p"), n))
 		go c.Write(bytes.Join([][]byte{rawFrame(1, 2, p), rawFrame(2, 2, p)}, nil))
@@ -110,9 +94,7 @@ func TestBadResponses(t *testing.T) {
 		string(AppendHeader(nil, 0, 0, 1<<21)): eddy.CloseFrameTooLarge,
 	} {
 		srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error { return p.Add("bad", greeter(send)) }}
-		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-			t.Fatal(err)
-		}
+		enginetest.Serve(t, srv)
 		c, _ := (&rig{t: t, srv: srv}).dialFrames()
 		<-c.Done()
 		if e := c.CloseError(); e == nil || e.Reason != want {

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestDrainGrace: requests that cross GOAWAY are answered, until the client closes the connection or the time is over.
 func TestDrainGrace(t *testing.T) {
-	for _, grace := range []time.Duration{patience, time.Millisecond} {
-		r := newRig(t, &set{o: Options{DrainGrace: grace}})
+	const grace, tick = time.Minute, 20 * time.Millisecond
+	for _, leaves := range []bool{true, false} {
+		r := newRig(t, &set{clock: true, o: Options{DrainGrace: grace}})
 		c := r.dial()
 		c.ask(1, 0, "")
 		c.expect(answer{1, 0, ""})
@@ -24,15 +26,16 @@ func TestDrainGrace(t *testing.T) {
 			done <- report
 		}()
 		c.expect(answer{0, 65, "0 the server is draining"})
-		if grace < patience {
+		r.clock.Advance(grace - tick)
+		c.ask(2, 2, "crossed")
+		c.expect(answer{2, 8, "0 the server is draining"})
+		if !leaves {
+			r.clock.Advance(2 * tick)
 			c.expectEnd()
-		} else {
-			c.ask(2, 2, "crossed")
-			c.expect(answer{2, 8, "0 the server is draining"})
-			c.Close()
 		}
-		if report := <-done; report.Drained != 1 || report.Forced != 0 {
-			t.Errorf("grace %v: %+v", grace, report)
+		c.Close()
+		if report := testkit.Receive(t, "the end of the drain", done); report.Drained != 1 || report.Forced != 0 {
+			t.Errorf("the client leaves %v: %+v", leaves, report)
 		}
 		if n := r.runs.Load(); n != 0 {
 			t.Errorf("%d requests ran", n)

@@ -6,21 +6,25 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestBigMadePayloadsAreNotSharedOut: a long payload that was made in a request's memory is given to the connection, and no
 // later request makes its own there while it waits to be sent.
 func TestBigMadePayloadsAreNotSharedOut(t *testing.T) {
-	const requests, size = 400, 50_000
-	r, _ := newRouted(t, Options{Append: func(_ context.Context, f *Frame, dst []byte) ([]byte, error) {
+	const requests, size = 60, 50_000
+	narrow := &set{o: Options{Append: func(_ context.Context, f *Frame, dst []byte) ([]byte, error) {
 		return append(dst, bytes.Repeat([]byte{byte(f.ID)}, size)...), nil
-	}})
-	c := r.dial()
+	}}}
+	enginetest.Narrow(&narrow.srv)
+	r, _ := newRouted(t, narrow)
+	c := r.dialNarrow()
 	for id := range uint64(requests) {
 		c.ask(id+1, 2, []string{"pool", "loop"}[id%2])
 	}
 	const low = eddy.DefaultLowWatermark // below it the server would read on
-	r.until("the socket to be full", func() bool { return r.srv.Stats().Memory.Outbound > low })
+	testkit.Eventually(t, "the socket to be full", func() bool { return r.srv.Stats().Memory.Outbound > low })
 	for range requests {
 		if a := c.read(); len(a.payload) != size || bytes.Count([]byte(a.payload), []byte{byte(a.id)}) != size {
 			t.Fatalf("response %d of %d bytes has bytes of another one", a.id, len(a.payload))

@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // newRouted returns a rig whose requests go to its pool, to the loop if they begin with "loop", and nowhere if they
 // begin with "no".
-func newRouted(t testing.TB, o Options) (r *rig, done *atomic.Int64) {
+func newRouted(t testing.TB, c *set) (r *rig, done *atomic.Int64) {
 	t.Helper()
 	done = new(atomic.Int64)
 	pool, err := executor.NewFixed(executor.Options{Name: t.Name(), Workers: 2, Queue: 100})
@@ -23,7 +24,7 @@ func newRouted(t testing.TB, o Options) (r *rig, done *atomic.Int64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Shutdown(context.Background()) })
-	o.Route = func(f *Frame) (*executor.Pool, error) {
+	c.o.Route = func(f *Frame) (*executor.Pool, error) {
 		f.Tag = "tagged"
 		switch {
 		case bytes.HasPrefix(f.Payload, []byte("no")):
@@ -33,19 +34,19 @@ func newRouted(t testing.TB, o Options) (r *rig, done *atomic.Int64) {
 		}
 		return pool, nil
 	}
-	o.Done = func(f *Frame) {
+	c.o.Done = func(f *Frame) {
 		if f.Tag == "tagged" {
 			done.Add(1)
 		}
 	}
-	r = newRig(t, &set{o: o})
+	r = newRig(t, c)
 	return r, done
 }
 
 // TestMadePayloads: payloads of any size that are made in a request's memory arrive as they were made, from a pool and from
 // the loop, in any order of sizes, and a failure or a late end leaves nothing of them behind.
 func TestMadePayloads(t *testing.T) {
-	r, done := newRouted(t, Options{MaxPayload: 200_000, Append: func(ctx context.Context, f *Frame, dst []byte) ([]byte, error) {
+	r, done := newRouted(t, &set{o: Options{MaxPayload: 200_000, Append: func(ctx context.Context, f *Frame, dst []byte) ([]byte, error) {
 		if len(dst) < HeaderSize || f.Tag != "tagged" || f.Conn() == nil {
 			return nil, fmt.Errorf("%d bytes, tag %v", len(dst), f.Tag)
 		}
@@ -69,7 +70,7 @@ func TestMadePayloads(t *testing.T) {
 			return dst, nil
 		}
 		return nil, nil
-	}})
+	}}})
 	c := r.dial()
 	id, asked := uint64(0), int64(0)
 	ask := func(payload string, want answer) {
@@ -101,7 +102,7 @@ func TestMadePayloads(t *testing.T) {
 	id++
 	c.ask(id, 2, "no way")
 	c.expect(answer{id, 2, "0 no route"})
-	r.until("the end of all", func() bool { return done.Load() == asked })
+	testkit.Eventually(t, "the end of all", func() bool { return done.Load() == asked })
 	c.ask(id+1, 1, "loop echo") // ECHO is routed, PING is not
 	c.ask(id+2, 0, "no ping")
 	c.expect(answer{id + 1, 0, "loop echo"}, answer{id + 2, 0, "no ping"})

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -22,16 +21,17 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = time.Minute
 
 // rig is a server whose application does what the payload says.
 type rig struct {
 	t     testing.TB
 	srv   *eddy.Server
+	clock *enginetest.Clock // with set.clock
 	pool  *executor.Pool
 	s     *Server
 	gate  chan struct{}
@@ -47,6 +47,7 @@ type set struct {
 	workers, queue int
 	o              Options
 	srv            eddy.Server
+	clock          bool // the server's time is the test's
 }
 
 func newRig(t testing.TB, c *set) *rig {
@@ -69,8 +70,14 @@ func newRig(t testing.TB, c *set) *rig {
 		t.Fatal(err)
 	}
 	r.srv = &c.srv
-	r.srv.Loops, r.srv.Logger = 1, slog.New(slog.NewTextHandler(io.Discard, nil))
+	r.srv.Loops = 1
 	r.s.Configure(r.srv)
+	if o.ReadTimeout == 0 {
+		r.srv.ReadTimeout = time.Hour // the client of a busy machine is slow
+	}
+	if c.clock {
+		r.clock = enginetest.NewClock(t, r.srv)
+	}
 	init := r.srv.Init
 	r.srv.Init = func(p *eddy.Pipeline) error {
 		if err := init(p); err != nil {
@@ -78,10 +85,7 @@ func newRig(t testing.TB, c *set) *rig {
 		}
 		return p.Add("ends", r)
 	}
-	if err := r.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.srv.Close() })
+	enginetest.Serve(t, r.srv)
 	return r
 }
 
@@ -94,21 +98,12 @@ func (r *rig) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
 // ended waits for the end of a connection and returns why.
 func (r *rig) ended() (eddy.CloseReason, error) {
 	r.t.Helper()
-	r.until("the close", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.ends) > 0 })
+	testkit.Eventually(r.t, "the close", func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.ends) > 0 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reason, err := r.ends[0], r.errs[0]
 	r.ends, r.errs = r.ends[1:], r.errs[1:]
 	return reason, err
-}
-
-func (r *rig) until(what string, cond func() bool) {
-	r.t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("timed out waiting for %s", what)
-		}
-	}
 }
 
 func (r *rig) handle(ctx context.Context, f *Frame) ([]byte, error) {
@@ -152,14 +147,16 @@ type raw struct {
 
 func (r *rig) dial() *raw {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.srv.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(5 * patience))
-	return &raw{c, r.t, bufio.NewReader(c)}
+	return newRaw(r.t, enginetest.Dial(r.t, r.srv.Addr().String()))
 }
+
+// dialNarrow connects with little room in the kernel: what is not read soon stays with the server.
+func (r *rig) dialNarrow() *raw {
+	r.t.Helper()
+	return newRaw(r.t, enginetest.DialNarrow(r.t, r.srv.Addr().String()))
+}
+
+func newRaw(t testing.TB, c net.Conn) *raw { return &raw{c, t, bufio.NewReader(c)} }
 
 func rawFrame(id uint64, op byte, payload string) []byte {
 	b := make([]byte, 16+len(payload))
@@ -174,6 +171,15 @@ func (c *raw) send(frames ...[]byte) {
 	c.t.Helper()
 	if _, err := c.Write(bytes.Join(frames, nil)); err != nil {
 		c.t.Fatal(err)
+	}
+}
+
+// sendPieces sends b in pieces that mostly arrive alone at the server.
+func (r *rig) sendPieces(c *raw, b []byte, size int) {
+	r.t.Helper()
+	for ; len(b) > 0; b = b[min(size, len(b)):] {
+		c.send(b[:min(size, len(b))])
+		enginetest.Barrier(r.t, r.srv)
 	}
 }
 
@@ -239,10 +245,7 @@ func TestViolationsOnTheWire(t *testing.T) {
 				c := r.dial()
 				c.ask(1, 0, "first") // what came before is answered
 				if slow {
-					for i := range v.frame {
-						c.send(v.frame[i : i+1])
-						time.Sleep(100 * time.Microsecond) // so that most arrive alone; the answer is the same if they do not
-					}
+					r.sendPieces(c, v.frame, 1)
 				} else {
 					c.send(v.frame)
 				}
@@ -271,8 +274,8 @@ func TestNothingIsAllocatedForLengths(t *testing.T) {
 	for range n {
 		r.dial().send(head)
 	}
-	r.until("the headers", func() bool { return r.srv.Stats().Loops[0].BytesIn >= n*HeaderSize })
-	if held := r.srv.Stats().Memory.Inbound; held > n*1024 {
+	testkit.Eventually(t, "the headers", func() bool { return r.srv.Stats().Loops[0].BytesIn >= n*HeaderSize })
+	if held := enginetest.Stats(t, r.srv).Memory.Inbound; held > n*1024 {
 		t.Errorf("%d bytes are held for %d headers", held, n)
 	}
 }
@@ -341,12 +344,7 @@ func TestByteByByte(t *testing.T) {
 	all := bytes.Join([][]byte{rawFrame(1, 0, "ping"), rawFrame(2, 1, "echo"), rawFrame(3, 3, "oneway"), rawFrame(4, 2, "call"), rawFrame(5, 0, "")}, nil)
 	for _, size := range []int{1, 2, 7, 15, 16, 17, len(all)} {
 		c := r.dial()
-		for rest := all; len(rest) > 0; {
-			n := min(size, len(rest))
-			c.send(rest[:n])
-			rest = rest[n:]
-			time.Sleep(50 * time.Microsecond)
-		}
+		r.sendPieces(c, all, size)
 		c.expect(answer{1, 0, "ping"}, answer{2, 0, "echo"}, answer{4, 0, "CALL call"}, answer{5, 0, ""})
 		c.Close()
 	}
@@ -471,63 +469,82 @@ func TestOrderings(t *testing.T) {
 
 // TestDeadlines: an incomplete frame, an idle connection and a request each have their time.
 func TestDeadlines(t *testing.T) {
-	const short = 60 * time.Millisecond
+	const limited, tick = time.Minute, 20 * time.Millisecond
 	t.Run("defaults", func(t *testing.T) {
-		r := newRig(t, &set{})
-		if r.srv.ReadTimeout != 10*time.Second || r.srv.IdleTimeout != 5*time.Minute {
-			t.Errorf("%v, %v", r.srv.ReadTimeout, r.srv.IdleTimeout)
+		s, err := NewServer(Options{Pool: new(executor.Pool)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var srv eddy.Server
+		s.Configure(&srv)
+		if srv.ReadTimeout != 10*time.Second || srv.IdleTimeout != 5*time.Minute {
+			t.Errorf("%v, %v", srv.ReadTimeout, srv.IdleTimeout)
 		}
 		if limit(-1, time.Second) != 0 || limit(2, time.Second) != 2 {
 			t.Error("limits")
 		}
 	})
 	t.Run("frame", func(t *testing.T) {
-		r := newRig(t, &set{o: Options{ReadTimeout: short}})
+		r := newRig(t, &set{clock: true, o: Options{ReadTimeout: limited}})
 		c := r.dial()
-		at := time.Now()
-		frame := rawFrame(1, 1, strings.Repeat("x", 10_000))
-		go func() { // bytes keep coming, too slowly
-			for i := range frame {
-				if _, err := c.Write(frame[i : i+1]); err != nil {
-					return
-				}
-				time.Sleep(time.Millisecond)
-			}
-		}()
+		for i, b := range rawFrame(1, 1, "x")[:4] { // bytes keep coming, too slowly
+			r.stays()
+			c.send([]byte{b})
+			testkit.Eventually(t, "the server to read", func() bool { return r.srv.Stats().Loops[0].BytesIn > uint64(i) })
+			r.clock.Advance(limited/4 + tick)
+		}
+		c.expectEnd()
 		if reason, _ := r.ended(); reason != eddy.CloseReadTimeout {
 			t.Errorf("closed with %v", reason)
 		}
-		if d := time.Since(at); d < short {
-			t.Errorf("closed after %v", d)
-		}
-		c.Close()
 	})
 	t.Run("idle", func(t *testing.T) {
-		const long = 2 * time.Second // in which a busy machine's client asks
-		r := newRig(t, &set{o: Options{IdleTimeout: long}})
+		r := newRig(t, &set{clock: true, o: Options{IdleTimeout: limited}})
 		c := r.dial()
 		c.ask(1, 2, "wait")
 		<-r.began
-		time.Sleep(long * 5 / 4) // a request in flight is not idleness
+		r.clock.Advance(2 * limited) // a request in flight is not idleness
+		r.stays()
 		close(r.gate)
 		c.expect(answer{1, 0, "waited"})
+		enginetest.Barrier(t, r.srv)
+		r.clock.Advance(limited - tick)
+		r.stays()
+		r.clock.Advance(2 * tick)
+		c.expectEnd()
 		if reason, _ := r.ended(); reason != eddy.CloseIdleTimeout {
 			t.Errorf("closed with %v", reason)
 		}
 	})
 	t.Run("request", func(t *testing.T) {
-		r := newRig(t, &set{o: Options{Timeout: func(f *Frame) time.Duration {
+		r := newRig(t, &set{clock: true, o: Options{Timeout: func(f *Frame) time.Duration {
 			if string(f.Payload) == "wait" {
-				return short
+				return limited
 			}
-			return patience
+			return time.Hour
 		}}})
 		c := r.dial()
 		c.ask(1, 2, "wait")
+		<-r.began
+		r.clock.Advance(limited - tick)
+		c.ask(2, 0, "nothing yet")
+		c.expect(answer{2, 0, "nothing yet"})
+		r.clock.Advance(2 * tick)
 		c.expect(answer{1, 6, "0 "})
 		c.ask(1, 0, "goes on")
 		c.expect(answer{1, 0, "goes on"})
 	})
+}
+
+// stays fails the test if a connection has ended.
+func (r *rig) stays() {
+	r.t.Helper()
+	enginetest.Barrier(r.t, r.srv)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ends) > 0 {
+		r.t.Fatalf("ended early with %v", r.ends)
+	}
 }
 
 // TestDrain: GOAWAY once, what is in flight is answered, what comes later is refused, and then the end.
@@ -631,10 +648,12 @@ func TestOptions(t *testing.T) {
 // TestSlowReaderOfPings: what is queued for a client that reads late is what it sent, not what the loop has read since into the
 // same memory.
 func TestSlowReaderOfPings(t *testing.T) {
-	r := newRig(t, &set{})
-	c := r.dial()
+	narrow := &set{}
+	enginetest.Narrow(&narrow.srv)
+	r := newRig(t, narrow)
+	c := r.dialNarrow()
 	payload := func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 40_000) }
-	const n = 400
+	const n = 50
 	go func() {
 		for i := range n {
 			if _, err := c.Write(rawFrame(uint64(i+1), 0, payload(i))); err != nil {
@@ -642,7 +661,7 @@ func TestSlowReaderOfPings(t *testing.T) {
 			}
 		}
 	}()
-	r.until("a queue", func() bool { return r.srv.Stats().Loops[0].OutboundBytes > 100_000 })
+	testkit.Eventually(t, "a queue", func() bool { return r.srv.Stats().Loops[0].OutboundBytes > 100_000 })
 	for i := range n {
 		if a := c.read(); a != (answer{uint64(i + 1), 0, payload(i)}) {
 			t.Fatalf("answer %d is to %d, status %d, %d bytes: %.20q", i, a.id, a.status, len(a.payload), a.payload)
