@@ -1,63 +1,70 @@
 package websocket
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// The times of tests on a clock. A tick is more than the loops look up deadlines in.
+const (
+	interval = 30 * time.Second
+	answer   = 10 * time.Second // for a pong, a message or a close frame
+	tick     = 20 * time.Millisecond
 )
 
 // A silent client is sent a ping; one that answers stays, one that does not is
 // closed.
 func TestKeepAlive(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{PingInterval: 40 * time.Millisecond, PongTimeout: 2 * time.Second}) // in which a busy machine's client can answer
+	h := &ponger{messages: newMessages(), pongs: make(chan string, 1)}
+	s, clock := startOnClock(t, h, Options{PingInterval: interval, PongTimeout: answer})
 	c := s.rawDial("")
+	sc := testkit.Receive(t, "a connection", h.conns)
 	for range 3 {
+		clock.Advance(interval + tick)
 		c.want(0x89, "")
+		clock.Advance(answer - tick)
 		c.send(frame(0x8a, ""))
+		testkit.Receive(t, "the pong", h.pongs)
+		clock.Advance(2 * tick)
 	}
+	clock.Advance(interval + tick)
 	c.want(0x89, "")
+	clock.Advance(answer - tick)
+	if err := sc.Eddy().CloseError(); err != nil {
+		t.Fatalf("before the time for an answer is over: %v", err)
+	}
+	clock.Advance(2 * tick)
 	c.wantEnd()
-	s.wantEnd(CloseAbnormal, "")
+	if e := testkit.Receive(t, "HandleClose", h.closed); e.code != CloseAbnormal {
+		t.Errorf("closed with %+v", e)
+	}
 	s.waitClosed(eddy.CloseIdleTimeout, 1)
 }
 
 // A connection whose reads the application has paused is not taken for dead: it
 // cannot be heard.
 func TestKeepAliveOfPausedConnection(t *testing.T) {
-	t.Parallel()
-	const interval, patience = 20 * time.Millisecond, time.Second // in which a busy machine comes to the pause, and to an answer after it
-	s := start(t, Options{PingInterval: interval, PongTimeout: patience})
+	s, clock := startOnClock(t, nil, Options{PingInterval: interval, PongTimeout: answer})
 	c := s.rawDial("")
 	sc := s.conn()
 	sc.PauseRead()
-	for from := time.Now(); time.Since(from) < 5*patience/2; time.Sleep(interval) { // two deadlines that must have no effect
-		if err := sc.Eddy().CloseError(); err != nil {
-			t.Fatal(err)
-		}
+	enginetest.Barrier(t, s.srv)
+	clock.Pass(5*interval, answer/2)
+	if err := sc.Eddy().CloseError(); err != nil {
+		t.Fatal(err)
 	}
 	sc.ResumeRead()
 	c.send(frame(0x81, "still here"))
-	for {
-		first, p, err := c.frame()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first == 0x89 {
-			c.send(frame(0x8a, ""))
-			continue
-		}
-		if p != "still here" {
-			t.Errorf("%#x %q", first, p)
-		}
-		return
-	}
+	c.want(0x81, "still here")
 }
 
 // R078: a client that drips a frame is cut off, although it sends all the time.
@@ -68,10 +75,25 @@ func TestMessageTimeout(t *testing.T) {
 		"fragments":   frame(0x01, "a") + frame(0x00, strings.Repeat("x", 200)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, Options{MessageTimeout: 100 * time.Millisecond})
+			s, clock := startOnClock(t, nil, Options{MessageTimeout: answer})
 			c := s.rawDial(frame(0x81, "ok"))
 			c.want(0x81, "ok")
-			c.send(drip[:len(drip)-3])
+			sc := s.conn()
+			last := len(drip) - 3
+			c.send(drip[:last])
+			testkit.Eventually(t, "the message to begin", func() (begun bool) {
+				onLoop(t, sc.Eddy().Loop(), func() { begun = sc.frameTimer != nil })
+				return begun
+			})
+			for i := range 2 {
+				clock.Advance(answer/2 - tick)
+				c.send(drip[last+i : last+i+1])
+				enginetest.Barrier(t, s.srv)
+			}
+			if err := sc.Eddy().CloseError(); err != nil {
+				t.Fatalf("before the time is over: %v", err)
+			}
+			clock.Advance(3 * tick)
 			c.wantClose(ClosePolicyViolation)
 			s.wantEnd(ClosePolicyViolation, "")
 			s.waitClosed(eddy.CloseReadTimeout, 1)
@@ -89,7 +111,7 @@ func TestPongsAreDroppedForSlowReaders(t *testing.T) {
 	s := startWith(t, e, nil, Options{}, eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 1 << 20}, narrow)
 	c := s.rawDial(frame(0x82, "go") + strings.Repeat(frame(0x89, "p"), 20))
 	sc := s.conn()
-	waitFor(t, "the queue to fill", func() bool { return !sc.Eddy().Writable() })
+	testkit.Eventually(t, "the queue to fill", func() bool { return !sc.Eddy().Writable() })
 	if q := sc.Eddy().QueuedBytes(); q > 5<<20 {
 		t.Errorf("%d bytes queued", q)
 	}
@@ -131,7 +153,7 @@ func TestConcurrentWritesAndClose(t *testing.T) {
 					return
 				}
 				for !sc.Eddy().Writable() && sc.Eddy().CloseError() == nil {
-					time.Sleep(time.Millisecond) // poll interval of the condition
+					runtime.Gosched()
 				}
 				if i == 500 {
 					_ = sc.Close(1000, "")
@@ -225,8 +247,7 @@ func TestDrain(t *testing.T) {
 		err    error
 	}
 	done := make(chan outcome, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	go func() {
 		report, err := s.srv.Shutdown(ctx)
 		done <- outcome{report, err}

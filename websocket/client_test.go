@@ -16,6 +16,8 @@ import (
 	gorilla "github.com/gorilla/websocket"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // independent servers that echo.
@@ -105,7 +107,7 @@ func TestClientWithIndependentServers(t *testing.T) {
 				if e := <-m.closed; e.code != 1000 {
 					t.Errorf("%+v", e)
 				}
-				waitFor(t, "the end", func() bool { return d.Engine.Stats().Active == 0 })
+				testkit.Eventually(t, "the end", func() bool { return d.Engine.Stats().Active == 0 })
 				if st := d.Engine.Stats(); st.Closed[eddy.CloseNormal] != 1 {
 					t.Errorf("%v", st.Closed)
 				}
@@ -169,7 +171,7 @@ func TestDialRefusesResponses(t *testing.T) {
 				if !ok || c != nil || !strings.Contains(err.Error(), tt.want) || he.Status != tt.status {
 					t.Fatalf("%v, want %q with status %d", err, tt.want, tt.status)
 				}
-				waitFor(t, "the end", func() bool { return d.Engine.Stats().Closed[eddy.CloseHandshakeFailed] == 1 })
+				testkit.Eventually(t, "the end", func() bool { return d.Engine.Stats().Closed[eddy.CloseHandshakeFailed] == 1 })
 				if len(e.conns) > 0 || len(e.closed) > 0 {
 					t.Error("the handler was told")
 				}
@@ -212,7 +214,7 @@ func serveOne(t *testing.T, f func(c net.Conn, r *http.Request)) string {
 			return
 		}
 		defer func() { _ = c.Close() }()
-		_ = c.SetDeadline(time.Now().Add(limit))
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		r, err := http.ReadRequest(bufio.NewReader(c))
 		if err != nil {
 			r = nil
@@ -282,36 +284,50 @@ func TestDialRequest(t *testing.T) {
 	}
 }
 
-// A server that accepts and says nothing does not keep the caller beyond its context.
+// A server that accepts and says nothing does not keep the caller beyond its context, nor beyond the timeout.
 func TestDialContextAndTimeout(t *testing.T) {
-	t.Parallel()
-	silent := func(c net.Conn, _ *http.Request) { _, _ = io.Copy(io.Discard, c) }
+	asked := make(chan struct{}, 1)
+	silent := func(c net.Conn, _ *http.Request) { asked <- struct{}{}; _, _ = io.Copy(io.Discard, c) }
 	d := newDialer(t, Options{Compression: newCompression(t, CompressionOptions{ContextTakeover: true})})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := d.Dial(ctx, "ws://"+serveOne(t, silent)+"/", newEcho()); !errors.Is(err, context.DeadlineExceeded) {
+	outcome := make(chan error, 1)
+	dial := func(ctx context.Context) {
+		_, err := d.Dial(ctx, "ws://"+serveOne(t, silent)+"/", newEcho())
+		outcome <- err
+	}
+	go dial(ctx)
+	testkit.Receive(t, "the request", asked)
+	cancel()
+	if err := testkit.Receive(t, "the outcome", outcome); !errors.Is(err, context.Canceled) {
 		t.Errorf("context: %v", err)
 	}
-	// On a slow machine the time is over before the connection is there.
-	waitFor(t, "the end", func() bool { st := d.Engine.Stats(); return st.Active == 0 })
+	testkit.Eventually(t, "the end", func() bool { return d.Engine.Stats().Active == 0 })
 	if n := d.Options.Compression.Stats().Windows; n != 0 {
 		t.Errorf("%d bytes stay reserved", n)
 	}
-	d = newDialer(t, Options{})
-	d.Engine.HandshakeTimeout = 50 * time.Millisecond
-	if _, err := d.Dial(t.Context(), "ws://"+serveOne(t, silent)+"/", newEcho()); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errEnded) {
+	d = newDialer(t, Options{PingInterval: -1})
+	d.Engine.HandshakeTimeout = answer
+	clock := enginetest.NewClock(t, d.Engine)
+	go dial(t.Context())
+	testkit.Receive(t, "the request", asked)
+	clock.Advance(answer - tick)
+	select {
+	case err := <-outcome:
+		t.Fatalf("before the timeout: %v", err)
+	default:
+	}
+	clock.Advance(2 * tick)
+	if err := testkit.Receive(t, "the outcome", outcome); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errEnded) {
 		t.Errorf("handshake timeout: %v", err)
 	}
 	// The time of the handshake does not go on after it.
-	s := start(t, Options{})
-	d = newDialer(t, Options{PingInterval: -1})
-	d.Engine.HandshakeTimeout = 2 * time.Second // in which a busy machine shakes hands
 	m := newMessages()
-	c, err := d.Dial(t.Context(), "ws://"+s.addr, m)
+	c, err := d.Dial(t.Context(), "ws://"+start(t, Options{}).addr, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(d.Engine.HandshakeTimeout * 5 / 4) // the timeout must have no effect
+	clock.Advance(2 * answer)
 	if err := c.Write(Text, []byte("still here")); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +359,7 @@ func TestDialToStrangeServers(t *testing.T) {
 			t.Errorf("connected: %v", c)
 		}
 	}
-	waitFor(t, "the ends", func() bool { return d.Engine.Stats().Active == 0 })
+	testkit.Eventually(t, "the ends", func() bool { return d.Engine.Stats().Active == 0 })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) != 0 {
@@ -389,7 +405,7 @@ func TestClientViolations(t *testing.T) {
 			if !ok || err != nil || ev.op != opClose || int(ev.data[0])<<8|int(ev.data[1]) != tt.code {
 				t.Errorf("the server got %+v, %v", ev, err)
 			}
-			waitFor(t, tt.reason.String(), func() bool { return d.Engine.Stats().Closed[tt.reason] == 1 })
+			testkit.Eventually(t, tt.reason.String(), func() bool { return d.Engine.Stats().Closed[tt.reason] == 1 })
 		})
 	}
 }
@@ -433,7 +449,8 @@ func TestClientPings(t *testing.T) {
 	s := start(t, Options{})
 	h := &ponger{messages: newMessages(), pongs: make(chan string, 1)}
 	c := s.client(h, Options{})
-	if err := c.Ping([]byte("how far")); err != nil {
+	err := c.Ping([]byte("how far"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := <-h.pongs; got != "how far" {
@@ -447,15 +464,22 @@ func TestClientPings(t *testing.T) {
 			acceptKey(r.Header.Get("Sec-WebSocket-Key"))+"\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c) // half-open: it reads and never answers
 	})
-	d := newDialer(t, Options{PingInterval: 30 * time.Millisecond, PongTimeout: 30 * time.Millisecond})
+	d := newDialer(t, Options{PingInterval: interval, PongTimeout: answer})
+	clock := enginetest.NewClock(t, d.Engine)
 	e := newEcho()
-	if _, err := d.Dial(t.Context(), "ws://"+addr, e); err != nil {
+	if c, err = d.Dial(t.Context(), "ws://"+addr, e); err != nil {
 		t.Fatal(err)
 	}
-	if end := <-e.closed; end.code != CloseAbnormal {
+	clock.Advance(interval + tick)
+	clock.Advance(answer - tick)
+	if err := c.Eddy().CloseError(); err != nil {
+		t.Fatalf("before the time for an answer is over: %v", err)
+	}
+	clock.Advance(2 * tick)
+	if end := testkit.Receive(t, "the end", e.closed); end.code != CloseAbnormal {
 		t.Errorf("%+v", end)
 	}
-	waitFor(t, "idle_timeout", func() bool { return d.Engine.Stats().Closed[eddy.CloseIdleTimeout] == 1 })
+	testkit.Eventually(t, "idle_timeout", func() bool { return d.Engine.Stats().Closed[eddy.CloseIdleTimeout] == 1 })
 }
 
 type ponger struct {
@@ -474,8 +498,7 @@ func TestClientCloses(t *testing.T) {
 	if _, err := d.Dial(t.Context(), "ws://"+s.addr, m); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	if r, err := d.Shutdown(ctx); err != nil || r.Drained != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -491,17 +514,26 @@ func TestClientCloses(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 		close(ended)
 	})
-	d = newDialer(t, Options{CloseTimeout: 50 * time.Millisecond})
+	d = newDialer(t, Options{CloseTimeout: answer})
+	clock := enginetest.NewClock(t, d.Engine)
 	e := newEcho()
-	if _, err := d.Dial(t.Context(), "ws://"+addr, e); err != nil {
+	c, err := d.Dial(t.Context(), "ws://"+addr, e)
+	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.Eventually(t, "the close frame", func() (over bool) {
+		onLoop(t, c.Eddy().Loop(), func() { over = c.over })
+		return over
+	})
+	clock.Advance(answer - tick)
 	select {
 	case <-ended:
-	case <-time.After(limit / 2): // the server itself gives up after limit
-		t.Error("the client did not end the connection")
+		t.Error("the client did not wait for the server")
+	default:
 	}
-	if end := <-e.closed; end.code != 1000 {
+	clock.Advance(2 * tick)
+	testkit.Receive(t, "the client to end the connection", ended)
+	if end := testkit.Receive(t, "the end", e.closed); end.code != 1000 {
 		t.Errorf("%+v", end)
 	}
 }

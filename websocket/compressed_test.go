@@ -2,7 +2,6 @@ package websocket
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,6 +12,8 @@ import (
 	gorilla "github.com/gorilla/websocket"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // modes are the ways to compress.
@@ -43,14 +44,13 @@ func TestCompressedEchoWithIndependentClients(t *testing.T) {
 			for range 3 {
 				s.wantEnd(1000, "")
 			}
-			waitFor(t, "the windows to be given back", func() bool { return z.Stats().Windows == 0 })
+			testkit.Eventually(t, "the windows to be given back", func() bool { return z.Stats().Windows == 0 })
 		})
 	}
 }
 
 func (s *server) echoCoder(m coder.CompressionMode) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(s.t)
 	c := s.dial(&coder.DialOptions{CompressionMode: m, CompressionThreshold: 1})
 	for round := range 3 {
 		for i, msg := range samples() {
@@ -70,7 +70,7 @@ func (s *server) echoCoder(m coder.CompressionMode) {
 }
 
 func (s *server) echoGorilla() {
-	d := gorilla.Dialer{EnableCompression: true, HandshakeTimeout: limit}
+	d := gorilla.Dialer{EnableCompression: true, HandshakeTimeout: testkit.Patience}
 	c, resp, err := d.Dial("ws://"+s.addr+"/", nil)
 	if err != nil {
 		s.t.Errorf("gorilla: %v", err)
@@ -80,7 +80,7 @@ func (s *server) echoGorilla() {
 	if ext := resp.Header.Get("Sec-Websocket-Extensions"); !strings.HasPrefix(ext, "permessage-deflate") {
 		s.t.Errorf("gorilla got %q", ext)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(limit))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	for i, msg := range samples() {
 		if err := c.WriteMessage(gorilla.BinaryMessage, []byte(msg)); err != nil {
 			s.t.Errorf("gorilla, message %d: %v", i, err)
@@ -237,10 +237,13 @@ func TestInflateInSteps(t *testing.T) {
 	c.want(0x8a, "ping")
 	sc.PauseRead()
 	c.send(frame(0xc2, large) + frame(0x81, "behind"))
+	for range 3 {
+		enginetest.Barrier(t, s.srv)
+	}
 	select {
 	case m := <-got:
 		t.Fatalf("%+v although reads are paused", m)
-	case <-time.After(50 * time.Millisecond): // nothing may come; a failure can only be missed by this
+	default: // a failure can be missed by this
 	}
 	sc.ResumeRead()
 	if m := <-got; m != (message{Binary, size}) {
@@ -277,7 +280,7 @@ func TestInflatersAreBounded(t *testing.T) {
 		large := string(packed(t, strings.Repeat("0123456789abcdef", size/16)+strings.Repeat("+", i)))
 		peers = append(peers, s.rawDeflate(frame(0xc2, large)+frame(0x82, "behind")))
 		conns = append(conns, s.conn())
-		waitFor(t, "it to wait", func() bool { return z.Stats().Waiting == i+1 })
+		testkit.Eventually(t, "it to wait", func() bool { return z.Stats().Waiting == i+1 })
 		onLoop(t, conns[i].Eddy().Loop(), func() {
 			if d := conns[i].deflate; d.work != nil || len(d.parked) != len(large) || cap(d.parked) > 64<<10 {
 				t.Errorf("a message of %d bytes waits with %d, an inflater: %v", len(large), cap(d.parked), d.work != nil)
@@ -304,7 +307,7 @@ func TestInflatersAreBounded(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, "the place to be free", func() bool {
+	testkit.Eventually(t, "the place to be free", func() bool {
 		z.large.mu.Lock()
 		defer z.large.mu.Unlock()
 		return z.large.free == 1 && len(z.large.queue) == 0
@@ -316,23 +319,20 @@ func TestInflatersAreBounded(t *testing.T) {
 
 // A connection that cannot be heard because its message waits for others is not taken for dead.
 func TestKeepAliveOfWaitingMessage(t *testing.T) {
-	t.Parallel()
-	const interval, patience = 50 * time.Millisecond, time.Second // in which a busy machine's message comes
 	z := newCompression(t, CompressionOptions{Inflaters: 1})
-	s := start(t, Options{Compression: z, PingInterval: interval, PongTimeout: patience})
+	s, clock := startOnClock(t, nil, Options{Compression: z, PingInterval: interval, PongTimeout: answer})
 	if !z.large.take(new(Conn)) {
 		t.Fatal("no place is free")
 	}
 	c := s.rawDeflate(frame(0xc2, string(packed(t, strings.Repeat("x", 512<<10)))))
 	sc := s.conn()
-	waitFor(t, "it to wait", func() bool { return z.Stats().Waiting == 1 })
-	for from := time.Now(); time.Since(from) < 5*patience/2; time.Sleep(interval) { // two deadlines that must have no effect
-		if err := sc.Eddy().CloseError(); err != nil {
-			t.Fatal(err)
-		}
+	testkit.Eventually(t, "it to wait", func() bool { return z.Stats().Waiting == 1 })
+	clock.Pass(5*interval, answer/2)
+	if err := sc.Eddy().CloseError(); err != nil {
+		t.Fatal(err)
 	}
 	z.large.leave()
-	waitFor(t, "it to come", func() bool { return s.stats.Messages() == 1 })
+	testkit.Eventually(t, "it to come", func() bool { return s.stats.Messages() == 1 })
 	_ = c.Close()
 }
 
@@ -343,8 +343,7 @@ func TestTakeoverKeepsOrder(t *testing.T) {
 	class := &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowDropOldest, MaxMessages: 2}
 	z := newCompression(t, CompressionOptions{Threshold: 1, ContextTakeover: true, WindowBits: 10})
 	s := start(t, Options{Compression: z})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	c := s.dial(&coder.DialOptions{CompressionMode: coder.CompressionContextTakeover, CompressionThreshold: 1})
 	sc := s.conn()
 	const writers, each = 4, 200

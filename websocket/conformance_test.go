@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A case is what a client sends, and what must come back: frames, and then the
@@ -164,7 +165,7 @@ func limitCases() []conformanceCase {
 // Every case, in one piece; and in pieces of one and of seven bytes where that
 // does not take long.
 func TestConformance(t *testing.T) {
-	s := startWith(t, newEcho(), quiet{}, Options{MaxMessage: 300000, MaxFragments: 5000, CloseTimeout: limit}, eddy.Watermarks{})
+	s := startWith(t, newEcho(), quiet{}, Options{MaxMessage: 300000, MaxFragments: 5000, CloseTimeout: time.Hour}, eddy.Watermarks{})
 	for _, list := range [][]conformanceCase{framingCases(), reservedCases(), textCases(), closeCases(), limitCases()} {
 		for _, tt := range list {
 			pieces := []int{len(tt.in)}
@@ -176,7 +177,7 @@ func TestConformance(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, "all to end", func() bool { return s.srv.Stats().Active == 0 })
+	testkit.Eventually(t, "all to end", func() bool { return s.srv.Stats().Active == 0 })
 }
 
 // quiet is an echo that remembers nothing.
@@ -278,9 +279,9 @@ func TestSlowReader(t *testing.T) {
 		}
 		sent <- nil
 	}()
-	waitFor(t, "reads to pause", func() bool { return !sc.Eddy().Writable() })
+	testkit.Eventually(t, "reads to pause", func() bool { return !sc.Eddy().Writable() })
 	for i := range count {
-		_ = c.SetDeadline(time.Now().Add(limit)) // for each message: all of them take their time
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience)) // for each message: all of them take their time
 		first, p, err := c.frame()
 		if q := sc.Eddy().QueuedBytes(); q > 64<<10+64<<10+size {
 			t.Fatalf("%d bytes queued", q)

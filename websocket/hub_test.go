@@ -1,7 +1,6 @@
 package websocket
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func newHub(t testing.TB, o HubOptions) *Hub {
@@ -29,13 +29,9 @@ func newHub(t testing.TB, o HubOptions) *Hub {
 // wantEmpty waits until nothing of the hub's memory is held.
 func (h *Hub) wantEmpty(t testing.TB) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for h.pool.Live() > 0 || h.pending.Load() != 0 || h.bytes.Load() != 0 {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d buffers live, %d messages and %d bytes pending", h.pool.Live(), h.pending.Load(), h.bytes.Load())
-		}
-		time.Sleep(2 * time.Millisecond) // poll interval of the condition
-	}
+	testkit.Eventually(t, "nothing to be pending", func() bool {
+		return h.pool.Live() == 0 && h.pending.Load() == 0 && h.bytes.Load() == 0
+	})
 }
 
 // joiner puts its connections into a hub.
@@ -61,8 +57,7 @@ func TestWriteBytesKeepsOrder(t *testing.T) {
 	}
 	s := startWith(t, e, nil, Options{Compression: z}, eddy.Watermarks{})
 	c := s.dial(&coder.DialOptions{CompressionMode: coder.CompressionContextTakeover})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	for i, text := range want {
 		if _, got, err := c.Read(ctx); err != nil || string(got) != text {
 			t.Fatalf("message %d: %.20q, %v, want %.20q", i, got, err, text)
@@ -80,8 +75,7 @@ func TestHub(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	z := newCompression(t, CompressionOptions{ContextTakeover: true})
 	s := startWith(t, joiner(h, nil), nil, Options{Compression: z}, eddy.Watermarks{})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	var clients []*coder.Conn
 	for i := range 30 {
 		mode := []coder.CompressionMode{coder.CompressionDisabled, coder.CompressionContextTakeover, coder.CompressionNoContextTakeover}[i%3]
@@ -127,7 +121,7 @@ func TestHub(t *testing.T) {
 		_ = c.CloseNow()
 	}
 	_ = client.Close(1000, "")
-	waitFor(t, "the members to leave", func() bool { return h.Stats().Members == 0 })
+	testkit.Eventually(t, "the members to leave", func() bool { return h.Stats().Members == 0 })
 	if err := h.Broadcast(Text, []byte("to nobody")); err != nil {
 		t.Error(err)
 	}
@@ -161,7 +155,7 @@ func TestHubMembership(t *testing.T) {
 	m.want(t, "text one")
 	h.Leave(c)
 	h.Leave(c)
-	waitFor(t, "the member to leave", func() bool { return h.Stats().Members == 0 })
+	testkit.Eventually(t, "the member to leave", func() bool { return h.Stats().Members == 0 })
 	if err := h.Broadcast(Text, []byte("two")); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +170,7 @@ func TestHubMembership(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-s.echo.closed
-	waitFor(t, "the members to leave", func() bool { return h.Stats().Members+other.Stats().Members == 0 })
+	testkit.Eventually(t, "the members to leave", func() bool { return h.Stats().Members+other.Stats().Members == 0 })
 	if err := h.Join(c, nil); !errors.Is(err, eddy.ErrClosed) {
 		t.Errorf("Join after the end: %v", err)
 	}
@@ -222,16 +216,13 @@ func TestHubUnderChurn(t *testing.T) {
 	}
 	const count = 300
 	for i := range count {
-		for {
+		testkit.Eventually(t, "room", func() bool {
 			err := h.Broadcast(Text, fmt.Append(nil, i))
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, eddy.ErrBackpressure) {
+			if err != nil && !errors.Is(err, eddy.ErrBackpressure) {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Millisecond) // poll interval of the condition
-		}
+			return err == nil
+		})
 	}
 	for _, m := range stay {
 		for i := range count {
@@ -241,7 +232,7 @@ func TestHubUnderChurn(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	h.wantEmpty(t)
-	waitFor(t, "the others to leave", func() bool { return h.Stats().Members == 5 })
+	testkit.Eventually(t, "the others to leave", func() bool { return h.Stats().Members == 5 })
 }
 
 // A member that does not read is treated as its class says, and holds up nobody.
@@ -289,7 +280,7 @@ func TestHubWithSlowMembers(t *testing.T) {
 			if err := h.Broadcast(Text, []byte("end")); err != nil { // the class drops this one, or an older one
 				t.Fatal(err)
 			}
-			waitFor(t, "it to be handed out", func() bool { return h.Stats().Pending == 0 })
+			testkit.Eventually(t, "it to be handed out", func() bool { return h.Stats().Pending == 0 })
 			got, last := 0, ""
 			for got < count+1-int(class.Stats().Dropped) {
 				_, p, err := slow.frame()
@@ -391,7 +382,7 @@ func TestPreparedCounts(t *testing.T) {
 	}
 	p.Retain().Release()
 	p.Release()
-	waitFor(t, "the memory to come back", func() bool { return pool.Live() == 0 })
+	testkit.Eventually(t, "the memory to come back", func() bool { return pool.Live() == 0 })
 	defer func() {
 		if recover() == nil {
 			t.Error("a second final release went unnoticed")

@@ -1,15 +1,14 @@
 package websocket
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	coder "github.com/coder/websocket"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // onLoop runs f on the loop and waits for it.
@@ -19,11 +18,7 @@ func onLoop(t *testing.T, l *eddy.Loop, f func()) {
 	if err := l.Post(func() { defer close(done); f() }); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-done:
-	case <-time.After(limit):
-		t.Fatal("the loop did not run it")
-	}
+	testkit.Receive(t, "the loop to run it", done)
 }
 
 // hold keeps a loop busy until the function that it returns is called.
@@ -50,7 +45,7 @@ func TestHubForgetsMembers(t *testing.T) {
 	h.Leave(conns[1])
 	_ = peers[2].Close()
 	h.Leave(conns[3])
-	waitFor(t, "them to leave", func() bool { return h.Stats().Members == 4 })
+	testkit.Eventually(t, "them to leave", func() bool { return h.Stats().Members == 4 })
 	if err := h.Broadcast(Text, []byte("news")); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +57,7 @@ func TestHubForgetsMembers(t *testing.T) {
 		peers[i].want(0x81, "news")
 	}
 	h.Leave(conns[0])
-	waitFor(t, "it to leave", func() bool { return h.Stats().Members == 3 })
+	testkit.Eventually(t, "it to leave", func() bool { return h.Stats().Members == 3 })
 	onLoop(t, conns[0].Eddy().Loop(), func() { // more than half are gone: the list is closed up
 		if sh := h.shards[0]; len(sh.members) != 3 || sh.empty != 0 {
 			t.Errorf("%d places, %d of them free, for 3 members", len(sh.members), sh.empty)
@@ -138,8 +133,7 @@ func TestHubClassesWithTakeover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	letGo := hold(t, sc.Eddy().Loop())
 	first, second := strings.Repeat("compressed ", 100), strings.Repeat("tick ", 100)
 	if err := plain.Broadcast(Text, []byte(first)); err != nil {
@@ -172,14 +166,14 @@ func TestHubClassesWithTakeover(t *testing.T) {
 		t.Errorf("%d messages compressed, want the one without a class", st.Sent)
 	}
 	big := []byte(strings.Repeat("tick ", 10000))
-	waitFor(t, "the class to drop", func() bool {
+	testkit.Eventually(t, "the class to drop", func() bool {
 		if err := ticks.Broadcast(Text, big); err != nil {
 			t.Fatal(err)
 		}
 		return class.Stats().Dropped > 0
 	})
 	_ = c.CloseNow()
-	waitFor(t, "the members to leave", func() bool { return plain.Stats().Members+ticks.Stats().Members == 0 })
+	testkit.Eventually(t, "the members to leave", func() bool { return plain.Stats().Members+ticks.Stats().Members == 0 })
 	plain.wantEmpty(t)
 	ticks.wantEmpty(t)
 }

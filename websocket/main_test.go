@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -19,12 +20,11 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// limit is how long a test waits for something that must happen.
-const limit = time.Minute
 
 // ended is what a handler was told at the end.
 type ended struct {
@@ -93,34 +93,35 @@ func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermark
 	f := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := Upgrade(w, r, s.h, o)
 		s.errs <- err
-	}), pool, http1.Options{})
-	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	}), pool, http1.Options{HeaderTimeout: time.Hour})
+	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks, HalfClose: true}
 	for _, f := range tune {
 		f(s.srv)
 	}
-	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	s.addr = s.srv.Addr().String()
 	t.Cleanup(func() {
-		_ = s.srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		if _, err := pool.Shutdown(ctx); err != nil {
+		if _, err := pool.Shutdown(context.Background()); err != nil {
 			t.Errorf("pool: %v", err)
 		}
 	})
+	s.addr = enginetest.Serve(t, s.srv)
 	return s
+}
+
+// startOnClock starts an echo server whose time is the test's.
+func startOnClock(t *testing.T, h Handler, o Options) (s *server, clock *enginetest.Clock) {
+	t.Helper()
+	s = startWith(t, newEcho(), h, o, eddy.Watermarks{}, func(srv *eddy.Server) { clock = enginetest.NewClock(t, srv) })
+	return s, clock
 }
 
 // narrow keeps the kernel from taking much: a peer that does not read is noticed after few bytes.
 func narrow(s *eddy.Server) { s.SendBuffer, s.RecvBuffer = 128<<10, 128<<10 }
 
-// patient makes deadlines that a test does not speak of those of a slow machine.
+// patient moves the deadlines that a test does not speak of far away.
 func patient(o *Options) {
-	for _, d := range []*time.Duration{&o.CloseTimeout, &o.PongTimeout} {
+	for _, d := range []*time.Duration{&o.CloseTimeout, &o.PongTimeout, &o.MessageTimeout} {
 		if *d == 0 {
-			*d = limit
+			*d = time.Hour
 		}
 	}
 }
@@ -150,50 +151,27 @@ func benchServer(b *testing.B, h Handler) string {
 // conn waits for the server's side of the next connection.
 func (s *server) conn() *Conn {
 	s.t.Helper()
-	select {
-	case c := <-s.echo.conns:
-		return c
-	case <-time.After(limit):
-		s.t.Fatal("no connection was opened")
-		return nil
-	}
+	return testkit.Receive(s.t, "a connection", s.echo.conns)
 }
 
 // wantEnd waits for the next HandleClose and compares.
 func (s *server) wantEnd(code int, reason string) {
 	s.t.Helper()
-	select {
-	case e := <-s.echo.closed:
-		if e.code != code || !strings.Contains(e.reason, reason) {
-			s.t.Errorf("closed with %d %q, want %d %q", e.code, e.reason, code, reason)
-		}
-	case <-time.After(limit):
-		s.t.Fatal("HandleClose was not called")
+	if e := testkit.Receive(s.t, "HandleClose", s.echo.closed); e.code != code || !strings.Contains(e.reason, reason) {
+		s.t.Errorf("closed with %d %q, want %d %q", e.code, e.reason, code, reason)
 	}
 }
 
 // waitClosed waits until n connections of the engine ended with the reason.
 func (s *server) waitClosed(reason eddy.CloseReason, n uint64) {
 	s.t.Helper()
-	waitFor(s.t, reason.String(), func() bool { return s.srv.Stats().Closed[reason] >= n })
-}
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", limit, what)
-		}
-		time.Sleep(2 * time.Millisecond) // poll interval of the condition
-	}
+	testkit.Eventually(s.t, reason.String(), func() bool { return s.srv.Stats().Closed[reason] >= n })
 }
 
 // dial connects an independent client.
 func (s *server) dial(o *coder.DialOptions) *coder.Conn {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(s.t)
 	c, _, err := coder.Dial(ctx, "ws://"+s.addr+"/", o)
 	if err != nil {
 		s.t.Fatal(err)
@@ -225,7 +203,8 @@ func (s *server) dialer(o Options) *Dialer { return newDialer(s.t, o) }
 
 func newDialer(t *testing.T, o Options) *Dialer {
 	patient(&o)
-	d := &Dialer{Options: o, Engine: &eddy.Dialer{HandshakeTimeout: limit, Logger: slog.New(slog.DiscardHandler)}}
+	d := &Dialer{Options: o, Engine: &eddy.Dialer{HandshakeTimeout: time.Hour}}
+	enginetest.RelaxDialer(d.Engine)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -251,13 +230,8 @@ func newMessages() *messages {
 
 func (m *messages) want(t *testing.T, text string) {
 	t.Helper()
-	select {
-	case got := <-m.got:
-		if got != text {
-			t.Fatalf("got %.80q, %d bytes, want %.80q, %d bytes", got, len(got), text, len(text))
-		}
-	case <-time.After(limit):
-		t.Fatalf("waited %v for %.80q", limit, text)
+	if got := testkit.Receive(t, fmt.Sprintf("%.80q", text), m.got); got != text {
+		t.Fatalf("got %.80q, %d bytes, want %.80q, %d bytes", got, len(got), text, len(text))
 	}
 }
 
@@ -271,7 +245,7 @@ func (s *server) rawConn() *raw {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(5 * limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil { // with narrow

@@ -3,17 +3,19 @@ package websocket
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	coder "github.com/coder/websocket"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -46,7 +48,7 @@ func TestSecure(t *testing.T) {
 	own := startSecure(t, cert)
 	for _, addr := range []string{strings.TrimPrefix(other.URL, "https://"), own} {
 		d := newDialer(t, Options{Compression: newCompression(t, CompressionOptions{Threshold: 1, ContextTakeover: true})})
-		if d.Secure, err = tlsx.Secure(&tls.Config{RootCAs: roots}, tlsPool(t), tlsx.Options{}); err != nil {
+		if d.Secure, err = tlsx.Secure(&tls.Config{RootCAs: roots}, tlsPool(t), tlsx.Options{Timeout: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		m := newMessages()
@@ -67,20 +69,20 @@ func TestSecure(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		d = newDialer(t, Options{})
-		if d.Secure, err = tlsx.Secure(&tls.Config{}, tlsPool(t), tlsx.Options{}); err != nil {
+		if d.Secure, err = tlsx.Secure(&tls.Config{}, tlsPool(t), tlsx.Options{Timeout: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Dial(t.Context(), "wss://"+addr+"/", newEcho()); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("a server that is not trusted: %v", err)
 		}
-		waitFor(t, "the end", func() bool { return d.Engine.Stats().Active == 0 })
+		testkit.Eventually(t, "the end", func() bool { return d.Engine.Stats().Active == 0 })
 	}
 }
 
 // startSecure starts an echo behind TLS.
 func startSecure(t *testing.T, cert tls.Certificate) string {
 	t.Helper()
-	layer, err := tlsx.Server(&tls.Config{Certificates: []tls.Certificate{cert}}, tlsPool(t), tlsx.Options{})
+	layer, err := tlsx.Server(&tls.Config{Certificates: []tls.Certificate{cert}}, tlsPool(t), tlsx.Options{Timeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,16 +90,12 @@ func startSecure(t *testing.T, cert tls.Certificate) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, quiet{}) }), tlsPool(t), http1.Options{})
-	srv := &eddy.Server{HalfClose: true, Logger: slog.New(slog.DiscardHandler), Init: func(p *eddy.Pipeline) error {
+	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, quiet{}) }), tlsPool(t), http1.Options{HeaderTimeout: time.Hour})
+	srv := &eddy.Server{HalfClose: true, Init: func(p *eddy.Pipeline) error {
 		if err := p.Add("tls", layer); err != nil {
 			return err
 		}
 		return pages.Init(p)
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	return srv.Addr().String()
+	return enginetest.Serve(t, srv)
 }

@@ -2,7 +2,6 @@ package websocket
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -11,18 +10,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	coder "github.com/coder/websocket"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // R128: an independent client exchanges text, binary, small and large messages.
 func TestEchoWithIndependentClient(t *testing.T) {
 	s := start(t, Options{MaxMessage: 8 << 20})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	var wg sync.WaitGroup
 	const clients = 4
 	for i := range clients {
@@ -62,8 +61,7 @@ func TestEchoWithIndependentClient(t *testing.T) {
 
 func TestFragmentsFromIndependentClient(t *testing.T) {
 	s := start(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	c := s.dial(nil)
 	w, err := c.Writer(ctx, coder.MessageText)
 	if err != nil {
@@ -87,8 +85,7 @@ func TestFragmentsFromIndependentClient(t *testing.T) {
 
 func TestPingFromIndependentClient(t *testing.T) {
 	s := start(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	c := s.dial(nil)
 	c.CloseRead(ctx)
 	if err := c.Ping(ctx); err != nil {
@@ -281,11 +278,18 @@ func TestCloseArgumentsAreChecked(t *testing.T) {
 
 // A client that does not answer the close frame does not keep its connection.
 func TestCloseTimeout(t *testing.T) {
-	s := start(t, Options{CloseTimeout: 50 * time.Millisecond})
+	s, clock := startOnClock(t, nil, Options{CloseTimeout: answer})
 	c := s.rawDial("")
-	if err := s.conn().Close(1000, ""); err != nil {
+	sc := s.conn()
+	if err := sc.Close(1000, ""); err != nil {
 		t.Fatal(err)
 	}
+	enginetest.Barrier(t, s.srv)
+	clock.Advance(answer - tick)
+	if err := sc.Eddy().CloseError(); err != nil {
+		t.Fatalf("before the time is over: %v", err)
+	}
+	clock.Advance(2 * tick)
 	c.wantClose(1000)
 	s.wantEnd(CloseAbnormal, "")
 	s.waitClosed(eddy.CloseReadTimeout, 1)
