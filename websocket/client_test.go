@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestClientWithIndependentServers(t *testing.T) {
 					t.Errorf("compressed %v, want %v", c.Compressed(), want)
 				}
 				for range 2 {
-					for _, msg := range append(samples(), strings.Repeat("large é ", 20000)) {
+					for _, msg := range slices.Concat(samples(), []string{strings.Repeat("large é ", 20000)}) {
 						op := Text
 						if strings.ContainsRune(msg, '�') || !validText(msg) {
 							op = Binary

@@ -144,11 +144,12 @@ func limitCases() []conformanceCase {
 	const most = 300000 // of the server below
 	big := strings.Repeat("*", most)
 	fragments := func(size int) string {
-		in := frame(0x02, big[:size])
+		var in strings.Builder
+		in.WriteString(frame(0x02, big[:size]))
 		for at := size; at < most; at += size {
-			in += frame(0x00, big[at:min(at+size, most)])
+			in.WriteString(frame(0x00, big[at:min(at+size, most)]))
 		}
-		return in
+		return in.String()
 	}
 	return []conformanceCase{
 		{"9 a message of the limit", frame(0x82, big) + closeFrame(), []string{serverFrame(0x82, big)}, 1000},

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -160,7 +162,7 @@ func TestInflateSteps(t *testing.T) {
 }
 
 // samples are messages of several kinds and sizes.
-func samples() []string {
+var samples = sync.OnceValue(func() []string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	var words []string
 	for range 400 {
@@ -174,7 +176,7 @@ func samples() []string {
 		"", "a", "hello hello hello hello", strings.Join(words[:20], ""), strings.Join(words, ""),
 		strings.Repeat("x", 300), strings.Repeat("0123456789abcdef", 3000), string(noise), strings.Join(words, "\n") + string(noise) + strings.Join(words, "\t"),
 	}
-}
+})
 
 // For every window and level, with and without context, what is compressed is
 // shorter, refers no further back than the window, and inflates to the same:
@@ -185,7 +187,7 @@ func TestCompressWithinWindow(t *testing.T) {
 			z := newCompression(t, CompressionOptions{Level: level})
 			sent := window{size: 1 << bits}
 			shorter := 0
-			for i, msg := range append(samples(), samples()...) {
+			for i, msg := range slices.Concat(samples(), samples()) {
 				d := z.getDeflater(bits)
 				frame, n := d.compress(Binary, []byte(msg), sent.b)
 				if frame == nil {
@@ -343,33 +345,39 @@ func (s *bitReader) dynamic() (lit, dist []int) {
 	return all[:nlit], all[nlit:]
 }
 
-// codes returns the symbols by length and code.
-func codes(lengths []int) map[[2]int]int {
-	m, code := map[[2]int]int{}, 0
-	for n := 1; n <= 15; n++ {
-		for sym, l := range lengths {
-			if l == n {
-				m[[2]int{n, code}] = sym
-				code++
-			}
-		}
-		code <<= 1
-	}
-	return m
+// huffman is a canonical code: how many symbols have each length, and the symbols in their order.
+type huffman struct {
+	count   [16]int
+	symbols []int
 }
 
-func (s *bitReader) symbol(m map[[2]int]int) int {
-	code := 0
-	for n := 1; ; n++ {
-		code = code<<1 | s.bits(1)
-		if sym, ok := m[[2]int{n, code}]; ok {
-			return sym
+// codes returns the code whose symbols have these lengths.
+func codes(lengths []int) (h huffman) {
+	for n := 1; n < len(h.count); n++ {
+		for sym, l := range lengths {
+			if l == n {
+				h.count[n]++
+				h.symbols = append(h.symbols, sym)
+			}
 		}
+	}
+	return h
+}
+
+func (s *bitReader) symbol(h huffman) int {
+	code, first, index := 0, 0, 0
+	for n := 1; ; n++ {
+		code |= s.bits(1)
+		count := h.count[n]
+		if code < first+count {
+			return h.symbols[index+code-first]
+		}
+		index, first, code = index+count, (first+count)<<1, code<<1
 	}
 }
 
 // block reads a compressed block and returns the longest distance.
-func (s *bitReader) block(lit, dist map[[2]int]int) (far int) {
+func (s *bitReader) block(lit, dist huffman) (far int) {
 	for {
 		v := s.symbol(lit)
 		switch {

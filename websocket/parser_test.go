@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -20,10 +21,9 @@ func maskedFrame(first byte, payload []byte, key [4]byte) []byte {
 	b[0] = first
 	b[1] |= 0x80
 	b = append(b, key[:]...)
-	for i, c := range payload {
-		b = append(b, c^key[i%4])
-	}
-	return b
+	masked := make([]byte, len(payload))
+	subtle.XORBytes(masked, payload, bytes.Repeat(key[:], len(payload)/4+1))
+	return append(b, masked...)
 }
 
 // parserOf makes parsers of a server with these limits.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestSecure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, msg := range append(samples(), strings.Repeat("large ", 50000)) {
+		for _, msg := range slices.Concat(samples(), []string{strings.Repeat("large ", 50000)}) {
 			if err := c.Write(Binary, []byte(msg)); err != nil {
 				t.Fatal(err)
 			}
