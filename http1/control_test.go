@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // Trailer fields go both ways, announced or not, to an independent client.
@@ -134,13 +135,12 @@ func TestDrainDuringTransfers(t *testing.T) {
 		err    error
 	}
 	ended := make(chan outcome, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	go func() {
 		r, err := s.srv.Shutdown(ctx)
 		ended <- outcome{r, err}
 	}()
-	waitFor(t, "both to be told", func() bool { return s.drained.Load() == 2 })
+	testkit.Eventually(t, "both to be told", func() bool { return s.drained.Load() == 2 })
 	up.send(big(size - 1<<16))
 	resp, body := up.response("POST")
 	if body != fmt.Sprintf("%d <nil>", size) || !resp.Close {
@@ -167,7 +167,7 @@ func TestDrainDeadlineCutsHandlers(t *testing.T) {
 	c := s.dial()
 	c.send(keepGet)
 	<-entered
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	report, err := s.srv.Shutdown(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) || report.Forced != 1 || report.Dropped != 1 {

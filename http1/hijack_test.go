@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A hijacked connection is a net.Conn; what the client sent behind its request is read from it.
@@ -88,11 +89,10 @@ func TestHijackAndDrain(t *testing.T) {
 			c := s.dial()
 			c.send(keepGet)
 			<-taken
-			patience := limit
+			ctx, cancel := testkit.Context(t), func() {}
 			if !closes {
-				patience = 50 * time.Millisecond
+				ctx, cancel = context.WithDeadline(ctx, time.Now())
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			report := make(chan eddy.DrainReport, 1)
 			go func() {
@@ -101,7 +101,7 @@ func TestHijackAndDrain(t *testing.T) {
 			}()
 			want, text := eddy.DrainReport{Forced: 1, Dropped: 1}, ""
 			if closes {
-				waitFor(t, "the drain", func() bool {
+				testkit.Eventually(t, "the drain", func() bool {
 					late, err := net.Dial("tcp", s.addr)
 					if err == nil {
 						_ = late.Close()
@@ -116,7 +116,7 @@ func TestHijackAndDrain(t *testing.T) {
 			}
 			_ = c.Close()
 			r := <-report
-			r.Drained = min(r.Drained, want.Drained) // those that waitFor made are drained too
+			r.Drained = min(r.Drained, want.Drained) // those that dialled late are drained too
 			if r != want {
 				t.Errorf("%+v, want %+v", r, want)
 			}
@@ -242,7 +242,7 @@ func TestHijackingLibraries(t *testing.T) {
 	proxy.Transport = tr
 	between := start(t, proxy.ServeHTTP)
 	for name, addr := range map[string]string{"direct": ours.addr, "behind a proxy": between.addr} {
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		ctx := testkit.Context(t)
 		c, _, err := websocket.Dial(ctx, "ws://"+addr, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -257,7 +257,6 @@ func TestHijackingLibraries(t *testing.T) {
 			}
 		}
 		_ = c.Close(websocket.StatusNormalClosure, "")
-		cancel()
 	}
 }
 

@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,10 +8,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // loopSite answers /loop... on the loop and leaves the rest to the pool.
@@ -145,10 +144,9 @@ func TestLoopHandlerWhileDraining(t *testing.T) {
 	if resp, _ := c.response("GET"); resp.Close {
 		t.Error("closes before the drain")
 	}
-	waitFor(t, "the beginning of the second request", func() bool { return s.srv.Stats().Memory.Inbound > 0 })
+	testkit.Eventually(t, "the beginning of the second request", func() bool { return s.srv.Stats().Memory.Inbound > 0 })
 	report := make(chan eddy.DrainReport, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	go func() {
 		r, err := s.srv.Shutdown(ctx)
 		if err != nil {
@@ -156,7 +154,7 @@ func TestLoopHandlerWhileDraining(t *testing.T) {
 		}
 		report <- r
 	}()
-	waitFor(t, "the drain", func() bool { return s.drained.Load() > 0 })
+	testkit.Eventually(t, "the drain", func() bool { return s.drained.Load() > 0 })
 	c.send("st: a\r\n\r\nGET /loop/never HTTP/1.1\r\nHost: a\r\n\r\n")
 	if resp, body := c.response("GET"); resp.StatusCode != 200 || body != "GET /loop  " || !resp.Close {
 		t.Errorf("%d %q close=%v", resp.StatusCode, body, resp.Close)
@@ -176,7 +174,6 @@ func TestLoopHandlerWhileDraining(t *testing.T) {
 func TestLoopHandlerAlone(t *testing.T) {
 	f := NewHandler(nil, nil, Options{OnLoop: loopSite, BodyBuffer: 100})
 	s := &server{t: t, f: f, srv: &eddy.Server{Init: f.Init, HalfClose: true, Loops: 1}}
-	t.Cleanup(func() { _ = s.srv.Close() })
 	s.listen()
 	const host = " HTTP/1.1\r\nHost: a\r\n"
 	for in, status := range map[string]int{
@@ -233,12 +230,15 @@ func TestLoopHandlerPanics(t *testing.T) {
 
 // A body that does not come is met by the header deadline.
 func TestLoopHandlerDeadline(t *testing.T) {
-	s := startWith(t, setup{handler: echo, opts: Options{OnLoop: loopSite, HeaderTimeout: 60 * time.Millisecond}})
+	s := startWith(t, setup{clock: true, handler: echo, opts: Options{OnLoop: loopSite, HeaderTimeout: timeout}})
 	c := s.dial()
 	c.send("POST /loop HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab")
+	testkit.Eventually(t, "the request to begin", func() bool { return s.srv.Stats().Memory.Inbound > 0 })
+	s.expires(timeout)
 	if resp, _ := c.response("POST"); resp.StatusCode != 408 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
+	c.rest()
 	s.waitClosed(eddy.CloseReadTimeout, 1)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -17,12 +16,17 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// limit is how long a test waits for something that must happen.
-const limit = time.Minute
+// The times of tests on a clock. A tick is more than the loops look up deadlines in.
+const (
+	timeout = time.Minute
+	tick    = 20 * time.Millisecond
+)
 
 // server is a running HTTP server of a test.
 type server struct {
@@ -31,6 +35,8 @@ type server struct {
 	f    *Factory
 	pool *executor.Pool
 	addr string
+
+	clock *enginetest.Clock // with setup.clock
 
 	drained atomic.Int32 // connections that were told
 }
@@ -53,6 +59,7 @@ type setup struct {
 	handler http.HandlerFunc
 	answer  time.Duration // the server's HandlerTimeout
 	queue   int           // bound of the loops' task queues; 0 = the default
+	clock   bool          // the server's time is the test's
 	narrow  bool          // the kernel takes little: a client that does not read is noticed after few bytes
 }
 
@@ -74,8 +81,10 @@ func prepare(t *testing.T, c setup) *server {
 	if c.pool.Workers == 0 {
 		c.pool.Workers = 8
 	}
-	if c.opts.HeaderTimeout == 0 {
-		c.opts.HeaderTimeout = limit // a slow machine's clients are slow
+	for _, d := range []*time.Duration{&c.opts.HeaderTimeout, &c.opts.BodyTimeout, &c.opts.IdleTimeout, &c.opts.WriteTimeout} {
+		if *d == 0 {
+			*d = time.Hour // a slow machine's clients are slow
+		}
 	}
 	pool, err := executor.NewFixed(c.pool)
 	if err != nil {
@@ -85,16 +94,16 @@ func prepare(t *testing.T, c setup) *server {
 	s.srv.Init = func(p *eddy.Pipeline) error {
 		return errors.Join(s.f.Init(p), p.Add("drain", drainNoter{s}))
 	}
-	s.srv.Logger = slog.New(slog.DiscardHandler)
 	s.srv.TaskQueue = c.queue
 	if c.narrow {
 		s.srv.SendBuffer, s.srv.RecvBuffer = 128<<10, 128<<10
 	}
+	if c.clock {
+		s.clock = enginetest.NewClock(t, s.srv)
+	}
 	t.Cleanup(func() {
 		_ = s.srv.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), limit)
-		defer cancel()
-		if _, err := pool.Shutdown(ctx); err != nil {
+		if _, err := pool.Shutdown(context.Background()); err != nil {
 			t.Errorf("pool: %v", err)
 		}
 	})
@@ -103,17 +112,14 @@ func prepare(t *testing.T, c setup) *server {
 
 func (s *server) listen() {
 	s.t.Helper()
-	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		s.t.Fatal(err)
-	}
-	s.addr = s.srv.Addr().String()
+	s.addr = enginetest.Serve(s.t, s.srv)
 }
 
 // client returns an independent HTTP client for the server.
 func (s *server) client() *http.Client {
 	tr := &http.Transport{MaxIdleConnsPerHost: 100}
 	s.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: limit}
+	return &http.Client{Transport: tr, Timeout: testkit.Patience}
 }
 
 func (s *server) url(path string) string { return "http://" + s.addr + path }
@@ -132,7 +138,7 @@ func (s *server) dial() *raw {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(5 * limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	return newRaw(s.t, c)
@@ -175,22 +181,10 @@ func (r *raw) rest() string {
 	return string(b)
 }
 
-// waitFor waits until ok holds.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", limit, what)
-		}
-		time.Sleep(2 * time.Millisecond) // poll interval of the condition
-	}
-}
-
 // waitClosed waits until n connections ended with the reason.
 func (s *server) waitClosed(reason eddy.CloseReason, n uint64) {
 	s.t.Helper()
-	waitFor(s.t, reason.String(), func() bool { return s.closed(reason) >= n })
+	testkit.Eventually(s.t, reason.String(), func() bool { return s.closed(reason) >= n })
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -209,3 +203,19 @@ const keepGet = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 func big(n int) string { return strings.Repeat("0123456789abcdef", (n+15)/16)[:n] }
 
 func (s *server) closed(reason eddy.CloseReason) uint64 { return s.srv.Stats().Closed[reason] }
+
+// lives fails the test if n connections are not there any more.
+func (s *server) lives(n int64) {
+	s.t.Helper()
+	if st := enginetest.Stats(s.t, s.srv); st.Active != n {
+		s.t.Fatalf("%d connections of %d are left: %v", st.Active, n, st.Closed)
+	}
+}
+
+// expires lets the time of the only connection pass, and checks that it does not end before.
+func (s *server) expires(after time.Duration) {
+	s.t.Helper()
+	s.clock.Advance(after - tick)
+	s.lives(1)
+	s.clock.Advance(2 * tick)
+}

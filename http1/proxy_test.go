@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // tunnels is a proxy of this package's own parts: CONNECT by Hijack, other requests by a Transport.
@@ -34,7 +35,7 @@ func (p *tunnels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.connected.Add(1)
-	far, err := net.DialTimeout("tcp", r.Host, limit)
+	far, err := net.DialTimeout("tcp", r.Host, testkit.Patience)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -192,7 +193,7 @@ func TestTransportSecureFails(t *testing.T) {
 		"failed":  func(_ *eddy.Pipeline, _ string, ready func(error)) error { ready(broken); return nil },
 		"endless": func(*eddy.Pipeline, string, func(error)) error { return nil },
 	} {
-		patience := limit
+		patience := time.Hour
 		if name == "endless" {
 			patience = 100 * time.Millisecond
 		}
@@ -202,6 +203,6 @@ func TestTransportSecureFails(t *testing.T) {
 		if !errors.Is(err, broken) && (name != "endless" || !errors.As(err, &te) || !te.Timeout()) {
 			t.Errorf("%s: %v", name, err)
 		}
-		waitFor(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
+		testkit.Eventually(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // The same handler must look the same through net/http's server and this one.
@@ -226,7 +228,7 @@ func TestWritesAfterReturn(t *testing.T) {
 	c.send("GET /left HTTP/1.1\r\nHost: a\r\n\r\n")
 	c.response("GET")
 	w := <-left
-	waitFor(t, "the handler's return", func() bool { return s.pool.Stats().Completed == 1 })
+	testkit.Eventually(t, "the handler's return", func() bool { return s.pool.Stats().Completed == 1 })
 	if n, err := io.WriteString(w, "late"); n != 0 || !errors.Is(err, errReturned) {
 		t.Errorf("Write: %d, %v", n, err)
 	}

@@ -12,10 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // An ordinary client gets ordinary answers, many at once.
@@ -62,11 +62,7 @@ func TestRequestAsHandlersKnowIt(t *testing.T) {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || a.String() != s.addr {
 		t.Errorf("local address is %v", a)
 	}
-	select {
-	case <-r.Context().Done():
-	case <-time.After(limit):
-		t.Error("context lives on after the handler")
-	}
+	testkit.Receive(t, "the end of the context", r.Context().Done())
 }
 
 // R080: one byte at a time, and many requests in one write, give the same.
@@ -245,7 +241,7 @@ func TestBusyPool(t *testing.T) {
 	first.send(keepGet)
 	<-entered
 	second.send(keepGet)
-	waitFor(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
+	testkit.Eventually(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
 	third.send("POST /big HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n" + big(100000))
 	resp, _ := third.response("POST")
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.Close {
@@ -275,7 +271,7 @@ func TestBusyAnswersKeepOrder(t *testing.T) {
 	first.send(keepGet)
 	<-entered
 	second.send(keepGet)
-	waitFor(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
+	testkit.Eventually(t, "a queued request", func() bool { return s.pool.Stats().Queued == 1 })
 	third.send("HEAD /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /3 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
 	for i, method := range []string{"HEAD", "POST", "GET"} {
 		if resp, body := third.response(method); resp.StatusCode != 503 || (body == "") != (i == 0) || resp.Close != (i == 2) {
@@ -331,7 +327,7 @@ func TestHandlerPanics(t *testing.T) {
 		t.Errorf("the server after panics: %q", body)
 	}
 	// The pool hears of a panic behind the answer to its request.
-	waitFor(t, "the handlers to be over", func() bool { return s.pool.Stats().Completed == 4 })
+	testkit.Eventually(t, "the handlers to be over", func() bool { return s.pool.Stats().Completed == 4 })
 	if panics.Load() != 2 || s.pool.Stats().Panics != 2 {
 		t.Errorf("%d panics reported with their stack, %d counted, want 2", panics.Load(), s.pool.Stats().Panics)
 	}
@@ -351,13 +347,8 @@ func TestContextEndsWithConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	select {
-	case err := <-cancelled:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
-		}
-	case <-time.After(limit):
-		t.Error("the context outlived the connection")
+	if err := testkit.Receive(t, "the end of the context", cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 

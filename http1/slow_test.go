@@ -11,21 +11,28 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // R078: a client that drips its header is answered 408 and closed, however
 // regularly it sends.
 func TestHeaderDeadline(t *testing.T) {
-	s := startWith(t, setup{handler: hello, opts: Options{HeaderTimeout: 100 * time.Millisecond}})
+	s := startWith(t, setup{clock: true, handler: hello, opts: Options{HeaderTimeout: timeout}})
 	c := s.dial()
 	c.send(keepGet)
 	c.response("GET")
 	c.send("GET / HTTP/1.1\r\nX: ")
+	testkit.Eventually(t, "the request to begin", func() bool { return s.srv.Stats().Memory.Inbound > 0 })
+	for range 3 {
+		s.clock.Advance(timeout / 4)
+		c.send("x")
+		s.lives(1)
+	}
+	s.expires(timeout / 4)
 	if resp, _ := c.response("GET"); resp.StatusCode != http.StatusRequestTimeout || !resp.Close {
 		t.Errorf("%d close=%v", resp.StatusCode, resp.Close)
 	}
@@ -37,16 +44,21 @@ func TestHeaderDeadline(t *testing.T) {
 }
 
 func TestBodyDeadline(t *testing.T) {
-	failed := make(chan error, 1)
+	entered, failed := make(chan struct{}), make(chan error, 1)
 	s := startWith(t, setup{
-		opts: Options{BodyTimeout: 100 * time.Millisecond},
+		clock: true,
+		opts:  Options{BodyTimeout: timeout},
 		handler: func(_ http.ResponseWriter, r *http.Request) {
+			close(entered)
 			_, err := io.ReadAll(r.Body)
 			failed <- err
 		},
 	})
 	c := s.dial()
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nx")
+	testkit.Receive(t, "the request", entered)
+	s.lives(1)
+	s.expires(timeout)
 	if resp, _ := c.response("POST"); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d", resp.StatusCode)
 	}
@@ -60,12 +72,12 @@ func TestBodyDeadline(t *testing.T) {
 // A client that waits for 100 Continue is not late, however long the handler takes to ask for the body; from then on it
 // is.
 func TestBodyDeadlineWaitsForContinue(t *testing.T) {
-	const timeout = 100 * time.Millisecond
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	s := startWith(t, setup{
-		opts: Options{BodyTimeout: timeout},
+		clock: true,
+		opts:  Options{BodyTimeout: timeout},
 		handler: func(w http.ResponseWriter, r *http.Request) {
-			entered <- struct{}{}
+			close(entered)
 			<-goOn
 			_, err := io.ReadAll(r.Body)
 			if !errors.Is(err, errBodyTimeout) {
@@ -75,12 +87,15 @@ func TestBodyDeadlineWaitsForContinue(t *testing.T) {
 	})
 	c := s.dial()
 	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
-	<-entered
-	time.AfterFunc(4*timeout, func() { close(goOn) })
+	testkit.Receive(t, "the request", entered)
+	s.clock.Advance(4 * timeout)
+	close(goOn)
 	if line, err := c.br.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
 	_, _ = c.br.ReadString('\n')
+	s.lives(1)
+	s.expires(timeout)
 	if resp, _ := c.response("POST"); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d", resp.StatusCode)
 	}
@@ -89,12 +104,12 @@ func TestBodyDeadlineWaitsForContinue(t *testing.T) {
 
 // The time for the body runs only while the client is free to send.
 func TestBodyDeadlineSparesHeldClients(t *testing.T) {
-	t.Parallel()
-	const timeout = 2 * time.Second // in which a busy machine can read what has come
-	goOn := make(chan struct{})
+	entered, goOn := make(chan *body, 1), make(chan struct{})
 	s := startWith(t, setup{
-		opts: Options{BodyTimeout: timeout, BodyBuffer: 1 << 10},
+		clock: true,
+		opts:  Options{BodyTimeout: timeout, BodyBuffer: 1 << 10},
 		handler: func(w http.ResponseWriter, r *http.Request) {
+			entered <- r.Body.(*body)
 			<-goOn
 			n, err := io.Copy(io.Discard, r.Body)
 			if n != 200000 || err != nil {
@@ -104,38 +119,38 @@ func TestBodyDeadlineSparesHeldClients(t *testing.T) {
 		},
 	})
 	c := s.dial()
-	c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n" + big(200000))
-	time.AfterFunc(timeout*5/4, func() { close(goOn) })
+	go func() {
+		_, _ = io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+big(200000))
+	}()
+	b := testkit.Receive(t, "the request", entered)
+	testkit.Eventually(t, "the pipe to fill", b.holds)
+	s.clock.Advance(2 * timeout)
+	s.lives(1)
+	close(goOn)
 	if _, body := c.response("POST"); body != "hello" {
 		t.Errorf("%q", body)
 	}
 }
 
 func TestIdleDeadline(t *testing.T) {
-	const idle = 80 * time.Millisecond
-	s := startWith(t, setup{handler: hello, opts: Options{IdleTimeout: idle}})
-	never := s.dial()
-	used := s.dial()
-	begin := time.Now()
-	last := begin
-	for time.Since(begin) < 3*idle {
-		before := time.Now()
-		if _, err := io.WriteString(used, keepGet); err != nil {
-			break
+	s := startWith(t, setup{clock: true, handler: hello, opts: Options{IdleTimeout: timeout}})
+	never, used := s.dial(), s.dial()
+	testkit.Eventually(t, "both to be there", func() bool { return s.srv.Stats().Active == 2 })
+	for i := range int64(3) { // a request in every two thirds of the time
+		s.lives(2 - i/2)
+		used.send(keepGet)
+		used.response("GET")
+		s.lives(2 - i/2)
+		if i < 2 {
+			s.clock.Advance(timeout * 2 / 3)
 		}
-		resp, err := http.ReadResponse(used.br, nil)
-		if err != nil {
-			break // a slow machine may let the timeout pass here
+		if i == 1 {
+			never.rest()
+			s.waitClosed(eddy.CloseIdleTimeout, 1)
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		last = before
 	}
-	for _, c := range []*raw{never, used} {
-		_, _ = io.ReadAll(c.br)
-	}
-	if d := time.Since(last); d < idle {
-		t.Errorf("closed %v after a request, idle timeout is %v", d, idle)
-	}
+	s.expires(timeout)
+	used.rest()
 	s.waitClosed(eddy.CloseIdleTimeout, 2)
 }
 
@@ -176,15 +191,9 @@ func TestBodyBackpressure(t *testing.T) {
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
 	b := <-entered
-	waitFor(t, "the pipe to fill", b.holds)
-	last := int64(-1)
-	waitFor(t, "the client to stand still", func() bool {
-		now := sent.Load()
-		still := now == last
-		last = now
-		time.Sleep(20 * time.Millisecond)
-		return still
-	})
+	testkit.Eventually(t, "the pipe to fill", b.holds)
+	testkit.Eventually(t, "the client to stand still", stands(&sent))
+	last := sent.Load()
 	if last >= size/2 {
 		t.Errorf("the client could send %d bytes to a handler that reads none", last)
 	}
@@ -206,8 +215,10 @@ func TestResponseBackpressure(t *testing.T) {
 	result := make(chan error, 1)
 	marks := eddy.Watermarks{Low: 64 << 10, High: 256 << 10, Max: 1 << 20}
 	s := startWith(t, setup{
-		marks: marks,
-		opts:  Options{WriteTimeout: 300 * time.Millisecond},
+		clock:  true,
+		narrow: true,
+		marks:  marks,
+		opts:   Options{WriteTimeout: timeout},
 		handler: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/endless" {
 				hello(w, r)
@@ -223,21 +234,19 @@ func TestResponseBackpressure(t *testing.T) {
 	})
 	slow := s.dial()
 	slow.send("GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
-	for done := false; !done; {
-		select {
-		case err := <-result:
-			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, eddy.ErrClosed) {
-				t.Errorf("the handler got %v", err)
-			}
-			done = true
-		default:
-			other := s.dial()
-			other.send(keepGet)
-			if _, body := other.response("GET"); body != "hello" {
-				t.Fatalf("%q", body)
-			}
-			_ = other.Close()
+	testkit.Eventually(t, "the writer to wait", func() bool { return s.srv.Stats().Memory.Outbound >= int64(marks.High) })
+	other := s.dial()
+	for range 10 {
+		other.send(keepGet)
+		if _, body := other.response("GET"); body != "hello" {
+			t.Fatalf("%q", body)
 		}
+	}
+	_ = other.Close()
+	testkit.Eventually(t, "the other to leave", func() bool { return s.srv.Stats().Active == 1 })
+	s.expires(timeout)
+	if err := testkit.Receive(t, "the writer's end", result); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, eddy.ErrClosed) {
+		t.Errorf("the handler got %v", err)
 	}
 	s.waitClosed(eddy.CloseWriteTimeout, 1)
 }
@@ -283,7 +292,7 @@ func TestDrain(t *testing.T) {
 		if r.URL.Path == "/slow" {
 			close(entered)
 			<-goOn
-			waitFor(t, "the loop to be told", w.(*response).ex.sc.draining.Load)
+			testkit.Eventually(t, "the loop to be told", w.(*response).ex.sc.draining.Load)
 		}
 		hello(w, r)
 	})
@@ -297,8 +306,7 @@ func TestDrain(t *testing.T) {
 		err    error
 	}
 	ended := make(chan outcome, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
+	ctx := testkit.Context(t)
 	go func() {
 		report, err := s.srv.Shutdown(ctx)
 		ended <- outcome{report, err}
@@ -433,8 +441,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	waitFor(t, "all connections to end", func() bool { return s.srv.Stats().Active == 0 })
-	waitFor(t, "all requests to end", func() bool { return s.pool.Stats().Running == 0 })
+	testkit.Eventually(t, "all connections to end", func() bool { return s.srv.Stats().Active == 0 })
+	testkit.Eventually(t, "all requests to end", func() bool { return s.pool.Stats().Running == 0 })
 }
 
 // An option out of range is named when the factory is made.
@@ -456,5 +464,17 @@ func TestOptionsAreChecked(t *testing.T) {
 			}()
 			NewHandler(http.NotFoundHandler(), pool, o)
 		}()
+	}
+}
+
+// stands returns a condition that holds when n has been the same for many looks.
+func stands(n *atomic.Int64) func() bool {
+	last, looks := int64(-1), 0
+	return func() bool {
+		if now := n.Load(); now != last {
+			last, looks = now, 0
+		}
+		looks++
+		return looks > 10
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // transport returns a Transport that ends with the test.
@@ -31,12 +33,22 @@ func transport(t *testing.T, tr *Transport) *Transport {
 	return tr
 }
 
+// transportOnClock returns tr as transport does; its time is the test's.
+func transportOnClock(t *testing.T, tr *Transport) (*Transport, *enginetest.Clock) {
+	t.Helper()
+	tr.Group = &eddy.Group{Loops: 1}
+	clock := enginetest.NewClock(t, tr.Group)
+	if err := tr.Group.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.Group.Close() })
+	return transport(t, tr), clock
+}
+
 // request makes a request that ends with the test's patience.
 func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	r, err := http.NewRequestWithContext(testkit.Context(t), method, url, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +214,7 @@ func scripted(t *testing.T, serve func(n int, c *raw)) string {
 			}
 			wg.Go(func() {
 				defer func() { _ = c.Close() }()
-				_ = c.SetDeadline(time.Now().Add(limit))
+				_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 				serve(n, newRaw(t, c))
 			})
 		}
@@ -266,7 +278,7 @@ func TestTransportFailures(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), tt.head) {
 					t.Fatalf("%v, %v, want %q", resp, err, tt.head)
 				}
-				waitFor(t, "the connection to be forgotten", func() bool { return tr.Stats().Open == 0 })
+				testkit.Eventually(t, "the connection to be forgotten", func() bool { return tr.Stats().Open == 0 })
 				return
 			}
 			if err != nil {
@@ -277,7 +289,7 @@ func TestTransportFailures(t *testing.T) {
 				t.Errorf("%q, %v, want %q", b, err, tt.body)
 			}
 			_ = resp.Body.Close()
-			waitFor(t, "the connection to be forgotten", func() bool { return tr.Stats().Open == 0 })
+			testkit.Eventually(t, "the connection to be forgotten", func() bool { return tr.Stats().Open == 0 })
 		})
 	}
 }
@@ -420,7 +432,7 @@ func TestTransportCancel(t *testing.T) {
 		if _, err := tr.RoundTrip(request(t, "GET", url, nil).WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		waitFor(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
+		testkit.Eventually(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
 	})
 	t.Run("waiting for a connection", func(t *testing.T) {
 		tr := newTr()
@@ -430,7 +442,7 @@ func TestTransportCancel(t *testing.T) {
 			_, err := tr.RoundTrip(request(t, "GET", url, nil).WithContext(first))
 			ended <- err
 		}()
-		waitFor(t, "the first request", func() bool { return tr.Stats().Open == 1 })
+		testkit.Eventually(t, "the first request", func() bool { return tr.Stats().Open == 1 })
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
 		if _, err := tr.RoundTrip(request(t, "GET", url, nil).WithContext(ctx)); !errors.Is(err, context.DeadlineExceeded) || tr.Stats().Waiting != 0 {
@@ -451,7 +463,7 @@ func TestTransportCancel(t *testing.T) {
 		if _, err := io.ReadFull(resp.Body, make([]byte, 4)); err != nil {
 			t.Fatal(err)
 		}
-		time.AfterFunc(20*time.Millisecond, cancel)
+		go cancel()
 		if _, err := resp.Body.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -475,7 +487,7 @@ func TestTransportCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		waitFor(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
+		testkit.Eventually(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
 	})
 	t.Run("closing the transport", func(t *testing.T) {
 		tr := newTr()
@@ -486,7 +498,7 @@ func TestTransportCancel(t *testing.T) {
 				errs <- err
 			}()
 		}
-		waitFor(t, "one to wait", func() bool { return tr.Stats().Waiting == 1 })
+		testkit.Eventually(t, "one to wait", func() bool { return tr.Stats().Waiting == 1 })
 		if err := tr.Close(); err != nil {
 			t.Error(err)
 		}
@@ -509,11 +521,31 @@ type closeNoter struct {
 func (c closeNoter) Close() error { c.closed.Store(true); return nil }
 
 func TestTransportHeaderTimeout(t *testing.T) {
-	hold := make(chan struct{})
-	url := scripted(t, func(_ int, c *raw) { c.send("HTTP/1.1 200 OK\r\n"); <-hold })
+	asked, hold := make(chan struct{}), make(chan struct{})
+	url := scripted(t, func(_ int, c *raw) {
+		c.send("HTTP/1.1 200 OK\r\n")
+		c.request()
+		close(asked)
+		<-hold
+	})
 	defer close(hold)
-	tr := transport(t, &Transport{ResponseHeaderTimeout: 50 * time.Millisecond})
-	_, err := tr.RoundTrip(request(t, "GET", url, nil))
+	tr, clock := transportOnClock(t, &Transport{ResponseHeaderTimeout: timeout})
+	outcome := make(chan error, 1)
+	r := request(t, "GET", url, nil)
+	go func() {
+		_, err := tr.RoundTrip(r)
+		outcome <- err
+	}()
+	testkit.Receive(t, "the request", asked)
+	clock.Advance(0) // the loop has seen that it is written
+	clock.Advance(timeout - tick)
+	select {
+	case err := <-outcome:
+		t.Fatalf("before the time is over: %v", err)
+	default:
+	}
+	clock.Advance(2 * tick)
+	err := testkit.Receive(t, "the outcome", outcome)
 	var te net.Error
 	if !errors.As(err, &te) || !te.Timeout() {
 		t.Errorf("%v", err)
@@ -543,7 +575,7 @@ func TestTransportLimits(t *testing.T) {
 			errs <- err
 		}()
 	}
-	waitFor(t, "all to be placed", func() bool { s := tr.Stats(); return s.Open == 3 && s.Waiting == 5 })
+	testkit.Eventually(t, "all to be placed", func() bool { s := tr.Stats(); return s.Open == 3 && s.Waiting == 5 })
 	if _, err := tr.RoundTrip(request(t, "GET", "http://"+a.addr, nil)); !errors.Is(err, ErrTransportBusy) {
 		t.Errorf("one too many: %v", err)
 	}
@@ -574,7 +606,7 @@ func TestTransportHostLimit(t *testing.T) {
 			_, _ = io.ReadAll(resp.Body)
 		})
 	}
-	waitFor(t, "all to be placed", func() bool { st := tr.Stats(); return st.Requests == 5 && st.Open+st.Waiting == 5 })
+	testkit.Eventually(t, "all to be placed", func() bool { st := tr.Stats(); return st.Requests == 5 && st.Open+st.Waiting == 5 })
 	if st := tr.Stats(); st.Open != 2 {
 		t.Errorf("%+v", st)
 	}
@@ -684,14 +716,20 @@ func TestTransportIdle(t *testing.T) {
 			wg.Go(func() { get(t, tr, s.url("/")) })
 		}
 		wg.Wait()
-		waitFor(t, "two to be left", func() bool { st := tr.Stats(); return st.Open <= 2 && st.Idle == st.Open })
+		testkit.Eventually(t, "two to be left", func() bool { st := tr.Stats(); return st.Open <= 2 && st.Idle == st.Open })
 		tr.CloseIdleConnections()
-		waitFor(t, "none to be left", func() bool { st := tr.Stats(); return st.Open == 0 && st.Idle == 0 })
+		testkit.Eventually(t, "none to be left", func() bool { st := tr.Stats(); return st.Open == 0 && st.Idle == 0 })
 	})
 	t.Run("time", func(t *testing.T) {
-		tr := transport(t, &Transport{IdleTimeout: 30 * time.Millisecond})
+		tr, clock := transportOnClock(t, &Transport{IdleTimeout: timeout})
 		get(t, tr, s.url("/"))
-		waitFor(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
+		testkit.Eventually(t, "the connection to be idle", func() bool { return tr.Stats().Idle == 1 })
+		clock.Advance(timeout - tick)
+		if st := tr.Stats(); st.Open != 1 {
+			t.Errorf("before the time is over: %+v", st)
+		}
+		clock.Advance(2 * tick)
+		testkit.Eventually(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
 	})
 	t.Run("room", func(t *testing.T) {
 		other := start(t, hello)
@@ -712,7 +750,7 @@ func TestTransportIdle(t *testing.T) {
 		})
 		tr := transport(t, &Transport{})
 		get(t, tr, url)
-		waitFor(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
+		testkit.Eventually(t, "the connection to end", func() bool { return tr.Stats().Open == 0 })
 	})
 }
 
@@ -735,15 +773,9 @@ func TestTransportBackpressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := resp.Body.(*clientBody)
-	waitFor(t, "the pipe to fill", b.holds)
-	last := int64(-1)
-	waitFor(t, "the server to stand still", func() bool {
-		now := sent.Load()
-		still := now == last
-		last = now
-		time.Sleep(20 * time.Millisecond) // poll interval of the condition
-		return still
-	})
+	testkit.Eventually(t, "the pipe to fill", b.holds)
+	testkit.Eventually(t, "the server to stand still", stands(&sent))
+	last := sent.Load()
 	if last >= size/2 {
 		t.Errorf("the server could send %d bytes to a client that reads none", last)
 	}
@@ -784,16 +816,11 @@ func TestTransportCallbacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case o := <-result:
-			if !o.onLoop {
-				t.Errorf("%s: not on a loop", url)
-			}
-			return o
-		case <-time.After(limit):
-			t.Fatal("no outcome")
-			return outcome{}
+		o := testkit.Receive(t, "the outcome", result)
+		if !o.onLoop {
+			t.Errorf("%s: not on a loop", url)
 		}
+		return o
 	}
 	if o := ask("GET", s.url("/large"), "", 5<<20); o.err != nil || o.body != strings.Repeat(big(33333), 100) {
 		t.Errorf("%d bytes, %v", len(o.body), o.err)
@@ -857,7 +884,7 @@ func TestTransportBodyLength(t *testing.T) {
 			t.Errorf("length %d: %v", length, err)
 		}
 	}
-	waitFor(t, "the connections to end", func() bool { return tr.Stats().Open == 0 })
+	testkit.Eventually(t, "the connections to end", func() bool { return tr.Stats().Open == 0 })
 }
 
 // Many requests at once, of all kinds, over few connections.
@@ -868,7 +895,7 @@ func TestTransportStress(t *testing.T) {
 	for i := range 24 {
 		wg.Go(func() {
 			for j := range 30 {
-				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				ctx, cancel := context.WithCancel(t.Context())
 				want := big((i*31 + j*997) % 70000)
 				r, err := http.NewRequestWithContext(ctx, "POST", s.url("/echo"), strings.NewReader(want))
 				if err != nil {
@@ -893,5 +920,5 @@ func TestTransportStress(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	waitFor(t, "connections to be idle or gone", func() bool { st := tr.Stats(); return st.Open == st.Idle && st.Waiting == 0 && st.Open <= 3 })
+	testkit.Eventually(t, "connections to be idle or gone", func() bool { st := tr.Stats(); return st.Open == st.Idle && st.Waiting == 0 && st.Open <= 3 })
 }
