@@ -361,3 +361,77 @@ func TestNoAllocationAfterWarmUp(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestWhatIsTakenOutWakesNobody: the time of an entry that was cancelled or moved on is no reason to look again, in
+// whatever list it was; one that shares its slot keeps it.
+func TestWhatIsTakenOutWakesNobody(t *testing.T) {
+	const far = int64(1) << 50
+	for _, when := range []int64{-5, 30 * ms, 50 * ms, 5_000 * ms, 700_000 * ms} {
+		w := New(10*time.Millisecond, 0)
+		w.Schedule(far, 1)
+		want, _ := w.Next()
+		first, second, third := w.Schedule(when, 2), w.Schedule(when, 3), w.Schedule(when, 4)
+		soon, _ := w.Next()
+		if soon >= want || soon > max(when, 0) {
+			t.Fatalf("armed for %d, Next %d", when, soon)
+		}
+		w.Cancel(second)
+		w.Move(first, far)
+		if next, ok := w.Next(); !ok || next != soon {
+			t.Errorf("armed for %d: Next %d %v with one of three left, want %d", when, next, ok, soon)
+		}
+		w.Cancel(third)
+		if next, ok := w.Next(); !ok || next != want {
+			t.Errorf("armed for %d and taken out: Next %d %v, want %d", when, next, ok, want)
+		}
+		w = New(10*time.Millisecond, 0)
+		w.Schedule(far, 1)
+		w.Move(w.Schedule(when, 2), far)
+		if next, ok := w.Next(); !ok || next != want {
+			t.Errorf("armed for %d and moved: Next %d %v, want %d", when, next, ok, want)
+		}
+	}
+}
+
+// TestMovesOfOneCall: a call moves 16,384 entries down a level, not one more, and the next call goes on at once.
+func TestMovesOfOneCall(t *testing.T) {
+	const most, n = 16_384, 2*16_384 + 1
+	w := New(10*time.Millisecond, 0)
+	for range n {
+		w.Schedule(60_000*ms, 1)
+	}
+	left := func() (k int) {
+		for h := w.slab.at(w.cascade).next; h != w.cascade; h = w.slab.at(h).next {
+			k++
+		}
+		return k
+	}
+	now, _ := w.Next()
+	for _, want := range []int{n - most, n - 2*most, 0} {
+		if next, ok := w.Next(); !ok || next > now {
+			t.Fatalf("with %d to move Next is %d %v at %d", left(), next, ok, now)
+		}
+		if fired := w.Advance(now, n, func(Handle, uint64) {}); fired != 0 || left() != want {
+			t.Fatalf("%d fired early, %d are still to be moved, want %d", fired, left(), want)
+		}
+	}
+	if next, _ := w.Next(); next <= now {
+		t.Errorf("Next is %d at %d with nothing left to move", next, now)
+	}
+}
+
+// TestTheEndOfTime: a tick that ends beyond the largest time is reported as that time, not as one in the past.
+func TestTheEndOfTime(t *testing.T) {
+	for _, base := range []int64{0, 3, -1, math.MinInt64, math.MaxInt64 - 5*ms} {
+		w := New(10*time.Millisecond, base)
+		if when := w.When(w.Schedule(math.MaxInt64, 1)); when != math.MaxInt64 {
+			t.Errorf("from %d on: armed for the last time there is, When %d", base, when)
+		}
+		if next, ok := w.Next(); !ok || next <= base {
+			t.Errorf("from %d on: Next %d %v", base, next, ok)
+		}
+		if fired := w.Advance(math.MaxInt64-1, 1, func(Handle, uint64) {}); fired != 0 {
+			t.Errorf("from %d on: fired early", base)
+		}
+	}
+}
