@@ -1,6 +1,7 @@
 package ring_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/go-eddy/eddy/ring"
@@ -18,6 +19,8 @@ func TestLenIsAtMostCap(t *testing.T) {
 		for i := 0; i < messages; {
 			if q.Send(i) {
 				i++
+			} else {
+				runtime.Gosched()
 			}
 		}
 	}()
@@ -26,6 +29,8 @@ func TestLenIsAtMostCap(t *testing.T) {
 		for i := 0; i < messages; {
 			if _, ok := q.Recv(); ok {
 				i++
+			} else {
+				runtime.Gosched()
 			}
 		}
 	}()

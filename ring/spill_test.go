@@ -3,7 +3,6 @@ package ring
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func openSpill(t *testing.T, o SpillOptions) *Spill {
@@ -45,20 +46,10 @@ func number(i int) []byte { return fmt.Appendf(nil, "%d:%s", i, strings.Repeat("
 // recvNumbers takes messages and expects the numbers from, … to-1.
 func recvNumbers(t *testing.T, s *Spill, from, to int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
+	ctx := testkit.Context(t)
 	for i := from; i < to; i++ {
 		if m, err := s.Recv(ctx); err != nil || !bytes.Equal(m, number(i)) {
 			t.Fatalf("took %q, %v, want %q; %+v", m, err, number(i), s.Stats())
-		}
-	}
-}
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -71,7 +62,7 @@ func TestSpillKeepsOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sent, got := 40, 0
 	sendNumbers(t, s, 0, sent)
-	eventually(t, "the log", func() bool { return s.Stats().Disk > 0 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk > 0 })
 	for range 60 {
 		n := r.IntN(60)
 		sendNumbers(t, s, sent, sent+n)
@@ -112,7 +103,7 @@ func TestSpillCountsOnce(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	eventually(t, "the log", func() bool { return s.Stats().Disk == 1 && s.Stats().Waiting == 0 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk == 1 && s.Stats().Waiting == 0 })
 }
 
 // heldFiles tells when the first record has been written, and goes on when it was told to.
@@ -159,7 +150,7 @@ func TestLogBesideARemoval(t *testing.T) {
 	o := SpillOptions{Dir: t.TempDir(), Memory: 1, Buffer: 100, files: files}
 	s := openSpill(t, o)
 	sendNumbers(t, s, 0, 3)
-	eventually(t, "the log", func() bool { return s.Stats().Disk == 2 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk == 2 })
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
@@ -167,7 +158,7 @@ func TestLogBesideARemoval(t *testing.T) {
 	}()
 	<-files.removing
 	sendNumbers(t, s, 3, 10)
-	eventually(t, "the log again", func() bool { return s.Stats().Disk == 6 })
+	testkit.Eventually(t, "the log again", func() bool { return s.Stats().Disk == 6 })
 	close(files.goOn)
 	<-taken
 	if err := s.Close(); err != nil {
@@ -183,25 +174,24 @@ func TestSpillUnderLoad(t *testing.T) {
 	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 16, Buffer: 64, SegmentBytes: 4096})
 	var wg sync.WaitGroup
 	for p := range senders {
+		patient := must(NewBlocker(everybody, Sleep(50*time.Microsecond, 0), testkit.Patience)) // while the writer is behind
 		wg.Go(func() {
-			for i := 0; i < each; {
-				switch err := s.Send(fmt.Appendf(nil, "%d %d", p, i)); {
-				case err == nil:
-					i++
-				case errors.Is(err, ErrFull): // the writer is behind
-					time.Sleep(50 * time.Microsecond)
-				default:
-					t.Error(err)
+			for i := range each {
+				var err error
+				if waited := patient.Until(func() bool {
+					err = s.Send(fmt.Appendf(nil, "%d %d", p, i))
+					return !errors.Is(err, ErrFull)
+				}); err != nil {
+					t.Error(err, waited)
 					return
 				}
 			}
 		})
 	}
 	var next [senders]int
+	ctx := testkit.Context(t)
 	for range senders * each {
-		ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 		m, err := s.Recv(ctx)
-		cancel()
 		var p, i int
 		if _, serr := fmt.Sscan(string(m), &p, &i); err != nil || serr != nil || next[p] != i {
 			t.Fatalf("took %q, %v, want %d of sender %d", m, err, next[p], p)
@@ -232,7 +222,7 @@ func TestSpillLimits(t *testing.T) {
 			c.o.Dir = t.TempDir()
 			s := openSpill(t, c.o)
 			var err error
-			eventually(t, "a refusal", func() bool {
+			testkit.Eventually(t, "a refusal", func() bool {
 				err = s.Send([]byte("0123456789"))
 				return errors.Is(err, ErrFull) && strings.Contains(err.Error(), c.want)
 			})
@@ -266,17 +256,17 @@ func TestSpillDiskFault(t *testing.T) {
 	files := &faultyFiles{}
 	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 2, Buffer: 20, files: files, retry: time.Millisecond})
 	sendNumbers(t, s, 0, 5)
-	eventually(t, "the log", func() bool { return s.Stats().Disk == 3 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk == 3 })
 	files.set(syscall.ENOSPC)
 	sendNumbers(t, s, 5, 10)
-	eventually(t, "the fault", func() bool { return s.Stats().Fault != nil })
+	testkit.Eventually(t, "the fault", func() bool { return s.Stats().Fault != nil })
 	if st := s.Stats(); !errors.Is(st.Fault, syscall.ENOSPC) || st.Faults == 0 || st.Disk != 3 || st.Waiting != 5 {
 		t.Errorf("%+v", st)
 	}
 	recvNumbers(t, s, 0, 6)
 	files.set(nil)
 	sendNumbers(t, s, 10, 15)
-	eventually(t, "the end of the fault", func() bool { st := s.Stats(); return st.Fault == nil && st.Waiting == 0 })
+	testkit.Eventually(t, "the end of the fault", func() bool { st := s.Stats(); return st.Fault == nil && st.Waiting == 0 })
 	recvNumbers(t, s, 6, 15)
 }
 
@@ -304,7 +294,7 @@ func TestSpillDirectory(t *testing.T) {
 	readOnly := &faultyFiles{fault: syscall.EROFS}
 	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 1, Buffer: 1, files: readOnly})
 	sendNumbers(t, s, 0, 2)
-	eventually(t, "the fault", func() bool { return errors.Is(s.Stats().Fault, syscall.EROFS) })
+	testkit.Eventually(t, "the fault", func() bool { return errors.Is(s.Stats().Fault, syscall.EROFS) })
 	if err := s.Send([]byte("x")); !errors.Is(err, ErrFull) || !errors.Is(err, syscall.EROFS) {
 		t.Errorf("a read-only directory: %v", err)
 	}
@@ -355,7 +345,7 @@ func TestTornLog(t *testing.T) {
 		s := openSpill(t, SpillOptions{Dir: dir, Memory: 1, Buffer: 100, SegmentBytes: 100})
 		for i := range 13 { // one at a time, so that files end where they should
 			sendNumbers(t, s, i, i+1)
-			eventually(t, "the log", func() bool { return s.Stats().Waiting == 0 })
+			testkit.Eventually(t, "the log", func() bool { return s.Stats().Waiting == 0 })
 		}
 		recvNumbers(t, s, 0, 1)
 		if err := s.Close(); err != nil {
@@ -417,7 +407,7 @@ func TestDamageUnderTheReader(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpill(t, SpillOptions{Dir: dir, Memory: 1, Buffer: 100})
 	sendNumbers(t, s, 0, 6)
-	eventually(t, "the log", func() bool { return s.Stats().Disk == 5 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk == 5 })
 	files, _ := filepath.Glob(filepath.Join(dir, "*.seg"))
 	flip(t, files[0], segmentHeader+2)
 	recvNumbers(t, s, 0, 1)
@@ -494,7 +484,7 @@ const spillRole = "RING_TEST_SPILL_DIR"
 // order. What is missing was in memory, and what comes twice was taken and not yet noted.
 func TestSpillSurvivesKill(t *testing.T) {
 	if dir := os.Getenv(spillRole); dir != "" {
-		spillUntilKilled(dir)
+		spillUntilKilled(t, dir)
 		return
 	}
 	dir := t.TempDir()
@@ -547,7 +537,7 @@ func TestSpillSurvivesKill(t *testing.T) {
 }
 
 // spillUntilKilled sends rising numbers, takes some, and says how far the log has come.
-func spillUntilKilled(dir string) {
+func spillUntilKilled(t *testing.T, dir string) {
 	s, err := OpenSpill(SpillOptions{Dir: dir, Memory: 4, Buffer: 256, SegmentBytes: 4096})
 	if err != nil {
 		fmt.Println(err)
@@ -565,9 +555,7 @@ func spillUntilKilled(dir string) {
 		for range 20 {
 			_, _ = s.TryRecv()
 		}
-		for s.Stats().Waiting > 0 {
-			time.Sleep(100 * time.Microsecond)
-		}
+		testkit.Eventually(t, "the log", func() bool { return s.Stats().Waiting == 0 })
 		fmt.Println("logged", next-1)
 	}
 }
@@ -582,7 +570,7 @@ func TestFileCutUnderTheReader(t *testing.T) {
 	dir := t.TempDir()
 	s := openSpill(t, SpillOptions{Dir: dir, Memory: 1, Buffer: 100})
 	sendNumbers(t, s, 0, 6)
-	eventually(t, "the log", func() bool { return s.Stats().Disk == 5 })
+	testkit.Eventually(t, "the log", func() bool { return s.Stats().Disk == 5 })
 	files, _ := filepath.Glob(filepath.Join(dir, "*.seg"))
 	if err := os.Truncate(files[0], segmentHeader); err != nil {
 		t.Fatal(err)
