@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // The submitter retries when it is rejected, so the numbers include the work itself.
@@ -105,7 +107,7 @@ func BenchmarkPoolMemory(b *testing.B) {
 			pools[i] = p
 		}
 		for _, p := range pools {
-			eventually(b, "idle", func() bool { return p.Stats().Completed == 1 })
+			testkit.Eventually(b, "idle", func() bool { return p.Stats().Completed == 1 })
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

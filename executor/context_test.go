@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 type traceKey struct{}
@@ -69,7 +71,7 @@ func TestContextTravels(t *testing.T) {
 				if hooked && want != "" {
 					want += "+"
 				}
-				if v := receive(t, got); v != want {
+				if v := testkit.Receive(t, "what was got", got); v != want {
 					t.Errorf("%s saw %q, want %q", c.name, v, want)
 				}
 				mu.Lock()
@@ -100,7 +102,7 @@ func TestAroundMustRun(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			receive(t, done)
+			testkit.Receive(t, "the end", done)
 			if ran != 3 {
 				t.Errorf("%d runs of 3 items", ran)
 			}
@@ -149,7 +151,7 @@ func TestLabelsAroundTasks(t *testing.T) {
 		if err := p.SubmitContext(c.ctx, look); err != nil {
 			t.Fatal(err)
 		}
-		got := receive(t, labels)
+		got := testkit.Receive(t, "the labels", labels)
 		for _, w := range c.want {
 			if !strings.Contains(got, w) || strings.Contains(got, c.not) {
 				t.Errorf("labels %s, want %v and no %s", got, c.want, c.not)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // A stopped pool gives the items of a waiting strand to its drop function, in order, and the other runners back.
@@ -110,11 +112,11 @@ func TestAppend(t *testing.T) {
 	}
 	release()
 	for v := range 3 {
-		if got := receive(t, ran); got != v {
+		if got := testkit.Receive(t, "a run", ran); got != v {
 			t.Errorf("ran %d, want %d", got, v)
 		}
 	}
-	if err := full.Finish(3); err != nil || receive(t, ran) != 3 {
+	if err := full.Finish(3); err != nil || testkit.Receive(t, "a run", ran) != 3 {
 		t.Errorf("Finish = %v", err)
 	}
 	if err := full.Append(4); !errors.Is(err, ErrClosed) {

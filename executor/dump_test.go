@@ -14,29 +14,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// logBuffer is a log that tests read.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// testLog is a log that tests read.
+type testLog struct{ testkit.Output }
 
-func (l *logBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
+func (l *testLog) count(text string) int { return strings.Count(l.String(), text) }
 
-func (l *logBuffer) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
-}
-
-func newLog() (*slog.Logger, *logBuffer) {
-	b := new(logBuffer)
-	return slog.New(slog.NewTextHandler(b, nil)), b
+func newLog() (*slog.Logger, *testLog) {
+	l := new(testLog)
+	return slog.New(slog.NewTextHandler(l, nil)), l
 }
 
 // filesIn returns the names of the files of a directory.
@@ -84,7 +73,7 @@ func TestOneDumpUnderManyRejections(t *testing.T) {
 	}
 	close(start)
 	all.Wait()
-	eventually(t, "all reported", func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == pools })
+	testkit.Eventually(t, "all reported", func() bool { mu.Lock(); defer mu.Unlock(); return len(told) == pools })
 	names := filesIn(t, d.Dir)
 	if len(names) != 1 || !regexp.MustCompile(`^[A-Za-z0-9.-]+\.txt$`).MatchString(names[0]) {
 		t.Fatalf("files %v", names)
@@ -176,10 +165,10 @@ func TestDumpFails(t *testing.T) {
 	p := newPool(t, Options{Workers: 1, Queue: HandOff, Dumper: d, Logger: log, OnExhausted: func(e Exhaustion) { told <- e; panic("contained") }})
 	defer occupy(t, p, 1)()
 	_ = p.SubmitFunc(func() {})
-	if e := receive(t, told); e.Dump != "" || text.count("no dump of goroutines") != 1 || text.count("pool is exhausted") != 1 {
-		t.Errorf("told %+v, log %s", e, text.b.String())
+	if e := testkit.Receive(t, "the report", told); e.Dump != "" || text.count("no dump of goroutines") != 1 || text.count("pool is exhausted") != 1 {
+		t.Errorf("told %+v, log %s", e, text.String())
 	}
-	eventually(t, "the listener's panic is counted", func() bool { return p.Stats().Panics == 1 })
+	testkit.Eventually(t, "the listener's panic is counted", func() bool { return p.Stats().Panics == 1 })
 	if path, err := d.Dump("test"); path != "" || err != nil {
 		t.Errorf("%q, %v right after a failure", path, err)
 	}
@@ -249,7 +238,7 @@ func TestReportHasAnOwner(t *testing.T) {
 			t.Errorf("Shutdown: %v, reported %v", err, reported.Load())
 		}
 	}()
-	eventually(t, "no worker", func() bool { return p.Stats().Workers == 0 })
+	testkit.Eventually(t, "no worker", func() bool { return p.Stats().Workers == 0 })
 	for range 1000 {
 		runtime.Gosched()
 	}
@@ -259,7 +248,7 @@ func TestReportHasAnOwner(t *testing.T) {
 	default:
 	}
 	close(gate)
-	receive(t, done)
+	testkit.Receive(t, "the end", done)
 }
 
 // Nothing is reported while a pool still grows, nor for a submission that waits and then gets room.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // One greedy key gets half of the places, two a third each, and small keys always find one.
@@ -42,7 +44,7 @@ func TestKeysShareTheQueue(t *testing.T) {
 			t.Errorf("above the total: %v, %d wait", err, k.Len())
 		}
 		release()
-		eventually(t, "empty", func() bool { return k.Keys() == 0 })
+		testkit.Eventually(t, "empty", func() bool { return k.Keys() == 0 })
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // countedJob notes what became of it.
@@ -43,7 +45,7 @@ func TestJobsUnderEveryPolicy(t *testing.T) {
 			}
 			release()
 			p.Wake()
-			eventually(t, "the job that was taken runs", func() bool { return j.ran.Load() == 1 })
+			testkit.Eventually(t, "the job that was taken runs", func() bool { return j.ran.Load() == 1 })
 			if n := j.dropped.Load(); n != 0 {
 				t.Errorf("%d jobs dropped", n)
 			}
@@ -93,7 +95,7 @@ func TestTaskDoesNotAwaitItsPool(t *testing.T) {
 		if err := p.SubmitFunc(ask); err != nil {
 			t.Fatal(err)
 		}
-		if err := receive(t, got); !errors.Is(err, ErrOnWorker) {
+		if err := testkit.Receive(t, "what was got", got); !errors.Is(err, ErrOnWorker) {
 			t.Errorf("on a worker: %v", err)
 		}
 	}
@@ -103,10 +105,10 @@ func TestTaskDoesNotAwaitItsPool(t *testing.T) {
 	if err := other.SubmitFunc(ask); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, got); err != nil {
+	if err := testkit.Receive(t, "what was got", got); err != nil {
 		t.Errorf("on a worker of another pool: %v", err)
 	}
-	eventually(t, "the worker is forgotten", func() bool {
+	testkit.Eventually(t, "the worker is forgotten", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.ids) == 0
@@ -120,5 +122,5 @@ func goexit(t *testing.T, p *Pool) {
 	if err := p.SubmitFunc(runtime.Goexit); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the worker was replaced", func() bool { return p.Stats().Completed > before })
+	testkit.Eventually(t, "the worker was replaced", func() bool { return p.Stats().Completed > before })
 }

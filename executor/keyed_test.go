@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestKeyedOrderAndExactlyOnce(t *testing.T) {
@@ -49,7 +51,7 @@ func TestKeyedOrderAndExactlyOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "all ran", func() bool { return ran.Load() == producers*each && k.Keys() == 0 })
+	testkit.Eventually(t, "all ran", func() bool { return ran.Load() == producers*each && k.Keys() == 0 })
 	if k.Len() != 0 {
 		t.Errorf("Len %d", k.Len())
 	}
@@ -78,7 +80,7 @@ func TestKeyedLimits(t *testing.T) {
 		t.Errorf("Len %d, Keys %d", k.Len(), k.Keys())
 	}
 	release()
-	eventually(t, "empty", func() bool { return k.Keys() == 0 })
+	testkit.Eventually(t, "empty", func() bool { return k.Keys() == 0 })
 	if !slices.Equal(order, []string{"a", "a", "b", "b"}) || k.Len() != 0 {
 		t.Errorf("ran %v, Len %d", order, k.Len())
 	}
@@ -121,25 +123,25 @@ func TestKeyedAsync(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done := receive(t, dones)
-	if got := receive(t, ran); got != "b" { // on the only worker
+	done := testkit.Receive(t, "done", dones)
+	if got := testkit.Receive(t, "a run", ran); got != "b" { // on the only worker
 		t.Fatalf("%s ran first", got)
 	}
-	eventually(t, "worker free", func() bool { return p.Stats().Running == 0 })
+	testkit.Eventually(t, "worker free", func() bool { return p.Stats().Running == 0 })
 	if k.Keys() != 1 || k.Len() != 1 {
 		t.Errorf("Keys %d, Len %d", k.Keys(), k.Len())
 	}
 	done()
 	done()
-	if got := receive(t, ran); got != "a" {
+	if got := testkit.Receive(t, "a run", ran); got != "a" {
 		t.Errorf("%s ran", got)
 	}
-	eventually(t, "no key", func() bool { return k.Keys() == 0 })
+	testkit.Eventually(t, "no key", func() bool { return k.Keys() == 0 })
 	done() // long after
 	if err := k.Submit("a", func() { ran <- "again" }); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, ran)
+	testkit.Receive(t, "a run", ran)
 }
 
 // Inline done, panics before and after it, and Goexit: the key goes on exactly once.
@@ -176,7 +178,7 @@ func TestKeyedAsyncEndings(t *testing.T) {
 	if err := k.Submit(1, func() { last <- ran }); err != nil {
 		t.Fatal(err)
 	}
-	if n := receive(t, last); n != 8 {
+	if n := testkit.Receive(t, "the last task", last); n != 8 {
 		t.Errorf("ran %d of 8", n)
 	}
 	if st := p.Stats(); st.Panics != 3 {
@@ -196,14 +198,14 @@ func TestKeyedDoneWithAFullPool(t *testing.T) {
 	if err := k.Submit(1, func() { ran <- 1 }); err != nil {
 		t.Fatal(err)
 	}
-	done := receive(t, dones)
+	done := testkit.Receive(t, "done", dones)
 	release := occupy(t, p, 1)
 	if err := p.SubmitFunc(func() {}); err != nil {
 		t.Fatal(err)
 	}
 	done()
 	release()
-	receive(t, ran)
+	testkit.Receive(t, "a run", ran)
 }
 
 // Shutdown waits for done calls and runs what comes behind them; with its context over
@@ -222,21 +224,21 @@ func TestShutdownWaitsForDone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		done := receive(t, dones)
+		done := testkit.Receive(t, "done", dones)
 		ctx, cancel := context.WithCancel(context.Background())
 		result := make(chan error, 1)
 		go func() { _, err := p.Shutdown(ctx); result <- err }()
-		eventually(t, "draining", p.closed.Load)
+		testkit.Eventually(t, "draining", p.closed.Load)
 		if patient {
 			done()
-			if err := receive(t, result); err != nil || ran.Load() != 3 || k.Keys() != 0 {
+			if err := testkit.Receive(t, "the result", result); err != nil || ran.Load() != 3 || k.Keys() != 0 {
 				t.Errorf("err %v, ran %d, keys %d", err, ran.Load(), k.Keys())
 			}
 			cancel()
 			continue
 		}
 		cancel()
-		if err := receive(t, result); !errors.Is(err, context.Canceled) {
+		if err := testkit.Receive(t, "the result", result); !errors.Is(err, context.Canceled) {
 			t.Errorf("err %v", err)
 		}
 		done()
@@ -259,7 +261,7 @@ func TestKeyedForgetsManyKeys(t *testing.T) {
 		t.Errorf("Keys %d, Len %d", k.Keys(), k.Len())
 	}
 	release()
-	eventually(t, "no key", func() bool { return k.Keys() == 0 })
+	testkit.Eventually(t, "no key", func() bool { return k.Keys() == 0 })
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.spares > maxSpare || k.peak != 0 {

@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
 )
 
@@ -45,20 +47,11 @@ func TestCollectWhoseWakeFails(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(60 * time.Second); l.Stats()[1].Done < 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%+v", l.Stats())
-		}
-	}
-	got := 0
-	for got < 3 {
-		select {
-		case <-woken:
-			refuse.Store(got == 0)
-			got += l.Collect(1, func(*answer) {})
-		case <-time.After(60 * time.Second):
-			t.Fatalf("%d of 3 results", got)
-		}
+	testkit.Eventually(t, "the results", func() bool { return l.Stats()[1].Done == 3 })
+	for got := 0; got < 3; {
+		testkit.Receive(t, "the next result", woken)
+		refuse.Store(got == 0)
+		got += l.Collect(1, func(*answer) {})
 	}
 }
 
@@ -81,82 +74,133 @@ func (b *brokenSpill) TryRecv() ([]byte, error) {
 // and then instead of all the time, and counts nothing as lost; when it can be read again everything comes in order. Stop
 // does not wait for the disk.
 func TestUnreadableSpill(t *testing.T) {
-	gate := make(chan struct{})
-	o := spilling(t.TempDir(), func(_ int, in *job, out *answer) { <-gate; out.id = in.id })
-	broken := new(brokenSpill)
-	var told []string
-	var mu sync.Mutex
-	d := &desk{t: t, woken: make(chan struct{}, 1)}
-	o.Wake = func() error { d.woken <- struct{}{}; return nil }
-	o.OnPanic = func(v any, _ []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, v.(error).Error())
-	}
-	var err error
-	if d.lanes, err = NewLanes(o); err != nil {
-		t.Fatal(err)
-	}
-	d.lanes.open = func(o ring.SpillOptions) (spillQueue, error) {
-		broken.Spill, err = ring.OpenSpill(o)
-		return broken, err
-	}
-	if err := d.lanes.Start(); err != nil {
-		t.Fatal(err)
-	}
-	d.submit(0, 0, 50)
-	broken.broken.Store(true)
-	close(gate)
-	d.collect(2) // what the slots hold
-	eventually(t, "the fault", func() bool { return d.lanes.Stats()[0].Fault != nil })
-	if st := d.lanes.Stats()[0]; !errors.Is(st.Fault, syscall.EIO) || st.Lost != 0 || st.Spilled != 48 {
-		t.Errorf("%+v", st)
-	}
-	err = d.lanes.Submit(0, job{id: 50})
-	if !errors.Is(err, ErrRejected) || !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), `lane "spills"`) {
-		t.Errorf("behind work that cannot be read: %v", err)
-	}
-	from, before := time.Now(), broken.tries.Load()
-	eventually(t, "further attempts", func() bool { return broken.tries.Load() >= before+2 })
-	if n, most := broken.tries.Load()-before, 2+int64(time.Since(from)/faultPause); n > most {
-		t.Errorf("%d attempts, at most %d were due", n, most)
-	}
-	broken.broken.Store(false)
-	d.collect(50)
-	for i, a := range d.got {
-		if a.id != i {
-			t.Fatalf("result %d is %d", i, a.id)
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		o := spilling(t.TempDir(), func(_ int, in *job, out *answer) { <-gate; out.id = in.id })
+		broken := new(brokenSpill)
+		var told []string
+		var mu sync.Mutex
+		d := &desk{t: t, woken: make(chan struct{}, 1)}
+		o.Wake = func() error { d.woken <- struct{}{}; return nil }
+		o.OnPanic = func(v any, _ []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, v.(error).Error())
 		}
-	}
-	mu.Lock()
-	if len(told) != 1 || !strings.Contains(told[0], `lane "spills": the spilled work cannot be read: `+syscall.EIO.Error()) {
-		t.Errorf("told %q", told)
-	}
-	mu.Unlock()
-	if st := d.lanes.Stats()[0]; st.Fault != nil || st.Lost != 0 {
-		t.Errorf("%+v", st)
-	}
-	d.submit(0, 50, 51)
-	d.collect(51)
+		var err error
+		if d.lanes, err = NewLanes(o); err != nil {
+			t.Fatal(err)
+		}
+		d.lanes.open = func(o ring.SpillOptions) (spillQueue, error) {
+			broken.Spill, err = ring.OpenSpill(o)
+			return broken, err
+		}
+		if err := d.lanes.Start(); err != nil {
+			t.Fatal(err)
+		}
+		d.submit(0, 0, 50)
+		broken.broken.Store(true)
+		close(gate)
+		d.collect(2) // what the slots hold
+		testkit.Eventually(t, "the fault", func() bool { return d.lanes.Stats()[0].Fault != nil })
+		if st := d.lanes.Stats()[0]; !errors.Is(st.Fault, syscall.EIO) || st.Lost != 0 || st.Spilled != 48 {
+			t.Errorf("%+v", st)
+		}
+		err = d.lanes.Submit(0, job{id: 50})
+		if !errors.Is(err, ErrRejected) || !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), `lane "spills"`) {
+			t.Errorf("behind work that cannot be read: %v", err)
+		}
+		before := broken.tries.Load()
+		time.Sleep(20 * faultPause)
+		if n := broken.tries.Load() - before; n < 19 || n > 21 {
+			t.Errorf("%d attempts, 20 were due", n)
+		}
+		broken.broken.Store(false)
+		d.collect(50)
+		for i, a := range d.got {
+			if a.id != i {
+				t.Fatalf("result %d is %d", i, a.id)
+			}
+		}
+		mu.Lock()
+		if len(told) != 1 || !strings.Contains(told[0], `lane "spills": the spilled work cannot be read: `+syscall.EIO.Error()) {
+			t.Errorf("told %q", told)
+		}
+		mu.Unlock()
+		if st := d.lanes.Stats()[0]; st.Fault != nil || st.Lost != 0 {
+			t.Errorf("%+v", st)
+		}
+		d.submit(0, 50, 51)
+		d.collect(51)
 
-	broken.broken.Store(true)
-	gate = make(chan struct{})
-	for range 20 { // some of them in the log
-		_ = d.lanes.Submit(0, job{})
-	}
-	close(gate)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		ctx, cancel := context.WithCancel(context.Background())
+		broken.broken.Store(true)
+		gate = make(chan struct{})
+		for range 20 { // some of them in the log
+			_ = d.lanes.Submit(0, job{})
+		}
+		close(gate)
+		synctest.Wait()
+		begin := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		d.lanes.Stop(ctx)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(60 * time.Second):
-		t.Fatal("Stop waits for a log that cannot be read")
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("Stop waited for a log that cannot be read, for %v", took)
+		}
+	})
+}
+
+// lookedAt is a spill queue whose next two looks at the numbers by a worker are led by the test.
+type lookedAt struct {
+	*ring.Spill
+	state      atomic.Int32 // 1: the next look finds something that is not there; 2: the one after that is held
+	at, resume chan struct{}
+}
+
+func (l *lookedAt) Stats() ring.SpillStats {
+	switch {
+	case l.state.CompareAndSwap(1, 2):
+		return ring.SpillStats{Memory: 1}
+	case l.state.CompareAndSwap(2, 0):
+		l.at <- struct{}{}
+		<-l.resume
 	}
+	return l.Spill.Stats()
+}
+
+// TestSlotsBeforeSpill: what came into the slots after a worker has looked there is done before what spilled after it.
+func TestSlotsBeforeSpill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := spilling(t.TempDir(), func(_ int, in *job, out *answer) { out.id = in.id })
+		o.OnPanic = func(any, []byte) {}
+		d := &desk{t: t, woken: make(chan struct{}, 1)}
+		o.Wake = func() error { d.woken <- struct{}{}; return nil }
+		var err error
+		if d.lanes, err = NewLanes(o); err != nil {
+			t.Fatal(err)
+		}
+		spill := &lookedAt{at: make(chan struct{}), resume: make(chan struct{})}
+		d.lanes.open = func(o ring.SpillOptions) (spillQueue, error) {
+			spill.Spill, err = ring.OpenSpill(o)
+			return spill, err
+		}
+		if err := d.lanes.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer d.lanes.Stop(context.Background())
+		synctest.Wait() // the worker sleeps
+		spill.state.Store(1)
+		d.lanes.lanes[0].ringAll()
+		testkit.Receive(t, "the worker, which found no slot taken, at the spill queue", spill.at)
+		d.submit(0, 0, 4) // two fit into the slots
+		spill.resume <- struct{}{}
+		d.collect(4)
+		for i, a := range d.got {
+			if a.id != i {
+				t.Fatalf("results %+v", d.got)
+			}
+		}
+	})
 }
 
 // fullDisk is a spill queue whose disk takes nothing while full is set.
@@ -223,40 +267,45 @@ func TestFullDiskIsTold(t *testing.T) {
 // TestStopTwice: a Stop beside another one returns when the workers have ended, not before, with the same number; the
 // first context that ends counts for both.
 func TestStopTwice(t *testing.T) {
-	gate, running := make(chan struct{}), make(chan struct{}, 10)
-	d := newDesk(t, LanesOptions[job, answer]{
-		Lanes: []Lane{{Name: "one", Capacity: 8}},
-		Run:   func(_ int, in *job, out *answer) { running <- struct{}{}; <-gate },
+	synctest.Test(t, func(t *testing.T) {
+		gate, running := make(chan struct{}), make(chan struct{}, 10)
+		d := newDesk(t, LanesOptions[job, answer]{
+			Lanes: []Lane{{Name: "one", Capacity: 8}},
+			Run:   func(_ int, in *job, out *answer) { running <- struct{}{}; <-gate },
+		})
+		d.submit(0, 0, 5)
+		<-running
+		first, second := make(chan int, 1), make(chan int, 1)
+		go func() { first <- d.lanes.Stop(context.Background()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { second <- d.lanes.Stop(ctx) }()
+		if err := d.lanes.Start(); err == nil {
+			t.Error("started before the end")
+		}
+		synctest.Wait()
+		if d.lanes.run.ending.Load() {
+			t.Error("the workers are ended before a context is")
+		}
+		cancel()
+		synctest.Wait()
+		if len(first)+len(second) > 0 {
+			t.Fatal("Stop returned while a worker was in Run")
+		}
+		if !d.lanes.run.ending.Load() {
+			t.Error("the context of the second Stop does not count")
+		}
+		close(gate)
+		if a, b := <-first, <-second; a != 4 || b != 4 {
+			t.Errorf("lost %d and %d, want 4", a, b)
+		}
+		if st := d.lanes.Stats()[0]; st.Lost != 4 || st.Workers != 0 {
+			t.Errorf("%+v", st)
+		}
+		if n := new(Lanes[job, answer]).Stop(ctx); n != 0 {
+			t.Errorf("Stop before Start = %d", n)
+		}
 	})
-	d.submit(0, 0, 5)
-	<-running
-	first, second := make(chan int, 1), make(chan int, 1)
-	go func() { first <- d.lanes.Stop(context.Background()) }()
-	eventually(t, "the first Stop", func() bool { return !d.lanes.running.Load() })
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { second <- d.lanes.Stop(ctx) }()
-	if err := d.lanes.Start(); err == nil {
-		t.Error("started before the end")
-	}
-	cancel()
-	select {
-	case n := <-second:
-		t.Fatalf("the second Stop returned %d while a worker was in Run", n)
-	case n := <-first:
-		t.Fatalf("the first Stop returned %d while a worker was in Run", n)
-	case <-time.After(20 * time.Millisecond):
-	}
-	eventually(t, "the second Stop", d.lanes.run.ending.Load)
-	close(gate)
-	if a, b := <-first, <-second; a != 4 || b != 4 {
-		t.Errorf("lost %d and %d, want 4", a, b)
-	}
-	if st := d.lanes.Stats()[0]; st.Lost != 4 || st.Workers != 0 {
-		t.Errorf("%+v", st)
-	}
-	if n := new(Lanes[job, answer]).Stop(ctx); n != 0 {
-		t.Errorf("Stop before Start = %d", n)
-	}
 }
 
 // TestSubmitBlocking: full lanes let a producer wait that may, and refuse one that may not, such as a loop, without
@@ -292,7 +341,7 @@ func TestSubmitBlocking(t *testing.T) {
 	}
 	sent := make(chan error, 1)
 	go func() {
-		b := blocker(anyone, time.Minute)
+		b := blocker(anyone, testkit.Patience)
 		for i := 2; i < 200; i++ {
 			if err := d.lanes.SubmitBlocking(b, 0, job{id: i}); err != nil {
 				sent <- err
@@ -322,11 +371,11 @@ func TestWaitThenSleep(t *testing.T) {
 	w := &countedWait{budget: 3}
 	d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Name: "one", Wait: func() ring.Waiter { return w }}}})
 	for i := range 3 {
-		eventually(t, "the end of the budget", func() bool { return w.left.Load() == 0 })
+		testkit.Eventually(t, "the end of the budget", func() bool { return w.left.Load() == 0 })
 		before := w.waits.Load()
 		d.submit(0, i, i+1)
 		d.collect(i + 1)
-		eventually(t, "the end of the next budget", func() bool { return w.waits.Load() >= before+3 && w.left.Load() == 0 })
+		testkit.Eventually(t, "the end of the next budget", func() bool { return w.waits.Load() >= before+3 && w.left.Load() == 0 })
 	}
 	if n := w.waits.Load(); n > 40 {
 		t.Errorf("%d waits for 4 budgets of 3: the worker does not sleep", n)

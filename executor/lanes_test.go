@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
 )
 
@@ -69,12 +71,8 @@ func newDesk(t testing.TB, o LanesOptions[job, answer]) *desk {
 func (d *desk) collect(n int) {
 	d.t.Helper()
 	for len(d.got) < n {
-		select {
-		case <-d.woken:
-			d.lanes.Collect(0, func(a *answer) { d.got = append(d.got, *a) })
-		case <-time.After(60 * time.Second):
-			d.t.Fatalf("%d of %d results; %+v", len(d.got), n, d.lanes.Stats())
-		}
+		testkit.Receive(d.t, "a result", d.woken)
+		d.lanes.Collect(0, func(a *answer) { d.got = append(d.got, *a) })
 	}
 }
 
@@ -121,6 +119,40 @@ func TestLanes(t *testing.T) {
 	if st := d.lanes.Stats(); st[0].Workers != 1 || st[1].Workers != 3 || st[0].Capacity != 2048 || st[1].Capacity != 3*1024 || st[1].Done != each || st[0].Accepted != each || st[0].Name != "light" {
 		t.Errorf("%+v", st)
 	}
+}
+
+// TestLanesTakePortions: a worker takes what is available together, up to 16, and gives the slots back together; each
+// result comes by itself, so that none waits for slow work behind it.
+func TestLanesTakePortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		d := newDesk(t, LanesOptions[job, answer]{
+			Lanes: []Lane{{Capacity: 64}},
+			Run:   func(_ int, in *job, out *answer) { <-gate; out.id = in.id },
+		})
+		d.submit(0, 0, 1)
+		synctest.Wait() // the worker has taken it alone
+		d.submit(0, 1, 21)
+		for done := range 22 {
+			if done > 0 {
+				gate <- struct{}{}
+				synctest.Wait()
+				d.lanes.Collect(0, func(a *answer) { d.got = append(d.got, *a) })
+			}
+			queued := 21
+			switch {
+			case done > 20: // 1, 16 and 4
+				queued = 0
+			case done > 16:
+				queued = 4
+			case done > 0:
+				queued = 20
+			}
+			if st := d.lanes.Stats()[0]; st.Queued != queued || len(d.got) != done {
+				t.Fatalf("%d are done: %d slots taken, want %d, and %d results", done, st.Queued, queued, len(d.got))
+			}
+		}
+	})
 }
 
 // TestHeavyLaneLeavesTheLightAlone: with the heavy lane stuck and full, light work goes through.
@@ -173,10 +205,16 @@ func TestLaneGrows(t *testing.T) {
 
 // TestForHeaviness: work goes to the lightest lane that bears it.
 func TestForHeaviness(t *testing.T) {
-	d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Heaviness: 100}, {Heaviness: 1}, {Heaviness: 10}}})
-	for h, want := range map[int]int{-5: 1, 0: 1, 1: 1, 2: 2, 10: 2, 11: 0, 100: 0, 101: 0} {
-		if got := d.lanes.For(h); got != want {
-			t.Errorf("heaviness %d goes to lane %d, want %d", h, got, want)
+	for _, order := range [][]int{{100, 1, 10}, {1, 100, 10}, {10, 1, 100}} {
+		var lanes []Lane
+		for _, h := range order {
+			lanes = append(lanes, Lane{Heaviness: h})
+		}
+		d := newDesk(t, LanesOptions[job, answer]{Lanes: lanes})
+		for h, want := range map[int]int{-5: 1, 0: 1, 1: 1, 2: 10, 10: 10, 11: 100, 100: 100, 101: 100} {
+			if got := d.lanes.For(h); order[got] != want {
+				t.Errorf("lanes %v: heaviness %d goes to lane %d, want %d", order, h, order[got], want)
+			}
 		}
 	}
 }
@@ -234,78 +272,80 @@ func TestWakeIsOwed(t *testing.T) {
 // TestCollectInPortions: what a bounded Collect leaves wakes the consumer again; the results ring being full holds up
 // the worker and loses nothing.
 func TestCollectInPortions(t *testing.T) {
-	d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Capacity: 4}}})
-	var got []int
-	for next := 0; len(got) < 100; {
-		for next < 100 && d.lanes.Submit(0, job{id: next}) == nil {
-			next++
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Capacity: 4}}})
+		var got []int
+		for next := 0; len(got) < 100; {
+			for next < 100 && d.lanes.Submit(0, job{id: next}) == nil {
+				next++
+			}
+			select {
+			case <-d.woken:
+				d.lanes.Collect(1, func(a *answer) { got = append(got, a.id) })
+			case <-time.After(time.Millisecond):
+			}
 		}
-		select {
-		case <-d.woken:
-			d.lanes.Collect(1, func(a *answer) { got = append(got, a.id) })
-		case <-time.After(time.Millisecond):
+		if !slices.IsSorted(got) {
+			t.Errorf("results %v", got)
 		}
-	}
-	if !slices.IsSorted(got) {
-		t.Errorf("results %v", got)
-	}
+	})
 }
 
 // TestStopAndStart: Stop finishes what was accepted if it may and gives up the rest if it may not; after Start it all
 // works again, with the earlier workers gone.
 func TestStopAndStart(t *testing.T) {
-	gate, running := make(chan struct{}, 100), make(chan struct{}, 100)
-	d := newDesk(t, LanesOptions[job, answer]{
-		Lanes: []Lane{{Name: "one", Capacity: 8}},
-		Run:   func(_ int, in *job, out *answer) { running <- struct{}{}; <-gate; out.id = in.id },
-	})
-	if err := d.lanes.Start(); err == nil {
-		t.Error("started twice")
-	}
-	d.submit(0, 0, 5)
-	stopped := make(chan int, 1)
-	go func() { stopped <- d.lanes.Stop(context.Background()) }()
-	for range 5 {
-		gate <- struct{}{}
-	}
-	d.collect(5)
-	if lost := <-stopped; lost != 0 {
-		t.Errorf("%d lost with all the time in the world", lost)
-	}
-	if err := d.lanes.Submit(0, job{}); err != ErrClosed {
-		t.Errorf("Submit after Stop = %v", err)
-	}
-	if err := d.lanes.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		gate, running := make(chan struct{}, 100), make(chan struct{}, 100)
+		d := newDesk(t, LanesOptions[job, answer]{
+			Lanes: []Lane{{Name: "one", Capacity: 8}},
+			Run:   func(_ int, in *job, out *answer) { running <- struct{}{}; <-gate; out.id = in.id },
+		})
+		if err := d.lanes.Start(); err == nil {
+			t.Error("started twice")
+		}
+		d.submit(0, 0, 5)
+		stopped := make(chan int, 1)
+		go func() { stopped <- d.lanes.Stop(context.Background()) }()
+		for range 5 {
+			gate <- struct{}{}
+		}
+		d.collect(5)
+		if lost := <-stopped; lost != 0 {
+			t.Errorf("%d lost with all the time in the world", lost)
+		}
+		if err := d.lanes.Submit(0, job{}); err != ErrClosed {
+			t.Errorf("Submit after Stop = %v", err)
+		}
+		if err := d.lanes.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			<-running
+		}
+		d.submit(0, 5, 10)
 		<-running
-	}
-	d.submit(0, 5, 10)
-	<-running
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	go func() { stopped <- d.lanes.Stop(ctx) }()
-	select {
-	case <-stopped:
-		t.Fatal("Stop did not wait for the worker in Run")
-	case <-time.After(20 * time.Millisecond):
-	}
-	eventually(t, "the Stop", d.lanes.run.ending.Load)
-	gate <- struct{}{}
-	if lost := <-stopped; lost != 4 {
-		t.Errorf("%d lost, want 4", lost)
-	}
-	if err := d.lanes.Start(); err != nil {
-		t.Fatal(err)
-	}
-	d.submit(0, 10, 12)
-	gate <- struct{}{}
-	gate <- struct{}{}
-	d.collect(8)
-	if last := d.got[len(d.got)-1].id; last != 11 {
-		t.Errorf("results %+v", d.got)
-	}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		go func() { stopped <- d.lanes.Stop(ctx) }()
+		synctest.Wait()
+		if len(stopped) > 0 || !d.lanes.run.ending.Load() {
+			t.Fatal("Stop did not wait for the worker in Run")
+		}
+		gate <- struct{}{}
+		if lost := <-stopped; lost != 4 {
+			t.Errorf("%d lost, want 4", lost)
+		}
+		if err := d.lanes.Start(); err != nil {
+			t.Fatal(err)
+		}
+		d.submit(0, 10, 12)
+		gate <- struct{}{}
+		gate <- struct{}{}
+		d.collect(8)
+		if last := d.got[len(d.got)-1].id; last != 11 {
+			t.Errorf("results %+v", d.got)
+		}
+	})
 }
 
 // spilling are options of one lane that spills.
@@ -426,5 +466,59 @@ func TestLanesAllocateNothing(t *testing.T) {
 		d.lanes.Collect(0, collect)
 	}); n > 0.1 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestStopWaitsForResults: Stop lets spilled work that is being done end, and then waits until its result was collected.
+func TestStopWaitsForResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		d := newDesk(t, spilling(t.TempDir(), func(_ int, in *job, out *answer) { <-gate; out.id = in.id }))
+		d.submit(0, 0, 3) // two in slots
+		gate <- struct{}{}
+		gate <- struct{}{}
+		d.collect(2)
+		synctest.Wait()
+		if st := d.lanes.Stats()[0]; st.Queued != 0 || st.Spilled != 0 || st.Done != 2 {
+			t.Fatalf("the spilled work is not being done: %+v", st)
+		}
+		stopped := make(chan int, 1)
+		go func() { stopped <- d.lanes.Stop(context.Background()) }()
+		time.Sleep(time.Second)
+		if d.lanes.run.ending.Load() {
+			t.Error("Stop ended the worker while it did spilled work")
+		}
+		gate <- struct{}{}
+		time.Sleep(time.Second)
+		if len(stopped) > 0 || d.lanes.run.ending.Load() {
+			t.Error("Stop did not wait for the consumer")
+		}
+		d.collect(3)
+		if lost := <-stopped; lost != 0 || d.got[2].id != 2 {
+			t.Errorf("%d lost, results %+v", lost, d.got)
+		}
+	})
+}
+
+// TestReservedPlaceEndsWithItsWorker: a worker that ends with a place for a result in hand leaves nothing in it for the
+// consumer.
+func TestReservedPlaceEndsWithItsWorker(t *testing.T) {
+	d := newDesk(t, LanesOptions[job, answer]{Lanes: []Lane{{Capacity: 4}}})
+	d.lanes.late.Store(true) // as Collect leaves it whose wake failed
+	d.lanes.lanes[0].ringAll()
+	testkit.Receive(t, "the wake that was owed", d.woken)
+	if n := d.lanes.Collect(0, func(*answer) {}); n != 0 {
+		t.Fatalf("%d results of no work", n)
+	}
+	if lost := d.lanes.Stop(context.Background()); lost != 0 {
+		t.Fatalf("%d lost", lost)
+	}
+	if err := d.lanes.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.submit(0, 7, 8)
+	d.collect(1)
+	if n := d.lanes.results.Len(); d.got[0].id != 7 || len(d.got) != 1 || n != 0 {
+		t.Errorf("results %+v, and %d more", d.got, n)
 	}
 }

@@ -3,15 +3,13 @@ package executor
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
 
 // newPool returns a pool that is shut down when the test ends.
 func newPool(t testing.TB, o Options) *Pool {
@@ -21,35 +19,13 @@ func newPool(t testing.TB, o Options) *Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if _, err := p.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 	return p
-}
-
-// receive waits for a value of c.
-func receive[T any](t testing.TB, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing received in time")
-		panic("unreachable")
-	}
-}
-
-// eventually waits until ok holds.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Microsecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // occupy fills n workers of p until the returned function is called.
@@ -60,7 +36,7 @@ func occupy(t testing.TB, p *Pool, n int) (release func()) {
 		if err := p.SubmitFunc(func() { entered <- struct{}{}; <-gate }); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, entered)
+		testkit.Receive(t, "a worker", entered)
 	}
 	return func() { close(gate) }
 }

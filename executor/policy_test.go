@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func anyone() bool { return true }
@@ -45,7 +47,7 @@ func saturated(t *testing.T, policy Policy) (p *Pool, ran *[]int, release func()
 	}
 	return p, ran, func() {
 		free()
-		eventually(t, "all ran", func() bool { s := p.Stats(); return s.Queued+s.Running == 0 })
+		testkit.Eventually(t, "all ran", func() bool { s := p.Stats(); return s.Queued+s.Running == 0 })
 	}
 }
 
@@ -163,7 +165,7 @@ func TestDiscardOldestKeepsTurns(t *testing.T) {
 		t.Error(err)
 	}
 	release()
-	eventually(t, "all ran", func() bool { s := p.Stats(); return s.Queued+s.Running == 0 })
+	testkit.Eventually(t, "all ran", func() bool { s := p.Stats(); return s.Queued+s.Running == 0 })
 	if !slices.Equal(ran, []int{1, 2, 12}) {
 		t.Errorf("ran %v", ran)
 	}
@@ -259,7 +261,7 @@ func TestPoliciesUnderStress(t *testing.T) {
 	told := func(Runner) { dropped.Add(1) }
 	for name, policy := range map[string]Policy{
 		"abort": Abort(), "callerRuns": CallerRuns(anyone), "discard": Discard(told), "discardOldest": DiscardOldest(told),
-		"block": Block(time.Microsecond, anyone), "block long": Block(patience, anyone),
+		"block": Block(time.Microsecond, anyone), "block long": Block(testkit.Patience, anyone),
 	} {
 		for _, queue := range []int{HandOff, 8} {
 			dropped.Store(0)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestOptions(t *testing.T) {
@@ -72,7 +74,7 @@ func TestFixedNumberOfWorkers(t *testing.T) {
 	if most.Load() > workers {
 		t.Errorf("%d ran at once, limit %d", most.Load(), workers)
 	}
-	eventually(t, "all completed", func() bool { return p.Stats().Completed == 500 })
+	testkit.Eventually(t, "all completed", func() bool { return p.Stats().Completed == 500 })
 	if s := p.Stats(); s.Workers != workers || s.Submitted != 500 || s.Queued != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -106,12 +108,12 @@ func TestSaturation(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	release()
-	eventually(t, "queue empty", func() bool { return p.Stats().Completed == 2+queue })
+	testkit.Eventually(t, "queue empty", func() bool { return p.Stats().Completed == 2+queue })
 	done := make(chan int, 1)
 	if err := p.SubmitFunc(func() { done <- 1 }); err != nil {
 		t.Fatalf("after the load: %v", err)
 	}
-	receive(t, done)
+	testkit.Receive(t, "the end", done)
 }
 
 func TestQueueOrder(t *testing.T) {
@@ -126,9 +128,9 @@ func TestQueueOrder(t *testing.T) {
 	release()
 	done := make(chan int)
 	if err := p.SubmitFunc(func() { done <- 1 }); err != nil {
-		eventually(t, "room", func() bool { return p.SubmitFunc(func() { done <- 1 }) == nil })
+		testkit.Eventually(t, "room", func() bool { return p.SubmitFunc(func() { done <- 1 }) == nil })
 	}
-	receive(t, done)
+	testkit.Receive(t, "the end", done)
 	if len(order) != 1000 || !slices.IsSorted(order) {
 		t.Errorf("ran %d, sorted %v", len(order), slices.IsSorted(order))
 	}
@@ -148,12 +150,12 @@ func TestPanicIsContainedAndReported(t *testing.T) {
 		if err := p.SubmitFunc(func() { explode(i) }); err != nil {
 			t.Fatal(err)
 		}
-		r := receive(t, reports)
+		r := testkit.Receive(t, "a report", reports)
 		if r.v != i || !strings.Contains(r.stack, "explode") {
 			t.Errorf("reported %v with stack\n%s", r.v, r.stack)
 		}
 	}
-	eventually(t, "completed", func() bool { return p.Stats().Completed == 5 })
+	testkit.Eventually(t, "completed", func() bool { return p.Stats().Completed == 5 })
 	if s := p.Stats(); s.Panics != 5 || s.Workers != 1 {
 		t.Errorf("stats %+v", s)
 	}
@@ -174,8 +176,8 @@ func TestGoexitCostsNoWorker(t *testing.T) {
 	if err := p.SubmitFunc(func() { done <- 1 }); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, done)
-	eventually(t, "completed", func() bool { return p.Stats().Completed == 4 })
+	testkit.Receive(t, "the end", done)
+	testkit.Eventually(t, "completed", func() bool { return p.Stats().Completed == 4 })
 	if s := p.Stats(); s.Workers != 1 || s.Panics != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -243,9 +245,9 @@ func TestShutdownRunsWhatWaits(t *testing.T) {
 		}
 		result <- err
 	}()
-	eventually(t, "closed", func() bool { return errors.Is(p.SubmitFunc(func() {}), ErrClosed) })
+	testkit.Eventually(t, "closed", func() bool { return errors.Is(p.SubmitFunc(func() {}), ErrClosed) })
 	release()
-	if err := receive(t, result); err != nil {
+	if err := testkit.Receive(t, "the result", result); err != nil {
 		t.Error(err)
 	}
 	if s := p.Stats(); ran.Load() != 100 || s.Workers != 0 || s.Queued != 0 || s.Running != 0 {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestResizeLimits(t *testing.T) {
@@ -185,8 +187,8 @@ func TestResizeUnderLoad(t *testing.T) {
 		}()
 		all.Wait()
 		close(stop)
-		receive(t, stopped)
-		eventually(t, "all ran without a further submission", func() bool { st := p.Stats(); return st.Submitted == st.Completed && s.Len() == 0 })
+		testkit.Receive(t, "the end", stopped)
+		testkit.Eventually(t, "all ran without a further submission", func() bool { st := p.Stats(); return st.Submitted == st.Completed && s.Len() == 0 })
 		if _, err := p.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // line notes who was told.
@@ -30,7 +32,7 @@ func (l *line) have() []int {
 
 func (l *line) expect(t *testing.T, what string, want ...int) {
 	t.Helper()
-	eventually(t, what, func() bool { return len(l.have()) >= len(want) })
+	testkit.Eventually(t, what, func() bool { return len(l.have()) >= len(want) })
 	got := l.have()
 	if len(got) != len(want) {
 		t.Fatalf("%s: told %v, want %v", what, got, want)
@@ -125,7 +127,7 @@ func TestRoomIsEnoughForAll(t *testing.T) {
 							}
 							p.AwaitRoom(r)
 						}
-						receive(t, told)
+						testkit.Receive(t, "the report", told)
 					}
 				})
 			}
@@ -152,7 +154,7 @@ func TestRoomInTheQueue(t *testing.T) {
 	p.AwaitRoom(l.room(1))
 	l.expect(t, "nobody, while the queue is full")
 	release()
-	receive(t, entered)
+	testkit.Receive(t, "the beginning of a task", entered)
 	l.expect(t, "a place in the queue", 1)
 	close(gate)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // Items of one producer run in its order and one at a time, whatever the number of
@@ -47,7 +49,7 @@ func TestStrandRunsSeriallyInOrder(t *testing.T) {
 		})
 	}
 	all.Wait()
-	receive(t, finished)
+	testkit.Receive(t, "the end", finished)
 	if s.Len() != 0 {
 		t.Errorf("Len %d at the end", s.Len())
 	}
@@ -69,7 +71,7 @@ func TestStrandBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v == 0 {
-			receive(t, entered)
+			testkit.Receive(t, "the beginning of a task", entered)
 		}
 	}
 	err := s.Submit(4)
@@ -81,7 +83,7 @@ func TestStrandBound(t *testing.T) {
 	}
 	close(gate)
 	for v := range 4 {
-		if got := receive(t, ran); got != v {
+		if got := testkit.Receive(t, "a run", ran); got != v {
 			t.Errorf("ran %d, want %d", got, v)
 		}
 	}
@@ -103,8 +105,8 @@ func TestStrandIsRejectedByAFullPool(t *testing.T) {
 		t.Errorf("Len %d after a rejection", s.Len())
 	}
 	release()
-	eventually(t, "taken", func() bool { return s.Submit(2) == nil })
-	if v := receive(t, ran); v != 2 {
+	testkit.Eventually(t, "taken", func() bool { return s.Submit(2) == nil })
+	if v := testkit.Receive(t, "a run", ran); v != 2 {
 		t.Errorf("ran %d", v)
 	}
 }
@@ -128,7 +130,7 @@ func TestStrandSurvivesPanicAndGoexit(t *testing.T) {
 		}
 	}
 	for v := 2; v < 30; v += 3 {
-		if got := receive(t, ran); got != v {
+		if got := testkit.Receive(t, "a run", ran); got != v {
 			t.Errorf("ran %d, want %d", got, v)
 		}
 	}
@@ -158,7 +160,7 @@ func TestBusyStrandDoesNotStarveOthers(t *testing.T) {
 	if err := s.Submit(0); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, entered)
+	testkit.Receive(t, "the beginning of a task", entered)
 	at := make(chan int, 2)
 	for range 2 {
 		if err := p.SubmitFunc(func() { others++; at <- items }); err != nil {
@@ -167,7 +169,7 @@ func TestBusyStrandDoesNotStarveOthers(t *testing.T) {
 	}
 	close(gate)
 	for range 2 {
-		if n := receive(t, at); n > turnItems {
+		if n := testkit.Receive(t, "the next task", at); n > turnItems {
 			t.Errorf("another runner had to wait for %d items", n)
 		}
 	}
@@ -190,8 +192,8 @@ func TestStrandDoesNotYieldToNobody(t *testing.T) {
 		}
 	}
 	release()
-	receive(t, done)
-	eventually(t, "turn over", func() bool { return p.Stats().Running == 0 })
+	testkit.Receive(t, "the end", done)
+	testkit.Eventually(t, "turn over", func() bool { return p.Stats().Running == 0 })
 	if st := p.Stats(); st.Submitted != 2 {
 		t.Errorf("%d runners, want the occupant and one turn", st.Submitted)
 	}
@@ -207,7 +209,7 @@ func TestStrandClose(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	receive(t, entered)
+	testkit.Receive(t, "the beginning of a task", entered)
 	var dropped []int
 	s.Close(func(v int) { dropped = append(dropped, v) })
 	if !slices.Equal(dropped, []int{1, 2, 3}) || s.Len() != 0 {
@@ -222,7 +224,7 @@ func TestStrandClose(t *testing.T) {
 		t.Errorf("Finish after Close: %v", err)
 	}
 	close(gate)
-	if v := receive(t, ran); v != 0 {
+	if v := testkit.Receive(t, "a run", ran); v != 0 {
 		t.Errorf("ran %d", v)
 	}
 }
@@ -251,7 +253,7 @@ func TestStrandFinish(t *testing.T) {
 	}
 	release()
 	for _, want := range []string{"waiting 1", "waiting 2", "idle 2"} {
-		if got := receive(t, ran); got != want {
+		if got := testkit.Receive(t, "a run", ran); got != want {
 			t.Errorf("ran %q, want %q", got, want)
 		}
 	}
@@ -316,7 +318,7 @@ func TestIdleStrandGivesMemoryBack(t *testing.T) {
 		}
 	}
 	release()
-	eventually(t, "idle", func() bool {
+	testkit.Eventually(t, "idle", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return !s.active

@@ -7,13 +7,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // warm makes p start n workers and waits until they are idle.
 func warm(t *testing.T, p *Pool, n int) {
 	t.Helper()
 	occupy(t, p, n)()
-	eventually(t, "idle workers", func() bool { s := p.Stats(); return s.Workers == n && s.Running == 0 })
+	testkit.Eventually(t, "idle workers", func() bool { s := p.Stats(); return s.Workers == n && s.Running == 0 })
 }
 
 // TestOldestFirst: runners submitted in a row by a goroutine that shares its only processor with the workers begin in the
@@ -45,7 +47,7 @@ func TestOldestFirst(t *testing.T) {
 		if slices.IsSorted(order) {
 			inOrder++
 		}
-		eventually(t, "idle workers", func() bool { return p.Stats().Running == 0 })
+		testkit.Eventually(t, "idle workers", func() bool { return p.Stats().Running == 0 })
 	}
 	if inOrder < rounds/2 {
 		t.Errorf("%d of %d rounds began in order, the last one as %v", inOrder, rounds, order)
@@ -69,12 +71,12 @@ func TestWorkersCallEachOther(t *testing.T) {
 			}
 		}
 		p.Wake()
-		eventually(t, state+": all run", func() bool { return running.Load() == workers })
+		testkit.Eventually(t, state+": all run", func() bool { return running.Load() == workers })
 		if s := p.Stats(); s.Queued != 0 || s.Running != workers {
 			t.Errorf("%s: %+v", state, s)
 		}
 		close(gate)
-		eventually(t, state+": the second items", func() bool { return running.Load() == 2*workers && p.Stats().Running == 0 })
+		testkit.Eventually(t, state+": the second items", func() bool { return running.Load() == 2*workers && p.Stats().Running == 0 })
 	}
 }
 
@@ -99,7 +101,7 @@ func TestEnqueueWakesNobody(t *testing.T) {
 		t.Errorf("before Wake: %+v", s)
 	}
 	p.Wake()
-	if a, b := receive(t, ran), receive(t, ran); a != 0 || b != 1 {
+	if a, b := testkit.Receive(t, "a run", ran), testkit.Receive(t, "a run", ran); a != 0 || b != 1 {
 		t.Errorf("ran %d, %d", a, b)
 	}
 }
