@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // names answers every call with its own name.
@@ -21,7 +23,7 @@ func names(name string) func(*stubConn) {
 func TestRoundRobin(t *testing.T) {
 	a, b := newStub(t, names("a")), newStub(t, names("b"))
 	cl := client(t, ClientOptions{ConnsPerAddr: 2}, a.addr(), b.addr())
-	until(t, "the connections", func() bool { return cl.Stats().Connections == 4 })
+	testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == 4 })
 	got := map[string]int{}
 	for range 100 {
 		name, err := invoke(context.Background(), cl, "Who", "")
@@ -66,7 +68,7 @@ func TestLeastOutstanding(t *testing.T) {
 	})
 	fast := newStub(t, names("fast"))
 	cl := client(t, ClientOptions{Balance: LeastOutstanding}, slow.addr(), fast.addr())
-	until(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
+	testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
 	for held := false; !held; { // the first that hangs
 		f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Who", text(""))
 		select {
@@ -75,7 +77,7 @@ func TestLeastOutstanding(t *testing.T) {
 			held = true
 		}
 	}
-	until(t, "one call that hangs", func() bool {
+	testkit.Eventually(t, "one call that hangs", func() bool {
 		n := 0
 		for _, w := range cl.routes.Load().wires {
 			n += int(w.load.Load())

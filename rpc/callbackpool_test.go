@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // fullPool returns a pool of one worker, which is busy until release is called, and without a queue.
@@ -34,7 +35,7 @@ func TestCallbackPoolLeavesRoom(t *testing.T) {
 	pool.AwaitRoom(executor.NewRoom(func() { close(told) }))
 	p.next() // as another call of unpark does
 	release()
-	until(t, "the next one to be told", func() bool {
+	testkit.Eventually(t, "the next one to be told", func() bool {
 		select {
 		case <-told:
 			return true

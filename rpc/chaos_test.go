@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/chaos"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 var chaosSteps = flag.Int("chaos.steps", 40, "what TestChaos does to its connections")
@@ -199,15 +200,15 @@ func TestChaos(t *testing.T) {
 	close(done)
 	callers.Wait()
 
-	until(t, "a call to succeed again", func() bool {
+	testkit.Eventually(t, "a call to succeed again", func() bool {
 		resp, err := Invoke[[]byte](context.Background(), s.client, probeKey, "Echo", text("after"))
 		return err == nil && string(*resp) == "after"
 	})
 	if err := s.client.Close(); err != nil {
 		t.Error(err)
 	}
-	until(t, "the connections' end", func() bool { return srv.Stats().Ports["port0"].Engine.Active == 0 })
-	until(t, "each disconnect", func() bool {
+	testkit.Eventually(t, "the connections' end", func() bool { return srv.Stats().Ports["port0"].Engine.Active == 0 })
+	testkit.Eventually(t, "each disconnect", func() bool {
 		st := srv.Stats().Ports["port0"].Events
 		return st.Connected == st.Disconnected
 	})

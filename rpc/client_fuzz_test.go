@@ -8,6 +8,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // FuzzResponses: whatever a server sends, the call ends once, in its own response or a typed error, and the next one is made
@@ -46,7 +48,7 @@ func FuzzResponses(f *testing.F) {
 	cl := client(f, ClientOptions{WaitForReady: true, Backoff: Backoff{Min: 1, Max: 1}, Heartbeat: -1, MaxPayload: 1 << 16}, s.addr())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		inputs <- b
-		ctx, cancel := context.WithTimeout(context.Background(), hang)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		resp, err := Invoke[[]byte](ctx, cl, testKey, "Echo", text("x"), CallTimeout(time.Hour))
 		<-served

@@ -9,6 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // call makes a raw call and returns its body.
@@ -47,11 +51,11 @@ func TestRequestOnTheWire(t *testing.T) {
 		lo, hi uint32
 		want   string
 	}{
-		{context.Background(), nil, 1, uint32(hang.Milliseconds()), "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x00body"},
+		{context.Background(), nil, 1, uint32(testkit.Patience.Milliseconds()), "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x00body"},
 		{context.Background(), []CallOption{CallTimeout(-1)}, 0, 0, "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x00body"},
 		{ctx, []CallOption{CallTimeout(-1)}, 1_000_000, 1_800_000, "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x00body"},
 		{ctx, []CallOption{CallTimeout(time.Hour)}, 1_000_000, 1_800_000, "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x00body"},
-		{ctx, []CallOption{CallMetadata(Pair{"k", "vv"}, Pair{"", ""})}, 1, 60_000, "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x02\x00\x01k\x00\x02vv\x00\x00\x00\x00body"},
+		{ctx, []CallOption{CallMetadata(Pair{"k", "vv"}, Pair{"", ""})}, 1, uint32(testkit.Patience.Milliseconds()), "\x00\x00\x00\x0fg/demo.Echo:1.0\x00\x04Echo\x00\x02\x00\x01k\x00\x02vv\x00\x00\x00\x00body"},
 	} {
 		resp, err := invoke(x.ctx, cl, "Echo", "body", x.opts...)
 		if err != nil || resp != "body" {
@@ -150,33 +154,35 @@ func TestDeadlines(t *testing.T) {
 	if err := Send(past, cl, testKey, "Echo", text("")); !errors.Is(err, ErrDeadline) {
 		t.Error(err)
 	}
-	for _, way := range []func() error{
-		func() error {
-			_, err := invoke(context.Background(), cl, "Hold", "", CallTimeout(5*time.Millisecond))
+	for _, way := range []func(d time.Duration) error{
+		func(d time.Duration) error {
+			_, err := invoke(context.Background(), cl, "Hold", "", CallTimeout(d))
 			return err
 		},
-		func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		func(d time.Duration) error {
+			ctx, cancel := context.WithTimeout(context.Background(), d)
 			defer cancel()
 			_, err := invoke(ctx, cl, "Hold", "")
 			return err
 		},
-		func() error {
-			_, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""), CallTimeout(5*time.Millisecond)).Wait(context.Background())
+		func(d time.Duration) error {
+			_, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""), CallTimeout(d)).Wait(context.Background())
 			return err
 		},
 	} {
 		late := cl.Stats().Late
-		err := way()
-		e := asError(t, err)
-		if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("%+v", e)
+		for d := 5 * time.Millisecond; ; d *= 2 { // longer where the machine takes that long to send it
+			err := way(d)
+			e := asError(t, err)
+			if !errors.Is(err, ErrDeadline) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%+v", e)
+			}
+			if e.Executed != ExecutedNo {
+				break
+			}
 		}
-		if e.Executed == ExecutedNo { // the machine was too slow to send it
-			continue
-		}
-		(<-held)()
-		until(t, "the late response", func() bool { return cl.Stats().Late == late+1 })
+		testkit.Receive(t, "the request", held)()
+		testkit.Eventually(t, "the late response", func() bool { return cl.Stats().Late == late+1 })
 	}
 	if got, err := invoke(context.Background(), cl, "Echo", "on"); got != "on" || err != nil {
 		t.Errorf("%q, %v", got, err)
@@ -233,7 +239,7 @@ func TestCancel(t *testing.T) {
 		if want, got := <-id, <-told; got != want {
 			t.Errorf("cancelled %d, want %d", got, want)
 		}
-		until(t, "the late response", func() bool { return cl.Stats().Late == uint64(i+1) })
+		testkit.Eventually(t, "the late response", func() bool { return cl.Stats().Late == uint64(i+1) })
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -317,7 +323,7 @@ func TestLimits(t *testing.T) {
 		for range 3 {
 			InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
 		}
-		until(t, "the connection", func() bool { return cl.Stats().Waiting == 0 })
+		testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Waiting == 0 })
 		cl2 := cl
 		_, err := invoke(context.Background(), cl2, "Hold", "")
 		check(t, err, ErrClientFull, "limit 3 (ClientOptions.MaxPending)")
@@ -353,24 +359,31 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("MaxQueued", func(t *testing.T) {
 		end := make(chan struct{})
-		deaf := newStub(t, func(c *stubConn) { <-end })
+		deaf := newDeaf(t, end)
 		defer close(end)
 		cl := client(t, ClientOptions{MaxQueued: 1 << 20, WaitForReady: true}, deaf.addr())
 		body := strings.Repeat("x", 500_000)
-		for i := range 1000 { // what the system takes is not ours to say
-			f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", &[]byte{0})
-			_ = f
-			ctx, cancel := context.WithCancel(context.Background())
-			g := InvokeAsync[[]byte](ctx, cl, testKey, "Hold", text(body))
-			select {
-			case <-g.Done():
-				_, err := g.Wait(ctx)
+		testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+		w := cl.routes.Load().wires[0]
+		for range 1000 { // what the system takes is not ours to say
+			f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(body))
+			full := false
+			testkit.Eventually(t, "the loop to take it, or to be stuck", func() bool {
+				select {
+				case <-f.Done():
+					full = true
+					return true
+				default:
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return w.stalled || w.bytes == 0
+			})
+			if full {
+				_, err := f.Wait(context.Background())
 				check(t, err, ErrClientFull, "limit 1048576 (ClientOptions.MaxQueued)")
-				cancel()
 				return
-			case <-time.After(time.Duration(i) * time.Millisecond / 10):
 			}
-			defer cancel()
 		}
 		t.Error("never full")
 	})
@@ -440,42 +453,75 @@ func TestBodies(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHeartbeat: a connection that is silent is asked and stays when it answers, however slowly this machine runs one of several; one
-// whose server does not answer is made again.
+// onClock returns a client that is connected and whose loop's time is the clock's.
+func onClock(t *testing.T, o ClientOptions, addr string) (*Client, *enginetest.Clock) {
+	t.Helper()
+	o.Group = &eddy.Group{Loops: 1}
+	enginetest.RelaxGroup(o.Group)
+	clock := enginetest.NewClock(t, o.Group)
+	t.Cleanup(func() { _ = o.Group.Close() }) // after the client
+	cl := client(t, o, addr)
+	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	return cl, clock
+}
+
+// beat is a little more than a heartbeat of a minute: loops look for what is due every 10 ms.
+const beat = time.Minute + 20*time.Millisecond
+
+// TestHeartbeat: a connection that is silent is asked, once each time, and stays when it answers; one whose server does not answer is
+// given up after three times, and made again.
 func TestHeartbeat(t *testing.T) {
-	var most atomic.Int64
+	pings := make(chan struct{}, 1)
 	s := newStub(t, func(c *stubConn) {
-		n := int64(0)
 		for q := c.next(); q != nil; q = c.next() {
-			if q.op == 0 && q.id != 0 && q.payload == "" {
-				n++
-				most.Store(max(most.Load(), n))
-			}
 			c.echo(q)
+			if q.op == 0 && q.id != 0 && q.payload == "" {
+				pings <- struct{}{}
+			}
 		}
 	})
-	client(t, ClientOptions{Heartbeat: 100 * time.Millisecond}, s.addr()) // three of which a busy machine does not take to answer
-	until(t, "a connection that outlives its pings", func() bool { return most.Load() > deadAfter+2 })
+	cl, clock := onClock(t, ClientOptions{Heartbeat: time.Minute}, s.addr())
+	for n := range uint64(deadAfter + 3) {
+		clock.Advance(beat)
+		testkit.Receive(t, "a PING that was answered", pings)
+		clock.Advance(0)    // the answer is heard
+		clock.Advance(beat) // so there is none
+		if st := cl.Stats(); st.Pings != n+1 || st.Lost != 0 {
+			t.Fatalf("after %d answers: %+v", n+1, st)
+		}
+	}
 
 	dead := newStub(t, func(c *stubConn) {
 		for c.next() != nil {
 		}
 	})
-	cl := client(t, ClientOptions{Heartbeat: 20 * time.Millisecond}, dead.addr())
-	until(t, "the second connection", func() bool { return dead.seen.Load() > 1 })
-	if st := cl.Stats(); st.Lost == 0 || st.Pings == 0 {
+	cl, clock = onClock(t, ClientOptions{Heartbeat: time.Minute}, dead.addr())
+	for n := range uint64(deadAfter - 1) {
+		clock.Advance(beat)
+		if st := cl.Stats(); st.Pings != n+1 || st.Lost != 0 {
+			t.Fatalf("after %d minutes without an answer: %+v", n+1, st)
+		}
+	}
+	clock.Advance(beat)
+	testkit.Eventually(t, "the second connection", func() bool { return dead.seen.Load() == 2 })
+	if st := cl.Stats(); st.Lost != 1 {
 		t.Errorf("%+v", st)
 	}
 }
 
 // TestHalfOpen: a call on a connection whose server is gone without a word ends with it.
 func TestHalfOpen(t *testing.T) {
+	asked := make(chan struct{}, deadAfter+1)
 	s := newStub(t, func(c *stubConn) {
 		for c.next() != nil {
+			asked <- struct{}{}
 		}
 	})
-	cl := client(t, ClientOptions{Heartbeat: 10 * time.Millisecond, Timeout: -1}, s.addr())
-	_, err := invoke(context.Background(), cl, "Echo", "x")
+	cl, clock := onClock(t, ClientOptions{Heartbeat: time.Minute, Timeout: -1}, s.addr())
+	f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("x"))
+	testkit.Receive(t, "the call", asked)
+	clock.Pass(deadAfter*beat, beat)
+	_, err := f.Wait(context.Background())
 	if e := asError(t, err); !errors.Is(err, ErrConnection) || e.Executed != ExecutedMaybe || !strings.Contains(err.Error(), "not a byte") {
 		t.Errorf("%+v", e)
 	}

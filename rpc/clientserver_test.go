@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestClientAndServer: every form of a method and every end of a call, between the package's own two sides.
@@ -68,7 +70,7 @@ func TestClientAndServer(t *testing.T) {
 	for d, ran := 20*time.Millisecond, false; !ran; d *= 2 { // longer where the machine takes that long to begin it
 		short, cancel := context.WithTimeout(ctx, d)
 		_, err = invoke(short, cl, "Hang", "", CallCodec(CodecRaw))
-		if cancel(); !errors.Is(err, ErrDeadline) || d > hang {
+		if cancel(); !errors.Is(err, ErrDeadline) || d > testkit.Patience {
 			t.Fatalf("a call of %v: %v", d, err)
 		}
 		select {
@@ -175,12 +177,12 @@ func underLoad(t *testing.T, l *ledger, cl *Client, f func(ok *atomic.Int64)) (f
 func TestRollingRestart(t *testing.T) {
 	l := &ledger{runs: map[string]int{}}
 	start := func() *Server {
-		return serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}, DrainGrace: hang}), l.service(t)) // the client ends connections earlier
+		return serve(t, newServer(t, ServerOptions{Ports: []PortOptions{{}}, DrainGrace: testkit.Patience}), l.service(t)) // the client ends connections earlier
 	}
 	addr := func(s *Server) string { return s.Addr("port0").String() }
 	servers := []*Server{start(), start()}
 	cl := client(t, ClientOptions{}, addr(servers[0]), addr(servers[1]))
-	until(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
+	testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == 2 })
 	rounds := 6
 	if testing.Short() {
 		rounds = 2
@@ -188,16 +190,14 @@ func TestRollingRestart(t *testing.T) {
 	failed := underLoad(t, l, cl, func(ok *atomic.Int64) {
 		for i := range rounds {
 			n := ok.Load()
-			until(t, "calls", func() bool { return ok.Load() > n+100 })
+			testkit.Eventually(t, "calls", func() bool { return ok.Load() > n+100 })
 			next := start()
 			cl.apply([]string{addr(servers[0]), addr(servers[1]), addr(next)})
-			until(t, "the new server", func() bool { return cl.Stats().Connections == 3 })
+			testkit.Eventually(t, "the new server", func() bool { return cl.Stats().Connections == 3 })
 			old := servers[i%2]
-			ctx, cancel := context.WithTimeout(context.Background(), hang)
-			if _, err := old.Shutdown(ctx); err != nil {
+			if _, err := old.Shutdown(testkit.Context(t)); err != nil {
 				t.Error(err)
 			}
-			cancel()
 			servers[i%2] = next
 			cl.apply([]string{addr(servers[0]), addr(servers[1])})
 		}
@@ -224,7 +224,7 @@ func TestKilledServers(t *testing.T) {
 	underLoad(t, l, cl, func(ok *atomic.Int64) {
 		for range rounds {
 			n := ok.Load()
-			until(t, "calls", func() bool { return ok.Load() > n+100 })
+			testkit.Eventually(t, "calls", func() bool { return ok.Load() > n+100 })
 			if err := first.Close(); err != nil {
 				t.Error(err)
 			}

@@ -10,21 +10,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// hang is how long a test waits for what must happen.
-const hang = 60 * time.Second
-
 var quiet = slog.New(slog.DiscardHandler)
-
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(hang); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v for %s", hang, what)
-		}
-	}
-}
 
 // stub is a server made of nothing but spec/frame.md: bytes over package net.
 type stub struct {
@@ -36,6 +27,17 @@ type stub struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
+}
+
+// newDeaf makes a stub that reads nothing until cut is closed; the system takes little on its behalf.
+func newDeaf(t testing.TB, cut <-chan struct{}) *stub {
+	t.Helper()
+	return newStub(t, func(c *stubConn) {
+		if err := c.Conn.(*net.TCPConn).SetReadBuffer(enginetest.Buffer); err != nil {
+			t.Error(err)
+		}
+		<-cut
+	})
 }
 
 // stubConn is one connection of a stub.
@@ -182,7 +184,13 @@ func client(t testing.TB, o ClientOptions, addrs ...string) *Client {
 	}
 	o.Logger = quiet
 	if o.Timeout == 0 {
-		o.Timeout = hang
+		o.Timeout = testkit.Patience
+	}
+	if o.DialTimeout == 0 { // nor does the time of a connect run out, or a server seem dead, because this machine is busy
+		o.DialTimeout = testkit.Patience
+	}
+	if o.Heartbeat == 0 {
+		o.Heartbeat = -1
 	}
 	if o.Backoff == (Backoff{}) {
 		o.Backoff = Backoff{Min: 5 * time.Millisecond, Max: 50 * time.Millisecond}

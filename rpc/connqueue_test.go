@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // gatekeeper is a Listener whose Connected waits, and which notes the alarms.
@@ -53,7 +54,7 @@ func TestConnectQueueRefuses(t *testing.T) {
 	const bound = 3
 	g, r, open := holdConnects()
 	defer open()
-	var log syncBuffer
+	var log testkit.Output
 	s := newEventServer(t, eventOptions{
 		dispatcher: DispatchConnection, listener: g, connectQueue: bound, connectWarning: 2, retryAfter: 1500 * time.Millisecond,
 		logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -64,7 +65,7 @@ func TestConnectQueueRefuses(t *testing.T) {
 		p.ping(uint64(i + 1))
 		peers = append(peers, p)
 		if i == 0 {
-			await(t, "the first connect to run", func() bool { return s.n.stats().Waiting == 0 && r.inside.Load() == 1 })
+			testkit.Eventually(t, "the first connect to run", func() bool { return s.n.stats().Waiting == 0 && r.inside.Load() == 1 })
 		}
 	}
 	if got := s.n.stats().Waiting; got != bound {
@@ -84,7 +85,7 @@ func TestConnectQueueRefuses(t *testing.T) {
 		}
 		_ = p.Close()
 	}
-	await(t, "the refused to be gone", func() bool { return s.srv.Stats().Active == bound+1 })
+	testkit.Eventually(t, "the refused to be gone", func() bool { return s.srv.Stats().Active == bound+1 })
 	if got := s.srv.Stats().Closed[eddy.CloseAdmissionRejected]; got != 2 {
 		t.Errorf("%d closes with admission_rejected, want 2", got)
 	}
@@ -102,9 +103,9 @@ func TestConnectQueueRefuses(t *testing.T) {
 		p.ping(77)
 		_ = p.Close()
 	}
-	await(t, "their ends", func() bool { return s.srv.Stats().Active == 0 })
+	testkit.Eventually(t, "their ends", func() bool { return s.srv.Stats().Active == 0 })
 	open()
-	await(t, "all disconnects", func() bool { return s.n.stats().Disconnected == bound+1 })
+	testkit.Eventually(t, "all disconnects", func() bool { return s.n.stats().Disconnected == bound+1 })
 	want := strings.Repeat("connected ", bound+1) + strings.Repeat("disconnected peer_closed ", bound+1)
 	if got := strings.Join(r.told(), " ") + " "; got != want {
 		t.Errorf("told %q, want %q", got, want)
@@ -122,7 +123,7 @@ func TestConnectQueueIsOrdered(t *testing.T) {
 		done.Go(func() { _ = p.Close() })
 	}
 	done.Wait()
-	await(t, "all", func() bool { return s.n.stats().Disconnected == n })
+	testkit.Eventually(t, "all", func() bool { return s.n.stats().Disconnected == n })
 	for _, line := range r.told() {
 		if strings.Contains(line, "CONCURRENT") { // the recorder counts over all connections
 			t.Fatal(line)
@@ -142,7 +143,7 @@ func TestConnectQueueEndsWithItsServer(t *testing.T) {
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- s.srv.Close() }()
-	await(t, "the connections to be gone", func() bool { return s.srv.Stats().Active == 0 })
+	testkit.Eventually(t, "the connections to be gone", func() bool { return s.srv.Stats().Active == 0 })
 	open()
 	if err := <-closed; err != nil {
 		t.Error(err)
@@ -219,7 +220,7 @@ func TestRefuseConn(t *testing.T) {
 			empty := fillUp(t, pool, 1) // also then
 			defer empty()
 			first := dialEvents(t, srv.Addr().String())
-			await(t, "the first", func() bool { return srv.Stats().Active == 1 })
+			testkit.Eventually(t, "the first", func() bool { return srv.Stats().Active == 1 })
 			second := dialEvents(t, srv.Addr().String())
 			id, status, payload, err := second.response()
 			if err != nil || id != 0 || status != frame.StatusBusy || binary.BigEndian.Uint32([]byte(payload)) != 2000 || !strings.Contains(payload, "max_conns") {
@@ -227,9 +228,9 @@ func TestRefuseConn(t *testing.T) {
 			}
 			second.readAll()
 			_ = first.Close()
-			await(t, "the first's end", func() bool { return srv.Stats().Active == 0 })
+			testkit.Eventually(t, "the first's end", func() bool { return srv.Stats().Active == 0 })
 			empty()
-			await(t, "the first's disconnect", func() bool { return n.stats().Disconnected == 1 })
+			testkit.Eventually(t, "the first's disconnect", func() bool { return n.stats().Disconnected == 1 })
 			if st := n.stats(); st.Connected != 1 || st.Refused != 0 {
 				t.Errorf("%+v", st)
 			}

@@ -17,7 +17,9 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/goid"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // placeBook notes where things really ran.
@@ -162,7 +164,7 @@ func newStage(t *testing.T, d Dispatcher, change func(*ServerOptions, *ClientOpt
 		}},
 	}
 	co := ClientOptions{
-		Codec: CodecJSON, Timeout: hang, Group: clientLoops, CallbackPool: s.callbacks, Dispatcher: d, Logger: quiet,
+		Codec: CodecJSON, Timeout: testkit.Patience, Group: clientLoops, CallbackPool: s.callbacks, Dispatcher: d, Logger: quiet,
 		Listener: &witness{"client", s.b, nil, new(atomic.Uint64)},
 		Backoff:  Backoff{Min: time.Millisecond, Max: 10 * time.Millisecond},
 	}
@@ -269,11 +271,11 @@ func TestDispatchersEndToEnd(t *testing.T) {
 				}
 				s.b.note("async: then")
 			})
-			until(t, "the future's function", func() bool { return s.b.has("async: then") })
+			testkit.Eventually(t, "the future's function", func() bool { return s.b.has("async: then") })
 			if err := Send(ctx, s.client, probeKey, "Log", &askBody{"one-way"}); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the one-way request", func() bool { return s.b.has("one-way: method") })
+			testkit.Eventually(t, "the one-way request", func() bool { return s.b.has("one-way: method") })
 			s.late(d)
 			s.others(d)
 			s.check(d)
@@ -292,11 +294,11 @@ func (s *stage) late(d Dispatcher) {
 		}
 	} else {
 		f := InvokeAsync[tellBody](context.Background(), s.client, probeKey, "Ask", &askBody{"held"})
-		until(s.t, "the held call", func() bool { return s.b.has("held: method") })
+		testkit.Eventually(s.t, "the held call", func() bool { return s.b.has("held: method") })
 		f.Cancel()
 		s.hold <- struct{}{}
 	}
-	until(s.t, "a late response", func() bool { return s.b.has("client late response") })
+	testkit.Eventually(s.t, "a late response", func() bool { return s.b.has("client late response") })
 }
 
 // others does the rest: what is no RPC, on both sides, and errors that end connections.
@@ -313,14 +315,14 @@ func (s *stage) others(d Dispatcher) {
 	if err := link.Conn().Write(frame.AppendResponse(nil, 0, []byte("push"))); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the push", func() bool { return s.b.has("client other") })
+	testkit.Eventually(t, "the push", func() bool { return s.b.has("client other") })
 	if err := link.Conn().Write([]byte("garbage")); err != nil {
 		t.Fatal(err)
 	}
 	for _, side := range []Side{ServerSide, ClientSide} {
 		for _, e := range []Event{EventConnected, EventDisconnected, EventSent, EventOther, EventCaught} {
 			what := fmt.Sprintf("%v %v", side, e)
-			until(t, what, func() bool { return s.b.has(what) })
+			testkit.Eventually(t, what, func() bool { return s.b.has(what) })
 		}
 	}
 }
@@ -378,21 +380,21 @@ func TestSharedPoolIsPreferred(t *testing.T) {
 func TestLoopGoesOnWhileEveryPoolIsFull(t *testing.T) {
 	for _, d := range []Dispatcher{DispatchAll, DispatchMessage, DispatchExecution, DispatchConnection} {
 		t.Run(d.String(), func(t *testing.T) {
+			var clock *enginetest.Clock // of the client's loop
 			s := newStage(t, d, func(so *ServerOptions, co *ClientOptions) {
 				so.Ports[0].Accepts = 3
 				so.Ports[0].Pool = PoolOptions{Threads: 1}
-				if d == DispatchAll {
-					co.Heartbeat = 2 * time.Second // and a server silent for three times that is given up
-				}
+				co.Heartbeat = time.Minute
+				clock = enginetest.NewClock(t, co.Group)
 			})
 			if _, err := Invoke[tellBody](context.Background(), s.client, probeKey, "Ask", &askBody{"sync"}); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "what there was to tell", func() bool {
+			testkit.Eventually(t, "what there was to tell", func() bool {
 				return s.b.has("server connected") && s.b.has("client connected")
 			})
 			for _, pool := range []*executor.Pool{s.own, s.callbacks, s.server.ports[0].pool} { // what still runs there would take in what is to be refused
-				until(t, "the pools to rest", func() bool { st := pool.Stats(); return st.Running == 0 && st.Queued == 0 })
+				testkit.Eventually(t, "the pools to rest", func() bool { st := pool.Stats(); return st.Running == 0 && st.Queued == 0 })
 			}
 			defer fillUp(t, s.own, 4)()
 			defer fillUp(t, s.callbacks, 4)()
@@ -401,10 +403,8 @@ func TestLoopGoesOnWhileEveryPoolIsFull(t *testing.T) {
 			if !errors.Is(err, ErrBusy) {
 				t.Errorf("a call: %v, want busy", err)
 			}
-			if pings := s.client.Stats().Pings; d == DispatchAll {
-				until(t, "a heartbeat of the client", func() bool { return s.client.Stats().Pings > pings })
-			}
-			if st := s.client.Stats(); st.Lost != 0 || st.Connections != 1 {
+			clock.Pass(2*beat, beat) // the first one finds that the server was heard
+			if st := s.client.Stats(); st.Pings != 1 || st.Lost != 0 || st.Connections != 1 {
 				t.Errorf("the client's connection: %+v", st)
 			}
 			a, b := dialEvents(t, s.server.Addr("port").String()), dialEvents(t, s.server.Addr("port").String())
@@ -419,7 +419,7 @@ func TestLoopGoesOnWhileEveryPoolIsFull(t *testing.T) {
 				t.Errorf("%d sent, then %d", sent, got)
 			}
 			a.Close()
-			until(t, "room for another", func() bool { return s.server.Stats().Ports["port"].Engine.Active == 2 })
+			testkit.Eventually(t, "room for another", func() bool { return s.server.Stats().Ports["port"].Engine.Active == 2 })
 			dialEvents(t, s.server.Addr("port").String()).ping(4)
 		})
 	}
@@ -429,7 +429,7 @@ func TestLoopGoesOnWhileEveryPoolIsFull(t *testing.T) {
 func fillUp(t *testing.T, p *executor.Pool, workers int) (empty func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	until(t, "the pool to be full", func() bool { // a worker that has just ended something will take one more
+	testkit.Eventually(t, "the pool to be full", func() bool { // a worker that has just ended something will take one more
 		for p.SubmitFunc(func() { <-gate }) == nil {
 		}
 		return p.Stats().Running == workers && p.SubmitFunc(func() { <-gate }) != nil
@@ -490,7 +490,7 @@ func TestStreamsStayOffTheLoop(t *testing.T) {
 	var futures []*Future[tellBody]
 	for _, stream := range []string{"a", "b"} {
 		cl := client(t, ClientOptions{Codec: CodecJSON, Addrs: []string{srv.Addr("tri").String()}}, srv.Addr("tri").String())
-		until(t, "the connection", func() bool { return cl.Stats().Connections == 1 }) // calls that wait for one have no order
+		testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 }) // calls that wait for one have no order
 		for n := range calls {
 			futures = append(futures, InvokeAsync[tellBody](context.Background(), cl, probeKey, "Ask", &askBody{fmt.Sprintf("%s %d", stream, n)}))
 		}

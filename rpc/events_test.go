@@ -20,10 +20,9 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// eventPatience only guards against a hang.
-const eventPatience = 60 * time.Second
 
 // eventServer is a frame server with a notifier and nothing else: PING is answered on the loop, what the notifier leaves
 // alone is answered NOT_FOUND, and CALL panics on the loop.
@@ -45,7 +44,7 @@ func newEventPool(t *testing.T, o executor.Options) *executor.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), eventPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if _, err := p.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -70,18 +69,13 @@ func newEventServer(t *testing.T, o eventOptions) *eventServer {
 	s := &eventServer{t: t, n: n, shared: o.shared, group: &eddy.Group{Loops: 2, Logger: mute}}
 	decoder := frame.Decoder(frame.MaxPayload(1 << 16))
 	s.srv = &eddy.Server{
-		Group: s.group, Logger: mute, Pools: n.pools(), LingerTimeout: time.Second,
+		Group: s.group, Logger: mute, Pools: n.pools(),
 		Init: func(p *eddy.Pipeline) error {
 			return errors.Join(p.Add("frames", decoder), p.Add("rest", eddy.Handle(s.rest)), n.add(p, "frames"))
 		},
 	}
-	if err := s.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.srv.Close()
-		_ = s.group.Close()
-	})
+	t.Cleanup(func() { _ = s.group.Close() }) // after the server
+	enginetest.Serve(t, s.srv)
 	return s
 }
 
@@ -116,7 +110,7 @@ func dialEvents(t *testing.T, addr string) *eventPeer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(5 * eventPatience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return &eventPeer{t, c}
 }
 
@@ -162,17 +156,6 @@ func (p *eventPeer) readAll() {
 		p.t.Error(err)
 	}
 	_ = p.Close()
-}
-
-// await waits for a condition.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(eventPatience); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // recorder is a Listener that notes what it is told and where.
@@ -263,9 +246,9 @@ func TestEventsRunWhereTheTableSays(t *testing.T) {
 			p.expect(2, frame.StatusOK, "two")
 			p.send(3, frame.Call, "")
 			p.readAll()
-			await(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
+			testkit.Eventually(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
 			want := []string{"connected", "sent 1 OK 18", "other 2 two", "sent 2 OK 19", "caught a handler's error", "disconnected internal_error"}
-			await(t, "all events", func() bool { return len(r.told()) == len(want) })
+			testkit.Eventually(t, "all events", func() bool { return len(r.told()) == len(want) })
 			got := r.told()
 			slices.Sort(got) // Sent has no part in the order
 			slices.Sort(want)
@@ -310,7 +293,8 @@ func TestEventsOfAConnectionAreInOrder(t *testing.T) {
 			}
 			p.ping(100) // the loop has read what came before
 			p.send(101, frame.Call, "")
-			await(t, "the close", func() bool { return s.srv.Stats().Active == 0 })
+			p.readAll()
+			testkit.Eventually(t, "the close", func() bool { return s.srv.Stats().Active == 0 })
 			if got := len(r.told()); got > 1 {
 				t.Errorf("%d events overtook the one that is held: %q", got, r.told())
 			}
@@ -320,7 +304,7 @@ func TestEventsOfAConnectionAreInOrder(t *testing.T) {
 				want = append(want, fmt.Sprintf("other %d x", i+1))
 			}
 			want = append(want, "caught a handler's error", "disconnected internal_error")
-			await(t, "all events", func() bool { return len(r.told()) >= len(want) })
+			testkit.Eventually(t, "all events", func() bool { return len(r.told()) >= len(want) })
 			if got := r.told(); !slices.Equal(got, want) {
 				t.Errorf("told\n%q, want\n%q", got, want)
 			}
@@ -348,7 +332,7 @@ func TestEventsOfAFullPool(t *testing.T) {
 			pool := newEventPool(t, executor.Options{Name: "shared", Workers: 1, Queue: executor.HandOff})
 			var link atomic.Pointer[Link]
 			r := &recorder{during: func(_ string, l *Link) { link.Store(l) }}
-			var log syncBuffer
+			var log testkit.Output
 			s := newEventServer(t, eventOptions{
 				dispatcher: d, listener: listenerWithoutSent{r}, shared: pool, retryAfter: 7 * time.Millisecond,
 				logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -358,7 +342,7 @@ func TestEventsOfAFullPool(t *testing.T) {
 			p := s.dial()
 			p.ping(1)
 			if d != DispatchAll { // else the link waits for its Connected, and so would the request
-				await(t, "connected", func() bool { return s.n.stats().Connected == 1 && link.Load().idle() })
+				testkit.Eventually(t, "connected", func() bool { return s.n.stats().Connected == 1 && link.Load().idle() })
 				p.send(2, 16, "two")
 				id, status, payload, err := p.response()
 				if err != nil || id != 2 || status != frame.StatusBusy || binary.BigEndian.Uint32([]byte(payload)) != 7 {
@@ -368,7 +352,7 @@ func TestEventsOfAFullPool(t *testing.T) {
 			p.ping(3) // and no second response to 2
 			p.send(4, frame.Call, "")
 			p.readAll()
-			await(t, "the close", func() bool { return s.srv.Stats().Active == 0 })
+			testkit.Eventually(t, "the close", func() bool { return s.srv.Stats().Active == 0 })
 			var want []string
 			rejected := uint64(2) // other and caught
 			switch d {
@@ -385,8 +369,8 @@ func TestEventsOfAFullPool(t *testing.T) {
 				t.Errorf("told %q by a pool that is full", r.told())
 			}
 			empty()
-			await(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
-			await(t, "all events", func() bool { return len(r.told()) >= len(want) })
+			testkit.Eventually(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
+			testkit.Eventually(t, "all events", func() bool { return len(r.told()) >= len(want) })
 			if got := r.told(); !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
 			}
@@ -408,24 +392,6 @@ func (l *Link) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.busy
-}
-
-// syncBuffer is a log that is read while others write.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // TestLinkBound: behind an event that takes its time linkBound others wait, and the next one is answered BUSY.
@@ -550,20 +516,19 @@ func TestReceivedWhileDraining(t *testing.T) {
 	l := <-running
 	ended := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), eventPatience)
-		defer cancel()
-		_, err := s.srv.Shutdown(ctx)
+		_, err := s.srv.Shutdown(testkit.Context(t))
 		ended <- err
 	}()
-	await(t, "the drain", l.Conn().Draining)
+	testkit.Eventually(t, "the drain", l.Conn().Draining)
 	p.send(2, 16, "late")
 	p.expect(2, frame.StatusUnavailable, "draining")
 	close(gate)
 	p.expect(1, frame.StatusOK, "slow")
+	p.readAll() // or the server would linger for our end
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	await(t, "disconnected", func() bool { return slices.Contains(r.told(), "disconnected server_shutdown") })
+	testkit.Eventually(t, "disconnected", func() bool { return slices.Contains(r.told(), "disconnected server_shutdown") })
 }
 
 // TestListenerEndsItsGoroutine: runtime.Goexit in a method is the end of neither the order nor the request.
@@ -581,7 +546,7 @@ func TestListenerEndsItsGoroutine(t *testing.T) {
 	p.expect(1, frame.StatusInternal, "panicked")
 	p.expect(2, frame.StatusOK, "on")
 	_ = p.Close()
-	await(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
+	testkit.Eventually(t, "disconnected", func() bool { return s.n.stats().Disconnected == 1 })
 }
 
 // TestEventsOfAStoppedPool: Connected and Disconnected are told once whoever stops the pool when, and a request that waits
@@ -609,15 +574,13 @@ func TestEventsOfAStoppedPool(t *testing.T) {
 			after.expect(1, frame.StatusUnavailable, "stopping")
 			close(gate)
 			_ = waiting.Close()
-			await(t, "the first's end", func() bool { return s.n.stats().Disconnected == 1 })
+			testkit.Eventually(t, "the first's end", func() bool { return s.n.stats().Disconnected == 1 })
 			_ = after.Close()
-			await(t, "the second's end", func() bool { return s.n.stats().Disconnected == 2 })
+			testkit.Eventually(t, "the second's end", func() bool { return s.n.stats().Disconnected == 2 })
 			if st := s.n.stats(); st.Connected != 2 || st.Received != 0 {
 				t.Errorf("%+v", st)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), eventPatience)
-			defer cancel()
-			if _, err := pool.Shutdown(ctx); err != nil {
+			if _, err := pool.Shutdown(testkit.Context(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -644,23 +607,23 @@ func TestLinkStamps(t *testing.T) {
 	if l.Side() != ServerSide || l.Name() != "events" || l.Conn().RemoteAddr().String() != p.LocalAddr().String() {
 		t.Errorf("%v %v %v", l.Side(), l.Name(), l.Conn().RemoteAddr())
 	}
-	await(t, "both stamps", func() bool { // the loop's time goes on with its turns
+	testkit.Eventually(t, "both stamps", func() bool { // the loop's time goes on with its turns
 		p.ping(1)
 		return l.LastRead().After(opened) && l.LastWrite().After(opened)
 	})
 	written := l.LastWrite()
-	await(t, "a read without a write", func() bool {
+	testkit.Eventually(t, "a read without a write", func() bool {
 		read := l.LastRead()
 		p.send(2, frame.Op(16), "ignored")
 		p.expect(2, frame.StatusOK, "ignored")
 		return l.LastRead().After(read)
 	})
-	await(t, "the write", func() bool { return l.LastWrite().After(written) })
+	testkit.Eventually(t, "the write", func() bool { return l.LastWrite().After(written) })
 	if l.LastRead().After(time.Now()) || l.LastWrite().After(time.Now()) {
 		t.Errorf("read %v, written %v, now %v", l.LastRead(), l.LastWrite(), time.Now())
 	}
 	_ = p.Close()
-	await(t, "the end", func() bool { return l.LastRead().IsZero() && l.LastWrite().IsZero() })
+	testkit.Eventually(t, "the end", func() bool { return l.LastRead().IsZero() && l.LastWrite().IsZero() })
 }
 
 // TestStampsApart: what is only read leaves the time of the last write alone.
@@ -684,7 +647,7 @@ func TestStampsApart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "an answer's stamp", func() bool { return l.LastWrite().After(opened) })
+	testkit.Eventually(t, "an answer's stamp", func() bool { return l.LastWrite().After(opened) })
 }
 
 // TestEventsOfAClient: the client's end of a connection, with each dispatcher: what a server sends on its own, responses
@@ -740,7 +703,7 @@ func TestEventsOfAClient(t *testing.T) {
 			_, _ = io.ReadAll(peer) // a reset is as good
 			_ = peer.Close()
 			want := []string{"caught frame: magic byte 0x67, want 0xed", "connected", "disconnected protocol_error", "late 9 OK", "other 0 push", "sent 1 NOT_FOUND 17"}
-			await(t, "all events", func() bool { return len(r.told()) == len(want) })
+			testkit.Eventually(t, "all events", func() bool { return len(r.told()) == len(want) })
 			got := r.told()
 			slices.Sort(got)
 			if !slices.Equal(got, want) { // the operation CALL has the number of NOT_FOUND

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestFuturePlaces: where the functions of futures run, with every dispatcher, for responses and for errors, before the end and after it.
@@ -76,11 +77,11 @@ func TestFutureThen(t *testing.T) {
 	default:
 	}
 	close(release)
-	until(t, "all functions", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 4 })
+	testkit.Eventually(t, "all functions", func() bool { mu.Lock(); defer mu.Unlock(); return len(got) == 4 })
 	if fmt.Sprint(got) != "[1 2 3 4]" {
 		t.Error(got)
 	}
-	until(t, "the count of the panic", func() bool { return cl.Stats().CallbackPanics == 1 })
+	testkit.Eventually(t, "the count of the panic", func() bool { return cl.Stats().CallbackPanics == 1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	hangs := client(t, ClientOptions{WaitForReady: true}, freePort(t))
@@ -110,7 +111,7 @@ func TestSlowCallbacks(t *testing.T) {
 			ended.Add(1)
 		})
 	}
-	until(t, "the parked responses", func() bool { return cl.Stats().Parked == 17 })
+	testkit.Eventually(t, "the parked responses", func() bool { return cl.Stats().Parked == 17 })
 	if got, err := invoke(context.Background(), cl, "Echo", "sync"); got != "sync" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -119,8 +120,8 @@ func TestSlowCallbacks(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	close(release)
-	until(t, "all callbacks", func() bool { return ended.Load() == 20 })
-	until(t, "room", func() bool { return cl.consumer.async.Load() == 0 })
+	testkit.Eventually(t, "all callbacks", func() bool { return ended.Load() == 20 })
+	testkit.Eventually(t, "room", func() bool { return cl.consumer.async.Load() == 0 })
 	if resp, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("again")).Wait(context.Background()); err != nil || string(*resp) != "again" {
 		t.Error(err)
 	}
@@ -226,7 +227,7 @@ func TestUndecodableResponses(t *testing.T) {
 	if e := asError(t, err); !errors.Is(err, ErrBadRequest) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
-	until(t, "all to have ended", func() bool { return cl.Stats().Active == 0 && cl.consumer.async.Load() == 0 })
+	testkit.Eventually(t, "all to have ended", func() bool { return cl.Stats().Active == 0 && cl.consumer.async.Load() == 0 })
 	if n := s.seen.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
@@ -248,7 +249,7 @@ func gateway(t *testing.T, model Consumer, services int) (h *holder, more int) {
 		}
 	})
 	cl := client(t, ClientOptions{Consumer: model, Codec: CodecJSON}, s.addr())
-	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
 	h = &holder{all: services, ready: make(chan struct{}), release: make(chan struct{})}
 	held.Store(h)
 	before := runtime.NumGoroutine()
@@ -325,7 +326,7 @@ func TestDedicatedPools(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	pool := (*cl.services.Load())[testKey].pool.pool
-	until(t, "the pool to rest", func() bool { return pool.Stats().Running == 0 })
+	testkit.Eventually(t, "the pool to rest", func() bool { return pool.Stats().Running == 0 })
 	if st := pool.Stats(); st.Completed != 1 {
 		t.Errorf("%+v", st)
 	}
@@ -364,12 +365,12 @@ func TestOneWay(t *testing.T) {
 			t.Errorf("%q, want %q", body, want)
 		}
 	}
-	until(t, "the count", func() bool { st := cl.Stats(); return st.OneWays == 2 && st.OneWayDropped == 0 && st.Active == 0 })
+	testkit.Eventually(t, "the count", func() bool { st := cl.Stats(); return st.OneWays == 2 && st.OneWayDropped == 0 && st.Active == 0 })
 
 	cut := make(chan struct{})
-	deaf := newStub(t, func(c *stubConn) { <-cut })
+	deaf := newDeaf(t, cut)
 	cl = client(t, ClientOptions{MaxQueued: 1 << 30, MaxPayload: 8 << 20}, deaf.addr())
-	until(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
+	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
 	huge := text(strings.Repeat("x", 8<<20-1000))
 	for range 2 { // more than the system takes
 		if err := Send(context.Background(), cl, testKey, "Log", huge); err != nil {
@@ -381,8 +382,12 @@ func TestOneWay(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(10*time.Millisecond, cancel)
-	err = Send(ctx, cl, testKey, "Log", text("x"), WaitWritten())
+	calls := cl.Stats().Calls
+	result := make(chan error)
+	go func() { result <- Send(ctx, cl, testKey, "Log", text("x"), WaitWritten()) }()
+	testkit.Eventually(t, "the sender", func() bool { return cl.Stats().Calls == calls+1 })
+	cancel()
+	err = <-result
 	if e := asError(t, err); !errors.Is(err, ErrCancelled) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
@@ -390,19 +395,18 @@ func TestOneWay(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	result := make(chan error)
 	go func() { result <- Send(context.Background(), cl, testKey, "Log", text("x"), WaitWritten()) }()
-	until(t, "the sender", func() bool { return cl.Stats().Calls == 6 })
+	testkit.Eventually(t, "the next sender", func() bool { return cl.Stats().Calls == 6 })
 	cl.apply(nil)
 	close(cut)
 	if e := asError(t, <-result); !errors.Is(e, ErrConnection) {
 		t.Errorf("%+v", e)
 	}
-	until(t, "the end", func() bool { st := cl.Stats(); return st.Active == 0 && st.OneWayDropped >= 4 })
+	testkit.Eventually(t, "the end", func() bool { st := cl.Stats(); return st.Active == 0 && st.OneWayDropped >= 4 })
 
 	down := client(t, ClientOptions{}, freePort(t))
-	until(t, "it to be down", func() bool { return down.Stats().DialFailures > 0 })
-	until(t, "the refusal", func() bool {
+	testkit.Eventually(t, "it to be down", func() bool { return down.Stats().DialFailures > 0 })
+	testkit.Eventually(t, "the refusal", func() bool {
 		err := Send(context.Background(), down, testKey, "Log", text("x"))
 		return err != nil && errors.Is(err, ErrUnavailable)
 	})

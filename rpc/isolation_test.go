@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // holding returns a service with a method that waits at the gate and one that answers at once.
@@ -50,7 +51,7 @@ func TestExhaustedServiceLeavesOthers(t *testing.T) {
 			for id := range uint64(3) {
 				c.call(id+1, 0, "/stuck:", "Hold", "")
 			}
-			waitFor(t, "the workers", func() bool { return g.waiting.Load() == 3 })
+			testkit.Eventually(t, "the workers", func() bool { return g.waiting.Load() == 3 })
 			c.call(10, 0, "/stuck:", "Echo", "")
 			c.expect(10, busy)
 			want := byte(ok)
@@ -60,7 +61,7 @@ func TestExhaustedServiceLeavesOthers(t *testing.T) {
 			for i := range 50 {
 				for j, key := range []string{"/other:", "g/stuck:", "/stuck:2"} {
 					id := uint64(100 + 10*i + j)
-					waitFor(t, "idle workers", func() bool { return isolation == Shared || running(s) == 3 })
+					testkit.Eventually(t, "idle workers", func() bool { return isolation == Shared || running(s) == 3 })
 					c.call(id, 0, key, "Echo", "")
 					c.expect(id, want)
 				}
@@ -169,7 +170,7 @@ func holdOn(t *testing.T, g *gate, c *rawClient, keys ...string) {
 	for i, key := range keys {
 		n := g.waiting.Load()
 		c.call(uint64(10_000+i), 0, key, "Hold", "")
-		waitFor(t, key+" to hold", func() bool { return g.waiting.Load() == n+1 })
+		testkit.Eventually(t, key+" to hold", func() bool { return g.waiting.Load() == n+1 })
 	}
 }
 
@@ -192,7 +193,7 @@ func TestDefaultPools(t *testing.T) {
 	if a := c.next(); a.id != 201 || a.status != busy {
 		t.Errorf("%+v", a)
 	}
-	waitFor(t, "200 workers", func() bool { return g.waiting.Load() == 200 })
+	testkit.Eventually(t, "200 workers", func() bool { return g.waiting.Load() == 200 })
 	close(g.open)
 	for range 200 {
 		if a := c.next(); a.status != ok {
@@ -230,18 +231,18 @@ func TestPoolKinds(t *testing.T) {
 		for p.SubmitFunc(func() { <-held }) == nil {
 			taken++
 		}
-		waitFor(t, "the workers", func() bool { return p.Stats().Workers == c.running && p.Stats().Queued == c.queued })
+		testkit.Eventually(t, "the workers", func() bool { return p.Stats().Workers == c.running && p.Stats().Queued == c.queued })
 		if taken != c.running+c.queued {
 			t.Errorf("%+v: takes %d, want %d and %d", c.o, taken, c.running, c.queued)
 		}
 		close(held)
-		waitFor(t, "the end", func() bool { return p.Stats().Running == 0 })
+		testkit.Eventually(t, "the end", func() bool { return p.Stats().Running == 0 })
 		if c.stays {
 			if n := p.Stats().Workers; n != c.running {
 				t.Errorf("%+v: %d workers stay, want %d", c.o, n, c.running)
 			}
 		} else {
-			waitFor(t, "idle workers to end", func() bool { return p.Stats().Workers == 0 })
+			testkit.Eventually(t, "idle workers to end", func() bool { return p.Stats().Workers == 0 })
 		}
 	}
 	for o, core := range map[PoolOptions]int{
@@ -308,6 +309,7 @@ func TestApplicationGoroutinesAreFree(t *testing.T) {
 	c := dialRaw(t, s.Addr("port0"))
 	c.call(1, 0, rawKey, "Where", "")
 	c.expect(1, ok)
+	go c.leave()
 	if _, err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestOverload: at twice the capacity each round has the goodput of one without overload, what is refused is refused while
@@ -35,14 +36,14 @@ func TestOverload(t *testing.T) {
 		if round == 10 {
 			before = heap()
 		}
-		waitFor(t, "idle workers", func() bool { return s.Stats().Pools["port port0"].Running == 0 })
+		testkit.Eventually(t, "idle workers", func() bool { return s.Stats().Pools["port port0"].Running == 0 })
 		sent := map[uint64]bool{}
 		for range 2 * capacity {
 			id++
 			sent[id] = true
 			c.call(id, 0, rawKey, "Hold", body)
 		}
-		waitFor(t, "the workers", func() bool { return current.waiting.Load() == capacity })
+		testkit.Eventually(t, "the workers", func() bool { return current.waiting.Load() == capacity })
 		for range capacity { // the others are answered while no worker is free
 			if a := c.next(); a.status != busy || !sent[a.id] {
 				t.Fatalf("round %d: answer %d with status %d, want BUSY", round, a.id, a.status)
@@ -97,7 +98,7 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 	}
 	go c.Write(all)
 	key := Key{Interface: "test", Version: "1"}
-	waitFor(t, "all calls", func() bool { return s.Stats().Services[key].InFlight == calls })
+	testkit.Eventually(t, "all calls", func() bool { return s.Stats().Services[key].InFlight == calls })
 	c.silent(1 << 40) // which is answered at once
 	close(g.open)
 	seen := make([]bool, calls+1)
@@ -108,7 +109,7 @@ func TestManyCallsOnOneConnection(t *testing.T) {
 		}
 		seen[a.id] = true
 	}
-	waitFor(t, "the end", func() bool { return s.Stats().Services[key].InFlight == 0 })
+	testkit.Eventually(t, "the end", func() bool { return s.Stats().Services[key].InFlight == 0 })
 	c.silent(1 << 41)
 }
 
@@ -159,10 +160,8 @@ func TestDrainUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "some work", func() bool { return done.Load() > 200 })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	report, err := s.Shutdown(ctx)
+	testkit.Eventually(t, "some work", func() bool { return done.Load() > 200 })
+	report, err := s.Shutdown(testkit.Context(t))
 	wg.Wait()
 	if err != nil || report.Forced != 0 || report.Dropped != 0 {
 		t.Errorf("%+v, %v", report, err)
@@ -216,7 +215,7 @@ func TestCancellationRaces(t *testing.T) {
 			}
 		}
 		key := Key{Interface: "test", Version: "1"}
-		waitFor(t, "the end", func() bool { return s.Stats().Services[key].InFlight == 0 })
+		testkit.Eventually(t, "the end", func() bool { return s.Stats().Services[key].InFlight == 0 })
 		c.silent(1 << 40)
 		if st := s.Stats().Services[key]; st.Calls != ids*rounds {
 			t.Errorf("%d calls, want %d", st.Calls, ids*rounds)
@@ -287,7 +286,7 @@ func TestSerialStreams(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "both streams", func() bool { return g.waiting.Load() == 2 })
+	testkit.Eventually(t, "both streams", func() bool { return g.waiting.Load() == 2 })
 	close(g.open)
 	wg.Wait()
 }

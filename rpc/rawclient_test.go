@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // This client knows the specification of the protocol and nothing of this module: raw bytes on a plain connection.
-
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
 
 type rawClient struct {
 	net.Conn
@@ -52,7 +52,7 @@ func dialRaw(t testing.TB, addr net.Addr) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(5 * patience))
+	c.SetDeadline(time.Now().Add(testkit.Patience))
 	return &rawClient{c, t, bufio.NewReader(c)}
 }
 
@@ -152,17 +152,14 @@ func (c *rawClient) silent(ping uint64) {
 	}
 }
 
+// leave ends the connection when the server has ended its direction, for which it would linger.
+func (c *rawClient) leave() {
+	_, _ = io.Copy(io.Discard, c.r)
+	c.Close()
+}
+
 // rawKey is the service that the tests' servers have.
 const rawKey = "/test:1"
-
-func waitFor(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
 
 // newServer returns a server that is closed with the test.
 func newServer(t testing.TB, o ServerOptions) *Server {
@@ -176,6 +173,14 @@ func newServer(t testing.TB, o ServerOptions) *Server {
 		}
 		if o.Ports[i].Loops == 0 {
 			o.Ports[i].Loops = 1
+		}
+		if o.Ports[i].ReadTimeout == 0 {
+			o.Ports[i].ReadTimeout = -1
+		}
+		if tune := o.Ports[i].Tune; tune == nil {
+			o.Ports[i].Tune = enginetest.Relax
+		} else {
+			o.Ports[i].Tune = func(srv *eddy.Server) { enginetest.Relax(srv); tune(srv) }
 		}
 	}
 	s, err := NewServer(o)

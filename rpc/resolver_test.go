@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // addrBook is a Resolver whose answer a test changes.
@@ -57,14 +59,14 @@ func TestResolverChanges(t *testing.T) {
 		t.Fatalf("%q, %v", name, err)
 	}
 	book.set(errors.New("no such luck"))
-	until(t, "failures", func() bool { return cl.Stats().ResolveFailures > 2 })
+	testkit.Eventually(t, "failures", func() bool { return cl.Stats().ResolveFailures > 2 })
 	book.set(nil, "127.0.0.1:0")
-	until(t, "more failures", func() bool { return cl.Stats().ResolveFailures > 4 })
+	testkit.Eventually(t, "more failures", func() bool { return cl.Stats().ResolveFailures > 4 })
 	if name, err := invoke(context.Background(), cl, "Who", ""); name != "a" || err != nil {
 		t.Fatalf("%q, %v", name, err)
 	}
 	book.set(nil, b.addr())
-	until(t, "the change", func() bool {
+	testkit.Eventually(t, "the change", func() bool {
 		name, err := invoke(context.Background(), cl, "Who", "")
 		if err != nil && !errors.Is(err, ErrConnection) {
 			t.Error(err)
@@ -82,7 +84,7 @@ func TestResolverChanges(t *testing.T) {
 	}
 	<-gone
 	book.set(nil)
-	until(t, "no addresses", func() bool { return cl.Stats().Addresses == 0 && cl.Stats().Connections == 0 })
+	testkit.Eventually(t, "no addresses", func() bool { return cl.Stats().Addresses == 0 && cl.Stats().Connections == 0 })
 	_, err := invoke(context.Background(), cl, "Who", "")
 	if e := asError(t, err); !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrConnection) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "no address") {
 		t.Errorf("%+v", e)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // greeter has a method of each form.
@@ -240,6 +241,7 @@ func TestServerLife(t *testing.T) {
 	if err := s.Listen(); err == nil {
 		t.Error("listens twice")
 	}
+	go c.leave()
 	if _, err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -347,7 +349,7 @@ func TestCallInfo(t *testing.T) {
 			if got := c.expect(1, ok); got != want {
 				t.Errorf("%v: %q, want %q", d, got, want)
 			}
-			waitFor(t, "the end of the context", func() bool { return s.Stats().Services[Key{Interface: "test", Version: "1"}].InFlight == 0 })
+			testkit.Eventually(t, "the end of the context", func() bool { return s.Stats().Services[Key{Interface: "test", Version: "1"}].InFlight == 0 })
 			if info := CallFrom(<-kept); info != nil {
 				t.Errorf("%v: the call has ended, and its context knows %v", d, info)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // terminal is a server on which one call runs at a time and one waits, and a client of it.
@@ -68,13 +69,13 @@ func newTerminal(t testing.TB, d Dispatcher, queue int) *terminal {
 func (x *terminal) hold() {
 	x.t.Helper()
 	x.call(1, 0, rawKey, "Hold", "")
-	waitFor(x.t, "the worker", func() bool { return x.gate.waiting.Load() == 1 })
+	testkit.Eventually(x.t, "the worker", func() bool { return x.gate.waiting.Load() == 1 })
 }
 
 // over checks that nothing is owed and nothing more comes.
 func (x *terminal) over() {
 	x.t.Helper()
-	waitFor(x.t, "the end of all calls", func() bool { return x.s.Stats().Services[Key{Interface: "test", Version: "1"}].InFlight == 0 })
+	testkit.Eventually(x.t, "the end of all calls", func() bool { return x.s.Stats().Services[Key{Interface: "test", Version: "1"}].InFlight == 0 })
 	x.silent(1 << 60)
 }
 
@@ -209,7 +210,7 @@ func TestOneTerminalResponse(t *testing.T) {
 		{"drain", 1, false, func(t *testing.T, x *terminal) {
 			x.hold()
 			x.call(2, 0, rawKey, "Echo", "waited")
-			waitFor(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
+			testkit.Eventually(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
 			done := make(chan error, 1)
 			go func() { _, err := x.s.Shutdown(context.Background()); done <- err }()
 			if a := x.next(); a.id != 0 || a.status != goAwayStatus || a.retryAfter() != 50 {
@@ -232,7 +233,7 @@ func TestOneTerminalResponse(t *testing.T) {
 		{"pool stopped", 1, false, func(t *testing.T, x *terminal) {
 			x.hold()
 			x.call(2, 0, rawKey, "Echo", "")
-			waitFor(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
+			testkit.Eventually(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
 			x.pool.Close()
 			x.expect(2, unavailable)
 			x.call(3, 0, rawKey, "Echo", "")
@@ -245,9 +246,9 @@ func TestOneTerminalResponse(t *testing.T) {
 		{"connection cut", 1, false, func(t *testing.T, x *terminal) {
 			x.hold()
 			x.call(2, 0, rawKey, "Echo", "")
-			waitFor(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
+			testkit.Eventually(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
 			x.Close()
-			waitFor(t, "the end of the connection", func() bool { return x.s.Stats().Ports["port0"].Requests.Abandoned == 2 })
+			testkit.Eventually(t, "the end of the connection", func() bool { return x.s.Stats().Ports["port0"].Requests.Abandoned == 2 })
 			close(x.gate.open)
 			x.rawClient = dialRaw(t, x.s.Addr("port0"))
 			x.over()
@@ -335,7 +336,7 @@ func TestServiceInFlight(t *testing.T) {
 	for id := range uint64(3) {
 		c.call(id+4, 0, "/any:", "Hold", "")
 	}
-	waitFor(t, "the others", func() bool { return g.waiting.Load() == 5 })
+	testkit.Eventually(t, "the others", func() bool { return g.waiting.Load() == 5 })
 	close(g.open)
 	var ids []uint64
 	for range 5 {
@@ -349,7 +350,7 @@ func TestServiceInFlight(t *testing.T) {
 		t.Error(ids)
 	}
 	two := Key{Interface: "two"}
-	waitFor(t, "the end", func() bool { return s.Stats().Services[two].InFlight == 0 })
+	testkit.Eventually(t, "the end", func() bool { return s.Stats().Services[two].InFlight == 0 })
 	if st := s.Stats().Services[two]; st.Calls != 2 || st.Limited != 1 {
 		t.Errorf("%+v", st)
 	}
