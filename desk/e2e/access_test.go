@@ -1,15 +1,11 @@
 package e2e
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"github.com/chromedp/cdproto/accessibility"
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/chromedp"
 )
 
 // interactive are the roles of what can be operated.
@@ -19,12 +15,6 @@ var interactive = []string{"button", "link", "textbox", "searchbox", "combobox",
 // those who do not see it, and that nothing that takes the focus is without a role.
 func (p *tab) named(where string) {
 	p.t.Helper()
-	var nodes []*accessibility.Node
-	p.do("read the accessibility tree", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		tree, err := cdp.Call(ctx, target, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
-		nodes = tree.Nodes
-		return err
-	}))
 	text := func(v *accessibility.Value) string {
 		if v == nil {
 			return ""
@@ -32,7 +22,7 @@ func (p *tab) named(where string) {
 		return strings.Trim(string(v.Value), `"`)
 	}
 	seen := 0
-	for _, n := range nodes {
+	for _, n := range call(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		role, focusable := text(n.Role), false
 		for _, property := range n.Properties {
 			focusable = focusable || (property.Name == "focusable" && text(property.Value) == "true")
@@ -53,26 +43,12 @@ func (p *tab) named(where string) {
 	}
 }
 
-// shiftTab moves the focus back.
-var shiftTab = chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
-		event := input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9, NativeVirtualKeyCode: 9, Modifiers: 8}
-		if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event); err != nil {
-			return err
-		}
-	}
-	return nil
-})
-
 // media makes the tab prefer a colour scheme and, perhaps, less motion.
 func (p *tab) media(scheme, motion string) {
 	p.t.Helper()
-	p.do("set the media", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
-		}})
-		return err
-	}))
+	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+	}})
 }
 
 // everywhere takes pictures at the sizes and in both themes in which the pages are judged.

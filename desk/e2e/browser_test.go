@@ -5,69 +5,116 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/css"
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 const (
-	waitLimit   = 2 * time.Minute       // for anything a page is expected to show
-	pollEvery   = 20 * time.Millisecond // between two looks at a condition
-	screenshots = "screenshots"         // git-ignored
-	desktop     = 1280                  // width at which the console shows three panes
-	phone       = 360
+	screenshots  = "screenshots"   // git-ignored
+	wantPictures = "EDDY_PICTURES" // in the environment: pictures are taken of pages that are as they should be, too
+	desktop      = 1280            // width at which the console shows three panes
+	phone        = 360
 )
 
-// chromium returns the browser's path; without one the test is skipped, or
-// fails when EDDY_REQUIRE contains "browser".
-func chromium(t *testing.T) string {
+// requested skips a page test unless EDDY_REQUIRE names browser: a run of all tests is for every machine, and these cost
+// more than all others.
+func requested(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell"} {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
+	if !testkit.Required("browser") {
+		t.Skip("page tests run on request: EDDY_REQUIRE=browser go test ./desk/e2e")
+	}
+}
+
+// chromium is the one browser process of all page tests of a run. Its zero value starts it when it is first needed.
+type chromium struct {
+	once  sync.Once
+	ctx   context.Context
+	stop  func()
+	agent string // as it calls itself
+	err   error
+}
+
+var shared chromium
+
+// flags are what the browser is told beside what chromedp tells it: to do nothing for itself.
+var flags = []chromedp.ExecAllocatorOption{
+	chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(testkit.Patience),
+	chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-domain-reliability", true),
+	chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,OptimizationHints,MediaRouter"),
+	chromedp.Flag("mute-audio", true), chromedp.Flag("lang", "en"), chromedp.Flag("accept-lang", "en"),
+}
+
+func (c *chromium) start(t *testing.T) {
+	path := testkit.Tool(t, "browser", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell")
+	c.once.Do(func() {
+		options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path))
+		allocator, stop := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
+		ctx, cancel := chromedp.NewContext(allocator)
+		c.ctx, c.stop = ctx, func() {
+			cancel()
+			stop()
 		}
-	}
-	if strings.Contains(os.Getenv("EDDY_REQUIRE"), "browser") {
-		t.Fatal("a browser is required but no chromium was found in PATH")
-	}
-	t.Skip("chromium is not installed")
-	return ""
-}
-
-// browser is one Chromium with its own profile.
-type browser struct {
-	t   *testing.T
-	ctx context.Context
-}
-
-func startBrowser(t *testing.T, lang string) *browser {
-	t.Helper()
-	path := chromium(t)
-	options := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
-	options = append(options,
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(waitLimit),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("lang", lang), chromedp.Flag("accept-lang", lang))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		cancel()
-		stop()
+		if c.err = chromedp.Do(ctx); c.err != nil {
+			return
+		}
+		var version browser.GetVersionResult
+		version, c.err = cdp.Call(ctx, chromedp.FromContext(ctx).Browser, browser.GetVersion, cdp.Empty{})
+		c.agent = version.UserAgent
 	})
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start %s: %v", path, err)
+	if c.err != nil {
+		t.Fatalf("start %s: %v", path, c.err)
 	}
-	return &browser{t: t, ctx: ctx}
+}
+
+// profile is a person's browser: cookies, storage and a language that no other test has.
+type profile struct {
+	t    *testing.T
+	lang string
+	id   cdp.BrowserContextID
+}
+
+// startBrowser makes a profile in the browser of the run. From here on the test runs beside others: its profile and its
+// server are its own.
+func startBrowser(t *testing.T, lang string) *profile {
+	t.Helper()
+	requested(t)
+	t.Parallel()
+	shared.start(t)
+	return newProfile(t, lang)
+}
+
+func newProfile(t *testing.T, lang string) *profile {
+	t.Helper()
+	process := chromedp.FromContext(shared.ctx).Browser
+	made, err := cdp.Call(testkit.Context(t), process, target.CreateBrowserContext, target.CreateBrowserContextParams{})
+	if err != nil {
+		t.Fatalf("make a profile: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(shared.ctx, testkit.Patience)
+		defer cancel()
+		if _, err := cdp.Call(ctx, process, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: made.BrowserContextID}); err != nil {
+			t.Errorf("drop a profile: %v", err)
+		}
+	})
+	return &profile{t: t, lang: lang, id: made.BrowserContextID}
 }
 
 // tab is one page. Everything it says on its console is kept; violations of
@@ -98,25 +145,28 @@ window.WebSocket = class extends WebSocket {
 const malformed = "malformed command: "
 
 // stranger opens a page with a profile of its own: another person.
-func (b *browser) stranger(name string, width, height int64, url string) *tab {
+func (b *profile) stranger(name string, width, height int64, url string) *tab {
 	b.t.Helper()
-	return b.open(name, width, height, url, chromedp.WithNewBrowserContext())
+	return newProfile(b.t, b.lang).open(name, width, height, url)
 }
 
-func (b *browser) open(name string, width, height int64, url string, options ...chromedp.ContextOption) *tab {
+func (b *profile) open(name string, width, height int64, url string) *tab {
 	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx, options...)
+	ctx, cancel := chromedp.NewContext(shared.ctx, chromedp.WithExistingBrowserContext(b.id), chromedp.WithDetachOnCancel()) // the page ends with its profile
 	b.t.Cleanup(cancel)
 	p := &tab{t: b.t, name: name, ctx: ctx}
-	b.t.Cleanup(p.wellFormed)
 	if err := chromedp.Do(ctx); err != nil { // the tab lives as long as the context of this call
 		b.t.Fatalf("open a tab: %v", err)
 	}
+	b.t.Cleanup(p.report)
+	// What no test listens to costs more than the pages themselves: every request, every change of the document.
+	call(p, network.Disable, cdp.Empty{})
+	call(p, css.Disable, cdp.Empty{})
+	call(p, dom.Disable, cdp.Empty{})
+	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}) // every person has a screen of their own
+	call(p, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: shared.agent, AcceptLanguage: b.lang})
 	p.before(collector)
-	p.do("set the size", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
-		return err
-	}))
+	p.resize(width, height)
 	messages := chromedp.Console(ctx)
 	go func() { // ends with the context of the tab
 		for m, err := range messages {
@@ -132,28 +182,41 @@ func (b *browser) open(name string, width, height int64, url string, options ...
 	return p
 }
 
+// call sends a command of the browser for which chromedp has no word.
+func call[P, R any](p *tab, command cdp.Command[P, R], params P) (result R) {
+	p.t.Helper()
+	p.do(command.Method, chromedp.Func(func(ctx context.Context, target *chromedp.Target) (err error) {
+		result, err = cdp.Call(ctx, target, command, params)
+		return err
+	}))
+	return result
+}
+
 // before runs a script before those of every document to come.
 func (p *tab) before(script string) {
 	p.t.Helper()
-	p.do("add a script", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-		return err
-	}))
+	call(p, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+}
+
+// resize makes the tab as large as another device.
+func (p *tab) resize(width, height int64) {
+	p.t.Helper()
+	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
 }
 
 // do runs one action with a deadline.
 func (p *tab) do(what string, action chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, action); err != nil {
-		p.fail("%s: %v", what, err)
+		p.t.Fatalf("%s: %s: %v", p.name, what, err)
 	}
 }
 
 // eval returns the value of an expression.
 func eval[T any](p *tab, expression string) (T, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
@@ -163,39 +226,33 @@ func value[T any](p *tab, expression string) T {
 	p.t.Helper()
 	v, err := eval[T](p, expression)
 	if err != nil {
-		p.fail("%s: %v", expression, err)
+		p.t.Fatalf("%s: %s: %v", p.name, expression, err)
 	}
 	return v
 }
 
-// until waits for an expression to become true. A page that is loading answers
-// with an error, which counts as not yet.
+// until waits for an expression to become true. A page that is loading answers with an error, which counts as not yet.
+// The page itself looks again and again, for a while; asking it each time costs more than what is asked.
 func (p *tab) until(what, expression string) {
 	p.t.Helper()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	limit := time.After(waitLimit)
-	for {
-		if ok, err := eval[bool](p, "(async () => Boolean(await ("+expression+")))()"); err == nil && ok {
-			return
-		}
-		select {
-		case <-limit:
-			p.fail("timed out waiting until %s\n\t%s", what, expression)
-		case <-tick.C:
-		}
-	}
+	looks := `(async () => { for (let i = 0; i < 50; i++) { if (await (` + expression + `)) return true; await new Promise((next) => setTimeout(next, 10)); } return false; })()`
+	testkit.Eventually(p.t, p.name+": "+what+"\n\t"+expression, func() bool {
+		ok, err := eval[bool](p, looks)
+		return err == nil && ok
+	})
 }
 
-// fail ends the test with what is on the screen.
-func (p *tab) fail(format string, args ...any) {
-	p.t.Helper()
-	p.shot("failure-" + p.name)
+// report checks that the server understood everything the page sent, and says of a test that has failed what is on the screen.
+func (p *tab) report() {
+	p.wellFormed()
+	if !p.t.Failed() {
+		return
+	}
+	p.picture("failure-" + p.name)
 	text, _ := eval[string](p, "document.body.innerText")
 	p.mu.Lock()
-	said := strings.Join(p.said, "\n\t")
-	p.mu.Unlock()
-	p.t.Fatalf("%s: %s\nconsole:\n\t%s\npage:\n%s", p.name, fmt.Sprintf(format, args...), said, text)
+	defer p.mu.Unlock()
+	p.t.Logf("%s: console:\n\t%s\npage:\n%s", p.name, strings.Join(p.said, "\n\t"), text)
 }
 
 func (p *tab) navigate(url string) {
@@ -263,25 +320,17 @@ func (p *tab) tab(back bool) {
 
 func (p *tab) stroke(event input.DispatchKeyEventParams) {
 	p.t.Helper()
-	p.do("press "+event.Key, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		event.Type, event.UnmodifiedText = input.DispatchKeyEventTypeKeyDown, event.Text
-		if _, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event); err != nil {
-			return err
-		}
-		event.Type, event.Text, event.UnmodifiedText = input.DispatchKeyEventTypeKeyUp, "", ""
-		_, err := cdp.Call(ctx, target, input.DispatchKeyEvent, event)
-		return err
-	}))
+	event.Type, event.UnmodifiedText = input.DispatchKeyEventTypeKeyDown, event.Text
+	call(p, input.DispatchKeyEvent, event)
+	event.Type, event.Text, event.UnmodifiedText = input.DispatchKeyEventTypeKeyUp, "", ""
+	call(p, input.DispatchKeyEvent, event)
 }
 
 // fill types into a field, key by key.
 func (p *tab) fill(id, text string) {
 	p.t.Helper()
 	p.visible(id)
-	p.do("focus "+id, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const n = %s; n.focus(); n.select(); }`, node(id)))(ctx, target)
-		return err
-	}))
+	value[bool](p, fmt.Sprintf(`((n) => { n.focus(); n.select(); return true; })(%s)`, node(id)))
 	p.press(text)
 }
 
@@ -328,10 +377,11 @@ func (p *tab) messages() []message {
 	return value[[]message](p, messagesOf)
 }
 
-// send writes a message and presses Enter.
+// send writes a message, at once as an input method does, and presses Enter.
 func (p *tab) send(text string) {
 	p.t.Helper()
-	p.fill("composer", text)
+	p.fill("composer", "")
+	call(p, input.InsertText, input.InsertTextParams{Text: text})
 	p.enter()
 	p.until("the message is in the list and the box is empty", shows(text)+" && "+node("composer")+".value === ''")
 }
@@ -350,9 +400,16 @@ func accepted(text string) string {
 
 var unsafeName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// shot stores a picture of the page; a picture that fails does not fail the test.
+// shot stores a picture of the page when EDDY_PICTURES is set: drawing and packing one takes longer than most steps.
 func (p *tab) shot(name string) {
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
+	if os.Getenv(wantPictures) != "" {
+		p.picture(name)
+	}
+}
+
+// picture stores a picture of the page; one that fails does not fail the test.
+func (p *tab) picture(name string) {
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Patience)
 	defer cancel()
 	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {

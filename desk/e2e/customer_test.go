@@ -13,11 +13,12 @@ import (
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // pictures takes them at all sizes when EDDY_PICTURES is set, else one.
 func pictures(p *tab, name string) {
-	if os.Getenv("EDDY_PICTURES") != "" {
+	if os.Getenv(wantPictures) != "" {
 		p.everywhere(name)
 		return
 	}
@@ -39,14 +40,15 @@ const markOf = `((text) => [...document.querySelectorAll('[data-testid="message"
 // marks, the end, the rating, another chat; and everything has its name for
 // those who do not see it.
 func TestCustomerStory(t *testing.T) {
-	d := newDesk(t)
-	d.settings(demanding)
+	requested(t)
 	for _, c := range []struct{ lang, required, address, next, joined, good, thanks string }{
 		{"en", "Fill in this field.", "Enter an e-mail address such as name@example.com.", "You are next", "Agent joined the chat", "Good", "Thank you for your rating."},
 		{"zh-CN", "请填写此项。", "请输入电子邮箱，例如 name@example.com。", "下一位就是您", "Agent 加入了对话", "满意", "感谢您的评价。"},
 	} {
 		t.Run(c.lang, func(t *testing.T) {
 			b := startBrowser(t, c.lang)
+			d := newDesk(t)
+			d.settings(demanding)
 			p := b.open("customer", phone, 740, d.url("/chat/demo"))
 			p.visible("prechat")
 			p.click("prechat-start")
@@ -169,7 +171,7 @@ func TestCustomerWithTheKeyboard(t *testing.T) {
 			if value[string](p, `document.activeElement?.dataset.testid ?? ''`) == id {
 				return
 			}
-			p.do("press Shift+Tab", shiftTab)
+			p.tab(true)
 		}
 		t.Fatalf("Shift+Tab does not reach %s", id)
 	}
@@ -215,7 +217,7 @@ func TestLongChat(t *testing.T) {
 		done := make(chan error, messages)
 		for i := range messages {
 			db.Do(store.Append{Conv: queue[0].ID, From: store.Actor{Kind: store.Customer, ID: queue[0].Contact}, ClientID: uuid.NewString(), Body: fmt.Sprintf("message %d", i+1)},
-				time.Now().Add(waitLimit), func(o store.Outcome) { done <- o.Err })
+				time.Now().Add(testkit.Patience), func(o store.Outcome) { done <- o.Err })
 		}
 		for range messages {
 			if err := <-done; err != nil {

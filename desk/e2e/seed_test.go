@@ -11,14 +11,14 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // seed writes into the database of the running desk, as the user commands do.
 func (d *desk) seed(write func(ctx context.Context, db store.Store) error) {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db"), Readers: 1, Wait: waitLimit, BusyTimeout: waitLimit})
+	ctx := testkit.Context(d.t)
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db"), Readers: 1, Wait: testkit.Patience, BusyTimeout: testkit.Patience})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -66,8 +66,7 @@ func (d *desk) visit(texts ...string) *visitor {
 		v.Close()
 		web.CloseIdle()
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(d.t)
 	var err error
 	if v.conv, err = v.Open(ctx, "human"); err != nil {
 		d.t.Fatalf("open a chat: %v", err)
@@ -81,8 +80,7 @@ func (d *desk) visit(texts ...string) *visitor {
 // say sends a text and waits for its ack.
 func (v *visitor) say(text string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(v.t)
 	v.Send(v.conv, text)
 	if err := v.Flushed(ctx); err != nil {
 		v.t.Fatalf("say %q: %v", text, err)
@@ -92,8 +90,7 @@ func (v *visitor) say(text string) {
 // hears waits for a text.
 func (v *visitor) hears(text string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(v.t)
 	_, err := v.Event(ctx, v.conv, func(f desktest.Frame) bool {
 		var d struct{ Body string }
 		return f.T == "ev.msg" && f.Decode(&d).T != "" && d.Body == text
@@ -106,8 +103,7 @@ func (v *visitor) hears(text string) {
 // reads tells the other side that everything up to a text was read.
 func (v *visitor) reads(text string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(v.t)
 	for _, f := range v.View(v.conv) {
 		var d struct{ Body string }
 		if f.T != "ev.msg" || f.Decode(&d).T == "" || d.Body != text {
@@ -120,7 +116,7 @@ func (v *visitor) reads(text string) {
 }
 
 // console opens the page as an agent and waits until it is connected.
-func (d *desk) console(b *browser, name, login, password string, width, height int64) *tab {
+func (d *desk) console(b *profile, name, login, password string, width, height int64) *tab {
 	d.t.Helper()
 	p := b.stranger(name, width, height, d.url("/console"))
 	p.fill("login-user", login)
@@ -138,8 +134,7 @@ func (d *desk) takeAll(login string, visitors []*visitor) {
 	agent := web.Agent(login, login)
 	defer web.CloseIdle()
 	defer agent.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(d.t)
 	for _, v := range visitors {
 		if err := agent.Take(ctx, v.conv); err != nil {
 			d.t.Fatalf("take %s: %v", v.conv, err)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // builtCommand names the product's command in the environment, for several runs
@@ -50,8 +51,19 @@ func (b *binary) path() (string, error) {
 	return filepath.Join(b.dir, "eddy"), b.err
 }
 
+// run is all tests of a run and the end of their browser.
+type run struct{ *testing.M }
+
+func (r run) Run() int {
+	code := r.M.Run()
+	if shared.stop != nil {
+		shared.stop()
+	}
+	return code
+}
+
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(run{m}, goleak.Cleanup(func(code int) {
 		if command.dir != "" {
 			os.RemoveAll(command.dir)
 		}
@@ -69,26 +81,8 @@ type desk struct {
 	password string
 
 	cmd  *exec.Cmd
-	out  *lockedBuffer
+	out  *testkit.Output
 	exit chan error
-}
-
-// lockedBuffer collects what the process prints.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func newDesk(t *testing.T) *desk {
@@ -113,7 +107,7 @@ func (d *desk) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.out = &lockedBuffer{}
+	d.out = &testkit.Output{}
 	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data, "--routing", "manual")
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {
@@ -133,7 +127,7 @@ func (d *desk) start() {
 
 func (d *desk) waitReady() {
 	d.t.Helper()
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	d.eventually("is ready", func() bool {
 		res, err := client.Get(d.url("/readyz"))
 		if err != nil {
@@ -164,19 +158,15 @@ func (d *desk) credentials() {
 // eventually waits for a condition of the running process.
 func (d *desk) eventually(what string, condition func() bool) {
 	d.t.Helper()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	limit := time.After(waitLimit)
-	for !condition() {
+	testkit.Eventually(d.t, "the desk "+what, func() bool {
 		select {
 		case err := <-d.exit:
 			d.cmd = nil
 			d.t.Fatalf("the desk ended before it %s: %v\n%s", what, err, d.out)
-		case <-limit:
-			d.t.Fatalf("timed out waiting until the desk %s\n%s", what, d.out)
-		case <-tick.C:
+		default:
 		}
-	}
+		return condition()
+	})
 }
 
 // stop asks the server to end, as an operator does, and waits for it.
@@ -190,7 +180,7 @@ func (d *desk) end(signal syscall.Signal) {
 	_ = d.cmd.Process.Signal(signal)
 	select {
 	case <-d.exit:
-	case <-time.After(waitLimit):
+	case <-time.After(testkit.Patience):
 		_ = d.cmd.Process.Kill()
 		<-d.exit
 		d.t.Errorf("the desk did not end after %v\n%s", signal, d.out)

@@ -1,21 +1,19 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // lifecycle freezes a page, as the browser does with one that nobody has looked at for long, or wakes it.
 func (p *tab) lifecycle(state page.SetWebLifecycleStateState) {
 	p.t.Helper()
-	p.do("become "+string(state), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state})
-		return err
-	}))
+	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: state == page.SetWebLifecycleStateStateActive}) // what has the focus does not sleep
+	call(p, page.SetWebLifecycleState, page.SetWebLifecycleStateParams{State: state})
 }
 
 // TestTabAsleep freezes the customer's page. Meanwhile its connection ends, for the server is started anew, and people
@@ -31,7 +29,7 @@ func TestTabAsleep(t *testing.T) {
 	value[bool](customer, `(window.asleep = {ticks: 0}, setInterval(() => window.asleep.ticks++, 10), document.addEventListener('freeze', () => { window.asleep.frozen = true; }), true)`)
 
 	customer.lifecycle(page.SetWebLifecycleStateStateFrozen)
-	customer.until("it sleeps", `window.asleep.frozen`)
+	testkit.Eventually(t, "the page to sleep", func() bool { return value[bool](customer, `window.asleep.frozen === true`) }) // it cannot look for itself
 	ticks := value[int](customer, `window.asleep.ticks`)
 	agent.send("still looking")
 	d.stop()

@@ -85,7 +85,7 @@ func (p *tab) typing(what string) (seen func()) {
 }
 
 // meet brings a customer and an agent together in one chat.
-func meet(t *testing.T, d *desk, b *browser) (customer, agent *tab) {
+func meet(t *testing.T, d *desk, b *profile) (customer, agent *tab) {
 	t.Helper()
 	customer = b.open("customer", phone, 740, d.url("/chat/demo"))
 	customer.until("the bot greets", messagesOf+`.some((m) => m.From === 'bot')`)

@@ -9,21 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // change stops the server, changes what it keeps, and starts it again.
 func (d *desk) change(f func(context.Context, *sqlite.DB, store.Site)) {
 	d.t.Helper()
 	d.stop()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
-	defer cancel()
+	ctx := testkit.Context(d.t)
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(d.data, "desk.db")})
 	if err != nil {
 		d.t.Fatal(err)
@@ -76,15 +74,6 @@ func (p *tab) clickWidget() {
 	p.until("the button is there", `document.querySelector('#eddy-desk') && `+widgetButton)
 	at := value[[]float64](p, `((r) => [r.x + r.width / 2, r.y + r.height / 2])(`+widgetButton+`.getBoundingClientRect())`)
 	p.do("click the widget's button", chromedp.MouseClickXY(at[0], at[1]))
-}
-
-// resize makes the tab as large as another device.
-func (p *tab) resize(width, height int64) {
-	p.t.Helper()
-	p.do("resize", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
-		return err
-	}))
 }
 
 const (
