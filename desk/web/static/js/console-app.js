@@ -85,6 +85,7 @@ export class ConsoleApp {
 		const row = this.inbox.rows.get(id);
 		if (row) c.setHead(headOf(row));
 		const view = this.chats.show(id);
+		this.#drawCard(); // at once: it takes room from the chat, whose buttons must not move when they can be pressed
 		this.#load(id, row);
 		byId('pick').hidden = true;
 		setAttr(this.app, 'data-pane', 'chat');

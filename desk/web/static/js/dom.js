@@ -39,11 +39,17 @@ function append(node, children) {
 	}
 }
 
-/** Replaces the children of node, but touches the document only when they differ. */
+/**
+ * Gives node these children, and moves only those that are out of place: what
+ * leaves the document for a moment loses the focus and a press that has begun.
+ */
 export function setChildren(node, children) {
 	const wanted = children.filter(Boolean);
-	const same = wanted.length === node.childNodes.length && wanted.every((c, i) => node.childNodes[i] === c);
-	if (!same) node.replaceChildren(...wanted);
+	const kept = new Set(wanted);
+	for (const child of [...node.childNodes]) if (!kept.has(child)) child.remove();
+	wanted.forEach((child, i) => {
+		if (node.childNodes[i] !== child) node.insertBefore(child, node.childNodes[i] ?? null);
+	});
 }
 
 /** Sets text only when it differs, so that live regions stay quiet. */

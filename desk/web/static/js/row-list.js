@@ -1,9 +1,11 @@
-// The list pane. Rows keep their place while the pointer is over the list:
-// what leaves stays greyed, what is new waits or comes at the end, and the
-// true order is shown when the pointer leaves.
+// The list pane. Rows keep their place while the pointer is over the list, or
+// a finger on it: what leaves stays greyed, what is new waits or comes at the
+// end, and the true order is shown when the pointer leaves.
 
-import { el, setAttr, setText } from './dom.js';
+import { el, setAttr, setChildren, setText } from './dom.js';
 import { initials } from './message-list.js';
+
+const clickAfter = 400; // ms; a finger has left when its click comes
 
 /**
  * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, marks: {text: string, label: string}[]}} RowModel
@@ -22,12 +24,14 @@ export class RowList {
 		this.sections = Object.fromEntries(names.map((name) => [name, { host: hosts[name], order: [], nodes: new Map() }]));
 		this.frozen = false;
 		this.models = Object.fromEntries(names.map((name) => [name, []]));
-		area.addEventListener('pointerenter', (e) => {
-			if (e.pointerType !== 'touch') this.frozen = true;
+		area.addEventListener('pointerenter', () => {
+			clearTimeout(this.thawing);
+			this.frozen = true;
 		});
-		area.addEventListener('pointerleave', () => {
-			this.frozen = false;
-			this.update(this.models);
+		area.addEventListener('pointerleave', (e) => {
+			clearTimeout(this.thawing);
+			if (e.pointerType === 'touch') this.thawing = setTimeout(() => this.#thaw(), clickAfter);
+			else this.#thaw();
 		});
 	}
 
@@ -61,6 +65,11 @@ export class RowList {
 		const node = this.elements().find((r) => r.dataset.id === id);
 		node?.focus();
 		return Boolean(node);
+	}
+
+	#thaw() {
+		this.frozen = false;
+		this.update(this.models);
 	}
 
 	#section(section, models, name, growsAtEnd) {
@@ -115,10 +124,13 @@ export class RowList {
 
 // Where the chat comes from and which language it is in.
 function drawMarks(host, marks) {
-	const key = JSON.stringify(marks);
-	if (host.dataset.key === key) return;
-	host.dataset.key = key;
-	host.replaceChildren(...marks.map((m) => el('span', { class: 'mark', text: m.text, title: m.label, aria: { label: m.label } })));
+	setChildren(host, marks.map((m, i) => {
+		const node = host.children[i] ?? el('span', { class: 'mark' });
+		setText(node, m.text);
+		setAttr(node, 'title', m.label);
+		setAttr(node, 'aria-label', m.label);
+		return node;
+	}));
 }
 
 // New rows can come at the end where no other rows are below; elsewhere they
@@ -129,12 +141,9 @@ function frozenOrder(section, models, growsAtEnd) {
 	return [...section.order, ...models.map((m) => m.id).filter((id) => !kept.has(id))];
 }
 
-// Puts nodes in order and moves only those that are out of place; a moved row keeps the focus.
+// Puts nodes in order; a row that is moved keeps the focus.
 function place(host, nodes) {
 	const focused = document.activeElement;
-	nodes.forEach((node, i) => {
-		if (host.children[i] !== node) host.insertBefore(node, host.children[i] ?? null);
-	});
-	while (host.children.length > nodes.length) host.lastElementChild.remove();
+	setChildren(host, nodes);
 	if (focused !== document.activeElement && host.contains(focused)) focused.focus();
 }

@@ -1,7 +1,7 @@
 // The search over everything: a field in the top bar, and below it what was
 // found. It has a request of its own: however long it takes, the chats go on.
 
-import { byId, el, setAttr, setText } from './dom.js';
+import { byId, el, setAttr, setChildren, setText } from './dom.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { moment, t } from './i18n.js';
@@ -22,7 +22,7 @@ export class SearchPanel {
 		this.state = el('div');
 		this.list = el('ul', { class: 'hits plain', data: { testid: 'hits' } });
 		this.more = el('button', { type: 'button', class: 'button small', data: { testid: 'search-more' }, on: { click: () => this.#more() } });
-		this.box.append(this.state, this.list, this.more);
+		this.box.append(this.list, this.state, this.more); // what is being fetched comes below what is there, which stays in its place
 		this.hits = [];
 		this.cursor = '';
 		this.panel = new Panel({ onChange: () => this.#draw() });
@@ -48,6 +48,7 @@ export class SearchPanel {
 	relabel() {
 		setText(this.more, t('search.more'));
 		setAttr(this.list, 'aria-label', t('search.results'));
+		this.nodes = new WeakMap(); // hit -> its row
 		this.#draw();
 	}
 
@@ -96,7 +97,8 @@ export class SearchPanel {
 		const none = state === 'ready' && this.hits.length === 0 && !this.cursor;
 		drawPanelState(this.state, this.panel, { empty: none ? t('search.none') : '' });
 		const focused = [...this.list.querySelectorAll('button')].indexOf(document.activeElement);
-		this.list.replaceChildren(...this.hits.map((h) => this.#hit(h)));
+		for (const h of this.hits) if (!this.nodes.has(h)) this.nodes.set(h, this.#hit(h));
+		setChildren(this.list, this.hits.map((h) => this.nodes.get(h)));
 		if (focused >= 0) this.list.querySelectorAll('button')[focused]?.focus();
 		this.more.hidden = !this.cursor;
 		this.more.disabled = state === 'loading';

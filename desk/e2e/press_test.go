@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+
+	"github.com/go-eddy/eddy/desk/perm"
+)
+
+// slowly presses the middle of an element, by mouse or by finger, lets something happen, and lets go.
+func (p *tab) slowly(finger bool, element string, meanwhile func()) {
+	p.t.Helper()
+	p.until("it is there", element)
+	at := value[[]float64](p, `((r) => [r.x + r.width / 2, r.y + r.height / 2])(`+element+`.getBoundingClientRect())`)
+	if finger {
+		call(p, input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{{X: at[0], Y: at[1]}}})
+		meanwhile()
+		call(p, input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{}})
+		return
+	}
+	mouse := input.DispatchMouseEventParams{Type: chromedp.MousePressed, X: at[0], Y: at[1], Button: input.MouseButtonLeft, ClickCount: 1}
+	call(p, input.DispatchMouseEvent, mouse)
+	meanwhile()
+	mouse.Type = chromedp.MouseReleased
+	call(p, input.DispatchMouseEvent, mouse)
+}
+
+// TestChatOpensWhereItStays opens a chat: its buttons are from the first moment where they are when all of it is drawn,
+// so that who is quick presses what they see.
+func TestChatOpensWhereItStays(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.visit("Are you there?")
+	agent := d.console(b, "agent", d.login, d.password, desktop, 800)
+	agent.visible("queue-row")
+	const place = `((r) => [r.x, r.y, r.width, r.height].join())(document.querySelector('[data-testid="take"]').getBoundingClientRect())`
+	at := value[string](agent, `(document.querySelector('[data-testid="queue-row"]').click(), `+place+`)`)
+	agent.until("the chat and its customer are drawn", shows("Are you there?")+` && `+node("attributes"))
+	if then := value[string](agent, place); then != at {
+		t.Errorf("the button to take the chat has moved from %s to %s", at, then)
+	}
+	agent.clean()
+}
+
+// TestPressesOutlastRedraws presses buttons, by mouse and by finger, while the page is drawn anew: what was pressed
+// is what happens.
+func TestPressesOutlastRedraws(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.colleague("lin", "Lin", perm.Agent, 9)
+	agent := b.open("agent", desktop, 800, "about:blank")
+	agent.before(hold)
+	agent.navigate(d.url("/console"))
+	login(agent, "lin", "lin")
+	row := func(v *visitor) string {
+		return fmt.Sprintf(`document.querySelector('[data-testid="queue-row"][data-id=%q]')`, v.conv)
+	}
+	for _, finger := range []bool{false, true} {
+		first, second := d.visit("I am the first"), d.visit("I am the second")
+		third := d.visit("I am the third")
+		agent.until("all wait", row(third))
+		agent.slowly(finger, row(second), func() {
+			if err := first.EndConv(t.Context(), first.conv, ""); err != nil {
+				t.Fatal(err)
+			}
+			agent.until("the first has left", `((r) => !r || r.classList.contains('gone'))(`+row(first)+`)`)
+		})
+		agent.until("the chat that was pressed is open", shows("I am the second"))
+		agent.slowly(finger, node("take"), func() {
+			second.say("Hello?")
+			agent.until("the word is there", shows("Hello?"))
+		})
+		agent.visible("composer")
+		agent.do("point elsewhere", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 700, 400))
+		agent.until("the list is in order", fmt.Sprintf(`!%s && !%s && %s`, row(first), row(second), row(third)))
+		third.Close()
+		agent.slowly(finger, row(third), func() {})
+		agent.click("take")
+		agent.visible("composer")
+
+		value[bool](agent, `(async () => {
+			const { OffersView } = await import('/assets/js/offers-view.js');
+			const { Offers } = await import('/assets/js/offers.js');
+			const host = document.createElement('div');
+			host.style.cssText = 'position: fixed; inset: 80px auto auto 320px; z-index: 99';
+			document.body.append(host);
+			const offers = new Offers();
+			window.answered = [];
+			const view = new OffersView({ host, offers, now: () => 0, onAnswer: (c, accept) => window.answered.push(c + accept) });
+			window.offer = (c, expires) => { offers.offered({ c, d: { expires, from: { name: 'Amy' } } }); view.render(); return true; };
+			window.retire = () => host.remove();
+			return window.offer('one', 20000);
+		})()`)
+		agent.slowly(finger, `document.querySelector('[data-id="one"] button')`, func() { value[bool](agent, `window.offer('two', 30000)`) })
+		agent.until("the offer is answered", `window.answered.join() === 'onefalse'`)
+		value[bool](agent, `window.retire() ?? true`)
+
+		found := func(c, cursor string) {
+			t.Helper()
+			agent.until("the question is asked", `window.kept.some((k) => k.frame.t === 'search')`)
+			value[bool](agent, fmt.Sprintf(`window.answer('search', {t: 'ok', d: {hits: [{c: %q, s: 1, time: 0, snippet: 'the first'}], cursor: %q}}) ?? true`, c, cursor))
+		}
+		value[bool](agent, `(window.hold('search'), true)`)
+		agent.fill("search", "first")
+		found(second.conv, "more")
+		agent.click("search-more")
+		agent.slowly(finger, node("hit"), func() { found(third.conv, "") })
+		agent.until("the chat of the first hit is open", shows("I am the second"))
+		value[bool](agent, `window.unhold() ?? true`)
+	}
+
+	// A finger has left the list when its click comes.
+	leaver := d.visit("I leave")
+	agent.until("one more waits", row(leaver))
+	const finger = `document.querySelector('#list').dispatchEvent(new PointerEvent('pointer%s', {pointerType: 'touch'}))`
+	value[bool](agent, fmt.Sprintf(finger, "enter"))
+	if err := leaver.EndConv(t.Context(), leaver.conv, ""); err != nil {
+		t.Fatal(err)
+	}
+	agent.until("it has left", row(leaver)+`.classList.contains('gone')`)
+	if !value[bool](agent, fmt.Sprintf(`(%s, new Promise((done) => setTimeout(() => done(Boolean(%s)), 100)))`, fmt.Sprintf(finger, "leave"), row(leaver))) {
+		t.Error("the rows move before the click of a finger has come")
+	}
+	agent.until("then the list is in order", `!`+row(leaver))
+	agent.clean()
+}
