@@ -110,7 +110,7 @@ func newProfile(t *testing.T, lang string) *profile {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(shared.ctx, testkit.Patience)
 		defer cancel()
-		if _, err := cdp.Call(ctx, process, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: made.BrowserContextID}); err != nil {
+		if _, err := cdp.Call(ctx, process, target.DisposeBrowserContext, target.DisposeBrowserContextParams(made)); err != nil {
 			t.Errorf("drop a profile: %v", err)
 		}
 	})
