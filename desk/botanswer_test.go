@@ -42,7 +42,7 @@ func TestWebhookBotOverHTTP(t *testing.T) {
 	t.Cleanup(ann.Close)
 	conv, err := ann.Open(s.ctx, "bot")
 	s.ok(err)
-	turn := <-turns
+	turn := testkit.Receive(t, "the greeting to be asked for", turns)
 
 	call := func(turn, signature, body string, header ...string) (int, string) {
 		t.Helper()
@@ -92,7 +92,7 @@ func TestWebhookBotOverHTTP(t *testing.T) {
 	_, err = ann.Event(s.ctx, conv, func(f desktest.Frame) bool { return strings.Contains(string(f.D), `"body":"hello"`) })
 	s.ok(err)
 	ann.SendPayload(conv, "Person", "human")
-	if status, answer := call(<-turns, "", `{"messages":[{"text":"bye"}],"handoff":true,"summary":"wants a person"}`); status != 200 || answer != "applied" {
+	if status, answer := call(testkit.Receive(t, "the next turn", turns), "", `{"messages":[{"text":"bye"}],"handoff":true,"summary":"wants a person"}`); status != 200 || answer != "applied" {
 		t.Errorf("%d %s", status, answer)
 	}
 	_, err = ann.Event(s.ctx, conv, stateIs(store.Queued))

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/desk/files"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -35,7 +36,9 @@ func newYard(t *testing.T) *yard {
 	var err error
 	y.files, err = files.Open(files.Options{Dir: y.dir, MinFree: -1})
 	y.ok(err)
-	db, err := sqlite.Open(testkit.Context(t), sqlite.Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: y.now, Wait: testkit.Patience})
+	path := filepath.Join(t.TempDir(), "desk.db")
+	sqlitetest.Prepare(t, path)
+	db, err := sqlite.Open(testkit.Context(t), sqlite.Options{Path: path, Now: y.now, Wait: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

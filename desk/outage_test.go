@@ -70,8 +70,9 @@ func texts(c *desktest.Client, conv string) []string {
 // While the database hangs, senders are told within the deadline, connections stay, what needs no database works and the server says that it
 // is not ready. Afterwards every message is there once and in order, without a restart (spec 5.14).
 func TestDatabaseHangs(t *testing.T) {
+	t.Parallel() // it waits for time limits
 	o := testOptions(t)
-	o.Limits.CommandAge = 3 * time.Second // in which a busy machine does what comes before
+	o.Limits.CommandAge = 3 * time.Second // what comes before is tried again if it takes a busy machine longer
 	s := serve(t, o)
 	customer, agent := s.customer(), s.agent()
 	conv, err := customer.Open(s.ctx, "human")
@@ -121,6 +122,7 @@ func TestDatabaseHangs(t *testing.T) {
 
 // A connection that is cut after any number of bytes loses and doubles nothing.
 func TestCutAtAnyByte(t *testing.T) {
+	t.Parallel() // it waits for clients to connect again
 	s := serve(t, testOptions(t))
 	proxy, err := chaos.New(s.desk.Addr().String())
 	s.ok(err)

@@ -277,6 +277,7 @@ func TestUploadsAreAuthorised(t *testing.T) {
 }
 
 func TestUploadLimits(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	text := strings.Repeat("some text\n", 100)
 	bytesOf := func(n int) (io.Reader, int64) { return strings.NewReader(text[:n]), int64(n) }
 	chunked := func(n int) (io.Reader, int64) { return io.MultiReader(strings.NewReader(text[:n])), -1 }
@@ -406,6 +407,7 @@ func TestOneUploadOfAVisitorAtATime(t *testing.T) {
 func TestDripFedUploads(t *testing.T) {
 	for name, x := range map[string]Uploads{"pace": {Pace: 100 * time.Millisecond}, "time in all": {MaxTime: 100 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for time limits
 			o := testOptions(t)
 			o.Uploads = x
 			o.Uploads.MinFree = -1
