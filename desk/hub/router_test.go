@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -94,15 +93,13 @@ func TestRouterBurst(t *testing.T) {
 		})
 	}
 	all.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
 	quit := make(chan struct{})
 	for _, c := range clients {
 		all.Go(func() {
 			for {
 				select {
 				case conv := <-m.given[c.Me().ID]:
-					if f, err := c.Do(ctx, "conv.close", conv, proto.Close{Reason: "done"}); err != nil || code(f) != "" {
+					if f, err := c.Do(r.ctx, "conv.close", conv, proto.Close{Reason: "done"}); err != nil || code(f) != "" {
 						t.Errorf("%v %s", err, f.D)
 						return
 					}
@@ -112,14 +109,11 @@ func TestRouterBurst(t *testing.T) {
 			}
 		})
 	}
-	over := func() bool {
+	r.waitFor("everybody to be served", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.served == customers || len(m.wrong) > 0 || ctx.Err() != nil
-	}
-	for !over() {
-		time.Sleep(time.Millisecond)
-	}
+		return m.served == customers || len(m.wrong) > 0 || t.Failed()
+	})
 	close(quit)
 	all.Wait()
 	m.mu.Lock()
@@ -127,9 +121,7 @@ func TestRouterBurst(t *testing.T) {
 	if len(m.wrong) > 0 || m.served != customers {
 		t.Fatalf("%d of %d served; wrong: %.10q", m.served, customers, m.wrong)
 	}
-	for int(r.hub.Counters.Routed.Load()) < customers && ctx.Err() == nil { // the router counts when the outcome has reached it
-		time.Sleep(time.Millisecond)
-	}
+	r.waitFor("the outcomes to reach the router, which counts them", func() bool { return int(r.hub.Counters.Routed.Load()) >= customers })
 	if n := r.hub.Counters.Routed.Load(); int(n) != customers {
 		t.Errorf("%d assignments counted, %d customers", n, customers)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func (r *rig) search(query string) []store.Hit {
@@ -35,7 +36,7 @@ func TestSearchAfterMigration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "desk.db")
 	version1(t, path)
 	r := &rig{DB: open(t, Options{Path: path}), t: t}
-	waitFor(t, func() bool { return r.Stats().Unindexed == 0 })
+	testkit.Eventually(t, "every message to be in the search", func() bool { return r.Stats().Unindexed == 0 })
 	if hits := r.search("hello"); len(hits) != 1 || hits[0].Event.Conv != "assigned" || hits[0].Event.Seq != 2 {
 		t.Errorf("%+v", hits)
 	}
@@ -56,7 +57,7 @@ func TestOldMessagesAreIndexed(t *testing.T) {
 		})
 	}
 	r.must(text(conv.ID, r.contact.Actor(), "👍")) // no word in it
-	waitFor(t, func() bool { return r.Stats().Unindexed == 0 })
+	testkit.Eventually(t, "every message to be in the search", func() bool { return r.Stats().Unindexed == 0 })
 	if n := len(r.all("needle")); n != old {
 		t.Fatalf("%d found before", n)
 	}
@@ -76,7 +77,7 @@ func TestOldMessagesAreIndexed(t *testing.T) {
 	}
 	again := newIndexer(r.DB)
 	again.start()
-	waitFor(t, func() bool { return again.left.Load() == 0 })
+	testkit.Eventually(t, "the second run to find nothing left", func() bool { return again.left.Load() == 0 })
 	again.stop()
 	bodies := r.all("needle")
 	if len(bodies) != old+1 || bodies[0] != "needle new" {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // lockWriter takes SQLite's write lock from outside until the returned function is called.
@@ -83,63 +85,67 @@ func TestGroupCommitAndSavepoints(t *testing.T) {
 }
 
 func TestDeadlineAnswersUnavailableAndLateCommitIsTold(t *testing.T) {
-	r := newRig(t, Options{})
-	conv := r.open(false)
-	before := r.Stats().Latency
-	r.o.Wait = 20 * time.Millisecond // from here on; the setting up above may take its time
-	release := lockWriter(t, r.o.Path)
-	outcomes := make(chan store.Outcome, 8)
-	msg := text(conv.ID, r.contact.Actor(), "in flight")
-	r.Do(msg, time.Now().Add(2*time.Second), func(out store.Outcome) { outcomes <- out }) // a busy machine has begun it by then
-	waitFor(t, func() bool { return r.Stats().Waiting == 0 })                             // in a transaction, waiting for the lock
-	queued := make(chan store.Outcome, 2)
-	r.Do(text(conv.ID, r.contact.Actor(), "queued"), time.Now().Add(50*time.Millisecond), func(out store.Outcome) { queued <- out })
-	if out := <-queued; !errors.Is(out.Err, store.ErrUnavailable) {
-		t.Fatalf("queued command: %+v", out)
-	}
-	if out := <-outcomes; !errors.Is(out.Err, store.ErrUnavailable) || out.Late {
-		t.Fatalf("running command: %+v", out)
-	}
-	if r.Ready() == nil {
-		t.Error("ready while a commit hangs")
-	}
-	release()
-	if out := <-outcomes; out.Err != nil || !out.Late || len(out.Events) != 1 {
-		t.Fatalf("late outcome: %+v", out)
-	}
-	if out := r.must(msg); !out.Dup {
-		t.Fatalf("re-send: %+v", out)
-	}
-	if now := r.Stats().Latency; now.Count-before.Count != 3 || now.Sum-before.Sum < 2*time.Second {
-		t.Errorf("two commands were refused and one done, latency was %+v and is %+v", before, now)
-	}
-	if events := r.events(conv.ID, store.StaffSide); len(events) != 2 {
-		t.Fatalf("the expired command was executed: %+v", events)
-	}
-	waitFor(t, func() bool { return r.Ready() == nil })
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		conv := r.open(false)
+		before := r.Stats().Latency
+		r.o.Wait = 20 * time.Millisecond
+		release := lockWriter(t, r.o.Path)
+		outcomes := make(chan store.Outcome, 8)
+		msg := text(conv.ID, r.contact.Actor(), "in flight")
+		r.Do(msg, time.Now().Add(2*time.Second), func(out store.Outcome) { outcomes <- out })
+		testkit.Eventually(t, "the command to be in a transaction", func() bool { return r.Stats().Waiting == 0 }) // in a transaction, waiting for the lock
+		queued := make(chan store.Outcome, 2)
+		r.Do(text(conv.ID, r.contact.Actor(), "queued"), time.Now().Add(50*time.Millisecond), func(out store.Outcome) { queued <- out })
+		if out := <-queued; !errors.Is(out.Err, store.ErrUnavailable) {
+			t.Fatalf("queued command: %+v", out)
+		}
+		if out := <-outcomes; !errors.Is(out.Err, store.ErrUnavailable) || out.Late {
+			t.Fatalf("running command: %+v", out)
+		}
+		if r.Ready() == nil {
+			t.Error("ready while a commit hangs")
+		}
+		release()
+		if out := <-outcomes; out.Err != nil || !out.Late || len(out.Events) != 1 {
+			t.Fatalf("late outcome: %+v", out)
+		}
+		if out := r.must(msg); !out.Dup {
+			t.Fatalf("re-send: %+v", out)
+		}
+		if now := r.Stats().Latency; now.Count-before.Count != 3 || now.Sum-before.Sum < 2*time.Second {
+			t.Errorf("two commands were refused and one done, latency was %+v and is %+v", before, now)
+		}
+		if events := r.events(conv.ID, store.StaffSide); len(events) != 2 {
+			t.Fatalf("the expired command was executed: %+v", events)
+		}
+		testkit.Eventually(t, "the store to be ready", func() bool { return r.Ready() == nil })
+	})
 }
 
 func TestWriteQueueIsBounded(t *testing.T) {
-	r := newRig(t, Options{Queue: 4})
-	conv := r.open(false)
-	release := lockWriter(t, r.o.Path)
-	outcomes := make(chan store.Outcome, 100)
-	send := func() {
-		r.Do(text(conv.ID, r.contact.Actor(), "x"), time.Now().Add(time.Minute), func(out store.Outcome) { outcomes <- out })
-	}
-	send()
-	waitFor(t, func() bool { return r.Stats().Waiting == 0 }) // in a transaction, waiting for the lock
-	for range 4 + 15 {
-		send()
-	}
-	busy := 0
-	for range 15 {
-		if out := <-outcomes; errors.Is(out.Err, store.ErrBusy) {
-			busy++
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Queue: 4})
+		conv := r.open(false)
+		release := lockWriter(t, r.o.Path)
+		outcomes := make(chan store.Outcome, 100)
+		send := func() {
+			r.Do(text(conv.ID, r.contact.Actor(), "x"), time.Now().Add(time.Minute), func(out store.Outcome) { outcomes <- out })
 		}
-	}
-	release()
-	if busy != 15 {
-		t.Errorf("%d refused, want 15", busy)
-	}
+		send()
+		testkit.Eventually(t, "the command to be in a transaction", func() bool { return r.Stats().Waiting == 0 }) // in a transaction, waiting for the lock
+		for range 4 + 15 {
+			send()
+		}
+		busy := 0
+		for range 15 {
+			if out := <-outcomes; errors.Is(out.Err, store.ErrBusy) {
+				busy++
+			}
+		}
+		release()
+		if busy != 15 {
+			t.Errorf("%d refused, want 15", busy)
+		}
+	})
 }

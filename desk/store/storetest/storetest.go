@@ -136,7 +136,7 @@ func (r *rig) visitor() store.Contact {
 
 func (r *rig) try(cmd store.Command) store.Outcome {
 	result := make(chan store.Outcome, 2)
-	r.Do(cmd, time.Now().Add(time.Minute), func(out store.Outcome) { result <- out })
+	r.Do(cmd, time.Now().Add(time.Hour), func(out store.Outcome) { result <- out })
 	return <-result
 }
 
