@@ -57,9 +57,13 @@ func TestSessionEndsWithItsLogin(t *testing.T) {
 		r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(time.Minute)))
 		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
 		r.ok(err)
+		began := time.Now()
 		c := r.raw(r.dial(Peer{}))
 		c.write("hello", "h", "", proto.Hello{Ticket: ticket})
 		c.untilClosed(proto.CloseTokenExpired)
+		if lived := time.Since(began); lived != time.Minute {
+			t.Errorf("closed after %v, the login ends after a minute", lived)
+		}
 	})
 }
 
