@@ -370,7 +370,9 @@ func TestOneLoopHoldsTenThousand(t *testing.T) {
 
 // TestRefusedConnectionsAreClosed: a peer beyond the limit is not left to wait: its connection ends at once.
 func TestRefusedConnectionsAreClosed(t *testing.T) {
-	srv := &eddy.Server{Loops: 1, MaxConns: 1, Init: initWith(echo)}
+	srv := &eddy.Server{Loops: 1, MaxConns: 1, Init: func(p *eddy.Pipeline) error {
+		return errors.Join(p.Add("echo", echo), p.Conn().Write("taken")) // one that is taken all the same shows at once
+	}}
 	addr := start(t, srv)
 	dial(t, addr)
 	waitFor(t, "the first one", func() bool { return srv.Stats().Active == 1 })
