@@ -147,6 +147,7 @@ func testBootstrap(t *testing.T, clock *enginetest.Clock, srv *eddy.Server, boss
 	if n, err := connectTo(t, srv).Read(make([]byte, 1)); err == nil { // beyond MaxConns
 		t.Errorf("the fifth connection reads %d bytes", n)
 	}
+	waitFor(t, "the boss's numbers", func() bool { st := srv.Stats(); return st.Accepted >= 4 && st.AdmissionRejected > 0 })
 	st := srv.Stats()
 	if st.Accepted < 4 || st.Active > 4 || st.AdmissionRejected != 1 || inits.Load() != 4 || st.Boss.Name != "front-0" || st.Boss.Opened != 0 {
 		t.Errorf("%d pipelines; %d accepted, %d active, %d refused; boss %s opened %d", inits.Load(), st.Accepted, st.Active, st.AdmissionRejected,

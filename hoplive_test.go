@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func TestFullPoolNeverBlocksALoop(t *testing.T) {
 						t.Fatal(err)
 					}
 					gate := make(chan struct{})
+					var inside atomic.Int32 // a worker counts as running before it has taken anything
 					srv := &eddy.Server{Group: group, Logger: quiet(), Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
 						p.Add("lines", &lines{})
 						p.Add("ping", eddy.Handle(pinged))
@@ -65,14 +67,14 @@ func TestFullPoolNeverBlocksALoop(t *testing.T) {
 								return err
 							}
 						}))
-						return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }), on(pool), eddy.OnReject(reject))
+						return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { inside.Add(1); <-gate; return reply(ctx, m) }), on(pool), eddy.OnReject(reject))
 					}}
 					addr := start(t, srv)
 					defer close(gate) // before the server ends
 					for range 4 {
 						io.WriteString(dial(t, addr), "work\n")
 					}
-					waitFor(t, "a full pool", func() bool { return pool.Stats().Running == 2 && pool.Stats().Queued == 2 })
+					waitFor(t, "a full pool", func() bool { return inside.Load() == 2 && pool.Stats().Queued == 2 })
 					other := dial(t, addr)
 					or := bufio.NewReader(other)
 					for i := range 20 {
