@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -256,18 +257,16 @@ func TestBlockingCallOnTheLoopIsRefused(t *testing.T) {
 	}
 }
 
+// TestTimers: the timers of a connection run when they are due, in order; one that was stopped does not, and none does
+// after the connection's end.
 func TestTimers(t *testing.T) {
-	type fired struct {
-		name string
-		at   time.Duration
-	}
-	events := make(chan fired, 10)
-	opened := make(chan *Conn, 1)
-	begin := time.Now()
-	srv := &Server{Loops: 1, Init: func(p *Pipeline) error {
+	var ran []string
+	var st *stage
+	srv := &Server{Loops: 1, Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error {
 		return p.Add("timers", openFunc(func(ctx *Context) error {
+			begin := st.now.Load()
 			at := func(name string, d time.Duration) *Timer {
-				tm, err := ctx.After(d, func() { events <- fired{name, time.Since(begin)} })
+				tm, err := ctx.After(d, func() { ran = append(ran, fmt.Sprint(name, " at ", time.Duration(st.now.Load()-begin))) })
 				if err != nil {
 					t.Error(err)
 				}
@@ -283,35 +282,17 @@ func TestTimers(t *testing.T) {
 			if _, err := ctx.After(-1, func() {}); err == nil {
 				t.Error("a negative delay was accepted")
 			}
-			opened <- ctx.conn
 			return nil
 		}))
 	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	c, err := net.Dial("tcp", srv.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	conn := <-opened
-	for i, want := range []fired{{"first", 20 * time.Millisecond}, {"second", 60 * time.Millisecond}} {
-		got := <-events
-		if got.name != want.name || got.at < want.at {
-			t.Errorf("timer %d: %v, want %q not before %v", i, got, want.name, want.at)
-		}
-	}
-	conn.Close(CloseNormal)
-	<-conn.Done()
-	closed := time.Since(begin)
-	select {
-	case got := <-events:
-		if got.at > closed { // on a busy machine its time can come before the close
-			t.Errorf("timer %q fired after the close", got.name)
-		}
-	case <-time.After(300 * time.Millisecond):
+	var l *loop
+	st, l = newStage(t, srv)
+	a := st.connect(l)
+	st.pass(l, 190*time.Millisecond, time.Millisecond)
+	a.conn.Close(CloseNormal)
+	st.pass(l, time.Second, time.Millisecond)
+	if want := []string{"first at 20ms", "second at 60ms"}; !slices.Equal(ran, want) {
+		t.Errorf("ran %q, want %q", ran, want)
 	}
 }
 

@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -98,7 +99,9 @@ func TestQuickStageBeforeASlowOne(t *testing.T) {
 		p.Add("lines", &lines{})
 		p.Add("quick", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
 			ctx.FireRead(m)
-			time.Sleep(20 * time.Microsecond) // some more work
+			for range 20 { // some more work
+				runtime.Gosched()
+			}
 			return nil
 		}), eddy.On(quick))
 		p.Add("slow", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }), eddy.On(slow))
@@ -112,9 +115,8 @@ func TestQuickStageBeforeASlowOne(t *testing.T) {
 	go io.WriteString(c, strings.Join(want, "\n")+"\n")
 	var before uint64
 	waitFor(t, "a pause", func() bool { // hops stand still
-		now := srv.Stats().Loops[0].Hops
-		<-time.After(20 * time.Millisecond)
-		still := now == before && now > 64
+		now, st := enginetest.Stats(t, srv).Loops[0].Hops, quick.Stats()
+		still := now == before && now > 64 && st.Running == 0 && st.Queued == 0
 		before = now
 		return still
 	})

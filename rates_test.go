@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +84,7 @@ func TestLoadAwareChooser(t *testing.T) {
 	g := &eddy.Group{Loops: 2, Chooser: byBytes}
 	t.Cleanup(func() { g.Close() })
 	srv := &eddy.Server{Group: g, Init: initWith(captureConn(conns))}
+	clock := enginetest.NewClock(t, g, srv)
 	addr := start(t, srv)
 	talk := func() *eddy.Conn {
 		c := dial(t, addr)
@@ -103,16 +105,24 @@ func TestLoadAwareChooser(t *testing.T) {
 	if outbound.Load() == 0 {
 		t.Error("the chooser was not told of the queued bytes")
 	}
-	gate := make(chan struct{})
-	if err := heavy.Post(func() { <-gate }); err != nil {
+	talk()
+	if n := lagging.Load(); n != 0 {
+		t.Errorf("the chooser was told of a lag, of loops %b", n)
+	}
+	inside, from := make(chan struct{}), clock.Now()
+	if err := heavy.Post(func() {
+		for close(inside); clock.Now() == from; { // what the loop does for too long
+			runtime.Gosched()
+		}
+	}); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(250*time.Millisecond, func() { close(gate) }) // what the loop does for too long
-	lagging.Store(0)
-	waitFor(t, "the lag to be told", func() bool { // that of the other loop may be as long, on a slow machine
-		talk()
-		return lagging.Load()&(1<<(heavy.ID().String()[0]-'0')) != 0
-	})
+	<-inside
+	clock.Advance(250 * time.Millisecond)
+	talk()
+	if n := lagging.Load(); n&(1<<(heavy.ID().String()[0]-'0')) == 0 {
+		t.Errorf("the chooser was told of a lag of loops %b", n)
+	}
 }
 
 // TestOperatorsQuestions answers what an operator asks first from Stats alone: are the disconnects normal, are clients

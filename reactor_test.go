@@ -13,12 +13,14 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
 // TestLoopHandle: what any goroutine gives to a loop runs there, also a timer of a loop that sleeps, and after the end it
 // is refused.
 func TestLoopHandle(t *testing.T) {
 	g := &eddy.Group{Loops: 2, Name: "desk"}
+	clock := enginetest.NewClock(t, g)
 	if g.Loop(0) != nil {
 		t.Error("a loop before the start")
 	}
@@ -30,6 +32,7 @@ func TestLoopHandle(t *testing.T) {
 		t.Error("the loops are not those of the group")
 	}
 	var wg sync.WaitGroup
+	var due atomic.Bool
 	for i := range 2 {
 		h := g.Loop(i)
 		onIt := func() {
@@ -48,16 +51,18 @@ func TestLoopHandle(t *testing.T) {
 		if _, err := h.After(0, onIt); err != nil {
 			t.Error(err)
 		}
-		begin := time.Now()
 		if _, err := h.After(20*time.Millisecond, func() {
-			if d := time.Since(begin); d < 20*time.Millisecond {
-				t.Errorf("a timer of 20 ms ran after %v", d)
+			if !due.Load() {
+				t.Error("a timer of 20 ms ran within 19")
 			}
 			onIt()
 		}); err != nil {
 			t.Error(err)
 		}
 	}
+	clock.Advance(19 * time.Millisecond)
+	due.Store(true)
+	clock.Advance(time.Millisecond)
 	wg.Wait()
 	if g.Loop(0).In() {
 		t.Error("the test runs on a loop")
@@ -72,7 +77,10 @@ func TestLoopHandle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "ten runs", func() bool { return runs.Load() >= 10 })
+	clock.Pass(10*time.Millisecond, time.Millisecond)
+	if n := runs.Load(); n != 20 {
+		t.Errorf("%d runs in 10 ms, want 20", n)
+	}
 	if !every.Stop() || !delayed.Stop() {
 		t.Error("a periodic timer could not be stopped")
 	}

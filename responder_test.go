@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -400,7 +401,9 @@ func TestRequestTimeout(t *testing.T) {
 func TestContextsOfRequests(t *testing.T) {
 	const limit = time.Minute
 	d := newDesk(t, newPool(t, 4, 64), nil)
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, HandlerTimeout: limit}))
+	srv := &eddy.Server{Loops: 1, Init: d.init, HandlerTimeout: limit}
+	clock := enginetest.NewClock(t, srv)
+	c := newClient(t, start(t, srv))
 	context1 := func(id uint64) context.Context {
 		ctx, _ := d.contexts.Load(id)
 		return ctx.(context.Context)
@@ -408,7 +411,7 @@ func TestContextsOfRequests(t *testing.T) {
 	c.say("1 wait", "2 wait")
 	d.waitBegan(1, 2)
 	first, second := context1(1), context1(2)
-	if at, ok := first.Deadline(); !ok || time.Until(at) > limit || time.Until(at) < limit-20*time.Second {
+	if at, ok := first.Deadline(); !ok || !at.Equal(clock.Wall().Add(limit)) {
 		t.Errorf("deadline %v, %v", at, ok)
 	}
 	if first.Err() != nil || first.Value("x") != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-var soakFor = flag.Duration("soak", 0, "how long TestProducersFasterThanConsumers lets them produce; 0 = 2 s, 1 s with -short")
+var soakFor = flag.Duration("soak", 0, "how long TestProducersFasterThanConsumers lets them produce; 0 = until they have lost 40 MiB")
 
 // flood is one producer that is faster than its consumer.
 type flood struct {
@@ -49,12 +49,6 @@ const (
 // TestProducersFasterThanConsumers: side by side, a producer for every answer that there is to a full queue. However long they
 // go on, memory stays flat, no queue passes its bound, and everything produced was handled, refused or dropped, and counted.
 func TestProducersFasterThanConsumers(t *testing.T) {
-	length := *soakFor
-	if length == 0 {
-		if length = 2 * time.Second; testing.Short() {
-			length = time.Second
-		}
-	}
 	var floods []*flood
 	floods = append(floods, poolFloods(t)...)
 	floods = append(floods, laneFloods(t)...)
@@ -70,7 +64,7 @@ func TestProducersFasterThanConsumers(t *testing.T) {
 			}
 		})
 	}
-	watchMemory(t, floods, length)
+	watchMemory(t, floods)
 	for _, f := range floods { // a slow machine takes longer to fill the queues
 		waitFor(t, f.name+": a full queue", func() bool {
 			return f.tally.handled.Load() > 0 && (!f.refuses || f.tally.refused.Load()+f.tally.dropped.Load() > 0)
@@ -91,24 +85,34 @@ func TestProducersFasterThanConsumers(t *testing.T) {
 }
 
 // soakHolds is what all the queues together may hold: mostly the leftovers of the connections whose reads are paused.
-// What is refused in two seconds is more.
-const soakHolds = 64 << 20
+// soakLoses is what has been refused and dropped when a run without a length of its own is over: more than that.
+const (
+	soakHolds = 32 << 20
+	soakLoses = 40 << 20
+)
 
 // watchMemory looks at the heap in windows, and at the bounds more often. In a long run the last windows must hold no more
 // than the first ones.
-func watchMemory(t *testing.T, floods []*flood, length time.Duration) {
+func watchMemory(t *testing.T, floods []*flood) {
 	t.Helper()
 	const windows, slack = 12, 8 << 20
 	var heap [windows]int
 	before := heapNow()
 	for w := range heap {
-		for end := time.Now().Add(length / windows); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		end := time.Now().Add(*soakFor / windows)
+		waitFor(t, "the end of a window", func() bool {
+			lost := int64(0)
 			for _, f := range floods {
 				if err := f.within(); err != nil {
 					t.Fatalf("%s: %v", f.name, err)
 				}
+				lost += itemSize * (f.tally.refused.Load() + f.tally.dropped.Load())
 			}
-		}
+			if *soakFor > 0 {
+				return time.Now().After(end)
+			}
+			return lost >= soakLoses*int64(w+1)/windows
+		})
 		if heap[w] = heapNow() - before; heap[w] > soakHolds {
 			t.Fatalf("%d MiB held after window %d of %d, at most %d MiB are taken", heap[w]>>20, w+1, windows, soakHolds>>20)
 		}
@@ -121,8 +125,8 @@ func watchMemory(t *testing.T, floods []*flood, length time.Duration) {
 	}
 	first, last := mean(heap[2:6]), mean(heap[8:])
 	t.Logf("heap %d KiB after the first windows, %d KiB in the last ones, %d goroutines", first>>10, last>>10, runtime.NumGoroutine())
-	if length >= 20*time.Second && last > first+slack {
-		t.Errorf("the heap has grown in %v: %d", length, heap)
+	if *soakFor >= 20*time.Second && last > first+slack {
+		t.Errorf("the heap has grown in %v: %d", *soakFor, heap)
 	}
 }
 

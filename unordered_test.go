@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -378,7 +379,9 @@ type newlineOn struct{ spotted }
 func (h *newlineOn) HandleWrite(ctx *eddy.Context, msg any) error {
 	h.enter()
 	defer h.running.Add(-1)
-	time.Sleep(50 * time.Microsecond) // long enough for another one to come in
+	for range 50 { // long enough for another one to come in
+		runtime.Gosched()
+	}
 	return ctx.Write(msg.(string) + "\n")
 }
 

@@ -2,9 +2,7 @@ package eddy_test
 
 import (
 	"io"
-	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,89 +80,5 @@ func TestWatchdogNamesTheBlockingHandler(t *testing.T) {
 	}
 	if n := total(); n != 1 || len(stalls) > 0 {
 		t.Errorf("%d stalls counted, %d more told, want 1 and none", n, len(stalls))
-	}
-}
-
-// TestWatchdogIsRateLimited: of many stalls a few are logged with a stack; all are counted and told.
-func TestWatchdogIsRateLimited(t *testing.T) {
-	log := newLog()
-	var told, withStack atomic.Int64
-	g := &eddy.Group{Loops: 1, StallThreshold: 10 * time.Millisecond, Logger: log.logger(), OnStall: func(s eddy.Stall) {
-		told.Add(1)
-		if s.Stack != "" {
-			withStack.Add(1)
-		}
-	}}
-	if err := g.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	const n = 15
-	began := time.Now()
-	for i := range n {
-		before, turns := told.Load(), g.Stats()[0].Iterations
-		gate := make(chan struct{})
-		if err := g.Loop(0).Post(func() { <-gate }); err != nil {
-			t.Fatal(err)
-		}
-		for deadline := time.Now().Add(60 * time.Second); told.Load() == before && time.Now().Before(deadline); {
-			time.Sleep(time.Millisecond)
-		}
-		close(gate)
-		if told.Load() != before+1 {
-			t.Fatalf("stall %d was told %d times", i, told.Load()-before)
-		}
-		waitFor(t, "the end of the iteration", func() bool { return g.Stats()[0].Iterations > turns })
-	}
-	waitFor(t, "the last stall to be over", func() bool { return g.Loop(0).Post(func() {}) == nil && g.Stats()[0].Stalls >= n })
-	most := 5 * (2 + int64(time.Since(began)/time.Second)) // five lines a second
-	if s, lines := withStack.Load(), strings.Count(log.String(), "a handler blocks its loop"); s != int64(lines) || s < 1 || s > most {
-		t.Errorf("%d of %d stalls came with a stack, %d were logged", s, n, lines)
-	}
-}
-
-// TestShortStallsAreCounted: a stall that was over before the watchdog looked counts all the same, once.
-func TestShortStallsAreCounted(t *testing.T) {
-	g := &eddy.Group{Loops: 1, StallThreshold: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
-	if err := g.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	const n = 10
-	for range n {
-		turns := g.Stats()[0].Iterations
-		if err := g.Loop(0).Post(func() {
-			for begin := time.Now(); time.Since(begin) < 6*time.Millisecond; {
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-		waitFor(t, "the end of the iteration", func() bool { return g.Stats()[0].Iterations > turns })
-	}
-	waitFor(t, "every stall to be counted", func() bool { return g.Stats()[0].Stalls >= n })
-}
-
-// TestNoStallWithoutOne: neither sleep nor many short iterations are stalls, and with a negative threshold nothing is.
-func TestNoStallWithoutOne(t *testing.T) {
-	var told atomic.Int64
-	for _, c := range []struct {
-		threshold, block time.Duration
-	}{{time.Second, 0}, {-1, 50 * time.Millisecond}} {
-		g := &eddy.Group{Loops: 1, StallThreshold: c.threshold, OnStall: func(eddy.Stall) { told.Add(1) }}
-		if err := g.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan struct{})
-		if err := g.Loop(0).Post(func() { time.Sleep(c.block) }); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.Loop(0).After(1200*time.Millisecond, func() { close(done) }); err != nil {
-			t.Fatal(err)
-		}
-		<-done
-		if n := g.Stats()[0].Stalls; n != 0 || told.Load() != 0 {
-			t.Errorf("threshold %v: %d stalls, told of %d", c.threshold, n, told.Load())
-		}
-		g.Close()
 	}
 }
