@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -48,9 +47,9 @@ func TestSlowReader(t *testing.T) {
 		p.Add("capture", captureConn(conns))
 		return p.Add("ends", &ends)
 	}}
+	enginetest.Narrow(srv)
 	addr := start(t, srv)
-	slow := dial(t, addr).(*net.TCPConn)
-	slow.SetReadBuffer(64 << 10)
+	slow := enginetest.DialNarrow(t, addr)
 	io.WriteString(slow, "x")
 	conn := <-conns
 	other := dial(t, addr)
@@ -58,19 +57,31 @@ func TestSlowReader(t *testing.T) {
 
 	const total, chunkSize = 1 << 30, 64 << 10
 	chunk := make([]byte, chunkSize)
-	sent, held := 0, int64(-1)
-	var err error
-	for sent < total && err == nil {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // of each chunk, and only one that waits needs it
-		if err = conn.WriteContext(ctx, chunk); err == nil {
-			sent += chunkSize
-		} else if q := conn.QueuedBytes(); q != held {
-			held, err = q, nil // the loop may only be slow: the peer takes nothing when as much is queued the next time
+	var sent atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		for sent.Load() < total && err == nil {
+			if err = conn.WriteContext(ctx, chunk); err == nil {
+				sent.Add(chunkSize)
+			}
 		}
-		cancel()
-	}
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("sent %d of %d bytes to a peer that reads nothing: %v", sent, total, err)
+		over <- err
+	}()
+	last, still := int64(-1), 0
+	waitFor(t, "a writer that waits", func() bool { // the loop goes round, and it has sent no more
+		enginetest.Barrier(t, srv)
+		if now := sent.Load(); now != last || conn.Writable() {
+			last, still = now, 0
+		}
+		still++
+		return still > 10 || last >= total
+	})
+	cancel()
+	err := <-over
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("sent %d of %d bytes to a peer that reads nothing: %v", sent.Load(), total, err)
 	}
 	if q := conn.QueuedBytes(); q < 256<<10 || q > 2<<20 {
 		t.Errorf("%d bytes queued, want between the watermarks", q)
