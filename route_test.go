@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
 // routes sends requests to one pool or another, to the loop or nowhere, as the last two digits of their ids say: below 10 to
@@ -248,7 +247,7 @@ func TestValuesOfRequests(t *testing.T) {
 // notice.
 func TestExpiredIsNotRun(t *testing.T) {
 	r := &routes{a: newPool(t, 1, 5), b: newPool(t, 1, 5)}
-	stalled, goOn := make(chan struct{}, 1), make(chan struct{})
+	stalled, goOn := make(chan time.Time, 1), make(chan struct{})
 	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
 		r.options(o)
 		o.Ordering = eddy.OrderByRequest
@@ -261,22 +260,20 @@ func TestExpiredIsNotRun(t *testing.T) {
 		run := o.Run
 		o.Run = func(ctx context.Context, a *ask) (any, error) {
 			if a.verb == "stall" {
-				stalled <- struct{}{}
+				stalled <- time.Now()
 				<-goOn
 			}
 			return run(ctx, a)
 		}
 	})
-	srv := &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}
-	clock := enginetest.NewClock(t, srv)
-	c := newClient(t, start(t, srv))
+	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	c.say("1 wait")
 	d.waitBegan(1)
 	if _, err := io.WriteString(c, "2 ok\n3 oneway\n21 stall\n"); err != nil {
 		t.Fatal(err)
 	}
-	<-stalled
-	clock.Advance(tick) // the end of their time
+	since := <-stalled
+	waitFor(t, "the end of their time", func() bool { return time.Since(since) > 3*time.Millisecond })
 	close(d.gate)
 	waitFor(t, "the worker to take them", func() bool { return r.a.Stats().Completed == 3 })
 	close(goOn)
