@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -355,13 +355,16 @@ func TestReadTimeoutOfARecord(t *testing.T) {
 		"record":  func(raw net.Conn, _ *tls.Conn) { raw.Write([]byte{23, 3, 3, 0, 50, 1}) },
 		"message": func(_ net.Conn, c *tls.Conn) { io.WriteString(c, "half") },
 	} {
-		r := newRig(t, setup{add: add, server: func(s *eddy.Server) { s.ReadTimeout = 300 * time.Millisecond }})
+		r := newRig(t, setup{add: add, clock: true, server: func(s *eddy.Server) { s.ReadTimeout = timeout }})
 		raw := r.raw()
 		c := tls.Client(raw, clientConfig())
 		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
+		before := r.bytesIn()
 		send(raw, c)
+		testkit.Eventually(t, "the server to read", func() bool { return r.bytesIn() > before })
+		r.expire(timeout)
 		if e := r.end(); e.Reason != eddy.CloseReadTimeout {
 			t.Errorf("%s: %v", name, e)
 		}

@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -278,15 +280,19 @@ func TestOptions(t *testing.T) {
 func client(t *testing.T, config *tls.Config, o tlsx.Options) (*eddy.Dialer, *tlsx.Layer, chan string) {
 	t.Helper()
 	o.Logger = quiet()
+	if o.Timeout == 0 {
+		o.Timeout = time.Hour
+	}
 	layer, err := tlsx.Client(config, newPool(t, 2), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan string, 100)
-	d := &eddy.Dialer{Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+	d := &eddy.Dialer{LingerTimeout: linger, Init: func(p *eddy.Pipeline) error {
 		p.Add("tls", layer)
 		return p.Add("app", eddy.Handle(func(_ *eddy.Context, b *buf.Bytes) error { got <- string(b.Bytes()); return nil }))
 	}}
+	enginetest.RelaxDialer(d)
 	t.Cleanup(func() { d.Close() })
 	return d, layer, got
 }
@@ -296,8 +302,7 @@ func TestClient(t *testing.T) {
 	for name, config := range versions() {
 		r := newRig(t, setup{})
 		d, layer, got := client(t, config, tlsx.Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
+		ctx := testkit.Context(t)
 		c, err := d.Dial(ctx, "tcp", r.addr)
 		if err != nil {
 			t.Fatal(err)
@@ -363,27 +368,42 @@ func TestClientOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		over := make(chan struct{})
+		served := make(chan struct{})
 		go func() {
-			defer close(over)
+			defer close(served)
 			if c, err := l.Accept(); err == nil {
 				serve(c)
 				c.Close()
 			}
 		}()
-		d, layer, _ := client(t, clientConfig(), tlsx.Options{Timeout: 100 * time.Millisecond})
+		d, layer, _ := client(t, clientConfig(), tlsx.Options{Timeout: timeout})
+		clock := enginetest.NewClock(t, d)
 		conn, err := d.Dial(t.Context(), "tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := layer.Await(t.Context(), conn); err == nil {
+		over := make(chan error, 1)
+		go func() {
+			_, err := layer.Await(t.Context(), conn)
+			over <- err
+		}()
+		if name != "closed" { // the text, too, is no whole record
+			clock.Advance(timeout - tick)
+			if e := conn.CloseError(); e != nil {
+				t.Errorf("%s: ended early with %v", name, e)
+			}
+			clock.Advance(2 * tick)
+		}
+		if err := testkit.Receive(t, "the outcome", over); err == nil {
 			t.Errorf("%s: the handshake succeeded", name)
 		}
-		<-conn.Done()
+		clock.Advance(0) // it has begun to end
+		clock.Advance(linger + tick)
+		testkit.Receive(t, "the end", conn.Done())
 		if e := conn.CloseError(); e.Reason != eddy.CloseHandshakeFailed && e.Reason != eddy.CloseIOError {
 			t.Errorf("%s: %v", name, e)
 		}
-		<-over
+		<-served
 		l.Close()
 	}
 }
@@ -400,9 +420,9 @@ func TestAwaitEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if _, err := layer.Await(ctx, conn); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go cancel()
+	if _, err := layer.Await(ctx, conn); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

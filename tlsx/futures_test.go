@@ -1,14 +1,14 @@
 package tlsx_test
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // futureGreeter writes with a Future before the handshake.
@@ -22,8 +22,7 @@ func (g futureGreeter) HandleOpen(ctx *eddy.Context) error {
 // TestFutures: the future of what is written before the handshake waits for its end; that of any write waits until its record
 // has gone out, gathered with others or not, and fails with the connection.
 func TestFutures(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := testkit.Context(t)
 	g := futureGreeter{make(chan *eddy.Future, 1)}
 	r := newRig(t, setup{
 		add:    func(p *eddy.Pipeline) error { return p.Add("greeter", g) },
@@ -60,10 +59,11 @@ func TestFutures(t *testing.T) {
 		t.Errorf("the peer read: %v", err)
 	}
 	stuck := []*eddy.Future{conn.WriteFuture(make([]byte, 32<<20)), conn.WriteFuture("behind it")}
+	enginetest.Barrier(t, r.srv)
 	select {
 	case <-stuck[1].Done():
 		t.Errorf("behind what the peer does not read a future is %v, %v", stuck[1].State(), stuck[1].Err())
-	case <-time.After(20 * time.Millisecond):
+	default:
 	}
 	conn.Close(eddy.CloseProtocolError)
 	for _, f := range stuck {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -87,12 +90,14 @@ func TestStalled(t *testing.T) {
 	for name, config := range versions() {
 		t.Run(name, func(t *testing.T) {
 			at := steps(t, config)
-			r := newRig(t, setup{pool: newPool(t, 1), o: tlsx.Options{Timeout: 2 * time.Second}})
+			r := newRig(t, setup{pool: newPool(t, 1), clock: true, o: tlsx.Options{Timeout: timeout}})
 			r.raw() // says nothing
 			for _, n := range at {
 				_ = tls.Client(&brief{Conn: r.raw(), left: n}, config).Handshake()
 			}
 			echoed(t, r.dial(config), []byte("others go on"))
+			enginetest.Barrier(t, r.srv)
+			r.expire(timeout)
 			for range len(at) + 1 {
 				e := r.wantEnd(eddy.CloseHandshakeFailed)
 				var h *tlsx.HandshakeError
@@ -127,7 +132,7 @@ func TestAborted(t *testing.T) {
 			}
 			r.raw().Close()
 			r.wantEnd(eddy.ClosePeerClosed) // it has not begun
-			waitFor(t, "the last handshake", func() bool { return r.layer.Stats().Active == 0 })
+			testkit.Eventually(t, "the last handshake", func() bool { return r.layer.Stats().Active == 0 })
 		})
 	}
 }
@@ -138,33 +143,27 @@ func TestDamaged(t *testing.T) {
 	for name, config := range versions() {
 		t.Run(name, func(t *testing.T) {
 			at := steps(t, config)
-			r := newRig(t, setup{o: tlsx.Options{Timeout: 300 * time.Millisecond}})
+			r := newRig(t, setup{clock: true, o: tlsx.Options{Timeout: timeout}})
 			for _, n := range at {
 				raw := r.raw()
 				_ = tls.Client(&brief{Conn: raw, left: n, flip: true}, config).Handshake()
 			}
-			ended := 0
-			for range at {
-				select {
-				case e := <-r.ends:
-					ended++
-					if e.Reason != eddy.CloseHandshakeFailed && e.Reason != eddy.ClosePeerClosed && e.Reason != eddy.CloseIOError {
-						t.Errorf("%v", e)
-					}
-				case <-time.After(time.Second): // a byte that means nothing
+			testkit.Eventually(t, "all to be there", func() bool { return r.srv.Stats().Accepted == uint64(len(at)) })
+			r.clock.Advance(timeout + tick)
+			r.clock.Advance(linger + tick)
+			ended := len(r.ends) // the others sent a byte that means nothing
+			for range ended {
+				if e := r.end(); e.Reason != eddy.CloseHandshakeFailed && e.Reason != eddy.ClosePeerClosed && e.Reason != eddy.CloseIOError {
+					t.Errorf("%v", e)
 				}
 			}
 			if ended < len(at)/2 {
 				t.Errorf("%d of %d ended", ended, len(at))
 			}
-			waitFor(t, "others to go on", func() bool { // a slow machine's handshake may miss the deadline
-				c := tls.Client(r.raw(), config)
-				defer c.Close()
-				got := make([]byte, 4)
-				_, werr := c.Write([]byte("more"))
-				_, rerr := io.ReadFull(c, got)
-				return werr == nil && rerr == nil && string(got) == "more"
-			})
+			if n := r.layer.Stats().Active; n != 0 {
+				t.Errorf("%d handshakes are under way", n)
+			}
+			echoed(t, r.dial(config), []byte("others go on"))
 		})
 	}
 }
@@ -218,7 +217,7 @@ func TestFirstBytesOneByOne(t *testing.T) {
 // TestTinyRecords: a client that sends its handshake byte by byte, each in a record of its own, is given up: each costs a
 // turn on the pool.
 func TestTinyRecords(t *testing.T) {
-	r := newRig(t, setup{o: tlsx.Options{Timeout: patience}})
+	r := newRig(t, setup{o: tlsx.Options{Timeout: time.Hour}})
 	tiny := []byte("\x16\x03\x01\x00\x04\x01\x00\xff\xff") // a ClientHello of 65,535 bytes
 	for range 1100 {
 		tiny = append(tiny, 22, 3, 1, 0, 1, 0)
@@ -269,7 +268,7 @@ func TestManyHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	r := newRig(t, setup{pool: pool, o: tlsx.Options{MaxHandshakes: 200, Timeout: patience}})
+	r := newRig(t, setup{pool: pool, o: tlsx.Options{MaxHandshakes: 200, Timeout: time.Hour}})
 	var wg sync.WaitGroup
 	for range 200 {
 		wg.Go(func() {
@@ -279,7 +278,7 @@ func TestManyHandshakes(t *testing.T) {
 				return
 			}
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(patience))
+			_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 			echoed(t, c, []byte("hello"))
 		})
 	}
@@ -298,23 +297,14 @@ func TestAdmission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, busy := make(chan struct{}), make(chan struct{})
-	for range 2 {
-		if err := full.SubmitFunc(func() {
-			select {
-			case busy <- struct{}{}:
-			default:
-			}
-			<-block
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if len(busy) == 0 {
-			select {
-			case <-busy:
-			case <-time.After(10 * time.Millisecond): // the second waits in the queue
-			}
-		}
+	block, busy := make(chan struct{}), make(chan struct{}, 2)
+	work := func() { busy <- struct{}{}; <-block }
+	if err := full.SubmitFunc(work); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Receive(t, "the worker", busy)
+	if err := full.SubmitFunc(work); err != nil { // it waits in the queue
+		t.Fatal(err)
 	}
 	defer full.Close()
 	defer close(block)
@@ -324,7 +314,7 @@ func TestAdmission(t *testing.T) {
 		want string
 	}{
 		"number": {setup{o: tlsx.Options{MaxHandshakes: 3}}, 3, "3 under way, limit 3"},
-		"rate":   {setup{o: tlsx.Options{Rate: 1, Burst: 2}}, 2, "limit 1 per second"},
+		"rate":   {setup{clock: true, o: tlsx.Options{Rate: 1, Burst: 2}}, 2, "limit 1 per second"},
 		"pool":   {setup{pool: full}, 0, "full"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -332,13 +322,15 @@ func TestAdmission(t *testing.T) {
 			for i := range c.fill {
 				raw := r.raw()
 				_ = tls.Client(stuck{raw}, clientConfig()).Handshake()
-				waitFor(t, "a handshake that stalls", func() bool { return r.layer.Stats().Active == int64(i+1) })
+				testkit.Eventually(t, "a handshake that stalls", func() bool { return r.layer.Stats().Active == int64(i+1) })
 				defer raw.Close()
 			}
-			err := tls.Client(r.raw(), clientConfig()).Handshake()
+			raw := r.raw()
+			err := tls.Client(raw, clientConfig()).Handshake()
 			if err == nil || !strings.Contains(err.Error(), "internal error") {
 				t.Errorf("the client was told %v, want an alert", err)
 			}
+			raw.Close()
 			e := r.wantEnd(eddy.CloseAdmissionRejected)
 			if !errors.Is(e.Err, tlsx.ErrBusy) || !strings.Contains(e.Err.Error(), c.want) {
 				t.Errorf("%v", e)
@@ -389,15 +381,16 @@ func TestSlowCallback(t *testing.T) {
 		}
 		return &c, nil
 	}}
-	r := newRig(t, setup{config: config, o: tlsx.Options{Timeout: 3 * time.Second}, server: func(s *eddy.Server) { s.Loops = 1 }})
+	r := newRig(t, setup{config: config, clock: true, o: tlsx.Options{Timeout: timeout}, server: func(s *eddy.Server) { s.Loops = 1 }})
 	slow := clientConfig()
 	slow.ServerName = "slow"
 	go func() { _ = tls.Client(r.raw(), slow).Handshake() }()
 	<-entered
 	echoed(t, r.dial(clientConfig()), []byte("meanwhile"))
+	r.expire(timeout)
 	r.wantEnd(eddy.CloseHandshakeFailed) // at the deadline, while the callback runs
 	close(leave)
-	waitFor(t, "the worker", func() bool { return r.layer.Stats().Active == 0 })
+	testkit.Eventually(t, "the worker", func() bool { return r.layer.Stats().Active == 0 })
 }
 
 // TestDrain: a server that drains does not wait for handshakes; connections that stand end with
@@ -420,9 +413,7 @@ func TestDrain(t *testing.T) {
 	<-taken
 	over := make(chan eddy.DrainReport)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		rep, err := r.srv.Shutdown(ctx)
+		rep, err := r.srv.Shutdown(context.Background())
 		if err != nil {
 			t.Error(err)
 		}
@@ -503,22 +494,27 @@ func (d deaf) HandleError(ctx *eddy.Context, err error) error {
 
 // TestFailuresAreLogged, a bounded number per second.
 func TestFailuresAreLogged(t *testing.T) {
-	var log lockedBuffer
-	r := newRig(t, setup{o: tlsx.Options{Logger: log.logger()}})
-	began := time.Now()
-	for range 20 {
-		c := r.raw()
-		io.WriteString(c, "x")
-		io.ReadAll(c)
-		c.Close()
-		r.end()
+	var log testkit.Output
+	r := newRig(t, setup{clock: true, o: tlsx.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	fail := func() {
+		for range 20 {
+			c := r.raw()
+			io.WriteString(c, "x")
+			io.ReadAll(c)
+			c.Close()
+			r.end()
+		}
 	}
-	took := time.Since(began)
-	most := 5 + int(took/(200*time.Millisecond)) + 1 // five at once, and five per second: all of them where the machine takes its time
-	if n := strings.Count(log.String(), "handshake failed"); n < 1 || n > most {
-		t.Errorf("%d lines for 20 failures in %v", n, took)
+	fail()
+	if n := strings.Count(log.String(), "handshake failed"); n != 5 {
+		t.Errorf("%d lines for 20 failures at once", n)
 	}
 	if !strings.Contains(log.String(), "does not speak TLS") || strings.Contains(log.String(), "goroutine") {
 		t.Errorf("%s", log.String())
+	}
+	r.clock.Advance(time.Second)
+	fail()
+	if n := strings.Count(log.String(), "handshake failed"); n != 10 || !strings.Contains(log.String(), "held_back=15") {
+		t.Errorf("%d lines a second later: %s", n, log.String())
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,10 +15,16 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
-const patience = time.Minute
+// The times of tests on a clock. A tick is more than the loops look up deadlines in.
+const (
+	timeout = time.Minute
+	tick    = 20 * time.Millisecond
+)
 
 // cert is made once: it takes a while under the race detector.
 var cert = sync.OnceValue(func() tls.Certificate {
@@ -60,9 +65,7 @@ func newPool(t testing.TB, workers int) *executor.Pool {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if _, err := p.Shutdown(ctx); err != nil {
+		if _, err := p.Shutdown(context.Background()); err != nil {
 			t.Errorf("pool: %v", err)
 		}
 	})
@@ -74,6 +77,7 @@ type rig struct {
 	t     testing.TB
 	srv   *eddy.Server
 	layer *tlsx.Layer
+	clock *enginetest.Clock // with setup.clock
 	ends  chan *eddy.CloseError
 	addr  string
 }
@@ -86,6 +90,7 @@ type setup struct {
 	add    func(p *eddy.Pipeline) error // behind the layer; nil = echo
 	before any                          // in front of the layer
 	server func(*eddy.Server)
+	clock  bool // the server's time is the test's
 }
 
 func newRig(t testing.TB, s setup) *rig {
@@ -99,6 +104,9 @@ func newRig(t testing.TB, s setup) *rig {
 	if s.o.Logger == nil {
 		s.o.Logger = quiet()
 	}
+	if s.o.Timeout == 0 {
+		s.o.Timeout = time.Hour // clients of a slow machine are slow
+	}
 	if s.add == nil {
 		s.add = func(p *eddy.Pipeline) error { return p.Add("echo", echo{}) }
 	}
@@ -107,7 +115,7 @@ func newRig(t testing.TB, s setup) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, layer: layer, ends: make(chan *eddy.CloseError, 4096)}
-	r.srv = &eddy.Server{Loops: 2, Logger: quiet(), HalfClose: true, LingerTimeout: 100 * time.Millisecond, Init: func(p *eddy.Pipeline) error {
+	r.srv = &eddy.Server{Loops: 2, HalfClose: true, LingerTimeout: linger, Init: func(p *eddy.Pipeline) error {
 		if s.before != nil {
 			if err := p.Add("before", s.before); err != nil {
 				return err
@@ -118,12 +126,25 @@ func newRig(t testing.TB, s setup) *rig {
 	if s.server != nil {
 		s.server(r.srv)
 	}
-	if err := r.srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
+	if s.clock {
+		r.clock = enginetest.NewClock(t, r.srv)
 	}
-	t.Cleanup(func() { r.srv.Close() })
-	r.addr = r.srv.Addr().String()
+	r.addr = enginetest.Serve(t, r.srv)
 	return r
+}
+
+// linger is the servers' LingerTimeout, for clients that do not end their side.
+const linger = 100 * time.Millisecond
+
+// expire lets so much time pass after which connections have to end, and checks that none ends before.
+func (r *rig) expire(after time.Duration) {
+	r.t.Helper()
+	r.clock.Advance(after - tick)
+	if n := len(r.ends); n > 0 {
+		r.t.Fatalf("%d connections ended early, the first with %v", n, <-r.ends)
+	}
+	r.clock.Advance(2 * tick)
+	r.clock.Advance(linger + tick)
 }
 
 // witness tells the test how connections end.
@@ -136,13 +157,7 @@ func (w witness) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err err
 // end returns how the next connection ended.
 func (r *rig) end() *eddy.CloseError {
 	r.t.Helper()
-	select {
-	case e := <-r.ends:
-		return e
-	case <-time.After(patience):
-		r.t.Fatal("no connection ended")
-		return nil
-	}
+	return testkit.Receive(r.t, "a connection to end", r.ends)
 }
 
 func (r *rig) wantEnd(want eddy.CloseReason) *eddy.CloseError {
@@ -161,7 +176,7 @@ func (r *rig) raw() net.Conn {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(5 * patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	r.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -215,17 +230,6 @@ func (echo) HandleRead(ctx *eddy.Context, msg any) error {
 	return ctx.WriteBytes(b.Bytes())
 }
 
-func waitFor(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("timed out waiting for %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // drip is a connection that passes bytes on in small pieces, both ways.
 type drip struct {
 	net.Conn
@@ -245,22 +249,10 @@ func (d drip) Write(p []byte) (int, error) {
 
 func (d drip) Read(p []byte) (int, error) { return d.Conn.Read(p[:min(len(p), d.size())]) }
 
-// lockedBuffer collects log output.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
+// bytesIn is how many bytes the server has read.
+func (r *rig) bytesIn() (n uint64) {
+	for _, l := range enginetest.Stats(r.t, r.srv).Loops {
+		n += l.BytesIn
+	}
+	return n
 }
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-func (b *lockedBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }

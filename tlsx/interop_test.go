@@ -9,27 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// tool returns the path of a program; the test is skipped without it, or fails if EDDY_REQUIRE names it.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
-	}
-	if slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), name) {
-		t.Fatalf("%s is required by EDDY_REQUIRE and missing", name)
-	}
-	t.Skipf("%s is not installed", name)
-	return ""
-}
 
 // authority writes the server's certificate to a file.
 func authority(t *testing.T) string {
@@ -52,7 +39,7 @@ type process struct {
 
 func run(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, name, args...)}
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -96,7 +83,7 @@ func (p *process) say(line string) {
 // TestOpenSSL: s_client in both versions, certificate checked, and with 1.3 key updates: one that asks for ours, which
 // changes both directions, one that does not, and many.
 func TestOpenSSL(t *testing.T) {
-	openssl, ca := tool(t, "openssl"), authority(t)
+	openssl, ca := testkit.Tool(t, "openssl"), authority(t)
 	for _, version := range []string{"-tls1_2", "-tls1_3"} {
 		t.Run(version, func(t *testing.T) {
 			r := newRig(t, setup{})
@@ -121,7 +108,7 @@ func TestOpenSSL(t *testing.T) {
 
 // TestKeyUpdates: a client that does nothing but update its keys is closed, and holds nothing up.
 func TestKeyUpdates(t *testing.T) {
-	openssl, ca := tool(t, "openssl"), authority(t)
+	openssl, ca := testkit.Tool(t, "openssl"), authority(t)
 	r := newRig(t, setup{})
 	p := run(t, openssl, "s_client", "-connect", r.addr, "-servername", "localhost", "-CAfile", ca, "-tls1_3")
 	p.say("first")
@@ -144,7 +131,7 @@ func TestKeyUpdates(t *testing.T) {
 
 // TestRenegotiation: TLS 1.2 clients that ask for a second handshake are closed; there is none on the loop.
 func TestRenegotiation(t *testing.T) {
-	openssl, ca := tool(t, "openssl"), authority(t)
+	openssl, ca := testkit.Tool(t, "openssl"), authority(t)
 	r := newRig(t, setup{})
 	p := run(t, openssl, "s_client", "-connect", r.addr, "-servername", "localhost", "-CAfile", ca, "-tls1_2")
 	p.say("first")
@@ -166,12 +153,12 @@ func TestRenegotiation(t *testing.T) {
 
 // TestCurl against http1 behind the layer: keep-alive, a large body both ways.
 func TestCurl(t *testing.T) {
-	curl, ca := tool(t, "curl"), authority(t)
+	curl, ca := testkit.Tool(t, "curl"), authority(t)
 	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if b, err := io.ReadAll(q.Body); err == nil {
 			_, _ = w.Write(b)
 		}
-	}), newPool(t, 2), http1.Options{})
+	}), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
 	r := newRig(t, setup{add: pages.Init})
 	_, port, _ := strings.Cut(r.addr, ":")
 	file := filepath.Join(t.TempDir(), "body")
@@ -180,7 +167,7 @@ func TestCurl(t *testing.T) {
 	}
 	url := "https://localhost:" + port + "/"
 	out := filepath.Join(t.TempDir(), "out")
-	p := run(t, curl, "-sS", "-f", "--ipv4", "--max-time", "60", "--cacert", ca, "--data-binary", "@"+file, "-o", out, url, "--next",
+	p := run(t, curl, "-sS", "-f", "--ipv4", "--max-time", "240", "--cacert", ca, "--data-binary", "@"+file, "-o", out, url, "--next",
 		"-sS", "-f", "--ipv4", "--cacert", ca, "--data-binary", "small", "-w", "connects %{num_connects}\\n", "-o", "/dev/null", url)
 	p.until("connects 0")
 	if b, err := os.ReadFile(out); err != nil || string(b) != string(pattern(3<<20)) {

@@ -24,7 +24,6 @@ type Layer struct {
 	rate     bucket
 	lines    bucket
 	held     atomic.Uint64 // log lines
-	began    time.Time
 	stats    counters
 }
 
@@ -89,13 +88,13 @@ func (l *Layer) Stats() Stats {
 	}
 }
 
-// admit counts one more handshake, or says which bound refuses it.
-func (l *Layer) admit() error {
+// admit counts one more handshake, or says which bound refuses it. now is the loop's time.
+func (l *Layer) admit(now time.Duration) error {
 	if n := l.stats.active.Add(1); n > int64(l.o.MaxHandshakes) {
 		l.stats.active.Add(-1)
 		return fmt.Errorf("%w: %d under way, limit %d", ErrBusy, n-1, l.o.MaxHandshakes)
 	}
-	if !l.rate.take(time.Since(l.began).Nanoseconds()) {
+	if !l.rate.take(int64(now)) {
 		l.stats.active.Add(-1)
 		return fmt.Errorf("%w: limit %d per second", ErrBusy, l.o.Rate)
 	}
@@ -103,10 +102,10 @@ func (l *Layer) admit() error {
 }
 
 // logFailure reports a handshake that failed, a bounded number per second.
-func (l *Layer) logFailure(c *eddy.Conn, err error) {
-	if !l.lines.take(time.Since(l.began).Nanoseconds()) {
+func (l *Layer) logFailure(ctx *eddy.Context, err error) {
+	if !l.lines.take(int64(ctx.Now())) {
 		l.held.Add(1)
 		return
 	}
-	l.o.Logger.Info("tlsx: handshake failed", "peer", c.RemoteAddr(), "err", err, "held_back", l.held.Swap(0))
+	l.o.Logger.Info("tlsx: handshake failed", "peer", ctx.Conn().RemoteAddr(), "err", err, "held_back", l.held.Swap(0))
 }

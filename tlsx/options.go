@@ -94,7 +94,7 @@ func newLayer(config *tls.Config, pool *executor.Pool, o Options, client bool) (
 	if err != nil {
 		return nil, err
 	}
-	l := &Layer{config: config, pool: pool, o: o, client: client, began: time.Now()}
+	l := &Layer{config: config, pool: pool, o: o, client: client}
 	l.rate.set(o.Rate, o.Burst)
 	l.lines.set(logLines, logLines)
 	return l, nil

@@ -2,7 +2,6 @@ package tlsx_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"io"
 	"net/http"
@@ -17,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 	ews "github.com/go-eddy/eddy/websocket"
 )
@@ -43,21 +43,22 @@ func TestSlowReader(t *testing.T) {
 		sent <- nil
 	}()
 	var most int64
-	waitFor(t, "the high watermark", func() bool {
+	testkit.Eventually(t, "the high watermark", func() bool {
 		st := r.srv.Stats()
 		most = max(most, st.Memory.Outbound)
 		return st.Loops[0].OutboundPauses+st.Loops[1].OutboundPauses > 0
 	})
 	before := r.srv.Stats()
 	var in uint64
-	waitFor(t, "the end of reading", func() bool {
+	looks := 0 // with the same number
+	testkit.Eventually(t, "the end of reading", func() bool {
 		st := r.srv.Stats()
-		now := st.Loops[0].BytesIn + st.Loops[1].BytesIn
-		quiet := now == in
-		in = now
 		most = max(most, st.Memory.Outbound)
-		time.Sleep(20 * time.Millisecond)
-		return quiet
+		if now := st.Loops[0].BytesIn + st.Loops[1].BytesIn; now != in {
+			in, looks = now, 0
+		}
+		looks++
+		return looks > 10
 	})
 	if limit := int64(high + 32<<10); most > limit {
 		t.Errorf("%d bytes were held, limit %d", most, limit)
@@ -78,7 +79,7 @@ func TestSlowReader(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "nothing to be held", func() bool {
+	testkit.Eventually(t, "nothing to be held", func() bool {
 		m := r.srv.Stats().Memory
 		return m.Outbound == 0 && m.Inbound == 0
 	})
@@ -132,7 +133,7 @@ func TestPause(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 	conn := <-conns
-	waitFor(t, "the rest to be counted", func() bool { return r.srv.Stats().Memory.Inbound == 4 })
+	testkit.Eventually(t, "the rest to be counted", func() bool { return r.srv.Stats().Memory.Inbound == 4 })
 	conn.ResumeRead()
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != "defg" {
 		t.Fatalf("%q, %v", got, err)
@@ -160,10 +161,10 @@ func TestHTTP(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, q.Method+" "+q.URL.Path+" ")
 		_, _ = w.Write(b)
-	}), newPool(t, 4), http1.Options{})
+	}), newPool(t, 4), http1.Options{HeaderTimeout: time.Hour})
 	r := newRig(t, setup{add: pages.Init})
 	tr := &http.Transport{TLSClientConfig: clientConfig(), MaxIdleConnsPerHost: 4}
-	hc := &http.Client{Transport: tr, Timeout: patience}
+	hc := &http.Client{Transport: tr, Timeout: time.Hour}
 	for i, body := range []string{"", "short", strings.Repeat("long", 1<<18)} {
 		resp, err := hc.Post("https://"+r.addr+"/path", "text/plain", strings.NewReader(body))
 		if err != nil {
@@ -190,11 +191,11 @@ func TestFilesOverHTTP(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file.bin"), content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	pages := http1.NewHandler(http.FileServer(http.Dir(dir)), newPool(t, 2), http1.Options{})
+	pages := http1.NewHandler(http.FileServer(http.Dir(dir)), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
 	r := newRig(t, setup{add: pages.Init})
 	tr := &http.Transport{TLSClientConfig: clientConfig()}
 	defer tr.CloseIdleConnections()
-	hc := &http.Client{Transport: tr, Timeout: patience}
+	hc := &http.Client{Transport: tr, Timeout: time.Hour}
 	for _, c := range []struct {
 		span   string
 		status int
@@ -226,7 +227,7 @@ func TestTransport(t *testing.T) {
 		if err == nil {
 			_, _ = w.Write(append(b, '!'))
 		}
-	}), newPool(t, 2), http1.Options{})
+	}), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
 	r := newRig(t, setup{add: pages.Init})
 	_, port, _ := strings.Cut(r.addr, ":")
 	for name, c := range map[string]struct {
@@ -242,7 +243,7 @@ func TestTransport(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr := &http1.Transport{Secure: secure}
-		hc := &http.Client{Transport: tr, Timeout: patience}
+		hc := &http.Client{Transport: tr, Timeout: time.Hour}
 		for range 2 {
 			resp, err := hc.Post("https://"+c.host+":"+port+"/", "text/plain", strings.NewReader(strings.Repeat("x", 100000)))
 			if c.want != "" {
@@ -281,11 +282,10 @@ func (wsEcho) HandleClose(*ews.Conn, int, string) {}
 func TestWebSocket(t *testing.T) {
 	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		_, _ = ews.Upgrade(w, q, wsEcho{}, ews.Options{})
-	}), newPool(t, 2), http1.Options{})
+	}), newPool(t, 2), http1.Options{HeaderTimeout: time.Hour})
 	r := newRig(t, setup{add: pages.Init})
 	tr := &http.Transport{TLSClientConfig: clientConfig()}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := testkit.Context(t)
 	c, _, err := websocket.Dial(ctx, "wss://"+r.addr+"/", &websocket.DialOptions{HTTPClient: &http.Client{Transport: tr}})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func FuzzServer(f *testing.F) {
 		f.Add([]byte(s), true)
 	}
 	pool := newPool(f, 2)
-	r := newRig(f, setup{pool: pool, o: tlsx.Options{Timeout: patience}})
+	r := newRig(f, setup{pool: pool, o: tlsx.Options{Timeout: time.Hour}})
 	config := clientConfig()
 	f.Fuzz(func(t *testing.T, in []byte, shake bool) {
 		r := &rig{t: t, srv: r.srv, layer: r.layer, ends: r.ends, addr: r.addr}
