@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestBuffersAreLent: crypto/tls of this release has the buffers that lend knows of; between two reads it holds no memory
@@ -124,7 +126,7 @@ func readLent(t *testing.T, reads []string) {
 	if err := <-wrote; err != nil {
 		t.Fatal(err)
 	}
-	_ = b.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = b.SetReadDeadline(time.Now().Add(testkit.Patience))
 	raw := (*bytes.Buffer)(unsafe.Add(unsafe.Pointer(server), layout().raw))
 	for i, want := range reads {
 		lent := lend(server)
