@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // reports collects what a detector tells.
@@ -50,12 +51,12 @@ func detector(t *testing.T, level LeakLevel) (*Leaks, *reports) {
 // collect runs the collector until the condition holds.
 func collect(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not come", what)
+	testkit.Eventually(t, what, func() bool {
+		if !ok() {
+			runtime.GC()
 		}
-		runtime.GC()
-	}
+		return ok()
+	})
 }
 
 // settle waits until everything that was dropped so far has been looked at: it drops one more and waits for that.
