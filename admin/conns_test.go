@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // table asks for connections.
@@ -52,7 +53,7 @@ func TestConnectionTable(t *testing.T) {
 		c.(*net.TCPConn).SetReadBuffer(4096)
 		fmt.Fprintf(c, "%d\n", (8+i)<<20)
 	}
-	waitFor(t, "the queues", func() bool { return table(t, s, "min_queued=1048576").Matched == heavy })
+	testkit.Eventually(t, "the queues", func() bool { return table(t, s, "min_queued=1048576").Matched == heavy })
 	got := table(t, s, "")
 	if got.Matched != heavy+1 || got.Looked != heavy+1 || len(got.Connections) != heavy+1 || len(got.Errors) != 0 {
 		t.Fatalf("%+v", got)
@@ -99,10 +100,10 @@ func TestConnectionTable(t *testing.T) {
 	if w.Code != 200 {
 		t.Fatalf("close: %d %s", w.Code, w.Body)
 	}
-	waitFor(t, "the end of the connection", func() bool { return srv.Stats().Active == heavy-1 })
+	testkit.Eventually(t, "the end of the connection", func() bool { return srv.Stats().Active == heavy-1 })
 	fmt.Fprint(dial(t, srv), "no number\n")
 	var closed Connections
-	waitFor(t, "the other end", func() bool { closed = table(t, s, "closed=1"); return closed.Matched == 2 }) // it is counted before it is in the table
+	testkit.Eventually(t, "the other end", func() bool { closed = table(t, s, "closed=1"); return closed.Matched == 2 }) // it is counted before it is in the table
 	if closed.Matched != 2 || closed.Connections[0].Reason != "protocol_error" || closed.Connections[1].Reason != "normal" || closed.Connections[1].Cause != "closed by the operator" ||
 		closed.Connections[1].ID != top.ID || closed.Connections[1].Peer != top.Peer || closed.Connections[1].State != "closed" {
 		t.Errorf("%+v", closed)
@@ -119,7 +120,7 @@ func TestConnectionTable(t *testing.T) {
 	if w := ask(s, "POST", "/connections/close", fmt.Sprintf(`{"server":"idle","id":%q,"flush":true}`, table(t, s, "server=idle").Connections[0].ID), jsonBody); w.Code != 200 {
 		t.Errorf("closing in order: %d %s", w.Code, w.Body)
 	}
-	waitFor(t, "the idle one's end", func() bool { return idle.Stats().Closed[eddy.CloseNormal] == 1 })
+	testkit.Eventually(t, "the idle one's end", func() bool { return idle.Stats().Closed[eddy.CloseNormal] == 1 })
 }
 
 // TestConnectionTableIsBounded: no more rows are kept than the page needs, and no more tables are made at a time than
@@ -182,7 +183,7 @@ func TestOverload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the pool to be full", func() bool { st := p.Stats(); return st.Running == 1 && st.Rejected > 0 })
+	testkit.Eventually(t, "the pool to be full", func() bool { st := p.Stats(); return st.Running == 1 && st.Rejected > 0 })
 	loop := srv.Workers()[1]
 	stuck := make(chan struct{})
 	if err := loop.Post(func() { close(stuck); <-gate }); err != nil {
@@ -194,7 +195,7 @@ func TestOverload(t *testing.T) {
 	if status, body := fetch(t, base+"/healthz"); status != 200 || body != "ok\n" {
 		t.Errorf("/healthz: %d %q", status, body)
 	}
-	waitFor(t, "the reasons", func() bool {
+	testkit.Eventually(t, "the reasons", func() bool {
 		status, body := fetch(t, base+"/readyz")
 		return status == 503 && strings.Contains(body, "main worker-1") && strings.Contains(body, "pool full")
 	})

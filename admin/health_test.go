@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // why joins the reasons that there are.
@@ -54,13 +55,13 @@ func TestReadiness(t *testing.T) {
 	<-stuck
 	s.o.MaxLag = 10 * time.Millisecond
 	look("main worker-1: it has not answered for ")
-	waitFor(t, "the other loop's answer", func() bool { s.health.look(t.Context()); return len(s.health.probes) == 1 })
+	testkit.Eventually(t, "the other loop's answer", func() bool { s.health.look(t.Context()); return len(s.health.probes) == 1 })
 	look("limit 10ms") // the same probe: a loop that is stuck is not sent more of them
 	if got := srv.Stats().Loops[1].TaskQueueDepth; got != 1 {
 		t.Errorf("%d tasks wait for the loop", got)
 	}
 	close(release)
-	waitFor(t, "the end of the loop's tasks", func() bool { return srv.Stats().Loops[1].TaskQueueDepth == 0 })
+	testkit.Eventually(t, "the end of the loop's tasks", func() bool { return srv.Stats().Loops[1].TaskQueueDepth == 0 })
 	s.o.MaxLag = time.Hour
 	look("")
 	slept := make(chan struct{})
@@ -68,9 +69,9 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-slept
-	waitFor(t, "the lag of the loop", func() bool { return srv.Stats().Loops[1].Lag.P99 > 2*time.Millisecond })
+	testkit.Eventually(t, "the lag of the loop", func() bool { return srv.Stats().Loops[1].Lag.P99 > 2*time.Millisecond })
 	s.o.MaxLag = time.Millisecond
-	waitFor(t, "the reason", func() bool {
+	testkit.Eventually(t, "the reason", func() bool {
 		s.health.look(t.Context())
 		return strings.Contains(why(s), "main worker-1: its lag was ") && strings.Contains(why(s), "99th percentile of the last minute, limit 1ms")
 	})
@@ -87,14 +88,14 @@ func TestReadiness(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, "the pool's worker", func() bool { return p.Stats().Running == 1 && p.Stats().Queued == 1 })
+	testkit.Eventually(t, "the pool's worker", func() bool { return p.Stats().Running == 1 && p.Stats().Queued == 1 })
 	look("pool busy: it has no room, or had none a moment ago: 1 of 1 workers run, 1 of 1 wait")
 	if err := p.SubmitFunc(func() {}); !errors.Is(err, executor.ErrRejected) {
 		t.Errorf("%v", err)
 	}
 	look("pool busy")
 	close(gate)
-	waitFor(t, "the pool", func() bool { return p.Stats().Completed == 2 })
+	testkit.Eventually(t, "the pool", func() bool { return p.Stats().Completed == 2 })
 	last := s.health.exhausted[p].at
 	if got := s.health.rooms(last.Add(fullFor-time.Millisecond), s.pools); len(got) != 1 {
 		t.Errorf("a moment after: %v", got)
@@ -126,13 +127,13 @@ func TestReadiness(t *testing.T) {
 	}
 	look("slow: it has not returned for ")
 	look("limit 1ms")
-	waitFor(t, "the slow check's call", func() bool { return calls.Load() > 0 })
+	testkit.Eventually(t, "the slow check's call", func() bool { return calls.Load() > 0 })
 	look("limit 1ms")
 	if n := calls.Load(); n != 1 {
 		t.Errorf("the slow check was called %d times before it returned", n)
 	}
 	close(hang)
-	waitFor(t, "the slow check", func() bool { s.health.look(t.Context()); return why(s) == "" })
+	testkit.Eventually(t, "the slow check", func() bool { s.health.look(t.Context()); return why(s) == "" })
 
 	if got := s.health.result(time.Now().Add(2 * staleHealth)); len(got) != 1 || !strings.Contains(got[0].Why, "last done") {
 		t.Errorf("checks that are not done any more: %v", got)

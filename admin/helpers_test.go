@@ -16,10 +16,8 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// patience is how long a test waits for anything.
-const patience = 60 * time.Second
 
 const goodToken = "0123456789abcdef-token"
 
@@ -46,7 +44,7 @@ func listen(t *testing.T, s *Server) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -89,15 +87,6 @@ func dial(t *testing.T, srv *eddy.Server) net.Conn {
 	return c
 }
 
-func waitFor(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waiting for %s: not within %v", what, patience)
-		}
-	}
-}
-
 // ask sends a request to the handler itself. Header lines are "Name: value".
 func ask(s *Server, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://127.0.0.1:7070"+path, strings.NewReader(body))
@@ -122,7 +111,7 @@ func ask(s *Server, method, path, body string, header ...string) *httptest.Respo
 // fetch gets a page over the network.
 func fetch(t *testing.T, url string) (int, string) {
 	t.Helper()
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: testkit.Patience}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get(url)
 	if err != nil {
@@ -153,7 +142,7 @@ func pool(t *testing.T, o executor.Options) *executor.Pool {
 	}
 	t.Cleanup(func() {
 		p.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 		defer cancel()
 		if _, err := p.Shutdown(ctx); err != nil {
 			t.Error(err)

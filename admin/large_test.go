@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // manyConns is as many as a process may hold both ends of, up to ten thousand.
@@ -63,14 +64,14 @@ func TestManyConnections(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	waitFor(t, "the connections", func() bool { return srv.Stats().Active == int64(conns) && srv.Stats().Loops[0].Active == int64(conns) })
+	testkit.Eventually(t, "the connections", func() bool { return srv.Stats().Active == int64(conns) && srv.Stats().Loops[0].Active == int64(conns) })
 	before := srv.Stats().Loops[0]
 	got := table(t, s, "limit=1000&sort=id&offset=300")
 	if got.Looked != conns || got.Matched != conns || len(got.Connections) != min(1000, conns-300) || len(got.Errors) != 0 {
 		t.Fatalf("looked at %d, %d match, %d rows, errors %v; there are %d", got.Looked, got.Matched, len(got.Connections), got.Errors, conns)
 	}
 	pieces := uint64((conns + 255) / 256)
-	waitFor(t, "the loop's numbers", func() bool { return srv.Stats().Loops[0].TailCallbacks-before.TailCallbacks >= pieces })
+	testkit.Eventually(t, "the loop's numbers", func() bool { return srv.Stats().Loops[0].TailCallbacks-before.TailCallbacks >= pieces })
 	after := srv.Stats().Loops[0]
 	if n := after.TailCallbacks - before.TailCallbacks; n != pieces || after.Iterations-before.Iterations < pieces {
 		t.Errorf("%d connections were looked at in %d pieces and %d turns, want %d pieces in as many turns", conns, n, after.Iterations-before.Iterations, pieces)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestLife: it listens once, an address that is taken is an error that leaves nothing running, and its end cuts a profile short.
@@ -33,8 +34,8 @@ func TestLife(t *testing.T) {
 	if err := taken.Listen(); !errors.Is(err, errServed) {
 		t.Errorf("Listen after the end: %v", err)
 	}
-	waitFor(t, "readiness", func() bool { status, _ := fetch(t, base+"/readyz"); return status == 200 })
-	waitFor(t, "samples", func() bool {
+	testkit.Eventually(t, "readiness", func() bool { status, _ := fetch(t, base+"/readyz"); return status == 200 })
+	testkit.Eventually(t, "samples", func() bool {
 		_, body := fetch(t, base+"/stats.json?since=0")
 		return len(decode[Snapshot](t, body).Samples) >= 2
 	})
@@ -46,8 +47,8 @@ func TestLife(t *testing.T) {
 		}
 		ended <- err
 	}()
-	waitFor(t, "the trace", func() bool { return len(s.profile) == 1 })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	testkit.Eventually(t, "the trace", func() bool { return len(s.profile) == 1 })
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	began := time.Now()
 	if err := s.Shutdown(ctx); err != nil {
@@ -90,7 +91,7 @@ func TestSamples(t *testing.T) {
 	if err := p.SubmitFunc(func() {}); err == nil {
 		t.Error("taken by a pool that is full")
 	}
-	waitFor(t, "the numbers", func() bool { return one.Stats().Loops[0].BytesOut == 3*uint64(len(text)) && p.Stats().Running == 1 })
+	testkit.Eventually(t, "the numbers", func() bool { return one.Stats().Loops[0].BytesOut == 3*uint64(len(text)) && p.Stats().Running == 1 })
 	s.samples.was.at = time.Now().Add(-2 * time.Second) // as if the sample before were two seconds old
 	s.samples.take()
 	close(gate)
@@ -113,7 +114,7 @@ func TestSamples(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 	c.Close()
-	waitFor(t, "the close", func() bool { return one.Stats().Closed[eddy.ClosePeerClosed] == 1 })
+	testkit.Eventually(t, "the close", func() bool { return one.Stats().Closed[eddy.ClosePeerClosed] == 1 })
 	s.samples.take()
 	if got := s.samples.after(2); len(got) != 1 || got[0].Closed["peer_closed"] != 1 || len(got[0].Closed) != 1 {
 		t.Errorf("%+v", got)

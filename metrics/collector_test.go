@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/tlsx"
@@ -113,7 +114,7 @@ func TestEverythingIsScraped(t *testing.T) {
 
 // TestServer: what a server and its loops count is exposed while it works, and stays when it has ended.
 func TestServer(t *testing.T) {
-	srv := &eddy.Server{Init: echoLines, Loops: 2, MaxConns: 3, MemoryBudget: 1 << 20, IdleTimeout: limit}
+	srv := &eddy.Server{Init: echoLines, Loops: 2, MaxConns: 3, MemoryBudget: 1 << 20, IdleTimeout: testkit.Patience}
 	addr := listen(t, srv)
 	c := collecting(t, Server("lines", srv))
 	conns := []io.ReadWriter{dial(t, addr), dial(t, addr), dial(t, addr)}
@@ -129,7 +130,7 @@ func TestServer(t *testing.T) {
 	if n, err := refused.Read(make([]byte, 1)); err == nil {
 		t.Fatalf("read %d bytes of a refused connection", n)
 	}
-	waitFor(t, "published numbers", func() bool {
+	testkit.Eventually(t, "published numbers", func() bool {
 		var in, open uint64
 		for _, l := range srv.Stats().Loops {
 			in, open = in+l.BytesOut, open+uint64(l.Active)

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -21,9 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// limit guards against a hang.
-const limit = time.Minute
 
 // collecting returns a Collector of the sources.
 func collecting(t *testing.T, sources ...Source) *Collector {
@@ -111,17 +107,6 @@ func (s samples) sum(metric string) (sum float64) {
 		}
 	}
 	return sum
-}
-
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", limit, what)
-		}
-		time.Sleep(time.Millisecond) // poll interval of the condition
-	}
 }
 
 // listen starts a server until the end of the test.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/metrics/internal/expotest"
 )
 
@@ -92,7 +93,7 @@ func (s *site) wrong(tenant string, n int) {
 
 func (s *site) ends(reason eddy.CloseReason, n uint64) {
 	s.t.Helper()
-	waitFor(s.t, reason.String(), func() bool { return s.Stats().Closed[reason] == n })
+	testkit.Eventually(s.t, reason.String(), func() bool { return s.Stats().Closed[reason] == n })
 }
 
 // TestOperatorsQuestions makes on real servers what an operator asks about, and reads the answers out of scrapes by the very

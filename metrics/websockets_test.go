@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/websocket"
 )
 
@@ -25,7 +26,7 @@ func (silent) HandleClose(*websocket.Conn, int, string)                      {}
 func visit(t *testing.T, addr string, messages int, code uint16) {
 	t.Helper()
 	c := dial(t, addr)
-	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
@@ -92,6 +93,6 @@ func TestWebSocketNumbers(t *testing.T) {
 		_ = answer.Body.Close()
 	}
 	want["eddy_websocket_opened_total"], want["eddy_websocket_messages_total"], want["eddy_websocket_refused_total"] = float64(conns), float64(messages), 3
-	waitFor(t, "the last connection's end", func() bool { return st.Closed(4000) == 4 })
+	testkit.Eventually(t, "the last connection's end", func() bool { return st.Closed(4000) == 4 })
 	tells(t, "websocket", WebSocket("x", st), want)
 }

@@ -323,9 +323,11 @@ func TestLimits(t *testing.T) {
 		for range 3 {
 			InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
 		}
-		testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Waiting == 0 })
-		cl2 := cl
-		_, err := invoke(context.Background(), cl2, "Hold", "")
+		testkit.Eventually(t, "all to be on the connection", func() bool {
+			wires := cl.routes.Load().wires
+			return len(wires) == 1 && wires[0].load.Load() == 3
+		})
+		_, err := invoke(context.Background(), cl, "Hold", "")
 		check(t, err, ErrClientFull, "limit 3 (ClientOptions.MaxPending)")
 	})
 	t.Run("waiting", func(t *testing.T) {

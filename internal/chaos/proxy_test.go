@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = 60 * time.Second
 
 // newEcho is a server that sends back what it gets, and its proxy.
 func newEcho(t *testing.T) *Proxy {
@@ -57,7 +57,7 @@ func dial(t *testing.T, p *Proxy) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c.(*net.TCPConn)
 }
 
@@ -76,15 +76,6 @@ func expect(t *testing.T, c net.Conn, want string) {
 	}
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
-
 func torn(t *testing.T, c net.Conn) {
 	t.Helper()
 	if _, err := io.ReadAll(c); !errors.Is(err, syscall.ECONNRESET) {
@@ -98,7 +89,7 @@ func refused(t *testing.T, p *Proxy) {
 	c, err := net.Dial("tcp", p.Addr())
 	if err == nil {
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		_, err = io.ReadAll(c)
 	}
 	if !errors.Is(err, syscall.ECONNRESET) {
@@ -125,7 +116,7 @@ func TestProxyIsTransparent(t *testing.T) {
 			t.Fatalf("pieces of %d: %d bytes of %d, %v", piece, len(got), len(sent), err)
 		}
 	}
-	until(t, "all connections to end", func() bool { return p.Stats().Open == 0 })
+	testkit.Eventually(t, "all connections to end", func() bool { return p.Stats().Open == 0 })
 	if s := p.Stats(); s.Accepted != 3 || s.Cut != 0 || s.Bytes != 2*(50000+50000+3000) {
 		t.Errorf("%+v", s)
 	}
@@ -181,7 +172,7 @@ func TestProxyStalls(t *testing.T) {
 	if n, err := c.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Error("a byte came through")
 	}
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+	_ = c.SetReadDeadline(time.Now().Add(testkit.Patience))
 	before := p.Stats().Bytes
 	if before != 2 {
 		t.Errorf("%d bytes forwarded, want 2", before)
@@ -238,7 +229,7 @@ func TestProxyCloses(t *testing.T) {
 	p.Throttle(1)
 	c := dial(t, p)
 	write(t, c, "xxxxxxxx")
-	until(t, "the first byte", func() bool { return p.Stats().Bytes > 0 })
+	testkit.Eventually(t, "the first byte", func() bool { return p.Stats().Bytes > 0 })
 	p.Stall(true)
 	p.Close()
 	if _, err := io.ReadAll(c); err == nil {

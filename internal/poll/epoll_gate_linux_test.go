@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestGateByProcessors: there is a gate only where another thread could sleep in the runtime's poller.
@@ -54,8 +55,8 @@ func TestGateLosesNothing(t *testing.T) {
 		wait := func(step string, want int) {
 			t.Helper()
 			start := time.Now()
-			n, err := p.Wait(events, patience)
-			if err != nil || n != want || time.Since(start) > patience/2 {
+			n, err := p.Wait(events, testkit.Patience)
+			if err != nil || n != want || time.Since(start) > testkit.Patience/2 {
 				t.Fatalf("%s: %d events, want %d, error %v, after %v", step, n, want, err, time.Since(start))
 			}
 		}
@@ -114,8 +115,8 @@ func TestGateUnderStress(t *testing.T) {
 			}
 		})
 		events := make([]sys.Event, 4)
-		for found, end := 0, time.Now().Add(2*patience); found < rounds; {
-			n, err := p.Wait(events, patience)
+		for found, end := 0, time.Now().Add(2*testkit.Patience); found < rounds; {
+			n, err := p.Wait(events, testkit.Patience)
 			must(t, err)
 			if time.Now().After(end) {
 				t.Fatalf("%d of %d bytes found", found, rounds)

@@ -1,8 +1,10 @@
 package poll
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // everyPoller runs a test on each backend of this platform in each mode.
@@ -42,7 +45,7 @@ func TestWaitWithoutPwait2(t *testing.T) {
 		}
 	}
 	must(t, p.Wake())
-	if n, err := p.Wait(events, patience); n != 0 || err != nil {
+	if n, err := p.Wait(events, testkit.Patience); n != 0 || err != nil {
 		t.Fatalf("Wait = %d, %v", n, err)
 	}
 }
@@ -83,7 +86,10 @@ func TestParkedHoldsNoThread(t *testing.T) {
 			t.Fatal("a poller fell back to blocking")
 		}
 	}
-	time.Sleep(20 * time.Millisecond) // the waits begin; a wait that has not yet begun holds no thread either
+	testkit.Eventually(t, "the waits to begin", func() bool {
+		stacks := make([]byte, 1<<20)
+		return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*parker).park(")) == loops
+	})
 	if grown := threads(t) - before; grown > loops/4 {
 		t.Errorf("%d waiting loops took %d threads", loops, grown)
 	}
@@ -112,10 +118,10 @@ func TestWaitAllocatesNothing(t *testing.T) {
 		}{
 			{"nothing ready", func() { p.Wait(events, 0) }},
 			{"timeout", func() { p.Wait(events, time.Microsecond) }},
-			{"woken", func() { p.Wake(); p.Wait(events, patience) }},
+			{"woken", func() { p.Wake(); p.Wait(events, testkit.Patience) }},
 			{"interest", func() { p.Modify(a, sys.None, 1); p.Modify(a, sys.Read, 2) }},
 			{"registration", func() { p.Remove(a); p.Add(a, sys.Read, 2) }},
-			{"ready", func() { unix.Write(b, one); p.Wait(events, patience); unix.Read(a, one) }},
+			{"ready", func() { unix.Write(b, one); p.Wait(events, testkit.Patience); unix.Read(a, one) }},
 		} {
 			if n := testing.AllocsPerRun(100, c.run); n != 0 {
 				t.Errorf("%s: %v allocations", c.name, n)

@@ -9,10 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
 
 func open(tb testing.TB, name string, mode Mode) sys.Poller {
 	tb.Helper()
@@ -52,7 +50,7 @@ func must(tb testing.TB, err error) {
 func next(tb testing.TB, p sys.Poller) []sys.Event {
 	tb.Helper()
 	events := make([]sys.Event, 16)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience); time.Now().Before(end); {
 		n, err := p.Wait(events, time.Second)
 		must(tb, err)
 		if n > 0 {

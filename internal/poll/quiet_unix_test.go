@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestLooksDoNotCutWaits: a wait with paused connections is one wait to its
@@ -21,7 +22,7 @@ func TestLooksDoNotCutWaits(t *testing.T) {
 	if n, err := p.Wait(make([]sys.Event, 4), timeout); n != 0 || err != nil {
 		t.Fatalf("Wait = %d, %v", n, err)
 	}
-	if took := time.Since(start); took < timeout || took > patience/2 {
+	if took := time.Since(start); took < timeout || took > testkit.Patience/2 {
 		t.Errorf("Wait(%v) took %v", timeout, took)
 	}
 	least := time.Hour // a busy machine makes some of them long

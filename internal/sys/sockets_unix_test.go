@@ -11,13 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
+	"github.com/go-eddy/eddy/internal/testkit"
+)
 
 func must(tb testing.TB, err error) {
 	tb.Helper()
@@ -27,15 +25,13 @@ func must(tb testing.TB, err error) {
 }
 
 // again repeats a call as long as it returns ErrAgain.
-func again(tb testing.TB, call func() (int, error)) (int, error) {
+func again(tb testing.TB, call func() (int, error)) (n int, err error) {
 	tb.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Microsecond) {
-		if n, err := call(); err != ErrAgain {
-			return n, err
-		}
-	}
-	tb.Fatal("the call would still have to wait")
-	return 0, nil
+	testkit.Eventually(tb, "a call that need not wait", func() bool {
+		n, err = call()
+		return err != ErrAgain
+	})
+	return n, err
 }
 
 func listen(tb testing.TB, s Sockets, network, address string) Listener {
@@ -201,7 +197,7 @@ func TestBacklog(t *testing.T) {
 	must(t, err)
 	defer s.Close(l.FD)
 	for range 8 {
-		c, err := net.DialTimeout("tcp", l.Addr.String(), patience)
+		c, err := net.DialTimeout("tcp", l.Addr.String(), testkit.Patience)
 		must(t, err)
 		defer c.Close()
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestReadWrite(t *testing.T) {
@@ -67,7 +68,7 @@ func TestReset(t *testing.T) {
 		must(t, client.SetLinger(0))
 		must(t, client.Close())
 		c := s.connOf(t, fd)
-		until(t, "the failure", func() bool {
+		testkit.Eventually(t, "the failure", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.outErr != nil && !c.reading && !c.writing
@@ -109,14 +110,12 @@ func TestBackpressure(t *testing.T) {
 			defer c.mu.Unlock()
 			return largeBlock - c.space(), c.reading
 		}
-		until(t, "the end of reading", func() bool { n, reading := held(); return n > 0 && !reading })
+		testkit.Eventually(t, "the end of reading", func() bool { n, reading := held(); return n > 0 && !reading })
 		if n, _ := held(); n > largeBlock {
 			t.Errorf("%d bytes are held", n)
 		}
-		select {
-		case err := <-sent:
-			t.Fatalf("the peer sent everything to nobody (%v)", err)
-		case <-time.After(50 * time.Millisecond):
+		if len(sent) > 0 { // it may have more to send and be slow: what is held is the proof
+			t.Fatalf("the peer sent everything to nobody (%v)", <-sent)
 		}
 		var got bytes.Buffer
 		b := make([]byte, 5000)
@@ -170,7 +169,7 @@ func TestCloseSendsWhatWasTaken(t *testing.T) {
 // TestPollerWaitsForTheLastBytes: the end of a loop is often the end of the process, which takes with it what was not sent.
 func TestPollerWaitsForTheLastBytes(t *testing.T) {
 	s := New()
-	s.exitLimit = patience
+	s.exitLimit = testkit.Patience
 	sock := s.NewSockets()
 	p := s.NewPoller()
 	fd, client := connected(t, sock)
@@ -180,10 +179,11 @@ func TestPollerWaitsForTheLastBytes(t *testing.T) {
 	must(t, sock.Close(fd))
 	closed := make(chan error, 1)
 	go func() { closed <- p.Close() }()
-	select {
-	case <-closed:
+	for range 1000 {
+		runtime.Gosched()
+	}
+	if len(closed) > 0 {
 		t.Fatal("the poller has not waited")
-	case <-time.After(20 * time.Millisecond):
 	}
 	expectPattern(t, client, n)
 	must(t, <-closed)
@@ -208,7 +208,7 @@ func TestCloseLimit(t *testing.T) {
 	c := s.connOf(t, fd)
 	n := fill(t, sock, fd)
 	must(t, sock.Close(fd))
-	until(t, "the end of the writer", func() bool {
+	testkit.Eventually(t, "the end of the writer", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return !c.writing

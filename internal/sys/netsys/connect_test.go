@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // outcome waits for the end of a Connect.
@@ -36,7 +37,7 @@ func TestConnect(t *testing.T) {
 			p := s.NewPoller()
 			defer p.Close()
 			must(t, p.Add(fd, sys.Write, 1))
-			n, err := p.Wait(make([]sys.Event, 1), patience)
+			n, err := p.Wait(make([]sys.Event, 1), testkit.Patience)
 			if n != 1 || err != nil {
 				t.Fatalf("no outcome: %d, %v", n, err)
 			}
@@ -148,7 +149,7 @@ func TestConnectAbandoned(t *testing.T) {
 			continue
 		}
 		pending++
-		until(t, "the end of the attempt", func() bool {
+		testkit.Eventually(t, "the end of the attempt", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return c.state != connConnecting

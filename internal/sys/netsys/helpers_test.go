@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 60 * time.Second
 
 func must(tb testing.TB, err error) {
 	tb.Helper()
@@ -19,20 +17,10 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// until calls happened again and again until it returns true.
-func until(tb testing.TB, what string, happened func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(patience); !happened(); time.Sleep(50 * time.Microsecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("still not: %s", what)
-		}
-	}
-}
-
 // again repeats a call as long as it returns ErrAgain.
 func again(tb testing.TB, call func() (int, error)) (n int, err error) {
 	tb.Helper()
-	until(tb, "a call that need not wait", func() bool {
+	testkit.Eventually(tb, "a call that need not wait", func() bool {
 		n, err = call()
 		return err != sys.ErrAgain
 	})
@@ -65,7 +53,7 @@ func connected(tb testing.TB, s sys.Sockets) (fd int, client *net.TCPConn) {
 	c, err := net.Dial("tcp", l.Addr.String())
 	must(tb, err)
 	tb.Cleanup(func() { c.Close() })
-	must(tb, c.SetDeadline(time.Now().Add(2*patience)))
+	must(tb, c.SetDeadline(time.Now().Add(2*testkit.Patience)))
 	return accept(tb, s, l), c.(*net.TCPConn)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 func TestListen(t *testing.T) {
@@ -176,13 +177,13 @@ func TestCloseResetsWhatNobodyAccepted(t *testing.T) {
 	defer c.Close()
 	n, err := s.table.lookup(l.FD)
 	must(t, err)
-	until(t, "a connection ahead", func() bool {
+	testkit.Eventually(t, "a connection ahead", func() bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		return len(n.what.(*listener).queue) == 1
 	})
 	must(t, sock.Close(l.FD))
-	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, c.SetDeadline(time.Now().Add(testkit.Patience)))
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the peer read %v", err)
 	}
@@ -239,7 +240,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 	}
 	limited := func() {
 		t.Helper()
-		until(t, "readiness", ready)
+		testkit.Eventually(t, "readiness", ready)
 		if _, _, err := sock.Accept(l.fd); err != syscall.EMFILE || !sys.IsDescriptorLimit(err) {
 			t.Fatalf("Accept: %#v", err)
 		}
@@ -271,7 +272,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 	ln.set(100)
 	must(t, p.Modify(l.fd, sys.Read, 1))
 	for range 2 {
-		until(t, "readiness", ready)
+		testkit.Eventually(t, "readiness", ready)
 		accept(t, sock, sys.Listener{FD: l.fd})
 	}
 	if _, _, err := sock.Accept(l.fd); err != sys.ErrAgain {
@@ -298,7 +299,7 @@ func TestAcceptAfterAnErrorDoesNotWaitLong(t *testing.T) {
 	if _, _, err := sock.Accept(l.fd); err != sys.ErrAgain {
 		t.Errorf("Accept: %v", err)
 	}
-	if took := time.Since(start); took < acceptPatience || took > patience/2 {
+	if took := time.Since(start); took < acceptPatience || took > testkit.Patience/2 {
 		t.Errorf("it took %v", took)
 	}
 	for range 3 { // the attempt that was waited for goes on as the ordinary goroutine
@@ -328,7 +329,7 @@ func TestAcceptAhead(t *testing.T) {
 	if _, _, err := sock.Accept(l.fd); err != sys.ErrAgain { // starts the goroutine
 		t.Fatal(err)
 	}
-	until(t, "its end", func() bool {
+	testkit.Eventually(t, "its end", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return !l.accepting

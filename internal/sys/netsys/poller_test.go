@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-eddy/eddy/internal/poll/polltest"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // everySystem runs a test with both ways in which readers wait: for readiness, and with a block in their hands.
@@ -39,7 +40,7 @@ func TestEndIsToldOnce(t *testing.T) {
 	must(t, client.SetLinger(0))
 	must(t, client.Close())
 	events := make([]sys.Event, 4)
-	n, err := p.Wait(events, patience)
+	n, err := p.Wait(events, testkit.Patience)
 	if n != 1 || err != nil || events[0].Ready != sys.Hangup|sys.Failed {
 		t.Fatalf("Wait = %d, %v, %+v", n, err, events[0])
 	}
@@ -82,7 +83,7 @@ func TestCloseWithoutRemove(t *testing.T) {
 	must(t, client.Close())
 	events := make([]sys.Event, 4)
 	for range 2 {
-		if n, err := p.Wait(events, patience); n != 1 || err != nil {
+		if n, err := p.Wait(events, testkit.Patience); n != 1 || err != nil {
 			t.Fatalf("Wait = %d, %v", n, err)
 		}
 	}
