@@ -20,9 +20,7 @@ type channel struct {
 func (b *channel) say(l *life) {
 	t := b.t
 	s := l.conn.Buffers().Get(1 + t.n(pick(t, 10, 3000, 3000, 40000)))
-	for i, p := 0, s.Bytes(); i < len(p); i++ {
-		p[i] = streamByte(0, b.off+i)
-	}
+	copy(s.Bytes(), streamAt(0, b.off, s.Len()))
 	for _, l := range t.lives {
 		if l.closed == 0 {
 			b.sayTo(l.conn, s)
@@ -36,7 +34,7 @@ func (b *channel) sayTo(c *eddy.Conn, s *buf.Shared) {
 	if _, known := b.from[c]; !known {
 		b.from[c] = b.off
 		from := b.off
-		b.t.peers[c.RemoteAddr()].want = func(n int) byte { return streamByte(0, from+n) }
+		b.t.peers[c.RemoteAddr()].want = func(at, n int) []byte { return streamAt(0, from+at, n) }
 	}
 	for _, msg := range b.pieces(s) {
 		n := 0
@@ -95,7 +93,7 @@ func broadcast(t *trial) {
 	for range 1 + t.n(16) {
 		t.join(addr, &client{
 			out:    stream(len(t.clients)+1, t.n(300)),
-			want:   func(int) byte { return 0 },
+			want:   func(_, n int) []byte { return make([]byte, n) },
 			most:   -1,
 			ending: pick(t, stay, stay, stay, finAfterAll, closeEarly, resetEarly, vanish),
 		})

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -18,9 +19,7 @@ func tick(kind byte, number uint32, n int) []byte {
 	binary.BigEndian.PutUint16(b, uint16(len(b)))
 	b[2] = kind
 	binary.BigEndian.PutUint32(b[3:], number)
-	for i := range n {
-		b[tickHead+i] = streamByte(int(number), i)
-	}
+	copy(b[tickHead:], streamAt(int(number), 0, n))
 	return b
 }
 
@@ -144,11 +143,9 @@ func (r *tickReader) take(p []byte) {
 		if len(r.part) < n {
 			return
 		}
-		for i, b := range r.part[tickHead:n] {
-			if b != streamByte(int(number), i) {
-				r.t.w.Failf("message %d is not whole", number)
-				return
-			}
+		if !bytes.Equal(r.part[tickHead:n], streamAt(int(number), 0, n-tickHead)) {
+			r.t.w.Failf("message %d is not whole", number)
+			return
 		}
 		r.last = number
 		r.got[kind] = append(r.got[kind], number)

@@ -1,7 +1,9 @@
 package sim_test
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -32,9 +34,9 @@ type client struct {
 
 	out    []byte // what it sends
 	sent   int
-	want   func(n int) byte // byte n of what comes back
-	take   func(p []byte)   // looks at what comes back, if want is nil
-	most   int              // how much comes back if all goes well, -1 unknown
+	want   func(from, n int) []byte // n bytes of what comes back
+	take   func(p []byte)           // looks at what comes back, if want is nil
+	most   int                      // how much comes back if all goes well, -1 unknown
 	got    int
 	chunk  int // most bytes per write
 	gulp   int // most bytes per read
@@ -205,25 +207,41 @@ func (c *client) read() bool {
 		c.take(c.buf[:n])
 		return true
 	}
-	for _, b := range c.buf[:n] {
-		if want := c.want(c.got); b != want {
-			c.t.w.Failf("%s: byte %d that came back is %#x, want %#x", c.name, c.got, b, want)
-		}
-		c.got++
-	}
+	c.t.same(c.name, c.buf[:n], c.want(c.got, n), c.got)
+	c.got += n
 	return true
 }
 
 // whole reports whether nothing but the server can be blamed for bytes that did not come back.
 func (c *client) whole() bool { return c.p != nil && !c.p.Harmed() && !c.broke && c.failed == nil }
 
-// stream makes bytes that tell whose they are and where they stand.
-func stream(id, n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = streamByte(id, i)
+// same fails when bytes that came back are not what they should be, of which the first one is byte from.
+func (t *trial) same(whose string, got, want []byte, from int) {
+	if bytes.Equal(got, want) {
+		return
 	}
-	return b
+	for i := range got {
+		if got[i] != want[i] {
+			t.w.Failf("%s: byte %d that came back is %#x, want %#x", whose, from+i, got[i], want[i])
+		}
+	}
 }
 
-func streamByte(id, i int) byte { return byte(id*131 + i*7 + i>>8 + i>>16) }
+// stream makes bytes that tell whose they are and where they stand.
+func stream(id, n int) []byte { return bytes.Clone(streamAt(id, 0, n)) }
+
+// noise is what all streams are parts of; they begin far from each other.
+var noise = func() []byte {
+	b := make([]byte, 2*noisePeriod)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b[:noisePeriod]) // no error
+	copy(b[noisePeriod:], b)
+	return b
+}()
+
+const noisePeriod = 1 << 20
+
+// streamAt returns n bytes of a stream, for reading.
+func streamAt(id, from, n int) []byte {
+	at := (id*40503 + from) % noisePeriod
+	return noise[at : at+n]
+}

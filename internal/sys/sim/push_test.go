@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/go-eddy/eddy"
@@ -27,10 +28,7 @@ func push(t *trial) {
 	t.disturb(&crowd{srv: srv, mild: t.once(2), push: func(l *life) {
 		c := t.peers[l.conn.RemoteAddr()]
 		n := 1 + t.n(pick(t, 10, 3000, 3000, 40000))
-		p := make([]byte, n)
-		for i := range p {
-			p[i] = streamByte(c.id, pushed[l.conn]+i)
-		}
+		p := bytes.Clone(streamAt(c.id, pushed[l.conn], n))
 		q := l.conn.QueuedBytes()
 		end := pushed[l.conn] + n
 		_, err := t.write(l.conn, p, func() {
@@ -53,7 +51,7 @@ func push(t *trial) {
 		id := len(t.clients) + 1
 		t.join(addr, &client{
 			out:    stream(id, t.n(300)),
-			want:   func(n int) byte { return streamByte(id, n) },
+			want:   func(from, n int) []byte { return streamAt(id, from, n) },
 			most:   -1,
 			ending: pick(t, stay, stay, stay, finAfterAll, closeEarly, resetEarly, vanish),
 		})

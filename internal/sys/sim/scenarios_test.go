@@ -46,7 +46,7 @@ func (t *trial) echoClient() *client {
 	size := t.n(1 << (4 + t.n(13)))
 	return &client{
 		out:    stream(id, size),
-		want:   func(n int) byte { return streamByte(id, n) },
+		want:   func(from, n int) []byte { return streamAt(id, from, n) },
 		most:   size,
 		ending: manner(t.n(int(manners))),
 	}
