@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -62,10 +63,7 @@ func echoServer(t *testing.T, srv *eddy.Server) *eddy.Server {
 		}
 	}
 	srv.Logger = quiet()
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
+	enginetest.Serve(t, srv)
 	return srv
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
@@ -130,13 +131,7 @@ func TestServer(t *testing.T) {
 	if n, err := refused.Read(make([]byte, 1)); err == nil {
 		t.Fatalf("read %d bytes of a refused connection", n)
 	}
-	testkit.Eventually(t, "published numbers", func() bool {
-		var in, open uint64
-		for _, l := range srv.Stats().Loops {
-			in, open = in+l.BytesOut, open+uint64(l.Active)
-		}
-		return in == 18 && open == 3
-	})
+	enginetest.Barrier(t, srv)
 	s := scrape(t, c)
 	s.want(t, samples{
 		`eddy_server_connections{server="lines"}`:                                                             3,

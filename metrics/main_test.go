@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -112,11 +113,7 @@ func (s samples) sum(metric string) (sum float64) {
 // listen starts a server until the end of the test.
 func listen(t *testing.T, srv *eddy.Server) string {
 	t.Helper()
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = srv.Close() })
-	return srv.Addr().String()
+	return enginetest.Serve(t, srv)
 }
 
 func dial(t *testing.T, addr string) *net.TCPConn {

@@ -14,14 +14,12 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/config"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience only guards against a hang.
-const patience = time.Minute
 
 // The three services of the scenario.
 var (
@@ -208,7 +206,7 @@ func TestThreeServicesOnTwoPortsByDeclaration(t *testing.T) {
 
 // accept holds a server that was configured in one of the ways against the scenario.
 func (s scenario) accept(t *testing.T, srv *rpc.Server, whole running) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := whole.Listen(); err != nil {
 		t.Fatal(err)
@@ -217,7 +215,7 @@ func (s scenario) accept(t *testing.T, srv *rpc.Server, whole running) {
 	clients := map[string]*rpc.Client{}
 	for _, port := range []string{"frame", "tri"} {
 		ports[port] = srv.Addr(port).String()
-		cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{ports[port]}, Codec: rpc.CodecJSON, Timeout: patience})
+		cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{ports[port]}, Codec: rpc.CodecJSON, Timeout: testkit.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +356,7 @@ func TestCloseEndsThePools(t *testing.T) {
 	if err := srv.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{srv.Addr("frame").String()}, Codec: rpc.CodecJSON, Timeout: patience})
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{srv.Addr("frame").String()}, Codec: rpc.CodecJSON, Timeout: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}

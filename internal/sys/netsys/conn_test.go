@@ -151,17 +151,14 @@ func TestShutdownComesLast(t *testing.T) {
 func TestCloseSendsWhatWasTaken(t *testing.T) {
 	for _, shutdown := range []bool{false, true} {
 		s := New()
+		s.closeLimit = time.Hour // a Close that waits does not return
 		sock := s.NewSockets()
 		fd, client := connected(t, sock)
 		n := fill(t, sock, fd)
 		if shutdown {
 			must(t, sock.ShutdownWrite(fd))
 		}
-		start := time.Now()
 		must(t, sock.Close(fd))
-		if took := time.Since(start); took > closeLimit/2 {
-			t.Errorf("Close took %v", took)
-		}
 		expectPattern(t, client, n)
 	}
 }
