@@ -55,14 +55,14 @@ func TestPrematureWakeups(t *testing.T) {
 		"a wakeup":   func() { first.onWait = func() { st.flood(l, 1, 0, new(int)) }; l.iterate(); first.onWait = nil },
 		"a deadline": func() { l.after(nil, time.Second, func() {}); st.perWait = time.Second; l.iterate(); st.perWait = 0 },
 	} {
-		early(9)
+		early(4)
 		log.Reset()
 		ending()
 		if l.premature > 0 {
 			t.Errorf("%s leaves a count of %d", what, l.premature)
 		}
 		if got := log.String(); !strings.Contains(got, "level=DEBUG") || !strings.Contains(got, "returned early") {
-			t.Errorf("%s after 9 early returns logged %q", what, got)
+			t.Errorf("%s after 4 early returns logged %q", what, got)
 		}
 		l.iterate()
 		l.premature = 0

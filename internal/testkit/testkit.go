@@ -16,7 +16,7 @@ import (
 
 // Patience bounds every wait of a test for something that must happen. It is far beyond what anything takes on a machine
 // that is busy with other work, so that running out of it means that the thing does not happen.
-const Patience = 4 * time.Minute
+const Patience = 2 * time.Minute
 
 // pollEvery is the pause between two looks at a condition; it grows to pollMost, because many tests may wait side by side.
 const (
