@@ -19,6 +19,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/testkit"
 	"github.com/go-eddy/eddy/tlsx"
 )
@@ -338,6 +339,24 @@ func TestAdmission(t *testing.T) {
 			if st := r.layer.Stats(); st.Refused != 1 || st.Active != int64(c.fill) || st.Failed != 0 {
 				t.Errorf("%+v", st)
 			}
+		})
+	}
+}
+
+// TestRateOfSeveralGroups: a layer's rate is its own also where loops of different groups, which count time from different
+// moments, share it.
+func TestRateOfSeveralGroups(t *testing.T) {
+	old := newRig(t, setup{clock: true, o: tlsx.Options{Rate: 1000, Burst: 1}})
+	old.layer.SetClock(sys.NewClock().Now)
+	old.clock.Advance(time.Hour)
+	young := &eddy.Server{Loops: 1, LingerTimeout: linger, Init: func(p *eddy.Pipeline) error {
+		return errors.Join(p.Add("tls", old.layer), p.Add("echo", echo{}))
+	}}
+	for _, addr := range []string{old.addr, enginetest.Serve(t, young)} {
+		testkit.Eventually(t, "a handshake", func() bool {
+			raw := enginetest.Dial(t, addr)
+			defer raw.Close()
+			return tls.Client(raw, clientConfig()).Handshake() == nil
 		})
 	}
 }

@@ -128,6 +128,7 @@ func newRig(t testing.TB, s setup) *rig {
 	}
 	if s.clock {
 		r.clock = enginetest.NewClock(t, r.srv)
+		layer.SetClock(r.clock.Now)
 	}
 	r.addr = enginetest.Serve(t, r.srv)
 	return r

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
@@ -24,6 +23,7 @@ type Layer struct {
 	rate     bucket
 	lines    bucket
 	held     atomic.Uint64 // log lines
+	now      func() int64  // for the rates: a clock of the layer, because loops of different groups count from different moments
 	stats    counters
 }
 
@@ -88,13 +88,13 @@ func (l *Layer) Stats() Stats {
 	}
 }
 
-// admit counts one more handshake, or says which bound refuses it. now is the loop's time.
-func (l *Layer) admit(now time.Duration) error {
+// admit counts one more handshake, or says which bound refuses it.
+func (l *Layer) admit() error {
 	if n := l.stats.active.Add(1); n > int64(l.o.MaxHandshakes) {
 		l.stats.active.Add(-1)
 		return fmt.Errorf("%w: %d under way, limit %d", ErrBusy, n-1, l.o.MaxHandshakes)
 	}
-	if !l.rate.take(int64(now)) {
+	if !l.rate.take(l.now()) {
 		l.stats.active.Add(-1)
 		return fmt.Errorf("%w: limit %d per second", ErrBusy, l.o.Rate)
 	}
@@ -102,10 +102,10 @@ func (l *Layer) admit(now time.Duration) error {
 }
 
 // logFailure reports a handshake that failed, a bounded number per second.
-func (l *Layer) logFailure(ctx *eddy.Context, err error) {
-	if !l.lines.take(int64(ctx.Now())) {
+func (l *Layer) logFailure(c *eddy.Conn, err error) {
+	if !l.lines.take(l.now()) {
 		l.held.Add(1)
 		return
 	}
-	l.o.Logger.Info("tlsx: handshake failed", "peer", ctx.Conn().RemoteAddr(), "err", err, "held_back", l.held.Swap(0))
+	l.o.Logger.Info("tlsx: handshake failed", "peer", c.RemoteAddr(), "err", err, "held_back", l.held.Swap(0))
 }

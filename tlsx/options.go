@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // Defaults of the zero Options.
@@ -94,7 +95,7 @@ func newLayer(config *tls.Config, pool *executor.Pool, o Options, client bool) (
 	if err != nil {
 		return nil, err
 	}
-	l := &Layer{config: config, pool: pool, o: o, client: client}
+	l := &Layer{config: config, pool: pool, o: o, client: client, now: sys.NewClock().Now}
 	l.rate.set(o.Rate, o.Burst)
 	l.lines.set(logLines, logLines)
 	return l, nil

@@ -100,7 +100,7 @@ func sessionOf(ctx *eddy.Context) *session {
 // begin starts the handshake, if there is room for it.
 func (s *session) begin() error {
 	l := s.layer
-	if err := l.admit(s.ctx.Now()); err != nil {
+	if err := l.admit(); err != nil {
 		return s.refuse(err)
 	}
 	h := s.hs
@@ -185,7 +185,7 @@ func (s *session) fail(err error) error {
 	} else {
 		s.layer.stats.failed.Add(1)
 	}
-	s.layer.logFailure(s.ctx, err)
+	s.layer.logFailure(s.conn, err)
 	s.abandon(e)
 	if p := (*eddy.PanicError)(nil); errors.As(err, &p) {
 		return eddy.WithReason(eddy.CloseInternalError, e)
