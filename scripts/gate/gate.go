@@ -138,7 +138,7 @@ func (g *gateRun) once(list []program) {
 
 // try runs a program, or one test of it.
 func (g *gateRun) try(p program, test string) result {
-	args := []string{"-test.paniconexit0", "-test.timeout=" + timeout.String()}
+	args := []string{"-test.paniconexit0", fmt.Sprintf("-test.timeout=%v", timeout*time.Duration(max(g.count, 1)))}
 	if p.run.skip != "" {
 		args = append(args, "-test.skip="+p.run.skip)
 	}
