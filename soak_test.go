@@ -87,8 +87,8 @@ func TestProducersFasterThanConsumers(t *testing.T) {
 // soakHolds is what all the queues together may hold: mostly the leftovers of the connections whose reads are paused.
 // soakLoses is what has been refused and dropped when a run without a length of its own is over: more than that.
 const (
-	soakHolds = 32 << 20
-	soakLoses = 40 << 20
+	soakHolds = 64 << 20
+	soakLoses = 80 << 20
 )
 
 // watchMemory looks at the heap in windows, and at the bounds more often. In a long run the last windows must hold no more
