@@ -305,15 +305,13 @@ func (ctx *Context) writeOnPool(msg any) error {
 	return ctx.write(m.msg)
 }
 
-// hopPanicked closes the connection whose handler panicked; the pool's worker lives on.
+// hopPanicked tells the ErrorHandlers and closes the connection whose handler panicked; the pool's worker lives on.
 func (c *Conn) hopPanicked(ctx *Context, v any) {
 	perr := c.notePanic(ctx, v)
-	if h, ok := ctx.node.handler.(ErrorHandler); ok {
-		func() {
-			defer func() { _ = recover() }() // an error handler that panics has had its word
-			_ = h.HandleError(ctx, perr)
-		}()
-	}
+	func() {
+		defer func() { _ = recover() }() // an error handler that panics has had its word
+		ctx.result(perr)
+	}()
 	c.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
 }
 

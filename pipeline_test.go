@@ -270,6 +270,8 @@ func TestStrandPausesReads(t *testing.T) {
 	expectLines(t, bufio.NewReader(c), want...)
 }
 
+// TestErrorRouting: the ErrorHandlers behind a handler are told its errors and its panics, on the loop and on a pool. What
+// they answer is sent, also before the end of the connection.
 func TestErrorRouting(t *testing.T) {
 	errBad := eddy.WithReason(eddy.CloseProtocolError, errors.New("bad line"))
 	pool := newPool(t, 2, 16)
@@ -284,6 +286,8 @@ func TestErrorRouting(t *testing.T) {
 						return errBad
 					case "forgiven":
 						return errors.New("forgive me")
+					case "panic":
+						panic("no plan")
 					}
 					return reply(ctx, m)
 				}), opts...)
@@ -297,6 +301,11 @@ func TestErrorRouting(t *testing.T) {
 			expectEnd(t, c)
 			c.Close()
 			ends.wait(t, eddy.CloseProtocolError)
+			c = dial(t, addr)
+			io.WriteString(c, "good\npanic\nnever\n")
+			expectLines(t, bufio.NewReader(c), "good", "farewell")
+			c.Close()
+			ends.wait(t, eddy.CloseProtocolError, eddy.CloseInternalError)
 		})
 	}
 }

@@ -124,6 +124,7 @@ func TestIdleConnections(t *testing.T) {
 	addr := start(t, srv)
 	runtime.GC()
 	goroutines, before := runtime.NumGoroutine()+2, residentKiB(t) // two wait for the child
+	descriptors := openDescriptors(t)
 	out, stop := child(t, fmt.Sprintf("idle-clients %s %d", addr, n))
 	if line, err := out.ReadString('\n'); err != nil || line != fmt.Sprintf("open %d\n", n) {
 		t.Fatalf("clients: %q, %v", line, err)
@@ -152,6 +153,22 @@ func TestIdleConnections(t *testing.T) {
 	t.Logf("%d idle connections: %d B of resident memory each", n, (residentKiB(t)-before)*1024/n)
 	stop()
 	waitFor(t, "the end of all connections", func() bool { return srv.Stats().Active == 0 })
+	if runtime.GOOS == "linux" {
+		waitFor(t, "their descriptors to be closed", func() bool { return openDescriptors(t) < descriptors+n/100 })
+	}
+}
+
+// openDescriptors counts what this process has open, on Linux.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		return 0
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(open)
 }
 
 // scarceServer serves lines with few descriptors.
