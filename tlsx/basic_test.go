@@ -361,6 +361,7 @@ func TestReadTimeoutOfARecord(t *testing.T) {
 		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
+		testkit.Eventually(t, "the handshake's last bytes", func() bool { return r.layer.Stats().Established == 1 })
 		before := r.bytesIn()
 		send(raw, c)
 		testkit.Eventually(t, "the server to read", func() bool { return r.bytesIn() > before })
