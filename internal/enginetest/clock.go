@@ -92,7 +92,8 @@ func (c *Clock) Now() int64      { return int64(time.Second) + c.passed.Load() }
 func (c *Clock) Wall() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
 
 // Advance lets d pass and returns when each loop has done what was due by then, and has published its numbers. What that
-// sets off on other goroutines may go on. Any goroutine but a loop's.
+// sets off on other goroutines may go on. No loop may be inside a handler that waits for the test: Advance waits for all
+// loops. Any goroutine but a loop's.
 func (c *Clock) Advance(d time.Duration) {
 	c.t.Helper()
 	c.passed.Add(int64(d))
