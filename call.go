@@ -229,6 +229,7 @@ func (c *call[Req]) nextContext() *callContext {
 type callContext struct {
 	mu     sync.Mutex
 	conn   *Conn // nil when it is over
+	alone  bool  // a one-way request's: the end of the connection is no end of it
 	since  int64 // when the request began, 0 when nothing times it
 	due    int64 // when it has to be over, 0 for no timeout of its own
 	err    error
@@ -280,6 +281,9 @@ func (x *callContext) made() *requestContext {
 	case x.conn == nil:
 		x.real = &requestContext{done: make(chan struct{})}
 		x.real.finish(x.err)
+	case x.alone:
+		x.conn.extend()
+		x.real = &requestContext{conn: x.conn, deadline: x.deadline(), done: make(chan struct{})}
 	default:
 		x.real = x.conn.newContext(x.since)
 		x.real.deadline = x.deadline()
@@ -326,7 +330,7 @@ func (x *callContext) Err() error {
 	case x.err != nil:
 		return x.err
 	}
-	if end := x.conn.ended.Load(); end != nil {
+	if end := x.conn.ended.Load(); end != nil && !x.alone {
 		return contextError(end.Reason)
 	}
 	return nil

@@ -215,6 +215,7 @@ func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) 
 	}
 	c.ctx = c.nextContext()
 	c.ctx.begin(f.conn, c.request.since, c.due)
+	c.ctx.alone = oneWay
 	if f.r.o.Value != nil {
 		c.ctx.values = c
 	}
@@ -460,6 +461,9 @@ func (f *flow[Req]) close() {
 
 // abandon ends a call of a closed connection, but for what it needs while it runs.
 func (f *flow[Req]) abandon(c *call[Req]) {
+	if f.outlives(c) {
+		return
+	}
 	if !c.answered {
 		f.r.abandoned.Add(1)
 		c.answered = true
@@ -471,6 +475,25 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 	} else if c.claim() {
 		c.ctx.end(contextError(f.conn.ended.Load().Reason))
 	}
+}
+
+// outlives reports whether a call goes on without its connection: a one-way request that its pool has, since nobody there
+// waits for an answer. A timer of the loop takes the place of the connection's.
+func (f *flow[Req]) outlives(c *call[Req]) bool {
+	l, ended := f.conn.loop, f.conn.ended.Load().Reason
+	if !c.oneWay || !c.running || c.answered || ended == CloseServerShutdown || ended == CloseHandlerTimeout {
+		return false
+	}
+	c.answered = true
+	c.request.End()
+	due := c.due
+	if limit := f.conn.limits().Handler; limit > 0 && c.request.since != 0 {
+		due = earlier(due, c.request.since+int64(limit))
+	}
+	if x := c.ctx; due != 0 { // c may be another request's by then
+		_, _ = l.after(nil, time.Duration(max(0, due-l.clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
+	}
+	return true
 }
 
 // answerFailed is the end of a connection whose response could not be made.

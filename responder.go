@@ -43,7 +43,8 @@ type ResponderOptions[Req any] struct {
 	Value func(req Req, key any) any
 
 	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends with the request: when Run returns,
-	// at the request's timeout, when it is cancelled, or with the connection. A context that is kept says so for ever.
+	// at the request's timeout, when it is cancelled, or with the connection, which a one-way request outlives. A context
+	// that is kept says so for ever.
 	Run func(ctx context.Context, req Req) (resp any, err error)
 
 	// Answer makes the message that is written to the connection, from Run's results or from the error that took their
@@ -63,7 +64,8 @@ type ResponderOptions[Req any] struct {
 	ID func(req Req) uint64
 	// Cancels reports that req is no request but cancels the one with that id. nil = nothing does.
 	Cancels func(req Req) (id uint64, ok bool)
-	// OneWay reports that a request is never answered. nil = all are.
+	// OneWay reports that a request is never answered. What the pool has of such requests is run though their connection
+	// ends, unless the server ends it or the handler deadline does. nil = all are answered.
 	OneWay func(req Req) bool
 	// Local reports that Run answers the request at once and without blocking: it is called on the loop, also when the
 	// pool is full, with a context that does not end. The answer leaves in its turn. nil = none.

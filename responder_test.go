@@ -176,6 +176,12 @@ func (d *desk) settle() {
 	}
 }
 
+// context returns the context of a "wait" that has begun.
+func (d *desk) context(id uint64) context.Context {
+	ctx, _ := d.contexts.Load(id)
+	return ctx.(context.Context)
+}
+
 func (d *desk) waitBegan(ids ...uint64) {
 	d.t.Helper()
 	for range ids {
@@ -331,7 +337,9 @@ func TestNoPipelining(t *testing.T) {
 	if err := d.ends.first(); !errors.Is(err, eddy.ErrPipelined) {
 		t.Errorf("closed with %v", err)
 	}
-	d.settle() // their contexts have ended
+	testkit.Eventually(t, "the end of the context of 33", func() bool { return d.running.Load() == 1 })
+	close(d.gate) // for 32, which nobody waits for
+	d.settle()
 }
 
 // TestPanicsAndErrors: whatever becomes of the function there is one answer, and the connection stays.
@@ -404,13 +412,9 @@ func TestContextsOfRequests(t *testing.T) {
 	srv := &eddy.Server{Loops: 1, Init: d.init, HandlerTimeout: limit}
 	clock := enginetest.NewClock(t, srv)
 	c := newClient(t, start(t, srv))
-	context1 := func(id uint64) context.Context {
-		ctx, _ := d.contexts.Load(id)
-		return ctx.(context.Context)
-	}
 	c.say("1 wait", "2 wait")
 	d.waitBegan(1, 2)
-	first, second := context1(1), context1(2)
+	first, second := d.context(1), d.context(2)
 	if at, ok := first.Deadline(); !ok || !at.Equal(clock.Wall().Add(limit)) {
 		t.Errorf("deadline %v, %v", at, ok)
 	}
@@ -432,7 +436,7 @@ func TestContextsOfRequests(t *testing.T) {
 		id := uint64(i + 10)
 		c.say(fmt.Sprint(id, " wait"))
 		c.expect(fmt.Sprint(id, " ok"))
-		kept = append(kept, context1(id))
+		kept = append(kept, d.context(id))
 	}
 	for _, ctx := range append(kept, first, second) {
 		if !errors.Is(ctx.Err(), context.Canceled) {
@@ -458,6 +462,62 @@ func TestDisconnectCancels(t *testing.T) {
 			c.Close()
 			d.settle()
 			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned > 0 })
+		})
+	}
+}
+
+// TestOneWayOutlivesConnection: what the pool has of a connection's one-way requests is run though it has ended, with a
+// context that says nothing of that: only the request's own timeout ends it, or the end of the server.
+func TestOneWayOutlivesConnection(t *testing.T) {
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 1, 64), func(r *eddy.ResponderOptions[*ask]) {
+				r.Ordering = o
+				r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Hour }
+			})
+			srv := &eddy.Server{Loops: 1, Init: d.init}
+			clock := enginetest.NewClock(t, srv)
+			addr := start(t, srv)
+			c := newClient(t, addr)
+			c.say("1 onewaywait", "2 oneway", "3 wait", "4 onewaywait", "5 onewaywait 1", "6 onewaywait 1")
+			d.waitBegan(1)
+			waitFor(t, "all of them", func() bool { return d.made.Load() == 6 })
+			c.Close()
+			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned == 1 })
+			if err := d.context(1).Err(); err != nil {
+				t.Errorf("the context of one that runs says %v", err)
+			}
+			d.gate <- struct{}{}
+			d.waitBegan(4)
+			if err := d.context(4).Err(); err != nil {
+				t.Errorf("the context of one that waited says %v", err)
+			}
+			d.gate <- struct{}{}
+			d.waitBegan(5)
+			clock.Advance(time.Hour - 1)
+			if err := d.context(5).Err(); err != nil {
+				t.Errorf("before its time the context says %v", err)
+			}
+			clock.Advance(1)
+			<-d.context(5).Done()
+			if err := d.context(5).Err(); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("at its time the context says %v", err)
+			}
+			d.settle() // 6 was late
+			if n := d.ran.Load(); n != 4 {
+				t.Errorf("%d functions ran, want 1, 2, 4 and 5", n)
+			}
+			if want, got := (eddy.ResponderStats{Abandoned: 1, Expired: 1, Dropped: 1}), d.r.Stats(); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			c = newClient(t, addr)
+			c.say("8 onewaywait", "9 oneway")
+			d.waitBegan(8)
+			srv.Close()
+			d.settle()
+			if !errors.Is(d.context(8).Err(), context.Canceled) {
+				t.Error("the end of the server is not told")
+			}
 		})
 	}
 }

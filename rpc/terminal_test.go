@@ -243,16 +243,17 @@ func TestOneTerminalResponse(t *testing.T) {
 			x.over()
 			x.executed(1)
 		}},
-		{"connection cut", 1, false, func(t *testing.T, x *terminal) {
+		{"connection cut", 2, false, func(t *testing.T, x *terminal) {
 			x.hold()
 			x.call(2, 0, rawKey, "Echo", "")
-			testkit.Eventually(t, "the queue", func() bool { return x.pool.Stats().Queued == 1 })
+			x.send(rawFrame(3, 3, rawCall(0, 0, rawKey, "Echo", ""))) // one-way: nobody there would wait for it
+			testkit.Eventually(t, "the queue", func() bool { return x.pool.Stats().Queued == 2 })
 			x.Close()
 			testkit.Eventually(t, "the end of the connection", func() bool { return x.s.Stats().Ports["port0"].Requests.Abandoned == 2 })
 			close(x.gate.open)
 			x.rawClient = dialRaw(t, x.s.Addr("port0"))
 			x.over()
-			x.executed(1)
+			x.executed(2)
 		}},
 	} {
 		for d := range dispatchers {

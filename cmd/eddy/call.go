@@ -213,7 +213,7 @@ func (t *terminal) call(f callFlags, args []string) error {
 		}
 	}
 	if err == nil && f.oneWay {
-		// The end of a connection drops what waits on it. The answer comes behind the request.
+		// The answer shows that the server has read the request: what it has of a one-way request outlives the connection.
 		_, err = rpc.Invoke[rpc.HealthResponse](ctx, cl, rpc.HealthKey, "Check", &rpc.HealthRequest{}, rpc.CallCodec(rpc.CodecJSON))
 	}
 	return f.explain(r, err)
