@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,9 @@ const (
 	mostUnsteady = 3
 	// mostLooks bounds the second looks: where more tests fail, something is broken.
 	mostLooks = 12
+	// slow is how many seconds a test may take without being named: one that took that long has waited in vain for
+	// something, and has passed all the same.
+	slow = 100
 )
 
 // required are the tools without which a test fails instead of being skipped.
@@ -138,7 +142,7 @@ func (g *gateRun) once(list []program) {
 
 // try runs a program, or one test of it.
 func (g *gateRun) try(p program, test string) result {
-	args := []string{"-test.paniconexit0", fmt.Sprintf("-test.timeout=%v", timeout*time.Duration(max(g.count, 1)))}
+	args := []string{"-test.v", "-test.paniconexit0", fmt.Sprintf("-test.timeout=%v", timeout*time.Duration(max(g.count, 1)))}
 	if p.run.skip != "" {
 		args = append(args, "-test.skip="+p.run.skip)
 	}
@@ -162,10 +166,15 @@ func (g *gateRun) note(r result) {
 	word := "ok  "
 	if r.failed {
 		g.broken = append(g.broken, r)
-		fmt.Fprintln(g.out, strings.TrimRight(r.output, "\n"))
+		fmt.Fprintln(g.out, strings.TrimRight(wentWell.ReplaceAllString(r.output, ""), "\n"))
 		word = "FAIL"
 	} else {
 		g.passed++
+	}
+	for _, m := range passedTest.FindAllStringSubmatch(r.output, -1) {
+		if seconds, _ := strconv.ParseFloat(m[2], 64); seconds >= slow {
+			fmt.Fprintf(g.out, "slow: %s %s took %s s\n", r.name(), m[1], m[2])
+		}
 	}
 	fmt.Fprintf(g.out, "%s %-32s %6.1f s, processor %6.1f s\n", word, r.name(), r.wall.Seconds(), r.cpu.Seconds())
 }
@@ -178,6 +187,10 @@ func (g *gateRun) lookAgain() bool {
 	}
 	var looks []look
 	for _, r := range g.broken {
+		if strings.Contains(r.output, "WARNING: DATA RACE") {
+			fmt.Fprintf(g.out, "%s: a data race is one, also if it is not seen again\n", r.name())
+			return false
+		}
 		tests := failedTests(r.output)
 		if len(tests) == 0 { // it was killed, or failed as a whole
 			tests = []string{""}
@@ -226,6 +239,8 @@ func (g *gateRun) lookAgain() bool {
 }
 
 var (
+	wentWell   = regexp.MustCompile(`(?m)^(=== \w+ .*| *--- (PASS|SKIP): .*)\n`)
+	passedTest = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\S+)s\)$`)
 	failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	hungTests  = regexp.MustCompile(`(?m)^running tests:\n((?:\t\w.*\n)+)`)
 	hungTest   = regexp.MustCompile(`(?m)^\t(\w+)`)

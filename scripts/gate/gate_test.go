@@ -142,6 +142,22 @@ func TestManyFailures(t *testing.T) {
 	s.want(t, false, "13 tests failed: too many for a second look")
 }
 
+// TestDataRace: what the race detector has seen is not looked at again.
+func TestDataRace(t *testing.T) {
+	s := play(t, map[string][]string{"race x": {"WARNING: DATA RACE\n" + broken}}, options{}, "race x")
+	s.wantCalls(t, "race x")
+	s.want(t, false, "race x: a data race is one")
+}
+
+// TestShown: what passed is not shown beside what failed, and what took long is named.
+func TestShown(t *testing.T) {
+	s := play(t, map[string][]string{"race x": {"=== RUN   TestOk\n--- PASS: TestOk (0.00s)\n=== RUN   TestLong\n--- PASS: TestLong (120.01s)\n=== RUN   TestA\n" + broken}}, options{}, "race x")
+	s.want(t, true, "slow: race x TestLong took 120.01 s")
+	if strings.Contains(s.out.String(), "TestOk") || strings.Contains(s.out.String(), "=== RUN") {
+		t.Errorf("shown:\n%s", &s.out)
+	}
+}
+
 // TestRounds: with rounds every failure counts and nothing is excused.
 func TestRounds(t *testing.T) {
 	s := play(t, map[string][]string{"race x": {"", broken}}, options{rounds: 3}, "race x")
@@ -174,8 +190,8 @@ func TestArguments(t *testing.T) {
 	}}
 	p := program{run: run{poller: "select", skip: "^TestParser", args: []string{"-seeds", "7"}}, pkg: pkg{dir: "/d"}, bin: "/b"}
 	for test, want := range map[string]string{
-		"":      "/d [EDDY_POLLER=select PWD=/d] /b [-test.paniconexit0 -test.timeout=40m0s -test.skip=^TestParser -test.shuffle=on -test.count=5 -seeds 7]",
-		"TestA": "/d [EDDY_POLLER=select PWD=/d] /b [-test.paniconexit0 -test.timeout=40m0s -test.skip=^TestParser -test.run=^TestA$ -seeds 7]",
+		"":      "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=40m0s -test.skip=^TestParser -test.shuffle=on -test.count=5 -seeds 7]",
+		"TestA": "/d [EDDY_POLLER=select PWD=/d] /b [-test.v -test.paniconexit0 -test.timeout=40m0s -test.skip=^TestParser -test.run=^TestA$ -seeds 7]",
 	} {
 		if g.try(p, test); got != want {
 			t.Errorf("%q: %s\nwant %s", test, got, want)
