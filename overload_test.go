@@ -362,8 +362,8 @@ func TestMemoryBudgetHolds(t *testing.T) {
 	t.Logf("at most %d KiB held of %d, %+v", most>>10, budget>>10, srv.Stats().Memory)
 }
 
-// TestDegradedAnswers: when the pool that makes full answers has no room, and when a client does not read fast enough, a
-// handler answers with less instead of refusing, and with everything again afterwards.
+// TestDegradedAnswers: when the pool that makes full answers has no room, a handler answers with less instead of refusing,
+// and with everything again afterwards.
 func TestDegradedAnswers(t *testing.T) {
 	pool := newPool(t, 1, 1)
 	gate := make(chan struct{})
