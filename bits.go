@@ -60,7 +60,9 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	drainTold    draining, for other goroutines
 //	watched      the wheel fires within a handler deadline from now, or a taskWatch is queued
 //	rewired      the pipeline was changed since it was opened; written by the loop, never cleared
-//	writersWait  goroutines may wait in WriteContext; raised by them with connExt.mu held, cleared by the loop with it
+//	writersWait  somebody waits for connExt.writable; raised with connExt.mu held, cleared by the loop with it
+//	toldFull     Writable has said false for bytes that the loop need not see together; the loop says true at Low and
+//	             clears it
 //	detour       events of before a change of the pipeline may be under way, or its handlers are told the end: all go
 //	             through the loop; cleared by the loop
 const (
@@ -75,6 +77,7 @@ const (
 	rewired
 	detour
 	writersWait
+	toldFull
 )
 
 // shows reports whether a shared bit is set. Any goroutine.

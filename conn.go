@@ -84,7 +84,7 @@ func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 }
 
 func (c *Conn) writeContext(ctx context.Context, msg any) error {
-	if c.Writable() {
+	if c.roomy() {
 		err := c.submitWrite(nil, msg)
 		if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
 			return err
@@ -127,9 +127,39 @@ func (c *Conn) ResumeRead() {
 	}
 }
 
-// Writable reports whether the outbound queue is below its watermark (with hysteresis).
+// Writable reports whether the outbound queue is below its high watermark. After false it is false until the queue has come
+// down to its low one: then HandleWritability is told true, unless the connection ends first. That may be before the caller
+// has acted on the answer; OnWritable cannot be missed. Any goroutine.
 func (c *Conn) Writable() bool {
-	return !c.shows(unwritable) && c.queued.Load() < int64(c.set.marks.High)
+	if c.shows(unwritable | toldFull) {
+		return false
+	}
+	if c.queued.Load() < int64(c.set.marks.High) {
+		return true
+	}
+	c.mark(toldFull)
+	if c.queued.Load() <= int64(c.set.marks.Low) { // the loop may have looked before
+		c.postReadState()
+	}
+	return false
+}
+
+// roomy is Writable for those who wait in another way than for HandleWritability.
+func (c *Conn) roomy() bool { return !c.shows(unwritable) && c.queued.Load() < int64(c.set.marks.High) }
+
+// OnWritable calls f once, on the connection's loop, when the connection is writable: at once, or as soon as the queue is
+// below its watermarks. If the connection ends first, or has ended, f is told its CloseError. f must not block. What feeds one
+// connection from another pauses its source and lets f resume it:
+//
+//	src.PauseRead()
+//	dst.OnWritable(func(error) { src.ResumeRead() })
+//
+// Any goroutine.
+func (c *Conn) OnWritable(f func(err error)) {
+	c.awaitWritable().OnDone(func(*Future) { f(c.closedError()) })
+	if c.roomy() {
+		c.postReadState()
+	}
 }
 
 // Buffers returns the pool of counted buffers of the connection's group, for messages that go to several connections.

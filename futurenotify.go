@@ -57,7 +57,13 @@ func (f *Future) post() bool {
 	queued := f.posted
 	f.posted = true
 	f.mu.Unlock()
-	return queued || f.loop.tasks.push(task{kind: taskFuture, msg: f}, true) == nil
+	if queued || f.loop.tasks.push(task{kind: taskFuture, msg: f}, true) == nil {
+		return true
+	}
+	f.mu.Lock()
+	f.posted = false
+	f.mu.Unlock()
+	return false
 }
 
 // runFuture carries out a taskFuture.

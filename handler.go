@@ -23,8 +23,9 @@ type EventHandler interface {
 	HandleEvent(ctx *Context, ev any) error
 }
 
-// WritabilityHandler is told when the outbound queue crosses its watermarks. Every handler that implements it is told.
-// Several changes may have happened since: Conn.Writable says how it stands now.
+// WritabilityHandler is told when the outbound queue crosses its watermarks. Every handler that implements it is told. true
+// follows each false, and each false that Conn.Writable has said, unless the connection ends first: it may come without a
+// false before it. Several changes may have happened since: Conn.Writable says how it stands now.
 type WritabilityHandler interface {
 	HandleWritability(ctx *Context, writable bool) error
 }

@@ -238,6 +238,8 @@ func (k *inspection) marks(c *Conn) {
 	case c.phase == PhaseClosing || told:
 	case over && q <= int64(c.set.marks.Low):
 		k.connFail(c, "is below its low mark and still unwritable")
+	case c.shows(toldFull) && q <= int64(c.set.marks.Low):
+		k.connFail(c, "has told that it is unwritable, and not that it is writable again")
 	case !over && q >= int64(c.set.marks.High):
 		k.connFail(c, "is above its high mark and still writable")
 	}

@@ -490,14 +490,17 @@ func (c *Conn) noteWatermarks() {
 		c.tellWritability(false)
 	case c.paused&pauseOutbound != 0 && q <= int64(c.set.marks.Low):
 		c.paused &^= pauseOutbound
-		c.unmark(unwritable)
+		c.unmark(unwritable | toldFull)
 		c.breachEnds()
 		if !c.readPaused() {
 			c.markReady()
 		}
 		c.tellWritability(true)
+	case c.shows(toldFull) && q <= int64(c.set.marks.Low):
+		c.unmark(toldFull)
+		c.tellWritability(true)
 	}
-	if c.shows(writersWait) && c.Writable() {
+	if c.shows(writersWait) && c.roomy() {
 		c.wakeWriters()
 	}
 }

@@ -36,7 +36,7 @@ type connExt struct {
 	rewiring   rewiring
 
 	mu       sync.Mutex
-	writable chan struct{} // writers wait for it
+	writable *Future // somebody waits for it; kept with its error when the connection has ended
 	done     chan struct{}
 	contexts *requestContext // not ended
 	requests requestList
@@ -59,15 +59,16 @@ func (c *Conn) extend() *connExt {
 	return c.ext.Load()
 }
 
-// wakeWriters releases the goroutines in WriteContext.
+// wakeWriters tells those who wait for the connection to be writable.
 func (c *Conn) wakeWriters() {
 	x := c.ext.Load()
 	x.mu.Lock()
-	defer x.mu.Unlock()
+	w := x.writable
 	c.unmark(writersWait)
-	if x.writable != nil { // else the connection has ended
-		close(x.writable)
-		x.writable = nil
+	x.writable = nil
+	x.mu.Unlock()
+	if w != nil { // else the connection has ended
+		w.settle(FutureSucceeded, nil, c.loop)
 	}
 }
 
@@ -82,29 +83,29 @@ func (x *connExt) finish() {
 	if x.done != nil {
 		close(x.done)
 	}
-	if x.writable != nil {
-		close(x.writable)
-		x.writable = nil
-	}
-	f := x.closing
+	w, f := x.writable, x.closing
 	x.mu.Unlock()
-	if f != nil { // made before the end, so that the loop is here
+	if w != nil { // made before the end, so that the loop is here
+		w.settle(FutureFailed, w.conn.closedError(), w.loop)
+	}
+	if f != nil {
 		f.settle(FutureSucceeded, nil, f.loop)
 	}
 }
 
-// awaitWritable returns a channel that is closed when the connection may have become writable, nil when it has ended. The
-// caller looks at the queue after it: the loop looks at the bit after each change of the queue.
-func (c *Conn) awaitWritable() <-chan struct{} {
+// awaitWritable returns the Future of the connection's being writable, which fails with its end. The caller looks at the
+// queue after it: the loop looks at the bit after each change of the queue.
+func (c *Conn) awaitWritable() *Future {
 	x := c.extend()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.over {
-		return nil
-	}
 	if x.writable == nil {
-		x.writable = make(chan struct{})
-		c.mark(writersWait)
+		x.writable = &Future{loop: c.loop, conn: c, fixed: true}
+		if x.over {
+			x.writable.state, x.writable.err = FutureFailed, c.closedError()
+		} else {
+			c.mark(writersWait)
+		}
 	}
 	return x.writable
 }
@@ -114,12 +115,12 @@ const saturatedPause = time.Millisecond
 
 func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
 	for {
-		wake := c.awaitWritable()
+		wake := c.awaitWritable().Done()
 		if err := c.closedError(); err != nil {
 			return err
 		}
 		var retry <-chan time.Time
-		if c.Writable() {
+		if c.roomy() {
 			err := c.submitWrite(nil, msg)
 			if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
 				return err

@@ -48,7 +48,7 @@ func TestWritersWaitIsNoted(t *testing.T) {
 	high := int64(c.set.marks.High)
 	c.queued.Store(high)
 	c.noteWatermarks()
-	wake := c.awaitWritable()
+	wake := c.awaitWritable().Done()
 	if c.noteWatermarks(); !c.shows(writersWait) {
 		t.Error("nobody waits, it says")
 	}
@@ -69,4 +69,114 @@ func TestWritersWaitIsNoted(t *testing.T) {
 	}
 	c.beginClose(CloseNormal, nil)
 	l.iterate()
+}
+
+// told counts what a handler is told of writability.
+type told struct{ off, on int }
+
+func (w *told) HandleWritability(_ *Context, writable bool) error {
+	if writable {
+		w.on++
+	} else {
+		w.off++
+	}
+	return nil
+}
+
+// TestWritableIsPaired: who was told that the connection is not writable is told when it is again, also when the loop never
+// saw together what others have submitted, and so never told its handlers.
+func TestWritableIsPaired(t *testing.T) {
+	w := &told{}
+	srv := echoServer()
+	init := srv.Init
+	srv.Init = func(p *Pipeline) error {
+		if err := init(p); err != nil {
+			return err
+		}
+		return p.Add("told", w)
+	}
+	st, l := newStage(t, srv)
+	c := st.connect(l).conn
+	marks := c.set.marks
+	expect := func(what string, off, on int, writable bool) {
+		t.Helper()
+		c.noteWatermarks()
+		if w.off != off || w.on != on || c.Writable() != writable {
+			t.Errorf("%s: told %+v, want %d and %d; writable %v", what, *w, off, on, c.Writable())
+		}
+	}
+	c.queued.Store(int64(marks.High) - 1)
+	expect("below the high mark", 0, 0, true)
+	c.queued.Store(int64(marks.High))
+	if c.Writable() {
+		t.Error("writable at the high mark")
+	}
+	c.queued.Store(int64(marks.Low) + 1)
+	expect("between the marks", 0, 0, false)
+	c.queued.Store(int64(marks.Low))
+	expect("at the low mark", 0, 1, true)
+	c.queued.Store(int64(marks.High))
+	if c.Writable() {
+		t.Error("writable at the high mark")
+	}
+	expect("when the loop has seen it, too", 1, 1, false)
+	c.queued.Store(0)
+	expect("with an empty queue", 1, 2, true)
+	c.beginClose(CloseNormal, nil)
+	l.iterate()
+}
+
+// TestOnWritable: the function is called once, on the loop: soon if the connection is writable, when it becomes so, or with
+// the reason of its end.
+func TestOnWritable(t *testing.T) {
+	st, l := newStage(t, echoServer())
+	c := st.connect(l).conn
+	var calls []error
+	ask := func() { c.OnWritable(func(err error) { calls = append(calls, err) }) }
+	expect := func(what string, want ...error) {
+		t.Helper()
+		l.iterate()
+		if len(calls) != len(want) {
+			t.Fatalf("%s: %d calls, want %d", what, len(calls), len(want))
+		}
+		for i, err := range want {
+			if !errors.Is(calls[i], err) {
+				t.Errorf("%s: call %d was told %v, want %v", what, i, calls[i], err)
+			}
+		}
+		calls = nil
+	}
+	ask()
+	expect("a writable one", nil)
+	expect("once is enough")
+	c.queued.Store(int64(c.set.marks.High))
+	c.noteWatermarks()
+	ask()
+	ask()
+	expect("above the mark")
+	c.queued.Store(int64(c.set.marks.Low))
+	c.noteWatermarks()
+	expect("below the marks", nil, nil)
+	c.queued.Store(int64(c.set.marks.High))
+	ask()
+	c.beginClose(CloseNormal, nil)
+	expect("the end", ErrClosed)
+	ask()
+	expect("after the end", ErrClosed)
+}
+
+// TestListenersAfterTheLoop: a Future that has completed runs each listener also when its loop has ended.
+func TestListenersAfterTheLoop(t *testing.T) {
+	st, l := newStage(t, echoServer())
+	c := st.connect(l).conn
+	f := c.CloseFuture()
+	c.beginClose(CloseNormal, nil)
+	l.iterate()
+	l.teardown()
+	for i := range 3 {
+		ran := false
+		if f.OnDone(func(*Future) { ran = true }); !ran {
+			t.Errorf("listener %d was lost", i)
+		}
+	}
 }

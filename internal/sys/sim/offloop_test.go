@@ -47,7 +47,9 @@ func (k *crowd) act() sim.Next {
 	}
 	switch {
 	case k.push != nil && w.Hit(sim.OffLoopWrite):
+		l.ask()
 		k.push(l)
+		l.ask()
 	case w.Hit(sim.OffLoopPause):
 		if t.once(2) {
 			l.conn.PauseRead()

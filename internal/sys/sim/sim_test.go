@@ -164,6 +164,7 @@ type trial struct {
 	crowds  []*crowd
 
 	promises promises
+	waits    int // OnWritable calls that were not told
 
 	panics   uint64      // of handlers
 	queues   bool        // peers may wait in the kernel's queue until others end
@@ -256,6 +257,8 @@ type life struct {
 	closed int
 	told   int64 // when it was told to end
 	ended  int64
+	full   bool // somebody was told that it is not writable
+	waits  int  // OnWritable calls that were not told
 	reason eddy.CloseReason
 	err    error
 }
@@ -278,7 +281,7 @@ func (l *life) HandleRead(ctx *eddy.Context, msg any) error {
 }
 
 func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
-	l.reason, l.err, l.ended = reason, err, l.t.w.Now()
+	l.reason, l.err, l.ended, l.full = reason, err, l.t.w.Now(), false
 	if l.closed++; l.closed > 1 {
 		l.t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
 	}
@@ -286,6 +289,40 @@ func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error
 		l.t.w.Failf("connection %v closed with %v, but says %v", l.conn.ID(), reason, e)
 	}
 	l.t.judge(l)
+}
+
+func (l *life) HandleWritability(_ *eddy.Context, writable bool) error {
+	l.full = !writable
+	return nil
+}
+
+// ask is a goroutine that wants to write: what it is told to wait for has to come.
+func (l *life) ask() {
+	if l.closed == 0 && !l.conn.Writable() {
+		l.full = true
+	}
+	if !l.t.once(4) {
+		return
+	}
+	l.waits++
+	l.t.waits++
+	told := false
+	l.conn.OnWritable(func(err error) {
+		if told || err == nil && l.closed > 0 {
+			l.t.w.Failf("connection %v: told %v, twice or after its end", l.id, err)
+		}
+		told = true
+		l.waits--
+		l.t.waits--
+		l.t.w.Progress()
+	})
+}
+
+// forgotten fails the trial if somebody waits for a queue that is short.
+func (l *life) forgotten() {
+	if q := l.conn.QueuedBytes(); l.closed == 0 && q == 0 && (l.full || l.waits > 0) {
+		l.t.w.Failf("connection %v has an empty queue; told false and not true: %v, %d calls wait", l.id, l.full, l.waits)
+	}
 }
 
 // took is how long an orderly end took.
@@ -382,6 +419,9 @@ func (t *trial) settle() {
 	if !w.Rest(maxSteps) && w.Err() == nil {
 		w.Failf("no rest after %d steps without trouble: %v", maxSteps, t)
 	}
+	for _, l := range t.lives {
+		l.forgotten()
+	}
 	for _, c := range t.clients {
 		if c.over || !c.whole() || c.p == nil {
 			continue
@@ -426,6 +466,9 @@ func (t *trial) gone() {
 	}
 	for _, k := range t.crowds {
 		k.check()
+	}
+	if t.waits != 0 {
+		t.w.Failf("%d OnWritable calls were not told the end of their connection", t.waits)
 	}
 	t.promises.kept(t)
 	_ = t.w.End()
