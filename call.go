@@ -154,19 +154,16 @@ func (c *call[Req]) makeAnswer(resp any, err error) {
 		return
 	}
 	n := sizeOf(msg)
-	if c.failure = c.flow.conn.countAnswer(n); c.failure != nil {
-		release(msg)
-		return
-	}
+	c.flow.conn.countAnswer(n)
 	c.msg, c.counted = msg, n
 }
 
-// takeAnswer returns the answer for the loop to write, whose bytes were admitted before.
-func (c *call[Req]) takeAnswer() (msg any, admitted int) {
-	msg, admitted = c.msg, c.counted
+// takeAnswer returns the answer for the loop to write, whose bytes were counted before.
+func (c *call[Req]) takeAnswer() (msg any, counted int) {
+	msg, counted = c.msg, c.counted
 	c.msg, c.counted = nil, 0
-	c.flow.conn.uncountAnswer(admitted)
-	return msg, admitted
+	c.flow.conn.uncountAnswer(counted)
+	return msg, counted
 }
 
 // dropAnswer ends an answer that nobody will get.
@@ -190,17 +187,14 @@ func (c *call[Req]) recycle() {
 	r.calls.Put(c)
 }
 
-// countAnswer counts a response as queued from when it is made, as submitWrite does. Any goroutine.
-func (c *Conn) countAnswer(n int) error {
-	if err := c.submitWithin(n); err != nil { // first, see submitWrite
-		return err
+// countAnswer counts a response as queued from when it is made, as submitWrite does, but refuses none: its memory is in use.
+// Any goroutine.
+func (c *Conn) countAnswer(n int) {
+	if c.set.owner.budget.limit > 0 {
+		c.cell().pending.Add(int64(n))
 	}
-	if err := c.reserve(n); err != nil {
-		c.submitted(n)
-		return err
-	}
+	c.queued.Add(int64(n))
 	c.extend().answers.Add(int64(n))
-	return nil
 }
 
 func (c *Conn) uncountAnswer(n int) {

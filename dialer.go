@@ -44,6 +44,7 @@ type Dialer struct {
 	HandlerTimeout      time.Duration
 	WriteTimeout        time.Duration
 	BackpressureTimeout time.Duration
+	MinWriteRate        int
 	HandshakeTimeout    time.Duration
 
 	mu       sync.Mutex

@@ -3,6 +3,7 @@ package eddy
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type flow[Req any] struct {
 	turn        *call[Req] // the oldest that was not answered
 	count       int
 	owed        int // calls that were not answered, without those that never are
+	size        int // of its answers, a moving average of bytes
 	paused      bool
 	byID        map[uint64]*call[Req]
 	strand      *executor.Strand[*call[Req]] // under OrderSerial on one pool
@@ -242,9 +244,24 @@ func (f *flow[Req]) append(c *call[Req]) {
 		}
 		f.byID[c.id] = c
 	}
-	if f.count++; f.count >= f.r.o.InFlight && !f.paused {
+	if f.count++; !f.paused && f.full() {
 		f.paused = true
 		f.ctx.HoldReads()
+	}
+}
+
+// full reports whether no further request may begin: InFlight of them have, or their answers, if they are as long as those
+// before them, pass what the connection's queue takes beyond its high watermark. One may always begin.
+func (f *flow[Req]) full() bool {
+	marks := &f.conn.set.marks
+	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= int64(marks.Max-marks.High)
+}
+
+// resume lets requests begin again.
+func (f *flow[Req]) resume() {
+	if f.paused && f.count <= f.r.low && !f.full() {
+		f.paused = false
+		f.ctx.ReleaseReads()
 	}
 }
 
@@ -261,10 +278,7 @@ func (f *flow[Req]) remove(c *call[Req]) {
 		c.next.prev = c.prev
 	}
 	f.count--
-	if f.paused && f.count <= f.r.low {
-		f.paused = false
-		f.ctx.ReleaseReads()
-	}
+	f.resume()
 	c.recycle()
 }
 
@@ -306,14 +320,11 @@ func (f *flow[Req]) finish(c *call[Req]) {
 		f.turn = f.turn.next
 	}
 	c.answered = true
-	l := f.conn.loop
-	msg, admitted := c.takeAnswer()
-	was := l.granted
-	l.granted = admitted
+	msg, size := c.takeAnswer()
 	f.write(msg)
-	l.granted = was
 	if !c.oneWay {
 		f.owed--
+		f.size += (size - f.size) / 4
 	}
 	if c.id != 0 {
 		delete(f.byID, c.id)
@@ -321,15 +332,23 @@ func (f *flow[Req]) finish(c *call[Req]) {
 	c.request.End()
 	if !c.running {
 		f.remove(c)
+	} else {
+		f.resume()
 	}
 }
 
-// write passes a response to the connection. One that cannot be queued ends it: its client would wait for ever.
+// write passes a response to the connection, whatever is queued there: it exists, and its request was allowed to begin. One
+// that cannot be queued ends the connection: its client would wait for ever.
 func (f *flow[Req]) write(msg any) {
 	if msg == nil {
 		return
 	}
-	if err := f.ctx.writeOnLoop(msg); err != nil {
+	l := f.conn.loop
+	was := l.granted
+	l.granted = math.MaxInt
+	err := f.ctx.writeOnLoop(msg)
+	l.granted = was
+	if err != nil {
 		f.fail(err)
 	}
 }

@@ -53,6 +53,7 @@ const (
 	DefaultAcceptBatch   = 256
 	DefaultFlushTimeout  = 10 * time.Second
 	DefaultLingerTimeout = 2 * time.Second
+	DefaultMinWriteRate  = 256
 )
 
 // Budgets of one iteration (DESIGN 3.3).
@@ -77,6 +78,7 @@ type settings struct {
 	marks         Watermarks
 	overflow      OverflowPolicy
 	limits        Deadlines
+	minRate       int // bytes per second that put deadlines of writes off; in settings 0 = any byte does
 	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
@@ -106,7 +108,7 @@ func (s *Server) settings() (*settings, error) {
 			Idle: s.IdleTimeout, Read: s.ReadTimeout, Body: s.BodyTimeout,
 			Handler: s.HandlerTimeout, Write: s.WriteTimeout, Backpressure: s.BackpressureTimeout,
 		},
-		handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
+		minRate: s.MinWriteRate, handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
 	}.settings("Server", &s.endpoint)
 	if err != nil {
 		return nil, err
@@ -134,7 +136,7 @@ func (d *Dialer) settings() (*settings, error) {
 			Idle: d.IdleTimeout, Read: d.ReadTimeout, Body: d.BodyTimeout,
 			Handler: d.HandlerTimeout, Write: d.WriteTimeout, Backpressure: d.BackpressureTimeout,
 		},
-		handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
+		minRate: d.MinWriteRate, handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
 	}.settings("Dialer", &d.endpoint)
 }
 
@@ -151,6 +153,7 @@ type connOptions struct {
 	marks         Watermarks
 	overflow      OverflowPolicy
 	limits        Deadlines
+	minRate       int // bytes per second that put deadlines of writes off; in settings 0 = any byte does
 	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
@@ -184,6 +187,7 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		marks:         marks,
 		overflow:      o.overflow,
 		limits:        o.limits,
+		minRate:       max(orInt(o.minRate, DefaultMinWriteRate), 0),
 		handshake:     o.handshake,
 		flushTimeout:  orDuration(o.flushTimeout, DefaultFlushTimeout),
 		lingerTimeout: orDuration(o.lingerTimeout, DefaultLingerTimeout),

@@ -387,6 +387,9 @@ func (c *Conn) wrote(n int) {
 	if n > 0 {
 		l.counters[countBytesOut] += uint64(n)
 		c.lastActive = l.now
+		if x := c.ext.Load(); x != nil {
+			x.took(n, l.now, c.set.minRate)
+		}
 	}
 }
 
@@ -398,7 +401,7 @@ func (c *Conn) tookAll(n, offered int, err error) bool {
 		return false
 	}
 	if n < offered {
-		c.writeStuck(n > 0)
+		c.writeStuck()
 		c.noteWatermarks()
 		c.setInterest(c.interest | sys.Write)
 		return false

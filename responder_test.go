@@ -564,16 +564,19 @@ func TestInFlightBound(t *testing.T) {
 }
 
 // TestHeldResponsesAreBounded: responses that wait for their turn count as queued: they make the connection unwritable
-// and pause its reads at the high watermark, and end it beyond the maximum.
+// and pause its reads at the high watermark. Those of requests that have begun are taken beyond the maximum, and their
+// connection is not taken for one whose peer does not read.
 func TestHeldResponsesAreBounded(t *testing.T) {
 	marks := eddy.Watermarks{Low: 1 << 10, High: 64 << 10, Max: 256 << 10}
 	var conn atomic.Pointer[eddy.Conn]
+	var clock *enginetest.Clock
 	serve := func(t *testing.T) (*desk, *client) {
 		d := newDesk(t, newPool(t, 4, 64), ordering(eddy.OrderByRequest))
-		srv := &eddy.Server{Loops: 1, Watermarks: marks, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		srv := &eddy.Server{Loops: 1, Watermarks: marks, BackpressureTimeout: time.Minute, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 			conn.Store(p.Conn())
 			return d.init(p)
 		}}
+		clock = enginetest.NewClock(t, srv)
 		conn.Store(nil)
 		c := newClient(t, start(t, srv))
 		waitFor(t, "the connection", func() bool { return conn.Load() != nil })
@@ -591,19 +594,51 @@ func TestHeldResponsesAreBounded(t *testing.T) {
 		waitFor(t, "the end of the pause", func() bool { return conn.Load().Writable() && conn.Load().QueuedBytes() == 0 })
 		d.settle()
 	})
-	t.Run("end", func(t *testing.T) {
+	t.Run("beyond", func(t *testing.T) {
 		d, c := serve(t)
 		c.say("1 wait", "2 big 60000", "3 big 300000", "4 big 300000")
-		c.expectEnd()
-		d.ends.wait(t, eddy.CloseBackpressureLimit)
-		if err := d.ends.first(); !errors.Is(err, eddy.ErrBackpressure) {
-			t.Errorf("closed with %v", err)
+		waitFor(t, "the responses", func() bool { return conn.Load().QueuedBytes() > 660_000 })
+		clock.Advance(time.Hour)
+		close(d.gate)
+		c.expect("1 ok")
+		for i, n := range []int{60_000, 300_000, 300_000} {
+			c.expect(fmt.Sprint(i+2, " ", strings.Repeat("x", n)))
 		}
 		d.settle()
-		if q := conn.Load().QueuedBytes(); q != 0 {
-			t.Errorf("%d bytes count as queued after the end", q)
-		}
+		waitFor(t, "an empty queue", func() bool { return conn.Load().QueuedBytes() == 0 })
 	})
+}
+
+// TestLargeAnswersToAReader: a client that reads gets every answer, however many are asked for at once and whatever they
+// come to; when their size is known, no more begin than the queue has room for.
+func TestLargeAnswersToAReader(t *testing.T) {
+	const asked, size = 64, 1 << 20
+	for o := range eddy.OrderNoPipelining {
+		t.Run(o.String(), func(t *testing.T) {
+			d := newDesk(t, newPool(t, 16, asked), ordering(o))
+			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			read := func(first int) {
+				var requests, answers []string
+				for i := range asked {
+					requests = append(requests, fmt.Sprint(first+i, " big ", size))
+					answers = append(answers, fmt.Sprint(first+i, " ", strings.Repeat("x", size)))
+				}
+				go c.say(requests...)
+				if o == eddy.OrderByCompletion {
+					c.expectAny(answers...)
+				} else {
+					c.expect(answers...)
+				}
+			}
+			read(1)
+			d.most.Store(0)
+			read(1 + asked)
+			if most := d.most.Load(); most > 8 {
+				t.Errorf("%d functions ran side by side, whose answers come to %d MiB; the queue takes 7 beyond its high watermark", most, most)
+			}
+			d.settle()
+		})
+	}
 }
 
 // TestDrainWaitsForResponses: what was taken before the drain is answered, what comes later is refused, and the

@@ -58,8 +58,9 @@ type Server struct {
 	ReadTimeout         time.Duration // from the first byte of a header or frame until it is complete, however many bytes come
 	BodyTimeout         time.Duration // the same for what a decoder calls a body, see Conn.SetPhase. Paused reads stop both
 	HandlerTimeout      time.Duration // from the dispatch of a request to its end, on loop or pool; see Conn.Begin, Request, Context.Context
-	WriteTimeout        time.Duration // bytes are queued and the peer takes none
-	BackpressureTimeout time.Duration // the outbound queue stays above Watermarks.High, until it has fallen to Low
+	WriteTimeout        time.Duration // bytes are queued and the peer takes none; each that it takes puts it off, see MinWriteRate
+	BackpressureTimeout time.Duration // the same while the outbound queue has not fallen to Low since it was at Watermarks.High
+	MinWriteRate        int           // bytes per second that keep a slow reader from these two; 0 = 256, negative = any byte does
 	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call then
 
 	// Pools are ended with the server, after its loops: by Shutdown until its ctx ends, by Close within FlushTimeout.

@@ -110,9 +110,9 @@ func deadlineText(r CloseReason) string {
 	case CloseHandlerTimeout:
 		return "a request was not answered in time"
 	case CloseWriteTimeout:
-		return "the peer took no byte of what is queued for it in time"
+		return "the peer took too little of what is queued for it in time"
 	case CloseBackpressureLimit:
-		return "the outbound queue was above its high watermark for too long"
+		return "the outbound queue was above its high watermark for too long, and the peer took too little of it"
 	}
 	return "nothing was read or written in time"
 }
@@ -125,8 +125,9 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 //	read          clock: the first byte of an incomplete header or frame, until it is complete
 //	body          clock with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
 //	handler       oldestRequest: the dispatch of the oldest unfinished request
-//	write         connExt.stuckSince: the last byte the kernel took, while more wait for it
-//	backpressure  connExt.highSince: the crossing of the high watermark, until the low one is reached
+//	write         connExt.stuckSince: the kernel could take no more while more wait for it; what it takes moves it on
+//	backpressure  connExt.highSince: the crossing of the high watermark, until the low one is reached; the same moves it on,
+//	              and time in which nothing waits for the kernel does not count
 //
 // While clockEnds, clock is when something has to be over, and neither read nor body time runs:
 //
@@ -282,6 +283,9 @@ func (c *Conn) overdue() *DeadlineError {
 		t := due(since, limit)
 		return t != 0 && now >= t
 	}
+	if c.highSince() != 0 && c.out.head == nil { // answers wait for their turn, and not for the peer
+		c.ext.Load().highSince = now
+	}
 	if c.readSince() != 0 && c.readPaused() { // the peer could not go on; its time begins anew
 		c.clock = now
 	}
@@ -385,14 +389,29 @@ func (c *Conn) readsResumed() {
 }
 
 // writeStuck notes that the kernel has taken what it could and that more waits.
-func (c *Conn) writeStuck(progress bool) {
-	if c.stuckSince() != 0 && !progress {
+func (c *Conn) writeStuck() {
+	if c.stuckSince() != 0 {
 		return
 	}
 	now := c.loop.now
 	c.extend().stuckSince = now
 	if limit := c.limits().Write; limit > 0 {
 		c.armAt(due(now, limit))
+	}
+}
+
+// took puts off the deadlines of a slow reader that takes n bytes more: each by the time that n bytes take at the lowest
+// rate, 0 for all the time that has passed.
+func (x *connExt) took(n int, now int64, rate int) {
+	credit := now
+	if rate > 0 {
+		credit = int64(n) * int64(time.Second) / int64(rate)
+	}
+	if x.stuckSince != 0 {
+		x.stuckSince = min(now, x.stuckSince+credit)
+	}
+	if x.highSince != 0 {
+		x.highSince = min(now, x.highSince+credit)
 	}
 }
 

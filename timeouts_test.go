@@ -211,42 +211,52 @@ func TestHandlerDeadline(t *testing.T) {
 	i.wantEnd(t, "with nothing in flight", CloseIdleTimeout)
 }
 
-// TestWriteDeadline: what is queued must move within WriteTimeout; any progress gives it new time.
+// TestWriteDeadline: what is queued must move within WriteTimeout; what the peer takes gives it new time, a trickle does not,
+// unless MinWriteRate says so.
 func TestWriteDeadline(t *testing.T) {
-	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write([]byte(msg)) })
-	srv.WriteTimeout = time.Second
-	st, l := newStage(t, srv)
-	a := st.connect(l)
-	a.room = 0
-	a.send("hello;")
-	for range 5 {
-		st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
-		a.wantEnd(t, "900 ms after the last byte", CloseUnset)
-		a.room = 1
-		l.iterate()
+	for _, c := range []struct {
+		rate, takes int // at once, every 900 ms
+		want        CloseReason
+	}{{0, 300, CloseUnset}, {0, 10, CloseWriteTimeout}, {-1, 1, CloseUnset}, {1000, 300, CloseWriteTimeout}, {300, 300, CloseUnset}} {
+		srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write([]byte(msg)) })
+		srv.WriteTimeout, srv.MinWriteRate = time.Second, c.rate
+		st, l := newStage(t, srv)
+		a := st.connect(l)
+		a.room = 0
+		msg := strings.Repeat("x", 5*c.takes)
+		a.send(msg + ";")
+		for range 5 {
+			st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
+			a.room = c.takes
+			l.iterate()
+		}
+		a.wantEnd(t, fmt.Sprintf("taking %d bytes every 900 ms, of %d a second", c.takes, c.rate), c.want)
+		if c.want != CloseUnset {
+			continue
+		}
+		if string(a.out) != msg {
+			t.Fatalf("wrote %q", a.out)
+		}
+		st.pass(l, 5*time.Second, 100*time.Millisecond)
+		a.wantEnd(t, "with nothing queued", CloseUnset)
+		a.send("late;")
+		st.pass(l, 1100*time.Millisecond, 50*time.Millisecond)
+		a.wantEnd(t, "one second without a byte taken", CloseWriteTimeout)
 	}
-	if string(a.out) != "hello" {
-		t.Fatalf("wrote %q", a.out)
-	}
-	st.pass(l, 5*time.Second, 100*time.Millisecond)
-	a.wantEnd(t, "with nothing queued", CloseUnset)
-	a.send("hello;")
-	st.pass(l, 1100*time.Millisecond, 50*time.Millisecond)
-	a.wantEnd(t, "one second without a byte taken", CloseWriteTimeout)
 }
 
 // TestSustainedBreach: a queue that stays above its high watermark for BackpressureTimeout ends the connection, also when
-// the peer takes a little all the time; one that falls to the low watermark in time does not.
+// the peer takes a little all the time; one whose peer takes MinWriteRate and more does not.
 func TestSustainedBreach(t *testing.T) {
-	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write(make([]byte, 3000)) })
-	srv.BackpressureTimeout, srv.WriteTimeout = time.Second, time.Second
-	srv.Watermarks = Watermarks{Low: 1000, High: 2000, Max: 4000}
+	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write(make([]byte, 12_000)) })
+	srv.BackpressureTimeout = time.Second
+	srv.Watermarks = Watermarks{Low: 1000, High: 2000, Max: 40_000}
 	st, l := newStage(t, srv)
 	for _, perStep := range []int{10, 300} {
 		a := st.connect(l)
 		a.room = 0
 		a.send("go;")
-		for range 11 {
+		for range 20 {
 			a.room = perStep
 			st.pass(l, 100*time.Millisecond, 50*time.Millisecond)
 		}

@@ -20,8 +20,8 @@ type connExt struct {
 	// Owned by the loop.
 	timers     *Timer            // armed by handlers
 	late       *CloseError       // will be the end when no write is on its way through a pool
-	highSince  int64             // the outbound queue is above its high watermark
-	stuckSince int64             // the kernel took the last byte while more wait for it
+	highSince  int64             // the outbound queue is above its high watermark; the same moves it on
+	stuckSince int64             // the kernel could take no more; what it takes moves it on
 	zone       string            // of the peer's address
 	current    *requestContext   // of what is being handled, if it was asked for
 	kept       []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines

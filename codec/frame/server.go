@@ -13,7 +13,9 @@ import (
 // The deadlines of a connection if Options does not name others.
 const (
 	DefaultReadTimeout = 10 * time.Second // from the first byte of a frame to its last
-	DefaultIdleTimeout = 5 * time.Minute
+	// DefaultBackpressureTimeout is for a client that takes next to nothing of more than a high watermark of responses.
+	DefaultBackpressureTimeout = 30 * time.Second
+	DefaultIdleTimeout         = 5 * time.Minute
 )
 
 // Options say how a Server serves. Pool or Route is required.
@@ -97,9 +99,13 @@ func NewServer(o Options) (*Server, error) {
 	return s, err
 }
 
-// Configure makes srv, which has not begun to listen, serve the protocol: it sets Init, ReadTimeout and IdleTimeout.
+// Configure makes srv, which has not begun to listen, serve the protocol: it sets Init, ReadTimeout and IdleTimeout, and
+// BackpressureTimeout to DefaultBackpressureTimeout if that is not set.
 func (s *Server) Configure(srv *eddy.Server) {
 	srv.Init = s.Init
+	if srv.BackpressureTimeout == 0 {
+		srv.BackpressureTimeout = DefaultBackpressureTimeout
+	}
 	srv.ReadTimeout = limit(s.o.ReadTimeout, DefaultReadTimeout)
 	srv.IdleTimeout = limit(s.o.IdleTimeout, DefaultIdleTimeout)
 }
