@@ -32,7 +32,7 @@ type Dialer struct {
 	Overflow      OverflowPolicy
 	FlushTimeout  time.Duration
 	LingerTimeout time.Duration
-	HalfClose     bool
+	CloseOnEOF    bool
 	Logger        *slog.Logger
 
 	KeepAlive              time.Duration

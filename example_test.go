@@ -139,7 +139,7 @@ func ExampleOnReject() {
 		return ctx.Write(fmt.Sprintf("done: %s\n", l.Text()))
 	})
 	busy := eddy.RejectReply(func(any) any { return "busy\n" })
-	srv := &eddy.Server{Pools: []*executor.Pool{pool}, HalfClose: true, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", line.Codec(1024))
 		return p.Add("work", work, eddy.On(pool), eddy.OnReject(busy))
 	}}

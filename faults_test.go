@@ -283,7 +283,7 @@ func TestHalfClose(t *testing.T) {
 	for _, half := range []bool{true, false} {
 		gate := make(chan struct{})
 		var ends closes
-		srv := &eddy.Server{Loops: 1, HalfClose: half, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		srv := &eddy.Server{Loops: 1, CloseOnEOF: !half, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 			p.Add("lines", &lines{})
 			p.Add("slow", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }), eddy.On(pool))
 			return p.Add("ends", &ends)

@@ -7,7 +7,7 @@ import "testing"
 func TestResponseAfterThePeersEnd(t *testing.T) {
 	for _, half := range []bool{true, false} {
 		srv := cutServer(func(ctx *Context, _ string) error { ctx.conn.Begin(); return nil })
-		srv.HalfClose = half
+		srv.CloseOnEOF = !half
 		st, l := newStage(t, srv)
 		a := st.connect(l)
 		a.send("request;")
@@ -30,4 +30,20 @@ func TestResponseAfterThePeersEnd(t *testing.T) {
 			t.Errorf("half-close %v: wrote %q, closed %d times, %v", half, a.out, a.closed, a.conn.CloseError())
 		}
 	}
+}
+
+// TestOwnEndBeforeThePeers: who ends a connection after its last answer decides the reason, also when the loop finds it idle
+// behind the peer's end before it comes to that.
+func TestOwnEndBeforeThePeers(t *testing.T) {
+	st, l := newStage(t, cutServer(func(ctx *Context, _ string) error { ctx.conn.Begin(); return nil }))
+	a := st.connect(l)
+	a.send("request;")
+	l.iterate()
+	a.eof = true
+	l.iterate()
+	a.conn.CloseAfterFlush(CloseNormal)
+	a.conn.inflight.Add(-1) // End, but for the task that it posts
+	a.conn.checkHalfClosed()
+	l.iterate()
+	a.wantEnd(t, "the end that was asked for", CloseNormal)
 }

@@ -104,7 +104,7 @@ func given(msg any, err error) error {
 // DrainEvent tells the handlers that the server is draining: finish what is in flight, take no new requests.
 type DrainEvent struct{}
 
-// InputClosedEvent tells, on servers with HalfClose, that the peer will send no more but may still read.
+// InputClosedEvent tells that the peer will send no more but may still read, unless CloseOnEOF is set.
 type InputClosedEvent struct{}
 
 // Handle makes a ReadHandler of a typed function. Messages of another type are forwarded.

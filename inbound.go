@@ -195,9 +195,9 @@ func (c *Conn) peerEnded() {
 	c.beginClose(reason, err)
 }
 
-// checkHalfClosed ends a half-closed connection when it has nothing left to answer.
+// checkHalfClosed ends a half-closed connection when it has nothing left to answer, and no end of our own is on its way.
 func (c *Conn) checkHalfClosed() {
-	if c.has(inputEnded) && c.phase < PhaseClosing && c.idle() {
+	if c.has(inputEnded) && c.phase < PhaseClosing && c.idle() && c.closeRequested() == nil {
 		c.peerEnded()
 	}
 }

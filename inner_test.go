@@ -224,7 +224,7 @@ func TestInnerEnd(t *testing.T) {
 	} {
 		for _, half := range []bool{false, true} {
 			srv := innerServer(1, echoCut)
-			srv.HalfClose = half
+			srv.CloseOnEOF = !half
 			st, l := newStage(t, srv)
 			a := st.connect(l)
 			a.send(in)

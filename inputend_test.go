@@ -24,7 +24,7 @@ func TestPeerEndsInsideAFrame(t *testing.T) {
 				}
 				return ctx.Write([]byte(msg))
 			})
-			srv.HalfClose = half
+			srv.CloseOnEOF = !half
 			st, l := newStage(t, srv)
 			a := st.connect(l)
 			a.room = 0

@@ -150,7 +150,7 @@ func TestLayerFarewell(t *testing.T) {
 		})
 		init := srv.Init
 		srv.Init = func(p *Pipeline) error { return errors.Join(init(p), p.Add("late", lateWord{})) }
-		srv.HalfClose, srv.ReadTimeout = c.half, time.Second
+		srv.CloseOnEOF, srv.ReadTimeout = !c.half, time.Second
 		st, l := newStage(t, srv)
 		a := st.connect(l)
 		c.do(st, l, a)

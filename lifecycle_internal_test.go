@@ -77,7 +77,7 @@ func TestEndOfStreamBehindFramesInHand(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		var got atomic.Int32
 		conns := make(chan *Conn, 1)
-		srv := &Server{Loops: 1, HalfClose: half, Init: func(p *Pipeline) error {
+		srv := &Server{Loops: 1, CloseOnEOF: !half, Init: func(p *Pipeline) error {
 			p.Add("bytes", oneByte{})
 			return p.Add("app", Handle(func(ctx *Context, b byte) error {
 				if got.Add(1) == 1 {

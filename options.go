@@ -108,7 +108,7 @@ func (s *Server) settings() (*settings, error) {
 			Idle: s.IdleTimeout, Read: s.ReadTimeout, Body: s.BodyTimeout,
 			Handler: s.HandlerTimeout, Write: s.WriteTimeout, Backpressure: s.BackpressureTimeout,
 		},
-		minRate: s.MinWriteRate, handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: s.HalfClose, log: s.Logger,
+		minRate: s.MinWriteRate, handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: !s.CloseOnEOF, log: s.Logger,
 	}.settings("Server", &s.endpoint)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (d *Dialer) settings() (*settings, error) {
 			Idle: d.IdleTimeout, Read: d.ReadTimeout, Body: d.BodyTimeout,
 			Handler: d.HandlerTimeout, Write: d.WriteTimeout, Backpressure: d.BackpressureTimeout,
 		},
-		minRate: d.MinWriteRate, handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: d.HalfClose, log: d.Logger,
+		minRate: d.MinWriteRate, handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: !d.CloseOnEOF, log: d.Logger,
 	}.settings("Dialer", &d.endpoint)
 }
 

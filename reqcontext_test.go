@@ -55,7 +55,7 @@ func TestRequestContextOnAPool(t *testing.T) {
 	}
 	servers := map[time.Duration]*eddy.Server{} // one with each limit
 	for _, limit := range []time.Duration{short, long} {
-		servers[limit] = &eddy.Server{Loops: 1, HandlerTimeout: limit, Logger: quiet(), Init: init}
+		servers[limit] = &eddy.Server{Loops: 1, HandlerTimeout: limit, CloseOnEOF: true, Logger: quiet(), Init: init}
 	}
 	clock := enginetest.NewClock(t, servers[short], servers[long])
 	addrs := map[time.Duration]string{short: start(t, servers[short]), long: start(t, servers[long])}

@@ -455,7 +455,7 @@ func TestDisconnectCancels(t *testing.T) {
 	for o := range eddy.OrderNoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
 			d := newDesk(t, newPool(t, 2, 64), ordering(o))
-			srv := &eddy.Server{Loops: 1, Init: d.init}
+			srv := &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init}
 			c := newClient(t, start(t, srv))
 			c.say("1 wait", "2 ok", "3 wait", "4 local", "5 wait", "6 ok")
 			testkit.Receive(t, "the begin of a request", d.began) // 3 may be ahead of 1, which another worker has
@@ -475,7 +475,7 @@ func TestOneWayOutlivesConnection(t *testing.T) {
 				r.Ordering = o
 				r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Hour }
 			})
-			srv := &eddy.Server{Loops: 1, Init: d.init}
+			srv := &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init}
 			clock := enginetest.NewClock(t, srv)
 			addr := start(t, srv)
 			c := newClient(t, addr)

@@ -184,7 +184,7 @@ func TestDisconnectWithRoutes(t *testing.T) {
 			r.options(opts)
 			opts.Ordering = o
 		})
-		c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+		c := newClient(t, start(t, &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init, Logger: quiet()}))
 		c.say("1 wait", "2 ok", "11 deaf", "12 ok", "21 ok", "3 oneway")
 		if o == eddy.OrderSerial {
 			d.waitBegan(1)

@@ -43,7 +43,7 @@ type Server struct {
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
 	FlushTimeout  time.Duration  // for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // for the peer's end after ours; 0 = 2 s
-	HalfClose     bool           // after the peer's end of stream, still answer what is in flight
+	CloseOnEOF    bool           // the peer's end of stream ends the connection; otherwise what was asked is still answered
 	KeepCloses    int            // ended connections that RecentCloses tells of, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 

@@ -224,7 +224,7 @@ func runChaos(t *testing.T, seed uint64) {
 	newChaos := func() chaos { return chaos{rnd: rand.New(rand.NewPCG(seed, r.Uint64()))} }
 	onLoop := &chaosLoop{newChaos()}
 	first, second := newChaos(), newChaos()
-	srv := &eddy.Server{Loops: 2, Logger: quiet(), HalfClose: seed%2 == 0, Overflow: eddy.OverflowPolicy(seed / 2 % 2),
+	srv := &eddy.Server{Loops: 2, Logger: quiet(), CloseOnEOF: seed%2 != 0, Overflow: eddy.OverflowPolicy(seed / 2 % 2),
 		Watermarks: eddy.Watermarks{Low: 4 << 10, High: 16 << 10, Max: 64 << 10}, TaskQueue: 512,
 		IdleTimeout: 300 * time.Millisecond, FlushTimeout: 100 * time.Millisecond, LingerTimeout: 50 * time.Millisecond,
 		Init: func(p *eddy.Pipeline) error {

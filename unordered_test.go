@@ -247,7 +247,7 @@ func TestUnorderedLife(t *testing.T) {
 	pool := newPool(t, 4, 64)
 	h := &lifeOnPool{d: new(diary), open: make(chan struct{}), g: newGates()}
 	conns := make(chan *eddy.Conn, 1)
-	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Loops: 1, CloseOnEOF: true, Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", &lines{})
 		p.Add("events", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
 			if s, ok := strings.CutPrefix(string(m.Bytes()), "event "); ok {

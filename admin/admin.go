@@ -227,7 +227,7 @@ func (s *Server) Listen() error {
 	group := &eddy.Group{Name: "admin", Loops: 1, Poller: s.o.Poller, Logger: s.o.Logger}
 	srv := &eddy.Server{
 		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Admission: eddy.Admission{MaxPerIP: maxPerIP},
-		HalfClose: true, Logger: s.o.Logger, Init: pages.Init,
+		Logger: s.o.Logger, Init: pages.Init,
 	}
 	if err := srv.Listen("tcp", s.o.Addr); err != nil {
 		pool.Close()

@@ -192,7 +192,6 @@ func (d *Desk) Start(ctx context.Context) error {
 		MaxConns:   d.o.MaxConns,
 		Admission:  d.admission(),
 		KeepCloses: d.o.KeepCloses,
-		HalfClose:  true, // a client may send its request and end its side
 		Logger:     d.o.Logger,
 
 		FlushTimeout: d.o.within(0), LingerTimeout: d.o.within(0),

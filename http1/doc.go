@@ -3,7 +3,7 @@
 //
 //	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: 64})
 //	...
-//	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init, HalfClose: true}
+//	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init}
 //	err = srv.ListenAndServe("tcp", "127.0.0.1:8080")
 //
 // The loop parses and frames; it never waits for a handler. One request of a
@@ -12,6 +12,6 @@
 // connection only, a client that does not read its response holds back the
 // handler's goroutine only. A full pool answers 503 and keeps the connection.
 //
-// HalfClose is recommended on the server: a client may send its request and end
-// its side before it has the response.
+// A client may send its request and end its side before it has the response,
+// unless Server.CloseOnEOF is set.
 package http1

@@ -21,7 +21,7 @@ func ExampleNewHandler() {
 		fmt.Println(err)
 		return
 	}
-	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init, HalfClose: true}
+	srv := &eddy.Server{Init: http1.NewHandler(mux, pool, http1.Options{}).Init}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println(err)
 		return

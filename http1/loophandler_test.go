@@ -173,7 +173,7 @@ func TestLoopHandlerWhileDraining(t *testing.T) {
 // Without an http.Handler the rest is refused with the status that says why.
 func TestLoopHandlerAlone(t *testing.T) {
 	f := NewHandler(nil, nil, Options{OnLoop: loopSite, BodyBuffer: 100})
-	s := &server{t: t, f: f, srv: &eddy.Server{Init: f.Init, HalfClose: true, Loops: 1}}
+	s := &server{t: t, f: f, srv: &eddy.Server{Init: f.Init, Loops: 1}}
 	s.listen()
 	const host = " HTTP/1.1\r\nHost: a\r\n"
 	for in, status := range map[string]int{

@@ -90,7 +90,7 @@ func prepare(t *testing.T, c setup) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, HalfClose: true, Watermarks: c.marks, HandlerTimeout: c.answer}}
+	s := &server{t: t, pool: pool, f: NewHandler(c.handler, pool, c.opts), srv: &eddy.Server{Loops: 2, Watermarks: c.marks, HandlerTimeout: c.answer}}
 	s.srv.Init = func(p *eddy.Pipeline) error {
 		return errors.Join(s.f.Init(p), p.Add("drain", drainNoter{s}))
 	}

@@ -134,7 +134,7 @@ func (t *Transport) start() error {
 		t.dialer = &eddy.Dialer{
 			Group: t.group, Logger: t.Logger, ConnectTimeout: t.ConnectTimeout,
 			IdleTimeout: max(t.IdleTimeout, 0), WriteTimeout: max(t.WriteTimeout, 0),
-			Init: t.initConn,
+			CloseOnEOF: true, Init: t.initConn,
 		}
 	})
 	return t.bad

@@ -108,7 +108,8 @@ func (p *port) build() error {
 		return err
 	}
 	p.engine = &eddy.Server{
-		Loops: p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Admission: p.admission(), Pools: p.events.pools(), Logger: p.srv.o.Logger,
+		CloseOnEOF: true, // the calls of a client that is gone are told so
+		Loops:      p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Admission: p.admission(), Pools: p.events.pools(), Logger: p.srv.o.Logger,
 	}
 	p.frames.Configure(p.engine)
 	p.engine.Init = p.init

@@ -88,6 +88,7 @@ func newLink(p *peer, cl *Client) *link {
 	decoder := frame.ResponseDecoder(frame.MaxPayload(o.MaxPayload))
 	l.dialer = &eddy.Dialer{
 		Group:          cl.group,
+		CloseOnEOF:     true, // a server that has ended takes no request
 		ConnectTimeout: o.DialTimeout,
 		ReadTimeout:    frame.DefaultReadTimeout,
 		Logger:         o.Logger,

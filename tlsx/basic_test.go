@@ -326,7 +326,7 @@ func TestTruncation(t *testing.T) {
 		"cut in a message": {func(raw net.Conn, c *tls.Conn) { io.WriteString(c, "half"); raw.Close() }, eddy.CloseIncompleteRequest, nil},
 	} {
 		for _, half := range []bool{false, true} {
-			r := newRig(t, setup{add: lines, server: func(s *eddy.Server) { s.HalfClose = half }})
+			r := newRig(t, setup{add: lines, server: func(s *eddy.Server) { s.CloseOnEOF = !half }})
 			raw := r.raw()
 			tc := tls.Client(raw, clientConfig())
 			io.WriteString(tc, "line\n")

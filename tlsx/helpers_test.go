@@ -115,7 +115,7 @@ func newRig(t testing.TB, s setup) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, layer: layer, ends: make(chan *eddy.CloseError, 4096)}
-	r.srv = &eddy.Server{Loops: 2, HalfClose: true, LingerTimeout: linger, Init: func(p *eddy.Pipeline) error {
+	r.srv = &eddy.Server{Loops: 2, LingerTimeout: linger, Init: func(p *eddy.Pipeline) error {
 		if s.before != nil {
 			if err := p.Add("before", s.before); err != nil {
 				return err

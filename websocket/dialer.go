@@ -21,7 +21,7 @@ import (
 // loops of an eddy.Dialer. Fill the fields before the first Dial. Any goroutine.
 type Dialer struct {
 	// Engine connects: its fields say on which loops, from which address, with
-	// which bounds and deadlines. The Dialer sets its Init and HalfClose, and
+	// which bounds and deadlines. The Dialer sets its Init, and
 	// HandshakeTimeout, for the time until the handshake is done, to 10 s when it
 	// is 0. Nobody else may use it. nil = an eddy.Dialer with one loop of its own.
 	Engine *eddy.Dialer
@@ -72,7 +72,7 @@ func (d *Dialer) start() (*config, error) {
 	if d.Engine == nil {
 		d.Engine = new(eddy.Dialer)
 	}
-	d.Engine.Init, d.Engine.HalfClose = d.init, true
+	d.Engine.Init = d.init
 	if d.Engine.HandshakeTimeout == 0 {
 		d.Engine.HandshakeTimeout = defaultHandshakeTimeout
 	}

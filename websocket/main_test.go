@@ -94,7 +94,7 @@ func startWith(t *testing.T, e *echo, h Handler, o Options, marks eddy.Watermark
 		_, err := Upgrade(w, r, s.h, o)
 		s.errs <- err
 	}), pool, http1.Options{HeaderTimeout: time.Hour})
-	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks, HalfClose: true}
+	s.srv = &eddy.Server{Loops: 2, Init: f.Init, Watermarks: marks}
 	for _, f := range tune {
 		f(s.srv)
 	}
@@ -137,7 +137,7 @@ func benchServer(b *testing.B, h Handler) string {
 		b.Fatal(err)
 	}
 	f := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, h) }), pool, http1.Options{})
-	srv := &eddy.Server{Loops: 1, Init: f.Init, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	srv := &eddy.Server{Loops: 1, Init: f.Init, Logger: slog.New(slog.DiscardHandler)}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		b.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func startSecure(t *testing.T, cert tls.Certificate) string {
 		t.Fatal(err)
 	}
 	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, quiet{}) }), tlsPool(t), http1.Options{HeaderTimeout: time.Hour})
-	srv := &eddy.Server{HalfClose: true, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Init: func(p *eddy.Pipeline) error {
 		if err := p.Add("tls", layer); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func checkPoller(source, name string) error {
 
 // server returns the engine configured by the flags.
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
-	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, HalfClose: true, KeepCloses: f.admin.kept()}
+	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, KeepCloses: f.admin.kept()}
 }
 
 // explainListen turns the reason why an address cannot be served into what to do about it.

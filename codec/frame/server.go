@@ -229,25 +229,37 @@ type goAway struct{ s *Server }
 
 // HandleEvent implements eddy.EventHandler.
 func (g goAway) HandleEvent(ctx *eddy.Context, ev any) error {
-	if _, ok := ev.(eddy.DrainEvent); ok {
+	switch ev.(type) {
+	case eddy.DrainEvent:
 		e := StatusError{Status: StatusGoAway, RetryAfter: g.s.o.RetryAfter, Message: "the server is draining"}
 		if err := ctx.Write(AppendError(nil, 0, &e)); err != nil {
 			return err
 		}
 		g.linger(ctx)
+	case eddy.InputClosedEvent: // nothing can cross GOAWAY any more
+		if grace, ok := ctx.State().(*eddy.Timer); ok && grace.Stop() {
+			ctx.Conn().End()
+		}
+		ctx.SetState(inputClosed)
 	}
 	ctx.FireEvent(ev)
 	return nil
 }
 
+// inputClosed is the state of a goAway whose client sends no more.
+var inputClosed any = struct{}{}
+
 // linger keeps a draining connection open for a while, as a request in flight would.
 func (g goAway) linger(ctx *eddy.Context) {
-	if g.s.o.DrainGrace <= 0 {
+	if g.s.o.DrainGrace <= 0 || ctx.State() == inputClosed {
 		return
 	}
 	c := ctx.Conn()
 	c.Begin()
-	if _, err := ctx.After(g.s.o.DrainGrace, c.End); err != nil { // it is ending
+	grace, err := ctx.After(g.s.o.DrainGrace, c.End)
+	if err != nil { // it is ending
 		c.End()
+		return
 	}
+	ctx.SetState(grace)
 }

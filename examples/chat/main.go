@@ -52,9 +52,8 @@ func server() (*eddy.Server, error) {
 		_, _ = websocket.Upgrade(w, r, members, websocket.Options{MaxMessage: 4096}) // a request that is none has been answered
 	})
 	return &eddy.Server{
-		Init:      http1.NewHandler(mux, pool, http1.Options{}).Init,
-		HalfClose: true,
-		Pools:     []*executor.Pool{pool},
+		Init:  http1.NewHandler(mux, pool, http1.Options{}).Init,
+		Pools: []*executor.Pool{pool},
 	}, nil
 }
 

@@ -41,9 +41,8 @@ func newProgram(slow http.HandlerFunc) (*program, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /slow", slow)
 	p.srv = &eddy.Server{
-		Init:      http1.NewHandler(mux, pool, http1.Options{OnLoop: ready}).Init,
-		HalfClose: true,
-		Pools:     []*executor.Pool{pool},
+		Init:  http1.NewHandler(mux, pool, http1.Options{OnLoop: ready}).Init,
+		Pools: []*executor.Pool{pool},
 	}
 	return p, nil
 }

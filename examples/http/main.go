@@ -35,10 +35,9 @@ func server(h http.Handler) (*eddy.Server, error) {
 		return nil, err
 	}
 	return &eddy.Server{
-		Init:      http1.NewHandler(h, pool, http1.Options{MaxBody: 1 << 20, OnLoop: health}).Init,
-		HalfClose: true, // a client may end its side after its request
-		MaxConns:  10_000,
-		Pools:     []*executor.Pool{pool},
+		Init:     http1.NewHandler(h, pool, http1.Options{MaxBody: 1 << 20, OnLoop: health}).Init,
+		MaxConns: 10_000,
+		Pools:    []*executor.Pool{pool},
 	}, nil
 }
 

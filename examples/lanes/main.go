@@ -54,7 +54,7 @@ func server(toil func(lane int)) (*eddy.Server, *eddy.Group, *executor.Lanes[job
 		ctx.Conn().Begin() // until answer: a server that drains waits for it
 		return nil
 	})
-	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, HalfClose: true, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", line.Codec(1024))
 		return p.Add("submit", submit)
 	}}

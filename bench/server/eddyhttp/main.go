@@ -48,7 +48,7 @@ func run(workers int) error {
 		defer pool.Close()
 		f = http1.NewHandler(http.HandlerFunc(onPool), pool, http1.Options{})
 	}
-	srv := &eddy.Server{Loops: 1, Init: f.Init, HalfClose: true, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
+	srv := &eddy.Server{Loops: 1, Init: f.Init, Logger: slog.New(slog.DiscardHandler)} // the load generator leaves with resets
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func run(mode string, compress bool) error {
 	}
 	defer pool.Close()
 	pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = u.Upgrade(w, r, h) }), pool, http1.Options{})
-	srv := &eddy.Server{Loops: 1, Init: pages.Init, HalfClose: true, Logger: slog.New(slog.DiscardHandler)}
+	srv := &eddy.Server{Loops: 1, Init: pages.Init, Logger: slog.New(slog.DiscardHandler)}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // deadlines: idle peers are closed in time and never early, timers fire once and never early.
 func deadlines(t *trial) {
 	idle := time.Duration(20+t.n(3000)) * time.Millisecond
-	srv := &eddy.Server{IdleTimeout: idle, Watermarks: t.marks(), HalfClose: t.once(2)}
+	srv := &eddy.Server{IdleTimeout: idle, Watermarks: t.marks(), CloseOnEOF: t.once(2)}
 	some := func(r eddy.CloseReason) time.Duration {
 		if t.once(2) {
 			return 0

@@ -15,7 +15,7 @@ import (
 func dial(t *trial) {
 	g := t.newGroup(1 + t.n(3))
 	t.group, t.dialed = g, true
-	srv := &eddy.Server{Group: g, Topology: pick(t, eddy.BossWorkers, eddy.ListenerPerLoop), Watermarks: t.marks(), HalfClose: true}
+	srv := &eddy.Server{Group: g, Topology: pick(t, eddy.BossWorkers, eddy.ListenerPerLoop), Watermarks: t.marks()}
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
 	}
@@ -23,7 +23,7 @@ func dial(t *trial) {
 	t.allow(eddy.CloseNormal, eddy.CloseIOError, eddy.ClosePeerClosed)
 	d := &dials{t: t, addr: addr, left: 1 + t.n(40)}
 	d.dialer = &eddy.Dialer{
-		Group: g, Logger: quiet(), Watermarks: t.marks(), HalfClose: t.once(2), MaxConns: pick(t, 0, 0, 5),
+		Group: g, Logger: quiet(), Watermarks: t.marks(), CloseOnEOF: t.once(2), MaxConns: pick(t, 0, 0, 5),
 		ConnectTimeout: time.Duration(1+t.n(2000)) * time.Millisecond, IdleTimeout: pick(t, 0, 50*time.Millisecond),
 		Init: func(p *eddy.Pipeline) error { return p.Add("caller", &caller{t: t, conn: p.Conn()}) },
 	}

@@ -176,7 +176,7 @@ func (t *trial) frames(inner bool) {
 	s := &framesServer{t: t}
 	marks := t.marks()
 	marks.Max = 1 << 20
-	srv := &eddy.Server{HalfClose: t.once(2), Watermarks: marks}
+	srv := &eddy.Server{CloseOnEOF: t.once(2), Watermarks: marks}
 	srv.Init = func(p *eddy.Pipeline) error {
 		if inner {
 			if err := p.Add("pieces", pieces{t}); err != nil {
@@ -203,7 +203,7 @@ func (t *trial) frames(inner bool) {
 	}
 	if t.w.Err() == nil {
 		for _, c := range clients {
-			c.verdict(srv.HalfClose)
+			c.verdict(!srv.CloseOnEOF)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func hops(t *trial) {
 	s := &framesServer{t: t, pooled: true}
 	marks := t.marks()
 	marks.Max = 1 << 20
-	srv := &eddy.Server{HalfClose: t.once(2), Watermarks: marks}
+	srv := &eddy.Server{CloseOnEOF: t.once(2), Watermarks: marks}
 	work := t.pool("work")
 	srv.Pools = append(srv.Pools, work)
 	codec := work
@@ -80,7 +80,7 @@ func hops(t *trial) {
 	if t.w.Err() == nil {
 		for _, c := range clients {
 			if l := t.lifeOf(c.client); l != nil && l.reason != eddy.CloseBackpressureLimit {
-				c.verdict(srv.HalfClose)
+				c.verdict(!srv.CloseOnEOF)
 			}
 		}
 	}

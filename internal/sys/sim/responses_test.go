@@ -50,7 +50,7 @@ func responses(t *trial) {
 	}
 	marks := t.marks()
 	marks.Max = 1 << 20
-	srv := &eddy.Server{HalfClose: t.once(2), Watermarks: marks, Pools: []*executor.Pool{work}}
+	srv := &eddy.Server{CloseOnEOF: t.once(2), Watermarks: marks, Pools: []*executor.Pool{work}}
 	srv.Init = func(p *eddy.Pipeline) error {
 		if err := p.Add("frames", frameDecoder{}); err != nil {
 			return err
@@ -85,7 +85,7 @@ func responses(t *trial) {
 		t.w.Failf("%d requests were taken, %d released", taken, released)
 	}
 	for _, c := range clients {
-		c.verdict(srv.HalfClose)
+		c.verdict(!srv.CloseOnEOF)
 	}
 }
 

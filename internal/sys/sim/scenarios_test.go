@@ -8,7 +8,7 @@ import (
 // echo: a server sends back what it gets, in small queues, to peers of every kind.
 func echo(t *trial) {
 	srv := &eddy.Server{
-		HalfClose:  t.once(2),
+		CloseOnEOF: t.once(2),
 		Watermarks: t.marks(),
 	}
 	own := t.once(3)
@@ -29,7 +29,7 @@ func echo(t *trial) {
 		t.finish()
 	}
 	for _, c := range t.clients {
-		if c.eof && c.whole() && srv.HalfClose && c.ending == finAfterAll && !t.cut(c) && len(c.closedFor) == 0 && c.got != c.sent {
+		if c.eof && c.whole() && !srv.CloseOnEOF && c.ending == finAfterAll && !t.cut(c) && len(c.closedFor) == 0 && c.got != c.sent {
 			t.w.Failf("%s sent %d bytes, half-closed and got %d back", c.name, c.sent, c.got)
 		}
 	}
