@@ -382,23 +382,30 @@ func TestUpgradeRefusals(t *testing.T) {
 	never := func(*eddy.Pipeline) error { t.Error("installed"); return nil }
 	errs := make(chan error, 1)
 	s := start(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/written" {
+		switch r.URL.Path {
+		case "/written":
 			hello(w, r)
+		case "/hidden":
+			w = struct{ http.ResponseWriter }{w}
 		}
 		errs <- Upgrade(w, r, nil, never)
 	})
-	for _, in := range []string{
-		"GET /written HTTP/1.1\r\nHost: a\r\n\r\n",
-		"GET / HTTP/1.0\r\nHost: a\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx",
+	for _, tt := range []struct {
+		in          string
+		unsupported bool
+	}{
+		{"GET /written HTTP/1.1\r\nHost: a\r\n\r\n", false},
+		{"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n", true},
+		{"GET / HTTP/1.0\r\nHost: a\r\n\r\n", true},
+		{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx", true},
 	} {
 		c := s.dial()
-		c.send(in)
-		if err := <-errs; err == nil {
-			t.Errorf("%q was upgraded", in)
+		c.send(tt.in)
+		if err := <-errs; err == nil || errors.Is(err, http.ErrNotSupported) != tt.unsupported {
+			t.Errorf("%q: %v, unsupported=%v", tt.in, err, tt.unsupported)
 		}
 		if resp, _ := c.response("GET"); resp.StatusCode != 200 {
-			t.Errorf("%q: status %d", in, resp.StatusCode)
+			t.Errorf("%q: status %d", tt.in, resp.StatusCode)
 		}
 	}
 }

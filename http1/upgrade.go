@@ -24,6 +24,10 @@ var errUpgradePanic = errors.New("http1: the install function of an Upgrade pani
 // package or one whose Unwrap leads to it. It returns when install has run, with
 // install's error if there is one; the connection then closes. Afterwards writes
 // to w return http.ErrHijacked. RFC 9110 section 7.8.
+//
+// An error that is http.ErrNotSupported means that w or r is not made for it: a
+// writer of another package, a request of HTTP/1.0 or one with a body. HTTP goes
+// on then, nothing was answered, and the handler should say why.
 func Upgrade(w http.ResponseWriter, r *http.Request, header http.Header, install func(p *eddy.Pipeline) error) error {
 	rw, err := responseOf(w)
 	if err != nil {
@@ -35,9 +39,9 @@ func Upgrade(w http.ResponseWriter, r *http.Request, header http.Header, install
 	case rw.status != 0:
 		return errors.New("http1: Upgrade after the response has begun")
 	case !r.ProtoAtLeast(1, 1):
-		return fmt.Errorf("http1: Upgrade of a request of %s", r.Proto)
+		return fmt.Errorf("http1: Upgrade of a request of %s: %w", r.Proto, http.ErrNotSupported)
 	case rw.ex.body != nil:
-		return errors.New("http1: Upgrade of a request with a body")
+		return fmt.Errorf("http1: Upgrade of a request with a body: %w", http.ErrNotSupported)
 	}
 	return rw.ex.upgrade(header, install)
 }
@@ -50,7 +54,7 @@ func responseOf(w http.ResponseWriter) (*response, error) {
 		case unwrapper:
 			w = v.Unwrap()
 		default:
-			return nil, fmt.Errorf("http1: Upgrade needs a ResponseWriter of this package, got %T", w)
+			return nil, fmt.Errorf("http1: Upgrade needs a ResponseWriter of this package, got %T: %w", w, http.ErrNotSupported)
 		}
 	}
 }

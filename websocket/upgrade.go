@@ -23,12 +23,20 @@ type HandshakeError struct {
 	Status int
 	Msg    string
 	Header http.Header // of the response; Dial only
+	Err    error       // why the server cannot do it, which the client is not told; Upgrade only
 }
 
 // Error implements error.
 func (e *HandshakeError) Error() string {
-	return fmt.Sprintf("websocket: handshake failed: %s (status %d)", e.Msg, e.Status)
+	why := e.Msg
+	if e.Err != nil {
+		why += ": " + e.Err.Error()
+	}
+	return fmt.Sprintf("websocket: handshake failed: %s (status %d)", why, e.Status)
 }
+
+// Unwrap returns Err.
+func (e *HandshakeError) Unwrap() error { return e.Err }
 
 // Upgrader makes WebSocket connections of HTTP requests. Its connections share
 // its options. Any goroutine.
@@ -46,32 +54,35 @@ func NewUpgrader(o Options) (*Upgrader, error) {
 
 // Upgrade checks the handshake in r (RFC 6455 section 4.2) and makes its
 // connection a WebSocket one that h handles. Call it inside ServeHTTP of a
-// handler that package http1 runs, before anything was written. It answers the
-// request in every case: a *HandshakeError says with which refusal.
+// handler that package http1 runs, before anything was written.
 //
-// h.HandleOpen has run when Upgrade returns a connection.
+// h.HandleOpen has run when Upgrade returns a connection. A *HandshakeError is a
+// refusal: the request was answered with its Status, 500 where the server cannot
+// upgrade, and Stats.Refused has counted it. After another error there is nobody
+// to answer: the connection has ended, was taken over, or the response has begun.
 func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*Conn, error) {
 	if h == nil {
-		return nil, misconfigured(w, errors.New("websocket: Upgrade without a Handler"))
+		return nil, unable(errors.New("websocket: Upgrade without a Handler")).answer(w, u.cfg.Stats)
 	}
 	c := &Conn{handler: h, cfg: u.cfg}
-	header, err := c.handshake(r)
-	if refusal, ok := errors.AsType[*HandshakeError](err); ok {
-		u.cfg.Stats.refused.Add(1)
-		refusal.answer(w)
-		return nil, err
+	header, refusal := c.handshake(r)
+	if refusal != nil {
+		return nil, refusal.answer(w, u.cfg.Stats)
 	}
-	err = http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
+	err := http1.Upgrade(w, r, header, func(p *eddy.Pipeline) error {
 		c.conn = p.Conn()
 		return c.enter(func(e endpoint) error { return p.Add(handlerName, e) })
 	})
-	if err != nil {
-		if !c.opened { // else the end of the connection gives it back
-			c.releaseDeflate()
-		}
-		return nil, fmt.Errorf("websocket: %w", err)
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	if !c.opened { // else the end of the connection gives it back
+		c.releaseDeflate()
+	}
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil, unable(err).answer(w, u.cfg.Stats)
+	}
+	return nil, fmt.Errorf("websocket: %w", err)
 }
 
 // Upgrade is that of an Upgrader of its own, for servers with few connections:
@@ -79,28 +90,32 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Conn, error) {
 	u, err := NewUpgrader(o)
 	if err != nil {
-		return nil, misconfigured(w, err)
+		return nil, unable(err).answer(w, o.Stats)
 	}
 	return u.Upgrade(w, r, h)
 }
 
-func misconfigured(w http.ResponseWriter, err error) error {
-	http.Error(w, "the server is misconfigured", http.StatusInternalServerError)
-	return err
+// unable is the refusal of a server that is not made for it.
+func unable(err error) *HandshakeError {
+	return &HandshakeError{Status: http.StatusInternalServerError, Msg: "this server cannot upgrade the connection", Err: err}
 }
 
-// answer refuses the request.
-func (e *HandshakeError) answer(w http.ResponseWriter) {
+// answer refuses the request, counts that unless s is nil, and returns e.
+func (e *HandshakeError) answer(w http.ResponseWriter, s *Stats) error {
+	if s != nil {
+		s.refused.Add(1)
+	}
 	if e.Status == http.StatusUpgradeRequired { // RFC 6455 section 4.4, RFC 9110 section 15.5.22
 		w.Header().Set("Sec-WebSocket-Version", "13")
 		w.Header().Set("Upgrade", "websocket")
 	}
 	http.Error(w, e.Msg, e.Status)
+	return e
 }
 
-// handshake returns the header of the 101 response, or a *HandshakeError.
-func (c *Conn) handshake(r *http.Request) (http.Header, error) {
-	bad := func(status int, msg string) (http.Header, error) {
+// handshake returns the header of the 101 response, or why there is none.
+func (c *Conn) handshake(r *http.Request) (http.Header, *HandshakeError) {
+	bad := func(status int, msg string) (http.Header, *HandshakeError) {
 		return nil, &HandshakeError{Status: status, Msg: msg}
 	}
 	offers, malformed := parseExtensions(r.Header["Sec-Websocket-Extensions"])
@@ -109,6 +124,8 @@ func (c *Conn) handshake(r *http.Request) (http.Header, error) {
 		return bad(http.StatusBadRequest, "a WebSocket handshake is a GET of HTTP/1.1")
 	case !hasToken(r.Header["Connection"], "upgrade") || !hasToken(r.Header["Upgrade"], "websocket"):
 		return bad(http.StatusBadRequest, "not a WebSocket handshake")
+	case r.ContentLength != 0:
+		return bad(http.StatusBadRequest, "a WebSocket handshake has no body")
 	case !slices.Equal(r.Header["Sec-Websocket-Version"], []string{"13"}):
 		return bad(http.StatusUpgradeRequired, "only version 13 is spoken")
 	case !validKey(r.Header["Sec-Websocket-Key"]):
