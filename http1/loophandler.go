@@ -60,6 +60,7 @@ type LoopResponse struct {
 	f       *Factory
 	status  int
 	closing bool
+	upgrade bool // a field of this name was added
 	fields  []byte
 	body    []byte
 	out     []byte
@@ -75,7 +76,7 @@ func (w *LoopResponse) SetStatus(status int) {
 }
 
 // AddHeader adds a field. One that cannot be sent, or that frames the message, is dropped and counted in
-// Stats.InvalidFields. Date and Content-Length are added by the server, a Content-Type is not.
+// Stats.InvalidFields. Date, Content-Length and Connection are added by the server, a Content-Type is not.
 func (w *LoopResponse) AddHeader(name, value string) {
 	framing := false
 	switch len(name) {
@@ -86,6 +87,7 @@ func (w *LoopResponse) AddHeader(name, value string) {
 		w.f.stats.invalidFields.Add(1)
 		return
 	}
+	w.upgrade = w.upgrade || equalFold(name, "upgrade")
 	w.fields = append(append(append(append(w.fields, name...), ": "...), value...), "\r\n"...)
 }
 
@@ -135,7 +137,7 @@ func (sc *serverConn) onLoop(view []byte, n int) (consumed int, done bool) {
 		return 0, true
 	}
 	w := f.loops.Get().(*LoopResponse)
-	w.status, w.closing, w.fields, w.body = http.StatusOK, false, w.fields[:0], w.body[:0]
+	w.status, w.closing, w.upgrade, w.fields, w.body = http.StatusOK, false, false, w.fields[:0], w.body[:0]
 	w.request = LoopRequest{head: h, view: view[:n], body: view[n:size]}
 	if !f.opts.OnLoop(w, &w.request) {
 		f.loops.Put(w)
@@ -154,12 +156,7 @@ func (sc *serverConn) answerOnLoop(w *LoopResponse) {
 	closing := w.closing || !h.keepAlive() || sc.draining.Load() || f.opts.MaxRequests > 0 && sc.served >= f.opts.MaxRequests
 	b := f.appendDate(appendStatus(w.out[:0], w.status), time.Now())
 	b = append(b, w.fields...)
-	switch {
-	case closing:
-		b = append(b, "Connection: close\r\n"...)
-	case h.minor == 0:
-		b = append(b, "Connection: keep-alive\r\n"...)
-	}
+	b = appendConnection(b, closing, h.minor > 0, w.upgrade)
 	allowed := bodyAllowed(w.status)
 	if allowed {
 		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(w.body)), 10), "\r\n"...)

@@ -51,7 +51,7 @@ type response struct {
 	err      error // of the first failed send
 
 	// What the handler's header says about fields that end up elsewhere.
-	hasType, hasDate, hasCoding, wantsClose bool
+	hasType, hasDate, hasCoding, hasUpgrade, wantsClose bool
 
 	trailers []string // names the header announces, in canonical form
 }
@@ -103,6 +103,7 @@ func (w *response) inform(status int) {
 		return // RFC 9110 section 15.2: never to a 1.0 client
 	}
 	head := w.fields(appendStatus(nil, status))
+	head = appendConnection(head, false, true, w.hasUpgrade)
 	w.ex.f.countStatus(status)
 	w.fail(w.ex.write(append(head, "\r\n"...)))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
@@ -271,6 +272,60 @@ func TestFramingFieldsInAnySpelling(t *testing.T) {
 		if n := strings.Count(head+"\r\n", field); n != times {
 			t.Errorf("%q is there %d times, want %d, in %q", field, n, times, got)
 		}
+	}
+}
+
+// Connection names an Upgrade field beside what it says about the connection (RFC 9110 section 7.8); a handler does not
+// have to.
+func TestConnectionNamesUpgrade(t *testing.T) {
+	s := startWith(t, setup{
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/none" {
+				w.Header()["Upgrade"] = nil
+			} else {
+				w.Header().Set("Upgrade", "x/1")
+			}
+			if r.URL.Path == "/early" {
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+			w.WriteHeader(http.StatusUpgradeRequired)
+		},
+		opts: Options{OnLoop: func(w *LoopResponse, r *LoopRequest) bool {
+			if string(r.Path()) != "/loop" {
+				return false
+			}
+			w.SetStatus(http.StatusUpgradeRequired)
+			w.AddHeader("upgrade", "x/1")
+			return true
+		}},
+	})
+	for _, tt := range []struct{ request, want string }{
+		{"GET / HTTP/1.1\r\n", "Upgrade"},
+		{"GET / HTTP/1.1\r\nConnection: close\r\n", "close, Upgrade"},
+		{"GET / HTTP/1.0\r\nConnection: keep-alive\r\n", "keep-alive, Upgrade"},
+		{"GET /early HTTP/1.1\r\n", "Upgrade"},
+		{"GET /none HTTP/1.1\r\n", ""},
+		{"GET /loop HTTP/1.1\r\n", "Upgrade"},
+		{"GET /loop HTTP/1.1\r\nConnection: close\r\n", "close, Upgrade"},
+	} {
+		c := s.dial()
+		c.send(tt.request + "Host: a\r\n\r\n")
+		heads := 1
+		if strings.Contains(tt.request, "early") {
+			heads = 2
+		}
+		for range heads {
+			r := textproto.NewReader(c.br)
+			status, err := r.ReadLine()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := r.ReadMIMEHeader()
+			if got := strings.Join(h["Connection"], "|"); got != tt.want || err != nil {
+				t.Errorf("%.40q: %s, Connection %q, %v, want %q", tt.request, status, got, err, tt.want)
+			}
+		}
+		_ = c.Close()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // that cannot be sent are dropped and counted, so that no value can start a
 // field or a response of its own.
 func (w *response) fields(b []byte) []byte {
-	w.length, w.hasType, w.hasDate, w.hasCoding, w.wantsClose = -1, false, false, false, false
+	w.length, w.hasType, w.hasDate, w.hasCoding, w.hasUpgrade, w.wantsClose = -1, false, false, false, false, false
 	w.trailers = w.trailers[:0]
 	var space [24]string
 	keys := space[:0]
@@ -62,6 +62,8 @@ func (w *response) framing(key string, values []string) bool {
 			w.wantsClose = w.wantsClose || hasToken(v, "close")
 		}
 		return w.status != http.StatusSwitchingProtocols
+	case "Upgrade":
+		w.hasUpgrade = len(values) > 0
 	case "Trailer":
 		for _, v := range values {
 			w.announce(v)
@@ -196,11 +198,24 @@ func (w *response) persistence(b []byte) []byte {
 	if !ex.keepAlive || w.wantsClose || ex.sc.draining.Load() || ex.waitsContinue() || ex.tooMuchLeft() {
 		ex.closing = true
 	}
+	return appendConnection(b, ex.closing, ex.http11, w.hasUpgrade)
+}
+
+// appendConnection appends the Connection field if one is needed: it says whether the connection goes on, and names the
+// Upgrade field if there is one (RFC 9110 section 7.8).
+func appendConnection(b []byte, closing, http11, upgrade bool) []byte {
 	switch {
-	case ex.closing:
-		return append(b, "Connection: close\r\n"...)
-	case !ex.http11:
-		return append(b, "Connection: keep-alive\r\n"...)
+	case closing:
+		b = append(b, "Connection: close"...)
+	case !http11:
+		b = append(b, "Connection: keep-alive"...)
+	case upgrade:
+		return append(b, "Connection: Upgrade\r\n"...)
+	default:
+		return b
 	}
-	return b
+	if upgrade {
+		b = append(b, ", Upgrade"...)
+	}
+	return append(b, "\r\n"...)
 }

@@ -87,8 +87,8 @@ func (ex *exchange) switching(header http.Header) []byte {
 	ex.f.countStatus(http.StatusSwitchingProtocols)
 	b := appendStatus(nil, http.StatusSwitchingProtocols)
 	w := response{ex: ex, header: header}
-	b = w.fields(b)
-	return append(b, "Connection: Upgrade\r\n\r\n"...)
+	b = appendConnection(w.fields(b), false, true, true)
+	return append(b, "\r\n"...)
 }
 
 // switchProtocol hands the connection over. Loop only.

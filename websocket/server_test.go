@@ -180,6 +180,7 @@ func TestHandshake(t *testing.T) {
 		{"no version", base + key, 426, "Sec-Websocket-Version: 13"},
 		{"version 8", base + key + "Sec-WebSocket-Version: 8\r\n", 426, "Sec-Websocket-Version: 13"},
 		{"version 8, which has to be told what to upgrade to", base + key + "Sec-WebSocket-Version: 8\r\n", 426, "Upgrade: websocket"},
+		{"version 8, which has to be told that Upgrade is for it", base + key + "Sec-WebSocket-Version: 8\r\n", 426, "Connection: Upgrade"},
 		{"body", handshake + "Content-Length: 1\r\n", 400, ""},
 		{"body in chunks", handshake + "Transfer-Encoding: chunked\r\n", 400, ""},
 		{"length of no body", handshake + "Content-Length: 0\r\n", 101, ""},
