@@ -113,7 +113,7 @@ func (f *bodyFrame) line(view []byte, limit int) ([]byte, int, *requestError) {
 }
 
 // sizeLine parses chunk-size [ chunk-ext ] (RFC 9112 section 7.1). Extensions
-// are checked for control characters, counted and ignored.
+// are held to their grammar, counted and ignored.
 func (f *bodyFrame) sizeLine(line []byte) *requestError {
 	digits := 0
 	var size int64
@@ -125,7 +125,7 @@ func (f *bodyFrame) sizeLine(line []byte) *requestError {
 		return badRequest("malformed chunk size")
 	}
 	if ext := line[digits:]; len(ext) > 0 {
-		if trimmed := trimSpace(ext); len(trimmed) == 0 || trimmed[0] != ';' || !all(ext, classValue) {
+		if !validExtensions(ext) {
 			return badRequest("malformed chunk extension")
 		}
 		if err := f.spend(len(ext)); err != nil {

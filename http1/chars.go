@@ -51,11 +51,17 @@ func all[S []byte | string](s S, class uint8) bool {
 	return true
 }
 
-// trimSpace cuts optional white space (SP and HTAB only) off both ends.
-func trimSpace[S []byte | string](s S) S {
+// trimLeft cuts optional white space (SP and HTAB only) off the beginning.
+func trimLeft[S []byte | string](s S) S {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
 	}
+	return s
+}
+
+// trimSpace cuts optional white space off both ends.
+func trimSpace[S []byte | string](s S) S {
+	s = trimLeft(s)
 	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
 		s = s[:len(s)-1]
 	}

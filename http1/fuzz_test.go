@@ -12,7 +12,7 @@ func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		get + "\r\n",
 		"POST /a?b=c HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.0\r\n\r\n",
-		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y ; z = \"\\\"\"\r\nabc\r\n0\r\nT: v\r\n\r\n",
 		"GET http://h/p HTTP/1.1\r\nHost: a\r\nConnection: close\r\nPragma: no-cache\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: [::1]:1\r\nExpect: 100-continue\r\n\r\n",
 		"CONNECT a:1 HTTP/1.1\r\nHost: b\r\n\r\n",

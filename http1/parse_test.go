@@ -171,6 +171,9 @@ func TestParseAccepts(t *testing.T) {
 		{"length zero", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[Content-Length:[0]] length=0 close=false body=""`},
 		{"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\nhello\r\n00a;x=\"y\"\r\n0123456789\r\n0\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="hello0123456789"`},
 		{"chunked with trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1 ;e\r\nx\r\n0\r\nX-T: 1\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="x" trailer=map[X-T:[1]]`},
+		{"chunk extensions", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"1;a\r\na\r\n1;a;b=c;d\r\nb\r\n1 ;\ta =\t b \t; c = \"d\"\r\nc\r\n1;a=\"\"\r\nd\r\n1;a=\"b;=\\\"\\\\\t\xe9\\\xe9\";c\r\ne\r\n0;!#$%&'*+-.^_`|~=1\r\n\r\n",
+			`POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="abcde"`},
 		{"announced trailer", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: x-t, X-U\r\n\r\n0\r\nX-T: 1\r\n\r\n", `POST / HTTP/1.1 host="a" header=map[] length=-1 close=false body="" trailer=map[X-T:[1] X-U:[]]`},
 		{"pipelined", get + "\r\n" + "POST /2 HTTP/1.1\r\nHost: b\r\nContent-Length: 2\r\n\r\nok" + get + "\r\n",
 			`GET / HTTP/1.1 host="a" header=map[] length=0 close=false body=""` + "\n" +
@@ -305,6 +308,27 @@ func refusals() []refusal {
 		{"chunk size of sixteen digits", chunked + "0000000000000001\r\n", 400},
 		{"chunk line without end", chunked + "1;" + strings.Repeat("x", 1100), 431},
 		{"chunk extension with NUL", chunked + "1;a=\x00\r\nx\r\n", 400},
+		{"chunk extension empty", chunked + "1;\r\nx\r\n", 400},
+		{"chunk extensions empty", chunked + "1;;;;\r\nx\r\n", 400},
+		{"chunk extension of spaces", chunked + "1; \r\nx\r\n", 400},
+		{"chunk extension without semicolon", chunked + "1 a\r\nx\r\n", 400},
+		{"chunk extension with a bad name", chunked + "1;a[=x\r\nx\r\n", 400},
+		{"chunk extension without name", chunked + "1;=x\r\nx\r\n", 400},
+		{"chunk extension with a quoted name", chunked + "1;\"a\"=x\r\nx\r\n", 400},
+		{"chunk extension with two names", chunked + "1;a b\r\nx\r\n", 400},
+		{"chunk extension without value", chunked + "1;a=\r\nx\r\n", 400},
+		{"chunk extension without value, another behind it", chunked + "1;a=;b\r\nx\r\n", 400},
+		{"chunk extension with two values", chunked + "1;a=b=c\r\nx\r\n", 400},
+		{"chunk extension with a bad value", chunked + "1;a=(\r\nx\r\n", 400},
+		{"chunk extension with an open quote", chunked + "1;a=\"x\r\nx\r\n", 400},
+		{"chunk extension with an open escape", chunked + "1;a=\"x\\\r\nx\r\n", 400},
+		{"chunk extension with an escaped quote at its end", chunked + "1;a=\"x\\\"\r\nx\r\n", 400},
+		{"chunk extension with an escaped control character", chunked + "1;a=\"\\\x01\"\r\nx\r\n", 400},
+		{"chunk extension with a quoted control character", chunked + "1;a=\"\x7f\"\r\nx\r\n", 400},
+		{"chunk extension with text behind a quote", chunked + "1;a=\"b\"c\r\nx\r\n", 400},
+		{"chunk extension with a quote inside a token", chunked + "1;a=b\"c\"\r\nx\r\n", 400},
+		{"chunk extension and a space at the end", chunked + "1;a=b \r\nx\r\n", 400},
+		{"last chunk with an empty extension", chunked + "0;\r\n\r\n", 400},
 		{"chunk size leading space", chunked + " 1\r\n", 400},
 		{"chunk size trailing space", chunked + "1 \r\n", 400},
 		{"chunk size overflows", chunked + "10000000000000001\r\n", 400},
@@ -379,6 +403,21 @@ func TestBodyFrameRespectsRoom(t *testing.T) {
 		if len(m.out) != 1 || m.out[0].body != "0123456789" {
 			t.Errorf("%q: %s", in, outcomes(m))
 		}
+	}
+}
+
+// Extensions cost no memory, however many there are.
+func TestChunkExtensionsAllocateNothing(t *testing.T) {
+	m := newMachine(t, Options{})
+	line := []byte("1 ; a = b;c=\"d\\\"e\"" + strings.Repeat(";x", 100) + "\r\n")
+	n := testing.AllocsPerRun(100, func() {
+		f := bodyFrame{opts: &m.opts, chunked: true, state: bodySizeLine}
+		if _, n, err := f.next(line, 1); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 
