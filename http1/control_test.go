@@ -212,6 +212,7 @@ func TestLimitStatuses(t *testing.T) {
 		status   int
 	}{
 		{"request line", "GET /" + big(64) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414},
+		{"method", big(64) + " / HTTP/1.1\r\nHost: a\r\n\r\n", 501},
 		{"header bytes", "GET / HTTP/1.1\r\nHost: a\r\nX: " + big(256) + "\r\n\r\n", 431},
 		{"header count", "GET / HTTP/1.1\r\nHost: a\r\nA: 1\r\nB: 2\r\nC: 3\r\nD: 4\r\n\r\n", 431},
 		{"content length", post + "Content-Length: 11\r\n\r\n01234567890", 413},

@@ -69,7 +69,7 @@ func (h *head) feed(view []byte) (int, *requestError) {
 		i := bytes.IndexByte(view[h.scan:], '\n')
 		if i < 0 {
 			h.scan = len(view)
-			return 0, h.checkOpenLine(len(view))
+			return 0, h.checkOpenLine(view)
 		}
 		end := h.scan + i + 1
 		if err := h.checkLine(view, end); err != nil {
@@ -98,10 +98,11 @@ func (h *head) feed(view []byte) (int, *requestError) {
 
 // checkOpenLine refuses a line that has no end yet and is too long already.
 // One byte more than the limit may be the CR of the line's end.
-func (h *head) checkOpenLine(size int) *requestError {
+func (h *head) checkOpenLine(view []byte) *requestError {
+	size := len(view)
 	if h.started == 0 {
 		if size > h.opts.MaxRequestLine+1 {
-			return tooLarge(http.StatusRequestURITooLong, "request line", int64(h.opts.MaxRequestLine))
+			return h.longLine(view)
 		}
 		return nil
 	}
@@ -109,6 +110,16 @@ func (h *head) checkOpenLine(size int) *requestError {
 		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "header section", int64(h.opts.MaxHeaderBytes))
 	}
 	return nil
+}
+
+// longLine refuses a request line over the limit. It is the method that is too
+// long when there is nothing else within the limit (RFC 9112 section 3).
+func (h *head) longLine(view []byte) *requestError {
+	limit := h.opts.MaxRequestLine
+	if !h.response && all(view[:limit], classToken) {
+		return tooLarge(http.StatusNotImplemented, "method", int64(limit))
+	}
+	return tooLarge(http.StatusRequestURITooLong, "request line", int64(limit))
 }
 
 // checkLine checks the size and the end of the line [h.pos, end).
@@ -119,7 +130,7 @@ func (h *head) checkLine(view []byte, end int) *requestError {
 		content--
 	}
 	if h.started == 0 && content > h.opts.MaxRequestLine {
-		return tooLarge(http.StatusRequestURITooLong, "request line", int64(h.opts.MaxRequestLine))
+		return h.longLine(view)
 	}
 	if h.started > 0 && end-h.started > h.opts.MaxHeaderBytes {
 		return tooLarge(http.StatusRequestHeaderFieldsTooLarge, "header section", int64(h.opts.MaxHeaderBytes))

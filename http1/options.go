@@ -9,7 +9,8 @@ import (
 // working configuration: a zero field takes the default named beside it.
 type Options struct {
 	// MaxRequestLine is the longest request line in bytes, without its CRLF.
-	// Longer ones are answered 414. Default 8 KiB.
+	// Longer ones are answered 414, or 501 when nothing but a method is within
+	// the limit. Default 8 KiB.
 	MaxRequestLine int
 	// MaxHeaderBytes bounds the header section in bytes: all field lines, their
 	// CRLFs and the empty line. It also bounds the trailer section and the sum
