@@ -354,10 +354,11 @@ func validPort(v []byte) bool {
 	return len(v) <= 5
 }
 
-// lengthField accepts one Content-Length of digits only. A second one is
-// refused even when it says the same (RFC 9112 section 6.3 allows that).
+// lengthField accepts one Content-Length of digits only. RFC 9112 section 6.3
+// allows more that say the same: requests are refused with them, responses,
+// where real servers send them, keep the first.
 func (h *head) lengthField(value []byte) *requestError {
-	if h.length >= 0 {
+	if h.length >= 0 && !h.response {
 		return badRequest("more than one Content-Length")
 	}
 	if len(value) == 0 {
@@ -373,6 +374,13 @@ func (h *head) lengthField(value []byte) *requestError {
 		if n > 1<<55 {
 			n, over = 1<<55, true
 		}
+	}
+	if h.length >= 0 {
+		if over || n != h.length {
+			return badRequest("Content-Length fields that differ")
+		}
+		h.fields = h.fields[:len(h.fields)-1]
+		return nil
 	}
 	if over {
 		n = 1<<63 - 1

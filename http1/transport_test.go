@@ -250,6 +250,11 @@ func TestTransportFailures(t *testing.T) {
 		{"bare LF", "HTTP/1.1 200 OK\nContent-Length: 0\n\n", "malformed response", ""},
 		{"folded", ok + "A: b\r\n c\r\n\r\n", "malformed response", ""},
 		{"two lengths", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "malformed response", ""},
+		{"two lengths, one in another form", ok + "Content-Length: 1\r\nContent-Length: +1\r\n\r\nx", "malformed response", ""},
+		{"three lengths, one of them other", ok + "Content-Length: 1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "malformed response", ""},
+		{"two lengths, one over every limit", ok + "Content-Length: 36028797018963968\r\nContent-Length: 99999999999999999999\r\n\r\n", "malformed response", ""},
+		{"a list of lengths", ok + "Content-Length: 1, 1\r\n\r\nx", "malformed response", ""},
+		{"two lengths and coding", ok + "Content-Length: 1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "malformed response", ""},
 		{"length and coding", ok + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "malformed response", ""},
 		{"unknown coding", ok + "Transfer-Encoding: gzip, chunked\r\n\r\n", "malformed response", ""},
 		{"header without end", ok + "A: " + big(5000), "malformed response", ""},
@@ -316,6 +321,44 @@ func TestTransportByteByByte(t *testing.T) {
 		b, err := io.ReadAll(resp.Body)
 		if string(b) != "123456" || err != nil || resp.Trailer.Get("T") != "v" {
 			t.Errorf("%q, %v, %v", b, err, resp.Trailer)
+		}
+	}
+	if s := tr.Stats(); s.Reused != 2 || s.Open != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A length that is said again is one length, as net/http's client has it; the connection goes on.
+func TestTransportRepeatedLength(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\ncontent-length:  5 \r\nContent-Length: 5\r\nZ: z\r\n\r\n"
+	url := scripted(t, func(_ int, c *raw) {
+		for {
+			r, _, ok := c.request()
+			if !ok {
+				return
+			}
+			c.send(answer)
+			if r.Method != "HEAD" {
+				c.send("12345")
+			}
+		}
+	})
+	tr := transport(t, &Transport{})
+	for _, method := range []string{"GET", "HEAD", "GET"} {
+		resp, err := tr.RoundTrip(request(t, method, url, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "12345"
+		if method == "HEAD" {
+			want = ""
+		}
+		b, err := io.ReadAll(resp.Body)
+		if string(b) != want || err != nil || resp.ContentLength != 5 {
+			t.Errorf("%s: %q, %v, length %d", method, b, err, resp.ContentLength)
+		}
+		if got := fmt.Sprint(resp.Header); got != "map[Content-Length:[5] X:[y] Z:[z]]" {
+			t.Errorf("%s: %s", method, got)
 		}
 	}
 	if s := tr.Stats(); s.Reused != 2 || s.Open != 1 {
