@@ -62,6 +62,9 @@ func TestRequestAsHandlersKnowIt(t *testing.T) {
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); !ok || a.String() != s.addr {
 		t.Errorf("local address is %v", a)
 	}
+	if v := r.Context().Value(http.ServerContextKey); v != nil {
+		t.Errorf("there is a *http.Server: %v", v)
+	}
 	testkit.Receive(t, "the end of the context", r.Context().Done())
 }
 
