@@ -101,3 +101,5 @@ func hasToken(list, lower string) bool {
 	}
 	return false
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 )
 
@@ -426,97 +425,3 @@ func (h *head) keepAlive() bool {
 	}
 	return !h.connClose
 }
-
-// request fills r from the n bytes of the complete head. It copies them once:
-// all strings of r share that copy. r keeps its context and its body.
-func (h *head) request(r *http.Request, view []byte, n int) *requestError {
-	raw := string(view[:n])
-	r.Method = h.method.in(raw)
-	r.RequestURI = h.target.in(raw)
-	r.Proto = h.version.in(raw)
-	r.ProtoMajor, r.ProtoMinor = 1, int(h.minor)
-	u, err := h.url(r.RequestURI)
-	if err != nil {
-		return badRequest("malformed request target")
-	}
-	r.URL = u
-	h.header(r, raw)
-	if h.authority {
-		r.Host = u.Host
-	} else if u.Host != "" {
-		// RFC 9112 section 3.2.2: the target's authority wins over Host.
-		if u.User != nil || !validHost([]byte(u.Host)) {
-			return badRequest("malformed authority in the request target")
-		}
-		r.Host = u.Host
-	} else if u.Scheme != "" {
-		return badRequest("no authority in the request target")
-	}
-	r.Close = !h.keepAlive()
-	r.ContentLength = max(h.length, 0)
-	if h.chunked {
-		r.ContentLength = -1
-		r.TransferEncoding = []string{"chunked"}
-	}
-	if h.trailers > 0 && h.chunked {
-		announceTrailer(r)
-	}
-	return nil
-}
-
-// url parses the request target.
-func (h *head) url(target string) (*url.URL, error) {
-	if !h.authority {
-		return url.ParseRequestURI(target)
-	}
-	u, err := url.ParseRequestURI("http://" + target)
-	if err == nil {
-		u.Scheme = ""
-	}
-	return u, err
-}
-
-// announceTrailer moves the names in the Trailer field to r.Trailer, without values until the body was read to its end,
-// as net/http does.
-func announceTrailer(r *http.Request) {
-	names := r.Header["Trailer"]
-	delete(r.Header, "Trailer")
-	for _, list := range names {
-		for name := range strings.SplitSeq(list, ",") {
-			name = http.CanonicalHeaderKey(trimSpace(name))
-			if name == "" {
-				continue
-			}
-			if r.Trailer == nil {
-				r.Trailer = make(http.Header)
-			}
-			r.Trailer[name] = nil
-		}
-	}
-}
-
-// header fills r.Header and r.Host; the values of all fields share one array.
-func (h *head) header(r *http.Request, raw string) {
-	r.Header = make(http.Header, len(h.fields))
-	values := make([]string, len(h.fields))
-	for i, f := range h.fields {
-		v := f.value.in(raw)
-		if i == h.host {
-			r.Host = v
-			continue
-		}
-		key := f.name.in(raw)
-		if len(key) == len("transfer-encoding") && strings.EqualFold(key, "transfer-encoding") {
-			continue // it is in r.TransferEncoding, as net/http has it
-		}
-		key = http.CanonicalHeaderKey(key)
-		if old := r.Header[key]; old != nil {
-			r.Header[key] = append(old, v)
-			continue
-		}
-		values[i] = v
-		r.Header[key] = values[i : i+1 : i+1]
-	}
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
