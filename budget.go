@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // How a Server keeps to its MemoryBudget.
@@ -355,7 +357,7 @@ func (b *budget) relieve(now int64) {
 		return
 	}
 	least, over := b.patience(now)
-	if !over || now < next || !b.nextRelief.CompareAndSwap(next, now+int64(pressureTick)) {
+	if !over || now < next || !b.nextRelief.CompareAndSwap(next, wheel.After(now, pressureTick)) {
 		return
 	}
 	var cell *memoryCell

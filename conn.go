@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // ConnID names a connection: loop, slot and generation. It stays valid as a value after the connection has ended and
@@ -332,4 +333,4 @@ func (l *loop) refuse(c *Conn) {
 }
 
 // timeout returns the monotonic time d from now.
-func (l *loop) timeout(d time.Duration) int64 { return l.now + int64(d) }
+func (l *loop) timeout(d time.Duration) int64 { return wheel.After(l.now, d) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // flow is what a Responder knows of one connection. The loop owns it but for what mu guards.
@@ -507,7 +508,7 @@ func (f *flow[Req]) outlives(c *call[Req]) bool {
 	c.request.End()
 	due := c.due
 	if limit := f.conn.limits().Handler; limit > 0 && c.request.since != 0 {
-		due = earlier(due, c.request.since+int64(limit))
+		due = earlier(due, wheel.After(c.request.since, limit))
 	}
 	if x := c.ctx; due != 0 { // c may be another request's by then
 		_, _ = l.after(nil, time.Duration(max(0, due-l.clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // inspection compares a loop that waits with what must hold then. It is the simulation's view of the engine; nothing else
@@ -296,7 +297,7 @@ func (k *inspection) wheel() {
 				k.connFail(c, "has a deadline armed as %x: %v", payload, ok)
 			}
 		}
-		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || l.wheel.When(c.timer) > next+int64(wheelTick)) {
+		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || l.wheel.When(c.timer) > wheel.After(next, wheelTick)) {
 			k.connFail(c, "has a deadline at %d, which entry %d does not keep", next, c.timer)
 		}
 	}
@@ -367,10 +368,10 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 		k.fail("waits %v with %d tasks in its queue and nobody to wake it", w.Timeout, n)
 	}
 	when, ok := l.wheel.Next()
-	if ok && (w.Timeout < 0 || w.Until > when+int64(wheelTick)) {
+	if ok && (w.Timeout < 0 || w.Until > wheel.After(when, wheelTick)) {
 		k.fail("waits %v, until %d, but has a deadline at %d", w.Timeout, w.Until, when)
 	}
-	if when, ok := l.timers.next(); ok && (w.Timeout < 0 || w.Until > when+int64(time.Millisecond)) { // time passes on the way to the wait
+	if when, ok := l.timers.next(); ok && (w.Timeout < 0 || w.Until > wheel.After(when, time.Millisecond)) { // time passes on the way to the wait
 		k.fail("waits %v, until %d, but has a timer at %d", w.Timeout, w.Until, when)
 	}
 }

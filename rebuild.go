@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 const (
@@ -38,7 +39,7 @@ func (l *loop) rest(failures int) {
 	if failures <= 10 {
 		pause = min(repairPauseMin<<(failures-1), repairPauseMax)
 	}
-	l.retryAt = l.now + int64(pause)
+	l.retryAt = l.timeout(pause)
 	if failures >= unwell {
 		l.sick.Store(true)
 	}
@@ -62,7 +63,7 @@ func (l *loop) waitWithoutPoller(begin int64, timeout time.Duration) int {
 	if timeout >= 0 {
 		pause = min(pause, timeout)
 	}
-	if pause > 0 && l.tasks.sleep(begin+int64(pause)) {
+	if pause > 0 && l.tasks.sleep(wheel.After(begin, pause)) {
 		l.busyFrom.Store(0)
 		l.resting.Store(true)
 		if l.tasks.until.Load() != loopAwake { // a wakeup that came before resting was seen by all goes to the poller

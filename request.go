@@ -126,7 +126,7 @@ func (c *Conn) watchRequest() {
 // watch lets the wheel fire when a request that begins now has to be over.
 func (c *Conn) watch() {
 	if limit := c.limits().Handler; limit > 0 && c.phase < PhaseClosing {
-		c.armAt(c.loop.now + int64(limit))
+		c.armAt(c.loop.timeout(limit))
 		if !c.shows(watched) {
 			c.mark(watched)
 		}

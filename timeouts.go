@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // Deadlines are the time limits of one connection; zero is no limit. Each has the meaning of the Server's field of that
@@ -206,7 +208,7 @@ func due(since int64, limit time.Duration) int64 {
 	if since == 0 || limit == 0 {
 		return 0
 	}
-	return since + int64(limit)
+	return wheel.After(since, limit)
 }
 
 // nextDeadline returns the connection's earliest deadline, 0 for none.

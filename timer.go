@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // timerState says who may touch a timer's function.
@@ -72,7 +74,7 @@ func (l *loop) newTimer(call string, d time.Duration, f func()) (*Timer, error) 
 	if d < 0 || f == nil {
 		return nil, fmt.Errorf("eddy: %s(%v): the time must not be negative and the function not nil", call, d)
 	}
-	return &Timer{loop: l, f: f, when: l.clock.Now() + int64(d), seq: l.timers.sequence.Add(1)}, nil
+	return &Timer{loop: l, f: f, when: wheel.After(l.clock.Now(), d), seq: l.timers.sequence.Add(1)}, nil
 }
 
 // addTimer arms t.
@@ -130,9 +132,10 @@ func (l *loop) rearm(t *Timer) {
 	now := l.clock.Now()
 	switch missed := now - t.when; {
 	case t.drift:
-		t.when = now + int64(t.period)
+		t.when = wheel.After(now, t.period)
 	default:
-		t.when += (max(missed, 0)/int64(t.period) + 1) * int64(t.period)
+		missed = max(missed, 0)
+		t.when = wheel.After(t.when+missed-missed%int64(t.period), t.period)
 	}
 	t.seq = l.timers.sequence.Add(1)
 	if l.stopping || !t.state.CompareAndSwap(timerFiring, timerArmed) {

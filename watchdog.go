@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // Stall is an iteration of a loop that has been going on for Group.StallThreshold: some handler, task or timer blocks
@@ -31,7 +32,7 @@ type Stall struct {
 // idle costs one more look, an idle one nothing. The first loop to run again wakes it.
 type watchdog struct {
 	clock     sys.Clock
-	threshold int64
+	threshold time.Duration
 	loops     []*loop
 	log       *slog.Logger
 	listener  func(Stall)
@@ -48,7 +49,7 @@ type watchdog struct {
 
 func newWatchdog(w *crew) *watchdog {
 	return &watchdog{
-		clock: w.kernel.clock, threshold: int64(w.set.stall), loops: w.loops, log: w.set.log, listener: w.set.onStall,
+		clock: w.kernel.clock, threshold: w.set.stall, loops: w.loops, log: w.set.log, listener: w.set.onStall,
 		rouse: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		seen: make([]uint64, len(w.loops)),
 	}
@@ -68,7 +69,7 @@ func (d *watchdog) attend() {
 func (d *watchdog) run() {
 	defer close(d.done)
 	d.goid.Store(goroutineID())
-	timer := time.NewTimer(time.Duration(d.threshold))
+	timer := time.NewTimer(d.threshold)
 	defer timer.Stop()
 	for {
 		next, active := d.look()
@@ -111,7 +112,7 @@ func (d *watchdog) settle() bool {
 // look reports the loops that are stuck. It returns when to look again, and whether any loop ran since the last look.
 func (d *watchdog) look() (next time.Duration, active bool) {
 	now := d.clock.Now()
-	first := now + d.threshold
+	first := wheel.After(now, d.threshold)
 	for i, l := range d.loops {
 		from := l.busyFrom.Load()
 		if n := l.stats.counters[countIterations].Load(); n != d.seen[i] {
@@ -121,7 +122,7 @@ func (d *watchdog) look() (next time.Duration, active bool) {
 			continue
 		}
 		active = true
-		if due := from + d.threshold; due > now {
+		if due := wheel.After(from, d.threshold); due > now {
 			first = min(first, due)
 		} else if l.noteStall(from) {
 			d.report(l, now-from)

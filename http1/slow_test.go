@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -152,6 +155,29 @@ func TestIdleDeadline(t *testing.T) {
 	s.expires(timeout)
 	used.rest()
 	s.waitClosed(eddy.CloseIdleTimeout, 2)
+}
+
+// A deadline as long as a duration can be is one that nobody reaches.
+func TestLongestTimeouts(t *testing.T) {
+	s := startWith(t, setup{clock: true, answer: math.MaxInt64, handler: echo, opts: Options{
+		HeaderTimeout: math.MaxInt64, BodyTimeout: math.MaxInt64, IdleTimeout: math.MaxInt64, WriteTimeout: math.MaxInt64,
+	}})
+	c := s.dial()
+	testkit.Eventually(t, "the connection", func() bool { return s.srv.Stats().Accepted == 1 })
+	sent := uint64(0)
+	for _, part := range []string{"POST / HTTP/1.1\r\nHo", "st: a\r\nContent-Length: 4\r\n\r\nab", "cd"} {
+		s.clock.Advance(time.Hour)
+		s.lives(1)
+		c.send(part)
+		sent += uint64(len(part))
+		testkit.Eventually(t, "the bytes", func() bool {
+			loops := enginetest.Stats(t, s.srv).Loops
+			return loops[0].BytesIn+loops[1].BytesIn == sent
+		})
+	}
+	if resp, _ := c.response("POST"); resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
 }
 
 // A handler that does not read holds its client back: the server's memory for

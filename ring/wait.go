@@ -52,7 +52,7 @@ type backOff struct{ start, step, most, next time.Duration }
 
 func (b *backOff) Wait() bool {
 	time.Sleep(b.next)
-	b.next = min(b.next+b.step, b.most)
+	b.next += min(b.step, b.most-b.next)
 	return false
 }
 

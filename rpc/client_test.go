@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -503,6 +504,35 @@ func TestHeartbeat(t *testing.T) {
 	testkit.Eventually(t, "the second connection", func() bool { return dead.seen.Load() == 2 })
 	if st := cl.Stats(); st.Lost != 1 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestLongestTimes: a call whose time is as long as a duration can be is made, and a heartbeat that rare asks nobody.
+func TestLongestTimes(t *testing.T) {
+	s := newStub(t, func(c *stubConn) {
+		for q := c.next(); q != nil; q = c.next() {
+			c.echo(q)
+		}
+	})
+	cl, clock := onClock(t, ClientOptions{Heartbeat: math.MaxInt64, Timeout: math.MaxInt64, DialTimeout: math.MaxInt64}, s.addr())
+	clock.Advance(1000 * time.Hour)
+	if st := cl.Stats(); st.Pings != 0 || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	never, cancel := context.WithDeadline(context.Background(), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
+	defer cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		opts []CallOption
+	}{
+		"ClientOptions.Timeout":     {context.Background(), nil},
+		"CallTimeout":               {context.Background(), []CallOption{CallTimeout(math.MaxInt64)}},
+		"a context's deadline":      {never, []CallOption{CallTimeout(-1)}},
+		"a context's and a timeout": {never, []CallOption{CallTimeout(math.MaxInt64)}},
+	} {
+		if got, err := invoke(c.ctx, cl, "Echo", "x", c.opts...); got != "x" || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 

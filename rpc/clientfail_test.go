@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -262,6 +263,11 @@ func TestBackoff(t *testing.T) {
 	}
 	if d, _ := (Backoff{Jitter: -1}).withDefaults(); d.after(1, 0) != d.after(1, 1) || d.Min != 100*time.Millisecond || d.Max != 10*time.Second {
 		t.Errorf("%+v", d)
+	}
+	for _, b := range []Backoff{{Min: math.MaxInt64, Max: math.MaxInt64, Jitter: 1}, {Min: math.MaxInt64/2 + 1, Max: math.MaxInt64}} {
+		if d := b.after(2, 0.9); d != math.MaxInt64 {
+			t.Errorf("%+v pauses for %v", b, d)
+		}
 	}
 }
 

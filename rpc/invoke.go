@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // CallOption is a setting of one call.
@@ -169,7 +170,7 @@ func (cl *Client) dueTime(ctx context.Context, timeout time.Duration) (int64, er
 	if timeout <= 0 {
 		return 0, nil
 	}
-	return cl.now() + int64(timeout), nil
+	return wheel.After(cl.now(), timeout), nil
 }
 
 // leave ends the caller's part in a call.

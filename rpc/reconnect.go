@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // Backoff is how long a client waits between attempts to connect to an address: Min after the first failure, twice as long
@@ -39,10 +40,9 @@ func (b Backoff) withDefaults() (Backoff, error) {
 func (b Backoff) after(failures int, random float64) time.Duration {
 	d := b.Min
 	for ; failures > 1 && d < b.Max; failures-- {
-		d *= 2
+		d += min(d, b.Max-d)
 	}
-	d = min(d, b.Max)
-	return max(0, d+time.Duration(b.Jitter*(2*random-1)*float64(d)))
+	return max(0, time.Duration(wheel.After(int64(d), time.Duration(b.Jitter*(2*random-1)*float64(d)))))
 }
 
 func (cl *Client) backoff(failures int) time.Duration {
@@ -171,7 +171,7 @@ func (l *link) connect() (*wire, error) {
 // hold keeps the link from connecting for as long as a server asks for, within the bounds of the back-off. Any goroutine.
 func (l *link) hold(d time.Duration) {
 	if d > 0 {
-		l.holdTo.Store(l.client.now() + int64(min(d, l.client.o.Backoff.Max)))
+		l.holdTo.Store(wheel.After(l.client.now(), min(d, l.client.o.Backoff.Max)))
 	}
 }
 

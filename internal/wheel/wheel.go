@@ -31,6 +31,13 @@ const (
 // fired or was cancelled; the wheel then gives it to a later Schedule.
 type Handle uint32
 
+// After returns the time that is d after t, or the largest time if that one lies beyond it, which
+// never comes. t must not be negative. Deadlines are made by After, because a plain sum of a time and a
+// duration near the maximum is a time long past.
+func After(t int64, d time.Duration) int64 {
+	return t + min(int64(d), math.MaxInt64-t)
+}
+
 // Wheel keeps entries ordered by tick. Use New.
 type Wheel struct {
 	tick    uint64 // ns
