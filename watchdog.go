@@ -1,13 +1,9 @@
 package eddy
 
 import (
-	"bytes"
 	"log/slog"
 	"net/netip"
-	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +17,8 @@ import (
 type Stall struct {
 	Loop    string
 	For     time.Duration  // so far
-	Handler string         // the function that the engine called, "" when it cannot be told
+	Handler string         // the application's function that the engine or a protocol called, "" when there is none
+	Starved bool           // no handler runs: the loop itself waits for a processor
 	Conn    ConnID         // the connection being served, zero when there is none
 	Peer    netip.AddrPort // of Conn
 	Stack   string         // of the loop's goroutine; "" when too many stalls were reported just before
@@ -152,8 +149,12 @@ func (d *watchdog) report(l *loop, took int64) {
 	if ok {
 		s.Stack = stackOf(l.goid.Load())
 		s.Handler = handlerIn(s.Stack)
-		d.log.Warn("eddy: a handler blocks its loop", "loop", s.Loop, "for", s.For, "handler", s.Handler, "conn", s.Conn,
-			"peer", s.Peer, "held_back", held, "stack", s.Stack)
+		s.Starved = s.Handler == "" && starved(s.Stack)
+		text := "eddy: a handler blocks its loop"
+		if s.Starved {
+			text = "eddy: a loop gets no processor"
+		}
+		d.log.Warn(text, "loop", s.Loop, "for", s.For, "handler", s.Handler, "conn", s.Conn, "peer", s.Peer, "held_back", held, "stack", s.Stack)
 	}
 	if d.listener != nil {
 		d.tell(s)
@@ -167,58 +168,4 @@ func (d *watchdog) tell(s Stall) {
 		}
 	}()
 	d.listener(s)
-}
-
-// Sizes of the dump in which a goroutine is looked for. Loops are among the first goroutines of a process, so a part of
-// the dump is enough even when there are very many.
-const (
-	dumpMin = 64 << 10
-	dumpMax = 4 << 20
-)
-
-// stackOf returns the stack of the goroutine with this number, "" when it is not among the first ones.
-func stackOf(id uint64) string {
-	for size := dumpMin; size <= dumpMax; size *= 8 {
-		dump := make([]byte, size)
-		n := runtime.Stack(dump, true)
-		if stack := findStack(dump[:n], id); stack != "" || n < size {
-			return stack
-		}
-	}
-	return ""
-}
-
-func findStack(dump []byte, id uint64) string {
-	header := []byte("goroutine " + strconv.FormatUint(id, 10) + " [")
-	for len(dump) > 0 {
-		block, rest, _ := bytes.Cut(dump, []byte("\n\n"))
-		if bytes.HasPrefix(block, header) {
-			return string(block)
-		}
-		dump = rest
-	}
-	return ""
-}
-
-// enginePrefix begins the names of this package's functions in a stack.
-const enginePrefix = "github.com/go-eddy/eddy."
-
-// handlerIn names the function that the engine called and that has not returned: in a stack, where the callee comes
-// first, the last frame of somebody else above one of the engine.
-func handlerIn(stack string) string {
-	handler, callee := "", ""
-	for line := range strings.SplitSeq(stack, "\n") {
-		if line == "" || line[0] == '\t' || strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "created by ") {
-			continue
-		}
-		if i := strings.LastIndexByte(line, '('); i > 0 {
-			line = line[:i]
-		}
-		if !strings.HasPrefix(line, enginePrefix) {
-			callee = line
-		} else if callee != "" {
-			handler, callee = callee, ""
-		}
-	}
-	return handler
 }

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/backend"
+	"github.com/go-eddy/eddy/internal/poll"
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // TestWatchdogSleepsWithItsLoops: a watchdog whose loops are idle waits for nothing but to be roused, and the next
@@ -119,35 +123,28 @@ func TestNoStallWithoutOne(t *testing.T) {
 	}
 }
 
-func TestFindStack(t *testing.T) {
-	dump := []byte("goroutine 1 [running]:\nmain.main()\n\t/x/main.go:3 +0x1d\n\ngoroutine 17 [chan receive]:\nmain.f(0x1, 0x2)\n\t/x/f.go:1\n\n" +
-		"goroutine 7 [select]:\nmain.g()\n\t/x/g.go:1\n")
-	for id, want := range map[uint64]string{1: "main.main()", 17: "main.f(", 7: "main.g()", 2: ""} {
-		got := findStack(dump, id)
-		if (want == "") != (got == "") || !strings.Contains(got, want) || strings.Count(got, "goroutine ") > 1 {
-			t.Errorf("goroutine %d: %q", id, got)
-		}
+// TestWatchdogTellsAStarvedLoop: a loop that is at its poller while an iteration of it lasts is blocked by no handler.
+func TestWatchdogTellsAStarvedLoop(t *testing.T) {
+	var told Stall
+	st, l, dog, log := watchedStage(t, &Group{StallThreshold: time.Second, OnStall: func(s Stall) { told = s }})
+	p, err := backend.NewPoller("poll", poll.Parked)
+	if err != nil {
+		t.Skip(err)
 	}
-	if s := stackOf(goroutineID()); !strings.Contains(s, "TestFindStack") || strings.Count(s, "\n\n") > 0 {
-		t.Errorf("my own stack is %q", s)
-	}
-	if s := stackOf(1 << 60); s != "" {
-		t.Errorf("nobody's stack is %q", s)
-	}
-}
-
-func TestHandlerIn(t *testing.T) {
-	for stack, want := range map[string]string{
-		"goroutine 5 [chan receive]:\nmain.wait(0x1)\n\t/x.go:1\nmain.(*App).HandleRead(0x1, {0x2, 0x3})\n\t/x.go:2\n" +
-			"github.com/go-eddy/eddy.(*Context).deliverRead(...)\n\t/e.go:1\ngithub.com/go-eddy/eddy.(*loop).run(0x1)\n\t/e.go:2\n" +
-			"created by github.com/go-eddy/eddy.(*loop).start in goroutine 1\n\t/e.go:3": "main.(*App).HandleRead",
-		"goroutine 5 [running]:\ngithub.com/go-eddy/eddy/buf.(*Segment).Commit(0x1)\n\t/b.go:1\ngithub.com/go-eddy/eddy.(*Conn).enqueue(0x1)\n\t/e.go:1\n" +
-			"main.main.func1(0x1)\n\t/x.go:2\ngithub.com/go-eddy/eddy.typed[...].HandleRead(0x1)\n\t/e.go:2": "main.main.func1",
-		"goroutine 5 [running]:\ngithub.com/go-eddy/eddy.(*loop).run(0x1)\n\t/e.go:2": "",
-		"": "",
-	} {
-		if got := handlerIn(stack); got != want {
-			t.Errorf("%q for\n%s", got, stack)
-		}
+	began, ended := make(chan uint64), make(chan struct{})
+	go func() {
+		defer close(ended)
+		began <- goroutineID()
+		_, _ = p.Wait(make([]sys.Event, 1), -1)
+	}()
+	defer func() { _ = p.Wake(); <-ended; _ = p.Close() }()
+	l.goid.Store(<-began)
+	stepUntil(t, "the wait", func() bool { return strings.Contains(stackOf(l.goid.Load()), "internal/poll.") })
+	work(t, l, func() {
+		st.now.Add(int64(2 * time.Second))
+		dog.look()
+	})
+	if !told.Starved || told.Handler != "" || !strings.Contains(log.String(), `msg="eddy: a loop gets no processor" loop=worker-0 for=2s`) {
+		t.Errorf("told of %+v\n%s", told, log)
 	}
 }

@@ -1,6 +1,7 @@
 package eddy_test
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/line"
+	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // sulk blocks its loop, which is what the watchdog is to find.
@@ -80,5 +84,32 @@ func TestWatchdogNamesTheBlockingHandler(t *testing.T) {
 	}
 	if n := total(); n != 1 || len(stalls) > 0 {
 		t.Errorf("%d stalls counted, %d more told, want 1 and none", n, len(stalls))
+	}
+}
+
+// TestWatchdogNamesTheApplication: behind a decoder, in a function of a protocol and in a posted task it is the application's
+// function that is named.
+func TestWatchdogNamesTheApplication(t *testing.T) {
+	for name, serve := range map[string]func(gate <-chan struct{}) func(*eddy.Pipeline) error{
+		"behind a decoder": func(gate <-chan struct{}) func(*eddy.Pipeline) error {
+			return func(p *eddy.Pipeline) error {
+				return errors.Join(p.Add("lines", line.Codec(0)), p.Add("app", eddy.Handle(func(*eddy.Context, *line.Line) error { sulk(gate); return nil })))
+			}
+		},
+		"in a function of http1": func(gate <-chan struct{}) func(*eddy.Pipeline) error {
+			return http1.NewHandler(nil, nil, http1.Options{OnLoop: func(*http1.LoopResponse, *http1.LoopRequest) bool { sulk(gate); return true }}).Init
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate, stalls := make(chan struct{}), make(chan eddy.Stall, 10)
+			g := &eddy.Group{Loops: 1, StallThreshold: time.Second, Logger: newLog().logger(), OnStall: func(s eddy.Stall) { stalls <- s }}
+			defer g.Close()
+			c := dial(t, start(t, &eddy.Server{Group: g, Init: serve(gate)}))
+			defer close(gate)
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+			if s := testkit.Receive(t, "the stall", stalls); !strings.Contains(s.Handler, "eddy_test.TestWatchdogNamesTheApplication") || s.Starved {
+				t.Errorf("the handler is called %q\n%s", s.Handler, s.Stack)
+			}
+		})
 	}
 }
