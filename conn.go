@@ -85,14 +85,14 @@ func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 }
 
 func (c *Conn) writeContext(ctx context.Context, msg any) error {
+	if onLoop() { // also while nobody would have to wait: a call that works today must not fail under load
+		return ErrOnLoop
+	}
 	if c.roomy() {
 		err := c.submitWrite(nil, msg)
 		if err != ErrSaturated { //nolint:errorlint // our own sentinel, returned bare
 			return err
 		}
-	}
-	if onLoop() {
-		return ErrOnLoop
 	}
 	return c.writeWhenWritable(ctx, msg)
 }

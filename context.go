@@ -125,9 +125,13 @@ func (ctx *Context) FireError(err error) {
 
 // Write passes a message towards the head, from this handler. A []byte must not be changed afterwards; a Releaser is given
 // away, whatever the result.
-// Errors: ErrClosed, ErrBackpressure, and off the loop ErrSaturated.
+// Errors: ErrClosed, ErrBackpressure; on a pool ErrSaturated; ErrOffLoop when a handler of a loop calls it on another
+// goroutine while the loop sleeps. While the loop runs nobody notices such a call, so call Conn.Write there.
 func (ctx *Context) Write(msg any) error {
 	if ctx.node.pool == nil {
+		if err := ctx.offLoop(); err != nil {
+			return given(msg, err)
+		}
 		return ctx.writeOnLoop(msg)
 	}
 	at := ctx.place()
@@ -164,6 +168,9 @@ func (ctx *Context) WriteBytes(p []byte) error {
 			return ctx.Write(buf.Copy(p))
 		}
 		return ctx.Write(append(make([]byte, 0, len(p)), p...))
+	}
+	if err := ctx.offLoop(); err != nil {
+		return err
 	}
 	if writerFrom(ctx.back()) == nil {
 		return c.enqueueCopy(p)

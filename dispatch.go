@@ -49,13 +49,6 @@ func (ctx *Context) deliverRead(msg any, op ops) {
 	}
 }
 
-// unhandled counts a message that passed the tail.
-func (c *Conn) unhandled(msg any) {
-	c.loop.counters[countUnhandled]++
-	c.loop.log.Debug("eddy: message reached the tail of the pipeline", "conn", c.ID(), "type", typeName(msg))
-	release(msg)
-}
-
 // fireEventFromHead passes an event to the first handler that takes it.
 func (c *Conn) fireEventFromHead(ev any) {
 	if h := firstFor(c.head, opEvent, nil); h != nil {
@@ -105,6 +98,7 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 	}
 	rest, last := start.offerError(err)
 	if closes && (rest != nil || fatal) {
+		ctx.logTail(last)
 		c.closeFlushed(reasonOf(last), last)
 	}
 }

@@ -66,7 +66,7 @@ var (
 	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
 	// ErrOffLoop: a call that belongs to the connection's loop was made elsewhere; it did nothing.
-	ErrOffLoop = errors.New("eddy: the pipeline of an open connection is used on its loop only: elsewhere call Conn.Change")
+	ErrOffLoop = errors.New("eddy: the pipeline of an open connection is used on its loop only: elsewhere call Conn.Write or Conn.Change")
 	// ErrOnLoop: a blocking call was made on a loop, of whichever group: it could wait for that loop itself, and everybody on
 	// the loop would wait with it.
 	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")

@@ -311,7 +311,7 @@ func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {
 		c.setPhase(PhaseReadingHeader)
 	}
-	prev := l.current
+	prev, fired := l.current, l.counters[countMessages]
 	l.current = ctx
 	n, err := ctx.node.decoder.Decode(ctx, view)
 	l.current = prev
@@ -324,6 +324,9 @@ func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	}
 	if n > 0 {
 		c.settle()
+	}
+	if n == 0 && l.counters[countMessages] != fired && c.phase < PhaseClosing && !ctx.removed() {
+		ctx.logStill()
 	}
 	return n, n == 0 && ctx.removed()
 }

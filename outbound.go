@@ -173,10 +173,7 @@ func (c *Conn) enqueue(msg any) error {
 	case *tracked:
 		return c.writeTracked(m, c.enqueue)
 	}
-	release(msg)
-	err := fmt.Errorf("eddy: message of type %T reached the head of the pipeline: want []byte, [][]byte, string, *File or one of package buf", msg)
-	c.refused(err)
-	return err
+	return c.unencoded(msg)
 }
 
 // enqueueOwned queues b, by reference when it is long.

@@ -285,14 +285,14 @@ func TestQueuedChangeAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestUnhandledIsSaid: a message that passes the tail is counted and said at the debug level, with its type.
+// TestUnhandledIsSaid: a message that passes the tail is counted and said, with its type and the handlers it passed.
 func TestUnhandledIsSaid(t *testing.T) {
 	var said strings.Builder
 	s := newChangeStage(t, func(p *Pipeline, _ *journal) error { return p.Add("a", &passOn{}) })
 	s.l.log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.c.fireReadFromHead("nobody's")
-	if n := s.l.counters[countUnhandled]; n != 1 || strings.Count(said.String(), "reached the tail of the pipeline") != 1 ||
-		!strings.Contains(said.String(), "level=DEBUG") || !strings.Contains(said.String(), "type=string") {
+	if n := s.l.counters[countUnhandled]; n != 1 || strings.Count(said.String(), "no handler took a message") != 1 ||
+		!strings.Contains(said.String(), "level=WARN") || !strings.Contains(said.String(), "type=string handlers=a ") {
 		t.Errorf("%d counted, said %q", n, said.String())
 	}
 }

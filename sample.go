@@ -33,7 +33,8 @@ func (s *sampler) allow(now int64) (ok bool, held uint64) {
 
 // logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
-	panics, resets, accepts, refusals sampler
+	panics, resets, accepts, refusals          sampler
+	unhandled, unencoded, tail, still, offLoop sampler
 }
 
 // logPanic reports a handler's panic with its stack.
