@@ -159,6 +159,8 @@ func (c *Conn) ioFailed(op string, err error) {
 	if err == errPeerGone || sys.IsReset(err) { //nolint:errorlint // our own sentinel, passed bare
 		c.loop.counters[countResets]++
 		c.loop.logReset(c, op, err)
+	} else {
+		c.loop.logFailed(c, op, err)
 	}
 	c.beginClose(CloseIOError, fmt.Errorf("eddy: %s: %w", op, err))
 }

@@ -313,6 +313,7 @@ func (l *loop) register(c *Conn) {
 		return
 	}
 	if err := l.poller.Add(c.fd, sys.Read, c.token()); err != nil {
+		l.logFailed(c, "register", err)
 		c.beginClose(CloseInternalError, fmt.Errorf("eddy: registering with the poller: %w", err))
 		return
 	}

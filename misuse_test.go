@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-eddy/eddy/buf"
@@ -151,5 +153,49 @@ func TestWriteContextOnALoop(t *testing.T) {
 	})
 	if c.QueuedBytes() != 0 {
 		t.Errorf("%d bytes queued", c.QueuedBytes())
+	}
+}
+
+// TestFailingSystemIsTold: a connection that ends because the system has no memory for it is a line with the peer and the
+// error, of which a few are written.
+func TestFailingSystemIsTold(t *testing.T) {
+	peer := netip.MustParseAddrPort("192.0.2.7:1234")
+	for op, c := range map[string]struct {
+		err   error
+		begin func(st *stage, l *loop) *actor
+	}{
+		"register": {syscall.ENOMEM, func(st *stage, l *loop) *actor {
+			st.addErrs = map[int]error{st.lastFD + 1: syscall.ENOMEM}
+			st.peers, st.pending = append(st.peers, peer), 1
+			l.iterate()
+			return st.socks[st.lastFD]
+		}},
+		"write": {syscall.ENOBUFS, func(st *stage, l *loop) *actor {
+			st.peers, st.pending = append(st.peers, peer), 1
+			l.iterate()
+			a := st.socks[st.lastFD]
+			a.writeErr = syscall.ENOBUFS
+			a.send("abc")
+			return a
+		}},
+	} {
+		t.Run(op, func(t *testing.T) {
+			log := new(bytes.Buffer)
+			st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Init: func(p *Pipeline) error {
+				return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
+			}})
+			st.listen(l, l)
+			for range 2 * sampleLines {
+				a := c.begin(st, l)
+				if l.iterate(); a.closed != 1 {
+					t.Fatal("the connection has not ended")
+				}
+			}
+			for _, want := range []string{"level=WARN", "a connection ends because a system call failed", "peer=192.0.2.7:1234 op=" + op, `err="` + c.err.Error() + `"`} {
+				if n := strings.Count(log.String(), want); n != sampleLines {
+					t.Errorf("%d times %s in\n%s", n, want, log)
+				}
+			}
+		})
 	}
 }

@@ -33,7 +33,7 @@ func (s *sampler) allow(now int64) (ok bool, held uint64) {
 
 // logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
-	panics, resets, accepts, refusals          sampler
+	panics, resets, accepts, refusals, failed  sampler
 	unhandled, unencoded, tail, still, offLoop sampler
 }
 
@@ -49,4 +49,9 @@ func (l *loop) logReset(c *Conn, op string, err error) {
 	if ok, held := l.logs.resets.allow(l.now); ok {
 		l.log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
 	}
+}
+
+// logFailed reports a connection that ends because of the system itself: it has no memory, or the descriptor is out of order.
+func (l *loop) logFailed(c *Conn, op string, err error) {
+	l.warn(&l.logs.failed, "eddy: a connection ends because a system call failed", "peer", c.RemoteAddr(), "op", op, "err", err)
 }
