@@ -177,11 +177,22 @@ func (l *loop) finishCloses() {
 	l.closing = l.closing[:0]
 }
 
+// stuck reports whether the connection ended because its peer does not take what was written. An orderly end would leave that
+// with the kernel, which offers it to the peer for minutes; a reset frees it.
+func (c *Conn) stuck() bool {
+	end := c.ended.Load()
+	_, late := end.Err.(*DeadlineError) //nolint:errorlint // our own, passed bare
+	return end.Reason == CloseWriteTimeout || late && end.Reason == CloseBackpressureLimit
+}
+
 // finishClose releases everything the connection holds and tells its handlers, exactly once.
 func (l *loop) finishClose(c *Conn) {
 	c.setPhase(PhaseClosed)
 	if c.has(registered) {
 		l.logDeregister("a connection", l.poller.Remove(c.fd))
+	}
+	if c.stuck() {
+		_ = l.sock.Abort(c.fd) // without it the close is an orderly one
 	}
 	if err := l.sock.Close(c.fd); err != nil {
 		l.log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)

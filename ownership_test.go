@@ -145,6 +145,11 @@ func (k *spySockets) Writev(fd int, bufs [][]byte) (int, error) {
 	return k.Sockets.Writev(fd, bufs)
 }
 
+func (k *spySockets) Abort(fd int) error {
+	k.s.saw(k.loop, "abort", fd)
+	return k.Sockets.Abort(fd)
+}
+
 func (k *spySockets) ShutdownWrite(fd int) error {
 	k.s.saw(k.loop, "shutdown", fd)
 	return k.Sockets.ShutdownWrite(fd)

@@ -9,8 +9,36 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/enginetest"
 )
+
+// TestStuckPeersAreReset: a connection that ends because its peer takes nothing ends with a reset, so that the system keeps
+// nothing of it.
+func TestStuckPeersAreReset(t *testing.T) {
+	const limit = time.Hour
+	for reason, set := range map[eddy.CloseReason]func(*eddy.Server){
+		eddy.CloseWriteTimeout:      func(s *eddy.Server) { s.WriteTimeout = limit },
+		eddy.CloseBackpressureLimit: func(s *eddy.Server) { s.BackpressureTimeout = limit },
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			srv := &eddy.Server{Loops: 1, Init: initWith(eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
+				return ctx.Write(make([]byte, 7<<20))
+			}))}
+			enginetest.Narrow(srv)
+			set(srv)
+			clock := enginetest.NewClock(t, srv)
+			p := enginetest.DialNarrow(t, enginetest.Serve(t, srv))
+			p.Send("go")
+			waitFor(t, "the queue", func() bool { return enginetest.Stats(t, srv).Loops[0].BytesOut > 0 })
+			clock.Pass(3*limit, limit/2)
+			if n := enginetest.Stats(t, srv).Closed[reason]; n != 1 {
+				t.Fatalf("%d connections closed for the reason", n)
+			}
+			p.ExpectReset()
+		})
+	}
+}
 
 // TestSlowWriterClients: clients that send a request byte by byte. Who is done in time is served; who is not loses the
 // connection to the read deadline; and nobody else notices.

@@ -59,6 +59,7 @@ type actor struct {
 	writes   []int // buffers of each write call
 	first    []*byte
 	shutdown bool
+	aborted  bool
 	closed   int
 }
 
@@ -352,6 +353,7 @@ func (s stageSockets) SendFile(fd int, f *os.File, offset int64, n int) (int, er
 	return s.Write(fd, b[:n])
 }
 
+func (s stageSockets) Abort(fd int) error         { s.st.socks[fd].aborted = true; return nil }
 func (s stageSockets) ShutdownWrite(fd int) error { s.st.socks[fd].shutdown = true; return nil }
 
 func (s stageSockets) Close(fd int) error {

@@ -23,6 +23,10 @@ func (s *sockets) ShutdownWrite(fd int) error {
 	return unix.Shutdown(fd, unix.SHUT_WR)
 }
 
+func (s *sockets) Abort(fd int) error {
+	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+}
+
 // Close never retries: on EINTR Linux has released the descriptor already, and
 // a second close could hit somebody else's.
 func (s *sockets) Close(fd int) error {

@@ -291,6 +291,25 @@ func TestWriteUntilFull(t *testing.T) {
 	}
 }
 
+// TestAbort: a socket that is aborted keeps nothing after its Close: the peer reads a reset, however much it has not read.
+func TestAbort(t *testing.T) {
+	s := NewSockets()
+	fd, _, client := connected(t, s)
+	chunk := bytes.Repeat([]byte("eddy"), 16<<10)
+	for {
+		if _, err := s.Write(fd, chunk); err == ErrAgain {
+			break
+		} else {
+			must(t, err)
+		}
+	}
+	must(t, s.Abort(fd))
+	must(t, s.Close(fd))
+	if _, err := io.Copy(io.Discard, client); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer's stream ended with %v", err)
+	}
+}
+
 func TestReadAfterReset(t *testing.T) {
 	s := NewSockets()
 	fd, _, client := connected(t, s)
@@ -380,7 +399,7 @@ func TestBadDescriptor(t *testing.T) {
 	for name, err := range map[string]error{
 		"Accept": accept, "LocalAddr": local, "Read": read, "Write": write, "Writev": writev,
 		"SetNoDelay": s.SetNoDelay(-1, true), "SetKeepAlive": s.SetKeepAlive(-1, 1), "ConnectError": s.ConnectError(-1),
-		"ShutdownWrite": s.ShutdownWrite(-1), "Close": s.Close(-1),
+		"ShutdownWrite": s.ShutdownWrite(-1), "Abort": s.Abort(-1), "Close": s.Close(-1),
 	} {
 		if !errors.Is(err, syscall.EBADF) {
 			t.Errorf("%s: %v", name, err)

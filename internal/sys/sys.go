@@ -224,6 +224,10 @@ type Sockets interface {
 	// ShutdownWrite ends the outbound direction: the peer reads end of stream.
 	ShutdownWrite(fd int) error
 
+	// Abort makes Close end a TCP connection with a reset, so that the system
+	// gives up at once what the peer has not taken. Close is still to be called.
+	Abort(fd int) error
+
 	// Close releases the descriptor, and removes the file of a unix listener.
 	Close(fd int) error
 

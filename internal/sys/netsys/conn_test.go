@@ -163,6 +163,20 @@ func TestCloseSendsWhatWasTaken(t *testing.T) {
 	}
 }
 
+// TestAbort: after it Close drops what Write has taken, and the peer reads a reset.
+func TestAbort(t *testing.T) {
+	s := New()
+	s.closeLimit = time.Hour
+	sock := s.NewSockets()
+	fd, client := connected(t, sock)
+	fill(t, sock, fd)
+	must(t, sock.Abort(fd))
+	must(t, sock.Close(fd))
+	if _, err := io.Copy(io.Discard, client); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the peer's stream ended with %v", err)
+	}
+}
+
 // TestPollerWaitsForTheLastBytes: the end of a loop is often the end of the process, which takes with it what was not sent.
 func TestPollerWaitsForTheLastBytes(t *testing.T) {
 	s := New()

@@ -187,6 +187,17 @@ func (s sockets) ShutdownWrite(fd int) error {
 	return c.shutdownWrite()
 }
 
+func (s sockets) Abort(fd int) error {
+	c, err := s.conn(fd)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.lossy = true
+	c.mu.Unlock()
+	return nil
+}
+
 func (s sockets) Close(fd int) error {
 	n, err := s.table.remove(fd)
 	if err != nil {

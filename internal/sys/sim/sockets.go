@@ -306,6 +306,17 @@ func (s sockets) ShutdownWrite(fd int) error {
 	return e.shutdown()
 }
 
+func (s sockets) Abort(fd int) error {
+	w := s.w
+	w.enter("abort", fd)
+	e := w.stream("abort", fd)
+	if e == nil {
+		return syscall.EBADF
+	}
+	e.aborted = true
+	return nil
+}
+
 func (s sockets) Close(fd int) error {
 	w := s.w
 	w.enter("close", fd)

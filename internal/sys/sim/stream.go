@@ -23,6 +23,7 @@ type end struct {
 	dead       bool  // reset
 	connecting bool  // no outcome yet, no peer
 	closed     bool
+	aborted    bool // close resets
 	harmed     bool // by a fault that was not the peer's doing
 	owner      *routine
 	moved      int64 // when bytes were last read or written here
@@ -143,7 +144,7 @@ func (e *end) close() {
 	e.w.changed()
 	switch {
 	case e.dead || e.connecting:
-	case len(e.in) > 0:
+	case len(e.in) > 0 || e.aborted:
 		e.peer.reset(syscall.ECONNRESET)
 	case !e.sent:
 		e.sent = true
