@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/allowance"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
@@ -50,6 +53,21 @@ type budget struct {
 	episodes   atomic.Uint64        // times that the limit was passed
 	closed     atomic.Uint64        // connections closed to get below it
 	refused    atomic.Uint64        // writes from other goroutines
+}
+
+// DefaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes: a quarter of the least of Go's own
+// limit (GOMEMLIMIT), the limits of the control groups that the process is in, and the machine's memory. 0 is no limit,
+// because nothing is known. It reads files, and Listen calls it once; not on a loop.
+func DefaultMemoryBudget() int {
+	return allowance.Files(os.ReadFile).Least(debug.SetMemoryLimit(-1), allowance.Total).Budget()
+}
+
+// memoryBudget returns the server's limit, 0 for none.
+func (s *Server) memoryBudget(k *kernel) int {
+	if s.MemoryBudget == 0 && k.memory != nil {
+		return k.memory()
+	}
+	return max(s.MemoryBudget, 0)
 }
 
 func (b *budget) setLimit(bytes int) {
@@ -386,7 +404,9 @@ func (c *Conn) submitWithin(size int) error {
 		return nil
 	}
 	m := c.cell()
-	m.pending.Add(int64(size))
+	if m.pending.Add(int64(size)) <= b.step && b.held.Load() <= b.limit {
+		return nil // far from the hard limit, whatever the other loops were given: their counts stay in their caches
+	}
 	if held := b.claimed(); held > b.hard {
 		m.pending.Add(-int64(size))
 		b.refused.Add(1)
@@ -395,8 +415,8 @@ func (c *Conn) submitWithin(size int) error {
 	return nil
 }
 
-// claimed is what is held and what has been submitted, on all loops. What goes from one to the other meanwhile counts twice rather than not at
-// all; what a loop holds and has not told yet, at most step, is missing.
+// claimed is what is held and what has been submitted, on all loops. What goes from one to the other meanwhile counts twice
+// rather than not at all. What a loop holds and has not told yet, at most step, is missing.
 func (b *budget) claimed() (bytes int64) {
 	for _, m := range b.cells {
 		bytes += m.pending.Load()

@@ -3,6 +3,7 @@ package eddy
 import (
 	"errors"
 	"math"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -492,5 +493,23 @@ func TestBudgetRefusesConnections(t *testing.T) {
 		if g.pending != 0 || !g.listening() {
 			t.Error("the listener does not wake after the pressure")
 		}
+	}
+}
+
+// TestMemoryBudgetDefault: a server that sets no budget has what its system says, one that sets one has that, and a
+// negative one is no limit.
+func TestMemoryBudgetDefault(t *testing.T) {
+	known := &kernel{memory: func() int { return 1000 }}
+	for _, c := range []struct {
+		set, want int
+		k         *kernel
+	}{{0, 1000, known}, {500, 500, known}, {-1, 0, known}, {0, 0, &kernel{}}} {
+		if n := (&Server{MemoryBudget: c.set}).memoryBudget(c.k); n != c.want {
+			t.Errorf("MemoryBudget %d: %d bytes, want %d", c.set, n, c.want)
+		}
+	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(4 << 20))
+	if n := realKernel("").memory(); n != 1<<20 {
+		t.Errorf("with a GOMEMLIMIT of 4 MiB the default is %d bytes", n)
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) newEngine() (*engine, error) {
 		return nil, err
 	}
 	e.workers, e.kernel = crew.loops, crew.kernel
-	e.owner.join(e.workers, s.MemoryBudget)
+	e.owner.join(e.workers, s.memoryBudget(e.kernel))
 	if n := len(e.workers); s.Topology == SingleReactor && n != 1 {
 		return nil, fmt.Errorf("eddy: Server.Group has %d loops: SingleReactor has one", n)
 	}

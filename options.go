@@ -93,7 +93,7 @@ func (s *Server) settings() (*settings, error) {
 	}
 	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
-		{"MemoryBudget", int64(s.MemoryBudget)}, {"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
+		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
 		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)}, {"KeepCloses", int64(s.KeepCloses)},
 	})
 	if err != nil {

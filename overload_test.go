@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,10 +304,36 @@ func TestResetDuringAWrite(t *testing.T) {
 
 // TestMemoryBudgetHolds: far more slow readers than the budget allows for, fed by their own requests and by a goroutine
 // that pays no attention, never hold more than a quarter above it; a client that reads is served in between.
+// The budget is the server's, or the default: a quarter of what Go may use.
 func TestMemoryBudgetHolds(t *testing.T) {
-	const budget, peers, answer = 4 << 20, 100, 512 << 10
+	const budget = 4 << 20
+	t.Run("set", func(t *testing.T) {
+		holdsBudget(t, budget, func(srv *eddy.Server) string {
+			srv.MemoryBudget = budget
+			return start(t, srv)
+		})
+	})
+	t.Run("default", func(t *testing.T) {
+		holdsBudget(t, budget, func(srv *eddy.Server) string { return startBounded(t, srv, 4*budget) })
+	})
+}
+
+// startBounded is start for a server with the default MemoryBudget, in a process that may use so many bytes.
+func startBounded(t *testing.T, srv *eddy.Server, bytes int64) string {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(bytes))
+	enginetest.Relax(srv)
+	srv.MemoryBudget = 0
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = srv.Close() })
+	return srv.Addr().String()
+}
+
+func holdsBudget(t *testing.T, budget int, listen func(*eddy.Server) string) {
+	const peers, answer = 100, 512 << 10
 	conns := make(chan *eddy.Conn, peers+1)
-	srv := &eddy.Server{Loops: 2, MemoryBudget: budget, Logger: quiet(), SendBuffer: 16 << 10, Init: func(p *eddy.Pipeline) error {
+	srv := &eddy.Server{Loops: 2, Logger: quiet(), SendBuffer: 16 << 10, Init: func(p *eddy.Pipeline) error {
 		select {
 		case conns <- p.Conn():
 		default: // one of those that try again
@@ -319,7 +346,7 @@ func TestMemoryBudgetHolds(t *testing.T) {
 			return reply(ctx, m)
 		}))
 	}}
-	addr := start(t, srv)
+	addr := listen(srv)
 	for range peers {
 		c := dial(t, addr).(*net.TCPConn)
 		c.SetReadBuffer(16 << 10)
@@ -337,6 +364,9 @@ func TestMemoryBudgetHolds(t *testing.T) {
 			conns <- c
 		}
 		m := srv.Stats().Memory
+		if m.Budget != int64(budget) {
+			t.Fatalf("budget %d, want %d", m.Budget, budget)
+		}
 		if again := srv.Stats().Memory; m == again { // else the sum is of loops at different moments
 			most = max(most, m.Outbound+m.Inbound)
 		}

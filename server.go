@@ -36,7 +36,7 @@ type Server struct {
 
 	MaxConns      int            // open connections; 0 = no limit
 	Admission     Admission      // the other limits, and what becomes of connections beyond them
-	MemoryBudget  int            // bytes that all connections may hold together, see docs/overload.md; 0 = no limit
+	MemoryBudget  int            // bytes that its connections may hold together; 0 = DefaultMemoryBudget(), negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB
@@ -82,6 +82,7 @@ type kernel struct {
 	start   func(*loop)                          // nil = a goroutine for each
 	await   func(a, b <-chan struct{}) bool      // nil = the runtime's select
 	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
+	memory  func() int                           // DefaultMemoryBudget; nil = not known
 }
 
 // wait blocks until one of the channels can be received from, and reports whether it was a.
@@ -103,6 +104,7 @@ func realKernel(poller string) *kernel {
 		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
 		clock:   sys.NewClock(),
 		poller:  realPoller,
+		memory:  DefaultMemoryBudget,
 	}
 }
 

@@ -161,7 +161,7 @@ func (s *Server) uptime(e *engine) time.Duration {
 
 // MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
 type MemoryStats struct {
-	Budget    int64  // Server.MemoryBudget
+	Budget    int64  // Server.MemoryBudget, or the default in its place; 0 = no limit
 	Outbound  int64  // bytes queued for peers
 	Inbound   int64  // bytes received and not decoded yet
 	Pressure  bool   // the sum is above the budget, or was and is not yet well below it: reads pause

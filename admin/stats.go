@@ -56,6 +56,7 @@ type ServerStats struct {
 	Closed       map[string]uint64 `json:"closed"`
 	Outbound     int64             `json:"outbound_bytes"`
 	Inbound      int64             `json:"inbound_bytes"`
+	Budget       int64             `json:"memory_budget_bytes"` // 0 is no limit
 	Pressure     bool              `json:"memory_pressure"`
 	Leaks        uint64            `json:"leaks"`
 	Loops        []LoopStats       `json:"loops"`
@@ -109,7 +110,7 @@ func serverStats(w watched) ServerStats {
 	s := ServerStats{
 		Name: w.name, Draining: w.srv.Draining(), Uptime: st.Uptime.Seconds(), Active: st.Active, Accepted: st.Accepted,
 		Rejected: st.AdmissionRejected, Refused: make(map[string]uint64), AcceptPauses: st.AcceptPauses, AcceptErrors: st.AcceptErrors, Shed: st.Shed,
-		Closed: make(map[string]uint64), Outbound: st.Memory.Outbound, Inbound: st.Memory.Inbound, Pressure: st.Memory.Pressure, Leaks: st.Leaks,
+		Closed: make(map[string]uint64), Outbound: st.Memory.Outbound, Inbound: st.Memory.Inbound, Budget: st.Memory.Budget, Pressure: st.Memory.Pressure, Leaks: st.Leaks,
 		Loops: make([]LoopStats, 0, len(st.Loops)),
 	}
 	if a := w.srv.Addr(); a != nil {

@@ -186,13 +186,14 @@ func (d *Desk) Start(ctx context.Context) error {
 		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + d.o.within(requestTimeout), // the routes bound their bodies and the time they take
 	})
 	server := &eddy.Server{
-		Init:       d.layered(d.http.Init),
-		Loops:      d.o.Loops,
-		Poller:     d.o.Poller,
-		MaxConns:   d.o.MaxConns,
-		Admission:  d.admission(),
-		KeepCloses: d.o.KeepCloses,
-		Logger:     d.o.Logger,
+		Init:         d.layered(d.http.Init),
+		Loops:        d.o.Loops,
+		Poller:       d.o.Poller,
+		MaxConns:     d.o.MaxConns,
+		Admission:    d.admission(),
+		KeepCloses:   d.o.KeepCloses,
+		MemoryBudget: d.o.MemoryBudget,
+		Logger:       d.o.Logger,
 
 		FlushTimeout: d.o.within(0), LingerTimeout: d.o.within(0),
 	}

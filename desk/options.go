@@ -22,7 +22,8 @@ type Options struct {
 	Poller   string // see eddy.Server
 	MaxConns int    // connections at once, 0 = unlimited
 
-	KeepCloses int // see eddy.Server
+	KeepCloses   int // see eddy.Server
+	MemoryBudget int // see eddy.Server
 
 	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS or by Layers. Cookies are then
 	// Secure and named with the __Host- prefix, and only https origins are accepted.

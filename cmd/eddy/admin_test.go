@@ -38,7 +38,7 @@ func TestAdminOfEveryServer(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
+			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory-budget", "64MiB")...)
 			base := operatorOf(p)
 			if status, body := get(t, base+"/healthz"); status != 200 || body != "ok\n" {
 				t.Errorf("/healthz: %d %q", status, body)
@@ -46,6 +46,9 @@ func TestAdminOfEveryServer(t *testing.T) {
 			status, body := get(t, base+"/stats.json")
 			if status != 200 || !strings.Contains(body, fmt.Sprintf(`"servers":[{"name":%q,"addr":%q`, name, p.addr)) {
 				t.Errorf("/stats.json: %d %s", status, body)
+			}
+			if !strings.Contains(body, `"memory_budget_bytes":67108864,`) {
+				t.Errorf("--memory-budget is not the server's: %s", body)
 			}
 			if pools := map[string]string{"frame": "frame", "rpc": "port rpc", "http": "http", "ws": "handshakes", "desk": "conversation"}[name]; pools != "" && !strings.Contains(body, fmt.Sprintf(`"name":%q`, pools)) {
 				t.Errorf("pool %q is not watched: %s", pools, body)

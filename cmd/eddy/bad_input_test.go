@@ -52,6 +52,8 @@ func TestBadInput(t *testing.T) {
 		{"serve echo --loops many", `--loops "many"`, "0 = one per processor"},
 		{"serve echo --loops -1", "--loops -1", "0 for one per processor"},
 		{"serve echo --max-conns -1", "--max-conns -1", "0 for no limit"},
+		{"serve echo --memory-budget lots", `--memory-budget "lots"`, "auto = a quarter"},
+		{"serve echo --memory-budget 0", `--memory-budget "0"`, "off = no limit"},
 		{"serve echo --poller iocp", `--poller "iocp"`, "net"},
 		{"serve echo --tls-cert x", "--tls-cert x is useless without its key", "--tls-key FILE"},
 		{"serve line --tls-key x", "--tls-key x is useless without its certificate", "--tls-cert FILE"},

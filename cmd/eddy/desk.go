@@ -94,7 +94,7 @@ func (f *deskFlags) options() desk.Options {
 		perIP = -1
 	}
 	return desk.Options{
-		DataDir: f.data, Addr: f.addr, KeepCloses: f.admin.kept(), Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns,
+		DataDir: f.data, Addr: f.addr, KeepCloses: f.admin.kept(), Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, MemoryBudget: int(f.memory),
 		HTTPS: f.https || f.secure(), Dumper: f.dump.dumper(), Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}

@@ -104,7 +104,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return err
 	}
 	s.lanes = lanes
-	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, KeepCloses: f.admin.kept(), Init: init}
+	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, MemoryBudget: int(f.memory), KeepCloses: f.admin.kept(), Init: init}
 	err = group.Start()
 	if err == nil {
 		s.loop = group.Loop(0)

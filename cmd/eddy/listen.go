@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -27,6 +28,7 @@ type listenFlags struct {
 	loops    int
 	poller   string
 	maxConns int
+	memory   memoryBudget
 
 	tls   tlsFlags
 	admin adminFlags
@@ -44,6 +46,7 @@ func (f *listenFlags) register(cmd *cobra.Command, addr string) {
 	cmd.Flags().IntVar(&f.loops, "loops", 0, "worker loops; 0 = one per processor")
 	cmd.Flags().StringVar(&f.poller, "poller", "", "readiness backend: "+strings.Join(backend.Available(), ", ")+"; empty = $EDDY_POLLER, or the first of these")
 	cmd.Flags().IntVar(&f.maxConns, "max-conns", 0, "open connections; 0 = no limit")
+	cmd.Flags().Var(&f.memory, "memory-budget", "what all connections may hold together, such as 512MiB; auto = a quarter of what the program may use, off = no limit")
 }
 
 // maxLoops bounds --loops: beyond it a typing error is more likely than a machine.
@@ -82,9 +85,42 @@ func checkPoller(source, name string) error {
 	return fmt.Errorf("%s %q is not a readiness backend of %s: use %s", source, name, runtime.GOOS, strings.Join(backend.Available(), ", "))
 }
 
+// memoryBudget is a flag with the MemoryBudget of a server: a size, "off", or "auto" for the server's default.
+type memoryBudget int
+
+// Set implements pflag.Value.
+func (m *memoryBudget) Set(s string) error {
+	var b byteSize
+	switch {
+	case s == "auto":
+		*m = 0
+	case s == "off":
+		*m = -1
+	case b.Set(s) != nil || b < 1 || b > math.MaxInt:
+		return fmt.Errorf("%q is neither a size such as 512MiB nor auto nor off", s)
+	default:
+		*m = memoryBudget(b)
+	}
+	return nil
+}
+
+func (m *memoryBudget) String() string {
+	switch {
+	case *m == 0:
+		return "auto"
+	case *m < 0:
+		return "off"
+	}
+	b := byteSize(*m)
+	return b.String()
+}
+
+// Type implements pflag.Value.
+func (*memoryBudget) Type() string { return "size|auto|off" }
+
 // server returns the engine configured by the flags.
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
-	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, HandlerTimeout: f.answerWithin, KeepCloses: f.admin.kept()}
+	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, MemoryBudget: int(f.memory), HandlerTimeout: f.answerWithin, KeepCloses: f.admin.kept()}
 }
 
 // explainListen turns the reason why an address cannot be served into what to do about it.

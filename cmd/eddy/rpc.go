@@ -206,7 +206,7 @@ func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end f
 	for i := range o.Ports {
 		o.Ports[i].Front = init
 		o.Ports[i].Tune = func(srv *eddy.Server) {
-			srv.Poller, srv.KeepCloses = f.poller, f.admin.kept()
+			srv.Poller, srv.KeepCloses, srv.MemoryBudget = f.poller, f.admin.kept(), int(f.memory)
 			_ = op.port(o.Ports[i].Name, srv) // the names are different
 		}
 	}

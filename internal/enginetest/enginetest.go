@@ -32,6 +32,7 @@ func Serve(t testing.TB, srv *eddy.Server) string {
 func Relax(srv *eddy.Server) {
 	setDefault(&srv.FlushTimeout, farAway)
 	setDefault(&srv.LingerTimeout, farAway)
+	setDefault(&srv.MemoryBudget, -1)
 	setDefault(&srv.Logger, slog.New(slog.DiscardHandler))
 	if srv.Group != nil {
 		RelaxGroup(srv.Group)

@@ -54,7 +54,7 @@ func Examine(s System, q Question) Report {
 	e := &exam{System: s, Question: q, began: s.Clock()}
 	r := Report{System: e.describe(), Conns: q.Conns, Healthy: true}
 	for _, check := range []func() []Finding{
-		e.descriptors, e.backlog, e.ports, e.memory, e.tcpMemory, e.processors, e.pollers, e.tls, e.data, e.port, e.clock,
+		e.descriptors, e.backlog, e.ports, e.memory, e.memoryBudget, e.tcpMemory, e.processors, e.pollers, e.tls, e.data, e.port, e.clock,
 	} {
 		r.Findings = append(r.Findings, check()...)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"io/fs"
+	"math"
 	"path"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ type fake struct {
 	cpus       int
 	procs      int
 	ram        uint64
+	golimit    int64
 	pollers    []string
 	broken     map[string]error
 	now        []Instant // readings of the clock; the last one goes on in steps of 50 ns
@@ -55,7 +57,7 @@ func healthy() *fake {
 			"net.ipv4.ip_local_port_range": "32768\t60999", "net.ipv4.ip_local_reserved_ports": "",
 			"net.ipv4.tcp_mem": "287901\t383868\t575802", "fs.epoll.max_user_watches": "5000000",
 		},
-		soft: 200_000, hard: 200_000, cpus: 8, procs: 8, ram: 16 << 30,
+		soft: 200_000, hard: 200_000, cpus: 8, procs: 8, ram: 16 << 30, golimit: math.MaxInt64,
 		pollers: []string{"epoll", "poll", "select", "net"}, synced: true,
 		now:    []Instant{{Wall: today.UnixNano(), Mono: 1000}},
 		roots:  x509.NewCertPool(),
@@ -91,6 +93,7 @@ func (f *fake) OpenFiles() (int, error)                 { return 9, f.limitErr }
 func (f *fake) Processors() int                         { return f.cpus }
 func (f *fake) MaxProcs() int                           { return f.procs }
 func (f *fake) Memory() (uint64, error)                 { return f.ram, nil }
+func (f *fake) MemoryLimit() int64                      { return f.golimit }
 func (f *fake) Pollers() []string                       { return f.pollers }
 func (f *fake) TryPoller(name string) error             { return f.broken[name] }
 func (f *fake) Synchronised() (bool, error)             { return f.synced, f.syncErr }

@@ -10,8 +10,10 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/allowance"
 	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/filelock"
 	"github.com/go-eddy/eddy/internal/poll"
@@ -31,6 +33,8 @@ func (machine) Processors() int                { return runtime.NumCPU() }
 func (machine) MaxProcs() int                  { return runtime.GOMAXPROCS(0) }
 func (machine) Pollers() []string              { return backend.Available() }
 func (machine) Roots() (*x509.CertPool, error) { return x509.SystemCertPool() }
+func (machine) Memory() (uint64, error)        { return allowance.Total() }
+func (machine) MemoryLimit() int64             { return debug.SetMemoryLimit(-1) }
 
 func (machine) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 

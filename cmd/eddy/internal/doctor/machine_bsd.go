@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -36,18 +35,6 @@ func (machine) Sysctl(name string) (string, error) {
 func (machine) OpenFiles() (int, error) {
 	entries, err := os.ReadDir("/dev/fd")
 	return max(0, len(entries)-1), err // one is that of the directory
-}
-
-func (m machine) Memory() (uint64, error) {
-	name := "hw.physmem"
-	if runtime.GOOS == "darwin" {
-		name = "hw.memsize"
-	}
-	text, err := m.Sysctl(name)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseUint(text, 10, 64)
 }
 
 func (machine) Synchronised() (bool, error) { return false, errors.ErrUnsupported }

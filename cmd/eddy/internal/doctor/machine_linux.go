@@ -19,13 +19,6 @@ func (machine) OpenFiles() (int, error) {
 	return max(0, len(entries)-1), err // one is that of the directory
 }
 
-// Memory is read from /proc/meminfo here.
-func (machine) Memory() (uint64, error) {
-	var info unix.Sysinfo_t
-	err := unix.Sysinfo(&info)
-	return uint64(info.Totalram) * uint64(info.Unit), err
-}
-
 // timeError is the state of adjtimex(2) of a clock that nobody sets.
 const timeError = 5
 

@@ -3,9 +3,8 @@ package doctor
 import (
 	"fmt"
 	"math"
-	"path"
-	"strconv"
-	"strings"
+
+	"github.com/go-eddy/eddy/internal/allowance"
 )
 
 // Bytes of memory that an idle connection takes, as measured: docs/install.md, "How much memory", says where and how.
@@ -29,7 +28,7 @@ func (e *exam) memory() []Finding {
 		return e.absent(check, err)
 	}
 	most, found := total, fmt.Sprintf("%s, %s of it available", size(total), size(available))
-	capped, where := e.memoryLimit()
+	capped, where := e.files().GroupMemory()
 	if capped < total {
 		most = capped
 		available = min(available, capped)
@@ -89,9 +88,12 @@ func (e *exam) moreMemory(need uint64, capped bool) []Step {
 // fits is how many connections the memory takes.
 func (e *exam) fits() int64 {
 	total, _, _ := e.ram()
-	capped, _ := e.memoryLimit()
+	capped, _ := e.files().GroupMemory()
 	return max(1, int64(float64(min(total, capped))*fullest)-baseBytes) / int64(e.bytesPerConn())
 }
+
+// files are those that the system tells of itself with.
+func (e *exam) files() allowance.Files { return e.ReadFile }
 
 // ram returns the machine's memory and what of it is available.
 func (e *exam) ram() (total, available uint64, err error) {
@@ -99,61 +101,17 @@ func (e *exam) ram() (total, available uint64, err error) {
 		total, err = e.Memory()
 		return total, total, err
 	}
-	text, err := e.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		kib, err := strconv.ParseUint(fields[1], 10, 54)
-		switch {
-		case err != nil:
-		case fields[0] == "MemTotal:":
-			total = kib << 10
-		case fields[0] == "MemAvailable:":
-			available = kib << 10
-		}
-	}
-	if total == 0 {
-		return 0, 0, fmt.Errorf("/proc/meminfo names no MemTotal")
-	}
-	return total, available, nil
+	return e.files().Meminfo()
 }
 
-// memoryLimit returns the lowest limit of the control groups, and the file that has it; Unlimited without one.
-func (e *exam) memoryLimit() (uint64, string) {
-	lowest, where := uint64(Unlimited), ""
-	for _, g := range e.cgroups("memory") {
-		files := []string{"memory.max", "memory.high"}
-		if g.version == 1 {
-			files = []string{"memory.limit_in_bytes"}
-		}
-		for _, dir := range g.dirs {
-			for _, file := range files {
-				n, err := e.fileNumber(path.Join(dir, file))
-				if err == nil && n < lowest && n < 1<<62 { // version 1 writes "none" as a number near 2^63
-					lowest, where = n, path.Join(dir, file)
-				}
-			}
-		}
+// memoryBudget tells what the connections of a server may hold when nothing else is said.
+func (e *exam) memoryBudget() []Finding {
+	const check = "memory budget"
+	m := e.files().Least(e.MemoryLimit(), e.Memory)
+	if m.Bytes == Unlimited {
+		return one(check, Warn, "this system does not tell its memory: what connections queue has no bound", Step{"in the command that starts the server", "--memory-budget 256MiB"})
 	}
-	return lowest, where
-}
-
-// fileNumber is the number in a file of /proc or /sys; "max" is Unlimited.
-func (e *exam) fileNumber(name string) (uint64, error) {
-	text, err := e.ReadFile(name)
-	if err != nil {
-		return 0, err
-	}
-	word := strings.TrimSpace(string(text))
-	if word == "max" {
-		return Unlimited, nil
-	}
-	return strconv.ParseUint(word, 10, 64)
+	return one(check, OK, fmt.Sprintf("the connections of a server may hold %s together, a quarter of %s (%s); --memory-budget changes that", size(uint64(m.Budget())), size(m.Bytes), m.Source))
 }
 
 const queuedEach = 4096 // bytes that a connection queues in the kernel on average: one small message, with the kernel's overhead

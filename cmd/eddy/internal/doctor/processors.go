@@ -42,10 +42,10 @@ func lessProcs(n int) Step {
 
 // cpuQuota returns the lowest quota of the control groups in processors, and the file that has it, "" without one.
 func (e *exam) cpuQuota() (quota float64, where string) {
-	for _, g := range e.cgroups("cpu") {
-		for _, dir := range g.dirs {
+	for _, g := range e.files().Groups("cpu") {
+		for _, dir := range g.Dirs {
 			q, file := e.quotaV2(dir)
-			if g.version == 1 {
+			if g.Version == 1 {
 				q, file = e.quotaV1(dir)
 			}
 			if q > 0 && (where == "" || q < quota) {
@@ -79,7 +79,7 @@ func (e *exam) quotaV1(dir string) (float64, string) {
 	if err != nil || quota <= 0 {
 		return 0, file
 	}
-	period, err := e.fileNumber(path.Join(dir, "cpu.cfs_period_us"))
+	period, err := e.files().Number(path.Join(dir, "cpu.cfs_period_us"))
 	if err != nil || period == 0 {
 		return 0, file
 	}

@@ -55,6 +55,17 @@ func TestMemory(t *testing.T) {
 	})
 }
 
+func TestMemoryBudget(t *testing.T) {
+	group := under("0::/a\n", mountsV2, map[string]string{"a/memory.max": "536870912\n"})
+	run(t, []verdictCase{
+		{name: "machine", check: "memory budget", want: OK, found: []string{"may hold 4.0 GiB together, a quarter of 16.0 GiB (the machine's memory)", "--memory-budget"}},
+		{name: "control group", change: group, check: "memory budget", want: OK, found: []string{"128.0 MiB", "512.0 MiB (/sys/fs/cgroup/a/memory.max)"}},
+		{name: "Go's limit", change: func(f *fake) { group(f); f.golimit = 100 << 20 }, check: "memory budget", want: OK, found: []string{"25.0 MiB", "GOMEMLIMIT"}},
+		{name: "macOS", machine: func() *fake { return bsd("darwin") }, check: "memory budget", want: OK, found: []string{"4.0 GiB"}},
+		{name: "nothing is known", change: func(f *fake) { f.files, f.ram = nil, 0 }, check: "memory budget", want: Warn, found: []string{"no bound"}, remedy: []string{"--memory-budget 256MiB"}},
+	})
+}
+
 func TestTCPMemory(t *testing.T) {
 	set := func(text string) func(*fake) { return func(f *fake) { f.sysctls["net.ipv4.tcp_mem"] = text } }
 	run(t, []verdictCase{

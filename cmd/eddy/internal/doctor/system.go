@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/allowance"
 )
 
 // A System tells the facts that the checks judge. What a system does not have is an error that is errors.ErrUnsupported or fs.ErrNotExist.
@@ -19,6 +21,7 @@ type System interface {
 	Processors() int                         // that this process may use
 	MaxProcs() int                           // GOMAXPROCS
 	Memory() (total uint64, _ error)         // bytes of the machine
+	MemoryLimit() int64                      // Go's own limit, GOMEMLIMIT; math.MaxInt64 without one
 	Pollers() []string                       // backends that the platform has, best first
 	TryPoller(name string) error             // opens one, wakes it, waits for that and closes it
 	Clock() Instant
@@ -30,7 +33,7 @@ type System interface {
 }
 
 // Unlimited is a limit that is none.
-const Unlimited = ^uint64(0)
+const Unlimited = allowance.Unlimited
 
 // An Instant is one reading of both clocks, in nanoseconds.
 type Instant struct{ Wall, Mono int64 }

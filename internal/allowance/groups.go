@@ -1,25 +1,25 @@
-package doctor
+package allowance
 
 import (
 	"path"
 	"strings"
 )
 
-// A cgroup is a directory of limits that this process is under, and those above it up to where they are mounted.
-type cgroup struct {
-	version int
-	dirs    []string // from the process upwards
+// Group is a control group of Linux that this process is in, with those above it up to where they are mounted.
+type Group struct {
+	Version int
+	Dirs    []string // of their files, from the process upwards
 }
 
-// cgroups finds the group of a controller, by the way version 2 has it and that of version 1. A machine can have both mounted, with the
-// controller in one of them.
-func (e *exam) cgroups(controller string) []cgroup {
-	member, err1 := e.ReadFile("/proc/self/cgroup")
-	mounts, err2 := e.ReadFile("/proc/self/mountinfo")
+// Groups returns the groups of a controller, in the layout of version 2 and in that of version 1. A machine can have both
+// mounted, with the controller in one of them.
+func (f Files) Groups(controller string) []Group {
+	member, err1 := f("/proc/self/cgroup")
+	mounts, err2 := f("/proc/self/mountinfo")
 	if err1 != nil || err2 != nil {
 		return nil
 	}
-	var all []cgroup
+	var all []Group
 	for line := range strings.Lines(string(mounts)) {
 		m, ok := parseMount(line)
 		if !ok {
@@ -32,7 +32,7 @@ func (e *exam) cgroups(controller string) []cgroup {
 			continue
 		}
 		if at, ok := membership(string(member), version, controller); ok {
-			all = append(all, cgroup{version, m.dirs(at)})
+			all = append(all, Group{version, m.dirs(at)})
 		}
 	}
 	return all
