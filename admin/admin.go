@@ -226,7 +226,7 @@ func (s *Server) Listen() error {
 	pages := http1.NewHandler(s.Handler(), pool, http1.Options{MaxBody: maxBody, IdleTimeout: idleTimeout})
 	group := &eddy.Group{Name: "admin", Loops: 1, Poller: s.o.Poller, Logger: s.o.Logger}
 	srv := &eddy.Server{
-		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Admission: eddy.Admission{MaxPerIP: maxPerIP},
+		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Admission: eddy.Admission{MaxPerIP: maxPerIP, OnLimit: eddy.DecisionBusy, Busy: pages.Refuse},
 		Logger: s.o.Logger, Init: pages.Init,
 	}
 	if err := srv.Listen("tcp", s.o.Addr); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -164,5 +166,18 @@ func TestPages(t *testing.T) {
 	}
 	if page := ask(guarded, "POST", "/login", "token=wrong", "Content-Type: application/x-www-form-urlencoded").Body.String(); !strings.Contains(page, `role="alert"`) || !strings.Contains(page, "the token is wrong") {
 		t.Errorf("%.2000s", page)
+	}
+}
+
+// TestTooManyConnections: one address that holds all its places is told 503 by the next, before it asks for anything.
+func TestTooManyConnections(t *testing.T) {
+	addr := strings.TrimPrefix(listen(t, newAdmin(t, nil)), "http://")
+	for range maxPerIP {
+		enginetest.Dial(t, addr)
+	}
+	c := enginetest.Dial(t, addr)
+	answer, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 503 ") || !strings.Contains(string(answer), "\r\nRetry-After: 1\r\n") {
+		t.Errorf("told %q, %v", answer, err)
 	}
 }

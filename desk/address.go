@@ -86,9 +86,14 @@ func (o *Options) tenant(peer netip.AddrPort) string {
 	return network(peer.Addr().String())
 }
 
-// admission makes the engine count connections by tenant, refusing those beyond the limit before they say a word.
+// admission makes the engine count connections by tenant, and refuse those beyond the limit before they say a word: with a
+// 503, unless Layers stand in front of HTTP.
 func (d *Desk) admission() eddy.Admission {
-	return eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP}
+	a := eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP}
+	if d.o.Layers == nil {
+		a.OnLimit, a.Busy = eddy.DecisionBusy, d.http.Refuse
+	}
+	return a
 }
 
 // census counts what there is now of each key. It keeps only keys of which there is something.

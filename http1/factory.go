@@ -1,6 +1,8 @@
 package http1
 
 import (
+	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -61,6 +63,13 @@ func (f *Factory) Init(p *eddy.Pipeline) error {
 		return err
 	}
 	return p.Add(dispatcherName, f.dispatcher)
+}
+
+// Refuse makes the answer to a client whose connection is not taken, 503 with Retry-After: set it as eddy.Admission.Busy,
+// with eddy.DecisionBusy, unless the server speaks TLS. Any goroutine.
+func (f *Factory) Refuse(r eddy.Refusal) []byte {
+	retry := fmt.Sprintf("Retry-After: %.0f\r\n", math.Ceil(r.RetryAfter.Seconds()))
+	return f.appendPlain(nil, plain{status: http.StatusServiceUnavailable, text: "the server is busy", extra: retry, closing: true})
 }
 
 // Stats are the numbers of a factory since it was made. Each is exact; they are

@@ -108,12 +108,6 @@ func refusal(retryAfter time.Duration, why string) []byte {
 	return frame.AppendError(nil, 0, &frame.StatusError{Status: frame.StatusBusy, RetryAfter: retryAfter, Message: why})
 }
 
-// refuseConn makes the message for a connection beyond a limit of the port, on the loop that accepts, before there is a
-// connection or anything to dispatch: it is for eddy.Admission.Busy. Source: reference 2.1.
-func refuseConn(r eddy.Refusal) []byte {
-	return refusal(r.RetryAfter, "the server takes no more connections: "+r.Cause.String())
-}
-
 // seldom lets through one line in executor.ReportInterval and counts the others. Any goroutine.
 type seldom struct {
 	mu   sync.Mutex

@@ -204,7 +204,7 @@ func TestRefuseConn(t *testing.T) {
 					if pool.OnWorker() || n.connects != nil && n.connects.pool.OnWorker() {
 						elsewhere.Store(r.Peer, true)
 					}
-					return refuseConn(r)
+					return frame.Refuse(r)
 				}},
 				Init: func(p *eddy.Pipeline) error {
 					return errors.Join(p.Add("frames", frame.Decoder()), n.add(p, "frames"))

@@ -133,13 +133,13 @@ func (p *port) buildEvents() error {
 	return nil
 }
 
-// admission tells clients beyond Accepts that there is no room for them, unless they expect something else of a port, such
-// as a handshake.
+// admission tells clients for whom there is no room that they are not taken, unless they expect something else of a port,
+// such as a handshake. It does so on the loop that accepts, before there is anything to dispatch. Source: reference 2.1.
 func (p *port) admission() eddy.Admission {
-	if p.o.Accepts == 0 || p.o.Front != nil {
+	if p.o.Front != nil {
 		return eddy.Admission{}
 	}
-	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: refuseConn, RetryAfter: p.srv.o.RetryAfter}
+	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: frame.Refuse, RetryAfter: p.srv.o.RetryAfter}
 }
 
 func (p *port) check() error {

@@ -409,3 +409,13 @@ func TestInterceptorsOfTypedMethods(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestEveryLimitIsTold: a limit that Tune sets is told as Accepts is.
+func TestEveryLimitIsTold(t *testing.T) {
+	s := newServer(t, ServerOptions{Ports: []PortOptions{{Name: "p", Tune: func(srv *eddy.Server) { srv.Admission.MaxPerIP = 1 }}}})
+	addr := serve(t, s).Addr("p").String()
+	dialEvents(t, addr)
+	c := dialEvents(t, addr)
+	c.expect(0, frame.StatusBusy, "max_per_ip")
+	c.readAll()
+}

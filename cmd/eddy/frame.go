@@ -133,6 +133,7 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	if err != nil {
 		return err
 	}
+	f.busy = frame.Refuse
 	srv := f.server(nil)
 	protocol.Configure(srv)
 	init, end, err := t.secured(&f.listenFlags, srv.Init)
@@ -144,7 +145,7 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	srv.Pools = []*executor.Pool{pool}
 	srv.Watermarks = eddy.Watermarks{Low: f.low, High: f.high, Max: f.max}
 	srv.WriteTimeout, srv.BackpressureTimeout = f.writeTimeout, f.pressure
-	srv.Admission.MaxPerIP = f.maxPerIP
+	srv.Admission.MaxPerIP, srv.Admission.RetryAfter = f.maxPerIP, f.retryAfter
 	if err := srv.Listen("tcp", f.addr); err != nil {
 		return explainListen(f.addr, err)
 	}

@@ -109,6 +109,7 @@ func (t *terminal) serveHTTP(f httpFlags) error {
 	defer pool.Close()
 	f.answerWithin = f.handling
 	site := http1.NewHandler(http.HandlerFunc(exampleSite), pool, f.options())
+	f.busy = site.Refuse
 	f.measured = append(f.measured, metrics.HTTP("http", site))
 	return t.serve(f.listenFlags, "http", site.Init, pool)
 }

@@ -104,7 +104,8 @@ func (t *terminal) serveLanes(f laneFlags) error {
 		return err
 	}
 	s.lanes = lanes
-	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, MaxConns: f.maxConns, MemoryBudget: int(f.memory), KeepCloses: f.admin.kept(), Init: init}
+	srv := f.server(init)
+	srv.Loops, srv.Poller, srv.Group, srv.Topology = 0, "", group, eddy.SingleReactor
 	err = group.Start()
 	if err == nil {
 		s.loop = group.Loop(0)

@@ -36,6 +36,8 @@ type listenFlags struct {
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
 	dump         dumpFlags
 
+	busy func(eddy.Refusal) []byte // what a client is told whose connection is not taken; nil = busyLine
+
 	measured []metrics.Source // what --admin's /metrics tells of beside servers and pools
 }
 
@@ -120,7 +122,27 @@ func (*memoryBudget) Type() string { return "size|auto|off" }
 
 // server returns the engine configured by the flags.
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
-	return &eddy.Server{Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, MemoryBudget: int(f.memory), HandlerTimeout: f.answerWithin, KeepCloses: f.admin.kept()}
+	return &eddy.Server{
+		Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, MemoryBudget: int(f.memory), HandlerTimeout: f.answerWithin,
+		Admission: f.admission(), KeepCloses: f.admin.kept(),
+	}
+}
+
+// admission tells clients for whom there is no room, in their protocol. With TLS they expect a handshake and are told nothing.
+func (f *listenFlags) admission() eddy.Admission {
+	if f.secure() {
+		return eddy.Admission{}
+	}
+	busy := f.busy
+	if busy == nil {
+		busy = busyLine
+	}
+	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: busy}
+}
+
+// busyLine is what the protocols of lines and bytes tell.
+func busyLine(r eddy.Refusal) []byte {
+	return fmt.Appendf(nil, "busy: the server takes no more connections: %v; try again in %v\n", r.Cause, r.RetryAfter)
 }
 
 // explainListen turns the reason why an address cannot be served into what to do about it.

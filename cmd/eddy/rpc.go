@@ -196,7 +196,7 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 	})
 }
 
-// front puts TLS and the poller of the flags on all ports.
+// front puts TLS, if the flags say so, and what else they say of servers on all ports.
 func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end func(), err error) {
 	f.dump.d = o.Dumper // the file's, if it is one
 	init, end, err := t.secured(&f.listenFlags, func(*eddy.Pipeline) error { return nil })
@@ -204,7 +204,9 @@ func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end f
 		return nil, err
 	}
 	for i := range o.Ports {
-		o.Ports[i].Front = init
+		if f.secure() {
+			o.Ports[i].Front = init // with one the port cannot tell whom it refuses
+		}
 		o.Ports[i].Tune = func(srv *eddy.Server) {
 			srv.Poller, srv.KeepCloses, srv.MemoryBudget = f.poller, f.admin.kept(), int(f.memory)
 			_ = op.port(o.Ports[i].Name, srv) // the names are different

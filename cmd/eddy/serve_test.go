@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -130,11 +132,9 @@ func TestMaxConns(t *testing.T) {
 	if got := readLine(t, bufio.NewReader(first)); got != "2: in" {
 		t.Fatalf("answer %q", got)
 	}
-	second := connect(t, p.addr)
-	if answer, _ := io.ReadAll(second); len(answer) > 0 {
-		t.Errorf("the second connection got %q, want none", answer)
+	if answer := refused(t, p.addr); answer != "busy: the server takes no more connections: max_conns; try again in 1s\n" {
+		t.Errorf("the second connection got %q", answer)
 	}
-	second.Close()
 	first.Close()
 	for { // the place is free as soon as the server has seen the end of the first one
 		c := connect(t, p.addr)
@@ -146,6 +146,48 @@ func TestMaxConns(t *testing.T) {
 		}
 	}
 	p.stop()
+}
+
+// refused returns what a client is told for whom there is no room.
+func refused(t *testing.T, addr string) string {
+	t.Helper()
+	c := connect(t, addr)
+	defer c.Close()
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Errorf("after %q: %v", answer, err)
+	}
+	return string(answer)
+}
+
+// TestRefusedAreTold: whom --max-conns keeps out is told so in the protocol of every server command; before a handshake of
+// TLS there is nobody who could read it.
+func TestRefusedAreTold(t *testing.T) {
+	data, _ := madeDesk(t)
+	ports := filepath.Join(t.TempDir(), "ports.yaml")
+	if err := os.WriteFile(ports, []byte("protocols:\n  a: {host: 127.0.0.1, port: 0, accepts: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const line, busy, http503 = `^busy: .*max_conns.*\n$`, `(?s)^..\x01\x00+\x05.*max_conns$`, `^HTTP/1.1 503 Service Unavailable\r\n(.+\r\n)*Retry-After: 1\r\n(.+\r\n)*Connection: close\r\n`
+	for _, c := range []struct{ args, want string }{
+		{"serve echo", line}, {"serve line", line}, {"serve lanes", line}, {"serve frame", busy}, {"serve rpc", busy}, {"serve rpc --config " + ports, busy},
+		{"serve http", http503}, {"serve ws", http503}, {"desk --data " + data, http503}, {"serve http --tls-self-signed", "^$"}, {"serve rpc --tls-self-signed", "^$"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(c.args)
+			if !strings.Contains(c.args, "--config") {
+				args = append(args, "--addr", "127.0.0.1:0", "--max-conns", "1")
+			}
+			p := startServer(t, args...)
+			first := connect(t, p.addr)
+			if answer := refused(t, p.addr); !regexp.MustCompile(c.want).MatchString(answer) {
+				t.Errorf("told %q, want %s", answer, c.want)
+			}
+			first.Close()
+			p.stop()
+		})
+	}
 }
 
 var reportDraining = regexp.MustCompile(`draining`)

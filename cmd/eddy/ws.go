@@ -109,6 +109,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = u.Upgrade(w, r, echoSocket{}) // it answers refusals itself
 			}), pool, http1.Options{})
+			f.busy = pages.Refuse
 			f.measured = append(f.measured, metrics.HTTP("ws", pages), metrics.WebSocket("ws", counts))
 			return t.serve(f, "ws", pages.Init, pool)
 		},

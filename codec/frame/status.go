@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-eddy/eddy"
 )
 
 // Status is what became of a request.
@@ -78,6 +80,12 @@ func AppendError(dst []byte, id uint64, e *StatusError) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, retryMillis(e.RetryAfter))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(m)))
 	return append(dst, m...)
+}
+
+// Refuse makes what a client is told whose connection is not taken, BUSY: set it as eddy.Admission.Busy, with
+// eddy.DecisionBusy, unless something else than frames comes first, such as TLS. Any goroutine.
+func Refuse(r eddy.Refusal) []byte {
+	return AppendError(nil, 0, &StatusError{Status: StatusBusy, RetryAfter: r.RetryAfter, Message: "the server takes no more connections: " + r.Cause.String()})
 }
 
 // retryMillis rounds up: who comes a little early would be refused again.
