@@ -35,7 +35,7 @@ type Dialer struct {
 	CloseOnEOF    bool
 	Logger        *slog.Logger
 
-	KeepAlive              time.Duration
+	KeepAlive              time.Duration // 0 = never
 	RecvBuffer, SendBuffer int
 
 	IdleTimeout         time.Duration

@@ -54,6 +54,7 @@ const (
 	DefaultFlushTimeout  = 10 * time.Second
 	DefaultLingerTimeout = 2 * time.Second
 	DefaultMinWriteRate  = 256
+	DefaultKeepAlive     = 15 * time.Second // as package net
 )
 
 // Budgets of one iteration (DESIGN 3.3).
@@ -93,7 +94,7 @@ func (s *Server) settings() (*settings, error) {
 	}
 	err := notNegative("Server", []field{
 		{"Loops", int64(s.Loops)}, {"MaxConns", int64(s.MaxConns)}, {"AcceptBatch", int64(s.AcceptBatch)},
-		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)}, {"KeepAlive", int64(s.KeepAlive)},
+		{"Backlog", int64(s.Backlog)}, {"TaskQueue", int64(s.TaskQueue)},
 		{"RecvBuffer", int64(s.RecvBuffer)}, {"SendBuffer", int64(s.SendBuffer)}, {"KeepCloses", int64(s.KeepCloses)},
 	})
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Server) settings() (*settings, error) {
 		return nil, err
 	}
 	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
-	set.listen = sys.ListenOptions{Backlog: s.Backlog, KeepAlive: s.KeepAlive, RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer}
+	set.listen = sys.ListenOptions{Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, DefaultKeepAlive), RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer}
 	return set, nil
 }
 

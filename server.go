@@ -47,9 +47,9 @@ type Server struct {
 	KeepCloses    int            // ended connections that RecentCloses tells of, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 
-	// Socket options; 0 leaves them to the system.
-	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds
-	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers
+	// Socket options.
+	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds; 0 = 15 s, negative = never
+	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers; 0 leaves them to the system
 
 	// Deadlines of each connection, 0 = none; Conn.SetDeadlines gives one others. They are kept to the next 10 ms and cost
 	// nothing per message. Before the close by one of Read, Body, Handler and Handshake, ErrorHandlers on the loop are given

@@ -12,6 +12,26 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
+// TestKeepAliveDefault: silent peers are asked whether they live, unless the server says otherwise. Connections inherit it.
+func TestKeepAliveDefault(t *testing.T) {
+	if os.Getenv("EDDY_POLLER") == "net" {
+		t.Skip("descriptors of net are not the kernel's, so it cannot be asked about them")
+	}
+	for set, seconds := range map[time.Duration]int{0: int(DefaultKeepAlive / time.Second), time.Hour: 3600, -1: 0} {
+		srv := &Server{Loops: 1, KeepAlive: set, Init: func(*Pipeline) error { return nil }}
+		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { srv.Close() })
+		fd := srv.running().acceptors[0].fd
+		on, err1 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+		idle, err2 := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
+		if err1 != nil || err2 != nil || on != boolFlag(seconds > 0) || on*idle != seconds {
+			t.Errorf("KeepAlive %v: on %d, %d s; want %d s; %v, %v", set, on, idle, seconds, err1, err2)
+		}
+	}
+}
+
 // TestSocketOptions asks the kernel: the listener is bound where it was told to, with its backlog and an address that can
 // be bound again at once; an accepted socket does not block, does not delay and is not inherited.
 func TestSocketOptions(t *testing.T) {

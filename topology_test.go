@@ -381,7 +381,6 @@ func TestContradictingOptions(t *testing.T) {
 		"Server.Boss is set":              {Init: ok, Boss: &Group{}, Topology: SingleReactor},
 		"Server.Loops is 2":               {Init: ok, Loops: 2, Topology: SingleReactor},
 		"Server.Topology is 3":            {Init: ok, Topology: 3},
-		"Server.KeepAlive is -1":          {Init: ok, KeepAlive: -1},
 		"both must be net, or neither":    {Init: ok, Group: two, Boss: other},
 		"Server.Group has 2 loops":        {Init: ok, Group: two, Topology: SingleReactor},
 		"Group.Loops is -1":               {Init: ok, Group: &Group{Loops: -1}},

@@ -52,6 +52,7 @@ func TestBadInput(t *testing.T) {
 		{"serve echo --loops many", `--loops "many"`, "0 = one per processor"},
 		{"serve echo --loops -1", "--loops -1", "0 for one per processor"},
 		{"serve echo --max-conns -1", "--max-conns -1", "0 for no limit"},
+		{"serve echo --idle-timeout -1s", "--idle-timeout -1s", "0 for no limit"},
 		{"serve echo --memory-budget lots", `--memory-budget "lots"`, "auto = a quarter"},
 		{"serve echo --memory-budget 0", `--memory-budget "0"`, "off = no limit"},
 		{"serve echo --poller iocp", `--poller "iocp"`, "net"},

@@ -46,6 +46,7 @@ different lanes overtake each other. A lane that is full answers "busy: ...", or
 	}
 	f.register(cmd, defaultServeAddr)
 	f.tls.register(cmd)
+	f.registerIdle(cmd)
 	for _, name := range []string{"loops", "dump", "dump-dir"} { // there is one loop, and no pool
 		_ = cmd.Flags().MarkHidden(name)
 	}

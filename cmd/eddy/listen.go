@@ -34,6 +34,7 @@ type listenFlags struct {
 	admin adminFlags
 
 	answerWithin time.Duration // the server's HandlerTimeout, of commands that have one
+	idleAfter    time.Duration // its IdleTimeout, of commands that have none of their protocol's
 	dump         dumpFlags
 
 	busy func(eddy.Refusal) []byte // what a client is told whose connection is not taken; nil = busyLine
@@ -51,6 +52,11 @@ func (f *listenFlags) register(cmd *cobra.Command, addr string) {
 	cmd.Flags().Var(&f.memory, "memory-budget", "what all connections may hold together, such as 512MiB; auto = a quarter of what the program may use, off = no limit")
 }
 
+// registerIdle adds --idle-timeout.
+func (f *listenFlags) registerIdle(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.idleAfter, "idle-timeout", 0, "without a byte or a request in flight; 0 = no limit: a peer that lives may be silent, one that has vanished ends after 2.5 minutes")
+}
+
 // maxLoops bounds --loops: beyond it a typing error is more likely than a machine.
 const maxLoops = 1024
 
@@ -64,6 +70,9 @@ func (f *listenFlags) check() error {
 	}
 	if f.maxConns < 0 {
 		return fmt.Errorf("--max-conns %d is negative: use 0 for no limit", f.maxConns)
+	}
+	if f.idleAfter < 0 {
+		return fmt.Errorf("--idle-timeout %v is negative: use 0 for no limit", f.idleAfter)
 	}
 	if err := errors.Join(f.tls.check(), f.admin.check()); err != nil {
 		return err
@@ -124,7 +133,8 @@ func (*memoryBudget) Type() string { return "size|auto|off" }
 func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
 	return &eddy.Server{
 		Init: init, Loops: f.loops, Poller: f.poller, MaxConns: f.maxConns, MemoryBudget: int(f.memory), HandlerTimeout: f.answerWithin,
-		Admission: f.admission(), KeepCloses: f.admin.kept(),
+		IdleTimeout: f.idleAfter,
+		Admission:   f.admission(), KeepCloses: f.admin.kept(),
 	}
 }
 

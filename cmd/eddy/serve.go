@@ -37,6 +37,7 @@ func newServeEcho(t *terminal) *cobra.Command {
 	}
 	f.register(cmd, defaultServeAddr)
 	f.tls.register(cmd)
+	f.registerIdle(cmd)
 	return cmd
 }
 
@@ -101,6 +102,7 @@ func newServeLine(t *terminal) *cobra.Command {
 	}
 	f.register(cmd, defaultServeAddr)
 	f.tls.register(cmd)
+	f.registerIdle(cmd)
 	cmd.Flags().IntVar(&maxLine, "max-line", line.DefaultMax, "longest line in bytes")
 	return cmd
 }

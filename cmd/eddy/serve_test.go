@@ -190,6 +190,17 @@ func TestRefusedAreTold(t *testing.T) {
 	}
 }
 
+// TestIdleTimeout: with --idle-timeout a silent client's connection ends, in servers whose protocol has no limit of its own.
+func TestIdleTimeout(t *testing.T) {
+	for _, name := range []string{"echo", "line", "lanes"} {
+		p := startServer(t, "serve", name, "--addr", "127.0.0.1:0", "--idle-timeout", "10ms")
+		if answer, err := io.ReadAll(connect(t, p.addr)); err != nil || len(answer) > 0 {
+			t.Errorf("%s: %q, %v; want the end", name, answer, err)
+		}
+		p.stop()
+	}
+}
+
 var reportDraining = regexp.MustCompile(`draining`)
 
 var reportPattern = regexp.MustCompile(`stopped after \S+: (\d+) connections drained, (\d+) forced, (\d+) requests dropped\n`)

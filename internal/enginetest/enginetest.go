@@ -33,6 +33,7 @@ func Relax(srv *eddy.Server) {
 	setDefault(&srv.FlushTimeout, farAway)
 	setDefault(&srv.LingerTimeout, farAway)
 	setDefault(&srv.MemoryBudget, -1)
+	setDefault(&srv.KeepAlive, -1)
 	setDefault(&srv.Logger, slog.New(slog.DiscardHandler))
 	if srv.Group != nil {
 		RelaxGroup(srv.Group)
