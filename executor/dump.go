@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"strings"
 	"sync"
 	"time"
 )
@@ -14,12 +15,15 @@ import (
 // DumpInterval is the time between two dumps of a Dumper.
 const DumpInterval = 10 * time.Minute
 
+// DumpFiles is how many dumps a directory keeps: a new one takes the place of the oldest.
+const DumpFiles = 3
+
 // Dumper writes the stacks of all goroutines to a file when a pool is exhausted, at most once in DumpInterval. One that is
 // shared by all pools of a process, through Options.Dumper, limits the process (reference 2.7). The zero value is ready and
 // on. It must not be copied once it is used.
 type Dumper struct {
 	// Dir is where the files go. It is made if it is missing. "" is the user's home directory, which is also used, with a
-	// warning, when Dir cannot be made.
+	// warning, when Dir cannot be made. It keeps DumpFiles dumps, whichever process made them.
 	Dir string
 
 	// Disabled switches dumps off.
@@ -52,12 +56,31 @@ func (d *Dumper) Dump(cause string) (path string, err error) {
 		return "", fmt.Errorf("executor: dump: %w", err)
 	}
 	// No character that a file system refuses, such as the colons of a time.
-	name := fmt.Sprintf("eddy-goroutines-%s-%d-%d.txt", now.UTC().Format("20060102T150405Z"), os.Getpid(), n)
+	name := fmt.Sprintf(dumpPrefix+"%s-%d-%d"+dumpSuffix, now.UTC().Format("20060102T150405Z"), os.Getpid(), n)
 	path = filepath.Join(dir, name)
 	if err := writeDump(dir, path, fmt.Sprintf("%s\n%s\n\n", now.Format(time.RFC3339), cause)); err != nil {
 		return "", fmt.Errorf("executor: dump: %w", err)
 	}
+	prune(dir, name)
 	return path, nil
+}
+
+// The names of dumps begin and end with these; between them is the time.
+const dumpPrefix, dumpSuffix = "eddy-goroutines-", ".txt"
+
+// prune removes the oldest dumps of a directory until DumpFiles are left with the newest, which stays.
+func prune(dir, newest string) {
+	entries, _ := os.ReadDir(dir) // by name, and so by time; what cannot be listed is not removed
+	var old []string
+	for _, e := range entries {
+		if name := e.Name(); e.Type().IsRegular() && name != newest && strings.HasPrefix(name, dumpPrefix) && strings.HasSuffix(name, dumpSuffix) {
+			old = append(old, name)
+		}
+	}
+	for len(old) >= DumpFiles {
+		_ = os.Remove(filepath.Join(dir, old[0])) // somebody else's stays
+		old = old[1:]
+	}
 }
 
 // due takes the right to the dump of this interval.
@@ -86,7 +109,7 @@ func (d *Dumper) dir() (string, error) {
 
 // writeDump writes the file under a name of its own and renames it when it is on the disk.
 func writeDump(dir, path, head string) (err error) {
-	f, err := os.CreateTemp(dir, "eddy-goroutines-*.tmp")
+	f, err := os.CreateTemp(dir, dumpPrefix+"*.tmp")
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,33 @@ func TestDumpInterval(t *testing.T) {
 			if names := filesIn(t, dir); len(names) != c.files {
 				t.Errorf("%v, want %d files", names, c.files)
 			}
+		}
+	})
+}
+
+// TestOldDumpsGo: a directory keeps the newest dumps, and whatever else lies there.
+func TestOldDumpsGo(t *testing.T) {
+	dir := t.TempDir()
+	others := []string{"eddy-goroutines-1.tmp", "eddy-goroutines-notes.md", "letter.txt"}
+	for _, name := range others {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var newest []string
+		for range 2 * DumpFiles {
+			path, err := (&Dumper{Dir: dir}).Dump("test") // as by a program that is started again and again
+			if err != nil {
+				t.Fatal(err)
+			}
+			newest = append(newest, filepath.Base(path))
+			time.Sleep(time.Minute)
+		}
+		want := append(newest[DumpFiles:], others...)
+		slices.Sort(want)
+		if names := filesIn(t, dir); !slices.Equal(names, want) {
+			t.Errorf("%v, want %v", names, want)
 		}
 	})
 }

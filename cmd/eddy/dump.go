@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,7 @@ type dumpFlags struct{ d *executor.Dumper } // one for the process, however ofte
 func (f *dumpFlags) register(cmd *cobra.Command) {
 	f.d = new(executor.Dumper)
 	cmd.Flags().Var((*onOff)(&f.d.Disabled), "dump", "on: write the stacks of all goroutines to a file when a pool is exhausted, at most once in 10 minutes; off: do not")
-	cmd.Flags().StringVar(&f.d.Dir, "dump-dir", "", "directory of these files, created if missing; empty = home")
+	cmd.Flags().StringVar(&f.d.Dir, "dump-dir", os.TempDir(), fmt.Sprintf("directory of these files, created if missing, which keeps %d of them; empty = home", executor.DumpFiles))
 }
 
 // dumper returns the one dumper of the program, for all its pools.

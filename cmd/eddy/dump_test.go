@@ -24,18 +24,19 @@ func dumpsOf(t *testing.T, args ...string) *executor.Dumper {
 	return f.dumper()
 }
 
-// TestDumpFlags: dumps are on and go home unless the command line says otherwise.
+// TestDumpFlags: dumps are on and go to the temporary directory unless the command line says otherwise.
 func TestDumpFlags(t *testing.T) {
 	for _, c := range []struct {
 		args     []string
 		dir      string
 		disabled bool
 	}{
-		{nil, "", false},
+		{nil, os.TempDir(), false},
+		{[]string{"--dump-dir="}, "", false}, // home
 		{[]string{"--dump-dir", "/var/dumps"}, "/var/dumps", false},
-		{[]string{"--dump=off"}, "", true},
+		{[]string{"--dump=off"}, os.TempDir(), true},
 		{[]string{"--dump", "off", "--dump", "on", "--dump-dir=x"}, "x", false},
-		{[]string{"--dump=false"}, "", true},
+		{[]string{"--dump=false"}, os.TempDir(), true},
 	} {
 		if d := dumpsOf(t, c.args...); d.Dir != c.dir || d.Disabled != c.disabled {
 			t.Errorf("%v: directory %q, disabled %v", c.args, d.Dir, d.Disabled)

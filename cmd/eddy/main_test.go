@@ -52,7 +52,8 @@ const testHome = "EDDY_TEST_HOME"
 // program prepares one run of the command line.
 func program(args ...string) *exec.Cmd {
 	cmd := exec.Command(programPath, args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+os.Getenv(testHome), "USERPROFILE="+os.Getenv(testHome), "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
+	cmd.Env = append(os.Environ(), asProgram+"=1", "HOME="+os.Getenv(testHome), "USERPROFILE="+os.Getenv(testHome),
+		"TMPDIR="+os.Getenv(testHome), "TMP="+os.Getenv(testHome), "GORACE=atexit_sleep_ms=0") // a race still ends the program with an exit code of its own
 	return cmd
 }
 
