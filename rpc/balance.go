@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,38 +61,8 @@ func (r *routes) first(b Balance, turn uint32) int {
 	return k
 }
 
-// dispatch gives a call to a connection, lets it wait for one, or ends it. It takes over one reference. Any goroutine.
-func (cl *Client) dispatch(c *call) {
-	c.refs.Add(1) // whoever takes c over may be done with it before this is
-	if err := cl.place(c); err != nil {
-		if c.claim() {
-			c.fail(err)
-		}
-		c.release()
-	}
-	c.release()
-}
-
-// place is dispatch without the end.
-func (cl *Client) place(c *call) error {
-	for {
-		r := cl.routes.Load()
-		taken, err := cl.try(c, r)
-		if taken {
-			return nil
-		}
-		if err != nil {
-			cl.stats.full.Add(1)
-			return c.error(err, ExecutedNo)
-		}
-		again, err := cl.wait(c, r)
-		if !again || err != nil {
-			return err
-		}
-	}
-}
-
-// try offers a call to the connections, the chosen one first. The error says that all that would take it are full.
+// try offers a call to the connections, the chosen one first. The error says that those that would take it are full, or errAway that they are
+// about to leave the routes.
 func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
 	n := len(r.wires)
 	if n == 0 {
@@ -113,7 +82,7 @@ func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
 			switch e := w.submit(c); {
 			case e == nil:
 				return true, nil
-			case e != errAway: //nolint:errorlint // returned bare
+			case err == nil, err == errAway: //nolint:errorlint // returned bare
 				err = e
 			}
 		}
@@ -145,128 +114,6 @@ func (c *call) mayTry(p *peer) bool {
 		}
 	}
 	return n < 2
-}
-
-// wait puts a call into the list of those that wait for a connection. again says that there are others than in r by now.
-func (cl *Client) wait(c *call, r *routes) (again bool, err error) {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	switch {
-	case cl.ctx.Err() != nil:
-		return false, c.error(cl.closedError(), ExecutedNo)
-	case cl.routes.Load() != r:
-		return true, nil
-	case !cl.worthWaiting(c):
-		return false, cl.whyNot(c)
-	case cl.waiting.n >= cl.o.MaxPending:
-		cl.stats.full.Add(1)
-		return false, c.error(&limitError{kind: ErrClientFull, what: "calls wait for a connection", n: cl.waiting.n, limit: cl.o.MaxPending, option: "MaxPending"}, ExecutedNo)
-	}
-	c.wire.Store(nil)
-	cl.waiting.push(c)
-	if c.claimed.Load() { // given up on its way here: its drop may have come too early
-		cl.waiting.remove(c)
-		return false, errCancelled
-	}
-	if c.due != 0 {
-		c.refs.Add(1) // the timer's
-		c.timer = cl.later(time.Duration(max(0, c.due-cl.now())), func() { cl.waitedEnough(c) })
-	}
-	return false, nil
-}
-
-// worthWaiting reports whether a connection for the call may come. cl.mu is held.
-func (cl *Client) worthWaiting(c *call) bool {
-	if !cl.resolved {
-		return true
-	}
-	for _, p := range cl.peers {
-		if !c.mayTry(p) {
-			continue
-		}
-		for _, l := range p.links {
-			if l.state == linkConnecting || cl.o.WaitForReady && len(c.refused) == 0 {
-				return true
-			}
-		}
-	}
-	return cl.o.WaitForReady && len(c.refused) == 0
-}
-
-// whyNot is the end of a call that no connection takes. cl.mu is held.
-func (cl *Client) whyNot(c *call) error {
-	switch {
-	case c.refusal != nil:
-		return c.refusal
-	case cl.failure != nil:
-		return c.error(cl.failure, ExecutedNo)
-	}
-	return c.error(errNoAddress, ExecutedNo)
-}
-
-// waitedEnough follows the deadline of a call that waits.
-func (cl *Client) waitedEnough(c *call) {
-	cl.mu.Lock()
-	was := c.waits
-	if was {
-		cl.waiting.remove(c)
-	}
-	cause := errors.New("none")
-	if cl.failure != nil {
-		cause = cl.failure
-	}
-	cl.mu.Unlock()
-	if was {
-		if c.claim() {
-			cl.stats.expired.Add(1)
-			c.fail(c.error(&causeError{kinds: errDeadline.kinds, text: "deadline exceeded while waiting for a connection; last failure: " + cause.Error(), cause: cause}, ExecutedNo))
-		}
-		c.release()
-	}
-	c.release()
-}
-
-// stopWaiting takes a call out of the list, if it is there. Its reference is released.
-func (cl *Client) stopWaiting(c *call) {
-	cl.mu.Lock()
-	was := c.waits
-	if was {
-		cl.unwait(c)
-	}
-	cl.mu.Unlock()
-	if was {
-		c.release()
-	}
-}
-
-// unwait removes a call and its timer. cl.mu is held.
-func (cl *Client) unwait(c *call) {
-	cl.waiting.remove(c)
-	t := c.timer
-	c.timer = nil
-	if t != nil && t.Stop() {
-		cl.timers.Done()
-		c.refs.Add(-1) // the timer's; the list still has one
-	}
-}
-
-// takeWaiting empties the list.
-func (cl *Client) takeWaiting() []*call {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	var all []*call
-	for c := cl.waiting.first; c != nil; c = cl.waiting.first {
-		cl.unwait(c)
-		all = append(all, c)
-	}
-	return all
-}
-
-// retryWaiting gives those that wait to the connections there are now, lets them wait on, or ends them: something has changed.
-func (cl *Client) retryWaiting() {
-	for _, c := range cl.takeWaiting() {
-		cl.dispatch(c)
-	}
 }
 
 // failOver makes a call elsewhere that a connection certainly did not execute. It takes over one reference.
@@ -440,36 +287,4 @@ func (cl *Client) newPeer(addr string) *peer {
 		go l.run()
 	}
 	return p
-}
-
-// callList is a list of calls. Client.mu guards it.
-type callList struct {
-	first, last *call
-	n           int
-}
-
-func (q *callList) push(c *call) {
-	c.waits, c.prev, c.next = true, q.last, nil
-	if q.last == nil {
-		q.first = c
-	} else {
-		q.last.next = c
-	}
-	q.last = c
-	q.n++
-}
-
-func (q *callList) remove(c *call) {
-	if c.prev == nil {
-		q.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		q.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.waits, c.prev, c.next = false, nil, nil
-	q.n--
 }

@@ -20,6 +20,7 @@ const (
 	DefaultTimeout      = time.Second // reference 2.5
 	DefaultMaxPending   = 16384
 	DefaultMaxQueued    = 8 << 20
+	DefaultMaxWaiting   = 64 << 20
 	DefaultHeartbeat    = 60 * time.Second // reference 2.10
 	DefaultDialTimeout  = 3 * time.Second  // reference 2.10
 	DefaultResolveEvery = 30 * time.Second
@@ -37,15 +38,16 @@ type ClientOptions struct {
 	Codec   Codec         // of bodies; the zero value is CodecRaw
 	Timeout time.Duration // of calls; 0 = 1 s, negative = none. The deadline of a call's context counts too.
 
-	// MaxPending bounds the calls that wait for responses on one connection, and those that wait for a connection; 0 = 16384,
-	// at most 1<<24. MaxQueued bounds the bytes of requests that wait on one connection until the kernel takes more; 0 = 8 MiB,
-	// and one request is always taken. MaxAsync bounds the calls with a Future that have not ended, callbacks included; 0 = MaxPending. A call
-	// beyond any of them is not sent and ends with ErrClientFull.
-	MaxPending, MaxQueued, MaxAsync int
-	MaxPayload                      int // of requests and responses; 0 = frame.DefaultMaxPayload
+	// MaxPending bounds the calls that wait for responses on one connection; 0 = 16384, at most 1<<24. MaxQueued bounds the bytes of requests
+	// that wait on one connection until the kernel takes more; 0 = 8 MiB, and one request is always taken. A call beyond them waits for room, behind those
+	// that do already, as long as its time allows. MaxPending of the client's calls can wait, for room or for a connection, and MaxWaiting bytes
+	// of their requests; 0 = 64 MiB, or MaxQueued if that is more, and one request is always taken. MaxAsync bounds the calls with a Future that have
+	// not ended, callbacks included; 0 = MaxPending. A call beyond any of these three ends with ErrClientFull and is not sent.
+	MaxPending, MaxQueued, MaxWaiting, MaxAsync int
+	MaxPayload                                  int // of requests and responses; 0 = frame.DefaultMaxPayload
 
 	// WaitForReady lets calls wait for a connection as long as their time allows. Without it a call fails at once while every
-	// address is known to be down.
+	// address is known to be down. See the CallOption WaitForReady for one call.
 	WaitForReady bool
 
 	Consumer     Consumer       // who decodes the responses of calls that wait
@@ -115,7 +117,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	peers     []*peer
-	waiting   callList
+	waits     waits
 	resolved  bool  // the resolver has answered
 	failure   error // why there is no connection
 	opened    int   // connections ever made
@@ -133,7 +135,7 @@ type ClientStats struct {
 	Connections     int    // that take calls
 	Addresses       int    // that the resolver has named
 	Active          int    // calls that have not ended, callbacks included
-	Waiting         int    // of them, those that wait for a connection
+	Waiting         int    // of them, those that wait for a connection, or for room on one
 	Calls           uint64 // begun, one-way ones included
 	Late            uint64 // responses that nobody waited for any more, dropped
 	Failovers       uint64 // attempts to make a call elsewhere
@@ -158,7 +160,7 @@ type ClientStats struct {
 func (cl *Client) Stats() ClientStats {
 	s := &cl.stats
 	cl.mu.Lock()
-	addresses, waiting := len(cl.peers), cl.waiting.n
+	addresses, waiting := len(cl.peers), cl.waits.len()
 	cl.mu.Unlock()
 	return ClientStats{
 		Connections: len(cl.routes.Load().wires), Addresses: addresses, Active: int(cl.active.Load()), Waiting: waiting,
@@ -220,13 +222,14 @@ func (o *ClientOptions) complete() error {
 	o.ConnsPerAddr = orDefault(o.ConnsPerAddr, 1)
 	o.MaxPending = orDefault(o.MaxPending, DefaultMaxPending)
 	o.MaxQueued = orDefault(o.MaxQueued, DefaultMaxQueued)
+	o.MaxWaiting = orDefault(o.MaxWaiting, max(DefaultMaxWaiting, o.MaxQueued))
 	o.MaxAsync = orDefault(o.MaxAsync, o.MaxPending)
 	o.MaxPayload = orDefault(o.MaxPayload, frame.DefaultMaxPayload)
 	for _, f := range []struct {
 		name      string
 		v, lo, hi int
 	}{
-		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, maxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, maxSlots},
+		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, maxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxWaiting", o.MaxWaiting, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, maxSlots},
 		{"MaxPayload", o.MaxPayload, prefixFixed, 1<<28 - 1}, {"Balance", int(o.Balance), 0, int(balances) - 1}, {"Codec", int(o.Codec), 0, codecs - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
 	} {
 		if f.v < f.lo || f.v > f.hi {

@@ -328,7 +328,7 @@ func TestLimits(t *testing.T) {
 			wires := cl.routes.Load().wires
 			return len(wires) == 1 && wires[0].load.Load() == 3
 		})
-		_, err := invoke(context.Background(), cl, "Hold", "")
+		_, err := invoke(context.Background(), cl, "Hold", "", WaitForReady(false))
 		check(t, err, ErrClientFull, "limit 3 (ClientOptions.MaxPending)")
 	})
 	t.Run("waiting", func(t *testing.T) {
@@ -361,29 +361,17 @@ func TestLimits(t *testing.T) {
 		check(t, err, ErrTooLarge, "limit 1000 (ClientOptions.MaxPayload)")
 	})
 	t.Run("MaxQueued", func(t *testing.T) {
-		end := make(chan struct{})
-		deaf := newDeaf(t, end)
-		defer close(end)
-		cl := client(t, ClientOptions{MaxQueued: 1 << 20, WaitForReady: true}, deaf.addr())
-		body := strings.Repeat("x", 500_000)
-		testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-		w := cl.routes.Load().wires[0]
-		for range 1000 { // what the system takes is not ours to say
-			f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(body))
-			full := false
-			testkit.Eventually(t, "the loop to take it, or to be stuck", func() bool {
-				full = cl.Stats().Full > 0 // the call is told later
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				return full || w.stalled || w.bytes == 0
-			})
-			if full {
-				_, err := f.Wait(context.Background())
-				check(t, err, ErrClientFull, "limit 1048576 (ClientOptions.MaxQueued)")
-				return
-			}
+		cl := client(t, ClientOptions{MaxQueued: 1 << 20, MaxWaiting: 900_000, WaitForReady: true}, s.addr())
+		crowd(t, cl)
+		body := strings.Repeat("x", 600_000)
+		_, err := invoke(context.Background(), cl, "Hold", body, WaitForReady(false))
+		check(t, err, ErrClientFull, "limit 1048576 (ClientOptions.MaxQueued)")
+		check(t, err, ErrBusy, "")
+		err = Send(context.Background(), cl, testKey, "Hold", text(body))
+		check(t, err, ErrClientFull, "limit 900000 (ClientOptions.MaxWaiting)")
+		if n := cl.Stats().Full; n != 2 {
+			t.Errorf("%d refused, want 2", n)
 		}
-		t.Error("never full")
 	})
 	if n := asked.Load(); n > 5 {
 		t.Errorf("%d requests were sent, at most 5 may have been", n)
@@ -562,6 +550,7 @@ func TestClientOptions(t *testing.T) {
 		"ConnsPerAddr is -1":           {Addrs: []string{"a:1"}, ConnsPerAddr: -1},
 		"MaxPending is 16777217":       {Addrs: []string{"a:1"}, MaxPending: maxSlots + 1},
 		"MaxQueued is -2":              {Addrs: []string{"a:1"}, MaxQueued: -2},
+		"MaxWaiting is -3":             {Addrs: []string{"a:1"}, MaxWaiting: -3},
 		"MaxAsync is -3":               {Addrs: []string{"a:1"}, MaxAsync: -3},
 		"MaxPayload is 3":              {Addrs: []string{"a:1"}, MaxPayload: 3},
 		"Balance is 2":                 {Addrs: []string{"a:1"}, Balance: balances},

@@ -21,6 +21,7 @@ type call struct {
 	codec   Codec
 	service *remoteService
 	method  string
+	wait    waitMode
 	due     int64  // on the client's clock, 0 = no limit
 	buf     []byte // the whole request: header, prefix, body
 	given   bool   // buf was given to a connection by reference and is not used again
@@ -39,9 +40,9 @@ type call struct {
 	refused []*wire
 	refusal error
 
-	// In Client.waiting, under Client.mu.
+	// In a list of Client.waits, under Client.mu.
 	prev, next *call
-	waits      bool
+	list       *callList // nil when it does not wait
 	timer      *time.Timer
 
 	written chan error // of a one-way call whose caller waits for the kernel
@@ -85,10 +86,10 @@ func (c *call) release() {
 	c.service, c.method, c.due, c.given, c.into, c.future = nil, "", 0, false, nil, nil
 	c.wire.Store(nil)
 	c.id.Store(0)
-	c.skipped, c.onLoop = false, false
+	c.wait, c.skipped, c.onLoop = waitForRoom, false, false
 	c.sent.Store(false)
 	c.refused, c.refusal = nil, nil
-	c.prev, c.next, c.waits, c.timer = nil, nil, false, nil
+	c.prev, c.next, c.list, c.timer = nil, nil, nil, nil
 	c.written = nil
 	c.status, c.err, c.failed = 0, nil, false
 	cl.calls.Put(c)

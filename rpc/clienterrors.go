@@ -11,7 +11,7 @@ import (
 
 var (
 	// ErrClientFull is what a Client answers when one of its own bounds is reached; nothing was sent. The text names the
-	// bound.
+	// bound and its value. Such an error is ErrBusy too.
 	ErrClientFull = errors.New("rpc: client full")
 	// ErrResponse: the response has no value of the wanted type in it. The method was executed.
 	ErrResponse = errors.New("rpc: response does not decode")
@@ -67,6 +67,9 @@ func (e *limitError) Error() string {
 }
 
 func (e *limitError) Unwrap() error { return e.kind }
+
+// Is makes a full client busy, like a full server: the call was not executed, and may be made again later.
+func (e *limitError) Is(target error) bool { return e.kind == ErrClientFull && target == ErrBusy }
 
 // lostError is the cause for the calls of a connection that has ended.
 func lostError(reason eddy.CloseReason, err error) error {

@@ -53,7 +53,7 @@ func (w *wire) expire() {
 		}
 	})
 	next, armed := w.wheel.Next()
-	w.mu.Unlock()
+	w.unlock()
 	if armed {
 		w.arm(next, now)
 	}

@@ -61,6 +61,7 @@ type wire struct {
 	cancels int // entries that are a CANCEL
 	oneWays uint32
 	posted  bool  // the loop will flush
+	wanted  bool  // a call was refused for want of room since the client was last told of some
 	stalled bool  // the kernel has not taken what was sent: the loop will flush then
 	proven  bool  // the server has answered
 	opened  int64 // when it was made
@@ -88,7 +89,7 @@ func (w *wire) HandleOpen(ctx *eddy.Context) error {
 }
 
 // submit gives the connection a call, which it refers to from then on. Any goroutine. Errors: errAway, a *limitError; the
-// call is the caller's then.
+// call is the caller's then. After success the caller calls Client.settle.
 func (w *wire) submit(c *call) error {
 	w.mu.Lock()
 	err := w.admit(c)
@@ -114,10 +115,18 @@ func (w *wire) submit(c *call) error {
 	if post {
 		w.post()
 	}
-	if c.claimed.Load() { // given up on its way here
-		w.drop(c, false)
-	}
 	return nil
+}
+
+// unlock ends a section in which bytes or slots may have become free, and tells the client if calls were refused for want of them. The
+// caller must hold w.mu and no other lock.
+func (w *wire) unlock() {
+	wanted := w.wanted
+	w.wanted = false
+	w.mu.Unlock()
+	if wanted {
+		w.client.giveRoom()
+	}
 }
 
 // admit gives the call an id if there is room for it. w.mu is held.
@@ -127,6 +136,7 @@ func (w *wire) admit(c *call) error {
 	}
 	o := &w.client.o
 	if w.bytes > 0 && w.bytes+len(c.buf) > o.MaxQueued {
+		w.wanted = true
 		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.bytes + len(c.buf), limit: o.MaxQueued, option: "MaxQueued"}
 	}
 	if c.op == frame.OneWay {
@@ -136,6 +146,7 @@ func (w *wire) admit(c *call) error {
 	}
 	id, ok := w.table.add(c)
 	if !ok {
+		w.wanted = true
 		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.len(), limit: o.MaxPending, option: "MaxPending"}
 	}
 	c.id.Store(id)
@@ -208,7 +219,7 @@ func (w *wire) flush() {
 	w.stalled = len(batch) > 0 && size >= room
 	stalled := w.stalled
 	next, armed := w.wheel.Next()
-	w.mu.Unlock()
+	w.unlock()
 	if armed {
 		w.arm(next, now)
 	}
@@ -396,7 +407,7 @@ func (w *wire) answered(f *frame.Frame) error {
 		return violation("a response to request %#x, which it was not sent", f.ID)
 	}
 	w.free(s, f.ID)
-	w.mu.Unlock()
+	w.unlock()
 	switch {
 	case f.Status() == frame.StatusUnavailable && !c.claimed.Load():
 		err, _ := f.Err().(*frame.StatusError) //nolint:errorlint // returned bare
@@ -443,7 +454,7 @@ func (w *wire) drop(c *call, tell bool) {
 		w.queue = append(w.queue, queued{nil, id})
 		post = w.wantsFlush()
 	}
-	w.mu.Unlock()
+	w.unlock()
 	c.release()
 	if post {
 		w.post()

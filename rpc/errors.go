@@ -15,7 +15,7 @@ var (
 	ErrNotFound        = errors.New("rpc: no such service or method") // NOT_FOUND
 	ErrApp             = errors.New("rpc: the method failed")         // APP_ERROR
 	ErrInternal        = errors.New("rpc: internal error")            // INTERNAL: the method panicked, or its response has no encoding
-	ErrBusy            = errors.New("rpc: busy")                      // BUSY: not executed, there was no room
+	ErrBusy            = errors.New("rpc: busy")                      // BUSY: not executed, there was no room. ErrClientFull is this too
 	ErrDeadline        = errors.New("rpc: deadline exceeded")         // DEADLINE_EXCEEDED; is context.DeadlineExceeded too
 	ErrCancelled       = errors.New("rpc: cancelled")                 // CANCELLED; is context.Canceled too
 	ErrUnavailable     = errors.New("rpc: unavailable")               // UNAVAILABLE: not executed, the server is going

@@ -19,6 +19,7 @@ type callOptions struct {
 	codec       Codec
 	meta        Metadata
 	waitWritten bool
+	wait        waitMode
 }
 
 // CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline counts too.
@@ -34,6 +35,17 @@ func CallMetadata(pairs ...Pair) CallOption {
 
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
+
+// WaitForReady says for one call whether it waits. true: for a connection, as ClientOptions.WaitForReady lets all calls, and for room on one.
+// false: for neither. It fails at once while every address is known to be down, and with ErrClientFull, which is ErrBusy, when its request finds no room.
+// Without this option a call waits for room.
+func WaitForReady(wait bool) CallOption {
+	mode := waitForNothing
+	if wait {
+		mode = waitForAll
+	}
+	return func(o *callOptions) { o.wait = mode }
+}
 
 func (cl *Client) options(opts []CallOption) callOptions {
 	if len(opts) == 0 {
@@ -135,7 +147,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 		return refuse(err)
 	}
 	c := cl.newCall(op)
-	c.service, c.method, c.codec = s, method, o.codec
+	c.service, c.method, c.codec, c.wait = s, method, o.codec, o.wait
 	made := false
 	defer func() {
 		if !made { // the value's own marshaller may have panicked
@@ -197,7 +209,7 @@ func (cl *Client) abandon(c *call, cause error) error {
 	if w := c.wire.Load(); w != nil {
 		w.drop(c, true)
 	}
-	cl.stopWaiting(c)
+	cl.stopWaiting(c, nil)
 	if errors.Is(cause, ErrDeadline) {
 		cl.stats.expired.Add(1)
 	} else {
@@ -276,7 +288,7 @@ func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, 
 	cl.dispatch(c)
 }
 
-// Send sends a one-way request and returns when it is queued: nobody learns whether it is executed. With WaitWritten it returns when the system has taken
+// Send sends a one-way request and returns when it is queued, for a connection or for room on one: nobody learns whether it is executed. With WaitWritten it returns when the system has taken
 // the request. Errors are as Invoke's, of what was certainly not sent, and with WaitWritten of what may have been. Any goroutine; on a loop of the client's group without
 // WaitWritten only.
 func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) error {

@@ -134,7 +134,7 @@ func serveHTTP(t *testing.T, h http.Handler) string {
 			t.Errorf("pool: %v", err)
 		}
 	})
-	srv := &eddy.Server{Loops: 1, Init: http1.NewHandler(h, pool, http1.Options{}).Init, HalfClose: true}
+	srv := &eddy.Server{Loops: 1, Init: http1.NewHandler(h, pool, http1.Options{}).Init}
 	return enginetest.Serve(t, srv)
 }
 
