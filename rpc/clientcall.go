@@ -22,6 +22,7 @@ type call struct {
 	service *remoteService
 	method  string
 	wait    waitMode
+	strict  bool
 	due     int64  // on the client's clock, 0 = no limit
 	buf     []byte // the whole request: header, prefix, body
 	given   bool   // buf was given to a connection by reference and is not used again
@@ -86,6 +87,7 @@ func (c *call) release() {
 	c.service, c.method, c.due, c.given, c.into, c.future = nil, "", 0, false, nil, nil
 	c.wire.Store(nil)
 	c.id.Store(0)
+	c.strict = false
 	c.wait, c.skipped, c.onLoop = waitForRoom, false, false
 	c.sent.Store(false)
 	c.refused, c.refusal = nil, nil
@@ -177,7 +179,7 @@ func (c *call) result() error {
 			c.body = nil
 		}
 	}
-	if err := c.codec.decode(body, c.into); err != nil {
+	if err := c.codec.decodeResponse(body, c.into, c.strict); err != nil {
 		return c.error(&causeError{kinds: kindsResponse, text: err.Error(), cause: err}, ExecutedMaybe)
 	}
 	return nil

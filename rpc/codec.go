@@ -1,11 +1,14 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -41,8 +44,11 @@ func ParseCodec(name string) (Codec, error) {
 	return 0, fmt.Errorf("rpc: no codec is called %q: want raw, json or protobuf", name)
 }
 
-// append appends v to dst. Raw takes []byte and *[]byte.
+// append appends v to dst. Raw takes []byte and *[]byte. A v of nil is null in JSON and nothing in the others.
 func (c Codec) append(dst []byte, v any) ([]byte, error) {
+	if v == nil && c != CodecJSON {
+		return dst, nil
+	}
 	switch c {
 	case CodecRaw:
 		switch b := v.(type) {
@@ -100,6 +106,53 @@ func (c Codec) decode(b []byte, v any) error {
 		return nil
 	}
 	return fmt.Errorf("rpc: %v is unknown", c)
+}
+
+// decodeResponse is decode for what a method has returned. null is an error for types that have no such value. With strict, so are
+// fields that v does not have; of messages only those at the top are looked at.
+func (c Codec) decodeResponse(b []byte, v any, strict bool) error {
+	if err := c.decode(b, v); err != nil || c == CodecRaw {
+		return err
+	}
+	m, isMessage := v.(proto.Message)
+	switch {
+	case c == CodecJSON && string(b) == "null" && !takesNull(v):
+		return fmt.Errorf("rpc: the method returned null, want a %T", v)
+	case !strict:
+		return nil
+	case c == CodecProtobuf:
+		if unknown := m.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+			n, _, _ := protowire.ConsumeTag(unknown)
+			return fmt.Errorf("rpc: the response has a field %d, which %s does not have", n, typeName(v))
+		}
+		return nil
+	case isMessage:
+		if err := protojson.Unmarshal(b, m); err != nil {
+			return fmt.Errorf("rpc: the response is no %s: %w", typeName(v), err)
+		}
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("rpc: the response is no %s: %w", typeName(v), err)
+	}
+	return nil
+}
+
+// takesNull reports whether null is a value of the type that v points to.
+func takesNull(v any) bool {
+	switch v.(type) {
+	case proto.Message:
+		return true // of some of them; protojson knows
+	case json.Unmarshaler:
+		return true
+	}
+	switch reflect.TypeOf(v).Elem().Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return true
+	}
+	return false
 }
 
 func appendProtoJSON(dst []byte, m proto.Message) ([]byte, error) {

@@ -24,10 +24,12 @@ import (
 //	}
 //
 // The operations are the exported fields that are functions and the exported methods, of the pointer too if one is given,
-// whose first parameter is a context.Context:
+// whose first parameter is a context.Context. An exported method Stop(ctx) error is one of them: others can call it.
 //
 //	func(ctx context.Context, req *Req) (*Resp, error)        // as Unary
 //	func(ctx context.Context, req *Req) error                 // as OneWay
+//	func(ctx context.Context) (*Resp, error)                  // as Unary, without a parameter: the body of the request is not looked at
+//	func(ctx context.Context) error                           // as OneWay
 //	func(ctx context.Context, body []byte) ([]byte, error)    // as Raw
 //
 // The tags of Declared are interface, which is required, group, version, protocol (names of ports with commas between

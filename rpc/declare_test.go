@@ -25,6 +25,8 @@ type wellDeclared struct {
 	Renamed func(context.Context, *declareReq) error `method:"other"`
 	Bytes   func(context.Context, []byte) ([]byte, error)
 	Message func(context.Context, *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error)
+	Bare    func(context.Context) (*wrapperspb.BytesValue, error)
+	Poke    func(context.Context) error
 	Left    func() `method:"-"`
 	Text    string
 }
@@ -42,6 +44,8 @@ func TestDeclaration(t *testing.T) {
 		Renamed: func(context.Context, *declareReq) error { return nil },
 		Bytes:   func(_ context.Context, b []byte) ([]byte, error) { return append(b, '!'), nil },
 		Message: func(_ context.Context, m *wrapperspb.BytesValue) (*wrapperspb.BytesValue, error) { return nil, nil },
+		Bare:    func(context.Context) (*wrapperspb.BytesValue, error) { return wrapperspb.Bytes([]byte("bare")), nil },
+		Poke:    func(context.Context) error { return nil },
 	}
 	svc, opts, err := declaration(d, nil)
 	if err != nil {
@@ -66,15 +70,17 @@ func TestDeclaration(t *testing.T) {
 		OneWay("other", func(context.Context, *declareReq) error { return nil }),
 		Raw("Bytes", d.Bytes),
 		Unary("Message", d.Message),
+		{name: "Bare", takes: [codecs]bool{false, true, true}, types: [2]string{"", "google.protobuf.BytesValue"}},
+		{name: "Poke", oneWay: true, takes: [codecs]bool{true, true, true}},
 		OneWay("ByPointer", func(context.Context, *[]byte) error { return nil }),
 		Unary("ByValue", typed),
 	} {
-		if got := svc.Methods()[i]; got.name != want.name || got.oneWay != want.oneWay || got.takes != want.takes || (got.raw == nil) != (want.raw == nil) {
+		if got := svc.Methods()[i]; got.name != want.name || got.oneWay != want.oneWay || got.takes != want.takes || got.types != want.types || (got.raw == nil) != (want.raw == nil) {
 			t.Errorf("method %d is %q, one-way %v, codecs %v, want %q, %v, %v", i, got.name, got.oneWay, got.Codecs(), want.name, want.oneWay, want.Codecs())
 		}
 	}
-	if n := len(svc.Methods()); n != 6 {
-		t.Errorf("%d methods, want 6", n)
+	if n := len(svc.Methods()); n != 8 {
+		t.Errorf("%d methods, want 8", n)
 	}
 	declaredCalls(t, svc)
 }

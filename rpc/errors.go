@@ -14,7 +14,7 @@ var (
 	ErrBadRequest      = errors.New("rpc: bad request")               // BAD_REQUEST: prefix or body do not parse, or a request id was used twice
 	ErrNotFound        = errors.New("rpc: no such service or method") // NOT_FOUND
 	ErrApp             = errors.New("rpc: the method failed")         // APP_ERROR
-	ErrInternal        = errors.New("rpc: internal error")            // INTERNAL: the method panicked, or its response has no encoding
+	ErrInternal        = errors.New("rpc: internal error")            // INTERNAL: the method panicked, returned nil without an error, or its response has no encoding
 	ErrBusy            = errors.New("rpc: busy")                      // BUSY: not executed, there was no room. ErrClientFull is this too
 	ErrDeadline        = errors.New("rpc: deadline exceeded")         // DEADLINE_EXCEEDED; is context.DeadlineExceeded too
 	ErrCancelled       = errors.New("rpc: cancelled")                 // CANCELLED; is context.Canceled too

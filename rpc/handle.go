@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-eddy/eddy/codec/frame"
@@ -104,7 +105,11 @@ func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte
 		return append(dst, resp...), nil
 	}
 	var req any = head.body
-	if m.raw == nil {
+	switch {
+	case m.raw != nil:
+	case m.newReq == nil: // what a later version of a client may send is not for this one
+		req = nil
+	default:
 		req = m.newReq()
 		if err := head.codec.decode(head.body, req); err != nil {
 			return nil, badRequest(err)
@@ -146,12 +151,20 @@ func appendResponse(dst []byte, m *Method, c Codec, resp any) ([]byte, error) {
 		return dst, nil
 	case m.oneWay:
 		resp = struct{}{}
+	case isNil(resp):
+		return nil, errNoResponse
 	}
 	out, err := c.append(dst, resp)
 	if err != nil {
 		return nil, &frame.StatusError{Status: frame.StatusInternal, Message: err.Error()}
 	}
 	return out, nil
+}
+
+// isNil reports whether there is no response: an interceptor may have lost its type.
+func isNil(resp any) bool {
+	v := reflect.ValueOf(resp)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // told returns what a client is told of a method's error. Errors of other pools, servers and calls that the method has come

@@ -53,9 +53,11 @@ type ServiceInfo struct {
 
 // MethodInfo describes a method.
 type MethodInfo struct {
-	Name   string   `json:"name"`
-	OneWay bool     `json:"one_way,omitempty"`
-	Codecs []string `json:"codecs"`
+	Name     string   `json:"name"`
+	OneWay   bool     `json:"one_way,omitempty"`
+	Codecs   []string `json:"codecs"`
+	Request  string   `json:"request,omitempty"`  // the type: of a message its full name, else its name in Go; "" for raw bodies and for none
+	Response string   `json:"response,omitempty"` // likewise
 }
 
 // reflectionPool is where lists are made: they may be long.
@@ -140,7 +142,7 @@ func (s *Server) describe(r *registration) ServiceInfo {
 		}
 	}
 	for _, m := range r.svc.methods {
-		mi := MethodInfo{Name: m.name, OneWay: m.oneWay}
+		mi := MethodInfo{Name: m.name, OneWay: m.oneWay, Request: m.types[0], Response: m.types[1]}
 		for _, c := range m.Codecs() {
 			mi.Codecs = append(mi.Codecs, c.String())
 		}

@@ -62,14 +62,14 @@ func TestReflection(t *testing.T) {
 	}
 	both := []string{"a", "b"}
 	want := []ServiceInfo{
-		{Service: "/eddy.Health:", Interface: "eddy.Health", Ports: both, Methods: []MethodInfo{{"Check", false, []string{"json"}}}},
-		{Service: "/eddy.Reflection:", Interface: "eddy.Reflection", Ports: both, Methods: []MethodInfo{{"List", false, []string{"json"}}}},
+		{Service: "/eddy.Health:", Interface: "eddy.Health", Ports: both, Methods: []MethodInfo{{"Check", false, []string{"json"}, "rpc.HealthRequest", "rpc.HealthResponse"}}},
+		{Service: "/eddy.Reflection:", Interface: "eddy.Reflection", Ports: both, Methods: []MethodInfo{{"List", false, []string{"json"}, "rpc.ListRequest", "rpc.ListResponse"}}},
 		{Service: "g/test:1", Group: "g", Interface: "test", Version: "1", TimeoutMS: 1500, Ports: []string{"b"}, Methods: []MethodInfo{
-			{"J", false, []string{"json"}},
-			{"P", false, []string{"json", "protobuf"}},
-			{"Mixed", false, []string{"json"}},
-			{"O", true, []string{"raw", "json"}},
-			{"R", false, []string{"raw", "json", "protobuf"}},
+			{"J", false, []string{"json"}, "rpc.greeting", "rpc.greeting"},
+			{"P", false, []string{"json", "protobuf"}, "google.protobuf.StringValue", "google.protobuf.StringValue"},
+			{"Mixed", false, []string{"json"}, "google.protobuf.StringValue", "rpc.greeting"},
+			{"O", true, []string{"raw", "json"}, "[]uint8", ""},
+			{"R", false, []string{"raw", "json", "protobuf"}, "", ""},
 		}},
 	}
 	if !reflect.DeepEqual(got.Services, want) {

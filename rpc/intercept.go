@@ -9,7 +9,7 @@ import (
 
 // Interceptor stands between a call and its function: on a server around the method, behind the decoding of the request; on
 // a client around the whole call. It calls next once, with the ctx and req that the rest shall see, or answers itself. req and
-// the result are pointers, []byte for a Raw method. It runs where the method does and may be called by many goroutines.
+// the result are pointers, []byte for a Raw method; req is nil for a method without a parameter. It runs where the method does and may be called by many goroutines.
 type Interceptor func(ctx context.Context, call *CallInfo, req any, next func(ctx context.Context, req any) (any, error)) (any, error)
 
 // CallInfo is what is known of a call beside its body.

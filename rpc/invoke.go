@@ -20,6 +20,7 @@ type callOptions struct {
 	meta        Metadata
 	waitWritten bool
 	wait        waitMode
+	strict      bool
 }
 
 // CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline counts too.
@@ -35,6 +36,11 @@ func CallMetadata(pairs ...Pair) CallOption {
 
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
+
+// Strict makes a response with a field that Resp does not have an ErrResponse, which names the field and Resp. Use it in tests and where client and
+// server are deployed together: a server of a later version may send fields that Resp does not have, and without Strict they are passed over.
+// eddy.Reflection tells the types of a method.
+func Strict() CallOption { return func(o *callOptions) { o.strict = true } }
 
 // WaitForReady says for one call whether it waits. true: for a connection, as ClientOptions.WaitForReady lets all calls, and for room on one.
 // false: for neither. It fails at once while every address is known to be down, and with ErrClientFull, which is ErrBusy, when its request finds no room.
@@ -58,7 +64,7 @@ func (cl *Client) options(opts []CallOption) callOptions {
 	return *o
 }
 
-// Invoke calls a method and waits for its response, whose body the calling goroutine decodes. Errors are *Error; errors.Is
+// Invoke calls a method and waits for its response, whose body the calling goroutine decodes. A req of nil is null in JSON, and an empty body else. Errors are *Error; errors.Is
 // tells their kinds apart, and Error.Executed whether the call may have been executed. Nothing is called twice but what certainly
 // was not executed: a request that was not sent when its connection went, and one that a draining server refused. BUSY is not tried again.
 // When ctx ends, Invoke returns at once and the server is told. Any goroutine; on a loop of the client's group it returns
@@ -147,7 +153,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 		return refuse(err)
 	}
 	c := cl.newCall(op)
-	c.service, c.method, c.codec, c.wait = s, method, o.codec, o.wait
+	c.service, c.method, c.codec, c.wait, c.strict = s, method, o.codec, o.wait, o.strict
 	made := false
 	defer func() {
 		if !made { // the value's own marshaller may have panicked

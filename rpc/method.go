@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/go-eddy/eddy/codec/frame"
 )
 
 // Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where they
@@ -19,9 +22,10 @@ type Method struct {
 	name   string
 	oneWay bool
 	takes  [codecs]bool
+	types  [2]string // of request and response, for List; "" for raw bodies and for none
 
 	raw    func(ctx context.Context, body []byte) ([]byte, error)
-	newReq func() any // a pointer
+	newReq func() any // a pointer; nil: the method has no parameter
 	call   func(ctx context.Context, req any) (any, error)
 }
 
@@ -43,9 +47,10 @@ func (m Method) Codecs() []Codec {
 }
 
 // Unary is a method with a response. It takes JSON; protobuf if Req and Resp are messages, whose JSON is protobuf's then;
-// and raw bodies if both are []byte. A nil response is null, or nothing.
+// and raw bodies if both are []byte. Returning nil without an error is a mistake, which the client is told as INTERNAL: it could not
+// tell nothing from an empty response. A method that needs no request takes a *struct{}, or a message without fields.
 func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*Resp, error)) Method {
-	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]())}
+	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]()), types: [2]string{typeName(new(Req)), typeName(new(Resp))}}
 	if fn == nil {
 		return m
 	}
@@ -67,7 +72,7 @@ func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*
 // OneWay is a method without a response. It can be called for one too: the response is empty then and says that the function
 // has returned nil. Codecs as of Unary.
 func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) Method {
-	m := Method{name: name, oneWay: true, takes: codecsOf[Req]()}
+	m := Method{name: name, oneWay: true, takes: codecsOf[Req](), types: [2]string{typeName(new(Req))}}
 	if fn == nil {
 		return m
 	}
@@ -91,6 +96,9 @@ func Raw(name string, fn func(ctx context.Context, body []byte) ([]byte, error))
 // errWrongRequest is for an interceptor's author.
 var errWrongRequest = errors.New("rpc: an interceptor passed on a request of another type")
 
+// errNoResponse is what a client is told of a method, or an interceptor, that returned neither a response nor an error.
+var errNoResponse = &frame.StatusError{Status: frame.StatusInternal, Message: "the method returned nil and no error"}
+
 func wrongRequest(got, want any) error {
 	return fmt.Errorf("%w: %T, want %T", errWrongRequest, got, want)
 }
@@ -100,6 +108,14 @@ func codecsOf[T any]() [codecs]bool {
 	_, isMessage := any((*T)(nil)).(proto.Message)
 	_, isBytes := any((*T)(nil)).(*[]byte)
 	return [codecs]bool{CodecRaw: isBytes, CodecJSON: true, CodecProtobuf: isMessage}
+}
+
+// typeName returns what List calls the type that v points to: the full name of a message, else the type's name in Go.
+func typeName(v any) string {
+	if m, ok := v.(proto.Message); ok {
+		return string(m.ProtoReflect().Descriptor().FullName())
+	}
+	return reflect.TypeOf(v).Elem().String()
 }
 
 func both(a, b [codecs]bool) (c [codecs]bool) {

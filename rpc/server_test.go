@@ -76,7 +76,7 @@ func TestCalls(t *testing.T) {
 				{"JSON", 1, rawKey, "Hello", `{"name":"Ann","times":1,"new":true}`, `{"name":"Hello, Ann","times":2}`, ok},
 				{"an error", 1, rawKey, "Hello", `{}`, "nobody is there", appError},
 				{"no JSON", 1, rawKey, "Hello", `{`, "rpc: a body that is no JSON", badRequestStatus},
-				{"nil", 1, rawKey, "Nil", `{}`, "null", ok},
+				{"nil", 1, rawKey, "Nil", `{}`, "the method returned nil and no error", internalError},
 				{"protobuf", 2, rawKey, "Proto", string(pb), "\x0a\x03ABC", ok},
 				{"no protobuf", 2, rawKey, "Proto", "\xff", "rpc: a body that is no protobuf", badRequestStatus},
 				{"protobuf as JSON", 1, rawKey, "Proto", `"abc"`, `"ABC"`, ok},
