@@ -56,7 +56,8 @@ const DefaultThreads = 200
 //	limited  200                      all          none
 //	eager    executor.DefaultCached   0            1
 //
-// There is no unbounded queue, and no unbounded number of workers either. Source: reference 2.6.
+// There is no unbounded queue, and no unbounded number of workers either. These are the defaults of Dubbo. Set Queue where bursts of more
+// than Threads calls are to wait instead of being refused.
 type PoolOptions struct {
 	Kind        PoolKind
 	Threads     int           // calls that run at once, at most
