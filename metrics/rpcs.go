@@ -34,7 +34,7 @@ var (
 		expo.Level("eddy_rpc_client_connections", "Connections that take calls.", func(s *clientStats) int { return s.Connections }),
 		expo.Level("eddy_rpc_client_addresses", "Addresses that the resolver has named.", func(s *clientStats) int { return s.Addresses }),
 		expo.Level("eddy_rpc_client_in_flight", "Calls that have not ended, callbacks included.", func(s *clientStats) int { return s.Active }),
-		expo.Level("eddy_rpc_client_waiting", "Of those, calls that wait for a connection.", func(s *clientStats) int { return s.Waiting }),
+		expo.Level("eddy_rpc_client_waiting", "Of those, calls that wait for a connection or for room on one.", func(s *clientStats) int { return s.Waiting }),
 		expo.Count("eddy_rpc_client_calls_total", "Calls begun, one-way ones included.", func(s *clientStats) uint64 { return s.Calls }),
 		expo.Count("eddy_rpc_client_late_responses_total", "Responses that nobody waited for any more.", func(s *clientStats) uint64 { return s.Late }),
 		expo.Count("eddy_rpc_client_failovers_total", "Attempts to make a call elsewhere.", func(s *clientStats) uint64 { return s.Failovers }),
