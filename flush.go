@@ -1,0 +1,147 @@
+package eddy
+
+import (
+	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// This file gives what is queued to the kernel.
+
+// flush writes what is queued, at most writeCallBudget calls; what the kernel does not take waits for writability.
+func (c *Conn) flush() {
+	if c.has(listedClose) {
+		return
+	}
+	for calls := writeCallBudget; calls > 0; calls-- {
+		if c.out.head == nil {
+			c.flushed()
+			return
+		}
+		if c.has(marked) {
+			if c.offer(); c.out.head == nil {
+				continue
+			}
+		}
+		var n, offered int
+		var err error
+		if m := c.fileAtHead(); m != nil {
+			calls -= fileCalls - 1
+			if n, offered, err = c.sendFile(m); n > 0 {
+				c.fileSent(m, n)
+			}
+		} else if n, offered, err = c.writeSome(); n > 0 {
+			c.sent(n)
+		}
+		c.wrote(n)
+		if !c.tookAll(n, offered, err) {
+			return
+		}
+	}
+	if c.out.head == nil {
+		c.flushed()
+		return
+	}
+	c.noteWatermarks()
+	c.setInterest(c.interest | sys.Write) // still writable: others first, the poller brings it back
+}
+
+// wrote counts a write.
+func (c *Conn) wrote(n int) {
+	l := c.loop
+	l.counters[countWrites]++
+	if n > 0 {
+		l.counters[countBytesOut] += uint64(n)
+		c.lastActive = l.now
+		if x := c.ext.Load(); x != nil {
+			x.took(n, l.now, c.set.minRate)
+		}
+	}
+}
+
+// tookAll reports whether the kernel took all that a write has offered. It ends the connection after an error, and waits
+// for writability when there is no room.
+func (c *Conn) tookAll(n, offered int, err error) bool {
+	if err != nil && err != sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
+		c.writeFailed(err)
+		return false
+	}
+	if n < offered {
+		c.writeStuck()
+		c.noteWatermarks()
+		c.setInterest(c.interest | sys.Write)
+		return false
+	}
+	return true
+}
+
+// writeSome makes one system call with as many segments as it takes.
+func (c *Conn) writeSome() (n, offered int, err error) {
+	l := c.loop
+	first := c.out.head
+	if first.Next == nil {
+		n, err = l.sock.Write(c.fd, first.Bytes())
+		return n, first.Len(), err
+	}
+	bufs := l.gather[:0]
+	for s := first; s != nil && len(bufs) < maxGather && s.Len() > 0; s = s.Next { // none: the place of a file
+		bufs = append(bufs, s.Bytes())
+		offered += s.Len()
+	}
+	n, err = l.sock.Writev(c.fd, bufs)
+	clear(bufs)
+	return n, offered, err
+}
+
+// sent takes n written bytes off the queue.
+func (c *Conn) sent(n int) {
+	c.queued.Add(-int64(n))
+	for n > 0 {
+		s := c.out.head
+		c.begun()
+		if k := s.Len(); k > n {
+			s.Consume(n)
+			c.reached(s, s.Begin())
+			return
+		} else {
+			n -= k
+		}
+		c.giveBack(c.popSent())
+	}
+}
+
+// writeFailed ends a connection that could not be written to, or whose file could not be read.
+func (c *Conn) writeFailed(err error) {
+	if fe, ok := err.(*fileError); ok { //nolint:errorlint // our own type, returned bare
+		c.beginClose(CloseInternalError, fe)
+		return
+	}
+	c.ioFailed("write", err)
+}
+
+// giveBack ends a segment of the queue. In a build with the tag eddydebug it finds slices that were changed after Write.
+func (c *Conn) giveBack(s *buf.Segment) {
+	if err := s.Verify(); err != nil {
+		c.loop.log.Error("eddy: outbound bytes were changed after they were written", "conn", c.ID(), "err", err)
+		c.beginClose(CloseInternalError, err)
+	}
+	c.loop.pool.Put(s)
+}
+
+// flushed follows the write of the last queued byte.
+func (c *Conn) flushed() {
+	c.writeFree()
+	c.noteWatermarks()
+	c.setInterest(c.interest &^ sys.Write)
+	if c.phase == PhaseWriting {
+		if c.inflight.Load() > 0 {
+			c.setPhase(PhaseWaitingForResponse)
+		} else {
+			c.setPhase(PhaseReadingHeader)
+		}
+	}
+	if c.has(finishing) {
+		c.startLinger()
+		return
+	}
+	c.checkHalfClosed()
+}
