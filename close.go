@@ -202,6 +202,7 @@ func (l *loop) finishClose(c *Conn) {
 	c.timer = 0
 	c.stopTimers()
 	l.release(c)
+	l.logSlow(c, c.ended.Load())
 	c.releaseBuffers()
 	c.failFutures()
 	c.recount(0, 0)

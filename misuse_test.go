@@ -199,3 +199,28 @@ func TestFailingSystemIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestSlowPeersAreTold: a connection that is closed for what waits for its peer is a line with the peer, the bound and
+// how much waited, of which a few are written.
+func TestSlowPeersAreTold(t *testing.T) {
+	log := new(bytes.Buffer)
+	st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Watermarks: Watermarks{Low: 10, High: 20, Max: 100},
+		Init: func(p *Pipeline) error {
+			return p.Add("push", Handle(func(ctx *Context, m *buf.Bytes) error {
+				_ = ctx.WriteBytes(make([]byte, 90))
+				return ctx.WriteBytes(make([]byte, 50))
+			}))
+		}})
+	for range 2 * sampleLines {
+		a := st.connect(l)
+		a.room = 0
+		a.send("go")
+		l.iterate()
+		a.wantEnd(t, "beyond the bound", CloseBackpressureLimit)
+	}
+	for _, want := range []string{"level=WARN", "closed a connection that met a bound of what may wait", "peer=", "reason=backpressure_limit queued=90", "90 bytes queued, 50 more, limit 100"} {
+		if n := strings.Count(log.String(), want); n != sampleLines {
+			t.Errorf("%d times %s in\n%s", n, want, log)
+		}
+	}
+}

@@ -34,6 +34,7 @@ func (s *sampler) allow(now int64) (ok bool, held uint64) {
 // logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
 	panics, resets, accepts, refusals, failed  sampler
+	slow                                       sampler
 	unhandled, unencoded, tail, still, offLoop sampler
 }
 
@@ -48,6 +49,14 @@ func (l *loop) logPanic(handler string, v any, stack []byte) {
 func (l *loop) logReset(c *Conn, op string, err error) {
 	if ok, held := l.logs.resets.allow(l.now); ok {
 		l.log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
+	}
+}
+
+// logSlow reports a connection that was closed because of what waited for its peer, or for a pool: which bound it met, and
+// with how much.
+func (l *loop) logSlow(c *Conn, end *CloseError) {
+	if end.Reason == CloseBackpressureLimit || end.Reason == CloseWriteTimeout {
+		l.warn(&l.logs.slow, "eddy: closed a connection that met a bound of what may wait", "peer", c.RemoteAddr(), "reason", end.Reason, "queued", c.queued.Load(), "err", end.Err)
 	}
 }
 
