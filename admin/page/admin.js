@@ -172,7 +172,7 @@ function figures(s, all) {
   const budgets = all.servers.map((x) => x.memory_budget_bytes), budget = budgets.every((b) => b > 0) ? budgets.reduce((a, b) => a + b, 0) : 0;
   const list = [
     ["Connections", count(s.connections)], ["Requests", perSecond(s.requests_s)], ["In", rate(s.bytes_in_s)], ["Out", rate(s.bytes_out_s)],
-    ["Lag p99", micros(s.lag_p99_us)], ["Busiest loop", Math.round(100 * s.utilisation) + " %"], ["Queued", count(s.task_queue + s.pool_queued)], ["Held", bytes(s.outbound_bytes + s.inbound_bytes) + (budget ? " of " + bytes(budget) : "")], ["Up", seconds(all.servers[0] ? all.servers[0].uptime_seconds : all.uptime_seconds)],
+    ["Lag p99", micros(s.lag_p99_us)], ["Busiest loop", Math.round(100 * s.utilisation) + " %"], ["Queued", count(s.task_queue + s.pool_queued)], ["Held" + (budget ? " of " + bytes(budget) : ""), bytes(s.outbound_bytes + s.inbound_bytes)], ["Up", seconds(all.servers[0] ? all.servers[0].uptime_seconds : all.uptime_seconds)],
   ];
   const dl = $("now");
   while (dl.children.length < list.length) dl.append(node("div", {}, node("dt"), node("dd")));
