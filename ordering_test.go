@@ -224,7 +224,12 @@ func (s *seen) add(v any) {
 
 func (s *seen) HandleRead(_ *eddy.Context, msg any) error { s.add(msg); return nil }
 
-func (s *seen) HandleEvent(_ *eddy.Context, ev any) error { s.add(ev); return nil }
+func (s *seen) HandleEvent(_ *eddy.Context, ev any) error {
+	if _, end := ev.(eddy.InputClosedEvent); !end { // the test's own end
+		s.add(ev)
+	}
+	return nil
+}
 
 func (passEvents) HandleEvent(ctx *eddy.Context, ev any) error { ctx.FireEvent(ev); return nil }
 
