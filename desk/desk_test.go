@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,6 +326,17 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// movedClock is the time of a Desk that its test moves on.
+type movedClock struct {
+	began time.Time
+	by    atomic.Int64
+}
+
+func newMovedClock() *movedClock { return &movedClock{began: time.Now()} }
+
+func (c *movedClock) now() time.Time       { return c.began.Add(time.Duration(c.by.Load())) }
+func (c *movedClock) move(d time.Duration) { c.by.Add(int64(d)) }
+
 func TestLoginIsThrottled(t *testing.T) {
 	o, now := testOptions(t), time.Now()
 	o.Now = func() time.Time { return now } // the delay does not go by
@@ -340,9 +352,9 @@ func TestLoginIsThrottled(t *testing.T) {
 }
 
 func TestLoginsExpire(t *testing.T) {
-	now := time.Now()
+	clock := newMovedClock()
 	o := testOptions(t)
-	o.Now = func() time.Time { return now }
+	o.Now = clock.now
 	o.LoginLife, o.LoginIdle = 3*time.Hour, time.Hour
 	d := openDesk(t, o)
 	_, password, _ := d.FirstLogin()
@@ -352,14 +364,14 @@ func TestLoginsExpire(t *testing.T) {
 		later time.Duration
 		want  int
 	}{{50 * time.Minute, 200}, {50 * time.Minute, 200}, {50 * time.Minute, 200}, {40 * time.Minute, 401}} {
-		now = now.Add(c.later)
+		clock.move(c.later)
 		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != c.want {
 			t.Fatalf("step %d: %d, want %d", i, status, c.want)
 		}
 	}
 	_, resp = call(d, "POST", "/api/v1/agent/login", credentials("agent", password))
 	cookie = resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
-	now = now.Add(61 * time.Minute)
+	clock.move(61 * time.Minute)
 	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != 401 {
 		t.Errorf("idle login: %d", status)
 	}

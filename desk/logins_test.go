@@ -84,10 +84,10 @@ func TestPasswordChangeIsThrottled(t *testing.T) {
 }
 
 func TestLoginSessions(t *testing.T) {
-	now := time.Now()
+	clock := newMovedClock()
 	o := testOptions(t)
 	o.KeepIP = KeepShortIP
-	o.Now = func() time.Time { return now }
+	o.Now = clock.now
 	d := openDesk(t, o)
 	ada, first := employ(t, d, perm.Agent, "ada")
 	_, resp := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual), "User-Agent", strings.Repeat("浏", 500))
@@ -157,7 +157,7 @@ func TestLoginSessions(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	logIn(t, d, "ada", usual)
-	now = now.Add(o.LoginIdle + 25*time.Hour)
+	clock.move(o.LoginIdle + 25*time.Hour)
 	if fresh := logIn(t, d, "ada", usual); len(list(fresh)) != 1 {
 		t.Errorf("idle logins are listed: %+v", list(fresh))
 	}

@@ -16,12 +16,12 @@ import (
 
 // Pages of a site's own origins may call the API of the widget for this site, and nothing else.
 func TestCrossOriginCalls(t *testing.T) {
-	now := time.Now()
+	clock := newMovedClock()
 	o := testOptions(t)
-	o.Now = func() time.Time { return now }
+	o.Now = clock.now
 	d := openDesk(t, o)
 	newShop(t, d, store.SiteSettings{Origins: []string{"https://shop.example", "http://localhost:8000"}})
-	now = now.Add(2 * originsFresh)
+	clock.move(2 * originsFresh)
 	_, cookie := employ(t, d, perm.Admin, "ada")
 	const path = "/api/v1/widget/session"
 	for name, c := range map[string]struct {
@@ -60,13 +60,13 @@ func TestCrossOriginCalls(t *testing.T) {
 
 // A new origin of a site counts at once or soon, and so does the end of one.
 func TestOriginsAreReadAgain(t *testing.T) {
-	now := time.Now()
+	clock := newMovedClock()
 	o := testOptions(t)
-	o.Now = func() time.Time { return now }
+	o.Now = clock.now
 	d := openDesk(t, o)
 	site := newShop(t, d, store.SiteSettings{})
 	ask := func() int {
-		now = now.Add(originsFresh + time.Second)
+		clock.move(originsFresh + time.Second)
 		status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"shop"}`, "Origin", "https://shop.example")
 		return status
 	}

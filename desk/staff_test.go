@@ -124,16 +124,16 @@ func TestStaffGate(t *testing.T) {
 
 // A flood of refusals does not fill the audit log.
 func TestDenialsInTheAuditLogAreBounded(t *testing.T) {
-	now := time.Now()
+	clock := newMovedClock()
 	o := testOptions(t)
-	o.Now = func() time.Time { return now }
+	o.Now = clock.now
 	d := openDesk(t, o)
 	account, cookie := employ(t, d, perm.Auditor, "ada")
 	h := d.staff(perm.Manage, func(http.ResponseWriter, *http.Request, store.AgentSession) { t.Error("served") })
 	for range 3 * deniedBurst {
 		callOn(h, "GET", "/api/x", "", "Cookie", cookie)
 	}
-	now = now.Add(time.Second)
+	clock.move(time.Second)
 	callOn(h, "GET", "/api/x", "", "Cookie", cookie)
 	if err := d.audit(testkit.Context(t), account.Actor(), store.AuditExport, "the end", "", ""); err != nil {
 		t.Fatal(err)
