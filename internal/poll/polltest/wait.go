@@ -21,8 +21,8 @@ var waiting = map[string]func(*stage){
 	"wake keeps events":   wakeKeepsEvents,
 	"event while waiting": eventWhileWaiting,
 	"close during wakes":  closeDuringWakes,
-	"no wake is lost":     func(s *stage) { HandOff(s, s.p, 20_000, false) },
-	"no due wake is lost": func(s *stage) { HandOff(s, s.p, 20_000, true) },
+	"no wake is lost":     func(s *stage) { HandOff(s, s.p, 5_000, false) },
+	"no due wake is lost": func(s *stage) { HandOff(s, s.p, 5_000, true) },
 }
 
 // timeout: a wait ends at its deadline, neither before, which would make a
