@@ -32,13 +32,14 @@ type call[Req any] struct {
 
 	// The loop's.
 	prev, next *call[Req]
-	running    bool  // the pool has it
-	ready      bool  // the answer is there
-	answered   bool  // and has left
-	local      bool  // will be answered on the loop when it is its turn
-	waiting    bool  // goes to its pool when those before it have come back
-	routed     bool  // ResponderOptions.Done is told its end
-	refusal    error // with this, if it is set
+	running    bool   // the pool has it
+	ready      bool   // the answer is there
+	answered   bool   // and has left
+	local      bool   // will be answered on the loop when it is its turn
+	waiting    bool   // goes to its pool when those before it have come back
+	routed     bool   // ResponderOptions.Done is told its end
+	refusal    error  // with this, if it is set
+	expiry     *Timer // of one that outlives its connection; whoever recycles it stops that
 
 	nextDone *call[Req] // flow.mu
 }
@@ -176,6 +177,9 @@ func (c *call[Req]) dropAnswer() {
 func (c *call[Req]) recycle() {
 	r := c.flow.r
 	c.ctx.forget()
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
 	if c.oneWay && !c.ran {
 		r.dropped.Add(1)
 	}

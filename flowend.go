@@ -116,7 +116,7 @@ func (f *flow[Req]) outlives(c *call[Req]) bool {
 		due = earlier(due, wheel.After(c.request.since, limit))
 	}
 	if x := c.ctx; due != 0 { // c may be another request's by then
-		_, _ = l.after(nil, time.Duration(max(0, due-l.clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
+		c.expiry, _ = l.after(nil, time.Duration(max(0, due-l.clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
 	}
 	return true
 }

@@ -511,6 +511,18 @@ func TestOneWayOutlivesConnection(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 			c = newClient(t, addr)
+			c.say("10 onewaywait 2")
+			d.waitBegan(10)
+			c.Close()
+			waitFor(t, "its end", func() bool { return srv.Stats().Active == 0 })
+			d.gate <- struct{}{}
+			d.settle()
+			runs := enginetest.Stats(t, srv).Loops[0].Timers
+			clock.Advance(3 * time.Hour)
+			if now := enginetest.Stats(t, srv).Loops[0].Timers; now != runs {
+				t.Errorf("%d timers ran for requests that were over", now-runs)
+			}
+			c = newClient(t, addr)
 			c.say("8 onewaywait", "9 oneway")
 			d.waitBegan(8)
 			srv.Close()
