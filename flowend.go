@@ -89,8 +89,8 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 	if f.outlives(c) {
 		return
 	}
-	if !c.answered {
-		f.r.abandoned.Add(1)
+	lost := !c.answered
+	if lost {
 		c.answered = true
 		c.request.End()
 	}
@@ -99,6 +99,9 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 		c.recycle()
 	} else if c.claim() {
 		c.ctx.end(contextError(f.conn.ended.Load().Reason))
+	}
+	if lost { // whoever reads the count finds the request decided
+		f.r.abandoned.Add(1)
 	}
 }
 
