@@ -124,12 +124,13 @@ func TestDrainUnderLoad(t *testing.T) {
 			runtime.Gosched()
 			return nil, nil
 		})))
-	var done, refused, waved atomic.Int64
+	var done, refused, waved, served atomic.Int64
 	var wg sync.WaitGroup
 	for range conns {
 		c := dialRaw(t, s.Addr("port0"))
 		wg.Go(func() {
 			defer c.Close()
+			first := sync.OnceFunc(func() { served.Add(1) })
 			inFlight := map[uint64]bool{}
 			for id := uint64(1); ; {
 				for len(inFlight) < window {
@@ -157,10 +158,11 @@ func TestDrainUnderLoad(t *testing.T) {
 					t.Errorf("answer %+v", a)
 				}
 				delete(inFlight, a.id)
+				first()
 			}
 		})
 	}
-	testkit.Eventually(t, "some work", func() bool { return done.Load() > 200 })
+	testkit.Eventually(t, "some work for each", func() bool { return done.Load() > 200 && served.Load() == conns })
 	report, err := s.Shutdown(testkit.Context(t))
 	wg.Wait()
 	if err != nil || report.Forced != 0 || report.Dropped != 0 {
