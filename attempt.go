@@ -12,6 +12,7 @@ import (
 type attempt struct {
 	dialer *Dialer
 	eng    *dialing
+	set    *settings
 	loop   *loop
 	remote net.Addr
 	peer   netip.AddrPort // remote, zero for a Unix socket
@@ -27,9 +28,8 @@ type attempt struct {
 
 func (a *attempt) seat() *int { return &a.place }
 
-// begin gives the attempt to a loop of the group.
-func (a *attempt) begin() bool {
-	loops := a.eng.crew.loops
+// begin gives the attempt to one of the loops.
+func (a *attempt) begin(loops []*loop) bool {
 	n := len(loops)
 	first := 0
 	if n > 1 {
@@ -115,7 +115,7 @@ func (a *attempt) succeed() {
 	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
 		l.log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.name, "err", err) // the peer is gone; the next read tells
 	}
-	c := &Conn{set: a.eng.set, fd: a.fd}
+	c := &Conn{set: a.set, fd: a.fd}
 	var local netip.AddrPort
 	if a.peer.IsValid() {
 		local, _ = l.sock.LocalAddr(a.fd) // unknown stays the zero address

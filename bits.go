@@ -20,6 +20,9 @@ package eddy
 //	marked       connExt.marks is not empty: the outbound queue holds files, messages that may be dropped, or what futures
 //	             wait for
 //	bulk         the last event brought more than a batch has room for
+//	outputEnds   CloseWrite was called, and what was written before is not sent yet
+//	outputEnded  our FIN is sent because of it
+//	aborts       the end is a reset
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
 // Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.
@@ -43,6 +46,9 @@ const (
 	asked
 	marked
 	bulk
+	outputEnds
+	outputEnded
+	aborts
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }
@@ -63,6 +69,7 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	writersWait  somebody waits for connExt.writable; raised with connExt.mu held, cleared by the loop with it
 //	toldFull     Writable has said false for bytes that the loop need not see together; the loop says true at Low and
 //	             clears it
+//	writeClosed  CloseWrite was called; never cleared
 //	detour       events of before a change of the pipeline may be under way, or its handlers are told the end: all go
 //	             through the loop; cleared by the loop
 const (
@@ -78,6 +85,7 @@ const (
 	detour
 	writersWait
 	toldFull
+	writeClosed
 )
 
 // shows reports whether a shared bit is set. Any goroutine.

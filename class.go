@@ -181,8 +181,11 @@ func (c *Conn) queueClassed(made *collector) {
 
 // admitClassed applies the class's policy to a message of n bytes. A *DroppedError says that it goes no further.
 func (c *Conn) admitClassed(k *MessageClass, n int) error {
-	if c.phase >= PhaseClosing {
+	switch {
+	case c.phase >= PhaseClosing:
 		return c.ended.Load()
+	case c.has(outputEnds | outputEnded):
+		return c.admitLate(n)
 	}
 	err := c.roomFor(k, n)
 	if err == nil {

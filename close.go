@@ -15,6 +15,7 @@ type closeRequest struct {
 	reason CloseReason
 	err    error
 	flush  bool
+	reset  bool
 }
 
 // closeRequested returns what was asked for, nil for nothing. Any goroutine.
@@ -48,9 +49,12 @@ func (c *Conn) runCloseRequest() {
 	r := c.closeRequested()
 	if r.flush {
 		c.closeFlushed(r.reason, r.err)
-	} else {
-		c.beginClose(r.reason, r.err)
+		return
 	}
+	if r.reset && !c.has(listedClose) {
+		c.raise(aborts)
+	}
+	c.beginClose(r.reason, r.err)
 }
 
 // settleEnd fixes why the connection ends. The first reason stays.
@@ -132,7 +136,7 @@ func (c *Conn) startLinger() {
 	if c.has(lingering) {
 		return
 	}
-	if c.has(inputEnded) || c.loop.sock.ShutdownWrite(c.fd) != nil {
+	if c.has(inputEnded) || !c.has(outputEnded) && c.loop.sock.ShutdownWrite(c.fd) != nil {
 		c.kill()
 		return
 	}
@@ -191,7 +195,7 @@ func (l *loop) finishClose(c *Conn) {
 	if c.has(registered) {
 		l.logDeregister("a connection", l.poller.Remove(c.fd))
 	}
-	if c.stuck() {
+	if c.has(aborts) || c.stuck() {
 		_ = l.sock.Abort(c.fd) // without it the close is an orderly one
 	}
 	if err := l.sock.Close(c.fd); err != nil {

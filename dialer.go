@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,10 @@ import (
 const DefaultConnectTimeout = 30 * time.Second
 
 // Dialer makes connections to servers and serves them on its loops as a Server does those it accepts: the same
-// pipeline, bounds, deadlines and closes. Fill the fields before the first use; only Init is required.
+// pipeline, bounds, deadlines and closes. Fill the fields before the first use; only Init is required, here or in DialOptions.
 type Dialer struct {
-	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block.
+	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block. nil if each is dialed
+	// with one of its own.
 	Init func(p *Pipeline) error
 
 	Group          *Group         // loops shared with servers and other dialers; nil = one loop of its own
@@ -169,12 +171,27 @@ func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
 	return nil, r.err
 }
 
+// DialOptions are what one connection has for itself.
+type DialOptions struct {
+	// Init builds its pipeline; nil = Dialer.Init. It runs on the connection's loop and must not block.
+	Init func(p *Pipeline) error
+
+	// Loop is the one it is on, for instance that of the connection on whose behalf it is made; nil = the group's Chooser
+	// decides. It must be a loop of the Dialer's Group.
+	Loop *Loop
+}
+
 // DialAddr begins to connect to a *net.TCPAddr or *net.UnixAddr and returns at once. done is called exactly once, on the
 // loop, with the connection after its handlers have been told HandleOpen, or with the error. cancel abandons the attempt
 // with the given error; once there is an outcome it does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
 // ErrSaturated, MaxConns.
 func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func(error), err error) {
-	a, err := d.attempt(remote, done)
+	return d.DialWith(remote, DialOptions{}, done)
+}
+
+// DialWith is DialAddr for a connection with options of its own. Further error: Loop is not one of the group's.
+func (d *Dialer) DialWith(remote net.Addr, o DialOptions, done func(*Conn, error)) (cancel func(error), err error) {
+	a, err := d.attempt(remote, o, done)
 	if err != nil {
 		return nil, err
 	}
@@ -182,8 +199,12 @@ func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func
 }
 
 // attempt begins to connect.
-func (d *Dialer) attempt(remote net.Addr, done func(*Conn, error)) (*attempt, error) {
+func (d *Dialer) attempt(remote net.Addr, o DialOptions, done func(*Conn, error)) (*attempt, error) {
 	e, err := d.start()
+	if err != nil {
+		return nil, err
+	}
+	set, loops, err := e.with(o)
 	if err != nil {
 		return nil, err
 	}
@@ -193,15 +214,35 @@ func (d *Dialer) attempt(remote net.Addr, done func(*Conn, error)) (*attempt, er
 	if !d.endpoint.admit(e.connect.maxConns) {
 		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.connect.maxConns)
 	}
-	a := &attempt{dialer: d, eng: e, remote: remote, done: done, fd: -1}
+	a := &attempt{dialer: d, eng: e, set: set, remote: remote, done: done, fd: -1}
 	if t, ok := remote.(*net.TCPAddr); ok {
 		a.peer = t.AddrPort()
 	}
-	if !a.begin() {
+	if !a.begin(loops) {
 		d.endpoint.release()
 		return nil, errGroupBusy
 	}
 	return a, nil
+}
+
+// with returns what an attempt with options of its own takes instead of the dialer's.
+func (e *dialing) with(o DialOptions) (*settings, []*loop, error) {
+	set, loops := e.set, e.crew.loops
+	if o.Init != nil {
+		own := *set
+		own.init, set = o.Init, &own
+	}
+	if o.Loop != nil {
+		i := slices.Index(loops, o.Loop.l)
+		if i < 0 {
+			return nil, nil, fmt.Errorf("eddy: DialOptions.Loop is %q, which is not of the Dialer's Group", o.Loop.Name())
+		}
+		loops = loops[i : i+1]
+	}
+	if set.init == nil {
+		return nil, nil, errors.New("eddy: Dialer.Init is nil, and so is DialOptions.Init: one must build the pipeline")
+	}
+	return set, loops, nil
 }
 
 // DialFuture is DialAddr with a Future instead of functions: its Conn is the connection, whose handlers have been told
@@ -209,7 +250,7 @@ func (d *Dialer) attempt(remote net.Addr, done func(*Conn, error)) (*attempt, er
 // attempt and closes what it has opened. Any goroutine, a loop as well. Errors: as DialAddr's; there is no Future then.
 func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
 	f := new(Future)
-	a, err := d.attempt(remote, f.dialed)
+	a, err := d.attempt(remote, DialOptions{}, f.dialed)
 	if err != nil {
 		return nil, err
 	}

@@ -125,6 +125,52 @@ func TestDialOnTheServersLoops(t *testing.T) {
 	}
 }
 
+// TestDialWith: a connection may have a loop and a pipeline of its own; what the dialer cannot give is told, and nothing is
+// begun.
+func TestDialWith(t *testing.T) {
+	var last atomic.Pointer[Conn]
+	srv := &Server{Loops: 1, Init: echoing(&last)}
+	listenOn(t, srv)
+	g, other := &Group{Loops: 4}, &Group{Name: "other", Loops: 1}
+	if err := errors.Join(g.Start(), other.Start()); err != nil {
+		t.Fatal(err)
+	}
+	d := &Dialer{Group: g}
+	defer func() { _ = errors.Join(d.Close(), g.Close(), other.Close()) }()
+	for i := range g.Loops {
+		l := g.Loop(i)
+		got := make(chan string, 1)
+		done := make(chan *Conn, 1)
+		if _, err := d.DialWith(srv.Addr(), DialOptions{Loop: l, Init: answers(got)}, func(c *Conn, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			done <- c
+		}); err != nil {
+			t.Fatal(err)
+		}
+		c := testkit.Receive(t, "the connection", done)
+		if c.Loop() != l {
+			t.Errorf("the connection is on %s, want %s", c.Loop().Name(), l.Name())
+		}
+		_ = c.Write("mine")
+		if s := testkit.Receive(t, "the answer", got); s != "mine" {
+			t.Errorf("answered %q", s)
+		}
+	}
+	for want, o := range map[string]DialOptions{
+		`DialOptions.Loop is "other-0", which is not of the Dialer's Group`: {Loop: other.Loop(0), Init: echoing(&last)},
+		"Dialer.Init is nil, and so is DialOptions.Init":                    {Loop: g.Loop(0)},
+	} {
+		if _, err := d.DialWith(srv.Addr(), o, func(*Conn, error) { t.Error("told of what was refused") }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if st := d.Stats(); st.Active != int64(g.Loops) || st.Failed != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
 // TestDialErrors: what keeps a connection from standing is told, with the address, and leaves nothing behind.
 func TestDialErrors(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")

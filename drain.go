@@ -94,7 +94,10 @@ func (c *Conn) checkDrain() {
 	case c.paused&pauseEnd != 0:
 		late := c.ext.Load().late
 		c.closeFlushed(late.Reason, late.Err)
-	case c.phase >= PhaseClosing || !c.has(draining|inputEnded) || !c.idle():
+	case c.phase >= PhaseClosing || !c.has(draining|inputEnded|outputEnds):
+	case c.has(outputEnds):
+		c.endOutput()
+	case !c.idle():
 	case c.has(draining):
 		c.closeFlushed(CloseServerShutdown, nil)
 	default:

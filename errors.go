@@ -65,6 +65,8 @@ var (
 	ErrSaturated = errors.New("eddy: task queue of the loop is full")
 	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
+	// ErrWriteClosed: the message was written after Conn.CloseWrite. It is an ErrClosed.
+	ErrWriteClosed = fmt.Errorf("eddy: written after CloseWrite: %w", ErrClosed)
 	// ErrOffLoop: a call that belongs to the connection's loop was made elsewhere; it did nothing.
 	ErrOffLoop = errors.New("eddy: the pipeline of an open connection is used on its loop only: elsewhere call Conn.Write or Conn.Change")
 	// ErrOnLoop: a blocking call was made on a loop, of whichever group: it could wait for that loop itself, and everybody on

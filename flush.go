@@ -139,9 +139,12 @@ func (c *Conn) flushed() {
 			c.setPhase(PhaseReadingHeader)
 		}
 	}
-	if c.has(finishing) {
-		c.startLinger()
-		return
+	if c.has(finishing | outputEnds) {
+		if c.has(finishing) {
+			c.startLinger()
+			return
+		}
+		c.endOutput()
 	}
 	c.checkHalfClosed()
 }

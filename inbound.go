@@ -21,7 +21,8 @@ var (
 )
 
 // readReady reads what the kernel has, within the budgets, and decodes it.
-func (c *Conn) readReady(failed bool) {
+func (c *Conn) readReady(ready sys.Ready) {
+	failed := ready&(sys.Hangup|sys.Failed) != 0 && !c.hungUp(ready)
 	switch {
 	case c.has(lingering):
 		c.discardInput()
@@ -180,6 +181,9 @@ func (c *Conn) inputDone() {
 	c.mark(watchIdle)
 	c.setInterest(c.interest &^ sys.Read)
 	c.fireEventFromHead(InputClosedEvent{})
+	if c.has(outputEnded) && c.phase < PhaseClosing {
+		c.peerEnded()
+	}
 	c.checkHalfClosed()
 }
 

@@ -161,8 +161,11 @@ func (c *Conn) writeStreamed(m *classed, pass func(msg any) error) error {
 }
 
 func (c *Conn) admitStreamed(k *MessageClass, n int) error {
-	if c.phase >= PhaseClosing {
+	switch {
+	case c.phase >= PhaseClosing:
 		return c.ended.Load()
+	case c.has(outputEnds | outputEnded):
+		return c.admitLate(n)
 	}
 	err := c.admit(n)
 	switch {

@@ -239,7 +239,7 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 		if l.pressed > 0 {
 			c.pauseForBudget()
 		}
-		c.readReady(ready&failed != 0)
+		c.readReady(ready)
 	}
 	l.afterActivity(c)
 }

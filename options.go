@@ -89,6 +89,9 @@ type settings struct {
 
 // settings validates the server's fields and fills in the defaults; an error names the field.
 func (s *Server) settings() (*settings, error) {
+	if s.Init == nil {
+		return nil, errors.New("eddy: Server.Init is nil: it must build the pipeline")
+	}
 	if err := s.checkTopology(); err != nil {
 		return nil, err
 	}
@@ -164,9 +167,6 @@ type connOptions struct {
 
 // settings validates the options of a kind of endpoint and fills in the defaults.
 func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
-	if o.init == nil {
-		return nil, fmt.Errorf("eddy: %s.Init is nil: it must build the pipeline", kind)
-	}
 	err := notNegative(kind, []field{
 		{"IdleTimeout", int64(o.limits.Idle)}, {"ReadTimeout", int64(o.limits.Read)}, {"BodyTimeout", int64(o.limits.Body)},
 		{"HandlerTimeout", int64(o.limits.Handler)}, {"WriteTimeout", int64(o.limits.Write)},

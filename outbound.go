@@ -44,7 +44,7 @@ func (q *outQueue) pop() *buf.Segment {
 
 // submitWrite takes a message from any goroutine. Its bytes count as queued from here on.
 func (c *Conn) submitWrite(from *Context, msg any) error {
-	if err := c.closedError(); err != nil && !c.finishesWrite(from) {
+	if err := c.writesClosed(); err != nil && !c.finishesWrite(from) {
 		return err
 	}
 	size := sizeOf(msg)
@@ -78,10 +78,10 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 // encodes reports whether ctx is a WriteHandler, whose writes may be part of one that came before a close.
 func (ctx *Context) encodes() bool { return ctx != nil && ctx.node.ops&opWrite != 0 }
 
-// finishesWrite reports whether ctx may still write although an orderly close was asked for.
+// finishesWrite reports whether ctx may still write although an orderly close, or that of our side, was asked for.
 func (c *Conn) finishesWrite(ctx *Context) bool {
 	r := c.closeRequested()
-	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && r != nil && r.flush
+	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && (r == nil || r.flush)
 }
 
 // maxMessage is the longest message a write takes, so that its size fits a task.
@@ -286,10 +286,12 @@ func (c *Conn) appendCopy(p []byte) {
 
 // admitOnLoop is admit plus what follows from a refusal under OverflowClose.
 func (c *Conn) admitOnLoop(n int) error {
-	if c.phase >= PhaseClosing {
+	switch {
+	case c.phase >= PhaseClosing:
 		return c.ended.Load()
-	}
-	if c.loop.collect.conn == c {
+	case c.has(outputEnds | outputEnded):
+		return c.admitLate(n)
+	case c.loop.collect.conn == c:
 		return nil // decided when the whole message is there
 	}
 	err := c.admit(n)

@@ -308,6 +308,43 @@ func TestHalfClose(t *testing.T) {
 	r.wantEnd(eddy.ClosePeerClosed)
 }
 
+// TestCloseWrite: the end of our side tells the client so, in TLS and below, behind what was written; what the client still
+// sends is read, and its end is that of the connection.
+func TestCloseWrite(t *testing.T) {
+	for name, config := range versions() {
+		t.Run(name, func(t *testing.T) {
+			got := make(chan string, 1)
+			r := newRig(t, setup{add: func(p *eddy.Pipeline) error {
+				return p.Add("app", eddy.Handle(func(ctx *eddy.Context, b *buf.Bytes) error {
+					if s := string(b.Bytes()); s != "end yours" {
+						got <- s
+						return nil
+					}
+					_ = ctx.Write("the last ")
+					c := ctx.Conn()
+					return errors.Join(c.Write("words"), c.CloseWrite())
+				}))
+			}})
+			c := r.dial(config)
+			io.WriteString(c, "end yours")
+			if b, err := io.ReadAll(c); err != nil || string(b) != "the last words" {
+				t.Fatalf("%q, %v", b, err)
+			}
+			io.WriteString(c, "and now mine")
+			if s := testkit.Receive(t, "what the client sends behind it", got); s != "and now mine" {
+				t.Errorf("%q came behind it", s)
+			}
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			r.wantEnd(eddy.ClosePeerClosed)
+			if n := r.layer.Stats().Truncated; n != 0 {
+				t.Errorf("%d truncated", n)
+			}
+		})
+	}
+}
+
 // TestTruncation: an end without close_notify is told from an orderly one, and from one inside a record or a message.
 func TestTruncation(t *testing.T) {
 	lines := func(p *eddy.Pipeline) error {

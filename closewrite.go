@@ -1,0 +1,82 @@
+package eddy
+
+import "github.com/go-eddy/eddy/internal/sys"
+
+// This file ends our side of a connection while the peer's goes on.
+
+// CloseWrite ends our side of the stream: what was written before is sent, then the peer reads the end. Through TLS a
+// close_notify comes first. Reads go on; the connection ends with ClosePeerClosed as soon as the peer's side has ended as well,
+// whatever is in flight. A second call does nothing. Writes that come later fail with ErrWriteClosed; one that another goroutine
+// makes at the same time may close the connection with it. Any goroutine. Errors: ErrClosed.
+func (c *Conn) CloseWrite() error {
+	if err := c.closedError(); err != nil {
+		return err
+	}
+	if c.mark(writeClosed) {
+		_ = c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: c.closeWrite}, true) // a stopped loop has closed everything
+	}
+	return nil
+}
+
+// Reset ends the connection now with a reset, so that the peer cannot take what it has got for the whole. reason and err are
+// what CloseHandlers are given; what is queued is lost. A connection that is ending in order ends so at once. Any goroutine.
+func (c *Conn) Reset(reason CloseReason, err error) {
+	c.requestClose(closeRequest{reason: reason, err: err, reset: true})
+}
+
+// closeWrite carries CloseWrite out, behind what was submitted before.
+func (c *Conn) closeWrite() {
+	if c.phase >= PhaseClosing {
+		return
+	}
+	c.raise(outputEnds)
+	c.mark(watchIdle) // writes on their way through a pool come before the end
+	c.endOutput()
+}
+
+// endOutput ends our side as soon as nothing that was written before is left.
+func (c *Conn) endOutput() {
+	if c.phase >= PhaseClosing || c.encoding.Load() > 0 || c.later() != 0 {
+		return
+	}
+	if c.sayFarewell(CloseNormal) {
+		c.gatheredOut(nil)
+	}
+	if c.phase >= PhaseClosing || c.out.head != nil {
+		return // the flush comes back
+	}
+	c.clear(outputEnds)
+	c.raise(outputEnded)
+	if err := c.loop.sock.ShutdownWrite(c.fd); err != nil {
+		c.ioFailed("shutdown", err)
+		return
+	}
+	if c.has(inputEnded) {
+		c.peerEnded()
+	}
+}
+
+// admitLate is admitOnLoop after CloseWrite: only what was written before is taken.
+func (c *Conn) admitLate(n int) error {
+	if !c.has(outputEnded) && n <= c.loop.granted {
+		c.loop.granted -= n
+		return nil
+	}
+	c.refused(ErrWriteClosed)
+	return ErrWriteClosed
+}
+
+// writesClosed returns why a goroutine may not write, nil if it may.
+func (c *Conn) writesClosed() error {
+	if err := c.closedError(); err != nil {
+		return err
+	}
+	if c.shows(writeClosed) {
+		return ErrWriteClosed
+	}
+	return nil
+}
+
+// hungUp reports whether a report of the poller says no more than that both sides have ended. What the peer sent before is still
+// to be read then.
+func (c *Conn) hungUp(ready sys.Ready) bool { return c.has(outputEnded) && ready&sys.Failed == 0 }

@@ -1,0 +1,98 @@
+package eddy
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestCloseWriteOnStage: our side ends behind what was written before and once; the peer's goes on, and its end is that of the
+// connection, whatever is in flight.
+func TestCloseWriteOnStage(t *testing.T) {
+	var got string
+	st, l := newStage(t, cutServer(func(_ *Context, m string) error { got += m + ";"; return nil }))
+	a := st.connect(l)
+	a.conn.Begin() // a request in flight does not keep what cannot be answered any more
+	a.room = 3
+	if err := errors.Join(a.conn.Write("first "), a.conn.Write("second"), a.conn.CloseWrite(), a.conn.CloseWrite()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.conn.Write("late"); err != ErrWriteClosed || !errors.Is(err, ErrClosed) {
+		t.Errorf("a write after CloseWrite: %v", err)
+	}
+	l.iterate()
+	if err := a.conn.writeFromTail("late"); err != ErrWriteClosed {
+		t.Errorf("a write on the loop after CloseWrite: %v", err)
+	}
+	if string(a.out) != "fir" || a.shutdown {
+		t.Errorf("with room for 3 bytes %q is sent, and the end: %v", a.out, a.shutdown)
+	}
+	a.room = 1 << 20
+	a.send("request;")
+	l.iterate()
+	if string(a.out) != "first second" || !a.shutdown || got != "request;" {
+		t.Errorf("%q is sent, the end: %v, and %q was read", a.out, a.shutdown, got)
+	}
+	a.shutdown = false
+	a.send("more;")
+	l.iterate()
+	if got != "request;more;" || a.closed > 0 {
+		t.Errorf("behind our end %q was read, closed %d times", got, a.closed)
+	}
+	a.eof = true
+	l.iterate()
+	a.wantEnd(t, "when both sides have ended", ClosePeerClosed)
+	if a.shutdown {
+		t.Error("our side was ended twice")
+	}
+	if err := a.conn.CloseWrite(); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the close: %v", err)
+	}
+}
+
+// TestCloseWriteMeets: the end of our side together with the other ends.
+func TestCloseWriteMeets(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(a *actor)
+		want CloseReason
+	}{
+		"the peer's end before":     {func(a *actor) { a.eof = true; a.conn.loop.iterate(); a.conn.CloseWrite() }, ClosePeerClosed},
+		"the peer's end meanwhile":  {func(a *actor) { a.conn.CloseWrite(); a.eof = true }, ClosePeerClosed},
+		"inside a request":          {func(a *actor) { a.conn.CloseWrite(); a.send("half"); a.eof = true }, CloseIncompleteRequest},
+		"CloseAfterFlush before it": {func(a *actor) { a.conn.CloseAfterFlush(CloseNormal); a.conn.CloseWrite(); a.eof = true }, CloseNormal},
+		"CloseAfterFlush behind it": {func(a *actor) {
+			a.conn.CloseWrite()
+			a.conn.loop.iterate()
+			a.shutdown = false // once is enough
+			a.conn.CloseAfterFlush(CloseNormal)
+			a.conn.loop.iterate()
+			if a.shutdown {
+				t.Error("our side was ended twice")
+			}
+			a.eof = true
+		}, CloseNormal},
+		"a drain": {func(a *actor) {
+			a.conn.CloseWrite()
+			a.conn.loop.startDrain(a.conn.set.owner)
+			a.conn.End()
+			a.eof = true
+		}, ClosePeerClosed},
+		"Close": {func(a *actor) { a.conn.CloseWrite(); a.conn.Close(CloseNormal) }, CloseNormal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
+			a := st.connect(l)
+			a.conn.Begin()
+			if err := a.conn.Write("answer"); err != nil {
+				t.Fatal(err)
+			}
+			c.do(a)
+			for range 4 {
+				l.iterate()
+			}
+			a.wantEnd(t, name, c.want)
+			if name != "Close" && string(a.out) != "answer" || a.closed != 1 {
+				t.Errorf("%q was sent, closed %d times", a.out, a.closed)
+			}
+		})
+	}
+}
