@@ -307,7 +307,7 @@ func (a *acceptor) failed(err error) {
 		a.shed()
 	}
 	a.backoff = min(max(2*a.backoff, acceptBackoffMin), acceptBackoffMax)
-	if ok, held := l.logs.accepts.allow(l.now); ok {
+	if ok, held := l.logs.accepts.Allow(l.now); ok {
 		l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
 	}
 	a.pause(a.backoff)

@@ -59,7 +59,7 @@ func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 		if v == nil {
 			return
 		}
-		if ok, held := w.logs.panics.allow(w.kernel.clock.Now()); ok {
+		if ok, held := w.logs.panics.Allow(w.kernel.clock.Now()); ok {
 			w.set.log.Error("eddy: panic in the Chooser", "peer", peer, "panic", v, "held_back", held, "stack", string(debug.Stack()))
 		}
 		i = int(w.turn.Add(1) % uint32(len(loops)))

@@ -43,7 +43,7 @@ func (c *Conn) endOutput() {
 		c.gatheredOut(nil)
 	}
 	if c.phase >= PhaseClosing || c.out.head != nil {
-		return // the flush comes back
+		return // checkDrain comes back when it is sent
 	}
 	c.clear(outputEnds)
 	c.raise(outputEnded)

@@ -139,12 +139,9 @@ func (c *Conn) flushed() {
 			c.setPhase(PhaseReadingHeader)
 		}
 	}
-	if c.has(finishing | outputEnds) {
-		if c.has(finishing) {
-			c.startLinger()
-			return
-		}
-		c.endOutput()
+	if c.has(finishing) {
+		c.startLinger()
+		return
 	}
 	c.checkHalfClosed()
 }

@@ -103,13 +103,13 @@ func (l *loop) notifyFutures() {
 // runOnLoop runs the listeners on their loop, apart from what that is doing.
 func (f *Future) runOnLoop() {
 	l := f.loop
-	current, serving, granted, batch := l.current, l.serving.Load(), l.granted, l.batch
-	l.current, l.granted, l.batch = nil, 0, nil
+	current, serving, granted, paid, batch := l.current, l.serving.Load(), l.granted, l.prepaid, l.batch
+	l.current, l.granted, l.prepaid, l.batch = nil, 0, prepaid{}, nil
 	l.serving.Store(f.conn)
 	l.notifying++
 	defer func() {
 		l.notifying--
-		l.current, l.granted, l.batch = current, granted, batch
+		l.current, l.granted, l.prepaid, l.batch = current, granted, paid, batch
 	}()
 	f.runListeners(l)
 	l.serving.Store(serving) // not when the goroutine ends: f's connection is to blame

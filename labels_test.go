@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 // TestLabelsAreBounded: closes of the first thousand tenants and networks are told apart, the others count together.
@@ -61,8 +63,8 @@ func TestRefusalsAreSampled(t *testing.T) {
 	}
 	g.arrive(storm...)
 	text := log.String()
-	if n := strings.Count(text, "connection refused"); n != sampleLines {
-		t.Errorf("%d lines for 99 refusals, want %d: %.300s", n, sampleLines, text)
+	if n := strings.Count(text, "connection refused"); n != sample.PerInterval {
+		t.Errorf("%d lines for 99 refusals, want %d: %.300s", n, sample.PerInterval, text)
 	}
 	for _, want := range []string{"level=WARN", "cause=max_per_ip", "peer=10.0.0.1:999", "tenant=alice"} {
 		if !strings.Contains(text, want) {
@@ -75,7 +77,7 @@ func TestRefusalsAreSampled(t *testing.T) {
 	log.Reset()
 	g.now.Add(int64(2 * time.Second))
 	g.arrive("10.0.0.1")
-	if want := fmt.Sprint("held_back=", 99-sampleLines); !strings.Contains(log.String(), want) {
+	if want := fmt.Sprint("held_back=", 99-sample.PerInterval); !strings.Contains(log.String(), want) {
 		t.Errorf("the next line lacks %q: %s", want, log.String())
 	}
 	g.expectRefused(map[RefuseCause]uint64{RefusePerIP: 100})

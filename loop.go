@@ -92,6 +92,7 @@ type loop struct {
 	current   *Context      // whose handler is running, for panics
 	tracing   loopTrace     // of the message that is being handled
 	granted   int           // bytes of the submitted write being carried out, which were admitted at its submission
+	prepaid   prepaid       // and counted as queued
 	inHandler *Registration // whose HandleReady is running
 	orphaned  bool          // its goroutine was ended by a handler
 	stopping  bool

@@ -301,23 +301,6 @@ type openFunc func(ctx *Context) error
 
 func (f openFunc) HandleOpen(ctx *Context) error { return f(ctx) }
 
-func TestSampler(t *testing.T) {
-	var s sampler
-	now := int64(1e12)
-	passed := 0
-	for range 1000 {
-		if ok, _ := s.allow(now); ok {
-			passed++
-		}
-	}
-	if passed != sampleLines {
-		t.Errorf("%d lines in one interval, want %d", passed, sampleLines)
-	}
-	if ok, held := s.allow(now + sampleInterval); !ok || held != 1000-sampleLines {
-		t.Errorf("next interval: %v, %d held back", ok, held)
-	}
-}
-
 func TestPinnedMode(t *testing.T) {
 	srv := &Server{Loops: 2, WaitMode: WaitPinned, Init: func(p *Pipeline) error {
 		return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))

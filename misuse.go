@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 // This file tells the mistakes of programs that would otherwise be silent: one line each, sampled, with the handler's name
 // and what to do. All of it runs where something has gone wrong already.
 
 // warn logs a line of a kind that a faulty handler can cause at will.
-func (l *loop) warn(s *sampler, text string, args ...any) {
-	if ok, held := s.allow(l.clock.Now()); ok {
+func (l *loop) warn(s *sample.Lines, text string, args ...any) {
+	if ok, held := s.Allow(l.clock.Now()); ok {
 		l.log.Warn(text, append(args, "loop", l.name, "held_back", held)...)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 // still is a decoder that passes a byte on and says that it has consumed n.
@@ -70,12 +71,12 @@ func TestMisuseIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			log := new(bytes.Buffer)
 			st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Init: c.init})
-			for range 2 * sampleLines {
+			for range 2 * sample.PerInterval {
 				st.connect(l).send("abc")
 				l.iterate()
 			}
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-			if len(lines) != sampleLines {
+			if len(lines) != sample.PerInterval {
 				t.Fatalf("%d lines:\n%s", len(lines), log)
 			}
 			for _, want := range append(c.want, "level=WARN") {
@@ -185,14 +186,14 @@ func TestFailingSystemIsTold(t *testing.T) {
 				return p.Add("echo", Handle(func(ctx *Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))
 			}})
 			st.listen(l, l)
-			for range 2 * sampleLines {
+			for range 2 * sample.PerInterval {
 				a := c.begin(st, l)
 				if l.iterate(); a.closed != 1 {
 					t.Fatal("the connection has not ended")
 				}
 			}
 			for _, want := range []string{"level=WARN", "a connection ends because a system call failed", "peer=192.0.2.7:1234 op=" + op, `err="` + c.err.Error() + `"`} {
-				if n := strings.Count(log.String(), want); n != sampleLines {
+				if n := strings.Count(log.String(), want); n != sample.PerInterval {
 					t.Errorf("%d times %s in\n%s", n, want, log)
 				}
 			}
@@ -211,7 +212,7 @@ func TestSlowPeersAreTold(t *testing.T) {
 				return ctx.WriteBytes(make([]byte, 50))
 			}))
 		}})
-	for range 2 * sampleLines {
+	for range 2 * sample.PerInterval {
 		a := st.connect(l)
 		a.room = 0
 		a.send("go")
@@ -219,7 +220,7 @@ func TestSlowPeersAreTold(t *testing.T) {
 		a.wantEnd(t, "beyond the bound", CloseBackpressureLimit)
 	}
 	for _, want := range []string{"level=WARN", "closed a connection that met a bound of what may wait", "peer=", "reason=backpressure_limit queued=90", "90 bytes queued, 50 more, limit 100"} {
-		if n := strings.Count(log.String(), want); n != sampleLines {
+		if n := strings.Count(log.String(), want); n != sample.PerInterval {
 			t.Errorf("%d times %s in\n%s", n, want, log)
 		}
 	}

@@ -88,7 +88,9 @@ func (c *Conn) finishesWrite(ctx *Context) bool {
 const maxMessage = 1 << 30
 
 // admit decides whether n more bytes may be queued.
-func (c *Conn) admit(n int) error { return c.admitBehind(c.queued.Load(), n) }
+func (c *Conn) admit(n int) error {
+	return c.admitBehind(c.queued.Load()-c.loop.prepaidBytes(c), n)
+}
 
 // reserve is admit for a goroutine beside others: the bytes that it lets through count as queued from here on.
 func (c *Conn) reserve(n int) error {
@@ -323,7 +325,13 @@ func (c *Conn) queuedMore(n int) {
 	if l.tracking.conn == c {
 		l.tracking.bytes += n
 	}
-	c.queued.Add(int64(n))
+	more := int64(n)
+	if p := &l.prepaid; p.conn == c {
+		k := min(more, p.n)
+		p.n -= k
+		more -= k
+	}
+	c.queued.Add(more)
 	c.setPhaseWriting()
 	c.noteWatermarks()
 	if l.batch != c && !c.has(listedDirty) && c.interest&sys.Write == 0 {

@@ -79,7 +79,7 @@ func (e *endpoint) reject(r *Refusal) {
 }
 
 func (a *acceptor) logRefusal(t *turnAway) {
-	if ok, held := a.loop.logs.refusals.allow(a.loop.now); ok {
+	if ok, held := a.loop.logs.refusals.Allow(a.loop.now); ok {
 		a.loop.log.Warn("eddy: connection refused", "addr", a.addr, "peer", t.Peer, "tenant", t.Tenant, "cause", t.Cause.String(), "held_back", held)
 	}
 }

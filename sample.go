@@ -1,53 +1,24 @@
 package eddy
 
-import (
-	"sync/atomic"
-	"time"
-)
-
-// sampler lets through a bounded number of log lines per interval and counts the rest. Any goroutine.
-type sampler struct {
-	window     atomic.Int64 // start of the interval, monotonic ns
-	passed     atomic.Int64
-	suppressed atomic.Uint64
-}
-
-const (
-	sampleInterval = int64(time.Second)
-	sampleLines    = 5
-)
-
-// allow reports whether a line may be logged at the given monotonic time, and how many were held back since the last
-// one that was.
-func (s *sampler) allow(now int64) (ok bool, held uint64) {
-	start := s.window.Load()
-	if now-start >= sampleInterval && s.window.CompareAndSwap(start, now) {
-		s.passed.Store(0)
-	}
-	if s.passed.Add(1) > sampleLines {
-		s.suppressed.Add(1)
-		return false, 0
-	}
-	return true, s.suppressed.Swap(0)
-}
+import "github.com/go-eddy/eddy/internal/sample"
 
 // logSamplers are a group's, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
-	panics, resets, accepts, refusals, failed  sampler
-	slow                                       sampler
-	unhandled, unencoded, tail, still, offLoop sampler
+	panics, resets, accepts, refusals, failed  sample.Lines
+	slow                                       sample.Lines
+	unhandled, unencoded, tail, still, offLoop sample.Lines
 }
 
 // logPanic reports a handler's panic with its stack.
 func (l *loop) logPanic(handler string, v any, stack []byte) {
-	if ok, held := l.logs.panics.allow(l.clock.Now()); ok {
+	if ok, held := l.logs.panics.Allow(l.clock.Now()); ok {
 		l.log.Error("eddy: panic in a handler", "loop", l.name, "handler", handler, "panic", v, "held_back", held, "stack", string(stack))
 	}
 }
 
 // logReset reports a reset connection: one classified line, never a stack.
 func (l *loop) logReset(c *Conn, op string, err error) {
-	if ok, held := l.logs.resets.allow(l.now); ok {
+	if ok, held := l.logs.resets.Allow(l.now); ok {
 		l.log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
 	}
 }

@@ -102,6 +102,7 @@ func (l *loop) afterGoexit() {
 	l.current = nil
 	l.batch = nil
 	l.granted = 0
+	l.prepaidOver()
 	l.counters[countPanics]++
 	l.traceOver()
 	l.wakePools()
@@ -155,7 +156,7 @@ func (l *loop) survive() {
 	l.counters[countFaults]++
 	l.faults++
 	l.current = nil
-	if ok, held := l.logs.panics.allow(l.clock.Now()); ok {
+	if ok, held := l.logs.panics.Allow(l.clock.Now()); ok {
 		l.log.Error("eddy: panic in the loop, going on", "loop", l.name, "panic", v, "held_back", held, "stack", string(debug.Stack()))
 	}
 	if l.faults > 1 {
@@ -176,6 +177,7 @@ func (l *loop) contain(c *Conn) {
 	l.current = nil
 	l.batch = nil
 	l.granted = 0
+	l.prepaidOver()
 	name := ""
 	if ctx != nil {
 		name = ctx.node.name

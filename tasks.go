@@ -220,12 +220,12 @@ func (l *loop) runTask(t task) {
 	}
 }
 
-// runWrite passes a write that another goroutine submitted on. What was counted at submission is taken back first: the
-// head counts what the pipeline made of the message.
+// runWrite passes a write that another goroutine submitted on. What was counted at submission stays counted until the head
+// counts what the pipeline made of the message.
 func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
-		c.queued.Add(-int64(t.size))
+		l.prepaid = prepaid{c, int64(t.size)}
 		defer c.submitted(int(t.size)) // behind account: the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
@@ -234,6 +234,7 @@ func (l *loop) runWrite(t task) {
 	if c.phase >= PhaseClosing {
 		l.counters[countDeadWrites]++
 		release(t.msg)
+		l.prepaidOver()
 		c.account()
 		c.fence()
 		return
@@ -246,11 +247,35 @@ func (l *loop) runWrite(t task) {
 		err = c.writeFromTail(t.msg)
 	}
 	l.granted = 0
+	l.prepaidOver()
 	if err != nil {
 		c.failWrite(err)
 	}
 	c.writeSettled()
 	c.fence()
+}
+
+// prepaid is what is left of the bytes of a submitted write that count as queued while it is carried out. Were they taken off
+// first, another goroutine would see the queue shorter than it is.
+type prepaid struct {
+	conn *Conn
+	n    int64
+}
+
+// prepaidOver ends them with the write.
+func (l *loop) prepaidOver() {
+	if c := l.prepaid.conn; c != nil {
+		c.queued.Add(-l.prepaid.n)
+		l.prepaid = prepaid{}
+	}
+}
+
+// prepaidBytes returns how many there are of c.
+func (l *loop) prepaidBytes(c *Conn) int64 {
+	if l.prepaid.conn == c {
+		return l.prepaid.n
+	}
+	return 0
 }
 
 // writeSettled follows a submitted write, which may have left the queue shorter than it counted: when a handler made

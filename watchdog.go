@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/sample"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
@@ -33,7 +34,7 @@ type watchdog struct {
 	loops     []*loop
 	log       *slog.Logger
 	listener  func(Stall)
-	sampler   sampler
+	sampler   sample.Lines
 
 	asleep atomic.Bool
 	rouse  chan struct{}
@@ -145,7 +146,7 @@ func (d *watchdog) report(l *loop, took int64) {
 	if c := l.serving.Load(); c != nil {
 		s.Conn, s.Peer = c.ID(), c.RemoteAddr()
 	}
-	ok, held := d.sampler.allow(d.clock.Now())
+	ok, held := d.sampler.Allow(d.clock.Now())
 	if ok {
 		s.Stack = stackOf(l.goid.Load())
 		s.Handler = handlerIn(s.Stack)

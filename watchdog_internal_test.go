@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/poll"
+	"github.com/go-eddy/eddy/internal/sample"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -70,7 +71,7 @@ func TestWatchdogIsRateLimited(t *testing.T) {
 				}
 			})
 		}
-		if told != 15*second || l.stalls.Load() != uint64(told) || withStack != sampleLines*second {
+		if told != 15*second || l.stalls.Load() != uint64(told) || withStack != sample.PerInterval*second {
 			t.Fatalf("second %d: %d stalls told, %d with a stack, %d counted", second, told, withStack, l.stalls.Load())
 		}
 		st.now.Add(int64(time.Second))

@@ -93,7 +93,11 @@ func TestFutureThen(t *testing.T) {
 // TestSlowCallbacks: while the pool is full, responses wait for room, sync calls go on, nothing is lost; beyond MaxAsync
 // calls are refused unsent.
 func TestSlowCallbacks(t *testing.T) {
-	s := newStub(t, echoes)
+	registered := make(chan struct{}) // a function that comes after the end of its call is no part of it
+	s := newStub(t, func(c *stubConn) {
+		<-registered
+		echoes(c)
+	})
 	pool, err := executor.NewFixed(executor.Options{Workers: 1, Queue: 2, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -111,18 +115,19 @@ func TestSlowCallbacks(t *testing.T) {
 			ended.Add(1)
 		})
 	}
+	close(registered)
 	testkit.Eventually(t, "the parked responses", func() bool { return cl.Stats().Parked == 17 })
 	if got, err := invoke(context.Background(), cl, "Echo", "sync"); got != "sync" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	_, err = InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("")).Wait(context.Background())
+	_, err = InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("")).Wait(testkit.Context(t))
 	if e := asError(t, err); !errors.Is(err, ErrClientFull) || e.Executed != ExecutedNo || !strings.Contains(err.Error(), "limit 20 (ClientOptions.MaxAsync)") {
 		t.Errorf("%+v", e)
 	}
 	close(release)
 	testkit.Eventually(t, "all callbacks", func() bool { return ended.Load() == 20 })
 	testkit.Eventually(t, "room", func() bool { return cl.consumer.async.Load() == 0 })
-	if resp, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("again")).Wait(context.Background()); err != nil || string(*resp) != "again" {
+	if resp, err := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("again")).Wait(testkit.Context(t)); err != nil || string(*resp) != "again" {
 		t.Error(err)
 	}
 }

@@ -124,6 +124,12 @@ func dial(t testing.TB, d *net.Dialer, addr string) *Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return Accepted(t, c)
+}
+
+// Accepted makes a Peer of a connection that a listener of the test has accepted.
+func Accepted(t testing.TB, c net.Conn) *Peer {
+	t.Helper()
 	t.Cleanup(func() { _ = c.Close() })
 	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ var layers = map[string]layer{
 	"http1":                    {rank: 5, peers: true},
 	"websocket":                {rank: 5, peers: true},
 	"tlsx":                     {rank: 5, peers: true},
+	"relay":                    {rank: 5, peers: true},
 	"desk":                     {rank: 6, peers: true},
 	"rpc":                      {rank: 6, peers: true},
 	"admin":                    {rank: 6, peers: true},

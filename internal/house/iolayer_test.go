@@ -29,7 +29,7 @@ func TestIOLayerIsHidden(t *testing.T) {
 	root := moduleRoot(t)
 	fset := token.NewFileSet()
 	dirs := []string{".", "buf", "ring", "executor", "codec/delimiter", "codec/fixed", "codec/frame", "codec/lengthfield", "codec/line",
-		"http1", "websocket", "tlsx", "rpc", "rpc/config", "metrics", "admin"}
+		"http1", "websocket", "tlsx", "relay", "rpc", "rpc/config", "metrics", "admin"}
 	imports := compiled(t, fset, root, dirs...)
 	for _, dir := range dirs {
 		pkg, err := imports.Import(path.Join("github.com/go-eddy/eddy", dir))
