@@ -20,7 +20,7 @@ type ConnInfo struct {
 	Phase         Phase
 	Reason        CloseReason   // why it ends, CloseUnset while it does not
 	Outbound      int64         // bytes queued for the peer
-	Inbound       int64         // bytes received and not decoded yet
+	Inbound       int64         // bytes received and not decoded yet, or kept: see Context.KeepInput
 	InFlight      int           // requests that have not ended
 	Idle          time.Duration // since the last byte read or written
 	ReadPaused    bool          // its reads are held back, by whomever

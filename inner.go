@@ -14,6 +14,7 @@ type innerInput struct {
 	in    *buf.Segment
 	short bool // in begins with a frame whose decoder asked for more
 	busy  bool
+	kept  int // bytes that the handler of ctx keeps itself
 	next  *innerInput
 }
 
@@ -279,14 +280,30 @@ func (c *Conn) innerShort() bool {
 	return false
 }
 
-// innerBytes returns how much the decoders further down have left.
+// innerBytes returns how much the decoders further down have left, and how much handlers keep.
 func (c *Conn) innerBytes() (n int) {
 	for e := c.firstInner(); e != nil; e = e.next {
+		n += e.kept
 		if e.in != nil {
 			n += e.in.Len()
 		}
 	}
 	return n
+}
+
+// KeepInput counts n more bytes of the connection's input that the handler keeps, such as a body that it collects, or with a
+// negative n fewer. Call it in pairs; the end of the connection takes back the rest. Kept bytes are held against
+// Server.MemoryBudget and are part of Stats.Memory.Inbound. A connection that keeps some is not idle: a drain waits for it.
+// Loop only; after the close it has no effect.
+func (ctx *Context) KeepInput(n int) {
+	c := ctx.conn
+	if c.phase == PhaseClosed {
+		return
+	}
+	c.innerOf(ctx).kept += n
+	if c.loop.batch != c { // else the batch ends with it
+		c.account()
+	}
 }
 
 // innerAgain offers what a removed decoder left to whoever stands there now.

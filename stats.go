@@ -97,7 +97,7 @@ type LoopStats struct {
 	WriteCalls      uint64
 	WriteInterest   int64  // connections that wait for writability
 	OutboundBytes   int64  // queued for peers; what is on its way from other goroutines counts when the loop has taken it
-	InboundBytes    int64  // received and not decoded yet
+	InboundBytes    int64  // received and not decoded yet, or kept: see Context.KeepInput
 	Opened          uint64 // connections taken over
 	Refused         uint64 // hand-overs that failed
 	DeadReads       uint64 // messages for connections that had ended
@@ -163,7 +163,7 @@ func (s *Server) uptime(e *engine) time.Duration {
 type MemoryStats struct {
 	Budget    int64  // Server.MemoryBudget, or the default in its place; 0 = no limit
 	Outbound  int64  // bytes queued for peers
-	Inbound   int64  // bytes received and not decoded yet
+	Inbound   int64  // bytes received and not decoded yet, or kept: see Context.KeepInput
 	Pressure  bool   // the sum is above the budget, or was and is not yet well below it: reads pause
 	Pressures uint64 // times that began
 	Closed    uint64 // connections closed to end it, the slowest first

@@ -35,7 +35,7 @@ var loopTable = expo.Table[loop]{ //nolint:gochecknoglobals // a table, never wr
 	expo.Count("eddy_loop_write_errors_total", "Writes that failed.", func(s *loop) uint64 { return s.WriteErrors }),
 	expo.Level("eddy_loop_write_interest_connections", "Connections that wait for writability.", func(s *loop) int64 { return s.WriteInterest }),
 	expo.Level("eddy_loop_outbound_queued_bytes", "Bytes queued for peers.", func(s *loop) int64 { return s.OutboundBytes }),
-	expo.Level("eddy_loop_inbound_held_bytes", "Bytes received and not decoded yet.", func(s *loop) int64 { return s.InboundBytes }),
+	expo.Level("eddy_loop_inbound_held_bytes", "Bytes received and not decoded yet, or kept by handlers.", func(s *loop) int64 { return s.InboundBytes }),
 	expo.Count("eddy_loop_backpressure_pauses_total", "Times an outbound queue reached its high watermark.", func(s *loop) uint64 { return s.OutboundPauses }),
 	expo.Count("eddy_loop_opened_total", "Connections taken over.", func(s *loop) uint64 { return s.Opened }),
 	expo.Count("eddy_loop_refused_total", "Hand-overs of connections that failed.", func(s *loop) uint64 { return s.Refused }),
