@@ -13,6 +13,7 @@ type bodyFrame struct {
 	state   bodyState
 	scan    int   // of the current line this much was searched for its end
 	remain  int64 // of the body, or of the current chunk
+	most    int64 // bytes of a chunked body
 	total   int64 // chunked: sum of the chunk sizes so far
 	extra   int   // chunked: bytes of extensions and trailers so far
 	fields  int   // trailer fields so far
@@ -34,7 +35,7 @@ const maxSizeLine = 1 << 10
 
 // init prepares f for a body as h announces it.
 func (f *bodyFrame) init(h *head) {
-	*f = bodyFrame{opts: h.opts, chunked: h.chunked, remain: max(h.length, 0)}
+	*f = bodyFrame{opts: h.opts, chunked: h.chunked, remain: max(h.length, 0), most: h.opts.MaxBody}
 	if h.chunked {
 		f.state = bodySizeLine
 	} else if f.remain == 0 {
@@ -132,8 +133,8 @@ func (f *bodyFrame) sizeLine(line []byte) *requestError {
 			return err
 		}
 	}
-	if size > f.opts.MaxBody-f.total {
-		return tooLarge(http.StatusRequestEntityTooLarge, "body", f.opts.MaxBody)
+	if size > f.most-f.total {
+		return tooLarge(http.StatusRequestEntityTooLarge, "body", f.most)
 	}
 	f.total += size
 	f.remain = size

@@ -29,8 +29,8 @@ const (
 	stateOver                  // nothing that counts any more
 )
 
-// serverConn is one connection's state. Its loop owns it; only draining is read
-// by others.
+// serverConn is one connection's state. Its loop owns it; others read draining,
+// and tls once there is a request.
 type serverConn struct {
 	f        *Factory
 	ctx      *eddy.Context
@@ -124,7 +124,13 @@ func (sc *serverConn) begin(view []byte, n int) error {
 		sc.state = stateBody
 	}
 	sc.conn.BeginRequest(&ex.ctx.request)
-	sc.ctx.FireRead(ex)
+	switch {
+	case !ex.awaits:
+		sc.ctx.FireRead(ex)
+	case ex.expect:
+		ex.continued = true // nobody else knows ex yet
+		ex.goOn()
+	}
 	if sc.state == stateBody && n == len(view) && !ex.expect { // else the client waits for us
 		sc.readingBody()
 	}
@@ -139,7 +145,7 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 		ctx.FireRead(msg)
 		return nil
 	}
-	if err := d.f.pool.Submit(ex); err != nil {
+	if err := ex.pool.Submit(ex); err != nil {
 		d.f.stats.busy.Add(1)
 		ex.sc.refuseBusy(ex)
 	}
@@ -167,13 +173,14 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 			return 0, sc.failBody(err)
 		}
 		used += n
+		ex.keep(len(data))
 		if dropped := ex.body.put(data); ex.discard(dropped) {
 			return 0, sc.giveUp(errDiscardLimit)
 		}
 		if n > 0 {
 			continue
 		}
-		if used < len(view) && room == 0 {
+		if used < len(view) && room == 0 && ex.frame.state == bodyData {
 			if !ex.body.hold() {
 				continue
 			}
@@ -185,8 +192,11 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	sc.readBody()
 	ex.body.end(io.EOF, ex.frame.trailer)
 	sc.state = stateWait
-	if ex.answered {
+	switch {
+	case ex.answered:
 		sc.next()
+	case ex.awaits:
+		sc.ctx.FireRead(ex)
 	}
 	return used, nil
 }

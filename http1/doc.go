@@ -10,7 +10,8 @@
 // connection runs at a time and the next one waits, so that responses keep the
 // order of the requests. A handler that does not read its body holds back that
 // connection only, a client that does not read its response holds back the
-// handler's goroutine only. A full pool answers 503 and keeps the connection.
+// handler's goroutine only. A full pool answers 503 and keeps the connection;
+// Options.Route gives routes pools of their own, and handlers whole bodies.
 //
 // A client may send its request and end its side before it has the response,
 // unless Server.CloseOnEOF is set.

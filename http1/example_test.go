@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
@@ -81,6 +82,57 @@ func ExampleLoopHandler() {
 }
 
 // The callback form: nothing blocks, and the outcome comes on a loop.
+// A pool for what waits, and bodies that are there when the handler starts.
+func ExampleRoute() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /wait/{id}", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, r *http.Request) {
+		order, _ := io.ReadAll(r.Body) // never waits
+		fmt.Fprintf(w, "%s is ordered", order)
+	})
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: 16})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	waiting, err := executor.NewFixed(executor.Options{Name: "waiting", Workers: 500, Queue: executor.HandOff})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	route := func(r *http.Request) http1.Route {
+		switch _, pattern := mux.Handler(r); pattern {
+		case "GET /wait/{id}":
+			return http1.Route{Pool: waiting}
+		case "POST /orders":
+			return http1.Route{Await: 64 << 10}
+		}
+		return http1.Route{}
+	}
+	srv := &eddy.Server{
+		Init:  http1.NewHandler(mux, pool, http1.Options{Route: route}).Init,
+		Pools: []*executor.Pool{pool, waiting},
+	}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Post("http://"+srv.Addr().String()+"/orders", "text/plain", strings.NewReader("tea"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	fmt.Println(resp.StatusCode, string(body))
+	_, err = srv.Shutdown(context.Background())
+	fmt.Println(err)
+	// Output:
+	// 200 tea is ordered
+	// <nil>
+}
+
 func ExampleTransport_Do() {
 	hello := func(w *http1.LoopResponse, _ *http1.LoopRequest) bool { _, _ = w.WriteString("hello"); return true }
 	srv := &eddy.Server{Init: http1.NewHandler(nil, nil, http1.Options{OnLoop: hello}).Init}

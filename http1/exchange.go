@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
 )
 
 // exchange is one request and its response. The loop makes it, the pool runs the
@@ -20,6 +21,7 @@ type exchange struct {
 	f    *Factory
 	sc   *serverConn
 	conn *eddy.Conn
+	pool *executor.Pool // runs the handler
 	req  *http.Request
 	w    response
 	ctx  requestContext
@@ -28,11 +30,13 @@ type exchange struct {
 	http11    bool
 	keepAlive bool  // the client wants the connection to persist
 	expect    bool  // the client waits for 100 Continue
+	awaits    bool  // the handler starts when the body is there
 	length    int64 // Content-Length, -1 when chunked
 
 	// The loop's.
 	frame    bodyFrame
 	body     *body // nil when the request has none
+	kept     int   // bytes of an awaited body, which the engine counts
 	dropped  int64 // unread body bytes thrown away
 	answered bool  // the response is complete and queued
 	ended    bool  // Conn.End was called
@@ -97,17 +101,40 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.RemoteAddr = sc.remoteAddr()
 	ex.req.TLS = sc.tls
 	ex.req.Body = http.NoBody
+	ex.w.init(ex)
+	to := sc.f.route(ex.req)
+	ex.pool = to.Pool
 	if h.hasBody() {
-		ex.frame.init(h)
-		ex.body = newBody(ex, sc.f.opts.BodyBuffer)
-		ex.expect = h.expect && ex.http11 && sc.complete == 0 // else it was told, for the LoopHandler
-		ex.req.Body = ex.body
-		if h.chunked {
-			ex.length = -1
+		if err := ex.initBody(h, to.Await); err != nil {
+			ex.ctx.cancel()
+			return nil, err
 		}
 	}
-	ex.w.init(ex)
 	return ex, nil
+}
+
+// initBody prepares the body that h announces. await is the longest that the handler's start waits for, 0 for none.
+func (ex *exchange) initBody(h *head, await int) *requestError {
+	limit := ex.f.opts.BodyBuffer
+	ex.frame.init(h)
+	if await > 0 {
+		if h.length > int64(await) {
+			return tooLarge(http.StatusRequestEntityTooLarge, "body", int64(await))
+		}
+		ex.awaits = true
+		ex.frame.most = min(ex.frame.most, int64(await))
+		limit = await
+		if !h.chunked {
+			limit = int(h.length)
+		}
+	}
+	ex.body = newBody(ex, limit)
+	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // else it was told, for the LoopHandler
+	ex.req.Body = ex.body
+	if h.chunked {
+		ex.length = -1
+	}
+	return nil
 }
 
 // Run implements executor.Runner: it runs the handler and hands the response to
@@ -200,9 +227,26 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 	return eddy.CloseNormal
 }
 
+// keep counts n bytes of an awaited body, which lie in memory until the request ends. Loop only.
+func (ex *exchange) keep(n int) {
+	if ex.awaits && n > 0 {
+		ex.kept += n
+		ex.sc.ctx.KeepInput(n)
+	}
+}
+
+// unkeep takes them back. Loop only.
+func (ex *exchange) unkeep() {
+	if ex.kept > 0 {
+		ex.sc.ctx.KeepInput(-ex.kept)
+		ex.kept = 0
+	}
+}
+
 // endRequest ends the accounting of the request. Loop only.
 func (ex *exchange) endRequest() {
 	ex.ctx.cancel()
+	ex.unkeep()
 	if !ex.ended {
 		ex.ended = true
 		ex.ctx.request.End()

@@ -37,7 +37,7 @@ type Factory struct {
 	stats   counters
 }
 
-// NewHandler returns a factory whose connections run h on pool. It panics when h
+// NewHandler returns a factory whose connections run h on pool, or where Options.Route says. It panics when h
 // or pool is nil, but for both with Options.OnLoop, or an option is out of range, and names it.
 func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	if (h == nil || pool == nil) && (o.OnLoop == nil || h != nil || pool != nil) {

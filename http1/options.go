@@ -2,6 +2,7 @@ package http1
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -39,6 +40,12 @@ type Options struct {
 	// answer goes to the http.Handler. With it that and its pool may be nil: then
 	// the rest is answered 404, 411 or 413.
 	OnLoop LoopHandler
+
+	// Route chooses, on the loop, the pool that runs a request, and whether its
+	// body is awaited. It must not block, and not change or keep r, which has no
+	// body yet. The patterns of a mux are in mux.Handler(r). Default: the pool of
+	// NewHandler runs all requests and bodies stream.
+	Route func(r *http.Request) Route
 
 	// The following deadlines take the place of the server's of the same kind. Its
 	// HandlerTimeout stands: a request that misses it is answered 503, and it is

@@ -416,7 +416,7 @@ func TestChunkExtensionsAllocateNothing(t *testing.T) {
 	m := newMachine(t, Options{})
 	line := []byte("1 ; a = b;c=\"d\\\"e\"" + strings.Repeat(";x", 100) + "\r\n")
 	n := testing.AllocsPerRun(100, func() {
-		f := bodyFrame{opts: &m.opts, chunked: true, state: bodySizeLine}
+		f := bodyFrame{opts: &m.opts, chunked: true, state: bodySizeLine, most: m.opts.MaxBody}
 		if _, n, err := f.next(line, 1); n != len(line) || err != nil {
 			t.Fatal(n, err)
 		}
@@ -463,7 +463,7 @@ func BenchmarkParseChunk(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f := bodyFrame{opts: &o, chunked: true, state: bodySizeLine}
+	f := bodyFrame{opts: &o, chunked: true, state: bodySizeLine, most: o.MaxBody}
 	b.ReportAllocs()
 	b.SetBytes(int64(len(view)))
 	for b.Loop() {

@@ -1,0 +1,33 @@
+package http1
+
+import (
+	"net/http"
+
+	"github.com/go-eddy/eddy/executor"
+)
+
+// Route is what Options.Route says of a request. The zero value is what happens without it.
+type Route struct {
+	// Pool runs the handler. When it is full the request is answered 503; requests of other pools are not affected. The
+	// server ends it only if it is in Server.Pools. nil = the pool of NewHandler.
+	Pool *executor.Pool
+
+	// Await is the longest body in bytes that is read before the handler starts. A client that stalls then holds its
+	// connection, for BodyTimeout at most, and no worker. The bytes count as input in Server.MemoryBudget until the request
+	// ends. A longer body is answered 413, decided from Content-Length or the chunk size before its bytes are read, as with
+	// MaxBody, which holds too. Expect: 100-continue is answered at once. Server.HandlerTimeout includes the wait.
+	// 0 = the handler starts with the head and the body streams.
+	Await int
+}
+
+// route returns where r goes.
+func (f *Factory) route(r *http.Request) Route {
+	var to Route
+	if f.opts.Route != nil {
+		to = f.opts.Route(r)
+	}
+	if to.Pool == nil {
+		to.Pool = f.pool
+	}
+	return to
+}
