@@ -325,14 +325,14 @@ func (ex *exchange) discard(n int) bool {
 	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
 }
 
-// write sends a part of the response from the handler's goroutine. It waits while the client does not read, for the
-// write timeout at most, or until the handler's own deadline.
-func (ex *exchange) write(msg []byte) error {
+// write sends a part of the response from the handler's goroutine, bytes or a file. It waits while the client does not read,
+// for the write timeout at most, or until the handler's own deadline.
+func (ex *exchange) write(msg any) error {
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
 		return os.ErrDeadlineExceeded
 	}
-	if ex.conn.Writable() {
+	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a file that Write refuses cannot be written again
 		err := ex.conn.Write(msg)
 		if !errors.Is(err, eddy.ErrSaturated) {
 			return err

@@ -32,7 +32,7 @@ func newBuffers() *buffers {
 	return &buffers{head: make([]byte, 0, 1<<10), body: make([]byte, 0, bodyBuffer)}
 }
 
-// response implements http.ResponseWriter, http.Flusher, http.Hijacker, io.StringWriter and, for
+// response implements http.ResponseWriter, http.Flusher, http.Hijacker, io.StringWriter, io.ReaderFrom and, for
 // http.ResponseController, FlushError, EnableFullDuplex and the deadlines. The handler's
 // goroutine owns it until the handler has returned.
 type response struct {

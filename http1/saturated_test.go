@@ -5,7 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +111,36 @@ func TestHijackOnSaturatedLoop(t *testing.T) {
 	close(gate)
 	if got := c.rest(); got != "taken" {
 		t.Errorf("%q", got)
+	}
+}
+
+// And a file, which is offered again when there is room: a refusal does not close it.
+func TestReadFromOnSaturatedLoop(t *testing.T) {
+	sendsFiles(t)
+	name, data := tempFile(t, 1<<20)
+	gate, clogged := make(chan struct{}), make(chan struct{})
+	s := startWith(t, setup{queue: 4, handler: func(w http.ResponseWriter, _ *http.Request) {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = f.Close() }()
+		w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+		w.(http.Flusher).Flush()
+		clog(t, connOf(w).Post, gate)
+		close(clogged)
+		if n, err := io.Copy(w, f); n != int64(len(data)) || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	}})
+	c := s.dial()
+	c.send(keepGet)
+	<-clogged
+	awaitOpen(t, name, 2) // the handler's and the one that is offered
+	close(gate)
+	if _, body := c.response("GET"); body != string(data) {
+		t.Errorf("%d bytes", len(body))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,6 +45,24 @@ func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 		return s.copyFile(fd, f, offset, n)
 	}
 	return sent, failed
+}
+
+// Dup returns another open file for what f has open: the caller closes it, and f apart from it. name is what its errors say.
+// They share the offset, so that only ReadAt and SendFile are for it.
+func Dup(f syscall.Conn, name string) (*os.File, error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("sys: dup: %w", err)
+	}
+	var fd int
+	var failed error
+	if err := conn.Control(func(file uintptr) { fd, failed = unix.FcntlInt(file, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, fmt.Errorf("sys: dup: %w", err)
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("sys: dup: %w", failed)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 func sendFile(fd, file int, offset int64, n int) (int, error) {

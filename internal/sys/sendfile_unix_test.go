@@ -169,3 +169,27 @@ func TestSendFileErrors(t *testing.T) {
 		}
 	})
 }
+
+// TestDup: a duplicate outlives the file that it was made of and closes apart from it; of a closed file there is none.
+func TestDup(t *testing.T) {
+	f, content := randomFile(t, 1000)
+	one, err := Dup(f, f.Name())
+	must(t, err)
+	two, err := Dup(f, f.Name())
+	must(t, err)
+	flags, err := unix.FcntlInt(one.Fd(), unix.F_GETFD, 0)
+	must(t, err)
+	if flags&unix.FD_CLOEXEC == 0 {
+		t.Error("child processes inherit a duplicate")
+	}
+	must(t, one.Close())
+	must(t, f.Close())
+	got := make([]byte, len(content))
+	if _, err := two.ReadAt(got, 0); err != nil || !bytes.Equal(got, content) || two.Name() != f.Name() {
+		t.Errorf("%s: %v", two.Name(), err)
+	}
+	must(t, two.Close())
+	if _, err := Dup(f, f.Name()); err == nil {
+		t.Error("a duplicate of a closed file")
+	}
+}
