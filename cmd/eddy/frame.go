@@ -23,7 +23,6 @@ type frameFlags struct {
 	ordering               string
 	workers, queue         int
 	inFlight, maxPayload   int
-	maxPerIP               int
 	low, high, max         int
 	readTimeout, idle      time.Duration
 	requestTimeout         time.Duration
@@ -47,6 +46,7 @@ ONEWAY is a command:
 		RunE:    func(*cobra.Command, []string) error { return t.serveFrame(f) },
 	}
 	f.register(cmd, defaultServeAddr)
+	f.registerPerIP(cmd)
 	f.tls.register(cmd)
 	n := cmd.Flags()
 	n.Lookup("loops").DefValue = "2"
@@ -57,7 +57,6 @@ ONEWAY is a command:
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is BUSY")
 	n.IntVar(&f.inFlight, "in-flight", eddy.DefaultInFlight, "requests of one connection in flight; at it reading pauses")
 	n.IntVar(&f.maxPayload, "max-payload", frame.DefaultMaxPayload, "longest payload in bytes; beyond it the answer is TOO_LARGE")
-	n.IntVar(&f.maxPerIP, "max-per-ip", 0, "open connections of one address; 0 = no limit")
 	n.IntVar(&f.low, "low-watermark", eddy.DefaultLowWatermark, "bytes queued for a client at which paused reading goes on")
 	n.IntVar(&f.high, "high-watermark", eddy.DefaultHighWatermark, "bytes queued for a client at which reading pauses")
 	n.IntVar(&f.max, "max-outbound", eddy.DefaultMaxOutbound, "bytes queued for a client beyond which it is closed")
@@ -79,7 +78,7 @@ func (f *frameFlags) check() error {
 	}{
 		{"loops", f.loops, 1, maxLoops},
 		{"workers", f.workers, 1, 100_000}, {"queue", f.queue, 1, 1 << 20}, {"in-flight", f.inFlight, 1, 1 << 16}, {"max-payload", f.maxPayload, 1, 1 << 30},
-		{"max-per-ip", f.maxPerIP, 0, 1 << 30}, {"low-watermark", f.low, 1, 1 << 40}, {"high-watermark", f.high, f.low + 1, 1 << 40},
+		{"low-watermark", f.low, 1, 1 << 40}, {"high-watermark", f.high, f.low + 1, 1 << 40},
 		{"max-outbound", f.max, f.high, 1 << 40},
 	} {
 		if n.value < n.least || n.value > n.most {
@@ -145,7 +144,7 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	srv.Pools = []*executor.Pool{pool}
 	srv.Watermarks = eddy.Watermarks{Low: f.low, High: f.high, Max: f.max}
 	srv.WriteTimeout, srv.BackpressureTimeout = f.writeTimeout, f.pressure
-	srv.Admission.MaxPerIP, srv.Admission.RetryAfter = f.maxPerIP, f.retryAfter
+	srv.Admission.RetryAfter = f.retryAfter
 	if err := srv.Listen("tcp", f.addr); err != nil {
 		return explainListen(f.addr, err)
 	}

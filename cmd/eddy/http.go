@@ -45,6 +45,7 @@ func newServeHTTP(t *terminal) *cobra.Command {
 		RunE:    func(*cobra.Command, []string) error { return t.serveHTTP(f) },
 	}
 	f.register(cmd, defaultServeAddr)
+	f.registerPerIP(cmd)
 	f.tls.register(cmd)
 	n := cmd.Flags()
 	n.IntVar(&f.workers, "workers", 64, "requests handled at a time")

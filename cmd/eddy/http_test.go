@@ -118,3 +118,30 @@ func TestServeHTTPDrains(t *testing.T) {
 		t.Errorf("exit code %d; stderr %q", code, p.errs)
 	}
 }
+
+// TestServeHTTPPerAddress: with --max-per-ip one address has no more connections than that, and is told so; when one ends there
+// is room again. With TLS there is nobody to tell.
+func TestServeHTTPPerAddress(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{"": "HTTP/1.1 503 Service Unavailable\r\n", "--tls-self-signed": ""} {
+		p := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0", "--max-per-ip", "2"}, strings.Fields(args)...)...)
+		first := connect(t, p.addr)
+		connect(t, p.addr)
+		told := refused(t, p.addr)
+		if !strings.HasPrefix(told, want) || (want == "") != (told == "") {
+			t.Errorf("%s: a third connection is told %q", args, told)
+		}
+		if args == "" {
+			first.Close()
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
+			testkit.Eventually(t, "room for another", func() bool {
+				res, err := client.Get("http://" + p.addr)
+				if err == nil {
+					res.Body.Close()
+				}
+				return err == nil && res.StatusCode == http.StatusOK
+			})
+		}
+		p.stop()
+	}
+}

@@ -28,6 +28,7 @@ type listenFlags struct {
 	loops    int
 	poller   string
 	maxConns int
+	maxPerIP int // of commands that register it
 	memory   memoryBudget
 
 	tls   tlsFlags
@@ -57,6 +58,12 @@ func (f *listenFlags) registerIdle(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.idleAfter, "idle-timeout", 0, "without a byte or a request in flight; 0 = no limit: a peer that lives may be silent, one that has vanished ends after 2.5 minutes")
 }
 
+// registerPerIP adds --max-per-ip. Its default is no limit: behind a proxy, and in a trial on one machine, all clients have one
+// address.
+func (f *listenFlags) registerPerIP(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.maxPerIP, "max-per-ip", 0, "open connections of one address; 0 = no limit")
+}
+
 // maxLoops bounds --loops: beyond it a typing error is more likely than a machine.
 const maxLoops = 1024
 
@@ -70,6 +77,9 @@ func (f *listenFlags) check() error {
 	}
 	if f.maxConns < 0 {
 		return fmt.Errorf("--max-conns %d is negative: use 0 for no limit", f.maxConns)
+	}
+	if f.maxPerIP < 0 {
+		return fmt.Errorf("--max-per-ip %d is negative: use 0 for no limit", f.maxPerIP)
 	}
 	if f.idleAfter < 0 {
 		return fmt.Errorf("--idle-timeout %v is negative: use 0 for no limit", f.idleAfter)
@@ -140,14 +150,15 @@ func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
 
 // admission tells clients for whom there is no room, in their protocol. With TLS they expect a handshake and are told nothing.
 func (f *listenFlags) admission() eddy.Admission {
+	a := eddy.Admission{MaxPerIP: f.maxPerIP}
 	if f.secure() {
-		return eddy.Admission{}
+		return a
 	}
-	busy := f.busy
-	if busy == nil {
-		busy = busyLine
+	a.OnLimit, a.Busy = eddy.DecisionBusy, f.busy
+	if a.Busy == nil {
+		a.Busy = busyLine
 	}
-	return eddy.Admission{OnLimit: eddy.DecisionBusy, Busy: busy}
+	return a
 }
 
 // busyLine is what the protocols of lines and bytes tell.
