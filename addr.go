@@ -32,6 +32,16 @@ func (c *Conn) RemoteAddr() netip.AddrPort {
 	return netip.AddrPortFrom(ip, c.peer.port)
 }
 
+// Network returns the client network of the peer, for which Admission.MaxPerIP counts it: an IPv4 address or a /64 of IPv6,
+// unless IPv4Prefix or IPv6Prefix say otherwise. It is the zero Prefix for Unix sockets. Any goroutine.
+func (c *Conn) Network() netip.Prefix {
+	v4, v6 := DefaultIPv4Prefix, DefaultIPv6Prefix
+	if g := c.set.gate; g != nil {
+		v4, v6 = g.IPv4Prefix, g.IPv6Prefix
+	}
+	return maskAddr(c.RemoteAddr().Addr(), v4, v6)
+}
+
 // LocalAddr returns this side's address, the zero AddrPort for Unix sockets. Any goroutine.
 func (c *Conn) LocalAddr() netip.AddrPort {
 	if c.local == nil {

@@ -20,8 +20,8 @@ type Exhaustion struct {
 
 // String names the pool and its numbers.
 func (e Exhaustion) String() string {
-	return fmt.Sprintf("pool %q is exhausted: %d of %d workers run, %d runners wait with room for %d, %d submissions without room since the last report",
-		e.Pool, e.Stats.Running, e.Workers, e.Stats.Queued, e.Queue, e.Since)
+	return fmt.Sprintf("pool %q is exhausted: %d of %d workers run, %d runners wait with room for %d, %d are parked, %d submissions without room since the last report",
+		e.Pool, e.Stats.Running, e.Workers, e.Stats.Queued, e.Queue, e.Stats.Parked, e.Since)
 }
 
 // exhaust counts a submission for which there was no room, and starts a report if one is due. p.mu is held.
@@ -56,7 +56,7 @@ func (p *Pool) reportExhaustion(e Exhaustion) {
 		}
 	}
 	log.Warn("executor: pool is exhausted", "pool", e.Pool, "workers", e.Workers, "running", e.Stats.Running, "queue", e.Queue,
-		"queued", e.Stats.Queued, "since_last_report", e.Since, "exhausted", e.Stats.Exhausted, "completed", e.Stats.Completed, "dump", e.Dump)
+		"queued", e.Stats.Queued, "parked", e.Stats.Parked, "since_last_report", e.Since, "exhausted", e.Stats.Exhausted, "completed", e.Stats.Completed, "dump", e.Dump)
 	if p.o.OnExhausted != nil {
 		p.o.OnExhausted(e)
 	}

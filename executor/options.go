@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -32,6 +33,12 @@ type Options struct {
 	// Queue is the largest number of runners that wait for a worker. 0 means the default
 	// of the pool's kind, HandOff that none waits.
 	Queue int
+
+	// Parked bounds the runners that have left their place, see Place: from so many on no further Placed is taken or
+	// begun, and Submit answers ErrRejected. Those that run then may still park, so that Workers more are possible. An
+	// owner may have a third of what is free: a quarter of Parked if it is the only one. 0 means DefaultParked,
+	// NoParking that runners keep their places.
+	Parked int
 
 	// Policy says what happens to a runner when there is no room for it. The zero value
 	// refuses it.
@@ -79,6 +86,10 @@ func (o *Options) complete(kind Options) error {
 		o.Workers = kind.Workers
 	}
 	o.Queue = orDefault(o.Queue, kind.Queue)
+	if o.Parked < NoParking || o.Parked > math.MaxInt32 {
+		return fmt.Errorf("executor: Options.Parked is %d, outside its range", o.Parked)
+	}
+	o.Parked = orDefault(o.Parked, DefaultParked)
 	switch {
 	case o.Core < 0 || o.Core > o.Workers:
 		return fmt.Errorf("executor: Options.Core is %d, with %d Workers", o.Core, o.Workers)

@@ -19,7 +19,7 @@ type Runner interface {
 
 // Stats are the numbers of a pool. Each is exact; they are read one after the other.
 type Stats struct {
-	Workers   int    // goroutines alive
+	Workers   int    // goroutines alive, without those of parked runners
 	Running   int    // workers that run something
 	Queued    int    // runners that no worker has taken yet
 	Submitted uint64 // runners taken; each further turn of a strand or key counts again
@@ -31,8 +31,13 @@ type Stats struct {
 	Waited    uint64 // submissions that waited for room, of which those that got none are in Rejected too
 	Panics    uint64 // panics recovered
 
+	Parked  int    // runners that have begun and wait without a worker's place, see Place
+	Left    uint64 // times that a runner left its place
+	Crowded uint64 // runners refused because as many were parked as may be, or as many of their owner
+
 	MaxWorkers int // the limits, of Options or Resize; with a MaxQueue of 0 none waits
 	MaxQueue   int
+	MaxParked  int // with 0 none parks
 }
 
 // state of a pool, in the order in which it passes through them.
@@ -72,6 +77,8 @@ type Pool struct {
 	reporting  bool                // a goroutine reports exhaustion
 	reported   time.Time           // when the last report was begun
 	reportedAt uint64              // what exhausted was then
+
+	parking parking
 
 	held   int         // keys that wait for a done call
 	unused int         // fewest idle workers since the timer was set
@@ -182,8 +189,13 @@ func (p *Pool) Stats() Stats {
 		Waited:    p.waited.Load(),
 		Panics:    p.panics.Load(),
 
+		Parked:  int(p.parking.now.Load()),
+		Left:    p.parking.left.Load(),
+		Crowded: p.parking.crowded.Load(),
+
 		MaxWorkers: int(p.maxWorkers.Load()),
 		MaxQueue:   int(p.maxQueue.Load()),
+		MaxParked:  p.o.Parked,
 	}
 }
 
@@ -202,8 +214,8 @@ func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
 		return nil, nil
 	}
 	left = p.stop(stopped)
-	return left, fmt.Errorf("executor: shutdown of pool %q: %d workers busy, %d runners left: %w",
-		p.o.Name, p.workers.Load(), len(left), ctx.Err())
+	return left, fmt.Errorf("executor: shutdown of pool %q: %d workers busy, %d runners left, %d parked: %w",
+		p.o.Name, p.workers.Load(), len(left), p.parking.now.Load(), ctx.Err())
 }
 
 // awaitEnd reports whether the last worker has ended before ctx.
@@ -245,6 +257,9 @@ func (p *Pool) enqueue(r Runner) error {
 	if !p.room() {
 		p.exhaust()
 		return p.refuse()
+	}
+	if err := p.refuseCrowd(r); err != nil {
+		return err
 	}
 	p.push(r)
 	return nil
@@ -337,7 +352,7 @@ func (p *Pool) stop(to state) (left []Runner) {
 
 // endIfDone closes p.ended once the closed pool has nothing to run, nobody to run it and nothing to report. p.mu is held.
 func (p *Pool) endIfDone() {
-	if p.state == open || p.live > 0 || p.reporting || p.queue.len() > 0 || p.state == draining && p.held > 0 {
+	if p.state == open || p.live > 0 || p.parking.now.Load() > 0 || p.reporting || p.queue.len() > 0 || p.state == draining && p.held > 0 {
 		return
 	}
 	p.state = stopped

@@ -25,7 +25,8 @@ func (w *worker) look() {
 	}
 }
 
-// call sees to it that a worker is coming to the queue if anything is there and a worker
+// call gives free places to the line of parked runners, as many as its turn is, and then
+// sees to it that a worker is coming to the queue if anything is there and a worker
 // is free. It starts one or returns an idle one, the warmest, for the caller to tell. p.mu
 // is held.
 //
@@ -37,6 +38,7 @@ func (w *worker) look() {
 // One that is coming is enough: who takes a runner and leaves others calls the next. So a
 // hundred short runners submitted in a row cost a wakeup or two, not a hundred.
 func (p *Pool) call() *worker {
+	p.readmit()
 	if p.coming > 0 || p.queue.len() == 0 {
 		return nil
 	}
@@ -79,14 +81,18 @@ func (w *worker) start() {
 // run runs r and then what the queue holds.
 func (w *worker) run(id uint64, r Runner) {
 	exited := true
+	var at *Place
 	defer func() {
+		at.vacate()
 		w.pool.forget(id)
 		if exited { // the task ended the goroutine by runtime.Goexit
 			go w.replace()
 		}
 	}()
 	for r != nil {
+		at = w.pool.occupy(r)
 		w.pool.run(r)
+		at.vacate()
 		if w.pool.o.Around != nil {
 			pprof.SetGoroutineLabels(w.pool.labels) // whatever the hook has left
 		}
@@ -143,9 +149,17 @@ func (w *worker) take() Runner {
 			p.mu.Unlock()
 			return nil
 		}
+		if p.returning() { // with a goroutine of its own
+			p.leave(1)
+			next := p.call()
+			p.mu.Unlock()
+			next.look()
+			return nil
+		}
 		r, ok := p.queue.pop()
 		if ok {
 			p.queued.Add(-1)
+			p.parking.row = 0
 		} else {
 			r, ok = p.handOver()
 		}

@@ -19,10 +19,14 @@ func newBody(ex *exchange, limit int) *body {
 	return b
 }
 
-// Read implements io.Reader for the handler. The first one asks a client that waits for it to send. At the end the
-// trailer fields are added to the request, as net/http does.
+// Read implements io.Reader for the handler, which has no place in its pool while it waits. The first one asks a client
+// that waits for it to send. At the end the trailer fields are added to the request, as net/http does.
 func (b *body) Read(p []byte) (int, error) {
 	b.ex.sendContinue()
+	if len(p) > 0 && !b.ready() {
+		b.ex.place.Leave()
+		defer b.ex.place.Return()
+	}
 	n, err := b.pipe.Read(p)
 	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
 		b.merged = true

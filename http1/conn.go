@@ -45,6 +45,7 @@ type serverConn struct {
 	head   *head     // of an incomplete request, else nil
 	ex     *exchange // the request in hand, else nil
 	remote string
+	client any                  // its network, nil if it has none
 	tls    *tls.ConnectionState // of TLS in front, else nil
 }
 
@@ -138,7 +139,7 @@ func (sc *serverConn) begin(view []byte, n int) error {
 }
 
 // HandleRead implements eddy.ReadHandler: the request goes to the pool, or is
-// answered 503 when the pool takes no more.
+// answered 503 when the pool takes no more, of anybody or of this client.
 func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 	ex, ok := msg.(*exchange)
 	if !ok {
@@ -157,7 +158,7 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 func (sc *serverConn) refuseBusy(ex *exchange) {
 	ex.closing = ex.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
-	ex.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, "the server is busy", "Retry-After: 1\r\n", ex.closing, ex.w.isHead})
+	ex.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", ex.closing, ex.w.isHead})
 	ex.settle()
 }
 

@@ -26,6 +26,8 @@ type exchange struct {
 	w    response
 	ctx  requestContext
 
+	place executor.Place
+
 	// Fixed before the handler starts.
 	http11    bool
 	keepAlive bool  // the client wants the connection to persist
@@ -69,14 +71,18 @@ const (
 type requestContext struct {
 	context.Context
 	conn    *eddy.Conn
+	place   *executor.Place
 	request eddy.Request
 	cancel  context.CancelFunc
 }
 
-// Value adds http.LocalAddrContextKey, as net/http has it.
+// Value adds http.LocalAddrContextKey, as net/http has it, and what Wait needs.
 func (c *requestContext) Value(key any) any {
-	if key == http.LocalAddrContextKey {
+	switch key {
+	case http.LocalAddrContextKey:
 		return net.TCPAddrFromAddrPort(c.conn.LocalAddr())
+	case placeKey{}:
+		return c.place
 	}
 	return c.Context.Value(key)
 }
@@ -87,7 +93,8 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 		f: sc.f, sc: sc, conn: sc.conn,
 		http11: h.minor > 0, keepAlive: h.keepAlive(), length: max(h.length, 0),
 	}
-	ex.ctx.conn = sc.conn
+	ex.place.Owner = sc.owner()
+	ex.ctx.conn, ex.ctx.place = sc.conn, &ex.place
 	ex.ctx.Context, ex.ctx.cancel = context.WithCancel(context.Background())
 	ex.req = sc.f.blank.WithContext(&ex.ctx)
 	if err := h.request(ex.req, view, n); err != nil {
@@ -148,9 +155,12 @@ func (ex *exchange) Run() {
 		}
 	}()
 	if ex.conn.CloseError() == nil {
-		if ex.req.RequestURI == "*" {
+		switch {
+		case ex.place.Crowded():
+			ex.tooMany()
+		case ex.req.RequestURI == "*":
 			ex.w.Header().Set("Content-Length", "0") // OPTIONS for the server as a whole
-		} else {
+		default:
 			ex.f.handler.ServeHTTP(&ex.w, ex.req)
 		}
 	}
@@ -326,7 +336,7 @@ func (ex *exchange) discard(n int) bool {
 }
 
 // write sends a part of the response from the handler's goroutine, bytes or a file. It waits while the client does not read,
-// for the write timeout at most, or until the handler's own deadline.
+// for the write timeout at most, or until the handler's own deadline. The handler has no place in its pool meanwhile.
 func (ex *exchange) write(msg any) error {
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
@@ -350,6 +360,8 @@ func (ex *exchange) write(msg any) error {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
+	ex.place.Leave()
+	defer ex.place.Return()
 	err := ex.conn.WriteContext(ctx, msg)
 	switch {
 	case !errors.Is(err, context.DeadlineExceeded):

@@ -19,6 +19,8 @@ import (
 // whose reads and writes block their goroutine and never a loop. A header that was written is sent first. What the client
 // has sent behind its request is read from the connection like everything else. Deadlines are those that the handler sets.
 //
+// The handler gives up its place in the pool, as one that streams.
+//
 // A draining server waits for the handler's Close, until its own deadline. Errors: http.ErrHijacked; a request whose body
 // was not read to its end; the end of the connection.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -29,7 +31,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	case ex.body != nil && !ex.body.complete():
 		return nil, nil, errors.New("http1: Hijack of a request whose body was not read to its end")
 	case w.status != 0:
-		if err := w.FlushError(); err != nil {
+		if err := w.flush(); err != nil {
 			return nil, nil, err
 		}
 	case !ex.take(handler):
@@ -39,6 +41,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := ex.handOver(nil, h.install); err != nil {
 		return nil, nil, err
 	}
+	ex.place.Quit()
 	return h, bufio.NewReadWriter(bufio.NewReader(h), bufio.NewWriter(h)), nil
 }
 

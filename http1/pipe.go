@@ -41,7 +41,7 @@ func (p *pipe) init(conn *eddy.Conn, limit int) {
 func (p *pipe) Read(to []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.n == 0 && p.err == nil && !p.closed && !p.late && len(to) > 0 {
+	for len(to) > 0 && p.blocks() {
 		p.changed.Wait()
 	}
 	switch {
@@ -53,6 +53,16 @@ func (p *pipe) Read(to []byte) (int, error) {
 		return 0, p.err
 	}
 	return p.take(to), nil
+}
+
+// blocks reports whether a Read has to wait. p.mu is held.
+func (p *pipe) blocks() bool { return p.n == 0 && p.err == nil && !p.closed && !p.late }
+
+// ready reports whether a Read has something to say now.
+func (p *pipe) ready() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.blocks()
 }
 
 // take moves bytes out. p.mu is held.

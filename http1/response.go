@@ -164,8 +164,13 @@ func write[S []byte | string](w *response, p S) (int, error) {
 func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError sends what was written so far. It is found by
-// http.ResponseController.
+// http.ResponseController. The response is a stream from then on: its handler gives up its place in the pool.
 func (w *response) FlushError() error {
+	w.ex.place.Quit()
+	return w.flush()
+}
+
+func (w *response) flush() error {
 	if w.hijacked {
 		return http.ErrHijacked
 	}

@@ -1,0 +1,283 @@
+package executor
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// DefaultParked is the number of parked runners of a pool whose Options.Parked is 0. With an ordinary stack of 20 KB
+	// each they hold about 80 MB.
+	DefaultParked = 4096
+
+	// NoParking as Options.Parked lets every runner keep its place, whatever it waits for.
+	NoParking = -1
+)
+
+const (
+	// placePatience is how long a parked runner waits for a place before it goes on without. Those that have the places
+	// may wait for something that it holds, such as a lock or a connection to a database.
+	placePatience = 100 * time.Millisecond
+
+	// returnsInRow is how many parked runners get a place before work that has not begun gets one.
+	returnsInRow = 3
+
+	// ownersPart is how many times as much as an owner has parked must be free for one more of it.
+	ownersPart = 3
+)
+
+// Placed is a Runner that gives its worker's place to others while it waits; see Place.
+type Placed interface {
+	Runner
+	// Place returns the runner's place, always the same one.
+	Place() *Place
+}
+
+// Place is what a Placed occupies in its pool while it runs: one of Options.Workers. Leave gives it to other runners until
+// Return. A runner without its place is parked. It keeps its goroutine, which Shutdown waits for.
+//
+// A runner that returns comes before those that have not begun, but for every fourth turn, which is theirs. It waits for a
+// place for 100 ms at most and then goes on beyond Options.Workers, so that what holds the places may wait for it.
+//
+// Parked runners are bounded when a Placed begins, not when it parks: see Options.Parked.
+//
+// The zero value is ready. Leave, Return and Quit may be called on any goroutine, as long as the runner runs. At other
+// times, and for a runner that is not on a worker (CallerRuns), they do nothing.
+type Place struct {
+	// Owner is for whom the runner works, such as the network of a client. One owner cannot have all parked runners. It
+	// must be comparable and set before Submit. nil is nobody, without a share.
+	Owner any
+
+	mu    sync.Mutex
+	pool  *Pool // while the runner runs on a worker
+	waits int   // calls of Leave without their Return
+	away  bool  // parked
+	quit  bool
+	ready chan struct{} // closed when the line has come to it
+}
+
+// parking is what a Pool knows of its parked runners.
+type parking struct {
+	now     atomic.Int64
+	left    atomic.Uint64
+	crowded atomic.Uint64
+
+	// Under the pool's lock.
+	owners map[any]int  // parked runners of those that have any
+	line   fifo[*Place] // those that wait for a place again; they are still parked
+	row    int          // places that the line was given since work from the queue was begun
+}
+
+// Leave gives the runner's place to others until Return is called, which it must be for each Leave. Of several goroutines
+// that wait for one runner, the first gives the place and the last takes it again.
+func (pl *Place) Leave() {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.waits++
+	pl.park()
+}
+
+// Return takes a place again. It blocks until there is one, for 100 ms at most.
+func (pl *Place) Return() {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if pl.waits--; pl.waits == 0 && pl.away && !pl.quit {
+		pl.pool.seat(pl)
+	}
+}
+
+// Quit gives the place up for good: the runner is parked until it ends, and Return does not wait. It is for a runner that
+// waits most of the time from now on, such as a stream of events.
+func (pl *Place) Quit() {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.quit = true
+	pl.park()
+}
+
+// Crowded reports that a runner which was taken when there was room must not begin now, because of Options.Parked. The
+// runner asks first of all, and does what it does when Submit refuses it.
+func (pl *Place) Crowded() bool {
+	pl.mu.Lock()
+	p := pl.pool
+	pl.mu.Unlock()
+	if p == nil || p.spacious() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.crowd(pl) != nil
+}
+
+// park makes the runner a parked one. pl.mu is held.
+func (pl *Place) park() {
+	if pl.pool != nil && !pl.away && pl.pool.o.Parked > 0 {
+		pl.pool.park(pl)
+	}
+}
+
+// occupy notes that a worker begins with r, and returns its place, nil if it has none to give.
+func (p *Pool) occupy(r Runner) *Place {
+	placed, ok := r.(Placed)
+	if !ok {
+		return nil
+	}
+	pl := placed.Place()
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.pool, pl.waits, pl.quit = p, 0, false
+	return pl
+}
+
+// vacate follows the end of the runner. A worker that has no place is counted beyond the limit, which ends it if nobody
+// leaves a place meanwhile.
+func (pl *Place) vacate() {
+	if pl == nil {
+		return
+	}
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if pl.away {
+		pl.pool.mu.Lock()
+		pl.pool.unpark(pl)
+		pl.pool.mu.Unlock()
+	}
+	pl.pool = nil
+}
+
+// park gives the place of a runner to others. pl.mu is held.
+func (p *Pool) park(pl *Place) {
+	k := &p.parking
+	p.mu.Lock()
+	pl.away = true
+	k.now.Add(1)
+	k.left.Add(1)
+	if pl.Owner != nil {
+		if k.owners == nil {
+			k.owners = make(map[any]int)
+		}
+		k.owners[pl.Owner]++
+	}
+	p.leave(1)
+	p.readmit()
+	p.admit()
+	told := p.offer()
+	next := p.call()
+	p.mu.Unlock()
+	next.look()
+	tellAll(told)
+}
+
+// unpark gives the runner a place, whether there is one or not. p.mu is held.
+func (p *Pool) unpark(pl *Place) {
+	k := &p.parking
+	pl.away = false
+	k.now.Add(-1)
+	if pl.Owner != nil {
+		if k.owners[pl.Owner]--; k.owners[pl.Owner] == 0 {
+			delete(k.owners, pl.Owner)
+		}
+	}
+	p.leave(-1)
+}
+
+// seat waits until a parked runner has a place, for placePatience at most. pl.mu is held.
+func (p *Pool) seat(pl *Place) {
+	p.mu.Lock()
+	if p.live < p.o.Workers || len(p.idle) > 0 || p.state == stopped {
+		var ending []*worker
+		if p.live >= p.o.Workers && p.state != stopped {
+			ending = p.dropIdle(1)
+		}
+		p.unpark(pl)
+		p.mu.Unlock()
+		for _, w := range ending {
+			w.next <- false
+		}
+		return
+	}
+	pl.ready = make(chan struct{})
+	p.parking.line.push(pl)
+	p.mu.Unlock()
+	if p.awaitSeat(pl.ready) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := &p.parking.line
+	if _, ok := line.remove(line.len(), func(o *Place) bool { return o == pl }); ok { // else its turn came at the last moment
+		p.unpark(pl)
+	}
+}
+
+// awaitSeat reports whether the line came to the runner in time. A simulated machine has all the time.
+func (p *Pool) awaitSeat(ready <-chan struct{}) bool {
+	if p.sim != nil {
+		return p.sim.Await(ready, nil)
+	}
+	timer := time.NewTimer(placePatience)
+	defer timer.Stop()
+	select {
+	case <-ready:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// returning reports whether the next free place is for the line of parked runners. p.mu is held.
+func (p *Pool) returning() bool {
+	k := &p.parking
+	return k.line.len() > 0 && (k.row < returnsInRow || p.queue.len() == 0)
+}
+
+// readmit gives free places to the line, all that it needs once the pool is stopped. p.mu is held.
+func (p *Pool) readmit() {
+	for (p.live < p.o.Workers || p.state == stopped) && p.returning() {
+		pl, _ := p.parking.line.pop()
+		p.parking.row++
+		p.unpark(pl)
+		close(pl.ready)
+	}
+}
+
+// spacious reports that so few are parked that no owner can have too many.
+func (p *Pool) spacious() bool {
+	return int(p.parking.now.Load())*(ownersPart+1) < p.o.Parked || p.o.Parked == 0
+}
+
+// crowd returns why no further runner of this place's owner may begin, nil if it may, and counts that. p.mu is held.
+func (p *Pool) crowd(pl *Place) *LimitError {
+	k := &p.parking
+	free := p.o.Parked - int(k.now.Load())
+	switch {
+	case free <= 0:
+		k.crowded.Add(1)
+		return &LimitError{p.o.Name, "the number of parked runners", p.o.Parked, false}
+	case pl.Owner != nil && k.owners[pl.Owner]*ownersPart >= free:
+		k.crowded.Add(1)
+		return &LimitError{p.o.Name, "an owner's share of the parked runners", k.owners[pl.Owner], true}
+	}
+	return nil
+}
+
+// refuseCrowd refuses a submission of what may park when too many are. p.mu is held.
+func (p *Pool) refuseCrowd(r Runner) error {
+	if p.spacious() {
+		return nil
+	}
+	placed, ok := r.(Placed)
+	if !ok {
+		return nil
+	}
+	limit := p.crowd(placed.Place())
+	if limit == nil {
+		return nil
+	}
+	if !limit.Key {
+		p.exhaust()
+	}
+	p.rejected.Add(1)
+	return limit
+}

@@ -1,0 +1,458 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// bigSize is the answer of /big, far more than the connection takes unread.
+const bigSize = 512 << 10
+
+// waiting are handlers that wait, each in its way.
+func waiting(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/big":
+		for range bigSize >> 15 {
+			if _, err := io.WriteString(w, big(1<<15)); err != nil {
+				return
+			}
+		}
+	case "/body":
+		echo(w, r)
+	case "/proxied": // as by a client that sends the body on, on a goroutine of its own
+		copied := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, r.Body)
+			copied <- err
+		}()
+		<-copied
+	case "/events":
+		_, _ = io.WriteString(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case "/poll":
+		ctx := context.WithValue(r.Context(), placeTestKey{}, "") // as middleware makes them
+		Wait(ctx, func() { <-ctx.Done() })
+	case "/hijack":
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, c)
+		_ = c.Close()
+	case "/panic":
+		_ = http.NewResponseController(w).Flush()
+		panic("a stream fails")
+	case "/panicpoll":
+		Wait(r.Context(), func() { panic("a wait fails") })
+	default:
+		hello(w, r)
+	}
+}
+
+type placeTestKey struct{}
+
+// requests to the waiting handlers.
+const (
+	getBig    = "GET /big HTTP/1.1\r\nHost: a\r\n\r\n"
+	stallBody = "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc"
+	getEvents = "GET /events HTTP/1.1\r\nHost: a\r\n\r\n"
+	getPoll   = "GET /poll HTTP/1.1\r\nHost: a\r\n\r\n"
+)
+
+// startWaiting is a server of the waiting handlers whose connections take little.
+func startWaiting(t *testing.T, c setup) *server {
+	t.Helper()
+	if c.handler == nil {
+		c.handler = waiting
+	}
+	c.marks = eddy.Watermarks{Low: 16 << 10, High: 64 << 10, Max: 256 << 10}
+	s := prepare(t, c)
+	enginetest.Narrow(s.srv)
+	s.listen()
+	return s
+}
+
+// dialFrom connects from an address of the loopback network.
+func (s *server) dialFrom(ip string) *raw {
+	s.t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	c, err := d.DialContext(s.t.Context(), "tcp", s.addr)
+	if err != nil {
+		s.t.Skipf("this system has no %s: %v", ip, err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(testkit.Patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	return newRaw(s.t, c)
+}
+
+// parked waits until n handlers are parked, and nobody else has a worker.
+func (s *server) parked(n int) {
+	s.t.Helper()
+	testkit.Eventually(s.t, fmt.Sprint(n, " parked handlers"), func() bool { st := s.pool.Stats(); return st.Parked == n && st.Running == 0 })
+}
+
+// serves checks that somebody's requests are answered.
+func (s *server) serves(c *raw) {
+	s.t.Helper()
+	for range 5 {
+		c.send(keepGet)
+		if resp, body := c.response("GET"); resp.StatusCode != 200 || body != "hello" {
+			s.t.Fatalf("%d %q", resp.StatusCode, body)
+		}
+	}
+}
+
+// Clients that keep their handlers waiting, many times as many as there are workers, keep nobody else from an answer.
+func TestWaitingHandlersHoldNoWorker(t *testing.T) {
+	for name, request := range map[string]string{
+		"slow readers":     getBig,
+		"stalled bodies":   stallBody,
+		"proxied bodies":   strings.Replace(stallBody, "/body", "/proxied", 1),
+		"events":           getEvents,
+		"long polls":       getPoll,
+		"hijackers":        strings.Replace(getPoll, "/poll", "/hijack", 1),
+		"expected bodies":  "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n",
+		"chunks that stop": "POST /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+	} {
+		for _, n := range []int{64, 640} {
+			if n > 64 && (testing.Short() || os.Getenv("EDDY_POLLER") == "select") { // which takes descriptors below 1024 only
+				continue
+			}
+			t.Run(fmt.Sprint(n, " ", name), func(t *testing.T) {
+				s := startWaiting(t, setup{pool: executor.Options{Workers: 4, Queue: 1000}})
+				var clients []*enginetest.Peer
+				for range n {
+					c := enginetest.DialNarrow(t, s.addr)
+					c.Send(request)
+					clients = append(clients, c)
+				}
+				s.parked(n)
+				s.serves(s.dial())
+				if st := s.pool.Stats(); st.Workers > 4 || st.Crowded != 0 {
+					t.Errorf("%+v", st)
+				}
+				for _, c := range clients {
+					c.Reset()
+				}
+				s.parked(0)
+			})
+		}
+	}
+}
+
+// Readers that were slow get all of it when they read, and stalled bodies are taken when they come.
+func TestWaitingHandlersGoOn(t *testing.T) {
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 2, Queue: 100}})
+	const n = 32
+	var readers, senders []*raw
+	for range n {
+		r, b := s.dial(), s.dial()
+		r.send(getBig)
+		b.send(stallBody)
+		readers, senders = append(readers, r), append(senders, b)
+	}
+	s.parked(2 * n)
+	var wg sync.WaitGroup
+	for _, c := range readers {
+		wg.Go(func() {
+			resp, err := http.ReadResponse(c.br, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, err := io.Copy(io.Discard, resp.Body); got != bigSize || err != nil {
+				t.Errorf("%d bytes of %d, %v", got, bigSize, err)
+			}
+		})
+	}
+	for _, c := range senders {
+		wg.Go(func() {
+			if _, err := io.WriteString(c, big(100000-3)); err != nil {
+				t.Error(err)
+			}
+			resp, err := http.ReadResponse(c.br, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if got, err := io.ReadAll(resp.Body); string(got) != "POST /body abc"+big(100000-3) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+		})
+	}
+	wg.Wait()
+	s.parked(0)
+	if st := s.pool.Stats(); st.Completed != 2*n || st.Left < 2*n {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A handler whose body has come goes on before requests that have not begun, beside a full queue, even if the one that
+// has the worker never ends.
+func TestWaitingHandlerComesFirst(t *testing.T) {
+	gate := make(chan struct{})
+	entered := make(chan string, 10)
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 1, Queue: 2}, handler: func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			entered <- "busy"
+			<-gate
+		}
+		echo(w, r)
+		entered <- r.URL.Path
+	}})
+	slow := s.dial()
+	slow.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
+	s.parked(1)
+	for i, path := range []string{"/busy", "/1", "/2"} {
+		s.dial().send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		if path == "/busy" {
+			testkit.Receive(t, "the busy one", entered)
+		}
+		testkit.Eventually(t, "its place in the queue", func() bool { return s.pool.Stats().Queued == i })
+	}
+	full := s.dial()
+	full.send(keepGet)
+	if resp, _ := full.response("GET"); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a full pool answers %d", resp.StatusCode)
+	}
+	slow.send("def")
+	for _, want := range []string{"/body", "/busy", "/1", "/2"} {
+		if got := testkit.Receive(t, "a request", entered); got != want {
+			t.Errorf("%s ends where %s should", got, want)
+		}
+		if want == "/body" {
+			if _, body := slow.response("POST"); body != "POST /body abcdef" {
+				t.Errorf("%q", body)
+			}
+			close(gate)
+		}
+	}
+	s.parked(0)
+	if n := s.pool.Stats().Workers; n != 1 {
+		t.Errorf("%d workers of 1 are left", n)
+	}
+}
+
+// One network has a share of the parked handlers: beyond it its requests are refused, on a connection that goes on, and
+// others are served. When all are parked, everybody is refused.
+func TestWaitingHandlersByAddress(t *testing.T) {
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 2, Queue: 10, Parked: 8}})
+	refused := func(c *raw) {
+		t.Helper()
+		for range 2 {
+			c.send(keepGet)
+			if resp, body := c.response("GET"); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || resp.Close || !strings.Contains(body, "busy") {
+				t.Fatalf("%d %v %q", resp.StatusCode, resp.Header, body)
+			}
+		}
+	}
+	total := 0
+	for i, share := range []int{2, 2, 1, 1, 1, 1} {
+		ip := fmt.Sprintf("127.0.0.%d", i+1)
+		for range share {
+			c := s.dialFrom(ip)
+			s.serves(c)
+			c.send(getEvents)
+			total++
+			s.parked(total)
+		}
+		refused(s.dialFrom(ip))
+		if i < 5 && s.pool.Stats().Exhausted != 0 {
+			t.Error("the share of one exhausts the pool")
+		}
+	}
+	newcomer := s.dialFrom("127.0.0.77")
+	refused(newcomer)
+	if st := s.pool.Stats(); st.Parked != st.MaxParked || st.Crowded != 7*2 || st.Exhausted == 0 || s.f.Stats().Busy != 7*2 {
+		t.Errorf("%+v, %d busy", st, s.f.Stats().Busy)
+	}
+}
+
+// Requests that were taken before the share was used up are refused when they would begin.
+func TestWaitingHandlersFromTheQueue(t *testing.T) {
+	gate, entered := make(chan struct{}), make(chan struct{})
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 1, Queue: 10, Parked: 4}, handler: func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy" {
+			close(entered)
+			<-gate
+		}
+		waiting(w, r)
+	}})
+	s.dial().send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n")
+	testkit.Receive(t, "the busy one", entered)
+	first := s.dial()
+	first.send(getEvents)
+	testkit.Eventually(t, "the first", func() bool { return s.pool.Stats().Queued == 1 })
+	var others []*raw
+	for range 3 {
+		c := s.dial()
+		c.send(stallBody)
+		others = append(others, c)
+	}
+	testkit.Eventually(t, "the others", func() bool { return s.pool.Stats().Queued == 4 })
+	close(gate)
+	s.parked(1)
+	for _, c := range others {
+		if resp, _ := c.response("POST"); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+			t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		}
+	}
+	if st := s.pool.Stats(); st.Crowded != 3 || s.f.Stats().Busy != 3 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The deadlines end waits as ever.
+func TestWaitingHandlersDeadlines(t *testing.T) {
+	s := startWaiting(t, setup{clock: true, pool: executor.Options{Workers: 1}, opts: Options{BodyTimeout: timeout, WriteTimeout: 2 * timeout}})
+	reader, sender := enginetest.DialNarrow(t, s.addr), s.dial()
+	sender.send(stallBody)
+	s.parked(1)
+	reader.Send(getBig)
+	s.parked(2)
+	s.clock.Advance(timeout + tick)
+	if resp, _ := sender.response("POST"); resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	s.parked(1)
+	s.clock.Pass(4*timeout, timeout) // the kernel may have taken something after the first step
+	s.waitClosed(eddy.CloseWriteTimeout, 1)
+	s.parked(0)
+}
+
+// The end of the server is the end of all waits: each handler is told.
+func TestWaitingHandlersAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(s *eddy.Server) error{
+		"Close": (*eddy.Server).Close,
+		"Shutdown": func(s *eddy.Server) error {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel() // whoever waits is forced to end
+			if _, err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("not forced: %w", err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startWaiting(t, setup{pool: executor.Options{Workers: 1, Queue: 10}})
+			for i, request := range []string{getBig, stallBody, getEvents, getPoll, strings.Replace(getPoll, "/poll", "/hijack", 1)} {
+				enginetest.DialNarrow(t, s.addr).Send(request)
+				s.parked(i + 1)
+			}
+			if err := end(s.srv); err != nil {
+				t.Error(err)
+			}
+			s.parked(0)
+			if _, err := s.pool.Shutdown(testkit.Context(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A drain waits for a parked handler, which answers.
+func TestWaitingHandlerIsDrained(t *testing.T) {
+	event := make(chan struct{})
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
+		Wait(r.Context(), func() { <-event })
+		hello(w, r)
+	}})
+	c := s.dial()
+	c.send(keepGet)
+	s.parked(1)
+	ctx := testkit.Context(t)
+	ended := make(chan error, 1)
+	go func() {
+		report, err := s.srv.Shutdown(ctx)
+		if report != (eddy.DrainReport{Drained: 1}) {
+			err = errors.Join(err, fmt.Errorf("%+v", report))
+		}
+		ended <- err
+	}()
+	testkit.Eventually(t, "the drain", func() bool { return s.drained.Load() == 1 })
+	close(event)
+	if resp, body := c.response("GET"); body != "hello" || !resp.Close {
+		t.Errorf("%q close=%v", body, resp.Close)
+	}
+	c.rest()
+	if err := testkit.Receive(t, "the end", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// A panic of a parked handler is one as any other.
+func TestWaitingHandlersPanic(t *testing.T) {
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 1}})
+	c := s.dial()
+	c.send("GET /panic HTTP/1.1\r\nHost: a\r\n\r\n")
+	if _, err := io.ReadAll(c.br); err != nil {
+		t.Error(err)
+	}
+	c = s.dial()
+	c.send("GET /panicpoll HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, _ := c.response("GET"); resp.StatusCode != http.StatusInternalServerError {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	s.parked(0)
+	s.serves(s.dial())
+	if st := s.pool.Stats(); st.Panics != 2 || st.Left != 2 || st.Workers != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Wait is a plain call where there is no worker to give: in another server, and after the request.
+func TestWaitElsewhere(t *testing.T) {
+	ran := 0
+	Wait(t.Context(), func() { ran++ })
+	old := make(chan context.Context, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		Wait(r.Context(), func() { ran++ })
+		old <- r.Context()
+	}
+	h(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	<-old
+	s := start(t, h)
+	c := s.dial()
+	c.send(keepGet)
+	c.response("GET")
+	ctx := <-old
+	s.parked(0)
+	Wait(ctx, func() {
+		ran++
+		s.parked(0)
+	})
+	if ran != 4 || s.pool.Stats().Left != 1 {
+		t.Errorf("%d calls, %+v", ran, s.pool.Stats())
+	}
+}
+
+// A body that is there and a response that is taken cost no place.
+func TestHandlersThatNeedNotWait(t *testing.T) {
+	s := start(t, echo)
+	c := s.dial()
+	for range 10 {
+		c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+		c.response("POST")
+	}
+	if n := s.pool.Stats().Left; n != 0 {
+		t.Errorf("a place was left %d times", n)
+	}
+}
