@@ -255,7 +255,7 @@ func (p *Pool) crowd(pl *Place) *LimitError {
 	case free <= 0:
 		k.crowded.Add(1)
 		return &LimitError{p.o.Name, "the number of parked runners", p.o.Parked, false}
-	case pl.Owner != nil && k.owners[pl.Owner]*ownersPart >= free:
+	case k.owners[pl.Owner]*ownersPart >= free:
 		k.crowded.Add(1)
 		return &LimitError{p.o.Name, "an owner's share of the parked runners", k.owners[pl.Owner], true}
 	}

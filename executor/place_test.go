@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/simhook"
 )
@@ -46,7 +48,7 @@ func openInn(t *testing.T, o Options, f func(n *inn)) {
 			t.Error(err)
 		}
 		s := p.Stats()
-		if s.Parked != 0 || s.Workers != 0 || s.Completed != s.Submitted || len(p.parking.owners) != 0 || p.parking.line.len() != 0 {
+		if s.Panics != 0 && o.OnPanic == nil || s.Parked != 0 || s.Workers != 0 || s.Completed != s.Submitted || len(p.parking.owners) != 0 || p.parking.line.len() != 0 {
 			t.Errorf("left behind: %+v, owners %v, %d in line", s, p.parking.owners, p.parking.line.len())
 		}
 	})
@@ -72,6 +74,13 @@ func (n *inn) must(owner any, run func(pl *Place)) {
 	}
 }
 
+// says hands in a guest that says something.
+func (n *inn) says(what string) {
+	if err := n.submit(nil, func(*Place) { n.say(what) }); err != nil {
+		n.t.Error(err)
+	}
+}
+
 // parks hands in a guest that is parked until the channel is closed, and then says its name.
 func (n *inn) parks(owner any, name string, until <-chan struct{}) {
 	n.t.Helper()
@@ -92,8 +101,14 @@ func (n *inn) expect(said string, running, queued, parked int) {
 	if got := strings.Join(n.said, " "); got != said {
 		n.t.Errorf("said %q, want %q", got, said)
 	}
+	n.numbers(running, queued, parked)
+}
+
+// numbers compares the numbers of those that run, wait and are parked.
+func (n *inn) numbers(running, queued, parked int) {
+	n.t.Helper()
 	if s := n.p.Stats(); s.Running != running || s.Queued != queued || s.Parked != parked {
-		n.t.Errorf("after %q: %d run, %d wait, %d are parked, want %d, %d, %d", said, s.Running, s.Queued, s.Parked, running, queued, parked)
+		n.t.Errorf("%d run, %d wait, %d are parked, want %d, %d, %d", s.Running, s.Queued, s.Parked, running, queued, parked)
 	}
 }
 
@@ -265,9 +280,8 @@ func TestPlaceAfterTheEnd(t *testing.T) {
 				close(over)
 			}()
 			<-left
+			n.numbers(0, 0, 1)
 		}
-		g.place.Leave()
-		g.place.Return()
 		if err := n.p.Submit(&g); err != nil {
 			t.Fatal(err)
 		}
@@ -278,6 +292,26 @@ func TestPlaceAfterTheEnd(t *testing.T) {
 		if g.place.Crowded() {
 			t.Error("crowded when it is over")
 		}
+	})
+}
+
+// What was called before the runner began counts for nothing.
+func TestPlaceBeforeTheBegin(t *testing.T) {
+	openInn(t, Options{Workers: 1, Queue: 1}, func(n *inn) {
+		g := guest{run: func(pl *Place) {
+			n.numbers(1, 0, 0)
+			pl.Leave()
+			n.numbers(0, 0, 1)
+			pl.Return()
+			n.numbers(1, 0, 0)
+			n.say("over")
+		}}
+		g.place.Leave()
+		g.place.Quit()
+		if err := n.p.Submit(&g); err != nil {
+			t.Fatal(err)
+		}
+		n.expect("over", 0, 0, 0)
 	})
 }
 
@@ -417,9 +451,95 @@ func TestPlaceShutdown(t *testing.T) {
 			t.Error(err)
 		}
 		n.expect("parked parked parked", 1, 0, 1)
-		close(later)
-		n.expect("parked parked parked later", 1, 0, 0)
 		close(gate)
+		n.expect("parked parked parked last", 0, 0, 1)
+		go func() {
+			_, err := n.p.Shutdown(n.t.Context())
+			ended <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Errorf("it has ended with one that is parked: %v", err)
+		default:
+		}
+		close(later)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A place that is left is room: for a submission that waits, and for who asked to be told.
+func TestPlaceMakesRoom(t *testing.T) {
+	openInn(t, Options{Workers: 1, Queue: HandOff, Policy: Block(time.Hour, anyone)}, func(n *inn) {
+		leave, come := make(chan struct{}), make(chan struct{})
+		n.must(nil, func(pl *Place) {
+			<-leave
+			pl.Leave()
+			<-come
+			pl.Return()
+			n.say("parked")
+		})
+		n.expect("", 1, 0, 0)
+		room := NewRoom(func() { n.say("room") })
+		n.p.AwaitRoom(room)
+		n.expect("", 1, 0, 0)
+		close(leave)
+		n.expect("room", 0, 0, 1)
+		gate := make(chan struct{})
+		n.must(nil, func(*Place) { <-gate })
+		n.expect("room", 1, 0, 1)
+		close(come)
+		n.expect("room", 1, 0, 1)
+		go n.says("waited")
+		n.expect("room", 1, 0, 1)
+		close(gate)
+		n.expect("room parked waited", 0, 0, 0)
+		leave, come = make(chan struct{}), make(chan struct{})
+		n.must(nil, func(pl *Place) {
+			<-leave
+			pl.Leave()
+			<-come
+			pl.Return()
+			n.say("again")
+		})
+		synctest.Wait()
+		go n.says("admitted")
+		synctest.Wait()
+		close(leave)
+		n.expect("room parked waited admitted", 0, 0, 1)
+		close(come)
+		n.expect("room parked waited admitted again", 0, 0, 0)
+	})
+}
+
+// The place of a worker that is idle is free.
+func TestPlaceOfAnIdleWorker(t *testing.T) {
+	openInn(t, Options{Workers: 2, Core: 2, Queue: 10}, func(n *inn) {
+		come, hold := make(chan struct{}), make(chan struct{})
+		n.must(nil, func(pl *Place) {
+			pl.Leave()
+			<-come
+			pl.Return()
+			<-hold
+		})
+		n.expect("", 0, 0, 1)
+		gate := make(chan struct{})
+		for range 2 {
+			n.must(nil, func(*Place) { <-gate })
+		}
+		n.expect("", 2, 0, 1)
+		close(gate)
+		n.expect("", 0, 0, 1)
+		close(come)
+		n.expect("", 1, 0, 0)
+		if s := n.p.Stats(); s.Workers != 2 {
+			t.Errorf("%+v", s)
+		}
+		n.says("beside it")
+		n.expect("beside it", 1, 0, 0)
+		close(hold)
 	})
 }
 
@@ -448,9 +568,10 @@ func TestPlaceIsKept(t *testing.T) {
 	openInn(t, Options{Workers: 1, Queue: HandOff, Policy: CallerRuns(func() bool { return true })}, func(n *inn) {
 		gate := make(chan struct{})
 		n.must(nil, func(*Place) { <-gate })
+		n.expect("", 1, 0, 0)
 		n.must(nil, func(pl *Place) {
 			pl.Leave()
-			n.expect("", 1, 0, 0)
+			n.numbers(1, 0, 0)
 			pl.Return()
 			n.say("caller")
 		})
@@ -479,12 +600,13 @@ func TestPlaceIsKept(t *testing.T) {
 	}
 }
 
-// machine runs workers as a simulated machine does, but on goroutines.
-type machine struct{}
+// machine runs workers as a simulated machine does, but on goroutines. It counts their waits.
+type machine struct{ waits *atomic.Int64 }
 
 func (machine) Go(_ string, f func()) { go f() }
 func (machine) Pause()                {}
-func (machine) Await(a, b <-chan struct{}) bool {
+func (m machine) Await(a, b <-chan struct{}) bool {
+	m.waits.Add(1)
 	select {
 	case <-a:
 		return true
@@ -498,7 +620,8 @@ var _ simhook.Workers = machine{}
 // On a simulated machine a place is lent and taken again as elsewhere, without a clock.
 func TestPlaceSimulated(t *testing.T) {
 	openInn(t, Options{Workers: 1, Queue: 10}, func(n *inn) {
-		Simulate(n.p, machine{})
+		var waits atomic.Int64
+		Simulate(n.p, machine{&waits})
 		come, gate := make(chan struct{}), make(chan struct{})
 		n.parks(nil, "parked", come)
 		n.expect("", 0, 0, 1)
@@ -509,6 +632,9 @@ func TestPlaceSimulated(t *testing.T) {
 		n.expect("", 1, 1, 1)
 		close(gate)
 		n.expect("first parked second", 0, 0, 0)
+		if waits.Load() != 1 {
+			t.Errorf("%d waits", waits.Load())
+		}
 	})
 }
 

@@ -205,6 +205,46 @@ func TestWaitingHandlersGoOn(t *testing.T) {
 	}
 }
 
+// A handler that has waited has a place again when it goes on, and one that streams has none.
+func TestWaitingHandlersHaveAPlaceAgain(t *testing.T) {
+	event, waited, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	s := startWaiting(t, setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/poll":
+			Wait(r.Context(), func() { <-event })
+		case "/body", "/big":
+			waiting(w, r)
+		case "/events":
+			_ = http.NewResponseController(w).Flush()
+			waiting(w, r)
+		}
+		waited <- struct{}{}
+		<-goOn
+	}})
+	for _, tt := range []struct {
+		path    string
+		parked  int // afterwards
+		request string
+		goOn    func(c *raw)
+	}{
+		{"/poll", 0, getPoll, func(*raw) { event <- struct{}{} }},
+		{"/body", 0, stallBody, func(c *raw) { c.send(big(100000 - 3)) }},
+		{"/big", 0, getBig, func(c *raw) { _, _ = io.CopyN(io.Discard, c.br, bigSize) }},
+		{"/events", 1, getEvents, func(c *raw) { _ = c.SetLinger(0); _ = c.Close() }},
+	} {
+		c := s.dial()
+		c.send(tt.request)
+		s.parked(1)
+		tt.goOn(c)
+		testkit.Receive(t, "the end of the wait of "+tt.path, waited)
+		if st := s.pool.Stats(); st.Parked != tt.parked || st.Running != 1-tt.parked {
+			t.Errorf("%s: %+v", tt.path, st)
+		}
+		goOn <- struct{}{}
+		s.parked(0)
+	}
+}
+
 // A handler whose body has come goes on before requests that have not begun, beside a full queue, even if the one that
 // has the worker never ends.
 func TestWaitingHandlerComesFirst(t *testing.T) {
@@ -446,7 +486,10 @@ func TestWaitElsewhere(t *testing.T) {
 
 // A body that is there and a response that is taken cost no place.
 func TestHandlersThatNeedNotWait(t *testing.T) {
-	s := start(t, echo)
+	s := start(t, func(w http.ResponseWriter, r *http.Request) {
+		testkit.Eventually(t, "the body", r.Body.(*body).ready)
+		echo(w, r)
+	})
 	c := s.dial()
 	for range 10 {
 		c.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
