@@ -52,6 +52,31 @@ func TestAddressesSurvive(t *testing.T) {
 	}
 }
 
+// TestNetworkOfAPeer: it is the one that admission counts the peer for, the default's without admission.
+func TestNetworkOfAPeer(t *testing.T) {
+	g, err := (&Admission{IPv4Prefix: 24, IPv6Prefix: 48}).gate(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[string][2]string{
+		"192.0.2.7:1":               {"192.0.2.7/32", "192.0.2.0/24"},
+		"[::ffff:192.0.2.7]:8":      {"192.0.2.7/32", "192.0.2.0/24"},
+		"[2001:db8:1:2:3::1]:443":   {"2001:db8:1:2::/64", "2001:db8:1::/48"},
+		"[fe80:1:2:3::1%eth0]:6553": {"fe80:1:2:3::/64", "fe80:1:2::/48"},
+	} {
+		for i, set := range []*settings{{}, {gate: g}} {
+			c := &Conn{set: set}
+			c.setAddrs(netip.MustParseAddrPort(s), nil)
+			if got := c.Network(); got.String() != want[i] || set.gate != nil && got.Addr() != g.network(c.RemoteAddr()) {
+				t.Errorf("%s is of %v, want %s", s, got, want[i])
+			}
+		}
+	}
+	if n := (&Conn{set: &settings{}}).Network(); n.IsValid() {
+		t.Errorf("a Unix socket is of %v", n)
+	}
+}
+
 // TestConnHasNoLooseFlags: what a connection's state consists of is its phase, its close reason, its deadlines and the
 // named bits of bits.go, all different.
 func TestConnHasNoLooseFlags(t *testing.T) {

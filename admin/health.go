@@ -253,7 +253,8 @@ func wait(ctx context.Context, late *time.Timer, done chan error) bool {
 	return false
 }
 
-// rooms looks for pools that have no room, or had none a moment ago.
+// rooms looks for pools that have no room, or had none a moment ago. One in which as many are parked as may be has none,
+// though its workers may be free.
 func (h *health) rooms(now time.Time, pools []*executor.Pool) (all []Reason) {
 	for _, p := range pools {
 		st := p.Stats()
@@ -264,9 +265,9 @@ func (h *health) rooms(now time.Time, pools []*executor.Pool) (all []Reason) {
 		}
 		e.count = st.Exhausted
 		h.exhausted[p] = e
-		full := st.Running >= workers && st.Queued >= queue && queue > 0
+		full := st.Running >= workers && st.Queued >= queue && queue > 0 || st.MaxParked > 0 && st.Parked >= st.MaxParked
 		if full || !e.at.IsZero() && now.Sub(e.at) < fullFor {
-			all = append(all, Reason{"pool " + p.Name(), fmt.Sprintf("it has no room, or had none a moment ago: %d of %d workers run, %d of %d wait", st.Running, workers, st.Queued, queue)})
+			all = append(all, Reason{"pool " + p.Name(), fmt.Sprintf("it has no room, or had none a moment ago: %d of %d workers run, %d of %d wait, %d of %d are parked", st.Running, workers, st.Queued, queue, st.Parked, st.MaxParked)})
 		}
 	}
 	return all

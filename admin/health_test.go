@@ -198,3 +198,45 @@ func TestRegistrationIsBounded(t *testing.T) {
 		t.Errorf("%d requests, %d servers, %d pools, %d lanes", got.Requests, len(got.Servers), len(got.Pools), len(got.Lanes))
 	}
 }
+
+// parkedRunner is parked until its channel is closed.
+type parkedRunner struct {
+	place executor.Place
+	until chan struct{}
+}
+
+func (r *parkedRunner) Place() *executor.Place { return &r.place }
+
+func (r *parkedRunner) Run() {
+	r.place.Leave()
+	defer r.place.Return()
+	<-r.until
+}
+
+// TestCrowdedPool: a pool in which as many are parked as may be is a reason, though its workers are free and nobody was
+// refused; one owner's share is none.
+func TestCrowdedPool(t *testing.T) {
+	p := pool(t, executor.Options{Name: "web", Workers: 1, Queue: 4, Parked: 2})
+	h, until := newHealth(nil), make(chan struct{})
+	for n := range 2 {
+		if got := h.rooms(time.Now(), []*executor.Pool{p}); got != nil {
+			t.Errorf("with %d of 2: %v", n, got)
+		}
+		if err := p.Submit(&parkedRunner{until: until}); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, "it to be parked", func() bool { return p.Stats().Parked == n+1 })
+	}
+	want := Reason{"pool web", "it has no room, or had none a moment ago: 0 of 1 workers run, 0 of 4 wait, 2 of 2 are parked"}
+	if got := h.rooms(time.Now(), []*executor.Pool{p}); len(got) != 1 || got[0] != want {
+		t.Errorf("%v", got)
+	}
+	if s := poolStats(p); s.Parked != 2 || s.MaxParked != 2 || s.Crowded != 0 {
+		t.Errorf("%+v", s)
+	}
+	close(until)
+	testkit.Eventually(t, "both to go on", func() bool { return p.Stats().Parked == 0 })
+	if got := h.rooms(time.Now(), []*executor.Pool{p}); got != nil {
+		t.Errorf("afterwards: %v", got)
+	}
+}

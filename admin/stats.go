@@ -95,13 +95,16 @@ type PoolStats struct {
 	Name       string `json:"name"`
 	MaxWorkers int    `json:"max_workers"`
 	MaxQueue   int    `json:"max_queue"`
+	MaxParked  int    `json:"max_parked"`
 	Workers    int    `json:"workers"`
 	Running    int    `json:"running"`
 	Queued     int    `json:"queued"`
+	Parked     int    `json:"parked"`
 	Submitted  uint64 `json:"submitted"`
 	Completed  uint64 `json:"completed"`
 	Rejected   uint64 `json:"rejected"`
 	Exhausted  uint64 `json:"exhausted"`
+	Crowded    uint64 `json:"crowded"` // refused because of the parked ones
 	Panics     uint64 `json:"panics"`
 }
 
@@ -146,6 +149,7 @@ func poolStats(p *executor.Pool) PoolStats {
 	return PoolStats{
 		Name: p.Name(), MaxWorkers: workers, MaxQueue: queue, Workers: st.Workers, Running: st.Running, Queued: st.Queued,
 		Submitted: st.Submitted, Completed: st.Completed, Rejected: st.Rejected, Exhausted: st.Exhausted, Panics: st.Panics,
+		Parked: st.Parked, MaxParked: st.MaxParked, Crowded: st.Crowded,
 	}
 }
 

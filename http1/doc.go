@@ -10,8 +10,11 @@
 // connection runs at a time and the next one waits, so that responses keep the
 // order of the requests. A handler that does not read its body holds back that
 // connection only, a client that does not read its response holds back the
-// handler's goroutine only. A full pool answers 503 and keeps the connection;
-// Options.Route gives routes pools of their own, and handlers whole bodies.
+// handler's goroutine only. Handlers that wait for their clients give their
+// workers to other requests; so does one that streams, from its first Flush on,
+// and one that waits for something of its own in Wait. A full pool answers 503
+// and keeps the connection; Options.Route gives routes pools of their own, and
+// handlers whole bodies.
 //
 // A client may send its request and end its side before it has the response,
 // unless Server.CloseOnEOF is set.

@@ -64,7 +64,7 @@ type Options struct {
 	IdleTimeout time.Duration
 	// WriteTimeout is how long one Write of a handler may wait for a client
 	// that does not read; then the connection is closed and the handler gets
-	// the error. Without it a slow reader would hold a pool worker for ever.
+	// the error. Without it a slow reader would hold a goroutine for ever.
 	// It also bounds how long a client may take no byte of a response that is
 	// queued. Default 30 s; negative: none.
 	WriteTimeout time.Duration

@@ -197,7 +197,7 @@ function tables(all) {
     n(count(l.task_queue)), n(bytes(l.outbound_bytes)), n(count(l.stalls)), n(count(l.panics)),
   ])), "No server is watched.");
   rows($("pools").tBodies[0], all.pools.map((p) => [
-    p.name, n(`${p.running} of ${p.max_workers}`), n(`${count(p.queued)} of ${count(p.max_queue)}`), n(count(p.completed)), n(count(p.rejected)), n(count(p.exhausted)), n(count(p.panics)),
+    p.name, n(`${p.running} of ${p.max_workers}`), n(`${count(p.queued)} of ${count(p.max_queue)}`), n(`${count(p.parked)} of ${count(p.max_parked)}`), n(count(p.completed)), n(count(p.rejected)), n(count(p.exhausted)), n(count(p.panics)),
   ]), "No pool is watched.");
   $("lanes").closest("section").hidden = !all.lanes.length;
   rows($("lanes").tBodies[0], all.lanes.map((l) => [

@@ -112,10 +112,10 @@ func loopRows(s *admin.Snapshot) [][]string {
 }
 
 func poolRows(s *admin.Snapshot) [][]string {
-	rows := [][]string{{"POOL", "RUNNING", "QUEUED", "DONE", "REJECTED", "EXHAUSTED", "PANICS"}}
+	rows := [][]string{{"POOL", "RUNNING", "QUEUED", "PARKED", "DONE", "REJECTED", "EXHAUSTED", "PANICS"}}
 	for _, p := range s.Pools {
 		rows = append(rows, []string{
-			p.Name, fmt.Sprintf("%d of %d", p.Running, p.MaxWorkers), fmt.Sprintf("%d of %d", p.Queued, p.MaxQueue),
+			p.Name, fmt.Sprintf("%d of %d", p.Running, p.MaxWorkers), fmt.Sprintf("%d of %d", p.Queued, p.MaxQueue), fmt.Sprintf("%d of %d", p.Parked, p.MaxParked),
 			fmt.Sprint(p.Completed), fmt.Sprint(p.Rejected), fmt.Sprint(p.Exhausted), fmt.Sprint(p.Panics),
 		})
 	}
