@@ -37,7 +37,7 @@ type Options struct {
 	// Parked bounds the runners that have left their place, see Place: from so many on no further Placed is taken or
 	// begun, and Submit answers ErrRejected. Those that run then may still park, so that Workers more are possible. An
 	// owner may have a third of what is free: a quarter of Parked if it is the only one. 0 means DefaultParked,
-	// NoParking that runners keep their places.
+	// NoParking that runners keep their places. With CPUs each parked runner keeps its thread.
 	Parked int
 
 	// Policy says what happens to a runner when there is no room for it. The zero value
