@@ -21,7 +21,7 @@ import (
 // httpFlags are the flags of "eddy serve http".
 type httpFlags struct {
 	listenFlags
-	workers, queue                      int
+	workers, queue, parked              int
 	maxBody                             int64
 	maxHeader, maxFields, maxRequests   int
 	headerTimeout, bodyTimeout          time.Duration
@@ -40,7 +40,8 @@ func newServeHTTP(t *terminal) *cobra.Command {
   /cookie      the cookies of the request, one "name=value" per line
   /bytes?n=    n bytes, streamed
   /upload      the SHA-256 of the body of a POST or PUT, computed while it arrives
-  /slow?ms=    "OK" after this many milliseconds, at most 60000, during which a worker is busy`,
+  /slow?ms=    "OK" after this many milliseconds, at most 60000, during which a worker is busy
+  /events?ms=  a server-sent event every so many milliseconds, at least 10, without a worker`,
 		Example: "  eddy serve http --addr 127.0.0.1:7000\n  curl -d hello http://127.0.0.1:7000/",
 		RunE:    func(*cobra.Command, []string) error { return t.serveHTTP(f) },
 	}
@@ -50,6 +51,7 @@ func newServeHTTP(t *terminal) *cobra.Command {
 	n := cmd.Flags()
 	n.IntVar(&f.workers, "workers", 64, "requests handled at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is 503")
+	n.IntVar(&f.parked, "parked", executor.DefaultParked, "requests that wait for slow clients beside the workers, a quarter for one address; beyond it the answer is 503")
 	n.Int64Var(&f.maxBody, "max-body", 8<<20, "longest request body in bytes; beyond it the answer is 413")
 	n.IntVar(&f.maxHeader, "max-header", 32<<10, "longest header section in bytes; beyond it the answer is 431")
 	n.IntVar(&f.maxFields, "max-fields", 100, "most header fields; beyond it the answer is 431")
@@ -76,7 +78,7 @@ func (f *httpFlags) check() error {
 		value       int64
 		least, most int64
 	}{
-		{"workers", int64(f.workers), 1, 100_000}, {"queue", int64(f.queue), 1, 1 << 20}, {"max-body", f.maxBody, 1, 1 << 50},
+		{"workers", int64(f.workers), 1, 100_000}, {"queue", int64(f.queue), 1, 1 << 20}, {"parked", int64(f.parked), 1, 1 << 20}, {"max-body", f.maxBody, 1, 1 << 50},
 		{"max-header", int64(f.maxHeader), 1, 1 << 20}, {"max-fields", int64(f.maxFields), 1, 1 << 16}, {"max-requests", int64(f.maxRequests), 0, 1 << 30},
 	} {
 		if n.value < n.least || n.value > n.most {
@@ -103,7 +105,7 @@ func (t *terminal) serveHTTP(f httpFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Dumper: f.dump.dumper()})
+	pool, err := executor.NewFixed(executor.Options{Name: "http", Workers: f.workers, Queue: f.queue, Parked: f.parked, Dumper: f.dump.dumper()})
 	if err != nil {
 		return err
 	}
@@ -130,6 +132,8 @@ func exampleSite(w http.ResponseWriter, r *http.Request) {
 		hashUpload(w, r)
 	case "/slow":
 		answerSlowly(w, r)
+	case "/events":
+		sendEvents(w, r)
 	default:
 		if allow(w, r, knownMethods...) {
 			http.NotFound(w, r)
@@ -272,5 +276,35 @@ func answerSlowly(w http.ResponseWriter, r *http.Request) {
 		plainText(w)
 		_, _ = io.WriteString(w, "OK")
 	case <-r.Context().Done(): // nobody waits any more
+	}
+}
+
+// leastPause is the shortest time between two events of /events, in ms.
+const leastPause = 10
+
+func sendEvents(w http.ResponseWriter, r *http.Request) {
+	ms, err := number(r, "ms", maxWait)
+	if err == nil && ms < leastPause {
+		err = fmt.Errorf("ms=%d: at least %d", ms, leastPause)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	ticker := time.NewTicker(time.Duration(ms) * time.Millisecond)
+	defer ticker.Stop()
+	for i := 1; ; i++ {
+		if _, err := fmt.Fprintf(w, "data: %d\n\n", i); err != nil {
+			return
+		}
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-r.Context().Done(): // nobody listens any more
+			return
+		}
 	}
 }

@@ -47,6 +47,7 @@ func TestServeHTTP(t *testing.T) {
 		{"GET", "/upload", "", 405, ""},
 		{"GET", "/slow?ms=1", "", 200, "OK"},
 		{"GET", "/slow?ms=60001", "", 400, ""},
+		{"GET", "/events?ms=9", "", 400, ""},
 	} {
 		r, err := http.NewRequest(c.method, "http://"+p.addr+c.path, strings.NewReader(c.body))
 		if err != nil {
@@ -91,6 +92,44 @@ func TestServeHTTPWithCurl(t *testing.T) {
 		if err != nil || string(got) != c.want {
 			t.Errorf("curl %s: %.80q, %v; want %.80q", c.args, got, err, c.want)
 		}
+	}
+	p.stop()
+}
+
+// TestServeHTTPWaiters: clients that listen to events, that stall in their bodies, or that do not read, hold no worker; beyond
+// the bound of those that wait, and a quarter of it for one address, the answer is 503.
+func TestServeHTTPWaiters(t *testing.T) {
+	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--workers", "2", "--parked", "64")
+	status := func() int {
+		res, err := http.Get("http://" + p.addr + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	var clients []net.Conn
+	begin := func(head string, want string) {
+		c := connect(t, p.addr)
+		clients = append(clients, c)
+		io.WriteString(c, head)
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(c, got); err != nil || string(got) != want {
+			t.Fatalf("%q, %v, want %q", got, err, want)
+		}
+	}
+	for range 5 {
+		begin("GET /events?ms=10 HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200")
+		begin("POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\nExpect: 100-continue\r\n\r\n", "HTTP/1.1 100")
+		begin("GET /bytes?n=1000000000 HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200")
+		if got := status(); got != 200 {
+			t.Fatalf("beside those that wait: status %d", got)
+		}
+	}
+	begin("GET /events?ms=10 HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200")
+	testkit.Eventually(t, "503 beyond a quarter of 64", func() bool { return status() == 503 })
+	for _, c := range clients { // a drain would wait for those that listen
+		c.Close()
 	}
 	p.stop()
 }
