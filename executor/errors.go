@@ -13,6 +13,10 @@ var (
 	// ErrClosed is the answer of an executor that takes no more work.
 	ErrClosed = errors.New("executor: closed")
 
+	// ErrWait is the answer of a lane whose spill queue waits for its disk, to a producer that has said that it can wait:
+	// LanesOptions.Room. The work was not taken.
+	ErrWait = errors.New("executor: the lane waits for its disk")
+
 	// ErrOnWorker is the answer to a task that waits for the end of the pool that runs it.
 	ErrOnWorker = errors.New("executor: a task of a pool cannot wait for the end of that pool")
 )

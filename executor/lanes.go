@@ -51,13 +51,18 @@ type LanesOptions[In, Out any] struct {
 	// Failed fills in the result of work that panicked. nil: the result is what Run had made of it by then.
 	Failed func(lane int, in *In, v any, out *Out)
 
-	// Wake tells the consumer that there are results: it is to call Collect. It runs on a worker and is not called again
-	// before Collect. An error makes the worker try again.
+	// Wake tells the consumer that there are results, or room: it is to call Collect. It runs on a goroutine of the lanes or
+	// in Stop and is not called again before Collect. An error makes a worker try again.
 	Wake func() error
 
 	// Encode and Decode turn work into bytes and back, for lanes that spill.
 	Encode func(in *In) []byte
 	Decode func(b []byte, in *In) error
+
+	// Room, if set, makes Submit answer ErrWait instead of a refusal while a lane's spill queue only waits for a disk that
+	// works. Room is called once for the first ErrWait and those that follow it, in Collect: the producer tries again.
+	// Room comes as well when the disk fails and when the lanes stop; Submit then says what is wrong.
+	Room func(lane int)
 
 	// OnPanic is told the value of a recovered panic and its stack, and, without a stack, what was wrong with spilled work.
 	// nil logs both.
@@ -75,7 +80,7 @@ type LaneStats struct {
 	Rejected uint64 // work refused because the lane was full
 	Done     uint64 // results published
 	Panics   uint64
-	Waited   uint64 // calls of SubmitBlocking that found the lane full
+	Waited   uint64 // calls of SubmitBlocking that found the lane full, and of Submit that were told to wait
 	Lost     uint64 // spilled work that could not be decoded, and work that Stop gave up
 	Fault    error  // why the spill queue takes or gives nothing at the moment, nil when it does; a full lane rejects meanwhile
 }
@@ -111,17 +116,6 @@ type lanesRun struct {
 	lost    int           // works that were given up; set before
 }
 
-// spillQueue is what lanes need of a ring.Spill; tests put faults behind it.
-type spillQueue interface {
-	Send(msg []byte) error
-	TryRecv() ([]byte, error)
-	Ready() <-chan struct{}
-	Stats() ring.SpillStats
-	Close() error
-}
-
-func openSpill(o ring.SpillOptions) (spillQueue, error) { return ring.OpenSpill(o) }
-
 // lane is the running form of a Lane.
 type lane[In, Out any] struct {
 	Lane
@@ -133,6 +127,7 @@ type lane[In, Out any] struct {
 	fault   atomic.Pointer[error] // why spill gives nothing
 	started atomic.Int32          // workers of this run
 	atSpill atomic.Int32          // workers that handle what they took from the spill queue
+	waits   atomic.Bool           // the producer was told to wait, and Room is owed
 	next    int                   // the worker whose turn it is; producer only
 
 	spilled, rejected, waited, panics, lost atomic.Uint64
@@ -276,28 +271,16 @@ func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
 // mostPortion is how many slots are released at once, at most: they count as taken for that long.
 const mostPortion = 16
 
-// watchSpill wakes the workers when the spill queue has something for them, and tells once of a disk that takes nothing.
-func (l *Lanes[In, Out]) watchSpill(ln *lane[In, Out], s spillQueue, stop <-chan struct{}) {
-	told := false
-	for {
-		select {
-		case <-s.Ready():
-			ln.ringAll()
-		case <-stop:
-			return
-		}
-		fault := s.Stats().Fault
-		if fault != nil && !told {
-			l.o.OnPanic(fmt.Errorf("executor: lane %q: what the lane cannot hold is not spilled: %w", ln.Name, fault), nil)
-		}
-		told = fault != nil
-	}
-}
-
-// Submit hands work to a lane. It never blocks. Errors: ErrRejected, which names the lane and its limit, ErrClosed.
-// Producer only.
+// Submit hands work to a lane. It never blocks. Errors: ErrRejected, which names the lane and its limit; ErrClosed; with
+// LanesOptions.Room also ErrWait: the work was not taken and is to be tried again when Room says so. Producer only.
 func (l *Lanes[In, Out]) Submit(lane int, in In) error {
 	err := l.offer(lane, in)
+	for err != nil && l.o.Room != nil && errors.Is(err, ring.ErrBehind) {
+		if l.mustWait(l.lanes[lane]) {
+			return ErrWait
+		}
+		err = l.offer(lane, in)
+	}
 	if err != nil && err != ErrClosed { //nolint:errorlint // our own sentinel, returned bare
 		l.lanes[lane].rejected.Add(1)
 	}
@@ -387,12 +370,6 @@ func (l *Lanes[In, Out]) done(ln *lane[In, Out]) (n uint64) {
 	return n
 }
 
-// inSpill returns how much work is in the spill queue.
-func inSpill(s spillQueue) int {
-	st := s.Stats()
-	return st.Memory + st.Waiting + st.Disk
-}
-
 // ringAll wakes the lane's workers.
 func (ln *lane[In, Out]) ringAll() {
 	for _, b := range ln.bells[:ln.started.Load()] {
@@ -400,25 +377,11 @@ func (ln *lane[In, Out]) ringAll() {
 	}
 }
 
-// toSpill is no part of Submit, so that only work that goes this way is moved to the heap.
-//
-//go:noinline
-func (l *Lanes[In, Out]) toSpill(ln *lane[In, Out], spill spillQueue, in In) error {
-	if fault := ln.fault.Load(); fault != nil { // what is put behind unreadable work may never come back
-		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, *fault)
-	}
-	if err := spill.Send(l.o.Encode(&in)); err != nil {
-		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, err)
-	}
-	ln.spilled.Add(1)
-	ln.ringAll()
-	return nil
-}
-
 // Collect calls f with at most most results, 0 for all there are, and returns how many. What f is given is valid until
-// it returns. If some are left the consumer is woken again. Consumer only.
+// it returns. If some are left the consumer is woken again. LanesOptions.Room is called first. Consumer only.
 func (l *Lanes[In, Out]) Collect(most int, f func(out *Out)) int {
 	l.waking.Store(false) // before the look, so that a result behind it wakes again
+	l.goOn()
 	n := 0
 	for most == 0 || n < most {
 		want := mostPortion
@@ -487,8 +450,9 @@ func (l *Lanes[In, Out]) Stats() []LaneStats {
 
 // Stop lets the workers finish what they have while ctx allows and the consumer collects, and then ends them; a worker
 // that is in the middle of Run ends after it. What waits in a spill queue stays there for the next Start. It returns when
-// no worker is left, with the number of works that were given up. The producer has made its last Submit. Not on the
-// consumer's goroutine, unless ctx has ended.
+// no worker is left, with the number of works that were given up. The producer has made its last Submit, but for those that
+// LanesOptions.Room, which comes now where it is owed, tries again: ErrClosed. Not on the consumer's goroutine, unless ctx
+// has ended.
 //
 // A further call waits for the same end and returns the same number; the first context that ends counts for all.
 func (l *Lanes[In, Out]) Stop(ctx context.Context) (lost int) {
@@ -528,11 +492,14 @@ func (l *Lanes[In, Out]) end(run *lanesRun) {
 	close(run.ended)
 }
 
-// finish waits until the lanes are empty and the results collected. What is in spill queues can wait.
+// finish waits until the lanes are empty, the results collected and Room called. What is in spill queues can wait.
 func (l *Lanes[In, Out]) finish(ctx context.Context, run *lanesRun) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for l.busy() {
+		for _, ln := range l.lanes {
+			_ = l.tellRoom(ln) // tried again at the next look
+		}
 		select {
 		case <-look.C:
 		case <-ctx.Done():
@@ -545,21 +512,9 @@ func (l *Lanes[In, Out]) finish(ctx context.Context, run *lanesRun) {
 
 func (l *Lanes[In, Out]) busy() bool {
 	for _, ln := range l.lanes {
-		if ln.queue.Len() > 0 || ln.atSpill.Load() > 0 {
+		if ln.queue.Len() > 0 || ln.atSpill.Load() > 0 || ln.waits.Load() {
 			return true
 		}
 	}
 	return l.results.Len() > 0
-}
-
-func (l *Lanes[In, Out]) closeSpills() {
-	for _, ln := range l.lanes {
-		s := ln.spill.Swap(nil)
-		if s == nil {
-			continue
-		}
-		if err := (*s).Close(); err != nil {
-			slog.Default().Error("executor: closing the spill queue", "lane", ln.Name, "err", err)
-		}
-	}
 }

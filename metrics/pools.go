@@ -49,7 +49,7 @@ var (
 		expo.Count("eddy_lane_rejected_total", "Work refused because the lane was full.", func(s *laneStats) uint64 { return s.Rejected }),
 		expo.Count("eddy_lane_done_total", "Results published.", func(s *laneStats) uint64 { return s.Done }),
 		expo.Count("eddy_lane_panics_total", "Panics of workers that were contained.", func(s *laneStats) uint64 { return s.Panics }),
-		expo.Count("eddy_lane_waited_total", "Blocking submissions that found the lane full.", func(s *laneStats) uint64 { return s.Waited }),
+		expo.Count("eddy_lane_waited_total", "Submissions that found the lane full and were to wait.", func(s *laneStats) uint64 { return s.Waited }),
 		expo.Count("eddy_lane_lost_total", "Spilled work that could not be read back, and work that Stop gave up.", func(s *laneStats) uint64 { return s.Lost }),
 		expo.Switch("eddy_lane_faulty", "1 while the spill queue takes or gives nothing.", func(s *laneStats) bool { return s.Fault != nil }),
 	}.With("lanes", "lane")

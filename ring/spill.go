@@ -12,6 +12,8 @@ import (
 var (
 	// ErrFull: neither memory nor disk takes the message; it was not taken.
 	ErrFull = errors.New("ring: spill queue is full")
+	// ErrBehind: an ErrFull that passes by itself. The disk works, and SpillOptions.Buffer messages wait for it.
+	ErrBehind = fmt.Errorf("%w: the disk is behind", ErrFull)
 	// ErrClosed: the queue takes no more messages, or has given its last.
 	ErrClosed = errors.New("ring: spill queue closed")
 )
@@ -31,7 +33,7 @@ type SpillOptions struct {
 	Dir string
 	// Memory is the number of messages held in memory before the disk is used. 0 means 1024.
 	Memory int
-	// Buffer is the number of messages that wait for the disk. 0 means 1024.
+	// Buffer is the number of messages that wait for the disk. 0 means 1024. When it is full, Send returns ErrBehind.
 	Buffer int
 	// MaxMessage is the length of the longest message in bytes. 0 means 1 MiB.
 	MaxMessage int
@@ -157,7 +159,7 @@ func orDefault[T int | int64](name string, v *T, def T) error {
 }
 
 // Send takes a message, which must not be changed afterwards. It never waits. Errors: ErrFull, which names the limit and
-// why the disk takes nothing if that is so; ErrClosed.
+// why the disk takes nothing if that is so; ErrBehind, which is an ErrFull, too; ErrClosed.
 func (s *Spill) Send(msg []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +192,7 @@ func (s *Spill) place(msg []byte) error {
 		if s.fault != nil {
 			return fmt.Errorf("%w: %d messages in memory, and the log takes none: %w", ErrFull, s.memory.len()+s.waiting.len(), s.fault)
 		}
-		return fmt.Errorf("%w: %d messages wait for the disk, limit %d", ErrFull, s.waiting.len(), s.o.Buffer)
+		return fmt.Errorf("%w: %d messages wait for it, limit %d", ErrBehind, s.waiting.len(), s.o.Buffer)
 	}
 	if want := size + s.waiting.bytes + recordSize(msg); want > s.o.MaxBytes {
 		return fmt.Errorf("%w: the log would hold %d bytes, limit %d", ErrFull, want, s.o.MaxBytes)
@@ -198,6 +200,14 @@ func (s *Spill) place(msg []byte) error {
 	s.waiting.push(msg)
 	signal(s.work)
 	return nil
+}
+
+// Behind reports whether those whom Send has answered ErrBehind should wait on: more than half of the buffer waits for a
+// disk that works. It becomes false with a value from Ready, also when the disk fails or the queue is closed.
+func (s *Spill) Behind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.closed && s.fault == nil && s.waiting.len() > s.o.Buffer/2
 }
 
 // TryRecv takes the next message; nil when there is none at the moment. It may read a file. Errors: ErrClosed when the
@@ -227,7 +237,11 @@ func (s *Spill) TryRecv() ([]byte, error) {
 		defer s.mu.Unlock()
 		switch {
 		case s.waiting.len() > 0 && s.writing == 0: // the writer has not come to it: spare the disk
-			return s.waiting.pop(), nil
+			msg := s.waiting.pop()
+			if s.waiting.len() == s.o.Buffer/2 {
+				signal(s.ready) // the end of Behind
+			}
+			return msg, nil
 		case s.closed && s.waiting.len() == 0:
 			return nil, ErrClosed
 		}

@@ -298,6 +298,9 @@ func TestSpillDirectory(t *testing.T) {
 	if err := s.Send([]byte("x")); !errors.Is(err, ErrFull) || !errors.Is(err, syscall.EROFS) {
 		t.Errorf("a read-only directory: %v", err)
 	}
+	if s.Behind() {
+		t.Error("whoever waits is to go on waiting for a disk that fails")
+	}
 }
 
 // TestSpillGoesOnWhereItEnded: Close saves what memory holds, in its place; the next start delivers everything in order,
@@ -581,4 +584,56 @@ func TestFileCutUnderTheReader(t *testing.T) {
 	}
 	sendNumbers(t, s, 6, 20)
 	recvNumbers(t, s, 6, 20)
+}
+
+// TestSpillBehind: while the disk is slower than the sender, Send says that this passes, Behind until half of the buffer is
+// on disk or was taken, and Ready tells its end.
+func TestSpillBehind(t *testing.T) {
+	files := &heldFiles{written: make(chan struct{})}
+	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 1, Buffer: 4, files: files})
+	sendNumbers(t, s, 0, 2)
+	<-files.written // the disk has one and does not say so
+	sendNumbers(t, s, 2, 5)
+	if err := s.Send(number(5)); !errors.Is(err, ErrBehind) || !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "4 messages wait") {
+		t.Errorf("behind the disk: %v", err)
+	}
+	if !s.Behind() || s.Stats().Rejected != 1 {
+		t.Errorf("behind: %v, %+v", s.Behind(), s.Stats())
+	}
+	select {
+	case <-s.Ready():
+	default:
+	}
+	files.written <- struct{}{}
+	for s.Behind() {
+		testkit.Receive(t, "the end of Behind", s.Ready())
+	}
+	recvNumbers(t, s, 0, 5)
+
+	o := SpillOptions{Dir: t.TempDir(), Memory: 1, Buffer: 4} // one whose writer does not come to it
+	if err := o.complete(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := openLog(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.close()
+	s = &Spill{o: o, log: log, ready: make(chan struct{}, 1), work: make(chan struct{}, 1)}
+	sendNumbers(t, s, 0, 5)
+	for i := range 3 {
+		select {
+		case <-s.Ready():
+		default:
+		}
+		if !s.Behind() {
+			t.Fatalf("not behind with %d taken", i)
+		}
+		if m, err := s.TryRecv(); err != nil || !bytes.Equal(m, number(i)) {
+			t.Fatalf("took %q, %v", m, err)
+		}
+	}
+	if len(s.ready) != 1 || s.Behind() {
+		t.Errorf("told %d times, behind: %v, %+v", len(s.ready), s.Behind(), s.Stats())
+	}
 }

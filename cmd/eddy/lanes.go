@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,8 @@ func newServeLanes(t *terminal) *cobra.Command {
 		Short: `One loop, three lanes of workers: a line's first word "heavy", "medium" or "light" chooses`,
 		Long: `One loop reads lines and hands each to one of three lanes, each with workers of its own; the results come back through one multiplexer.
 A line's first word says how heavy its work is; any other line is light. The answer is "<length>: <text>" when the work is done, so answers of
-different lanes overtake each other. A lane that is full answers "busy: ...", or spills to disk with --spill.`,
+different lanes overtake each other. A lane that is full answers "busy: ...", or spills to disk with --spill; a client that is faster than the
+disk then waits.`,
 		Example: "  eddy serve lanes --spill /tmp/lanes\n  printf 'heavy one\\nlight two\\n' | nc 127.0.0.1 7000",
 		RunE:    func(*cobra.Command, []string) error { return t.serveLanes(f) },
 	}
@@ -167,6 +169,7 @@ type laneServer struct {
 	ready chan struct{} // closed when loop is set
 	hurry chan struct{} // closed when the program has to end
 	conns map[uint64]*laneClient
+	held  [3][]*laneClient // those that wait for room in a lane, in order
 	last  uint64
 	run   uint64 // tells this run's connections from those of earlier ones
 	work  [3]time.Duration
@@ -180,6 +183,7 @@ func (s *laneServer) options(f laneFlags) executor.LanesOptions[laneJob, laneJob
 			*out = *in
 		},
 		Wake:   s.wake,
+		Room:   s.room,
 		Encode: encodeJob,
 		Decode: decodeJob,
 	}
@@ -232,7 +236,20 @@ type laneClient struct {
 	ctx     *eddy.Context
 	number  uint64
 	pending int
-	leaving bool // it has said goodbye
+	held    laneJob // that waits for room, while reads are held
+	leaving bool    // it has said goodbye
+}
+
+// refuse answers a line that the lane does not take.
+func (c *laneClient) refuse(err error) error {
+	return c.ctx.Write(fmt.Appendf(nil, "busy: %v\n", err))
+}
+
+// answered ends a line that has had its answer.
+func (c *laneClient) answered() {
+	c.pending--
+	c.ctx.Conn().End()
+	c.leave()
 }
 
 // leave ends the connection when everything it asked for was answered.
@@ -255,6 +272,9 @@ func (s *laneServer) HandleOpen(ctx *eddy.Context) error {
 func (s *laneServer) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	if c, ok := ctx.State().(*laneClient); ok {
 		delete(s.conns, c.number)
+		for i := range s.held {
+			s.held[i] = slices.DeleteFunc(s.held[i], func(h *laneClient) bool { return h == c })
+		}
 	}
 }
 
@@ -279,12 +299,37 @@ func (s *laneServer) HandleRead(ctx *eddy.Context, msg any) error {
 		}
 	}
 	job := laneJob{run: s.run, conn: c.number, text: []byte(text)}
-	if err := s.lanes.Submit(s.lanes.For(heaviness), job); err != nil {
-		return ctx.Write(fmt.Appendf(nil, "busy: %v\n", err))
+	lane := s.lanes.For(heaviness)
+	err := s.lanes.Submit(lane, job)
+	if errors.Is(err, executor.ErrWait) {
+		c.held = job
+		s.held[lane] = append(s.held[lane], c)
+		ctx.HoldReads()
+		err = nil
+	}
+	if err != nil {
+		return c.refuse(err)
 	}
 	c.pending++
 	ctx.Conn().Begin()
 	return nil
+}
+
+// room hands the lines that wait for a lane to it, in order, and lets their connections go on.
+func (s *laneServer) room(lane int) {
+	for len(s.held[lane]) > 0 {
+		c := s.held[lane][0]
+		err := s.lanes.Submit(lane, c.held)
+		if errors.Is(err, executor.ErrWait) {
+			return
+		}
+		s.held[lane] = s.held[lane][1:]
+		c.ctx.ReleaseReads()
+		if err != nil {
+			_ = c.refuse(err) // a connection that is ending needs no answer
+			c.answered()
+		}
+	}
 }
 
 // HandleError tells the peer what was wrong with its line; the connection then closes with the error's own reason.
@@ -298,10 +343,8 @@ func (s *laneServer) answer(j *laneJob) {
 	if c == nil || j.run != s.run {
 		return
 	}
-	c.pending--
 	if err := c.ctx.Write(fmt.Appendf(nil, "%d: %s\n", len(j.text), j.text)); err != nil && !errors.Is(err, eddy.ErrClosed) {
 		c.ctx.Conn().CloseWith(eddy.CloseBackpressureLimit, err)
 	}
-	c.ctx.Conn().End()
-	c.leave()
+	c.answered()
 }

@@ -136,6 +136,27 @@ func TestServeLanesSpill(t *testing.T) {
 	p.stop()
 }
 
+// TestServeLanesBurst: a burst that is faster than the disk is taken as a whole while the log has room: its client waits, and
+// is read on afterwards. Nothing of it is answered while the test looks.
+func TestServeLanesBurst(t *testing.T) {
+	t.Parallel()
+	p := startServer(t, "serve", "lanes", "--addr", "127.0.0.1:0", "--capacity", "4", "--heavy", "1h", "--spill", t.TempDir(), "--admin", "127.0.0.1:0")
+	c := connect(t, p.addr)
+	const n = 50_000
+	io.WriteString(c, strings.Repeat("heavy line\n", n)+"light\n")
+	if a := readLine(t, bufio.NewReader(c)); a != "5: light" {
+		t.Errorf("answer %q", a)
+	}
+	_, body := get(t, operatorOf(p)+"/stats.json")
+	var s admin.Snapshot
+	if err := json.Unmarshal([]byte(body), &s); err != nil || len(s.Lanes) != 3 {
+		t.Fatalf("%v, %d lanes: %s", err, len(s.Lanes), body)
+	}
+	if h := s.Lanes[2]; h.Accepted != n || h.Rejected != 0 || h.Spilled < n-5 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // TestServeLanesFlags: what makes no sense is refused by name.
 func TestServeLanesFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
