@@ -81,7 +81,11 @@ func (a *acceptor) ready(sys.Ready) {
 		switch {
 		case err == nil:
 			a.backoff = 0
-			a.accepted(fd, peer)
+			if left := a.sock.Left(fd); left < a.set.gate.SpareDescriptors {
+				a.spare(fd, peer, left)
+			} else {
+				a.accepted(fd, peer)
+			}
 			if a.paused {
 				return
 			}
@@ -94,6 +98,19 @@ func (a *acceptor) ready(sys.Ready) {
 			return
 		}
 	}
+}
+
+// spare refuses a socket, so that the last descriptors of the process stay for others: left more can be opened. Half of
+// them may hold refused sockets that wait for their peer's end.
+func (a *acceptor) spare(fd int, peer netip.AddrPort, left int) {
+	a.returnRoom()
+	a.owner.shed.Add(1)
+	g := a.set.gate
+	t := turnAway{Refusal: Refusal{Peer: peer, Cause: RefuseDescriptors, RetryAfter: g.RetryAfter}, fd: fd, decision: DecisionReject}
+	if left >= g.SpareDescriptors/2 {
+		t.decision = a.verdict(t.Cause)
+	}
+	a.refuse(t)
 }
 
 // waits reports whether connections beyond a limit are left in the kernel's queue.

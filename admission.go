@@ -22,6 +22,10 @@ type Admission struct {
 	Burst      int // how many may come at once before Rate counts; 0 = as many as in a second
 	MaxPerLoop int // open connections of one loop, those of others that share it included; 0 = no limit
 
+	// SpareDescriptors are the last descriptors of the process, which new connections leave to everything else: files,
+	// logs, databases, the operator's server. 0 = 16, negative = none. With the poller "net" nobody can count them.
+	SpareDescriptors int
+
 	// OnLimit is what follows from a limit; the zero value means DecisionReject. DecisionPause needs no refusal for
 	// MaxConns, Rate, MaxPerLoop and MemoryBudget: nothing is accepted until there is room, and peers wait in the
 	// kernel's queue. Where one peer alone is over its limit, which must not keep out the others, it rejects.
@@ -55,10 +59,11 @@ const (
 
 // Defaults of the zero Admission.
 const (
-	DefaultIPv4Prefix  = 32
-	DefaultIPv6Prefix  = 64
-	DefaultRetryAfter  = time.Second
-	DefaultAcceptPause = time.Second
+	DefaultIPv4Prefix       = 32
+	DefaultIPv6Prefix       = 64
+	DefaultSpareDescriptors = 16
+	DefaultRetryAfter       = time.Second
+	DefaultAcceptPause      = time.Second
 )
 
 // check validates the fields.
@@ -103,6 +108,7 @@ func (a *Admission) gate(maxConns int) (*gate, error) {
 	g := &gate{Admission: *a, maxConns: maxConns, networks: newCountTable[netip.Addr](), tenants: newCountTable[string]()}
 	g.IPv4Prefix = orInt(g.IPv4Prefix, DefaultIPv4Prefix)
 	g.IPv6Prefix = orInt(g.IPv6Prefix, DefaultIPv6Prefix)
+	g.SpareDescriptors = orInt(g.SpareDescriptors, DefaultSpareDescriptors)
 	g.RetryAfter = orDuration(g.RetryAfter, DefaultRetryAfter)
 	g.Pause = orDuration(g.Pause, DefaultAcceptPause)
 	g.rate.set(g.Rate, orInt(g.Burst, g.Rate))

@@ -473,3 +473,35 @@ func TestCountTable(t *testing.T) {
 		}
 	}
 }
+
+// TestSpareDescriptors: the last descriptors of the process stay for others: who comes then is told as long as half of them
+// are free, and closed at once beyond. What was reserved for them is given back.
+func TestSpareDescriptors(t *testing.T) {
+	busy := func(r Refusal) []byte { return []byte("busy: " + r.Cause.String()) }
+	g := newGateStage(t, 1, admitting(Admission{OnLimit: DecisionBusy, Busy: busy}))
+	left := DefaultSpareDescriptors
+	g.left = &left
+	g.expect("with just enough", g.arrive("192.0.2.1"), "o")
+	left--
+	g.expect("told and waited for", g.arrive("192.0.2.2"), "o")
+	if a := g.socks[g.lastFD]; a.conn != nil || len(a.writes) != 1 {
+		t.Errorf("the refused peer: %+v", a)
+	}
+	left = DefaultSpareDescriptors/2 - 1
+	g.expect("when few are left of the spare ones", g.arrive("192.0.2.3"), "x")
+	g.expectRefused(map[RefuseCause]uint64{RefuseDescriptors: 2})
+	if st := g.srv.Stats(); st.Shed != 2 || st.Active != 1 || st.AcceptPauses != 0 {
+		t.Errorf("%d shed, %d active, %d pauses", st.Shed, st.Active, st.AcceptPauses)
+	}
+
+	g = newGateStage(t, 1, admitting(Admission{SpareDescriptors: 3, OnLimit: DecisionPause}))
+	g.left = &left
+	left = 2
+	g.expect("where others wait", g.arrive("192.0.2.1", "192.0.2.2"), "xx")
+	g.expectNothingLeft()
+
+	g = newGateStage(t, 1, admitting(Admission{SpareDescriptors: -1}))
+	g.left = &left
+	left = 0
+	g.expect("the last one, where none is spared", g.arrive("192.0.2.1"), "o")
+}

@@ -22,7 +22,7 @@ const (
 	RefuseMemory                  // Server.MemoryBudget
 	RefuseDecide                  // Admission.Decide said so, or a function of Admission panicked
 	RefuseTaskQueue               // the task queue of every loop is full
-	RefuseDescriptors             // the process has no descriptor left
+	RefuseDescriptors             // the process has no descriptor left but Admission.SpareDescriptors
 	refuseCauses
 )
 

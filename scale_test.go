@@ -178,6 +178,7 @@ func scarceServer() {
 		return
 	}
 	srv := lineServer(new(closes))
+	srv.Admission.SpareDescriptors = -1
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println("failed:", err)
 		return

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -33,6 +34,8 @@ type stage struct {
 	pending int              // connections in the listener's queue
 	accepts int              // calls of Accept
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
+
+	left *int // descriptors the process may still open, nil for plenty
 
 	perWait    time.Duration // passes in each Wait
 	perRead    time.Duration // and in each Read
@@ -292,6 +295,13 @@ func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.Addr
 func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
 func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.ErrAgain }
+
+func (s stageSockets) Left(int) int {
+	if s.st.left == nil {
+		return math.MaxInt
+	}
+	return *s.st.left
+}
 
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
 	s.st.note("read %d", fd)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/backend"
 )
 
 // Options configure a [Server]. Addr must be given.
@@ -37,7 +39,7 @@ type Options struct {
 	// is not ready. Default 500 ms.
 	MaxLag time.Duration
 
-	Poller string       // readiness backend of the own loop; see eddy.Group
+	Poller string       // readiness backend of the own loop; "" = the platform's best, whatever $EDDY_POLLER says
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -54,6 +56,7 @@ const (
 	idleTimeout  = 30 * time.Second
 	maxWatched   = 64 // servers, and pools, and sets of lanes, and checks, and counters of requests
 	closeTimeout = time.Second
+	spare        = eddy.DefaultSpareDescriptors / 4 // the rest of what other servers leave is for who looks at a full process
 )
 
 // Server is the operator's HTTP server. Its methods may be called from any goroutine that is not a loop.
@@ -224,10 +227,10 @@ func (s *Server) Listen() error {
 		return err
 	}
 	pages := http1.NewHandler(s.Handler(), pool, http1.Options{MaxBody: maxBody, IdleTimeout: idleTimeout})
-	group := &eddy.Group{Name: "admin", Loops: 1, Poller: s.o.Poller, Logger: s.o.Logger}
+	group := &eddy.Group{Name: "admin", Loops: 1, Poller: cmp.Or(s.o.Poller, backend.Default()), Logger: s.o.Logger}
 	srv := &eddy.Server{
-		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Admission: eddy.Admission{MaxPerIP: maxPerIP, OnLimit: eddy.DecisionBusy, Busy: pages.Refuse},
-		Logger: s.o.Logger, Init: pages.Init,
+		Group: group, Topology: eddy.SingleReactor, MaxConns: maxConns, Logger: s.o.Logger, Init: pages.Init,
+		Admission: eddy.Admission{MaxPerIP: maxPerIP, SpareDescriptors: spare, OnLimit: eddy.DecisionBusy, Busy: pages.Refuse},
 	}
 	if err := srv.Listen("tcp", s.o.Addr); err != nil {
 		pool.Close()

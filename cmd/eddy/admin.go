@@ -115,7 +115,7 @@ func (t *terminal) operator(f *listenFlags, program string) (*operator, error) {
 	}
 	s, err := admin.New(admin.Options{
 		Metrics: scrapes,
-		Addr:    a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version.Get().Version, Level: level, Poller: f.poller,
+		Addr:    a.addr, Token: token, Hosts: a.hosts, Program: program, Version: version.Get().Version, Level: level,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--admin: %w; the token comes from --admin-token-file", err)

@@ -3,6 +3,8 @@
 package sys
 
 import (
+	"math"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -41,4 +43,13 @@ func (s *sockets) Close(fd int) error {
 
 func (s *sockets) OpenReserve() (int, error) {
 	return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}
+
+// Left goes by the number: the system gives the lowest that is free.
+func (s *sockets) Left(fd int) int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32)) - fd - 1
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"strings"
@@ -386,6 +387,19 @@ func TestReserve(t *testing.T) {
 	must(t, s.Close(fd))
 	if err := s.Close(fd); !errors.Is(err, syscall.EBADF) {
 		t.Errorf("second Close: %v", err)
+	}
+}
+
+// TestLeft: what is left goes down with each descriptor that is opened, to none at the limit.
+func TestLeft(t *testing.T) {
+	s := NewSockets()
+	fd, err := s.OpenReserve()
+	must(t, err)
+	defer s.Close(fd)
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if left := s.Left(fd); left <= 0 || uint64(left+fd+1) != min(uint64(limit.Cur), math.MaxInt32) {
+		t.Errorf("%d left behind descriptor %d, limit %d", left, fd, limit.Cur)
 	}
 }
 

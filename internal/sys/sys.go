@@ -234,6 +234,10 @@ type Sockets interface {
 	// OpenReserve opens a descriptor that serves no purpose but to be closed
 	// when the process runs out of them.
 	OpenReserve() (fd int, err error)
+
+	// Left is how many descriptors, at most, the process may open beyond fd,
+	// which it has just opened. It is math.MaxInt where nobody can tell.
+	Left(fd int) int
 }
 
 // ErrPollerClosed is returned by the methods of a closed Poller.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -209,6 +210,8 @@ func (s sockets) Close(fd int) error {
 	n.mu.Unlock()
 	return n.what.close()
 }
+
+func (s sockets) Left(int) int { return math.MaxInt }
 
 func (s sockets) OpenReserve() (int, error) {
 	f, err := os.Open(os.DevNull)

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -345,6 +346,8 @@ func (s sockets) Close(fd int) error {
 	}
 	return nil
 }
+
+func (s sockets) Left(int) int { return math.MaxInt }
 
 func (s sockets) OpenReserve() (int, error) {
 	w := s.w
