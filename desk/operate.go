@@ -25,8 +25,12 @@ func (d *Desk) Pools() []*executor.Pool {
 	return all
 }
 
-// Ready returns nil when the database answers. Any goroutine.
+// Ready returns nil when the database answers, and has taken what was last written: the same as the page /readyz says, and
+// a read besides. Any goroutine.
 func (d *Desk) Ready(ctx context.Context) error {
+	if err := d.store.Ready(); err != nil {
+		return err
+	}
 	if _, err := d.store.Cold().SiteByKey(ctx, "demo"); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

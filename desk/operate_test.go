@@ -1,10 +1,14 @@
 package desk
 
 import (
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -46,5 +50,29 @@ func TestWhatAnOperatorLooksAt(t *testing.T) {
 	}
 	if err := d.Ready(testkit.Context(t)); err == nil {
 		t.Error("ready with a closed database")
+	}
+}
+
+// unready is a store that answers reads and cannot write.
+type unready struct {
+	store.Store
+	err error
+}
+
+func (u *unready) Ready() error { return u.err }
+
+// TestReadySaysWhatThePageSays: the operator's check and Desk's own page tell the same, in the same words.
+func TestReadySaysWhatThePageSays(t *testing.T) {
+	d := openDesk(t, testOptions(t))
+	u := &unready{Store: d.store}
+	d.store = u
+	for _, err := range []error{nil, errors.New("sqlite: the last commit failed: the disk is full")} {
+		u.err = err
+		status, page := call(d, "GET", "/readyz", "")
+		body, _ := io.ReadAll(page.Body)
+		got := d.Ready(t.Context())
+		if (status == http.StatusOK) != (err == nil) || !errors.Is(got, err) || err != nil && string(body) != err.Error()+"\n" {
+			t.Errorf("the store says %v, the page %d %q, the operator's check %v", err, status, body, got)
+		}
 	}
 }

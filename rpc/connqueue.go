@@ -3,13 +3,13 @@ package rpc
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/seldom"
 )
 
 const (
@@ -34,7 +34,7 @@ type connectQueue struct {
 	bound   int
 	warning int
 	alarms  atomic.Uint64
-	line    seldom
+	line    seldom.Line
 }
 
 func newConnectQueue(n *notifier) (*connectQueue, error) {
@@ -85,7 +85,7 @@ func (q *connectQueue) watch() int {
 }
 
 func (q *connectQueue) alarm(waiting int) {
-	ok, held := q.line.allow()
+	ok, held := q.line.Allow(executor.ReportInterval)
 	if !ok {
 		return
 	}
@@ -106,23 +106,4 @@ func (n *notifier) refused(l *Link, err error) error {
 // refusal is what a client is told whose connection is not taken: BUSY, about the connection.
 func refusal(retryAfter time.Duration, why string) []byte {
 	return frame.AppendError(nil, 0, &frame.StatusError{Status: frame.StatusBusy, RetryAfter: retryAfter, Message: why})
-}
-
-// seldom lets through one line in executor.ReportInterval and counts the others. Any goroutine.
-type seldom struct {
-	mu   sync.Mutex
-	last time.Time
-	held uint64
-}
-
-func (s *seldom) allow() (ok bool, held uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if !s.last.IsZero() && now.Sub(s.last) < executor.ReportInterval {
-		s.held++
-		return false, 0
-	}
-	held, s.last, s.held = s.held, now, 0
-	return true, held
 }

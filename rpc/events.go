@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/seldom"
 )
 
 // eventOptions say what a notifier is for.
@@ -51,7 +52,7 @@ type notifier struct {
 	rejects  atomic.Uint64
 	refusals atomic.Uint64
 	panics   atomic.Uint64
-	lines    struct{ rejects, panics seldom }
+	lines    struct{ rejects, panics seldom.Line }
 }
 
 // newNotifier returns nil without a Listener. The error names the option that makes no sense.
@@ -176,7 +177,7 @@ func (n *notifier) stats() EventStats {
 // rejected counts an event for which there was no room.
 func (n *notifier) rejected(e Event, l *Link, err error) {
 	n.rejects.Add(1)
-	if ok, held := n.lines.rejects.allow(); ok {
+	if ok, held := n.lines.rejects.Allow(executor.ReportInterval); ok {
 		n.log.Warn("rpc: no room for an event", "name", n.o.name, "event", e.String(), "peer", l.conn.RemoteAddr(), "err", err, "held_back", held)
 	}
 }
@@ -188,7 +189,7 @@ func (n *notifier) contain(e Event) {
 		return
 	}
 	n.panics.Add(1)
-	if ok, held := n.lines.panics.allow(); ok {
+	if ok, held := n.lines.panics.Allow(executor.ReportInterval); ok {
 		n.log.Error("rpc: panic in a Listener", "name", n.o.name, "event", e.String(), "panic", v, "held_back", held, "stack", string(debug.Stack()))
 	}
 }

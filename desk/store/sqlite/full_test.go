@@ -1,10 +1,14 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -69,4 +73,35 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("ready again: %v", err)
 	}
 	check(accepted + 1)
+}
+
+// TestFullDiskLogsSeldom: while the disk is full the log has one line for as long as a failed commit counts, which says how
+// many it stands for.
+func TestFullDiskLogsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRig(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		fail := func(n int) {
+			t.Helper()
+			for range n {
+				done := make(chan store.Outcome, 2)
+				full := func(*tx) (store.Outcome, error) { return store.Outcome{}, r.work.tx.exec(r.work.tx.rollback) }
+				r.work.submit(full, time.Now().Add(time.Minute), func(out store.Outcome) { done <- out })
+				if out := <-done; !errors.Is(out.Err, store.ErrUnavailable) {
+					t.Fatalf("a command that ends the transaction: %v", out.Err)
+				}
+			}
+		}
+		before := r.Stats().Failures
+		fail(20)
+		time.Sleep(failureCounts)
+		fail(1)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 2 || !strings.Contains(lines[0], "held_back=0") || !strings.Contains(lines[1], "held_back=19") {
+			t.Errorf("%d lines: %s", len(lines), log.String())
+		}
+		if n := r.Stats().Failures - before; n != 21 {
+			t.Errorf("%d failures are counted, want 21", n)
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/internal/seldom"
 )
 
 // writer owns the only writing connection. Commands queue; whatever queued while one transaction ran goes into the
@@ -34,6 +35,7 @@ type writer struct {
 	idle     chan struct{}
 	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
 	failed   atomic.Pointer[failure] // the last commit, if it failed
+	failures seldom.Line             // of the log
 }
 
 // failure is a commit that failed.
@@ -227,7 +229,9 @@ func (w *writer) commit(group []*op) {
 	}
 	w.db.failures.Add(1)
 	w.failed.Store(&failure{time.Now(), err})
-	w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err)
+	if ok, held := w.failures.Allow(failureCounts); ok {
+		w.db.o.Logger.Error("sqlite: transaction failed", "commands", len(group), "err", err, "held_back", held)
+	}
 	for _, o := range group {
 		o.out = store.Outcome{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err)}
 	}

@@ -1,0 +1,26 @@
+package seldom
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLine: the first line passes, then one in an interval, which says how many were held back.
+func TestLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l Line
+		for i, want := range []struct {
+			ok   bool
+			held uint64
+			wait time.Duration
+		}{
+			{true, 0, 0}, {false, 0, 0}, {false, 0, time.Hour - 1}, {false, 0, 1}, {true, 3, time.Hour}, {true, 0, 0},
+		} {
+			if ok, held := l.Allow(time.Hour); ok != want.ok || held != want.held {
+				t.Errorf("line %d: %v with %d held back, want %v with %d", i, ok, held, want.ok, want.held)
+			}
+			time.Sleep(want.wait)
+		}
+	})
+}
