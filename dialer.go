@@ -37,7 +37,7 @@ type Dialer struct {
 	CloseOnEOF    bool
 	Logger        *slog.Logger
 
-	KeepAlive              time.Duration // 0 = never
+	KeepAlive              time.Duration // 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int
 
 	IdleTimeout         time.Duration
@@ -291,7 +291,7 @@ func (d *Dialer) start() (*dialing, error) {
 	e.connect = dialSettings{
 		maxConns: d.MaxConns,
 		timeout:  orDuration(d.ConnectTimeout, DefaultConnectTimeout),
-		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: d.KeepAlive, RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer},
+		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, DefaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer},
 	}
 	if e.group == nil {
 		e.group, e.ownGroup = &Group{Name: "dialer", Loops: 1, Logger: d.Logger, platform: d.platform}, true

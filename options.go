@@ -128,7 +128,7 @@ func (s *Server) settings() (*settings, error) {
 // settings does the same for a Dialer.
 func (d *Dialer) settings() (*settings, error) {
 	err := notNegative("Dialer", []field{
-		{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)}, {"KeepAlive", int64(d.KeepAlive)},
+		{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)},
 		{"RecvBuffer", int64(d.RecvBuffer)}, {"SendBuffer", int64(d.SendBuffer)},
 	})
 	if err != nil {

@@ -12,23 +12,37 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// TestKeepAliveDefault: silent peers are asked whether they live, unless the server says otherwise. Connections inherit it.
+// TestKeepAliveDefault: silent peers are asked whether they live, unless the server or the dialer says otherwise. Accepted
+// connections inherit it.
 func TestKeepAliveDefault(t *testing.T) {
 	if os.Getenv("EDDY_POLLER") == "net" {
 		t.Skip("descriptors of net are not the kernel's, so it cannot be asked about them")
 	}
+	expect := func(kind string, set time.Duration, fd, seconds int) {
+		t.Helper()
+		on, err1 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+		idle, err2 := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
+		if err1 != nil || err2 != nil || on != boolFlag(seconds > 0) || on*idle != seconds {
+			t.Errorf("%s.KeepAlive %v: on %d, %d s; want %d s; %v, %v", kind, set, on, idle, seconds, err1, err2)
+		}
+	}
+	init := func(p *Pipeline) error {
+		return p.Add("app", Handle(func(*Context, *buf.Bytes) error { return nil }))
+	}
 	for set, seconds := range map[time.Duration]int{0: int(DefaultKeepAlive / time.Second), time.Hour: 3600, -1: 0} {
-		srv := &Server{Loops: 1, KeepAlive: set, Init: func(*Pipeline) error { return nil }}
+		srv := &Server{Loops: 1, KeepAlive: set, Init: init}
 		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { srv.Close() })
-		fd := srv.running().acceptors[0].fd
-		on, err1 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
-		idle, err2 := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE)
-		if err1 != nil || err2 != nil || on != boolFlag(seconds > 0) || on*idle != seconds {
-			t.Errorf("KeepAlive %v: on %d, %d s; want %d s; %v, %v", set, on, idle, seconds, err1, err2)
+		expect("Server", set, srv.running().acceptors[0].fd, seconds)
+		d := &Dialer{KeepAlive: set, Init: init}
+		t.Cleanup(func() { d.Close() })
+		c, err := d.Dial(t.Context(), "tcp", srv.Addr().String())
+		if err != nil {
+			t.Fatal(err)
 		}
+		expect("Dialer", set, c.fd, seconds)
 	}
 }
 

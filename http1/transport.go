@@ -33,9 +33,9 @@ type Transport struct {
 
 	IdleTimeout           time.Duration // how long a connection is kept without a request. Default 90 s; negative: for ever
 	ConnectTimeout        time.Duration // for one address, the handshake of TLS or a proxy. Default 30 s
-	ResponseHeaderTimeout time.Duration // from the whole request to the response's header. 0 = no limit
-	WriteTimeout          time.Duration // while the server takes no byte of a request. 0 = no limit
-	ExpectContinueTimeout time.Duration // how long a body waits for 100 Continue that it asked for. Default 1 s
+	ResponseHeaderTimeout time.Duration // from the whole request to the response's header. Default 0: no limit
+	WriteTimeout          time.Duration // while the server takes no byte of a request. Default 0: no limit
+	ExpectContinueTimeout time.Duration // how long a body waits for 100 Continue that it asked for. Default 1 s; negative: for ever
 
 	MaxHeaderBytes int // of a response, and of its trailer. Default 64 KiB
 	MaxHeaderCount int // fields of a response. Default 200
@@ -113,6 +113,10 @@ func (t *Transport) start() error {
 			if *f.value == 0 {
 				*f.value = f.zero
 			}
+		}
+		if t.ConnectTimeout < 0 {
+			t.bad = fmt.Errorf("http1: Transport.ConnectTimeout is %v: it must not be negative", t.ConnectTimeout)
+			return
 		}
 		t.orDefault(&t.IdleTimeout, 90*time.Second)
 		t.orDefault(&t.ConnectTimeout, 30*time.Second)

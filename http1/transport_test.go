@@ -910,9 +910,10 @@ func TestTransportRefusals(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, resp, err)
 		}
 	}
-	bad := &Transport{MaxConns: -1}
-	if _, err := bad.RoundTrip(request(t, "GET", "http://a/", nil)); err == nil || !strings.Contains(err.Error(), "MaxConns is -1") {
-		t.Errorf("%v", err)
+	for field, bad := range map[string]*Transport{"MaxConns": {MaxConns: -1}, "ConnectTimeout": {ConnectTimeout: -1}} {
+		if _, err := bad.RoundTrip(request(t, "GET", "http://a/", nil)); err == nil || !strings.Contains(err.Error(), "http1: Transport."+field+" is -1") {
+			t.Errorf("%s: %v", field, err)
+		}
 	}
 }
 

@@ -149,6 +149,8 @@ func (p *port) check() error {
 		return errors.New("PortOptions.Addr is empty")
 	case err != nil:
 		return fmt.Errorf("PortOptions.Addr: %w", err)
+	case p.o.Loops < 0:
+		return fmt.Errorf("PortOptions.Loops is %d: it must not be negative", p.o.Loops)
 	case p.o.Accepts < 0:
 		return fmt.Errorf("PortOptions.Accepts is %d: it must not be negative", p.o.Accepts)
 	}

@@ -46,12 +46,12 @@ type Options struct {
 	// Timeout returns how long a request may take, 0 for no limit; then it is answered DEADLINE_EXCEEDED. nil = no limit.
 	Timeout func(req *Frame) time.Duration
 
-	// RetryAfter is the advice to clients whose request was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 = none.
+	// RetryAfter is the advice to clients whose request was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 and less = none.
 	RetryAfter time.Duration
 
 	// DrainGrace is how long a connection that was told GOAWAY stays open for requests that are on their way to it, so that
-	// they are answered UNAVAILABLE and not lost: until the client closes it, but no longer. 0 = it closes after its last
-	// response.
+	// they are answered UNAVAILABLE and not lost: until the client closes it, but no longer. 0 and less = it closes after
+	// its last response.
 	DrainGrace time.Duration
 
 	ReadTimeout time.Duration // 0 = DefaultReadTimeout, negative = none
