@@ -36,8 +36,8 @@ type Lane struct {
 	// sleeps at once, which costs nothing while there is nothing to do.
 	Wait func() ring.Waiter
 
-	// Spill, if set, takes what the slots cannot; what does not fit there either is rejected. The work comes in the
-	// order it was submitted for one worker.
+	// Spill, if set, takes what the slots cannot; what does not fit there either is rejected, or told to wait for the disk:
+	// see LanesOptions.Room. The work comes in the order it was submitted for one worker.
 	Spill *ring.SpillOptions
 }
 
