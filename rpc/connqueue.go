@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/internal/seldom"
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 const (
@@ -34,7 +34,7 @@ type connectQueue struct {
 	bound   int
 	warning int
 	alarms  atomic.Uint64
-	line    seldom.Line
+	line    sample.Seldom
 }
 
 func newConnectQueue(n *notifier) (*connectQueue, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/internal/seldom"
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 // eventOptions say what a notifier is for.
@@ -52,7 +52,7 @@ type notifier struct {
 	rejects  atomic.Uint64
 	refusals atomic.Uint64
 	panics   atomic.Uint64
-	lines    struct{ rejects, panics seldom.Line }
+	lines    struct{ rejects, panics sample.Seldom }
 }
 
 // newNotifier returns nil without a Listener. The error names the option that makes no sense.

@@ -28,6 +28,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/relay"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/tlsx"
@@ -126,6 +127,7 @@ func allOptions(t *testing.T) []optionsOf {
 		}),
 		noError[eddy.Deadlines]("eddy.Deadlines"),
 		noError[eddy.MessageClass]("eddy.MessageClass"),
+		noError[eddy.DialOptions]("eddy.DialOptions"),
 		check("executor.Options", executor.Options{}, func(o *executor.Options) error {
 			p, err := executor.NewFixed(*o)
 			if err == nil {
@@ -187,6 +189,10 @@ func allOptions(t *testing.T) []optionsOf {
 		}),
 		check("websocket.CompressionOptions", websocket.CompressionOptions{}, func(o *websocket.CompressionOptions) error {
 			_, err := websocket.NewCompression(*o)
+			return err
+		}),
+		check("relay.Options", relay.Options{Dialer: &eddy.Dialer{}}, func(o *relay.Options) error {
+			_, err := relay.New(*o)
 			return err
 		}),
 		check("tlsx.Options", tlsx.Options{}, func(o *tlsx.Options) error {

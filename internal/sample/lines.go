@@ -1,4 +1,4 @@
-// Package sample bounds the log lines that a peer or a faulty handler can cause at will.
+// Package sample bounds the log lines that a peer, a faulty handler or a lasting failure can cause at will.
 package sample
 
 import (

@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/internal/seldom"
+	"github.com/go-eddy/eddy/internal/sample"
 )
 
 // writer owns the only writing connection. Commands queue; whatever queued while one transaction ran goes into the
@@ -35,7 +35,7 @@ type writer struct {
 	idle     chan struct{}
 	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
 	failed   atomic.Pointer[failure] // the last commit, if it failed
-	failures seldom.Line             // of the log
+	failures sample.Seldom             // of the log
 }
 
 // failure is a commit that failed.

@@ -1,20 +1,19 @@
-// Package seldom keeps a log readable when something goes wrong again and again.
-package seldom
+package sample
 
 import (
 	"sync"
 	"time"
 )
 
-// Line lets through one log line in an interval and counts the others. The zero Line is ready. Any goroutine.
-type Line struct {
+// Seldom lets through one log line in an interval and counts the others. The zero Seldom is ready. Any goroutine.
+type Seldom struct {
 	mu   sync.Mutex
 	last time.Time
 	held uint64
 }
 
 // Allow reports whether a line may be logged now, and how many were held back since the last one that was.
-func (l *Line) Allow(interval time.Duration) (ok bool, held uint64) {
+func (l *Seldom) Allow(interval time.Duration) (ok bool, held uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

@@ -1,4 +1,4 @@
-package seldom
+package sample
 
 import (
 	"testing"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestLine: the first line passes, then one in an interval, which says how many were held back.
-func TestLine(t *testing.T) {
+// TestSeldom: the first line passes, then one in an interval, which says how many were held back.
+func TestSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l Line
+		var l Seldom
 		for i, want := range []struct {
 			ok   bool
 			held uint64
