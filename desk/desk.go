@@ -183,6 +183,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
 	d.http = http1.NewHandler(d.Handler(), d.pool, http1.Options{
+		Route:   d.route,
 		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + d.o.within(requestTimeout), // the routes bound their bodies and the time they take
 	})
 	server := &eddy.Server{

@@ -75,8 +75,9 @@ const (
 	botRequests    = 8  // of httpWorkers, answers of bots at once
 	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
 	requestTimeout = 5 * time.Second
-	maxBody        = 16 << 10 // of JSON
-	anyBody        = 64 << 10 // of what is no upload
+	maxBody        = 16 << 10    // of JSON
+	anyBody        = 64 << 10    // of what is no upload
+	awaitedBody    = 2 * anyBody // so that what is a little too long is told why in the page's own words
 	bodyTimeout    = 10 * time.Second
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
 	demoCapacity   = 5

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/http1"
 )
 
 // contentPolicy allows what the pages need: their own scripts and styles, and connections home.
@@ -53,6 +54,14 @@ const (
 	widgetUploads = "/api/v1/widget/uploads"
 	agentUploads  = "/api/v1/agent/uploads"
 )
+
+// route has every body that is no file come before its request begins: a client that stalls holds no place of others.
+func (d *Desk) route(r *http.Request) http1.Route {
+	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads {
+		return http1.Route{}
+	}
+	return http1.Route{Await: awaitedBody, Within: d.o.within(bodyTimeout)}
+}
 
 // bounded keeps the bodies of requests that are no uploads small, and quick to arrive.
 func (d *Desk) bounded(next http.Handler) http.Handler {

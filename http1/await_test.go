@@ -156,22 +156,26 @@ func TestAwaitedBodyContinue(t *testing.T) {
 func TestAwaitedBodyDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
-		handling bool
+		by       string
 		status   int
 		reason   eddy.CloseReason
 	}{
-		{"behind the head", "Content-Length: 3\r\n\r\n", false, 408, eddy.CloseBodyTimeout},
-		{"in the body", "Content-Length: 3\r\n\r\na", false, 408, eddy.CloseBodyTimeout},
-		{"at the end of a full body", "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r", false, 408, eddy.CloseBodyTimeout},
-		{"told to go on", "Content-Length: 3\r\nExpect: 100-continue\r\n\r\n", false, 408, eddy.CloseBodyTimeout},
-		{"of the request", "Content-Length: 3\r\n\r\na", true, 503, eddy.CloseHandlerTimeout},
+		{"behind the head", "Content-Length: 3\r\n\r\n", "body", 408, eddy.CloseBodyTimeout},
+		{"in the body", "Content-Length: 3\r\n\r\na", "body", 408, eddy.CloseBodyTimeout},
+		{"at the end of a full body", "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r", "body", 408, eddy.CloseBodyTimeout},
+		{"told to go on", "Content-Length: 3\r\nExpect: 100-continue\r\n\r\n", "body", 408, eddy.CloseBodyTimeout},
+		{"of its route", "Content-Length: 3\r\n\r\na", "route", 408, eddy.CloseBodyTimeout},
+		{"of the request", "Content-Length: 3\r\n\r\na", "request", 503, eddy.CloseHandlerTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := awaiting(10, setup{clock: true, handler: echo})
-			if tt.handling {
+			switch tt.by {
+			case "request":
 				c.answer = timeout
-			} else {
+			case "body":
 				c.opts.BodyTimeout = timeout
+			case "route":
+				c.opts.Route = func(*http.Request) Route { return Route{Await: 10, Within: timeout} }
 			}
 			s := startWith(t, c)
 			client := s.dial()
@@ -192,6 +196,26 @@ func TestAwaitedBodyDeadline(t *testing.T) {
 			}
 			s.keeps(0)
 		})
+	}
+}
+
+// The time of an awaited body is over with the body: the handler may take longer.
+func TestAwaitedBodyInTime(t *testing.T) {
+	begun, gate := make(chan struct{}), make(chan struct{})
+	c := setup{clock: true, handler: func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-gate
+		echo(w, r)
+	}}
+	c.opts.Route = func(*http.Request) Route { return Route{Await: 10, Within: timeout} }
+	s := startWith(t, c)
+	client := s.dial()
+	client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+	<-begun
+	s.clock.Advance(2 * timeout)
+	close(gate)
+	if _, body := client.response("POST"); body != "POST / abc" {
+		t.Errorf("%q", body)
 	}
 }
 

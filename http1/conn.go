@@ -126,11 +126,16 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	}
 	sc.conn.BeginRequest(&ex.ctx.request)
 	switch {
-	case !ex.awaits:
+	case !ex.await.body:
 		sc.ctx.FireRead(ex)
 	case ex.expect:
 		ex.continued = true // nobody else knows ex yet
 		ex.goOn()
+	}
+	if ex.await.body && ex.await.within > 0 {
+		if err := sc.awaitWithin(ex.await.within); err != nil {
+			return err
+		}
 	}
 	if sc.state == stateBody && n == len(view) && !ex.expect { // else the client waits for us
 		sc.readingBody()
@@ -191,12 +196,15 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 		return used, nil
 	}
 	sc.readBody()
+	if ex.await.late != nil {
+		ex.await.late.Stop()
+	}
 	ex.body.end(io.EOF, ex.frame.trailer)
 	sc.state = stateWait
 	switch {
 	case ex.answered:
 		sc.next()
-	case ex.awaits:
+	case ex.await.body:
 		sc.ctx.FireRead(ex)
 	}
 	return used, nil

@@ -27,18 +27,17 @@ type exchange struct {
 	ctx  requestContext
 
 	place executor.Place
+	await awaited
 
 	// Fixed before the handler starts.
 	http11    bool
 	keepAlive bool  // the client wants the connection to persist
 	expect    bool  // the client waits for 100 Continue
-	awaits    bool  // the handler starts when the body is there
 	length    int64 // Content-Length, -1 when chunked
 
 	// The loop's.
 	frame    bodyFrame
 	body     *body // nil when the request has none
-	kept     int   // bytes of an awaited body, which the engine counts
 	dropped  int64 // unread body bytes thrown away
 	answered bool  // the response is complete and queued
 	ended    bool  // Conn.End was called
@@ -55,6 +54,14 @@ type exchange struct {
 	mu        sync.Mutex
 	owner     owner
 	continued bool // 100 Continue was sent
+}
+
+// awaited is what an exchange has whose handler starts when its body is there.
+type awaited struct {
+	body   bool // it is one
+	within time.Duration
+	late   *eddy.Timer // of within
+	kept   int         // bytes, which the engine counts
 }
 
 // owner says who answers the request. It is decided once.
@@ -110,7 +117,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.Body = http.NoBody
 	ex.w.init(ex)
 	to := sc.f.route(ex.req)
-	ex.pool = to.Pool
+	ex.pool, ex.await.within = to.Pool, to.Within
 	if h.hasBody() {
 		if err := ex.initBody(h, to.Await); err != nil {
 			ex.ctx.cancel()
@@ -128,7 +135,7 @@ func (ex *exchange) initBody(h *head, await int) *requestError {
 		if h.length > int64(await) {
 			return tooLarge(http.StatusRequestEntityTooLarge, "body", int64(await))
 		}
-		ex.awaits = true
+		ex.await.body = true
 		ex.frame.most = min(ex.frame.most, int64(await))
 		limit = await
 		if !h.chunked {
@@ -239,17 +246,17 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 
 // keep counts n bytes of an awaited body, which lie in memory until the request ends. Loop only.
 func (ex *exchange) keep(n int) {
-	if ex.awaits && n > 0 {
-		ex.kept += n
+	if ex.await.body && n > 0 {
+		ex.await.kept += n
 		ex.sc.ctx.KeepInput(n)
 	}
 }
 
 // unkeep takes them back. Loop only.
 func (ex *exchange) unkeep() {
-	if ex.kept > 0 {
-		ex.sc.ctx.KeepInput(-ex.kept)
-		ex.kept = 0
+	if ex.await.kept > 0 {
+		ex.sc.ctx.KeepInput(-ex.await.kept)
+		ex.await.kept = 0
 	}
 }
 

@@ -2,7 +2,9 @@ package http1
 
 import (
 	"net/http"
+	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 )
 
@@ -18,6 +20,21 @@ type Route struct {
 	// MaxBody, which holds too. Expect: 100-continue is answered at once. Server.HandlerTimeout includes the wait.
 	// 0 = the handler starts with the head and the body streams.
 	Await int
+
+	// Within is the time that an awaited body may take, where that is less than BodyTimeout; 0 = BodyTimeout alone.
+	Within time.Duration
+}
+
+// awaitWithin ends the connection of a body that takes longer. On the loop.
+func (sc *serverConn) awaitWithin(limit time.Duration) error {
+	ex := sc.ex
+	var err error
+	ex.await.late, err = sc.ctx.After(limit, func() {
+		sc.abort(http.StatusRequestTimeout, "the request body did not arrive in time", errBodyTimeout)
+		sc.f.stats.timeouts.Add(1)
+		sc.ctx.CloseAfterFlush(eddy.CloseBodyTimeout)
+	})
+	return err
 }
 
 // route returns where r goes.

@@ -35,7 +35,7 @@ type writer struct {
 	idle     chan struct{}
 	busyFrom atomic.Int64            // UnixNano when the running transaction began, 0 = none runs
 	failed   atomic.Pointer[failure] // the last commit, if it failed
-	failures sample.Seldom             // of the log
+	failures sample.Seldom           // of the log
 }
 
 // failure is a commit that failed.
