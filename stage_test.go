@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,8 +32,10 @@ type stage struct {
 	socks   map[int]*actor
 	trace   []string // what the loops and the test noted, in order
 	opts    sys.ListenOptions
-	pending int              // connections in the listener's queue
-	accepts int              // calls of Accept
+	pending int  // connections in the listener's queue
+	accepts int  // calls of Accept
+	scarce  bool // Accept finds no descriptor while the reserve holds the last one
+	reserve *actor
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
 
 	left *int // descriptors the process may still open, nil for plenty
@@ -57,6 +60,8 @@ type actor struct {
 	readErr  error // of reads when in is empty
 	writeErr error // of writes
 	room     int   // bytes that writes still take
+	unacked  *int  // bytes that the peer has not acknowledged; nil = the system does not tell
+	asked    int   // times that it was asked for them
 	out      []byte
 	reads    int
 	writes   []int // buffers of each write call
@@ -268,6 +273,9 @@ func (s stageSockets) Listen(_, _ string, o sys.ListenOptions) (sys.Listener, er
 
 func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
 	s.st.accepts++
+	if s.st.scarce && s.st.reserve.closed == 0 {
+		return -1, netip.AddrPort{}, syscall.EMFILE
+	}
 	if s.st.pending == 0 {
 		return -1, netip.AddrPort{}, sys.ErrAgain
 	}
@@ -289,12 +297,32 @@ func (s stageSockets) Connect(string, net.Addr, sys.ConnectOptions) (int, bool, 
 	return s.st.lastFD, false, nil
 }
 
+func (s stageSockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
+
+func (s stageSockets) Unacked(fd int) (int, error) {
+	a := s.st.socks[fd]
+	if a.unacked != nil {
+		a.asked++
+		return *a.unacked, nil
+	}
+	return 0, errors.ErrUnsupported
+}
+
 func (s stageSockets) ConnectError(int) error { return nil }
 
 func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.AddrPort{}, nil }
 func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
 func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
-func (s stageSockets) OpenReserve() (int, error)             { return -1, sys.ErrAgain }
+
+func (s stageSockets) OpenReserve() (int, error) {
+	if !s.st.scarce {
+		return -1, sys.ErrAgain
+	}
+	s.st.lastFD++
+	s.st.reserve = &actor{fd: s.st.lastFD}
+	s.st.socks[s.st.lastFD] = s.st.reserve
+	return s.st.lastFD, nil
+}
 
 func (s stageSockets) Left(int) int {
 	if s.st.left == nil {

@@ -4,6 +4,7 @@ package sys
 
 import (
 	"math"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,8 @@ type portable struct {
 	files map[int]socketFile // by listening descriptor
 	chunk []byte             // scratch of SendFile where the kernel cannot copy
 }
+
+func (s *sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
 
 func (s *sockets) ShutdownWrite(fd int) error {
 	return unix.Shutdown(fd, unix.SHUT_WR)

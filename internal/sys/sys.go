@@ -177,6 +177,12 @@ type Sockets interface {
 	// dual-stack listener have IPv4 addresses; unix peers have the zero address.
 	Accept(fd int) (nfd int, peer netip.AddrPort, err error)
 
+	// AcceptLast is Accept for a listener that is about to be closed. Its
+	// ErrAgain says that the system's queue is empty, while Accept's may mean
+	// that a connection is on its way through the process. It may wait for that
+	// one, for the moment that a goroutine needs.
+	AcceptLast(fd int) (nfd int, peer netip.AddrPort, err error)
+
 	// Connect begins a connection to a *net.TCPAddr or *net.UnixAddr and never
 	// waits. When done is false, the descriptor becomes Writable as soon as the
 	// outcome is known, and ConnectError tells it. Close abandons the attempt.
@@ -220,6 +226,11 @@ type Sockets interface {
 	// socket is full, and may send less than the socket would take. Unlike the
 	// other calls it can wait: for the disk.
 	SendFile(fd int, f *os.File, offset int64, n int) (int, error)
+
+	// Unacked is how many written bytes the peer has not acknowledged, sent or
+	// not. For a unix socket it may be the memory that they take. Where the
+	// system does not tell, the error is errors.ErrUnsupported.
+	Unacked(fd int) (int, error)
 
 	// ShutdownWrite ends the outbound direction: the peer reads end of stream.
 	ShutdownWrite(fd int) error

@@ -211,6 +211,19 @@ func (c *conn) store() bool {
 	return c.reading
 }
 
+// look fetches what a new connection has brought with it, so that the next Read finds it, without waiting for more.
+func (c *conn) look() {
+	if c.sys.blocking || !c.tryNow() {
+		return
+	}
+	c.mu.Lock()
+	c.reading = true
+	c.mu.Unlock()
+	if c.store() {
+		go c.read()
+	}
+}
+
 // fetchBlocking reads one block, waiting with it.
 func (c *conn) fetchBlocking() {
 	b := c.sys.blocks.get(largeBlock)

@@ -30,6 +30,7 @@ type listener struct {
 	accepting bool
 	failed    bool          // the last attempt brought an error, which was told
 	single    bool          // the goroutine makes one attempt
+	recalled  bool          // it was called back and will not run again
 	attempted chan struct{} // such an attempt has ended
 }
 
@@ -51,7 +52,7 @@ func (l *listener) ready(in sys.Interest) sys.Ready {
 
 // watch starts the goroutine if somebody wants to know what it will find.
 func (l *listener) watch(in sys.Interest) {
-	if in&sys.Read != 0 && l.err == nil && len(l.queue) < acceptAhead && !l.closed {
+	if in&sys.Read != 0 && l.err == nil && len(l.queue) < acceptAhead && !l.closed && !l.recalled {
 		l.failed = false
 		l.start()
 	}
@@ -104,15 +105,53 @@ func (l *listener) retry() {
 		go l.run()
 	}
 	l.mu.Unlock()
-	timer := time.NewTimer(acceptPatience)
-	select {
-	case <-l.attempted:
-	case <-timer.C:
-	}
-	timer.Stop()
+	l.awaitAttempt()
 	l.mu.Lock()
 	if l.accepting { // it waits for the next connection, and goes on with those that follow
 		l.failed = false
+	}
+}
+
+// takeLast is Sockets.AcceptLast. As long as the system has a connection, the goroutine is about to bring it. Then it is
+// called back, with one that it may have in its hands.
+func (l *listener) takeLast() (*conn, error) {
+	for {
+		c, err := l.take()
+		if err == nil {
+			c.look()
+		}
+		if err != sys.ErrAgain { //nolint:errorlint // the very value
+			return c, err
+		}
+		l.mu.Lock()
+		recalled, over := l.recalled, !l.accepting && len(l.queue) == 0
+		l.mu.Unlock()
+		switch {
+		case recalled && over:
+			return nil, sys.ErrAgain
+		case !recalled && !l.pending():
+			l.recall()
+		default:
+			l.awaitAttempt()
+		}
+	}
+}
+
+// recall makes the goroutine end.
+func (l *listener) recall() {
+	l.mu.Lock()
+	l.recalled = true
+	l.mu.Unlock()
+	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // fails when it is closed: it has ended then
+}
+
+// awaitAttempt waits for the goroutine, though not long: a peer that has gone meanwhile may have left it waiting.
+func (l *listener) awaitAttempt() {
+	timer := time.NewTimer(acceptPatience)
+	defer timer.Stop()
+	select {
+	case <-l.attempted:
+	case <-timer.C:
 	}
 }
 
@@ -127,7 +166,9 @@ func (l *listener) accept() {
 				defer c.discard()
 			}
 		case err != nil:
-			l.err = err
+			if !l.recalled {
+				l.err = err
+			}
 		default:
 			l.queue = append(l.queue, c)
 		}

@@ -32,6 +32,14 @@ func (s sockets) conn(fd int) (*conn, error) {
 }
 
 func (s sockets) Accept(fd int) (int, netip.AddrPort, error) {
+	return s.accept(fd, (*listener).take)
+}
+
+func (s sockets) AcceptLast(fd int) (int, netip.AddrPort, error) {
+	return s.accept(fd, (*listener).takeLast)
+}
+
+func (s sockets) accept(fd int, take func(*listener) (*conn, error)) (int, netip.AddrPort, error) {
 	n, err := s.table.lookup(fd)
 	if err != nil {
 		return -1, netip.AddrPort{}, err
@@ -40,7 +48,7 @@ func (s sockets) Accept(fd int) (int, netip.AddrPort, error) {
 	if !ok {
 		return -1, netip.AddrPort{}, syscall.EINVAL
 	}
-	c, err := l.take()
+	c, err := take(l)
 	if err != nil {
 		return -1, netip.AddrPort{}, err
 	}
@@ -179,6 +187,9 @@ func (c *conn) sendFile(f *os.File, offset int64, n int) (int, error) {
 	}
 	return 0, errno(err)
 }
+
+// Unacked is not known: what was taken may be with the writer, with the system or with both.
+func (s sockets) Unacked(int) (int, error) { return 0, errors.ErrUnsupported }
 
 func (s sockets) ShutdownWrite(fd int) error {
 	c, err := s.conn(fd)

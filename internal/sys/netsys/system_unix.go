@@ -45,6 +45,13 @@ func (c *conn) tryFetch(fd uintptr) bool {
 	}
 }
 
+// tryNow is tryFetch for a connection that nobody else reads yet.
+func (c *conn) tryNow() (found bool) {
+	c.limit = largeBlock
+	_ = c.raw.Control(func(fd uintptr) { found = c.tryFetch(fd) }) // it fails when the connection is closed
+	return found
+}
+
 // prepare sets options before a socket is bound or connected.
 func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 	port := 0
@@ -63,6 +70,19 @@ func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 		}
 	}
 	return nil
+}
+
+// pending reports whether the system has a connection for the listener.
+func (l *listener) pending() bool {
+	raw, err := l.ln.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	ready := 0
+	_ = raw.Control(func(fd uintptr) { // it fails when the listener is closed
+		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return ready > 0
 }
 
 // setBacklog changes the length of the accept queue, which package net makes as long as the system allows: a second

@@ -88,5 +88,16 @@ func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 	return nil
 }
 
+// tryNow finds nothing: here a read cannot be tried.
+func (c *conn) tryNow() bool { return false }
+
+// pending reports whether the system has brought a connection for the listener: it cannot be asked.
+func (l *listener) pending() bool {
+	l.awaitAttempt()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0 || l.err != nil
+}
+
 // setBacklog: Windows keeps the length that package net has given the accept queue.
 func setBacklog(syscall.Conn, int) error { return nil }

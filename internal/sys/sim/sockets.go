@@ -73,6 +73,8 @@ func (s sockets) accept(fd int) (int, netip.AddrPort, error) {
 	return nfd, e.remote, nil
 }
 
+func (s sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
+
 func (w *World) acceptError(l *listener) error {
 	switch {
 	case w.Hit(AcceptInterrupted):
@@ -291,6 +293,16 @@ func (e *end) gather(bufs [][]byte, most int) (total int, err error) {
 		}
 	}
 	return total, err
+}
+
+// Unacked is nothing: what is written is in the peer's receive queue at once.
+func (s sockets) Unacked(fd int) (int, error) {
+	w := s.w
+	w.enter("unacked", fd)
+	if w.stream("unacked", fd) == nil {
+		return 0, syscall.EBADF
+	}
+	return 0, nil
 }
 
 func (s sockets) ShutdownWrite(fd int) error {
