@@ -348,6 +348,7 @@ func (m *memoryCell) nominate() {
 func (c *Conn) nominee() nominee {
 	const least, most = int64(10), int64(10_000)
 	n := nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn)}
+	c.askProgress()
 	if since := c.stuckSince(); since != 0 {
 		n.stuck = time.Duration(c.loop.now - since)
 	}

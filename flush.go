@@ -41,8 +41,9 @@ func (c *Conn) flush() {
 		c.flushed()
 		return
 	}
+	c.writeStuck() // still writable, or full to the byte: nobody knows
 	c.noteWatermarks()
-	c.setInterest(c.interest | sys.Write) // still writable: others first, the poller brings it back
+	c.setInterest(c.interest | sys.Write) // others first, the poller brings it back
 }
 
 // wrote counts a write.
@@ -53,7 +54,7 @@ func (c *Conn) wrote(n int) {
 		l.counters[countBytesOut] += uint64(n)
 		c.lastActive = l.now
 		if x := c.ext.Load(); x != nil {
-			x.took(n, l.now, c.set.minRate)
+			x.progress.took(n, l.now, c.set.minRate)
 		}
 	}
 }

@@ -52,6 +52,7 @@ func (c *Conn) SetDeadlines(d *Deadlines) error {
 	c.extend().limits.Store(d)
 	c.noteHandlerLimit(c.limits())
 	c.unmark(watched) // for a limit that may have been longer
+	c.watchProgress()
 	if c.clock == 0 && c.incomplete() && !c.has(inputEnded) {
 		c.startClock(c.readLimit(c.limits())) // had no limit; it is not known since when
 	}
@@ -127,9 +128,9 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 //	read          clock: the first byte of an incomplete header or frame, until it is complete
 //	body          clock with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
 //	handler       oldestRequest: the dispatch of the oldest unfinished request
-//	write         connExt.stuckSince: the kernel could take no more while more wait for it; what it takes moves it on
-//	backpressure  connExt.highSince: the crossing of the high watermark, until the low one is reached; the same moves it on,
-//	              and time in which nothing waits for the kernel does not count
+//	write         progress.stuckSince: the kernel could take no more while more wait for it; what the peer takes moves it on
+//	backpressure  progress.highSince: the crossing of the high watermark, until the low one is reached; the same moves it
+//	              on, and time in which nothing waits for the kernel does not count
 //
 // While clockEnds, clock is when something has to be over, and neither read nor body time runs:
 //
@@ -222,6 +223,7 @@ func (c *Conn) nextDeadline() int64 {
 	next = earlier(next, due(c.readSince(), c.readLimit(d)))
 	next = earlier(next, due(c.stuckSince(), d.Write))
 	next = earlier(next, due(c.highSince(), d.Backpressure))
+	next = earlier(next, c.nextQuestion(d))
 	if d.Handler > 0 && c.inflight.Load() > 0 {
 		since := c.oldestRequest()
 		if since == 0 { // one that begins to run in this moment: look again
@@ -285,8 +287,9 @@ func (c *Conn) overdue() *DeadlineError {
 		t := due(since, limit)
 		return t != 0 && now >= t
 	}
+	c.askProgress()
 	if c.highSince() != 0 && c.out.head == nil { // answers wait for their turn, and not for the peer
-		c.ext.Load().highSince = now
+		c.ext.Load().progress.highSince = now
 	}
 	if c.readSince() != 0 && c.readPaused() { // the peer could not go on; its time begins anew
 		c.clock = now
@@ -387,70 +390,5 @@ func (c *Conn) readsResumed() {
 	c.clear(heldBack)
 	if c.readSince() != 0 {
 		c.clock = c.loop.now
-	}
-}
-
-// writeStuck notes that the kernel has taken what it could and that more waits.
-func (c *Conn) writeStuck() {
-	if c.stuckSince() != 0 {
-		return
-	}
-	now := c.loop.now
-	c.extend().stuckSince = now
-	if limit := c.limits().Write; limit > 0 {
-		c.armAt(due(now, limit))
-	}
-}
-
-// took puts off the deadlines of a slow reader that takes n bytes more: each by the time that n bytes take at the lowest
-// rate, 0 for all the time that has passed.
-func (x *connExt) took(n int, now int64, rate int) {
-	credit := now
-	if rate > 0 {
-		credit = int64(n) * int64(time.Second) / int64(rate)
-	}
-	if x.stuckSince != 0 {
-		x.stuckSince = min(now, x.stuckSince+credit)
-	}
-	if x.highSince != 0 {
-		x.highSince = min(now, x.highSince+credit)
-	}
-}
-
-// writeFree ends that time: nothing waits any more.
-func (c *Conn) writeFree() {
-	if x := c.ext.Load(); x != nil {
-		x.stuckSince = 0
-	}
-}
-
-// stuckSince returns when the kernel took the last byte while more wait for it, 0 when none does.
-func (c *Conn) stuckSince() int64 {
-	if x := c.ext.Load(); x != nil {
-		return x.stuckSince
-	}
-	return 0
-}
-
-// highSince returns when the outbound queue reached its high watermark, 0 when it is not above it.
-func (c *Conn) highSince() int64 {
-	if x := c.ext.Load(); x != nil {
-		return x.highSince
-	}
-	return 0
-}
-
-// breachBegins and breachEnds time how long the outbound queue stays above its high watermark.
-func (c *Conn) breachBegins() {
-	x := c.extend()
-	x.highSince = c.loop.now
-	if limit := c.limits().Backpressure; limit > 0 {
-		c.armAt(due(x.highSince, limit))
-	}
-}
-
-func (c *Conn) breachEnds() {
-	if x := c.ext.Load(); x != nil {
-		x.highSince = 0
 	}
 }

@@ -18,22 +18,21 @@ type connExt struct {
 	trace      atomic.Pointer[context.Context] // of messages without their own
 
 	// Owned by the loop.
-	timers     *Timer            // armed by handlers
-	late       *CloseError       // will be the end when no write is on its way through a pool
-	highSince  int64             // the outbound queue is above its high watermark; the same moves it on
-	stuckSince int64             // the kernel could take no more; what it takes moves it on
-	zone       string            // of the peer's address
-	current    *requestContext   // of what is being handled, if it was asked for
-	kept       []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
-	tenant     string
-	marks      outMarks
-	inner      *innerInput    // of decoders that are not the first handler
-	later      uint8          // what is to be done when the batch is over
-	gathered   []*writeFuture // whose bytes FlushHandlers hold until then; each counts it as a part
-	farewell   bool           // the FinishHandlers have been told
-	holds      uint16         // HoldReads without their ReleaseReads
-	parking    *parking
-	rewiring   rewiring
+	timers   *Timer            // armed by handlers
+	late     *CloseError       // will be the end when no write is on its way through a pool
+	progress progress          // of a peer that takes less than there is for it
+	zone     string            // of the peer's address
+	current  *requestContext   // of what is being handled, if it was asked for
+	kept     []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
+	tenant   string
+	marks    outMarks
+	inner    *innerInput    // of decoders that are not the first handler
+	later    uint8          // what is to be done when the batch is over
+	gathered []*writeFuture // whose bytes FlushHandlers hold until then; each counts it as a part
+	farewell bool           // the FinishHandlers have been told
+	holds    uint16         // HoldReads without their ReleaseReads
+	parking  *parking
+	rewiring rewiring
 
 	mu       sync.Mutex
 	writable *Future // somebody waits for it; kept with its error when the connection has ended
