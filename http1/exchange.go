@@ -342,8 +342,8 @@ func (ex *exchange) discard(n int) bool {
 	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
 }
 
-// write sends a part of the response from the handler's goroutine, bytes or a file. It waits while the client does not read,
-// for the write timeout at most, or until the handler's own deadline. The handler has no place in its pool meanwhile.
+// write sends a part of the response from the handler's goroutine, bytes or a file. While the client does not read, it waits
+// until the handler's own deadline, and has no place in its pool; the connection's ends a client that takes too little.
 func (ex *exchange) write(msg any) error {
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
@@ -355,27 +355,16 @@ func (ex *exchange) write(msg any) error {
 			return err
 		}
 	}
-	limit, own := ex.f.opts.WriteTimeout, false
-	if by != nil {
-		if left := time.Until(*by); limit < 0 || left < limit {
-			limit, own = max(left, 0), true
-		}
-	}
-	ctx := context.Context(&ex.ctx)
-	if limit >= 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
 	ex.place.Leave()
 	defer ex.place.Return()
+	if by == nil {
+		return ex.conn.WriteContext(&ex.ctx, msg)
+	}
+	ctx, cancel := context.WithDeadline(&ex.ctx, *by)
+	defer cancel()
 	err := ex.conn.WriteContext(ctx, msg)
-	switch {
-	case !errors.Is(err, context.DeadlineExceeded):
-	case own:
+	if errors.Is(err, context.DeadlineExceeded) {
 		return os.ErrDeadlineExceeded
-	default:
-		ex.conn.Close(eddy.CloseWriteTimeout)
 	}
 	return err
 }

@@ -62,11 +62,11 @@ type Options struct {
 	// without a byte read or written, before the first one too. Default 2 min;
 	// negative: none.
 	IdleTimeout time.Duration
-	// WriteTimeout is how long one Write of a handler may wait for a client
-	// that does not read; then the connection is closed and the handler gets
-	// the error. Without it a slow reader would hold a goroutine for ever.
-	// It also bounds how long a client may take no byte of a response that is
-	// queued. Default 30 s; negative: none.
+	// WriteTimeout is how long a client may take nothing of a response that is
+	// queued for it, or less than Server.MinWriteRate. Then the connection is
+	// closed, and a Write of the handler that waits for the client gets the
+	// error: a client that does not read holds no goroutine for ever. Default
+	// 30 s; negative: none.
 	WriteTimeout time.Duration
 }
 

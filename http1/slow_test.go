@@ -283,6 +283,38 @@ func TestResponseBackpressure(t *testing.T) {
 	s.waitClosed(eddy.CloseWriteTimeout, 1)
 }
 
+// A Write that waits longer than the write timeout fails no client that reads: what counts is what the client takes, on the
+// server's clock, which stands still here.
+func TestWritesWaitForReaders(t *testing.T) {
+	const pieces, size = 30, 100_000
+	s := startWith(t, setup{
+		clock:  true,
+		narrow: true,
+		marks:  eddy.Watermarks{Low: 64 << 10, High: 256 << 10, Max: 1 << 20},
+		opts:   Options{WriteTimeout: 1},
+		handler: func(w http.ResponseWriter, _ *http.Request) {
+			for range pieces {
+				if _, err := io.WriteString(w, big(size)); err != nil {
+					t.Errorf("the handler got %v", err)
+					return
+				}
+			}
+		},
+	})
+	c := s.dial()
+	c.send(keepGet)
+	testkit.Eventually(t, "the writer to wait", func() bool {
+		var pauses uint64
+		for _, l := range s.srv.Stats().Loops {
+			pauses += l.OutboundPauses
+		}
+		return pauses > 0
+	})
+	if _, body := c.response("GET"); len(body) != pieces*size {
+		t.Errorf("%d bytes, want %d", len(body), pieces*size)
+	}
+}
+
 // A body that the handler leaves unread is thrown away up to the limit; beyond
 // it the connection ends.
 func TestUnreadBody(t *testing.T) {
