@@ -35,6 +35,7 @@ type acceptor struct {
 	reserve int  // spare descriptor, -1 when there is none
 	backoff time.Duration
 	closed  bool
+	last    int // accepts that are left to a server that drains, 0 while it does not; see lastBatch
 
 	paused   bool   // accepts nothing
 	timer    *Timer // ends the pause
@@ -69,12 +70,15 @@ func (a *acceptor) register() error {
 }
 
 // ready accepts a batch.
-func (a *acceptor) ready(sys.Ready) {
+func (a *acceptor) ready(sys.Ready) { a.batch() }
+
+// batch accepts as many connections as an iteration may take, and reports whether there may be more.
+func (a *acceptor) batch() (more bool) {
 	for range a.set.acceptBatch {
 		if a.waits() && !a.reserveRoom() {
-			return
+			return false
 		}
-		fd, peer, err := a.sock.Accept(a.fd)
+		fd, peer, err := a.next()
 		if err != nil {
 			a.returnRoom()
 		}
@@ -86,18 +90,18 @@ func (a *acceptor) ready(sys.Ready) {
 			} else {
 				a.accepted(fd, peer)
 			}
-			if a.paused {
-				return
+			if a.paused && a.last == 0 {
+				return false
 			}
 		case err == sys.ErrAgain: //nolint:errorlint // pre-allocated sentinel of the hot path
-			return
+			return false
 		case sys.IsTransientAccept(err):
 			a.owner.acceptErrors.Add(1)
 		default:
-			a.failed(err)
-			return
+			return a.failed(err)
 		}
 	}
+	return true
 }
 
 // spare refuses a socket, so that the last descriptors of the process stay for others: left more can be opened. Half of
@@ -113,8 +117,24 @@ func (a *acceptor) spare(fd int, peer netip.AddrPort, left int) {
 	a.refuse(t)
 }
 
-// waits reports whether connections beyond a limit are left in the kernel's queue.
-func (a *acceptor) waits() bool { return a.set.gate.OnLimit == DecisionPause }
+// next takes one connection from the kernel.
+func (a *acceptor) next() (fd int, peer netip.AddrPort, err error) {
+	if a.last > 0 {
+		return a.sock.AcceptLast(a.fd)
+	}
+	return a.sock.Accept(a.fd)
+}
+
+// waits reports whether connections beyond a limit are left in the kernel's queue. The last ones cannot be.
+func (a *acceptor) waits() bool { return a.set.gate.OnLimit == DecisionPause && a.last == 0 }
+
+// onLimit says what follows from a limit that does not leave connections in the kernel's queue.
+func (a *acceptor) onLimit() Decision {
+	if d := a.set.gate.OnLimit; d != DecisionPause {
+		return d
+	}
+	return DecisionBusy
+}
 
 // reserveRoom claims room for one connection before it is accepted. Without any, accepting pauses until there is some.
 func (a *acceptor) reserveRoom() bool {
@@ -202,7 +222,7 @@ func (a *acceptor) admitted(t *turnAway) bool {
 	if !a.waits() { // otherwise the room is reserved
 		cause, wait := a.claimRoom()
 		if cause != refuseNot {
-			t.Cause, t.decision = cause, g.OnLimit
+			t.Cause, t.decision = cause, a.onLimit()
 			if wait > 0 {
 				t.RetryAfter = wait
 			}
@@ -244,7 +264,7 @@ func (a *acceptor) admitPeer(t *turnAway) (RefuseCause, Decision) {
 // verdict says what becomes of a socket that was accepted although it cannot be kept.
 func (a *acceptor) verdict(cause RefuseCause) Decision {
 	if !a.waits() {
-		return a.set.gate.OnLimit
+		return a.onLimit()
 	}
 	switch cause {
 	case RefusePerLoop:
@@ -316,23 +336,24 @@ func (a *acceptor) discard(fd int) {
 }
 
 // failed handles an accept error. Out of descriptors, the reserve is given up to accept and close what waits, so that
-// peers get an answer; then accepting pauses, longer each time, and the engine lives on.
-func (a *acceptor) failed(err error) {
+// peers get an answer; then accepting pauses, longer each time, and the engine lives on. It reports whether more may wait.
+func (a *acceptor) failed(err error) (more bool) {
 	l := a.loop
 	a.owner.acceptErrors.Add(1)
 	if sys.IsDescriptorLimit(err) {
-		a.shed()
+		more = a.shed()
 	}
 	a.backoff = min(max(2*a.backoff, acceptBackoffMin), acceptBackoffMax)
 	if ok, held := l.logs.accepts.Allow(l.now); ok {
 		l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
 	}
 	a.pause(a.backoff)
+	return more
 }
 
 // pause stops accepting for a time, unless resume is called before.
 func (a *acceptor) pause(d time.Duration) {
-	if a.paused || a.closed {
+	if a.paused || a.closed || a.last > 0 {
 		return
 	}
 	l := a.loop
@@ -360,24 +381,25 @@ func (a *acceptor) awaitRoom() {
 	}
 }
 
-// shed accepts and closes with the reserve descriptor.
-func (a *acceptor) shed() {
+// shed accepts and closes with the reserve descriptor, and reports whether more may wait.
+func (a *acceptor) shed() (more bool) {
 	for range a.set.acceptBatch {
 		if a.reserve < 0 {
-			break
+			return false
 		}
 		a.discard(a.reserve)
 		a.reserve = -1
-		fd, peer, err := a.sock.Accept(a.fd)
+		fd, peer, err := a.next()
 		if err == nil {
 			a.owner.shed.Add(1)
 			a.refuse(turnAway{Refusal: Refusal{Peer: peer, Cause: RefuseDescriptors}, fd: fd})
 		}
 		a.takeReserve()
 		if err != nil {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 func (a *acceptor) takeReserve() {
@@ -404,40 +426,5 @@ func (a *acceptor) resume() {
 	if err := a.loop.modifySpecial(a.token, sys.Read); err != nil {
 		a.loop.log.Error("eddy: resuming the listener failed, trying again", "err", err)
 		a.pause(max(a.backoff, acceptBackoffMin))
-	}
-}
-
-// stop closes the listener. On the loop.
-func (a *acceptor) stop() {
-	if a.closed {
-		return
-	}
-	a.partings.each((*parting).end)
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-	if a.open {
-		if err := a.loop.removeSpecial(a.fd, a.token); err != nil {
-			a.loop.log.Error("eddy: deregistering the listener failed", "err", err)
-		}
-	}
-	a.close()
-}
-
-// release closes what a loop that has ended left open.
-func (a *acceptor) release() {
-	if !a.closed {
-		a.close()
-	}
-}
-
-func (a *acceptor) close() {
-	a.closed = true
-	a.partings.each(func(p *parting) { a.discard(p.fd) })
-	a.partings = nil
-	_ = a.sock.Close(a.fd) // nobody to tell
-	if a.reserve >= 0 {
-		a.discard(a.reserve)
-		a.reserve = -1
 	}
 }

@@ -28,7 +28,8 @@ type Admission struct {
 
 	// OnLimit is what follows from a limit; the zero value means DecisionReject. DecisionPause needs no refusal for
 	// MaxConns, Rate, MaxPerLoop and MemoryBudget: nothing is accepted until there is room, and peers wait in the
-	// kernel's queue. Where one peer alone is over its limit, which must not keep out the others, it rejects.
+	// kernel's queue. Where one peer alone is over its limit, which must not keep out the others, it rejects. Those that
+	// still wait when the server drains are refused as with DecisionBusy.
 	OnLimit Decision
 
 	// Busy makes the message for a refused peer, raw bytes below any TLS. OnLimit or Decide ask for it.
@@ -48,7 +49,7 @@ const (
 	DecisionAccept Decision = iota
 	// DecisionReject closes it at once.
 	DecisionReject
-	// DecisionBusy sends what Admission.Busy gives, as far as the socket takes it at once, and then closes in order:
+	// DecisionBusy sends what Admission.Busy gives, if anything, as far as the socket takes it at once, and then closes in order:
 	// FIN, a short wait for the peer's own end. Of the refused, 256 may wait so; beyond that they are closed right
 	// after the message, which a reset may then overtake.
 	DecisionBusy
@@ -194,10 +195,21 @@ func (e *endpoint) admit(limit int) bool {
 // unadmit undoes one admit and tells a Shutdown that waits.
 func (e *endpoint) unadmit() {
 	if e.active.Add(-1) == 0 {
-		select {
-		case e.released <- struct{}{}:
-		default:
-		}
+		e.tellIdle()
+	}
+}
+
+// parted tells it of the end of a socket that was refused.
+func (e *endpoint) parted() {
+	if e.parting.Add(-1) == 0 {
+		e.tellIdle()
+	}
+}
+
+func (e *endpoint) tellIdle() {
+	select {
+	case e.released <- struct{}{}:
+	default:
 	}
 }
 

@@ -358,7 +358,7 @@ func TestBusyWaitsForThePeersEnd(t *testing.T) {
 	if last := g.socks[g.lastFD]; string(last.out) != "busy" {
 		t.Errorf("beyond the bound the peer was sent %q", last.out)
 	}
-	g.door.stop()
+	g.door.leave()
 	g.turn()
 	for fd, s := range g.socks {
 		if conns := g.conns(); fd != conns[0].fd && s.closed != 1 {

@@ -213,6 +213,7 @@ func (l *loop) finishClose(c *Conn) {
 	l.assigned.Add(-1)
 	c.set.owner.countClose(c.ended.Load().Reason, c.RemoteAddr(), c.tenant())
 	c.set.owner.recent.add(l.now, c)
+	c.set.owner.ended.Add(1)
 	c.set.owner.discharge(c)
 	l.serving.Store(c)
 	defer func() {

@@ -336,10 +336,10 @@ func (d *Dialer) Shutdown(ctx context.Context) (DrainReport, error) {
 	if e == nil {
 		return DrainReport{}, err
 	}
-	open := int(d.endpoint.active.Load())
+	before := d.endpoint.ended.Load()
 	err = d.endpoint.drain(ctx, e.crew.loops)
 	d.end(e)
-	return d.endpoint.report(open), err
+	return d.endpoint.report(before), err
 }
 
 // Close ends the dialer at once; every connection closes with CloseServerShutdown. It returns nil when that has

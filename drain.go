@@ -2,7 +2,8 @@ package eddy
 
 import "errors"
 
-// DrainReport says what became of the connections that were open when Shutdown began, or were accepted just before.
+// DrainReport says what became of the connections that were open when Shutdown began, or were accepted from the listener's
+// queue then. Each is either drained or forced. Sockets that a limit has refused are none; Stats.Refused counts them.
 type DrainReport struct {
 	Drained int // ended in order
 	Forced  int // cut at the deadline

@@ -20,12 +20,14 @@ const (
 type endpoint struct {
 	phase    atomic.Int32
 	active   atomic.Int64 // connections admitted and not yet closed
+	parting  atomic.Int64 // refused sockets that wait for their peer's end
 	released chan struct{}
 	closed   closeCounts
 	networks labels[netip.Prefix] // of the peers
 	tenants  labels[string]
 	recent   *closeLog // nil = none is kept
 	budget   budget
+	ended    atomic.Int64 // connections that have closed, in whatever way
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
 	dropped  atomic.Int64 // requests in flight on them
 
@@ -61,9 +63,9 @@ func (e *endpoint) refusals() map[RefuseCause]uint64 {
 	return counts
 }
 
-// waitIdle returns nil when the last connection has ended, or ctx's error.
+// waitIdle returns nil when the last connection has ended, and the last that was refused, or ctx's error.
 func (e *endpoint) waitIdle(ctx context.Context, k *kernel) error {
-	for e.active.Load() > 0 {
+	for e.active.Load()+e.parting.Load() > 0 {
 		if !k.wait(e.released, ctx.Done()) {
 			return ctx.Err()
 		}
@@ -106,8 +108,8 @@ func (e *endpoint) leave(loops []*loop) {
 	}
 }
 
-// report says what became of the connections, open of which there were when the end began.
-func (e *endpoint) report(open int) DrainReport {
-	forced := int(e.forced.Load())
-	return DrainReport{Drained: max(0, open-forced), Forced: forced, Dropped: int(e.dropped.Load())}
+// report says what became of the connections that have ended since ended was what it is told.
+func (e *endpoint) report(before int64) DrainReport {
+	forced := e.forced.Load()
+	return DrainReport{Drained: int(e.ended.Load() - before - forced), Forced: int(forced), Dropped: int(e.dropped.Load())}
 }

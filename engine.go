@@ -147,14 +147,26 @@ func (e *engine) discard() {
 	e.stopLoops()
 }
 
+// acceptLast takes what waits in the kernel's queues and closes the listeners.
+func (e *engine) acceptLast() {
+	for _, a := range e.acceptors {
+		for over := false; !over; {
+			over = true // a loop that has ended accepts nothing
+			a.loop.do(func() { over = a.lastBatch() })
+		}
+	}
+}
+
+// stopAccepting closes the listeners at once, and what their loops still hold for those refused.
 func (e *engine) stopAccepting() {
 	for _, a := range e.acceptors {
-		a.loop.do(a.stop)
+		a.loop.do(a.leave)
 	}
 }
 
 // stopLoops ends what belongs to the server, the workers before the boss, and waits for it.
 func (e *engine) stopLoops() {
+	e.stopAccepting()
 	if !e.ownGroup {
 		e.owner.leave(e.workers)
 	}

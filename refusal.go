@@ -84,11 +84,11 @@ func (a *acceptor) logRefusal(t *turnAway) {
 	}
 }
 
-// sayBusy sends the message and reports whether the socket now waits for its peer's end.
+// sayBusy sends the message, if there is one, and reports whether the socket now waits for its peer's end.
 func (a *acceptor) sayBusy(t *turnAway) bool {
 	l := a.loop
 	var msg []byte
-	if a.set.gate.Busy == nil || !l.ask("Admission.Busy", func() { msg = a.set.gate.Busy(t.Refusal) }) {
+	if busy := a.set.gate.Busy; busy != nil && !l.ask("Admission.Busy", func() { msg = busy(t.Refusal) }) {
 		return false
 	}
 	if n, err := l.sock.Write(t.fd, msg); n < len(msg) || err != nil {
@@ -122,6 +122,7 @@ func (a *acceptor) waitForEnd(fd int) bool {
 	if p.token, err = a.loop.addSpecial(fd, sys.Read, p.ready); err != nil {
 		return false
 	}
+	a.owner.parting.Add(1)
 	if p.timer, err = a.loop.after(nil, a.set.lingerTimeout, p.end); err != nil {
 		p.end()
 		return true
@@ -155,6 +156,7 @@ func (p *parting) end() {
 		l.log.Error("eddy: deregistering a refused connection failed", "err", err)
 	}
 	p.from.discard(p.fd)
+	p.from.owner.parted()
 }
 
 // ask calls a function of the application's outside any connection. It reports false when that panicked.

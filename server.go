@@ -58,7 +58,7 @@ type Server struct {
 	ReadTimeout         time.Duration // from the first byte of a header or frame until it is complete, however many bytes come
 	BodyTimeout         time.Duration // the same for what a decoder calls a body, see Conn.SetPhase. Paused reads stop both
 	HandlerTimeout      time.Duration // from the dispatch of a request to its end, on loop or pool; see Conn.Begin, Request, Context.Context
-	WriteTimeout        time.Duration // bytes are queued and the peer takes none; each that it takes puts it off, see MinWriteRate
+	WriteTimeout        time.Duration // bytes are queued and the peer takes none; each that it acknowledges puts it off, see MinWriteRate
 	BackpressureTimeout time.Duration // the same while the outbound queue has not fallen to Low since it was at Watermarks.High
 	MinWriteRate        int           // bytes per second that keep a slow reader from these two; 0 = 256, negative = any byte does
 	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call then
@@ -219,9 +219,9 @@ func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 	l.runTask(task{kind: taskWrite, conn: c, msg: msg})
 }
 
-// Shutdown ends the server in order (DESIGN section 4): it stops accepting, tells the protocols, lets requests in
-// flight finish and their responses go out, closes each connection when it is idle, and, when ctx ends, closes the rest
-// at once. The error is ctx's if it came to that. Before Listen it returns ErrServerClosed, as Listen does from then on.
+// Shutdown ends the server in order (DESIGN section 4): it accepts what waits in the listener's queue, as far as the limits
+// allow, and no more; tells the protocols, lets requests in flight finish and their responses go out, closes each connection
+// when it is idle, and, when ctx ends, closes the rest at once. The error is ctx's if it came to that. Before Listen it returns ErrServerClosed, as Listen does from then on.
 // Any goroutine but a loop and a worker of one of Pools, which would wait for themselves: there it returns ErrOnLoop or
 // ErrOnPool and has done nothing. A handler that ends its server does so on a goroutine of its own.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
@@ -235,11 +235,11 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	if e == nil || !s.endpoint.enter(serverDraining, serverRunning) {
 		return DrainReport{}, ErrServerClosed
 	}
-	open := int(s.endpoint.active.Load())
-	e.stopAccepting()
+	before := s.endpoint.ended.Load()
+	e.acceptLast()
 	err := s.endpoint.drain(ctx, e.workers)
 	s.end(ctx, e)
-	return s.endpoint.report(open), err
+	return s.endpoint.report(before), err
 }
 
 // Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
