@@ -434,6 +434,7 @@ func TestNoAllocation(t *testing.T) {
 		"Writev":    func() { s.Writev(fd, bufs) },
 		"Accept":    func() { s.Accept(l.FD) },
 		"LocalAddr": func() { s.LocalAddr(fd) },
+		"Unacked":   func() { s.Unacked(fd) },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 && allocationFree {
 			t.Errorf("%s allocates %v times", name, n)

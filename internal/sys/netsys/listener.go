@@ -117,9 +117,6 @@ func (l *listener) retry() {
 func (l *listener) takeLast() (*conn, error) {
 	for {
 		c, err := l.take()
-		if err == nil {
-			c.look()
-		}
 		if err != sys.ErrAgain { //nolint:errorlint // the very value
 			return c, err
 		}

@@ -52,6 +52,7 @@ func (s sockets) accept(fd int, take func(*listener) (*conn, error)) (int, netip
 	if err != nil {
 		return -1, netip.AddrPort{}, err
 	}
+	c.look()
 	return c.fd, c.remote, nil
 }
 

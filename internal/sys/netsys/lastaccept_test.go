@@ -1,0 +1,53 @@
+package netsys
+
+import (
+	"net"
+	"testing"
+
+	"github.com/go-eddy/eddy/internal/sys"
+)
+
+// TestAcceptLast: whoever has connected is found before the end is told, wherever the connection is: in the system's queue, in
+// the goroutine's hands or in ours. What the peers have sent is found with them, and nobody waits for more.
+func TestAcceptLast(t *testing.T) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			for range 20 {
+				sock := New().NewSockets()
+				address := "127.0.0.1:0"
+				if network == "unix" {
+					address = t.TempDir() + "/socket"
+				}
+				l := listen(t, sock, network, address, sys.ListenOptions{})
+				if _, _, err := sock.Accept(l.FD); err != sys.ErrAgain { // starts the goroutine
+					t.Fatal(err)
+				}
+				const waiting = 2*acceptAhead + 5
+				for range waiting {
+					c, err := net.Dial(network, l.Addr.String())
+					must(t, err)
+					defer c.Close()
+					_, err = c.Write([]byte("hello"))
+					must(t, err)
+				}
+				for i := range waiting {
+					fd, _, err := sock.AcceptLast(l.FD)
+					if err != nil {
+						t.Fatalf("%d of %d accepted: %v", i, waiting, err)
+					}
+					p := make([]byte, 10)
+					if n, err := sock.Read(fd, p); string(p[:n]) != "hello" {
+						t.Fatalf("connection %d has brought %q, %v", i, p[:n], err)
+					}
+					must(t, sock.Close(fd))
+				}
+				for range 2 {
+					if _, _, err := sock.AcceptLast(l.FD); err != sys.ErrAgain {
+						t.Fatalf("after the last: %v", err)
+					}
+				}
+				must(t, sock.Close(l.FD))
+			}
+		})
+	}
+}
