@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-eddy/eddy"
 )
@@ -293,11 +294,27 @@ func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 		sc.tls = &state
 	case eddy.DrainEvent:
 		sc.draining.Store(true) // the next response says close; an idle connection is ended by the engine
+		sc.awaitFirst()
 	case eddy.InputClosedEvent:
 		sc.inputClosed()
 	}
 	ctx.FireEvent(ev)
 	return nil
+}
+
+// firstGrace is how long a connection that has not sent a request yet outlives the begin of a drain.
+const firstGrace = 250 * time.Millisecond
+
+// awaitFirst keeps a new connection for a moment, as a request in flight would: its first request may be on its way, and a
+// client does not send that again by itself when it finds the connection closed.
+func (sc *serverConn) awaitFirst() {
+	if sc.served > 0 {
+		return
+	}
+	sc.conn.Begin()
+	if _, err := sc.ctx.After(firstGrace, sc.conn.End); err != nil { // it is ending
+		sc.conn.End()
+	}
 }
 
 // inputClosed handles a client that sends no more: its complete request is

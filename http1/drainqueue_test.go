@@ -48,3 +48,43 @@ func TestDrainQueue(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// A connection that has not sent a request yet when the drain begins has a moment for it; one that has been answered before
+// ends at once.
+func TestDrainAwaitsTheFirstRequest(t *testing.T) {
+	s := startWith(t, setup{handler: hello, clock: true})
+	used, late, silent := s.dial(), s.dial(), s.dial()
+	used.send(keepGet)
+	used.response("GET")
+	testkit.Eventually(t, "all of them", func() bool { return s.srv.Stats().Active == 3 })
+	ended := make(chan eddy.DrainReport, 1)
+	ctx := testkit.Context(t)
+	go func() {
+		report, err := s.srv.Shutdown(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- report
+	}()
+	testkit.Eventually(t, "all to be told", func() bool { return s.drained.Load() == 3 })
+	if more := used.rest(); more != "" {
+		t.Errorf("the one that was answered before got %q", more)
+	}
+	late.send(keepGet)
+	if resp, body := late.response("GET"); body != "hello" || !resp.Close {
+		t.Errorf("the late request got %q, close=%v", body, resp.Close)
+	}
+	if more := late.rest(); more != "" {
+		t.Errorf("more: %q", more)
+	}
+	s.clock.Advance(firstGrace + firstGrace/10)
+	if more := silent.rest(); more != "" {
+		t.Errorf("the silent one got %q", more)
+	}
+	for _, c := range []*raw{used, late, silent} {
+		_ = c.Close()
+	}
+	if report := testkit.Receive(t, "the end", ended); report != (eddy.DrainReport{Drained: 3}) {
+		t.Errorf("%+v", report)
+	}
+}
