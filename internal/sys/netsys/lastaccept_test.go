@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // TestAcceptLast: whoever has connected is found before the end is told, wherever the connection is: in the system's queue, in
@@ -49,5 +50,58 @@ func TestAcceptLast(t *testing.T) {
 				must(t, sock.Close(l.FD))
 			}
 		})
+	}
+}
+
+// holding is a listener whose connections stay in Accept until the gate opens.
+type holding struct {
+	*net.TCPListener
+	has  chan struct{}
+	gate chan struct{}
+}
+
+func (l *holding) Accept() (net.Conn, error) {
+	c, err := l.TCPListener.Accept()
+	if err == nil {
+		l.has <- struct{}{}
+		<-l.gate
+	}
+	return c, err
+}
+
+// TestAcceptLastWaitsForTheGoroutine: a connection that the system has given to the goroutine, which has not brought it yet,
+// is not left behind.
+func TestAcceptLastWaitsForTheGoroutine(t *testing.T) {
+	s := New()
+	sock := s.NewSockets()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ln := &holding{inner.(*net.TCPListener), make(chan struct{}, 1), make(chan struct{})}
+	l, err := s.newListener(ln, nil)
+	must(t, err)
+	defer sock.Close(l.fd)
+	if _, _, err := sock.Accept(l.fd); err != sys.ErrAgain { // starts the goroutine
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", inner.Addr().String())
+	must(t, err)
+	defer c.Close()
+	testkit.Receive(t, "the goroutine to have it", ln.has)
+	found := make(chan error, 1)
+	go func() {
+		fd, _, err := sock.AcceptLast(l.fd)
+		if err == nil {
+			err = sock.Close(fd)
+		}
+		found <- err
+	}()
+	testkit.Eventually(t, "the goroutine to be called back", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.recalled || len(found) > 0
+	})
+	close(ln.gate)
+	if err := testkit.Receive(t, "the connection", found); err != nil {
+		t.Errorf("it was left behind: %v", err)
 	}
 }
