@@ -66,7 +66,7 @@ type Options struct {
 	// queued for it, or less than Server.MinWriteRate. Then the connection is
 	// closed, and a Write of the handler that waits for the client gets the
 	// error: a client that does not read holds no goroutine for ever. Default
-	// 30 s; negative: none.
+	// 60 s; negative: none.
 	WriteTimeout time.Duration
 }
 
@@ -81,7 +81,7 @@ const (
 	defaultHeaderTimeout = 10 * time.Second
 	defaultBodyTimeout   = 60 * time.Second
 	defaultIdleTimeout   = 2 * time.Minute
-	defaultWriteTimeout  = 30 * time.Second
+	defaultWriteTimeout  = 60 * time.Second
 )
 
 // withDefaults returns o with every zero field filled in, or an error that

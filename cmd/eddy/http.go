@@ -59,7 +59,7 @@ func newServeHTTP(t *terminal) *cobra.Command {
 	n.DurationVar(&f.headerTimeout, "header-timeout", 10*time.Second, "for a request's header; beyond it the answer is 408")
 	n.DurationVar(&f.bodyTimeout, "body-timeout", time.Minute, "for a request's body; beyond it the answer is 408")
 	n.DurationVar(&f.idleTimeout, "idle-timeout", 2*time.Minute, "without a request")
-	n.DurationVar(&f.writeTimeout, "write-timeout", 30*time.Second, "for a client that reads nothing of its response")
+	n.DurationVar(&f.writeTimeout, "write-timeout", time.Minute, "for a client that reads nothing of its response")
 	n.DurationVar(&f.handling, "handler-timeout", 0, "for the response to a request; beyond it the answer is 503; 0 = no limit")
 	return cmd
 }
