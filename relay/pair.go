@@ -56,6 +56,7 @@ func (s *side) HandleOpen(ctx *eddy.Context) error {
 		s.name = s.conn.RemoteAddr().String()
 		return p.begin()
 	}
+	s.conn.HandshakeDone()
 	return nil
 }
 
@@ -141,6 +142,7 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 		c.Reset(eddy.CloseNormal, nil)
 	default:
 		p.stands = true
+		p.client.conn.HandshakeDone() // to be told where to is one
 		if p.connected != nil {
 			p.connected(p.client.ctx, nil)
 		}

@@ -343,7 +343,11 @@ func TestClientLeavesEarly(t *testing.T) {
 
 // TestIdle: a pair on which nothing moves ends, one on which little moves does not.
 func TestIdle(t *testing.T) {
-	r := newRig(t, setup{clock: true, options: func(_ *rig, o *relay.Options) { o.Idle = time.Minute }})
+	r := newRig(t, setup{
+		clock: true, options: func(_ *rig, o *relay.Options) { o.Idle = time.Minute },
+		server: func(s *eddy.Server) { s.HandshakeTimeout = time.Minute }, // over when the pair stands
+		dialer: func(d *eddy.Dialer) { d.HandshakeTimeout = time.Minute },
+	})
 	c, s := r.pair()
 	for range 5 {
 		s.Send("x")
