@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-eddy/eddy/desk/perm"
@@ -55,12 +56,17 @@ const (
 	agentUploads  = "/api/v1/agent/uploads"
 )
 
-// route has every body that is no file come before its request begins: a client that stalls holds no place of others.
+// route has a body that is no file come before its request begins: a client that stalls holds no place of others.
 func (d *Desk) route(r *http.Request) http1.Route {
-	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads {
+	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads || !takesBodies(r.URL.Path) {
 		return http1.Route{}
 	}
 	return http1.Route{Await: awaitedBody, Within: d.o.within(bodyTimeout)}
+}
+
+// takesBodies reports whether there are requests with bodies at path; others are refused by their heads.
+func takesBodies(path string) bool {
+	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/admin/")
 }
 
 // bounded keeps the bodies of requests that are no uploads small, and quick to arrive.
