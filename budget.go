@@ -140,13 +140,14 @@ func (c *Conn) account() {
 	}
 }
 
-// countAnswers counts what the messages of one read have queued so far when that is much: above the budget those behind
-// them wait.
+// countAnswers counts what the messages of one read have queued so far, also by submitting it, when that is much: above the
+// high watermark or the budget those behind them wait.
 func (c *Conn) countAnswers() {
 	if c.queued.Load()-int64(c.heldOut) <= countAtOnce {
 		return
 	}
 	c.account()
+	c.noteWatermarks()
 	if c.loop.pressed > 0 {
 		c.pauseForBudget()
 	}

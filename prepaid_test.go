@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -47,6 +48,39 @@ func TestSubmittedBytesStayCounted(t *testing.T) {
 			}
 			if q := a.conn.QueuedBytes(); q != c.left {
 				t.Errorf("%d bytes are left in the queue, want %d", q, c.left)
+			}
+		})
+	}
+}
+
+// TestSubmittedAnswersHoldTheRest: of messages that came in one read those behind the one whose answer passes the high
+// watermark wait, also when answers are submitted and the loop has not reached them yet. None is refused.
+func TestSubmittedAnswersHoldTheRest(t *testing.T) {
+	submit := func(ctx *Context, msg string) error { return ctx.Conn().Write(strings.Repeat("x", 1000*len(msg))) }
+	for _, tc := range []struct {
+		name string
+		srv  *Server
+		wrap func(string) string
+	}{
+		{"first decoder", cutServer(submit), func(s string) string { return s }},
+		{"inside an envelope", innerServer(1, submit), envelope},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.srv.Watermarks = Watermarks{Low: 10_000, High: 50_000, Max: 100_000}
+			st, l := newStage(t, tc.srv)
+			a := st.connect(l)
+			a.room = 0
+			a.send(tc.wrap(strings.Repeat(strings.Repeat("a", 20)+";", 20)))
+			l.iterate()
+			if q := a.conn.QueuedBytes(); q != 60_000 {
+				t.Errorf("%d bytes are queued, want those of three answers", q)
+			}
+			a.room = 1 << 20
+			for range 20 {
+				l.iterate()
+			}
+			if a.answered() != 20*20 || a.closed > 0 {
+				t.Errorf("%d kB answered, want %d; closed %d times", a.answered(), 20*20, a.closed)
 			}
 		})
 	}
