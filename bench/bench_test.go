@@ -249,6 +249,21 @@ func TestOtherComparisons(t *testing.T) {
 	}
 }
 
+// TestLargeMessages runs every protocol with large messages, both ways and over each network, briefly.
+func TestLargeMessages(t *testing.T) {
+	rep := runJSON(t, "flow", "-rounds", "1", "-duration", "200ms", "-warmup", "20ms", "-cases", "16x1x65536,2x1x2097152")
+	for _, g := range rep.Grids {
+		if len(g.Rows) != 6 {
+			t.Errorf("%s: %d rows, want 6", g.Title, len(g.Rows))
+		}
+		for _, r := range g.Rows {
+			if len(r.Values) != len(g.Columns) || slices.Min(r.Values) <= 0 {
+				t.Errorf("%s, %s: implausible figures %v", g.Title, r.Name, r.Values)
+			}
+		}
+	}
+}
+
 // TestVisitsAreChecked shows that churn fails with the server's mistake and counts whole visits only.
 func TestVisitsAreChecked(t *testing.T) {
 	short := func(addr string) *churn {

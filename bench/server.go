@@ -48,6 +48,7 @@ var sources = map[string][]string{
 	"coderws":   {"go", "build", "-o", "", "./peer/coderws"},
 	"eddyrpc":   {"go", "build", "-o", "", "./server/eddyrpc"},
 	"grpcrpc":   {"go", "build", "-o", "", "./peer/grpcrpc"},
+	"flow":      {"go", "build", "-o", "", "./server/flow"},
 	"netrpc":    {"go", "build", "-o", "", "./baseline/netrpc"},
 }
 
