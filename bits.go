@@ -23,9 +23,11 @@ package eddy
 //	outputEnds   CloseWrite was called, and what was written before is not sent yet
 //	outputEnded  our FIN is sent because of it
 //	aborts       the end is a reset
+//	cutResets    so is an end that leaves the stream of our side incomplete, see Conn.ResetOnCut
+//	readsOn      a full queue does not pause reads, see Conn.ReadOn
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
-// Unwritability is Conn.paused's pauseOutbound, an end that was put off its pauseEnd.
+// An end that was put off is Conn.paused's pauseEnd.
 type connBits uint32
 
 const (
@@ -49,6 +51,8 @@ const (
 	outputEnds
 	outputEnded
 	aborts
+	cutResets
+	readsOn
 )
 
 func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }
@@ -58,7 +62,7 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 // sharedBits is what other goroutines read or write, in one atomic word.
 //
 //	appPaused    the application's own pause; any goroutine
-//	unwritable   pauseOutbound, for other goroutines; written by the loop
+//	unwritable   the outbound queue is above its watermarks; written by the loop
 //	readTask     a taskReadState is queued
 //	watchIdle    the loop wants to know when nothing is in flight
 //	idleTask     a taskCheckDrain is queued

@@ -181,8 +181,7 @@ func (l *loop) finishCloses() {
 	l.closing = l.closing[:0]
 }
 
-// stuck reports whether the connection ended because its peer does not take what was written. An orderly end would leave that
-// with the kernel, which offers it to the peer for minutes; a reset frees it.
+// stuck reports whether the connection ended because its peer does not take what was written.
 func (c *Conn) stuck() bool {
 	end := c.ended.Load()
 	_, late := end.Err.(*DeadlineError) //nolint:errorlint // our own, passed bare
@@ -195,7 +194,7 @@ func (l *loop) finishClose(c *Conn) {
 	if c.has(registered) {
 		l.logDeregister("a connection", l.poller.Remove(c.fd))
 	}
-	if c.has(aborts) || c.stuck() {
+	if c.resets() {
 		_ = l.sock.Abort(c.fd) // without it the close is an orderly one
 	}
 	if err := l.sock.Close(c.fd); err != nil {

@@ -24,6 +24,19 @@ func (c *Conn) Reset(reason CloseReason, err error) {
 	c.requestClose(closeRequest{reason: reason, err: err, reset: true})
 }
 
+// ResetOnCut makes the end of the connection a reset whenever it cuts what our side sends: a forced close, a deadline, an error.
+// Use it for streams whose end alone tells the peer that they are whole, such as relayed ones. Ends that CloseWrite and
+// CloseAfterFlush bring about stay in order, and so does one that follows the peer's own. Loop only.
+func (c *Conn) ResetOnCut() { c.raise(cutResets) }
+
+// resets reports whether the end of the connection is to be a reset. An orderly end would look whole where the stream was cut.
+// What a peer does not take would stay with the kernel, which offers it for minutes; a reset frees it.
+func (c *Conn) resets() bool {
+	sent := c.has(outputEnded|lingering) || c.has(finishing) && c.out.head == nil
+	cut := c.has(cutResets) && !sent && c.ended.Load().Reason != ClosePeerClosed
+	return c.has(aborts) || cut || c.stuck()
+}
+
 // closeWrite carries CloseWrite out, behind what was submitted before.
 func (c *Conn) closeWrite() {
 	if c.phase >= PhaseClosing {

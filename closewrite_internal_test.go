@@ -96,3 +96,84 @@ func TestCloseWriteMeets(t *testing.T) {
 		})
 	}
 }
+
+// TestResetOnCut: an end that cuts what our side sends is a reset, one that leaves it whole is not.
+func TestResetOnCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		do  func(a *actor)
+		cut bool
+	}{
+		"a forced end":                     {func(a *actor) { a.conn.force(nil) }, true},
+		"an end with bytes queued":         {func(a *actor) { a.room = 0; a.conn.CloseWrite(); a.conn.loop.iterate(); a.conn.Close(CloseNormal) }, true},
+		"a forced end behind our own":      {func(a *actor) { a.conn.CloseWrite(); a.conn.loop.iterate(); a.conn.force(nil) }, false},
+		"an orderly end":                   {func(a *actor) { a.conn.CloseAfterFlush(CloseNormal); a.conn.loop.iterate(); a.eof = true }, false},
+		"an orderly end behind the peer's": {func(a *actor) { a.eof = true; a.conn.loop.iterate(); a.conn.CloseAfterFlush(CloseNormal) }, false},
+		"an orderly end that is cut": {func(a *actor) {
+			a.room = 0
+			a.conn.CloseAfterFlush(CloseNormal)
+			a.conn.loop.iterate()
+			a.conn.force(nil)
+			a.conn.kill()
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
+			for _, asked := range []bool{false, true} {
+				a := st.connect(l)
+				a.conn.Begin()
+				if asked {
+					a.conn.ResetOnCut()
+				}
+				if err := a.conn.Write("part"); err != nil {
+					t.Fatal(err)
+				}
+				c.do(a)
+				for range 4 {
+					l.iterate()
+				}
+				if a.closed != 1 || a.aborted != (asked && c.cut) {
+					t.Errorf("asked %v: closed %d times, reset %v", asked, a.closed, a.aborted)
+				}
+			}
+		})
+	}
+}
+
+// TestReadOn: a full queue does not pause the reads of a connection that was told so, before or after it was full, and its
+// handlers are told of the marks as ever.
+func TestReadOn(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		got := ""
+		srv := cutServer(func(_ *Context, m string) error { got += m; return nil })
+		srv.Watermarks = Watermarks{Low: 4, High: 8, Max: 100}
+		st, l := newStage(t, srv)
+		a := st.connect(l)
+		if !late {
+			a.conn.ReadOn()
+		}
+		a.room = 0
+		if err := a.conn.Write("more than eight"); err != nil {
+			t.Fatal(err)
+		}
+		l.iterate()
+		a.send("a;")
+		l.iterate()
+		if late {
+			if got != "" {
+				t.Fatalf("behind a full queue %q was read", got)
+			}
+			a.conn.ReadOn()
+			l.iterate()
+			l.iterate()
+		}
+		if got != "a" || a.conn.Writable() {
+			t.Errorf("late %v: %q was read, writable %v", late, got, a.conn.Writable())
+		}
+		a.room = 100
+		l.iterate()
+		l.iterate()
+		if !a.conn.Writable() || string(a.out) != "more than eight" {
+			t.Errorf("late %v: %q is sent, writable %v", late, a.out, a.conn.Writable())
+		}
+	}
+}

@@ -128,6 +128,17 @@ func (c *Conn) ResumeRead() {
 	}
 }
 
+// ReadOn lets reads go on while the outbound queue is full, which pauses them otherwise. It is for ends that may not wait for their
+// own writes, such as a relay's: a peer that reads nothing would not be heard. Whoever calls it bounds what reads bring about by
+// other means. It cannot be undone. Loop only.
+func (c *Conn) ReadOn() {
+	c.raise(readsOn)
+	if c.paused&pauseOutbound != 0 {
+		c.paused &^= pauseOutbound
+		c.postReadState()
+	}
+}
+
 // Writable reports whether the outbound queue is below its high watermark. After false it is false until the queue has come
 // down to its low one: then HandleWritability is told true, unless the connection ends first. That may be before the caller
 // has acted on the answer; OnWritable cannot be missed. Any goroutine.

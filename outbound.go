@@ -353,13 +353,15 @@ func (c *Conn) setPhaseWriting() {
 func (c *Conn) noteWatermarks() {
 	q := c.queued.Load()
 	switch {
-	case c.paused&pauseOutbound == 0 && q >= int64(c.set.marks.High):
-		c.paused |= pauseOutbound
+	case !c.shows(unwritable) && q >= int64(c.set.marks.High):
+		if !c.has(readsOn) {
+			c.paused |= pauseOutbound
+		}
 		c.mark(unwritable)
 		c.breachBegins()
 		c.loop.counters[countOutboundPauses]++
 		c.tellWritability(false)
-	case c.paused&pauseOutbound != 0 && q <= int64(c.set.marks.Low):
+	case c.shows(unwritable) && q <= int64(c.set.marks.Low):
 		c.paused &^= pauseOutbound
 		c.unmark(unwritable | toldFull)
 		c.breachEnds()

@@ -52,12 +52,16 @@ type side struct {
 func (s *side) HandleOpen(ctx *eddy.Context) error {
 	s.ctx, s.conn = ctx, ctx.Conn()
 	s.conn.Begin() // a drain waits for what is relayed
-	if p := s.pair; s == &p.client {
-		s.name = s.conn.RemoteAddr().String()
-		return p.begin()
+	s.conn.ResetOnCut()
+	s.conn.ReadOn() // what is read goes elsewhere
+	p := s.pair
+	if s == &p.server {
+		s.conn.HandshakeDone()
+		s.conn.PauseRead() // until settle: its bytes would come before what connected writes, or take its room
+		return nil
 	}
-	s.conn.HandshakeDone()
-	return nil
+	s.name = s.conn.RemoteAddr().String()
+	return p.begin()
 }
 
 // begin connects to the target; until then the client is not read.
@@ -147,6 +151,7 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 			p.connected(p.client.ctx, nil)
 		}
 		p.client.ctx.ReleaseReads()
+		c.ResumeRead()
 		if idle := p.relay.o.Idle; idle > 0 {
 			p.watch(idle)
 		}
@@ -270,6 +275,9 @@ func (s *side) HandleEvent(ctx *eddy.Context, ev any) error {
 
 // HandleClose implements eddy.CloseHandler.
 func (s *side) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
+	if s.conn == nil {
+		return // it was never opened: nothing has begun, or the dialer tells
+	}
 	p := s.pair
 	s.ended = true
 	p.note(reason, err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -248,8 +249,8 @@ func TestCuts(t *testing.T) {
 		}{
 			"the client resets":           {func(_ *rig, c, _ *enginetest.Peer) { c.Reset() }, eddy.CloseIOError, "server"},
 			"the server resets":           {func(_ *rig, _, s *enginetest.Peer) { s.Reset() }, eddy.CloseIOError, "client"},
-			"the dialer is closed":        {func(r *rig, _, _ *enginetest.Peer) { _ = r.dialer.Close() }, eddy.CloseServerShutdown, "client"},
-			"the server is closed":        {func(r *rig, _, _ *enginetest.Peer) { _ = r.srv.Close() }, eddy.CloseServerShutdown, "server"},
+			"the dialer is closed":        {func(r *rig, _, s *enginetest.Peer) { _ = r.dialer.Close(); s.ExpectReset() }, eddy.CloseServerShutdown, "client"},
+			"the server is closed":        {func(r *rig, c, _ *enginetest.Peer) { _ = r.srv.Close(); c.ExpectReset() }, eddy.CloseServerShutdown, "server"},
 			"the client's behind its end": {func(_ *rig, c, s *enginetest.Peer) { _ = c.CloseWrite(); s.ExpectEnd(); c.Reset() }, eddy.CloseIOError, "server"},
 			"the server's behind its end": {func(_ *rig, c, s *enginetest.Peer) { _ = s.CloseWrite(); c.ExpectEnd(); s.Reset() }, eddy.CloseIOError, "client"},
 		} {
@@ -334,7 +335,9 @@ func TestClientLeavesEarly(t *testing.T) {
 			o.Target = func(c *eddy.Conn) (net.Addr, error) { c.Close(eddy.CloseIOError); return r.target.Addr(), nil }
 		}})
 		for range 50 {
-			enginetest.Dial(t, r.addr)
+			if c, err := net.Dial("tcp", r.addr); err == nil { // the reset may be quicker
+				defer c.Close()
+			}
 			r.report()
 		}
 		testkit.Eventually(t, "no connection left", func() bool { return r.dialer.Stats().Active == 0 && r.relay.Stats().Active == 0 })
@@ -393,6 +396,71 @@ func TestHandshake(t *testing.T) {
 		if d := r.report(); d.Err == nil {
 			t.Errorf("%+v", d)
 		}
+	})
+}
+
+// TestAnswerComesFirst: what the target says before the client's loop knows that it is there comes behind the answer, and takes
+// none of its room.
+func TestAnswerComesFirst(t *testing.T) {
+	places(t, func(t *testing.T, far bool) {
+		gate := make(chan struct{})
+		banner := strings.Repeat("ready ", 1000)
+		r := newRig(t, setup{
+			far:    far,
+			server: func(s *eddy.Server) { s.Watermarks = eddy.Watermarks{Low: 100, High: 200, Max: 200} },
+			options: func(r *rig, o *relay.Options) {
+				o.Target = func(c *eddy.Conn) (net.Addr, error) {
+					return r.target.Addr(), c.Loop().Post(func() { <-gate })
+				}
+			},
+			init: func(r *rig) func(*eddy.Pipeline) error {
+				answer := func(ctx *eddy.Context, err error) { _ = ctx.WriteBytes([]byte(fmt.Sprintf("OK %v\n", err))) }
+				return func(p *eddy.Pipeline) error { return p.Add("relay", r.relay.Handler(nil, answer)) }
+			},
+		})
+		c := enginetest.Dial(t, r.addr)
+		if far {
+			r.accept().Send(banner)
+			for range 5 { // the dialed side could have read it
+				for i := range 2 {
+					seen := make(chan struct{})
+					if err := r.dialer.Group.Loop(i).Post(func() { close(seen) }); err != nil {
+						t.Fatal(err)
+					}
+					testkit.Receive(t, "a turn of the loop", seen)
+				}
+			}
+			close(gate)
+		} else {
+			close(gate)
+			r.accept().Send(banner)
+		}
+		c.Expect("OK <nil>\n" + banner)
+	})
+}
+
+// TestHeardWhileItReadsNothing: a peer that does not read is heard all the same; if the other one waits for that, nobody would
+// go on.
+func TestHeardWhileItReadsNothing(t *testing.T) {
+	places(t, func(t *testing.T, far bool) {
+		r := newRig(t, setup{far: far, dialer: func(d *eddy.Dialer) { d.Watermarks = eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 2 << 10} }})
+		c, s := r.pair()
+		var sent atomic.Int64
+		go func() { // more than anybody takes, until the end
+			for b := make([]byte, 1<<10); ; sent.Add(1) {
+				if _, err := c.Write(b); err != nil {
+					return
+				}
+			}
+		}()
+		for last, still := int64(-1), 0; still < 200; still++ { // until nothing moves there any more
+			s.Send("x")
+			c.Expect("x")
+			if n := sent.Load(); n != last {
+				last, still = n, 0
+			}
+		}
+		c.Close()
 	})
 }
 

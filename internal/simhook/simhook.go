@@ -49,7 +49,8 @@ type Waiting struct {
 	Timeout time.Duration // as given to Poller.Wait
 	Until   int64         // when that ends, on the machine's clock; meaningless without a limit
 	Woken   bool          // the wait will end at once, because somebody called Wake
-	In      uint64        // bytes that the loop has read from connections that it had not shut down
+	In      uint64        // bytes that the loop has read
+	Late    uint64        // of those, from connections whose output it had ended; counted unless it lingers there
 	Out     uint64        // bytes that the loop has written
 }
 

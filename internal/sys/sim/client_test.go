@@ -52,16 +52,16 @@ type client struct {
 	failed    error
 	over      bool
 	buf       []byte
+
+	other *client       // the peer at the other end of a relay
+	goes  bool          // goes on sending after the other side's end
+	nap   time.Duration // the longest of its rests
+	deaf  func() bool   // says that it does not read now; nil = it always does
 }
 
 // join adds a client of the server at addr, which begins some time later.
 func (t *trial) join(addr netip.AddrPort, c *client) *client {
-	c.t, c.id = t, len(t.clients)+1
-	c.name = fmt.Sprintf("peer-%d", c.id)
-	c.chunk, c.gulp = pick(t, 1, 7, 100, 4096, 1<<16), pick(t, 1, 13, 512, 8192, 1<<16)
-	c.turn = t.n(len(c.out) + 1)
-	c.buf = make([]byte, 1<<16)
-	t.clients = append(t.clients, c)
+	t.enroll(c)
 	begun := false
 	t.w.Act(c.name, func() sim.Next {
 		if !begun {
@@ -73,6 +73,18 @@ func (t *trial) join(addr netip.AddrPort, c *client) *client {
 		}
 		return c.act()
 	})
+	return c
+}
+
+// enroll gives a client what all have.
+func (t *trial) enroll(c *client) *client {
+	c.t, c.id = t, len(t.clients)+1
+	c.name = fmt.Sprintf("peer-%d", c.id)
+	c.chunk, c.gulp = pick(t, 1, 7, 100, 4096, 1<<16), pick(t, 1, 13, 512, 8192, 1<<16)
+	c.turn = t.n(len(c.out) + 1)
+	c.buf = make([]byte, 1<<16)
+	c.nap = max(c.nap, 3*time.Millisecond)
+	t.clients = append(t.clients, c)
 	return c
 }
 
@@ -93,6 +105,10 @@ func (c *client) act() sim.Next {
 	switch {
 	case c.over:
 		return sim.Done
+	case c.ended && c.eof:
+		c.over = true
+		c.p.Close()
+		return sim.Done
 	case c.early():
 		return 0
 	case c.ending == vanish && c.sent >= c.turn:
@@ -100,7 +116,7 @@ func (c *client) act() sim.Next {
 		w.Note(sim.PeerVanishes)
 		return sim.Done
 	case !w.IsCalm() && c.t.once(16):
-		return sim.Next(c.t.n(int(3 * time.Millisecond)))
+		return sim.Next(c.t.n(int(c.nap)))
 	case w.Hit(sim.ZeroWindow):
 		c.p.SetWindow(0)
 		w.After(time.Duration(1+c.t.n(200))*time.Millisecond, func() { c.p.SetWindow(1 + c.t.n(1<<14)) })
@@ -147,13 +163,17 @@ func (c *client) early() bool {
 }
 
 func (c *client) write() bool {
-	if c.ended || c.eof || c.failed != nil {
+	if c.ended || c.eof && !c.goes || c.failed != nil {
 		return false
 	}
 	if c.sent == len(c.out) {
 		return c.sentAll()
 	}
-	n, err := c.p.Write(c.out[c.sent:min(len(c.out), c.sent+c.chunk)])
+	chunk := c.chunk
+	if c.t.w.IsCalm() {
+		chunk = len(c.out)
+	}
+	n, err := c.p.Write(c.out[c.sent:min(len(c.out), c.sent+chunk)])
 	c.sent += n
 	if err != nil && !sim.IsAgain(err) {
 		c.failed = err
@@ -165,6 +185,10 @@ func (c *client) write() bool {
 
 func (c *client) sentAll() bool {
 	switch {
+	case c.eof:
+		c.ended, c.over = true, true
+		c.p.Close()
+		return true
 	case c.ending == finAfterAll:
 		c.ended = true
 		c.p.CloseWrite()
@@ -179,7 +203,7 @@ func (c *client) sentAll() bool {
 }
 
 func (c *client) read() bool {
-	if c.over {
+	if c.over || c.eof || c.deaf != nil && c.deaf() {
 		return false
 	}
 	gulp := c.gulp
@@ -194,6 +218,9 @@ func (c *client) read() bool {
 		return false
 	case err != nil:
 		c.failed, c.over = err, true
+		return true
+	case n == 0 && c.goes && !c.ended:
+		c.eof = true
 		return true
 	case n == 0:
 		c.eof, c.over = true, true

@@ -14,7 +14,7 @@ import (
 // dial: a group with a server and a dialer of its own, which dials that server, scripted ones and nobody.
 func dial(t *trial) {
 	g := t.newGroup(1 + t.n(3))
-	t.group, t.dialed = g, true
+	t.groups, t.dialed = append(t.groups, g), true
 	srv := &eddy.Server{Group: g, Topology: pick(t, eddy.BossWorkers, eddy.ListenerPerLoop), Watermarks: t.marks()}
 	srv.Init = func(p *eddy.Pipeline) error {
 		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) }))

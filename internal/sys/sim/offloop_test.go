@@ -112,7 +112,7 @@ func (k *crowd) close(l *life) {
 // writeDead writes to handles of connections that have ended: bytes that no peer expects.
 func (k *crowd) writeDead() {
 	for _, l := range k.t.lives {
-		if l.closed > 0 && k.t.once(2) {
+		if l.closed > 0 && !l.dialed && k.t.once(2) {
 			if err := k.srv.WriteTo(l.id, []byte("\x00\xff to nobody")); err != nil && !errors.Is(err, eddy.ErrSaturated) && !errors.Is(err, eddy.ErrClosed) {
 				k.t.w.Failf("write to a dead handle: %v", err)
 			}

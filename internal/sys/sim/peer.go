@@ -87,6 +87,9 @@ func (p *Peer) SetWindow(n int) {
 	p.e.w.changed()
 }
 
+// Ended reports whether the end of the peer's stream was sent, behind all its bytes.
+func (p *Peer) Ended() bool { return p.e.sent }
+
 // Harmed reports whether the network broke the connection without the peer's doing.
 func (p *Peer) Harmed() bool { return p.e.harmed }
 

@@ -2,9 +2,7 @@ package sim_test
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -48,6 +46,7 @@ var scenarios = []scenario{
 	{"broadcast", broadcast},
 	{"inner", inner},
 	{"responses", responses},
+	{"relay", relays},
 }
 
 const defaultSeeds = 120
@@ -166,13 +165,23 @@ type trial struct {
 	promises promises
 	waits    int // OnWritable calls that were not told
 
-	panics   uint64      // of handlers
-	queues   bool        // peers may wait in the kernel's queue until others end
-	dialed   bool        // connections are not only accepted
-	calmEnd  bool        // the peers came to rest before the end began
-	endsFrom int64       // when the servers were told to end, 0 before
-	group    *eddy.Group // shared, to be closed at the end
+	panics   uint64        // of handlers
+	queues   bool          // peers may wait in the kernel's queue until others end
+	dialed   bool          // connections are not only accepted
+	calmEnd  bool          // the peers came to rest before the end began
+	endsFrom int64         // when the servers were told to end, 0 before
+	groups   []*eddy.Group // to be closed at the end
 	scripted netip.AddrPort
+
+	enders []ender  // the servers, and dialers that end with them
+	endure bool     // a drain may take for ever
+	atRest []func() // what holds when all trouble is over and nothing moves any more
+}
+
+// ender is a server or a dialer.
+type ender interface {
+	Close() error
+	Shutdown(ctx context.Context) (eddy.DrainReport, error)
 }
 
 // n is a random number below max.
@@ -198,7 +207,7 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 		if srv.Topology == eddy.SingleReactor {
 			srv.Group.Loops = 1
 		}
-		t.group = srv.Group
+		t.groups = append(t.groups, srv.Group)
 	default:
 		srv.Loops, srv.TaskQueue = 1+t.n(3), pick(t, 0, 500)
 		if srv.Topology = pick(t, eddy.BossWorkers, eddy.BossWorkers, eddy.SingleReactor, eddy.ListenerPerLoop); srv.Topology == eddy.SingleReactor {
@@ -225,7 +234,7 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 			panic("no server")
 		}
 	}
-	t.servers = append(t.servers, srv)
+	t.servers, t.enders = append(t.servers, srv), append(t.enders, srv)
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), srv.Addr().(*net.TCPAddr).AddrPort().Port())
 }
 
@@ -255,6 +264,7 @@ type life struct {
 	id     eddy.ConnID
 	opened int
 	closed int
+	dialed bool
 	told   int64 // when it was told to end
 	ended  int64
 	full   bool // somebody was told that it is not writable
@@ -330,11 +340,19 @@ func (l *life) took() time.Duration { return time.Duration(l.ended - l.told) }
 
 // judge fails the trial when nothing that happened explains the reason.
 func (t *trial) judge(l *life) {
-	c := t.peers[l.conn.RemoteAddr()]
-	counts := t.w.Counts()
 	if slices.Contains(t.allowed, l.reason) {
 		return
 	}
+	c := t.peers[l.conn.RemoteAddr()]
+	ok := t.explained(l, c) || c != nil && c.other != nil && t.explained(l, c.other)
+	if !ok {
+		t.w.Failf("connection %v (%v) ended with %v, %v: nothing explains that", l.conn.ID(), l.conn.RemoteAddr(), l.reason, l.err)
+	}
+}
+
+// explained reports whether what happened to a peer explains how the connection ended.
+func (t *trial) explained(l *life, c *client) bool {
+	counts := t.w.Counts()
 	ok := c != nil && slices.Contains(c.closedFor, l.reason)
 	switch l.reason {
 	case eddy.CloseInternalError:
@@ -342,146 +360,9 @@ func (t *trial) judge(l *life) {
 	case eddy.CloseWriteTimeout: // of an orderly end
 		ok = ok || counts[sim.TimeJump]+counts[sim.Stall] > 0 || c != nil && c.ending == vanish && c.over
 	case eddy.CloseIOError:
-		ok = ok || c == nil || c.p.Harmed() || c.broke || c.left
+		ok = ok || c == nil || c.p == nil || c.p.Harmed() || c.broke || c.left
 	case eddy.ClosePeerClosed, eddy.CloseIncompleteRequest:
-		ok = ok || c == nil || c.p.Harmed() || c.ended || c.broke || c.left
+		ok = ok || c == nil || c.p == nil || c.p.Harmed() || c.ended || c.broke || c.left
 	}
-	if !ok {
-		t.w.Failf("connection %v (%v) ended with %v, %v: nothing explains that", l.conn.ID(), l.conn.RemoteAddr(), l.reason, l.err)
-	}
-}
-
-// finish ends the servers, in one of the ways there are, and checks what is left.
-func (t *trial) finish() {
-	w := t.w
-	calm := t.once(2)
-	if t.calmEnd = calm; calm {
-		if t.settle(); w.Err() != nil {
-			return
-		}
-	}
-	ended := 0
-	t.endsFrom = w.Now()
-	for _, srv := range t.servers {
-		how := t.n(3)
-		patience := time.Duration(1+t.n(5000)) * time.Millisecond
-		w.Go("shutdown", func() {
-			defer func() { ended++ }()
-			switch how {
-			case 0:
-				if err := srv.Close(); err != nil {
-					w.Failf("close: %v", err)
-				}
-			case 1:
-				_, err := srv.Shutdown(w.WithTimeout(patience))
-				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-					w.Failf("shutdown: %v", err)
-				}
-			default:
-				if _, err := srv.Shutdown(w.WithTimeout(time.Hour)); err != nil && w.Counts()[sim.PeerVanishes] == 0 {
-					w.Failf("shutdown with an hour's time: %v", err)
-				}
-			}
-		})
-	}
-	t.allow(eddy.CloseServerShutdown, eddy.CloseWriteTimeout)
-	if !calm {
-		w.Rest(t.n(2000))
-		w.Calm()
-	}
-	if w.Run("shutdown", maxSteps, func() bool { return ended == len(t.servers) }) != nil {
-		return
-	}
-	if t.group != nil {
-		closed := false
-		w.Go("group's end", func() {
-			if err := t.group.Close(); err != nil {
-				w.Failf("close of the group: %v", err)
-			}
-			closed = true
-		})
-		if w.Run("the group's end", maxSteps, func() bool { return closed }) != nil {
-			return
-		}
-	}
-	w.Rest(maxSteps) // pools whose time ran out finish what they run
-	t.gone()
-}
-
-// settle ends the trouble and lets the peers come to their end.
-func (t *trial) settle() {
-	w := t.w
-	w.Calm()
-	if t.queues { // a listener that waits for room looks for it for ever
-		w.Rest(20_000)
-		return
-	}
-	if !w.Rest(maxSteps) && w.Err() == nil {
-		w.Failf("no rest after %d steps without trouble: %v", maxSteps, t)
-	}
-	for _, l := range t.lives {
-		l.forgotten()
-	}
-	for _, c := range t.clients {
-		if c.over || !c.whole() || c.p == nil {
-			continue
-		}
-		if c.ending != stay || c.most >= 0 && (c.sent < len(c.out) || c.got < c.most) {
-			w.Failf("%s came to no end: sent %d of %d, got %d of %d, eof %v", c.name, c.sent, len(c.out), c.got, c.most, c.eof)
-		}
-	}
-}
-
-// gone checks that nothing is left.
-func (t *trial) gone() {
-	for _, l := range t.lives {
-		if l.closed != 1 {
-			t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
-		}
-	}
-	for _, srv := range t.servers {
-		st := srv.Stats()
-		if st.Active != 0 {
-			t.w.Failf("%d connections are active after the end", st.Active)
-		}
-		if st.LiveBuffers != 0 {
-			t.w.Failf("%d counted buffers were not released by the end", st.LiveBuffers)
-		}
-		var opened, closed, panics uint64
-		for _, l := range append(st.Loops, st.Boss) {
-			opened += l.Opened
-			panics += l.Panics
-		}
-		if panics != t.panics {
-			t.w.Failf("%d panics, of which %d were the handlers'", panics, t.panics)
-		}
-		for r, n := range st.Closed {
-			if r != eddy.CloseAdmissionRejected {
-				closed += n
-			}
-		}
-		if !t.dialed && opened != closed {
-			t.w.Failf("%d connections were opened, %d closed: %v", opened, closed, st.Closed)
-		}
-	}
-	for _, k := range t.crowds {
-		k.check()
-	}
-	if t.waits != 0 {
-		t.w.Failf("%d OnWritable calls were not told the end of their connection", t.waits)
-	}
-	t.promises.kept(t)
-	_ = t.w.End()
-}
-
-// String tells which connections are open.
-func (t *trial) String() string {
-	s := ""
-	for _, l := range t.lives {
-		if c := t.peers[l.conn.RemoteAddr()]; l.closed == 0 && c != nil {
-			s += fmt.Sprintf("%s (ending %d, over %v, sent %d of %d, got %d) has connection %v with %d bytes queued; ",
-				c.name, c.ending, c.over, c.sent, len(c.out), c.got, l.id, l.conn.QueuedBytes())
-		}
-	}
-	return s
+	return ok
 }

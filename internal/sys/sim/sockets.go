@@ -156,7 +156,7 @@ func (w *World) ownAddr(local netip.AddrPort) netip.AddrPort {
 
 // connected is the outcome of a connect. A failure is told later.
 func (w *World) connected(e *end) error {
-	if e.closed {
+	if e.closed || !e.connecting {
 		return nil
 	}
 	e.connecting = false
@@ -226,8 +226,11 @@ func (s sockets) read(fd int, p []byte) (int, error) {
 		p = p[:1+w.rng.IntN(min(len(p)-1, 64))]
 	}
 	n, err := e.read(p)
-	if w.cur != nil && !e.sent {
+	if w.cur != nil {
 		w.cur.in += uint64(n)
+		if e.sent {
+			w.cur.late += uint64(n)
+		}
 	}
 	return n, err
 }

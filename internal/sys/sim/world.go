@@ -389,6 +389,7 @@ type routine struct {
 	frozen   int64  // gets no processor before
 	seen     uint64 // turn in which it was blocked, 0 if it was not
 	in, out  uint64 // bytes read and written
+	late     uint64 // of in, after the end of what is written
 }
 
 func (w *World) start(l simhook.Loop) { w.spawn(&routine{name: l.Name(), loop: l}, l.Run) }
@@ -469,7 +470,7 @@ func (w *World) check(r *routine) {
 		return
 	}
 	woken := len(r.alarm) > 0 || r.poller != nil && r.poller.woken
-	w.judge(r, r.loop.Check(simhook.Waiting{Timeout: r.timeout, Until: r.deadline, Woken: woken, In: r.in, Out: r.out}))
+	w.judge(r, r.loop.Check(simhook.Waiting{Timeout: r.timeout, Until: r.deadline, Woken: woken, In: r.in, Late: r.late, Out: r.out}))
 }
 
 func (w *World) judge(r *routine, err error) {
