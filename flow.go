@@ -243,10 +243,8 @@ func (f *flow[Req]) append(c *call[Req]) {
 		}
 		f.byID[c.id] = c
 	}
-	if f.count++; !f.paused && f.full() {
-		f.paused = true
-		f.ctx.HoldReads()
-	}
+	f.count++
+	f.pace()
 }
 
 // full reports whether no further request may begin: InFlight of them have, or their answers, if they are as long as those
@@ -256,9 +254,13 @@ func (f *flow[Req]) full() bool {
 	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= int64(marks.Max-marks.High)
 }
 
-// resume lets requests begin again.
-func (f *flow[Req]) resume() {
-	if f.paused && f.count <= f.r.low && !f.full() {
+// pace lets requests begin or not, after one began, was answered or came back.
+func (f *flow[Req]) pace() {
+	switch full := f.full(); {
+	case full && !f.paused:
+		f.paused = true
+		f.ctx.HoldReads()
+	case !full && f.paused && f.count <= f.r.low:
 		f.paused = false
 		f.ctx.ReleaseReads()
 	}
@@ -277,7 +279,7 @@ func (f *flow[Req]) remove(c *call[Req]) {
 		c.next.prev = c.prev
 	}
 	f.count--
-	f.resume()
+	f.pace()
 	c.recycle()
 }
 
@@ -332,7 +334,7 @@ func (f *flow[Req]) finish(c *call[Req]) {
 	if !c.running {
 		f.remove(c)
 	} else {
-		f.resume()
+		f.pace()
 	}
 }
 

@@ -172,3 +172,25 @@ func TestAnswersCountForTheBudget(t *testing.T) {
 		t.Errorf("%d bytes count as queued after the end", q)
 	}
 }
+
+// TestAnswersTellHowManyBegin: requests that began before it was known how long the answers are keep others from beginning, as
+// soon as it is known.
+func TestAnswersTellHowManyBegin(t *testing.T) {
+	a, l, _, gate := newAnswering(t, 64, 0)
+	for range 12 {
+		a.conn.fireReadFromHead(4 << 10)
+	}
+	l.iterate() // wakes the pool
+	for range 4 {
+		gate <- struct{}{}
+	}
+	stepUntil(t, "four responses", func() bool { l.iterate(); return len(a.out) == 4*4<<10 })
+	if a.conn.paused&pauseHold == 0 {
+		t.Errorf("%d bytes of answers are to come to a queue that takes 20 KiB beyond its high watermark, and others may begin", 8*4<<10)
+	}
+	close(gate)
+	stepUntil(t, "all responses", func() bool { l.iterate(); return len(a.out) == 12*4<<10 })
+	if a.conn.paused&pauseHold != 0 {
+		t.Error("with nothing in flight no request may begin")
+	}
+}

@@ -47,6 +47,8 @@ var scenarios = []scenario{
 	{"inner", inner},
 	{"responses", responses},
 	{"relay", relays},
+	{"readers", readers},
+	{"both ask", bothAsk},
 }
 
 const defaultSeeds = 120
@@ -267,8 +269,9 @@ type life struct {
 	dialed bool
 	told   int64 // when it was told to end
 	ended  int64
-	full   bool // somebody was told that it is not writable
-	waits  int  // OnWritable calls that were not told
+	moved  int64 // when the other side last took bytes of this one, or gave some
+	full   bool  // somebody was told that it is not writable
+	waits  int   // OnWritable calls that were not told
 	reason eddy.CloseReason
 	err    error
 }
@@ -292,6 +295,9 @@ func (l *life) HandleRead(ctx *eddy.Context, msg any) error {
 
 func (l *life) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
 	l.reason, l.err, l.ended, l.full = reason, err, l.t.w.Now(), false
+	if c := l.t.peers[l.conn.RemoteAddr()]; c != nil && c.p != nil {
+		l.moved = l.ended - int64(c.p.Silence())
+	}
 	if l.closed++; l.closed > 1 {
 		l.t.w.Failf("connection %v was closed %d times", l.conn.ID(), l.closed)
 	}
