@@ -123,7 +123,7 @@ func (c *framesClient) verdict(halfClose bool) {
 	}
 	for id, done := range c.done {
 		if id < c.fatal && c.ends[id] <= c.sent && !done && c.promised(id) {
-			c.t.w.Failf("%s: no answer to frame %d (order %d), fatal %d, sent %d of %d, %d frames answered", c.name, id, c.orders[id], c.fatal,
+			c.t.w.Failf("%s (%v): no answer to frame %d (order %d), fatal %d, sent %d of %d, %d frames answered", c.name, l.reason, id, c.orders[id], c.fatal,
 				c.sent, len(c.out), len(slices.DeleteFunc(slices.Clone(c.done), func(d bool) bool { return !d })))
 		}
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"syscall"
 	"time"
 
@@ -194,7 +195,6 @@ func (p *poller) collect(events []sys.Event) int {
 		if ready == 0 || len(found) > 0 && w.Hit(LateEvent) {
 			continue
 		}
-		r.told = r.told || r.in == sys.None
 		if split := ready & sys.Writable; split != 0 && split != ready && w.Hit(SplitEvent) {
 			found = append(found, sys.Event{Token: r.token, Ready: split})
 			ready &^= split
@@ -206,7 +206,11 @@ func (p *poller) collect(events []sys.Event) int {
 	}
 	w.rng.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
 	p.found = found
-	return copy(events, found)
+	n := copy(events, found)
+	for _, r := range p.regs {
+		r.told = r.told || r.in == sys.None && slices.ContainsFunc(events[:n], func(ev sys.Event) bool { return ev.Token == r.token })
+	}
+	return n
 }
 
 func (p *poller) Wake() error {

@@ -29,24 +29,13 @@ func relays(t *trial) {
 		Group: back, Logger: quiet(), Watermarks: r.marks(), Overflow: r.srv.Overflow, Init: r.initDialed,
 		ConnectTimeout: time.Duration(1+t.n(2000)) * time.Millisecond,
 	}
-	o := relay.Options{Dialer: r.dialer, Logger: quiet(), Target: r.targetOf, Done: r.done}
 	t.allow(eddy.CloseNormal)
-	if t.once(3) {
-		o.Idle = time.Duration(5+t.n(100)) * time.Second
-		t.allow(eddy.CloseIdleTimeout)
-		r.late = true
-	}
-	if t.once(3) {
-		r.srv.BackpressureTimeout = time.Duration(1+t.n(20)) * time.Second
-		r.dialer.BackpressureTimeout = r.srv.BackpressureTimeout
-		t.allow(eddy.CloseBackpressureLimit)
-		r.late = true
-	}
 	if back != front { // a piece, or the other side's outcome, that its loop has no room for
+		t.w.Often(sim.TaskStorm)
 		t.allow(eddy.CloseBackpressureLimit)
 	}
 	var err error
-	if r.relay, err = relay.New(o); err != nil {
+	if r.relay, err = relay.New(r.options()); err != nil {
 		t.w.Failf("relay.New: %v", err)
 		return
 	}
@@ -74,6 +63,24 @@ func relays(t *trial) {
 	if t.w.Err() == nil {
 		r.verdict()
 	}
+}
+
+// options are the relay's, some of which have deadlines.
+func (r *relayTrial) options() relay.Options {
+	t := r.t
+	o := relay.Options{Dialer: r.dialer, Logger: quiet(), Target: r.targetOf, Done: r.done}
+	if t.once(3) {
+		o.Idle = time.Duration(5+t.n(100)) * time.Second
+		t.allow(eddy.CloseIdleTimeout)
+		r.late = true
+	}
+	if t.once(3) {
+		r.srv.BackpressureTimeout = time.Duration(1+t.n(20)) * time.Second
+		r.dialer.BackpressureTimeout = r.srv.BackpressureTimeout
+		t.allow(eddy.CloseBackpressureLimit)
+		r.late = true
+	}
+	return o
 }
 
 // relayTrial is what a relay is held against.
@@ -309,7 +316,8 @@ func (r *relayTrial) flows(k *link, from, to *client) {
 	switch {
 	case to.ending == vanish && to.over:
 	case to.got != k.due(to):
-		r.t.w.Failf("%s stands still: %d bytes from %s have come, of %d", k.name, to.got, from.name, k.due(to))
+		r.t.w.Failf("%s stands still: %d bytes from %s have come, of %d; the relay has read %d and %d, %d and %d wait", k.name, to.got, from.name, k.due(to),
+			k.near.read, k.far.read, k.near.conn.QueuedBytes(), k.far.conn.QueuedBytes())
 	case from.p.Ended() && !to.eof && !to.over:
 		r.t.w.Failf("%s: the end of %s has not come", k.name, from.name)
 	case !from.over && !from.ended && !(from.eof && !from.goes) && from.sent < len(from.out):
