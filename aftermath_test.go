@@ -53,7 +53,7 @@ func TestNothingAfterTheClose(t *testing.T) {
 // that neither a pause nor the end of a drain waits for them, nor the memory budget counts them for ever.
 func TestRefusedSubmissionIsUndone(t *testing.T) {
 	for name, meets := range map[string]func(c *Conn){
-		"watermarks": func(c *Conn) { c.noteWatermarks(); c.unmark(unwritable) }, // the submitter has not seen the mark
+		"watermarks": func(c *Conn) { c.noteWatermarks() },
 		"drain":      func(c *Conn) { c.loop.drainConn(c) },
 		"budget":     func(c *Conn) { c.account() },
 	} {
