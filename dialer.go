@@ -39,6 +39,7 @@ type Dialer struct {
 
 	KeepAlive              time.Duration // 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int
+	Unsent                 int
 
 	IdleTimeout         time.Duration
 	ReadTimeout         time.Duration
@@ -291,7 +292,7 @@ func (d *Dialer) start() (*dialing, error) {
 	e.connect = dialSettings{
 		maxConns: d.MaxConns,
 		timeout:  orDuration(d.ConnectTimeout, DefaultConnectTimeout),
-		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, DefaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer},
+		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, DefaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer, Unsent: max(orInt(d.Unsent, DefaultUnsent), 0)},
 	}
 	if e.group == nil {
 		e.group, e.ownGroup = &Group{Name: "dialer", Loops: 1, Logger: d.Logger, platform: d.platform}, true

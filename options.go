@@ -55,6 +55,7 @@ const (
 	DefaultLingerTimeout = 2 * time.Second
 	DefaultMinWriteRate  = 256
 	DefaultKeepAlive     = 15 * time.Second // as package net
+	DefaultUnsent        = 256 << 10
 )
 
 // Budgets of one iteration (DESIGN 3.3).
@@ -121,7 +122,10 @@ func (s *Server) settings() (*settings, error) {
 		return nil, err
 	}
 	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
-	set.listen = sys.ListenOptions{Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, DefaultKeepAlive), RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer}
+	set.listen = sys.ListenOptions{
+		Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, DefaultKeepAlive),
+		RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer, Unsent: max(orInt(s.Unsent, DefaultUnsent), 0),
+	}
 	return set, nil
 }
 

@@ -50,6 +50,7 @@ type Server struct {
 	// Socket options.
 	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds; 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers; 0 leaves them to the system
+	Unsent                 int           // bytes that the kernel holds beyond what is on its way to the peer; 0 = 256 KiB, negative = its buffer
 
 	// Deadlines of each connection, 0 = none; Conn.SetDeadlines gives one others. They are kept to the next 10 ms and cost
 	// nothing per message. Before the close by one of Read, Body, Handler and Handshake, ErrorHandlers on the loop are given

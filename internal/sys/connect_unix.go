@@ -37,7 +37,7 @@ func connectTCP(network string, remote *net.TCPAddr, o ConnectOptions) (int, boo
 		return -1, false, err
 	}
 	return connect(family, sa, func(fd int) error {
-		if err := inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer); err != nil {
+		if err := inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer, o.Unsent); err != nil {
 			return err
 		}
 		return bindLocal(fd, family, o.Local)

@@ -111,7 +111,7 @@ func listenOptions(fd, family int, only6 bool, o ListenOptions) error {
 			return err
 		}
 	}
-	return inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer)
+	return inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer, o.Unsent)
 }
 
 func startListening(fd, backlog int) error {

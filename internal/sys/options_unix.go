@@ -62,7 +62,7 @@ func tcpOption(fd, option, value int) error {
 
 // inheritedOptions sets what must be set before a connection exists: the
 // buffers decide the window scale of the handshake.
-func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer int) error {
+func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer, unsent int) error {
 	for _, b := range []struct {
 		name   string
 		option int
@@ -75,6 +75,11 @@ func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer in
 			continue
 		}
 		if err := setOption(fd, unix.SOL_SOCKET, b.option, b.name, b.size); err != nil {
+			return err
+		}
+	}
+	if unsent > 0 && notSentLowat != 0 {
+		if err := setOption(fd, unix.IPPROTO_TCP, notSentLowat, "TCP_NOTSENT_LOWAT", unsent); err != nil {
 			return err
 		}
 	}

@@ -133,10 +133,15 @@ type ListenOptions struct {
 	// leaves them to the system, which adapts them. Systems cut them to their
 	// own limit and may count their overhead in.
 	RecvBuffer, SendBuffer int
+
+	// Unsent is how many bytes of a connection the system holds at most beyond
+	// what is on its way to the peer; 0 leaves it to the size of the buffer,
+	// and so do systems that do not know it. TCP only.
+	Unsent int
 }
 
 // ConnectOptions are the settings of an outbound connection. KeepAlive,
-// RecvBuffer and SendBuffer are as in ListenOptions.
+// RecvBuffer, SendBuffer and Unsent are as in ListenOptions.
 type ConnectOptions struct {
 	// Local is the address to connect from. Without an address the system
 	// chooses one, without a port it chooses a port. TCP only.
@@ -144,6 +149,7 @@ type ConnectOptions struct {
 
 	KeepAlive              time.Duration
 	RecvBuffer, SendBuffer int
+	Unsent                 int
 }
 
 // Listener is a bound, listening, non-blocking socket.

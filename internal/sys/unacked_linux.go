@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// notSentLowat bounds what is not sent yet; 0 = not known here.
+const notSentLowat = unix.TCP_NOTSENT_LOWAT
+
 func (s *sockets) Unacked(fd int) (int, error) {
 	var n int32
 	if _, _, errno := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCOUTQ, uintptr(unsafe.Pointer(&n))); errno != 0 {
