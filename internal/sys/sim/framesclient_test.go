@@ -105,7 +105,7 @@ func (c *framesClient) verdict(halfClose bool) {
 	if l == nil || l.reason != eddy.ClosePeerClosed && counts[sim.TimeJump]+counts[sim.Stall] > 0 {
 		return // it may have ended because its time was over
 	}
-	forced := c.t.endsFrom != 0 && l.ended >= c.t.endsFrom || counts[sim.AddFails]+counts[sim.WaitFails] > 0
+	forced := c.t.endsFrom != 0 && l.ended >= c.t.endsFrom || counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
 	if c.failed != nil && !c.p.Harmed() && !c.broke && !forced && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
 		c.t.w.Failf("%s: %v overtook an orderly end after %v", c.name, c.failed, l.took())
 	}
