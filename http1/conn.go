@@ -127,13 +127,13 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	}
 	sc.conn.BeginRequest(&ex.ctx.request)
 	switch {
-	case !ex.await.body:
+	case ex.await == nil:
 		sc.ctx.FireRead(ex)
 	case ex.expect:
 		ex.continued = true // nobody else knows ex yet
 		ex.goOn()
 	}
-	if ex.await.body && ex.await.within > 0 {
+	if ex.await != nil && ex.await.within > 0 {
 		if err := sc.awaitWithin(ex.await.within); err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 		return used, nil
 	}
 	sc.readBody()
-	if ex.await.late != nil {
+	if ex.await != nil && ex.await.late != nil {
 		ex.await.late.Stop()
 	}
 	ex.body.end(io.EOF, ex.frame.trailer)
@@ -205,7 +205,7 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 	switch {
 	case ex.answered:
 		sc.next()
-	case ex.await.body:
+	case ex.await != nil:
 		sc.ctx.FireRead(ex)
 	}
 	return used, nil

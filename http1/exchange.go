@@ -27,7 +27,7 @@ type exchange struct {
 	ctx  requestContext
 
 	place executor.Place
-	await awaited
+	await *awaited // nil unless the handler starts when the body is there
 
 	// Fixed before the handler starts.
 	http11    bool
@@ -58,7 +58,6 @@ type exchange struct {
 
 // awaited is what an exchange has whose handler starts when its body is there.
 type awaited struct {
-	body   bool // it is one
 	within time.Duration
 	late   *eddy.Timer // of within
 	kept   int         // bytes, which the engine counts
@@ -117,9 +116,9 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	ex.req.Body = http.NoBody
 	ex.w.init(ex)
 	to := sc.f.route(ex.req)
-	ex.pool, ex.await.within = to.Pool, to.Within
+	ex.pool = to.Pool
 	if h.hasBody() {
-		if err := ex.initBody(h, to.Await); err != nil {
+		if err := ex.initBody(h, to); err != nil {
 			ex.ctx.cancel()
 			return nil, err
 		}
@@ -127,15 +126,15 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	return ex, nil
 }
 
-// initBody prepares the body that h announces. await is the longest that the handler's start waits for, 0 for none.
-func (ex *exchange) initBody(h *head, await int) *requestError {
+// initBody prepares the body that h announces. The handler's start may wait for it, as to says.
+func (ex *exchange) initBody(h *head, to Route) *requestError {
 	limit := ex.f.opts.BodyBuffer
 	ex.frame.init(h)
-	if await > 0 {
+	if await := to.Await; await > 0 {
 		if h.length > int64(await) {
 			return tooLarge(http.StatusRequestEntityTooLarge, "body", int64(await))
 		}
-		ex.await.body = true
+		ex.await = &awaited{within: to.Within}
 		ex.frame.most = min(ex.frame.most, int64(await))
 		limit = await
 		if !h.chunked {
@@ -246,7 +245,7 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 
 // keep counts n bytes of an awaited body, which lie in memory until the request ends. Loop only.
 func (ex *exchange) keep(n int) {
-	if ex.await.body && n > 0 {
+	if ex.await != nil && n > 0 {
 		ex.await.kept += n
 		ex.sc.ctx.KeepInput(n)
 	}
@@ -254,7 +253,7 @@ func (ex *exchange) keep(n int) {
 
 // unkeep takes them back. Loop only.
 func (ex *exchange) unkeep() {
-	if ex.await.kept > 0 {
+	if ex.await != nil && ex.await.kept > 0 {
 		ex.sc.ctx.KeepInput(-ex.await.kept)
 		ex.await.kept = 0
 	}
