@@ -161,6 +161,12 @@ func (p *Pool) park(pl *Place) {
 	}
 	p.leave(1)
 	p.readmit()
+	p.passOn()
+}
+
+// passOn lets work begin, and those be told that wait for room, where something has become free. p.mu is held, and not any
+// more afterwards.
+func (p *Pool) passOn() {
 	p.admit()
 	told := p.offer()
 	next := p.call()

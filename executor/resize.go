@@ -24,12 +24,7 @@ func (p *Pool) Resize(workers, queue int) error {
 	if len(p.idle) > 0 {
 		p.setTimer() // a core that shrank leaves more that may end
 	}
-	p.admit()
-	told := p.offer()
-	next := p.call()
-	p.mu.Unlock()
-	next.look()
-	tellAll(told)
+	p.passOn()
 	for _, w := range ending {
 		w.next <- false
 	}

@@ -164,12 +164,7 @@ func (w *worker) take() Runner {
 			r, ok = p.handOver()
 		}
 		if ok {
-			p.admit()
-			told := p.offer()
-			next := p.call()
-			p.mu.Unlock()
-			next.look()
-			tellAll(told)
+			p.passOn()
 			return r
 		}
 		if p.state != open || p.sim != nil {
