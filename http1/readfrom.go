@@ -94,7 +94,7 @@ func (w *response) sendFile(src io.Reader) (int64, error) {
 			return copied, err
 		}
 	}
-	if err := w.FlushError(); err != nil {
+	if err := w.flush(); err != nil {
 		return copied, err
 	}
 	sent, err := w.sendPieces(f, at+copied, n-copied)

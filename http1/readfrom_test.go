@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -292,4 +293,24 @@ func TestReadFromServeFile(t *testing.T) {
 		t.Errorf("more: %d bytes", len(more))
 	}
 	awaitOpen(t, name, 0)
+}
+
+// A handler that has sent a file has its place in the pool again: it has asked for no stream.
+func TestFileKeepsItsPlace(t *testing.T) {
+	sendsFiles(t)
+	name, data := tempFile(t, fileSize)
+	var s *server
+	parked := make(chan int, 1)
+	s = startWith(t, setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, name)
+		parked <- s.pool.Stats().Parked
+	}})
+	c := s.dial()
+	c.send(keepGet)
+	if _, body := c.response("GET"); body != string(data) {
+		t.Errorf("%d bytes of %d", len(body), len(data))
+	}
+	if n := testkit.Receive(t, "the handler", parked); n != 0 {
+		t.Errorf("%d handlers are parked", n)
+	}
 }
