@@ -77,7 +77,9 @@ func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (wit
 	f.measured = append(f.measured, metrics.TLS("tls", layer), metrics.Pool("tls", s.pool))
 	if pair != nil {
 		t.note("TLS certificate %s, SHA-256 %s", f.tls.cert, pair.Fingerprint())
-		s.done.Go(func() { s.reload(t, f.tls.cert, pair) })
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP) // before anybody is told that the server serves: the signal would end it
+		s.done.Go(func() { s.reload(t, f.tls.cert, pair, hup) })
 	} else {
 		t.note("TLS certificate self-signed, SHA-256 %s", tlsx.Fingerprint(&config.Certificates[0]))
 	}
@@ -119,9 +121,7 @@ func (f *tlsFlags) explain(err error) error {
 }
 
 // reload reads the files again at each SIGHUP.
-func (s *secure) reload(t *terminal, file string, pair *tlsx.KeyPair) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
+func (s *secure) reload(t *terminal, file string, pair *tlsx.KeyPair, hup chan os.Signal) {
 	defer signal.Stop(hup)
 	for {
 		select {
