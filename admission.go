@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Admission says which connections a Server takes, besides MaxConns, and what becomes of the others (DESIGN 3.7). The
-// zero value has no limits. Its functions run on the loop that accepts and must not block; one that panics refuses the
-// connection.
+// Admission says which connections a Server takes, besides MaxConns, and what becomes of the others (docs/overload.md). The
+// zero value has no limit but SpareDescriptors. Its functions run on the loop that accepts and must not block; a function
+// that panics refuses the connection.
 type Admission struct {
 	MaxPerIP   int // open connections of one client network; 0 = no limit
 	IPv4Prefix int // bits of an IPv4 address that make a client network; 0 = 32
 	IPv6Prefix int // bits of an IPv6 address; 0 = 64
 
-	Tenant       func(peer netip.AddrPort) string // whose connection it is; "" and nil = nobody's. See Conn.SetTenant
+	Tenant       func(peer netip.AddrPort) string // names the connection's tenant; "" and nil = nobody's. See Conn.SetTenant
 	MaxPerTenant int                              // open connections of one tenant; 0 = no limit
 
 	Rate       int // accepted connections per second; 0 = no limit
 	Burst      int // how many may come at once before Rate counts; 0 = as many as in a second
 	MaxPerLoop int // open connections of one loop, those of others that share it included; 0 = no limit
 
-	// SpareDescriptors are the last descriptors of the process, which new connections leave to everything else: files,
-	// logs, databases, the operator's server. 0 = 16, negative = none. With the poller "net" nobody can count them.
+	// SpareDescriptors is how many of the process's last descriptors new connections leave to everything else: files,
+	// logs, databases, the operator's server. 0 = 16, negative = none. With the poller "net" they cannot be counted.
 	SpareDescriptors int
 
-	// OnLimit is what follows from a limit; the zero value means DecisionReject. DecisionPause needs no refusal for
-	// MaxConns, Rate, MaxPerLoop and MemoryBudget: nothing is accepted until there is room, and peers wait in the
-	// kernel's queue. Where one peer alone is over its limit, which must not keep out the others, it rejects. Those that
-	// still wait when the server drains are refused as with DecisionBusy.
+	// OnLimit is what happens at a limit; the zero value means DecisionReject. DecisionPause refuses nobody for MaxConns,
+	// Rate, MaxPerLoop and MemoryBudget: nothing is accepted until there is room, and peers wait in the kernel's queue.
+	// A limit of one peer alone must not keep out the others, so DecisionPause rejects there. Connections that still wait
+	// when the server drains are refused as with DecisionBusy.
 	OnLimit Decision
 
-	// Busy makes the message for a refused peer, raw bytes below any TLS. OnLimit or Decide ask for it.
+	// Busy makes the message for a refused peer: raw bytes, below any TLS. OnLimit or Decide ask for it.
 	Busy       func(Refusal) []byte
 	RetryAfter time.Duration // told to Busy unless the limit itself knows better; 0 = 1 s
 
@@ -47,13 +47,13 @@ type Decision uint8
 const (
 	// DecisionAccept serves the connection.
 	DecisionAccept Decision = iota
-	// DecisionReject closes it at once.
+	// DecisionReject closes the connection at once.
 	DecisionReject
-	// DecisionBusy sends what Admission.Busy gives, if anything, as far as the socket takes it at once, and then closes in order:
-	// FIN, a short wait for the peer's own end. Of the refused, 256 may wait so; beyond that they are closed right
-	// after the message, which a reset may then overtake.
+	// DecisionBusy sends what Admission.Busy returns, as far as the socket takes it at once, and then closes in order:
+	// FIN, then a short wait for the peer's own end. At most 256 refused connections wait at a time; others are closed
+	// right after the message, which a reset may then overtake.
 	DecisionBusy
-	// DecisionPause closes it and accepts nothing for a while.
+	// DecisionPause closes the connection and accepts nothing for a while. As OnLimit it leaves peers in the kernel's queue.
 	DecisionPause
 	decisions
 )
@@ -182,7 +182,7 @@ func (g *gate) leaveTenant(name string) {
 }
 
 // admit counts a connection before it exists and undoes that when the limit is passed, so that a burst of accepts
-// cannot overshoot. limit 0 is none.
+// cannot overshoot. limit 0 means no limit.
 func (e *endpoint) admit(limit int) bool {
 	n := e.active.Add(1)
 	if limit > 0 && n > int64(limit) {
@@ -199,7 +199,7 @@ func (e *endpoint) unadmit() {
 	}
 }
 
-// parted tells it of the end of a socket that was refused.
+// parted notes the end of a refused socket and tells a Shutdown that waits.
 func (e *endpoint) parted() {
 	if e.parting.Add(-1) == 0 {
 		e.tellIdle()
@@ -213,7 +213,7 @@ func (e *endpoint) tellIdle() {
 	}
 }
 
-// release is unadmit for room that an acceptor may be waiting for.
+// release is unadmit that also tells acceptors waiting for room.
 func (e *endpoint) release() {
 	e.unadmit()
 	e.roomAgain()
@@ -227,7 +227,7 @@ func (e *endpoint) discharge(c *Conn) {
 	e.release()
 }
 
-// roomAgain lets the acceptors look again that wait for room. Any goroutine.
+// roomAgain makes the acceptors that wait for room look again. Any goroutine.
 func (e *endpoint) roomAgain() {
 	if !e.waiting.Load() || !e.waiting.CompareAndSwap(true, false) {
 		return

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// ConnInfo is what EachConn tells of a connection: how it was when its loop came to it.
+// ConnInfo is what EachConn tells of a connection, as its loop found it.
 type ConnInfo struct {
 	ID            ConnID
-	Loop          string         // that owns it
+	Loop          string         // the loop that owns the connection
 	Remote, Local netip.AddrPort // zero for Unix sockets
 	Tenant        string         // "" = nobody's
 	Phase         Phase
-	Reason        CloseReason   // why it ends, CloseUnset while it does not
+	Reason        CloseReason   // why the connection ends; CloseUnset while it is open
 	Outbound      int64         // bytes queued for the peer
 	Inbound       int64         // bytes received and not decoded yet, or kept: see Context.KeepInput
 	InFlight      int           // requests that have not ended
 	Idle          time.Duration // since the last byte read or written
-	ReadPaused    bool          // its reads are held back, by whomever
+	ReadPaused    bool          // its reads are held back, by the engine or the application
 	Unwritable    bool          // its outbound queue is above the watermark
 }
 
@@ -31,12 +31,12 @@ type ConnInfo struct {
 const censusBatch = 256
 
 // EachConn calls f for each connection of the server, on the caller's goroutine, until f returns false. A connection
-// that is open all the time is told exactly once; one that opens or ends meanwhile may be. The loops are asked at the
-// same time, each for at most 256 slots per iteration and again only when f has had those, so that a walk through many
-// connections delays nobody.
-// The error is nil, ErrOnLoop, or joins one for each loop that could not be asked to the end: it is full (ErrSaturated) or
-// has ended (ErrClosed), or ctx ended first. The other loops' connections have been told then. Before Listen there are
-// none. Any goroutine but a loop.
+// that is open all the time is told exactly once; a connection that opens or ends meanwhile may be told. All loops are
+// asked at the same time. A loop looks at no more than 256 slots per iteration, and goes on only when f has had those, so
+// a walk through many connections delays nobody.
+// The error is nil, ErrOnLoop, or joins one error for each loop that could not be asked to the end: the loop is full
+// (ErrSaturated) or has ended (ErrClosed), or ctx ended first. Connections of the other loops have been told then. Before
+// Listen there are no connections. Any goroutine but a loop.
 func (s *Server) EachConn(ctx context.Context, f func(ConnInfo) bool) error {
 	e := s.running()
 	if e == nil {
@@ -78,7 +78,7 @@ type census struct {
 	back []*censusPiece
 }
 
-// censusPiece belongs to its loop until it is back. What is never fetched is garbage.
+// censusPiece belongs to its loop until it is back. A piece that is never fetched is garbage.
 type censusPiece struct {
 	loop   *loop
 	cursor int // slots below it are done
@@ -96,7 +96,7 @@ func (w *census) ask(p *censusPiece) {
 	w.asked = append(w.asked, p)
 }
 
-// fill runs on the loop.
+// fill looks at the next slots. On the loop.
 func (w *census) fill(p *censusPiece) {
 	l := p.loop
 	end := min(p.cursor+censusBatch, len(l.slots))
@@ -148,9 +148,10 @@ func (c *Conn) info() ConnInfo {
 	return i
 }
 
-// CloseConn ends the connection that id names as Conn.CloseWith does, or with flush as CloseAfterFlush, and reports
-// whether the server has such a connection. It waits until the loop has looked, and not for the end. Errors: ErrOnLoop,
-// ErrSaturated, ErrClosed after the server has stopped, and ctx's: the close may still happen then. Any goroutine but a loop.
+// CloseConn ends the connection that id names, as Conn.CloseWith does or, with flush, as CloseAfterFlush, and reports
+// whether the server has such a connection. CloseConn waits until the loop has looked, but not for the end. Errors:
+// ErrOnLoop; ErrSaturated; ErrClosed after the server has stopped; ctx's, after which the close may still happen. Any
+// goroutine but a loop.
 func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason CloseReason, cause error) (found bool, err error) {
 	e := s.running()
 	if e == nil || int(id.loop) >= len(e.workers) {

@@ -8,8 +8,9 @@ import (
 )
 
 // Chooser says which loop of a group serves a new connection. Choose is called by the loops that accept and by the
-// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size; one that
-// panics has no choice. If the chosen loop does not take the connection, its task queue being full, the next ones are tried.
+// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size. After a
+// panic in Choose the connection goes to the next loop in turn. If the chosen loop does not take the connection, because
+// its task queue is full, the next loops are tried.
 type Chooser interface {
 	Choose(peer netip.AddrPort, loops Loads) int
 }
@@ -20,7 +21,7 @@ type ChooserFunc func(peer netip.AddrPort, loops Loads) int
 // Choose calls f.
 func (f ChooserFunc) Choose(peer netip.AddrPort, loops Loads) int { return f(peer, loops) }
 
-// Loads are the loops a Chooser has the choice of.
+// Loads are the loops that a Chooser chooses from.
 type Loads struct{ loops []*loop }
 
 // Len returns the number of loops.
@@ -37,22 +38,22 @@ func (s Loads) Load(i int) LoopLoad {
 	}
 }
 
-// Lag returns how late loop i does what is due. It goes over a histogram, which is more work than Load: for a Chooser
-// that compares a few loops per connection, not for one that looks at many.
+// Lag returns how late loop i does what is due. Lag goes over a histogram, which is more work than Load. Use it in a Chooser
+// that compares a few loops per connection, not in one that looks at many.
 func (s Loads) Lag(i int) Lag {
 	l := s.loops[i]
 	return l.lag.snapshot(l.clock.Now())
 }
 
-// LoopLoad is what a Chooser may go by.
+// LoopLoad is the load of one loop, for a Chooser.
 type LoopLoad struct {
-	Conns    int64  // connections it was given and that have not ended
+	Conns    int64  // connections that it was given and that have not ended
 	Tasks    int    // tasks that wait
 	Events   uint64 // readiness events since its start
 	Outbound int64  // bytes queued for peers
 }
 
-// choose asks the group's Chooser. The connection of one that panics goes to the next loop in turn.
+// choose asks the group's Chooser. If the Chooser panics, the connection goes to the next loop in turn.
 func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 	defer func() {
 		v := recover()
@@ -67,8 +68,8 @@ func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 	return w.set.chooser.Choose(peer, Loads{loops})
 }
 
-// RoundRobin gives each loop one connection in turn. The default: it costs nothing and is even when connections are
-// alike.
+// RoundRobin gives each loop one connection in turn. It is the default, because it costs nothing and is even when
+// connections are alike.
 func RoundRobin() Chooser { return new(roundRobin) }
 
 type roundRobin struct{ next atomic.Uint64 }
@@ -77,14 +78,14 @@ func (r *roundRobin) Choose(_ netip.AddrPort, loops Loads) int {
 	return int((r.next.Add(1) - 1) % uint64(loops.Len()))
 }
 
-// LeastConnections chooses the loop with the fewest connections: for connections whose lives differ much in length.
-// Among equals it goes round.
+// LeastConnections chooses the loop with the fewest connections. Use it when the lives of connections differ much in
+// length. Among equal loops it goes round.
 func LeastConnections() Chooser {
 	return &least{measure: func(l LoopLoad) int64 { return l.Conns }}
 }
 
-// LeastTasks chooses the loop with the shortest task queue: for connections that differ in what they ask for. It
-// follows bursts, so connections may gather on a loop that was idle for a moment. Among equals it goes round.
+// LeastTasks chooses the loop with the shortest task queue. Use it when connections differ in what they ask for. It
+// follows bursts, so connections may gather on a loop that was idle for a moment. Among equal loops it goes round.
 func LeastTasks() Chooser {
 	return &least{measure: func(l LoopLoad) int64 { return int64(l.Tasks) }}
 }
@@ -107,7 +108,7 @@ func (c *least) Choose(_ netip.AddrPort, loops Loads) int {
 	return best
 }
 
-// HashIP sends all connections of one remote address to the same loop: for state that a loop keeps by client. Clients
+// HashIP sends all connections of one remote address to the same loop, for state that a loop keeps by client. Many clients
 // behind one address, or a proxy, make it uneven.
 func HashIP() Chooser { return hashIP{maphash.MakeSeed()} }
 

@@ -6,8 +6,8 @@ import (
 )
 
 // MessageClass says what becomes of messages that lose their worth with time, such as positions, prices or typing marks,
-// when a peer reads too slowly for all of them. What is dropped is always a whole message of which no byte was sent;
-// other messages keep their order and their bytes. A class is shared by connections, and its bounds hold for each:
+// when a peer reads too slowly for all of them. Only a whole message of which no byte was sent is dropped; other messages
+// keep their order and their bytes. Connections share a class, and its bounds hold for each connection:
 //
 //	var ticks = &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowKeepLatest, MaxMessages: 1}
 //	conn.Write(ticks.Wrap(data))
@@ -32,7 +32,7 @@ type ClassStats struct {
 func (k *MessageClass) Stats() ClassStats { return ClassStats{k.dropped.Load(), k.rejected.Load()} }
 
 // Wrap makes a message of the class, for any Write. Handlers of the pipeline see msg itself; everything they make of it
-// belongs to the message. It takes over what Write would take over.
+// belongs to the message. Wrap takes ownership of msg, as Write does.
 func (k *MessageClass) Wrap(msg any) any { return &classed{k, msg} }
 
 // classed is a message with its class.
@@ -52,7 +52,7 @@ func (m *classed) Detach() any {
 	return m
 }
 
-// RejectedError is returned by writes that their class refused. It is an ErrBackpressure to errors.Is.
+// RejectedError is returned by a write that the message's class refused. To errors.Is it is an ErrBackpressure.
 type RejectedError struct {
 	Class *MessageClass
 	Err   error
@@ -87,8 +87,8 @@ func (c *Conn) overflowOf(msg any) OverflowPolicy {
 	return c.set.overflow
 }
 
-// refuseSubmitted decides about a message that another goroutine submits beyond Watermarks.Max. Who may drop decides on
-// the loop, where the queue is; twice Max is the end of it.
+// refuseSubmitted decides about a message that another goroutine submits beyond Watermarks.Max. Classes that drop decide on
+// the loop, which knows the queue, so up to twice Max their messages are let through.
 func (c *Conn) refuseSubmitted(msg any, size int, err error) error {
 	m, ok := classOf(msg)
 	switch policy := c.overflowOf(msg); {
@@ -114,10 +114,10 @@ type collector struct {
 	futures []*writeFuture // of parts of the message; each counts it as one of theirs
 }
 
-// writeClassed passes a message on with pass and then queues all of what came of it, or nothing.
+// writeClassed passes a message on with pass and then queues everything that the message became, or nothing.
 func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 	k := &c.loop.collect
-	if k.conn == c { // part of another one
+	if k.conn == c { // part of another message
 		return pass(m.msg)
 	}
 	if c.streams() {
@@ -179,7 +179,7 @@ func (c *Conn) queueClassed(made *collector) {
 	}
 }
 
-// admitClassed applies the class's policy to a message of n bytes. A *DroppedError says that it goes no further.
+// admitClassed applies the class's policy to a message of n bytes. A *DroppedError says that the message goes no further.
 func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	switch {
 	case c.phase >= PhaseClosing:
@@ -220,7 +220,7 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	return nil
 }
 
-// roomFor reports which bound another message of the class would pass.
+// roomFor returns an error that names the bound which another message of the class would pass, nil if there is none.
 func (c *Conn) roomFor(k *MessageClass, n int) error {
 	if err := c.admit(n); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (c *Conn) roomFor(k *MessageClass, n int) error {
 	return nil
 }
 
-// classTally counts what waits of one class.
+// classTally counts the waiting messages and bytes of one class.
 type classTally struct {
 	class           *MessageClass
 	messages, bytes int
@@ -252,7 +252,7 @@ func (t *classTally) add(messages, bytes int) {
 	t.bytes += bytes
 }
 
-// tally returns the numbers of a class; a connection uses few.
+// tally returns the numbers of a class. It searches a list, since a connection uses few classes.
 func (x *outMarks) tally(k *MessageClass) *classTally {
 	for i := range x.tallies {
 		if x.tallies[i].class == k {

@@ -108,18 +108,18 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 	c.account()
 }
 
-// finishWithin bounds the rest of the connection's life.
+// finishWithin bounds the rest of the connection's life by limit.
 func (c *Conn) finishWithin(limit time.Duration) {
 	c.clock = c.loop.timeout(limit)
 	c.armDeadline()
 }
 
-// awaitEncoding puts an orderly end off while writes that came before it are on their way through a pool.
+// awaitEncoding puts off an orderly end while earlier writes are on their way through a pool, and reports whether it did.
 func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
 	if c.paused&pauseEnd != 0 {
 		return c.encoding.Load() > 0
 	}
-	c.mark(watchIdle) // before the count is looked at, so that its end is told
+	c.mark(watchIdle) // before the count is read, so that its fall to zero is told
 	if c.encoding.Load() == 0 {
 		return false
 	}
@@ -130,8 +130,8 @@ func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
 	return true
 }
 
-// startLinger follows the last flushed byte: FIN, then wait shortly for the peer's, discarding what it still sends.
-// Closing with unread input would make the kernel send a reset, which can overtake the response.
+// startLinger runs when the last byte is flushed: it sends FIN and waits shortly for the peer's, discarding what the peer
+// still sends. Closing with unread input would make the kernel send a reset, which can overtake the response.
 func (c *Conn) startLinger() {
 	if c.has(lingering) {
 		return
@@ -158,7 +158,7 @@ func (c *Conn) finishLate() {
 	c.kill()
 }
 
-// ioFailed classifies a failed system call.
+// ioFailed counts and logs a failed system call and ends the connection.
 func (c *Conn) ioFailed(op string, err error) {
 	if err == errPeerGone || sys.IsReset(err) { //nolint:errorlint // our own sentinel, passed bare
 		c.loop.counters[countResets]++
@@ -234,7 +234,7 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// closeAll ends every connection now: the loop ends.
+// closeAll ends every connection now, because the loop ends.
 func (l *loop) closeAll() {
 	l.abandon(nil)
 	for _, c := range l.slots {

@@ -5,9 +5,9 @@ import "github.com/go-eddy/eddy/internal/sys"
 // This file ends our side of a connection while the peer's goes on.
 
 // CloseWrite ends our side of the stream: what was written before is sent, then the peer reads the end. Through TLS a
-// close_notify comes first. Reads go on; the connection ends with ClosePeerClosed as soon as the peer's side has ended as well,
-// whatever is in flight. A second call does nothing. Writes that come later fail with ErrWriteClosed; one that another goroutine
-// makes at the same time may close the connection with it. Any goroutine. Errors: ErrClosed.
+// close_notify comes first. Reads go on. The connection ends with ClosePeerClosed as soon as the peer's side has ended as
+// well, whatever is in flight. A second call does nothing. Later writes fail with ErrWriteClosed; a write that another
+// goroutine makes at the same time may close the connection with that error. Any goroutine. Errors: ErrClosed.
 func (c *Conn) CloseWrite() error {
 	if err := c.closedError(); err != nil {
 		return err
@@ -18,19 +18,20 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Reset ends the connection now with a reset, so that the peer cannot take what it has got for the whole. reason and err are
-// what CloseHandlers are given; what is queued is lost. A connection that is ending in order ends so at once. Any goroutine.
+// Reset ends the connection now with a reset, so that the peer cannot take what it has received for the whole.
+// CloseHandlers are given reason and err; what is queued is lost. Reset also cuts short an end that is in order.
+// Any goroutine.
 func (c *Conn) Reset(reason CloseReason, err error) {
 	c.requestClose(closeRequest{reason: reason, err: err, reset: true})
 }
 
-// ResetOnCut makes the end of the connection a reset whenever it cuts what our side sends: a forced close, a deadline, an error.
-// Use it for streams whose end alone tells the peer that they are whole, such as relayed ones. Ends that CloseWrite and
-// CloseAfterFlush bring about stay in order, and so does one that follows the peer's own. Loop only.
+// ResetOnCut makes the connection end with a reset whenever the end cuts what our side sends: a forced close, a deadline, an
+// error. Use it for streams whose end alone tells the peer that they are whole, such as relayed ones. Ends by CloseWrite and
+// CloseAfterFlush stay in order, and so does an end that follows the peer's own. Loop only.
 func (c *Conn) ResetOnCut() { c.raise(cutResets) }
 
-// resets reports whether the end of the connection is to be a reset. An orderly end would look whole where the stream was cut.
-// What a peer does not take would stay with the kernel, which offers it for minutes; a reset frees it.
+// resets reports whether the connection must end with a reset. An orderly end would make a cut stream look whole. A reset
+// also frees what the peer does not take; otherwise the kernel keeps those bytes and offers them for minutes.
 func (c *Conn) resets() bool {
 	sent := c.has(outputEnded|lingering) || c.has(finishing) && c.out.head == nil
 	cut := c.has(cutResets) && !sent && c.ended.Load().Reason != ClosePeerClosed
@@ -90,6 +91,6 @@ func (c *Conn) writesClosed() error {
 	return nil
 }
 
-// hungUp reports whether a report of the poller says no more than that both sides have ended. What the peer sent before is still
-// to be read then.
+// hungUp reports whether the poller's report says only that both sides have ended. What the peer sent before is then still
+// to be read.
 func (c *Conn) hungUp(ready sys.Ready) bool { return c.has(outputEnded) && ready&sys.Failed == 0 }

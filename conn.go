@@ -12,8 +12,8 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// ConnID names a connection: loop, slot and generation. It stays valid as a value after the connection has ended and
-// never names another one; sending to it then is a counted no-op. IDs are comparable.
+// ConnID names a connection by loop, slot and generation. An id stays valid as a value after the connection has ended and
+// never names another connection. Sending to an ended connection is a counted no-op. IDs are comparable.
 type ConnID struct {
 	loop, slot, gen uint32
 }
@@ -34,16 +34,16 @@ const (
 	pausePark                           // messages wait for room in a pool
 )
 
-// Conn is one connection. Its methods may be called from any goroutine, at any time; they submit to the loop that owns
-// the connection and never touch its state themselves. After the close they return an error that is ErrClosed and
-// carries the reason.
+// Conn is one connection. Any goroutine may call its methods at any time, except those marked "Loop only". The methods
+// submit work to the loop that owns the connection and do not touch the connection's state. After the close they return an
+// error that is ErrClosed and carries the reason.
 //
-// Every byte here is multiplied by the number of idle connections: what few of them need is in connExt.
+// Kept small: every idle connection pays for each byte here. Rarely used state lives in connExt.
 type Conn struct {
 	loop *loop
 	set  *settings
 
-	// Owned by the loop, but for what is atomic.
+	// Owned by the loop, except the atomic fields.
 	slot, gen  uint32
 	fd         int
 	phase      Phase
@@ -51,8 +51,8 @@ type Conn struct {
 	paused     pauseBits
 	frames     int8 // frame budget left in this iteration
 	bits       connBits
-	heldOut    uint32      // bytes that the memory budget counts for it, queued
-	heldIn     uint32      // and left over
+	heldOut    uint32      // queued bytes that the memory budget counts
+	heldIn     uint32      // left-over input bytes that it counts
 	timer      wheelHandle // fires at the earliest deadline or before; see timeouts.go for the times that follow
 	shared     atomic.Uint32
 	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
@@ -78,14 +78,14 @@ func (c *Conn) ID() ConnID { return ConnID{c.loop.index, c.slot, c.gen} }
 // Errors: ErrClosed, ErrBackpressure (Watermarks.Max), ErrSaturated (the loop's task queue).
 func (c *Conn) Write(msg any) error { return given(msg, c.submitWrite(nil, msg)) }
 
-// WriteContext is Write that first waits, for as long as ctx allows, until the queue is below its high watermark.
-// It blocks its goroutine and therefore returns ErrOnLoop on a loop, of whichever group.
+// WriteContext waits until the queue is below its high watermark, for as long as ctx allows, and then writes msg as Write
+// does. Because WriteContext blocks its goroutine, it returns ErrOnLoop on a loop of any group.
 func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 	return given(msg, c.writeContext(ctx, msg))
 }
 
 func (c *Conn) writeContext(ctx context.Context, msg any) error {
-	if onLoop() { // also while nobody would have to wait: a call that works today must not fail under load
+	if onLoop() { // even with room in the queue: a call that works today must not fail under load
 		return ErrOnLoop
 	}
 	if c.roomy() {
@@ -128,9 +128,9 @@ func (c *Conn) ResumeRead() {
 	}
 }
 
-// ReadOn lets reads go on while the outbound queue is full, which pauses them otherwise. It is for ends that may not wait for their
-// own writes, such as a relay's: a peer that reads nothing would not be heard. Whoever calls it bounds what reads bring about by
-// other means. It cannot be undone. Loop only.
+// ReadOn lets reads go on while the outbound queue is full; without ReadOn a full queue pauses them. Use it for an end that
+// must not wait for its own writes, such as a relay's, because a peer that reads nothing would not be heard. The caller must
+// bound by other means what reads bring about. ReadOn cannot be undone. Loop only.
 func (c *Conn) ReadOn() {
 	c.raise(readsOn)
 	if c.paused&pauseOutbound != 0 {
@@ -139,9 +139,9 @@ func (c *Conn) ReadOn() {
 	}
 }
 
-// Writable reports whether the outbound queue is below its high watermark. After false it is false until the queue has come
-// down to its low one: then HandleWritability is told true, unless the connection ends first. That may be before the caller
-// has acted on the answer; OnWritable cannot be missed. Any goroutine.
+// Writable reports whether the outbound queue is below its high watermark. After a false, Writable stays false until the
+// queue is down to its low watermark. Then HandleWritability is told true, unless the connection ends first. That call may
+// come before the caller has acted on the false; OnWritable cannot be missed. Any goroutine.
 func (c *Conn) Writable() bool {
 	if c.shows(unwritable | toldFull) {
 		return false
@@ -156,12 +156,12 @@ func (c *Conn) Writable() bool {
 	return false
 }
 
-// roomy is Writable for those who wait in another way than for HandleWritability.
+// roomy is Writable for callers that do not wait for HandleWritability.
 func (c *Conn) roomy() bool { return !c.shows(unwritable) && c.queued.Load() < int64(c.set.marks.High) }
 
 // OnWritable calls f once, on the connection's loop, when the connection is writable: at once, or as soon as the queue is
-// below its watermarks. If the connection ends first, or has ended, f is told its CloseError. f must not block. What feeds one
-// connection from another pauses its source and lets f resume it:
+// below its watermarks. If the connection ends first, or has ended, f is told its CloseError. f must not block. To feed
+// one connection from another, pause the source and let f resume it:
 //
 //	src.PauseRead()
 //	dst.OnWritable(func(error) { src.ResumeRead() })
@@ -180,7 +180,8 @@ func (c *Conn) Buffers() *buf.SharedPool { return c.loop.crew.shared }
 // QueuedBytes returns how many outbound bytes have been submitted and not yet taken by the kernel.
 func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 
-// Begin counts a request as in flight: a draining server waits for its End. Hops to executors are counted without it.
+// Begin counts a request as in flight until its End; a draining server waits for the End. Hops to executors are counted
+// without Begin.
 func (c *Conn) Begin() {
 	c.inflight.Add(1)
 	if c.limits().Handler > 0 {
@@ -200,9 +201,9 @@ func (c *Conn) End() {
 // Phase returns the phase of the connection. Loop only.
 func (c *Conn) Phase() Phase { return c.phase }
 
-// SetPhase lets a decoder tell PhaseReadingHeader from PhaseReadingBody. The body deadline runs from here until the
-// decoder says PhaseReadingHeader again; meanwhile it may consume parts of the body. While an earlier request is being
-// handled or answered, the connection's own phase stays that one's. Loop only.
+// SetPhase lets a decoder tell PhaseReadingHeader from PhaseReadingBody. PhaseReadingBody starts the body deadline, which
+// runs until the decoder sets PhaseReadingHeader again; meanwhile the decoder may consume parts of the body. While an
+// earlier request is being handled or answered, the connection's phase stays that of the earlier request. Loop only.
 func (c *Conn) SetPhase(p Phase) {
 	if p >= PhaseDispatching || c.phase >= PhaseClosing {
 		return
@@ -217,8 +218,8 @@ func (c *Conn) SetPhase(p Phase) {
 	}
 }
 
-// Draining reports whether the server is shutting down: a protocol that can refuse a new request does, and marks it as
-// not executed. Any goroutine.
+// Draining reports whether the server is shutting down. A protocol that can refuse a new request should then do so, and
+// mark the request as not executed. Any goroutine.
 func (c *Conn) Draining() bool { return c.shows(drainTold) }
 
 // CloseError returns why the connection ended or is ending, nil while it is open.
@@ -238,7 +239,7 @@ func (c *Conn) Done() <-chan struct{} {
 	return x.done
 }
 
-// token is what the poller and the wheel know the connection by.
+// token identifies the connection to the poller and the wheel.
 func (c *Conn) token() uint64 { return uint64(c.gen)<<32 | uint64(c.slot) }
 
 // closedError returns the reason as an error, for calls on a connection that ended or was told to.
@@ -252,7 +253,7 @@ func (c *Conn) closedError() error {
 	return nil
 }
 
-// readPaused reports whether anybody holds back reads. Frames in hand do not: they are continued.
+// readPaused reports whether reads are held back. Frames in hand (pauseInner) do not hold them back: they are continued.
 func (c *Conn) readPaused() bool { return c.paused&^pauseInner != 0 || c.shows(appPaused) }
 
 // postReadState makes the loop look at the pause bits; at most one such task is queued.
@@ -262,8 +263,8 @@ func (c *Conn) postReadState() {
 	}
 }
 
-// readStateChanged continues a connection that is no longer paused, by whom ever, the outbound queue included. A pause itself needs no action: the next readiness
-// finds it and drops the interest then, so that short pauses cost no system call.
+// readStateChanged continues a connection that is no longer paused, whichever part paused it, the outbound queue included.
+// A pause itself needs no action: the next readiness drops the read interest, so that short pauses cost no system call.
 func (c *Conn) readStateChanged() {
 	c.unmark(readTask)
 	if c.phase == PhaseClosed { // the handlers have been told

@@ -9,7 +9,7 @@ import (
 )
 
 // Context is a handler's place in the pipeline of one connection. Its methods may be called on the handler's own
-// executor only: the next handler on the same executor is called directly, one on another gets a task.
+// executor only. The next handler on the same executor is called directly; a handler on another executor gets a task.
 type Context struct {
 	conn       *Conn
 	node       *node
@@ -23,7 +23,7 @@ func (ctx *Context) Conn() *Conn { return ctx.conn }
 // Name returns the name the handler was added with.
 func (ctx *Context) Name() string { return ctx.node.name }
 
-// Pipeline returns the pipeline, to look at or change it. Of a handler on a pool it is of no use, see Conn.Change.
+// Pipeline returns the pipeline, for a look or a change. On a pool its methods return ErrOffLoop; use Conn.Change there.
 func (ctx *Context) Pipeline() *Pipeline {
 	if !ctx.onLoop() {
 		return &Pipeline{conn: ctx.conn, from: callerOnPool}
@@ -52,7 +52,7 @@ func (ctx *Context) SetState(v any) {
 	}
 }
 
-// Close ends the connection now; what is queued is lost. On the loop no further message of it is delivered.
+// Close ends the connection now; what is queued is lost. On the loop no further message of the connection is delivered.
 func (ctx *Context) Close(reason CloseReason) {
 	if !ctx.onLoop() {
 		ctx.conn.Close(reason)
@@ -62,7 +62,7 @@ func (ctx *Context) Close(reason CloseReason) {
 }
 
 // CloseAfterFlush ends the connection in order after what was written before, see Conn.CloseAfterFlush. On the loop no
-// further message of it is delivered.
+// further message of the connection is delivered.
 func (ctx *Context) CloseAfterFlush(reason CloseReason) {
 	if !ctx.onLoop() {
 		ctx.conn.CloseAfterFlush(reason)
@@ -71,8 +71,8 @@ func (ctx *Context) CloseAfterFlush(reason CloseReason) {
 	ctx.conn.closeFlushed(reason, nil)
 }
 
-// After runs f on the connection's loop after d, unless the connection ends first. On the loop
-// only. Errors: ErrClosed, a negative d.
+// After runs f on the connection's loop after d, unless the connection ends first. On the loop only. Errors: ErrClosed, a
+// negative d.
 func (ctx *Context) After(d time.Duration, f func()) (*Timer, error) {
 	return ctx.conn.loop.after(ctx.conn, d, f)
 }
@@ -114,7 +114,7 @@ func (ctx *Context) FireEvent(ev any) {
 	ctx.post(last, taskEvent, ev)
 }
 
-// FireError passes an error to the next ErrorHandler towards the tail; what passes the tail closes the connection.
+// FireError passes an error to the next ErrorHandler towards the tail. An error that passes the tail closes the connection.
 func (ctx *Context) FireError(err error) {
 	if ctx.onLoop() {
 		ctx.place().fireError(err)
@@ -125,8 +125,8 @@ func (ctx *Context) FireError(err error) {
 
 // Write passes a message towards the head, from this handler. A []byte must not be changed afterwards; a Releaser is given
 // away, whatever the result.
-// Errors: ErrClosed, ErrBackpressure; on a pool ErrSaturated; ErrOffLoop when a handler of a loop calls it on another
-// goroutine while the loop sleeps. While the loop runs nobody notices such a call, so call Conn.Write there.
+// Errors: ErrClosed, ErrBackpressure; on a pool ErrSaturated; ErrOffLoop when a handler of a loop calls Write on another
+// goroutine while the loop sleeps. While the loop runs such a call goes unnoticed, so other goroutines must use Conn.Write.
 func (ctx *Context) Write(msg any) error {
 	if ctx.node.pool == nil {
 		if err := ctx.offLoop(); err != nil {
@@ -182,8 +182,9 @@ func (ctx *Context) WriteBytes(p []byte) error {
 	return err
 }
 
-// post carries an inbound event that has passed last from a pool to the loop, which finds the next handler. If the loop's queue is full the
-// connection ends: an event that the handler believes delivered must not vanish. One that is ending anyway ends as it is.
+// post carries an inbound event that has passed last from a pool to the loop, which finds the next handler. A full task
+// queue ends the connection, because an event that the handler believes delivered must not vanish. A connection that is
+// ending anyway keeps its own reason.
 func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	c := ctx.conn
 	v = withTrace(ctx.trace(), v)
@@ -204,8 +205,8 @@ func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	}
 }
 
-// passTo returns the next context that takes an inbound event if it is on the same pool and may be called at once, and
-// otherwise nil and the last context that the event has passed by then: from there the loop finds the way.
+// passTo returns the next context that takes an inbound event, if that context is on the same pool and may be called at
+// once. Otherwise n is nil and last is the last context that the event has passed; from there the loop finds the way.
 func (ctx *Context) passTo(op ops) (n, last *Context) {
 	at := ctx.place()
 	if by := at.heir(); by != nil {
@@ -239,8 +240,8 @@ func (ctx *Context) writeTo() *Context {
 	return nil
 }
 
-// nextOnLoop returns the next context for an inbound event. While the pipeline settles after a change no pool may be passed
-// by, not even the one that the event comes from: others may be on their way to it.
+// nextOnLoop returns the next context for an inbound event. While the pipeline settles after a change, the event must not
+// skip any pool, not even the pool it comes from, because other events may be on their way there.
 func (ctx *Context) nextOnLoop(op ops) *Context {
 	from := ctx.node.pool
 	bits := ctx.conn.shared.Load()
@@ -253,9 +254,9 @@ func (ctx *Context) nextOnLoop(op ops) *Context {
 	return firstFor(ctx.onward(), op, from)
 }
 
-// firstFor returns the context that an inbound event coming from executor from visits first, beginning with n: the next
-// one that handles it or, before that one, any on another executor that has an order, where the event keeps its place in
-// it. An event that nobody handles visits nobody.
+// firstFor returns the context that an inbound event coming from executor from visits first, beginning with n. That is the
+// next handler of the event, or before it any handler on another executor that has an order, so that the event keeps its
+// place in that order. An event without a handler visits nothing.
 func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 	var first *Context
 	for ; n != nil; n = n.next.Load() {

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Demand is a handler that lets through as many messages as were asked for and holds back the rest by pausing reads, so
-// that the peer is slowed down in the end: the pull of a stream's consumer. Add one per connection behind the decoder.
-// It uses the application's switch, Conn.PauseRead and ResumeRead, which therefore nobody else should touch.
+// Demand is a handler that lets through as many messages as were asked for: the pull of a stream's consumer. It holds back
+// the rest by pausing reads, so that the peer slows down in the end. Add one per connection behind the decoder. A Demand
+// uses the application's switch, Conn.PauseRead and ResumeRead, so nothing else should touch that switch.
 type Demand struct {
 	left atomic.Int64
 	conn atomic.Pointer[Conn]
@@ -62,7 +62,7 @@ func (d *Demand) settle(c *Conn) {
 	}
 }
 
-// pause pauses reads, unless a Request has come since the last look: it finds the pause or is found here.
+// pause pauses reads. A Request made meanwhile finds the pause, or is found here.
 func (d *Demand) pause(c *Conn) {
 	c.PauseRead()
 	if d.left.Load() > 0 {

@@ -57,7 +57,7 @@ type Registration struct {
 	closed atomic.Bool
 }
 
-// RegisterError is a descriptor that a loop could not register or watch on.
+// RegisterError reports a descriptor that a loop could not register, or not watch any longer.
 type RegisterError struct {
 	FD   int
 	Loop string
@@ -72,9 +72,9 @@ func (e *RegisterError) Error() string {
 // Unwrap returns the cause.
 func (e *RegisterError) Unwrap() error { return e.Err }
 
-// Register watches a non-blocking descriptor on the loop. It waits until the loop has done so; on another loop of the
-// group, which must not wait, it returns ErrOnLoop. The interest must not be empty. An error of the poller comes as
-// *RegisterError, and h is not called then. With the poller "net" there are no descriptors to watch.
+// Register watches a non-blocking descriptor on the loop, and waits until the loop does so. On any other loop, which must
+// not wait, Register returns ErrOnLoop. The interest must not be empty. An error of the poller comes as *RegisterError, and
+// h is not called then. With the poller "net" there are no descriptors to watch.
 func (o *Loop) Register(fd int, in Interest, h DescriptorHandler) (*Registration, error) {
 	if in == 0 || in > InterestRead|InterestWrite {
 		return nil, fmt.Errorf("eddy: Register: interest is %d: it must be InterestRead, InterestWrite or both", in)
@@ -103,7 +103,7 @@ func orNone(r *Registration, err error) (*Registration, error) {
 	return r, nil
 }
 
-// register is carried out by the loop.
+// register adds the descriptor to the poller. On the loop.
 func (r *Registration) register(in sys.Interest) error {
 	l := r.loop
 	if l.stopping {
@@ -117,9 +117,9 @@ func (r *Registration) register(in sys.Interest) error {
 	return nil
 }
 
-// Modify changes what the descriptor is watched for; 0 pauses it. Any goroutine. It takes effect before the handler is
-// called again, on the loop, and otherwise soon. If the poller refuses, the registration ends with a *RegisterError.
-// After the end it returns ErrClosed.
+// Modify changes what the descriptor is watched for; 0 pauses it. Any goroutine. On the loop the change takes effect before
+// the handler is called again, elsewhere soon. If the poller refuses, the registration ends with a *RegisterError. After the
+// end Modify returns ErrClosed.
 func (r *Registration) Modify(in Interest) error {
 	if in > InterestRead|InterestWrite {
 		return fmt.Errorf("eddy: Registration.Modify: interest is %d: it must be made of InterestRead and InterestWrite", in)
@@ -131,8 +131,8 @@ func (r *Registration) Modify(in Interest) error {
 	return r.submit()
 }
 
-// Close ends the registration; HandleUnregistered follows on the loop. Any goroutine. On the loop the handler's
-// HandleReady is not called any more; elsewhere a call may be under way. After the end it returns ErrClosed.
+// Close ends the registration; HandleUnregistered follows on the loop. Any goroutine. After a Close on the loop HandleReady
+// is not called any more; elsewhere a call may be under way. After the end Close returns ErrClosed.
 func (r *Registration) Close() error {
 	if r.closed.Swap(true) {
 		return ErrClosed
@@ -148,7 +148,7 @@ func (r *Registration) submit() error {
 	return r.loop.tasks.push(task{kind: taskRegistration, msg: r}, true)
 }
 
-// carryOut does what was asked for.
+// carryOut applies what Modify and Close asked for.
 func (r *Registration) carryOut() {
 	r.queued.Store(false)
 	switch in := sys.Interest(r.wanted.Load()); {
@@ -164,7 +164,7 @@ func (r *Registration) carryOut() {
 	}
 }
 
-// ready follows the poller's report. A change that was asked for in this iteration counts already.
+// ready handles the poller's report. A change that was asked for in this iteration already counts.
 func (r *Registration) ready(ready sys.Ready) {
 	const failed = sys.Hangup | sys.Failed
 	ready &= sys.Ready(r.wanted.Load()) | failed // the bits of interest and readiness are the same
@@ -179,7 +179,7 @@ func (r *Registration) ready(ready sys.Ready) {
 	l.inHandler = nil
 }
 
-// lost follows the end of the loop, or a poller that does not take the descriptor over from the one before.
+// lost ends the registration when the loop ends, or when a new poller does not take the descriptor over from the old one.
 func (r *Registration) lost(err error) {
 	if err != ErrClosed { //nolint:errorlint // our own sentinel, passed bare
 		err = &RegisterError{FD: r.fd, Loop: r.loop.name, Err: err}
@@ -187,7 +187,7 @@ func (r *Registration) lost(err error) {
 	r.end(err)
 }
 
-// contain ends a registration whose handler panicked: it would do so again and again.
+// contain ends a registration whose handler panicked, because it would panic again and again.
 func (r *Registration) contain() {
 	v := recover()
 	if v == nil {

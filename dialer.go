@@ -15,14 +15,14 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// DefaultConnectTimeout is Dialer.ConnectTimeout of the zero Dialer.
+// DefaultConnectTimeout is the ConnectTimeout of the zero Dialer.
 const DefaultConnectTimeout = 30 * time.Second
 
-// Dialer makes connections to servers and serves them on its loops as a Server does those it accepts: the same
-// pipeline, bounds, deadlines and closes. Fill the fields before the first use; only Init is required, here or in DialOptions.
+// Dialer makes connections to servers and serves them on its loops as a Server does: with the same pipeline, bounds,
+// deadlines and closes. Fill the fields before the first use; only Init is required, here or in DialOptions.
 type Dialer struct {
-	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block. nil if each is dialed
-	// with one of its own.
+	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block. It may be nil if every
+	// DialOptions has an Init.
 	Init func(p *Pipeline) error
 
 	Group          *Group         // loops shared with servers and other dialers; nil = one loop of its own
@@ -30,7 +30,7 @@ type Dialer struct {
 	LocalAddr      netip.AddrPort // to connect from; the zero value and port 0 leave it to the system
 
 	MaxConns      int        // open connections and attempts; 0 = no limit
-	Watermarks    Watermarks // as Server's; so are all below
+	Watermarks    Watermarks // as the Server's; so are all fields below
 	Overflow      OverflowPolicy
 	FlushTimeout  time.Duration
 	LingerTimeout time.Duration
@@ -76,7 +76,7 @@ type dialSettings struct {
 }
 
 var (
-	// ErrDialerClosed is what Dial returns after Close or Shutdown, also to attempts that were on their way.
+	// ErrDialerClosed is the error of Dial after Close or Shutdown, and of attempts that were on their way then.
 	ErrDialerClosed = errors.New("eddy: dialer closed")
 
 	errGroupBusy = fmt.Errorf("eddy: no loop of the group takes the connection: %w", ErrSaturated)
@@ -84,8 +84,8 @@ var (
 
 // Dial connects to an address and returns the connection once its handlers have been told HandleOpen. network is
 // "tcp", "tcp4", "tcp6" or "unix". Host names are resolved; their addresses are tried in turn, each for ConnectTimeout,
-// until ctx ends. Errors of an attempt are *net.OpError. It blocks its goroutine and returns ErrOnLoop on a loop, of
-// whichever group; use DialFuture or DialAddr there.
+// until ctx ends. Errors of an attempt are *net.OpError. Because Dial blocks its goroutine, it returns ErrOnLoop on a loop
+// of any group; use DialFuture or DialAddr there.
 func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, error) {
 	if _, err := d.start(); err != nil {
 		return nil, err
@@ -172,19 +172,19 @@ func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
 	return nil, r.err
 }
 
-// DialOptions are what one connection has for itself.
+// DialOptions are the settings of a single connection.
 type DialOptions struct {
-	// Init builds its pipeline; nil = Dialer.Init. It runs on the connection's loop and must not block.
+	// Init builds the connection's pipeline; nil = Dialer.Init. It runs on the connection's loop and must not block.
 	Init func(p *Pipeline) error
 
-	// Loop is the one it is on, for instance that of the connection on whose behalf it is made; nil = the group's Chooser
-	// decides. It must be a loop of the Dialer's Group.
+	// Loop serves the connection, for instance the loop of another connection on whose behalf this one is made. nil = the
+	// group's Chooser decides. It must be a loop of the Dialer's Group.
 	Loop *Loop
 }
 
 // DialAddr begins to connect to a *net.TCPAddr or *net.UnixAddr and returns at once. done is called exactly once, on the
 // loop, with the connection after its handlers have been told HandleOpen, or with the error. cancel abandons the attempt
-// with the given error; once there is an outcome it does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
+// with the given error; after the outcome cancel does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
 // ErrSaturated, MaxConns.
 func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func(error), err error) {
 	return d.DialWith(remote, DialOptions{}, done)
@@ -226,7 +226,7 @@ func (d *Dialer) attempt(remote net.Addr, o DialOptions, done func(*Conn, error)
 	return a, nil
 }
 
-// with returns what an attempt with options of its own takes instead of the dialer's.
+// with returns the settings and the loops of an attempt with the options o.
 func (e *dialing) with(o DialOptions) (*settings, []*loop, error) {
 	set, loops := e.set, e.crew.loops
 	if o.Init != nil {
@@ -246,9 +246,10 @@ func (e *dialing) with(o DialOptions) (*settings, []*loop, error) {
 	return set, loops, nil
 }
 
-// DialFuture is DialAddr with a Future instead of functions: its Conn is the connection, whose handlers have been told
-// HandleOpen, its Err a *net.OpError. Listeners run on the loop that the connection is on or was to be on. Cancel abandons the
-// attempt and closes what it has opened. Any goroutine, a loop as well. Errors: as DialAddr's; there is no Future then.
+// DialFuture is DialAddr with a Future instead of functions. The Future's Conn is the connection, whose handlers have been
+// told HandleOpen; its Err is a *net.OpError. Listeners run on the loop that the connection is on or was to be on. Cancel
+// abandons the attempt and closes what the attempt has opened. Any goroutine, a loop as well. Errors: as DialAddr's; then
+// there is no Future.
 func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
 	f := new(Future)
 	a, err := d.attempt(remote, DialOptions{}, f.dialed)
@@ -313,11 +314,11 @@ type DialerStats struct {
 	Failed uint64 // attempts that failed, were cancelled or timed out
 	Closed map[CloseReason]uint64
 
-	Loops       []LoopStats // those that serve the connections, none before the first use
-	SharedLoops bool        // they are those of Dialer.Group
+	Loops       []LoopStats // the loops that serve the connections, none before the first use
+	SharedLoops bool        // the Loops are those of Dialer.Group
 }
 
-// Stats returns the numbers so far. Any goroutine; after the end they stay as they were.
+// Stats returns the numbers so far. After the end they stay as they were. Any goroutine.
 func (d *Dialer) Stats() DialerStats {
 	n := &d.endpoint
 	st := DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closed.asMap()}
@@ -330,8 +331,8 @@ func (d *Dialer) Stats() DialerStats {
 	return st
 }
 
-// Shutdown ends the dialer in order: attempts are abandoned with ErrDialerClosed, connections end as those of a Server
-// do in its Shutdown. Any goroutine but a loop, where it returns ErrOnLoop.
+// Shutdown ends the dialer in order: attempts are abandoned with ErrDialerClosed, and connections end as in
+// Server.Shutdown. Any goroutine but a loop, where Shutdown returns ErrOnLoop.
 func (d *Dialer) Shutdown(ctx context.Context) (DrainReport, error) {
 	e, err := d.finish(serverDraining, serverRunning)
 	if e == nil {
@@ -343,8 +344,8 @@ func (d *Dialer) Shutdown(ctx context.Context) (DrainReport, error) {
 	return d.endpoint.report(before), err
 }
 
-// Close ends the dialer at once; every connection closes with CloseServerShutdown. It returns nil when that has
-// happened, also when it had before. Any goroutine but a loop, where it returns ErrOnLoop.
+// Close ends the dialer at once; every connection closes with CloseServerShutdown. Close returns nil when the dialer has
+// ended, now or before. Any goroutine but a loop, where Close returns ErrOnLoop.
 func (d *Dialer) Close() error {
 	e, err := d.finish(serverClosing, serverRunning, serverDraining)
 	if err == ErrOnLoop { //nolint:errorlint // our own sentinel, returned bare

@@ -2,8 +2,9 @@ package eddy
 
 import "errors"
 
-// DrainReport says what became of the connections that were open when Shutdown began, or were accepted from the listener's
-// queue then. Each is either drained or forced. Sockets that a limit has refused are none; Stats.Refused counts them.
+// DrainReport counts what became of the connections that were open when Shutdown began, or were then accepted from the
+// listener's queue. Each is either drained or forced. Sockets that a limit has refused are not among them; Stats.Refused
+// counts those.
 type DrainReport struct {
 	Drained int // ended in order
 	Forced  int // cut at the deadline
@@ -37,7 +38,7 @@ func (l *loop) endDrain(owner *endpoint) {
 	}
 }
 
-// drains reports whether the owner's new connections come too late.
+// drains reports whether the owner is draining, so that its new connections come too late.
 func (l *loop) drains(owner *endpoint) bool {
 	for i := range l.walks {
 		if l.walks[i].owner == owner {
@@ -47,7 +48,7 @@ func (l *loop) drains(owner *endpoint) bool {
 	return false
 }
 
-// walking reports whether there are connections that were not told, or ended by force, yet.
+// walking reports whether some connections have not yet been told to drain, or not yet been ended by force.
 func (l *loop) walking() bool {
 	if len(l.forces) > 0 {
 		return true
@@ -111,7 +112,7 @@ func (c *Conn) idle() bool {
 	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil && c.innerBytes() == 0 && c.later() == 0
 }
 
-// checkDrainTask follows the end of the last request in flight. It runs after the tasks that request submitted.
+// checkDrainTask runs after the last request in flight has ended, behind the tasks that the request submitted.
 func (c *Conn) checkDrainTask() {
 	c.unmark(idleTask)
 	c.fence()

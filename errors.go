@@ -7,10 +7,10 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// CloseReason says why a connection ended. Every connection ends with exactly one.
+// CloseReason says why a connection ended. Every connection ends with exactly one reason.
 type CloseReason uint8
 
-// The close reasons of DESIGN section 4. Their String form is the metric label.
+// The close reasons. Their String form is the metric label.
 const (
 	CloseUnset             CloseReason = iota // the connection has not ended
 	CloseNormal                               // the server finished with the connection
@@ -57,22 +57,22 @@ func CloseReasons() []CloseReason {
 
 // The errors that callers compare with errors.Is.
 var (
-	// ErrClosed: the connection (or the loop that owned it) has ended; the error that carries it is often a *CloseError.
+	// ErrClosed reports that the connection, or the loop that owned it, has ended. The error is often a *CloseError.
 	ErrClosed = errors.New("eddy: connection closed")
 	// ErrServerClosed is what Wait and ListenAndServe return after Shutdown or Close.
 	ErrServerClosed = errors.New("eddy: server closed")
-	// ErrSaturated: the loop's task queue is full; the work was not taken.
+	// ErrSaturated reports that the loop's task queue is full; the work was not taken.
 	ErrSaturated = errors.New("eddy: task queue of the loop is full")
-	// ErrBackpressure: the connection's outbound queue would pass its Max; the message was not taken.
+	// ErrBackpressure reports that the outbound queue would pass Watermarks.Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
-	// ErrWriteClosed: the message was written after Conn.CloseWrite. It is an ErrClosed.
+	// ErrWriteClosed reports a write after Conn.CloseWrite. To errors.Is it is an ErrClosed.
 	ErrWriteClosed = fmt.Errorf("eddy: written after CloseWrite: %w", ErrClosed)
-	// ErrOffLoop: a call that belongs to the connection's loop was made elsewhere; it did nothing.
+	// ErrOffLoop reports that a call that belongs to the connection's loop was made elsewhere; the call did nothing.
 	ErrOffLoop = errors.New("eddy: the pipeline of an open connection is used on its loop only: elsewhere call Conn.Write or Conn.Change")
-	// ErrOnLoop: a blocking call was made on a loop, of whichever group: it could wait for that loop itself, and everybody on
-	// the loop would wait with it.
+	// ErrOnLoop reports a blocking call on a loop of any group. The call could wait for that very loop, and every
+	// connection on the loop would wait with it.
 	ErrOnLoop = errors.New("eddy: a blocking call may not run on a loop")
-	// ErrOnPool: the end of a server was awaited by a handler on one of the pools that end with it.
+	// ErrOnPool reports that a handler waited for the end of a server on a pool that ends with that server.
 	ErrOnPool = errors.New("eddy: a handler on a pool of the server cannot wait for the server's end")
 )
 
@@ -105,7 +105,7 @@ type reasonError struct {
 func (e *reasonError) Error() string { return e.err.Error() }
 func (e *reasonError) Unwrap() error { return e.err }
 
-// WithReason marks err so that the connection it ends closes with reason. Handlers and decoders return it.
+// WithReason marks err so that the connection it ends closes with reason. Handlers and decoders return the marked error.
 func WithReason(reason CloseReason, err error) error {
 	if err == nil {
 		err = errors.New("eddy: " + reason.String())

@@ -9,7 +9,7 @@ import (
 // FutureState says how an operation stands.
 type FutureState uint8
 
-// The states. The first one that a Future takes after FuturePending stays.
+// The states of a Future. The first state after FuturePending is final.
 const (
 	FuturePending FutureState = iota
 	FutureSucceeded
@@ -28,7 +28,7 @@ func (s FutureState) String() string {
 	return futureStateNames[s]
 }
 
-// ErrCancelled is what a Future says after Cancel.
+// ErrCancelled is the Err of a Future after Cancel.
 var ErrCancelled = errors.New("eddy: the operation was cancelled")
 
 // Future is the outcome of an operation that goes on elsewhere: see Conn.WriteFuture, Conn.CloseFuture, Dialer.DialFuture and
@@ -36,21 +36,21 @@ var ErrCancelled = errors.New("eddy: the operation was cancelled")
 // connection and of its loop.
 type Future struct {
 	loop  *loop        // that runs the listeners; nil for an AllOf of nothing
-	write *writeFuture // that it is part of, nil for other operations
-	abort func()       // of a cancelled attempt to connect
+	write *writeFuture // the write it belongs to, nil for other operations
+	abort func()       // abandons an attempt to connect, nil for other operations
 
 	mu        sync.Mutex
 	state     FutureState
 	fixed     bool // can no longer be cancelled
 	patient   bool // fails when all of its parts have ended, not with the first failure
-	running   bool // somebody runs the listeners
+	running   bool // a goroutine runs the listeners
 	posted    bool // a taskFuture is queued
-	parts     int  // what has to end first
+	parts     int  // parts that have not ended
 	err       error
 	conn      *Conn
 	done      chan struct{}
 	listeners []func(*Future)
-	above     []*Future // it is a part of
+	above     []*Future // the futures it is a part of
 }
 
 // State returns how the operation stands.
@@ -70,7 +70,7 @@ func (f *Future) Err() error {
 	return f.err
 }
 
-// Conn returns the connection that the operation belongs to: of a dial nil until it has succeeded, of an AllOf always nil.
+// Conn returns the connection that the operation belongs to. A dial has none until it has succeeded, an AllOf never has one.
 func (f *Future) Conn() *Conn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +90,8 @@ func (f *Future) Done() <-chan struct{} {
 	return f.done
 }
 
-// Wait blocks until the operation has completed and returns its Err, or until ctx ends and returns that one's. An operation
-// that is still pending is not waited for on a loop, of whichever group: there Wait returns ErrOnLoop; use OnDone.
+// Wait blocks until the operation has completed and returns its Err, or until ctx ends and returns ctx's error. On a loop of
+// any group Wait does not block: it returns ErrOnLoop for an operation that is still pending. Use OnDone there.
 func (f *Future) Wait(ctx context.Context) error {
 	if f.State() != FuturePending {
 		return f.Err()
@@ -110,11 +110,13 @@ func (f *Future) Wait(ctx context.Context) error {
 	return f.Err()
 }
 
-// Cancel gives the operation up, if that is still possible, and reports whether it did; a Future that has completed or was
-// cancelled before cannot be cancelled. A write can be until its first byte has been offered to the kernel, but not while
-// a WriteHandler works on it, nor after one on a pool, one that gathers or one that uses futures itself has; its message is released and its bytes leave the
-// counters (see Conn.QueuedBytes) when the loop comes to it. A dial can be until it has succeeded. The end of a connection and
-// AllOf cannot.
+// Cancel gives the operation up, if that is still possible, and reports whether it did. A Future that has completed or was
+// cancelled before cannot be cancelled, nor can the end of a connection or an AllOf. A dial can be cancelled until it has
+// succeeded.
+//
+// A write can be cancelled until its first byte is offered to the kernel. Exceptions: not while a WriteHandler works on it,
+// and not after a WriteHandler has that runs on a pool, gathers, or uses futures itself. When the loop comes to a cancelled
+// write, the message is released and its bytes leave the counters (see Conn.QueuedBytes).
 func (f *Future) Cancel() bool {
 	if !f.settle(FutureCancelled, ErrCancelled, nil) {
 		return false
@@ -125,7 +127,7 @@ func (f *Future) Cancel() bool {
 	return true
 }
 
-// fix makes sure that f is not cancelled from now on. It reports false when it has completed.
+// fix makes f impossible to cancel from now on. It returns false when f has completed.
 func (f *Future) fix() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,8 +144,8 @@ func (f *Future) unfix() {
 
 func (f *Future) pending() bool { return f.State() == FuturePending }
 
-// settle completes f and what it is the last part of. on is the loop that the caller runs on, nil for other goroutines. It
-// reports false when f has been completed before, or cannot be cancelled any more.
+// settle completes f, and every future above whose last part thereby ends. on is the loop that the caller runs on, nil for
+// other goroutines. It returns false when f has been completed before, or cannot be cancelled any more.
 func (f *Future) settle(state FutureState, err error, on *loop) bool {
 	above, ok := f.complete(state, err, on)
 	for i := 0; i < len(above); i++ { // not by recursion: parts of parts go as deep as the user likes
@@ -156,27 +158,27 @@ func (f *Future) settle(state FutureState, err error, on *loop) bool {
 	return ok
 }
 
-// lost is a part that has ended, as the future above it is told.
+// lost is a part that has ended, for the future above it.
 type lost struct {
 	of  *Future
 	err error
 }
 
-// partEnded takes one part off f: with an error f fails, now or, if it is patient, with its last part.
+// partEnded takes one part off f. An error fails f: at once or, if f is patient, with its last part.
 func (f *Future) partEnded(err error, on *loop) {
 	if state, err := f.lose(err); state != FuturePending {
 		f.settle(state, err, on)
 	}
 }
 
-// addPart lets f wait for one more.
+// addPart lets f wait for one more part.
 func (f *Future) addPart() {
 	f.mu.Lock()
 	f.parts++
 	f.mu.Unlock()
 }
 
-// lose takes one part off and returns how that completes f, FuturePending when it does not.
+// lose takes one part off f and returns the state that f completes with, FuturePending when f does not complete.
 func (f *Future) lose(err error) (FutureState, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -196,7 +198,7 @@ func (f *Future) lose(err error) (FutureState, error) {
 	return FutureFailed, f.err
 }
 
-// complete makes the one transition there is.
+// complete makes the only transition of f. It returns the futures above, which the caller must tell.
 func (f *Future) complete(state FutureState, err error, on *loop) (above []lost, ok bool) {
 	f.mu.Lock()
 	if f.state != FuturePending || state == FutureCancelled && f.fixed {

@@ -16,11 +16,11 @@ import (
 	"github.com/go-eddy/eddy/internal/backend"
 )
 
-// Group is a fixed set of loops. Servers and Dialers share one by naming it; each without one makes its own. Fill the
-// fields before the first use; the zero Group is ready. The first Listen or Dial starts it, or Start; Close ends it,
-// after the servers and dialers that use it.
+// Group is a fixed set of loops. Servers and Dialers share a Group by naming it; each one without a Group makes its own.
+// Fill the fields before the first use; the zero Group is ready. The first Listen or Dial starts the Group, or Start does.
+// Close ends it, after the servers and dialers that use it.
 type Group struct {
-	Name      string       // of the loops: Name-0, Name-1, …; "" = "worker"
+	Name      string       // the loops are called Name-0, Name-1, …; "" = "worker"
 	Loops     int          // 0 = GOMAXPROCS
 	Poller    string       // readiness backend; "" = $EDDY_POLLER, else the platform's best
 	WaitMode  WaitMode     // how the loops wait
@@ -28,8 +28,8 @@ type Group struct {
 	Chooser   Chooser      // which loop gets a new connection; nil = RoundRobin()
 	Logger    *slog.Logger // nil = slog.Default()
 
-	// LeakDetection watches the loops' segments and the buffers of Buffers for being dropped without their release
-	// (docs/buffers.md); buf.LeakDefault = $EDDY_LEAKS, else off. OnLeak is told what Logger is; it must not block.
+	// LeakDetection reports segments of the loops and buffers of Buffers that are dropped without their release
+	// (docs/buffers.md); buf.LeakDefault = $EDDY_LEAKS, else off. OnLeak is told what Logger is told; it must not block.
 	LeakDetection buf.LeakLevel
 	OnLeak        func(buf.Leak)
 
@@ -39,14 +39,15 @@ type Group struct {
 	IORatio int
 	// TaskBudget is the most tasks a loop runs in one iteration, below IORatio 100; 0 = 1024.
 	TaskBudget int
-	// MinTasks is the most tasks of an iteration in which no I/O was ready; 0 = 64. It may not exceed TaskBudget.
+	// MinTasks is the most tasks of an iteration in which no I/O was ready; 0 = 64, or TaskBudget if that is less. It may not
+	// exceed TaskBudget.
 	MinTasks int
-	// MaxEvents bounds the readiness events that one wait reports, and how many connections with frames in hand go on, and how
-	// many send what others queued for them, in one iteration; 0 = 4096. The array for the events starts at 128 and grows to this
-	// size when one wait fills it. Up to 128 it never grows.
+	// MaxEvents bounds, for one iteration, the readiness events that a wait reports, the connections with frames in hand that
+	// go on, and those that send what others queued for them; 0 = 4096. The array for the events starts at 128 and grows to
+	// this size when one wait fills it. Up to 128 it never grows.
 	MaxEvents int
-	// RebuildAfter is the number of waits in a row that return early for no reason after which a loop replaces its poller;
-	// 0 = 512. Values below 3 switch that off.
+	// RebuildAfter is how many waits in a row return early for no reason before a loop replaces its poller; 0 = 512.
+	// Any other value below 3 switches that off.
 	RebuildAfter int
 	// Strategy chooses what a loop does when it has nothing to run; nil = wait.
 	Strategy WaitStrategy
@@ -57,8 +58,8 @@ type Group struct {
 	Spin time.Duration
 	// StallThreshold is the length from which on an iteration is reported as a stall; 0 = 100 ms, negative = never.
 	StallThreshold time.Duration
-	// OnStall is told of each stall while it lasts, on the watchdog's goroutine: no further stall is noticed until it
-	// returns, and it must not close its own Group, which waits for it. It may be nil. A panic in it is contained.
+	// OnStall is told of each stall while the stall lasts; it may be nil. It runs on the watchdog's goroutine, so no further
+	// stall is noticed until it returns. It must not close its own Group, which waits for it. A panic in it is contained.
 	OnStall func(Stall)
 
 	mu       sync.Mutex
@@ -72,7 +73,7 @@ type crew struct {
 	set    *loopSettings
 	kernel *kernel
 	loops  []*loop
-	turn   atomic.Uint32 // of the servers that take one loop as their boss, and of connections without a choice
+	turn   atomic.Uint32 // next in turn, for servers that take one loop as their boss and for connections whose Chooser panics
 	leaks  *buf.Leaks    // nil when leak detection is off
 	shared *buf.SharedPool
 	logs   logSamplers
@@ -94,7 +95,7 @@ type loopSettings struct {
 
 var errGroupClosed = errors.New("eddy: the Group is closed")
 
-// Start builds the loops and starts them, unless that has happened before. If building one fails, those built are
+// Start builds the loops and starts them, unless that has happened before. If a loop cannot be built, those built before are
 // closed and the error names the loop. Any goroutine.
 func (g *Group) Start() error {
 	_, err := g.start()
@@ -183,7 +184,7 @@ func (g *Group) Loop(i int) *Loop {
 	return &w.loops[i].handle
 }
 
-// prepare validates the fields.
+// prepare validates the fields and makes a crew that has no loops yet.
 func (g *Group) prepare() (*crew, error) {
 	err := notNegative("Group", []field{{"Loops", int64(g.Loops)}, {"TaskQueue", int64(g.TaskQueue)}})
 	if err != nil {
@@ -243,7 +244,7 @@ func (g *Group) Buffers() *buf.SharedPool {
 	return w.shared
 }
 
-// bossName is the name of a group that a server makes for its listener: its loop is called just that.
+// bossName is the name of the group that a server makes for its listener, and of that group's only loop.
 const bossName = "boss"
 
 func (w *crew) loopName(i int) string {
@@ -261,8 +262,9 @@ func (w *crew) nextBoss() *loop {
 	return w.loops[(w.turn.Add(1)-1)%uint32(len(w.loops))]
 }
 
-// OnLoop reports whether the caller runs on one of the group's loops. Who may wait says no there: it is what
-// executor.Block, executor.CallerRuns and ring.NewBlocker ask for. It costs about a microsecond. Any goroutine.
+// OnLoop reports whether the caller runs on one of the group's loops. Code that blocks must refuse to run there. A function
+// that returns !g.OnLoop() is what executor.Block, executor.CallerRuns and ring.NewBlocker take. It costs about a
+// microsecond. Any goroutine.
 func (g *Group) OnLoop() bool {
 	w := g.crew.Load()
 	if w == nil {
@@ -272,8 +274,8 @@ func (g *Group) OnLoop() bool {
 	return slices.ContainsFunc(w.loops, func(l *loop) bool { return l.goid.Load() == id })
 }
 
-// OnLoop reports whether the caller runs on a loop, of whichever group: what blocks must not be called there. It costs some
-// microseconds. Any goroutine.
+// OnLoop reports whether the caller runs on a loop of any group, where code must not block. It takes some microseconds. Any
+// goroutine.
 func OnLoop() bool { return onLoop() }
 
 // Stats returns the numbers of each loop, nil before the start. Any goroutine.
@@ -294,8 +296,8 @@ func (w *crew) stats() []LoopStats {
 }
 
 // Close ends the loops and waits for them. What is still open on them closes with CloseServerShutdown, so close or
-// shut down the servers and dialers first. It returns nil, also when the Group was closed before or never started.
-// Any goroutine but a loop, of whichever group, where it returns ErrOnLoop.
+// shut down the servers and dialers first. Close returns nil, also when the Group was closed before or never started.
+// Any goroutine but a loop of any group, where Close returns ErrOnLoop.
 func (g *Group) Close() error {
 	if g.crew.Load() != nil && onLoop() {
 		return ErrOnLoop

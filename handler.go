@@ -8,7 +8,7 @@ type OpenHandler interface {
 	HandleOpen(ctx *Context) error
 }
 
-// ReadHandler receives inbound messages. It forwards with ctx.FireRead; what it does not forward ends here.
+// ReadHandler receives inbound messages. It forwards with ctx.FireRead; a message that is not forwarded ends here.
 type ReadHandler interface {
 	HandleRead(ctx *Context, msg any) error
 }
@@ -23,16 +23,17 @@ type EventHandler interface {
 	HandleEvent(ctx *Context, ev any) error
 }
 
-// WritabilityHandler is told when the outbound queue crosses its watermarks. Every handler that implements it is told. true
-// follows each false, and each false that Conn.Writable has said, unless the connection ends first: it may come without a
-// false before it. Several changes may have happened since: Conn.Writable says how it stands now.
+// WritabilityHandler is told when the outbound queue crosses its watermarks. Every handler that implements it is told.
+// Unless the connection ends first, a true follows each false, and each false that Conn.Writable has returned. Therefore a
+// true may come without a false before it. Several changes may lie behind one call; Conn.Writable returns the present state.
 type WritabilityHandler interface {
 	HandleWritability(ctx *Context, writable bool) error
 }
 
-// ErrorHandler receives what an inbound method of the same or an earlier handler returned, and the panics of handlers.
-// nil means handled; an error goes on to the next ErrorHandler. What passes the tail closes the connection with the
-// reason it classifies to (see WithReason). A panic closes the connection whatever the ErrorHandler says.
+// ErrorHandler receives the errors that inbound methods of the same or an earlier handler returned, and the panics of
+// handlers. It returns nil when the error is handled; any other error goes on to the next ErrorHandler. An error that
+// passes the tail closes the connection with the reason it classifies to (see WithReason). A panic closes the connection
+// whatever the ErrorHandler returns.
 type ErrorHandler interface {
 	HandleError(ctx *Context, err error) error
 }
@@ -43,31 +44,38 @@ type CloseHandler interface {
 	HandleClose(ctx *Context, reason CloseReason, err error)
 }
 
-// AddHandler is told that it stands in the pipeline, on its executor, once and before anything else: for handlers that
-// Init adds when the connection is registered, before HandleOpen; for others when they are added. What other handlers fire
-// to it before waits. If it returns an error or panics it is taken out and told HandleRemove, and the handlers behind its
-// place are given the error; a panic closes the connection. If its pool refuses the call, Add returns the error, and a
-// connection that is being opened closes with CloseBackpressureLimit. Source: reference netty 1.10.
+// AddHandler is told that it stands in the pipeline, once, on its executor and before any other call. Handlers that Init
+// adds are told when the connection is registered, before HandleOpen; others are told when they are added. Events that other
+// handlers fire to it before HandleAdd wait.
+//
+// If HandleAdd returns an error or panics, the handler is taken out and told HandleRemove. The error goes to the handlers
+// behind its place; a panic closes the connection. If the handler's pool refuses the call, Add returns the pool's error, and
+// a connection that is being opened closes with CloseBackpressureLimit.
 type AddHandler interface {
 	HandleAdd(ctx *Context) error
 }
 
-// RemoveHandler is told that it stands in the pipeline no more, on its executor, once and as the last it hears: when it
-// was taken out, behind what it was given before; when its HandleAdd failed; and when the connection ended, after
-// HandleClose, tail to head among the handlers on one executor. A handler whose HandleAdd was not called is not told, and
-// one whose pool has been stopped is told by the loop, or by the goroutine that stopped the pool. While the connection is
-// open it may fire and write what it holds back. Source: reference netty 1.8, 1.10.
+// RemoveHandler is told that it no longer stands in the pipeline, once, on its executor and as the last call:
+//
+//   - when the handler was taken out, behind the events it was given before,
+//   - when its HandleAdd failed,
+//   - when the connection ended, after HandleClose, tail to head among the handlers on one executor.
+//
+// A handler whose HandleAdd was not called is not told. If the handler's pool has been stopped, the loop makes the call, or
+// the goroutine that stopped the pool. While the connection is open, HandleRemove may fire and write what the handler
+// holds back.
 type RemoveHandler interface {
 	HandleRemove(ctx *Context)
 }
 
-// Decoder turns bytes into messages. It runs on the loop. One that is the first handler decodes what the connection
-// reads; one further down, behind TLS for instance, decodes the bytes that earlier handlers pass on: *buf.Bytes, []byte
-// and *buf.Shared. To both the same rules, bounds, pauses and deadlines apply.
+// Decoder turns bytes into messages. It runs on the loop. As the first handler it decodes what the connection reads.
+// Further down, behind TLS for instance, it decodes the bytes that earlier handlers pass on: *buf.Bytes, []byte and
+// *buf.Shared. The same rules, bounds, pauses and deadlines apply to both.
 //
-// view holds what earlier calls left plus what has arrived since, contiguous, valid during the call only. Decode
-// consumes at most one message: it passes it on with ctx.FireRead and returns the number of bytes consumed. 0 and nil
-// ask for more bytes. An error closes the connection with the reason it classifies to, after what is queued was flushed.
+// view holds the bytes that earlier calls left and those that have arrived since, contiguous, valid during the call only.
+// Decode consumes at most one message: it passes the message on with ctx.FireRead and returns the number of bytes consumed.
+// 0 and nil ask for more bytes. An error closes the connection with the reason it classifies to, after what is queued was
+// flushed.
 type Decoder interface {
 	Decode(ctx *Context, view []byte) (consumed int, err error)
 }
@@ -78,10 +86,10 @@ type Detacher interface {
 	Detach() any
 }
 
-// Releaser is implemented by messages that hold counted memory: *buf.Shared, *buf.Composite, and the user's own that carry
-// such. A message is given away with every call that passes it on, whatever the call returns: from there on the handler it
-// reaches owns it, and the engine releases it exactly once where it ends, be that sent, refused, dropped with its
-// connection or unhandled at the tail.
+// Releaser is implemented by messages that hold counted memory: *buf.Shared, *buf.Composite, and your own that carry such.
+// Every call that passes a message on gives it away, whatever the call returns: from there on the handler it reaches owns
+// the message. The engine releases a message exactly once, where it ends: sent, refused, dropped with its connection or
+// unhandled at the tail.
 type Releaser interface {
 	Release()
 }
@@ -104,7 +112,8 @@ func given(msg any, err error) error {
 // DrainEvent tells the handlers that the server is draining: finish what is in flight, take no new requests.
 type DrainEvent struct{}
 
-// InputClosedEvent tells that the peer will send no more but may still read, unless CloseOnEOF is set.
+// InputClosedEvent tells the handlers that the peer will send no more but may still read. With CloseOnEOF the connection
+// ends instead.
 type InputClosedEvent struct{}
 
 // Handle makes a ReadHandler of a typed function. Messages of another type are forwarded.
@@ -144,7 +153,7 @@ const (
 	opFarewell // of a context for HandleRemove, see rewire.go
 )
 
-// opsOf looks up which events h handles; 0 means that h is no handler at all.
+// opsOf returns the events that h handles; 0 means that h is no handler at all.
 func opsOf(h any) ops {
 	var m ops
 	set := func(ok bool, op ops) {
