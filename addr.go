@@ -13,9 +13,9 @@ type addrKind uint8
 
 const (
 	addrNone   addrKind = iota
-	addr4               // ip holds it as mapped into IPv6
-	addr6               // also one that the peer's socket has mapped
-	addrScoped          // connExt.zone says which link
+	addr4               // ip holds the address as mapped into IPv6
+	addr6               // also an IPv4 address that the peer's socket has mapped
+	addrScoped          // connExt.zone names the link
 )
 
 // RemoteAddr returns the peer's address, the zero AddrPort for Unix sockets. Any goroutine.
@@ -32,8 +32,8 @@ func (c *Conn) RemoteAddr() netip.AddrPort {
 	return netip.AddrPortFrom(ip, c.peer.port)
 }
 
-// Network returns the client network of the peer, for which Admission.MaxPerIP counts it: an IPv4 address or a /64 of IPv6,
-// unless IPv4Prefix or IPv6Prefix say otherwise. It is the zero Prefix for Unix sockets. Any goroutine.
+// Network returns the client network of the peer, as Admission.MaxPerIP counts: an IPv4 address or a /64 of IPv6, unless
+// IPv4Prefix or IPv6Prefix say otherwise. For Unix sockets it is the zero Prefix. Any goroutine.
 func (c *Conn) Network() netip.Prefix {
 	v4, v6 := DefaultIPv4Prefix, DefaultIPv6Prefix
 	if g := c.set.gate; g != nil {
@@ -67,10 +67,10 @@ func (c *Conn) setAddrs(remote netip.AddrPort, local *netip.AddrPort) {
 	}
 }
 
-// maxLocals bounds the addresses that an acceptor remembers: a host has few, and who has more pays for each connection.
+// maxLocals bounds the addresses that an acceptor remembers. A host has few; beyond the bound each connection has a copy.
 const maxLocals = 256
 
-// shareLocal returns a pointer to the address, the same one for the connections that have it.
+// shareLocal returns a pointer to the address, the same one for all connections that have this address.
 func (a *acceptor) shareLocal(local netip.AddrPort) *netip.AddrPort {
 	if !local.IsValid() {
 		return nil

@@ -15,19 +15,19 @@ import (
 
 // How a Server keeps to its MemoryBudget.
 const (
-	// Reads go on again when a tenth of the budget is free.
+	// budgetFree is the share of the budget, a tenth, that must be free before reads go on again.
 	budgetFree = 10
-	// When it is passed by a quarter the slowest connection closes without grace, and writes from other goroutines are
-	// refused.
+	// budgetExcess is the share, a quarter, above which there is no grace: the slowest connection closes, and writes from
+	// other goroutines are refused.
 	budgetExcess = 4
 	// budgetGrace is how long the server may stay above its budget before the slowest connection closes.
 	budgetGrace = time.Second
-	// stuckGrace is how long a peer must have taken nothing to be closed when the pressure came back within budgetGrace:
-	// without that, a crowd of slow readers would be served one by one, each for another grace.
+	// stuckGrace is how long a peer must have taken nothing to be closed when the pressure came back within budgetGrace.
+	// Without it a crowd of slow readers would be served one by one, each for another grace.
 	stuckGrace = 100 * time.Millisecond
-	// pressureTick is how often that is looked at; at most one connection closes per tick.
+	// pressureTick is how often a loop looks at the pressure; at most one connection closes per tick.
 	pressureTick = wheelTick
-	// victimPatience is how long the next waits for the one before to be gone: its loop may be held up.
+	// victimPatience is how long the next close waits until the victim before is gone, whose loop may be held up.
 	victimPatience = 10 * pressureTick
 	// budgetScan bounds the connections a loop looks at in one tick for its slowest.
 	budgetScan = 4096
@@ -40,16 +40,16 @@ const (
 // budget is what an endpoint's connections hold together: incomplete input and outbound queues, in bytes.
 type budget struct {
 	limit, low, hard int64 // 0 = no limit
-	step             int64 // a loop tells its change at once when it is larger
+	step             int64 // a loop reports a larger change at once
 
 	cells      []*memoryCell // by index of the loop
 	held       atomic.Int64
 	pressed    atomic.Bool  // above the limit, and not below low since
-	began      atomic.Int64 // the pressure
+	began      atomic.Int64 // when the pressure began
 	ended      atomic.Int64
-	since      atomic.Int64 // it began and has not been away for long
+	since      atomic.Int64 // when it began, breaks shorter than budgetGrace left out
 	nextRelief atomic.Int64
-	victim     atomic.Pointer[Conn] // was told to close
+	victim     atomic.Pointer[Conn] // the last connection that was told to close
 	episodes   atomic.Uint64        // times that the limit was passed
 	closed     atomic.Uint64        // connections closed to get below it
 	refused    atomic.Uint64        // writes from other goroutines
@@ -57,7 +57,7 @@ type budget struct {
 
 // DefaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes: a quarter of the least of Go's own
 // limit (GOMEMLIMIT), the limits of the control groups that the process is in, and the machine's memory. 0 is no limit,
-// because nothing is known. It reads files, and Listen calls it once; not on a loop.
+// because nothing is known. It reads files, so do not call it on a loop; Listen calls it once.
 func DefaultMemoryBudget() int {
 	return allowance.Files(os.ReadFile).Least(debug.SetMemoryLimit(-1), allowance.Total).Budget()
 }
@@ -80,13 +80,13 @@ func (b *budget) setLimit(bytes int) {
 	}
 }
 
-// roomy reports whether the batches of all loops have room below half the limit, so that no batch passes it.
+// roomy reports whether the batches of all loops fit below half the limit, so that no batch passes the limit.
 func (b *budget) roomy() bool {
 	return b.limit == 0 || b.held.Load()+int64(len(b.cells))*batchHolds <= b.limit/2
 }
 
-// join prepares the endpoint for the loops that will own its connections, which may hold so many bytes together, 0 for
-// no limit. Before the first connection.
+// join prepares the endpoint for the loops that will own its connections. bytes is what the connections may hold together,
+// 0 for no limit. Before the first connection.
 func (e *endpoint) join(loops []*loop, bytes int) {
 	b := &e.budget
 	b.setLimit(bytes)
@@ -98,7 +98,7 @@ func (e *endpoint) join(loops []*loop, bytes int) {
 	}
 }
 
-// memoryCell is one loop's share of a budget. Owned by the loop but for what is atomic.
+// memoryCell is one loop's share of a budget. Owned by the loop, except the atomic fields.
 type memoryCell struct {
 	loop    *loop
 	owner   *endpoint
@@ -107,7 +107,7 @@ type memoryCell struct {
 	listed  bool // in loop.cells
 
 	pressed bool     // reads pause
-	paused  []uint64 // tokens of the connections whose reads did, in order
+	paused  []uint64 // tokens of the connections whose reads pause, in order
 	timer   *Timer
 	cursor  int // of the search for the slowest connection
 	best    nominee
@@ -131,8 +131,8 @@ type nominee struct {
 
 func (c *Conn) cell() *memoryCell { return c.set.owner.budget.cells[c.loop.index] }
 
-// account counts what the connection holds now. It follows every batch of activity; a connection that is left with
-// nothing, as before, costs a comparison.
+// account counts what the connection holds now. It follows every batch of activity. A connection that still holds nothing
+// costs a comparison.
 func (c *Conn) account() {
 	out, in := c.holds()
 	if out != c.heldOut || in != c.heldIn {
@@ -140,8 +140,8 @@ func (c *Conn) account() {
 	}
 }
 
-// countAnswers counts what the messages of one read have queued so far, also by submitting it, when that is much: above the
-// high watermark or the budget those behind them wait.
+// countAnswers counts what the messages of one read have queued or submitted so far, when that is much. Above the high
+// watermark or the budget the messages behind them wait.
 func (c *Conn) countAnswers() {
 	if c.queued.Load()-int64(c.heldOut) <= countAtOnce {
 		return
@@ -166,7 +166,7 @@ func (c *Conn) holds() (out, left uint32) {
 
 func (c *Conn) recount(out, in uint32) {
 	if c.phase == PhaseClosed && out|in != 0 {
-		return // what is still on its way to it is dropped
+		return // what is still on its way to the connection is dropped
 	}
 	m := c.cell()
 	m.out += int64(out) - int64(c.heldOut)
@@ -181,7 +181,7 @@ func (c *Conn) recount(out, in uint32) {
 	}
 }
 
-// publishMemory tells what the iteration changed.
+// publishMemory tells the endpoints what the iteration changed.
 func (l *loop) publishMemory() {
 	for _, m := range l.cells {
 		m.listed = false
@@ -190,7 +190,7 @@ func (l *loop) publishMemory() {
 	l.cells = l.cells[:0]
 }
 
-// tell adds the loop's change to the endpoint's sum, and begins to relieve it when that is above the limit.
+// tell adds the loop's change to the endpoint's sum. A sum above the limit begins the pressure.
 func (m *memoryCell) tell() {
 	in, out := m.in-m.told.in, m.out-m.told.out
 	if in == 0 && out == 0 {
@@ -278,7 +278,7 @@ func (c *Conn) pauseForBudget() {
 	}
 }
 
-// tick looks for the slowest connection while there is pressure, and lets reads go on when it is over.
+// tick looks for the slowest connection while there is pressure, and lets reads go on when the pressure is over.
 func (m *memoryCell) tick() {
 	m.timer = nil
 	b := &m.owner.budget
@@ -294,7 +294,7 @@ func (m *memoryCell) tick() {
 	m.resume()
 }
 
-// resume lets reads go on, those first that were paused first.
+// resume lets reads go on, those that were paused first before the others.
 func (m *memoryCell) resume() {
 	if m.pressed {
 		m.pressed = false
@@ -318,7 +318,7 @@ func (m *memoryCell) resume() {
 	m.paused = nil
 }
 
-// nominate goes through a part of the loop's connections. When it has seen all it names the slowest of them.
+// nominate goes through a part of the loop's connections. After the last part it names the slowest connection.
 func (m *memoryCell) nominate() {
 	slots := m.loop.slots
 	least, _ := m.owner.budget.patience(m.loop.now)
@@ -344,8 +344,8 @@ func (m *memoryCell) nominate() {
 }
 
 // nominee scores the connection by the bytes it holds times the milliseconds since its peer last took some, between 10 ms
-// and 10 s: a peer that has stopped goes before one that reads, unless it holds next to nothing. What a peer has sent
-// counts for its bytes alone, for it is the server that does not read on.
+// and 10 s. A peer that has stopped goes before a peer that reads, unless it holds next to nothing. Input counts for its
+// bytes alone, because it is the server that does not read on.
 func (c *Conn) nominee() nominee {
 	const least, most = int64(10), int64(10_000)
 	n := nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn)}
@@ -357,7 +357,7 @@ func (c *Conn) nominee() nominee {
 	return n
 }
 
-// patience returns how long a connection must have been stuck to be closed now, and whether any is to be.
+// patience returns how long a connection must have been stuck to be closed now, and whether any is to be closed.
 func (b *budget) patience(now int64) (stuck time.Duration, over bool) {
 	switch held := b.held.Load(); {
 	case held <= b.low:
@@ -417,8 +417,8 @@ func (c *Conn) submitWithin(size int) error {
 	return nil
 }
 
-// claimed is what is held and what has been submitted, on all loops. What goes from one to the other meanwhile counts twice
-// rather than not at all. What a loop holds and has not told yet, at most step, is missing.
+// claimed returns the bytes that are held and those that have been submitted, on all loops. Bytes that go from submitted to
+// held meanwhile count twice rather than not at all. Bytes that a loop holds and has not told yet, at most step, are missing.
 func (b *budget) claimed() (bytes int64) {
 	for _, m := range b.cells {
 		bytes += m.pending.Load()
@@ -426,7 +426,7 @@ func (b *budget) claimed() (bytes int64) {
 	return bytes + b.held.Load()
 }
 
-// submitted undoes submitWithin: the loop has the message, or nobody has.
+// submitted undoes submitWithin, when the loop has the message or nobody has.
 func (c *Conn) submitted(size int) {
 	if c.set.owner.budget.limit > 0 && size > 0 {
 		c.cell().pending.Add(-int64(size))

@@ -10,13 +10,14 @@ type change struct {
 	done func(error)
 }
 
-// Change runs f with the connection's pipeline on its loop, where f may use every method of it; nothing else happens to
-// the connection meanwhile, so that several changes are seen as one. It may be called from any goroutine and does not
-// block. On the loop f runs at once, elsewhere it is queued and the pipeline is as before until then; to see that it has
-// run, give done. done may be nil; if Change returns nil it is called exactly once, on the loop: with what f returned, with
-// an error that is ErrClosed if the connection ended before f could run, or with an error after a panic of f, which closes
-// the connection as a handler's does.
-// Errors, after which neither is called: ErrClosed, ErrSaturated (the loop's task queue), f is nil.
+// Change runs f with the connection's pipeline on its loop, where f may use every method of the pipeline. Nothing else happens
+// to the connection meanwhile, so several changes are seen as one. Change does not block; any goroutine may call it. On the
+// loop f runs at once. Elsewhere f is queued, and until it runs the pipeline is as before.
+//
+// done, if it is not nil, tells that f has run. If Change returns nil, done is called exactly once, on the loop. It is given
+// what f returned, an error that is ErrClosed if the connection ended before f could run, or an error after a panic of f,
+// which closes the connection as a handler's does.
+// Errors, after which neither f nor done is called: ErrClosed, ErrSaturated (the loop's task queue), f is nil.
 func (c *Conn) Change(f func(p *Pipeline) error, done func(error)) error {
 	if f == nil {
 		return errNilFunc("Conn.Change")

@@ -61,7 +61,7 @@
 //
 // # Apply backpressure
 //
-// Writes never block. Above the high watermark of [Watermarks] the connection's reads pause; beyond Max the [OverflowPolicy]
+// [Conn.Write] never blocks. Above the high watermark of [Watermarks] the connection's reads pause; beyond Max the [OverflowPolicy]
 // applies. Use [Conn.OnWritable] or [Conn.WriteContext] to wait for room, [Conn.PauseRead] or a [Demand] to slow the peer
 // down, and a [MessageClass] for messages that may be dropped. Every bound is in docs/overload.md.
 //

@@ -11,19 +11,19 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// Topology says where a server's listener lives (DESIGN 3.1).
+// Topology says where a server's listener lives (docs/loops.md).
 type Topology uint8
 
 const (
-	// BossWorkers gives the listener a loop of its own, which hands the connections to the workers: a storm of accepts
-	// does not delay them, and the chooser decides who gets which. The default.
+	// BossWorkers gives the listener a loop of its own, which hands the connections to the workers. A storm of accepts does
+	// not delay the workers, and the Chooser decides which of them gets a connection. The default.
 	BossWorkers Topology = iota
 	// SingleReactor puts the listener on the one loop that serves all connections: for tests, tools and small servers.
 	// A long handler delays accepting, too.
 	SingleReactor
 	// ListenerPerLoop gives every loop a listening socket of its own on the same address, with SO_REUSEPORT; the kernel
-	// distributes. It has no hand-over, and no chooser: connections that differ much make it uneven, and what a stalled
-	// loop was given waits for it. How the kernel distributes depends on the system (docs/tuning.md).
+	// distributes. There is no hand-over and no Chooser, so connections that differ much make it uneven, and connections
+	// given to a stalled loop wait for that loop. How the kernel distributes depends on the system (docs/tuning.md).
 	ListenerPerLoop
 	topologies
 )
@@ -90,8 +90,8 @@ func (s *Server) privateGroup() *Group {
 	return &Group{Loops: loops, Poller: s.Poller, WaitMode: s.WaitMode, TaskQueue: s.TaskQueue, Logger: s.Logger, platform: s.platform}
 }
 
-// privateBoss makes the boss of a server that shares none: one loop that waits as the workers do. Descriptors go from
-// one to the other, so they have the same kernel.
+// privateBoss makes the boss of a server that shares none: one loop that waits as the workers do. The boss has the
+// workers' kernel, because descriptors go from one to the other.
 func (w *crew) privateBoss() *Group {
 	g := &Group{Name: bossName, Loops: 1, Poller: w.set.poller, WaitMode: w.set.wait, TaskQueue: w.set.taskQueue, Logger: w.set.log, platform: w.kernel}
 	w.set.tuneBoss(g)
@@ -157,14 +157,14 @@ func (e *engine) acceptLast() {
 	}
 }
 
-// stopAccepting closes the listeners at once, and what their loops still hold for those refused.
+// stopAccepting closes the listeners at once, and the refused sockets that their loops still hold.
 func (e *engine) stopAccepting() {
 	for _, a := range e.acceptors {
 		a.loop.do(a.leave)
 	}
 }
 
-// stopLoops ends what belongs to the server, the workers before the boss, and waits for it.
+// stopLoops ends what belongs to the server, the workers before the boss, and waits for the end.
 func (e *engine) stopLoops() {
 	e.stopAccepting()
 	if !e.ownGroup {

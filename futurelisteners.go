@@ -1,6 +1,6 @@
 package eddy
 
-// CloseFuture returns the Future of the connection's end: it succeeds when the descriptor is closed and the handlers on the
+// CloseFuture returns the Future of the connection's end, which succeeds when the descriptor is closed and the handlers on the
 // loop have been told. Conn.CloseError says why. There is one per connection; it cannot be cancelled. Any goroutine.
 func (c *Conn) CloseFuture() *Future {
 	x := c.extend()
@@ -15,10 +15,11 @@ func (c *Conn) CloseFuture() *Future {
 	return x.closing
 }
 
-// AllOf returns a Future that completes when all of fs have: it succeeds when all have succeeded and fails with the error of the
-// one that failed first, so that nothing of it goes on any more when it is done. It cannot be cancelled; its parts can, and
-// count as failed with ErrCancelled then. Listeners run on the loop of the first of fs; of none, it has succeeded and they run
-// at once on the goroutine that adds them. It costs one Future and a word per part, and no goroutine. Any goroutine.
+// AllOf returns a Future that completes when all of fs have, so that nothing of it goes on any more when it is done. It
+// succeeds when all have succeeded, and fails with the error of the part that failed first. It cannot be cancelled. Its parts
+// can, and then count as failed with ErrCancelled. Listeners run on the loop of the first of fs. Without parts AllOf has
+// succeeded, and listeners run at once on the goroutine that adds them. AllOf costs one Future and a word per part, and no
+// goroutine. Any goroutine.
 func AllOf(fs ...*Future) *Future {
 	all := &Future{fixed: true, patient: true, parts: len(fs) + 1}
 	if len(fs) > 0 {
@@ -31,7 +32,7 @@ func AllOf(fs ...*Future) *Future {
 	return all
 }
 
-// joinAbove makes f one of all's parts.
+// joinAbove makes f a part of all.
 func (f *Future) joinAbove(all *Future) {
 	f.mu.Lock()
 	if f.state == FuturePending {
@@ -44,8 +45,8 @@ func (f *Future) joinAbove(all *Future) {
 	all.partEnded(err, nil)
 }
 
-// CloseOnDone is a listener that ends the connection in order when the operation has completed, however that was: what is
-// queued is still sent. Of a Future without a connection it does nothing.
+// CloseOnDone is a listener that ends the connection in order when the operation has completed, whatever the outcome; what is
+// queued is still sent. Without a connection it does nothing.
 func CloseOnDone(f *Future) {
 	if c := f.Conn(); c != nil {
 		c.CloseAfterFlush(CloseNormal)
@@ -53,7 +54,7 @@ func CloseOnDone(f *Future) {
 }
 
 // CloseOnFailure is a listener that ends the connection at once when the operation failed or was cancelled, for the reason that
-// the error classifies to (see WithReason). Of a Future without a connection it does nothing.
+// the error classifies to (see WithReason). Without a connection it does nothing.
 func CloseOnFailure(f *Future) {
 	if c, err := f.Conn(), f.Err(); c != nil && err != nil {
 		c.CloseWith(reasonOf(err), err)
@@ -61,8 +62,8 @@ func CloseOnFailure(f *Future) {
 }
 
 // FireErrorOnFailure is a listener that offers the error of an operation that failed or was cancelled to the connection's
-// ErrorHandlers, head to tail; what none of them handles closes the connection. One that has ended is told nothing. Of a Future
-// without a connection it does nothing. It is to be used with OnDone, and is called on the loop then.
+// ErrorHandlers, head to tail. If none of them handles the error, the connection closes. Without a connection, or after the
+// connection has ended, it does nothing. Use it with OnDone only, which calls it on the loop.
 func FireErrorOnFailure(f *Future) {
 	c, err := f.Conn(), f.Err()
 	if c == nil || err == nil || c.phase == PhaseClosed {

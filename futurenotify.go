@@ -6,18 +6,18 @@ import (
 	"runtime/debug"
 )
 
-// maxNested bounds how deep listeners that run at once may lie in each other; those beyond it run in the loop's next
-// notification phase, so that a chain of them cannot exhaust the stack.
+// maxNested bounds how deep listeners that run at once may nest. Listeners beyond it run in the loop's next notification phase,
+// so that a chain of them cannot exhaust the stack.
 const maxNested = 8
 
-// OnDone makes listener run when the operation has completed, once, on the loop of the connection (of an AllOf: of the first
-// operation). Listeners run in the order of the OnDone calls; the loop calls them a little after the completion, in the same
-// iteration. Added to a completed Future by its loop, a listener runs at once, unless listeners are nested 8 deep or a
-// message is on its way through a WriteHandler. It must not block. A panic in it is treated as a handler's: it is logged and
+// OnDone makes listener run once when the operation has completed, on the loop of the connection (of an AllOf: of the first
+// operation). Listeners run in the order of the OnDone calls, a little after the completion, in the same iteration. If the
+// loop itself calls OnDone on a completed Future, the listener runs at once, unless listeners are nested 8 deep or a message
+// is on its way through a WriteHandler. A listener must not block. A panic in it is treated as a handler's: it is logged and
 // closes the connection.
 //
-// A listener is never lost: the task that carries it is taken above the bound of the loop's queue, and when the loop has
-// ended it runs on the goroutine that completes the Future or calls OnDone.
+// A listener is never lost. The task that carries it is taken above the bound of the loop's queue. When the loop has ended,
+// the listener runs on the goroutine that completes the Future or calls OnDone.
 func (f *Future) OnDone(listener func(*Future)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
@@ -38,7 +38,7 @@ func (f *Future) OnDone(listener func(*Future)) {
 	f.runOnLoop()
 }
 
-// tell has the listeners run. on is the loop that the caller runs on, nil for other goroutines.
+// tell makes the listeners run. on is the loop that the caller runs on, nil for other goroutines.
 func (f *Future) tell(on *loop) {
 	l := f.loop
 	switch {
@@ -78,7 +78,7 @@ func (l *loop) runFuture(f *Future) {
 	f.runOnLoop()
 }
 
-// notifyFutures is the phase that runs listeners. Those of futures that they complete wait for the next one.
+// notifyFutures is the phase that runs listeners. Listeners of futures that complete meanwhile wait for the next one.
 func (l *loop) notifyFutures() {
 	batch := l.notices
 	if len(batch) == 0 {
@@ -100,7 +100,7 @@ func (l *loop) notifyFutures() {
 	}
 }
 
-// runOnLoop runs the listeners on their loop, apart from what that is doing.
+// runOnLoop runs the listeners on their loop and sets aside, meanwhile, what the loop notes of the message in hand.
 func (f *Future) runOnLoop() {
 	l := f.loop
 	current, serving, granted, paid, batch := l.current, l.serving.Load(), l.granted, l.prepaid, l.batch
@@ -115,8 +115,8 @@ func (f *Future) runOnLoop() {
 	l.serving.Store(serving) // not when the goroutine ends: f's connection is to blame
 }
 
-// runListeners calls the listeners there are, in order, including those that they add. l is their loop if the caller runs
-// there.
+// runListeners calls the listeners in order, including those that they add. l is their loop if the caller runs there, else
+// nil.
 func (f *Future) runListeners(l *loop) {
 	f.mu.Lock()
 	if f.running { // by a listener of f, or by another goroutine: it takes the new ones too
@@ -135,7 +135,7 @@ func (f *Future) runListeners(l *loop) {
 	f.mu.Unlock()
 }
 
-// call contains a panic. A listener that ends the goroutine keeps the others from nothing.
+// call calls a listener and contains its panic. The other listeners run even when this one ends the goroutine.
 func (f *Future) call(l *loop, listener func(*Future)) {
 	returned := false
 	defer func() {
@@ -159,7 +159,7 @@ func (f *Future) call(l *loop, listener func(*Future)) {
 	returned = true
 }
 
-// panicked handles a panic of a listener as one of a handler.
+// panicked handles a panic of a listener like a panic of a handler.
 func (f *Future) panicked(l *loop, v any) {
 	stack := debug.Stack()
 	if f.loop == nil {
@@ -179,8 +179,8 @@ func (f *Future) panicked(l *loop, v any) {
 // loopEntry is the function that the stack of every loop's goroutine contains.
 var loopEntry = reflect.ValueOf((*loop).run).Pointer()
 
-// onLoop reports whether the caller runs on a loop, of any group of the process. It looks at the caller's stack, which needs
-// no register of loops. It is slow, microseconds, and meant for calls that block anyway.
+// onLoop reports whether the caller runs on a loop, of any group of the process. It reads the caller's stack, so that no
+// register of loops is needed. That takes microseconds, so onLoop is for calls that block anyway.
 func onLoop() bool {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {

@@ -13,8 +13,8 @@ const maxFutures = 4096
 
 var errUnsent = errors.New("eddy: the message was released before it was sent")
 
-// DroppedError is what a WriteFuture fails with whose message was dropped by the policy of its class. It is an
-// ErrBackpressure to errors.Is.
+// DroppedError is the error of a WriteFuture whose message was dropped by the policy of its class. To errors.Is it is an
+// ErrBackpressure.
 type DroppedError struct {
 	Class *MessageClass
 	Err   error // the bound that was met
@@ -28,24 +28,24 @@ func (e *DroppedError) Error() string {
 // Unwrap returns the bound that was met.
 func (e *DroppedError) Unwrap() error { return e.Err }
 
-// WriteFuture is Write with an answer: the Future succeeds when the kernel has taken the last byte of what the message became,
-// and otherwise fails, with
+// WriteFuture writes msg as Write does and returns the Future of the outcome. The Future succeeds when the kernel has taken
+// the last byte of what the message became. Otherwise it fails, with
 //
 //   - the *CloseError of the connection that ended first,
 //   - ErrBackpressure, ErrSaturated, a *RejectedError or a pool's error when the message was refused,
 //   - a *DroppedError when the policy of its class dropped it,
-//   - the error of a WriteHandler, or of a piece that a WriteHandler wrote, also when that one goes on.
+//   - the error of a WriteHandler, or of a piece that a WriteHandler wrote, also when that handler goes on.
 //
-// Such an error is the Future's alone: unlike one of a Write, which nobody else would learn of, it reaches no ErrorHandler and
-// does not close the connection; see CloseOnFailure.
+// Such an error is the Future's alone: it reaches no ErrorHandler and does not close the connection (see CloseOnFailure).
+// An error of Write may do both, because nobody else would learn of it.
 //
-// What the message became is everything that WriteHandlers, on the loop or on pools, write through their Context during the
-// HandleWrite calls for it, and for a FlushHandler in the HandleFlush that follows; one that writes nothing and returns nil has
-// succeeded. One that keeps the message for later says so with Context.HoldFuture. After a panic in a WriteHandler the Future
-// fails with the connection.
+// The message becomes everything that WriteHandlers, on the loop or on pools, write through their Context during the
+// HandleWrite calls for it; for a FlushHandler, also in the HandleFlush that follows. A WriteHandler that writes nothing and
+// returns nil has succeeded. A handler that keeps the message for later says so with Context.HoldFuture. After a panic in a
+// WriteHandler the Future fails with the connection.
 //
-// At most 4096 futures of a connection may be unfinished; beyond, WriteFuture fails with ErrBackpressure and writes nothing.
-// Any goroutine; it never blocks and never returns nil. The message is given away as with Write.
+// At most 4096 futures of a connection may be unfinished; beyond that the Future fails with ErrBackpressure and nothing is
+// written. Any goroutine; WriteFuture never blocks and never returns nil. The message is given away as with Write.
 func (c *Conn) WriteFuture(msg any) *Future {
 	w := c.newWrite(msg, nil)
 	if w.pending() {
@@ -56,8 +56,8 @@ func (c *Conn) WriteFuture(msg any) *Future {
 	return &w.Future
 }
 
-// WriteFuture is Write with an answer, see Conn.WriteFuture. Inside HandleWrite it is also a part of the Future of the message
-// that is being handled.
+// WriteFuture is Write with the Future of the outcome, see Conn.WriteFuture. Inside HandleWrite the new Future is also a part
+// of the Future of the message that is being handled.
 func (ctx *Context) WriteFuture(msg any) *Future {
 	w := ctx.conn.newWrite(msg, ctx.handled())
 	if w.pending() {
@@ -104,9 +104,9 @@ func (ctx *Context) handled() *writeFuture {
 	return ctx.findStrand().tracked()
 }
 
-// HoldFuture is for a WriteHandler that keeps a message for later: the Future of the message that is being handled does not
-// complete before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future it returns
-// nil, which is a hold, too.
+// HoldFuture lets a WriteHandler keep a message for later: the Future of the message that is being handled does not complete
+// before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future it returns nil,
+// which works as a hold, too.
 func (ctx *Context) HoldFuture() *FutureHold {
 	w := ctx.handled()
 	if w == nil {
@@ -116,16 +116,16 @@ func (ctx *Context) HoldFuture() *FutureHold {
 	return &FutureHold{ctx: ctx, part: tracked{future: w}}
 }
 
-// FutureHold keeps the Future of a message from completing, see Context.HoldFuture. It ends with the first call of Write or
-// Release; for further ones there is no Future.
+// FutureHold keeps the Future of a message from completing, see Context.HoldFuture. The hold ends with the first call of Write
+// or Release. A later Write only calls its function, and a later Release does nothing.
 type FutureHold struct {
 	ctx  *Context
 	part tracked
 	over atomic.Bool
 }
 
-// Write ends the hold with what write does: all that it writes through the Context of the handler that made the hold is on
-// behalf of the message, and its error, which is returned, fails the Future. On the handler's executor only.
+// Write calls write and ends the hold. What write writes through the Context of the handler that made the hold belongs to the
+// message. The error of write is returned and fails the Future. On the handler's executor only.
 func (h *FutureHold) Write(write func() error) error {
 	if h == nil || h.over.Swap(true) {
 		return write()
@@ -156,7 +156,7 @@ type writeFuture struct {
 	mark       futureMark // owned by the loop
 }
 
-// tracked is a message on its way through the pipeline for a Future: one of its parts, until end.
+// tracked is a message on its way through the pipeline for a Future. It counts as a part of the Future until end.
 type tracked struct {
 	future *writeFuture
 	msg    any
@@ -171,7 +171,7 @@ func (t *tracked) end(err error, on *loop) {
 	}
 }
 
-// take returns the message, which the caller owns then.
+// take returns the message, which the caller then owns.
 func (t *tracked) take() any {
 	msg := t.msg
 	t.msg = nil
@@ -213,7 +213,7 @@ func classOf(msg any) (m *classed, ok bool) {
 	return m, ok
 }
 
-// withClass makes msg part of a message of class k, unless it is of a class.
+// withClass makes msg part of a message of class k, unless msg has a class.
 func withClass(k *MessageClass, msg any) any {
 	switch m := msg.(type) {
 	case *tracked:
@@ -225,8 +225,8 @@ func withClass(k *MessageClass, msg any) any {
 	return k.Wrap(msg)
 }
 
-// newWrite makes the Future of a write, as a part of above if that is not nil. When the connection has ended, or has enough of
-// them, it has failed and msg is released.
+// newWrite makes the Future of a write, as a part of above unless that is nil. When the connection has ended, or has too many
+// futures, the Future has failed already and msg is released.
 func (c *Conn) newWrite(msg any, above *writeFuture) *writeFuture {
 	w := new(writeFuture)
 	w.loop, w.conn, w.write, w.parts = c.loop, c, w, 1
@@ -301,7 +301,7 @@ func (w *writeFuture) leave() {
 	q.n--
 }
 
-// failFutures fails, oldest first, what the connection's end leaves unfinished, wherever it is.
+// failFutures fails every unfinished write of a connection that ends, oldest first, wherever the write is.
 func (c *Conn) failFutures() {
 	x := c.ext.Load()
 	if x == nil {
@@ -322,17 +322,17 @@ func (c *Conn) failFutures() {
 	}
 }
 
-// tracking is what a loop knows of the Future whose message a WriteHandler on it is handling, or the head is queueing.
+// tracking is what a loop knows of the Future whose message a WriteHandler on it handles, or whose bytes the head queues.
 type tracking struct {
 	conn   *Conn // nil for none
 	future *writeFuture
 	bytes  int    // queued for it so far
 	units  int    // files and messages of a class among them
-	nested bool   // inside a message of a class: bytes are gathered with that
-	gather bool   // there are such bytes
-	mixed  bool   // others came into the queue or were taken out of it
-	tail   place  // of the queue, at the beginning
-	writes uint64 // system calls of the loop before
+	nested bool   // inside a message of a class: bytes are gathered with that message
+	gather bool   // some bytes are gathered so
+	mixed  bool   // other bytes came into the queue or were taken out of it
+	tail   place  // the end of the queue when the handling began
+	writes uint64 // the loop's count of write calls then
 	err    error  // of a piece that was refused
 }
 
@@ -359,8 +359,8 @@ func (c *Conn) refused(err error) {
 	}
 }
 
-// writeTracked passes a message on with pass, for its Future, which is told the outcome: there is no error to return. Loop
-// only.
+// writeTracked passes a message on with pass, for its Future. There is no error to return, because the Future is told the
+// outcome. Loop only.
 func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 	l, w := c.loop, t.future
 	if !w.fix() { // cancelled, or failed with another part
@@ -384,7 +384,7 @@ func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 	return nil
 }
 
-// trackedOver follows the handling of a message.
+// trackedOver ends the part of a message that was handled, and notes for the Future what is left to wait for.
 func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	l, w := c.loop, t.future
 	if err == nil {
@@ -406,7 +406,7 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	t.end(err, l)
 }
 
-// gatheredOut follows the last call of the FlushHandlers for what they have gathered.
+// gatheredOut runs after the last call of the FlushHandlers and ends the futures' parts for what they had gathered.
 func (c *Conn) gatheredOut(err error) {
 	x := c.ext.Load()
 	if x == nil || x.gathered == nil {
