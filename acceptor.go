@@ -22,20 +22,20 @@ type acceptor struct {
 	set     *settings
 	owner   *endpoint
 	workers []*loop
-	sock    sys.Sockets // of the listener: what made it closes it
+	sock    sys.Sockets // made the listener, and closes it
 	shared  bool        // other loops listen on the same address
 
 	fd      int
 	addr    net.Addr
 	local   netip.AddrPort                     // zero when each connection has to be asked
-	ask     bool                               // ask it
-	locals  map[netip.AddrPort]*netip.AddrPort // of the connections
+	ask     bool                               // each connection is asked for its local address
+	locals  map[netip.AddrPort]*netip.AddrPort // local addresses that connections share
 	token   uint64
 	open    bool // registered
 	reserve int  // spare descriptor, -1 when there is none
 	backoff time.Duration
 	closed  bool
-	last    int // accepts that are left to a server that drains, 0 while it does not; see lastBatch
+	last    int // accepts left to a server that drains, 0 while it does not; see lastBatch
 
 	paused   bool   // accepts nothing
 	timer    *Timer // ends the pause
@@ -104,8 +104,8 @@ func (a *acceptor) batch() (more bool) {
 	return true
 }
 
-// spare refuses a socket, so that the last descriptors of the process stay for others: left more can be opened. Half of
-// them may hold refused sockets that wait for their peer's end.
+// spare refuses a socket, so that the last descriptors of the process stay for others; left is how many can still be
+// opened. Half of them may hold refused sockets that wait for their peer's end.
 func (a *acceptor) spare(fd int, peer netip.AddrPort, left int) {
 	a.returnRoom()
 	a.owner.shed.Add(1)
@@ -125,10 +125,10 @@ func (a *acceptor) next() (fd int, peer netip.AddrPort, err error) {
 	return a.sock.Accept(a.fd)
 }
 
-// waits reports whether connections beyond a limit are left in the kernel's queue. The last ones cannot be.
+// waits reports whether connections beyond a limit are left in the kernel's queue. A server that drains leaves none there.
 func (a *acceptor) waits() bool { return a.set.gate.OnLimit == DecisionPause && a.last == 0 }
 
-// onLimit says what follows from a limit that does not leave connections in the kernel's queue.
+// onLimit returns the decision for a limit that does not leave connections in the kernel's queue.
 func (a *acceptor) onLimit() Decision {
 	if d := a.set.gate.OnLimit; d != DecisionPause {
 		return d
@@ -158,8 +158,8 @@ func (a *acceptor) returnRoom() {
 	}
 }
 
-// claimRoom counts a connection for the limits that are the same for all peers, or says which of them forbids it, and
-// how long until that may change if it is known.
+// claimRoom counts a connection for the limits that are the same for all peers. Otherwise it returns the limit that forbids
+// the connection and, if that is known, how long until the limit may allow it.
 func (a *acceptor) claimRoom() (cause RefuseCause, wait time.Duration) {
 	g := a.set.gate
 	if a.owner.budget.pressed.Load() {
@@ -215,7 +215,7 @@ func (a *acceptor) accepted(fd int, peer netip.AddrPort) {
 	a.refuse(t)
 }
 
-// admitted counts a socket for every limit, or leaves in t what forbids it and what is to become of it.
+// admitted counts a socket for every limit, or leaves in t the limit that forbids it and the decision.
 func (a *acceptor) admitted(t *turnAway) bool {
 	g := a.set.gate
 	t.RetryAfter = g.RetryAfter
@@ -237,7 +237,7 @@ func (a *acceptor) admitted(t *turnAway) bool {
 	return false
 }
 
-// admitPeer applies the limits of one peer, and then what the application decides.
+// admitPeer applies the limits of one peer and then asks Admission.Decide.
 func (a *acceptor) admitPeer(t *turnAway) (RefuseCause, Decision) {
 	g := a.set.gate
 	if g.Tenant != nil && !a.loop.ask("Admission.Tenant", func() { t.Tenant = g.Tenant(t.Peer) }) {
@@ -261,7 +261,7 @@ func (a *acceptor) admitPeer(t *turnAway) (RefuseCause, Decision) {
 	return RefuseDecide, d
 }
 
-// verdict says what becomes of a socket that was accepted although it cannot be kept.
+// verdict returns the decision for a socket that was accepted although it cannot be kept.
 func (a *acceptor) verdict(cause RefuseCause) Decision {
 	if !a.waits() {
 		return a.onLimit()
@@ -308,8 +308,8 @@ func (a *acceptor) handOver(c *Conn) bool {
 	return false
 }
 
-// take makes l the owner of a new connection, and reports false when it cannot: it is full, or its poller fails. from is
-// the calling loop, nil for a goroutine that is none.
+// take makes l the owner of a new connection. It returns false when l cannot be, because it is full or its poller fails.
+// from is the calling loop, nil for a goroutine that is no loop.
 func (l *loop) take(c *Conn, from *loop) bool {
 	if l != from && !l.healthy() {
 		return false
@@ -335,8 +335,8 @@ func (a *acceptor) discard(fd int) {
 	_ = a.loop.sock.Close(fd) // never became a connection; nobody to tell
 }
 
-// failed handles an accept error. Out of descriptors, the reserve is given up to accept and close what waits, so that
-// peers get an answer; then accepting pauses, longer each time, and the engine lives on. It reports whether more may wait.
+// failed handles an accept error. Out of descriptors, it gives up the reserve to accept and close what waits, so that peers
+// get an answer. Then accepting pauses, longer each time, and the engine lives on. It reports whether more may wait.
 func (a *acceptor) failed(err error) (more bool) {
 	l := a.loop
 	a.owner.acceptErrors.Add(1)
@@ -368,20 +368,20 @@ func (a *acceptor) pause(d time.Duration) {
 	}
 }
 
-// roomCheck is how often an acceptor that waits for room looks for itself: others that share its loops may have left
-// some, or the memory budget.
+// roomCheck is how often an acceptor that waits for room looks for itself, because room may also come from others that share
+// its loops, or from the memory budget.
 const roomCheck = 100 * time.Millisecond
 
 // awaitRoom pauses until a connection has ended.
 func (a *acceptor) awaitRoom() {
 	a.pause(roomCheck)
 	a.owner.waiting.Store(true)
-	if cause, _ := a.claimRoom(); cause == refuseNot { // it came before anybody was told to tell
+	if cause, _ := a.claimRoom(); cause == refuseNot { // room came before waiting was set
 		a.returnRoom()
 	}
 }
 
-// shed accepts and closes with the reserve descriptor, and reports whether more may wait.
+// shed accepts and closes what waits, with the reserve descriptor, and reports whether more may wait.
 func (a *acceptor) shed() (more bool) {
 	for range a.set.acceptBatch {
 		if a.reserve < 0 {

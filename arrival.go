@@ -7,8 +7,8 @@ import (
 
 // This file tells handlers that they were added and removed.
 
-// presence is what Context.state holds of a handler with HandleAdd that is not there for events. Only the handler's
-// executor changes it.
+// presence is the Context.state of a handler with HandleAdd that is not there for events. Only the handler's executor
+// changes it.
 type presence uint8
 
 const (
@@ -17,11 +17,11 @@ const (
 	departed          // HandleAdd failed, and HandleRemove was told
 )
 
-// addFailure is why a handler on a pool did not take its place. err is nil after a panic, which ends the connection.
+// addFailure says why a handler on a pool did not take its place. err is nil after a panic, which ends the connection.
 type addFailure struct{ err error }
 
-// addedFirst is the ReadHandler of handlers with HandleAdd. One that is reached before its HandleAdd, by what another
-// handler fires in its own while the connection opens, is told it then; one that failed is passed by.
+// addedFirst is the ReadHandler of handlers with HandleAdd. While the connection opens, another handler's HandleAdd may fire
+// a message that arrives before the handler's own; HandleAdd is called then. A handler whose HandleAdd failed is passed by.
 type addedFirst struct{ ReadHandler }
 
 func (a addedFirst) HandleRead(ctx *Context, msg any) error {
@@ -32,7 +32,7 @@ func (a addedFirst) HandleRead(ctx *Context, msg any) error {
 	return a.ReadHandler.HandleRead(ctx, msg)
 }
 
-// present reports whether the handler is there for events. On its executor.
+// present reports whether the handler is there for events, and first calls HandleAdd if that is still due. On its executor.
 func (ctx *Context) present() bool {
 	switch ctx.place().state {
 	case notAdded:
@@ -49,7 +49,7 @@ func (ctx *Context) present() bool {
 // absent reports whether the handler was never told HandleAdd, or has been told HandleRemove after it failed.
 func (ctx *Context) absent() bool { _, ok := ctx.state.(presence); return ok }
 
-// addAll tells the handlers of a new connection that they were added. One whose pool refuses that cannot be done without.
+// addAll tells the handlers of a new connection that they were added. A pool that refuses such a call ends the connection.
 func (c *Conn) addAll(ctxs []Context) {
 	for i := range ctxs {
 		ctx := &ctxs[i]
@@ -67,7 +67,7 @@ func (c *Conn) addAll(ctxs []Context) {
 	}
 }
 
-// addOnLoop calls HandleAdd. A handler that returns an error or panics is taken out and told so.
+// addOnLoop calls HandleAdd. A handler that returns an error or panics is taken out and told HandleRemove.
 func (ctx *Context) addOnLoop() bool {
 	c := ctx.conn
 	ctx.state = nil
@@ -125,7 +125,7 @@ func (ctx *Context) addGuarded() (err error, panicked bool) {
 	return ctx.node.handler.(AddHandler).HandleAdd(ctx), false
 }
 
-// removeGuarded calls HandleRemove on a pool. It is the last the handler hears, also when it panics.
+// removeGuarded calls HandleRemove on a pool. That is the last call of the handler, also when it panics.
 func (ctx *Context) removeGuarded() {
 	defer func() {
 		if v := recover(); v != nil {
@@ -169,15 +169,16 @@ func (ctx *Context) summon(told bool) error {
 	return nil
 }
 
-// runAdd is the hop that summon queued.
+// runAdd runs the hop that summon queued.
 func (ctx *Context) runAdd(told bool) {
 	if ctx.present() && told {
 		ctx.postAdded(nil)
 	}
 }
 
-// dismiss tells a handler that was taken out, on its executor and behind what it was given before, whatever the bounds.
-// A pool that has ended runs nothing any more; then the loop makes the call, so that what the handler holds is released.
+// dismiss tells HandleRemove to a handler that was taken out, on its executor and behind what the handler was given before,
+// whatever the bounds. A pool that has ended runs nothing any more. Then the loop makes the call, so that what the handler
+// holds is released.
 func (ctx *Context) dismiss() {
 	c := ctx.conn
 	switch {
@@ -206,7 +207,7 @@ func (ctx *Context) dismissNow(h hop) {
 	}
 }
 
-// inherit gives the context of a last call the state of the one that stood in the pipeline.
+// inherit gives the context of a farewell the state of the context that stood in the pipeline.
 func (ctx *Context) inherit(old *Context) {
 	ctx.state = old.state
 	if ctx.node.unordered {
@@ -215,7 +216,7 @@ func (ctx *Context) inherit(old *Context) {
 	}
 }
 
-// handleRemove makes the call, unless HandleAdd was not made.
+// handleRemove calls HandleRemove, unless HandleAdd was not called.
 func (ctx *Context) handleRemove() {
 	h, ok := ctx.node.handler.(RemoveHandler)
 	if !ok {

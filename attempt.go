@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// attempt is one outbound connection until it stands or has failed. Owned by its loop.
+// attempt is one outbound connection until it is open or has failed. Owned by its loop.
 type attempt struct {
 	dialer *Dialer
 	eng    *dialing
@@ -75,7 +75,7 @@ func (a *attempt) connect() {
 
 func (a *attempt) owner() *endpoint { return &a.dialer.endpoint }
 
-// ready follows the poller's report that there is an outcome.
+// ready takes the outcome when the poller reports one.
 func (a *attempt) ready(sys.Ready) {
 	switch err := a.loop.sock.ConnectError(a.fd); err {
 	case nil:
@@ -86,7 +86,7 @@ func (a *attempt) ready(sys.Ready) {
 	}
 }
 
-// settle ends the attempt: nothing of it is left on the loop. It reports false when it had ended before.
+// settle ends the attempt and leaves nothing of it on the loop. It returns false when the attempt had ended before.
 func (a *attempt) settle() bool {
 	if a.over {
 		return false
@@ -157,7 +157,7 @@ func (a *attempt) cancel(err error) {
 	_ = a.loop.tasks.push(task{kind: taskFunc, msg: func() { a.fail(err) }}, true)
 }
 
-// abandon gives up the owner's attempts, those of all owners if it is nil.
+// abandon gives up the owner's attempts, or all attempts if owner is nil.
 func (l *loop) abandon(owner *endpoint) {
 	l.attempts.each(func(a *attempt) {
 		if owner == nil || a.owner() == owner {

@@ -1,16 +1,16 @@
 package eddy
 
-// connBits is what the loop knows of a connection beside its phase. Each bit says something that no other field does, and
-// is true exactly while the right column holds:
+// connBits is what the loop knows of a connection besides its phase. Each bit says something that no other field does, and
+// is set exactly while the right column holds:
 //
 //	registered   the poller knows the descriptor
-//	listedReady  in loop.ready, once
-//	listedDirty  in loop.dirty, once
-//	listedClose  in loop.closing, once; the phase is Closing. The next to last thing that happens to it
+//	listedReady  queued in loop.ready, once
+//	listedDirty  queued in loop.dirty, once
+//	listedClose  queued in loop.closing, once; the phase is Closing and only finishClose comes after
 //	partial      Conn.in begins with a frame whose decoder asked for more; without it, Conn.in waits for a budget or a pause
 //	inputEnded   the peer's last byte was read; nothing is read again
 //	cutShort     inputEnded came inside a frame, whose bytes are dropped
-//	finishing    the phase is Closing and what is queued is still sent; never with listedClose before that has been given up
+//	finishing    the phase is Closing and what is queued is still sent, until listedClose
 //	lingering    finishing, the queue is empty, FIN is sent: what the peer sends is dropped until its end
 //	draining     the handlers have been told DrainEvent; the connection ends as soon as it is idle
 //	readingBody  Conn.clock times a body, else a header or frame
@@ -21,13 +21,13 @@ package eddy
 //	             wait for
 //	bulk         the last event brought more than a batch has room for
 //	outputEnds   CloseWrite was called, and what was written before is not sent yet
-//	outputEnded  our FIN is sent because of it
+//	outputEnded  CloseWrite was called, and our FIN is sent
 //	aborts       the end is a reset
-//	cutResets    so is an end that leaves the stream of our side incomplete, see Conn.ResetOnCut
+//	cutResets    an end that leaves the stream of our side incomplete is a reset, see Conn.ResetOnCut
 //	readsOn      a full queue does not pause reads, see Conn.ReadOn
 //	heldBack     bytes or readiness were left alone because reads are paused
 //
-// An end that was put off is Conn.paused's pauseEnd.
+// An end that was put off is marked by pauseEnd in Conn.paused.
 type connBits uint32
 
 const (
@@ -59,7 +59,7 @@ func (c *Conn) has(b connBits) bool { return c.bits&b != 0 }
 func (c *Conn) raise(b connBits)    { c.bits |= b }
 func (c *Conn) clear(b connBits)    { c.bits &^= b }
 
-// sharedBits is what other goroutines read or write, in one atomic word.
+// The bits of Conn.shared, which other goroutines read or write, in one atomic word.
 //
 //	appPaused    the application's own pause; any goroutine
 //	unwritable   the outbound queue is above its watermarks; written by the loop
@@ -70,12 +70,12 @@ func (c *Conn) clear(b connBits)    { c.bits &^= b }
 //	drainTold    draining, for other goroutines
 //	watched      the wheel fires within a handler deadline from now, or a taskWatch is queued
 //	rewired      the pipeline was changed since it was opened; written by the loop, never cleared
-//	writersWait  somebody waits for connExt.writable; raised with connExt.mu held, cleared by the loop with it
+//	writersWait  connExt.writable is waited for; raised with connExt.mu held, cleared by the loop with it
 //	toldFull     Writable has said false for bytes that the loop need not see together; the loop says true at Low and
 //	             clears it
 //	writeClosed  CloseWrite was called; never cleared
-//	detour       events of before a change of the pipeline may be under way, or its handlers are told the end: all go
-//	             through the loop; cleared by the loop
+//	detour       events from before a change of the pipeline may be under way, or its handlers are told the end; all events
+//	             then go through the loop; cleared by the loop
 const (
 	appPaused uint32 = 1 << iota
 	unwritable

@@ -10,9 +10,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// call is one request that a Responder has taken, and the pool's job. Who wins claim decides its end and fills in the answer;
-// everything else belongs to the loop, but to the worker from Enqueue until deliver what that needs. It is used again for
-// other requests.
+// call is one request that a Responder has taken, and the job of its pool. The winner of claim decides the end of the
+// request and fills in the answer. Everything else belongs to the loop; from Enqueue until deliver the worker owns what it
+// needs of it. A call is used again for other requests.
 type call[Req any] struct {
 	flow    *flow[Req]
 	req     Req
@@ -23,23 +23,23 @@ type call[Req any] struct {
 	ctx     *callContext
 	pool    *executor.Pool // nil: it runs on the loop
 	spare   []callContext
-	ran     bool // its function was called; of the goroutine that does
+	ran     bool // its function was called; owned by the goroutine that calls it
 
 	claimed atomic.Bool
 	msg     any   // the answer
 	counted int   // its bytes, which count as queued on the connection
-	failure error // why there is none: the connection must end
+	failure error // why there is no answer; the connection must end
 
 	// The loop's.
 	prev, next *call[Req]
 	running    bool   // the pool has it
 	ready      bool   // the answer is there
-	answered   bool   // and has left
+	answered   bool   // the answer has left
 	local      bool   // will be answered on the loop when it is its turn
 	waiting    bool   // goes to its pool when those before it have come back
 	routed     bool   // ResponderOptions.Done is told its end
-	refusal    error  // with this, if it is set
-	expiry     *Timer // of one that outlives its connection; whoever recycles it stops that
+	refusal    error  // answers the request instead of its function, if set
+	expiry     *Timer // of a call that outlives its connection; recycle stops it
 
 	nextDone *call[Req] // flow.mu
 }
@@ -67,7 +67,7 @@ func (c *call[Req]) Run() {
 	returned = true
 }
 
-// late ends a request whose time was over before a worker took it: the loop may be behind its timer.
+// late ends a request whose time was over before a worker took it, because the loop may be behind its timer.
 func (c *call[Req]) late() bool {
 	if c.due == 0 || c.flow.conn.loop.clock.Now() < c.due {
 		return false
@@ -173,7 +173,7 @@ func (c *call[Req]) dropAnswer() {
 	release(msg)
 }
 
-// recycle ends the call. Whoever had a part in it is done with it.
+// recycle ends the call and puts it back for other requests. No goroutine has a part in it any more.
 func (c *call[Req]) recycle() {
 	r := c.flow.r
 	c.ctx.forget()
@@ -191,8 +191,8 @@ func (c *call[Req]) recycle() {
 	r.calls.Put(c)
 }
 
-// countAnswer counts a response as queued from when it is made, as submitWrite does, but refuses none: its memory is in use.
-// Any goroutine.
+// countAnswer counts a response as queued from when it is made, as submitWrite does. It refuses none, because their memory is
+// in use already. Any goroutine.
 func (c *Conn) countAnswer(n int) {
 	if c.set.owner.budget.limit > 0 {
 		c.cell().pending.Add(int64(n))
@@ -212,8 +212,8 @@ func (c *Conn) uncountAnswer(n int) {
 // contextBatch is how many contexts are made at once.
 const contextBatch = 16
 
-// nextContext returns a context that no request has had before: one that somebody keeps must not come to life again. They
-// come in batches, so that a request allocates none.
+// nextContext returns a context that no request has had before, because a context that is kept must not come to life again.
+// Contexts come in batches, so that a request allocates none.
 func (c *call[Req]) nextContext() *callContext {
 	if len(c.spare) == 0 {
 		c.spare = make([]callContext, contextBatch)
@@ -223,11 +223,11 @@ func (c *call[Req]) nextContext() *callContext {
 	return x
 }
 
-// callContext is the context of a call. What costs memory is made when it is asked for.
+// callContext is the context of a call. The parts that cost memory are made when they are asked for.
 type callContext struct {
 	mu     sync.Mutex
 	conn   *Conn // nil when it is over
-	alone  bool  // a one-way request's: the end of the connection is no end of it
+	alone  bool  // of a one-way request, which the end of the connection does not end
 	since  int64 // when the request began, 0 when nothing times it
 	due    int64 // when it has to be over, 0 for no timeout of its own
 	err    error
@@ -240,7 +240,7 @@ type valuer interface{ value(key any) any }
 
 func (x *callContext) begin(c *Conn, since, due int64) { x.conn, x.since, x.due = c, since, due }
 
-// forget takes the request from the context, which somebody may keep: nobody looks at the request then or later.
+// forget takes the request from the context, which the application may keep; the context never reaches the request again.
 func (x *callContext) forget() {
 	if x.values == nil { // written by the loop before anybody else had x, and here
 		return
@@ -270,7 +270,7 @@ func (x *callContext) end(err error) {
 	}
 }
 
-// made returns the context that can be waited for.
+// made returns the context that can be waited for, and makes it at the first call.
 func (x *callContext) made() *requestContext {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -334,7 +334,7 @@ func (x *callContext) Err() error {
 	return nil
 }
 
-// Value implements context.Context. The request cannot go while its values are asked for.
+// Value implements context.Context. The request is not recycled while its values are asked for.
 func (x *callContext) Value(key any) any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -344,5 +344,5 @@ func (x *callContext) Value(key any) any {
 	return x.values.value(key)
 }
 
-// AfterFunc is what package context asks for in order to derive contexts without a goroutine each.
+// AfterFunc lets package context derive contexts without a goroutine each.
 func (x *callContext) AfterFunc(f func()) (stop func() bool) { return x.made().AfterFunc(f) }

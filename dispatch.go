@@ -85,8 +85,8 @@ func (ctx *Context) call(f func() error) error {
 // fireError passes an error from ctx to the next ErrorHandler.
 func (ctx *Context) fireError(err error) { ctx.fireErrorFrom(ctx.onward(), err, true) }
 
-// fireErrorFrom offers err to start and the handlers behind it. What passes the tail closes the connection, if closes
-// is set; a decoder's error closes it in any case, since its bytes cannot be read on.
+// fireErrorFrom offers err to start and the handlers behind it. An error that passes the tail closes the connection, if
+// closes is set. A decoder's error closes it in any case, because decoding cannot go on.
 func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 	c := ctx.conn
 	if c.phase == PhaseClosed { // the handlers have been told the end
@@ -103,8 +103,8 @@ func (ctx *Context) fireErrorFrom(start *Context, err error, closes bool) {
 	}
 }
 
-// offerError asks the ErrorHandlers from start on. It returns what none of them has handled, nil if one has, and the
-// last error there was. One on a pool is taken to handle it, unless the pool refuses.
+// offerError asks the ErrorHandlers from start on. rest is what none of them has handled, nil if one has; last is the last
+// error there was. A handler on a pool counts as handling the error, unless the pool refuses.
 func (start *Context) offerError(err error) (rest, last error) {
 	last = err
 	for n := start; n != nil && err != nil; n = n.onward() {
@@ -165,7 +165,7 @@ func (ctx *Context) deliverWrite(msg any) error {
 	return ctx.call(func() error { return ctx.write(msg) })
 }
 
-// fireOpen tells every OpenHandler that Init has added, head to tail. One that is added meanwhile is told when it is.
+// fireOpen tells every OpenHandler that Init has added, head to tail. Handlers added meanwhile are told when they are added.
 func (c *Conn) fireOpen(handlers []Context) {
 	for i := range handlers {
 		if c.phase >= PhaseClosing {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// serverPhase is where a server or dialer stands (DESIGN section 4, drain).
+// serverPhase says how far a server or dialer is on the way to its end.
 type serverPhase int32
 
 const (
@@ -63,7 +63,7 @@ func (e *endpoint) refusals() map[RefuseCause]uint64 {
 	return counts
 }
 
-// waitIdle returns nil when the last connection has ended, and the last that was refused, or ctx's error.
+// waitIdle waits until the last connection and the last refused socket have ended. It returns ctx's error if ctx ends first.
 func (e *endpoint) waitIdle(ctx context.Context, k *kernel) error {
 	for e.active.Load()+e.parting.Load() > 0 {
 		if !k.wait(e.released, ctx.Done()) {
@@ -108,7 +108,7 @@ func (e *endpoint) leave(loops []*loop) {
 	}
 }
 
-// report says what became of the connections that have ended since ended was what it is told.
+// report says what became of the connections that have ended since e.ended was before.
 func (e *endpoint) report(before int64) DrainReport {
 	forced := e.forced.Load()
 	return DrainReport{Drained: int(e.ended.Load() - before - forced), Forced: int(forced), Dropped: int(e.dropped.Load())}

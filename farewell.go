@@ -3,8 +3,8 @@ package eddy
 import "github.com/go-eddy/eddy/executor"
 
 // This file tells the handlers the end of their connection: HandleClose head to tail, then HandleRemove tail to head, each
-// on its executor. The pools work on their own; what is in order is what happens on one executor. Nothing changes the
-// pipeline any more. What one handler does, be it a panic or the end of the goroutine, does not keep it from the others.
+// on its executor. That order holds on each executor; the pools work on their own. Nothing changes the pipeline any more.
+// A handler that panics, or ends its goroutine, does not keep the end from the others.
 
 // guard calls f for ctx on its executor and contains a panic.
 type guard func(c *Conn, ctx *Context, f func(*Context))
@@ -47,7 +47,7 @@ func (c *Conn) firstEnding(pool *executor.Pool) *Context {
 	return nil
 }
 
-// endLeaving sees to the pools where only handlers are left that were taken out before.
+// endLeaving tells the end on the pools where only handlers are left that were taken out before.
 func (l *loop) endLeaving(c *Conn) {
 	x := c.ext.Load()
 	if x == nil {
@@ -89,8 +89,8 @@ func (ctx *Context) hopEnd() {
 	}
 }
 
-// endOn makes the calls for the handlers on one pool. What they fire from now on goes to the loop, which drops it, instead of
-// to handlers there that have been told.
+// endOn makes the calls for the handlers on one pool. What they fire from now on goes to the loop, which drops it; handlers
+// there that have been told the end hear nothing more.
 func (c *Conn) endOn(pool *executor.Pool, g guard) {
 	c.mark(detour)
 	defer c.removeFrom(c.tail, pool, g)
@@ -118,7 +118,7 @@ func (c *Conn) removeFrom(o *Context, pool *executor.Pool, g guard) {
 	}
 }
 
-// removeLeaving tells the handlers that were replaced and waited for the HandleAdd of another.
+// removeLeaving calls HandleRemove of the handlers on a pool that were replaced and waited for the HandleAdd of another.
 func (c *Conn) removeLeaving(pool *executor.Pool, g guard) {
 	if x := c.ext.Load(); x != nil {
 		c.removeThese(x.rewiring.leaving, pool, g)
@@ -149,7 +149,7 @@ func (c *Conn) guardOnPool(ctx *Context, f func(*Context)) {
 	f(ctx)
 }
 
-// handleClose makes the call, unless the handler was never there.
+// handleClose calls HandleClose, unless the handler was never there.
 func (ctx *Context) handleClose() {
 	if !ctx.absent() {
 		end := ctx.conn.ended.Load()

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// flow is what a Responder knows of one connection. The loop owns it but for what mu guards.
+// flow is what a Responder knows of one connection. The loop owns it, except what mu guards.
 type flow[Req any] struct {
 	r    *Responder[Req]
 	ctx  *Context
@@ -18,8 +18,8 @@ type flow[Req any] struct {
 	first, last *call[Req] // in order of arrival; each stays until it was answered and its function has returned
 	turn        *call[Req] // the oldest that was not answered
 	count       int
-	owed        int // calls that were not answered, without those that never are
-	size        int // of its answers, a moving average of bytes
+	owed        int // unanswered calls, without one-way ones
+	size        int // bytes of an answer, a moving average
 	paused      bool
 	byID        map[uint64]*call[Req]
 	strand      *executor.Strand[*call[Req]] // under OrderSerial on one pool
@@ -33,14 +33,14 @@ type flow[Req any] struct {
 	done   *call[Req] // calls that come back from the pool, first and last
 	tail   *call[Req]
 	posted bool // a task will collect them
-	over   bool // nobody will
+	over   bool // nothing will collect them
 }
 
 func newFlow[Req any](r *Responder[Req], ctx *Context) *flow[Req] {
 	f := &flow[Req]{r: r, ctx: ctx, conn: ctx.conn}
 	f.expireFunc, f.collectFunc = f.expire, f.collect
 	if r.o.Ordering == OrderSerial && r.o.Route == nil {
-		// More than reads bring: the pool is the bound.
+		// More than reads bring, because the pool is the bound.
 		f.strand = executor.NewStrand(r.o.Pool, r.o.InFlight+strandBound, (*call[Req]).Run).DropWith((*call[Req]).Drop)
 	}
 	return f
@@ -105,7 +105,7 @@ func (f *flow[Req]) start(c *call[Req]) {
 	f.submit(c)
 }
 
-// startNext starts the call that waits until those before it have come back: one at a time, whatever their pools.
+// startNext starts the first waiting call when those before it have come back: one at a time, whatever their pools.
 func (f *flow[Req]) startNext() {
 	if f.starting {
 		return
@@ -158,7 +158,7 @@ func (f *flow[Req]) refuse(req Req, oneWay bool, err error) {
 	f.answerOnLoop(req, 0, oneWay, err)
 }
 
-// answerOnLoop answers a request that goes to no pool: with err, or with what its function says if that is nil. It does so
+// answerOnLoop answers a request that goes to no pool: with err, or if that is nil with what its function returns. It answers
 // at once if no other response has to leave before.
 func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	if f.r.o.Ordering.inOrder() && f.turn != nil {
@@ -196,8 +196,8 @@ func (f *flow[Req]) decideLocal(c *call[Req]) {
 	f.decide(c, resp, err)
 }
 
-// begin makes a call of a request and gives it its place. One that is run and answered before this message is over borrows
-// the memory of the loop.
+// begin makes a call of a request and gives it its place. A request that is run and answered before this message is over
+// borrows the memory of the loop.
 func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) *call[Req] {
 	c := f.r.calls.Get().(*call[Req])
 	if pool != nil || f.r.o.Ordering.inOrder() {
@@ -247,14 +247,15 @@ func (f *flow[Req]) append(c *call[Req]) {
 	f.pace()
 }
 
-// full reports whether no further request may begin: InFlight of them have, or their answers, if they are as long as those
-// before them, pass what the connection's queue takes beyond its high watermark. One may always begin.
+// full reports whether no further request may begin. That is so when InFlight of them have begun, or when their answers would
+// pass what the connection's queue takes beyond its high watermark. Answers are taken to be as long as those before. One
+// request may always begin.
 func (f *flow[Req]) full() bool {
 	marks := &f.conn.set.marks
 	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= int64(marks.Max-marks.High)
 }
 
-// pace lets requests begin or not, after one began, was answered or came back.
+// pace pauses or resumes requests after one has begun, was answered or came back.
 func (f *flow[Req]) pace() {
 	switch full := f.full(); {
 	case full && !f.paused:
@@ -283,7 +284,7 @@ func (f *flow[Req]) remove(c *call[Req]) {
 	c.recycle()
 }
 
-// decide ends a request on the loop, unless its end was decided before. Its function may still run: what becomes of it is
+// decide ends a request on the loop, unless its end was decided before. Its function may still run; the result is then
 // dropped.
 func (f *flow[Req]) decide(c *call[Req], resp any, err error) bool {
 	if !c.claim() {
@@ -296,10 +297,10 @@ func (f *flow[Req]) decide(c *call[Req], resp any, err error) bool {
 	return true
 }
 
-// ready follows the end of a request: its response leaves, as soon as it is its turn.
+// ready handles a request whose end is decided: its response leaves as soon as its turn comes.
 func (f *flow[Req]) ready(c *call[Req]) {
 	c.ready = true
-	if c.failure != nil { // also when it is not its turn: its client would wait for ever
+	if c.failure != nil { // even out of turn, or its client would wait forever
 		f.fail(c.failure)
 	}
 	if !f.r.o.Ordering.inOrder() {
@@ -338,8 +339,8 @@ func (f *flow[Req]) finish(c *call[Req]) {
 	}
 }
 
-// write passes a response to the connection, whatever is queued there: it exists, and its request was allowed to begin. One
-// that cannot be queued ends the connection: its client would wait for ever.
+// write passes a response to the connection, whatever is queued there, because the response exists and its request was allowed
+// to begin. A response that cannot be queued ends the connection, or its client would wait forever.
 func (f *flow[Req]) write(msg any) {
 	if msg == nil {
 		return
@@ -368,7 +369,7 @@ func (f *flow[Req]) cancel(id uint64) {
 	}
 }
 
-// watch sees to it that expire is called at due.
+// watch makes sure that expire is called at due.
 func (f *flow[Req]) watch(due int64) {
 	if f.timer != nil && f.timerAt <= due {
 		return

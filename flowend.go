@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// deliver brings a call back from the pool. Its goroutine has no part in it any more.
+// deliver brings a call back from the pool. The goroutine of the pool has no part in the call any more.
 func (f *flow[Req]) deliver(c *call[Req]) {
 	f.mu.Lock()
 	if f.over {
@@ -60,7 +60,7 @@ func (f *flow[Req]) collect() {
 	}
 }
 
-// close follows the end of the connection.
+// close ends the calls of a connection that has ended.
 func (f *flow[Req]) close() {
 	for c := f.delivered(false); c != nil; c = c.nextDone {
 		c.running = false
@@ -84,7 +84,7 @@ func (f *flow[Req]) close() {
 	}
 }
 
-// abandon ends a call of a closed connection, but for what it needs while it runs.
+// abandon ends a call of a closed connection, except what the call needs while it runs.
 func (f *flow[Req]) abandon(c *call[Req]) {
 	if f.outlives(c) {
 		return
@@ -100,13 +100,13 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 	} else if c.claim() {
 		c.ctx.end(contextError(f.conn.ended.Load().Reason))
 	}
-	if lost { // whoever reads the count finds the request decided
+	if lost { // last: a reader of the count finds the request decided
 		f.r.abandoned.Add(1)
 	}
 }
 
-// outlives reports whether a call goes on without its connection: a one-way request that its pool has, since nobody there
-// waits for an answer. A timer of the loop takes the place of the connection's.
+// outlives reports whether a call goes on without its connection. Only a one-way request that its pool has does, since nobody
+// there waits for an answer. A timer of the loop takes the place of the connection's.
 func (f *flow[Req]) outlives(c *call[Req]) bool {
 	l, ended := f.conn.loop, f.conn.ended.Load().Reason
 	if !c.oneWay || !c.running || c.answered || ended == CloseServerShutdown || ended == CloseHandlerTimeout {
@@ -124,7 +124,7 @@ func (f *flow[Req]) outlives(c *call[Req]) bool {
 	return true
 }
 
-// answerFailed is the end of a connection whose response could not be made.
+// answerFailed returns the error that ends a connection whose response could not be made.
 func answerFailed(v any) error {
 	return WithReason(CloseInternalError, fmt.Errorf("eddy: ResponderOptions.Answer panicked: %v", v))
 }

@@ -128,7 +128,7 @@ func (c *Conn) giveBack(s *buf.Segment) {
 	c.loop.pool.Put(s)
 }
 
-// flushed follows the write of the last queued byte.
+// flushed runs when the last queued byte was written.
 func (c *Conn) flushed() {
 	c.writeFree()
 	c.noteWatermarks()

@@ -1,7 +1,7 @@
 package eddy
 
-// forceBatch is the number of slots whose connections are ended in one iteration when their endpoint ends by force: those of
-// others may live on the loop.
+// forceBatch is the number of slots whose connections are ended in one iteration when their endpoint ends by force. It is
+// bounded because connections of others may live on the loop.
 const forceBatch = 256
 
 // forceWalk is a loop's way through its connections for an endpoint that ends by force.
@@ -12,7 +12,7 @@ type forceWalk struct {
 	over   chan struct{} // closed when all have been
 }
 
-// startForce begins to end the owner's connections. It has none that come later.
+// startForce begins to end the owner's connections. The owner gets no further ones.
 func (l *loop) startForce(w forceWalk) {
 	l.abandon(w.owner)
 	l.forces = append(l.forces, w)

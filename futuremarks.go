@@ -15,7 +15,7 @@ type futureMark struct {
 	next, prev *writeFuture
 }
 
-// markList are the marks of a queue, in its order.
+// markList is the list of a queue's marks, in the order of the queue.
 type markList struct {
 	first, last *writeFuture
 	n           int
@@ -48,8 +48,8 @@ func (q *markList) remove(w *writeFuture) {
 	q.n--
 }
 
-// placeMark notes the end of what k, which may be nil, has queued for w. A future has one mark, at the last of its bytes: the
-// others go out before it.
+// placeMark notes where the bytes end that k, which may be nil, has queued for w. A future has one mark, at the last of its
+// bytes, because the others go out before it.
 func (c *Conn) placeMark(w *writeFuture, k *tracking) {
 	if c.out.tail == nil { // everything has gone out meanwhile
 		return
@@ -96,7 +96,7 @@ func (c *Conn) locate(w *writeFuture, k *tracking) bool {
 	return true
 }
 
-// sweep forgets the marks of futures that were completed before their bytes went out, which are all above maxFutures.
+// sweep forgets the marks of futures that were completed before their bytes went out. Marks beyond maxFutures are such.
 func (x *outMarks) sweep() {
 	for w := x.waits.first; w != nil; {
 		next := w.mark.next
@@ -108,8 +108,8 @@ func (x *outMarks) sweep() {
 	}
 }
 
-// reached completes the futures whose last byte was the one before position at of the queue's head, or an earlier one. at is
-// -1 when all of that segment has gone.
+// reached completes the futures whose last byte lies before position at of the queue's head s. at is -1 when all of s has
+// gone.
 func (c *Conn) reached(s *buf.Segment, at int) {
 	if !c.has(marked) {
 		return
@@ -131,8 +131,8 @@ func (x *outMarks) settleMarked(c *Conn) {
 	}
 }
 
-// offer comes before a write: what it may take cannot be cancelled any more. Of what has been cancelled before nothing is
-// left in the queue.
+// offer comes before a write. Futures whose bytes the write may take cannot be cancelled any more. The bytes of those that
+// were cancelled before leave the queue.
 func (c *Conn) offer() {
 	w := c.outMarks().waits.first
 	s := c.out.head

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Sizes of the dump in which a goroutine is looked for. Loops are among the first goroutines of a process, so a part of
-// the dump is enough even when there are very many.
+// Sizes of the dump that is searched for a goroutine. Loops are among the first goroutines of a process, so a part of the
+// dump is enough even when there are very many.
 const (
 	dumpMin = 64 << 10
 	dumpMax = 4 << 20
@@ -42,8 +42,8 @@ func findStack(dump []byte, id uint64) string {
 
 const modulePath = "github.com/go-eddy/eddy"
 
-// handlerIn names the application's function that blocks in a stack, where the callee comes first: the innermost one that
-// the engine or one of the module's protocols has called. It is "" when the stack has no function of the application.
+// handlerIn names the application's function that blocks in a stack, where the callee comes first. That is the innermost
+// function that the engine or one of the module's protocols has called, "" if the stack has none of the application.
 func handlerIn(stack string) (handler string) {
 	for line := range strings.SplitSeq(stack, "\n") {
 		if line == "" || line[0] == '\t' || strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "created by ") {
@@ -73,7 +73,7 @@ func packageOf(function string) string {
 	return function
 }
 
-// ofEngine reports whether a package is a library of this module. What else stands in it is applications.
+// ofEngine reports whether a package is a library of this module. The module's other packages are applications.
 func ofEngine(pkg string) bool {
 	rest, ok := strings.CutPrefix(pkg, modulePath)
 	if !ok || rest == "" {
@@ -104,8 +104,8 @@ func ofStandardLibrary(pkg string) bool {
 	return first != "main" && !strings.Contains(first, ".") && !strings.HasPrefix(pkg+"/", mainModule()+"/")
 }
 
-// starved reports whether a stack without a handler is that of a loop that could go on: it is at its poller, which does
-// not wait during an iteration, or has no processor.
+// starved reports whether a stack without a handler is that of a loop that could go on. Such a loop has no processor, or is
+// at its poller, which does not wait during an iteration.
 func starved(stack string) bool {
 	header, _, _ := strings.Cut(stack, "\n")
 	return strings.Contains(header, " [runnable") || strings.Contains(stack, "\n"+modulePath+"/internal/poll.") ||

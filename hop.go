@@ -9,8 +9,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Bounds of what one connection may have waiting on a strand. From hopHigh on its reads are paused, at hopLow they
-// resume; strandBound is the end for what does not come from reading.
+// Bounds of what one connection may have waiting on a strand. At hopHigh its reads are paused, at hopLow they resume.
+// strandBound is the limit for what does not come from reading.
 const (
 	strandBound = 1024
 	hopHigh     = 64
@@ -42,9 +42,9 @@ type strand struct {
 // inbound are the events that keep their order among each other, and carry a trace.
 const inbound = opRead | opEvent | opError
 
-// hop hands an event over to ctx's pool. It never blocks the loop. The pool's workers are woken for a batch of events: at
-// the end of the iteration, or when hopBatch strands have something new. What the pool does not take is answered here
-// (reject.go); an error is for the writer of an outbound message, and for who looks for an ErrorHandler.
+// hop hands an event over to ctx's pool and never blocks the loop. The pool's workers are woken for a batch of events: at
+// the end of the iteration, or when hopBatch strands have something new. An event that the pool refuses is answered here
+// (reject.go). The returned error is for the writer of an outbound message, and for the search for an ErrorHandler.
 func (ctx *Context) hop(op ops, msg any) error {
 	c := ctx.conn
 	if d, ok := msg.(Detacher); ok {
@@ -70,7 +70,7 @@ func (ctx *Context) hop(op ops, msg any) error {
 	return nil
 }
 
-// submit gives an event to its executor and pauses reads when that holds enough of the connection.
+// submit gives an event to its executor, and pauses reads when the executor holds enough of the connection.
 func (ctx *Context) submit(s *strand, h *hop) error {
 	if ctx.node.unordered {
 		switch h.op {
@@ -104,7 +104,7 @@ func (ctx *Context) submit(s *strand, h *hop) error {
 // hopBatch bounds how many strands wait for one wakeup of their pools.
 const hopBatch = 32
 
-// wakeLater notes that a pool has work nobody may know of.
+// wakeLater notes that a pool has work that its workers may not know of.
 func (l *loop) wakeLater(p *executor.Pool) {
 	if !slices.Contains(l.wakes, p) {
 		l.wakes = append(l.wakes, p)
@@ -168,7 +168,7 @@ func (c *Conn) pauseForHop(s *strand) {
 	c.checkStrand(s) // it may have drained before it could see that it is waited for
 }
 
-// pauseForNextHop pauses again when another strand holds enough than the one that has drained.
+// pauseForNextHop pauses again when a strand other than the one that has drained holds enough.
 func (c *Conn) pauseForNextHop() {
 	for s := c.firstStrand(); s != nil; s = s.next {
 		if s.full() {
@@ -252,9 +252,9 @@ func (ctx *Context) runHop(h hop) {
 	}
 }
 
-// dropHop ends an event whose pool was stopped before it could run, on the goroutine that stopped it. Nothing else of the
-// strand runs then or later. A message is released, and its connection cannot go on without it; the close
-// and removals are told here, so that what the handlers hold is released.
+// dropHop ends an event whose pool was stopped before the event could run, on the goroutine that stopped the pool. Nothing
+// else of the strand runs then or later. A message is released, and its connection ends, because it cannot go on without the
+// message. The close and removals are told here, so that what the handlers hold is released.
 func dropHop(h hop) {
 	if h.op&(opClose|opRemove) != 0 {
 		runHop(h)
@@ -280,7 +280,7 @@ func closedPool(handler string) error {
 	return fmt.Errorf("eddy: handler %q: %w", handler, executor.ErrClosed)
 }
 
-// Context tells the pool's hook which trace the event carries.
+// Context returns the trace that the event carries, for the pool's hook.
 func (h hop) Context() context.Context {
 	if m, ok := h.msg.(*traced); ok {
 		return m.trace
@@ -288,7 +288,7 @@ func (h hop) Context() context.Context {
 	return h.ctx.conn.trace()
 }
 
-// writeOnPool gives an outbound message to its handler there. What that makes of a message of a class is of the class.
+// writeOnPool gives an outbound message to its handler on the pool. What a message of a class becomes is of the class.
 func (ctx *Context) writeOnPool(msg any) error {
 	if t, ok := msg.(*tracked); ok {
 		ctx.trackOnPool(t, ctx.writeOnPool)
@@ -327,7 +327,7 @@ func (c *Conn) pending(op ops) *atomic.Int32 {
 	return &c.transit
 }
 
-// finished undoes one count of what is in flight. A draining or half-closed connection may have waited for it.
+// finished undoes one count of what is in flight. A draining or half-closed connection may wait for the last.
 func (c *Conn) finished(count *atomic.Int32) {
 	n := count.Add(-1)
 	if n < 0 {
