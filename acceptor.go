@@ -15,8 +15,8 @@ const (
 	acceptBackoffMax = time.Second
 )
 
-// acceptor owns one listening socket of a server: it admits what comes and hands it over to the workers. It lives on one
-// loop.
+// acceptor owns one listening socket of a server, admits what comes and hands it over to the workers. An acceptor lives on
+// one loop.
 type acceptor struct {
 	loop    *loop
 	set     *settings
@@ -42,7 +42,7 @@ type acceptor struct {
 	partings roster[*parting]
 }
 
-// bind opens the listening socket. It may block, for the name of a host; any goroutine.
+// bind opens the listening socket. Looking up the name of a host may block; any goroutine.
 func (a *acceptor) bind(network, address string) error {
 	a.sock = a.loop.kernel.sockets()
 	ln, err := a.sock.Listen(network, address, a.set.socketOptions(a.shared))
@@ -368,8 +368,8 @@ func (a *acceptor) pause(d time.Duration) {
 	}
 }
 
-// roomCheck is how often an acceptor that waits for room looks for itself, because room may also come from others that share
-// its loops, or from the memory budget.
+// roomCheck is how often an acceptor that waits for room looks for itself. Room may also come from others that share its
+// loops, or from the memory budget.
 const roomCheck = 100 * time.Millisecond
 
 // awaitRoom pauses until a connection has ended.

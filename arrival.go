@@ -125,7 +125,7 @@ func (ctx *Context) addGuarded() (err error, panicked bool) {
 	return ctx.node.handler.(AddHandler).HandleAdd(ctx), false
 }
 
-// removeGuarded calls HandleRemove on a pool. That is the last call of the handler, also when it panics.
+// removeGuarded calls HandleRemove on a pool, as the last call of the handler, also when HandleRemove panics.
 func (ctx *Context) removeGuarded() {
 	defer func() {
 		if v := recover(); v != nil {

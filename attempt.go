@@ -86,7 +86,7 @@ func (a *attempt) ready(sys.Ready) {
 	}
 }
 
-// settle ends the attempt and leaves nothing of it on the loop. It returns false when the attempt had ended before.
+// settle ends the attempt and leaves nothing of it on the loop; false means that the attempt had ended before.
 func (a *attempt) settle() bool {
 	if a.over {
 		return false

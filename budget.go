@@ -55,9 +55,9 @@ type budget struct {
 	refused    atomic.Uint64        // writes from other goroutines
 }
 
-// DefaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes: a quarter of the least of Go's own
-// limit (GOMEMLIMIT), the limits of the control groups that the process is in, and the machine's memory. 0 is no limit,
-// because nothing is known. It reads files, so do not call it on a loop; Listen calls it once.
+// DefaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes. That budget is a quarter of the least of
+// three: Go's own limit (GOMEMLIMIT), the limits of the control groups that the process is in, and the machine's memory. 0 is
+// no limit, because nothing is known. The function reads files, so do not call it on a loop. Listen calls it once.
 func DefaultMemoryBudget() int {
 	return allowance.Files(os.ReadFile).Least(debug.SetMemoryLimit(-1), allowance.Total).Budget()
 }

@@ -191,8 +191,8 @@ func (c *call[Req]) recycle() {
 	r.calls.Put(c)
 }
 
-// countAnswer counts a response as queued from when it is made, as submitWrite does. It refuses none, because their memory is
-// in use already. Any goroutine.
+// countAnswer counts a response as queued from when it is made, as submitWrite does. No response is refused, because its memory
+// is in use already. Any goroutine.
 func (c *Conn) countAnswer(n int) {
 	if c.set.owner.budget.limit > 0 {
 		c.cell().pending.Add(int64(n))

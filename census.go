@@ -32,9 +32,9 @@ const censusBatch = 256
 
 // EachConn calls f for each connection of the server, on the caller's goroutine, until f returns false. A connection
 // that is open all the time is told exactly once; a connection that opens or ends meanwhile may be told. All loops are
-// asked at the same time. A loop looks at no more than 256 slots per iteration, and goes on only when f has had those, so
-// a walk through many connections delays nobody.
-// The error is nil, ErrOnLoop, or joins one error for each loop that could not be asked to the end: the loop is full
+// asked at the same time. A loop looks at no more than 256 slots per iteration, and goes on when f has had those. So a walk
+// through many connections delays nobody.
+// The error is nil, ErrOnLoop, or joins one error for each loop that could not be asked to the end. Such a loop is full
 // (ErrSaturated) or has ended (ErrClosed), or ctx ended first. Connections of the other loops have been told then. Before
 // Listen there are no connections. Any goroutine but a loop.
 func (s *Server) EachConn(ctx context.Context, f func(ConnInfo) bool) error {

@@ -14,9 +14,9 @@ type change struct {
 // to the connection meanwhile, so several changes are seen as one. Change does not block; any goroutine may call it. On the
 // loop f runs at once. Elsewhere f is queued, and until it runs the pipeline is as before.
 //
-// done, if it is not nil, tells that f has run. If Change returns nil, done is called exactly once, on the loop. It is given
-// what f returned, an error that is ErrClosed if the connection ended before f could run, or an error after a panic of f,
-// which closes the connection as a handler's does.
+// done, if it is not nil, tells that f has run. If Change returns nil, done is called exactly once, on the loop, with what f
+// returned. If the connection ended before f could run, the error is ErrClosed to errors.Is. If f panics, done is given
+// an error and the connection closes as after a panic of a handler.
 // Errors, after which neither f nor done is called: ErrClosed, ErrSaturated (the loop's task queue), f is nil.
 func (c *Conn) Change(f func(p *Pipeline) error, done func(error)) error {
 	if f == nil {

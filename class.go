@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// MessageClass says what becomes of messages that lose their worth with time, such as positions, prices or typing marks,
-// when a peer reads too slowly for all of them. Only a whole message of which no byte was sent is dropped; other messages
-// keep their order and their bytes. Connections share a class, and its bounds hold for each connection:
+// MessageClass says what happens when a peer reads too slowly for messages that lose their worth with time, such as
+// positions, prices or typing marks. Only a whole message of which no byte was sent is dropped; other messages keep their
+// order and their bytes. Connections share a class, and its bounds hold for each connection:
 //
 //	var ticks = &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowKeepLatest, MaxMessages: 1}
 //	conn.Write(ticks.Wrap(data))
@@ -252,7 +252,7 @@ func (t *classTally) add(messages, bytes int) {
 	t.bytes += bytes
 }
 
-// tally returns the numbers of a class. It searches a list, since a connection uses few classes.
+// tally returns the numbers of a class, from a list, since a connection uses few classes.
 func (x *outMarks) tally(k *MessageClass) *classTally {
 	for i := range x.tallies {
 		if x.tallies[i].class == k {

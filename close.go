@@ -169,7 +169,7 @@ func (c *Conn) ioFailed(op string, err error) {
 	c.beginClose(CloseIOError, fmt.Errorf("eddy: %s: %w", op, err))
 }
 
-// finishCloses is the phase that really closes. It comes last, so that no handler of this iteration can meet a
+// finishCloses is the phase that really closes. This phase comes last, so that no handler of the iteration can meet a
 // descriptor that was reused.
 func (l *loop) finishCloses() {
 	for i := 0; i < len(l.closing); i++ {

@@ -91,6 +91,6 @@ func (c *Conn) writesClosed() error {
 	return nil
 }
 
-// hungUp reports whether the poller's report says only that both sides have ended. What the peer sent before is then still
-// to be read.
+// hungUp reports whether the poller's report says only that both sides have ended. Bytes that the peer sent before are still
+// to be read then.
 func (c *Conn) hungUp(ready sys.Ready) bool { return c.has(outputEnded) && ready&sys.Failed == 0 }

@@ -73,7 +73,7 @@ type Conn struct {
 // ID returns the connection's handle, for queues and maps that must not keep the connection itself alive.
 func (c *Conn) ID() ConnID { return ConnID{c.loop.index, c.slot, c.gen} }
 
-// Write submits msg to the outbound pipeline, from the tail. It never blocks. A []byte must not be changed afterwards; a
+// Write submits msg to the outbound pipeline, from the tail, and never blocks. A []byte must not be changed afterwards; a
 // Releaser is given away, whatever the result.
 // Errors: ErrClosed, ErrBackpressure (Watermarks.Max), ErrSaturated (the loop's task queue).
 func (c *Conn) Write(msg any) error { return given(msg, c.submitWrite(nil, msg)) }
@@ -117,7 +117,7 @@ func (c *Conn) CloseAfterFlush(reason CloseReason) {
 	c.requestClose(closeRequest{reason: reason, flush: true})
 }
 
-// PauseRead stops delivery of inbound messages after the current one. It is the application's own switch, independent
+// PauseRead stops delivery of inbound messages after the current one. This pause is the application's own, independent
 // of the engine's backpressure.
 func (c *Conn) PauseRead() { c.mark(appPaused) }
 
@@ -129,7 +129,7 @@ func (c *Conn) ResumeRead() {
 }
 
 // ReadOn lets reads go on while the outbound queue is full; without ReadOn a full queue pauses them. Use it for an end that
-// must not wait for its own writes, such as a relay's, because a peer that reads nothing would not be heard. The caller must
+// must not wait for its own writes, such as a relay's. Otherwise a peer that reads nothing would not be heard. The caller must
 // bound by other means what reads bring about. ReadOn cannot be undone. Loop only.
 func (c *Conn) ReadOn() {
 	c.raise(readsOn)

@@ -241,7 +241,7 @@ func (ctx *Context) writeTo() *Context {
 }
 
 // nextOnLoop returns the next context for an inbound event. While the pipeline settles after a change, the event must not
-// skip any pool, not even the pool it comes from, because other events may be on their way there.
+// skip any pool, not even its own. Other events may be on their way there.
 func (ctx *Context) nextOnLoop(op ops) *Context {
 	from := ctx.node.pool
 	bits := ctx.conn.shared.Load()
@@ -254,9 +254,9 @@ func (ctx *Context) nextOnLoop(op ops) *Context {
 	return firstFor(ctx.onward(), op, from)
 }
 
-// firstFor returns the context that an inbound event coming from executor from visits first, beginning with n. That is the
-// next handler of the event, or before it any handler on another executor that has an order, so that the event keeps its
-// place in that order. An event without a handler visits nothing.
+// firstFor returns the context that an inbound event coming from executor from visits first, beginning with n. The event
+// goes to the next context that handles it. Before that one it stops at any other executor that has an order, to keep its
+// place in the order. An event without a handler visits nothing.
 func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 	var first *Context
 	for ; n != nil; n = n.next.Load() {
@@ -272,7 +272,7 @@ func firstFor(n *Context, op ops, from *executor.Pool) *Context {
 }
 
 // writerFrom returns the nearest WriteHandler towards the head, beginning with p. Handlers that take no part in writing are
-// skipped on any executor: a detour over their pool would let the close of the connection overtake a farewell.
+// skipped on any executor. A detour over their pool would let the close of the connection overtake a farewell.
 func writerFrom(p *Context) *Context {
 	for p != nil && p.node.ops&opWrite == 0 {
 		p = p.prev.Load()

@@ -6,8 +6,8 @@ import (
 )
 
 // Demand is a handler that lets through as many messages as were asked for: the pull of a stream's consumer. It holds back
-// the rest by pausing reads, so that the peer slows down in the end. Add one per connection behind the decoder. A Demand
-// uses the application's switch, Conn.PauseRead and ResumeRead, so nothing else should touch that switch.
+// the rest by pausing reads, so that the peer slows down in the end. Add one Demand per connection, behind the decoder. Leave
+// Conn.PauseRead and ResumeRead to the Demand, which uses that switch.
 type Demand struct {
 	left atomic.Int64
 	conn atomic.Pointer[Conn]

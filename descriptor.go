@@ -18,7 +18,7 @@ const (
 	InterestWrite = Interest(sys.Write)
 )
 
-// Readiness says which conditions a custom descriptor meets. They are reported as long as they hold.
+// Readiness says which conditions a custom descriptor meets. A condition is reported as long as it holds.
 type Readiness uint8
 
 // The conditions. Hang-ups and failures are reported whether asked for or not; the next read or write tells more.

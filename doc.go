@@ -62,8 +62,8 @@
 // # Apply backpressure
 //
 // [Conn.Write] never blocks. Above the high watermark of [Watermarks] the connection's reads pause; beyond Max the [OverflowPolicy]
-// applies. Use [Conn.OnWritable] or [Conn.WriteContext] to wait for room, [Conn.PauseRead] or a [Demand] to slow the peer
-// down, and a [MessageClass] for messages that may be dropped. Every bound is in docs/overload.md.
+// applies. Use [Conn.OnWritable] or [Conn.WriteContext] to wait for room, and [Conn.PauseRead] or a [Demand] to slow the
+// peer down. A [MessageClass] is for messages that may be dropped. Every bound is in docs/overload.md.
 //
 // # Drain
 //
@@ -73,7 +73,7 @@
 //
 // # Observe
 //
-// [Server.Stats] and [Group.Stats] return the numbers, [Server.EachConn] describes the open connections,
-// [Server.RecentCloses] the ended ones, and Group.OnStall is told of handlers that hold a loop up. See docs/metrics.md
-// and docs/admin.md.
+// [Server.Stats] and [Group.Stats] return the numbers. [Server.EachConn] describes the open connections and
+// [Server.RecentCloses] the ended ones. Group.OnStall is told of handlers that hold a loop up. See docs/metrics.md and
+// docs/admin.md.
 package eddy

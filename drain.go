@@ -76,7 +76,7 @@ func (l *loop) continueDrain() {
 }
 
 // drainConn tells a connection's handlers, takes what the peer has sent so far and ends the connection as soon as
-// nothing is left to do. What arrives later meets an orderly end of stream.
+// nothing is left to do. Later input meets an orderly end of stream.
 func (l *loop) drainConn(c *Conn) {
 	defer l.contain(c)
 	l.serving.Store(c)

@@ -63,7 +63,7 @@ func (e *endpoint) refusals() map[RefuseCause]uint64 {
 	return counts
 }
 
-// waitIdle waits until the last connection and the last refused socket have ended. It returns ctx's error if ctx ends first.
+// waitIdle waits until the last connection and the last refused socket have ended, or returns ctx's error if ctx ends first.
 func (e *endpoint) waitIdle(ctx context.Context, k *kernel) error {
 	for e.active.Load()+e.parting.Load() > 0 {
 		if !k.wait(e.released, ctx.Done()) {

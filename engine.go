@@ -22,8 +22,8 @@ const (
 	// A long handler delays accepting, too.
 	SingleReactor
 	// ListenerPerLoop gives every loop a listening socket of its own on the same address, with SO_REUSEPORT; the kernel
-	// distributes. There is no hand-over and no Chooser, so connections that differ much make it uneven, and connections
-	// given to a stalled loop wait for that loop. How the kernel distributes depends on the system (docs/tuning.md).
+	// distributes. There is no hand-over and no Chooser, so connections that differ much make it uneven. Connections given to
+	// a stalled loop wait for that loop. How the kernel distributes depends on the system (docs/tuning.md).
 	ListenerPerLoop
 	topologies
 )

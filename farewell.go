@@ -89,8 +89,8 @@ func (ctx *Context) hopEnd() {
 	}
 }
 
-// endOn makes the calls for the handlers on one pool. What they fire from now on goes to the loop, which drops it; handlers
-// there that have been told the end hear nothing more.
+// endOn makes the calls for the handlers on one pool. From now on everything that they fire goes to the loop, which drops it;
+// handlers there that have been told the end hear nothing more.
 func (c *Conn) endOn(pool *executor.Pool, g guard) {
 	c.mark(detour)
 	defer c.removeFrom(c.tail, pool, g)

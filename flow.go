@@ -158,8 +158,8 @@ func (f *flow[Req]) refuse(req Req, oneWay bool, err error) {
 	f.answerOnLoop(req, 0, oneWay, err)
 }
 
-// answerOnLoop answers a request that goes to no pool: with err, or if that is nil with what its function returns. It answers
-// at once if no other response has to leave before.
+// answerOnLoop answers a request that goes to no pool: with err, or if that is nil with what its function returns. The answer
+// leaves at once if no other response has to leave before.
 func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	if f.r.o.Ordering.inOrder() && f.turn != nil {
 		c := f.begin(req, id, oneWay, nil)
@@ -247,9 +247,9 @@ func (f *flow[Req]) append(c *call[Req]) {
 	f.pace()
 }
 
-// full reports whether no further request may begin. That is so when InFlight of them have begun, or when their answers would
-// pass what the connection's queue takes beyond its high watermark. Answers are taken to be as long as those before. One
-// request may always begin.
+// full reports whether no further request may begin: InFlight of them have begun, or their answers would pass what the
+// connection's queue takes beyond its high watermark. Answers are taken to be as long as those before. A single request may
+// always begin.
 func (f *flow[Req]) full() bool {
 	marks := &f.conn.set.marks
 	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= int64(marks.Max-marks.High)

@@ -32,7 +32,7 @@ func (s FutureState) String() string {
 var ErrCancelled = errors.New("eddy: the operation was cancelled")
 
 // Future is the outcome of an operation that goes on elsewhere: see Conn.WriteFuture, Conn.CloseFuture, Dialer.DialFuture and
-// AllOf. It completes exactly once. All methods may be called from any goroutine, before and after the end of the
+// AllOf. A Future completes exactly once. All methods may be called from any goroutine, before and after the end of the
 // connection and of its loop.
 type Future struct {
 	loop  *loop        // that runs the listeners; nil for an AllOf of nothing

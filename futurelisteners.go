@@ -15,11 +15,11 @@ func (c *Conn) CloseFuture() *Future {
 	return x.closing
 }
 
-// AllOf returns a Future that completes when all of fs have, so that nothing of it goes on any more when it is done. It
-// succeeds when all have succeeded, and fails with the error of the part that failed first. It cannot be cancelled. Its parts
-// can, and then count as failed with ErrCancelled. Listeners run on the loop of the first of fs. Without parts AllOf has
-// succeeded, and listeners run at once on the goroutine that adds them. AllOf costs one Future and a word per part, and no
-// goroutine. Any goroutine.
+// AllOf returns a Future that completes when all of fs have, so that nothing of it goes on any more when it is done. The
+// Future succeeds when all have succeeded, and fails with the error of the part that failed first. AllOf cannot be cancelled.
+// Its parts can, and then count as failed with ErrCancelled. Listeners run on the loop of the first of fs. Without parts
+// AllOf has succeeded, and listeners run at once on the goroutine that adds them. AllOf costs one Future and a word per part,
+// and no goroutine. Any goroutine.
 func AllOf(fs ...*Future) *Future {
 	all := &Future{fixed: true, patient: true, parts: len(fs) + 1}
 	if len(fs) > 0 {
@@ -53,8 +53,8 @@ func CloseOnDone(f *Future) {
 	}
 }
 
-// CloseOnFailure is a listener that ends the connection at once when the operation failed or was cancelled, for the reason that
-// the error classifies to (see WithReason). Without a connection it does nothing.
+// CloseOnFailure is a listener that ends the connection at once when the operation failed or was cancelled. The reason is the
+// one that the error classifies to (see WithReason). Without a connection it does nothing.
 func CloseOnFailure(f *Future) {
 	if c, err := f.Conn(), f.Err(); c != nil && err != nil {
 		c.CloseWith(reasonOf(err), err)

@@ -12,9 +12,9 @@ const maxNested = 8
 
 // OnDone makes listener run once when the operation has completed, on the loop of the connection (of an AllOf: of the first
 // operation). Listeners run in the order of the OnDone calls, a little after the completion, in the same iteration. If the
-// loop itself calls OnDone on a completed Future, the listener runs at once, unless listeners are nested 8 deep or a message
-// is on its way through a WriteHandler. A listener must not block. A panic in it is treated as a handler's: it is logged and
-// closes the connection.
+// loop itself calls OnDone on a completed Future, the listener runs at once. Exceptions: listeners are nested 8 deep, or a
+// message is on its way through a WriteHandler. A listener must not block. A panic in it is treated as a handler's: it is
+// logged and closes the connection.
 //
 // A listener is never lost. The task that carries it is taken above the bound of the loop's queue. When the loop has ended,
 // the listener runs on the goroutine that completes the Future or calls OnDone.
@@ -179,8 +179,8 @@ func (f *Future) panicked(l *loop, v any) {
 // loopEntry is the function that the stack of every loop's goroutine contains.
 var loopEntry = reflect.ValueOf((*loop).run).Pointer()
 
-// onLoop reports whether the caller runs on a loop, of any group of the process. It reads the caller's stack, so that no
-// register of loops is needed. That takes microseconds, so onLoop is for calls that block anyway.
+// onLoop reports whether the caller runs on a loop, of any group of the process. The caller's stack tells, so that no register
+// of loops is needed. Reading it takes microseconds, so onLoop is for calls that block anyway.
 func onLoop() bool {
 	var pcs [64]uintptr
 	for skip := 2; ; skip += len(pcs) {

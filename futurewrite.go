@@ -104,9 +104,9 @@ func (ctx *Context) handled() *writeFuture {
 	return ctx.findStrand().tracked()
 }
 
-// HoldFuture lets a WriteHandler keep a message for later: the Future of the message that is being handled does not complete
-// before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future it returns nil,
-// which works as a hold, too.
+// HoldFuture lets a WriteHandler keep a message for later. The Future of the message that is being handled does not complete
+// before the hold has ended, unless the connection ends first. Inside HandleWrite only. Without a Future HoldFuture returns
+// nil, which works as a hold, too.
 func (ctx *Context) HoldFuture() *FutureHold {
 	w := ctx.handled()
 	if w == nil {
@@ -124,8 +124,8 @@ type FutureHold struct {
 	over atomic.Bool
 }
 
-// Write calls write and ends the hold. What write writes through the Context of the handler that made the hold belongs to the
-// message. The error of write is returned and fails the Future. On the handler's executor only.
+// Write calls write and ends the hold. Everything that write writes through the Context of the handler that made the hold
+// belongs to the message. The error of write is returned and fails the Future. On the handler's executor only.
 func (h *FutureHold) Write(write func() error) error {
 	if h == nil || h.over.Swap(true) {
 		return write()
@@ -147,7 +147,7 @@ func (h *FutureHold) Release(err error) {
 	}
 }
 
-// writeFuture is the Future of a write. It is on its connection's list until it completes.
+// writeFuture is the Future of a write, on its connection's list until it completes.
 type writeFuture struct {
 	Future
 	message    tracked

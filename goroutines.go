@@ -42,8 +42,8 @@ func findStack(dump []byte, id uint64) string {
 
 const modulePath = "github.com/go-eddy/eddy"
 
-// handlerIn names the application's function that blocks in a stack, where the callee comes first. That is the innermost
-// function that the engine or one of the module's protocols has called, "" if the stack has none of the application.
+// handlerIn names the application's function that blocks in a stack, where the callee comes first. The function is the
+// innermost of those that the engine or one of the module's protocols has called, "" if there is none.
 func handlerIn(stack string) (handler string) {
 	for line := range strings.SplitSeq(stack, "\n") {
 		if line == "" || line[0] == '\t' || strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "created by ") {

@@ -42,9 +42,9 @@ type Group struct {
 	// MinTasks is the most tasks of an iteration in which no I/O was ready; 0 = 64, or TaskBudget if that is less. It may not
 	// exceed TaskBudget.
 	MinTasks int
-	// MaxEvents bounds, for one iteration, the readiness events that a wait reports, the connections with frames in hand that
-	// go on, and those that send what others queued for them; 0 = 4096. The array for the events starts at 128 and grows to
-	// this size when one wait fills it. Up to 128 it never grows.
+	// MaxEvents bounds the readiness events that one wait reports; 0 = 4096. In one iteration as many connections with frames
+	// in hand go on, and as many send what others queued for them. The array for the events starts at 128 and grows to
+	// MaxEvents when one wait fills it; up to 128 it never grows.
 	MaxEvents int
 	// RebuildAfter is how many waits in a row return early for no reason before a loop replaces its poller; 0 = 512.
 	// Any other value below 3 switches that off.
@@ -58,8 +58,9 @@ type Group struct {
 	Spin time.Duration
 	// StallThreshold is the length from which on an iteration is reported as a stall; 0 = 100 ms, negative = never.
 	StallThreshold time.Duration
-	// OnStall is told of each stall while the stall lasts; it may be nil. It runs on the watchdog's goroutine, so no further
-	// stall is noticed until it returns. It must not close its own Group, which waits for it. A panic in it is contained.
+	// OnStall is told of each stall while the stall lasts; nil = nobody is told. It runs on the watchdog's goroutine, so no
+	// further stall is noticed until it returns. It must not close its own Group, which waits for OnStall. A panic in OnStall is
+	// contained.
 	OnStall func(Stall)
 
 	mu       sync.Mutex
@@ -295,7 +296,7 @@ func (w *crew) stats() []LoopStats {
 	return all
 }
 
-// Close ends the loops and waits for them. What is still open on them closes with CloseServerShutdown, so close or
+// Close ends the loops and waits for them. Connections that are still open close with CloseServerShutdown, so close or
 // shut down the servers and dialers first. Close returns nil, also when the Group was closed before or never started.
 // Any goroutine but a loop of any group, where Close returns ErrOnLoop.
 func (g *Group) Close() error {

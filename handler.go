@@ -31,9 +31,9 @@ type WritabilityHandler interface {
 }
 
 // ErrorHandler receives the errors that inbound methods of the same or an earlier handler returned, and the panics of
-// handlers. It returns nil when the error is handled; any other error goes on to the next ErrorHandler. An error that
-// passes the tail closes the connection with the reason it classifies to (see WithReason). A panic closes the connection
-// whatever the ErrorHandler returns.
+// handlers. Returning nil handles the error; a returned error goes on to the next ErrorHandler. An error that passes the
+// tail closes the connection with the reason it classifies to (see WithReason). A panic closes the connection whatever the
+// ErrorHandler returns.
 type ErrorHandler interface {
 	HandleError(ctx *Context, err error) error
 }

@@ -158,7 +158,7 @@ func (c *Conn) firstStrand() *strand {
 func (s *strand) full() bool    { return s.Len() >= hopHigh || s.running() >= looseHigh }
 func (s *strand) drained() bool { return s.Len() <= hopLow && s.running() <= looseLow }
 
-// pauseForHop stops reading a connection of which a strand holds enough. It waits for one strand at a time.
+// pauseForHop stops reading a connection of which a strand holds enough. Reads wait for one strand at a time.
 func (c *Conn) pauseForHop(s *strand) {
 	if c.paused&pauseHop != 0 {
 		return
@@ -288,7 +288,7 @@ func (h hop) Context() context.Context {
 	return h.ctx.conn.trace()
 }
 
-// writeOnPool gives an outbound message to its handler on the pool. What a message of a class becomes is of the class.
+// writeOnPool gives an outbound message to its handler on the pool. If the message has a class, so has all that it becomes.
 func (ctx *Context) writeOnPool(msg any) error {
 	if t, ok := msg.(*tracked); ok {
 		ctx.trackOnPool(t, ctx.writeOnPool)
@@ -315,8 +315,8 @@ func (c *Conn) hopPanicked(ctx *Context, v any) {
 	c.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
 }
 
-// pending returns the count that an event on its way through a pool belongs to: a message is a request in flight,
-// the other events are not.
+// pending returns the count that an event on its way through a pool belongs to. A message is a request in flight; the other
+// events are not.
 func (c *Conn) pending(op ops) *atomic.Int32 {
 	switch op {
 	case opRead:
