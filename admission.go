@@ -23,7 +23,8 @@ type Admission struct {
 	MaxPerLoop int // open connections of one loop, those of others that share it included; 0 = no limit
 
 	// SpareDescriptors is how many of the process's last descriptors new connections leave to everything else: files,
-	// logs, databases, the operator's server. 0 = 16, negative = none. With the poller "net" they cannot be counted.
+	// logs, databases, the operator's server. 0 = 16, negative = none. With the poller "net" they cannot be counted, and
+	// none are kept.
 	SpareDescriptors int
 
 	// OnLimit is what happens at a limit; the zero value means DecisionReject. DecisionPause refuses nobody for MaxConns,

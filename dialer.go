@@ -21,8 +21,8 @@ const DefaultConnectTimeout = 30 * time.Second
 // Dialer makes connections to servers and serves them on its loops as a Server does: with the same pipeline, bounds,
 // deadlines and closes. Fill the fields before the first use; only Init is required, here or in DialOptions.
 type Dialer struct {
-	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block. It may be nil if every
-	// DialOptions has an Init.
+	// Init builds the pipeline of each connection. It runs on the connection's loop and must not block. It may be nil if
+	// each connection is dialed with a DialOptions.Init.
 	Init func(p *Pipeline) error
 
 	Group          *Group         // loops shared with servers and other dialers; nil = one loop of its own

@@ -115,8 +115,8 @@ func (f *Future) Wait(ctx context.Context) error {
 // succeeded.
 //
 // A write can be cancelled until its first byte is offered to the kernel. Exceptions: not while a WriteHandler works on it,
-// and not after a WriteHandler has that runs on a pool, gathers, or uses futures itself. When the loop comes to a cancelled
-// write, the message is released and its bytes leave the counters (see Conn.QueuedBytes).
+// and not after a WriteHandler on a pool has worked on it, or one that gathers or uses futures itself. When the loop comes to
+// a cancelled write, the message is released and its bytes leave the counters (see Conn.QueuedBytes).
 func (f *Future) Cancel() bool {
 	if !f.settle(FutureCancelled, ErrCancelled, nil) {
 		return false
