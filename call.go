@@ -104,7 +104,7 @@ func (c *call[Req]) runOnLoop() {
 	returned = true
 }
 
-// over follows the function of the request.
+// over runs when the function of the request is over, by a return or otherwise.
 func (c *call[Req]) over(resp any, err error) {
 	c.ctx.end(context.Canceled)
 	if c.claim() {

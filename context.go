@@ -241,7 +241,7 @@ func (ctx *Context) writeTo() *Context {
 }
 
 // nextOnLoop returns the next context for an inbound event. While the pipeline settles after a change, the event must not
-// skip any pool, not even its own. Other events may be on their way there.
+// skip any pool, not even the one it comes from. Other events may be on their way there.
 func (ctx *Context) nextOnLoop(op ops) *Context {
 	from := ctx.node.pool
 	bits := ctx.conn.shared.Load()

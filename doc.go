@@ -62,8 +62,9 @@
 // # Apply backpressure
 //
 // [Conn.Write] never blocks. Above the high watermark of [Watermarks] the connection's reads pause; beyond Max the
-// [OverflowPolicy] applies. Use [Conn.OnWritable] or [Conn.WriteContext] to wait for room, and [Conn.PauseRead] or a [Demand] to slow the
-// peer down. A [MessageClass] is for messages that may be dropped. Every bound is in docs/overload.md.
+// [OverflowPolicy] applies. Use [Conn.OnWritable] or [Conn.WriteContext] to wait for room, and [Conn.PauseRead] or a
+// [Demand] to slow the peer down. A [MessageClass] is for messages that may be dropped. Every bound is in
+// docs/overload.md.
 //
 // # Drain
 //

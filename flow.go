@@ -40,7 +40,7 @@ func newFlow[Req any](r *Responder[Req], ctx *Context) *flow[Req] {
 	f := &flow[Req]{r: r, ctx: ctx, conn: ctx.conn}
 	f.expireFunc, f.collectFunc = f.expire, f.collect
 	if r.o.Ordering == OrderSerial && r.o.Route == nil {
-		// More than reads bring, because the pool is the bound.
+		// Room for more than reads bring, because the pool is the bound.
 		f.strand = executor.NewStrand(r.o.Pool, r.o.InFlight+strandBound, (*call[Req]).Run).DropWith((*call[Req]).Drop)
 	}
 	return f
