@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// lagTick is the period of the tick by which a loop's lag is measured.
+	// lagTick is the period of the ticks that measure a loop's lag.
 	lagTick = int64(100 * time.Millisecond)
-	// lagWindow is how long a histogram of lags is filled. The numbers cover the current window and the one before.
+	// lagWindow is how long one histogram of lags is filled. A snapshot covers the current window and the one before.
 	lagWindow = int64(30 * time.Second)
-	// loadWindow is the interval over which utilisation is taken.
+	// loadWindow is the interval over which utilisation is measured.
 	loadWindow = int64(time.Second)
 )
 
-// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. It is what a task would
-// find that is due every 100 ms and notes how late it runs: a tick that falls into an iteration waits for its end, one
-// that falls into the loop's sleep does not wait. Nothing wakes an idle loop for it; the ticks of a sleep are counted
-// when it is over. Also counted, at most once per tick, is how late the system let the loop wake for a deadline.
+// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. The model is a task that is
+// due every 100 ms and notes how late it runs. A tick during an iteration waits for the iteration's end; a tick during
+// the loop's sleep does not wait. No tick wakes an idle loop; the ticks of a sleep are counted when it is over. Also
+// counted, at most once per tick, is how late the system let the loop wake for a deadline.
 type Lag struct {
 	Ticks         uint64
 	P50, P95, P99 time.Duration // at most a quarter too high
@@ -45,7 +45,7 @@ func (m *lagMeter) start(now int64) {
 	m.markTime.Store(now)
 }
 
-// ran follows an iteration.
+// ran accounts for an iteration that lasted from from to to.
 func (m *lagMeter) ran(from, to int64) {
 	m.busy += to - from
 	m.total.Store(m.busy)
@@ -59,10 +59,10 @@ func (m *lagMeter) ran(from, to int64) {
 	}
 }
 
-// tick notes how late the ticks of an iteration are, which ended at now.
+// tick notes how late the ticks of an iteration are. The iteration ended at now.
 func (m *lagMeter) tick(now int64) {
 	h := m.window(now)
-	for range 1024 { // a stall of minutes need not be told tick by tick
+	for range 1024 { // bounds the work after a stall of minutes
 		h.add(now-m.next, 1)
 		if m.next += lagTick; m.next > now {
 			return
@@ -71,14 +71,14 @@ func (m *lagMeter) tick(now int64) {
 	m.skip(now)
 }
 
-// idle counts the ticks that fell into a sleep which is over now.
+// idle counts the ticks of a sleep that has just ended.
 func (m *lagMeter) idle(now int64) {
 	if now >= m.next {
 		m.window(now).add(0, uint64(m.skip(now)))
 	}
 }
 
-// skip moves on to the first tick after now and returns how many ticks that left out.
+// skip moves on to the first tick after now and returns how many ticks it passed.
 func (m *lagMeter) skip(now int64) int64 {
 	n := (now-m.next)/lagTick + 1
 	m.next += n * lagTick
@@ -127,7 +127,7 @@ func (m *lagMeter) snapshot(now int64) Lag {
 	return s
 }
 
-// utilisation is the busy share of the last complete second, or of the time since, if that is longer. Any goroutine.
+// utilisation returns the busy share of the last complete second, or of the time since, if that is longer. Any goroutine.
 func (m *lagMeter) utilisation(now int64) float64 {
 	mark, busy := m.markTime.Load(), m.markBusy.Load()
 	if since := now - mark; since > loadWindow {
@@ -173,7 +173,7 @@ func lagBucket(ns int64) int {
 	return min(lagFirst+4*octave+int(us>>octave)-4, lagBuckets-1)
 }
 
-// lagLimit is the upper bound of a bucket.
+// lagLimit returns the upper bound of a bucket.
 func lagLimit(b int) time.Duration {
 	if b < lagFirst {
 		return time.Duration(b+1) * time.Microsecond
@@ -194,7 +194,7 @@ func lagQuantile(counts *[lagBuckets]uint64, total uint64, percent uint64) time.
 	return 0
 }
 
-// account ends the accounts of an iteration: its I/O time, the loop's lag and utilisation, and whether it was a stall.
+// account closes the books of an iteration: its I/O time, the loop's lag and utilisation, and whether it was a stall.
 func (l *loop) account(end int64) {
 	begin := l.now
 	l.measureIO(end)

@@ -9,14 +9,14 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// WaitMode says how a loop waits for events (DESIGN 3.2).
+// WaitMode says how a loop waits for events.
 type WaitMode uint8
 
 const (
 	// WaitParked parks the loop in Go's own poller, so that it costs no thread while it waits and wins its processor
 	// back like any goroutine. The default.
 	WaitParked WaitMode = iota
-	// WaitPinned locks the loop to an OS thread that blocks in the kernel: for dedicated cores.
+	// WaitPinned locks the loop to an OS thread that blocks in the kernel. Use it for dedicated cores.
 	WaitPinned
 )
 
@@ -28,18 +28,21 @@ const (
 	OverflowClose OverflowPolicy = iota
 	// OverflowReject refuses the write with ErrBackpressure and keeps the connection.
 	OverflowReject
-	// OverflowDropNewest drops the message that would pass the bound. This and the next two are for a MessageClass.
+	// OverflowDropNewest drops the message that would pass the bound. OverflowDropNewest, OverflowDropOldest and
+	// OverflowKeepLatest are for a MessageClass only.
 	OverflowDropNewest
-	// OverflowDropOldest drops the oldest messages of the class that have not begun to be sent, as many as it takes.
+	// OverflowDropOldest drops the oldest messages of the class, as many as needed. A message that is partly sent is
+	// never dropped.
 	OverflowDropOldest
-	// OverflowKeepLatest drops all of the class that have not begun to be sent: the new one supersedes them.
+	// OverflowKeepLatest drops all messages of the class that have not begun to be sent, because the new one supersedes
+	// them.
 	OverflowKeepLatest
 	overflowPolicies
 )
 
-// Watermarks bound a connection's outbound queue, in bytes. At High and above the connection is unwritable and its
-// reads are paused; at Low and below it is writable again. One message may always be queued below High, whatever its
-// size; otherwise what would pass Max meets the OverflowPolicy.
+// Watermarks bound a connection's outbound queue, in bytes. At High and above the connection is unwritable and its reads
+// are paused; at Low and below it is writable again. Below High, one message may always be queued, whatever its size. Any
+// other message that would pass Max meets the OverflowPolicy.
 type Watermarks struct {
 	Low, High, Max int
 }
@@ -58,7 +61,7 @@ const (
 	DefaultUnsent        = 256 << 10
 )
 
-// Budgets of one iteration (DESIGN 3.3).
+// Budgets of one iteration of a loop.
 const (
 	readCallBudget  = 16
 	readByteBudget  = 256 << 10
@@ -69,8 +72,8 @@ const (
 	retainedBuffers = 4 << 20
 )
 
-// settings is the configuration of a Server or Dialer after validation, as far as it concerns connections. Immutable and
-// shared by them.
+// settings is the validated configuration of a Server or Dialer, as far as it concerns connections. The value is
+// immutable and shared by them.
 type settings struct {
 	owner         *endpoint
 	init          func(*Pipeline) error
@@ -129,7 +132,7 @@ func (s *Server) settings() (*settings, error) {
 	return set, nil
 }
 
-// settings does the same for a Dialer.
+// settings validates the dialer's fields and fills in the defaults; an error names the field.
 func (d *Dialer) settings() (*settings, error) {
 	err := notNegative("Dialer", []field{
 		{"MaxConns", int64(d.MaxConns)}, {"ConnectTimeout", int64(d.ConnectTimeout)},
@@ -148,7 +151,7 @@ func (d *Dialer) settings() (*settings, error) {
 	}.settings("Dialer", &d.endpoint)
 }
 
-// socketOptions are the listener's; shared means that other loops listen on the same address.
+// socketOptions returns the listener's options; shared means that other loops listen on the same address.
 func (s *settings) socketOptions(shared bool) sys.ListenOptions {
 	o := s.listen
 	o.ReusePort = shared
@@ -169,7 +172,7 @@ type connOptions struct {
 	log           *slog.Logger
 }
 
-// settings validates the options of a kind of endpoint and fills in the defaults.
+// settings validates the options and fills in the defaults. kind is "Server" or "Dialer", for error messages.
 func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	err := notNegative(kind, []field{
 		{"IdleTimeout", int64(o.limits.Idle)}, {"ReadTimeout", int64(o.limits.Read)}, {"BodyTimeout", int64(o.limits.Body)},
@@ -201,7 +204,7 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	}, nil
 }
 
-// field is an option to check.
+// field is an option that must not be negative.
 type field struct {
 	name  string
 	value int64
@@ -216,7 +219,7 @@ func notNegative(kind string, fields []field) error {
 	return nil
 }
 
-// checkTopology refuses fields that say different things about the loops.
+// checkTopology refuses fields that contradict each other about the loops.
 func (s *Server) checkTopology() error {
 	if s.Group != nil && (s.Loops != 0 || s.Poller != "" || s.WaitMode != WaitParked || s.TaskQueue != 0) {
 		return errors.New("eddy: Server.Group is set: Loops, Poller, WaitMode and TaskQueue belong to the Group then")

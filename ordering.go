@@ -6,16 +6,16 @@ import "fmt"
 type Ordering uint8
 
 const (
-	// OrderByCompletion runs requests side by side and answers each when it is done: for protocols whose responses carry
-	// the request's id.
+	// OrderByCompletion runs requests concurrently and answers each when it is done. Use it for protocols whose responses
+	// carry the request's id.
 	OrderByCompletion Ordering = iota
-	// OrderByRequest runs requests side by side and answers them in the order in which they came. A response that is ready
-	// too early waits; its bytes count as queued on the connection meanwhile.
+	// OrderByRequest runs requests concurrently and answers them in the order of arrival. A response that is ready too
+	// early waits; meanwhile its bytes count as queued on the connection.
 	OrderByRequest
-	// OrderSerial runs one request of a connection at a time, in the order in which they came, and answers in that order.
+	// OrderSerial runs one request of a connection at a time, in the order of arrival, and answers in that order.
 	OrderSerial
-	// OrderNoPipelining takes a request only after the response to the one before it: another one before that breaks the
-	// protocol and ends the connection.
+	// OrderNoPipelining takes a request only after the response to the previous one. A request that comes earlier breaks
+	// the protocol and ends the connection.
 	OrderNoPipelining
 	orderings
 )

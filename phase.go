@@ -1,7 +1,7 @@
 package eddy
 
-// Phase is where a connection stands in its request cycle (DESIGN section 4). Protocols with several requests in flight
-// report the phase of the oldest unfinished one. Only the owning loop changes it.
+// Phase is where a connection stands in its request cycle. Protocols with several requests in flight report the phase of
+// the oldest unfinished one. Only the owning loop changes it.
 type Phase uint8
 
 // The phases, in the order a request meets them.
@@ -28,7 +28,7 @@ func (p Phase) String() string {
 	return phaseNames[p]
 }
 
-// phaseMoves is the only place that says which phase may follow which. Row: from; set: allowed successors.
+// phaseMoves is the only table of which phase may follow which. Row: from; set: allowed successors.
 var phaseMoves = [phases]phaseSet{
 	PhaseReadingHeader:      setOf(PhaseReadingBody, PhaseDispatching, PhaseWriting, PhaseClosing),
 	PhaseReadingBody:        setOf(PhaseReadingHeader, PhaseDispatching, PhaseWriting, PhaseClosing),
@@ -55,8 +55,8 @@ func canMove(from, to Phase) bool {
 	return from == to || phaseMoves[from]&(1<<to) != 0
 }
 
-// setPhase moves the connection or, when the table forbids it, closes it: an impossible transition is a bug whose
-// damage ends with this connection.
+// setPhase moves the connection to a phase. If phaseMoves forbids the move, which is a bug, setPhase closes this
+// connection, so that the damage ends with it.
 func (c *Conn) setPhase(to Phase) {
 	if c.phase == to {
 		return

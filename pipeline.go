@@ -8,19 +8,19 @@ import (
 // Pipeline is the chain of handlers of one connection. Inbound events go head to tail, outbound messages tail to head.
 // Server.Init builds it; later it may be changed while events pass through it.
 //
-// After Init its methods belong to the connection's loop, where a change takes effect at once; called elsewhere they
+// After Init its methods belong to the connection's loop, where a change takes effect at once. Called elsewhere they
 // return ErrOffLoop and change nothing. Conn.Change brings a change to the loop from any goroutine. Once the handlers
-// have been told the close, all of them return ErrClosed. Source: reference netty 1.10.
+// have been told the close, all methods return ErrClosed.
 //
-// Every handler of a pipeline has a name that no other has there. An empty name stands for a generated one: the name of
-// the handler's type, "#" and the smallest number from 0 that is free.
+// Names are unique within a pipeline. An empty name is replaced by a generated one: the name of the handler's type, "#"
+// and the smallest free number, from 0.
 type Pipeline struct {
 	conn  *Conn
 	build *pipelineBuilder // nil once the connection is open
 	from  caller
 }
 
-// caller says what a Pipeline knows of the goroutine that uses it.
+// caller says where a Pipeline is used.
 type caller uint8
 
 const (
@@ -49,10 +49,11 @@ func (p *Pipeline) Conn() *Conn { return p.conn }
 
 // Add appends a handler at the tail. Inside Init the first error of any method also fails Init, so Init may ignore it.
 //
-// A handler that is added to an open connection is told HandleAdd and then HandleOpen, on its executor, before any other
-// event. If its pool refuses HandleAdd, nothing has changed and the error is the pool's.
-// Errors: a duplicate name, a value that is no handler or has Unshared and was added before, a decoder on a pool, a
-// refusing pool (executor.ErrRejected, executor.ErrClosed), ErrOffLoop, ErrClosed.
+// A handler added to an open connection is told HandleAdd and then HandleOpen, on its executor, before any other event.
+// If its pool refuses HandleAdd, nothing has changed and Add returns the pool's error.
+//
+// Errors: a duplicate name, no handler, a handler with Unshared that was added before, a decoder on a pool, a refusing
+// pool (executor.ErrRejected, executor.ErrClosed), ErrOffLoop, ErrClosed.
 func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{kind: spotLast}, name, handler, opts)
 }
@@ -67,12 +68,12 @@ func (p *Pipeline) AddFirst(name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{kind: spotFirst}, name, handler, opts)
 }
 
-// AddBefore is Add on the head's side of the handler base. Further error: there is no base.
+// AddBefore is Add on the head's side of the handler named base; an absent base is a further error.
 func (p *Pipeline) AddBefore(base, name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{spotBefore, base}, name, handler, opts)
 }
 
-// AddAfter is Add on the tail's side of the handler base. Further error: there is no base.
+// AddAfter is Add on the tail's side of the handler named base; an absent base is a further error.
 func (p *Pipeline) AddAfter(base, name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{spotAfter, base}, name, handler, opts)
 }
@@ -96,11 +97,12 @@ func (p *Pipeline) insert(at spot, name string, handler any, opts []AddOption) e
 	return unclaimed(ctx, p.conn.introduce(ctx, prev, next))
 }
 
-// Remove takes a handler out. It gets no new events; HandleRemove is its last one. Events that it was given before are
-// handled and go on from its place; on a pool they stay ahead of those that come later. Of a decoder, bytes that it did
-// not decode go to what stands in its place now.
-// Errors: there is no such handler; ErrSaturated when 64 handlers of the connection that were taken out have events left
-// on their pools; ErrOffLoop, ErrClosed.
+// Remove takes a handler out. The handler gets no new events; HandleRemove is its last one. Events that it was given
+// before are still handled and go on from its place; on a pool they stay ahead of later ones. Bytes that a removed
+// decoder did not decode go to the handler that now stands in its place.
+//
+// Errors: no such handler; ErrSaturated when 64 removed handlers of the connection still have events on their pools;
+// ErrOffLoop, ErrClosed.
 func (p *Pipeline) Remove(name string) error {
 	if p.build != nil {
 		return p.build.note(p.build.remove(name))
@@ -117,12 +119,13 @@ func (p *Pipeline) Remove(name string) error {
 	return nil
 }
 
-// Replace puts a new handler in the place of an old one, whose name it may have. The new one is told HandleAdd and
-// HandleOpen; the old one is told HandleRemove when the new one's HandleAdd has returned. What it fires or writes with the
-// Context of that call goes through the new one; events that were inside it before go on to its old neighbours. On one
-// executor the latter and what HandleRemove passes on are ahead of everything that comes later. Bytes that a decoder did
+// Replace puts a new handler in the place of an old one, whose name it may have. The new handler is told HandleAdd and
+// HandleOpen; when its HandleAdd has returned, the old one is told HandleRemove. Events and messages that the old handler
+// fires or writes in HandleRemove go through the new one. Events that were inside the old handler before go on to its old
+// neighbours. On one executor, both of these stay ahead of everything that comes later. Bytes that a replaced decoder did
 // not decode go to the new handler.
-// Errors: those of Add and Remove; then the old one stands where it was.
+//
+// Errors: those of Add and Remove; after an error the old handler stays.
 func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption) error {
 	if p.build != nil {
 		return p.build.note(p.build.replace(name, newName, handler, opts))
@@ -145,7 +148,7 @@ func (p *Pipeline) Replace(name, newName string, handler any, opts ...AddOption)
 	return nil
 }
 
-// Names returns the names of the handlers, head to tail; nil where the methods that change would fail.
+// Names returns the names of the handlers, head to tail; nil where a change would fail with ErrOffLoop or ErrClosed.
 func (p *Pipeline) Names() []string {
 	var names []string
 	if p.build != nil {
@@ -165,8 +168,9 @@ func (p *Pipeline) Names() []string {
 	return names
 }
 
-// Context returns the place of a handler of an open connection, nil if there is none of that name, inside Init, and where
-// the methods that change would fail. What may be called on it depends on the handler's executor, see Context.
+// Context returns the place of the named handler of an open connection. The result is nil inside Init, if there is no
+// such handler, and where a change would fail with ErrOffLoop or ErrClosed. The handler's executor decides which methods
+// may be called on the Context, see there.
 func (p *Pipeline) Context(name string) *Context {
 	if p.build != nil || p.usable() != nil {
 		return nil
@@ -174,7 +178,7 @@ func (p *Pipeline) Context(name string) *Context {
 	return p.conn.named(name)
 }
 
-// usable reports why an open connection's pipeline cannot be used here and now.
+// usable returns the error why an open connection's pipeline cannot be used here and now, nil if it can.
 func (p *Pipeline) usable() error {
 	switch {
 	case p.from == callerOnPool, p.from == callerUnknown && !p.conn.loop.handle.In():
@@ -185,7 +189,7 @@ func (p *Pipeline) usable() error {
 	return nil
 }
 
-// find returns the context of a handler of an open connection.
+// find returns the context of the named handler of an open connection.
 func (p *Pipeline) find(name string) (*Context, error) {
 	if err := p.usable(); err != nil {
 		return nil, err
@@ -210,7 +214,7 @@ func (c *Conn) named(name string) *Context {
 	return nil
 }
 
-// spot returns the contexts that what is added there comes between.
+// spot returns the contexts between which a handler added at that spot comes.
 func (c *Conn) spot(at spot) (prev, next *Context, err error) {
 	switch at.kind {
 	case spotLast:
@@ -228,7 +232,8 @@ func (c *Conn) spot(at spot) (prev, next *Context, err error) {
 	return base, base.next.Load(), nil
 }
 
-// newContext makes the context of a handler that is added to an open connection, in the place of old if that is set.
+// newContext makes the context of a handler that is added to an open connection. If old is set, the handler takes its
+// place.
 func (p *Pipeline) newContext(name string, handler any, opts []AddOption, old *Context) (*Context, error) {
 	c, n := p.conn, new(node)
 	if err := n.fill(name, handler, opts); err != nil {
@@ -249,7 +254,7 @@ func (p *Pipeline) newContext(name string, handler any, opts []AddOption, old *C
 	return &Context{conn: c, node: c.loop.builder.again(n)}, nil
 }
 
-// decodeAgain offers what decoders left to whoever stands in their places in the changed pipeline.
+// decodeAgain offers undecoded bytes to the handlers that now stand in their decoders' places.
 func (c *Conn) decodeAgain() {
 	if c.in != nil {
 		c.clear(partial)

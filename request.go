@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Request is one request in flight, for protocols whose requests end in any order: embed it in what stands for a request
-// there. It counts as Begin and End do, and the handler deadline is held against the oldest one that has not ended. (With
-// Begin and End alone the time begins anew at each End, since nobody says whose end it is.)
+// Request is one request in flight, for protocols whose requests end in any order. Embed it in the protocol's own type
+// for a request. A Request counts as Begin and End do, and the handler deadline applies to the oldest Request that has
+// not ended. (With Begin and End alone, the time begins anew at each End, because nobody says whose end it is.)
 type Request struct {
 	conn       *Conn
 	since      int64
@@ -18,7 +18,7 @@ type Request struct {
 	ctx        atomic.Pointer[requestContext]
 }
 
-// requestList holds the requests that have not ended, oldest first; connExt.mu guards it.
+// requestList holds the requests that have not ended, oldest first. connExt.mu guards it.
 type requestList struct{ first, last *Request }
 
 // BeginRequest counts r as in flight until its End. r must not be in use. Any goroutine.
@@ -74,11 +74,11 @@ func (x *connExt) remove(r *Request) {
 	r.next, r.prev, r.listed = nil, nil, false
 }
 
-// Deadline returns when the request has to be over, false if there is no handler deadline. Any goroutine.
+// Deadline returns when the request must be over, false if there is no handler deadline. Any goroutine.
 func (r *Request) Deadline() (time.Time, bool) { return r.conn.deadlineFrom(r.since) }
 
-// Context returns the context of the request, which is made by the first call: its deadline is the connection's handler
-// deadline, and it ends with the request, the connection or the deadline. Any goroutine, until End.
+// Context returns the context of the request; the first call makes it. Its deadline is the connection's handler deadline,
+// and it ends with the request, the connection or the deadline. Any goroutine, until End.
 func (r *Request) Context() context.Context {
 	if x := r.ctx.Load(); x != nil {
 		return x
@@ -91,9 +91,9 @@ func (r *Request) Context() context.Context {
 	return r.ctx.Load()
 }
 
-// requestClock times requests of which only the number is known: since the first began or, if that is later, since one
-// ended and others were left. Number and time change together, under connExt.mu: a number with the time of an earlier
-// request would be a deadline that has passed.
+// requestClock times requests of which only the number is known. Their time runs since the first began or, if later,
+// since one of several ended. Number and time change together under connExt.mu; otherwise a new request could meet the
+// expired time of an earlier one.
 type requestClock struct {
 	count atomic.Int32
 	since int64
@@ -115,7 +115,7 @@ func (x *connExt) end(now int64) {
 	}
 }
 
-// watchRequest makes the loop look at the request that began just now when its deadline has come. One look within that
+// watchRequest makes the loop check the request that began just now when its deadline has come. One check within that
 // time is enough for all requests that begin before it. Any goroutine.
 func (c *Conn) watchRequest() {
 	if !c.shows(watched) && c.mark(watched) {
@@ -123,7 +123,7 @@ func (c *Conn) watchRequest() {
 	}
 }
 
-// watch lets the wheel fire when a request that begins now has to be over.
+// watch lets the wheel fire when a request that begins now must be over.
 func (c *Conn) watch() {
 	if limit := c.limits().Handler; limit > 0 && c.phase < PhaseClosing {
 		c.armAt(c.loop.timeout(limit))
@@ -133,7 +133,7 @@ func (c *Conn) watch() {
 	}
 }
 
-// oldestRequest returns when the oldest request in flight began as far as is known, 0 if it is not.
+// oldestRequest returns when the oldest request in flight began, as far as known; 0 if unknown.
 func (c *Conn) oldestRequest() int64 {
 	var oldest int64
 	for s := c.firstStrand(); s != nil; s = s.next {
@@ -157,8 +157,7 @@ func (c *Conn) oldestRequest() int64 {
 	return oldest
 }
 
-// age returns for how many milliseconds the message that a handler on a pool passes on has been under way, 0 when nothing
-// times it.
+// age returns the age, in milliseconds, of the message that a handler on a pool passes on; 0 when nothing times it.
 func (ctx *Context) age() int32 {
 	c := ctx.conn
 	if c.limits().Handler == 0 {
@@ -176,15 +175,15 @@ func (ctx *Context) age() int32 {
 	return int32(min((c.loop.clock.Now()-since)/int64(time.Millisecond), math.MaxInt32))
 }
 
-// continueRead passes on a message that comes from a pool. On its way to the next one it keeps its age.
+// continueRead passes on a message that comes from a pool. The message keeps its age on the way to the next pool.
 func (l *loop) continueRead(t task) {
 	l.ago = int64(t.size) * int64(time.Millisecond)
 	defer func() { l.ago = 0 }()
 	t.ctx.fireRead(l.untrace(t))
 }
 
-// oldest returns when the strand's oldest message was dispatched, 0 for none. It may miss one that begins to run in this
-// moment.
+// oldest returns when the strand's oldest message was dispatched, 0 for none. A message that begins to run at this moment
+// may be missed.
 func (s *strand) oldest() int64 {
 	if k := s.crowd.Load(); k != nil {
 		return earlier(k.oldest(), s.oldestInOrder())
@@ -202,7 +201,7 @@ func (s *strand) oldestInOrder() int64 {
 	return 0
 }
 
-// done follows an item on its goroutine.
+// done clears the state of the item that has just run, on the item's goroutine.
 func (s *strand) done() {
 	s.since.Store(0)
 	s.trace = nil
@@ -212,14 +211,15 @@ func (s *strand) done() {
 	}
 }
 
-// messageDone follows a message on the loop, for connections that have a handler deadline or were asked for a context.
+// messageDone follows each message handled on the loop. Only connections that have a handler deadline or were asked for a
+// context need it.
 func (c *Conn) messageDone() {
 	c.watch()
 	c.requestOver()
 }
 
-// requestOver follows what was handled on the loop. Without a request in flight the contexts that were asked for there
-// end. Else those with a deadline are kept, until that has passed, and the next message gets one of its own.
+// requestOver follows each message or task handled on the loop. Without a request in flight, the contexts made on the
+// loop end. Otherwise a context with a deadline is kept until its deadline has passed, and the next message gets its own.
 func (c *Conn) requestOver() {
 	if !c.has(asked) {
 		return

@@ -11,75 +11,78 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// What ResponderOptions.Answer is told of requests that were not run. A full pool is executor.ErrRejected and one that was
-// stopped executor.ErrClosed, a request that was cancelled context.Canceled, one whose time is over
+// Errors that ResponderOptions.Answer is given for requests that were not run. Further ones are executor.ErrRejected for
+// a full pool and executor.ErrClosed for a stopped one. A cancelled request gets context.Canceled, a late one
 // context.DeadlineExceeded, and one whose function panicked a *PanicError.
 var (
-	// ErrDraining: the server is shutting down. The request was not executed.
+	// ErrDraining says that the server is shutting down. The request was not executed.
 	ErrDraining = errors.New("eddy: the server is draining and takes no new requests")
-	// ErrDuplicateRequest: a request with the same id is in flight on the connection.
+	// ErrDuplicateRequest says that a request with the same id is in flight on the connection.
 	ErrDuplicateRequest = errors.New("eddy: a request with this id is in flight")
-	// ErrPipelined: under OrderNoPipelining a request came before the response to the one before it.
+	// ErrPipelined says that, under OrderNoPipelining, a request came before the response to the previous one.
 	ErrPipelined = errors.New("eddy: a request before the response to the one before it")
-	// ErrExited: the function of the request ended its goroutine, with runtime.Goexit.
+	// ErrExited says that the function of the request ended its goroutine with runtime.Goexit.
 	ErrExited = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
 )
 
-// DefaultInFlight is how many requests of one connection are in flight if ResponderOptions does not say.
+// DefaultInFlight is the value of a ResponderOptions.InFlight of 0: requests in flight per connection.
 const DefaultInFlight = 64
 
-// ResponderOptions say how a Responder serves. Pool or Route, Run and Answer are required.
+// ResponderOptions configure a Responder. Run, Answer and either Pool or Route are required.
 type ResponderOptions[Req any] struct {
-	// Pool runs the requests. Its Options.Policy is not asked: a request for which there is no room is answered so.
+	// Pool runs the requests. The pool's Options.Policy does not apply: a request for which there is no room is answered
+	// with executor.ErrRejected.
 	Pool *executor.Pool
-	// Route chooses for each request, on the loop, the pool that runs it; nil runs it on the loop, where it must not block,
-	// and with an error it is not run but answered with that. nil = Pool runs all.
+	// Route chooses the pool that runs each request; Route itself is called on the loop. With a nil pool the request runs
+	// on the loop, where it must not block. With an error the request is not run but answered with that error. nil = Pool
+	// runs all.
 	Route func(req Req) (pool *executor.Pool, err error)
-	// Done is told once of each request that Route let pass, when it was answered and its function has returned, and before
-	// it is released: on the loop, or on a worker if its connection has ended. nil tells nobody.
+	// Done is called once for each request that Route let pass, after its answer and the return of its function, before
+	// the request is released. Done runs on the loop, or on a worker if the connection has ended. nil = no call.
 	Done func(req Req)
-	// Value returns the values of the request's context, to which the request belongs until its function has returned. Any
-	// goroutine may ask; it must be quick and not use the context. nil = none.
+	// Value returns the values of the request's context, which uses req until its function has returned. Any goroutine
+	// may call it; it must be quick and not use the context. nil = no values.
 	Value func(req Req, key any) any
 
-	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends with the request: when Run returns,
-	// at the request's timeout, when it is cancelled, or with the connection, which a one-way request outlives. A context
-	// that is kept says so for ever.
+	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends when Run returns, at the
+	// request's timeout, when the request is cancelled, or with the connection. A one-way request outlives its
+	// connection. A context that is kept after its end stays ended.
 	Run func(ctx context.Context, req Req) (resp any, err error)
 
 	// Answer makes the message that is written to the connection, from Run's results or from the error that took their
-	// place; nil writes nothing. It is called once per request, where the end of the request was decided: on the pool, or
-	// on the loop, where Run may still be busy with req. A Releaser is given away. The message may borrow from req, which
-	// is not released before it was written.
+	// place; nil writes nothing. Answer is called once per request, where the request's end was decided. That is on the
+	// pool, or on the loop, where Run may still be busy with req. A Releaser is given away. The message may borrow from
+	// req, which is released only after the write.
 	Answer func(req Req, resp any, err error) (msg any)
 
 	Ordering Ordering
 
-	// InFlight bounds the requests of a connection that were not answered or still run. At the bound its reads pause, and
-	// cancellations and local requests behind it wait too. 0 = DefaultInFlight.
+	// InFlight bounds the requests of a connection that are unanswered or still run. At the bound the connection's reads
+	// pause, and cancellations and local requests behind it wait too. 0 = DefaultInFlight.
 	InFlight int
 
-	// ID returns the id by which a request can be cancelled, 0 for none. Two requests in flight with one id are an error,
-	// ErrDuplicateRequest for the second. nil = requests have none.
+	// ID returns the id by which a request can be cancelled, 0 for none. If two requests in flight have one id, the
+	// second is answered with ErrDuplicateRequest. nil = requests have no ids.
 	ID func(req Req) uint64
-	// Cancels reports that req is no request but cancels the one with that id. nil = nothing does.
+	// Cancels reports whether req is not a request but cancels the request with that id. nil = never.
 	Cancels func(req Req) (id uint64, ok bool)
-	// OneWay reports that a request is never answered. What the pool has of such requests is run though their connection
-	// ends, unless the server ends it or the handler deadline does. nil = all are answered.
+	// OneWay reports whether a request is never answered. One-way requests that the pool has taken still run when their
+	// connection ends, unless the server or the handler deadline ends it. nil = all are answered.
 	OneWay func(req Req) bool
-	// Local reports that Run answers the request at once and without blocking: it is called on the loop, also when the
-	// pool is full, with a context that does not end. The answer leaves in its turn. nil = none.
+	// Local reports whether Run answers the request at once and without blocking. Run is then called on the loop, even if
+	// the pool is full, with a context that does not end. The answer leaves in its turn. nil = never.
 	Local func(req Req) bool
-	// Timeout returns how long a request may take, from its arrival to its response, 0 for no limit; it is answered with
-	// context.DeadlineExceeded then, and what it becomes is dropped. nil = no limit. (Server.HandlerTimeout ends the connection.)
+	// Timeout returns how long a request may take, from its arrival to its response, 0 for no limit. A late request is
+	// answered with context.DeadlineExceeded, and its result is dropped. nil = no limit. (Server.HandlerTimeout ends the
+	// connection instead.)
 	Timeout func(req Req) time.Duration
 }
 
-// Responder is a handler that runs requests on a pool and writes one response to each: exactly one, whatever happens to
-// the request, unless the connection ends before. Req is the type of the messages that it takes; others are forwarded.
+// Responder is a handler that runs requests on a pool and writes exactly one response to each. Only the end of the
+// connection leaves a request unanswered. Req is the type of the request messages; other messages are forwarded.
 //
-// Add it behind the decoder, on the loop. One Responder serves any number of connections. Requests that were taken are
-// in flight to the engine: a draining server waits for them, and refuses later ones with ErrDraining.
+// Add it behind the decoder, on the loop. One Responder serves any number of connections. The engine counts requests that
+// were taken as in flight: a draining server waits for them, and refuses later ones with ErrDraining.
 type Responder[Req any] struct {
 	o     ResponderOptions[Req]
 	low   int // requests in flight at which paused reads go on
@@ -94,7 +97,7 @@ type Responder[Req any] struct {
 	dropped   atomic.Uint64
 }
 
-// ResponderStats counts what did not go the usual way.
+// ResponderStats counts the requests that did not go the usual way.
 type ResponderStats struct {
 	Failed    uint64 // Run panicked
 	Refused   uint64 // not run: draining, duplicate id, pipelined, or by Route
@@ -102,10 +105,10 @@ type ResponderStats struct {
 	Cancelled uint64 // ended by a cancellation
 	Expired   uint64 // ended by their timeout
 	Abandoned uint64 // ended by the end of their connection
-	Dropped   uint64 // one-way requests that were not run, which nobody was told; counted above too
+	Dropped   uint64 // one-way requests that were not run, which nobody was told; also counted above
 }
 
-// NewResponder returns the handler. The error names the option that makes no sense.
+// NewResponder returns the handler. The error names the option that is wrong.
 func NewResponder[Req any](o ResponderOptions[Req]) (*Responder[Req], error) {
 	switch {
 	case o.Pool == nil && o.Route == nil:
@@ -159,7 +162,8 @@ func (r *Responder[Req]) HandleRead(ctx *Context, msg any) error {
 	return f.take(req)
 }
 
-// HandleClose implements CloseHandler: what is still in flight is told through its context and answered no more.
+// HandleClose implements CloseHandler: it ends the contexts of the requests still in flight, which get no answer any
+// more.
 func (r *Responder[Req]) HandleClose(ctx *Context, _ CloseReason, _ error) {
 	if f, ok := ctx.state.(*flow[Req]); ok {
 		f.close()

@@ -21,67 +21,68 @@ import (
 // Server accepts connections on one address and serves them on its loops. Fill the fields before Listen; only Init is
 // required. A Server serves once.
 type Server struct {
-	// Init builds the pipeline of each accepted connection. It runs on the connection's loop and must not block.
+	// Init builds the pipeline of each accepted connection. Init runs on the connection's loop and must not block.
 	// Connections whose Init adds the same handler values share everything but their state.
 	Init func(p *Pipeline) error
 
-	Group    *Group   // loops shared with other servers and dialers; nil = loops of its own, as the next four fields say
-	Boss     *Group   // the listener goes to its next loop; nil = a loop of its own. Only with BossWorkers
+	Group    *Group   // loops shared with other servers and dialers; nil = loops of its own, set up by the next four fields
+	Boss     *Group   // group whose next loop gets the listener; nil = a loop of its own. Only with BossWorkers
 	Topology Topology // where the listener lives
 
 	Loops     int      // worker loops of its own; 0 = GOMAXPROCS
 	Poller    string   // their readiness backend; "" = $EDDY_POLLER, else the platform's best
-	WaitMode  WaitMode // how they wait
-	TaskQueue int      // bound of each one's task queue; 0 = 65536
+	WaitMode  WaitMode // how the loops wait
+	TaskQueue int      // bound of each loop's task queue; 0 = 65536
 
 	MaxConns      int            // open connections; 0 = no limit
-	Admission     Admission      // the other limits, and what becomes of connections beyond them
-	MemoryBudget  int            // bytes that its connections may hold together; 0 = DefaultMemoryBudget(), negative = no limit
+	Admission     Admission      // the other limits, and the fate of connections beyond them
+	MemoryBudget  int            // bytes that all connections together may hold; 0 = DefaultMemoryBudget(), negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
-	FlushTimeout  time.Duration  // for the last bytes of a closing connection; 0 = 10 s
-	LingerTimeout time.Duration  // for the peer's end after ours; 0 = 2 s
-	CloseOnEOF    bool           // the peer's end of stream ends the connection; otherwise what was asked is still answered
-	KeepCloses    int            // ended connections that RecentCloses tells of, at most 65536; 0 = none
+	FlushTimeout  time.Duration  // time for the last bytes of a closing connection; 0 = 10 s
+	LingerTimeout time.Duration  // time for the peer's end of stream after ours; 0 = 2 s
+	CloseOnEOF    bool           // true = the peer's end of stream ends the connection; false = requests received before are still answered
+	KeepCloses    int            // ended connections that RecentCloses reports, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 
 	// Socket options.
-	KeepAlive              time.Duration // ask a silent peer whether it lives after so long, in whole seconds; 0 = 15 s, negative = never
+	KeepAlive              time.Duration // silence before the peer is probed, in whole seconds; 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers; 0 leaves them to the system
-	Unsent                 int           // bytes that the kernel holds beyond what is on its way to the peer; 0 = 256 KiB, negative = its buffer
+	Unsent                 int           // bytes that the kernel holds beyond those on their way to the peer; 0 = 256 KiB, negative = its whole buffer
 
-	// Deadlines of each connection, 0 = none; Conn.SetDeadlines gives one others. They are kept to the next 10 ms and cost
-	// nothing per message. Before the close by one of Read, Body, Handler and Handshake, ErrorHandlers on the loop are given
-	// a *DeadlineError and what they write is sent.
+	// Deadlines of each connection; 0 = none. Conn.SetDeadlines replaces them for one connection. A deadline is rounded
+	// up to the next 10 ms and costs nothing per message. Before ReadTimeout, BodyTimeout, HandlerTimeout or
+	// HandshakeTimeout closes a connection, its ErrorHandlers on the loop are given a *DeadlineError. Their output is
+	// sent before the close.
 	IdleTimeout         time.Duration // nothing read or written, and no request in flight
-	ReadTimeout         time.Duration // from the first byte of a header or frame until it is complete, however many bytes come
-	BodyTimeout         time.Duration // the same for what a decoder calls a body, see Conn.SetPhase. Paused reads stop both
+	ReadTimeout         time.Duration // from the first byte of a header or frame until its last, however many bytes arrive
+	BodyTimeout         time.Duration // the same for a body, see Conn.SetPhase. Paused reads stop both
 	HandlerTimeout      time.Duration // from the dispatch of a request to its end, on loop or pool; see Conn.Begin, Request, Context.Context
-	WriteTimeout        time.Duration // bytes are queued and the peer takes none; each that it acknowledges puts it off, see MinWriteRate
-	BackpressureTimeout time.Duration // the same while the outbound queue has not fallen to Low since it was at Watermarks.High
-	MinWriteRate        int           // bytes per second that keep a slow reader from these two; 0 = 256, negative = any byte does
-	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call then
+	WriteTimeout        time.Duration // bytes are queued and the peer takes none; acknowledged bytes extend it, see MinWriteRate
+	BackpressureTimeout time.Duration // the same while the outbound queue, having reached Watermarks.High, has not fallen to Low
+	MinWriteRate        int           // bytes per second that a slow peer must take to extend these two; 0 = 256, negative = any byte does
+	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call
 
-	// Pools are ended with the server, after its loops: by Shutdown until its ctx ends, by Close within FlushTimeout.
-	// What a pool could not run by then is dropped.
+	// Pools are ended with the server, after its loops. Shutdown gives them until its ctx ends, Close gives them
+	// FlushTimeout. Work that a pool could not run by then is dropped.
 	Pools []*executor.Pool
 
-	mu       sync.Mutex             // of Listen
-	eng      atomic.Pointer[engine] // nil until it has succeeded
-	closed   bool                   // before that
+	mu       sync.Mutex             // serializes Listen
+	eng      atomic.Pointer[engine] // nil until Listen has succeeded
+	closed   bool                   // the server was ended before Listen
 	endpoint endpoint
 	platform *kernel // nil = the real one
 }
 
-// kernel is what a group takes from the system.
+// kernel holds the services that a group takes from the operating system.
 type kernel struct {
 	sockets func() sys.Sockets
 	clock   sys.Clock
 	poller  func(name string, wait WaitMode) (sys.Poller, error)
-	start   func(*loop)                          // nil = a goroutine for each
-	await   func(a, b <-chan struct{}) bool      // nil = the runtime's select
+	start   func(*loop)                          // nil = one goroutine per loop
+	await   func(a, b <-chan struct{}) bool      // nil = a select statement
 	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
 	memory  func() int                           // DefaultMemoryBudget; nil = not known
 }
@@ -99,7 +100,7 @@ func (k *kernel) wait(a, b <-chan struct{}) bool {
 	}
 }
 
-// realKernel returns the operating system, as the poller of that name sees it.
+// realKernel returns the kernel of the operating system, with the sockets and pollers of the named backend.
 func realKernel(poller string) *kernel {
 	return &kernel{
 		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
@@ -117,8 +118,8 @@ func realPoller(name string, wait WaitMode) (sys.Poller, error) {
 	return backend.NewPoller(name, mode)
 }
 
-// Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6".
-// The error names the field, the address or the loop that failed; nothing is left running then.
+// Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6". The
+// error names the field, the address or the loop that failed; nothing is left running after an error.
 func (s *Server) Listen(network, address string) error {
 	set, err := s.settings()
 	if err != nil {
@@ -147,11 +148,11 @@ func (s *Server) Listen(network, address string) error {
 	return nil
 }
 
-// running returns the engine after Listen, nil before. It waits for nobody: handlers on loops that a Listen waits for may
-// ask.
+// running returns the engine after Listen, nil before. Because running never blocks, handlers may call it on a loop that
+// a Listen waits for.
 func (s *Server) running() *engine { return s.eng.Load() }
 
-// listened is running for those who block anyway: it waits for a Listen that is under way.
+// listened is running for callers that may block: it waits for a Listen that is under way.
 func (s *Server) listened() *engine {
 	if e := s.running(); e != nil {
 		return e
@@ -161,7 +162,7 @@ func (s *Server) listened() *engine {
 	return s.eng.Load()
 }
 
-// toEnd is listened for those who end the server: it will not begin any more.
+// toEnd is listened for callers that end the server. Listen fails from then on.
 func (s *Server) toEnd() *engine {
 	if e := s.running(); e != nil {
 		return e
@@ -198,7 +199,7 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// WriteTo submits msg to the connection that id names, through its outbound pipeline. Sending to a connection that has
+// WriteTo submits msg to the connection named by id, through its outbound pipeline. Writing to a connection that has
 // ended is a counted no-op. Any goroutine. Errors: ErrSaturated, ErrClosed after the server has stopped.
 func (s *Server) WriteTo(id ConnID, msg any) error {
 	e := s.running()
@@ -220,11 +221,15 @@ func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 	l.runTask(task{kind: taskWrite, conn: c, msg: msg})
 }
 
-// Shutdown ends the server in order (DESIGN section 4): it accepts what waits in the listener's queue, as far as the limits
-// allow, and no more; tells the protocols, lets requests in flight finish and their responses go out, closes each connection
-// when it is idle, and, when ctx ends, closes the rest at once. The error is ctx's if it came to that. Before Listen it returns ErrServerClosed, as Listen does from then on.
-// Any goroutine but a loop and a worker of one of Pools, which would wait for themselves: there it returns ErrOnLoop or
-// ErrOnPool and has done nothing. A handler that ends its server does so on a goroutine of its own.
+// Shutdown ends the server in order. First the server accepts the connections that wait in the listener's queue, as far
+// as the limits allow, and then no more. Then Shutdown tells the protocols, lets requests in flight finish, sends their
+// responses, and closes each connection when it is idle. When ctx ends, Shutdown closes the remaining connections at once
+// and returns ctx's error.
+//
+// Before Listen it returns ErrServerClosed, and so does every later Listen.
+//
+// Any goroutine may call it except a loop and a worker of one of Pools, which would wait for themselves. There it does
+// nothing and returns ErrOnLoop or ErrOnPool. A handler that ends its server starts a goroutine for it.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	if s.onPool() {
 		return DrainReport{}, ErrOnPool
@@ -243,9 +248,9 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	return s.endpoint.report(before), err
 }
 
-// Close ends the server at once; every connection closes with CloseServerShutdown. It returns nil when the server has
-// stopped, also when it had before; Listen returns ErrServerClosed from then on. Any goroutine but a loop and a
-// worker of one of Pools, see Shutdown.
+// Close ends the server at once; every connection closes with CloseServerShutdown. Close waits until the server has
+// stopped and returns nil, also after an earlier Close or Shutdown. Listen returns ErrServerClosed from then on. Any
+// goroutine but a loop and a worker of one of Pools, as for Shutdown.
 func (s *Server) Close() error {
 	if s.onPool() {
 		return ErrOnPool
@@ -268,18 +273,18 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// onPool reports whether a worker of one of the server's pools asks.
+// onPool reports whether the caller is a worker of one of the server's pools.
 func (s *Server) onPool() bool {
 	return slices.ContainsFunc(s.Pools, (*executor.Pool).OnWorker)
 }
 
-// end stops the loops and then the pools that the server owns, whose workers have until ctx ends to tell the handlers
-// the last closes.
+// end stops the loops and then the server's pools. Until ctx ends, the pools' workers run what they still have, the last
+// closes included.
 func (s *Server) end(ctx context.Context, e *engine) {
 	e.endOnce.Do(func() {
 		e.stopLoops()
 		for _, p := range s.Pools {
-			_, _ = p.Shutdown(ctx) // what is left belongs to nobody
+			_, _ = p.Shutdown(ctx) // work that is left is dropped
 		}
 		s.endpoint.phase.Store(int32(serverStopped))
 		e.ended.Store(e.kernel.clock.Now())

@@ -2,22 +2,24 @@ package eddy
 
 import "sync/atomic"
 
-// Signal runs a function on a connection's loop whenever it is raised, and is never refused for want of room: it has a
-// place in the loop's queue that is its own. It is how the end of work that was done elsewhere reaches the loop, which must
-// not be lost and for which a worker must not wait. What the function is to do lies where it finds it, put there before
-// Raise. A bounded number for each connection, please: the bound of the queue does not hold for them.
+// Signal runs a function on a connection's loop each time it is raised. Use it to tell the loop that work elsewhere has
+// ended, which must not be lost and for which a worker must not wait. Store the data for the function before calling
+// Raise.
+//
+// Raise is never refused for want of room, because signals bypass the bound of the loop's queue. So use a fixed number of
+// signals per connection.
 type Signal struct {
 	conn   *Conn
 	run    func()
 	raised atomic.Bool
 }
 
-// Init makes s a signal of c that runs f. Before the first Raise, once.
+// Init makes s a signal of c that runs f. Call it once, before the first Raise.
 func (s *Signal) Init(c *Conn, f func()) { s.conn, s.run = c, f }
 
-// Raise has the function run on the loop, in its order among what is posted and written from other goroutines. When it is
-// raised already, and has not begun to run, that run serves both. It runs also when the connection has ended. Any goroutine;
-// it never blocks. Errors: ErrClosed when the loop has ended, and then the function does not run.
+// Raise runs the function on the loop, in order with tasks and writes from other goroutines. If s is already raised and
+// its run has not begun, that run serves both. The function also runs when the connection has ended. Any goroutine; Raise
+// never blocks. Errors: ErrClosed when the loop has ended; the function does not run then.
 func (s *Signal) Raise() error {
 	if s.raised.Swap(true) {
 		return nil
@@ -29,7 +31,7 @@ func (s *Signal) Raise() error {
 	return err
 }
 
-// deliver is the task. What is raised from here on asks for another.
+// deliver runs the signal's task. A Raise from here on queues another one.
 func (s *Signal) deliver() {
 	s.raised.Store(false)
 	s.run()

@@ -49,7 +49,7 @@ type published struct {
 	counters      [counterCount]atomic.Uint64
 	active        atomic.Int64
 	writeInterest atomic.Int64
-	heldIn        atomic.Int64 // told when it changes
+	heldIn        atomic.Int64 // stored when it changes, not per iteration
 	heldOut       atomic.Int64
 	deadlines     atomic.Int64
 
@@ -81,7 +81,7 @@ func (l *loop) publish() {
 type LoopStats struct {
 	Name            string
 	Active          int64  // open connections
-	Iterations      uint64 // turns of the loop; one per wait
+	Iterations      uint64 // iterations of the loop; one per wait
 	Events          uint64 // readiness events
 	StaleEvents     uint64 // events of connections that had ended
 	PollErrors      uint64
@@ -96,10 +96,10 @@ type LoopStats struct {
 	BytesOut        uint64
 	WriteCalls      uint64
 	WriteInterest   int64  // connections that wait for writability
-	OutboundBytes   int64  // queued for peers; what is on its way from other goroutines counts when the loop has taken it
+	OutboundBytes   int64  // queued for peers; writes from other goroutines count once the loop has taken them
 	InboundBytes    int64  // received and not decoded yet, or kept: see Context.KeepInput
 	Opened          uint64 // connections taken over
-	Refused         uint64 // hand-overs that failed
+	Refused         uint64 // accepted connections that the loop could not take over
 	DeadReads       uint64 // messages for connections that had ended
 	DeadWrites      uint64 // writes to connections that had ended
 	Unhandled       uint64 // messages that passed the tail of a pipeline
@@ -107,19 +107,19 @@ type LoopStats struct {
 	Resets          uint64
 	Panics          uint64
 	DroppedNewest   uint64 // messages of classes that were dropped, by OverflowDropNewest or for want of room
-	DroppedOldest   uint64 // by OverflowDropOldest
-	Superseded      uint64 // by OverflowKeepLatest
+	DroppedOldest   uint64 // the same, by OverflowDropOldest
+	Superseded      uint64 // the same, by OverflowKeepLatest
 	OutboundPauses  uint64 // times an outbound queue reached its high watermark
 	PhaseViolations uint64
 	TailCallbacks   uint64 // functions of Loop.Tail that were run
 	Timers          uint64 // runs of timers
 	Deadlines       int64  // connections with a deadline in the wheel
-	Premature       uint64 // waits that returned early for no reason
+	Premature       uint64 // waits that returned early without an event
 	Rebuilds        uint64 // times the poller was replaced
 	Repolls         uint64 // times the poller was asked twice in an iteration, after many closes
 	Faults          uint64 // panics of the engine itself that were contained
 	Stalls          uint64 // iterations longer than Group.StallThreshold
-	Healthy         bool   // false while the poller fails: the loop gets no new connections then
+	Healthy         bool   // false while the poller fails; the loop then gets no new connections
 	Busy            time.Duration
 	Utilisation     float64 // busy share of the last second, 0 to 1
 	Lag             Lag
@@ -128,29 +128,29 @@ type LoopStats struct {
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
 // iteration old.
 type Stats struct {
-	Uptime            time.Duration // since Listen; does not go on after the end
-	Loops             []LoopStats   // workers; with a shared Group they count for all that share it
+	Uptime            time.Duration // time since Listen, fixed once the server has ended
+	Loops             []LoopStats   // workers; loops of a shared Group count for all its users
 	Boss              LoopStats     // zero when the listener lives on a worker
-	SharedLoops       bool          // Loops are those of Server.Group
-	SharedBoss        bool          // Boss is one of Server.Boss
+	SharedLoops       bool          // Loops belong to Server.Group
+	SharedBoss        bool          // Boss belongs to Server.Boss
 	Active            int64         // connections admitted and not yet closed
 	MaxConns          int           // Server.MaxConns
 	Accepted          uint64
-	AdmissionRejected uint64                 // connections refused, for all causes
+	AdmissionRejected uint64                 // connections refused, all causes together
 	Refused           map[RefuseCause]uint64 // the same by cause
-	AcceptPauses      uint64                 // times that accepting stopped, for want of room or of descriptors
+	AcceptPauses      uint64                 // times accepting stopped for want of room or of descriptors
 	AcceptErrors      uint64
 	Shed              uint64 // accepted and closed at once because descriptors had run out
 	Memory            MemoryStats
 	ExecutorPanics    uint64                 // panics of handlers on pools
-	LiveBuffers       int                    // counted buffers of the group that are not released yet
-	Leaks             uint64                 // watched buffers of the group that were dropped without their release
+	LiveBuffers       int                    // counted buffers of the group not released yet
+	Leaks             uint64                 // watched buffers of the group dropped without a release
 	Closed            map[CloseReason]uint64 // refused connections included
-	Tenants           []LabelCounts          // the same by tenant, of connections that have one
-	Networks          []LabelCounts          // the same by the peers' networks: /24 and /48
+	Tenants           []LabelCounts          // Closed by tenant, for connections that have one
+	Networks          []LabelCounts          // Closed by the peers' networks: /24 and /48
 }
 
-// uptime returns how long the server has served.
+// uptime returns how long the server has served so far, or did serve.
 func (s *Server) uptime(e *engine) time.Duration {
 	end := e.ended.Load()
 	if end == 0 {
@@ -161,16 +161,16 @@ func (s *Server) uptime(e *engine) time.Duration {
 
 // MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
 type MemoryStats struct {
-	Budget    int64  // Server.MemoryBudget, or the default in its place; 0 = no limit
+	Budget    int64  // Server.MemoryBudget or its default; 0 = no limit
 	Outbound  int64  // bytes queued for peers
 	Inbound   int64  // bytes received and not decoded yet, or kept: see Context.KeepInput
-	Pressure  bool   // the sum is above the budget, or was and is not yet well below it: reads pause
-	Pressures uint64 // times that began
-	Closed    uint64 // connections closed to end it, the slowest first
-	Refused   uint64 // writes from other goroutines refused meanwhile
+	Pressure  bool   // reads pause: the sum is above the budget, or was and is not yet well below
+	Pressures uint64 // times Pressure began
+	Closed    uint64 // connections closed to end the pressure, the slowest first
+	Refused   uint64 // writes from other goroutines refused during pressure
 }
 
-// Stats returns the numbers so far. Any goroutine; after the server has stopped they stay as they were.
+// Stats returns the numbers so far. Any goroutine; after the server has stopped they stay fixed.
 func (s *Server) Stats() Stats {
 	n := &s.endpoint
 	st := Stats{

@@ -9,36 +9,35 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// timerState says who may touch a timer's function.
+// timerState says which goroutine may touch a timer's function.
 type timerState = int32
 
 const (
-	timerArmed   timerState = iota // whoever changes this state, to fire it or to stop it
+	timerArmed   timerState = iota // the goroutine that changes this state, to fire or to stop
 	timerFiring                    // the loop
-	timerStopped                   // nobody: it will not run again
-	timerSpent                     // nobody: it has run
+	timerStopped                   // nobody; the timer will not run again
+	timerSpent                     // nobody; the timer has run
 )
 
-// Timer is a function that runs on a loop at a later time, once or again and again. See Context.After and Loop.After.
-// Timers of a loop run in the order of their deadlines, and those with equal deadlines in the order of the calls that
-// made them.
+// Timer is a function that runs on a loop at a later time, once or periodically. Context.After and Loop.After make one.
+// Timers of a loop run in the order of their deadlines; equal deadlines run in the order of the calls that made them.
 type Timer struct {
 	loop  *loop
-	conn  *Conn // nil for the loop's own
+	conn  *Conn // nil for a timer of the loop itself
 	f     func()
 	when  int64
 	seq   uint64
 	state atomic.Int32
 
 	period time.Duration // 0 = once
-	drift  bool          // the period begins at the end of a run
+	drift  bool          // the period begins at the end of each run
 
 	next, prev *Timer // the connection's other timers
 }
 
-// Stop prevents the timer from running (again) and reports whether it did: false means that a one-shot timer has run or
-// is running, or that the timer was stopped before. A run that has begun is not waited for. Any goroutine. The function
-// is let go at once; the loop forgets the timer itself some time later.
+// Stop prevents the timer from running (again) and reports whether it did. False means that a one-shot timer has run or
+// is running, or that the timer was stopped before. Stop does not wait for a run that has begun. Any goroutine. The
+// function of an idle timer is released at once, the timer itself some time later.
 func (t *Timer) Stop() bool {
 	for {
 		s := t.state.Load()
@@ -55,7 +54,7 @@ func (t *Timer) Stop() bool {
 	}
 }
 
-// after schedules f on the loop, for c, or for the loop itself when c is nil. On the loop.
+// after schedules f on the loop, for c, or for the loop itself when c is nil. Loop only.
 func (l *loop) after(c *Conn, d time.Duration, f func()) (*Timer, error) {
 	if c != nil && c.phase == PhaseClosed {
 		return nil, c.closedError()
@@ -89,7 +88,7 @@ func (l *loop) addTimer(t *Timer) {
 	}
 }
 
-// runTimers runs what is due, at most so many timers. Part of the deadline phase.
+// runTimers runs the timers that are due, at most limit of them. Part of the deadline phase.
 func (l *loop) runTimers(limit int) {
 	q := &l.timers
 	if len(q.heap) == 0 {
@@ -126,8 +125,8 @@ func (l *loop) fireTimer(t *Timer) {
 	}
 }
 
-// rearm schedules the next run of a periodic timer. At a fixed rate the deadlines that passed in the meantime are left
-// out, so that a stall is not followed by a burst, and the later ones keep their places in the grid.
+// rearm schedules the next run of a periodic timer. At a fixed rate, missed deadlines are skipped, so that no burst
+// follows a stall; later ones keep their places in the grid.
 func (l *loop) rearm(t *Timer) {
 	now := l.clock.Now()
 	switch missed := now - t.when; {
@@ -145,7 +144,7 @@ func (l *loop) rearm(t *Timer) {
 	heap.Push(&l.timers, t)
 }
 
-// timerQueue is a loop's heap of timers. Stopped ones stay in it until they come up or are too many.
+// timerQueue is a loop's heap of timers. Stopped timers stay in it until they come up or are too many.
 type timerQueue struct {
 	heap     []*Timer
 	sequence atomic.Uint64 // any goroutine
@@ -164,7 +163,7 @@ func (q *timerQueue) next() (when int64, ok bool) {
 	return 0, false
 }
 
-// prune removes stopped timers when they are most of the heap, which makes it one step per timer.
+// prune removes stopped timers when they are most of the heap, which keeps the cost at one step per timer.
 func (q *timerQueue) prune() {
 	const worthwhile = 64
 	if n := q.stopped.Load(); n < worthwhile || int(n) <= len(q.heap)/2 {
@@ -228,7 +227,7 @@ func (c *Conn) unlinkTimer(t *Timer) {
 	t.next, t.prev, t.conn = nil, nil, nil
 }
 
-// stopTimers ends what a closed connection has armed: a timer that is far off must not keep it in memory.
+// stopTimers stops the timers of a closed connection, because a timer that is far off must not keep it in memory.
 func (c *Conn) stopTimers() {
 	x := c.ext.Load()
 	for x != nil && x.timers != nil {

@@ -2,12 +2,12 @@ package eddy
 
 import "context"
 
-// A message can carry a context.Context whose values are its trace: whatever a tracing library keeps in one. It travels
-// with the message through FireRead, FireEvent and FireError, over pools and back; outbound messages carry none. The
-// engine looks at its values only, not at its end. Who sets none pays nothing.
+// A message can carry a context.Context, its trace, whose values hold whatever a tracing library keeps there. A trace
+// travels with the message through FireRead, FireEvent and FireError, over pools and back; outbound messages carry none.
+// The engine uses the trace's values only and ignores its end. Connections without a trace pay nothing.
 
-// SetTrace makes t the trace of the message that is being handled, for this handler and for those it passes something on
-// to until it returns; nil takes it away. Valid where all methods of ctx are.
+// SetTrace makes t the trace of the message that is being handled; nil removes it. Until the handler returns, the trace
+// holds for it and for the handlers that it passes something on to. Valid where all methods of ctx are.
 func (ctx *Context) SetTrace(t context.Context) {
 	m := ctx.loose()
 	switch {
@@ -22,8 +22,8 @@ func (ctx *Context) SetTrace(t context.Context) {
 	}
 }
 
-// Trace returns the trace of the message that is being handled; that of its connection if it has none; else an empty
-// context. Valid where all methods of ctx are.
+// Trace returns the trace of the message that is being handled. If there is none, it returns the connection's trace, else
+// an empty context. Valid where all methods of ctx are.
 func (ctx *Context) Trace() context.Context {
 	if t := ctx.trace(); t != nil {
 		return t
@@ -34,7 +34,7 @@ func (ctx *Context) Trace() context.Context {
 	return context.Background()
 }
 
-// SetTrace makes t the trace of all messages of the connection that have none of their own; nil takes it away. Any
+// SetTrace makes t the trace of all messages of the connection that have none of their own; nil removes it. Any
 // goroutine.
 func (c *Conn) SetTrace(t context.Context) {
 	if t == nil {
@@ -85,14 +85,14 @@ func (l *loop) traceOf(c *Conn) context.Context {
 	return nil
 }
 
-// traceOver follows a message or a task: what comes next has no trace yet.
+// traceOver clears the loop's trace after a message or a task.
 func (l *loop) traceOver() {
 	if l.tracing.conn != nil {
 		l.tracing = loopTrace{}
 	}
 }
 
-// traced is what a handler passes on with the trace of the message it is handling, on its way to another executor.
+// traced is a message with its trace, on the way from its handler to another executor.
 type traced struct {
 	trace context.Context
 	msg   any
@@ -101,7 +101,7 @@ type traced struct {
 // Release implements Releaser.
 func (m *traced) Release() { release(m.msg) }
 
-// withTrace attaches a trace to what leaves for another executor, if there is one.
+// withTrace attaches a trace, if there is one, to a message that leaves for another executor.
 func withTrace(t context.Context, msg any) any {
 	if t == nil {
 		return msg
@@ -109,7 +109,7 @@ func withTrace(t context.Context, msg any) any {
 	return &traced{t, msg}
 }
 
-// takeTrace separates them again.
+// takeTrace undoes withTrace: it returns the trace, nil for none, and the message.
 func takeTrace(msg any) (context.Context, any) {
 	if m, ok := msg.(*traced); ok {
 		return m.trace, m.msg
@@ -117,7 +117,7 @@ func takeTrace(msg any) (context.Context, any) {
 	return nil, msg
 }
 
-// untrace makes the trace that came with a task the loop's, and returns what it came with.
+// untrace makes the task's trace, if there is one, the loop's trace, and returns the task's message.
 func (l *loop) untrace(t task) any {
 	trace, msg := takeTrace(t.msg)
 	if trace != nil {
