@@ -8,8 +8,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// smallLeftover is the size up to which an incomplete frame rides at the front of the loop's scratch buffer for the
-// next read; a longer one stays in its own segment and the read goes straight behind it.
+// smallLeftover is the largest incomplete frame that is moved to the front of the loop's scratch buffer for the next
+// read. A longer one stays in its own segment, and the read goes straight behind it.
 const smallLeftover = 2 << 10
 
 // minReadSpace is the least room a read into a segment is given.
@@ -27,21 +27,21 @@ func (c *Conn) readReady(ready sys.Ready) {
 	case c.has(lingering):
 		c.discardInput()
 		return
-	case failed && c.phase < PhaseClosing && (c.has(inputEnded) || c.readPaused()): // no read will find it
+	case failed && c.phase < PhaseClosing && (c.has(inputEnded) || c.readPaused()): // no read would notice the failure
 		c.ioFailed("poll", errPeerGone)
 		return
 	case c.phase >= PhaseClosing || c.has(inputEnded) || c.readPaused():
 		c.raise(heldBack)
 		c.setInterest(c.interest &^ sys.Read)
 		return
-	case c.framesInHand(): // they come before what the kernel has, also before the peer's end
+	case c.framesInHand(): // frames in hand precede the kernel's bytes and the peer's end
 		c.markReady()
 		return
 	}
 	c.readLoop(readCallBudget, 0)
 }
 
-// readLoop makes at most readCallBudget reads or readByteBudget bytes, of which total was read before.
+// readLoop reads and decodes, at most calls times and up to readByteBudget bytes, of which total were read before.
 func (c *Conn) readLoop(calls, total int) {
 	l := c.loop
 	for range calls {
@@ -75,7 +75,7 @@ func (c *Conn) readLoop(calls, total int) {
 	}
 }
 
-// readMore goes on after a read, of a batch, that has filled its room.
+// readMore goes on reading after a batched read that filled its room.
 func (c *Conn) readMore(total int) {
 	c.raise(bulk)
 	if c.mayReadOn() {
@@ -83,7 +83,7 @@ func (c *Conn) readMore(total int) {
 	}
 }
 
-// noteBulk remembers what an event brought in all.
+// noteBulk remembers whether one event brought more than a batch has room for.
 func (c *Conn) noteBulk(total int) {
 	if c.clear(bulk); total >= batchRead {
 		c.raise(bulk)
@@ -101,13 +101,13 @@ func (c *Conn) received(n int) {
 	c.loop.counters[countBytesIn] += uint64(n)
 }
 
-// framesInHand reports whether bytes wait that were not decoded because of a pause or a budget.
+// framesInHand reports whether bytes wait undecoded because of a pause or a budget.
 func (c *Conn) framesInHand() bool {
 	return c.in != nil && !c.has(partial) || c.paused&pauseInner != 0
 }
 
-// stage prepares the place where the next read goes. A small leftover moves to the front of scratch, and its size is
-// returned; a large one gets room behind it in a segment of its own.
+// stage prepares the place for the next read. A small leftover moves to the front of scratch, and its size is returned. A
+// large one gets room behind it in a segment of its own.
 func (c *Conn) stage() int {
 	if c.in == nil {
 		return 0
@@ -135,7 +135,7 @@ func (c *Conn) unstage(held int) {
 	}
 }
 
-// readEnded handles the read that brought no bytes.
+// readEnded handles a read that brought no bytes.
 func (c *Conn) readEnded(err error) {
 	switch {
 	case err == nil:
@@ -145,9 +145,9 @@ func (c *Conn) readEnded(err error) {
 	}
 }
 
-// inputClosed handles the peer's end of stream: the end of the connection, unless the server allows half-close. What is
-// queued already belongs to earlier requests and is sent, as far as the kernel takes it at once or, with half-close, in
-// full, also when the end came inside a frame.
+// inputClosed handles the peer's end of stream, which ends the connection unless the server allows half-close. Bytes
+// queued already belong to earlier requests and are sent, even if the end came inside a frame. With half-close all are
+// sent, otherwise those that the kernel takes at once.
 func (c *Conn) inputClosed() {
 	c.raise(inputEnded)
 	c.stopClock()
@@ -159,7 +159,7 @@ func (c *Conn) inputClosed() {
 	}
 }
 
-// inputOver is inputClosed when a handler's own protocol says so.
+// inputOver is inputClosed for an end of stream that a handler's own protocol declares.
 func (c *Conn) inputOver() {
 	c.raise(inputEnded)
 	c.stopClock()
@@ -187,7 +187,7 @@ func (c *Conn) inputDone() {
 	c.checkHalfClosed()
 }
 
-// peerEnded closes a connection whose peer has ended its side and gets nothing more.
+// peerEnded closes a connection whose peer has ended its side and is sent nothing more.
 func (c *Conn) peerEnded() {
 	reason, err := ClosePeerClosed, error(nil)
 	if c.has(cutShort) {
@@ -199,7 +199,7 @@ func (c *Conn) peerEnded() {
 	c.beginClose(reason, err)
 }
 
-// checkHalfClosed ends a half-closed connection when it has nothing left to answer, and no end of our own is on its way.
+// checkHalfClosed ends a half-closed connection when nothing is left to answer and no close was requested.
 func (c *Conn) checkHalfClosed() {
 	if c.has(inputEnded) && c.phase < PhaseClosing && c.idle() && c.closeRequested() == nil {
 		c.peerEnded()
@@ -215,7 +215,7 @@ func (c *Conn) dropInput() {
 	}
 }
 
-// decodeScratch decodes bytes that lie in the loop's scratch buffer and keeps what is left over.
+// decodeScratch decodes bytes in the loop's shared memory and keeps what is left over.
 func (c *Conn) decodeScratch(view []byte) {
 	rest := c.decode(view)
 	if len(rest) > 0 && c.phase < PhaseClosing {
@@ -230,11 +230,11 @@ func (c *Conn) keep(rest []byte) {
 	c.in.Commit(copy(c.in.Free(), rest))
 }
 
-// roomyFactor is how many times larger than its leftover a segment may be that stays with its connection.
+// roomyFactor is the ratio of segment to leftover from which the leftover moves to a smaller segment.
 const roomyFactor = 4
 
-// trimInput moves a leftover from a segment that is far too large for it to one of its own size: nobody knows how long
-// the peer lets it wait.
+// trimInput moves a leftover out of a segment that is far too large for it, because the peer may let it wait for any
+// time.
 func (c *Conn) trimInput() {
 	seg := c.in
 	if seg.Cap() < roomyFactor*max(seg.Len(), buf.MinSegment) {
@@ -259,8 +259,8 @@ func (c *Conn) decodeStored() {
 	}
 }
 
-// decode hands view to the decoder frame by frame until it asks for more, the frame budget is used up, reads are
-// paused or the connection ends. It returns what was not consumed.
+// decode hands view to the decoder frame by frame. Decoding stops when the decoder asks for more, the frame budget is
+// used up, reads are paused or the connection ends. The result is what was not consumed.
 func (c *Conn) decode(view []byte) []byte {
 	c.clear(partial)
 	for len(view) > 0 {
@@ -295,8 +295,8 @@ func (c *Conn) decode(view []byte) []byte {
 	return nil
 }
 
-// decodeFirst gives the first handler one message's bytes, or all if it is no decoder, or one that was further down and
-// has bytes left from then.
+// decodeFirst gives the first handler one message's bytes. All bytes go to a handler that is no decoder, or to a decoder
+// with bytes left from when it was further down the pipeline.
 func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 	ctx := c.head
 	if ctx != nil && ctx.node.decoder != nil && !(c.shows(rewired) && c.holdsInner(ctx)) {
@@ -309,7 +309,8 @@ func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 	return len(view), false
 }
 
-// decodeOne consumes one message. again tells to go on although nothing was consumed: the decoder was replaced.
+// decodeOne consumes one message. again tells the caller to go on although nothing was consumed, because the decoder was
+// replaced.
 func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	l := c.loop
 	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {

@@ -6,11 +6,11 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// innerInput is what a decoder that is not the first handler has left of the bytes that reached it: behind TLS, or behind
-// a handler that takes a preamble off. It lies in connExt, from the first bytes on. Bytes that wait there for a budget or
-// a pause, not for more bytes, are frames in hand: while there are any, pauseInner holds back what comes before them.
+// innerInput holds the undecoded bytes of a decoder that is not the first handler, because TLS or a handler for a
+// preamble precedes it. An entry is in connExt from the first bytes on. Bytes that wait there for a budget or a pause,
+// not for more bytes, are frames in hand. While there are any, pauseInner holds back what comes before them.
 type innerInput struct {
-	ctx   *Context // whose decoder it is
+	ctx   *Context // place of the decoder
 	in    *buf.Segment
 	short bool // in begins with a frame whose decoder asked for more
 	busy  bool
@@ -18,12 +18,12 @@ type innerInput struct {
 	next  *innerInput
 }
 
-// innerBound is what one decoder may have in hand. A handler in front of it that goes on passing bytes to a connection
-// that takes none ends it.
+// innerBound bounds the bytes that one decoder may have in hand. The connection ends when a handler in front passes on
+// more.
 const innerBound = 1 << 20
 
-// feeder is the ReadHandler of every decoder: bytes that come from an earlier handler are decoded. Other messages go to
-// the decoder's own HandleRead, if it has one, or on.
+// feeder is the ReadHandler of every decoder: it decodes bytes that come from an earlier handler. Other messages go to
+// the decoder's own HandleRead, if there is one, or on.
 type feeder struct{}
 
 func (feeder) HandleRead(ctx *Context, msg any) error {
@@ -58,7 +58,7 @@ func (ctx *Context) feed(view []byte) {
 		c.beginClose(CloseInternalError, fmt.Errorf("eddy: decoder %q was given bytes while it decodes", ctx.node.name))
 		return
 	}
-	if c.phase == PhaseDispatching { // of the handler before: to this one the bytes are what a read brings
+	if c.phase == PhaseDispatching { // the phase of the handler before; for this decoder the bytes are fresh input
 		c.setPhase(PhaseReadingHeader)
 		if c.has(readingBody) {
 			c.setPhase(PhaseReadingBody)
@@ -83,7 +83,7 @@ func (ctx *Context) feed(view []byte) {
 	}
 }
 
-// innerOf returns the entry of ctx and makes it if there is none, of that of a removed decoder if possible.
+// innerOf returns the entry of ctx. A missing one is made, if possible from that of a removed decoder.
 func (c *Conn) innerOf(ctx *Context) *innerInput {
 	x := c.extend()
 	var old *innerInput
@@ -162,7 +162,7 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 		n, again := c.decodeOne(e.ctx, view)
 		c.loop.tracing = trace
 		if n == 0 && !again {
-			if c.phase < PhaseClosing && c.readPaused() { // by the decoder: the bytes are in hand until reads go on
+			if c.phase < PhaseClosing && c.readPaused() { // the decoder paused reads: the bytes are in hand until they resume
 				c.raise(heldBack)
 				return view
 			}
@@ -180,7 +180,7 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 	return nil
 }
 
-// pass gives what a removed decoder left to who stands in its place now.
+// pass gives what a removed decoder left to the handler that stands in its place now.
 func (c *Conn) pass(from *Context, view []byte) {
 	next := from.seat()
 	if next.removed() {
@@ -221,7 +221,7 @@ func (c *Conn) inHandBehind(e *innerInput) bool {
 	return false
 }
 
-// noteInner holds back what comes before frames in hand.
+// noteInner sets pauseInner if any decoder further down has frames in hand, and clears it otherwise.
 func (c *Conn) noteInner() {
 	c.paused &^= pauseInner
 	for e := c.ext.Load().inner; e != nil; e = e.next {
@@ -260,7 +260,7 @@ func (c *Conn) firstInner() *innerInput {
 	return nil
 }
 
-// holdsInner reports whether the decoder of ctx has bytes left that came from a handler before it.
+// holdsInner reports whether the decoder of ctx has bytes left from an earlier handler.
 func (c *Conn) holdsInner(ctx *Context) bool {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.ctx == ctx {
@@ -280,7 +280,7 @@ func (c *Conn) innerShort() bool {
 	return false
 }
 
-// innerBytes returns how much the decoders further down have left, and how much handlers keep.
+// innerBytes returns how many bytes the decoders further down have left and handlers keep.
 func (c *Conn) innerBytes() (n int) {
 	for e := c.firstInner(); e != nil; e = e.next {
 		n += e.kept
@@ -291,22 +291,22 @@ func (c *Conn) innerBytes() (n int) {
 	return n
 }
 
-// KeepInput counts n more bytes of the connection's input that the handler keeps, such as a body that it collects, or with a
-// negative n fewer. Call it in pairs; the end of the connection takes back the rest. Kept bytes are held against
-// Server.MemoryBudget and are part of Stats.Memory.Inbound. A connection that keeps some is not idle: a drain waits for it.
-// Loop only; after the close it has no effect.
+// KeepInput counts n more bytes of the connection's input as kept by the handler, such as a body that it collects. A
+// negative n counts fewer. Call it in pairs; the end of the connection takes back the rest. Kept bytes count against
+// Server.MemoryBudget and are part of Stats.Memory.Inbound. A connection that keeps some is not idle, so a drain waits
+// for it. Loop only; after the close it has no effect.
 func (ctx *Context) KeepInput(n int) {
 	c := ctx.conn
 	if c.phase == PhaseClosed {
 		return
 	}
 	c.innerOf(ctx).kept += n
-	if c.loop.batch != c { // else the batch ends with it
+	if c.loop.batch != c { // otherwise the end of the batch accounts
 		c.account()
 	}
 }
 
-// innerAgain offers what a removed decoder left to whoever stands there now.
+// innerAgain offers what removed decoders left to the handlers that stand in their places now.
 func (c *Conn) innerAgain() {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.in != nil && !e.busy && e.ctx.removed() {
@@ -317,8 +317,9 @@ func (c *Conn) innerAgain() {
 	}
 }
 
-// offerShort makes frames in hand of what decoders further down have left, when reads go on: a decoder that paused them and
-// took nothing may have been resumed, by another goroutine, before it returned, which looks as if it had asked for more.
+// offerShort turns the leftovers of decoders further down into frames in hand when reads go on. A decoder may pause reads
+// and take nothing, and another goroutine may resume them before it returns. Such a pause looks like a request for more
+// bytes.
 func (c *Conn) offerShort() {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.in != nil && e.short {

@@ -10,8 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// inspection compares a loop that waits with what must hold then. It is the simulation's view of the engine; nothing else
-// uses it.
+// inspection checks the invariants of a loop that is about to wait. Only the simulation uses it.
 type inspection struct {
 	l       *loop
 	queue   map[*Conn]submitted
@@ -81,7 +80,7 @@ func (k *inspection) connFail(c *Conn, format string, args ...any) {
 	}
 }
 
-// slots: every connection stands in exactly one slot, under the generation it was given.
+// slots checks that every connection stands in exactly one slot, under its own generation.
 func (k *inspection) slots() {
 	l, used := k.l, 0
 	for i, c := range l.slots {
@@ -108,7 +107,7 @@ func (k *inspection) slots() {
 	}
 }
 
-// lists: who is on a list says so, and the other way round.
+// lists checks that a connection is on a list exactly if its bit says so.
 func (k *inspection) lists() {
 	l := k.l
 	on := func(name string, list []*Conn, flag func(*Conn) bool) {
@@ -143,7 +142,7 @@ func (k *inspection) conn(c *Conn) {
 	}
 }
 
-// phase: an end has a reason, and whoever ends has a deadline.
+// phase checks that an ending connection has a reason and a deadline.
 func (k *inspection) phase(c *Conn) {
 	ending := c.phase == PhaseClosing
 	switch {
@@ -168,7 +167,8 @@ func (k *inspection) phase(c *Conn) {
 	}
 }
 
-// interest: the poller knows what the connection believes it knows, and write interest is on only while bytes wait.
+// interest checks that the poller's registration matches the connection's, and that write interest is on only while bytes
+// wait.
 func (k *inspection) interest(c *Conn) {
 	pending := c.out.head != nil
 	switch {
@@ -189,7 +189,7 @@ func (k *inspection) interest(c *Conn) {
 	}
 }
 
-// outbound: what counts as queued is in the queue or on its way to it.
+// outbound checks that bytes counted as queued are in the queue or on their way to it.
 func (k *inspection) outbound(c *Conn) {
 	sum := k.queue[c].bytes + c.answerBytes()
 	last := c.out.head
@@ -208,7 +208,7 @@ func (k *inspection) outbound(c *Conn) {
 	}
 }
 
-// answerBytes returns what counts as queued because a response to it waits.
+// answerBytes returns the bytes of responses that count as queued but still wait for their turn.
 func (c *Conn) answerBytes() int64 {
 	if x := c.ext.Load(); x != nil {
 		return x.answers.Load()
@@ -216,7 +216,7 @@ func (c *Conn) answerBytes() int64 {
 	return 0
 }
 
-// memory: what the budget counts is what the connection holds, as soon as it is flushed.
+// memory checks that the budget counts what the connection holds, as soon as it is flushed.
 func (k *inspection) memory(c *Conn) {
 	out, in := c.holds()
 	if c.heldIn != in || c.heldOut != out && !c.has(listedDirty) && k.queue[c].bytes == 0 && !k.queue[c].has(taskResponses) {
@@ -229,7 +229,8 @@ func (k *inspection) memory(c *Conn) {
 	k.heldIn += int64(c.heldIn)
 }
 
-// marks: the connection is unwritable, and its reads are paused unless they go on, exactly while its queue was above its marks.
+// marks checks that the connection is unwritable exactly while its queue is above its marks. Its reads are then paused,
+// unless they go on under ReadOn.
 func (k *inspection) marks(c *Conn) {
 	over := c.shows(unwritable)
 	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState, taskResponses)
@@ -246,7 +247,7 @@ func (k *inspection) marks(c *Conn) {
 	}
 }
 
-// reads: a connection that nobody holds back reads, and decodes what it has.
+// reads checks that a connection reads and decodes unless something holds its reads back.
 func (k *inspection) reads(c *Conn) {
 	if c.paused&pauseHop != 0 && c.awaitedStrand() == nil && !k.queue[c].has(taskReadState) {
 		k.connFail(c, "is paused for a strand that it does not wait for")
@@ -267,7 +268,7 @@ func (k *inspection) reads(c *Conn) {
 	}
 }
 
-// ends: an end that was asked for or has become due comes.
+// ends checks that an end that was requested or has become due will come.
 func (k *inspection) ends(c *Conn) {
 	s, late := k.queue[c], c.paused&pauseEnd != 0
 	switch {
@@ -284,7 +285,7 @@ func (k *inspection) ends(c *Conn) {
 	}
 }
 
-// wheel: what is armed belongs to a live connection or a live timer, and every deadline is armed in time.
+// wheel checks that all armed entries belong to live connections or timers, and that every deadline is armed in time.
 func (k *inspection) wheel() {
 	l, armed := k.l, 0
 	for _, c := range l.slots {
@@ -311,7 +312,7 @@ func (k *inspection) wheel() {
 	}
 }
 
-// numbers: what is counted is what is there.
+// numbers checks the counters against the loop's actual state.
 func (k *inspection) numbers(w simhook.Waiting) {
 	l := k.l
 	var writing int64
@@ -354,7 +355,7 @@ func (k *inspection) numbers(w simhook.Waiting) {
 	}
 }
 
-// nothingLost: a loop that waits has nothing to do, and wakes in time for what it will have.
+// nothingLost checks that a waiting loop has nothing to do and wakes in time for what comes due.
 func (k *inspection) nothingLost(w simhook.Waiting) {
 	l := k.l
 	if w.Timeout == 0 || w.Woken {
@@ -376,7 +377,8 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 	}
 }
 
-// pressing returns how many tasks the loop must not sleep over: all but timers that are not due before it wakes.
+// pressing returns the number of tasks that the loop must not sleep over: all but timers that are not due before it
+// wakes.
 func (k *inspection) pressing(w simhook.Waiting) int {
 	q := &k.l.tasks
 	q.mu.Lock()
@@ -392,7 +394,7 @@ func (k *inspection) pressing(w simhook.Waiting) int {
 	return n
 }
 
-// empty: a loop that has ended gave everything back.
+// empty checks that a loop that has ended gave everything back.
 func (k *inspection) empty() {
 	l := k.l
 	if l.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.tasks.depth() != 0 || len(l.attempts) != 0 {

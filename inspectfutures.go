@@ -6,7 +6,8 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// futures: what waits for bytes of the queue waits for some that are there, in their order, and no unfinished write is lost.
+// futures checks that waiting futures mark bytes that are in the queue, in its order, and that no unfinished write is
+// lost.
 func (k *inspection) futures(c *Conn) {
 	x := c.ext.Load()
 	if x == nil {
@@ -29,7 +30,7 @@ func (k *inspection) futures(c *Conn) {
 	}
 }
 
-// check compares the marks of futures with the queue they lie in.
+// check compares the marks of futures with their outbound queue.
 func (q *markList) check(c *Conn) error {
 	var last *buf.Segment
 	s, n, at := c.out.head, 0, -1

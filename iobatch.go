@@ -3,56 +3,57 @@ package eddy
 import "github.com/go-eddy/eddy/internal/sys"
 
 const (
-	// batchMax is the number of connections that are taken through their phases together.
+	// batchMax is the number of connections in one batch.
 	batchMax = 16
-	// batchRead is the room that each of them has for what it reads there.
+	// batchRead is the read space of each connection in a batch.
 	batchRead = 4 << 10
-	// batchFull is the number of bytes that end a batch: more of them, and the answers beside them, would not stay in the
+	// batchFull is the number of bytes that end a batch. More bytes, with the answers beside them, would not stay in the
 	// processor's nearest cache.
 	batchFull = 4 << 10
-	// cacheLine is where what the next connection sent begins, in bytes.
+	// cacheLine is the alignment, in bytes, of each connection's input in the batch.
 	cacheLine = 64
-	// batchHolds is what a batch may hold in all before anybody looks: what was read, and answers to that.
+	// batchHolds bounds what a batch may hold before the memory budget is checked: its input and the answers to it.
 	batchHolds = batchMax*batchRead + batchFull + batchRead
-	// batchTime is how long the handlers of a batch may take, in nanoseconds. The first answer leaves when the last
-	// handler has returned, so slow handlers make the batches smaller, down to one connection.
+	// batchTime is how long the handlers of a batch may take, in nanoseconds. The first answer leaves only when the last
+	// handler has returned, so slow handlers make batches smaller, down to one connection.
 	batchTime = 64 << 10
-	// batchTimed is the length from which a batch is timed although there is room for more.
+	// batchTimed is the length from which a batch is timed even if it is not full.
 	batchTimed = 5
 )
 
-// ioBatch takes connections that are readable, and nothing else, through reading, handling and writing together: first
-// the kernel is asked for the bytes of all, then all are handled, then the kernel is given the answers of all. A send
-// runs through so much of the kernel that the engine's and the handlers' code is out of the processor's caches
-// afterwards; like this it comes back once for sixteen messages (bench/README.md has the figures).
+// ioBatch takes connections that are only readable through reading, handling and writing together. First the kernel is
+// asked for the bytes of all, then all are handled, then the kernel gets the answers of all. A send evicts the engine's
+// and the handlers' code from the processor's caches. In a batch that happens once for sixteen messages (figures in
+// bench/README.md).
 //
-// To handlers it is as if each connection had been read a moment earlier and flushed a moment later. Whatever ends the
-// goroutine of the loop inside a handler, the others' bytes are there: the next turn begins with them.
+// To handlers it is as if each connection had been read a moment earlier and flushed a moment later. If a handler ends
+// the loop's goroutine, no bytes are lost: the next iteration begins with the rest of the batch.
 type ioBatch struct {
 	list  []batched
-	mem   []byte // what was read, one after the other
+	mem   []byte // the input of all connections
 	used  int    // of mem
 	sent  bool   // the answers are out
-	next  int    // first in list that was not handled, or when the answers are out not concluded
+	next  int    // first of list not handled; once the answers are out, first not concluded
 	limit int    // of the length of list
 }
 
 // batched is one connection of a batch.
 type batched struct {
 	conn    *Conn
-	from    int // where in mem the bytes are that were read
+	from    int // start of its bytes in mem
 	n       int // bytes read, later bytes written
 	offered int // bytes that were to be written, 0 for none
 	err     error
 }
 
-// batchable reports whether a connection that is readable goes through a batch: there is nothing else to it.
+// batchable reports whether a connection that is readable goes through a batch, because nothing else is to be done for
+// it.
 func (c *Conn) batchable() bool {
 	return c.in == nil && c.phase < PhaseClosing && !c.has(inputEnded|bulk) && c.paused == 0 &&
 		!c.shows(appPaused) && c.set.owner.budget.roomy()
 }
 
-// joinBatch reads what a connection has sent and goes on with the batch when that is full.
+// joinBatch reads from a connection into the batch and runs the batch when it is full.
 func (l *loop) joinBatch(c *Conn) {
 	b := &l.io
 	if b.mem == nil {
@@ -66,14 +67,14 @@ func (l *loop) joinBatch(c *Conn) {
 	}
 }
 
-// endBatch runs what has joined the batch.
+// endBatch runs the batch if any connection has joined it.
 func (l *loop) endBatch() {
 	if len(l.io.list) > 0 {
 		l.runBatch()
 	}
 }
 
-// runBatch handles and answers, or does what is left of it.
+// runBatch handles and answers the batch, or finishes one that was cut short.
 func (l *loop) runBatch() {
 	b := &l.io
 	if !b.sent {
@@ -90,7 +91,7 @@ func (l *loop) runBatch() {
 	b.list, b.used, b.sent, b.next = b.list[:0], 0, false, 0
 }
 
-// handleBatch has what was read handled, and learns from the time it took how many connections the next batch may have.
+// handleBatch lets the handlers run, and sets the next batch's size from the time they took.
 func (l *loop) handleBatch() {
 	b := &l.io
 	timed := len(b.list) >= min(b.limit, batchTimed)
@@ -109,7 +110,7 @@ func (l *loop) handleBatch() {
 	}
 }
 
-// adapt follows a batch whose handlers took so long, in nanoseconds.
+// adapt sets the size of the next batch after one whose handlers took took nanoseconds.
 func (b *ioBatch) adapt(took int64) {
 	switch {
 	case took > batchTime:
@@ -143,7 +144,7 @@ func (l *loop) handleBatched(e *batched, view []byte) {
 			c.readMore(e.n)
 		}
 	}
-	if c.queued.Load() > batchRead { // many answers that long would not be noticed before they are all there
+	if c.queued.Load() > batchRead { // without this flush, many long answers would pile up unnoticed
 		l.afterActivity(c)
 		return
 	}
@@ -153,8 +154,8 @@ func (l *loop) handleBatched(e *batched, view []byte) {
 	}
 }
 
-// writeBatch offers the kernel the first segment of each connection's queue, and then takes off the queues what it took.
-// No handler runs meanwhile: until then the queues hold bytes that were sent.
+// writeBatch offers the kernel the first segment of each connection's queue, and then removes what was sent from the
+// queues. No handler runs in between, because until then the queues hold bytes that were sent.
 func (l *loop) writeBatch() {
 	b := &l.io
 	for i := range b.list {
@@ -174,7 +175,7 @@ func (l *loop) writeBatch() {
 	}
 }
 
-// concludeBatched draws the conclusions from the write and does what follows a connection's activity.
+// concludeBatched evaluates the result of the write and does what follows a connection's activity.
 func (l *loop) concludeBatched(e *batched) {
 	c := e.conn
 	defer l.contain(c)

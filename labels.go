@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxLabels bounds the tenants, and the networks, that closes are counted for. What comes after them counts as
-	// OtherLabel: a metric must not grow with the number of strangers.
+	// maxLabels bounds the tenants, and the networks, that closes are counted for. Later ones count as OtherLabel,
+	// because a metric must not grow with the number of strangers.
 	maxLabels = 1000
-	// The lengths of the prefixes that networks are told apart by.
+	// The prefix lengths that tell networks apart.
 	labelIPv4Bits, labelIPv6Bits = 24, 48
 )
 
-// OtherLabel is what closes of tenants and networks are counted under that came after the first thousand.
+// OtherLabel is the label for the closes of tenants and networks beyond the first thousand.
 const OtherLabel = "other"
 
 // closeCounts are closes by reason.
@@ -34,7 +34,7 @@ func (n *closeCounts) asMap() map[CloseReason]uint64 {
 	return m
 }
 
-// labels are close counts by a label of bounded cardinality. Any goroutine; no lock but for a label's first close.
+// labels counts closes by a label of bounded cardinality. Any goroutine; a lock is taken only for a label's first close.
 type labels[K comparable] struct {
 	known sync.Map // K → *closeCounts
 	mu    sync.Mutex
@@ -92,10 +92,10 @@ func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant st
 	}
 }
 
-// ErrTenantLimit is what SetTenant returns when the tenant has as many connections as it may.
+// ErrTenantLimit is the error of SetTenant when the tenant has as many connections as allowed.
 var ErrTenantLimit = errors.New("eddy: the tenant has too many connections")
 
-// Tenant returns whose connection it is, as Admission.Tenant or SetTenant said; "" is nobody's. Loop only.
+// Tenant returns the tenant of the connection, as set by Admission.Tenant or SetTenant; "" means none. Loop only.
 func (c *Conn) Tenant() string { return c.tenant() }
 
 func (c *Conn) tenant() string {
@@ -105,10 +105,10 @@ func (c *Conn) tenant() string {
 	return ""
 }
 
-// SetTenant says whose connection it is, for instance when its client has signed in: its close is counted for that
-// tenant, and so is the connection itself, instead of for the tenant it had before. If that would pass
-// Admission.MaxPerTenant nothing changes, and the error is ErrTenantLimit; a handler that returns it closes the
-// connection with CloseAdmissionRejected. Loop only.
+// SetTenant assigns the connection to a tenant, for instance when its client has signed in. The connection and its close
+// then count for that tenant and no longer for the one before. If that would pass Admission.MaxPerTenant, nothing changes
+// and the error is ErrTenantLimit; a handler that returns it closes the connection with CloseAdmissionRejected. Loop
+// only.
 func (c *Conn) SetTenant(name string) error {
 	old := c.tenant()
 	if name == old {

@@ -2,9 +2,9 @@ package eddy
 
 // This file ends a listener.
 
-// lastBatch accepts for a server that drains and reports whether that is over: connections that the kernel has made already
-// become the server's, or are refused by a limit, and none is reset for having waited. Between the last of them and the end of
-// the listener is no time but the kernel's own. On the loop.
+// lastBatch accepts for a draining server and reports whether it is done. Connections that the kernel has already
+// established become the server's, or are refused by a limit; none is reset for having waited. Only the kernel's own time
+// lies between the last accept and the close of the listener. Loop only.
 func (a *acceptor) lastBatch() (over bool) {
 	if a.closed {
 		return true
@@ -20,10 +20,10 @@ func (a *acceptor) lastBatch() (over bool) {
 	return true
 }
 
-// mostLast bounds the accepts of a server that drains where its backlog does not.
+// mostLast bounds the accepts of a draining server whose backlog is not set.
 const mostLast = 64 << 10
 
-// stop closes the listener. Those it has refused keep their time. On the loop.
+// stop closes the listener. Refused sockets may still wait for their peer's end. Loop only.
 func (a *acceptor) stop() {
 	if a.closed {
 		return
@@ -39,7 +39,7 @@ func (a *acceptor) stop() {
 	a.close()
 }
 
-// leave ends what is left: the listener, and those refused that still wait for their peer's end. On the loop.
+// leave ends the listener and the refused sockets that still wait for their peer's end. Loop only.
 func (a *acceptor) leave() {
 	a.stop()
 	a.partings.each((*parting).end)

@@ -2,44 +2,44 @@ package eddy
 
 import "math"
 
-// This file is what a handler needs that carries the connection's bytes inside a protocol of its own, as TLS does: a
-// stream whose bytes depend on all before them, that has an end of its own, and that must be taken in order.
+// This file serves handlers that carry the connection's bytes inside a protocol of their own, as TLS does. Such a stream
+// depends on all bytes before, has an end of its own, and must be taken in order.
 
 // FlushHandler is a WriteHandler that gathers what it is given and makes one piece of it. After Context.FlushLater the
-// loop calls HandleFlush once, when what was handled together is over and before the kernel is given bytes. An error
-// closes the connection with the reason it classifies to.
+// loop calls HandleFlush once, after the batch's handlers and before the kernel is given bytes. An error closes the
+// connection with the reason it classifies to.
 //
-// What such a handler makes of a message cannot be taken back, so that messages of a class that pass one are dropped, if
-// their class says so, only when they come: OverflowDropOldest and OverflowKeepLatest act as OverflowDropNewest, and
+// A message cannot be taken back once such a handler has encoded it. So messages of a class that pass through one can be
+// dropped only on arrival. OverflowDropOldest and OverflowKeepLatest act as OverflowDropNewest, and
 // MessageClass.MaxMessages and MaxBytes do not hold.
 type FlushHandler interface {
 	WriteHandler
 	HandleFlush(ctx *Context) error
 }
 
-// FinishHandler is told that the connection is about to end in order: what it writes is the last that is sent. It is told
-// at most once, on the loop, before later handlers' bytes are out of the queue, and not before ends that lose what is
-// queued. Those nearer to the tail are told first.
+// FinishHandler is told that the connection is about to end in order; what it writes is sent last. HandleFinish is called
+// at most once, on the loop, before the bytes of later handlers have left the queue. An end that loses what is queued is
+// not announced. Handlers nearer to the tail are told first.
 type FinishHandler interface {
 	HandleFinish(ctx *Context, reason CloseReason)
 }
 
-// EndDecoder is a Decoder that is told when the connection's bytes have come to their end; inside says that they did so
-// inside a message of this or another decoder. An error closes the connection with the reason it classifies to, after
-// what is queued, instead of the one that the end itself would have.
+// EndDecoder is a Decoder that is told the end of the connection's bytes. inside says that they ended inside a message of
+// this or another decoder. An error closes the connection, after what is queued, with the reason that the error
+// classifies to instead of the end's own reason.
 type EndDecoder interface {
 	Decoder
 	DecodeEnd(ctx *Context, inside bool) error
 }
 
-// What a connection has to do when its batch is over; in connExt.later.
+// Bits of connExt.later: what a connection does when its batch is over.
 const (
 	laterFlush uint8 = 1 << iota // call the FlushHandlers
 	laterEnd                     // EndInput was called
 )
 
-// HoldReads stops delivery of what is read after the current message, as Conn.PauseRead does, for a handler that waits
-// for something itself; the application's pause stays its own. Each call needs a ReleaseReads. Loop only.
+// HoldReads stops delivery of inbound messages after the current one, as Conn.PauseRead does. A handler that waits for
+// something itself uses it, independently of the application's pause. Each call needs a ReleaseReads. Loop only.
 func (ctx *Context) HoldReads() {
 	ctx.conn.extend().holds++
 	ctx.conn.paused |= pauseHold
@@ -61,15 +61,15 @@ func (ctx *Context) ReleaseReads() {
 	}
 }
 
-// EndInput says that the peer has ended its stream, by the handler's own protocol: what follows is as if it had ended the
-// connection's, when the current batch is over. A decoder consumes what it is given from then on. Loop only.
+// EndInput says that, by the handler's own protocol, the peer has ended its stream. After the current batch the engine
+// acts as if the connection's own stream had ended. From then on a decoder consumes what it is given. Loop only.
 func (ctx *Context) EndInput() {
 	if ctx.conn.phase < PhaseClosing && !ctx.conn.has(inputEnded) {
 		ctx.conn.doLater(laterEnd)
 	}
 }
 
-// FlushLater asks for a call of this handler's HandleFlush, see FlushHandler. Loop only.
+// FlushLater requests a call of this handler's HandleFlush, see FlushHandler. Loop only.
 func (ctx *Context) FlushLater() {
 	if ctx.conn.phase < PhaseClosing {
 		ctx.conn.doLater(laterFlush)
@@ -84,7 +84,7 @@ func (c *Conn) doLater(what uint8) {
 	}
 }
 
-// later returns what the connection still has to do.
+// later returns the later bits.
 func (c *Conn) later() uint8 {
 	if x := c.ext.Load(); x != nil {
 		return x.later
@@ -92,7 +92,7 @@ func (c *Conn) later() uint8 {
 	return 0
 }
 
-// runLater does it.
+// runLater carries out the later bits.
 func (c *Conn) runLater() {
 	x := c.ext.Load()
 	what := x.later
@@ -121,11 +121,11 @@ func (c *Conn) flushHandlers() {
 	}
 }
 
-// Admit applies the connection's bound for outbound bytes to n more, for a FlushHandler that will write them later: the
-// error, and what follows from it, are those of a Write. Loop only.
+// Admit applies the connection's bound for outbound bytes to n more, for a FlushHandler that will write them later. Its
+// error, and the consequences, are those of a Write. Loop only.
 func (ctx *Context) Admit(n int) error { return ctx.conn.admitOnLoop(n) }
 
-// WriteAdmitted is WriteBytes for what Admit has let through: it is not held against the bound again. Loop only. Errors:
+// WriteAdmitted is WriteBytes for bytes that Admit has let through; the bound is not applied again. Loop only. Errors:
 // ErrClosed.
 func (ctx *Context) WriteAdmitted(p []byte) error {
 	l := ctx.conn.loop
@@ -146,7 +146,7 @@ func (c *Conn) streams() bool {
 	return false
 }
 
-// writeStreamed passes on a message of a class that cannot be dropped once it is taken.
+// writeStreamed passes on a message of a class through a FlushHandler, after which it cannot be dropped.
 func (c *Conn) writeStreamed(m *classed, pass func(msg any) error) error {
 	err := m.class.check()
 	if err == nil {
@@ -183,7 +183,7 @@ func (c *Conn) admitStreamed(k *MessageClass, n int) error {
 	return &DroppedError{k, err}
 }
 
-// sayFarewell tells the FinishHandlers, once, and reports whether there were any.
+// sayFarewell tells the FinishHandlers, once per connection, and reports whether it told any.
 func (c *Conn) sayFarewell(reason CloseReason) bool {
 	told := false
 	for ctx := c.tail; ctx != nil && c.phase < PhaseClosing; ctx = ctx.prev.Load() {
@@ -200,7 +200,7 @@ func (c *Conn) sayFarewell(reason CloseReason) bool {
 	return told
 }
 
-// finishHandler tells one of them; one that panics has had its word.
+// finishHandler calls one FinishHandler; one that panics is not called again.
 func (l *loop) finishHandler(ctx *Context, reason CloseReason) {
 	prev := l.current
 	defer func() {
@@ -214,7 +214,8 @@ func (l *loop) finishHandler(ctx *Context, reason CloseReason) {
 	ctx.node.handler.(FinishHandler).HandleFinish(ctx, reason)
 }
 
-// endDecoders tells the decoders that the connection's bytes have ended and reports whether that is in order.
+// endDecoders tells the decoders that the connection's bytes have ended, and reports whether the connection is still open
+// after that.
 func (c *Conn) endDecoders() bool {
 	for ctx := c.head; ctx != nil; ctx = ctx.next.Load() {
 		h, ok := ctx.node.handler.(EndDecoder)

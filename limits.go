@@ -10,7 +10,7 @@ import (
 // countShards is the number of locks a countTable spreads its keys over.
 const countShards = 16
 
-// countTable counts open connections by key. It holds only keys that have some, so that strangers who come and go leave
+// countTable counts open connections by key. It holds only keys with connections, so that strangers who come and go leave
 // nothing behind. Any goroutine; a lock is held for one map operation, at the accept and the close of a connection.
 type countTable[K comparable] struct {
 	seed   maphash.Seed
@@ -23,7 +23,7 @@ type countShard[K comparable] struct {
 	peak   int // keys since the map was made
 }
 
-// sparseShard is the number of keys from which an emptied shard's map is given back: a Go map does not shrink.
+// sparseShard is the peak size from which an emptied shard drops its map, because a Go map does not shrink.
 const sparseShard = 64
 
 func newCountTable[K comparable]() *countTable[K] {
@@ -82,7 +82,7 @@ func (t *countTable[K]) len() int {
 // algorithm). Any goroutine.
 type rateLimit struct {
 	interval int64 // ns per token; 0 = no limit
-	slack    int64 // how far ahead of now full may lie for a token to be left
+	slack    int64 // how far full may lie ahead of now while a token is left
 	full     atomic.Int64
 }
 
@@ -94,7 +94,7 @@ func (r *rateLimit) set(perSecond, burst int) {
 	}
 }
 
-// take removes a token, or says how long it takes until there is one. now is monotonic ns.
+// take removes a token and returns 0, or returns the wait until there is one. now is monotonic ns.
 func (r *rateLimit) take(now int64) (wait time.Duration) {
 	if r.interval == 0 {
 		return 0
@@ -111,5 +111,5 @@ func (r *rateLimit) take(now int64) (wait time.Duration) {
 	}
 }
 
-// giveBack undoes a take that came to nothing.
+// giveBack undoes a take that led to no connection.
 func (r *rateLimit) giveBack() { r.full.Add(-r.interval) }

@@ -13,8 +13,8 @@ import (
 
 type wheelHandle = wheel.Handle
 
-// loop is one reactor: a goroutine, a poller, and the connections it owns. Everything in it except the task queue and
-// the published counters is touched by its own goroutine only.
+// loop is one reactor: a goroutine, a poller, and the connections it owns. Only its own goroutine touches its fields,
+// except the task queue, the published counters and the atomic fields.
 type loop struct {
 	name   string
 	index  uint32
@@ -34,19 +34,19 @@ type loop struct {
 	dog    *watchdog // nil without one
 	lag    lagMeter
 
-	// What tasks may take (taskphase.go).
+	// The time for tasks (taskphase.go).
 	ioTime int64 // of an earlier iteration
-	ioFrom int64 // end of the tasks, 0 when it is unknown
+	ioFrom int64 // end of the tasks, 0 if unknown
 	hadIO  bool  // something was ready in this iteration
 
 	// Waiting (wait.go) and the poller's failures (rebuild.go).
 	strategy  WaitStrategy
 	empty     int   // polls in a row that brought nothing
 	premature int   // waits in a row that returned early
-	polled    bool  // the poller was asked in this iteration and answered
+	polled    bool  // the poller was asked in this iteration and did not fail
 	failures  int   // of the poller, in a row
 	faults    int   // panics of the engine, in a row
-	retryAt   int64 // the poller is left alone until then, if it is in the future
+	retryAt   int64 // if in the future, the poller is left alone until then
 	resting   atomic.Bool
 	sick      atomic.Bool
 	alarm     chan struct{} // ends a rest
@@ -54,8 +54,8 @@ type loop struct {
 	cancelled int // registrations that ended in this iteration
 
 	// For the watchdog.
-	busyFrom  atomic.Int64 // begin of the iteration, 0 while the loop sleeps
-	stalledAt atomic.Int64 // begin of the last iteration that was a stall
+	busyFrom  atomic.Int64 // start of the iteration, 0 while the loop sleeps
+	stalledAt atomic.Int64 // start of the last iteration that was a stall
 	stalls    atomic.Uint64
 	serving   atomic.Pointer[Conn]
 
@@ -64,14 +64,14 @@ type loop struct {
 	free    []uint32
 	special []*special
 	unused  []uint32 // indexes of special that are free
-	retired []uint32 // those that become free when the iteration is over
+	retired []uint32 // indexes that become free when the iteration is over
 	active  int
 
 	scratch  []byte
 	pool     *buf.Pool
 	borrowed buf.Bytes
-	carriers []*buf.Bytes // spare ones, for messages of WriteBytes to a WriteHandler
-	joint    []byte       // memory of one of WriteParts, nil while it is on its way
+	carriers []*buf.Bytes // spare, for messages of WriteBytes to a WriteHandler
+	joint    []byte       // memory for WriteParts, nil while a message uses it
 	gather   [][]byte
 	builder  pipelineBuilder
 
@@ -80,35 +80,35 @@ type loop struct {
 	timers     timerQueue
 
 	cells   []*memoryCell // shares of budgets that this iteration changed
-	pressed int           // of them, those under pressure
+	pressed int           // cells under pressure
 
 	ready   []*Conn // hold frames that were not decoded yet
 	dirty   []*Conn // hold bytes that were not flushed yet
 	closing []*Conn // will be closed at the end of the iteration
 	spare   []*Conn // emptied list, reused
 	wakes   []*executor.Pool
-	unwoken int // strands that wait for wakes
+	unwoken int // strands that wait for their pool in wakes
 
-	current   *Context      // whose handler is running, for panics
+	current   *Context      // context of the running handler, for panics
 	tracing   loopTrace     // of the message that is being handled
-	granted   int           // bytes of the submitted write being carried out, which were admitted at its submission
-	prepaid   prepaid       // and counted as queued
-	inHandler *Registration // whose HandleReady is running
-	orphaned  bool          // its goroutine was ended by a handler
+	granted   int           // bytes of the current submitted write, admitted at its submission
+	prepaid   prepaid       // the same bytes, counted as queued
+	inHandler *Registration // the registration whose HandleReady is running
+	orphaned  bool          // a handler has ended the loop's goroutine
 	stopping  bool
 	walks     []drainWalk
 	forces    []forceWalk
-	attempts  roster[*attempt] // outbound connections that do not stand yet
+	attempts  roster[*attempt] // outbound connections that are not established yet
 	done      chan struct{}
 	io        ioBatch
-	batch     *Conn // whose batch is running: afterActivity flushes it, so that it need not be listed as dirty
+	batch     *Conn // connection whose batch is running; afterActivity flushes it, so it is not listed as dirty
 	collect   collector
 	tracking  tracking
-	ago       int64 // ns since the dispatch of the message that comes from a pool
+	ago       int64 // age in ns of the current message, if it comes from a pool
 
 	notices      []*Future // have listeners to run
 	spareNotices []*Future // emptied list, reused
-	notifying    int       // listeners that run, nested
+	notifying    int       // running listeners, nested
 
 	counters      [counterCount]uint64
 	writeInterest int64
@@ -155,8 +155,8 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 	return l, nil
 }
 
-// iterate is one turn of the loop (DESIGN 3.3) and reports whether there will be another. That is checked after each
-// turn, also after one that a panic has cut short.
+// iterate runs one iteration and reports whether there will be another. The check follows every iteration, even one that
+// a panic has cut short.
 func (l *loop) iterate() bool {
 	l.turn()
 	if l.stopping {
@@ -168,19 +168,19 @@ func (l *loop) iterate() bool {
 	return !l.stopped()
 }
 
-// closeDown closes what a loop that is to end still owns, whatever became of the iteration.
+// closeDown closes everything that a stopping loop still owns, whatever became of the iteration.
 func (l *loop) closeDown() {
 	defer l.survive()
 	l.closeAll()
 	l.finishCloses()
 }
 
-// repollAfter is the number of registrations that may end while events are handled before the poller is asked again in
-// the same iteration.
+// repollAfter is the number of registrations that may end during the handling of events before the poller is asked again
+// in the same iteration.
 const repollAfter = 256
 
-// processEvents handles the readiness that wait reported. When that ended many connections or registrations, their
-// descriptors are closed and the poller is asked once more without waiting, for a fresh view.
+// processEvents handles the readiness that wait reported. If many connections or registrations ended meanwhile, it closes
+// their descriptors and asks the poller once more without waiting, for a fresh view.
 func (l *loop) processEvents(n int) {
 	l.dispatch(n)
 	l.growEvents(n)
@@ -221,9 +221,9 @@ func (l *loop) dispatch(n int) {
 	l.endBatch()
 }
 
-// processConn handles one connection's readiness: write first (it frees memory), then read, then flush what the
-// handlers queued. A report of nothing counts as readable, so that it cannot come for ever. Connecting comes before all
-// that, in an attempt of its own.
+// processConn handles one connection's readiness: write first (it frees memory), then read, then flush what the handlers
+// queued. Empty readiness counts as readable, so that it cannot be reported forever. Connecting is handled earlier, by an
+// attempt.
 func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	defer l.contain(c)
 	l.serving.Store(c)
@@ -245,8 +245,8 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	l.afterActivity(c)
 }
 
-// afterActivity flushes what a connection's handlers queued, once per batch, keeps no more memory than the leftover needs,
-// and lets a draining connection end.
+// afterActivity follows a connection's activity, once per batch. It flushes what the handlers queued, frees input memory
+// that the leftover does not need, and lets a draining connection end.
 func (l *loop) afterActivity(c *Conn) {
 	l.batch = nil
 	if c.later() != 0 {
@@ -279,8 +279,8 @@ func (l *loop) resumeConn(c *Conn) {
 	l.afterActivity(c)
 }
 
-// flushDirty sends what was queued outside the connection's own read batch. What a flush makes its handlers queue goes
-// out in the next iteration, as does what is queued for very many connections at once.
+// flushDirty sends what was queued outside the connection's own read batch. Bytes that handlers queue during a flush go
+// out in the next iteration, as do those of connections beyond the bound of visit.
 func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
@@ -290,8 +290,9 @@ func (l *loop) flushConn(c *Conn) {
 	l.afterActivity(c)
 }
 
-// visit calls f for the first of a list, as many as an iteration takes events. The others are the first in the next
-// iteration, before what f puts on the list anew; so are those that it did not get to because of a panic.
+// visit calls f for the first connections of a list, at most as many as an iteration takes events. The rest, and
+// connections that visit did not reach because of a panic, come first in the next iteration, before those that f lists
+// anew.
 func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 	batch := *list
 	if len(batch) == 0 {
@@ -342,7 +343,7 @@ func (l *loop) release(c *Conn) {
 	l.active--
 }
 
-// lookup finds the connection a token or handle means, nil when it has ended.
+// lookup returns the connection that a token or handle names, nil when it has ended.
 func (l *loop) lookup(token uint64) *Conn {
 	slot, gen := uint32(token), uint32(token>>32)
 	if int(slot) >= len(l.slots) || l.gens[slot] != gen {
@@ -354,7 +355,7 @@ func (l *loop) lookup(token uint64) *Conn {
 // stopped reports whether the loop may end: it was told to and owns nothing any more.
 func (l *loop) stopped() bool { return l.stopping && l.active == 0 }
 
-// runLast is what is left of an iteration for a loop that has ended.
+// runLast is the reduced iteration of a loop that has ended.
 func (l *loop) runLast() {
 	l.runTasks(0)
 	l.finishCloses()
@@ -363,7 +364,7 @@ func (l *loop) runLast() {
 	l.notifyFutures()
 }
 
-// teardown runs what was accepted before the queue closed, ends the registrations of the user and gives the poller back.
+// teardown runs the tasks accepted before the queue closed, ends the user's registrations and closes the poller.
 func (l *loop) teardown() {
 	l.tasks.close()
 	for l.tasks.waiting() {

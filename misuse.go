@@ -8,17 +8,17 @@ import (
 	"github.com/go-eddy/eddy/internal/sample"
 )
 
-// This file tells the mistakes of programs that would otherwise be silent: one line each, sampled, with the handler's name
-// and what to do. All of it runs where something has gone wrong already.
+// This file logs programming mistakes that would otherwise be silent. Each is one sampled line with the handler's name
+// and the remedy. All of it runs only after something has gone wrong.
 
-// warn logs a line of a kind that a faulty handler can cause at will.
+// warn logs a sampled line, for mistakes that a faulty handler can repeat at will.
 func (l *loop) warn(s *sample.Lines, text string, args ...any) {
 	if ok, held := s.Allow(l.clock.Now()); ok {
 		l.log.Warn(text, append(args, "loop", l.name, "held_back", held)...)
 	}
 }
 
-// currentName is the name of the handler that runs, "" when none does.
+// currentName returns the name of the running handler, "" for none.
 func (l *loop) currentName() string {
 	if l.current == nil {
 		return ""
@@ -26,7 +26,7 @@ func (l *loop) currentName() string {
 	return l.current.node.name
 }
 
-// handlers are the names of the pipeline's handlers, head to tail.
+// handlers returns the names of the pipeline's handlers, head to tail.
 func (c *Conn) handlers() string {
 	var names []string
 	for ctx := c.head; ctx != nil; ctx = ctx.onward() {
@@ -35,7 +35,7 @@ func (c *Conn) handlers() string {
 	return strings.Join(names, " ")
 }
 
-// unhandled ends a message that passed the tail.
+// unhandled counts, reports and releases a message that passed the tail.
 func (c *Conn) unhandled(msg any) {
 	l := c.loop
 	l.counters[countUnhandled]++
@@ -44,12 +44,12 @@ func (c *Conn) unhandled(msg any) {
 	release(msg)
 }
 
-// headError is the fate of a message that no handler has made bytes of.
+// headError is the error for a message that no handler has encoded to bytes.
 type headError struct{ text string }
 
 func (e *headError) Error() string { return e.text }
 
-// unencoded ends a message that reached the head and is nothing that a socket takes.
+// unencoded refuses a message that reached the head in a form that no socket takes.
 func (c *Conn) unencoded(msg any) error {
 	l := c.loop
 	l.warn(&l.logs.unencoded, "eddy: a message cannot be written: its encoder must stand in front of the handler that writes, or write []byte, [][]byte, string, *File or a type of package buf",
@@ -60,8 +60,8 @@ func (c *Conn) unencoded(msg any) error {
 	return err
 }
 
-// logTail tells an error of a handler that no ErrorHandler has handled and nobody has classified. The others are answers
-// to what a peer or the load does: their connections are counted by reason.
+// logTail logs a handler's error that no ErrorHandler has handled and nothing has classified. Other errors answer to what
+// a peer or the load does; their connections are counted by reason.
 func (ctx *Context) logTail(err error) {
 	l := ctx.conn.loop
 	if _, told := errors.AsType[*headError](err); told || ctx.conn.phase >= PhaseClosing || reasonOf(err) != CloseInternalError {
@@ -71,15 +71,16 @@ func (ctx *Context) logTail(err error) {
 		"handler", ctx.node.name, "err", causeText(err), "conn", ctx.conn.ID())
 }
 
-// logStill tells that a decoder has passed on a message without consuming a byte of it.
+// logStill reports a decoder that has passed on a message without consuming a byte.
 func (ctx *Context) logStill() {
 	l := ctx.conn.loop
 	l.warn(&l.logs.still, "eddy: a decoder fired a message and consumed nothing: return the message's length, or the same bytes come again",
 		"handler", ctx.node.name, "conn", ctx.conn.ID())
 }
 
-// offLoop returns ErrOffLoop, and tells so, when a handler of a loop calls a method of its Context on another goroutine. That
-// the loop sleeps costs nothing to see; while it runs, the goroutine cannot be told from the loop's for less than a microsecond.
+// offLoop returns ErrOffLoop, and logs it, when a Context of a loop is used on another goroutine while the loop sleeps.
+// The check costs nothing. While the loop runs, telling the goroutines apart would cost a microsecond or more, so offLoop
+// returns nil.
 func (ctx *Context) offLoop() error {
 	l := ctx.conn.loop
 	if l.busyFrom.Load() != 0 {

@@ -114,7 +114,7 @@ type LoopStats struct {
 	TailCallbacks   uint64 // functions of Loop.Tail that were run
 	Timers          uint64 // runs of timers
 	Deadlines       int64  // connections with a deadline in the wheel
-	Premature       uint64 // waits that returned early without an event
+	Premature       uint64 // waits that returned early, with no event and no wakeup
 	Rebuilds        uint64 // times the poller was replaced
 	Repolls         uint64 // times the poller was asked twice in an iteration, after many closes
 	Faults          uint64 // panics of the engine itself that were contained

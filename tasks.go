@@ -19,13 +19,13 @@ const (
 	taskClose                        // end conn with its close request
 	taskReadState                    // the pause bits of conn changed
 	taskCheckDrain                   // the last request in flight on conn ended
-	taskTimer                        // schedule msg.(*Timer)
-	taskRegistration                 // carry out what was asked of msg.(*Registration)
-	taskWatch                        // a request began on conn that no deadline may look at in time
+	taskTimer                        // arm msg.(*Timer)
+	taskRegistration                 // carry out the request made to msg.(*Registration)
+	taskWatch                        // arm conn's deadline for a request that just began
 	taskChange                       // change conn's pipeline as msg.(*change) says
-	taskAdded                        // HandleAdd of ctx was called on its pool, with msg.(*addFailure) if it failed
-	taskSettle                       // the events of before the last change of conn's pipeline have passed
-	taskResponses                    // run msg.(func()), which takes responses for conn that a pool has brought
+	taskAdded                        // HandleAdd of ctx has run on its pool; msg.(*addFailure) if it failed
+	taskSettle                       // all events from before conn's last pipeline change have passed
+	taskResponses                    // run msg.(func()), which takes conn's responses from a pool
 	taskFuture                       // run the listeners of msg.(*Future), or take it out of the queue
 	taskSignal                       // run the function of msg.(*Signal)
 )
@@ -39,7 +39,7 @@ type task struct {
 	msg  any
 }
 
-// The published wake state of a loop: loopAwake, or the time, on the loop's clock, until which it sleeps.
+// Values of a loop's published wake state: loopAwake, or the time, on the loop's clock, until which it sleeps.
 const (
 	loopAwake    = 0
 	sleepForever = math.MaxInt64
@@ -52,7 +52,7 @@ type taskQueue struct {
 	in     []task
 	limit  int
 	closed bool
-	over   bool // nobody will take what is added
+	over   bool // closed for futures too: nobody takes new tasks
 
 	out  []task // the loop's batch
 	next int    // first unrun task of out
@@ -63,8 +63,8 @@ type taskQueue struct {
 	tail    tailQueue
 }
 
-// push appends t and wakes the loop if it sleeps. Control tasks ignore the limit: each kind exists at most once per
-// connection, which is bound enough, and losing one would lose a close or a resume.
+// push appends t and wakes the loop if it sleeps. Control tasks ignore the limit, because losing one would lose a close
+// or a resume. They are bounded all the same: each kind exists at most once per connection.
 func (q *taskQueue) push(t task, control bool) error {
 	if err := q.add(t, control); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (q *taskQueue) push(t task, control bool) error {
 	return nil
 }
 
-// pushTimed appends a task that has to be seen by the given time only: a loop that sleeps no longer than that is left
-// asleep.
+// pushTimed appends a task that the loop must see by the given time only. A loop that sleeps no longer than that is not
+// woken.
 func (q *taskQueue) pushTimed(t task, when int64) error {
 	if err := q.add(t, false); err != nil {
 		return err
@@ -97,15 +97,15 @@ func (q *taskQueue) add(t task, control bool) error {
 	return nil
 }
 
-// rouse wakes a loop that sleeps beyond when. Of the producers that find it asleep one makes the wakeup.
+// rouse wakes a loop that sleeps beyond when. Only one of several producers makes the wakeup.
 func (q *taskQueue) rouse(when int64) {
 	if until := q.until.Load(); until > when && q.until.CompareAndSwap(until, loopAwake) {
 		q.wake()
 	}
 }
 
-// sleep publishes that the loop is going to wait until the given time and reports whether it may: a task that came
-// before the publication is seen here, one that comes after it wakes the loop.
+// sleep publishes that the loop is going to wait until the given time and reports whether it may. A task from before the
+// publication is seen here; a later one wakes the loop.
 func (q *taskQueue) sleep(until int64) bool {
 	q.until.Store(max(until, loopAwake+1))
 	if !q.waiting() {
@@ -115,8 +115,8 @@ func (q *taskQueue) sleep(until int64) bool {
 	return false
 }
 
-// awake publishes that the loop is running and reports whether a producer has done so already. It writes only when
-// none has.
+// awake publishes that the loop is running and reports whether a producer has done so already. If one has, awake writes
+// nothing.
 func (q *taskQueue) awake() (woken bool) {
 	if q.until.Load() == loopAwake {
 		return true
@@ -155,14 +155,15 @@ func (q *taskQueue) swap() bool {
 	return len(q.out) > 0
 }
 
-// close refuses every later push. The loop still runs what was accepted.
+// close makes every later push fail, except for futures until finish. The loop still runs what was accepted.
 func (q *taskQueue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
 }
 
-// finish ends the queue for good, unless there is something in it: listeners of futures are taken until then.
+// finish ends the queue for good, unless it holds something, and reports whether it did. Until then listeners of futures
+// are taken.
 func (q *taskQueue) finish() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -220,13 +221,13 @@ func (l *loop) runTask(t task) {
 	}
 }
 
-// runWrite passes a write that another goroutine submitted on. What was counted at submission stays counted until the head
-// counts what the pipeline made of the message.
+// runWrite carries out a write that another goroutine submitted. Bytes counted at submission stay counted until the head
+// counts the pipeline's output for the message.
 func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
 		l.prepaid = prepaid{c, int64(t.size)}
-		defer c.submitted(int(t.size)) // behind account: the budget counts it twice for a moment rather than not at all
+		defer c.submitted(int(t.size)) // deferred until after account, so that the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
 		c.encoding.Add(-1)
@@ -255,14 +256,14 @@ func (l *loop) runWrite(t task) {
 	c.fence()
 }
 
-// prepaid is what is left of the bytes of a submitted write that count as queued while it is carried out. Were they taken off
-// first, another goroutine would see the queue shorter than it is.
+// prepaid is the rest of a submitted write's bytes that count as queued while it is carried out. Uncounting them earlier
+// would make the queue look shorter to other goroutines than it is.
 type prepaid struct {
 	conn *Conn
 	n    int64
 }
 
-// prepaidOver ends them with the write.
+// prepaidOver drops the rest when the write is over.
 func (l *loop) prepaidOver() {
 	if c := l.prepaid.conn; c != nil {
 		c.queued.Add(-l.prepaid.n)
@@ -270,7 +271,7 @@ func (l *loop) prepaidOver() {
 	}
 }
 
-// prepaidBytes returns how many there are of c.
+// prepaidBytes returns the prepaid bytes of c.
 func (l *loop) prepaidBytes(c *Conn) int64 {
 	if l.prepaid.conn == c {
 		return l.prepaid.n
@@ -278,8 +279,8 @@ func (l *loop) prepaidBytes(c *Conn) int64 {
 	return 0
 }
 
-// writeSettled follows a submitted write, which may have left the queue shorter than it counted: when a handler made
-// less of it, or nothing, or when it was refused.
+// writeSettled follows a submitted write. The queue may be shorter than counted before, if a handler shortened or dropped
+// the message or the write was refused.
 func (c *Conn) writeSettled() {
 	c.noteWatermarks()
 	c.checkDrain()
