@@ -14,13 +14,13 @@ import (
 // AddOption says how a handler is added.
 type AddOption func(*node)
 
-// On runs the handler on pool instead of the loop, where it may block. Each connection has one strand per pool: the
-// connection's events run one at a time and in order. Messages are detached from the loop's memory before they cross. See
-// also OnUnordered and OnReject.
+// On runs the handler on pool instead of the loop. There it may block. Each connection has one strand per pool, so its
+// events run one at a time and in order. Messages are detached from the loop's memory before they cross. See also
+// OnUnordered and OnReject.
 func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool, n.unordered = pool, false } }
 
-// node is one handler as it stands in a pipeline. Immutable once added; connections whose Init adds the same handler
-// value share it, also those to which it is added later.
+// node is one handler in a pipeline. Immutable once added. Connections that add the same handler value, in Init or later,
+// share the node.
 type node struct {
 	name    string
 	handler any
@@ -30,10 +30,10 @@ type node struct {
 	decoder Decoder
 	read    ReadHandler
 
-	unordered bool // messages run side by side on pool
+	unordered bool // messages run concurrently on pool
 }
 
-// fill makes n the node of a handler, which may not have a name yet.
+// fill makes n the node of a handler, which may still lack a name.
 func (n *node) fill(name string, handler any, opts []AddOption) error {
 	*n = node{name: name, handler: handler, ops: opsOf(handler)}
 	if n.ops == 0 {
@@ -56,7 +56,7 @@ func (n *node) fill(name string, handler any, opts []AddOption) error {
 	return nil
 }
 
-// same reports whether two nodes can be one: same name, same handler value, same executor.
+// same reports whether two nodes are interchangeable: same name, same handler value, same executor.
 func (n *node) same(m *node) bool {
 	if n.name != m.name || n.pool != m.pool || n.unordered != m.unordered || n.reject != m.reject {
 		return false
@@ -65,15 +65,16 @@ func (n *node) same(m *node) bool {
 	return t == reflect.TypeOf(m.handler) && t.Comparable() && equal(n.handler, m.handler)
 }
 
-// equal compares two values of one comparable type. What they hold in interfaces may not be comparable: they differ then.
+// equal compares two values of one comparable type. Values whose interfaces hold something not comparable count as
+// different.
 func equal(a, b any) (same bool) {
 	defer func() { _ = recover() }()
 	return a == b
 }
 
-// Unshared is embedded in the struct of a handler that keeps state of one connection in itself. The handler is added by
-// pointer, once: a second time, to whichever connection, also after it was removed, Add returns an error. Handlers
-// without it may be shared by any number of connections; their state is in Context.State. Source: reference netty 1.10.
+// Unshared marks a handler that keeps the state of one connection in itself: embed it in the handler's struct. Such a
+// handler is added by pointer, and once: to add it again, even to another connection or after its removal, is an error. A
+// handler without it may be shared by any number of connections and keeps their state in Context.State.
 type Unshared struct{ added atomic.Bool }
 
 func (u *Unshared) adding() *atomic.Bool { return &u.added }
@@ -86,7 +87,7 @@ func claim(n *node) error {
 	return nil
 }
 
-// unclaimed lets an Unshared handler be added again after it was refused.
+// unclaimed lets an Unshared handler be added again if err, which it returns, says that adding it failed.
 func unclaimed(ctx *Context, err error) error {
 	if u, ok := ctx.node.handler.(interface{ adding() *atomic.Bool }); ok && err != nil {
 		u.adding().Store(false)
@@ -94,27 +95,27 @@ func unclaimed(ctx *Context, err error) error {
 	return err
 }
 
-// pipelineBuilder collects what one Init adds. A loop has one and remembers the last connection's nodes, so that
-// connections with the same handlers share them.
+// pipelineBuilder collects the handlers that one Init adds. Each loop has one. It remembers the last connection's nodes,
+// so that connections with the same handlers share them.
 type pipelineBuilder struct {
 	draft node
 	nodes []*node
 	last  []*node
-	late  [lateNodes]*node // of handlers that were added to open connections, the latest first
+	late  [lateNodes]*node // nodes added to open connections, the latest first
 	names nameTable
 	err   error
 }
 
-// lateNodes is how many handlers are remembered that were added to open connections: those of a protocol that connections
-// change to.
+// lateNodes is how many nodes of handlers added to open connections are remembered, such as those of a protocol that
+// connections switch to.
 const lateNodes = 4
 
-// build runs Init for c and links the contexts, which it returns in their order.
+// build runs Init for c, links the contexts and returns them in order.
 func (b *pipelineBuilder) build(c *Conn) ([]Context, error) {
 	b.nodes, b.err = b.nodes[:0], nil
 	p := &Pipeline{conn: c, build: b}
 	err := c.set.init(p)
-	p.build = nil // whoever kept p changes an open connection from now on
+	p.build = nil // a p kept beyond Init changes an open connection from now on
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (b *pipelineBuilder) build(c *Conn) ([]Context, error) {
 	return ctxs, nil
 }
 
-// newNode returns the node of a handler that is to stand at i, in the place of the one at old if that is not negative.
+// newNode returns the node of a handler for place i. If old is not negative, the handler replaces the one at old.
 func (b *pipelineBuilder) newNode(i int, name string, handler any, opts []AddOption, old int) (*node, error) {
 	n := &b.draft
 	if err := n.fill(name, handler, opts); err != nil {
@@ -159,7 +160,7 @@ func (b *pipelineBuilder) newNode(i int, name string, handler any, opts []AddOpt
 	return b.shared(i), nil
 }
 
-// shared returns the last connection's node if the draft is the same, and otherwise a new one.
+// shared returns the last connection's node if it is the same as the draft, and otherwise a new one.
 func (b *pipelineBuilder) shared(i int) *node {
 	if i < len(b.last) && b.last[i].same(&b.draft) {
 		return b.last[i]
@@ -173,7 +174,8 @@ func (b *pipelineBuilder) shared(i int) *node {
 	return &own
 }
 
-// again returns the node of a handler that was added to another open connection if it is the same, and otherwise n.
+// again returns the remembered node of a handler added to another open connection if it is the same as n, and otherwise
+// n.
 func (b *pipelineBuilder) again(n *node) *node {
 	at := slices.IndexFunc(b.late[:], func(m *node) bool { return m != nil && m.same(n) })
 	if at < 0 {
@@ -186,7 +188,7 @@ func (b *pipelineBuilder) again(n *node) *node {
 	return n
 }
 
-// index returns where the handler of that name stands, -1 for nowhere.
+// index returns the place of the named handler, -1 for none.
 func (b *pipelineBuilder) index(name string) int {
 	for i, n := range b.nodes {
 		if n.name == name {
@@ -196,11 +198,11 @@ func (b *pipelineBuilder) index(name string) int {
 	return -1
 }
 
-// nameTable holds the names that a loop has generated, so that each is made once and not per connection. It has as many
-// per type as one pipeline had handlers of it.
+// nameTable holds the names that a loop has generated, so that each is made only once per loop. A type has as many names
+// as one pipeline had handlers of it.
 type nameTable map[reflect.Type][]string
 
-// free returns the first of the handler's names that is not taken.
+// free returns the first of the handler type's names that is not taken.
 func (t *nameTable) free(handler any, taken func(string) bool) string {
 	typ := reflect.TypeOf(handler)
 	for i := 0; ; i++ {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// segmentSize is the capacity of the segments that small writes are coalesced in.
+	// segmentSize is the capacity of segments that coalesce small writes.
 	segmentSize = 4 << 10
 	// adoptSize is the length from which a []byte is queued by reference instead of being copied.
 	adoptSize = 1 << 10
@@ -42,13 +42,13 @@ func (q *outQueue) pop() *buf.Segment {
 	return s
 }
 
-// submitWrite takes a message from any goroutine. Its bytes count as queued from here on.
+// submitWrite takes a message from any goroutine. From then on its bytes count as queued.
 func (c *Conn) submitWrite(from *Context, msg any) error {
 	if err := c.writesClosed(); err != nil && !c.finishesWrite(from) {
 		return err
 	}
 	size := sizeOf(msg)
-	if err := c.submitWithin(size); err != nil { // first: the loop may count at any time what reserve has counted
+	if err := c.submitWithin(size); err != nil { // must precede reserve, whose bytes the loop may count at any time
 		return err
 	}
 	if err := c.reserve(size); err != nil {
@@ -75,16 +75,16 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 	return err
 }
 
-// encodes reports whether ctx is a WriteHandler, whose writes may be part of one that came before a close.
+// encodes reports whether ctx is a WriteHandler, whose writes may belong to one from before a close.
 func (ctx *Context) encodes() bool { return ctx != nil && ctx.node.ops&opWrite != 0 }
 
-// finishesWrite reports whether ctx may still write although an orderly close, or that of our side, was asked for.
+// finishesWrite reports whether ctx may still write although an orderly close, or CloseWrite, was requested.
 func (c *Conn) finishesWrite(ctx *Context) bool {
 	r := c.closeRequested()
 	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && (r == nil || r.flush)
 }
 
-// maxMessage is the longest message a write takes, so that its size fits a task.
+// maxMessage bounds the length of a message in bytes, so that its size fits a task.
 const maxMessage = 1 << 30
 
 // admit decides whether n more bytes may be queued.
@@ -92,7 +92,7 @@ func (c *Conn) admit(n int) error {
 	return c.admitBehind(c.queued.Load()-c.loop.prepaidBytes(c), n)
 }
 
-// reserve is admit for a goroutine beside others: the bytes that it lets through count as queued from here on.
+// reserve is admit for goroutines other than the loop; the bytes that it lets through count as queued at once.
 func (c *Conn) reserve(n int) error {
 	for {
 		q := c.queued.Load()
@@ -111,7 +111,7 @@ func (c *Conn) unreserve(n int) {
 	c.postReadState() // the loop may have seen the queue with these bytes in it
 }
 
-// admitBehind decides whether n more bytes may be queued behind q.
+// admitBehind decides whether n more bytes may be queued when q are queued.
 func (c *Conn) admitBehind(q int64, n int) error {
 	if n > maxMessage {
 		return fmt.Errorf("%w: message of %d bytes, limit %d", ErrBackpressure, n, maxMessage)
@@ -122,7 +122,7 @@ func (c *Conn) admitBehind(q int64, n int) error {
 	return fmt.Errorf("%w: %d bytes queued, %d more, limit %d", ErrBackpressure, q, n, c.set.marks.Max)
 }
 
-// otherSize is what a message of unknown type counts for until the pipeline has encoded it.
+// otherSize is the size counted for a message of unknown type until the pipeline has encoded it.
 const otherSize = 64
 
 func sizeOf(msg any) int {
@@ -153,7 +153,7 @@ func sizeOf(msg any) int {
 	return otherSize
 }
 
-// enqueue is the head of the pipeline: what arrives here goes to the socket. Loop only.
+// enqueue is the head of the pipeline: it queues messages for the socket. Loop only.
 func (c *Conn) enqueue(msg any) error {
 	switch m := msg.(type) {
 	case []byte:
@@ -219,7 +219,7 @@ func (c *Conn) appendOwned(b []byte) {
 	c.target().push(c.loop.pool.Adopt(b))
 }
 
-// enqueueShared queues the bytes of s, by reference when they are long; the reference ends with their last byte.
+// enqueueShared queues the bytes of s, by reference when they are long; the reference is released after the last byte.
 func (c *Conn) enqueueShared(s *buf.Shared) error {
 	n := s.Len()
 	if err := c.admitOnLoop(n); err != nil {
@@ -257,7 +257,7 @@ func (c *Conn) appendPart(p buf.Part) {
 	}
 }
 
-// target returns the queue that bytes go to: the connection's, or that of the message of a class they are part of.
+// target returns the queue that bytes go to: the connection's, or that of the message of a class being collected.
 func (c *Conn) target() *outQueue {
 	if c.loop.collect.conn == c {
 		return &c.loop.collect.queue
@@ -269,7 +269,7 @@ func (c *Conn) target() *outQueue {
 func (c *Conn) appendCopy(p []byte) {
 	q, size := c.target(), segmentSize
 	if q != &c.out {
-		size = 0 // nothing will be added to it
+		size = 0 // nothing more will be added to it
 	}
 	for len(p) > 0 {
 		var room []byte
@@ -286,7 +286,7 @@ func (c *Conn) appendCopy(p []byte) {
 	}
 }
 
-// admitOnLoop is admit plus what follows from a refusal under OverflowClose.
+// admitOnLoop is admit for the loop; under OverflowClose a refusal closes the connection.
 func (c *Conn) admitOnLoop(n int) error {
 	switch {
 	case c.phase >= PhaseClosing:
@@ -294,7 +294,7 @@ func (c *Conn) admitOnLoop(n int) error {
 	case c.has(outputEnds | outputEnded):
 		return c.admitLate(n)
 	case c.loop.collect.conn == c:
-		return nil // decided when the whole message is there
+		return nil // decided once the whole message is there
 	}
 	err := c.admit(n)
 	if err != nil && n <= c.loop.granted {
@@ -349,7 +349,7 @@ func (c *Conn) setPhaseWriting() {
 	}
 }
 
-// noteWatermarks compares the queue with its marks and tells the pipeline about a crossing.
+// noteWatermarks compares the queue with its watermarks and tells the pipeline of a crossing.
 func (c *Conn) noteWatermarks() {
 	q := c.queued.Load()
 	switch {
@@ -378,7 +378,7 @@ func (c *Conn) noteWatermarks() {
 	}
 }
 
-// tellWritability keeps what the handlers write apart from the message that made them be told.
+// tellWritability calls the handlers, and keeps their writes apart from the message that caused the call.
 func (c *Conn) tellWritability(writable bool) {
 	l := c.loop
 	was, end := l.tracking, c.outEnd()
@@ -390,7 +390,7 @@ func (c *Conn) tellWritability(writable bool) {
 	}
 }
 
-// failWrite handles an error of an outbound handler for a write whose caller has gone on.
+// failWrite handles an outbound handler's error for a write whose caller has not waited for it.
 func (c *Conn) failWrite(err error) {
 	if c.phase >= PhaseClosing {
 		return

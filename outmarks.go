@@ -6,15 +6,15 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// outMarks are what in an outbound queue is more than bytes: files, messages that may still be dropped, and futures. It lies in
-// connExt and is used while the bit marked is set.
+// outMarks are the marked parts of an outbound queue: files, messages that may still be dropped, and the bytes that
+// futures wait for. They are in connExt and are used while the bit marked is set.
 type outMarks struct {
 	list    []outMark // in the order of the queue
 	tallies []classTally
 	waits   markList // of futures
 }
 
-// outMark is one of them. A file has one segment without bytes, which holds its place.
+// outMark is one file or droppable message. A file has one segment without bytes, which holds its place.
 type outMark struct {
 	first, last *buf.Segment
 	before      *buf.Segment // in the queue in front of first, nil when first is its head
@@ -22,12 +22,12 @@ type outMark struct {
 
 	class *MessageClass // of a droppable message, else nil
 	file  *File         // else nil
-	left  int64         // of the file
+	left  int64         // bytes of the file left to send
 
-	futures []*writeFuture // that fail when it is dropped
+	futures []*writeFuture // fail when the message is dropped
 }
 
-// queued returns what it counts for in the queue.
+// queued returns the bytes that m counts for in the queue.
 func (m *outMark) queued() int {
 	if m.file != nil {
 		return window(m.left)
@@ -35,7 +35,7 @@ func (m *outMark) queued() int {
 	return m.size
 }
 
-// maxMarks bounds what one connection's queue may hold of them.
+// maxMarks bounds the files and droppable messages of one connection's queue.
 const maxMarks = 4096
 
 // outMarks returns the connection's marks.
@@ -59,7 +59,7 @@ func (c *Conn) pushMarked(q outQueue, m outMark) {
 	c.raise(marked)
 }
 
-// sealed reports whether nothing may be added to the queue's last segment, because its message may be dropped.
+// sealed reports whether the queue's last segment takes no more bytes because it belongs to a file or droppable message.
 func (c *Conn) sealed() bool {
 	if !c.has(marked) {
 		return false
@@ -68,7 +68,7 @@ func (c *Conn) sealed() bool {
 	return len(list) > 0 && list[len(list)-1].last == c.out.tail
 }
 
-// fileAtHead returns the mark of the file whose turn it is, nil when it is bytes' turn.
+// fileAtHead returns the mark of the file at the head of the queue, nil if bytes are there.
 func (c *Conn) fileAtHead() *outMark {
 	if m := c.firstMark(); m != nil && m.file != nil && m.first == c.out.head {
 		return m
@@ -76,7 +76,7 @@ func (c *Conn) fileAtHead() *outMark {
 	return nil
 }
 
-// begun follows the writing of the first bytes of the queue's head: a message that is on its way is not dropped any more.
+// begun follows the sending of the first bytes of the queue's head: from then on the message is not droppable.
 func (c *Conn) begun() {
 	if m := c.firstMark(); m != nil && m.class != nil && m.first == c.out.head {
 		c.unmarkFirst()
@@ -123,8 +123,8 @@ func (c *Conn) unmarkAt(i int) {
 	x.settleMarked(c)
 }
 
-// dropOldest takes the oldest message of the class that has not begun out of the queue, because of a bound; false when there
-// is none.
+// dropOldest removes from the queue the oldest message of the class that has not begun to be sent, because of a bound. It
+// returns false when there is none.
 func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 	if !c.has(marked) {
 		return false
@@ -143,7 +143,7 @@ func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 	return false
 }
 
-// dropAt takes a marked unit of which nothing was sent out of the queue. Its futures fail with why.
+// dropAt removes a marked unit, of which nothing was sent, from the queue. Its futures fail with why.
 func (c *Conn) dropAt(i int, why error) {
 	x := c.outMarks()
 	list, m := x.list, x.list[i]
@@ -176,7 +176,7 @@ func (c *Conn) dropAt(i int, why error) {
 	c.giveBackAll(outQueue{m.first, m.last})
 }
 
-// giveBackAll ends the segments of q.
+// giveBackAll gives back the segments of q.
 func (c *Conn) giveBackAll(q outQueue) {
 	for q.head != nil {
 		c.giveBack(q.pop())

@@ -2,20 +2,20 @@ package eddy
 
 import "time"
 
-// progress is what the loop knows of a peer that takes less than there is for it. Times are monotonic ns of the loop.
+// progress tracks how far a slow peer takes what is queued for it. Times are monotonic ns of the loop.
 //
-// What counts is what the peer has acknowledged. The kernel holds megabytes, and a socket becomes writable again only when a
-// third of them has gone: readiness is no news of a slow reader. The system is asked when a connection becomes stuck, and
-// then as nextQuestion says. Where it does not tell, what the kernel takes counts.
+// Bytes count once the peer has acknowledged them. Readiness says little about a slow reader: the kernel holds megabytes,
+// and a socket becomes writable again only when a third has gone. So the system is asked when a connection becomes stuck,
+// and then at the times of nextQuestion. Where the system cannot tell, bytes taken by the kernel count.
 type progress struct {
-	stuckSince int64 // the kernel could take no more while more wait for it; what the peer takes moves it on
-	highSince  int64 // the outbound queue is above its high watermark; the same moves it on
-	asked      int64 // when the system was asked last, 0 while it is not asked
-	unacked    int   // bytes that the peer had not acknowledged when its progress was counted last
-	taken      int64 // bytes that the kernel has taken since then
+	stuckSince int64 // since when more waits than the kernel could take; moved on by what the peer takes
+	highSince  int64 // since when the outbound queue is above its high watermark; moved on likewise
+	asked      int64 // when the system was last asked, 0 while it is not asked
+	unacked    int   // bytes unacknowledged at the last count
+	taken      int64 // bytes that the kernel has taken since that count
 }
 
-// took counts n bytes that the kernel has taken: now, or when the peer has acknowledged them.
+// took counts n bytes that the kernel has taken, at once or when the peer has acknowledged them.
 func (p *progress) took(n int, now int64, rate int) {
 	if p.asked != 0 {
 		p.taken += int64(n)
@@ -24,8 +24,8 @@ func (p *progress) took(n int, now int64, rate int) {
 	p.putOff(int64(n), now, rate)
 }
 
-// putOff puts the deadlines of a slow reader off by the time that n bytes take at the lowest rate, in bytes per second, at
-// most to now. Rate 0 is for all the time that has passed.
+// putOff extends the deadlines of a slow reader by the time that n bytes take at rate, in bytes per second. Their starts
+// move to now at most; rate 0 moves them to now.
 func (p *progress) putOff(n, now int64, rate int) {
 	credit := now
 	if rate > 0 {
@@ -39,7 +39,7 @@ func (p *progress) putOff(n, now int64, rate int) {
 	}
 }
 
-// writeStuck notes that the kernel has taken what it could and that more waits.
+// writeStuck notes that more waits than the kernel could take.
 func (c *Conn) writeStuck() {
 	if c.stuckSince() != 0 {
 		return
@@ -49,14 +49,14 @@ func (c *Conn) writeStuck() {
 	c.armDeadline()
 }
 
-// writeFree ends that time: nothing waits any more.
+// writeFree undoes writeStuck: nothing waits any more.
 func (c *Conn) writeFree() {
 	if x := c.ext.Load(); x != nil {
 		x.progress.stuckSince, x.progress.asked = 0, 0
 	}
 }
 
-// watchProgress asks the system for the first time, if a limit will want to know what has changed since.
+// watchProgress asks the system for the first time, if any limit depends on the peer's progress.
 func (c *Conn) watchProgress() {
 	x, d := c.ext.Load(), c.limits()
 	if x == nil || x.progress.stuckSince == 0 || x.progress.asked != 0 || d.Write|d.Backpressure|d.Idle == 0 {
@@ -67,7 +67,8 @@ func (c *Conn) watchProgress() {
 	}
 }
 
-// askProgress asks the system what the peer has acknowledged since the last time, and lets that put the deadlines off.
+// askProgress asks the system how much the peer has acknowledged since the last time, and extends the deadlines
+// accordingly.
 func (c *Conn) askProgress() {
 	x := c.ext.Load()
 	if x == nil || x.progress.asked == 0 {
@@ -80,7 +81,7 @@ func (c *Conn) askProgress() {
 		unacked = p.unacked
 	}
 	n := p.taken + int64(p.unacked-unacked)
-	if n <= 0 { // a system that counts more than the bytes may say less than nothing: it evens out
+	if n <= 0 { // may be negative where the system counts more than bytes; it evens out
 		return
 	}
 	p.unacked, p.taken = unacked, 0
@@ -88,8 +89,8 @@ func (c *Conn) askProgress() {
 	p.putOff(n, now, c.set.minRate)
 }
 
-// nextQuestion returns when the system is to be asked again, 0 for not at all: twice within the shortest limit, so that a peer
-// that stops is found out after the limit and half of it at the latest.
+// nextQuestion returns when to ask the system again, 0 for never. The interval is half the shortest limit, so that a peer
+// that stops is detected within one and a half limits.
 func (c *Conn) nextQuestion(d *Deadlines) int64 {
 	x := c.ext.Load()
 	if x == nil || x.progress.asked == 0 {
@@ -102,7 +103,7 @@ func (c *Conn) nextQuestion(d *Deadlines) int64 {
 	return due(x.progress.asked, time.Duration(limit/2))
 }
 
-// stuckSince returns when the peer last took enough while more wait for it, 0 when nothing does.
+// stuckSince returns since when the peer has taken too little of what waits, 0 if nothing waits.
 func (c *Conn) stuckSince() int64 {
 	if x := c.ext.Load(); x != nil {
 		return x.progress.stuckSince

@@ -2,9 +2,9 @@ package eddy
 
 import "time"
 
-// Rates are what happened per second between two Stats of a server.
+// Rates are the events per second between two Stats of a server.
 type Rates struct {
-	Interval time.Duration // between the two
+	Interval time.Duration // between the two Stats
 	Accepted float64
 	Refused  float64
 	Closed   float64
@@ -16,7 +16,7 @@ type Rates struct {
 	Loops    []LoopRates             // in the order of Stats.Loops
 }
 
-// LoopRates are one loop's.
+// LoopRates are the Rates of one loop.
 type LoopRates struct {
 	Name     string
 	Events   float64
@@ -26,8 +26,8 @@ type LoopRates struct {
 	BytesOut float64
 }
 
-// Since returns the rates between prev, which was taken before, and s. With the zero Stats as prev they are averages
-// since Listen. If no time lies between the two every rate is 0.
+// Since returns the rates between prev, which was taken earlier, and s. With the zero Stats as prev they are averages
+// since Listen. If no time lies between the two, every rate is 0.
 func (s Stats) Since(prev Stats) Rates {
 	r := Rates{Interval: s.Uptime - prev.Uptime, ByReason: make(map[CloseReason]float64)}
 	per := perSecond(r.Interval)
@@ -65,7 +65,8 @@ func (s LoopStats) since(prev LoopStats, per func(now, before uint64) float64) L
 	}
 }
 
-// perSecond returns the function that makes a rate of two counts. A count that fell belongs to another server.
+// perSecond returns the function that makes a rate of two counts. A count that fell belongs to another server and gives
+// 0.
 func perSecond(d time.Duration) func(now, before uint64) float64 {
 	return func(now, before uint64) float64 {
 		if d <= 0 || now < before {

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Loop is a handle to one loop of a Group: a goroutine that runs what it is given, one thing after the other, beside the
-// connections it serves. What it is given must not block. All methods may be called from any goroutine and return
-// ErrClosed after the loop has ended and ErrSaturated when its task queue is full. A panic in a function is contained
-// and counted.
+// Loop is a handle to one loop of a Group. The loop is a goroutine that runs the functions it is given one after the
+// other, beside the connections it serves. Such functions must not block. A panic in one is contained and counted.
+//
+// All methods may be called from any goroutine and return ErrClosed after the loop has ended and ErrSaturated when its
+// task queue is full.
 type Loop struct{ l *loop }
 
 // Loop returns the loop that owns the connection.
@@ -17,7 +18,7 @@ func (c *Conn) Loop() *Loop { return &c.loop.handle }
 // Name returns the loop's name, which is also the value of the pprof label eddy_loop on its goroutine.
 func (o *Loop) Name() string { return o.l.name }
 
-// In reports whether the caller runs on this loop. It costs about a microsecond.
+// In reports whether the caller runs on this loop. The check costs about a microsecond.
 func (o *Loop) In() bool { return o.l.goid.Load() == goroutineID() }
 
 // Post runs f on the loop. If it returns nil, f runs exactly once.
@@ -28,8 +29,8 @@ func (o *Loop) Post(f func()) error {
 	return o.l.tasks.push(task{kind: taskFunc, msg: f}, false)
 }
 
-// Tail runs f once, after the current iteration of the loop: after everything that is ready by now was handled and
-// answered. On a loop that sleeps that is the next iteration, which begins at once. What f posts runs in a later one.
+// Tail runs f once, after the current iteration of the loop, when everything that is ready by now was handled and
+// answered. A sleeping loop begins an iteration for it at once. Functions that f posts run in a later one.
 func (o *Loop) Tail(f func()) error {
 	if f == nil {
 		return errNilFunc("Tail")
@@ -37,26 +38,25 @@ func (o *Loop) Tail(f func()) error {
 	return o.l.tasks.pushTail(f)
 }
 
-// After runs f on the loop after d. The loop wakes for it if its deadline comes before the loop would have woken anyway.
-// Timers end with the loop.
+// After runs f on the loop after d. If needed, the loop wakes up for it. Timers end with the loop.
 func (o *Loop) After(d time.Duration, f func()) (*Timer, error) {
 	return o.schedule("After", d, 0, false, f)
 }
 
-// Every runs f on the loop at a fixed rate, first after d and then every d. Runs that a busy loop has missed are left
-// out, so that they do not pile up; those that follow keep to the grid that began with the call. A panic in f does not
-// end it. At least 1 ms.
+// Every runs f on the loop at a fixed rate, first after d and then every d. Runs that a busy loop has missed are skipped
+// and do not pile up. Later runs keep to the grid that began with the call. A panic in f does not end the timer. At least
+// 1 ms.
 func (o *Loop) Every(d time.Duration, f func()) (*Timer, error) {
 	return o.schedule("Every", d, d, false, f)
 }
 
 // EveryAfter runs f on the loop with a fixed delay: first after d, and then each time d after the end of a run. A panic
-// in f does not end it. At least 1 ms.
+// in f does not end the timer. At least 1 ms.
 func (o *Loop) EveryAfter(d time.Duration, f func()) (*Timer, error) {
 	return o.schedule("EveryAfter", d, d, true, f)
 }
 
-// minPeriod keeps a periodic timer from occupying the loop.
+// minPeriod is the shortest period, so that a periodic timer does not occupy the loop.
 const minPeriod = time.Millisecond
 
 func (o *Loop) schedule(call string, d, period time.Duration, drift bool, f func()) (*Timer, error) {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// minRebuildAfter: fewer early returns than that are no reason to replace a poller.
+	// minRebuildAfter is the least number of early returns in a row that justifies a new poller.
 	minRebuildAfter = 3
-	// Pauses of a loop whose poller stays out of order.
+	// Pauses of a loop whose poller keeps failing.
 	repairPauseMin = time.Millisecond
 	repairPauseMax = time.Second
-	// unwell is the number of failures in a row from which on a loop gets no new connections.
+	// unwell is the number of failures in a row from which a loop gets no new connections.
 	unwell = 2
 )
 
-// pollFailed follows an error of the poller: it is replaced. If that does not help, the loop lets time pass before it
-// tries again, twice as long after each failure, and serves its tasks and deadlines meanwhile. It never ends for it.
+// pollFailed replaces the poller after an error. If that does not help, the loop pauses before it tries again, twice as
+// long after each failure. Meanwhile it serves its tasks and deadlines. The loop never ends because of it.
 func (l *loop) pollFailed(err error) {
 	l.failures++
 	l.counters[countPollErrors]++
@@ -33,7 +33,7 @@ func (l *loop) pollFailed(err error) {
 	l.rest(l.failures)
 }
 
-// rest keeps the loop away from its poller for a while, after so many failures in a row.
+// rest keeps the loop away from its poller for a time that grows with the number of failures in a row.
 func (l *loop) rest(failures int) {
 	pause := repairPauseMax
 	if failures <= 10 {
@@ -45,7 +45,7 @@ func (l *loop) rest(failures int) {
 	}
 }
 
-// recovered follows an iteration in which the poller was asked and nothing failed.
+// recovered follows an iteration in which the poller was asked and did not fail.
 func (l *loop) recovered() {
 	l.failures, l.faults = 0, 0
 	if l.sick.Load() {
@@ -54,10 +54,10 @@ func (l *loop) recovered() {
 	}
 }
 
-// healthy reports whether the loop should be given new connections. Any goroutine.
+// healthy reports whether the loop may be given new connections. Any goroutine.
 func (l *loop) healthy() bool { return !l.sick.Load() }
 
-// waitWithoutPoller is the wait of a loop whose poller is out of order: for a task, a deadline or the next attempt.
+// waitWithoutPoller waits for a task, a deadline or the next attempt while the poller is out of order.
 func (l *loop) waitWithoutPoller(begin int64, timeout time.Duration) int {
 	pause := time.Duration(l.retryAt - begin)
 	if timeout >= 0 {
@@ -66,7 +66,7 @@ func (l *loop) waitWithoutPoller(begin int64, timeout time.Duration) int {
 	if pause > 0 && l.tasks.sleep(wheel.After(begin, pause)) {
 		l.busyFrom.Store(0)
 		l.resting.Store(true)
-		if l.tasks.until.Load() != loopAwake { // a wakeup that came before resting was seen by all goes to the poller
+		if l.tasks.until.Load() != loopAwake { // an earlier wakeup, which did not see resting, went to the poller
 			l.kernel.rest(pause, l.alarm)
 		}
 		l.resting.Store(false)
@@ -76,7 +76,7 @@ func (l *loop) waitWithoutPoller(begin int64, timeout time.Duration) int {
 	return 0
 }
 
-// rest lets the calling goroutine wait for the alarm, and no longer than d.
+// rest blocks the calling goroutine until the alarm, at most for d.
 func (k *kernel) rest(d time.Duration, alarm <-chan struct{}) {
 	if k.pause != nil {
 		k.pause(d, alarm)
@@ -95,7 +95,7 @@ func (l *loop) wakeup() {
 	if l.resting.Load() {
 		select {
 		case l.alarm <- struct{}{}:
-		default: // it has been rung
+		default: // the alarm has been rung
 		}
 	}
 	if err := l.waker().Wake(); err != nil && !isPollerClosed(err) { // closed: replaced, or the loop has ended
@@ -103,8 +103,8 @@ func (l *loop) wakeup() {
 	}
 }
 
-// rebuild replaces the poller by a new one and registers everything there again, with the same interest and tokens. It
-// reports false when no new poller can be had; the old one stays then.
+// rebuild replaces the poller by a new one and registers everything there with the same interest and tokens. If no new
+// poller can be opened, the old one stays and rebuild returns false.
 func (l *loop) rebuild() bool {
 	fresh, err := l.kernel.poller(l.set.poller, l.set.wait)
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *loop) usePoller(p sys.Poller) {
 
 func (l *loop) waker() sys.Poller { return *l.awakener.Load() }
 
-// migrateConns registers the connections with the new poller and closes those that cannot be.
+// migrateConns registers the connections with the new poller and closes those that it refuses.
 func (l *loop) migrateConns(old sys.Poller) (migrated, lost int) {
 	for _, c := range l.slots {
 		if c == nil || !c.has(registered) {
@@ -150,9 +150,9 @@ func (l *loop) migrateConns(old sys.Poller) (migrated, lost int) {
 	return migrated, lost
 }
 
-// migrateSpecials does the same for the descriptors that are no connections.
+// migrateSpecials registers the descriptors that are no connections with the new poller.
 func (l *loop) migrateSpecials(old sys.Poller) (migrated, lost int) {
-	for token, s := range slices.Clone(l.special) { // whoever is told of a loss may register another one meanwhile
+	for token, s := range slices.Clone(l.special) { // a function told of a loss may register another one meanwhile
 		if s == nil || !s.registered || l.special[token] != s {
 			continue
 		}

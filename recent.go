@@ -9,10 +9,10 @@ import (
 // maxKeepCloses bounds Server.KeepCloses.
 const maxKeepCloses = 1 << 16
 
-// causeBytes is how much of a cause is kept.
+// causeBytes bounds the kept text of a cause.
 const causeBytes = 200
 
-// ClosedConn is what RecentCloses tells of a connection that has ended.
+// ClosedConn describes a connection that has ended, for RecentCloses.
 type ClosedConn struct {
 	ID     ConnID
 	Remote netip.AddrPort
@@ -26,7 +26,7 @@ type ClosedConn struct {
 type closeLog struct {
 	mu   sync.Mutex
 	ring []ClosedConn
-	at   []int64 // when, on the kernel's clock
+	at   []int64 // times of the closes, on the kernel's clock
 	next int
 }
 
@@ -54,7 +54,7 @@ func (k *closeLog) add(now int64, c *Conn) {
 	k.next = (k.next + 1) % len(k.ring)
 }
 
-// list returns what is held, the latest first.
+// list returns the closes held, the latest first.
 func (k *closeLog) list(now int64) []ClosedConn {
 	if k == nil {
 		return nil
@@ -71,7 +71,7 @@ func (k *closeLog) list(now int64) []ClosedConn {
 	return all
 }
 
-// causeText describes an error of whoever closed the connection.
+// causeText returns the start of the error's text, even if its Error method panics.
 func causeText(err error) (text string) {
 	if err == nil {
 		return ""
@@ -84,8 +84,8 @@ func causeText(err error) (text string) {
 	return firstBytes(err.Error(), causeBytes)
 }
 
-// RecentCloses returns the last connections that ended, the latest first, as many as KeepCloses says. Connections that
-// were refused are not among them. Any goroutine.
+// RecentCloses returns the last connections that ended, the latest first, at most Server.KeepCloses. Refused connections
+// are not included. Any goroutine.
 func (s *Server) RecentCloses() []ClosedConn {
 	e := s.running()
 	if e == nil {

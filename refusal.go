@@ -47,22 +47,23 @@ func RefuseCauses() []RefuseCause {
 	return all
 }
 
-// Refusal is what Admission.Busy is told.
+// Refusal describes a refused connection, for Admission.Busy.
 type Refusal struct {
 	Peer       netip.AddrPort // zero for a Unix socket
 	Tenant     string
 	Cause      RefuseCause
-	RetryAfter time.Duration // when it may be worth another try
+	RetryAfter time.Duration // how long the peer should wait before it tries again
 }
 
-// turnAway is a refusal on its way.
+// turnAway is a refusal that is being carried out.
 type turnAway struct {
 	Refusal
 	fd       int
 	decision Decision
 }
 
-// refuse ends a socket that does not become a connection, as decided, counts it and logs a sample.
+// refuse ends a socket that does not become a connection, according to the decision, counts the refusal and logs a
+// sample.
 func (a *acceptor) refuse(t turnAway) {
 	a.owner.reject(&t.Refusal)
 	a.logRefusal(&t)
@@ -92,7 +93,7 @@ func (a *acceptor) sayBusy(t *turnAway) bool {
 		return false
 	}
 	if n, err := l.sock.Write(t.fd, msg); n < len(msg) || err != nil {
-		return false // a new socket takes more than any such message: the peer has gone
+		return false // a new socket has room for any such message, so the peer has gone
 	}
 	if len(a.partings) >= maxPartings || l.sock.ShutdownWrite(t.fd) != nil {
 		return false
@@ -103,8 +104,8 @@ func (a *acceptor) sayBusy(t *turnAway) bool {
 // maxPartings bounds the refused sockets of a listener that wait for their peer's end.
 const maxPartings = 256
 
-// parting is a refused socket that has been told so and waits for its peer's end: if it were closed with something of
-// the peer's unread, the kernel would send a reset, which can overtake the message.
+// parting is a refused socket that was sent a message and waits for its peer's end. Closing it with unread input would
+// make the kernel send a reset, which can overtake the message.
 type parting struct {
 	from  *acceptor
 	fd    int
@@ -159,7 +160,7 @@ func (p *parting) end() {
 	p.from.owner.parted()
 }
 
-// ask calls a function of the application's outside any connection. It reports false when that panicked.
+// ask calls a function of the application that belongs to no connection, and returns false if it panicked.
 func (l *loop) ask(name string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// RejectCode says why a pool did not take a message. Its String form is a metric label.
+// RejectCode says why a pool refused a message. Its String form is a metric label.
 type RejectCode uint8
 
 const (
 	RejectedFull       RejectCode = iota + 1 // the pool has no room
-	RejectedConnection                       // the connection has too much waiting there, the pool may have room
-	RejectedClosed                           // the pool takes nothing any more
+	RejectedConnection                       // too much of the connection waits there; the pool may have room
+	RejectedClosed                           // the pool is stopped
 )
 
 // String returns the code's snake_case name.
@@ -29,14 +29,14 @@ func (c RejectCode) String() string {
 	return fmt.Sprintf("reject_code_%d", uint8(c))
 }
 
-// HopError tells why a handler's pool did not take what was to be handled there. To errors.Is it is executor.ErrRejected or
-// executor.ErrClosed. A connection that ends with it ends with CloseBackpressureLimit.
+// HopError says why a handler's pool refused an event. errors.Is matches it with executor.ErrRejected or
+// executor.ErrClosed. A connection that ends because of it ends with CloseBackpressureLimit.
 type HopError struct {
 	Handler         string
 	Pool            string
 	Code            RejectCode
-	Running, Queued int   // of the pool at that time
-	Err             error // of the executor; it names the limit
+	Running, Queued int   // the pool's numbers at that time
+	Err             error // the executor's error, which names the limit
 }
 
 // Error names the handler, the code, the pool's numbers and the limit.
@@ -47,40 +47,44 @@ func (e *HopError) Error() string {
 // Unwrap returns the executor's error.
 func (e *HopError) Unwrap() error { return e.Err }
 
-// RejectPolicy says what becomes of an inbound message that its handler's pool does not take. One made outside of
-// Server.Init is shared by all connections and costs them nothing.
+// RejectPolicy says what happens to an inbound message that its handler's pool refuses. Make it outside of Server.Init,
+// so that all connections share it and it costs them nothing.
 type RejectPolicy struct {
 	keep  bool
 	reply func(msg any) any
 	ask   func(ctx *Context, msg any, err *HopError) error
 }
 
-// OnReject sets what becomes of messages that the handler's pool refuses; without it, RejectClose. It never blocks the
-// loop. A refused event goes to the ErrorHandlers, as after RejectClose; a refused error to the next ErrorHandler. When
-// HandleOpen or HandleWritability is refused the ErrorHandlers are told and the connection ends, since the handler would be
-// wrong about it; so it does when an outbound message is refused, and the writer is given the *HopError.
+// OnReject sets what happens to messages that the handler's pool refuses. The default is RejectClose. No policy blocks
+// the loop.
+//
+// Other refusals do not depend on the policy. A refused event goes to the ErrorHandlers, as with RejectClose; a refused
+// error goes to the next ErrorHandler. If HandleOpen or HandleWritability is refused, the ErrorHandlers are told and the
+// connection ends, because the handler's view of it would be wrong. A refused outbound message also ends the connection,
+// and its writer is given the *HopError.
 func OnReject(p *RejectPolicy) AddOption { return func(n *node) { n.reject = p } }
 
-// RejectClose passes the *HopError to the ErrorHandlers, from the handler itself on. If none of them handles it the
-// connection ends with CloseBackpressureLimit after what is queued was sent.
+// RejectClose passes the *HopError to the ErrorHandlers, starting with the handler itself. If none of them handles it,
+// the connection ends with CloseBackpressureLimit after what is queued was sent.
 func RejectClose() *RejectPolicy { return nil }
 
-// RejectReply answers on the loop with what reply makes of the message, from the handler's place in the pipeline; nil is no
-// answer. The message is released afterwards, so reply must not return it. An answer that cannot be written is handled as
-// by RejectClose.
+// RejectReply answers on the loop with the message that reply makes; nil is no answer. The answer leaves from the
+// handler's place in the pipeline. The rejected message is released afterwards, so reply must not return it. If the
+// answer cannot be written, RejectClose applies.
 func RejectReply(reply func(msg any) any) *RejectPolicy { return &RejectPolicy{reply: reply} }
 
-// RejectFunc calls f on the loop, which must not block. With nil it has handled the message; an error goes to the
-// ErrorHandlers as with RejectClose. The message is given away to f, whatever it returns. f's ctx is valid until it returns:
-// Write, FireRead, FireError and the close methods act from the handler's place at once. State is the handler's, which only
-// an unordered one shares; for others it is nil there.
+// RejectFunc calls f on the loop, where it must not block. If f returns nil, it has handled the message; an error goes to
+// the ErrorHandlers as with RejectClose. f owns the message in either case. The ctx of f is valid until f returns: Write,
+// FireRead, FireError and the close methods act from the handler's place at once. State is nil there, except for an
+// unordered handler, with which it is shared.
 func RejectFunc(f func(ctx *Context, msg any, err *HopError) error) *RejectPolicy {
 	return &RejectPolicy{ask: f}
 }
 
-// RejectPause keeps the message and pauses the connection's reads until the pool has room; who waits longest is first. It is
-// one message, and what was on its way to the same pool behind it, up to 64; more is refused as by RejectClose, and so is all
-// when the pool is closed. Meanwhile the handler deadline runs and the request counts as in flight.
+// RejectPause keeps the message and pauses the connection's reads until the pool has room; the longest waiting connection
+// is served first. Later events of the connection for the same pool wait behind the message, up to 64 in all. Further
+// ones are refused as with RejectClose, and so is everything when the pool is closed. Meanwhile the handler deadline runs
+// and the request counts as in flight.
 func RejectPause() *RejectPolicy { return &RejectPolicy{keep: true} }
 
 func (ctx *Context) hopError(err error) *HopError {
@@ -96,17 +100,17 @@ func (ctx *Context) hopError(err error) *HopError {
 	return e
 }
 
-// ofConnection reports whether a limit of the connection was reached, not one of the pool.
+// ofConnection reports whether err comes from a limit of the connection, not of the pool.
 func ofConnection(err error) bool {
 	limit, ok := errors.AsType[*executor.LimitError](err)
 	return ok && limit.Key
 }
 
-// errOpening holds messages back until HandleOpen of their unordered handler has returned.
+// errOpening makes messages wait until HandleOpen of their unordered handler has returned.
 var errOpening = errors.New("eddy: the handler is being opened")
 
-// refused answers on the loop that an event was not taken. The error is for the writer of an outbound message, and for who
-// looks for an ErrorHandler.
+// refused handles on the loop an event that was not taken. The error it returns is for the writer of an outbound message,
+// and for the search for an ErrorHandler.
 func (ctx *Context) refused(h hop, err error) error {
 	c := ctx.conn
 	if err == errOpening { //nolint:errorlint // our own sentinel, returned bare
@@ -125,7 +129,7 @@ func (ctx *Context) refused(h hop, err error) error {
 	return ctx.reject(h, e)
 }
 
-// reject ends an event that is not taken and counts no more.
+// reject ends an event that was not taken and no longer counts as pending.
 func (ctx *Context) reject(h hop, e *HopError) error {
 	c := ctx.conn
 	trace, msg := takeTrace(h.msg)
@@ -143,7 +147,7 @@ func (ctx *Context) reject(h hop, e *HopError) error {
 		return nil
 	case opError:
 		return e
-	case opWrite: // no ErrorHandler is told: what it writes would come here again
+	case opWrite: // no ErrorHandler is told, because its writes would come here again
 		refuse(msg, e)
 	default:
 		ctx.fireErrorFrom(ctx, e, false)
@@ -152,7 +156,7 @@ func (ctx *Context) reject(h hop, e *HopError) error {
 	return e
 }
 
-// askPolicy returns nil if the handler's policy has handled the message, else the error that goes on.
+// askPolicy returns nil if the handler's policy has handled the message, else the error to pass on.
 func (ctx *Context) askPolicy(msg any, e *HopError) error {
 	p := ctx.node.reject
 	switch {
@@ -173,21 +177,21 @@ func (ctx *Context) askPolicy(msg any, e *HopError) error {
 	return e
 }
 
-// parking is what a connection keeps for a pool that has no room.
+// parking holds the events that a connection keeps for pools without room.
 type parking struct {
-	waiting []hop // oldest first; the first one is what the others wait for
+	waiting []hop // oldest first; the others wait for the first one
 	pool    *executor.Pool
 	room    *executor.Room
 }
 
-// parkBound is how much a connection keeps.
+// parkBound is how many events a connection keeps.
 const parkBound = 64
 
 func errParkFull(p *executor.Pool) error {
 	return &executor.LimitError{Pool: p.Name(), What: "what a connection keeps for the pool", Limit: parkBound, Key: true}
 }
 
-// park keeps an event that was refused with err and pauses reads; false if too many are kept.
+// park keeps an event that was refused with err and pauses reads. It returns false if too many are kept.
 func (c *Conn) park(h hop, err error) bool {
 	x := c.extend()
 	if x.parking == nil {
@@ -205,7 +209,7 @@ func (c *Conn) park(h hop, err error) bool {
 	return true
 }
 
-// parkBehind keeps an inbound event behind those that wait for the same pool.
+// parkBehind keeps an inbound event behind those that wait for the same pool, if there are any.
 func (c *Conn) parkBehind(h hop) (waits bool, err error) {
 	pool := h.ctx.node.pool
 	for _, o := range c.ext.Load().parking.waiting {
@@ -220,7 +224,8 @@ func (c *Conn) parkBehind(h hop) (waits bool, err error) {
 	return false, nil
 }
 
-// parkRemoval keeps a HandleRemove behind what waits for the same pool, whatever the bound; false if nothing does.
+// parkRemoval keeps a HandleRemove behind events that wait for the same pool, whatever the bound. It returns false if
+// there are none.
 func (c *Conn) parkRemoval(h hop) bool {
 	if c.paused&pausePark == 0 {
 		return false
@@ -235,7 +240,7 @@ func (c *Conn) parkRemoval(h hop) bool {
 	return false
 }
 
-// awaitRoom sees to it that the loop tries again what was refused with err.
+// awaitRoom makes the loop try h, which was refused with err, again later.
 func (c *Conn) awaitRoom(h hop, err error) {
 	p, pool := c.ext.Load().parking, h.ctx.node.pool
 	if p.pool != nil && p.pool != pool {
@@ -252,7 +257,7 @@ func (c *Conn) awaitRoom(h hop, err error) {
 	}
 }
 
-// retryParked tries again what waits for room.
+// retryParked tries the kept events again.
 func (c *Conn) retryParked() {
 	p := c.ext.Load().parking
 	for len(p.waiting) > 0 && c.phase < PhaseClosing {
@@ -282,7 +287,7 @@ func (c *Conn) retryParked() {
 	}
 }
 
-// dropParked ends what waits for room: the connection ends.
+// dropParked drops the kept events, because the connection ends.
 func (c *Conn) dropParked() {
 	if c.paused&pausePark == 0 {
 		return
@@ -302,7 +307,7 @@ func (c *Conn) dropParked() {
 	p.end()
 }
 
-// end leaves the line. Others are told of the room that was not used.
+// end leaves the pool's line; room that was not used goes to others.
 func (p *parking) end() {
 	p.waiting = nil
 	if p.pool != nil {
@@ -311,7 +316,7 @@ func (p *parking) end() {
 	}
 }
 
-// oldest returns when the oldest message that waits was dispatched, 0 for none.
+// oldest returns when the oldest kept message was dispatched, 0 for none.
 func (p *parking) oldest() int64 {
 	for i := range p.waiting {
 		if p.waiting[i].op == opRead {

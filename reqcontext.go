@@ -6,11 +6,14 @@ import (
 	"time"
 )
 
-// Context returns the context of what is being handled, for calls that take one. For a message its deadline is the
-// connection's handler deadline, counted from the dispatch. It ends with that deadline, with the connection and, on a
-// pool, when the handler's method returns; on the loop when it returns and no request is in flight: Begin and hops to
-// pools keep it. A Request in flight has a context of its own. Its values are those of Trace. It is made by the first call;
-// who never asks pays nothing. Valid where all methods of ctx are; what it returns may be used by any goroutine.
+// Context returns the context of what is being handled, for calls that take one; the first call makes it. Its values are
+// those of Trace. For a message its deadline is the connection's handler deadline, counted from the dispatch.
+//
+// The context ends with that deadline and with the connection. On a pool it also ends when the handler's method returns.
+// On the loop it ends when the method has returned and no request is in flight; Begin and hops to pools keep it. A
+// Request in flight has a context of its own.
+//
+// Valid where all methods of ctx are; any goroutine may use the result. A handler that never asks pays nothing.
 func (ctx *Context) Context() context.Context {
 	c := ctx.conn
 	switch m := ctx.loose(); {
@@ -39,7 +42,7 @@ func (ctx *Context) Context() context.Context {
 	return ctx.contextWith(x.current)
 }
 
-// requestContext is a context.Context whose end the engine tells: it needs no timer of its own.
+// requestContext is a context.Context that the engine ends, so it needs no timer of its own.
 type requestContext struct {
 	conn     *Conn
 	deadline time.Time // zero for none
@@ -53,8 +56,8 @@ type requestContext struct {
 	after []*func()
 }
 
-// newContext returns the context of a request that began at since, 0 for one without a deadline. It has ended if the
-// connection has.
+// newContext returns the context of a request that began at since; 0 stands for no deadline. If the connection has ended,
+// so has the context.
 func (c *Conn) newContext(since int64) *requestContext {
 	r := &requestContext{conn: c, done: make(chan struct{})}
 	r.deadline, _ = c.deadlineFrom(since)
@@ -64,7 +67,8 @@ func (c *Conn) newContext(since int64) *requestContext {
 	return r
 }
 
-// deadlineFrom returns the handler deadline of a request that began at since, 0 for one that is not timed.
+// deadlineFrom returns the handler deadline of a request that began at since; since 0 stands for a request that is not
+// timed.
 func (c *Conn) deadlineFrom(since int64) (time.Time, bool) {
 	limit := c.limits().Handler
 	if limit == 0 || since == 0 {
@@ -74,7 +78,7 @@ func (c *Conn) deadlineFrom(since int64) (time.Time, bool) {
 	return clock.Wall().Add(limit - time.Duration(clock.Now()-since)), true
 }
 
-// link adds r to those that end with the connection, or returns why that has ended.
+// link adds r to the contexts that end with the connection, or returns why the connection has ended.
 func (x *connExt) link(c *Conn, r *requestContext) *CloseError {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -106,7 +110,7 @@ func (x *connExt) unlink(r *requestContext) {
 	r.next, r.prev, r.linked = nil, nil, false
 }
 
-// cancelRequests ends every context of the connection, which has ended before.
+// cancelRequests ends every context of the connection, which must have ended before.
 func (x *connExt) cancelRequests(err error) {
 	for {
 		x.mu.Lock()
@@ -120,7 +124,7 @@ func (x *connExt) cancelRequests(err error) {
 	}
 }
 
-// contextError is what contexts say of a connection that ended for that reason.
+// contextError returns the error of contexts whose connection ended for that reason.
 func contextError(reason CloseReason) error {
 	if reason == CloseHandlerTimeout {
 		return context.DeadlineExceeded
@@ -166,7 +170,7 @@ func (r *requestContext) Err() error {
 // Value implements context.Context.
 func (r *requestContext) Value(any) any { return nil }
 
-// AfterFunc is what package context asks for in order to derive contexts without a goroutine each.
+// AfterFunc lets package context derive contexts without a goroutine for each.
 func (r *requestContext) AfterFunc(f func()) (stop func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

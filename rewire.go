@@ -5,43 +5,43 @@ import (
 	"slices"
 )
 
-// This file changes the pipeline of an open connection, on its loop. What keeps the order of events meanwhile:
+// This file changes the pipeline of an open connection, on its loop. Three things keep events in order meanwhile:
 //
-//   - Handlers that stand side by side on one pool call each other directly, and everything else goes through the loop.
-//     An event on the long way must not be overtaken by one on the short way that a change has opened. So from a change on
-//     all go the long way (the bit detour), until nothing of the connection is on a pool or in the loop's queue.
-//   - Events wait in the strand of a handler that is taken out, and later ones must stay behind them. So it leaves a barrier
-//     in its place: a context on the same pool that only passes on. A barrier on the loop keeps the place alone, so that
-//     events find the way from there. Barriers go when detour does.
-//   - Who is told something on a pool is told through the strand, behind what was there before: HandleRemove comes last,
-//     and what comes after the change finds HandleAdd ahead of it.
+//   - Neighbours on one pool call each other directly; everything else goes through the loop. A change may open a direct
+//     way, and an event on it must not overtake one on the way through the loop. So after a change all events go through
+//     the loop (the bit detour), until nothing of the connection is on a pool or in the loop's queue.
+//   - Events may wait in the strand of a handler that is removed, and later ones must stay behind them. So the handler
+//     leaves a barrier in its place: a context on the same pool that only passes on. A barrier on the loop merely keeps
+//     the place, so that events find their way from there. Barriers are removed when detour ends.
+//   - Handlers on a pool are told of a change through the strand, behind what was there before. So HandleRemove is a
+//     handler's last event, and HandleAdd precedes everything that comes after the change.
 //
-// A context that was taken out keeps its links for the events inside it; onward and back find the way from there. One
-// that was replaced, be it by a barrier, has both links on the one that took its place.
+// A removed context keeps its links for the events inside it; onward and back find the way from there. In a replaced
+// context, also one replaced by a barrier, both links point to its replacement.
 
-// maxLeaving bounds how many barriers a connection has, and handlers that wait to be told HandleRemove.
+// maxLeaving bounds a connection's barriers together with its handlers that wait for HandleRemove.
 const maxLeaving = 64
 
 // rewiring is the part of connExt for pipelines that were changed. Loop only.
 type rewiring struct {
 	barriers []*Context
-	leaving  []leaving // replaced, to be told HandleRemove when the other was told HandleAdd
-	seq      uint64    // hops when the fence was queued
+	leaving  []leaving // replaced; told HandleRemove after their replacement's HandleAdd
+	seq      uint64    // number of hops when the fence was queued
 	fenced   bool      // a taskSettle is queued
 }
 
 // leaving is a replaced handler that waits for HandleRemove.
 type leaving struct {
-	ctx   *Context // for that call, see farewell
+	ctx   *Context // context for that call, see farewell
 	after *Context
 }
 
-// barrier is the handler of the contexts that keep the place of one on a pool.
+// barrier is the handler of contexts that keep the place of a handler on a pool.
 type barrier struct{}
 
 func (barrier) HandleWrite(ctx *Context, msg any) error { return ctx.Write(msg) }
 
-// introduce links ctx between two contexts and tells it that it was added. An error means that nothing was done.
+// introduce links ctx between two contexts and tells it HandleAdd. On an error nothing has changed.
 func (c *Conn) introduce(ctx, prev, next *Context) error {
 	if err := ctx.announce(false); err != nil {
 		return err
@@ -54,7 +54,8 @@ func (c *Conn) introduce(ctx, prev, next *Context) error {
 	return nil
 }
 
-// announce queues HandleAdd for a new handler on a pool, or notes that it was not told. told asks for a taskAdded in any case.
+// announce queues HandleAdd for a new handler on a pool; on the loop it only notes that HandleAdd is due. told requests a
+// taskAdded in any case.
 func (ctx *Context) announce(told bool) error {
 	if ctx.node.ops&opAdd == 0 {
 		return nil
@@ -66,7 +67,7 @@ func (ctx *Context) announce(told bool) error {
 	return ctx.summon(told)
 }
 
-// welcome tells a linked handler on the loop that it was added, and any that the connection is open.
+// welcome tells a linked handler that the connection is open; one on the loop is told HandleAdd first.
 func (c *Conn) welcome(ctx *Context) {
 	if ctx.node.pool == nil && !ctx.present() {
 		return
@@ -76,7 +77,7 @@ func (c *Conn) welcome(ctx *Context) {
 	}
 }
 
-// roomForLeaving reports whether ctx may be taken out.
+// roomForLeaving returns an error if ctx may not be removed now.
 func (c *Conn) roomForLeaving(ctx *Context) error {
 	x := c.ext.Load()
 	if x == nil {
@@ -89,7 +90,7 @@ func (c *Conn) roomForLeaving(ctx *Context) error {
 	return nil
 }
 
-// expel unlinks ctx and tells it, if it was told that it was added.
+// expel unlinks ctx and, if it was told HandleAdd, tells it HandleRemove.
 func (c *Conn) expel(ctx *Context) {
 	c.vacate(ctx)
 	if ctx.node.ops&opRemove != 0 {
@@ -98,7 +99,7 @@ func (c *Conn) expel(ctx *Context) {
 	c.fence()
 }
 
-// vacate takes ctx out of the list. A barrier takes its place, unless no event can be on its way.
+// vacate unlinks ctx. A barrier takes its place, unless no event can be under way to it.
 func (c *Conn) vacate(ctx *Context) {
 	c.rewire()
 	prev, next := ctx.prev.Load(), ctx.next.Load()
@@ -108,7 +109,7 @@ func (c *Conn) vacate(ctx *Context) {
 		return
 	}
 	b := c.newBarrier(ctx, ctx.node.ops&opWrite)
-	if !waits { // on the loop nobody is held up
+	if !waits { // on the loop no event is held up
 		b.node.pool, b.node.ops = nil, opBarrier
 	}
 	c.join(prev, b)
@@ -116,7 +117,7 @@ func (c *Conn) vacate(ctx *Context) {
 	ctx.replacedBy(b)
 }
 
-// exchange puts ctx in the place of old. An error means that nothing was done.
+// exchange puts ctx in the place of old. On an error nothing has changed.
 func (c *Conn) exchange(old, ctx *Context) error {
 	told := old.node.ops&opRemove != 0 && ctx.node.ops&opAdd != 0 && ctx.node.pool != nil && ctx.node.pool != old.node.pool
 	if err := ctx.announce(told); err != nil {
@@ -141,8 +142,8 @@ func (c *Conn) exchange(old, ctx *Context) error {
 	return nil
 }
 
-// exchangeLinks puts ctx in the place of old. What waits for old on a pool stays ahead: ctx waits on the same pool, or there
-// are barriers, one before it for inbound events and one behind it for outbound ones.
+// exchangeLinks links ctx in the place of old. Events that wait for old on a pool stay ahead, because ctx waits on the
+// same pool or has barriers around it. The barrier before it is for inbound events, the one behind it for outbound ones.
 func (c *Conn) exchangeLinks(old, ctx *Context) {
 	prev, next := old.prev.Load(), old.next.Load()
 	waits := old.waits()
@@ -164,8 +165,8 @@ func (c *Conn) exchangeLinks(old, ctx *Context) {
 // waits reports whether events may wait for ctx on a pool.
 func (ctx *Context) waits() bool { return ctx.node.pool != nil && ctx.findStrand() != nil }
 
-// newBarrier returns a context on the pool of old. Inbound events pass it unless it has opOutbound, outbound ones if it has
-// opWrite; never those that come from old.
+// newBarrier returns a context on the pool of old. Inbound events pass through it unless it has opOutbound, outbound ones
+// if it has opWrite; events from old never do.
 func (c *Conn) newBarrier(old *Context, kind ops) *Context {
 	b := &Context{conn: c, node: &node{name: old.node.name, handler: barrier{}, pool: old.node.pool, ops: opBarrier | kind}}
 	x := c.extend()
@@ -174,13 +175,13 @@ func (c *Conn) newBarrier(old *Context, kind ops) *Context {
 	return b
 }
 
-// replacedBy points both links of a context that was taken out to the one in its place.
+// replacedBy points both links of a removed context to its replacement.
 func (ctx *Context) replacedBy(by *Context) {
 	ctx.next.Store(by)
 	ctx.prev.Store(by)
 }
 
-// farewell returns the context that a replaced handler is told HandleRemove with: both its neighbours are the new one.
+// farewell returns the context with which a replaced handler is told HandleRemove: both its neighbours are the new one.
 func (ctx *Context) farewell(by *Context) *Context {
 	n := *ctx.node
 	n.ops |= opFarewell
@@ -189,7 +190,7 @@ func (ctx *Context) farewell(by *Context) *Context {
 	return last
 }
 
-// rewire comes before every change of the links.
+// rewire must precede every change of the links.
 func (c *Conn) rewire() {
 	bits := rewired
 	if c.firstStrand() != nil {
@@ -235,7 +236,7 @@ func (ctx *Context) back() *Context {
 	return p
 }
 
-// seat returns the context whose neighbours an event from ctx goes to: ctx, or the one that took its place.
+// seat returns the context whose neighbours get events from ctx: ctx itself, or its replacement.
 func (ctx *Context) seat() *Context {
 	at := ctx
 	for at.replaced() && at.node.ops&opFarewell == 0 {
@@ -244,16 +245,16 @@ func (ctx *Context) seat() *Context {
 	return at
 }
 
-// settled reports whether ctx, on its pool, may call its neighbours there: it stands in the pipeline, and nothing that was
-// fired before can still be on the long way. The links that lead to them were read before.
+// settled reports whether ctx, on its pool, may call its neighbours there directly: ctx is in the pipeline, and no
+// earlier event is under way through the loop. The caller must have read the links before.
 func (ctx *Context) settled() bool {
 	c := ctx.conn
 	b := c.shared.Load()
 	return b&(rewired|detour) == 0 || b&detour == 0 && ctx.node.ops&opFarewell == 0 && !ctx.replaced() && !c.shows(detour)
 }
 
-// heir returns the new handler that what ctx fires or writes in HandleRemove goes through, if that is on the same pool: there
-// what comes later waits for it already, so that nothing may go round it.
+// heir returns the replacement of a handler in HandleRemove if both run in order on one pool, nil otherwise. HandleRemove
+// fires and writes through it, because later events already wait there, so that nothing may go round it.
 func (ctx *Context) heir() *Context {
 	if ctx.node.ops&opFarewell != 0 {
 		if by := ctx.next.Load(); by.node.pool == ctx.node.pool && !by.node.unordered && !ctx.node.unordered {
@@ -263,14 +264,14 @@ func (ctx *Context) heir() *Context {
 	return nil
 }
 
-// replaced reports whether another context took ctx's place, as one does of every handler on a pool that is taken out. Any
+// replaced reports whether another context took ctx's place, as always happens when a handler on a pool is removed. Any
 // goroutine.
 func (ctx *Context) replaced() bool {
 	by := ctx.next.Load()
 	return by != nil && by == ctx.prev.Load()
 }
 
-// fence ends the detour as soon as nothing is on a pool, nor in the loop's queue by then.
+// fence ends the detour, with a taskSettle, as soon as nothing is on a pool or ahead of that task in the loop's queue.
 func (c *Conn) fence() {
 	if !c.shows(detour) || c.phase == PhaseClosed || !c.strandsIdle() {
 		return // when the last event has left its pool the loop is told, see watchIdle
@@ -283,7 +284,7 @@ func (c *Conn) fence() {
 	_ = c.loop.tasks.push(task{kind: taskSettle, conn: c}, true) // a stopped loop has no events any more
 }
 
-// settlePipeline follows the fence.
+// settlePipeline carries out the taskSettle of fence.
 func (c *Conn) settlePipeline() {
 	w := &c.ext.Load().rewiring
 	w.fenced = false
@@ -306,7 +307,7 @@ func (c *Conn) strandsIdle() bool {
 	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0
 }
 
-// hopped counts the events that the connection's strands were given.
+// hopped returns the number of events given to the connection's strands.
 func (c *Conn) hopped() (n uint64) {
 	for s := c.firstStrand(); s != nil; s = s.next {
 		n += s.hopped
@@ -314,7 +315,7 @@ func (c *Conn) hopped() (n uint64) {
 	return n
 }
 
-// added follows a taskAdded: ctx was told HandleAdd on its pool, and took its place or not.
+// added carries out a taskAdded: HandleAdd of ctx has run on its pool, and may have failed.
 func (c *Conn) added(ctx *Context, failed *addFailure) {
 	if c.phase == PhaseClosed {
 		return
@@ -339,7 +340,7 @@ func (c *Conn) added(ctx *Context, failed *addFailure) {
 	c.fence()
 }
 
-// join makes b follow a; nil stands for the ends. A context that is taken out keeps its own links.
+// join makes b follow a; nil stands for either end. A context that is taken out keeps its own links.
 func (c *Conn) join(a, b *Context) {
 	if a == nil {
 		c.head = b

@@ -1,10 +1,9 @@
 package eddy
 
-// roster is a set whose members know their places, so that joining and leaving cost nothing and the order does not depend
-// on chance.
+// roster is a set whose members know their places, so that joining and leaving are cheap and the order is deterministic.
 type roster[T seated] []T
 
-// seated is a member of a roster; the place is the roster's to set.
+// seated is a member of a roster, which alone sets the place.
 type seated interface {
 	comparable
 	seat() *int
@@ -15,7 +14,7 @@ func (r *roster[T]) join(m T) {
 	*r = append(*r, m)
 }
 
-// leave removes m if it is a member. The last one takes its place.
+// leave removes m if it is a member. The last member takes its place.
 func (r *roster[T]) leave(m T) {
 	all := *r
 	i := *m.seat()
@@ -29,7 +28,7 @@ func (r *roster[T]) leave(m T) {
 	*r = all[:end]
 }
 
-// each calls f for all members, the last one first; f may let the one it is given leave.
+// each calls f for all members, the last one first. f may remove the member it is given.
 func (r *roster[T]) each(f func(T)) {
 	for i := len(*r) - 1; i >= 0; i-- {
 		f((*r)[i])

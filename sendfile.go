@@ -7,19 +7,20 @@ import (
 	"sync/atomic"
 )
 
-// File is an outbound message: Length bytes of a file from Offset on, sent in its place between the other messages by the
-// kernel (sendfile), without passing through the process. Writing it gives it away, whatever Write returns; the engine
-// closes the os.File once, after the last byte, or where the message is refused or lost with its connection.
+// File is an outbound message: Length bytes of a file from Offset on. The kernel sends them (sendfile) in their place
+// between the other messages, without passing them through the process. Writing a File gives it away, whatever Write
+// returns. The engine closes the os.File once: after the last byte, or when the message is refused or lost with its
+// connection.
 //
-// In the outbound queue a file counts as what is left of it, at most FileWindow, since it holds no memory: files of any
-// length are taken, a few of them make the connection unwritable, and other messages behind one are not refused because
+// In the outbound queue a File counts as its unsent bytes, at most FileWindow, because it holds no memory. So files of
+// any length are taken, and a few of them make the connection unwritable. Messages behind a file are not refused because
 // of its size.
 //
-// A file that ends early closes the connection with CloseInternalError: the peer was promised more.
+// A file that ends early closes the connection with CloseInternalError, because the peer was promised more.
 //
-// The system calls run on the loop. What is not in the page cache they read from the disk, and every connection of that
-// loop waits. For files that may be cold, read on a pool and write the pieces with Conn.WriteContext there, or have the
-// pool read the file once (io.Copy to io.Discard) before it writes the File.
+// The system calls run on the loop. Data that is not in the page cache is read from the disk, and every connection of
+// that loop waits. For files that may be cold, read on a pool and write the pieces with Conn.WriteContext there. Or have
+// the pool read the file once (io.Copy to io.Discard) before it writes the File.
 type File struct {
 	File   *os.File
 	Offset int64
@@ -32,7 +33,7 @@ const (
 	// FileWindow is the most that a File counts for in the outbound queue, in bytes.
 	FileWindow = 256 << 10
 
-	// fileChunk is the most that one call sends of a file; such a call counts as fileCalls of the write budget.
+	// fileChunk is the most bytes of a file that one call sends; such a call counts as fileCalls of the write budget.
 	fileChunk = 256 << 10
 	fileCalls = 4
 )
@@ -40,11 +41,11 @@ const (
 // Release closes the file, once; the engine calls it. It implements Releaser.
 func (f *File) Release() {
 	if f.File != nil && f.released.CompareAndSwap(false, true) {
-		_ = f.File.Close() // it was only read; there is nobody to tell
+		_ = f.File.Close() // a file that was only read; nobody to tell
 	}
 }
 
-// window returns what counts as queued of a file of which left bytes are to be sent.
+// window returns the bytes that a file with left bytes to send counts as queued.
 func window(left int64) int { return int(min(max(left, 0), FileWindow)) }
 
 func (f *File) check() error {
@@ -97,7 +98,7 @@ func (c *Conn) sendFile(m *outMark) (n, offered int, err error) {
 	return n, offered, err
 }
 
-// fileSent takes n bytes off the file at the head of the queue.
+// fileSent counts n sent bytes of the file at the head of the queue and removes it after the last one.
 func (c *Conn) fileSent(m *outMark, n int) {
 	was := window(m.left)
 	m.left -= int64(n)
@@ -110,7 +111,7 @@ func (c *Conn) fileSent(m *outMark, n int) {
 	c.loop.pool.Put(c.popSent())
 }
 
-// releaseFiles ends the files that were not sent.
+// releaseFiles closes the files that were not sent.
 func (c *Conn) releaseFiles() {
 	if !c.has(marked) {
 		return

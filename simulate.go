@@ -8,8 +8,8 @@ import (
 )
 
 // Simulate puts groups, servers and dialers that are not started on a simulated machine (see internal/sys/sim), which
-// steps their loops. Servers and dialers that share a group get there with it. It is for the tests of this module: nobody
-// else can make the first argument.
+// steps their loops. A group brings along the servers and dialers that use it. Simulate is for the tests of this module;
+// nobody else can make its first argument.
 func Simulate(h simhook.Host, on ...interface{ simulate(*kernel) }) {
 	k := &kernel{
 		sockets: h.Sockets,
@@ -28,7 +28,7 @@ func (g *Group) simulate(k *kernel)  { g.platform = k }
 func (s *Server) simulate(k *kernel) { s.platform = k }
 func (d *Dialer) simulate(k *kernel) { d.platform = k }
 
-// simLoop is a loop as the machine sees it.
+// simLoop is a loop as the simulated machine sees it.
 type simLoop struct{ l *loop }
 
 func (s simLoop) Name() string { return s.l.name }

@@ -7,8 +7,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// readyFunc is called for readiness of a descriptor that is no connection (a listener, an attempt to connect, a
-// descriptor of the user).
+// readyFunc handles the readiness of a descriptor that is no connection: a listener, a connect attempt, a refused socket,
+// or a user's descriptor.
 type readyFunc func(sys.Ready)
 
 // special is a descriptor in the loop's poller that is no connection.
@@ -16,7 +16,7 @@ type special struct {
 	fd         int
 	in         sys.Interest
 	ready      readyFunc
-	lost       func(error) // told when a rebuild cannot keep it; nil = the loop tries again
+	lost       func(error) // called when a rebuild cannot keep the descriptor; nil = the loop tries again
 	registered bool
 }
 
@@ -48,13 +48,13 @@ func (l *loop) modifySpecial(token uint64, in sys.Interest) error {
 	s := l.special[token]
 	s.in = in
 	if !s.registered {
-		return nil // it will be registered with the new interest
+		return nil // registered later, with the new interest
 	}
 	return l.poller.Modify(s.fd, in, token)
 }
 
-// removeSpecial undoes addSpecial. Its token is used again in the next iteration at the earliest: this one may still
-// hold events of it.
+// removeSpecial undoes addSpecial. The token is reused in the next iteration at the earliest, because this one may still
+// hold events for it.
 func (l *loop) removeSpecial(fd int, token uint64) error {
 	s := l.special[token]
 	l.special[token] = nil
@@ -78,11 +78,11 @@ func (l *loop) readySpecial(ev sys.Event) {
 	}
 }
 
-// readopt is how long the loop waits before it offers the poller a listener again that it has refused.
+// readopt is how long the loop waits before it offers the poller again a descriptor that the poller has refused.
 const readopt = 100 * time.Millisecond
 
-// loseSpecial follows the refusal of a new poller to take a descriptor. The engine's own are offered to it again, since
-// a server without its listener would look alive and be dead.
+// loseSpecial follows a new poller's refusal of a descriptor. If s has a lost function, it is called. Otherwise s is the
+// engine's own and is offered again, because a server without its listener would look alive and be dead.
 func (l *loop) loseSpecial(token uint64, err error) {
 	s := l.special[token]
 	if s.lost != nil {
@@ -104,8 +104,8 @@ func (l *loop) adoptSpecial(token uint64, s *special) {
 	s.registered = true
 }
 
-// deregister takes a descriptor out of the poller. That it is not there any more is harmless: it was closed behind the
-// loop's back, and the kernel has forgotten it.
+// logDeregister logs the error of taking a descriptor out of the poller. A descriptor that is not registered is harmless,
+// because it was closed behind the loop's back and the kernel has forgotten it.
 func (l *loop) logDeregister(what string, err error) {
 	if err == nil {
 		return

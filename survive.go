@@ -11,8 +11,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// start runs the loop on a goroutine of its own and returns when it runs. The error tells why it cannot: the processors
-// it is to be pinned to cannot be had.
+// start runs the loop on its own goroutine and returns once it runs. Its only error is that the loop cannot be pinned to
+// its processor.
 func (l *loop) start() error {
 	if l.kernel.start != nil {
 		l.kernel.start(l)
@@ -23,7 +23,7 @@ func (l *loop) start() error {
 	return <-began
 }
 
-// run is the loop's goroutine. A handler that ends it with runtime.Goexit ends its connection only: the loop goes on on
+// run is the loop's goroutine. A handler that ends it with runtime.Goexit ends only its connection; the loop continues on
 // another goroutine.
 func (l *loop) run(began chan<- error) {
 	over := false
@@ -59,8 +59,8 @@ func (l *loop) run(began chan<- error) {
 	close(l.done)
 }
 
-// settleThread gives a pinned loop a thread of its own, on its processor if it has one. The thread ends with the
-// goroutine, since its affinity cannot be taken back.
+// settleThread gives a pinned loop its own thread, on its processor if it has one. The thread ends with the goroutine,
+// because its affinity cannot be undone.
 func (l *loop) settleThread() error {
 	if l.set.wait != WaitPinned {
 		return nil
@@ -93,7 +93,7 @@ func (e *LoopError) Unwrap() error { return e.Err }
 
 var errGoexit = errors.New("eddy: a handler ended the goroutine of its loop (runtime.Goexit)")
 
-// afterGoexit closes what was being served when the goroutine before this one ended.
+// afterGoexit closes the connection or registration that was being served when a handler ended the previous goroutine.
 func (l *loop) afterGoexit() {
 	c := l.serving.Load()
 	if l.current != nil {
@@ -123,12 +123,12 @@ func connName(c *Conn) string {
 	return c.ID().String()
 }
 
-// turn is one iteration. A panic that reaches it came from the engine itself, as those of handlers are contained where
-// they are called: the rest of the iteration is left out, and since readiness is reported anew and the lists keep what
-// was not done, nothing is lost. The iteration ends as any other, with the check whether to stop.
+// turn is one iteration. A panic that reaches it came from the engine itself, because those of handlers are contained
+// where they are called. The rest of the iteration is skipped. Nothing is lost: readiness is reported anew and the lists
+// keep what was not done. The iteration ends as any other, with the check whether to stop.
 func (l *loop) turn() {
 	defer l.survive()
-	l.endBatch() // which the turn before did not, because of a panic or the end of its goroutine
+	l.endBatch() // needed if the turn before was cut short
 	n := l.wait()
 	l.runTasks(n)
 	l.processEvents(n)
@@ -147,7 +147,7 @@ func (l *loop) turn() {
 	}
 }
 
-// survive contains a panic of the engine. A loop that meets one in each iteration pauses like one whose poller fails.
+// survive contains a panic of the engine. A loop that panics in each iteration pauses like one whose poller fails.
 func (l *loop) survive() {
 	v := recover()
 	if v == nil {
@@ -164,7 +164,7 @@ func (l *loop) survive() {
 	}
 }
 
-// contain turns a panic of a handler into the close of its connection; the loop goes on.
+// contain turns a handler's panic into the close of its connection; the loop goes on.
 func (l *loop) contain(c *Conn) {
 	v := recover()
 	l.traceOver()
@@ -193,7 +193,7 @@ func (l *loop) contain(c *Conn) {
 	c.closeFlushed(CloseInternalError, perr)
 }
 
-// tellPanic gives the ErrorHandlers a last word; one that panics itself has had it.
+// tellPanic tells the ErrorHandlers of a panic; a panic of theirs is only logged.
 func (l *loop) tellPanic(ctx *Context, perr *PanicError) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -204,7 +204,7 @@ func (l *loop) tellPanic(ctx *Context, perr *PanicError) {
 	ctx.fireErrorFrom(ctx, perr, false)
 }
 
-// containedLogger makes a logger whose handler may panic: a loop must not die of its log.
+// containedLogger returns a logger whose handler may panic, because a loop must not die of its log.
 func containedLogger(l *slog.Logger) *slog.Logger {
 	return slog.New(containedHandler{orLogger(l).Handler()})
 }

@@ -5,16 +5,16 @@ import "sync/atomic"
 // taskClockEvery is the number of tasks between two looks at the clock.
 const taskClockEvery = 64
 
-// runTasks is the phase that runs queued tasks. How many depends on what the wait before it brought:
+// runTasks is the phase that runs queued tasks. The number of tasks depends on the preceding wait:
 //   - nothing was ready: a minimum batch (Group.MinTasks), so that the loop soon asks for I/O again;
 //   - something was ready: for ioTime × (100 − r) / r, where r is Group.IORatio, and at most Group.TaskBudget. The clock is
 //     read after every 64th task, so at least that many may run;
 //   - at r = 100, everything that was queued when the phase began, however long it takes. The phase runs whether or not
 //     the I/O before it failed.
 //
-// Tasks come before I/O in an iteration, so their time is measured by an earlier iteration's I/O: the latest one that
-// could be told from its tasks' time without one more look at the clock. What is left runs in the next iteration, which
-// then does not wait.
+// Tasks precede I/O in an iteration, so their time is based on the I/O of an earlier iteration. The base is the latest
+// iteration whose I/O time was known without another look at the clock. Tasks that are left run in the next iteration,
+// which then does not wait.
 func (l *loop) runTasks(ready int) {
 	l.hadIO = ready > 0 || len(l.ready) > 0
 	l.ioFrom = l.now
@@ -33,7 +33,7 @@ func (l *loop) runTasks(ready int) {
 	}
 }
 
-// taskLimit is the number of tasks the phase may run.
+// taskLimit returns the number of tasks that the phase may run.
 func (l *loop) taskLimit() int {
 	switch {
 	case l.set.ioRatio == 100:
@@ -51,7 +51,7 @@ func (l *loop) tasksOverdue() bool {
 	return r < 100 && l.hadIO && l.ioFrom-l.now >= l.ioTime*(100-r)/r
 }
 
-// measureIO ends the accounts of an iteration: what it took after its tasks is the time of its I/O.
+// measureIO ends the accounts of an iteration: the time since its tasks ended is the time of its I/O.
 func (l *loop) measureIO(end int64) {
 	if l.hadIO && l.ioFrom != 0 {
 		l.ioTime = end - l.ioFrom
@@ -59,15 +59,15 @@ func (l *loop) measureIO(end int64) {
 	l.hadIO = false
 }
 
-// tailQueue holds what has to run after the current iteration. It shares the mutex, the bound and the wake state of the
-// task queue it is part of.
+// tailQueue holds functions that run after the current iteration. It shares the mutex, the bound and the wake state of
+// its task queue.
 type tailQueue struct {
 	in, out []func()
 	next    int // first of out that has not run
 	pending atomic.Int64
 }
 
-// pushTail takes f for the end of the iteration.
+// pushTail queues f for the end of the iteration.
 func (q *taskQueue) pushTail(f func()) error {
 	q.mu.Lock()
 	if q.closed {
@@ -85,7 +85,7 @@ func (q *taskQueue) pushTail(f func()) error {
 	return nil
 }
 
-// swapTail makes what was submitted so far the batch to run and returns how much that is.
+// swapTail makes the functions submitted so far the batch to run and returns their number.
 func (q *taskQueue) swapTail() int {
 	t := &q.tail
 	if t.next < len(t.out) { // a batch was cut short
@@ -105,7 +105,7 @@ func (q *taskQueue) swapTail() int {
 	return len(t.out)
 }
 
-// runTail is the phase that runs the tail callbacks there were when it began. Those they add wait for the end of the
+// runTail is the phase that runs the tail callbacks queued when it began. Callbacks that they add wait for the end of the
 // next iteration.
 func (l *loop) runTail() {
 	t := &l.tasks.tail
@@ -119,7 +119,7 @@ func (l *loop) runTail() {
 	}
 }
 
-// guard runs a function of the user that belongs to no connection.
+// guard runs a user's function that belongs to no connection.
 func (l *loop) guard(f func()) {
 	defer l.contain(nil)
 	l.serving.Store(nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// Deadlines are the time limits of one connection; zero is no limit. Each has the meaning of the Server's field of that
-// name. All of them together cost a connection one entry in its loop's timing wheel.
+// Deadlines are the time limits of one connection; zero is no limit. Each has the meaning of the Server's field named
+// after it. All of them together cost a connection one entry in its loop's timing wheel.
 type Deadlines struct {
 	Idle         time.Duration
 	Read         time.Duration
@@ -21,7 +21,7 @@ type Deadlines struct {
 	Backpressure time.Duration
 }
 
-// check names the first field that makes no sense.
+// check returns an error that names the first negative field.
 func (d *Deadlines) check() error {
 	for _, f := range []struct {
 		name  string
@@ -37,9 +37,9 @@ func (d *Deadlines) check() error {
 	return nil
 }
 
-// SetDeadlines gives the connection limits of its own in place of the server's, for protocols that know better; nil gives
-// it the server's again. Time that has run counts. d may be shared by connections and must not be changed afterwards.
-// Loop only. Errors: a negative field; ErrClosed.
+// SetDeadlines replaces the server's limits for this connection, for protocols that know better; nil restores the
+// server's. Time that has run already counts. d may be shared by connections and must not be changed afterwards. Loop
+// only. Errors: a negative field; ErrClosed.
 func (c *Conn) SetDeadlines(d *Deadlines) error {
 	if d != nil {
 		if err := d.check(); err != nil {
@@ -54,7 +54,7 @@ func (c *Conn) SetDeadlines(d *Deadlines) error {
 	c.unmark(watched) // for a limit that may have been longer
 	c.watchProgress()
 	if c.clock == 0 && c.incomplete() && !c.has(inputEnded) {
-		c.startClock(c.readLimit(c.limits())) // had no limit; it is not known since when
+		c.startClock(c.readLimit(c.limits())) // there was no limit, so the true start is unknown
 	}
 	c.armDeadline()
 	return nil
@@ -73,7 +73,7 @@ func (c *Conn) limits() *Deadlines {
 	return &c.set.limits
 }
 
-// HandshakeDone tells that the protocol's handshake is over: Server.HandshakeTimeout no longer applies. Loop only.
+// HandshakeDone says that the protocol's handshake is over and Server.HandshakeTimeout no longer applies. Loop only.
 func (c *Conn) HandshakeDone() {
 	if !c.has(handshaking) {
 		return
@@ -85,7 +85,7 @@ func (c *Conn) HandshakeDone() {
 	}
 }
 
-// DeadlineError is the cause of a close because a deadline has passed. To errors.Is it is both os.ErrDeadlineExceeded
+// DeadlineError is the cause of a close because a deadline has passed. errors.Is matches it with os.ErrDeadlineExceeded
 // and context.DeadlineExceeded.
 type DeadlineError struct {
 	Reason CloseReason   // which deadline
@@ -97,7 +97,7 @@ func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("eddy: %s (limit %v)", deadlineText(e.Reason), e.Limit)
 }
 
-// Is reports that e is what the standard library calls a passed deadline.
+// Is reports whether target is one of the standard library's errors for a passed deadline.
 func (e *DeadlineError) Is(target error) bool {
 	return target == os.ErrDeadlineExceeded || target == context.DeadlineExceeded
 }
@@ -122,32 +122,33 @@ func deadlineText(r CloseReason) string {
 
 var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 
-// What runs, and since when (all monotonic ns of the loop):
+// What runs, and since when (all times are monotonic ns of the loop):
 //
 //	idle          lastActive: the last read or write that moved bytes; not while a request is in flight
-//	read          clock: the first byte of an incomplete header or frame, until it is complete
-//	body          clock with the bit readingBody: the decoder's SetPhase(PhaseReadingBody), until it says otherwise
+//	read          clock: the first byte of an incomplete header or frame, until its last
+//	body          clock with the bit readingBody: from SetPhase(PhaseReadingBody) until SetPhase(PhaseReadingHeader)
 //	handler       oldestRequest: the dispatch of the oldest unfinished request
-//	write         progress.stuckSince: the kernel could take no more while more wait for it; what the peer takes moves it on
-//	backpressure  progress.highSince: the crossing of the high watermark, until the low one is reached; the same moves it
-//	              on, and time in which nothing waits for the kernel does not count
+//	write         progress.stuckSince: more waits than the kernel could take; what the peer takes moves it on
+//	backpressure  progress.highSince: the crossing of the high watermark, until the low one is reached. What the peer
+//	              takes moves it on, and time in which nothing waits for the kernel does not count
 //
-// While clockEnds, clock is when something has to be over, and neither read nor body time runs:
+// While clockEnds, clock is when something must be over, and neither read nor body time runs:
 //
 //	handshake     with the bit handshaking, which bounds what is read meanwhile too
 //	closing       in phase Closing, or with pauseEnd: flush and linger
 //
-// Activity stores a time and nothing else. The wheel entry may therefore fire early; it is armed again then.
+// Activity stores a time and nothing else. So the wheel entry may fire early; it is then armed again.
 
 // clockEnds reports whether clock is an end instead of a beginning.
 func (c *Conn) clockEnds() bool {
 	return c.ending() || c.has(handshaking)
 }
 
-// ending reports whether the end is settled, or put off until writes have left their pools: from then on only clock counts.
+// ending reports whether the end is settled, or put off until writes have left their pools. From then on only clock
+// counts.
 func (c *Conn) ending() bool { return c.phase >= PhaseClosing || c.paused&pauseEnd != 0 }
 
-// until returns when the handshake or the rest of the connection's life has to be over, 0 for no such time.
+// until returns when the handshake, or the rest of the connection's life, must be over; 0 for no limit.
 func (c *Conn) until() int64 {
 	if c.clockEnds() {
 		return c.clock
@@ -155,7 +156,7 @@ func (c *Conn) until() int64 {
 	return 0
 }
 
-// readSince returns since when a header, frame or body is incomplete, 0 when none is timed.
+// readSince returns since when a header, frame or body is incomplete, 0 if none is timed.
 func (c *Conn) readSince() int64 {
 	if c.clockEnds() {
 		return 0
@@ -163,7 +164,7 @@ func (c *Conn) readSince() int64 {
 	return c.clock
 }
 
-// startClock begins the time of what is being read.
+// startClock starts the time of the header, frame or body being read.
 func (c *Conn) startClock(limit time.Duration) {
 	if limit > 0 && !c.clockEnds() {
 		c.clock = c.loop.now
@@ -171,14 +172,14 @@ func (c *Conn) startClock(limit time.Duration) {
 	}
 }
 
-// stopClock ends that time.
+// stopClock undoes startClock.
 func (c *Conn) stopClock() {
 	if c.clock != 0 && !c.clockEnds() {
 		c.clock = 0
 	}
 }
 
-// startDeadlines arms a new connection.
+// startDeadlines arms the deadlines of a new connection.
 func (c *Conn) startDeadlines() {
 	if limit := c.set.handshake; limit > 0 {
 		c.raise(handshaking)
@@ -204,7 +205,7 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// due returns when a limit is reached that runs since then, 0 when it does not run.
+// due returns when a limit that runs since then is reached, 0 if it does not run.
 func due(since int64, limit time.Duration) int64 {
 	if since == 0 || limit == 0 {
 		return 0
@@ -226,7 +227,7 @@ func (c *Conn) nextDeadline() int64 {
 	next = earlier(next, c.nextQuestion(d))
 	if d.Handler > 0 && c.inflight.Load() > 0 {
 		since := c.oldestRequest()
-		if since == 0 { // one that begins to run in this moment: look again
+		if since == 0 { // a request begins to run at this moment: look again
 			since = c.loop.now
 		}
 		next = earlier(next, due(since, d.Handler))
@@ -234,7 +235,7 @@ func (c *Conn) nextDeadline() int64 {
 	return next
 }
 
-// readLimit returns the limit of what is being read.
+// readLimit returns the limit for the header, frame or body being read.
 func (c *Conn) readLimit(d *Deadlines) time.Duration {
 	if c.has(readingBody) {
 		return d.Body
@@ -242,14 +243,14 @@ func (c *Conn) readLimit(d *Deadlines) time.Duration {
 	return d.Read
 }
 
-// armDeadline makes the wheel fire at the earliest deadline or before.
+// armDeadline makes the wheel fire at the earliest deadline, or before.
 func (c *Conn) armDeadline() {
 	if next := c.nextDeadline(); next != 0 {
 		c.armAt(next)
 	}
 }
 
-// armAt makes the wheel fire at next or before.
+// armAt makes the wheel fire at next, or before.
 func (c *Conn) armAt(next int64) {
 	l := c.loop
 	if c.timer == 0 {
@@ -264,7 +265,7 @@ func (c *Conn) checkDeadlines() {
 	l := c.loop
 	defer l.contain(c)
 	l.serving.Store(c)
-	c.unmark(watched) // before the look at the requests: who begins one from here on asks for another
+	c.unmark(watched) // before the look at the requests; one that begins from here on requests a new look
 	if t := c.until(); t != 0 && l.now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return
@@ -288,10 +289,10 @@ func (c *Conn) overdue() *DeadlineError {
 		return t != 0 && now >= t
 	}
 	c.askProgress()
-	if c.highSince() != 0 && c.out.head == nil { // answers wait for their turn, and not for the peer
+	if c.highSince() != 0 && c.out.head == nil { // answers wait for their turn, not for the peer
 		c.ext.Load().progress.highSince = now
 	}
-	if c.readSince() != 0 && c.readPaused() { // the peer could not go on; its time begins anew
+	if c.readSince() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
 		c.clock = now
 	}
 	requests := c.inflight.Load() > 0
@@ -317,8 +318,8 @@ func (c *Conn) overdue() *DeadlineError {
 	return nil
 }
 
-// expire ends the connection. Where the peer may still be listening, the ErrorHandlers on the loop have a last word:
-// what they write is sent before the end.
+// expire ends the connection. Where the peer may still be listening, the ErrorHandlers on the loop have a last word,
+// which is sent before the end.
 func (c *Conn) expire(e *DeadlineError) {
 	switch e.Reason {
 	case CloseIdleTimeout, CloseWriteTimeout, CloseBackpressureLimit:
@@ -330,11 +331,11 @@ func (c *Conn) expire(e *DeadlineError) {
 	if c.head != nil {
 		c.head.offerError(e)
 	}
-	if c.later() != 0 && c.phase < PhaseClosing { // their last word may be in the hands of a FlushHandler
+	if c.later() != 0 && c.phase < PhaseClosing { // a FlushHandler may hold the last word
 		c.runLater()
 	}
 	switch {
-	case c.phase >= PhaseClosing: // a handler has closed it, in its own way
+	case c.phase >= PhaseClosing: // a handler has closed the connection
 	case c.queued.Load() == 0 && c.encoding.Load() == 0:
 		c.beginClose(e.Reason, e)
 	default:
@@ -342,14 +343,14 @@ func (c *Conn) expire(e *DeadlineError) {
 	}
 }
 
-// awaitRest starts the time of a header or frame of which a part has come.
+// awaitRest notes that a part of a header or frame has come, and starts its time.
 func (c *Conn) awaitRest() {
 	c.raise(partial)
 	c.startRest()
 }
 
 func (c *Conn) startRest() {
-	if c.readPaused() { // by the decoder
+	if c.readPaused() { // the decoder has paused reads
 		c.raise(heldBack)
 		return
 	}
@@ -358,17 +359,18 @@ func (c *Conn) startRest() {
 	}
 }
 
-// incomplete reports whether a part of something has come.
+// incomplete reports whether a part of a header, frame or body has come.
 func (c *Conn) incomplete() bool { return c.has(partial|readingBody) || c.innerShort() }
 
-// frameComplete ends that time, but not that of a body, nor of what a decoder further down has a part of.
+// frameComplete ends the time of a header or frame, unless a body is timed or a decoder further down has a part of a
+// frame.
 func (c *Conn) frameComplete() {
 	if !c.has(readingBody) && !c.innerShort() {
 		c.stopClock()
 	}
 }
 
-// bodyBegins starts the time of a body, bodyEnds ends it.
+// bodyBegins starts the time of a body; bodyEnds ends it.
 func (c *Conn) bodyBegins() {
 	if c.has(readingBody) {
 		return
@@ -385,7 +387,7 @@ func (c *Conn) bodyEnds() {
 	}
 }
 
-// readsResumed begins the time of what is incomplete anew: while reads were paused the peer could not go on.
+// readsResumed restarts the time of what is incomplete, because the peer could not go on while reads were paused.
 func (c *Conn) readsResumed() {
 	c.clear(heldBack)
 	if c.readSince() != 0 {

@@ -16,7 +16,7 @@ const (
 	DefaultStallThreshold = 100 * time.Millisecond
 )
 
-// tuning is how the loops of a Group run, after validation.
+// tuning holds a Group's settings for its loops, after validation.
 type tuning struct {
 	ioRatio, taskBudget, minTasks int
 	maxEvents                     int
@@ -59,7 +59,7 @@ func (g *Group) tuning() (tuning, error) {
 	return s, s.checkPinned(g.WaitMode)
 }
 
-// checkPinned refuses what only a loop with a thread of its own can do.
+// checkPinned refuses options that need loops in WaitPinned.
 func (s *tuning) checkPinned(wait WaitMode) error {
 	for _, cpu := range s.cpus {
 		if cpu < 0 {
@@ -78,7 +78,8 @@ func (s *tuning) checkPinned(wait WaitMode) error {
 	return nil
 }
 
-// tuneBoss gives the group of a server's boss what its workers have, except for what takes a processor.
+// tuneBoss gives the group of a server's boss the settings of its workers, except CPUs and Spin, which take up a
+// processor.
 func (s *tuning) tuneBoss(g *Group) {
 	const off = -1
 	g.IORatio, g.TaskBudget, g.MinTasks, g.MaxEvents = s.ioRatio, s.taskBudget, s.minTasks, s.maxEvents

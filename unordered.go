@@ -8,40 +8,40 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// OnUnordered runs the handler's HandleRead on pool, where it may block, with a task of its own for each message: messages
-// of one connection run side by side and end in any order (reference 1.11, 0.13). It is for messages that do not depend on
-// each other, whose answers carry an id.
+// OnUnordered runs the handler's HandleRead on pool, where it may block, with one task for each message. Messages of one
+// connection run concurrently and end in any order. Use it for messages that do not depend on each other and whose
+// answers carry an id.
 //
-// Each message has a Context of its own until HandleRead returns, with its own Context.Context, deadline and trace. Writes
-// and FireRead from there are valid and take their place in the order of the calls. Two neighbours on the same pool, both
-// unordered, run a message on one goroutine. State and SetState are of the handler and safe for concurrent use; what the
-// state points to needs a lock of its own.
+// Each message has its own Context until HandleRead returns, with its own Context.Context, deadline and trace. Writes and
+// FireRead from there are valid and take their place in the order of the calls. Two unordered neighbours on the same pool
+// run a message on one goroutine. State and SetState belong to the handler and are safe for concurrent use; what the
+// state points to needs its own lock.
 //
-// At most 64 messages of a connection run or wait for a worker, over all its unordered handlers on the pool; then its reads
-// pause, until 48 are left. The pool may have room for less, see OnReject.
+// At most 64 messages of a connection run or wait for a worker, over all its unordered handlers on the pool. At that
+// number its reads pause, until 48 are left. The pool may have room for fewer, see OnReject.
 //
-// All else keeps its order, one at a time: HandleOpen returns before the first message starts; outbound messages, events,
-// changes of writability and errors of other handlers come in their order, which is no order relative to messages;
+// Everything else runs in order, one at a time. HandleOpen returns before the first message starts. Outbound messages,
+// events, changes of writability and errors of other handlers keep their order, but have no order relative to messages.
 // HandleClose comes when the last message has returned. The handler's own errors are handled where they arise.
 func OnUnordered(pool *executor.Pool) AddOption {
 	return func(n *node) { n.pool, n.unordered = pool, true }
 }
 
-// Bounds of how many messages of a connection are on their way through unordered handlers on one pool. From looseHigh on
-// its reads are paused, at looseLow they resume: a few messages that hang must not hold up the others. strandBound is the
-// end for what does not come from reading.
+// Bounds for the messages of a connection under way through unordered handlers on one pool. At looseHigh its reads pause,
+// at looseLow they resume; looseLow is high so that a few hanging messages do not hold up the others. strandBound limits
+// messages that do not come from reading.
 const (
 	looseHigh = 64
 	looseLow  = 48
-	keptLoose = 8 // that a connection without messages keeps for the next ones
+	keptLoose = 8 // spare ones of a connection without messages
 )
 
-// loose is one message on its way to and through an unordered handler, with the Context that it is given.
+// loose is one message on its way to and through an unordered handler, with its own Context.
 type loose struct {
-	ctx     Context  // its state is the loose itself
+	ctx     Context  // with the loose itself as its state
 	origin  *Context // the handler's place in the pipeline
 	strand  *strand
-	onLoop  bool  // it was refused and a policy is asked; nothing below is used
+	onLoop  bool  // made for a reject policy; the fields below are unused
 	at      int64 // when it was dispatched
 	msg     any
 	trace   context.Context
@@ -57,8 +57,8 @@ func (ctx *Context) loose() *loose {
 	return m
 }
 
-// onLoop reports whether the methods of ctx are called on the loop: its handler is there, or it is what a reject policy is
-// given.
+// onLoop reports whether the methods of ctx are called on the loop. Its handler is there, or ctx was made for a reject
+// policy.
 func (ctx *Context) onLoop() bool {
 	if ctx.node.pool == nil {
 		return true
@@ -67,7 +67,7 @@ func (ctx *Context) onLoop() bool {
 	return m != nil && m.onLoop
 }
 
-// shares reports whether n handles op on the executor that ctx's methods are called on, which is a pool.
+// shares reports whether n handles op on the same executor, a pool, that ctx's methods are called on.
 func (ctx *Context) shares(n *Context, op ops) bool {
 	return n.node.pool == ctx.node.pool && (ctx.loose() != nil) == (op == opRead && n.node.unordered)
 }
@@ -80,10 +80,9 @@ func (ctx *Context) place() *Context {
 	return ctx
 }
 
-// crowd is what a strand knows of the messages of its connection that are on their way through unordered handlers on its
-// pool.
+// crowd is a strand's record of the messages under way through unordered handlers on its pool.
 type crowd struct {
-	opening atomic.Int32 // calls of HandleOpen to come, which messages wait for
+	opening atomic.Int32 // pending calls of HandleOpen, which messages wait for
 	n       atomic.Int32 // messages on their way; written under mu
 
 	mu          sync.Mutex
@@ -97,7 +96,7 @@ type crowd struct {
 	removals    []lateRemoval    // of handlers that messages may be in
 }
 
-// crowdMade returns the strand's crowd and makes it if there is none. Any goroutine.
+// crowdMade returns the strand's crowd, made if necessary. Any goroutine.
 func (s *strand) crowdMade() *crowd {
 	if k := s.crowd.Load(); k != nil {
 		return k
@@ -114,7 +113,7 @@ func (s *strand) running() int {
 	return 0
 }
 
-// submitLoose gives a message a task of its own.
+// submitLoose enqueues a message as a task of its own.
 func (ctx *Context) submitLoose(s *strand, h *hop) error {
 	k, pool := s.crowdMade(), ctx.node.pool
 	switch {
@@ -154,10 +153,10 @@ func (m *loose) Drop() {
 	c.droppedByPool(name)
 }
 
-// Context tells the pool's hook which trace the message carries.
+// Context returns the message's trace, for the pool's hook.
 func (m *loose) Context() context.Context { return m.ctx.Trace() }
 
-// finish follows a message on its goroutine. The last one may bring the close.
+// finish follows a message on its goroutine. The last message may have to bring the close.
 func (m *loose) finish() {
 	c, s := m.ctx.conn, m.strand
 	m.endRequest()
@@ -178,7 +177,7 @@ func (m *loose) endRequest() {
 	}
 }
 
-// readNext runs the next handler of a message that is unordered and on the same pool.
+// readNext runs a message's next handler, which is unordered and on the same pool.
 func (ctx *Context) readNext(before *loose, msg any) {
 	k := before.strand.crowd.Load()
 	m := k.take(ctx, before.strand, &hop{at: before.at, msg: msg})
@@ -191,7 +190,7 @@ func (ctx *Context) readNext(before *loose, msg any) {
 	m.ctx.result(m.ctx.read(msg))
 }
 
-// closeAfter keeps the close until the last message has returned; false if there is none.
+// closeAfter keeps the close until the last message has returned, and returns false if there is none.
 func (s *strand) closeAfter(h hop) bool {
 	k := s.crowd.Load()
 	if k == nil {
@@ -203,14 +202,14 @@ func (s *strand) closeAfter(h hop) bool {
 	return k.over
 }
 
-// opened follows HandleOpen of an unordered handler, for whose end messages may wait.
+// opened follows HandleOpen of an unordered handler, whose end messages may wait for.
 func (ctx *Context) opened(s *strand) {
 	if ctx.node.unordered && s.crowd.Load().opening.Add(-1) == 0 {
 		ctx.conn.postReadState()
 	}
 }
 
-// take returns a message for origin.
+// take returns a loose for origin, with the message of h.
 func (k *crowd) take(origin *Context, s *strand, h *hop) *loose {
 	k.mu.Lock()
 	m := k.spare
@@ -245,7 +244,7 @@ func (k *crowd) join(m *loose) {
 	k.mu.Unlock()
 }
 
-// leave undoes join. It returns the close if that has waited for m.
+// leave undoes join. If the close has waited for m, leave returns it.
 func (k *crowd) leave(m *loose) (end hop, over bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -270,7 +269,7 @@ type lateRemoval struct {
 	seq uint64
 }
 
-// removeAfter keeps the removal of an unordered handler until the messages that are on their way have returned; false if
+// removeAfter keeps the removal of an unordered handler until the messages under way have returned, and returns false if
 // there are none.
 func (s *strand) removeAfter(h hop) bool {
 	k := s.crowd.Load()
@@ -286,7 +285,7 @@ func (s *strand) removeAfter(h hop) bool {
 	return true
 }
 
-// dismissLate tells the removed handlers that no message is in any more.
+// dismissLate tells HandleRemove to removed handlers that no message is in any more.
 func (s *strand) dismissLate() {
 	k := s.crowd.Load()
 	k.mu.Lock()
@@ -311,7 +310,7 @@ func (k *crowd) give(m *loose) {
 	k.mu.Unlock()
 }
 
-// keep saves m for another message. It stays with its connection: who uses a Context after its time must not meet another
+// keep saves m for another message of the same connection, because a Context used after its time must not meet another
 // connection. k.mu is held.
 func (k *crowd) keep(m *loose) {
 	m.msg, m.trace, m.older = nil, nil, nil
@@ -355,7 +354,7 @@ func (ctx *Context) sharedState() any {
 
 func (ctx *Context) setSharedState(v any) {
 	s := ctx.findStrand()
-	if s == nil { // its pool has never been given anything, and the connection has ended
+	if s == nil { // the pool was never given anything, and the connection has ended
 		return
 	}
 	k := s.crowdMade()

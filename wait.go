@@ -6,32 +6,32 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// WaitDecision is what a WaitStrategy chooses.
+// WaitDecision is the choice of a WaitStrategy.
 type WaitDecision uint8
 
 const (
-	// Block waits for an event, a task or the next deadline, whatever comes first.
+	// Block waits for an event, a task or the next deadline, whichever comes first.
 	Block WaitDecision = iota
-	// Continue goes on without asking the poller: tasks and deadlines are served, no I/O is.
+	// Continue does not ask the poller: tasks and deadlines are served, I/O is not.
 	Continue
 	// BusyWait asks the poller without waiting.
 	BusyWait
 )
 
-// LoopState is what a WaitStrategy is told.
+// LoopState describes a loop for its WaitStrategy.
 type LoopState struct {
 	Name    string        // of the loop
 	Timeout time.Duration // until the next deadline; negative when there is none
 	Empty   int           // polls in a row that brought nothing
 }
 
-// WaitStrategy chooses what a loop does next. It is called on the loop, before each wait in which the loop has nothing
-// left to run; with something left to run it polls without waiting and nobody is asked. It must not block. A strategy
-// that panics is reported and not asked again: the loop waits from then on.
+// WaitStrategy chooses what a loop does next. The loop calls it before each wait in which the loop has nothing left to
+// run; otherwise the loop polls without waiting. The function must not block. A strategy that panics is reported and not
+// asked again: from then on the loop always waits.
 type WaitStrategy func(LoopState) WaitDecision
 
-// wait is the phase that polls, and sleeps when there is nothing to do until the next deadline, an event or a task. It
-// also ends the accounts of the iteration before.
+// wait is the phase that polls the poller. With nothing to do it sleeps until the next deadline, event or task. It also
+// closes the books of the previous iteration.
 func (l *loop) wait() int {
 	begin := l.clock.Now()
 	l.account(begin)
@@ -101,8 +101,8 @@ func (l *loop) resumed(now int64) {
 	}
 }
 
-// judgeWait counts a wait that returned although nothing was ready, nobody woke it and its time was not over. Such
-// waits in a row mean a poller that is out of order and would keep the loop spinning.
+// judgeWait counts a wait that returned early: no event, no wakeup, time left. Such waits in a row mean that the poller
+// is out of order and would keep the loop spinning.
 func (l *loop) judgeWait(n int, woken bool, until int64) {
 	switch {
 	case n == 0 && !woken && l.now < until && !l.tasks.waiting():
@@ -123,12 +123,12 @@ func (l *loop) judgeWait(n int, woken bool, until int64) {
 	}
 }
 
-// prematureNoise is the number of early returns in a row that is not worth a line: signals cause them, too, and the
-// parked poller returns once for a deadline that was moved.
+// prematureNoise is the number of early returns in a row that is not logged. Signals cause some, and the parked poller
+// returns once for a deadline that was moved.
 const prematureNoise = 3
 
-// spin polls without sleeping until something comes, the deadline passes or the time for spinning is over; only then
-// over is false. Nobody has to wake a loop that spins.
+// spin polls without sleeping until something comes, the deadline passes or the spinning time is over; over is false only
+// in the last case. Nobody has to wake a loop that spins.
 func (l *loop) spin(begin, until int64) (n int, err error, over bool) {
 	for {
 		n, err := l.poller.Wait(l.events, 0)
@@ -145,7 +145,7 @@ func (l *loop) spin(begin, until int64) (n int, err error, over bool) {
 	}
 }
 
-// decide asks the strategy.
+// decide asks the strategy, if there is one.
 func (l *loop) decide(timeout time.Duration) (d WaitDecision) {
 	if l.strategy == nil {
 		return Block
@@ -158,8 +158,8 @@ func (l *loop) decide(timeout time.Duration) (d WaitDecision) {
 	return d
 }
 
-// waitTimeout is 0 while work is pending, negative when only an event or a task can bring more; until is the same as a
-// time.
+// waitTimeout returns 0 while work is pending, and a negative timeout when only an event or a task can bring more. until
+// is the same as a time.
 func (l *loop) waitTimeout(now int64) (timeout time.Duration, until int64) {
 	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || len(l.notices) > 0 || l.tasks.waiting() || l.stopping || l.walking() {
 		return 0, now
@@ -171,7 +171,7 @@ func (l *loop) waitTimeout(now int64) (timeout time.Duration, until int64) {
 	return max(0, time.Duration(until-now)), until
 }
 
-// nextDeadline is the time at which the wheel or a timer is due, sleepForever when nothing is armed.
+// nextDeadline returns when the wheel or a timer is due, sleepForever when nothing is armed.
 func (l *loop) nextDeadline() int64 {
 	next := int64(sleepForever)
 	if when, ok := l.wheel.Next(); ok {
@@ -183,10 +183,10 @@ func (l *loop) nextDeadline() int64 {
 	return next
 }
 
-// minEvents is the size that the array of events begins with.
+// minEvents is the initial size of the array of events.
 const minEvents = 128
 
-// growEvents doubles the array that a wait has filled.
+// growEvents doubles the array of events after a wait has filled it.
 func (l *loop) growEvents(n int) {
 	if n == len(l.events) && n < l.set.maxEvents {
 		l.events = make([]sys.Event, min(2*n, l.set.maxEvents))

@@ -13,21 +13,21 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// Stall is an iteration of a loop that has been going on for Group.StallThreshold: some handler, task or timer blocks
-// the loop and everything on it.
+// Stall is an iteration of a loop that has lasted for Group.StallThreshold: some handler, task or timer blocks the loop
+// and everything on it.
 type Stall struct {
 	Loop    string
 	For     time.Duration  // so far
-	Handler string         // the application's function that the engine or a protocol called, "" when there is none
-	Starved bool           // no handler runs: the loop itself waits for a processor
+	Handler string         // function of the application that the engine or a protocol has called, "" for none
+	Starved bool           // no handler runs; the loop itself waits for a processor
 	Conn    ConnID         // the connection being served, zero when there is none
 	Peer    netip.AddrPort // of Conn
-	Stack   string         // of the loop's goroutine; "" when too many stalls were reported just before
+	Stack   string         // stack of the loop's goroutine; "" after too many recent stalls
 }
 
-// watchdog notices loops of a group that are stuck. It is one goroutine that looks at a loop when its iteration would
-// be too long, so a busy group costs about one look per StallThreshold. While no loop runs it sleeps: a group that goes
-// idle costs one more look, an idle one nothing. The first loop to run again wakes it.
+// watchdog notices the stuck loops of a group. Its goroutine looks at a loop when its iteration would be too long, so a
+// busy group costs about one look per StallThreshold. While no loop runs it sleeps: a group that goes idle costs one more
+// look, an idle one nothing. The first loop to run again wakes it.
 type watchdog struct {
 	clock     sys.Clock
 	threshold time.Duration
@@ -53,7 +53,7 @@ func newWatchdog(w *crew) *watchdog {
 	}
 }
 
-// attend keeps the watchdog awake while loops run. Called by the loops.
+// attend wakes the watchdog if it sleeps. The loops call it.
 func (d *watchdog) attend() {
 	if d.asleep.Load() && d.asleep.CompareAndSwap(true, false) {
 		select {
@@ -88,7 +88,7 @@ func (d *watchdog) run() {
 	}
 }
 
-// stop ends the watchdog and waits for it, unless it is OnStall that ends it. Several callers.
+// stop ends the watchdog and waits for it, unless OnStall calls stop. Several callers may stop it.
 func (d *watchdog) stop() {
 	d.once.Do(func() { close(d.quit) })
 	if goroutineID() != d.goid.Load() {
@@ -101,7 +101,7 @@ func (d *watchdog) settle() bool {
 	d.asleep.Store(true)
 	for _, l := range d.loops {
 		if l.busyFrom.Load() != 0 {
-			return !d.asleep.CompareAndSwap(true, false) // somebody was faster: the rouse is on its way
+			return !d.asleep.CompareAndSwap(true, false) // if a loop was faster, its rouse is on the way
 		}
 	}
 	return true
@@ -129,8 +129,8 @@ func (d *watchdog) look() (next time.Duration, active bool) {
 	return time.Duration(first - now), active
 }
 
-// noteStall counts a stall, once per iteration, which is known by its begin: the watchdog notices those that last, the
-// loop itself those that are over before anybody looked.
+// noteStall counts a stall once per iteration, which is identified by its begin. The watchdog notices stalls that last,
+// the loop itself those that are over before the watchdog has looked.
 func (l *loop) noteStall(begin int64) bool {
 	last := l.stalledAt.Load()
 	if last == begin || !l.stalledAt.CompareAndSwap(last, begin) {
@@ -140,7 +140,7 @@ func (l *loop) noteStall(begin int64) bool {
 	return true
 }
 
-// report tells the log and the listener.
+// report tells the log and the listener of a stall.
 func (d *watchdog) report(l *loop, took int64) {
 	s := Stall{Loop: l.name, For: time.Duration(took)}
 	if c := l.serving.Load(); c != nil {

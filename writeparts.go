@@ -2,9 +2,9 @@ package eddy
 
 import "github.com/go-eddy/eddy/buf"
 
-// WriteParts passes a copy of two slices towards the head as one message, such as a header and the payload behind it; both
-// may be reused at once. To a handler in front that takes part in writing they come as one *buf.Bytes. On the loop it
-// allocates nothing, for up to 64 KiB if there is such a handler. Errors as Write.
+// WriteParts passes a copy of two slices towards the head as one message, such as a header and its payload. Both slices
+// may be reused at once. A WriteHandler on the way gets one *buf.Bytes. On the loop WriteParts allocates nothing; with a
+// WriteHandler on the way, up to 64 KiB. Errors as for Write.
 func (ctx *Context) WriteParts(head, body []byte) error {
 	switch {
 	case ctx.node.pool != nil:
@@ -22,7 +22,7 @@ func (ctx *Context) WriteParts(head, body []byte) error {
 	return err
 }
 
-// lendCarrier returns a message for WriteBytes. A handler in front may write in turn, and gets another one.
+// lendCarrier returns a message for WriteBytes. A handler that writes while it handles one gets another.
 func (l *loop) lendCarrier() *buf.Bytes {
 	n := len(l.carriers)
 	if n == 0 {

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// connExt holds what only few connections need.
+// connExt holds the state that only few connections need.
 type connExt struct {
 	closeReq   atomic.Pointer[closeRequest]
-	limits     atomic.Pointer[Deadlines]       // of its own
-	hopWaiting atomic.Pointer[strand]          // reads are paused until it has drained
+	limits     atomic.Pointer[Deadlines]       // limits set for this connection
+	hopWaiting atomic.Pointer[strand]          // strand that must drain before reads resume
 	strands    atomic.Pointer[strand]          // written by the loop
-	begun      requestClock                    // of Begin and End; written under mu
-	answers    atomic.Int64                    // bytes of responses that count as queued and wait for their turn or the loop
-	trace      atomic.Pointer[context.Context] // of messages without their own
+	begun      requestClock                    // for Begin and End; written under mu
+	answers    atomic.Int64                    // bytes of responses that count as queued but wait for their turn or for the loop
+	trace      atomic.Pointer[context.Context] // for messages without their own
 
 	// Owned by the loop.
 	timers   *Timer            // armed by handlers
-	late     *CloseError       // will be the end when no write is on its way through a pool
-	progress progress          // of a peer that takes less than there is for it
+	late     *CloseError       // the end, put off until no write is on its way through a pool
+	progress progress          // set for a slow peer
 	zone     string            // of the peer's address
-	current  *requestContext   // of what is being handled, if it was asked for
-	kept     []*requestContext // of messages whose requests may be in flight, oldest first; they have deadlines
+	current  *requestContext   // context of what is being handled, if asked for
+	kept     []*requestContext // contexts with a deadline whose requests may be in flight, oldest first
 	tenant   string
 	marks    outMarks
-	inner    *innerInput    // of decoders that are not the first handler
-	later    uint8          // what is to be done when the batch is over
-	gathered []*writeFuture // whose bytes FlushHandlers hold until then; each counts it as a part
+	inner    *innerInput    // for decoders that are not the first handler
+	later    uint8          // work for the end of the batch
+	gathered []*writeFuture // futures whose bytes FlushHandlers hold until then; each counts this as a part
 	farewell bool           // the FinishHandlers have been told
-	holds    uint16         // HoldReads without their ReleaseReads
+	holds    uint16         // calls of HoldReads without ReleaseReads
 	parking  *parking
 	rewiring rewiring
 
 	mu       sync.Mutex
-	writable *Future // somebody waits for it; kept with its error when the connection has ended
+	writable *Future // set while somebody waits; kept with its error after the end
 	done     chan struct{}
-	contexts *requestContext // not ended
+	contexts *requestContext // contexts that have not ended
 	requests requestList
 	futures  futureList
 	closing  *Future // of CloseFuture
@@ -58,7 +58,7 @@ func (c *Conn) extend() *connExt {
 	return c.ext.Load()
 }
 
-// wakeWriters tells those who wait for the connection to be writable.
+// wakeWriters completes the Future that awaitWritable returned, because the connection is writable.
 func (c *Conn) wakeWriters() {
 	x := c.ext.Load()
 	x.mu.Lock()
@@ -66,12 +66,12 @@ func (c *Conn) wakeWriters() {
 	c.unmark(writersWait)
 	x.writable = nil
 	x.mu.Unlock()
-	if w != nil { // else the connection has ended
+	if w != nil { // nil if the connection has ended
 		w.settle(FutureSucceeded, nil, c.loop)
 	}
 }
 
-// finish releases everybody: the connection has ended.
+// finish completes everything that waits for the end of the connection.
 func (x *connExt) finish() {
 	x.mu.Lock()
 	if x.over {
@@ -84,7 +84,7 @@ func (x *connExt) finish() {
 	}
 	w, f := x.writable, x.closing
 	x.mu.Unlock()
-	if w != nil { // made before the end, so that the loop is here
+	if w != nil { // made before the end, so this runs on the loop
 		w.settle(FutureFailed, w.conn.closedError(), w.loop)
 	}
 	if f != nil {
@@ -92,8 +92,8 @@ func (x *connExt) finish() {
 	}
 }
 
-// awaitWritable returns the Future of the connection's being writable, which fails with its end. The caller looks at the
-// queue after it: the loop looks at the bit after each change of the queue.
+// awaitWritable returns the Future that succeeds when the connection is writable and fails when it ends. Call it before
+// looking at the queue, because the loop looks at the bit writersWait after each change of the queue.
 func (c *Conn) awaitWritable() *Future {
 	x := c.extend()
 	x.mu.Lock()
@@ -130,7 +130,7 @@ func (c *Conn) writeWhenWritable(ctx context.Context, msg any) error {
 		case <-wake:
 		case <-retry:
 		case <-ctx.Done():
-			if err := c.closedError(); err != nil { // which has often ended ctx, too
+			if err := c.closedError(); err != nil { // the close has often ended ctx, too
 				return err
 			}
 			return ctx.Err()
