@@ -34,7 +34,7 @@ type ioBatch struct {
 	used  int    // of mem
 	sent  bool   // the answers are out
 	next  int    // first of list not handled; once the answers are out, first not concluded
-	limit int    // of the length of list
+	limit int    // bound of list's length
 }
 
 // batched is one connection of a batch.

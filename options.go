@@ -83,7 +83,7 @@ type settings struct {
 	marks         Watermarks
 	overflow      OverflowPolicy
 	limits        Deadlines
-	minRate       int // bytes per second that put deadlines of writes off; in settings 0 = any byte does
+	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
 	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration
@@ -164,7 +164,7 @@ type connOptions struct {
 	marks         Watermarks
 	overflow      OverflowPolicy
 	limits        Deadlines
-	minRate       int // bytes per second that put deadlines of writes off; in settings 0 = any byte does
+	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
 	handshake     time.Duration
 	flushTimeout  time.Duration
 	lingerTimeout time.Duration

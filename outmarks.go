@@ -7,7 +7,7 @@ import (
 )
 
 // outMarks are the marked parts of an outbound queue: files, messages that may still be dropped, and the bytes that
-// futures wait for. They are in connExt and are used while the bit marked is set.
+// futures wait for. connExt holds them, in use while the bit marked is set.
 type outMarks struct {
 	list    []outMark // in the order of the queue
 	tallies []classTally

@@ -191,7 +191,7 @@ func errParkFull(p *executor.Pool) error {
 	return &executor.LimitError{Pool: p.Name(), What: "what a connection keeps for the pool", Limit: parkBound, Key: true}
 }
 
-// park keeps an event that was refused with err and pauses reads. It returns false if too many are kept.
+// park keeps an event that was refused with err and pauses reads; false if too many are kept.
 func (c *Conn) park(h hop, err error) bool {
 	x := c.extend()
 	if x.parking == nil {
@@ -224,8 +224,8 @@ func (c *Conn) parkBehind(h hop) (waits bool, err error) {
 	return false, nil
 }
 
-// parkRemoval keeps a HandleRemove behind events that wait for the same pool, whatever the bound. It returns false if
-// there are none.
+// parkRemoval keeps a HandleRemove behind events that wait for the same pool, whatever the bound; false if there are
+// none.
 func (c *Conn) parkRemoval(h hop) bool {
 	if c.paused&pausePark == 0 {
 		return false

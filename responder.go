@@ -11,8 +11,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Errors that ResponderOptions.Answer is given for requests that were not run. Further ones are executor.ErrRejected for
-// a full pool and executor.ErrClosed for a stopped one. A cancelled request gets context.Canceled, a late one
+// Errors that ResponderOptions.Answer is given in place of a result. Further ones are executor.ErrRejected for a full
+// pool and executor.ErrClosed for a stopped one. A cancelled request gets context.Canceled, a late one
 // context.DeadlineExceeded, and one whose function panicked a *PanicError.
 var (
 	// ErrDraining says that the server is shutting down. The request was not executed.
@@ -25,7 +25,7 @@ var (
 	ErrExited = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
 )
 
-// DefaultInFlight is the value of a ResponderOptions.InFlight of 0: requests in flight per connection.
+// DefaultInFlight is the number of requests in flight per connection if ResponderOptions.InFlight is 0.
 const DefaultInFlight = 64
 
 // ResponderOptions configure a Responder. Run, Answer and either Pool or Route are required.
@@ -38,21 +38,22 @@ type ResponderOptions[Req any] struct {
 	// runs all.
 	Route func(req Req) (pool *executor.Pool, err error)
 	// Done is called once for each request that Route let pass, after its answer and the return of its function, before
-	// the request is released. Done runs on the loop, or on a worker if the connection has ended. nil = no call.
+	// the request is released. Done runs on the loop or, if the connection has ended, on a worker or the goroutine that
+	// stops the pool. nil = no call.
 	Done func(req Req)
 	// Value returns the values of the request's context, which uses req until its function has returned. Any goroutine
-	// may call it; it must be quick and not use the context. nil = no values.
+	// may call Value, which must be quick and not use the context. nil = no values.
 	Value func(req Req, key any) any
 
 	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends when Run returns, at the
-	// request's timeout, when the request is cancelled, or with the connection. A one-way request outlives its
-	// connection. A context that is kept after its end stays ended.
+	// request's timeout, when the request is cancelled, or with the connection, which a one-way request outlives. A
+	// context that is kept after its end stays ended.
 	Run func(ctx context.Context, req Req) (resp any, err error)
 
 	// Answer makes the message that is written to the connection, from Run's results or from the error that took their
-	// place; nil writes nothing. Answer is called once per request, where the request's end was decided. That is on the
-	// pool, or on the loop, where Run may still be busy with req. A Releaser is given away. The message may borrow from
-	// req, which is released only after the write.
+	// place; nil writes nothing. Answer is called once per request, on the pool or on the loop, where its end was
+	// decided. On the loop, Run may still be busy with req. A Releaser is given away. The message may borrow from req,
+	// which is released only after the write.
 	Answer func(req Req, resp any, err error) (msg any)
 
 	Ordering Ordering

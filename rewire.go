@@ -254,7 +254,7 @@ func (ctx *Context) settled() bool {
 }
 
 // heir returns the replacement of a handler in HandleRemove if both run in order on one pool, nil otherwise. HandleRemove
-// fires and writes through it, because later events already wait there, so that nothing may go round it.
+// fires and writes through the replacement, because later events already wait there and must not be overtaken.
 func (ctx *Context) heir() *Context {
 	if ctx.node.ops&opFarewell != 0 {
 		if by := ctx.next.Load(); by.node.pool == ctx.node.pool && !by.node.unordered && !ctx.node.unordered {

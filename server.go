@@ -25,51 +25,51 @@ type Server struct {
 	// Connections whose Init adds the same handler values share everything but their state.
 	Init func(p *Pipeline) error
 
-	Group    *Group   // loops shared with other servers and dialers; nil = loops of its own, set up by the next four fields
+	Group    *Group   // loops shared with other servers and dialers; nil = own loops, set up by the next four fields
 	Boss     *Group   // group whose next loop gets the listener; nil = a loop of its own. Only with BossWorkers
 	Topology Topology // where the listener lives
 
 	Loops     int      // worker loops of its own; 0 = GOMAXPROCS
-	Poller    string   // their readiness backend; "" = $EDDY_POLLER, else the platform's best
+	Poller    string   // readiness backend; "" = $EDDY_POLLER, else the platform's best
 	WaitMode  WaitMode // how the loops wait
 	TaskQueue int      // bound of each loop's task queue; 0 = 65536
 
 	MaxConns      int            // open connections; 0 = no limit
 	Admission     Admission      // the other limits, and the fate of connections beyond them
-	MemoryBudget  int            // bytes that all connections together may hold; 0 = DefaultMemoryBudget(), negative = no limit
+	MemoryBudget  int            // bytes that all connections may hold together; 0 = DefaultMemoryBudget(), negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
 	FlushTimeout  time.Duration  // time for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // time for the peer's end of stream after ours; 0 = 2 s
-	CloseOnEOF    bool           // true = the peer's end of stream ends the connection; false = requests received before are still answered
+	CloseOnEOF    bool           // end the connection at the peer's end of stream, instead of answering earlier requests
 	KeepCloses    int            // ended connections that RecentCloses reports, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 
 	// Socket options.
 	KeepAlive              time.Duration // silence before the peer is probed, in whole seconds; 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers; 0 leaves them to the system
-	Unsent                 int           // bytes that the kernel holds beyond those on their way to the peer; 0 = 256 KiB, negative = its whole buffer
+	Unsent                 int           // kernel's bytes beyond those on their way to the peer; 0 = 256 KiB, negative = its whole buffer
 
 	// Deadlines of each connection; 0 = none. Conn.SetDeadlines replaces them for one connection. A deadline is rounded
 	// up to the next 10 ms and costs nothing per message. Before ReadTimeout, BodyTimeout, HandlerTimeout or
-	// HandshakeTimeout closes a connection, its ErrorHandlers on the loop are given a *DeadlineError. Their output is
-	// sent before the close.
+	// HandshakeTimeout closes a connection, its ErrorHandlers on the loop are given a *DeadlineError. The handlers'
+	// output is sent before the close.
 	IdleTimeout         time.Duration // nothing read or written, and no request in flight
 	ReadTimeout         time.Duration // from the first byte of a header or frame until its last, however many bytes arrive
 	BodyTimeout         time.Duration // the same for a body, see Conn.SetPhase. Paused reads stop both
-	HandlerTimeout      time.Duration // from the dispatch of a request to its end, on loop or pool; see Conn.Begin, Request, Context.Context
+	HandlerTimeout      time.Duration // from a request's dispatch to its end, on loop or pool; see Conn.Begin, Request, Context.Context
 	WriteTimeout        time.Duration // bytes are queued and the peer takes none; acknowledged bytes extend it, see MinWriteRate
-	BackpressureTimeout time.Duration // the same while the outbound queue, having reached Watermarks.High, has not fallen to Low
-	MinWriteRate        int           // bytes per second that a slow peer must take to extend these two; 0 = 256, negative = any byte does
+	BackpressureTimeout time.Duration // the same from Watermarks.High until the outbound queue has fallen to Low
+	MinWriteRate        int           // rate that keeps a slow peer clear of these two, in bytes per second; 0 = 256, negative = any byte does
 	HandshakeTimeout    time.Duration // from the open to Conn.HandshakeDone, which the protocol must call
 
 	// Pools are ended with the server, after its loops. Shutdown gives them until its ctx ends, Close gives them
 	// FlushTimeout. Work that a pool could not run by then is dropped.
 	Pools []*executor.Pool
 
-	mu       sync.Mutex             // serializes Listen
+	mu       sync.Mutex             // held during Listen
 	eng      atomic.Pointer[engine] // nil until Listen has succeeded
 	closed   bool                   // the server was ended before Listen
 	endpoint endpoint
@@ -162,7 +162,7 @@ func (s *Server) listened() *engine {
 	return s.eng.Load()
 }
 
-// toEnd is listened for callers that end the server. Listen fails from then on.
+// toEnd is listened for callers that end the server. If there is no engine yet, Listen fails from then on.
 func (s *Server) toEnd() *engine {
 	if e := s.running(); e != nil {
 		return e
@@ -200,7 +200,8 @@ func (s *Server) Addr() net.Addr {
 }
 
 // WriteTo submits msg to the connection named by id, through its outbound pipeline. Writing to a connection that has
-// ended is a counted no-op. Any goroutine. Errors: ErrSaturated, ErrClosed after the server has stopped.
+// ended is a counted no-op. Any goroutine. Errors: ErrSaturated, ErrClosed after the server has stopped, and one for an
+// id that is not of this server.
 func (s *Server) WriteTo(id ConnID, msg any) error {
 	e := s.running()
 	if e == nil || int(id.loop) >= len(e.workers) {
@@ -226,10 +227,11 @@ func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
 // responses, and closes each connection when it is idle. When ctx ends, Shutdown closes the remaining connections at once
 // and returns ctx's error.
 //
-// Before Listen it returns ErrServerClosed, and so does every later Listen.
+// Before Listen, Shutdown returns ErrServerClosed, and so does a later Listen. A second call, or one after Close, also
+// returns ErrServerClosed.
 //
-// Any goroutine may call it except a loop and a worker of one of Pools, which would wait for themselves. There it does
-// nothing and returns ErrOnLoop or ErrOnPool. A handler that ends its server starts a goroutine for it.
+// Any goroutine may call Shutdown except a loop and a worker of one of Pools, which would wait for themselves. There the
+// call does nothing and returns ErrOnLoop or ErrOnPool. A handler that ends its server starts a goroutine for it.
 func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 	if s.onPool() {
 		return DrainReport{}, ErrOnPool
@@ -249,8 +251,8 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 }
 
 // Close ends the server at once; every connection closes with CloseServerShutdown. Close waits until the server has
-// stopped and returns nil, also after an earlier Close or Shutdown. Listen returns ErrServerClosed from then on. Any
-// goroutine but a loop and a worker of one of Pools, as for Shutdown.
+// stopped and returns nil, also after an earlier Close or Shutdown. Before Listen it returns nil at once, and a later
+// Listen returns ErrServerClosed. Any goroutine but a loop and a worker of one of Pools, as for Shutdown.
 func (s *Server) Close() error {
 	if s.onPool() {
 		return ErrOnPool

@@ -64,7 +64,7 @@ type taskQueue struct {
 }
 
 // push appends t and wakes the loop if it sleeps. Control tasks ignore the limit, because losing one would lose a close
-// or a resume. They are bounded all the same: each kind exists at most once per connection.
+// or a resume. Each kind exists at most once per connection, which is bound enough.
 func (q *taskQueue) push(t task, control bool) error {
 	if err := q.add(t, control); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
 		l.prepaid = prepaid{c, int64(t.size)}
-		defer c.submitted(int(t.size)) // deferred until after account, so that the budget counts it twice for a moment rather than not at all
+		defer c.submitted(int(t.size)) // runs after account, so that the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
 		c.encoding.Add(-1)

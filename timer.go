@@ -36,8 +36,8 @@ type Timer struct {
 }
 
 // Stop prevents the timer from running (again) and reports whether it did. False means that a one-shot timer has run or
-// is running, or that the timer was stopped before. Stop does not wait for a run that has begun. Any goroutine. The
-// function of an idle timer is released at once, the timer itself some time later.
+// is running, or that the timer was stopped before. Stop does not wait for a run that has begun. Any goroutine. An armed
+// timer's function is released at once, the timer itself some time later.
 func (t *Timer) Stop() bool {
 	for {
 		s := t.state.Load()

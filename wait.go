@@ -30,8 +30,8 @@ type LoopState struct {
 // asked again: from then on the loop always waits.
 type WaitStrategy func(LoopState) WaitDecision
 
-// wait is the phase that polls the poller. With nothing to do it sleeps until the next deadline, event or task. It also
-// closes the books of the previous iteration.
+// wait is the phase that asks the poller and closes the books of the previous iteration. With nothing to do the loop
+// sleeps until the next deadline, event or task.
 func (l *loop) wait() int {
 	begin := l.clock.Now()
 	l.account(begin)
