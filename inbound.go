@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// smallLeftover is the largest incomplete frame that is moved to the front of the loop's scratch buffer for the next
+// smallLeftover is the size up to which an incomplete frame moves to the front of the loop's scratch buffer for the next
 // read. A longer one stays in its own segment, and the read goes straight behind it.
 const smallLeftover = 2 << 10
 

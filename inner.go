@@ -18,8 +18,8 @@ type innerInput struct {
 	next  *innerInput
 }
 
-// innerBound bounds the bytes that one decoder may have in hand. The connection ends when a handler in front passes on
-// more.
+// innerBound bounds the bytes that one decoder may have in hand. If a handler in front passes on more, the connection
+// ends.
 const innerBound = 1 << 20
 
 // feeder is the ReadHandler of every decoder: it decodes bytes that come from an earlier handler. Other messages go to

@@ -11,7 +11,7 @@ import "math"
 //
 // A message cannot be taken back once such a handler has encoded it. So messages of a class that pass through one can be
 // dropped only on arrival. OverflowDropOldest and OverflowKeepLatest act as OverflowDropNewest, and
-// MessageClass.MaxMessages and MaxBytes do not hold.
+// MessageClass.MaxMessages and MaxBytes do not apply.
 type FlushHandler interface {
 	WriteHandler
 	HandleFlush(ctx *Context) error
@@ -38,8 +38,8 @@ const (
 	laterEnd                     // EndInput was called
 )
 
-// HoldReads stops delivery of inbound messages after the current one, as Conn.PauseRead does. A handler that waits for
-// something itself uses it, independently of the application's pause. Each call needs a ReleaseReads. Loop only.
+// HoldReads stops delivery of inbound messages after the current one, as Conn.PauseRead does. Use it in a handler that
+// must wait for something; the application's own pause is separate. Each call needs a ReleaseReads. Loop only.
 func (ctx *Context) HoldReads() {
 	ctx.conn.extend().holds++
 	ctx.conn.paused |= pauseHold
@@ -61,7 +61,7 @@ func (ctx *Context) ReleaseReads() {
 	}
 }
 
-// EndInput says that, by the handler's own protocol, the peer has ended its stream. After the current batch the engine
+// EndInput reports that the peer has ended its stream by the handler's own protocol. After the current batch the engine
 // acts as if the connection's own stream had ended. From then on a decoder consumes what it is given. Loop only.
 func (ctx *Context) EndInput() {
 	if ctx.conn.phase < PhaseClosing && !ctx.conn.has(inputEnded) {

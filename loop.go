@@ -245,8 +245,8 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	l.afterActivity(c)
 }
 
-// afterActivity follows a connection's activity, once per batch. It flushes the handlers' output, frees input memory that
-// the leftover does not need, and lets a draining connection end.
+// afterActivity follows a connection's activity, once per batch. The handlers' output is flushed, input memory that the
+// leftover does not need is freed, and a draining connection may end.
 func (l *loop) afterActivity(c *Conn) {
 	l.batch = nil
 	if c.later() != 0 {

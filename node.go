@@ -95,8 +95,8 @@ func unclaimed(ctx *Context, err error) error {
 	return err
 }
 
-// pipelineBuilder collects the handlers that one Init adds. Each loop has one. It remembers the last connection's nodes,
-// so that connections with the same handlers share them.
+// pipelineBuilder collects the handlers that one Init adds. Each loop has a builder, which remembers the last
+// connection's nodes, so that connections with the same handlers share them.
 type pipelineBuilder struct {
 	draft node
 	nodes []*node

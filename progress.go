@@ -24,8 +24,8 @@ func (p *progress) took(n int, now int64, rate int) {
 	p.putOff(int64(n), now, rate)
 }
 
-// putOff extends the deadlines of a slow reader by the time that n bytes take at rate, in bytes per second. Their starts
-// move to now at most; rate 0 moves them to now.
+// putOff extends the deadlines of a slow reader by the time that n bytes take at rate, in bytes per second. The starting
+// times move to now at most; rate 0 moves them to now.
 func (p *progress) putOff(n, now int64, rate int) {
 	credit := now
 	if rate > 0 {
@@ -89,8 +89,8 @@ func (c *Conn) askProgress() {
 	p.putOff(n, now, c.set.minRate)
 }
 
-// nextQuestion returns when to ask the system again, 0 for never. The interval is half the shortest limit, so that a peer
-// that stops is detected within one and a half limits.
+// nextQuestion returns when to ask the system again, 0 for never. The interval is half the shortest limit, which means
+// that a peer that stops is detected within one and a half limits.
 func (c *Conn) nextQuestion(d *Deadlines) int64 {
 	x := c.ext.Load()
 	if x == nil || x.progress.asked == 0 {
@@ -111,7 +111,7 @@ func (c *Conn) stuckSince() int64 {
 	return 0
 }
 
-// highSince returns when the outbound queue reached its high watermark, 0 when it is not above it.
+// highSince returns when the outbound queue reached its high watermark, 0 when the queue is not above it.
 func (c *Conn) highSince() int64 {
 	if x := c.ext.Load(); x != nil {
 		return x.progress.highSince

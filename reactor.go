@@ -8,8 +8,8 @@ import (
 // Loop is a handle to one loop of a Group. The loop is a goroutine that runs the functions it is given one after the
 // other, beside the connections it serves. Such functions must not block. A panic in one is contained and counted.
 //
-// All methods may be called from any goroutine and return ErrClosed after the loop has ended and ErrSaturated when its
-// task queue is full.
+// All methods may be called from any goroutine. Methods that take work return ErrClosed after the loop has ended and
+// ErrSaturated when its task queue is full.
 type Loop struct{ l *loop }
 
 // Loop returns the loop that owns the connection.
@@ -18,7 +18,7 @@ func (c *Conn) Loop() *Loop { return &c.loop.handle }
 // Name returns the loop's name, which is also the value of the pprof label eddy_loop on its goroutine.
 func (o *Loop) Name() string { return o.l.name }
 
-// In reports whether the caller runs on this loop. The check costs about a microsecond.
+// In reports whether the caller runs on this loop, at a cost of about a microsecond.
 func (o *Loop) In() bool { return o.l.goid.Load() == goroutineID() }
 
 // Post runs f on the loop. If it returns nil, f runs exactly once.

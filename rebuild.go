@@ -20,7 +20,7 @@ const (
 )
 
 // pollFailed replaces the poller after an error. If that does not help, the loop pauses before it tries again, twice as
-// long after each failure. Meanwhile it serves its tasks and deadlines. The loop never ends because of it.
+// long after each failure. Meanwhile the loop serves its tasks and deadlines; a failing poller never ends it.
 func (l *loop) pollFailed(err error) {
 	l.failures++
 	l.counters[countPollErrors]++

@@ -29,8 +29,8 @@ func (c RejectCode) String() string {
 	return fmt.Sprintf("reject_code_%d", uint8(c))
 }
 
-// HopError says why a handler's pool refused an event. errors.Is matches it with executor.ErrRejected or
-// executor.ErrClosed. A connection that ends because of it ends with CloseBackpressureLimit.
+// HopError says why a handler's pool refused an event. errors.Is takes it for executor.ErrRejected or executor.ErrClosed.
+// A connection that ends because of it ends with CloseBackpressureLimit.
 type HopError struct {
 	Handler         string
 	Pool            string

@@ -245,8 +245,8 @@ func (ctx *Context) seat() *Context {
 	return at
 }
 
-// settled reports whether ctx, on its pool, may call its neighbours there directly: ctx is in the pipeline, and no
-// earlier event is under way through the loop. The caller must have read the links before.
+// settled reports whether ctx, on its pool, may call its neighbours there directly. The condition is that ctx is in the
+// pipeline and no earlier event is under way through the loop. The caller must have read the links before.
 func (ctx *Context) settled() bool {
 	c := ctx.conn
 	b := c.shared.Load()

@@ -85,8 +85,8 @@ func (c *Conn) HandshakeDone() {
 	}
 }
 
-// DeadlineError is the cause of a close because a deadline has passed. errors.Is matches it with os.ErrDeadlineExceeded
-// and context.DeadlineExceeded.
+// DeadlineError is the cause of a close because a deadline has passed. errors.Is takes it for os.ErrDeadlineExceeded and
+// for context.DeadlineExceeded.
 type DeadlineError struct {
 	Reason CloseReason   // which deadline
 	Limit  time.Duration // how long it was

@@ -107,7 +107,7 @@ func (d *watchdog) settle() bool {
 	return true
 }
 
-// look reports the loops that are stuck. It returns when to look again, and whether any loop ran since the last look.
+// look reports the stuck loops. The results are when to look again, and whether any loop ran since the last look.
 func (d *watchdog) look() (next time.Duration, active bool) {
 	now := d.clock.Now()
 	first := wheel.After(now, d.threshold)
