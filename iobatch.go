@@ -110,7 +110,7 @@ func (l *loop) handleBatch() {
 	}
 }
 
-// adapt sets the size of the next batch after one whose handlers took took nanoseconds.
+// adapt sets the size of the next batch after one whose handlers needed so long. took is in nanoseconds.
 func (b *ioBatch) adapt(took int64) {
 	switch {
 	case took > batchTime:

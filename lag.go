@@ -45,7 +45,7 @@ func (m *lagMeter) start(now int64) {
 	m.markTime.Store(now)
 }
 
-// ran accounts for an iteration that lasted from from to to.
+// ran accounts for an iteration by its begin and its end.
 func (m *lagMeter) ran(from, to int64) {
 	m.busy += to - from
 	m.total.Store(m.busy)

@@ -159,7 +159,7 @@ func (l *loop) decide(timeout time.Duration) (d WaitDecision) {
 }
 
 // waitTimeout returns 0 while work is pending, and a negative timeout when only an event or a task can bring more. until
-// is the same as a time.
+// is the same limit as a time on the loop's clock.
 func (l *loop) waitTimeout(now int64) (timeout time.Duration, until int64) {
 	if len(l.ready) > 0 || len(l.dirty) > 0 || len(l.closing) > 0 || len(l.notices) > 0 || l.tasks.waiting() || l.stopping || l.walking() {
 		return 0, now
