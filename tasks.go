@@ -64,7 +64,7 @@ type taskQueue struct {
 }
 
 // push appends t and wakes the loop if it sleeps. Control tasks ignore the limit, because losing one would lose a close
-// or a resume. Each kind exists at most once per connection, which is bound enough.
+// or a resume. Their sources bound them: a connection, Signal, Future or the like has one or two in the queue at a time.
 func (q *taskQueue) push(t task, control bool) error {
 	if err := q.add(t, control); err != nil {
 		return err
