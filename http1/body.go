@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// body is a request's Body: what the loop puts in and the handler reads.
+// body is a request's Body: the loop puts bytes in, the handler reads them.
 type body struct {
 	pipe
 	ex     *exchange
-	merged bool // the handler's: the trailer fields are in the request
+	merged bool // the trailer fields are in the request; the handler's goroutine owns it
 }
 
 func newBody(ex *exchange, limit int) *body {
@@ -19,8 +19,8 @@ func newBody(ex *exchange, limit int) *body {
 	return b
 }
 
-// Read implements io.Reader for the handler, which has no place in its pool while it waits. The first one asks a client
-// that waits for it to send. At the end the trailer fields are added to the request, as net/http does.
+// Read implements io.Reader for the handler, which gives up its place in the pool while it waits. The first Read sends
+// 100 Continue to a client that waits for it. At the end Read adds the trailer fields to the request, as net/http does.
 func (b *body) Read(p []byte) (int, error) {
 	b.ex.sendContinue()
 	if len(p) > 0 && !b.ready() {

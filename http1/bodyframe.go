@@ -11,9 +11,9 @@ type bodyFrame struct {
 	opts    *Options
 	chunked bool
 	state   bodyState
-	scan    int   // of the current line this much was searched for its end
-	remain  int64 // of the body, or of the current chunk
-	most    int64 // bytes of a chunked body
+	scan    int   // bytes of the current line already searched for its end
+	remain  int64 // bytes left of the body, or of the current chunk
+	most    int64 // limit of a chunked body in bytes
 	total   int64 // chunked: sum of the chunk sizes so far
 	extra   int   // chunked: bytes of extensions and trailers so far
 	fields  int   // trailer fields so far
@@ -43,12 +43,12 @@ func (f *bodyFrame) init(h *head) {
 	}
 }
 
-// done reports whether the whole body and its framing has passed.
+// done reports whether the whole body and its framing have passed.
 func (f *bodyFrame) done() bool { return f.state == bodyDone }
 
-// next takes the next step in view: it returns how many bytes to consume and
-// which of them are body data, at most room. Nothing consumed and no error
-// means that more bytes (or more room) are needed.
+// next takes the next step in view. It returns how many bytes to consume and
+// which of them are body data, at most room. When it consumes nothing and
+// returns no error, it needs more bytes or more room.
 func (f *bodyFrame) next(view []byte, room int) (data []byte, consumed int, err *requestError) {
 	switch f.state {
 	case bodyData:
@@ -79,7 +79,7 @@ func (f *bodyFrame) next(view []byte, room int) (data []byte, consumed int, err 
 	return nil, 0, nil
 }
 
-// dataEnd wants exactly CRLF behind the data of a chunk.
+// dataEnd requires exactly CRLF behind the data of a chunk.
 func (f *bodyFrame) dataEnd(view []byte) ([]byte, int, *requestError) {
 	if len(view) > 0 && view[0] != '\r' || len(view) > 1 && view[1] != '\n' {
 		return nil, 0, badRequest("chunk data is not followed by CRLF")
@@ -91,8 +91,8 @@ func (f *bodyFrame) dataEnd(view []byte) ([]byte, int, *requestError) {
 	return nil, 2, nil
 }
 
-// line returns the line at the start of view without its CRLF and its size
-// with it, 0 while it is incomplete.
+// line returns the line at the start of view without its CRLF, and its size
+// with the CRLF. The size is 0 while the line is incomplete.
 func (f *bodyFrame) line(view []byte, limit int) ([]byte, int, *requestError) {
 	i := bytes.IndexByte(view[f.scan:], '\n')
 	if i < 0 {
@@ -113,8 +113,8 @@ func (f *bodyFrame) line(view []byte, limit int) ([]byte, int, *requestError) {
 	return view[:end-2], end, nil
 }
 
-// sizeLine parses chunk-size [ chunk-ext ] (RFC 9112 section 7.1). Extensions
-// are held to their grammar, counted and ignored.
+// sizeLine parses chunk-size [ chunk-ext ] (RFC 9112 section 7.1). It checks
+// the grammar of extensions, counts their bytes and ignores them.
 func (f *bodyFrame) sizeLine(line []byte) *requestError {
 	digits := 0
 	var size int64
@@ -182,7 +182,7 @@ func neverTrailer(name string) bool {
 	return false
 }
 
-// spend counts bytes that are neither body nor needed to frame it.
+// spend counts the bytes of chunk extensions and trailers, and refuses too many.
 func (f *bodyFrame) spend(n int) *requestError {
 	f.extra += n
 	if f.extra > f.opts.MaxHeaderBytes {

@@ -2,8 +2,8 @@ package http1
 
 import "strings"
 
-// The character classes of RFC 9110 section 5.6.2 (token), RFC 9110 section
-// 5.5 (field value) and RFC 3986 (request target, host), one table for all.
+// Character classes: token (RFC 9110 section 5.6.2), field value (RFC 9110
+// section 5.5), request target and host (RFC 3986). One table holds them all.
 const (
 	classToken = 1 << iota
 	classTarget
@@ -23,9 +23,9 @@ func buildClasses() (t [256]uint8) {
 	}
 	const alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	mark(alnum+"!#$%&'*+-.^_`|~", classToken)
-	// Every visible ASCII character but the fragment mark: a fragment is never
-	// sent (RFC 9112 section 3.2), and a server that cut it off would disagree
-	// with one that did not.
+	// Every visible ASCII character but the fragment mark. A fragment is never
+	// sent (RFC 9112 section 3.2), and servers would disagree whether to cut it
+	// off.
 	for c := 0x21; c <= 0x7e; c++ {
 		if c != '#' {
 			t[c] |= classTarget
@@ -41,7 +41,7 @@ func buildClasses() (t [256]uint8) {
 	return t
 }
 
-// all reports whether every byte of s is of the class.
+// all reports whether every byte of s belongs to the class.
 func all[S []byte | string](s S, class uint8) bool {
 	for i := range len(s) {
 		if classes[s[i]]&class == 0 {
@@ -51,7 +51,7 @@ func all[S []byte | string](s S, class uint8) bool {
 	return true
 }
 
-// trimLeft cuts optional white space (SP and HTAB only) off the beginning.
+// trimLeft cuts optional white space (SP and HTAB only) off the start of s.
 func trimLeft[S []byte | string](s S) S {
 	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
 		s = s[1:]
@@ -68,7 +68,8 @@ func trimSpace[S []byte | string](s S) S {
 	return s
 }
 
-// equalFold compares ASCII without case; lower must be lower case.
+// equalFold reports whether s equals lower without regard to ASCII case. lower
+// must be lower case.
 func equalFold[S []byte | string](s S, lower string) bool {
 	if len(s) != len(lower) {
 		return false
@@ -85,8 +86,8 @@ func equalFold[S []byte | string](s S, lower string) bool {
 	return true
 }
 
-// hasToken reports whether the comma-separated list holds the token, without
-// regard to case.
+// hasToken reports whether the comma-separated list holds the token lower,
+// without regard to case.
 func hasToken(list, lower string) bool {
 	for len(list) > 0 {
 		item := list

@@ -1,6 +1,6 @@
 package http1
 
-// validExtensions checks what follows the size of a chunk (RFC 9112 section 7.1.1):
+// validExtensions reports whether ext, which follows the size of a chunk, has this grammar (RFC 9112 section 7.1.1):
 //
 //	chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )
 //
@@ -30,7 +30,7 @@ func validExtensions(ext []byte) bool {
 	return true
 }
 
-// afterByte returns what follows c and the optional white space on both of its sides.
+// afterByte returns the rest of b behind c and the optional white space around c.
 func afterByte(b []byte, c byte) ([]byte, bool) {
 	if b = trimLeft(b); len(b) == 0 || b[0] != c {
 		return nil, false
@@ -38,7 +38,7 @@ func afterByte(b []byte, c byte) ([]byte, bool) {
 	return trimLeft(b[1:]), true
 }
 
-// afterToken returns what follows the token at the start of b.
+// afterToken returns the rest of b behind the token at its start.
 func afterToken(b []byte) ([]byte, bool) {
 	n := 0
 	for n < len(b) && classes[b[n]]&classToken != 0 {
@@ -47,7 +47,7 @@ func afterToken(b []byte) ([]byte, bool) {
 	return b[n:], n > 0
 }
 
-// afterQuoted returns what follows the quoted string (RFC 9110 section 5.6.4) at the start of b.
+// afterQuoted returns the rest of b behind the quoted string (RFC 9110 section 5.6.4) at its start.
 func afterQuoted(b []byte) ([]byte, bool) {
 	for i := 1; i < len(b) && classes[b[i]]&classValue != 0; i++ {
 		switch b[i] {

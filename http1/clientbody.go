@@ -13,9 +13,9 @@ type clientBody struct {
 	cc     *clientConn
 	call   *call
 	resp   *http.Response
-	merged bool // the reader's
+	merged bool // the trailer fields are in the response; the reader's goroutine owns it
 
-	// Of ReadBody; the loop's.
+	// Used by ReadBody, on the loop only.
 	collect func([]byte, error)
 	most    int64
 	whole   []byte
@@ -27,7 +27,7 @@ func newClientBody(cc *clientConn, c *call, resp *http.Response) *clientBody {
 	return b
 }
 
-// Read implements io.Reader. At the end the trailer fields are added to the response.
+// Read implements io.Reader. At the end Read adds the trailer fields to the response.
 func (b *clientBody) Read(p []byte) (int, error) {
 	n, err := b.pipe.Read(p)
 	if err == io.EOF && !b.merged { //nolint:errorlint // our own mark, never wrapped
@@ -37,7 +37,7 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. A body that has not arrived in full ends its connection.
+// Close implements io.Closer. If the body has not arrived in full, Close ends its connection.
 func (b *clientBody) Close() error {
 	_ = b.pipe.Close() // never fails
 	b.mu.Lock()
@@ -49,12 +49,12 @@ func (b *clientBody) Close() error {
 	return nil
 }
 
-// ErrBodyTooLong is what ReadBody ends with when the body is longer than allowed.
+// ErrBodyTooLong is the error of ReadBody for a body longer than allowed.
 var ErrBodyTooLong = errors.New("http1: the response body is longer than allowed")
 
-// ReadBody collects the body of a response and calls done with all of it, on the loop, or with the error that ended it: a
-// body longer than most bytes with ErrBodyTooLong, and its connection ends. It is for functions that Transport.Do calls, and
-// must be called there, on the loop, before they return; the body is then not to be used otherwise.
+// ReadBody collects the body of a response and calls done on the loop, with the whole body or with the error that ended it.
+// Call ReadBody on the loop, inside the function that Transport.Do calls, and do not use the body otherwise afterwards.
+// A body longer than most bytes ends with ErrBodyTooLong, and its connection ends too.
 func ReadBody(resp *http.Response, most int64, done func([]byte, error)) error {
 	if done == nil || most < 0 {
 		return errors.New("http1: ReadBody needs a function to call, and a limit that is not negative")
@@ -71,7 +71,7 @@ func ReadBody(resp *http.Response, most int64, done func([]byte, error)) error {
 	return nil
 }
 
-// add takes what has arrived. Loop only.
+// add takes body bytes that have arrived. Loop only.
 func (b *clientBody) add(data []byte) error {
 	if b.collect == nil {
 		b.put(data)
@@ -84,7 +84,7 @@ func (b *clientBody) add(data []byte) error {
 	return nil
 }
 
-// end follows the last byte, or what went wrong. Loop only.
+// end completes the body: err is io.EOF after the last byte, otherwise the failure. Loop only.
 func (b *clientBody) end(err error, trailer http.Header) {
 	b.pipe.end(err, trailer)
 	if b.collect == nil {

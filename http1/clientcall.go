@@ -15,7 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// call is one request of a Transport until its response, or until the end of the response's body.
+// call is one request of a Transport. It lasts until the response has come in full, or the request has failed.
 type call struct {
 	t      *Transport
 	req    *http.Request
@@ -23,16 +23,16 @@ type call struct {
 	key    hostKey
 	proxy  *url.URL
 	plan   requestPlan
-	unhook func() bool // of the request's context
+	unhook func() bool // stops watching the request's context
 
-	fresh bool      // wants a new connection, which is never stale: it is sent once more at most
+	fresh bool      // sent once more: takes only a new connection, which is never stale, so there is no third attempt
 	body  *sentBody // of req
 
 	mu       sync.Mutex
 	finished bool         // done was called
-	stop     error        // why it is to end
+	stop     error        // why the call has to end, nil if it has not
 	abort    func(error)  // ends the present stage
-	addrs    []netip.Addr // still to be tried
+	addrs    []netip.Addr // addresses still to be tried
 	port     uint16
 }
 
@@ -40,15 +40,16 @@ func (t *Transport) newCall(r *http.Request, done func(*http.Response, error)) *
 	return &call{t: t, req: r, done: done, body: &sentBody{ReadCloser: r.Body, goOn: make(chan bool, 1)}}
 }
 
-// sentBody is a request's body on its way, of one attempt to send it.
+// sentBody is the request's body in one attempt to send it.
 type sentBody struct {
 	io.ReadCloser
 	once sync.Once
-	goOn chan bool   // an answer to whether it may be sent, if it waits for one
-	done atomic.Bool // it was written to its end
+	goOn chan bool   // receives whether the body may be sent, for a body that waits for 100 Continue
+	done atomic.Bool // the body was written to its end
 }
 
-// end closes the body, as every RoundTripper must. A goroutine that waits in its Read is let go.
+// end closes the body, as every RoundTripper must. A goroutine that waits in the body's Read or for leave to send is
+// released.
 func (b *sentBody) end() {
 	b.once.Do(func() {
 		b.allow(false)
@@ -58,7 +59,7 @@ func (b *sentBody) end() {
 	})
 }
 
-// allow answers whether the body may be sent. The first answer stands.
+// allow says whether the body may be sent. The first answer stands.
 func (b *sentBody) allow(yes bool) {
 	select {
 	case b.goOn <- yes:
@@ -66,7 +67,7 @@ func (b *sentBody) allow(yes bool) {
 	}
 }
 
-// check finds out what has to be done, without doing any of it.
+// check validates the request and plans it, without sending anything.
 func (c *call) check() error {
 	t, r := c.t, c.req
 	if err := t.start(); err != nil {
@@ -125,7 +126,7 @@ func withPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// begin starts the request, which was checked. Its outcome comes to done.
+// begin starts the request after check. The call's done function gets the outcome.
 func (c *call) begin() {
 	c.t.mu.Lock()
 	c.t.stats.Requests++
@@ -138,7 +139,7 @@ func (c *call) begin() {
 	c.t.acquire(c)
 }
 
-// cancel ends the call at whatever stage it is. Any goroutine.
+// cancel ends the call at any stage. Any goroutine.
 func (c *call) cancel(err error) {
 	if ctxErr := c.req.Context().Err(); ctxErr != nil {
 		err = ctxErr
@@ -151,7 +152,7 @@ func (c *call) cancel(err error) {
 	c.t.stopWaiting(c)
 }
 
-// stopWith notes why the call is to end and returns what ends its present stage. The first reason stays.
+// stopWith records why the call has to end and returns the function that ends its present stage. The first reason stays.
 func (c *call) stopWith(err error) (abort func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *call) stopWith(err error) (abort func(error)) {
 	return c.abort
 }
 
-// stopped reports whether the call is to end.
+// stopped reports whether the call has to end.
 func (c *call) stopped() bool { return c.stopCause() != nil }
 
 func (c *call) stopCause() error {
@@ -170,7 +171,7 @@ func (c *call) stopCause() error {
 	return c.stop
 }
 
-// enter begins a stage that abort ends. It returns why the call is to end, if it is.
+// enter begins a stage that abort ends. It returns the reason if the call has to end, else nil.
 func (c *call) enter(abort func(error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,13 +179,13 @@ func (c *call) enter(abort func(error)) error {
 	return c.stop
 }
 
-// fail ends the call with an error, unless it has a response.
+// fail ends the call with err, unless done was already called.
 func (c *call) fail(err error) {
 	c.over() // first: the caller may use the request's body again
 	c.finish(nil, err)
 }
 
-// finish tells the outcome, once.
+// finish calls done with the outcome, once. It reports whether this call did so.
 func (c *call) finish(resp *http.Response, err error) bool {
 	c.mu.Lock()
 	was := c.finished
@@ -197,7 +198,7 @@ func (c *call) finish(resp *http.Response, err error) bool {
 	return true
 }
 
-// over follows the last byte of the response, or the failure.
+// over releases what the call holds, after the last byte of the response or the failure.
 func (c *call) over() {
 	c.closeBody()
 	c.mu.Lock()
@@ -208,7 +209,7 @@ func (c *call) over() {
 	}
 }
 
-// closeBody ends the request's body.
+// closeBody closes the request's body.
 func (c *call) closeBody() {
 	c.mu.Lock()
 	b := c.body
@@ -216,7 +217,7 @@ func (c *call) closeBody() {
 	b.end()
 }
 
-// dial makes a connection for the call, which the pool has counted.
+// dial makes a connection for the call. The pool has already counted the connection.
 func (c *call) dial() {
 	if err := c.enter(func(error) {}); err != nil {
 		c.dialFailed(err)
@@ -237,14 +238,14 @@ func (c *call) dial() {
 		c.dialNext(nil)
 		return
 	}
-	go c.resolve(name) // ends with the request's context or the resolver's own patience
+	go c.resolve(name) // ends with the request's context, ConnectTimeout or Transport.Close
 }
 
 func splitTarget(target string) (name string, port uint16, err error) {
 	name, service, err := net.SplitHostPort(target)
 	if err == nil {
 		var p int
-		p, err = net.LookupPort("tcp", service) // a number: withPort and the URL parser see to it
+		p, err = net.LookupPort("tcp", service) // never a service name: withPort and the URL parser allow digits only
 		port = uint16(p)
 	}
 	return name, port, err
@@ -276,7 +277,7 @@ func (c *call) resolve(name string) {
 	c.dialNext(errors.New("http1: the name has no address"))
 }
 
-// dialNext tries the next address; last is why the one before failed.
+// dialNext tries the next address. last is the error of the previous address.
 func (c *call) dialNext(last error) {
 	if err := c.stopCause(); err != nil {
 		c.dialFailed(err)
@@ -301,7 +302,8 @@ func (c *call) dialNext(last error) {
 	stage.began(cancel)
 }
 
-// attempting is an attempt to connect that can be abandoned before DialAddr has told how, and after it has an outcome.
+// attempting is one attempt to connect. Its stop works at any time: before DialAddr has returned the cancel function, and
+// after the outcome.
 type attempting struct {
 	mu     sync.Mutex
 	cancel func(error)
@@ -328,12 +330,12 @@ func (a *attempting) began(cancel func(error)) {
 	}
 }
 
-// dialed follows an attempt. On the loop.
+// dialed handles the outcome of an attempt. Loop only.
 func (c *call) dialed(conn *eddy.Conn, err error) {
 	switch {
 	case err == nil:
 		cc := c.t.connOf(conn)
-		if cc == nil { // it has ended already
+		if cc == nil { // the connection has ended already
 			c.dialFailed(ErrStale)
 			return
 		}
@@ -362,8 +364,9 @@ func transportError(err error) error {
 	return err
 }
 
-// lost handles a call whose connection ended before the response's header was there. It is sent once more when that is
-// safe: on a connection that had been idle, to which no byte of a response had come, and if the request can be repeated.
+// lost handles a call whose connection ended before the response's header was there. It sends the request once more when
+// that is safe: reused says that the connection had been idle and no byte of a response had come, and the request must be
+// repeatable. began says that sending had begun.
 func (c *call) lost(err error, reused, began bool) {
 	if cause := c.stopCause(); cause != nil {
 		c.fail(cause)
@@ -395,8 +398,8 @@ func (c *call) lost(err error, reused, began bool) {
 	c.t.acquire(c)
 }
 
-// repeatable reports whether sending the request once more is harmless (RFC 9110 section 9.2.2). One that was never sent
-// always is.
+// repeatable reports whether sending the request once more is harmless (RFC 9110 section 9.2.2). A request of which
+// nothing was sent is always repeatable.
 func (c *call) repeatable(began bool) bool {
 	if !began {
 		return true
@@ -412,7 +415,7 @@ func (c *call) repeatable(began bool) bool {
 	return has
 }
 
-// sendBody sends the request's body from a goroutine of its own, which ends with the body, the connection or the call.
+// sendBody sends the request's body. It runs on its own goroutine, which ends with the body, the connection or the call.
 func (c *call) sendBody(cc *clientConn, b *sentBody) {
 	defer b.end()
 	if c.plan.expect && !<-b.goOn {
@@ -424,11 +427,11 @@ func (c *call) sendBody(cc *clientConn, b *sentBody) {
 		err = out.end(c.req.Trailer)
 	}
 	if err != nil {
-		if !errors.Is(err, eddy.ErrClosed) { // else the loop knows better why
+		if !errors.Is(err, eddy.ErrClosed) { // of a closed connection the loop knows the cause
 			cc.conn.CloseWith(eddy.CloseNormal, err)
 		}
 		return
 	}
 	b.done.Store(true)
-	_ = cc.news.Raise() // a connection that has ended told its call
+	_ = cc.news.Raise() // fails only when the loop has ended; its connections have told their calls
 }

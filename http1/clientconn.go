@@ -24,31 +24,31 @@ const (
 	clientOver
 )
 
-// maxInformational bounds the 1xx responses before one final.
+// maxInformational bounds the 1xx responses before a final response.
 const maxInformational = 8
 
-// clientConn is one connection of a Transport: the only handler of its pipeline, behind those of TLS. Its loop owns it.
+// clientConn is one connection of a Transport. It is the only handler of its pipeline behind those of TLS. Its loop owns it.
 type clientConn struct {
 	t       *Transport
 	conn    *eddy.Conn
 	ctx     *eddy.Context
 	key     hostKey // fixed before the first request
 	state   clientState
-	evicted bool // the pool counts it no more; Transport.mu guards it
-	served  int  // requests before this one
+	evicted bool // the pool no longer counts the connection; Transport.mu guards this field
+	served  int  // requests before the present one
 
-	call     *call // in hand
+	call     *call // the request in hand, else nil
 	tunnel   bool  // the answer to CONNECT is awaited
 	head     *head
 	frame    bodyFrame
 	framing  responseFraming
 	body     *clientBody
 	informal int
-	begun    bool // inflight counts
+	begun    bool // inflight has begun and has to be ended
 	received bool // a byte of the response has come
 	sent     bool // the whole request was written
 	sending  *sentBody
-	news     eddy.Signal // from other goroutines
+	news     eddy.Signal // runs hear; other goroutines raise it
 	keep     bool        // the server keeps the connection
 	inflight eddy.Request
 	timer    *eddy.Timer
@@ -59,7 +59,7 @@ var (
 	errCut         = fmt.Errorf("http1: the connection ended inside a response: %w", io.ErrUnexpectedEOF)
 )
 
-// initConn builds the pipeline of a new connection. The transport finds it again when the attempt is told to be over.
+// initConn builds the pipeline of a new connection. connOf finds the handler again when the attempt has succeeded.
 func (t *Transport) initConn(p *eddy.Pipeline) error {
 	cc := &clientConn{t: t, conn: p.Conn()}
 	cc.news.Init(cc.conn, cc.hear)
@@ -72,7 +72,7 @@ func (t *Transport) initConn(p *eddy.Pipeline) error {
 	return nil
 }
 
-// connOf returns the handler of a connection that was just made, nil if it has ended.
+// connOf returns the handler of a connection that was just made, and forgets it. It returns nil if the connection has ended.
 func (t *Transport) connOf(c *eddy.Conn) *clientConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,13 +81,14 @@ func (t *Transport) connOf(c *eddy.Conn) *clientConn {
 	return cc
 }
 
-// HandleOpen implements eddy.OpenHandler; it is called again when TLS was put in front.
+// HandleOpen implements eddy.OpenHandler. It is called again when TLS was put in front.
 func (cc *clientConn) HandleOpen(ctx *eddy.Context) error {
 	cc.ctx = ctx
 	return nil
 }
 
-// prepare makes a new connection ready for its first request: a proxy is asked for a tunnel, TLS shakes hands. On the loop.
+// prepare makes a new connection ready for its first request. For https it asks the proxy for a tunnel, if there is one,
+// and starts TLS. Loop only.
 func (cc *clientConn) prepare(c *call) {
 	cc.call = c
 	if err := c.enter(func(err error) { cc.abort(c, err) }); err != nil {
@@ -117,7 +118,7 @@ func (cc *clientConn) openTunnel() {
 	cc.write(append(b, "\r\n"...))
 }
 
-// secure puts TLS in front.
+// secure puts the handlers of TLS in front.
 func (cc *clientConn) secure() {
 	p := cc.ctx.Pipeline()
 	err := p.Remove(clientName)
@@ -128,14 +129,14 @@ func (cc *clientConn) secure() {
 	if err == nil {
 		err = p.Add(clientName, cc)
 	}
-	if err != nil { // HandleClose may not be told
+	if err != nil { // HandleClose may not be called
 		cc.conn.CloseWith(eddy.CloseHandshakeFailed, err)
 		cc.ended()
 		cc.lostBy(err, false)
 	}
 }
 
-// secured follows the handshake of TLS. On the loop.
+// secured handles the outcome of the TLS handshake. Loop only.
 func (cc *clientConn) secured(err error) {
 	switch c := cc.call; {
 	case err != nil:
@@ -145,7 +146,7 @@ func (cc *clientConn) secured(err error) {
 	}
 }
 
-// take gives the connection, which was idle, a request. Any goroutine.
+// take gives an idle connection a request. Any goroutine.
 func (cc *clientConn) take(c *call) {
 	err := cc.conn.Post(func() {
 		if cc.state != clientIdle || cc.conn.CloseError() != nil {
@@ -171,14 +172,13 @@ func (cc *clientConn) take(c *call) {
 	}
 }
 
-// abort ends a request, and the connection with it if that still serves it. Any goroutine.
+// abort ends a request, and its connection if that still serves the request. Any goroutine.
 func (cc *clientConn) abort(c *call, err error) {
 	c.stopWith(err)
-	_ = cc.news.Raise() // the end of the loop is the end of the connection, too
+	_ = cc.news.Raise() // fails when the loop has ended, and the connection with it
 }
 
-// hear follows what other goroutines have to say of the request in hand: that it is to end, or that its body was sent. On
-// the loop.
+// hear handles news from other goroutines: the request in hand has to end, or its body was sent. Loop only.
 func (cc *clientConn) hear() {
 	c := cc.call
 	if c == nil {
@@ -194,7 +194,7 @@ func (cc *clientConn) hear() {
 	}
 }
 
-// begin sends the request. On the loop.
+// begin sends the request. Loop only.
 func (cc *clientConn) begin(c *call) {
 	cc.stopTimer()
 	cc.expectHead()
@@ -228,7 +228,7 @@ func (cc *clientConn) resetHead() {
 	cc.head.response = true
 }
 
-// bodySent follows the last byte of the request. On the loop.
+// bodySent runs when the last byte of the request was written. Loop only.
 func (cc *clientConn) bodySent() {
 	cc.sent = true
 	if cc.state == clientHead {
@@ -258,7 +258,7 @@ func (cc *clientConn) stopTimer() {
 	}
 }
 
-// write queues bytes. An error means that the connection is ending, which its handler is told anyway.
+// write queues bytes. It drops the error, which means that the connection is ending; HandleClose follows.
 func (cc *clientConn) write(p []byte) { _ = cc.ctx.WriteBytes(p) }
 
 // Decode implements eddy.Decoder.
@@ -289,7 +289,7 @@ func (cc *clientConn) decodeHead(view []byte) (int, error) {
 	return n, cc.final(view, n)
 }
 
-// garbage refuses what the server sent.
+// garbage returns the error that closes the connection because of a malformed response.
 func (cc *clientConn) garbage(err *requestError) error {
 	cc.state = clientOver
 	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("http1: malformed response: %s", err.msg))
@@ -401,7 +401,7 @@ func (cc *clientConn) decodeBody(view []byte) (int, error) {
 	return used, nil
 }
 
-// complete follows the last byte of a response: the connection is free again, or ends.
+// complete runs after the last byte of a response. It frees the connection for the next request, or closes it.
 func (cc *clientConn) complete() {
 	c := cc.call
 	cc.endRequest()
@@ -436,7 +436,7 @@ func (cc *clientConn) ended() {
 
 // HandleClose implements eddy.CloseHandler.
 func (cc *clientConn) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
-	cc.t.connOf(cc.conn) // if nobody has asked for it
+	cc.t.connOf(cc.conn) // drops the entry if dialed has not asked for it
 	head := cc.state == clientHead
 	cc.state = clientOver
 	cc.stopTimer()
@@ -464,7 +464,7 @@ func (cc *clientConn) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err 
 	cc.lostBy(err, byPeer)
 }
 
-// lostBy tells whoever waits that the connection is gone. stale says that the server may never have seen the request.
+// lostBy tells the call in hand that the connection is gone. stale says that the server may never have seen the request.
 func (cc *clientConn) lostBy(err error, stale bool) {
 	cc.endRequest()
 	c := cc.call

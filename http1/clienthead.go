@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// statusLine parses HTTP-version SP status-code [ SP [ reason ] ] (RFC 9112 section 4); servers that leave out the space
-// before an empty reason are common.
+// statusLine parses HTTP-version SP status-code [ SP [ reason ] ] (RFC 9112 section 4). It tolerates a missing space
+// before an empty reason, since many servers leave that out.
 func (h *head) statusLine(line []byte) *requestError {
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || !isDigit(line[7]) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return badRequest("malformed status line")
@@ -26,8 +26,8 @@ func (h *head) statusLine(line []byte) *requestError {
 	return nil
 }
 
-// finishResponse makes the decisions that need all fields (RFC 9112 section 6.3). A response that says its length in two
-// ways is refused, since somebody between may have read it differently.
+// finishResponse makes the decisions that need all fields (RFC 9112 section 6.3). It refuses a response that states its
+// length in two ways, since an intermediary may have read it differently.
 func (h *head) finishResponse() *requestError {
 	switch {
 	case h.encodings > 0 && h.length >= 0:
@@ -47,7 +47,7 @@ const (
 	noBody    responseFraming = iota
 	framed                    // Content-Length or chunks
 	untilEnd                  // everything to the end of the connection
-	switching                 // another protocol
+	switching                 // another protocol (101)
 )
 
 func (h *head) responseFraming(isHead bool) responseFraming {
@@ -64,7 +64,7 @@ func (h *head) responseFraming(isHead bool) responseFraming {
 	return untilEnd
 }
 
-// makeResponse builds the response of the n bytes of the complete head. It copies them once.
+// makeResponse builds the response from the n bytes of the complete head. It copies them once.
 func (h *head) makeResponse(r *http.Request, view []byte, n int, framing responseFraming) *http.Response {
 	raw := string(view[:n])
 	resp := &http.Response{
@@ -90,5 +90,5 @@ func (h *head) makeResponse(r *http.Request, view []byte, n int, framing respons
 	return resp
 }
 
-// describe names a status for errors.
+// describe returns the code and the text of a status, for errors.
 func describe(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }

@@ -6,21 +6,21 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// hostKey names connections that can serve each other's requests.
+// hostKey identifies a set of interchangeable connections: any of them can serve a request with the same key.
 type hostKey struct {
 	secure bool
 	addr   string // host:port to talk to
 	proxy  string // host:port of the proxy, empty for none
-	auth   string // for the proxy
+	auth   string // value of Proxy-Authorization, empty for none
 }
 
-// host is what is open to one host. Transport.mu guards it.
+// host holds the connections of one hostKey. Transport.mu guards it.
 type host struct {
-	idle []*clientConn // the last one was used last
-	open int           // connections and attempts
+	idle []*clientConn // in order of their last use, the most recent at the end
+	open int           // connections and attempts to connect
 }
 
-// waitList holds the calls that wait for a connection, in the order of their coming. Transport.mu guards it.
+// waitList holds the calls that wait for a connection, in order of arrival. Transport.mu guards it.
 type waitList struct{ calls []*call }
 
 func (w *waitList) len() int { return len(w.calls) }
@@ -31,7 +31,7 @@ func (w *waitList) takeAll() []*call {
 	return left
 }
 
-// remove takes c out and reports whether it was there.
+// remove takes c out and reports whether c was in the list.
 func (w *waitList) remove(c *call) bool {
 	i := slices.Index(w.calls, c)
 	if i < 0 {
@@ -41,11 +41,11 @@ func (w *waitList) remove(c *call) bool {
 	return true
 }
 
-// grant is what a call gets from the pool: a connection, or leave to make one.
+// grant is the answer of the pool to a call: a connection, or leave to make one.
 type grant struct {
 	call *call
 	conn *clientConn   // nil: dial
-	shut []*clientConn // idle ones of other hosts that make room
+	shut []*clientConn // idle connections to close, to make room
 }
 
 func (g grant) carryOut() {
@@ -59,7 +59,7 @@ func (g grant) carryOut() {
 	}
 }
 
-// acquire gives the call a connection, lets it make one, or lets it wait.
+// acquire gives the call a connection, lets the call make one, or puts it in the waiting list.
 func (t *Transport) acquire(c *call) {
 	t.mu.Lock()
 	if t.closed {
@@ -79,7 +79,7 @@ func (t *Transport) acquire(c *call) {
 		t.mu.Unlock()
 		if full {
 			c.fail(ErrTransportBusy)
-		} else if c.stopped() { // its end came before it was in the list
+		} else if c.stopped() { // a cancel before the append found no entry to remove
 			t.stopWaiting(c)
 		}
 		return
@@ -88,12 +88,13 @@ func (t *Transport) acquire(c *call) {
 	g.carryOut()
 }
 
-// behind reports whether others wait for the same host, who come first. t.mu is held.
+// behind reports whether earlier calls wait for the same host. t.mu is held.
 func (t *Transport) behind(c *call) bool {
 	return slices.ContainsFunc(t.waiting.calls, func(o *call) bool { return o.key == c.key })
 }
 
-// grant finds what the call can have now. t.mu is held.
+// grant returns the connection, or the leave to make one, that the call can have now. It reports false if the call has to
+// wait. t.mu is held.
 func (t *Transport) grant(c *call) (grant, bool) {
 	h := t.hosts[c.key]
 	if h == nil {
@@ -110,7 +111,7 @@ func (t *Transport) grant(c *call) (grant, bool) {
 	}
 	g := grant{call: c}
 	if h.open >= t.MaxConnsPerHost {
-		if len(h.idle) == 0 { // those that a fresh call does not want
+		if len(h.idle) == 0 { // idle ones are left only if the call is fresh
 			return grant{}, false
 		}
 		g.shut = append(g.shut, t.evictFrom(c.key, h))
@@ -122,13 +123,13 @@ func (t *Transport) grant(c *call) (grant, bool) {
 		}
 		g.shut = append(g.shut, old)
 	}
-	t.hosts[c.key] = h // the last one may have been evicted
+	t.hosts[c.key] = h // evicting the host's last connection deletes the entry
 	h.open++
 	t.open++
 	return g, true
 }
 
-// evict takes an idle connection of some host out of the books. t.mu is held.
+// evict removes an idle connection of any host from the pool's counts and returns it, nil if there is none. t.mu is held.
 func (t *Transport) evict() *clientConn {
 	for key, h := range t.hosts {
 		if len(h.idle) > 0 {
@@ -146,7 +147,7 @@ func (t *Transport) evictFrom(key hostKey, h *host) *clientConn {
 	return cc
 }
 
-// uncount takes one connection or attempt off the books. t.mu is held.
+// uncount subtracts one connection or attempt from the pool's counts. t.mu is held.
 func (t *Transport) uncount(key hostKey) {
 	h := t.hosts[key]
 	h.open--
@@ -156,7 +157,7 @@ func (t *Transport) uncount(key hostKey) {
 	}
 }
 
-// release takes a connection back that has served a request, or one that nobody wants any more.
+// release returns a connection to the pool when its request is over or was not started.
 func (t *Transport) release(cc *clientConn) {
 	t.mu.Lock()
 	h := t.hosts[cc.key]
@@ -178,7 +179,7 @@ func (t *Transport) release(cc *clientConn) {
 	}
 }
 
-// gone follows the end of a connection, or of an attempt to make one.
+// gone updates the pool when a connection has ended. A nil cc stands for a failed attempt to connect.
 func (t *Transport) gone(key hostKey, cc *clientConn) {
 	t.mu.Lock()
 	if cc == nil || !cc.evicted {
@@ -196,7 +197,7 @@ func (t *Transport) gone(key hostKey, cc *clientConn) {
 	}
 }
 
-// serve grants what the waiting calls can have now, in their order. t.mu is held.
+// serve grants the waiting calls, in order, the connections that they can have now. t.mu is held.
 func (t *Transport) serve() []grant {
 	if t.waiting.len() == 0 {
 		return nil
@@ -215,7 +216,7 @@ func (t *Transport) serve() []grant {
 	return granted
 }
 
-// stopWaiting ends a call that waits.
+// stopWaiting removes a call from the waiting list and fails it with its stop cause. Other calls are left alone.
 func (t *Transport) stopWaiting(c *call) {
 	t.mu.Lock()
 	was := t.waiting.remove(c)

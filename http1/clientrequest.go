@@ -13,7 +13,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// requestPlan is how a request is put on the wire.
+// requestPlan says how a request is put on the wire.
 type requestPlan struct {
 	head    []byte
 	hasBody bool
@@ -24,7 +24,7 @@ type requestPlan struct {
 	isHead  bool
 }
 
-// init checks r and builds its head (RFC 9112 section 3). absolute is for proxies.
+// init checks r and builds its head (RFC 9112 section 3). absolute asks for the absolute form, which proxies need.
 func (p *requestPlan) init(r *http.Request, absolute bool, auth string) error {
 	method := r.Method
 	if method == "" {
@@ -66,7 +66,7 @@ func (p *requestPlan) init(r *http.Request, absolute bool, auth string) error {
 	return nil
 }
 
-// fields appends the header section but for Host.
+// fields appends the header section without Host.
 func (p *requestPlan) fields(b []byte, r *http.Request) ([]byte, error) {
 	keys := make([]string, 0, len(r.Header))
 	for k := range r.Header {
@@ -80,7 +80,7 @@ func (p *requestPlan) fields(b []byte, r *http.Request) ([]byte, error) {
 	for _, k := range keys {
 		switch http.CanonicalHeaderKey(k) {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
-			continue // decided here
+			continue // set by init and framing
 		case "Expect":
 			p.expect = p.hasBody && equalFold(r.Header.Get("Expect"), "100-continue")
 		case "Connection":
@@ -91,7 +91,7 @@ func (p *requestPlan) fields(b []byte, r *http.Request) ([]byte, error) {
 		}
 		for _, v := range r.Header[k] {
 			if k == "User-Agent" && v == "" {
-				continue // asked to be left out
+				continue // as in net/http, an empty value leaves the field out
 			}
 			if k == "" || !all(k, classToken) || !all(v, classValue) {
 				return nil, fmt.Errorf("http1: header field %q cannot be sent", k)
@@ -130,15 +130,15 @@ func basicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// onlyReader hides everything of a body but Read, so that io.Copy uses outgoing's pieces.
+// onlyReader hides every method of a body but Read, so that io.Copy reads pieces for outgoing.Write.
 type onlyReader struct{ io.Reader }
 
-// outgoing frames a request body and writes it to the connection, waiting while the server does not read.
+// outgoing frames a request body and writes it to the connection. Its writes block while the server does not read.
 type outgoing struct {
 	conn    *eddy.Conn
 	ctx     context.Context
 	chunked bool
-	left    int64 // of a body of known length
+	left    int64 // bytes still to come, of a body of known length
 }
 
 // Write implements io.Writer.
@@ -163,7 +163,7 @@ func (o *outgoing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end completes the body.
+// end completes the body: it writes the last chunk with the trailer, or checks that no byte is missing.
 func (o *outgoing) end(trailer http.Header) error {
 	if !o.chunked {
 		if o.left > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// decoder is the first handler of every connection. It is shared: what belongs
-// to one connection is in the context's state, a *serverConn.
+// decoder is the first handler of every connection, and all connections share
+// it. The state of one connection is in its context, as a *serverConn.
 type decoder struct{ f *Factory }
 
 // dispatcher hands complete requests to the pool.
@@ -26,12 +26,12 @@ type connState uint8
 const (
 	stateHead connState = iota // the head of the next request
 	stateBody                  // the body of the request in hand
-	stateWait                  // the next request, which waits for the response to this one
-	stateOver                  // nothing that counts any more
+	stateWait                  // the next request, which waits for the response to the present one
+	stateOver                  // ignored
 )
 
-// serverConn is one connection's state. Its loop owns it; others read draining,
-// and tls once there is a request.
+// serverConn is one connection's state. Its loop owns it. Handlers' goroutines
+// read draining, and tls once there is a request.
 type serverConn struct {
 	f        *Factory
 	ctx      *eddy.Context
@@ -40,14 +40,14 @@ type serverConn struct {
 	held     bool // reads are paused because the next request waits
 	blank    bool // the empty line before this request was skipped
 	served   int  // requests so far
-	complete int  // size of a head that waits for its body, for the LoopHandler; else 0
+	complete int  // size of a head that waits for its body because of the LoopHandler, else 0
 	draining atomic.Bool
 
 	head   *head     // of an incomplete request, else nil
 	ex     *exchange // the request in hand, else nil
 	remote string
-	client any                  // its network, nil if it has none
-	tls    *tls.ConnectionState // of TLS in front, else nil
+	client any                  // the client's network, nil until owner has asked and behind a Unix socket
+	tls    *tls.ConnectionState // state of the TLS in front, else nil
 }
 
 var errDiscardLimit = errors.New("http1: more unread body than MaxDiscard")
@@ -75,7 +75,7 @@ func (d *decoder) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return len(view), nil
 }
 
-// decodeHead starts the request whose head is complete.
+// decodeHead parses the head of a request and starts the request when the head is complete.
 func (sc *serverConn) decodeHead(view []byte) (int, error) {
 	if sc.head == nil {
 		// RFC 9112 section 2.2: one empty line before a request is ignored.
@@ -110,7 +110,7 @@ func (sc *serverConn) decodeHead(view []byte) (int, error) {
 	return n, sc.begin(view, n)
 }
 
-// begin makes the exchange of a complete head and passes it on.
+// begin makes the exchange of a complete head and passes it on, unless its route awaits the body.
 func (sc *serverConn) begin(view []byte, n int) error {
 	ex, err := newExchange(sc, view, n)
 	if err != nil {
@@ -130,7 +130,7 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	case ex.await == nil:
 		sc.ctx.FireRead(ex)
 	case ex.expect:
-		ex.continued = true // nobody else knows ex yet
+		ex.continued = true // without ex.mu: no other goroutine knows ex yet
 		ex.goOn()
 	}
 	if ex.await != nil && ex.await.within > 0 {
@@ -138,14 +138,15 @@ func (sc *serverConn) begin(view []byte, n int) error {
 			return err
 		}
 	}
-	if sc.state == stateBody && n == len(view) && !ex.expect { // else the client waits for us
+	if sc.state == stateBody && n == len(view) && !ex.expect { // a client that expects 100 Continue sends nothing yet
 		sc.readingBody()
 	}
 	return nil
 }
 
-// HandleRead implements eddy.ReadHandler: the request goes to the pool, or is
-// answered 503 when the pool takes no more, of anybody or of this client.
+// HandleRead implements eddy.ReadHandler. It submits the request to its pool,
+// and answers 503 when the pool takes no more requests, or no more of this
+// client.
 func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 	ex, ok := msg.(*exchange)
 	if !ok {
@@ -159,8 +160,8 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 	return nil
 }
 
-// refuseBusy answers a request that no worker will see. Its body, if there is
-// one, is discarded, so that the connection stays usable.
+// refuseBusy answers 503 to a request that the pool has refused. It discards the
+// request's body, so that the connection stays usable.
 func (sc *serverConn) refuseBusy(ex *exchange) {
 	ex.closing = ex.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
@@ -231,8 +232,8 @@ func (sc *serverConn) refuse(err *requestError) error {
 	return eddy.WithReason(reasonFor(err.status), err)
 }
 
-// failBody ends a request whose body is malformed or too large. If the handler
-// has not begun to answer, the client learns why.
+// failBody ends a request whose body is malformed or too large. The answer says
+// why, unless the handler has begun to answer.
 func (sc *serverConn) failBody(err *requestError) error {
 	sc.f.stats.protocolErrors.Add(1)
 	sc.abort(err.status, err.msg, err)
@@ -240,11 +241,11 @@ func (sc *serverConn) failBody(err *requestError) error {
 }
 
 // abort answers the request in hand from the loop, unless the handler has begun
-// to, and takes nothing more from the connection. The caller closes it.
+// to answer. It ignores all further input; the caller closes the connection.
 func (sc *serverConn) abort(status int, msg string, cause error) {
 	ex := sc.ex
 	sc.state = stateOver
-	if !ex.answered && ex.tryAbort() { // before the handler learns of it and answers itself
+	if !ex.answered && ex.tryAbort() { // before body.end below wakes the handler, which could answer first
 		sc.write(sc.f.appendPlain(nil, plain{status: status, text: msg, closing: true, isHead: ex.w.isHead}))
 	}
 	if ex.body != nil {
@@ -252,13 +253,14 @@ func (sc *serverConn) abort(status int, msg string, cause error) {
 	}
 }
 
-// giveUp ends a connection whose response was sent but whose request goes on.
+// giveUp returns the error that closes a connection whose response was sent
+// while the rest of the request is still coming.
 func (sc *serverConn) giveUp(cause error) error {
 	sc.state = stateOver
 	return eddy.WithReason(eddy.CloseNormal, cause)
 }
 
-// reasonFor maps the status of a refused request to the reason of the close.
+// reasonFor maps the status of a refused request to the close reason.
 func reasonFor(status int) eddy.CloseReason {
 	switch status {
 	case http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge:
@@ -267,8 +269,8 @@ func reasonFor(status int) eddy.CloseReason {
 	return eddy.CloseProtocolError
 }
 
-// write queues bytes. An error means that the connection is ending, which its
-// handlers are told anyway.
+// write queues bytes. It drops the error, which means that the connection is
+// ending; HandleClose follows.
 func (sc *serverConn) write(p []byte) { _ = sc.ctx.WriteBytes(p) }
 
 func (sc *serverConn) dropHead() {
@@ -289,11 +291,11 @@ func (sc *serverConn) remoteAddr() string {
 func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 	sc := ctx.State().(*serverConn)
 	switch e := ev.(type) {
-	case interface{ ConnectionState() tls.ConnectionState }: // of package tlsx
+	case interface{ ConnectionState() tls.ConnectionState }: // the handshake event of package tlsx
 		state := e.ConnectionState()
 		sc.tls = &state
 	case eddy.DrainEvent:
-		sc.draining.Store(true) // the next response says close; an idle connection is ended by the engine
+		sc.draining.Store(true) // the next response says close; the engine ends an idle connection
 		sc.awaitFirst()
 	case eddy.InputClosedEvent:
 		sc.inputClosed()
@@ -302,23 +304,23 @@ func (d *decoder) HandleEvent(ctx *eddy.Context, ev any) error {
 	return nil
 }
 
-// firstGrace is how long a connection that has not sent a request yet outlives the begin of a drain.
+// firstGrace is how long a connection that has not sent a request yet outlives the start of a drain.
 const firstGrace = 250 * time.Millisecond
 
-// awaitFirst keeps a new connection for a moment, as a request in flight would: its first request may be on its way, and a
-// client does not send that again by itself when it finds the connection closed.
+// awaitFirst keeps a new connection open for firstGrace, as a request in flight would. The first request may be on its way,
+// and a client that finds a new connection closed does not repeat the request by itself.
 func (sc *serverConn) awaitFirst() {
 	if sc.served > 0 {
 		return
 	}
 	sc.conn.Begin()
-	if _, err := sc.ctx.After(firstGrace, sc.conn.End); err != nil { // it is ending
+	if _, err := sc.ctx.After(firstGrace, sc.conn.End); err != nil { // the connection is ending
 		sc.conn.End()
 	}
 }
 
-// inputClosed handles a client that sends no more: its complete request is
-// answered, an incomplete one cannot be.
+// inputClosed handles the end of the client's side. A complete request is still
+// answered; an incomplete one ends the connection.
 func (sc *serverConn) inputClosed() {
 	switch {
 	case sc.ex == nil:
@@ -330,8 +332,8 @@ func (sc *serverConn) inputClosed() {
 	}
 }
 
-// HandleClose implements eddy.CloseHandler: the handler learns through its
-// request's context and body.
+// HandleClose implements eddy.CloseHandler. The handler of a request in hand
+// learns of the close through the request's context and body.
 func (d *decoder) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	sc, ok := ctx.State().(*serverConn)
 	if !ok {

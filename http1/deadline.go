@@ -14,11 +14,12 @@ var (
 	errHandlerTimeout = errors.New("http1: the request was not answered in time")
 )
 
-// limits are an HTTP connection's deadlines on a server that has those of base.
+// limits caches the deadlines of HTTP connections: own is base with those of
+// Options in place of the server's.
 type limits struct{ base, own eddy.Deadlines }
 
-// limitsOver returns the deadlines of a connection that has base without them.
-// The connections of a server share one value.
+// limitsOver returns base with the deadlines of Options put in. The connections
+// of a server share one value.
 func (f *Factory) limitsOver(base eddy.Deadlines) *eddy.Deadlines {
 	if l := f.limits.Load(); l != nil && l.base == base {
 		return &l.own
@@ -35,11 +36,11 @@ func (f *Factory) limitsOver(base eddy.Deadlines) *eddy.Deadlines {
 // readingBody starts the deadline of the body in hand, unless it runs already.
 func (sc *serverConn) readingBody() { sc.conn.SetPhase(eddy.PhaseReadingBody) }
 
-// readBody ends it.
+// readBody ends the deadline that readingBody started.
 func (sc *serverConn) readBody() { sc.conn.SetPhase(eddy.PhaseReadingHeader) }
 
-// HandleError implements eddy.ErrorHandler: a client whose time is over is told
-// so, as long as nothing was answered.
+// HandleError implements eddy.ErrorHandler. It answers a client whose deadline
+// has passed, unless an answer has begun.
 func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	var late *eddy.DeadlineError
 	sc, ok := ctx.State().(*serverConn)
@@ -62,10 +63,11 @@ func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	return err
 }
 
-// Deadline implements context.Context: it is the server's handler deadline.
+// Deadline implements context.Context. It returns the server's handler deadline.
 func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
 
-// Err implements context.Context.
+// Err implements context.Context. It returns context.DeadlineExceeded when the
+// handler deadline has closed the connection.
 func (c *requestContext) Err() error {
 	err := c.Context.Err()
 	if err == nil {

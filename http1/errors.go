@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// requestError is a request that cannot be served: the status that answers it
-// and the sentence that says why. The sentence is for the peer too, so it never
-// repeats the peer's own bytes.
+// requestError says why a request cannot be served: the status of the answer and
+// a sentence. The sentence goes to the peer too, so it never repeats the peer's
+// own bytes.
 type requestError struct {
 	status int
 	msg    string

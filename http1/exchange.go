@@ -15,8 +15,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// exchange is one request and its response. The loop makes it, the pool runs the
-// handler on it, and its end goes back to the loop.
+// exchange is one request and its response. The loop makes it, a worker of the
+// pool runs the handler on it, and the loop ends it.
 type exchange struct {
 	f    *Factory
 	sc   *serverConn
@@ -27,7 +27,7 @@ type exchange struct {
 	ctx  requestContext
 
 	place executor.Place
-	await *awaited // nil unless the handler starts when the body is there
+	await *awaited // nil unless the handler starts only when the whole body is there
 
 	// Fixed before the handler starts.
 	http11    bool
@@ -35,16 +35,16 @@ type exchange struct {
 	expect    bool  // the client waits for 100 Continue
 	length    int64 // Content-Length, -1 when chunked
 
-	// The loop's.
+	// Owned by the loop.
 	frame    bodyFrame
 	body     *body // nil when the request has none
 	dropped  int64 // unread body bytes thrown away
 	answered bool  // the response is complete and queued
-	ended    bool  // Conn.End was called
+	ended    bool  // the request's End was called
 
-	// Handed from the pool to the loop with the end of the handler.
+	// Handed from the pool to the loop when the handler ends.
 	out     []byte   // the rest of the response
-	bufs    *buffers // what out lies in, when it is pooled
+	bufs    *buffers // the pooled memory that holds out, else nil
 	closing bool     // the connection ends with this response
 	ending  eddy.Signal
 
@@ -56,24 +56,24 @@ type exchange struct {
 	continued bool // 100 Continue was sent
 }
 
-// awaited is what an exchange has whose handler starts when its body is there.
+// awaited is the part of an exchange that only a route with Await needs.
 type awaited struct {
 	within time.Duration
-	late   *eddy.Timer // of within
-	kept   int         // bytes, which the engine counts
+	late   *eddy.Timer // fires after within
+	kept   int         // body bytes counted as the connection's input
 }
 
-// owner says who answers the request. It is decided once.
+// owner says which side answers the request. It is decided once.
 type owner uint8
 
 const (
 	nobody  owner = iota
 	handler       // the handler's status line is fixed
-	loop          // the loop answered: an error, or the connection is over
+	loop          // the loop answered with an error, or the connection is over
 )
 
-// requestContext is the request's context: cancelled when the connection ends
-// and when the handler returns.
+// requestContext is the request's context. It is cancelled when the connection
+// ends and when the handler returns.
 type requestContext struct {
 	context.Context
 	conn    *eddy.Conn
@@ -82,7 +82,8 @@ type requestContext struct {
 	cancel  context.CancelFunc
 }
 
-// Value adds http.LocalAddrContextKey, as net/http has it, and what Wait needs.
+// Value implements context.Context. It adds http.LocalAddrContextKey, as in
+// net/http, and the place that Wait needs.
 func (c *requestContext) Value(key any) any {
 	switch key {
 	case http.LocalAddrContextKey:
@@ -126,7 +127,7 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 	return ex, nil
 }
 
-// initBody prepares the body that h announces. The handler's start may wait for it, as to says.
+// initBody prepares the body that h announces. If to.Await is set, the handler starts only when the body is there.
 func (ex *exchange) initBody(h *head, to Route) *requestError {
 	limit := ex.f.opts.BodyBuffer
 	ex.frame.init(h)
@@ -142,7 +143,7 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 		}
 	}
 	ex.body = newBody(ex, limit)
-	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // else it was told, for the LoopHandler
+	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // complete > 0: onLoop has sent 100 Continue already
 	ex.req.Body = ex.body
 	if h.chunked {
 		ex.length = -1
@@ -150,7 +151,7 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 	return nil
 }
 
-// Run implements executor.Runner: it runs the handler and hands the response to
+// Run implements executor.Runner. It runs the handler and hands the response to
 // the loop. Exactly one response goes out, or the connection ends.
 func (ex *exchange) Run() {
 	returned := false
@@ -175,8 +176,8 @@ func (ex *exchange) Run() {
 	returned = true
 }
 
-// failed handles a handler that did not return. A panic is answered 500 when
-// nothing was written, and goes on to the pool, which counts and logs it.
+// failed handles a handler that did not return. It answers 500 to a panic when
+// nothing was written. The panic goes on to the pool, which counts and logs it.
 func (ex *exchange) failed(v any) {
 	quiet := v == nil || v == http.ErrAbortHandler //nolint:errorlint // net/http compares it like this too
 	switch {
@@ -205,7 +206,7 @@ func (ex *exchange) finish() {
 		_ = ex.body.Close() // never fails
 	}
 	ex.ending.Init(ex.conn, ex.settle)
-	_ = ex.ending.Raise() // a loop that has ended has told the handlers the close
+	_ = ex.ending.Raise() // fails only when the loop has ended, which has closed the connection
 }
 
 // settle ends the exchange on the loop: it queues the rest of the response and
@@ -231,11 +232,11 @@ func (ex *exchange) settle() {
 	case sc.state == stateWait:
 		sc.next()
 	default:
-		_ = ex.body.Close() // what is still to come is dropped; never fails
+		_ = ex.body.Close() // drops the rest of the body; never fails
 	}
 }
 
-// finalReason is why a connection that ends with its response does so.
+// finalReason returns the close reason of a connection that ends with its response.
 func (sc *serverConn) finalReason() eddy.CloseReason {
 	if sc.draining.Load() {
 		return eddy.CloseServerShutdown
@@ -243,7 +244,7 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 	return eddy.CloseNormal
 }
 
-// keep counts n bytes of an awaited body, which lie in memory until the request ends. Loop only.
+// keep counts n bytes of an awaited body as the connection's input. They stay in memory until the request ends. Loop only.
 func (ex *exchange) keep(n int) {
 	if ex.await != nil && n > 0 {
 		ex.await.kept += n
@@ -251,7 +252,7 @@ func (ex *exchange) keep(n int) {
 	}
 }
 
-// unkeep takes them back. Loop only.
+// unkeep takes back everything that keep has counted. Loop only.
 func (ex *exchange) unkeep() {
 	if ex.await != nil && ex.await.kept > 0 {
 		ex.sc.ctx.KeepInput(-ex.await.kept)
@@ -278,7 +279,7 @@ func (ex *exchange) disconnected() {
 	ex.endRequest()
 }
 
-// tryAbort makes the loop the one who answers, unless the handler is already.
+// tryAbort makes the loop the owner of the answer, unless an owner is decided.
 func (ex *exchange) tryAbort() bool { return ex.take(loop) }
 
 func (ex *exchange) take(who owner) bool {
@@ -305,10 +306,10 @@ func (ex *exchange) sendContinue() {
 	ex.continued = true
 	s := new(eddy.Signal)
 	s.Init(ex.conn, ex.goOn)
-	_ = s.Raise() // a loop that has ended has told the body
+	_ = s.Raise() // fails only when the loop has ended, which has ended the body
 }
 
-// goOn tells the client to send its body, whose time begins. Loop only.
+// goOn tells the client to send its body and starts the body's deadline. Loop only.
 func (ex *exchange) goOn() {
 	sc := ex.sc
 	if sc.ex != ex || sc.state == stateOver {
@@ -321,34 +322,35 @@ func (ex *exchange) goOn() {
 	}
 }
 
-// waitsContinue reports whether the client was never told to send its body: it
-// may or may not do so, so that the next bytes could be anything.
+// waitsContinue reports whether the client was never told to send its body. Such
+// a client may or may not send it, so the next bytes could be body or a request.
 func (ex *exchange) waitsContinue() bool {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return ex.expect && !ex.continued
 }
 
-// tooMuchLeft reports whether the unread body is more than will be thrown away.
+// tooMuchLeft reports whether the rest of the body is longer than MaxDiscard.
 func (ex *exchange) tooMuchLeft() bool {
 	return ex.body != nil && ex.body.missing(ex.length) > ex.f.opts.MaxDiscard
 }
 
-// discard counts body bytes that nobody will read and reports whether they are
-// too many.
+// discard counts n body bytes that nobody will read. It reports whether they are
+// more than MaxDiscard after the answer.
 func (ex *exchange) discard(n int) bool {
 	ex.dropped += int64(n)
 	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
 }
 
-// write sends a part of the response from the handler's goroutine, bytes or a file. While the client does not read, it waits
-// until the handler's own deadline, and has no place in its pool; the connection's ends a client that takes too little.
+// write sends a part of the response, bytes or a file, from the handler's goroutine. While the client does not read, write
+// blocks until the handler's own deadline and gives up the place in the pool. The connection's write deadline ends a client
+// that takes too little.
 func (ex *exchange) write(msg any) error {
 	by := ex.writeBy.Load()
 	if by != nil && !time.Now().Before(*by) {
 		return os.ErrDeadlineExceeded
 	}
-	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a file that Write refuses cannot be written again
+	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a File goes to WriteContext: once Write has refused it, it cannot be written again
 		err := ex.conn.Write(msg)
 		if !errors.Is(err, eddy.ErrSaturated) {
 			return err

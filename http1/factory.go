@@ -27,7 +27,7 @@ type Factory struct {
 
 	decoder    *decoder
 	dispatcher *dispatcher
-	blank      *http.Request // never changed: WithContext copies it
+	blank      *http.Request // copied by WithContext for each request, never changed
 	limits     atomic.Pointer[limits]
 
 	date    atomic.Pointer[dateLine]
@@ -37,8 +37,9 @@ type Factory struct {
 	stats   counters
 }
 
-// NewHandler returns a factory whose connections run h on pool, or where Options.Route says. It panics when h
-// or pool is nil, but for both with Options.OnLoop, or an option is out of range, and names it.
+// NewHandler returns a factory whose connections run h on pool, or on the pool that Options.Route names. With
+// Options.OnLoop both h and pool may be nil. NewHandler panics when one of them is missing, or when an option is out of
+// range; the panic names the option.
 func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	if (h == nil || pool == nil) && (o.OnLoop == nil || h != nil || pool != nil) {
 		panic("http1: NewHandler needs a handler and a pool, or Options.OnLoop")
@@ -65,8 +66,8 @@ func (f *Factory) Init(p *eddy.Pipeline) error {
 	return p.Add(dispatcherName, f.dispatcher)
 }
 
-// Refuse makes the answer to a client whose connection is not taken, 503 with Retry-After: set it as eddy.Admission.Busy,
-// with eddy.DecisionBusy, unless the server speaks TLS. Any goroutine.
+// Refuse returns the answer to a client whose connection is not taken, a 503 with Retry-After. Set it as
+// eddy.Admission.Busy, with eddy.DecisionBusy, unless the server speaks TLS. Any goroutine.
 func (f *Factory) Refuse(r eddy.Refusal) []byte {
 	retry := fmt.Sprintf("Retry-After: %.0f\r\n", math.Ceil(r.RetryAfter.Seconds()))
 	return f.appendPlain(nil, plain{status: http.StatusServiceUnavailable, text: "the server is busy", extra: retry, closing: true})
@@ -77,9 +78,9 @@ func (f *Factory) Refuse(r eddy.Refusal) []byte {
 type Stats struct {
 	Requests       uint64    // complete request heads
 	Responses      [6]uint64 // by status class; [1] counts informational ones
-	Busy           uint64    // answered 503 because the pool was full
+	Busy           uint64    // requests answered 503 because the pool took no more, in all or of the client
 	ProtocolErrors uint64    // requests refused as malformed or too large
-	Timeouts       uint64    // answered or closed because a head or body came too slowly
+	Timeouts       uint64    // connections ended because a head, a body or the handler was too slow
 	Upgrades       uint64    // connections handed to another protocol
 	InvalidFields  uint64    // response header fields dropped because they cannot be sent
 }
@@ -112,14 +113,14 @@ func (f *Factory) countStatus(status int) {
 	}
 }
 
-// dateLine is the Date field of one second.
+// dateLine is the formatted Date field of one second.
 type dateLine struct {
 	unix int64
 	line []byte
 }
 
-// appendDate appends the Date field (RFC 9110 section 6.6.1), which is formatted
-// once per second.
+// appendDate appends the Date field (RFC 9110 section 6.6.1). It formats the
+// field once per second.
 func (f *Factory) appendDate(b []byte, now time.Time) []byte {
 	d := f.date.Load()
 	if d == nil || d.unix != now.Unix() {
@@ -135,7 +136,7 @@ type plain struct {
 	status  int
 	text    string
 	extra   string // header lines with their CRLF
-	closing bool   // the connection ends with it
+	closing bool   // the connection ends with the response
 	isHead  bool   // the text is not sent
 }
 

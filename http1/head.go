@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// head parses one request line and header section (RFC 9112 sections 2 to 5)
-// from a view that starts at the request's first byte and grows from call to
-// call. It consumes nothing before the empty line has arrived and looks at each
-// byte once: pos is where the unfinished line starts, scan how far that line
-// was searched.
+// head parses one request line or status line and header section (RFC 9112
+// sections 2 to 5). The view starts at the message's first byte and grows from
+// call to call. feed consumes nothing before the empty line has arrived and
+// looks at each byte once: pos is where the unfinished line starts, scan is how
+// far that line was searched.
 //
-// It is strict where two readers of the same bytes could disagree: CRLF only,
-// one space in the request line, no folding, no space before a colon, one
-// length and no second way to say it.
+// The parser is strict where two readers of the same bytes could disagree: CRLF
+// only, one space in the request line, no folding, no space before a colon, one
+// length and no second way to state it.
 type head struct {
 	opts *Options
 
@@ -31,7 +31,7 @@ type head struct {
 	length     int64 // value of Content-Length, -1 when there is none
 	encodings  int
 	chunked    bool // the last Transfer-Encoding was "chunked" alone
-	strange    bool // it is a list of known form that ends with "chunked"
+	strange    bool // the last Transfer-Encoding was a well-formed list that ends with "chunked"
 	authority  bool // the target is host:port, for CONNECT
 	minor      byte // HTTP/1.minor
 	connClose  bool
@@ -44,7 +44,7 @@ type head struct {
 	badTrailer bool // one of them announces framing fields
 }
 
-// span is a range of the view: offsets stay valid when the view moves.
+// span is a range of the view, as offsets, which stay valid when the view moves.
 type span struct{ from, to int32 }
 
 func (s span) in(raw string) string  { return raw[s.from:s.to] }
@@ -57,8 +57,8 @@ func (h *head) reset(o *Options) {
 	*h = head{opts: o, fields: h.fields[:0], host: -1, length: -1}
 }
 
-// feed looks at what is new in view. It returns how many bytes the complete
-// head has, 0 while it is incomplete, or why the request is refused. After an
+// feed parses the new bytes of view. It returns the size of the complete head in
+// bytes, 0 while the head is incomplete, or why the message is refused. After an
 // error or a complete head h must be reset.
 func (h *head) feed(view []byte) (int, *requestError) {
 	for {
@@ -95,8 +95,8 @@ func (h *head) feed(view []byte) (int, *requestError) {
 	}
 }
 
-// checkOpenLine refuses a line that has no end yet and is too long already.
-// One byte more than the limit may be the CR of the line's end.
+// checkOpenLine refuses a line that has no end yet and is too long already. A
+// request line may exceed the limit by one byte, the CR of its end.
 func (h *head) checkOpenLine(view []byte) *requestError {
 	size := len(view)
 	if h.started == 0 {
@@ -111,8 +111,8 @@ func (h *head) checkOpenLine(view []byte) *requestError {
 	return nil
 }
 
-// longLine refuses a request line over the limit. It is the method that is too
-// long when there is nothing else within the limit (RFC 9112 section 3).
+// longLine refuses a request line over the limit. When the limit holds nothing
+// but a method, the method is refused as too long (RFC 9112 section 3).
 func (h *head) longLine(view []byte) *requestError {
 	limit := h.opts.MaxRequestLine
 	if !h.response && all(view[:limit], classToken) {
@@ -173,8 +173,8 @@ func (h *head) requestLine(line []byte) *requestError {
 	return h.checkTarget(line[:m], rest[:t])
 }
 
-// checkTarget allows each form of the request target (RFC 9112 section 3.2)
-// only with the methods it is for.
+// checkTarget allows each form of the request target (RFC 9112 section 3.2) only
+// with the methods that use the form.
 func (h *head) checkTarget(method, target []byte) *requestError {
 	switch {
 	case string(method) == http.MethodConnect:
@@ -200,7 +200,7 @@ func validAuthority(target []byte) bool {
 	return colon > 0 && colon < len(target)-1 && validHost(target) && target[len(target)-1] != ']'
 }
 
-// absolute reports whether the target is an absolute http URI.
+// absolute reports whether the target is an absolute http or https URI.
 func absolute(target []byte) bool {
 	return len(target) > 7 && equalFold(target[:7], "http://") ||
 		len(target) > 8 && equalFold(target[:8], "https://")
@@ -241,9 +241,9 @@ func splitField(line []byte) (colon int, value []byte, err *requestError) {
 	return colon, value, nil
 }
 
-// known takes note of the fields that decide how the message is framed and how
-// the connection goes on. Dispatch is by length first: most fields are none of
-// them.
+// known records the fields that decide how the message is framed and how the
+// connection goes on. The switch on the length rules out most other fields
+// cheaply.
 func (h *head) known(name, value []byte) *requestError {
 	switch len(name) {
 	case 4:
@@ -285,8 +285,8 @@ func (h *head) known(name, value []byte) *requestError {
 	return nil
 }
 
-// endsChunked reports whether a list of transfer codings ends with "chunked" and names it once: its end can be found,
-// but what it contains cannot be read here.
+// endsChunked reports whether a list of transfer codings ends with "chunked" and names it once. The end of such a body can
+// be found, but its other codings are not known here.
 func endsChunked(list string) bool {
 	for i, last := 0, false; ; i++ {
 		item, rest, more := strings.Cut(list, ",")
@@ -334,7 +334,7 @@ func validHost(v []byte) bool {
 	}
 	colon := bytes.IndexByte(v, ':')
 	if colon == 0 {
-		return false // a port of no host
+		return false // a port without a host
 	}
 	return colon < 0 || validPort(v[colon+1:])
 }
@@ -354,8 +354,8 @@ func validPort(v []byte) bool {
 }
 
 // lengthField accepts one Content-Length of digits only. RFC 9112 section 6.3
-// allows more that say the same: requests are refused with them, responses,
-// where real servers send them, keep the first.
+// allows repeated fields with the same value. A request with them is refused; a
+// response keeps the first, because real servers send them.
 func (h *head) lengthField(value []byte) *requestError {
 	if h.length >= 0 && !h.response {
 		return badRequest("more than one Content-Length")
@@ -402,7 +402,7 @@ func (h *head) finish() *requestError {
 		return badRequest("Transfer-Encoding in HTTP/1.0")
 	case h.strange:
 		return &requestError{http.StatusNotImplemented, "the only transfer coding known is chunked"}
-	case h.encodings > 0 && !h.chunked: // RFC 9112 section 6.3: its end cannot be found
+	case h.encodings > 0 && !h.chunked: // RFC 9112 section 6.3: the end of the body cannot be found
 		return badRequest("malformed Transfer-Encoding, or chunked is not its last coding")
 	case h.chunked && h.badTrailer:
 		return badRequest("the Trailer field announces framing fields")
@@ -414,7 +414,7 @@ func (h *head) finish() *requestError {
 	return nil
 }
 
-// hasBody reports whether bytes of a body follow the head.
+// hasBody reports whether a body follows the head.
 func (h *head) hasBody() bool { return h.chunked || h.length > 0 }
 
 // keepAlive reports whether the client wants the connection to persist (RFC

@@ -15,14 +15,14 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Hijack implements http.Hijacker: HTTP ends on the connection, and the handler talks to the client through a net.Conn
-// whose reads and writes block their goroutine and never a loop. A header that was written is sent first. What the client
-// has sent behind its request is read from the connection like everything else. Deadlines are those that the handler sets.
+// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn
+// whose reads and writes block their goroutine and never a loop. A header that was written is sent first. Bytes that the
+// client has sent behind its request are read from the net.Conn too. The only deadlines are those that the handler sets.
 //
-// The handler gives up its place in the pool, as one that streams.
+// The handler gives up its place in the pool, as a handler that streams does.
 //
-// A draining server waits for the handler's Close, until its own deadline. Errors: http.ErrHijacked; a request whose body
-// was not read to its end; the end of the connection.
+// A draining server waits for the handler's Close until the drain's own deadline. Hijack returns http.ErrHijacked when
+// called again, and errors for a request whose body was not read to its end and for a connection that has ended.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	ex := w.ex
 	switch {
@@ -47,11 +47,12 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const hijackedName = "http1.hijacked"
 
-// hijacked is a connection in the hands of a handler: net.Conn for its goroutines, the only pipeline handler for the loop.
+// hijacked is a connection in the hands of a handler: a net.Conn for the handler's goroutines, and the only handler of the
+// pipeline for the loop.
 type hijacked struct {
 	in            pipe
 	local, remote net.Addr
-	over          atomic.Bool // the request was ended
+	over          atomic.Bool // finish has run
 
 	mu      sync.Mutex
 	writeBy time.Time
@@ -69,7 +70,7 @@ func (h *hijacked) install(p *eddy.Pipeline) error {
 	if err := c.SetDeadlines(new(eddy.Deadlines)); err != nil {
 		return err
 	}
-	c.Begin() // until Close
+	c.Begin() // finish ends it
 	return p.Add(hijackedName, h)
 }
 
@@ -105,7 +106,7 @@ func (h *hijacked) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, _ err
 	h.finish()
 }
 
-// finish ends the request that kept the connection from being drained.
+// finish ends, once, the request that install began. Until then a draining server keeps the connection.
 func (h *hijacked) finish() {
 	if h.over.CompareAndSwap(false, true) {
 		h.in.conn.End()
@@ -121,7 +122,7 @@ func (h *hijacked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. It copies p, and blocks while the client does not read.
+// Write implements net.Conn. It copies p and blocks while the client does not read.
 func (h *hijacked) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	by := h.writeBy
@@ -151,7 +152,7 @@ func (h *hijacked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close implements net.Conn: what was written is sent, then the connection ends in order.
+// Close implements net.Conn. It returns at once; the connection ends after everything written was sent.
 func (h *hijacked) Close() error {
 	_ = h.in.Close() // never fails
 	h.in.conn.CloseAfterFlush(eddy.CloseNormal)
@@ -177,7 +178,7 @@ func (h *hijacked) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline implements net.Conn. It holds for writes that begin afterwards.
+// SetWriteDeadline implements net.Conn. It applies to writes that begin afterwards.
 func (h *hijacked) SetWriteDeadline(t time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

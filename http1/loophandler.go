@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// LoopHandler answers a request on the loop of its connection, without a pool, and reports true; false leaves the request
-// to the factory's http.Handler, and what was written is forgotten. It must not block: everything that the loop serves waits
-// for it. It is for small answers out of memory, which it gives at the price of a plain function, without an allocation.
+// LoopHandler answers a request on the loop of its connection, without a pool, and returns true. When it returns false, the
+// request goes to the factory's http.Handler and whatever was written to w is dropped. Use it for small answers out of
+// memory: it costs a plain function call and no allocation. A LoopHandler must not block, because everything that the loop
+// serves waits for it.
 //
-// It is asked about requests whose body fits into Options.BodyBuffer and has a Content-Length, when all of it has come
-// (within HeaderTimeout). w and r, and what r returns, are valid during the call only.
+// A LoopHandler is asked about requests without a body, and about those whose Content-Length fits into Options.BodyBuffer
+// when the whole body has come (within HeaderTimeout). It is not asked about CONNECT. w, r and the slices that r returns are
+// valid during the call only.
 type LoopHandler func(w *LoopResponse, r *LoopRequest) bool
 
-// LoopRequest is a request as a LoopHandler sees it. The slices are the loop's memory: not to be changed or kept.
+// LoopRequest is a request as a LoopHandler sees it. Its slices are the loop's memory; do not change or keep them.
 type LoopRequest struct {
 	head *head
 	view []byte
@@ -30,13 +32,13 @@ func (r *LoopRequest) Method() []byte { return r.at(r.head.method) }
 // Target returns the request target as it was sent (RFC 9112 section 3.2).
 func (r *LoopRequest) Target() []byte { return r.at(r.head.target) }
 
-// Path returns the target up to its query, undecoded. It is for targets in origin form, which begin with "/".
+// Path returns the target up to its query, undecoded. Use it for targets in origin form, which begin with "/".
 func (r *LoopRequest) Path() []byte {
 	path, _, _ := bytes.Cut(r.Target(), []byte{'?'})
 	return path
 }
 
-// Query returns what follows the target's question mark, undecoded.
+// Query returns the part of the target behind the question mark, undecoded.
 func (r *LoopRequest) Query() []byte {
 	_, query, _ := bytes.Cut(r.Target(), []byte{'?'})
 	return query
@@ -60,14 +62,14 @@ type LoopResponse struct {
 	f       *Factory
 	status  int
 	closing bool
-	upgrade bool // a field of this name was added
+	upgrade bool // an Upgrade field was added
 	fields  []byte
 	body    []byte
 	out     []byte
-	request LoopRequest // here, so that both come from one pool
+	request LoopRequest // kept here so that request and response are pooled together
 }
 
-// SetStatus sets the status, 200 to 999; without it it is 200. Another one panics, which ends the connection.
+// SetStatus sets the status, 200 to 999. The default is 200. Any other status panics, which ends the connection.
 func (w *LoopResponse) SetStatus(status int) {
 	if status < 200 || status > 999 {
 		panic("http1: invalid status " + strconv.Itoa(status) + " in a LoopHandler")
@@ -75,8 +77,8 @@ func (w *LoopResponse) SetStatus(status int) {
 	w.status = status
 }
 
-// AddHeader adds a field. One that cannot be sent, or that frames the message, is dropped and counted in
-// Stats.InvalidFields. Date, Content-Length and Connection are added by the server, a Content-Type is not.
+// AddHeader adds a header field. The server adds Date, Content-Length and Connection itself, but no Content-Type. A field of
+// these three, a Transfer-Encoding or a field that cannot be sent is dropped and counted in Stats.InvalidFields.
 func (w *LoopResponse) AddHeader(name, value string) {
 	framing := false
 	switch len(name) {
@@ -91,7 +93,7 @@ func (w *LoopResponse) AddHeader(name, value string) {
 	w.fields = append(append(append(append(w.fields, name...), ": "...), value...), "\r\n"...)
 }
 
-// Write appends to the body; it implements io.Writer and never fails.
+// Write implements io.Writer. It appends to the body and never fails.
 func (w *LoopResponse) Write(p []byte) (int, error) {
 	w.body = append(w.body, p...)
 	return len(p), nil
@@ -106,11 +108,11 @@ func (w *LoopResponse) WriteString(s string) (int, error) {
 // Close ends the connection after the response.
 func (w *LoopResponse) Close() { w.closing = true }
 
-// maxKeptBody is the capacity up to which the memory of a LoopResponse is used again.
+// maxKeptBody is the capacity up to which the buffers of a LoopResponse are reused.
 const maxKeptBody = 64 << 10
 
-// wholeRequest reports how many bytes a request has that the LoopHandler can be asked about, head included; 0 when it
-// cannot, and missing when they are not all there.
+// wholeRequest returns the size of a request in bytes, head included, if the LoopHandler can be asked about the request,
+// else 0. missing reports that not all of these bytes are in view.
 func (sc *serverConn) wholeRequest(view []byte, n int) (size int, missing bool) {
 	h := sc.head
 	if h.chunked || h.length > int64(sc.f.opts.BodyBuffer) || h.authority {
@@ -120,8 +122,8 @@ func (sc *serverConn) wholeRequest(view []byte, n int) (size int, missing bool) 
 	return size, len(view) < size
 }
 
-// onLoop offers a request whose head has n bytes to the LoopHandler. It returns how many bytes were consumed and whether
-// the request is done with, or waits for the rest of its body.
+// onLoop offers a request whose head has n bytes to the LoopHandler. It returns how many bytes were consumed. done reports
+// that the request was answered, or that it waits for the rest of its body.
 func (sc *serverConn) onLoop(view []byte, n int) (consumed int, done bool) {
 	f, h := sc.f, sc.head
 	size, missing := sc.wholeRequest(view, n)
@@ -147,7 +149,7 @@ func (sc *serverConn) onLoop(view []byte, n int) (consumed int, done bool) {
 	return size, true
 }
 
-// answerOnLoop sends the response.
+// answerOnLoop sends the LoopHandler's response.
 func (sc *serverConn) answerOnLoop(w *LoopResponse) {
 	f, h := sc.f, sc.head
 	f.stats.requests.Add(1)
@@ -179,7 +181,8 @@ func (sc *serverConn) answerOnLoop(w *LoopResponse) {
 	}
 }
 
-// noHandler answers a request that the LoopHandler has left, or was not asked about, when there is nobody else.
+// noHandler returns the refusal of a request that the LoopHandler has left, or was not asked about, on a factory without an
+// http.Handler.
 func (sc *serverConn) noHandler(h *head) *requestError {
 	switch {
 	case h.chunked:

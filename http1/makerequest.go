@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// request fills r from the n bytes of the complete head. It copies them once:
-// all strings of r share that copy. r keeps its context and its body.
+// request fills r from the n bytes of the complete head. It copies them once,
+// and all strings of r share that copy. r keeps its context and its body.
 func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 	raw := string(view[:n])
 	r.Method = h.method.in(raw)
@@ -43,7 +43,7 @@ func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 	return nil
 }
 
-// url parses the request target.
+// url parses the request target. An authority becomes a URL with only a Host.
 func (h *head) url(target string) (*url.URL, error) {
 	if !h.authority {
 		return url.ParseRequestURI(target)
@@ -55,8 +55,8 @@ func (h *head) url(target string) (*url.URL, error) {
 	return u, err
 }
 
-// announceTrailer moves the names in the Trailer field to r.Trailer, without values until the body was read to its end,
-// as net/http does.
+// announceTrailer moves the names in the Trailer field to r.Trailer, as net/http does. The values follow when the body was
+// read to its end.
 func announceTrailer(r *http.Request) {
 	names := r.Header["Trailer"]
 	delete(r.Header, "Trailer")
@@ -86,7 +86,7 @@ func (h *head) header(r *http.Request, raw string) {
 		}
 		key := f.name.in(raw)
 		if len(key) == len("transfer-encoding") && strings.EqualFold(key, "transfer-encoding") {
-			continue // it is in r.TransferEncoding, as net/http has it
+			continue // goes to r.TransferEncoding, as in net/http
 		}
 		key = http.CanonicalHeaderKey(key)
 		if old := r.Header[key]; old != nil {

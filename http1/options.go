@@ -9,9 +9,9 @@ import (
 // Options are the limits and deadlines of a [Factory]. The zero value is a
 // working configuration: a zero field takes the default named beside it.
 type Options struct {
-	// MaxRequestLine is the longest request line in bytes, without its CRLF.
-	// Longer ones are answered 414, or 501 when nothing but a method is within
-	// the limit. Default 8 KiB.
+	// MaxRequestLine is the longest request line in bytes, without its CRLF. A
+	// longer one is answered 414, or 501 when the method alone fills the limit.
+	// Default 8 KiB.
 	MaxRequestLine int
 	// MaxHeaderBytes bounds the header section in bytes: all field lines, their
 	// CRLFs and the empty line. It also bounds the trailer section and the sum
@@ -25,48 +25,48 @@ type Options struct {
 	// Default 8 MiB.
 	MaxBody int64
 	// BodyBuffer is how many bytes of a request body wait in memory for the
-	// handler. When they are full the connection is not read until the handler
-	// has taken half of them. Default 64 KiB.
+	// handler. When the buffer is full the connection is not read until the
+	// handler has taken half of it. Default 64 KiB.
 	BodyBuffer int
-	// MaxRequests is how many requests one connection may send; the response to
-	// the last says Connection: close. Default 0: no limit.
+	// MaxRequests is how many requests one connection may send. The response to
+	// the last one says Connection: close. Default 0: no limit.
 	MaxRequests int
-	// MaxDiscard is how many body bytes that the handler left unread are thrown
-	// away to keep the connection; with more to come it is closed instead.
+	// MaxDiscard is how many unread body bytes the server throws away to keep
+	// the connection. With more to come the connection is closed instead.
 	// Default 256 KiB.
 	MaxDiscard int64
 
-	// OnLoop is asked first about small requests, on the loop; what it does not
-	// answer goes to the http.Handler. With it that and its pool may be nil: then
-	// the rest is answered 404, 411 or 413.
+	// OnLoop is asked first about small requests, on the loop. The http.Handler
+	// gets the requests that OnLoop does not answer. With OnLoop the handler and
+	// the pool may both be nil; the other requests are then answered 404, 411 or
+	// 413.
 	OnLoop LoopHandler
 
-	// Route chooses, on the loop, the pool that runs a request, and whether its
-	// body is awaited. It must not block, and not change or keep r, which has no
-	// body yet. The patterns of a mux are in mux.Handler(r). Default: the pool of
-	// NewHandler runs all requests and bodies stream.
+	// Route chooses the pool that runs a request, and whether its body is awaited.
+	// It runs on the loop: it must not block, and must not change or keep r, which
+	// has no body yet. mux.Handler(r) gives the pattern of a mux. Default: the pool
+	// of NewHandler runs all requests and bodies stream.
 	Route func(r *http.Request) Route
 
-	// The following deadlines take the place of the server's of the same kind. Its
-	// HandlerTimeout stands: a request that misses it is answered 503, and it is
-	// the deadline of the request's context.
+	// The deadlines below replace those of the server of the same kind. The
+	// server's HandlerTimeout stays: a request that misses it is answered 503, and
+	// it is the deadline of the request's context.
 
 	// HeaderTimeout is the time from the first byte of a request to the end of
 	// its header section. Beyond it: 408. Default 10 s; negative: none.
 	HeaderTimeout time.Duration
 	// BodyTimeout is the time the client may take for the whole body. Time
-	// during which the handler held the client back by not reading does not
+	// during which the handler holds the client back by not reading does not
 	// count. Beyond it: 408. Default 60 s; negative: none.
 	BodyTimeout time.Duration
 	// IdleTimeout is how long a connection may stay without a request in hand and
-	// without a byte read or written, before the first one too. Default 2 min;
-	// negative: none.
+	// without a byte read or written. It also holds before the first request.
+	// Default 2 min; negative: none.
 	IdleTimeout time.Duration
-	// WriteTimeout is how long a client may take nothing of a response that is
-	// queued for it, or less than Server.MinWriteRate. Then the connection is
-	// closed, and a Write of the handler that waits for the client gets the
-	// error: a client that does not read holds no goroutine for ever. Default
-	// 60 s; negative: none.
+	// WriteTimeout is how long a client may take nothing of a queued response, or
+	// less than Server.MinWriteRate. Then the connection is closed, and a blocked
+	// Write of the handler returns the error, so that a client that does not read
+	// cannot hold a goroutine for ever. Default 60 s; negative: none.
 	WriteTimeout time.Duration
 }
 
@@ -84,8 +84,8 @@ const (
 	defaultWriteTimeout  = 60 * time.Second
 )
 
-// withDefaults returns o with every zero field filled in, or an error that
-// names the field that makes no sense.
+// withDefaults returns o with every zero field filled in, or an error that names
+// the field that is out of range.
 func (o Options) withDefaults() (Options, error) {
 	for _, f := range []struct {
 		name  string

@@ -11,9 +11,9 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// pipe is bounded memory between a connection's loop, which puts bytes in, and a goroutine that reads them: the body of a
-// request, the body of a response, or what a hijacked connection receives. When it is full the connection's reads are
-// paused until half of it is free again.
+// pipe is a bounded buffer between a connection's loop, which puts bytes in, and a goroutine that reads them. It carries the
+// body of a request, the body of a response, or the input of a hijacked connection. When the pipe is full the connection's
+// reads pause until half of it is free again.
 type pipe struct {
 	conn  *eddy.Conn
 	limit int
@@ -24,12 +24,12 @@ type pipe struct {
 	from, n  int
 	received int64
 	trailer  http.Header
-	err      error // set when no more comes: io.EOF when everything is there
+	err      error // set when no more comes; io.EOF when everything has come
 	closed   bool  // the reader wants no more
-	held     bool  // reads are paused because of this pipe
+	held     bool  // the connection's reads are paused because of this pipe
 	late     bool  // the reader's deadline has passed
 	timer    *time.Timer
-	due      uint // counts deadlines, so that one that was replaced does nothing
+	due      uint // counts deadlines, so that the timer of a replaced deadline does nothing
 }
 
 func (p *pipe) init(conn *eddy.Conn, limit int) {
@@ -37,7 +37,7 @@ func (p *pipe) init(conn *eddy.Conn, limit int) {
 	p.changed.L = &p.mu
 }
 
-// Read implements io.Reader: it blocks until there is something.
+// Read implements io.Reader. It blocks until there are bytes, the end, Close or the deadline.
 func (p *pipe) Read(to []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,14 +58,14 @@ func (p *pipe) Read(to []byte) (int, error) {
 // blocks reports whether a Read has to wait. p.mu is held.
 func (p *pipe) blocks() bool { return p.n == 0 && p.err == nil && !p.closed && !p.late }
 
-// ready reports whether a Read has something to say now.
+// ready reports whether a Read would return at once.
 func (p *pipe) ready() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.blocks()
 }
 
-// take moves bytes out. p.mu is held.
+// take moves bytes to the reader. p.mu is held.
 func (p *pipe) take(to []byte) int {
 	total := 0
 	for total < len(to) && p.n > 0 {
@@ -84,7 +84,7 @@ func (p *pipe) take(to []byte) int {
 	return total
 }
 
-// Close implements io.Closer: what was not read is thrown away.
+// Close implements io.Closer. It throws away the unread bytes and all that follow.
 func (p *pipe) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// release lets the connection read again. p.mu is held, so that a pause and its end reach the connection in this order.
+// release lets the connection read again. p.mu is held, so that pauses and resumes reach the connection in order.
 func (p *pipe) release() {
 	if p.held {
 		p.held = false
@@ -104,7 +104,7 @@ func (p *pipe) release() {
 	}
 }
 
-// room returns how many bytes put takes now.
+// room returns how many bytes put accepts now.
 func (p *pipe) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,8 +114,8 @@ func (p *pipe) room() int {
 	return p.limit - p.n
 }
 
-// put adds data, at most what room returned, and reports how many bytes of it were thrown away because the reader wants
-// no more.
+// put adds data, at most as many bytes as room returned. It returns how many of them were thrown away because the reader
+// wants no more.
 func (p *pipe) put(data []byte) (dropped int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +148,8 @@ func (p *pipe) grow(need int) {
 	p.ring, p.from = ring, 0
 }
 
-// hold pauses the connection's reads if the pipe is full still. The loop calls it when there is no room.
+// hold pauses the connection's reads if the pipe is still full, and reports whether it is. The loop calls hold when room
+// has returned 0.
 func (p *pipe) hold() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -162,7 +163,7 @@ func (p *pipe) hold() bool {
 	return true
 }
 
-// end says that no more comes and why: io.EOF or what went wrong. The first word stands.
+// end records that no more comes, with io.EOF or the failure as the reason. The first reason stands.
 func (p *pipe) end(err error, trailer http.Header) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +174,7 @@ func (p *pipe) end(err error, trailer http.Header) {
 	p.changed.Broadcast()
 }
 
-// setDeadline makes reads fail with os.ErrDeadlineExceeded from t on; the zero time is none.
+// setDeadline makes reads fail with os.ErrDeadlineExceeded from t on. The zero time means no deadline.
 func (p *pipe) setDeadline(t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +200,7 @@ func (p *pipe) setDeadline(t time.Time) {
 	})
 }
 
-// stopTimer ends the deadline that runs. p.mu is held.
+// stopTimer cancels the running deadline. p.mu is held.
 func (p *pipe) stopTimer() {
 	p.due++
 	if p.timer != nil {
@@ -215,8 +216,8 @@ func (p *pipe) complete() bool {
 	return p.err == io.EOF && p.n == 0 //nolint:errorlint // our own mark, never wrapped
 }
 
-// missing returns how many bytes of the given number have not come, for an unknown number 0 when all have and 1
-// otherwise.
+// missing returns how many of length bytes have not come. For an unknown (negative) length it returns 0 when everything has
+// come, else 1.
 func (p *pipe) missing(length int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +230,7 @@ func (p *pipe) missing(length int64) int64 {
 	return length - p.received
 }
 
-// holds reports whether the reader keeps the peer from sending now.
+// holds reports whether the connection's reads are paused because of the reader.
 func (p *pipe) holds() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

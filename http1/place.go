@@ -7,11 +7,11 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// placeKey is the key of the request's place in its pool among the values of its context.
+// placeKey is the context key of the request's place in its pool.
 type placeKey struct{}
 
-// Wait calls f and lets other requests have the handler's worker until f returns. It is for a handler that waits for
-// something of its own before it answers, such as the event of a long poll; ctx is the request's context or made of it:
+// Wait calls f and lets other requests have the handler's worker until f returns. Use Wait in a handler that waits for
+// something of its own before it answers, such as the event of a long poll. ctx is the request's context or derived from it:
 //
 //	http1.Wait(r.Context(), func() {
 //		select {
@@ -20,10 +20,10 @@ type placeKey struct{}
 //		}
 //	})
 //
-// f runs on the calling goroutine. Then Wait takes a worker's place again, for which it waits 100 ms at most. Waits for the
-// client (a Write that blocks, a body that has not come) and streams (from the first Flush on) need no Wait. Those that
-// wait are bounded by executor.Options.Parked. With another context, or when the request is over, Wait only calls f. Any
-// goroutine but a loop's.
+// f runs on the calling goroutine. Afterwards Wait waits up to 100 ms for a worker's place and then returns with or without
+// one. A Write that blocks, a body that has not come and a stream (from the first Flush on) need no Wait.
+// executor.Options.Parked bounds the waiting handlers. With another context, or when the request is over, Wait only calls f.
+// Any goroutine but a loop's.
 func Wait(ctx context.Context, f func()) {
 	if place, ok := ctx.Value(placeKey{}).(*executor.Place); ok {
 		place.Leave()
@@ -35,20 +35,20 @@ func Wait(ctx context.Context, f func()) {
 // Place implements executor.Placed.
 func (ex *exchange) Place() *executor.Place { return &ex.place }
 
-// What a client is told whose request is not begun.
+// The answer to a client whose request does not begin because of a full pool.
 const (
 	busyText   = "the server is busy"
 	retryAfter = "1"
 )
 
-// tooMany answers a request that must not begin because of the parked ones, on its worker.
+// tooMany answers 503, on the request's worker, to a request that must not begin because too many are parked.
 func (ex *exchange) tooMany() {
 	ex.f.stats.busy.Add(1)
 	ex.w.Header().Set("Retry-After", retryAfter)
 	http.Error(&ex.w, busyText, http.StatusServiceUnavailable)
 }
 
-// owner returns the client network for which the connection's requests count, nil behind a Unix socket.
+// owner returns the client network that the connection's requests count for, nil behind a Unix socket.
 func (sc *serverConn) owner() any {
 	if sc.client == nil {
 		if n := sc.conn.Network(); n.IsValid() {

@@ -12,16 +12,15 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// minFile is how many bytes of a file the kernel is asked to send; fewer are copied.
+// minFile is the least number of bytes for which sendfile is used. Fewer are copied.
 const minFile = maxPiece
 
 // ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. It returns when everything was
-// queued, and blocks while the client does not read, as Write does.
+// queued, and blocks while the client does not read, as Write does. src may be closed after the call.
 //
 // The kernel sends the bytes of a regular file, also of one inside an io.LimitedReader, when the response has a
-// Content-Length and there is no TLS; a WriteHandler in the pipeline meets an *eddy.File. All else is copied. src may be
-// closed after the call, but a file must not be shortened before the client has it: the connection then ends, short of the
-// Content-Length.
+// Content-Length and there is no TLS. A WriteHandler in the pipeline then sees an *eddy.File. Everything else is copied. A
+// file must not be shortened before the client has it, or the connection ends short of the Content-Length.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	sent, err := w.sendFile(src)
 	if err != nil {
@@ -31,10 +30,10 @@ func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	return sent + copied, err
 }
 
-// writerOnly hides ReadFrom.
+// writerOnly hides ReadFrom, so that io.Copy calls Write.
 type writerOnly struct{ io.Writer }
 
-// file is what sendFile needs of an os.File.
+// file is the part of an os.File that sendFile needs.
 type file interface {
 	io.ReaderAt
 	io.Seeker
@@ -43,8 +42,8 @@ type file interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// fileOf returns the file that src reads, nil if it is none, and what limits it. A type of package os that embeds an
-// *os.File stands for it, as in io.Copy; such types of others may read something else.
+// fileOf returns the file that src reads, nil if there is none, and the reader that limits it, if any. A type of package os
+// that embeds an *os.File counts as the file, as in io.Copy. Such types of other packages may read something else.
 func fileOf(src io.Reader) (f file, limit *io.LimitedReader) {
 	if l, ok := src.(*io.LimitedReader); ok {
 		src, limit = l.R, l
@@ -55,7 +54,7 @@ func fileOf(src io.Reader) (f file, limit *io.LimitedReader) {
 	return f, limit
 }
 
-// rest returns where f is read next and how many bytes follow, 0 when that cannot be told, as of a pipe or a device.
+// rest returns the offset of f and how many bytes follow it. n is 0 when that is unknown, as for a pipe or a device.
 func rest(f file) (at, n int64) {
 	info, err := f.Stat()
 	if err != nil {
@@ -67,7 +66,7 @@ func rest(f file) (at, n int64) {
 	return at, info.Size() - at
 }
 
-// sendFile lets the kernel send what src has of a file. What it leaves is to be copied.
+// sendFile lets the kernel send the bytes of a file that src reads. The caller copies the rest of src.
 func (w *response) sendFile(src io.Reader) (int64, error) {
 	f, limit := fileOf(src)
 	if f == nil || w.isHead || w.hijacked || w.ex.sc.tls != nil {
@@ -84,11 +83,11 @@ func (w *response) sendFile(src io.Reader) (int64, error) {
 		w.WriteHeader(http.StatusOK)
 	}
 	n = min(n, w.length-w.written)
-	if n < minFile || !bodyAllowed(w.status) || w.err != nil || w.bufs == nil { // Write says what is wrong
+	if n < minFile || !bodyAllowed(w.status) || w.err != nil || w.bufs == nil { // the copying Write returns the error
 		return 0, nil
 	}
 	var copied int64
-	if !w.headSent { // what tells the content type goes out with the head
+	if !w.headSent { // the head needs the first bytes, to sniff the content type
 		var err error
 		if copied, err = io.Copy(writerOnly{w}, io.LimitReader(src, sniffLen)); err != nil {
 			return copied, err
@@ -107,16 +106,16 @@ func (w *response) sendFile(src io.Reader) (int64, error) {
 	return copied + sent, err
 }
 
-// sendPieces queues n bytes of f from at on, in pieces that count in full in the outbound queue, so that a client that does
-// not read is noticed. It returns how many it has queued, fewer also when f has no more or there is no descriptor.
+// sendPieces queues n bytes of f from offset at on. Each piece counts in full in the outbound queue, so that a client that
+// does not read blocks the handler. sent is less than n, without an error, when f has no more or no descriptor is free.
 func (w *response) sendPieces(f file, at, n int64) (sent int64, err error) {
 	for sent < n {
-		// Read here what the loop will send: it must not wait for the disk.
+		// Read the piece into the page cache here, because the loop must not wait for the disk.
 		piece, err := io.Copy(io.Discard, io.NewSectionReader(f, at+sent, min(n-sent, eddy.FileWindow)))
 		if piece == 0 || err != nil {
 			return sent, err
 		}
-		own, err := sys.Dup(f, f.Name()) // for f is closed when the handler likes
+		own, err := sys.Dup(f, f.Name()) // the handler may close f at any time
 		if err != nil {
 			return sent, nil //nolint:nilerr // copying needs none
 		}

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// bodyBuffer is how much of a response is collected before it is sent: a
+// bodyBuffer is how many body bytes are collected before they are sent. A
 // complete response within it gets a Content-Length and one write.
 const bodyBuffer = 4 << 10
 
-// maxPiece is the most body that one queued message carries, so that a slow
-// client is noticed in the middle of a large Write.
+// maxPiece is the most body bytes of one queued message, so that a slow client
+// is noticed in the middle of a large Write.
 const maxPiece = 64 << 10
 
-// sniffLen is how much of a body http.DetectContentType looks at.
+// sniffLen is how many bytes of a body http.DetectContentType looks at.
 const sniffLen = 512
 
 // maxKeptHead is the capacity up to which a head buffer goes back to the pool.
@@ -33,27 +33,27 @@ func newBuffers() *buffers {
 }
 
 // response implements http.ResponseWriter, http.Flusher, http.Hijacker, io.StringWriter, io.ReaderFrom and, for
-// http.ResponseController, FlushError, EnableFullDuplex and the deadlines. The handler's
-// goroutine owns it until the handler has returned.
+// http.ResponseController, FlushError, EnableFullDuplex and the deadlines. The handler's goroutine owns it until the handler
+// has returned.
 type response struct {
 	ex     *exchange
 	header http.Header
-	bufs   *buffers // nil until WriteHeader, and when the handler has returned
+	bufs   *buffers // nil before WriteHeader and after the handler has returned
 
 	status   int // 0 until WriteHeader
 	hijacked bool
 	isHead   bool
 	headSent bool
 	chunked  bool
-	overflow bool  // HEAD: more was written than is collected
+	overflow bool  // HEAD: more was written than fits into the buffer
 	length   int64 // declared Content-Length, -1 when there is none
 	written  int64 // body bytes the handler wrote
 	err      error // of the first failed send
 
-	// What the handler's header says about fields that end up elsewhere.
+	// Set by framing from the handler's header, for finishHead.
 	hasType, hasDate, hasCoding, hasUpgrade, wantsClose bool
 
-	trailers []string // names the header announces, in canonical form
+	trailers []string // names that the Trailer field announces, in canonical form
 }
 
 func (w *response) init(ex *exchange) {
@@ -70,14 +70,14 @@ func (w *response) Header() http.Header {
 	return w.header
 }
 
-// bodyAllowed reports whether responses with this status have a body (RFC 9110
-// section 6.4.1).
+// bodyAllowed reports whether responses with this status may have a body (RFC
+// 9110 section 6.4.1).
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
 // WriteHeader implements http.ResponseWriter. An informational status is sent at
-// once; the first other one is the response's.
+// once. The first other status is the status of the response.
 func (w *response) WriteHeader(status int) {
 	switch {
 	case w.hijacked || w.status != 0:
@@ -87,7 +87,7 @@ func (w *response) WriteHeader(status int) {
 	case status == http.StatusContinue:
 		w.ex.sendContinue()
 		return
-	case status < 200 && status != http.StatusSwitchingProtocols: // which Hijack follows
+	case status < 200 && status != http.StatusSwitchingProtocols: // 101 is a final status: Hijack follows
 		w.inform(status)
 		return
 	}
@@ -97,7 +97,7 @@ func (w *response) WriteHeader(status int) {
 	w.bufs.head = w.fields(appendStatus(w.bufs.head[:0], status))
 }
 
-// inform sends an informational response with the header as it is now.
+// inform sends an informational response with the present header.
 func (w *response) inform(status int) {
 	if !w.ex.http11 {
 		return // RFC 9110 section 15.2: never to a 1.0 client
@@ -108,8 +108,8 @@ func (w *response) inform(status int) {
 	w.fail(w.ex.write(append(head, "\r\n"...)))
 }
 
-// Write implements io.Writer. It returns after the bytes were queued; when the
-// client does not read it blocks.
+// Write implements io.Writer. It returns after the bytes were queued, and blocks
+// while the client does not read.
 func (w *response) Write(p []byte) (int, error) { return write(w, p) }
 
 // WriteString implements io.StringWriter.
@@ -163,8 +163,8 @@ func write[S []byte | string](w *response, p S) (int, error) {
 // Flush implements http.Flusher.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what was written so far. It is found by
-// http.ResponseController. The response is a stream from then on: its handler gives up its place in the pool.
+// FlushError sends everything written so far, for http.ResponseController. The response is a stream from then on, so the
+// handler gives up its place in the pool.
 func (w *response) FlushError() error {
 	w.ex.place.Quit()
 	return w.flush()
@@ -186,12 +186,12 @@ func (w *response) flush() error {
 	return w.err
 }
 
-// EnableFullDuplex is found by http.ResponseController. Reading the body while
-// writing the response is always possible here.
+// EnableFullDuplex does nothing, for http.ResponseController. A handler can
+// always read the body while it writes the response.
 func (w *response) EnableFullDuplex() error { return nil }
 
-// SetReadDeadline is found by http.ResponseController: reads of the body fail with os.ErrDeadlineExceeded from t on. The
-// zero time is none.
+// SetReadDeadline makes reads of the body fail with os.ErrDeadlineExceeded from t on, for http.ResponseController. The zero
+// time means no deadline.
 func (w *response) SetReadDeadline(t time.Time) error {
 	if w.hijacked {
 		return http.ErrHijacked
@@ -202,8 +202,9 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is found by http.ResponseController: writes of the response fail with os.ErrDeadlineExceeded from t on,
-// which ends the connection with the response. The zero time is none; Options.WriteTimeout holds in any case.
+// SetWriteDeadline makes writes of the response fail with os.ErrDeadlineExceeded from t on, for http.ResponseController.
+// Such a failure ends the connection with the response. The zero time means no deadline of the handler's own;
+// Options.WriteTimeout holds in any case.
 func (w *response) SetWriteDeadline(t time.Time) error {
 	if w.hijacked {
 		return http.ErrHijacked
@@ -216,7 +217,7 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// send queues one message: the head if it is due, what was collected and p.
+// send queues one message: the head if it is due, the collected bytes and p.
 func send[S []byte | string](w *response, p S) {
 	b := w.bufs
 	if !w.headSent {
@@ -246,11 +247,11 @@ func send[S []byte | string](w *response, p S) {
 	}
 }
 
-// chunkOverhead is room for a chunk's size line and the CRLF behind its data.
+// chunkOverhead is the room for a chunk's size line and the CRLF behind its data.
 const chunkOverhead = 16 + 4
 
-// fail remembers the first error of a send: the response is cut, and the
-// connection cannot carry another one.
+// fail records the first error of a send. The response is cut, so the connection
+// cannot carry another one and closes.
 func (w *response) fail(err error) {
 	if err != nil && w.err == nil {
 		w.err = err
@@ -258,7 +259,8 @@ func (w *response) fail(err error) {
 	}
 }
 
-// commit fixes the head. It returns false when the loop has answered meanwhile.
+// commit makes the handler the owner of the answer and completes the head. It
+// returns false when the loop has answered meanwhile.
 func (w *response) commit(complete bool) bool {
 	if !w.ex.take(handler) {
 		w.fail(errAnswered)
@@ -275,8 +277,8 @@ var (
 	errReturned = errors.New("http1: the response is complete: the handler has returned")
 )
 
-// end completes the response after the handler has returned and leaves the rest
-// of it for the loop.
+// end completes the response after the handler has returned. The bytes not yet
+// queued go to ex.out, for the loop.
 func (w *response) end() {
 	if w.hijacked {
 		return
@@ -289,7 +291,7 @@ func (w *response) end() {
 		w.commit(true)
 	}
 	w.bufs = nil
-	if w.err != nil { // cut: what follows must not make it look complete
+	if w.err != nil { // the response is cut, and more bytes could make it look complete
 		ex.f.buffers.Put(b)
 		return
 	}
@@ -308,7 +310,7 @@ func (w *response) end() {
 		out = append(w.appendTrailer(out), "\r\n"...)
 	}
 	if w.status == http.StatusSwitchingProtocols {
-		ex.closing = true // nobody took the connection over
+		ex.closing = true // no Hijack has taken the connection over
 	}
 	if w.length >= 0 && w.written != w.length && !w.isHead && bodyAllowed(w.status) {
 		ex.closing = true // the client waits for bytes that will not come

@@ -9,9 +9,9 @@ import (
 )
 
 // fields appends the handler's header fields, sorted by name, as they are at
-// WriteHeader. Fields that decide the framing are left to finishHead; fields
-// that cannot be sent are dropped and counted, so that no value can start a
-// field or a response of its own.
+// WriteHeader. It leaves the fields that decide the framing to finishHead. It
+// drops and counts fields that cannot be sent, so that no value can smuggle in
+// another field or response.
 func (w *response) fields(b []byte) []byte {
 	w.length, w.hasType, w.hasDate, w.hasCoding, w.hasUpgrade, w.wantsClose = -1, false, false, false, false, false
 	w.trailers = w.trailers[:0]
@@ -43,8 +43,8 @@ func (w *response) field(b []byte, k, v string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// framing takes note of the fields that finishHead decides about, and reports
-// whether it writes them itself.
+// framing records the fields that finishHead decides about. It reports whether
+// fields has to leave the field out.
 func (w *response) framing(key string, values []string) bool {
 	switch key = http.CanonicalHeaderKey(key); key {
 	case "Content-Length":
@@ -78,7 +78,7 @@ func (w *response) framing(key string, values []string) bool {
 	return strings.HasPrefix(key, http.TrailerPrefix)
 }
 
-// announce takes note of the names in a Trailer field.
+// announce records the names in a Trailer field.
 func (w *response) announce(list string) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = http.CanonicalHeaderKey(trimSpace(name))
@@ -101,8 +101,8 @@ func (w *response) hasTrailer() bool {
 	return false
 }
 
-// appendTrailer appends the fields that follow the last chunk, sorted by name: those that were announced, and those whose
-// key has http.TrailerPrefix.
+// appendTrailer appends the fields that follow the last chunk, sorted by name: the announced ones, and those whose key has
+// http.TrailerPrefix.
 func (w *response) appendTrailer(b []byte) []byte {
 	var keys []string
 	for _, name := range w.trailers {
@@ -126,8 +126,8 @@ func (w *response) appendTrailer(b []byte) []byte {
 }
 
 // finishHead decides the framing (RFC 9112 section 6) and the persistence
-// (section 9) of the response and completes its head. complete says that the
-// whole body is collected.
+// (section 9) of the response, and completes its head. complete says that the
+// buffer holds the whole body.
 func (w *response) finishHead(complete bool) {
 	ex := w.ex
 	b := w.bufs.head
@@ -135,7 +135,7 @@ func (w *response) finishHead(complete bool) {
 		b = ex.f.appendDate(b, time.Now())
 	}
 	if ex.req.Method == http.MethodConnect && w.status/100 == 2 {
-		// RFC 9110 section 9.3.6: what follows the head is the tunnel, to the end of the connection.
+		// RFC 9110 section 9.3.6: after the head the connection is a tunnel, up to its end.
 		ex.closing, w.length = true, -1
 		w.bufs.head = append(b, "\r\n"...)
 		return
@@ -150,7 +150,7 @@ func (w *response) finishHead(complete bool) {
 	w.bufs.head = append(b, "\r\n"...)
 }
 
-// contentType sniffs the type of a body that the handler did not name.
+// contentType appends a Content-Type sniffed from the body, if the handler set none.
 func (w *response) contentType(b []byte) []byte {
 	body := w.bufs.body
 	if w.hasType || w.hasCoding || len(body) == 0 {
@@ -179,8 +179,8 @@ func (w *response) contentLength(b []byte, complete bool) []byte {
 	return b
 }
 
-// noContent handles the statuses that have no body: only 304 may say how long
-// the body would have been.
+// noContent handles the statuses without a body. Only a 304 may say how long the
+// body would have been.
 func (w *response) noContent(b []byte) []byte {
 	if w.status == http.StatusNotModified && w.length >= 0 {
 		b = append(b, "Content-Length: "...)
@@ -201,8 +201,8 @@ func (w *response) persistence(b []byte) []byte {
 	return appendConnection(b, ex.closing, ex.http11, w.hasUpgrade)
 }
 
-// appendConnection appends the Connection field if one is needed: it says whether the connection goes on, and names the
-// Upgrade field if there is one (RFC 9110 section 7.8).
+// appendConnection appends the Connection field if one is needed. The field says whether the connection goes on, and names
+// the Upgrade field if there is one (RFC 9110 section 7.8).
 func appendConnection(b []byte, closing, http11, upgrade bool) []byte {
 	switch {
 	case closing:

@@ -8,24 +8,24 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Route is what Options.Route says of a request. The zero value is what happens without it.
+// Route is the answer of Options.Route for one request. The zero value stands for the pool of NewHandler and a streamed body.
 type Route struct {
-	// Pool runs the handler. When it is full the request is answered 503; requests of other pools are not affected. The
-	// server ends it only if it is in Server.Pools. nil = the pool of NewHandler.
+	// Pool runs the handler. When the pool is full the request is answered 503; requests of other pools are not affected.
+	// The server ends a pool only if Server.Pools has it. nil = the pool of NewHandler.
 	Pool *executor.Pool
 
 	// Await is the longest body in bytes that is read before the handler starts. A client that stalls then holds its
 	// connection, for BodyTimeout at most, and no worker. The bytes count as input in Server.MemoryBudget until the request
-	// ends. A longer body is answered 413, decided from Content-Length or the chunk size before its bytes are read, as with
-	// MaxBody, which holds too. Expect: 100-continue is answered at once. Server.HandlerTimeout includes the wait.
+	// ends. A longer body is answered 413, decided from Content-Length or the chunk size before its bytes are read; MaxBody
+	// holds too. Expect: 100-continue is answered at once. Server.HandlerTimeout includes the wait.
 	// 0 = the handler starts with the head and the body streams.
 	Await int
 
-	// Within is the time that an awaited body may take, where that is less than BodyTimeout; 0 = BodyTimeout alone.
+	// Within is the time that an awaited body may take, if less than BodyTimeout. 0 = BodyTimeout alone.
 	Within time.Duration
 }
 
-// awaitWithin ends the connection of a body that takes longer. On the loop.
+// awaitWithin answers 408 and ends the connection when the awaited body takes longer than limit. Loop only.
 func (sc *serverConn) awaitWithin(limit time.Duration) error {
 	ex := sc.ex
 	var err error
@@ -37,7 +37,7 @@ func (sc *serverConn) awaitWithin(limit time.Duration) error {
 	return err
 }
 
-// route returns where r goes.
+// route asks Options.Route about r and fills in the default pool.
 func (f *Factory) route(r *http.Request) Route {
 	var to Route
 	if f.opts.Route != nil {

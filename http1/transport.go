@@ -15,44 +15,45 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Transport makes HTTP/1.1 requests on Eddy's loops. It is an http.RoundTripper: http.Client{Transport: &http1.Transport{}}
-// works, and does redirects and cookies. Connections are kept and used for one request at a time. Fill the fields before
-// the first use; the zero value is ready. Close it at the end.
+// Transport makes HTTP/1.1 requests on Eddy's loops. It is an http.RoundTripper for an http.Client, which adds redirects
+// and cookies: http.Client{Transport: &http1.Transport{}}. Fill the fields before the first use; the zero value is ready.
+// Close the Transport at the end.
 //
-// Do is the callback form: nothing in it blocks, and the outcome is delivered on a loop.
+// Do is the callback form. Do never blocks, and delivers the outcome on a loop.
 //
-// It does not decompress bodies, speak HTTP/2 or use proxies of the environment unless Proxy says so.
+// Connections are kept and serve one request at a time. A Transport does not decompress bodies, speak HTTP/2, or use
+// proxies of the environment unless Proxy does.
 type Transport struct {
 	Group  *eddy.Group  // loops shared with servers; nil = one loop of its own
 	Logger *slog.Logger // nil = slog.Default()
 
-	MaxConns        int // open connections in all; beyond it requests wait. Default 512
-	MaxConnsPerHost int // open connections to one host; beyond it requests wait. Default 64
+	MaxConns        int // open connections and attempts in all; beyond it requests wait. Default 512
+	MaxConnsPerHost int // open connections and attempts to one host; beyond it requests wait. Default 64
 	MaxIdlePerHost  int // connections to one host that are kept without a request. Default 16
 	MaxWaiting      int // requests that wait for a connection; beyond it ErrTransportBusy. Default 1024
 
 	IdleTimeout           time.Duration // how long a connection is kept without a request. Default 90 s; negative: for ever
-	ConnectTimeout        time.Duration // for one address, the handshake of TLS or a proxy. Default 30 s
-	ResponseHeaderTimeout time.Duration // from the whole request to the response's header. Default 0: no limit
-	WriteTimeout          time.Duration // while the server takes no byte of a request. Default 0: no limit
-	ExpectContinueTimeout time.Duration // how long a body waits for 100 Continue that it asked for. Default 1 s; negative: for ever
+	ConnectTimeout        time.Duration // of each step: lookup, one address, proxy and TLS handshake together. Default 30 s
+	ResponseHeaderTimeout time.Duration // from the end of the request to the response's header. Default 0: no limit
+	WriteTimeout          time.Duration // how long the server may take no byte of a request. Default 0: no limit
+	ExpectContinueTimeout time.Duration // how long a body waits for the 100 Continue it asked for. Default 1 s; negative: for ever
 
-	MaxHeaderBytes int // of a response, and of its trailer. Default 64 KiB
-	MaxHeaderCount int // fields of a response. Default 200
-	BodyBuffer     int // bytes of a response body in memory; when they are full the connection is not read. Default 64 KiB
+	MaxHeaderBytes int // bytes of a response's header, and of its trailer. Default 64 KiB
+	MaxHeaderCount int // fields of a response's header, and of its trailer. Default 200
+	BodyBuffer     int // bytes of a response body in memory; when full, the connection is not read. Default 64 KiB
 
-	// Proxy returns the proxy for a request, nil for none: an http URL, perhaps with user and password. Requests for
-	// http URLs are sent to it as they are, connections for https URLs go through it by CONNECT.
+	// Proxy returns the proxy for a request, nil for none. A proxy is an http URL, perhaps with user and password. It gets
+	// requests for http URLs in absolute form; connections for https URLs go through it by CONNECT.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// Lookup returns the addresses of a host or proxy, which may be written as an address itself: each new connection goes to
-	// one of those it returns and to no other, so that it can refuse what must not be reached. It runs on a goroutine of its
-	// own and has to end with ctx; an error of it ends the request. nil = the system's resolver.
+	// Lookup returns the addresses of a host or proxy, whose name may itself be an address. Each new connection goes to one
+	// of these addresses and to no other, so Lookup can refuse hosts that must not be reached. Lookup runs on its own
+	// goroutine and has to end with ctx. Its error ends the request. nil = the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Secure makes https possible: it adds to p the handlers that speak TLS to the named server; the transport's own
-	// follow them. ready is to be called once, on the loop, when the handshake is over or has failed. Secure runs on the
-	// loop. Without it requests for https URLs fail with ErrNoTLS.
+	// Secure makes https possible. It adds to p the handlers that speak TLS to the named server; the transport adds its own
+	// behind them. ready must be called once, on the loop, when the handshake has succeeded or failed. Secure runs on the
+	// loop. Without Secure, requests for https URLs fail with ErrNoTLS.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
 	once   sync.Once
@@ -61,11 +62,11 @@ type Transport struct {
 	base   context.Context // ends with Close
 	halt   context.CancelFunc
 	limits Options // of responses
-	bad    error   // why the fields make no sense
+	bad    error   // a field out of range, or the group that did not start
 	heads  sync.Pool
 
 	mu      sync.Mutex
-	fresh   map[*eddy.Conn]*clientConn // made, and not yet asked for
+	fresh   map[*eddy.Conn]*clientConn // made, and not yet taken by connOf
 	hosts   map[hostKey]*host
 	open    int // connections and attempts
 	waiting waitList
@@ -79,18 +80,18 @@ type TransportStats struct {
 	Idle     int    // connections without a request
 	Waiting  int    // requests that wait for a connection
 	Requests uint64 // begun
-	Reused   uint64 // sent on a connection that had served before
-	Retried  uint64 // sent once more, because the connection was found closed
+	Reused   uint64 // sent on a kept connection
+	Retried  uint64 // sent once more because the kept connection was closed
 }
 
 var (
-	// ErrNoTLS is what a request for an https URL ends with on a Transport without Secure.
+	// ErrNoTLS is the error of a request for an https URL on a Transport without Secure.
 	ErrNoTLS = errors.New("http1: the Transport has no TLS: set Secure")
-	// ErrTransportClosed is what requests end with after Close.
+	// ErrTransportClosed is the error of requests after Close, and of those that Close ends.
 	ErrTransportClosed = errors.New("http1: the Transport is closed")
-	// ErrTransportBusy is what a request ends with when MaxWaiting others wait for a connection.
+	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a connection.
 	ErrTransportBusy = errors.New("http1: too many requests wait for a connection")
-	// ErrStale is what a request ends with whose connection the server closed before it answered anything, if the request
+	// ErrStale is the error of a request whose connection the server closed before any byte of an answer, if the request
 	// cannot be sent once more.
 	ErrStale = errors.New("http1: the server closed the connection before it answered")
 )
@@ -150,8 +151,8 @@ func (t *Transport) orDefault(d *time.Duration, zero time.Duration) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It returns when the header of the response has come; the body follows while it is
-// read. It must not be called on a loop of the group: there it returns eddy.ErrOnLoop.
+// RoundTrip implements http.RoundTripper. It returns when the header of the response has come; the body streams while it is
+// read. Any goroutine but a loop of the group, where RoundTrip returns eddy.ErrOnLoop.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	type outcome struct {
 		resp *http.Response
@@ -168,14 +169,15 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.begin()
-	o := <-result // comes soon after the request's context has ended
+	o := <-result // comes at the latest soon after the end of the request's context
 	return o.resp, o.err
 }
 
-// Do begins a request and returns at once. done is called exactly once, on a loop of the group (R239): with the response
-// when its header has come, or with the error. There it must not read the body, which may block; ReadBody collects it, or a
-// goroutine may read it. An error that Do returns means that done is not called. Any goroutine, a loop as well. The end of
-// the request's context ends the request at every stage.
+// Do begins a request and returns at once. It calls done exactly once, on a loop of the group (R239): with the response
+// when its header has come, or with the error. An error that meets a full loop or an ended group is the exception: done then
+// runs on the goroutine that found the error. done must not read the body, which may block; use ReadBody, or read the body
+// on another goroutine. If Do returns an error, done is not called. The end of the request's context ends the request at
+// every stage. Any goroutine, a loop as well.
 func (t *Transport) Do(r *http.Request, done func(*http.Response, error)) error {
 	if done == nil {
 		return errors.New("http1: Do without a function to call")
@@ -189,9 +191,9 @@ func (t *Transport) Do(r *http.Request, done func(*http.Response, error)) error 
 	return nil
 }
 
-// deliver runs f on a loop: this one or, for errors that came up elsewhere, the first.
+// deliver runs f on the present loop of the group or, on any other goroutine, posts f to the group's first loop.
 func (t *Transport) deliver(f func()) {
-	if t.onLoop() || t.group.Loop(0).Post(f) != nil { // a full queue, or the end of the group: better here than never
+	if t.onLoop() || t.group.Loop(0).Post(f) != nil { // a full queue or the end of the group: run f here rather than never
 		f()
 	}
 }
@@ -220,8 +222,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// Close ends every connection and request, which fail with ErrTransportClosed. Not on a loop of the group, where it returns
-// eddy.ErrOnLoop.
+// Close ends every connection and request; the requests fail with ErrTransportClosed. Any goroutine but a loop of the group,
+// where Close returns eddy.ErrOnLoop.
 func (t *Transport) Close() error {
 	if t.start() != nil {
 		return nil // nothing was ever begun
@@ -256,7 +258,8 @@ func (t *Transport) Stats() TransportStats {
 	return s
 }
 
-// timeoutError says which limit of the Transport has passed. It is a net.Error with Timeout, and context.DeadlineExceeded.
+// timeoutError says which limit of the Transport has passed. It is a net.Error whose Timeout reports true, and it matches
+// context.DeadlineExceeded.
 type timeoutError struct {
 	what  string
 	limit time.Duration

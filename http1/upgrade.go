@@ -8,26 +8,26 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// unwrapper is what middleware implements that wraps a ResponseWriter; see
+// unwrapper is implemented by middleware that wraps a ResponseWriter; see
 // http.ResponseController.
 type unwrapper interface{ Unwrap() http.ResponseWriter }
 
 var errUpgradePanic = errors.New("http1: the install function of an Upgrade panicked")
 
-// Upgrade ends HTTP on the connection of r: it answers 101 Switching Protocols
-// with the given header and then, on the connection's loop, takes the HTTP
-// handlers out of the pipeline and calls install to add others. Bytes that the
-// client sent behind its request go to the new decoder. "Connection: Upgrade" is
-// added when header lacks it.
+// Upgrade switches the connection of r to another protocol (RFC 9110 section
+// 7.8). It answers 101 Switching Protocols with the given header. Then, on the
+// connection's loop, it takes the HTTP handlers out of the pipeline and calls
+// install to add others. Bytes that the client sent behind its request go to the
+// new decoder. Upgrade adds "Connection: Upgrade" when header lacks it.
 //
-// Call it inside ServeHTTP, before anything was written, with a writer of this
-// package or one whose Unwrap leads to it. It returns when install has run, with
-// install's error if there is one; the connection then closes. Afterwards writes
-// to w return http.ErrHijacked. RFC 9110 section 7.8.
+// Call Upgrade inside ServeHTTP, before anything was written, with a writer of
+// this package or one whose Unwrap leads to it. Upgrade returns after install
+// has run. If install fails, Upgrade returns the error and the connection
+// closes. Afterwards writes to w return http.ErrHijacked.
 //
-// An error that is http.ErrNotSupported means that w or r is not made for it: a
-// writer of another package, a request of HTTP/1.0 or one with a body. HTTP goes
-// on then, nothing was answered, and the handler should say why.
+// An error that is http.ErrNotSupported means that w or r does not allow an
+// Upgrade: w is of another package, or r is of HTTP/1.0 or has a body. Nothing
+// was answered then and HTTP goes on, so the handler should say why.
 func Upgrade(w http.ResponseWriter, r *http.Request, header http.Header, install func(p *eddy.Pipeline) error) error {
 	rw, err := responseOf(w)
 	if err != nil {
@@ -59,7 +59,8 @@ func responseOf(w http.ResponseWriter) (*response, error) {
 	}
 }
 
-// upgrade runs on the handler's goroutine and waits for the loop.
+// upgrade answers 101 and hands the connection over. It runs on the handler's
+// goroutine and waits for the loop.
 func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) error) error {
 	if !ex.take(handler) {
 		return errAnswered
@@ -67,12 +68,13 @@ func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) e
 	return ex.handOver(ex.switching(header), install)
 }
 
-// handOver gives the connection to other handlers, after msg was sent.
+// handOver sends msg, gives the connection to the handlers that install adds,
+// and waits for the loop to have done so.
 func (ex *exchange) handOver(msg []byte, install func(p *eddy.Pipeline) error) error {
 	ex.w.hijacked = true
 	done := make(chan error, 1)
 	ex.ending.Init(ex.conn, func() {
-		err := errUpgradePanic // stands when install panics, which the loop handles
+		err := errUpgradePanic // stays if install panics; the loop handles the panic
 		defer func() { done <- err }()
 		err = ex.sc.switchProtocol(ex, msg, install)
 	})
@@ -91,7 +93,7 @@ func (ex *exchange) switching(header http.Header) []byte {
 	return append(b, "\r\n"...)
 }
 
-// switchProtocol hands the connection over. Loop only.
+// switchProtocol sends msg and replaces the HTTP handlers. Loop only.
 func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *eddy.Pipeline) error) error {
 	if sc.ex != ex || sc.state == stateOver {
 		if ce := sc.conn.CloseError(); ce != nil {
@@ -107,7 +109,7 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 	if len(msg) > 0 {
 		sc.write(msg)
 	}
-	// Not before install has run: a draining connection with nothing in flight ends.
+	// The request ends only after install has run, because a draining connection with nothing in flight ends.
 	defer func() {
 		ex.ended = true
 		ex.ctx.request.End()
