@@ -19,31 +19,31 @@ const MaxDelimiter = 256
 
 // Options say how frames end. Delimiters is required.
 type Options struct {
-	// Delimiters end a frame. The one that is complete first does, of several that are complete with the same byte the
-	// longest: with CR LF and LF a line ends at either. What a frame is does not depend on how the bytes arrive.
+	// Delimiters end a frame. The delimiter that is complete first ends it; of several complete at the same byte, the
+	// longest. With CR LF and LF a line ends at either. Frames do not depend on how the bytes arrive.
 	Delimiters [][]byte
 
 	Max  int  // longest frame in bytes, its delimiter not counted; 0 = DefaultMax
 	Keep bool // the delimiter is part of the frame
 
-	// Discard makes a frame that is too long an error the connection can outlive: it is skipped, and then a *TooLongError
-	// goes to the handlers' HandleError. While it is skipped the connection is in eddy.PhaseReadingBody, which
-	// Server.BodyTimeout bounds. Without it the connection closes as soon as a frame must be too long.
+	// Discard makes the connection outlive a frame that is too long. The frame is skipped, and then a *TooLongError goes to
+	// the handlers' HandleError. During the skip the connection is in eddy.PhaseReadingBody, which Server.BodyTimeout
+	// bounds. Without Discard the connection closes as soon as the frame is certain to be too long.
 	Discard bool
 }
 
-// Decoder fires a *buf.Bytes for each frame of its connection. A frame is borrowed from the loop: it is valid during the
-// call, and a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop. Each byte is
-// searched once, however slowly they arrive.
+// Decoder fires a *buf.Bytes for each frame of its connection. The frame borrows the loop's memory, so it is valid only
+// during the call; a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop. It searches
+// each byte once, even if the bytes arrive one by one.
 type Decoder struct {
 	o       Options
-	longest int // delimiter
+	longest int // length of the longest delimiter
 	scanned int // bytes of an unfinished frame in which no delimiter ends
-	skipped int // bytes of the frame that is being skipped, 0 when none is
+	skipped int // bytes already skipped of a frame that is too long, 0 when none is skipped
 	frame   buf.Bytes
 }
 
-// Codec returns the decoder of one connection (reference 1.18). The error names the option that makes no sense.
+// Codec returns the decoder of one connection. The error names the option that is out of range.
 func Codec(o Options) (*Decoder, error) {
 	if len(o.Delimiters) == 0 {
 		return nil, errors.New("delimiter: Options.Delimiters is empty")
@@ -72,8 +72,8 @@ func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err erro
 	return frames.Pass(ctx, &d.frame, frames.Step{Frame: frame, Consumed: consumed, Err: err, Skipped: skipped, Skipping: d.skipped > 0})
 }
 
-// next finds the first frame of view. 0 consumed bytes ask for more. A *TooLongError with consumed bytes is the end of a
-// frame that was skipped.
+// next finds the first frame of view. With consumed == 0 and no error it needs more bytes. A *TooLongError with consumed > 0
+// is the end of a skipped frame.
 func (d *Decoder) next(view []byte) (frame []byte, consumed int, err error) {
 	start, end := d.find(view)
 	switch {
@@ -95,7 +95,8 @@ func (d *Decoder) next(view []byte) (frame []byte, consumed int, err error) {
 	return d.skip(view, end)
 }
 
-// skip passes over what is there of a frame that is too long. What could be the beginning of its delimiter stays.
+// skip consumes the bytes in view of a frame that is too long. It leaves the last bytes, which may be the start of the
+// frame's delimiter.
 func (d *Decoder) skip(view []byte, end int) ([]byte, int, error) {
 	if end == 0 {
 		keep := min(d.longest-1, len(view))
@@ -115,11 +116,11 @@ func (d *Decoder) tooLong(seen, end, start int) error {
 	return eddy.WithReason(eddy.CloseFrameTooLarge, &TooLongError{Max: d.o.Max, Seen: seen})
 }
 
-// firstWindow is where the search begins: frames are sought in windows that double, so that a delimiter which does not
-// occur costs no more than the frame is long.
+// firstWindow is the size of the first search window. Each further window is twice as large, so that the search for a
+// delimiter that does not occur costs no more than the length of the frame.
 const firstWindow = 64
 
-// find returns where the delimiter that is complete first begins and ends; end is 0 if none is.
+// find returns the start and the end of the delimiter that is complete first. end is 0 if none is complete.
 func (d *Decoder) find(view []byte) (start, end int) {
 	for low, size := d.scanned, firstWindow; low < len(view); size *= 2 {
 		high := min(len(view), low+size)

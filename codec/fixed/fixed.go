@@ -8,18 +8,18 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// MaxLength bounds the length of frames, which are held in memory until they are complete.
+// MaxLength is the largest frame length. A frame is held in memory until it is complete.
 const MaxLength = 1 << 30
 
-// Decoder fires a *buf.Bytes for every so many bytes of its connection. A frame is borrowed from the loop: it is valid
-// during the call, and a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop.
+// Decoder fires a *buf.Bytes for each frame of its connection. The frame borrows the loop's memory, so it is valid only
+// during the call; a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop.
 type Decoder struct {
 	length int
 	frame  buf.Bytes
 }
 
-// Codec returns the decoder of one connection, for frames of length bytes (reference 1.18). The error names the length if
-// it is not from 1 to MaxLength.
+// Codec returns the decoder of one connection, for frames of length bytes. It returns an error unless length is from 1 to
+// MaxLength.
 func Codec(length int) (*Decoder, error) {
 	if length < 1 || length > MaxLength {
 		return nil, fmt.Errorf("fixed: frames of %d bytes: the length must be from 1 to %d", length, MaxLength)

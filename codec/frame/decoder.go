@@ -11,7 +11,7 @@ import (
 // Option is a setting of a decoder.
 type Option func(*decoder)
 
-// MaxPayload sets the longest payload that is taken, in bytes; n below 1 means DefaultMaxPayload.
+// MaxPayload sets the longest payload that a decoder accepts, in bytes. n below 1 stands for DefaultMaxPayload.
 func MaxPayload(n int) Option {
 	return func(d *decoder) {
 		if n > 0 {
@@ -20,17 +20,19 @@ func MaxPayload(n int) Option {
 	}
 }
 
-// Decoder returns the decoder of a server: it fires a *Frame for each request. What breaks the protocol is found in the
-// first bytes that say so, before any payload is read; it is answered with PROTOCOL_ERROR, a payload beyond the limit
-// with TOO_LARGE, and ends the connection with protocol_error or frame_too_large and a *ViolationError. One decoder
-// serves any number of connections, each on its loop, and holds nothing for any.
+// Decoder returns the decoder of a server, which fires a *Frame for each request. One decoder serves any number of
+// connections, each on its loop, and keeps no state for any.
+//
+// The decoder finds a violation of the protocol at the first byte that shows it, before any payload is read. It answers
+// TOO_LARGE to a payload beyond the limit, and PROTOCOL_ERROR to any other violation. Then the connection ends with
+// frame_too_large or protocol_error and a *ViolationError.
 func Decoder(opts ...Option) eddy.Decoder { return newDecoder(request, opts) }
 
-// ResponseDecoder returns the decoder of a client: it fires a *Frame for each response. What breaks the protocol ends the
-// connection as a Decoder's does; it is not answered.
+// ResponseDecoder returns the decoder of a client, which fires a *Frame for each response. A violation of the protocol ends
+// the connection as for Decoder, but is not answered.
 func ResponseDecoder(opts ...Option) eddy.Decoder { return newDecoder(response, opts) }
 
-// role is what a decoder's frames are.
+// role says whether a decoder's frames are requests or responses.
 type role uint8
 
 const (
@@ -68,7 +70,7 @@ func (d *decoder) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return total, nil
 }
 
-// frame returns the frame that view is.
+// frame returns a Frame that borrows the bytes of view, one whole frame.
 func (d *decoder) frame(view []byte) *Frame {
 	f := d.frames.Get().(*Frame)
 	f.ID = binary.BigEndian.Uint64(view[atID:])
@@ -77,8 +79,8 @@ func (d *decoder) frame(view []byte) *Frame {
 	return f
 }
 
-// measure returns the length of the frame that view begins with, 0 as long as its header is incomplete. Each field is
-// judged as soon as it is there, so that the verdict does not depend on how the bytes arrive.
+// measure returns the length of the frame at the start of view, 0 while its header is incomplete. It checks each field as
+// soon as it is there, so that the result does not depend on how the bytes arrive.
 func (d *decoder) measure(view []byte) (total int, v *ViolationError) {
 	n := len(view)
 	switch {
@@ -107,10 +109,10 @@ func (d *decoder) measure(view []byte) (total int, v *ViolationError) {
 	return HeaderSize + int(length), nil
 }
 
-// refuse answers a violation, where there is somebody to answer, and returns the error that ends the connection.
+// refuse returns the error that ends the connection after a violation. A server's decoder answers the violation first.
 func (d *decoder) refuse(ctx *eddy.Context, v *ViolationError) error {
 	if d.role == request {
-		_ = ctx.Write(AppendError(nil, v.ID, &StatusError{Status: v.status(), Message: v.text()})) // it ends anyway
+		_ = ctx.Write(AppendError(nil, v.ID, &StatusError{Status: v.status(), Message: v.text()})) // the connection ends in any case
 	}
 	return eddy.WithReason(v.reason(), v)
 }
@@ -130,9 +132,9 @@ const (
 // ViolationError says how a peer broke the protocol.
 type ViolationError struct {
 	What  Violation
-	ID    uint64 // of the request, 0 where it is not known
-	Value uint64 // of the field, or of the byte that is no magic's
-	Limit uint64 // of PayloadTooLong; the byte that BadMagic wants
+	ID    uint64 // of the request, 0 if unknown
+	Value uint64 // of the wrong field; for BadMagic, of the wrong byte
+	Limit uint64 // for PayloadTooLong, the longest payload; for BadMagic, the right byte
 }
 
 // Error implements error.

@@ -7,9 +7,9 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// Encoder is the other direction of a decoder: a handler that writes each outbound *Frame with its header and releases
-// it. Other messages pass. It holds no state: one serves any number of connections, on the loop or on a pool. A payload
-// of a frame that no decoder made must not be changed afterwards.
+// Encoder is a handler that writes each outbound *Frame with its header and releases the frame. Other messages pass
+// unchanged. It has no state, so one Encoder serves any number of connections, on the loop or on a pool. After the write,
+// do not change the payload of a frame that no decoder made.
 type Encoder struct{}
 
 // HandleWrite implements eddy.WriteHandler.
@@ -25,7 +25,7 @@ func (Encoder) HandleWrite(ctx *eddy.Context, msg any) error {
 	defer f.Release()
 	switch m := f.encoded(f.ID, f.Code, f.Payload).(type) {
 	case *buf.Bytes:
-		return ctx.WriteBytes(m.Bytes()) // a copy: the frame is used again
+		return ctx.WriteBytes(m.Bytes()) // copies, because the frame is reused
 	default:
 		return ctx.Write(m)
 	}
@@ -36,8 +36,8 @@ const maxLength = 1<<30 - HeaderSize
 
 var errTooLong = errors.New("frame: payload of more than 1 GiB")
 
-// encoded returns the message that sends a frame. It lies in f's memory, apart from its payload, and is copied when it is
-// written; payloads that f does not keep for long are given away by reference.
+// encoded returns the message that sends a frame. A short message is a *buf.Bytes in f's memory, which has to be copied when
+// it is written. A payload longer than f keeps goes out by reference, unless the payload lies in the memory of the loop.
 func (f *Frame) encoded(id uint64, code uint8, payload []byte) any {
 	whole := f.inPlace(id, code, payload)
 	if whole == nil {
@@ -48,14 +48,15 @@ func (f *Frame) encoded(id uint64, code uint8, payload []byte) any {
 		whole = append(whole, payload...)
 		f.reply = whole
 	}
-	if len(whole) > keptBuffer { // its memory is not used again
+	if len(whole) > keptBuffer { // f does not reuse the memory
 		return whole
 	}
 	f.out.Reset(whole)
 	return &f.out
 }
 
-// inPlace puts a header in front of a payload for which there is room: the frame's own, or one that was made in its memory.
+// inPlace puts a header in front of the payload and returns both, if the payload is the frame's own or was made in makeRoom's
+// memory. Both have room for a header. Otherwise inPlace returns nil.
 func (f *Frame) inPlace(id uint64, code uint8, payload []byte) []byte {
 	switch {
 	case len(payload) == 0:
@@ -69,16 +70,16 @@ func (f *Frame) inPlace(id uint64, code uint8, payload []byte) []byte {
 	return nil
 }
 
-// firstMade is the room of a frame's first response.
+// firstMade is the least capacity of makeRoom's memory.
 const firstMade = 256
 
-// makeRoom returns memory to append the response's payload to.
+// makeRoom returns memory to append the response's payload to, behind room for a header.
 func (f *Frame) makeRoom() []byte {
 	f.made = resized(f.made, HeaderSize, firstMade)
 	return f.made
 }
 
-// borrows reports whether payload lies in the memory of a loop.
+// borrows reports whether payload starts at f.Payload and lies in the memory of a loop.
 func (f *Frame) borrows(payload []byte) bool {
 	return f.home != nil && !f.owned && len(f.Payload) > 0 && len(payload) > 0 && &payload[0] == &f.Payload[0]
 }

@@ -1,5 +1,5 @@
-// Package frame is the frame protocol, version 1: requests and responses behind a fixed header of 16 bytes, integers
-// big-endian.
+// Package frame implements the frame protocol, version 1: requests and responses behind a fixed header of 16 bytes, with
+// big-endian integers. docs/frame.md describes it.
 //
 //	offset  bytes  request               response
 //	0       2      magic 0xEDD1          magic 0xEDD1
@@ -9,7 +9,7 @@
 //	12      4      payload length        payload length
 //	16      N      payload               payload
 //
-// Server serves it; Decoder, ResponseDecoder and Encoder are its parts for pipelines of one's own.
+// [Server] serves the protocol. [Decoder], [ResponseDecoder] and [Encoder] are its parts, for pipelines of your own.
 package frame
 
 import (
@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// Magic begins every frame.
+	// Magic is the first field of every frame.
 	Magic = 0xEDD1
-	// Version follows it.
+	// Version is the field behind Magic.
 	Version = 1
-	// HeaderSize is the length of a header.
+	// HeaderSize is the length of a header in bytes.
 	HeaderSize = 16
-	// DefaultMaxPayload is the longest payload that a decoder takes if it is not told another limit.
+	// DefaultMaxPayload is the longest payload in bytes that a decoder without the option MaxPayload accepts.
 	DefaultMaxPayload = 1 << 20
 )
 
-// Where the fields of a header begin.
+// Offsets of the fields of a header.
 const (
 	atVersion = 2
 	atID      = 3
@@ -48,9 +48,9 @@ const (
 	Ping     Op = 0  // the payload comes back, without the application
 	Echo     Op = 1  // the payload comes back, from where the application runs
 	Call     Op = 2  // a request of the application
-	OneWay   Op = 3  // one that is never answered
+	OneWay   Op = 3  // a request of the application that is never answered
 	Cancel   Op = 4  // cancels the request with this id; not answered itself
-	FirstApp Op = 16 // from here on they are the application's
+	FirstApp Op = 16 // the first of the application's own operations
 )
 
 func (o Op) reserved() bool { return o > Cancel && o < FirstApp }
@@ -63,35 +63,35 @@ func (o Op) String() string {
 	return fmt.Sprintf("OP %d", uint8(o))
 }
 
-// Frame is a request or a response. The one that a decoder fires borrows the memory of its loop: its payload is valid
-// during the call. Detach makes the payload the frame's own, for which the pipeline sees when the frame leaves the loop.
-// Whoever ends a frame releases it, once, and does not touch it or its payload any more.
+// Frame is a request or a response. A frame from a decoder borrows the memory of its loop, so its payload is valid only
+// during the call. Detach gives the frame a payload of its own; the pipeline does so when the frame leaves the loop. The
+// last user of a frame releases it, once, and must not touch the frame or its payload afterwards.
 type Frame struct {
 	ID      uint64
 	Code    uint8 // the Op of a request, the Status of a response
 	Payload []byte
-	Tag     any // what Options.Route leaves for who handles the request; Release forgets it
+	Tag     any // for the user, from Options.Route to Options.Handle; Release clears it
 
 	conn   *eddy.Conn
 	owned  bool      // Payload lies in data, behind room for a header
-	data   []byte    // of the payload
+	data   []byte    // memory of an owned Payload
 	result []byte    // payload of the response
 	made   []byte    // memory for a payload that Options.Append makes, behind room for a header
 	reply  []byte    // memory for the response
-	out    buf.Bytes // what is written of it
+	out    buf.Bytes // the response as it is written
 	home   *sync.Pool
 }
 
 // Op returns the operation of a request.
 func (f *Frame) Op() Op { return Op(f.Code) }
 
-// Conn returns the connection that the frame came from, nil if no decoder made it.
+// Conn returns the connection that the frame came from, nil if no decoder made the frame.
 func (f *Frame) Conn() *eddy.Conn { return f.conn }
 
 // Status returns the status of a response.
 func (f *Frame) Status() Status { return Status(f.Code) }
 
-// Detach implements eddy.Detacher: the same frame, with a payload of its own.
+// Detach implements eddy.Detacher. It returns the same frame, with a payload of its own.
 func (f *Frame) Detach() any {
 	if !f.owned {
 		f.data = append(resized(f.data, HeaderSize, HeaderSize+len(f.Payload)), f.Payload...)
@@ -101,11 +101,11 @@ func (f *Frame) Detach() any {
 	return f
 }
 
-// keptBuffer is the largest buffer that a released frame keeps. Longer ones may have been given to a connection by
-// reference.
+// keptBuffer is the largest buffer that a released frame keeps. Larger ones may still be in use by a connection, which got
+// them by reference.
 const keptBuffer = 16<<10 + HeaderSize
 
-// resized returns a slice of length n that has room for size, b's memory if it has.
+// resized returns a slice of length n with a capacity of at least size. It uses the memory of b if that is large enough.
 func resized(b []byte, n, size int) []byte {
 	if cap(b) < size {
 		b = make([]byte, n, size)
@@ -149,7 +149,7 @@ func AppendRequest(dst []byte, id uint64, op Op, payload []byte) []byte {
 	return append(AppendHeader(dst, id, uint8(op), len(payload)), payload...)
 }
 
-// AppendResponse appends a whole response with the status OK to dst. AppendError is for the other ones.
+// AppendResponse appends a whole response with the status OK to dst. For other statuses use AppendError.
 func AppendResponse(dst []byte, id uint64, payload []byte) []byte {
 	return append(AppendHeader(dst, id, uint8(StatusOK), len(payload)), payload...)
 }

@@ -13,7 +13,7 @@ import (
 // The deadlines of a connection if Options does not name others.
 const (
 	DefaultReadTimeout = 10 * time.Second // from the first byte of a frame to its last
-	// DefaultBackpressureTimeout is for a client that takes next to nothing of more than a high watermark of responses.
+	// DefaultBackpressureTimeout ends a client that takes next to nothing while its responses exceed the high watermark.
 	DefaultBackpressureTimeout = 30 * time.Second
 	DefaultIdleTimeout         = 5 * time.Minute
 )
@@ -22,35 +22,36 @@ const (
 type Options struct {
 	// Pool runs ECHO and the application's requests.
 	Pool *executor.Pool
-	// Route chooses for each of them, on the loop, the pool that runs it; nil is the loop itself, where Handle must not
-	// block. With an error it is not run, and answered as if Handle had returned that. See eddy.ResponderOptions.
+	// Route chooses, on the loop, the pool that runs a request. A nil pool is the loop itself, where Handle must not block.
+	// With an error the request is not run, and is answered as if Handle had returned the error. See eddy.ResponderOptions.
 	Route func(req *Frame) (*executor.Pool, error)
-	// Done is told once of each request that Route let pass when nobody needs it any more, see eddy.ResponderOptions.
+	// Done is called once for each request that Route let pass, when the request is over. See eddy.ResponderOptions.
 	Done func(req *Frame)
-	// Value returns the values of a request's context, see eddy.ResponderOptions.
+	// Value returns the values of a request's context. See eddy.ResponderOptions.
 	Value func(req *Frame, key any) any
 
 	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. It returns the payload of
-	// the response, which must not be changed afterwards and may be (part of) the request's, or an error: a *StatusError
-	// names the status, another one becomes APP_ERROR with its text. The request and its payload are valid until Handle
-	// returns. ctx ends with the request, see eddy.ResponderOptions. nil answers NOT_FOUND.
+	// the response or an error. The payload may be (part of) the request's, and must not be changed afterwards. A
+	// *StatusError names the status; any other error becomes APP_ERROR with its text. The request and its payload are valid
+	// until Handle returns. ctx ends with the request, see eddy.ResponderOptions. nil = NOT_FOUND, unless Append is set.
 	Handle func(ctx context.Context, req *Frame) (payload []byte, err error)
-	// Append is Handle for who makes payloads: it appends it to dst, which is memory of the request, and returns the result
-	// as append does. At most one of the two may be set.
+	// Append replaces Handle for responses that are built. It appends the payload to dst, memory of the request, and returns
+	// the result as append does. At most one of Handle and Append may be set.
 	Append func(ctx context.Context, req *Frame, dst []byte) (payload []byte, err error)
 
 	Ordering   eddy.Ordering
 	InFlight   int // see eddy.ResponderOptions
-	MaxPayload int // of requests and responses; 0 = DefaultMaxPayload
+	MaxPayload int // longest payload of requests and responses in bytes; 0 = DefaultMaxPayload
 
-	// Timeout returns how long a request may take, 0 for no limit; then it is answered DEADLINE_EXCEEDED. nil = no limit.
+	// Timeout returns how long a request may take, 0 for no limit. A request that takes longer is answered
+	// DEADLINE_EXCEEDED. nil = no limit.
 	Timeout func(req *Frame) time.Duration
 
-	// RetryAfter is the advice to clients whose request was not executed, in BUSY, UNAVAILABLE and GOAWAY; 0 and less = none.
+	// RetryAfter is the advice to clients in BUSY, UNAVAILABLE and GOAWAY. 0 and less = none.
 	RetryAfter time.Duration
 
-	// DrainGrace is how long a connection that was told GOAWAY stays open for requests that are on their way to it, so that
-	// they are answered UNAVAILABLE and not lost: until the client closes it, but no longer. 0 and less = it closes after
+	// DrainGrace is how long a connection stays open after GOAWAY. Requests already on their way are then answered
+	// UNAVAILABLE and not lost. The grace ends early when the client ends its side. 0 and less = the connection closes after
 	// its last response.
 	DrainGrace time.Duration
 
@@ -58,9 +59,9 @@ type Options struct {
 	IdleTimeout time.Duration // 0 = DefaultIdleTimeout, negative = none
 }
 
-// Server serves the frame protocol on the connections of an eddy.Server: it decodes requests, answers PING on the loop,
-// has the others executed on a pool, and answers each CALL, ECHO and PING once, in the order that Options.Ordering
-// promises. When the server drains it says GOAWAY once and answers later requests UNAVAILABLE.
+// Server serves the frame protocol on the connections of an eddy.Server. It answers PING on the loop and has other requests
+// executed on a pool. Every request but ONEWAY and CANCEL is answered once, in the order that Options.Ordering promises.
+// When the eddy.Server drains, Server sends GOAWAY once and answers later requests UNAVAILABLE.
 type Server struct {
 	o         Options
 	decoder   eddy.Decoder
@@ -68,7 +69,7 @@ type Server struct {
 	answered  tally
 }
 
-// NewServer returns a server for Configure. The error names the option that makes no sense.
+// NewServer returns a server for Configure. The error names the option that is out of range.
 func NewServer(o Options) (*Server, error) {
 	if o.MaxPayload < 0 || o.MaxPayload > maxLength {
 		return nil, fmt.Errorf("frame: Options.MaxPayload is %d: it must be from 0 to %d", o.MaxPayload, maxLength)
@@ -99,7 +100,7 @@ func NewServer(o Options) (*Server, error) {
 	return s, err
 }
 
-// Configure makes srv, which has not begun to listen, serve the protocol: it sets Init, ReadTimeout and IdleTimeout, and
+// Configure makes srv serve the protocol. Call it before srv listens. It sets Init, ReadTimeout and IdleTimeout, and
 // BackpressureTimeout to DefaultBackpressureTimeout if that is not set.
 func (s *Server) Configure(srv *eddy.Server) {
 	srv.Init = s.Init
@@ -120,7 +121,7 @@ func limit(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Init adds the protocol's handlers to a pipeline. The deadlines are the caller's concern.
+// Init adds the protocol's handlers to a pipeline. The caller sets the deadlines.
 func (s *Server) Init(p *eddy.Pipeline) error {
 	if err := p.Add("frames", s.decoder); err != nil {
 		return err
@@ -131,14 +132,14 @@ func (s *Server) Init(p *eddy.Pipeline) error {
 	return p.Add("requests", s.responder)
 }
 
-// Stats counts the requests that did not go the usual way. Any goroutine.
+// Stats returns the counts of requests that were not executed and answered in the usual way. Any goroutine.
 func (s *Server) Stats() eddy.ResponderStats { return s.responder.Stats() }
 
-// Answered returns how many responses there were with each status that a request can be answered with, from OK on, those
-// without any included. Any goroutine.
+// Answered returns the number of responses by status. The map has every status that can answer a request, also those with
+// no response yet. Any goroutine.
 func (s *Server) Answered() map[Status]uint64 { return s.answered.counts() }
 
-// run executes a request: on the pool, or a PING on the loop.
+// run executes a request on its pool, or a PING on the loop.
 func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
 	switch op := f.Op(); {
 	case op == Ping || op == Echo:
@@ -149,23 +150,24 @@ func (s *Server) run(ctx context.Context, f *Frame) (any, error) {
 		return nil, &StatusError{Status: StatusNotFound, Message: fmt.Sprintf("operation %v is not served", op)}
 	}
 	payload, err := s.o.Handle(ctx, f)
-	if err == nil { // else somebody may be answering
+	if err == nil { // after an error, another goroutine may be answering with f
 		f.result = payload
 	}
 	return nil, err
 }
 
-// append executes a request whose payload is made in the frame's memory, where its header is put in front of it.
+// append executes a request with Options.Append. The payload of the response is made in the frame's memory, behind room for
+// its header.
 func (s *Server) append(ctx context.Context, f *Frame) error {
 	made, err := s.o.Append(ctx, f, f.makeRoom())
-	if err == nil { // else somebody may be answering
+	if err == nil { // as in run
 		f.made = made
 		f.result = made[HeaderSize:]
 	}
 	return err
 }
 
-// answer makes the response of a request.
+// answer returns the response to a request, as a message to write.
 func (s *Server) answer(f *Frame, _ any, err error) any {
 	payload := f.Payload
 	if err == nil {
@@ -185,7 +187,7 @@ func (s *Server) answer(f *Frame, _ any, err error) any {
 	return f.encoded(f.ID, uint8(StatusOK), payload)
 }
 
-// status returns what a client is told of an error.
+// status returns the status and message that answer a request which ended with err.
 func (s *Server) status(err error) StatusError {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		if e.Status == StatusOK || e.Status >= StatusProtocolError {
@@ -194,7 +196,7 @@ func (s *Server) status(err error) StatusError {
 		return *e
 	}
 	if _, ok := errors.AsType[*eddy.PanicError](err); ok {
-		return StatusError{Status: StatusInternal, Message: "the handler panicked"} // the rest is in the log
+		return StatusError{Status: StatusInternal, Message: "the handler panicked"} // the log has the details
 	}
 	if errors.Is(err, eddy.ErrExited) {
 		return StatusError{Status: StatusInternal, Message: "the handler ended its goroutine"}
@@ -224,7 +226,7 @@ func (s *Server) status(err error) StatusError {
 	return StatusError{Status: StatusAppError, Message: err.Error()}
 }
 
-// goAway tells clients of the drain.
+// goAway is the handler that sends GOAWAY when the server drains.
 type goAway struct{ s *Server }
 
 // HandleEvent implements eddy.EventHandler.
@@ -246,10 +248,10 @@ func (g goAway) HandleEvent(ctx *eddy.Context, ev any) error {
 	return nil
 }
 
-// inputClosed is the state of a goAway whose client sends no more.
+// inputClosed is the state of goAway on a connection whose client has ended its side.
 var inputClosed any = struct{}{}
 
-// linger keeps a draining connection open for a while, as a request in flight would.
+// linger keeps a draining connection open for DrainGrace, as a request in flight would.
 func (g goAway) linger(ctx *eddy.Context) {
 	if g.s.o.DrainGrace <= 0 || ctx.State() == inputClosed {
 		return
@@ -257,7 +259,7 @@ func (g goAway) linger(ctx *eddy.Context) {
 	c := ctx.Conn()
 	c.Begin()
 	grace, err := ctx.After(g.s.o.DrainGrace, c.End)
-	if err != nil { // it is ending
+	if err != nil { // the connection is ending
 		c.End()
 		return
 	}

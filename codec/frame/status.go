@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Status is what became of a request.
+// Status is the outcome of a request.
 type Status uint8
 
 // The statuses.
@@ -22,14 +22,14 @@ const (
 	StatusNotFound         Status = 2
 	StatusAppError         Status = 3 // the application returned an error
 	StatusInternal         Status = 4 // the application panicked
-	StatusBusy             Status = 5 // not executed, for want of room
+	StatusBusy             Status = 5 // not executed: no room
 	StatusDeadlineExceeded Status = 6
 	StatusCancelled        Status = 7
 	StatusUnavailable      Status = 8 // not executed: the server is draining
 	StatusTooLarge         Status = 9
 	StatusUnauthenticated  Status = 10
 
-	StatusProtocolError Status = 64 // the connection closes after it
+	StatusProtocolError Status = 64 // the connection closes afterwards
 	StatusGoAway        Status = 65 // with id 0: finish what is in flight, open no new requests here
 )
 
@@ -47,7 +47,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("STATUS %d", uint8(s))
 }
 
-// StatusError is a status other than OK. A handler returns one to choose what its client is told.
+// StatusError is a status other than OK. A handler returns one to choose the answer to its client.
 type StatusError struct {
 	Status     Status
 	RetryAfter time.Duration // advice, in milliseconds on the wire; 0 = none
@@ -66,14 +66,14 @@ func (e *StatusError) Error() string {
 	return s
 }
 
-// errorHead is the length of what precedes the message in the payload of a status other than OK.
+// errorHead is the length of the fields before the message in the payload of a status other than OK.
 const errorHead = 6
 
-// maxMessage is the longest message that is sent. The format has room for 65535 bytes; what is longer than this is cut.
+// maxMessage is the longest message in bytes that is sent; longer ones are cut. The format has room for 65535 bytes.
 const maxMessage = 1 << 10
 
-// AppendError appends a whole response with a status other than OK to dst. The message is cut to 1 KiB, and what in it is
-// no UTF-8 is replaced.
+// AppendError appends a whole response with a status other than OK to dst. It replaces invalid UTF-8 in the message and cuts
+// the message to 1 KiB.
 func AppendError(dst []byte, id uint64, e *StatusError) []byte {
 	m := message(e.Message)
 	dst = AppendHeader(dst, id, uint8(e.Status), errorHead+len(m))
@@ -82,13 +82,13 @@ func AppendError(dst []byte, id uint64, e *StatusError) []byte {
 	return append(dst, m...)
 }
 
-// Refuse makes what a client is told whose connection is not taken, BUSY: set it as eddy.Admission.Busy, with
-// eddy.DecisionBusy, unless something else than frames comes first, such as TLS. Any goroutine.
+// Refuse returns the answer BUSY to a client whose connection is not taken. Set it as eddy.Admission.Busy, with
+// eddy.DecisionBusy, unless another layer such as TLS comes before the frames. Any goroutine.
 func Refuse(r eddy.Refusal) []byte {
 	return AppendError(nil, 0, &StatusError{Status: StatusBusy, RetryAfter: r.RetryAfter, Message: "the server takes no more connections: " + r.Cause.String()})
 }
 
-// retryMillis rounds up: who comes a little early would be refused again.
+// retryMillis returns d in milliseconds, rounded up, because a client that comes a little early would be refused again.
 func retryMillis(d time.Duration) uint32 {
 	if d <= 0 {
 		return 0
@@ -110,8 +110,8 @@ func message(s string) string {
 
 var errErrorPayload = errors.New("frame: the payload of an error response is malformed")
 
-// Err returns what a response with a status other than OK says, nil for OK. The error is a *StatusError, or says that
-// the payload is no error's.
+// Err returns nil for a response with the status OK, else a *StatusError from the payload. If the payload is malformed, Err
+// returns an error that says so.
 func (f *Frame) Err() error {
 	if f.Status() == StatusOK {
 		return nil

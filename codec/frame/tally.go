@@ -2,10 +2,10 @@ package frame
 
 import "sync/atomic"
 
-// tally counts responses by status: in their order, and PROTOCOL_ERROR behind them.
+// tally counts responses by status. Its last count is that of PROTOCOL_ERROR.
 type tally [StatusUnauthenticated + 2]atomic.Uint64
 
-// of returns the count of a status. GOAWAY is none of a response.
+// of returns the count of a status. GOAWAY answers no request, so it has no count.
 func (t *tally) of(s Status) *atomic.Uint64 { return &t[min(int(s), len(t)-1)] }
 
 func (t *tally) counts() map[Status]uint64 {

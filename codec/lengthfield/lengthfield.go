@@ -1,4 +1,4 @@
-// Package lengthfield cuts a byte stream into frames that say how long they are.
+// Package lengthfield cuts a byte stream into frames that have a length field.
 package lengthfield
 
 import (
@@ -14,36 +14,37 @@ import (
 // DefaultMax is the longest frame if Options.Max is 0.
 const DefaultMax = 1 << 20
 
-// Options say where a frame's length stands and what it counts (reference 1.18). A frame is as long as the field says, plus
-// Adjustment, plus what comes up to the end of the field. Length is required.
+// Options say where the length field of a frame stands and which bytes it counts. The length of a whole frame is the field's
+// value, plus Adjustment, plus Offset and Length, the bytes up to the end of the field. Length is required.
 type Options struct {
 	Offset       int  // bytes before the field
 	Length       int  // bytes of the field: 1, 2, 3, 4 or 8
 	LittleEndian bool // else the field is big-endian
 	Adjustment   int  // -(Offset + Length) when the field counts the whole frame
-	Strip        int  // bytes of the frame's beginning that are not passed on
-	Max          int  // longest frame in bytes, all of it; 0 = DefaultMax
+	Strip        int  // bytes cut from the start of the frame before it is passed on
+	Max          int  // longest whole frame in bytes; 0 = DefaultMax
 
-	// Discard makes a frame that is too long an error the connection can outlive: it is skipped, and then a *TooLongError
-	// goes to the handlers' HandleError. While it is skipped the connection is in eddy.PhaseReadingBody, which
-	// Server.BodyTimeout bounds. Without it the connection closes when the length is known, before any of the rest is read.
+	// Discard makes the connection outlive a frame that is too long. The frame is skipped, and then a *TooLongError goes to
+	// the handlers' HandleError. During the skip the connection is in eddy.PhaseReadingBody, which Server.BodyTimeout
+	// bounds. Without Discard the connection closes when the length is known, before any of the rest is read.
 	Discard bool
 }
 
-// Decoder fires a *buf.Bytes for each frame of its connection. A frame is borrowed from the loop: it is valid during the
-// call, and a hop to an executor detaches it. A length that makes no sense is a *CorruptedError and closes the connection
-// with protocol_error: nobody knows where the next frame begins. A Decoder belongs to one connection and runs on its loop.
+// Decoder fires a *buf.Bytes for each frame of its connection. The frame borrows the loop's memory, so it is valid only
+// during the call; a hop to an executor detaches it. An impossible length is a *CorruptedError and closes the connection
+// with protocol_error, because the start of the next frame is unknown. A Decoder belongs to one connection and runs on its
+// loop.
 type Decoder struct {
 	o     Options
-	left  uint64 // bytes of the frame that is being skipped
-	total uint64 // of them all
+	left  uint64 // bytes still to skip of a frame that is too long, 0 when none is skipped
+	total uint64 // length of that frame
 	frame buf.Bytes
 }
 
-// bound is the largest number an option may be.
+// bound is the largest value of an option.
 const bound = 1 << 30
 
-// Codec returns the decoder of one connection. The error names the option that makes no sense.
+// Codec returns the decoder of one connection. The error names the option that is out of range.
 func Codec(o Options) (*Decoder, error) {
 	if o.Max == 0 {
 		o.Max = DefaultMax
@@ -75,8 +76,8 @@ func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err erro
 	return frames.Pass(ctx, &d.frame, frames.Step{Frame: frame, Consumed: consumed, Err: err, Skipped: skipped, Skipping: d.left > 0})
 }
 
-// next finds the first frame of view. 0 consumed bytes ask for more. A *TooLongError with consumed bytes is the end of a
-// frame that was skipped.
+// next finds the first frame of view. With consumed == 0 and no error it needs more bytes. A *TooLongError with consumed > 0
+// is the end of a skipped frame.
 func (d *Decoder) next(view []byte) (frame []byte, consumed int, err error) {
 	if d.left > 0 {
 		return d.skip(view)
@@ -100,7 +101,7 @@ func (d *Decoder) next(view []byte) (frame []byte, consumed int, err error) {
 	return view[d.o.Strip:total:total], int(total), nil
 }
 
-// value reads the field.
+// value reads the length field.
 func (d *Decoder) value(field []byte) uint64 {
 	var v uint64
 	for i := range field {
@@ -113,11 +114,11 @@ func (d *Decoder) value(field []byte) uint64 {
 	return v
 }
 
-// measure returns the length of a whole frame whose field holds that value.
+// measure returns the length of a whole frame whose field holds value.
 func (d *Decoder) measure(value uint64) (uint64, error) {
 	end := int64(d.o.Offset + d.o.Length)
 	more := end + int64(d.o.Adjustment)
-	if value > math.MaxInt64-2*bound { // what a signed field calls negative, and what would overflow
+	if value > math.MaxInt64-2*bound { // negative in a signed field, or too large for the sum
 		return 0, d.corrupted(value, "is no length")
 	}
 	total := int64(value) + more
@@ -130,7 +131,7 @@ func (d *Decoder) measure(value uint64) (uint64, error) {
 	return uint64(total), nil
 }
 
-// skip passes over what is there of a frame that is too long.
+// skip consumes the bytes in view of a frame that is too long, and returns a *TooLongError at its end.
 func (d *Decoder) skip(view []byte) ([]byte, int, error) {
 	n := min(d.left, uint64(len(view)))
 	if d.left -= n; d.left > 0 {
@@ -150,7 +151,7 @@ func (d *Decoder) corrupted(value uint64, what string) error {
 // TooLongError says that a peer sent a longer frame than the decoder accepts.
 type TooLongError struct {
 	Max    int    // the limit, in bytes
-	Length uint64 // of the frame
+	Length uint64 // of the whole frame
 }
 
 // Error names the limit and the length.
@@ -158,9 +159,9 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("lengthfield: a frame of %d bytes exceeds the limit of %d", e.Length, e.Max)
 }
 
-// CorruptedError says that a length makes no sense.
+// CorruptedError says that a frame has an impossible length.
 type CorruptedError struct {
-	Value uint64 // of the field
+	Value uint64 // of the length field
 	what  string
 }
 

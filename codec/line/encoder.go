@@ -9,14 +9,15 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// Encoder is the other direction of a Decoder: a handler that ends each outbound message with LF and refuses those that
-// are too long or are no single line. It holds no state: one serves any number of connections, on the loop or a pool.
+// Encoder is a handler that ends each outbound message with LF, and refuses messages that are too long or have an LF inside.
+// It has no state, so one Encoder serves any number of connections, on the loop or a pool.
 type Encoder struct{ max int }
 
 // EncodeMax returns an encoder for lines of at most max bytes (0 = DefaultMax), their ending not counted. A message is a
-// string, []byte, *buf.Bytes or *Line. The write of a longer one returns a *TooLongError and the write of one with an LF
-// inside an error; nothing of it is sent then. A write from another goroutine that is refused here closes the connection
-// with frame_too_large or internal_error: its caller has gone on, and the peer would wait for ever.
+// string, []byte, *buf.Bytes or *Line; other messages pass unchanged. Writing a longer message returns a *TooLongError, and
+// writing one with an LF inside returns an error; nothing of the message is sent. If the refused write came from another
+// goroutine, the connection closes with frame_too_large or internal_error. Otherwise the peer would wait for ever, because
+// the caller has gone on.
 func EncodeMax(max int) *Encoder {
 	if max <= 0 {
 		max = DefaultMax

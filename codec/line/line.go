@@ -1,4 +1,4 @@
-// Package line cuts a byte stream into lines of text: the decoder of protocols that a person can type.
+// Package line cuts a byte stream into lines of text, for protocols that a person can type.
 package line
 
 import (
@@ -11,28 +11,29 @@ import (
 // DefaultMax is the longest line, without its ending, that Codec(0) accepts.
 const DefaultMax = 256
 
-// A Line is one decoded line. A handler on the connection's loop gets it borrowed: it and its text are valid only during the call and are
-// reused for the next line. A hop to an executor detaches it first.
+// A Line is one decoded line. A handler on the connection's loop only borrows the Line: the decoder reuses it and its text for
+// the next line after the call. A hop to an executor detaches the Line first.
 type Line struct {
 	text []byte
 }
 
-// Text returns the line without its ending. The bytes belong to the line: keep a copy, or Detach, to use them after the call.
+// Text returns the line without its ending. The bytes belong to the Line; to use them after the call, copy them or call Detach.
 func (l *Line) Text() []byte { return l.text }
 
 // Detach returns a *Line with its own copy of the text, safe on any goroutine for any time.
 func (l *Line) Detach() any { return &Line{text: bytes.Clone(l.text)} }
 
-// Decoder splits the bytes of one connection at LF, with or without a CR before it, and fires a *Line for each. An empty line is a line.
-// It belongs to one connection and runs on its loop.
+// Decoder splits the bytes of one connection at LF, with or without a CR before it, and fires a *Line for each line, also for
+// an empty one. A Decoder belongs to one connection and runs on its loop.
 type Decoder struct {
 	max     int
-	scanned int // bytes of an unfinished line already searched, so that a slow drip costs one look per byte
+	scanned int // bytes of an unfinished line already searched, so that each byte is searched once
 	line    Line
 }
 
-// Codec returns the decoder of one connection. A line of more than max bytes (0 = DefaultMax), its ending not counted, ends the connection
-// with a *TooLongError and the close reason frame_too_large; it is refused as soon as its length is certain, not when it is complete.
+// Codec returns the decoder of one connection. A line of more than max bytes (0 = DefaultMax), its ending not counted, ends
+// the connection with a *TooLongError and the close reason frame_too_large. The decoder refuses the line as soon as it is
+// certain to be too long, not when it is complete.
 func Codec(max int) *Decoder {
 	if max <= 0 {
 		max = DefaultMax
@@ -40,7 +41,7 @@ func Codec(max int) *Decoder {
 	return &Decoder{max: max}
 }
 
-// Decode implements eddy.Decoder: it fires at most one line.
+// Decode implements eddy.Decoder. It fires at most one line.
 func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err error) {
 	text, consumed, err := d.next(view)
 	if err != nil || consumed == 0 {
@@ -52,7 +53,7 @@ func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err erro
 	return consumed, nil
 }
 
-// next finds the first line of view. 0 consumed bytes mean that the line is not complete yet.
+// next finds the first line of view. With consumed == 0 and no error the line is not complete yet.
 func (d *Decoder) next(view []byte) (text []byte, consumed int, err error) {
 	end := bytes.IndexByte(view[d.scanned:], '\n')
 	if end < 0 {
@@ -71,7 +72,7 @@ func (d *Decoder) next(view []byte) (text []byte, consumed int, err error) {
 	return text, end + 1, nil
 }
 
-// tooLong reports whether an unfinished line can no longer fit; its last byte may be the CR of the ending.
+// tooLong reports whether an unfinished line is too long already. A CR at its end may belong to the ending.
 func (d *Decoder) tooLong(open []byte) bool { return len(trimCR(open)) > d.max }
 
 func trimCR(b []byte) []byte { return bytes.TrimSuffix(b, []byte{'\r'}) }

@@ -1,4 +1,4 @@
-// Package codectest serves decoders to their tests.
+// Package codectest runs decoders in a server, for their tests.
 package codectest
 
 import (
@@ -15,7 +15,7 @@ import (
 // bodyTimeout is the server's BodyTimeout, on a clock of the test.
 const bodyTimeout = time.Minute
 
-// Server answers every frame of its connections with itself in brackets, and tells how they end.
+// Server answers every frame with the frame in brackets, and records how its connections end.
 type Server struct {
 	t       testing.TB
 	srv     *eddy.Server
@@ -25,8 +25,8 @@ type Server struct {
 	handled func(error) bool
 }
 
-// Serve starts a server whose connections have the decoder that codec makes. handled reports the errors that are answered
-// "too long" and then forgotten; nil is none.
+// Serve starts a server whose connections have the decoder that codec makes. handled reports whether an error is answered
+// "too long" and does not end the connection; nil means no error is.
 func Serve(t testing.TB, codec func() (eddy.Decoder, error), handled func(error) bool) *Server {
 	t.Helper()
 	s := &Server{t: t, ends: make(chan eddy.CloseReason, 10), handled: handled}
@@ -51,7 +51,7 @@ func (s *Server) Dial() *enginetest.Peer {
 	return enginetest.Dial(s.t, s.addr)
 }
 
-// WantEnd ends the connection, if the server has not, and compares the reason.
+// WantEnd closes the connection, if the server has not, and compares the close reason.
 func (s *Server) WantEnd(c *enginetest.Peer, want eddy.CloseReason) {
 	s.t.Helper()
 	_ = c.Close()
@@ -60,8 +60,8 @@ func (s *Server) WantEnd(c *enginetest.Peer, want eddy.CloseReason) {
 	}
 }
 
-// WantTimeout sends piece again and again until the time for a body is over, and wants the server to end the connection
-// then, and not before.
+// WantTimeout sends piece repeatedly until the body deadline has passed. It requires the server to end the connection then
+// and not earlier.
 func (s *Server) WantTimeout(c *enginetest.Peer, piece string) {
 	s.t.Helper()
 	for range 4 {

@@ -1,4 +1,4 @@
-// Package frames is what decoders that cut a stream into frames, and may skip those that are too long, have in common.
+// Package frames holds the common part of decoders that cut a stream into frames and may skip frames that are too long.
 package frames
 
 import (
@@ -6,17 +6,17 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// Step is what a decoder has found at the beginning of its view.
+// Step is the finding of a decoder at the start of its view.
 type Step struct {
 	Frame    []byte // valid during the call of Pass
-	Consumed int    // 0 asks for more
+	Consumed int    // 0 = more bytes are needed
 	Err      error
-	Skipped  bool // Err is the end of a frame that was skipped: told to the handlers, not the end of the connection
-	Skipping bool // what was consumed is part of such a frame
+	Skipped  bool // a skipped frame has ended: Err goes to the handlers and does not end the connection
+	Skipping bool // the consumed bytes are part of a frame that is skipped
 }
 
-// Pass does with s what Decode has to, and returns its results. b carries the frame. Skipping runs on the time for a body,
-// which bytes that keep coming do not extend.
+// Pass acts on s for Decode and returns Decode's results. It fires the frame in b. A skip runs on the body deadline, which
+// further bytes do not extend.
 func Pass(ctx *eddy.Context, b *buf.Bytes, s Step) (consumed int, err error) {
 	switch {
 	case s.Skipped:
