@@ -14,10 +14,9 @@ import (
 )
 
 const (
-	// DefaultLabels is how many tenants, and how many networks, of a server have series of their own if Options does not
-	// say.
+	// DefaultLabels is the number of tenants, and of networks, of a server with series of their own if Options has 0.
 	DefaultLabels = 100
-	// MaxSources bounds the sources of a Collector: they are parts of a program, not of its traffic.
+	// MaxSources bounds the sources of a Collector. Sources are parts of the program, not of its traffic.
 	MaxSources = 1000
 
 	maxName = 128 // bytes of a source's name
@@ -25,14 +24,14 @@ const (
 
 // Options bound what a Collector emits. The zero value is usable.
 type Options struct {
-	// Tenants and Networks are how many of each have series of their own, per server; closes of the others count as
-	// eddy.OtherLabel. Who was seen first stays, so that every series only grows. 0 = DefaultLabels, negative = no series
-	// by tenant or network at all.
+	// Tenants and Networks are how many of each have series of their own, per server. Closes of all others count as
+	// eddy.OtherLabel. The first ones seen keep their series, so that every series only grows. 0 = DefaultLabels,
+	// negative = no series by tenant or network.
 	Tenants, Networks int
 }
 
-// Collector is a prometheus.Collector over the sources that were registered with it. All methods may be called by any
-// goroutine. Collecting reads snapshots: it holds up no loop and no pool, and what it reads may have ended.
+// Collector is a prometheus.Collector over the sources that were registered with it. Any goroutine may call its methods.
+// Collecting reads snapshots, so it delays no loop and no pool, and works for sources that have ended.
 type Collector struct {
 	o Options
 
@@ -44,25 +43,25 @@ type Collector struct {
 type Source struct {
 	kind string // sources of one kind have different names
 	name string
-	none bool // there is nothing to read
+	none bool // the constructor was given nil
 	read func(*memory, *expo.Scrape)
 }
 
-// registered is a source with what its scrapes remember.
+// registered is a source with its memory from scrape to scrape.
 type registered struct {
 	Source
 	memory memory
 }
 
-// memory is which tenants and networks of a source have series.
+// memory holds the tenants and networks of a source that have series.
 type memory struct{ tenants, networks known }
 
 // New returns a Collector without sources.
 func New(o Options) *Collector { return &Collector{o: o} }
 
-// Register adds sources, all of them or, with an error, none. The error names the one whose name is empty, too long, has a
-// slash (they divide the parts of a part, such as the ports of an rpc.Server) or is taken, or that has nothing behind it. A
-// source stays readable after what it reads has ended; its numbers then no longer change.
+// Register adds all the given sources or, with an error, none. The error names a source that reads nil, or whose name is
+// taken, empty, too long or has a slash. Slashes separate the name from that of a part, such as a port of an rpc.Server. A
+// source whose server, pool or other part has ended stays readable; its numbers no longer change.
 func (c *Collector) Register(sources ...Source) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +84,7 @@ func (c *Collector) Register(sources ...Source) error {
 	return nil
 }
 
-// bound is the number that an option means.
+// bound returns the number of labels that an option stands for.
 func bound(option int) int {
 	if option == 0 {
 		return DefaultLabels
@@ -107,7 +106,7 @@ func (s Source) check() error {
 	return nil
 }
 
-// Unregister ends the series of sources. What was not registered is left out.
+// Unregister removes sources, whose series end. It ignores sources that are not registered.
 func (c *Collector) Unregister(sources ...Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +115,7 @@ func (c *Collector) Unregister(sources ...Source) {
 	})
 }
 
-// Describe implements prometheus.Collector: all metrics of this package, whatever is registered.
+// Describe implements prometheus.Collector. It describes all metrics of this package, whatever is registered.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) { expo.Describe(to, families()) }
 
 // Collect implements prometheus.Collector.
@@ -130,7 +129,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// source makes a Source of something with a snapshot.
+// source makes a Source of a part with a snapshot, which put emits.
 func source[S any, W interface {
 	comparable
 	Stats() S
@@ -142,7 +141,7 @@ func source[S any, W interface {
 	}}
 }
 
-// table makes a Source of something whose snapshot is one table.
+// table makes a Source of a part whose snapshot is one table.
 func table[S any, W interface {
 	comparable
 	Stats() S

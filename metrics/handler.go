@@ -10,19 +10,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// DefaultScrapes is how many scrapes are answered at the same time if HandlerOptions does not say.
+// DefaultScrapes is the number of scrapes answered at the same time if HandlerOptions.Scrapes is 0.
 const DefaultScrapes = 4
 
 // HandlerOptions configure Handler. The zero value is usable.
 type HandlerOptions struct {
-	Runtime bool         // the numbers of the Go runtime and of the process as well
-	Scrapes int          // answered at the same time, the others are told 503; 0 = DefaultScrapes
-	Logger  *slog.Logger // of scrapes that go wrong; nil = slog.Default()
+	Runtime bool         // adds the numbers of the Go runtime and of the process
+	Scrapes int          // answered at the same time, further ones get 503; 0 = DefaultScrapes
+	Logger  *slog.Logger // for scrapes that fail; nil = slog.Default()
 }
 
-// Handler returns a handler that answers GET with what the collectors collect, in the text format of Prometheus, or in that of
-// OpenMetrics if the scraper asks for it. It runs on net/http's server and on a pool of http1's; not on a loop. The error
-// says which collector describes what another one does.
+// Handler returns a handler that answers GET with the metrics of the collectors. The format is the text format of
+// Prometheus, or OpenMetrics if the scraper asks for it. Serve the handler with net/http, or with http1 on a pool; it must
+// not run on a loop. Handler returns an error for negative Scrapes, and for collectors that describe the same metric.
 func Handler(o HandlerOptions, from ...prometheus.Collector) (http.Handler, error) {
 	if o.Scrapes < 0 {
 		return nil, fmt.Errorf("metrics: HandlerOptions.Scrapes is %d, want 0 (default %d) or more", o.Scrapes, DefaultScrapes)
@@ -50,7 +50,7 @@ func Handler(o HandlerOptions, from ...prometheus.Collector) (http.Handler, erro
 	}), nil
 }
 
-// errorLog takes what promhttp has to say.
+// errorLog passes the errors of promhttp to a Logger.
 type errorLog struct{ log *slog.Logger }
 
 // Println implements promhttp.Logger.

@@ -8,11 +8,11 @@ import (
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
-// maxLabel bounds a tenant's name in a label: a peer may have chosen it.
+// maxLabel is the longest label in bytes. It bounds a tenant's name, which a peer may have chosen.
 const maxLabel = 64
 
-// known are the labels of a source that have series of their own. Those that were seen first stay: a series that came and
-// went with the traffic would not only grow.
+// known holds the labels of a source that have series of their own. The first labels seen stay for good, because a counter
+// must only grow and not come and go with the traffic.
 type known struct {
 	most int
 
@@ -20,7 +20,7 @@ type known struct {
 	seen map[string]bool
 }
 
-// put emits closes by label, those of unknown ones together.
+// put emits closes by label. All labels without a series of their own count together.
 func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list []eddy.LabelCounts) {
 	if k.most == 0 {
 		return
@@ -44,7 +44,7 @@ func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list []e
 	}
 }
 
-// fold returns what a label is emitted as. k.mu is held.
+// fold returns the label under which label is emitted: itself, cut to valid UTF-8, or eddy.OtherLabel. k.mu is held.
 func (k *known) fold(label string) string {
 	label = strings.ToValidUTF8(label[:min(len(label), maxLabel)], "�")
 	switch {

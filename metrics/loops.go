@@ -5,7 +5,7 @@ import (
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
-// Loops are of a group: the name under which the Group, or the Server or Dialer that has loops of its own, is registered.
+// The label "group" of a loop is the name of its source: a Group, or a Server or Dialer that has loops of its own.
 
 type loop = eddy.LoopStats
 

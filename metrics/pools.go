@@ -59,7 +59,7 @@ func poolFamilies() []*expo.Family {
 	return append(append(append(poolTable.Families(), keyedTable.Families()...), keyedRejected), laneTable.Families()...)
 }
 
-// Pool returns the numbers of an *executor.Pool, or of what wraps one.
+// Pool returns a Source of the numbers of an *executor.Pool, or of a type that wraps one.
 func Pool[W interface {
 	comparable
 	Stats() executor.Stats
@@ -67,7 +67,7 @@ func Pool[W interface {
 	return table("pool", name, p, poolTable)
 }
 
-// Keyed returns the numbers of an executor.Keyed, all keys together.
+// Keyed returns a Source of the numbers of an executor.Keyed, all keys together.
 func Keyed[W interface {
 	comparable
 	Stats() executor.KeyedStats
@@ -80,7 +80,7 @@ func Keyed[W interface {
 	})
 }
 
-// Lanes returns the numbers of each lane of an executor.Lanes. The lanes have different names.
+// Lanes returns a Source of the numbers of each lane of an executor.Lanes. The lanes must have different names.
 func Lanes[W interface {
 	comparable
 	Stats() []executor.LaneStats

@@ -60,7 +60,7 @@ func protocolFamilies() []*expo.Family {
 // statusClasses are the labels of http1.Stats.Responses.
 var statusClasses = [...]string{1: "1xx", 2: "2xx", 3: "3xx", 4: "4xx", 5: "5xx"} //nolint:gochecknoglobals // never written
 
-// HTTP returns the numbers of an HTTP server's Factory.
+// HTTP returns a Source of the numbers of an HTTP server's Factory.
 func HTTP(name string, f *http1.Factory) Source {
 	return source("HTTP server", name, f, func(_ *memory, scrape *expo.Scrape, st *httpStats) { putHTTP(scrape, name, st) })
 }
@@ -75,12 +75,12 @@ func putHTTP(scrape *expo.Scrape, name string, st *httpStats) {
 	scrape.Put(httpRejected, float64(st.Timeouts), name, "timeout")
 }
 
-// Transport returns the numbers of an HTTP client. Reading them takes its lock for a moment.
+// Transport returns a Source of the numbers of an HTTP client. A scrape takes the client's lock for a moment.
 func Transport(name string, t *http1.Transport) Source {
 	return table("HTTP client", name, t, transportTable)
 }
 
-// TLS returns the numbers of a TLS layer.
+// TLS returns a Source of the numbers of a TLS layer.
 func TLS(name string, l *tlsx.Layer) Source {
 	return source("TLS layer", name, l, func(_ *memory, scrape *expo.Scrape, st *tlsStats) { putTLS(scrape, name, st) })
 }
@@ -92,7 +92,7 @@ func putTLS(scrape *expo.Scrape, name string, st *tlsStats) {
 	scrape.Put(tlsFailed, float64(st.Refused), name, "refused")
 }
 
-// Responder returns the numbers of an eddy.Responder or a frame.Server.
+// Responder returns a Source of the numbers of an eddy.Responder or a frame.Server.
 func Responder[W interface {
 	comparable
 	Stats() eddy.ResponderStats
@@ -112,7 +112,7 @@ func putResponder(scrape *expo.Scrape, name string, st *responderStats) {
 	scrape.Put(responderLost, float64(st.Dropped), name)
 }
 
-// Class returns what became of a class of messages.
+// Class returns a Source of the numbers of messages of a class that were dropped or refused.
 func Class(name string, k *eddy.MessageClass) Source {
 	return table("message class", name, k, classTable)
 }

@@ -7,7 +7,7 @@ import (
 
 type spillStats = ring.SpillStats
 
-// ringStats are what a ring says of itself.
+// ringStats is the snapshot of a ring.
 type ringStats struct{ queued, capacity int }
 
 //nolint:gochecknoglobals // tables, never written
@@ -33,7 +33,7 @@ var (
 
 func ringFamilies() []*expo.Family { return append(ringTable.Families(), spillTable.Families()...) }
 
-// measured is a ring with a snapshot.
+// measured gives a ring a Stats method.
 type measured[R interface {
 	comparable
 	Len() int
@@ -42,8 +42,8 @@ type measured[R interface {
 
 func (m measured[R]) Stats() ringStats { return ringStats{m.ring.Len(), m.ring.Cap()} }
 
-// Ring returns how full a ring is: an SPSC, MPSC, Shared or Broadcast of package ring. What a full ring refuses its producer
-// knows; rings do not count it.
+// Ring returns a Source of how full a ring is: an SPSC, MPSC, Shared or Broadcast of package ring. Rings do not count the
+// messages that they refuse when full; the producer knows of them.
 func Ring[R interface {
 	comparable
 	Len() int
@@ -52,5 +52,5 @@ func Ring[R interface {
 	return table("ring", name, measured[R]{r}, ringTable)
 }
 
-// Spill returns the numbers of a ring.Spill. Reading them takes its lock for a moment.
+// Spill returns a Source of the numbers of a ring.Spill. A scrape takes the Spill's lock for a moment.
 func Spill(name string, s *ring.Spill) Source { return table("spill", name, s, spillTable) }

@@ -59,8 +59,9 @@ func rpcFamilies() []*expo.Family {
 	return append(all, clientFailed)
 }
 
-// RPCServer returns the numbers of an rpc.Server: its services, and by the names NAME/PORT its ports, as Server and Responder
-// do, and NAME/POOL its pools, as Pool does. Loops of a Group that ports share are registered with Group.
+// RPCServer returns a Source of the numbers of an rpc.Server and its services. Its ports have the metrics of Server and
+// Responder under the names NAME/PORT, and its pools those of Pool under NAME/POOL. Register the loops of a Group that ports
+// share with Group.
 func RPCServer[W interface {
 	comparable
 	Stats() rpc.ServerStats
@@ -84,7 +85,7 @@ func RPCServer[W interface {
 	})
 }
 
-// RPCClient returns the numbers of an rpc.Client. Reading them takes its lock for a moment.
+// RPCClient returns a Source of the numbers of an rpc.Client. A scrape takes the client's lock for a moment.
 func RPCClient[W interface {
 	comparable
 	Stats() rpc.ClientStats
@@ -107,7 +108,7 @@ func putEvents(scrape *expo.Scrape, side string, st *eventStats) {
 	}
 }
 
-// families are all of this package.
+// families returns all metrics of this package.
 func families() []*expo.Family {
 	var all []*expo.Family
 	for _, of := range []func() []*expo.Family{

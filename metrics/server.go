@@ -5,7 +5,8 @@ import (
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
-// kindLoops is shared by what may have loops: their group label is the name.
+// kindLoops is the one kind of all sources that may have loops. Their names must differ, because the name is the label
+// "group" of the loops.
 const kindLoops = "server, dialer or group"
 
 var serverTable = expo.Table[eddy.Stats]{ //nolint:gochecknoglobals // a table, never written
@@ -49,8 +50,8 @@ func serverFamilies() []*expo.Family {
 
 func dialerFamilies() []*expo.Family { return append(dialerTable.Families(), dialerClosed) }
 
-// Server returns the numbers of an *eddy.Server, or of what wraps one, and of the loops that are its own. Loops of a Group
-// that several share are registered once, with Group.
+// Server returns a Source of the numbers of an *eddy.Server, or of a type that wraps one, and of the server's own loops.
+// Register the loops of a shared Group once, with Group.
 func Server[W interface {
 	comparable
 	Stats() eddy.Stats
@@ -74,14 +75,15 @@ func putServer(m *memory, scrape *expo.Scrape, name string, st *eddy.Stats) {
 	}
 }
 
-// putClosed emits every reason, also those that were never seen: a counter that is there from the beginning loses nothing.
+// putClosed emits every close reason, also those with no close yet, because a counter that appears later loses its first
+// increase.
 func putClosed(scrape *expo.Scrape, f *expo.Family, name string, closed map[eddy.CloseReason]uint64) {
 	for _, reason := range eddy.CloseReasons() {
 		scrape.Put(f, float64(closed[reason]), name, reason.String())
 	}
 }
 
-// Dialer returns the numbers of a Dialer and of its loop, if that is its own.
+// Dialer returns a Source of the numbers of a Dialer, and of its loops if they are its own.
 func Dialer(name string, d *eddy.Dialer) Source {
 	return source(kindLoops, name, d, func(_ *memory, scrape *expo.Scrape, st *eddy.DialerStats) {
 		dialerTable.Put(scrape, st, name)
@@ -92,7 +94,7 @@ func Dialer(name string, d *eddy.Dialer) Source {
 	})
 }
 
-// Group returns the numbers of the loops of a Group that servers and dialers share.
+// Group returns a Source of the numbers of the loops of a Group that servers and dialers share.
 func Group(name string, g *eddy.Group) Source {
 	return source(kindLoops, name, g, func(_ *memory, scrape *expo.Scrape, st *[]eddy.LoopStats) { putLoops(scrape, name, *st) })
 }

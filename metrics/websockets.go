@@ -48,14 +48,15 @@ func websocketFamilies() []*expo.Family {
 	return append(append(all, compressionTable.Families()...), deflateMessages, deflatePlain, deflateWire)
 }
 
-// websocketStats give a websocket.Stats, which is its own snapshot, the form of the others.
+// websocketStats is the snapshot of a websocket.Stats, which has a method for each number and serves as its own snapshot.
 type websocketStats struct{ *websocket.Stats }
 
+// counted gives a websocket.Stats a Stats method.
 type counted struct{ of *websocket.Stats }
 
 func (c counted) Stats() websocketStats { return websocketStats{c.of} }
 
-// WebSocket returns the numbers of a websocket.Stats.
+// WebSocket returns a Source of the numbers of a websocket.Stats.
 func WebSocket(name string, s *websocket.Stats) Source {
 	return source("WebSocket", name, counted{s}, func(_ *memory, scrape *expo.Scrape, st *websocketStats) {
 		socketTable.Put(scrape, st, name)
@@ -68,10 +69,10 @@ func WebSocket(name string, s *websocket.Stats) Source {
 	})
 }
 
-// Hub returns the numbers of a broadcast hub.
+// Hub returns a Source of the numbers of a broadcast hub.
 func Hub(name string, h *websocket.Hub) Source { return table("hub", name, h, hubTable) }
 
-// Compression returns the numbers of permessage-deflate.
+// Compression returns a Source of the numbers of permessage-deflate.
 func Compression(name string, z *websocket.Compression) Source {
 	return source("compression", name, z, func(_ *memory, scrape *expo.Scrape, st *compressionStats) { putCompression(scrape, name, st) })
 }

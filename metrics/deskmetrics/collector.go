@@ -1,5 +1,5 @@
-// Package deskmetrics gives Prometheus what a Desk counts, beside its engine and its pools, which package metrics knows. It is
-// a package of its own so that programs without a Desk link none. Every metric is in docs/metrics.md.
+// Package deskmetrics exports the counts of a Desk to Prometheus. Package metrics has those of the Desk's engine and pools.
+// The two are apart so that programs without a Desk do not link one. docs/metrics.md lists every metric.
 package deskmetrics
 
 import (
@@ -18,15 +18,14 @@ import (
 const (
 	maxDesks = 16
 	maxName  = 128
-	// maxBots bounds the bots with series of their own: staff makes them, not traffic.
+	// maxBots bounds the bots with series of their own. Bots are made by staff, not by traffic.
 	maxBots = 100
 )
 
-// Stater is a *desk.Desk, or what wraps one.
+// Stater is implemented by *desk.Desk and by types that wrap one.
 type Stater interface{ Stats() desk.Stats }
 
-// Collector is a prometheus.Collector over Desks. All methods may be called by any goroutine; a Desk that was closed stays
-// readable.
+// Collector is a prometheus.Collector over Desks. Any goroutine may call its methods. A closed Desk stays readable.
 type Collector struct {
 	mu    sync.Mutex
 	desks []watched
@@ -40,7 +39,8 @@ type watched struct {
 // New returns a Collector without a Desk.
 func New() *Collector { return new(Collector) }
 
-// Register adds a Desk; the name becomes its label. The error says what is wrong with the name, or that it is taken.
+// Register adds a Desk under a name, which becomes its label. It returns an error for a nil Desk, for a name that is empty,
+// too long, invalid or taken, and for more than 16 Desks.
 func (c *Collector) Register(name string, d Stater) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

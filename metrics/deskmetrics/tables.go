@@ -94,7 +94,7 @@ func families() []*expo.Family {
 	return append(append(all, botTable.Families()...), botBreaker)
 }
 
-// putLoad emits what there is to look after now.
+// putLoad emits the present numbers of connections and conversations.
 func putLoad(scrape *expo.Scrape, name string, l *hub.Load) {
 	scrape.Put(deskConnections, float64(l.Customers), name, "customer")
 	for role, n := range l.Staff {

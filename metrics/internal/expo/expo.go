@@ -1,4 +1,4 @@
-// Package expo describes metrics and emits their values: what the collectors of package metrics have in common.
+// Package expo describes metrics and emits their values, for the collectors of packages metrics and deskmetrics.
 package expo
 
 import (
@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Family is one metric: a name, what it means, and the names of its labels.
+// Family is one metric: a name, its meaning, and the names of its labels.
 type Family struct {
 	Name, Help string
 	Labels     []string
@@ -30,14 +30,14 @@ func newFamily(kind prometheus.ValueType, name, help string, labels []string) *F
 	return &Family{Name: name, Help: help, Labels: labels, kind: kind, desc: prometheus.NewDesc(name, help, labels, nil)}
 }
 
-// Histogram returns a metric that counts observations by their size; PutHistogram emits it.
+// Histogram returns a metric that counts observations by their size. PutHistogram emits it.
 func Histogram(name, help string, labels ...string) *Family {
 	f := newFamily(prometheus.UntypedValue, name, help, labels)
 	f.histogram = true
 	return f
 }
 
-// Type returns the type in the words of the exposition format.
+// Type returns the type's name in the exposition format.
 func (f *Family) Type() string {
 	switch {
 	case f.histogram:
@@ -66,18 +66,19 @@ func (s *Scrape) Put(f *Family, v float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 }
 
-// PutHistogram emits the buckets, the sum and the count of a histogram. Upto has the observations up to each bound, the smaller ones included.
+// PutHistogram emits the buckets, the sum and the count of a histogram. upto has the number of observations up to each bound,
+// the smaller ones included.
 func (s *Scrape) PutHistogram(f *Family, count uint64, sum float64, upto map[float64]uint64, labels ...string) {
 	s.to <- prometheus.MustNewConstHistogram(f.desc, count, sum, upto, labels...)
 }
 
-// Column is a family and where its value stands in a snapshot.
+// Column is a family with the function that finds its value in a snapshot.
 type Column[S any] struct {
 	*Family
 	of func(*S) float64
 }
 
-// Number is what snapshots count in.
+// Number has the number types of snapshots.
 type Number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
@@ -97,7 +98,7 @@ func Switch[S any](name, help string, of func(*S) bool) Column[S] {
 	return Column[S]{Gauge(name, help), func(s *S) float64 { return One(of(s)) }}
 }
 
-// One is 1 for true.
+// One returns 1 for true and 0 for false.
 func One(b bool) float64 {
 	if b {
 		return 1
@@ -105,7 +106,7 @@ func One(b bool) float64 {
 	return 0
 }
 
-// Table are the columns of one kind of snapshot. All have the same labels.
+// Table has the columns of one kind of snapshot. All have the same labels.
 type Table[S any] []Column[S]
 
 // Put emits all values of a snapshot.
@@ -115,7 +116,7 @@ func (t Table[S]) Put(s *Scrape, from *S, labels ...string) {
 	}
 }
 
-// Families returns those of the columns.
+// Families returns the families of the columns.
 func (t Table[S]) Families() []*Family {
 	all := make([]*Family, len(t))
 	for i, c := range t {
@@ -124,7 +125,7 @@ func (t Table[S]) Families() []*Family {
 	return all
 }
 
-// With gives all columns the same labels.
+// With returns the table with these labels on all columns.
 func (t Table[S]) With(labels ...string) Table[S] {
 	named := slices.Clone(t)
 	for i, c := range named {
@@ -133,5 +134,5 @@ func (t Table[S]) With(labels ...string) Table[S] {
 	return named
 }
 
-// Value returns what the column finds in a snapshot.
+// Value returns the column's value in a snapshot.
 func (c Column[S]) Value(of *S) float64 { return c.of(of) }

@@ -1,4 +1,4 @@
-// Package expotest holds docs/metrics.md against the metrics that collectors describe.
+// Package expotest compares docs/metrics.md with the metrics that collectors describe.
 package expotest
 
 import (
@@ -78,8 +78,8 @@ func Tables(t *testing.T) []Row {
 	return all
 }
 
-// Document compares the table below a heading of docs/metrics.md with the metrics that it promises to list: each of them,
-// none other, as it is described.
+// Document compares the table below a heading of docs/metrics.md with families. The table must have a row for each family,
+// as described, in the same order, and no other row.
 func Document(t *testing.T, heading string, families []*expo.Family) {
 	t.Helper()
 	const name = "metrics.md"
@@ -127,7 +127,7 @@ func Document(t *testing.T, heading string, families []*expo.Family) {
 	t.Errorf("docs/%s, %s: the order differs, or a line does: go test ./metrics/... -run TestDocument -update writes the tables", name, heading)
 }
 
-// line is the row of a metric.
+// line returns the row of a metric.
 func line(f *expo.Family) string {
 	labels := make([]string, len(f.Labels))
 	for i, l := range f.Labels {
@@ -136,7 +136,7 @@ func line(f *expo.Family) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type(), strings.Join(labels, ", "), Unit(f.Name), f.Help)
 }
 
-// Unit returns the unit that a metric's name promises.
+// Unit returns the unit in a metric's name, "1" if there is none.
 func Unit(name string) string {
 	base := strings.TrimSuffix(name, "_total")
 	for _, unit := range []string{"seconds", "bytes", "ratio"} {
