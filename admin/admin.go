@@ -20,13 +20,13 @@ import (
 
 // Options configure a [Server]. Addr must be given.
 type Options struct {
-	// Addr is host:port to listen on. A host that is not loopback needs a Token; an empty host is every address.
+	// Addr is the host:port to listen on. An empty host stands for every address. A host that is not loopback needs a Token.
 	Addr string
-	// Token is the secret that requests show as "Authorization: Bearer TOKEN" and that the page's login asks for,
-	// 16 to 256 printable ASCII characters. "" = requests need none, on loopback.
+	// Token is the secret that requests show as "Authorization: Bearer TOKEN", and that the page's login asks for. It has
+	// 16 to 256 printable ASCII characters. "" = requests need none; allowed on loopback only.
 	Token string
-	// Hosts are names under which browsers may reach the server, beside localhost and IP addresses. Requests for
-	// another Host are refused, so that a name which somebody makes resolve to this machine leads nowhere.
+	// Hosts are names under which browsers may reach the server, beside localhost and IP addresses. Requests with
+	// another Host are refused, so a foreign name that resolves to this machine gives a web page no access.
 	Hosts []string
 
 	Program, Version string // shown on the page and in the numbers
@@ -35,11 +35,11 @@ type Options struct {
 	Metrics http.Handler
 	// Level is the level that /loglevel shows and sets. nil = 404.
 	Level *slog.LevelVar
-	// MaxLag is the 99th percentile of a loop's lag, and the time for its answer to a probe, beyond which the program
-	// is not ready. Default 500 ms.
+	// MaxLag bounds the 99th percentile of a loop's lag, and the time for its answer to a probe. Beyond it the program is
+	// not ready. Default 500 ms.
 	MaxLag time.Duration
 
-	Poller string       // readiness backend of the own loop; "" = the platform's best, whatever $EDDY_POLLER says
+	Poller string       // readiness backend of the server's own loop; "" = the platform's best, $EDDY_POLLER is ignored
 	Logger *slog.Logger // default slog.Default()
 }
 
@@ -48,18 +48,18 @@ const (
 	minToken      = 16
 	maxToken      = 256
 
-	workers      = 6 // of the pool; what may take long holds at most 3 of them
+	workers      = 6 // of the pool; slow requests (tables of connections, profiles) hold at most 3 of them
 	queue        = 64
 	maxConns     = 128
 	maxPerIP     = 64
 	maxBody      = 16 << 10
 	idleTimeout  = 30 * time.Second
-	maxWatched   = 64 // servers, and pools, and sets of lanes, and checks, and counters of requests
+	maxWatched   = 64 // of each: servers, pools, sets of lanes, checks, counters of requests
 	closeTimeout = time.Second
-	spare        = eddy.DefaultSpareDescriptors / 4 // the rest of what other servers leave is for who looks at a full process
+	spare        = eddy.DefaultSpareDescriptors / 4 // less than other servers leave, so the operator gets into a full process
 )
 
-// Server is the operator's HTTP server. Its methods may be called from any goroutine that is not a loop.
+// Server is the operator's HTTP server. Any goroutine but a loop may call its methods.
 type Server struct {
 	o     Options
 	guard *guard
@@ -69,9 +69,9 @@ type Server struct {
 
 	samples *sampler
 	health  *health
-	walks   chan struct{} // places for walks through connections
-	profile chan struct{} // the place of the one who takes a profile
-	ended   chan struct{} // closed when the end begins
+	walks   chan struct{} // one element for each walk through connections under way
+	profile chan struct{} // one element while a profile is taken
+	ended   chan struct{} // closed when Shutdown begins
 
 	group *eddy.Group
 	pool  *executor.Pool
@@ -82,18 +82,18 @@ type Server struct {
 	pools    []*executor.Pool
 	lanes    []watchedLanes
 	requests []func() uint64
-	cancel   context.CancelFunc // of the goroutines, nil before Listen
-	running  sync.WaitGroup     // the goroutines
+	cancel   context.CancelFunc // ends the goroutines; nil before Listen
+	running  sync.WaitGroup     // the goroutines of samples and health
 	closed   bool
 }
 
-// watched is a server that the operator looks at.
+// watched is a server added with Watch.
 type watched struct {
 	name string
 	srv  *eddy.Server
 }
 
-// New returns a server that Listen starts. The error names the option that makes no sense.
+// New returns a server, which Listen starts. The error names the option that is wrong.
 func New(o Options) (*Server, error) {
 	if o.MaxLag < 0 {
 		return nil, fmt.Errorf("admin: Options.MaxLag is %v, below 0", o.MaxLag)
@@ -141,17 +141,17 @@ func (s *Server) routes() {
 
 const metricsRoute = "GET /metrics"
 
-// Handle adds a route, such as "GET /metrics", behind the same rules as the others. It panics if there is one like it; call it
-// before Listen.
+// Handle adds a route, such as "GET /metrics", behind the same rules as the others. Call Handle before Listen. It panics if
+// the pattern conflicts with another route.
 func (s *Server) Handle(pattern string, h http.Handler) {
 	s.mux.Handle(pattern, h)
 	s.pages.metrics = s.pages.metrics || pattern == metricsRoute
 }
 
-// Handler is what Listen serves, with all its rules, for a server that has HTTP already.
+// Handler returns the handler that Listen serves, with all rules. Use it to serve the routes on an HTTP server of your own.
 func (s *Server) Handler() http.Handler { return s.guard.around(s.mux) }
 
-// Watch adds a server, under a name of its own. It may listen later.
+// Watch adds a server under a name of its own. The server may start to listen later.
 func (s *Server) Watch(name string, srv *eddy.Server) error {
 	if name == "" || srv == nil {
 		return errors.New("admin: Watch needs a name and a server")
@@ -165,7 +165,7 @@ func (s *Server) Watch(name string, srv *eddy.Server) error {
 	return nil
 }
 
-// admits says why a list takes no other of its kind with this name, if so.
+// admits returns an error if the list is full or has an element with this name.
 func admits[T any](list []T, kind, name string, nameOf func(T) string) error {
 	switch {
 	case slices.ContainsFunc(list, func(w T) bool { return nameOf(w) == name }):
@@ -194,8 +194,8 @@ func (s *Server) WatchPools(pools ...*executor.Pool) error {
 	return nil
 }
 
-// CountRequests adds a counter of requests, which must not block. Without one, the messages of the servers' loops are what
-// the page calls requests.
+// CountRequests adds a counter of requests. total returns the count and must not block. Without any counter, the messages of
+// the servers' loops count as requests.
 func (s *Server) CountRequests(total func() uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *Server) CountRequests(total func() uint64) error {
 	return nil
 }
 
-// watching returns what is watched now.
+// watching returns copies of the lists of servers, pools and counters.
 func (s *Server) watching() (servers []watched, pools []*executor.Pool, requests []func() uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,7 @@ func (s *Server) watching() (servers []watched, pools []*executor.Pool, requests
 
 var errServed = errors.New("admin: a Server listens once")
 
-// Listen starts to serve. Call it once.
+// Listen starts to serve. Call Listen once.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// Addr returns the address it listens on, nil before Listen.
+// Addr returns the address that the server listens on, nil before Listen.
 func (s *Server) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,8 +253,8 @@ func (s *Server) Addr() net.Addr {
 	return s.srv.Addr()
 }
 
-// Shutdown ends it: responses under way are finished, and what is not done when ctx ends is cut. Checks that do not
-// heed their context are not waited for beyond that. A second call does nothing.
+// Shutdown ends the server. It finishes responses under way, and cuts those that are not done when ctx ends. It does not wait
+// for checks that ignore their context. A second call does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	again, began := s.closed, s.srv != nil
@@ -274,7 +274,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.group.Close())
 }
 
-// Close is Shutdown with a second's time.
+// Close calls Shutdown with a limit of one second.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -23,7 +23,7 @@ const (
 	walkTimeout = 2 * time.Second
 )
 
-// Connection is a row of /connections: one that is open, or one that ended a short time ago.
+// Connection is a row of /connections. The connection is open or has ended a short time ago.
 type Connection struct {
 	Server string `json:"server"`
 	ID     string `json:"id"`
@@ -32,7 +32,7 @@ type Connection struct {
 
 	Loop       string  `json:"loop,omitempty"`
 	Local      string  `json:"local,omitempty"`
-	State      string  `json:"state,omitempty"` // the phase
+	State      string  `json:"state,omitempty"` // the eddy.Phase
 	Queued     int64   `json:"queued"`          // bytes queued for the peer
 	Unread     int64   `json:"unread"`          // bytes received and not decoded yet
 	InFlight   int     `json:"in_flight"`
@@ -40,9 +40,9 @@ type Connection struct {
 	ReadPaused bool    `json:"read_paused,omitempty"`
 	Unwritable bool    `json:"unwritable,omitempty"`
 
-	Reason string  `json:"reason,omitempty"` // of one that ends or has ended
+	Reason string  `json:"reason,omitempty"` // why the connection ends or has ended
 	Cause  string  `json:"cause,omitempty"`
-	Ago    float64 `json:"ago_seconds,omitempty"` // since its end
+	Ago    float64 `json:"ago_seconds,omitempty"` // since the end
 
 	id   eddy.ConnID
 	peer netip.AddrPort
@@ -51,14 +51,14 @@ type Connection struct {
 // Connections is the body of /connections.
 type Connections struct {
 	Matched     int          `json:"matched"` // rows that the filter lets through, on all pages
-	Looked      int          `json:"looked"`  // at so many connections
+	Looked      int          `json:"looked"`  // connections that were looked at
 	Offset      int          `json:"offset"`
 	Connections []Connection `json:"connections"`
-	Errors      []string     `json:"errors,omitempty"` // loops that did not answer in time: their connections are missing
+	Errors      []string     `json:"errors,omitempty"` // loops that did not answer in time; connections of theirs are missing
 	Took        float64      `json:"took_ms"`
 }
 
-// query is what /connections was asked for.
+// query holds the parameters of a request for /connections.
 type query struct {
 	server, state, reason, sort string
 	closed, ascending           bool
@@ -74,7 +74,7 @@ var (
 	}
 )
 
-// parseQuery reads the parameters; the error names the one that is wrong and what it may be.
+// parseQuery reads the parameters. The error names the parameter that is wrong and its allowed values.
 func parseQuery(r *http.Request) (q query, err error) {
 	v := r.URL.Query()
 	for name := range v {
@@ -135,7 +135,7 @@ func flag(v url.Values, name string) (bool, error) {
 	}
 }
 
-// peerOf reads an address or a network; the zero Prefix is everybody.
+// peerOf reads an address or a network. The zero Prefix matches every peer.
 func peerOf(text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, nil
@@ -151,13 +151,13 @@ func peerOf(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(a, a.BitLen()), nil
 }
 
-// matches reports whether a row is asked for.
+// matches reports whether a row passes the filter.
 func (q *query) matches(c *Connection) bool {
 	return (q.state == "" || c.State == q.state) && (q.reason == "" || c.Reason == q.reason) && c.Queued >= q.least &&
 		(!q.peer.IsValid() || c.peer.IsValid() && q.peer.Contains(c.peer.Addr().Unmap().WithZone("")))
 }
 
-// compare orders rows as asked; those that are equal by their id.
+// compare orders rows by the requested column, and equal ones by server and id.
 func (q *query) compare(a, b Connection) int {
 	n := 0
 	switch q.sort {
@@ -186,7 +186,7 @@ func (q *query) compare(a, b Connection) int {
 	return -n
 }
 
-// page collects rows and keeps no more of them than the page that is asked for needs.
+// page collects rows, and keeps at most twice as many as the requested page needs.
 type page struct {
 	q       *query
 	matched int
@@ -214,7 +214,7 @@ func (p *page) cut(most int) {
 	}
 }
 
-// take returns the rows of the page, which must not be nil for JSON.
+// take returns the rows of the page, never nil because JSON needs an empty list.
 func (p *page) take() []Connection {
 	p.cut(p.q.offset + p.q.limit)
 	rows := append([]Connection{}, p.rows[min(p.q.offset, len(p.rows)):]...)
@@ -232,7 +232,7 @@ func text(a netip.AddrPort) string {
 	return a.String()
 }
 
-// connections serves the table.
+// connections serves /connections.
 func (s *Server) connections(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r)
 	if err != nil {
@@ -277,7 +277,7 @@ func namesOf(servers []watched) string {
 	return strings.Join(names, ", ")
 }
 
-// walk adds the open connections and returns what could not be looked at.
+// walk adds the open connections. It returns a line for each loop that could not be walked to the end.
 func (p *page) walk(ctx context.Context, servers []watched) (errs []string) {
 	ctx, cancel := context.WithTimeout(ctx, walkTimeout)
 	defer cancel()
@@ -306,7 +306,7 @@ func reason(r eddy.CloseReason) string {
 	return r.String()
 }
 
-// closed adds the connections that ended.
+// closed adds the connections that ended a short time ago.
 func (p *page) closed(servers []watched) {
 	for _, w := range servers {
 		for _, c := range w.srv.RecentCloses() {
@@ -320,14 +320,14 @@ func (p *page) closed(servers []watched) {
 
 // closing is the body of a request to close a connection.
 type closing struct {
-	Server string `json:"server"` // may be left out when one server is watched
+	Server string `json:"server"` // may be left out when only one server is watched
 	ID     string `json:"id"`
-	Flush  bool   `json:"flush"` // send what is queued first
+	Flush  bool   `json:"flush"` // send the queued bytes first
 }
 
 var errOperator = errors.New("closed by the operator")
 
-// closeConnection ends a connection with the reason normal: this side finished with it.
+// closeConnection ends a connection with the close reason normal, since this side ends it.
 func (s *Server) closeConnection(w http.ResponseWriter, r *http.Request) {
 	var in closing
 	if !accept(w, r, &in) {

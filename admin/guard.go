@@ -20,21 +20,21 @@ import (
 const (
 	cookieName  = "eddy_admin"
 	sessionLife = 12 * time.Hour
-	// policy lets the pages use what this server itself serves and nothing else.
+	// policy is the Content-Security-Policy. It lets the pages use only resources of this server.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// guard decides who may ask for what.
+// guard decides which requests are allowed.
 type guard struct {
 	token  *[sha256.Size]byte // hash of the token, nil = none is needed
-	key    [32]byte           // signs sessions; they end with the process
+	key    [32]byte           // signs sessions, which end with the process
 	hosts  map[string]bool
 	tries  *tries
 	origin *http.CrossOriginProtection
 	now    func() time.Time
 }
 
-// newGuard checks the options that say who may connect.
+// newGuard checks Addr, Token and Hosts and makes a guard of them.
 func newGuard(o Options) (*guard, error) {
 	host, port, err := net.SplitHostPort(o.Addr)
 	if n, portErr := strconv.Atoi(port); err != nil || portErr != nil || n < 0 || n > 65535 {
@@ -76,13 +76,13 @@ func (g *guard) setToken(token string) error {
 	return nil
 }
 
-// loopback reports whether only this machine reaches a host.
+// loopback reports whether host can be reached from this machine only.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback() || host == "localhost"
 }
 
-// around puts the rules in front of h.
+// around returns h behind the rules.
 func (g *guard) around(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -109,7 +109,8 @@ func (g *guard) around(h http.Handler) http.Handler {
 	})
 }
 
-// knowsHost keeps out pages of a name that was made to resolve to this machine ("DNS rebinding"). An address is no such name.
+// knowsHost reports whether the Host of a request is an IP address or a known name. It keeps out pages of a foreign name that
+// was made to resolve to this machine ("DNS rebinding").
 func (g *guard) knowsHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -121,11 +122,11 @@ func (g *guard) knowsHost(hostport string) bool {
 	return g.hosts[strings.ToLower(host)]
 }
 
-// proof is what a request has shown.
+// proof is the kind of proof that a request carries.
 type proof uint8
 
 const (
-	nothing proof = iota // and needs nothing
+	nothing proof = iota // none, and none is needed
 	session              // the login's cookie
 	bearer               // the token itself
 )
@@ -135,7 +136,7 @@ var (
 	errToken   = errors.New("the token is wrong")
 )
 
-// isOpen names the pages that nobody needs a token for: probes, and the way to log in.
+// isOpen reports whether a path needs no token: the probes, and the login page with its style.
 func isOpen(path string) bool {
 	switch path {
 	case "/healthz", "/readyz", "/login", "/admin.css":
@@ -144,7 +145,7 @@ func isOpen(path string) bool {
 	return false
 }
 
-// identify returns what a request has shown, or why it is refused.
+// identify returns the proof that a request carries, or the status and error that refuse the request.
 func (g *guard) identify(r *http.Request) (proof, int, error) {
 	if g.token == nil {
 		return nothing, 0, nil
@@ -165,7 +166,7 @@ func (g *guard) identify(r *http.Request) (proof, int, error) {
 	return nothing, http.StatusUnauthorized, errNoToken
 }
 
-// try compares a token, as often as the client's network may.
+// try compares a token. After too many wrong tokens from the client's network it refuses without comparing.
 func (g *guard) try(r *http.Request, token string) (int, error) {
 	now := g.now()
 	if wait := g.tries.wait(now, r.RemoteAddr); wait > 0 {
@@ -179,7 +180,7 @@ func (g *guard) try(r *http.Request, token string) (int, error) {
 	return 0, nil
 }
 
-// refuse answers a request that has not shown what it needs.
+// refuse answers a request that identify has refused.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
 	if status == http.StatusUnauthorized {
 		if r.URL.Path == "/" && r.Method == http.MethodGet && r.Header.Get("Authorization") == "" {
@@ -196,8 +197,8 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, status int, err e
 
 var errOrigin = errors.New("a change needs the token, or has to come from a page of this server")
 
-// mayChange refuses changes that a page of somebody else asks for. A browser says whose page it is; who has no browser
-// shows the token, or is on this machine and needs none.
+// mayChange refuses changes that come from a page of another site. A browser names the site. Other clients send the token,
+// or need none because the server listens on loopback.
 func (g *guard) mayChange(r *http.Request, who proof) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || who == bearer {
 		return nil
@@ -209,7 +210,7 @@ func (g *guard) mayChange(r *http.Request, who proof) error {
 	return nil
 }
 
-// newSession returns the value of a cookie that is good for sessionLife.
+// newSession returns the value of a cookie that is valid for sessionLife.
 func (g *guard) newSession() string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(g.now().Add(sessionLife).Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(b, g.sign(b)...))
@@ -221,7 +222,7 @@ func (g *guard) sign(b []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// verify reports whether newSession made the value, not too long ago.
+// verify reports whether newSession made the value and it has not expired.
 func (g *guard) verify(value string) bool {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(value)
 	if err != nil || len(b) != 8+sha256.Size || !hmac.Equal(b[8:], g.sign(b[:8])) {
@@ -230,7 +231,7 @@ func (g *guard) verify(value string) bool {
 	return g.now().Unix() < int64(binary.BigEndian.Uint64(b))
 }
 
-// cookie returns the session's cookie; an empty value ends it.
+// cookie returns the session's cookie. An empty value ends the session in the browser.
 func cookie(value string) *http.Cookie {
 	c := &http.Cookie{Name: cookieName, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife.Seconds())}
 	if value == "" {
@@ -239,7 +240,7 @@ func cookie(value string) *http.Cookie {
 	return c
 }
 
-// trusts reports whether a request that was let in has shown what is needed for everything.
+// trusts reports whether an admitted request may see everything: it carries a proof, or none is needed.
 func (g *guard) trusts(r *http.Request) bool {
 	if g.token == nil {
 		return true

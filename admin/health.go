@@ -16,8 +16,8 @@ import (
 
 const (
 	healthEvery  = time.Second
-	staleHealth  = 10 * time.Second // after which the checks themselves are what is wrong
-	fullFor      = 5 * time.Second  // how long a pool that had no room counts
+	staleHealth  = 10 * time.Second // without a new result for so long, the program is not ready
+	fullFor      = 5 * time.Second  // how long a pool counts as full after it had no room
 	checkTimeout = 2 * time.Second
 	maxTimeout   = 8 * time.Second // less than staleHealth
 	reasonBytes  = 300
@@ -32,12 +32,12 @@ type Reason struct {
 // Readiness is the body of /readyz.
 type Readiness struct {
 	Ready   bool     `json:"ready"`
-	Reasons []Reason `json:"reasons,omitempty"` // not told to who has not shown the token
+	Reasons []Reason `json:"reasons,omitempty"` // left out for requests without the token
 }
 
-// Check adds a function that says with an error why the program cannot do its work, such as a database that does not
-// answer. It is called once a second, or when the call before has returned, on a goroutine of its own with a context that
-// ends after timeout; 0 is 2 s, and 8 s the most. When it has not returned by then, the program is not ready until it has.
+// Check adds a function that returns an error when the program cannot do its work, for example because a database does not
+// answer. f is called once a second, and never before its last call has returned. It runs on a goroutine of its own, with a
+// context that ends after timeout (0 = 2 s, at most 8 s). While f is late the program is not ready.
 func (s *Server) Check(name string, timeout time.Duration, f func(ctx context.Context) error) error {
 	if timeout == 0 {
 		timeout = checkTimeout
@@ -55,7 +55,7 @@ func (s *Server) Check(name string, timeout time.Duration, f func(ctx context.Co
 	return nil
 }
 
-// check is a function of the user.
+// check is a function that was added with Check.
 type check struct {
 	name    string
 	timeout time.Duration
@@ -63,13 +63,13 @@ type check struct {
 	pending pending
 }
 
-// pending is a call that may not have returned: there is at most one.
+// pending is a call of a check, or a probe of a loop, that may not have returned. There is at most one of each.
 type pending struct {
 	since time.Time
-	done  chan error // nil = none
+	done  chan error // receives the result; nil = no call
 }
 
-// health finds out, once a second, whether the program is ready.
+// health determines once a second whether the program is ready.
 type health struct {
 	s      *Server
 	probes map[*eddy.Loop]*pending
@@ -83,7 +83,7 @@ type health struct {
 	exhausted map[*executor.Pool]exhaustion
 }
 
-// exhaustion is when a pool last had no room.
+// exhaustion says when a pool last had no room.
 type exhaustion struct {
 	count uint64
 	at    time.Time
@@ -93,7 +93,7 @@ func newHealth(s *Server) *health {
 	return &health{s: s, probes: make(map[*eddy.Loop]*pending), exhausted: make(map[*executor.Pool]exhaustion)}
 }
 
-// run checks until ctx ends.
+// run calls look every second until ctx ends.
 func (h *health) run(ctx context.Context) {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (h *health) run(ctx context.Context) {
 	}
 }
 
-// look finds all reasons there are now.
+// look finds all present reasons and stores them.
 func (h *health) look(ctx context.Context) {
 	servers, pools, _ := h.s.watching()
 	var all []Reason
@@ -122,11 +122,11 @@ func (h *health) look(ctx context.Context) {
 	h.at, h.reasons = time.Now(), all
 }
 
-// Drain makes the program not ready from now on, for those that end it in steps: a watched server that drains says so by
-// itself.
+// Drain makes the program not ready from now on. It is for programs that end in steps; a watched server that drains makes the
+// program not ready by itself.
 func (s *Server) Drain() { s.health.drains.Store(true) }
 
-// draining is asked at each request: a program that ends is not ready from that moment on.
+// draining returns the reasons of servers that drain. It runs at each request, so that an ending program is not ready at once.
 func draining(servers []watched) (all []Reason) {
 	for _, w := range servers {
 		if w.srv.Draining() {
@@ -154,10 +154,10 @@ func (h *health) result(now time.Time) []Reason {
 	return append(all, h.reasons...)
 }
 
-// lag looks at what the loops measure of themselves.
+// lag returns the reasons that the loops' own numbers give.
 func (h *health) lag(w watched) (all []Reason) {
 	if w.srv.Draining() {
-		return nil // it is not ready anyway, and its loops may have ended
+		return nil // draining is a reason already, and the loops may have ended
 	}
 	for _, l := range w.srv.Stats().Loops {
 		if !l.Healthy {
@@ -170,7 +170,7 @@ func (h *health) lag(w watched) (all []Reason) {
 	return all
 }
 
-// probe sends a task to each loop and waits for all together as long as one may lag.
+// probe posts a task to each loop and waits up to MaxLag for all of them together.
 func (h *health) probe(ctx context.Context, servers []watched) (all []Reason) {
 	late := time.NewTimer(h.s.o.MaxLag)
 	defer late.Stop()
@@ -209,7 +209,7 @@ func (h *health) probe(ctx context.Context, servers []watched) (all []Reason) {
 		}
 		delete(h.probes, l)
 	}
-	for l, p := range h.probes { // of loops that are watched no more
+	for l, p := range h.probes { // answered probes of loops that are no longer watched
 		if !seen[l] {
 			select {
 			case <-p.done:
@@ -221,7 +221,7 @@ func (h *health) probe(ctx context.Context, servers []watched) (all []Reason) {
 	return all
 }
 
-// send asks a loop, unless it has not answered the question before.
+// send posts a probe to a loop, unless the previous probe is not answered yet.
 func (h *health) send(l *eddy.Loop) error {
 	if h.probes[l] != nil {
 		return nil
@@ -237,7 +237,7 @@ func (h *health) send(l *eddy.Loop) error {
 	return nil
 }
 
-// wait reports whether done came before the time was over. What it brings is dropped.
+// wait reports whether done received before late fired or ctx ended. It drops the received value.
 func wait(ctx context.Context, late *time.Timer, done chan error) bool {
 	select {
 	case <-done:
@@ -253,8 +253,8 @@ func wait(ctx context.Context, late *time.Timer, done chan error) bool {
 	return false
 }
 
-// rooms looks for pools that have no room, or had none a moment ago. One in which as many are parked as may be has none,
-// though its workers may be free.
+// rooms returns the reasons of pools that have no room, or had none within fullFor. A pool at its limit of parked runners has
+// no room, even if its workers are free.
 func (h *health) rooms(now time.Time, pools []*executor.Pool) (all []Reason) {
 	for _, p := range pools {
 		st := p.Stats()
@@ -273,7 +273,7 @@ func (h *health) rooms(now time.Time, pools []*executor.Pool) (all []Reason) {
 	return all
 }
 
-// ask calls the user's functions side by side.
+// ask calls the checks concurrently and returns their reasons.
 func (h *health) ask(ctx context.Context) (all []Reason) {
 	h.mu.Lock()
 	checks := slices.Clone(h.checks)
@@ -292,7 +292,7 @@ func (h *health) ask(ctx context.Context) (all []Reason) {
 	return all
 }
 
-// call returns what is wrong, "" for nothing.
+// call runs the check, or waits for its last call. It returns what is wrong, "" if nothing is.
 func (c *check) call(ctx context.Context) string {
 	if c.pending.done == nil {
 		c.pending = pending{since: time.Now(), done: make(chan error, 1)}
@@ -334,7 +334,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// readiness returns what /readyz says to somebody who may know all.
+// readiness returns the body of /readyz with all reasons.
 func (s *Server) readiness() Readiness {
 	reasons := s.health.result(time.Now())
 	return Readiness{Ready: len(reasons) == 0, Reasons: reasons}

@@ -7,20 +7,21 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Lanes is what WatchLanes asks; an *executor.Lanes is it, whatever passes through it.
+// Lanes is the argument of WatchLanes. Every *executor.Lanes implements it.
 type Lanes interface {
 	// Stats returns the numbers of each lane. It may be called from any goroutine and must not block.
 	Stats() []executor.LaneStats
 }
 
-// watchedLanes is a set of lanes that the operator looks at.
+// watchedLanes is a set of lanes added with WatchLanes.
 type watchedLanes struct {
 	name  string
 	lanes Lanes
 }
 
-// WatchLanes adds a set of lanes, under a name of its own. They may be started later. Whether they are full says nothing
-// about readiness. The error says what is missing, that the name is taken, or that 64 sets are watched already.
+// WatchLanes adds a set of lanes under a name of its own. The lanes may be started later. Full lanes do not make the program
+// not ready. WatchLanes returns an error if the name or the lanes are missing, if the name is taken, or if 64 sets are
+// watched already.
 func (s *Server) WatchLanes(name string, lanes Lanes) error {
 	if name == "" || lanes == nil {
 		return errors.New("admin: WatchLanes needs a name and lanes")

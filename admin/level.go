@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// level is what /loglevel shows and takes.
+// level is the body of /loglevel, in requests and answers.
 type level struct {
 	Level string `json:"level"`
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 )
 
-// loginPage asks for the token, if there is one.
+// loginPage asks for the token. Without a token it redirects to the page.
 func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 	if s.guard.token == nil {
 		http.Redirect(w, r, "/", http.StatusSeeOther)

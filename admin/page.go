@@ -13,7 +13,7 @@ import (
 //go:embed page
 var files embed.FS //nolint:gochecknoglobals // what the build has put there
 
-// assets are what the pages need, by path.
+// assets returns the content types of the files that the pages need, by path.
 func assets() map[string]string {
 	return map[string]string{
 		"/admin.css": "text/css; charset=utf-8",
@@ -22,19 +22,19 @@ func assets() map[string]string {
 	}
 }
 
-// pages are what a browser is shown.
+// pages holds the pages for browsers.
 type pages struct {
 	templates *template.Template
-	metrics   bool // there is a /metrics to link to
+	metrics   bool // the page links to /metrics
 }
 
-// add adds the routes.
+// add adds the routes of the pages and their assets.
 func (p *pages) add(s *Server) {
 	p.templates = template.Must(template.ParseFS(files, "page/*.html"))
 	for path, kind := range assets() {
 		body, err := files.ReadFile("page" + path)
 		if err != nil {
-			panic(err) // the build is broken
+			panic(err) // the embedded files are incomplete
 		}
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { send(w, http.StatusOK, kind, body) })
 	}
@@ -45,10 +45,10 @@ func send(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that has gone needs no page
+	_, _ = w.Write(body) // an error means that the client has gone
 }
 
-// show sends a page.
+// show executes a template and sends the page.
 func (s *Server) show(w http.ResponseWriter, status int, name string, v any) {
 	var b bytes.Buffer
 	if err := s.pages.templates.ExecuteTemplate(&b, name, v); err != nil {

@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// net/http/pprof is not used because it adds its pages to http.DefaultServeMux, which a program that imports this
-// package may serve to everybody.
+// net/http/pprof is not used because it adds its pages to http.DefaultServeMux, which the program may serve to everybody.
 
 const (
 	profileSeconds    = 10
 	maxProfileSeconds = 60
 )
 
-// alone runs f unless somebody else is taking a profile: one at a time costs enough.
+// alone runs f, or answers 503 if another profile is being taken. Profiles are costly, so only one is taken at a time.
 func (s *Server) alone(w http.ResponseWriter, f func()) {
 	select {
 	case s.profile <- struct{}{}:
@@ -32,15 +31,15 @@ func (s *Server) alone(w http.ResponseWriter, f func()) {
 	f()
 }
 
-// goroutines writes the stacks of all goroutines as text. The program stands still while they are collected.
+// goroutines writes the stacks of all goroutines as text. The program pauses while they are collected.
 func (s *Server) goroutines(w http.ResponseWriter, _ *http.Request) {
 	s.alone(w, func() {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_ = pprof.Lookup("goroutine").WriteTo(w, 2) // a client that has gone needs no dump
+		_ = pprof.Lookup("goroutine").WriteTo(w, 2) // an error means that the client has gone
 	})
 }
 
-// profiles lists what there is.
+// profiles lists the names of the profiles.
 func (s *Server) profiles(w http.ResponseWriter, _ *http.Request) {
 	names := []string{"profile", "trace"}
 	for _, p := range pprof.Profiles() {
@@ -51,7 +50,7 @@ func (s *Server) profiles(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(w, "%s\n", strings.Join(names, "\n"))
 }
 
-// takeProfile serves one profile: as go tool pprof reads it, or with ?debug=1 as text.
+// takeProfile serves one profile, in the format of go tool pprof or, with ?debug=1, as text.
 func (s *Server) takeProfile(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if name == "profile" || name == "trace" {
@@ -77,7 +76,7 @@ func (s *Server) takeProfile(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// record serves what is recorded for some seconds: a CPU profile or an execution trace.
+// record serves a recording of some seconds: a CPU profile or an execution trace.
 func (s *Server) record(w http.ResponseWriter, r *http.Request, what string) {
 	seconds, err := number(r, "seconds", profileSeconds, 1, maxProfileSeconds)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Server) record(w http.ResponseWriter, r *http.Request, what string) {
 	})
 }
 
-// lateWriter sets the type when there is something to write: until then the answer can be another one.
+// lateWriter sets the Content-Type at the first Write. Until then the request can still be answered with an error.
 type lateWriter struct {
 	w    http.ResponseWriter
 	once bool
@@ -121,7 +120,7 @@ func (l *lateWriter) Write(p []byte) (int, error) {
 
 var _ io.Writer = (*lateWriter)(nil)
 
-// number returns a parameter of the query, or what it is when it is not given.
+// number returns a parameter of the query, or otherwise if the query does not have it.
 func number(r *http.Request, name string, otherwise, least, most int) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

@@ -20,24 +20,25 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+	_, _ = w.Write(append(b, '\n')) // an error means that the client has gone
 }
 
-// problem is the body of an answer that refuses.
+// problem is the body of a refusal.
 type problem struct {
 	Error string `json:"error"`
 }
 
-// fail refuses a request.
+// fail refuses a request with a status and a reason.
 func fail(w http.ResponseWriter, status int, text string) { reply(w, status, problem{text}) }
 
-// busy refuses a request for want of a place.
+// busy refuses a request with 503 and Retry-After.
 func busy(w http.ResponseWriter, text string) {
 	w.Header().Set("Retry-After", "1")
 	fail(w, http.StatusServiceUnavailable, text)
 }
 
-// accept decodes a JSON body into v, or answers why not. Forms of other sites cannot send this type.
+// accept decodes a JSON body into v. If it cannot, it answers why and returns false. The required Content-Type keeps out forms
+// of other sites, which cannot send it.
 func accept(w http.ResponseWriter, r *http.Request, v any) bool {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		fail(w, http.StatusUnsupportedMediaType, "the body has to be application/json, and Content-Type has to say so")

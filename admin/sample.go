@@ -14,9 +14,9 @@ const (
 	keptSamples = 300
 )
 
-// Sample is what happened in one second, to all watched servers and pools together.
+// Sample has the numbers of one second, of all watched servers and pools together.
 type Sample struct {
-	Seq         int64  `json:"seq"` // one more than that of the sample before
+	Seq         int64  `json:"seq"` // one more than in the previous sample
 	At          int64  `json:"at"`  // Unix milliseconds
 	Connections int64  `json:"connections"`
 	Goroutines  uint64 `json:"goroutines"`
@@ -27,7 +27,7 @@ type Sample struct {
 	BytesOut float64 `json:"bytes_out_s"`
 	Requests float64 `json:"requests_s"`
 
-	// Of the worst loop, as far as the last 30 to 60 seconds go.
+	// The maximum over the loops. Lag is that of the last 30 to 60 seconds, utilisation that of the last second.
 	LagP50      float64 `json:"lag_p50_us"`
 	LagP95      float64 `json:"lag_p95_us"`
 	LagP99      float64 `json:"lag_p99_us"`
@@ -45,7 +45,7 @@ type Sample struct {
 	Closed map[string]uint64 `json:"closed,omitempty"` // in this second, by reason
 }
 
-// totals are what is measured at one moment.
+// totals holds the numbers measured at one moment.
 type totals struct {
 	at                          time.Time
 	accepted                    uint64
@@ -54,7 +54,7 @@ type totals struct {
 	now                         Sample
 }
 
-// measure reads the numbers of everything that is watched. Loops that several servers share count once.
+// measure reads the numbers of all servers, pools and counters. Loops that several servers share count once.
 func measure(servers []watched, pools []*executor.Pool, requests []func() uint64) totals {
 	t := totals{at: time.Now(), closed: make(map[eddy.CloseReason]uint64)}
 	seen := make(map[*eddy.Loop]bool)
@@ -95,7 +95,7 @@ func measure(servers []watched, pools []*executor.Pool, requests []func() uint64
 	return t
 }
 
-// loop adds one loop's present.
+// loop adds the present numbers of one loop.
 func (s *Sample) loop(l eddy.LoopStats) {
 	s.LagP50 = max(s.LagP50, micros(l.Lag.P50))
 	s.LagP95 = max(s.LagP95, micros(l.Lag.P95))
@@ -105,13 +105,13 @@ func (s *Sample) loop(l eddy.LoopStats) {
 	s.TaskQueue += l.TaskQueueDepth
 }
 
-// since makes a sample of what happened after the totals before.
+// since makes a sample of the changes from the totals was to t.
 func (t totals) since(was totals) Sample {
 	s := t.now
 	s.At = t.at.UnixMilli()
 	seconds := max(t.at.Sub(was.at).Seconds(), 0.001)
 	rate := func(now, before uint64) float64 {
-		if now < before { // something is watched no more
+		if now < before { // the total shrinks when a part is no longer counted
 			return 0
 		}
 		return float64(now-before) / seconds
@@ -132,13 +132,13 @@ func (t totals) since(was totals) Sample {
 	return s
 }
 
-// sampler keeps the samples of the last minutes, so that a page that is opened shows them.
+// sampler keeps the samples of the last five minutes, so that a newly opened page can show them.
 type sampler struct {
 	s *Server
 
 	mu   sync.Mutex
 	was  totals
-	kept []Sample // the oldest first
+	kept []Sample // oldest first
 	seq  int64
 }
 
@@ -159,7 +159,7 @@ func (k *sampler) run(ctx context.Context) {
 	}
 }
 
-// take adds a sample.
+// take measures and keeps one sample.
 func (k *sampler) take() {
 	now := measure(k.s.watching())
 	k.mu.Lock()
@@ -177,7 +177,7 @@ func (k *sampler) take() {
 	k.kept = append(k.kept, next)
 }
 
-// after returns the samples that follow one; below 0 is the latest only.
+// after returns the kept samples with a Seq above seq. With a negative seq it returns only the latest.
 func (k *sampler) after(seq int64) []Sample {
 	k.mu.Lock()
 	defer k.mu.Unlock()

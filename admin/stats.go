@@ -23,21 +23,21 @@ type Snapshot struct {
 	Servers []ServerStats `json:"servers"`
 	Pools   []PoolStats   `json:"pools"`
 	Lanes   []LaneStats   `json:"lanes"`
-	// Requests is the total of what CountRequests was given, or of the loops' messages.
+	// Requests is the total of the counters of CountRequests or, without any, of the loops' messages.
 	Requests uint64 `json:"requests"`
-	// Samples are those of the last five minutes whose Seq is above the request's "since", the oldest first. Without
-	// "since" it is the latest only.
+	// Samples are those of the last five minutes whose Seq is above the request's "since", oldest first. Without "since"
+	// there is only the latest.
 	Samples []Sample `json:"samples"`
 }
 
-// Process are numbers of the Go runtime.
+// Process has numbers of the Go runtime.
 type Process struct {
 	PID        int    `json:"pid"`
 	Go         string `json:"go"`
 	Processors int    `json:"gomaxprocs"`
 	Goroutines uint64 `json:"goroutines"`
 	Heap       uint64 `json:"heap_bytes"`   // live and not yet swept objects
-	Memory     uint64 `json:"memory_bytes"` // taken from the system
+	Memory     uint64 `json:"memory_bytes"` // taken from the system and not given back
 }
 
 // ServerStats are the numbers of one server; see eddy.Stats.
@@ -104,7 +104,7 @@ type PoolStats struct {
 	Completed  uint64 `json:"completed"`
 	Rejected   uint64 `json:"rejected"`
 	Exhausted  uint64 `json:"exhausted"`
-	Crowded    uint64 `json:"crowded"` // refused because of the parked ones
+	Crowded    uint64 `json:"crowded"` // refused because too many runners were parked
 	Panics     uint64 `json:"panics"`
 }
 
@@ -169,7 +169,8 @@ func process() Process {
 	}
 }
 
-// Snapshot returns what /stats.json says, with the samples after the given one; since below 0 is the latest sample only.
+// Snapshot returns the body of /stats.json, with the samples whose Seq is above since. With a negative since it has only the
+// latest sample.
 func (s *Server) Snapshot(since int64) Snapshot {
 	servers, pools, requests := s.watching()
 	now := time.Now()

@@ -12,17 +12,17 @@ const (
 	maxNetworks = 1024
 )
 
-// tries counts wrong tokens by the networks they come from: an IPv4 address, or the /64 of an IPv6 one. Networks beyond
-// the first 1024 of a window are counted together.
+// tries counts wrong tokens by the client's network: an IPv4 address, or the /64 of an IPv6 address. Networks beyond the
+// first 1024 of a window are counted together.
 type tries struct {
 	mu    sync.Mutex
-	begin time.Time // of the window
+	begin time.Time // start of the window
 	count map[netip.Prefix]int
 }
 
 func newTries() *tries { return &tries{count: make(map[netip.Prefix]int)} }
 
-// network returns what a client is counted as; the zero Prefix is everybody else.
+// network returns the network of a client, the zero Prefix if remote is no address.
 func network(remote string) netip.Prefix {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -36,7 +36,8 @@ func network(remote string) netip.Prefix {
 	return p
 }
 
-// seat returns under what a network is counted. t.mu is held.
+// seat returns the key under which a client is counted, and starts a new window when the last is over. The zero Prefix stands
+// for all networks that have no place. t.mu is held.
 func (t *tries) seat(now time.Time, remote string) netip.Prefix {
 	if now.Sub(t.begin) >= triesWindow || now.Before(t.begin) {
 		t.begin = now
@@ -49,7 +50,7 @@ func (t *tries) seat(now time.Time, remote string) netip.Prefix {
 	return p
 }
 
-// wait returns how long a network has to wait until it may try again, 0 if it may now.
+// wait returns how long the client's network has to wait for its next try, 0 if it may try now.
 func (t *tries) wait(now time.Time, remote string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +60,7 @@ func (t *tries) wait(now time.Time, remote string) time.Duration {
 	return max(t.begin.Add(triesWindow).Sub(now), time.Second)
 }
 
-// failed counts a wrong token.
+// failed counts a wrong token of the client's network.
 func (t *tries) failed(now time.Time, remote string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
