@@ -157,7 +157,7 @@ func (q *query) matches(c *Connection) bool {
 		(!q.peer.IsValid() || c.peer.IsValid() && q.peer.Contains(c.peer.Addr().Unmap().WithZone("")))
 }
 
-// compare orders rows by the requested column, and equal ones by server and id.
+// compare orders rows as requested, and equal rows by server and id.
 func (q *query) compare(a, b Connection) int {
 	n := 0
 	switch q.sort {
@@ -306,7 +306,7 @@ func reason(r eddy.CloseReason) string {
 	return r.String()
 }
 
-// closed adds the connections that ended a short time ago.
+// closed adds the connections that have ended.
 func (p *page) closed(servers []watched) {
 	for _, w := range servers {
 		for _, c := range w.srv.RecentCloses() {

@@ -63,7 +63,7 @@ type check struct {
 	pending pending
 }
 
-// pending is a call of a check, or a probe of a loop, that may not have returned. There is at most one of each.
+// pending is a call of a check, or a probe of a loop, that may not have returned.
 type pending struct {
 	since time.Time
 	done  chan error // receives the result; nil = no call

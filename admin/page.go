@@ -34,7 +34,7 @@ func (p *pages) add(s *Server) {
 	for path, kind := range assets() {
 		body, err := files.ReadFile("page" + path)
 		if err != nil {
-			panic(err) // the embedded files are incomplete
+			panic(err) // the build is broken
 		}
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { send(w, http.StatusOK, kind, body) })
 	}
@@ -45,10 +45,10 @@ func send(w http.ResponseWriter, status int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client has gone
+	_, _ = w.Write(body) // a client that has gone needs no page
 }
 
-// show executes a template and sends the page.
+// show sends a page.
 func (s *Server) show(w http.ResponseWriter, status int, name string, v any) {
 	var b bytes.Buffer
 	if err := s.pages.templates.ExecuteTemplate(&b, name, v); err != nil {

@@ -35,7 +35,7 @@ func (s *Server) alone(w http.ResponseWriter, f func()) {
 func (s *Server) goroutines(w http.ResponseWriter, _ *http.Request) {
 	s.alone(w, func() {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_ = pprof.Lookup("goroutine").WriteTo(w, 2) // an error means that the client has gone
+		_ = pprof.Lookup("goroutine").WriteTo(w, 2) // a client that has gone needs no dump
 	})
 }
 

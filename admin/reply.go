@@ -20,7 +20,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)+1))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // an error means that the client has gone
+	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
 }
 
 // problem is the body of a refusal.
@@ -28,7 +28,7 @@ type problem struct {
 	Error string `json:"error"`
 }
 
-// fail refuses a request with a status and a reason.
+// fail refuses a request.
 func fail(w http.ResponseWriter, status int, text string) { reply(w, status, problem{text}) }
 
 // busy refuses a request with 503 and Retry-After.

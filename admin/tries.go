@@ -36,8 +36,7 @@ func network(remote string) netip.Prefix {
 	return p
 }
 
-// seat returns the key under which a client is counted, and starts a new window when the last is over. The zero Prefix stands
-// for all networks that have no place. t.mu is held.
+// seat returns the key under which a client is counted, the zero Prefix beyond maxNetworks. t.mu is held.
 func (t *tries) seat(now time.Time, remote string) netip.Prefix {
 	if now.Sub(t.begin) >= triesWindow || now.Before(t.begin) {
 		t.begin = now
@@ -60,7 +59,7 @@ func (t *tries) wait(now time.Time, remote string) time.Duration {
 	return max(t.begin.Add(triesWindow).Sub(now), time.Second)
 }
 
-// failed counts a wrong token of the client's network.
+// failed counts a wrong token.
 func (t *tries) failed(now time.Time, remote string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -172,8 +172,8 @@ func (f *bodyFrame) trailerLine(line []byte) *requestError {
 	return nil
 }
 
-// neverTrailer reports whether the field, in canonical form, decides about the message or the connection and therefore
-// must not come behind the body (RFC 9110 section 6.5.1).
+// neverTrailer reports whether the field, in canonical form, decides about the message or the connection. Such a field must
+// not come behind the body (RFC 9110 section 6.5.1).
 func neverTrailer(name string) bool {
 	switch name {
 	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection", "Expect", "Te", "Upgrade":

@@ -364,9 +364,9 @@ func transportError(err error) error {
 	return err
 }
 
-// lost handles a call whose connection ended before the response's header was there. It sends the request once more when
-// that is safe: reused says that the connection had been idle and no byte of a response had come, and the request must be
-// repeatable. began says that sending had begun.
+// lost handles a call whose connection ended before the response's header was there. It sends a repeatable request once
+// more if reused is set. reused says that the connection had been idle and no byte of a response had come. began says that
+// sending had begun.
 func (c *call) lost(err error, reused, began bool) {
 	if cause := c.stopCause(); cause != nil {
 		c.fail(cause)

@@ -10,17 +10,16 @@ import (
 // head parses one request line or status line and header section (RFC 9112
 // sections 2 to 5). The view starts at the message's first byte and grows from
 // call to call. feed consumes nothing before the empty line has arrived and
-// looks at each byte once: pos is where the unfinished line starts, scan is how
-// far that line was searched.
+// looks at each byte once.
 //
 // The parser is strict where two readers of the same bytes could disagree: CRLF
 // only, one space in the request line, no folding, no space before a colon, one
-// length and no second way to state it.
+// statement of the length.
 type head struct {
 	opts *Options
 
-	pos     int
-	scan    int
+	pos     int // start of the unfinished line
+	scan    int // the bytes before it were searched for the line's end
 	started int // where the header section starts; 0 while in the request line
 
 	method, target, version span

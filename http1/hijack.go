@@ -15,14 +15,14 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn
-// whose reads and writes block their goroutine and never a loop. A header that was written is sent first. Bytes that the
-// client has sent behind its request are read from the net.Conn too. The only deadlines are those that the handler sets.
+// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn. Its
+// reads and writes block their goroutine and never a loop. A header that was written is sent first. Bytes that the client
+// has sent behind its request are read from the net.Conn too. The only deadlines are those that the handler sets.
 //
 // The handler gives up its place in the pool, as a handler that streams does.
 //
-// A draining server waits for the handler's Close until the drain's own deadline. Hijack returns http.ErrHijacked when
-// called again, and errors for a request whose body was not read to its end and for a connection that has ended.
+// A draining server waits for the handler's Close until the drain's own deadline. Errors: http.ErrHijacked after the first
+// call; a body that was not read to its end; a connection that has ended.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	ex := w.ex
 	switch {
@@ -47,8 +47,8 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 const hijackedName = "http1.hijacked"
 
-// hijacked is a connection in the hands of a handler: a net.Conn for the handler's goroutines, and the only handler of the
-// pipeline for the loop.
+// hijacked is a connection in the hands of a handler. The handler's goroutines see a net.Conn, the loop sees the only
+// handler of the pipeline.
 type hijacked struct {
 	in            pipe
 	local, remote net.Addr

@@ -65,8 +65,8 @@ type Options struct {
 	IdleTimeout time.Duration
 	// WriteTimeout is how long a client may take nothing of a queued response, or
 	// less than Server.MinWriteRate. Then the connection is closed, and a blocked
-	// Write of the handler returns the error, so that a client that does not read
-	// cannot hold a goroutine for ever. Default 60 s; negative: none.
+	// Write of the handler returns the error. So a client that does not read cannot
+	// hold a goroutine for ever. Default 60 s; negative: none.
 	WriteTimeout time.Duration
 }
 

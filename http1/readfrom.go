@@ -18,9 +18,9 @@ const minFile = maxPiece
 // ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. It returns when everything was
 // queued, and blocks while the client does not read, as Write does. src may be closed after the call.
 //
-// The kernel sends the bytes of a regular file, also of one inside an io.LimitedReader, when the response has a
-// Content-Length and there is no TLS. A WriteHandler in the pipeline then sees an *eddy.File. Everything else is copied. A
-// file must not be shortened before the client has it, or the connection ends short of the Content-Length.
+// The kernel sends the bytes of a regular file when the response has a Content-Length and there is no TLS. The file may be
+// inside an io.LimitedReader. A WriteHandler in the pipeline then sees an *eddy.File. Everything else is copied. A file must
+// not be shortened before the client has it, or the connection ends short of the Content-Length.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
 	sent, err := w.sendFile(src)
 	if err != nil {

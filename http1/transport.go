@@ -91,8 +91,8 @@ var (
 	ErrTransportClosed = errors.New("http1: the Transport is closed")
 	// ErrTransportBusy is the error of a request when MaxWaiting others wait for a connection.
 	ErrTransportBusy = errors.New("http1: too many requests wait for a connection")
-	// ErrStale is the error of a request whose connection the server closed before any byte of an answer, if the request
-	// cannot be sent once more.
+	// ErrStale is the error of a request that cannot be sent once more after the server has closed its connection. No byte
+	// of an answer had come.
 	ErrStale = errors.New("http1: the server closed the connection before it answered")
 )
 

@@ -25,9 +25,9 @@ var errUpgradePanic = errors.New("http1: the install function of an Upgrade pani
 // has run. If install fails, Upgrade returns the error and the connection
 // closes. Afterwards writes to w return http.ErrHijacked.
 //
-// An error that is http.ErrNotSupported means that w or r does not allow an
-// Upgrade: w is of another package, or r is of HTTP/1.0 or has a body. Nothing
-// was answered then and HTTP goes on, so the handler should say why.
+// An error that is http.ErrNotSupported means that w is of another package, or
+// that r is of HTTP/1.0 or has a body. Nothing was answered then and HTTP goes
+// on, so the handler should say why.
 func Upgrade(w http.ResponseWriter, r *http.Request, header http.Header, install func(p *eddy.Pipeline) error) error {
 	rw, err := responseOf(w)
 	if err != nil {

@@ -116,8 +116,8 @@ func (d *Decoder) tooLong(seen, end, start int) error {
 	return eddy.WithReason(eddy.CloseFrameTooLarge, &TooLongError{Max: d.o.Max, Seen: seen})
 }
 
-// firstWindow is the size of the first search window. Each further window is twice as large, so that the search for a
-// delimiter that does not occur costs no more than the length of the frame.
+// firstWindow is the size of the first search window. Each further window is twice as large, so a delimiter that does not
+// occur costs no more than the frame is long.
 const firstWindow = 64
 
 // find returns the start and the end of the delimiter that is complete first. end is 0 if none is complete.

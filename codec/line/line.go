@@ -23,7 +23,7 @@ func (l *Line) Text() []byte { return l.text }
 // Detach returns a *Line with its own copy of the text, safe on any goroutine for any time.
 func (l *Line) Detach() any { return &Line{text: bytes.Clone(l.text)} }
 
-// Decoder splits the bytes of one connection at LF, with or without a CR before it, and fires a *Line for each line, also for
+// Decoder splits the bytes of one connection at LF, with or without a CR before it. It fires a *Line for each line, also for
 // an empty one. A Decoder belongs to one connection and runs on its loop.
 type Decoder struct {
 	max     int
