@@ -22,8 +22,8 @@ import (
 type Options struct {
 	// Addr is the host:port to listen on. An empty host stands for every address. A host that is not loopback needs a Token.
 	Addr string
-	// Token is the secret that requests show as "Authorization: Bearer TOKEN", and that the page's login asks for. It has
-	// 16 to 256 printable ASCII characters. "" = requests need none; allowed on loopback only.
+	// Token is the secret that requests show as "Authorization: Bearer TOKEN", and that the page's login asks for: 16 to
+	// 256 printable ASCII characters. "" = requests need none; allowed on loopback only.
 	Token string
 	// Hosts are names under which browsers may reach the server, beside localhost and IP addresses. Requests with
 	// another Host are refused, so a foreign name that resolves to this machine gives a web page no access.
@@ -141,8 +141,8 @@ func (s *Server) routes() {
 
 const metricsRoute = "GET /metrics"
 
-// Handle adds a route, such as "GET /metrics", behind the same rules as the others. Call Handle before Listen. It panics if
-// the pattern conflicts with another route.
+// Handle adds a route, such as "GET /metrics", behind the same rules as the others. Call Handle before Listen. A pattern
+// that conflicts with another route panics.
 func (s *Server) Handle(pattern string, h http.Handler) {
 	s.mux.Handle(pattern, h)
 	s.pages.metrics = s.pages.metrics || pattern == metricsRoute
@@ -253,8 +253,8 @@ func (s *Server) Addr() net.Addr {
 	return s.srv.Addr()
 }
 
-// Shutdown ends the server. It finishes responses under way, and cuts those that are not done when ctx ends. It does not wait
-// for checks that ignore their context. A second call does nothing.
+// Shutdown ends the server. Responses under way are finished; those not done when ctx ends are cut, and checks that ignore
+// their context are not waited for. A second call does nothing.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	again, began := s.closed, s.srv != nil

@@ -277,7 +277,7 @@ func namesOf(servers []watched) string {
 	return strings.Join(names, ", ")
 }
 
-// walk adds the open connections. It returns a line for each loop that could not be walked to the end.
+// walk adds the open connections, and returns a line for each loop that could not be walked to the end.
 func (p *page) walk(ctx context.Context, servers []watched) (errs []string) {
 	ctx, cancel := context.WithTimeout(ctx, walkTimeout)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 const (
 	cookieName  = "eddy_admin"
 	sessionLife = 12 * time.Hour
-	// policy is the Content-Security-Policy. It lets the pages use only resources of this server.
+	// policy is the Content-Security-Policy, which lets the pages use only resources of this server.
 	policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
@@ -109,7 +109,7 @@ func (g *guard) around(h http.Handler) http.Handler {
 	})
 }
 
-// knowsHost reports whether the Host of a request is an IP address or a known name. It keeps out pages of a foreign name that
+// knowsHost reports whether the Host of a request is an IP address or a known name. The check keeps out pages of a foreign name that
 // was made to resolve to this machine ("DNS rebinding").
 func (g *guard) knowsHost(hostport string) bool {
 	host := hostport

@@ -36,7 +36,7 @@ type Readiness struct {
 }
 
 // Check adds a function that returns an error when the program cannot do its work, for example because a database does not
-// answer. f is called once a second, and never before its last call has returned. It runs on a goroutine of its own, with a
+// answer. f is called once a second, and never before its last call has returned. f runs on a goroutine of its own, with a
 // context that ends after timeout (0 = 2 s, at most 8 s). While f is late the program is not ready.
 func (s *Server) Check(name string, timeout time.Duration, f func(ctx context.Context) error) error {
 	if timeout == 0 {
@@ -122,11 +122,12 @@ func (h *health) look(ctx context.Context) {
 	h.at, h.reasons = time.Now(), all
 }
 
-// Drain makes the program not ready from now on. It is for programs that end in steps; a watched server that drains makes the
+// Drain makes the program not ready from now on, for programs that end in steps. A watched server that drains makes the
 // program not ready by itself.
 func (s *Server) Drain() { s.health.drains.Store(true) }
 
-// draining returns the reasons of servers that drain. It runs at each request, so that an ending program is not ready at once.
+// draining returns the reasons of servers that drain. Each request calls draining, so an ending program is not ready at
+// once.
 func draining(servers []watched) (all []Reason) {
 	for _, w := range servers {
 		if w.srv.Draining() {
@@ -237,7 +238,7 @@ func (h *health) send(l *eddy.Loop) error {
 	return nil
 }
 
-// wait reports whether done received before late fired or ctx ended. It drops the received value.
+// wait reports whether done received before late fired or ctx ended, and drops the received value.
 func wait(ctx context.Context, late *time.Timer, done chan error) bool {
 	select {
 	case <-done:
@@ -292,7 +293,7 @@ func (h *health) ask(ctx context.Context) (all []Reason) {
 	return all
 }
 
-// call runs the check, or waits for its last call. It returns what is wrong, "" if nothing is.
+// call runs the check, or waits for its last call, and returns what is wrong, "" if nothing is.
 func (c *check) call(ctx context.Context) string {
 	if c.pending.done == nil {
 		c.pending = pending{since: time.Now(), done: make(chan error, 1)}

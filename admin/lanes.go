@@ -9,7 +9,7 @@ import (
 
 // Lanes is the argument of WatchLanes. Every *executor.Lanes implements it.
 type Lanes interface {
-	// Stats returns the numbers of each lane. It may be called from any goroutine and must not block.
+	// Stats returns the numbers of each lane. Any goroutine may call Stats, which must not block.
 	Stats() []executor.LaneStats
 }
 

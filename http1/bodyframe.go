@@ -46,8 +46,8 @@ func (f *bodyFrame) init(h *head) {
 // done reports whether the whole body and its framing have passed.
 func (f *bodyFrame) done() bool { return f.state == bodyDone }
 
-// next takes the next step in view. It returns how many bytes to consume and
-// which of them are body data, at most room. When it consumes nothing and
+// next takes the next step in view. The results are how many bytes to consume
+// and which of them are body data, at most room. When next consumes nothing and
 // returns no error, it needs more bytes or more room.
 func (f *bodyFrame) next(view []byte, room int) (data []byte, consumed int, err *requestError) {
 	switch f.state {
@@ -113,8 +113,8 @@ func (f *bodyFrame) line(view []byte, limit int) ([]byte, int, *requestError) {
 	return view[:end-2], end, nil
 }
 
-// sizeLine parses chunk-size [ chunk-ext ] (RFC 9112 section 7.1). It checks
-// the grammar of extensions, counts their bytes and ignores them.
+// sizeLine parses chunk-size [ chunk-ext ] (RFC 9112 section 7.1). Extensions
+// are checked against their grammar, counted and ignored.
 func (f *bodyFrame) sizeLine(line []byte) *requestError {
 	digits := 0
 	var size int64

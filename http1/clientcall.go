@@ -15,7 +15,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// call is one request of a Transport. It lasts until the response has come in full, or the request has failed.
+// call is one request of a Transport, until the response has come in full or the request has failed.
 type call struct {
 	t      *Transport
 	req    *http.Request
@@ -171,7 +171,7 @@ func (c *call) stopCause() error {
 	return c.stop
 }
 
-// enter begins a stage that abort ends. It returns the reason if the call has to end, else nil.
+// enter begins a stage that abort ends and returns the reason if the call has to end, else nil.
 func (c *call) enter(abort func(error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *call) fail(err error) {
 	c.finish(nil, err)
 }
 
-// finish calls done with the outcome, once. It reports whether this call did so.
+// finish calls done with the outcome, once, and reports whether this call did so.
 func (c *call) finish(resp *http.Response, err error) bool {
 	c.mu.Lock()
 	was := c.finished
@@ -364,8 +364,8 @@ func transportError(err error) error {
 	return err
 }
 
-// lost handles a call whose connection ended before the response's header was there. It sends a repeatable request once
-// more if reused is set. reused says that the connection had been idle and no byte of a response had come. began says that
+// lost handles a call whose connection ended before the response's header was there. A repeatable request is sent once more
+// if reused is set. reused says that the connection had been idle and no byte of a response had come. began says that
 // sending had begun.
 func (c *call) lost(err error, reused, began bool) {
 	if cause := c.stopCause(); cause != nil {
@@ -415,7 +415,7 @@ func (c *call) repeatable(began bool) bool {
 	return has
 }
 
-// sendBody sends the request's body. It runs on its own goroutine, which ends with the body, the connection or the call.
+// sendBody sends the request's body, on a goroutine of its own that ends with the body, the connection or the call.
 func (c *call) sendBody(cc *clientConn, b *sentBody) {
 	defer b.end()
 	if c.plan.expect && !<-b.goOn {

@@ -27,7 +27,8 @@ const (
 // maxInformational bounds the 1xx responses before a final response.
 const maxInformational = 8
 
-// clientConn is one connection of a Transport. It is the only handler of its pipeline behind those of TLS. Its loop owns it.
+// clientConn is one connection of a Transport, and the only handler of its pipeline behind those of TLS. The connection's
+// loop owns clientConn.
 type clientConn struct {
 	t       *Transport
 	conn    *eddy.Conn
@@ -72,7 +73,8 @@ func (t *Transport) initConn(p *eddy.Pipeline) error {
 	return nil
 }
 
-// connOf returns the handler of a connection that was just made, and forgets it. It returns nil if the connection has ended.
+// connOf returns the handler of a connection that was just made, and forgets it. The result is nil if the connection has
+// ended.
 func (t *Transport) connOf(c *eddy.Conn) *clientConn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +83,7 @@ func (t *Transport) connOf(c *eddy.Conn) *clientConn {
 	return cc
 }
 
-// HandleOpen implements eddy.OpenHandler. It is called again when TLS was put in front.
+// HandleOpen implements eddy.OpenHandler and is called again when TLS was put in front.
 func (cc *clientConn) HandleOpen(ctx *eddy.Context) error {
 	cc.ctx = ctx
 	return nil
@@ -258,7 +260,7 @@ func (cc *clientConn) stopTimer() {
 	}
 }
 
-// write queues bytes. It drops the error, which means that the connection is ending; HandleClose follows.
+// write queues bytes and drops the error, which means that the connection is ending; HandleClose follows.
 func (cc *clientConn) write(p []byte) { _ = cc.ctx.WriteBytes(p) }
 
 // Decode implements eddy.Decoder.
@@ -401,7 +403,7 @@ func (cc *clientConn) decodeBody(view []byte) (int, error) {
 	return used, nil
 }
 
-// complete runs after the last byte of a response. It frees the connection for the next request, or closes it.
+// complete runs after the last byte of a response, and frees the connection for the next request, or closes it.
 func (cc *clientConn) complete() {
 	c := cc.call
 	cc.endRequest()

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// statusLine parses HTTP-version SP status-code [ SP [ reason ] ] (RFC 9112 section 4). It tolerates a missing space
-// before an empty reason, since many servers leave that out.
+// statusLine parses HTTP-version SP status-code [ SP [ reason ] ] (RFC 9112 section 4). The space before an empty reason
+// may be missing, since many servers leave that out.
 func (h *head) statusLine(line []byte) *requestError {
 	if len(line) < 12 || string(line[:7]) != "HTTP/1." || !isDigit(line[7]) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
 		return badRequest("malformed status line")
@@ -26,8 +26,8 @@ func (h *head) statusLine(line []byte) *requestError {
 	return nil
 }
 
-// finishResponse makes the decisions that need all fields (RFC 9112 section 6.3). It refuses a response that states its
-// length in two ways, since an intermediary may have read it differently.
+// finishResponse makes the decisions that need all fields (RFC 9112 section 6.3). A response that states its length in two
+// ways is refused, since an intermediary may have read it differently.
 func (h *head) finishResponse() *requestError {
 	switch {
 	case h.encodings > 0 && h.length >= 0:
@@ -64,7 +64,7 @@ func (h *head) responseFraming(isHead bool) responseFraming {
 	return untilEnd
 }
 
-// makeResponse builds the response from the n bytes of the complete head. It copies them once.
+// makeResponse builds the response from the n bytes of the complete head, which are copied once.
 func (h *head) makeResponse(r *http.Request, view []byte, n int, framing responseFraming) *http.Response {
 	raw := string(view[:n])
 	resp := &http.Response{

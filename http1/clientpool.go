@@ -93,7 +93,7 @@ func (t *Transport) behind(c *call) bool {
 	return slices.ContainsFunc(t.waiting.calls, func(o *call) bool { return o.key == c.key })
 }
 
-// grant returns the connection, or the leave to make one, that the call can have now. It reports false if the call has to
+// grant returns the connection, or the leave to make one, that the call can have now, and reports false if the call has to
 // wait. t.mu is held.
 func (t *Transport) grant(c *call) (grant, bool) {
 	h := t.hosts[c.key]

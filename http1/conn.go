@@ -144,9 +144,8 @@ func (sc *serverConn) begin(view []byte, n int) error {
 	return nil
 }
 
-// HandleRead implements eddy.ReadHandler. It submits the request to its pool,
-// and answers 503 when the pool takes no more requests, or no more of this
-// client.
+// HandleRead implements eddy.ReadHandler. The request goes to its pool, or is
+// answered 503 when the pool takes no more requests, or no more of this client.
 func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 	ex, ok := msg.(*exchange)
 	if !ok {
@@ -160,8 +159,8 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 	return nil
 }
 
-// refuseBusy answers 503 to a request that the pool has refused. It discards the
-// request's body, so that the connection stays usable.
+// refuseBusy answers 503 to a request that the pool has refused, and discards
+// the request's body, so that the connection stays usable.
 func (sc *serverConn) refuseBusy(ex *exchange) {
 	ex.closing = ex.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
@@ -241,7 +240,7 @@ func (sc *serverConn) failBody(err *requestError) error {
 }
 
 // abort answers the request in hand from the loop, unless the handler has begun
-// to answer. It ignores all further input; the caller closes the connection.
+// to answer. Further input is ignored; the caller closes the connection.
 func (sc *serverConn) abort(status int, msg string, cause error) {
 	ex := sc.ex
 	sc.state = stateOver
@@ -269,7 +268,7 @@ func reasonFor(status int) eddy.CloseReason {
 	return eddy.CloseProtocolError
 }
 
-// write queues bytes. It drops the error, which means that the connection is
+// write queues bytes and drops the error, which means that the connection is
 // ending; HandleClose follows.
 func (sc *serverConn) write(p []byte) { _ = sc.ctx.WriteBytes(p) }
 

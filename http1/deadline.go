@@ -39,7 +39,7 @@ func (sc *serverConn) readingBody() { sc.conn.SetPhase(eddy.PhaseReadingBody) }
 // readBody ends the deadline that readingBody started.
 func (sc *serverConn) readBody() { sc.conn.SetPhase(eddy.PhaseReadingHeader) }
 
-// HandleError implements eddy.ErrorHandler. It answers a client whose deadline
+// HandleError implements eddy.ErrorHandler and answers a client whose deadline
 // has passed, unless an answer has begun.
 func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	var late *eddy.DeadlineError
@@ -63,10 +63,11 @@ func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 	return err
 }
 
-// Deadline implements context.Context. It returns the server's handler deadline.
+// Deadline implements context.Context and returns the server's handler
+// deadline.
 func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
 
-// Err implements context.Context. It returns context.DeadlineExceeded when the
+// Err implements context.Context and returns context.DeadlineExceeded when the
 // handler deadline has closed the connection.
 func (c *requestContext) Err() error {
 	err := c.Context.Err()

@@ -63,7 +63,7 @@ type awaited struct {
 	kept   int         // body bytes counted as the connection's input
 }
 
-// owner says which side answers the request. It is decided once.
+// owner says which side answers the request and is decided once.
 type owner uint8
 
 const (
@@ -72,7 +72,7 @@ const (
 	loop          // the loop answered with an error, or the connection is over
 )
 
-// requestContext is the request's context. It is cancelled when the connection
+// requestContext is the request's context and is cancelled when the connection
 // ends and when the handler returns.
 type requestContext struct {
 	context.Context
@@ -82,7 +82,7 @@ type requestContext struct {
 	cancel  context.CancelFunc
 }
 
-// Value implements context.Context. It adds http.LocalAddrContextKey, as in
+// Value implements context.Context and adds http.LocalAddrContextKey, as in
 // net/http, and the place that Wait needs.
 func (c *requestContext) Value(key any) any {
 	switch key {
@@ -151,8 +151,8 @@ func (ex *exchange) initBody(h *head, to Route) *requestError {
 	return nil
 }
 
-// Run implements executor.Runner. It runs the handler and hands the response to
-// the loop. Exactly one response goes out, or the connection ends.
+// Run implements executor.Runner, running the handler and handing the response
+// to the loop. Exactly one response goes out, or the connection ends.
 func (ex *exchange) Run() {
 	returned := false
 	defer func() {
@@ -176,7 +176,7 @@ func (ex *exchange) Run() {
 	returned = true
 }
 
-// failed handles a handler that did not return. It answers 500 to a panic when
+// failed handles a handler that did not return. A panic is answered 500 when
 // nothing was written. The panic goes on to the pool, which counts and logs it.
 func (ex *exchange) failed(v any) {
 	quiet := v == nil || v == http.ErrAbortHandler //nolint:errorlint // net/http compares it like this too
@@ -244,7 +244,7 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 	return eddy.CloseNormal
 }
 
-// keep counts n bytes of an awaited body as the connection's input. They stay in memory until the request ends. Loop only.
+// keep counts n bytes of an awaited body as the connection's input. The bytes stay in memory until the request ends. Loop only.
 func (ex *exchange) keep(n int) {
 	if ex.await != nil && n > 0 {
 		ex.await.kept += n
@@ -335,8 +335,8 @@ func (ex *exchange) tooMuchLeft() bool {
 	return ex.body != nil && ex.body.missing(ex.length) > ex.f.opts.MaxDiscard
 }
 
-// discard counts n body bytes that nobody will read. It reports whether they are
-// more than MaxDiscard after the answer.
+// discard counts n body bytes that nobody will read, and reports whether they
+// are more than MaxDiscard after the answer.
 func (ex *exchange) discard(n int) bool {
 	ex.dropped += int64(n)
 	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
@@ -350,7 +350,7 @@ func (ex *exchange) write(msg any) error {
 	if by != nil && !time.Now().Before(*by) {
 		return os.ErrDeadlineExceeded
 	}
-	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a File goes to WriteContext: once Write has refused it, it cannot be written again
+	if _, file := msg.(*eddy.File); !file && ex.conn.Writable() { // a File that Write refuses cannot be written again
 		err := ex.conn.Write(msg)
 		if !errors.Is(err, eddy.ErrSaturated) {
 			return err

@@ -57,8 +57,8 @@ func NewHandler(h http.Handler, pool *executor.Pool, o Options) *Factory {
 	return f
 }
 
-// Init adds the HTTP handlers to a new connection's pipeline. It is meant for
-// eddy.Server.Init and runs on the connection's loop.
+// Init adds the HTTP handlers to a new connection's pipeline. Set Init as
+// eddy.Server.Init, which runs on the connection's loop.
 func (f *Factory) Init(p *eddy.Pipeline) error {
 	if err := p.Add(decoderName, f.decoder); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (f *Factory) Refuse(r eddy.Refusal) []byte {
 	return f.appendPlain(nil, plain{status: http.StatusServiceUnavailable, text: "the server is busy", extra: retry, closing: true})
 }
 
-// Stats are the numbers of a factory since it was made. Each is exact; they are
-// read one after the other.
+// Stats are the numbers of a factory since it was made. Each number is exact,
+// but they are read one after the other.
 type Stats struct {
 	Requests       uint64    // complete request heads
 	Responses      [6]uint64 // by status class; [1] counts informational ones
@@ -119,8 +119,8 @@ type dateLine struct {
 	line []byte
 }
 
-// appendDate appends the Date field (RFC 9110 section 6.6.1). It formats the
-// field once per second.
+// appendDate appends the Date field (RFC 9110 section 6.6.1), which is
+// formatted once per second.
 func (f *Factory) appendDate(b []byte, now time.Time) []byte {
 	d := f.date.Load()
 	if d == nil || d.unix != now.Unix() {

@@ -12,9 +12,9 @@ import (
 // call to call. feed consumes nothing before the empty line has arrived and
 // looks at each byte once.
 //
-// The parser is strict where two readers of the same bytes could disagree: CRLF
-// only, one space in the request line, no folding, no space before a colon, one
-// statement of the length.
+// The parser is strict where two readers of the same bytes could disagree.
+// Lines end with CRLF only, and the request line has single spaces. Folding, a
+// space before a colon, and a second way to state the length are refused.
 type head struct {
 	opts *Options
 
@@ -56,9 +56,9 @@ func (h *head) reset(o *Options) {
 	*h = head{opts: o, fields: h.fields[:0], host: -1, length: -1}
 }
 
-// feed parses the new bytes of view. It returns the size of the complete head in
-// bytes, 0 while the head is incomplete, or why the message is refused. After an
-// error or a complete head h must be reset.
+// feed parses the new bytes of view. The result is the size of the complete
+// head in bytes, 0 while the head is incomplete, or why the message is refused.
+// After an error or a complete head h must be reset.
 func (h *head) feed(view []byte) (int, *requestError) {
 	for {
 		if h.pos == 0 && len(view) > 0 && classes[view[0]]&classToken == 0 {
@@ -315,7 +315,8 @@ func (h *head) hostField(value []byte) *requestError {
 }
 
 // validHost checks uri-host [ ":" port ] (RFC 9110 section 7.2): a name or an
-// IPv4 address without colons, or an IPv6 address in brackets. It may be empty.
+// IPv4 address without colons, or an IPv6 address in brackets. An empty v is
+// valid.
 func validHost(v []byte) bool {
 	if !all(v, classHost) {
 		return false

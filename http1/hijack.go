@@ -15,9 +15,9 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn. Its
-// reads and writes block their goroutine and never a loop. A header that was written is sent first. Bytes that the client
-// has sent behind its request are read from the net.Conn too. The only deadlines are those that the handler sets.
+// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through the net.Conn.
+// Reads and writes of the net.Conn block their goroutine and never a loop. A header that was written is sent first. Bytes
+// that the client has sent behind its request are read from the net.Conn too. The only deadlines are the handler's own.
 //
 // The handler gives up its place in the pool, as a handler that streams does.
 //
@@ -122,7 +122,7 @@ func (h *hijacked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. It copies p and blocks while the client does not read.
+// Write implements net.Conn. p is copied, and Write blocks while the client does not read.
 func (h *hijacked) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	by := h.writeBy
@@ -152,7 +152,7 @@ func (h *hijacked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close implements net.Conn. It returns at once; the connection ends after everything written was sent.
+// Close implements net.Conn. The connection ends after everything written was sent; Close does not wait for that.
 func (h *hijacked) Close() error {
 	_ = h.in.Close() // never fails
 	h.in.conn.CloseAfterFlush(eddy.CloseNormal)
@@ -178,7 +178,7 @@ func (h *hijacked) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline implements net.Conn. It applies to writes that begin afterwards.
+// SetWriteDeadline implements net.Conn and applies to writes that begin afterwards.
 func (h *hijacked) SetWriteDeadline(t time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // serves waits for it.
 //
 // A LoopHandler is asked about requests without a body, and about those whose Content-Length fits into Options.BodyBuffer
-// when the whole body has come (within HeaderTimeout). It is not asked about CONNECT. w, r and the slices that r returns are
-// valid during the call only.
+// when the whole body has come (within HeaderTimeout). CONNECT goes to the http.Handler. w, r and the slices that r returns
+// are valid during the call only.
 type LoopHandler func(w *LoopResponse, r *LoopRequest) bool
 
 // LoopRequest is a request as a LoopHandler sees it. Its slices are the loop's memory; do not change or keep them.
@@ -93,7 +93,7 @@ func (w *LoopResponse) AddHeader(name, value string) {
 	w.fields = append(append(append(append(w.fields, name...), ": "...), value...), "\r\n"...)
 }
 
-// Write implements io.Writer. It appends to the body and never fails.
+// Write implements io.Writer. p is appended to the body; Write never fails.
 func (w *LoopResponse) Write(p []byte) (int, error) {
 	w.body = append(w.body, p...)
 	return len(p), nil
@@ -122,7 +122,7 @@ func (sc *serverConn) wholeRequest(view []byte, n int) (size int, missing bool) 
 	return size, len(view) < size
 }
 
-// onLoop offers a request whose head has n bytes to the LoopHandler. It returns how many bytes were consumed. done reports
+// onLoop offers a request whose head has n bytes to the LoopHandler, and returns how many bytes were consumed. done reports
 // that the request was answered, or that it waits for the rest of its body.
 func (sc *serverConn) onLoop(view []byte, n int) (consumed int, done bool) {
 	f, h := sc.f, sc.head

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// request fills r from the n bytes of the complete head. It copies them once,
-// and all strings of r share that copy. r keeps its context and its body.
+// request fills r from the n bytes of the complete head. The bytes are copied
+// once, and all strings of r share that copy. r keeps its context and its body.
 func (h *head) request(r *http.Request, view []byte, n int) *requestError {
 	raw := string(view[:n])
 	r.Method = h.method.in(raw)

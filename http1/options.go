@@ -14,8 +14,8 @@ type Options struct {
 	// Default 8 KiB.
 	MaxRequestLine int
 	// MaxHeaderBytes bounds the header section in bytes: all field lines, their
-	// CRLFs and the empty line. It also bounds the trailer section and the sum
-	// of all chunk extensions of one request. Beyond it: 431. Default 32 KiB.
+	// CRLFs and the empty line. The trailer section and all chunk extensions of
+	// one request together have the same bound. Beyond it: 431. Default 32 KiB.
 	MaxHeaderBytes int
 	// MaxHeaderCount is the largest number of field lines. Beyond it: 431.
 	// Default 100.
@@ -43,9 +43,9 @@ type Options struct {
 	OnLoop LoopHandler
 
 	// Route chooses the pool that runs a request, and whether its body is awaited.
-	// It runs on the loop: it must not block, and must not change or keep r, which
-	// has no body yet. mux.Handler(r) gives the pattern of a mux. Default: the pool
-	// of NewHandler runs all requests and bodies stream.
+	// Route runs on the loop, so it must not block. r has no body yet, and must not
+	// be changed or kept. mux.Handler(r) gives the pattern of a mux. Default: the
+	// pool of NewHandler runs all requests and bodies stream.
 	Route func(r *http.Request) Route
 
 	// The deadlines below replace those of the server of the same kind. The
@@ -60,8 +60,8 @@ type Options struct {
 	// count. Beyond it: 408. Default 60 s; negative: none.
 	BodyTimeout time.Duration
 	// IdleTimeout is how long a connection may stay without a request in hand and
-	// without a byte read or written. It also holds before the first request.
-	// Default 2 min; negative: none.
+	// without a byte read or written, also before the first request. Default
+	// 2 min; negative: none.
 	IdleTimeout time.Duration
 	// WriteTimeout is how long a client may take nothing of a queued response, or
 	// less than Server.MinWriteRate. Then the connection is closed, and a blocked

@@ -11,9 +11,9 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// pipe is a bounded buffer between a connection's loop, which puts bytes in, and a goroutine that reads them. It carries the
-// body of a request, the body of a response, or the input of a hijacked connection. When the pipe is full the connection's
-// reads pause until half of it is free again.
+// pipe is a bounded buffer between a connection's loop, which puts bytes in, and a goroutine that reads them. The bytes are
+// the body of a request, the body of a response, or the input of a hijacked connection. When the pipe is full the
+// connection's reads pause until half of it is free again.
 type pipe struct {
 	conn  *eddy.Conn
 	limit int
@@ -37,7 +37,7 @@ func (p *pipe) init(conn *eddy.Conn, limit int) {
 	p.changed.L = &p.mu
 }
 
-// Read implements io.Reader. It blocks until there are bytes, the end, Close or the deadline.
+// Read implements io.Reader and blocks until there are bytes, the end, Close or the deadline.
 func (p *pipe) Read(to []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *pipe) take(to []byte) int {
 	return total
 }
 
-// Close implements io.Closer. It throws away the unread bytes and all that follow.
+// Close implements io.Closer and throws away the unread bytes and all that follow.
 func (p *pipe) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +114,7 @@ func (p *pipe) room() int {
 	return p.limit - p.n
 }
 
-// put adds data, at most as many bytes as room returned. It returns how many of them were thrown away because the reader
+// put adds data, at most as many bytes as room returned. The result is how many of them were thrown away because the reader
 // wants no more.
 func (p *pipe) put(data []byte) (dropped int) {
 	p.mu.Lock()

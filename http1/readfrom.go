@@ -15,8 +15,8 @@ import (
 // minFile is the least number of bytes for which sendfile is used. Fewer are copied.
 const minFile = maxPiece
 
-// ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. It returns when everything was
-// queued, and blocks while the client does not read, as Write does. src may be closed after the call.
+// ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. ReadFrom returns when everything
+// was queued, and blocks while the client does not read, as Write does. src may be closed after the call.
 //
 // The kernel sends the bytes of a regular file when the response has a Content-Length and there is no TLS. The file may be
 // inside an io.LimitedReader. A WriteHandler in the pipeline then sees an *eddy.File. Everything else is copied. A file must

@@ -108,8 +108,8 @@ func (w *response) inform(status int) {
 	w.fail(w.ex.write(append(head, "\r\n"...)))
 }
 
-// Write implements io.Writer. It returns after the bytes were queued, and blocks
-// while the client does not read.
+// Write implements io.Writer. Write returns after the bytes were queued, and
+// blocks while the client does not read.
 func (w *response) Write(p []byte) (int, error) { return write(w, p) }
 
 // WriteString implements io.StringWriter.
@@ -259,8 +259,8 @@ func (w *response) fail(err error) {
 	}
 }
 
-// commit makes the handler the owner of the answer and completes the head. It
-// returns false when the loop has answered meanwhile.
+// commit makes the handler the owner of the answer and completes the head. The
+// result is false when the loop has answered meanwhile.
 func (w *response) commit(complete bool) bool {
 	if !w.ex.take(handler) {
 		w.fail(errAnswered)

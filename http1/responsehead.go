@@ -9,8 +9,8 @@ import (
 )
 
 // fields appends the handler's header fields, sorted by name, as they are at
-// WriteHeader. It leaves the fields that decide the framing to finishHead. It
-// drops and counts fields that cannot be sent, so that no value can smuggle in
+// WriteHeader. Fields that decide the framing are left to finishHead. Fields
+// that cannot be sent are dropped and counted, so that no value can smuggle in
 // another field or response.
 func (w *response) fields(b []byte) []byte {
 	w.length, w.hasType, w.hasDate, w.hasCoding, w.hasUpgrade, w.wantsClose = -1, false, false, false, false, false
@@ -43,7 +43,7 @@ func (w *response) field(b []byte, k, v string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// framing records the fields that finishHead decides about. It reports whether
+// framing records the fields that finishHead decides about, and reports whether
 // fields has to leave the field out.
 func (w *response) framing(key string, values []string) bool {
 	switch key = http.CanonicalHeaderKey(key); key {

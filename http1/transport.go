@@ -15,9 +15,9 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Transport makes HTTP/1.1 requests on Eddy's loops. It is an http.RoundTripper for an http.Client, which adds redirects
-// and cookies: http.Client{Transport: &http1.Transport{}}. Fill the fields before the first use; the zero value is ready.
-// Close the Transport at the end.
+// Transport makes HTTP/1.1 requests on Eddy's loops. Use it as the http.RoundTripper of an http.Client, which adds
+// redirects and cookies: http.Client{Transport: &http1.Transport{}}. Fill the fields before the first use; the zero value
+// is ready. Close the Transport at the end.
 //
 // Do is the callback form. Do never blocks, and delivers the outcome on a loop.
 //
@@ -42,18 +42,18 @@ type Transport struct {
 	MaxHeaderCount int // fields of a response's header, and of its trailer. Default 200
 	BodyBuffer     int // bytes of a response body in memory; when full, the connection is not read. Default 64 KiB
 
-	// Proxy returns the proxy for a request, nil for none. A proxy is an http URL, perhaps with user and password. It gets
-	// requests for http URLs in absolute form; connections for https URLs go through it by CONNECT.
+	// Proxy returns the proxy for a request, nil for none. A proxy is an http URL, perhaps with user and password.
+	// Requests for http URLs go to the proxy in absolute form; connections for https URLs go through the proxy by CONNECT.
 	Proxy func(*http.Request) (*url.URL, error)
 
 	// Lookup returns the addresses of a host or proxy, whose name may itself be an address. Each new connection goes to one
 	// of these addresses and to no other, so Lookup can refuse hosts that must not be reached. Lookup runs on its own
-	// goroutine and has to end with ctx. Its error ends the request. nil = the system's resolver.
+	// goroutine and has to end with ctx. An error ends the request. nil = the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 
-	// Secure makes https possible. It adds to p the handlers that speak TLS to the named server; the transport adds its own
-	// behind them. ready must be called once, on the loop, when the handshake has succeeded or failed. Secure runs on the
-	// loop. Without Secure, requests for https URLs fail with ErrNoTLS.
+	// Secure adds to p the handlers that speak TLS to the named server, for https; the transport adds its own behind them.
+	// ready must be called once, on the loop, when the handshake has succeeded or failed. Secure runs on the loop. Without
+	// Secure, requests for https URLs fail with ErrNoTLS.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
 	once   sync.Once
@@ -151,7 +151,7 @@ func (t *Transport) orDefault(d *time.Duration, zero time.Duration) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It returns when the header of the response has come; the body streams while it is
+// RoundTrip implements http.RoundTripper and returns when the header of the response has come. The body streams while it is
 // read. Any goroutine but a loop of the group, where RoundTrip returns eddy.ErrOnLoop.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	type outcome struct {
@@ -173,11 +173,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.resp, o.err
 }
 
-// Do begins a request and returns at once. It calls done exactly once, on a loop of the group (R239): with the response
-// when its header has come, or with the error. An error that meets a full loop or an ended group is the exception: done then
-// runs on the goroutine that found the error. done must not read the body, which may block; use ReadBody, or read the body
-// on another goroutine. If Do returns an error, done is not called. The end of the request's context ends the request at
-// every stage. Any goroutine, a loop as well.
+// Do begins a request and returns at once. Do calls done exactly once, on a loop of the group (R239): with the response
+// when its header has come, or with the error. An error that meets a full loop or an ended group is the exception: done
+// then runs on the goroutine that found the error. done must not read the body, which may block; use ReadBody, or read the
+// body on another goroutine. If Do returns an error, done is not called. The end of the request's context ends the request
+// at every stage. Any goroutine, a loop as well.
 func (t *Transport) Do(r *http.Request, done func(*http.Response, error)) error {
 	if done == nil {
 		return errors.New("http1: Do without a function to call")
@@ -258,8 +258,8 @@ func (t *Transport) Stats() TransportStats {
 	return s
 }
 
-// timeoutError says which limit of the Transport has passed. It is a net.Error whose Timeout reports true, and it matches
-// context.DeadlineExceeded.
+// timeoutError says which limit of the Transport has passed. As a net.Error its Timeout reports true; errors.Is finds
+// context.DeadlineExceeded in it.
 type timeoutError struct {
 	what  string
 	limit time.Duration

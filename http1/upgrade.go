@@ -15,10 +15,11 @@ type unwrapper interface{ Unwrap() http.ResponseWriter }
 var errUpgradePanic = errors.New("http1: the install function of an Upgrade panicked")
 
 // Upgrade switches the connection of r to another protocol (RFC 9110 section
-// 7.8). It answers 101 Switching Protocols with the given header. Then, on the
-// connection's loop, it takes the HTTP handlers out of the pipeline and calls
-// install to add others. Bytes that the client sent behind its request go to the
-// new decoder. Upgrade adds "Connection: Upgrade" when header lacks it.
+// 7.8). The answer is 101 Switching Protocols with the given header. Then, on
+// the connection's loop, Upgrade takes the HTTP handlers out of the pipeline
+// and calls install to add others. Bytes that the client sent behind its
+// request go to the new decoder. Upgrade adds "Connection: Upgrade" when header
+// lacks it.
 //
 // Call Upgrade inside ServeHTTP, before anything was written, with a writer of
 // this package or one whose Unwrap leads to it. Upgrade returns after install
@@ -59,8 +60,8 @@ func responseOf(w http.ResponseWriter) (*response, error) {
 	}
 }
 
-// upgrade answers 101 and hands the connection over. It runs on the handler's
-// goroutine and waits for the loop.
+// upgrade answers 101 and hands the connection over, on the handler's
+// goroutine, which waits for the loop.
 func (ex *exchange) upgrade(header http.Header, install func(p *eddy.Pipeline) error) error {
 	if !ex.take(handler) {
 		return errAnswered

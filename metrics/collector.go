@@ -106,7 +106,7 @@ func (s Source) check() error {
 	return nil
 }
 
-// Unregister removes sources, whose series end. It ignores sources that are not registered.
+// Unregister removes sources, whose series end, and ignores sources that are not registered.
 func (c *Collector) Unregister(sources ...Source) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *Collector) Unregister(sources ...Source) {
 	})
 }
 
-// Describe implements prometheus.Collector. It describes all metrics of this package, whatever is registered.
+// Describe implements prometheus.Collector, for all metrics of this package, whatever is registered.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) { expo.Describe(to, families()) }
 
 // Collect implements prometheus.Collector.

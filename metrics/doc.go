@@ -6,6 +6,6 @@
 //	err := c.Register(metrics.Server("shout", srv), metrics.Pool("work", pool))
 //	h, err := metrics.Handler(metrics.HandlerOptions{Runtime: true}, c)
 //
-// A scrape reads the same snapshots as the Stats methods do. It stops no loop and takes no lock of a hot path.
-// docs/metrics.md lists every metric.
+// A scrape reads the same snapshots as the Stats methods do, stops no loop and takes no lock of a hot path. docs/metrics.md
+// lists every metric.
 package metrics

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
-// maxLabel is the longest label in bytes. It bounds a tenant's name, which a peer may have chosen.
+// maxLabel is the longest label in bytes, a bound for tenants' names, which peers may have chosen.
 const maxLabel = 64
 
 // known holds the labels of a source that have series of their own. The first labels seen stay for good, because a counter

@@ -33,8 +33,8 @@ type Options struct {
 }
 
 // Decoder fires a *buf.Bytes for each frame of its connection. The frame borrows the loop's memory, so it is valid only
-// during the call; a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop. It searches
-// each byte once, even if the bytes arrive one by one.
+// during the call; a hop to an executor detaches it. A Decoder belongs to one connection and runs on its loop. Each
+// byte is searched once, even if the bytes arrive one by one.
 type Decoder struct {
 	o       Options
 	longest int // length of the longest delimiter
@@ -95,8 +95,8 @@ func (d *Decoder) next(view []byte) (frame []byte, consumed int, err error) {
 	return d.skip(view, end)
 }
 
-// skip consumes the bytes in view of a frame that is too long. It leaves the last bytes, which may be the start of the
-// frame's delimiter.
+// skip consumes the bytes in view of a frame that is too long, except the last ones, which may be the start of its
+// delimiter.
 func (d *Decoder) skip(view []byte, end int) ([]byte, int, error) {
 	if end == 0 {
 		keep := min(d.longest-1, len(view))

@@ -18,7 +18,7 @@ type Decoder struct {
 	frame  buf.Bytes
 }
 
-// Codec returns the decoder of one connection, for frames of length bytes. It returns an error unless length is from 1 to
+// Codec returns the decoder of one connection, for frames of length bytes, or an error unless length is from 1 to
 // MaxLength.
 func Codec(length int) (*Decoder, error) {
 	if length < 1 || length > MaxLength {

@@ -23,8 +23,8 @@ func MaxPayload(n int) Option {
 // Decoder returns the decoder of a server, which fires a *Frame for each request. One decoder serves any number of
 // connections, each on its loop, and keeps no state for any.
 //
-// The decoder finds a violation of the protocol at the first byte that shows it, before any payload is read. It answers
-// TOO_LARGE to a payload beyond the limit, and PROTOCOL_ERROR to any other violation. Then the connection ends with
+// The decoder finds a violation of the protocol at the first byte that shows it, before any payload is read. The answer to
+// a payload beyond the limit is TOO_LARGE, to any other violation PROTOCOL_ERROR. Then the connection ends with
 // frame_too_large or protocol_error and a *ViolationError.
 func Decoder(opts ...Option) eddy.Decoder { return newDecoder(request, opts) }
 
@@ -79,7 +79,7 @@ func (d *decoder) frame(view []byte) *Frame {
 	return f
 }
 
-// measure returns the length of the frame at the start of view, 0 while its header is incomplete. It checks each field as
+// measure returns the length of the frame at the start of view, 0 while its header is incomplete. Each field is checked as
 // soon as it is there, so that the result does not depend on how the bytes arrive.
 func (d *decoder) measure(view []byte) (total int, v *ViolationError) {
 	n := len(view)

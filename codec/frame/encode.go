@@ -8,7 +8,7 @@ import (
 )
 
 // Encoder is a handler that writes each outbound *Frame with its header and releases the frame. Other messages pass
-// unchanged. It has no state, so one Encoder serves any number of connections, on the loop or on a pool. After the write,
+// unchanged. One Encoder, which has no state, serves any number of connections, on the loop or on a pool. After the write,
 // do not change the payload of a frame that no decoder made.
 type Encoder struct{}
 

@@ -91,7 +91,7 @@ func (f *Frame) Conn() *eddy.Conn { return f.conn }
 // Status returns the status of a response.
 func (f *Frame) Status() Status { return Status(f.Code) }
 
-// Detach implements eddy.Detacher. It returns the same frame, with a payload of its own.
+// Detach implements eddy.Detacher and returns the same frame, with a payload of its own.
 func (f *Frame) Detach() any {
 	if !f.owned {
 		f.data = append(resized(f.data, HeaderSize, HeaderSize+len(f.Payload)), f.Payload...)
@@ -105,7 +105,7 @@ func (f *Frame) Detach() any {
 // them by reference.
 const keptBuffer = 16<<10 + HeaderSize
 
-// resized returns a slice of length n with a capacity of at least size. It uses the memory of b if that is large enough.
+// resized returns a slice of length n with a capacity of at least size, and uses the memory of b if that is large enough.
 func resized(b []byte, n, size int) []byte {
 	if cap(b) < size {
 		b = make([]byte, n, size)

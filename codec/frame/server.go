@@ -30,13 +30,13 @@ type Options struct {
 	// Value returns the values of a request's context. See eddy.ResponderOptions.
 	Value func(req *Frame, key any) any
 
-	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. It returns the payload of
-	// the response or an error. The payload may be (part of) the request's, and must not be changed afterwards. A
+	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. The result is the payload
+	// of the response or an error. The payload may be (part of) the request's, and must not be changed afterwards. A
 	// *StatusError names the status; any other error becomes APP_ERROR with its text. The request and its payload are valid
 	// until Handle returns. ctx ends with the request, see eddy.ResponderOptions. nil = NOT_FOUND, unless Append is set.
 	Handle func(ctx context.Context, req *Frame) (payload []byte, err error)
-	// Append replaces Handle for responses that are built. It appends the payload to dst, memory of the request, and returns
-	// the result as append does. At most one of Handle and Append may be set.
+	// Append replaces Handle for responses that are built. The function appends the payload to dst, memory of the request,
+	// and returns the result as append does. At most one of Handle and Append may be set.
 	Append func(ctx context.Context, req *Frame, dst []byte) (payload []byte, err error)
 
 	Ordering   eddy.Ordering
@@ -59,7 +59,7 @@ type Options struct {
 	IdleTimeout time.Duration // 0 = DefaultIdleTimeout, negative = none
 }
 
-// Server serves the frame protocol on the connections of an eddy.Server. It answers PING on the loop and has other requests
+// Server serves the frame protocol on the connections of an eddy.Server. PING is answered on the loop; other requests are
 // executed on a pool. Every request but ONEWAY and CANCEL is answered once, in the order that Options.Ordering promises.
 // When the eddy.Server drains, Server sends GOAWAY once and answers later requests UNAVAILABLE.
 type Server struct {
@@ -100,8 +100,8 @@ func NewServer(o Options) (*Server, error) {
 	return s, err
 }
 
-// Configure makes srv serve the protocol. Call it before srv listens. It sets Init, ReadTimeout and IdleTimeout, and
-// BackpressureTimeout to DefaultBackpressureTimeout if that is not set.
+// Configure makes srv serve the protocol. Call Configure before srv listens. Configure sets Init, ReadTimeout and
+// IdleTimeout, and BackpressureTimeout to DefaultBackpressureTimeout if that is not set.
 func (s *Server) Configure(srv *eddy.Server) {
 	srv.Init = s.Init
 	if srv.BackpressureTimeout == 0 {

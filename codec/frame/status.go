@@ -72,8 +72,8 @@ const errorHead = 6
 // maxMessage is the longest message in bytes that is sent; longer ones are cut. The format has room for 65535 bytes.
 const maxMessage = 1 << 10
 
-// AppendError appends a whole response with a status other than OK to dst. It replaces invalid UTF-8 in the message and cuts
-// the message to 1 KiB.
+// AppendError appends a whole response with a status other than OK to dst. Invalid UTF-8 in the message is replaced, and
+// the message cut to 1 KiB.
 func AppendError(dst []byte, id uint64, e *StatusError) []byte {
 	m := message(e.Message)
 	dst = AppendHeader(dst, id, uint8(e.Status), errorHead+len(m))

@@ -9,8 +9,8 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// Encoder is a handler that ends each outbound message with LF, and refuses messages that are too long or have an LF inside.
-// It has no state, so one Encoder serves any number of connections, on the loop or a pool.
+// Encoder is a handler that ends each outbound message with LF, and refuses messages that are too long or have an LF
+// inside. One Encoder, which has no state, serves any number of connections, on the loop or a pool.
 type Encoder struct{ max int }
 
 // EncodeMax returns an encoder for lines of at most max bytes (0 = DefaultMax), their ending not counted. A message is a

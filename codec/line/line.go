@@ -23,8 +23,8 @@ func (l *Line) Text() []byte { return l.text }
 // Detach returns a *Line with its own copy of the text, safe on any goroutine for any time.
 func (l *Line) Detach() any { return &Line{text: bytes.Clone(l.text)} }
 
-// Decoder splits the bytes of one connection at LF, with or without a CR before it. It fires a *Line for each line, also for
-// an empty one. A Decoder belongs to one connection and runs on its loop.
+// Decoder splits the bytes of one connection at LF, with or without a CR before it. Each line becomes a *Line, also an
+// empty one. A Decoder belongs to one connection and runs on its loop.
 type Decoder struct {
 	max     int
 	scanned int // bytes of an unfinished line already searched, so that each byte is searched once
@@ -41,7 +41,7 @@ func Codec(max int) *Decoder {
 	return &Decoder{max: max}
 }
 
-// Decode implements eddy.Decoder. It fires at most one line.
+// Decode implements eddy.Decoder and fires at most one line.
 func (d *Decoder) Decode(ctx *eddy.Context, view []byte) (consumed int, err error) {
 	text, consumed, err := d.next(view)
 	if err != nil || consumed == 0 {

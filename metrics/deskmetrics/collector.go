@@ -39,8 +39,8 @@ type watched struct {
 // New returns a Collector without a Desk.
 func New() *Collector { return new(Collector) }
 
-// Register adds a Desk under a name, which becomes its label. It returns an error for a nil Desk, for a name that is empty,
-// too long, invalid or taken, and for more than 16 Desks.
+// Register adds a Desk under a name, which becomes its label. Register returns an error for a nil Desk, for a name that is
+// empty, too long, invalid or taken, and for more than 16 Desks.
 func (c *Collector) Register(name string, d Stater) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -60,8 +60,7 @@ func (s *Server) WantEnd(c *enginetest.Peer, want eddy.CloseReason) {
 	}
 }
 
-// WantTimeout sends piece repeatedly until the body deadline has passed. It requires the server to end the connection then
-// and not earlier.
+// WantTimeout sends piece repeatedly, and requires the server to end the connection at the body deadline and not earlier.
 func (s *Server) WantTimeout(c *enginetest.Peer, piece string) {
 	s.t.Helper()
 	for range 4 {

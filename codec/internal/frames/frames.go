@@ -15,7 +15,7 @@ type Step struct {
 	Skipping bool // the consumed bytes are part of a frame that is skipped
 }
 
-// Pass acts on s for Decode and returns Decode's results. It fires the frame in b. A skip runs on the body deadline, which
+// Pass acts on s for Decode, fires the frame in b, and returns Decode's results. A skip runs on the body deadline, which
 // further bytes do not extend.
 func Pass(ctx *eddy.Context, b *buf.Bytes, s Step) (consumed int, err error) {
 	switch {
