@@ -158,8 +158,8 @@ func TestConnectionTableIsBounded(t *testing.T) {
 	}
 }
 
-// TestOverload: the operator is answered while every worker of the pools is stuck, the queues are full, and a loop does not
-// come back: with what is wrong, with the numbers and with the connections of the loops that answer.
+// TestOverload: the operator is answered while every worker of the pools is stuck, the queues are full, and a loop hangs.
+// The answers have the reasons, the numbers, and the connections of the other loops.
 func TestOverload(t *testing.T) {
 	s := newAdmin(t, func(o *Options) { o.MaxLag = 50 * time.Millisecond })
 	gate, released := make(chan struct{}), false

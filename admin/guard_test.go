@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestToken: with a token everything but the probes and the way in needs it, as a header or as the cookie of a login, and
-// the probe tells strangers no reasons.
+// TestToken: everything but the probes and the login page needs the token, as a header or as the cookie of a login. The
+// probe gives no reasons without the token.
 func TestToken(t *testing.T) {
 	s := newAdmin(t, func(o *Options) { o.Addr, o.Token = "0.0.0.0:0", goodToken })
 	bearerLine := "Authorization: Bearer " + goodToken
@@ -105,8 +105,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestWrongTokensAreLimited: after ten wrong tokens in a minute a network waits, even with the right one; others do not,
-// as long as there are few of them.
+// TestWrongTokensAreLimited: after ten wrong tokens in a minute a network has to wait, even with the right token. Other
+// networks need not, as long as there are few of them.
 func TestWrongTokensAreLimited(t *testing.T) {
 	s := newAdmin(t, func(o *Options) { o.Token = goodToken })
 	now := time.Now()

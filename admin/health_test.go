@@ -213,8 +213,8 @@ func (r *parkedRunner) Run() {
 	<-r.until
 }
 
-// TestCrowdedPool: a pool in which as many are parked as may be is a reason, though its workers are free and nobody was
-// refused; one owner's share is none.
+// TestCrowdedPool: a pool at its limit of parked runners makes the program not ready, though its workers are free and
+// nothing was refused. One owner at its share does not.
 func TestCrowdedPool(t *testing.T) {
 	p := pool(t, executor.Options{Name: "web", Workers: 1, Queue: 4, Parked: 2})
 	h, until := newHealth(nil), make(chan struct{})

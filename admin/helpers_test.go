@@ -24,7 +24,7 @@ const goodToken = "0123456789abcdef-token"
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// make returns a server that does not listen yet and does not mind a machine that is slow.
+// make returns a server that does not listen yet and tolerates a slow machine.
 func newAdmin(t *testing.T, change func(*Options)) *Server {
 	t.Helper()
 	o := Options{Addr: "127.0.0.1:0", MaxLag: time.Hour, Logger: quiet()}

@@ -16,7 +16,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestLife: it listens once, an address that is taken is an error that leaves nothing running, and its end cuts a profile short.
+// TestLife: a Server listens once, a taken address is an error that leaves nothing running, and Shutdown cuts a profile
+// short.
 func TestLife(t *testing.T) {
 	s := newAdmin(t, nil)
 	if s.Addr() != nil {
@@ -169,7 +170,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections: one address that holds all its places is told 503 by the next, before it asks for anything.
+// TestTooManyConnections: when one address holds all its places, its next connection gets 503 before any request.
 func TestTooManyConnections(t *testing.T) {
 	addr := strings.TrimPrefix(listen(t, newAdmin(t, nil)), "http://")
 	for range maxPerIP {

@@ -12,7 +12,8 @@ import (
 
 const jsonBody = "Content-Type: application/json"
 
-// TestRoutes asks every route what it is for, and what it must refuse.
+// TestRoutes makes requests that each route must serve, and requests that it
+// must refuse.
 func TestRoutes(t *testing.T) {
 	level := new(slog.LevelVar)
 	s := newAdmin(t, func(o *Options) {

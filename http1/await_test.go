@@ -39,8 +39,8 @@ func whole(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// A client that stalls in a body that is awaited holds no worker. Its bytes count as input until it was answered, and what it
-// has sent behind the body has its turn.
+// A client that stalls in an awaited body holds no worker. The bytes count as input until the answer, and the requests that
+// the client has sent behind the body have their turn.
 func TestAwaitedBodyHoldsNoWorker(t *testing.T) {
 	s := startWith(t, awaiting(1000, setup{pool: executor.Options{Workers: 1}, handler: whole(t)}))
 	stalled := s.dial()
@@ -89,8 +89,7 @@ func TestAwaitedBodies(t *testing.T) {
 	s.keeps(0)
 }
 
-// What is longer than will be awaited, or than MaxBody, is refused before it is read, and so is what turns bad: no handler
-// starts.
+// A body longer than Await or MaxBody is refused before it is read, and so is a malformed one. No handler starts.
 func TestAwaitedBodyIsBounded(t *testing.T) {
 	s := startWith(t, setup{handler: echo, opts: Options{MaxBody: 20, Route: func(r *http.Request) Route {
 		if r.URL.Path == "/wide" {
@@ -151,8 +150,7 @@ func TestAwaitedBodyContinue(t *testing.T) {
 	}
 }
 
-// An awaited body that does not come meets its deadline, or that of the request, from wherever it stalls, and the handler
-// never learns of it.
+// An awaited body that stalls at any point meets its own deadline or that of the request, and no handler starts.
 func TestAwaitedBodyDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
@@ -199,7 +197,7 @@ func TestAwaitedBodyDeadline(t *testing.T) {
 	}
 }
 
-// The time of an awaited body is over with the body: the handler may take longer.
+// The deadline of an awaited body ends with the body, so the handler may take longer.
 func TestAwaitedBodyInTime(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	c := setup{clock: true, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -219,8 +217,8 @@ func TestAwaitedBodyInTime(t *testing.T) {
 	}
 }
 
-// A client that ends its side behind an awaited body is answered; one that ends it inside, or goes, is forgotten with what
-// it had sent.
+// A client that ends its side behind an awaited body is answered. A client that ends its side inside the body, or goes, is
+// forgotten with its bytes.
 func TestAwaitedBodyEnds(t *testing.T) {
 	s := startWith(t, awaiting(10, setup{handler: whole(t)}))
 	const head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"

@@ -156,7 +156,7 @@ func TestDrainDuringTransfers(t *testing.T) {
 	}
 }
 
-// What cannot go on at the drain deadline is cut: the handler's context ends, its writes fail.
+// A request that is not done at the drain deadline is cut: the handler's context ends, and its writes fail.
 func TestDrainDeadlineCutsHandlers(t *testing.T) {
 	entered, told := make(chan struct{}), make(chan error, 1)
 	s := start(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,8 @@ func TestDrainDeadlineCutsHandlers(t *testing.T) {
 	}
 }
 
-// A client that goes away in the middle of its body: the handler's read fails, the connection has its reason.
+// When a client goes away in the middle of its body, the handler's read fails, and the connection has the right close
+// reason.
 func TestClientGoneInMidBody(t *testing.T) {
 	entered, failed := make(chan struct{}, 1), make(chan error, 1)
 	s := start(t, func(_ http.ResponseWriter, r *http.Request) {

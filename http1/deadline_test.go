@@ -11,8 +11,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// The server's handler deadline is the deadline of the request's context; a
-// handler that misses it is told, and its client gets 503.
+// The server's handler deadline is the deadline of the request's context. A
+// handler that misses it sees its context end, and the client gets 503.
 func TestHandlerDeadline(t *testing.T) {
 	deadline, told := make(chan time.Time, 1), make(chan error, 1)
 	s := startWith(t, setup{clock: true, answer: timeout, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func TestHandlerDeadline(t *testing.T) {
 }
 
 // The head of the next request may come while the response to this one is being
-// made: its time begins when it is read.
+// made. The time for it begins when it is read.
 func TestHeaderDeadlineSparesHeldClients(t *testing.T) {
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	s := startWith(t, setup{clock: true, opts: Options{HeaderTimeout: timeout}, handler: func(w http.ResponseWriter, r *http.Request) {

@@ -81,8 +81,8 @@ func ExampleLoopHandler() {
 	// 404 there is nothing here
 }
 
-// The callback form: nothing blocks, and the outcome comes on a loop.
-// A pool for what waits, and bodies that are there when the handler starts.
+// One route has a pool of its own for requests that wait. Another gets whole
+// bodies, so that its handler never waits for one.
 func ExampleRoute() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /wait/{id}", func(http.ResponseWriter, *http.Request) {})
@@ -133,6 +133,7 @@ func ExampleRoute() {
 	// <nil>
 }
 
+// The callback form never blocks, and the outcome comes on a loop.
 func ExampleTransport_Do() {
 	hello := func(w *http1.LoopResponse, _ *http1.LoopRequest) bool { _, _ = w.WriteString("hello"); return true }
 	srv := &eddy.Server{Init: http1.NewHandler(nil, nil, http1.Options{OnLoop: hello}).Init}

@@ -35,10 +35,10 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// compareWithNetHTTP wants net/http to read the same requests from the bytes as we did: method, target, URL, header,
-// body, trailer and whether the connection goes on; and to be at the same byte afterwards. Intended differences, which
-// docs/http.md lists too: we refuse much that it accepts, never the other way round; and it adds Cache-Control to a
-// request with "Pragma: no-cache", which we do not.
+// compareWithNetHTTP requires net/http to read the same requests from the bytes: method, target, URL, header, body, trailer
+// and whether the connection goes on. Both must be at the same byte afterwards. docs/http.md lists the intended
+// differences: this package refuses much that net/http accepts, never the other way round, and only net/http adds
+// Cache-Control to a request with "Pragma: no-cache".
 func compareWithNetHTTP(t *testing.T, in []byte, m *machine, rest int) {
 	br := bufio.NewReaderSize(bytes.NewReader(in), len(in)+16)
 	for _, p := range m.out {

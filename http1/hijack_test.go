@@ -67,7 +67,7 @@ func TestHijack(t *testing.T) {
 	s.waitClosed(eddy.CloseNormal, 1)
 }
 
-// A draining server waits for the handler that holds a connection; at the deadline it is cut.
+// A draining server waits for a handler that holds a connection. At the deadline the connection is cut.
 func TestHijackAndDrain(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		t.Run(fmt.Sprintf("closes=%v", closes), func(t *testing.T) {

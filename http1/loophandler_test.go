@@ -118,7 +118,7 @@ func TestLoopHandlerPipelined(t *testing.T) {
 	}
 }
 
-// A client that waits for 100 Continue gets it once, before its body, whoever answers.
+// A client that waits for 100 Continue gets it once, before its body, whether the loop or the pool answers.
 func TestLoopHandlerContinue(t *testing.T) {
 	s := startWith(t, setup{handler: echo, opts: Options{OnLoop: loopSite}})
 	for _, path := range []string{"/loop", "/pool"} {

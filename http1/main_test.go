@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The times of tests on a clock. A tick is more than the loops look up deadlines in.
+// The times of tests on a clock. A tick is longer than the interval at which loops look up deadlines.
 const (
 	timeout = time.Minute
 	tick    = 20 * time.Millisecond

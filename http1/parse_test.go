@@ -29,8 +29,8 @@ func (p parsed) String() string {
 	return s
 }
 
-// machine runs head and bodyFrame the way the decoder does: whatever a step
-// does not consume is there again, at the same place, in the next view.
+// machine runs head and bodyFrame as the decoder does. Bytes that a step does
+// not consume are in the next view again, at the same place.
 type machine struct {
 	opts   Options
 	head   head
@@ -199,8 +199,8 @@ type refusal struct {
 	status int
 }
 
-// refusals are the ways to smuggle a request past somebody, and everything else that two readers could understand
-// differently or that is over a limit.
+// refusals has the ways to smuggle a request, and all other requests that two readers could understand differently or that
+// are over a limit.
 func refusals() []refusal {
 	post := "POST / HTTP/1.1\r\nHost: a\r\n"
 	chunked := post + "Transfer-Encoding: chunked\r\n\r\n"

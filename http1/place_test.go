@@ -118,7 +118,7 @@ func (s *server) serves(c *raw) {
 	}
 }
 
-// Clients that keep their handlers waiting, many times as many as there are workers, keep nobody else from an answer.
+// Clients that keep their handlers waiting, many more than there are workers, do not keep other clients from an answer.
 func TestWaitingHandlersHoldNoWorker(t *testing.T) {
 	for name, request := range map[string]string{
 		"slow readers":     getBig,
@@ -156,7 +156,7 @@ func TestWaitingHandlersHoldNoWorker(t *testing.T) {
 	}
 }
 
-// Readers that were slow get all of it when they read, and stalled bodies are taken when they come.
+// Slow readers get the whole response when they read, and stalled bodies are taken when they come.
 func TestWaitingHandlersGoOn(t *testing.T) {
 	s := startWaiting(t, setup{pool: executor.Options{Workers: 2, Queue: 100}})
 	const n = 32
@@ -203,7 +203,7 @@ func TestWaitingHandlersGoOn(t *testing.T) {
 	}
 }
 
-// A handler that has waited has a place again when it goes on, and one that streams has none.
+// A handler that has waited has a place again when it goes on. A handler that streams has none.
 func TestWaitingHandlersHaveAPlaceAgain(t *testing.T) {
 	event, waited, goOn := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	s := startWaiting(t, setup{pool: executor.Options{Workers: 1}, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -243,8 +243,8 @@ func TestWaitingHandlersHaveAPlaceAgain(t *testing.T) {
 	}
 }
 
-// A handler whose body has come goes on before requests that have not begun, beside a full queue, even if the one that
-// has the worker never ends.
+// A handler whose body has come goes on before requests that have not begun, also with a full queue and a worker that never
+// gets free.
 func TestWaitingHandlerComesFirst(t *testing.T) {
 	gate := make(chan struct{})
 	entered := make(chan string, 10)

@@ -16,8 +16,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// One network has a share of the parked handlers: beyond it its requests are refused, on a connection that goes on, and
-// others are served. When all are parked, everybody is refused.
+// One network has a share of the parked handlers. Beyond the share its requests are refused, on a connection that goes on,
+// and other networks are served. At the bound of the pool all requests are refused.
 func TestWaitingHandlersByAddress(t *testing.T) {
 	s := startWaiting(t, setup{pool: executor.Options{Workers: 2, Queue: 10, Parked: 8}})
 	refused := func(c *raw) {
@@ -85,7 +85,7 @@ func TestWaitingHandlersFromTheQueue(t *testing.T) {
 	}
 }
 
-// The deadlines end waits as ever.
+// The deadlines end handlers that wait, as any others.
 func TestWaitingHandlersDeadlines(t *testing.T) {
 	s := startWaiting(t, setup{clock: true, pool: executor.Options{Workers: 1}, opts: Options{BodyTimeout: timeout, WriteTimeout: 2 * timeout}})
 	reader, sender := enginetest.DialNarrow(t, s.addr), s.dial()
@@ -103,7 +103,7 @@ func TestWaitingHandlersDeadlines(t *testing.T) {
 	s.parked(0)
 }
 
-// The end of the server is the end of all waits: each handler is told.
+// The end of the server ends all waits, and each handler learns of it.
 func TestWaitingHandlersAtTheEnd(t *testing.T) {
 	for name, end := range map[string]func(s *eddy.Server) error{
 		"Close": (*eddy.Server).Close,
@@ -163,7 +163,7 @@ func TestWaitingHandlerIsDrained(t *testing.T) {
 	}
 }
 
-// A panic of a parked handler is one as any other.
+// A panic of a parked handler is handled like any other.
 func TestWaitingHandlersPanic(t *testing.T) {
 	s := startWaiting(t, setup{pool: executor.Options{Workers: 1}})
 	c := s.dial()
@@ -183,7 +183,7 @@ func TestWaitingHandlersPanic(t *testing.T) {
 	}
 }
 
-// Wait is a plain call where there is no worker to give: in another server, and after the request.
+// Wait is a plain call where there is no worker to give up: in another server, and after the request.
 func TestWaitElsewhere(t *testing.T) {
 	ran := 0
 	Wait(t.Context(), func() { ran++ })

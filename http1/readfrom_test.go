@@ -32,7 +32,7 @@ func tempFile(t *testing.T, n int) (name string, data []byte) {
 	return name, data
 }
 
-// opened returns how many descriptors of this process are for the file, -1 where the system does not tell.
+// opened returns how many descriptors of this process are open on the file, -1 where the system does not tell.
 func opened(name string) int {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -48,7 +48,7 @@ func opened(name string) int {
 	return n
 }
 
-// awaitOpen waits until there are n of them, where the system tells.
+// awaitOpen waits until n descriptors are open on the file, where the system tells.
 func awaitOpen(t *testing.T, name string, n int) {
 	t.Helper()
 	testkit.Eventually(t, strconv.Itoa(n)+" open files", func() bool { k := opened(name); return k == n || k < 0 })
@@ -144,7 +144,7 @@ func copyings(data []byte) []copying {
 	}
 }
 
-// copyLimited copies what a limit allows, and leaves nothing of it.
+// copyLimited copies as much as a limit allows, and checks that the limit is used up.
 func copyLimited(w io.Writer, f *os.File) (int64, error) {
 	lr := &io.LimitedReader{R: f, N: 500_000}
 	n, err := io.Copy(w, lr)
@@ -229,7 +229,7 @@ func TestReadFrom(t *testing.T) {
 	awaitOpen(t, name, 0)
 }
 
-// What net/http serves of files: all of one, ranges of it, its head, and many requests in one write.
+// net/http serves files here: a whole file, ranges of it, its head, and many requests in one write.
 func TestReadFromServeFile(t *testing.T) {
 	sendsFiles(t)
 	const size = fileSize
@@ -295,7 +295,7 @@ func TestReadFromServeFile(t *testing.T) {
 	awaitOpen(t, name, 0)
 }
 
-// A handler that has sent a file has its place in the pool again: it has asked for no stream.
+// A handler that has sent a file has its place in the pool again, because sending a file is not a stream.
 func TestFileKeepsItsPlace(t *testing.T) {
 	sendsFiles(t)
 	name, data := tempFile(t, fileSize)

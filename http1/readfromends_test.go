@@ -14,8 +14,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// stuckFile is a server whose only connection, which does not read, has asked for a file that is far larger than what may
-// be queued: its handler waits in ReadFrom.
+// stuckFile is a server with one connection, which does not read and has asked for a file far larger than the queue. The
+// handler waits in ReadFrom.
 func stuckFile(t *testing.T) (s *server, c *raw, ended <-chan error, name string, data []byte) {
 	t.Helper()
 	sendsFiles(t)
@@ -59,7 +59,7 @@ func stuckFile(t *testing.T) (s *server, c *raw, ended <-chan error, name string
 	return s, c, result, name, data
 }
 
-// A client that does not read holds its handler in ReadFrom and nobody else; when it reads it gets everything.
+// A client that does not read holds its handler in ReadFrom and no other one. When the client reads it gets everything.
 func TestReadFromSlowReader(t *testing.T) {
 	s, c, ended, name, data := stuckFile(t)
 	other := s.dial()
@@ -81,8 +81,8 @@ func TestReadFromSlowReader(t *testing.T) {
 	awaitOpen(t, name, 0)
 }
 
-// One that goes on not reading loses its connection at the write deadline, one that goes away at once: the handler gets the
-// error, and the file is closed.
+// A client that never reads loses its connection at the write deadline, and a client that goes away loses it at once. The
+// handler gets the error, and the file is closed.
 func TestReadFromEnds(t *testing.T) {
 	for name, end := range map[string]func(s *server, c *raw){
 		"deadline": func(s *server, _ *raw) {
@@ -108,7 +108,7 @@ func TestReadFromEnds(t *testing.T) {
 	}
 }
 
-// The handler's own deadline for writes holds for files. What it writes afterwards does not take their place.
+// The handler's own write deadline holds for files. Bytes written afterwards do not take the place of the file.
 func TestReadFromWriteDeadline(t *testing.T) {
 	sendsFiles(t)
 	name, data := tempFile(t, 1<<20)
@@ -142,8 +142,8 @@ func TestReadFromWriteDeadline(t *testing.T) {
 	awaitOpen(t, name, 0)
 }
 
-// A file that has less than the Content-Length, from the beginning or because it was cut when it was queued, ends the
-// connection: the client can tell.
+// A file shorter than the Content-Length, from the start or because it was cut while queued, ends the connection, so that
+// the client notices.
 func TestReadFromShortFile(t *testing.T) {
 	sendsFiles(t)
 	const size = 1 << 20

@@ -275,8 +275,8 @@ func TestFramingFieldsInAnySpelling(t *testing.T) {
 	}
 }
 
-// Connection names an Upgrade field beside what it says about the connection (RFC 9110 section 7.8); a handler does not
-// have to.
+// The field Connection names an Upgrade field beside close or keep-alive (RFC 9110 section 7.8), without the handler's
+// help.
 func TestConnectionNamesUpgrade(t *testing.T) {
 	s := startWith(t, setup{
 		handler: func(w http.ResponseWriter, r *http.Request) {

@@ -23,8 +23,8 @@ func newPool(t *testing.T, o executor.Options) *executor.Pool {
 	return p
 }
 
-// Each request runs on the pool that its route names. A full one refuses its own requests, before a body and behind one
-// that was awaited, and leaves those of the others alone.
+// Each request runs on the pool that its route names. A full pool refuses its own requests, before a body and behind an
+// awaited one, but no requests of other pools.
 func TestRoutes(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 3)
 	slow := newPool(t, executor.Options{Name: "slow", Workers: 1, Queue: 1})

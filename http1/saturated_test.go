@@ -43,7 +43,7 @@ func clog(t *testing.T, post func(func()) error, gate <-chan struct{}) {
 // connOf returns the connection behind a response.
 func connOf(w http.ResponseWriter) *eddy.Conn { return w.(*response).ex.conn }
 
-// The end of a request has its place in a full task queue: no worker waits for the loop, and the response comes.
+// The end of a request has a place even in a full task queue, so no worker waits for the loop, and the response comes.
 func TestEndOfRequestOnSaturatedLoop(t *testing.T) {
 	gate := make(chan struct{})
 	s := startWith(t, setup{queue: 4, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,7 @@ func TestEndOfRequestOnSaturatedLoop(t *testing.T) {
 	}
 }
 
-// So has 100 Continue, which is sent once and in front of the response.
+// 100 Continue has a place in a full task queue too, and is sent once, in front of the response.
 func TestContinueOnSaturatedLoop(t *testing.T) {
 	gate, told := make(chan struct{}), make(chan struct{})
 	s := startWith(t, setup{queue: 4, handler: func(w http.ResponseWriter, r *http.Request) {
@@ -91,7 +91,7 @@ func TestContinueOnSaturatedLoop(t *testing.T) {
 	}
 }
 
-// And the takeover of a connection.
+// The takeover of a connection has a place in a full task queue.
 func TestHijackOnSaturatedLoop(t *testing.T) {
 	gate, clogged := make(chan struct{}), make(chan struct{})
 	s := startWith(t, setup{queue: 4, handler: func(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +114,7 @@ func TestHijackOnSaturatedLoop(t *testing.T) {
 	}
 }
 
-// And a file, which is offered again when there is room: a refusal does not close it.
+// A file is offered again when the task queue has room. A refusal does not close it.
 func TestReadFromOnSaturatedLoop(t *testing.T) {
 	sendsFiles(t)
 	name, data := tempFile(t, 1<<20)

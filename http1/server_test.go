@@ -91,8 +91,8 @@ func TestByteByByteAndPipelined(t *testing.T) {
 	}
 }
 
-// R082: what is refused is answered, counted, and ends the connection with its
-// reason; bytes behind it are not taken for a request.
+// R082: a refused request is answered, counted, and ends the connection with
+// its reason. Bytes behind it are not taken for a request.
 func TestRefusals(t *testing.T) {
 	var ran atomic.Int32
 	s := startWith(t, setup{
@@ -134,8 +134,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A body that turns bad while the handler reads: the client is told, the handler
-// gets an error, exactly one response goes out.
+// When a body turns out to be malformed while the handler reads, the handler
+// gets an error, and exactly one response tells the client why.
 func TestBodyTurnsBad(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string

@@ -72,8 +72,7 @@ func TestBodyDeadline(t *testing.T) {
 	s.waitClosed(eddy.CloseBodyTimeout, 1)
 }
 
-// A client that waits for 100 Continue is not late, however long the handler takes to ask for the body; from then on it
-// is.
+// The time for the body of a client that waits for 100 Continue begins when the handler asks for the body.
 func TestBodyDeadlineWaitsForContinue(t *testing.T) {
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	s := startWith(t, setup{
@@ -157,7 +156,7 @@ func TestIdleDeadline(t *testing.T) {
 	s.waitClosed(eddy.CloseIdleTimeout, 2)
 }
 
-// A deadline as long as a duration can be is one that nobody reaches.
+// A deadline of the longest possible duration never passes.
 func TestLongestTimeouts(t *testing.T) {
 	s := startWith(t, setup{clock: true, answer: math.MaxInt64, handler: echo, opts: Options{
 		HeaderTimeout: math.MaxInt64, BodyTimeout: math.MaxInt64, IdleTimeout: math.MaxInt64, WriteTimeout: math.MaxInt64,
@@ -288,8 +287,8 @@ func TestResponseBackpressure(t *testing.T) {
 	s.waitClosed(eddy.CloseWriteTimeout, 1)
 }
 
-// A Write that waits longer than the write timeout fails no client that reads: what counts is what the client takes, on the
-// server's clock, which stands still here.
+// A Write that waits longer than the write timeout does not end a client that reads. The timeout counts from the client's
+// last progress, on the server's clock, which stands still here.
 func TestWritesWaitForReaders(t *testing.T) {
 	const pieces, size = 30, 100_000
 	s := startWith(t, setup{

@@ -236,7 +236,7 @@ func (r *raw) request() (*http.Request, string, bool) {
 	return req, string(b), err == nil
 }
 
-// What a server must not send is an error, never a response that looks whole.
+// A response that a server must not send is an error, and never looks whole.
 func TestTransportFailures(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct {
@@ -328,7 +328,7 @@ func TestTransportByteByByte(t *testing.T) {
 	}
 }
 
-// A length that is said again is one length, as net/http's client has it; the connection goes on.
+// A Content-Length that is repeated with the same value counts once, as in net/http's client, and the connection goes on.
 func TestTransportRepeatedLength(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\ncontent-length:  5 \r\nContent-Length: 5\r\nZ: z\r\n\r\n"
 	url := scripted(t, func(_ int, c *raw) {
@@ -417,7 +417,7 @@ func TestTransportRetriesOnce(t *testing.T) {
 	}
 }
 
-// A server that always closes is given up after the second time.
+// A request to a server that always closes fails after the second attempt.
 func TestTransportGivesUp(t *testing.T) {
 	var seen atomic.Int32
 	url := scripted(t, func(n int, c *raw) {
@@ -917,7 +917,7 @@ func TestTransportRefusals(t *testing.T) {
 	}
 }
 
-// A body that is not as long as its ContentLength says ends the request, and its connection.
+// A body that does not match its ContentLength ends the request and the connection.
 func TestTransportBodyLength(t *testing.T) {
 	s := start(t, echo)
 	tr := transport(t, &Transport{})

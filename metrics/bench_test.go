@@ -9,8 +9,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// BenchmarkScrape is the cost of a scrape of a server with eight loops. It does not depend on the connections, whose number is
-// a number like others, but on the tenants and networks that have series.
+// BenchmarkScrape is the cost of a scrape of a server with eight loops. The cost depends on the tenants and networks that
+// have series, not on the number of connections.
 func BenchmarkScrape(b *testing.B) {
 	for _, labels := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("labels=%d", labels), func(b *testing.B) {

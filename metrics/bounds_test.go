@@ -52,7 +52,7 @@ func TestSharedLoopsAreThereOnce(t *testing.T) {
 	}
 }
 
-// TestRegister: what cannot be told apart or does not exist is refused, and nothing of that call is kept.
+// TestRegister: sources that have a taken name or read nil are refused, and nothing of that call is kept.
 func TestRegister(t *testing.T) {
 	pool := fixed(t, executor.Options{})
 	c := collecting(t, Pool("a", pool), Server("s", &eddy.Server{}))
@@ -93,7 +93,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// crowd is a server that was closed upon by many.
+// crowd is a server with closes of many tenants and networks.
 type crowd struct{ tenants, networks []eddy.LabelCounts }
 
 func (c *crowd) Stats() eddy.Stats {

@@ -155,8 +155,8 @@ type history []samples
 // series are the values of an expression by their labels.
 type series map[string]float64
 
-// eval is what a query comes to at the last scrape, for the parts of the language that the documents use. increase does not
-// extrapolate, and has no value where there was no sample before, as in Prometheus.
+// eval returns the value of a query at the last scrape, for the parts of the language that the documents use. increase does
+// not extrapolate, and has no value where there was no sample before, as in Prometheus.
 func (h history) eval(t *testing.T, query string) series {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)

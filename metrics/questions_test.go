@@ -29,7 +29,7 @@ func question(t *testing.T, heading string, n int) string {
 	return strings.TrimSpace(query)
 }
 
-// site is a server whose connections belong to whom the test says.
+// site is a server whose connections belong to the tenants that the test names.
 type site struct {
 	*eddy.Server
 	t      *testing.T
@@ -79,7 +79,7 @@ func (s *site) polite(tenant string, n int) {
 	s.ends(eddy.ClosePeerClosed, was+uint64(n))
 }
 
-// wrong send what is no line.
+// wrong clients send bytes that are no line.
 func (s *site) wrong(tenant string, n int) {
 	was := s.Stats().Closed[eddy.CloseFrameTooLarge]
 	for range n {

@@ -117,7 +117,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOnTheWire: a frame that is too long ends the connection with its reason, or is skipped and told to who handles it.
+// TestOnTheWire: a frame that is too long ends the connection with its reason, or is skipped and told to the handlers.
 func TestOnTheWire(t *testing.T) {
 	for _, discard := range []bool{false, true} {
 		s := codectest.Serve(t, func() (eddy.Decoder, error) { return codec(t, 5, false, discard, "\r\n", "\n"), nil }, func(err error) bool {

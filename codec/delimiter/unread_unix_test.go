@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestShortFramesSearchNotBeyond: a short frame does not search what is behind it for a delimiter that never comes: that
-// memory cannot be read here.
+// TestShortFramesSearchNotBeyond: the search for the end of a short frame does not go far behind it for another delimiter.
+// The memory there cannot be read in this test.
 func TestShortFramesSearchNotBeyond(t *testing.T) {
 	page := unix.Getpagesize()
 	view, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

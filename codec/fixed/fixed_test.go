@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestFrames: frames of one length, however they arrive; the end inside one is told apart from the end between two.
+// TestFrames: frames do not depend on how they arrive. An end inside a frame is told apart from an end between two.
 func TestFrames(t *testing.T) {
 	s := codectest.Serve(t, func() (eddy.Decoder, error) { return Codec(4) }, nil)
 	for _, c := range []struct {

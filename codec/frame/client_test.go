@@ -69,7 +69,7 @@ func TestClientPipeline(t *testing.T) {
 	}
 }
 
-// TestFramesPassOn: a decoded frame that a handler writes again, on the loop, where its payload is borrowed.
+// TestFramesPassOn: a handler can write a decoded frame again, on the loop, where its payload is borrowed.
 func TestFramesPassOn(t *testing.T) {
 	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
 		p.Add("frames", Decoder())

@@ -63,7 +63,7 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// plain is the specification, for bytes that are all there.
+// plain is the simplest decoder, for bytes that are all there.
 func plain(data []byte, r role, max int) (frames [][]byte, violation bool) {
 	for {
 		head := []byte{0xED, 0xD1, 1}

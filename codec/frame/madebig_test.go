@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestBigMadePayloadsAreNotSharedOut: a long payload that was made in a request's memory is given to the connection, and no
-// later request makes its own there while it waits to be sent.
+// TestBigMadePayloadsAreNotSharedOut: a long payload made in a request's memory is given to the connection. No later
+// request uses that memory while the payload waits to be sent.
 func TestBigMadePayloadsAreNotSharedOut(t *testing.T) {
 	const requests, size = 60, 50_000
 	narrow := &set{o: Options{Append: func(_ context.Context, f *Frame, dst []byte) ([]byte, error) {

@@ -350,7 +350,7 @@ func TestByteByByte(t *testing.T) {
 	}
 }
 
-// TestLargestPayloads go both ways, and back from where they lie.
+// TestLargestPayloads: payloads around the size of kept buffers, and the longest, go both ways unchanged.
 func TestLargestPayloads(t *testing.T) {
 	r := newRig(t, &set{workers: 2})
 	c := r.dial()
@@ -371,7 +371,7 @@ func TestLargestPayloads(t *testing.T) {
 	}
 }
 
-// TestFullPool: BUSY with advice, while PING is answered; nothing of a refused ONEWAY is said.
+// TestFullPool: a full pool answers BUSY with advice, while PING is answered. A refused ONEWAY gets no answer.
 func TestFullPool(t *testing.T) {
 	r := newRig(t, &set{workers: 1, queue: 1, o: Options{RetryAfter: 250 * time.Millisecond}})
 	c := r.dial()
@@ -404,7 +404,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestCancel: a request that is cancelled is answered CANCELLED, once; to cancel what is not there is nothing.
+// TestCancel: a cancelled request is answered CANCELLED, once. A CANCEL without its request has no effect.
 func TestCancel(t *testing.T) {
 	r := newRig(t, &set{workers: 1, queue: 4})
 	c := r.dial()
@@ -645,8 +645,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOfPings: what is queued for a client that reads late is what it sent, not what the loop has read since into the
-// same memory.
+// TestSlowReaderOfPings: a client that reads late gets back its own payloads, not bytes that the loop has since read into
+// the same memory.
 func TestSlowReaderOfPings(t *testing.T) {
 	narrow := &set{}
 	enginetest.Narrow(&narrow.srv)

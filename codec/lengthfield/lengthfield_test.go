@@ -137,7 +137,7 @@ func TestOnTheWire(t *testing.T) {
 	}
 }
 
-// FuzzFrames compares with the definition, for lengths of four bytes that count what follows a header around them.
+// FuzzFrames compares the decoder with the definition of Options, for length fields of four bytes.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02ab\x00\x00\x00\x00"), uint8(0), int8(0), uint8(0), uint8(100), uint8(1), false)
 	f.Add([]byte("H\x00\x00\x00\x08ab"), uint8(1), int8(-5), uint8(5), uint8(7), uint8(2), true)
@@ -181,7 +181,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Messages behind their length in two bytes, which is not passed on.
+// Each message stands behind its length in two bytes, which are stripped.
 func ExampleCodec() {
 	srv := &eddy.Server{Init: func(p *eddy.Pipeline) error {
 		messages, err := Codec(Options{Length: 2, Strip: 2, Max: 1000})
