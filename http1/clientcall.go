@@ -25,7 +25,7 @@ type call struct {
 	plan   requestPlan
 	unhook func() bool // stops watching the request's context
 
-	fresh bool      // sent once more: takes only a new connection, which is never stale, so there is no third attempt
+	fresh bool      // the second attempt, which takes only a new connection; that is never stale, so there is no third
 	body  *sentBody // of req
 
 	mu       sync.Mutex
@@ -181,7 +181,7 @@ func (c *call) enter(abort func(error)) error {
 
 // fail ends the call with err, unless done was already called.
 func (c *call) fail(err error) {
-	c.over() // first: the caller may use the request's body again
+	c.over() // before finish, which lets the caller use the request's body again
 	c.finish(nil, err)
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through the net.Conn.
-// Reads and writes of the net.Conn block their goroutine and never a loop. A header that was written is sent first. Bytes
+// Hijack implements http.Hijacker. HTTP ends on the connection, and the handler talks to the client through a net.Conn.
+// Reads and writes of that net.Conn block their goroutine and never a loop. A header that was written is sent first. Bytes
 // that the client has sent behind its request are read from the net.Conn too. The only deadlines are the handler's own.
 //
 // The handler gives up its place in the pool, as a handler that streams does.
