@@ -54,7 +54,7 @@ type Connections struct {
 	Looked      int          `json:"looked"`  // connections that were looked at
 	Offset      int          `json:"offset"`
 	Connections []Connection `json:"connections"`
-	Errors      []string     `json:"errors,omitempty"` // loops that did not answer in time; connections of theirs are missing
+	Errors      []string     `json:"errors,omitempty"` // loops that could not be asked to the end; connections of theirs are missing
 	Took        float64      `json:"took_ms"`
 }
 

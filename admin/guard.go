@@ -109,8 +109,8 @@ func (g *guard) around(h http.Handler) http.Handler {
 	})
 }
 
-// knowsHost reports whether the Host of a request is an IP address or a known name. The check keeps out pages of a foreign name that
-// was made to resolve to this machine ("DNS rebinding").
+// knowsHost reports whether the Host of a request is an IP address or a known name. A page of a foreign name that was made
+// to resolve to this machine ("DNS rebinding") is kept out.
 func (g *guard) knowsHost(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

@@ -32,7 +32,7 @@ type Reason struct {
 // Readiness is the body of /readyz.
 type Readiness struct {
 	Ready   bool     `json:"ready"`
-	Reasons []Reason `json:"reasons,omitempty"` // left out for requests without the token
+	Reasons []Reason `json:"reasons,omitempty"` // left out for requests that lack the token
 }
 
 // Check adds a function that returns an error when the program cannot do its work, for example because a database does not
