@@ -16,29 +16,30 @@ type CompressionOptions struct {
 	// Level is that of package flate, 1 (fastest) to 9. It does not apply where
 	// WindowBits or the peer demand a window smaller than 32 KiB. Default 1.
 	Level int
-	// ContextTakeover lets messages refer to the earlier ones of their connection,
+	// ContextTakeover lets messages refer to earlier ones of their connection,
 	// in both directions, where the peer agrees and Memory allows it. It makes
-	// small messages shorter and costs each connection two windows and each
-	// message the work of taking the window up again. Default: each message stands
-	// for itself, and connections keep nothing.
+	// small messages shorter. It costs each connection two windows, and each
+	// message the work of loading the window. Default: each message stands for
+	// itself, and connections keep nothing.
 	ContextTakeover bool
-	// WindowBits is the size of the window that outbound messages refer to, as a
-	// power of two, 8 to 15. The peer may demand a smaller one. Default 15, with
-	// ContextTakeover 12.
+	// WindowBits is the size of the window that outbound messages refer to, as
+	// a power of two, 8 to 15. The peer may demand a smaller one. Default 15;
+	// with ContextTakeover 12.
 	WindowBits int
-	// PeerWindowBits is the largest window the peer is asked to use, 8 to 15, if
-	// it can limit its own. Default 15.
+	// PeerWindowBits is the largest window that the peer is asked to use, 8 to
+	// 15, if it can limit its window. Default 15.
 	PeerWindowBits int
 	// Memory bounds the windows of all connections together, in bytes. A connection
 	// that finds no room does without context takeover. Default 64 MiB.
 	Memory int64
-	// Compressors bounds how many messages are compressed at the same time, each
-	// with about 1 MiB of working memory; a message beyond it is sent as it is.
-	// Default 2 for each processor.
+	// Compressors bounds how many messages are compressed at the same time,
+	// each with about 1 MiB of working memory. Further messages are sent
+	// uncompressed. Default 2 for each processor.
 	Compressors int
-	// Inflaters bounds how many messages are inflated beyond 256 KiB at the same
-	// time, each with up to Options.MaxMessage bytes of memory. One beyond it waits
-	// as it came, compressed, and its connection is not read meanwhile. Default 16.
+	// Inflaters bounds how many messages are inflated beyond 256 KiB at the
+	// same time, each with up to Options.MaxMessage bytes of memory. A further
+	// message waits in its compressed form, and its connection is not read
+	// meanwhile. Default 16.
 	Inflaters int
 }
 
@@ -60,8 +61,8 @@ const (
 )
 
 // Compression makes connections compress: set it in Options.Compression. It
-// holds the compressors and decompressors, which no connection owns, and bounds
-// the memory of all that share it. Any goroutine.
+// holds the compressors and decompressors, which no connection owns. It bounds
+// the memory of all endpoints that share it. Any goroutine may use it.
 type Compression struct {
 	o         CompressionOptions
 	deflaters [maxWindowBits + 1]shelf[deflater] // by window bits
@@ -159,7 +160,7 @@ func (z *Compression) reserve(n int) bool {
 
 func (z *Compression) giveBack(n int) { z.windows.Add(-int64(n)) }
 
-// deflation is what the handshake has agreed on.
+// deflation is the outcome of the handshake for compression.
 type deflation struct {
 	outBits, inBits         int
 	outTakeover, inTakeover bool
@@ -177,21 +178,21 @@ func (d deflation) window() int {
 	return n
 }
 
-// deflateState is a connection's part in compression.
+// deflateState is the state of compression of one connection.
 type deflateState struct {
 	*Compression
 	deflation
 	sent     window // guarded by Conn.mu
-	received window // of the loop
+	received window // loop only
 	work     *inflater
 	op       Opcode // of the message in work
-	packed   int    // and its size on the wire
+	packed   int    // its size on the wire
 	parked   []byte // a compressed message that waits for its turn
-	admitted bool   // it is among those that are inflated beyond a step
+	admitted bool   // the message holds a place of turns
 	turn     eddy.Signal
 }
 
-// window holds the last bytes of a direction's messages. It grows as they come.
+// window holds the last bytes of the messages of one direction, at most size.
 type window struct {
 	b    []byte
 	size int

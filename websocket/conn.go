@@ -16,15 +16,16 @@ import (
 // An error of HandleOpen or HandleMessage closes the connection: with the code
 // of a *CloseError, else with 1011. A panic closes it with 1011 too.
 type Handler interface {
-	// HandleOpen is told that the handshake is done. c may be written to.
+	// HandleOpen runs when the handshake is done. c may be written to.
 	HandleOpen(c *Conn) error
 	// HandleMessage receives a complete message, op Text (valid UTF-8) or Binary.
 	// data is valid during the call only.
 	HandleMessage(c *Conn, op Opcode, data []byte) error
-	// HandleClose is told exactly once that the connection has ended, if
-	// HandleOpen was called. code and reason are those of the peer's close frame,
-	// NoStatus when it had none; those of this side when it ended the connection
-	// because of an error; else Abnormal.
+	// HandleClose runs exactly once, when the connection has ended, if
+	// HandleOpen was called. code and reason are those of the peer's close
+	// frame; code is CloseNoStatus if that has none. When this side ended the
+	// connection because of an error, they are its own. Otherwise code is
+	// CloseAbnormal.
 	HandleClose(c *Conn, code int, reason string)
 }
 
@@ -36,14 +37,15 @@ type DrainHandler interface {
 }
 
 // WritabilityHandler is implemented by handlers that want to know when the
-// outbound queue crosses its watermarks. It runs on the loop. While the queue is
-// above the high one nothing is read from the peer.
+// outbound queue crosses its watermarks. HandleWritability runs on the loop.
+// While the queue is above the high watermark, nothing is read from the peer.
 type WritabilityHandler interface {
 	HandleWritability(c *Conn, writable bool)
 }
 
-// PongHandler is implemented by handlers that want to see pongs, with what the
-// Ping carried. It runs on the loop; data is valid during the call only.
+// PongHandler is implemented by handlers that want to see pongs. HandlePong
+// runs on the loop with the data that the ping carried, which is valid during
+// the call only.
 type PongHandler interface {
 	HandlePong(c *Conn, data []byte)
 }
@@ -61,11 +63,11 @@ func (e *CloseError) Error() string {
 }
 
 // ErrClosed is returned by writes after the close frame was sent or the
-// connection has ended. It is also an eddy.ErrClosed.
+// connection has ended. errors.Is also finds eddy.ErrClosed in it.
 var ErrClosed = fmt.Errorf("websocket: close frame sent: %w", eddy.ErrClosed)
 
-// Conn is one WebSocket connection. Every byte of it is multiplied by the number
-// of idle connections.
+// Conn is one WebSocket connection. It is kept small, because every idle
+// connection pays for it.
 type Conn struct {
 	conn        *eddy.Conn
 	cfg         *config
@@ -74,38 +76,38 @@ type Conn struct {
 	keys        *maskKeys     // nil on servers
 	subprotocol string
 
-	// The loop's.
+	// Loop only.
 	ctx        *eddy.Context
 	parser     parser
-	stuck      int64       // bytes queued for a peer that did not read, at the last look
+	stuck      int64       // bytes queued for a peer that did not read, at the last keep-alive check
 	keepTimer  *eddy.Timer // next ping, or the end of the wait for its answer
 	frameTimer *eddy.Timer // end of an incomplete message's time
-	closeTimer *eddy.Timer // end of the wait for the peer's close frame, or its end
+	closeTimer *eddy.Timer // end of the wait for the peer's close frame, or for the end of its stream
 	reason     string
-	code       int16 // for HandleClose, 0 for Abnormal
-	heard      bool  // a frame came since the last look
-	pinged     bool  // a ping is out
-	over       bool  // no more input counts
-	opened     bool  // the handler was told of the connection
-	held       bool  // a drain waits for the close handshake
+	code       int16 // for HandleClose; 0 means CloseAbnormal
+	heard      bool  // a frame came since the last keep-alive check
+	pinged     bool  // a ping waits for its answer
+	over       bool  // all further input is discarded
+	opened     bool  // HandleOpen was called
+	held       bool  // counted as in flight, so that a drain waits
 
 	pauses  pauses
 	closing atomic.Bool // the close frame was submitted; written with mu held
 
-	// mu makes sure that no frame follows the close frame. It is held for the
-	// compression of at most maxLoopCompress bytes.
+	// mu makes sure that no frame follows the close frame. It is also held
+	// while at most maxLoopCompress bytes are compressed.
 	mu      sync.Mutex
 	members *membership // in hubs
-	ended   bool        // no more of them
+	ended   bool        // it can join no more hubs
 }
 
 // Eddy returns the engine's connection, for its addresses, its queue and its
-// deadlines. Writing to it would break the framing, and reads are paused with
-// PauseRead of this type. Any goroutine.
+// deadlines. Do not write to it, because that breaks the framing. Pause reads
+// with Conn.PauseRead instead. Any goroutine.
 func (c *Conn) Eddy() *eddy.Conn { return c.conn }
 
-// Subprotocol returns the one chosen in the handshake, "" for none. Any
-// goroutine.
+// Subprotocol returns the subprotocol that the handshake chose, "" for none.
+// Any goroutine.
 func (c *Conn) Subprotocol() string { return c.subprotocol }
 
 // Compressed reports whether permessage-deflate was negotiated. Any goroutine.
@@ -115,11 +117,11 @@ func (c *Conn) Compressed() bool { return c.deflate != nil }
 const maxReason = maxControl - 2
 
 // Close starts the close handshake with the given code and reason (RFC 6455
-// section 7): the peer answers, or the connection ends after CloseTimeout.
-// Later writes fail with ErrClosed, messages that still come are dropped. Any
-// goroutine. It fails with ErrClosed when the close frame was sent before, and
-// for codes and reasons that a close frame cannot carry: CloseNoStatus sends one
-// without either.
+// section 7). The connection ends when the peer has answered, or after
+// CloseTimeout. Later writes fail with ErrClosed, and messages that still
+// arrive are dropped. CloseNoStatus with no reason sends a close frame without
+// either. Any goroutine. Errors: ErrClosed when the close frame was sent
+// before; another one for a code or reason that a close frame cannot carry.
 func (c *Conn) Close(code int, reason string) error {
 	switch {
 	case code == CloseNoStatus && reason == "":
@@ -137,8 +139,8 @@ func (c *Conn) Close(code int, reason string) error {
 	return nil
 }
 
-// sendClose submits the close frame, behind every frame that was submitted
-// before. It reports false when that was done already.
+// sendClose submits the close frame behind all frames submitted before. It
+// reports false when a close frame was submitted already.
 func (c *Conn) sendClose(code int, reason string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,14 +164,14 @@ func (c *Conn) awaitClose() {
 	})
 }
 
-// armClose runs late after CloseTimeout.
+// armClose schedules late after CloseTimeout.
 func (c *Conn) armClose(late func()) {
 	stop(&c.closeTimer)
 	t, err := c.ctx.After(c.cfg.CloseTimeout, func() {
 		c.closeTimer = nil
 		late()
 	})
-	if err == nil { // else the connection has ended
+	if err == nil { // an error means that the connection has ended
 		c.closeTimer = t
 	}
 }
@@ -188,21 +190,22 @@ var (
 	errStuck        = errors.New("websocket: the peer has stopped reading")
 )
 
-// pauses are the reasons for which reads are paused.
+// pauses holds the reasons for which reads are paused: the application wants
+// it, or a message is being inflated.
 type pauses struct {
 	mu        sync.Mutex
 	app, work bool
 }
 
-// PauseRead stops delivery of messages after the current one, and with it the
-// reading of more, until ResumeRead. A close frame, a ping or the end of the
-// connection may go unnoticed meanwhile. Any goroutine.
+// PauseRead stops reading, and the delivery of messages after the current one,
+// until ResumeRead. A close frame, a ping or the end of the connection may go
+// unnoticed meanwhile. Any goroutine.
 func (c *Conn) PauseRead() { c.pause(&c.pauses.app, true) }
 
 // ResumeRead undoes PauseRead. Any goroutine.
 func (c *Conn) ResumeRead() { c.pause(&c.pauses.app, false) }
 
-// pause switches one of the reasons.
+// pause sets or clears one reason.
 func (c *Conn) pause(why *bool, on bool) {
 	p := &c.pauses
 	p.mu.Lock()
@@ -217,7 +220,7 @@ func (c *Conn) pause(why *bool, on bool) {
 	}
 }
 
-// paused reports whether the application, or a message in work, holds back reads.
+// paused reports whether reads are paused for any reason.
 func (c *Conn) paused() bool {
 	c.pauses.mu.Lock()
 	defer c.pauses.mu.Unlock()

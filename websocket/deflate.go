@@ -77,13 +77,13 @@ func (z *Compression) putDeflater(d *deflater, bits int) {
 	z.busy.Add(-1)
 }
 
-// syncTail ends what a flush of the compressor writes. It is not sent (RFC 7692
-// section 7.2.1).
+// syncTail is the end of every flush of the compressor. It is not sent (RFC
+// 7692 section 7.2.1).
 const syncTail = "\x00\x00\xff\xff"
 
-// compress makes a compressed frame of a message that may refer to dict. The
-// result is valid until the deflater is put back; nil when it would not be
-// shorter than the message.
+// compress returns a compressed frame of a message that may refer to dict, and
+// the size of its payload. The frame is valid until the deflater is put back.
+// It is nil when it would not be shorter than the message.
 func (d *deflater) compress(op Opcode, data, dict []byte) (frame []byte, payload int) {
 	d.out = append(d.out[:0], make([]byte, maxServerHeader)...)
 	if len(dict) > 0 {
@@ -118,15 +118,15 @@ type inflater struct {
 }
 
 // source is the compressed message followed by inflateTail. It hands out single
-// bytes, so that the decompressor takes no more than it needs, and a bounded
-// number for each piece of output.
+// bytes, so that the decompressor takes no more than it needs. It also bounds
+// the bytes for each piece of output.
 type source struct {
 	b    []byte
 	at   int
-	stop int // it ends here for now
+	stop int // the current read ends here
 }
 
-// A compressed message whose blocks hold nothing, or next to nothing, would keep
+// A compressed message of empty or almost empty blocks would keep
 // the decompressor busy for longer than its output is worth. inputPerRead bounds
 // what it may take for one piece of output of at most 32 KiB, inputPerStep what
 // a step takes, maxStreams the streams that a message may consist of.
@@ -138,7 +138,8 @@ const (
 
 var errSparse = errors.New("websocket: compressed message of empty blocks")
 
-// inflateTail is what the sender left out, and a block that ends the stream.
+// inflateTail is the tail that the sender left out, and a block that ends the
+// stream.
 const inflateTail = syncTail + "\x01\x00\x00\xff\xff"
 
 // Read implements io.Reader.
@@ -202,9 +203,9 @@ var (
 	errBomb    = errors.New("websocket: message inflates beyond the limit")
 )
 
-// step inflates about inflateStep bytes more. done says that the message is
-// complete in out. It fails with errBomb as soon as out would hold more than
-// limit bytes, and with other errors when the data is invalid.
+// step inflates about inflateStep more bytes into out. done says that the
+// message is complete. The error is errBomb as soon as out holds more than
+// limit bytes; other errors mean that the data is invalid.
 func (f *inflater) step(limit int, dict []byte) (done bool, err error) {
 	until, from := len(f.out)+inflateStep, f.in.at
 	for len(f.out) < until && f.in.at-from < inputPerStep {
@@ -234,13 +235,13 @@ func (f *inflater) step(limit int, dict []byte) (done bool, err error) {
 			return false, errSparse
 		}
 		// The sender has ended its stream inside the message (RFC 7692 section
-		// 7.2.3.4); the next one may refer to what came before.
+		// 7.2.3.4). The next stream may refer to what came before.
 		f.restart(f.history(dict))
 	}
 	return false, nil
 }
 
-// history returns what the next block may refer to.
+// history returns the bytes that the next stream may refer to.
 func (f *inflater) history(dict []byte) []byte {
 	const most = 1 << maxWindowBits
 	if len(f.out) >= most {
@@ -253,7 +254,7 @@ func (f *inflater) history(dict []byte) []byte {
 
 const firstInflate = 1 << 10
 
-// grow makes room in out, for one byte over the limit at most.
+// grow makes more room in out, up to one byte over the limit.
 func (f *inflater) grow(limit int) {
 	size := min(max(2*cap(f.out), firstInflate), limit+1)
 	f.out = append(make([]byte, 0, size), f.out...)

@@ -17,23 +17,26 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Dialer makes WebSocket connections to servers, and runs their handlers on the
-// loops of an eddy.Dialer. Fill the fields before the first Dial. Any goroutine.
+// Dialer makes WebSocket connections to servers and runs their handlers on the
+// loops of an eddy.Dialer. Fill the fields before the first Dial. Any goroutine
+// may call the methods.
 type Dialer struct {
-	// Engine connects: its fields say on which loops, from which address, with
-	// which bounds and deadlines. The Dialer sets its Init, and
-	// HandshakeTimeout, for the time until the handshake is done, to 10 s when it
-	// is 0. Nobody else may use it. nil = an eddy.Dialer with one loop of its own.
+	// Engine makes the connections. Its fields choose the loops, the local
+	// address, bounds and deadlines. The Dialer sets its Init. It also sets
+	// HandshakeTimeout, the time until the handshake is done, to 10 s when that
+	// is 0. Nothing else may use the Engine. nil = an eddy.Dialer with one loop
+	// of its own.
 	Engine *eddy.Dialer
-	// Options hold for all connections.
+	// Options apply to all connections.
 	Options Options
-	// Header is added to the request of the handshake. It may not hold the fields
+	// Header is added to the request of the handshake. It must not hold fields
 	// that belong to the handshake.
 	Header http.Header
-	// Secure makes wss possible: it adds to p the handlers that speak TLS to the
-	// named server, as tlsx.Secure does; the dialer's own follow them. ready is to be
-	// called once, on the loop, when the handshake of TLS is over or has failed. It
-	// runs on the connection's loop. nil = wss addresses are refused.
+	// Secure makes wss possible. It adds to p the handlers that speak TLS to
+	// the named server, as tlsx.Secure does; the Dialer's own handlers follow
+	// them. It runs on the connection's loop. ready must be called once, on the
+	// loop, when the TLS handshake is over or has failed. nil = wss addresses
+	// are refused.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 	// MaskKeys returns the source of a connection's masking keys. nil = ChaCha8
 	// with a seed of crypto/rand.
@@ -42,7 +45,7 @@ type Dialer struct {
 	mu      sync.Mutex
 	cfg     *config
 	closed  bool
-	waiting map[*eddy.Conn]*handshaker // connected, and not yet given their request
+	waiting map[*eddy.Conn]*handshaker // connected, but Dial has not taken them yet
 }
 
 // defaultHandshakeTimeout is that of an Engine without one.
@@ -84,14 +87,14 @@ func (d *Dialer) start() (*config, error) {
 	return cfg, nil
 }
 
-// newMaskKeys returns a generator that nobody else can predict.
+// newMaskKeys returns a generator with a secret seed.
 func newMaskKeys() MaskKeys {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // it never fails
 	return rand.NewChaCha8(seed)
 }
 
-// init builds the pipeline of a connection that has no request yet.
+// init builds the pipeline of a new connection, whose request comes later.
 func (d *Dialer) init(p *eddy.Pipeline) error {
 	hs := &handshaker{d: d, conn: p.Conn()}
 	d.mu.Lock()
@@ -100,7 +103,8 @@ func (d *Dialer) init(p *eddy.Pipeline) error {
 	return p.Add(handlerName, hs)
 }
 
-// take returns the handler of a connection, once.
+// take removes and returns the handshaker of a connection, or returns nil if it
+// is gone.
 func (d *Dialer) take(c *eddy.Conn) *handshaker {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,9 +114,9 @@ func (d *Dialer) take(c *eddy.Conn) *handshaker {
 }
 
 // Dial connects to an address such as ws://host:port/path?query and makes the
-// handshake (RFC 6455 section 4.1); h handles the connection. ctx bounds all of
-// it. h.HandleOpen has run when Dial returns a connection. It blocks its
-// goroutine, and returns eddy.ErrOnLoop on a loop of the Engine. Errors: those of
+// handshake (RFC 6455 section 4.1). ctx bounds both. h handles the connection;
+// h.HandleOpen has run when Dial returns. Dial blocks the calling goroutine. On
+// a loop of the Engine it returns eddy.ErrOnLoop. Other errors: those of
 // eddy.Dialer.Dial; *HandshakeError when the server refuses or answers wrongly.
 func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, error) {
 	cfg, err := d.start()
@@ -134,7 +138,7 @@ func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, er
 		return nil, fmt.Errorf("websocket: %w", err)
 	}
 	hs := d.take(conn)
-	if hs == nil { // it has ended already
+	if hs == nil { // the connection has ended already
 		return nil, endError(conn)
 	}
 	hs.prepare(cfg, u, h)
@@ -146,7 +150,7 @@ func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, er
 	case err = <-hs.outcome:
 	case <-ctx.Done():
 		conn.CloseWith(eddy.CloseHandshakeFailed, ctx.Err())
-		if err = <-hs.outcome; err == nil { // it was done in this moment
+		if err = <-hs.outcome; err == nil { // the handshake has just succeeded
 			err = ctx.Err()
 		}
 	}
@@ -156,8 +160,8 @@ func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, er
 	return hs.c, nil
 }
 
-// parseAddress reads the address of a server (RFC 6455 section 3); Host has a
-// port afterwards.
+// parseAddress reads the address of a server (RFC 6455 section 3). Host of the
+// result has a port.
 func parseAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -178,8 +182,8 @@ func parseAddress(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// Shutdown ends the dialer in order: its connections are told 1001 and end when
-// their servers have answered, at the latest with ctx. See eddy.Dialer.Shutdown.
+// Shutdown closes the connections with 1001 and waits until their servers have
+// answered, at most until ctx ends. See eddy.Dialer.Shutdown.
 func (d *Dialer) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	e := d.stop()
 	if e == nil {
@@ -196,7 +200,8 @@ func (d *Dialer) Close() error {
 	return nil
 }
 
-// stop refuses further use and returns what is to be ended, nil for nothing.
+// stop refuses further use. It returns the Engine to end, or nil if there is
+// none.
 func (d *Dialer) stop() *eddy.Dialer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,7 +209,7 @@ func (d *Dialer) stop() *eddy.Dialer {
 	return d.Engine
 }
 
-// challenge is a key of the handshake with the answer it must get.
+// challenge is a key of the handshake with the answer that it requires.
 type challenge struct{ key, answer string }
 
 func newChallenge(random io.Reader) (challenge, error) {

@@ -1,5 +1,10 @@
-// Package websocket serves WebSocket connections (RFC 6455) on Eddy's loops,
-// behind the handshake of package http1.
+// Package websocket speaks WebSocket (RFC 6455) on Eddy's loops, as a server
+// behind the handshake of package http1 and as a client.
+//
+// # Serving
+//
+// Call [Upgrade] in a handler that package http1 runs. An [Upgrader] that is
+// kept checks its [Options] once for all its connections.
 //
 //	mux.HandleFunc("/ws", func(w http.ResponseWriter, r *http.Request) {
 //		_, err := websocket.Upgrade(w, r, chat{}, websocket.Options{})
@@ -7,6 +12,21 @@
 //	})
 //
 // A connection costs no goroutine. Its [Handler] runs on the connection's loop
-// and must not block; it hands work that may block to a pool and answers later
-// with [Conn.Write], which any goroutine may call.
+// and must not block. Hand work that may block to a pool, and answer later with
+// [Conn.Write], which any goroutine may call.
+//
+// # Connecting
+//
+// [Dialer.Dial] connects to a server.
+//
+// # Sending to many
+//
+// A [Hub] sends each message to a set of connections, and frames and compresses
+// it only once. A [Prepared] message does the same without a hub.
+//
+// # Compression
+//
+// [NewCompression] makes the [Compression] that Options.Compression takes.
+//
+// docs/websocket.md is the guide.
 package websocket

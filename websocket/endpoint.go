@@ -8,20 +8,18 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// endpoint is the pipeline's view of a Conn: decoder and handler in one. All
-// connections of a config share it, and with it the engine's memory of a
-// handler; the Conn is the state of its context.
+// endpoint is the decoder and the handler of a connection in its pipeline. The
+// Conn is the state of its context. All connections of a config add the same
+// endpoint value, so the engine keeps one pipeline node for all of them.
 type endpoint struct{ cfg *config }
 
-// arrivals are the connections that are given to their endpoint right now, until
-// it is told that it is open or closed.
+// arrivals holds each Conn from enter until the first call of its endpoint.
 type arrivals struct {
 	mu    sync.Mutex
 	conns map[*eddy.Conn]*Conn
 }
 
-// enter gives the connection to its endpoint, which add puts into the pipeline.
-// Loop only.
+// enter calls add, which puts c's endpoint into the pipeline. Loop only.
 func (c *Conn) enter(add func(endpoint) error) error {
 	a := &c.cfg.arrivals
 	a.mu.Lock()
@@ -34,7 +32,7 @@ func (c *Conn) enter(add func(endpoint) error) error {
 	return add(endpoint{c.cfg})
 }
 
-// take returns the connection, once.
+// take removes and returns the Conn, or returns nil if it is gone already.
 func (a *arrivals) take(conn *eddy.Conn) *Conn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,18 +41,18 @@ func (a *arrivals) take(conn *eddy.Conn) *Conn {
 	return c
 }
 
-// of returns the connection of a context.
+// of returns the Conn of a context.
 func (e endpoint) of(ctx *eddy.Context) *Conn {
 	if c, ok := ctx.State().(*Conn); ok {
 		return c
 	}
-	c := e.cfg.arrivals.take(ctx.Conn()) // it is there: HandleOpen is the first call, inside enter
+	c := e.cfg.arrivals.take(ctx.Conn()) // never nil: the first call is HandleOpen, inside enter
 	ctx.SetState(c)
 	return c
 }
 
-// HandleOpen implements eddy.OpenHandler. It runs when the 101 response is
-// queued, or was read.
+// HandleOpen implements eddy.OpenHandler. It runs when a server has queued the
+// 101 response, or a client has read that.
 func (e endpoint) HandleOpen(ctx *eddy.Context) error {
 	c := e.of(ctx)
 	c.ctx = ctx
@@ -110,25 +108,25 @@ func (c *Conn) event(ev event) {
 // deliver hands a message to the handler.
 func (c *Conn) deliver(op Opcode, data []byte) {
 	if c.closing.Load() {
-		return // the handler has said its farewell
+		return // the close frame was sent
 	}
 	c.cfg.Stats.messagesIn.Add(1)
 	c.handled(c.handler.HandleMessage(c, op, data))
 }
 
-// pong answers a ping. A peer that does not read gets none: the queue must not
-// grow with what it sends.
+// pong answers a ping. A peer that does not read gets no pong, so that its
+// pings cannot make the queue grow.
 func (c *Conn) pong(data []byte) {
 	if !c.conn.Writable() {
 		c.cfg.Stats.dropped.Add(1)
 		return
 	}
-	_ = c.writeFrame(first(opPong), data) // it fails when the connection is ending
+	_ = c.writeFrame(first(opPong), data) // an error means that the connection is ending
 }
 
-// closedByPeer ends the close handshake that the peer started or answered. The
-// server ends the connection then, and the client waits for that (RFC 6455
-// section 7.1.1).
+// closedByPeer handles the peer's close frame, which completes the close
+// handshake. A server then ends the connection; a client waits until the server
+// does (RFC 6455 section 7.1.1).
 func (c *Conn) closedByPeer(data []byte) {
 	code := CloseNoStatus
 	if len(data) >= 2 {
@@ -148,8 +146,8 @@ func (c *Conn) closedByPeer(data []byte) {
 // violated closes the connection because of what the peer has sent.
 func (c *Conn) violated(v *violation) { c.end(v.code, v.reason, reasonFor(v.code)) }
 
-// end closes the connection because of what the peer or the handler did: the
-// close frame is flushed and all further input discarded.
+// end closes the connection because of what the peer or the handler did. It
+// flushes the close frame and discards all further input.
 func (c *Conn) end(code int, reason string, why eddy.CloseReason) {
 	c.over = true
 	c.code, c.reason = int16(code), reason
@@ -165,7 +163,7 @@ func reasonFor(code int) eddy.CloseReason {
 	return eddy.CloseProtocolError
 }
 
-// handled follows a call of the handler that may have failed.
+// handled closes the connection when a call of the handler has failed.
 func (c *Conn) handled(err error) {
 	if err == nil || c.over {
 		return
@@ -178,8 +176,8 @@ func (c *Conn) handled(err error) {
 	c.end(CloseInternalError, "", eddy.CloseInternalError)
 }
 
-// HandleError implements eddy.ErrorHandler: a panic of the handler ends in a
-// close frame too.
+// HandleError implements eddy.ErrorHandler. It sends a close frame after a
+// panic of the handler.
 func (e endpoint) HandleError(ctx *eddy.Context, err error) error {
 	if c := e.of(ctx); !c.over {
 		c.over = true
@@ -189,13 +187,14 @@ func (e endpoint) HandleError(ctx *eddy.Context, err error) error {
 	return err
 }
 
-// farewell sends a close frame from the loop at once, if none was sent: the
-// engine ends the connection after this, before it would come to a task.
+// farewell writes a close frame directly on the loop, unless one was sent. A
+// task would come too late, because the engine ends the connection right after
+// this.
 func (c *Conn) farewell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closing.Load() {
-		_ = c.framed(first(opClose), closePayload(CloseInternalError, "")) // it fails when the connection has ended
+		_ = c.framed(first(opClose), closePayload(CloseInternalError, "")) // an error means that the connection has ended
 		c.closing.Store(true)
 	}
 }
@@ -222,20 +221,21 @@ func (e endpoint) HandleEvent(ctx *eddy.Context, ev any) error {
 	return nil
 }
 
-// inputEnded follows the peer's end of stream: after the close handshake it is
-// what a client waits for, before it is an abnormal end.
+// inputEnded handles the peer's end of stream. After the close handshake a
+// client has waited for it; before the close handshake it is an abnormal end.
 func (c *Conn) inputEnded() {
 	switch {
 	case !c.over:
 		c.over = true
 		c.conn.CloseAfterFlush(eddy.ClosePeerClosed)
 	case c.cfg.client:
-		c.hold() // else the engine ends it before the close frame is out
+		c.hold() // else the engine ends the connection before the close frame is sent
 		c.conn.CloseAfterFlush(eddy.CloseNormal)
 	}
 }
 
-// hold keeps the connection in flight until its end.
+// hold keeps the connection in flight until its end, so that a drain waits for
+// it.
 func (c *Conn) hold() {
 	if !c.held {
 		c.held = true
@@ -243,8 +243,8 @@ func (c *Conn) hold() {
 	}
 }
 
-// drain tells the peer that this side goes away and keeps the connection in
-// flight until the peer has answered or its time is over.
+// drain sends a close frame with 1001 and keeps the connection in flight until
+// the peer has answered or CloseTimeout is over.
 func (c *Conn) drain() {
 	if !c.over {
 		c.hold()
@@ -252,7 +252,7 @@ func (c *Conn) drain() {
 	if h, ok := c.handler.(DrainHandler); ok {
 		h.HandleDrain(c)
 	}
-	_ = c.Close(CloseGoingAway, "shutting down") // it fails when the close frame was sent before
+	_ = c.Close(CloseGoingAway, "shutting down") // an error means that a close frame was sent before
 }
 
 // HandleClose implements eddy.CloseHandler.

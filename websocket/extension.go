@@ -197,8 +197,8 @@ func windowBits(s string) int {
 	return n
 }
 
-// accept chooses the first offer that can be honoured and returns what was agreed
-// on with the header field that says so, "" when there is none.
+// accept agrees to the first valid offer. It returns what was agreed on and the
+// header field that says so, "" when there is no valid offer.
 func (z *Compression) accept(offers []extension) (d deflation, answer string) {
 	for _, e := range offers {
 		if e.name != deflateName {
@@ -212,8 +212,9 @@ func (z *Compression) accept(offers []extension) (d deflation, answer string) {
 	return d, ""
 }
 
-// agree decides on an offer. Every valid one can be honoured: windows of all
-// sizes are spoken, and either side may be kept from context takeover.
+// agree decides on an offer. It can agree to every valid one, because it
+// supports windows of all sizes and either side can do without context
+// takeover.
 func (z *Compression) agree(p deflateParams) deflation {
 	d := deflation{outBits: z.o.WindowBits, inBits: maxWindowBits}
 	if p.serverBits != 0 {
@@ -251,8 +252,8 @@ func (d deflation) answer(p deflateParams) string {
 	return s
 }
 
-// offer writes a client's offer and reserves what it may cost; want is what will
-// hold if the server answers with nothing but the name.
+// offer returns a client's offer and reserves the memory it may cost. want is
+// what holds if the server answers with nothing but the name.
 func (z *Compression) offer() (want deflation, field string) {
 	want = deflation{
 		outBits: z.o.WindowBits, inBits: z.o.PeerWindowBits,
@@ -278,9 +279,10 @@ func (z *Compression) offer() (want deflation, field string) {
 	return want, field
 }
 
-// settle judges the server's answer to an offer (RFC 7692 section 7.1) and gives
-// back what it does not need. ok is false when the client has to fail the
-// connection; what was reserved is given back then.
+// settle judges the server's answer to an offer (RFC 7692 section 7.1) and
+// gives back reserved memory that is not needed. on is false when the server
+// declined. ok is false when the client has to fail the connection; all
+// reserved memory is given back then.
 func (z *Compression) settle(want deflation, answer []extension) (d deflation, on, ok bool) {
 	reserved := want.window()
 	d, on, ok = want.answeredBy(answer)
@@ -311,7 +313,7 @@ func (d deflation) answeredBy(answer []extension) (got deflation, on, ok bool) {
 	if p.serverBits != 0 {
 		d.inBits = p.serverBits
 	}
-	if p.clientBits != 0 { // section 7.1.2.2: more than was offered is within what the server can read
+	if p.clientBits != 0 { // section 7.1.2.2: a server that allows more than was offered can also read less
 		d.outBits = min(d.outBits, p.clientBits)
 	}
 	return d, true, true

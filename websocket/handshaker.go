@@ -23,8 +23,8 @@ var (
 	errEnded      = errors.New("websocket: the connection ended in the handshake")
 )
 
-// handshaker is the first handler of a client connection: it sends the request
-// and gives its place to the endpoint when the response is right.
+// handshaker is the first handler of a client connection. It sends the request
+// and, after a valid response, replaces itself with the endpoint.
 type handshaker struct {
 	d       *Dialer
 	conn    *eddy.Conn
@@ -32,16 +32,16 @@ type handshaker struct {
 	url     *url.URL
 	want    challenge
 	offered deflation
-	outcome chan error // of the Dial; one value
+	outcome chan error // for Dial; one value
 
-	// The loop's.
+	// Loop only.
 	ctx   *eddy.Context
-	asked bool // somebody waits for the outcome
-	sent  bool // the request
+	asked bool // Dial waits for the outcome
+	sent  bool // the request was sent
 	over  bool
 }
 
-// prepare makes the connection that the handshake is for.
+// prepare makes the Conn and the challenge of the handshake.
 func (hs *handshaker) prepare(cfg *config, u *url.URL, h Handler) {
 	hs.c = &Conn{conn: hs.conn, handler: h, cfg: cfg, keys: &maskKeys{hs.d.MaskKeys()}}
 	hs.url = u
@@ -55,7 +55,7 @@ func (hs *handshaker) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// begin sends the request, over TLS once that is established. Loop only.
+// begin sends the request; for wss it first establishes TLS. Loop only.
 func (hs *handshaker) begin() {
 	hs.asked = true
 	switch {
@@ -72,10 +72,10 @@ func (hs *handshaker) begin() {
 
 func (hs *handshaker) send() {
 	hs.sent = true
-	_ = hs.ctx.Write(hs.request()) // it fails when the connection is ending, which is told
+	_ = hs.ctx.Write(hs.request()) // after an error HandleClose follows
 }
 
-// secure puts the TLS connection in front.
+// secure puts the handlers of TLS in front of this one.
 func (hs *handshaker) secure() error {
 	p := hs.ctx.Pipeline()
 	if err := p.Remove(handlerName); err != nil {
@@ -87,7 +87,7 @@ func (hs *handshaker) secure() error {
 	return p.Add(handlerName, hs)
 }
 
-// secured follows the handshake of TLS.
+// secured runs when the TLS handshake is over or has failed.
 func (hs *handshaker) secured(err error) {
 	switch {
 	case hs.over || hs.sent:
@@ -118,7 +118,8 @@ func (hs *handshaker) request() []byte {
 	return b.Bytes()
 }
 
-// hostField is the host with its port, unless that is the scheme's own.
+// hostField returns the host with its port, unless that is the default of the
+// scheme.
 func (hs *handshaker) hostField() string {
 	host, own := hs.url.Host, map[string]string{"ws": ":80", "wss": ":443"}[hs.url.Scheme]
 	return strings.TrimSuffix(host, own)
@@ -133,7 +134,8 @@ func ownField(name string) bool {
 	return strings.HasPrefix(name, "Sec-Websocket-")
 }
 
-// Decode implements eddy.Decoder: it waits for the head of the response.
+// Decode implements eddy.Decoder. It waits for the whole head of the response
+// and checks that.
 func (hs *handshaker) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	if !hs.sent {
 		return 0, eddy.WithReason(eddy.CloseHandshakeFailed, errSpokeFirst)
@@ -174,7 +176,7 @@ func (hs *handshaker) refuse(err *HandshakeError) error {
 	return eddy.WithReason(eddy.CloseHandshakeFailed, err)
 }
 
-// fail ends the Dial.
+// fail ends the Dial with err, unless it has ended.
 func (hs *handshaker) fail(err error) {
 	if !hs.over {
 		hs.over = true
@@ -183,7 +185,7 @@ func (hs *handshaker) fail(err error) {
 	}
 }
 
-// abandon gives back what was reserved for the offer.
+// abandon gives back the memory that was reserved for the offer.
 func (hs *handshaker) abandon() {
 	if z := hs.c.cfg.Compression; z != nil {
 		z.giveBack(hs.offered.window())
@@ -191,7 +193,8 @@ func (hs *handshaker) abandon() {
 	}
 }
 
-// judge checks the response (RFC 6455 section 4.1) and takes what was agreed on.
+// judge checks the response (RFC 6455 section 4.1) and stores what was agreed
+// on.
 func (hs *handshaker) judge(head []byte) *HandshakeError {
 	r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), nil)
 	if err != nil {
@@ -218,7 +221,7 @@ func (hs *handshaker) judge(head []byte) *HandshakeError {
 	return nil
 }
 
-// subprotocol takes the server's choice; it returns what is wrong with it.
+// subprotocol stores the server's choice, or returns what is wrong with that.
 func (hs *handshaker) subprotocol(fields []string) string {
 	o := &hs.c.cfg.Options
 	switch {
@@ -233,7 +236,8 @@ func (hs *handshaker) subprotocol(fields []string) string {
 	return ""
 }
 
-// extensions takes what the server has accepted; it returns what is wrong with it.
+// extensions stores what the server has accepted, or returns what is wrong with
+// that.
 func (hs *handshaker) extensions(fields []string) string {
 	list, err := parseExtensions(fields)
 	if err != nil {
@@ -259,14 +263,14 @@ func (hs *handshaker) extensions(fields []string) string {
 
 // HandleClose implements eddy.CloseHandler.
 func (hs *handshaker) HandleClose(_ *eddy.Context, _ eddy.CloseReason, _ error) {
-	hs.d.take(hs.conn) // when the connection ended before it was given a request
+	hs.d.take(hs.conn) // it is still there when the connection ended before Dial took it
 	if hs.asked {
 		hs.fail(endError(hs.conn))
 	}
 	hs.over = true
 }
 
-// endError tells why a connection ended in the handshake.
+// endError returns why a connection ended in the handshake.
 func endError(c *eddy.Conn) error {
 	if ce := c.CloseError(); ce != nil {
 		return fmt.Errorf("%w: %w", errEnded, ce)

@@ -27,11 +27,11 @@ const (
 	hubRetained         = 4 << 20 // free memory that a hub keeps for messages
 )
 
-// Hub sends messages to a set of connections. A message is framed and compressed
-// once; each loop hands it to its connections itself. Nothing of it blocks: a
-// connection that reads too slowly is treated as its class says, without one as
-// its server says. A hub has no goroutine and needs no end; a connection leaves
-// it when it ends. Any goroutine.
+// Hub sends messages to a set of connections. A message is framed and
+// compressed once, and each loop hands it to its own connections. No method
+// blocks. A connection that reads too slowly is treated as its class says, or
+// without a class as its server says. A connection leaves the hub when it ends.
+// A hub has no goroutine and needs no closing. Any goroutine may use it.
 type Hub struct {
 	most      int
 	mostBytes int64
@@ -54,17 +54,18 @@ type form struct {
 
 type hubCounters struct{ broadcasts, refused, sent, failed atomic.Uint64 }
 
-// HubStats are the numbers of a Hub. What classes have dropped is in their own.
+// HubStats are the numbers of a Hub. A class counts the messages that it drops
+// in its own numbers.
 type HubStats struct {
 	Members    int64  // connections
-	Pending    int64  // messages that were not handed to all of them
-	Broadcasts uint64 // messages taken
-	Refused    uint64 // and not, because of MaxPending
+	Pending    int64  // messages not yet handed to all of them
+	Broadcasts uint64 // messages accepted
+	Refused    uint64 // messages refused because of MaxPending or MaxPendingBytes
 	Sent       uint64 // messages given to a connection
-	Failed     uint64 // that the connection did not take
+	Failed     uint64 // messages that a connection did not accept
 }
 
-// NewHub returns an empty Hub. The error names the option that makes no sense.
+// NewHub returns an empty Hub. The error names the invalid option.
 func NewHub(o HubOptions) (*Hub, error) {
 	if o.MaxPending < 0 || o.MaxPendingBytes < 0 {
 		return nil, fmt.Errorf("websocket: HubOptions has MaxPending %d and MaxPendingBytes %d, want 0 (default %d and %d) or more",
@@ -88,14 +89,14 @@ func (h *Hub) Stats() HubStats {
 	}
 }
 
-// ErrMember is returned by Join for a connection that is a member, or has not
-// quite left.
+// ErrMember is returned by Join for a connection that is a member, or is still
+// leaving.
 var ErrMember = errors.New("websocket: the connection is in the hub")
 
-// Join adds a connection; class says what becomes of messages it is too slow for,
-// nil leaves that to the OverflowPolicy of its server or dialer. It gets what is
-// broadcast after Join has returned. Errors: ErrMember, eddy.ErrClosed,
-// eddy.ErrSaturated.
+// Join adds a connection, which gets what is broadcast after Join has returned.
+// class says what happens to messages that the connection is too slow for. nil
+// leaves that to the OverflowPolicy of its server or dialer. Errors: ErrMember,
+// eddy.ErrClosed, eddy.ErrSaturated.
 func (h *Hub) Join(c *Conn, class *eddy.MessageClass) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,12 +113,12 @@ func (h *Hub) Join(c *Conn, class *eddy.MessageClass) error {
 	return nil
 }
 
-// Leave takes a connection out, on its loop; messages that are pending may or may
-// not reach it. It does nothing for one that is no member.
+// Leave removes a connection, on its loop. Pending messages may or may not
+// reach it. Leave does nothing for a connection that is not a member.
 func (h *Hub) Leave(c *Conn) {
 	if m := c.memberOf(h); m != nil {
 		m.skip.Store(true)
-		_ = c.conn.Post(m.leave) // when that fails it leaves at its end
+		_ = c.conn.Post(m.leave) // after an error the member leaves at the end of its connection
 	}
 }
 
@@ -132,10 +133,10 @@ func (h *Hub) Broadcast(op Opcode, data []byte) error {
 	return h.BroadcastPrepared(p)
 }
 
-// BroadcastPrepared is Broadcast of a message that is prepared already. p stays
-// the caller's. Errors: eddy.ErrBackpressure when too much is pending;
-// eddy.ErrSaturated when the task queue of a loop is full, whose members then do
-// not get it.
+// BroadcastPrepared is Broadcast for a prepared message. The caller keeps its
+// reference to p. Errors: eddy.ErrBackpressure when too much is pending;
+// eddy.ErrSaturated when the task queue of a loop is full, so that its members
+// do not get the message.
 func (h *Hub) BroadcastPrepared(p *Prepared) error {
 	h.mu.Lock()
 	err := h.admit(int64(p.Len()))
@@ -155,7 +156,8 @@ func (h *Hub) BroadcastPrepared(p *Prepared) error {
 	return h.submit(msg)
 }
 
-// admit counts a message of n bytes. mu is held.
+// admit counts a message of n bytes, or returns which limit refuses it. mu is
+// held.
 func (h *Hub) admit(n int64) error {
 	if pending := h.pending.Load(); pending >= int64(h.most) {
 		return fmt.Errorf("websocket: %w: %d messages of the hub wait, limit %d", eddy.ErrBackpressure, pending, h.most)
@@ -168,8 +170,8 @@ func (h *Hub) admit(n int64) error {
 	return nil
 }
 
-// submit gives a message to every loop that has members, and forgets those that
-// have ended. mu is held.
+// submit gives a message to every loop that has members, and forgets the other
+// loops. mu is held.
 func (h *Hub) submit(msg *broadcast) error {
 	var failed error
 	h.shards = slices.DeleteFunc(h.shards, func(s *shard) bool {
@@ -191,8 +193,8 @@ func (h *Hub) submit(msg *broadcast) error {
 	return failed
 }
 
-// compressFor makes the forms that members need on the caller's goroutine, so
-// that the loops have nothing to do but to send.
+// compressFor makes the forms that members need. It runs on the caller's
+// goroutine, so that the loops only have to send.
 func (p *Prepared) compressFor(forms [maxWindowBits + 1]form) {
 	for bits, f := range forms {
 		if f.members == 0 {
@@ -204,7 +206,7 @@ func (p *Prepared) compressFor(forms [maxWindowBits + 1]form) {
 	}
 }
 
-// count counts a member in, or out with -1. mu is held.
+// count adds n members, 1 or -1. mu is held.
 func (h *Hub) count(m *membership, n int) {
 	h.members.Add(int64(n))
 	m.shard.live.Add(int64(n))

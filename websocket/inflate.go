@@ -8,12 +8,12 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// inflate decompresses a message. One of more than inflateStep bytes is done in
-// steps, with turns of the loop's other connections in between and reads paused
-// meanwhile, so that it delays them by no more than a step.
+// inflate decompresses a message. A message of more than inflateStep bytes is
+// inflated in steps, with reads of its connection paused. Between the steps the
+// loop serves its other connections, so they wait for one step at most.
 func (c *Conn) inflate(ev event) {
 	if c.closing.Load() {
-		return // nobody will read it, nor what would refer to it
+		return // neither this message nor later ones that refer to it are delivered
 	}
 	d := c.deflate
 	d.op, d.packed = ev.op, len(ev.data)
@@ -23,7 +23,7 @@ func (c *Conn) inflate(ev event) {
 	}
 }
 
-// history returns what the peer may refer to.
+// history returns the bytes that the peer's messages may refer to.
 func (d *deflateState) history() []byte {
 	if !d.inTakeover {
 		return nil
@@ -31,17 +31,18 @@ func (d *deflateState) history() []byte {
 	return d.received.b
 }
 
-// inflateLater continues in a later iteration.
+// inflateLater schedules the next step for a later iteration. It reports false
+// when the connection has ended.
 func (c *Conn) inflateLater() bool {
 	_, err := c.ctx.After(0, func() {
 		if c.deflate.work != nil && c.inflateOn() {
 			c.pause(&c.pauses.work, false)
 		}
 	})
-	return err == nil // else the connection has ended
+	return err == nil
 }
 
-// inflateOn makes a step and reports whether it was the last.
+// inflateOn does one step and reports whether the message is finished with.
 func (c *Conn) inflateOn() bool {
 	d := c.deflate
 	if c.over {
@@ -82,7 +83,7 @@ func (c *Conn) inflated() {
 	c.deliver(d.op, data)
 }
 
-// drop ends the message in work, or the one that waits.
+// drop forgets the message in work, or the parked one, and leaves its place.
 func (d *deflateState) drop() {
 	if d.work != nil {
 		d.putInflater(d.work)

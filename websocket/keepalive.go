@@ -6,7 +6,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// armKeepAlive starts the next look at the peer.
+// armKeepAlive schedules the next check of the peer.
 func (c *Conn) armKeepAlive(d time.Duration) {
 	c.keepTimer = nil
 	if t, err := c.ctx.After(d, c.keepAlive); err == nil { // else the connection has ended
@@ -14,15 +14,15 @@ func (c *Conn) armKeepAlive(d time.Duration) {
 	}
 }
 
-// keepAlive looks whether the peer is there: it was heard, or it gets a ping
-// and PongTimeout to answer with any frame.
+// keepAlive checks that the peer is alive. A peer that was not heard since the
+// last check gets a ping, and PongTimeout to answer with any frame.
 func (c *Conn) keepAlive() {
 	switch {
 	case c.over:
 		c.keepTimer = nil
 	case !c.conn.Writable():
 		c.checkStuck()
-	case c.paused(): // nobody is heard
+	case c.paused(): // nothing is read, so silence tells nothing
 		c.heard, c.pinged, c.stuck = false, false, 0
 		c.armKeepAlive(c.cfg.PingInterval)
 	case c.heard, c.frameTimer != nil: // an incomplete message has a deadline of its own
@@ -34,13 +34,14 @@ func (c *Conn) keepAlive() {
 		c.conn.CloseWith(eddy.CloseIdleTimeout, errPongTimeout)
 	default:
 		c.pinged, c.stuck = true, 0
-		_ = c.writeFrame(first(opPing), nil) // it fails when the connection is ending
+		_ = c.writeFrame(first(opPing), nil) // an error means that the connection is ending
 		c.armKeepAlive(c.cfg.PongTimeout)
 	}
 }
 
-// checkStuck handles a peer that cannot be heard, because reading it is paused
-// until it has read what is queued for it. It may be slow but not stand still.
+// checkStuck checks a peer that cannot be heard, because its reads are paused
+// until it has read what is queued for it. Such a peer may be slow, but its
+// queue must get shorter.
 func (c *Conn) checkStuck() {
 	queued := c.conn.QueuedBytes()
 	if c.stuck > 0 && queued >= c.stuck {
@@ -65,8 +66,8 @@ func (c *Conn) watchMessage(incomplete bool) {
 	}
 }
 
-// messageLate ends a connection whose message took too long, unless the engine
-// kept it from being read.
+// messageLate ends a connection whose message took too long, unless
+// backpressure keeps the engine from reading it.
 func (c *Conn) messageLate() {
 	c.frameTimer = nil
 	if c.over {

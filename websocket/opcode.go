@@ -37,9 +37,10 @@ func (o Opcode) String() string {
 
 func (o Opcode) control() bool { return o&0x8 != 0 }
 
-// Close codes (RFC 6455 section 7.4 and the IANA registry). NoStatus, Abnormal
-// and TLSHandshake are never sent: the first two tell a handler that the peer
-// gave no code, or that the connection ended without a close frame.
+// Close codes (RFC 6455 section 7.4 and the IANA registry). CloseNoStatus,
+// CloseAbnormal and CloseTLSHandshake are never sent. The first two tell a
+// handler that the peer gave no code, or that the connection ended without a
+// close frame.
 const (
 	CloseNormal             = 1000
 	CloseGoingAway          = 1001
@@ -50,7 +51,7 @@ const (
 	CloseInvalidPayload     = 1007
 	ClosePolicyViolation    = 1008
 	CloseMessageTooBig      = 1009
-	CloseMandatoryExtension = 1010 // of clients only
+	CloseMandatoryExtension = 1010 // sent by clients only
 	CloseInternalError      = 1011
 	CloseServiceRestart     = 1012
 	CloseTryAgainLater      = 1013
@@ -58,8 +59,8 @@ const (
 	CloseTLSHandshake       = 1015
 )
 
-// sendable reports whether a close frame may carry the code: those assigned for
-// the wire and the ranges for libraries and applications.
+// sendable reports whether a close frame may carry the code, which is one
+// assigned for the wire or in the ranges for libraries and applications.
 func sendable(code int) bool {
 	switch {
 	case code >= 1000 && code <= 1003, code >= 1007 && code <= 1014:

@@ -10,25 +10,27 @@ import (
 // or client. The zero value is a working configuration: a zero field takes the
 // default named beside it.
 type Options struct {
-	// MaxMessage is the largest message in bytes, over all its fragments and, when
-	// it is compressed, also once it is inflated. Beyond it the connection is closed
-	// with 1009, decided from the frame header or while inflating. Default 1 MiB.
+	// MaxMessage is the largest message in bytes, all its fragments together.
+	// It also bounds what a compressed message inflates to. A larger message
+	// closes the connection with 1009, decided from the frame header or while
+	// inflating. Default 1 MiB.
 	MaxMessage int
 	// MaxFrame is the largest payload of one data frame in bytes. Default
 	// MaxMessage.
 	MaxFrame int
 	// MaxFragments is the largest number of frames of one message. Default 131,072.
 	MaxFragments int
-	// Subprotocols are those the server speaks: the first one that the client
-	// offers and that is among them is chosen. A client offers them, in this order.
+	// Subprotocols lists the subprotocols of this side. A server chooses the
+	// client's first offer that is in the list. A client offers all of them, in
+	// this order.
 	Subprotocols []string
-	// RequireSubprotocol refuses clients that offer none of Subprotocols, or, on
-	// the client, servers that choose none.
+	// RequireSubprotocol makes a server refuse clients that offer none of
+	// Subprotocols, and a client refuse servers that choose none.
 	RequireSubprotocol bool
-	// CheckOrigin reports whether a page of the request's Origin may connect.
-	// nil allows requests without Origin, which no browser makes, and those
-	// whose Origin has the request's host. A refused request is answered 403.
-	// Servers only.
+	// CheckOrigin reports whether a page of the request's Origin may connect. A
+	// refused request is answered with 403. nil allows requests whose Origin
+	// has the request's host, and requests without Origin, which no browser
+	// makes. Servers only.
 	CheckOrigin func(r *http.Request) bool
 	// Compression makes the endpoint speak permessage-deflate (RFC 7692). Several
 	// endpoints may share one. Default: no compression.
@@ -37,20 +39,20 @@ type Options struct {
 	// PingInterval is how long a peer may be silent before it is sent a ping.
 	// Default 25 s; negative: no pings.
 	PingInterval time.Duration
-	// PongTimeout is how long it may then stay silent before its connection is
-	// closed with CloseIdleTimeout. Default 10 s.
+	// PongTimeout is how long the peer may stay silent after the ping before
+	// its connection is closed with CloseIdleTimeout. Default 10 s.
 	PongTimeout time.Duration
 	// MessageTimeout is the time from the first byte of a frame, or of a
-	// fragmented message, to its last, the application's own pauses of reading
-	// included. Beyond it the connection is closed with CloseReadTimeout.
-	// Default 60 s; negative: none.
+	// fragmented message, to its last byte. It includes the application's own
+	// pauses of reading. A later message closes the connection with
+	// CloseReadTimeout. Default 60 s; negative: none.
 	MessageTimeout time.Duration
 	// CloseTimeout is how long the peer may take to answer a close frame, and how
 	// long a client waits for the server to end the connection after that.
 	// Default 5 s.
 	CloseTimeout time.Duration
 
-	// Stats counts what happens to the connections, when it is not nil. Several
+	// Stats counts what happens to the connections, unless it is nil. Several
 	// endpoints may share one.
 	Stats *Stats
 }
@@ -63,7 +65,7 @@ const (
 	defaultMessageTimeout = 60 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
 
-	// largestMessage is what fits a queued write of the engine with its header.
+	// largestMessage is what fits a queued write of the engine beside its header.
 	largestMessage = 1<<30 - maxHeader
 )
 
@@ -117,7 +119,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// config is what all connections of an endpoint share. Immutable, but for arrivals.
+// config is shared by all connections of an endpoint. Only arrivals changes
+// after newConfig.
 type config struct {
 	Options
 	limits   limits

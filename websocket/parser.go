@@ -23,17 +23,17 @@ func protocolError(reason string) *violation {
 	return &violation{CloseProtocolError, reason}
 }
 
-// event is what one step of the parser found. op is Text or Binary for a
+// event is the result of one step of the parser. op is Text or Binary for a
 // complete message, a control opcode for a control frame. data is valid, and
-// may be changed, until the next call. deflated says that it is a message that
-// has to be inflated, and that its text was not validated.
+// may be changed, until the next call. deflated marks a message that has to be
+// inflated and whose text was not validated.
 type event struct {
 	op       Opcode
 	deflated bool
 	data     []byte
 }
 
-// limits are what a parser holds its input against.
+// limits are the bounds that a parser checks its input against.
 type limits struct {
 	message   int  // bytes of a message
 	frame     int  // bytes of payload of a data frame
@@ -42,11 +42,11 @@ type limits struct {
 }
 
 // parser reads frames (RFC 6455 section 5) from a view that starts at the first
-// byte not consumed yet. It decides on a frame from its header, before a byte of
-// payload is kept. A message that lies complete in the view is unmasked in place
-// and never copied; frames of more than directMax bytes that do not, and
-// fragments, are collected in a buffer that grows with the bytes that have come,
-// never with the length that was promised.
+// byte not consumed yet. It judges a frame by its header, before it keeps a
+// byte of payload. A message that is complete in the view is unmasked in place
+// and never copied. Fragments, and incomplete frames of more than directMax
+// bytes, are collected in a buffer. The buffer grows with the bytes that have
+// come, never with the announced length.
 type parser struct {
 	lim     *limits
 	deflate bool // permessage-deflate was negotiated
@@ -55,8 +55,8 @@ type parser struct {
 	text      utf8Check
 	op        Opcode // of the unfinished message
 	deflated  bool   // that message is compressed
-	started   bool   // a fragment of the message was complete: continuations follow
-	fragments int    // that were complete
+	started   bool   // it has a complete fragment: continuations follow
+	fragments int    // complete fragments of that message
 	checked   int    // payload bytes of the frame in the view whose text was validated
 
 	// The rest of a data frame whose header was consumed.
@@ -66,8 +66,8 @@ type parser struct {
 	remain  int
 }
 
-// directMax is the largest payload the parser waits for in the view; what is
-// larger is taken as it comes.
+// directMax is the largest payload that the parser waits for in the view. It
+// collects a larger one as it comes.
 const directMax = 16 << 10
 
 // maxControl is the largest payload of a control frame (RFC 6455 section 5.5).
@@ -83,8 +83,8 @@ type header struct {
 	n    int    // header bytes
 }
 
-// next takes one step: it returns the bytes consumed and the event they
-// completed, ok false when they completed none. Nothing consumed means that
+// next takes one step. It returns the bytes consumed and the event they
+// completed; ok is false when they completed none. Nothing consumed means that
 // more bytes are needed.
 func (p *parser) next(view []byte) (ev event, consumed int, ok bool, err *violation) {
 	if p.inFrame {
@@ -205,7 +205,7 @@ func (p *parser) checkFirst(b byte, h header) *violation {
 	return nil
 }
 
-// checkSize holds a data frame and its message against the limits.
+// checkSize checks a data frame and its message against the limits.
 func (p *parser) checkSize(h header, size uint64) *violation {
 	if h.op.control() {
 		return nil
@@ -225,11 +225,12 @@ func (p *parser) checkSize(h header, size uint64) *violation {
 	return nil
 }
 
-// deflateSlack is how much longer than a message of n bytes its compressed form
-// may be: stored blocks, as small as a few hundred bytes, with their headers.
+// deflateSlack returns how much longer than a message of n bytes its compressed
+// form may be. It allows for stored blocks, as small as a few hundred bytes,
+// with their headers.
 func deflateSlack(n int) int { return n>>6 + 64 }
 
-// control takes a control frame, which must be in the view completely.
+// control takes a control frame, which must be complete in the view.
 func (p *parser) control(view []byte, h header) (event, int, bool, *violation) {
 	end := h.n + h.size
 	if len(view) < end {
@@ -260,8 +261,8 @@ func checkClose(data []byte) *violation {
 	return nil
 }
 
-// data takes a data frame: at once when it lies in the view, in pieces when it
-// is large, and not yet when it is small and incomplete.
+// data takes a data frame: at once when it is complete in the view, in pieces
+// when it is large. A small incomplete frame has to wait.
 func (p *parser) data(view []byte, h header) (event, int, bool, *violation) {
 	if h.op != opContinuation {
 		p.op, p.deflated = h.op, h.rsv1
@@ -288,8 +289,8 @@ func (p *parser) data(view []byte, h header) (event, int, bool, *violation) {
 	return ev, end, ok, nil
 }
 
-// peek validates the text that has come of a frame the parser waits for, so that
-// invalid text is refused as soon as it is there. The view stays as it is.
+// peek validates the text so far of a frame that the parser waits for, so that
+// invalid text is refused early. It does not change the view.
 func (p *parser) peek(payload []byte, key uint32) *violation {
 	if p.op != Text || p.deflated {
 		return nil
@@ -343,8 +344,8 @@ func (p *parser) validate(data []byte, last bool) *violation {
 
 var errNotUTF8 = &violation{CloseInvalidPayload, "text is not UTF-8"}
 
-// endFrame ends a collected frame and, when it was the last of its message,
-// the message. The buffer goes with it: an idle connection holds none.
+// endFrame ends a collected frame and, when it was the last one, its message.
+// The event takes the buffer with it, so an idle connection holds none.
 func (p *parser) endFrame(fin bool) (event, bool) {
 	if !fin {
 		p.started = true
@@ -356,6 +357,6 @@ func (p *parser) endFrame(fin bool) (event, bool) {
 	return ev, true
 }
 
-// unfinished reports whether a message has begun that is not complete. The bytes
+// unfinished reports whether a message has begun and is not complete. The bytes
 // of a frame that the parser waits for in the view do not count.
 func (p *parser) unfinished() bool { return p.inFrame || p.started }

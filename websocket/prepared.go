@@ -9,9 +9,9 @@ import (
 )
 
 // Prepared is a message that is framed, and compressed, once for many
-// connections. It holds counted memory: Release it when it was written for the
-// last time; connections that still send it hold their own references. Its
-// methods may be called by any goroutine that holds a reference.
+// connections. It holds counted memory: call Release after the last write.
+// Connections that still send the message hold their own references. Any
+// goroutine that holds a reference may call the methods.
 type Prepared struct {
 	op     Opcode
 	pool   *buf.SharedPool
@@ -21,7 +21,7 @@ type Prepared struct {
 
 	mu     sync.Mutex
 	packed [maxWindowBits + 1]*buf.Shared // by window bits
-	tried  uint16                         // bits for which it was compressed; packed is nil if that made it no shorter
+	tried  uint16                         // bits for which compression was tried; packed is nil where the result was no shorter
 }
 
 // Prepare frames a message, op Text or Binary. Text must be valid UTF-8. data is
@@ -66,9 +66,10 @@ func (p *Prepared) Release() {
 	}
 }
 
-// compress makes the compressed form for connections with the window, if there is
-// none yet, and returns it with a reference; nil when the message is better sent
-// as it is. With build false, for loops, it never compresses nor waits.
+// compress returns the compressed form for connections with the window, with a
+// reference, and makes it if there is none yet. It returns nil when the message
+// should be sent uncompressed. With build false, for loops, it never compresses
+// nor waits.
 func (p *Prepared) compress(z *Compression, bits int, build bool) *buf.Shared {
 	if p.Len() < z.o.Threshold {
 		return nil
@@ -86,7 +87,8 @@ func (p *Prepared) compress(z *Compression, bits int, build bool) *buf.Shared {
 	return nil
 }
 
-// lock takes the lock; a loop does not wait for whoever compresses.
+// lock takes the lock. With wait false, for loops, it does not wait for a
+// goroutine that compresses.
 func (p *Prepared) lock(wait bool) bool {
 	if wait {
 		p.mu.Lock()
@@ -108,15 +110,15 @@ func (p *Prepared) build(z *Compression, bits int) {
 	}
 }
 
-// WritePrepared sends a prepared message; class is that of WriteClass or nil. It
-// compresses on the calling goroutine, once for each size of window. p stays the
-// caller's. Any goroutine; errors as Write.
+// WritePrepared sends a prepared message; class is as in WriteClass. The caller
+// keeps its reference to p. The message is compressed on the calling goroutine,
+// once for each size of window. Any goroutine; errors as Write.
 func (c *Conn) WritePrepared(class *eddy.MessageClass, p *Prepared) error {
 	return c.writePrepared(class, p, false)
 }
 
-// writePrepared sends the form of p that suits the connection, from anywhere or
-// from its loop.
+// writePrepared sends the form of p that suits the connection. onLoop says that
+// the caller is on the connection's loop.
 func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool) error {
 	build := !onLoop
 	if c.keys != nil { // each frame of a client is masked for itself
@@ -129,7 +131,7 @@ func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool)
 	if d == nil {
 		return c.sendMessage(class, p.plain.Retain(), onLoop)
 	}
-	onLoop = onLoop && !d.outTakeover // with takeover the others are submitted, and this one must not overtake them
+	onLoop = onLoop && !d.outTakeover // with takeover other messages are submitted, and this one must not overtake them
 	var s *buf.Shared
 	if !d.outTakeover || class == nil { // what may be dropped cannot be in the window
 		s = p.compress(d.Compression, d.outBits, build)
@@ -143,7 +145,7 @@ func (c *Conn) writePrepared(class *eddy.MessageClass, p *Prepared, onLoop bool)
 	return c.sendMessage(class, s, onLoop)
 }
 
-// sendMessage sends a message that is framed.
+// sendMessage sends a framed message.
 func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, onLoop bool) error {
 	if class != nil {
 		msg = class.Wrap(msg)
@@ -160,8 +162,8 @@ func (c *Conn) sendMessage(class *eddy.MessageClass, msg any, onLoop bool) error
 	return c.conn.Write(msg)
 }
 
-// sendIntoWindow submits a compressed message that later ones may refer to, in
-// the order of the others.
+// sendIntoWindow submits a compressed message, to which later ones may refer,
+// behind the earlier ones.
 func (c *Conn) sendIntoWindow(s *buf.Shared, plain []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

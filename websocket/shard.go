@@ -12,10 +12,10 @@ import (
 type broadcast struct {
 	hub  *Hub
 	p    *Prepared
-	left atomic.Int64 // shards that have not handed it to all, and its submission
+	left atomic.Int64 // shards that still hand it out, plus one for its submission
 }
 
-// done ends one of those.
+// done counts left down. The last call releases the message.
 func (b *broadcast) done() {
 	if b.left.Add(-1) == 0 {
 		b.hub.pending.Add(-1)
@@ -24,15 +24,16 @@ func (b *broadcast) done() {
 	}
 }
 
-// shard is the part of a hub on one loop. What has no other note is the loop's.
+// shard is the part of a hub on one loop. Fields without a note belong to the
+// loop.
 type shard struct {
 	hub     *Hub
 	loop    *eddy.Loop
-	live    atomic.Int64 // members, those that are about to join included; any goroutine
+	live    atomic.Int64 // members, including those about to join; any goroutine
 	members []*membership
-	empty   int          // places of members that are free
+	empty   int          // free places in members
 	queue   []*broadcast // the first one is being handed out
-	at, end int          // to the members from at up to end
+	at, end int          // the first message has yet to go to members[at:end]
 	running bool
 }
 
@@ -42,10 +43,10 @@ type membership struct {
 	shard *shard
 	conn  *Conn
 	class *eddy.MessageClass
-	next  *membership // of the connection, guarded by Conn.mu
+	next  *membership // next one of the connection, guarded by Conn.mu
 	skip  atomic.Bool // it is leaving
 
-	// The loop's.
+	// Loop only.
 	place int // in shard.members, from 1
 	gone  bool
 }
@@ -63,7 +64,7 @@ func (m *membership) leave() {
 	m.end()
 }
 
-// end forgets the member.
+// end removes the member from its shard and the hub.
 func (m *membership) end() {
 	if m.gone {
 		return
@@ -79,7 +80,8 @@ func (m *membership) end() {
 	m.hub.count(m, -1)
 }
 
-// compact closes the gaps when they are most of the list and nobody goes through it.
+// compact closes the gaps when they are more than half of the list and no
+// message is being handed out.
 func (s *shard) compact() {
 	if s.running || s.empty <= len(s.members)/2 {
 		return
@@ -95,7 +97,8 @@ func (s *shard) compact() {
 	s.members, s.empty = kept, 0
 }
 
-// take begins to hand out a message behind those that wait.
+// take queues a message, and starts to hand it out unless another one is under
+// way.
 func (s *shard) take(b *broadcast) {
 	s.queue = append(s.queue, b)
 	if !s.running {
@@ -105,8 +108,8 @@ func (s *shard) take(b *broadcast) {
 	}
 }
 
-// run hands messages out, hubBatch at a time; the loop's other work comes in
-// between.
+// run hands messages out, hubBatch members at a time. The loop's other work
+// comes in between.
 func (s *shard) run() {
 	for budget := hubBatch; len(s.queue) > 0; s.advance() {
 		for ; s.at < s.end; s.at++ {
@@ -124,8 +127,8 @@ func (s *shard) run() {
 	s.compact()
 }
 
-// advance goes on to the next message. Who has joined in the meantime gets it,
-// but not the one before.
+// advance goes on to the next message. Connections that have joined in the
+// meantime get that one, but not the one before.
 func (s *shard) advance() {
 	s.queue[0].done()
 	s.queue[0] = nil
@@ -136,13 +139,13 @@ func (s *shard) advance() {
 	}
 }
 
-// later continues in another iteration.
+// later continues in a later iteration.
 func (s *shard) later() {
 	err := s.loop.Post(s.run)
 	if errors.Is(err, eddy.ErrSaturated) {
 		_, err = s.loop.After(time.Millisecond, s.run)
 	}
-	if err != nil { // the loop ends, and with it the connections
+	if err != nil { // the loop ends, and its connections with it
 		for len(s.queue) > 0 {
 			s.advance()
 		}
@@ -158,7 +161,7 @@ func (m *membership) send(p *Prepared) {
 	m.hub.stats.sent.Add(1)
 }
 
-// enlist notes a membership of the connection.
+// enlist adds a membership to the connection's list.
 func (c *Conn) enlist(m *membership) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +178,7 @@ func (c *Conn) enlist(m *membership) error {
 	return nil
 }
 
-// delist forgets it.
+// delist removes a membership from the connection's list.
 func (c *Conn) delist(m *membership) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +202,7 @@ func (c *Conn) memberOf(h *Hub) *membership {
 	return nil
 }
 
-// leaveHubs ends all memberships. Loop, at the end of the connection.
+// leaveHubs ends all memberships at the end of the connection. Loop only.
 func (c *Conn) leaveHubs() {
 	c.mu.Lock()
 	m := c.members

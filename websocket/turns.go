@@ -2,16 +2,16 @@ package websocket
 
 import "sync"
 
-// turns are the places of messages that are inflated beyond a step, and who waits for one. A few compressed bytes may
-// become as much as a message may have: without a bound, connections that send such at the same time would hold that
-// much each, until the loops have come to them all.
+// turns bounds how many messages are inflated beyond one step at the same time; other connections wait in its queue. A
+// few compressed bytes may inflate to the size of the largest message. Without a bound, all connections that send such
+// messages would hold that much memory at once.
 type turns struct {
 	mu    sync.Mutex
 	free  int
-	queue []*Conn // in the order of their coming
+	queue []*Conn // in the order of arrival
 }
 
-// take takes a place for the message of c, or lets it wait.
+// take takes a place for the message of c. Without a free place it queues c and returns false.
 func (q *turns) take(c *Conn) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -24,7 +24,7 @@ func (q *turns) take(c *Conn) bool {
 	return false
 }
 
-// leave gives a place to the one who has waited longest.
+// leave passes a place to the connection that has waited longest, or frees it.
 func (q *turns) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,7 +32,7 @@ func (q *turns) leave() {
 		c := q.queue[0]
 		q.queue[0] = nil
 		q.queue = q.queue[1:]
-		if c.deflate.turn.Raise() == nil { // else its loop has ended
+		if c.deflate.turn.Raise() == nil { // an error means that its loop has ended
 			return
 		}
 	}
@@ -46,7 +46,7 @@ func (q *turns) waiting() int {
 	return len(q.queue)
 }
 
-// park keeps of the message in work what has come of it.
+// park keeps only the compressed bytes of the message in work.
 func (d *deflateState) park() {
 	f := d.work
 	d.work = nil
@@ -55,8 +55,8 @@ func (d *deflateState) park() {
 	d.putInflater(f)
 }
 
-// inflateParked begins anew with a message that has waited. It is run on the loop when it is its turn, after the end of the
-// connection too: then the place is passed on.
+// inflateParked starts again with a parked message when its turn has come. It runs on the loop, also after the end of
+// the connection, and then passes the place on.
 func (c *Conn) inflateParked() {
 	d := c.deflate
 	d.admitted = true

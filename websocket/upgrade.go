@@ -17,13 +17,13 @@ import (
 // handlerName is the name of this package's handler in a pipeline.
 const handlerName = "websocket"
 
-// HandshakeError is why a handshake failed: the request that Upgrade answered
-// with Status, or the response that made Dial give up.
+// HandshakeError tells why a handshake failed. Upgrade returns it for a request
+// that it answered with Status, Dial for a response that it did not accept.
 type HandshakeError struct {
 	Status int
 	Msg    string
 	Header http.Header // of the response; Dial only
-	Err    error       // why the server cannot do it, which the client is not told; Upgrade only
+	Err    error       // the cause on this server, which the client is not told; Upgrade only
 }
 
 // Error implements error.
@@ -38,12 +38,11 @@ func (e *HandshakeError) Error() string {
 // Unwrap returns Err.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Upgrader makes WebSocket connections of HTTP requests. Its connections share
-// its options. Any goroutine.
+// Upgrader turns HTTP requests into WebSocket connections, which share its
+// options. Any goroutine may use it.
 type Upgrader struct{ cfg *config }
 
-// NewUpgrader returns an Upgrader. The error names the option that makes no
-// sense.
+// NewUpgrader returns an Upgrader. The error names the invalid option.
 func NewUpgrader(o Options) (*Upgrader, error) {
 	cfg, err := newConfig(o, false)
 	if err != nil {
@@ -52,14 +51,15 @@ func NewUpgrader(o Options) (*Upgrader, error) {
 	return &Upgrader{cfg}, nil
 }
 
-// Upgrade checks the handshake in r (RFC 6455 section 4.2) and makes its
-// connection a WebSocket one that h handles. Call it inside ServeHTTP of a
-// handler that package http1 runs, before anything was written.
+// Upgrade checks the handshake in r (RFC 6455 section 4.2) and turns its
+// connection into a WebSocket connection with the handler h. Call it inside
+// ServeHTTP of a handler that package http1 runs, before anything was written.
+// h.HandleOpen has run when Upgrade returns a connection.
 //
-// h.HandleOpen has run when Upgrade returns a connection. A *HandshakeError is a
-// refusal: the request was answered with its Status, 500 where the server cannot
-// upgrade, and Stats.Refused has counted it. After another error there is nobody
-// to answer: the connection has ended, was taken over, or the response has begun.
+// A *HandshakeError means that the request was refused. It was answered with
+// Status, which is 500 when the server cannot upgrade, and Stats.Refused has
+// counted it. After any other error no answer is possible, because the
+// connection has ended, was taken over, or the response has begun.
 func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*Conn, error) {
 	if h == nil {
 		return nil, unable(errors.New("websocket: Upgrade without a Handler")).answer(w, u.cfg.Stats)
@@ -76,7 +76,7 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 	if err == nil {
 		return c, nil
 	}
-	if !c.opened { // else the end of the connection gives it back
+	if !c.opened { // else HandleClose does it
 		c.releaseDeflate()
 	}
 	if errors.Is(err, http.ErrNotSupported) {
@@ -85,8 +85,9 @@ func (u *Upgrader) Upgrade(w http.ResponseWriter, r *http.Request, h Handler) (*
 	return nil, fmt.Errorf("websocket: %w", err)
 }
 
-// Upgrade is that of an Upgrader of its own, for servers with few connections:
-// an Upgrader that is kept is checked once, and its connections share it.
+// Upgrade is Upgrader.Upgrade with a new Upgrader, for servers with few
+// connections. Otherwise keep an Upgrader: its options are checked once, and
+// its connections share them.
 func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Conn, error) {
 	u, err := NewUpgrader(o)
 	if err != nil {
@@ -95,7 +96,7 @@ func Upgrade(w http.ResponseWriter, r *http.Request, h Handler, o Options) (*Con
 	return u.Upgrade(w, r, h)
 }
 
-// unable is the refusal of a server that is not made for it.
+// unable returns the refusal of a server that cannot upgrade, with its cause.
 func unable(err error) *HandshakeError {
 	return &HandshakeError{Status: http.StatusInternalServerError, Msg: "this server cannot upgrade the connection", Err: err}
 }
@@ -113,7 +114,8 @@ func (e *HandshakeError) answer(w http.ResponseWriter, s *Stats) error {
 	return e
 }
 
-// handshake returns the header of the 101 response, or why there is none.
+// handshake checks the request and returns the header of the 101 response, or
+// the refusal.
 func (c *Conn) handshake(r *http.Request) (http.Header, *HandshakeError) {
 	bad := func(status int, msg string) (http.Header, *HandshakeError) {
 		return nil, &HandshakeError{Status: status, Msg: msg}
@@ -167,7 +169,7 @@ func hasToken(lists []string, token string) bool {
 	return false
 }
 
-// validKey wants one key of 16 bytes in base64.
+// validKey reports whether there is exactly one key, of 16 bytes in base64.
 func validKey(keys []string) bool {
 	if len(keys) != 1 || len(keys[0]) != 24 {
 		return false
@@ -188,7 +190,7 @@ func choose(offers, supported []string) string {
 	for _, list := range offers {
 		for item := range strings.SplitSeq(list, ",") {
 			if i := slices.Index(supported, strings.Trim(item, " \t")); i >= 0 {
-				return supported[i] // not the client's string, which is a part of its whole request
+				return supported[i] // not the client's string, which would keep its whole request in memory
 			}
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // instead of two.
 const smallMessage = 4 << 10
 
-// MaskKeys is a source of masking keys, which must be unpredictable for whoever
-// chooses the payload (RFC 6455 section 10.3). *rand.ChaCha8 of math/rand/v2 is
-// one when its seed is secret.
+// MaskKeys is a source of masking keys. Whoever chooses the payload must not be
+// able to predict them (RFC 6455 section 10.3). A *rand.ChaCha8 of math/rand/v2
+// with a secret seed is such a source.
 type MaskKeys interface{ Uint64() uint64 }
 
 // maskKeys deals out the keys of a client connection.
@@ -22,7 +22,7 @@ type maskKeys struct {
 	source MaskKeys
 }
 
-// next returns a key. Zero would leave the payload as it is.
+// next returns a key that is not zero, which would leave the payload as it is.
 func (k *maskKeys) next() uint32 {
 	for {
 		if key := uint32(k.source.Uint64()); key != 0 {
@@ -34,14 +34,14 @@ func (k *maskKeys) next() uint32 {
 var _ MaskKeys = (*rand.ChaCha8)(nil)
 
 // Write sends a message, op Text or Binary. Text must be valid UTF-8. data must
-// not be changed afterwards. It never blocks; any goroutine may call it. It
-// compresses, where that was negotiated, on the calling goroutine. Errors:
-// ErrClosed, eddy.ErrBackpressure, eddy.ErrSaturated.
+// not be changed afterwards. Write never blocks; any goroutine may call it.
+// Where compression was negotiated, it compresses on the calling goroutine.
+// Errors: ErrClosed, eddy.ErrBackpressure, eddy.ErrSaturated.
 func (c *Conn) Write(op Opcode, data []byte) error { return c.WriteClass(nil, op, data) }
 
-// WriteClass is Write for a message that may be dropped for a peer that reads too
-// slowly, as the class says; nil is none. The message is always whole or not
-// there.
+// WriteClass is Write for a message of a class; nil is none. The message may be
+// dropped for a peer that reads too slowly, as the class says, but only as a
+// whole.
 func (c *Conn) WriteClass(class *eddy.MessageClass, op Opcode, data []byte) error {
 	if err := checkWrite(op, data); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *Conn) WriteClass(class *eddy.MessageClass, op Opcode, data []byte) erro
 	return c.sendMessage(class, c.message(op, data), false)
 }
 
-// message frames a whole message that is not compressed.
+// message returns the frame of a whole message that is not compressed.
 func (c *Conn) message(op Opcode, data []byte) any {
 	switch {
 	case c.keys != nil:
@@ -86,15 +86,15 @@ func release(msg any) {
 	}
 }
 
-// WriteContext is Write that first waits, for as long as ctx allows, until the
-// queue is below its high watermark. It blocks its goroutine, and returns
-// eddy.ErrOnLoop on a loop of the server.
+// WriteContext waits until the queue is below its high watermark, for as long
+// as ctx allows, and then does what Write does. It blocks the calling
+// goroutine. On a loop of the server it returns eddy.ErrOnLoop.
 func (c *Conn) WriteContext(ctx context.Context, op Opcode, data []byte) error {
 	if err := checkWrite(op, data); err != nil {
 		return err
 	}
 	for {
-		// Nothing, behind what is queued: it goes when more may.
+		// An empty write returns when the queue has room again.
 		if err := c.conn.WriteContext(ctx, []byte(nil)); err != nil {
 			return err
 		}
@@ -104,13 +104,14 @@ func (c *Conn) WriteContext(ctx context.Context, op Opcode, data []byte) error {
 	}
 }
 
-// WriteBytes is Write for a Handler's own methods, on the loop: it sends a copy
+// WriteBytes is Write for a Handler's own methods, on the loop. It sends a copy
 // of data, which may be the message that is being handled, and costs neither an
 // allocation nor a task. It overtakes what Write submitted and the loop has not
-// reached yet. It compresses messages of up to 128 KiB; larger ones would keep
-// the loop from others. On a connection with context takeover, messages are
-// submitted as by Write, so that they keep their order. Errors: ErrClosed,
-// eddy.ErrBackpressure, with takeover eddy.ErrSaturated.
+// reached yet. It compresses messages of up to 128 KiB; larger ones are sent
+// uncompressed, because they would hold up the loop. On a connection with
+// context takeover it submits messages as Write does, so that they keep their
+// order. Errors: ErrClosed, eddy.ErrBackpressure, and with takeover
+// eddy.ErrSaturated.
 func (c *Conn) WriteBytes(op Opcode, data []byte) error {
 	if err := checkWrite(op, data); err != nil {
 		return err
@@ -120,7 +121,7 @@ func (c *Conn) WriteBytes(op Opcode, data []byte) error {
 			return err
 		}
 	}
-	if d := c.deflate; d != nil && d.outTakeover { // the compressed ones before it were submitted
+	if d := c.deflate; d != nil && d.outTakeover { // compressed messages before it were submitted, and come first
 		return c.sendMessage(nil, c.message(op, clone(data)), false)
 	}
 	return c.writeFrame(first(op), data)
@@ -136,8 +137,8 @@ func checkWrite(op Opcode, data []byte) error {
 	return nil
 }
 
-// Ping sends a ping with up to 125 bytes of data. The pong goes to a PongHandler.
-// It never blocks; any goroutine. Errors as Write.
+// Ping sends a ping with up to 125 bytes of data. The pong goes to a
+// PongHandler. Ping never blocks; any goroutine may call it. Errors as Write.
 func (c *Conn) Ping(data []byte) error {
 	if len(data) > maxControl {
 		return fmt.Errorf("websocket: ping of %d bytes, limit %d", len(data), maxControl)
@@ -169,13 +170,13 @@ func (c *Conn) framed(first byte, data []byte) error {
 	return c.ctx.WriteParts(appendHeader(h[:0], first, len(data)), data)
 }
 
-// writeDeflated compresses and sends a message from any goroutine. done is false
-// when it is better sent as it is.
+// writeDeflated compresses and sends a message from any goroutine. done is
+// false when the message should be sent uncompressed.
 func (c *Conn) writeDeflated(class *eddy.MessageClass, op Opcode, data []byte) (done bool, err error) {
 	d := c.deflate
-	// A message that may be dropped, or that is large, stands for itself: the
-	// window must hold what the peer has seen, in its order, and the lock is not
-	// held for long.
+	// Only a message that cannot be dropped and is not large refers to earlier
+	// ones. The window must hold what the peer has seen, in its order, and the
+	// lock must not be held for long.
 	if d.outTakeover && class == nil && len(data) <= maxLoopCompress {
 		return c.deflateInOrder(op, data, c.submitCopy)
 	}
@@ -214,7 +215,7 @@ func (c *Conn) writeDeflated(class *eddy.MessageClass, op Opcode, data []byte) (
 	return true, nil
 }
 
-// clone copies what the deflater will overwrite.
+// clone copies b, which the deflater will overwrite.
 func clone(b []byte) []byte {
 	if b == nil {
 		return nil
@@ -222,8 +223,8 @@ func clone(b []byte) []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-// deflateInOrder compresses a message, with context takeover as a part of the
-// stream of messages, and sends the frame with send, which copies it.
+// deflateInOrder compresses a message and sends the frame with send, which
+// copies it. With context takeover the message may refer to earlier ones.
 func (c *Conn) deflateInOrder(op Opcode, data []byte, send func(frame []byte) error) (done bool, err error) {
 	d := c.deflate
 	z := d.getDeflater(d.outBits)
@@ -254,8 +255,8 @@ func (c *Conn) deflateInOrder(op Opcode, data []byte, send func(frame []byte) er
 }
 
 // writeDeflatedOnLoop is writeDeflated on the loop. With context takeover the
-// message may not overtake those that other goroutines have submitted, which it
-// refers to, and is submitted behind them.
+// message may refer to those that other goroutines have submitted. It is
+// therefore submitted behind them.
 func (c *Conn) writeDeflatedOnLoop(op Opcode, data []byte) (done bool, err error) {
 	if c.deflate.outTakeover {
 		return c.deflateInOrder(op, data, c.submitCopy)
