@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// pair is a connection and the one that was dialed for it.
+// pair is an accepted connection, the client, and the server's connection that was dialed for it.
 type pair struct {
 	relay     *Relay
 	client    side
@@ -20,28 +20,28 @@ type pair struct {
 	target    net.Addr
 	connected func(ctx *eddy.Context, err error)
 
-	// The client's loop's.
+	// The client's loop only.
 	near   bool // the server's side is on that loop
 	cancel func(error)
-	stands bool // set for good when both sides are there
+	stands bool // both sides are connected; stays set
 	began  time.Duration
 	took   time.Duration
-	quiet  int   // looks without a byte
-	seen   int64 // bytes at the last one
+	quiet  int   // checks in a row without a byte
+	seen   int64 // bytes moved at the last check
 
 	open   atomic.Int32 // sides that have not ended
-	first  atomic.Bool  // an end was noted
+	first  atomic.Bool  // reason and err are set
 	reason eddy.CloseReason
 	err    error
 }
 
-// side is the handler of one of the two connections. Its fields are its loop's, but for what is atomic.
+// side is the handler of one of the two connections. Its fields belong to its loop, except for atomic ones.
 type side struct {
 	pair  *pair
 	other *side
 	ctx   *eddy.Context
 	conn  *eddy.Conn
-	name  string // of the address
+	name  string // its address
 	moved atomic.Int64
 	held  [][]byte // pieces that the other side's loop had no room for
 	eof   bool     // the peer has ended its stream
@@ -57,14 +57,14 @@ func (s *side) HandleOpen(ctx *eddy.Context) error {
 	p := s.pair
 	if s == &p.server {
 		s.conn.HandshakeDone()
-		s.conn.PauseRead() // until settle: its bytes would come before what connected writes, or take its room
+		s.conn.PauseRead() // until settle, or its bytes would precede what connected writes, or take its room
 		return nil
 	}
 	s.name = s.conn.RemoteAddr().String()
 	return p.begin()
 }
 
-// begin connects to the target; until then the client is not read.
+// begin connects to the target. Until then the client is not read.
 func (p *pair) begin() error {
 	r := p.relay
 	r.active.Add(1)
@@ -98,7 +98,7 @@ func (p *pair) dial() (err error) {
 	return err
 }
 
-// serves reports whether the dialer can make a connection on that loop.
+// serves reports whether the dialer can make a connection on the loop.
 func (r *Relay) serves(l *eddy.Loop) bool {
 	if g := r.o.Dialer.Group; g != nil {
 		for i := 0; g.Loop(i) != nil; i++ {
@@ -119,7 +119,7 @@ func (p *pair) initServer(b *eddy.Pipeline) error {
 	return b.Add("relay", &p.server)
 }
 
-// dialed is the outcome, on the loop that the server's side is on or was to be on.
+// dialed receives the outcome of the dial, on the loop that the server's side is on or was to be on.
 func (p *pair) dialed(c *eddy.Conn, err error) {
 	if p.near {
 		p.settle(c, err)
@@ -137,7 +137,7 @@ func (p *pair) dialed(c *eddy.Conn, err error) {
 	}
 }
 
-// settle begins the exchange, on the client's loop.
+// settle begins the exchange or ends the client, on the client's loop.
 func (p *pair) settle(c *eddy.Conn, err error) {
 	switch {
 	case err != nil:
@@ -146,7 +146,7 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 		c.Reset(eddy.CloseNormal, nil)
 	default:
 		p.stands = true
-		p.client.conn.HandshakeDone() // to be told where to is one
+		p.client.conn.HandshakeDone() // connecting to the target counts as the handshake
 		if p.connected != nil {
 			p.connected(p.client.ctx, nil)
 		}
@@ -158,7 +158,7 @@ func (p *pair) settle(c *eddy.Conn, err error) {
 	}
 }
 
-// noServer ends a client for which there is no server, on its loop.
+// noServer ends a client whose server could not be connected, on the client's loop.
 func (p *pair) noServer(err error) {
 	p.note(eddy.CloseIOError, err)
 	p.noServerSide()
@@ -172,7 +172,8 @@ func (p *pair) noServer(err error) {
 	}
 }
 
-// noServerSide counts the server's side as ended if it has never begun: its handler will not be told.
+// noServerSide counts the server's side as ended if it was never opened, because its HandleClose does not count it
+// then.
 func (p *pair) noServerSide() {
 	if p.server.conn == nil {
 		p.over()
@@ -202,7 +203,7 @@ func (s *side) HandleRead(_ *eddy.Context, msg any) error {
 			return nil
 		}
 		if errors.Is(err, eddy.ErrClosed) {
-			return nil // the other side has ended, and tells
+			return nil // the HandleClose of the other side ends the pair
 		}
 	}
 	if s.held = append(s.held, slices.Clone(p)); len(s.held) == 1 {
@@ -220,7 +221,7 @@ func (s *side) give(p []byte) error {
 	return s.other.conn.Write(s.conn.Buffers().Copy(p))
 }
 
-// yield reads no more until the other side has room.
+// yield stops reading while the other side has no room.
 func (s *side) yield() {
 	if to := s.other.conn; !to.Writable() {
 		s.conn.PauseRead()
@@ -228,10 +229,11 @@ func (s *side) yield() {
 	}
 }
 
-// goOn follows a pause, on the other side's loop.
+// goOn ends a pause of yield, on the other side's loop.
 func (s *side) goOn(error) { s.conn.ResumeRead() }
 
-// retryDelay is when a piece is offered again for which the other side's loop, or the memory budget, had no room.
+// retryDelay is the time between two offers of a piece that the other side's loop, or the memory budget, has no room
+// for.
 const retryDelay = 10 * time.Millisecond
 
 func (s *side) retryLater() error {
@@ -239,7 +241,7 @@ func (s *side) retryLater() error {
 	return err
 }
 
-// retry offers what is held.
+// retry offers the held pieces again.
 func (s *side) retry() {
 	for len(s.held) > 0 && !s.ended {
 		switch err := s.give(s.held[0]); {
@@ -255,18 +257,18 @@ func (s *side) retry() {
 	}
 	s.held = nil
 	if s.eof {
-		_ = s.other.conn.CloseWrite() // it has ended, and tells
+		_ = s.other.conn.CloseWrite() // an error means that it has ended
 	}
 	s.conn.ResumeRead()
 	s.yield()
 }
 
-// HandleEvent implements eddy.EventHandler: the end of one stream is that of the other.
+// HandleEvent implements eddy.EventHandler. The end of this side's stream ends the other's.
 func (s *side) HandleEvent(ctx *eddy.Context, ev any) error {
 	if ev == (eddy.InputClosedEvent{}) {
 		s.eof = true
 		if len(s.held) == 0 {
-			_ = s.other.conn.CloseWrite() // it has ended, and tells
+			_ = s.other.conn.CloseWrite() // an error means that it has ended
 		}
 	}
 	ctx.FireEvent(ev)
@@ -276,7 +278,7 @@ func (s *side) HandleEvent(ctx *eddy.Context, ev any) error {
 // HandleClose implements eddy.CloseHandler.
 func (s *side) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error) {
 	if s.conn == nil {
-		return // it was never opened: nothing has begun, or the dialer tells
+		return // it was never opened: nothing has begun, or the dialer reports the failure
 	}
 	p := s.pair
 	s.ended = true
@@ -299,14 +301,14 @@ func (s *side) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err error
 	p.over()
 }
 
-// note keeps why the pair has ended: the first reason.
+// note keeps the first reason for which the pair ends.
 func (p *pair) note(reason eddy.CloseReason, err error) {
 	if p.first.CompareAndSwap(false, true) {
 		p.reason, p.err = reason, err
 	}
 }
 
-// over counts the end of a side, and with the second that of the pair.
+// over counts the end of a side. The second one ends the pair.
 func (p *pair) over() {
 	if p.open.Add(-1) > 0 {
 		return
@@ -327,7 +329,7 @@ func (p *pair) over() {
 	}
 }
 
-// looks is how often a pair is looked at in Options.Idle.
+// looks is how often a pair is checked within Options.Idle.
 const looks = 4
 
 // watch ends the pair when nothing has moved for long enough. On the client's loop.

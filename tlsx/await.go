@@ -9,12 +9,12 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// ErrOther is what Await returns for a connection that has no handshake of this layer.
+// ErrOther is returned by Await for a connection without a handshake of this layer.
 var ErrOther = errors.New("tlsx: the connection is not one of this client's layer, or has ended")
 
-// Await waits for the end of the handshake of a connection that an eddy.Dialer made with this layer. The error is why it
-// failed: a *HandshakeError, or an eddy.ErrClosed; the connection is closed then. It blocks its goroutine, which must not
-// be a loop's.
+// Await waits for the end of the handshake of a connection that an eddy.Dialer made with this layer. It blocks its
+// goroutine, which must not be a loop's. The error says why the handshake failed and the connection closed: a
+// *HandshakeError, ErrBusy or an eddy.ErrClosed. When ctx ends first, it is the error of ctx.
 func (l *Layer) Await(ctx context.Context, c *eddy.Conn) (tls.ConnectionState, error) {
 	v, ok := l.outcomes.Load(c)
 	if !ok {

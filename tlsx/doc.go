@@ -1,8 +1,6 @@
-// Package tlsx is TLS on the loops of package eddy: crypto/tls as it is, as a handler in front of any decoder.
+// Package tlsx is TLS on the loops of package eddy: crypto/tls unchanged, as a handler in front of any decoder.
 //
-// The handshake runs on a pool, never on the loop, and holds a worker only while it computes. Then the same *tls.Conn is
-// read and written on the loop, one record at a time: its net.Conn gives it the bytes of one record and otherwise says
-// that reading would block, an error that crypto/tls takes as temporary.
+// Make a [Layer] with [Server] or [Client] and add it to each pipeline, before the decoder:
 //
 //	layer, err := tlsx.Server(config, pool, tlsx.Options{})
 //	srv := &eddy.Server{Init: func(p *eddy.Pipeline) error {
@@ -11,5 +9,12 @@
 //		return p.Add("app", app)
 //	}}
 //
-// docs/tls.md says what becomes of a connection in which case.
+// [KeyPair] replaces certificates while they are in use. [Layer.Await] waits for the handshake of a dialed connection.
+// [Secure] is for clients that dial many servers.
+//
+// The handshake runs on a pool, never on the loop, and holds a worker only while it computes. Afterwards the same
+// *tls.Conn is read and written on the loop, one record at a time. Its net.Conn holds the bytes of one record. When
+// they are used up, Read returns an error that crypto/tls takes as temporary.
+//
+// docs/tls.md says how a connection ends in which case.
 package tlsx

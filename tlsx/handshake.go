@@ -11,30 +11,30 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// handshake is a connection's handshake while it is under way. It runs on a goroutine of its own that moves only while a
-// worker of the pool waits for it: it is the worker's turn that it has. When it needs bytes of the peer it gives the turn
-// back, so that peers that are slow, or silent, hold no worker.
+// handshake is a connection's handshake while it is under way. It has a goroutine of its own, which runs only while a
+// worker of the pool waits for it. The worker gives the goroutine its turn. When the goroutine needs bytes of the peer
+// it gives the turn back, so that slow or silent peers hold no worker.
 //
-// in, out, over and err belong to the loop while the connection's reads are not held for it, else to that goroutine.
+// in, out, over and err belong to that goroutine while the connection's reads are held for it, else to the loop.
 type handshake struct {
 	s    *session
 	tls  *tls.Conn
-	turn chan struct{} // to the goroutine
-	back chan struct{} // from it
+	turn chan struct{} // gives the turn to the goroutine
+	back chan struct{} // gives it back
 	quit chan struct{} // closed when the connection ends first
-	step eddy.Signal   // that the turn is over, to the loop
+	step eddy.Signal   // tells the loop that the turn is over
 
 	started bool
-	records int    // of the peer, so far
-	in      []byte // the record that is being read, and how far
+	records int    // records of the peer so far
+	in      []byte // the record being read; read of its bytes are consumed
 	read    int
 	out     []byte // for the peer
 	over    bool
 	err     error
 
 	timer *eddy.Timer
-	early []early // was written before the end
-	size  int     // of that
+	early []early // messages written before the end
+	size  int     // their bytes
 }
 
 // early is a message that was written before the end of the handshake.
@@ -63,7 +63,7 @@ func (h *handshake) Run() {
 	_ = h.step.Raise() // a loop that has ended has closed the connection
 }
 
-// run is the goroutine. It ends with the handshake, or with the connection.
+// run is the goroutine of the handshake. It ends with the handshake or the connection.
 func (h *handshake) run() {
 	done := false
 	defer func() {
@@ -81,7 +81,7 @@ func (h *handshake) run() {
 
 var errGoexit = fmt.Errorf("tlsx: a callback of the config ended its goroutine")
 
-// yield gives the turn back. Nobody may be waiting for it any more.
+// yield gives the turn back, unless the connection has ended.
 func (h *handshake) yield() {
 	select {
 	case h.back <- struct{}{}:
@@ -89,13 +89,14 @@ func (h *handshake) yield() {
 	}
 }
 
-// wire is the net.Conn of a session's *tls.Conn: during the handshake one that waits, on the loop one that does not.
+// wire is the net.Conn of a session's *tls.Conn. Its Read waits during the handshake, and never waits on the loop.
 type wire struct {
 	s  *session
-	hs *handshake // nil when it is over
+	hs *handshake // nil when the handshake is over
 }
 
-// wouldBlock is temporary to crypto/tls, which keeps what it has of a record and goes on with the next Read.
+// wouldBlock is a temporary error to crypto/tls, which keeps the part of a record it has and goes on with the next
+// Read.
 type wouldBlock struct{}
 
 func (wouldBlock) Error() string   { return "tlsx: reading would block" }
@@ -104,7 +105,7 @@ func (wouldBlock) Temporary() bool { return true }
 
 var errWouldBlock net.Error = wouldBlock{}
 
-// Read implements net.Conn. It gives no more than one record at a time, so that crypto/tls never holds bytes of the next.
+// Read implements net.Conn. It returns bytes of one record only, so that crypto/tls never holds bytes of the next.
 func (w *wire) Read(p []byte) (int, error) {
 	h := w.hs
 	if h == nil {
@@ -127,7 +128,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn. The bytes of a handshake wait for the end of the turn.
+// Write implements net.Conn. Bytes of the handshake wait for the end of the turn.
 func (w *wire) Write(p []byte) (int, error) {
 	if h := w.hs; h != nil {
 		h.out = append(h.out, p...)

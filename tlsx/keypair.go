@@ -16,17 +16,14 @@ import (
 	"time"
 )
 
-// KeyPair is a certificate in files that can be replaced while it is in use: handshakes that begin after Reload get the
-// new one, connections that stand are not touched.
-//
-//	pair, err := tlsx.LoadKeyPair("cert.pem", "key.pem")
-//	config := &tls.Config{GetCertificate: pair.GetCertificate}
+// KeyPair is a certificate in files that can be replaced while it is in use. Handshakes that begin after Reload get the
+// new certificate. Established connections are not affected.
 type KeyPair struct {
 	certFile, keyFile string
 	current           atomic.Pointer[tls.Certificate]
 }
 
-// LoadKeyPair reads a certificate chain and its key, both PEM. The error names the file that is wrong.
+// LoadKeyPair reads a certificate chain and its key, both PEM. The error names the files.
 func LoadKeyPair(certFile, keyFile string) (*KeyPair, error) {
 	k := &KeyPair{certFile: certFile, keyFile: keyFile}
 	_, err := k.Reload()
@@ -36,8 +33,8 @@ func LoadKeyPair(certFile, keyFile string) (*KeyPair, error) {
 	return k, nil
 }
 
-// Reload reads the files again and reports whether the certificate changed. After an error the old one stays in use. Any
-// goroutine.
+// Reload reads the files again and reports whether the certificate changed. After an error the old certificate stays in
+// use. Any goroutine.
 func (k *KeyPair) Reload() (changed bool, err error) {
 	c, err := tls.LoadX509KeyPair(k.certFile, k.keyFile)
 	if err != nil {
@@ -47,12 +44,12 @@ func (k *KeyPair) Reload() (changed bool, err error) {
 	return old == nil || !bytes.Equal(old.Certificate[0], c.Certificate[0]), nil
 }
 
-// GetCertificate is for the field of that name of a server's tls.Config. Any goroutine.
+// GetCertificate is for tls.Config.GetCertificate of a server. Any goroutine.
 func (k *KeyPair) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return k.current.Load(), nil
 }
 
-// GetClientCertificate is for the field of that name of a client's tls.Config. Any goroutine.
+// GetClientCertificate is for tls.Config.GetClientCertificate of a client. Any goroutine.
 func (k *KeyPair) GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	return k.current.Load(), nil
 }
@@ -68,9 +65,8 @@ func Fingerprint(c *tls.Certificate) string {
 // selfSignedFor is how long a self-signed certificate is valid.
 const selfSignedFor = 30 * 24 * time.Hour
 
-// SelfSigned makes a certificate for the given host names and addresses that nobody but itself vouches for: for trials,
-// and for clients that know its fingerprint. It is a certificate authority as well, so that it can be put in a pool of
-// roots.
+// SelfSigned makes a certificate for the given host names and addresses, signed by itself. It is for trials, and for
+// clients that know its fingerprint. It is also a certificate authority, so that it can be put in a pool of roots.
 func SelfSigned(hosts ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,15 +8,15 @@ import (
 	"unsafe"
 )
 
-// crypto/tls keeps the buffer that it has read records into, which is as large as the largest record it has met, and that
-// of handshake messages: 3.6 KB of an idle connection's 7.4 KB after a handshake, and 20 KB after one record of 16 KiB.
-// Since it is given whole records here, both are empty between two reads. So a buffer is lent to it for the time of a
-// read, and the other is dropped after the handshake.
+// crypto/tls keeps its buffer for records, which is as large as the largest record so far, and its buffer for handshake
+// messages. They are 3.6 KB of an idle connection's 7.4 KB after a handshake, and 20 KB after one record of 16 KiB.
+// It is given whole records here, so both are empty between two reads. A buffer for records is therefore lent to it for
+// one read, and the other buffer is dropped after the handshake.
 //
-// The fields are not exported. Where the *tls.Conn of another release of Go has not exactly these, it keeps its buffers
-// and everything works as before; TestBuffersAreLent says when that comes.
+// The fields are not exported. If a release of Go changes them, the *tls.Conn keeps its buffers and everything works as
+// before. TestBuffersAreLent then fails.
 
-// fields are where in a tls.Conn its buffers lie.
+// fields are the offsets of the buffers in a tls.Conn.
 type fields struct {
 	raw   uintptr // bytes.Buffer: raw input, starting with a record header
 	input uintptr // bytes.Reader: application data in raw
@@ -24,7 +24,7 @@ type fields struct {
 	known bool
 }
 
-// layout returns the fields, as far as they are what they were.
+// layout returns the fields; known is false if their names or types have changed.
 var layout = sync.OnceValue(func() fields {
 	t := reflect.TypeFor[tls.Conn]()
 	raw, ok1 := t.FieldByName("rawInput")
@@ -42,7 +42,8 @@ const lentSize = maxRecord + 2*bytes.MinRead
 
 var lentBuffers = sync.Pool{New: func() any { return new([lentSize]byte) }}
 
-// lend gives c a buffer to read into, unless it has bytes in its own; nil for none.
+// lend gives c a buffer to read into. It returns nil if it gave none, because c has bytes in its own buffer or the
+// fields are not known.
 func lend(c *tls.Conn) *[lentSize]byte {
 	f := layout()
 	if !f.known {
@@ -57,7 +58,7 @@ func lend(c *tls.Conn) *[lentSize]byte {
 	return b
 }
 
-// takeBack ends lend. Bytes that are left, of which there are none when whole records were read, move to a buffer of c.
+// takeBack ends lend. Bytes that are left move to a buffer of c's own; there are none when whole records were read.
 func takeBack(c *tls.Conn, b *[lentSize]byte) {
 	if b == nil {
 		return
@@ -65,7 +66,7 @@ func takeBack(c *tls.Conn, b *[lentSize]byte) {
 	f := layout()
 	raw := (*bytes.Buffer)(unsafe.Add(unsafe.Pointer(c), f.raw))
 	input := (*bytes.Reader)(unsafe.Add(unsafe.Pointer(c), f.input))
-	if input.Len() > 0 { // it lies in b, which c keeps then
+	if input.Len() > 0 { // the input lies in b, so c keeps b
 		return
 	}
 	input.Reset(nil)
@@ -77,7 +78,7 @@ func takeBack(c *tls.Conn, b *[lentSize]byte) {
 	lentBuffers.Put(b)
 }
 
-// shed drops what c has read the handshake into.
+// shed drops the buffers that c has used for the handshake.
 func shed(c *tls.Conn) {
 	f := layout()
 	if !f.known {

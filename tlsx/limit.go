@@ -15,7 +15,7 @@ type bucket struct {
 	full     atomic.Int64
 }
 
-// set fixes the rate per second, 0 for none, and the size. Before the first use.
+// set fixes the rate per second, 0 for no limit, and the size. Call it before the first use.
 func (b *bucket) set(perSecond, size int) {
 	if perSecond > 0 {
 		b.interval = max(1, int64(time.Second)/int64(perSecond))
@@ -23,7 +23,7 @@ func (b *bucket) set(perSecond, size int) {
 	}
 }
 
-// take removes a token and reports whether there was one. now is any clock that goes on.
+// take removes a token and reports whether there was one. now is the time of any monotonic clock.
 func (b *bucket) take(now int64) bool {
 	if b.interval == 0 {
 		return true

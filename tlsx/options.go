@@ -19,17 +19,17 @@ const (
 	DefaultMaxEarly      = 64 << 10
 )
 
-// Options of a Layer. The zero value has working defaults.
+// Options are the settings of a Layer. The zero value has working defaults.
 type Options struct {
 	Timeout       time.Duration // from the open to the end of the handshake; 0 = 10 s
-	MaxHandshakes int           // under way at a time; 0 = 1024
+	MaxHandshakes int           // handshakes under way at a time; 0 = 1024
 	Rate          int           // handshakes per second; 0 = no limit
-	Burst         int           // that may come at once within Rate; 0 = as many as Rate
+	Burst         int           // handshakes that may come at once; 0 = as many as Rate
 	MaxEarly      int           // bytes that handlers may write before the handshake is over; 0 = 64 KiB
 	Logger        *slog.Logger  // nil = slog.Default()
 
-	// Established is called on the loop when the handshake is over, before any byte of the peer is delivered: to choose
-	// handlers by state.NegotiatedProtocol, for instance (see ByProtocol). An error closes the connection.
+	// Established is called on the loop when the handshake is over, before any byte of the peer is delivered. It may
+	// choose handlers by state.NegotiatedProtocol, for instance (see ByProtocol). An error closes the connection.
 	Established func(ctx *eddy.Context, state tls.ConnectionState) error
 }
 
@@ -63,8 +63,9 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Server returns the layer of a server's connections. Handshakes run on pool; a queue of Options.MaxHandshakes never
-// refuses one that has begun. config must not be changed afterwards; KeyPair reloads certificates.
+// Server returns the layer of a server's connections. Handshakes run on pool. A pool with a queue of
+// Options.MaxHandshakes never refuses a handshake that has begun. config must not be changed afterwards; KeyPair
+// reloads certificates.
 func Server(config *tls.Config, pool *executor.Pool, o Options) (*Layer, error) {
 	if config == nil || len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil {
 		return nil, errors.New("tlsx: Server needs a config with Certificates, GetCertificate or GetConfigForClient")
@@ -72,9 +73,9 @@ func Server(config *tls.Config, pool *executor.Pool, o Options) (*Layer, error) 
 	return newLayer(config, pool, o, false)
 }
 
-// Client returns the layer of a client's connections. config needs ServerName, unless it says InsecureSkipVerify;
-// connections to different names need different layers, which may share the pool. The error of a handshake that failed
-// because of the server's certificate is a *tls.CertificateVerificationError to errors.As.
+// Client returns the layer of a client's connections. config needs ServerName or InsecureSkipVerify. Connections to
+// different names need different layers, which may share the pool. When a handshake fails because of the server's
+// certificate, errors.As finds a *tls.CertificateVerificationError.
 func Client(config *tls.Config, pool *executor.Pool, o Options) (*Layer, error) {
 	switch {
 	case config == nil || config.ServerName == "" && !config.InsecureSkipVerify:
@@ -101,8 +102,8 @@ func newLayer(config *tls.Config, pool *executor.Pool, o Options, client bool) (
 	return l, nil
 }
 
-// ByProtocol returns a function for Options.Established that adds the handlers of the protocol that was negotiated (ALPN,
-// RFC 7301); "" is for peers that negotiate none. A protocol without handlers closes the connection with
+// ByProtocol returns a function for Options.Established that adds the handlers of the negotiated protocol (ALPN, RFC
+// 7301). The key "" is for peers that negotiate none. A protocol without handlers closes the connection with
 // CloseHandshakeFailed.
 func ByProtocol(add map[string]func(p *eddy.Pipeline) error) func(*eddy.Context, tls.ConnectionState) error {
 	return func(ctx *eddy.Context, state tls.ConnectionState) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Secure returns what http1.Transport.Secure wants, and any client that dials many servers by name: a function that adds
-// the TLS of a connection to the named server. ready is called once, on the loop, with the outcome of the handshake.
-// config is used with that name for its ServerName. Errors: those of Client.
+// Secure is for clients that dial many servers by name, such as http1.Transport and websocket.Dialer. It returns a
+// function that adds the TLS of a connection to the named server. That function calls ready once, on the loop, with the
+// outcome of the handshake. config is used with the name as its ServerName. Errors: those of Client.
 func Secure(config *tls.Config, pool *executor.Pool, o Options) (func(p *eddy.Pipeline, serverName string, ready func(error)) error, error) {
 	if config == nil {
 		config = &tls.Config{}
@@ -30,7 +30,7 @@ func Secure(config *tls.Config, pool *executor.Pool, o Options) (func(p *eddy.Pi
 	}, nil
 }
 
-// named is a Layer for one connection to a server of that name.
+// named is the Layer of one connection to the server with that name.
 type named struct {
 	*Layer
 	name  string

@@ -12,18 +12,18 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// The stages of a session, in their order. Loop only.
+// stage is how far a session has come. The stages stand in their order. Loop only.
 type stage uint8
 
 const (
-	waiting   stage = iota // of a server: for the first record
+	waiting   stage = iota // a server waits for the first record
 	shaking                // the handshake is under way
 	open                   // the handshake is over
 	finished               // our close_notify is sent
 	abandoned              // the handshake failed, or the stream is broken
 )
 
-// session is one connection's TLS.
+// session is the TLS of one connection.
 type session struct {
 	layer  *Layer
 	conn   *eddy.Conn
@@ -35,9 +35,9 @@ type session struct {
 	ended  bool // the peer's close_notify has come
 	record []byte
 	plain  buf.Bytes
-	gather *gather // what was written in this batch
+	gather *gather // plaintext written in this batch
 
-	outcome *outcome // of a client
+	outcome *outcome // clients only
 }
 
 // outcome is what Await waits for.
@@ -45,7 +45,7 @@ type outcome struct {
 	done  chan struct{} // closed when the others are set
 	state tls.ConnectionState
 	err   error
-	named *named // nil for a connection of Client's
+	named *named // nil for a connection of a layer from Client
 }
 
 func (o *outcome) ready(err error) {
@@ -66,7 +66,7 @@ type gather struct {
 	b [maxPlain]byte
 }
 
-// gathers and plains are buffers for the time of one call or batch, of all loops.
+// gathers and plains hold buffers for one call or batch. All loops share them.
 var (
 	gathers = sync.Pool{New: func() any { return new(gather) }}
 	plains  = sync.Pool{New: func() any { return new([maxPlain]byte) }}
@@ -97,7 +97,7 @@ func sessionOf(ctx *eddy.Context) *session {
 	return s
 }
 
-// begin starts the handshake, if there is room for it.
+// begin starts the handshake, or refuses it when there is no room.
 func (s *session) begin() error {
 	l := s.layer
 	if err := l.admit(); err != nil {
@@ -122,7 +122,7 @@ func (s *session) begin() error {
 	return s.goOn()
 }
 
-// goOn gives the handshake a turn on the pool, and holds reads until that is over.
+// goOn gives the handshake a turn on the pool and holds reads until the turn is over.
 func (s *session) goOn() error {
 	if err := s.layer.pool.Submit(s.hs); err != nil {
 		return s.refuse(fmt.Errorf("%w: %w", ErrBusy, err))
@@ -131,10 +131,10 @@ func (s *session) goOn() error {
 	return nil
 }
 
-// alertInternal is what a peer hears whose handshake is refused: a fatal alert, internal_error (RFC 8446 section 6).
+// alertInternal is sent to a peer whose handshake is refused: the fatal alert internal_error (RFC 8446 section 6).
 var alertInternal = []byte{21, 3, 3, 0, 2, 2, 80}
 
-// refuse ends a connection for whose handshake there is no room.
+// refuse ends a connection because there is no room for its handshake.
 func (s *session) refuse(err error) error {
 	s.layer.stats.refused.Add(1)
 	if !s.layer.client && !s.hs.started {
@@ -144,7 +144,7 @@ func (s *session) refuse(err error) error {
 	return eddy.WithReason(eddy.CloseAdmissionRejected, err)
 }
 
-// stepped follows a turn of the handshake, on the loop.
+// stepped runs on the loop after a turn of the handshake.
 func (s *session) stepped() {
 	h := s.hs
 	if s.stage != shaking {
@@ -171,13 +171,13 @@ func (s *session) stepped() {
 	}
 }
 
-// end closes the connection because of an error that no Decode returns.
+// end closes the connection because of an error that Decode did not return.
 func (s *session) end(err error) {
 	s.ctx.FireError(err)
-	s.ctx.CloseAfterFlush(eddy.CloseHandshakeFailed) // if a handler took the error for handled
+	s.ctx.CloseAfterFlush(eddy.CloseHandshakeFailed) // in case a handler took the error as handled
 }
 
-// fail ends a handshake that went wrong.
+// fail ends a failed handshake and returns the error that closes the connection.
 func (s *session) fail(err error) error {
 	e := &HandshakeError{Err: err}
 	if errors.Is(err, ErrNotTLS) {
@@ -193,20 +193,20 @@ func (s *session) fail(err error) error {
 	return eddy.WithReason(eddy.CloseHandshakeFailed, e)
 }
 
-// late is the deadline of the handshake.
+// late runs at the deadline of the handshake.
 func (s *session) late() {
 	if s.stage <= shaking {
 		s.end(s.fail(&eddy.DeadlineError{Reason: eddy.CloseHandshakeFailed, Limit: s.layer.o.Timeout}))
 	}
 }
 
-// abandon ends the TLS of a connection before its time.
+// abandon gives up TLS on the connection because of err.
 func (s *session) abandon(err error) {
 	s.settle(err)
 	s.stage = abandoned
 }
 
-// settle ends a handshake, with success or without.
+// settle ends the handshake; err is nil after success.
 func (s *session) settle(err error) {
 	h := s.hs
 	if h == nil {
@@ -231,7 +231,7 @@ func (s *session) settle(err error) {
 	}
 }
 
-// establish follows a handshake that succeeded.
+// establish opens the session after a successful handshake.
 func (s *session) establish() error {
 	st := s.tls.ConnectionState()
 	s.layer.stats.established.Add(1)
@@ -288,8 +288,8 @@ func (l *Layer) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return n, s.read(view[:n])
 }
 
-// recordLen returns the length of the first record, 0 if it is not all there. Of one that is longer than any may be, the
-// header is enough for crypto/tls to refuse it.
+// recordLen returns the length of the first record, 0 if it is not complete. For a record over maxRecord it returns the
+// length of the header, which is enough for crypto/tls to refuse it.
 func recordLen(view []byte) int {
 	if len(view) < recordHead {
 		return 0
@@ -304,13 +304,13 @@ func recordLen(view []byte) int {
 	return n
 }
 
-// maxRecords bounds the records of a peer's handshake: each costs a turn on the pool, and may carry a single byte. Messages
-// of 64 KiB in records of 512 bytes, the smallest that RFC 6066 knows, are fewer.
+// maxRecords bounds the records of a peer's handshake, because each costs a turn on the pool and may carry a single
+// byte. Messages of 64 KiB in records of 512 bytes, the smallest that RFC 6066 allows, need fewer.
 const maxRecords = 1024
 
 var errRecords = fmt.Errorf("tlsx: a handshake of more than %d records", maxRecords)
 
-// shake gives the handshake a record, in memory of its own.
+// shake gives the handshake a copy of a record.
 func (s *session) shake(record []byte) (int, error) {
 	if s.hs.records++; s.hs.records > maxRecords {
 		return 0, s.fail(errRecords)
@@ -338,19 +338,20 @@ func (s *session) read(record []byte) error {
 	}
 	plains.Put(p)
 	switch {
-	case err == nil, errors.Is(err, errWouldBlock): // no bytes: a message to TLS itself
+	case err == nil, errors.Is(err, errWouldBlock): // no bytes when the record was for TLS itself
 		return nil
 	case errors.Is(err, io.EOF):
 		s.ended = true
 		s.ctx.EndInput()
 		return nil
 	}
-	s.stage = abandoned // and with an alert: nothing can follow, also not what this batch has written
+	s.stage = abandoned // an alert was sent: nothing can follow, not even what this batch has written
 	s.dropGather()
 	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("tlsx: read: %w", err))
 }
 
-// DecodeEnd implements eddy.EndDecoder: it tells an orderly end from one that somebody else may have made.
+// DecodeEnd implements eddy.EndDecoder. It tells an orderly end of the stream from a truncated one, which an attacker
+// may have caused.
 func (l *Layer) DecodeEnd(ctx *eddy.Context, inside bool) error {
 	s := sessionOf(ctx)
 	switch {
@@ -367,21 +368,21 @@ func (l *Layer) DecodeEnd(ctx *eddy.Context, inside bool) error {
 	return nil
 }
 
-// checkFirst looks at the first bytes of a client: a handshake record, RFC 8446 section 5.1.
+// checkFirst checks that the first bytes of a client are those of a handshake record (RFC 8446 section 5.1).
 func checkFirst(view []byte) error {
 	if view[0] != 22 || len(view) > 1 && view[1] != 3 {
 		if isHTTP(view) && len(view) < recordHead {
-			return nil // more will tell
+			return nil // more bytes will tell
 		}
 		return ErrNotTLS
 	}
 	return nil
 }
 
-// methods are how a plain request begins.
+// methods lists how requests of plain HTTP begin.
 var methods = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "TRACE", "CONNE"}
 
-// isHTTP reports whether view begins, or may yet begin, like a request of HTTP.
+// isHTTP reports whether view begins, or may yet begin, like an HTTP request.
 func isHTTP(view []byte) bool {
 	head := string(view[:min(len(view), recordHead)])
 	for _, m := range methods {
@@ -395,14 +396,14 @@ func isHTTP(view []byte) bool {
 const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 52\r\n\r\n" +
 	"This port speaks TLS: use https instead of http URLs"
 
-// answerPlain tells a client of plain HTTP, which is most of those who come without TLS, what to do.
+// answerPlain tells a client that speaks plain HTTP to use TLS. Most peers without TLS are such clients.
 func (s *session) answerPlain(view []byte) {
 	if isHTTP(view) {
 		_ = s.ctx.WriteAdmitted([]byte(plainAnswer)) // an error means that it is ending anyway
 	}
 }
 
-// HandleEvent implements eddy.EventHandler: a server that drains does not wait for handshakes.
+// HandleEvent implements eddy.EventHandler. A server that drains does not wait for handshakes.
 func (l *Layer) HandleEvent(ctx *eddy.Context, ev any) error {
 	ctx.FireEvent(ev)
 	if s := sessionOf(ctx); s != nil && s.stage < open && ev == (eddy.DrainEvent{}) {

@@ -8,8 +8,8 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// HandleWrite implements eddy.WriteHandler. What is written in one batch leaves in as few records as it fits in; the
-// bounds of the outbound queue hold for the bytes as they come, and it counts them encrypted.
+// HandleWrite implements eddy.WriteHandler. The messages of one batch leave in as few records as possible. The bounds
+// of the outbound queue are checked with the plain bytes; the queue counts the encrypted ones.
 func (l *Layer) HandleWrite(ctx *eddy.Context, msg any) error {
 	s := sessionOf(ctx)
 	if s == nil {
@@ -55,7 +55,7 @@ func (s *session) writeParts(parts []buf.Part) error {
 	return s.write(list...)
 }
 
-// write takes a message, all of it or nothing. Its memory is the caller's again when it returns.
+// write takes all of a message or nothing. The caller may reuse its memory afterwards.
 func (s *session) write(parts ...[]byte) error {
 	n := 0
 	for _, p := range parts {
@@ -78,7 +78,7 @@ func (s *session) write(parts ...[]byte) error {
 	return nil
 }
 
-// writeEarly keeps what is written before the handshake is over.
+// writeEarly keeps a message until the handshake is over.
 func (s *session) writeEarly(parts [][]byte, n int) error {
 	h := s.hs
 	if h.size+n > s.layer.o.MaxEarly {
@@ -89,7 +89,7 @@ func (s *session) writeEarly(parts [][]byte, n int) error {
 	return nil
 }
 
-// add gathers p; whole records' worth is encrypted at once.
+// add gathers p. What fills whole records is encrypted at once.
 func (s *session) add(p []byte) error {
 	for len(p) > 0 {
 		if s.gather == nil {
@@ -116,7 +116,7 @@ func (s *session) add(p []byte) error {
 	return nil
 }
 
-// flush encrypts what was gathered.
+// flush encrypts the gathered bytes.
 func (s *session) flush() error {
 	g := s.gather
 	if g == nil {
@@ -152,7 +152,7 @@ func (l *Layer) HandleFlush(ctx *eddy.Context) error {
 	return nil
 }
 
-// HandleFinish implements eddy.FinishHandler: the last record is our close_notify.
+// HandleFinish implements eddy.FinishHandler. It sends close_notify as the last record.
 func (l *Layer) HandleFinish(ctx *eddy.Context, _ eddy.CloseReason) {
 	s := sessionOf(ctx)
 	if s == nil || s.stage != open || s.flush() != nil {
