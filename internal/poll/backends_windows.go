@@ -1,4 +1,4 @@
 package poll
 
-// backends is empty: on this system package netsys is the only one.
+// backends is empty: this system has only the backend of package netsys.
 func backends() []backend { return nil }

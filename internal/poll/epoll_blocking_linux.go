@@ -12,7 +12,7 @@ import (
 )
 
 // blockingWait blocks the thread in the kernel and is woken through an eventfd.
-// The eventfd is edge-triggered and never read: each write is one edge, and its
+// The eventfd is edge-triggered and never read. Each write is one edge, and its
 // 64-bit count does not overflow in a lifetime.
 type blockingWait struct {
 	woken  signal

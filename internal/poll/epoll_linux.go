@@ -23,7 +23,7 @@ type epoll struct {
 	errno syscall.Errno
 }
 
-// epollWaiter is how an epoll sleeps and is woken.
+// epollWaiter is the way an epoll sleeps and is woken.
 type epollWaiter interface {
 	// sleep collects events, waiting for them for at most timeout, which is not 0.
 	sleep(p *epoll, timeout time.Duration) error
@@ -78,9 +78,9 @@ func (p *epoll) ctl(op int, verb string, fd int, event *unix.EpollEvent) error {
 	return nil
 }
 
-// epollEvents translates interest. The kernel reports EPOLLHUP and EPOLLERR
-// whether asked or not; EPOLLONESHOT makes it do so once, so that nobody spins
-// on a dead connection that is paused.
+// epollEvents translates interest. The kernel always reports EPOLLHUP and
+// EPOLLERR. EPOLLONESHOT limits that to one report, so that a loop does not
+// spin on a dead connection that is paused.
 func epollEvents(in sys.Interest) uint32 {
 	if in == sys.None {
 		return unix.EPOLLONESHOT
@@ -141,7 +141,8 @@ func (p *epoll) resize(n int) {
 	p.events = p.events[:n]
 }
 
-// collect asks for events without waiting. The call is raw, as it never blocks.
+// collect asks for events without waiting. The call is raw, because it never
+// blocks.
 func (p *epoll) collect() {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd),
 		uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)), 0, 0, 0)

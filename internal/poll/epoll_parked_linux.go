@@ -17,8 +17,8 @@ type parkedWait struct {
 	ready func(uintptr) bool // made once: a function value per wait would be an allocation
 }
 
-// newParkedEpoll decides by the number of processors whether there is a gate; when
-// that changes later, only the costs are others.
+// newParkedEpoll adds a gate if there are several processors. When their number
+// changes later, only the costs change.
 func newParkedEpoll() (*epoll, error) { return newGatedEpoll(runtime.GOMAXPROCS(0) > 1) }
 
 func newGatedEpoll(gated bool) (*epoll, error) {
@@ -77,7 +77,8 @@ func (w *parkedWait) sleep(p *epoll, timeout time.Duration) error {
 	return err
 }
 
-// close ends the parker, which owns what the runtime watches, and what is behind it.
+// close closes the parker, which owns the descriptor that the runtime watches,
+// and the epoll behind the gate.
 func (w *parkedWait) close() error {
 	err := w.parker.close()
 	if w.gate != nil && err != sys.ErrPollerClosed { //nolint:errorlint // our own sentinel, returned bare

@@ -13,11 +13,11 @@ import (
 )
 
 // kqueue is level-triggered (no EV_CLEAR) and holds one kernel filter for each
-// condition that is asked for: under sys.None there is none, and the kernel
+// condition that is asked for. Under sys.None there is none, and the kernel
 // reports nothing; see quiet.
 //
-// It blocks in both modes. The Go runtime cannot poll a kqueue: it asks for
-// EVFILT_WRITE of whatever it polls, which a kqueue does not have.
+// It blocks in both modes. The Go runtime cannot poll a kqueue, because it asks
+// for EVFILT_WRITE of whatever it polls, which a kqueue does not have.
 type kqueue struct {
 	fd      int // -1 after Close
 	waker   *pipeWaker
@@ -111,7 +111,7 @@ func (p *kqueue) Remove(fd int) error {
 	return nil
 }
 
-// check refuses what no descriptor can have and what comes after Close.
+// check refuses invalid tokens and descriptors, and every call after Close.
 func (p *kqueue) check(verb string, fd int, token uint64) error {
 	switch {
 	case p.fd < 0:
@@ -124,7 +124,7 @@ func (p *kqueue) check(verb string, fd int, token uint64) error {
 	return nil
 }
 
-// change adds and deletes the kernel's filters so that they are those of to.
+// change adds and deletes kernel filters to get from one interest to another.
 func (p *kqueue) change(fd int, from, to sys.Interest) error {
 	n := 0
 	for _, f := range [...]struct {
@@ -144,7 +144,7 @@ func (p *kqueue) change(fd int, from, to sys.Interest) error {
 		return nil
 	}
 	_, err := unix.Kevent(p.fd, p.changes[:n], nil, nil)
-	if err == unix.EINTR { // the changes have been made before the signal is noticed
+	if err == unix.EINTR { // the changes were made before the signal was noticed
 		return nil
 	}
 	return err

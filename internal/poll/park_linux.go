@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// States of parker.armed besides a moment.
+// Values of parker.armed that are not moments.
 const (
 	spent = math.MinInt64 // the deadline has ended a park: every further one fails at once
 	never = math.MaxInt64 // no deadline
@@ -19,16 +19,16 @@ const (
 // parker parks the goroutine of a loop in the Go runtime's poller until a
 // descriptor, itself a poller, has something to report.
 //
-// Its wake-up is the descriptor's read deadline: setting it into the past makes
-// the runtime put the parked goroutine on the caller's run queue at once, with
-// no system call and without waiting for some thread to ask the kernel.
-// BenchmarkWake compares it with an eventfd.
+// wake uses the descriptor's read deadline. Setting it into the past makes the
+// runtime put the parked goroutine on the caller's run queue at once. That
+// needs no system call and no thread that asks the kernel. BenchmarkWake
+// compares it with an eventfd.
 //
 // The owner also sets the deadline, for its timeouts, and must not wipe out a
-// wake-up by doing so. So a waker first raises woken, then sets the deadline;
-// the owner first sets the deadline, then looks at woken. Either the deadline
-// of the waker comes last and stands, or the owner sees the mark and does not
-// park.
+// wake-up by doing so. So a waker first raises woken, then sets the deadline,
+// while the owner first sets the deadline, then looks at woken. Either the
+// waker sets its deadline last, and that stands, or the owner sees the mark and
+// does not park.
 type parker struct {
 	file  *os.File // owns the descriptor
 	conn  syscall.RawConn
@@ -37,13 +37,13 @@ type parker struct {
 	woken signal
 
 	// armed is the deadline that the owner set last, in nanoseconds since
-	// start. It is moved only when it has to come earlier or is over: a later
+	// start. It is moved only when it must come earlier or has passed. A later
 	// timeout leaves it, at the price of one early return.
 	armed int64
 }
 
-// newParker takes over fd. It fails when the runtime cannot poll fd, and has
-// closed it then.
+// newParker takes over fd. If the runtime cannot poll fd, it closes fd and
+// fails.
 func newParker(fd int, name string) (*parker, error) {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		syscall.Close(fd)
@@ -63,14 +63,14 @@ func newParker(fd int, name string) (*parker, error) {
 	return &parker{file: file, conn: conn, start: time.Now(), past: time.Unix(1, 0), armed: never}, nil
 }
 
-// settle ends a wait: wake-ups so far are answered by its return.
+// settle ends a wait, which answers the wake-ups so far.
 func (k *parker) settle() {
 	if k.woken.settle() {
 		k.armed = spent
 	}
 }
 
-// until is the moment at which a wait with this timeout ends.
+// until returns the moment at which a wait with this timeout ends.
 func (k *parker) until(timeout time.Duration) int64 {
 	if timeout < 0 {
 		return never
@@ -82,7 +82,7 @@ func (k *parker) until(timeout time.Duration) int64 {
 	return now + int64(timeout)
 }
 
-// suits reports whether the deadline that is armed can serve a wait until end.
+// suits reports whether the armed deadline can serve a wait until end.
 func (k *parker) suits(end int64) bool {
 	if k.armed == never {
 		return end == never
@@ -119,7 +119,7 @@ func (k *parker) wake() error {
 	return k.closed(k.file.SetReadDeadline(k.past))
 }
 
-// close gives the descriptor back, once every wake under way has left it.
+// close closes the descriptor once every wake under way has left it.
 func (k *parker) close() error {
 	if !k.woken.shut() {
 		return sys.ErrPollerClosed

@@ -1,10 +1,9 @@
-// Package poll implements sys.Poller over the readiness interfaces of operating
-// systems: epoll, kqueue, poll(2) and select(2).
+// Package poll implements sys.Poller over the readiness interfaces of operating systems: epoll, kqueue, poll(2) and
+// select(2). New opens a poller.
 //
-// epoll (Linux) and kqueue (macOS and the BSDs) keep the registrations in the
-// kernel and return only what is ready. poll(2) is the way that every Unix has:
-// it has no limit of descriptors, but each Wait looks at all of them. select(2)
-// does so too and ends at descriptor 1024.
+// epoll (Linux) and kqueue (macOS and the BSDs) keep the registrations in the kernel and return only what is ready.
+// Every Unix has poll(2). It has no limit of descriptors, but each Wait looks at all of them. select(2) does so too,
+// and takes only descriptors below 1024.
 package poll
 
 import (
@@ -19,15 +18,12 @@ import (
 type Mode uint8
 
 const (
-	// Parked gives the thread back: the goroutine parks in the Go runtime's own
-	// poller, on the descriptor of this one. It needs no thread while it waits,
-	// and is made runnable like any other goroutine. Where the system cannot
-	// nest pollers (poll(2), select(2), kqueue with today's runtime) it waits as Pinned
-	// does.
+	// Parked gives the thread back: the goroutine parks in the Go runtime's own poller, on the descriptor of this one.
+	// It needs no thread while it waits, and is made runnable like any other goroutine. Where the system cannot nest
+	// pollers (poll(2), select(2), kqueue with today's runtime) it waits as Pinned does.
 	//
-	// Its price is that of package net: while other goroutines keep every P
-	// computing, nobody asks the kernel but the runtime's monitor, every 10 ms.
-	// Wake does not have to wait for that.
+	// The price is that of package net. While other goroutines keep every P computing, only the runtime's monitor asks
+	// the kernel, every 10 ms. Wake does not have to wait for that.
 	Parked Mode = iota
 	// Pinned blocks the thread in the kernel. It is meant for a loop that has
 	// locked itself to a thread of its own.
@@ -51,8 +47,8 @@ type backend struct {
 	open func(Mode) (sys.Poller, error)
 }
 
-// New opens a poller. An empty name is the platform's default; an unknown one,
-// or one of another platform, is an error that lists those of Available.
+// New opens a poller. An empty name means the platform's default. For a name that this platform does not have, the
+// error lists those of Available.
 func New(name string, mode Mode) (sys.Poller, error) {
 	if mode != Parked && mode != Pinned {
 		return nil, fmt.Errorf("poll: unknown mode %d", uint8(mode))
@@ -72,7 +68,7 @@ func New(name string, mode Mode) (sys.Poller, error) {
 	return nil, fmt.Errorf("poll: no backend %q here; there is %s", name, strings.Join(Available(), ", "))
 }
 
-// Default is the name of the platform's best backend; "" where there is none.
+// Default returns the name of the platform's best backend, "" where there is none.
 func Default() string {
 	if all := backends(); len(all) > 0 {
 		return all[0].name
@@ -89,9 +85,8 @@ func Available() []string {
 	return names
 }
 
-// milliseconds is a timeout in the unit of poll(2) and epoll_wait(2), rounded
-// up: a wait that ends before its deadline would make the loop ask again and
-// again until the deadline has come.
+// milliseconds converts a timeout to the unit of poll(2) and epoll_wait(2), rounded up. A wait that ended before its
+// deadline would make the loop ask again and again until the deadline has come.
 func milliseconds(timeout time.Duration) int {
 	const longest = 1<<31 - 1
 	switch {

@@ -12,9 +12,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// poller is poll(2): it works everywhere and costs time in proportion to the
-// number of registered descriptors at every Wait. It always blocks, in both
-// modes.
+// poller is poll(2). It works everywhere, and each Wait costs time in
+// proportion to the number of registered descriptors. It blocks in both modes.
 type poller struct {
 	waker *pipeWaker
 	fds   []unix.PollFd // dense; the waker is the first
@@ -86,7 +85,7 @@ func (p *poller) Remove(fd int) error {
 	return nil
 }
 
-// check refuses what no descriptor can have and what comes after Close.
+// check refuses invalid tokens and descriptors, and every call after Close.
 func (p *poller) check(verb string, fd int, token uint64) error {
 	switch {
 	case p.next == 0:
@@ -169,7 +168,7 @@ func (p *poller) gather(events []sys.Event, ready int) int {
 			n++
 			ready--
 			if f.Events == 0 {
-				f.Fd = ^f.Fd // without interest an error is told once: a negative descriptor is skipped
+				f.Fd = ^f.Fd // without interest an error is reported once; poll(2) skips a negative descriptor
 			}
 		}
 		p.next++

@@ -10,21 +10,21 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// glance is how often the descriptors under sys.None are looked at.
+// glance is the time between two checks of the descriptors under sys.None.
 const glance = 250 * time.Millisecond
 
-// quiet are the descriptors under sys.None of a poller whose system call says
-// nothing about them, not even that the peer has gone: select(2) and kqueue.
-// poll(2) does, and is asked now and then; without it a connection that is
-// paused when its peer dies would stay for ever.
+// quiet holds the descriptors under sys.None of a poller over select(2) or
+// kqueue. These report nothing about such descriptors, not even that the peer
+// has gone. poll(2) does, so quiet asks it now and then. Otherwise a connection
+// that is paused when its peer dies would stay forever.
 type quiet struct {
 	fds   []unix.PollFd // dense
 	index map[int]int   // descriptor → place in fds
-	next  time.Time     // when to look again
+	next  time.Time     // when to check again
 }
 
-// watch follows a change of interest. A descriptor that was reported comes back
-// with the next change.
+// watch follows a change of interest. A descriptor that look has reported comes
+// back with its next change.
 func (q *quiet) watch(fd int, in sys.Interest) {
 	_, known := q.index[fd]
 	switch {
@@ -51,8 +51,8 @@ func (q *quiet) drop(fd int) {
 	q.fds = q.fds[:last]
 }
 
-// wait is a Wait made of shorter ones, with looks between them. once waits and
-// also reports whether it was woken; token is that of a descriptor.
+// wait is a Wait made of shorter ones, with checks between them. once waits and
+// also reports whether it was woken; token returns the token of a descriptor.
 func (q *quiet) wait(events []sys.Event, timeout time.Duration,
 	once func([]sys.Event, time.Duration) (int, bool, error), token func(fd int) uint64,
 ) (int, error) {
@@ -85,7 +85,7 @@ func (q *quiet) wait(events []sys.Event, timeout time.Duration,
 // look reports each descriptor that has failed once.
 func (q *quiet) look(events []sys.Event, token func(fd int) uint64) int {
 	if found, err := unix.Poll(q.fds, 0); found == 0 || err != nil {
-		return 0 // an interrupted look is made up for by the next
+		return 0 // the next check makes up for an interrupted one
 	}
 	n := 0
 	for i := len(q.fds) - 1; i >= 0 && n < len(events); i-- { // backwards, because drop moves the last

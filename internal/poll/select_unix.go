@@ -14,13 +14,14 @@ import (
 )
 
 // selectLimit is how many descriptors fit into the kernel's sets: 1024, on
-// NetBSD 256. The numbers count, not how many are in use.
+// NetBSD 256. It bounds the numbers of the descriptors, not how many are in
+// use.
 const selectLimit = int(unsafe.Sizeof(unix.FdSet{})) * 8
 
-// selecter is select(2): it takes only descriptors below selectLimit, and costs
-// time in proportion to the highest of them at every Wait. It always blocks, in
-// both modes. Errors and the end of a connection are reported as Readable or
-// Writable, whichever is asked for; the next call tells them.
+// selecter is select(2). It takes only descriptors below selectLimit, and each
+// Wait costs time in proportion to the highest one. It blocks in both modes.
+// Errors and the end of a connection are reported as Readable or Writable,
+// whichever is asked for; the next call returns them.
 type selecter struct {
 	waker  *pipeWaker
 	closed bool
@@ -101,7 +102,7 @@ func (p *selecter) Remove(fd int) error {
 	return nil
 }
 
-// check refuses what no descriptor can have and what comes after Close.
+// check refuses invalid tokens and descriptors, and every call after Close.
 func (p *selecter) check(verb string, fd int, token uint64) error {
 	switch {
 	case p.closed:
@@ -158,7 +159,8 @@ func (p *selecter) once(events []sys.Event, timeout time.Duration) (n int, woken
 	return p.gather(events, ready), woken, nil
 }
 
-// selectTimeout is in microseconds, rounded up, and at most what every system takes.
+// selectTimeout converts a timeout to microseconds, rounded up. Longer ones are
+// cut to what every system takes.
 func selectTimeout(timeout time.Duration) *unix.Timeval {
 	const longest = 1 << 24 * time.Second
 	if timeout < 0 {
@@ -168,9 +170,9 @@ func selectTimeout(timeout time.Duration) *unix.Timeval {
 	return &tv
 }
 
-// gather copies what is ready, that is so many bits of found. It begins where
-// it stopped before, so that high descriptors have their turn when events is
-// short.
+// gather copies what is ready, which is that many bits of found. It begins
+// where it stopped before, so that high descriptors have their turn when events
+// is short.
 func (p *selecter) gather(events []sys.Event, ready int) int {
 	n := 0
 	for range p.end {

@@ -11,10 +11,10 @@ import (
 )
 
 // SetAffinity lets the calling thread run on these CPUs only, numbered as the
-// system does. The caller has locked its goroutine to the thread and lets the
-// thread end with it, as the setting cannot be taken back. An error names the
-// CPU that cannot be had, and changes nothing. Systems without it return
-// errors.ErrUnsupported.
+// system does. The caller must have locked its goroutine to the thread and must
+// let the thread end with it, because the setting cannot be taken back. An
+// error names the CPU that is not available, and changes nothing. Systems
+// without affinity return errors.ErrUnsupported.
 func SetAffinity(cpus []int) error {
 	var old, want, got unix.CPUSet
 	if len(cpus) == 0 {
@@ -36,7 +36,7 @@ func SetAffinity(cpus []int) error {
 		}
 		return fmt.Errorf("sys: affinity to CPU %v: %w", cpus, os.NewSyscallError("sched_setaffinity", err))
 	}
-	// The kernel drops CPUs that are not there or not allowed without a word.
+	// The kernel silently drops CPUs that do not exist or are not allowed.
 	if err := unix.SchedGetaffinity(0, &got); err != nil {
 		return os.NewSyscallError("sched_getaffinity", err)
 	}

@@ -44,8 +44,8 @@ func connectTCP(network string, remote *net.TCPAddr, o ConnectOptions) (int, boo
 	})
 }
 
-// reachable checks the address against the network and returns its family; no
-// host means this one.
+// reachable checks the address against the network and returns it with its
+// family. An address without a host becomes the loopback address.
 func reachable(network string, a *net.TCPAddr) (*net.TCPAddr, int, error) {
 	if len(a.IP) == 0 {
 		a = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: a.Port}
@@ -119,7 +119,7 @@ func connect(family int, remote unix.Sockaddr, prepare func(fd int) error) (fd i
 	switch err {
 	case nil:
 		return fd, true, nil
-	case unix.EINPROGRESS, unix.EINTR: // an interrupted one goes on by itself
+	case unix.EINPROGRESS, unix.EINTR: // an interrupted connect goes on by itself
 		return fd, false, nil
 	}
 	unix.Close(fd)
@@ -137,7 +137,7 @@ func (s *sockets) ConnectError(fd int) error {
 	if v != 0 {
 		return unix.Errno(v)
 	}
-	// No error is also what a socket says that is still connecting.
+	// A socket that is still connecting has no error either.
 	switch _, err := unix.Getpeername(fd); err {
 	case nil:
 		return nil

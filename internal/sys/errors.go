@@ -24,8 +24,8 @@ func IsReset(err error) bool {
 }
 
 // IsTransientAccept reports whether an error of Accept concerns only the one
-// connection that could not be taken: the caller accepts the next one. Linux
-// hands pending network errors of the new socket to accept.
+// connection that could not be taken, so that the caller goes on with the next
+// one. Linux hands pending network errors of the new socket to accept.
 func IsTransientAccept(err error) bool {
 	return isOneOf(err, syscall.ECONNABORTED, syscall.ECONNRESET, syscall.EINTR, syscall.EPROTO,
 		syscall.ENOPROTOOPT, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.EHOSTDOWN,

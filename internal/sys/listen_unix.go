@@ -69,7 +69,8 @@ func listenTCP(network, address string, o ListenOptions) (int, error) {
 	return bindTCP(unix.AF_INET6, addr, true, o)
 }
 
-// bindTCP makes one listening socket. only6 keeps IPv4 peers out of an IPv6 one.
+// bindTCP makes one listening socket. only6 keeps IPv4 peers out of an IPv6
+// socket.
 func bindTCP(family int, addr *net.TCPAddr, only6 bool, o ListenOptions) (int, error) {
 	sa, err := sockaddr(family, addr)
 	if err != nil {
@@ -147,8 +148,8 @@ func zoneID(zone string) uint32 {
 	return uint32(n)
 }
 
-// addr6 is an IPv6 address as callers want to see it: IPv4 peers of a
-// dual-stack socket as IPv4.
+// addr6 returns an IPv6 address as callers want to see it: IPv4 peers of a
+// dual-stack socket have IPv4 addresses.
 func addr6(b [16]byte, zone uint32) netip.Addr {
 	ip := netip.AddrFrom16(b).Unmap()
 	if zone != 0 && ip.Is6() {

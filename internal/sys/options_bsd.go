@@ -9,8 +9,8 @@ import "runtime"
 // not, one of them gets all.
 const ReusePortBalances = runtime.GOOS == "freebsd" || runtime.GOOS == "dragonfly"
 
-// choosePortLate is Linux's; here a bind without a port reserves one.
+// choosePortLate does nothing here: a bind without a port reserves one.
 func choosePortLate(int) {}
 
-// isAbstract is Linux's: here every unix address is a file.
+// isAbstract returns false: here every unix address is a file.
 func isAbstract(string) bool { return false }

@@ -45,8 +45,8 @@ func setKeepAlive(fd int, d time.Duration) error {
 	return nil
 }
 
-// tcpOption sets an option of TCP, and nothing on a socket that is not TCP.
-// Only an error makes it ask what the socket is.
+// tcpOption sets an option of TCP, and does nothing on a socket that is not
+// TCP. It asks for the kind of socket only after an error.
 func tcpOption(fd, option, value int) error {
 	err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, option, value)
 	if err == nil {
@@ -60,8 +60,8 @@ func tcpOption(fd, option, value int) error {
 	return err
 }
 
-// inheritedOptions sets what must be set before a connection exists: the
-// buffers decide the window scale of the handshake.
+// inheritedOptions sets what must be set before a connection exists, because
+// the buffers decide the window scale of the handshake.
 func inheritedOptions(fd int, keepAlive time.Duration, recvBuffer, sendBuffer, unsent int) error {
 	for _, b := range []struct {
 		name   string

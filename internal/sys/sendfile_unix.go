@@ -15,17 +15,17 @@ const (
 	// maxSendFile bounds one SendFile, and so the time that a loop waits for
 	// the disk.
 	maxSendFile = 256 << 10
-	// sendFileChunk is as much where the process has to copy.
+	// sendFileChunk bounds one SendFile where the process has to copy.
 	sendFileChunk = 64 << 10
 )
 
-// SendFile is an ordinary system call, which the scheduler sees: while it waits
-// for the disk, other goroutines use the processor.
+// SendFile is an ordinary system call that the scheduler sees. While it waits for the disk, other goroutines use the
+// processor.
 func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error) {
 	if offset < 0 || n < 0 {
 		return 0, fmt.Errorf("sys: sendfile of %d bytes from offset %d: %w", n, offset, unix.EINVAL)
 	}
-	if n == 0 { // which some systems take for all
+	if n == 0 { // some systems take 0 as the whole file
 		return 0, nil
 	}
 	conn, err := f.SyscallConn()
@@ -47,8 +47,8 @@ func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 	return sent, failed
 }
 
-// Dup returns another open file for what f has open: the caller closes it, and f apart from it. name is what its errors say.
-// They share the offset, so that only ReadAt and SendFile are for it.
+// Dup returns another open file for what f has open. The caller closes both. name stands in the errors of the new file.
+// The two share one offset, so only ReadAt and SendFile may be used on the new file.
 func Dup(f syscall.Conn, name string) (*os.File, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -81,7 +81,7 @@ func sendFile(fd, file int, offset int64, n int) (int, error) {
 	}
 }
 
-// copyFile reads and writes. What the socket does not take is read again.
+// copyFile reads from the file and writes to the socket. What the socket does not take is read again.
 func (s *sockets) copyFile(fd int, f *os.File, offset int64, n int) (int, error) {
 	if s.chunk == nil {
 		s.chunk = make([]byte, sendFileChunk)

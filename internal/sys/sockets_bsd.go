@@ -24,7 +24,7 @@ func (s *sockets) Write(fd int, p []byte) (int, error) {
 }
 
 func (s *sockets) Accept(fd int) (int, netip.AddrPort, error) {
-	// There is no accept4 everywhere: the lock keeps a fork from happening
+	// Not every system has accept4. The lock keeps a fork from happening
 	// between the two calls, so no child inherits the descriptor.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

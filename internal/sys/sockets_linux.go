@@ -10,13 +10,13 @@ import (
 
 // The calls below are raw: they do not tell the Go scheduler that the thread
 // enters the kernel. That is sound because the descriptors are non-blocking, so
-// the kernel returns after a bounded amount of work, which is also how long a
-// stop of the world may have to wait for it. It saves the scheduler transitions,
-// 35 to 120 ns a call, and the loop cannot lose its P in the middle of a batch.
+// the kernel returns after a bounded amount of work. A stop of the world may
+// have to wait for that long. Raw calls save the scheduler transitions, 35 to
+// 120 ns a call, and the loop cannot lose its P in the middle of a batch.
 // BenchmarkRead and BenchmarkWrite keep the comparison.
 //
-// recv and send instead of read and write: they go to the socket without the
-// file layer's locks, permission hooks and file notifications.
+// The calls are recv and send, not read and write, because they go to the socket
+// without the file layer's locks, permission hooks and file notifications.
 
 func (s *sockets) Read(fd int, p []byte) (int, error) {
 	if len(p) == 0 {
@@ -97,7 +97,7 @@ func rawAddrPort(sa *unix.RawSockaddrAny) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// networkOrder reads a number whose bytes lie in memory highest first.
+// networkOrder reads a number that lies in memory with its highest byte first.
 func networkOrder(v uint16) uint16 {
 	b := (*[2]byte)(unsafe.Pointer(&v))
 	return uint16(b[0])<<8 | uint16(b[1])

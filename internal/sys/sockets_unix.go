@@ -16,7 +16,7 @@ const maxVectors = 256
 // NewSockets returns the operating system's sockets, for one loop.
 func NewSockets() Sockets { return new(sockets) }
 
-// portable is what the sockets of every Unix keep.
+// portable is the state that the sockets of every Unix keep.
 type portable struct {
 	files map[int]socketFile // by listening descriptor
 	chunk []byte             // scratch of SendFile where the kernel cannot copy
@@ -32,8 +32,8 @@ func (s *sockets) Abort(fd int) error {
 	return unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 }
 
-// Close never retries: on EINTR Linux has released the descriptor already, and
-// a second close could hit somebody else's.
+// Close never retries. On EINTR Linux has already released the descriptor, and
+// a second close could hit another one.
 func (s *sockets) Close(fd int) error {
 	if len(s.files) != 0 {
 		s.unlink(fd)
@@ -48,7 +48,8 @@ func (s *sockets) OpenReserve() (int, error) {
 	return unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
 
-// Left goes by the number: the system gives the lowest that is free.
+// Left goes by the number of fd, because the system gives out the lowest free
+// number.
 func (s *sockets) Left(fd int) int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -2,12 +2,11 @@
 // the contract of the readiness pollers, as interfaces with one real
 // implementation.
 //
-// Everything a loop does to the outside world goes through the three
-// interfaces of this package, so that a whole server can also run against a
-// simulated kernel. Descriptors are therefore only names: nothing outside an
-// implementation may assume that a descriptor is a small integer, that it is
-// known to the operating system, or that it can be used without the value that
-// produced it.
+// Everything a loop does to the outside world goes through the three interfaces
+// of this package, so that a whole server can also run against a simulated
+// kernel. Descriptors are therefore only names. Code outside an implementation
+// must not assume that a descriptor is a small integer, that the operating
+// system knows it, or that it can be used without the value that produced it.
 package sys
 
 import (
@@ -52,7 +51,7 @@ type Event struct {
 	Ready Ready
 }
 
-// ReservedToken may not be given to Poller.Add or Poller.Modify; pollers keep
+// ReservedToken must not be given to Poller.Add or Poller.Modify; pollers keep
 // it for themselves.
 const ReservedToken = ^uint64(0)
 
@@ -61,14 +60,14 @@ const ReservedToken = ^uint64(0)
 //
 // A Poller belongs to one loop. Only Wake may be called by other goroutines.
 //
-// Waiting and waking. Wake leaves a mark that only the end of a Wait removes,
-// so a Wake is never lost wherever it falls: before Wait, while Wait prepares,
-// while it sleeps, or while it returns. What it does not do is stack: any
-// number of Wakes that precede the end of one Wait are answered by that Wait.
-// A loop that looks at its task queue after every Wait, and whose producers
-// enqueue before they Wake, therefore misses nothing. A producer may skip Wake
-// when the loop is known to be awake; for that the loop publishes that it is
-// about to sleep, then looks at its queue once more, then calls Wait.
+// Waiting and waking. Wake leaves a mark that only the end of a Wait removes.
+// So a Wake is never lost, whether it comes before Wait, while Wait prepares,
+// while it sleeps, or while it returns. Wakes do not add up: any number of them
+// before the end of one Wait are answered by that Wait. A loop that looks at
+// its task queue after every Wait, and whose producers enqueue before they
+// Wake, therefore misses nothing. A producer may skip Wake when the loop is
+// known to be awake. For that the loop publishes that it is about to sleep,
+// then looks at its queue once more, then calls Wait.
 type Poller interface {
 	// Add registers a descriptor. Adding one that is registered is an error.
 	Add(fd int, in Interest, token uint64) error
@@ -76,8 +75,8 @@ type Poller interface {
 	// Modify replaces interest and token of a registered descriptor.
 	//
 	// Under None nothing that the peer sends is reported. Hangup or Failed may
-	// be reported, but at most once until the next Modify: a paused connection
-	// whose peer has gone does not make the loop spin.
+	// be reported, but at most once until the next Modify, so that a paused
+	// connection whose peer has gone does not make the loop spin.
 	Modify(fd int, in Interest, token uint64) error
 
 	// Remove forgets a descriptor. It must precede Sockets.Close; events that
@@ -135,8 +134,8 @@ type ListenOptions struct {
 	RecvBuffer, SendBuffer int
 
 	// Unsent is how many bytes of a connection the system holds at most beyond
-	// what is on its way to the peer; 0 leaves it to the size of the buffer,
-	// and so do systems that do not know it. TCP only.
+	// what is on its way to the peer. 0 leaves that to the size of the buffer,
+	// and so do systems without such a bound. TCP only.
 	Unsent int
 }
 
@@ -168,25 +167,26 @@ type Listener struct {
 // or on ErrAgain. Their errors are plain errno values; see IsReset,
 // IsDescriptorLimit and IsTransientAccept.
 type Sockets interface {
-	// Listen binds a socket. network is "tcp", "tcp4", "tcp6" or "unix"; address
-	// is what package net takes. Host names are resolved, so it may block. With
-	// "tcp" and no host it serves IPv4 and IPv6 where the system can. A busy
-	// address satisfies errors.Is(err, syscall.EADDRINUSE).
+	// Listen binds a socket. network is "tcp", "tcp4", "tcp6" or "unix";
+	// address is what package net takes. Host names are resolved, so it may
+	// block. With "tcp" and no host it serves IPv4 and IPv6 where the system
+	// can. A busy address satisfies errors.Is(err, syscall.EADDRINUSE).
 	//
 	// The address of "unix" is a path (on Linux a name that begins with "@" has
-	// no file). A socket file that a dead server left behind is replaced: one
-	// that refuses connections. Any other file stays and is an error.
+	// no file). A socket file that refuses connections was left behind by a
+	// dead server and is replaced. Any other file stays and is an error.
 	Listen(network, address string, o ListenOptions) (Listener, error)
 
-	// Accept takes one connection from a listening descriptor. The new one is
-	// non-blocking and is not inherited by child processes. IPv4 peers of a
-	// dual-stack listener have IPv4 addresses; unix peers have the zero address.
+	// Accept takes one connection from a listening descriptor. The new
+	// descriptor is non-blocking and is not inherited by child processes. IPv4
+	// peers of a dual-stack listener have IPv4 addresses; unix peers have the
+	// zero address.
 	Accept(fd int) (nfd int, peer netip.AddrPort, err error)
 
 	// AcceptLast is Accept for a listener that is about to be closed. Its
 	// ErrAgain says that the system's queue is empty, while Accept's may mean
-	// that a connection is on its way through the process. It may wait for that
-	// one, for the moment that a goroutine needs.
+	// that a connection is still on its way through the process. AcceptLast may
+	// wait briefly for such a connection.
 	AcceptLast(fd int) (nfd int, peer netip.AddrPort, err error)
 
 	// Connect begins a connection to a *net.TCPAddr or *net.UnixAddr and never
@@ -196,21 +196,21 @@ type Sockets interface {
 	// unix listener whose queue is full is one of them.
 	Connect(network string, remote net.Addr, o ConnectOptions) (fd int, done bool, err error)
 
-	// ConnectError is the outcome of a Connect: nil when the connection stands,
-	// ErrAgain while it is being made, else why it failed. A failure is told
-	// once.
+	// ConnectError returns the outcome of a Connect: nil when the connection is
+	// established, ErrAgain while it is being made, else why it failed. A
+	// failure is reported once.
 	ConnectError(fd int) error
 
-	// LocalAddr is the address a TCP socket is bound to; that of a unix socket
-	// is the zero address.
+	// LocalAddr returns the address a TCP socket is bound to, or the zero
+	// address for a unix socket.
 	LocalAddr(fd int) (netip.AddrPort, error)
 
 	// SetNoDelay switches TCP_NODELAY. On a unix socket it does nothing.
 	SetNoDelay(fd int, on bool) error
 
-	// SetKeepAlive asks the peer of a silent TCP connection whether it lives,
-	// as ListenOptions.KeepAlive does; 0 and less stop asking. On a unix
-	// socket it does nothing.
+	// SetKeepAlive makes the system ask the peer of a silent TCP connection
+	// whether it lives, as ListenOptions.KeepAlive does. 0 and less stop that.
+	// On a unix socket it does nothing.
 	SetKeepAlive(fd int, d time.Duration) error
 
 	// Read reads what has arrived. 0 without an error is the end of the stream
@@ -226,34 +226,34 @@ type Sockets interface {
 	Writev(fd int, bufs [][]byte) (int, error)
 
 	// SendFile writes up to n bytes of a file from offset on, as many as the
-	// socket takes, without bringing them into the process where the system
-	// can. The file's own position does not matter and stays. 0 without an
+	// socket takes. Where the system can, it does not bring them into the
+	// process. The file's own position is neither used nor moved. 0 without an
 	// error is the end of the file (or an n of 0). It returns ErrAgain when the
 	// socket is full, and may send less than the socket would take. Unlike the
-	// other calls it can wait: for the disk.
+	// other calls it may wait for the disk.
 	SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 
-	// Unacked is how many written bytes the peer has not acknowledged, sent or
-	// not. For a unix socket it may be the memory that they take. Where the
-	// system does not tell, the error is errors.ErrUnsupported.
+	// Unacked returns how many written bytes the peer has not acknowledged,
+	// sent or not. For a unix socket it may be the memory that they take. Where
+	// the system does not tell, the error is errors.ErrUnsupported.
 	Unacked(fd int) (int, error)
 
 	// ShutdownWrite ends the outbound direction: the peer reads end of stream.
 	ShutdownWrite(fd int) error
 
 	// Abort makes Close end a TCP connection with a reset, so that the system
-	// gives up at once what the peer has not taken. Close is still to be called.
+	// gives up at once what the peer has not taken. Close must still be called.
 	Abort(fd int) error
 
 	// Close releases the descriptor, and removes the file of a unix listener.
 	Close(fd int) error
 
-	// OpenReserve opens a descriptor that serves no purpose but to be closed
-	// when the process runs out of them.
+	// OpenReserve opens a descriptor whose only purpose is to be closed when
+	// the process runs out of them.
 	OpenReserve() (fd int, err error)
 
-	// Left is how many descriptors, at most, the process may open beyond fd,
-	// which it has just opened. It is math.MaxInt where nobody can tell.
+	// Left returns how many descriptors, at most, the process may open beyond
+	// fd, which it has just opened. It is math.MaxInt where that is unknown.
 	Left(fd int) int
 }
 

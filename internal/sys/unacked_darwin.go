@@ -2,7 +2,7 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// notSentLowat bounds what is not sent yet; 0 = not known here.
+// notSentLowat is the option that bounds unsent bytes; 0 = not known here.
 const notSentLowat = unix.TCP_NOTSENT_LOWAT
 
 func (s *sockets) Unacked(fd int) (int, error) {

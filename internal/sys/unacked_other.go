@@ -4,7 +4,7 @@ package sys
 
 import "errors"
 
-// notSentLowat bounds what is not sent yet; 0 = not known here.
+// notSentLowat is the option that bounds unsent bytes; 0 = not known here.
 const notSentLowat = 0
 
 func (s *sockets) Unacked(int) (int, error) { return 0, errors.ErrUnsupported }

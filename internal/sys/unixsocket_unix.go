@@ -17,9 +17,9 @@ type socketFile struct {
 	info os.FileInfo
 }
 
-// listenUnix binds a socket file. The file of a dead server is replaced; two
-// servers that start at the same moment on the file of a third, dead one may
-// both take it for theirs, and the later one wins.
+// listenUnix binds a socket file and replaces the file of a dead server. When
+// two servers start on a dead server's file at the same moment, both may take
+// it over, and the later one wins.
 func (s *sockets) listenUnix(path string, o ListenOptions) (int, error) {
 	if o.ReusePort {
 		return -1, errors.New("ReusePort is for TCP: a unix socket has one listener")
@@ -55,7 +55,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// bindUnix binds and remembers the file.
+// bindUnix binds the socket and remembers its file.
 func (s *sockets) bindUnix(fd int, path string) error {
 	err := unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	if isAbstract(path) {
@@ -81,8 +81,8 @@ func (s *sockets) bindUnix(fd int, path string) error {
 	return nil
 }
 
-// removeStale removes a socket file that no server listens on. Its errors are
-// EADDRINUSE and say why the file stays.
+// removeStale removes a socket file that no server listens on. Otherwise its
+// error is EADDRINUSE and says why the file stays.
 func removeStale(path string) error {
 	found, err := os.Lstat(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func removeStale(path string) error {
 	return os.Remove(path)
 }
 
-// probe tries to connect.
+// probe returns nil if a server listens on path.
 func probe(path string) error {
 	fd, err := streamSocket(unix.AF_UNIX)
 	if err != nil {
@@ -115,13 +115,13 @@ func probe(path string) error {
 	}
 	defer unix.Close(fd)
 	err = unix.Connect(fd, &unix.SockaddrUnix{Name: path})
-	if err == unix.EAGAIN || err == unix.EINPROGRESS { // its queue is full: it lives
+	if err == unix.EAGAIN || err == unix.EINPROGRESS { // a full queue belongs to a living server
 		return nil
 	}
 	return err
 }
 
-// unlink removes the file of a listener, unless it has become another one's.
+// unlink removes the file of a listener, unless another server has replaced it.
 func (s *sockets) unlink(fd int) {
 	file, ok := s.files[fd]
 	if !ok {

@@ -4,8 +4,8 @@ package sys
 
 import "golang.org/x/sys/unix"
 
-// sockets is the Sockets of the operating system. Where system calls go through
-// libc, x/sys builds the array that writev(2) takes.
+// sockets is the Sockets of the operating system. These systems are called
+// through libc, and x/sys builds the array that writev(2) takes.
 type sockets struct {
 	portable
 }

@@ -10,17 +10,16 @@ const (
 // entry is a node of a circular list, 24 bytes without pointers: the garbage
 // collector never looks inside a chunk.
 type entry struct {
-	tick       uint64 // absolute; in a free entry freeTick
+	tick       uint64 // absolute; freeTick in a free entry
 	payload    uint64
 	next, prev Handle
 }
 
-// freeTick marks free entries and sentinels. No armed entry has it: it lies beyond the last time.
+// freeTick marks free entries and sentinels. No armed entry has it, because it lies beyond the last time.
 const freeTick = ^uint64(0)
 
-// slab holds the entries in chunks that never move, so growing costs one chunk and
-// copies nothing. It keeps its chunks: memory follows the largest number armed.
-// The first handles are the sentinels of the lists.
+// slab holds the entries in chunks that never move, so growing costs one chunk and copies nothing. It keeps its chunks,
+// so memory follows the largest number of armed entries. The first handles are the sentinels of the lists.
 type slab struct {
 	chunks   []*[chunkSize]entry
 	used     Handle // handles given out at least once

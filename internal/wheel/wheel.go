@@ -1,11 +1,9 @@
 // Package wheel is a hierarchical timing wheel for the deadlines of one loop.
 //
-// Each level has 64 slots and each slot of a level spans a whole turn of the
-// level below. An entry is filed by the highest bit in which its tick differs
-// from the current one, so the lowest occupied slot of the lowest occupied level
-// is always the next one to look at: two bit scans find it, whatever the number
-// of entries. A slot above level 0 is spread over the levels below when its
-// first tick arrives.
+// Each level has 64 slots, and each slot of a level spans a whole turn of the level below. An entry is filed by the
+// highest bit in which its tick differs from the current one. So the lowest occupied slot of the lowest occupied level
+// is always the next one to look at. Two bit scans find it, whatever the number of entries. A slot above level 0 is
+// spread over the levels below when its first tick arrives.
 //
 // A Wheel has no locks: every method must be called by the goroutine that owns it.
 package wheel
@@ -31,9 +29,9 @@ const (
 // fired or was cancelled; the wheel then gives it to a later Schedule.
 type Handle uint32
 
-// After returns the time that is d after t, or the largest time if that one lies beyond it, which
-// never comes. t must not be negative. Deadlines are made by After, because a plain sum of a time and a
-// duration near the maximum is a time long past.
+// After returns the time that is d after t. If that lies beyond the largest time, it returns the largest time, which
+// never comes. t must not be negative. Use After for all deadlines: a plain sum of a time and a duration near the
+// maximum is a time long past.
 func After(t int64, d time.Duration) int64 {
 	return t + min(int64(d), math.MaxInt64-t)
 }
@@ -111,14 +109,12 @@ func (w *Wheel) Armed(h Handle) (payload uint64, ok bool) {
 // When returns the time for which h is armed, rounded up to a tick. It panics when h is not armed.
 func (w *Wheel) When(h Handle) int64 { return w.time(w.slab.live(h, "When").tick) }
 
-// Advance moves the wheel's time to now and calls fire for entries whose tick has
-// come, earliest tick first; entries of one tick have no promised order. The handle
-// is free when fire is called. fire may call Schedule, Cancel and Move: what it arms
-// for a time that has passed fires on the next Advance, not in this one.
+// Advance moves the wheel's time to now and calls fire for entries whose tick has come, earliest tick first. Entries of
+// one tick have no promised order. The handle is free when fire is called. fire may call Schedule, Cancel and Move.
+// What it arms for a time that has passed fires on the next Advance, not in this one.
 //
-// Advance calls fire at most limit times and does a bounded amount of filing; when
-// something is left, Next reports a time that has passed. A now below an earlier one
-// is taken as the earlier one.
+// Advance calls fire at most limit times and does a bounded amount of filing. When something is left, Next reports a
+// time that has passed. A now below an earlier one counts as the earlier one.
 func (w *Wheel) Advance(now int64, limit int, fire func(h Handle, payload uint64)) (fired int) {
 	w.now = max(w.now, now)
 	target := w.floor(w.now)
@@ -233,7 +229,7 @@ func (w *Wheel) fileTick(h Handle, e *entry) {
 	w.slab.push(Handle(level*slots)+Handle(n), h, e)
 }
 
-// unlink takes e out of its list. If that leaves a slot empty, its bit is cleared.
+// unlink takes e out of its list. It clears the bit of a slot that becomes empty.
 func (w *Wheel) unlink(e *entry) {
 	alone := e.next == e.prev // then both name the list's sentinel
 	list := e.next

@@ -1,5 +1,5 @@
-// Package polltest holds an implementation of sys.Poller against its contract, with whatever sockets belong to it. The
-// tests of packages poll and netsys run it on each of their backends.
+// Package polltest tests an implementation of sys.Poller against its contract, together with the sockets that belong to
+// it. The tests of packages poll and netsys run it on each of their backends.
 package polltest
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// Kernel is what is tested: a poller and the sockets whose descriptors it takes.
+// Kernel is the subject of the tests: a poller and the sockets whose descriptors it takes.
 type Kernel struct {
 	Sockets func() sys.Sockets
 	Poller  func() (sys.Poller, error)
@@ -43,7 +43,7 @@ func newStage(t *testing.T, k Kernel) *stage {
 	return s
 }
 
-// poller opens one more.
+// poller opens one more poller.
 func (s *stage) poller() sys.Poller {
 	s.Helper()
 	p, err := s.k.Poller()
@@ -59,7 +59,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// until calls happened again and again until it returns true.
+// until calls happened repeatedly until it returns true.
 func (s *stage) until(what string, happened func() bool) {
 	s.Helper()
 	for end := time.Now().Add(patience); !happened(); time.Sleep(100 * time.Microsecond) {
@@ -78,7 +78,7 @@ func (s *stage) listen(o sys.ListenOptions) sys.Listener {
 	return l
 }
 
-// accepted is a connection: the descriptor that a server has accepted, and its client.
+// accepted returns a connection: the descriptor that a server has accepted, and its client.
 func (s *stage) accepted() (fd int, client *net.TCPConn) {
 	s.Helper()
 	if s.listener == nil {
@@ -97,7 +97,7 @@ func (s *stage) accepted() (fd int, client *net.TCPConn) {
 	return fd, c.(*net.TCPConn)
 }
 
-// pair is both ends of a connection as descriptors.
+// pair returns both ends of a connection as descriptors.
 func (s *stage) pair() (a, b int) {
 	s.Helper()
 	l := s.listen(sys.ListenOptions{})
@@ -136,7 +136,7 @@ func (s *stage) write(fd, n int) {
 	}
 }
 
-// drain reads n bytes, and finds no more.
+// drain reads n bytes and checks that no more come.
 func (s *stage) drain(fd, n int) {
 	s.Helper()
 	b := make([]byte, 64<<10)
@@ -171,7 +171,7 @@ func (s *stage) fillUp(fd int) (total int) {
 	return total
 }
 
-// next waits for events, over early returns.
+// next waits for events and ignores early returns.
 func (s *stage) next() []sys.Event {
 	s.Helper()
 	events := make([]sys.Event, 16)
@@ -195,7 +195,7 @@ func (s *stage) expect(token uint64, ready sys.Ready) {
 	}
 }
 
-// ready is what the poller reports now, without waiting.
+// ready returns what the poller reports now, without waiting.
 func (s *stage) ready() []sys.Event {
 	s.Helper()
 	events := make([]sys.Event, 16)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// readiness is what is reported, and when.
+// readiness tests what is reported, and when.
 var readiness = map[string]func(*stage){
 	"readable":              readable,
 	"readable before Add":   readableBeforeAdd,
@@ -205,7 +205,8 @@ func pausedDoesNotSpin(s *stage) {
 // lookAround is longer than the time in which every backend notices a peer that has gone.
 const lookAround = 400 * time.Millisecond
 
-// pausedEnds: that the peer has gone is told also under None, and once. Looking for it makes no wait shorter or longer.
+// pausedEnds: that the peer has gone is reported also under None, and once. Checking for it makes no wait shorter or
+// longer.
 func pausedEnds(s *stage) {
 	alive, _ := s.accepted()
 	s.must(s.p.Add(alive, sys.None, 1))

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// registration is what becomes of descriptors and tokens.
+// registration tests what happens to descriptors and tokens.
 var registration = map[string]func(*stage){
 	"tokens":            tokens,
 	"remove":            remove,

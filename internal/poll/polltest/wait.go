@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// waiting is how long Wait takes and what Wake does to it.
+// waiting tests how long Wait takes and what Wake does to it.
 var waiting = map[string]func(*stage){
 	"timeout":             timeout,
 	"zero timeout":        zeroTimeout,
@@ -178,8 +178,8 @@ func eventWhileWaiting(s *stage) {
 	}
 }
 
-// closeDuringWakes: a Wake that comes late does no harm. It must not, for one,
-// write to a descriptor that is somebody else's by now.
+// closeDuringWakes: a Wake that comes late does no harm. For one, it must not
+// write to a descriptor that has a new owner by now.
 func closeDuringWakes(s *stage) {
 	for range 50 {
 		p := s.poller()
@@ -209,7 +209,8 @@ type waiter struct {
 	done chan struct{}
 }
 
-// startWaiter calls woken after each return of Wait and ends when it is true.
+// startWaiter calls woken after each return of Wait and ends when woken returns
+// true.
 func (s *stage) startWaiter(woken func() bool) waiter {
 	w := waiter{s: s, done: make(chan struct{})}
 	go func() {
@@ -234,9 +235,9 @@ func (w waiter) join() {
 }
 
 // HandOff hands numbers to a goroutine that waits in p, at all moments of its
-// wait and under all kinds of timeout, and fails when one is not taken although
-// Wake followed it. With published, the producer wakes only a loop that has
-// published that it sleeps.
+// wait and with all kinds of timeout. It fails when a number is not taken
+// although Wake followed it. With published, the producer wakes the loop only
+// while that has published that it sleeps.
 func HandOff(tb testing.TB, p sys.Poller, count int, published bool) {
 	var posted, taken atomic.Int64
 	var asleep atomic.Bool

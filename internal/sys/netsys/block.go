@@ -2,14 +2,14 @@ package netsys
 
 import "sync"
 
-// Sizes of the memory between a connection and its goroutines: a large block is what one system call moves and the bound
-// of what waits in one direction; what fits into a small one waits there.
+// Sizes of the memory between a connection and its goroutines. A large block is what one system call moves, and bounds
+// the bytes that wait in one direction. Bytes that fit into a small block wait there.
 const (
 	largeBlock = 32 << 10
 	smallBlock = 2 << 10
 )
 
-// block is a buffer with one reader and one writer end.
+// block is a buffer that is written at w and read at r.
 type block struct {
 	data []byte
 	r, w int
@@ -24,10 +24,10 @@ func (b *block) append(p []byte) int {
 	return n
 }
 
-// blocks are the spare ones: idle connections hold none.
+// blocks holds the spare blocks. Idle connections hold none.
 type blocks struct{ small, large sync.Pool }
 
-// get returns an empty block that has room for size bytes, if size is at most largeBlock.
+// get returns an empty block with room for size bytes, which is at most largeBlock.
 func (b *blocks) get(size int) *block {
 	pool, length := &b.large, largeBlock
 	if size <= smallBlock {
@@ -49,8 +49,8 @@ func (b *blocks) put(v *block) {
 	}
 }
 
-// join puts what is in more behind what is in b, which may be nil, and returns the block that has both. They fit into a
-// large one.
+// join puts what is in more behind what is in in, which may be nil, and returns the block that has both. They must fit
+// into a large block.
 func (b *blocks) join(in, more *block) *block {
 	size := len(more.bytes())
 	if in == nil && size > smallBlock {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// shutdownWrite ends our side, after what was taken has gone out.
+// shutdownWrite ends our side after the bytes that Write has taken.
 func (c *conn) shutdownWrite() error {
 	c.mu.Lock()
 	switch {
@@ -31,10 +31,10 @@ func (c *conn) shutdownWrite() error {
 	return err
 }
 
-// close ends the connection as a kernel would: bytes that were taken still go out, for closeLimit at most, and the peer
-// reads the end of the stream behind them; but if bytes have come in that nobody has read, the connection is reset.
+// close ends the connection as a kernel would. Bytes that Write has taken still go out, for closeLimit at most, and the
+// peer reads the end of the stream behind them. But if received bytes are unread, the connection is reset.
 //
-// Nothing here waits. A goroutine that is still at work with the connection is left to notice.
+// close does not wait. A goroutine that still works for the connection finds out later.
 func (c *conn) close() error {
 	c.mu.Lock()
 	c.lossy = c.lossy || c.in != nil
@@ -52,7 +52,7 @@ func (c *conn) close() error {
 	c.mu.Unlock()
 	switch {
 	case connecting:
-		c.abort() // its goroutine closes what it may have by then
+		c.abort() // its goroutine closes a connection that it may have made by then
 	case writing && !lossy:
 		_ = c.nc.SetWriteDeadline(time.Now().Add(c.sys.closeLimit)) // fails only on what is closed already
 	case reading || writing:
@@ -63,7 +63,7 @@ func (c *conn) close() error {
 	return nil
 }
 
-// finish gives the connection back to the system. A goroutine that waits with it ends. It may be called twice.
+// finish closes the connection in the system, which ends a goroutine that waits with it. It may be called twice.
 func (c *conn) finish() {
 	c.mu.Lock()
 	lossy, leaving := c.lossy, c.leaving
@@ -75,5 +75,5 @@ func (c *conn) finish() {
 	if t, ok := c.nc.(*net.TCPConn); ok && lossy {
 		_ = t.SetLinger(0) // so that the close resets; fails only on what is closed already
 	}
-	_ = c.nc.Close() // nobody is left to be told
+	_ = c.nc.Close() // an error could be reported to no one
 }

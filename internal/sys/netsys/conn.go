@@ -10,11 +10,11 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// closeLimit is how long bytes that Write has taken may still be sent after Close. What the peer has not taken by then is
-// lost, and the peer is told so with a reset.
+// closeLimit is how long bytes that Write has taken may still be sent after Close. Then the connection is reset, and
+// bytes that the peer has not taken are lost.
 const closeLimit = 10 * time.Second
 
-// exitLimit is how long a poller that is closed waits for them.
+// exitLimit is how long a closed poller waits for such bytes.
 const exitLimit = time.Second
 
 // stream is what a connection needs of *net.TCPConn and *net.UnixConn.
@@ -24,28 +24,29 @@ type stream interface {
 	CloseWrite() error
 }
 
-// conn is one connection: bytes that have come in and wait for Read, bytes that Write has taken and that wait to go out,
-// and at most one goroutine for each direction, which exists only while it has something to wait for: the reader while
-// less than half a block is unread, the writer while bytes are there to be sent.
+// conn is one connection. It holds bytes that wait for Read and bytes that Write has taken. It has at most one
+// goroutine for each direction, which exists only while it has something to wait for. The reader exists while less than
+// half a block is unread, the writer while bytes are there to be sent.
 //
-// So a connection whose reads are paused is read no further than that: the kernel's buffer fills and TCP tells the peer.
+// So a connection whose reads are paused is read no further than that: the kernel's buffer fills and TCP tells the
+// peer.
 type conn struct {
 	node
 	sys   *System
 	nc    stream // nil until the connection is made
 	raw   syscall.RawConn
-	read  func()             // fetch and its goroutine's rest, as a value that costs nothing to start
+	read  func()             // runs the reader, as a value that costs nothing to start
 	write func()             // likewise
 	probe func(uintptr) bool // see tryFetch
 	abort context.CancelFunc // ends the attempt to connect
 
-	in      *block // unread, not empty
-	got     *block // what the reader has, before it is in
+	in      *block // unread bytes, not empty
+	got     *block // what the reader has read, before it goes to in
 	gotErr  error
-	limit   int    // how much the reader may get
-	out     *block // taken and not yet in the writer's hands, not empty
-	inErr   error  // told by Read when in is empty
-	outErr  error  // told by Write
+	limit   int    // how much the reader may read
+	out     *block // taken and not yet with the writer, not empty
+	inErr   error  // returned by Read when in is empty
+	outErr  error  // returned by Write
 	state   connState
 	eof     bool // the peer has ended its side
 	ended   bool // ours has ended, or will when out is empty
@@ -53,7 +54,7 @@ type conn struct {
 	reading bool
 	writing bool
 	lossy   bool // Close ends with a reset
-	leaving bool // closed, and something is still to be sent
+	leaving bool // closed, and bytes still have to be sent
 	delayed bool // TCP_NODELAY was switched off
 	local   netip.AddrPort
 	remote  netip.AddrPort
@@ -67,7 +68,7 @@ const (
 	connFailed // outErr is why
 )
 
-// newConn makes the descriptor of a connection. nc is nil for one that is yet to be made.
+// newConn makes the descriptor of a connection. nc is nil when the connection has yet to be made.
 func (s *System) newConn(nc stream) (*conn, error) {
 	c := &conn{sys: s}
 	c.what = c
@@ -85,7 +86,7 @@ func (s *System) newConn(nc stream) (*conn, error) {
 	return c, nil
 }
 
-// attach gives the connection what it is made of.
+// attach stores the connection of package net and its addresses.
 func (c *conn) attach(nc stream) error {
 	raw, err := nc.SyscallConn()
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *conn) attach(nc stream) error {
 	return nil
 }
 
-// addrPort is the zero value for addresses that are not TCP's.
+// addrPort returns the zero value for addresses that are not TCP's.
 func addrPort(a net.Addr) netip.AddrPort {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -123,8 +124,8 @@ func (c *conn) ready(in sys.Interest) sys.Ready {
 	return r
 }
 
-// watch starts the reader if there is room for what it will find. It does not matter what is asked for: also of a
-// connection whose reads are paused somebody has to notice that the peer is gone.
+// watch starts the reader if there is room for what it will find. It does so under every interest, because the end of
+// the peer must be noticed also while reads are paused.
 func (c *conn) watch(sys.Interest) {
 	if !c.reading && c.wantsMore() {
 		c.reading = true
@@ -138,7 +139,7 @@ func (c *conn) wantsMore() bool {
 	return c.state == connOpen && !c.closed && !c.eof && c.inErr == nil && c.space() > largeBlock/2
 }
 
-// space is how much more may wait for Read. Under mu.
+// space returns how many more bytes may wait for Read. Under mu.
 func (c *conn) space() int {
 	if c.in == nil {
 		return largeBlock
@@ -162,7 +163,7 @@ func (c *conn) receive(p []byte) (int, error) {
 			c.sys.blocks.put(c.in)
 			c.in = nil
 		}
-		c.watch(sys.Read) // so that the reader works while the caller does
+		c.watch(sys.Read) // so that the reader works while the caller works
 		return n, nil
 	case c.inErr != nil:
 		return 0, c.inErr
@@ -183,7 +184,7 @@ func (c *conn) reader() {
 	}
 }
 
-// store takes what the reader has got, and reports whether it is to go on.
+// store takes what the reader has read, and reports whether the reader should go on.
 func (c *conn) store() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +212,7 @@ func (c *conn) store() bool {
 	return c.reading
 }
 
-// look fetches what a new connection has brought with it, so that the next Read finds it, without waiting for more.
+// look fetches, without waiting, what a new connection has brought with it, so that the next Read finds it.
 func (c *conn) look() {
 	if c.sys.blocking || !c.tryNow() {
 		return
@@ -224,7 +225,7 @@ func (c *conn) look() {
 	}
 }
 
-// fetchBlocking reads one block, waiting with it.
+// fetchBlocking takes a block, then waits for bytes and reads them into it.
 func (c *conn) fetchBlocking() {
 	b := c.sys.blocks.get(largeBlock)
 	n, err := c.nc.Read(b.data[:c.limit])
@@ -238,7 +239,7 @@ func (c *conn) fetchBlocking() {
 	}
 }
 
-// fail makes every later Write tell err. Under mu.
+// fail makes every later Write return err. Under mu.
 func (c *conn) fail(err error) {
 	if c.outErr == nil {
 		c.outErr = err
@@ -246,8 +247,8 @@ func (c *conn) fail(err error) {
 	c.dropOut()
 }
 
-// sendFailed follows an error of the writer. A system tells a reset once, so that the reader may find no more than an end
-// of the stream. Under mu.
+// sendFailed handles an error of the writer. The system reports a reset only once, so the reader may find no more than
+// an end of the stream. Under mu.
 func (c *conn) sendFailed(err error) {
 	c.lossy = true
 	c.fail(err)
@@ -257,7 +258,7 @@ func (c *conn) sendFailed(err error) {
 	c.update()
 }
 
-// dropOut gives up what was taken and is not in the writer's hands. Under mu.
+// dropOut drops bytes that were taken and are not with the writer. Under mu.
 func (c *conn) dropOut() {
 	if c.out != nil {
 		c.sys.blocks.put(c.out)
@@ -265,7 +266,7 @@ func (c *conn) dropOut() {
 	}
 }
 
-// room is how many bytes Write would take. Under mu.
+// room returns how many bytes Write would take. Under mu.
 func (c *conn) room() int {
 	if c.out == nil {
 		return largeBlock
@@ -273,7 +274,7 @@ func (c *conn) room() int {
 	return largeBlock - c.out.w
 }
 
-// mayWrite tells why a Write is to fail, if it is. Under mu.
+// mayWrite returns the error of a Write, or nil if it may go ahead. Under mu.
 func (c *conn) mayWrite() error {
 	switch {
 	case c.closed:
@@ -346,7 +347,7 @@ func (c *conn) queue(p []byte) int {
 	return c.out.append(p)
 }
 
-// startWriter sees to it that what was taken goes out. Under mu.
+// startWriter makes sure that the writer runs. Under mu.
 func (c *conn) startWriter() {
 	if !c.writing {
 		c.writing = true
@@ -354,8 +355,8 @@ func (c *conn) startWriter() {
 	}
 }
 
-// writer is the goroutine that sends what was taken until nothing is left, then ends our side or the whole connection if
-// that was asked for meanwhile.
+// writer is the goroutine that sends what was taken until nothing is left. Then it ends our side or the whole
+// connection, if that was asked for meanwhile.
 func (c *conn) writer() {
 	c.mu.Lock()
 	for c.out != nil {
@@ -380,7 +381,7 @@ func (c *conn) writer() {
 		return
 	}
 	c.mu.Unlock()
-	_ = c.nc.CloseWrite() // who is gone needs no end; the reader finds out
+	_ = c.nc.CloseWrite() // a peer that is gone needs no end; the reader finds out
 	c.mu.Lock()
 	c.done, c.writing = true, false
 	over = c.closed

@@ -27,7 +27,7 @@ func (s sockets) Connect(network string, remote net.Addr, o sys.ConnectOptions) 
 	return c.fd, false, nil
 }
 
-// dialer checks the arguments and keeps them.
+// dialer checks the arguments and returns a net.Dialer with them.
 func (s sockets) dialer(network string, remote net.Addr, o sys.ConnectOptions) (*net.Dialer, error) {
 	if err := checkOptions(o.KeepAlive, o.RecvBuffer, o.SendBuffer); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (c *conn) connect(ctx context.Context, d *net.Dialer, network, address stri
 func (c *conn) connected(nc stream) error {
 	err := c.begin(nc)
 	if err != nil {
-		_ = nc.Close() // the caller tells err
+		_ = nc.Close() // the caller reports err
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (c *conn) begin(nc stream) error {
 	return nil
 }
 
-// connectErrno is errno, except that no failure may look like an attempt that goes on.
+// connectErrno is errno, except that a failure never looks like an attempt that goes on.
 func connectErrno(err error) error {
 	if err = errno(err); err == sys.ErrAgain { //nolint:errorlint // compared like this by callers
 		return os.NewSyscallError("connect", syscall.EAGAIN) // the queue of a unix listener is full

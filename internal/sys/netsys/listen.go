@@ -94,7 +94,7 @@ func listenUnix(path string, o sys.ListenOptions) (net.Listener, *socketFile, er
 	if !hasFile {
 		return ln, nil, nil
 	}
-	ln.SetUnlinkOnClose(false) // it would remove the file of a server that has taken our place
+	ln.SetUnlinkOnClose(false) // Close would remove the file of a server that has replaced this one
 	info, err := os.Lstat(path)
 	if err != nil {
 		_ = ln.Close() // the error that led here is the one to report
@@ -103,10 +103,11 @@ func listenUnix(path string, o sys.ListenOptions) (net.Listener, *socketFile, er
 	return ln, &socketFile{path: path, info: info}, nil
 }
 
-// probeLimit is how long a unix listener has to answer before its file is taken for that of a living one.
+// probeLimit is how long a unix listener has to answer. If that is not enough, its file counts as in use.
 const probeLimit = time.Second
 
-// removeStale removes a socket file that no server listens on. Its errors are EADDRINUSE and say why the file stays.
+// removeStale removes a socket file that no server listens on. Otherwise its error is EADDRINUSE and says why the file
+// stays.
 func removeStale(path string) error {
 	found, err := os.Lstat(path)
 	if err != nil {
@@ -147,13 +148,13 @@ func checkOptions(keepAlive time.Duration, recvBuffer, sendBuffer int) error {
 	return nil
 }
 
-// keepAlive is what the options ask for. Without it the zero value of net's Config is off, because KeepAlive is -1.
+// keepAlive returns the configuration for a time above 0. Without it keep-alive is off, because KeepAlive is -1.
 func keepAlive(d time.Duration) net.KeepAliveConfig {
 	return net.KeepAliveConfig{Enable: true, Idle: d, Interval: d, Count: -1}
 }
 
-// control sets what must be set before a socket is bound or connected: the buffers decide the window scale of the
-// handshake. Accepted connections inherit them.
+// control sets what must be set before a socket is bound or connected, because the buffers decide the window scale of
+// the handshake. Accepted connections inherit these options.
 func control(reusePort bool, recvBuffer, sendBuffer int) func(string, string, syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var failed error
@@ -162,7 +163,7 @@ func control(reusePort bool, recvBuffer, sendBuffer int) func(string, string, sy
 	}
 }
 
-// plain strips what package net says again: the operation and the address are in our own message.
+// plain strips the operation and the address that package net adds, because they are in our own message.
 func plain(err error) error {
 	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // only the outermost
 		return op.Err

@@ -17,8 +17,8 @@ const (
 	acceptPatience = 2 * time.Millisecond
 )
 
-// listener is a listening socket. Its goroutine takes connections from the kernel while there is room for them here, and
-// ends with an error, which Accept tells once.
+// listener is a listening socket. Its goroutine takes connections from the kernel while there is room for them here. It
+// ends with an error, which Accept returns once.
 type listener struct {
 	node
 	sys       *System
@@ -26,12 +26,12 @@ type listener struct {
 	file      *socketFile // of a unix listener
 	run       func()      // accept, as a value that costs nothing to start
 	queue     []*conn     // not yet given to Accept
-	err       error       // not yet told
+	err       error       // not yet returned by Accept
 	accepting bool
-	failed    bool          // the last attempt brought an error, which was told
+	failed    bool          // the last attempt brought an error, which Accept has returned
 	single    bool          // the goroutine makes one attempt
-	recalled  bool          // it was called back and will not run again
-	attempted chan struct{} // such an attempt has ended
+	recalled  bool          // the goroutine was called back and will not run again
+	attempted chan struct{} // gets a token when an attempt has ended
 }
 
 func (s *System) newListener(ln net.Listener, file *socketFile) (*listener, error) {
@@ -50,7 +50,7 @@ func (l *listener) ready(in sys.Interest) sys.Ready {
 	return 0
 }
 
-// watch starts the goroutine if somebody wants to know what it will find.
+// watch starts the goroutine if a poller wants to know what it finds.
 func (l *listener) watch(in sys.Interest) {
 	if in&sys.Read != 0 && l.err == nil && len(l.queue) < acceptAhead && !l.closed && !l.recalled {
 		l.failed = false
@@ -92,9 +92,9 @@ func (l *listener) take() (*conn, error) {
 	return nil, sys.ErrAgain
 }
 
-// retry makes one attempt and waits for its outcome, though not long. The caller has been told that descriptors have run
-// out, has given up one that it kept for this, and will take one again as soon as Accept returns: what the goroutine
-// takes later comes too late. Under mu, which it gives up meanwhile.
+// retry makes one attempt and waits briefly for its outcome. Its caller was told that descriptors have run out and has
+// given up the one that it kept for this. It takes one again as soon as Accept returns, so an outcome after that comes
+// too late. Under mu, which retry gives up meanwhile.
 func (l *listener) retry() {
 	select {
 	case <-l.attempted:
@@ -107,13 +107,13 @@ func (l *listener) retry() {
 	l.mu.Unlock()
 	l.awaitAttempt()
 	l.mu.Lock()
-	if l.accepting { // it waits for the next connection, and goes on with those that follow
+	if l.accepting { // the goroutine waits for the next connection, and goes on with those that follow
 		l.failed = false
 	}
 }
 
-// takeLast is Sockets.AcceptLast. As long as the system has a connection, the goroutine is about to bring it. Then it is
-// called back, with one that it may have in its hands.
+// takeLast is Sockets.AcceptLast. While the system has a connection, the goroutine is about to bring it. Afterwards
+// takeLast recalls the goroutine, with a connection that it may have in hand.
 func (l *listener) takeLast() (*conn, error) {
 	for {
 		c, err := l.take()
@@ -139,10 +139,10 @@ func (l *listener) recall() {
 	l.mu.Lock()
 	l.recalled = true
 	l.mu.Unlock()
-	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // fails when it is closed: it has ended then
+	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // an error means that it is closed, and the goroutine has ended
 }
 
-// awaitAttempt waits for the goroutine, though not long: a peer that has gone meanwhile may have left it waiting.
+// awaitAttempt waits briefly for the goroutine, because a peer that has gone meanwhile may have left that waiting.
 func (l *listener) awaitAttempt() {
 	timer := time.NewTimer(acceptPatience)
 	defer timer.Stop()
@@ -194,7 +194,7 @@ func (l *listener) next() (*conn, error) {
 	return c, nil
 }
 
-// discard resets a connection that nobody has been given.
+// discard resets a connection that Accept has not returned.
 func (c *conn) discard() {
 	if _, err := c.sys.table.remove(c.fd); err == nil {
 		c.mu.Lock()
@@ -204,8 +204,9 @@ func (c *conn) discard() {
 	}
 }
 
-// close ends listening. It waits for the goroutine to leave package net, which takes no longer than the scheduler needs
-// to run it: the address is free when it returns. Connections that nobody has been given are reset, as the kernel does.
+// close ends listening. It waits until the goroutine has left package net, which takes no longer than the scheduler
+// needs to run that, so the address is free afterwards. Connections that Accept has not returned are reset, as the
+// kernel does.
 func (l *listener) close() error {
 	l.mu.Lock()
 	queue := l.queue
@@ -225,7 +226,7 @@ type socketFile struct {
 	info os.FileInfo
 }
 
-// remove removes the file, unless it has become another one's.
+// remove removes the file, unless another server has replaced it.
 func (f *socketFile) remove() {
 	if f == nil {
 		return
@@ -235,7 +236,7 @@ func (f *socketFile) remove() {
 	}
 }
 
-// reserve is a descriptor that is only there to be closed.
+// reserve is a descriptor whose only purpose is to be closed.
 type reserve struct {
 	node
 	file *os.File

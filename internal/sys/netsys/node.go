@@ -6,24 +6,25 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// node is what all descriptors have in common: a place in the table and registrations with pollers. Its mutex guards
-// everything of the descriptor, is never held across a system call, and comes before that of a poller.
+// node is the common part of all descriptors: a place in the table and registrations with pollers. Its mutex guards the
+// whole descriptor and is never held across a system call. It is locked before that of a poller.
 type node struct {
 	mu     sync.Mutex
 	fd     int
 	what   descriptor
 	regs   *registration
-	last   *poller // the one that gave it up last
+	last   *poller // the poller that removed it last
 	closed bool
 }
 
 // descriptor is the part that depends on the kind: connection, listener or reserve.
 type descriptor interface {
-	// ready is what holds now of the conditions asked for, and of those that are reported unasked. Under node.mu.
+	// ready returns which conditions hold now, of those asked for and those that are reported unasked. Under node.mu.
 	ready(in sys.Interest) sys.Ready
-	// watch is called when nothing of what is asked for holds, so that somebody finds out when it does. Under node.mu.
+	// watch is called when nothing that is asked for holds. It arranges that update is called when that changes. Under
+	// node.mu.
 	watch(in sys.Interest)
-	// close releases everything. The descriptor is not in the table any more.
+	// close releases everything. The descriptor is no longer in the table.
 	close() error
 }
 
@@ -35,7 +36,7 @@ type registration struct {
 	token  uint64
 	in     sys.Interest
 	queued bool // on a list of the poller
-	told   bool // under None: an end has been reported
+	told   bool // under None: an end was reported
 	next   *registration
 }
 
@@ -49,7 +50,7 @@ func (n *node) find(p *poller) *registration {
 	return nil
 }
 
-// drop forgets the registrations of which over is true.
+// drop forgets the registrations for which over returns true.
 func (n *node) drop(over func(*registration) bool) {
 	for at := &n.regs; *at != nil; {
 		if r := *at; over(r) {
@@ -75,14 +76,14 @@ func (r *registration) update() {
 	}
 }
 
-// begin follows a change of the interest: what holds already is reported, the rest is watched for.
+// begin follows a change of interest. It reports what holds already, or watches for it.
 func (r *registration) begin() {
 	if r.update(); !r.queued {
 		r.node.what.watch(r.in)
 	}
 }
 
-// ready is what the poller is to report now.
+// ready returns what the poller should report now.
 func (r *registration) ready() sys.Ready {
 	if r.in == sys.None && r.told {
 		return 0
@@ -90,8 +91,8 @@ func (r *registration) ready() sys.Ready {
 	return r.node.what.ready(r.in)
 }
 
-// poll is the poller's look at a registration on its list. keep says that it stays there: a condition that held is
-// looked at again in the next Wait.
+// poll returns the event of a registration on the poller's list. keep says that it stays on the list, because a
+// condition that held is checked again in the next Wait.
 func (r *registration) poll(p *poller) (e sys.Event, keep bool) {
 	n := r.node
 	n.mu.Lock()

@@ -11,11 +11,11 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// poller reports the nodes that are registered with it. Whoever changes a node puts its registration on the list, once;
-// Wait looks at what is on the list and leaves there what still holds, which makes it level-triggered.
+// poller reports the nodes that are registered with it. A change of a node puts its registration on the list, once.
+// Wait checks what is on the list and leaves there what still holds, which makes it level-triggered.
 type poller struct {
 	sys   *System
-	list  []*registration // on which Wait works
+	list  []*registration // used by Wait only
 	again []*registration // scratch of collect
 	timer *time.Timer
 	shut  atomic.Bool
@@ -23,8 +23,8 @@ type poller struct {
 	mu      sync.Mutex
 	fresh   []*registration // put on the list since the last Wait
 	woken   bool
-	bell    chan struct{} // holds a token when fresh or woken have come to be
-	leaving int           // connections that were closed and still send what was taken
+	bell    chan struct{} // holds a token after fresh or woken was set
+	leaving int           // closed connections that still send what was taken
 	left    chan struct{} // made by Close, closed when leaving is 0
 }
 
@@ -74,7 +74,7 @@ func (p *poller) Remove(fd int) error {
 	})
 }
 
-// register does what Add, Modify and Remove have in common.
+// register is the common part of Add, Modify and Remove.
 func (p *poller) register(verb string, fd int, token uint64, change func(*node) error) error {
 	if p.shut.Load() {
 		return sys.ErrPollerClosed
@@ -96,7 +96,7 @@ func (p *poller) register(verb string, fd int, token uint64, change func(*node) 
 	return nil
 }
 
-// push puts r on the list and ends a Wait that sleeps. Under the node's mu.
+// push puts r on the list and ends a sleeping Wait. Under the node's mu.
 func (p *poller) push(r *registration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *poller) push(r *registration) {
 	}
 }
 
-// ring ends a Wait that sleeps, or keeps the next one from it.
+// ring ends a sleeping Wait, or keeps the next one from sleeping.
 func (p *poller) ring() {
 	select {
 	case p.bell <- struct{}{}:
@@ -183,8 +183,8 @@ func (p *poller) sleep(timeout time.Duration) {
 	}
 }
 
-// collect reports what is ready of the list. What it has reported goes to the end of the list, so that all have their
-// turn when events is short.
+// collect reports what is ready of the list. It moves what it has reported to the end of the list, so that all have
+// their turn when events is short.
 func (p *poller) collect(events []sys.Event) int {
 	n, looked := 0, 0
 	for looked < len(p.list) && n < len(events) {
@@ -207,8 +207,8 @@ func (p *poller) collect(events []sys.Event) int {
 	return n
 }
 
-// Close waits shortly for connections that were closed and still send what was taken from them: a loop ends when its
-// server does, often with the process, and the kernel that would go on sending is in the process here.
+// Close waits briefly for closed connections that still send what was taken from them. A loop ends when its server
+// does, often with the process. A kernel would go on sending, but here the process has to.
 func (p *poller) Close() error {
 	left, err := p.end()
 	if left == nil {
@@ -223,7 +223,7 @@ func (p *poller) Close() error {
 	return nil
 }
 
-// end closes the poller and returns what to wait for, if anything.
+// end closes the poller and returns a channel to wait for, nil for none.
 func (p *poller) end() (left chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,7 @@ func (s sockets) SetKeepAlive(fd int, d time.Duration) error {
 	return errno(t.SetKeepAliveConfig(keepAlive(d)))
 }
 
-// optional forgives an option on a listener: what its connections are to have was said to Listen.
+// optional ignores an option on a listener, because the options of its connections were given to Listen.
 func (s sockets) optional(fd int, err error) error {
 	if n, lerr := s.table.lookup(fd); lerr == nil {
 		if _, ok := n.what.(*listener); ok {
@@ -117,7 +117,7 @@ func (s sockets) optional(fd int, err error) error {
 	return err
 }
 
-// tcp returns the connection below, nil when it is not TCP or not made yet. Under mu.
+// tcp returns the underlying connection, nil when it is not TCP or not made yet. Under mu.
 func (c *conn) tcp() *net.TCPConn {
 	t, _ := c.nc.(*net.TCPConn)
 	return t
@@ -166,7 +166,8 @@ func (s sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error) 
 	return c.sendFile(f, offset, n)
 }
 
-// sendFile reads one block of the file and takes it as send does. Nobody else writes, so the room stays meanwhile.
+// sendFile reads one block of the file and takes it as send does. No other goroutine writes, so the room stays
+// meanwhile.
 func (c *conn) sendFile(f *os.File, offset int64, n int) (int, error) {
 	c.mu.Lock()
 	err, room := c.mayWrite(), c.room()
@@ -189,7 +190,7 @@ func (c *conn) sendFile(f *os.File, offset int64, n int) (int, error) {
 	return 0, errno(err)
 }
 
-// Unacked is not known: what was taken may be with the writer, with the system or with both.
+// Unacked is not known, because taken bytes may be with the writer, with the system or with both.
 func (s sockets) Unacked(int) (int, error) { return 0, errors.ErrUnsupported }
 
 func (s sockets) ShutdownWrite(fd int) error {

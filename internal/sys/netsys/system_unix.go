@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portable: here the system's numbers are those of package syscall.
+// portable returns e, because here the system's numbers are those of package syscall.
 func portable(e syscall.Errno) syscall.Errno { return e }
 
-// fetch waits for bytes and reads one block of them. While it waits it holds no block.
+// fetch waits for bytes and reads one block of them. It holds no block while it waits.
 func (c *conn) fetch() {
 	if c.sys.blocking {
 		c.fetchBlocking()
@@ -24,7 +24,7 @@ func (c *conn) fetch() {
 	}
 }
 
-// tryFetch reads without waiting, and reports whether there was something to be read.
+// tryFetch reads without waiting, and reports whether there was something to read.
 func (c *conn) tryFetch(fd uintptr) bool {
 	b := c.sys.blocks.get(largeBlock)
 	for {
@@ -45,10 +45,10 @@ func (c *conn) tryFetch(fd uintptr) bool {
 	}
 }
 
-// tryNow is tryFetch for a connection that nobody else reads yet.
+// tryNow is tryFetch for a connection without a reader.
 func (c *conn) tryNow() (found bool) {
 	c.limit = largeBlock
-	_ = c.raw.Control(func(fd uintptr) { found = c.tryFetch(fd) }) // it fails when the connection is closed
+	_ = c.raw.Control(func(fd uintptr) { found = c.tryFetch(fd) }) // an error means that the connection is closed
 	return found
 }
 
@@ -79,14 +79,14 @@ func (l *listener) pending() bool {
 		return false
 	}
 	ready := 0
-	_ = raw.Control(func(fd uintptr) { // it fails when the listener is closed
+	_ = raw.Control(func(fd uintptr) { // an error means that the listener is closed
 		ready, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	})
 	return ready > 0
 }
 
-// setBacklog changes the length of the accept queue, which package net makes as long as the system allows: a second
-// listen(2) does that.
+// setBacklog changes the length of the accept queue with a second listen(2), because package net makes it as long as
+// the system allows.
 func setBacklog(c syscall.Conn, backlog int) error {
 	if backlog == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// portable gives the numbers of Winsock those of package syscall that mean the same.
+// portable translates numbers of Winsock into those of package syscall that mean the same.
 func portable(e syscall.Errno) syscall.Errno {
 	switch e {
 	case windows.WSAECONNRESET, windows.ERROR_NETNAME_DELETED:
@@ -50,8 +50,8 @@ func portable(e syscall.Errno) syscall.Errno {
 	return e
 }
 
-// fetch waits for bytes and reads one block of them. RawConn.Read asks the function, waits with an empty read, which
-// holds no block, and asks again.
+// fetch waits for bytes and reads one block of them. RawConn.Read calls the function, waits with an empty read, which
+// holds no block, and calls it again.
 func (c *conn) fetch() {
 	asked := false
 	err := c.raw.Read(func(uintptr) bool {
@@ -88,10 +88,10 @@ func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 	return nil
 }
 
-// tryNow finds nothing: here a read cannot be tried.
+// tryNow finds nothing, because a read cannot be tried here.
 func (c *conn) tryNow() bool { return false }
 
-// pending reports whether the system has brought a connection for the listener: it cannot be asked.
+// pending reports whether the goroutine has brought a connection, because the system cannot be asked.
 func (l *listener) pending() bool {
 	l.awaitAttempt()
 	l.mu.Lock()
@@ -99,5 +99,5 @@ func (l *listener) pending() bool {
 	return len(l.queue) > 0 || l.err != nil
 }
 
-// setBacklog: Windows keeps the length that package net has given the accept queue.
+// setBacklog does nothing: Windows keeps the length that package net has given the accept queue.
 func setBacklog(syscall.Conn, int) error { return nil }

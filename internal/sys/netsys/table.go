@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// A descriptor is an index into the table and, above it, the generation of the entry, which is never 0. So it fits into
-// 31 bits, does not come back soon after a Close, and is larger than any descriptor of the kernel.
+// A descriptor consists of an index into the table and, above it, the generation of the entry, which is never 0. So it
+// fits into 31 bits, does not come back soon after a Close, and is larger than any descriptor of the kernel.
 const (
 	indexBits = 24
 	indexMask = 1<<indexBits - 1
@@ -16,7 +16,7 @@ const (
 	chunkSize = 1 << chunkBits
 )
 
-// table finds what a descriptor names, without a lock. It grows by chunks, which stay where they are.
+// table finds what a descriptor names, without a lock. It grows by chunks, which never move.
 type table struct {
 	chunks [1 << (indexBits - chunkBits)]atomic.Pointer[chunk]
 
