@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Unlimited is a limit that is none.
+// Unlimited means that there is no limit.
 const Unlimited = math.MaxUint64
 
-// none is near what version 1 of the control groups, and other systems, write instead of a limit.
+// none and more mean no limit. Version 1 of the control groups, and other systems, write such a number instead.
 const none = 1 << 62
 
-// Files reads a file of /proc or /sys, as os.ReadFile does. Tests have others.
+// Files reads a file of /proc or /sys, as os.ReadFile does. Tests replace it.
 type Files func(path string) ([]byte, error)
 
 // Number returns the number in a file; "max" is Unlimited.
@@ -57,8 +57,8 @@ func (f Files) Meminfo() (total, available uint64, err error) {
 	return total, available, nil
 }
 
-// GroupMemory returns the lowest limit of memory of the control groups, and the file that has it; Unlimited and "" without
-// one.
+// GroupMemory returns the lowest memory limit of the control groups and the file that contains it; Unlimited and ""
+// without a limit.
 func (f Files) GroupMemory() (bytes uint64, file string) {
 	bytes = Unlimited
 	for _, g := range f.Groups("memory") {
@@ -80,11 +80,11 @@ func (f Files) GroupMemory() (bytes uint64, file string) {
 // Memory is the most that this process may use.
 type Memory struct {
 	Bytes  uint64 // Unlimited when nothing is known
-	Source string // who says so
+	Source string // where the number comes from
 }
 
-// Least returns the least of Go's own limit, as debug.SetMemoryLimit(-1) returns it, of the control groups' and of the
-// machine's memory, which machine tells where the files do not.
+// Least returns the lowest of three limits: Go's own, as debug.SetMemoryLimit(-1) returns it, the control groups' and
+// the machine's memory. machine returns the machine's memory where the files do not have it.
 func (f Files) Least(golimit int64, machine func() (uint64, error)) Memory {
 	m := Memory{Bytes: Unlimited}
 	atMost := func(bytes uint64, source string) {
@@ -106,7 +106,7 @@ func (f Files) Least(golimit int64, machine func() (uint64, error)) Memory {
 	return m
 }
 
-// share is the part of the memory that connections may hold unless their server says otherwise: what they hold lies in
+// share is the part of the memory that connections may hold unless their server says otherwise. Their bytes lie in
 // buffers with slack, the kernel queues as much again, and the program needs the rest.
 const share = 4
 

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Group is a control group of Linux that this process is in, with those above it up to where they are mounted.
+// Group is a Linux control group of this process, with the groups above it up to the mount.
 type Group struct {
 	Version int
-	Dirs    []string // of their files, from the process upwards
+	Dirs    []string // the directories of their files, from the process upwards
 }
 
-// Groups returns the groups of a controller, in the layout of version 2 and in that of version 1. A machine can have both
+// Groups returns the groups of a controller, in the layouts of version 1 and version 2. A machine can have both
 // mounted, with the controller in one of them.
 func (f Files) Groups(controller string) []Group {
 	member, err1 := f("/proc/self/cgroup")
@@ -50,8 +50,8 @@ func parseMount(line string) (mount, bool) {
 	return mount{root: h[3], at: h[4], kind: t[0], options: t[2]}, true
 }
 
-// dirs are the directories of a group and of those above it. A container may see itself under a path of its host, of which only what is below
-// the mount's root is mounted.
+// dirs returns the directories of a group and of those above it. A container may see itself under a path of its host,
+// of which only the part below the mount's root is mounted.
 func (m mount) dirs(group string) []string {
 	below := ""
 	if m.root == "/" {
@@ -82,7 +82,7 @@ func membership(text string, version int, controller string) (string, bool) {
 	return "", false
 }
 
-// hasWord reports whether a list with commas has a word.
+// hasWord reports whether a comma-separated list has a word.
 func hasWord(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if w == word {

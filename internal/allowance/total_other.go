@@ -4,5 +4,5 @@ package allowance
 
 import "errors"
 
-// Total says that this system does not tell.
+// Total returns errors.ErrUnsupported.
 func Total() (uint64, error) { return 0, errors.ErrUnsupported }

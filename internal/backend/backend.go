@@ -1,5 +1,5 @@
-// Package backend chooses between the ways to the operating system that this platform has: the pollers of package poll
-// with the sockets of package sys, and package netsys, which brings its own sockets.
+// Package backend chooses between this platform's ways to the operating system: the pollers of package poll with the
+// sockets of package sys, or package netsys, which has sockets of its own.
 package backend
 
 import (
@@ -15,7 +15,7 @@ import (
 // Available lists the backends of this platform by name, best first.
 func Available() []string { return append(poll.Available(), netsys.Name) }
 
-// Default is the name of the platform's best backend.
+// Default returns the name of the platform's best backend.
 func Default() string { return Available()[0] }
 
 // Check refuses a name that this platform does not have and lists those it has. The empty name is the default.
@@ -26,7 +26,7 @@ func Check(name string) error {
 	return nil
 }
 
-// NewPoller opens a poller of that backend.
+// NewPoller opens a poller of the backend.
 func NewPoller(name string, mode poll.Mode) (sys.Poller, error) {
 	if err := Check(name); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func NewPoller(name string, mode poll.Mode) (sys.Poller, error) {
 	return poll.New(name, mode)
 }
 
-// NewSockets returns the sockets whose descriptors the pollers of that backend take.
+// NewSockets returns the sockets whose descriptors the pollers of the backend take.
 func NewSockets(name string) sys.Sockets {
 	if Virtual(name) {
 		return netsys.Process().NewSockets()
@@ -45,8 +45,8 @@ func NewSockets(name string) sys.Sockets {
 	return newSockets()
 }
 
-// Virtual reports whether the descriptors of that backend are its own and not the system's, so that no other backend
-// can use them.
+// Virtual reports whether the descriptors of the backend are its own and not the system's, so that no other backend can
+// use them.
 func Virtual(name string) bool {
 	return name == netsys.Name || name == "" && Default() == netsys.Name
 }

@@ -5,5 +5,6 @@ import (
 	"github.com/go-eddy/eddy/internal/sys/netsys"
 )
 
-// newSockets serves pollers that do not exist: Check has refused their name.
+// newSockets serves only names that Check refuses, because every backend here
+// is netsys.
 func newSockets() sys.Sockets { return netsys.Process().NewSockets() }

@@ -1,4 +1,4 @@
-// Package chaos is for tests: a proxy that does to TCP connections what networks do.
+// Package chaos is for tests: a proxy that does to TCP connections what bad networks do.
 package chaos
 
 import (
@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// Proxy takes connections and carries their bytes to and from a server, as long as it is not told to cut, stall, throttle or
-// refuse them. What it is told holds for the connections that are open and for later ones. All methods may be called by any
-// goroutine.
+// Proxy carries the bytes of connections to and from a server, unless it is told to cut, stall, throttle or refuse
+// them. Settings apply to open and to later connections. Any goroutine may call its methods.
 type Proxy struct {
 	target string
 	ln     net.Listener
 	tasks  sync.WaitGroup
 
 	mu      sync.Mutex
-	changed sync.Cond // of stalled, links and closed
+	changed sync.Cond // signals changes of stalled, links and closed
 	links   map[*link]struct{}
 	closed  bool
 	stalled bool
@@ -30,7 +29,7 @@ type Proxy struct {
 // Stats count what a Proxy has done.
 type Stats struct {
 	Open     int    // connections now
-	Accepted uint64 // that were carried to the server
+	Accepted uint64 // connections carried to the server
 	Refused  uint64
 	Cut      uint64
 	Bytes    uint64 // forwarded, both directions
@@ -40,13 +39,13 @@ type Stats struct {
 type link struct {
 	p              *Proxy
 	client, server *net.TCPConn
-	ended          chan struct{} // closed with it
+	ended          chan struct{} // closed when the link ends
 	over           bool          // Proxy.mu
-	halves         int           // directions that are open, Proxy.mu
+	halves         int           // open directions, Proxy.mu
 	left           int64         // bytes until it is cut, below 0 for never; Proxy.mu
 }
 
-// New returns a proxy to the server at target, on a port of its own. Close it.
+// New returns a proxy to the server at target, on a port of its own. The caller closes it.
 func New(target string) (*Proxy, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,19 +64,19 @@ func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 // Redirect makes later connections go to another server.
 func (p *Proxy) Redirect(target string) { p.set(func() { p.target = target }) }
 
-// Stall stops all forwarding until it is called with false. Bytes are not read meanwhile, so that senders feel it.
+// Stall stops all forwarding until it is called with false. Bytes are not read meanwhile, so that senders notice.
 func (p *Proxy) Stall(on bool) { p.set(func() { p.stalled = on }) }
 
-// Refuse makes connections end, with a reset, as soon as they are made, until it is called with false.
+// Refuse resets new connections at once, until it is called with false.
 func (p *Proxy) Refuse(on bool) { p.set(func() { p.refuses = on }) }
 
-// Throttle lets at most so many bytes per second through in each direction of a connection; 0 is no limit.
+// Throttle lets at most that many bytes per second through in each direction of a connection; 0 is no limit.
 func (p *Proxy) Throttle(bytesPerSecond int) { p.set(func() { p.rate = bytesPerSecond }) }
 
 // Shred forwards at most n bytes at a time; 0 is no limit.
 func (p *Proxy) Shred(n int) { p.set(func() { p.piece = n }) }
 
-// CutAfter cuts each later connection when n of its bytes were forwarded, both directions together; 0 is never.
+// CutAfter cuts each later connection once it has forwarded n bytes, both directions together; 0 is never.
 func (p *Proxy) CutAfter(n int64) { p.set(func() { p.after = n }) }
 
 func (p *Proxy) set(f func()) {
@@ -87,7 +86,7 @@ func (p *Proxy) set(f func()) {
 	p.changed.Broadcast()
 }
 
-// Cut ends all open connections with resets on both sides and returns how many.
+// Cut ends all open connections with resets on both sides and returns their number.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +106,7 @@ func (p *Proxy) Stats() Stats {
 	return s
 }
 
-// Close cuts everything and returns when no goroutine of the proxy is left.
+// Close cuts everything and waits until the proxy's goroutines have ended.
 func (p *Proxy) Close() {
 	p.set(func() { p.closed = true })
 	_ = p.ln.Close() // the only owner
@@ -166,7 +165,7 @@ func reset(c *net.TCPConn) {
 	_ = c.Close()
 }
 
-// end ends a connection, once; cut says that it is torn. p.mu is held.
+// end ends a connection, once; cut resets it. p.mu is held.
 func (l *link) end(cut bool) {
 	if l.over {
 		return
@@ -204,7 +203,7 @@ func (l *link) pass(most int) int {
 	return most
 }
 
-// count takes n bytes from what is left, and returns how many of them may pass and the rate at which.
+// count takes n bytes from those left. It returns how many of them may pass, and the rate.
 func (l *link) count(n int) (may, rate int) {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -217,7 +216,7 @@ func (l *link) count(n int) (may, rate int) {
 	return may, l.p.rate
 }
 
-// forward is one direction's goroutine.
+// forward is the goroutine of one direction.
 func (l *link) forward(to, from *net.TCPConn) {
 	defer l.p.tasks.Done()
 	buf := make([]byte, 32<<10)
@@ -237,9 +236,9 @@ func (l *link) forward(to, from *net.TCPConn) {
 	}
 }
 
-// move forwards bytes that were read, at the rate. It reports false when the connection has ended.
+// move forwards read bytes at the rate. It reports false when the connection has ended.
 func (l *link) move(to *net.TCPConn, b []byte) bool {
-	if l.pass(len(b)) == 0 { // it may have stalled since they were waited for
+	if l.pass(len(b)) == 0 { // the proxy may have stalled since the read began
 		return false
 	}
 	may, rate := l.count(len(b))
@@ -266,7 +265,7 @@ func (l *link) cut() {
 	l.end(true)
 }
 
-// half follows the end of one direction, which the other side is told.
+// half passes the end of one direction on to the other side.
 func (l *link) half(to *net.TCPConn) {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// A Clock is the time of engines that otherwise run as ever, on the real kernel with real sockets: it stands still until
-// the test advances it. Deadlines, timers, rates and lag of the loops follow it; what goroutines outside the loops measure
-// with package time does not, and there is no watchdog. Loops look up deadlines in steps of 10 ms.
+// A Clock is a time that stands still until the test advances it. The engines on it otherwise run as ever, on the real
+// kernel with real sockets. Deadlines, timers, rates and lag of the loops follow the Clock. Code outside the loops that
+// uses package time does not, and there is no watchdog. Loops look up deadlines in steps of 10 ms.
 type Clock struct {
 	t      testing.TB
 	passed atomic.Int64
@@ -29,7 +29,8 @@ type Clock struct {
 	pollers []*clockedPoller
 }
 
-// NewClock puts servers, dialers and groups that are not started on one clock. What shares a group must be named with it.
+// NewClock puts servers, dialers and groups that are not started on one clock. Members of a shared group must be named
+// in the same call.
 func NewClock(t testing.TB, on ...any) *Clock {
 	t.Helper()
 	c := &Clock{t: t, began: time.Now()}
@@ -55,7 +56,7 @@ func NewClock(t testing.TB, on ...any) *Clock {
 	return c
 }
 
-// host is the machine that the tests run on, but for its clock.
+// host is the machine that the tests run on, with another clock.
 func (c *Clock) host(name string) simhook.Host {
 	if name == "" {
 		name = os.Getenv("EDDY_POLLER") // as a Group does
@@ -87,13 +88,13 @@ func (c *Clock) host(name string) simhook.Host {
 	}
 }
 
-// Now and Wall make it a sys.Clock.
+// Now and Wall implement sys.Clock.
 func (c *Clock) Now() int64      { return int64(time.Second) + c.passed.Load() }
 func (c *Clock) Wall() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
 
-// Advance lets d pass and returns when each loop has done what was due by then, and has published its numbers. What that
-// sets off on other goroutines may go on. No loop may be inside a handler that waits for the test: Advance waits for all
-// loops. Any goroutine but a loop's.
+// Advance lets d pass. It returns when each loop has done what was due by then and has published its numbers. Work that
+// this starts on other goroutines may go on. No loop may be inside a handler that waits for the test, because Advance
+// waits for all loops. Any goroutine but a loop's.
 func (c *Clock) Advance(d time.Duration) {
 	c.t.Helper()
 	c.passed.Add(int64(d))
@@ -111,7 +112,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// Pass lets d pass in steps, as Advance does each: for what is armed anew on the way.
+// Pass lets d pass in steps of Advance, so that timers armed on the way expire too.
 func (c *Clock) Pass(d, step time.Duration) {
 	c.t.Helper()
 	for ; d > 0; d -= step {
@@ -119,14 +120,14 @@ func (c *Clock) Pass(d, step time.Duration) {
 	}
 }
 
-// clockedPoller waits for events and wakeups only, however long a wait may take by the clock.
+// clockedPoller waits for events and wake-ups only, and ignores timeouts other than 0.
 type clockedPoller struct {
 	sys.Poller
 	waits  atomic.Int64
 	closed atomic.Bool
 }
 
-// staleToken is of no connection.
+// staleToken belongs to no connection.
 const staleToken = math.MaxUint64
 
 func (p *clockedPoller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
@@ -135,7 +136,7 @@ func (p *clockedPoller) Wait(events []sys.Event, timeout time.Duration) (int, er
 		return p.Poller.Wait(events, 0)
 	}
 	n, err := p.Poller.Wait(events, -1)
-	if n == 0 && err == nil { // a reason to return, or the loop would suspect the poller
+	if n == 0 && err == nil { // an event, or the loop would take the early return for a fault of the poller
 		events[0], n = sys.Event{Token: staleToken, Ready: sys.Readable}, 1
 	}
 	return n, err

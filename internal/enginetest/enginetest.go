@@ -1,5 +1,6 @@
-// Package enginetest runs engines in tests: servers whose limits are far away, a barrier that makes their numbers current,
-// sockets with small buffers of a known size, and peers that follow a script. docs/testing.md says when to use which.
+// Package enginetest runs engines in tests. It has servers whose limits are far away, a barrier that makes their
+// numbers current, sockets with small buffers of a known size, and peers that follow a script. docs/testing.md says
+// when to use which.
 package enginetest
 
 import (
@@ -15,9 +16,9 @@ import (
 // farAway is longer than any test.
 const farAway = time.Hour
 
-// Serve lets srv listen on a free port of the loopback interface until the end of the test and returns the address. Every
-// limit that a default of the engine would set is far away unless the test has set it, so that a machine that is busy with
-// other work ends nothing: what the test does not name does not happen. A server without a Logger is silent.
+// Serve lets srv listen on a free port of the loopback interface until the end of the test and returns the address.
+// Limits that the test has not set are far away instead of at their default, so that a busy machine ends nothing. A
+// server without a Logger is silent.
 func Serve(t testing.TB, srv *eddy.Server) string {
 	t.Helper()
 	Relax(srv)
@@ -28,7 +29,7 @@ func Serve(t testing.TB, srv *eddy.Server) string {
 	return srv.Addr().String()
 }
 
-// Relax moves every limit of srv that a default would set far away, but those that the test has set.
+// Relax moves the limits of srv far away that would have a default. Limits that the test has set stay.
 func Relax(srv *eddy.Server) {
 	setDefault(&srv.FlushTimeout, farAway)
 	setDefault(&srv.LingerTimeout, farAway)
@@ -43,8 +44,8 @@ func Relax(srv *eddy.Server) {
 	}
 }
 
-// RelaxGroup does for a group that is not started what Relax does for a server: a loop that gets no processor for a while
-// is no stall.
+// RelaxGroup does for a group that is not started what Relax does for a server. A loop that gets no processor for a
+// while is then no stall.
 func RelaxGroup(g *eddy.Group) {
 	setDefault(&g.StallThreshold, -1)
 	setDefault(&g.Logger, slog.New(slog.DiscardHandler))
@@ -68,9 +69,9 @@ func setDefault[T comparable](field *T, far T) {
 	}
 }
 
-// Barrier returns when everything that the workers of srv had done before the call can be seen in srv.Stats: a task goes
-// through each loop, and an iteration ends after it. It takes the place of waiting until a number has been published. Any
-// goroutine but a loop's.
+// Barrier returns when srv.Stats shows everything that the workers of srv had done before the call. A task goes through
+// each loop, and an iteration ends after it. Use it instead of waiting until a number has been published. Any goroutine
+// but a loop's.
 func Barrier(t testing.TB, srv *eddy.Server) {
 	t.Helper()
 	for i, l := range srv.Workers() {
@@ -81,14 +82,14 @@ func Barrier(t testing.TB, srv *eddy.Server) {
 	}
 }
 
-// Stats are the numbers of srv after a Barrier.
+// Stats returns the numbers of srv after a Barrier.
 func Stats(t testing.TB, srv *eddy.Server) eddy.Stats {
 	t.Helper()
 	Barrier(t, srv)
 	return srv.Stats()
 }
 
-// through returns when a task that was posted to l now has run: what was posted there before has run, too.
+// through returns when a task posted to l now has run. Tasks that were posted before have then run, too.
 func through(t testing.TB, l *eddy.Loop) {
 	t.Helper()
 	ran := make(chan struct{})
@@ -98,15 +99,15 @@ func through(t testing.TB, l *eddy.Loop) {
 	testkit.Receive(t, "a task to pass through a loop", ran)
 }
 
-// Buffer is the size asked of the kernel for small buffers, in bytes. What the kernel makes of it is about twice as much
-// and differs between systems; it is far below what a test writes to fill it.
+// Buffer is the size in bytes that is asked of the kernel for small buffers. The kernel's own size is about twice as
+// much and differs between systems. It is far below what a test writes to fill it.
 const Buffer = 8 << 10
 
-// Narrow gives the connections of srv small buffers, so that what a peer does not read soon stays with the server.
+// Narrow gives the connections of srv small buffers, so that bytes that a peer does not read soon stay with the server.
 func Narrow(srv *eddy.Server) { srv.RecvBuffer, srv.SendBuffer = Buffer, Buffer }
 
-// DialNarrow connects to addr with small buffers until the end of the test, so that what it does not read soon stays with
-// the server.
+// DialNarrow connects to addr with small buffers until the end of the test. Bytes that the test does not read soon stay
+// with the server.
 func DialNarrow(t testing.TB, addr string) *Peer {
 	t.Helper()
 	return dial(t, &net.Dialer{Control: narrow}, addr)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// narrow sets the buffers before the connection is made, because the window that is offered then depends on them.
+// narrow sets the buffers before the connection is made, because the offered window then depends on them.
 func narrow(_, _ string, raw syscall.RawConn) error {
 	var set error
 	err := raw.Control(func(fd uintptr) {

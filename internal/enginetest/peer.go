@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A Peer is the other end of a connection, which a test leads through a script. Each step fails the test when it does not
-// come about within testkit.Patience of the connect. One goroutine at a time sends, and one receives.
+// A Peer is the other end of a connection, which a test leads through a script. Each step fails the test when it takes
+// until testkit.Patience after the connect. One goroutine at a time sends, and one receives.
 type Peer struct {
 	*net.TCPConn
 	t testing.TB
@@ -32,7 +32,7 @@ func (p *Peer) Expect(want string) {
 	}
 }
 
-// ExpectEnd reads the server's end of stream, without a byte before it.
+// ExpectEnd reads the end of the server's stream, without a byte before it.
 func (p *Peer) ExpectEnd() {
 	p.t.Helper()
 	if rest, err := io.ReadAll(p); len(rest) > 0 || err != nil {
@@ -40,7 +40,7 @@ func (p *Peer) ExpectEnd() {
 	}
 }
 
-// ExpectReset reads until the server's reset. What came before it is passed over: a reset may overtake it.
+// ExpectReset reads until the server's reset. It ignores bytes before that, because a reset may overtake them.
 func (p *Peer) ExpectReset() {
 	p.t.Helper()
 	if _, err := io.Copy(io.Discard, p); !errors.Is(err, syscall.ECONNRESET) {

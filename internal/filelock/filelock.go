@@ -3,6 +3,6 @@ package filelock
 
 import "os"
 
-// Lock takes the file for this process, without waiting, until it is closed. The error is ErrLocked when another process
-// has it.
+// Lock locks the file for this process until it is closed. It does not wait: the error is ErrLocked when another
+// process has the lock.
 func Lock(f *os.File) error { return lock(f) }

@@ -1,4 +1,4 @@
-// Package goid tells goroutines apart, for those who must not wait for themselves.
+// Package goid tells goroutines apart, for code that must not wait for its own goroutine.
 package goid
 
 import (
@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Current reads the number of the calling goroutine from its stack header, in about a microsecond. No number is given twice.
+// Current reads the number of the calling goroutine from its stack header, in about a microsecond. Each number is given
+// out only once.
 func Current() uint64 {
 	var b [64]byte
 	header := string(b[:runtime.Stack(b[:], false)])

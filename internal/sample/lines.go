@@ -13,14 +13,14 @@ type Lines struct {
 	suppressed atomic.Uint64
 }
 
-// The bound.
+// The bound of Lines.
 const (
 	Interval    = int64(time.Second) // ns
 	PerInterval = 5
 )
 
-// Allow reports whether a line may be logged at the given monotonic time, and how many were held back since the last
-// one that was.
+// Allow reports whether a line may be logged at the given monotonic time. held is the number of lines held back since
+// the last allowed one.
 func (s *Lines) Allow(now int64) (ok bool, held uint64) {
 	start := s.window.Load()
 	if now-start >= Interval && s.window.CompareAndSwap(start, now) {

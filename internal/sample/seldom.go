@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Seldom lets through one log line in an interval and counts the others. The zero Seldom is ready. Any goroutine.
+// Seldom lets one log line through per interval and counts the others. The zero value is ready. Any goroutine.
 type Seldom struct {
 	mu   sync.Mutex
 	last time.Time
 	held uint64
 }
 
-// Allow reports whether a line may be logged now, and how many were held back since the last one that was.
+// Allow reports whether a line may be logged now. held is the number of lines held back since the last allowed one.
 func (l *Seldom) Allow(interval time.Duration) (ok bool, held uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package simhook is what the engine and the simulation of internal/sys/sim know of each other. It holds types only; they
-// live below internal/, so that nobody outside this module can put an engine on a simulated machine.
+// Package simhook is what the engine and the simulation of internal/sys/sim know of each other. It holds types only.
+// They live below internal/, so that only this module can put an engine on a simulated machine.
 package simhook
 
 import (
@@ -8,21 +8,21 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// Host is a simulated machine: what an engine otherwise takes from the operating system and the Go runtime.
+// Host is a simulated machine. It replaces what an engine otherwise takes from the operating system and the Go runtime.
 type Host struct {
 	Sockets func() sys.Sockets
 	Clock   sys.Clock
 	Poller  func() (sys.Poller, error)
 
-	// Start takes over a loop that the engine would have given a goroutine of its own.
+	// Start runs a loop that the engine would otherwise run on a goroutine of its own.
 	Start func(Loop)
 
-	// Pause returns after d, or when the channel can be received from. It stands for the wait of a loop whose poller is out
-	// of order.
+	// Pause returns after d, or when the channel can be received from. It replaces the wait of a loop whose poller is
+	// out of order.
 	Pause func(d time.Duration, alarm <-chan struct{})
 
-	// Await returns when one of the channels can be received from, and whether it was a. It stands for the places where
-	// a goroutine that is no loop waits.
+	// Await returns when one of the channels can be received from, and whether it was a. It replaces the waits of
+	// goroutines that are no loops.
 	Await func(a, b <-chan struct{}) bool
 }
 
@@ -31,16 +31,16 @@ type Loop interface {
 	// Name is the loop's name in logs and statistics.
 	Name() string
 
-	// Run is the loop's whole life. It calls Poller.Wait of the machine, where the machine switches to somebody else.
+	// Run is the loop's whole life. It calls Poller.Wait of the machine, which switches to another loop or actor there.
 	Run()
 
 	// Check compares the loop's state with what must hold whenever the loop waits, and names the first difference.
 	Check(Waiting) error
 
-	// State tells what the loop believes it has to do, for people.
+	// State describes for people what the loop believes it has to do.
 	State() string
 
-	// CheckEnd is Check for a loop whose Run has returned: everything was given back.
+	// CheckEnd is Check for a loop whose Run has returned: everything must have been given back.
 	CheckEnd() error
 }
 
@@ -48,23 +48,23 @@ type Loop interface {
 type Waiting struct {
 	Timeout time.Duration // as given to Poller.Wait
 	Until   int64         // when that ends, on the machine's clock; meaningless without a limit
-	Woken   bool          // the wait will end at once, because somebody called Wake
+	Woken   bool          // the wait will end at once, because of a Wake
 	In      uint64        // bytes that the loop has read
 	Late    uint64        // of those, from connections whose output it had ended; counted unless it lingers there
 	Out     uint64        // bytes that the loop has written
 }
 
-// Inspector is a Poller that tells what it was told.
+// Inspector is a Poller whose registrations can be read.
 type Inspector interface {
-	// Registration returns what fd is registered with.
+	// Registration returns the interest and the token of fd.
 	Registration(fd int) (in sys.Interest, token uint64, ok bool)
 }
 
-// Workers lets a machine run what a pool would have run on goroutines of its own.
+// Workers lets a machine run the workers of a pool.
 type Workers interface {
-	// Go takes over the body of a worker. It returns at once.
+	// Go runs the body of a worker. It returns at once.
 	Go(name string, f func())
-	// Pause is called by a worker between two tasks: others may run.
+	// Pause is called by a worker between two tasks, so that others may run.
 	Pause()
 	// Await is Host.Await.
 	Await(a, b <-chan struct{}) bool

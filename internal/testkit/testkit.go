@@ -1,5 +1,5 @@
-// Package testkit is what the tests of all packages have in common: waiting for a condition, collecting output, finding a
-// program. It knows nothing of the engine; package enginetest does.
+// Package testkit is the common part of the tests of all packages: waiting for a condition, collecting output, finding
+// a program. It knows nothing of the engine; package enginetest does.
 package testkit
 
 import (
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Patience bounds every wait of a test for something that must happen. It is far beyond what anything takes on a machine
-// that is busy with other work, so that running out of it means that the thing does not happen.
+// Patience bounds every wait of a test for something that must happen. It is far longer than anything takes on a busy
+// machine, so that running out of it means that the thing does not happen.
 const Patience = 2 * time.Minute
 
 // pollEvery is the pause between two looks at a condition; it grows to pollMost, because many tests may wait side by side.
@@ -24,8 +24,8 @@ const (
 	pollMost  = 10 * time.Millisecond
 )
 
-// Eventually returns when holds does, and fails the test after Patience with what it waited for. Only the test's goroutine
-// may call it.
+// Eventually returns when holds returns true. After Patience it fails the test and says what it waited for. Only the
+// test's goroutine may call it.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	pause := pollEvery
@@ -37,7 +37,7 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Context ends after Patience, or with the test.
+// Context returns a context that ends after Patience, or with the test.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -45,8 +45,8 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Receive returns the next value of c, and fails the test after Patience with what it waited for. It returns the zero
-// value when c is closed. Only the test's goroutine may call it.
+// Receive returns the next value of c, or the zero value when c is closed. After Patience it fails the test and says
+// what it waited for. Only the test's goroutine may call it.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	limit := time.NewTimer(Patience)
@@ -60,12 +60,12 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// Required reports whether EDDY_REQUIRE names what: a test that cannot have it fails then, instead of being skipped.
+// Required reports whether EDDY_REQUIRE names what. A test that lacks it then fails instead of being skipped.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("EDDY_REQUIRE"), ","), what)
 }
 
-// Tool returns the path of the first program of names that is installed, of what itself without names. Without any the
+// Tool returns the path of the first installed program of names; without names it looks for what. If there is none, the
 // test is skipped, or fails if EDDY_REQUIRE names what.
 func Tool(t testing.TB, what string, names ...string) string {
 	t.Helper()

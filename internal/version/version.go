@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Set by the linker in release builds (scripts/release), which leave the version control out of the binary, so that it is the same wherever it
-// is built.
+// Set by the linker in release builds (scripts/release). These leave version control out of the binary, so that the
+// binary is the same wherever it is built.
 var number, commit, date string
 
 // Unknown is the version of a program that does not say what it is.
 const Unknown = "unknown"
 
-// Info is what is known about a binary. Strings are empty where it does not say.
+// Info is what is known about a binary. Strings are empty where nothing is known.
 type Info struct {
 	Version  string `json:"version"`          // v1.2.3 of a release; devel-REVISION of a working tree
-	Commit   string `json:"commit,omitempty"` // whole
+	Commit   string `json:"commit,omitempty"` // the whole hash
 	Date     string `json:"date,omitempty"`   // of the commit, RFC 3339, UTC
 	Modified bool   `json:"modified"`         // the working tree had changes that the commit lacks
 	Go       string `json:"go"`
@@ -36,7 +36,7 @@ func Get() Info {
 	return of(build, number, commit, date)
 }
 
-// of joins what the linker was told with what the build recorded.
+// of joins what the linker has set with what the build recorded.
 func of(build *debug.BuildInfo, number, commit, date string) Info {
 	i := Info{Version: number, Commit: commit, Date: date, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	i.Modified = strings.HasSuffix(number, modified)
@@ -64,7 +64,8 @@ func of(build *debug.BuildInfo, number, commit, date string) Info {
 
 const modified = "-modified"
 
-// named is the version of a binary that is no release: that of the module when it was installed as one, or the revision.
+// named returns the version of a binary that is no release: the module's version if it was installed as one, else the
+// revision.
 func named(module, commit string, dirty bool) string {
 	switch {
 	case module != "" && module != "(devel)":
@@ -79,7 +80,7 @@ func named(module, commit string, dirty bool) string {
 
 func short(commit string) string { return commit[:min(12, len(commit))] }
 
-// utc brings a time that git writes with its zone to UTC.
+// utc converts a time that git writes with its zone to UTC.
 func utc(text string) string {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -88,7 +89,7 @@ func utc(text string) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// String is one line: version, commit and date in brackets, Go, platform.
+// String returns one line: version, commit and date in brackets, Go, platform.
 func (i Info) String() string {
 	var details []string
 	if i.Commit != "" && !strings.Contains(i.Version, short(i.Commit)) {

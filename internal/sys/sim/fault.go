@@ -2,11 +2,11 @@ package sim
 
 import "slices"
 
-// Fault is one kind of trouble that a world makes.
+// Fault is one kind of trouble in a world.
 type Fault uint8
 
-// The kinds of trouble. Some are errors that a system call may return at any time, some are timing that only a bad day
-// brings about, and some are the behaviour of bad peers, which scenarios ask Hit for.
+// The kinds of trouble. Some are errors that a system call may return at any time, and some are rare timing. Some are
+// the behaviour of bad peers, for which scenarios ask Hit.
 const (
 	ShortRead         Fault = iota // a read returns less than has arrived
 	ShortWrite                     // a write takes less than there is room for
@@ -23,7 +23,7 @@ const (
 	OptionFails                    // setting a socket option fails
 	AddressUnknown                 // LocalAddr fails
 	ShutdownFails                  // ENOTCONN
-	CloseFails                     // EIO; the descriptor is gone all the same
+	CloseFails                     // EIO; the descriptor is closed all the same
 	AddFails                       // a poller takes no registration
 	ModifyFails                    // a poller changes no registration
 	WaitFails                      // a poller's wait fails
@@ -61,7 +61,7 @@ var faultNames = [faults]string{
 	"off-loop close", "off-loop pause", "write to a dead handle", "connect refused", "connect slow",
 }
 
-// String names the fault for people.
+// String returns a readable name of the fault.
 func (f Fault) String() string { return faultNames[f] }
 
 // Faults lists every kind.
@@ -83,11 +83,11 @@ func (c *Counts) Add(o Counts) {
 	}
 }
 
-// scale is what rates are parts of.
+// scale is the rate of a fault that always happens.
 const scale = 1 << 16
 
-// weather gives each kind of trouble its rate for one seed. About half of them are off in each world: a fault that is
-// always there hides what the others would show. Rare is for those after which little of a connection or a loop is left.
+// weather gives each kind of trouble its rate for one seed. About half of them are off in each world, because a fault
+// that is always there hides what the others would show. Faults that leave little of a connection or a loop are rare.
 func (w *World) weather() {
 	rare := []Fault{
 		ReadReset, WriteReset, ReadTimedOut, ModifyFails, WaitFails, TimeJump, Stall, OffLoopClose, TaskStorm,
@@ -104,14 +104,14 @@ func (w *World) weather() {
 	}
 }
 
-// Never switches kinds of trouble off that a scenario's promises do not survive.
+// Never switches off faults under which a scenario's promises cannot hold.
 func (w *World) Never(fs ...Fault) {
 	for _, f := range fs {
 		w.rates[f] = 0
 	}
 }
 
-// Often makes a kind of trouble more likely than any weather does, Always makes it happen whenever it is asked for.
+// Often makes a fault more likely than most weather does. Always makes it happen whenever Hit is asked.
 func (w *World) Often(f Fault)  { w.rates[f] = max(w.rates[f], scale/20) }
 func (w *World) Always(f Fault) { w.rates[f] = scale }
 
@@ -124,10 +124,10 @@ func (w *World) Hit(f Fault) bool {
 	return true
 }
 
-// Note counts a fault that came about without Hit.
+// Note counts a fault that happened without Hit.
 func (w *World) Note(f Fault) {
 	w.counts[f]++
-	if f != ZeroWindow { // as often as a peer looks
+	if f != ZeroWindow { // happens at every write to a full queue
 		w.trace("fault", int(f), 0, nil)
 	}
 }

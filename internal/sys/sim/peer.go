@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// ErrRefused says that nobody listens, or that the listener's queue is full.
+// ErrRefused says that there is no listener, or that the listener's queue is full.
 var ErrRefused error = syscall.ECONNREFUSED
 
 // Peer is the other end of a connection, moved by a scenario.
@@ -31,7 +31,8 @@ func (w *World) DialFrom(from, to netip.AddrPort) (*Peer, error) {
 	return &Peer{mine}, nil
 }
 
-// enqueue puts the far end of a new connection in the queue of a listener, in a random one's if several share the address.
+// enqueue puts the far end of a new connection in the queue of a listener. If several listeners share the address, it
+// takes a random one.
 func (w *World) enqueue(e *end) error {
 	start := w.rng.IntN(len(w.listeners) + 1)
 	for i := range w.listeners {
@@ -45,7 +46,7 @@ func (w *World) enqueue(e *end) error {
 	return ErrRefused
 }
 
-// Serve listens with scripted peers: accept is called with each one that an engine connects to.
+// Serve listens with scripted peers. It calls accept with each one that an engine connects to.
 func (w *World) Serve(addr netip.AddrPort, accept func(*Peer)) {
 	l := &listener{w: w, addr: addr, backlog: 1 << 10}
 	w.listeners = append(w.listeners, l)
@@ -69,7 +70,7 @@ func (p *Peer) Read(b []byte) (int, error) { return p.e.read(b) }
 // CloseWrite ends the peer's direction.
 func (p *Peer) CloseWrite() { _ = p.e.shutdown() }
 
-// Close ends the connection; bytes that were not read make it a reset.
+// Close ends the connection, with a reset if bytes are unread.
 func (p *Peer) Close() { p.e.close() }
 
 // Reset ends the connection with a reset.
@@ -90,18 +91,19 @@ func (p *Peer) SetWindow(n int) {
 // Ended reports whether the end of the peer's stream was sent, behind all its bytes.
 func (p *Peer) Ended() bool { return p.e.sent }
 
-// Harmed reports whether the network broke the connection without the peer's doing.
+// Harmed reports whether a fault of the network broke the connection.
 func (p *Peer) Harmed() bool { return p.e.harmed }
 
-// Silence is how long the other side has neither read nor written a byte; since the world's beginning if it never has.
+// Silence returns how long ago the other side has read or written a byte, or since the world's beginning if it never
+// has.
 func (p *Peer) Silence() time.Duration {
 	return time.Duration(p.e.w.now - max(p.e.peer.moved, startTime))
 }
 
-// Taken is how many bytes of the other side's the kernel has taken.
+// Taken returns how many bytes of the other side the kernel has taken.
 func (p *Peer) Taken() int { return p.e.peer.written }
 
-// Addr is the peer's address.
+// Addr returns the peer's address.
 func (p *Peer) Addr() netip.AddrPort { return p.e.local }
 
 // IsAgain reports whether err says to try later.

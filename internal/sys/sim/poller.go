@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// poller is the world as sys.Poller.
+// poller is the sys.Poller of the world.
 type poller struct {
 	w      *World
 	regs   []*registration // in the order in which they were made
@@ -123,7 +123,7 @@ func (p *poller) misused(op string, token uint64) bool {
 	return p.closed
 }
 
-// ready is what the registration reports.
+// ready returns the conditions that the registration reports.
 func (r *registration) ready() sys.Ready {
 	const bad = sys.Hangup | sys.Failed
 	all := r.file.ready()
@@ -180,7 +180,7 @@ func (p *poller) Wait(events []sys.Event, timeout time.Duration) (int, error) {
 	return n, nil
 }
 
-// collect fills events with what is ready, in any order, with what a bad day adds.
+// collect fills events with what is ready, in any order, and with faults.
 func (p *poller) collect(events []sys.Event) int {
 	w := p.w
 	found := p.found[:0]

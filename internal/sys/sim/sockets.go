@@ -13,7 +13,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// sockets is the world as sys.Sockets.
+// sockets is the sys.Sockets of the world.
 type sockets struct{ w *World }
 
 func (s sockets) Listen(_, address string, o sys.ListenOptions) (sys.Listener, error) {
@@ -114,7 +114,7 @@ func (s sockets) SetNoDelay(fd int, _ bool) error {
 
 func (s sockets) SetKeepAlive(fd int, _ time.Duration) error { return s.SetNoDelay(fd, true) }
 
-// Connect begins a connection, whose outcome comes now, soon or never.
+// Connect begins a connection. Its outcome comes now, soon or very late.
 func (s sockets) Connect(_ string, remote net.Addr, o sys.ConnectOptions) (int, bool, error) {
 	w := s.w
 	w.enter("connect", 0)
@@ -154,7 +154,7 @@ func (w *World) ownAddr(local netip.AddrPort) netip.AddrPort {
 	return local
 }
 
-// connected is the outcome of a connect. A failure is told later.
+// connected decides the outcome of a connect. ConnectError returns a failure later.
 func (w *World) connected(e *end) error {
 	if e.closed || !e.connecting {
 		return nil
@@ -268,7 +268,7 @@ func (s sockets) writev(fd int, bufs [][]byte) (int, error) {
 	return total, err
 }
 
-// gather writes bufs one after the other, at most so many bytes unless that is negative.
+// gather writes bufs one after the other, at most that many bytes unless most is negative.
 func (e *end) gather(bufs [][]byte, most int) (total int, err error) {
 	for _, b := range bufs {
 		short := most >= 0 && len(b) > most-total
@@ -287,7 +287,7 @@ func (e *end) gather(bufs [][]byte, most int) (total int, err error) {
 			if total == 0 {
 				err = werr
 			} else if werr != sys.ErrAgain { //nolint:errorlint // the very value
-				e.rst = werr // the bytes went out; the next call tells
+				e.rst = werr // the bytes went out; the next call returns the error
 			}
 			break
 		}
@@ -298,7 +298,7 @@ func (e *end) gather(bufs [][]byte, most int) (total int, err error) {
 	return total, err
 }
 
-// Unacked is nothing: what is written is in the peer's receive queue at once.
+// Unacked is always 0, because what is written is in the peer's receive queue at once.
 func (s sockets) Unacked(fd int) (int, error) {
 	w := s.w
 	w.enter("unacked", fd)

@@ -7,8 +7,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// end is one end of a stream. What is written at one end is at once in the receive queue of the other; whoever reads
-// sees it late enough, as nobody reads at once.
+// end is one end of a stream. What is written at one end is at once in the receive queue of the other. No reader runs
+// at once, so it is still read with a delay.
 type end struct {
 	w          *World
 	peer       *end
@@ -19,15 +19,15 @@ type end struct {
 	window     int   // size of the receive queue
 	fin        bool  // the peer's end of stream follows in
 	sent       bool  // our end of stream was sent
-	rst        error // to be told by the next call
+	rst        error // the next call returns it
 	dead       bool  // reset
 	connecting bool  // no outcome yet, no peer
 	closed     bool
 	aborted    bool // close resets
-	harmed     bool // by a fault that was not the peer's doing
+	harmed     bool // broken by a fault, not by the peer
 	owner      *routine
 	moved      int64 // when bytes were last read or written here
-	written    int   // bytes that were taken from here
+	written    int   // bytes written here
 }
 
 // pair makes a stream.
@@ -39,7 +39,7 @@ func (w *World) pair(a, b netip.AddrPort) (*end, *end) {
 	return x, y
 }
 
-// windowSize is mostly small, so that queues fill.
+// windowSize is mostly small, so that queues fill up.
 func (w *World) windowSize() int {
 	if w.rng.IntN(3) == 0 {
 		return 64 << 10
@@ -47,7 +47,7 @@ func (w *World) windowSize() int {
 	return 1 << (4 + w.rng.IntN(10))
 }
 
-// room is how many bytes the end would take from its peer.
+// room returns how many bytes the end would take from its peer.
 func (e *end) room() int { return max(0, e.window-len(e.in)) }
 
 func (e *end) read(p []byte) (int, error) {
@@ -101,7 +101,7 @@ func (e *end) write(p []byte) (int, error) {
 	return n, nil
 }
 
-// reset is what the arrival of a reset does. Depending on the system it takes what had arrived with it.
+// reset does what the arrival of a reset does. In some worlds it discards what had arrived before, as some systems do.
 func (e *end) reset(err error) {
 	if e.dead || e.closed {
 		return
@@ -113,7 +113,7 @@ func (e *end) reset(err error) {
 	e.w.changed()
 }
 
-// cut is a reset that the network made, at both ends.
+// cut resets both ends, as a fault of the network.
 func (e *end) cut(err error) {
 	if e.connecting {
 		return
@@ -135,7 +135,7 @@ func (e *end) shutdown() error {
 	return nil
 }
 
-// close ends both directions. Bytes that nobody has read make it a reset.
+// close ends both directions, with a reset if bytes are unread.
 func (e *end) close() {
 	if e.closed {
 		return
@@ -153,7 +153,7 @@ func (e *end) close() {
 	e.in = nil
 }
 
-// ready is what a poller would find.
+// ready returns what a poller would find.
 func (e *end) ready() (r sys.Ready) {
 	if e.connecting {
 		return 0
@@ -233,13 +233,13 @@ func (f *file) what() string {
 	return "reserve"
 }
 
-// firstDescriptor leaves out those that a process is born with.
+// firstDescriptor leaves out the standard descriptors of a process.
 const firstDescriptor = 3
 
 // maxDescriptors is the process's limit.
 const maxDescriptors = 256
 
-// open takes the lowest free descriptor, as Unix does: descriptors of ended connections come back at once.
+// open takes the lowest free descriptor, as Unix does, so descriptors of ended connections come back at once.
 func (w *World) open(f *file) (int, error) {
 	for fd := firstDescriptor; fd < len(w.files); fd++ {
 		if w.files[fd] == nil {
@@ -255,7 +255,8 @@ func (w *World) open(f *file) (int, error) {
 	return len(w.files) - 1, nil
 }
 
-// file returns what is behind a descriptor. No correct program asks for one that is not open.
+// file returns what is behind a descriptor. It fails the run for a descriptor that is not open, because no correct
+// program asks for one.
 func (w *World) file(op string, fd int) *file {
 	if fd < firstDescriptor || fd >= len(w.files) || w.files[fd] == nil {
 		w.Failf("%s of descriptor %d, which is not open", op, fd)
@@ -264,7 +265,7 @@ func (w *World) file(op string, fd int) *file {
 	return w.files[fd]
 }
 
-// stream returns the end behind a descriptor and sees to it that it is used by one loop only.
+// stream returns the end behind a descriptor. It fails the run if several loops use the end.
 func (w *World) stream(op string, fd int) *end {
 	f := w.file(op, fd)
 	if f == nil {

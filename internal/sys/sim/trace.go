@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// traceLines is how many of the last happenings a world remembers, unless Remember was called.
+// traceLines is how many happenings a world remembers, unless Remember was called.
 const traceLines = 1 << 10
 
 // happening is one line of the trace.
@@ -28,7 +28,7 @@ type tracer struct {
 // Remember sets how many of the last happenings the world remembers. Call it before anything happens.
 func (w *World) Remember(lines int) { w.log.ring = make([]happening, max(lines, 1)) }
 
-// trace notes something.
+// trace adds a happening.
 func (w *World) trace(what string, a, b int, err error) {
 	l := &w.log
 	if l.ring == nil {
@@ -50,7 +50,7 @@ func (w *World) trace(what string, a, b int, err error) {
 	l.digest = d*6364136223846793005 + 1442695040888963407
 }
 
-// Digest stands for everything that has happened: two runs of one seed have the same.
+// Digest returns a digest of everything that has happened. Two runs of one seed have the same.
 func (w *World) Digest() uint64 { return w.log.digest }
 
 // Trace returns the last happenings whose line matches, oldest first.

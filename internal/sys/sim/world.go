@@ -1,15 +1,15 @@
 // Package sim is a simulated machine for the engine: sockets, pollers, a clock and a scheduler, all driven by one seed.
 //
-// A World runs everything in the goroutine that calls it. Loops and whatever else would be a goroutine are coroutines
-// that give control back where they would wait, so exactly one runs at any time and the seed decides which comes next.
-// Nothing asks the real time, no map is walked, nothing is random but the seed: the same seed gives the same run to the
-// last system call.
+// A World runs everything in the goroutine that calls it. Loops and other goroutines are coroutines that give control
+// back where they would wait. So exactly one runs at any time, and the seed decides which comes next. Nothing asks the
+// real time, no map is walked, and only the seed gives chance. The same seed gives the same run to the last system
+// call.
 //
-// The machine is an unfriendly one. Calls do less than they were asked, fail, and are interrupted; peers are slow, vanish
-// and reset; time jumps; other goroutines act in the middle of a system call. After every step of a loop the world has the
-// loop check its own state, and the machine itself reports what no correct program does: using or closing a descriptor
-// that is not open, closing one that is still registered, two loops reading one connection, waiting for ever with work in
-// hand.
+// The machine is an unfriendly one. Calls do less than they were asked, fail, and are interrupted; peers are slow,
+// vanish and reset; time jumps; other goroutines act in the middle of a system call. After every step of a loop, the
+// world has the loop check its own state. The machine itself reports what no correct program does: using or closing a
+// descriptor that is not open, closing one that is still registered, two loops reading one connection, waiting forever
+// with work in hand.
 package sim
 
 import (
@@ -34,8 +34,8 @@ const (
 	Blocked Next = -2 // it can do nothing until something changes
 )
 
-// Actor is somebody who acts on the world: a peer, or a goroutine that uses the engine from outside. A call does one
-// small thing and must not wait.
+// Actor acts on the world as a peer, or as a goroutine that uses the engine from outside. A call does one small thing
+// and must not wait.
 type Actor func() Next
 
 type actor struct {
@@ -44,7 +44,7 @@ type actor struct {
 	offLoop bool // may act in the middle of a system call
 	done    bool
 	until   int64
-	seen    uint64 // when it was blocked: the epoch or, for those off the loops, the turn; 0 if it was not
+	seen    uint64 // when it was blocked: the epoch, or the turn for an offLoop actor; 0 if it was not blocked
 }
 
 // World is one simulated machine. It belongs to one goroutine.
@@ -61,7 +61,7 @@ type World struct {
 	ends      int
 	peers     int
 	outbound  uint16
-	purge     bool // a reset throws away what had arrived
+	purge     bool // a reset discards what had arrived
 
 	actors   []*actor
 	routines []*routine
@@ -71,20 +71,20 @@ type World struct {
 	choices  []int
 
 	epoch uint64 // counts changes of the network and the pollers
-	turn  uint64 // counts what may have changed the memory of the process
+	turn  uint64 // counts possible changes of the process's memory
 	steps int
 	idle  int // steps of loops since the last change
 	err   error
 	log   tracer
 }
 
-// event is what the machine itself will do.
+// event is a future action of the machine itself.
 type event struct {
 	at int64
 	do func()
 }
 
-// startTime is when worlds begin, so that 0 is not a time.
+// startTime is the time when worlds begin. It is not 0, which is not a valid time.
 const startTime = int64(time.Hour)
 
 // New makes a world.
@@ -96,7 +96,7 @@ func New(seed uint64) *World {
 	return w
 }
 
-// Host is the machine as an engine sees it.
+// Host returns the machine as an engine sees it.
 func (w *World) Host() simhook.Host {
 	return simhook.Host{
 		Sockets: func() sys.Sockets { return sockets{w} },
@@ -108,16 +108,16 @@ func (w *World) Host() simhook.Host {
 	}
 }
 
-// Rand is the world's only source of chance.
+// Rand returns the world's only source of chance.
 func (w *World) Rand() *rand.Rand { return w.rng }
 
-// Now is the virtual monotonic time.
+// Now returns the virtual monotonic time.
 func (w *World) Now() int64 { return w.now }
 
-// Epoch counts the changes that somebody may have waited for.
+// Epoch counts the changes that an actor may have waited for.
 func (w *World) Epoch() uint64 { return w.epoch }
 
-// Calm ends all trouble: from now on every call does what it can, so that whatever was begun can end.
+// Calm ends all trouble. From now on every call does what it can, so that everything begun can end.
 func (w *World) Calm() {
 	w.calm = true
 	w.changed()
@@ -126,32 +126,32 @@ func (w *World) Calm() {
 // IsCalm reports whether Calm was called.
 func (w *World) IsCalm() bool { return w.calm }
 
-// Progress says that loops get on, although the machine sees nothing of it.
+// Progress says that the loops make progress, although the machine sees none.
 func (w *World) Progress() { w.idle = 0 }
 
-// Failf ends the run; the first failure stays.
+// Failf ends the run with a failure. Only the first one is kept.
 func (w *World) Failf(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf("step %d, %v: "+format, append([]any{w.steps, time.Duration(w.now - startTime)}, args...)...)
 	}
 }
 
-// Err is the first failure.
+// Err returns the first failure.
 func (w *World) Err() error { return w.err }
 
-// Steps says how many steps the run has taken.
+// Steps returns how many steps the run has taken.
 func (w *World) Steps() int { return w.steps }
 
-// Act adds an actor of the network's side.
+// Act adds an actor on the network's side.
 func (w *World) Act(name string, a Actor) { w.actors = append(w.actors, &actor{name: name, act: a}) }
 
-// OffLoop adds an actor that stands for a goroutine of the server's process. It may also act in the middle of a system
-// call of a loop.
+// OffLoop adds an actor that stands for a goroutine of the server's process. It may also act in the middle of a loop's
+// system call.
 func (w *World) OffLoop(name string, a Actor) {
 	w.actors = append(w.actors, &actor{name: name, act: a, offLoop: true})
 }
 
-// Go runs f as a goroutine would, with Await as its only place to wait.
+// Go runs f as a goroutine would. Await is the only place where f may wait.
 func (w *World) Go(name string, f func()) { w.spawn(&routine{name: name}, f) }
 
 // WithTimeout returns a context that ends after d of virtual time.
@@ -179,18 +179,18 @@ func (c *simContext) Err() error {
 	return nil
 }
 
-// After has the machine call f after d.
+// After makes the machine call f after d.
 func (w *World) After(d time.Duration, f func()) {
 	w.later = append(w.later, event{w.now + int64(d), f})
 }
 
-// changed notes that whoever is blocked may go on.
+// changed notes that blocked actors may go on.
 func (w *World) changed() {
 	w.epoch++
 	w.idle = 0
 }
 
-// Run takes steps until the condition holds. It fails when nothing can happen any more before that, or after limit steps.
+// Run takes steps until the condition holds. It fails when nothing can happen any more, or after limit steps.
 func (w *World) Run(what string, limit int, until func() bool) error {
 	for n := 0; w.err == nil && !until(); n++ {
 		if n == limit {
@@ -202,7 +202,7 @@ func (w *World) Run(what string, limit int, until func() bool) error {
 	return w.err
 }
 
-// Rest takes at most so many steps and ends early when nothing can happen any more, which it reports.
+// Rest takes at most that many steps. It ends early and returns true when nothing can happen any more.
 func (w *World) Rest(steps int) bool {
 	for range steps {
 		if !w.step() {
@@ -212,7 +212,7 @@ func (w *World) Rest(steps int) bool {
 	return false
 }
 
-// waiting tells who waits for what.
+// waiting says what each routine and actor waits for.
 func (w *World) waiting() string {
 	s := ""
 	for _, r := range w.routines {
@@ -228,7 +228,7 @@ func (w *World) waiting() string {
 	return s
 }
 
-// step lets somebody go on, or time pass when nobody can. It returns false when both are impossible.
+// step lets one routine or actor go on, or lets time pass when none can. It returns false when both are impossible.
 func (w *World) step() bool {
 	if w.err != nil {
 		return false
@@ -259,7 +259,7 @@ func (w *World) step() bool {
 	return w.err == nil
 }
 
-// passTime moves the clock a little, or by much when that is the weather.
+// passTime moves the clock a little, or a lot when a fault says so.
 func (w *World) passTime() {
 	w.advance(int64(w.rng.Uint64() & 0xffff))
 	if w.Hit(TimeJump) {
@@ -284,7 +284,7 @@ func (w *World) advance(d int64) {
 	}
 }
 
-// skipTime moves the clock to the next moment at which somebody can go on.
+// skipTime moves the clock to the next moment at which something can happen.
 func (w *World) skipTime() bool {
 	at := int64(-1)
 	sooner := func(t int64) {
@@ -318,7 +318,7 @@ func (w *World) skipTime() bool {
 	return true
 }
 
-// clock counts what a may wait for.
+// clock returns the counter that changes when a may go on.
 func (w *World) clock(a *actor) uint64 {
 	if a.offLoop {
 		return w.turn
@@ -341,7 +341,7 @@ func (w *World) perform(a *actor) {
 	}
 }
 
-// enter begins a system call: it takes a moment, and in the meantime another goroutine may do something.
+// enter begins a system call. The call takes a moment, in which another goroutine may do something.
 func (w *World) enter(op string, fd int) {
 	w.now += int64(w.rng.Uint64() & 0x3ff)
 	w.trace(op, fd, 0, nil)
@@ -353,10 +353,10 @@ func (w *World) enter(op string, fd int) {
 	w.nested = false
 }
 
-// Instant is a moment in the middle of what a loop does in which another goroutine may act, as in a system call.
+// Instant is a moment in the middle of a loop's work in which another goroutine may act, as in a system call.
 func (w *World) Instant() { w.enter("instant", 0) }
 
-// interleave lets somebody who is no loop act while a loop is in a system call.
+// interleave lets an actor or routine that is no loop act while a loop is in a system call.
 func (w *World) interleave() {
 	n := len(w.actors) + len(w.routines)
 	for i, k := 0, w.rng.IntN(n); i < n; i, k = i+1, k+1 {
@@ -378,18 +378,18 @@ func (w *World) interleave() {
 // routine is a coroutine: a loop, or a goroutine of the server's process.
 type routine struct {
 	name     string
-	loop     simhook.Loop // nil if it is none
+	loop     simhook.Loop // nil for a routine that is no loop
 	next     func() (struct{}, bool)
 	yield    func(struct{}) bool
 	done     bool
-	poller   *poller         // in whose Wait it is
-	alarm    <-chan struct{} // what ends its Pause, nil outside
+	poller   *poller         // the routine is in its Wait
+	alarm    <-chan struct{} // ends the routine's Pause, nil outside
 	timeout  time.Duration
 	deadline int64
-	frozen   int64  // gets no processor before
-	seen     uint64 // turn in which it was blocked, 0 if it was not
+	frozen   int64  // the routine gets no processor before
+	seen     uint64 // turn in which it was blocked; 0 if it was not
 	in, out  uint64 // bytes read and written
-	late     uint64 // of in, after the end of what is written
+	late     uint64 // of in, bytes read after the end of what is written
 }
 
 func (w *World) start(l simhook.Loop) { w.spawn(&routine{name: l.Name(), loop: l}, l.Run) }
@@ -414,7 +414,7 @@ func (r *routine) state() string {
 	return r.loop.State()
 }
 
-// canRun reports whether a routine would get on.
+// canRun reports whether a routine can make progress now.
 func (w *World) canRun(r *routine) bool {
 	switch {
 	case r.done || r.frozen > w.now || r.seen == w.turn:
@@ -460,11 +460,11 @@ func (w *World) resume(r *routine) {
 	}
 }
 
-// spinLimit is the number of steps that loops may take without a change to the world. A loop that decodes a full read of
-// tiny frames within its budget needs some hundred.
+// spinLimit is the number of steps that loops may take without a change to the world. A loop that decodes a full read
+// of tiny frames within its budget needs some hundred.
 const spinLimit = 5000
 
-// check has a waiting loop look at its own state.
+// check makes a waiting loop check its own state.
 func (w *World) check(r *routine) {
 	if r.loop == nil || w.err != nil {
 		return
@@ -479,7 +479,7 @@ func (w *World) judge(r *routine, err error) {
 	}
 }
 
-// CheckAll has every waiting loop look at its own state.
+// CheckAll makes every waiting loop check its own state.
 func (w *World) CheckAll() error {
 	for _, r := range w.routines {
 		if r.poller != nil {
@@ -500,7 +500,7 @@ func (w *World) Doze(d time.Duration) {
 	w.pause()
 }
 
-// Workers are the machine as a pool sees it.
+// Workers returns the machine as a pool sees it.
 func (w *World) Workers() simhook.Workers { return workers{w} }
 
 type workers struct{ w *World }
@@ -509,7 +509,7 @@ func (m workers) Go(name string, f func())                { m.w.Go(name, f) }
 func (m workers) Pause()                                  { m.w.pause() }
 func (m workers) Await(a, b <-chan struct{}) (first bool) { return m.w.await(a, b) }
 
-// rest is the wait of a loop that leaves its poller alone.
+// rest is the pause of a loop whose poller is out of order.
 func (w *World) rest(d time.Duration, alarm <-chan struct{}) {
 	w.enter("pause", int(d))
 	r := w.cur
@@ -522,7 +522,7 @@ func (w *World) rest(d time.Duration, alarm <-chan struct{}) {
 	}
 }
 
-// Block is what a routine calls when it can do nothing until something changes.
+// Block makes the calling routine wait until something changes.
 func (w *World) Block() {
 	w.cur.seen = w.turn
 	w.pause()
@@ -555,7 +555,7 @@ func (w *World) await(a, b <-chan struct{}) bool {
 
 var errStuck = errors.New("sim: the world stands still")
 
-// End checks that everything was given back: routines, descriptors, pollers.
+// End checks that all routines have ended and that all descriptors and pollers were closed.
 func (w *World) End() error {
 	for _, r := range w.routines {
 		if !r.done {
