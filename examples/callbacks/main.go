@@ -1,5 +1,5 @@
-// Command callbacks serves a program written as three callbacks, OnOpen, OnTraffic and OnClose, as other event loops have them: traffic sees the bytes that
-// are there and says how many it has used. docs/migrating.md takes it from here to a pipeline. Try it with: nc 127.0.0.1 7000
+// Command callbacks serves a program written as three callbacks, OnOpen, OnTraffic and OnClose, as other event loops have them. OnTraffic sees the
+// bytes received so far and returns how many it has used. docs/migrating.md goes from here to a pipeline. Try it with: nc 127.0.0.1 7000
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// A program is what another engine's user has. The callbacks run on the connection's loop.
+// A program is what a user of another engine has. The callbacks run on the connection's loop.
 type program interface {
 	OnOpen(c *eddy.Conn) (greeting []byte)
 	OnTraffic(c *eddy.Conn, received []byte) (answer []byte, used int, stop bool)
@@ -34,7 +34,7 @@ func (b bridge) HandleClose(ctx *eddy.Context, reason eddy.CloseReason, err erro
 	b.OnClose(ctx.Conn(), eddy.WithReason(reason, err))
 }
 
-// shout is such a program: every line in capital letters.
+// shout is such a program. It answers every line in capital letters.
 type shout struct{}
 
 func (shout) OnOpen(*eddy.Conn) []byte { return []byte("say something\n") }

@@ -1,5 +1,5 @@
-// Command chat is a chat room: what one says, everybody hears. The page is served by net/http on a pool, the WebSockets are connections of the loops,
-// without a goroutine each. Open http://127.0.0.1:8000/ in two windows.
+// Command chat is a chat room: every member hears what each member says. The page is served by net/http on a pool. The WebSockets are connections of
+// the loops, without a goroutine each. Open http://127.0.0.1:8000/ in two windows.
 package main
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed page.html
 var page []byte
 
-// room is told what happens on its connections, on their loops, where nothing may block.
+// room handles the events of its connections. It runs on their loops and must not block.
 type room struct {
 	hub *websocket.Hub
-	// talk is what a member hears who reads slowly: of more than 100 messages that wait, the oldest are dropped.
+	// talk is the class of messages to members. When more than 100 of them wait for a slow reader, the oldest are dropped.
 	talk *eddy.MessageClass
 }
 
@@ -28,13 +28,13 @@ func (r room) HandleOpen(c *websocket.Conn) error { return r.hub.Join(c, r.talk)
 
 func (r room) HandleMessage(c *websocket.Conn, op websocket.Opcode, data []byte) error {
 	err := r.hub.Broadcast(op, data)
-	if errors.Is(err, eddy.ErrBackpressure) { // the hub holds as much as it may
+	if errors.Is(err, eddy.ErrBackpressure) { // too many messages wait in the hub
 		return c.Write(websocket.Text, []byte("(the room is too busy, say it again)"))
 	}
 	return err
 }
 
-func (room) HandleClose(*websocket.Conn, int, string) {} // the hub has noticed
+func (room) HandleClose(*websocket.Conn, int, string) {} // the connection has left the hub by itself
 
 func server() (*eddy.Server, error) {
 	hub, err := websocket.NewHub(websocket.HubOptions{})
@@ -49,7 +49,7 @@ func server() (*eddy.Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) })
 	mux.HandleFunc("GET /room", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = websocket.Upgrade(w, r, members, websocket.Options{MaxMessage: 4096}) // a request that is none has been answered
+		_, _ = websocket.Upgrade(w, r, members, websocket.Options{MaxMessage: 4096}) // after an error the request has been answered
 	})
 	return &eddy.Server{
 		Init:  http1.NewHandler(mux, pool, http1.Options{}).Init,

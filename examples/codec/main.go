@@ -1,5 +1,5 @@
-// Command codec is a protocol of one's own: netstrings, "5:hello,". A decoder makes messages of bytes and a write handler bytes of messages; what is
-// behind them need not know. Try it with: printf '5:hello,' | nc -N 127.0.0.1 7000
+// Command codec is a protocol of your own: netstrings, "5:hello,". A decoder turns bytes into messages and a write handler turns messages into bytes,
+// so the handlers behind them see only messages. Try it with: printf '5:hello,' | nc -N 127.0.0.1 7000
 package main
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// netstring is a message. One that was just decoded lies in memory of the loop, valid during the call.
+// netstring is a message. A message that was just decoded lies in memory of the loop and is valid during the call.
 type netstring []byte
 
-// Detach makes the message its own memory; the pipeline calls it before the message leaves the loop.
+// Detach copies the message into memory of its own. The pipeline calls it before the message leaves the loop.
 func (s netstring) Detach() any { return netstring(bytes.Clone(s)) }
 
-// netstrings is the codec. It keeps nothing of a connection, so one serves all.
+// netstrings is the codec. It keeps no state of a connection, so one value serves all.
 type netstrings struct{ max int }
 
 // errMalformed ends the connection with protocol_error.
 var errMalformed = eddy.WithReason(eddy.CloseProtocolError, errors.New("codec: not a netstring"))
 
-// Decode takes one message from the front of view, which holds all that was received and not consumed. It says so as soon as a message cannot become one
-// or is too long, so that nobody makes it wait, or makes it hold more than max.
+// Decode takes one message from the front of view, which holds everything received and not consumed. It fails as soon as a message is malformed or
+// too long, so that a peer can neither make it wait nor make it hold more than max.
 func (n netstrings) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	digits := len(strconv.Itoa(n.max))
 	colon := bytes.IndexByte(view[:min(len(view), digits+1)], ':')
@@ -53,7 +53,7 @@ func (n netstrings) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return end + 1, nil
 }
 
-// HandleWrite is the other direction. What is no netstring passes.
+// HandleWrite encodes netstrings. Other messages pass unchanged.
 func (netstrings) HandleWrite(ctx *eddy.Context, msg any) error {
 	if s, ok := msg.(netstring); ok {
 		msg = fmt.Appendf(nil, "%d:%s,", len(s), s)

@@ -1,5 +1,5 @@
-// Command drain ends as a server behind a load balancer should. At SIGTERM or Ctrl+C it first only says on /readyz that it wants no new requests,
-// then stops accepting, lets what is in flight finish, and says what became of it. Try it: curl 127.0.0.1:8000/slow, and Ctrl+C meanwhile.
+// Command drain ends as a server behind a load balancer should. At SIGTERM or Ctrl+C it first only says on /readyz that it wants no new requests.
+// Then it stops accepting, lets requests in flight finish, and logs the outcome. Try it: curl 127.0.0.1:8000/slow, and Ctrl+C meanwhile.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/go-eddy/eddy/http1"
 )
 
-// A program is the server and whether it wants requests.
+// A program is the server and whether it is about to leave.
 type program struct {
 	srv     *eddy.Server
 	leaving atomic.Bool
@@ -47,7 +47,7 @@ func newProgram(slow http.HandlerFunc) (*program, error) {
 	return p, nil
 }
 
-// leave ends the program in order: it takes notice for the load balancer to see, and then at most grace.
+// leave ends the program in order. It waits for notice, in which the load balancer sees /readyz, then drains for at most grace.
 func (p *program) leave(notice, grace time.Duration) (eddy.DrainReport, error) {
 	p.leaving.Store(true)
 	time.Sleep(notice)

@@ -1,5 +1,5 @@
-// Command http serves any net/http handler on the loops. It runs on a bounded pool; a request that finds the pool full is answered 503. Health is
-// answered on the loop, and so also then. Try it with: curl -i 127.0.0.1:8000/hello/you
+// Command http serves any net/http handler on the loops. The handler runs on a bounded pool, and a request that finds the pool full is answered 503.
+// /healthz is answered on the loop, also when the pool is full. Try it with: curl -i 127.0.0.1:8000/hello/you
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command httpclient fetches pages side by side with a plain http.Client whose transport is the engine's: few connections, bounded waiting, no
+// Command httpclient fetches pages side by side with a plain http.Client that uses the engine's transport: few connections, bounded waiting, no
 // goroutine for each connection. Try it with: go run ./examples/httpclient http://127.0.0.1:8000/hello/{ann,bob,cat}
 package main
 
@@ -14,7 +14,7 @@ import (
 	"github.com/go-eddy/eddy/http1"
 )
 
-// fetch returns what became of each URL, in their order.
+// fetch returns the result of each URL, in their order.
 func fetch(client *http.Client, urls []string) []string {
 	results := make([]string, len(urls))
 	var all sync.WaitGroup

@@ -1,4 +1,4 @@
-// Command lanes keeps heavy work from delaying light work: one loop, two lanes with workers of their own, and all results back to the loop through
+// Command lanes keeps heavy work from delaying light work. One loop submits to two lanes with workers of their own, and collects all results through
 // one multiplexer. A line that begins with "heavy" goes to the second lane. Try it with: printf 'heavy\nlight\n' | nc 127.0.0.1 7000
 package main
 
@@ -21,7 +21,7 @@ type job struct {
 
 const light, heavy = 0, 1
 
-// server makes the lanes, a group of one loop to submit and collect, and the server on it. The caller stops them in the reverse order.
+// server makes the lanes, a group of one loop that submits and collects, and the server on it. The caller stops them in the reverse order.
 func server(toil func(lane int)) (*eddy.Server, *eddy.Group, *executor.Lanes[job, job], error) {
 	group := &eddy.Group{Loops: 1}
 	if err := group.Start(); err != nil {
@@ -29,7 +29,7 @@ func server(toil func(lane int)) (*eddy.Server, *eddy.Group, *executor.Lanes[job
 	}
 	var lanes *executor.Lanes[job, job]
 	answer := func(j *job) {
-		_ = j.conn.Write(j.text) // the only error is that the connection has ended
+		_ = j.conn.Write(j.text) // an error means that the connection has ended
 		j.conn.End()
 	}
 	lanes, err := executor.NewLanes(executor.LanesOptions[job, job]{
@@ -51,7 +51,7 @@ func server(toil func(lane int)) (*eddy.Server, *eddy.Group, *executor.Lanes[job
 		if lanes.Submit(lane, job{ctx.Conn(), bytes.Clone(l.Text())}) != nil {
 			return ctx.Write("busy\n") // that lane is full; the other one is not
 		}
-		ctx.Conn().Begin() // until answer: a server that drains waits for it
+		ctx.Conn().Begin() // until answer calls End; a draining server waits for it
 		return nil
 	})
 	srv := &eddy.Server{Group: group, Topology: eddy.SingleReactor, Init: func(p *eddy.Pipeline) error {

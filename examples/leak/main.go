@@ -1,5 +1,5 @@
-// Command leak shows what leak detection says of a server that forgets counted buffers. Its bug is in say. Try it with
-// each level:
+// Command leak shows what leak detection reports about a server that forgets counted buffers. The bug is in say. Try it
+// with each level:
 //
 //	go run ./examples/leak paranoid
 package main
@@ -20,7 +20,7 @@ import (
 	"github.com/go-eddy/eddy/codec/line"
 )
 
-// say answers a line with a counted buffer, as one would to write it to many connections.
+// say answers a line with a counted buffer, as code that writes one message to many connections would.
 func say(ctx *eddy.Context, l *line.Line) error {
 	msg := ctx.Conn().Buffers().Copy(append(bytes.ToUpper(l.Text()), '\n'))
 	if bytes.HasPrefix(msg.Bytes(), []byte("#")) {
@@ -29,7 +29,7 @@ func say(ctx *eddy.Context, l *line.Line) error {
 	return ctx.Write(msg)
 }
 
-// run sends so many lines to a server with the given leak detection, every second of which hits the bug.
+// run sends that many lines to a server with the given leak detection. Every second line hits the bug.
 func run(level buf.LeakLevel, lines int, logger *slog.Logger) (eddy.Stats, error) {
 	group := &eddy.Group{Loops: 1, LeakDetection: level, Logger: logger}
 	defer group.Close()
@@ -55,7 +55,7 @@ func run(level buf.LeakLevel, lines int, logger *slog.Logger) (eddy.Stats, error
 			return eddy.Stats{}, err
 		}
 	}
-	for range 20 { // leaks are told after a collection
+	for range 20 { // leaks are reported after a garbage collection
 		runtime.GC()
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -1,5 +1,5 @@
 // Command pipeline has three handlers on three executors: lines are decoded on the loop, logins checked on one pool, questions answered on another.
-// When the second pool is full it answers "busy", and no loop waits. Try it with: nc 127.0.0.1 7000, then "login ann" and any line.
+// When the second pool is full the answer is "busy", and no loop waits. Try it with: nc 127.0.0.1 7000, then "login ann" and any line.
 package main
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// question is what auth passes on: a message of the program's own, which no longer borrows memory of the loop.
+// question is the message that auth passes on. It no longer borrows memory of the loop.
 type question struct{ user, text string }
 
-// auth lets nobody pass who has not said who it is. It may block: it is on a pool, where each connection has one turn at a time.
+// auth passes on the lines of users that have logged in. It may block, because it runs on a pool, where each connection has one turn at a time.
 func auth(ctx *eddy.Context, l *line.Line) error {
 	user, known := ctx.State().(string)
 	if name, ok := strings.CutPrefix(string(l.Text()), "login "); ok {

@@ -1,5 +1,5 @@
-// Command plain is shout without Eddy: package net, a goroutine for each connection, and bounds. docs/when-not.md says when this is enough.
-// Try it with: nc 127.0.0.1 7000
+// Command plain is shout without Eddy: package net, a goroutine for each connection, and bounds. docs/when-not.md says when this is enough. Try it
+// with: nc 127.0.0.1 7000
 package main
 
 import (
@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// serve answers the lines of each connection, of at most most connections at once, until the listener is closed.
+// serve answers the lines of each connection until the listener is closed. It serves at most most connections at once.
 func serve(ln net.Listener, most int, idle time.Duration) error {
 	room := make(chan struct{}, most)
 	for {
-		room <- struct{}{} // no more are accepted than there is room for; the others wait in the kernel's queue
+		room <- struct{}{} // wait for room before accepting; other connections wait in the kernel's queue
 		c, err := ln.Accept()
 		if err != nil {
 			return err
@@ -24,7 +24,7 @@ func serve(ln net.Listener, most int, idle time.Duration) error {
 				_ = c.Close()
 				<-room
 			}()
-			_ = shout(c, idle) // how it ended interests nobody here
+			_ = shout(c, idle) // the error of one connection does not matter here
 		}()
 	}
 }
@@ -33,7 +33,7 @@ func shout(c net.Conn, idle time.Duration) error {
 	lines := bufio.NewScanner(c)
 	lines.Buffer(nil, 1024) // the longest line
 	for {
-		if err := c.SetDeadline(time.Now().Add(idle)); err != nil { // one for reading the line and for writing the answer
+		if err := c.SetDeadline(time.Now().Add(idle)); err != nil { // for reading the line and writing the answer
 			return err
 		}
 		if !lines.Scan() {

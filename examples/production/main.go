@@ -22,7 +22,7 @@ func server() (*eddy.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := line.Codec(1024) // the longest line, told apart before it is complete
+	lines := line.Codec(1024) // the longest line; a longer one is refused before it is complete
 	shout := eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
 		return ctx.Write(append(bytes.ToUpper(l.Text()), '\n'))
 	})
@@ -60,7 +60,7 @@ func server() (*eddy.Server, error) {
 	}, nil
 }
 
-// serve runs the server until told ends, and then lets what is in flight finish, for at most grace.
+// serve runs the server until told ends. Then it lets requests in flight finish, for at most grace.
 func serve(told context.Context, srv *eddy.Server, addr string, grace time.Duration) error {
 	if err := srv.Listen("tcp", addr); err != nil {
 		return err

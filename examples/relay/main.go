@@ -1,5 +1,5 @@
-// Command relay is a TCP proxy: what comes to 127.0.0.1:7000 goes to the address that it is given, and back. Each side is read as fast as the other
-// takes it; the end of one direction is passed on by itself. Try it: go run ./examples/relay example.com:80, and curl -H 'Host: example.com' 127.0.0.1:7000
+// Command relay is a TCP proxy from 127.0.0.1:7000 to the given address. Each side is read as fast as the other takes it, and the end of one
+// direction is passed on alone. Try it: go run ./examples/relay example.com:80, and curl -H 'Host: example.com' 127.0.0.1:7000
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/relay"
 )
 
-// A program is the server and the dialer of a relay. They share their loops, so that both sides of a pair are on one.
+// A program is the server and the dialer of a relay. They share their loops, so that both sides of a pair are on one loop.
 type program struct {
 	loops  *eddy.Group
 	dialer *eddy.Dialer
@@ -43,7 +43,7 @@ func newProgram(target net.Addr, done func(relay.Report)) (*program, error) {
 	return p, nil
 }
 
-// end lets what is relayed finish, for grace at most.
+// end lets the relayed connections finish, for grace at most.
 func (p *program) end(grace time.Duration) (eddy.DrainReport, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

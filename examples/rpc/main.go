@@ -14,19 +14,19 @@ import (
 	"github.com/go-eddy/eddy/rpc"
 )
 
-// HelloRequest is what Hello takes.
+// HelloRequest is the argument of Hello.
 type HelloRequest struct {
 	Name string `json:"name"`
 }
 
-// HelloResponse is what it returns.
+// HelloResponse is the result of Hello.
 type HelloResponse struct {
 	Message string `json:"message"`
 }
 
 var greeter = rpc.Key{Interface: "demo.Greeter", Version: "1.0"}
 
-// server serves the greeter. heard is told what callers log.
+// server serves the greeter. It passes what callers log to heard.
 func server(heard func(string)) (*rpc.Server, error) {
 	svc, err := rpc.NewService(greeter,
 		rpc.Unary("Hello", func(_ context.Context, req *HelloRequest) (*HelloResponse, error) {
@@ -52,7 +52,7 @@ func server(heard func(string)) (*rpc.Server, error) {
 	return srv, errors.Join(srv.Register(svc, rpc.Timeout(3*time.Second)), srv.Listen())
 }
 
-// calls makes one call of each form. It stays connected until the one-way one was heard: the end of a connection ends what waits on it.
+// calls makes one call of each form. It stays connected until the one-way call was heard, because the end of a connection ends what waits on it.
 func calls(ctx context.Context, addr string, heard <-chan string, out io.Writer) error {
 	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{addr}, Codec: rpc.CodecJSON, Timeout: 10 * time.Second})
 	if err != nil {

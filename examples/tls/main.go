@@ -1,5 +1,5 @@
-// Command tls is shout behind TLS. The handshakes run on a pool, so the loop never computes one; the records are read on the loop by crypto/tls itself.
-// Try it with: go run ./examples/tls, then openssl s_client -quiet -connect 127.0.0.1:7000
+// Command tls is shout behind TLS. The handshakes run on a pool, never on the loop; crypto/tls itself reads the records on the loop. Try it with: go
+// run ./examples/tls, then openssl s_client -quiet -connect 127.0.0.1:7000
 package main
 
 import (
@@ -25,7 +25,7 @@ func server(config *tls.Config) (*eddy.Server, error) {
 	}
 	return &eddy.Server{
 		Init: func(p *eddy.Pipeline) error {
-			p.Add("tls", layer) // in front of what it carries
+			p.Add("tls", layer) // in front of the decoder
 			p.Add("lines", line.Codec(1024))
 			return p.Add("shout", eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
 				return ctx.WriteBytes(append(bytes.ToUpper(l.Text()), '\n'))
@@ -35,7 +35,7 @@ func server(config *tls.Config) (*eddy.Server, error) {
 	}, nil
 }
 
-// certificate is that of the two files named as arguments, or a new one for this machine.
+// certificate returns the certificate of the two files named as arguments, or a new one for this machine.
 func certificate() (tls.Certificate, error) {
 	if len(os.Args) == 3 {
 		return tls.LoadX509KeyPair(os.Args[1], os.Args[2])

@@ -1,4 +1,4 @@
-// Package try makes the examples' tests clients in a few lines.
+// Package try has servers and clients for the examples' tests, in a few lines.
 package try
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// patience bounds what hangs; nothing here takes long.
+// patience bounds waits for what hangs; nothing here takes long.
 const patience = 60 * time.Second
 
 // Serve lets srv listen on a free port until the end of the test, when it must drain in order, and returns the address.
