@@ -126,10 +126,10 @@ type source struct {
 	stop int // the current read ends here
 }
 
-// A compressed message of empty or almost empty blocks would keep
-// the decompressor busy for longer than its output is worth. inputPerRead bounds
-// what it may take for one piece of output of at most 32 KiB, inputPerStep what
-// a step takes, maxStreams the streams that a message may consist of.
+// These constants bound the work for a compressed message of empty or almost
+// empty blocks, which would keep the decompressor busy for little output.
+// inputPerRead bounds its input for one piece of output of at most 32 KiB,
+// inputPerStep its input in one step. maxStreams bounds the streams of a message.
 const (
 	inputPerRead = 128 << 10
 	inputPerStep = 64 << 10

@@ -6,7 +6,7 @@ import (
 )
 
 // unmask XORs p in place with the masking key (RFC 6455 section 5.3), eight
-// bytes at a time, and returns the key rotated so that the next call goes on
+// bytes at a time. It returns the key rotated, so that the next call continues
 // where this one ended. The key is the wire bytes read as little endian.
 func unmask(p []byte, key uint32) uint32 {
 	if key == 0 {

@@ -47,9 +47,9 @@ type Options struct {
 	// pauses of reading. A later message closes the connection with
 	// CloseReadTimeout. Default 60 s; negative: none.
 	MessageTimeout time.Duration
-	// CloseTimeout is how long the peer may take to answer a close frame, and how
-	// long a client waits for the server to end the connection after that.
-	// Default 5 s.
+	// CloseTimeout is how long the peer may take to answer a close frame. After
+	// the answer it is how long a client waits for the server to end the
+	// connection. Default 5 s.
 	CloseTimeout time.Duration
 
 	// Stats counts what happens to the connections, unless it is nil. Several

@@ -24,8 +24,8 @@ type netstrings struct{ max int }
 // errMalformed ends the connection with protocol_error.
 var errMalformed = eddy.WithReason(eddy.CloseProtocolError, errors.New("codec: not a netstring"))
 
-// Decode takes one message from the front of view, which holds everything received and not consumed. It fails as soon as a message is malformed or
-// too long, so that a peer can neither make it wait nor make it hold more than max.
+// Decode takes one message from the front of view, which holds everything received and not consumed. It refuses a malformed or too long message at
+// once. So a peer can neither make it wait nor make it hold more than max.
 func (n netstrings) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	digits := len(strconv.Itoa(n.max))
 	colon := bytes.IndexByte(view[:min(len(view), digits+1)], ':')

@@ -22,7 +22,7 @@ func server() (*eddy.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines := line.Codec(1024) // the longest line; a longer one is refused before it is complete
+	lines := line.Codec(1024) // the longest line; longer ones are refused before they are complete
 	shout := eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
 		return ctx.Write(append(bytes.ToUpper(l.Text()), '\n'))
 	})

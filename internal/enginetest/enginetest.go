@@ -1,6 +1,6 @@
-// Package enginetest runs engines in tests. It has servers whose limits are far away, a barrier that makes their
-// numbers current, sockets with small buffers of a known size, and peers that follow a script. docs/testing.md says
-// when to use which.
+// Package enginetest runs engines in tests. It has servers whose limits are far away, and a barrier that makes their
+// numbers current. It also has sockets with small buffers of a known size, and peers that follow a script.
+// docs/testing.md says when to use which.
 package enginetest
 
 import (

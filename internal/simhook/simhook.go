@@ -50,7 +50,7 @@ type Waiting struct {
 	Until   int64         // when that ends, on the machine's clock; meaningless without a limit
 	Woken   bool          // the wait will end at once, because of a Wake
 	In      uint64        // bytes that the loop has read
-	Late    uint64        // of those, from connections whose output it had ended; counted unless it lingers there
+	Late    uint64        // of In, bytes from connections whose output it had ended; it counts them unless it lingers there
 	Out     uint64        // bytes that the loop has written
 }
 

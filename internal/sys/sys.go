@@ -2,11 +2,11 @@
 // the contract of the readiness pollers, as interfaces with one real
 // implementation.
 //
-// Everything a loop does to the outside world goes through the three interfaces
-// of this package, so that a whole server can also run against a simulated
-// kernel. Descriptors are therefore only names. Code outside an implementation
-// must not assume that a descriptor is a small integer, that the operating
-// system knows it, or that it can be used without the value that produced it.
+// Everything a loop does to the outside world goes through these three
+// interfaces, so a whole server can also run against a simulated kernel.
+// Descriptors are therefore only names. Code outside an implementation must not
+// assume that a descriptor is a small integer, or that the operating system
+// knows it. Nor can a descriptor be used without the value that produced it.
 package sys
 
 import (
@@ -75,7 +75,7 @@ type Poller interface {
 	// Modify replaces interest and token of a registered descriptor.
 	//
 	// Under None nothing that the peer sends is reported. Hangup or Failed may
-	// be reported, but at most once until the next Modify, so that a paused
+	// be reported, but at most once until the next Modify. So a paused
 	// connection whose peer has gone does not make the loop spin.
 	Modify(fd int, in Interest, token uint64) error
 
@@ -123,7 +123,7 @@ type ListenOptions struct {
 	ReusePort bool
 
 	// KeepAlive is how long a TCP connection is silent before the system asks
-	// the peer whether it lives, and the time between questions, in whole
+	// the peer whether it lives, and the time between questions. It is in whole
 	// seconds (rounded up, at most 32767). 0 and less leave it to the system,
 	// which does not ask by itself.
 	KeepAlive time.Duration

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// errno reduces an error of package net to the number that a system call would have returned, in the numbers of package
-// syscall that mean the same on every system.
+// errno reduces an error of package net to the number that a system call would have returned. Its numbers are those of
+// package syscall that mean the same on every system.
 func errno(err error) error {
 	if err == nil {
 		return nil

@@ -12,10 +12,10 @@
 //     10 s, then the connection is reset. A poller that is closed waits up to 1 s for such connections, because the
 //     process may end with it.
 //   - Up to a block is read without being asked for. So the reset of a connection without interest is noticed (and
-//     reported as Failed), unless the peer has sent half a block before that and the caller does not read it. After the
-//     peer's end of stream only the next write notices a reset.
-//   - Up to 16 connections are accepted ahead. The Accept after a failed one makes one attempt and may wait 2 ms for it,
-//     so that a caller that gave up its reserve can take and close a connection.
+//     reported as Failed), unless half a block that the peer has sent before is unread. After the peer's end of stream
+//     only the next write notices a reset.
+//   - Up to 16 connections are accepted ahead. The Accept after a failed one makes one attempt and may wait 2 ms for it.
+//     So a caller that gave up its reserve can take and close a connection.
 //   - Accept, Connect and registration allocate. Connect resolves nothing, and reports every failure but a wrong argument
 //     through ConnectError.
 //   - SO_REUSEPORT is an error on Windows, and the backlog is the system's there.
