@@ -7,7 +7,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// TestNeverOpened: a side whose connection ended before it was opened is no side of a pair. The dialer tells the other one.
+// TestNeverOpened: a side whose connection ended before it was opened is no side of a pair. The dialer reports that to
+// the other side.
 func TestNeverOpened(t *testing.T) {
 	told := 0
 	r, err := New(Options{Dialer: &eddy.Dialer{}, Done: func(Report) { told++ }})

@@ -26,10 +26,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// buffers is the size of the kernel's, so that little is under way between the ends of a pair.
+// buffers is the size of the kernel's buffers, so that little is under way between the ends of a pair.
 const buffers = 128 << 10
 
-// rig is a relay between the test's clients and a listener of the test.
+// rig is a relay between clients and a listener of the test.
 type rig struct {
 	t      *testing.T
 	relay  *relay.Relay
@@ -41,7 +41,7 @@ type rig struct {
 	clock  *enginetest.Clock
 }
 
-// setup are what a test wants otherwise.
+// setup holds what a test wants to differ from the usual.
 type setup struct {
 	far     bool // the sides of a pair are on loops of different groups
 	options func(r *rig, o *relay.Options)
@@ -95,7 +95,7 @@ func newRig(t *testing.T, s setup) *rig {
 	return r
 }
 
-// pair connects a client and returns both ends of what it was relayed to.
+// pair connects a client and returns it with the other end that it was relayed to.
 func (r *rig) pair() (client, server *enginetest.Peer) {
 	r.t.Helper()
 	client = enginetest.Dial(r.t, r.addr)
@@ -167,7 +167,7 @@ func TestBothWays(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a reader that stops and goes on gets every byte, and no more than the watermark waits for it meanwhile.
+// TestSlowReader: a reader that stops and goes on gets every byte. Meanwhile no more than the watermark waits for it.
 func TestSlowReader(t *testing.T) {
 	const size, high = 24 << 20, 256 << 10
 	places(t, func(t *testing.T, far bool) {
@@ -219,7 +219,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// peak is a handler that notes how much was queued at most for a connection whose pipeline it is in.
+// peak is a handler that notes the largest number of bytes queued for its connection.
 type peak struct {
 	mu   sync.Mutex
 	most int64
@@ -239,7 +239,7 @@ func (p *peak) bytes() int64 {
 	return p.most
 }
 
-// TestCuts: what ends one side in another way than in order resets the other, so that nobody takes a part for the whole.
+// TestCuts: when one side does not end in order, the other is reset, so that no peer takes a part for the whole.
 func TestCuts(t *testing.T) {
 	places(t, func(t *testing.T, far bool) {
 		for name, c := range map[string]struct {
@@ -274,8 +274,8 @@ func TestCuts(t *testing.T) {
 	})
 }
 
-// TestNoTarget: a client whose target cannot be reached, or named, is told by a reset or by the handler's own answer, and the
-// operator by a line.
+// TestNoTarget: when the target cannot be reached or named, the client gets a reset or the handler's own answer, and
+// the operator gets a log line.
 func TestNoTarget(t *testing.T) {
 	nowhere := errors.New("no idea where")
 	places(t, func(t *testing.T, far bool) {
@@ -344,7 +344,7 @@ func TestClientLeavesEarly(t *testing.T) {
 	})
 }
 
-// TestIdle: a pair on which nothing moves ends, one on which little moves does not.
+// TestIdle: a pair ends when nothing moves on it, and stays when only little moves.
 func TestIdle(t *testing.T) {
 	r := newRig(t, setup{
 		clock: true, options: func(_ *rig, o *relay.Options) { o.Idle = time.Minute },
@@ -369,8 +369,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestHandshake: a protocol that is told where to puts the relay in its place, answers when the target is there, and what the
-// client has sent behind its request is relayed.
+// TestHandshake: a protocol that learns the target from the client puts the relay in its place and answers when the
+// target is connected. Bytes that the client has sent after its request are relayed.
 func TestHandshake(t *testing.T) {
 	places(t, func(t *testing.T, far bool) {
 		r := newRig(t, setup{far: far, init: func(r *rig) func(*eddy.Pipeline) error {
@@ -399,8 +399,8 @@ func TestHandshake(t *testing.T) {
 	})
 }
 
-// TestAnswerComesFirst: what the target says before the client's loop knows that it is there comes behind the answer, and takes
-// none of its room.
+// TestAnswerComesFirst: bytes that the target sends before the client's loop knows of the connection come after the
+// answer and take none of its room.
 func TestAnswerComesFirst(t *testing.T) {
 	places(t, func(t *testing.T, far bool) {
 		gate := make(chan struct{})
@@ -439,8 +439,8 @@ func TestAnswerComesFirst(t *testing.T) {
 	})
 }
 
-// TestHeardWhileItReadsNothing: a peer that does not read is heard all the same; if the other one waits for that, nobody would
-// go on.
+// TestHeardWhileItReadsNothing: bytes of a peer that does not read are relayed all the same. If the other peer waits
+// for them, both would otherwise wait forever.
 func TestHeardWhileItReadsNothing(t *testing.T) {
 	places(t, func(t *testing.T, far bool) {
 		r := newRig(t, setup{far: far, dialer: func(d *eddy.Dialer) { d.Watermarks = eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 2 << 10} }})
@@ -486,8 +486,8 @@ func (h *connect) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return len(line) + 1, ctx.Pipeline().Replace(ctx.Name(), "relay", h.r.relay.Handler(to, answer))
 }
 
-// TestFullLoop: pieces for which the other side's loop has no room wait with their source and are delivered, its end behind
-// them.
+// TestFullLoop: pieces for which the other side's loop has no room wait with their source. They are delivered later,
+// and the end after them.
 func TestFullLoop(t *testing.T) {
 	r := newRig(t, setup{far: true, dialer: func(d *eddy.Dialer) { d.Group.TaskQueue = 2 }})
 	c, s := r.pair()
@@ -515,8 +515,8 @@ func TestFullLoop(t *testing.T) {
 	s.ExpectEnd()
 }
 
-// TestManyWithResets: hundreds of pairs at once, a third of them reset by one side or the other; nothing stays behind, and the
-// others are whole.
+// TestManyWithResets: hundreds of pairs at once, a third of them reset by either side. Nothing stays behind, and the
+// other pairs are whole.
 func TestManyWithResets(t *testing.T) {
 	const pairs = 150 // four descriptors each, of the 1024 that select has
 	places(t, func(t *testing.T, far bool) {
@@ -579,7 +579,7 @@ func TestManyWithResets(t *testing.T) {
 	})
 }
 
-// TestMessages: what is no bytes cannot be relayed, and says so.
+// TestMessages: a message that is not bytes cannot be relayed and is reported.
 func TestMessages(t *testing.T) {
 	r := newRig(t, setup{init: func(r *rig) func(*eddy.Pipeline) error {
 		return func(p *eddy.Pipeline) error {
@@ -595,7 +595,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestOptions: what is missing is named.
+// TestOptions: the error names the missing option.
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]relay.Options{
 		"Options.Dialer is nil": {},

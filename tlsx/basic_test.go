@@ -60,7 +60,7 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// TestBehindDecoder: the layer carries a decoder's bytes, and messages that span records and share them.
+// TestBehindDecoder: the layer feeds a decoder, with messages that span records and records that hold several messages.
 func TestBehindDecoder(t *testing.T) {
 	r := newRig(t, setup{add: func(p *eddy.Pipeline) error {
 		p.Add("lines", line.Codec(100000))
@@ -166,7 +166,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestMessageTypes: every message that a connection takes is taken, counted buffers are released; a file is not.
+// TestMessageTypes: the layer takes every message that a connection takes, except a file. Counted buffers are released.
 func TestMessageTypes(t *testing.T) {
 	file := make(chan error, 1)
 	r := newRig(t, setup{add: func(p *eddy.Pipeline) error {
@@ -220,7 +220,7 @@ func TestFromOtherGoroutines(t *testing.T) {
 	}
 }
 
-// TestEarlyWrites: what handlers write before the end of the handshake comes behind it, within a bound.
+// TestEarlyWrites: messages that handlers write during the handshake are sent after it, up to a bound.
 func TestEarlyWrites(t *testing.T) {
 	r := newRig(t, setup{o: tlsx.Options{MaxEarly: 10}, add: func(p *eddy.Pipeline) error { return p.Add("greeter", greeter{"hello", nil}) }})
 	c := r.dial(clientConfig())
@@ -253,7 +253,8 @@ func (g greeter) HandleOpen(ctx *eddy.Context) error {
 	return err
 }
 
-// TestCloseNotify: the server's orderly end is one to TLS: what was written, close_notify, and only then the end.
+// TestCloseNotify: an orderly end of the server is orderly for TLS, too. Written bytes come first, then close_notify,
+// and only then the end.
 func TestCloseNotify(t *testing.T) {
 	for name, config := range versions() {
 		t.Run(name, func(t *testing.T) {
@@ -308,8 +309,8 @@ func TestHalfClose(t *testing.T) {
 	r.wantEnd(eddy.ClosePeerClosed)
 }
 
-// TestCloseWrite: the end of our side tells the client so, in TLS and below, behind what was written; what the client still
-// sends is read, and its end is that of the connection.
+// TestCloseWrite: the end of our side reaches the client in TLS and in TCP, after the written bytes. The client's later
+// bytes are read, and its end ends the connection.
 func TestCloseWrite(t *testing.T) {
 	for name, config := range versions() {
 		t.Run(name, func(t *testing.T) {
@@ -345,7 +346,7 @@ func TestCloseWrite(t *testing.T) {
 	}
 }
 
-// TestTruncation: an end without close_notify is told from an orderly one, and from one inside a record or a message.
+// TestTruncation: an end without close_notify differs from an orderly one, and from one inside a record or a message.
 func TestTruncation(t *testing.T) {
 	lines := func(p *eddy.Pipeline) error {
 		p.Add("lines", line.Codec(1000))

@@ -24,8 +24,8 @@ import (
 	"github.com/go-eddy/eddy/tlsx"
 )
 
-// TestALPN: handlers are chosen by the protocol that was negotiated; a client that speaks none of the server's is refused
-// by TLS itself, and one that negotiates none where handlers need one by the layer.
+// TestALPN: handlers are chosen by the negotiated protocol. TLS itself refuses a client that speaks none of the
+// server's protocols. The layer refuses a client that negotiates none where handlers need one.
 func TestALPN(t *testing.T) {
 	config := serverConfig()
 	config.NextProtos = []string{"loud", "quiet"}
@@ -68,7 +68,7 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// TestEstablishedEvent: handlers are told the state before the first byte, also without importing the package.
+// TestEstablishedEvent: handlers receive the state before the first byte, also without importing the package.
 func TestEstablishedEvent(t *testing.T) {
 	r := newRig(t, setup{add: func(p *eddy.Pipeline) error { return p.Add("app", &teller{}) }})
 	cc := clientConfig()
@@ -126,7 +126,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestClientCertificates: who has none that is trusted is refused, with an alert.
+// TestClientCertificates: a client without a trusted certificate is refused with an alert.
 func TestClientCertificates(t *testing.T) {
 	mine, err := tlsx.SelfSigned("client")
 	if err != nil {
@@ -186,7 +186,7 @@ func store(t *testing.T, c tls.Certificate, certFile, keyFile string) {
 	}
 }
 
-// TestReload: a new certificate reaches new connections and touches none that stands; files that are wrong change nothing.
+// TestReload: new connections get a new certificate, established ones are not affected, and wrong files change nothing.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -258,7 +258,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestOptions: what makes no sense is refused by name.
+// TestOptions: an invalid option is refused by name.
 func TestOptions(t *testing.T) {
 	pool := newPool(t, 1)
 	for want, f := range map[string]func() (*tlsx.Layer, error){
@@ -357,7 +357,7 @@ func TestClientRefuses(t *testing.T) {
 	}
 }
 
-// TestClientOfOthers: a server that is none, or that says nothing, ends the client's handshake, too.
+// TestClientOfOthers: a peer that is no TLS server, or that never answers, ends the client's handshake, too.
 func TestClientOfOthers(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"plain":  func(c net.Conn) { io.WriteString(c, "220 ready\r\n"); io.Copy(io.Discard, c) },
@@ -427,7 +427,7 @@ func TestAwaitEnds(t *testing.T) {
 	}
 }
 
-// TestBehindAnotherHandler: the layer need not be first, as behind a preamble that says whose connection it is.
+// TestBehindAnotherHandler: the layer need not be first. It may follow a preamble that names the original client.
 func TestBehindAnotherHandler(t *testing.T) {
 	for name, config := range versions() {
 		r := newRig(t, setup{before: preamble{}})
@@ -444,7 +444,7 @@ func TestBehindAnotherHandler(t *testing.T) {
 	}
 }
 
-// preamble takes a line off and then passes on what comes.
+// preamble removes a first line and then passes on all bytes.
 type preamble struct{}
 
 func (preamble) Decode(ctx *eddy.Context, view []byte) (int, error) {

@@ -19,8 +19,8 @@ func (g futureGreeter) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// TestFutures: the future of what is written before the handshake waits for its end; that of any write waits until its record
-// has gone out, gathered with others or not, and fails with the connection.
+// TestFutures: a Future of a write before the handshake completes after the handshake. Every Future waits until its
+// record has gone out, gathered with others or not, and fails with the connection.
 func TestFutures(t *testing.T) {
 	ctx := testkit.Context(t)
 	g := futureGreeter{make(chan *eddy.Future, 1)}

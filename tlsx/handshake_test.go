@@ -37,7 +37,7 @@ func (f *flights) Write(p []byte) (int, error) {
 
 var errLimit = errors.New("as many bytes as the test wants")
 
-// brief is a connection that fails its writer after so many bytes.
+// brief is a connection whose writes fail after a number of bytes.
 type brief struct {
 	net.Conn
 	left int
@@ -59,7 +59,7 @@ func (b *brief) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// steps returns after how many bytes of a handshake tests interfere: at the edges of records and inside.
+// steps returns the numbers of bytes of a handshake after which tests interfere: at the edges of records and inside.
 func steps(t *testing.T, config *tls.Config) []int {
 	t.Helper()
 	r := newRig(t, setup{})
@@ -169,7 +169,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestNotTLS: who does not speak TLS is told so where that is possible, and closed at its first bytes.
+// TestNotTLS: a peer that does not speak TLS is closed at its first bytes, with an explanation where that is possible.
 func TestNotTLS(t *testing.T) {
 	for in, want := range map[string]string{
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n": "400 Bad Request",
@@ -201,7 +201,7 @@ func TestNotTLS(t *testing.T) {
 	}
 }
 
-// TestFirstBytesOneByOne: a plain request is known when it is one, not before.
+// TestFirstBytesOneByOne: a plain request is recognized once it is certain, not before.
 func TestFirstBytesOneByOne(t *testing.T) {
 	r := newRig(t, setup{})
 	c := r.raw()
@@ -215,8 +215,8 @@ func TestFirstBytesOneByOne(t *testing.T) {
 	}
 }
 
-// TestTinyRecords: a client that sends its handshake byte by byte, each in a record of its own, is given up: each costs a
-// turn on the pool.
+// TestTinyRecords: a client that sends its handshake byte by byte, each in its own record, is refused, because each
+// record costs a turn on the pool.
 func TestTinyRecords(t *testing.T) {
 	r := newRig(t, setup{o: tlsx.Options{Timeout: time.Hour}})
 	tiny := []byte("\x16\x03\x01\x00\x04\x01\x00\xff\xff") // a ClientHello of 65,535 bytes
@@ -292,7 +292,7 @@ func TestManyHandshakes(t *testing.T) {
 	}
 }
 
-// TestAdmission: each bound refuses what is beyond it with an alert and its own reason; those within it are served.
+// TestAdmission: each bound refuses further handshakes with an alert and its own reason. Those within it are served.
 func TestAdmission(t *testing.T) {
 	full, err := executor.NewFixed(executor.Options{Name: "full", Workers: 1, Queue: 1})
 	if err != nil {
@@ -361,7 +361,7 @@ func TestRateOfSeveralGroups(t *testing.T) {
 	}
 }
 
-// stuck says its hello and reads no answer.
+// stuck sends its hello and reads no answer.
 type stuck struct{ net.Conn }
 
 func (stuck) Read([]byte) (int, error) { return 0, errLimit }
@@ -486,8 +486,8 @@ func TestPoolThatEnds(t *testing.T) {
 	}
 }
 
-// TestHandlersHearOfFailures: the pipeline's ErrorHandlers are told why; the connection ends even if one takes it for
-// handled, and what they write goes nowhere.
+// TestHandlersHearOfFailures: the pipeline's ErrorHandlers receive the reason. The connection ends even if one takes it
+// as handled, and what they write is discarded.
 func TestHandlersHearOfFailures(t *testing.T) {
 	heard := make(chan error, 1)
 	r := newRig(t, setup{add: func(p *eddy.Pipeline) error { return p.Add("app", deaf{heard}) }})

@@ -72,7 +72,7 @@ func newPool(t testing.TB, workers int) *executor.Pool {
 	return p
 }
 
-// rig is a server with a layer, and what became of its connections.
+// rig is a server with a layer and the ends of its connections.
 type rig struct {
 	t     testing.TB
 	srv   *eddy.Server
@@ -82,7 +82,7 @@ type rig struct {
 	addr  string
 }
 
-// setup is what a test wants of its server; zero fields are the usual.
+// setup holds the wishes of a test for its server. Zero fields mean the usual.
 type setup struct {
 	config *tls.Config
 	o      tlsx.Options
@@ -137,7 +137,7 @@ func newRig(t testing.TB, s setup) *rig {
 // linger is the servers' LingerTimeout, for clients that do not end their side.
 const linger = 100 * time.Millisecond
 
-// expire lets so much time pass after which connections have to end, and checks that none ends before.
+// expire lets the time pass after which connections have to end, and checks that none ends before.
 func (r *rig) expire(after time.Duration) {
 	r.t.Helper()
 	r.clock.Advance(after - tick)

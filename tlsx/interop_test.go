@@ -106,7 +106,7 @@ func TestOpenSSL(t *testing.T) {
 	}
 }
 
-// TestKeyUpdates: a client that does nothing but update its keys is closed, and holds nothing up.
+// TestKeyUpdates: a client that only updates its keys is closed and delays no other one.
 func TestKeyUpdates(t *testing.T) {
 	openssl, ca := testkit.Tool(t, "openssl"), authority(t)
 	r := newRig(t, setup{})

@@ -12,8 +12,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestBuffersAreLent: crypto/tls of this release has the buffers that lend knows of; between two reads it holds no memory
-// in them, whatever has been read, and reading goes on as if nothing had happened.
+// TestBuffersAreLent: the tls.Conn of this release has the buffers that lend knows. Between two reads it holds no
+// memory in them, whatever has been read, and reading works as usual.
 func TestBuffersAreLent(t *testing.T) {
 	f := layout()
 	if !f.known {
@@ -68,7 +68,7 @@ func TestBuffersAreLent(t *testing.T) {
 	}
 }
 
-// atOnce is a connection whose reads give all that has been written to it.
+// atOnce is a connection whose Read returns everything that was written to it.
 type atOnce struct {
 	net.Conn
 	in *bytes.Buffer
@@ -81,8 +81,8 @@ func (c atOnce) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// TestLentBufferWithBytesLeft: what crypto/tls has read beyond a record, and what the reader has not taken of one, is there
-// for the next reads, lent or not.
+// TestLentBufferWithBytesLeft: bytes that crypto/tls has read beyond a record, or that its reader has not taken, are
+// there for the next reads, lent or not.
 func TestLentBufferWithBytesLeft(t *testing.T) {
 	for _, reads := range [][]string{{"first ", "record", "second record"}, {"first record", "second record"}} {
 		t.Run(reads[0], func(t *testing.T) { readLent(t, reads) })

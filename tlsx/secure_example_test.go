@@ -14,7 +14,8 @@ import (
 	"github.com/go-eddy/eddy/tlsx"
 )
 
-// Secure is what the clients of this module take for https and wss.
+// Secure makes the function that the clients of this module take for https and
+// wss.
 func ExampleSecure() {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer srv.Close()

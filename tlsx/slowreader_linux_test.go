@@ -13,8 +13,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestSlowReaderOfTLS: a client that reads steadily behind TLS keeps its connection, though its socket becomes writable again
-// only after a multiple of the write timeout; one that has stopped does not.
+// TestSlowReaderOfTLS: a client that reads steadily behind TLS keeps its connection, although its socket becomes
+// writable only after a multiple of the write timeout. A client that has stopped loses its connection.
 func TestSlowReaderOfTLS(t *testing.T) {
 	if os.Getenv("EDDY_POLLER") == "net" {
 		t.Skip("net does not tell what a peer has acknowledged")

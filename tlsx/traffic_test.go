@@ -21,8 +21,8 @@ import (
 	ews "github.com/go-eddy/eddy/websocket"
 )
 
-// TestSlowReader: a client that sends and does not read makes the server stop reading; what the server holds stays
-// within its watermarks, counted encrypted. When the client reads, all of it comes.
+// TestSlowReader: a client that sends and does not read makes the server stop reading. The server holds no more than
+// its watermarks, counted encrypted. When the client reads, all of it comes.
 func TestSlowReader(t *testing.T) {
 	const high = 256 << 10
 	r := newRig(t, setup{server: func(s *eddy.Server) {
@@ -85,8 +85,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestOverflow: one message may be larger than every bound; beyond Max the connection closes with its usual reason, and a
-// server that rejects keeps its stream whole.
+// TestOverflow: one message may be larger than every bound. Beyond Max the connection closes with its usual reason, and
+// a server that rejects keeps its stream whole.
 func TestOverflow(t *testing.T) {
 	app := func(p *eddy.Pipeline) error {
 		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, b *buf.Bytes) error {
@@ -183,8 +183,8 @@ func TestHTTP(t *testing.T) {
 	r.wantEnd(eddy.ClosePeerClosed)
 }
 
-// TestFilesOverHTTP: files go through TLS by copying, whole and in ranges; only an eddy.File, which the kernel would send
-// as it is, cannot.
+// TestFilesOverHTTP: files go through TLS by copying, whole and in ranges. Only an eddy.File is refused, because the
+// kernel would send it unencrypted.
 func TestFilesOverHTTP(t *testing.T) {
 	dir := t.TempDir()
 	content := pattern(300 << 10)

@@ -50,8 +50,7 @@ func TestKeepAlive(t *testing.T) {
 	s.waitClosed(eddy.CloseIdleTimeout, 1)
 }
 
-// A connection whose reads the application has paused is not taken for dead: it
-// cannot be heard.
+// A connection whose reads the application has paused cannot be heard. It is not taken for dead.
 func TestKeepAliveOfPausedConnection(t *testing.T) {
 	s, clock := startOnClock(t, nil, Options{PingInterval: interval, PongTimeout: answer})
 	c := s.rawDial("")
@@ -101,13 +100,14 @@ func TestMessageTimeout(t *testing.T) {
 	}
 }
 
-// Pings of a client that does not read are not answered without end.
+// A client that does not read gets a bounded number of pongs.
 func TestPongsAreDroppedForSlowReaders(t *testing.T) {
 	e := newEcho()
 	e.message = func(c *Conn, op Opcode, _ []byte) error {
 		return c.Write(op, make([]byte, 4<<20))
 	}
-	// The kernel takes no 4 MiB from a narrow server, however late it is seen that it has not.
+	// The kernel takes less than 4 MiB from a narrow server, even when the server notices late that the client does not
+	// read.
 	s := startWith(t, e, nil, Options{}, eddy.Watermarks{Low: 1 << 10, High: 2 << 10, Max: 1 << 20}, narrow)
 	c := s.rawDial(frame(0x82, "go") + strings.Repeat(frame(0x89, "p"), 20))
 	sc := s.conn()
@@ -184,7 +184,7 @@ func TestConcurrentWritesAndClose(t *testing.T) {
 	s.wantEnd(1000, "")
 }
 
-// An error closes one connection with its code; a panic too; the others live on.
+// An error or a panic closes one connection with its code. Other connections live on.
 func TestHandlerFailures(t *testing.T) {
 	e := newEcho()
 	e.message = func(c *Conn, op Opcode, data []byte) error {
@@ -234,8 +234,7 @@ func TestHandleOpenFails(t *testing.T) {
 	}
 }
 
-// Shutdown says 1001 to everybody, after the handler's own farewell, and waits
-// for the answer.
+// Shutdown sends 1001 to every client, after the handler's own farewell, and waits for the answers.
 func TestDrain(t *testing.T) {
 	e := newEcho()
 	h := &farewell{echo: e}

@@ -200,8 +200,7 @@ func respond(t *testing.T, text string, whole bool) string {
 	})
 }
 
-// serveOne accepts one connection and runs f with its request, nil when there
-// comes none.
+// serveOne accepts one connection and runs f with its request, which is nil when none came.
 func serveOne(t *testing.T, f func(c net.Conn, r *http.Request)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -257,7 +256,7 @@ func TestDialArguments(t *testing.T) {
 	}
 }
 
-// The request says what it must, the dialer's own fields included.
+// The request has all required fields and those of the dialer.
 func TestDialRequest(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	addr := serveOne(t, func(_ net.Conn, r *http.Request) { got <- r })
@@ -285,7 +284,7 @@ func TestDialRequest(t *testing.T) {
 	}
 }
 
-// A server that accepts and says nothing does not keep the caller beyond its context, nor beyond the timeout.
+// A server that accepts and never answers keeps the caller no longer than its context, and no longer than the timeout.
 func TestDialContextAndTimeout(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	silent := func(c net.Conn, _ *http.Request) { asked <- struct{}{}; _, _ = io.Copy(io.Discard, c) }
@@ -322,7 +321,7 @@ func TestDialContextAndTimeout(t *testing.T) {
 	if err := testkit.Receive(t, "the outcome", outcome); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, errEnded) {
 		t.Errorf("handshake timeout: %v", err)
 	}
-	// The time of the handshake does not go on after it.
+	// The handshake's timeout ends with the handshake.
 	m := newMessages()
 	c, err := d.Dial(t.Context(), "ws://"+start(t, Options{}).addr, m)
 	if err != nil {
@@ -490,8 +489,7 @@ type ponger struct {
 
 func (p *ponger) HandlePong(_ *Conn, data []byte) { p.pongs <- string(data) }
 
-// Shutdown of the dialer tells servers 1001; who does not end its side in time is
-// left behind.
+// Shutdown of the dialer sends 1001 to the servers. It does not wait for a server that does not end its side in time.
 func TestClientCloses(t *testing.T) {
 	s := start(t, Options{})
 	d := newDialer(t, Options{})

@@ -209,9 +209,8 @@ func TestCompressedInPieces(t *testing.T) {
 	}
 }
 
-// A large message is inflated in steps. What comes behind it stays behind it, a
-// pause of the application in the middle is kept, and other connections are
-// served in between.
+// A large message is inflated in steps. Later messages stay behind it, a pause of the application in the middle is
+// kept, and other connections are served in between.
 func TestInflateInSteps(t *testing.T) {
 	e := newEcho()
 	type message struct {
@@ -258,8 +257,8 @@ func TestInflateInSteps(t *testing.T) {
 	s.wantEnd(CloseAbnormal, "")
 }
 
-// Messages that become large are inflated a few at a time: the others wait as they came, in their order, and smaller ones
-// of other connections do not wait for them. Who has gone takes nobody's place.
+// Only a few large messages are inflated at a time. The others wait in compressed form and in their order. Smaller
+// messages of other connections do not wait. A connection that has ended takes no place.
 func TestInflatersAreBounded(t *testing.T) {
 	e := newEcho()
 	got := make(chan int, 100)
@@ -336,9 +335,8 @@ func TestKeepAliveOfWaitingMessage(t *testing.T) {
 	_ = c.Close()
 }
 
-// With context takeover, messages of many goroutines and of the loop itself are
-// compressed in the order in which they are sent; what may be dropped is not part
-// of it.
+// With context takeover, messages of many goroutines and of the loop itself are compressed in the order in which they
+// are sent. Messages that may be dropped are not part of that order.
 func TestTakeoverKeepsOrder(t *testing.T) {
 	class := &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowDropOldest, MaxMessages: 2}
 	z := newCompression(t, CompressionOptions{Threshold: 1, ContextTakeover: true, WindowBits: 10})

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// A case is what a client sends, and what must come back: frames, and then the
+// A case has what a client sends and what must come back: frames, then the
 // close frame with its code. It follows the sections of the Autobahn suite.
 type conformanceCase struct {
 	name, in string
@@ -66,7 +66,8 @@ func repeat(s string, n int) (list []string) {
 	return list
 }
 
-// reserved: sections 3 and 4. What came before is answered, what comes behind is not.
+// reserved: sections 3 and 4. Messages before the violation are answered, later
+// ones are not.
 func reservedCases() (list []conformanceCase) {
 	hello := frame(0x81, "Hello")
 	for bits := byte(1); bits < 8; bits++ {
@@ -139,7 +140,7 @@ func closeCases() (list []conformanceCase) {
 	return list
 }
 
-// limits: section 9 in small, against limits in small.
+// limits: section 9 with smaller messages, against smaller limits.
 func limitCases() []conformanceCase {
 	const most = 300000 // of the server below
 	big := strings.Repeat("*", most)
@@ -163,7 +164,7 @@ func limitCases() []conformanceCase {
 	}
 }
 
-// Every case, in one piece; and in pieces of one and of seven bytes where that
+// Every case in one piece, and in pieces of one and of seven bytes where that
 // does not take long.
 func TestConformance(t *testing.T) {
 	s := startWith(t, newEcho(), quiet{}, Options{MaxMessage: 300000, MaxFragments: 5000, CloseTimeout: time.Hour}, eddy.Watermarks{})
@@ -263,8 +264,9 @@ func TestEchoAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A client that sends and does not read is not read from any more, and costs no
-// more memory than its bounds; when it reads, nothing is missing.
+// The server stops reading from a client that sends and does not read, so the
+// client costs no more memory than its bounds. When the client reads, nothing
+// is missing.
 func TestSlowReader(t *testing.T) {
 	s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{Low: 16 << 10, High: 64 << 10, Max: 1 << 20}, narrow)
 	c := s.rawDial("")

@@ -45,7 +45,7 @@ func inflateAll(z *Compression, msg, dict []byte, limit int) (string, error) {
 	}
 }
 
-// RFC 7692 section 7.2.3: the examples, and what the section says of them.
+// RFC 7692 section 7.2.3: the examples, and what the section says about them.
 func TestInflateExamples(t *testing.T) {
 	z := newCompression(t, CompressionOptions{})
 	for _, tt := range []struct{ name, in, dict, want string }{
@@ -87,7 +87,7 @@ func TestInflateRefuses(t *testing.T) {
 	}
 }
 
-// Blocks that hold nothing are given up after a bounded part of them.
+// Inflating empty blocks stops after a bounded number of bytes.
 func TestInflateReadsLittleForNothing(t *testing.T) {
 	z := newCompression(t, CompressionOptions{})
 	f := z.getInflater([]byte(strings.Repeat("\x00\x00\x00\xff\xff", 80000)), nil)
@@ -98,8 +98,8 @@ func TestInflateReadsLittleForNothing(t *testing.T) {
 	z.putInflater(f)
 }
 
-// A small message that inflates without end is given up at the limit, with no
-// more memory than that; one of exactly the limit is not.
+// Inflating a small message that never ends stops at the limit, with no more memory than that. A message of exactly the
+// limit passes.
 func TestInflateBomb(t *testing.T) {
 	z := newCompression(t, CompressionOptions{})
 	bomb := packed(t, strings.Repeat("\x00", 4<<20))
@@ -178,9 +178,8 @@ var samples = sync.OnceValue(func() []string {
 	}
 })
 
-// For every window and level, with and without context, what is compressed is
-// shorter, refers no further back than the window, and inflates to the same:
-// also by the standard library.
+// For every window and level, with and without context, compressed messages are shorter and refer no further back than
+// the window. This package and the standard library inflate them to the original.
 func TestCompressWithinWindow(t *testing.T) {
 	for bits := minWindowBits; bits <= maxWindowBits; bits++ {
 		for _, level := range []int{1, 6, 9} {
@@ -242,7 +241,7 @@ func TestWindowSlides(t *testing.T) {
 	}
 }
 
-// Beyond Compressors a message is not compressed, and what is kept is bounded.
+// Beyond Compressors a message is not compressed, and the kept memory is bounded.
 func TestCompressorsAreBounded(t *testing.T) {
 	z := newCompression(t, CompressionOptions{Compressors: 2})
 	a, b := z.getDeflater(15), z.getDeflater(15)
@@ -398,8 +397,8 @@ func (s *bitReader) block(lit, dist huffman) (far int) {
 	}
 }
 
-// Whatever comes, inflating ends, holds no more than the limit, and agrees with
-// the standard library about what is valid and what it means.
+// With any input, inflating ends, holds no more than the limit, and agrees with the standard library about validity and
+// content.
 func FuzzInflate(f *testing.F) {
 	for _, s := range samples() {
 		if len(s) < 2000 {
@@ -430,8 +429,7 @@ func FuzzInflate(f *testing.F) {
 	})
 }
 
-// A message that goes through compression and back is the same, with the window
-// of those before it.
+// A message is the same after compression and inflation, with the window of earlier messages.
 func FuzzDeflate(f *testing.F) {
 	f.Add([]byte("hello hello hello"), []byte("hello"), uint8(3))
 	f.Add([]byte(strings.Repeat("abcdefgh", 200)), []byte(strings.Repeat("bcd", 500)), uint8(0))

@@ -65,8 +65,8 @@ func newCompression(t testing.TB, o CompressionOptions) *Compression {
 	return z
 }
 
-// RFC 7692 section 7.1: what a server answers to each offer. The windows that it
-// will use, and whether it keeps them, follow.
+// RFC 7692 section 7.1: what a server answers to each offer, which windows it
+// will use, and whether it keeps them.
 func TestNegotiationOfServer(t *testing.T) {
 	const pd = "permessage-deflate"
 	off := CompressionOptions{}
@@ -136,8 +136,8 @@ func describe(d deflation) string {
 	return fmt.Sprintf("out %d%s in %d%s", d.outBits, kept[d.outTakeover], d.inBits, kept[d.inTakeover])
 }
 
-// What a client offers, and what it makes of each answer; "fail" is an answer
-// that the connection may not survive.
+// What a client offers, and the outcome of each answer. "fail" is an answer
+// that must end the connection.
 func TestNegotiationOfClient(t *testing.T) {
 	const pd = "permessage-deflate"
 	const none = "; server_no_context_takeover; client_no_context_takeover"
@@ -228,7 +228,7 @@ func FuzzExtensions(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was accepted says the same when it is written out again.
+		// An accepted field means the same when it is written out again.
 		var out []string
 		for _, e := range list {
 			s := e.name

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// seat is a connection of a room: it joins the hub, and what it says goes to all.
+// seat is a connection of a room. It joins the hub and broadcasts its messages.
 type seat struct{ hub *websocket.Hub }
 
 func (s seat) HandleOpen(c *websocket.Conn) error { return s.hub.Join(c, nil) }

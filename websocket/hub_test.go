@@ -41,8 +41,8 @@ func joiner(h *Hub, class *eddy.MessageClass) *echo {
 	return e
 }
 
-// What is not compressed keeps its place among what is, with context takeover
-// too, whose messages are submitted.
+// Uncompressed messages keep their place among compressed ones, also with
+// context takeover, where messages are submitted.
 func TestWriteBytesKeepsOrder(t *testing.T) {
 	z := newCompression(t, CompressionOptions{ContextTakeover: true})
 	e := newEcho()
@@ -185,8 +185,8 @@ func TestHubMembership(t *testing.T) {
 	}
 }
 
-// Members come and go while messages are sent: who is there all the time gets
-// every message once, in order.
+// Members come and go while messages are sent. Permanent members get every
+// message once, in order.
 func TestHubUnderChurn(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	s := startWith(t, joiner(h, nil), nil, Options{}, eddy.Watermarks{})
@@ -303,7 +303,7 @@ func TestHubWithSlowMembers(t *testing.T) {
 	}
 }
 
-// Too much that is pending is refused; the counts are right again afterwards.
+// Too many pending messages are refused. The counts are right again afterwards.
 func TestHubIsBounded(t *testing.T) {
 	h := newHub(t, HubOptions{MaxPending: 3, MaxPendingBytes: 1000})
 	s := startWith(t, joiner(h, nil), nil, Options{}, eddy.Watermarks{})
@@ -341,7 +341,7 @@ func TestHubIsBounded(t *testing.T) {
 	h.wantEmpty(t)
 }
 
-// When the server stops in the middle of broadcasts nothing stays behind.
+// A server that stops in the middle of broadcasts leaves nothing behind.
 func TestHubWhenServerStops(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	s := startWith(t, joiner(h, nil), nil, Options{}, eddy.Watermarks{})
@@ -391,8 +391,8 @@ func TestPreparedCounts(t *testing.T) {
 	p.Release()
 }
 
-// BenchmarkBroadcast sends to members whose clients read and drop, as one prepared
-// message and one by one.
+// BenchmarkBroadcast sends to members whose clients read and discard, as one
+// prepared message and one by one.
 func BenchmarkBroadcast(b *testing.B) {
 	for _, prepared := range []bool{true, false} {
 		b.Run(fmt.Sprintf("prepared=%v", prepared), func(b *testing.B) { benchBroadcast(b, prepared) })

@@ -32,7 +32,7 @@ func hold(t *testing.T, l *eddy.Loop) (letGo func()) {
 	return func() { close(gate) }
 }
 
-// Of a member that has left, by itself or with its connection, its hub keeps nothing.
+// A hub keeps nothing of a member that has left, by itself or with its connection.
 func TestHubForgetsMembers(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	s := startWith(t, joiner(h, nil), nil, Options{}, eddy.Watermarks{}, func(s *eddy.Server) { s.Loops = 1 })
@@ -71,7 +71,8 @@ func TestHubForgetsMembers(t *testing.T) {
 	})
 }
 
-// Messages are handed out a bounded number at a time. Who joins in between gets those that begin afterwards.
+// Messages are handed out to a bounded number of members at a time. A member that joins in between gets messages that
+// begin afterwards.
 func TestHubHandsOutInBatches(t *testing.T) {
 	h := newHub(t, HubOptions{})
 	s := startWith(t, newEcho(), nil, Options{}, eddy.Watermarks{}, func(s *eddy.Server) { s.Loops = 1 })
@@ -118,8 +119,8 @@ func TestHubHandsOutInBatches(t *testing.T) {
 	onLoop(t, many.Eddy().Loop(), func() { h.shards[0].members = h.shards[0].members[:1] })
 }
 
-// A message of a class keeps its place behind what was submitted, with context takeover too, and stays of its class: it is
-// not compressed for the window, and dropped for a peer that does not read.
+// A message of a class keeps its place behind submitted ones, also with context takeover. It keeps its class: it is not
+// compressed for the window, and is dropped for a peer that does not read.
 func TestHubClassesWithTakeover(t *testing.T) {
 	class := &eddy.MessageClass{Name: "ticks", Policy: eddy.OverflowDropNewest, MaxMessages: 4}
 	plain, ticks := newHub(t, HubOptions{MaxPendingBytes: 1 << 30}), newHub(t, HubOptions{MaxPendingBytes: 1 << 30})

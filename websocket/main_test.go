@@ -114,10 +114,10 @@ func startOnClock(t *testing.T, h Handler, o Options) (s *server, clock *enginet
 	return s, clock
 }
 
-// narrow keeps the kernel from taking much: a peer that does not read is noticed after few bytes.
+// narrow makes the kernel's buffers small, so that the server notices after few bytes that a peer does not read.
 func narrow(s *eddy.Server) { s.SendBuffer, s.RecvBuffer = 128<<10, 128<<10 }
 
-// patient moves the deadlines that a test does not speak of far away.
+// patient moves the deadlines that a test has not set far away.
 func patient(o *Options) {
 	for _, d := range []*time.Duration{&o.CloseTimeout, &o.PongTimeout, &o.MessageTimeout} {
 		if *d == 0 {
@@ -213,7 +213,7 @@ func newDialer(t *testing.T, o Options) *Dialer {
 	return d
 }
 
-// messages is a handler that hands over what it gets.
+// messages is a handler that passes the messages to the test.
 type messages struct {
 	*echo
 	got chan string

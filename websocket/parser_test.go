@@ -63,8 +63,8 @@ func feedAll(p *parser, input []byte, pieces func(left int) int) string {
 	return out.String()
 }
 
-// everyWay parses the input whole, byte by byte and at random splits, and wants
-// the same outcome from all.
+// everyWay parses the input whole, byte by byte and at random splits, and
+// expects the same outcome each time.
 func everyWay(t *testing.T, fresh func() *parser, input string) string {
 	t.Helper()
 	want := feedAll(fresh(), []byte(input), func(left int) int { return left })
@@ -184,7 +184,8 @@ func serverFrame(first byte, payload string) string {
 	return string(appendHeader(nil, first, len(payload))) + payload
 }
 
-// The client's parser wants what the server's refuses, and the other way round.
+// The client's parser accepts unmasked frames only, the server's masked ones
+// only.
 func TestParserOfClient(t *testing.T) {
 	client := func() *parser {
 		return &parser{lim: &limits{message: 50000, frame: 45000, fragments: 8, unmasked: true}}
@@ -277,8 +278,8 @@ func TestParserRefusesTextAtOnce(t *testing.T) {
 	}
 }
 
-// A frame that only promises a size costs nothing: memory follows the bytes
-// that came.
+// A frame that only announces a size costs nothing, because memory follows the
+// bytes that came.
 func TestParserMemoryFollowsBytes(t *testing.T) {
 	p := parserOf(1<<30, 1<<30)()
 	head := binary.BigEndian.AppendUint64([]byte{0x82, 0xff}, 1<<30)
@@ -294,7 +295,7 @@ func TestParserMemoryFollowsBytes(t *testing.T) {
 	}
 }
 
-// A complete message is handed out where it lies, and no buffer is kept.
+// A complete message is handed out without a copy, and no buffer is kept.
 func TestParserDoesNotCopySmallMessages(t *testing.T) {
 	p := parserOf(1<<20, 1<<20)()
 	src := []byte(frame(0x82, "payload"))
@@ -330,7 +331,7 @@ func TestUnmaskContinues(t *testing.T) {
 	}
 }
 
-// Both roles, with and without the extension: what comes out does not depend on
+// In both roles, with and without the extension, the output does not depend on
 // how the input is cut, and nothing grows beyond the limits.
 func FuzzFrame(f *testing.F) {
 	for _, s := range []string{

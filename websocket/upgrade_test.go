@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/internal/enginetest"
 )
 
-// A body behind a handshake is the body of a refused request, whatever it looks like: the next request is behind it.
+// A handshake with a body is refused, whatever the body looks like. The next request comes after the body.
 func TestHandshakeWithBody(t *testing.T) {
 	s := start(t, Options{})
 	trap := frame(0x81, "trap")
@@ -53,7 +53,7 @@ func TestHandshakeWithBody(t *testing.T) {
 	}
 }
 
-// A server that cannot upgrade says so: the client is answered 500, the handler is told why, and both are counted.
+// A server that cannot upgrade answers the client with 500 and returns the reason to the handler. Both are counted.
 func TestServerCannotUpgrade(t *testing.T) {
 	var stats Stats
 	errs := make(chan error, 1)
@@ -102,7 +102,7 @@ func TestServerCannotUpgrade(t *testing.T) {
 	}
 }
 
-// Upgrade comes too late for a response that has begun: the response stays as it is.
+// An Upgrade after the response has begun fails and leaves the response as it is.
 func TestUpgradeAfterTheResponse(t *testing.T) {
 	var stats Stats
 	errs := make(chan error, 1)
