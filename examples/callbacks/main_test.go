@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// watched is shout, and tells the ends of its connections.
+// watched is shout that also reports the ends of its connections.
 type watched struct {
 	shout
 	ended chan error
@@ -21,7 +21,7 @@ type watched struct {
 
 func (w watched) OnClose(_ *eddy.Conn, err error) { w.ended <- err }
 
-// TestCallbacks: the three callbacks are called; bytes that OnTraffic does not use it sees again.
+// TestCallbacks: the three callbacks are called, and OnTraffic sees bytes again that it has not used.
 func TestCallbacks(t *testing.T) {
 	w := watched{ended: make(chan error, 1)}
 	srv := server(w)

@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestCodec: whole messages and halves of them are answered, and what is none ends the connection as soon as that shows.
+// TestCodec: messages are answered, also when they come in halves. A malformed one ends the connection as soon as that
+// shows.
 func TestCodec(t *testing.T) {
 	srv := server()
 	addr := try.Serve(t, srv)

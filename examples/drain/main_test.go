@@ -15,7 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestDrain: a request that is in flight when the program is told to leave is answered; the program says that it leaves, and then takes nobody.
+// TestDrain: a request in flight when the program leaves is answered. The program first says on /readyz that it leaves,
+// and then accepts no connection.
 func TestDrain(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	p, err := newProgram(func(w http.ResponseWriter, _ *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tree is the files of a machine.
+// tree holds the files of a machine.
 type tree map[string]string
 
 func (t tree) read(name string) ([]byte, error) {
@@ -17,8 +17,8 @@ func (t tree) read(name string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// TestLeast: the least of Go's limit, the limits of all control groups up the hierarchy and the machine's memory counts;
-// what is not known does not, and a quarter of it is the budget.
+// TestLeast: the lowest of Go's limit, the limits of all control groups up the hierarchy and the machine's memory
+// counts. Unknown ones do not count, and a quarter of the result is the budget.
 func TestLeast(t *testing.T) {
 	const machine = "the machine's memory"
 	v2 := func(files tree) tree {

@@ -33,7 +33,8 @@ func TestAvailable(t *testing.T) {
 	}
 }
 
-// TestSocketsAndPollersMatch: a listener of a backend's sockets is one that its pollers take, and those of the others do not.
+// TestSocketsAndPollersMatch: a backend's pollers take the listeners of its sockets, and refuse those of other
+// backends.
 func TestSocketsAndPollersMatch(t *testing.T) {
 	for _, name := range append(Available(), "") {
 		s := NewSockets(name)

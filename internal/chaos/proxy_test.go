@@ -142,7 +142,7 @@ func TestProxyCuts(t *testing.T) {
 	}
 }
 
-// TestProxyCutsAfter: to the byte, wherever in a message that is.
+// TestProxyCutsAfter: the cut is exact to the byte, also inside a message.
 func TestProxyCutsAfter(t *testing.T) {
 	p := newEcho(t)
 	p.CutAfter(15)
@@ -186,7 +186,7 @@ func TestProxyStalls(t *testing.T) {
 	}
 }
 
-// TestProxyThrottles: it takes at least as long as the rate says.
+// TestProxyThrottles: forwarding takes at least as long as the rate says.
 func TestProxyThrottles(t *testing.T) {
 	p := newEcho(t)
 	p.Throttle(10000)
@@ -223,7 +223,7 @@ func TestProxyRefuses(t *testing.T) {
 	}
 }
 
-// TestProxyCloses: whatever it was doing.
+// TestProxyCloses: Close works whatever the proxy was doing.
 func TestProxyCloses(t *testing.T) {
 	p := newEcho(t)
 	p.Throttle(1)

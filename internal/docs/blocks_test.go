@@ -157,7 +157,7 @@ func ended(text string) string {
 	return text + "\n"
 }
 
-// TestFences: how documents are read, so that the tests below mean something.
+// TestFences: documents are read correctly, so that the tests below mean something.
 func TestFences(t *testing.T) {
 	blocks, err := fences("x.md", "# Title\n```sh run needs=curl\nls\n```\nprints\n\n```text\na …\n…\nend\n```\n\n```sh run server\nserve\n```\n## Else\n```text\nunrelated\n```\n")
 	if err != nil || len(blocks) != 4 {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestDocumentedCode: what the documents show of Go is Go. A whole program or file compiles; what is said to be from a file stands there, line by line;
-// and the rest can at least be parsed.
+// TestDocumentedCode: the Go code in the documents is valid. A whole program or file compiles. A block that names its
+// file has lines of that file, in their order. All other code can be parsed.
 func TestDocumentedCode(t *testing.T) {
 	root := repository(t)
 	names, blocks := documents(t)
@@ -57,7 +57,8 @@ func isFile(text string) bool {
 	return false
 }
 
-// notIn returns the part of a snippet whose lines do not stand in the text one behind the other. Indentation does not count, and a line of … stands for any lines.
+// notIn returns the part of a snippet whose lines do not follow each other in the text. Indentation does not count, and
+// a line of … stands for any lines.
 func notIn(snippet, text string) string {
 	whole := trimmed(text)
 	for part := range strings.SplitSeq(trimmed(snippet), "\n…\n") {

@@ -21,7 +21,7 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// patience bounds what hangs. It holds for one command, which may have to compile something first.
+// patience bounds one command, which may have to compile something first.
 const patience = 5 * time.Minute
 
 // TestDocumentedCommands does what the documents say: the blocks marked run, in their order, each document in a directory of its own that looks like the
@@ -43,13 +43,13 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// A bench is what all documents share: the programs, built once, and the ports.
+// A bench is shared by all documents: the programs, built once, and the ports.
 type bench struct {
 	root, bin, goTool string
 	env               []string
 }
 
-// newBench waits until no other process of this machine is at it: the documents name ports.
+// newBench waits until no other process of this machine runs these tests, because the documents name fixed ports.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	goTool, err := exec.LookPath("go")
@@ -74,7 +74,8 @@ func newBench(t *testing.T) *bench {
 // builtCommand names the eddy command in the environment, for several test binaries that share one.
 const builtCommand = "EDDY_E2E_COMMAND"
 
-// writeGo makes the go command that the documents use: it is the real one, except that it builds each program of the repository only once.
+// writeGo makes the go command that the documents use. It is the real one, but it builds each program of the repository
+// only once.
 func (b *bench) writeGo(t *testing.T) {
 	t.Helper()
 	script := fmt.Sprintf(`#!/bin/sh
@@ -175,7 +176,7 @@ func (b *bench) ask(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// free reports whether nobody listens on a port of loopback.
+// free reports whether a port of the loopback interface has no listener.
 func free(port string) bool {
 	ln, err := net.Listen("tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -184,7 +185,7 @@ func free(port string) bool {
 	return ln.Close() == nil
 }
 
-// listened reports whether somebody listens there.
+// listened reports whether a port of the loopback interface has a listener.
 func listened(port string) bool {
 	c, err := net.Dial("tcp", "127.0.0.1:"+port)
 	if err != nil {
@@ -193,7 +194,7 @@ func listened(port string) bool {
 	return c.Close() == nil
 }
 
-// A session is a reader at work: where he is, and his other terminals.
+// A session is a reader at work: the current directory and other terminals.
 type session struct {
 	*bench
 	env     []string
@@ -275,7 +276,7 @@ func (d *session) serve(t *testing.T, c *block) {
 	})
 }
 
-// interrupt ends the server that was started last, which goes on to print what the document shows.
+// interrupt ends the server that was started last. The server then prints what the document shows.
 func (d *session) interrupt(t *testing.T, c *block) {
 	if len(d.servers) == 0 {
 		t.Fatal("there is no server to interrupt")

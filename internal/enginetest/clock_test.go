@@ -46,7 +46,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOfOthers: groups and dialers have it, too.
+// TestClockOfOthers: groups and dialers follow a Clock, too.
 func TestClockOfOthers(t *testing.T) {
 	g := &eddy.Group{Loops: 1}
 	srv := echo()

@@ -20,7 +20,7 @@ func echo() *eddy.Server {
 	}}
 }
 
-// TestBarrier: what a peer has seen the server do is in the server's numbers after a barrier, each time.
+// TestBarrier: after a barrier the server's numbers include everything that a peer has seen the server do, each time.
 func TestBarrier(t *testing.T) {
 	srv := echo()
 	addr := Serve(t, srv)
@@ -41,7 +41,7 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// TestBarrierWaitsForTasks: also for what was posted before it, with what that has changed.
+// TestBarrierWaitsForTasks: a barrier also waits for tasks posted before it, with the changes they make.
 func TestBarrierWaitsForTasks(t *testing.T) {
 	srv := echo()
 	Serve(t, srv)
@@ -71,7 +71,7 @@ func TestRelaxed(t *testing.T) {
 	}
 }
 
-// TestNarrow: what a peer does not read stays with the server after a few buffers' worth.
+// TestNarrow: bytes that a peer does not read stay with the server after a few buffers' worth.
 func TestNarrow(t *testing.T) {
 	const size = 64 * Buffer
 	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
@@ -89,7 +89,7 @@ func TestNarrow(t *testing.T) {
 	p.Expect(strings.Repeat("x", size-1))
 }
 
-// TestPeer: the ends that a script tells apart.
+// TestPeer: a script can tell the ends of a connection apart.
 func TestPeer(t *testing.T) {
 	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
 		return p.Add("end", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {

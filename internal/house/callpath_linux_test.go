@@ -24,9 +24,9 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestCallPath holds docs/callpath.md against what goroutines really do (R238): every step of the page was seen, on the
-// goroutine it names and with its functions in their order on the stack, and what was seen of the application's
-// functions stands on the page.
+// TestCallPath checks docs/callpath.md against what goroutines really do (R238). Every step of the page was seen, on
+// the goroutine it names and with its functions in their order on the stack. Every application function that was seen
+// stands on the page.
 func TestCallPath(t *testing.T) {
 	page := readCallPath(t)
 	seen := &sightings{seen: map[string][]sighting{}}
@@ -104,7 +104,7 @@ func listed(all []sighting) string {
 	return strings.Join(slices.Sorted(maps.Keys(lines)), "\n")
 }
 
-// callPath is what the page says.
+// callPath is the content of the page.
 type callPath struct {
 	begins map[string][]string // by goroutine: the outermost calls
 	steps  []callStep
@@ -229,7 +229,7 @@ func (b borrowed) Detach() any {
 	return borrowed{b.s, bytes.Clone(b.text)}
 }
 
-// watchedLines are a decoder and an encoder.
+// watchedLines is a decoder and an encoder.
 type watchedLines struct{ s *sightings }
 
 func (w watchedLines) Decode(ctx *eddy.Context, view []byte) (int, error) {

@@ -18,19 +18,19 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// A sighting is where a goroutine was when it came to a place that the page names.
+// A sighting is the stack of a goroutine at a place that the page names.
 type sighting struct {
 	label string   // of the goroutine: what eddy_loop or eddy_pool says, "" without
 	calls []string // the functions on its stack, outermost first, the place last
 }
 
-// sightings collects them; any goroutine.
+// sightings collects the sightings. Any goroutine may add one.
 type sightings struct {
 	mu   sync.Mutex
 	seen map[string][]sighting // by place
 }
 
-// sightingsPerPlace bounds what is kept of each place; each costs a look at all goroutines.
+// sightingsPerPlace bounds the sightings of each place, because each one looks at all goroutines.
 const sightingsPerPlace = 200
 
 // at notes that the calling goroutine is at a place.
@@ -40,7 +40,7 @@ func (s *sightings) at(place string) {
 	s.look(place)
 }
 
-// look finds the caller among all goroutines: it is the only one that is in this function.
+// look finds the caller among all goroutines. The caller is the only goroutine in this function.
 func (s *sightings) look(place string) {
 	if len(s.seen[place]) >= sightingsPerPlace {
 		return
@@ -89,7 +89,7 @@ func shortName(full string) string {
 	return strings.ReplaceAll(full, "[...]", "") // type arguments
 }
 
-// machine is the real kernel, with somebody at its door who notes who comes.
+// machine is the real kernel, with a wrapper that notes which goroutine calls it.
 func (s *sightings) machine() simhook.Host {
 	return simhook.Host{
 		Sockets: func() sys.Sockets { return watchedSockets{backend.NewSockets("epoll"), s} },

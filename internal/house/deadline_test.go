@@ -14,8 +14,8 @@ import (
 // moment is an expression that holds a monotonic time.
 var moment = regexp.MustCompile(`(?i)(now|since|begin|from|when)(\(\))?$`)
 
-// TestDeadlinesSaturate: wheel.After makes every deadline of the engine and its protocols. A sum of a time and a duration that the
-// application chose overflows when the duration is near the maximum, and the deadline has passed before it began.
+// TestDeadlinesSaturate: wheel.After makes every deadline of the engine and its protocols. A plain sum of a time and a
+// duration near the maximum, which the application may choose, overflows. Such a deadline has passed before it began.
 func TestDeadlinesSaturate(t *testing.T) {
 	root := moduleRoot(t)
 	err := goFiles(root, func(rel string) error {
@@ -39,7 +39,7 @@ func TestDeadlinesSaturate(t *testing.T) {
 	}
 }
 
-// TestPlainSumsAreSeen: the check sees what it is for.
+// TestPlainSumsAreSeen: the check finds plain sums.
 func TestPlainSumsAreSeen(t *testing.T) {
 	for text, want := range map[string]int{
 		"l.clock.Now() + int64(d)": 1, "int64(d) + now": 1, "c.since + int64(limit)": 1, "n + int64(len(p))": 0, "now + 1": 0, "now - int64(d)": 0,

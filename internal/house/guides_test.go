@@ -112,8 +112,8 @@ func TestTopologyGuide(t *testing.T) {
 	}
 }
 
-// TestEveryRoomHasOneResponsibility: docs/model.md has every public package and the rooms under them, each of which says in its own documentation
-// what it is for, and every part it names is declared where it says (R240).
+// TestEveryRoomHasOneResponsibility: docs/model.md has every public package and the rooms under them. Each of them says
+// in its own documentation what it is for. Every part that the page names is declared where it says (R240).
 func TestEveryRoomHasOneResponsibility(t *testing.T) {
 	root := moduleRoot(t)
 	listed := map[string]bool{}

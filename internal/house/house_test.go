@@ -97,7 +97,8 @@ func checkInside(dir string, from layer, target string) string {
 	return ""
 }
 
-// prometheusRoom reports whether a package may know Prometheus: the others count, and whoever wants their numbers asks.
+// prometheusRoom reports whether a package may know Prometheus. All other packages only count, and metrics reads their
+// numbers.
 func prometheusRoom(dir string) bool {
 	room, _, _ := strings.Cut(dir, "/")
 	return room == "metrics" || room == "examples"
@@ -160,7 +161,8 @@ func skipDir(root, p, name string) error {
 	return nil
 }
 
-// TestImportDirection reads the imports of every non-test file, whatever its build tags, and holds them against the layers of the design.
+// TestImportDirection reads the imports of every non-test file, whatever its build tags, and checks them against the
+// layers of the design.
 func TestImportDirection(t *testing.T) {
 	root := moduleRoot(t)
 	packages := map[string]map[string]bool{}

@@ -16,11 +16,11 @@ import (
 	"testing"
 )
 
-// ioLayer are the packages between the engine and the kernel. Their types are nobody else's business: what a listener, a
-// connection or an attempt to connect does with a descriptor is decided by the engine's own types for each.
+// ioLayer lists the packages between the engine and the kernel. No other package may use their types. The engine's own
+// types decide what a listener, a connection or an attempt to connect does with a descriptor.
 var ioLayer = []string{"/internal/sys", "/internal/poll", "/internal/backend", "/internal/wheel"}
 
-// simulate is the one exception: a function for the tests of this module, whose argument nobody outside it can make.
+// simulate is the one exception: a function for the tests of this module, whose argument can only be made inside it.
 const simulate = "Simulate"
 
 // TestIOLayerIsHidden: no exported identifier of the packages that users import mentions a type of the I/O layer: no
@@ -42,7 +42,7 @@ func TestIOLayerIsHidden(t *testing.T) {
 	}
 }
 
-// TestIOLayerLeaksAreSeen: the check sees what it is for.
+// TestIOLayerLeaksAreSeen: the check finds such mentions.
 func TestIOLayerLeaksAreSeen(t *testing.T) {
 	root := moduleRoot(t)
 	const leaky = `package leaky
@@ -77,8 +77,9 @@ var Var = sys.Read
 	}
 }
 
-// compiled imports what the packages in the directories and their imports export, as the compiler left it in the build cache
-// when it built this test: with the race detector, if that has it, because nothing else may have been built so far.
+// compiled imports the exports of the packages in the directories and of their imports. The compiler has left them in
+// the build cache when it built this test. They are those with the race detector if this test has it, because nothing
+// else may have been built so far.
 func compiled(t *testing.T, fset *token.FileSet, root string, dirs ...string) types.Importer {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}"}
@@ -165,7 +166,7 @@ func (s *leakSearch) in(t types.Type) string {
 	return ""
 }
 
-// named looks into a type of the module; those of others cannot mention the layer.
+// named looks into a type of the module. Types of other modules cannot mention the layer.
 func (s *leakSearch) named(t *types.Named) string {
 	pkg := t.Obj().Pkg()
 	if pkg == nil || !strings.HasPrefix(pkg.Path(), "github.com/go-eddy/eddy") {

@@ -35,7 +35,7 @@ import (
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// Structs with options, beside those whose name ends in Options, by the package's directory.
+// Structs with options whose name does not end in Options, by the package's directory.
 var otherOptions = map[string][]string{
 	"":         {"Server", "Dialer", "Group", "Admission", "Watermarks", "Deadlines", "MessageClass"},
 	"executor": {"Lane"},
@@ -43,7 +43,7 @@ var otherOptions = map[string][]string{
 	"rpc":      {"Backoff"},
 }
 
-// optionsOf is a struct with options: one that makes sense, and what says whether another one does.
+// optionsOf is a struct with options: a valid value, and a function that checks another value.
 type optionsOf struct {
 	name string
 	good any // a pointer
@@ -55,7 +55,8 @@ func check[T any](name string, good T, try func(*T) error) optionsOf {
 	return optionsOf{name, &good, func(o any) error { return try(o.(*T)) }}
 }
 
-// noError stands for what says nothing: values that make no sense are taken for the default or for none, or told at the use.
+// noError is for options without a check. Invalid values are taken for the default or for none, or are reported at
+// their use.
 func noError[T any](name string) optionsOf { return optionsOf{name: name, good: new(T)} }
 
 func server(s *eddy.Server) error {
@@ -66,7 +67,7 @@ func server(s *eddy.Server) error {
 	return s.Close()
 }
 
-// dialled forgives that nobody listens, and that the call has been given up.
+// dialled ignores errors because there is no listener, or because the call was given up.
 func dialled(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
@@ -74,7 +75,7 @@ func dialled(err error) error {
 	return err
 }
 
-// allOptions are the options of every package that programs use. Making one with a field that makes no sense names the field.
+// allOptions lists the options of every package that programs use. An error about an invalid field names the field.
 func allOptions(t *testing.T) []optionsOf {
 	pool, err := executor.NewFixed(executor.Options{})
 	if err != nil {
@@ -224,7 +225,7 @@ func allOptions(t *testing.T) []optionsOf {
 	}
 }
 
-// optionRow is what docs/options.md says of a field.
+// optionRow is the row of a field in docs/options.md.
 type optionRow struct{ zero, negative string }
 
 // optionRows reads the tables of docs/options.md: struct, fields, what 0 means, what below 0.
@@ -250,15 +251,15 @@ func optionRows(doc string) (rows map[string]optionRow, problems []string) {
 	return rows, problems
 }
 
-// isNumber reports whether a field is a number or a duration, and no name of one.
+// isNumber reports whether a field is a number or a duration, but not an enumeration.
 func isNumber(f reflect.StructField) bool {
 	k := f.Type.Kind()
 	return f.IsExported() && k >= reflect.Int && k <= reflect.Float64 && k != reflect.Uintptr &&
 		(f.Type.PkgPath() == "" || f.Type == reflect.TypeFor[time.Duration]())
 }
 
-// TestOptionsTable: docs/options.md says of every number and duration in the options what 0 and less mean; what it calls
-// refused is refused by an error that names the field, and nothing else is; all zero is fine.
+// TestOptionsTable: docs/options.md says for every number and duration in the options what 0 and less mean. Values that
+// the page calls refused give an error that names the field; no others do. All zero is fine.
 func TestOptionsTable(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "options.md"))
 	if err != nil {
@@ -324,7 +325,7 @@ func copyOf(good any) reflect.Value {
 	return c
 }
 
-// TestEveryOptionsStruct: the table's test knows every struct with options of the packages that programs use.
+// TestEveryOptionsStruct: allOptions has every struct with options of the packages that programs use.
 func TestEveryOptionsStruct(t *testing.T) {
 	known := make(map[string]bool)
 	for _, o := range allOptions(t) {
@@ -341,7 +342,7 @@ func TestEveryOptionsStruct(t *testing.T) {
 	}
 }
 
-// optionStructs finds the exported structs with options. Applications and what is internal have their own rules.
+// optionStructs finds the exported structs with options. Applications and internal packages have their own rules.
 func optionStructs(t *testing.T, root string) (names []string) {
 	t.Helper()
 	outside := []string{"bench", "cmd", "desk", "deploy", "docs", "examples", "internal", "scripts", "testdata", "deskmetrics", "config"}

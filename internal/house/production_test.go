@@ -30,7 +30,7 @@ var configurable = map[string]reflect.Type{
 	"websocket.Options": reflect.TypeFor[*websocket.Options](),
 }
 
-// alone are options that are no field.
+// alone lists options that are not fields.
 var alone = map[string]any{"RejectPolicy": eddy.RejectPolicy{}, "line.Codec": line.Codec}
 
 // isField reports whether name is Type.Field, or Type.Method, of one of the types.
@@ -58,7 +58,7 @@ func isOption(name string) bool {
 
 var codePattern = regexp.MustCompile("`([^`]+)`")
 
-// coded returns what stands between backquotes.
+// coded returns the texts between backquotes.
 func coded(cell string) (words []string) {
 	for _, m := range codePattern.FindAllStringSubmatch(cell, -1) {
 		words = append(words, m[1])
@@ -66,7 +66,7 @@ func coded(cell string) (words []string) {
 	return words
 }
 
-// everyTest is the names of all tests of the repository.
+// everyTest returns the names of all tests of the repository.
 func everyTest(t *testing.T) map[string]bool {
 	all := map[string]bool{}
 	for _, tests := range testFunctions(t, moduleRoot(t)) {

@@ -18,7 +18,7 @@ func readme(t *testing.T) (root, text string) {
 	return root, string(doc)
 }
 
-// TestReadmeExample holds the program in the README against the example that is compiled and tested.
+// TestReadmeExample compares the program in the README with the example that is compiled and tested.
 func TestReadmeExample(t *testing.T) {
 	root, doc := readme(t)
 	code, err := os.ReadFile(filepath.Join(root, "examples", "shout", "main.go"))
@@ -30,7 +30,8 @@ func TestReadmeExample(t *testing.T) {
 	}
 }
 
-// TestReadmeCommands looks for the two commands a newcomer starts with; .ci/run takes the second one from there.
+// TestReadmeCommands looks for the two commands that a newcomer starts with. .ci/run takes the second one from the
+// README.
 func TestReadmeCommands(t *testing.T) {
 	_, doc := readme(t)
 	for _, command := range []string{"go run ./cmd/eddy desk", "go test ./..."} {
@@ -40,7 +41,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// codeBlock is what looks like a link in Go, such as F[T](x), and is none.
+// codeBlock matches code, in which F[T](x) looks like a link.
 var codeBlock = regexp.MustCompile("(?ms)^```.*?^```$")
 
 var linkPattern = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)

@@ -57,7 +57,7 @@ func list(cell string) []string {
 	return strings.FieldsFunc(cell, func(r rune) bool { return r == ' ' || r == ',' || r == '`' })
 }
 
-// checkRows holds the rows against the ids that must be there and the tests that exist, by package directory.
+// checkRows checks the rows against the required ids and the existing tests, by package directory.
 func checkRows(rows []row, tests map[string]map[string]bool) (problems []string) {
 	seen := map[string]int{}
 	for _, r := range rows {
@@ -128,7 +128,7 @@ func testFunctions(t *testing.T, root string) map[string]map[string]bool {
 	return found
 }
 
-// TestRequirementsTable holds docs/requirements.md against the tree: every id once, every named test there.
+// TestRequirementsTable checks docs/requirements.md: it has every id once, and every test that it names exists.
 func TestRequirementsTable(t *testing.T) {
 	root := moduleRoot(t)
 	doc, err := os.ReadFile(filepath.Join(root, "docs", "requirements.md"))

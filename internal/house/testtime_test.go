@@ -64,7 +64,7 @@ var wallClock = map[string]string{
 	"websocket/hub_test.go benchBroadcast":                                       "the pause of a benchmark's sender while the loops are behind",
 }
 
-// TestTestsOwnTheirTime: no test sleeps, measures the wall clock or gives something less than a minute, but those of the list.
+// TestTestsOwnTheirTime: only the tests of the list sleep, measure the wall clock, or set a limit below a minute.
 func TestTestsOwnTheirTime(t *testing.T) {
 	root := moduleRoot(t)
 	used := map[string]bool{}
@@ -163,7 +163,7 @@ func clockUseOf(name string, call *ast.CallExpr, limits map[string]time.Duration
 	return ""
 }
 
-// callName is the name of what is called, with what stands before it.
+// callName returns the name of the called function, with its qualifier.
 func callName(call *ast.CallExpr) string {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -200,7 +200,7 @@ func declName(d ast.Decl) string {
 	return f.Name.Name
 }
 
-// constants are the durations that a file gives names to.
+// constants returns the named durations of a file.
 func constants(tree *ast.File) map[string]time.Duration {
 	named := map[string]time.Duration{}
 	ast.Inspect(tree, func(n ast.Node) bool {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTuningGuide looks for each limit of the system, with the command that shows it, and for what each way of polling
-// costs, in docs/tuning.md, and for the way there.
+// TestTuningGuide looks in docs/tuning.md for each limit of the system, with the command that shows it, and for the
+// cost of each way of polling. It also checks that the README links the page.
 func TestTuningGuide(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "tuning.md"))
 	if err != nil {

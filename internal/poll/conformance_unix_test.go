@@ -37,7 +37,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestConformance holds each backend, in each mode, against the contract of sys.Poller.
+// TestConformance tests each backend, in each mode, against the contract of sys.Poller.
 func TestConformance(t *testing.T) {
 	for _, name := range Available() {
 		for _, mode := range []Mode{Parked, Pinned} {

@@ -45,8 +45,8 @@ func gated(t *testing.T, test func(t *testing.T, p *epoll)) {
 	}
 }
 
-// TestGateLosesNothing: a parked wait ends for what comes before it, during it and after a wake-up, in any order, when
-// what is ready is taken between two waits, and when it is left.
+// TestGateLosesNothing: a parked wait ends for data that comes before it, during it and after a wake-up, in any order.
+// That also holds when data is taken between two waits, and when it is left.
 func TestGateLosesNothing(t *testing.T) {
 	gated(t, func(t *testing.T, p *epoll) {
 		a, b := pair(t)
@@ -132,7 +132,7 @@ func TestGateUnderStress(t *testing.T) {
 	})
 }
 
-// TestClosedGate: while the loop is at work the runtime's poller is not told of what comes; while it is parked it is.
+// TestClosedGate: the runtime's poller hears of data while the loop is parked, and not while it works.
 func TestClosedGate(t *testing.T) {
 	p, err := newGatedEpoll(true)
 	must(t, err)
@@ -168,8 +168,8 @@ func TestClosedGate(t *testing.T) {
 	}
 }
 
-// TestGateTellsAgain: what came while the gate was shut is told when it is opened, also when an older report was left in it.
-// The runtime is told of changes only, so the kernel has to make one.
+// TestGateTellsAgain: data that came while the gate was shut is reported when the gate is opened, also when an older
+// report was left in it. The runtime is told of changes only, so the kernel has to make one.
 func TestGateTellsAgain(t *testing.T) {
 	p, err := newGatedEpoll(true)
 	must(t, err)

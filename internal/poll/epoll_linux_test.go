@@ -28,7 +28,7 @@ func everyPoller(t *testing.T, test func(t *testing.T, p sys.Poller)) {
 }
 
 // TestWaitWithoutPwait2: on a kernel that counts only milliseconds a wait is
-// rounded up, so it does not end before its deadline.
+// rounded up, so that it does not end before its deadline.
 func TestWaitWithoutPwait2(t *testing.T) {
 	p, err := newBlockingEpoll()
 	must(t, err)
@@ -50,8 +50,8 @@ func TestWaitWithoutPwait2(t *testing.T) {
 	}
 }
 
-// TestParkedFallsBack: what the runtime cannot poll is refused and given back,
-// and a poller that could not park works all the same.
+// TestParkedFallsBack: a descriptor that the runtime cannot poll is refused and
+// closed, and a poller that cannot park works all the same.
 func TestParkedFallsBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plain")
 	must(t, os.WriteFile(path, nil, 0o600))
@@ -66,7 +66,8 @@ func TestParkedFallsBack(t *testing.T) {
 	}
 }
 
-// TestParkedHoldsNoThread is the point of the mode.
+// TestParkedHoldsNoThread: a parked wait holds no thread, which is the purpose
+// of the mode.
 func TestParkedHoldsNoThread(t *testing.T) {
 	const loops = 200
 	before := threads(t)

@@ -11,8 +11,8 @@ import (
 )
 
 // TestLooksDoNotCutWaits: a wait with paused connections is one wait to its
-// caller, however often they are looked at meanwhile. A loop would otherwise
-// run four times a second for nothing.
+// caller, however often they are checked meanwhile. Otherwise a loop would run
+// four times a second for nothing.
 func TestLooksDoNotCutWaits(t *testing.T) {
 	p := open(t, "select", Pinned)
 	a, _ := pair(t)
@@ -37,7 +37,8 @@ func TestLooksDoNotCutWaits(t *testing.T) {
 	}
 }
 
-// TestQuietForgets: who is resumed or removed is looked at no more.
+// TestQuietForgets: a descriptor that is resumed or removed is no longer
+// checked.
 func TestQuietForgets(t *testing.T) {
 	p := open(t, "select", Pinned).(*selecter)
 	var fds [4]int

@@ -54,8 +54,8 @@ func TestSelectLimit(t *testing.T) {
 	expectNothing(t, p)
 }
 
-// TestSelectWithoutRoom: a process with all low descriptors in use is told so
-// when it opens the poller, not when nothing can wake it any more.
+// TestSelectWithoutRoom: with all low descriptors in use, opening the poller
+// fails, rather than a later wait that nothing can wake.
 func TestSelectWithoutRoom(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	must(t, err)

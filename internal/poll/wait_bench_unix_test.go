@@ -19,7 +19,7 @@ func everyPollerBench(b *testing.B, bench func(b *testing.B, p sys.Poller)) {
 	}
 }
 
-// BenchmarkWait is one Wait with so many of 500 descriptors ready, without
+// BenchmarkWait is one Wait with a number of 500 descriptors ready, without
 // waiting and with a timeout that is not needed.
 func BenchmarkWait(b *testing.B) {
 	for _, readyCount := range []int{0, 1, 64} {

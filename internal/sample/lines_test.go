@@ -2,7 +2,7 @@ package sample
 
 import "testing"
 
-// TestLines: so many pass in an interval, and the first of the next one says how many did not.
+// TestLines: a bounded number of lines passes in an interval, and the first of the next interval says how many did not.
 func TestLines(t *testing.T) {
 	var s Lines
 	now := int64(1e12)

@@ -60,8 +60,8 @@ func exchange(tb testing.TB, s Sockets, a, b int) {
 	}
 }
 
-// TestConnect: both ends agree on the addresses, the socket neither blocks nor
-// is inherited, and no host means this one.
+// TestConnect: both ends agree on the addresses, and the socket neither blocks
+// nor is inherited. An address without a host means this host.
 func TestConnect(t *testing.T) {
 	for _, c := range []struct {
 		network, listen string
@@ -98,7 +98,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestConnectRefused: nobody listens. Systems tell it at once or later.
+// TestConnectRefused: without a listener the connection fails, at once or
+// later.
 func TestConnectRefused(t *testing.T) {
 	s := NewSockets()
 	l, err := s.Listen("tcp", "127.0.0.1:0", ListenOptions{})
@@ -148,8 +149,8 @@ func TestConnectAbandoned(t *testing.T) {
 	t.Fatal("every attempt succeeded, with an accept queue of 1")
 }
 
-// TestConnectThenReset: a peer that has gone again is an error of ConnectError,
-// or of the first use.
+// TestConnectThenReset: a peer that has left again causes an error of
+// ConnectError, or of the first use.
 func TestConnectThenReset(t *testing.T) {
 	s := NewSockets()
 	l := listen(t, s, "tcp", "127.0.0.1:0")
@@ -196,8 +197,8 @@ func TestConnectFrom(t *testing.T) {
 	}
 }
 
-// TestConnectErrors: what cannot be connected names itself, and no descriptor
-// is left.
+// TestConnectErrors: the error names what cannot be connected, and no
+// descriptor is left.
 func TestConnectErrors(t *testing.T) {
 	s := NewSockets()
 	l := listen(t, s, "tcp", "127.0.0.1:0")
