@@ -34,8 +34,8 @@ func asNobody(tb testing.TB, f func()) {
 	f()
 }
 
-// TestPermissionDenied: a directory that may not be written to, and the socket
-// file of somebody else, of which nobody can say whether it is in use.
+// TestPermissionDenied: a directory that may not be written to, and a socket
+// file of another user, which cannot be tested for use.
 func TestPermissionDenied(t *testing.T) {
 	base, err := os.MkdirTemp("", "eddy") // not t.TempDir, whose parents an ordinary user may not enter
 	must(t, err)

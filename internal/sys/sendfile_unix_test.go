@@ -104,8 +104,8 @@ func TestSendFile(t *testing.T) {
 	})
 }
 
-// TestSendFileEnds: no more than was asked for, no more than there is, and the
-// end of a file that has become shorter is told, not waited for.
+// TestSendFileEnds: SendFile sends no more than was asked for and no more than there is. The end of a file that has
+// become shorter is reported, not waited for.
 func TestSendFileEnds(t *testing.T) {
 	eachSendFile(t, func(t *testing.T, s Sockets, fd int, client *net.TCPConn) {
 		f, content := randomFile(t, 1000)
@@ -170,7 +170,7 @@ func TestSendFileErrors(t *testing.T) {
 	})
 }
 
-// TestDup: a duplicate outlives the file that it was made of and closes apart from it; of a closed file there is none.
+// TestDup: a duplicate outlives the original file and is closed separately. A closed file has no duplicate.
 func TestDup(t *testing.T) {
 	f, content := randomFile(t, 1000)
 	one, err := Dup(f, f.Name())

@@ -292,7 +292,7 @@ func TestWriteUntilFull(t *testing.T) {
 	}
 }
 
-// TestAbort: a socket that is aborted keeps nothing after its Close: the peer reads a reset, however much it has not read.
+// TestAbort: an aborted socket keeps nothing after its Close. The peer reads a reset, however much it has not read.
 func TestAbort(t *testing.T) {
 	s := NewSockets()
 	fd, _, client := connected(t, s)
@@ -390,7 +390,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestLeft: what is left goes down with each descriptor that is opened, to none at the limit.
+// TestLeft: Left goes down with each opened descriptor, to 0 at the limit.
 func TestLeft(t *testing.T) {
 	s := NewSockets()
 	fd, err := s.OpenReserve()

@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestUnacked: what the peer's system has taken is acknowledged, what it has no room for is not; all of it is when the peer has
-// read it.
+// TestUnacked: bytes that the peer's system has taken are acknowledged, and bytes that it has no room for are not. All
+// are when the peer has read them.
 func TestUnacked(t *testing.T) {
 	s := NewSockets()
 	fd, _, client := connected(t, s)
@@ -40,7 +40,8 @@ func TestUnacked(t *testing.T) {
 	testkit.Eventually(t, "the last acknowledgement", func() bool { return unacked() == 0 })
 }
 
-// TestUnsentIsBounded: of a connection whose peer does not read, the system takes what is on its way and so much more.
+// TestUnsentIsBounded: for a connection whose peer does not read, the system takes what is on its way and a bounded
+// number of bytes more.
 func TestUnsentIsBounded(t *testing.T) {
 	const unsent, window = 64 << 10, 64 << 10
 	s := NewSockets()

@@ -116,7 +116,7 @@ func TestLiveSocketFile(t *testing.T) {
 	exchange(t, s, fd, server)
 }
 
-// TestNotASocketFile: what is no stream socket's file is never removed.
+// TestNotASocketFile: a file that is not a stream socket's is never removed.
 func TestNotASocketFile(t *testing.T) {
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "stale")
@@ -146,8 +146,8 @@ func TestNotASocketFile(t *testing.T) {
 	}
 }
 
-// TestReplacedSocketFile: a listener does not remove the file that has become
-// another one's.
+// TestReplacedSocketFile: a listener does not remove a file that belongs to
+// another one by now.
 func TestReplacedSocketFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	s := NewSockets()

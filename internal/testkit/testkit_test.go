@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// failing is a test that notes how it fails and goes on nowhere, as testing.T does.
+// failing is a test that notes how it fails and ends its goroutine, as testing.T does.
 type failing struct {
 	*testing.T
 	fatal, skip string
@@ -35,7 +35,7 @@ func ends(t *testing.T, what func(testing.TB)) *failing {
 	return f
 }
 
-// TestEventually: a condition is looked at until it holds, and one that never does fails the test after Patience.
+// TestEventually: a condition is checked until it holds. A condition that never does fails the test after Patience.
 func TestEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin, looks := time.Now(), 0
@@ -51,7 +51,7 @@ func TestEventually(t *testing.T) {
 	})
 }
 
-// TestReceive: the value that comes, and a failure after Patience when none does.
+// TestReceive: Receive returns the value that comes, and fails after Patience when none does.
 func TestReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := make(chan int, 1)

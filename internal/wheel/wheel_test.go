@@ -202,7 +202,7 @@ func collect(p *[]uint64) func(Handle, uint64) {
 	return func(_ Handle, v uint64) { *p = append(*p, v) }
 }
 
-// A jump costs by what is armed, not by the ticks passed: these are 10^17.
+// The cost of a jump depends on the armed entries, not on the ticks passed, which are 10^17 here.
 func TestHugeJump(t *testing.T) {
 	w := New(1, 0)
 	hour := int64(time.Hour)
@@ -263,8 +263,8 @@ func TestLimitLeavesTheRestForTheNextAdvance(t *testing.T) {
 	}
 }
 
-// What fire arms for the past comes in the next Advance, so a handler that re-arms at
-// once cannot keep the loop.
+// An entry that fire arms for the past fires in the next Advance, so a handler that re-arms at once cannot keep the
+// loop.
 func TestRearmingInFireDoesNotSpin(t *testing.T) {
 	w := New(10*time.Millisecond, 0)
 	w.Schedule(0, 0)
@@ -362,8 +362,8 @@ func TestNoAllocationAfterWarmUp(t *testing.T) {
 	}
 }
 
-// TestWhatIsTakenOutWakesNobody: the time of an entry that was cancelled or moved on is no reason to look again, in
-// whatever list it was; one that shares its slot keeps it.
+// TestWhatIsTakenOutWakesNobody: a cancelled or moved entry leaves no time to wake for, in whatever list it was. An
+// entry that shares its slot keeps its time.
 func TestWhatIsTakenOutWakesNobody(t *testing.T) {
 	const far = int64(1) << 50
 	for _, when := range []int64{-5, 30 * ms, 50 * ms, 5_000 * ms, 700_000 * ms} {

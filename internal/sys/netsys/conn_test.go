@@ -56,7 +56,7 @@ func TestReadWrite(t *testing.T) {
 	})
 }
 
-// TestReset: what a reset interrupts says so, in the system's own words.
+// TestReset: a call that a reset interrupts returns the system's own error.
 func TestReset(t *testing.T) {
 	everySystem(t, func(t *testing.T, s *System) {
 		sock := s.NewSockets()
@@ -87,8 +87,7 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// TestBackpressure: what nobody reads stays with the peer, but for one block and what the kernels hold, and nothing of it
-// is lost.
+// TestBackpressure: unread bytes stay with the peer, except for one block and what the kernels hold. No bytes are lost.
 func TestBackpressure(t *testing.T) {
 	everySystem(t, func(t *testing.T, s *System) {
 		sock := s.NewSockets()
@@ -134,7 +133,7 @@ func TestBackpressure(t *testing.T) {
 	})
 }
 
-// TestShutdownComesLast: the end of the stream follows what was taken before it.
+// TestShutdownComesLast: the end of the stream follows the bytes taken before it.
 func TestShutdownComesLast(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()
@@ -163,7 +162,7 @@ func TestCloseSendsWhatWasTaken(t *testing.T) {
 	}
 }
 
-// TestAbort: after it Close drops what Write has taken, and the peer reads a reset.
+// TestAbort: after Abort, Close drops what Write has taken, and the peer reads a reset.
 func TestAbort(t *testing.T) {
 	s := New()
 	s.closeLimit = time.Hour
@@ -177,7 +176,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestPollerWaitsForTheLastBytes: the end of a loop is often the end of the process, which takes with it what was not sent.
+// TestPollerWaitsForTheLastBytes: Close of a poller waits for unsent bytes, because the end of a loop is often the end
+// of the process.
 func TestPollerWaitsForTheLastBytes(t *testing.T) {
 	s := New()
 	s.exitLimit = testkit.Patience
@@ -210,7 +210,8 @@ func TestPollerWaitsForTheLastBytes(t *testing.T) {
 	must(t, client.Close())
 }
 
-// TestCloseLimit: the peer that takes nothing more is not waited for for ever, and learns that bytes are missing.
+// TestCloseLimit: Close does not wait forever for a peer that takes nothing more. The peer learns that bytes are
+// missing.
 func TestCloseLimit(t *testing.T) {
 	s := New()
 	s.closeLimit = 20 * time.Millisecond
@@ -266,8 +267,8 @@ func TestCloseOfAnIdleConnection(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionHoldsNoBlock: a connection that has carried something and waits for more costs its reader's stack, and
-// what package net and this one know about it.
+// TestIdleConnectionHoldsNoBlock: an idle connection that has carried bytes costs its reader's stack, and what package
+// net and this one know about it.
 func TestIdleConnectionHoldsNoBlock(t *testing.T) {
 	const count = 200
 	s := New()
@@ -355,7 +356,7 @@ func TestSendFile(t *testing.T) {
 	}
 }
 
-// TestOptions: they reach the system's socket, and mean nothing to one that is not TCP.
+// TestOptions: options reach the system's socket, and do nothing on a socket that is not TCP.
 func TestOptions(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

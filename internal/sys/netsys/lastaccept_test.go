@@ -8,8 +8,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestAcceptLast: whoever has connected is found before the end is told, wherever the connection is: in the system's queue, in
-// the goroutine's hands or in ours. What the peers have sent is found with them, and nobody waits for more.
+// TestAcceptLast: every connection is found before the end is reported: in the system's queue, with the goroutine or in
+// our queue. What the peers have sent is found with them, and no call waits for more.
 func TestAcceptLast(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
@@ -69,8 +69,8 @@ func (l *holding) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// TestAcceptLastWaitsForTheGoroutine: a connection that the system has given to the goroutine, which has not brought it yet,
-// is not left behind.
+// TestAcceptLastWaitsForTheGoroutine: a connection that the system has given to the goroutine, and that is not in our
+// queue yet, is not left behind.
 func TestAcceptLastWaitsForTheGoroutine(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

@@ -129,7 +129,8 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// TestUnixSocketFile: a dead server's file is replaced, ours goes with its listener, and one that is another's stays.
+// TestUnixSocketFile: a dead server's file is replaced, our file is removed with its listener, and another server's
+// file stays.
 func TestUnixSocketFile(t *testing.T) {
 	sock := New().NewSockets()
 	path := filepath.Join(t.TempDir(), "s")
@@ -213,8 +214,8 @@ func (l *scarce) set(free int) {
 	l.mu.Unlock()
 }
 
-// TestAcceptWithoutDescriptors: the error is told once for each attempt; the call that follows it gets the connection for
-// which the caller has given up a descriptor, and no more than that one; and a poller that is asked anew tries again.
+// TestAcceptWithoutDescriptors: the error is returned once for each attempt. The next call gets the one connection for
+// which the caller has given up a descriptor. A poller that is asked again tries again.
 func TestAcceptWithoutDescriptors(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()
@@ -280,7 +281,7 @@ func TestAcceptWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// TestAcceptAfterAnErrorDoesNotWaitLong: there may be nothing to accept.
+// TestAcceptAfterAnErrorDoesNotWaitLong: Accept returns soon when there is nothing to accept.
 func TestAcceptAfterAnErrorDoesNotWaitLong(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()
@@ -310,7 +311,7 @@ func TestAcceptAfterAnErrorDoesNotWaitLong(t *testing.T) {
 	}
 }
 
-// TestAcceptAhead: no more connections than that are taken from the kernel's queue before somebody wants them.
+// TestAcceptAhead: at most acceptAhead connections are taken from the kernel's queue before Accept wants them.
 func TestAcceptAhead(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

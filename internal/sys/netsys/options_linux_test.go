@@ -21,7 +21,8 @@ func option(tb testing.TB, c syscall.Conn, level, name int) (value int) {
 	return value
 }
 
-// TestOptionsReachTheKernel: those of a connection, those that it inherits from its listener, and those of an attempt.
+// TestOptionsReachTheKernel: options of a connection, those that it inherits from its listener, and those of an
+// attempt.
 func TestOptionsReachTheKernel(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// everySystem runs a test with both ways in which readers wait: for readiness, and with a block in their hands.
+// everySystem runs a test with both ways in which readers wait: for readiness, and with a block at hand.
 func everySystem(t *testing.T, test func(t *testing.T, s *System)) {
 	for name, blocking := range map[string]bool{"readiness": false, "blocking": true} {
 		t.Run(name, func(t *testing.T) {
@@ -19,7 +19,7 @@ func everySystem(t *testing.T, test func(t *testing.T, s *System)) {
 	}
 }
 
-// TestConformance: the poller is one like those of package poll.
+// TestConformance: the poller behaves like those of package poll.
 func TestConformance(t *testing.T) {
 	everySystem(t, func(t *testing.T, s *System) {
 		polltest.Run(t, polltest.Kernel{
@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestEndIsToldOnce: whatever happens to a connection without interest after its end was told.
+// TestEndIsToldOnce: the end of a connection without interest is reported once, whatever happens afterwards.
 func TestEndIsToldOnce(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()
@@ -71,7 +71,7 @@ func TestClosedPollersAreForgotten(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutRemove: the poller has nothing more to say about it.
+// TestCloseWithoutRemove: the poller reports nothing more about a closed descriptor.
 func TestCloseWithoutRemove(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

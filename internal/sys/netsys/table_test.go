@@ -97,7 +97,7 @@ func TestOneCloseSucceeds(t *testing.T) {
 	}
 }
 
-// TestBadDescriptor: what is unknown, and what is something else.
+// TestBadDescriptor: descriptors that are unknown or name something else are refused.
 func TestBadDescriptor(t *testing.T) {
 	s := New()
 	sock := s.NewSockets()

@@ -16,7 +16,7 @@ type channel struct {
 	sent map[*eddy.Conn]int
 }
 
-// say sends the next bytes to every connection: one buffer, of which each gets a reference, whole or in pieces.
+// say sends the next bytes to every connection. Each connection gets a reference to one buffer, whole or in pieces.
 func (b *channel) say(l *life) {
 	t := b.t
 	s := l.conn.Buffers().Get(1 + t.n(pick(t, 10, 3000, 3000, 40000)))
@@ -78,8 +78,8 @@ func (b *channel) pieces(s *buf.Shared) []any {
 	return []any{whole.Slice(0, cut), whole.Slice(cut, s.Len())}
 }
 
-// broadcast: one message goes to all connections of a server in one counted buffer, which must come back when the last of
-// them has sent it, was refused it or has ended.
+// broadcast: one message goes to all connections of a server in one counted buffer. The buffer must come back when each
+// of them has sent it, was refused it or has ended.
 func broadcast(t *trial) {
 	srv := &eddy.Server{Watermarks: t.marks()}
 	srv.Watermarks.Max = srv.Watermarks.High + t.n(256<<10)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// What a server of large answers sends is a kind of one byte, an id of two, a length of four and that many bytes.
+// A server of large answers sends messages of a kind of one byte, an id of two, a length of four and that many bytes.
 const (
 	bulkAnswer = iota
 	bulkBusy   // instead of an answer
@@ -21,8 +21,8 @@ const (
 	bulkHead   = 7
 )
 
-// What its clients send are frames of framesServer with these orders; the body of a request is nothing, that of a reply what
-// the id says.
+// Its clients send frames of framesServer with these orders. The body of a request is empty, and the id determines that
+// of a reply.
 const (
 	orderAsk = iota
 	orderReply
@@ -36,8 +36,8 @@ func bulkMessage(kind byte, id uint16, n int) []byte {
 	return append(b, streamAt(int(id), 0, n)...)
 }
 
-// bulkServer answers each request with as many bytes, which may be more than its watermarks, and asks its clients if it is
-// told to.
+// bulkServer answers each request with size bytes, which may be more than its watermarks. It also asks its clients when
+// it is told to.
 type bulkServer struct {
 	t     *trial
 	srv   *eddy.Server
@@ -60,7 +60,7 @@ type bulkEnd struct {
 	replied  []bool
 }
 
-// settled is how many answers it takes until the engine knows how long they are.
+// settled is the number of answers after which the engine knows their length.
 const settled = 12
 
 // bulkServer makes the server. Requests beyond its pool's queue are answered BUSY.
@@ -110,7 +110,7 @@ func (s *bulkServer) of(c *eddy.Conn) *bulkEnd {
 	return e
 }
 
-// take sees that no request begins that its connection has no room to answer, but for one.
+// take checks that only requests begin that the connection has room to answer, except for one.
 func (s *bulkServer) take(ctx *eddy.Context, f frame) error {
 	e := s.of(ctx.Conn())
 	if f.order == orderReply {
@@ -154,7 +154,7 @@ func (s *bulkServer) answer(r *bulkRequest, _ any, err error) any {
 	return bulkMessage(bulkAnswer, r.id, s.size)
 }
 
-// ask is a goroutine that asks the peer for something, unless it owes too much.
+// ask is a goroutine that asks the peer for something, unless the peer owes too many replies.
 func (s *bulkServer) ask(l *life) {
 	e, owed := s.of(l.conn), 0
 	for _, done := range e.replied {
@@ -190,7 +190,8 @@ func (e *bulkEnd) reply(t *trial, f frame) error {
 	return nil
 }
 
-// bulkClient asks and compares what it gets. What it is asked it answers with large replies, BUSY beyond its bound.
+// bulkClient asks and compares the answers. It answers requests of the server with large replies, BUSY beyond its
+// bound.
 type bulkClient struct {
 	*client
 	s     *bulkServer
@@ -260,7 +261,7 @@ func (c *bulkClient) reply(id uint16) {
 	c.out = append(c.out, encodeFrame(orderReply, id, body)...)
 }
 
-// rest: everything that was asked is answered, on both sides, if the peer reads and nothing broke the connection. Whoever does
+// rest: every request is answered, on both sides, if the peer reads and nothing broke the connection. A peer that does
 // not read is cut.
 func (c *bulkClient) rest() {
 	l := c.t.lifeOf(c.client)

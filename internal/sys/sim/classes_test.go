@@ -99,7 +99,7 @@ func (s *ticker) write(t *trial, c *eddy.Conn, kinds []*eddy.MessageClass, kind 
 	}
 }
 
-// watch remembers a future, and cancels one of the last now and then.
+// watch remembers a future, and sometimes cancels one of the last.
 func (s *ticker) watch(t *trial, f *eddy.Future, kind byte) {
 	if s.fates[kind] == nil {
 		s.fates[kind] = map[uint32]*eddy.Future{}
@@ -113,7 +113,7 @@ func (s *ticker) watch(t *trial, f *eddy.Future, kind byte) {
 	}
 }
 
-// sent returns those that were not cancelled.
+// sent returns the numbers of messages that were not cancelled.
 func (s *ticker) sent(kind int) (numbers []uint32) {
 	for _, n := range s.taken[kind] {
 		if f := s.fates[kind][n]; f == nil || f.State() != eddy.FutureCancelled {
@@ -123,7 +123,7 @@ func (s *ticker) sent(kind int) (numbers []uint32) {
 	return numbers
 }
 
-// tickReader takes what comes back apart.
+// tickReader parses the ticks that come back.
 type tickReader struct {
 	t    *trial
 	part []byte
@@ -153,7 +153,7 @@ func (r *tickReader) take(p []byte) {
 	}
 }
 
-// verdict compares what came with what was taken, for a connection that was ended in order.
+// verdict compares the received ticks with the accepted ones, for a connection that was ended in order.
 func (r *tickReader) verdict(c *client, s *ticker) {
 	if len(r.part) > 0 {
 		r.t.w.Failf("%s: the connection ended in order inside a message", c.name)

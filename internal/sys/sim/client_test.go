@@ -59,7 +59,7 @@ type client struct {
 	deaf  func() bool   // says that it does not read now; nil = it always does
 }
 
-// join adds a client of the server at addr, which begins some time later.
+// join adds a client of the server at addr. The client begins some time later.
 func (t *trial) join(addr netip.AddrPort, c *client) *client {
 	t.enroll(c)
 	begun := false
@@ -76,7 +76,7 @@ func (t *trial) join(addr netip.AddrPort, c *client) *client {
 	return c
 }
 
-// enroll gives a client what all have.
+// enroll sets the fields that all clients have.
 func (t *trial) enroll(c *client) *client {
 	c.t, c.id = t, len(t.clients)+1
 	c.name = fmt.Sprintf("peer-%d", c.id)
@@ -239,10 +239,10 @@ func (c *client) read() bool {
 	return true
 }
 
-// whole reports whether nothing but the server can be blamed for bytes that did not come back.
+// whole reports whether only the server can be the reason for missing bytes.
 func (c *client) whole() bool { return c.p != nil && !c.p.Harmed() && !c.broke && c.failed == nil }
 
-// same fails when bytes that came back are not what they should be, of which the first one is byte from.
+// same fails when the received bytes are wrong. from is the position of the first one.
 func (t *trial) same(whose string, got, want []byte, from int) {
 	if bytes.Equal(got, want) {
 		return
@@ -254,10 +254,10 @@ func (t *trial) same(whose string, got, want []byte, from int) {
 	}
 }
 
-// stream makes bytes that tell whose they are and where they stand.
+// stream makes bytes that identify their stream and their position in it.
 func stream(id, n int) []byte { return bytes.Clone(streamAt(id, 0, n)) }
 
-// noise is what all streams are parts of; they begin far from each other.
+// noise holds the bytes of all streams, which begin far from each other.
 var noise = func() []byte {
 	b := make([]byte, 2*noisePeriod)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b[:noisePeriod]) // no error

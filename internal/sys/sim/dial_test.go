@@ -11,7 +11,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
-// dial: a group with a server and a dialer of its own, which dials that server, scripted ones and nobody.
+// dial: a group with a server and a dialer. The dialer connects to that server, to scripted ones and to addresses
+// without one.
 func dial(t *trial) {
 	g := t.newGroup(1 + t.n(3))
 	t.groups, t.dialed = append(t.groups, g), true

@@ -70,7 +70,7 @@ func (t *trial) finish() {
 	t.gone()
 }
 
-// settle ends the trouble and lets the peers come to their end.
+// settle ends the trouble and lets the peers finish.
 func (t *trial) settle() {
 	w := t.w
 	w.Calm()

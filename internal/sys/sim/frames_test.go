@@ -17,7 +17,7 @@ const (
 	frameMax  = 3000
 )
 
-// What a frame asks the server for.
+// The orders of a frame to the server.
 const (
 	orderEcho  = iota // answer now
 	orderDefer        // answer later, from another goroutine
@@ -143,7 +143,7 @@ func (s *framesServer) submit(c *eddy.Conn, answer []byte) {
 	c.End()
 }
 
-// answersFrom adds the goroutine that carries out what was put off.
+// answersFrom adds the goroutine that sends the answers put off by submit.
 func (s *framesServer) answersFrom() {
 	s.t.w.OffLoop("answers", func() sim.Next {
 		if len(s.later) == 0 {
@@ -157,7 +157,7 @@ func (s *framesServer) answersFrom() {
 	})
 }
 
-// pieces is a decoder in front of another: it passes the bytes on as they are, in pieces of any size.
+// pieces is a decoder in front of another one. It passes the bytes on unchanged, in pieces of any size.
 type pieces struct{ t *trial }
 
 func (p pieces) Decode(ctx *eddy.Context, view []byte) (int, error) {
@@ -166,7 +166,7 @@ func (p pieces) Decode(ctx *eddy.Context, view []byte) (int, error) {
 	return n, nil
 }
 
-// frames: a request protocol whose frames come in pieces and whose answers come at their own time.
+// frames: a request protocol whose frames come in pieces and whose answers come at any time.
 func frames(t *trial) { t.frames(false) }
 
 // inner: the same protocol behind another decoder.

@@ -23,8 +23,8 @@ type framesClient struct {
 	fatal  int // the first id that ends the connection, len(orders) if none does
 }
 
-// fatalOrders are those that end a connection, and for which reason. On a pool others may be read before the first one
-// is carried out.
+// fatalOrders are the orders that end a connection, with the reasons. On a pool other orders may be read before the
+// first fatal one is carried out.
 var fatalOrders = map[byte]eddy.CloseReason{
 	orderFail: eddy.CloseInternalError, orderPanic: eddy.CloseInternalError, orderBye: eddy.CloseNormal,
 	orderBad: eddy.CloseProtocolError, orderTooLong: eddy.CloseFrameTooLarge,
@@ -98,7 +98,7 @@ func (c *framesClient) answers(p []byte) {
 	}
 }
 
-// verdict says what must have come back to a client that was not cut off.
+// verdict checks what has come back to a client that was not cut off.
 func (c *framesClient) verdict(halfClose bool) {
 	l := c.t.lifeOf(c.client)
 	counts := c.t.w.Counts()
@@ -129,8 +129,8 @@ func (c *framesClient) verdict(halfClose bool) {
 	}
 }
 
-// promised reports whether the answer to a frame comes before an end that the client did not bring about: those on the
-// loop do, those of other goroutines and timers only if nothing else ended the connection.
+// promised reports whether the answer to a frame comes before an end that the client did not cause. Answers on the loop
+// do. Those of other goroutines and timers do only if nothing else ended the connection.
 func (c *framesClient) promised(id int) bool {
 	order := c.orders[id]
 	if c.loose {

@@ -7,14 +7,14 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// promises counts the futures of a trial and those that were told.
+// promises counts the futures of a trial and the calls of their listeners.
 type promises struct {
 	all   []*eddy.Future
 	told  int
 	ended []int // how often, by number
 }
 
-// promise takes part in the life of f: it completes once, with success when sent says so, or with an error that a write can
+// promise checks the life of f: it completes once, with success when sent says so, or with an error that a write can
 // end with.
 func (t *trial) promise(f *eddy.Future, sent func()) {
 	p := &t.promises
@@ -46,7 +46,7 @@ func (t *trial) promise(f *eddy.Future, sent func()) {
 	})
 }
 
-// write is c.Write, or c.WriteFuture with that promise, as the seed says.
+// write calls c.Write, or c.WriteFuture with a promise, as the seed says.
 func (t *trial) write(c *eddy.Conn, msg any, sent func()) (*eddy.Future, error) {
 	if t.once(2) {
 		return nil, c.Write(msg)
@@ -59,7 +59,7 @@ func (t *trial) write(c *eddy.Conn, msg any, sent func()) (*eddy.Future, error) 
 	return f, nil
 }
 
-// answer is ctx.Write, or ctx.WriteFuture. With that an answer that is refused later ends its connection all the same.
+// answer calls ctx.Write or ctx.WriteFuture. With both, an answer that is refused later ends its connection.
 func (t *trial) answer(ctx *eddy.Context, msg []byte) error {
 	if t.once(2) {
 		return ctx.Write(msg)
@@ -78,7 +78,7 @@ func (t *trial) answer(ctx *eddy.Context, msg []byte) error {
 	return nil
 }
 
-// kept checks that every future was completed and told.
+// kept checks that every future was completed and its listener was called once.
 func (p *promises) kept(t *trial) {
 	for i, f := range p.all {
 		if f.State() == eddy.FuturePending || p.ended[i] != 1 {

@@ -95,7 +95,7 @@ func (t *trial) lifeOf(c *client) *life {
 	return nil
 }
 
-// slow carries out an order on a pool, where it takes its time.
+// slow carries out an order on a pool, slowly.
 func (s *framesServer) slow(ctx *eddy.Context, f frame) error {
 	if !s.t.w.IsCalm() && s.t.once(4) {
 		s.t.w.Doze(time.Duration(s.t.n(int(3 * time.Millisecond))))
@@ -103,7 +103,7 @@ func (s *framesServer) slow(ctx *eddy.Context, f frame) error {
 	return s.handle(ctx, f)
 }
 
-// rejected answers on the loop what the pool has no room for.
+// rejected answers, on the loop, orders that the pool has no room for.
 func (s *framesServer) rejected(ctx *eddy.Context, msg any, _ *eddy.HopError) error {
 	f := msg.(frame)
 	if f.order >= orderFail {
@@ -116,7 +116,7 @@ func (s *framesServer) rejected(ctx *eddy.Context, msg any, _ *eddy.HopError) er
 	return nil
 }
 
-// encoder does nothing but cross.
+// encoder only crosses to its pool.
 type encoder struct{ t *trial }
 
 func (e encoder) HandleWrite(ctx *eddy.Context, msg any) error {
@@ -126,7 +126,7 @@ func (e encoder) HandleWrite(ctx *eddy.Context, msg any) error {
 	return ctx.Write(msg)
 }
 
-// poolWatch is told every event of a connection on a pool.
+// poolWatch receives every event of a connection on a pool.
 type poolWatch struct {
 	t              *trial
 	opened, closed int

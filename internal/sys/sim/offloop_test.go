@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
-// crowd is the goroutines of the server's process that use connections from outside.
+// crowd stands for goroutines of the server's process that use connections from outside.
 type crowd struct {
 	t      *trial
 	srv    *eddy.Server
@@ -19,7 +19,7 @@ type crowd struct {
 	paused []*eddy.Conn
 }
 
-// disturb adds goroutines that pause, post, close and write. What they may not do follows from their fields.
+// disturb adds goroutines that pause, post, close and write. The fields of crowd say what they may not do.
 func (t *trial) disturb(k *crowd) {
 	k.t = t
 	t.crowds = append(t.crowds, k)
@@ -71,7 +71,7 @@ func (k *crowd) act() sim.Next {
 	return nap
 }
 
-// someone is a connection, living or dead.
+// someone returns a connection, open or ended.
 func (k *crowd) someone() *life {
 	if n := len(k.t.lives); n > 0 {
 		return k.t.lives[k.t.n(n)]
@@ -79,7 +79,7 @@ func (k *crowd) someone() *life {
 	return nil
 }
 
-// post runs something on a loop: exactly once if it was taken, also when the connection ends first.
+// post runs something on a loop. It runs exactly once if it was taken, also when the connection ends first.
 func (k *crowd) post(l *life) {
 	ran := false
 	err := l.conn.Post(func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
-// readers: peers that read at every speed, or not at all, ask for answers that may be larger than every watermark. One that reads
-// gets all of them, one that does not is ended by the deadline.
+// readers: peers that read at every speed, or not at all, ask for answers that may be larger than every watermark. A
+// peer that reads gets all of them. A peer that does not is ended by the deadline.
 func readers(t *trial) {
 	s := t.bulkServer(1 << 10)
 	s.patience()
@@ -34,14 +34,14 @@ func readers(t *trial) {
 	s.verdict()
 }
 
-// patience gives the server a deadline that no peer of the trial meets who reads.
+// patience gives the server a deadline that only peers exceed that do not read.
 func (s *bulkServer) patience() {
 	s.srv.BackpressureTimeout = time.Duration(5+s.t.n(60)) * time.Second
 	s.srv.MinWriteRate = -1
 	s.t.w.Never(sim.TimeJump, sim.Stall)
 }
 
-// verdict: nobody was ended by the deadline before it was due.
+// verdict: the deadline ended no connection before it was due.
 func (s *bulkServer) verdict() {
 	t := s.t
 	for _, l := range t.lives {
@@ -52,8 +52,8 @@ func (s *bulkServer) verdict() {
 	}
 }
 
-// bothAsk: both ends of a connection ask and both answer with large messages. The peer always reads, or stops while it has too
-// much to send itself; then the two may wait for each other, until the deadline ends that.
+// bothAsk: both ends of a connection ask, and both answer with large messages. The peer always reads, or stops while it
+// has too much to send itself. Then the two may wait for each other until the deadline ends that.
 func bothAsk(t *trial) {
 	s := t.bulkServer(pick(t, 1, 4, 64))
 	s.patience()

@@ -65,7 +65,7 @@ func relays(t *trial) {
 	}
 }
 
-// options are the relay's, some of which have deadlines.
+// options returns the relay's options, in some trials with deadlines.
 func (r *relayTrial) options() relay.Options {
 	t := r.t
 	o := relay.Options{Dialer: r.dialer, Logger: quiet(), Target: r.targetOf, Done: r.done}
@@ -83,7 +83,7 @@ func (r *relayTrial) options() relay.Options {
 	return o
 }
 
-// relayTrial is what a relay is held against.
+// relayTrial holds what a relay is checked against.
 type relayTrial struct {
 	t       *trial
 	relay   *relay.Relay
@@ -108,7 +108,7 @@ type link struct {
 	greeting       string // that the client was told
 }
 
-// marks are low. What is read at once when the queue is just below High goes beyond Max.
+// marks are low. Bytes that are read at once when the queue is just below High may go beyond Max.
 func (r *relayTrial) marks() eddy.Watermarks {
 	m := r.t.marks()
 	m.Max = m.High + r.t.n(2)*r.t.n(64<<10)
@@ -178,7 +178,7 @@ func (r *relayTrial) targetOf(c *eddy.Conn) (net.Addr, error) {
 	return net.TCPAddrFromAddrPort(k.addr), nil
 }
 
-// greetings say that a target is there, or is not.
+// greetings tell the client whether the target is connected.
 var greetings = [2]string{"there ", "nobody"}
 
 func (r *relayTrial) connected(ctx *eddy.Context, err error) {
@@ -192,7 +192,7 @@ func (r *relayTrial) connected(ctx *eddy.Context, err error) {
 	_ = ctx.WriteBytes([]byte(k.greeting))
 }
 
-// due returns how many bytes a peer is to get, of those that were sent so far.
+// due returns how many of the bytes sent so far a peer should get.
 func (k *link) due(to *client) int {
 	if to == k.client {
 		return k.target.sent + len(k.greeting)
@@ -259,7 +259,7 @@ func (p *tap) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// HandleRead sees that what waits for the other peer is bounded: below High when the piece was read, and the piece.
+// HandleRead checks the bytes that wait for the other peer: at most High when the piece was read, plus the piece.
 func (p *tap) HandleRead(ctx *eddy.Context, msg any) error {
 	n := msg.(*buf.Bytes).Len()
 	p.read, p.most = p.read+n, max(p.most, n)
@@ -283,7 +283,7 @@ func (p *tap) HandleClose(*eddy.Context, eddy.CloseReason, error) {
 	}
 }
 
-// rest: with no more trouble nobody stands still who could go on.
+// rest: without faults no pair stands still that could go on.
 func (r *relayTrial) rest() {
 	for _, k := range r.all {
 		if k.near == nil {
@@ -302,7 +302,7 @@ func (r *relayTrial) rest() {
 	}
 }
 
-// told: both peers of a pair that has ended know.
+// told: both peers of an ended pair have noticed its end.
 func (r *relayTrial) told(k *link) {
 	for _, c := range []*client{k.client, k.target} {
 		if c.p != nil && c.ending != vanish && !c.over && c.failed == nil {
@@ -311,7 +311,7 @@ func (r *relayTrial) told(k *link) {
 	}
 }
 
-// flows: of a pair that stands, all that one has sent has come to the other, and it could send all.
+// flows: on an open pair all bytes that one peer has sent have reached the other, and it could send all.
 func (r *relayTrial) flows(k *link, from, to *client) {
 	switch {
 	case to.ending == vanish && to.over:
@@ -325,7 +325,7 @@ func (r *relayTrial) flows(k *link, from, to *client) {
 	}
 }
 
-// verdict: what came was whole or was seen to be cut, and every pair was reported.
+// verdict: the received bytes were whole or visibly cut, and every pair was reported.
 func (r *relayTrial) verdict() {
 	t := r.t
 	if s := r.relay.Stats(); s.Active != 0 || s.Pairs != r.opened || r.reports != r.opened {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// What a request of the responses scenario does.
+// The kinds of requests of the responses scenario.
 const (
 	askQuick = iota
 	askSlow
@@ -21,8 +21,8 @@ const (
 	asks
 )
 
-// responses: a Responder of any ordering over a pool that is too small, or stopped in the middle of it, with requests that
-// are slow, late, cancelled or panic.
+// responses: a Responder of any ordering over a pool that is too small, or is stopped in the middle. Its requests are
+// slow, late, cancelled or panic.
 func responses(t *trial) {
 	o := eddy.Ordering(t.n(3))
 	work := t.pool("work")
@@ -157,7 +157,7 @@ func (c *responsesClient) silent(id int) bool {
 	return c.orders[id] == askOneWay || c.orders[id] == askCancel
 }
 
-// verdict says what must have come back to a client that was not cut off.
+// verdict checks what has come back to a client that was not cut off.
 func (c *responsesClient) verdict(halfClose bool) {
 	l := c.t.lifeOf(c.client)
 	if l == nil || !c.whole() || !c.eof || c.t.cut(c.client) || c.ended && !halfClose || errors.Is(l.err, context.DeadlineExceeded) {

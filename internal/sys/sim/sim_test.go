@@ -27,7 +27,7 @@ var (
 	matchFlag    = flag.String("match", "", "of those only the ones that match this regular expression")
 )
 
-// A scenario sets servers, peers and whatever else up, lets them run and says what must have become of them.
+// A scenario sets up servers, peers and more, lets them run, and checks the outcome.
 type scenario struct {
 	name string
 	run  func(*trial)
@@ -53,7 +53,7 @@ var scenarios = []scenario{
 
 const defaultSeeds = 120
 
-// maxSteps is far beyond what any trial needs to come to an end.
+// maxSteps is far more than any trial needs to end.
 const maxSteps = 400_000
 
 // TestSim runs whole servers on simulated machines.
@@ -81,7 +81,7 @@ func TestSim(t *testing.T) {
 	}
 }
 
-// runner spreads seeds over the processors. Each world keeps to itself.
+// runner spreads seeds over the processors. Worlds share nothing.
 type runner struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -91,7 +91,7 @@ type runner struct {
 	next   atomic.Uint64
 }
 
-// enough failures have been seen to stop.
+// enough reports whether enough failures have been seen to stop.
 const enough = 3
 
 func (r *runner) seeds(first, n uint64) {
@@ -186,10 +186,10 @@ type ender interface {
 	Shutdown(ctx context.Context) (eddy.DrainReport, error)
 }
 
-// n is a random number below max.
+// n returns a random number below max.
 func (t *trial) n(max int) int { return t.w.Rand().IntN(max) }
 
-// once in n times.
+// once returns true once in n times.
 func (t *trial) once(n int) bool { return t.n(n) == 0 }
 
 func pick[T any](t *trial, of ...T) T { return of[t.n(len(of))] }
@@ -198,7 +198,7 @@ func quiet() *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 4}))
 }
 
-// listen starts a server whose unset fields are what the seed says.
+// listen starts a server whose unset fields are chosen by the seed.
 func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 	srv.Logger = quiet()
 	switch {
@@ -259,7 +259,7 @@ func (t *trial) newGroup(loops int) *eddy.Group {
 // allow names reasons that connections of this trial may end with, besides those that follow from faults.
 func (t *trial) allow(rs ...eddy.CloseReason) { t.allowed = append(t.allowed, rs...) }
 
-// life is the last handler of every connection: it sees to it that each ends once, for a reason that can be.
+// life is the last handler of every connection. It checks that each connection ends once, for a possible reason.
 type life struct {
 	t      *trial
 	conn   *eddy.Conn
@@ -312,7 +312,7 @@ func (l *life) HandleWritability(_ *eddy.Context, writable bool) error {
 	return nil
 }
 
-// ask is a goroutine that wants to write: what it is told to wait for has to come.
+// ask is a goroutine that wants to write. The event that it is told to wait for has to come.
 func (l *life) ask() {
 	if l.closed == 0 && !l.conn.Writable() {
 		l.full = true
@@ -334,14 +334,14 @@ func (l *life) ask() {
 	})
 }
 
-// forgotten fails the trial if somebody waits for a queue that is short.
+// forgotten fails the trial if a goroutine waits for a queue that is short.
 func (l *life) forgotten() {
 	if q := l.conn.QueuedBytes(); l.closed == 0 && q == 0 && (l.full || l.waits > 0) {
 		l.t.w.Failf("connection %v has an empty queue; told false and not true: %v, %d calls wait", l.id, l.full, l.waits)
 	}
 }
 
-// took is how long an orderly end took.
+// took returns how long an orderly end took.
 func (l *life) took() time.Duration { return time.Duration(l.ended - l.told) }
 
 // judge fails the trial when nothing that happened explains the reason.
