@@ -92,7 +92,7 @@ type CompressionStats struct {
 	Skipped                               uint64 // messages sent as they are because all compressors were busy
 	WithoutWindow                         uint64 // connections that got no context takeover because of Memory
 	Windows                               int64  // bytes reserved for windows now
-	Waiting                               int    // messages that wait because of Inflaters, those of connections that have ended included
+	Waiting                               int    // messages that wait because of Inflaters, also those of ended connections
 }
 
 // NewCompression returns a Compression. The error names the field that makes no

@@ -222,7 +222,7 @@ func (e endpoint) HandleEvent(ctx *eddy.Context, ev any) error {
 }
 
 // inputEnded handles the peer's end of stream. After the close handshake a
-// client has waited for it; before the close handshake it is an abnormal end.
+// client expects it. Before the close handshake it is an abnormal end.
 func (c *Conn) inputEnded() {
 	switch {
 	case !c.over:

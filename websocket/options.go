@@ -65,7 +65,7 @@ const (
 	defaultMessageTimeout = 60 * time.Second
 	defaultCloseTimeout   = 5 * time.Second
 
-	// largestMessage is what fits a queued write of the engine beside its header.
+	// largestMessage is the largest payload that fits a queued write with its header.
 	largestMessage = 1<<30 - maxHeader
 )
 

@@ -12,7 +12,7 @@ import (
 // instead of two.
 const smallMessage = 4 << 10
 
-// MaskKeys is a source of masking keys. Whoever chooses the payload must not be
+// MaskKeys is a source of masking keys. The author of a payload must not be
 // able to predict them (RFC 6455 section 10.3). A *rand.ChaCha8 of math/rand/v2
 // with a secret seed is such a source.
 type MaskKeys interface{ Uint64() uint64 }

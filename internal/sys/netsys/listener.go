@@ -139,7 +139,7 @@ func (l *listener) recall() {
 	l.mu.Lock()
 	l.recalled = true
 	l.mu.Unlock()
-	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // an error means that it is closed, and the goroutine has ended
+	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // an error means that it is closed
 }
 
 // awaitAttempt waits briefly for the goroutine, because a peer that has gone meanwhile may have left that waiting.
