@@ -31,7 +31,7 @@ func ExampleServer() {
 		return
 	}
 	srv := &eddy.Server{Init: func(p *eddy.Pipeline) error {
-		if err := p.Add("tls", layer); err != nil { // in front of what it carries
+		if err := p.Add("tls", layer); err != nil { // in front of the decoder
 			return err
 		}
 		if err := p.Add("lines", line.Codec(4096)); err != nil {

@@ -115,9 +115,10 @@ func (d *Dialer) take(c *eddy.Conn) *handshaker {
 
 // Dial connects to an address such as ws://host:port/path?query and makes the
 // handshake (RFC 6455 section 4.1). ctx bounds both. h handles the connection;
-// h.HandleOpen has run when Dial returns. Dial blocks the calling goroutine. On
-// a loop of the Engine it returns eddy.ErrOnLoop. Other errors: those of
-// eddy.Dialer.Dial; *HandshakeError when the server refuses or answers wrongly.
+// h.HandleOpen has run when Dial returns a connection. Dial blocks the calling
+// goroutine. On a loop of the Engine it returns eddy.ErrOnLoop. Other errors:
+// those of eddy.Dialer.Dial; *HandshakeError when the server refuses or answers
+// wrongly.
 func (d *Dialer) Dial(ctx context.Context, address string, h Handler) (*Conn, error) {
 	cfg, err := d.start()
 	if err != nil {

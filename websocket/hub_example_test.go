@@ -42,7 +42,7 @@ func ExampleHub() {
 		return
 	}
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = websocket.Upgrade(w, r, seat{hub}, websocket.Options{}) // a request that is none has been answered
+		_, _ = websocket.Upgrade(w, r, seat{hub}, websocket.Options{}) // after an error the request has been answered
 	})
 	srv := &eddy.Server{Init: http1.NewHandler(h, pool, http1.Options{}).Init, Pools: []*executor.Pool{pool}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {

@@ -44,7 +44,7 @@ type Options struct {
 	PongTimeout time.Duration
 	// MessageTimeout is the time from the first byte of a frame, or of a
 	// fragmented message, to its last byte. It includes the application's own
-	// pauses of reading. A later message closes the connection with
+	// pauses of reading. A message that takes longer closes the connection with
 	// CloseReadTimeout. Default 60 s; negative: none.
 	MessageTimeout time.Duration
 	// CloseTimeout is how long the peer may take to answer a close frame. After
