@@ -17,12 +17,12 @@ import (
 
 // The defaults of ClientOptions.
 const (
-	DefaultTimeout      = time.Second // reference 2.5
+	DefaultTimeout      = time.Second // as in Dubbo
 	DefaultMaxPending   = 16384
 	DefaultMaxQueued    = 8 << 20
 	DefaultMaxWaiting   = 64 << 20
-	DefaultHeartbeat    = 60 * time.Second // reference 2.10
-	DefaultDialTimeout  = 3 * time.Second  // reference 2.10
+	DefaultHeartbeat    = 60 * time.Second // as in Dubbo
+	DefaultDialTimeout  = 3 * time.Second  // as in Dubbo
 	DefaultResolveEvery = 30 * time.Second
 	DefaultCallbacks    = 32 // workers of a callback pool
 )
@@ -38,11 +38,14 @@ type ClientOptions struct {
 	Codec   Codec         // of bodies; the zero value is CodecRaw
 	Timeout time.Duration // of calls; 0 = 1 s, negative = none. The deadline of a call's context counts too.
 
-	// MaxPending bounds the calls that wait for responses on one connection; 0 = 16384, at most 1<<24. MaxQueued bounds the bytes of requests
-	// that wait on one connection until the kernel takes more; 0 = 8 MiB, and one request is always taken. A call beyond them waits for room, behind those
-	// that do already, as long as its time allows. MaxPending of the client's calls can wait, for room or for a connection, and MaxWaiting bytes
-	// of their requests; 0 = 64 MiB, or MaxQueued if that is more, and one request is always taken. MaxAsync bounds the calls with a Future that have
-	// not ended, callbacks included; 0 = MaxPending. A call beyond any of these three ends with ErrClientFull and is not sent.
+	// MaxPending bounds the calls on one connection that wait for responses; 0 = 16384, at most 1<<24. MaxQueued bounds
+	// the bytes of requests that wait on one connection until the kernel takes more; 0 = 8 MiB, and one request is always
+	// taken. A call beyond either bound waits for room, in order, as long as its time allows.
+	//
+	// MaxPending also bounds the calls of the client that wait, for room or for a connection. MaxWaiting bounds the bytes
+	// of their requests; 0 = 64 MiB, or MaxQueued if that is more, and one request is always taken. MaxAsync bounds the
+	// calls with a Future that have not ended, callbacks included; 0 = MaxPending. A call beyond any of these three
+	// bounds ends with ErrClientFull and is not sent.
 	MaxPending, MaxQueued, MaxWaiting, MaxAsync int
 	MaxPayload                                  int // of requests and responses; 0 = frame.DefaultMaxPayload
 
@@ -50,43 +53,44 @@ type ClientOptions struct {
 	// address is known to be down. See the CallOption WaitForReady for one call.
 	WaitForReady bool
 
-	Consumer     Consumer       // who decodes the responses of calls that wait
-	CallbackPool *executor.Pool // runs what follows the end of a Future; nil = one of the client's own, DefaultCallbacks workers
-	Dispatcher   Dispatcher     // where that happens: DispatchDirect and DispatchExecution stay on the loop
-	Listener     Listener       // is told what happens on connections; the pool of its Dispatcher is CallbackPool. nil = nobody
+	Consumer     Consumer       // where the responses of calls that wait are decoded
+	CallbackPool *executor.Pool // decodes responses and runs functions of Futures; nil = the client's own, with DefaultCallbacks workers
+	Dispatcher   Dispatcher     // where Futures end and Listener runs; DispatchDirect and DispatchExecution keep Futures on the loop
+	Listener     Listener       // is told of events on connections; its shared pool is CallbackPool. nil = none
 
-	ConnectQueue   int // DispatchConnection: connects that wait, see Listener; 0 = DefaultConnectQueue
-	ConnectWarning int // DispatchConnection: above how many of them there is a warning; 0 = DefaultConnectWarning
+	ConnectQueue   int // under DispatchConnection, connects that may wait, see Listener; 0 = DefaultConnectQueue
+	ConnectWarning int // under DispatchConnection, waiting connects and disconnects above which there is a warning; 0 = DefaultConnectWarning
 
-	// Interceptors stand around each call, the first one outermost, on the caller's goroutine; around an InvokeAsync on a worker of the callback pool, which
-	// waits there for the response, and then the functions of its Future run there with every Dispatcher. What they make of
-	// CallInfo.Metadata is sent.
+	// Interceptors wrap each call, the first one outermost, on the caller's goroutine. For an InvokeAsync they run on a
+	// worker of the callback pool, which waits there for the response. The functions that its Future has by then run
+	// there too, with every Dispatcher. Pairs that interceptors set in CallInfo.Metadata are sent.
 	Interceptors []Interceptor
 
 	Backoff     Backoff
 	DialTimeout time.Duration // for one address; 0 = 3 s
-	Heartbeat   time.Duration // a server that is silent for so long is sent a PING, and after three times that the connection ends; 0 = 60 s, negative = none
+	Heartbeat   time.Duration // silence after which a server is sent a PING; after three times that the connection ends. 0 = 60 s, negative = none
 
 	Group  *eddy.Group    // loops shared with others; nil = one loop of its own
 	Logger *slog.Logger   // nil = slog.Default()
 	Rand   func() float64 // from 0 to 1, for jitter; nil = math/rand/v2
 }
 
-// Consumer is a model of who decodes the responses of calls whose callers wait.
+// Consumer says where the responses of calls whose callers wait are decoded.
 type Consumer uint8
 
 const (
-	// CallerRuns has the caller's goroutine decode its own response: no goroutine waits for responses, however many services
-	// are called. Source: reference 2.5.
+	// CallerRuns decodes each response on its caller's goroutine. No goroutine waits for responses, however many services
+	// are called.
 	CallerRuns Consumer = iota
-	// DedicatedPool has a pool per service decode them and wake the caller then: the older model, for comparison. Its goroutines
-	// grow with the number of services. When a pool is full, the caller decodes.
+	// DedicatedPool decodes the responses on a pool per service, which then wakes the callers: the older model, for
+	// comparison. Futures that do not end on the loop end on that pool too. Its goroutines grow with the number of
+	// services. When a pool is full, the caller decodes.
 	DedicatedPool
 	consumers
 )
 
-// Client calls services. It keeps ConnsPerAddr connections to each address and multiplexes calls over them. All methods
-// may be called by any goroutine. Sources: DESIGN 8; reference 2.5, 2.10.
+// Client calls services. A Client keeps ConnsPerAddr connections to each address and multiplexes calls over them. All
+// methods may be called by any goroutine.
 type Client struct {
 	o      ClientOptions
 	epoch  time.Time
@@ -124,7 +128,7 @@ type Client struct {
 	servicing sync.Mutex
 }
 
-// clientCounters are what a Client counts.
+// clientCounters are the counters behind ClientStats.
 type clientCounters struct {
 	calls, late, failovers, goAways, dials, dialFailures, resolveFailures, expired, cancelled, full,
 	oneWays, oneWayDropped, pings, lost, parked, callbackPanics, poolFull atomic.Uint64
@@ -135,22 +139,22 @@ type ClientStats struct {
 	Connections     int    // that take calls
 	Addresses       int    // that the resolver has named
 	Active          int    // calls that have not ended, callbacks included
-	Waiting         int    // of them, those that wait for a connection, or for room on one
+	Waiting         int    // of these, the ones that wait for a connection or for room on one
 	Calls           uint64 // begun, one-way ones included
-	Late            uint64 // responses that nobody waited for any more, dropped
-	Failovers       uint64 // attempts to make a call elsewhere
+	Late            uint64 // responses dropped because nobody waited for them any more
+	Failovers       uint64 // attempts to make a call on another connection
 	Expired         uint64 // calls whose time was over before a response came
 	Cancelled       uint64 // calls that their callers gave up
 	Full            uint64 // calls refused by a bound of the client
-	OneWays         uint64 // one-way requests that were given to the system
-	OneWayDropped   uint64 // that were not
+	OneWays         uint64 // one-way requests given to a connection, with WaitWritten to the system
+	OneWayDropped   uint64 // one-way requests that failed
 	Dials           uint64 // attempts to connect
-	DialFailures    uint64 // that failed
+	DialFailures    uint64 // attempts that failed, and connections that ended soon without an answer
 	Lost            uint64 // connections that ended while they were wanted
 	GoAways         uint64 // connections whose servers said GOAWAY
 	Pings           uint64
 	ResolveFailures uint64
-	Parked          uint64 // responses that had to wait for room in the callback pool
+	Parked          uint64 // responses and callbacks that had to wait for room in a callback pool
 	CallbackPanics  uint64
 	Events          EventStats // what the Listener was told
 	PoolFull        uint64     // responses that a full pool of DedicatedPool left to their callers
@@ -171,8 +175,8 @@ func (cl *Client) Stats() ClientStats {
 	}
 }
 
-// NewClient returns a client that begins to connect. It does not wait for that: calls do. The error names the option that
-// makes no sense. Close it, or Shutdown.
+// NewClient returns a client that begins to connect. NewClient does not wait for a connection: calls do. End the client
+// with Close or Shutdown. The error names the option that makes no sense.
 func NewClient(o ClientOptions) (*Client, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -269,7 +273,7 @@ func orDefault[T comparable](v, def T) T {
 
 func (cl *Client) random() float64 { return cl.o.Rand() }
 
-// enter counts a call, unless the client ends.
+// enter counts a call, or returns an error once the client is closing.
 func (cl *Client) enter() error {
 	cl.active.Add(1)
 	if cl.closing.Load() {
@@ -280,16 +284,19 @@ func (cl *Client) enter() error {
 	return nil
 }
 
-// leave follows the end of a call.
+// leave uncounts a call that has ended. The last one of a closing client closes idle.
 func (cl *Client) leave() {
 	if cl.active.Add(-1) == 0 && cl.closing.Load() {
 		cl.idleOnce.Do(func() { close(cl.idle) })
 	}
 }
 
-// Shutdown takes no new calls, waits as long as ctx allows for those that have begun and for their callbacks, and closes the client. It
-// returns the context's error if that ended first: calls ended with ErrClosed then. Any goroutine but a loop and the workers of the callback pool, where
-// it returns an error and the client is as it was.
+// Shutdown ends the client in order. New calls are refused; calls that have begun may finish, with their callbacks, as
+// long as ctx allows. Then the client is closed. If ctx ends first, Shutdown returns its error and the calls that are
+// left end with ErrClosed.
+//
+// Any goroutine but a loop of the client's group and the workers of the callback pool. There Shutdown returns
+// eddy.ErrOnLoop or executor.ErrOnWorker, and the client is as it was.
 func (cl *Client) Shutdown(ctx context.Context) error {
 	if err := cl.mayWait(); err != nil {
 		return err
@@ -299,7 +306,7 @@ func (cl *Client) Shutdown(ctx context.Context) error {
 	return errors.Join(err, cl.Close())
 }
 
-// drain waits for the calls, and then for the connections to send what is on its way.
+// drain waits for the calls to end, and then for the connections to send what is on its way.
 func (cl *Client) drain(ctx context.Context) error {
 	select {
 	case <-cl.idle:
@@ -329,12 +336,12 @@ func (cl *Client) drain(ctx context.Context) error {
 func (cl *Client) stopTaking() {
 	cl.closing.Store(true)
 	cl.active.Add(1)
-	cl.leave() // nobody may be there to do it
+	cl.leave() // closes idle if there is no call to do it
 }
 
-// Close ends the client at once: calls that have not ended end with ErrClosed. It returns nil when that has happened and
-// no goroutine of the client is left, also when it had before. Any goroutine but a loop and the workers of the callback pool, where it returns
-// an error and the client is as it was.
+// Close ends the client at once: calls that have not ended end with ErrClosed. Close returns nil when that has happened
+// and no goroutine of the client is left; later calls of Close wait for the same. Where Shutdown must not be called,
+// Close returns the same errors, and the client is as it was.
 func (cl *Client) Close() error {
 	if err := cl.mayWait(); err != nil {
 		return err
@@ -342,8 +349,8 @@ func (cl *Client) Close() error {
 	cl.closeOnce.Do(func() {
 		cl.stopTaking()
 		cl.cancel()
-		cl.retryWaiting() // they learn that it has ended
-		cl.tasks.Wait()   // the links close their connections
+		cl.retryWaiting() // waiting calls end with ErrClosed
+		cl.tasks.Wait()   // the resolver's goroutine; the links close their connections
 		cl.timers.Wait()
 		cl.stopConsumer()
 		cl.events.stop()
@@ -354,7 +361,7 @@ func (cl *Client) Close() error {
 	return nil
 }
 
-// closedError is the cause for calls that the end of the client has ended.
+// closedError returns why calls end when the client was closed.
 func (cl *Client) closedError() error {
 	return &causeError{kinds: []error{ErrClosed}, text: "the client was closed"}
 }
@@ -376,7 +383,7 @@ func (cl *Client) closeGroup() error {
 	return nil
 }
 
-// pause waits, and reports whether ctx still goes on. wake ends it early.
+// pause waits for d and reports whether ctx still goes on. wake and the end of ctx cut the wait short.
 func (cl *Client) pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -388,7 +395,7 @@ func (cl *Client) pause(ctx context.Context, d time.Duration, wake <-chan struct
 	return ctx.Err() == nil
 }
 
-// later runs f after d, before Close returns or not at all.
+// later runs f after d, and Close waits for f. Code that stops the timer must call timers.Done instead of f.
 func (cl *Client) later(d time.Duration, f func()) *time.Timer {
 	cl.timers.Add(1)
 	return time.AfterFunc(d, func() {
@@ -397,26 +404,26 @@ func (cl *Client) later(d time.Duration, f func()) *time.Timer {
 	})
 }
 
-// warn logs a line of a kind that others can cause at will.
+// warn logs a line that peers can cause at will, as often as s lets it through.
 func (cl *Client) warn(s *sampler, msg string, args ...any) {
 	if ok, held := s.allow(cl.now()); ok {
 		cl.log.Warn(msg, append(args, "held_back", held)...)
 	}
 }
 
-// late counts a response that nobody waits for. On the loop.
+// late counts a response that nobody waits for, and logs it unless the server has given the call up. On the loop.
 func (cl *Client) late(w *wire, id uint64, status frame.Status) {
 	cl.stats.late.Add(1)
 	w.told.responseLate(id, status)
 	if status == frame.StatusCancelled || status == frame.StatusDeadlineExceeded {
-		return // the server has given it up, too
+		return // the server has given the call up, too
 	}
 	cl.warn(&cl.logs.late, "rpc: a response came after its call had ended", "peer", w.link.peer.addr, "id", id, "status", status.String())
 }
 
 // sampler lets through one line a second and counts the rest.
 type sampler struct {
-	last atomic.Int64 // when, plus one
+	last atomic.Int64 // time of the last line, plus one; 0 = none yet
 	held atomic.Uint64
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 )
 
-// call is one request of a client, from its encoding to its one end. Whoever wins claim decides that end. It is used
-// again for other calls when nobody refers to it any more: the caller, the table or the list it is in, and the send queue
-// count as one each.
+// call is one request of a client, from its encoding to its one end. The goroutine that wins claim decides that end. refs
+// counts the users of a call: its caller, the table or list that holds it, the send queue, timers. Without users a call
+// is used again for another request.
 type call struct {
 	client  *Client
 	refs    atomic.Int32
@@ -30,39 +30,39 @@ type call struct {
 	ready   chan struct{}
 	future  *future // nil for calls whose caller waits
 
-	// Where it is. The wire writes id and sent under its lock.
+	// Where the call is. The wire writes id and sent under its lock.
 	wire    atomic.Pointer[wire]
 	id      atomic.Uint64
-	sent    atomic.Bool // given to the connection: from here on it may have been executed
-	skipped bool        // in a table, but in no queue: it was too late to send it; wire.mu
+	sent    atomic.Bool // given to the connection, so it may have been executed
+	skipped bool        // still in the table, but taken out of the queue unsent: too late, or given up; wire.mu
 
-	// Failing over: the connections that certainly did not execute it, and what the last one said. Whoever has taken it
-	// out of a table owns these.
+	// For failing over: the connections that certainly did not execute the call, and what the last of them said. Both
+	// belong to the goroutine that has taken the call out of a table.
 	refused []*wire
 	refusal error
 
-	// In a list of Client.waits, under Client.mu.
+	// Place in a list of Client.waits, under Client.mu.
 	prev, next *call
-	list       *callList // nil when it does not wait
+	list       *callList // nil when the call does not wait
 	timer      *time.Timer
 
-	written chan error // of a one-way call whose caller waits for the kernel
+	written chan error // tells Send the outcome under WaitWritten; else nil
 
 	// The end. Written by the winner of claim, read after ready or on the pool.
 	status frame.Status
 	body   []byte
 	err    error
-	failed bool // err is the end; else it is the response
+	failed bool // err is the end, nil for success; else status and body are
 	onLoop bool // the end came on the loop
 }
 
-// claim reports whether the caller decides the end of the call.
+// claim reports whether its caller is the one to decide the end of the call.
 func (c *call) claim() bool { return c.claimed.CompareAndSwap(false, true) }
 
 // keptBody is the largest buffer that a call keeps for the next one.
 const keptBody = 16 << 10
 
-// newCall returns a call that its caller refers to.
+// newCall returns a call with one reference.
 func (cl *Client) newCall(op frame.Op) *call {
 	c := cl.calls.Get().(*call)
 	c.op = op
@@ -70,7 +70,7 @@ func (cl *Client) newCall(op frame.Op) *call {
 	return c
 }
 
-// release ends one reference.
+// release ends one reference; the last one returns the call for reuse.
 func (c *call) release() {
 	if c.refs.Add(-1) > 0 {
 		return
@@ -97,7 +97,7 @@ func (c *call) release() {
 	cl.calls.Put(c)
 }
 
-// encode makes the request. The id and the time that is left are filled in when it is sent.
+// encode writes header, prefix and body to buf. stamp fills in the id and the time that is left.
 func (c *call) encode(meta Metadata, req any, limit int) error {
 	b := append(c.buf[:0], blankHeader[:]...)
 	b, err := appendPrefix(b, 0, c.codec, c.service.name, c.method, meta)
@@ -117,12 +117,12 @@ func (c *call) encode(meta Metadata, req any, limit int) error {
 
 var blankHeader [frame.HeaderSize]byte
 
-// Where the id lies in a header: spec/frame.md.
+// atFrameID is where the id lies in a frame header (docs/frame.md).
 const atFrameID = 3
 
-// stamp fills in what is known when the request is sent. wire.mu is held.
+// stamp fills in id and time when the request is sent. wire.mu is held.
 func (c *call) stamp(now int64) {
-	if c.given { // it may still be on its way to a kernel: this is another attempt
+	if c.given { // another attempt: the last one may still be on its way to a kernel
 		c.buf = append([]byte(nil), c.buf...)
 		c.given = false
 	}
@@ -145,7 +145,7 @@ func (c *call) fail(err error) {
 	c.deliver()
 }
 
-// deliver tells whoever waits for the end.
+// deliver hands the end of the call to its waiter.
 func (c *call) deliver() {
 	switch {
 	case c.op == frame.OneWay:
@@ -159,7 +159,8 @@ func (c *call) deliver() {
 	}
 }
 
-// result decodes the end of a call: on the caller's goroutine, or on a pool that does it for the caller.
+// result decodes the response or returns the error that ended the call. Runs on the caller's goroutine or, for it, on a
+// pool.
 func (c *call) result() error {
 	if c.failed {
 		return c.err
@@ -185,12 +186,12 @@ func (c *call) result() error {
 	return nil
 }
 
-// error returns an error of this side about the call.
+// error returns err as the *Error of this call.
 func (c *call) error(err error, x Executed) *Error {
 	return &Error{Service: c.service.name, Method: c.method, Executed: x, Err: err}
 }
 
-// executed says what is known of a call that ends without a response.
+// executed returns what is known of a call that ends without a response.
 func (c *call) executed() Executed {
 	if c.sent.Load() {
 		return ExecutedMaybe

@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// ErrClientFull is what a Client answers when one of its own bounds is reached; nothing was sent. The text names the
-	// bound and its value. Such an error is ErrBusy too.
+	// ErrClientFull ends a call that one of the client's own bounds refuses; nothing was sent. The text names the bound
+	// and its value. Such an error is ErrBusy, too.
 	ErrClientFull = errors.New("rpc: client full")
-	// ErrResponse: the response has no value of the wanted type in it. The method was executed.
+	// ErrResponse ends a call whose response holds no value of the wanted type. The method was executed.
 	ErrResponse = errors.New("rpc: response does not decode")
 )
 
-// causeError is a cause on this side, of several kinds.
+// causeError is a cause on the client's side that is of several kinds.
 type causeError struct {
 	kinds []error
 	text  string
@@ -34,7 +34,7 @@ func (e *causeError) Unwrap() []error {
 	return append(e.kinds[:len(e.kinds):len(e.kinds)], e.cause)
 }
 
-// The kinds that causes have.
+// Kinds of a causeError.
 var (
 	kindsResponse = []error{ErrResponse}
 	kindsLost     = []error{ErrConnection}
@@ -49,7 +49,7 @@ var (
 	errNoAddress = &causeError{kinds: kindsDown, text: "no address: the resolver has returned none"}
 )
 
-// encodeError is a request that could not be encoded.
+// encodeError says why a request could not be encoded.
 type encodeError struct{ error }
 
 func (e encodeError) Unwrap() []error { return []error{ErrBadRequest, e.error} }
@@ -68,10 +68,10 @@ func (e *limitError) Error() string {
 
 func (e *limitError) Unwrap() error { return e.kind }
 
-// Is makes a full client busy, like a full server: the call was not executed, and may be made again later.
+// Is matches ErrBusy if the client is full, as a full server does: the call was not executed and may be made again later.
 func (e *limitError) Is(target error) bool { return e.kind == ErrClientFull && target == ErrBusy }
 
-// lostError is the cause for the calls of a connection that has ended.
+// lostError returns why the calls of an ended connection end.
 func lostError(reason eddy.CloseReason, err error) error {
 	kinds := kindsLost
 	if reason == eddy.CloseProtocolError || reason == eddy.CloseFrameTooLarge {
@@ -84,7 +84,7 @@ func lostError(reason eddy.CloseReason, err error) error {
 	return &causeError{kinds: kinds, text: text, cause: err}
 }
 
-// tooLongResponse returns the id of the response whose length ended the connection, 0 if that was not it.
+// tooLongResponse returns the id of the response whose length ended the connection, 0 if something else ended it.
 func tooLongResponse(err error) (id uint64, v *frame.ViolationError) {
 	if v, ok := errors.AsType[*frame.ViolationError](err); ok && v.What == frame.PayloadTooLong {
 		return v.ID, v

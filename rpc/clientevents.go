@@ -2,7 +2,7 @@ package rpc
 
 import "github.com/go-eddy/eddy"
 
-// startEvents makes what tells the Listener. The callback pool is there.
+// startEvents makes the notifier of the Listener. The callback pool must exist.
 func (cl *Client) startEvents() (err error) {
 	cl.events, err = newNotifier(eventOptions{
 		name: "client", side: ClientSide, dispatcher: cl.o.Dispatcher, listener: cl.o.Listener, shared: cl.consumer.pool.pool,

@@ -10,15 +10,15 @@ import (
 
 const (
 	deadlineTick = time.Millisecond // resolution of the deadlines of calls
-	retryPost    = time.Millisecond // how long a full loop is left alone
-	expireBatch  = 1024             // calls whose deadlines end them in one turn of the loop
-	deadAfter    = 3                // heartbeats without a byte of the server that end a connection: reference 2.10
+	retryPost    = time.Millisecond // pause before a loop with a full queue is tried again
+	expireBatch  = 1024             // calls that may expire in one turn of the loop
+	deadAfter    = 3                // heartbeats without a byte of the server that end a connection, as in Dubbo
 )
 
 // now returns the client's monotonic time in nanoseconds.
 func (cl *Client) now() int64 { return int64(time.Since(cl.epoch)) }
 
-// arm makes the loop look at the deadlines at the given time. On the loop.
+// arm has the loop call expire at the given time at the latest. On the loop.
 func (w *wire) arm(when, now int64) {
 	if w.timer != nil {
 		if w.timerAt <= when {
@@ -41,7 +41,7 @@ func (w *wire) expire() {
 	w.mu.Lock()
 	w.wheel.Advance(now, expireBatch, func(_ wheel.Handle, id uint64) {
 		s, _ := w.table.slot(id)
-		if s == nil { // does not happen: whoever frees a slot disarms it
+		if s == nil { // does not happen: freeing a slot disarms it
 			return
 		}
 		c := s.call
@@ -75,7 +75,7 @@ func (w *wire) nextBeat() error {
 	return err
 }
 
-// beat asks a silent server whether it is there, and ends the connection of one that is not.
+// beat sends a PING to a silent server, and ends the connection after deadAfter silent heartbeats.
 func (w *wire) beat() {
 	if w.heard {
 		w.heard, w.silent = false, 0
@@ -93,7 +93,7 @@ func (w *wire) beat() {
 	_ = w.nextBeat()
 }
 
-// silence is the cause of the end of a connection whose server sent nothing.
+// silence is the error of a connection that ends because its server sent nothing.
 type silence struct{ d time.Duration }
 
 func (e *silence) Error() string { return "rpc: not a byte from the server in " + e.d.String() }
