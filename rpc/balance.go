@@ -61,8 +61,8 @@ func (r *routes) first(b Balance, turn uint32) int {
 	return k
 }
 
-// try offers a call to the connections, the chosen one first. The error says that those that would take it are full, or errAway that they are
-// about to leave the routes.
+// try offers a call to the connections of r, the chosen one first. The error is a *limitError if those that may take the
+// call are full, or errAway if they are about to leave the routes. With no connection there is no error.
 func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
 	n := len(r.wires)
 	if n == 0 {
@@ -90,8 +90,7 @@ func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
 	return false, err
 }
 
-// attempts returns how often the call has been refused by the address of a connection, and more than counts if by the
-// connection itself.
+// attempts returns how often the address of w has refused the call. If w itself has, the result is beyond try's passes.
 func (c *call) attempts(w *wire) int {
 	n := 0
 	for _, r := range c.refused {
@@ -105,7 +104,7 @@ func (c *call) attempts(w *wire) int {
 	return n
 }
 
-// mayTry reports whether the call may still be offered to an address: each gets one attempt to fail over.
+// mayTry reports whether the call may be offered to an address: after the first refusal one more attempt is left.
 func (c *call) mayTry(p *peer) bool {
 	n := 0
 	for _, r := range c.refused {
@@ -116,7 +115,7 @@ func (c *call) mayTry(p *peer) bool {
 	return n < 2
 }
 
-// failOver makes a call elsewhere that a connection certainly did not execute. It takes over one reference.
+// failOver offers a call to other connections because w certainly did not execute it, and takes over one reference.
 func (cl *Client) failOver(c *call, w *wire, refusal error) {
 	c.refused = append(c.refused, w)
 	c.refusal = refusal
@@ -140,7 +139,7 @@ func (cl *Client) failOverAll(unsent []*call, w *wire, cause error) {
 	}
 }
 
-// ready puts a new connection to use. A link's goroutine.
+// ready puts a new connection to use. On the link's goroutine.
 func (cl *Client) ready(w *wire) {
 	cl.mu.Lock()
 	w.mu.Lock()
@@ -163,7 +162,7 @@ func (cl *Client) unready(w *wire) {
 	defer cl.mu.Unlock()
 	if l := w.link; l.wire == w {
 		l.wire = nil
-		l.state = linkConnecting // until its goroutine says otherwise
+		l.state = linkConnecting // until the link's goroutine says otherwise
 		cl.reroute()
 	}
 }
@@ -196,7 +195,7 @@ func (cl *Client) wireEnded(w *wire, reason eddy.CloseReason, err error) {
 	cl.resolveAgain()
 }
 
-// resolveAgain asks the resolver before its time.
+// resolveAgain has the resolver asked before its time.
 func (cl *Client) resolveAgain() {
 	select {
 	case cl.again <- struct{}{}:
@@ -204,7 +203,7 @@ func (cl *Client) resolveAgain() {
 	}
 }
 
-// linkFailed follows an attempt to connect that failed.
+// linkFailed notes a failed attempt to connect, or a connection without an answer, and retries the calls that wait.
 func (cl *Client) linkFailed(l *link, err error, pause time.Duration) {
 	cl.stats.dialFailures.Add(1)
 	cl.warn(&cl.logs.dial, "rpc: no connection", "peer", l.peer.addr, "err", err, "again_in", pause)
@@ -215,7 +214,7 @@ func (cl *Client) linkFailed(l *link, err error, pause time.Duration) {
 	cl.retryWaiting()
 }
 
-// linkConnecting says that a link is about to connect.
+// linkConnecting notes that a link is about to connect.
 func (cl *Client) linkConnecting(l *link) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -230,7 +229,7 @@ func (cl *Client) linkStopped(l *link) *wire {
 	return l.wire
 }
 
-// resolveFailed ends what waits for a first answer of the resolver.
+// resolveFailed retries the calls that wait for the resolver's first answer, when that is an error.
 func (cl *Client) resolveFailed(err error) {
 	cl.mu.Lock()
 	first := !cl.resolved
@@ -244,11 +243,11 @@ func (cl *Client) resolveFailed(err error) {
 	}
 }
 
-// apply makes the addresses those that the resolver has returned.
+// apply connects to the addresses that are new, and lets go of those that the resolver no longer returns.
 func (cl *Client) apply(addrs []string) {
 	cl.mu.Lock()
 	cl.resolved = true
-	if cl.closing.Load() && len(addrs) > 0 { // those there are will do
+	if cl.closing.Load() && len(addrs) > 0 { // a closing client needs no new ones
 		cl.mu.Unlock()
 		return
 	}

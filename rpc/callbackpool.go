@@ -7,7 +7,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// callbackPool is a pool for what follows the end of a client's calls, and what waits for room in it.
+// callbackPool is a pool that ends calls, with a list of the tasks that wait for room in it.
 type callbackPool struct {
 	client *Client
 	pool   *executor.Pool
@@ -23,7 +23,7 @@ func newCallbackPool(cl *Client, pool *executor.Pool) *callbackPool {
 	return p
 }
 
-// ownCallbackPool makes the pool, too. It has room for every call with a Future.
+// ownCallbackPool also makes the pool, with room for every call with a Future.
 func ownCallbackPool(cl *Client, name string) (*callbackPool, error) {
 	pool, err := executor.NewFixed(executor.Options{Name: name, Workers: DefaultCallbacks, Queue: cl.o.MaxAsync, Logger: cl.o.Logger})
 	if err != nil {
@@ -32,7 +32,7 @@ func ownCallbackPool(cl *Client, name string) (*callbackPool, error) {
 	return newCallbackPool(cl, pool), nil
 }
 
-// take has the pool decode the response of a caller that waits. If it is full, or closed, the caller does it.
+// take has the pool decode a response for a caller that waits. If the pool is full or closed, the caller decodes it.
 func (p *callbackPool) take(c *call) {
 	if err := p.pool.Submit(c); err != nil {
 		p.client.stats.poolFull.Add(1)
@@ -40,8 +40,8 @@ func (p *callbackPool) take(c *call) {
 	}
 }
 
-// submit gives r to the pool, or puts it behind what waits for room. If the pool is closed, which its owner should not do
-// before the client, r runs here.
+// submit gives r to the pool, or parks r behind the tasks that wait for room. If the pool is closed, r runs here; its
+// owner should not close it before the client.
 func (p *callbackPool) submit(r executor.Runner) {
 	if !p.waits() && p.try(r) {
 		return
@@ -59,7 +59,7 @@ func (p *callbackPool) waits() bool {
 	return len(p.parked) > 0
 }
 
-// try is false if there is no room for r.
+// try gives r to the pool and reports false if there is no room. If the pool is closed, r runs here.
 func (p *callbackPool) try(r executor.Runner) bool {
 	err := p.pool.Submit(r)
 	if errors.Is(err, executor.ErrRejected) {
@@ -71,8 +71,8 @@ func (p *callbackPool) try(r executor.Runner) bool {
 	return true
 }
 
-// unpark follows room in the pool. When nothing waits any more it leaves the room to others, and looks once more for what
-// was put into the line meanwhile.
+// unpark gives parked tasks to the pool when there is room. With none left unpark gives up its place in the pool's line,
+// and looks once more because a task may have been parked meanwhile.
 func (p *callbackPool) unpark() {
 	for left := false; ; {
 		r := p.next()
@@ -92,7 +92,7 @@ func (p *callbackPool) unpark() {
 	}
 }
 
-// next takes out what has waited longest, nil for nothing.
+// next takes out the task that has waited longest, nil if there is none.
 func (p *callbackPool) next() executor.Runner {
 	p.mu.Lock()
 	defer p.mu.Unlock()

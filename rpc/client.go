@@ -83,8 +83,8 @@ const (
 	// are called.
 	CallerRuns Consumer = iota
 	// DedicatedPool decodes the responses on a pool per service, which then wakes the callers: the older model, for
-	// comparison. Futures that do not end on the loop end on that pool too. Its goroutines grow with the number of
-	// services. When a pool is full, the caller decodes.
+	// comparison. Futures that do not end on the loop end on that pool, too. The number of goroutines grows with that of
+	// the services. When a pool is full, the caller decodes.
 	DedicatedPool
 	consumers
 )

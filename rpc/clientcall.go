@@ -159,8 +159,7 @@ func (c *call) deliver() {
 	}
 }
 
-// result decodes the response or returns the error that ended the call. Runs on the caller's goroutine or, for it, on a
-// pool.
+// result decodes the response or returns the error that ended the call, on the caller's goroutine or on a pool.
 func (c *call) result() error {
 	if c.failed {
 		return c.err

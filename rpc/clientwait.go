@@ -10,26 +10,26 @@ import (
 type waitMode uint8
 
 const (
-	waitForRoom    waitMode = iota // and for a connection, if ClientOptions.WaitForReady says so
-	waitForAll                     // a connection, and room
-	waitForNothing                 // but a connection that is being made
+	waitForRoom    waitMode = iota // room, and a connection if ClientOptions.WaitForReady says so
+	waitForAll                     // a connection and room
+	waitForNothing                 // neither, except a connection that is being made
 )
 
-// waits are the calls of a client that no connection has. Client.mu guards it.
+// waits holds the calls of a client that no connection has taken. Client.mu guards it.
 //
-// Every wait for room is paired with one call of giveRoom. A wire that refuses a call notes that it is wanted, under its own lock. When bytes
-// or slots become free there, it calls giveRoom. Those calls are counted, so that a call which is refused and then finds another count tries again
-// instead of waiting for what has been.
+// Every wait for room is followed by a call of giveRoom. A wire that refuses a call sets wanted under its own lock; when
+// bytes or slots become free there, the wire calls giveRoom. given counts these calls. A call that was refused and then
+// finds another count tries again, because the room may have been given already.
 type waits struct {
 	conn  callList // for a connection
 	room  callList // for room on one
 	given atomic.Uint64
-	full  error // why those in room wait
+	full  error // why the calls in room wait
 }
 
 func (q *waits) len() int { return int(q.conn.n.Load() + q.room.n.Load()) }
 
-// check refuses a call beyond the bounds.
+// check returns an error for a call beyond the bounds of o.
 func (q *waits) check(c *call, o *ClientOptions) error {
 	bytes := q.conn.bytes + q.room.bytes
 	switch {
@@ -41,9 +41,9 @@ func (q *waits) check(c *call, o *ClientOptions) error {
 	return nil
 }
 
-// dispatch gives a call to a connection, lets it wait for one, or ends it. It takes over one reference. Any goroutine.
+// dispatch gives a call to a connection, lets it wait, or ends it, and takes over one reference. Any goroutine.
 func (cl *Client) dispatch(c *call) {
-	c.refs.Add(1) // whoever takes c over may be done with it before this is
+	c.refs.Add(1) // c may end and be released before place returns
 	if err := cl.place(c); err != nil {
 		if c.claim() {
 			c.fail(err)
@@ -53,15 +53,15 @@ func (cl *Client) dispatch(c *call) {
 	c.release()
 }
 
-// errBehind is why a call is not offered to connections: others wait for room on them. It never reaches a caller.
+// errBehind says that a call was not offered to connections because others wait for room on them. Callers never see it.
 var errBehind = errors.New("rpc: others wait for room")
 
-// place is dispatch without the end. The caller has a reference of its own.
+// place gives a call to a connection or lets it wait; an error must end it. The caller has a reference of its own.
 func (cl *Client) place(c *call) error {
 	for {
 		given, r := cl.waits.given.Load(), cl.routes.Load()
 		full := errBehind
-		if cl.waits.room.n.Load() == 0 || len(r.wires) == 0 || len(c.refused) > 0 { // one that fails over was in order before
+		if cl.waits.room.n.Load() == 0 || len(r.wires) == 0 || len(c.refused) > 0 { // a call that fails over has had its turn
 			var taken bool
 			if taken, full = cl.try(c, r); taken {
 				cl.settle(c)
@@ -75,15 +75,15 @@ func (cl *Client) place(c *call) error {
 	}
 }
 
-// settle takes a call back that was given up on its way to the connection that has it now. The caller has a reference and no lock.
+// settle takes a call off its connection if it was given up on the way there. The caller has a reference and no lock.
 func (cl *Client) settle(c *call) {
 	if w := c.wire.Load(); w != nil && c.claimed.Load() {
 		w.drop(c, false)
 	}
 }
 
-// wait lets a call wait: for room if full says why there is none, else for a connection. again says that something has changed since
-// the caller loaded given and r.
+// wait puts a call into a list: for room if full says why there is none, else for a connection. again says that something
+// has changed since the caller loaded given and r, so the call is to be tried again.
 func (cl *Client) wait(c *call, r *routes, given uint64, full error) (again bool, err error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
@@ -94,7 +94,7 @@ func (cl *Client) wait(c *call, r *routes, given uint64, full error) (again bool
 	case cl.routes.Load() != r, full != nil && q.given.Load() != given, full == errBehind && q.room.first == nil: //nolint:errorlint // the same one
 		return true, nil
 	case full == errAway: //nolint:errorlint // the same one
-		// Its link makes another one or fails to, and tells those that wait.
+		// The link connects again or fails, and retries the calls that wait.
 	case full != nil:
 		if list = &q.room; full != errBehind { //nolint:errorlint // the same one
 			q.full = full
@@ -112,7 +112,7 @@ func (cl *Client) wait(c *call, r *routes, given uint64, full error) (again bool
 	}
 	c.wire.Store(nil)
 	list.push(c)
-	if c.claimed.Load() { // given up on its way here: its drop may have come too early
+	if c.claimed.Load() { // given up meanwhile: stopWaiting may have come too early to find it
 		list.remove(c)
 		return false, errCancelled
 	}
@@ -142,7 +142,7 @@ func (cl *Client) worthWaiting(c *call) bool {
 	return hopes
 }
 
-// whyNot is the end of a call that no connection takes. cl.mu is held.
+// whyNot returns the error of a call that no connection takes. cl.mu is held.
 func (cl *Client) whyNot(c *call) error {
 	switch {
 	case c.refusal != nil:
@@ -153,7 +153,8 @@ func (cl *Client) whyNot(c *call) error {
 	return c.error(errNoAddress, ExecutedNo)
 }
 
-// giveRoom offers the calls that wait for room to the connections, in order, until those are full again. Any goroutine without a lock.
+// giveRoom offers the calls that wait for room to the connections, in order, until these are full again. Any goroutine
+// without a lock.
 func (cl *Client) giveRoom() {
 	q := &cl.waits
 	var homeless, gone []*call
@@ -161,7 +162,7 @@ func (cl *Client) giveRoom() {
 	q.given.Add(1)
 	r := cl.routes.Load()
 	for c := q.room.first; c != nil; c = q.room.first {
-		c.refs.Add(1) // the connection may be done with it before this is
+		c.refs.Add(1) // c may end and be released on the connection before this loop is done with it
 		taken, full := cl.try(c, r)
 		if full != nil && cl.ctx.Err() == nil {
 			if full != errAway { //nolint:errorlint // the same one
@@ -185,13 +186,13 @@ func (cl *Client) giveRoom() {
 		cl.settle(c)
 		c.release()
 	}
-	for _, c := range homeless { // there is no connection for it any more
+	for _, c := range homeless { // no connection is left
 		cl.dispatch(c)
 		c.release()
 	}
 }
 
-// waitedEnough follows the deadline of a call that waits.
+// waitedEnough ends a call whose deadline has passed while it waited.
 func (cl *Client) waitedEnough(c *call) {
 	cl.mu.Lock()
 	text, cause := "deadline exceeded while waiting for a connection; last failure: ", cl.failure
@@ -211,7 +212,7 @@ func (cl *Client) waitedEnough(c *call) {
 	c.release()
 }
 
-// stopWaiting takes a call out of its list, if it is in one, and calls end. The list's reference is released.
+// stopWaiting takes a call out of its list, calls end, and releases the list's reference. Without a list nothing happens.
 func (cl *Client) stopWaiting(c *call, end func()) {
 	cl.mu.Lock()
 	was := c.list
@@ -228,11 +229,11 @@ func (cl *Client) stopWaiting(c *call, end func()) {
 	}
 	c.release()
 	if first && was == &cl.waits.room {
-		cl.giveRoom() // there may have been enough for the next one
+		cl.giveRoom() // the room may be enough for the next call
 	}
 }
 
-// unwait removes a call and its timer. cl.mu is held.
+// unwait takes a call out of its list and stops its timer. cl.mu is held.
 func (cl *Client) unwait(c *call) {
 	c.list.remove(c)
 	t := c.timer
@@ -243,7 +244,7 @@ func (cl *Client) unwait(c *call) {
 	}
 }
 
-// retryWaiting gives those that wait to the connections there are now, lets them wait on, or ends them: something has changed.
+// retryWaiting dispatches the waiting calls again, since something has changed: each is sent, waits on, or ends.
 func (cl *Client) retryWaiting() {
 	cl.giveRoom()
 	var all []*call
@@ -258,7 +259,7 @@ func (cl *Client) retryWaiting() {
 	}
 }
 
-// callList is a list of calls. Client.mu guards it; n may be read without.
+// callList is a list of calls. Client.mu guards it; n may be read without the lock.
 type callList struct {
 	first, last *call
 	n           atomic.Int32

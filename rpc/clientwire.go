@@ -12,36 +12,36 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// wireState says what a connection takes.
+// wireState says which calls a connection takes.
 type wireState uint8
 
 const (
 	wireOpen   wireState = iota
-	wireAway             // no new calls: the server said GOAWAY, or the address is gone; what is in flight goes on
-	wireClosed           // it has ended
+	wireAway             // no new calls, since the server said GOAWAY or the address is gone; calls in flight go on
+	wireClosed           // none: the connection has ended
 )
 
-// sendWindow is how many bytes of requests are given to a connection before the kernel has taken them. The rest waits in
-// the wire's queue, where a call can still be given up or go elsewhere. It lies below the connection's high watermark: a
-// client that stopped reading while it cannot write would wait for a server that does the same.
+// sendWindow is how many bytes of requests a connection is given before the kernel has taken them. The rest waits in the
+// wire's queue, where a call can still be given up or go elsewhere. The window lies below the connection's high
+// watermark, because above it a client stops reading: client and server could then wait for each other to read.
 const sendWindow = 256 << 10
 
-// wire is one connection of a Client: the last handler of its pipeline. Callers add requests to its queue, and one task
-// of the loop sends all that have come by then.
+// wire is one connection of a Client, and the handler in its pipeline that ends calls. Callers add requests to its queue,
+// and one task of the loop sends all that have come by then.
 type wire struct {
 	client *Client
 	link   *link
 	conn   *eddy.Conn
-	away   chan struct{} // closed when it takes no new calls
+	away   chan struct{} // closed when the connection takes no new calls
 	load   atomic.Int32  // calls that wait for their responses, for the balance
 
 	flushFunc, expireFunc, beatFunc func()
 
-	// The loop's.
+	// For the loop only.
 	ctx     *eddy.Context
 	told    *Link // nil without a Listener
 	batch   []queued
-	head    [frame.HeaderSize]byte // of what has no more
+	head    [frame.HeaderSize]byte // of frames without a payload
 	timer   *eddy.Timer
 	timerAt int64 // when it fires
 	silent  int   // heartbeats in a row without a byte of the server
@@ -51,23 +51,23 @@ type wire struct {
 
 	mu      sync.Mutex
 	state   wireState
-	end     error // of wireClosed and of wireAway, for the log
+	end     error // why the state is wireAway or wireClosed
 	table   pendingTable
 	wheel   *wheel.Wheel // deadlines of the calls in the table
 	queue   []queued
-	next    int // first of queue that was not sent
-	bytes   int // of the requests in it
+	next    int // index of the first entry of queue that was not sent
+	bytes   int // of the requests in queue
 	dead    int // entries whose calls have ended
 	cancels int // entries that are a CANCEL
 	oneWays uint32
-	posted  bool  // the loop will flush
-	wanted  bool  // a call was refused for want of room since the client was last told of some
-	stalled bool  // the kernel has not taken what was sent: the loop will flush then
+	posted  bool  // a flush is on its way to the loop
+	wanted  bool  // a call was refused for want of room; the next unlock calls giveRoom
+	stalled bool  // the kernel has not taken what was sent; resume flushes when it has
 	proven  bool  // the server has answered
-	opened  int64 // when it was made
+	opened  int64 // when the connection was made, on the client's clock
 }
 
-// queued is a request to send, or the CANCEL of one that was.
+// queued is a request to send, or the CANCEL of a request that was sent.
 type queued struct {
 	call *call // nil for a CANCEL
 	id   uint64
@@ -88,8 +88,8 @@ func (w *wire) HandleOpen(ctx *eddy.Context) error {
 	return w.nextBeat()
 }
 
-// submit gives the connection a call, which it refers to from then on. Any goroutine. Errors: errAway, a *limitError; the
-// call is the caller's then. After success the caller calls Client.settle.
+// submit queues a call for the connection. Any goroutine. On success the wire has taken over one reference, and the
+// caller must call Client.settle. On an error, errAway or a *limitError, the call stays with the caller.
 func (w *wire) submit(c *call) error {
 	w.mu.Lock()
 	err := w.admit(c)
@@ -101,7 +101,7 @@ func (w *wire) submit(c *call) error {
 	c.skipped = false
 	c.wire.Store(w)
 	if c.op != frame.OneWay {
-		c.refs.Add(1) // the table's; that of where it came from becomes the queue's
+		c.refs.Add(1) // the table's; the caller's becomes the queue's
 		w.load.Add(1)
 		if c.due != 0 {
 			s, _ := w.table.slot(c.id.Load())
@@ -118,8 +118,8 @@ func (w *wire) submit(c *call) error {
 	return nil
 }
 
-// unlock ends a section in which bytes or slots may have become free, and tells the client if calls were refused for want of them. The
-// caller must hold w.mu and no other lock.
+// unlock releases w.mu after bytes or slots may have become free, and calls giveRoom if calls were refused for want of
+// them. The caller must hold no other lock.
 func (w *wire) unlock() {
 	wanted := w.wanted
 	w.wanted = false
@@ -153,23 +153,23 @@ func (w *wire) admit(c *call) error {
 	return nil
 }
 
-// wantsFlush reports whether the caller has to post. w.mu is held.
+// wantsFlush marks a flush as posted, and reports whether the caller has to post it. w.mu is held.
 func (w *wire) wantsFlush() bool {
 	post := !w.posted
 	w.posted = true
 	return post
 }
 
-// post lets the loop flush. A loop whose queue is full is asked again; one that has ended has told HandleClose.
+// post has the loop flush, and tries again later if its queue is full. A loop that has ended has called HandleClose.
 func (w *wire) post() {
 	if err := w.conn.Post(w.flushFunc); err == eddy.ErrSaturated { //nolint:errorlint // returned bare
 		w.client.later(retryPost, w.post)
 	}
 }
 
-// gather lets callers that were woken a moment ago run before what is queued is sent: many of them call again. Without it
-// the scheduler runs the loop behind the first of them, since that one woke it, and each request is sent by itself. With 64
-// callers on one processor it saves two thirds of the client's system calls per call. On the loop.
+// gather lets callers that were woken a moment ago run before the queue is sent, because many of them call again. Without
+// gather the scheduler runs the loop right after the first caller, which woke it, and each request is sent by itself.
+// With 64 callers on one processor gather saves two thirds of the client's system calls per call. On the loop.
 func (w *wire) gather() {
 	woken := w.woken
 	w.woken = 0
@@ -190,11 +190,11 @@ func (w *wire) flush() {
 	w.mu.Lock()
 	w.posted = false
 	now := w.client.now()
-	if w.state == wireClosed || w.stalled || w.conn.CloseError() != nil { // what a connection that is ending was not given goes elsewhere
+	if w.state == wireClosed || w.stalled || w.conn.CloseError() != nil { // the queue of a connection that is ending goes elsewhere
 		next, armed := w.wheel.Next()
 		w.mu.Unlock()
 		if armed {
-			w.arm(next, now) // what waits behind a full kernel has deadlines, too
+			w.arm(next, now) // calls behind a full kernel have deadlines, too
 		}
 		return
 	}
@@ -231,11 +231,11 @@ func (w *wire) flush() {
 	}
 }
 
-// keptQueue is the longest list that stays for the next requests.
+// keptQueue is the capacity up to which a list is kept for the next requests.
 const keptQueue = 4096
 
-// prepare takes an entry out of the queue's books and readies it for sending. It returns its length, 0 when it is not to be sent.
-// w.mu is held.
+// prepare takes an entry out of the queue's counts and readies it for sending. The result is its length, 0 when it must
+// not be sent. w.mu is held.
 func (w *wire) prepare(q queued, now int64) int {
 	c := q.call
 	if c == nil {
@@ -254,7 +254,7 @@ func (w *wire) prepare(q queued, now int64) int {
 		if c.op == frame.OneWay {
 			w.client.oneWayFailed(c, c.error(errDeadline, ExecutedNo))
 		}
-		w.takenOut(c) // whoever drops it finds that it waits for nothing
+		w.takenOut(c) // drop then finds that it is in no queue
 		return 0
 	}
 	c.stamp(now)
@@ -262,14 +262,14 @@ func (w *wire) prepare(q queued, now int64) int {
 	return n
 }
 
-// takenOut marks a call in the table that is in no queue any more and was not sent.
+// takenOut marks a call that is still in the table but was taken out of the queue unsent.
 func (w *wire) takenOut(c *call) {
 	if c.op != frame.OneWay {
 		c.skipped = true
 	}
 }
 
-// send writes a batch. Of the last request the kernel's taking it is awaited if stalled says so. On the loop.
+// send writes a batch. If stalled is set, resume runs when the kernel has taken the last entry. On the loop.
 func (w *wire) send(batch []queued, stalled bool) {
 	for i, q := range batch {
 		last := stalled && i == len(batch)-1
@@ -298,7 +298,7 @@ func (w *wire) send(batch []queued, stalled bool) {
 	}
 }
 
-// sendTracked writes a request whose way to the kernel somebody waits for.
+// sendTracked writes a request and tells Send, or resume if last is set, when the kernel has taken it.
 func (w *wire) sendTracked(c *call, last bool) {
 	c.given = true
 	f := w.ctx.WriteFuture(c.buf)
@@ -318,10 +318,10 @@ func (w *wire) sendTracked(c *call, last bool) {
 	}
 }
 
-// resume continues a connection whose bytes the kernel has taken. On the loop.
+// resume goes on with the queue when the kernel has taken what was sent. On the loop.
 func (w *wire) resume(f *eddy.Future) {
 	if f.Err() != nil && w.conn.CloseError() != nil {
-		return // what is queued was not sent
+		return // HandleClose takes care of the queue
 	}
 	w.mu.Lock()
 	w.stalled = false
@@ -329,7 +329,7 @@ func (w *wire) resume(f *eddy.Future) {
 	w.flush()
 }
 
-// HandleRead implements eddy.ReadHandler: the response bytes are detached and the caller is woken.
+// HandleRead implements eddy.ReadHandler: it copies the body of a response and wakes the caller.
 func (w *wire) HandleRead(_ *eddy.Context, msg any) error {
 	f, ok := msg.(*frame.Frame)
 	if !ok {
@@ -354,7 +354,7 @@ func (w *wire) HandleRead(_ *eddy.Context, msg any) error {
 	return w.answered(f)
 }
 
-// checkError refuses responses that no server sends.
+// checkError returns an error for a response that no correct server sends.
 func (w *wire) checkError(f *frame.Frame) error {
 	if _, known := statusErrors[f.Status()]; !known && f.Status() != frame.StatusGoAway {
 		return violation("a response with status %d, which does not exist", uint8(f.Status()))
@@ -371,7 +371,7 @@ func violation(format string, args ...any) error {
 	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("rpc: the server sent "+format, args...))
 }
 
-// aboutConnection handles what has the id 0.
+// aboutConnection handles a frame with id 0, which is about the connection.
 func (w *wire) aboutConnection(f *frame.Frame) error {
 	e, ok := f.Err().(*frame.StatusError) //nolint:errorlint // returned bare
 	if !ok {
@@ -426,7 +426,7 @@ func (w *wire) answered(f *frame.Frame) error {
 	return nil
 }
 
-// free takes a call out of the table; its reference is the caller's. w.mu is held.
+// free takes a call out of the table. The caller gets the reference of the table. w.mu is held.
 func (w *wire) free(s *pendingSlot, id uint64) {
 	w.wheel.Cancel(s.due)
 	w.table.remove(id)
@@ -434,8 +434,8 @@ func (w *wire) free(s *pendingSlot, id uint64) {
 	w.retireIfIdle()
 }
 
-// drop takes a call that was given up off the connection; the server is told if it was sent. Any goroutine. What it
-// refers to the call with is released.
+// drop takes a call that was given up off the connection and releases the reference of the table. With tell the server
+// gets a CANCEL if the request was sent. Any goroutine.
 func (w *wire) drop(c *call, tell bool) {
 	w.mu.Lock()
 	s, _ := w.table.slot(c.id.Load())
@@ -461,7 +461,7 @@ func (w *wire) drop(c *call, tell bool) {
 	}
 }
 
-// dropQueued leaves the entry of a call that has ended where it is, but not many of them. w.mu is held.
+// dropQueued counts the queue entry of an ended call as dead, and removes dead entries once there are many. w.mu is held.
 func (w *wire) dropQueued(c *call) {
 	if c.skipped {
 		return
@@ -485,14 +485,14 @@ func (w *wire) dropQueued(c *call) {
 	w.queue, w.next, w.dead = live, 0, 0
 }
 
-// goAway follows GOAWAY: what was not sent goes elsewhere, what was is waited for. On the loop.
+// goAway handles GOAWAY: unsent requests go elsewhere, responses to the others are awaited. On the loop.
 func (w *wire) goAway(e *frame.StatusError) {
 	w.client.stats.goAways.Add(1)
 	w.link.hold(e.RetryAfter)
 	w.retire(e)
 }
 
-// retire takes no new calls from now on. Any goroutine.
+// retire makes the connection take no new calls, and sends unsent ones elsewhere. Any goroutine.
 func (w *wire) retire(cause error) {
 	w.mu.Lock()
 	if w.state != wireOpen {
@@ -508,8 +508,8 @@ func (w *wire) retire(cause error) {
 	w.client.failOverAll(unsent, w, w.lost())
 }
 
-// takeUnsent empties the queue but for its CANCELs and returns the calls in it that live; they come with a reference, the
-// table's, or the queue's if they are one-way. w.mu is held.
+// takeUnsent empties the queue except for CANCELs and returns the calls in it that have not ended. Each comes with a
+// reference, the table's, or the queue's if it is one-way. w.mu is held.
 func (w *wire) takeUnsent() []*call {
 	var unsent []*call
 	rest := w.queue[:0]
@@ -536,14 +536,14 @@ func (w *wire) takeUnsent() []*call {
 	return unsent
 }
 
-// retireIfIdle ends a connection that takes no new calls and has none. w.mu is held.
+// retireIfIdle ends a connection that takes no new calls and has none left. w.mu is held.
 func (w *wire) retireIfIdle() {
 	if w.state == wireAway && w.table.len() == 0 {
 		w.conn.CloseAfterFlush(eddy.CloseNormal)
 	}
 }
 
-// lost is why the calls that the connection did not send have to go elsewhere.
+// lost returns why the calls that the connection did not send have to go elsewhere.
 func (w *wire) lost() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -553,7 +553,7 @@ func (w *wire) lost() error {
 	return w.end
 }
 
-// HandleClose implements eddy.CloseHandler: every call ends, or goes elsewhere if it was not sent.
+// HandleClose implements eddy.CloseHandler: each call ends, or goes elsewhere if it was not sent.
 func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
 	end := lostError(reason, err)
 	if w.client.ctx.Err() != nil {

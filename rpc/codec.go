@@ -12,13 +12,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Codec is how bodies are written.
+// Codec is the encoding of bodies.
 type Codec uint8
 
 // The codecs, by their number on the wire.
 const (
 	CodecRaw      Codec = 0 // the bytes themselves: []byte
-	CodecJSON     Codec = 1 // any value that encoding/json takes; of a proto.Message the JSON that protobuf defines
+	CodecJSON     Codec = 1 // any value that encoding/json takes; a proto.Message as protobuf's JSON
 	CodecProtobuf Codec = 2 // a proto.Message
 )
 
@@ -44,7 +44,7 @@ func ParseCodec(name string) (Codec, error) {
 	return 0, fmt.Errorf("rpc: no codec is called %q: want raw, json or protobuf", name)
 }
 
-// append appends v to dst. Raw takes []byte and *[]byte. A v of nil is null in JSON and nothing in the others.
+// append appends v to dst. Raw takes []byte and *[]byte. A nil v is null in JSON and nothing in the others.
 func (c Codec) append(dst []byte, v any) ([]byte, error) {
 	if v == nil && c != CodecJSON {
 		return dst, nil
@@ -108,8 +108,8 @@ func (c Codec) decode(b []byte, v any) error {
 	return fmt.Errorf("rpc: %v is unknown", c)
 }
 
-// decodeResponse is decode for what a method has returned. null is an error for types that have no such value. With strict, so are
-// fields that v does not have; of messages only those at the top are looked at.
+// decodeResponse is decode for what a method has returned. A null is an error for types that have no such value. With
+// strict, fields that v does not have are errors, too; in protobuf bodies only those of the top message are looked at.
 func (c Codec) decodeResponse(b []byte, v any, strict bool) error {
 	if err := c.decode(b, v); err != nil || c == CodecRaw {
 		return err
@@ -144,7 +144,7 @@ func (c Codec) decodeResponse(b []byte, v any, strict bool) error {
 func takesNull(v any) bool {
 	switch v.(type) {
 	case proto.Message:
-		return true // of some of them; protojson knows
+		return true // some messages do; protojson knows which
 	case json.Unmarshaler:
 		return true
 	}
@@ -163,7 +163,7 @@ func appendProtoJSON(dst []byte, m proto.Message) ([]byte, error) {
 	return out, nil
 }
 
-// decodeJSON ignores fields that v does not have, as versions of a service need.
+// decodeJSON ignores fields that v does not have, so that versions of a service can differ.
 func decodeJSON(b []byte, v any) error {
 	if m, ok := v.(proto.Message); ok {
 		return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, m)
@@ -171,7 +171,7 @@ func decodeJSON(b []byte, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// jsonEncoder appends to a slice: json.Marshal would make one that is copied and dropped.
+// jsonEncoder appends JSON to a slice. json.Marshal would make a slice that is copied and dropped.
 type jsonEncoder struct {
 	dst []byte
 	enc *json.Encoder

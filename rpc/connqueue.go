@@ -13,20 +13,19 @@ import (
 )
 
 const (
-	// DefaultConnectQueue is how many connects wait under DispatchConnection if the options do not say. Reference 2.3 has
-	// no bound.
+	// DefaultConnectQueue is how many connects may wait under DispatchConnection by default. Dubbo has no bound.
 	DefaultConnectQueue = 4096
-	// DefaultConnectWarning is from how many on there is an alarm. Source: reference 2.3.
+	// DefaultConnectWarning is how many connects and disconnects may wait without an alarm by default, as in Dubbo.
 	DefaultConnectWarning = 1000
 )
 
-// ErrConnectQueue is why a connection was refused under DispatchConnection: too many connects wait. It closes with
-// eddy.CloseAdmissionRejected, and a server tells its client BUSY first.
+// ErrConnectQueue is why a connection is refused under DispatchConnection when too many connects wait. The connection
+// closes with eddy.CloseAdmissionRejected, and a server tells its client BUSY first.
 var ErrConnectQueue = errors.New("rpc: the connect queue is full")
 
-// connectQueue is the executor of DispatchConnection: one worker that runs the connects and disconnects of all connections
-// of a port in order. Connects have a bound. Disconnects go beyond it; there is at most one for each connection that the
-// bound has let in.
+// connectQueue is the executor of DispatchConnection: one worker that runs the connects and disconnects of all
+// connections of a port or client, in order. Connects have a bound. Disconnects go beyond it, by at most one for each
+// connection that was let in.
 type connectQueue struct {
 	n       *notifier
 	pool    *executor.Pool
@@ -68,13 +67,13 @@ func (q *connectQueue) take(l *Link) error {
 	return err
 }
 
-// append queues what must not be lost.
+// append queues an event that must not be lost, even beyond the bound.
 func (q *connectQueue) append(l *Link) error {
 	q.watch()
 	return q.strand.Append(l)
 }
 
-// watch raises the alarm if more wait than they should, before the next one does.
+// watch returns how many wait, and raises the alarm if they are more than warning.
 func (q *connectQueue) watch() int {
 	waiting := q.waiting()
 	if waiting > q.warning {
@@ -103,7 +102,7 @@ func (n *notifier) refused(l *Link, err error) error {
 	return eddy.WithReason(eddy.CloseAdmissionRejected, fmt.Errorf("%w: %d wait: %w", ErrConnectQueue, n.connects.bound, err))
 }
 
-// refusal is what a client is told whose connection is not taken: BUSY, about the connection.
+// refusal returns the BUSY, about the connection, for a client whose connection is not taken.
 func refusal(retryAfter time.Duration, why string) []byte {
 	return frame.AppendError(nil, 0, &frame.StatusError{Status: frame.StatusBusy, RetryAfter: retryAfter, Message: why})
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// consumer runs what follows the end of calls with a Future. At most ClientOptions.MaxAsync of them have not ended, so that the list of
-// those that wait for room in the pool is bounded, too: the pool's queue may be full, the loop is not blocked, no response is lost, and who
-// wants more calls is told ErrClientFull.
+// consumer ends calls with a Future: it decodes responses and runs callbacks. At most ClientOptions.MaxAsync such calls
+// have not ended, which also bounds the list of tasks that wait for room in the pool. So a full pool neither blocks the
+// loop nor loses a response, and further calls end with ErrClientFull.
 type consumer struct {
 	client *Client
 	pool   *callbackPool
 	own    bool
-	onLoop bool // everything stays on the loop
+	onLoop bool // Futures end on a loop
 	async  atomic.Int64
 	looped atomic.Int32 // callbacks that run on loops now
 }
@@ -36,7 +36,7 @@ func (cl *Client) startConsumer() error {
 	return err
 }
 
-// stopConsumer waits for the callbacks. Nothing ends any more that could bring others.
+// stopConsumer waits for the calls and their callbacks, and ends the client's own pools. No call may begin any more.
 func (cl *Client) stopConsumer() {
 	<-cl.idle
 	if cl.consumer.own {
@@ -76,8 +76,7 @@ func (k *consumer) enter() error {
 	return &limitError{kind: ErrClientFull, what: "calls with a Future have not ended", n: int(n - 1), limit: limit, option: "MaxAsync"}
 }
 
-// consume ends a call with a Future: decodes its response where the dispatcher says, completes the Future there and
-// calls its functions.
+// consume ends a call with a Future where the dispatcher says: it decodes, completes the Future and calls its functions.
 func (cl *Client) consume(c *call) {
 	k := &cl.consumer
 	switch {
@@ -90,12 +89,12 @@ func (cl *Client) consume(c *call) {
 		pool.submit(c)
 	case c.onLoop:
 		k.runOnLoop(c)
-	default: // it ends elsewhere, with an error
+	default: // it ended off the loop, with an error
 		k.toLoop(c)
 	}
 }
 
-// toLoop runs r on a loop, or on the pool if there is none any more.
+// toLoop runs r on a loop, or on the pool if the loop takes no task.
 func (k *consumer) toLoop(r executor.Runner) {
 	if k.client.group.Loop(0).Post(func() { k.runOnLoop(r) }) != nil {
 		k.pool.submit(r)
@@ -108,7 +107,7 @@ func (k *consumer) runOnLoop(r executor.Runner) {
 	r.Run()
 }
 
-// run calls a function of the user's. A panic in it is contained.
+// run calls a function of the user and contains a panic in it.
 func (k *consumer) run(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -121,7 +120,7 @@ func (k *consumer) run(f func()) {
 	f()
 }
 
-// Run implements executor.Runner: it decodes the response on a pool, for a Future or for the caller.
+// Run implements executor.Runner: it ends the call of a Future, or decodes the response for a caller that waits.
 func (c *call) Run() {
 	if c.future != nil {
 		c.future.finish(c)
@@ -132,7 +131,7 @@ func (c *call) Run() {
 	c.ready <- struct{}{}
 }
 
-// safeResult is result that turns a panic of the value's own decoder into an error.
+// safeResult is result with a panic of the value's own decoder turned into an error.
 func (c *call) safeResult() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -149,8 +148,8 @@ type remoteService struct {
 	pool *callbackPool // of DedicatedPool, the older model, else nil
 }
 
-// maxServices is how many services a client remembers. Names of others are made anew for each call, and in DedicatedPool
-// such calls are decoded by their callers.
+// maxServices is how many services a client remembers. The names of others are made anew for each call, and with
+// DedicatedPool the callers decode the responses.
 const maxServices = 4096
 
 // service returns what is known of a service. The error says what is wrong with the key.
