@@ -18,7 +18,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// stub is a server made of nothing but spec/frame.md: bytes over package net.
+// stub is a server made of nothing but docs/frame.md: bytes over package net.
 type stub struct {
 	t     testing.TB
 	l     net.Listener

@@ -13,8 +13,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Declared makes a struct that embeds it the declaration of a service. Its tags say what Register's options and a
-// configuration file say otherwise:
+// Declared, embedded in a struct, declares a service: pass the struct to Server.Declare. Its tags say what otherwise the
+// options of Register or a configuration file say:
 //
 //	type Greeter struct {
 //		rpc.Declared `interface:"demo.Greeter" group:"Group1" version:"1.0" protocol:"frame,tri" timeout:"3s" executor:"greeter"`
@@ -23,25 +23,32 @@ import (
 //		Log   func(ctx context.Context, req *LogRequest) error `method:"log"`
 //	}
 //
-// The operations are the exported fields that are functions and the exported methods, of the pointer too if one is given,
-// whose first parameter is a context.Context. An exported method Stop(ctx) error is one of them: others can call it.
+// The operations are the exported fields that are functions, and the exported methods whose first parameter is a
+// context.Context. If a pointer is given, methods of the pointer count, too. An exported method Stop(ctx) error is an
+// operation that clients can call. The forms are:
 //
 //	func(ctx context.Context, req *Req) (*Resp, error)        // as Unary
 //	func(ctx context.Context, req *Req) error                 // as OneWay
 //	func(ctx context.Context) (*Resp, error)                  // as Unary, without a parameter: the body of the request is not looked at
-//	func(ctx context.Context) error                           // as OneWay
+//	func(ctx context.Context) error                           // as OneWay, likewise
 //	func(ctx context.Context, body []byte) ([]byte, error)    // as Raw
 //
-// The tags of Declared are interface, which is required, group, version, protocol (names of ports with commas between
-// them), timeout (3s; a number is milliseconds), in-flight, and executor: the name of a pool, or the keys of one of its
-// own, as in executor:"threadpool=fixed threads=10 queues=0 alive=60s". A field's tag method is the name of its operation, "-"
-// for none.
+// The tags of Declared are:
 //
-// A declared operation is called by reflection, which costs some allocations more than one that was registered.
+//   - interface: required
+//   - group, version
+//   - protocol: names of ports with commas between them
+//   - timeout: such as 3s; a number is milliseconds
+//   - in-flight: as InFlight
+//   - executor: the name of a pool, or the keys of a pool of the service's own, as in
+//     executor:"threadpool=fixed threads=10 queues=0 alive=60s"
+//
+// The tag method of a field is the name of its operation, "-" for none. Declared operations are called by reflection,
+// which costs some allocations more than registered ones.
 type Declared struct{}
 
-// Declare registers the service that the tags of a struct, or of what a pointer points to, declare. pools are those that
-// executor may name. The error names the field. It may be called when Register may.
+// Declare registers the service that v declares: a struct that embeds Declared, or a pointer to one. pools are the pools
+// that the tag executor may name. The error names the field or tag. Declare may be called when Register may.
 func (s *Server) Declare(v any, pools map[string]*executor.Pool) error {
 	svc, opts, err := declaration(v, pools)
 	if err != nil {
@@ -165,7 +172,7 @@ func tagPairs(tag reflect.StructTag) ([]Pair, error) {
 	return pairs, nil
 }
 
-// parseMillis takes 3s, and a number of milliseconds.
+// parseMillis parses a duration such as 3s, or a number of milliseconds.
 func parseMillis(s string) (time.Duration, error) {
 	if n, err := strconv.ParseInt(s, 10, 32); err == nil {
 		return time.Duration(n) * time.Millisecond, nil
@@ -173,7 +180,7 @@ func parseMillis(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
-// declaredExecutor is the option of the tag executor.
+// declaredExecutor returns the option for the tag executor.
 func declaredExecutor(value string, pools map[string]*executor.Pool) (RegisterOption, error) {
 	if !strings.Contains(value, "=") {
 		pool, ok := pools[value]
@@ -220,7 +227,7 @@ func positive(s string) (int, error) {
 	return n, err
 }
 
-// declaredMethods are the operations of a struct: its fields first, then its methods.
+// declaredMethods returns the operations of a struct: its fields first, then its methods.
 func declaredMethods(name string, value, of reflect.Value) ([]Method, error) {
 	var methods []Method
 	for _, f := range reflect.VisibleFields(of.Type()) {

@@ -10,7 +10,7 @@ import (
 
 var messageType = reflect.TypeFor[proto.Message]()
 
-// reflectMethod makes of a function what Unary, OneWay or Raw would.
+// reflectMethod returns the Method that Unary, OneWay or Raw would make of a function.
 func reflectMethod(name string, fn reflect.Value) (Method, error) {
 	t := fn.Type()
 	wrong := func() (Method, error) {

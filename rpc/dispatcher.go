@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Dispatcher says which executor the events of an endpoint run on. The zero value is the default. Place is the whole
-// of it; docs/dispatchers.md says when to choose which. Source: reference 2.2.
+// Dispatcher says which executor the events of a port or client run on, as in Dubbo. The zero value is the default. The
+// method Place has the whole table; docs/dispatchers.md says when to choose which.
 type Dispatcher uint8
 
 const (
-	// DispatchAll runs everything off the loop but what never leaves it. The default.
+	// DispatchAll runs everything off the loop except what never leaves it. The default.
 	DispatchAll Dispatcher = iota
 	// DispatchDirect runs everything on the loop: for handlers that never block.
 	DispatchDirect
-	// DispatchMessage runs what was received off the loop, connects and disconnects on it.
+	// DispatchMessage runs received messages off the loop, connects and disconnects on it.
 	DispatchMessage
 	// DispatchExecution runs requests off the loop, and nothing else.
 	DispatchExecution
-	// DispatchConnection is DispatchMessage with connects and disconnects on an ordered executor of their own, which
-	// bounds how many connections may wait for it.
+	// DispatchConnection is DispatchMessage, but connects and disconnects run on an ordered executor of their own, which
+	// bounds how many connections may wait for it. Errors run on the shared pool.
 	DispatchConnection
 	dispatchers
 )
@@ -73,18 +73,18 @@ func (s Side) String() string {
 	return fmt.Sprintf("side %d", uint8(s))
 }
 
-// Event is a kind of what happens on a connection.
+// Event is a kind of event on a connection.
 type Event uint8
 
 const (
 	EventConnected     Event = iota // the connection is open
-	EventDisconnected               // and it has ended
+	EventDisconnected               // the connection has ended
 	EventSent                       // a message was given to the connection's outbound queue
 	EventRequest                    // CALL, ONEWAY and ECHO
 	EventSyncResponse               // the response to a call whose caller waits
 	EventAsyncResponse              // the response to a call with a future
 	EventLateResponse               // a response that nobody waits for any more
-	EventOther                      // what else was received: the application's own operations
+	EventOther                      // any other message that was received: the application's own operations
 	EventCaught                     // an error of the connection
 	EventHeartbeat                  // PING and its answer, CANCEL and GOAWAY
 	EventAdmission                  // a connection is taken or refused
@@ -110,7 +110,7 @@ type Place uint8
 const (
 	// PlaceLoop is the connection's loop.
 	PlaceLoop Place = iota
-	// PlaceShared is the pool that everything of the endpoint shares: the port's, or the client's callback pool.
+	// PlaceShared is the pool that the whole endpoint shares: the port's, or the client's callback pool.
 	PlaceShared
 	// PlacePreferred is the service's own pool if it has one, else the shared one.
 	PlacePreferred
@@ -118,7 +118,7 @@ const (
 	PlaceConnection
 	// PlaceCaller is the goroutine that waits for the response.
 	PlaceCaller
-	// PlaceFuture is the pool that the call's future was made with; the client's callback pool if it does not say.
+	// PlaceFuture is the pool on which the call's Future ends: the callback pool, or the service's under DedicatedPool.
 	PlaceFuture
 	places
 )
@@ -133,7 +133,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("place %d", uint8(p))
 }
 
-// placements is the table of reference 2.2, of a server; the columns are in the order of the constants.
+// placements is the table of a server, as in Dubbo. The columns are in the order of the constants.
 var placements = [events][dispatchers]Place{
 	EventConnected:     {PlaceShared, PlaceLoop, PlaceLoop, PlaceLoop, PlaceConnection},
 	EventDisconnected:  {PlaceShared, PlaceLoop, PlaceLoop, PlaceLoop, PlaceConnection},
@@ -148,9 +148,9 @@ var placements = [events][dispatchers]Place{
 	EventAdmission:     {PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop, PlaceLoop},
 }
 
-// Place returns where an event of an endpoint with this dispatcher runs. The sides differ in requests only: a client has no
-// services and so no pool to prefer. A value that is no dispatcher or no event runs on the loop. Any goroutine.
-// Source: reference 2.2.
+// Place returns where an event of an endpoint with this dispatcher runs. The sides differ in requests only, because a
+// client has no services and so no pool to prefer. A value that is no dispatcher or no event runs on the loop. Any
+// goroutine.
 func (d Dispatcher) Place(e Event, s Side) Place {
 	if d >= dispatchers || e >= events {
 		return PlaceLoop

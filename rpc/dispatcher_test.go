@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDispatcherTable spells reference 2.2 out, row by row and column by column, as it is printed there.
+// TestDispatcherTable spells the table of docs/dispatchers.md out, row by row and column by column.
 func TestDispatcherTable(t *testing.T) {
 	const (
 		io        = PlaceLoop

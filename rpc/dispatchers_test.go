@@ -251,8 +251,8 @@ func on(side Side, p Place) string {
 	return fmt.Sprintf("%v %v", side, p)
 }
 
-// TestDispatchersEndToEnd: every event × dispatcher over real connections, on both sides, and where bodies are encoded and
-// decoded: all of it ran where Dispatcher.Place says, and Place is reference 2.2 (TestDispatcherTable).
+// TestDispatchersEndToEnd: every event × dispatcher over real connections, on both sides, and where bodies are encoded
+// and decoded: all of it ran where Dispatcher.Place says. TestDispatcherTable has what Place must say.
 func TestDispatchersEndToEnd(t *testing.T) {
 	for _, d := range allDispatchers {
 		t.Run(d.String(), func(t *testing.T) {
@@ -437,8 +437,8 @@ func fillUp(t *testing.T, p *executor.Pool, workers int) (empty func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// TestStreamsStayOffTheLoop: a port with OrderSerial is a stream protocol: the calls of one connection are decoded, executed and
-// encoded one at a time and in order, connections run side by side, and nothing of it touches a loop. Source: reference 2.8.
+// TestStreamsStayOffTheLoop: a port with OrderSerial is a stream protocol. The calls of one connection are decoded,
+// executed and encoded one at a time and in order, connections run side by side, and nothing of it touches a loop.
 func TestStreamsStayOffTheLoop(t *testing.T) {
 	const calls = 50
 	type span struct {

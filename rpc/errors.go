@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 )
 
-// What an Error is, for errors.Is.
+// Kinds of Error, for errors.Is.
 var (
 	ErrBadRequest      = errors.New("rpc: bad request")               // BAD_REQUEST: prefix or body do not parse, or a request id was used twice
 	ErrNotFound        = errors.New("rpc: no such service or method") // NOT_FOUND
@@ -45,9 +45,9 @@ var statusErrors = map[frame.Status]error{
 type Executed uint8
 
 const (
-	// ExecutedMaybe: nobody can say, or the method itself failed.
+	// ExecutedMaybe means that the call may have been executed, or that the method itself failed.
 	ExecutedMaybe Executed = iota
-	// ExecutedNo: certainly not. The call may be made again, elsewhere or later.
+	// ExecutedNo means certainly not executed. The call may be made again, elsewhere or later.
 	ExecutedNo
 )
 
@@ -59,7 +59,7 @@ func (e Executed) String() string {
 	return "maybe"
 }
 
-// Error is why a call failed. errors.Is tells the kinds apart by the errors of this package.
+// Error says why a call failed. Use errors.Is with the errors of this package to tell the kinds apart.
 type Error struct {
 	Status     frame.Status  // of the response; StatusOK if none came, and then Err says why
 	RetryAfter time.Duration // the server's advice, 0 = none
@@ -70,8 +70,7 @@ type Error struct {
 	Err        error // the cause on this side, or nil
 }
 
-// statusError returns the error that a response with a status other than OK is. BUSY and UNAVAILABLE are the protocol's
-// words for "not executed".
+// statusError returns the Error for a response with a status other than OK. BUSY and UNAVAILABLE mean "not executed".
 func statusError(e *frame.StatusError, service, method string) *Error {
 	err := &Error{Status: e.Status, RetryAfter: e.RetryAfter, Message: e.Message, Service: service, Method: method}
 	if e.Status == frame.StatusBusy || e.Status == frame.StatusUnavailable {
@@ -106,7 +105,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause on this side.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is implements what errors.Is asks for.
+// Is matches the kind of the status, and for two of them the error of package context.
 func (e *Error) Is(target error) bool {
 	switch e.Status {
 	case frame.StatusDeadlineExceeded:

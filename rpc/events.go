@@ -27,13 +27,13 @@ type eventOptions struct {
 
 	connectQueue   int           // connects that wait, under DispatchConnection; 0 = DefaultConnectQueue
 	connectWarning int           // waiting connects and disconnects above which there is an alarm; 0 = DefaultConnectWarning
-	retryAfter     time.Duration // told to who is refused
+	retryAfter     time.Duration // told to clients that are refused
 	maxPayload     int           // of responses; 0 = frame.DefaultMaxPayload
 	logger         *slog.Logger  // nil = slog.Default()
 }
 
-// notifier tells a Listener the events of the connections of one port or client, each where the dispatcher says. A nil notifier stands for
-// no Listener.
+// notifier tells a Listener the events of the connections of one port or client, each where the dispatcher says. A nil
+// notifier stands for no Listener.
 type notifier struct {
 	o   eventOptions
 	log *slog.Logger
@@ -90,7 +90,7 @@ func newNotifier(o eventOptions) (*notifier, error) {
 	return n, nil
 }
 
-// listens finds out what the Listener takes, and reports whether that is anything.
+// listens finds out which events the Listener takes, and reports whether there are any.
 func (n *notifier) listens() bool {
 	var is [7]bool
 	n.connected, is[0] = n.o.listener.(ConnectedListener)
@@ -120,8 +120,7 @@ func (n *notifier) wants(e Event) bool {
 	return false
 }
 
-// add adds the handlers: right behind the decoder, which has that name, and behind all that are there. On a nil notifier it
-// adds none.
+// add adds front right behind the handler named decoder, and back behind all others. A nil notifier adds none.
 func (n *notifier) add(p *eddy.Pipeline, decoder string) error {
 	if n == nil {
 		return nil
@@ -132,7 +131,7 @@ func (n *notifier) add(p *eddy.Pipeline, decoder string) error {
 	return p.Add("caught", back{n})
 }
 
-// pools returns the executors that the notifier owns. Who stops the loops stops them afterwards, see eddy.Server.Pools.
+// pools returns the executors that the notifier owns. They must be stopped after the loops, see eddy.Server.Pools.
 func (n *notifier) pools() []*executor.Pool {
 	if n == nil || n.connects == nil {
 		return nil
@@ -140,15 +139,15 @@ func (n *notifier) pools() []*executor.Pool {
 	return []*executor.Pool{n.connects.pool}
 }
 
-// onWorker reports whether a worker of these pools asks.
+// onWorker reports whether the caller runs on a worker of these pools.
 func (n *notifier) onWorker() bool {
 	return slices.ContainsFunc(n.pools(), (*executor.Pool).OnWorker)
 }
 
-// stop ends those pools, after they have run what waits.
+// stop ends the pools after they have run what waits.
 func (n *notifier) stop() {
 	for _, p := range n.pools() {
-		_, _ = p.Shutdown(context.Background()) // not one of their workers, the only error
+		_, _ = p.Shutdown(context.Background()) // the only error is for their own workers
 	}
 }
 
@@ -182,7 +181,7 @@ func (n *notifier) rejected(e Event, l *Link, err error) {
 	}
 }
 
-// contain counts and logs a panic of the Listener. To be deferred.
+// contain counts and logs a panic of the Listener. Call it by defer.
 func (n *notifier) contain(e Event) {
 	v := recover()
 	if v == nil {
@@ -194,10 +193,10 @@ func (n *notifier) contain(e Event) {
 	}
 }
 
-// linkOpened goes through the pipeline before anything else: the handlers behind are told the connection's Link.
+// linkOpened is the first event of a pipeline, which tells the handlers behind front the connection's Link.
 type linkOpened struct{ link *Link }
 
-// front is the handler behind the decoder: it knows the link, stamps what is read and written, and takes what is no RPC.
+// front is the handler behind the decoder. front makes the Link, stamps reads and writes, and takes what is no RPC.
 type front struct{ n *notifier }
 
 // HandleOpen implements eddy.OpenHandler.
@@ -208,7 +207,7 @@ func (h front) HandleOpen(ctx *eddy.Context) error {
 	ctx.FireEvent(linkOpened{l})
 	err := l.happen(happening{event: EventConnected})
 	if err != nil && h.n.o.side == ServerSide {
-		_ = ctx.Write(refusal(h.n.o.retryAfter, "too many connections are being opened")) // it ends anyway
+		_ = ctx.Write(refusal(h.n.o.retryAfter, "too many connections are being opened")) // the connection ends anyway
 	}
 	return err
 }
@@ -276,15 +275,15 @@ func (n *notifier) tellSent(l *Link, f SentFrame) {
 	n.sent.Sent(l, f)
 }
 
-// stamp notes a time. Those of one turn of the loop are the same and cost one store.
+// stamp notes a time. All stamps within one turn of the loop are the same and cost one store.
 func stamp(at *atomic.Int64, now time.Duration) {
 	if at.Load() != int64(now) {
 		at.Store(int64(now))
 	}
 }
 
-// sentFrames appends what an outbound message consists of. One write may carry several frames; one in parts, or of shared
-// memory, is one.
+// sentFrames appends the frames of an outbound message. One write may carry several. Of a message in parts only the first
+// part is looked at; a message of another type counts as one frame without a header.
 func sentFrames(to []SentFrame, msg any) []SentFrame {
 	switch m := msg.(type) {
 	case []byte:
@@ -323,7 +322,7 @@ func framesIn(to []SentFrame, b []byte, size int) []SentFrame {
 	return to
 }
 
-// back is the last handler: errors that come here end the connection.
+// back is the last handler, where errors end the connection.
 type back struct{ n *notifier }
 
 // HandleEvent implements eddy.EventHandler.
@@ -344,7 +343,7 @@ func (h back) HandleError(ctx *eddy.Context, err error) error {
 	return err
 }
 
-// responseLate tells of a response that nobody waits for any more. On the loop; l may be nil.
+// responseLate tells the Listener of a response that nobody waits for any more. On the loop; l may be nil.
 func (l *Link) responseLate(id uint64, status frame.Status) {
 	if l != nil {
 		_ = l.happen(happening{event: EventLateResponse, id: id, status: status}) // only a connect is refused

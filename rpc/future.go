@@ -7,8 +7,8 @@ import (
 	"github.com/go-eddy/eddy"
 )
 
-// Future is the outcome of a call that goes on elsewhere, see InvokeAsync. It ends exactly once. All methods may be called
-// by any goroutine, also after the client's end.
+// Future is the outcome of a call made by InvokeAsync. A Future ends exactly once. All methods may be called by any
+// goroutine, also after the client's end.
 type Future[Resp any] struct {
 	f    future
 	resp *Resp
@@ -17,8 +17,8 @@ type Future[Resp any] struct {
 // Done returns a channel that is closed when the call has ended.
 func (f *Future[Resp]) Done() <-chan struct{} { return f.f.wait() }
 
-// Wait blocks until the call has ended and returns its outcome, or until ctx ends and returns that one's error; the call goes on
-// then. On a loop of the client's group it returns eddy.ErrOnLoop while the call has not ended.
+// Wait blocks until the call has ended and returns its outcome. If ctx ends first, Wait returns its error and the call
+// goes on. On a loop of the client's group Wait does not block: it returns eddy.ErrOnLoop while the call has not ended.
 func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
 	done := f.f.wait()
 	select {
@@ -37,15 +37,16 @@ func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
 	}
 }
 
-// Then has fn called once with the outcome: where ClientOptions.Dispatcher has the responses of such calls decoded, on the callback pool or on
-// the connection's loop, where it must not block. Functions of one Future run one after the other, in the order of the calls of Then. One that comes after the
-// end runs there, too; after the end of the client on the caller's goroutine. A panic in fn is contained and counted.
+// Then has fn called once with the outcome. fn runs where ClientOptions.Dispatcher has the responses of such calls
+// decoded: on the callback pool, or on a loop, where fn must not block. Functions that are added before the end run one
+// after the other, in the order of the calls of Then. Functions that are added later run there too, on a pool possibly
+// side by side. After the end of the client they run on the caller's goroutine. A panic in fn is contained and counted.
 func (f *Future[Resp]) Then(fn func(*Resp, error)) {
 	f.f.then(func() { fn(f.outcome()) })
 }
 
-// Cancel gives the call up and reports whether it did: false means that it has ended. The server is told if it was sent. A call with
-// ClientOptions.Interceptors has its context ended; what becomes of that is for them to say.
+// Cancel gives the call up and reports whether it did; false means that the call has ended. If the request was sent, the
+// server is told. With ClientOptions.Interceptors Cancel ends the context of the call; the rest is for the interceptors.
 func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCancelled) }
 
 func (f *Future[Resp]) outcome() (*Resp, error) {
@@ -55,18 +56,18 @@ func (f *Future[Resp]) outcome() (*Resp, error) {
 	return f.resp, nil
 }
 
-// future is the part of a Future that knows no types.
+// future is the part of a Future without type parameters.
 type future struct {
 	client *Client
-	pool   *callbackPool // that its functions run on; nil = the callback pool. Set before the end
+	pool   *callbackPool // runs its functions; nil = the callback pool. Set before the end
 
 	mu    sync.Mutex
-	call  *call // nil when it has ended
+	call  *call // nil after the end, and with interceptors
 	done  chan struct{}
 	ended bool
 	err   error
 	thens []func()
-	stop  func() bool // of the context
+	stop  func() bool // stops waiting for the end of the context
 	abort func(error) // ends the context of a call with interceptors
 }
 
@@ -90,7 +91,7 @@ func (f *future) failure() error {
 
 func (f *future) then(fn func()) {
 	f.mu.Lock()
-	if !f.ended || f.thens != nil { // those before it are being called
+	if !f.ended || f.thens != nil { // earlier functions are being called
 		f.thens = append(f.thens, fn)
 		f.mu.Unlock()
 		return
@@ -131,7 +132,7 @@ func (f *future) cancel(cause error) bool {
 	return c.giveUp(cause)
 }
 
-// finish completes the future and calls its functions. The reference of the call's caller ends here.
+// finish completes the future, calls its functions and releases the reference of the call's caller.
 func (f *future) finish(c *call) {
 	err := c.safeResult()
 	f.mu.Lock()
@@ -149,7 +150,7 @@ func (f *future) finish(c *call) {
 	cl.leave()
 }
 
-// complete makes the one transition there is.
+// complete ends the future and calls its functions, including those added meanwhile.
 func (f *future) complete(err error) {
 	f.mu.Lock()
 	f.ended, f.err = true, err

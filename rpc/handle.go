@@ -12,14 +12,14 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// target is a method as a port exports it. It is the Tag of the frames that call it.
+// target is a method that a port exports, and the Tag of the frames that call it.
 type target struct {
 	reg    *registration
 	method *Method
-	pool   *executor.Pool // nil: the loop
+	pool   *executor.Pool // nil = the loop
 }
 
-// route finds out what a request calls, and the pool that runs it, from its prefix. Loop only.
+// route reads from the prefix which method a request calls, and returns the pool that runs it. Loop only.
 func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	switch f.Op() {
 	case frame.Call, frame.OneWay:
@@ -66,14 +66,14 @@ func (p *port) notFound(head *prefix) error {
 	return e
 }
 
-// done follows a request that was routed.
+// done uncounts a request that was routed.
 func done(f *frame.Frame) {
 	if t, ok := f.Tag.(*target); ok {
 		t.reg.inFlight.Add(-1)
 	}
 }
 
-// timeout returns the smaller of what the client says and what the service has, 0 for neither. Loop only.
+// timeout returns the smaller of the client's timeout and the service's, 0 if there is neither. Loop only.
 func timeout(f *frame.Frame) time.Duration {
 	t, ok := f.Tag.(*target)
 	if !ok {
@@ -86,7 +86,7 @@ func timeout(f *frame.Frame) time.Duration {
 	return d
 }
 
-// handle decodes a request, calls its method and appends the response to dst: where the method runs.
+// handle decodes a request, calls its method and appends the response to dst, all where the method runs.
 func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte, error) {
 	t, ok := f.Tag.(*target)
 	if !ok {
@@ -107,7 +107,7 @@ func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte
 	var req any = head.body
 	switch {
 	case m.raw != nil:
-	case m.newReq == nil: // what a later version of a client may send is not for this one
+	case m.newReq == nil: // no parameter: a later version of the client may send a body
 		req = nil
 	default:
 		req = m.newReq()
@@ -130,7 +130,7 @@ func (s *Server) call(ctx context.Context, t *target, f *frame.Frame, head *pref
 	return intercept(ctx, s.o.Interceptors, t.info(f, head), req, t.method.invoke)
 }
 
-// invoke is call for requests of both forms.
+// invoke calls the method with a decoded request, or with the body if it is a Raw one.
 func (m *Method) invoke(ctx context.Context, req any) (any, error) {
 	if m.raw == nil {
 		return m.call(ctx, req)
@@ -161,14 +161,14 @@ func appendResponse(dst []byte, m *Method, c Codec, resp any) ([]byte, error) {
 	return out, nil
 }
 
-// isNil reports whether there is no response: an interceptor may have lost its type.
+// isNil reports whether resp is nil or a nil pointer. An interceptor may have lost its type.
 func isNil(resp any) bool {
 	v := reflect.ValueOf(resp)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// told returns what a client is told of a method's error. Errors of other pools, servers and calls that the method has come
-// upon are its own: its client must not take them for what became of its request.
+// told returns what a client is told of a method's error. Unless a context ended, errors of other pools, servers and
+// calls that the method has met become APP_ERROR, so that the client does not take them for the fate of its own request.
 func told(err error) error {
 	if _, ok := errors.AsType[*frame.StatusError](err); ok {
 		return err

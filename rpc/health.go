@@ -10,32 +10,32 @@ import (
 
 // The services that every server has, on all ports. They answer while the pools of the others are full.
 var (
-	// HealthKey is eddy.Health: Check tells whether a service is served, on the loop.
+	// HealthKey is eddy.Health, whose method Check tells, on the loop, whether a service is served.
 	HealthKey = Key{Interface: "eddy.Health"}
-	// ReflectionKey is eddy.Reflection: List tells what a port serves, on a small pool of its own.
+	// ReflectionKey is eddy.Reflection, whose method List tells, on a small pool of its own, what the server serves.
 	ReflectionKey = Key{Interface: "eddy.Reflection"}
 )
 
-// What HealthResponse.Status says.
+// Values of HealthResponse.Status.
 const (
 	Serving    = "SERVING"
 	NotServing = "NOT_SERVING"
 )
 
-// HealthRequest is what Check of eddy.Health is asked.
+// HealthRequest is the request of Check of eddy.Health.
 type HealthRequest struct {
 	Service string `json:"service"` // a key; "" is the server
 }
 
-// HealthResponse is what it answers. A key that is not served is NOT_FOUND.
+// HealthResponse is the response of Check. A key that is not registered is answered NOT_FOUND instead.
 type HealthResponse struct {
 	Status string `json:"status"` // Serving or NotServing
 }
 
-// ListRequest is what List of eddy.Reflection is asked: nothing.
+// ListRequest is the request of List of eddy.Reflection.
 type ListRequest struct{}
 
-// ListResponse is what it answers, in the order of registration.
+// ListResponse is the response of List, in the order of registration.
 type ListResponse struct {
 	Services []ServiceInfo `json:"services"`
 }
@@ -56,11 +56,11 @@ type MethodInfo struct {
 	Name     string   `json:"name"`
 	OneWay   bool     `json:"one_way,omitempty"`
 	Codecs   []string `json:"codecs"`
-	Request  string   `json:"request,omitempty"`  // the type: of a message its full name, else its name in Go; "" for raw bodies and for none
+	Request  string   `json:"request,omitempty"`  // the type: the full name of a message, else the name in Go; "" for raw bodies and for none
 	Response string   `json:"response,omitempty"` // likewise
 }
 
-// reflectionPool is where lists are made: they may be long.
+// reflectionPool is where List runs, since lists may be long.
 var reflectionPool = PoolOptions{Threads: 1, Queue: 64, KeepAlive: executor.DefaultKeepAlive}
 
 func (s *Server) registerBuiltIn() error {
@@ -78,8 +78,8 @@ func (s *Server) registerBuiltIn() error {
 	return s.register(&registration{svc: reflection, builtIn: true}, []RegisterOption{WithPoolOptions(reflectionPool)})
 }
 
-// SetServing changes what eddy.Health says of a service; one that was registered is served. The error is a key that is not
-// registered.
+// SetServing sets what eddy.Health says of a service. A service is served from Register on. The error says that the key
+// is not registered.
 func (s *Server) SetServing(key Key, serving bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *Server) SetServing(key Key, serving bool) error {
 
 func (s *Server) check(_ context.Context, req *HealthRequest) (*HealthResponse, error) {
 	if req.Service == "" {
-		return &HealthResponse{Status: Serving}, nil // one that is draining answers UNAVAILABLE
+		return &HealthResponse{Status: Serving}, nil // a draining server answers UNAVAILABLE instead
 	}
 	key, err := ParseKey(req.Service)
 	if err != nil {

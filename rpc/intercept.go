@@ -7,12 +7,13 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 )
 
-// Interceptor stands between a call and its function: on a server around the method, behind the decoding of the request; on
-// a client around the whole call. It calls next once, with the ctx and req that the rest shall see, or answers itself. req and
-// the result are pointers, []byte for a Raw method; req is nil for a method without a parameter. It runs where the method does and may be called by many goroutines.
+// Interceptor wraps a call: on a server the method, after the request was decoded; on a client the whole call. An
+// interceptor calls next once, with the ctx and req that the rest shall see, or answers itself. req and the result are
+// pointers, or []byte for a Raw method; req is nil for a method without a parameter. A server's interceptor runs where
+// the method does, a client's where ClientOptions.Interceptors says. Many goroutines may call it at once.
 type Interceptor func(ctx context.Context, call *CallInfo, req any, next func(ctx context.Context, req any) (any, error)) (any, error)
 
-// CallInfo is what is known of a call beside its body.
+// CallInfo is what is known of a call besides its body.
 type CallInfo struct {
 	Key      Key
 	Method   string
@@ -22,8 +23,8 @@ type CallInfo struct {
 	Peer     netip.AddrPort // on a server: the client's address
 }
 
-// CallFrom returns what is known of the call that a method's ctx belongs to; the deadline is the context's. It is nil for
-// other contexts, and when the method has returned.
+// CallFrom returns what is known of the call that a method's ctx belongs to; the deadline is in ctx itself. The result is
+// nil for other contexts, and when the method has returned.
 func CallFrom(ctx context.Context) *CallInfo {
 	info, _ := ctx.Value(callKey{}).(*CallInfo)
 	return info

@@ -13,15 +13,15 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Isolation says which services share a pool. Source: reference 0.5, 0.6, 2.8; the default is ours.
+// Isolation says which services share a pool. docs/rpc.md compares the default with Dubbo's.
 type Isolation uint8
 
 const (
-	// Shared: the services of a port run on the port's pool. The default.
+	// Shared runs the services of a port on the pool of the port. The default.
 	Shared Isolation = iota
-	// PerService: each service has a pool of its own, so that one which has no worker left takes nothing from the others. It
-	// is the one it was registered with, or one of the limits of its port's pool. A pool that was given serves all ports of
-	// the service; one made of a port's limits serves that port.
+	// PerService gives each service a pool of its own, so that a service without a free worker takes nothing from the
+	// others. A pool that the service was registered with serves all its ports. Without one, each port gets a pool for
+	// the service, with the limits of the port's pool.
 	PerService
 	isolations
 )
@@ -53,10 +53,10 @@ type registration struct {
 	portNames []string
 	user      *executor.Pool // of WithPool
 	options   *PoolOptions   // of WithPoolOptions
-	builtIn   bool           // not the user's: isolation and dispatcher are not asked
+	builtIn   bool           // one of the server's own: isolation and dispatcher do not apply
 	onLoop    bool
 	limit     int64 // calls in flight, 0 = none
-	full      error // the answer beyond it
+	full      error // the answer beyond limit
 	serving   atomic.Bool
 
 	calls    atomic.Uint64
@@ -72,7 +72,7 @@ func (r *registration) setPool(p *executor.Pool, o *PoolOptions) error {
 	return nil
 }
 
-// limitError is what is told beyond InFlight.
+// limitError returns the answer to a call beyond InFlight.
 func (r *registration) limitError(retryAfter time.Duration) error {
 	return &frame.StatusError{
 		Status:     frame.StatusBusy,
@@ -81,15 +81,15 @@ func (r *registration) limitError(retryAfter time.Duration) error {
 	}
 }
 
-// repository has the pools that the server has made.
+// repository holds the pools that the server has made.
 type repository struct {
-	base executor.Options // what the server's options say of all of them
+	base executor.Options // what the server's options say of all pools
 
 	mu    sync.Mutex
 	pools []*executor.Pool
 }
 
-// make makes a pool.
+// make makes a pool and keeps it for end.
 func (r *repository) make(name string, o PoolOptions) (*executor.Pool, error) {
 	p, err := o.NewPool(name, r.base)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *repository) all() []*executor.Pool {
 	return append([]*executor.Pool(nil), r.pools...)
 }
 
-// onWorker reports whether a worker of one of the pools asks, who must not wait for their end.
+// onWorker reports whether the caller runs on a worker of the pools, which must not wait for their end.
 func (r *repository) onWorker() bool {
 	for _, p := range r.all() {
 		if p.OnWorker() {
@@ -117,7 +117,7 @@ func (r *repository) onWorker() bool {
 	return false
 }
 
-// end ends the pools, side by side, and returns when the last worker has ended or ctx has.
+// end ends the pools side by side, and returns when the last worker or ctx has ended.
 func (r *repository) end(ctx context.Context) error {
 	var wg sync.WaitGroup
 	pools := r.all()

@@ -206,7 +206,7 @@ func TestDefaultPools(t *testing.T) {
 	}
 }
 
-// TestPoolKinds: the kinds and their defaults, as reference 2.6 has them, where we have bounds.
+// TestPoolKinds: the kinds and their defaults, which are Dubbo's except for our bounds.
 func TestPoolKinds(t *testing.T) {
 	for _, c := range []struct {
 		o               PoolOptions

@@ -18,8 +18,8 @@ type Key struct {
 // String returns the key as it travels, group/interface:version.
 func (k Key) String() string { return k.Group + "/" + k.Interface + ":" + k.Version }
 
-// Validate reports what is wrong with a key: the interface is missing, or a part holds a slash, a colon, a space, a
-// control character or what is no UTF-8.
+// Validate returns what is wrong with a key, or nil. The interface must not be empty. No part may hold a slash, a colon,
+// a space, a control character or bytes that are no UTF-8.
 func (k Key) Validate() error {
 	if k.Interface == "" {
 		return fmt.Errorf("rpc: key %q: the interface is empty", k.String())
@@ -34,7 +34,7 @@ func (k Key) Validate() error {
 
 func notInKey(r rune) bool { return r == '/' || r == ':' || unicode.IsSpace(r) || unicode.IsControl(r) }
 
-// ParseKey is the opposite of Key.String. For people it takes less: group/ and :version may be left out.
+// ParseKey is the opposite of Key.String. For the convenience of people group/ and :version may be left out.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	rest := s
@@ -48,7 +48,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// wellFormedKey reports whether b has the form of a key on the wire, where both separators are there.
+// wellFormedKey reports whether b is a key as it travels, with both separators.
 func wellFormedKey(b []byte) bool {
 	if bytes.IndexByte(b, '/') < 0 || bytes.IndexByte(b, ':') < 0 {
 		return false

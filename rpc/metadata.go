@@ -33,7 +33,7 @@ func (m Metadata) Values(key string) iter.Seq[string] {
 	}
 }
 
-// rawPairs are the pairs of a prefix as they came: length and key, length and value, each.
+// rawPairs are the pairs of a prefix as they travel: length and key, length and value, each.
 type rawPairs struct {
 	n int
 	b []byte
@@ -55,7 +55,7 @@ func (r rawPairs) metadata() Metadata {
 	return m
 }
 
-// cutField cuts a field behind its length of 16 bits off b.
+// cutField cuts a field, which follows its length of 16 bits, off b.
 func cutField(b []byte) (field, rest []byte, ok bool) {
 	if len(b) < 2 {
 		return nil, b, false

@@ -11,13 +11,13 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 )
 
-// Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where they
-// may block; under DispatchDirect on the loop, where they must not. ctx ends with the call: when the function returns, at its
-// deadline, when the client cancels it, or with the connection. CallFrom tells about the call.
+// Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where
+// they may block. Under DispatchDirect they run on the loop, where they must not. ctx ends with the call: when the
+// function returns, at its deadline, when the client cancels it, or with the connection. CallFrom tells about the call.
 //
-// An error becomes the response's: a *frame.StatusError names the status, the end of a context becomes DEADLINE_EXCEEDED or
-// CANCELLED, and everything else APP_ERROR with its text. BUSY and UNAVAILABLE say that nothing was executed. A panic becomes
-// INTERNAL; its text stays in the log.
+// A returned error becomes the status of the response: a *frame.StatusError names it, the end of a context becomes
+// DEADLINE_EXCEEDED or CANCELLED, and everything else APP_ERROR with its text. BUSY and UNAVAILABLE say that nothing was
+// executed. A panic becomes INTERNAL; its text stays in the log.
 type Method struct {
 	name   string
 	oneWay bool
@@ -25,7 +25,7 @@ type Method struct {
 	types  [2]string // of request and response, for List; "" for raw bodies and for none
 
 	raw    func(ctx context.Context, body []byte) ([]byte, error)
-	newReq func() any // a pointer; nil: the method has no parameter
+	newReq func() any // returns a pointer; nil if the method has no parameter
 	call   func(ctx context.Context, req any) (any, error)
 }
 
@@ -46,9 +46,10 @@ func (m Method) Codecs() []Codec {
 	return list
 }
 
-// Unary is a method with a response. It takes JSON; protobuf if Req and Resp are messages, whose JSON is protobuf's then;
-// and raw bodies if both are []byte. Returning nil without an error is a mistake, which the client is told as INTERNAL: it could not
-// tell nothing from an empty response. A method that needs no request takes a *struct{}, or a message without fields.
+// Unary returns a method with a response. The method takes JSON; also protobuf if Req and Resp are messages, whose JSON
+// is then protobuf's; and raw bodies if both are []byte. If no request is needed, fn takes a *struct{}, or a message
+// without fields. fn must not return nil without an error: the client is told INTERNAL, because it could not tell nothing
+// from an empty response.
 func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*Resp, error)) Method {
 	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]()), types: [2]string{typeName(new(Req)), typeName(new(Resp))}}
 	if fn == nil {
@@ -69,8 +70,8 @@ func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*
 	return m
 }
 
-// OneWay is a method without a response. It can be called for one too: the response is empty then and says that the function
-// has returned nil. Codecs as of Unary.
+// OneWay returns a method without a response. A client may call it for one, too: the response is then empty and says that
+// fn has returned nil. Codecs are those of Unary.
 func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) Method {
 	m := Method{name: name, oneWay: true, takes: codecsOf[Req](), types: [2]string{typeName(new(Req))}}
 	if fn == nil {
@@ -87,16 +88,16 @@ func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) 
 	return m
 }
 
-// Raw is a method that is given the body as it came and returns that of the response, whatever the codec, of which CallFrom
-// tells. body is valid until fn returns; the result may be part of it, and is copied.
+// Raw returns a method that is given the body as it came, and returns the body of the response. The method takes every
+// codec; CallFrom tells which one it is. body is valid until fn returns; the result may be part of it, and is copied.
 func Raw(name string, fn func(ctx context.Context, body []byte) ([]byte, error)) Method {
 	return Method{name: name, takes: [codecs]bool{true, true, true}, raw: fn}
 }
 
-// errWrongRequest is for an interceptor's author.
+// errWrongRequest is an interceptor's mistake, which the client is told as INTERNAL.
 var errWrongRequest = errors.New("rpc: an interceptor passed on a request of another type")
 
-// errNoResponse is what a client is told of a method, or an interceptor, that returned neither a response nor an error.
+// errNoResponse answers a call whose method or interceptor returned neither a response nor an error.
 var errNoResponse = &frame.StatusError{Status: frame.StatusInternal, Message: "the method returned nil and no error"}
 
 func wrongRequest(got, want any) error {

@@ -2,9 +2,9 @@ package rpc
 
 import "github.com/go-eddy/eddy/internal/wheel"
 
-// pendingTable holds the calls of one connection that wait for their responses. The id of a call names its slot and how
-// often the slot was used, so that finding a call is one index, an id is never 0, and one that has ended is told from
-// one that never was. The counts may wrap: an id comes again after 2³² calls in one slot. wire.mu guards it.
+// pendingTable holds the calls of one connection that wait for their responses. wire.mu guards it. The id of a call names
+// its slot and how often the slot was used. So finding a call is one index, an id is never 0, and an id that has ended is
+// told from one that never was. The counts may wrap: an id comes again after 2³² calls in one slot.
 type pendingTable struct {
 	slots []pendingSlot
 	free  []uint32 // the last one is used next
@@ -12,7 +12,7 @@ type pendingTable struct {
 }
 
 type pendingSlot struct {
-	call *call // nil when it is free
+	call *call // nil when the slot is free
 	uses uint32
 	due  wheel.Handle
 }

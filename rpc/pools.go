@@ -9,17 +9,17 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// PoolKind is how a pool of the server grows. Source: reference 2.6.
+// PoolKind is how a pool of the server grows. The kinds are those of Dubbo.
 type PoolKind uint8
 
 const (
-	// PoolFixed has a number of workers that suits a steady load. The default of a server.
+	// PoolFixed has a set number of workers, for a steady load. The default.
 	PoolFixed PoolKind = iota
-	// PoolCached starts a worker for everything that finds none idle.
+	// PoolCached starts a worker for each call that finds none idle.
 	PoolCached
 	// PoolLimited grows and never shrinks.
 	PoolLimited
-	// PoolEager grows before it lets anything wait, and lets wait what comes when it cannot grow.
+	// PoolEager grows before it lets calls wait, and lets calls wait when it cannot grow.
 	PoolEager
 	poolKinds
 )
@@ -47,8 +47,9 @@ func ParsePoolKind(name string) (PoolKind, error) {
 // DefaultThreads is the number of workers of a fixed or limited pool whose PoolOptions.Threads is 0.
 const DefaultThreads = 200
 
-// PoolOptions are the limits of a pool. The zero value is a fixed pool of DefaultThreads workers without a queue: the call
-// that finds all of them at work is refused at once. What is 0 has the default of its kind:
+// PoolOptions are the limits of a pool. The zero value is a fixed pool of DefaultThreads workers without a queue: the
+// call that finds all of them at work is refused at once. Set Queue where bursts of more than Threads calls are to wait
+// instead. A field that is 0 has the default of its kind:
 //
 //	kind     Threads                  CoreThreads  Queue
 //	fixed    200                      Threads      none
@@ -56,18 +57,17 @@ const DefaultThreads = 200
 //	limited  200                      all          none
 //	eager    executor.DefaultCached   0            1
 //
-// There is no unbounded queue, and no unbounded number of workers either. These are the defaults of Dubbo. Set Queue where bursts of more
-// than Threads calls are to wait instead of being refused.
+// These are the defaults of Dubbo, except that no queue and no number of workers is unbounded.
 type PoolOptions struct {
 	Kind        PoolKind
 	Threads     int           // calls that run at once, at most
 	CoreThreads int           // workers that stay however long they are idle
 	Queue       int           // calls that wait for a worker, at most
-	KeepAlive   time.Duration // for which a worker above CoreThreads stays idle; 0 = 60 s. A fixed pool that has one shrinks to CoreThreads
+	KeepAlive   time.Duration // how long a worker above CoreThreads stays idle; 0 = 60 s. A fixed pool for which it is set shrinks to CoreThreads
 }
 
-// NewPool returns a pool of these limits, for WithPool. base gives the rest: Dumper, OnExhausted, Logger, hooks. Its Name is
-// replaced by name, and what PoolOptions say is theirs. The caller ends the pool. The error names the field that is wrong.
+// NewPool returns a pool with these limits, for WithPool. The caller ends the pool. base gives the rest: Dumper,
+// OnExhausted, Logger, hooks; its Name and limits are replaced. The error names the field that is wrong.
 func (o PoolOptions) NewPool(name string, base executor.Options) (*executor.Pool, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("rpc: pool %q: %w", name, err)
@@ -93,7 +93,7 @@ func (o PoolOptions) build(e executor.Options) (*executor.Pool, error) {
 	return executor.NewFixed(e)
 }
 
-// settings returns what the options are to package executor, whose defaults are others.
+// settings translates the options for package executor, whose defaults are others.
 func (o PoolOptions) settings(e executor.Options) executor.Options {
 	e.Workers, e.Core, e.Queue, e.KeepAlive = o.Threads, o.CoreThreads, o.Queue, o.KeepAlive
 	switch {

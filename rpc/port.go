@@ -13,15 +13,15 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// DefaultInFlight is how many calls of one connection are in flight if PortOptions does not say: more than any pool takes.
+// DefaultInFlight is PortOptions.InFlight if the options do not say: more than any pool takes by default.
 const DefaultInFlight = 16384
 
 // PortOptions say how one address of a server serves. Addr is required.
 type PortOptions struct {
-	Name string // for OnPorts, Addr, logs and statistics; "" is port and its number in ServerOptions.Ports, from 0
+	Name string // for OnPorts, Addr, logs and statistics; "" is "port" and its index in ServerOptions.Ports
 	Addr string // host and port; the ports 0 and -1 let the system choose one
 
-	Dispatcher Dispatcher  // where what happens on connections runs
+	Dispatcher Dispatcher  // where requests and events run
 	Pool       PoolOptions // of the port's shared pool and, with PerService, of the services' own pools
 
 	// Ordering of requests on one connection. OrderSerial makes each connection a serial stream: one call at a time, in
@@ -33,21 +33,21 @@ type PortOptions struct {
 	ReadTimeout time.Duration // from the first byte of a frame to its last; 0 = frame.DefaultReadTimeout, negative = none
 	IdleTimeout time.Duration // of connections; 0 = frame.DefaultIdleTimeout, negative = none
 
-	Accepts int         // open connections; 0 = no limit
-	Loops   int         // of the port's own; 0 = GOMAXPROCS
+	Accepts int         // open connections at most; 0 = no limit
+	Loops   int         // number of the port's own; 0 = GOMAXPROCS
 	Group   *eddy.Group // loops shared with others; nil = own ones
 
 	// Front adds handlers in front of the protocol's, such as TLS. It runs on the loop. nil adds none.
 	Front func(p *eddy.Pipeline) error
-	// Tune sets what else an eddy.Server has: budgets, watermarks, admission. It is called once, before it listens. nil sets
-	// nothing.
+	// Tune sets what else an eddy.Server has: budgets, watermarks, admission. Tune is called once, before the port
+	// listens. nil sets nothing.
 	Tune func(srv *eddy.Server)
 
-	// Listener is told what happens on the port's connections, where Dispatcher says; its shared pool is the port's. nil =
-	// nobody. One that is a ReceivedListener serves the operations 16 to 255.
+	// Listener is told of events on the port's connections, where Dispatcher says; its shared pool is the port's. A
+	// ReceivedListener serves the operations 16 to 255. nil = none.
 	Listener       Listener
-	ConnectQueue   int // DispatchConnection: connects that wait, see Listener; 0 = DefaultConnectQueue
-	ConnectWarning int // DispatchConnection: above how many of them there is a warning; 0 = DefaultConnectWarning
+	ConnectQueue   int // under DispatchConnection, connects that may wait, see Listener; 0 = DefaultConnectQueue
+	ConnectWarning int // under DispatchConnection, waiting connects and disconnects above which there is a warning; 0 = DefaultConnectWarning
 }
 
 // port is one address of a server.
@@ -62,7 +62,7 @@ type port struct {
 	engine *eddy.Server
 }
 
-// newPort returns a port that does not listen yet. Its pool is the server's to end, also with an error.
+// newPort returns a port that does not listen yet. The server ends the port's pool, also after an error.
 func (s *Server) newPort(i int, o PortOptions) (*port, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("port%d", i)
@@ -108,7 +108,7 @@ func (p *port) build() error {
 		return err
 	}
 	p.engine = &eddy.Server{
-		CloseOnEOF: true, // the calls of a client that is gone are told so
+		CloseOnEOF: true, // the calls of a client that is gone end
 		Loops:      p.o.Loops, Group: p.o.Group, MaxConns: p.o.Accepts, Admission: p.admission(), Pools: p.events.pools(), Logger: p.srv.o.Logger,
 	}
 	p.frames.Configure(p.engine)
@@ -119,7 +119,7 @@ func (p *port) build() error {
 	return nil
 }
 
-// buildEvents makes what tells the Listener. The error names a PortOptions field.
+// buildEvents makes the notifier of the Listener. The error names a PortOptions field.
 func (p *port) buildEvents() error {
 	var err error
 	p.events, err = newNotifier(eventOptions{
@@ -133,8 +133,8 @@ func (p *port) buildEvents() error {
 	return nil
 }
 
-// admission tells clients for whom there is no room that they are not taken, unless they expect something else of a port,
-// such as a handshake. It does so on the loop that accepts, before there is anything to dispatch. Source: reference 2.1.
+// admission has clients beyond a limit told BUSY, by the loop that accepts, before there is anything to dispatch. With
+// Front they are not told, because they may expect something else of the port, such as a handshake.
 func (p *port) admission() eddy.Admission {
 	if p.o.Front != nil {
 		return eddy.Admission{}
@@ -177,7 +177,7 @@ func (p *port) init(l *eddy.Pipeline) error {
 	return p.events.add(l, "frames")
 }
 
-// place returns where requests run that would prefer pool: nil is the loop.
+// place returns where requests that prefer pool run; nil is the loop.
 func (p *port) place(pool *executor.Pool) *executor.Pool {
 	if p.o.Dispatcher.Place(EventRequest, ServerSide) == PlaceLoop {
 		return nil
@@ -185,7 +185,7 @@ func (p *port) place(pool *executor.Pool) *executor.Pool {
 	return pool
 }
 
-// export adds a service's methods to the port, or replaces none.
+// export adds a service's methods to the port, in a copy of the table that the loops read.
 func (p *port) export(r *registration, pool *executor.Pool) {
 	table := make(map[string]map[string]*target)
 	for key, methods := range *p.table.Load() {

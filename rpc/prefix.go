@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// MaxPrefix is the longest prefix of a request, in bytes: spec "RPC prefix".
+// MaxPrefix is the longest prefix of a request, in bytes. The package documentation has its fields.
 const MaxPrefix = 16 << 10
 
 // prefixFixed is the length of a prefix with empty fields: timeout, codec, flags, and three numbers of 16 bits.
 const prefixFixed = 4 + 1 + 1 + 2 + 2 + 2
 
-// Where its first fields lie.
+// Offsets of the first fields of a prefix.
 const (
 	atCodec = 4
 	atFlags = 5
@@ -80,7 +80,7 @@ func parsePrefix(payload []byte) (p prefix, err error) {
 }
 
 // appendPrefix appends a prefix to dst; the body follows it. service is a Key's String. The error is a prefix longer than
-// MaxPrefix, and dst as it was.
+// MaxPrefix; dst is then returned as it was.
 func appendPrefix(dst []byte, timeout uint32, c Codec, service, method string, meta Metadata) ([]byte, error) {
 	size := prefixFixed + len(service) + len(method)
 	for _, p := range meta {
@@ -105,8 +105,8 @@ func appendField(dst []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(dst, uint16(len(s))), s...)
 }
 
-// prefixTimeout returns what a prefix says of the time that is left, which is more than none: rounded up, and 0 for no
-// limit.
+// prefixTimeout returns the timeout in a prefix for the time that is left, in ms and rounded up, so that it is not 0. 0
+// stands for no limit.
 func prefixTimeout(left time.Duration) uint32 {
 	if left <= 0 {
 		return 0

@@ -13,9 +13,10 @@ import (
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
-// Backoff is how long a client waits between attempts to connect to an address: Min after the first failure, twice as long
-// after each further one, Max at most, and each time up to Jitter of it more or less, so that clients of a server that
-// comes back do not come all at once. A connection on which the server has answered something begins anew.
+// Backoff is how long a client waits between attempts to connect to an address. The pause is Min after the first failure
+// and twice as long after each further one, up to Max. Each pause is up to Jitter of it longer or shorter, so that
+// clients do not come back to a server all at once. A connection on which the server has answered, or that has lasted for
+// Max, begins anew.
 type Backoff struct {
 	Min    time.Duration // 0 = 100 ms
 	Max    time.Duration // 0 = 10 s
@@ -36,7 +37,7 @@ func (b Backoff) withDefaults() (Backoff, error) {
 	return b, nil
 }
 
-// after returns the pause after so many failures in a row; random is from 0 to 1.
+// after returns the pause after that many failures in a row; random is from 0 to 1.
 func (b Backoff) after(failures int, random float64) time.Duration {
 	d := b.Min
 	for ; failures > 1 && d < b.Max; failures-- {
@@ -57,7 +58,7 @@ type peer struct {
 	cancel context.CancelFunc
 }
 
-// linkState says what can be hoped for of a link. Client.mu guards it.
+// linkState says whether a link has a connection or may get one. Client.mu guards it.
 type linkState uint8
 
 const (
@@ -67,15 +68,15 @@ const (
 	linkStopped
 )
 
-// link is one of the connections to an address, in the course of time. Its goroutine makes a connection, waits until that
-// takes no more calls, and makes the next.
+// link stands for one of the connections to an address. Its goroutine makes a connection, waits until that takes no more
+// calls, and makes the next.
 type link struct {
 	client *Client
 	peer   *peer
 	dialer *eddy.Dialer
-	wires  sync.WaitGroup // open connections, those that only finish what is in flight included
+	wires  sync.WaitGroup // open connections, including those that only finish the calls in flight
 	fresh  atomic.Pointer[wire]
-	holdTo atomic.Int64 // not before, on the client's clock: a server's advice
+	holdTo atomic.Int64 // earliest time of the next attempt, on the client's clock: a server's advice
 
 	state linkState // Client.mu
 	err   error     // of the last attempt, Client.mu
@@ -88,7 +89,7 @@ func newLink(p *peer, cl *Client) *link {
 	decoder := frame.ResponseDecoder(frame.MaxPayload(o.MaxPayload))
 	l.dialer = &eddy.Dialer{
 		Group:          cl.group,
-		CloseOnEOF:     true, // a server that has ended takes no request
+		CloseOnEOF:     true, // a server that has closed its end takes no more requests
 		ConnectTimeout: o.DialTimeout,
 		ReadTimeout:    frame.DefaultReadTimeout,
 		Logger:         o.Logger,
@@ -135,7 +136,7 @@ func (l *link) run() {
 		case <-l.peer.ctx.Done():
 			return
 		}
-		// A connection that has served is made again soon, and calls wait for that; one that has not is a failure.
+		// A connection that has served is made again soon, and calls wait for the new one. Any other counts as a failure.
 		pause := time.Duration(cl.random() * float64(cl.o.Backoff.Min))
 		if w.served() {
 			failures = 0
@@ -168,7 +169,7 @@ func (l *link) connect() (*wire, error) {
 	return nil, errors.New("rpc: a connection without a handler") // does not happen: Dial returns the last one that was made
 }
 
-// hold keeps the link from connecting for as long as a server asks for, within the bounds of the back-off. Any goroutine.
+// hold delays the next attempt to connect for as long as a server asks, at most Backoff.Max. Any goroutine.
 func (l *link) hold(d time.Duration) {
 	if d > 0 {
 		l.holdTo.Store(wheel.After(l.client.now(), min(d, l.client.o.Backoff.Max)))
@@ -179,7 +180,7 @@ func (l *link) held(pause time.Duration) time.Duration {
 	return max(pause, time.Duration(l.holdTo.Load()-l.client.now()))
 }
 
-// stop ends the link when its last connection has ended.
+// stop ends the link when its last connection has ended. The end of the client ends the connections.
 func (l *link) stop() {
 	cl := l.client
 	if w := cl.linkStopped(l); w != nil {
@@ -200,7 +201,7 @@ func (l *link) stop() {
 
 var errGone = &causeError{kinds: kindsDown, text: "the address is no longer among those of the resolver"}
 
-// served reports whether the server has answered anything, or has at least kept the connection for long.
+// served reports whether the server has answered anything, or has at least kept the connection for Backoff.Max.
 func (w *wire) served() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

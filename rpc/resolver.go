@@ -12,10 +12,10 @@ import (
 
 // Resolver finds the addresses of servers that serve the same.
 type Resolver interface {
-	// Resolve returns the addresses to connect to, host:port each. It may block until ctx ends; it runs on a goroutine of the
-	// Client's own, again and again: see ClientOptions.ResolveEvery. What it returns without an error replaces what it
-	// returned before, none included: new addresses are connected to, and connections to those that are missing take no new
-	// calls and end when their last one has. An error changes nothing.
+	// Resolve returns the addresses to connect to, host:port each. A Client calls Resolve again and again on a goroutine
+	// of its own, see ClientOptions.ResolveEvery; Resolve may block until ctx ends. Without an error the result replaces
+	// the one before, also if it is empty. New addresses are connected to. Connections to missing ones take no new calls
+	// and end when their last call has. An error changes nothing.
 	Resolve(ctx context.Context) ([]string, error)
 }
 
@@ -25,8 +25,8 @@ const resolveGap = time.Second
 // maxAddrs bounds what a Resolver may return.
 const maxAddrs = 1024
 
-// Static returns a Resolver whose answer never changes. Host names in it are looked up each time a connection is made,
-// and their addresses tried in turn.
+// Static returns a Resolver whose answer never changes. Host names are looked up each time a connection is made, and
+// their addresses are tried in turn.
 func Static(addrs ...string) Resolver { return staticAddrs(slices.Clone(addrs)) }
 
 type staticAddrs []string
@@ -81,7 +81,7 @@ func splitAddr(address string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// resolveLoop keeps the addresses current. A goroutine of the Client's.
+// resolveLoop keeps the addresses current, on a goroutine of its own.
 func (cl *Client) resolveLoop() {
 	defer cl.tasks.Done()
 	for failures := 0; ; {

@@ -9,8 +9,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// This file keeps the events of one connection in order, wherever each of them runs. The loop adds to the queue of the
-// link; the first of the queue is with its executor, and whoever has run it takes the next one where that belongs.
+// This file keeps the events of one connection in order, wherever each of them runs. The loop adds events to the queue of
+// the link. The first of the queue is with its executor. The goroutine that has run it hands the next one to where that
+// runs.
 
 // happening is one event on its way to the Listener.
 type happening struct {
@@ -18,20 +19,20 @@ type happening struct {
 	place  Place
 	reason eddy.CloseReason // of EventDisconnected
 	status frame.Status     // of EventLateResponse
-	id     uint64           // the same, and of EventOther until that is answered
+	id     uint64           // of EventLateResponse, and of EventOther until that is answered
 	frame  *frame.Frame     // of EventOther
 	err    error            // of EventDisconnected and EventCaught
 }
 
-// linkBound is how many events of one connection wait. Beyond it all but the end are rejected.
+// linkBound is how many events of one connection wait. Beyond it all but connects and disconnects are rejected.
 const linkBound = 64
 
-// errLinkFull is the limit of one connection.
+// errLinkFull returns the error of an event beyond linkBound.
 func (n *notifier) errLinkFull() error {
 	return &executor.LimitError{Pool: n.o.name, What: "the events of a connection", Limit: linkBound, Key: true}
 }
 
-// happen takes an event. The error is for a connection that must be refused. Loop only.
+// happen runs an event or queues it. An error means that the connection must be refused. Loop only.
 func (l *Link) happen(h happening) error {
 	h.place = l.n.o.dispatcher.Place(h.event, l.n.o.side)
 	wanted := l.n.wants(h.event)
@@ -69,7 +70,7 @@ func (l *Link) happen(h happening) error {
 
 var errDuplicate = &frame.StatusError{Status: frame.StatusBadRequest, Message: "a request with this id is in flight"}
 
-// queueable says why an event cannot wait. l.mu is held.
+// queueable returns why an event cannot wait, or nil. l.mu is held.
 func (l *Link) queueable(h happening) error {
 	if len(l.queue) >= linkBound && !h.kept() {
 		return l.n.errLinkFull()
@@ -88,7 +89,7 @@ func (l *Link) queueable(h happening) error {
 // kept reports whether the event must not be lost.
 func (h *happening) kept() bool { return h.event == EventConnected || h.event == EventDisconnected }
 
-// runFirst runs an event on the loop that did not have to wait, and so is in no queue.
+// runFirst runs an event on the loop that did not have to wait, so that it is in no queue.
 func (l *Link) runFirst(h happening) {
 	defer l.proceed(PlaceLoop, false)
 	l.run(h)
@@ -119,7 +120,7 @@ func (l *Link) start(h happening) error {
 	return nil
 }
 
-// forget empties the queue of what start could not hand over.
+// forget drops the event that start could not hand over. end says that nothing more is told.
 func (l *Link) forget(end bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +137,7 @@ func (l *Link) submit(h happening) error {
 	return l.n.connects.append(l)
 }
 
-// strand is the link's place on the shared pool. It is for who has the link's turn to ask.
+// strand returns the link's strand on the shared pool. Only the goroutine that has the link's turn may call it.
 func (l *Link) strand() *executor.Strand[*Link] {
 	if l.turns == nil {
 		l.turns = executor.NewStrand(l.n.o.shared, 1, (*Link).turnShared).DropWith((*Link).dropTurn)
@@ -146,8 +147,8 @@ func (l *Link) strand() *executor.Strand[*Link] {
 
 func (l *Link) turnShared() { l.turn(PlaceShared) }
 
-// handOver takes the link's turn to an executor, beyond its bound: the link was admitted. It reports false if the executor
-// takes nothing any more; so does a loop whose task queue is full.
+// handOver gives the link's turn to an executor, beyond its bound because the link was admitted. The result is false if
+// the executor takes nothing any more, or is a loop whose task queue is full.
 func (l *Link) handOver(p Place) bool {
 	switch p {
 	case PlaceLoop:
@@ -165,7 +166,7 @@ func (l *Link) turn(p Place) {
 	l.run(h)
 }
 
-// dropTurn is turn when the executor was stopped before it came to it, on the goroutine that stopped it.
+// dropTurn runs in place of turn when the executor was stopped before, on the goroutine that stopped it.
 func (l *Link) dropTurn() {
 	h := l.first()
 	defer l.proceed(PlaceShared, true)
@@ -178,7 +179,7 @@ func (l *Link) first() happening {
 	return l.queue[0]
 }
 
-// proceed follows an event that was run on p, also when that ended its goroutine: the next one gets its executor.
+// proceed hands the next event to its executor after one has run on p, even if that one ended its goroutine.
 func (l *Link) proceed(p Place, queued bool) {
 	for {
 		next, more := l.next(queued)
@@ -211,7 +212,7 @@ func (l *Link) next(queued bool) (h happening, more bool) {
 	return l.queue[0], true
 }
 
-// runHere ends an event that its executor does not take any more.
+// runHere ends an event that its executor no longer takes: it is run here, or rejected if it may be lost.
 func (l *Link) runHere(h happening) {
 	if h.kept() || h.place == PlaceLoop {
 		l.run(h)
@@ -220,7 +221,7 @@ func (l *Link) runHere(h happening) {
 	}
 }
 
-// reject answers an event that is not told, once and without blocking.
+// reject counts and answers an event that the Listener is not told, once and without blocking.
 func (l *Link) reject(h happening, err error) {
 	n := l.n
 	if err != errDuplicate { //nolint:errorlint // our own, passed bare
@@ -235,7 +236,7 @@ func (l *Link) reject(h happening, err error) {
 	}
 }
 
-// drop ends an event that nobody is told.
+// drop ends an event that the Listener is not told because it wants none or the link has ended.
 func (l *Link) drop(h happening) {
 	if h.frame != nil {
 		h.frame.Release()
@@ -243,7 +244,7 @@ func (l *Link) drop(h happening) {
 	}
 }
 
-// over undoes begin.
+// over undoes Conn.Begin, on a server.
 func (l *Link) over() {
 	if l.n.o.side == ServerSide {
 		l.conn.End()
@@ -286,8 +287,8 @@ func (l *Link) runReceived(f *frame.Frame) {
 	payload, err = n.received.Received(l, f)
 }
 
-// answer ends a request of the application's own: its one response, and its part in what is in flight. A client's frames
-// are not answered.
+// answer ends a request of the application's own: sends its one response, and takes it out of what is in flight. A
+// client's frames are not answered.
 func (l *Link) answer(f *frame.Frame, payload []byte, err error) {
 	defer f.Release()
 	if l.n.o.side == ClientSide {
@@ -304,11 +305,11 @@ func (l *Link) answer(f *frame.Frame, payload []byte, err error) {
 		msg = frame.AppendError(nil, f.ID, toldStatus(err))
 	}
 	if err := l.conn.Write(msg); err != nil && !errors.Is(err, eddy.ErrClosed) {
-		l.conn.CloseWith(eddy.CloseBackpressureLimit, err) // its client would wait for ever
+		l.conn.CloseWith(eddy.CloseBackpressureLimit, err) // or its client would wait for ever
 	}
 }
 
-// answered lets the id be used again: before its client can know that it may.
+// answered frees the id of a request before its client can see the response and use the id again.
 func (l *Link) answered(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -317,7 +318,7 @@ func (l *Link) answered(id uint64) {
 	}
 }
 
-// told is what a client is told of an event that was rejected.
+// told returns what a client is told of an event that was rejected.
 func (n *notifier) told(err error) error {
 	switch {
 	case errors.Is(err, executor.ErrClosed):
@@ -328,7 +329,7 @@ func (n *notifier) told(err error) error {
 	return err
 }
 
-// toldStatus is what a client is told of an error of a ReceivedListener.
+// toldStatus returns what a client is told of an error of a ReceivedListener.
 func toldStatus(err error) *frame.StatusError {
 	e, ok := errors.AsType[*frame.StatusError](err)
 	switch {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// DefaultRetryAfter is the advice to clients that were refused if ServerOptions does not say.
+	// DefaultRetryAfter is ServerOptions.RetryAfter if the options do not say.
 	DefaultRetryAfter = 50 * time.Millisecond
 	// closeTimeout bounds how long Close waits for methods that run.
 	closeTimeout = 10 * time.Second
@@ -25,7 +25,7 @@ const (
 // DefaultDrainGrace is ServerOptions.DrainGrace if the options do not say.
 const DefaultDrainGrace = 250 * time.Millisecond
 
-// ServerOptions say how a Server serves. One port is required.
+// ServerOptions say how a Server serves. At least one port is required.
 type ServerOptions struct {
 	Ports     []PortOptions
 	Isolation Isolation
@@ -34,21 +34,22 @@ type ServerOptions struct {
 	// DefaultRetryAfter, negative = none.
 	RetryAfter time.Duration
 
-	// DrainGrace is how long Shutdown keeps a connection open for calls that cross its GOAWAY, so that they are answered
-	// UNAVAILABLE and made elsewhere; clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
+	// DrainGrace is how long Shutdown keeps a connection open for calls that cross its GOAWAY. Such calls are answered
+	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end the time earlier. 0 = DefaultDrainGrace, negative =
+	// none.
 	DrainGrace time.Duration
 
 	Interceptors []Interceptor // around every method, the first one outermost
 
-	// Of the pools that the server makes, see executor.Options.
+	// For the pools that the server makes, see executor.Options.
 	Dumper      *executor.Dumper
 	OnExhausted func(executor.Exhaustion)
 
 	Logger *slog.Logger // nil = slog.Default()
 }
 
-// Server serves services on one or more ports. Exactly one response answers each call, whatever becomes of it, unless its
-// connection ends before. Make it with NewServer, Register services, Listen. All methods may be called by any goroutine.
+// Server serves services on one or more ports. Make it with NewServer, Register services, Listen. Each call gets exactly
+// one response, whatever becomes of it, unless its connection ends before. All methods may be called by any goroutine.
 type Server struct {
 	o     ServerOptions
 	log   *slog.Logger
@@ -70,8 +71,8 @@ const (
 	serverEnding
 )
 
-// NewServer returns a server with the services eddy.Health and eddy.Reflection. The error names the option that makes no
-// sense. Who does not want the server any more calls Close.
+// NewServer returns a server with the services eddy.Health and eddy.Reflection. End the server with Shutdown or Close.
+// The error names the option that makes no sense.
 func NewServer(o ServerOptions) (*Server, error) {
 	switch {
 	case len(o.Ports) == 0:
@@ -188,8 +189,8 @@ func (s *Server) portsOf(r *registration) ([]*port, error) {
 	return list, nil
 }
 
-// Listen binds the ports and returns when all of them serve. With an error, which names the port, none does, and the server
-// is closed. A server that was closed answers ErrClosed.
+// Listen binds the ports and returns when all of them serve. If that fails, the error names the port, no port serves, and
+// the server is closed. After Shutdown or Close the error is ErrClosed.
 func (s *Server) Listen() error {
 	s.mu.Lock()
 	state := s.state
@@ -223,7 +224,7 @@ func (s *Server) Addr(name string) net.Addr {
 // Wait returns when the server has ended.
 func (s *Server) Wait() { <-s.ended }
 
-// mayWait refuses to a method of the server, and to whatever runs on a loop, to wait for the server's end.
+// mayWait returns an error on a loop and on a worker of the server, which must not wait for the server's end.
 func (s *Server) mayWait() error {
 	switch {
 	case eddy.OnLoop():
@@ -234,10 +235,13 @@ func (s *Server) mayWait() error {
 	return nil
 }
 
-// Shutdown ends the server in order: it stops accepting, says GOAWAY, answers later calls UNAVAILABLE, lets those in flight
-// finish and their responses go out, and closes the connections; when ctx ends, at once. The report adds up the ports'. The
-// error is ctx's if it came to that, or ErrClosed if the server has ended before. A method of the server would wait for itself:
-// it is given eddy.ErrOnPool or eddy.ErrOnLoop, and nothing has changed.
+// Shutdown ends the server in order. It stops accepting, says GOAWAY, answers later calls UNAVAILABLE, lets calls in
+// flight finish and their responses go out, and closes the connections. When ctx ends, Shutdown does the rest at once and
+// returns the error of ctx. If the server has ended before, the error is ErrClosed. The report adds up those of the
+// ports.
+//
+// A method of the server would wait for itself: there Shutdown returns eddy.ErrOnPool or eddy.ErrOnLoop, and the server
+// is as it was.
 func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	if err := s.mayWait(); err != nil {
 		return eddy.DrainReport{}, err
@@ -267,7 +271,7 @@ func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	return total, errors.Join(errs...)
 }
 
-// end notes that the server takes no more services, and reports whether it was the first to do so.
+// end notes that the server takes no more services, and reports whether this was the first call.
 func (s *Server) end() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,9 +280,9 @@ func (s *Server) end() bool {
 	return was != serverEnding
 }
 
-// Close ends the server at once: connections are closed and calls are cancelled. It waits for methods that run, for ten
-// seconds at most; the error says that it came to that. A Shutdown that is under way is cut short. Methods of the server as
-// with Shutdown.
+// Close ends the server at once: connections are closed and calls are cancelled. Close waits ten seconds at most for
+// methods that run; the error says if that was too short. A Shutdown that is under way is cut short. Methods of the
+// server get the errors that Shutdown returns to them.
 func (s *Server) Close() error {
 	if err := s.mayWait(); err != nil {
 		return err
@@ -307,10 +311,10 @@ type ServerStats struct {
 // PortStats are the numbers of a port.
 type PortStats struct {
 	Engine eddy.Stats
-	// Requests counts those that did not go the usual way. Rejected ones were answered BUSY, or dropped if they were
-	// one-way: Dropped counts those.
+	// Requests counts the requests that did not go the usual way. Rejected ones were answered BUSY, or dropped if they
+	// were one-way; Dropped counts the latter.
 	Requests eddy.ResponderStats
-	Answers  map[frame.Status]uint64 // responses by status, those without any included
+	Answers  map[frame.Status]uint64 // responses by status; statuses without any are there, too
 	Events   EventStats              // what the Listener was told
 }
 
@@ -321,10 +325,10 @@ type ServiceStats struct {
 	Limited  uint64 // refused because of InFlight; Calls does not count them
 }
 
-// Pools returns the pools that the server has made, for looking at. Any goroutine.
+// Pools returns the pools that the server has made, for inspection only. Any goroutine.
 func (s *Server) Pools() []*executor.Pool { return s.pools.all() }
 
-// Stats returns the numbers so far. After the end they stay as they were.
+// Stats returns the numbers so far. After the end of the server they stay as they were.
 func (s *Server) Stats() ServerStats {
 	st := ServerStats{
 		Ports:    make(map[string]PortStats),

@@ -51,8 +51,8 @@ func (s *Service) Methods() []Method { return slices.Clone(s.methods) }
 // RegisterOption is a setting of a service on a server.
 type RegisterOption func(*registration) error
 
-// Timeout bounds how long a call of the service may take, from its arrival to its response. Of this and what the client
-// says the smaller one applies. 0 = what the client says.
+// Timeout bounds how long a call of the service may take, from its arrival to its response. The smaller of d and the
+// client's timeout applies. 0 = the client's.
 func Timeout(d time.Duration) RegisterOption {
 	return func(r *registration) error {
 		if d < 0 {
@@ -74,8 +74,8 @@ func OnPorts(names ...string) RegisterOption {
 	}
 }
 
-// WithPool runs the service's calls on a pool of the caller's, who ends it after the server: on whichever ports. It is
-// effective with PerService only; elsewhere it is ignored with a warning in the log. Source: reference 2.8.
+// WithPool runs the service's calls on p, on all its ports. The caller ends p after the server. Only PerService uses p;
+// with Shared it is ignored, with a warning in the log.
 func WithPool(p *executor.Pool) RegisterOption {
 	return func(r *registration) error {
 		if p == nil {

@@ -1,6 +1,12 @@
-// Package config reads the configuration of RPC servers and clients from YAML: ports with their dispatchers and pools, services
-// with their timeouts and executors, and a client. Keys and meaning follow Dubbo's where it has them (docs/rpc.md has all of
-// them with their defaults). What is unknown, of the wrong type or out of range is an error that names file and line.
+// Package config reads the configuration of RPC servers and clients from YAML: ports with their dispatchers and pools,
+// services with their timeouts and executors, and a client.
+//
+//	cfg, err := config.Load("rpc.yaml")
+//	srv, err := cfg.NewServer(svc)
+//	cl, err := rpc.NewClient(*cfg.Client)
+//
+// Keys and meaning follow Dubbo's where it has them; docs/rpc.md lists them with their defaults. A key or value that is
+// unknown, of the wrong type or out of range is an error that names file and line.
 package config
 
 import (
@@ -32,7 +38,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse checks what a file of that name holds. The error joins an *Error for each of the first 20 things that are wrong.
+// Parse checks data, the content of the file name. The error joins an *Error for each of the first 20 things that are
+// wrong.
 func Parse(name string, data []byte) (*Config, error) {
 	r := &reader{file: name}
 	d, err := r.read(data)
@@ -42,7 +49,7 @@ func Parse(name string, data []byte) (*Config, error) {
 	return d.config(r), nil
 }
 
-// read returns a document in which everything was found right.
+// read returns the document, or an error that joins all that is wrong in it.
 func (r *reader) read(data []byte) (*document, error) {
 	if err := r.plain(data); err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func (r *reader) read(data []byte) (*document, error) {
 	return d, nil
 }
 
-// plain refuses what the parser would, where it would not name a line.
+// plain refuses files that are too long, and characters that the parser would refuse without naming a line.
 func (r *reader) plain(data []byte) error {
 	if len(data) > maxFile {
 		return &Error{File: r.file, Line: 1, Problem: fmt.Sprintf("the file is longer than %d bytes", maxFile)}

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An Error is one thing that is wrong in a file, and where.
+// Error is one thing that is wrong in a file, and where.
 type Error struct {
 	File    string
 	Line    int    // from 1
@@ -39,7 +39,7 @@ func (e *Error) text() string {
 // maxErrors bounds how many errors of one file are collected.
 const maxErrors = 20
 
-// reader walks the nodes of a file, and collects what is wrong in it instead of stopping at the first.
+// reader walks the nodes of a file and collects what is wrong in it, instead of stopping at the first error.
 type reader struct {
 	file     string
 	errs     []error
@@ -48,7 +48,7 @@ type reader struct {
 
 func (r *reader) full() bool { return len(r.errs) >= maxErrors }
 
-// fail notes an error. n is the node with the value, or the key's where the value does not matter.
+// fail notes an error. n is the node of the value, or of the key where the value does not matter.
 func (r *reader) fail(n *yaml.Node, key, value, format string, args ...any) {
 	if !r.full() {
 		r.errs = append(r.errs, &Error{File: r.file, Line: max(n.Line, 1), Key: key, Value: value, Problem: fmt.Sprintf(format, args...)})
@@ -61,7 +61,7 @@ func (r *reader) warn(n *yaml.Node, key, format string, args ...any) {
 	}
 }
 
-// shown is a node's value as errors show it.
+// shown returns a node's value as errors show it.
 func shown(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -75,7 +75,7 @@ func shown(n *yaml.Node) string {
 	return quoted(n.Value)
 }
 
-// quoted is text from the file, cut to what an error has room for.
+// quoted returns text from the file in quotes, cut to what an error has room for.
 func quoted(s string) string {
 	const room = 60
 	if len(s) > room {
@@ -88,8 +88,7 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// named resolves an alias. What an alias can name is bounded by the depth of what is asked for, so that aliases of aliases cost
-// nothing that their file did not.
+// named resolves an alias. Aliases of aliases cost little, since nodes are read only as deep as the known keys go.
 func named(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode && n.Alias != nil {
 		n = n.Alias
@@ -97,7 +96,7 @@ func named(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// A field is a key that a mapping may have.
+// field is a key that a mapping may have.
 type field struct {
 	name  string
 	also  string // another spelling
@@ -105,7 +104,7 @@ type field struct {
 	parse func(n *yaml.Node, key string)
 }
 
-// fields reads a mapping whose keys are known. It returns the node of each key's value, by the name that is documented.
+// fields reads a mapping whose keys are known, and returns the node of each key's value by the documented name.
 func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*yaml.Node {
 	seen := map[string]*yaml.Node{}
 	r.pairs(n, path, func(key, value *yaml.Node, name string) {
@@ -134,7 +133,7 @@ func (r *reader) fields(n *yaml.Node, path string, known []field) map[string]*ya
 	return seen
 }
 
-// pairs reads a mapping and refuses what is there twice.
+// pairs reads a mapping and refuses keys that are there twice.
 func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Node, name string)) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, path, shown(n), "is no mapping of keys to values")
@@ -154,7 +153,7 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 			continue
 		}
 		lines[name] = key.Line
-		if v := named(value); v != value { // errors name the line where it is used
+		if v := named(value); v != value { // errors name the line where the alias is used
 			copied := *v
 			copied.Line = value.Line
 			value = &copied
@@ -197,7 +196,7 @@ func (r *reader) items(n *yaml.Node, path string, most int) []*yaml.Node {
 	return list
 }
 
-// text takes a scalar as it is written: a version of 1.10 is not the number 1.1.
+// text takes a scalar as it is written: a version 1.10 does not become the number 1.1.
 func text(r *reader, dst *string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, key string) {
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -230,10 +229,10 @@ func integer(r *reader, dst *int, least, most int) func(*yaml.Node, string) {
 	}
 }
 
-// longest bounds every duration: the wire counts milliseconds in 32 bits.
+// longest bounds every duration, because the wire counts milliseconds in 32 bits.
 const longest = 24 * time.Hour
 
-// duration takes 3s and 1m30s; a number is milliseconds.
+// duration takes 3s and 1m30s, and a number of milliseconds.
 func duration(r *reader, dst *time.Duration, least time.Duration) func(*yaml.Node, string) {
 	return func(n *yaml.Node, key string) {
 		var d time.Duration
@@ -270,7 +269,7 @@ func parseDuration(n *yaml.Node) (time.Duration, bool) {
 	return 0, false
 }
 
-// choice takes one of some names.
+// choice takes one of names.
 func choice[T any](r *reader, dst *T, parse func(string) (T, error), names []string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, key string) {
 		if n.Kind == yaml.ScalarNode {
@@ -283,7 +282,7 @@ func choice[T any](r *reader, dst *T, parse func(string) (T, error), names []str
 	}
 }
 
-// among is a parser for choice.
+// among returns a parser for choice.
 func among[T any](names []string, values []T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		if at := slices.Index(names, s); at >= 0 {
@@ -296,7 +295,7 @@ func among[T any](names []string, values []T) func(string) (T, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?line (\d+): `)
 
-// syntax turns the library's error into one of ours.
+// syntax turns an error of the YAML library into an *Error.
 func (r *reader) syntax(err error) error {
 	e := &Error{File: r.file, Line: 1, Problem: strings.TrimPrefix(err.Error(), "yaml: ")}
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-eddy/eddy/rpc"
 )
 
-// What a value may be at most. Beyond it a typing error is more likely than a need.
+// Upper bounds of values. Beyond them a typing error is more likely than a need.
 const (
 	maxThreads  = 100_000
 	maxQueue    = 1 << 20
@@ -32,7 +32,7 @@ const (
 	maxPending   = 1 << 24
 )
 
-// defaultBackoffMax is the client's own.
+// defaultBackoffMax is the client's default for backoff-max.
 const defaultBackoffMax = 10 * time.Second
 
 // document is a file as it was read, in the order of the file.
@@ -51,7 +51,7 @@ type application struct {
 	retryAfter *time.Duration
 }
 
-// threadpool are the keys of a pool. Zeros are the defaults of its kind.
+// threadpool holds the keys of a pool. Zeros are the defaults of its kind.
 type threadpool struct {
 	kind                  rpc.PoolKind
 	threads, core, queues int
@@ -85,13 +85,13 @@ type service struct {
 	ports    []string
 	timeout  time.Duration
 	inFlight int
-	executor *threadpool // of its own
-	pool     string      // or one of pools
+	executor *threadpool // a pool of the service's own
+	pool     string      // or the name of one of pools
 	node     *yaml.Node
 	at       map[string]*yaml.Node // the values of its keys
 }
 
-// place is where a key's value is, the service itself if it is not there.
+// place returns the node of a key's value, or the service's if the key is not there.
 func (s *service) place(key string) *yaml.Node {
 	if n := s.at[key]; n != nil {
 		return n
@@ -166,7 +166,8 @@ func (d *document) parseApplication(r *reader) func(*yaml.Node, string) {
 	}
 }
 
-// pool are the keys that a protocol, a pool and the client have in common. check compares them when they are read.
+// fields returns the keys that a protocol, a pool and an executor have in common. check compares their values when they
+// are read.
 func (t *threadpool) fields(r *reader) []field {
 	return []field{
 		{name: "threadpool", parse: choice(r, &t.kind, rpc.ParsePoolKind, poolKinds)},
@@ -184,7 +185,7 @@ func (t *threadpool) check(r *reader, seen map[string]*yaml.Node, path string) {
 	}
 }
 
-// most is how many threads the pool may have: the defaults of its kind are rpc.PoolOptions' own.
+// most returns how many threads the pool may have. The defaults of its kind are those of rpc.PoolOptions.
 func (t *threadpool) most() int {
 	switch {
 	case t.threads > 0:
@@ -199,7 +200,7 @@ func (t *threadpool) options() rpc.PoolOptions {
 	return rpc.PoolOptions{Kind: t.kind, Threads: t.threads, CoreThreads: t.core, Queue: t.queues, KeepAlive: t.alive}
 }
 
-// named calls take with each entry of a mapping whose keys are names, most of them at most.
+// named calls take with each entry of a mapping whose keys are names. An entry beyond the first most is an error.
 func (r *reader) named(n *yaml.Node, path, what string, most int, take func(key, value *yaml.Node, name, path string)) {
 	count := 0
 	r.pairs(n, path, func(key, value *yaml.Node, name string) {
@@ -257,7 +258,7 @@ func (p *protocol) parse(r *reader, n *yaml.Node, path string) {
 	}
 }
 
-// addr is where the protocol listens.
+// addr returns the address on which the protocol listens.
 func (p *protocol) addr() string { return net.JoinHostPort(p.host, strconv.Itoa(max(p.port, 0))) }
 
 func (d *document) parsePools(r *reader) func(*yaml.Node, string) {

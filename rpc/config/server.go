@@ -17,7 +17,7 @@ type Config struct {
 	Server   rpc.ServerOptions  // Ports is empty if the file has no protocols
 	Client   *rpc.ClientOptions // nil if the file has no client
 	Services []Service          // in the order of the file
-	Warnings []string           // what is of no effect, or old: each begins with file and line
+	Warnings []string           // keys without effect and old spellings; each begins with file and line
 
 	file  string
 	pools []namedPool
@@ -26,7 +26,7 @@ type Config struct {
 // Service is what a file says of a service.
 type Service struct {
 	Key     rpc.Key
-	Options []rpc.RegisterOption // but the pool that it names in pools
+	Options []rpc.RegisterOption // without the pool that it names in pools
 
 	pool string
 	line int
@@ -37,7 +37,7 @@ type namedPool struct {
 	o    rpc.PoolOptions
 }
 
-// config makes options of what was read.
+// config turns the document into options.
 func (d *document) config(r *reader) *Config {
 	c := &Config{file: r.file, Warnings: r.warnings}
 	a := &d.application
@@ -124,16 +124,16 @@ func (c *client) options() *rpc.ClientOptions {
 	return o
 }
 
-// Server is an rpc.Server with the pools that its file names, which end with it.
+// Server is an rpc.Server with the pools that its file names. The pools end with the server.
 type Server struct {
 	*rpc.Server
 	pools []*executor.Pool
 }
 
-// Pools returns the pools of the ports and services and those of the file, for looking at. Any goroutine.
+// Pools returns the pools of the ports and services and those of the file, for inspection only. Any goroutine.
 func (s *Server) Pools() []*executor.Pool { return append(s.Server.Pools(), s.pools...) }
 
-// Stats are the numbers of an rpc.Server with those of the pools that the file names, as "pool NAME".
+// Stats returns the numbers of the rpc.Server with those of the pools that the file names, as "pool NAME".
 func (s *Server) Stats() rpc.ServerStats {
 	st := s.Server.Stats()
 	for _, p := range s.pools {
@@ -142,8 +142,8 @@ func (s *Server) Stats() rpc.ServerStats {
 	return st
 }
 
-// NewServer returns a server with the given services, each with the options that the file has for its key. The error names a service that is
-// in the file and was not given, or the other way round. Close it, or Shutdown.
+// NewServer returns a server with the given services, each with the options that the file has for its key. End the server
+// with Shutdown or Close. The error names a service that is in the file and was not given, or the other way round.
 func (c *Config) NewServer(services ...*rpc.Service) (*Server, error) {
 	byKey := map[rpc.Key]*rpc.Service{}
 	for _, svc := range services {
@@ -203,7 +203,7 @@ func (s *Server) register(c *Config, services map[rpc.Key]*rpc.Service) error {
 	return nil
 }
 
-// Shutdown is that of rpc.Server; the pools that the file names end after it.
+// Shutdown is that of rpc.Server, and then ends the pools that the file names.
 func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 	r, err := s.Server.Shutdown(ctx)
 	return r, errors.Join(err, s.end(ctx))
@@ -212,7 +212,7 @@ func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 // closeTimeout bounds how long Close waits for methods that run on the pools that the file names.
 const closeTimeout = 10 * time.Second
 
-// Close is that of rpc.Server; the pools that the file names end after it.
+// Close is that of rpc.Server, and then ends the pools that the file names.
 func (s *Server) Close() error {
 	err := s.Server.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -220,7 +220,7 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.end(ctx))
 }
 
-// end ends the pools in order, side by side.
+// end ends the pools side by side.
 func (s *Server) end(ctx context.Context) error {
 	errs := make(chan error, len(s.pools))
 	for _, p := range s.pools {
