@@ -306,7 +306,7 @@ func (cl *Client) Shutdown(ctx context.Context) error {
 	return errors.Join(err, cl.Close())
 }
 
-// drain waits for the calls to end, and then for the connections to send what is on its way.
+// drain waits for the calls to end, and then for the connections to send what they hold.
 func (cl *Client) drain(ctx context.Context) error {
 	select {
 	case <-cl.idle:

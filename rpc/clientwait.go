@@ -83,7 +83,7 @@ func (cl *Client) settle(c *call) {
 }
 
 // wait puts a call into a list: for room if full says why there is none, else for a connection. again says that something
-// has changed since the caller loaded given and r, so the call is to be tried again.
+// has changed since the caller loaded given and r. The caller then tries the call again.
 func (cl *Client) wait(c *call, r *routes, given uint64, full error) (again bool, err error) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()

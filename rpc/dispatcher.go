@@ -12,7 +12,7 @@ type Dispatcher uint8
 const (
 	// DispatchAll runs everything off the loop except what never leaves it. The default.
 	DispatchAll Dispatcher = iota
-	// DispatchDirect runs everything on the loop: for handlers that never block.
+	// DispatchDirect runs everything on the loop, for handlers that never block.
 	DispatchDirect
 	// DispatchMessage runs received messages off the loop, connects and disconnects on it.
 	DispatchMessage

@@ -131,7 +131,7 @@ func (n *notifier) add(p *eddy.Pipeline, decoder string) error {
 	return p.Add("caught", back{n})
 }
 
-// pools returns the executors that the notifier owns. They must be stopped after the loops, see eddy.Server.Pools.
+// pools returns the executors that the notifier owns, which must be stopped after the loops: see eddy.Server.Pools.
 func (n *notifier) pools() []*executor.Pool {
 	if n == nil || n.connects == nil {
 		return nil

@@ -167,8 +167,8 @@ func isNil(resp any) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// told returns what a client is told of a method's error. Unless a context ended, errors of other pools, servers and
-// calls that the method has met become APP_ERROR, so that the client does not take them for the fate of its own request.
+// told returns what a client is told of a method's error. Errors of other pools, servers and calls that the method has
+// met become APP_ERROR, unless a context ended. The client must not take them for the fate of its own request.
 func told(err error) error {
 	if _, ok := errors.AsType[*frame.StatusError](err); ok {
 		return err

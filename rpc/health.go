@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// The services that every server has, on all ports. They answer while the pools of the others are full.
+// Services that every server has, on all ports. Both answer while the pools of the others are full.
 var (
 	// HealthKey is eddy.Health, whose method Check tells, on the loop, whether a service is served.
 	HealthKey = Key{Interface: "eddy.Health"}

@@ -23,7 +23,8 @@ type callOptions struct {
 	strict      bool
 }
 
-// CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline counts too.
+// CallTimeout bounds the time of a call instead of ClientOptions.Timeout; 0 and less mean none. The context's deadline
+// counts, too.
 func CallTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
 
 // CallCodec sets the codec of a call's bodies instead of ClientOptions.Codec.
@@ -37,14 +38,15 @@ func CallMetadata(pairs ...Pair) CallOption {
 // WaitWritten lets Send wait until the system has taken the request, not only until it is queued.
 func WaitWritten() CallOption { return func(o *callOptions) { o.waitWritten = true } }
 
-// Strict makes a response with a field that Resp does not have an ErrResponse, which names the field and Resp. Use it in tests and where client and
-// server are deployed together: a server of a later version may send fields that Resp does not have, and without Strict they are passed over.
-// eddy.Reflection tells the types of a method.
+// Strict makes a response with a field that Resp does not have an ErrResponse, which names the field and Resp. Use it in
+// tests, and where client and server are deployed together. Without Strict such fields are passed over, because a later
+// version of a server may send them. eddy.Reflection tells the types of a method.
 func Strict() CallOption { return func(o *callOptions) { o.strict = true } }
 
-// WaitForReady says for one call whether it waits. true: for a connection, as ClientOptions.WaitForReady lets all calls, and for room on one.
-// false: for neither. It fails at once while every address is known to be down, and with ErrClientFull, which is ErrBusy, when its request finds no room.
-// Without this option a call waits for room.
+// WaitForReady says for one call whether it waits. With true the call waits for a connection, as
+// ClientOptions.WaitForReady lets all calls, and for room on one. With false the call waits for neither: it fails at once
+// while every address is known to be down, and with ErrClientFull, which is ErrBusy, when there is no room. Without this
+// option a call waits for room.
 func WaitForReady(wait bool) CallOption {
 	mode := waitForNothing
 	if wait {
@@ -64,11 +66,14 @@ func (cl *Client) options(opts []CallOption) callOptions {
 	return *o
 }
 
-// Invoke calls a method and waits for its response, whose body the calling goroutine decodes. A req of nil is null in JSON, and an empty body else. Errors are *Error; errors.Is
-// tells their kinds apart, and Error.Executed whether the call may have been executed. Nothing is called twice but what certainly
-// was not executed: a request that was not sent when its connection went, and one that a draining server refused. BUSY is not tried again.
-// When ctx ends, Invoke returns at once and the server is told. Any goroutine; on a loop of the client's group it returns
-// eddy.ErrOnLoop.
+// Invoke calls a method, waits for the response and decodes it on the calling goroutine. A nil req is null in JSON, and
+// an empty body in other codecs. When ctx ends, Invoke returns at once and the server is told.
+//
+// Errors are *Error: errors.Is tells their kinds apart, and Error.Executed says whether the call may have been executed.
+// Invoke tries again only what certainly was not executed. That is a request that was not sent when its connection went,
+// or that a draining server refused. BUSY is not tried again.
+//
+// Any goroutine. On a loop of the client's group Invoke returns eddy.ErrOnLoop.
 func Invoke[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) (*Resp, error) {
 	o := cl.options(opts)
 	if len(cl.o.Interceptors) > 0 {
@@ -103,7 +108,7 @@ func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, metho
 	return resp, nil
 }
 
-// invoke is Invoke into a value.
+// invoke is Invoke that decodes into resp.
 func (cl *Client) invoke(ctx context.Context, key Key, method string, req, resp any, o callOptions) error {
 	if cl.mayBeOnLoop() && cl.group.OnLoop() {
 		return eddy.ErrOnLoop
@@ -133,11 +138,11 @@ func (cl *Client) invoke(ctx context.Context, key Key, method string, req, resp 
 	return c.result()
 }
 
-// mayBeOnLoop reports whether there is a way for a caller to run on a loop of the client's: looking costs more than a
-// call may.
+// mayBeOnLoop reports whether callers can run on a loop of the client's group at all. Group.OnLoop costs too much for
+// each call.
 func (cl *Client) mayBeOnLoop() bool { return !cl.ownGroup || cl.consumer.looped.Load() > 0 }
 
-// begin makes a call that counts as active. Its caller refers to it.
+// begin makes a call with one reference, which counts as active.
 func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op, req any, o callOptions) (*call, error) {
 	s, err := cl.service(key)
 	if err != nil {
@@ -173,7 +178,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 	return c, nil
 }
 
-// dueTime returns when a call has to have ended, 0 for never.
+// dueTime returns when a call must have ended, on the client's clock; 0 for never.
 func (cl *Client) dueTime(ctx context.Context, timeout time.Duration) (int64, error) {
 	deadline, ok := ctx.Deadline()
 	if ok {
@@ -191,14 +196,14 @@ func (cl *Client) dueTime(ctx context.Context, timeout time.Duration) (int64, er
 	return wheel.After(cl.now(), timeout), nil
 }
 
-// leave ends the caller's part in a call.
+// leave releases the reference of the caller and uncounts the call.
 func (c *call) leave() {
 	cl := c.client
 	c.release()
 	cl.leave()
 }
 
-// contextCause is why a call ends with its context.
+// contextCause returns why a call ends with its context.
 func contextCause(ctx context.Context) error {
 	e := errCancelled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -210,7 +215,7 @@ func contextCause(ctx context.Context) error {
 	return e
 }
 
-// abandon takes a call that its caller has claimed out of where it is and returns its end.
+// abandon takes a claimed call off its connection or out of its list, and returns the error that ends it.
 func (cl *Client) abandon(c *call, cause error) error {
 	if w := c.wire.Load(); w != nil {
 		w.drop(c, true)
@@ -224,7 +229,7 @@ func (cl *Client) abandon(c *call, cause error) error {
 	return c.error(cause, c.executed())
 }
 
-// giveUp ends a call that nobody waits for, and reports whether it did.
+// giveUp ends a call that no goroutine waits for, and reports whether it did.
 func (c *call) giveUp(cause error) bool {
 	if !c.claim() {
 		return false
@@ -233,8 +238,9 @@ func (c *call) giveUp(cause error) bool {
 	return true
 }
 
-// InvokeAsync is Invoke that does not wait: the outcome is in the Future, errors before sending too. When ctx ends, the call does. The body is encoded before
-// InvokeAsync returns, but with ClientOptions.Interceptors on a worker. It may be called on a loop.
+// InvokeAsync is Invoke that does not wait: the Future gets the outcome, also errors before sending. When ctx ends, the
+// call does. The body is encoded before InvokeAsync returns; with ClientOptions.Interceptors a worker encodes it later.
+// Any goroutine, also a loop.
 func InvokeAsync[Resp any](ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) *Future[Resp] {
 	f := &Future[Resp]{f: future{client: cl}}
 	o := cl.options(opts)
@@ -294,9 +300,11 @@ func (cl *Client) invokeAsync(ctx context.Context, key Key, method string, req, 
 	cl.dispatch(c)
 }
 
-// Send sends a one-way request and returns when it is queued, for a connection or for room on one: nobody learns whether it is executed. With WaitWritten it returns when the system has taken
-// the request. Errors are as Invoke's, of what was certainly not sent, and with WaitWritten of what may have been. Any goroutine; on a loop of the client's group without
-// WaitWritten only.
+// Send sends a one-way request and returns when it is queued, for a connection or for room on one. Nobody learns whether
+// the request is executed. With WaitWritten, Send returns when the system has taken the request. Errors are those of
+// Invoke. With an error the request was certainly not sent, but with WaitWritten it may have been.
+//
+// Any goroutine. With WaitWritten, Send returns eddy.ErrOnLoop on a loop of the client's group.
 func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts ...CallOption) error {
 	o := cl.options(opts)
 	if len(cl.o.Interceptors) == 0 {
@@ -361,7 +369,7 @@ func (cl *Client) awaitWritten(ctx context.Context, c *call, written chan error)
 	return err
 }
 
-// oneWaySent follows a one-way request that was given to the connection, or to the system if somebody waits for that.
+// oneWaySent ends a one-way request that was given to the connection, or under WaitWritten to the system.
 func (cl *Client) oneWaySent(c *call) {
 	if !c.claim() {
 		return
@@ -373,7 +381,7 @@ func (cl *Client) oneWaySent(c *call) {
 	cl.leave()
 }
 
-// oneWayFailed ends a one-way request that was not sent, as far as anybody knows.
+// oneWayFailed ends a one-way request that was not sent, as far as is known.
 func (cl *Client) oneWayFailed(c *call, err error) {
 	if c.claim() {
 		c.err = err
@@ -381,7 +389,7 @@ func (cl *Client) oneWayFailed(c *call, err error) {
 	}
 }
 
-// oneWayEnded follows the end of a one-way request that failed. After claim.
+// oneWayEnded counts a one-way request that failed, and tells Send. After claim.
 func (cl *Client) oneWayEnded(c *call) {
 	cl.stats.oneWayDropped.Add(1)
 	if c.written != nil {

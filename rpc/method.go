@@ -48,7 +48,7 @@ func (m Method) Codecs() []Codec {
 
 // Unary returns a method with a response. The method takes JSON; also protobuf if Req and Resp are messages, whose JSON
 // is then protobuf's; and raw bodies if both are []byte. If no request is needed, fn takes a *struct{}, or a message
-// without fields. fn must not return nil without an error: the client is told INTERNAL, because it could not tell nothing
+// without fields. Do not return nil without an error. The client is then told INTERNAL, because it could not tell nothing
 // from an empty response.
 func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*Resp, error)) Method {
 	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]()), types: [2]string{typeName(new(Req)), typeName(new(Resp))}}

@@ -37,7 +37,7 @@ type PortOptions struct {
 	Loops   int         // number of the port's own; 0 = GOMAXPROCS
 	Group   *eddy.Group // loops shared with others; nil = own ones
 
-	// Front adds handlers in front of the protocol's, such as TLS. It runs on the loop. nil adds none.
+	// Front adds handlers in front of the protocol's, such as TLS. Front runs on the loop. nil adds none.
 	Front func(p *eddy.Pipeline) error
 	// Tune sets what else an eddy.Server has: budgets, watermarks, admission. Tune is called once, before the port
 	// listens. nil sets nothing.

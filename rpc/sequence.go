@@ -10,8 +10,7 @@ import (
 )
 
 // This file keeps the events of one connection in order, wherever each of them runs. The loop adds events to the queue of
-// the link. The first of the queue is with its executor. The goroutine that has run it hands the next one to where that
-// runs.
+// the link. The first of the queue is with its executor, and the goroutine that has run it hands the next one over.
 
 // happening is one event on its way to the Listener.
 type happening struct {
@@ -212,7 +211,7 @@ func (l *Link) next(queued bool) (h happening, more bool) {
 	return l.queue[0], true
 }
 
-// runHere ends an event that its executor no longer takes: it is run here, or rejected if it may be lost.
+// runHere runs an event that its executor no longer takes, or rejects the event if it may be lost.
 func (l *Link) runHere(h happening) {
 	if h.kept() || h.place == PlaceLoop {
 		l.run(h)
@@ -287,8 +286,8 @@ func (l *Link) runReceived(f *frame.Frame) {
 	payload, err = n.received.Received(l, f)
 }
 
-// answer ends a request of the application's own: sends its one response, and takes it out of what is in flight. A
-// client's frames are not answered.
+// answer ends a request of the application's own: the one response is sent, and the request counts as in flight no more.
+// A client's frames are not answered.
 func (l *Link) answer(f *frame.Frame, payload []byte, err error) {
 	defer f.Release()
 	if l.n.o.side == ClientSide {

@@ -35,8 +35,7 @@ type ServerOptions struct {
 	RetryAfter time.Duration
 
 	// DrainGrace is how long Shutdown keeps a connection open for calls that cross its GOAWAY. Such calls are answered
-	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end the time earlier. 0 = DefaultDrainGrace, negative =
-	// none.
+	// UNAVAILABLE and made elsewhere. Clients that obey GOAWAY end it earlier. 0 = DefaultDrainGrace, negative = none.
 	DrainGrace time.Duration
 
 	Interceptors []Interceptor // around every method, the first one outermost
@@ -48,8 +47,9 @@ type ServerOptions struct {
 	Logger *slog.Logger // nil = slog.Default()
 }
 
-// Server serves services on one or more ports. Make it with NewServer, Register services, Listen. Each call gets exactly
-// one response, whatever becomes of it, unless its connection ends before. All methods may be called by any goroutine.
+// Server serves services on one or more ports. Make one with NewServer, then call Register and Listen. Each call gets
+// exactly one response, whatever becomes of it, unless its connection ends before. All methods may be called by any
+// goroutine.
 type Server struct {
 	o     ServerOptions
 	log   *slog.Logger

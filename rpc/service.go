@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Service is a set of methods under one key. It can be registered with any number of servers.
+// Service is a set of methods under one key, which can be registered with any number of servers.
 type Service struct {
 	key     Key
 	methods []Method

@@ -1,5 +1,5 @@
-// Package config reads the configuration of RPC servers and clients from YAML: ports with their dispatchers and pools,
-// services with their timeouts and executors, and a client.
+// Package config reads the configuration of RPC servers and clients from YAML. A file has ports with their dispatchers
+// and pools, services with their timeouts and executors, and a client.
 //
 //	cfg, err := config.Load("rpc.yaml")
 //	srv, err := cfg.NewServer(svc)
