@@ -5,19 +5,21 @@ import (
 	"runtime/pprof"
 )
 
-// Contexter is implemented by what carries a context of its own: a Runner, an item of a strand. Options.Around is given it.
+// Contexter is implemented by a Runner or a strand's item that carries a context of its own. Options.Around is given
+// that context.
 type Contexter interface {
 	// Context returns the context to run in, nil for none.
 	Context() context.Context
 }
 
-// SubmitContext is Submit for a function that is given ctx, or what Options.Around makes of it: the values of ctx travel
-// with the task. It runs also if ctx has ended meanwhile; f asks ctx. f and ctx must not be nil.
+// SubmitContext is Submit for a function that takes a context. f gets ctx, or the context that Options.Around made of
+// it, so the values of ctx travel with the task. The task runs even if ctx has ended meanwhile, so f must check ctx
+// itself. f and ctx must not be nil.
 func (p *Pool) SubmitContext(ctx context.Context, f func(ctx context.Context)) error {
 	return p.Submit(newContextTask("SubmitContext", ctx, f))
 }
 
-// SubmitContext is Submit for a function that is given ctx, see Pool.SubmitContext.
+// SubmitContext is Submit for a function that takes a context; see Pool.SubmitContext.
 func (k *Keyed[K]) SubmitContext(ctx context.Context, key K, f func(ctx context.Context)) error {
 	t := newContextTask("Keyed.SubmitContext", ctx, f)
 	return k.submit(key, keyTask{f: func() { k.pool.around(t.ctx, t.f) }})
@@ -39,7 +41,8 @@ type contextTask struct {
 // Run implements Runner.
 func (t *contextTask) Run() { t.f(t.ctx) }
 
-// runAround runs r in the hook. Turns have none: each of their items has its own.
+// runAround runs r inside the hook Options.Around. A turn runs without it, because each of its items calls the hook
+// itself.
 func (p *Pool) runAround(r Runner) {
 	switch r := r.(type) {
 	case turnRunner:
@@ -61,7 +64,7 @@ func contextOf(v any) context.Context {
 	return context.Background()
 }
 
-// around calls f through the hook, and by itself if the hook does not.
+// around calls f through the hook, or directly if there is no hook or the hook did not call it.
 func (p *Pool) around(ctx context.Context, f func(context.Context)) {
 	if p.o.Around == nil {
 		f(ctx)

@@ -15,15 +15,16 @@ import (
 // DumpInterval is the time between two dumps of a Dumper.
 const DumpInterval = 10 * time.Minute
 
-// DumpFiles is how many dumps a directory keeps: a new one takes the place of the oldest.
+// DumpFiles is how many dumps a directory keeps. A new dump replaces the oldest.
 const DumpFiles = 3
 
-// Dumper writes the stacks of all goroutines to a file when a pool is exhausted, at most once in DumpInterval. One that is
-// shared by all pools of a process, through Options.Dumper, limits the process (reference 2.7). The zero value is ready and
-// on. It must not be copied once it is used.
+// Dumper writes the stacks of all goroutines to a file when a pool is exhausted, at most once in DumpInterval. To limit
+// the dumps of a whole process, share one Dumper among its pools, through Options.Dumper. The zero value is ready and
+// switched on. A Dumper must not be copied once it is used.
 type Dumper struct {
-	// Dir is where the files go. It is made if it is missing. "" is the user's home directory, which is also used, with a
-	// warning, when Dir cannot be made. It keeps DumpFiles dumps, whichever process made them.
+	// Dir is the directory of the files, created if it is missing. "" means the user's home directory, which is also
+	// used, with a warning, when Dir cannot be created. The directory keeps DumpFiles dumps, whichever process wrote
+	// them.
 	Dir string
 
 	// Disabled switches dumps off.
@@ -37,11 +38,12 @@ type Dumper struct {
 	n    uint64
 }
 
-// Dump writes a file and returns its path. It returns "" and no error when dumps are switched off or the last one began
-// less than DumpInterval ago, even if that failed. It blocks: pools call it on a goroutine of their own, a loop must not.
+// Dump writes a file and returns its path. Dump returns "" and no error when dumps are switched off, or when the last
+// one began less than DumpInterval ago, even if it failed. Dump blocks: pools call it on a goroutine of their own, and a
+// loop must not call it.
 //
-// Equal stacks are written once with their number and labels, which stops the program for much shorter than a list of
-// all. A file under its final name is complete, also after a crash.
+// Equal stacks are written once, with their number and labels, which stops the program for much shorter than a list of
+// all would. A file under its final name is complete, even after a crash.
 func (d *Dumper) Dump(cause string) (path string, err error) {
 	if d.Disabled {
 		return "", nil
@@ -55,7 +57,7 @@ func (d *Dumper) Dump(cause string) (path string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("executor: dump: %w", err)
 	}
-	// No character that a file system refuses, such as the colons of a time.
+	// The name has no character that some file systems refuse, such as the colons of a time.
 	name := fmt.Sprintf(dumpPrefix+"%s-%d-%d"+dumpSuffix, now.UTC().Format("20060102T150405Z"), os.Getpid(), n)
 	path = filepath.Join(dir, name)
 	if err := writeDump(dir, path, fmt.Sprintf("%s\n%s\n\n", now.Format(time.RFC3339), cause)); err != nil {
@@ -65,12 +67,12 @@ func (d *Dumper) Dump(cause string) (path string, err error) {
 	return path, nil
 }
 
-// The names of dumps begin and end with these; between them is the time.
+// dumpPrefix and dumpSuffix begin and end the name of a dump; the time stands between them.
 const dumpPrefix, dumpSuffix = "eddy-goroutines-", ".txt"
 
-// prune removes the oldest dumps of a directory until DumpFiles are left with the newest, which stays.
+// prune removes the oldest dumps of a directory until at most DumpFiles are left. newest always stays.
 func prune(dir, newest string) {
-	entries, _ := os.ReadDir(dir) // by name, and so by time; what cannot be listed is not removed
+	entries, _ := os.ReadDir(dir) // sorted by name, and so by time; an entry that cannot be listed stays
 	var old []string
 	for _, e := range entries {
 		if name := e.Name(); e.Type().IsRegular() && name != newest && strings.HasPrefix(name, dumpPrefix) && strings.HasSuffix(name, dumpSuffix) {
@@ -78,12 +80,12 @@ func prune(dir, newest string) {
 		}
 	}
 	for len(old) >= DumpFiles {
-		_ = os.Remove(filepath.Join(dir, old[0])) // somebody else's stays
+		_ = os.Remove(filepath.Join(dir, old[0])) // another user's file stays
 		old = old[1:]
 	}
 }
 
-// due takes the right to the dump of this interval.
+// due claims the dump of this interval and returns its number.
 func (d *Dumper) due(now time.Time) (n uint64, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -95,7 +97,7 @@ func (d *Dumper) due(now time.Time) (n uint64, ok bool) {
 	return d.n, true
 }
 
-// dir returns a directory that is there.
+// dir returns a directory that exists.
 func (d *Dumper) dir() (string, error) {
 	if d.Dir != "" {
 		err := os.MkdirAll(d.Dir, 0o700) // stacks are nobody else's business
@@ -107,7 +109,7 @@ func (d *Dumper) dir() (string, error) {
 	return os.UserHomeDir()
 }
 
-// writeDump writes the file under a name of its own and renames it when it is on the disk.
+// writeDump writes the file under a temporary name and renames it once its content is on disk.
 func writeDump(dir, path, head string) (err error) {
 	f, err := os.CreateTemp(dir, dumpPrefix+"*.tmp")
 	if err != nil {
@@ -115,12 +117,12 @@ func writeDump(dir, path, head string) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // closed already, or beside the point
+			_ = f.Close() // may be closed already; err is the error that counts
 			_ = os.Remove(f.Name())
 		}
 	}()
 	w := bufio.NewWriter(f)
-	_, _ = w.WriteString(head) // Flush has the error
+	_, _ = w.WriteString(head) // Flush reports the error
 	if err = pprof.Lookup("goroutine").WriteTo(w, 1); err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func writeDump(dir, path, head string) (err error) {
 // syncDir makes the rename durable where directories can be synced.
 func syncDir(dir string) {
 	if f, err := os.Open(dir); err == nil {
-		_ = f.Sync() // not every system can
+		_ = f.Sync() // not every system can sync a directory
 		_ = f.Close()
 	}
 }

@@ -8,14 +8,14 @@ import (
 // ReportInterval is the time between two reports of the exhaustion of a pool.
 const ReportInterval = 10 * time.Second
 
-// Exhaustion says that a pool had no room for what was submitted.
+// Exhaustion reports that a pool had no room for a submission.
 type Exhaustion struct {
 	Pool    string
-	Workers int    // the limits at that time
-	Queue   int    //
+	Workers int    // the limit at that time
+	Queue   int    // the limit at that time
 	Since   uint64 // submissions without room since the last report, this one included
 	Stats   Stats
-	Dump    string // path of the dump of goroutines that was written for it, "" for none
+	Dump    string // path of the dump of goroutines, "" if none was written
 }
 
 // String names the pool and its numbers.
@@ -36,7 +36,7 @@ func (p *Pool) exhaust() {
 	}
 	e := Exhaustion{Pool: p.o.Name, Workers: p.o.Workers, Queue: p.o.Queue, Since: n - p.reportedAt, Stats: p.Stats()}
 	p.reporting, p.reported, p.reportedAt = true, now, n
-	go p.reportExhaustion(e) // a submitter may be a loop, and a log may block. Shutdown waits for it.
+	go p.reportExhaustion(e) // on a goroutine that Shutdown waits for, because the submitter may be a loop and a log may block
 }
 
 // reportExhaustion dumps the goroutines, warns, and tells the listener.

@@ -46,7 +46,7 @@ func (r *fifo[T]) peek() (v T, ok bool) {
 	return r.items[r.head], true
 }
 
-// remove takes the oldest item that matches out of the oldest limit ones.
+// remove takes out the oldest item that matches, looking only at the oldest limit items.
 func (r *fifo[T]) remove(limit int, match func(T) bool) (v T, ok bool) {
 	mask := uint32(len(r.items) - 1)
 	for i := range min(uint32(limit), r.n) {
@@ -56,7 +56,7 @@ func (r *fifo[T]) remove(limit int, match func(T) bool) (v T, ok bool) {
 		for ; i > 0; i-- {
 			r.items[(r.head+i)&mask] = r.items[(r.head+i-1)&mask]
 		}
-		r.pop() // the place that became free
+		r.pop() // frees the vacated place at the front
 		return v, true
 	}
 	var zero T

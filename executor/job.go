@@ -1,16 +1,16 @@
 package executor
 
-// Job is a Runner whose owner has to know what becomes of it: of one that Enqueue took, either Run is called or Drop,
-// exactly once. No Policy touches it.
+// Job is a Runner whose owner must learn what becomes of it. For each Job that Enqueue took, either Run or Drop is
+// called, exactly once. No Policy touches a Job.
 type Job interface {
 	Runner
-	// Drop is called instead of Run when the pool was stopped before, on the goroutine that stopped it.
+	// Drop is called instead of Run when the pool is stopped first, on the goroutine that stops it.
 	Drop()
 }
 
-// Enqueue takes j if there is room for it and refuses it with ErrRejected if there is none, whatever Options.Policy says;
-// a closed pool answers ErrClosed. It calls no worker: the caller must see to it that Wake is called soon, and once does
-// for any number of jobs. Until then j waits for a worker that is running anyway. Any goroutine; it never blocks.
+// Enqueue takes j if there is room for it, and returns ErrRejected if there is none, whatever Options.Policy says. A
+// closed pool returns ErrClosed. Enqueue wakes no worker, so the caller must call Wake soon; one call serves any number
+// of jobs. Until then j waits for a worker that is running anyway. Any goroutine; Enqueue never blocks.
 func (p *Pool) Enqueue(j Job) error {
 	if p.closed.Load() {
 		return ErrClosed
@@ -18,7 +18,7 @@ func (p *Pool) Enqueue(j Job) error {
 	return p.enqueueQuietly(j)
 }
 
-// kept reports whether no policy may drop r.
+// kept reports whether policies must not drop r.
 func kept(r Runner) bool {
 	switch r.(type) {
 	case turnRunner, Job:
@@ -27,7 +27,8 @@ func kept(r Runner) bool {
 	return false
 }
 
-// dropKept tells the owners of what a stopped pool will never run, and returns the runners that have none.
+// dropKept tells the owners of runners that a stopped pool will never run, and returns the runners without an owner to
+// tell.
 func (p *Pool) dropKept(left []Runner) (rest []Runner) {
 	for _, r := range left {
 		switch r := r.(type) {

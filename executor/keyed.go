@@ -8,45 +8,43 @@ import (
 )
 
 const (
-	// DefaultTotal is the number of waiting tasks of a Keyed made with total 0.
+	// DefaultTotal is the largest number of waiting tasks of a Keyed made with total 0.
 	DefaultTotal = 65536
 
 	// maxSpare bounds how many empty per-key queues a Keyed keeps for reuse.
 	maxSpare = 64
 )
 
-// Keyed runs the tasks of each key one at a time in the order of submission, and tasks
-// of different keys side by side, on the workers of a pool. A key exists while it has
-// a task; before and after it holds no memory. A key must be equal to itself, which
-// rules out NaN.
+// Keyed runs the tasks of each key one at a time in the order of submission, and those of different keys side by side.
+// They run on the workers of a pool. A key exists while it has a task; before and after, the key holds no memory. A key
+// must be equal to itself, which rules out NaN.
 //
-// Keys share fairly. A key holds one worker at most, and while others wait for the pool
-// gives it back after 64 tasks or a millisecond, whichever comes first. Of the places for
-// waiting tasks a key that has some may take one more only while it has fewer than are
-// free: a single greedy key gets half of the total, n of them 1/(n+1) each, and a key
-// without tasks that wait always finds a place.
+// Keys share fairly. A key holds one worker at most. While others wait for the pool, the key gives that worker back
+// after 64 tasks or a millisecond, whichever comes first. A key with waiting tasks may let another one wait only while
+// it has fewer than there are free places. So a single greedy key gets half of the total, and n of them get 1/(n+1)
+// each. The last free place always goes to a key without waiting tasks.
 //
-// All methods may be called by any goroutine and none blocks. When the pool is
-// stopped before the tasks have run, they stay counted in Len and never run.
+// Any goroutine may call all methods, and none blocks. Tasks that have not run when the pool is stopped stay counted in
+// Len, and the pool never runs them.
 type Keyed[K comparable] struct {
 	pool   *Pool
 	perKey int
 	total  int
 
-	// One mutex: 16 shards by hash of the key were measured slower (126-174 ns against
-	// 113 ns per task, 1000 keys, 2 cores), since hashing twice outweighs contention.
+	// mu is one lock for all keys. 16 shards by hash of the key were measured slower (126-174 ns against 113 ns per
+	// task, 1000 keys, 2 cores), because hashing twice outweighs contention.
 	mu      sync.Mutex
 	keys    map[K]*serial[K]
 	peak    int // most keys since the map was made
 	waiting int
-	refused struct{ key, total, pool uint64 } // tasks, by the limit
+	refused struct{ key, total, pool uint64 } // tasks refused, by the limit they met
 	spare   *serial[K]
 	spares  int
 }
 
-// NewKeyed returns a keyed executor over p that lets at most perKey tasks of one key
-// and total tasks altogether wait, besides those that run, and a key no more than its share. A perKey below 1 means
-// DefaultBound, a total below 1 DefaultTotal.
+// NewKeyed returns a keyed executor over p. At most perKey tasks of one key and total tasks altogether may wait, besides
+// those that run. A key gets no more than its share (see Keyed). A perKey below 1 means DefaultBound, a total below 1
+// DefaultTotal.
 func NewKeyed[K comparable](p *Pool, perKey, total int) *Keyed[K] {
 	if perKey < 1 {
 		perKey = DefaultBound
@@ -98,7 +96,7 @@ func (k *Keyed[K]) Keys() int {
 	return len(k.keys)
 }
 
-// KeyedStats are the numbers of a Keyed. Keys come and go with their tasks, so none has numbers of its own.
+// KeyedStats are the numbers of a Keyed. Single keys have no numbers, because they come and go with their tasks.
 type KeyedStats struct {
 	Keys          int    // with a task that waits, runs or is not done
 	Waiting       int    // tasks
@@ -118,7 +116,7 @@ func (k *Keyed[K]) Stats() KeyedStats {
 	}
 }
 
-// keyTask has one of its fields set.
+// keyTask has exactly one of its fields set.
 type keyTask struct {
 	f     func()
 	async func(done func())
@@ -220,10 +218,10 @@ func (k *Keyed[K]) take(s *serial[K]) (t keyTask, ok bool) {
 	return t, false
 }
 
-// drop leaves the tasks to who gets s from the stopped pool.
+// drop gives nothing up: the tasks stay with s, which the stopped pool gives back.
 func (s *serial[K]) drop() bool { return false }
 
-// Run runs tasks until none is left, one is not done, or others wait for the worker.
+// Run runs tasks until none is left, one has to wait for its done call, or others wait for the worker.
 func (s *serial[K]) Run() {
 	exited := true
 	defer func() {
@@ -281,8 +279,8 @@ func (c *pending) call(f func(done func())) {
 	returned = true
 }
 
-// leave marks the return of f. It returns true when the task is done already; else the
-// done call will give the key its next turn.
+// leave marks the return of f and reports whether the task is done already. If it is not, the done call will give the
+// key its next turn.
 func (c *pending) leave() bool {
 	if c.state.Load() == taskDone {
 		return true

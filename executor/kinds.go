@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// HandOff as Options.Queue means no queue: a runner is taken only if a worker is free for it.
+	// HandOff as Options.Queue means no queue: a runner is taken only if a worker is free, or may be started, for it.
 	HandOff = -1
 
-	// DefaultCached is the largest number of workers of a cached or eager pool whose Options.Workers is 0. Where the
-	// pools it is modelled on have no limit, this one costs about 100 MB when all of them wait at the same time.
+	// DefaultCached is the largest number of workers of a cached or eager pool whose Options.Workers is 0. The pools it
+	// is modelled on have no such limit. A pool of this size takes about 100 MB when all its workers wait at the same
+	// time.
 	DefaultCached = 10000
 
-	// DefaultLimited is the same for a limited pool.
+	// DefaultLimited is the largest number of workers of a limited pool whose Options.Workers is 0.
 	DefaultLimited = 200
 )
 
-// Every kind takes an idle worker if there is one, starts one if it may, and only then lets a runner wait. So none runs a
+// Every kind uses an idle worker if there is one, else starts one if it may, and only then lets a runner wait. So no kind runs a
 // full queue on a single worker while it could grow, and an eager pool needs no queue that pretends to be full. The kinds
-// differ in their defaults (reference 2.6) and in whether workers end.
+// differ in their defaults and in whether workers end.
 
-// NewFixed returns a pool for a steady load: as many workers as processors and a queue of DefaultQueue unless the options
-// say otherwise. The error names the field of the options that is wrong.
+// NewFixed returns a pool for a steady load. It has as many workers as processors and a queue of DefaultQueue, unless
+// the options say otherwise. The error names the field of the options that is wrong.
 func NewFixed(o Options) (*Pool, error) {
 	return newPoolOf(o, Options{Workers: runtime.GOMAXPROCS(0), Queue: DefaultQueue})
 }
@@ -34,8 +35,8 @@ func NewCached(o Options) (*Pool, error) {
 	return newPoolOf(o, Options{Workers: DefaultCached, Queue: HandOff})
 }
 
-// NewLimited returns a pool that grows to DefaultLimited workers, with no queue, and never shrinks: Options.Core is not
-// asked for.
+// NewLimited returns a pool that grows to DefaultLimited workers, with no queue, and never shrinks. Options.Core is
+// checked but has no effect.
 func NewLimited(o Options) (*Pool, error) {
 	p, err := newPoolOf(o, Options{Workers: DefaultLimited, Queue: HandOff})
 	if err == nil {
@@ -44,8 +45,8 @@ func NewLimited(o Options) (*Pool, error) {
 	return p, err
 }
 
-// NewEager returns a pool for work that shall rather start late than be refused: it grows to DefaultCached workers before
-// anything waits, and has a queue of DefaultQueue besides.
+// NewEager returns a pool for work that is better started late than refused. The pool grows to DefaultCached workers
+// before anything waits, and has a queue of DefaultQueue besides.
 func NewEager(o Options) (*Pool, error) {
 	return newPoolOf(o, Options{Workers: DefaultCached, Queue: DefaultQueue})
 }
@@ -80,7 +81,7 @@ func (p *Pool) limit(workers, queue int) {
 	}
 }
 
-// orDefault replaces 0 by the kind's default and HandOff by the 0 that the pool counts with.
+// orDefault replaces 0 by the kind's default, and HandOff by the 0 that the pool uses for no queue.
 func orDefault(queue, kind int) int {
 	if queue == 0 {
 		queue = kind
@@ -88,7 +89,7 @@ func orDefault(queue, kind int) int {
 	return max(queue, 0)
 }
 
-// checkLimits reports whether a pool can have these limits, and if not which one it cannot.
+// checkLimits reports whether a pool can have these limits. If not, it returns the field that is wrong and its value.
 func checkLimits(workers, queue int) (field string, value int, ok bool) {
 	switch {
 	case workers < 0 || workers > math.MaxInt32:
@@ -99,5 +100,5 @@ func checkLimits(workers, queue int) (field string, value int, ok bool) {
 	return "", 0, true
 }
 
-// surplus is how many of n idle workers may end when the pool is to keep its core. p.mu is held.
+// surplus returns how many of n idle workers may end so that the pool keeps its core. p.mu is held.
 func (p *Pool) surplus(n int) int { return max(min(n, p.live-p.o.Core), 0) }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// Lane is a way of its own from one producer to workers of its own, so that heavy work cannot queue in front of light work.
+// Lane is a queue with workers of its own, so that heavy work cannot delay light work. One producer fills it.
 type Lane struct {
 	// Name appears in errors and stats.
 	Name string
@@ -23,21 +23,24 @@ type Lane struct {
 	// Workers is the number of goroutines; 0 means 1. One worker handles its lane's work in order.
 	Workers int
 
-	// MaxWorkers is up to how many there may be: a full lane starts another one. 0 means Workers.
+	// MaxWorkers is the largest number of workers, because a full lane starts another one. 0 means Workers.
 	MaxWorkers int
 
 	// Capacity is the number of slots for each worker, a power of two; 0 means 1024.
 	Capacity int
 
-	// CPUs gives the workers operating-system threads of their own on these processors, in turn. See Options.CPUs.
+	// CPUs gives each worker an operating-system thread of its own on one of these processors, in turn. See
+	// Options.CPUs.
 	CPUs []int
 
-	// Wait makes the way a worker waits for work: for as long as its budget lasts, then it sleeps until it is woken. nil: it
-	// sleeps at once, which costs nothing while there is nothing to do.
+	// Wait makes the ring.Waiter with which a worker waits for work. When the budget of the Waiter is used up, the
+	// worker sleeps until it is woken. With nil a worker sleeps at once, which costs nothing while there is nothing to
+	// do.
 	Wait func() ring.Waiter
 
-	// Spill, if set, takes what the slots cannot; what does not fit there either is rejected, or told to wait for the disk:
-	// see LanesOptions.Room. The work comes in the order it was submitted for one worker.
+	// Spill, if set, takes the work that does not fit into the slots. Work that does not fit there either is rejected,
+	// or told to wait for the disk; see LanesOptions.Room. A lane with one worker handles its work in the order of
+	// submission.
 	Spill *ring.SpillOptions
 }
 
@@ -45,27 +48,28 @@ type Lane struct {
 type LanesOptions[In, Out any] struct {
 	Lanes []Lane
 
-	// Run does the work of one lane on a worker and fills in the result. It may block. in is valid until it returns.
+	// Run does one piece of work of a lane, on a worker, and fills in the result. Run may block. in is valid until Run
+	// returns.
 	Run func(lane int, in *In, out *Out)
 
-	// Failed fills in the result of work that panicked. nil: the result is what Run had made of it by then.
+	// Failed fills in the result of work that panicked with v. With nil, the result is what Run had made of it by then.
 	Failed func(lane int, in *In, v any, out *Out)
 
-	// Wake tells the consumer that there are results, or room: it is to call Collect. It runs on a goroutine of the lanes or
-	// in Stop and is not called again before Collect. An error makes a worker try again.
+	// Wake tells the consumer to call Collect, because there are results or room. Wake runs on a goroutine of the lanes,
+	// in Collect or in Stop, and is not called again before the next Collect. After an error Wake is called again.
 	Wake func() error
 
 	// Encode and Decode turn work into bytes and back, for lanes that spill.
 	Encode func(in *In) []byte
 	Decode func(b []byte, in *In) error
 
-	// Room, if set, makes Submit answer ErrWait instead of a refusal while a lane's spill queue only waits for a disk that
-	// works. Room is called once for the first ErrWait and those that follow it, in Collect: the producer tries again.
-	// Room comes as well when the disk fails and when the lanes stop; Submit then says what is wrong.
+	// Room, if set, makes Submit return ErrWait instead of a refusal while a lane's spill queue only waits for a disk
+	// that works. Collect then calls Room, once for the first ErrWait and those that follow, and the producer tries
+	// again. Room is called as well when the disk fails and when the lanes stop; Submit then says what is wrong.
 	Room func(lane int)
 
-	// OnPanic is told the value of a recovered panic and its stack, and, without a stack, what was wrong with spilled work.
-	// nil logs both.
+	// OnPanic gets the value of a recovered panic and its stack. It also gets, without a stack, what was wrong with
+	// spilled work. nil logs both.
 	OnPanic func(v any, stack []byte)
 }
 
@@ -80,40 +84,40 @@ type LaneStats struct {
 	Rejected uint64 // work refused because the lane was full
 	Done     uint64 // results published
 	Panics   uint64
-	Waited   uint64 // calls of SubmitBlocking that found the lane full, and of Submit that were told to wait
+	Waited   uint64 // calls of SubmitBlocking that found the lane full, and of Submit that returned ErrWait
 	Lost     uint64 // spilled work that could not be decoded, and work that Stop gave up
-	Fault    error  // why the spill queue takes or gives nothing at the moment, nil when it does; a full lane rejects meanwhile
+	Fault    error  // why the spill queue takes or gives nothing at the moment, nil when it works; a full lane rejects meanwhile
 }
 
-// Lanes distribute work over lanes and bring all results back through one multiplexer (reference 3.4). Work that was
-// accepted has exactly one result, unless Stop gives it up. Passing work and results on allocates nothing and takes no
-// lock.
+// Lanes distribute work over lanes and bring all results back through one ring.Mux. Accepted work has exactly one
+// result, unless Stop gives the work up or its spilled form cannot be read. Work and results are passed on without an
+// allocation or a lock, except in lanes that spill.
 //
-// Submit belongs to one goroutine at a time, the producer; Collect to one, the consumer; mostly a loop is both. The other
-// methods may be called by any goroutine, Stop and Start not at the same time.
+// Submit and SubmitBlocking belong to one goroutine at a time, the producer. Collect belongs to one, the consumer.
+// Mostly a loop is both. Any goroutine may call the other methods, but Stop and Start not at the same time.
 type Lanes[In, Out any] struct {
 	o       LanesOptions[In, Out]
 	lanes   []*lane[In, Out]
 	results *ring.Mux[Out]
-	rooms   []*ring.Bell // of each worker that waits for room in results
+	rooms   []*ring.Bell // one for each worker, rung when there may be room in results
 	waking  atomic.Bool  // the consumer has been woken and has not collected
-	late    atomic.Bool  // Collect owes a wake; a worker without work takes it over
+	late    atomic.Bool  // a wake in Collect failed; an idle worker tries it again
 	running atomic.Bool
 	workers sync.WaitGroup
 	open    func(ring.SpillOptions) (spillQueue, error)
 
 	mu  sync.Mutex
-	run *lanesRun // the last one, nil before the first
+	run *lanesRun // the latest, nil before the first Start
 }
 
-// lanesRun is the time from a Start to the end of its Stop.
+// lanesRun is the state from a Start to the end of its Stop.
 type lanesRun struct {
-	ending  atomic.Bool   // the workers have to end
-	stop    chan struct{} // closed then
+	ending  atomic.Bool   // the workers must end
+	stop    chan struct{} // closed after ending is set
 	hurry   chan struct{} // closed when a Stop has run out of time
 	hurried sync.Once
 	ended   chan struct{} // closed when no worker is left
-	lost    int           // works that were given up; set before
+	lost    int           // work that was given up; set before ended is closed
 }
 
 // lane is the running form of a Lane.
@@ -122,7 +126,7 @@ type lane[In, Out any] struct {
 	index   int
 	queue   *ring.Demux[In]
 	bells   []*ring.Bell
-	first   int // producer of its first worker in the results
+	first   int // index of its first worker's producer in results
 	spill   atomic.Pointer[spillQueue]
 	fault   atomic.Pointer[error] // why spill gives nothing
 	started atomic.Int32          // workers of this run
@@ -133,7 +137,7 @@ type lane[In, Out any] struct {
 	spilled, rejected, waited, panics, lost atomic.Uint64
 }
 
-// NewLanes checks the options and makes the queues; Start starts the workers.
+// NewLanes checks the options and makes the queues. Start starts the workers.
 func NewLanes[In, Out any](o LanesOptions[In, Out]) (*Lanes[In, Out], error) {
 	if o.Run == nil || o.Wake == nil || len(o.Lanes) == 0 {
 		return nil, errors.New("executor: LanesOptions needs Lanes, Run and Wake")
@@ -195,7 +199,7 @@ func newLane[In, Out any](index int, spec Lane) (*lane[In, Out], error) {
 	return ln, nil
 }
 
-// For returns the lightest lane whose Heaviness is at least h, the heaviest lane if there is none.
+// For returns the index of the lightest lane whose Heaviness is at least h, or of the heaviest lane if there is none.
 func (l *Lanes[In, Out]) For(h int) int {
 	best, heaviest := -1, 0
 	for i, ln := range l.lanes {
@@ -212,7 +216,7 @@ func (l *Lanes[In, Out]) For(h int) int {
 	return best
 }
 
-// Start starts the workers. After Stop it starts anew, with empty lanes but for what their spill logs hold.
+// Start starts the workers. After Stop, Start begins anew with empty lanes, except for what their spill logs hold.
 func (l *Lanes[In, Out]) Start() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,11 +272,12 @@ func (l *Lanes[In, Out]) startWorker(ln *lane[In, Out]) {
 	l.workers.Go(w.run)
 }
 
-// mostPortion is how many slots are released at once, at most: they count as taken for that long.
+// mostPortion is the largest number of slots that are released at once. Slots count as taken until then.
 const mostPortion = 16
 
-// Submit hands work to a lane. It never blocks. Errors: ErrRejected, which names the lane and its limit; ErrClosed; with
-// LanesOptions.Room also ErrWait: the work was not taken and is to be tried again when Room says so. Producer only.
+// Submit hands work to a lane. Submit never blocks. Errors: ErrRejected, which names the lane and its limit; ErrClosed;
+// and with LanesOptions.Room also ErrWait. After ErrWait the work was not taken and should be submitted again when Room
+// is called. Producer only.
 func (l *Lanes[In, Out]) Submit(lane int, in In) error {
 	err := l.offer(lane, in)
 	for err != nil && l.o.Room != nil && errors.Is(err, ring.ErrBehind) {
@@ -287,8 +292,9 @@ func (l *Lanes[In, Out]) Submit(lane int, in In) error {
 	return err
 }
 
-// SubmitBlocking is Submit, but waits for room as b says. Where b's goroutine may not wait, such as on a loop, and after
-// its timeout the work is rejected; the error then wraps ring.ErrMayNotWait or ring.ErrNoRoom, too. Producer only.
+// SubmitBlocking is Submit, but waits for room as b says. The work is rejected after b's timeout, and at once where b's
+// goroutine may not wait, such as on a loop. The error then also wraps ring.ErrNoRoom or ring.ErrMayNotWait. Producer
+// only.
 func (l *Lanes[In, Out]) SubmitBlocking(b *ring.Blocker, lane int, in In) error {
 	err := l.offer(lane, in)
 	if err == nil || err == ErrClosed { //nolint:errorlint // our own sentinel, returned bare
@@ -297,7 +303,7 @@ func (l *Lanes[In, Out]) SubmitBlocking(b *ring.Blocker, lane int, in In) error 
 	return l.block(b, lane, in, err)
 }
 
-// block is no part of SubmitBlocking, so that only work that waits is moved to the heap.
+// block is separate from SubmitBlocking, so that only work that waits is moved to the heap.
 //
 //go:noinline
 func (l *Lanes[In, Out]) block(b *ring.Blocker, lane int, in In, err error) error {
@@ -321,7 +327,7 @@ func (l *Lanes[In, Out]) offer(lane int, in In) error {
 		return ErrClosed
 	}
 	spill := ln.spill.Load()
-	if spill != nil && inSpill(*spill) > 0 { // what comes later stays behind it
+	if spill != nil && inSpill(*spill) > 0 { // later work stays behind spilled work
 		return l.toSpill(ln, *spill, in)
 	}
 	n := int(ln.started.Load())
@@ -377,10 +383,11 @@ func (ln *lane[In, Out]) ringAll() {
 	}
 }
 
-// Collect calls f with at most most results, 0 for all there are, and returns how many. What f is given is valid until
-// it returns. If some are left the consumer is woken again. LanesOptions.Room is called first. Consumer only.
+// Collect calls f with at most most results, or with all there are if most is 0, and returns how many. out is valid
+// until f returns. If results are left, the consumer is woken again. Collect calls LanesOptions.Room first, where it is
+// due. Consumer only.
 func (l *Lanes[In, Out]) Collect(most int, f func(out *Out)) int {
-	l.waking.Store(false) // before the look, so that a result behind it wakes again
+	l.waking.Store(false) // reset before the look, so that a result after it wakes again
 	l.goOn()
 	n := 0
 	for most == 0 || n < most {
@@ -416,7 +423,7 @@ func (l *Lanes[In, Out]) ringRooms() {
 	}
 }
 
-// wake tells the consumer once that there is something to collect.
+// wake calls LanesOptions.Wake, unless the consumer has been woken and has not collected yet.
 func (l *Lanes[In, Out]) wake() error {
 	if l.waking.Load() || !l.waking.CompareAndSwap(false, true) {
 		return nil
@@ -448,13 +455,15 @@ func (l *Lanes[In, Out]) Stats() []LaneStats {
 	return all
 }
 
-// Stop lets the workers finish what they have while ctx allows and the consumer collects, and then ends them; a worker
-// that is in the middle of Run ends after it. What waits in a spill queue stays there for the next Start. It returns when
-// no worker is left, with the number of works that were given up. The producer has made its last Submit, but for those that
-// LanesOptions.Room, which comes now where it is owed, tries again: ErrClosed. Not on the consumer's goroutine, unless ctx
-// has ended.
+// Stop lets the workers finish what they have, while ctx allows and the consumer collects, and then ends them. A worker
+// in the middle of Run ends after it. Work in a spill queue stays there for the next Start. Stop returns when no worker
+// is left, with the number of pieces of work that were given up.
 //
-// A further call waits for the same end and returns the same number; the first context that ends counts for all.
+// The producer must have made its last Submit before. Only a producer that waits for LanesOptions.Room may try again:
+// Room is called now where it is owed, and Submit then returns ErrClosed. Do not call Stop on the consumer's goroutine,
+// unless ctx has ended.
+//
+// A further call waits for the same end and returns the same number. The first context that ends counts for all calls.
 func (l *Lanes[In, Out]) Stop(ctx context.Context) (lost int) {
 	l.mu.Lock()
 	run := l.run
@@ -492,7 +501,8 @@ func (l *Lanes[In, Out]) end(run *lanesRun) {
 	close(run.ended)
 }
 
-// finish waits until the lanes are empty, the results collected and Room called. What is in spill queues can wait.
+// finish waits until the lanes are empty, the results are collected and Room is called. Work in spill queues is not
+// waited for.
 func (l *Lanes[In, Out]) finish(ctx context.Context, run *lanesRun) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()

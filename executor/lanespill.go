@@ -8,9 +8,9 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// This file is the way of work through a lane's spill queue, and what the producer is told meanwhile.
+// This file moves work through a lane's spill queue, and tells the producer when to wait and when to go on.
 
-// spillQueue is what lanes need of a ring.Spill; tests put faults behind it.
+// spillQueue is the part of ring.Spill that lanes use; tests put faults behind it.
 type spillQueue interface {
 	Send(msg []byte) error
 	TryRecv() ([]byte, error)
@@ -22,11 +22,11 @@ type spillQueue interface {
 
 func openSpill(o ring.SpillOptions) (spillQueue, error) { return ring.OpenSpill(o) }
 
-// toSpill is no part of Submit, so that only work that goes this way is moved to the heap.
+// toSpill is separate from Submit, so that only work that goes to the spill queue is moved to the heap.
 //
 //go:noinline
 func (l *Lanes[In, Out]) toSpill(ln *lane[In, Out], spill spillQueue, in In) error {
-	if fault := ln.fault.Load(); fault != nil { // what is put behind unreadable work may never come back
+	if fault := ln.fault.Load(); fault != nil { // work put behind unreadable work may never come back
 		return fmt.Errorf("%w: lane %q: %w", ErrRejected, ln.Name, *fault)
 	}
 	if err := spill.Send(l.o.Encode(&in)); err != nil {
@@ -43,11 +43,11 @@ func inSpill(s spillQueue) int {
 	return st.Memory + st.Waiting + st.Disk
 }
 
-// watchSpill wakes the workers when the spill queue has something for them, and the consumer when Room is due, and tells
-// once of a disk that takes nothing.
+// watchSpill wakes the workers when the spill queue has something for them, and the consumer when Room is due. It
+// reports once that the disk takes nothing.
 func (l *Lanes[In, Out]) watchSpill(ln *lane[In, Out], s spillQueue, stop <-chan struct{}) {
 	told := false
-	var again <-chan time.Time // tellRoom, which has failed
+	var again <-chan time.Time // set when tellRoom has failed and must be called again
 	for {
 		select {
 		case <-s.Ready():
@@ -67,8 +67,8 @@ func (l *Lanes[In, Out]) watchSpill(ln *lane[In, Out], s spillQueue, stop <-chan
 	}
 }
 
-// mustWait answers work that found the spill queue behind: it notes that Room is owed, or reports false when there is
-// room by now, so that nobody is told.
+// mustWait notes that Room is owed, after work found the spill queue behind. It reports false, and Room is not owed,
+// when there is room by now.
 func (l *Lanes[In, Out]) mustWait(ln *lane[In, Out]) bool {
 	first := !ln.waits.Swap(true)
 	if first && l.mayGoOn(ln) && ln.waits.CompareAndSwap(true, false) {
@@ -78,7 +78,7 @@ func (l *Lanes[In, Out]) mustWait(ln *lane[In, Out]) bool {
 	return true
 }
 
-// mayGoOn reports whether Room is due: the producer waits for nothing.
+// mayGoOn reports whether Room is due: a producer waits, and no longer has a reason to.
 func (l *Lanes[In, Out]) mayGoOn(ln *lane[In, Out]) bool {
 	if !ln.waits.Load() {
 		return false
@@ -95,7 +95,7 @@ func (l *Lanes[In, Out]) tellRoom(ln *lane[In, Out]) error {
 	return l.wake()
 }
 
-// goOn calls Room for the lanes for which it is due. In Collect.
+// goOn calls Room for the lanes for which it is due. Only Collect calls goOn.
 func (l *Lanes[In, Out]) goOn() {
 	for i, ln := range l.lanes {
 		if l.mayGoOn(ln) && ln.waits.CompareAndSwap(true, false) {

@@ -9,30 +9,31 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// laneWorker is one goroutine of a lane. It fetches from its own ring and publishes into its own.
+// laneWorker is one goroutine of a lane. Each worker fetches from a ring of its own and publishes into another of its
+// own.
 type laneWorker[In, Out any] struct {
 	lanes *Lanes[In, Out]
 	lane  *lane[In, Out]
 	in    *ring.SPSC[In]
 	out   *ring.SPSC[Out]
 	bell  *ring.Bell
-	wait  ring.Waiter // nil: the bell
+	wait  ring.Waiter // nil: it sleeps on the bell at once
 	of    *lanesRun
 	cpu   int
-	owed  bool // a wake that failed
+	owed  bool // a wake failed and must be tried again
 
-	portion int // how many slots are released together, at most
+	portion int // largest number of slots that are released together
 
-	place *Out       // for the next result, nil when it has to be asked for
+	place *Out       // slot for the next result, nil until reserve has got one
 	room  *ring.Bell // rung when results were collected
 
 	something, roomy func() bool // hasWork and hasRoom, as values
 }
 
-// errExited stands for the value of a panic when work ended its goroutine.
+// errExited stands for the value of a panic when work ended its goroutine by runtime.Goexit.
 var errExited = errors.New("executor: the work ended its goroutine")
 
-// Pauses of a worker that cannot go on by itself.
+// wakePause and faultPause are the times between two attempts to wake the consumer and to read the spill queue.
 const (
 	wakePause  = time.Millisecond
 	faultPause = 100 * time.Millisecond
@@ -48,7 +49,7 @@ func (w *laneWorker[In, Out]) run() {
 		}
 	}()
 	for !w.stopped() {
-		// The place for a result first, so that nothing is taken that would have none.
+		// The slot for a result comes first, so that no work is taken that would have none.
 		if w.hasWork() && w.reserve() && (w.fromRing() || w.fromSpill()) {
 			if w.wait != nil {
 				w.wait.Reset()
@@ -63,9 +64,9 @@ func (w *laneWorker[In, Out]) run() {
 
 func (w *laneWorker[In, Out]) stopped() bool { return w.of.ending.Load() }
 
-// fromRing handles a portion of what is in the worker's own ring. The slots stay taken until the results are published, so
-// that an empty ring means that nothing is on its way, and are released together; each result is published by itself, so
-// that none waits for slow work behind it.
+// fromRing handles a portion of the work in the worker's own ring. The slots stay taken until the results are published,
+// so an empty ring means that nothing is on its way. The slots are released together. Each result is published by
+// itself, so that none waits for slow work behind it.
 func (w *laneWorker[In, Out]) fromRing() bool {
 	n := min(w.in.Available(), w.portion)
 	if n == 0 {
@@ -76,8 +77,8 @@ func (w *laneWorker[In, Out]) fromRing() bool {
 	return true
 }
 
-// fromSpill handles the next work of the lane's spill queue. While something is there the producer puts nothing into the
-// ring, so a look at the ring after that tells whether there is older work.
+// fromSpill handles the next work of the lane's spill queue. While the spill queue holds work, the producer puts nothing
+// into the ring. So work that is in the ring after that check is older and comes first.
 func (w *laneWorker[In, Out]) fromSpill() bool {
 	spill := w.lane.spill.Load()
 	if spill == nil || inSpill(*spill) == 0 {
@@ -101,7 +102,7 @@ func (w *laneWorker[In, Out]) fromSpill() bool {
 	return true
 }
 
-// spilled handles a work that was on disk.
+// spilled handles a piece of work from the spill queue.
 func (w *laneWorker[In, Out]) spilled(b []byte) {
 	if w.lane.fault.Load() != nil {
 		w.lane.fault.Store(nil)
@@ -115,8 +116,8 @@ func (w *laneWorker[In, Out]) spilled(b []byte) {
 	w.handle(&in, 1)
 }
 
-// unreadable tells once of a spill queue that cannot be read, and waits before the next attempt. Nothing is lost by that:
-// what is in the queue stays there, and the lane rejects until it can be read again.
+// unreadable reports once that the spill queue cannot be read, and waits before the next attempt. Nothing is lost: the
+// work stays in the queue, and the lane rejects until the queue can be read again.
 func (w *laneWorker[In, Out]) unreadable(err error) {
 	err = fmt.Errorf("the spilled work cannot be read: %w", err)
 	if w.lane.fault.Swap(&err) == nil {
@@ -128,10 +129,10 @@ func (w *laneWorker[In, Out]) unreadable(err error) {
 	}
 }
 
-// handle does the one piece of work that came from the spill queue, or up to n from the ring, and publishes the results. A
-// panic is contained and ends the portion. There is a place for the first result.
+// handle does the one piece of work that came from the spill queue, or up to n from the ring, and publishes the results.
+// A panic is contained and ends the portion. The caller has reserved the slot for the first result.
 func (w *laneWorker[In, Out]) handle(spilled *In, n int) {
-	var in *In // that is being done
+	var in *In // the work being done, nil between two
 	defer func() {
 		if in != nil {
 			w.failed(in, recover())
@@ -150,7 +151,7 @@ func (w *laneWorker[In, Out]) handle(spilled *In, n int) {
 	}
 }
 
-// failed makes the result of work that panicked with v, or ended its goroutine.
+// failed publishes the result of work that panicked with v or, if v is nil, ended its goroutine.
 func (w *laneWorker[In, Out]) failed(in *In, v any) {
 	defer w.publish()
 	if v == nil {
@@ -163,13 +164,13 @@ func (w *laneWorker[In, Out]) failed(in *In, v any) {
 	}
 }
 
-// reserve makes sure of a place for the next result, and reports false when the worker is stopped before there is one.
+// reserve gets a slot for the next result. It reports false when the worker is stopped before there is one.
 func (w *laneWorker[In, Out]) reserve() bool {
 	for w.place == nil {
 		if w.place = w.out.Next(); w.place != nil {
 			break
 		}
-		w.lanes.late.Store(false) // tell does what it asks for
+		w.lanes.late.Store(false) // tell makes the wake that late asks for
 		if w.tell(); w.owed {
 			select {
 			case <-w.of.stop:
@@ -183,7 +184,7 @@ func (w *laneWorker[In, Out]) reserve() bool {
 	return true
 }
 
-// hasRoom reports that reserve has something to do.
+// hasRoom reports whether reserve should try again.
 func (w *laneWorker[In, Out]) hasRoom() bool {
 	return w.out.Len() < w.out.Cap() || w.lanes.late.Load()
 }
@@ -194,10 +195,10 @@ func (w *laneWorker[In, Out]) publish() {
 	w.tell()
 }
 
-// tell wakes the consumer; if that fails the worker owes it another attempt.
+// tell wakes the consumer. If that fails, the worker owes another attempt.
 func (w *laneWorker[In, Out]) tell() { w.owed = w.lanes.wake() != nil }
 
-// idle passes the time until there may be something to do.
+// idle waits until there may be something to do.
 func (w *laneWorker[In, Out]) idle() {
 	if !w.owed && w.lanes.late.Load() {
 		w.owed = w.lanes.late.Swap(false)

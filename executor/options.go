@@ -21,22 +21,21 @@ type Options struct {
 	// Name appears in errors and logs. "" means "pool".
 	Name string
 
-	// Workers is the largest number of runners that run at once. 0 means the default of
-	// the pool's kind. That of a fixed pool is GOMAXPROCS, right for work that computes;
-	// work that waits for a database or another server needs as many as shall wait at the
-	// same time.
+	// Workers is the largest number of runners that run at once. 0 means the default of the pool's kind. A fixed pool
+	// has GOMAXPROCS, right for work that computes. Work that waits for a database or another server needs as many
+	// workers as should wait at the same time.
 	Workers int
 
 	// Core is how many workers stay however long they are idle.
 	Core int
 
-	// Queue is the largest number of runners that wait for a worker. 0 means the default
-	// of the pool's kind, HandOff that none waits.
+	// Queue is the largest number of runners that wait for a worker. 0 means the default of the pool's kind, HandOff
+	// that none waits.
 	Queue int
 
-	// Parked bounds the runners that have left their place, see Place: from so many on no further Placed is taken or
-	// begun, and Submit answers ErrRejected. Those that run then may still park, so that Workers more are possible. An
-	// owner may have a third of what is free: a quarter of Parked if it is the only one. 0 means DefaultParked,
+	// Parked bounds the runners that have left their place, see Place. At this number no further Placed is taken or
+	// begun, and Submit answers ErrRejected. Those that run then may still park, so that Workers more are possible. One
+	// owner may have a third of what is free, which is a quarter of Parked for an owner alone. 0 means DefaultParked,
 	// NoParking that runners keep their places. With CPUs each parked runner keeps its thread.
 	Parked int
 
@@ -44,40 +43,38 @@ type Options struct {
 	// refuses it.
 	Policy Policy
 
-	// KeepAlive is how long a worker stays idle before it ends; it ends at the latest
-	// after twice that time. 0 means DefaultKeepAlive.
+	// KeepAlive is how long a worker stays idle before it ends; it ends after twice that time at the latest. 0 means
+	// DefaultKeepAlive.
 	KeepAlive time.Duration
 
-	// CPUs gives each worker an operating-system thread of its own that runs on one of these processors only,
-	// in turn: for work that computes, on processors that are kept free for it. Empty leaves the workers to
-	// the Go scheduler. Not every system has it.
+	// CPUs gives each worker an operating-system thread of its own that runs on one of these processors only, in turn.
+	// Use it for work that computes, on processors that are kept free for it. Empty leaves the workers to the Go
+	// scheduler. Not every system supports it.
 	CPUs []int
 
-	// OnExhausted is told that the pool had no room for what was submitted, at most once in
-	// ReportInterval, on a goroutine of the pool that Shutdown waits for. The pool logs it
-	// too. It may block. nil tells nobody.
+	// OnExhausted is called when the pool had no room for a submission, at most once in ReportInterval. It runs on a
+	// goroutine of the pool that Shutdown waits for, and may block. The pool logs the event too. nil means no call.
 	OnExhausted func(Exhaustion)
 
-	// Dumper writes the stacks of all goroutines when the pool is exhausted. Pools of a
-	// process should share one, since it limits how often. nil writes none.
+	// Dumper writes the stacks of all goroutines when the pool is exhausted. Pools of a process should share one,
+	// because it limits how often that happens. nil writes none.
 	Dumper *Dumper
 
 	// Logger gets the warnings of exhaustion, and panics if OnPanic is nil. nil is
 	// slog.Default().
 	Logger *slog.Logger
 
-	// Around, if set, is called on the worker for every task, item of a strand and task of a key, and calls run, once and
-	// on the same goroutine: to restore there what tracing needs, to take the time, or to label the goroutine for profiles
-	// with pprof.Do. ctx is what the task was given to SubmitContext with, or carries itself, see Contexter; else it is
-	// empty. run passes its context on to functions that take one. nil runs tasks as they are.
+	// Around, if set, is called on the worker for every task, item of a strand and task of a key. Around calls run, once
+	// and on the same goroutine. Use it to restore what tracing needs, to take the time, or to label the goroutine for
+	// profiles with pprof.Do. ctx is the context given to SubmitContext, or the one that the task carries (see
+	// Contexter), else an empty one. run passes its context on to functions that take one. nil runs tasks as they are.
 	Around func(ctx context.Context, run func(ctx context.Context))
 
-	// OnPanic is told the value of a recovered panic and its stack, on the worker. nil
-	// logs both to Logger as an error.
+	// OnPanic gets the value of a recovered panic and its stack, on the worker. nil logs both to Logger as an error.
 	OnPanic func(v any, stack []byte)
 }
 
-// complete checks the options and fills in the defaults, of which the numbers depend on the kind.
+// complete checks the options and fills in the defaults. kind holds the numbers that depend on the pool's kind.
 func (o *Options) complete(kind Options) error {
 	if field, v, ok := checkLimits(o.Workers, o.Queue); !ok {
 		return fmt.Errorf("executor: Options.%s is %d, outside its range", field, v)

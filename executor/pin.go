@@ -7,7 +7,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// tryCPUs reports whether a thread can be bound to each of the processors, on a thread that ends afterwards.
+// tryCPUs returns an error if a thread cannot be bound to one of the processors. It tries on a thread that ends
+// afterwards.
 func tryCPUs(cpus []int) error {
 	if len(cpus) == 0 {
 		return nil
@@ -26,13 +27,13 @@ func tryCPUs(cpus []int) error {
 	return <-result
 }
 
-// pin gives the calling worker a thread on its processor. That the processor can be had was tried when the pool was
-// made; if it has gone since, the worker runs where it can.
+// pin binds the calling worker to a thread on its processor. The processor was tried when the pool was made. If it has
+// gone since, the worker runs where it can.
 func (w *worker) pin() {
 	pinTo(w.cpu, w.pool.o.Name)
 }
 
-// pinTo gives the calling goroutine a thread on a processor, unless that is below 0.
+// pinTo binds the calling goroutine to a thread on the processor cpu, unless cpu is below 0.
 func pinTo(cpu int, name string) {
 	if cpu < 0 {
 		return

@@ -8,7 +8,7 @@ import (
 
 const (
 	// DefaultParked is the number of parked runners of a pool whose Options.Parked is 0. With an ordinary stack of 20 KB
-	// each they hold about 80 MB.
+	// each, so many hold about 80 MB.
 	DefaultParked = 4096
 
 	// NoParking as Options.Parked lets every runner keep its place, whatever it waits for.
@@ -16,14 +16,15 @@ const (
 )
 
 const (
-	// placePatience is how long a parked runner waits for a place before it goes on without. Those that have the places
-	// may wait for something that it holds, such as a lock or a connection to a database.
+	// placePatience is how long a parked runner waits for a place before it goes on without one. Those that have the
+	// places may wait for something that it holds, such as a lock or a connection to a database.
 	placePatience = 100 * time.Millisecond
 
 	// returnsInRow is how many parked runners get a place before work that has not begun gets one.
 	returnsInRow = 3
 
-	// ownersPart is how many times as much as an owner has parked must be free for one more of it.
+	// ownersPart bounds an owner's share. One more of its runners may begin while ownersPart times its parked ones are
+	// fewer than are free.
 	ownersPart = 3
 )
 
@@ -34,19 +35,21 @@ type Placed interface {
 	Place() *Place
 }
 
-// Place is what a Placed occupies in its pool while it runs: one of Options.Workers. Leave gives it to other runners until
-// Return. A runner without its place is parked. It keeps its goroutine, which Shutdown waits for.
+// Place is the place in its pool that a Placed occupies while it runs, one of Options.Workers. Leave gives the place to
+// other runners until Return. A runner without its place is parked. A parked runner keeps its goroutine, which Shutdown
+// waits for.
 //
-// A runner that returns comes before those that have not begun, but for every fourth turn, which is theirs. It waits for a
-// place for 100 ms at most and then goes on beyond Options.Workers, so that what holds the places may wait for it.
+// A runner that returns comes before those that have not begun, except that every fourth place is theirs. It waits for a
+// place for 100 ms at most. Then it goes on beyond Options.Workers, because the runners that hold the places may wait
+// for it.
 //
 // Parked runners are bounded when a Placed begins, not when it parks: see Options.Parked.
 //
-// The zero value is ready. Leave, Return and Quit may be called on any goroutine, as long as the runner runs. At other
-// times, and for a runner that is not on a worker (CallerRuns), they do nothing.
+// The zero value is ready. Any goroutine may call Leave, Return and Quit while the runner runs. At other times, and for
+// a runner that is not on a worker (CallerRuns), they do nothing.
 type Place struct {
-	// Owner is for whom the runner works, such as the network of a client. One owner cannot have all parked runners. It
-	// must be comparable and set before Submit. nil is nobody, without a share.
+	// Owner is for whom the runner works, such as the network of a client. One owner cannot have all parked runners.
+	// Owner must be comparable and set before Submit. nil means nobody, to whom no share applies.
 	Owner any
 
 	mu    sync.Mutex
@@ -54,7 +57,7 @@ type Place struct {
 	waits int   // calls of Leave without their Return
 	away  bool  // parked
 	quit  bool
-	ready chan struct{} // closed when the line has come to it
+	ready chan struct{} // closed when the line gives this runner a place
 }
 
 // parking is what a Pool knows of its parked runners.
@@ -64,13 +67,13 @@ type parking struct {
 	crowded atomic.Uint64
 
 	// Under the pool's lock.
-	owners map[any]int  // parked runners of those that have any
-	line   fifo[*Place] // those that wait for a place again; they are still parked
-	row    int          // places that the line was given since work from the queue was begun
+	owners map[any]int  // number of parked runners, for each owner that has any
+	line   fifo[*Place] // parked runners that wait for a place
+	row    int          // places given to the line since work from the queue last began
 }
 
-// Leave gives the runner's place to others until Return is called, which it must be for each Leave. Of several goroutines
-// that wait for one runner, the first gives the place and the last takes it again.
+// Leave gives the runner's place to others until Return is called. Each Leave needs one Return. When several goroutines
+// wait for one runner, the first Leave gives the place up and the last Return takes one again.
 func (pl *Place) Leave() {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -78,7 +81,7 @@ func (pl *Place) Leave() {
 	pl.park()
 }
 
-// Return takes a place again. It blocks until there is one, for 100 ms at most.
+// Return takes a place again. It blocks until there is one, for at most 100 ms.
 func (pl *Place) Return() {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -87,8 +90,8 @@ func (pl *Place) Return() {
 	}
 }
 
-// Quit gives the place up for good: the runner is parked until it ends, and Return does not wait. It is for a runner that
-// waits most of the time from now on, such as a stream of events.
+// Quit gives the place up for good. The runner is parked until it ends, and Return does not wait. Use Quit for a runner
+// that waits most of the time from now on, such as a stream of events.
 func (pl *Place) Quit() {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -96,8 +99,8 @@ func (pl *Place) Quit() {
 	pl.park()
 }
 
-// Crowded reports that a runner which was taken when there was room must not begin now, because of Options.Parked. The
-// runner asks first of all, and does what it does when Submit refuses it.
+// Crowded reports that a runner must not begin because of Options.Parked, although there was room when it was taken. The
+// runner calls Crowded first of all. If Crowded is true, the runner does what it would do when Submit refuses it.
 func (pl *Place) Crowded() bool {
 	pl.mu.Lock()
 	p := pl.pool
@@ -117,7 +120,7 @@ func (pl *Place) park() {
 	}
 }
 
-// occupy notes that a worker begins with r, and returns its place, nil if it has none to give.
+// occupy notes that a worker begins with r, and returns r's place, nil if r is not a Placed.
 func (p *Pool) occupy(r Runner) *Place {
 	placed, ok := r.(Placed)
 	if !ok {
@@ -130,8 +133,8 @@ func (p *Pool) occupy(r Runner) *Place {
 	return pl
 }
 
-// vacate follows the end of the runner. A worker that has no place is counted beyond the limit, which ends it if nobody
-// leaves a place meanwhile.
+// vacate follows the end of the runner. If the runner ended without a place, its worker counts beyond the limit, and
+// ends unless somebody leaves a place meanwhile.
 func (pl *Place) vacate() {
 	if pl == nil {
 		return
@@ -164,8 +167,8 @@ func (p *Pool) park(pl *Place) {
 	p.passOn()
 }
 
-// passOn lets work begin, and those be told that wait for room, where something has become free. p.mu is held, and not any
-// more afterwards.
+// passOn lets waiting work begin and tells those that wait for room, where something has become free. p.mu is held when
+// it is called, and not when it returns.
 func (p *Pool) passOn() {
 	p.admit()
 	told := p.offer()
@@ -175,7 +178,7 @@ func (p *Pool) passOn() {
 	tellAll(told)
 }
 
-// unpark gives the runner a place, whether there is one or not. p.mu is held.
+// unpark gives the runner a place, whether one is free or not. p.mu is held.
 func (p *Pool) unpark(pl *Place) {
 	k := &p.parking
 	pl.away = false
@@ -217,7 +220,7 @@ func (p *Pool) seat(pl *Place) {
 	}
 }
 
-// awaitSeat reports whether the line came to the runner in time. A simulated machine has all the time.
+// awaitSeat reports whether the line gave the runner a place in time. On a simulated machine there is no timeout.
 func (p *Pool) awaitSeat(ready <-chan struct{}) bool {
 	if p.sim != nil {
 		return p.sim.Await(ready, nil)
@@ -232,13 +235,13 @@ func (p *Pool) awaitSeat(ready <-chan struct{}) bool {
 	}
 }
 
-// returning reports whether the next free place is for the line of parked runners. p.mu is held.
+// returning reports whether the next free place goes to the line of parked runners. p.mu is held.
 func (p *Pool) returning() bool {
 	k := &p.parking
 	return k.line.len() > 0 && (k.row < returnsInRow || p.queue.len() == 0)
 }
 
-// readmit gives free places to the line, all that it needs once the pool is stopped. p.mu is held.
+// readmit gives free places to the line, or all that the line needs once the pool is stopped. p.mu is held.
 func (p *Pool) readmit() {
 	for (p.live < p.o.Workers || p.state == stopped) && p.returning() {
 		pl, _ := p.parking.line.pop()
@@ -248,12 +251,12 @@ func (p *Pool) readmit() {
 	}
 }
 
-// spacious reports that so few are parked that no owner can have too many.
+// spacious reports that so few runners are parked that no owner can have too many.
 func (p *Pool) spacious() bool {
 	return int(p.parking.now.Load())*(ownersPart+1) < p.o.Parked || p.o.Parked == 0
 }
 
-// crowd returns why no further runner of this place's owner may begin, nil if it may, and counts that. p.mu is held.
+// crowd returns why no further runner of pl's owner may begin, or nil if one may. A refusal is counted. p.mu is held.
 func (p *Pool) crowd(pl *Place) *LimitError {
 	k := &p.parking
 	free := p.o.Parked - int(k.now.Load())
@@ -268,7 +271,7 @@ func (p *Pool) crowd(pl *Place) *LimitError {
 	return nil
 }
 
-// refuseCrowd refuses a submission of what may park when too many are. p.mu is held.
+// refuseCrowd refuses r if it may park and too many runners are parked already. p.mu is held.
 func (p *Pool) refuseCrowd(r Runner) error {
 	if p.spacious() {
 		return nil

@@ -6,10 +6,10 @@ import (
 )
 
 // Policy is what a pool does with a runner that is submitted while no worker is free and the queue is full. The zero
-// value refuses it, like Abort.
+// value refuses the runner, like Abort.
 //
-// It is for what is given to Pool.Submit and Pool.SubmitFunc. Items of strands and tasks of keys have an order, and losing
-// the turn of one would lose all of them: their submitter always gets ErrRejected.
+// A Policy applies to Pool.Submit, SubmitFunc and SubmitContext. Items of strands and tasks of keys have an order, and
+// losing one turn would lose all of them. Their submitter therefore always gets ErrRejected.
 type Policy struct {
 	kind policyKind
 	wait time.Duration
@@ -30,22 +30,22 @@ const (
 // Abort refuses the runner with ErrRejected.
 func Abort() Policy { return Policy{} }
 
-// CallerRuns runs the runner on the goroutine that submits it, which slows that one down. may is asked there whether this
-// is allowed; where it says no, such as on an event loop, the runner is refused. may is required.
+// CallerRuns runs the runner on the goroutine that submits it, which slows that goroutine down. may is asked there
+// whether this is allowed. Where may says no, such as on an event loop, the runner is refused. may is required.
 func CallerRuns(may func() bool) Policy { return Policy{kind: callerRuns, may: may} }
 
-// Discard drops the runner: Submit returns nil and the runner is given to told, on the goroutine that submits, to release
-// what it holds. told may be nil.
+// Discard drops the runner. Submit returns nil, and told gets the runner on the goroutine that submits, to release what
+// it holds. told may be nil.
 func Discard(told func(Runner)) Policy { return Policy{kind: discard, told: told} }
 
-// DiscardOldest drops the runner that has waited longest and takes the new one. The old one is given to told, on the
-// goroutine that submits; told may be nil. Turns of strands and keys and jobs are not dropped: if the first 64 that wait are such,
-// or nothing waits, the new runner is refused.
+// DiscardOldest drops the runner that has waited longest and takes the new one. told gets the old one on the goroutine
+// that submits; told may be nil. Jobs and the turns of strands and keys are not dropped. If the first 64 that wait are
+// such, or nothing waits, the new runner is refused.
 func DiscardOldest(told func(Runner)) Policy { return Policy{kind: discardOldest, told: told} }
 
-// Block lets the goroutine that submits wait for room, in the order of arrival, and refuses the runner when there was none
-// within the timeout. may is asked first whether the goroutine may wait; where it says no, such as on an event loop, the
-// runner is refused at once. may is required.
+// Block lets the goroutine that submits wait for room, in the order of arrival. The runner is refused when there is no
+// room within the timeout. may is asked first whether the goroutine may wait. Where may says no, such as on an event
+// loop, the runner is refused at once. may is required.
 func Block(timeout time.Duration, may func() bool) Policy {
 	return Policy{kind: block, wait: timeout, may: may}
 }
@@ -104,7 +104,7 @@ func (p *Pool) overflow(r Runner) error {
 // turnRunner is the turn of a strand or key.
 type turnRunner interface {
 	Runner
-	drop() bool // gives up the items, and reports false when they have nobody to be told
+	drop() bool // gives the items to the function of DropWith, and reports false when there is none
 }
 
 // waiter is a submission that waits for room.
@@ -129,7 +129,7 @@ func (p *Pool) await(r Runner) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.waiters.remove(p.waiters.len(), func(o *waiter) bool { return o == w }); !ok {
-		return <-w.done // its time came at the last moment
+		return <-w.done // the runner was taken at the last moment
 	}
 	p.exhaust()
 	return p.refuse()
@@ -144,7 +144,8 @@ func (p *Pool) admit() {
 	}
 }
 
-// handOver takes the runner of a waiting submission for a worker that finds the queue empty. p.mu is held.
+// handOver takes the runner of a waiting submission, past the queue, for a worker that finds the queue empty. p.mu is
+// held.
 func (p *Pool) handOver() (Runner, bool) {
 	w, ok := p.waiters.pop()
 	if !ok {
@@ -155,14 +156,14 @@ func (p *Pool) handOver() (Runner, bool) {
 	return w.r, true
 }
 
-// dismiss ends the waiting of submissions to a pool that takes no more. p.mu is held.
+// dismiss answers waiting submissions with ErrClosed. p.mu is held.
 func (p *Pool) dismiss() {
 	for w, ok := p.waiters.pop(); ok; w, ok = p.waiters.pop() {
 		w.done <- ErrClosed
 	}
 }
 
-// refuse counts and names a refusal. p.mu is held.
+// refuse counts a refusal and returns its error. p.mu is held.
 func (p *Pool) refuse() error {
 	p.rejected.Add(1)
 	return p.full

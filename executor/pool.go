@@ -17,7 +17,7 @@ type Runner interface {
 	Run()
 }
 
-// Stats are the numbers of a pool. Each is exact; they are read one after the other.
+// Stats are the numbers of a pool. Each is exact, but they are read one after the other.
 type Stats struct {
 	Workers   int    // goroutines alive, without those of parked runners
 	Running   int    // workers that run something
@@ -33,14 +33,14 @@ type Stats struct {
 
 	Parked  int    // runners that have begun and wait without a worker's place, see Place
 	Left    uint64 // times that a runner left its place
-	Crowded uint64 // runners refused because as many were parked as may be, or as many of their owner
+	Crowded uint64 // runners refused because of Options.Parked, or because of their owner's share of it
 
-	MaxWorkers int // the limits, of Options or Resize; with a MaxQueue of 0 none waits
+	MaxWorkers int // this and MaxQueue are the limits of Options or Resize; with a MaxQueue of 0 none waits
 	MaxQueue   int
 	MaxParked  int // with 0 none parks
 }
 
-// state of a pool, in the order in which it passes through them.
+// state is what a pool does, in the order in which it passes through the states.
 type state uint8
 
 const (
@@ -49,21 +49,21 @@ const (
 	stopped        // starts nothing any more
 )
 
-// Pool runs runners on at most Options.Workers goroutines and lets at most
-// Options.Queue of them wait, in the order of submission. Workers start on demand.
+// Pool runs runners on at most Options.Workers goroutines and lets at most Options.Queue of them wait, in the order of
+// submission. Workers start on demand. NewFixed, NewCached, NewLimited and NewEager make one.
 //
-// A strand or key that gives its worker to others between two turns waits in the same
-// queue without counting against Options.Queue, since it was admitted before.
+// A strand or key that gives its worker to others between two turns waits in the same queue. A full queue does not
+// refuse such a turn, because it was admitted before.
 //
-// All methods may be called by any goroutine, and none blocks but Shutdown, and Submit and SubmitFunc if Options.Policy
-// is CallerRuns or Block.
+// Any goroutine may call all methods. None blocks, except Shutdown, and Submit, SubmitFunc and SubmitContext if
+// Options.Policy is CallerRuns or Block.
 type Pool struct {
 	labels   context.Context // the pprof label eddy_pool
 	labelSet pprof.LabelSet
 	keepsAll bool // Core follows Workers
 
 	mu         sync.Mutex
-	o          Options // of which the limits may change
+	o          Options // only the limits in them change
 	full       error
 	state      state
 	queue      fifo[Runner]
@@ -76,7 +76,7 @@ type Pool struct {
 	started    int                 // workers ever started, when they are pinned
 	reporting  bool                // a goroutine reports exhaustion
 	reported   time.Time           // when the last report was begun
-	reportedAt uint64              // what exhausted was then
+	reportedAt uint64              // value of exhausted at that time
 
 	parking parking
 
@@ -127,7 +127,7 @@ func (p *Pool) submit(r Runner) error {
 	return err
 }
 
-// submitTurn is Submit for the turn of a key, which no policy is for.
+// submitTurn is Submit for the turn of a key, to which no policy applies.
 func (p *Pool) submitTurn(r Runner) error {
 	p.mu.Lock()
 	return p.submit(r)
@@ -140,7 +140,7 @@ func (p *Pool) enqueueQuietly(r Runner) error {
 	return p.enqueue(r)
 }
 
-// Wake lets a worker look at what Strand.Enqueue has queued. It is cheap when there is nothing to do.
+// Wake lets a worker look at what Strand.Enqueue and Pool.Enqueue have queued. It is cheap when there is nothing to do.
 func (p *Pool) Wake() {
 	if p.queued.Load() == 0 {
 		return
@@ -199,12 +199,12 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// Shutdown takes no more work, runs what waits and returns when the last worker has
-// ended. Waiting items of strands and keys are run too, and a key whose task has not
-// called done is waited for. If ctx ends first, nothing further is started, and
-// Shutdown returns the runners that never ran with an error that wraps the context's;
-// a strand that is running finishes its items. Shutdown may be called again to wait
-// for the rest. A task of the pool would wait for itself: it is given ErrOnWorker, and nothing has changed.
+// Shutdown takes no more work, runs what waits and returns when the last worker has ended. Waiting items of strands and
+// keys run too. Shutdown also waits for a key whose task has not called done. If ctx ends first, nothing further is
+// started. Shutdown then returns the runners that never ran, as Close does, with an error that wraps the context's. A
+// strand that is running finishes its items. Shutdown may be called again to wait for the rest.
+//
+// A task of the pool would wait for itself. Shutdown therefore returns ErrOnWorker to it and changes nothing.
 func (p *Pool) Shutdown(ctx context.Context) (left []Runner, err error) {
 	if p.OnWorker() {
 		return nil, ErrOnWorker
@@ -236,12 +236,13 @@ func (p *Pool) awaitEnd(ctx context.Context) bool {
 	}
 }
 
-// Close takes no more work, starts nothing any more and returns the runners that
-// waited, without strands that have dropped their items, see Strand.DropWith, and without jobs. Tasks that run go on; Shutdown waits for them. A later Close returns nil.
+// Close takes no more work, starts nothing any more and returns the runners that waited. Jobs, and strands that have
+// dropped their items, are not among them; see Job.Drop and Strand.DropWith. Tasks that run go on, and Shutdown waits
+// for them. A later Close returns nil.
 func (p *Pool) Close() []Runner { return p.stop(stopped) }
 
-// room reports whether the queue can take a runner: Options.Queue of them, besides those that a free worker can take at
-// once. p.mu is held.
+// room reports whether the queue can take a runner. The queue takes Options.Queue of them, besides those that a free
+// worker can take at once. p.mu is held.
 func (p *Pool) room() bool { return p.places() > 0 }
 
 // places is how many more runners there is room for. p.mu is held.
@@ -286,9 +287,8 @@ func (p *Pool) resume(r Runner) bool {
 	return true
 }
 
-// yield queues r, the runner that the caller's worker is about to leave, behind those
-// that wait. It returns false when the worker may as well go on with r: nobody waits,
-// or the pool is stopped.
+// yield queues r, the runner that the caller's worker is about to leave, behind those that wait. It returns false when
+// the worker may as well go on with r, because nobody waits or the pool is stopped.
 func (p *Pool) yield(r Runner) bool {
 	if p.queued.Load() == 0 {
 		return false
@@ -317,8 +317,8 @@ func (p *Pool) unhold() {
 	p.mu.Unlock()
 }
 
-// stop moves the pool to the state to, if that is a later one, tells idle workers to
-// end, and in the state stopped takes the queue.
+// stop moves the pool to the state to, if that is a later one, and tells idle workers to end. In the state stopped it
+// takes the queue and returns the runners that nobody else is told about.
 func (p *Pool) stop(to state) (left []Runner) {
 	p.mu.Lock()
 	p.state = max(p.state, to)
@@ -330,7 +330,7 @@ func (p *Pool) stop(to state) (left []Runner) {
 		}
 		p.queued.Store(0)
 	}
-	last := p.call() // for what was queued quietly
+	last := p.call() // for runners that were queued without waking a worker
 	ending := p.idle
 	p.idle = nil
 	p.leave(len(ending))
@@ -350,7 +350,7 @@ func (p *Pool) stop(to state) (left []Runner) {
 	return p.dropKept(left)
 }
 
-// endIfDone closes p.ended once the closed pool has nothing to run, nobody to run it and nothing to report. p.mu is held.
+// endIfDone closes p.ended once the closed pool has no runner, no worker and no report left. p.mu is held.
 func (p *Pool) endIfDone() {
 	if p.state == open || p.live > 0 || p.parking.now.Load() > 0 || p.reporting || p.queue.len() > 0 || p.state == draining && p.held > 0 {
 		return

@@ -2,10 +2,10 @@ package executor
 
 import "fmt"
 
-// Resize changes Options.Workers and Options.Queue of a pool that may be at work; 0 leaves a limit as it is, and HandOff
-// is a queue of none. What was taken is kept: with fewer workers those that run finish what they have and then end, and
-// above a smaller queue nothing new is taken until it is short enough. A core larger than the workers shrinks with them;
-// that of a limited pool follows them. A closed pool answers ErrClosed. Any goroutine; it does not block.
+// Resize changes Options.Workers and Options.Queue of a pool that may be at work. 0 leaves a limit as it is, and HandOff
+// means no queue. Work that was taken is kept. Workers above the new limit finish what they run and then end. Above a
+// smaller queue, nothing new is taken until the queue is short enough. A core larger than the workers shrinks with them;
+// that of a limited pool follows them. A closed pool answers ErrClosed. Any goroutine; Resize does not block.
 func (p *Pool) Resize(workers, queue int) error {
 	if field, v, ok := checkLimits(workers, queue); !ok {
 		return fmt.Errorf("executor: Resize: %s is %d, outside its range", field, v)
@@ -22,7 +22,7 @@ func (p *Pool) Resize(workers, queue int) error {
 	p.o.Core = min(p.o.Core, workers)
 	ending := p.dropIdle(min(p.live-workers, len(p.idle)))
 	if len(p.idle) > 0 {
-		p.setTimer() // a core that shrank leaves more that may end
+		p.setTimer() // a smaller core lets more workers end
 	}
 	p.passOn()
 	for _, w := range ending {

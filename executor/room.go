@@ -1,26 +1,26 @@
 package executor
 
-// Room is a place in the line of those who wait until a pool has room, without a goroutine that blocks for each of them.
-// A Room is of one pool at a time.
+// Room is a place in the line of those that wait until a pool has room, without a blocked goroutine for each of them. A
+// Room belongs to one pool at a time.
 type Room struct {
 	tell       func()
 	next, prev *Room // under the pool's lock
 	listed     bool
 }
 
-// NewRoom returns a place whose owner is told by tell. It runs on a worker or on whatever goroutine made room, and must
-// not block.
+// NewRoom returns a Room whose owner is told by a call of tell. tell runs on a worker or on the goroutine that made
+// room, and must not block.
 func NewRoom(tell func()) *Room { return &Room{tell: tell} }
 
-// roomLine is who waits for room, first come first told.
+// roomLine is the line of Rooms that wait, first come first told.
 type roomLine struct {
 	first, last *Room
 }
 
-// AwaitRoom puts r at the end of the line; one that stands there keeps its place. When there is room, or the pool takes
-// nothing any more, r leaves the line and is told once, at once if that is so already. It is a hint: others may have
-// taken the room when the owner tries again. Who is told and does not submit anything must call LeaveRoom, so that the
-// next one is told. Any goroutine; it does not block.
+// AwaitRoom puts r at the end of the line; an r that stands there already keeps its place. When there is room, or the
+// pool takes nothing any more, r leaves the line and its owner is told once. That may happen before AwaitRoom returns.
+// Being told is a hint, because others may have taken the room when the owner tries again. An owner that is told and
+// submits nothing must call LeaveRoom, so that the next one is told. Any goroutine; AwaitRoom does not block.
 func (p *Pool) AwaitRoom(r *Room) {
 	p.mu.Lock()
 	p.line.push(r)
@@ -29,8 +29,8 @@ func (p *Pool) AwaitRoom(r *Room) {
 	tellAll(told)
 }
 
-// LeaveRoom gives up the place of r in the line, or the room that it was told of. A call that is under way on another
-// goroutine still comes. Any goroutine; it does not block.
+// LeaveRoom gives up the place of r in the line, or the room that r's owner was told of. A call of tell that is under
+// way on another goroutine still comes. Any goroutine; LeaveRoom does not block.
 func (p *Pool) LeaveRoom(r *Room) {
 	p.mu.Lock()
 	p.line.remove(r)
@@ -39,8 +39,8 @@ func (p *Pool) LeaveRoom(r *Room) {
 	tellAll(told)
 }
 
-// offer takes out of the line as many as there is room for, all if the pool is closed, for the caller to tell without the
-// lock. p.mu is held.
+// offer takes as many Rooms out of the line as there is room for, or all if the pool is closed. The caller tells them
+// without the lock. p.mu is held.
 func (p *Pool) offer() (told []*Room) {
 	if p.line.first == nil {
 		return nil

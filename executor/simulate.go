@@ -3,7 +3,7 @@ package executor
 import "github.com/go-eddy/eddy/internal/simhook"
 
 // Simulate makes a pool that was given no work yet run its workers on a simulated machine. A worker then ends when it
-// finds nothing to do. It is for the tests of this module: nobody else can make the argument.
+// finds nothing to do. Simulate is for the tests of this module, because only this module can make the argument.
 func Simulate(p *Pool, m simhook.Workers) { p.sim = m }
 
 // launch begins the life of a worker. p.mu is held.

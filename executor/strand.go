@@ -7,11 +7,10 @@ import (
 )
 
 const (
-	// turnItems is how many items a strand or key runs before it lets others have its
-	// worker.
+	// turnItems is how many items a strand or key runs before it lets others have its worker.
 	turnItems = 64
 
-	// turnTime is after which time it does so before that, if others wait.
+	// turnTime is the time after which a strand or key does so earlier, if others wait.
 	turnTime = time.Millisecond
 
 	// DefaultBound is the number of waiting items of a strand made with bound 0, and of
@@ -19,16 +18,16 @@ const (
 	DefaultBound = 1024
 )
 
-// Strand runs items one at a time in the order of submission, on the workers of a
-// pool. It occupies a worker only while it has items, and lets waiting runners of the
-// pool have it after every 64, or after a millisecond. An empty strand holds no goroutine and next to no memory.
+// Strand runs items one at a time in the order of submission, on the workers of a pool. A strand occupies a worker only
+// while it has items, and lets waiting runners of the pool have it after 64 items or a millisecond. An empty strand
+// holds no goroutine and next to no memory.
 //
-// What an item did happens before the next one runs. A panic in an item is contained
-// to that item. All methods may be called by any goroutine and none blocks.
+// Each item sees all that the items before it did. A panic in an item is contained to that item. Any goroutine may call
+// all methods, and none blocks.
 type Strand[T any] struct {
 	pool    *Pool
 	run     func(T)
-	dropped func(T) // nil: the turn is given back by a stopped pool
+	dropped func(T) // nil: a stopped pool gives the turn back instead
 	bound   int
 
 	mu     sync.Mutex
@@ -46,10 +45,9 @@ func NewStrand[T any](p *Pool, bound int, run func(T)) *Strand[T] {
 	return &Strand[T]{pool: p, run: run, bound: bound}
 }
 
-// DropWith gives what the pool will never run, because it was stopped while the strand's
-// turn waited, to drop: one item after the other, the one of Finish included, on the
-// goroutine that stopped the pool. The turn is then not among the runners that the pool
-// gives back. It must be called before the first Submit, and returns s.
+// DropWith makes drop get the items that the pool will never run, because it was stopped while the strand's turn waited.
+// drop is called for one item after the other, the one of Finish included, on the goroutine that stopped the pool. The
+// turn is then not among the runners that the pool gives back. Call DropWith before the first Submit. It returns s.
 func (s *Strand[T]) DropWith(drop func(T)) *Strand[T] {
 	s.dropped = drop
 	return s
@@ -66,8 +64,8 @@ func (s *Strand[T]) Submit(v T) error {
 	return err
 }
 
-// Enqueue is Submit without the wakeup. When wake is true the caller must see to it that Pool.Wake is called soon: once
-// does for any number of strands of the pool. Until then v waits for a worker that is running anyway.
+// Enqueue is Submit without waking a worker. When wake is true the caller must call Pool.Wake soon; one call serves any
+// number of strands of the pool. Until then v waits for a worker that is running anyway.
 func (s *Strand[T]) Enqueue(v T) (wake bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,11 +102,10 @@ func (s *Strand[T]) Peek() (v T, ok bool) {
 	return s.queue.peek()
 }
 
-// Finish queues last behind what waits, even above the bound of strand and pool, and
-// closes the strand. It is for the one item that must not be lost, such as the end
-// of a connection. It returns ErrClosed, and has not taken last, when the strand is
-// closed or the pool runs nothing any more; if the strand's turn is among the runners
-// that the stopped pool gave back, last waits with it, see also DropWith.
+// Finish queues last behind what waits, even above the bound of strand and pool, and closes the strand. Use it for the
+// one item that must not be lost, such as the end of a connection. Finish returns ErrClosed, and has not taken last,
+// when the strand is closed or the pool runs nothing any more. If a stopped pool has given the strand's turn back, last
+// waits with that turn; see also DropWith.
 func (s *Strand[T]) Finish(last T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,9 +116,8 @@ func (s *Strand[T]) Finish(last T) error {
 	return s.force(last)
 }
 
-// Append queues v behind what waits, even above the bound of strand and pool. It is for rare items that must not be lost
-// and that the caller bounds. It returns ErrClosed, and has not taken v, when the strand is closed or the pool runs nothing
-// any more; if the strand's turn is among the runners that the stopped pool gave back, v waits with it, see also DropWith.
+// Append queues v behind what waits, even above the bound of strand and pool. Use it for rare items that must not be
+// lost, and bound their number. Errors, and what happens in a stopped pool, are as for Finish.
 func (s *Strand[T]) Append(v T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +127,7 @@ func (s *Strand[T]) Append(v T) error {
 	return s.force(v)
 }
 
-// force queues v while the lock is held.
+// force queues v above all bounds. s.mu is held.
 func (s *Strand[T]) force(v T) error {
 	if !s.active && !s.pool.resume((*turn[T])(s)) {
 		return ErrClosed
@@ -141,9 +137,8 @@ func (s *Strand[T]) force(v T) error {
 	return nil
 }
 
-// Close takes no more items and gives those that wait to drop, on the calling
-// goroutine; drop may be nil. The item that runs is not waited for. After Finish it
-// drops what is left, the last item included.
+// Close takes no more items and gives those that wait to drop, on the calling goroutine; drop may be nil. Close does not
+// wait for the item that runs. After Finish, Close drops what is left, the last item included.
 func (s *Strand[T]) Close(drop func(T)) {
 	s.mu.Lock()
 	s.closed = true
@@ -161,7 +156,7 @@ func (s *Strand[T]) Close(drop func(T)) {
 // turn is the strand as the pool sees it.
 type turn[T any] Strand[T]
 
-// drop gives what waits to the function of DropWith.
+// drop gives the waiting items to the function of DropWith, and reports false if there is none.
 func (t *turn[T]) drop() bool {
 	s := (*Strand[T])(t)
 	if s.dropped == nil {
@@ -203,7 +198,7 @@ func (t *turn[T]) Run() {
 // tenure is how long a strand or key has had its worker. The zero value begins one.
 type tenure struct {
 	items int
-	since time.Time // of the first item's end with others waiting, so that who has one item reads no clock
+	since time.Time // end of the first item after which others waited; the clock is read only while others wait
 }
 
 // over reports, after each item, whether it is time to let others have the worker.
@@ -242,14 +237,14 @@ func (s *Strand[T]) call(v T) {
 	s.run(v)
 }
 
-// callAround is no part of call, so that only items that go this way are moved to the heap.
+// callAround is separate from call, so that only items that go this way are moved to the heap.
 //
 //go:noinline
 func (s *Strand[T]) callAround(v T) {
 	s.pool.around(contextOf(v), func(context.Context) { s.run(v) })
 }
 
-// goOn finds r another worker, or runs it here when the pool starts nothing any more.
+// goOn finds another worker for r, or runs r here when the pool starts nothing any more.
 func (p *Pool) goOn(r Runner) {
 	if !p.resume(r) {
 		r.Run()

@@ -9,34 +9,31 @@ import (
 	"github.com/go-eddy/eddy/internal/goid"
 )
 
-// worker is a goroutine of a pool. While it is on the idle list it receives from next,
-// which whoever takes it off the list sends to exactly once: true to look at the queue,
-// false to end.
+// worker is a goroutine of a pool. While it is on the idle list, it receives from next. The code that takes it off the
+// list sends to next exactly once: true to look at the queue, false to end.
 type worker struct {
 	pool *Pool
 	next chan bool
 	cpu  int // to run on, -1 for any
 }
 
-// look tells a worker that call has returned, if it has, to look at the queue.
+// look tells the worker that call returned, if there is one, to look at the queue.
 func (w *worker) look() {
 	if w != nil {
 		w.next <- true
 	}
 }
 
-// call gives free places to the line of parked runners, as many as its turn is, and then
-// sees to it that a worker is coming to the queue if anything is there and a worker
-// is free. It starts one or returns an idle one, the warmest, for the caller to tell. p.mu
-// is held.
+// call first gives free places to the line of parked runners, as many as are due. If runners are then left in the queue
+// and a worker is free, call makes sure that one is coming. It starts a worker, or returns the warmest idle one for the
+// caller to tell. p.mu is held.
 //
-// A worker is called to the queue, not given a runner, since the runner would wait for
-// that worker behind younger ones. That is long where workers and submitter share a
-// processor: Go's scheduler runs the goroutine that was woken last, and two that keep
-// waking each other hold up the rest for 10 ms.
+// A worker is called to the queue, not given a runner, because the runner would wait for that worker behind younger
+// ones. That wait is long where workers and submitter share a processor. Go's scheduler runs the goroutine that was
+// woken last, and two that keep waking each other hold up the rest for 10 ms.
 //
-// One that is coming is enough: who takes a runner and leaves others calls the next. So a
-// hundred short runners submitted in a row cost a wakeup or two, not a hundred.
+// One coming worker is enough, because a worker that takes a runner and leaves others calls the next. So a hundred short
+// runners submitted in a row cost a wakeup or two, not a hundred.
 func (p *Pool) call() *worker {
 	p.readmit()
 	if p.coming > 0 || p.queue.len() == 0 {
@@ -67,10 +64,10 @@ func (p *Pool) leave(n int) {
 	p.workers.Store(int64(p.live))
 }
 
-// start is a new worker's goroutine.
+// start is the body of a new worker's goroutine.
 func (w *worker) start() {
 	w.pin()
-	pprof.SetGoroutineLabels(w.pool.labels) // else those of the goroutine that happened to submit
+	pprof.SetGoroutineLabels(w.pool.labels) // instead of those inherited from the submitter
 	id := goid.Current()
 	w.pool.mu.Lock()
 	w.pool.ids[id] = struct{}{}
@@ -94,14 +91,14 @@ func (w *worker) run(id uint64, r Runner) {
 		w.pool.run(r)
 		at.vacate()
 		if w.pool.o.Around != nil {
-			pprof.SetGoroutineLabels(w.pool.labels) // whatever the hook has left
+			pprof.SetGoroutineLabels(w.pool.labels) // undoes what the hook has left
 		}
 		r = w.following()
 	}
 	exited = false
 }
 
-// replace goes on where a worker was ended by its task.
+// replace continues a worker whose goroutine was ended by its task.
 func (w *worker) replace() {
 	w.pin()
 	id := goid.Current()
@@ -111,7 +108,7 @@ func (w *worker) replace() {
 	w.run(id, w.following())
 }
 
-// forget follows the last task of a worker's goroutine.
+// forget takes a goroutine that ends out of the workers that OnWorker knows.
 func (p *Pool) forget(id uint64) {
 	p.mu.Lock()
 	delete(p.ids, id)
@@ -128,8 +125,7 @@ func (p *Pool) OnWorker() bool {
 	return ok
 }
 
-// following counts a runner as completed and returns the next one, nil when the worker
-// shall end.
+// following counts a runner as completed and returns the next one, nil when the worker must end.
 func (w *worker) following() Runner {
 	w.pool.completed.Add(1)
 	if w.pool.sim != nil {
@@ -139,17 +135,17 @@ func (w *worker) following() Runner {
 	return w.take()
 }
 
-// take returns the oldest runner and waits while there is none; nil when the worker
-// shall end. p.mu is held when it is called, and not when it returns.
+// take returns the oldest runner and waits while there is none. It returns nil when the worker must end. p.mu is held
+// when it is called, and not when it returns.
 func (w *worker) take() Runner {
 	p := w.pool
 	for {
-		if p.live > p.o.Workers && p.state == open { // Resize; none is idle then, so somebody comes to the queue
+		if p.live > p.o.Workers && p.state == open { // after Resize; no worker is idle then, so another one comes to the queue
 			p.leave(1)
 			p.mu.Unlock()
 			return nil
 		}
-		if p.returning() { // with a goroutine of its own
+		if p.returning() { // the place goes to a parked runner, which has a goroutine of its own
 			p.leave(1)
 			next := p.call()
 			p.mu.Unlock()
@@ -189,7 +185,7 @@ func (w *worker) take() Runner {
 	}
 }
 
-// setTimer makes sure that the idle workers are looked at. p.mu is held.
+// setTimer makes sure that retire will look at the idle workers. p.mu is held.
 func (p *Pool) setTimer() {
 	if p.timing || p.live <= p.o.Core {
 		return
@@ -203,10 +199,9 @@ func (p *Pool) setTimer() {
 	p.timer.Reset(p.o.KeepAlive)
 }
 
-// retire ends the workers that were idle for the whole time since the last look.
-// Workers are woken from the warm end of the list, so those are as many as the list
-// never went below, from the other end. One timer serves the pool and an idle worker
-// stores no time.
+// retire ends the workers that were idle for the whole time since the last look. Workers are woken from the warm end of
+// the list. So if the list never had fewer than n workers, the n coldest were never woken. One timer serves the pool,
+// and an idle worker stores no time.
 func (p *Pool) retire() {
 	p.mu.Lock()
 	if !p.timing { // stopped
