@@ -1,18 +1,16 @@
 package buf
 
-// Bytes is a message of raw bytes that borrows the memory of a loop. A borrowed one
-// is valid only during the call it was passed to; Detach makes a copy to keep.
-// The zero value is an empty borrowed message.
+// Bytes is a message of raw bytes. A borrowed one lies in the memory of a loop and is valid only during the call it was
+// passed to; Detach makes a copy to keep. The zero value is an empty borrowed message.
 type Bytes struct {
 	p     []byte
 	owned bool
 }
 
-// Own returns a message that owns p, which the caller gives up. It may be kept, and
-// read by any goroutine.
+// Own returns a message that owns p, which the caller gives up. The message may be kept, and read by any goroutine.
 func Own(p []byte) *Bytes { return &Bytes{p: p, owned: true} }
 
-// Copy returns a message that owns a copy of p. Up to 1 KiB it is one allocation, with the bytes behind the message.
+// Copy returns a message that owns a copy of p. Up to 1 KiB it takes one allocation, with the bytes behind the message.
 func Copy(p []byte) *Bytes {
 	var b *Bytes
 	var room []byte
@@ -43,8 +41,8 @@ func Copy(p []byte) *Bytes {
 	return b
 }
 
-// Reset makes b borrow p, so that a loop can use one Bytes for every read.
-// It must not be called on a Bytes that was given away as an owned one.
+// Reset makes b borrow p, so that a loop can use one Bytes for every read. Do not call it on a Bytes that was given away
+// as an owned one.
 func (b *Bytes) Reset(p []byte) {
 	b.p = p
 	b.owned = false

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// DefaultMaxParts is the bound of a Composite whose MaxParts is 0: what one gathered write of the engine takes.
+	// DefaultMaxParts is the bound of a Composite whose MaxParts is 0. One gathered write of the engine takes that many
+	// parts.
 	DefaultMaxParts = 64
 	// MaxCollected is the most that the last part of a full Composite collects, in bytes.
 	MaxCollected = 64 << 10
@@ -22,20 +23,20 @@ type Part struct {
 	Bytes []byte
 	Owner *Shared
 
-	end int // offset in the composite behind this part
+	end int // offset of the part's end in the composite
 }
 
-// Composite is several runs of bytes that read as one, joined without being copied: a header and a body, or the chunks of
-// a message. The zero value is empty and ready for use; it must not be copied.
+// Composite joins several runs of bytes, such as a header and a body or the chunks of a message, without copying them.
+// They read as one. The zero value is empty and ready for use; a Composite must not be copied.
 //
-// It is filled and read by one goroutine, and given away as a whole. As an outbound message it carries its parts along:
-// Conn.Write takes them over whatever it returns, and the engine sends them with one gathered write, long ones from where
-// they are. A composite that holds counted buffers and is not written must be released. After either, every use panics.
+// One goroutine fills and reads a composite, and gives it away as a whole. As an outbound message it carries its parts
+// along: Conn.Write takes them over whatever it returns. The engine sends them with one gathered write, long ones from
+// where they are. A composite that holds counted buffers and is not written must be released. After a write or release,
+// every use panics.
 //
-// The number of parts is bounded. The last one allowed collects: once there are MaxParts-1 parts, what is appended is copied
-// one behind the other there, up to MaxCollected bytes, unless the first is longer than that itself. What was joined is
-// never copied again, and what finds no room is an error (reference 1.17 tells of the alternative, a copy of everything at
-// the 17th part).
+// The number of parts is bounded, and the last one allowed collects. Once there are MaxParts-1 parts, further bytes are
+// copied there one behind the other, up to MaxCollected bytes. A first append longer than that becomes the last part
+// itself, without a copy. Joined bytes are never copied again, and an append without room returns an error.
 type Composite struct {
 	MaxParts int // 0 = DefaultMaxParts; at least 2; set it before the first append
 
@@ -46,10 +47,11 @@ type Composite struct {
 	collecting bool // the last part does
 }
 
-// Append joins b, which nobody may change from now on. The error matches ErrTooManyParts; b is not joined then.
+// Append joins b, which nobody may change from now on. If b has no room, the error matches ErrTooManyParts and b is not
+// joined.
 func (c *Composite) Append(b []byte) error { return c.append(Part{Bytes: b}) }
 
-// AppendShared joins the bytes of s and takes over one reference, also when it returns an error.
+// AppendShared joins the bytes of s and takes over one reference, even when it returns an error.
 func (c *Composite) AppendShared(s *Shared) error {
 	err := c.append(Part{Bytes: s.Bytes(), Owner: s})
 	if err != nil {
@@ -129,8 +131,8 @@ func (c *Composite) At(i int) byte {
 	return c.parts[k].Bytes[at]
 }
 
-// Index returns the offset of the first sep that begins at from or behind it, -1 if there is none. It finds one that
-// lies across parts.
+// Index returns the offset of the first sep that begins at or after from, -1 if there is none. Index also finds a sep
+// that lies across parts.
 func (c *Composite) Index(sep []byte, from int) int {
 	c.use("Index")
 	if from < 0 || from > c.size {
@@ -170,7 +172,7 @@ func (c *Composite) hasAt(k, at int, sep []byte) bool {
 	return false
 }
 
-// CopyTo copies the bytes from offset from on to dst and returns how many that were.
+// CopyTo copies the bytes from offset from on to dst and returns how many were copied.
 func (c *Composite) CopyTo(dst []byte, from int) int {
 	c.use("CopyTo")
 	if from == c.size {
@@ -194,8 +196,8 @@ func (c *Composite) Buffers(list [][]byte) [][]byte {
 	return list
 }
 
-// Slice returns the bytes from up to but without to as a composite of their own that shares the memory: it holds its own
-// references to the counted buffers it lies in, so each of the two is released or written for itself.
+// Slice returns the bytes from from up to, but without, to as a composite of their own that shares the memory. The slice
+// holds references of its own to the counted buffers it lies in, so each of the two is released or written by itself.
 func (c *Composite) Slice(from, to int) *Composite {
 	c.use("Slice")
 	if from < 0 || to < from || to > c.size {
@@ -222,8 +224,8 @@ func (c *Composite) Release() {
 	}
 }
 
-// Take ends the composite and returns its parts, with the references they carry, to the caller. Of several goroutines
-// that call it one gets the parts; the others panic.
+// Take ends the composite and returns its parts, with the references they carry, to the caller. When several goroutines
+// call Take, one gets the parts and the others panic.
 func (c *Composite) Take() []Part { return c.take("Take") }
 
 func (c *Composite) take(what string) []Part {

@@ -1,10 +1,14 @@
-// Package buf holds the byte memory of a loop: pooled segments for queues and leftovers, messages that borrow memory
-// until they are detached, counted buffers for what several goroutines hold, and composites that join runs of bytes
-// without copying them. docs/buffers.md says who owns what when.
+// Package buf holds the byte memory of loops. docs/buffers.md says who owns what when.
 //
-// A Pool with its segments, and a Composite, belong to one goroutine at a time; nothing in them locks. A SharedPool and
-// its buffers may be used by any. Leaks finds counted buffers and segments that were dropped without their release.
+//   - Pool hands out segments, the pooled memory of queues and leftovers.
+//   - Bytes is a message that borrows memory until it is detached.
+//   - Shared is a counted buffer that several goroutines can hold; it comes from a SharedPool.
+//   - Composite joins runs of bytes without copying them.
+//   - Leaks finds counted buffers and segments that were dropped without their release.
 //
-// Built with the tag eddydebug the package overwrites released memory, checks on reuse that nobody wrote to it in between,
-// and knows whether an adopted slice was changed.
+// A Pool with its segments, and a Composite, belong to one goroutine at a time; nothing in them locks. Any goroutine may
+// use a SharedPool and its buffers.
+//
+// Built with the tag eddydebug, the package overwrites released memory and checks on reuse that nobody wrote to it in
+// between. It then also knows whether an adopted slice was changed.
 package buf

@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// LeakLevel says how closely buffers are watched for being dropped without their release (reference 1.17).
+// LeakLevel says how closely buffers are watched for being dropped without their release.
 type LeakLevel uint8
 
 const (
-	// LeakDefault leaves the choice to whoever is given it; NewLeaks takes it for LeakOff.
+	// LeakDefault leaves the choice to the code that gets it; NewLeaks takes it for LeakOff.
 	LeakDefault LeakLevel = iota
 	// LeakOff watches nothing and costs nothing.
 	LeakOff
 	// LeakSimple watches one buffer in 128, on average, and reports that leaks exist.
 	LeakSimple
-	// LeakAdvanced watches as many and reports where a leaked buffer was allocated and last touched.
+	// LeakAdvanced watches as many as LeakSimple and reports where a leaked buffer was allocated and last touched.
 	LeakAdvanced
 	// LeakParanoid is LeakAdvanced for every buffer. It makes a program several times slower.
 	LeakParanoid
@@ -47,22 +47,22 @@ func ParseLeakLevel(name string) (LeakLevel, error) {
 	return LeakDefault, fmt.Errorf("buf: leak level %q: want off, simple, advanced or paranoid", name)
 }
 
-// leakInterval is how many buffers there are, on average, to one that LeakSimple and LeakAdvanced watch.
+// leakInterval is the average number of buffers to one that LeakSimple and LeakAdvanced watch.
 const leakInterval = 128
 
-// maxLeakSites bounds the places that are told apart. Leaks from others are counted only.
+// maxLeakSites bounds the places that are told apart. Leaks from further places are only counted.
 const maxLeakSites = 256
 
 // Leak is one report. Only the first leak of each place is reported.
 type Leak struct {
 	Kind    string   // "shared buffer" or "segment"
 	Size    int      // bytes
-	Origin  string   // who allocated it: innermost caller first, "" at LeakSimple
+	Origin  string   // where it was allocated: innermost caller first, "" at LeakSimple
 	Touches []string // the last uses, latest first; none at LeakSimple
 }
 
-// Leaks finds buffers that the garbage collector took although they were never released. It is shared by the pools whose
-// buffers it watches. Any goroutine; nil watches nothing.
+// Leaks finds buffers that the garbage collector took although they were never released. The pools whose buffers it
+// watches share it. Any goroutine; a nil Leaks watches nothing.
 type Leaks struct {
 	level LeakLevel
 	log   *slog.Logger
@@ -74,7 +74,7 @@ type Leaks struct {
 	full  bool
 }
 
-// leakSite is what makes two leaks one for the report.
+// leakSite identifies the place of a leak; two leaks with the same site are reported once.
 type leakSite struct {
 	kind   string
 	origin stack
@@ -131,7 +131,7 @@ func (l *Leaks) report(t *trace) {
 	l.tell(leak)
 }
 
-// note reports whether the place is new and is told apart, and whether it was the first that is not.
+// note reports whether the place is new and told apart. full is true once, for the first place beyond maxLeakSites.
 func (l *Leaks) note(s leakSite) (first, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func (l *Leaks) tell(leak Leak) {
 }
 
 // sampler picks the buffers of one pool that are watched. The distance between two is uniform from 1 to 255, so that an
-// allocation pattern of any period is met. Owned by whoever owns the pool.
+// allocation pattern of any period is met. The pool's owner owns it.
 type sampler struct {
 	left int32
 	seed uint32

@@ -70,9 +70,8 @@ func (p *Pool) Get(size int) *Segment {
 	return s
 }
 
-// Adopt returns a full segment over b without copying it. b must not be changed
-// until the segment has been put back; it has no free space and is never recycled,
-// only the segment's header is.
+// Adopt returns a full segment over b without copying it. b must not be changed until the segment has been put back. The
+// segment has no free space. Only its header is recycled, never b.
 func (p *Pool) Adopt(b []byte) *Segment {
 	s := p.wrap(b, unclassed)
 	s.end = len(b)
@@ -81,7 +80,8 @@ func (p *Pool) Adopt(b []byte) *Segment {
 	return s
 }
 
-// AdoptShared is Adopt for b that lies in a counted buffer. It takes over one reference to owner, which Put releases.
+// AdoptShared is Adopt for b that lies in the counted buffer owner. It takes over one reference to owner, which Put
+// releases.
 func (p *Pool) AdoptShared(b []byte, owner *Shared) *Segment {
 	owner.Touch("AdoptShared")
 	s := p.Adopt(b)
@@ -89,8 +89,8 @@ func (p *Pool) AdoptShared(b []byte, owner *Shared) *Segment {
 	return s
 }
 
-// Put takes a segment back, and releases the reference that AdoptShared took over. Neither the segment nor a slice of its
-// memory may be used afterwards. It panics when s has been put back already.
+// Put takes a segment back, and releases the reference that AdoptShared took over. Neither the segment nor a slice of
+// its memory may be used afterwards. Put panics when s has been put back already.
 func (p *Pool) Put(s *Segment) {
 	if s.pooled {
 		panic("buf: segment put back twice")

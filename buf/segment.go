@@ -2,8 +2,8 @@ package buf
 
 import "fmt"
 
-// Segment is a piece of memory with a readable part followed by a writable tail.
-// It comes from a Pool and belongs to the pool's goroutine.
+// Segment is a piece of memory with a readable part followed by a writable tail. A segment comes from a Pool and belongs
+// to the pool's goroutine.
 type Segment struct {
 	// Next links segments into the owner's queue. The pool clears it.
 	Next *Segment
@@ -21,11 +21,10 @@ type Segment struct {
 // Bytes returns the readable part. It is valid until the segment is put back.
 func (s *Segment) Bytes() []byte { return s.b[s.start:s.end] }
 
-// Free returns the writable tail; what is written there becomes readable by Commit.
-// It is empty for an adopted segment.
+// Free returns the writable tail, empty for an adopted segment. Commit makes bytes written there readable.
 func (s *Segment) Free() []byte { return s.b[s.end:] }
 
-// Commit makes the next n bytes of the tail readable. It panics when the tail is shorter.
+// Commit makes the next n bytes of the tail readable. It panics when the tail is shorter than n.
 func (s *Segment) Commit(n int) {
 	if n < 0 || n > len(s.b)-s.end {
 		panic(fmt.Sprintf("buf: commit of %d bytes, %d free", n, len(s.b)-s.end))
@@ -36,9 +35,8 @@ func (s *Segment) Commit(n int) {
 	}
 }
 
-// Consume drops n bytes from the front of the readable part. It panics when that is
-// shorter. Consuming everything makes the whole capacity writable again, except in an
-// adopted segment.
+// Consume drops n bytes from the front of the readable part. It panics when that part is shorter than n. Consuming
+// everything makes the whole capacity writable again, except in an adopted segment.
 func (s *Segment) Consume(n int) {
 	if n < 0 || n > s.end-s.start {
 		panic(fmt.Sprintf("buf: consume of %d bytes, %d readable", n, s.end-s.start))
@@ -58,7 +56,7 @@ func (s *Segment) Len() int { return s.end - s.start }
 // Cap returns the size of the memory in bytes.
 func (s *Segment) Cap() int { return len(s.b) }
 
-// Reset drops what is readable. An adopted segment stays without free space.
+// Reset drops the readable bytes. An adopted segment stays without free space.
 func (s *Segment) Reset() {
 	if s.adopted {
 		s.start = s.end
@@ -67,8 +65,7 @@ func (s *Segment) Reset() {
 	s.start, s.end = 0, 0
 }
 
-// Append copies as much of p as fits into the tail, makes it readable and returns
-// how much that was.
+// Append copies as much of p as fits into the tail, makes it readable and returns how many bytes that was.
 func (s *Segment) Append(p []byte) int {
 	n := copy(s.b[s.end:], p)
 	s.end += n
@@ -88,7 +85,7 @@ func (s *Segment) Compact() {
 	s.start = 0
 }
 
-// settle ends the watch over s and gives back the reference it carries.
+// settle ends the watch over s and releases the reference that s carries.
 func (s *Segment) settle() {
 	if s.trace != nil {
 		unwatch(s, s.trace)
@@ -100,8 +97,8 @@ func (s *Segment) settle() {
 	}
 }
 
-// Verify returns an error when an adopted slice was changed after it was adopted. It knows in a build with the tag
-// eddydebug only.
+// Verify returns an error when an adopted slice was changed after it was adopted. Only a build with the tag eddydebug
+// can tell; without the tag Verify returns nil.
 func (s *Segment) Verify() error {
 	if !s.adopted || s.sum.holds(s.b) {
 		return nil
@@ -109,16 +106,16 @@ func (s *Segment) Verify() error {
 	return fmt.Errorf("buf: an adopted slice of %d bytes was changed before it was given back; it now begins with %q", len(s.b), s.b[:min(len(s.b), 32)])
 }
 
-// Begin returns where in the segment's memory the readable part begins, and End where it ends. Both count from the same
-// point and stay comparable until the segment has become empty or was compacted.
+// Begin returns the position in the segment's memory where the readable part begins. Positions of Begin and End stay
+// comparable until the segment has become empty or was compacted.
 func (s *Segment) Begin() int { return s.start }
 
-// End is described with Begin.
+// End returns the position where the readable part ends; see Begin.
 func (s *Segment) End() int { return s.end }
 
-// Cut takes the bytes from position from up to position to, as Begin and End count them, out of the readable part; what
-// lay behind them moves forward. An adopted segment, whose memory is not the pool's to change, can only lose bytes at its
-// ends. It panics when the bytes are not readable, or in the middle of an adopted segment.
+// Cut takes the bytes between the positions from and to, as Begin and End count them, out of the readable part. The
+// bytes behind them move forward. An adopted segment can lose bytes only at its ends, because its memory is not the
+// pool's to change. Cut panics when the bytes are not readable, or in the middle of an adopted segment.
 func (s *Segment) Cut(from, to int) {
 	switch {
 	case from < s.start || to < from || to > s.end:

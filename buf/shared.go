@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Shared is an immutable run of bytes with a reference count, for memory that several goroutines hold at once, such as
-// one message written to many connections on several loops. It comes from a SharedPool with a count of one. Whoever
-// keeps it beyond a call holds a reference of its own (Retain) and gives it back (Release); the last Release returns the
-// memory. Any use after that panics, as long as the misuser does not race the last Release itself.
+// Shared is an immutable run of bytes with a reference count. Use it for memory that several goroutines hold at once,
+// such as one message written to many connections on several loops. A Shared comes from a SharedPool with a count of
+// one. Code that keeps it beyond a call takes a reference of its own with Retain and gives it back with Release. The
+// last Release returns the memory. Any use after that panics, unless it races the last Release itself.
 //
 // As an outbound message it carries one reference along: Conn.Write takes it over whatever it returns.
 //
-// All methods may be called by any goroutine that holds a reference (reference 1.17).
+// Any goroutine that holds a reference may call all methods.
 type Shared struct {
 	b     []byte
 	refs  atomic.Int32
@@ -38,10 +38,11 @@ func (s *Shared) Len() int {
 	return len(s.b)
 }
 
-// Refs returns the number of references; another goroutine may change it at any time.
+// Refs returns the number of references, which another goroutine may change at any time.
 func (s *Shared) Refs() int { return int(s.refs.Load()) }
 
-// Retain adds a reference and returns s, so that one can be handed over in the same expression: c.Write(s.Retain()).
+// Retain adds a reference and returns s, so that a reference can be handed over in the same expression:
+// c.Write(s.Retain()).
 func (s *Shared) Retain() *Shared {
 	for {
 		n := s.refs.Load()
@@ -71,8 +72,8 @@ func (s *Shared) Release() {
 	}
 }
 
-// Touch notes under a name that the buffer passed the caller, for the report if it leaks. It does nothing for a buffer
-// that leak detection does not watch.
+// Touch notes, under the name what, that the buffer passed the caller. The report of a leak names the latest such notes.
+// Touch does nothing for a buffer that leak detection does not watch.
 func (s *Shared) Touch(what string) { s.touch(what) }
 
 func (s *Shared) touch(what string) {
@@ -106,8 +107,8 @@ func NewSharedPool(maxRetained int, leaks *Leaks) *SharedPool {
 	return &SharedPool{leaks: leaks, pool: NewPool(maxRetained)}
 }
 
-// Get returns a buffer of size bytes with unspecified content and a count of one. The caller fills Bytes before it lets
-// anybody else have a reference; from then on the content is immutable.
+// Get returns a buffer of size bytes with unspecified content and a count of one. The caller fills Bytes before anybody
+// else gets a reference; from then on the content is immutable.
 func (p *SharedPool) Get(size int) *Shared {
 	seg, watched := p.segment(size)
 	s := &Shared{home: p, seg: seg, b: seg.b[:size:size]}
@@ -122,9 +123,9 @@ func (p *SharedPool) Copy(b []byte) *Shared {
 	return p.handOut(s, watched)
 }
 
-// Adopt returns a buffer over b, which nobody may change from now on, with a count of one. free, which may be nil, gets b
-// after the final release, on the goroutine that made it, and must not block. It is for memory that has to go back
-// somewhere; a slice that the collector may have can be written to many connections as it is.
+// Adopt returns a buffer over b, which nobody may change from now on, with a count of one. free, which may be nil, gets
+// b after the final release, on the goroutine of that release, and must not block. Use Adopt for memory that has to go
+// back somewhere. A slice that the garbage collector may have can be written to many connections as it is.
 func (p *SharedPool) Adopt(b []byte, free func([]byte)) *Shared {
 	s := &Shared{home: p, b: b, free: free}
 	return p.handOut(s, p.watches())
@@ -164,7 +165,7 @@ func (p *SharedPool) handOut(s *Shared, watched bool) *Shared {
 	return s
 }
 
-// takeBack follows the final release.
+// takeBack returns the memory of s after the final release.
 func (p *SharedPool) takeBack(s *Shared) {
 	p.live.Add(-1)
 	if s.trace != nil {

@@ -11,15 +11,15 @@ import (
 
 const (
 	originDepth  = 12 // callers kept of an allocation
-	touchDepth   = 6  // and of a use
-	touchesKept  = 4  // latest uses of one buffer (reference 1.17)
+	touchDepth   = 6  // callers kept of a use
+	touchesKept  = 4  // latest uses of one buffer
 	framesInLine = 4  // callers that a report names
 )
 
 // stack is a list of callers, innermost first, 0 behind the last.
 type stack [originDepth]uintptr
 
-// trace follows one watched buffer. It must not point at it: the buffer could never be collected then.
+// trace follows one watched buffer. It must not point at the buffer, which could never be collected then.
 type trace struct {
 	leaks   *Leaks
 	kind    string
@@ -28,7 +28,7 @@ type trace struct {
 	history *history // nil at LeakSimple
 }
 
-// history is what LeakAdvanced knows more.
+// history is what LeakAdvanced records in addition.
 type history struct {
 	origin stack
 
@@ -53,7 +53,7 @@ func watch[T any](l *Leaks, v *T, kind string, size int) *trace {
 	return t
 }
 
-// unwatch follows the release of v.
+// unwatch ends the watch after the release of v.
 func unwatch[T any](v *T, t *trace) {
 	t.cleanup.Stop()
 	runtime.KeepAlive(v) // Stop is only sure to come in time while v is reachable

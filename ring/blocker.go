@@ -8,15 +8,15 @@ import (
 
 // Errors of a Blocker. In both cases the message was not published.
 var (
-	// ErrMayNotWait: the ring is full and the goroutine may not wait for room.
+	// ErrMayNotWait means that the ring is full and the goroutine may not wait for room.
 	ErrMayNotWait = errors.New("ring: full, and this goroutine may not wait")
-	// ErrNoRoom: there was no room within the timeout.
+	// ErrNoRoom means that there was no room within the timeout.
 	ErrNoRoom = errors.New("ring: full for all of the timeout")
 )
 
-// Blocker lets a producer wait for room in a full ring: the first of the three answers to a full ring of reference 3.5,
-// which has to be asked for. All that its goroutine would do meanwhile waits, too, so an event loop must not use one; may
-// says no there. docs/lanes.md has the price of each Waiter.
+// Blocker lets a producer wait for room in a full ring. Waiting is never the default, because everything else that the
+// goroutine would do waits too. An event loop must not use a Blocker, so its function may must say no there.
+// docs/lanes.md has the price of each Waiter.
 //
 // A Blocker belongs to one goroutine, as its Waiter does.
 type Blocker struct {
@@ -25,8 +25,8 @@ type Blocker struct {
 	timeout time.Duration
 }
 
-// NewBlocker makes a Blocker that waits for at most timeout, which must be above 0, in the way of wait. may is asked, only
-// when there is something to wait for, whether the calling goroutine may wait. All three are required.
+// NewBlocker makes a Blocker that waits for at most timeout, which must be above 0, in the way of wait. may says whether
+// the calling goroutine may wait, and is asked only when there is something to wait for. All three are required.
 func NewBlocker(may func() bool, wait Waiter, timeout time.Duration) (*Blocker, error) {
 	if may == nil || wait == nil {
 		return nil, errors.New("ring: a Blocker needs a function that says who may wait, and a Waiter")
@@ -37,8 +37,8 @@ func NewBlocker(may func() bool, wait Waiter, timeout time.Duration) (*Blocker, 
 	return &Blocker{may: may, wait: wait, timeout: timeout}, nil
 }
 
-// Until calls try until it reports true. It returns nil then, ErrMayNotWait when try reported false and the goroutine may
-// not wait, and ErrNoRoom after the timeout. It blocks.
+// Until calls try until it reports true, and then returns nil. Until returns ErrMayNotWait when try reported false and
+// the goroutine may not wait, and ErrNoRoom after the timeout. Until blocks.
 func (b *Blocker) Until(try func() bool) error {
 	if try() {
 		return nil
@@ -65,7 +65,7 @@ type Sender[T any] interface {
 
 // SendBlocking is q.Send, but waits for room as b says. Errors are those of Blocker.Until.
 func SendBlocking[T any](b *Blocker, q Sender[T], v T) error {
-	if q.Send(v) { // mostly; and without a closure
+	if q.Send(v) { // the usual case, without a closure
 		return nil
 	}
 	return b.Until(func() bool { return q.Send(v) })

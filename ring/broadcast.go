@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Broadcast is one ring from one producer to a fixed number of consumers that all see every message, in order. The slowest
-// consumer limits the producer; one that is disabled limits nobody.
+// Broadcast is one ring from one producer to a fixed number of consumers that all see every message, in order. The
+// slowest consumer limits the producer; a disabled one limits nobody.
 type Broadcast[T any] struct {
 	slots []T
 	mask  uint64
@@ -61,7 +61,7 @@ func (b *Broadcast[T]) Next() *T {
 	return slot
 }
 
-// slowest returns how far the last consumer has come; without one, all of the ring is free.
+// slowest returns how far the last consumer has come. If all are disabled, all of the ring is free.
 func (b *Broadcast[T]) slowest() uint64 {
 	least := b.filled
 	for i := range b.readers {
@@ -97,7 +97,7 @@ func (b *Broadcast[T]) Len() int {
 	return min(int(visible-min(least, visible)), len(b.slots)) // more may have been released and published between the two
 }
 
-// Clear drops everything and zeroes the slots; disabled consumers stay so. Only while nobody uses it.
+// Clear drops everything and zeroes the slots; disabled consumers stay disabled. Only while nobody uses the ring.
 func (b *Broadcast[T]) Clear() {
 	b.Withdraw()
 	clear(b.slots)
@@ -118,7 +118,7 @@ type Reader[T any] struct {
 	fetched uint64
 	known   uint64
 	_       cpu.CacheLinePad
-	freed   atomic.Uint64 // the largest number: disabled
+	freed   atomic.Uint64 // math.MaxUint64 when disabled
 	_       cpu.CacheLinePad
 }
 
@@ -131,8 +131,8 @@ func (r *Reader[T]) Available() int {
 	return int(r.known - r.fetched)
 }
 
-// Fetch returns the next message, nil when there is none. It is every consumer's: read it, change nothing. It may be
-// used until Release.
+// Fetch returns the next message, nil when there is none. All consumers share the message: read it, change nothing. It
+// may be used until Release.
 func (r *Reader[T]) Fetch() *T {
 	if r.fetched == r.known && r.Available() == 0 {
 		return nil

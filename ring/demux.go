@@ -2,12 +2,12 @@ package ring
 
 import "fmt"
 
-// Demux distributes the messages of one producer over a fixed number of consumers, each with a ring of its own, so every
-// message is handled once. A message for anybody goes to the next consumer in turn whose ring has room; a message for a
-// certain one waits behind that one's others, which keeps those in order. Between consumers there is no order, and what
-// waits behind a slow message waits although another consumer may be idle: see Shared.
+// Demux distributes the messages of one producer over a fixed number of consumers. Each consumer has a ring of its own,
+// so every message is handled once. A message for any consumer goes to the next one in turn whose ring has room.
+// Messages for a certain consumer share its ring, which keeps them in order. Between consumers there is no order. A
+// message behind a slow one waits although another consumer may be idle; Shared has no such wait.
 //
-// The producer's methods belong to one goroutine, each consumer's ring to one.
+// The producer's methods belong to one goroutine, and each consumer's ring to one.
 type Demux[T any] struct {
 	rings   []*SPSC[T]
 	next    int
@@ -67,8 +67,8 @@ func (d *Demux[T]) NextTo(i int) *T {
 	return slot
 }
 
-// NextBatch returns up to n slots that lie side by side, all of them for the next consumer in turn that has any; none when
-// the rings of all are full. See SPSC.NextBatch.
+// NextBatch returns up to n slots that lie side by side, all for the next consumer in turn that has any, or none when
+// all rings are full. See SPSC.NextBatch.
 func (d *Demux[T]) NextBatch(n int) []T {
 	for range d.rings {
 		i := d.next
@@ -93,7 +93,7 @@ func (d *Demux[T]) Withdraw() {
 	}
 }
 
-// Publish makes what was filled visible to the consumers it is for.
+// Publish makes what was filled visible to its consumers.
 func (d *Demux[T]) Publish() {
 	for i, touched := range d.touched {
 		if touched {
@@ -103,7 +103,7 @@ func (d *Demux[T]) Publish() {
 	}
 }
 
-// Send publishes one message for anybody and returns for whom; false when all rings are full.
+// Send publishes one message for any consumer and returns for which; false when all rings are full.
 func (d *Demux[T]) Send(v T) (consumer int, ok bool) {
 	slot := d.Next()
 	if slot == nil {
@@ -124,7 +124,7 @@ func lenOf[T any](rings []*SPSC[T]) (n int) {
 	return n
 }
 
-// Clear drops everything. Only while nobody uses it.
+// Clear drops everything. Only while nobody uses the rings.
 func (d *Demux[T]) Clear() {
 	clear(d.touched)
 	d.next = 0

@@ -1,13 +1,24 @@
-// Package ring passes messages between goroutines through bounded rings of preallocated slots: one producer to one
-// consumer (SPSC), many to one (MPSC, Mux), one to many that share the work (Demux, Shared), one to many that all see
-// everything (Broadcast). Passing a message allocates nothing and takes no lock.
+// Package ring passes messages between goroutines through bounded rings of preallocated slots. Passing a message
+// allocates nothing and takes no lock. The model is that of CoralQueue.
 //
-// A slot is a carrier that stays in the ring. A producer asks for the next free one, fills it in place, and publishes what
-// it has filled, one message or a batch at a time; nothing is seen before that. A consumer fetches what is available, uses
-// the slots in place, and releases them, again one or a batch at a time; only then are they free. It must copy what it
-// keeps. A full ring gives the producer nil, an empty one the consumer: nothing here waits. Waiter and Bell are for those
-// who must.
+// # Choosing a ring
 //
-// Capacities are powers of two. Unless a type says otherwise, the producer's methods belong to one goroutine at a time and
-// the consumer's to one. The model is that of reference section 3 (CoralQueue).
+//   - SPSC: one producer to one consumer
+//   - MPSC, Mux: many producers to one consumer
+//   - Demux, Shared: one producer to many consumers that share the work
+//   - Broadcast: one producer to many consumers that all see everything
+//
+// # Using slots
+//
+// A slot stays in the ring. A producer asks for the next free slot with Next, fills it in place and calls Publish, for
+// one message or a batch. Nothing is seen before that. A consumer calls Fetch, uses the slots in place and calls
+// Release, again for one or a batch. Slots are free only after their release, so a consumer must copy what it keeps.
+//
+// Capacities are powers of two. Unless a type says otherwise, the producer's methods belong to one goroutine at a time
+// and the consumer's to one.
+//
+// # Waiting
+//
+// Nothing in a ring waits: a full one gives the producer nil, an empty one the consumer. Waiter, Bell and Blocker are
+// for goroutines that must wait. Spill is a queue that goes on on disk when its memory is full.
 package ring

@@ -1,6 +1,6 @@
 package ring
 
-// fifo is a growing queue of messages that knows their size in the log. Bounds are its owner's.
+// fifo is a growing queue of messages that knows their size in the log. Its owner bounds it.
 type fifo struct {
 	q     [][]byte
 	head  int
@@ -10,7 +10,7 @@ type fifo struct {
 func (f *fifo) len() int { return len(f.q) - f.head }
 
 func (f *fifo) push(m []byte) {
-	if f.head > len(f.q)/2 && len(f.q) == cap(f.q) { // use the room in front before asking for more
+	if f.head > len(f.q)/2 && len(f.q) == cap(f.q) { // reuse the room in front before growing
 		n := copy(f.q, f.q[f.head:])
 		clear(f.q[n:])
 		f.q, f.head = f.q[:n], 0

@@ -9,7 +9,8 @@ import (
 
 // MPSC is a ring from any number of producers to one consumer. Messages of one producer stay in order.
 //
-// A producer that is stopped between claiming a slot and filling it holds up what others sent behind it, not the others.
+// A producer that is stopped between claiming a slot and filling it delays the messages behind that slot, but not their
+// producers.
 type MPSC[T any] struct {
 	slots []mpscSlot[T]
 	mask  uint64
@@ -23,9 +24,9 @@ type MPSC[T any] struct {
 	_       cpu.CacheLinePad
 }
 
-// mpscSlot carries a message and the sequence number after which it is filled.
+// mpscSlot carries a message and a number that tells whether the slot is filled.
 type mpscSlot[T any] struct {
-	filled atomic.Uint64 // the message's number + 1; smaller: not yet
+	filled atomic.Uint64 // the message's number + 1 once it is filled, smaller before
 	v      T
 }
 
@@ -56,7 +57,7 @@ func (q *MPSC[T]) Send(v T) bool {
 	return ok
 }
 
-// SendBatch publishes all messages, behind each other, or none, and reports whether. Any goroutine.
+// SendBatch publishes all messages, behind each other, or none, and reports whether it did. Any goroutine.
 func (q *MPSC[T]) SendBatch(vs []T) bool {
 	at, ok := q.claim(uint64(len(vs)))
 	if ok {
@@ -70,7 +71,7 @@ func (q *MPSC[T]) SendBatch(vs []T) bool {
 // claim takes the next n slots if they are free.
 func (q *MPSC[T]) claim(n uint64) (first uint64, ok bool) {
 	for {
-		// Read before claimed: it can only have grown since, so the free room is never overestimated.
+		// freed is read before claimed. It can only have grown since, so the free room is never overestimated.
 		freed := q.freed.Load()
 		first = q.claimed.Load()
 		if first+n-freed > uint64(len(q.slots)) {
@@ -116,8 +117,8 @@ func (q *MPSC[T]) RollBack(n int) error {
 	return nil
 }
 
-// Recv fetches, copies, clears and releases one message; false when there is none. Consumer only, with nothing fetched
-// that is not released.
+// Recv fetches, copies, clears and releases one message; false when there is none. Consumer only, and only when
+// everything fetched is released.
 func (q *MPSC[T]) Recv() (v T, ok bool) {
 	slot := q.Fetch()
 	if slot == nil {
@@ -130,11 +131,11 @@ func (q *MPSC[T]) Recv() (v T, ok bool) {
 	return v, true
 }
 
-// Clear drops everything and zeroes the slots. Only while nobody uses it.
+// Clear drops everything and zeroes the slots. Only while nobody uses the ring.
 func (q *MPSC[T]) Clear() {
 	var zero T
 	for i := range q.slots {
-		q.slots[i].v = zero // whether it is filled is told by its number, which stays
+		q.slots[i].v = zero // the number stays, because it tells whether the slot is filled
 	}
 	q.fetched = q.claimed.Load()
 	q.freed.Store(q.fetched)

@@ -1,12 +1,12 @@
 package ring
 
 // Mux collects the messages of a fixed number of producers, each with a ring of its own, for one consumer. Messages of
-// one producer stay in order; between producers the consumer goes round.
+// one producer stay in order; the consumer takes the producers in turn.
 //
 // Each producer's ring belongs to one goroutine, the consumer's methods to one.
 type Mux[T any] struct {
 	rings []*SPSC[T]
-	ready []int // of each ring, in the snapshot that Available took
+	ready []int // messages of each ring, in the snapshot that Available took
 	left  int   // in the whole snapshot
 	next  int
 	first int // next, as of the last Release
@@ -52,8 +52,8 @@ func (m *Mux[T]) Fetch() *T {
 	return slot
 }
 
-// FetchBatch returns up to n messages of the next producer that has any, as far as they lie side by side; none when there is
-// none. They count like as many calls of Fetch. See SPSC.FetchBatch.
+// FetchBatch returns up to n messages of the next producer that has any, as far as they lie side by side, or none when
+// there are none. They count like as many calls of Fetch. See SPSC.FetchBatch.
 func (m *Mux[T]) FetchBatch(n int) []T {
 	if n < 1 || m.left == 0 && m.Available() == 0 {
 		return nil
@@ -84,8 +84,8 @@ func (m *Mux[T]) Release() {
 	m.first = m.next
 }
 
-// RollBack makes everything that was fetched since the last Release available again; the consumer goes round from where it
-// was then.
+// RollBack makes everything that was fetched since the last Release available again. The consumer's turn goes back to
+// the producer it was at then.
 func (m *Mux[T]) RollBack() {
 	for i, r := range m.rings {
 		n := r.Unreleased()
@@ -99,7 +99,7 @@ func (m *Mux[T]) RollBack() {
 // Len returns the number of published messages that were not released. Any goroutine.
 func (m *Mux[T]) Len() int { return lenOf(m.rings) }
 
-// Clear drops everything. Only while nobody uses it.
+// Clear drops everything. Only while nobody uses the rings.
 func (m *Mux[T]) Clear() {
 	clear(m.ready)
 	m.left, m.next, m.first = 0, 0, 0

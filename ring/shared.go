@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// Shared is one ring from one producer to any number of consumers that take whatever is next: each message is handled
-// once, and none waits behind a slow one while a consumer is idle. There is no order between messages that are handled at
-// the same time.
+// Shared is one ring from one producer to any number of consumers, each of which takes whatever is next. Each message is
+// handled once, and none waits behind a slow one while a consumer is idle. Messages that are handled at the same time
+// have no order.
 type Shared[T any] struct {
 	slots []sharedSlot[T]
 	mask  uint64
@@ -21,7 +21,7 @@ type Shared[T any] struct {
 	_      cpu.CacheLinePad
 }
 
-// sharedSlot carries a message and how often it was emptied, which tells the producer that it is free.
+// sharedSlot carries a message and counts how often it was emptied, which tells the producer whether it is free.
 type sharedSlot[T any] struct {
 	emptied atomic.Uint64
 	v       T
@@ -85,8 +85,8 @@ func (q *Shared[T]) Recv() (v T, ok bool) {
 	}
 }
 
-// RecvBatch takes up to len(vs) messages and returns how many. Whoever takes more than it handles soon keeps them from the
-// others. Any consumer.
+// RecvBatch takes up to len(vs) messages and returns how many. A consumer that takes more than it handles soon keeps
+// messages from the others. Any consumer.
 func (q *Shared[T]) RecvBatch(vs []T) int {
 	for {
 		at := q.taken.Load()
@@ -113,7 +113,7 @@ func (q *Shared[T]) empty(at uint64) T {
 	return v
 }
 
-// Clear drops everything. Only while nobody uses it.
+// Clear drops everything. Only while nobody uses the ring.
 func (q *Shared[T]) Clear() {
 	q.Withdraw()
 	for _, ok := q.Recv(); ok; _, ok = q.Recv() {

@@ -10,11 +10,11 @@ import (
 
 // Errors of a Spill.
 var (
-	// ErrFull: neither memory nor disk takes the message; it was not taken.
+	// ErrFull means that neither memory nor disk takes the message, which was not taken.
 	ErrFull = errors.New("ring: spill queue is full")
-	// ErrBehind: an ErrFull that passes by itself. The disk works, and SpillOptions.Buffer messages wait for it.
+	// ErrBehind is an ErrFull that passes by itself: the disk works, and SpillOptions.Buffer messages wait for it.
 	ErrBehind = fmt.Errorf("%w: the disk is behind", ErrFull)
-	// ErrClosed: the queue takes no more messages, or has given its last.
+	// ErrClosed means that the queue takes no more messages, or has given its last.
 	ErrClosed = errors.New("ring: spill queue closed")
 )
 
@@ -41,8 +41,7 @@ type SpillOptions struct {
 	MaxBytes int64
 	// SegmentBytes is the size of a file of the log. 0 means 64 MiB.
 	SegmentBytes int64
-	// Sync makes the writer call fsync after each batch, so that what is in the log survives the machine and not only
-	// the process.
+	// Sync makes the writer call fsync after each batch. The log then survives the machine and not only the process.
 	Sync bool
 	// Discard empties the log that an earlier process left. Otherwise its messages come first.
 	Discard bool
@@ -51,22 +50,23 @@ type SpillOptions struct {
 	retry time.Duration
 }
 
-// Spill is a first in, first out queue of messages that goes on on disk when its memory is full, so that a burst costs
-// neither the sender's time nor its memory. Once a message went to disk all later ones do, until the log is empty again:
-// the order is kept. Send never waits and never touches a file; a goroutine of the queue writes the log. What was sent is
-// in memory first: after kill -9, messages that had reached the log are there at the next start, in order, the last one
-// cut off if it was written only in part; those in memory are lost. A message whose taking was not yet noted is delivered
-// again then: at least once, not exactly once.
+// Spill is a first in, first out queue of messages that goes on on disk when its memory is full. A burst then costs
+// neither the sender's time nor its memory. The order is kept: once a message went to disk all later ones do, until the
+// log is empty again. Send never waits and never touches a file, because a goroutine of the queue writes the log.
 //
-// All methods may be called by any goroutine.
+// After kill -9, the next start finds the messages that had reached the log, in order. A last message that was written
+// only in part is cut off, and messages that were in memory are lost. A message is delivered again if its removal was
+// not yet noted: at least once, not exactly once.
+//
+// Any goroutine may call all methods.
 type Spill struct {
 	o   SpillOptions
 	log *segmentLog
 
 	mu       sync.Mutex
-	memory   fifo // before everything on its way to disk
-	waiting  fifo // for the writer, behind everything in the log
-	writing  int  // of waiting, those the writer is at
+	memory   fifo // older than everything on its way to disk
+	waiting  fifo // for the writer; younger than everything in the log
+	writing  int  // how many of waiting the writer is writing
 	closed   bool
 	saved    bool  // what was left has gone to the log for the next start
 	fault    error // why the log takes nothing at the moment
@@ -138,7 +138,7 @@ func (o *SpillOptions) complete() error {
 			return err
 		}
 	}
-	o.SegmentBytes = max(min(o.SegmentBytes, o.MaxBytes/4), segmentHeader+1) // so that what was read can be given back piece by piece
+	o.SegmentBytes = max(min(o.SegmentBytes, o.MaxBytes/4), segmentHeader+1) // at most a quarter, so that space is given back piece by piece
 	if o.files == nil {
 		o.files = realFiles{}
 	}
@@ -158,8 +158,8 @@ func orDefault[T int | int64](name string, v *T, def T) error {
 	return nil
 }
 
-// Send takes a message, which must not be changed afterwards. It never waits. Errors: ErrFull, which names the limit and
-// why the disk takes nothing if that is so; ErrBehind, which is an ErrFull, too; ErrClosed.
+// Send takes a message, which must not be changed afterwards. Send never waits. Errors: ErrFull, which names the limit
+// and the fault of the disk, if any; ErrBehind, which is an ErrFull, too; ErrClosed.
 func (s *Spill) Send(msg []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Spill) Send(msg []byte) error {
 	return nil
 }
 
-// place puts a message where its turn is. s.mu is held.
+// place puts a message into memory or in line for the disk, so that the order is kept. s.mu is held.
 func (s *Spill) place(msg []byte) error {
 	if len(msg) > s.o.MaxMessage {
 		return fmt.Errorf("%w: message of %d bytes, limit %d", ErrFull, len(msg), s.o.MaxMessage)
@@ -202,16 +202,16 @@ func (s *Spill) place(msg []byte) error {
 	return nil
 }
 
-// Behind reports whether those whom Send has answered ErrBehind should wait on: more than half of the buffer waits for a
-// disk that works. It becomes false with a value from Ready, also when the disk fails or the queue is closed.
+// Behind reports whether senders that got ErrBehind should go on waiting, because more than half of the buffer waits for
+// a disk that works. When Behind becomes false, also when the disk fails or the queue is closed, Ready receives a value.
 func (s *Spill) Behind() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.closed && s.fault == nil && s.waiting.len() > s.o.Buffer/2
 }
 
-// TryRecv takes the next message; nil when there is none at the moment. It may read a file. Errors: ErrClosed when the
-// queue is closed and empty, or a log that cannot be read.
+// TryRecv takes the next message; nil when there is none at the moment. TryRecv may read a file. Errors: ErrClosed when
+// the queue is closed and empty, or that of a log that cannot be read.
 func (s *Spill) TryRecv() ([]byte, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -236,7 +236,7 @@ func (s *Spill) TryRecv() ([]byte, error) {
 		}
 		defer s.mu.Unlock()
 		switch {
-		case s.waiting.len() > 0 && s.writing == 0: // the writer has not come to it: spare the disk
+		case s.waiting.len() > 0 && s.writing == 0: // the writer has not come to it, so the disk can be spared
 			msg := s.waiting.pop()
 			if s.waiting.len() == s.o.Buffer/2 {
 				signal(s.ready) // the end of Behind
@@ -254,7 +254,7 @@ func (s *Spill) Recv(ctx context.Context) ([]byte, error) {
 	for {
 		msg, err := s.TryRecv()
 		if msg != nil || err != nil {
-			signal(s.ready) // for the next one who waits
+			signal(s.ready) // for the next receiver that waits
 			return msg, err
 		}
 		select {
@@ -265,8 +265,8 @@ func (s *Spill) Recv(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// Ready receives a value when there may be something to take, for those who wait for other things, too. Whoever takes
-// something should look again until TryRecv returns nil.
+// Ready receives a value when there may be something to take. It is for receivers that wait for other things, too. After
+// a value, call TryRecv until it returns nil.
 func (s *Spill) Ready() <-chan struct{} { return s.ready }
 
 // Stats returns the numbers so far.
@@ -280,7 +280,7 @@ func (s *Spill) Stats() SpillStats {
 	}
 }
 
-// CloseSend refuses further messages; Recv gives what is left and then ErrClosed.
+// CloseSend refuses further messages. Recv gives what is left and then ErrClosed.
 func (s *Spill) CloseSend() {
 	s.mu.Lock()
 	s.closed = true
@@ -288,8 +288,8 @@ func (s *Spill) CloseSend() {
 	signal(s.ready)
 }
 
-// Close ends the queue. What was not taken stays in the log, in order, for the next start, that in memory included. The
-// error says what could not be saved. Only the first call does anything.
+// Close ends the queue. Messages that were not taken, those in memory included, stay in the log in order for the next
+// start. The error says what could not be saved. Only the first call does anything.
 func (s *Spill) Close() error {
 	s.mu.Lock()
 	first := !s.saved
@@ -324,7 +324,7 @@ func (s *Spill) write() {
 	}
 }
 
-// writeBatch appends what waits and reports whether to go on at once.
+// writeBatch appends a batch of what waits and reports whether to go on. After a fault it pauses first.
 func (s *Spill) writeBatch() bool {
 	s.mu.Lock()
 	batch := s.waiting.first(maxBatch)
@@ -335,7 +335,7 @@ func (s *Spill) writeBatch() bool {
 	}
 	segment, err := s.log.write(batch)
 	s.mu.Lock()
-	if err == nil { // at once, so that nobody finds a message in both places
+	if err == nil { // under one lock, so that no reader finds a message in both places
 		s.log.added(segment, len(batch))
 		s.waiting.drop(len(batch))
 		s.spilled += uint64(len(batch))
@@ -348,7 +348,7 @@ func (s *Spill) writeBatch() bool {
 	if err == nil {
 		return true
 	}
-	select { // what could not be written waits, and the readers take it from memory meanwhile
+	select { // readers take what could not be written from memory meanwhile
 	case <-time.After(s.o.retry):
 		return true
 	case <-s.stop:
@@ -359,7 +359,7 @@ func (s *Spill) writeBatch() bool {
 // maxBatch is the number of messages that are written with one call.
 const maxBatch = 256
 
-// signal makes a receive from c possible, unless it is.
+// signal makes a receive from c possible, unless one is already.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// fileSystem is what a log needs of the system; tests put faults behind it.
+// fileSystem is the part of the operating system that a log uses; tests put faults behind it.
 type fileSystem interface {
 	MkdirAll(dir string) error
 	Open(name string) (logFile, error) // for reading and writing, created if it is missing

@@ -19,7 +19,7 @@ const (
 	segmentMagic  = "eddyspl1"
 	segmentHeader = 16
 	recordHeader  = 8
-	firstSegment  = 1 << 32 // what has to come before the first can have smaller numbers
+	firstSegment  = 1 << 32 // smaller numbers are left for what save puts before the first segment
 	readAhead     = 64 << 10
 )
 
@@ -27,8 +27,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func recordSize(msg []byte) int64 { return recordHeader + int64(len(msg)) }
 
-// segmentLog is the part of a Spill that is on disk: records are appended behind the last and taken from the first. One
-// goroutine appends, one at a time takes; mu guards what both look at and is held across no system call.
+// segmentLog is the part of a Spill that is on disk. Records are appended behind the last and taken from the first. One
+// goroutine appends, and one at a time takes. mu guards what both look at and is held across no system call.
 type segmentLog struct {
 	o    SpillOptions
 	lock *os.File
@@ -40,9 +40,9 @@ type segmentLog struct {
 	size      int64 // of all files
 	cut       int64
 	appending bool   // the last segment is being written to
-	newest    uint64 // id of the newest segment there was: names are not used again, since the old file may still be on its way out
+	newest    uint64 // id of the newest segment ever: names are not used again, because the old file may still be on its way out
 
-	// Of the one who takes.
+	// For the goroutine that takes.
 	readFrom *segment
 	ahead    []byte // bytes of readFrom from at on
 	at       int64
@@ -59,7 +59,7 @@ type segment struct {
 	broken bool  // its end is unknown: nothing more is appended
 }
 
-// openLog takes the directory and finds what an earlier process left.
+// openLog locks the directory and finds what an earlier process left.
 func openLog(o SpillOptions) (*segmentLog, error) {
 	if err := o.files.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("ring: spill directory: %w", err)
@@ -238,7 +238,7 @@ func (l *segmentLog) append(batch [][]byte) error {
 	return err
 }
 
-// write is append but for the counting: until added is called the records are not there for readers.
+// write is append without the counting. Until added is called, readers do not see the records.
 func (l *segmentLog) write(batch [][]byte) (*segment, error) {
 	s, err := l.tail()
 	if err != nil {
@@ -256,7 +256,7 @@ func (l *segmentLog) write(batch [][]byte) (*segment, error) {
 		return s, nil
 	}
 	if s.f.Truncate(s.size) != nil {
-		s.broken = true // whoever reads it next cuts it
+		s.broken = true // its next reader cuts it
 	}
 	l.mu.Lock()
 	l.appending = false
@@ -285,7 +285,8 @@ func appendRecord(b, msg []byte) []byte {
 	return append(b, msg...)
 }
 
-// tail returns the segment to append to, a new one when the last is long enough, and keeps it from being removed.
+// tail returns the segment to append to, a new one when the last is long enough or broken, and keeps it from being
+// removed.
 func (l *segmentLog) tail() (*segment, error) {
 	l.mu.Lock()
 	if n := len(l.segments); n > 0 {
@@ -318,7 +319,7 @@ func (l *segmentLog) create(id uint64) (*segment, error) {
 		return nil, err
 	}
 	head := binary.BigEndian.AppendUint64([]byte(segmentMagic), segmentHeader)
-	err = s.f.Truncate(0) // of a creation that failed before
+	err = s.f.Truncate(0) // left by a creation that failed before
 	if err == nil {
 		_, err = s.f.WriteAt(head, 0)
 	}
@@ -330,7 +331,8 @@ func (l *segmentLog) create(id uint64) (*segment, error) {
 	return s, nil
 }
 
-// next takes the first record. nil without an error: there was none after all, as the rest of its file cannot be read.
+// next takes the first record. nil without an error means that the rest of the first file could not be read and was
+// dropped.
 func (l *segmentLog) next() ([]byte, error) {
 	s := l.first()
 	if s == nil {
@@ -345,7 +347,7 @@ func (l *segmentLog) next() ([]byte, error) {
 	}
 	rec, err := r.record(s.at, l.o.MaxMessage)
 	l.ahead, l.at, l.readFrom = r.buf, r.from, s
-	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file is shorter than what was written to it, which stays so
+	if err != nil && !errors.Is(err, io.EOF) { // EOF: the file is shorter than what was written, and will stay so
 		return nil, fmt.Errorf("ring: spill log: %s: %w", s.name, err)
 	}
 	if rec == nil {
@@ -356,7 +358,7 @@ func (l *segmentLog) next() ([]byte, error) {
 	s.at += recordSize(msg)
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(s.at))
-	_, _ = s.f.WriteAt(at[:], 8) // if it cannot be noted, it is delivered again after a crash
+	_, _ = s.f.WriteAt(at[:], 8) // if this fails, the record is delivered again after a crash
 	l.mu.Lock()
 	s.left--
 	l.count--
@@ -386,7 +388,7 @@ func (l *segmentLog) skip(s *segment, end int64) {
 	l.tidy()
 }
 
-// tidy removes the files in front that hold nothing any more, but for one that is being written to.
+// tidy removes the files in front that hold no record any more, except one that is being written to.
 func (l *segmentLog) tidy() {
 	for {
 		l.mu.Lock()
@@ -403,7 +405,7 @@ func (l *segmentLog) tidy() {
 	}
 }
 
-// save adds what a queue holds in memory, before and behind the records of the log. Nobody else uses the log any more.
+// save writes what a queue holds in memory before and behind the records of the log. Nobody else uses the log any more.
 func (l *segmentLog) save(before, behind [][]byte) error {
 	if len(before) > 0 && l.count > 0 {
 		rest := l.segments

@@ -14,7 +14,7 @@ const DefaultCapacity = 1024
 // maxCapacity keeps slot counts far from overflow.
 const maxCapacity = 1 << 30
 
-// ErrRollBack is what RollBack returns when more is asked for than was fetched.
+// ErrRollBack is returned by RollBack when more is asked for than was fetched.
 var ErrRollBack = errors.New("ring: roll back beyond what was fetched since the last Release")
 
 // SPSC is a ring between one producer and one consumer, first in, first out.
@@ -24,12 +24,12 @@ type SPSC[T any] struct {
 
 	_       cpu.CacheLinePad
 	filled  uint64 // slots handed to the producer so far
-	limit   uint64 // up to which it may go without a look at released
+	limit   uint64 // up to which the producer may go without a look at freed
 	_       cpu.CacheLinePad
 	visible atomic.Uint64 // filled, as of the last Publish
 	_       cpu.CacheLinePad
 	fetched uint64 // slots handed to the consumer so far
-	known   uint64 // up to which it may go without a look at visible
+	known   uint64 // up to which the consumer may go without a look at visible
 	_       cpu.CacheLinePad
 	freed   atomic.Uint64 // fetched, as of the last Release
 	_       cpu.CacheLinePad
@@ -58,15 +58,15 @@ func capacityOf(capacity int) (int, error) {
 // Cap returns the number of slots. Any goroutine.
 func (q *SPSC[T]) Cap() int { return len(q.slots) }
 
-// Len returns the number of published messages that were not released, at most Cap. Any goroutine; it is exact for one that
-// is both producer and consumer.
+// Len returns the number of published messages that were not released, at most Cap. Any goroutine; exact for a goroutine
+// that is both producer and consumer.
 func (q *SPSC[T]) Len() int {
 	freed := q.freed.Load()                               // first, so that the difference is never negative
 	return min(int(q.visible.Load()-freed), len(q.slots)) // more may have been released and published between the two
 }
 
-// Next returns the next free slot for the producer to fill, nil when the ring is full. It still holds what an earlier
-// message left there.
+// Next returns the next free slot for the producer to fill, nil when the ring is full. The slot still holds what an
+// earlier message left there.
 func (q *SPSC[T]) Next() *T {
 	if q.filled == q.limit {
 		q.limit = q.freed.Load() + uint64(len(q.slots))
@@ -79,9 +79,9 @@ func (q *SPSC[T]) Next() *T {
 	return slot
 }
 
-// NextBatch returns up to n free slots that lie side by side for the producer to fill: fewer where the array ends or
-// little is free, none when the ring is full or n is below 1. They count like as many calls of Next; a loop over them
-// costs a fraction of that.
+// NextBatch returns up to n free slots that lie side by side, for the producer to fill. There are fewer where the array
+// ends or little is free, and none when the ring is full or n is below 1. They count like as many calls of Next; a loop
+// over them costs a fraction of that.
 func (q *SPSC[T]) NextBatch(n int) []T {
 	free := q.limit - q.filled
 	if free < uint64(max(n, 0)) {
@@ -103,7 +103,7 @@ func (q *SPSC[T]) run(at, there uint64, n int) []T {
 // Publish makes the slots that Next returned visible to the consumer.
 func (q *SPSC[T]) Publish() { q.visible.Store(q.filled) }
 
-// Published returns the number of messages that were ever published; those of Withdraw were not. Any goroutine.
+// Published returns the number of messages that were ever published, without withdrawn ones. Any goroutine.
 func (q *SPSC[T]) Published() uint64 { return q.visible.Load() }
 
 // Withdraw takes back the slots that Next returned since the last Publish. Producer only.
@@ -138,7 +138,7 @@ func (q *SPSC[T]) Fetch() *T {
 	return slot
 }
 
-// Peek returns the message that Fetch would, and leaves it there.
+// Peek returns the message that Fetch would return, and leaves it there.
 func (q *SPSC[T]) Peek() *T {
 	if q.fetched == q.known && q.Available() == 0 {
 		return nil
@@ -146,8 +146,8 @@ func (q *SPSC[T]) Peek() *T {
 	return &q.slots[q.fetched&q.mask]
 }
 
-// FetchBatch returns up to n messages that lie side by side: fewer where the array ends or few are there, none when there
-// is none or n is below 1. They count like as many calls of Fetch, and may be used until Release.
+// FetchBatch returns up to n messages that lie side by side. There are fewer where the array ends or few are there, and
+// none when the ring is empty or n is below 1. They count like as many calls of Fetch, and may be used until Release.
 func (q *SPSC[T]) FetchBatch(n int) []T {
 	if q.known-q.fetched < uint64(max(n, 0)) {
 		q.Available()
@@ -172,8 +172,8 @@ func (q *SPSC[T]) RollBack(n int) error {
 	return nil
 }
 
-// Recv fetches, copies and releases one message, and clears its slot, so that nothing is kept alive by it. It reports
-// false when there is none. Consumer only, with nothing fetched that is not released.
+// Recv fetches, copies and releases one message, and clears its slot so that the slot keeps nothing alive. It reports
+// false when there is none. Consumer only, and only when everything fetched is released.
 func (q *SPSC[T]) Recv() (v T, ok bool) {
 	slot := q.Fetch()
 	if slot == nil {
@@ -185,7 +185,7 @@ func (q *SPSC[T]) Recv() (v T, ok bool) {
 	return v, true
 }
 
-// Clear drops everything and zeroes the slots. Only while neither side is in use.
+// Clear drops everything and zeroes the slots. Only while neither side uses the ring.
 func (q *SPSC[T]) Clear() {
 	clear(q.slots)
 	q.filled = q.visible.Load()

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Waiter is a way to pass the time between two looks at a ring. A value belongs to one goroutine.
+// Waiter passes the time between two looks at a ring. A value belongs to one goroutine.
 type Waiter interface {
-	// Wait passes some time. It reports true when its budget is used up, so that something more patient should follow.
+	// Wait passes some time. It reports true when its budget is used up, so that a more patient way should follow.
 	Wait() (done bool)
-	// Reset begins anew: the look was successful.
+	// Reset starts the budget anew, after a look that was successful.
 	Reset()
 }
 
-// Spin does nothing, n times before its budget is used up; n below 1 means for ever. It has the shortest latency, and keeps
-// a processor from everybody else: for pinned goroutines on processors of their own.
+// Spin does nothing, n times before its budget is used up; n below 1 means for ever. Spin has the shortest latency, and
+// keeps a processor from everybody else. Use it for pinned goroutines on processors of their own.
 func Spin(n int) Waiter { return &counted{limit: n, wait: func() {}} }
 
 // Yield lets other goroutines run, n times before its budget is used up; n below 1 means for ever.
 func Yield(n int) Waiter { return &counted{limit: n, wait: runtime.Gosched} }
 
-// Sleep sleeps for d, n times before its budget is used up; n below 1 means for ever. Operating systems make short sleeps
-// longer: below about 100 µs the difference is large.
+// Sleep sleeps for d, n times before its budget is used up; n below 1 means for ever. Operating systems make short
+// sleeps longer, and below about 100 µs the difference is large.
 func Sleep(d time.Duration, n int) Waiter {
 	return &counted{limit: n, wait: func() { time.Sleep(d) }}
 }
@@ -43,7 +43,7 @@ func (c *counted) Wait() bool {
 
 func (c *counted) Reset() { c.n = 0 }
 
-// BackOff sleeps, at first for start, then for step longer each time, for most at last.
+// BackOff sleeps for start at first, then for step longer each time, up to most. Its budget is never used up.
 func BackOff(start, step, most time.Duration) Waiter {
 	return &backOff{start: start, step: step, most: most, next: start}
 }
@@ -86,8 +86,8 @@ func (c *composed) Reset() {
 	c.at = 0
 }
 
-// Bell lets one consumer sleep until a producer rings. Ringing for one that is awake is a load; nobody is woken for
-// nothing, and no ring is lost: the consumer announces its sleep, looks once more, and then sleeps.
+// Bell lets one consumer sleep until a producer rings. Ringing costs one load while the consumer is awake. No ring is
+// lost and nobody is woken for nothing, because the consumer announces its sleep, looks once more, and then sleeps.
 type Bell struct {
 	asleep atomic.Bool
 	wake   chan struct{}
@@ -99,12 +99,12 @@ func NewBell() *Bell { return &Bell{wake: make(chan struct{}, 1)} }
 // Ring wakes the consumer if it sleeps or is about to. Call it after Publish. Any goroutine; it never waits.
 func (b *Bell) Ring() {
 	if b.asleep.Load() && b.asleep.CompareAndSwap(true, false) {
-		b.wake <- struct{}{} // there is room: whoever changed asleep sends, and the consumer receives before it sleeps again
+		b.wake <- struct{}{} // never blocks: only the goroutine that changed asleep sends, and the consumer receives before it sleeps again
 	}
 }
 
-// Wait sleeps until Ring unless there is something, or until stop is closed, and reports false for that. The consumer
-// looks at its rings in something.
+// Wait sleeps until Ring, unless something reports true, and returns true. Wait returns false when stop is closed.
+// something looks at the consumer's rings.
 func (b *Bell) Wait(something func() bool, stop <-chan struct{}) bool {
 	b.asleep.Store(true)
 	if something() {
