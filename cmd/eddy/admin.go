@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// keptCloses is how many ended connections the operator's table tells of.
+	// keptCloses is how many ended connections the operator's table lists.
 	keptCloses   = 1024
 	maxTokenFile = 4096
 )
@@ -39,7 +39,7 @@ func (f *adminFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.level, "log-level", "info", "least level of the log on stderr: debug, info, warn or error")
 }
 
-// check reports flags that make no sense; what only the files can tell, operator does.
+// check reports flags that make no sense. Errors of the files that they name are reported by operator.
 func (f *adminFlags) check() error {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(f.level)); err != nil {
@@ -81,7 +81,7 @@ func (f *adminFlags) kept() int {
 	return keptCloses
 }
 
-// logTo makes the program's log one whose level can change. Without --admin and --log-level it stays what it was.
+// logTo gives the program a log whose level can change. Without --admin and --log-level the log stays as it was.
 func (f *adminFlags) logTo(t *terminal) *slog.LevelVar {
 	level := new(slog.LevelVar)
 	_ = level.UnmarshalText([]byte(f.level)) // checked
@@ -91,7 +91,7 @@ func (f *adminFlags) logTo(t *terminal) *slog.LevelVar {
 	return level
 }
 
-// operator is the operator's server of a command. The zero operator, without --admin, does nothing.
+// operator is the operator's server of a command. Without --admin its Server is nil, and all its methods do nothing.
 type operator struct {
 	*admin.Server
 	t       *terminal
@@ -158,7 +158,7 @@ func (o *operator) lanes(name string, l admin.Lanes) error {
 	return o.WatchLanes(name, l)
 }
 
-// begin listens and says where. The command's own line has been printed before.
+// begin listens and prints where. Call it after the command has printed its own line.
 func (o *operator) begin(f *listenFlags) error {
 	if !o.on() {
 		return nil
@@ -189,7 +189,7 @@ func (o *operator) drain() {
 	}
 }
 
-// end stops it, last of all.
+// end stops the operator's server. Call it last of all.
 func (o *operator) end() {
 	if !o.on() {
 		return

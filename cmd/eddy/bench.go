@@ -32,7 +32,7 @@ func newBench(t *terminal) *cobra.Command {
 	return cmd
 }
 
-// benchFlags are what the scenarios have in common.
+// benchFlags are the flags that the scenarios have in common.
 type benchFlags struct {
 	load.Options
 	runs   int
@@ -55,7 +55,7 @@ func (f *benchFlags) register(cmd *cobra.Command, conns int) {
 	fl.BoolVar(&f.asJSON, "json", false, "print the result as JSON, with all of the histogram")
 }
 
-// registerRequest adds the flags that say what a request is, of one protocol or, if it is "", of any.
+// registerRequest adds the flags that say what a request is, for one protocol, or for all if protocol is "".
 func (f *benchFlags) registerRequest(cmd *cobra.Command, protocol string) {
 	fl := cmd.Flags()
 	if protocol == "rpc" || protocol == "" {
@@ -72,13 +72,13 @@ func (f *benchFlags) registerRequest(cmd *cobra.Command, protocol string) {
 	}
 }
 
-// What "eddy bench rpc" calls: the echo of "eddy serve rpc".
+// benchService and benchMethod are what "eddy bench rpc" calls: the echo of "eddy serve rpc".
 const (
 	benchService = "/demo.Echo:"
 	benchMethod  = "Echo"
 )
 
-// newBenchOf builds the command for one protocol; they differ in little but the protocol.
+// newBenchOf builds the command for one protocol.
 func newBenchOf(t *terminal, protocol string) *cobra.Command {
 	f := benchFlags{Options: load.Options{Protocol: protocol}}
 	cmd := &cobra.Command{
@@ -120,7 +120,7 @@ func newBenchChurn(t *terminal) *cobra.Command {
 	return cmd
 }
 
-// bench measures as often as it was told to, and prints each result.
+// bench measures as often as --runs says, and prints each result.
 func (t *terminal) bench(scenario string, f benchFlags, measure func(context.Context, load.Options, func(*load.Result)) (*load.Result, error)) error {
 	o := f.Options
 	if err := f.check(); err != nil {
@@ -162,7 +162,8 @@ func (f *benchFlags) check() error {
 	return f.Check()
 }
 
-// untilInterrupt is a context that the first signal ends, so that what was measured until then is told.
+// untilInterrupt returns a context that ends at the first signal, so that what was measured until then can still be
+// printed.
 func (t *terminal) untilInterrupt() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -175,7 +176,7 @@ func (t *terminal) untilInterrupt() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// withoutAnswer is the error of a run without a single answer.
+// withoutAnswer returns an error if a run has not got a single answer.
 func withoutAnswer(ctx context.Context, o load.Options, r *load.Result) error {
 	switch {
 	case r.Requests+r.Refused > 0:

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newBenchAttack is the command of one kind of attack.
+// newBenchAttack builds the command for one kind of attack.
 func newBenchAttack(t *terminal, kind string) *cobra.Command {
 	o := load.AttackOptions{Kind: kind}
 	var f benchFlags

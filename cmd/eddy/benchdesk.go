@@ -90,7 +90,7 @@ func (b *deskBench) check() error {
 
 func (b *deskBench) wants(part string) bool { return len(b.only) == 0 || slices.Contains(b.only, part) }
 
-// benchPatience ends a part that does not come to its end.
+// benchPatience is the longest time that one part may take.
 const benchPatience = 5 * time.Minute
 
 // deskRun is one run of the measurements.
@@ -149,7 +149,7 @@ func (r *deskRun) prepare(ctx context.Context) error {
 	return err
 }
 
-// end stops what runs.
+// end stops the clients and the server.
 func (r *deskRun) end() error {
 	var errs []error
 	if r.fleet != nil {
@@ -164,7 +164,7 @@ func (r *deskRun) end() error {
 // deskPart is one of the measurements.
 type deskPart struct {
 	name  string
-	crowd bool // it wants customers with an agent each
+	crowd bool // the part needs customers with an agent each
 	run   func(context.Context) error
 }
 
@@ -172,7 +172,7 @@ func (r *deskRun) parts() []deskPart {
 	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected}}
 }
 
-// measure runs parts one after the other. One that fails does not take the results of the others with it.
+// measure runs parts one after the other. A part that fails leaves the results of the others as they are.
 func (r *deskRun) measure(ctx context.Context, parts []deskPart) error {
 	var errs []error
 	for _, part := range parts {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
 )
 
-// timed runs a measurement and adds what it cost the server.
+// timed runs a measurement and adds the processor time that it cost the server.
 func (r *deskRun) timed(what string, run func() (deskload.Result, error)) (*deskRate, error) {
 	before := r.fleet.Faults()
 	from, err := r.server.cpu()
@@ -47,7 +47,7 @@ func (r *deskRun) full(ctx context.Context) (err error) {
 // isolationTurns is how often either half of the comparison has its turn.
 const isolationTurns = 5
 
-// isolation compares the rate with and without a pool of agents that is taken up by what hangs.
+// isolation compares the rate while the agents' pool is free with the rate while operations that hang fill that pool.
 func (r *deskRun) isolation(ctx context.Context) error {
 	free, stuck := &isolationHalf{what: "undisturbed"}, &isolationHalf{what: "while operations of agents hang"}
 	for range isolationTurns {
@@ -68,14 +68,15 @@ func (r *deskRun) isolation(ctx context.Context) error {
 	return nil
 }
 
-// What agents may have running and waiting, and all of them together, by the hub's defaults.
+// agentRunning and agentWaiting are how many operations of one agent may run and wait. agentWorkers is how many of all
+// agents may run. All three are defaults of the hub.
 const (
 	agentRunning = 4
 	agentWaiting = 16
 	agentWorkers = 64
 )
 
-// occupy makes operations of agents hang and waits until they take every place that they may.
+// occupy makes operations of agents hang and waits until they take every place that they can get.
 func (r *deskRun) occupy(ctx context.Context) error {
 	if _, err := r.server.ask("hang"); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (r *deskRun) idleVisitors(ctx context.Context) error {
 	if err := r.renew(); err != nil {
 		return err
 	}
-	if err := r.fleet.AddCustomers(ctx, 100); err != nil { // what is made once
+	if err := r.fleet.AddCustomers(ctx, 100); err != nil { // so that what the server allocates once is not measured
 		return err
 	}
 	before, err := r.server.memory()

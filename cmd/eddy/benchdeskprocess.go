@@ -72,14 +72,14 @@ func (p *deskProcess) memory() (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// cpu is the processor time that the server has used.
+// cpu returns the processor time that the server has used.
 func (p *deskProcess) cpu() (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, fmt.Errorf("the processor time of the server is read from /proc, which this system has not: %w", err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	const user, system, ticks = 11, 12, 100 // of the fields behind the name; USER_HZ
+	const user, system, ticks = 11, 12, 100 // indexes of fields after the name; USER_HZ
 	if len(fields) <= system {
 		return 0, io.ErrUnexpectedEOF
 	}
@@ -103,7 +103,7 @@ func (p *deskProcess) stop() error {
 	return p.wait()
 }
 
-// wait returns when the process has ended; that it was killed is no error. One that has been waited for is not waited for again.
+// wait returns when the process has ended. A process that was killed is no error. wait may be called again.
 func (p *deskProcess) wait() error {
 	if p.cmd.ProcessState != nil {
 		return nil

@@ -14,7 +14,7 @@ type deskReport struct {
 	Isolation *deskIsolation `json:"isolation,omitempty"`
 	Idle      *deskIdle      `json:"idle,omitempty"`
 	Reconnect *deskReconnect `json:"reconnect,omitempty"`
-	Failures  []string       `json:"failures,omitempty"` // of parts that did not come to their end
+	Failures  []string       `json:"failures,omitempty"` // errors of the parts that failed
 }
 
 type deskRate struct {
@@ -32,8 +32,8 @@ type deskRate struct {
 	FirstError string  `json:"first_error,omitempty"`
 }
 
-// deskIsolation compares what customers and agents feel of a pool of agents that is taken up by operations that hang. The two take turns, so
-// that what else the machine does meets both.
+// deskIsolation compares what customers and agents feel while the agents' pool is free and while operations that hang
+// fill it. The two halves take turns, so that other work of the machine meets both.
 type deskIsolation struct {
 	Undisturbed deskRate `json:"undisturbed"`
 	Hanging     deskRate `json:"hanging"`
@@ -48,8 +48,8 @@ type deskIdle struct {
 type deskReconnect struct {
 	Visitors int             `json:"visitors"`
 	Started  float64         `json:"server_started_ms"` // from the kill until the server listened again
-	Seconds  float64         `json:"all_resumed_s"`     // from then, with every message acknowledged and shown to both sides
-	P50      float64         `json:"welcomed_p50_s"`    // from then until a client was welcomed
+	Seconds  float64         `json:"all_resumed_s"`     // from that moment until every message was acknowledged and shown to both sides
+	P50      float64         `json:"welcomed_p50_s"`    // from the same moment until a client was welcomed
 	P99      float64         `json:"welcomed_p99_s"`
 	Connects int64           `json:"connects"` // attempts of all clients
 	Faults   deskload.Faults `json:"faults"`
@@ -60,7 +60,7 @@ func (d *deskReport) measured() bool {
 	return d.Rate != nil || d.Full != nil || d.Isolation != nil || d.Idle != nil || d.Reconnect != nil
 }
 
-// add takes in another turn of the same, but for its percentiles.
+// add merges another turn of the same measurement, except for the percentiles.
 func (r *deskRate) add(other *deskRate) {
 	messages := r.Messages + other.Messages
 	r.CPU = (r.CPU*float64(r.Messages) + other.CPU*float64(other.Messages)) / float64(max(messages, 1))

@@ -22,8 +22,9 @@ import (
 // benchServer is the command by which "eddy bench desk" runs its server as a process of its own.
 const benchServer = "desk-server"
 
-// newBenchDeskServer is "eddy desk" for measurements: the limits of one client are out of the way, because the load comes from one address and
-// one visitor may not write as fast as a measurement wants, and lines on the standard input make it hang and tell its memory.
+// newBenchDeskServer builds "eddy desk" for measurements. It lifts the limits of single clients, because all load comes
+// from one address, and a measurement writes faster than one visitor may. Lines on the standard input make the server
+// hang and report its memory.
 func newBenchDeskServer(t *terminal) *cobra.Command {
 	var data, addr string
 	cmd := &cobra.Command{
@@ -39,7 +40,7 @@ func newBenchDeskServer(t *terminal) *cobra.Command {
 	return cmd
 }
 
-// benchOptions are those of the server that is measured.
+// benchOptions returns the options of the server that is measured.
 func benchOptions(data string) desk.Options {
 	const plenty = 1e6
 	fast := hub.Rate{PerSecond: plenty, Burst: plenty}
@@ -86,13 +87,13 @@ func (t *terminal) benchDeskServer(ctx context.Context, data, addr string) error
 		}
 	}
 	jam.set(false)
-	return errors.Join(lines.Err(), d.Close()) // the one that started us has gone, or wants us to
+	return errors.Join(lines.Err(), d.Close()) // the parent process has gone, or wants this one to end
 }
 
 // jam holds up reads of staff.
 type jam struct {
 	mu   sync.Mutex
-	gate chan struct{} // closed = open
+	gate chan struct{} // closed while reads may pass
 	held int           // reads that wait at it
 }
 

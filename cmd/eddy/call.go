@@ -68,7 +68,7 @@ Exit codes: 0 a response, 1 the command line, 2 no connection, 3 NOT_FOUND, 4 BA
 	return cmd
 }
 
-// request is a command line that was understood.
+// request is a parsed command line.
 type request struct {
 	addr   string
 	key    rpc.Key
@@ -113,7 +113,7 @@ func (f *callFlags) parse(args []string) (r request, err error) {
 	return r, err
 }
 
-// key is the service's, from its argument and --group and --version.
+// key returns the key of the service, from the argument, --group and --version.
 func (f *callFlags) key(service string) (rpc.Key, error) {
 	key, err := rpc.ParseKey(service)
 	if err != nil {
@@ -137,7 +137,7 @@ func (f *callFlags) key(service string) (rpc.Key, error) {
 	return key, nil
 }
 
-// body is the request's, checked where it is JSON.
+// body returns the body of the request, checked if it is JSON.
 func (f *callFlags) body(args []string) ([]byte, error) {
 	if f.file != "" && len(args) > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: the request is in --file %s", args[0], f.file)
@@ -213,7 +213,7 @@ func (t *terminal) call(f callFlags, args []string) error {
 		}
 	}
 	if err == nil && f.oneWay {
-		// The answer shows that the server has read the request: what it has of a one-way request outlives the connection.
+		// The answer shows that the server has read the one-way request before it, which then outlives the connection.
 		_, err = rpc.Invoke[rpc.HealthResponse](ctx, cl, rpc.HealthKey, "Check", &rpc.HealthRequest{}, rpc.CallCodec(rpc.CodecJSON))
 	}
 	return f.explain(r, err)
@@ -263,7 +263,7 @@ func (f *callFlags) explain(r request, err error) error {
 	return &exitError{text, code}
 }
 
-// listServices prints what eddy.Reflection tells, a line for each method.
+// listServices prints the answer of eddy.Reflection, a line for each method.
 func (t *terminal) listServices(ctx context.Context, cl *rpc.Client) error {
 	list, err := rpc.Invoke[rpc.ListResponse](ctx, cl, rpc.ReflectionKey, "List", &rpc.ListRequest{})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/rpc"
 )
 
-// The interfaces of the demo services of "eddy serve rpc".
+// demoGreeter and the others are the interfaces of the demo services of "eddy serve rpc".
 const (
 	demoGreeter = "demo.Greeter"
 	demoSlow    = "demo.Slow"
@@ -71,7 +71,7 @@ func (t *terminal) logLine(_ context.Context, req *logRequest) error {
 	return nil
 }
 
-// sleep waits where it runs, as a call of a database would.
+// sleep blocks its goroutine, as a call of a database would.
 func sleep(ctx context.Context, req *sleepRequest) (*sleepResponse, error) {
 	d := time.Duration(req.MS) * time.Millisecond
 	if req.MS < 0 || d > longestSleep {

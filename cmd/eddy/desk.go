@@ -63,7 +63,7 @@ func keepIPs() map[string]desk.KeepIP {
 	return map[string]desk.KeepIP{"none": desk.KeepNoIP, "short": desk.KeepShortIP, "full": desk.KeepFullIP}
 }
 
-// trusted returns the proxies that may say whom they speak for.
+// trusted returns the proxies whose X-Forwarded-For is believed.
 func (f *deskFlags) trusted() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range f.proxies {
@@ -189,8 +189,8 @@ func (t *terminal) desk(ctx context.Context, f *deskFlags) error {
 	})
 }
 
-// migration tells that a database of an older program is brought up to date, version by version, and how long a version takes. done is called
-// when the database is open.
+// migration returns begins, which says that a database of an older program is brought up to date. begins is called for
+// each version, and how long that takes is said too. done is called when the database is open.
 func (t *terminal) migration() (begins func(from, to int), done func()) {
 	last := func() {}
 	begins = func(from, to int) {
@@ -201,7 +201,7 @@ func (t *terminal) migration() (begins func(from, to int), done func()) {
 	return begins, func() { last() }
 }
 
-// probe finds out whether the address can be listened on before anything is written to the disk.
+// probe checks that the address can be listened on, before anything is written to the disk.
 func probe(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

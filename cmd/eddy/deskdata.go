@@ -144,7 +144,7 @@ func newDeskVersion(t *terminal, desk *deskFlags) *cobra.Command {
 	}
 }
 
-// noDesk is the error of a command that works on what is not there.
+// noDesk is the error of a command that found no Desk in the data directory.
 type noDesk struct{ dir string }
 
 func (e *noDesk) Error() string {
@@ -163,7 +163,7 @@ func (f *deskFlags) inspect(ctx context.Context) (sqlite.Info, error) {
 	return info, err
 }
 
-// whileRunning runs something that a signal interrupts.
+// whileRunning runs f with a context that a signal ends.
 func (t *terminal) whileRunning(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 // byteSize is a flag with a number of bytes, written as 512KiB, 20MiB, 10GiB or plainly.
 type byteSize int64
 
-// sizeUnits are the largest first.
+// sizeUnits are the units of a byteSize, the largest first.
 var sizeUnits = []struct {
 	name  string
 	bytes int64

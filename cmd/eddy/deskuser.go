@@ -49,7 +49,7 @@ func (f *userFlags) register(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.capacity, "capacity", defaultCapacity, "conversations at once; 0 = no limit")
 }
 
-// apply sets what the command line names, or everything.
+// apply sets the fields of a that the command line names, or all of them.
 func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything bool) {
 	set := func(flag string) bool { return everything || cmd.Flags().Changed(flag) }
 	if set("name") {
@@ -69,7 +69,7 @@ func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything 
 	}
 }
 
-// oneLogin is the arguments of a command on one account.
+// oneLogin checks the arguments of a command on one account.
 func oneLogin(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%q needs exactly one login; see \"%s --help\"", cmd.CommandPath(), cmd.CommandPath())
@@ -194,7 +194,7 @@ func newUserPassword(t *terminal, desk *deskFlags) *cobra.Command {
 	return cmd
 }
 
-// changeAccount reads an account, changes it and says how it is now.
+// changeAccount reads an account, changes it and prints the result.
 func (t *terminal) changeAccount(ctx context.Context, desk *deskFlags, login string, change func(*store.AgentAccount)) error {
 	return t.onAccounts(ctx, desk, false, func(ctx context.Context, db store.Store) error {
 		a, err := db.Cold().AgentByLogin(ctx, login)
@@ -214,7 +214,8 @@ func (t *terminal) changeAccount(ctx context.Context, desk *deskFlags, login str
 	})
 }
 
-// onAccounts opens the data directory for a change of accounts. A running Desk may have it; then nothing is brought up to date.
+// onAccounts opens the data directory and calls f to work on the accounts. A running Desk may have the directory; the
+// database is then not brought up to date.
 func (t *terminal) onAccounts(ctx context.Context, desk *deskFlags, create bool, f func(context.Context, store.Store) error) (err error) {
 	info, err := desk.inspect(ctx)
 	if _, none := errors.AsType[*noDesk](err); err != nil && (!none || !create) {
@@ -238,7 +239,7 @@ func (t *terminal) onAccounts(ctx context.Context, desk *deskFlags, create bool,
 	return errors.Join(f(ctx, db), db.Close())
 }
 
-// explainAccount says what is wrong with an account that somebody has named.
+// explainAccount says what is wrong with the account that the command line names.
 func explainAccount(login string, err error) error {
 	var invalid store.Invalid
 	switch {
@@ -254,7 +255,7 @@ func explainAccount(login string, err error) error {
 	return err
 }
 
-// Limits of a password that somebody chooses, in bytes.
+// minPassword and maxPassword bound a password that the user chooses, in bytes.
 const (
 	minPassword = 10
 	maxPassword = 256
@@ -264,7 +265,8 @@ func registerPassword(cmd *cobra.Command, fromInput *bool) {
 	cmd.Flags().BoolVar(fromInput, "password-stdin", false, "read the password from the first line of the standard input instead of making one up")
 }
 
-// choosePassword makes a password up or reads it; never from an argument, which other users of the machine can see.
+// choosePassword makes a password up or reads it from in. A password is never an argument, which other users of the
+// machine can see.
 func choosePassword(in io.Reader, fromInput bool) (string, error) {
 	if !fromInput {
 		return auth.NewPassword(), nil
@@ -289,7 +291,7 @@ func hashPassword(ctx context.Context, password string) (string, error) {
 	return h.Hash(ctx, password)
 }
 
-// sayPassword prints a password that was made up.
+// sayPassword prints the password, unless the user knows it.
 func (t *terminal) sayPassword(password string, known bool) {
 	if !known {
 		t.say("  password  %s", password)

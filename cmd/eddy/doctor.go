@@ -11,16 +11,16 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/doctor"
 )
 
-// mostConns bounds --conns: beyond it a typing error is more likely than a machine.
+// mostConns bounds --conns. A larger number is more likely a typing error than a machine.
 const mostConns = 100_000_000
 
-// usageCode is the exit code of "eddy doctor" when it was asked wrongly, because 1 says that something is wrong with the machine.
+// usageCode is the exit code of "eddy doctor" for a wrong command line. 1 says that something is wrong with the machine.
 const usageCode = 2
 
-// usageCodeKey marks a command whose wrong use has that exit code.
+// usageCodeKey is the annotation of a command that exits with usageCode after a wrong command line.
 const usageCodeKey = "usage-code"
 
-// errUnfit is the outcome of an examination that something failed in.
+// errUnfit is the outcome of an examination in which something failed.
 var errUnfit = errors.New("this machine is not fit for it: see the lines that begin with FAIL")
 
 func newDoctor(t *terminal) *cobra.Command {

@@ -9,9 +9,8 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// dumpFlags say what happens when a pool of the program is exhausted: --dump is the key dump.enable and --dump-dir the key
-// dump.directory of the model (reference 2.7).
-type dumpFlags struct{ d *executor.Dumper } // one for the process, however often the flags are copied
+// dumpFlags say what happens when a pool of the program is exhausted.
+type dumpFlags struct{ d *executor.Dumper } // one Dumper for the process, however often the flags are copied
 
 func (f *dumpFlags) register(cmd *cobra.Command) {
 	f.d = new(executor.Dumper)
@@ -44,5 +43,5 @@ func (v *onOff) Set(s string) error {
 	return nil
 }
 
-// Type is what the help calls it.
+// Type returns the name of the type in the help.
 func (v *onOff) Type() string { return "on|off" }

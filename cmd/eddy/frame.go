@@ -168,7 +168,8 @@ func (t *terminal) serveFrame(f frameFlags) error {
 	})
 }
 
-// every calls f at an interval until stop is called, which waits for a call that is under way. 0 means never.
+// every calls f at an interval until stop is called. stop waits for a call that is under way. An interval of 0 means
+// never.
 func every(interval time.Duration, f func()) (stop func()) {
 	if interval == 0 {
 		return func() {}
@@ -193,7 +194,7 @@ func every(interval time.Duration, f func()) (stop func()) {
 	}
 }
 
-// frameNumbers is the line of --stats.
+// frameNumbers returns the line of --stats.
 func frameNumbers(s eddy.Stats, r eddy.ResponderStats, p executor.Stats) string {
 	var messages uint64
 	var lag eddy.Lag // of the worst loop
@@ -218,7 +219,7 @@ func frameNumbers(s eddy.Stats, r eddy.ResponderStats, p executor.Stats) string 
 	return strings.Join(append(parts, "closed "+closed), "; ")
 }
 
-// The bounds of what a command may ask for.
+// longestSleep and maxReply bound what a command may ask for.
 const (
 	longestSleep = time.Minute
 	maxReply     = 1 << 20

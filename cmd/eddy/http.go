@@ -143,8 +143,8 @@ func exampleSite(w http.ResponseWriter, r *http.Request) {
 
 var knownMethods = []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"} //nolint:gochecknoglobals // a table, never written
 
-// allow answers 405 to a known method that is not among the given, 501 to an unknown one, and reports whether the method
-// is among them.
+// allow reports whether the method of the request is among methods. If it is not, allow answers 405 to a known method
+// and 501 to an unknown one.
 func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	switch {
 	case slices.Contains(methods, r.Method):
@@ -190,7 +190,7 @@ func echoHeader(w http.ResponseWriter, r *http.Request) {
 			lines = append(lines, name+": "+v)
 		}
 	}
-	for _, coding := range r.TransferEncoding { // net/http has it apart from the others
+	for _, coding := range r.TransferEncoding { // net/http keeps it apart from the other fields
 		lines = append(lines, "Transfer-Encoding: "+coding)
 	}
 	slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(fieldName(a), fieldName(b)) })
@@ -239,7 +239,7 @@ func (d *digits) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// number returns the query's parameter of this name.
+// number returns the query parameter of this name, which must be from 0 to most.
 func number(r *http.Request, name string, most int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	n, err := strconv.ParseInt(text, 10, 64)

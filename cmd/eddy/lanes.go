@@ -31,7 +31,7 @@ type laneFlags struct {
 	maxLine  int
 }
 
-// laneNames are the lanes, lightest first, and the first words of the lines that choose them.
+// laneNames are the names of the lanes, lightest first. A line whose first word is such a name goes to that lane.
 var laneNames = [3]string{"light", "medium", "heavy"}
 
 func newServeLanes(t *terminal) *cobra.Command {
@@ -138,7 +138,7 @@ func (t *terminal) serveLanes(f laneFlags) error {
 	})
 }
 
-// end gives back what was started for a server that does not come up.
+// end stops the lanes and the group of a server that could not start.
 func (s *laneServer) end(lanes *executor.Lanes[laneJob, laneJob], group *eddy.Group) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -155,21 +155,21 @@ func outcomeOf(stats []executor.LaneStats) string {
 	return strings.Join(parts, ", ")
 }
 
-// laneJob is a request on its way to a worker and its answer on the way back. It names its connection by a number: the
-// connection may have ended, or belonged to an earlier run, when the answer comes.
+// laneJob is a request on its way to a worker and its answer on the way back. It names its connection by a number,
+// because the connection may have ended, or belonged to an earlier run, when the answer comes.
 type laneJob struct {
 	run, conn uint64
 	text      []byte
 }
 
-// laneServer is the program: everything in it but the workers' part belongs to the one loop.
+// laneServer is the state of the program. All of it belongs to the one loop, except what the workers use.
 type laneServer struct {
 	lanes *executor.Lanes[laneJob, laneJob]
 	loop  *eddy.Loop
 	ready chan struct{} // closed when loop is set
 	hurry chan struct{} // closed when the program has to end
 	conns map[uint64]*laneClient
-	held  [3][]*laneClient // those that wait for room in a lane, in order
+	held  [3][]*laneClient // connections that wait for room in each lane, in order
 	last  uint64
 	run   uint64 // tells this run's connections from those of earlier ones
 	work  [3]time.Duration
@@ -197,7 +197,7 @@ func (s *laneServer) options(f laneFlags) executor.LanesOptions[laneJob, laneJob
 	return o
 }
 
-// toil is the work: it takes its time, unless the program has none left.
+// toil stands for the work of a request. It takes the time d, unless the program has to end.
 func (s *laneServer) toil(d time.Duration) {
 	if d == 0 {
 		return
@@ -210,9 +210,9 @@ func (s *laneServer) toil(d time.Duration) {
 	}
 }
 
-// wake lets the loop collect results. On a worker.
+// wake lets the loop collect results. It runs on the goroutines of the lanes.
 func (s *laneServer) wake() error {
-	<-s.ready // what an earlier run has spilled may be done before the loop is there
+	<-s.ready // work that an earlier run has spilled may be done before loop is set
 	return s.loop.Post(func() { s.lanes.Collect(0, s.answer) })
 }
 
@@ -231,13 +231,13 @@ func decodeJob(b []byte, j *laneJob) error {
 	return nil
 }
 
-// laneClient is a connection with requests that were not answered.
+// laneClient is a connection and its unanswered requests.
 type laneClient struct {
 	ctx     *eddy.Context
 	number  uint64
 	pending int
-	held    laneJob // that waits for room, while reads are held
-	leaving bool    // it has said goodbye
+	held    laneJob // the request that waits for room, while reads are held
+	leaving bool    // the client has said goodbye
 }
 
 // refuse answers a line that the lane does not take.
@@ -245,7 +245,7 @@ func (c *laneClient) refuse(err error) error {
 	return c.ctx.Write(fmt.Appendf(nil, "busy: %v\n", err))
 }
 
-// answered ends a line that has had its answer.
+// answered counts one line as answered.
 func (c *laneClient) answered() {
 	c.pending--
 	c.ctx.Conn().End()
@@ -268,7 +268,7 @@ func (s *laneServer) HandleOpen(ctx *eddy.Context) error {
 	return nil
 }
 
-// HandleClose forgets it.
+// HandleClose forgets the connection.
 func (s *laneServer) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
 	if c, ok := ctx.State().(*laneClient); ok {
 		delete(s.conns, c.number)
@@ -315,7 +315,7 @@ func (s *laneServer) HandleRead(ctx *eddy.Context, msg any) error {
 	return nil
 }
 
-// room hands the lines that wait for a lane to it, in order, and lets their connections go on.
+// room submits the lines that wait for a lane, in order, and lets their connections read on.
 func (s *laneServer) room(lane int) {
 	for len(s.held[lane]) > 0 {
 		c := s.held[lane][0]

@@ -38,9 +38,9 @@ type listenFlags struct {
 	idleAfter    time.Duration // its IdleTimeout, of commands that have none of their protocol's
 	dump         dumpFlags
 
-	busy func(eddy.Refusal) []byte // what a client is told whose connection is not taken; nil = busyLine
+	busy func(eddy.Refusal) []byte // answer to a client whose connection is refused; nil = busyLine
 
-	measured []metrics.Source // what --admin's /metrics tells of beside servers and pools
+	measured []metrics.Source // what /metrics of --admin reports besides servers and pools
 }
 
 func (f *listenFlags) register(cmd *cobra.Command, addr string) {
@@ -58,13 +58,13 @@ func (f *listenFlags) registerIdle(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.idleAfter, "idle-timeout", 0, "without a byte or a request in flight; 0 = no limit: a peer that lives may be silent, one that has vanished ends after 2.5 minutes")
 }
 
-// registerPerIP adds --max-per-ip. Its default is no limit: behind a proxy, and in a trial on one machine, all clients have one
-// address.
+// registerPerIP adds --max-per-ip. The default is no limit, because behind a proxy, and in a trial on one machine, all
+// clients have one address.
 func (f *listenFlags) registerPerIP(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.maxPerIP, "max-per-ip", 0, "open connections of one address; 0 = no limit")
 }
 
-// maxLoops bounds --loops: beyond it a typing error is more likely than a machine.
+// maxLoops bounds --loops. A larger number is more likely a typing error than a machine.
 const maxLoops = 1024
 
 // check reports the first flag whose value makes no sense.
@@ -98,7 +98,7 @@ func validPort(port string) bool {
 	return err == nil && n >= 0 && n <= 65535
 }
 
-// checkPoller refuses the names that this platform has not. source is where the name comes from.
+// checkPoller refuses a backend that this platform does not have. source says where the name comes from.
 func checkPoller(source, name string) error {
 	if backend.Check(name) == nil {
 		return nil
@@ -148,7 +148,8 @@ func (f *listenFlags) server(init func(*eddy.Pipeline) error) *eddy.Server {
 	}
 }
 
-// admission tells clients for whom there is no room, in their protocol. With TLS they expect a handshake and are told nothing.
+// admission answers clients for whom there is no room, in their protocol. With TLS, clients expect a handshake and get
+// no answer.
 func (f *listenFlags) admission() eddy.Admission {
 	a := eddy.Admission{MaxPerIP: f.maxPerIP}
 	if f.secure() {
@@ -161,7 +162,7 @@ func (f *listenFlags) admission() eddy.Admission {
 	return a
 }
 
-// busyLine is what the protocols of lines and bytes tell.
+// busyLine is the answer of the protocols of lines and bytes to a client that is refused.
 func busyLine(r eddy.Refusal) []byte {
 	return fmt.Appendf(nil, "busy: the server takes no more connections: %v; try again in %v\n", r.Cause, r.RetryAfter)
 }
@@ -182,8 +183,8 @@ func explainListen(addr string, err error) error {
 	return fmt.Errorf("cannot listen on %s: %w", addr, err)
 }
 
-// untilSignal serves until the first signal and then calls stop, whose context ends after drainTimeout or at the second signal. It prints one
-// line with the outcome. What had to be forced is in that line and no error.
+// untilSignal serves until the first signal and then calls stop. The context of stop ends after drainTimeout or at the
+// second signal. untilSignal prints the outcome in one line. A drain that had to be forced is no error.
 func (t *terminal) untilSignal(stop func(context.Context) (outcome string, err error)) error {
 	stopping := t.underManager()
 	sig := <-t.signals

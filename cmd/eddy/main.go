@@ -48,17 +48,17 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "eddy: "), "\n", "; ")), " ")
 }
 
-// terminal is what a command may use of the world outside: its output and the signals that end it.
+// terminal is what a command may use of the outside world: its output and the signals that end it.
 type terminal struct {
 	out, err io.Writer
 	signals  <-chan os.Signal
-	alive    func(context.Context) error // of a server: nil if it answers; nil = not known
+	alive    func(context.Context) error // reports an error if the server does not answer; nil = cannot be known
 }
 
 // say prints one line for the person who started the command.
 func (t *terminal) say(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
 
-// note prints one line about the course of things, on stderr.
+// note prints one line about the progress of the command, on stderr.
 func (t *terminal) note(format string, args ...any) {
 	fmt.Fprintf(t.err, "eddy: "+format+"\n", args...)
 }

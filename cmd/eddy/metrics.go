@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/metrics/deskmetrics"
 )
 
-// numbers are what /metrics of the operator's server says. Nil, without --admin, they take everything and do nothing.
+// numbers are the metrics of the operator's server. Without --admin they are nil; methods on nil do nothing.
 type numbers struct {
 	engine *metrics.Collector
 	desk   *deskmetrics.Collector

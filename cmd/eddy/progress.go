@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// patienceOfPeople is how long somebody waits without a word.
+	// patienceOfPeople is how long a person waits for a sign of progress.
 	patienceOfPeople = 2 * time.Second
-	// logEvery is the time between two lines that nobody watches appear.
+	// logEvery is the time between two lines of progress in a log.
 	logEvery = 10 * time.Second
 )
 
-// isTerminal reports whether what is written there appears before somebody's eyes, and may have colours.
+// isTerminal reports whether w is a terminal that a person looks at and that may show colours.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && os.Getenv("TERM") != "dumb" && isatty.IsTerminal(f.Fd())
 }
 
-// pace says when the next line about the progress of something is due. One goroutine.
+// pace says when the next line of progress is due. It belongs to one goroutine.
 type pace struct {
 	every time.Duration
 	next  time.Time
 }
 
-// pace begins now: the first line is due after two seconds, and then every two seconds on a terminal, every ten elsewhere.
+// pace returns a pace that begins now. The first line is due after two seconds. Further ones are due every two seconds
+// on a terminal, and every ten elsewhere.
 func (t *terminal) pace(now time.Time) *pace {
 	p := &pace{every: logEvery, next: now.Add(patienceOfPeople)}
 	if isTerminal(t.err) {
@@ -45,7 +46,7 @@ func (p *pace) due(now time.Time) bool {
 	return true
 }
 
-// progress tells how many bytes of how many are done.
+// progress returns a function that prints how many bytes of the total are done.
 func (t *terminal) progress(what string, from time.Time) func(done, total int64) {
 	p := t.pace(from)
 	return func(done, total int64) {
@@ -55,7 +56,7 @@ func (t *terminal) progress(what string, from time.Time) func(done, total int64)
 	}
 }
 
-// meanwhile tells how long something takes that cannot say how far it is, until done is called.
+// meanwhile prints how long something has taken, until done is called. It is for work that cannot tell how far it is.
 func (t *terminal) meanwhile(what string) (done func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -24,7 +24,7 @@ func newRoot(t *terminal) *cobra.Command {
 	return root
 }
 
-// newHelp is the help command; unlike the library's own it fails on a command that does not exist.
+// newHelp builds the help command. Unlike the library's own, it fails on a command that does not exist.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",

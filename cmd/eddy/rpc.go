@@ -69,7 +69,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 	return cmd
 }
 
-// instead are the flags that a file takes the place of.
+// instead lists the flags that a file replaces.
 var instead = []string{"addr", "loops", "max-conns", "dispatcher", "isolation", "ordering", "threadpool", "threads", "queues", "alive", "in-flight", "max-payload",
 	"timeout", "retry-after", "connect-queue", "connect-warning", "idle-timeout", "dump", "dump-dir"}
 
@@ -105,7 +105,7 @@ func (f *rpcFlags) check(cmd *cobra.Command) error {
 	return f.listenFlags.check()
 }
 
-// options are the server's, from the flags.
+// options returns the options of the server, from the flags.
 func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	p := rpc.PortOptions{
 		Name: "rpc", Addr: f.addr, InFlight: f.inFlight, MaxPayload: f.maxPayload, IdleTimeout: f.idle, Accepts: f.maxConns, Loops: f.loops,
@@ -132,7 +132,7 @@ func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	return o, nil
 }
 
-// rpcServer is what the two ways to configure one have in common.
+// rpcServer is what a server made from flags and one made from a file have in common.
 type rpcServer interface {
 	Listen() error
 	Shutdown(context.Context) (eddy.DrainReport, error)
@@ -196,16 +196,16 @@ func (t *terminal) serveRPC(f *rpcFlags, cmd *cobra.Command) error {
 	})
 }
 
-// front puts TLS, if the flags say so, and what else they say of servers on all ports.
+// front applies TLS, if the flags ask for it, and the other flags about servers to all ports.
 func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end func(), err error) {
-	f.dump.d = o.Dumper // the file's, if it is one
+	f.dump.d = o.Dumper // that of the file, if there is a file
 	init, end, err := t.secured(&f.listenFlags, func(*eddy.Pipeline) error { return nil })
 	if err != nil {
 		return nil, err
 	}
 	for i := range o.Ports {
 		if f.secure() {
-			o.Ports[i].Front = init // with one the port cannot tell whom it refuses
+			o.Ports[i].Front = init // with a Front the port cannot tell clients that it refuses them
 		}
 		o.Ports[i].Tune = func(srv *eddy.Server) {
 			srv.Poller, srv.KeepCloses, srv.MemoryBudget = f.poller, f.admin.kept(), int(f.memory)
@@ -215,7 +215,7 @@ func (t *terminal) front(f *rpcFlags, o *rpc.ServerOptions, op *operator) (end f
 	return end, nil
 }
 
-// demoServer is the server with the demo services, and where its ports listen when they do.
+// demoServer returns the server with the demo services, and a function that returns where a port listens.
 func (t *terminal) demoServer(f *rpcFlags, cfg *config.Config) (rpcServer, func(name string) string, error) {
 	if f.config == "" {
 		srv, err := rpc.NewServer(cfg.Server)
@@ -248,7 +248,7 @@ func (t *terminal) demoServer(f *rpcFlags, cfg *config.Config) (rpcServer, func(
 	return srv, func(name string) string { return srv.Addr(name).String() }, nil
 }
 
-// demoService is the demo service of a key's interface.
+// demoService returns the demo service of a key's interface.
 func (t *terminal) demoService(key rpc.Key) (*rpc.Service, error) {
 	methods, ok := t.demoMethods(key.Interface)
 	if !ok {
@@ -280,7 +280,7 @@ func portsServed(o rpc.ServerOptions, addr func(string) string) string {
 	return strings.Join(append(parts, fmt.Sprintf("isolation %v", o.Isolation)), ", ")
 }
 
-// rpcNumbers is the line of --stats.
+// rpcNumbers returns the line of --stats.
 func rpcNumbers(s rpc.ServerStats) string {
 	var open int64
 	var r eddy.ResponderStats

@@ -17,7 +17,8 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/sdnotify"
 )
 
-// underManager tells the service manager that the server is ready. stopping tells it that the server ends, and gives no more signs of life.
+// underManager tells the service manager that the server is ready, and gives signs of life from then on. stopping ends
+// the signs of life and tells the manager that the server ends.
 func (t *terminal) underManager() (stopping func()) {
 	m := sdnotify.FromEnv(os.Getenv, os.Getpid())
 	complain := func(err error) {
@@ -27,7 +28,7 @@ func (t *terminal) underManager() (stopping func()) {
 	}
 	complain(m.Tell(sdnotify.Ready, "serving"))
 	check := t.alive
-	if check == nil { // that the program runs is all there is to say
+	if check == nil { // nothing to check beyond that the program runs
 		check = func(context.Context) error { return nil }
 	}
 	stop := m.Watch(check, complain)
@@ -37,7 +38,8 @@ func (t *terminal) underManager() (stopping func()) {
 	}
 }
 
-// answers reports a server of HTTP at the address that gives no answer in time. Every answer is a sign of life, a refusal too.
+// answers returns a check of the HTTP server at addr. The check fails when nobody listens there or no answer comes in
+// time. Every answer is a sign of life, even a refusal.
 func answers(addr string, secure bool) func(context.Context) error {
 	scheme := "http://"
 	if secure {
@@ -61,7 +63,7 @@ var errNotHealthy = errors.New("not healthy")
 
 const healthPage = 4096 // bytes of an answer that are looked at
 
-// health asks a server how it is.
+// health asks a server how it is. An answer other than 200 is errNotHealthy.
 func health(ctx context.Context, address string, anyCertificate bool) error {
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: anyCertificate}}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -87,7 +89,7 @@ func health(ctx context.Context, address string, anyCertificate bool) error {
 	return nil
 }
 
-// newHealth is for containers, which have no other program that could ask.
+// newHealth builds the command that asks a server how it is. It is for containers, which have no other program for that.
 func newHealth(t *terminal) *cobra.Command {
 	var address string
 	var within time.Duration

@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// settings lets the flags of a command and of its subcommands be given in a file and in the environment, too. A flag on the command line wins
-// over the environment, and that over the file.
+// settings lets the flags of a command and of its subcommands be given in a file and in the environment, too. A flag on
+// the command line wins over the environment, and the environment over the file.
 type settings struct {
 	owner  *cobra.Command // whose flags may be named
 	prefix string         // of the environment's variables
@@ -163,7 +163,7 @@ func readAtMost(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// explainFile says what is wrong with a file that somebody has named.
+// explainFile says what is wrong with a file that the user has named.
 func explainFile(path string, err error) error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err

@@ -46,7 +46,7 @@ func (f *tlsFlags) check() error {
 	return nil
 }
 
-// handshakeQueue is as long as the handshakes that may be under way, so that the pool refuses none.
+// handshakeQueue is the number of handshakes that may be under way, so that the pool refuses none.
 const handshakeQueue = tlsx.DefaultMaxHandshakes
 
 // secure is what a server that speaks TLS has beside its pipeline.
@@ -56,7 +56,7 @@ type secure struct {
 	done sync.WaitGroup
 }
 
-// secured puts TLS in front of what init adds, if the flags say so. end is called when the server has stopped.
+// secured puts TLS in front of what init adds, if the flags ask for it. Call end when the server has stopped.
 func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (with func(*eddy.Pipeline) error, end func(), err error) {
 	if !f.secure() {
 		return init, func() {}, nil
@@ -92,7 +92,7 @@ func (t *terminal) secured(f *listenFlags, init func(*eddy.Pipeline) error) (wit
 	return with, s.end, nil
 }
 
-// config returns the configuration, and the pair of files it comes from, nil for a certificate made now.
+// config returns the configuration and the pair of files that it comes from. The pair is nil for a certificate made now.
 func (f *tlsFlags) config(addr string) (*tls.Config, *tlsx.KeyPair, error) {
 	if !f.selfSigned {
 		pair, err := tlsx.LoadKeyPair(f.cert, f.key)

@@ -121,7 +121,7 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// take notes what was answered. Numbers of another process begin anew.
+// take stores an answer. Samples of an earlier process are dropped.
 func (w *watcher) take(s admin.Snapshot) {
 	if s.Process.PID != w.latest.Process.PID || s.Uptime < w.latest.Uptime {
 		w.samples = nil

@@ -12,10 +12,10 @@ import (
 	"github.com/go-eddy/eddy/admin"
 )
 
-// topWidth is how wide plain text is.
+// topWidth is the width of plain text, in characters.
 const topWidth = 100
 
-// topFrame is what "eddy top" shows, as lines at most as wide as given.
+// topFrame returns the lines that "eddy top" shows, each at most width characters long.
 func topFrame(w *watcher, width int) []string {
 	s := &w.latest
 	lines := []string{headline(s), present(s, w.samples), ""}
@@ -58,7 +58,7 @@ func present(s *admin.Snapshot, samples []admin.Sample) string {
 		now.TaskQueue+now.PoolQueued)
 }
 
-// curves are the last minutes, one character for each sample.
+// curves draws the last minutes, one character for each sample.
 func curves(samples []admin.Sample, width int) []string {
 	var lines []string
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func curves(samples []admin.Sample, width int) []string {
 	return lines
 }
 
-// bar is a character as high as the part of the most.
+// bar returns a character as high as the share of v in most.
 func bar(v, most float64) rune {
 	if v <= 0 || most <= 0 {
 		return ' '
@@ -203,7 +203,7 @@ func lagText(us float64) string {
 	return fmt.Sprintf("%.0f µs", us)
 }
 
-// printable replaces what a terminal would obey: the text comes from another machine.
+// printable replaces what a terminal would obey, because the text comes from another machine.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// What a terminal is told, ECMA-48 and xterm.
+// enterScreen and the others are control sequences of terminals, from ECMA-48 and xterm.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the other screen, no cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, no cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	topLeft     = "\x1b[H"
 	clearLine   = "\x1b[K"
@@ -71,7 +71,7 @@ func (t *terminal) topScreen(ctx context.Context, w *watcher, out *os.File, inte
 	}
 }
 
-// readKeys hands over what is typed. A read of a terminal cannot be interrupted everywhere: the goroutine ends with the
+// readKeys sends what is typed. A read of a terminal cannot be interrupted everywhere, so the goroutine ends with the
 // program, which does not outlive the screen.
 func readKeys(keys chan<- byte) {
 	var b [1]byte

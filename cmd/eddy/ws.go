@@ -40,7 +40,7 @@ func (f *wsFlags) register(cmd *cobra.Command) {
 	fs.DurationVar(&f.closeTime, "close-timeout", 0, "time to answer a close frame; 0 = 5s")
 }
 
-// maxWSLimit bounds the limits: it is what the engine takes as one write.
+// maxWSLimit bounds the limits. It is the most that the engine takes as one write.
 const maxWSLimit = 1<<30 - 1<<10
 
 // check reports the first flag whose value makes no sense.
@@ -67,7 +67,7 @@ func (f *wsFlags) check() error {
 	return nil
 }
 
-// upgrader makes the flags options of the server.
+// upgrader returns an Upgrader with the options that the flags give.
 func (f *wsFlags) upgrader(counts *websocket.Stats) (*websocket.Upgrader, error) {
 	o := websocket.Options{
 		MaxMessage: f.maxMessage, MaxFrame: f.maxFrame, MaxFragments: f.maxFrag,
@@ -107,7 +107,7 @@ func newServeWS(t *terminal) *cobra.Command {
 			}
 			defer pool.Close()
 			pages := http1.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = u.Upgrade(w, r, echoSocket{}) // it answers refusals itself
+				_, _ = u.Upgrade(w, r, echoSocket{}) // Upgrade answers refusals itself
 			}), pool, http1.Options{})
 			f.busy = pages.Refuse
 			f.measured = append(f.measured, metrics.HTTP("ws", pages), metrics.WebSocket("ws", counts))
