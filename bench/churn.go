@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// churn is a load of visitors, each of which connects, exchanges one message, and leaves, again and again. The latency
-// is that of a whole visit.
+// churn is a load of visitors. Each connects, exchanges one message and leaves, again and again. The latency is that of
+// a whole visit.
 type churn struct {
 	addr             string
 	visitors, size   int
@@ -59,7 +59,7 @@ func (c *churn) round(ctx context.Context, mark func() error) (*result, error) {
 	err = c.window(ctx, mark, base, &first, &last, res, errs)
 	over.Store(true)
 	all.Wait()
-	if err == nil && len(errs) > 0 { // of a visit that ended after the window
+	if err == nil && len(errs) > 0 { // the error of a visit that ended after the window
 		err = <-errs
 	}
 	for _, p := range parts {
@@ -70,7 +70,7 @@ func (c *churn) round(ctx context.Context, mark func() error) (*result, error) {
 	return res, err
 }
 
-// note counts a visit that ended in the window, whose beginning is 0 until it is known.
+// note counts a visit that ended in the window. first is 0 until the window has begun.
 func (r *result) note(from, to, first, last int64) {
 	if first == 0 || to < first || to > last {
 		r.warmup++
@@ -80,7 +80,7 @@ func (r *result) note(from, to, first, last int64) {
 	_ = r.latencies.RecordValue(min(to-from, int64(maxLatency))) // in range, so it cannot fail
 }
 
-// window passes the warm-up and the window and marks both ends of that.
+// window waits for the warm-up and then for the measured window, and calls mark at both ends of the window.
 func (c *churn) window(ctx context.Context, mark func() error, base time.Time, first, last *atomic.Int64, res *result, errs <-chan error) error {
 	for i, d := range []time.Duration{c.warmup, c.duration} {
 		select {
@@ -103,7 +103,7 @@ func (c *churn) window(ctx context.Context, mark func() error, base time.Time, f
 	return nil
 }
 
-// visit makes one connection and one exchange, with blocking calls, and leaves with a reset, so that the ports suffice.
+// visit makes one connection and one exchange, with blocking calls. It leaves with a reset, so that the ports suffice.
 func visit(target netip.AddrPort, message []byte) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// claims measures what is said of engines like this one without a source (requirement R237), each on its own: an array of ready
-// connections against a set, pooled memory against garbage, views against copies, hand-off with garbage and without. What is said of ten
-// thousand connections on one loop is the comparison named crowd.
+// claims measures common claims about engines like this one (requirement R237), each on its own. The claims are about an
+// array of ready connections against a set, pooled memory against garbage, views against copies, and hand-off with
+// garbage and without. The claim about ten thousand connections on one loop is the comparison named crowd.
 func claims(ctx context.Context, b *binaries, s settings) (*report, error) {
 	rep := &report{Rounds: s.rounds, Duration: s.duration.String(), Note: fmt.Sprintf(
 		"%d rounds, %s for each row in each, in turn, in one process. Medians; \"times as fast\" compares with the first row within a round. Collections are those of the garbage collector.", s.rounds, s.duration)}
@@ -33,7 +33,7 @@ func claims(ctx context.Context, b *binaries, s settings) (*report, error) {
 	defer link.close()
 	for _, c := range []struct {
 		title, each string
-		least       int // times that it is done, so that what is made once does not show
+		least       int // least number of times, so that what is made once does not show
 		ways        []way
 	}{
 		{"1000 ready connections: put in, gone through, taken out", "connection", 100 * readyConns, cycles()},
@@ -52,13 +52,13 @@ func claims(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return rep, link.failed
 }
 
-// A way is one of several to do the same; do does it n times.
+// way is one of several ways to do the same; do does it n times.
 type way struct {
 	name string
 	do   func(n int)
 }
 
-// race lets the ways take turns.
+// race runs the ways in turn and returns a row for each.
 func race(ctx context.Context, s settings, title, each string, least int, ways []way) (*grid, error) {
 	g := &grid{Title: title, First: "way", Columns: []column{
 		{"ns per " + each, "%.1f"}, {"times as fast", "%.1f"}, {"lowest", "%.1f"}, {"highest", "%.1f"}, {"allocations", "%.2f"}, {"bytes allocated", "%.0f"}, {"collections per million", "%.1f"},
@@ -84,7 +84,8 @@ func race(ctx context.Context, s settings, title, each string, least int, ways [
 	return g, nil
 }
 
-// timed does it least times and more and more often until d has passed, and returns the cost of the last and longest time, each.
+// timed calls do with least and then with larger and larger numbers, until a call takes at least half of d. It returns
+// the cost of one time in that last call.
 func timed(do func(n int), least int, d time.Duration) (ns, allocs, bytes, collections float64) {
 	var before, after runtime.MemStats
 	for n := least; ; {
@@ -177,7 +178,7 @@ func walks() []way {
 	}
 }
 
-// buffers takes a buffer for each of 64 messages that are under way at a time.
+// buffers takes a buffer for each message, with 64 messages under way at a time.
 func buffers() []way {
 	const size, under = 4096, 64
 	living := make([]*[16]byte, 300_000)
@@ -261,7 +262,7 @@ func zeros(name string, size int) (string, error) {
 	return name, os.WriteFile(name, make([]byte, size), 0o600)
 }
 
-// A link is a socket whose other end reads everything.
+// link is a socket whose other end reads everything.
 type link struct {
 	conn   net.Conn
 	file   *os.File
@@ -338,7 +339,7 @@ func (k *link) ways() []way {
 	}
 }
 
-// handed is what is handed over.
+// handed is the message that is handed over.
 type handed struct {
 	n int
 	_ [56]byte
@@ -382,7 +383,7 @@ func handOffs() []way {
 	}
 }
 
-// handOverRing sleeps where there is nothing to do, as a channel does.
+// handOverRing hands messages over through a ring. Both sides sleep while there is nothing to do, as with a channel.
 func handOverRing(n int) {
 	const batch = 64
 	q, err := ring.NewSPSC[handed](handCapacity)

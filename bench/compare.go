@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The contenders that several comparisons have in common.
+// cLoop and the others are contenders that several comparisons have in common.
 var (
 	cLoop       = contender{Name: "C epoll loop", binary: "c"}
 	netEcho     = contender{Name: "net, goroutine per connection", binary: "net"}
@@ -35,7 +35,7 @@ func hop(ctx context.Context, b *binaries, s settings) (*report, error) {
 	})
 }
 
-// topologies compares them under connections that live for one exchange.
+// topologies compares the three topologies under connections that live for one exchange.
 func topologies(ctx context.Context, b *binaries, s settings) (*report, error) {
 	visits := func(srv *server, s settings, c testCase) rounder {
 		return &churn{addr: srv.addr, visitors: c.conns, size: s.size, warmup: s.warmup, duration: s.duration, cpus: s.clientCPU}
@@ -48,7 +48,7 @@ func topologies(ctx context.Context, b *binaries, s settings) (*report, error) {
 	})
 }
 
-// A rounder puts load on a server for one round and calls mark at both ends of the measured window.
+// rounder puts load on a server for one round and calls mark at both ends of the measured window.
 type rounder interface {
 	round(ctx context.Context, mark func() error) (*result, error)
 }
@@ -60,8 +60,8 @@ func echoLoad(srv *server, s settings, c testCase) rounder {
 	}
 }
 
-// compare runs every contender once per round, in turn, for each case and number of processors. All servers stay up for
-// the whole comparison of one number of processors.
+// compare runs every contender once per round, in turn, for each case and number of processors. All servers of one
+// number of processors stay up for all its cases.
 func compare(ctx context.Context, b *binaries, s settings, unit string, load func(*server, settings, testCase) rounder, contenders []contender) (*report, error) {
 	rep := &report{Unit: unit, Size: s.size, Rounds: s.rounds, Duration: s.duration.String()}
 	for _, procs := range s.procs {
@@ -105,7 +105,7 @@ func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs
 	return nil
 }
 
-// allocations adds what the servers told of themselves when they left, divided by all they did.
+// allocations adds the allocations that the servers reported when they left, divided by all the requests they served.
 func (rep *report) allocations(servers []*server, tables []*table) {
 	g := &grid{
 		Title: fmt.Sprintf("Objects allocated by the server, GOMAXPROCS=%d, over all rounds with warm-ups and connecting:", tables[0].Procs),
@@ -136,7 +136,7 @@ func (rep *report) allocations(servers []*server, tables []*table) {
 	rep.Grids = append(rep.Grids, g)
 }
 
-// startAll builds the contenders and starts them on the server's processors; stop ends those that were started and must
+// startAll builds the contenders and starts them on the server's processors. stop ends those that were started and must
 // be called in any case.
 func startAll(ctx context.Context, b *binaries, s settings, procs int, contenders []contender) (servers []*server, stop func() error, err error) {
 	stop = func() error {
@@ -216,7 +216,8 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 		"%d connections (%d over TLS 1.3, measured after a garbage collection and, in the last column, before it), each after one exchange of %d B; wakeups counted over %s.", s.idleConns, s.idleConns/5, s.size, s.duration)}, nil
 }
 
-// idleRow opens the connections, lets each exchange one message so that its buffers have been used, and then leaves them alone.
+// idleRow opens the connections and exchanges one message on each, so that its buffers have been used. It then leaves
+// them alone.
 func idleRow(ctx context.Context, b *binaries, s settings, c contender) (bytes, wakeups, unsettled float64, err error) {
 	fail := func(err error) (float64, float64, float64, error) { return 0, 0, 0, err }
 	srv, err := start(b, c)

@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// crowded is a contender with connections that do nothing beside those that are measured.
+// crowded is a contender with or without idle connections beside those that are measured.
 type crowded struct {
 	contender
 	idle bool
 }
 
-// crowdOf compares the same servers with a crowd of idle connections and without: what 10,000 connections cost the hundred of them that speak.
+// crowdOf compares the same servers with a crowd of idle connections and without. It shows what 10,000 connections cost
+// the hundred of them that speak.
 func crowdOf(ctx context.Context, b *binaries, s settings) (rep *report, err error) {
 	eddy := contender{Name: "eddy, one loop", binary: "eddy"}
 	var contenders []contender
@@ -30,7 +31,7 @@ func crowdOf(ctx context.Context, b *binaries, s settings) (rep *report, err err
 	c := s.cases[0]
 	rep = &report{Unit: "requests", Size: s.size, Rounds: s.rounds, Duration: s.duration.String(),
 		Note: fmt.Sprintf("\n%d connections and %d that speak are on one loop, or one goroutine each of package net.", s.idleConns, c.conns)}
-	// One crowd at a time: this process has descriptors for one.
+	// One crowd at a time, because this process has descriptors for only one.
 	for i := 0; i < len(servers); i += 2 {
 		t := newTable(c, s.procs[0], contenders[i:i+2])
 		if err := crowdPair(ctx, s, c, servers[i:i+2], t.Rows); err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// deskFound is the part of the JSON of "eddy bench desk" that is told here.
+// deskFound is the part of the JSON of "eddy bench desk" that is reported here.
 type deskFound struct {
 	Rate *struct {
 		AckP50  float64 `json:"ack_p50_ms"`

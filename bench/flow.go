@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// flows are what is compared with what, over each network.
+// flows are the pairs that are compared over each network.
 var flows = []struct{ title, base, eddy string }{
 	{"RPC, all callers on one connection: net/rpc with gob, and eddy with raw bodies", "net/rpc", "eddy/rpc"},
 	{"HTTP/1.1, a connection for each caller: net/http, and its handler on eddy", "net/http", "eddy/http1"},
 }
 
-// largeMessages compares servers whose answers or requests are large, over networks of several paces. Each figure is of a
-// server process of its own, so that its peak of memory is that of the case.
+// largeMessages compares servers whose answers or requests are large, over networks of several paces. Each figure comes
+// from a server process of its own, so that the peak of memory is that of the case.
 func largeMessages(ctx context.Context, b *binaries, s settings) (*report, error) {
 	if err := b.build(ctx, []contender{{binary: "flow"}}); err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func largeMessages(ctx context.Context, b *binaries, s settings) (*report, error
 	return rep, nil
 }
 
-// paces are those that a case is measured at: slow networks show the same in each, so one is enough.
+// paces returns the networks that a case is measured over. Slow ones show the same in each case, so one case is enough
+// for them.
 func paces(c testCase, what string) []string {
 	if c.size == 64<<10 && c.conns == 16 && what == "answers" {
 		return []string{"fast", "slow", "stop-and-go"}
@@ -61,7 +62,7 @@ func bytesName(n int) string {
 	return fmt.Sprintf("%d MiB", n>>20)
 }
 
-// flowFigures are those of one server in one case.
+// flowFigures are the figures of one server in one case.
 type flowFigures struct{ calls, cpu, peak float64 }
 
 // flowRow measures two servers in turn.
@@ -85,7 +86,7 @@ func flowRow(ctx context.Context, b *binaries, s settings, c testCase, what, pac
 	return figures[0], figures[1], nil
 }
 
-// flowOnce measures a server that is started for it.
+// flowOnce starts a server and measures it once.
 func flowOnce(ctx context.Context, b *binaries, s settings, c contender, conns int) (f flowFigures, err error) {
 	srv, err := start(b, c)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// figures are what one line of `go test -bench` tells: a value per unit, such as "ns/op".
+// figures are the values of one line of `go test -bench` by their unit, such as "ns/op".
 type figures map[string]float64
 
-// goBench runs the benchmarks of a package of the engine that match the pattern and returns their figures by name,
-// without the prefix Benchmark and the suffix of the processors. More than one count leaves the medians.
+// goBench runs the benchmarks of a package of the engine that match the pattern and returns their figures by name. Names
+// lack the prefix Benchmark and the suffix with the processors. With more than one count the figures are medians.
 func goBench(ctx context.Context, pkg, pattern, benchtime string, count int) (map[string]figures, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", benchtime, "-count", strconv.Itoa(count), pkg)
 	cmd.Dir = ".."
@@ -31,7 +31,7 @@ func goBench(ctx context.Context, pkg, pattern, benchtime string, count int) (ma
 
 var benchName = regexp.MustCompile(`^Benchmark(\S+?)(-\d+)?$`)
 
-// parseBench reads the output of `go test -bench`; of a benchmark that ran several times it takes the medians.
+// parseBench reads the output of `go test -bench`. For a benchmark that ran several times it takes the medians.
 func parseBench(text string) map[string]figures {
 	all := map[string]map[string][]float64{}
 	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A grid is a table whose columns differ from comparison to comparison.
+// grid is a table whose columns differ from comparison to comparison.
 type grid struct {
 	Title   string    `json:"title,omitempty"`
 	First   string    `json:"first"` // heading of the first column, the names
@@ -13,7 +13,7 @@ type grid struct {
 	Rows    []gridRow `json:"rows"`
 }
 
-// A column has a heading and the format of its values.
+// column has a heading and the format of its values.
 type column struct {
 	Name   string `json:"name"`
 	Format string `json:"format"`
@@ -28,7 +28,7 @@ func (g *grid) add(name string, values ...float64) {
 	g.Rows = append(g.Rows, gridRow{name, values})
 }
 
-// ratio appends a column that compares column at with the one of the first row.
+// ratio appends a column with the ratio of column at to its value in the first row.
 func (g *grid) ratio(at int) {
 	g.Columns = append(g.Columns, column{"ratio", "%.2f"})
 	base := g.Rows[0].Values[at]

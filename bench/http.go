@@ -16,7 +16,7 @@ import (
 // httpRequest is what every client of the http comparison sends.
 const httpRequest = "GET /plaintext HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: bench\r\nAccept: text/plain,*/*\r\n\r\n"
 
-// plaintext compares HTTP servers that give a small answer over connections that stay.
+// plaintext compares HTTP servers that give a small answer over lasting connections.
 func plaintext(ctx context.Context, b *binaries, s settings) (*report, error) {
 	s.size = len(httpRequest)
 	load, by := httpLoad, "the built-in generator, which compares every byte"
@@ -40,7 +40,7 @@ func httpIdle(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return idleAfter(ctx, b, s, &script{greeting: []byte(httpRequest), until: []byte("\r\n\r\n" + target.HTTPBody)}, httpServers)
 }
 
-// The HTTP servers that the comparisons have in common.
+// httpServers are the HTTP servers that the comparisons have in common.
 var httpServers = []contender{
 	{Name: "net/http", binary: "nethttp"},
 	{Name: "valyala/fasthttp", binary: "fasthttp"},
@@ -56,7 +56,7 @@ type httpRound struct {
 	c    testCase
 }
 
-// round asks the server once what its answer looks like, and then holds every other answer against that.
+// round asks the server once for its answer, and then compares every other answer with that one.
 func (h *httpRound) round(ctx context.Context, mark func() error) (*result, error) {
 	answer, err := askOnce(h.addr)
 	if err != nil {
@@ -69,7 +69,7 @@ func (h *httpRound) round(ctx context.Context, mark func() error) (*result, erro
 	return l.round(ctx, mark)
 }
 
-// httpAnswer is a server's answer, of which the value of Date, from one offset to the other, is another one each second.
+// httpAnswer is a server's answer. The value of Date, between the offsets from and to, changes each second.
 type httpAnswer struct {
 	text     []byte
 	from, to int
@@ -101,7 +101,7 @@ func askOnce(addr string) (*httpAnswer, error) {
 	return a, nil
 }
 
-// same reports whether data is what comes from the offset at of the answers on, one behind the other.
+// same reports whether data is what a row of answers contains from offset at of an answer on.
 func (a *httpAnswer) same(at int, data []byte) bool {
 	for len(data) > 0 {
 		n := min(len(data), len(a.text)-at)

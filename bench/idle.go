@@ -6,10 +6,11 @@ import (
 	"net"
 )
 
-// A crowd is a set of connections that do nothing.
+// crowd is a set of connections that do nothing.
 type crowd []net.Conn
 
-// gather opens n connections and exchanges one message of size bytes on each. What was opened is returned with the error, too.
+// gather opens n connections and exchanges one message of size bytes on each. With an error it returns what was opened,
+// too.
 func gather(addr string, n, size int) (crowd, error) {
 	var c crowd
 	msg, answer := make([]byte, size), make([]byte, size)

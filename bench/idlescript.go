@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// idleAfter measures what an idle connection of each contender costs after x was said on it. What the handshakes have left
-// to the garbage collector is told apart from what the connections hold.
+// idleAfter measures what an idle connection of each contender costs after the exchange x. Memory that the connections
+// hold and garbage that the handshakes left are reported apart.
 func idleAfter(ctx context.Context, b *binaries, s settings, x *script, contenders []contender) (*report, error) {
 	if err := b.build(ctx, contenders); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// lanes measures what light requests notice of heavy ones: with a lane for each kind and with one queue for all; and, on a
-// pool with workers to spare, what the others notice when one request in a hundred is stuck for 100 ms.
+// lanes measures what light requests notice of heavy ones, with a lane for each kind and with one queue for all. It also
+// measures what the others notice when one request in a hundred is stuck for 100 ms, on a pool with workers to spare.
 func lanes(ctx context.Context, b *binaries, s settings) (*report, error) {
 	g := &grid{Title: "500 light requests a second, open loop, without and with a connection that keeps 64 heavy ones (10 ms each) waiting:", First: "server",
 		Columns: disturbed}
@@ -80,7 +80,7 @@ func disturb(ctx context.Context, b *binaries, s settings, g *grid, contenders [
 type paced struct {
 	conns     int
 	every     time.Duration // on each connection
-	heavyEach int           // one in so many is heavy; 0 = none
+	heavyEach int           // one request in so many is heavy; 0 = none
 	flood     int           // heavy requests that one more connection keeps waiting; 0 = none
 }
 
@@ -120,7 +120,7 @@ func (p paced) run(ctx context.Context, addr string, s settings) (*hdrhistogram.
 	return all, nil
 }
 
-// probe sends on one connection what is due, and reads until all of it was answered.
+// probe sends the requests that are due on one connection, and reads until all are answered.
 func (p paced) probe(ctx context.Context, addr string, s settings, offset time.Duration) (*hdrhistogram.Histogram, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p paced) probe(ctx context.Context, addr string, s settings, offset time.D
 				return
 			}
 			if word == "light" {
-				_ = h.RecordValue(int64(time.Since(begin.Add(p.every * time.Duration(i))))) // longer than its range: cut
+				_ = h.RecordValue(int64(time.Since(begin.Add(p.every * time.Duration(i))))) // a value beyond its range is not counted
 			}
 		}
 		answered <- nil
@@ -168,7 +168,7 @@ func (p paced) probe(ctx context.Context, addr string, s settings, offset time.D
 	return h, <-answered
 }
 
-// keepWaiting has n heavy requests on their way until ctx ends.
+// keepWaiting keeps n heavy requests under way until ctx ends.
 func keepWaiting(ctx context.Context, addr string, n int) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

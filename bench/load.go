@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load is a closed-loop echo client: every connection keeps pipeline requests of size bytes in flight and sends the next one when an
-// answer has come. It runs one epoll loop on one thread, so that it costs about as much as the server it measures and not several times as much.
+// load is a closed-loop echo client. Every connection keeps pipeline requests of size bytes in flight and sends the next
+// one when an answer has come. It runs one epoll loop on one thread, so that it costs about as much as the server and
+// not several times as much.
 type load struct {
 	addr     string
 	conns    int
@@ -25,12 +26,12 @@ type load struct {
 
 	// For protocols whose answers are not their requests, which are then size bytes long:
 	request []byte
-	same    func(at int, data []byte) bool // whether data is what answers contain from the offset at on
+	same    func(at int, data []byte) bool // reports whether data is what answers contain from the offset at on
 
-	script *script // what is said on a new connection, nil for nothing
+	script *script // greeting on a new connection, nil for none
 }
 
-// A script is what goes over the wire for a protocol that is not plain bytes.
+// script is what goes over the wire for a protocol that is not plain bytes.
 type script struct {
 	greeting        []byte // sent once
 	until           []byte // ends the answer to it
@@ -50,7 +51,7 @@ func (x *script) greet(fd int) error {
 	}
 	var got []byte
 	var one [1]byte
-	for !bytes.HasSuffix(got, x.until) { // byte by byte: what follows is no part of it
+	for !bytes.HasSuffix(got, x.until) { // byte by byte, because what follows is no part of the greeting
 		n, err := unix.Read(fd, one[:])
 		if err == unix.EINTR {
 			continue
@@ -63,19 +64,19 @@ func (x *script) greet(fd int) error {
 	return unix.SetNonblock(fd, true)
 }
 
-// A result is what one round of load measured between the two marks.
+// result is what one round of load measured between the two marks.
 type result struct {
 	requests  int64
 	warmup    int64 // requests before the window
 	elapsed   time.Duration
 	latencies *hdrhistogram.Histogram // nanoseconds
 
-	// Of a client that is a process of the server's own kind, whose work counts too:
+	// For a client process of the server's own kind, whose work counts too:
 	used    time.Duration // processor time in the window
 	mallocs uint64        // objects allocated in the window
 }
 
-// A client is one connection of a load.
+// client is one connection of a load.
 type client struct {
 	fd     int
 	at     int     // bytes received of the answer that is arriving
@@ -86,7 +87,8 @@ type client struct {
 	oldest int
 }
 
-// round connects, runs the warm-up and the measured window, and disconnects. mark is called at both ends of the window, on the client's thread.
+// round connects, runs the warm-up and the measured window, and disconnects. It calls mark at both ends of the window,
+// on the client's thread.
 func (l *load) round(ctx context.Context, mark func() error) (res *result, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -214,7 +216,7 @@ func (r *runner) run(mark func() error) (*result, error) {
 	return r.res, mark()
 }
 
-// maxLatency is the longest latency that is told apart; longer ones count as this.
+// maxLatency is the longest latency that is told apart. Longer ones count as maxLatency.
 const maxLatency = time.Minute
 
 func newHistogram() *hdrhistogram.Histogram {
@@ -284,7 +286,8 @@ func (r *runner) expected(at int, data []byte) bool {
 	return bytes.Equal(data, r.pattern[at:at+len(data)])
 }
 
-// send puts n more requests on the wire; requests are always whole, so every send starts the pattern anew behind what is owed.
+// send puts n more requests on the wire. Requests are always whole, so every send starts the pattern anew behind what is
+// owed.
 func (r *runner) send(i, n int, now int64) error {
 	c := r.clients[i]
 	for k := range n { // the n youngest places of the ring
@@ -321,5 +324,5 @@ func (r *runner) flush(i int) error {
 	return nil
 }
 
-// now is the monotonic clock in nanoseconds.
+// now returns the monotonic time in nanoseconds.
 func (r *runner) now() int64 { return int64(time.Since(r.base)) }

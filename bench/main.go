@@ -61,11 +61,11 @@ type settings struct {
 	streams   bool // messages may be longer than a read buffer
 }
 
-// A testCase is a number of connections with a number of requests in flight on each.
-// size is that of its requests, 0 for the -size of all.
+// testCase is a number of connections with a number of requests in flight on each. size is that of its requests, 0 for
+// the -size of all.
 type testCase struct{ conns, pipeline, size int }
 
-// String is the heading of a table.
+// String returns the heading of a table.
 func (c testCase) String() string {
 	text := fmt.Sprintf("Connections: %d, in flight on each: %d", c.conns, c.pipeline)
 	if c.size > 0 {
@@ -74,7 +74,7 @@ func (c testCase) String() string {
 	return text
 }
 
-// A comparison is one of the commands, with the defaults of its flags.
+// comparison is one of the commands, with the defaults of its flags.
 type comparison struct {
 	run      func(context.Context, *binaries, settings) (*report, error)
 	cases    string

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// paused measures what clients cost that keep sending to a server which does not read them: its processor time while
-// every buffer in between is full, and the memory it holds for them.
+// paused measures what clients cost that keep sending to a server which does not read. The cost is the server's
+// processor time while every buffer in between is full, and the memory it holds for them.
 func paused(ctx context.Context, b *binaries, s settings) (*report, error) {
 	g := &grid{First: "server", Columns: []column{
 		{"CPU % of the server", "%.3f"}, {"resident bytes per connection", "%.0f"}, {"attempts to send / s", "%.0f"}, {"of which refused %", "%.1f"},
@@ -107,7 +107,7 @@ func pester(ctx context.Context, fds []int, chunk []byte, d time.Duration) (atte
 	return attempts, refused, nil
 }
 
-// descriptors returns those of the connections, with small send buffers.
+// descriptors returns the descriptors of the connections and makes their send buffers small.
 func (c crowd) descriptors() ([]int, error) {
 	var fds []int
 	for _, conn := range c {

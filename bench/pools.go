@@ -14,7 +14,7 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// pools measures executors: strands and keys, a pool for each of many services, and the way over a disk.
+// pools measures executors: strands and keys, a pool for each of many services, and a spill queue on disk.
 func pools(ctx context.Context, b *binaries, s settings) (*report, error) {
 	rep := &report{Rounds: s.rounds, Duration: s.duration.String(), Note: fmt.Sprintf("%d rounds; medians.", s.rounds)}
 	for _, procs := range s.procs {
@@ -47,7 +47,7 @@ func strandTable(procs int, rounds []map[string]figures) *grid {
 	return g
 }
 
-// services is the memory of a thousand services that have a pool of up to 200 workers each.
+// services measures the memory of a thousand services that have a pool of up to 200 workers each.
 func (rep *report) services(ctx context.Context) error {
 	const services, keepAlive = 1000, time.Second
 	progress("%d services with a pool each", services)
@@ -134,7 +134,7 @@ func until(ctx context.Context, limit time.Duration, cond func() bool) error {
 	return nil
 }
 
-// spill is the throughput of a spill queue to the disk and back.
+// spill measures the throughput of a spill queue to the disk and back.
 func (rep *report) spill(ctx context.Context, b *binaries, s settings) error {
 	g := &grid{Title: "A spill queue, to the disk and back:", First: "messages",
 		Columns: []column{{"to disk, MB/s", "%.0f"}, {"messages / s", "%.0f"}, {"back, MB/s", "%.0f"}, {"messages / s", "%.0f"}}}
@@ -163,7 +163,7 @@ func (rep *report) spill(ctx context.Context, b *binaries, s settings) error {
 	return nil
 }
 
-// spillOnce sends n messages as fast as the disk takes them, waits until all are there, and takes them.
+// spillOnce sends n messages as fast as the disk takes them, waits until all are written, and receives them.
 func spillOnce(ctx context.Context, dir string, size, n int, sync bool) (there, back time.Duration, err error) {
 	s, err := ring.OpenSpill(ring.SpillOptions{Dir: dir, Memory: 1, Buffer: 4096, Sync: sync, Discard: true})
 	if err != nil {

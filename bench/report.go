@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A report is the outcome of one comparison.
+// report is the outcome of one comparison.
 type report struct {
 	Command  string      `json:"command"`
 	Machine  environment `json:"machine"`
@@ -26,7 +26,7 @@ type report struct {
 	Tables   []*table    `json:"tables,omitempty"`
 	Grids    []*grid     `json:"grids,omitempty"`
 
-	// Of the results:
+	// Set only in results:
 	Started    time.Time `json:"started,omitzero"`
 	Took       string    `json:"took,omitempty"`
 	LoadBefore float64   `json:"load_before,omitempty"` // of the machine, the average of a minute
@@ -44,7 +44,7 @@ type environment struct {
 	Revision  string `json:"revision"`
 }
 
-// A table compares the contenders in one case; ratios are to the first row.
+// table compares the contenders in one case. Ratios are to the first row.
 type table struct {
 	Conns    int    `json:"conns"`
 	Pipeline int    `json:"pipeline"`
@@ -53,7 +53,7 @@ type table struct {
 	Rows     []*row `json:"rows"`
 }
 
-// A row is one contender; the figures over all rounds are set by finish.
+// row is one contender. finish sets the figures over all rounds.
 type row struct {
 	Name          string    `json:"name"`
 	PerCPUSecond  []float64 `json:"requests_per_cpu_second_by_round"`
@@ -81,7 +81,7 @@ func newTable(c testCase, procs int, contenders []contender) *table {
 	return t
 }
 
-// add takes in one round.
+// add adds one round.
 func (r *row) add(res *result, used time.Duration, peak int64) {
 	r.requests += res.requests
 	r.total += res.requests + res.warmup
@@ -93,7 +93,8 @@ func (r *row) add(res *result, used time.Duration, peak int64) {
 	r.PeakRSS = max(r.PeakRSS, peak)
 }
 
-// finish computes medians over the rounds; a ratio compares with the first row in the same round, so that a slow minute of the machine cancels out.
+// finish computes medians over the rounds. A ratio compares with the first row in the same round, so that a slow minute
+// of the machine cancels out.
 func (t *table) finish() {
 	base := t.Rows[0].PerCPUSecond
 	for _, r := range t.Rows {

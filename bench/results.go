@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A part of the results is a comparison with the flags that let all of them together take about 20 minutes.
+// part is a comparison in the results. Its flags are such that all parts together take about 20 minutes.
 type part struct {
 	name, title string
 	args        string // as a command line
@@ -28,7 +28,7 @@ const (
 	quickIdle   = "-duration 100ms -idle-conns 100"
 )
 
-// parts are all of them, in the order in which they are run and told.
+// parts are all parts, in the order in which they are run and reported.
 var parts = []part{
 	{"echo", "Echo", "-rounds 15 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1,4x16", ""},
 	{"hop", "Hop to a pool and back", "-rounds 13 -duration 400ms -warmup 100ms", quickRounds + " -cases 4x1", ""},
@@ -56,15 +56,15 @@ var parts = []part{
 	{"desk", "Desk", "-duration 8s", "-quick", ""},
 }
 
-// resultsFlags are those of "results".
+// resultsFlags are the flags of "results".
 type resultsFlags struct {
 	quick, render bool
 	only          string
 	out           string // directory of RESULTS.md, beside which results/ is
 }
 
-// results runs the parts and writes what they found to out/results, and from all that lies there out/RESULTS.md and its pictures.
-// A part that fails does not keep the others from running.
+// results runs the parts and writes their reports to out/results. From all reports there it makes out/RESULTS.md and its
+// pictures. A part that fails does not keep the others from running.
 func results(ctx context.Context, args []string, say io.Writer) error {
 	var f resultsFlags
 	fs := flag.NewFlagSet("results", flag.ContinueOnError)
@@ -107,7 +107,7 @@ func results(ctx context.Context, args []string, say io.Writer) error {
 
 func (f *resultsFlags) dir() string { return filepath.Join(f.out, "results") }
 
-// parts are those that were asked for.
+// parts returns the parts that were asked for.
 func (f *resultsFlags) parts(rest []string) ([]part, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("unexpected argument %q", rest[0])
@@ -126,7 +126,7 @@ func (f *resultsFlags) parts(rest []string) ([]part, error) {
 	return chosen, nil
 }
 
-// measure runs a part and keeps what it found.
+// measure runs a part and writes its report.
 func (f *resultsFlags) measure(ctx context.Context, b *binaries, p part) error {
 	line := p.args
 	if f.quick {
@@ -159,7 +159,7 @@ func (p part) run(ctx context.Context, b *binaries, args []string) (*report, err
 	return comparisons[p.name].run(ctx, b, s)
 }
 
-// loadAverage is that of the last minute, -1 where the system does not tell.
+// loadAverage returns the load average of the last minute, -1 where the system does not report it.
 func loadAverage() float64 {
 	v := -1.0
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -168,7 +168,7 @@ func loadAverage() float64 {
 	return v
 }
 
-// found is what lies in the directory of results, by the name of the part.
+// found holds the reports in the directory of results, by the name of the part.
 type found map[string]*report
 
 func (f *resultsFlags) read() (found, error) {
@@ -190,7 +190,7 @@ func (f *resultsFlags) read() (found, error) {
 	return all, nil
 }
 
-// write makes the page and the pictures; pictures of what is not there any more go.
+// write makes the page and the pictures, and removes pictures that no report has any more.
 func (f *resultsFlags) write(say io.Writer) error {
 	all, err := f.read()
 	if err != nil {
@@ -223,7 +223,7 @@ func (f *resultsFlags) write(say io.Writer) error {
 	return err
 }
 
-// page is RESULTS.md.
+// page returns the text of RESULTS.md.
 func (all found) page() string {
 	var w strings.Builder
 	w.WriteString("# Results\n\nMade by `make bench-results` from the files in [results/](results); `go run . results -render` makes it of them again. How it is measured, and what was\nfound on the way: [README.md](README.md). Read ratios: every one compares contenders that took turns within one run.\n\n")
@@ -256,11 +256,11 @@ func (all found) quick() bool {
 	return false
 }
 
-// quietLoad is the load average up to which a machine of two processors counts as quiet before a part: so much is left of
-// the part before it.
+// quietLoad is the load average up to which a machine of two processors counts as quiet before a part. That much is left
+// of the part before it.
 const quietLoad = 4.5
 
-// conditions says on what and when it was measured, and whether the machine was quiet.
+// conditions says on which machine and when the results were measured, and whether the machine was quiet.
 func (all found) conditions() string {
 	var busy, missing []string
 	least, most := math.Inf(1), 0.0

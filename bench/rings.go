@@ -18,8 +18,8 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// roundsOf builds the benchmarks of a package of the engine once and runs those that match, all of them in each round, so
-// that a slow minute of the machine meets every contender.
+// roundsOf builds the benchmarks of a package of the engine once and runs those that match. All of them run in each
+// round, so that a slow minute of the machine meets every contender.
 func roundsOf(ctx context.Context, b *binaries, s settings, procs int, pkg, pattern string) ([]map[string]figures, error) {
 	name := filepath.Join(b.dir, filepath.Base(pkg)+".test")
 	if _, err := os.Stat(name); err != nil {
@@ -47,10 +47,11 @@ func roundsOf(ctx context.Context, b *binaries, s settings, procs int, pkg, patt
 	return all, nil
 }
 
-// named is a benchmark and what the table calls it.
+// named is a benchmark and its name in the table.
 type named struct{ bench, text string }
 
-// faster is a table of benchmarks that do the same in different ways, compared with the first within each round.
+// faster returns a table of benchmarks that do the same in different ways. Each is compared with the first within each
+// round.
 func faster(title, first string, rounds []map[string]figures, rows []named) (*grid, error) {
 	g := &grid{Title: title, First: first, Columns: []column{
 		{"ns per message", "%.1f"}, {"times as fast", "%.1f"}, {"lowest", "%.1f"}, {"highest", "%.1f"}, {"allocations", "%.0f"},
@@ -69,7 +70,7 @@ func faster(title, first string, rounds []map[string]figures, rows []named) (*gr
 	return g, nil
 }
 
-// rings compares rings with buffered channels, and tells what a producer pays that waits for room.
+// rings compares rings with buffered channels, and measures what waiting for room costs a producer.
 func rings(ctx context.Context, b *binaries, s settings) (*report, error) {
 	rep := &report{Rounds: s.rounds, Duration: s.duration.String(), Note: fmt.Sprintf(
 		"%d rounds, %s for each row in each. Capacity 1024, messages of 8 bytes, batches of 64; whoever has nothing to do sleeps. Medians; \"times as fast\" compares with the first row within a round.",
@@ -125,7 +126,7 @@ func (rep *report) ringTables(procs int, inRing, inLanes []map[string]figures) e
 	return nil
 }
 
-// blocked measures ring.SendBlocking on a ring that is full: how long after there was room the message is in, and what the
+// blocked measures ring.SendBlocking on a full ring: how long after there is room the message is in, and what the
 // waiting costs.
 func (rep *report) blocked(ctx context.Context, s settings) error {
 	waiters := []struct {
@@ -166,7 +167,8 @@ func (rep *report) blocked(ctx context.Context, s settings) error {
 	return nil
 }
 
-// blockedFor lets a producer wait for one slot again and again, and returns how late it was and how busy the process.
+// blockedFor lets a producer wait for one slot again and again. It returns how late the producer was and how busy the
+// process.
 func blockedFor(ctx context.Context, w ring.Waiter, d time.Duration) (v [3]float64, err error) {
 	q, err := ring.NewSPSC[int](1)
 	if err != nil {
@@ -215,7 +217,7 @@ func blockedFor(ctx context.Context, w ring.Waiter, d time.Duration) (v [3]float
 	return [3]float64{late[len(late)/2], late[len(late)*99/100], 100 * used.Seconds() / elapsed.Seconds()}, nil
 }
 
-// cpuUsed is the processor time of this process.
+// cpuUsed returns the processor time of this process.
 func cpuUsed() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {

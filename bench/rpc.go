@@ -17,8 +17,8 @@ import (
 	"github.com/go-eddy/eddy/bench/internal/target"
 )
 
-// rpc compares unary calls: as many callers as a case says, on one connection, each with its requests one after the other. Client and
-// server are processes of their own, and what both use counts.
+// rpc compares unary calls by as many callers as a case says, on one connection. Each caller sends its requests one
+// after the other. Client and server are processes of their own, and the processor time of both counts.
 func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 	calls := func(srv *server, s settings, c testCase) rounder {
 		return &callers{path: b.path(srv.binary), srv: srv, callers: c.conns, s: s}
@@ -71,7 +71,7 @@ func (c *callers) round(ctx context.Context, mark func() error) (*result, error)
 	return res, errors.Join(err, cmd.Wait())
 }
 
-// listen follows the words of the client: begin, end, and what there was in between.
+// listen follows what the client prints: begin, end, and what it measured in between.
 func (c *callers) listen(in io.Writer, out io.Reader, mark func() error) (*result, error) {
 	r := bufio.NewReaderSize(out, 1<<20)
 	for _, word := range []string{"begin\n", "end\n"} {

@@ -16,8 +16,8 @@ import (
 	eddyrpc "github.com/go-eddy/eddy/rpc"
 )
 
-// rpcModels compares the package with itself, in this process: the two models of consumers with many services, shared and isolated pools
-// beside a service that is stuck, and a server at twice its capacity.
+// rpcModels compares the package with itself, in this process. The comparisons are the two models of consumers with many
+// services, shared and isolated pools beside a stuck service, and a server at twice its capacity.
 func rpcModels(ctx context.Context, _ *binaries, s settings) (*report, error) {
 	rep := &report{Duration: s.duration.String(), Note: "Client and server in one process."}
 	for _, part := range []func(context.Context, settings) (*grid, error){consumers, isolation, overload} {
@@ -30,7 +30,7 @@ func rpcModels(ctx context.Context, _ *binaries, s settings) (*report, error) {
 	return rep, nil
 }
 
-// pair is a server and a client of it.
+// pair is a server and its client.
 type pair struct {
 	srv *eddyrpc.Server
 	cl  *eddyrpc.Client
@@ -44,7 +44,7 @@ func (p *pair) close() error {
 	return errors.Join(err, p.srv.Close())
 }
 
-// newPair serves the services, whose methods are one: Do.
+// newPair serves the services, each of which has one method, Do.
 func newPair(so eddyrpc.ServerOptions, port eddyrpc.PortOptions, co eddyrpc.ClientOptions, services map[eddyrpc.Key]func(context.Context, []byte) ([]byte, error)) (*pair, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	port.Name, port.Addr = "rpc", "127.0.0.1:0"
@@ -73,7 +73,7 @@ func newPair(so eddyrpc.ServerOptions, port eddyrpc.PortOptions, co eddyrpc.Clie
 	return p, nil
 }
 
-// tally is what callers measure.
+// tally is what callers have measured.
 type tally struct {
 	mu         sync.Mutex
 	done, busy *hdrhistogram.Histogram
@@ -99,7 +99,8 @@ func millis(h *hdrhistogram.Histogram, percentile float64) float64 {
 	return float64(h.ValueAtPercentile(percentile)) / 1e6
 }
 
-// callAll keeps n callers calling the keys in turn until stop is closed. Who is refused waits as long as it was advised.
+// callAll keeps n callers calling the keys in turn until stop is closed. A caller that is refused waits as long as it is
+// told.
 func (p *pair) callAll(n int, keys []eddyrpc.Key, t *tally, stop <-chan struct{}, wg *sync.WaitGroup) {
 	for i := range n {
 		wg.Go(func() {
@@ -126,7 +127,7 @@ func (p *pair) callAll(n int, keys []eddyrpc.Key, t *tally, stop <-chan struct{}
 
 func echoBody(_ context.Context, body []byte) ([]byte, error) { return body, nil }
 
-// consumers is the gateway: 64 callers of 100 services.
+// consumers measures a gateway: 64 callers of 100 services.
 func consumers(ctx context.Context, s settings) (*grid, error) {
 	const services, callers = 100, 64
 	g := &grid{Title: fmt.Sprintf("%d callers of %d services in turn, 128 B, by who decodes the responses:", callers, services), First: "consumer",
@@ -165,7 +166,7 @@ func consumers(ctx context.Context, s settings) (*grid, error) {
 	return g, nil
 }
 
-// inUse is the memory in use, after a garbage collection.
+// inUse returns the memory in use after a garbage collection.
 func inUse() int64 {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
@@ -173,7 +174,7 @@ func inUse() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// isolation is a service that answers at once beside one whose calls take 100 ms and are more than its threads.
+// isolation measures a service that answers at once, beside one whose calls take 100 ms and are more than its threads.
 func isolation(ctx context.Context, s settings) (*grid, error) {
 	const threads, stuck, callers = 16, 64, 4
 	g := &grid{Title: fmt.Sprintf("%d callers of a fast service, beside %d of one that takes 100 ms; pools of %d threads:", callers, stuck, threads), First: "isolation",
@@ -210,7 +211,8 @@ func isolation(ctx context.Context, s settings) (*grid, error) {
 	return g, nil
 }
 
-// overload is a server whose pool is all it has: first as many callers as it has threads, then a constant rate of twice what these got.
+// overload measures a server that consists of a pool. First come as many callers as the pool has threads, then a
+// constant rate of twice what these got.
 func overload(ctx context.Context, s settings) (*grid, error) {
 	const threads, work = 16, 10 * time.Millisecond
 	g := &grid{Title: fmt.Sprintf("Calls that take %v on a pool of %d threads without a queue:", work, threads), First: "load",
@@ -253,7 +255,7 @@ func overload(ctx context.Context, s settings) (*grid, error) {
 	return g, errors.Join(err, p.close())
 }
 
-// constant calls at a rate, whatever the answers do, and measures from when each call was due.
+// constant calls at a constant rate, whatever the answers do, and measures from when each call was due.
 func (p *pair) constant(ctx context.Context, key eddyrpc.Key, rate float64, d time.Duration, t *tally) (offered int64, err error) {
 	var pending atomic.Int64
 	from := time.Now()

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startTimeout bounds how long a server may take to say where it listens, stopTimeout how long it may take to leave.
+// startTimeout bounds how long a server may take to say where it listens. stopTimeout bounds how long it may take to
+// leave.
 const (
 	startTimeout = 10 * time.Second
 	stopTimeout  = 3 * time.Second
@@ -29,7 +30,7 @@ type binaries struct {
 	dir string
 }
 
-// sources are the servers by the name of their binary.
+// sources are the commands that build the servers, by the name of their binary.
 var sources = map[string][]string{
 	"c":         {"gcc", "-O2", "-o", "", filepath.Join("baseline", "epoll_echo.c")},
 	"net":       {"go", "build", "-o", "", "./baseline/netecho"},
@@ -72,7 +73,7 @@ func (b *binaries) build(ctx context.Context, contenders []contender) error {
 
 func (b *binaries) path(name string) string { return filepath.Join(b.dir, name) }
 
-// A contender is one row of a comparison: a server binary with its arguments and the processors it may use.
+// contender is one row of a comparison: a server binary with its arguments and the processors it may use.
 type contender struct {
 	Name   string
 	binary string
@@ -82,14 +83,14 @@ type contender struct {
 	cpus   []int
 }
 
-// A server is a running contender.
+// server is a running contender.
 type server struct {
 	contender
 	cmd     *exec.Cmd
-	stdin   io.WriteCloser // its end tells the server to leave, so a killed driver leaves nothing behind
+	stdin   io.WriteCloser // its end makes the server leave, so that a killed driver leaves nothing behind
 	lines   chan string
 	addr    string
-	mallocs float64 // objects it has allocated, told when it leaves; 0 when it is silent
+	mallocs float64 // objects that the server has allocated, as it says when it leaves; 0 if it says nothing
 }
 
 // start runs the contender on its processors and waits until it listens.
@@ -117,7 +118,7 @@ func start(b *binaries, c contender) (*server, error) {
 	return s, nil
 }
 
-// listen passes on what the server says, until it leaves.
+// listen passes on the lines that the server prints, until it leaves.
 func (s *server) listen(stdout io.Reader) {
 	defer close(s.lines)
 	for in := bufio.NewScanner(stdout); in.Scan(); {
@@ -155,7 +156,7 @@ func bind(cpus []int) error {
 	return nil
 }
 
-// address waits for the line "listening ADDR"; a library may say something before.
+// address waits for the line "listening ADDR". A library may print something before it.
 func (s *server) address() (string, error) {
 	timeout := time.After(startTimeout)
 	for {
@@ -173,7 +174,7 @@ func (s *server) address() (string, error) {
 	}
 }
 
-// stop ends the server's input, hears its last words and kills it when it does not leave by itself.
+// stop ends the server's input, reads its last lines, and kills the server when it does not leave by itself.
 func (s *server) stop() error {
 	s.stdin.Close()
 	done := make(chan error, 1)
@@ -201,7 +202,7 @@ func (s *server) settle() error {
 	return err
 }
 
-// goroutines asks the server how many it has.
+// goroutines asks the server how many goroutines it has.
 func (s *server) goroutines() (float64, error) {
 	n, err := s.ask("goroutines", "goroutines ")
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *server) goroutines() (float64, error) {
 	return strconv.ParseFloat(n, 64)
 }
 
-// ask says a word to the server and returns what follows the beginning of its answer.
+// ask sends a word to the server and returns the rest of the line that begins with answer.
 func (s *server) ask(word, answer string) (string, error) {
 	if _, err := io.WriteString(s.stdin, word+"\n"); err != nil {
 		return "", fmt.Errorf("%s: %w", s.Name, err)
@@ -264,7 +265,7 @@ func (s *server) status(field string) (int64, error) {
 	return 0, fmt.Errorf("%s: no %s in its status", s.Name, field)
 }
 
-// wakeups counts how often the server's threads went to sleep and came back: its voluntary context switches.
+// wakeups counts how often the server's threads went to sleep and came back, by their voluntary context switches.
 func (s *server) wakeups() (int64, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.cmd.Process.Pid))
 	if err != nil {

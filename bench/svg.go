@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A bar of a chart; a range is drawn as a line when low is less than high.
+// bar is a bar of a chart. A range is drawn as a line when low is less than high.
 type bar struct {
 	name             string
 	value, low, high float64
 	text             string // beside the bar
 }
 
-// chart draws horizontal bars as an SVG of its own, readable on light and dark pages.
+// chart returns an SVG with horizontal bars, readable on light and dark pages.
 func chart(title, axis string, bars []bar) string {
 	const (
 		width, names, figures = 860, 330, 150
@@ -51,7 +51,7 @@ func chart(title, axis string, bars []bar) string {
 	return w.String()
 }
 
-// charts are those of a report by the name of their file.
+// charts returns the charts of a report as files.
 func (r *report) charts(name string, p part) []picture {
 	var all []picture
 	add := func(svg string) { all = append(all, picture{fmt.Sprintf("%s-%d.svg", name, len(all)+1), svg}) }
@@ -77,7 +77,7 @@ func (r *report) charts(name string, p part) []picture {
 	return all
 }
 
-// A picture is a file's name and text.
+// picture is a file's name and text.
 type picture struct{ name, text string }
 
 // column finds a column by its heading, -1 if there is none.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A goal is a row of DESIGN 12, or of one of its conditions.
+// goal is a target of the project, or one of its conditions: a row of the table of targets.
 type goal struct{ what, wanted, measured, holds string }
 
-// targets is the table, made of what was found.
+// targets returns the table of targets, filled in from the reports.
 func (all found) targets() string {
 	var w strings.Builder
 	w.WriteString("| what | target | measured | holds |\n|---|---|---|---|\n")
@@ -24,7 +24,7 @@ func (all found) targets() string {
 
 const notMeasured = "not measured"
 
-// span is a figure over the rounds.
+// span is a figure over the rounds: its median and its range.
 type span struct{ mid, low, high float64 }
 
 func (s span) String() string {
@@ -34,7 +34,7 @@ func (s span) String() string {
 	return fmt.Sprintf("%.2f (%.2f–%.2f)", s.mid, s.low, s.high)
 }
 
-// verdict says whether a figure holds: in the median, and in every round.
+// verdict says whether a figure meets its target, in the median and in every round.
 func (s span) verdict(ok func(float64) bool) string {
 	every, some := ok(s.low) && ok(s.high), ok(s.low) || ok(s.high)
 	switch {
@@ -90,7 +90,7 @@ func (t *table) ratio(name, base string) (s span, ok bool) {
 	return span{median(all), slices.Min(all), slices.Max(all)}, true
 }
 
-// more is the target of a ratio.
+// more returns the goal that the ratio of two rows is at least limit.
 func more(what string, limit float64, t *table, name, base string) goal {
 	x := goal{what, fmt.Sprintf("≥ %.2f × %s", limit, base), notMeasured, notMeasured}
 	if s, ok := t.ratio(name, base); ok {
@@ -99,7 +99,8 @@ func more(what string, limit float64, t *table, name, base string) goal {
 	return x
 }
 
-// value finds a cell of the grids of a part: the first grid whose title has the words, the row that begins so, the column of that heading.
+// value finds a cell in the grids of a part. The first grid whose title contains title counts, with the row that begins
+// with row and the column of that heading.
 func (all found) value(part, title, row, column string) (float64, bool) {
 	rep := all[part]
 	if rep == nil {
@@ -119,7 +120,7 @@ func (all found) value(part, title, row, column string) (float64, bool) {
 	return 0, false
 }
 
-// cell is the target of a cell.
+// cell returns the goal of a cell.
 func (all found) cell(what, wanted, format string, ok func(float64) bool, part, title, row, column string) goal {
 	x := goal{what, wanted, notMeasured, notMeasured}
 	if v, there := all.value(part, title, row, column); there && !math.IsNaN(v) {
@@ -179,7 +180,7 @@ func (all found) memoryTargets() []goal {
 	}
 }
 
-// tick holds the cost of a tick with a million deadlines against that with a thousand.
+// tick returns the goal that compares the cost of a tick with a million deadlines with that of a thousand.
 func (all found) tick() goal {
 	x := goal{"the same: a tick, taken as at most 1.5 × that of 1000", "independent of the number", notMeasured, notMeasured}
 	many, a := all.value("timers", "", "1000000", "tick ns")
@@ -239,7 +240,7 @@ func (all found) protocolTargets() (list []goal) {
 	return list
 }
 
-// mustRatio is of a row that is known to be there.
+// mustRatio returns the ratio of a row that is known to be there.
 func mustRatio(t *table, base string) span {
 	s, _ := t.ratio(oneLoop, base)
 	return s
@@ -267,7 +268,7 @@ func (all found) ringTargets() (list []goal) {
 	return list
 }
 
-// faster is the target of a row of the rings.
+// faster returns the goal of a row of the rings.
 func (all found) faster(what, wanted string, limit float64, title, row string) goal {
 	x := goal{what, wanted, notMeasured, notMeasured}
 	mid, a := all.value("rings", title, row, "times as fast")

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// threads measures what a connection costs by who waits for it (requirement R244): a thread each, a goroutine each, one loop for all.
+// threads measures the cost of a connection by what waits for it (requirement R244): a thread each, a goroutine each, or
+// one loop for all.
 func threads(ctx context.Context, b *binaries, s settings) (*report, error) {
 	g := &grid{First: "server", Columns: []column{
 		{"threads", "%.0f"}, {"goroutines", "%.0f"}, {"resident bytes per connection", "%.0f"}, {"kernel stacks, KiB", "%.0f"},

@@ -18,7 +18,7 @@ var (
 )
 
 // secureEcho compares TLS on a loop with crypto/tls on goroutines. The clients are goroutines of this process, on any
-// processor: what counts is the processor time of the server.
+// processor, because only the processor time of the server counts.
 func secureEcho(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return compare(ctx, b, s, "requests", func(srv *server, s settings, c testCase) rounder {
 		return &tlsLoad{addr: srv.addr, conns: c.conns, size: s.size, pipeline: c.pipeline, warmup: s.warmup, duration: s.duration}
@@ -32,7 +32,7 @@ func handshakes(ctx context.Context, b *binaries, s settings) (*report, error) {
 	}, []contender{netTLS, eddyTLS})
 }
 
-// anyServer trusts whoever answers: the servers' certificates are made at their start.
+// anyServer trusts every server, because the servers make their certificates when they start.
 var anyServer = &tls.Config{InsecureSkipVerify: true}
 
 // tlsLoad is a closed-loop client of goroutines.

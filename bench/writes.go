@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writes compares what a message costs that is written by a goroutine which owns no connection: net.Conn.Write, a system
-// call each, against Conn.Write, a task for the loop. A case is connections x writers on each.
+// writes compares the cost of a message from a goroutine that owns no connection. net.Conn.Write is a system call each;
+// Conn.Write is a task for the loop. A case is connections x writers on each.
 func writes(ctx context.Context, b *binaries, s settings) (*report, error) {
 	rep := &report{Rounds: s.rounds, Duration: s.duration.String()}
 	for _, c := range s.cases {
@@ -29,7 +29,7 @@ func writes(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return rep, nil
 }
 
-// messageSize is what the server named writers sends.
+// messageSize is the size of the messages from the server named writers.
 const messageSize = 64
 
 func writesGrid(ctx context.Context, b *binaries, s settings, c testCase, every time.Duration) (*grid, error) {
@@ -69,7 +69,7 @@ func writesGrid(ctx context.Context, b *binaries, s settings, c testCase, every 
 	return g, nil
 }
 
-// sinkRound starts the server, whose writers live as long as a connection does, and takes what it sends.
+// sinkRound starts the server, whose writers live as long as a connection does, and reads what they send.
 func sinkRound(ctx context.Context, b *binaries, s settings, c testCase, w contender) (messages float64, used, elapsed time.Duration, err error) {
 	srv, err := start(b, w)
 	if err != nil {
@@ -92,7 +92,7 @@ func sinkRound(ctx context.Context, b *binaries, s settings, c testCase, w conte
 	return float64(got) / messageSize, marks[1] - marks[0], elapsed, nil
 }
 
-// sink is a client that reads what comes on its connections and counts the bytes.
+// sink is a client that reads from its connections and counts the bytes.
 type sink struct {
 	addr             string
 	conns            int

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// wrkScript makes wrk send what the built-in load generator sends, as many requests at once as its argument says, and tell
-// all it has measured in lines that are made to be read.
+// wrkScript makes wrk send what the built-in load generator sends, as many requests at once as its argument says. It
+// prints all that wrk has measured in lines for parseWrk.
 var wrkScript = `
 local all
 function init(args) all = string.rep(` + strconv.Quote(httpRequest) + `, tonumber(args[1])) end
@@ -26,7 +26,7 @@ function done(summary, latency)
 end
 `
 
-// wrkLoad puts load on servers with the program wrk, whose script it writes to dir.
+// wrkLoad puts load on servers with the program wrk. It writes wrk's script to dir.
 func wrkLoad(dir, program string) (func(*server, settings, testCase) rounder, error) {
 	script := filepath.Join(dir, "wrk.lua")
 	if err := os.WriteFile(script, []byte(wrkScript), 0o600); err != nil {
@@ -41,7 +41,7 @@ type wrkRound struct {
 	c                     testCase
 }
 
-// round looks at one answer itself: wrk only looks at the status. The warm-up is a run of its own.
+// round checks one answer itself, because wrk only looks at the status. The warm-up is a run of its own.
 func (w *wrkRound) round(ctx context.Context, mark func() error) (*result, error) {
 	if _, err := askOnce(w.addr); err != nil {
 		return nil, err
@@ -113,9 +113,9 @@ func parseWrk(out string) (*result, error) {
 	return res, nil
 }
 
-// wrkVersion is the first line with which wrk introduces itself: it has no flag that only does so.
+// wrkVersion returns the first line that wrk prints about itself. wrk has no flag that prints only that.
 func wrkVersion(program string) string {
-	out, _ := exec.Command(program, "-v").Output() // which it calls a mistake
+	out, _ := exec.Command(program, "-v").Output() // wrk treats -v as a mistake
 	line, _, _ := strings.Cut(string(out), "\n")
 	version, _, _ := strings.Cut(line, "Copyright")
 	return strings.TrimSpace(version)

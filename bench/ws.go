@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The WebSocket servers that the comparisons have in common.
+// wsServers are the WebSocket servers that the comparisons have in common.
 var wsServers = []contender{
 	{Name: "eddy, one loop", binary: "eddyws"},
 	{Name: "lxzan/gws", binary: "gwsws"},
@@ -19,7 +19,7 @@ var wsServers = []contender{
 	{Name: "coder/websocket", binary: "coderws"},
 }
 
-// ws compares WebSocket echo servers; ratios are to gws, then to the others by reading the table.
+// ws compares WebSocket echo servers. Ratios are to the first row.
 func ws(ctx context.Context, b *binaries, s settings) (*report, error) {
 	return compare(ctx, b, s, "messages", wsLoad, wsServers)
 }
@@ -54,7 +54,7 @@ func wsLoad(srv *server, s settings, c testCase) rounder {
 const wsRequest = "GET / HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 
-// newWSExchange is a masked binary message of size bytes and its echo.
+// newWSExchange returns a masked binary message of size bytes and its echo.
 func newWSExchange(size int) *script {
 	payload := pattern(size, 0)
 	mask := [4]byte{0x37, 0xfa, 0x21, 0x3d}
@@ -75,8 +75,8 @@ func wsHeader(size int, mask byte) []byte {
 	return binary.BigEndian.AppendUint64([]byte{0x82, mask | 127}, uint64(size))
 }
 
-// fanout is a load of one connection that sends and many that get everything: the next message is sent when the last one has
-// reached all.
+// fanout is a load of one connection that sends and many that get everything. The next message is sent when the last one
+// has reached all.
 type fanout struct {
 	addr             string
 	conns, size      int
