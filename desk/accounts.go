@@ -104,7 +104,7 @@ func (d *Desk) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession) 
 	answer(w, agentAnswer(s.Agent))
 }
 
-// ticket gives a logged-in agent what its WebSocket will say hello with.
+// ticket gives a logged-in agent the ticket that its WebSocket says hello with.
 func (d *Desk) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
 	t, err := d.tickets.Issue(hub.Login{Agent: s.Agent, Session: s.Token})
 	if err != nil {

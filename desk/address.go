@@ -13,8 +13,8 @@ import (
 
 const maxHops = 16 // entries of X-Forwarded-For that are looked at
 
-// address returns the client's IP: the peer's, or, if that is a proxy that the options trust, the last one in
-// X-Forwarded-For that is not such a proxy. What stands before it there anybody may have written.
+// address returns the client's IP. That is the peer, or, if the options trust the peer as a proxy, the last entry of
+// X-Forwarded-For that is not such a proxy. Entries before that one may have been written by anybody.
 func (d *Desk) address(r *http.Request) string {
 	peer := peerOf(r)
 	a, err := netip.ParseAddr(peer)
@@ -31,7 +31,7 @@ func (d *Desk) address(r *http.Request) string {
 	for n := 0; len(hops) > 0 && n < maxHops; n++ {
 		hop, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1]))
 		if err != nil {
-			break // everything before it is as doubtful
+			break // everything before this entry is as doubtful
 		}
 		a = hop.Unmap()
 		if !d.o.trusted(a) {
@@ -42,7 +42,7 @@ func (d *Desk) address(r *http.Request) string {
 	return a.WithZone("").String()
 }
 
-// peerOf is the address at the other end of the connection.
+// peerOf returns the address at the other end of the connection.
 func peerOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -61,8 +61,8 @@ func (o *Options) trusted(a netip.Addr) bool {
 	return false
 }
 
-// network returns what the limits per address count: an IPv4 address, or the 64 bits of an IPv6 address that one
-// customer has. "" is not limited: this machine itself, where there would be no telling a proxy from a customer.
+// network returns the key that the limits per address count: an IPv4 address, or the 64 bits of an IPv6 address that one
+// customer has. "" is not limited. It stands for this machine itself, where a proxy cannot be told from a customer.
 func network(ip string) string {
 	a, err := netip.ParseAddr(ip)
 	if err != nil || a.Unmap().IsLoopback() {
@@ -78,7 +78,7 @@ func network(ip string) string {
 	return p.String()
 }
 
-// tenant is what the engine counts connections of: the network of a peer that is no trusted proxy.
+// tenant returns the key by which the engine counts connections: the network of a peer that is no trusted proxy.
 func (o *Options) tenant(peer netip.AddrPort) string {
 	if !peer.IsValid() || o.trusted(peer.Addr()) {
 		return ""
@@ -86,8 +86,8 @@ func (o *Options) tenant(peer netip.AddrPort) string {
 	return network(peer.Addr().String())
 }
 
-// admission makes the engine count connections by tenant, and refuse those beyond the limit before they say a word: with a
-// 503, unless Layers stand in front of HTTP.
+// admission makes the engine count connections by tenant and refuse those beyond the limit before they say a word. The
+// refusal is a 503, unless Layers stand in front of HTTP.
 func (d *Desk) admission() eddy.Admission {
 	a := eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP}
 	if d.o.Layers == nil {
@@ -96,14 +96,14 @@ func (d *Desk) admission() eddy.Admission {
 	return a
 }
 
-// census counts what there is now of each key. It keeps only keys of which there is something.
+// census counts by key. It keeps only keys whose count is above 0.
 type census struct {
 	mu sync.Mutex
 	n  map[string]int
 }
 
-// enter counts one more, unless there are limit already. "" is not counted; limit 0 is none. The returned function takes
-// it back, once.
+// enter counts one more for key, unless there are limit already. The key "" is not counted; limit 0 means no limit.
+// leave takes the count back, once.
 func (c *census) enter(key string, limit int) (leave func(), ok bool) {
 	if key == "" || limit <= 0 {
 		return func() {}, true
@@ -126,8 +126,8 @@ func (c *census) enter(key string, limit int) (leave func(), ok bool) {
 	}), true
 }
 
-// newVisitorRefused spends one new visitor of an address and of a site; true means that there may be none now, and the
-// answer has been given.
+// newVisitorRefused takes one new visitor from the rates of an address and of a site. true means that there may be none
+// now and the answer has been given.
 func (d *Desk) newVisitorRefused(w http.ResponseWriter, ip, site string) bool {
 	now := d.o.Now()
 	key := network(ip)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// botAnswer takes the answer to a turn that a webhook bot has accepted before.
+// botAnswer takes the answer to a turn that a webhook bot accepted earlier.
 func (d *Desk) botAnswer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bot.MaxReplyBytes))
 	var tooLarge *http.MaxBytesError

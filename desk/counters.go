@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// counters are those of the HTTP side.
+// counters are the counters of the HTTP side.
 type counters struct {
 	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy, socketsRefused, identitiesRefused, denied, auditLost atomic.Uint64
 
@@ -21,7 +21,7 @@ type Stats struct {
 	CrossSite       uint64 // state-changing requests from another site
 	Logins          uint64
 	LoginsFailed    uint64 // wrong login or password
-	LoginsThrottled uint64 // not even looked at
+	LoginsThrottled uint64 // refused without a look at the password
 	Visitors        uint64 // new ones
 	VisitorsRefused uint64 // over the rate
 	SocketsRefused  uint64 // WebSockets over the limit of an address
@@ -31,7 +31,7 @@ type Stats struct {
 	AuditLost       uint64 // lines of the audit log that could not be written
 	Uploads         uint64
 	UploadsRefused  uint64
-	FilesSent       uint64 // begun
+	FilesSent       uint64 // files whose sending has begun
 	LinksRefused    uint64 // addresses of files that this server has not made
 
 	Sessions    int64 // WebSocket connections now
@@ -70,13 +70,13 @@ type Stats struct {
 	Errors map[string]uint64 // error replies by code
 	Closes map[string]uint64 // closes by the server by WebSocket close code
 
-	Load   hub.Load    // what there is to look after now
+	Load   hub.Load    // what is open and waiting now
 	Store  store.Stats // the database's writer
 	Pools  hub.PoolStats
 	Engine eddy.Stats
 }
 
-// Stats returns the counters. Each is exact; they are read one after the other.
+// Stats returns the counters. Each is exact, but they are read one after the other.
 func (d *Desk) Stats() Stats {
 	c, h := &d.counters, &d.hub.Counters
 	s := Stats{

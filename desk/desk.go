@@ -23,7 +23,7 @@ import (
 	"github.com/go-eddy/eddy/http1"
 )
 
-// Desk is one server. Its methods may be called from any goroutine.
+// Desk is one chat server. Any goroutine may call its methods.
 type Desk struct {
 	o        Options
 	lock     *os.File
@@ -65,7 +65,7 @@ type Desk struct {
 	closeErr error // what could not be closed properly
 }
 
-// Open creates or opens the data directory, checks the database and, on the first start, makes the demo site and an
+// Open creates or opens the data directory and checks the database. On the first start it makes the demo site and an
 // agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
 func Open(ctx context.Context, o Options) (*Desk, error) {
 	o.fill()
@@ -128,7 +128,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// seed makes what a new data directory needs to be useful at once.
+// seed makes the demo site and the first account in a new data directory.
 func (d *Desk) seed(ctx context.Context) error {
 	const site, login = "demo", "agent"
 	if _, err := d.store.Cold().SiteByKey(ctx, site); errors.Is(err, store.ErrNotFound) {
@@ -153,8 +153,8 @@ func (d *Desk) seed(ctx context.Context) error {
 	return nil
 }
 
-// FirstLogin returns the account that Open has just created, to be shown once; ok is false on later starts. The
-// password is stored nowhere but as a hash.
+// FirstLogin returns the account that Open has just created, to be shown once. ok is false on later starts. Of the
+// password only a hash is stored.
 func (d *Desk) FirstLogin() (login, password string, ok bool) {
 	return d.firstLogin, d.firstPassword, d.firstLogin != ""
 }
@@ -169,7 +169,7 @@ func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capac
 	return err
 }
 
-// Start listens and serves, and returns when it does. Call it once. If it fails, Close the Desk.
+// Start listens, and returns once the server serves. Call it once. If it fails, Close the Desk.
 func (d *Desk) Start(ctx context.Context) error {
 	var err error
 	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: httpWorkers, Queue: httpQueue, Dumper: d.o.Dumper, Logger: d.o.Logger})
@@ -233,7 +233,7 @@ func (d *Desk) Shutdown(ctx context.Context) error {
 	return errors.Join(d.drainErr, d.closeErr)
 }
 
-// Close ends at once: Shutdown with no time. What was acknowledged is stored.
+// Close is Shutdown without any time. What was acknowledged is stored.
 func (d *Desk) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -15,15 +15,16 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// filePolicy keeps a file that is opened by itself from doing anything.
+// filePolicy keeps a file that is opened as a page from doing anything.
 const filePolicy = "default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const (
-	fetchTime  = time.Minute // for any file, and
-	fetchSpeed = 32 << 10    // bytes a second on top of it
+	fetchTime  = time.Minute // allowed for any file
+	fetchSpeed = 32 << 10    // bytes a second, for which further time is allowed
 )
 
-// file hands out a file to whoever has its signed address. Customers and staff have places and connections of their own.
+// file sends a file to every client that has its signed address. Customers and staff have separate places and database
+// connections.
 func (d *Desk) file(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	side, err := d.files.links.Check(r.PathValue("id"), query.Get("e"), query.Get("s"))
@@ -79,8 +80,8 @@ func noFile(w http.ResponseWriter) {
 	problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such file, or it is not ready."})
 }
 
-// fileHeader says what the file is and that it is to be kept away from the pages. Only pictures that browsers draw
-// themselves may be shown in a page.
+// fileHeader sets the headers of a file. They say what the file is and keep it away from the pages. Only pictures that
+// browsers draw themselves may be shown in a page.
 func fileHeader(h http.Header, a *store.Attachment) {
 	disposition := "attachment"
 	if files.Inline(a.Type) {
@@ -88,7 +89,7 @@ func fileHeader(h http.Header, a *store.Attachment) {
 	}
 	h.Set("Content-Type", a.Type)
 	if strings.HasPrefix(a.Type, "text/") {
-		h.Set("Content-Type", "application/octet-stream") // its encoding is not known, and nothing shows it
+		h.Set("Content-Type", "application/octet-stream") // the encoding is not known, and nothing shows the text
 	}
 	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": a.Name}))
 	h.Set("Content-Security-Policy", filePolicy)

@@ -31,10 +31,10 @@ type loginInfo struct {
 	Current   bool   `json:"current,omitempty"`
 }
 
-// loginID names a login to its owner. It is made of the token's hash, which opens nothing.
+// loginID names a login to its owner. The name is made of the token's hash, which opens nothing.
 func loginID(t store.Token) string { return hex.EncodeToString(t[:sessionIDLen]) }
 
-// sessions lists the logins of whoever asks.
+// sessions lists the logins of the agent who asks.
 func (d *Desk) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	all, err := d.live(r, s.Agent.ID)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Desk) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSes
 	}{infos})
 }
 
-// live returns the logins of an agent that could still be used.
+// live returns the logins of an agent that can still be used.
 func (d *Desk) live(r *http.Request, agent string) ([]store.AgentSession, error) {
 	now := d.o.Now()
 	all, err := d.store.Cold().AgentSessions(r.Context(), agent, now)
@@ -66,8 +66,8 @@ func (d *Desk) live(r *http.Request, agent string) ([]store.AgentSession, error)
 	return used, err
 }
 
-// revoke ends logins: one of one's own by its id, all of one's own but this one, or, with the permission, all of somebody
-// else.
+// revoke ends logins: one of the agent's own by its id, or all of them but this one. With the permission it ends all
+// logins of another agent.
 func (d *Desk) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct {
 		ID    string
@@ -143,7 +143,8 @@ func (d *Desk) endLogins(r *http.Request, s store.AgentSession, id, agent string
 	return d.hub.Recheck(ctx, target)
 }
 
-// password changes the password of whoever asks, who has to know the old one, and ends the other logins.
+// password changes the password of the agent who asks and ends the agent's other logins. The agent has to know the old
+// password.
 func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct{ Old, New string }
 	if !decode(w, r, &in) {
@@ -187,7 +188,8 @@ func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSes
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// proved checks the password of somebody who is logged in, as slowly as a login; false means that the answer has been given.
+// proved checks the password of an agent who is logged in, as slowly as a login. false means that the answer has been
+// given.
 func (d *Desk) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
 	name, from := strings.ToLower(s.Agent.Login), d.address(r)
 	if wait := d.throttle.Begin(name, from); wait > 0 {
@@ -222,8 +224,8 @@ func (d *Desk) hasherBusy(w http.ResponseWriter) {
 	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
 }
 
-// loginFailed counts a wrong password and writes it down. A login that nobody has may be a password typed into the wrong
-// field, so it is not kept. Of a flood from one address not every attempt is written down.
+// loginFailed counts a wrong password and adds it to the audit log. A login that does not exist may be a password typed
+// into the wrong field, so it is not stored. Of a flood from one address only some attempts are logged.
 func (d *Desk) loginFailed(account store.AgentAccount, what, from string) {
 	d.counters.loginFailed.Add(1)
 	if !d.denials.Allow("login "+from, d.o.Now()) {
@@ -237,7 +239,8 @@ func (d *Desk) loginFailed(account store.AgentAccount, what, from string) {
 	d.auditSoon(who, store.AuditLoginFailed, target, what, from)
 }
 
-// begin writes a login down and starts its session, with where it came from if that is to be kept.
+// begin adds a login to the audit log and starts its session. It also stores where the login came from, if the options
+// say so.
 func (d *Desk) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token) error {
 	ip := d.address(r)
 	err := d.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, "", ip)
@@ -250,7 +253,7 @@ func (d *Desk) begin(ctx context.Context, r *http.Request, account store.AgentAc
 	return err
 }
 
-// shortened returns at most n characters of a text, which is made valid.
+// shortened returns at most n characters of s, made valid UTF-8.
 func shortened(s string, n int) string {
 	s = strings.ToValidUTF8(s, "�")
 	if utf8.RuneCountInString(s) <= n {

@@ -21,7 +21,7 @@ func (d *Desk) newAdmin() (*admin.Pages, error) {
 	})
 }
 
-// assetPath is the address of an embedded file under the name that changes with its content.
+// assetPath returns the address of an embedded file, under the name that changes with its content.
 func (d *Desk) assetPath(name string) string {
 	const hashChars = 12
 	ext := path.Ext(name)
@@ -31,17 +31,17 @@ func (d *Desk) assetPath(name string) string {
 	return "/assets/" + name
 }
 
-// manageRoutes adds the administration pages, each behind the gate.
+// manageRoutes adds the administration pages, each behind the gate staff.
 func (d *Desk) manageRoutes(mux *http.ServeMux) {
 	for _, route := range d.admin.Routes() {
 		mux.HandleFunc(route.Pattern, d.staff(route.Needs, route.Serve))
 	}
 }
 
-// changes passes on what an administrator has changed to what runs.
+// changes tells the running server what an administrator has changed.
 type changes struct{ desk *Desk }
 
-// AgentChanged implements admin.Changes: running sessions get the role and the name it has now, or end.
+// AgentChanged implements admin.Changes. Running sessions get the account's new role and name, or end.
 func (c changes) AgentChanged(ctx context.Context, a store.AgentAccount) { c.recheck(ctx, a.ID) }
 
 // LoginsEnded implements admin.Changes.
@@ -53,7 +53,7 @@ func (c changes) recheck(ctx context.Context, agent string) {
 	}
 }
 
-// GroupsChanged implements admin.Changes: the router goes by what it reads next.
+// GroupsChanged implements admin.Changes. The router uses what it reads next.
 func (c changes) GroupsChanged(context.Context) { c.desk.hub.Reload() }
 
 // SiteChanged implements admin.Changes.

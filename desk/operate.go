@@ -10,13 +10,14 @@ import (
 	"github.com/go-eddy/eddy/http1"
 )
 
-// Engine returns the server that Start has started, nil before; it is for looking at, not for ending.
+// Engine returns the server that Start has started, nil before. Use it to look at the server, not to end it.
 func (d *Desk) Engine() *eddy.Server { return d.server }
 
-// HTTP returns the protocol of that server, nil before; for looking at.
+// HTTP returns the protocol of the server that Start has started, nil before. Use it only to look at it.
 func (d *Desk) HTTP() *http1.Factory { return d.http }
 
-// Pools returns the pools that requests and commands run on, those of HTTP only after Start. They are for looking at.
+// Pools returns the pools that requests and commands run on, those of HTTP only after Start. Use them only to look at
+// them.
 func (d *Desk) Pools() []*executor.Pool {
 	all := d.hub.Pools()
 	if d.pool != nil {
@@ -25,7 +26,7 @@ func (d *Desk) Pools() []*executor.Pool {
 	return all
 }
 
-// Ready returns nil when the database answers, and has taken what was last written: the same as the page /readyz says, and
+// Ready returns nil when the database answers and has taken the last write. It checks the same as the page /readyz, and
 // a read besides. Any goroutine.
 func (d *Desk) Ready(ctx context.Context) error {
 	if err := d.store.Ready(); err != nil {

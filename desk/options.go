@@ -25,17 +25,17 @@ type Options struct {
 	KeepCloses   int // see eddy.Server
 	MemoryBudget int // see eddy.Server
 
-	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS or by Layers. Cookies are then
-	// Secure and named with the __Host- prefix, and only https origins are accepted.
+	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS or by Layers. Cookies are
+	// then Secure and have the __Host- prefix, and only https origins are accepted.
 	HTTPS bool
 
-	// Layers adds to each connection's pipeline what comes before HTTP, such as TLS. Default nothing.
+	// Layers adds layers that come before HTTP, such as TLS, to each connection's pipeline. Default none.
 	Layers func(*eddy.Pipeline) error
 
-	// WrapStore may put something between the server and its database, such as faults. Default nothing.
+	// WrapStore may put something between the server and its database, such as faults. Default none.
 	WrapStore func(store.Store) store.Store
 
-	// Migrating is told before the database of an older program is brought from one version of its schema to another.
+	// Migrating is called before the database of an older program is brought from one version of its schema to another.
 	Migrating func(from, to int)
 
 	Limits      hub.Limits          // see there
@@ -48,8 +48,8 @@ type Options struct {
 	Uploads     Uploads             // of files, see there
 	Bot         bot.Bot             // of sites that have chosen none; default bot.Default()
 
-	// Limits per address do not count this machine itself. Behind a proxy that TrustedProxies contains they count the
-	// address that it names in X-Forwarded-For; from anybody else that header is not believed.
+	// TrustedProxies may name the client's address in X-Forwarded-For. From all other peers that header is not believed.
+	// Limits per address never count this machine itself.
 	TrustedProxies   []netip.Prefix
 	ConnsPerIP       int      // connections at once, WebSockets and others; default 256, negative = no limit
 	NewVisitorsPerIP hub.Rate // default 1 a second, burst 30
@@ -61,14 +61,14 @@ type Options struct {
 	Logger *slog.Logger     // default slog.Default()
 	Now    func() time.Time // clock of tokens, rates and shown times, default time.Now
 
-	patience time.Duration // the least that a time limit of a request or connection is; tests set it, so that a busy machine ends nothing
+	patience time.Duration // least time limit of a request or connection; tests set it so that a busy machine ends nothing
 }
 
-// within returns a time limit of a request or connection; 0 is a default of the engine.
+// within returns a time limit of a request or connection. 0 means the engine's default.
 func (o *Options) within(limit time.Duration) time.Duration { return max(limit, o.patience) }
 
 const (
-	// httpWorkers is more than the places of all kinds of requests together: pages and upgrades always find one.
+	// httpWorkers is more than the places of all kinds of requests together, so that pages and upgrades always find one.
 	httpWorkers    = 80 + visitorUploads + staffUploads + visitorFetches + staffFetches
 	httpQueue      = 1024
 	agentRequests  = 16 // of httpWorkers, requests of staff at once
@@ -76,13 +76,13 @@ const (
 	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
 	requestTimeout = 5 * time.Second
 	maxBody        = 16 << 10    // of JSON
-	anyBody        = 64 << 10    // of what is no upload
-	awaitedBody    = 2 * anyBody // so that what is a little too long is told why in the page's own words
+	anyBody        = 64 << 10    // of a request that is no upload
+	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
 	bodyTimeout    = 10 * time.Second
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
 	demoCapacity   = 5
 	socketRetryMS  = 10_000          // for an address with too many connections
-	auditTimeout   = 5 * time.Second // for lines that nobody waits for
+	auditTimeout   = 5 * time.Second // for lines of the audit log that nobody waits for
 	deniedBurst    = 20              // lines about refusals of one agent at once; one a second after that
 	maxLimited     = 20_000          // keys that one table of limits keeps
 )

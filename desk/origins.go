@@ -19,7 +19,8 @@ const (
 	preflightTime = "600"             // seconds that a browser may keep the answer to a preflight
 )
 
-// origins is a short-lived list of the origins of all sites, so that a flood of foreign ones asks the database seldom.
+// origins is a short-lived list of the origins of all sites, so that a flood of foreign origins seldom reaches the
+// database.
 type origins struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -27,8 +28,8 @@ type origins struct {
 	known   map[string]bool
 }
 
-// sameOrigin reports whether a browser's Origin is this server itself. A request without one comes from a program;
-// it gets no further than hello without a token or ticket, since cookies alone never authenticate a WebSocket.
+// sameOrigin reports whether a browser's Origin is this server itself. A request without an Origin comes from a program.
+// Without a token or ticket it gets no further than hello, because cookies alone never authenticate a WebSocket.
 func (d *Desk) sameOrigin(r *http.Request) bool {
 	list := r.Header.Values("Origin")
 	if len(list) != 1 {
@@ -41,8 +42,8 @@ func (d *Desk) sameOrigin(r *http.Request) bool {
 	return u.Scheme == "https" || (u.Scheme == "http" && !d.o.HTTPS)
 }
 
-// siteOrigin returns the Origin of a request that is not our own, if some site allows it. Which site it is about, and
-// whether that one allows it, is known later: see allows.
+// siteOrigin returns the Origin of a request that is not our own, if some site allows it. Whether the site of the
+// request allows it is checked later, by allows.
 func (d *Desk) siteOrigin(r *http.Request) (origin string, ok bool) {
 	list := r.Header.Values("Origin")
 	if len(list) != 1 || list[0] == "" || len(list[0]) > 256 {
@@ -52,8 +53,8 @@ func (d *Desk) siteOrigin(r *http.Request) (origin string, ok bool) {
 	return origin, d.anySite(r.Context(), origin)
 }
 
-// anySite reports whether a site allows an origin, by a list that is read again when it is old. One request reads; the
-// others go by the old list meanwhile, so that a database that does not answer holds up only that one.
+// anySite reports whether a site allows an origin, by a list that is read again when it is old. Only one request reads;
+// others use the old list meanwhile. A database that does not answer thus delays only one request.
 func (d *Desk) anySite(ctx context.Context, origin string) bool {
 	o := &d.origins
 	o.mu.Lock()
@@ -88,21 +89,21 @@ func (d *Desk) readOrigins(ctx context.Context) {
 	}
 }
 
-// allows reports whether a site lets pages of an origin speak to it; "" is our own.
+// allows reports whether a site lets pages of an origin talk to it. "" is our own origin.
 func allows(s *store.Site, origin string) bool {
 	return origin == "" || slices.ContainsFunc(s.Settings.Origins, func(o string) bool { return strings.EqualFold(o, origin) })
 }
 
 type originKey struct{}
 
-// foreign returns the Origin of a request of a site's own page, "" if it is ours or no browser's.
+// foreign returns the Origin of a request from a site's own page, "" for our pages and for programs.
 func foreign(r *http.Request) string {
 	origin, _ := r.Context().Value(originKey{}).(string)
 	return origin
 }
 
-// guarded refuses what changes something and comes from another site. The API of the widget may be called by the pages of
-// the sites' origins, too; they send no cookies, and get the headers that let them read the answer (Fetch, CORS protocol).
+// guarded refuses requests that change something and come from another site. Pages of the sites' origins may call the
+// API of the widget. They send no cookies, and get the headers that let them read the answer (Fetch, CORS protocol).
 func (d *Desk) guarded(next http.Handler) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
 	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { d.crossSite(w) }))
@@ -138,7 +139,7 @@ func (d *Desk) crossSite(w http.ResponseWriter) {
 	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This request came from another site."})
 }
 
-// wrongOrigin answers for a site that does not allow the page's origin.
+// wrongOrigin is the answer of a site that does not allow the page's origin.
 func (d *Desk) wrongOrigin(w http.ResponseWriter) {
 	d.counters.originRefused.Add(1)
 	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})

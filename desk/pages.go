@@ -29,7 +29,7 @@ type page struct {
 	mime    string
 	etag    string
 	cache   string   // Cache-Control
-	parts   [][]byte // of a whole page: what stands around its nonce
+	parts   [][]byte // of a whole page: the text around its nonces
 }
 
 const (
@@ -38,16 +38,15 @@ const (
 	cacheLoader  = "public, max-age=600" // of /widget.js, which every page of a customer's site asks for by the same name
 )
 
-// asset is how a page refers to an embedded file.
+// asset matches a page's reference to an embedded file.
 var asset = regexp.MustCompile(`((?:src|href)=")/assets/([^"]+)"`)
 
-// embeddedPages are what loadPages returns, made once for all desks of the process: nobody changes them.
+// embeddedPages returns the result of loadPages, made once for all desks of the process. Nobody changes it.
 var embeddedPages = sync.OnceValues(loadPages)
 
-// loadPages reads the embedded files. Each is there under its own name, to be asked for every time, and under a
-// name that contains a hash of its content, to be kept for ever; whole pages refer to the latter, and an import map in
-// them makes the modules' references to each other do so too. The types are fixed here because the tables of a machine
-// differ.
+// loadPages reads the embedded files. Each file has its own name, under which browsers ask every time. A second name
+// contains a hash of the content and may be cached for ever. Whole pages refer to the second names, and an import map in
+// them makes modules do so too. The types are fixed here because the tables of machines differ.
 func loadPages() (map[string]page, error) {
 	types := map[string]string{
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
@@ -146,15 +145,15 @@ func (d *Desk) servePage(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { d.sendPage(w, r, name) }
 }
 
-// serveShop answers with the demo shop, the one page of ours that embeds the widget.
+// serveShop answers with the demo shop, the only page of ours that embeds the widget.
 func (d *Desk) serveShop(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "frame-src 'self'; "+h.Get("Content-Security-Policy"))
 	d.sendPage(w, r, "shop.html")
 }
 
-// serveWidget answers with the customer page, for a frame: the pages of the site's origins and our own may hold it. One
-// whose site cannot be read is for our own pages only; it says itself what is wrong.
+// serveWidget answers with the customer page, for a frame in our own pages and in pages of the site's origins. If the
+// site cannot be read, only our own pages may frame it. The page itself then says what is wrong.
 func (d *Desk) serveWidget(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
@@ -205,8 +204,8 @@ func (d *Desk) sendPage(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
 
-// acceptsGzip reports whether the client names gzip among the encodings it takes; one that refuses it with a quality of
-// zero is as good as one that does not name it.
+// acceptsGzip reports whether the client names gzip among its encodings. gzip with a quality of zero counts as not
+// named.
 func acceptsGzip(h http.Header) bool {
 	for _, line := range h.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(line, ",") {

@@ -5,7 +5,7 @@ import "net/netip"
 // KeepIP says how much of clients' addresses is stored, with logins and in the audit log.
 type KeepIP int
 
-// Addresses are not stored unless it is asked for, and then without their last part unless all of it is asked for.
+// KeepNoIP stores no addresses, which is the default. KeepShortIP stores their first part, and KeepFullIP all of them.
 const (
 	KeepNoIP    KeepIP = iota
 	KeepShortIP        // the first 24 bits of an IPv4 address, 48 of an IPv6 address
@@ -17,7 +17,7 @@ const (
 	shortIPv6 = 48
 )
 
-// keepIP returns what is stored of an address.
+// keepIP returns the part of an address that is stored.
 func (o *Options) keepIP(ip string) string {
 	a, err := netip.ParseAddr(ip)
 	if err != nil || o.KeepIP == KeepNoIP {

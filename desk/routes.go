@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/http1"
 )
 
-// contentPolicy allows what the pages need: their own scripts and styles, and connections home.
+// contentPolicy allows what the pages need: their own scripts and styles, and connections to this server.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors 'none'"
 
@@ -50,13 +50,14 @@ func (d *Desk) routes() http.Handler {
 	return secured(d.bounded(d.guarded(mux)))
 }
 
-// Routes whose bodies are files.
+// widgetUploads and agentUploads are the routes whose bodies are files.
 const (
 	widgetUploads = "/api/v1/widget/uploads"
 	agentUploads  = "/api/v1/agent/uploads"
 )
 
-// route has a body that is no file come before its request begins: a client that stalls holds no place of others.
+// route makes requests begin only after their body has arrived, except for uploads. A client that stalls thus holds no
+// place.
 func (d *Desk) route(r *http.Request) http1.Route {
 	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads || !takesBodies(r.URL.Path) {
 		return http1.Route{}
@@ -64,7 +65,7 @@ func (d *Desk) route(r *http.Request) http1.Route {
 	return http1.Route{Await: awaitedBody, Within: d.o.within(bodyTimeout)}
 }
 
-// takesBodies reports whether there are requests with bodies at path; others are refused by their heads.
+// takesBodies reports whether path has requests with bodies. Other requests with bodies are refused by their heads.
 func takesBodies(path string) bool {
 	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/admin/")
 }
@@ -92,8 +93,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// limited keeps one kind of request from taking all workers of the HTTP pool: those beyond its places are told so at
-// once, and pages and upgrades go on whatever the database does.
+// limited keeps one kind of request from taking all workers of the HTTP pool. Requests beyond its places are refused at
+// once. Pages and upgrades therefore go on, whatever the database does.
 func (d *Desk) limited(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -158,7 +159,7 @@ func (d *Desk) storeProblem(w http.ResponseWriter, err error) {
 	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The server cannot do this now. Try again in a moment.", RetryMS: 1000})
 }
 
-// decode reads a small JSON body; false means that the answer has been given.
+// decode reads a small JSON body. false means that the answer has been given.
 func decode(w http.ResponseWriter, r *http.Request, v any) bool {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		problem(w, http.StatusUnsupportedMediaType, &proto.Error{Code: proto.CodeBadRequest, Text: "Content-Type must be application/json."})

@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// socket upgrades to the WebSocket of both roles. A page of a site's own origin may only be a customer of that site: the
-// hub sees to that when it knows who it is.
+// socket upgrades to the WebSocket of both roles. A page of a site's own origin may only be a customer of that site. The
+// hub checks that once it knows who connects.
 func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 	origin := ""
 	if !d.sameOrigin(r) {

@@ -13,15 +13,15 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// anyStaff is the permission of routes that everybody who is logged in may use.
+// anyStaff is the permission of routes that every logged-in agent may use.
 const anyStaff perm.Permission = ""
 
-// staffHandler serves a request of somebody who is logged in and may do what the route is for.
+// staffHandler serves a request of an agent who is logged in and has the permission of the route.
 type staffHandler func(w http.ResponseWriter, r *http.Request, s store.AgentSession)
 
-// staff is the one gate in front of every route of staff: it takes a place, finds the login by the cookie, checks its
-// expiry, the account and the permission, and bounds the time of the request. Below /api/ it answers with problem
-// objects; a page redirects to the console's login, or answers with the page that says "forbidden".
+// staff is the one gate in front of every route of staff. It takes a place, finds the login by the cookie, checks its
+// expiry, the account and the permission, and bounds the time of the request. Routes below /api/ refuse with problem
+// objects. A page redirects to the console's login, or answers with the page that says "forbidden".
 func (d *Desk) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
 	return d.staffIn(d.staffPlaces, d.o.within(requestTimeout), p, next)
 }
@@ -46,10 +46,10 @@ func (d *Desk) staffIn(places chan struct{}, limit time.Duration, p perm.Permiss
 	})
 }
 
-// isPage reports whether a route answers people, not programs.
+// isPage reports whether a route answers people and not programs.
 func isPage(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/api/") }
 
-// loggedIn returns the login of a request. ErrNotFound and ErrExpired mean that there is none (any more).
+// loggedIn returns the login of a request. ErrNotFound means that there is none, and ErrExpired that it has ended.
 func (d *Desk) loggedIn(ctx context.Context, r *http.Request) (store.AgentSession, error) {
 	token := d.cookieToken(r)
 	if token == (store.Token{}) {
@@ -80,7 +80,7 @@ func (d *Desk) notLoggedIn(w http.ResponseWriter, r *http.Request) {
 	problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "You are not logged in."})
 }
 
-// denied refuses what the role may not do, and writes it down.
+// denied refuses what the role may not do, and adds that to the audit log.
 func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
 	d.counters.denied.Add(1)
 	if d.denials.Allow(s.Agent.ID, d.o.Now()) {
@@ -96,13 +96,13 @@ func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 	_, _ = w.Write(bytes.Join(d.pages["forbidden.html"].parts, nil)) // a failing connection closes itself
 }
 
-// audit writes a line of the audit log and waits for its commit. Do it before what it is about is answered: what
-// cannot be written down is not done. ip is the address of the client; it is kept as far as the options allow.
+// audit writes a line of the audit log and waits for its commit. Call it before the action, because an action that
+// cannot be recorded must not be done. ip is the address of the client; it is stored as far as the options allow.
 func (d *Desk) audit(ctx context.Context, who store.Actor, action, target, detail, ip string) error {
 	return store.Record(ctx, d.store, store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)})
 }
 
-// auditSoon writes a line without waiting, for what has not been done. A line that is lost is counted and logged.
+// auditSoon writes a line without waiting, about an action that was not done. A line that is lost is counted and logged.
 func (d *Desk) auditSoon(who store.Actor, action, target, detail, ip string) {
 	line := store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)}
 	d.store.Do(line, time.Now().Add(d.o.within(auditTimeout)), func(out store.Outcome) {

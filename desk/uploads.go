@@ -26,7 +26,7 @@ type Uploads struct {
 	VisitorFiles int           // of one visitor in an hour, default 100
 	StaffBytes   int64         // of one agent in an hour, default 1 GiB
 	SiteBytes    int64         // of all that a site keeps, default 10 GiB; negative: no limit
-	MinFree      int64         // that have to stay free on the disk, default 256 MiB; negative: not looked at
+	MinFree      int64         // that must stay free on the disk, default 256 MiB; negative: not checked
 	Types        []string      // media types that are taken, by content; default files.Types()
 	Scanner      files.Scanner // decides whether a file may be handed out, after it was sent; default none: all are
 	Pace         time.Duration // in which at least 16 KiB of a file have to arrive, default 10 s
@@ -66,7 +66,7 @@ func (u *Uploads) fill() {
 	}
 }
 
-// fileSide is the part of a Desk that has to do with files.
+// fileSide is the part of a Desk that handles files.
 type fileSide struct {
 	store  *files.Store
 	keeper *files.Keeper
@@ -77,7 +77,7 @@ type fileSide struct {
 	running shares // uploads by uploader, and fetches by contact
 }
 
-// openFiles opens the directory of the files. The store is open, the hub is not made yet.
+// openFiles opens the directory of the files. Call it when the store is open and before the hub is made.
 func (d *Desk) openFiles(ctx context.Context) error {
 	f, o := &d.files, &d.o.Uploads
 	f.uploads, f.staffUploads = make(chan struct{}, visitorUploads), make(chan struct{}, staffUploads)
@@ -126,16 +126,16 @@ func (s *shares) give(name string) {
 	}
 }
 
-// uploader is who uploads, and what it may leave.
+// uploader is the customer or agent who uploads, with their limits.
 type uploader struct {
 	actor  store.Actor
 	role   perm.Role    // of staff
-	reader store.Reader // of its side
+	reader store.Reader // of the side that uploads
 	quota  store.Quota
 	atOnce int
 }
 
-// widgetUpload takes a file of a visitor, who shows its token.
+// widgetUpload takes a file of a visitor, who authenticates with a token.
 func (d *Desk) widgetUpload(w http.ResponseWriter, r *http.Request) {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok || token == "" {
@@ -186,7 +186,7 @@ func (r *refusal) later(ms int64) *refusal {
 	return r
 }
 
-// upload receives the body and adds the file to the conversation, where it waits to be sent.
+// upload receives the body and adds the file to the conversation, where the file waits to be sent.
 func (d *Desk) upload(w http.ResponseWriter, r *http.Request, who uploader) {
 	no := d.takeUpload(w, r, who)
 	if no == nil {
@@ -220,7 +220,7 @@ func (d *Desk) takeUpload(w http.ResponseWriter, r *http.Request, who uploader) 
 	return d.addFile(w, r, who, conv, file)
 }
 
-// admitUpload decides before anything is read.
+// admitUpload decides whether to take a file, before any of it is read.
 func (d *Desk) admitUpload(r *http.Request, who uploader, id string) (store.Conversation, *refusal) {
 	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
 	defer cancel()
@@ -251,7 +251,8 @@ func (d *Desk) admitUpload(r *http.Request, who uploader, id string) (store.Conv
 	return conv, nil
 }
 
-// mayWrite: an agent may write where nobody else serves; into the conversation of another one only notes, by permission.
+// mayWrite reports whether an agent may write into a conversation. An agent may, unless another one serves it. In the
+// conversation of another agent, permission allows notes.
 func mayWrite(who uploader, c *store.Conversation) bool {
 	return c.State != store.Assigned || c.Owner.Is(who.actor) || who.role.Can(perm.Whisper) || who.role.Can(perm.Override)
 }
@@ -271,7 +272,7 @@ func (d *Desk) storeRefusal(err error) *refusal {
 	return refuse(http.StatusServiceUnavailable, proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.").later(1000)
 }
 
-// uploadError is the answer to a file that was not received.
+// uploadError returns the answer to a file that was not received.
 func (d *Desk) uploadError(err error) *refusal {
 	switch {
 	case errors.Is(err, files.ErrEmpty):
@@ -294,8 +295,8 @@ func (d *Desk) uploadError(err error) *refusal {
 	return refuse(http.StatusInternalServerError, proto.CodeInternal, "The file could not be stored.")
 }
 
-// addFile makes the row of a file that is on the disk. Where it is not known whether there is one now, the file stays:
-// the keeper removes it if there is none.
+// addFile makes the row of a file that is on the disk. Where it is unknown whether the row was made, the file stays. The
+// keeper removes the file if there is no row.
 func (d *Desk) addFile(w http.ResponseWriter, r *http.Request, who uploader, conv store.Conversation, f files.File) *refusal {
 	a := store.Attachment{
 		Conv: conv.ID, Uploader: who.actor, Name: f.Name, Type: f.Type, Size: f.Size, Width: f.Width, Height: f.Height, SHA256: f.SHA256,
@@ -328,13 +329,13 @@ func (d *Desk) addFile(w http.ResponseWriter, r *http.Request, who uploader, con
 	return nil
 }
 
-// paced is a body that has to keep coming: so and so many bytes in each stretch of time, and all of it in a longer one.
+// paced is a body that must keep coming: paceBytes in each stretch of time, and all of it before end.
 type paced struct {
 	body  io.Reader
 	until func(time.Time) error // sets the deadline of reads
 	pace  time.Duration
 	end   time.Time
-	left  int // bytes that have to come in this stretch
+	left  int // bytes that must still come in this stretch
 }
 
 func newPaced(w http.ResponseWriter, body io.Reader, pace, whole time.Duration) *paced {
@@ -352,7 +353,7 @@ func (p *paced) stretch() {
 	_ = p.until(by) // a server without deadlines has its own
 }
 
-// Read implements io.Reader. Too slow is os.ErrDeadlineExceeded.
+// Read implements io.Reader. A body that is too slow ends with os.ErrDeadlineExceeded.
 func (p *paced) Read(b []byte) (int, error) {
 	n, err := p.body.Read(b)
 	if p.left -= n; p.left <= 0 && err == nil {

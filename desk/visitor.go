@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// siteInfo is what a page has to know of its site.
+// siteInfo is what a page needs to know about its site.
 type siteInfo struct {
 	Key      string        `json:"key"`
 	Name     string        `json:"name"`
@@ -41,14 +41,14 @@ type visitorInfo struct {
 type visit struct {
 	site   store.Site
 	ip     string
-	token  string        // that the browser kept
-	hash   store.Token   // of it
-	kept   store.Contact // that it stands for; zero if there is none of this site
+	token  string        // the token that the browser kept
+	hash   store.Token   // hash of token
+	kept   store.Contact // contact of this site that token stands for; zero if there is none
 	locale string
 }
 
-// widgetSession gives a visitor an identity, or refreshes the one it has. Who it is follows from the signed identity
-// alone, and without one from the token, unless that stands for somebody with a signed identity.
+// widgetSession gives a visitor an identity, or refreshes the one it has. A signed identity alone decides who the
+// visitor is. Without one the token decides, unless that token stands for a contact with a signed identity.
 func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Site, Token, Identity, Locale string }
 	if !decode(w, r, &in) {
@@ -81,10 +81,10 @@ func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// locales are tags of RFC 5646, by their shape.
+// locales matches language tags of RFC 5646 by their shape.
 var locales = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$`)
 
-// localeOf returns a language tag, "" for what is none.
+// localeOf returns s if it is a language tag, else "".
 func localeOf(s string) string {
 	if !locales.MatchString(s) {
 		return ""
@@ -92,7 +92,7 @@ func localeOf(s string) string {
 	return s
 }
 
-// recall reads whom the kept token stands for.
+// recall reads the contact that the kept token stands for.
 func (d *Desk) recall(ctx context.Context, v *visit) error {
 	if v.token == "" {
 		return nil
@@ -189,7 +189,7 @@ func (d *Desk) identified(ctx context.Context, w http.ResponseWriter, v visit, i
 	}
 }
 
-// forget ends the kept token and its connections, because the browser now belongs to somebody else; false means that the
+// forget ends the kept token and its connections, because another person uses the browser now. false means that the
 // answer has been given.
 func (d *Desk) forget(ctx context.Context, w http.ResponseWriter, v visit) bool {
 	if err := d.store.DropVisitor(ctx, v.hash); err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -21,7 +21,7 @@ const (
 	reportPlaces  = 4                // of httpWorkers, two of which read; the others wait for those
 	wallTimeout   = 3 * time.Second  // for the numbers of the day, from the background
 	reportTimeout = 20 * time.Second // of one report
-	wallKeep      = time.Second      // everybody who watches shares one reading of the day
+	wallKeep      = time.Second      // how long all watchers share one reading of the day
 	wallHour      = time.Hour
 	maxWallDay    = 48 * time.Hour
 )
@@ -39,13 +39,14 @@ func (d *Desk) staffPage(name string) staffHandler {
 	return func(w http.ResponseWriter, r *http.Request, _ store.AgentSession) { d.sendPage(w, r, name) }
 }
 
-// wallMe is who looks at the wall.
+// wallMe is the agent who looks at the wall.
 type wallMe struct {
 	Name  string            `json:"name"`
 	Perms []perm.Permission `json:"perms"`
 }
 
-// wallInfo is the wall with the numbers of the day and of the last hour. Partial: those could not be read in time.
+// wallInfo is the wall with the numbers of the day and of the last hour. Partial means that those could not be read in
+// time.
 type wallInfo struct {
 	hub.Wall
 	Day     *store.ReportRow `json:"day,omitempty"`
@@ -62,9 +63,9 @@ type minuteInfo struct {
 	Waited  int64 `json:"waited"`
 }
 
-// dayNumbers are what the wall reads from the background, shared by everybody who watches.
+// dayNumbers are the numbers that the wall reads from the background. All watchers share them.
 type dayNumbers struct {
-	turn    chan struct{} // holds one: whoever reads or looks
+	turn    chan struct{} // holds one element while a request reads or looks
 	since   int64
 	at      time.Time
 	day     *store.ReportRow
@@ -95,8 +96,8 @@ func (d *Desk) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession
 	answer(w, info)
 }
 
-// today reads the numbers of the day and of the last hour, unless somebody has just done so. When they cannot be read
-// in time, those read before are better than none.
+// today reads the numbers of the day and of the last hour, unless another request has just done so. When they cannot be
+// read in time, it returns those read before.
 func (d *Desk) today(ctx context.Context, now time.Time, since int64) (*store.ReportRow, []minuteInfo, error) {
 	n := &d.numbers
 	ctx, cancel := context.WithTimeout(ctx, wallTimeout/2) // the answer has to be sent, too
@@ -141,7 +142,7 @@ func allGroups(minutes []store.Minute) []minuteInfo {
 	return all
 }
 
-// reportQuery reads the query of a report; the error is the text to show.
+// reportQuery reads the query of a report. The error is the text to show.
 func reportQuery(v url.Values) (q store.ReportQuery, err error) {
 	number := func(name string) (n int64) {
 		var bad error
@@ -221,7 +222,7 @@ func sendCSV(w http.ResponseWriter, by store.By, rows []store.ReportRow) {
 
 func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) }
 
-// cell keeps a name from being taken for a formula by a spreadsheet.
+// cell keeps a spreadsheet from taking a name for a formula.
 func cell(s string) string {
 	if s != "" && strings.ContainsAny(s[:1], "=+-@\t\r") {
 		return "'" + s
