@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// backoff says when a client connects again, as the pages do: full jitter, growing, forgotten after a connection that stayed up; what
-// the server asks for wins.
+// backoff says when a client connects again, as the pages do: full jitter, growing, reset after a connection that stayed
+// up. A time that the server asks for comes first.
 type backoff struct {
 	attempt int
-	up      time.Time // since when there is a connection, zero = there is none
-	notYet  time.Time // the server has asked not to come before
+	up      time.Time // when the connection was made, zero = there is none
+	notYet  time.Time // the server has asked the client not to come before
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/websocket"
 )
 
-// frame is one message of the server, as far as the load looks at it.
+// frame is one message of the server, with the parts that the load looks at.
 type frame struct {
 	T  string          `json:"t"`
 	RE string          `json:"re"`
@@ -31,17 +31,17 @@ type Client struct {
 	live    bool
 	backoff backoff
 	back    time.Time // the last welcome
-	resting bool      // of an agent: the router passes it by
+	resting bool      // of an agent: the router gives it no conversations
 	nextID  int
 	wants   string // what the customer wants to open, "" = nothing
-	opening bool   // it has been asked for
+	opening bool   // the conversation has been asked for
 	conv    string // of a customer
 	state   string // of that conversation
 	streams map[string]*stream
 	flight  map[string]*posted // by request id
 	asked   map[string]*stream // syncs, by request id
 	taking  map[string]string  // conversations that this agent takes, by request id
-	waiting []*stream          // those that are to be synced
+	waiting []*stream          // streams to be synced
 }
 
 // stream is one conversation as one client sees it.
@@ -50,8 +50,8 @@ type stream struct {
 	last      uint64
 	own, peer int64     // numbers of the newest messages shown, of this client and of the other side
 	out       []*posted // not acknowledged; the first one is under way
-	asking    bool      // it is being synced, or will be
-	named     bool      // hello has said what this client has, and it has not asked for more since
+	asking    bool      // the stream is being synced, or will be
+	named     bool      // hello has told what this client has, and the client has not asked for more since
 }
 
 // done takes an acknowledged message out and returns the next one.
@@ -71,7 +71,7 @@ func (st *stream) done(p *posted) *posted {
 // probe is the request id of commands whose answers nobody waits for.
 const probe = "probe"
 
-// rest is the request id of the command by which an agent tells that it is given no conversations.
+// rest is the request id of the command by which an agent says that it wants no conversations.
 const rest = "rest"
 
 // agentSyncs is how many conversations of one client are fetched at a time.
@@ -90,7 +90,7 @@ func (c *Client) stream(conv string) *stream {
 	return st
 }
 
-// seen is what hello tells of this client's streams. It needs Fleet.mu.
+// seen returns what hello says about this client's streams. The caller holds Fleet.mu.
 func (c *Client) seen() map[string]uint64 {
 	seen := make(map[string]uint64, min(len(c.streams), proto.MaxSeen))
 	for conv, st := range c.streams {
@@ -127,7 +127,7 @@ func (c *Client) HandleOpen(conn *websocket.Conn) error {
 	return nil
 }
 
-// HandleClose implements websocket.Handler: it connects again, unless the server does not want that.
+// HandleClose implements websocket.Handler. The client connects again, unless the server does not want that.
 func (c *Client) HandleClose(_ *websocket.Conn, code int, reason string) {
 	final := code >= 4100 && code < 4200
 	c.f.mu.Lock()
@@ -172,7 +172,7 @@ func (c *Client) HandleMessage(conn *websocket.Conn, _ websocket.Opcode, data []
 	return err
 }
 
-// receive needs Fleet.mu; it returns what is to be written without it.
+// receive handles a message and returns the writes that it causes. The caller holds Fleet.mu, but not for the writes.
 func (c *Client) receive(conn *websocket.Conn, m *frame, now time.Time) (send []func() error, err error) {
 	switch m.T {
 	case "welcome":
@@ -218,20 +218,20 @@ func (c *Client) welcomed(conn *websocket.Conn, m *frame, now time.Time) (send [
 	return send, nil
 }
 
-// open needs Fleet.mu; what it returns asks for a conversation.
+// open returns a write that asks for a conversation. The caller holds Fleet.mu.
 func (c *Client) open(conn *websocket.Conn) func() error {
 	wants := c.wants
 	return func() error { return c.write(conn, "conv.open", "open", "", proto.Open{Wants: wants}) }
 }
 
-// takeAs needs Fleet.mu; what it returns asks for a conversation of the queue.
+// takeAs returns a write that asks for a conversation of the queue. The caller holds Fleet.mu.
 func (c *Client) takeAs(id, conv string) func() error {
 	conn := c.conn
 	c.taking[id] = conv
 	return func() error { return c.write(conn, "take", id, conv, proto.Take{}) }
 }
 
-// head takes note of the state of a conversation.
+// head stores the state of a conversation.
 func (c *Client) head(h *proto.Head) {
 	if !c.staff {
 		c.conv, c.state = h.ID, h.State
@@ -243,14 +243,14 @@ func (c *Client) head(h *proto.Head) {
 	c.owns(h.ID, h.Owner)
 }
 
-// owns takes note of who has a conversation.
+// owns stores which agent has a conversation.
 func (c *Client) owns(conv string, owner *proto.Party) {
 	if c.staff && owner != nil && owner.ID == c.me {
 		c.f.owner[conv] = c
 	}
 }
 
-// post needs Fleet.mu; what it returns writes the message.
+// post returns a write of the message. The caller holds Fleet.mu.
 func (c *Client) post(conn *websocket.Conn, p *posted) func() error {
 	id := c.id()
 	c.flight[id] = p
@@ -300,7 +300,8 @@ func (c *Client) answered(conn *websocket.Conn, m *frame, now time.Time) (send [
 	return nil, nil
 }
 
-// refused takes an error: what the server is too busy for now is sent again when it says, with the same client id.
+// refused handles an error. A command that the server is too busy for is sent again when the server says, with the same
+// client id.
 func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 	var e proto.Error
 	if err := json.Unmarshal(m.D, &e); err != nil {
@@ -323,7 +324,7 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 		if st != nil {
 			st.asking = false
 		}
-		if p != nil { // it will never be there
+		if p != nil { // the message will never be there
 			c.stream(p.conv).done(p)
 			delete(c.f.posts, p.clientID)
 			c.f.unacked--
@@ -333,7 +334,7 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 	c.f.faults.Busy++
 	time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
 		c.f.mu.Lock()
-		if c.conn != conn { // a new connection sends it by itself
+		if c.conn != conn { // a new connection sends the command by itself
 			c.f.mu.Unlock()
 			return
 		}
@@ -357,7 +358,7 @@ func (c *Client) refused(conn *websocket.Conn, m *frame) error {
 	return nil
 }
 
-// event takes an event in its turn; one that comes ahead of it makes the client fetch what is missing.
+// event handles an event in its turn. An event ahead of its turn makes the client fetch what is missing.
 func (c *Client) event(m *frame, now time.Time) (send []func() error, err error) {
 	st := c.stream(m.C)
 	switch {
@@ -367,7 +368,7 @@ func (c *Client) event(m *frame, now time.Time) (send []func() error, err error)
 		}
 		return nil, nil
 	case m.S > st.last+1:
-		if c.staff && st.last == 0 { // it has just become this agent's
+		if c.staff && st.last == 0 { // the conversation has just become this agent's
 			return c.sync(st), c.changed(m)
 		}
 		if !st.asking {
@@ -402,7 +403,7 @@ func (c *Client) changed(m *frame) error {
 	return nil
 }
 
-// sync makes the rest of a conversation come, soon if others are being fetched. It needs Fleet.mu.
+// sync fetches the rest of a conversation, or puts it in line if others are being fetched. The caller holds Fleet.mu.
 func (c *Client) sync(st *stream) []func() error {
 	if !st.asking {
 		st.asking, st.named = true, false

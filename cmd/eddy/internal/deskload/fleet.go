@@ -1,6 +1,7 @@
-// Package deskload is the load of "eddy bench desk": customers and agents as WebSocket clients on the engine's loops, each with the duties of
-// a reference client: contiguous sequences, resume after a lost connection with a jittered back-off, unacknowledged messages sent again, one
-// message of a conversation under way at a time. Every client checks what it is shown.
+// Package deskload is the load of "eddy bench desk": customers and agents as WebSocket clients on the engine's loops.
+// Each client does what a reference client must. It keeps sequences contiguous, resumes after a lost connection with a
+// jittered back-off and sends unacknowledged messages again, with one message of a conversation under way at a time.
+// Every client checks what it is shown.
 package deskload
 
 import (
@@ -24,9 +25,10 @@ import (
 // Account is an agent's login.
 type Account struct{ Login, Password string }
 
-// Fleet are the clients of one server. Its methods may be called from any goroutine.
+// Fleet is all clients of one server. Any goroutine may call its methods.
 type Fleet struct {
-	// Progress is told from time to time what is being waited for, if it is set. Set it before anything else is called.
+	// Progress, if set, is called from time to time with what is being waited for. Set it before anything else is
+	// called.
 	Progress func(text string)
 
 	base   string
@@ -85,8 +87,9 @@ func (f *Fleet) Close() error {
 	return err
 }
 
-// until waits for a condition. Left tells, under the lock, what is missing; "" is nothing. It looks again every few milliseconds, the less
-// often the longer a look takes: with ten thousand clients it must not be the load itself that is measured.
+// until waits for a condition. left, called under the lock, says what is missing, "" for nothing. until looks again
+// every few milliseconds, and less often the longer a look takes. With ten thousand clients the looking itself must not
+// be the load.
 func (f *Fleet) until(ctx context.Context, what string, left func() string) error {
 	said := time.Now()
 	for {
@@ -181,7 +184,8 @@ func (f *Fleet) add(ctx context.Context, who string, n int, create func(i int) (
 	return f.Welcomed(ctx)
 }
 
-// connect dials in the background until it succeeds or the fleet is closed, pausing before each attempt but the very first.
+// connect dials in the background until that succeeds or the fleet is closed. It pauses before each attempt but the
+// first of all.
 func (f *Fleet) connect(c *Client, first bool) {
 	f.redial.Go(func() {
 		for ; f.ctx.Err() == nil; first = false {
@@ -202,7 +206,8 @@ func (f *Fleet) connect(c *Client, first bool) {
 	})
 }
 
-// dial returns an error if there is to be another attempt. First connects wait for each other; later ones come when each client likes.
+// dial returns an error if another attempt is needed. First connects wait for each other; later ones come when each
+// client likes.
 func (f *Fleet) dial(c *Client, first bool) error {
 	if first {
 		select {

@@ -8,9 +8,9 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// Faults count what must not happen, but for Busy and Gaps. FirstError is the first of them, or of the refusals.
+// Faults count what must not happen, except for Busy and Gaps. FirstError is the first of them, or of the refusals.
 type Faults struct {
-	Lost       int64  // acknowledged messages that their sender, or everybody on the other side, has not been shown
+	Lost       int64  // acknowledged messages that the sender has not seen, or that nobody on the other side has seen
 	Doubled    int64  // messages that appeared twice in one stream
 	Disordered int64  // messages that appeared before one that was sent earlier, or not where their ack said
 	Replayed   int64  // events that came again although the client's hello had said that it has them
@@ -20,7 +20,7 @@ type Faults struct {
 	FirstError string // "" = none
 }
 
-// Sub returns what has been added since before.
+// Sub returns the faults that have come since before.
 func (f Faults) Sub(before Faults) Faults {
 	f.Lost -= before.Lost
 	f.Doubled -= before.Doubled
@@ -43,13 +43,13 @@ type posted struct {
 	measured bool
 	acked    bool
 	s        uint64 // by its ack, in its sender's numbers
-	at       uint64 // where its sender was shown it, 0 = nowhere yet
-	peer     bool   // somebody on the other side was shown it
+	at       uint64 // where the sender saw the message, 0 = not yet
+	peer     bool   // somebody on the other side has seen the message
 	then     func() // called with the ack, under Fleet.mu, nil = nothing
 }
 
-// say puts a message into a conversation's outbox and needs Fleet.mu. What it returns writes what is to be written now: nothing while an
-// earlier one is under way or there is no connection.
+// say puts a message into a conversation's outbox. The caller holds Fleet.mu. It returns a write, which does nothing
+// while an earlier message is under way or there is no connection.
 func (c *Client) say(conv, body string, due time.Time, measured bool, then func()) func() error {
 	c.f.said++
 	p := &posted{from: c, conv: conv, clientID: uuid.NewString(), body: body, n: c.f.said, due: due, measured: measured, then: then}
@@ -63,7 +63,8 @@ func (c *Client) say(conv, body string, due time.Time, measured bool, then func(
 	return c.post(c.conn, p)
 }
 
-// ack takes note of an acknowledgement and returns the next message of the conversation, nil = none. It needs Fleet.mu.
+// ack records an acknowledgement and returns the next message of the conversation, nil = none. The caller holds
+// Fleet.mu.
 func (c *Client) ack(p *posted, s uint64, now time.Time) (next *posted) {
 	if p.acked {
 		return nil
@@ -83,7 +84,7 @@ func (c *Client) ack(p *posted, s uint64, now time.Time) (next *posted) {
 	return c.stream(p.conv).done(p)
 }
 
-// shown checks a message in a stream against what was sent. It needs Fleet.mu.
+// shown checks a message in a stream against what was sent. The caller holds Fleet.mu.
 func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) {
 	p := c.f.posts[m.ClientID]
 	if p == nil {
@@ -118,7 +119,7 @@ func (c *Client) shown(conv string, s uint64, m *proto.Msg, now time.Time) {
 	}
 }
 
-// Faults returns what has gone wrong so far. Acknowledged messages that have not been shown are counted as they are now.
+// Faults returns what has gone wrong so far. Acknowledged messages that are not shown yet count as lost.
 func (f *Fleet) Faults() Faults {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +132,7 @@ func (f *Fleet) Faults() Faults {
 	return faults
 }
 
-// refused needs Fleet.mu.
+// refused counts a refusal. The caller holds Fleet.mu.
 func (f *Fleet) refused(text string) {
 	f.faults.Refused++
 	if f.faults.FirstError == "" {

@@ -21,14 +21,15 @@ func record(h *hdrhistogram.Histogram, d time.Duration) {
 	}
 }
 
-// maxOutage is more than a measurement waits.
+// maxOutage is longer than any measurement waits.
 const maxOutage = time.Hour
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1000, int64(maxLatency), 3)
 }
 
-// Open lets every customer open a conversation, some at a time, and waits until it is open. Who serves it comes later: see Served.
+// Open lets every customer open a conversation, some at a time, and waits until all are open. Serve gives them agents
+// later.
 func (f *Fleet) Open(ctx context.Context) error {
 	f.mu.Lock()
 	all := append([]*Client(nil), f.customers...)
@@ -44,7 +45,7 @@ func (f *Fleet) Open(ctx context.Context) error {
 			return err
 		}
 		f.mu.Lock()
-		write := func() error { return nil } // with the next welcome
+		write := func() error { return nil } // else the conversation is asked for after the next welcome
 		c.wants, c.opening = "human", true
 		f.opening++
 		if c.live {
@@ -58,8 +59,8 @@ func (f *Fleet) Open(ctx context.Context) error {
 	return f.until(ctx, "opening conversations", func() string { return missing(f.opening, len(all), "are not open") })
 }
 
-// Serve gives every customer an agent, in turns: the agents take the conversations themselves, some at a time, because the router hands
-// them over one after the other. It waits until all have one.
+// Serve gives every customer an agent, in turns, and waits until all have one. The agents take the conversations
+// themselves, some at a time, because the router hands them over one after the other.
 func (f *Fleet) Serve(ctx context.Context) error {
 	f.mu.Lock()
 	customers, agents := append([]*Client(nil), f.customers...), append([]*Client(nil), f.agents...)
@@ -98,7 +99,7 @@ func (f *Fleet) Serve(ctx context.Context) error {
 	})
 }
 
-// Rest takes the agents out of the router's hands: conversations wait until an agent takes them.
+// Rest makes the router give the agents nothing, so that conversations wait until an agent takes them.
 func (f *Fleet) Rest(ctx context.Context) error {
 	f.mu.Lock()
 	agents := append([]*Client(nil), f.agents...)
@@ -128,7 +129,7 @@ func (f *Fleet) Rest(ctx context.Context) error {
 	})
 }
 
-// missing tells how many of all are not as they are waited for, "" = none.
+// missing says how many of all are not as they should be, "" for none.
 func missing(n, of int, what string) string {
 	if n == 0 {
 		return ""
@@ -136,15 +137,15 @@ func missing(n, of int, what string) string {
 	return fmt.Sprintf("%d of %d %s", n, of, what)
 }
 
-// Result is what a measurement has found. Latencies are in nanoseconds and count from when a message was due.
+// Result is what a measurement has found. Latencies are in nanoseconds, from when a message was due.
 type Result struct {
 	Sent, Acked, Arrived int64
 	Elapsed              time.Duration
 	Acks, Peers          *hdrhistogram.Histogram
 }
 
-// Rate sends messages at a constant rate, however fast the answers come, customers and agents in turns, and waits for what is under way
-// at the end. Every customer must have an agent.
+// Rate sends messages at a constant rate, however fast the answers come, from customers and agents in turns. At the end
+// it waits for what is under way. Every customer must have an agent.
 func (f *Fleet) Rate(ctx context.Context, perSecond, size int, duration time.Duration) (Result, error) {
 	f.begin()
 	from := time.Now()
@@ -162,7 +163,7 @@ func (f *Fleet) Rate(ctx context.Context, perSecond, size int, duration time.Dur
 	return f.finish(ctx, int64(n), from)
 }
 
-// send makes the nth message of a measurement: a customer's or its agent's.
+// send sends the nth message of a measurement, from a customer or its agent.
 func (f *Fleet) send(n int, due time.Time, size int) error {
 	f.mu.Lock()
 	customer := f.customers[(n/2)%len(f.customers)]
@@ -182,7 +183,7 @@ func (f *Fleet) send(n int, due time.Time, size int) error {
 	return nil
 }
 
-// Full keeps one message of every customer under way for some time: as many as the server can take.
+// Full keeps one message of every customer under way for some time, so as many as the server can take.
 func (f *Fleet) Full(ctx context.Context, size int, duration time.Duration) (Result, error) {
 	f.begin()
 	from := time.Now()
@@ -216,7 +217,7 @@ func (f *Fleet) Full(ctx context.Context, size int, duration time.Duration) (Res
 	acked, elapsed := f.acked, time.Since(from)
 	f.mu.Unlock()
 	r, err := f.finish(ctx, sent, from)
-	r.Acked, r.Elapsed = acked, elapsed // what came by the end of the time
+	r.Acked, r.Elapsed = acked, elapsed // only what came before the end of the time
 	return r, err
 }
 
@@ -243,7 +244,7 @@ func (f *Fleet) finish(ctx context.Context, sent int64, from time.Time) (Result,
 	return r, err
 }
 
-// Outage tells the fleet that its server is about to go: Resumed and Resumes are about the connections that come after.
+// Outage tells the fleet that its server is about to go. Resumed and Resumes are about the connections after that.
 func (f *Fleet) Outage() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -251,7 +252,7 @@ func (f *Fleet) Outage() {
 	f.each(func(c *Client) { c.back = time.Time{} })
 }
 
-// each needs mu.
+// each calls do for all clients. The caller holds mu.
 func (f *Fleet) each(do func(*Client)) {
 	for _, list := range [][]*Client{f.customers, f.agents} {
 		for _, c := range list {
@@ -260,7 +261,7 @@ func (f *Fleet) each(do func(*Client)) {
 	}
 }
 
-// Resumes returns how long after a moment each client was welcomed again, in nanoseconds, and how many connects were tried.
+// Resumes returns how long after from each client was welcomed again, in nanoseconds, and how many connects were tried.
 func (f *Fleet) Resumes(from time.Time) (times *hdrhistogram.Histogram, dials int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,8 +270,8 @@ func (f *Fleet) Resumes(from time.Time) (times *hdrhistogram.Histogram, dials in
 	return times, f.dials
 }
 
-// Resumed waits until every client has been welcomed again, has all of its messages acknowledged, has nothing to fetch, and every message
-// has been shown to both sides.
+// Resumed waits until every client has been welcomed again, has all of its messages acknowledged and has nothing to
+// fetch. Every message must also have been shown to both sides.
 func (f *Fleet) Resumed(ctx context.Context) error {
 	return f.until(ctx, "waiting for the clients to resume", func() string {
 		gone, fetching := 0, 0

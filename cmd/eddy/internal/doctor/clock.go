@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	clockReadings = 2_000_000 // at most; some systems step 15 ms at a time, which is longer than this many readings take
-	clockSteps    = 64        // that are enough
+	clockReadings = 2_000_000 // largest number; some systems step 15 ms at a time, which is longer than so many readings take
+	clockSteps    = 64        // number of steps that is enough
 
 	coarse   = time.Millisecond      // a tenth of the tick of the deadlines
 	wallJump = 50 * time.Millisecond // more than a clock that is being slewed can move while the other checks run
@@ -17,7 +17,8 @@ const (
 	clockSource = "/sys/devices/system/clocksource/clocksource0/"
 )
 
-// clock checks the monotonic clock, which all deadlines use, and the wall clock, which certificates and tokens are judged by.
+// clock checks the monotonic clock, which all deadlines use, and the wall clock, which certificates and tokens depend
+// on.
 func (e *exam) clock() []Finding {
 	const check = "clock"
 	last := e.Clock()
@@ -66,7 +67,7 @@ func (e *exam) clock() []Finding {
 	return []Finding{f}
 }
 
-// clockSource judges where the kernel of Linux has the time from.
+// clockSource judges the time source of the Linux kernel.
 func (e *exam) clockSource(f *Finding) {
 	text, err := e.ReadFile(clockSource + "current_clocksource")
 	if err != nil {

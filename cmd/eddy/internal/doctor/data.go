@@ -53,7 +53,7 @@ func (e *exam) data() []Finding {
 	return []Finding{*f, volume(v)}
 }
 
-// volume judges what the directory lies on.
+// volume judges the file system that the directory lies on.
 func volume(v Volume) Finding {
 	space := Finding{"data disk", OK, size(v.Free) + " free", nil}
 	if v.Type != "" {
@@ -79,7 +79,8 @@ func volume(v Volume) Finding {
 	return space
 }
 
-// dataPlace returns the directory to try: the one that was named, or the nearest above it that exists. f is what is wrong with that.
+// dataPlace returns the directory to try: the one that was named, or the nearest above it that exists. f says what is
+// wrong with it.
 func (e *exam) dataPlace(check string) (dir string, created bool, f *Finding) {
 	dir = filepath.Clean(e.DataDir)
 	for {
@@ -98,7 +99,7 @@ func (e *exam) dataPlace(check string) (dir string, created bool, f *Finding) {
 	}
 }
 
-// own are the ways to give a directory to the user of the program.
+// own returns ways to give a directory to the user of the program.
 func own(dir string) []Step {
 	return []Step{
 		{"in the systemd unit", "StateDirectory=eddy-desk"},

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// spareFiles are the descriptors that a server has beside its connections: pollers, listeners, the reserve, the database, files under way.
+	// spareFiles is how many descriptors a server has besides its connections: pollers, listeners, the reserve, the
+	// database, files under way.
 	spareFiles = 200
 
 	fewConns = 1000 // less than this is said aloud
@@ -41,12 +42,12 @@ func (e *exam) processFiles() []Finding {
 	return one(check, OK, fmt.Sprintf("%s; %s are needed. A service has the limits of its unit, not these", found, number(need)))
 }
 
-// room is how many connections fit.
+// room returns how many connections fit.
 func room(files uint64) int {
 	return int(min(files, 1<<40)) - min(spareFiles, int(min(files, 1<<40)))
 }
 
-// raiseFiles are the ways to have that many descriptors.
+// raiseFiles returns ways to have that many descriptors.
 func (e *exam) raiseFiles(need uint64) []Step {
 	var first []Step
 	if most, err := e.sysctlNumber("fs.nr_open"); err == nil && most < need {
@@ -114,7 +115,7 @@ func (e *exam) bsdFiles(check string) []Finding {
 	return one(check, OK, found)
 }
 
-// sysctlNumber is the value of the kernel as a number.
+// sysctlNumber returns a value of the kernel as a number.
 func (e *exam) sysctlNumber(name string) (uint64, error) {
 	text, err := e.Sysctl(name)
 	if err != nil {

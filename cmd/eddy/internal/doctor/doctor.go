@@ -1,5 +1,5 @@
-// Package doctor examines the machine that a server is to run on: whether it grants what a number of connections needs, and what to do where it
-// does not.
+// Package doctor examines the machine that a server is to run on. It says whether the machine grants what a number of
+// connections needs, and what to do where it does not.
 package doctor
 
 import (
@@ -18,7 +18,7 @@ const (
 	Skip Verdict = "skip" // not asked for, or the system has no such thing
 )
 
-// A Question says what the machine is to be fit for. Every zero value leaves something out.
+// Question says what the machine is to be fit for. A zero value leaves its part out.
 type Question struct {
 	Conns   int    // connections of a server; 0: as many as there may be
 	Port    int    // to listen on
@@ -35,7 +35,7 @@ type Finding struct {
 	Remedy  []Step  `json:"remedy,omitempty"` // any of them helps, unless Where says otherwise
 }
 
-// A Step is something to type or to write down.
+// Step is something to type or to write into a file.
 type Step struct {
 	Where string `json:"where"`
 	Do    string `json:"do"`
@@ -86,15 +86,15 @@ func one(check string, v Verdict, found string, remedy ...Step) []Finding {
 	return []Finding{{Check: check, Verdict: v, Found: found, Remedy: remedy}}
 }
 
-// absent is the finding of a check whose facts this system does not tell.
+// absent returns the finding of a check whose facts this system does not report.
 func (e *exam) absent(check string, err error) []Finding {
 	return one(check, Skip, fmt.Sprintf("not known on this system: %v", err))
 }
 
-// asRoot is a command of the administrator.
+// asRoot returns a command for the administrator.
 func asRoot(command string) Step { return Step{"as root", command} }
 
-// setSysctl are the steps that set a value of the kernel now and at every start.
+// setSysctl returns the steps that set a value of the kernel now and at every start.
 func setSysctl(name, value string) []Step {
 	typed := value
 	if strings.Contains(value, " ") {

@@ -20,7 +20,7 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-const largestFile = 1 << 20 // of those that the checks read
+const largestFile = 1 << 20 // bytes of the largest file that the checks read
 
 // Machine is the machine that the program runs on. Any goroutine.
 func Machine() System { return machine{began: time.Now()} }
@@ -112,7 +112,7 @@ func tryFile(f *os.File) (Trial, error) {
 	return t, second.Close()
 }
 
-// bare leaves the path of a temporary file out of an error.
+// bare removes the path of a temporary file from an error.
 func bare(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

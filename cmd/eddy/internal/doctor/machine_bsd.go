@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sysctl prints numbers in decimal: four or eight bytes are one, anything else is a text.
+// Sysctl prints numbers in decimal. A value of four or eight bytes is a number, anything else a text.
 func (machine) Sysctl(name string) (string, error) {
 	if strings.HasSuffix(name, "osrelease") {
 		return unix.Sysctl(name)
@@ -34,7 +34,7 @@ func (machine) Sysctl(name string) (string, error) {
 
 func (machine) OpenFiles() (int, error) {
 	entries, err := os.ReadDir("/dev/fd")
-	return max(0, len(entries)-1), err // one is that of the directory
+	return max(0, len(entries)-1), err // one is the directory's own descriptor
 }
 
 func (machine) Synchronised() (bool, error) { return false, errors.ErrUnsupported }

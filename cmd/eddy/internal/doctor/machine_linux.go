@@ -16,10 +16,10 @@ func (m machine) Sysctl(name string) (string, error) {
 
 func (machine) OpenFiles() (int, error) {
 	entries, err := os.ReadDir("/proc/self/fd")
-	return max(0, len(entries)-1), err // one is that of the directory
+	return max(0, len(entries)-1), err // one is the directory's own descriptor
 }
 
-// timeError is the state of adjtimex(2) of a clock that nobody sets.
+// timeError is the state that adjtimex(2) reports for a clock that nobody sets.
 const timeError = 5
 
 func (machine) Synchronised() (bool, error) {

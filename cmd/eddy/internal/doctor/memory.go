@@ -17,10 +17,10 @@ const (
 	kernelBytes    = 5005 // the kernel's socket, file and entry of the poller; nothing queued
 
 	baseBytes = 64 << 20 // the program itself
-	fullest   = 0.8      // of the memory; the rest is for what is queued, and for garbage
+	fullest   = 0.8      // usable share of the memory; the rest is for queued data and garbage
 )
 
-// memory holds what the connections of a Desk need against what there is.
+// memory compares what the connections of a Desk need with the memory there is.
 func (e *exam) memory() []Finding {
 	const check = "memory"
 	total, available, err := e.ram()
@@ -52,7 +52,7 @@ func (e *exam) memory() []Finding {
 	return one(check, OK, found)
 }
 
-// bytesPerConn is what one idle connection of a Desk takes, in the program and in the kernel.
+// bytesPerConn returns the memory of one idle connection of a Desk, in the program and in the kernel.
 func (e *exam) bytesPerConn() uint64 {
 	each := uint64(deskBytes + kernelBytes)
 	if e.TLSCert != "" {
@@ -61,7 +61,7 @@ func (e *exam) bytesPerConn() uint64 {
 	return each
 }
 
-// needs says what the connections need, by what they are.
+// needs says how much memory the connections need, by their kind.
 func (e *exam) needs() string {
 	extra, with := uint64(kernelBytes), ""
 	if e.TLSCert != "" {
@@ -72,7 +72,7 @@ func (e *exam) needs() string {
 		count(e.Conns, "connection"), with, all(deskBytes), all(webSocketBytes), all(httpBytes), all(engineBytes))
 }
 
-// moreMemory are the ways to have that much.
+// moreMemory returns ways to have that much memory.
 func (e *exam) moreMemory(need uint64, capped bool) []Step {
 	want := uint64(math.Ceil(float64(need) / fullest / (1 << 20)))
 	if !capped {
@@ -85,17 +85,17 @@ func (e *exam) moreMemory(need uint64, capped bool) []Step {
 	}
 }
 
-// fits is how many connections the memory takes.
+// fits returns how many connections the memory takes.
 func (e *exam) fits() int64 {
 	total, _, _ := e.ram()
 	capped, _ := e.files().GroupMemory()
 	return max(1, int64(float64(min(total, capped))*fullest)-baseBytes) / int64(e.bytesPerConn())
 }
 
-// files are those that the system tells of itself with.
+// files returns the files in which the system describes itself.
 func (e *exam) files() allowance.Files { return e.ReadFile }
 
-// ram returns the machine's memory and what of it is available.
+// ram returns the machine's memory and how much of it is available.
 func (e *exam) ram() (total, available uint64, err error) {
 	if e.OS() != "linux" {
 		total, err = e.Memory()
@@ -104,7 +104,7 @@ func (e *exam) ram() (total, available uint64, err error) {
 	return e.files().Meminfo()
 }
 
-// memoryBudget tells what the connections of a server may hold when nothing else is said.
+// memoryBudget reports what the connections of a server may hold by default.
 func (e *exam) memoryBudget() []Finding {
 	const check = "memory budget"
 	m := e.files().Least(e.MemoryLimit(), e.Memory)

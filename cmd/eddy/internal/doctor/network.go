@@ -17,8 +17,8 @@ const (
 	ephemeral = "10240 65535"
 )
 
-// backlogFor is the accept queue that a server of n connections should have: a tenth of them, because they all come back within some seconds
-// when it has been restarted, and a loop that is stalled for a second must not lose any.
+// backlogFor returns the accept queue that a server of n connections should have: a tenth of them. After a restart all
+// of them come back within some seconds, and a loop that is stalled for a second must not lose any.
 func backlogFor(n int) uint64 { return uint64(min(max(n/10, leastBacklog), mostBacklog)) }
 
 // backlog checks the queues in which connections wait for the server.
@@ -133,7 +133,7 @@ func (e *exam) reserved(port uint64) bool {
 	return false
 }
 
-// port checks that the server could listen.
+// port checks that the server can listen.
 func (e *exam) port() []Finding {
 	const check = "port"
 	if e.Port == 0 {

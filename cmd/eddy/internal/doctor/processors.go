@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// processors holds GOMAXPROCS, and so the number of loops, against the processor time that the control groups allow.
+// processors compares GOMAXPROCS, and so the number of loops, with the processor time that the control groups allow.
 func (e *exam) processors() []Finding {
 	const check = "processors"
 	procs, cpus := e.MaxProcs(), e.Processors()
@@ -86,7 +86,7 @@ func (e *exam) quotaV1(dir string) (float64, string) {
 	return quota / float64(period), file
 }
 
-// throttled returns in how many periods a control group had used up its time.
+// throttled returns in how many periods a control group has used up its time.
 func (e *exam) throttled(dir string) (stopped, periods uint64) {
 	text, err := e.ReadFile(path.Join(dir, "cpu.stat"))
 	if err != nil {

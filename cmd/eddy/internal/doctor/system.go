@@ -9,7 +9,8 @@ import (
 	"github.com/go-eddy/eddy/internal/allowance"
 )
 
-// A System tells the facts that the checks judge. What a system does not have is an error that is errors.ErrUnsupported or fs.ErrNotExist.
+// System reports the facts that the checks judge. A fact that a system does not have gives an error that is
+// errors.ErrUnsupported or fs.ErrNotExist.
 type System interface {
 	OS() string                              // as runtime.GOOS has it
 	Getenv(name string) string               // of this process
@@ -32,15 +33,15 @@ type System interface {
 	Volume(dir string) (Volume, error)
 }
 
-// Unlimited is a limit that is none.
+// Unlimited stands for no limit.
 const Unlimited = allowance.Unlimited
 
 // An Instant is one reading of both clocks, in nanoseconds.
 type Instant struct{ Wall, Mono int64 }
 
-// A Trial tells of a file that was written, locked and removed in a directory.
+// Trial is the result of writing, locking and removing a file in a directory.
 type Trial struct {
-	Sync     time.Duration // that the disk took to store it
+	Sync     time.Duration // how long the disk took to store the file
 	LockFree bool          // a second lock on the file was granted: locks are worth nothing here
 }
 

@@ -12,7 +12,7 @@ const (
 	margin = 23 // columns before the prose
 )
 
-// Write prints a report for people. With colour the verdicts have one, as terminals show it.
+// Write prints a report for people. With colour the verdicts are coloured for a terminal.
 func (r Report) Write(w io.Writer, colour bool) error {
 	var b strings.Builder
 	b.WriteString("eddy doctor: " + r.System)
@@ -47,7 +47,7 @@ func (f Finding) write(b *strings.Builder, colour bool) {
 	}
 }
 
-// wrap breaks a text between words. A word longer than a line has one for itself.
+// wrap breaks a text between words. A word longer than a line gets a line of its own.
 func wrap(text string, columns int) []string {
 	var lines []string
 	line := ""

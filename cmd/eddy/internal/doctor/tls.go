@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	expiresSoon = 21 * 24 * time.Hour // those who renew by themselves do it before
+	expiresSoon = 21 * 24 * time.Hour // automatic renewal comes earlier
 	leastRSA    = 2048
 )
 
@@ -62,7 +62,7 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// tlsKey checks that the key is that of the certificate, strong, and readable by its owner only.
+// tlsKey checks that the key belongs to the certificate, is strong, and is readable by its owner only.
 func (e *exam) tlsKey(keyText, certText []byte, leaf *x509.Certificate) []Finding {
 	const check = "TLS key"
 	if _, err := tls.X509KeyPair(certText, keyText); err != nil {
@@ -101,7 +101,8 @@ func kindOfKey(leaf *x509.Certificate) string {
 	return leaf.PublicKeyAlgorithm.String()
 }
 
-// tlsChain checks what clients will check: the time, the names, the purpose, and the way to an authority that they know.
+// tlsChain checks what clients will check: the time, the names, the purpose, and the path to an authority that they
+// know.
 func (e *exam) tlsChain(chain []*x509.Certificate) []Finding {
 	const check = "TLS certificate"
 	leaf := chain[0]

@@ -27,7 +27,7 @@ type AttackOptions struct {
 	Every     time.Duration // of Slowloris: between two pieces
 }
 
-// dripping are the protocols in which something can be half said.
+// dripping are the protocols in which a request can be half sent.
 var dripping = []string{"http", "line", "frame", "rpc", "ws"}
 
 // Check reports the first option that is out of range.
@@ -44,26 +44,26 @@ func (o AttackOptions) Check() error {
 	return o.Options.Check()
 }
 
-// An Assault is what became of the attackers. Each whose connection ends makes another one.
+// Assault is what became of the attackers. When a connection ends, its attacker makes another one.
 type Assault struct {
 	Opened   int64
-	Rejected int64                   // attempts that came to no connection or handshake
+	Rejected int64                   // attempts without a connection or handshake
 	Closed   int64                   // by the server
-	Ends     map[string]int64        // of those, by kind
-	Lived    *hdrhistogram.Histogram // of those, nanoseconds
+	Ends     map[string]int64        // of those that Closed counts, by kind
+	Lived    *hdrhistogram.Histogram // how long those lived, in nanoseconds
 	Paused   int64                   // open at the end, and the server has taken nothing for a while
 	Taking   int64                   // open at the end, and the server takes what is sent
 	Sent     int64                   // bytes that the server, or the buffers on the way to it, took
 }
 
-// pausedFor is how long the server must have taken nothing from an attacker.
+// pausedFor is how long the server must have taken nothing from an attacker to count as paused.
 const pausedFor = time.Second
 
 // againAfter is how long an attacker waits before its next connection.
 const againAfter = 100 * time.Millisecond
 
-// Attack measures victims for the duration undisturbed, and as long again beside the attackers. Victims that do not even connect beside
-// them are a result, not an error. progress, if not nil, is called once a second.
+// Attack measures victims undisturbed for the duration, and as long again beside the attackers. Victims that cannot even
+// connect beside them are a result, not an error. progress, if not nil, is called once a second.
 func Attack(ctx context.Context, o AttackOptions, progress func(*Result, *Assault)) (undisturbed, disturbed *Result, assault *Assault, err error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, nil, err
@@ -95,7 +95,7 @@ func Attack(ctx context.Context, o AttackOptions, progress func(*Result, *Assaul
 	return undisturbed, disturbed, a.look(), nil
 }
 
-// attack is one that is under way.
+// attack is the state of a running attack.
 type attack struct {
 	AttackOptions
 	g *generator
@@ -113,10 +113,10 @@ func newAttack(o AttackOptions) *attack {
 	return &attack{AttackOptions: o, g: newGenerator(of), Assault: Assault{Ends: map[string]int64{}, Lived: NewHistogram()}}
 }
 
-// floodChunk is about how many bytes a slow reader asks with at once.
+// floodChunk is about how many bytes of requests a slow reader sends at once.
 const floodChunk = 16 << 10
 
-// look is the state now; of nil there is none.
+// look returns the state now, nil if a is nil.
 func (a *attack) look() *Assault {
 	if a == nil {
 		return nil
@@ -155,10 +155,10 @@ func (a *attack) count(what *int64, n int) {
 	*what += int64(n)
 }
 
-// connection uses one until the server or ctx ends it.
+// connection uses one connection until the server or ctx ends it.
 func (a *attack) connection(ctx context.Context, c *conn) {
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })() // it ends by its deadline, or has ended
+	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })() // the connection ends by its deadline, or has ended
 	c.reset()
 	from := time.Now()
 	var err error
@@ -183,10 +183,10 @@ func (a *attack) connection(ctx context.Context, c *conn) {
 	record(a.Lived, time.Since(from))
 }
 
-// flood asks until it fails, and tells when a write last came to its end.
+// flood sends requests until that fails, and returns when a write last succeeded.
 func (a *attack) flood(ctx context.Context, c *conn) (taken time.Time, err error) {
 	if tcp, ok := c.raw.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(4 << 10) // what fits into it is not waited for; a larger one only takes longer to fill
+		_ = tcp.SetReadBuffer(4 << 10) // a small one fills soon; a larger one only takes longer
 	}
 	taken = time.Now()
 	out := c.requests(a.g.InFlight)
@@ -209,7 +209,7 @@ func (a *attack) flood(ctx context.Context, c *conn) (taken time.Time, err error
 	return taken, ctx.Err()
 }
 
-// drip sends a request piece by piece, never its last one, until the server ends the connection.
+// drip sends a request piece by piece, never the last piece, until the server ends the connection.
 func (a *attack) drip(ctx context.Context, c *conn) error {
 	ended, readErr := make(chan struct{}), error(nil)
 	go func() {
@@ -243,7 +243,8 @@ func (a *attack) drip(ctx context.Context, c *conn) error {
 	}
 }
 
-// pieces gives one part of a request after the other: header lines without end, or single bytes up to the last but one.
+// pieces returns a function that gives one part of a request after the other. The parts are header lines without end, or
+// single bytes up to the last but one.
 func (a *attack) pieces(c *conn) func() []byte {
 	if a.Protocol == "http" {
 		n := -1

@@ -10,9 +10,10 @@ import (
 // afterFailure is how long a visitor without a rate waits before it tries again.
 const afterFailure = 10 * time.Millisecond
 
-// Churn makes visits: connect, shake hands, one request, its answer, and away with a reset, so that the ports suffice. Conns visitors do so
-// again and again or, with a Rate, that many visits a second are due, Conns of them at most at a time. The latency is that of a whole
-// visit, with a Rate from when it was due. A visit that fails is counted and the next one made. Else it is like Run.
+// Churn makes visits: connect, shake hands, one request, its answer, and leave with a reset, so that the ports suffice.
+// Conns visitors make one visit after the other. With a Rate, that many visits a second are due, and at most Conns are
+// under way. The latency is that of a whole visit, with a Rate from when it was due. A visit that fails is counted, and
+// the next one made. Otherwise Churn is like Run.
 func Churn(ctx context.Context, o Options, progress func(*Result)) (*Result, error) {
 	o.InFlight = 1
 	if err := o.Check(); err != nil {
@@ -38,7 +39,7 @@ func Churn(ctx context.Context, o Options, progress func(*Result)) (*Result, err
 	return g.result(min(max(time.Since(window), 0), o.Duration)), nil
 }
 
-// visits are those of one run.
+// visits are the visits of one run.
 type visits struct {
 	g    *generator
 	t    schedule
@@ -59,7 +60,7 @@ func (v *visits) make(ctx context.Context, s *shard) {
 		refused, err := v.g.visit(ctx)
 		now := time.Now()
 		switch {
-		case err != nil && (ctx.Err() != nil || !now.Before(v.t.end)): // only the end
+		case err != nil && (ctx.Err() != nil || !now.Before(v.t.end)): // only the end of the run
 			if v.t.o.Rate > 0 {
 				v.unanswered(s, from)
 			}
@@ -78,7 +79,7 @@ func (v *visits) make(ctx context.Context, s *shard) {
 	}
 }
 
-// counts reports whether a visit belongs to the measurement: with a rate by when it was due, else by its end.
+// counts reports whether a visit belongs to the measurement. With a rate the time when it was due decides, else its end.
 func (v *visits) counts(from, to time.Time) bool {
 	if v.t.o.Rate > 0 {
 		return !from.Before(v.t.window)
@@ -101,7 +102,7 @@ func (v *visits) unanswered(s *shard, due time.Time) {
 	record(s.latencies, now.Sub(due))
 }
 
-// rest notes the visits that were due and that no visitor came to.
+// rest notes the visits that were due and that no visitor made.
 func (v *visits) rest() {
 	if v.t.o.Rate == 0 {
 		return
@@ -113,7 +114,7 @@ func (v *visits) rest() {
 	}
 }
 
-// visit makes one, and tells whether its request was refused.
+// visit makes one visit, and reports whether its request was refused.
 func (g *generator) visit(ctx context.Context) (refused bool, err error) {
 	c, err := g.dial(ctx)
 	if err != nil {
@@ -129,7 +130,7 @@ func (g *generator) visit(ctx context.Context) (refused bool, err error) {
 		return false, err
 	}
 	n, err := c.receive(c.Conn)
-	if n == 1 { // whatever the server says about the connection after that
+	if n == 1 { // complete, whatever happens to the connection after that
 		r, ok := c.protocol.(refuser)
 		return ok && r.refused()[0], nil
 	}

@@ -25,7 +25,7 @@ const (
 	KindOther       = "other"
 )
 
-// A fault is an error whose kind is known where it is made.
+// fault is an error whose kind is known where the error is made.
 type fault struct {
 	kind string
 	error
@@ -40,7 +40,7 @@ func wrong(format string, args ...any) error {
 
 var errClosed = errors.New("the server closed the connection")
 
-// closedByServer turns the end of the stream into an error that says what happened.
+// closedByServer replaces the end of the stream by an error that says what happened.
 func closedByServer(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errClosed
@@ -48,7 +48,7 @@ func closedByServer(err error) error {
 	return err
 }
 
-// kindOf tells the kind of an error.
+// kindOf returns the kind of an error.
 func kindOf(err error) string {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.kind

@@ -2,7 +2,7 @@ package load
 
 import "time"
 
-// flight knows for each request in flight when it was sent, or was due. It is not safe for several goroutines.
+// flight holds the time at which each request in flight was sent, or was due. It is not safe for several goroutines.
 type flight struct {
 	times   []time.Time // by place; zero: free
 	oldest  int         // place of the oldest one, of protocols that answer in order
@@ -18,10 +18,10 @@ func newFlight(p protocol, limit int) *flight {
 	return f
 }
 
-// room is how many more requests may be sent.
+// room returns how many more requests may be sent.
 func (f *flight) room() int { return len(f.times) - f.waiting }
 
-// sent notes the n requests that the protocol was just asked for; from is the time of the ith.
+// sent records the n requests that the protocol has just made. from returns the time of the ith.
 func (f *flight) sent(n int, from func(i int) time.Time) {
 	for i := range n {
 		place := (f.oldest + f.waiting) % len(f.times)
@@ -33,7 +33,8 @@ func (f *flight) sent(n int, from func(i int) time.Time) {
 	}
 }
 
-// answered takes off the n requests that the protocol just received answers to, and tells of each. Answers to nothing are an error.
+// answered removes the n requests that have just been answered, and calls tell for each. An answer without a request is
+// an error.
 func (f *flight) answered(n int, tell func(from time.Time, refused bool)) error {
 	if n > f.waiting {
 		return wrong("%d answers to %d requests", n, f.waiting)
@@ -57,7 +58,7 @@ func (f *flight) answered(n int, tell func(from time.Time, refused bool)) error 
 	return nil
 }
 
-// unanswered tells of each request that is still in flight.
+// unanswered calls tell for each request that is still in flight.
 func (f *flight) unanswered(tell func(from time.Time)) {
 	for _, from := range f.times {
 		if !from.IsZero() {

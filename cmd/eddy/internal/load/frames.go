@@ -10,13 +10,13 @@ import (
 	"sync"
 )
 
-// frames is the frame protocol: requests whose answers may come in any order. A request's id is its place among those in
-// flight, plus 1. For "frame" the requests are ECHOs; for "rpc" they are CALLs of a method that returns its raw body.
+// frames is the frame protocol, whose answers may come in any order. A request's id is its place among those in flight,
+// plus 1. For "frame" the requests are ECHOs. For "rpc" they are CALLs of a method that returns its raw body.
 type frames struct {
 	op      byte
 	payload []byte // of a request
 	answer  []byte // what is expected back
-	refuses bool   // BUSY and UNAVAILABLE are counted, and not the end
+	refuses bool   // BUSY and UNAVAILABLE are counted and do not end the connection
 
 	mu    sync.Mutex // free and waits: one goroutine asks, another receives
 	free  []int      // places to send from
@@ -58,7 +58,7 @@ func newFrames(o Options) *frames {
 	return f
 }
 
-// callPrefix is what precedes the body of a CALL: no timeout, a raw body, no flags, service, method, no metadata.
+// callPrefix returns what precedes the body of a CALL: no timeout, a raw body, no flags, service, method, no metadata.
 func callPrefix(service, method string) []byte {
 	b := make([]byte, 6)
 	for _, s := range []string{service, method} {
@@ -120,7 +120,7 @@ func (f *frames) receive(r io.ReadWriter) (answers int, err error) {
 	return len(f.done), nil
 }
 
-// check looks at the header of the answer that is arriving, and returns how long all of it is.
+// check looks at the header of the answer that is arriving, and returns the length of the whole answer.
 func (f *frames) check() (size int, err error) {
 	h := f.in[:frameHeader]
 	length := binary.BigEndian.Uint32(h[12:])
@@ -135,7 +135,7 @@ func (f *frames) check() (size int, err error) {
 	return frameHeader + int(length), nil
 }
 
-// take ends the request that the next answer is to.
+// take ends the request that the next answer belongs to.
 func (f *frames) take(size int) error {
 	id, status, body := binary.BigEndian.Uint64(f.in[3:]), f.in[11], f.in[frameHeader:size]
 	busy := status == statusBusy || status == statusUnavailable

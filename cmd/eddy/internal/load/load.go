@@ -1,5 +1,5 @@
-// Package load is the load generator of "eddy bench": it opens connections over package net, keeps a fixed number of requests
-// in flight on each, or sends at a constant rate, checks every answer and measures how long it took.
+// Package load is the load generator of "eddy bench". It opens connections over package net, keeps a fixed number of
+// requests in flight on each, or sends at a constant rate. It checks every answer and measures how long the answer took.
 package load
 
 import (
@@ -15,8 +15,9 @@ import (
 // dialTimeout bounds the connect and handshakes of one connection.
 const dialTimeout = 5 * time.Second
 
-// Run makes the load until its duration is over or ctx ends, whichever is first, and reports what it measured until then. An error means that
-// nothing could be measured: the server cannot be reached or does not speak the protocol. progress, if not nil, is called once a second.
+// Run makes the load until its duration is over or ctx ends, whichever is first, and reports what it measured until
+// then. An error means that nothing could be measured, because the server cannot be reached or does not speak the
+// protocol. progress, if not nil, is called once a second.
 func Run(ctx context.Context, o Options, progress func(*Result)) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -129,8 +130,8 @@ func (g *generator) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// secure puts TLS on the connection. Nothing secret is sent and every answer is compared, so the certificate is not verified: servers under
-// test have self-signed ones.
+// secure puts TLS on the connection. The certificate is not verified, because servers under test have self-signed ones.
+// Nothing secret is sent, and every answer is compared.
 func (c *conn) secure(ctx context.Context, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -147,7 +148,7 @@ func (c *conn) secure(ctx context.Context, addr string) error {
 	return nil
 }
 
-// dialAll opens the other connections, some at a time; one that fails is counted and left out.
+// dialAll opens the other connections, some at a time. A connection that fails is counted and left out.
 func (g *generator) dialAll(ctx context.Context, first *conn) []*conn {
 	const atOnce = 64
 	conns := make([]*conn, g.Conns)
@@ -185,12 +186,12 @@ func (g *generator) drive(c *conn, s *shard, t schedule) {
 	}
 }
 
-// over reports that err is only the end of the run: the deadline, or our own closing.
+// over reports that err only means the end of the run: the deadline, or our own close.
 func over(err error, end time.Time) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) || !time.Now().Before(end)
 }
 
-// exchange sends requests and takes answers until the connection ends, and returns why it ended.
+// exchange sends requests and takes answers until the connection ends. It returns the reason of the end.
 func (g *generator) exchange(c *conn, s *shard, t schedule) error {
 	f := newFlight(c.protocol, g.InFlight)
 	for n := g.InFlight; ; {

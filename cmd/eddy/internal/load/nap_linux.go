@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap sleeps by the kernel's fine clock; a signal ends it early.
+// nap sleeps by the kernel's fine clock. A signal ends it early.
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil)

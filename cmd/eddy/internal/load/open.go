@@ -10,24 +10,25 @@ import (
 
 // schedule says when the requests of one connection are due, and which of them count.
 type schedule struct {
-	from, window, end time.Time // of the warm-up, of the measurement, of both
+	from, window, end time.Time // beginning of the warm-up and of the measurement, and the end of both
 	conn              int
 	o                 Options
 }
 
-// of is the schedule of the ith connection.
+// of returns the schedule of the ith connection.
 func (t schedule) of(i int) schedule {
 	t.conn = i
 	return t
 }
 
-// due is when the nth request of the connection is: the connections take turns.
+// due returns when the nth request of the connection is due. The connections take turns.
 func (t schedule) due(n int64) time.Time {
 	return t.from.Add(time.Duration(float64(n*int64(t.o.Conns)+int64(t.conn)) / float64(t.o.Rate) * float64(time.Second)))
 }
 
-// open is a connection that sends at a constant rate. A request that waits for a place, because the server is slow, is measured from the
-// time at which it was due: else a server that stands still would be asked, and measured, less (coordinated omission).
+// open is a connection that sends at a constant rate. A request that waits for a place, because the server is slow, is
+// measured from the time at which it was due. Otherwise a server that stands still would be asked less, and measured
+// less (coordinated omission).
 type open struct {
 	c net.Conn
 	p protocol
@@ -42,7 +43,7 @@ type open struct {
 	sent   int64
 }
 
-// constant sends at the rate and receives until the connection ends, and returns why it did.
+// constant sends at the rate and receives until the connection ends. It returns the reason of the end.
 func (g *generator) constant(c *conn, s *shard, t schedule) error {
 	o := &open{c: c.Conn, p: c.protocol, t: t, s: s, flight: newFlight(c.protocol, g.InFlight), tick: g.ticks[t.conn], room: make(chan struct{}, 1), ended: make(chan struct{})}
 	failed := make(chan error, 1)
@@ -50,9 +51,9 @@ func (g *generator) constant(c *conn, s *shard, t schedule) error {
 	err := o.receive()
 	close(o.ended)
 	c.Close()
-	<-failed // a side of the same end
+	<-failed // the error of the sender has the same cause
 	now := time.Now()
-	if errors.Is(err, os.ErrDeadlineExceeded) || now.After(t.end) { // which can come a little early on a busy machine
+	if errors.Is(err, os.ErrDeadlineExceeded) || now.After(t.end) { // the deadline can come a little early on a busy machine
 		now = t.end
 	}
 	o.rest(now)
@@ -78,7 +79,7 @@ func (o *open) send() error {
 	return nil
 }
 
-// batch takes places for what is due, and returns their requests.
+// batch takes places for the requests that are due, and returns their bytes.
 func (o *open) batch(now time.Time) []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +116,7 @@ func (o *open) receive() error {
 		}
 		select {
 		case o.room <- struct{}{}:
-		default: // it has been told
+		default: // the sender has been told
 		}
 	}
 }
@@ -133,7 +134,8 @@ func (o *open) take(n int, now time.Time) error {
 	})
 }
 
-// rest notes what was due before the end, which is now, and has no answer, with its age: the slowest are not left out.
+// rest records the requests that are due and have no answer at the end, which is now, with their age. The slowest
+// requests are thus not left out.
 func (o *open) rest(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Protocols are the names of the protocols, in the order in which they are told.
+// Protocols are the names of the protocols, in the order in which they are listed.
 var Protocols = []string{"echo", "line", "frame", "rpc", "http", "ws"}
 
 // Options say what load to make. Check names the first one that makes no sense.
@@ -35,14 +35,14 @@ const (
 	MaxConns    = 20_000
 	MaxSize     = 1 << 20
 	MaxRate     = 10_000_000
-	MaxInFlight = 1 << 20 // bytes in flight per connection, Size × InFlight: more could wait for itself in full socket buffers
+	MaxInFlight = 1 << 20 // bytes in flight per connection, Size × InFlight; more could deadlock in full socket buffers
 	MaxDuration = 24 * time.Hour
 )
 
-// maxPrefix bounds the names in a request: the protocol takes 16 KiB with everything around them.
+// maxPrefix bounds the names in a request. The protocol takes 16 KiB with everything around them.
 const maxPrefix = 16 << 10 / 2
 
-// DefaultInFlight is how many requests of a size may be in flight on a connection with a Rate.
+// DefaultInFlight returns how many requests of a size may be in flight on a connection with a Rate.
 func DefaultInFlight(size int) int { return min(64, max(1, MaxInFlight/max(size, 1))) }
 
 // Check reports the first option that is out of range, naming it as the flag it comes from.
@@ -83,7 +83,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// checkNames looks at what becomes part of a request as it is.
+// checkNames checks the options that become part of a request as they are.
 func (o Options) checkNames() error {
 	if len(o.Service)+len(o.Method) > maxPrefix {
 		return fmt.Errorf("--service and --method have %d bytes together, limit %d", len(o.Service)+len(o.Method), maxPrefix)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pace tells each connection when a request of it is due, until stop is closed or the schedule ends. One goroutine does so for all, because
-// the runtime's timers are late by up to a millisecond where nothing else happens.
+// pace signals each connection when one of its requests is due, until stop is closed or the schedule ends. One goroutine
+// does so for all, because the runtime's timers are up to a millisecond late where nothing else happens.
 func pace(t schedule, ticks []chan struct{}, stop <-chan struct{}) {
 	conns := int64(len(ticks))
 	for k := int64(0); ; k++ {
@@ -15,7 +15,7 @@ func pace(t schedule, ticks []chan struct{}, stop <-chan struct{}) {
 			return
 		}
 		for wait := time.Until(due); wait > 0; wait = time.Until(due) {
-			runtime.Gosched() // who was told runs first
+			runtime.Gosched() // lets connections that were signalled run first
 			nap(min(wait, longestNap))
 			select {
 			case <-stop:
@@ -25,10 +25,10 @@ func pace(t schedule, ticks []chan struct{}, stop <-chan struct{}) {
 		}
 		select {
 		case ticks[k%conns] <- struct{}{}:
-		default: // it has been told
+		default: // the connection has been signalled
 		}
 	}
 }
 
-// longestNap is how soon the end is noticed.
+// longestNap bounds how late the end is noticed.
 const longestNap = 20 * time.Millisecond

@@ -18,7 +18,7 @@ type protocol interface {
 	receive(r io.ReadWriter) (answers int, err error)
 }
 
-// unordered is a protocol whose answers come in any order. Requests are known by their place among those in flight.
+// unordered is a protocol whose answers come in any order. A request is identified by its place among those in flight.
 type unordered interface {
 	asked() []int    // the places that the last requests took
 	answered() []int // the places to which the last receive brought answers
@@ -59,7 +59,7 @@ func payload(size int) []byte {
 	return b
 }
 
-// stream is a protocol in which every request is the same bytes and every answer too: echo and line.
+// stream is a protocol in which all requests are the same bytes, and all answers too: echo and line.
 type stream struct {
 	all     []byte // one request, repeated as often as may be in flight
 	request int    // its length

@@ -7,7 +7,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// A Result is what a run measured after its warm-up. Requests are those whose answer came and was right.
+// Result is what a run measured after its warm-up. Requests counts those whose answer came and was right.
 type Result struct {
 	Requests   int64
 	Errors     int64            // connections that were refused, closed by the server or answered wrongly; each one ends with its error
@@ -16,13 +16,13 @@ type Result struct {
 	Elapsed    time.Duration
 	Latencies  *hdrhistogram.Histogram // nanoseconds, from when the request was sent or, with a Rate, should have been
 
-	Refused    int64                   // answers that there was no room
+	Refused    int64                   // answers that said that there was no room
 	Refusals   *hdrhistogram.Histogram // latencies of those
-	Unanswered int64                   // with a Rate: requests of its time without an answer at the end, with their age among Latencies
+	Unanswered int64                   // with a Rate: requests that were due and had no answer at the end; Latencies has their age
 	Late       *hdrhistogram.Histogram // with a Rate: how long after it was due each request was sent
 }
 
-// PerSecond is the number of answers per second.
+// PerSecond returns the number of answers per second.
 func (r *Result) PerSecond() float64 {
 	if r.Elapsed <= 0 {
 		return 0
@@ -30,7 +30,7 @@ func (r *Result) PerSecond() float64 {
 	return float64(r.Requests) / r.Elapsed.Seconds()
 }
 
-// A shard collects the measurements of some of the connections, so that they don't all meet at one lock.
+// shard collects the measurements of some of the connections, so that not all of them contend for one lock.
 type shard struct {
 	mu        sync.Mutex
 	requests  int64
@@ -57,7 +57,7 @@ func (s *shard) answer(latency time.Duration, refused bool) {
 	record(s.latencies, latency)
 }
 
-// maxLatency is the longest latency that is told apart; longer ones count as this.
+// maxLatency is the longest latency that is told apart. Longer ones count as maxLatency.
 const maxLatency = time.Minute
 
 // NewHistogram returns a histogram of nanoseconds to a minute, to three digits.

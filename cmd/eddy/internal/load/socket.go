@@ -35,7 +35,8 @@ type socket struct {
 	answer  []byte
 }
 
-// newSocket builds the frames once. Each connection has its own random mask, the same in every frame: it costs no time while measuring.
+// newSocket builds the frames once. Each connection has its own random mask, which is the same in every frame and so
+// costs no time while measuring.
 func newSocket(o Options) *socket {
 	s := &socket{host: o.Addr, payload: payload(o.Size), answer: make([]byte, max(o.Size, 0))}
 	var mask [4]byte
@@ -119,7 +120,7 @@ func (s *socket) frameBuffered() bool {
 	return err == nil && len(head) == 2 && head[1] < 126 && s.reader.Buffered() >= 2+int(head[1])
 }
 
-// header reads the head of a frame; a server never masks and this one has no reason to fragment.
+// header reads the head of a frame. A server never masks, and this one has no reason to fragment.
 func (s *socket) header() (op byte, length uint64, err error) {
 	var b [8]byte
 	if _, err := io.ReadFull(s.reader, b[:2]); err != nil {
@@ -156,7 +157,7 @@ func (s *socket) message(length uint64) error {
 	return nil
 }
 
-// control answers pings and makes an error of everything else (RFC 6455, section 5.5).
+// control answers pings and returns an error for every other frame (RFC 6455, section 5.5).
 func (s *socket) control(w io.Writer, op byte, length uint64) error {
 	const maxControl = 125
 	if length > maxControl {

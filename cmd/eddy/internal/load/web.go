@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// web is an HTTP/1.1 client that sends the same request again and again and looks at the status of each answer; bodies are read and not
-// looked at. A GET without a body, or a POST of Size bytes.
+// web is an HTTP/1.1 client that sends the same request again and again: a GET without a body, or a POST of Size bytes.
+// It checks the status of each answer. Bodies are read but not compared.
 type web struct {
 	all     []byte // one request, repeated as often as may be in flight
 	request int
@@ -50,7 +50,7 @@ func (w *web) requests(n int) []byte { return w.all[:n*w.request] }
 // refused implements refuser.
 func (w *web) refused() []bool { return w.busy }
 
-// receive waits for one answer and takes in those of which the head has arrived with it.
+// receive waits for one answer, and takes further ones whose head has arrived with it.
 func (w *web) receive(io.ReadWriter) (answers int, err error) {
 	w.busy = w.busy[:0]
 	for len(w.busy) == 0 || w.headBuffered() {
@@ -69,12 +69,12 @@ func (w *web) headBuffered() bool {
 // head is what an answer's header says about its end.
 type head struct {
 	status  int
-	length  int64 // -1: not told
+	length  int64 // -1: not given
 	chunked bool
 	closes  bool
 }
 
-// answer reads one answer (RFC 9112, sections 4 to 7); those of status 1xx are passed over.
+// answer reads one answer (RFC 9112, sections 4 to 7). Answers of status 1xx are skipped.
 func (w *web) answer() error {
 	h := head{status: 100}
 	for h.status >= 100 && h.status < 200 {
@@ -141,7 +141,7 @@ func (h *head) field(name, value []byte) (err error) {
 	return nil
 }
 
-// line reads to the end of a line; it is valid until the next read.
+// line reads to the end of a line. The line is valid until the next read.
 func (w *web) line() ([]byte, error) {
 	b, err := w.reader.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

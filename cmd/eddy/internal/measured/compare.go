@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// A Side is the runs of one thing that is compared.
+// Side is one of the things compared, with its runs.
 type Side struct {
 	Name string
 	Runs []*Run
@@ -22,8 +22,8 @@ const (
 	NotMeasured  = "not measured"
 )
 
-// leastRuns is how many runs a side needs for an interval that means anything: with two, Student's distribution has one degree of freedom
-// and the interval is tens of times as wide as the runs lie apart.
+// leastRuns is how many runs a side needs for a meaningful interval. With two runs, Student's distribution has one
+// degree of freedom, and the interval is tens of times as wide as the runs lie apart.
 const leastRuns = 3
 
 // A Row compares one figure of a side with that of the first.
@@ -38,7 +38,7 @@ type Row struct {
 	Decimals int    `json:"-"` // of base and value as they are printed
 }
 
-// A Mean is a geometric mean with its interval of 95 % confidence; Low and High are 0 when there are too few runs for one.
+// Mean is a geometric mean with its interval of 95 % confidence. Low and High are 0 when there are too few runs.
 type Mean struct {
 	Mean float64 `json:"mean"`
 	Low  float64 `json:"low,omitempty"`
@@ -60,8 +60,9 @@ var metrics = []metric{
 	{"p99.9 ms", 3, func(r *Run) float64 { return r.Latency.P999 }},
 }
 
-// Compare holds every side against the first, figure by figure. What differs is the ratio of geometric means; its interval is Welch's, on
-// the logarithms of the runs: it takes the sides to be of different spread, and no more than that one run is like another.
+// Compare compares every side with the first, figure by figure. The result is the ratio of geometric means, with Welch's
+// interval on the logarithms of the runs. That interval allows the sides a different spread, and assumes only that the
+// runs of a side are alike.
 func Compare(sides []Side) ([]Row, error) {
 	if len(sides) < 2 {
 		return nil, errors.New("a comparison needs two sides at least")
@@ -101,7 +102,7 @@ func compare(m metric, base []float64, s Side) Row {
 	return r
 }
 
-// sample is the logarithms of a figure, nil if a run has none.
+// sample returns the logarithms of a figure, nil if a run has none.
 func sample(runs []*Run, of func(*Run) float64) []float64 {
 	logs := make([]float64, len(runs))
 	for i, r := range runs {
@@ -114,7 +115,7 @@ func sample(runs []*Run, of func(*Run) float64) []float64 {
 	return logs
 }
 
-// moments are the mean of a sample and the variance of that mean.
+// moments returns the mean of a sample and the variance of that mean.
 func moments(logs []float64) (mean, variance float64) {
 	for _, x := range logs {
 		mean += x / float64(len(logs))
@@ -129,7 +130,7 @@ func moments(logs []float64) (mean, variance float64) {
 	return mean, variance / (n - 1) / n
 }
 
-// interval is Student's.
+// interval returns the mean with Student's interval.
 func interval(logs []float64) Mean {
 	mean, variance := moments(logs)
 	m := Mean{Mean: math.Exp(mean)}
@@ -140,7 +141,8 @@ func interval(logs []float64) Mean {
 	return m
 }
 
-// welch is half the width of the interval of the difference of two means (Welch 1947, with Satterthwaite's degrees of freedom).
+// welch returns half the width of the interval of the difference of two means (Welch 1947, with Satterthwaite's degrees
+// of freedom).
 func welch(a, b []float64) float64 {
 	_, va := moments(a)
 	_, vb := moments(b)
@@ -151,7 +153,8 @@ func welch(a, b []float64) float64 {
 	return studentT(freedom) * math.Sqrt(va+vb)
 }
 
-// studentT is the 97.5th percentile of Student's distribution, found by halving: its probability comes from the incomplete beta function.
+// studentT returns the 97.5th percentile of Student's distribution, found by halving. The probability comes from the
+// incomplete beta function.
 func studentT(freedom float64) float64 {
 	low, high := 0.0, 1e4
 	for range 100 {
@@ -183,7 +186,7 @@ func beta(x, a, b float64) float64 {
 	return 1 - front*fraction(1-x, b, a)/b
 }
 
-// fraction evaluates it from the inside out; so many terms are enough for every a and b here.
+// fraction evaluates the continued fraction from the inside out. 200 terms are enough for every a and b here.
 func fraction(x, a, b float64) float64 {
 	f := 1.0
 	for m := 200; m >= 1; m-- {
@@ -195,7 +198,8 @@ func fraction(x, a, b float64) float64 {
 	return 1 / (1 - (a+b)*x/(a+1)/f)
 }
 
-// Differences tells in which of their settings the runs are not alike: then the figures do not compare the servers alone.
+// Differences returns the settings in which the runs are not alike. With any, the figures do not compare the servers
+// alone.
 func Differences(sides []Side) []string {
 	first := sides[0].Runs[0]
 	var found []string

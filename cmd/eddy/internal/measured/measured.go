@@ -1,4 +1,4 @@
-// Package measured is what "eddy bench" measured: its JSON form, and the comparison of several runs.
+// Package measured holds what "eddy bench" has measured, in its JSON form, and compares several runs.
 package measured
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/load"
 )
 
-// Schema names the form of the JSON (docs/bench.md). Fields may be added to it; whatever else changes makes a new number.
+// Schema names the form of the JSON (docs/bench.md). Fields may be added to it; any other change needs a new number.
 const Schema = "eddy-bench/1"
 
 // A Run is one measurement. Times are in milliseconds if their names say so, else in seconds.
@@ -37,11 +37,11 @@ type Run struct {
 	Machine  Machine   `json:"machine"`
 
 	Outcome
-	Undisturbed *Outcome `json:"undisturbed,omitempty"` // of slow-reader and slowloris: before the attack, while Outcome is beside it
+	Undisturbed *Outcome `json:"undisturbed,omitempty"` // of slow-reader and slowloris: before the attack; Outcome is during the attack
 	Attack      *Attack  `json:"attack,omitempty"`
 }
 
-// An Attack is what became of connections that do not behave.
+// Attack is what became of the connections that misbehave.
 type Attack struct {
 	Attackers int              `json:"attackers"`
 	Every     float64          `json:"every_s,omitempty"`
@@ -55,14 +55,14 @@ type Attack struct {
 	Sent      int64            `json:"bytes_sent"`
 }
 
-// An Outcome is what the requests of a measurement came to.
+// Outcome is the result of the requests of a measurement.
 type Outcome struct {
 	Seconds   float64 `json:"seconds"` // measured
 	Requests  int64   `json:"requests"`
 	PerSecond float64 `json:"requests_per_second"`
 	Latency   Latency `json:"latency"`
 
-	Refused    int64    `json:"refused,omitempty"` // answered that there was no room
+	Refused    int64    `json:"refused,omitempty"` // answers that said that there was no room
 	Refusal    *Latency `json:"refusal_latency,omitempty"`
 	Unanswered int64    `json:"unanswered,omitempty"` // at the end, with their age among the latencies
 	Late       *Latency `json:"sent_late,omitempty"`  // of mode open: how long after it was due a request was sent
@@ -72,7 +72,7 @@ type Outcome struct {
 	FirstError string           `json:"first_error,omitempty"`
 }
 
-// Machine is where the load came from.
+// Machine is the machine that made the load.
 type Machine struct {
 	Eddy string `json:"eddy"`
 	Go   string `json:"go"`
@@ -109,7 +109,7 @@ func NewLatency(h *hdrhistogram.Histogram) Latency {
 	return l
 }
 
-// New is the form of what a load with these options came to.
+// New returns the Run of a load with these options.
 func New(scenario string, o load.Options, r *load.Result, eddy string) *Run {
 	run := &Run{
 		Schema: Schema, Scenario: scenario, Protocol: o.Protocol, Addr: o.Addr, TLS: o.TLS, Mode: "closed", Conns: o.Conns, Size: o.Size, InFlight: o.InFlight,
@@ -123,7 +123,7 @@ func New(scenario string, o load.Options, r *load.Result, eddy string) *Run {
 	return run
 }
 
-// NewOutcome is the form of one result.
+// NewOutcome returns the Outcome of one result.
 func NewOutcome(o load.Options, r *load.Result) Outcome {
 	out := Outcome{
 		Seconds: r.Elapsed.Seconds(), Requests: r.Requests, PerSecond: r.PerSecond(), Latency: NewLatency(r.Latencies),
@@ -135,7 +135,7 @@ func NewOutcome(o load.Options, r *load.Result) Outcome {
 	}
 	if o.Rate > 0 && r.Late.TotalCount() > 0 {
 		l := NewLatency(r.Late)
-		l.Buckets = nil // of which the percentiles tell enough
+		l.Buckets = nil // the percentiles are enough
 		out.Late = &l
 	}
 	if r.FirstError != nil {
@@ -185,7 +185,7 @@ func parse(text []byte) (runs []*Run, err error) {
 	}
 }
 
-// NewAttack is the form of an attack and of what its victims felt.
+// NewAttack returns the Run of an attack, with what its victims felt.
 func NewAttack(o load.AttackOptions, undisturbed, disturbed *load.Result, a *load.Assault, eddy string) *Run {
 	run := New(o.Kind, o.Options, disturbed, eddy)
 	before := NewOutcome(o.Options, undisturbed)

@@ -75,7 +75,7 @@ func (o *Outcome) print(w io.Writer) {
 	}
 }
 
-// kinds is ": 3 reset, 1 timeout", or nothing.
+// kinds returns text such as ": 3 reset, 1 timeout", or "" if there are none.
 func kinds(of map[string]int64) string {
 	var parts []string
 	for _, kind := range slices.Sorted(maps.Keys(of)) {
@@ -99,7 +99,7 @@ func PrintComparison(w io.Writer, sides []Side, rows []Row) {
 			}
 		}
 	}
-	_ = tab.Flush() // a terminal that is gone is told of no one
+	_ = tab.Flush() // nobody reads a terminal that is gone
 }
 
 func (m Mean) text(decimals int) string {

@@ -1,4 +1,5 @@
-// Package sdnotify tells the service manager that started the program how it is: sd_notify(3) of systemd, without its library.
+// Package sdnotify tells the service manager that started the program about its state. It is sd_notify(3) of systemd,
+// without its library.
 package sdnotify
 
 import (
@@ -11,23 +12,24 @@ import (
 	"time"
 )
 
-// What can be told (sd_notify(3)).
+// Ready and Stopping are states for Manager.Tell (sd_notify(3)).
 const (
 	Ready    = "READY=1"
 	Stopping = "STOPPING=1"
 	alive    = "WATCHDOG=1"
 )
 
-// tellWithin is how long the manager may take to read what it was told before. A server does not wait for it any longer, least of all to stop.
+// tellWithin is how long a message may wait because the manager has not read earlier ones. A server does not wait
+// longer, least of all to stop.
 const tellWithin = 2 * time.Second
 
-// Manager is the service manager. The nil Manager is told nothing: nobody asked. Any goroutine.
+// Manager is the service manager. A nil Manager, where there is no service manager, is told nothing. Any goroutine.
 type Manager struct {
 	addr     *net.UnixAddr
-	watchdog time.Duration // how long it waits for a sign of life, 0 = it does not
+	watchdog time.Duration // how long the manager waits for a sign of life, 0 = it waits for none
 }
 
-// FromEnv finds the manager in the environment of the process with that id, nil if there is none.
+// FromEnv finds the manager in the environment of the process pid, nil if there is none.
 func FromEnv(getenv func(string) string, pid int) *Manager {
 	path := getenv("NOTIFY_SOCKET")
 	if !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "@") { // "@" is the abstract namespace, which package net writes the same way
@@ -64,8 +66,9 @@ func (m *Manager) Tell(state, status string) error {
 	return nil
 }
 
-// Watch gives a sign of life twice in the time that the manager waits for one, as long as check returns nil, and otherwise tells why not. It
-// does nothing if the manager waits for none. stop ends it and returns when it has ended.
+// Watch gives a sign of life twice in the time that the manager waits for one, as long as check returns nil. Otherwise
+// it tells the manager why not. Watch does nothing if the manager waits for none. stop ends the signs and returns when
+// they have ended.
 func (m *Manager) Watch(check func(context.Context) error, report func(error)) (stop func()) {
 	if m == nil || m.watchdog <= 0 {
 		return func() {}
@@ -90,7 +93,7 @@ func (m *Manager) Watch(check func(context.Context) error, report func(error)) (
 	}
 }
 
-// look checks once.
+// look checks once and tells the manager the result.
 func (m *Manager) look(ctx context.Context, check func(context.Context) error, report func(error)) {
 	once, cancel := context.WithTimeout(ctx, m.watchdog/2)
 	defer cancel()
