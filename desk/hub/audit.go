@@ -11,12 +11,12 @@ import (
 
 const (
 	auditTimeout = 5 * time.Second // for lines that nobody waits for
-	auditEvery   = 1               // lines a second about refusals of one session
+	auditEvery   = 1               // lines a second about the refusals of one session
 	auditBurst   = 20
 )
 
-// audit writes a line of the audit log about the session's agent and waits for its commit; what cannot be written down
-// must not be done. It blocks: call it on the agent pool only.
+// audit writes a line of the audit log about the session's agent and waits for its commit. An action that cannot be
+// recorded must not be done. audit blocks: call it on the agent pool only.
 func (s *Session) audit(ctx context.Context, action, target, detail string) error {
 	return store.Record(ctx, s.hub.o.Store, s.auditLine(action, target, detail))
 }
@@ -36,7 +36,7 @@ func (s *Session) auditSoon(action, target, detail string) {
 	})
 }
 
-// can reports whether the session's agent has a permission. If not, the command is refused and that is written down.
+// can reports whether the session's agent has a permission. If not, the command is refused and the refusal logged.
 func (s *Session) can(cmd proto.Command, p perm.Permission) bool {
 	who := s.who()
 	if who.actor.Kind == store.Agent && who.role.Can(p) {
@@ -46,7 +46,7 @@ func (s *Session) can(cmd proto.Command, p perm.Permission) bool {
 	return false
 }
 
-// deny refuses a command that the session's identity may not use. Refusals of staff are written down, not all of a flood.
+// deny refuses a command that the session's identity may not use. Refusals of staff are logged, but not all of a flood.
 func (s *Session) deny(cmd proto.Command, who identity, why string) {
 	s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "you may not do this"})
 	s.hub.Counters.Denied.Add(1)

@@ -14,8 +14,8 @@ const (
 	blockRetry    = 250 * time.Millisecond
 )
 
-// contactBlock blocks a contact, or lets it in again. First nobody opens or writes any more, then its conversations are
-// closed, each in its own lane, and its connections.
+// contactBlock blocks a contact, or lets it in again. Blocking first keeps the contact from opening conversations and
+// writing. Then its conversations are closed, each in its own lane, and its connections.
 func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.ContactBlock) {
 	s.staffRead(cmd, who, func(ctx context.Context, r store.Reader) (any, error) {
 		if _, err := s.known(ctx, r, who, p.Contact); err != nil {
@@ -40,7 +40,7 @@ func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.Contact
 	})
 }
 
-// closeBlocked closes the open conversations of a blocked contact. The reason is a note: customers do not see it.
+// closeBlocked closes the open conversations of a blocked contact. The reason is a note, which customers do not see.
 func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
 	var convs []string
 	h.mu.Lock()
@@ -53,7 +53,8 @@ func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
 	}
 }
 
-// blockMove closes one conversation; what fails for a while is tried again. After a crash Start does it.
+// blockMove closes one conversation. If the store does not answer, it is tried again for a while. After a crash Start
+// does it.
 func (h *Hub) blockMove(m store.Move, attempt int) {
 	retry := func() {
 		if attempt < blockAttempts && !h.draining.Load() {

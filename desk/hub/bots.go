@@ -14,13 +14,13 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Errors that a turn fails with before a bot is asked.
+// errBotGone and errBotBusy are errors of a turn before a bot is asked.
 var (
 	errBotGone = errors.New("hub: the bot is no longer there")
 	errBotBusy = errors.New("hub: too many turns wait for bots")
 )
 
-// botStaff are the bots that conversations have, ready to be asked, and the connections of those that are asked over HTTP.
+// botStaff holds the bots that conversations have, ready to be asked, and the connections to webhook bots.
 type botStaff struct {
 	hub *Hub
 
@@ -31,7 +31,7 @@ type botStaff struct {
 	closed  bool
 }
 
-// readyBot is a bot with its settings read: exactly one of rules and hook is set, unless the settings are not usable.
+// readyBot is a bot with its settings read. Exactly one of rules and hook is set, unless the settings are not usable.
 type readyBot struct {
 	account store.BotAccount
 	rules   bot.Bot
@@ -43,8 +43,8 @@ func newBotStaff(h *Hub) *botStaff {
 	return &botStaff{hub: h, ready: make(map[string]*readyBot), clients: make(map[bool]*safehttp.Client)}
 }
 
-// get returns a bot by the settings it has now. It blocks: it reads the account every time, which is what makes a change
-// of the settings count from the next turn on.
+// get returns a bot with its current settings. It blocks, because it reads the account every time. A change of the
+// settings thus counts from the next turn on.
 func (b *botStaff) get(ctx context.Context, id string) (*readyBot, error) {
 	if id == store.BuiltInBot {
 		return &readyBot{rules: b.hub.o.Bot}, nil
@@ -74,7 +74,7 @@ func (b *botStaff) forget(id string) {
 	delete(b.ready, id)
 }
 
-// build needs b.mu.
+// build makes a bot from its account. b.mu is held.
 func (b *botStaff) build(account store.BotAccount) *readyBot {
 	r := &readyBot{account: account}
 	switch account.Kind {
@@ -98,7 +98,8 @@ func (b *botStaff) build(account store.BotAccount) *readyBot {
 	return r
 }
 
-// client returns the one for addresses of a kind; those that may be private share no connections with the others. b.mu is held.
+// client returns the client for one kind of addresses. Those that may be private share no connections with the others.
+// b.mu is held.
 func (b *botStaff) client(private bool) (*safehttp.Client, error) {
 	if b.closed {
 		return nil, bot.ErrClosed
@@ -161,8 +162,8 @@ type BotStats struct {
 	bot.WebhookStats
 }
 
-// BotStats returns the numbers of the webhook bots that have been asked since the start, by name. They begin anew when a
-// bot's settings change. Any goroutine.
+// BotStats returns the numbers of the webhook bots that have been asked since the start, by name. The numbers of a bot
+// begin anew when its settings change. Any goroutine.
 func (h *Hub) BotStats() []BotStats {
 	b := h.botStaff
 	b.mu.Lock()

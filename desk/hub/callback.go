@@ -10,19 +10,19 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// TurnResult is what became of the answer that a bot has called back with.
+// TurnResult says what became of an answer that a bot has sent by a callback.
 type TurnResult string
 
-// Results.
+// Results of AnswerTurn.
 const (
 	TurnApplied   TurnResult = "applied"
 	TurnDuplicate TurnResult = "duplicate" // the turn had been answered before
-	TurnDiscarded TurnResult = "discarded" // too late: the bot no longer has the conversation, or the turn was given up
+	TurnDiscarded TurnResult = "discarded" // too late: the bot no longer has the conversation, or the turn has failed
 )
 
 // AnswerTurn takes the answer to a turn that a bot sends by itself, signed as bot.Verify wants it. It blocks until the
-// answer is committed or ctx ends. Errors are *proto.Error: unauthorized (the signature is wrong or there is no such
-// turn: which of the two is not told), bad_request, busy and unavailable. Not on a loop.
+// answer is committed or ctx ends, so do not call it on a loop. Errors are *proto.Error: unauthorized, bad_request, busy
+// and unavailable. unauthorized does not tell a wrong signature from an unknown turn.
 func (h *Hub) AnswerTurn(ctx context.Context, id, timestamp, signature string, body []byte) (TurnResult, error) {
 	if h.draining.Load() {
 		return "", unavailable("the server is shutting down")
@@ -45,7 +45,7 @@ func (h *Hub) AnswerTurn(ctx context.Context, id, timestamp, signature string, b
 	h.commitTurn(turnCommand(&turn, &reply), 1, func(out store.Outcome, e *proto.Error) {
 		select {
 		case ended <- end{out, e}:
-		default: // a panic behind the answer
+		default: // a second end, after a panic
 		}
 	})
 	select {
@@ -66,7 +66,7 @@ func (h *Hub) AnswerTurn(ctx context.Context, id, timestamp, signature string, b
 	}
 }
 
-// authenticTurn returns a turn if the caller is its bot.
+// authenticTurn returns a turn if the caller has proved to be its bot.
 func (h *Hub) authenticTurn(ctx context.Context, id, timestamp, signature string, body []byte) (store.Turn, error) {
 	turn, err := h.o.Store.Hot().BotTurn(ctx, id)
 	var b *readyBot

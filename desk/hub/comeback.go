@@ -7,9 +7,10 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// comeback spreads those who are told to come again later. After a restart ten thousand clients send what they have at once; told to come
-// again within the same second they would all be refused once more, and refusing them would be what the server does. So each refusal gets
-// a place behind the one before, at the pace at which a server of the targets works them off.
+// comeback spreads clients that are told to come again later. After a restart ten thousand clients send what they have
+// at once. If all were told to come again within the same second, all would be refused once more, and the server would
+// do nothing else. So each refusal gets a place behind the one before, at the pace at which a server of the target size
+// works them off.
 type comeback struct {
 	last atomic.Int64 // Unix nanoseconds of the last place given away
 }
@@ -19,14 +20,14 @@ const (
 	comebackMost  = 10 * time.Second
 )
 
-// place returns how long from now the next place is. Without a crowd that is nothing.
+// place returns how long from now the next place is. Without a crowd that is 0.
 func (c *comeback) place(now time.Time) time.Duration {
 	for {
 		last := c.last.Load()
 		next := max(last+int64(comebackEvery), now.UnixNano())
 		wait := time.Duration(next - now.UnixNano())
 		if wait > comebackMost {
-			return comebackMost // who comes too early is refused again
+			return comebackMost // a client that comes too early is refused again
 		}
 		if c.last.CompareAndSwap(last, next) {
 			return wait
@@ -34,7 +35,7 @@ func (c *comeback) place(now time.Time) time.Duration {
 	}
 }
 
-// spread returns the refusal of a command with its place added, if it is one for want of room.
+// spread adds a place to the refusal of a command, if the refusal is for want of room.
 func (c *comeback) spread(e *proto.Error, now time.Time) *proto.Error {
 	if e.RetryMS == 0 || e.Reason != "" || (e.Code != proto.CodeBusy && e.Code != proto.CodeUnavailable) {
 		return e

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// handle runs a command of a live session. It is on the loop: everything that touches the store leaves it.
+// handle runs a command of a live session. It runs on the loop, so everything that touches the store goes elsewhere.
 func (s *Session) handle(cmd proto.Command) {
 	h, who := s.hub, s.who()
 	if ping, ok := cmd.Payload.(*proto.Ping); ok {
@@ -91,7 +91,7 @@ func (s *Session) run(lane string, cmd proto.Command, c store.Command, ok func(o
 	s.runElse(lane, cmd, c, ok, func() {})
 }
 
-// runElse is run that also calls failed, before the client is told, if the command has failed.
+// runElse is run with failed, which is called if the command has failed, before the client is told.
 func (s *Session) runElse(lane string, cmd proto.Command, c store.Command, ok func(out store.Outcome), failed func()) {
 	side := sideOf(s.who().actor.Kind)
 	s.hub.execute(lane, c, func(out store.Outcome) {
@@ -120,7 +120,7 @@ func (s *Session) sendMessage(cmd proto.Command, who identity, msg store.Append)
 	}
 	msg.Conv, msg.From = cmd.Conv, who.actor
 	s.run(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
-		e := &out.Events[len(out.Events)-1] // behind the change that the message may have brought about
+		e := &out.Events[len(out.Events)-1] // after the change that the message may have caused
 		h.Counters.Acks.Add(1)
 		if out.Dup {
 			h.Counters.Dups.Add(1)
@@ -133,7 +133,8 @@ func (s *Session) forbid(cmd proto.Command, who string) {
 	s.fail(cmd, &proto.Error{Code: proto.CodeForbidden, Text: "only " + who + " may do this"})
 }
 
-// sendNote adds a note: to what is one's own or nobody's, and with the permission to what is another's.
+// sendNote adds a note. Staff may add notes to conversations that are their own or nobody's, and with the permission to
+// those of others.
 func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
 	h := s.hub
 	h.mu.Lock()
@@ -164,7 +165,7 @@ func (s *Session) transfer(cmd proto.Command, who identity, p *proto.Transfer) {
 	}
 }
 
-// staffMove is a change that only agents may ask for.
+// staffMove runs a change that only agents may ask for.
 func (s *Session) staffMove(cmd proto.Command, who identity, m store.Move) {
 	if who.actor.Kind != store.Agent {
 		s.forbid(cmd, "agents")
@@ -182,7 +183,7 @@ func (s *Session) endConv(cmd proto.Command, who identity, p *proto.Close) {
 	s.move(cmd, who, store.Move{Conv: cmd.Conv, Trigger: trigger, By: who.actor, Reason: p.Reason, Force: p.Force})
 }
 
-// move runs a change. What only a supervisor may do is written down once it is done.
+// move runs a change. A change that only a supervisor may make is logged once it is done.
 func (s *Session) move(cmd proto.Command, who identity, m store.Move) {
 	if m.Force && !s.can(cmd, perm.Override) {
 		return
@@ -201,7 +202,8 @@ func (s *Session) sync(cmd proto.Command, who identity, p *proto.Sync) {
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// read runs f where reads of this kind of client run: customers one at a time per session, agents within their share.
+// read runs f where reads of this kind of client run. Customers read one at a time per session, agents within their
+// share.
 func (s *Session) read(who identity, f func(context.Context, store.Reader), refused func()) {
 	h := s.hub
 	task := func(r store.Reader) func() {
@@ -248,7 +250,7 @@ func (s *Session) syncPage(ctx context.Context, r store.Reader, cmd proto.Comman
 	s.reply("ok", cmd, cmd.Conv, page)
 }
 
-// readError turns a failed read into what the client is told: it may always try again.
+// readError turns a failed read into the error for the client, who may always try again.
 func (h *Hub) readError(err error) *proto.Error {
 	if e, known := storeError(err, &store.Conversation{}, store.CustomerSide); known {
 		return e

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Counters are what the hub counts. Fields only grow. Any goroutine may read them.
+// Counters are what the hub counts. All but Sessions only grow. Any goroutine may read them.
 type Counters struct {
 	Sessions    atomic.Int64 // connections now, welcomed or not
 	Connects    atomic.Uint64
@@ -25,7 +25,7 @@ type Counters struct {
 	BotTurns    atomic.Uint64
 	BotLate     atomic.Uint64 // answers discarded because the bot no longer owned the conversation
 	BotFailed   atomic.Uint64 // turns that ended with an apology instead of an answer, and answers that could not be stored
-	BotRefused  atomic.Uint64 // of these, those for which there was no room
+	BotRefused  atomic.Uint64 // of the failed turns, those for which there was no room
 	BotAccepted atomic.Uint64 // turns that their bot will answer by a callback
 	BotDups     atomic.Uint64 // answers to turns that had been answered
 	BotCut      atomic.Uint64 // messages over the limit of one turn

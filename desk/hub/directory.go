@@ -7,8 +7,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// directory is the hub's memory of the open conversations: a copy of what is committed, for everything that must not
-// ask the database. Hub.mu guards it.
+// directory is the hub's memory of the open conversations. It is a copy of what is committed, for everything that must
+// not ask the database. Hub.mu guards it.
 type directory struct {
 	open      map[string]*entry
 	byContact map[string][]*entry
@@ -20,10 +20,10 @@ type directory struct {
 type entry struct {
 	conv store.Conversation
 	sent int       // queue position last told to the customer, 0 = none
-	at   time.Time // when
+	at   time.Time // when that was
 
-	left     int64    // the customer has had no connection since, 0 = it has one
-	leftKept bool     // and this is stored
+	left     int64    // since when the customer has no connection, 0 = it has one
+	leftKept bool     // left is stored
 	former   []string // agents that passed it on and still watch
 	due      int64    // when a timer looks at it, 0 = never
 	slot     int      // in the plan
@@ -33,7 +33,8 @@ func newDirectory() *directory {
 	return &directory{open: make(map[string]*entry), byContact: make(map[string][]*entry), byAgent: make(map[string]map[string]*entry)}
 }
 
-// apply takes over a committed state and returns the one before. Outcomes arrive in commit order, so newer is right.
+// apply takes over a committed state and returns the one before. Outcomes arrive in commit order, so the newer one is
+// right.
 func (d *directory) apply(c store.Conversation) (before store.Conversation) {
 	e := d.open[c.ID]
 	if e == nil {
@@ -91,7 +92,7 @@ func (d *directory) release(c store.Conversation) {
 	}
 }
 
-// tally counts the open conversations by state, and tells the longest wait of those in the queue at a time in Unix milliseconds.
+// tally counts the open conversations by state, and finds the longest wait in the queue. now is Unix milliseconds.
 func (d *directory) tally(now int64) (t tally) {
 	for _, e := range d.open {
 		switch e.conv.State {
@@ -113,16 +114,16 @@ type tally struct {
 	longest               int64 // milliseconds
 }
 
-// active is the number of conversations of an agent.
+// active returns the number of conversations of an agent.
 func (d *directory) active(agent string) int { return len(d.byAgent[agent]) }
 
-// find returns where a conversation stands, or belongs, in the queue.
+// find returns where a conversation is, or belongs, in the queue.
 func (d *directory) find(c store.Conversation) (int, bool) {
 	return slices.BinarySearchFunc(d.queue, &c, func(e *entry, c *store.Conversation) int { return e.conv.CompareQueue(c) })
 }
 
-// laneFor returns the lane of a command on a conversation. Somebody who names a conversation that is closed, unknown
-// or another's gets a lane of its own, so that it cannot fill that of others.
+// laneFor returns the lane of a command on a conversation. A client that names a closed, unknown or foreign conversation
+// gets a lane of its own, so that it cannot fill the lane of others.
 func (h *Hub) laneFor(s *Session, conv string) string {
 	who := s.who()
 	h.mu.Lock()

@@ -33,7 +33,7 @@ func head(c *store.Conversation, side store.Side) proto.Head {
 	return h
 }
 
-// seen returns how far the reader's side and the other one have got, both in the numbers of the reader's stream.
+// seen returns how far the reader's side and the other side have got, both in the numbers of the reader's stream.
 func seen(c *store.Conversation, side store.Side) (mine, peer proto.Seen) {
 	if side == store.CustomerSide {
 		return proto.Seen(c.Marks.Customer), proto.Seen(c.Across.Staff)
@@ -41,7 +41,7 @@ func seen(c *store.Conversation, side store.Side) (mine, peer proto.Seen) {
 	return proto.Seen(c.Marks.Staff), proto.Seen(c.Across.Customer)
 }
 
-// row is an inbox row as of now.
+// row returns a conversation's inbox row as of now.
 func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 	r := proto.Row{
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt,
@@ -87,7 +87,7 @@ func sideOf(kind store.ActorKind) store.Side {
 	return store.CustomerSide
 }
 
-// storeError turns an error of the store into what the client is told; known is false for surprises.
+// storeError turns an error of the store into the error for the client. known is false for unexpected errors.
 func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Error, known bool) {
 	withHead := func(code proto.Code, text string) *proto.Error {
 		e := &proto.Error{Code: code, Text: text}

@@ -11,16 +11,16 @@ import (
 
 // Links makes short-lived addresses of files. Any goroutine may call it.
 type Links interface {
-	// Link returns the address of a file for one side, and how long it holds at least.
+	// Link returns the address of a file for one side, and for how long at least the address works.
 	Link(id string, side store.Side) (path string, life time.Duration)
 }
 
-// FileOf is a file as clients see it.
+// FileOf returns a file as clients see it.
 func FileOf(a *store.Attachment) proto.File {
 	return proto.File{ID: a.ID, Name: a.Name, Type: a.Type, Size: a.Size, W: a.Width, H: a.Height, State: a.State}
 }
 
-// fileLinks gives out the addresses of those of the files that the caller may see.
+// fileLinks answers with the addresses of those files that the caller may see.
 func (s *Session) fileLinks(cmd proto.Command, who identity, p *proto.FileLinks) {
 	links := s.hub.o.Links
 	if links == nil {
@@ -49,8 +49,8 @@ func (s *Session) fileLinks(cmd proto.Command, who identity, p *proto.FileLinks)
 	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// mayFetch: a customer may fetch the files of the messages that it sees and those that it has uploaded; staff may fetch
-// the files of every message and their own.
+// mayFetch reports whether a client may fetch a file. A customer may fetch the files of visible messages and its own
+// uploads. Staff may fetch the files of every message and their own.
 func mayFetch(who identity, a *store.Attachment) bool {
 	own := a.Uploader.Is(who.actor)
 	if who.actor.Kind == store.Customer {
@@ -59,7 +59,7 @@ func mayFetch(who identity, a *store.Attachment) bool {
 	return who.actor.Kind == store.Agent && (a.Seq > 0 || own)
 }
 
-// FileChanged tells those who see a file that its state is another one. Any goroutine may call it.
+// FileChanged tells all who see a file that its state has changed. Any goroutine may call it.
 func (h *Hub) FileChanged(a store.Attachment) {
 	h.mu.Lock()
 	var customers, agents []*Session

@@ -6,7 +6,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// gate gives each agent at most its share of the agent pool, so that one stuck agent cannot occupy it.
+// gate gives each agent at most a share of the agent pool, so that one stuck agent cannot occupy it.
 type gate struct {
 	pool             *executor.Pool
 	running, waiting int
@@ -26,9 +26,8 @@ func newGate(p *executor.Pool, running, waiting int) *gate {
 	return &gate{pool: p, running: running, waiting: waiting, shares: make(map[string]*share)}
 }
 
-// submit runs f on the pool now, or when one of the agent's operations has ended. It returns executor.ErrRejected
-// when the agent's share or the pool is full. If f was let in to wait and the pool is full when its turn comes,
-// refused is called instead.
+// submit runs f on the pool now, or when one of the agent's operations has ended. It returns executor.ErrRejected when
+// the agent's share or the pool is full. If f waits and the pool is full when its turn comes, refused is called instead.
 func (g *gate) submit(agent string, f, refused func()) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,7 +50,7 @@ func (g *gate) submit(agent string, f, refused func()) error {
 	return err
 }
 
-// start needs g.mu.
+// start runs f on the pool. g.mu is held.
 func (g *gate) start(agent string, sh *share, f func()) error {
 	err := g.pool.SubmitFunc(func() {
 		defer g.finished(agent, sh)
@@ -63,7 +62,7 @@ func (g *gate) start(agent string, sh *share, f func()) error {
 	return err
 }
 
-// finished starts the next operation of the agent. Those the pool refuses are told so.
+// finished starts the next operation of the agent. Operations that the pool refuses are told.
 func (g *gate) finished(agent string, sh *share) {
 	var refused []func()
 	g.mu.Lock()

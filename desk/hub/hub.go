@@ -16,7 +16,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Hub connects sessions, lanes and store. Methods may be called from any goroutine unless they say otherwise.
+// Hub connects sessions, lanes and store. Any goroutine may call its methods unless they say otherwise.
 type Hub struct {
 	o        Options
 	Counters Counters
@@ -33,10 +33,10 @@ type Hub struct {
 	turns        turns
 
 	opens *auth.Window // new conversations by network
-	crowd comeback     // of those who are told to come again later
+	crowd comeback     // clients that are told to come again later
 
 	draining atomic.Bool
-	rechecks atomic.Uint64 // grows before sessions are looked through for what is no longer right
+	rechecks atomic.Uint64 // counts up before each recheck of sessions, see recheck.go
 	ticker   *positions
 	receipts *receipts
 	router   *router
@@ -91,7 +91,7 @@ func (h *Hub) pool(name string, workers, queue int) (*executor.Pool, error) {
 	}})
 }
 
-// Start reads the open conversations and lets the bot answer what a crash left unanswered. Call it once, before the
+// Start reads the open conversations and lets bots answer what a crash has left unanswered. Call it once, before the
 // first session.
 func (h *Hub) Start(ctx context.Context) error {
 	if wrong, err := h.o.Store.Reconcile(ctx); err != nil {
@@ -129,7 +129,8 @@ func (h *Hub) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin takes over what is stored. Everybody has lost the connection: times without one begin now unless they had begun.
+// begin takes over what is stored. Nobody has a connection yet, so times without a connection begin now unless they had
+// begun.
 func (h *Hub) begin(open []store.Conversation, staff staffData) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,13 +160,13 @@ func (h *Hub) PoolStats() PoolStats {
 	return PoolStats{h.lanePool.Stats(), h.customerPool.Stats(), h.agentPool.Stats(), h.botPool.Stats()}
 }
 
-// Pools returns the hub's pools, for looking at.
+// Pools returns the hub's pools. Use them only to look at them.
 func (h *Hub) Pools() []*executor.Pool {
 	return []*executor.Pool{h.lanePool, h.customerPool, h.agentPool, h.botPool}
 }
 
 // Shutdown says goodbye to every session, lets running commands commit and be acknowledged, closes the sessions and
-// stops the pools. It returns the error of ctx if that ends first. The store stays open.
+// stops the pools. If ctx ends first, it returns the error of ctx. The store stays open.
 func (h *Hub) Shutdown(ctx context.Context) error {
 	h.draining.Store(true)
 	all := h.everySession()
@@ -202,9 +203,9 @@ func (h *Hub) everySession() []*Session {
 	return all
 }
 
-// execute runs a command in a lane. Answer is called with the outcome on the store's goroutine unless the command
-// could not be run; refuse is called then. One of them is called exactly once, and after that, what was committed is
-// published.
+// execute runs a command in a lane. answer is called with the outcome, on the store's goroutine. refuse is called
+// instead if the command could not be run. Exactly one of them is called, once, and what was committed is published
+// after that.
 func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome), refuse func(*proto.Error)) {
 	deadline := time.Now().Add(h.o.Limits.CommandAge)
 	err := h.lanes.SubmitAsync(lane, func(done func()) {
@@ -230,7 +231,7 @@ func (h *Hub) execute(lane string, cmd store.Command, answer func(store.Outcome)
 	}
 }
 
-// told passes an outcome on: to who asked for it, then to everybody concerned.
+// told passes an outcome on, first to the client that asked for it, then to everybody concerned.
 func (h *Hub) told(out store.Outcome, answer func(store.Outcome), refuse func(*proto.Error)) {
 	answered := out.Late
 	defer h.contain(nil, func(e *proto.Error) {

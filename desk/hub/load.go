@@ -6,17 +6,17 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 )
 
-// Load is what the hub has to look after now.
+// Load is the work that the hub has now.
 type Load struct {
 	Customers int               // welcomed connections of customers
-	Staff     map[perm.Role]int // welcomed connections of staff; every role is there
+	Staff     map[perm.Role]int // welcomed connections of staff; the map has every role
 	Bot       int               // conversations with a bot
 	Queued    int               // conversations that wait for an agent
 	Assigned  int               // conversations with an agent
 	Longest   time.Duration     // the longest wait of the queue
 }
 
-// Load returns what the hub has to look after now. It asks no database and may be called from any goroutine.
+// Load returns the work that the hub has now. It asks no database, and any goroutine may call it.
 func (h *Hub) Load() Load {
 	l := Load{Staff: make(map[perm.Role]int)}
 	for _, r := range perm.Roles() {

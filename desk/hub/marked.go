@@ -6,13 +6,13 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// marked is a reader whose conversations carry what is known in memory about receipts, which is newer than what is stored.
+// marked is a reader that adds the receipts in memory to conversations. They are newer than what is stored.
 type marked struct {
 	store.Reader
 	receipts *receipts
 }
 
-// show gives conversations their marks, as far as they are in memory.
+// show gives conversations their marks, as far as these are in memory.
 func (r *receipts) show(convs []store.Conversation) {
 	for i := range convs {
 		r.showOne(&convs[i])
@@ -39,7 +39,7 @@ func (m marked) all(ctx context.Context, convs []store.Conversation, err error) 
 	return convs, err
 }
 
-// one gives a conversation its marks. Where the notes of one that is not in memory are has to be read.
+// one gives a conversation its marks. For a conversation that is not in memory, the places of its notes are read.
 func (m marked) one(ctx context.Context, c *store.Conversation) error {
 	if m.receipts.showOne(c) || c.Marks == (store.Marks{}) {
 		return nil

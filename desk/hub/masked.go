@@ -12,14 +12,14 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// become makes the identity that of an account as it is now.
+// become makes the identity that of the account a as it is now.
 func (i *identity) become(a store.AgentAccount) {
 	i.actor, i.role, i.capacity = a.Actor(), a.Role, a.Capacity
 	i.masked = !a.Role.Can(perm.Private)
 }
 
-// view returns a frame as the session may see it: without telephone numbers, addresses and card numbers for staff whose
-// role has not the permission. It is applied to every frame, so no reply or event can be forgotten.
+// view returns a frame as the session may see it. Staff without the permission see no telephone numbers, addresses and
+// card numbers. Every frame passes through view, so no reply or event can be forgotten.
 func (s *Session) view(frame []byte) []byte {
 	who := s.ident.Load()
 	if who == nil || !who.masked {
@@ -28,8 +28,8 @@ func (s *Session) view(frame []byte) []byte {
 	return maskFrame(frame)
 }
 
-// maskFrame hides what is private in every string of a frame, except where the protocol itself speaks. What cannot be read
-// is not shown.
+// maskFrame hides private text in every string of a frame, except in the protocol's own fields. A frame that cannot be
+// read is not shown.
 func maskFrame(frame []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(frame))
 	d.UseNumber()
@@ -58,7 +58,7 @@ func maskValue(v any) any {
 	case map[string]any:
 		for key, field := range v {
 			if attributes, ok := field.(map[string]any); ok && key == "attributes" {
-				for name := range attributes { // names that the protocol did not choose
+				for name := range attributes { // the names are not the protocol's
 					if text, ok := attributes[name].(string); ok {
 						attributes[name] = mask.Text(text)
 					}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// offer is a conversation that its agent would like another one to take. It lives in memory only, one at most per
+// offer is a conversation that its agent would like another one to take. It lives in memory only, at most one per
 // conversation, and ends with any change of owner or state. Hub.mu guards it.
 type offer struct {
 	conv    string
@@ -21,7 +21,7 @@ type offer struct {
 	taken   bool  // the answer is being committed
 }
 
-// offered is a message about an offer on its way to the sessions of its two sides.
+// offered is a message about an offer for the sessions of its two agents.
 type offered struct {
 	o    offer
 	end  string // result; "" = the offer itself
@@ -46,13 +46,13 @@ func (d *offered) send() {
 	}
 }
 
-// endOffer takes an offer away and returns what both sides are to be told. Hub.mu is held.
+// endOffer removes an offer and returns the message for both agents. Hub.mu is held.
 func (h *Hub) endOffer(o *offer, result string) offered {
 	delete(h.offers, o.conv)
 	return offered{o: *o, end: result, from: h.agents[o.from.ID], to: h.agents[o.to.ID]}
 }
 
-// offer proposes a conversation to another agent; it becomes that one's when it accepts.
+// offer proposes a conversation to another agent, who gets it by accepting.
 func (s *Session) offer(cmd proto.Command, who identity, p *proto.Transfer) {
 	h := s.hub
 	h.mu.Lock()
@@ -84,7 +84,7 @@ func (s *Session) offer(cmd proto.Command, who identity, p *proto.Transfer) {
 	before.sendIf()
 	s.reply("ok", cmd, cmd.Conv, proto.Offered{Head: hd, Offer: proto.OfferInfo{Agent: party(o.to), Expires: o.expires}})
 	out.send()
-	h.router.wake() // its end is a timer
+	h.router.wake() // the end of the offer is a timer
 }
 
 func (d *offered) sendIf() {
@@ -93,7 +93,7 @@ func (d *offered) sendIf() {
 	}
 }
 
-// mayOffer says what is in the way of an offer, nil = nothing. Hub.mu is held.
+// mayOffer returns what prevents an offer, nil = nothing. Hub.mu is held.
 func (h *Hub) mayOffer(e *entry, target *member, who identity, p *proto.Transfer) *proto.Error {
 	refuse := func(err error) *proto.Error {
 		perr, _ := storeError(err, &e.conv, store.StaffSide)
@@ -116,7 +116,7 @@ func (h *Hub) mayOffer(e *entry, target *member, who identity, p *proto.Transfer
 	return nil
 }
 
-// refuseClosed answers a command about a conversation that is not open: it is closed or does not exist.
+// refuseClosed answers a command about a conversation that is closed or does not exist.
 func (s *Session) refuseClosed(cmd proto.Command, who identity) {
 	s.read(who, func(ctx context.Context, r store.Reader) {
 		c, err := r.Conversation(ctx, cmd.Conv)
@@ -129,7 +129,7 @@ func (s *Session) refuseClosed(cmd proto.Command, who identity) {
 	}, func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// answerOffer accepts or declines what the session's agent has been offered.
+// answerOffer accepts or declines an offer to the session's agent.
 func (s *Session) answerOffer(cmd proto.Command, who identity, accept bool) {
 	h := s.hub
 	h.mu.Lock()
@@ -183,7 +183,7 @@ func (h *Hub) settleOffer(c *store.Conversation) (end offered) {
 	return h.endOffer(o, proto.OfferCancelled)
 }
 
-// expireOffers ends those whose time is over, and returns when the next one's is, 0 = there is none.
+// expireOffers ends the offers whose time is over. It returns when the next one's time is over, 0 = there is none.
 func (h *Hub) expireOffers(now int64) (due int64) {
 	var ends []offered
 	h.mu.Lock()
@@ -204,7 +204,7 @@ func (h *Hub) expireOffers(now int64) (due int64) {
 	return due
 }
 
-// tellOffers tells a session that has just come what its agent is being offered.
+// tellOffers tells a new session what its agent is being offered.
 func (h *Hub) tellOffers(s *Session, who identity) {
 	if who.actor.Kind != store.Agent {
 		return

@@ -5,7 +5,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// open starts a conversation of the customer, or finds the one that is open. New ones are counted by network.
+// open starts a conversation of the customer, or finds the one that is open. New conversations are counted by network.
 func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 	h, network := s.hub, s.peer.Network
 	counted := network != "" && !h.hasOpen(who.actor.ID)

@@ -19,7 +19,7 @@ type Options struct {
 	Tickets *auth.Tickets[Login]
 	Bot     bot.Bot          // of sites that have chosen none; default bot.Default()
 	Links   Links            // makes the addresses of files; default none: file.links is refused
-	MaxFile int64            // bytes of one file, for the clients to know; 0 = they are not told
+	MaxFile int64            // bytes of one file, which clients are told; 0 = they are not told
 	Limits  Limits           // zero fields mean the defaults
 	Dumper  *executor.Dumper // of the pools; default none
 	Logger  *slog.Logger     // default slog.Default()
@@ -27,8 +27,8 @@ type Options struct {
 
 	// Routing is how the queue of conversations without a group works.
 	Routing store.GroupSettings
-	// After returns a channel that gets a value when the time of Now has gone on by d, and a function that gives it up.
-	// Default is a time.Timer.
+	// After returns a channel that gets a value when Now has advanced by d, and a function that gives it up. Default is
+	// a time.Timer.
 	After func(d time.Duration) (<-chan time.Time, func() bool)
 
 	Resolver  safehttp.Resolver // of the addresses of webhook bots; default net.DefaultResolver
@@ -38,7 +38,7 @@ type Options struct {
 // Login is what an agent's ticket stands for.
 type Login struct {
 	Agent   store.AgentAccount
-	Session store.Token // the login session it was issued for
+	Session store.Token // the login session that the ticket was issued for
 }
 
 // Rate is a token bucket: PerSecond tokens a second, at most Burst saved.
@@ -47,7 +47,7 @@ type Rate struct {
 	Burst     int
 }
 
-// Limits bound what one client and all clients may use. The zero value of a field means its default.
+// Limits bound what one client and all clients may use. A zero field means its default.
 type Limits struct {
 	CustomerMessages Rate // default 1 a second, burst 10
 	AgentMessages    Rate // default 10 a second, burst 20
@@ -61,9 +61,9 @@ type Limits struct {
 	BotTimeout    time.Duration // default 8 s
 	QueueEvery    time.Duration // shortest time between two queue positions of a customer, default 1 s
 
-	AgentGrace     time.Duration // an agent without a connection keeps its conversations for so long; default 60 s
+	AgentGrace     time.Duration // how long an agent without a connection keeps its conversations, default 60 s
 	OfferLife      time.Duration // of an offered conversation, default 30 s
-	ReconcileEvery time.Duration // the counters of agents are compared with their conversations, default 1 min
+	ReconcileEvery time.Duration // how often the counters of agents are compared with their conversations, default 1 min
 
 	LanePending     int // commands that wait in one lane, default 32
 	LaneTotal       int // in all lanes, default 10,000
@@ -82,10 +82,10 @@ type Limits struct {
 	AgentOutbound    int // default 1 MiB
 }
 
-// Heartbeat that the transport keeps up.
+// PingInterval and PongTimeout are the heartbeat that the transport keeps up.
 const (
-	PingInterval = 25 * time.Second // of silence, then the client is pinged
-	PongTimeout  = 10 * time.Second // then it is gone
+	PingInterval = 25 * time.Second // of silence before the client is pinged
+	PongTimeout  = 10 * time.Second // for the client's answer; after that the client counts as gone
 )
 
 const (
@@ -102,23 +102,23 @@ const (
 	botTotal         = 10_000
 	botRetryDelay    = 250 * time.Millisecond
 	botRetryMax      = 8 * time.Second
-	botHistory       = 100 // events that a bot is told at most
+	botHistory       = 100 // most events that a bot is told
 	botHistoryBytes  = 256 << 10
 	customerPending  = 8 // reads waiting of one session
 	customerTotal    = 10_000
 	agentPoolQueue   = 1024
-	maxOpenKeys      = 20_000 // networks whose new conversations are counted
+	maxOpenKeys      = 20_000 // most networks whose new conversations are counted
 	busyRetryMS      = 500
 	unavailableRetry = 1000
 	queueFullRetryMS = 30_000
 	agentEvery       = time.Second            // shortest time between two ev.agent of one agent
-	routeBatch       = 64                     // assignments, and timers, before the router looks at everything else again
-	routePause       = 250 * time.Millisecond // before the first new attempt when the store fails; doubles
+	routeBatch       = 64                     // assignments, and timers, in a row before the router does everything else again
+	routePause       = 250 * time.Millisecond // before the first new attempt after the store has failed; doubles
 	routePauseMax    = 5 * time.Second
-	actionRetry      = 5 * time.Second // an action of a timer that did not come about is tried again
-	nominalCapacity  = 10              // what an agent without a limit is compared by
+	actionRetry      = 5 * time.Second // time until a failed action of a timer is tried again
+	nominalCapacity  = 10              // capacity by which an agent without a limit is compared
 	maxWatched       = 50              // conversations of one session
-	watchEvents      = 100             // that come with the answer to watch
+	watchEvents      = 100             // events that come with the answer to watch
 	maxFormer        = 8               // agents that watch a conversation because they passed it on
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Reasons of changes that the server makes by itself, as customers and agents are told them.
+// reasonIdle and the others are reasons of changes that the server makes by itself, as customers and agents see them.
 const (
 	reasonIdle      = "idle"
 	reasonLeft      = "left"
@@ -20,7 +20,8 @@ const (
 
 var system = store.Actor{Kind: store.System}
 
-// plan orders the open conversations by when a timer has to look at them. Each is in it at most once. Hub.mu guards it.
+// plan orders the open conversations by the time at which a timer looks at them. Each is in it at most once. Hub.mu
+// guards it.
 type plan []*entry
 
 func (p plan) Len() int           { return len(p) }
@@ -45,7 +46,7 @@ func (p *plan) Pop() any {
 	return e
 }
 
-// set moves a conversation to its new time; 0 takes it out.
+// set moves a conversation to its new time; 0 removes it.
 func (p *plan) set(e *entry, due int64) {
 	e.due = due
 	switch {
@@ -64,20 +65,20 @@ func (p *plan) drop(e *entry) {
 	}
 }
 
-// next is what the timers will do to a conversation if nothing happens: when, and the command.
+// next is what the timers will do to a conversation if nothing else happens: the time and the command.
 type next struct {
 	due int64
 	cmd func() store.Command
 }
 
-// sooner keeps the earlier of two.
+// sooner keeps the earlier of two actions.
 func (n *next) sooner(due int64, cmd func() store.Command) {
 	if n.due == 0 || due < n.due {
 		n.due, n.cmd = due, cmd
 	}
 }
 
-// upcoming works out what the timers will do to a conversation. Nothing falls due within a grace after the start, so that
+// upcoming returns what the timers will do to a conversation. Nothing falls due within a grace after the start, so that
 // clients can come back first. Hub.mu is held.
 func (h *Hub) upcoming(e *entry) next {
 	var n next
@@ -94,7 +95,7 @@ func (h *Hub) upcoming(e *entry) next {
 		}
 	case store.Assigned:
 		h.unanswered(&n, &c)
-		if c.WaitingSince == 0 { // who waits for an agent is not closed
+		if c.WaitingSince == 0 { // a customer who waits for an agent is not closed
 			h.idle(&n, &c, site.ChatIdle(), site.Warning())
 		}
 	}
@@ -104,7 +105,7 @@ func (h *Hub) upcoming(e *entry) next {
 	return n
 }
 
-// idle plans the warning and, behind it, the close. Hub.mu is held.
+// idle plans the warning and, after it, the close. Hub.mu is held.
 func (h *Hub) idle(n *next, c *store.Conversation, after, warning time.Duration) {
 	if after <= 0 {
 		return
@@ -132,7 +133,7 @@ func inWords(d time.Duration) string {
 	return strconv.FormatInt(n, 10) + " " + unit
 }
 
-// unanswered plans the return to the queue of what its agent does not answer. Hub.mu is held.
+// unanswered plans the return to the queue of a conversation that its agent does not answer. Hub.mu is held.
 func (h *Hub) unanswered(n *next, c *store.Conversation) {
 	move := store.Move{Conv: c.ID, By: system, Rev: c.Rev}
 	settings := h.settings(c.Group)
@@ -152,7 +153,7 @@ func (h *Hub) unanswered(n *next, c *store.Conversation) {
 	n.sooner(gone+h.o.Limits.AgentGrace.Milliseconds(), func() store.Command { return move })
 }
 
-// replan sets the time at which a conversation is looked at. Hub.mu is held.
+// replan sets the time at which a timer looks at a conversation. Hub.mu is held.
 func (h *Hub) replan(e *entry) {
 	was := h.dir.plan.first()
 	h.dir.plan.set(e, h.upcoming(e).due)
@@ -161,7 +162,7 @@ func (h *Hub) replan(e *entry) {
 	}
 }
 
-// first is when the first one falls due, 0 = never.
+// first returns when the first conversation falls due, 0 = never.
 func (p plan) first() int64 {
 	if len(p) == 0 {
 		return 0
@@ -176,7 +177,8 @@ func (h *Hub) replanOf(agent string) {
 	}
 }
 
-// fire starts what has fallen due, at most routeBatch at once, and returns when the next one is, 0 = never.
+// fire starts the actions that have fallen due, at most routeBatch at once. It returns when the next one is due, 0 =
+// never.
 func (h *Hub) fire(now int64) (due int64) {
 	type action struct {
 		conv string
@@ -203,7 +205,8 @@ func (h *Hub) fire(now int64) (due int64) {
 	return due
 }
 
-// act runs the command of a timer in the lane of its conversation. What is refused or fails is looked at again later.
+// act runs the command of a timer in the lane of its conversation. A conversation whose command is refused or fails is
+// looked at again later.
 func (h *Hub) act(conv string, cmd store.Command) {
 	h.Counters.Timers.Add(1)
 	h.execute(conv, cmd, func(out store.Outcome) {
@@ -216,7 +219,7 @@ func (h *Hub) act(conv string, cmd store.Command) {
 	}, func(*proto.Error) {})
 }
 
-// customerGone notes that the last connection of a customer ended, or that the first one came. Hub.mu is held.
+// customerGone notes that the last connection of a customer has ended, or that the first one has come. Hub.mu is held.
 func (h *Hub) customerGone(contact string, gone bool) (keep []store.Leave) {
 	at := int64(0)
 	if gone {
@@ -233,7 +236,7 @@ func (h *Hub) customerGone(contact string, gone bool) (keep []store.Leave) {
 	return keep
 }
 
-// absent returns what is to be stored of a conversation that waits for an agent while its customer is gone. E may be nil.
+// absent returns what must be stored of a conversation that waits for an agent while its customer is gone. e may be nil.
 // Hub.mu is held.
 func (e *entry) absent() []store.Leave {
 	if e == nil || e.conv.State != store.Queued || e.left == 0 || e.leftKept {

@@ -13,13 +13,13 @@ import (
 type positions struct {
 	hub   *Hub
 	every time.Duration
-	kick  chan struct{} // holds one: somebody moved
+	kick  chan struct{} // holds one element when a place has changed
 	quit  chan struct{}
 	done  sync.WaitGroup
 	once  sync.Once
 }
 
-// roundPause is the longest time that a round is put off after the one before.
+// roundPause bounds the pause between two rounds.
 const roundPause = 50 * time.Millisecond
 
 func newPositions(h *Hub, every time.Duration) *positions {
@@ -59,7 +59,7 @@ func (p *positions) run() {
 		if due > 0 {
 			again.Reset(due)
 		}
-		select { // a round looks at the whole queue under the hub's lock: changes in quick succession have one together
+		select { // a round walks the whole queue under the hub's lock, so changes in quick succession share one
 		case <-p.quit:
 			return
 		case <-time.After(min(p.every/20, roundPause)):
@@ -67,7 +67,7 @@ func (p *positions) run() {
 	}
 }
 
-// round sends the positions that have changed and are not too early, and returns when the next one is due, 0 = none.
+// round sends the positions that have changed and are not too early. It returns when the next one is due, 0 = none.
 func (p *positions) round(now time.Time) (due time.Duration) {
 	type note struct {
 		conv string
@@ -79,13 +79,13 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 	h.mu.Lock()
 	type line struct {
 		places   int
-		interval time.Duration // that one place is worth
+		interval time.Duration // waiting time that one place is worth
 	}
 	lines := make(map[string]*line)
 	for _, e := range h.dir.queue {
 		to := h.contacts[e.conv.Contact]
 		l := lines[e.conv.Group]
-		if l == nil { // once per group: with ten thousand waiting this is what the round would do
+		if l == nil { // once per group; with ten thousand waiting the round would do little else
 			l = &line{interval: h.pace[e.conv.Group].interval()}
 			lines[e.conv.Group] = l
 		}
@@ -113,12 +113,12 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 	return due
 }
 
-// place is what a waiting customer is told: its place among those of its group. Hub.mu is held.
+// place returns what a waiting customer is told: its place among those of its group. Hub.mu is held.
 func (h *Hub) place(e *entry, position int) proto.QueuePosition {
 	return proto.QueuePosition{Position: position, EstimateMS: h.pace[e.conv.Group].estimate(position).Milliseconds()}
 }
 
-// tellPosition tells a session that has just come what it waits for.
+// tellPosition tells a new session of a customer its place in the queue.
 func (h *Hub) tellPosition(s *Session, who identity) {
 	if who.actor.Kind != store.Customer {
 		return

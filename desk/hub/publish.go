@@ -20,8 +20,8 @@ type news struct {
 	keep      []store.Leave
 }
 
-// takeOver brings the hub's memory up to date with what has been committed, before who asked for it is answered: the next
-// command of the same client must not meet the state before. It runs on the store's goroutine in commit order.
+// takeOver brings the hub's memory up to date with a commit, before the client that asked for it is answered. The next
+// command of that client must not find the state before. takeOver runs on the store's goroutine, in commit order.
 func (h *Hub) takeOver(out store.Outcome) *news {
 	n := &news{out: out}
 	c := &n.out.Conv
@@ -36,7 +36,7 @@ func (h *Hub) takeOver(out store.Outcome) *news {
 	n.ends, n.offerEnd = h.settle(e, &n.before, out)
 	n.keep = e.absent()
 	n.agents = h.listeners(n.before.Owner, c.Owner, e, c.ID)
-	for _, w := range n.ends { // the change that ends it is the last that they are told
+	for _, w := range n.ends { // the change that ends the watching is the last one they are told
 		if !slices.Contains(n.agents, w.s) {
 			n.agents = append(slices.Clip(n.agents), w.s)
 		}
@@ -45,8 +45,8 @@ func (h *Hub) takeOver(out store.Outcome) *news {
 	return n
 }
 
-// publish tells everybody concerned. It runs on the store's goroutine in commit order, which is what keeps the order of
-// each conversation.
+// publish tells everybody concerned. It runs on the store's goroutine in commit order, which keeps the order of each
+// conversation.
 func (h *Hub) publish(n *news) {
 	c := &n.out.Conv
 	moved := false
@@ -60,7 +60,7 @@ func (h *Hub) publish(n *news) {
 		h.fanOut(e, store.CustomerSide, n.customers)
 		h.fanOut(e, store.StaffSide, n.agents)
 	}
-	h.keepLeft(n.keep) // the customer went before the hub knew what it has opened, or before it waited
+	h.keepLeft(n.keep) // the customer went before the hub knew the new conversation, or before it waited
 	tellWatchEnds(n.ends)
 	n.offerEnd.sendIf()
 	if moved || c.State == store.Queued {
@@ -73,8 +73,8 @@ func (h *Hub) publish(n *news) {
 	h.turnBegan(&n.before, &n.out)
 }
 
-// settle brings everything else that the hub remembers in line with a change that the directory has taken over. E is nil
-// for a conversation that was not open and is not. Hub.mu is held.
+// settle brings the rest of the hub's memory in line with a change that the directory has taken over. e is nil for a
+// conversation that was not open and is not. Hub.mu is held.
 func (h *Hub) settle(e *entry, before *store.Conversation, out store.Outcome) ([]watchEnd, offered) {
 	c := &out.Conv
 	if e != nil {
@@ -118,7 +118,7 @@ func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
 		}
 	}
 	switch {
-	case was != nil && was != is && missed(events): // as the store has done
+	case was != nil && was != is && missed(events): // the same as the store has done
 		if was.Missed++; was.Missed >= store.MissedForAway && was.Status == store.Online {
 			was.Status = store.Away
 		}
@@ -129,7 +129,7 @@ func (r *roster) moved(before, c *store.Conversation, events []store.Event) {
 	}
 }
 
-// missed reports whether a conversation was taken from its agent because that did not answer in time.
+// missed reports whether a conversation was taken from its agent because the agent did not answer in time.
 func missed(events []store.Event) bool {
 	return slices.ContainsFunc(events, func(e store.Event) bool {
 		return e.Change != nil && e.From.Kind == store.System && e.Change.Event == "returned" && e.Change.Reason == reasonNoAnswer
@@ -146,7 +146,7 @@ func (h *Hub) fanOut(e *store.Event, side store.Side, to []*Session) {
 	}
 }
 
-// ownersOf returns the sessions of the agent that owned a conversation and of the one that owns it now. h.mu is held.
+// ownersOf returns the sessions of the agents that own a conversation now and that owned it before. h.mu is held.
 func (h *Hub) ownersOf(before, now store.Actor) []*Session {
 	var sessions []*Session
 	if now.Kind == store.Agent {
@@ -186,8 +186,8 @@ var (
 	errTooMany = errors.New("hub: the identity has too many sessions")
 )
 
-// attach subscribes a session to everything its identity may see. It fails when the transport is gone already, or the
-// identity has as many sessions as it may.
+// attach subscribes a session to everything that its identity may see. It fails when the transport is gone already, or
+// the identity has as many sessions as it may.
 func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +222,7 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 	return keep, first, nil
 }
 
-// detach forgets a session. It does not take Session.mu, since a transport may report its end from inside a Send.
+// detach forgets a session. It does not take Session.mu, because a transport may report its end from inside a Send.
 func (h *Hub) detach(s *Session) {
 	h.mu.Lock()
 	delete(h.sessions, s)
@@ -277,7 +277,7 @@ func without(list []*Session, s *Session) []*Session {
 	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
-// presence tells the other side that somebody's first connection came or last connection went.
+// presence tells the other side that the first connection of an actor has come or the last one has gone.
 func (h *Hub) presence(a store.Actor, online bool) {
 	type target struct {
 		conv string

@@ -11,13 +11,13 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// receipts keeps how far both sides of a conversation have got. What a client says counts at once; the other side is told by
-// a goroutine that never blocks, newest wins, and the store by another, in batches. Conversations that are not open are
-// kept only until what was said about them is told and saved.
+// receipts keeps how far both sides of a conversation have got. What a client says counts at once. One goroutine, which
+// never blocks, tells the other side, and the newest mark wins. Another one tells the store, in batches. Conversations
+// that are not open are kept only until everything about them is told and saved.
 type receipts struct {
 	hub  *Hub
-	tell chan struct{} // holds one: somebody has to be told
-	keep chan struct{} // holds one: something has to be loaded or saved
+	tell chan struct{} // holds one element when a side must be told
+	keep chan struct{} // holds one element when something must be loaded or saved
 	quit chan struct{}
 	done sync.WaitGroup
 	once sync.Once
@@ -28,22 +28,22 @@ type receipts struct {
 	toSave  []string
 	toLoad  []string
 	toDrop  []string // may be forgotten when told and saved
-	closed  int      // of convs, those that are not open
+	closed  int      // how many of convs are not open
 	evicted uint64   // conversations forgotten
 }
 
-// tracked is one conversation. The marks are never above last.
+// tracked is one conversation. Its marks are never above last.
 type tracked struct {
 	marks   store.Marks
-	last    store.Mark // end of the streams: Delivered of the customer's, Read of that of staff
+	last    store.Mark // ends of the streams: Delivered for the customer's stream, Read for that of staff
 	places  store.Places
 	loaded  bool        // places is complete
 	open    bool        // the conversation is not closed
 	contact string      // id
 	name    string      // of the contact
-	staff   store.Actor // who speaks for staff: the owner, or the last one after the close
+	staff   store.Actor // the agent that speaks for staff: the owner, or the last owner after the close
 
-	news  [2]bool // by side: the other one has not been told
+	news  [2]bool // by side: the other side has not been told
 	dirty bool    // not saved
 }
 
@@ -62,7 +62,7 @@ func newReceipts(h *Hub) *receipts {
 	}
 }
 
-// start takes over the open conversations. It is called before the first session.
+// start takes over the open conversations. Call it before the first session.
 func (r *receipts) start(ctx context.Context, open []store.Conversation) error {
 	places, err := r.hub.o.Store.Cold().Places(ctx, "")
 	if err != nil {
@@ -99,7 +99,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// follow takes over what the conversation says about itself.
+// follow takes over what the conversation c says about itself.
 func (e *tracked) follow(c *store.Conversation) {
 	e.open, e.contact, e.name = c.State != store.Closed, c.Contact, c.ContactName
 	e.last = store.Mark{Delivered: c.LastPSeq, Read: c.LastSeq}
@@ -113,7 +113,7 @@ func (e *tracked) follow(c *store.Conversation) {
 	}
 }
 
-// committed takes note of what has become of a conversation and gives it its marks. It runs in commit order.
+// committed takes over a committed conversation and gives it its marks. It runs in commit order.
 func (r *receipts) committed(out *store.Outcome) {
 	c := &out.Conv
 	if c.ID == "" {
@@ -145,7 +145,7 @@ func (r *receipts) advance(e *tracked, out *store.Outcome) {
 	for i := range out.Events {
 		e.add(&out.Events[i])
 	}
-	before := e.open || e.contact == "" // a new one
+	before := e.open || e.contact == "" // open, or a new conversation
 	e.follow(&out.Conv)
 	switch {
 	case before && !e.open:
@@ -208,7 +208,7 @@ func toPSeq(hidden []uint64, n uint64) uint64 {
 	return n - uint64(sort.Search(len(hidden), func(i int) bool { return hidden[i] > n }))
 }
 
-// raise moves the mark of the side that somebody speaks for, and reports whether it moved. Others are not listened to.
+// raise moves the mark of the side that who speaks for, and reports whether it moved. Marks from others are ignored.
 func (e *tracked) raise(who store.Actor, to store.Mark) bool {
 	side, mark, last := store.CustomerSide, &e.marks.Customer, e.last.Delivered
 	switch {
@@ -231,7 +231,7 @@ func (e *tracked) raise(who store.Actor, to store.Mark) bool {
 	return true
 }
 
-// heard raises a mark and has it told and saved. r.mu is held.
+// heard raises a mark, and has it told and saved. r.mu is held.
 func (r *receipts) heard(conv string, e *tracked, who store.Actor, to store.Mark) bool {
 	told := e.news[0] || e.news[1]
 	if !e.raise(who, to) {
@@ -249,7 +249,8 @@ func (r *receipts) heard(conv string, e *tracked, who store.Actor, to store.Mark
 	return true
 }
 
-// receipt handles the command. It is on the loop; a conversation that is not in memory is read on the pool of the sender's kind.
+// receipt handles the command receipt, on the loop. A conversation that is not in memory is read on the pool of the
+// sender's kind.
 func (s *Session) receipt(who identity, conv string, p *proto.Receipt) {
 	r, to := s.hub.receipts, store.Mark{Delivered: p.Delivered, Read: p.Read}
 	r.mu.Lock()
@@ -282,7 +283,7 @@ func (r *receipts) later(ctx context.Context, reader store.Reader, who store.Act
 		e := r.convs[conv]
 		if e == nil && r.evicted != before {
 			r.mu.Unlock()
-			continue // what was read may be older than what was forgotten meanwhile
+			continue // the conversation read may be older than one forgotten meanwhile
 		}
 		if e == nil && c.State == store.Closed && r.closed < maxClosedReceipts {
 			e = &tracked{marks: c.Marks, loaded: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// teller tells the other sides, everybody at most once in receiptsEvery. It never blocks.
+// teller tells the other sides, each at most once in receiptsEvery. It never blocks.
 func (r *receipts) teller() {
 	pause := time.NewTimer(time.Hour)
 	defer pause.Stop()
@@ -31,10 +31,10 @@ func (r *receipts) teller() {
 // word is one mark to be told.
 type word struct {
 	conv    string
-	side    store.Side // that has moved
+	side    store.Side // the side that has moved
 	contact store.Actor
 	staff   store.Actor
-	shown   store.Conversation // its marks only
+	shown   store.Conversation // with its marks only
 }
 
 // tellAll tells what has moved since the last round.
@@ -64,7 +64,7 @@ func (r *receipts) tellAll() {
 	}
 }
 
-// tellReceipt tells the other side of a mark, and the owner's sessions how much is left to be read.
+// tellReceipt tells the other side of a mark, and the owner's sessions how much is left to read.
 func (h *Hub) tellReceipt(w *word) {
 	from, mark := w.contact, w.shown.Across.Customer
 	if w.side == store.StaffSide {
@@ -99,7 +99,8 @@ func (h *Hub) tellReceipt(w *word) {
 	}
 }
 
-// newest sends an event that may be lost to a slow session, but not to one that is resuming: what it has read may be older.
+// newest sends an event that may be lost to a slow session, but not to one that is resuming, which may have read an
+// older state.
 func (s *Session) newest(conv string, frame []byte) {
 	s.mu.Lock()
 	resumes := s.phase == resuming
@@ -179,12 +180,13 @@ func (r *receipts) loadOne(ctx context.Context, id string) bool {
 	if !e.news[0] && !e.news[1] {
 		r.toTell = append(r.toTell, id)
 	}
-	e.news = [2]bool{true, true} // what was shown meanwhile may be wrong
+	e.news = [2]bool{true, true} // the marks shown meanwhile may be wrong
 	wake(r.tell)
 	return true
 }
 
-// save writes down what has moved and forgets what nobody needs any more. It reports whether nothing is left to save.
+// save writes the marks that have moved and forgets what is no longer needed. It reports whether nothing is left to
+// save.
 func (r *receipts) save(ctx context.Context) bool {
 	for {
 		batch := r.dirty()
@@ -211,7 +213,7 @@ func (r *receipts) save(ctx context.Context) bool {
 	}
 }
 
-// dirty takes up to receiptsBatch marks that have to be saved.
+// dirty takes up to receiptsBatch marks that must be saved.
 func (r *receipts) dirty() []store.ConvMarks {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Sessions are let in by what the store says at that moment. What follows takes back what is no longer right: it is
-// called after the change has been committed. A hello that is under way then has either not read yet, or is in the
-// books, or finds the counter changed and reads again.
+// Sessions are let in by what the store says at that moment. The functions below take back what is no longer right. They are
+// called after the change is committed. A hello that is under way then either has not read yet, or is in the
+// books, or finds that the counter has changed and reads again.
 
 // CloseLogin closes the sessions that proved themselves with one login or one visitor's token.
 func (h *Hub) CloseLogin(login store.Token) {
@@ -29,8 +29,8 @@ func (h *Hub) closeWhere(match func(identity) bool, code int, reason string) {
 	}
 }
 
-// Recheck looks at the logins of an agent's sessions again after its account or its logins have changed: sessions whose
-// login is gone are closed, the others get the role and the name it has now. It blocks and honours ctx.
+// Recheck checks the logins of an agent's sessions after its account or its logins have changed. Sessions whose login is
+// gone are closed. The others get the agent's new role and name. It blocks and honours ctx.
 func (h *Hub) Recheck(ctx context.Context, agent string) error {
 	h.rechecks.Add(1)
 	h.mu.Lock()
@@ -44,7 +44,7 @@ func (h *Hub) Recheck(ctx context.Context, agent string) error {
 	return errors.Join(errs...)
 }
 
-// recheck looks at one session of an agent. If its login cannot be read the session ends, too.
+// recheck checks one session of an agent. The session also ends if its login cannot be read.
 func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
 	login, no, err := h.knownAgent(ctx, r, s.who().login)
 	switch {
@@ -59,7 +59,7 @@ func (h *Hub) recheck(ctx context.Context, r store.Reader, s *Session) error {
 	return err
 }
 
-// expireIn ends the session when its login does.
+// expireIn makes the session end when its login does.
 func (s *Session) expireIn(d time.Duration) {
 	t := time.AfterFunc(d, func() { s.close(proto.CloseTokenExpired, "the login has expired") })
 	if old := s.expiry.Swap(t); old != nil {
@@ -85,7 +85,7 @@ func (s *Session) change(f func(*identity)) {
 	}
 }
 
-// Rename gives the sessions of a contact the name it has now.
+// Rename gives the sessions of a contact its new name.
 func (h *Hub) Rename(contact, name string) {
 	h.mu.Lock()
 	sessions := h.contacts[contact]
@@ -95,7 +95,7 @@ func (h *Hub) Rename(contact, name string) {
 	}
 }
 
-// refusal is why somebody is not let in.
+// refusal is the reason why a client is not let in.
 type refusal struct {
 	code  proto.Code
 	text  string
@@ -114,7 +114,7 @@ func (h *Hub) knownAgent(ctx context.Context, r store.Reader, login store.Token)
 	return s, nil, err
 }
 
-// knownCustomer reads the contact behind a visitor's token, and whether its site lets it in.
+// knownCustomer reads the contact behind a visitor's token, and checks whether its site lets it in.
 func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, p Peer, token store.Token) (store.Contact, *refusal, error) {
 	c, err := r.ContactByToken(ctx, token, h.o.Now())
 	switch {
@@ -139,8 +139,9 @@ func (h *Hub) knownCustomer(ctx context.Context, r store.Reader, p Peer, token s
 	return c, nil, err
 }
 
-// admit looks at a session that is in the books by now: at an agent's login, since its ticket may be half a minute old,
-// and at a customer if anything was taken back since its contact was read. False means that it has been refused.
+// admit checks a session that is in the books by now. An agent's login is always read, because its ticket may be half a
+// minute old. A customer is read only if anything was taken back since its contact was read. False means that the
+// session has been refused.
 func (h *Hub) admit(ctx context.Context, r store.Reader, s *Session, who *identity, cmd proto.Command, rechecks uint64) bool {
 	var no *refusal
 	var err error

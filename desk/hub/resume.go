@@ -9,8 +9,9 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// greet authenticates a session and resumes it: subscribe and buffer, read what was missed, send welcome, the missed
-// and then the buffered events above them, go live. It is called on the loop; reads leave it.
+// greet authenticates a session and resumes it. The session subscribes and buffers events, and reads what it has missed.
+// Then welcome, the missed events and the buffered events above them are sent, and the session is live. greet runs on
+// the loop; reads run elsewhere.
 func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 	busy := func() { s.close(proto.CloseTryLater, "too many connections are being welcomed") }
 	if hello.Ticket != "" {
@@ -51,8 +52,8 @@ func (s *Session) failHello(cmd proto.Command, err error) {
 	s.close(proto.CloseTryLater, "the server could not read")
 }
 
-// catchUp is what a resuming session is sent: its welcome, the missed events and, per conversation, the highest
-// number of those.
+// catchUp is what a resuming session is sent: its welcome, the missed events and, per conversation, the highest number
+// of those.
 type catchUp struct {
 	side    store.Side
 	budget  int // bytes of text left
@@ -130,7 +131,7 @@ func (h *Hub) online(contact string) bool {
 	return len(h.contacts[contact]) > 0
 }
 
-// addSeen adds the conversations that the client holds a part of and may see, beyond those it is subscribed to.
+// addSeen adds the conversations that the client has a part of and may see, beyond those that it is subscribed to.
 func (s *Session) addSeen(ctx context.Context, r store.Reader, who identity, convs []store.Conversation, seen map[string]uint64) ([]store.Conversation, error) {
 	have := make(map[string]bool, len(convs))
 	for i := range convs {
@@ -202,7 +203,7 @@ func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 	return w
 }
 
-// goLive sends welcome, the missed events and the buffered ones above them. From here on events go straight out.
+// goLive sends welcome, the missed events and the buffered ones above them. From then on events go straight out.
 func (s *Session) goLive(welcome []byte, c *catchUp) {
 	s.mu.Lock()
 	if s.phase != resuming {

@@ -6,15 +6,15 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// right says who may use a command at all. What a command may do to one conversation is decided where it does it.
+// right says who may use a command at all. What a command may do to one conversation is decided by the command.
 type right struct {
 	customer bool
-	staff    perm.Permission // one of the staff needs it; "" = no staff
+	staff    perm.Permission // permission that staff needs; "" = no staff
 	either   perm.Permission // or this one, if set
 	any      bool            // every role of staff
 }
 
-// rightOf is the one table of commands and roles. A command that is not here is refused to everybody.
+// rightOf is the one table of commands and roles. A command that is not in it is refused to everybody.
 func rightOf(command string) right {
 	switch command {
 	case "conv.open", "conv.handoff", "conv.rate":
@@ -39,7 +39,7 @@ func rightOf(command string) right {
 	return right{}
 }
 
-// allowed checks a command against the table; false means that it has been refused.
+// allowed checks a command against the table. False means that the command has been refused.
 func (s *Session) allowed(cmd proto.Command, who identity) bool {
 	r := rightOf(cmd.Type)
 	ok := false

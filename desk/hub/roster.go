@@ -14,18 +14,18 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// roster is the hub's memory of the staff, the groups and the sites: what routing and timers go by without asking the
-// database. Hub.mu guards it.
+// roster is the hub's memory of the staff, the groups and the sites, so that routing and timers need no database. Hub.mu
+// guards it.
 type roster struct {
 	members map[string]*member
 	groups  map[string]store.Group
 	sites   map[string]store.Site
-	keys    atomic.Pointer[map[string]string] // keys of sites by id, also for those who do not hold Hub.mu
+	keys    atomic.Pointer[map[string]string] // keys of sites by id; may be read without Hub.mu
 	changes uint64                            // counts changes of the states of members
-	due     bool                              // somebody's ev.agent waits to be sent
+	due     bool                              // an ev.agent waits to be sent
 }
 
-// member is one account. Active is not used: the directory counts.
+// member is one account. Its Active is not used, because the directory counts.
 type member struct {
 	store.StaffMember
 	changed uint64 // value of roster.changes when its state changed last
@@ -42,7 +42,7 @@ func newRoster() *roster {
 	return &roster{members: make(map[string]*member), groups: make(map[string]store.Group), sites: make(map[string]store.Site)}
 }
 
-// change notes that something about a member is different now; the others will be told. Hub.mu is held.
+// change notes that something about a member has changed; the others will be told. Hub.mu is held.
 func (r *roster) change(m *member) {
 	r.changes++
 	m.changed = r.changes
@@ -75,8 +75,8 @@ func readStaff(ctx context.Context, r store.Reader) (d staffData, err error) {
 	return d, err
 }
 
-// apply takes over a reading that began when changes had the given value. What has changed since is newer than the
-// reading. It reports whether settings of groups or sites are different now. Hub.mu is held.
+// apply takes over a reading that began when changes had the given value. Members that have changed since keep their
+// newer state. apply reports whether settings of groups or sites have changed. Hub.mu is held.
 func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	groups, sites := make(map[string]store.Group, len(d.groups)), make(map[string]store.Site, len(d.sites))
 	for _, g := range d.groups {
@@ -103,7 +103,7 @@ func (r *roster) apply(d staffData, changes uint64) (differ bool) {
 	return differ
 }
 
-// siteKey returns the key of a site, "" while it is not known: what people call it by. Any goroutine may call it.
+// siteKey returns the key by which people know a site, "" while it is not known. Any goroutine may call it.
 func (r *roster) siteKey(id string) string {
 	if keys := r.keys.Load(); keys != nil {
 		return (*keys)[id]
@@ -131,10 +131,10 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	}
 }
 
-// came notes the first connection of an agent: it is online again unless it has chosen otherwise. Hub.mu is held.
+// came notes the first connection of an agent. The agent is online again unless it has chosen otherwise. Hub.mu is held.
 func (h *Hub) came(who identity) {
 	m := h.roster.members[who.actor.ID]
-	if m == nil { // an account made a moment ago: its groups come with the next reading
+	if m == nil { // a new account, whose groups come with the next reading
 		a := store.AgentAccount{ID: who.actor.ID, Name: who.actor.Name, Role: who.role, Capacity: who.capacity}
 		m = &member{StaffMember: store.StaffMember{AgentAccount: a, Status: store.Offline, Accepting: true}}
 		h.roster.members[a.ID] = m
@@ -159,8 +159,8 @@ func (h *Hub) went(agent string) {
 	h.replanOf(agent)
 }
 
-// shown is the status of a member as others see it: without a connection it is offline when its grace is over.
-// Hub.mu is held.
+// shown returns the status of a member as others see it. Without a connection a member is offline when its grace is
+// over. Hub.mu is held.
 func (h *Hub) shown(m *member) store.Status {
 	if len(h.agents[m.ID]) == 0 && (m.faded || m.GoneAt == 0) {
 		return store.Offline
@@ -168,7 +168,7 @@ func (h *Hub) shown(m *member) store.Status {
 	return m.Status
 }
 
-// fade tells of those whose grace is over, and returns when the next one's is, 0 = nobody's. Hub.mu is held.
+// fade announces the members whose grace is over. It returns when the next grace is over, 0 = none. Hub.mu is held.
 func (h *Hub) fade(now int64) (due int64) {
 	for _, m := range h.roster.members {
 		if m.GoneAt == 0 || m.faded {
@@ -192,7 +192,7 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// info is a member as the others see it. Hub.mu is held.
+// info returns a member as the others see it. Hub.mu is held.
 func (h *Hub) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
 		ID: m.ID, Name: m.Name, Role: string(m.Role), Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(m.ID), Capacity: m.Capacity,
@@ -204,7 +204,7 @@ func (h *Hub) info(m *member) proto.AgentInfo {
 	return i
 }
 
-// statusOf is a member as it sees itself. Hub.mu is held.
+// statusOf returns a member's status as the member itself sees it. Hub.mu is held.
 func (h *Hub) statusOf(agent string) *proto.AgentStatus {
 	m := h.roster.members[agent]
 	if m == nil {
@@ -213,12 +213,12 @@ func (h *Hub) statusOf(agent string) *proto.AgentStatus {
 	return &proto.AgentStatus{Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(agent), Capacity: m.Capacity}
 }
 
-// serves reports whether a member takes conversations now, room apart. Hub.mu is held.
+// serves reports whether a member takes conversations now, apart from its capacity. Hub.mu is held.
 func (h *Hub) serves(m *member) bool {
 	return m.Status == store.Online && m.Accepting && m.Role.Can(perm.Serve) && len(h.agents[m.ID]) > 0
 }
 
-// staffList is the answer to agents.
+// staffList returns the answer to the command agents.
 func (h *Hub) staffList() proto.AgentList {
 	now := h.o.Now().UnixMilli()
 	h.mu.Lock()
@@ -254,8 +254,8 @@ func (h *Hub) staffList() proto.AgentList {
 	return l
 }
 
-// tellStaff sends ev.agent of those who have changed, each at most once per interval, and returns when the next one is
-// due, 0 = none.
+// tellStaff sends ev.agent of the members that have changed, each at most once per interval. It returns when the next
+// one is due, 0 = none.
 func (h *Hub) tellStaff(now time.Time) (due time.Duration) {
 	var frames [][]byte
 	h.mu.Lock()

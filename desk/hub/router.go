@@ -12,20 +12,20 @@ import (
 )
 
 // router gives waiting conversations to agents, one after the other, and keeps the timers. It owns one goroutine, which
-// may wait for the store: nobody waits for it. Whatever may let somebody be served wakes it.
+// may wait for the store, because nobody waits for the router. Every change that may let a customer be served wakes it.
 type router struct {
 	hub   *Hub
-	kick  chan struct{} // holds one: something has changed
+	kick  chan struct{} // holds one element when something has changed
 	quit  chan struct{}
 	ctx   context.Context // ends with quit
 	end   context.CancelFunc
 	done  sync.WaitGroup
 	once  sync.Once
-	stale atomic.Bool // accounts, groups or sites are to be read again
+	stale atomic.Bool // accounts, groups or sites must be read again
 
-	// Used by the goroutine only.
+	// Used only by the router's goroutine.
 	checked int64             // when the counters were compared last
-	failed  int               // attempts in a row that the store did not answer
+	failed  int               // failed attempts in a row
 	cursor  map[string]string // by group: the agent that had the last turn
 }
 
@@ -56,8 +56,8 @@ func (r *router) wake() {
 	}
 }
 
-// Reload makes the hub read accounts, groups, members and sites again, soon: call it after one of them has been changed
-// in the store, after Recheck if that was an account. It may be called from any goroutine and does not wait.
+// Reload makes the hub read accounts, groups, members and sites again, soon. Call it after one of them has been changed
+// in the store, and after Recheck if that was an account. Any goroutine may call it; it does not wait.
 func (h *Hub) Reload() {
 	h.router.stale.Store(true)
 	h.router.wake()
@@ -69,7 +69,7 @@ func (r *router) run() {
 		r.hub.Counters.RouterTurns.Add(1)
 		fired, giveUp := r.hub.o.After(wait)
 		kick := r.kick
-		if deaf { // the store fails: no trigger makes that better
+		if deaf { // the store fails, and no trigger can change that
 			kick = nil
 		}
 		select {
@@ -83,7 +83,7 @@ func (r *router) run() {
 	}
 }
 
-// turn does what is to be done now and returns how long nothing else is, and whether triggers have to wait that long, too.
+// turn does what is due now. It returns how long nothing else is due, and whether triggers must wait that long, too.
 func (r *router) turn() (wait time.Duration, deaf bool) {
 	h := r.hub
 	now := h.o.Now().UnixMilli()
@@ -115,12 +115,12 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	return time.Duration(max(due-h.o.Now().UnixMilli(), 0)) * time.Millisecond, false
 }
 
-// bounded is a context for one call of the store.
+// bounded returns a context for one call of the store.
 func (r *router) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(r.ctx, r.hub.o.Limits.CommandAge)
 }
 
-// save writes what the connections of agents have changed.
+// save stores what the connections of agents have changed.
 func (r *router) save() error {
 	h := r.hub
 	type state struct {
@@ -157,7 +157,7 @@ func (r *router) save() error {
 	return failure
 }
 
-// refresh compares the counters with the conversations, and reads the staff again, once in a while or when asked to.
+// refresh compares the counters with the conversations and reads the staff again, from time to time or when asked to.
 func (r *router) refresh(now int64) error {
 	h := r.hub
 	late := now-r.checked >= h.o.Limits.ReconcileEvery.Milliseconds()
@@ -191,7 +191,7 @@ func (r *router) refresh(now int64) error {
 	return nil
 }
 
-// refreshed takes over a reading of the staff, the groups and the sites: they count from now on.
+// refreshed takes over a reading of the staff, the groups and the sites.
 func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.mu.Lock()
 	if h.roster.apply(data, changes) {
@@ -203,16 +203,16 @@ func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.ticker.wake()
 }
 
-// round is what one call of route has found out about who cannot have what.
+// round is what one call of route has learnt about assignments that are not possible.
 type round struct {
 	agents map[string]bool    // full, whatever the directory says
 	convs  map[string]bool    // not as the directory says
-	pairs  map[[2]string]bool // this one may not have that one
-	later  int64              // when one that waits for its last agent has waited enough, 0 = none does
+	pairs  map[[2]string]bool // this agent may not have that conversation
+	later  int64              // when a conversation has waited long enough for its last agent, 0 = none waits
 }
 
-// route assigns waiting conversations until nobody can be served, in order, each only when the one before is settled.
-// It returns when it has to be called again without a trigger, 0 = never.
+// route assigns waiting conversations in order until nobody can be served. Each assignment is settled before the next
+// one. It returns when it must be called again without a trigger, 0 = never.
 func (r *router) route() (again int64, err error) {
 	h := r.hub
 	seen := round{agents: make(map[string]bool), convs: make(map[string]bool), pairs: make(map[[2]string]bool)}
@@ -234,9 +234,9 @@ func (r *router) route() (again int64, err error) {
 			seen.agents[agent] = true
 		case errors.Is(out.Err, store.ErrForbidden), errors.Is(out.Err, store.ErrNotFound):
 			seen.pairs[[2]string{c.ID, agent}] = true
-			r.stale.Store(true) // somebody has changed the groups
+			r.stale.Store(true) // the groups have changed
 		case errors.Is(out.Err, store.ErrConflict):
-			seen.convs[c.ID] = true // what changed it has been published, or will be
+			seen.convs[c.ID] = true // the change has been published, or will be
 		case errors.Is(out.Err, store.ErrUnavailable), errors.Is(out.Err, store.ErrBusy), errors.Is(out.Err, store.ErrStopped):
 			return 0, out.Err
 		default:
@@ -244,10 +244,10 @@ func (r *router) route() (again int64, err error) {
 			seen.convs[c.ID] = true
 		}
 	}
-	return h.o.Now().UnixMilli(), nil // there may be more: after everything else has had its turn
+	return h.o.Now().UnixMilli(), nil // there may be more to do, after everything else
 }
 
-// commit runs a command outside the lanes and waits for its outcome, which has been published then.
+// commit runs a command outside the lanes and waits for its outcome, which is published by then.
 func (h *Hub) commit(quit <-chan struct{}, cmd store.Command) store.Outcome {
 	result := make(chan store.Outcome, 1)
 	h.o.Store.Do(cmd, time.Now().Add(h.o.Limits.CommandAge), func(out store.Outcome) {

@@ -5,7 +5,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// veiled is a row for somebody who may not read the conversation: that it is there and whose it is, not what was said.
+// veiled returns a row for an agent who may not read the conversation. The row shows that it exists and whose it is, not
+// what was said.
 func veiled(r proto.Row) proto.Row {
 	r.Preview, r.PreviewFrom, r.Tags = "", "", nil
 	return r
@@ -22,7 +23,7 @@ func (h *Hub) rowFor(who identity, c *store.Conversation) proto.Row {
 	return h.row(c, online)
 }
 
-// tellRow sends a conversation's row to staff, to each as it may see it.
+// tellRow sends a conversation's row to staff, to each member as that member may see it.
 func (h *Hub) tellRow(c *store.Conversation, online bool, staff []*Session, send func(s *Session, frame []byte)) {
 	if len(staff) == 0 {
 		return

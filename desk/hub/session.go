@@ -15,16 +15,16 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// ErrSlow is what Conn.Send returns when the peer does not take what it is sent.
+// ErrSlow is returned by Conn.Send when the peer does not read what it is sent.
 var ErrSlow = errors.New("hub: the connection does not keep up")
 
-// Conn is the transport under a session. Its methods may be called from any goroutine and never block. They may call
+// Conn is the transport under a session. Any goroutine may call its methods, and none blocks. They may call
 // Session.Closed, but not Session.Receive, before they return.
 type Conn interface {
-	// Send queues one message. The bytes are shared between connections and must not be changed. It returns ErrSlow
-	// when the connection's own limit is reached, another error when it is closed.
+	// Send queues one message. The bytes are shared between connections and must not be changed. Send returns ErrSlow
+	// when the connection's own limit is reached, and another error when the connection is closed.
 	Send(frame []byte) error
-	// Queued is the number of bytes not yet handed to the kernel.
+	// Queued returns the number of bytes not yet handed to the kernel.
 	Queued() int
 	// Close sends a close frame behind what is queued and closes. Only the first call counts.
 	Close(code int, reason string)
@@ -32,9 +32,9 @@ type Conn interface {
 
 // Peer is what the transport knows about a client before its first message.
 type Peer struct {
-	Browser bool        // it sent an Origin, so its cookies must be believed before its ticket
+	Browser bool        // the client sent an Origin, so its cookies count before its ticket
 	Login   store.Token // hash of the login cookie, zero if there was none
-	Origin  string      // of a page that is not the server's own, in lower case; its site has to allow it
+	Origin  string      // of a page that is not the server's own, in lower case; its site must allow it
 	Network string      // what limits per address count, "" = not limited
 	IP      string      // as much of its address as may be stored, "" = nothing
 }
@@ -49,18 +49,18 @@ const (
 	closed
 )
 
-// identity is who a session speaks for; it is set once, by hello.
+// identity says for whom a session speaks. hello sets it once.
 type identity struct {
 	actor    store.Actor
 	capacity int         // of an agent
 	role     perm.Role   // of an agent
-	masked   bool        // an agent that may not see what is private
+	masked   bool        // an agent that may not see private data
 	site     string      // of a customer
-	login    store.Token // hash of what it proved itself with: an agent's login, a customer's token
+	login    store.Token // hash of the proof: an agent's login, a customer's token
 	locale   string
 }
 
-// Session is one connection. Receive runs on its loop; everything else may be called from any goroutine.
+// Session is one connection. Only its loop may call Receive; any goroutine may call everything else.
 type Session struct {
 	hub  *Hub
 	conn Conn
@@ -79,7 +79,7 @@ type Session struct {
 	phase    phase
 	buffer   []pending            // events that arrived while resuming
 	buffered int                  // bytes in it
-	audited  map[string]time.Time // what of others this session has read, and when that was written down
+	audited  map[string]time.Time // what of others this session has read, and when that was logged
 
 	// Used by Receive only.
 	messages *rate.Limiter
@@ -183,7 +183,7 @@ func messageLimit(p phase, kind store.ActorKind) int {
 	return proto.MaxCustomerBytes
 }
 
-// take spends a token, or returns how long until there is one.
+// take spends a token and returns 0, or returns how long until there is one.
 func take(l *rate.Limiter, now time.Time) time.Duration {
 	r := l.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
@@ -213,7 +213,7 @@ func (s *Session) strike() {
 	}
 }
 
-// early handles a command of a session that has not been welcomed.
+// early handles a command of a session that is not welcomed yet.
 func (s *Session) early(p phase, cmd proto.Command) {
 	hello, ok := cmd.Payload.(*proto.Hello)
 	if !ok || p != connected {
@@ -258,7 +258,7 @@ func (s *Session) send(frame []byte) {
 	}
 }
 
-// deliver hands an event to the session: now if it is live, after the missed ones if it is resuming.
+// deliver gives an event to the session: now if it is live, after the missed ones if it is resuming.
 func (s *Session) deliver(conv string, seq uint64, frame []byte) {
 	s.mu.Lock()
 	ok := true
@@ -276,7 +276,7 @@ func (s *Session) deliver(conv string, seq uint64, frame []byte) {
 	}
 }
 
-// ephemeral sends an event that may be lost: it is dropped before the connection becomes slow.
+// ephemeral sends an event that may be lost. It is dropped before the connection becomes slow.
 func (s *Session) ephemeral(frame []byte) {
 	s.mu.Lock()
 	drop := s.phase != live || s.conn.Queued() > s.outbound()/4
@@ -294,7 +294,7 @@ func (s *Session) push(frame []byte) bool {
 	return s.conn.Queued() <= s.outbound() && !errors.Is(s.conn.Send(s.view(frame)), ErrSlow)
 }
 
-// outbound is the number of bytes that may wait.
+// outbound returns the number of bytes that may wait for the client.
 func (s *Session) outbound() int {
 	if s.who().actor.Kind == store.Agent {
 		return s.hub.o.Limits.AgentOutbound
@@ -302,7 +302,7 @@ func (s *Session) outbound() int {
 	return s.hub.o.Limits.CustomerOutbound
 }
 
-// Close ends the session with a close code because of something the transport has found wrong.
+// Close ends the session with a close code, because the transport has found something wrong.
 func (s *Session) Close(code int, reason string) { s.close(code, reason) }
 
 // close ends the session with a close code, once.

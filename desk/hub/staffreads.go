@@ -16,7 +16,7 @@ const (
 	historyRows  = 20
 	cannedItems  = 50
 	snippetChars = 120
-	auditAgain   = 10 * time.Minute // a session that reads on in one conversation is written down once in this time
+	auditAgain   = 10 * time.Minute // a session that reads on in one conversation is logged once in this time
 	maxAudited   = 1024             // conversations that a session remembers for this
 )
 
@@ -25,8 +25,8 @@ func scope(who identity) store.Scope {
 	return store.Scope{Agent: who.actor.ID, All: who.role.Can(perm.ReadOthers)}
 }
 
-// mayRead tells whether the identity may read a conversation; that of another agent only with the permission, and it is
-// written down first. It blocks: call it where reads run.
+// mayRead returns an error unless the identity may read a conversation. A conversation of another agent takes the
+// permission, and is logged first. mayRead blocks: call it where reads run.
 func (s *Session) mayRead(ctx context.Context, r store.Reader, who identity, conv string) error {
 	if who.actor.Kind != store.Agent {
 		return nil // the caller compares the contact
@@ -46,7 +46,7 @@ func (s *Session) mayRead(ctx context.Context, r store.Reader, who identity, con
 	return nil
 }
 
-// readsOther writes down that the session reads what is another agent's.
+// readsOther logs that the session reads a conversation of another agent.
 func (s *Session) readsOther(ctx context.Context, target string) error {
 	now := s.hub.o.Now()
 	s.mu.Lock()
@@ -67,7 +67,7 @@ func (s *Session) readsOther(ctx context.Context, target string) error {
 	return nil
 }
 
-// staffRead answers a command with what f reads on the agent's share of the agent pool.
+// staffRead answers a command with what f reads, on the agent's share of the agent pool.
 func (s *Session) staffRead(cmd proto.Command, who identity, f func(ctx context.Context, r store.Reader) (any, error)) {
 	s.read(who, func(ctx context.Context, r store.Reader) {
 		d, err := f(ctx, r)
@@ -105,7 +105,7 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, contac
 	return page, err
 }
 
-// errSlowSearch ends a search that has taken its time.
+// errSlowSearch ends a search that has used up its time.
 var errSlowSearch = errors.New("hub: the search takes too long")
 
 func (s *Session) search(cmd proto.Command, who identity, p *proto.Search) {
@@ -160,7 +160,7 @@ func card(c *store.Contact) proto.ContactCard {
 	return k
 }
 
-// known reads a contact that the agent may see: one of whose conversations it may see at least one.
+// known reads a contact that the agent may see, which is one with a conversation that the agent may see.
 func (s *Session) known(ctx context.Context, r store.Reader, who identity, contact string) (store.Contact, error) {
 	if sc := scope(who); !sc.All {
 		convs, _, err := r.History(ctx, sc, contact, "", 1)
@@ -202,7 +202,7 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 	})
 }
 
-// renamed tells staff the new name of a contact in its open conversations, and writes on under it.
+// renamed tells staff the new name of a contact in its open conversations, and uses that name from then on.
 func (h *Hub) renamed(contact *store.Contact) {
 	h.Rename(contact.ID, contact.Name)
 	var convs []store.Conversation
@@ -220,7 +220,7 @@ func (h *Hub) renamed(contact *store.Contact) {
 	}
 }
 
-// changed tells staff of a conversation that changed without an event. It runs in commit order.
+// changed tells staff of a conversation that has changed without an event. It runs in commit order.
 func (h *Hub) changed(c *store.Conversation) {
 	h.mu.Lock()
 	h.dir.apply(*c)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// setStatus keeps what an agent says of itself, or what somebody who may says of another.
+// setStatus sets the status of the session's agent, or with the permission that of another one.
 func (s *Session) setStatus(cmd proto.Command, who identity, p *proto.Status) {
 	agent := who.actor.ID
 	if p.Agent != "" && p.Agent != agent {
@@ -22,7 +22,7 @@ func (s *Session) setStatus(cmd proto.Command, who identity, p *proto.Status) {
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// applyStatus writes a status, then goes by it. It blocks: it runs on the agent pool.
+// applyStatus stores a status and then applies it. It blocks, so it runs on the agent pool.
 func (s *Session) applyStatus(ctx context.Context, cmd proto.Command, who identity, agent string, p *proto.Status) {
 	var err error
 	if agent != who.actor.ID {
@@ -42,8 +42,9 @@ func (s *Session) applyStatus(ctx context.Context, cmd proto.Command, who identi
 	}
 }
 
-// SetStatus keeps the status of an agent and tells everybody; accepting nil leaves that as it was. Whoever calls it has
-// checked the permission and written it down. ErrNotFound: there is no such agent. It blocks and honours ctx.
+// SetStatus stores the status of an agent and tells everybody. A nil accepting leaves that part as it was. The caller
+// has checked the permission and logged the change. The error is ErrNotFound if there is no such agent. SetStatus blocks
+// and honours ctx.
 func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, accepting *bool) (*proto.AgentStatus, error) {
 	h.mu.Lock()
 	m := h.roster.members[agent]

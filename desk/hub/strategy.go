@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// next returns the first conversation of the queue that somebody can have now, and who; "" = none. Hub.mu is held.
+// next returns the first conversation of the queue that an agent can have now, and the agent; "" = none. Hub.mu is held.
 func (r *router) next(seen *round) (c store.Conversation, agent string) {
 	h := r.hub
 	var present []*member
@@ -47,7 +47,7 @@ func (r *router) next(seen *round) (c store.Conversation, agent string) {
 	return c, ""
 }
 
-// team returns those of present who may have conversations of a group from the router. Hub.mu is held.
+// team returns the members of present that may get conversations of a group from the router. Hub.mu is held.
 func (h *Hub) team(group string, present []*member) []*member {
 	settings := h.settings(group)
 	if settings.Strategy == store.Manual {
@@ -65,13 +65,13 @@ func (h *Hub) team(group string, present []*member) []*member {
 	return team
 }
 
-// room reports whether a member can have one more. Hub.mu is held.
+// room reports whether a member can have one more conversation. Hub.mu is held.
 func (h *Hub) room(m *member, seen *round) bool {
 	return !seen.agents[m.ID] && (m.Capacity == 0 || h.dir.active(m.ID) < m.Capacity)
 }
 
-// choose picks one of a team for a conversation, "" = nobody now. An agent that is excluded is passed over as long as
-// there is anybody else, be it with full hands. Hub.mu is held.
+// choose picks a member of a team for a conversation, "" = nobody now. An excluded agent is passed over as long as there
+// is anybody else, even one that is full. Hub.mu is held.
 func (r *router) choose(c *store.Conversation, team []*member, seen *round) string {
 	h := r.hub
 	settings := h.settings(c.Group)
@@ -105,7 +105,8 @@ func (r *router) turnOf(group, agent string) string {
 	return agent
 }
 
-// last returns the agent that should have a conversation because it had it before, and until when it is waited for.
+// last returns the agent that should have a conversation because it had it before, and until when the conversation waits
+// for it.
 func (r *router) last(c *store.Conversation, settings *store.GroupSettings) (agent string, until int64) {
 	if c.LastAgent == "" || c.LastAgent == c.Excluded {
 		return "", 0
@@ -115,12 +116,13 @@ func (r *router) last(c *store.Conversation, settings *store.GroupSettings) (age
 		return c.LastAgent, c.QueuedAt + settings.StickyWaits().Milliseconds()
 	}
 	if c.Priority <= store.PriorityReopened {
-		return c.LastAgent, 0 // a reopened one: if that is possible at once
+		return c.LastAgent, 0 // a reopened conversation, only if that is possible at once
 	}
 	return "", 0
 }
 
-// leastBusy returns who has the smallest part of its capacity in use; of equals, who has waited longest for a conversation.
+// leastBusy returns the agent with the smallest part of its capacity in use. Of equals, it returns the one that has
+// waited longest for a conversation.
 func leastBusy(can []*member, active func(string) int) string {
 	load := func(m *member) float64 { return float64(active(m.ID)) / float64(cmp.Or(m.Capacity, nominalCapacity)) }
 	return slices.MinFunc(can, func(a, b *member) int {
@@ -128,7 +130,7 @@ func leastBusy(can []*member, active func(string) int) string {
 	}).ID
 }
 
-// roundRobin returns who comes after the one that had the last turn. Can is ordered by id.
+// roundRobin returns the agent after the one that had the last turn. can is ordered by id.
 func roundRobin(can []*member, last string) string {
 	for _, m := range can {
 		if m.ID > last {
@@ -138,7 +140,7 @@ func roundRobin(can []*member, last string) string {
 	return can[0].ID
 }
 
-// pace is how fast a queue moves: the intervals between its latest hand-overs.
+// pace is how fast a queue moves, by the intervals between its latest hand-overs.
 type pace struct {
 	last      time.Time
 	intervals []time.Duration // the latest paceSamples
@@ -146,7 +148,7 @@ type pace struct {
 
 const (
 	paceSamples = 20
-	paceMinimum = 5 // fewer tell nothing
+	paceMinimum = 5 // fewer say nothing
 )
 
 func (p *pace) handedOver(now time.Time) {
@@ -159,7 +161,7 @@ func (p *pace) handedOver(now time.Time) {
 	p.last = now
 }
 
-// estimate returns how long somebody at a position will wait, 0 = too little is known.
+// estimate returns how long a customer at a position will wait, 0 = too little is known.
 func (p *pace) estimate(position int) time.Duration { return p.interval() * time.Duration(position) }
 
 // interval returns the median of the latest hand-overs' intervals, 0 = too little is known.

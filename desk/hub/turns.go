@@ -11,27 +11,27 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Guarantee G9: a turn is begun by the store together with what it answers, so that none is lost; it is asked at least
-// once, again after a restart; its answer is committed at most once and only while its bot has the conversation. The
-// turns of one conversation run one after the other. Nothing here is in the way of the customer's own commands, which
-// have been committed and answered when a turn begins.
+// Guarantee G9 of desk/PROTOCOL.md: the store begins a turn together with what it answers, so that none is lost. A turn
+// is asked at least once, and again after a restart. Its answer is committed at most once, and only while its bot has the
+// conversation. The turns of one conversation run one after the other. Nothing here delays the customer's own commands,
+// which are committed and answered when a turn begins.
 
-// turns are those under way, and those that bots have accepted and not yet answered.
+// turns are the turns under way, those that bots have accepted and not yet answered included.
 type turns struct {
 	mu     sync.Mutex
 	open   map[string]*turn // by conversation, which has one at a time
 	closed bool
 }
 
-// turn is one turn under way. Its end is told once, by whoever comes first.
+// turn is one turn under way. Its end is told once, by the first that ends it.
 type turn struct {
 	store.PendingTurn
-	hook  *bot.Webhook // that has accepted it
-	timer *time.Timer  // until which it waits for the answer
+	hook  *bot.Webhook // the bot that has accepted the turn
+	timer *time.Timer  // ends the wait for the answer
 	done  func()       // lets the next turn of the conversation begin
 }
 
-// turnBegan starts what a committed command has begun, and lets go of what it has ended.
+// turnBegan starts the turn that a committed command has begun, and drops the one that it has ended.
 func (h *Hub) turnBegan(before *store.Conversation, out *store.Outcome) {
 	if before.State == store.InBot && before.Epoch != out.Conv.Epoch {
 		h.leaveTurn(before.ID, "")
@@ -58,7 +58,7 @@ func (h *Hub) startTurn(p store.PendingTurn) {
 	}
 }
 
-// enterTurn books a turn. It is nil, and the next may begin, if the hub ends.
+// enterTurn books a turn. If the hub ends, it returns nil and lets the next turn begin.
 func (h *Hub) enterTurn(p store.PendingTurn, done func()) *turn {
 	h.turns.mu.Lock()
 	defer h.turns.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *Hub) enterTurn(p store.PendingTurn, done func()) *turn {
 	return t
 }
 
-// leaveTurn ends a turn, or whichever is under way if id is "".
+// leaveTurn ends the turn id of a conversation, or the one under way if id is "".
 func (h *Hub) leaveTurn(conv, id string) {
 	h.turns.mu.Lock()
 	t := h.turns.open[conv]
@@ -88,7 +88,7 @@ func (h *Hub) leaveTurn(conv, id string) {
 	t.done()
 }
 
-// turnText returns what the customer wrote that a turn under way is to answer.
+// turnText returns the customer's text that a turn under way is to answer.
 func (h *Hub) turnText(conv, id string) string {
 	h.turns.mu.Lock()
 	defer h.turns.mu.Unlock()
@@ -98,7 +98,7 @@ func (h *Hub) turnText(conv, id string) string {
 	return ""
 }
 
-// stopTurns lets go of all turns: they are in the store and begin again with the next start.
+// stopTurns drops all turns. They are in the store and begin again at the next start.
 func (h *Hub) stopTurns() {
 	h.turns.mu.Lock()
 	h.turns.closed = true
@@ -113,7 +113,7 @@ func (h *Hub) stopTurns() {
 	}
 }
 
-// runTurn asks the bot. It is on a worker of the bots and may read; a bot that takes time holds no worker.
+// runTurn asks the bot. It runs on a worker of the bots and may read. A bot that takes its time holds no worker.
 func (h *Hub) runTurn(t *turn) {
 	ctx, cancel := context.WithTimeout(context.Background(), h.o.Limits.BotTimeout)
 	defer cancel()
@@ -157,7 +157,7 @@ func (h *Hub) runTurn(t *turn) {
 	})
 }
 
-// errNotOurs says that the bot has lost the conversation before it was asked: the store has ended the turn.
+// errNotOurs says that the bot lost the conversation before it was asked, and that the store has ended the turn.
 var errNotOurs = errors.New("hub: the bot no longer has the conversation")
 
 // question reads what the bot is told with a turn.
@@ -203,7 +203,7 @@ func (h *Hub) safeReply(ctx context.Context, b bot.Bot, t bot.Turn) (r bot.Reply
 	return b.Reply(ctx, t)
 }
 
-// acceptTurn notes that the bot will call back, so that a restart waits as long and does not ask again.
+// acceptTurn notes that the bot will call back. After a restart the hub then waits for as long, and does not ask again.
 func (h *Hub) acceptTurn(t *turn, hook *bot.Webhook) {
 	h.Counters.BotAccepted.Add(1)
 	until := h.o.Now().Add(hook.Config().Accepted())
@@ -215,7 +215,7 @@ func (h *Hub) acceptTurn(t *turn, hook *bot.Webhook) {
 	})
 }
 
-// awaitTurn waits for the answer to an accepted turn without holding anything.
+// awaitTurn waits for the answer to an accepted turn, without holding a worker.
 func (h *Hub) awaitTurn(t *turn, hook *bot.Webhook, until time.Time) {
 	h.turns.mu.Lock()
 	defer h.turns.mu.Unlock()
@@ -259,8 +259,8 @@ func turnCommand(t *store.Turn, r *bot.Reply) store.BotTurn {
 	}
 }
 
-// commitTurn commits the end of a turn through the lane of the conversation and lets the next one begin. While the store
-// does not answer it is tried again, unless told, the caller who wants to know, is not nil.
+// commitTurn commits the end of a turn through the lane of the conversation, and lets the next turn begin. While the
+// store does not answer, the commit is tried again. If told is not nil, the caller is told instead.
 func (h *Hub) commitTurn(c store.BotTurn, attempt int, told func(store.Outcome, *proto.Error)) {
 	retry := func(e *proto.Error) {
 		switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// Most rows of a wall, so that its size does not follow that of the queue.
+// wallQueue and wallChats bound the rows of a wall, so that its size does not follow that of the queue.
 const (
 	wallQueue = 20
 	wallChats = 20 // of one agent
@@ -20,16 +20,16 @@ type WallChat struct {
 	Contact string `json:"contact"`           // name
 	Group   string `json:"group,omitempty"`   // id
 	Since   int64  `json:"since"`             // in the queue, or with the agent
-	Waiting int64  `json:"waiting,omitempty"` // the customer's first text that nobody has answered
+	Waiting int64  `json:"waiting,omitempty"` // time of the customer's first unanswered text
 }
 
-// WallAgent is an agent and what it has.
+// WallAgent is an agent and its conversations.
 type WallAgent struct {
 	proto.AgentInfo
 	Chats []WallChat `json:"chats"`
 }
 
-// Wall is what goes on now, from the hub's memory.
+// Wall is the present state, from the hub's memory.
 type Wall struct {
 	Time     int64             `json:"time"`
 	Waiting  int               `json:"waiting"`
@@ -39,10 +39,10 @@ type Wall struct {
 	Ready    int               `json:"ready"` // agents that take conversations
 	Groups   []proto.GroupInfo `json:"groups"`
 	Agents   []WallAgent       `json:"agents"`
-	Queue    []WallChat        `json:"queue"` // the first of it
+	Queue    []WallChat        `json:"queue"` // the first conversations of the queue
 }
 
-// Mask hides what is private in the names of customers, for readers without perm.Private.
+// Mask hides private text in the names of customers, for readers without perm.Private.
 func (w *Wall) Mask() {
 	hide := func(chats []WallChat) {
 		for i := range chats {
@@ -55,7 +55,7 @@ func (w *Wall) Mask() {
 	}
 }
 
-// Wall returns what goes on now. It asks no database and may be called from any goroutine.
+// Wall returns the present state. It asks no database, and any goroutine may call it.
 func (h *Hub) Wall() Wall {
 	staff := h.staffList()
 	w := Wall{Time: h.o.Now().UnixMilli(), Groups: staff.Groups, Agents: make([]WallAgent, 0, len(staff.Agents)), Queue: []WallChat{}}

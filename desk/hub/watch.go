@@ -16,13 +16,13 @@ type sight uint8
 
 const (
 	blind   sight = iota // no
-	private              // it is another agent's: with the permission, and it is written down
+	private              // it is another agent's: with the permission, and the reading is logged
 	plain                // yes
 )
 
-// sees decides what a member of staff may read of the open conversations: what is its own, offered to it, passed on by it,
-// or no agent's and of its groups; everything else takes a permission. What has just been closed and was everybody's is that
-// of its last agent only. Hub.mu is held.
+// sees decides what a member of staff may read of the open conversations. A member sees its own, those offered to it or
+// passed on by it, and those of its groups that no agent has. Everything else takes a permission. A conversation that
+// everybody saw until it was closed belongs to its last agent only. Hub.mu is held.
 func (h *Hub) sees(who identity, c *store.Conversation) sight {
 	if who.role.Can(perm.Serve) {
 		o, e := h.offers[c.ID], h.dir.open[c.ID]
@@ -48,7 +48,7 @@ func (h *Hub) inGroup(agent, group string) bool {
 	return m != nil && slices.Contains(m.Groups, group)
 }
 
-// shares reports whether an open conversation of another agent concerns this one, too: it has been offered to it, or was
+// shares reports whether an open conversation of another agent also concerns this one, because it was offered to it or
 // passed on by it.
 func (h *Hub) shares(who identity, conv string) bool {
 	h.mu.Lock()
@@ -63,7 +63,8 @@ func (s *Session) watch(cmd proto.Command, who identity) {
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
 }
 
-// startWatch blocks: it runs on the agent pool. The role is looked at here, since the command may have waited.
+// startWatch begins to watch. It blocks, so it runs on the agent pool. The role is checked here, because the command may
+// have waited.
 func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Command) {
 	h := s.hub
 	if err := s.maySee(ctx, r, cmd.Conv); err != nil {
@@ -81,13 +82,13 @@ func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Comm
 		return
 	}
 	if page.Head.State == string(store.Closed) {
-		h.dropWatch(s, cmd.Conv) // it has no more events
+		h.dropWatch(s, cmd.Conv) // a closed conversation has no more events
 	}
 	s.reply("ok", cmd, cmd.Conv, page)
 }
 
-// maySee checks the right to watch a conversation and writes it down where that is asked for. Once it is watched, the
-// right is looked at again with each change.
+// maySee checks the right to watch a conversation, and logs the watching where required. Later the right is checked
+// again with each change.
 func (s *Session) maySee(ctx context.Context, r store.Reader, conv string) error {
 	h := s.hub
 	h.mu.Lock()
@@ -131,8 +132,8 @@ func watchPage(ctx context.Context, r store.Reader, conv string) (page proto.Syn
 	return page, nil
 }
 
-// addWatch subscribes a session to a conversation. The directory need not know it yet: who opens a conversation is
-// answered before it is published.
+// addWatch subscribes a session to a conversation. The directory may not know the conversation yet, because a customer
+// that opens one is answered before it is published.
 func (h *Hub) addWatch(s *Session, conv string) *proto.Error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -156,7 +157,7 @@ func (h *Hub) dropWatch(s *Session, conv string) {
 	h.unwatchLocked(s, conv)
 }
 
-// unwatchLocked needs h.mu.
+// unwatchLocked ends the watching of a conversation by a session. h.mu is held.
 func (h *Hub) unwatchLocked(s *Session, conv string) {
 	delete(s.watched, conv)
 	if rest := without(h.watchers[conv], s); len(rest) > 0 {
@@ -166,7 +167,7 @@ func (h *Hub) unwatchLocked(s *Session, conv string) {
 	}
 }
 
-// unwatch ends the watching of this session, and that of the whole agent which it got by passing the conversation on.
+// unwatch ends the watching by this session, and that of the whole agent, which comes from passing the conversation on.
 func (s *Session) unwatch(cmd proto.Command, who identity) {
 	h := s.hub
 	h.mu.Lock()
@@ -191,7 +192,7 @@ func tellWatchEnds(ended []watchEnd) {
 	}
 }
 
-// rewatch ends the watching of what a session may no longer see.
+// rewatch ends the watching of all conversations that a session may no longer see.
 func (h *Hub) rewatch(s *Session) {
 	var ended []watchEnd
 	h.mu.Lock()
@@ -205,8 +206,8 @@ func (h *Hub) rewatch(s *Session) {
 	tellWatchEnds(ended)
 }
 
-// rewatchConv is rewatch for all who watch a conversation that has changed; it ends them all when it is closed.
-// Hub.mu is held.
+// rewatchConv is rewatch for all sessions that watch a changed conversation. If it is closed, all of them stop. Hub.mu
+// is held.
 func (h *Hub) rewatchConv(c *store.Conversation) (ended []watchEnd) {
 	for _, s := range h.watchers[c.ID] {
 		switch {
@@ -237,8 +238,8 @@ func (e *entry) passedOn(events []store.Event) {
 	}
 }
 
-// listeners returns the sessions of staff that get the events of a conversation: those of the agent that owned it before
-// and of the one that owns it now, of those that passed it on, and those that watch it. Hub.mu is held.
+// listeners returns the sessions of staff that get the events of a conversation. They are those of its owner now and
+// before, of the agents that passed it on, and those that watch it. Hub.mu is held.
 func (h *Hub) listeners(before, now store.Actor, e *entry, conv string) []*Session {
 	sessions := h.ownersOf(before, now)
 	if e != nil {
