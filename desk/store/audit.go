@@ -6,12 +6,12 @@ import (
 )
 
 // Audit is one line of the audit log: who did what to whom. As a command it appends the line and belongs to no
-// conversation. It never holds what somebody wrote, nor a secret.
+// conversation. It never holds a text that somebody wrote, nor a secret.
 type Audit struct {
 	Who    Actor
 	Action string // one of the Audit constants
-	Target string // what it was done to: a kind and an id, "agent 0190…"
-	Detail string // what else there is to say, in a few words
+	Target string // object of the action: a kind and an id, "agent 0190…"
+	Detail string // further details in a few words
 	IP     string // of the client, "" unless addresses are kept
 }
 
@@ -24,7 +24,7 @@ const (
 	AuditLogout      = "logout"
 	AuditRevoke      = "sessions_revoked"
 	AuditPassword    = "password_changed"
-	AuditDenied      = "denied" // somebody asked for what its role may not do
+	AuditDenied      = "denied" // an agent asked for what its role may not do
 	AuditRead        = "read_others"
 	AuditWatch       = "watch"
 	AuditSearch      = "search"
@@ -40,7 +40,7 @@ const (
 	AuditExport      = "export"
 )
 
-// AuditRow is a line that has been written.
+// AuditRow is a line of the audit log.
 type AuditRow struct {
 	Audit
 	ID   int64 // increases
@@ -58,7 +58,7 @@ type AuditQuery struct {
 	Limit  int    // 1 to MaxAuditPage, else MaxAuditPage
 }
 
-// MaxAuditPage is the most lines that one query returns.
+// MaxAuditPage is the largest number of lines that one query returns.
 const MaxAuditPage = 200
 
 // maxAuditWait bounds Record where the context has no deadline.

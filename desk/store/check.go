@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what an administrator may enter. Lengths are characters.
+// Limits of what an administrator may enter. Lengths are in characters.
 const (
 	MaxLogin     = 64
 	MaxName      = 80
@@ -34,7 +34,7 @@ const (
 	MaxBody      = 8000
 )
 
-// The longest times that may be set, in milliseconds.
+// maxAccept and maxTimer are the longest times that may be set, in milliseconds.
 const (
 	maxAccept = int64(time.Hour / time.Millisecond)
 	maxTimer  = 30 * 24 * maxAccept
@@ -56,10 +56,10 @@ const (
 type Problem struct {
 	Field  string
 	Reason string
-	Limit  int64 // of those reasons that have one
+	Limit  int64 // for reasons with a limit
 }
 
-// Invalid lists what is wrong with what somebody entered; nothing has been changed.
+// Invalid lists what is wrong with an input. Nothing has been changed.
 type Invalid []Problem
 
 // Error implements error.
@@ -92,7 +92,7 @@ func (i *Invalid) need(ok bool, field, reason string) {
 	}
 }
 
-// text checks a text of at most limit characters; line says that it has to be one line.
+// text checks a text of at most limit characters. line means that the text must be one line.
 func (i *Invalid) text(field, s string, limit int, required, line bool) {
 	switch {
 	case required && strings.TrimSpace(s) == "":
@@ -125,7 +125,7 @@ var (
 	localeForm = regexp.MustCompile(`^(?:|en|zh-CN)$`)
 )
 
-// Check returns what is wrong with an account as an Invalid; the password is not looked at.
+// Check returns what is wrong with an account as an Invalid. The password is not checked.
 func (a *AgentAccount) Check() error {
 	var i Invalid
 	i.text("login", a.Login, MaxLogin, true, true)
@@ -182,14 +182,14 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("warn_for", s.WarnFor, maxTimer)
 }
 
-// originOK tells whether a text is an origin: a scheme and a host, perhaps a port, and nothing else.
+// originOK reports whether a text is an origin: a scheme and a host, perhaps a port, and nothing else.
 func originOK(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && len(s) <= 253 && s == u.Scheme+"://"+u.Host &&
 		!strings.ContainsAny(u.Host, " ;,*'\"") && u.User == nil
 }
 
-// Strategies of a group.
+// strategies returns the strategies of a group, with "" for the default.
 func strategies() []string { return append(Strategies(), "") }
 
 // Check returns what is wrong with a group as an Invalid.

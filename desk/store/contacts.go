@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Profile is what the backend of a site says of one of its customers.
+// Profile is what the backend of a site says about one of its customers.
 type Profile struct {
-	External   string // its id there; unique in a site
+	External   string // the customer's id there, unique in a site
 	Name       string // "" = keep what is known
 	Locale     string // "" = keep what is known
 	Attributes map[string]string
@@ -29,7 +29,7 @@ const (
 	maxContactName = 100
 )
 
-// FieldError is an answer before a chat that a site does not accept.
+// FieldError is an answer to a question before a chat that a site does not accept.
 type FieldError struct {
 	Field string
 	Why   string
@@ -38,9 +38,9 @@ type FieldError struct {
 // Error implements error.
 func (e *FieldError) Error() string { return "store: field " + e.Field + " " + e.Why }
 
-// CheckPreChat checks a customer's answers against the questions of the site, and returns those that are to be kept: without
-// blanks around them, and without what was not asked. What is known of the contact already need not be answered again. An
-// error is a *FieldError.
+// CheckPreChat checks a customer's answers against the questions of the site and returns the answers to keep. Those have
+// no blanks around them, and answers to questions that were not asked are left out. What is known of the contact already
+// need not be answered again. An error is a *FieldError.
 func (s *SiteSettings) CheckPreChat(known, answers map[string]string, consent bool) (map[string]string, error) {
 	kept := make(map[string]string)
 	for _, f := range s.PreChat {
@@ -105,7 +105,7 @@ func isTel(s string) bool {
 	return digits >= minTelDigits && len(s) <= maxTelChars
 }
 
-// Describe adds what a customer has said of itself. It never changes what the site's backend has said.
+// Describe adds what a customer has said about itself. It never changes what the site's backend has said.
 func (c *Contact) Describe(answers map[string]string) {
 	all := maps.Clone(c.Attributes)
 	if all == nil {

@@ -9,7 +9,7 @@ const (
 	FileRefused  = "refused"  // by the scanner: it is not handed out
 )
 
-// Attachment is what is known of an uploaded file. Its bytes are kept elsewhere.
+// Attachment describes an uploaded file. Its bytes are kept elsewhere.
 type Attachment struct {
 	ID       string
 	Conv     string
@@ -31,7 +31,7 @@ type Attachment struct {
 	PSeq    uint64 // 0 = the customer does not see the message, or there is none
 }
 
-// Quota bounds what one uploader may leave. A zero field is no limit.
+// Quota bounds the files of one uploader. A zero field is no limit.
 type Quota struct {
 	Since int64 // Unix milliseconds
 	Bytes int64 // uploaded since then
@@ -39,7 +39,7 @@ type Quota struct {
 	Loose int   // files that have not been sent
 }
 
-// Uploads is what one uploader has left.
+// Uploads counts the files of one uploader.
 type Uploads struct {
 	Bytes int64
 	Count int
@@ -51,25 +51,27 @@ func (u Uploads) Over(q Quota, size int64) bool {
 	return (q.Bytes > 0 && u.Bytes+size > q.Bytes) || (q.Count > 0 && u.Count >= q.Count) || (q.Loose > 0 && u.Loose >= q.Loose)
 }
 
-// Files are the writes that have to do with files. They go through the same writer, block until committed and honour ctx.
-// After ErrUnavailable the change may still be made.
+// Files are the writes about files. They go through the same writer, block until committed and honour ctx. After
+// ErrUnavailable the change may still be made.
 type Files interface {
-	// AddAttachment adds a file that has been stored for good, without a message: it gives it its id and its time. ErrNotFound
-	// if there is no such conversation, or a customer uploads to that of another; ErrQuota if the uploader has left too much.
+	// AddAttachment adds a file whose bytes are stored for good, without a message, and gives it its id and its time.
+	// The error is ErrNotFound if there is no such conversation, or a customer uploads to that of another. It is
+	// ErrQuota if the quota is used up.
 	AddAttachment(ctx context.Context, a Attachment, q Quota) (Attachment, error)
 	// DecideAttachment ends FileChecking; a file in another state stays as it is. It returns the file.
 	DecideAttachment(ctx context.Context, id string, ok bool) (Attachment, error)
-	// DropLoose removes at most limit files that were added before a time in Unix milliseconds and never sent, and returns them.
+	// DropLoose removes at most limit files that were added before a time in Unix milliseconds and never sent. It
+	// returns them.
 	DropLoose(ctx context.Context, before int64, limit int) ([]Attachment, error)
-	// Secret returns a random key of 32 bytes that is kept with the data; it is made when it is first asked for.
+	// Secret returns a random key of 32 bytes that is kept with the data. The key is made when it is first asked for.
 	Secret(ctx context.Context, name string) ([]byte, error)
 }
 
-// FileReader is the part of Reader that has to do with files.
+// FileReader is the part of Reader about files.
 type FileReader interface {
-	// Attachments returns those of the files that exist, in no order.
+	// Attachments returns those of the files that exist, in no particular order.
 	Attachments(ctx context.Context, ids []string) ([]Attachment, error)
-	// Uploads returns what an uploader has left since a time in Unix milliseconds, and its unsent files of any age.
+	// Uploads counts an uploader's files since a time in Unix milliseconds, and its unsent files of any age.
 	Uploads(ctx context.Context, by Actor, since int64) (Uploads, error)
 	// SiteBytes returns the size of all files by site.
 	SiteBytes(ctx context.Context) (map[string]int64, error)

@@ -3,7 +3,7 @@ package store
 // State is the state of a conversation.
 type State string
 
-// States of a conversation. None is "does not exist yet".
+// States of a conversation. None means that it does not exist yet.
 const (
 	None     State = ""
 	InBot    State = "bot"
@@ -40,7 +40,7 @@ const (
 // Guard is a condition of a rule. Conditions are checked in the same transaction as the change.
 type Guard uint16
 
-// Guards. Of those that begin with By, one has to hold; of the others, all.
+// Guards. One of those that begin with By must hold, and all of the others.
 const (
 	ByCustomer   Guard = 1 << iota // the actor is the customer, else ErrForbidden
 	ByOwner                        // the actor is the bot or agent that owns the conversation, else ErrForbidden
@@ -62,8 +62,8 @@ type Effect uint8
 // Effects.
 const (
 	Enqueue   Effect = 1 << iota // enters the queue at its end
-	Requeue                      // enters the queue where it was: it keeps the original time
-	Exclude                      // the next automatic assignment passes over the agent that had it
+	Requeue                      // enters the queue at its old place, because it keeps the original time
+	Exclude                      // the next automatic assignment passes over the agent that had the conversation
 	Regroup                      // changes to the group of the input
 	Prefer                       // has precedence in the queue
 	Abandoned                    // is counted apart from those that were served
@@ -90,7 +90,7 @@ type Rule struct {
 	Event   string // name of the event that is appended
 }
 
-// rules is the whole state machine (spec 5.6); a pair that is not here is a conflict.
+// rules returns the whole state machine. A pair of state and trigger that is not in it is a conflict.
 func rules() [24]Rule {
 	const (
 		starts  = ByCustomer | BySystem
@@ -132,7 +132,7 @@ func rules() [24]Rule {
 	}
 }
 
-// FindRule returns the row for a state and a trigger; false means the change is a conflict.
+// FindRule returns the rule for a state and a trigger; false means that the change is a conflict.
 func FindRule(from State, t Trigger) (Rule, bool) {
 	for _, r := range rules() {
 		if r.From == from && r.Trigger == t {
@@ -142,7 +142,7 @@ func FindRule(from State, t Trigger) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Input is a trigger with all that its rule may look at. The facts are read in the transaction of the change.
+// Input is a trigger with everything that its rule may look at. The facts are read in the transaction of the change.
 type Input struct {
 	Trigger Trigger
 	By      Actor
@@ -157,16 +157,16 @@ type Input struct {
 	Window int64 // fact for InWindow: milliseconds after the close
 }
 
-// Seats are the places of agents that a change frees and takes; "" is none.
+// Seats are the places of agents that a change frees and takes; "" means none.
 type Seats struct {
 	Freed string
 	Taken string
 	Over  bool // taken beyond the capacity, too
 }
 
-// Step decides what a trigger does to a conversation: the conversation as it will be, the change to record and the
-// places to free and take. It changes nothing itself. The errors are ErrConflict, ErrForbidden and ErrClosed; ErrCapacity
-// is the store's, because only taking the place tells.
+// Step decides what a trigger does to a conversation. It returns the conversation as it will be, the change to record
+// and the places to free and take. Step changes nothing itself. The errors are ErrConflict, ErrForbidden and ErrClosed.
+// ErrCapacity comes from the store, because only taking the place shows it.
 func Step(c Conversation, in Input) (Conversation, Change, Seats, error) {
 	r, ok := FindRule(c.State, in.Trigger)
 	if !ok {
@@ -271,8 +271,8 @@ func (r *Rule) apply(c Conversation, in *Input) Conversation {
 	return c
 }
 
-// Forced returns the trigger that does what a supervisor asks for to a conversation that somebody owns: a TakeOver is a
-// Seize, an Assign a TransferAgent.
+// Forced returns the trigger for what a supervisor asks for on an owned conversation. A TakeOver becomes a Seize, an
+// Assign a TransferAgent.
 func (t Trigger) Forced(from State, force bool) Trigger {
 	switch {
 	case !force || from != Assigned:
@@ -285,7 +285,7 @@ func (t Trigger) Forced(from State, force bool) Trigger {
 	return t
 }
 
-// Said takes note of a text of a participant: who waits for whom.
+// Said records the text of a participant: who waits for an answer, and whether the agent has replied.
 func (c *Conversation) Said(by ActorKind, at int64) {
 	switch {
 	case by != Customer:

@@ -9,7 +9,7 @@ import (
 var (
 	// ErrLastAdmin refuses a change after which nobody could manage the installation.
 	ErrLastAdmin = errors.New("store: this is the last administrator who can log in")
-	// ErrInUse refuses to delete what something else still names.
+	// ErrInUse refuses to delete something that is still named elsewhere.
 	ErrInUse = errors.New("store: still in use")
 )
 
@@ -23,8 +23,8 @@ type Canned struct {
 	Group  string // "" = every group
 }
 
-// Listing are the reads of the management pages; each returns everything there is, since all of it is small. It is a
-// part of Reader.
+// Listing are the reads of the management pages. Each returns everything there is, because all of it is small. Listing
+// is a part of Reader.
 type Listing interface {
 	// Agents returns every account, disabled ones included, by login.
 	Agents(ctx context.Context) ([]AgentAccount, error)
@@ -39,11 +39,11 @@ type Listing interface {
 }
 
 // Management are the writes of the management pages. They go through the same writer as everything else, block until
-// committed and honour ctx. What is wrong with a field is an Invalid, what is not there ErrNotFound, and a name or key
-// that is taken ErrExists.
+// committed and honour ctx. The error is an Invalid for wrong fields, ErrNotFound for a missing row, and ErrExists for a
+// name or key that is taken.
 type Management interface {
-	// UpdateAgent sets name, role, capacity, locale and whether the account is disabled, of the account with this id;
-	// login and password stay. Disabling ends every login of the account. ErrLastAdmin: see there.
+	// UpdateAgent sets name, role, capacity, locale and Disabled of the account with this id; login and password stay.
+	// Disabling ends every login of the account. ErrLastAdmin: see there.
 	UpdateAgent(ctx context.Context, a AgentAccount) error
 	// ResetPassword sets the hash of a password and ends every login of the account.
 	ResetPassword(ctx context.Context, agent, hash string) error

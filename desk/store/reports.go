@@ -9,14 +9,14 @@ import (
 // Measures of the roll-ups. They are written in the same transaction as the change that they count.
 const (
 	MeasureOpened    = "opened"    // conversations that began or began again
-	MeasureArrived   = "arrived"   // that entered the queue
-	MeasureWait      = "wait"      // left the queue to an agent; the time is that from entering it
-	MeasureAbandoned = "abandoned" // were closed in the queue; the time is that from entering it
-	MeasureFirst     = "first"     // an agent's first text; the time is that from entering the queue, or from the take
-	MeasureHandled   = "handled"   // an agent had it for this time
-	MeasureClosed    = "closed"    // were closed, by whomever
-	MeasureContained = "contained" // were closed while the bot had them
-	MeasureHandoff   = "handoff"   // were passed on by the bot, or taken from it
+	MeasureArrived   = "arrived"   // conversations that entered the queue
+	MeasureWait      = "wait"      // conversations that left the queue to an agent; the time since they entered the queue
+	MeasureAbandoned = "abandoned" // conversations closed in the queue; the time since they entered it
+	MeasureFirst     = "first"     // an agent's first text; the time since the conversation entered the queue, or was taken
+	MeasureHandled   = "handled"   // the time for which an agent had the conversation
+	MeasureClosed    = "closed"    // conversations closed by anybody
+	MeasureContained = "contained" // conversations closed while the bot had them
+	MeasureHandoff   = "handoff"   // conversations passed on by the bot, or taken from it
 )
 
 // Slots of the roll-ups in milliseconds.
@@ -30,8 +30,8 @@ const MaxReportDays = 400
 
 const maxBucket = 90
 
-// BucketOf returns the bucket of a duration in milliseconds: four for each doubling above a second, so that a median
-// is right to a tenth.
+// BucketOf returns the bucket of a duration in milliseconds. Above a second there are four buckets for each doubling, so
+// that a median is right to a tenth.
 func BucketOf(ms int64) int {
 	if ms < 1000 {
 		return 0
@@ -54,8 +54,8 @@ const (
 // Valid reports whether there is such a report.
 func (b By) Valid() bool { return slices.Contains([]By{ByAll, ByDay, BySite, ByGroup, ByAgent}, b) }
 
-// ReportQuery asks for a report. From and To are Unix milliseconds, To excluded; days begin at midnight of a place
-// that is Offset milliseconds ahead of UTC.
+// ReportQuery asks for a report. From and To are Unix milliseconds, To excluded. Days begin at midnight of a place that
+// is Offset milliseconds ahead of UTC.
 type ReportQuery struct {
 	From, To int64
 	Offset   int64
@@ -97,10 +97,10 @@ type Minute struct {
 	Waited  int64 // milliseconds, all of them together
 }
 
-// Reports read roll-ups, and closed conversations for their ratings; never messages. Methods block and honour ctx.
+// Reports read roll-ups, and closed conversations for their ratings, but never messages. Methods block and honour ctx.
 type Reports interface {
-	// Report returns the rows of a report in the order of their names, days in order. ErrConflict: the period is not
-	// one, or longer than MaxReportDays.
+	// Report returns the rows of a report in the order of their names, days in order. The error is ErrConflict if the
+	// period is not valid or longer than MaxReportDays.
 	Report(ctx context.Context, q ReportQuery) ([]ReportRow, error)
 	// Minutes returns what happened since a time, at most some hours ago, in order.
 	Minutes(ctx context.Context, since int64) ([]Minute, error)

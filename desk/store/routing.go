@@ -2,11 +2,11 @@ package store
 
 import "time"
 
-// Status is what an agent says of itself.
+// Status is what an agent says about itself.
 type Status string
 
-// Statuses. The router gives conversations to agents that are Online and accept; Busy and Away are chosen by an agent, or
-// Away by the server after missed chats; Offline means no connection, or that the agent wants to be seen so.
+// Statuses. The router gives conversations to agents that are Online and accept. An agent chooses Busy and Away, or the server
+// chooses Away after missed chats. Offline means no connection, or that the agent wants to be seen so.
 const (
 	Online  Status = "online"
 	Busy    Status = "busy"
@@ -17,16 +17,16 @@ const (
 // Valid reports whether the status exists.
 func (s Status) Valid() bool { return s == Online || s == Busy || s == Away || s == Offline }
 
-// MissedForAway is how many chats in a row an agent may not answer in time before its status becomes Away.
+// MissedForAway is the number of chats in a row after which an agent that does not answer in time becomes Away.
 const MissedForAway = 2
 
-// StaffMember is an account with what routing goes by. Times are Unix milliseconds, 0 = never.
+// StaffMember is an account with what routing needs. Times are Unix milliseconds, 0 = never.
 type StaffMember struct {
 	AgentAccount
 	Status       Status
 	Accepting    bool
 	Missed       int   // chats in a row that were not answered in time
-	GoneAt       int64 // its last connection ended then; 0 = it had one when this was written, or never had one
+	GoneAt       int64 // end of the last connection; 0 = there was one when this was written, or never
 	Active       int   // conversations
 	LastAssigned int64
 	Groups       []string // ids
@@ -40,7 +40,7 @@ const (
 	Manual     = "manual"
 )
 
-// Strategies returns their names, the default first.
+// Strategies returns the names of the strategies, the default first.
 func Strategies() []string { return []string{LeastBusy, RoundRobin, Sticky, Manual} }
 
 // Defaults of the times in SiteSettings and GroupSettings.
@@ -70,7 +70,7 @@ func (s *SiteSettings) Warning() time.Duration {
 // AcceptIn returns the time for an agent's first answer, 0 = any.
 func (g *GroupSettings) AcceptIn() time.Duration { return span(g.Accept, 0) }
 
-// StickyFor returns how long the last agent of a customer counts.
+// StickyFor returns for how long the last agent of a customer counts.
 func (g *GroupSettings) StickyFor() time.Duration {
 	days := g.StickyDays
 	if days == 0 {
@@ -79,10 +79,10 @@ func (g *GroupSettings) StickyFor() time.Duration {
 	return time.Duration(max(days, 0)) * 24 * time.Hour
 }
 
-// StickyWaits returns how long the last agent of a customer is waited for.
+// StickyWaits returns for how long a conversation waits for the last agent of its customer.
 func (g *GroupSettings) StickyWaits() time.Duration { return span(g.StickyWait, DefaultStickyWait) }
 
-// span turns milliseconds of a setting into a duration: 0 is the default, less means 0.
+// span turns the milliseconds of a setting into a duration. 0 means the default, less than 0 means 0.
 func span(ms int64, def time.Duration) time.Duration {
 	switch {
 	case ms == 0:

@@ -13,7 +13,7 @@ type Stats struct {
 	Latency   Latency
 }
 
-// Latency is how long commands took from Do to their outcome, those included whose deadline came first.
+// Latency is how long commands took from Do to their outcome, commands whose deadline came first included.
 type Latency struct {
 	Count uint64
 	Sum   time.Duration

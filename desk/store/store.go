@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Errors of commands and reads. A command that fails with one of them has changed nothing, except ErrUnavailable:
-// there the outcome may be unknown until the same command, with the same client id, is sent again.
+// Errors of commands and reads. A command that fails with one of them has changed nothing, except with ErrUnavailable. Its
+// outcome may be unknown until the same command, with the same client id, is sent again.
 var (
 	ErrNotFound    = errors.New("store: not found")
 	ErrConflict    = errors.New("store: the conversation's state or revision does not allow this")
@@ -24,7 +24,8 @@ var (
 	ErrQueueFull   = errors.New("store: as many customers as the group allows are waiting")
 )
 
-// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave; or a line of the audit log, Audit.
+// Command is a change of one conversation: Open, Append, Move, BotTurn, Tag, Rate, Warn or Leave. Or it is a line of the
+// audit log, Audit.
 type Command interface{ command() }
 
 // Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
@@ -37,8 +38,9 @@ type Open struct {
 	Consent bool              // the customer agreed to the text of the site
 }
 
-// Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an agent
-// takes a conversation over from the bot, and that of a customer reopens a closed one while the site allows it.
+// Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an
+// agent takes a conversation over from the bot. The text of a customer reopens a closed conversation while the site
+// allows it.
 type Append struct {
 	Conv     string
 	From     Actor
@@ -64,8 +66,8 @@ type Move struct {
 	Force   bool   // the actor, an agent, may override owner, group and capacity: the caller has checked the permission
 }
 
-// Warn tells both sides that the conversation will be closed unless somebody writes: a notice from the server that sets
-// Conversation.WarnedAt. ErrConflict if something has happened since Seq.
+// Warn tells both sides that the conversation will be closed unless somebody writes. It is a notice from the server that
+// sets Conversation.WarnedAt. The error is ErrConflict if something has happened since Seq.
 type Warn struct {
 	Conv    string
 	Seq     uint64 // expected Conversation.LastSeq
@@ -73,8 +75,8 @@ type Warn struct {
 	Payload string
 }
 
-// Leave keeps when the customer of a waiting conversation went away, 0 = it is back. It adds no event; a conversation
-// that does not wait is left alone.
+// Leave stores when the customer of a waiting conversation went away, 0 = the customer is back. It adds no event. A
+// conversation that does not wait is left alone.
 type Leave struct {
 	Conv string
 	At   int64 // Unix milliseconds
@@ -87,27 +89,29 @@ type Say struct {
 	Memo    string // see Event
 }
 
-// BotTurn ends a turn (see Turn): it adds the bot's answers, and hands the conversation over if asked, all or nothing
-// and only while the bot has had the conversation since the turn began. Later it is Outcome.Discarded: staff find
-// what the bot would have said in a note. A turn that was answered before is a duplicate, an unknown one ErrNotFound.
+// BotTurn ends a turn (see Turn). It adds the bot's answers, and hands the conversation over if asked, all or nothing.
+// That happens only while the bot has had the conversation since the turn began. Later the result is Outcome.Discarded,
+// and staff find what the bot would have said in a note. A turn that was answered before is a duplicate, an unknown one
+// ErrNotFound.
 type BotTurn struct {
 	Conv       string
 	Turn       string
 	Say        []Say // at most MaxBotMessages
 	Handoff    bool
-	Failed     bool              // this is not the bot's answer but what is done for want of one
+	Failed     bool              // this is not the bot's answer but done because there is none
 	Reason     string            // of the hand-off
 	Note       string            // for staff, behind the hand-off
-	Attributes map[string]string // that the contact gets; those beyond MaxAttributes are left out
+	Attributes map[string]string // added to the contact; those beyond MaxAttributes are left out
 }
 
-// AcceptTurn notes that a bot will answer a turn later; ErrConflict when the turn has ended, ErrNotFound if there is none.
+// AcceptTurn notes that a bot will answer a turn later. The error is ErrConflict when the turn has ended, ErrNotFound if
+// there is none.
 type AcceptTurn struct {
 	Turn  string
 	Until int64 // Unix milliseconds
 }
 
-// MaxBotMessages is the most a bot may say in one turn.
+// MaxBotMessages is the largest number of messages of a bot in one turn.
 const MaxBotMessages = 5
 
 func (Open) command()       {}
@@ -118,35 +122,35 @@ func (Warn) command()       {}
 func (Leave) command()      {}
 func (AcceptTurn) command() {}
 
-// Outcome is what became of a command.
+// Outcome is the result of a command.
 type Outcome struct {
 	Conv      Conversation // the head after the command, also with ErrConflict, ErrClosed, ErrForbidden and ErrCapacity
 	Events    []Event      // newly committed; with Dup the first, earlier one
-	Dup       bool         // the command had been committed before; nothing is new
+	Dup       bool         // the command was committed before; nothing is new
 	Existing  bool         // of Open: the conversation was there
 	Turn      string       // of Open and Append: the bot's turn that began with the last of the events, "" = none
-	Discarded bool         // of BotTurn: it came too late; the only event, if any, is a note
+	Discarded bool         // of BotTurn: the answer came too late; the only event, if any, is a note
 	Touched   bool         // the conversation changed without an event
 	Err       error
-	Late      bool // second call: the command was answered ErrUnavailable but has been committed after all
+	Late      bool // in a second call: the command was answered ErrUnavailable but is committed after all
 }
 
 // Token is the SHA-256 of a bearer token; the token itself is never stored.
 type Token [32]byte
 
-// Store is everything Desk keeps. All methods may be called from any goroutine.
+// Store is everything that Desk keeps. Any goroutine may call all methods.
 type Store interface {
-	// Do queues a command for the writer and never blocks. Done is called once with the outcome, after the commit,
-	// and never later than the deadline: then with ErrUnavailable. If such a command is committed after all, done is
-	// called a second time with Late set. Outcomes of committed commands arrive in commit order, one at a time.
-	// Done must not block; it may run before Do returns when the command is refused (ErrBusy, ErrStopped).
+	// Do queues a command for the writer and never blocks. done is called once with the outcome after the commit, or
+	// with ErrUnavailable at the deadline. If such a command is committed after all, done is called a second time with
+	// Late set. Outcomes of committed commands arrive in commit order, one at a time. done must not block. It may run
+	// before Do returns when the command is refused (ErrBusy, ErrStopped).
 	Do(cmd Command, deadline time.Time, done func(Outcome))
 
-	// Hot reads for customers, Cold for staff: they share no connection, so that one cannot starve the other.
+	// Hot reads for customers and Cold for staff. They share no connection, so that neither can starve the other.
 	Hot() Reader
 	Cold() Reader
-	// Background reads for reports, on connections of their own: however long one runs, neither messages nor the
-	// reads of others wait for it.
+	// Background reads for reports, on connections of its own. However long a report runs, neither messages nor other
+	// reads wait for it.
 	Background() Reports
 
 	Accounts
@@ -156,7 +160,7 @@ type Store interface {
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
-	// Stats returns the numbers of the store; it asks no database.
+	// Stats returns the numbers of the store without asking the database.
 	Stats() Stats
 	// Ready returns nil while commands are being committed.
 	Ready() error
@@ -171,8 +175,8 @@ type Reader interface {
 
 	// Conversation returns one head, or ErrNotFound.
 	Conversation(ctx context.Context, id string) (Conversation, error)
-	// Events returns those after a sequence number of one side in order, at most limit and about maxBytes of text,
-	// and whether there are more.
+	// Events returns the events after a sequence number of one side in order, at most limit and about maxBytes of text.
+	// It also returns whether there are more.
 	Events(ctx context.Context, conv string, side Side, after uint64, limit, maxBytes int) ([]Event, bool, error)
 	// OfContact returns the open conversations of a contact, oldest first, after its latest closed one.
 	OfContact(ctx context.Context, contact string) ([]Conversation, error)
@@ -182,7 +186,7 @@ type Reader interface {
 	Queue(ctx context.Context, limit int) ([]Conversation, int, error)
 	// OpenConversations returns every conversation that is not closed, in queue order where queued.
 	OpenConversations(ctx context.Context) ([]Conversation, error)
-	// Loads returns the number of conversations of every agent, by the counters that assignments go by.
+	// Loads returns the number of conversations of every agent, by the counters that assignments use.
 	Loads(ctx context.Context) ([]Load, error)
 	// Staff returns every account that may log in with its state and groups, ordered by id. Passwords are left out.
 	Staff(ctx context.Context) ([]StaffMember, error)
@@ -192,8 +196,8 @@ type Reader interface {
 	Closings(ctx context.Context, since int64) (Closings, error)
 	// Outbox returns the oldest rows of the outbox.
 	Outbox(ctx context.Context, limit int) ([]OutboxRow, error)
-	// BotPending returns the turns that the bots which own their conversations have still to answer, those of each
-	// conversation in order.
+	// BotPending returns the turns that bots have still to answer, where the bot owns the conversation. The turns of
+	// each conversation are in order.
 	BotPending(ctx context.Context) ([]PendingTurn, error)
 	// BotTurn returns a turn by its id, or ErrNotFound.
 	BotTurn(ctx context.Context, id string) (Turn, error)
@@ -228,18 +232,21 @@ type Accounts interface {
 	CreateSite(ctx context.Context, s Site) (Site, error)
 	CreateAgent(ctx context.Context, a AgentAccount) (AgentAccount, error)
 	CreateGroup(ctx context.Context, g Group) (Group, error)
-	// AddMember puts an agent into a group; it may be there already.
+	// AddMember puts an agent into a group, also if the agent is in it already.
 	AddMember(ctx context.Context, group, agent string) error
-	// CreateBot adds a bot; its id is made. ErrExists: there is one of that name. The caller has checked the config (bot.Check).
+	// CreateBot adds a bot and makes its id. The error is ErrExists if there is one of that name. The caller has checked
+	// the config (bot.Check).
 	CreateBot(ctx context.Context, b BotAccount) (BotAccount, error)
-	// UpdateBot changes name, kind and config of a bot. The next turn goes by them. ErrNotFound, ErrExists.
+	// UpdateBot changes name, kind and config of a bot, which count from the next turn on. Errors: ErrNotFound,
+	// ErrExists.
 	UpdateBot(ctx context.Context, b BotAccount) error
-	// DeleteBot removes a bot: ErrInUse while a site has it. Conversations that it owns are handed over by its next turn.
+	// DeleteBot removes a bot. The error is ErrInUse while a site has it. The next turn of each conversation that the
+	// bot owns hands the conversation over.
 	DeleteBot(ctx context.Context, id string) error
-	// SetStatus keeps the status that an agent has chosen and forgets its missed chats; ErrNotFound.
+	// SetStatus stores the status that an agent has chosen and forgets its missed chats. Error: ErrNotFound.
 	SetStatus(ctx context.Context, agent string, s Status, accepting bool) error
-	// SetGone keeps when the last connection of an agent ended, in Unix milliseconds. 0 = it has one: then Offline becomes
-	// Online; ErrNotFound.
+	// SetGone stores when the last connection of an agent ended, in Unix milliseconds. 0 means that the agent has one,
+	// and Offline then becomes Online. Error: ErrNotFound.
 	SetGone(ctx context.Context, agent string, at int64) error
 	// Reconcile sets the counters of agents that differ from their conversations, and returns how many did.
 	Reconcile(ctx context.Context) (int, error)
@@ -247,8 +254,9 @@ type Accounts interface {
 	OutboxDone(ctx context.Context, upTo int64) error
 	CreateVisitor(ctx context.Context, site Site, t Token, expires time.Time) (Contact, error)
 	ExtendVisitor(ctx context.Context, t Token, expires time.Time) error
-	// IdentifyContact returns the verified contact of a profile, new or brought up to date, and lets the token stand for it.
-	// It is never one that was anonymous. ErrBlocked if it is blocked, ErrNotFound if the token stands for another contact.
+	// IdentifyContact returns the verified contact of a profile, new or brought up to date, and makes the token stand
+	// for it. An anonymous contact never becomes that contact. The error is ErrBlocked if the contact is blocked,
+	// ErrNotFound if the token stands for another one.
 	IdentifyContact(ctx context.Context, site Site, p Profile, t Token, expires time.Time) (Contact, error)
 	// DropVisitor revokes a visitor token.
 	DropVisitor(ctx context.Context, t Token) error
@@ -256,10 +264,11 @@ type Accounts interface {
 	CreateAgentSession(ctx context.Context, t Token, agent string, expires time.Time) error
 	TouchAgentSession(ctx context.Context, t Token) error
 	DeleteAgentSession(ctx context.Context, t Token) error
-	// DescribeAgentSession keeps where a login came from.
+	// DescribeAgentSession stores where a login came from.
 	DescribeAgentSession(ctx context.Context, t Token, ip, userAgent string) error
-	// DeleteAgentSessions ends the logins of an agent, except one if it is not zero.
+	// DeleteAgentSessions ends the logins of an agent, except the one with the token except if that is not zero.
 	DeleteAgentSessions(ctx context.Context, agent string, except Token) error
-	// ChangePassword replaces a hash by another and ends the agent's other logins; ErrNotFound if the hash has changed meanwhile.
+	// ChangePassword replaces the hash before by after and ends the agent's logins except keep. The error is ErrNotFound
+	// if the hash has changed meanwhile.
 	ChangePassword(ctx context.Context, agent, before, after string, keep Token) error
 }

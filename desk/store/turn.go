@@ -2,28 +2,28 @@ package store
 
 import "strings"
 
-// TurnState says how far a bot's turn is.
+// TurnState says how far a bot's turn has come.
 type TurnState string
 
 // States of a turn.
 const (
-	TurnAsked    TurnState = "asked"    // begun; the bot is asked, again after a restart
-	TurnAccepted TurnState = "accepted" // the bot will answer it later, until Turn.Until
+	TurnAsked    TurnState = "asked"    // begun; the bot is asked, and after a restart again
+	TurnAccepted TurnState = "accepted" // the bot will answer later, until Turn.Until
 	TurnAnswered TurnState = "answered"
 	TurnFailed   TurnState = "failed" // ended without an answer: the bot failed or lost the conversation before
-	TurnLate     TurnState = "late"   // answered after that; the answer was discarded
+	TurnLate     TurnState = "late"   // answered after it had failed; the answer was discarded
 )
 
-// Open reports whether an answer is still waited for.
+// Open reports whether the turn still waits for an answer.
 func (s TurnState) Open() bool { return s == TurnAsked || s == TurnAccepted }
 
-// Turn is one thing a bot has to answer: the opening of a conversation, or one message of the customer. It is begun in
-// the same transaction as that, and its id is that of the event.
+// Turn is one thing that a bot must answer: the opening of a conversation, or one message of the customer. The turn
+// begins in the same transaction as that event, and has its id.
 type Turn struct {
 	ID    string
 	Conv  string
 	Seq   uint64 // of the event
-	Epoch int64  // of the conversation when it began
+	Epoch int64  // of the conversation when the turn began
 	Bot   Actor  // that is asked
 	State TurnState
 	Until int64 // of TurnAccepted, Unix milliseconds
@@ -43,7 +43,7 @@ const (
 	maxDiscarded = 8000 // characters, as of any message
 )
 
-// Discarded is what a bot would have said, as the body of a note; "" for nothing.
+// Discarded returns what the bot would have said, as the body of a note; "" for nothing.
 func (c *BotTurn) Discarded() string {
 	var texts []string
 	for _, s := range c.Say {

@@ -7,7 +7,7 @@ import (
 	"github.com/go-eddy/eddy/desk/perm"
 )
 
-// ActorKind says what somebody is.
+// ActorKind says what an actor is.
 type ActorKind string
 
 // Kinds of actors. System is the server itself.
@@ -18,7 +18,7 @@ const (
 	System   ActorKind = "system"
 )
 
-// Actor is somebody who acts in a conversation or owns it. The zero value is nobody.
+// Actor is a person, bot or server that acts in a conversation or owns it. The zero value is nobody.
 type Actor struct {
 	Kind ActorKind
 	ID   string
@@ -28,7 +28,7 @@ type Actor struct {
 // IsZero reports whether the actor is nobody.
 func (a Actor) IsZero() bool { return a.Kind == "" }
 
-// Is reports whether both name the same participant; names do not count.
+// Is reports whether both are the same participant. Names do not count.
 func (a Actor) Is(b Actor) bool { return a.Kind == b.Kind && a.ID == b.ID }
 
 // Conversation is one row: its state and the heads of its two sequences. Times are Unix milliseconds, 0 = never.
@@ -46,7 +46,7 @@ type Conversation struct {
 	LastSeq     uint64   // staff stream: every durable event
 	LastPSeq    uint64   // customer stream: what the customer may see
 	OpenedAt    int64
-	QueuedAt    int64 // when it entered the queue; one that comes back to the queue keeps it
+	QueuedAt    int64 // when it entered the queue; a conversation that comes back keeps this time
 	AssignedAt  int64
 	ClosedAt    int64
 	CloseReason string
@@ -55,18 +55,18 @@ type Conversation struct {
 	PreviewFrom ActorKind
 	At          int64 // time of the last event
 
-	WaitingSince int64  // the customer's first text that nobody has answered
-	RepliedAt    int64  // the present agent's first text since it became the owner
+	WaitingSince int64  // the customer's first unanswered text
+	RepliedAt    int64  // the present agent's first text as the owner
 	Excluded     string // the agent that the next automatic assignment passes over
-	LastAgent    string // the agent that had it last, or had the previous one
-	LastAgentAt  int64  // when that one became its owner
-	WarnedAt     int64  // the customer was told that it will be closed, and nothing has happened since
-	LeftAt       int64  // the customer went away while it waited in the queue
+	LastAgent    string // the agent that had this conversation last, or the previous one
+	LastAgentAt  int64  // when LastAgent became its owner
+	WarnedAt     int64  // when the customer was warned of the close, if nothing has happened since
+	LeftAt       int64  // when the customer went away while the conversation was queued
 	Locale       string // language of the customer when it was opened, "" = unknown
 	Prev         string // the contact's conversation before this one
 
 	Marks   Marks
-	Across  Marks  // the marks in the numbers of the other side's stream; the hub fills it in, as it does Unread
+	Across  Marks  // the marks in the numbers of the other side's stream; the hub fills in Across and Unread
 	Unread  int    // messages of the customer that staff have not read
 	Tags    string // in order, separated by commas; see TagList
 	Score   int    // 1 to 5, 0 = not rated
@@ -74,7 +74,7 @@ type Conversation struct {
 	Blocked bool   // the contact is blocked
 }
 
-// Priority orders the queue before time does: lower comes first.
+// Priority orders the queue before time does; a lower one comes first.
 type Priority int
 
 // Priorities; the room between them is for others.
@@ -83,7 +83,7 @@ const (
 	PriorityNormal   Priority = 20
 )
 
-// CompareQueue orders the queue: by priority, then time, then id.
+// CompareQueue orders the queue by priority, then time, then id.
 func (c *Conversation) CompareQueue(other *Conversation) int {
 	return cmp.Or(cmp.Compare(c.Priority, other.Priority), cmp.Compare(c.QueuedAt, other.QueuedAt), cmp.Compare(c.ID, other.ID))
 }
@@ -92,9 +92,9 @@ func (c *Conversation) CompareQueue(other *Conversation) int {
 const (
 	KindText   = "text"   // a message of a participant
 	KindFile   = "file"   // the same with files
-	KindNote   = "note"   // a message of staff for staff: it is not part of the customer's stream
+	KindNote   = "note"   // a message of staff for staff, not in the customer's stream
 	KindEvent  = "event"  // a state change
-	KindNotice = "notice" // what the server says to both sides
+	KindNotice = "notice" // a message of the server to both sides
 )
 
 // Button is one choice a bot message offers.
@@ -103,7 +103,7 @@ type Button struct {
 	Value string `json:"value"`
 }
 
-// Change is what a state change recorded.
+// Change is the record of a state change.
 type Change struct {
 	Event  string `json:"event"`
 	From   State  `json:"from"`
@@ -131,7 +131,7 @@ type Event struct {
 	Payload  string
 	Buttons  []Button
 	Files    []Attachment // in the order of the sender
-	Memo     string       // of a bot for itself: what it has to remember until its next turn; nobody is shown it
+	Memo     string       // what a bot has to remember until its next turn; shown to nobody
 	Change   *Change      // of KindEvent
 	Time     int64        // Unix milliseconds
 }
@@ -145,7 +145,7 @@ const (
 	StaffSide
 )
 
-// S is the event's number in the stream of that side; 0 means not part of it.
+// S returns the event's number in the stream of that side; 0 means that it is not in it.
 func (e *Event) S(side Side) uint64 {
 	if side == CustomerSide {
 		return e.PSeq
@@ -153,7 +153,7 @@ func (e *Event) S(side Side) uint64 {
 	return e.Seq
 }
 
-// Last is the last number in the stream of that side.
+// Last returns the last number in the stream of that side.
 func (c *Conversation) Last(side Side) uint64 {
 	if side == CustomerSide {
 		return c.LastPSeq
@@ -169,8 +169,8 @@ type Site struct {
 	BotName string // shown instead of the bot's own name; "" and no Bot = the site has no bot
 	Group   string // of its conversations, "" = none
 
-	ReopenWindow time.Duration // a closed conversation may be reopened for so long; 0 = DefaultReopenWindow, negative = never
-	ReopenToBot  bool          // a customer who writes in that time gets the bot first, if the site has one
+	ReopenWindow time.Duration // how long a closed conversation may be reopened; 0 = DefaultReopenWindow, negative = never
+	ReopenToBot  bool          // a customer who writes within ReopenWindow gets the bot first, if the site has one
 	Bot          string        // id of the bot, "" = the built-in one, if BotName is set
 	Settings     SiteSettings
 }
@@ -180,7 +180,7 @@ const DefaultReopenWindow = 24 * time.Hour
 
 // SiteSettings are kept as one JSON object. Zero fields mean their defaults; times are milliseconds.
 type SiteSettings struct {
-	Origins []string `json:"origins,omitempty"` // that may embed the widget, besides the server's own
+	Origins []string `json:"origins,omitempty"` // origins that may embed the widget, besides the server's own
 	Secrets []string `json:"secrets,omitempty"` // at most two, for signed identities by HS256; two for rotation
 	Keys    []string `json:"keys,omitempty"`    // at most two Ed25519 public keys in base64, for signed identities by EdDSA
 	Enforce bool     `json:"enforce,omitempty"` // visitors without a signed identity are refused
@@ -191,7 +191,7 @@ type SiteSettings struct {
 	PreChat  []Field `json:"prechat,omitempty"`  // asked before the first message
 
 	IdleBot  int64 `json:"idle_bot,omitempty"`  // T1: silence with the bot until the warning
-	IdleWait int64 `json:"idle_wait,omitempty"` // T2: the customer has left the queue for so long
+	IdleWait int64 `json:"idle_wait,omitempty"` // T2: how long the customer may be away from the queue
 	IdleChat int64 `json:"idle_chat,omitempty"` // T3: silence with an agent until the warning
 	WarnFor  int64 `json:"warn_for,omitempty"`  // from the warning to the close
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
@@ -216,9 +216,9 @@ type Group struct {
 type GroupSettings struct {
 	Strategy   string `json:"strategy,omitempty"`    // least_busy (default), round_robin, sticky or manual
 	MaxQueue   int    `json:"max_queue,omitempty"`   // 0 = no limit
-	Accept     int64  `json:"accept,omitempty"`      // an assigned agent's first answer has to come by then; 0 = any time
-	StickyDays int    `json:"sticky_days,omitempty"` // the last agent counts for so long
-	StickyWait int64  `json:"sticky_wait,omitempty"` // and is waited for at most so long
+	Accept     int64  `json:"accept,omitempty"`      // time for an assigned agent's first answer; 0 = any time
+	StickyDays int    `json:"sticky_days,omitempty"` // how long the last agent counts
+	StickyWait int64  `json:"sticky_wait,omitempty"` // how long to wait for the last agent at most
 }
 
 // Load is how many conversations an agent has.
@@ -245,7 +245,7 @@ type Closings struct {
 	Abandoned int // closed while they waited for an agent
 }
 
-// OutboxRow is a state change that is to be told to somebody outside. Its id orders the rows.
+// OutboxRow is a state change to be reported to the outside. Its id orders the rows.
 type OutboxRow struct {
 	ID      int64
 	Topic   string // "conversation." and the name of the event
@@ -277,7 +277,7 @@ const (
 	BotWebhook = "webhook"
 )
 
-// BuiltInBot is the id of the bot of a site that has a name for its bot and has chosen none.
+// BuiltInBot is the id of the bot of a site that has a name for its bot and has not chosen one.
 const BuiltInBot = "rules"
 
 // BotAccount is a bot that sites may choose.
@@ -315,6 +315,6 @@ type AgentSession struct {
 	Seen    time.Time
 	Expires time.Time
 
-	IP        string // as much as is kept of where it came from
+	IP        string // as much of the client's address as is stored
 	UserAgent string
 }

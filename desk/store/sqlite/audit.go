@@ -8,13 +8,13 @@ import (
 
 const sqlInsertAudit = `INSERT INTO audit_log (at, who_kind, who_id, who_name, action, target, detail, ip) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
-// Bounds of what others may have chosen the length of.
+// auditTextChars and auditNameChars bound texts whose length others may have chosen.
 const (
 	auditTextChars = 500
 	auditNameChars = 200
 )
 
-// audit appends a line to the audit log. The table refuses changes of its rows by itself.
+// audit appends a line to the audit log. The table itself refuses changes of its rows.
 func (t *tx) audit(a store.Audit) (store.Outcome, error) {
 	return store.Outcome{}, t.exec(sqlInsertAudit, t.now(), string(a.Who.Kind), shorten(a.Who.ID, auditNameChars), shorten(a.Who.Name, auditNameChars),
 		a.Action, shorten(a.Target, auditNameChars), shorten(a.Detail, auditTextChars), a.IP)

@@ -38,7 +38,7 @@ func (t *tx) execute(cmd store.Command) (store.Outcome, error) {
 	return store.Outcome{}, fmt.Errorf("sqlite: unknown command %T", cmd)
 }
 
-// draft is a conversation being changed: the row as it was read, as it will be, and the new events.
+// draft is a conversation being changed: the row as read, the row as it will be, and the new events.
 type draft struct {
 	store.Conversation
 	rev    int64
@@ -54,7 +54,8 @@ func (t *tx) load(id string) (*draft, error) {
 	return &draft{Conversation: c, rev: c.Rev, seq: c.LastSeq}, nil
 }
 
-// add appends an event: it takes the next number of the staff stream and, unless it is a note, of the customer's.
+// add appends an event. The event gets the next number of the staff stream and, unless it is a note, of the customer's
+// stream.
 func (t *tx) add(d *draft, e store.Event) error {
 	id, err := newID()
 	if err != nil {
@@ -92,7 +93,7 @@ func (t *tx) add(d *draft, e store.Event) error {
 	return t.exec(sqlInsertMsg, e.Conv, e.Seq, e.PSeq, e.ID, e.Kind, string(e.From.Kind), e.From.ID, e.From.Name, e.ClientID, e.Body, string(m), d.Epoch, e.Time, doc)
 }
 
-// save writes the row back, on the condition that nobody else has changed it.
+// save writes the row back, provided that nobody else has changed it.
 func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
@@ -107,7 +108,7 @@ func (t *tx) save(d *draft) (store.Outcome, error) {
 	return store.Outcome{Conv: d.Conversation, Events: d.events}, nil
 }
 
-// site is what a change may have to know of the site of a conversation.
+// site is what a change may need to know about the site of a conversation.
 type site struct {
 	bot         store.Actor // zero = the site has no bot
 	group       string
@@ -163,7 +164,7 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	return t.saveTurn(d)
 }
 
-// insert writes the row of a new conversation; its first change gives it its real state in the same transaction.
+// insert writes the row of a new conversation. Its first change gives it its real state in the same transaction.
 func (t *tx) insert(c store.Open, s site) (*draft, error) {
 	id, err := newID()
 	if err != nil {
@@ -180,7 +181,7 @@ func (t *tx) insert(c store.Open, s site) (*draft, error) {
 	return d, t.exec(sqlInsertConv, d.ID, d.Contact, c.Page, d.LastAgent, d.LastAgentAt, d.Prev, d.Locale, d.Site)
 }
 
-// move is a change that a participant asks for.
+// move makes a change that a participant asks for.
 func (t *tx) move(c store.Move) (store.Outcome, error) {
 	d, err := t.load(c.Conv)
 	if err != nil {
@@ -208,7 +209,7 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 	return t.save(d)
 }
 
-// resolve looks up whom a move names, and refuses one that may not be asked for.
+// resolve looks up the agent or group that a move names, and refuses a move that nobody may ask for.
 func (t *tx) resolve(in *store.Input, to, note string) error {
 	switch in.Trigger {
 	case store.OpenWithBot, store.OpenForHuman:
@@ -230,7 +231,7 @@ func (t *tx) resolve(in *store.Input, to, note string) error {
 	return nil
 }
 
-// mayTouch: a customer knows only its own conversations.
+// mayTouch reports whether an actor may know of a conversation. A customer knows only its own ones.
 func mayTouch(d *draft, by store.Actor) bool {
 	return by.Kind != store.Customer || by.ID == d.Contact
 }
@@ -275,7 +276,7 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	return t.save(d)
 }
 
-// admit decides whether a message may be added, and makes the change that it brings about.
+// admit decides whether a message may be added, and makes the change that it causes.
 func (t *tx) admit(d *draft, c *store.Append) error {
 	agent := c.From.Kind == store.Agent
 	switch {

@@ -21,7 +21,7 @@ const (
 	sqlDropTokens = `DELETE FROM contact_token WHERE token IN (SELECT token FROM contact_token WHERE expires < ? ORDER BY expires LIMIT 4)`
 )
 
-// tokenGrace is how long the server still says "expired" of a visitor's token, and not "unknown".
+// tokenGrace is how long the server still calls a visitor's token expired, and not unknown.
 const tokenGrace = 30 * 24 * time.Hour
 
 // IdentifyContact implements store.Accounts.
@@ -46,7 +46,8 @@ func (db *DB) IdentifyContact(ctx context.Context, site store.Site, p store.Prof
 	})
 }
 
-// newVerified makes a contact of a customer that the site's backend knows. One that was anonymous before stays another contact.
+// newVerified makes a contact for a customer that the site's backend knows. An earlier anonymous contact stays another
+// one.
 func (t *tx) newVerified(site store.Site, p store.Profile) (store.Contact, error) {
 	id, err := newID()
 	if err != nil {
@@ -63,7 +64,7 @@ func (t *tx) newVerified(site store.Site, p store.Profile) (store.Contact, error
 	return c, t.exec(sqlInsertContact, c.ID, workspaceID, c.Site, c.Name, c.External, c.Locale, attributes, c.Created)
 }
 
-// renew takes over what the site's backend says now; attributes that it does not name stay.
+// renew takes over what the site's backend says now. Attributes that it does not name stay.
 func (t *tx) renew(c *store.Contact, p store.Profile) error {
 	before := *c
 	if p.Name != "" {
@@ -115,7 +116,7 @@ func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
 	})
 }
 
-// preChat checks what a customer answered before a new conversation, and keeps it.
+// preChat checks and stores a customer's answers before a new conversation.
 func (t *tx) preChat(c *store.Open) error {
 	var text string
 	if err := t.row(`SELECT settings FROM site WHERE id = ?`, c.Contact.Site).Scan(&text); err != nil {
@@ -141,7 +142,7 @@ func (t *tx) preChat(c *store.Open) error {
 	return t.saveContact(&contact)
 }
 
-// written runs an account command that returns something, and waits for its commit.
+// written runs an account command that returns a value, and waits for its commit.
 func written[T any](ctx context.Context, db *DB, run func(*tx) (T, error)) (T, error) {
 	result := make(chan T, 1)
 	err := db.write(ctx, func(t *tx) error {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Empty returns the content of a database of the newest version with nothing in it, not even an identity: Open gives it one. It
-// is for tests, which need many: a copy is opened in a tenth of the time that it takes to make one.
+// Empty returns the content of an empty database of the newest version. It lacks even an identity, which Open gives it.
+// Empty is for tests, which need many databases, because opening a copy takes a tenth of the time of making one.
 func Empty() (content []byte, err error) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "eddy-empty-")
@@ -18,7 +18,7 @@ func Empty() (content []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "empty.db")
-	db, err := Open(ctx, Options{Path: path, Wait: time.Minute}) // one that fails fails every test of the process
+	db, err := Open(ctx, Options{Path: path, Wait: time.Minute}) // a failure here fails every test of the process
 	if err != nil {
 		return nil, err
 	}

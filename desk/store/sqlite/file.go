@@ -11,17 +11,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// Info is what a database file says of itself.
+// Info describes a database file.
 type Info struct {
-	ID     string // identity of the data, "" if it was never opened
+	ID     string // identity of the data, "" if the file was never opened
 	Schema int    // version of its schema, 0 = empty
 	Newest int    // version that this program brings it to
 	Size   int64  // of the file in bytes
 }
 
-// Inspect reads what a database file says of itself and changes nothing. A missing file is os.ErrNotExist; one that is damaged,
-// of another program or of a newer version is an error that names the file and the remedy. Any goroutine may call it, also
-// while a server has the file open.
+// Inspect describes a database file and changes nothing. A missing file is os.ErrNotExist. A file that is damaged, of
+// another program or of a newer version is an error that names the file and the remedy. Any goroutine may call Inspect,
+// also while a server has the file open.
 func Inspect(ctx context.Context, path string) (Info, error) {
 	all, err := loadMigrations()
 	if err != nil {
@@ -49,8 +49,8 @@ func Inspect(ctx context.Context, path string) (Info, error) {
 	return info, err
 }
 
-// Check reads the whole file and returns an error that names the file if anything in it is damaged. It takes as long as reading
-// the file does.
+// Check reads the whole file and returns an error that names the file if anything in it is damaged. That takes as long
+// as reading the file.
 func Check(ctx context.Context, path string) error {
 	return readOnly(ctx, path, func(conn *sql.Conn) error {
 		var result string
@@ -65,12 +65,12 @@ func Check(ctx context.Context, path string) error {
 }
 
 // Snapshot writes the database as it is at one moment into a new file, also while a server writes to it. The new file
-// needs no other file beside it. It is removed if the snapshot fails.
+// needs no other file beside it. If the snapshot fails, the new file is removed.
 func Snapshot(ctx context.Context, path, to string) error {
 	if err := createPrivate(to); err != nil {
 		return err
 	}
-	err := onFile(ctx, path, func(conn *sql.Conn) error { // query_only would refuse it, although it changes nothing
+	err := onFile(ctx, path, func(conn *sql.Conn) error { // query_only would refuse VACUUM INTO, although that changes nothing
 		_, err := conn.ExecContext(ctx, `VACUUM INTO ?`, to)
 		return err
 	})
@@ -83,8 +83,8 @@ func Snapshot(ctx context.Context, path, to string) error {
 	return nil
 }
 
-// Renew gives a database that nobody has open a new identity, so that clients of the one it was copied from do not take it for
-// the same: what they have seen may not be in it. It returns the identity.
+// Renew gives a database that nobody has open a new identity and returns it. Clients of the database that it was copied
+// from then do not take it for the same. It may lack events that they have seen.
 func Renew(ctx context.Context, path string) (id string, err error) {
 	o := Options{Path: path}
 	o.fill()

@@ -163,7 +163,7 @@ func (t *tx) files(query string, args ...any) ([]store.Attachment, error) {
 	return all, rows.Err()
 }
 
-// bind makes the files of a message part of it: they are the sender's own, of the same conversation, and not sent before.
+// bind makes files part of a message. They must be the sender's own, of the same conversation, and not sent before.
 func (t *tx) bind(c *store.Append, seq uint64) ([]store.Attachment, error) {
 	var files []store.Attachment
 	for i, id := range c.Attachments {
@@ -183,7 +183,7 @@ func (t *tx) bind(c *store.Append, seq uint64) ([]store.Attachment, error) {
 	return files, nil
 }
 
-// previewOf is what an inbox shows of a message: a message without words is shown by its first file.
+// previewOf returns what an inbox shows of a message. A message without words is shown by its first file.
 func previewOf(e *store.Event) string {
 	if e.Body == "" && len(e.Files) > 0 {
 		return e.Files[0].Name

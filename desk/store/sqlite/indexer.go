@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	indexBatch    = 100              // messages in one command: as long as other commands wait for it
-	indexAgain    = time.Second      // after a command that was not let in
-	indexAttempts = 10               // failures in a row; the next start goes on
+	indexBatch    = 100              // messages in one command, which other commands wait for
+	indexAgain    = time.Second      // pause after a command that was refused
+	indexAttempts = 10               // failures in a row before it gives up; the next start goes on
 	indexSay      = 10 * time.Second // between two lines of progress in the log
 )
 
-// indexer adds the messages that are older than the search index to it, in small commands among those of others. What is
-// done is known by the rows themselves, so it goes on where it was after a restart. It owns one goroutine that ends
-// when nothing is left or on stop.
+// indexer adds the messages that are older than the search index to it, in small commands among those of others. The
+// rows themselves show what is done, so after a restart it goes on where it was. It owns one goroutine that ends when
+// nothing is left or on stop.
 type indexer struct {
 	db     *DB
 	left   atomic.Int64 // messages, -1 = not counted yet
@@ -86,7 +86,7 @@ func (x *indexer) failed(err error) {
 	}
 }
 
-// wait returns false when the store is closed meanwhile.
+// wait returns false when the store is closed before d is over.
 func (x *indexer) wait(d time.Duration) bool {
 	select {
 	case <-x.ctx.Done():

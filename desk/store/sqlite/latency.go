@@ -10,7 +10,7 @@ import (
 // latency counts how long commands took. Any goroutine may add and load.
 type latency struct {
 	sum    atomic.Int64
-	within [store.LatencyBounds + 1]atomic.Uint64 // longer than the bound before, not than this one; the last: longer than all
+	within [store.LatencyBounds + 1]atomic.Uint64 // longer than the bound before, but not than this one; the last: longer than all bounds
 }
 
 func (l *latency) add(d time.Duration) {

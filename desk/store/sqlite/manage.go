@@ -82,7 +82,8 @@ func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 	})
 }
 
-// adminLeft refuses a change that leaves nobody who can manage. The command's savepoint undoes the change.
+// adminLeft refuses a change after which nobody could manage the installation. The command's savepoint undoes the
+// change.
 func (t *tx) adminLeft() error {
 	var left int
 	err := t.row(`SELECT count(*) FROM agent WHERE role = ? AND NOT disabled`, string(perm.Admin)).Scan(&left)
@@ -102,7 +103,7 @@ func (db *DB) ResetPassword(ctx context.Context, agent, hash string) error {
 	})
 }
 
-// named refuses a reference to a row that is not there, as a problem of the field. "" refers to nothing.
+// named refuses a reference to a missing row, as a problem of the field. "" refers to nothing.
 func (t *tx) named(table, id, field string) error {
 	if id == "" {
 		return nil
@@ -198,7 +199,7 @@ func (db *DB) SetGroups(ctx context.Context, agent string, groups []string) erro
 	})
 }
 
-// join puts an agent into a group; ErrNotFound if one of them is not there.
+// join puts an agent into a group. The error is ErrNotFound if one of them does not exist.
 func (t *tx) join(group, agent string) error {
 	return one(t.change(`INSERT INTO group_member (grp, agent) SELECT g.id, a.id FROM grp g, agent a WHERE g.id = ? AND a.id = ?
 		ON CONFLICT DO UPDATE SET agent = excluded.agent`, group, agent))

@@ -19,7 +19,7 @@ type migration struct {
 	sql     string
 }
 
-// loadMigrations returns the embedded migrations in order; a file is named NNNN_what.sql.
+// loadMigrations returns the embedded migrations in order. A file is named NNNN_what.sql.
 func loadMigrations() ([]migration, error) {
 	entries, err := fs.ReadDir(migrations, "migrations")
 	if err != nil {
@@ -62,7 +62,8 @@ func migrate(ctx context.Context, conn *sql.Conn, o *Options) error {
 	return nil
 }
 
-// schemaVersion reads how new the schema is, 0 for an empty database. A database that is not ours, or newer than newest, is an error.
+// schemaVersion returns the version of the schema, 0 for an empty database. A database of another program, or newer than
+// newest, is an error.
 func schemaVersion(ctx context.Context, conn *sql.Conn, path string, newest int) (int, error) {
 	var tables, ours int
 	err := conn.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(name = 'schema_version'), 0) FROM sqlite_schema WHERE type = 'table'`).Scan(&tables, &ours)

@@ -29,15 +29,15 @@ type Options struct {
 	Group       int                // commands in one transaction, default 256
 	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
-	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader of it they would only pile up
-	Migrating   func(from, to int) // told before a schema of another version than the newest is brought up to date; not for a new database
+	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader they would only pile up
+	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
 	Now         func() time.Time   // default time.Now
 	Logger      *slog.Logger       // default slog.Default()
 
 	noIndex bool // of a benchmark: messages are not added to the search
 }
 
-// DB is a store.Store on SQLite. All methods may be called from any goroutine.
+// DB is a store.Store on SQLite. Any goroutine may call all methods.
 type DB struct {
 	o    Options
 	id   string
@@ -56,7 +56,7 @@ type DB struct {
 var _ store.Store = (*DB)(nil)
 
 // Open opens or creates the database, checks it and brings its schema up to date. Errors are one line that names the
-// file and the remedy; a file that is not usable is left as it was.
+// file and the remedy. A file that is not usable is left as it was.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
 		return nil, errors.New("sqlite: Options.Path is empty")
@@ -158,7 +158,7 @@ func (db *DB) prepare(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// checkExisting looks at a file that is already there before anything is written to it. A missing one is created.
+// checkExisting checks a file that is already there before anything is written to it. A missing file is created.
 func checkExisting(ctx context.Context, o Options) error {
 	info, err := os.Stat(o.Path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -202,7 +202,8 @@ func checkExisting(ctx context.Context, o Options) error {
 	return nil
 }
 
-// createPrivate makes the empty file, because SQLite would let everybody read it. The files SQLite puts beside it take its mode.
+// createPrivate makes the empty file, because SQLite would let everybody read it. The files that SQLite puts beside it
+// take its mode.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -214,8 +215,8 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// checkWritable fails on a file that SQLite would open only for reading, which it does without saying so. It must run before
-// this process has the database open: closing any descriptor of the file gives up SQLite's locks.
+// checkWritable fails on a file that SQLite would silently open only for reading. It must run before this process has
+// the database open, because closing any descriptor of the file gives up SQLite's locks.
 func checkWritable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -235,7 +236,7 @@ func corrupt(path, detail string) error {
 	return fmt.Errorf("sqlite: database %s is damaged (%.120s): restore it from a backup, or move it away to start empty", path, detail)
 }
 
-// explain turns an error of opening into one line that names the file and the remedy.
+// explain turns an error of opening the database into one line that names the file and the remedy.
 func explain(path string, err error) error {
 	var se *sqlite.Error
 	if errors.As(err, &se) {
@@ -279,7 +280,7 @@ func (db *DB) Stats() store.Stats {
 	}
 }
 
-// Close implements store.Store: it finishes what is queued, then closes the file. A second call does nothing.
+// Close implements store.Store. It finishes what is queued, then closes the file. A second call does nothing.
 func (db *DB) Close() error {
 	var errs []error
 	if db.old != nil {

@@ -122,7 +122,7 @@ func (r *reader) Site(ctx context.Context, id string) (store.Site, error) {
 
 const contactColumns = `p.id, p.site, p.name, p.external, p.verified, p.blocked, p.locale, p.attributes, p.created`
 
-// scanContact reads contactColumns, and what follows them into more.
+// scanContact reads contactColumns, and the columns after them into more.
 func scanContact(r scanner, more ...any) (store.Contact, error) {
 	var c store.Contact
 	var attributes string
@@ -153,7 +153,7 @@ func (r *reader) Contact(ctx context.Context, id string) (store.Contact, error) 
 
 const agentColumns = `a.id, a.login, a.name, a.password, a.capacity, a.role, a.locale, a.disabled`
 
-// scanAgent reads agentColumns, and what follows them into more.
+// scanAgent reads agentColumns, and the columns after them into more.
 func scanAgent(r scanner, more ...any) (store.AgentAccount, error) {
 	var a store.AgentAccount
 	err := r.Scan(append([]any{&a.ID, &a.Login, &a.Name, &a.Password, &a.Capacity, &a.Role, &a.Locale, &a.Disabled}, more...)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// backgroundReaders is how many reports run at once; the others wait for a connection until their deadline.
+// backgroundReaders is how many reports run at once. Others wait for a connection until their deadline.
 const backgroundReaders = 2
 
 // Background implements store.Store.
@@ -18,7 +18,7 @@ func (db *DB) Background() store.Reports { return db.back }
 
 const dayMS = int64(24 * time.Hour / time.Millisecond)
 
-// reportKeys are the expressions that the rows of a report stand for: of the roll-ups, and of closed conversations.
+// reportKeys returns the expressions for the rows of a report: one for roll-ups, and one for closed conversations.
 func reportKeys(by store.By) (rollup, conv string) {
 	switch by {
 	case store.ByDay:
@@ -85,7 +85,7 @@ func reportKey(by store.By, key string) string {
 	return time.UnixMilli(day * dayMS).UTC().Format(time.DateOnly)
 }
 
-// args are those of a report's statements: the day expressions use all four.
+// reportArgs returns the arguments of a report's statements. The day expressions use all four.
 func reportArgs(q store.ReportQuery) []any {
 	if q.By == store.ByDay {
 		return []any{q.From, q.To, q.Offset, dayMS}
@@ -135,7 +135,7 @@ func (d *draftRow) count(measure string, bucket int, n, total int64) {
 	}
 }
 
-// countRatings reads the scores of the conversations closed in the period, by the index of their ends.
+// countRatings reads the scores of the conversations closed in the period, by the index of their close.
 func (r *reader) countRatings(ctx context.Context, q store.ReportQuery, key string, rows map[string]*draftRow) error {
 	found, err := r.db.QueryContext(ctx, `SELECT CAST(`+key+` AS TEXT), count(*), avg(score) FROM conversation
 		WHERE state = 'closed' AND closed_at >= ?1 AND closed_at < ?2 AND score > 0 GROUP BY 1`, reportArgs(q)...)

@@ -15,7 +15,7 @@ const (
 	keepMinutes = 6 * 60 * store.SlotMinute
 )
 
-// roll counts one thing in the roll-ups. Agent is "" and ms -1 where they do not apply.
+// roll counts one thing in the roll-ups. agent is "" and ms is -1 where they do not apply.
 func (t *tx) roll(c *store.Conversation, agent, measure string, now, ms int64) error {
 	bucket := 0
 	if ms >= 0 {
@@ -49,7 +49,7 @@ func (t *tx) rollStep(before, next *store.Conversation, change *store.Change, no
 	if change.Event == "opened" || change.Event == "reopened" {
 		add("", store.MeasureOpened, -1)
 	}
-	// One that comes back to the queue keeps the time it had there, and is not counted again.
+	// A conversation that comes back to the queue keeps its time there, and is not counted again.
 	fresh := next.QueuedAt != before.QueuedAt || before.State == store.Closed
 	if next.State == store.Queued && before.State != store.Queued && fresh {
 		add("", store.MeasureArrived, -1)

@@ -17,7 +17,7 @@ const (
 	sqlInLine = `SELECT count(*) FROM conversation WHERE state = 'queued' AND grp = ? AND id <> ?`
 )
 
-// warn adds the notice that comes before a close for want of activity.
+// warn adds the notice that comes before a close for inactivity.
 func (t *tx) warn(c store.Warn) (store.Outcome, error) {
 	d, err := t.load(c.Conv)
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *tx) warn(c store.Warn) (store.Outcome, error) {
 	return t.save(d)
 }
 
-// leave keeps when a waiting customer went away.
+// leave stores when a waiting customer went away.
 func (t *tx) leave(c store.Leave) (store.Outcome, error) {
 	if err := t.exec(sqlLeave, c.At, c.Conv); err != nil {
 		return store.Outcome{}, err
@@ -43,7 +43,8 @@ func (t *tx) leave(c store.Leave) (store.Outcome, error) {
 	return store.Outcome{Conv: conv}, err
 }
 
-// room refuses a customer for whom the queue of its group has no place. What comes back to the queue is always let in.
+// room refuses a customer for whom the queue of its group has no place. A conversation that comes back to the queue is
+// always let in.
 func (t *tx) room(group, conv string) error {
 	if group == "" {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store/words"
 )
 
-// A message's doc is its time and a number, so that newer messages have higher ones whenever they are indexed.
+// docShift makes room for a number below the time in a message's doc. Newer messages thus have higher docs, whenever
+// they are indexed.
 const (
 	docShift   = 20
 	candidates = 500 // messages with all the words that one page looks at
@@ -28,7 +29,8 @@ const (
 	sqlUnindexed = `SELECT conversation, seq, kind, body, created FROM message WHERE doc IS NULL AND kind IN ('text', 'note', 'file') ORDER BY conversation, seq LIMIT ?`
 )
 
-// index gives a message to the search, in the transaction of the message, and returns its doc, 0 for what is not searched.
+// index gives a message to the search, in the transaction of the message. It returns the message's doc, 0 for one that
+// is not searched.
 func (t *tx) index(e *store.Event) (int64, error) {
 	switch e.Kind {
 	case store.KindText, store.KindNote, store.KindFile:
@@ -54,7 +56,7 @@ type docWords struct {
 	words string
 }
 
-// addWords writes the words of the transaction's messages into the index, behind its commands: every savepoint makes FTS5
+// addWords writes the words of the transaction's messages into the index, after its commands. Every savepoint makes FTS5
 // write out what it has, and one large piece is much cheaper than many small ones.
 func (t *tx) addWords() error {
 	for _, w := range t.words {
@@ -67,7 +69,7 @@ func (t *tx) addWords() error {
 	return nil
 }
 
-// newDoc returns the first number that is free at a time.
+// newDoc returns the first free number at a time.
 func (t *tx) newDoc(ms int64) (int64, error) {
 	if t.maxDoc == 0 {
 		if err := t.row(sqlLastDoc, int64(1<<63-1)).Scan(&t.maxDoc); err != nil {
@@ -78,7 +80,7 @@ func (t *tx) newDoc(ms int64) (int64, error) {
 	switch next := first + 1<<docShift; {
 	case first > t.maxDoc:
 		t.maxDoc = first
-	case next > t.maxDoc: // of the same time
+	case next > t.maxDoc: // another message of the same time
 		t.maxDoc++
 	default: // an older message
 		var last int64
@@ -88,7 +90,7 @@ func (t *tx) newDoc(ms int64) (int64, error) {
 	return t.maxDoc, nil
 }
 
-// indexOld adds at most limit messages that are older than the index, and returns how many.
+// indexOld adds at most limit messages that are older than the index, and returns how many it added.
 func (t *tx) indexOld(limit int) (int, error) {
 	s, err := t.stmt(sqlUnindexed)
 	if err != nil {
@@ -105,7 +107,7 @@ func (t *tx) indexOld(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// In the order of time, because the index writes out what it has when a number comes that is not higher.
+	// Sorted by time, because the index writes out what it has when a number comes that is not higher.
 	slices.SortStableFunc(old, func(a, b store.Event) int { return cmp.Compare(a.Time, b.Time) })
 	for i := range old {
 		doc, err := t.index(&old[i])
@@ -119,7 +121,8 @@ func (t *tx) indexOld(limit int) (int, error) {
 	return len(old), nil
 }
 
-// match returns the query in the language of FTS5. Words have letters, digits and marks only, so nothing in them is syntax.
+// match returns the query in the language of FTS5. Words have only letters, digits and marks, so nothing in them is
+// syntax.
 func match(q *words.Query) string { return `"` + strings.Join(q.Terms, `" AND "`) + `"` }
 
 // Search implements store.StaffReader.

@@ -9,11 +9,11 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// What a conversation has besides what its commands change.
+// readColumns are the columns of a conversation that its commands do not change.
 const readColumns = `c.customer_delivered, c.customer_read, c.staff_delivered, c.staff_read,
 		coalesce((SELECT group_concat(t.tag, ',' ORDER BY t.tag) FROM conversation_tag t WHERE t.conversation = c.id), ''), c.score, c.comment, p.blocked`
 
-// sqlAccess is a store.Access of an agent, given four times, and of Scope.All, given once, for the conversation c.
+// sqlAccess is the store.Access to the conversation c. Its arguments are the agent, four times, and Scope.All, once.
 const sqlAccess = `CASE
 		WHEN c.state = 'assigned' AND c.owner_id = ? OR EXISTS (SELECT 1 FROM assignment s WHERE s.conversation = c.id AND s.agent = ?)
 			OR c.state IN ('bot', 'queued') AND c.grp = ''
@@ -227,7 +227,7 @@ func (db *DB) PatchContact(ctx context.Context, p store.ContactPatch) (store.Con
 	})
 }
 
-// changeContact runs a change of a contact and returns what it became.
+// changeContact runs a change of a contact and returns the contact after it.
 func (db *DB) changeContact(ctx context.Context, id string, change func(*tx, *store.Contact) error) (store.Contact, error) {
 	done := make(chan store.Contact, 1)
 	err := db.write(ctx, func(t *tx) error {

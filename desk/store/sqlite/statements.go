@@ -9,12 +9,12 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// statements is a pool of reading connections that prepares each query once per connection: SQLite takes longer to understand one of the
-// queries of a resume than to run it. After Close, queries get store.ErrStopped.
+// statements is a pool of reading connections that prepares each query once per connection. SQLite takes longer to
+// understand one of the queries of a resume than to run it. After Close, queries get store.ErrStopped.
 type statements struct {
 	*sql.DB
 
-	// Held for reading while a query begins, so that none begins during or after Close.
+	// open is held for reading while a query begins, so that none begins during or after Close.
 	open   sync.RWMutex
 	closed bool
 
@@ -22,8 +22,8 @@ type statements struct {
 	all map[string]*sql.Stmt
 }
 
-// maxStatements bounds what is kept per pool. The queries are constants, or made of few variants; more than this is a mistake in their making,
-// and then they are still answered.
+// maxStatements bounds the statements kept per pool. The queries are constants, or have few variants. More than this is
+// a bug in the queries, which are still answered.
 const maxStatements = 256
 
 func newStatements(db *sql.DB) *statements {
@@ -51,7 +51,7 @@ func (s *statements) stmt(ctx context.Context, query string) (*sql.Stmt, error) 
 	return st, nil
 }
 
-// QueryContext is that of sql.DB. The rows that it returns may be read to their end after Close.
+// QueryContext is that of sql.DB. Its rows may be read to their end after Close.
 func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()

@@ -7,7 +7,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// step makes one change of the state machine: facts, decision, places of agents, event, outbox. It does not save the row.
+// step makes one change of the state machine: facts, decision, places of agents, event, outbox. It does not save the
+// row.
 func (t *tx) step(d *draft, in store.Input) error {
 	in.Now = t.now()
 	if err := t.facts(&d.Conversation, &in); err != nil {
@@ -43,7 +44,8 @@ func (t *tx) step(d *draft, in store.Input) error {
 	return t.tell(d, &change)
 }
 
-// behind puts what enters the queue now behind everything that waits there, also when the clock has been set back since.
+// behind puts a conversation that enters the queue now behind everything that waits there, even if the clock has been
+// set back.
 func (t *tx) behind(before, next *store.Conversation, now int64) error {
 	if next.State != store.Queued || before.State == store.Queued || next.QueuedAt != now {
 		return nil
@@ -58,7 +60,7 @@ func (t *tx) behind(before, next *store.Conversation, now int64) error {
 	return nil
 }
 
-// facts reads what the guards of the rule ask for.
+// facts reads what the guards of the rule need.
 func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 	if in.Trigger == store.ReopenToQueue || in.Trigger == store.ReopenToBot {
 		s, err := t.site(c.Site)
@@ -100,7 +102,7 @@ func (t *tx) facts(c *store.Conversation, in *store.Input) error {
 	return nil
 }
 
-// seat frees and takes the places of agents. A place is taken by the statement that checks the capacity.
+// seat frees and takes the places of agents. The statement that takes a place also checks the capacity.
 func (t *tx) seat(c *store.Conversation, s store.Seats, event string, now int64) error {
 	if s.Freed != "" {
 		if err := t.exec(sqlFreeSeat, s.Freed); err != nil {

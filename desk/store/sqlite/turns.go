@@ -27,7 +27,7 @@ func scanTurn(r scanner) (u store.Turn, err error) {
 	return u, notFound(err)
 }
 
-// saveTurn saves the row; if a bot owns the conversation, it begins its turn: to answer the last event.
+// saveTurn saves the row. If a bot owns the conversation, its turn begins, to answer the last event.
 func (t *tx) saveTurn(d *draft) (store.Outcome, error) {
 	out, err := t.save(d)
 	if err != nil || d.State != store.InBot {
@@ -78,7 +78,7 @@ func (t *tx) botTurn(c store.BotTurn) (store.Outcome, error) {
 	return out, nil
 }
 
-// discard keeps what the bot would have said for staff, as long as there is somebody to read it.
+// discard stores what the bot would have said as a note for staff, unless the conversation is closed.
 func (t *tx) discard(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome, error) {
 	out := store.Outcome{Conv: d.Conversation}
 	text := c.Discarded()
@@ -98,13 +98,13 @@ func (t *tx) discard(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcom
 	return out, t.setTurn(turn.ID, store.TurnLate)
 }
 
-// answer adds what the bot says and does what it asks for.
+// answer adds the bot's messages and does what the bot asks for.
 func (t *tx) answer(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome, error) {
 	state := store.TurnAnswered
 	if c.Failed {
 		state = store.TurnFailed
 	}
-	if err := t.setTurn(turn.ID, state); err != nil { // first: a hand-off ends those that are open
+	if err := t.setTurn(turn.ID, state); err != nil { // first, because a hand-off ends the turns that are open
 		return store.Outcome{}, err
 	}
 	for i, say := range c.Say {
@@ -160,7 +160,7 @@ func (t *tx) learn(contact string, attributes map[string]string) error {
 	return t.exec(`UPDATE contact SET attributes = ? WHERE id = ?`, string(b), contact)
 }
 
-// acceptTurn notes until when an answer is waited for.
+// acceptTurn notes until when the bot may answer.
 func (t *tx) acceptTurn(c store.AcceptTurn) error {
 	turn, err := scanTurn(t.row(sqlTurn, c.Turn))
 	if err != nil {

@@ -50,7 +50,7 @@ const (
 
 const previewChars = 120
 
-// meta is the part of an event that is kept as JSON.
+// meta is the part of an event that is stored as JSON.
 type meta struct {
 	Payload string         `json:"payload,omitempty"`
 	Buttons []store.Button `json:"buttons,omitempty"`
@@ -58,16 +58,16 @@ type meta struct {
 	Change  *store.Change  `json:"change,omitempty"`
 }
 
-// tx runs statements on the writer's connection, inside the transaction of the current group. Statements are
-// prepared once.
+// tx runs statements on the writer's connection, inside the transaction of the current group. Each statement is prepared
+// once.
 type tx struct {
 	conn   *sql.Conn
 	db     *DB
 	stmts  map[string]*sql.Stmt
 	words  []docWords // of the messages of this transaction, see addWords
-	maxDoc int64      // highest doc there is, or that was given away; 0 = not known yet
+	maxDoc int64      // highest doc that exists or was given away; 0 = not known yet
 
-	minute int64 // the last one counted in the roll-ups
+	minute int64 // the last minute counted in the roll-ups
 
 	begin, end, rollback, savepoint, undo, release string
 }
@@ -132,7 +132,7 @@ func (r failedRow) Scan(...any) error { return r.err }
 
 func scanConv(r scanner) (store.Conversation, error) { return scanConvAnd(r) }
 
-// scanConvAnd reads convColumns, and what follows them into more.
+// scanConvAnd reads convColumns, and the columns after them into more.
 func scanConvAnd(r scanner, more ...any) (store.Conversation, error) {
 	var c store.Conversation
 	err := r.Scan(append([]any{&c.ID, &c.Site, &c.Contact, &c.ContactName, &c.State, &c.Owner.Kind, &c.Owner.ID, &c.Owner.Name, &c.Epoch, &c.Rev,

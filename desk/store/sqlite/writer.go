@@ -17,8 +17,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sample"
 )
 
-// writer owns the only writing connection. Commands queue; whatever queued while one transaction ran goes into the
-// next one. Outcomes are handed out by a second goroutine, so that the disk does not wait for callbacks.
+// writer owns the only writing connection. Commands queue. All that queue while one transaction runs go into the next
+// one. A second goroutine hands the outcomes out, so that the disk does not wait for callbacks.
 type writer struct {
 	db   *DB
 	pool *sql.DB
@@ -26,7 +26,7 @@ type writer struct {
 	tx   *tx
 
 	mu      sync.Mutex
-	wake    *sync.Cond // queue has something, or closed
+	wake    *sync.Cond // signalled when queue has something or closed is set
 	queue   []*op
 	closed  bool
 	started bool
@@ -44,11 +44,11 @@ type failure struct {
 	err error
 }
 
-// States of an op. Queued → running → finished is the plain way.
+// States of an op. The usual path is queued, running, finished.
 const (
 	opQueued   int32 = iota
 	opRunning        // in a transaction
-	opExpired        // its deadline came first; never executed
+	opExpired        // the deadline came first; never executed
 	opLate           // answered ErrUnavailable while in a transaction
 	opFinished       // answered
 )
@@ -80,7 +80,7 @@ func (w *writer) start() {
 	go w.answerLoop()
 }
 
-// submit queues an op; it may answer at once when it is refused.
+// submit queues an op. An op that is refused may be answered at once.
 func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time, done func(store.Outcome)) {
 	o := &op{run: run, done: done, latency: &w.db.latency, since: time.Now()}
 	w.mu.Lock()
@@ -97,7 +97,7 @@ func (w *writer) submit(run func(*tx) (store.Outcome, error), deadline time.Time
 	}
 }
 
-// refusal needs w.mu.
+// refusal returns why an op is refused, or nil. w.mu is held.
 func (w *writer) refusal(left time.Duration) error {
 	switch {
 	case left <= 0:
@@ -117,7 +117,7 @@ func (o *op) expire() {
 	}
 }
 
-// finish tells the outcome, once, after the commit.
+// finish hands the outcome out, once, after the commit.
 func (o *op) finish() {
 	o.timer.Stop()
 	if o.state.CompareAndSwap(opRunning, opFinished) {
@@ -137,7 +137,7 @@ func (w *writer) waiting() int {
 	return len(w.queue)
 }
 
-// next waits for the next group; nil means closed and empty.
+// next waits for the next group. nil means that the writer is closed and the queue empty.
 func (w *writer) next() []*op {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +186,7 @@ func (w *writer) answerLoop() {
 	}
 }
 
-// answer contains a panic of a callback: it must not end the writer of everybody.
+// answer contains a panic of a callback, which must not end the writer of everybody.
 func (w *writer) answer(o *op) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -196,7 +196,8 @@ func (w *writer) answer(o *op) {
 	o.finish()
 }
 
-// commit runs one group in one transaction. A failing command is undone alone; a failing transaction fails them all.
+// commit runs one group in one transaction. A failing command is undone alone. A failing transaction fails all its
+// commands.
 func (w *writer) commit(group []*op) {
 	w.tx.words = w.tx.words[:0]
 	err := w.tx.exec(w.tx.begin)
@@ -213,7 +214,7 @@ func (w *writer) commit(group []*op) {
 			err = w.tx.exec(w.tx.end)
 		}
 		if err != nil {
-			// SQLite may have rolled back by itself; then this one fails, and that is fine.
+			// SQLite may have rolled back by itself. This rollback then fails, which is fine.
 			_ = w.tx.exec(w.tx.rollback)
 		}
 	}
@@ -237,7 +238,7 @@ func (w *writer) commit(group []*op) {
 	}
 }
 
-// command runs one command in a savepoint. Only an error that spoils the whole transaction is returned.
+// command runs one command in a savepoint. It returns only an error that spoils the whole transaction.
 func (w *writer) command(o *op) error {
 	if err := w.tx.exec(w.tx.savepoint); err != nil {
 		return err
@@ -255,7 +256,7 @@ func (w *writer) command(o *op) error {
 	return w.tx.exec(w.tx.release)
 }
 
-// failureOf returns what is wrong with the database if it shows in a command of a group that has been committed, or nil.
+// failureOf returns the fault of the database that shows in a command of a committed group, or nil.
 func failureOf(group []*op) *failure {
 	for _, o := range group {
 		if errors.Is(o.out.Err, store.ErrUnavailable) {
@@ -287,7 +288,7 @@ func classify(err error) error {
 	return err
 }
 
-// close lets the queue run out and closes the connection.
+// close finishes the queue and closes the connection.
 func (w *writer) close() error {
 	w.mu.Lock()
 	again, started := w.closed, w.started
@@ -313,7 +314,7 @@ func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)
 	db.work.submit(func(t *tx) (store.Outcome, error) { return t.execute(cmd) }, deadline, done)
 }
 
-// failureCounts is for how long a failed commit says that the next one will fail, too.
+// failureCounts is for how long a failed commit makes Ready fail.
 const failureCounts = 10 * time.Second
 
 // Ready implements store.Store.

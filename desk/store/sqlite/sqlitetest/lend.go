@@ -18,11 +18,11 @@ import (
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
 
-// Far is a deadline and a lock timeout that no machine is too slow for.
+// Far is a deadline and a lock timeout that even the slowest machine keeps.
 const Far = time.Hour
 
-// Lent is an open store with nothing in it. Tests use the same few one after another: SQLite takes longer to understand the
-// schema and the statements anew than most tests take to run them.
+// Lent is an open store with nothing in it. Tests use the same few stores one after another. SQLite takes longer to
+// understand the schema and the statements anew than most tests take to run them.
 type Lent struct {
 	*sqlite.DB
 	Path string
@@ -37,8 +37,9 @@ var lent struct {
 	idle []*Lent
 }
 
-// Lend returns a store whose clock is now, for one test and what that test starts: it is emptied when the test is over, or
-// given up if the test has closed it. Not for a bubble of synctest. The process ends with Close.
+// Lend returns a store whose clock is now, for one test and what that test starts. When the test is over the store is
+// emptied, or given up if the test has closed it. Do not use it in a bubble of synctest. Call Close before the process
+// ends.
 func Lend(t testing.TB, now func() time.Time) *Lent {
 	t.Helper()
 	l := takeIdle()
@@ -79,7 +80,7 @@ func newLent(t testing.TB) (*Lent, error) {
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(l.Path), RawQuery: "_pragma=busy_timeout(60000)"}
 	if l.own, err = sql.Open("sqlite", dsn.String()); err == nil {
 		l.own.SetMaxOpenConns(1)
-		_, err = l.own.Exec(`DROP TRIGGER audit_log_whole`) // or the audit log could not be emptied
+		_, err = l.own.Exec(`DROP TRIGGER audit_log_whole`) // the trigger would keep the audit log from being emptied
 	}
 	if err == nil {
 		l.DB, err = sqlite.Open(context.Background(), sqlite.Options{
@@ -106,7 +107,7 @@ func (l *Lent) back() error {
 	return nil
 }
 
-// empty takes all rows away that a new database does not have. None has any but its version and its identity.
+// empty removes all rows that a new database does not have. A new one has only its version and its identity.
 func (l *Lent) empty() error {
 	var names []string
 	rows, err := l.own.Query(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('schema_version', 'setting') AND name NOT GLOB 'sqlite_*'`)
@@ -147,7 +148,7 @@ func (l *Lent) close() error {
 	return errors.Join(append(errs, os.RemoveAll(l.dir))...)
 }
 
-// Closing are the tests of a package, after which Close closes the stores that Lend has opened.
+// Closing runs the tests of a package, after which it closes the stores that Lend has opened.
 type Closing struct{ *testing.M }
 
 // Run runs the tests.
@@ -160,7 +161,7 @@ func (c Closing) Run() int {
 	return code
 }
 
-// Close closes the stores that Lend has opened. All have come back.
+// Close closes the stores that Lend has opened. All tests must have given theirs back.
 func Close() error {
 	lent.Lock()
 	defer lent.Unlock()
