@@ -10,7 +10,7 @@ import (
 
 // Turn is what a bot is asked to answer: the opening of a conversation, or one message of the customer.
 type Turn struct {
-	ID         string // stable: one that is asked again has the same
+	ID         string // a turn that is asked again has the same id
 	Conv       string
 	Epoch      int64
 	Opening    bool
@@ -21,16 +21,16 @@ type Turn struct {
 	Attributes map[string]string // of the contact
 }
 
-// Reply is the bot's answer. No messages and no hand-off means silence.
+// Reply is the bot's answer. A Reply without messages and hand-off means silence.
 type Reply struct {
 	Say        []store.Say // at most store.MaxBotMessages
 	Handoff    bool
 	Reason     string            // of the hand-off, for staff
 	Summary    string            // for the agent, with a hand-off: what was asked and collected
-	Attributes map[string]string // that the contact gets
+	Attributes map[string]string // added to the contact
 }
 
-// Bot answers turns. Reply may block, must honour ctx and may be called from any goroutine.
+// Bot answers turns. Reply may block and must honour ctx. Any goroutine may call it.
 type Bot interface {
 	Reply(ctx context.Context, t Turn) (Reply, error)
 }

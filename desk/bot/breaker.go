@@ -11,15 +11,15 @@ type BreakerState string
 // States of a breaker.
 const (
 	BreakerClosed   BreakerState = "closed"    // asked
-	BreakerOpen     BreakerState = "open"      // not asked: it has failed too often
-	BreakerHalfOpen BreakerState = "half_open" // asked once, to see whether it is back
+	BreakerOpen     BreakerState = "open"      // not asked, because the bot has failed too often
+	BreakerHalfOpen BreakerState = "half_open" // asked once, to see whether the bot is back
 )
 
 // Numbers of the breaker.
 const (
-	BreakerFailures = 5                // within BreakerWindow open it
+	BreakerFailures = 5                // failures within BreakerWindow that open the breaker
 	BreakerWindow   = 30 * time.Second //
-	BreakerRest     = 30 * time.Second // from then on until one turn is tried
+	BreakerRest     = 30 * time.Second // from the opening until one turn is tried
 )
 
 // breaker keeps a bot that fails from being asked. Any goroutine may use it.
@@ -33,7 +33,7 @@ type breaker struct {
 	opens    uint64
 }
 
-// allow reports whether the bot may be asked; probe says that this is the one that finds out.
+// allow reports whether the bot may be asked. probe means that this turn finds out whether the bot is back.
 func (b *breaker) allow() (ok, probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *breaker) allow() (ok, probe bool) {
 	return true, true
 }
 
-// state needs b.mu.
+// state returns the state now. b.mu is held.
 func (b *breaker) state() BreakerState {
 	switch {
 	case b.opened.IsZero():
@@ -61,7 +61,7 @@ func (b *breaker) state() BreakerState {
 	return BreakerHalfOpen
 }
 
-// State returns the state now. A breaker whose one try is under way is not asked any more.
+// State returns the state now. While the one try of a half-open breaker is under way, the bot is not asked any more.
 func (b *breaker) State() BreakerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *breaker) failed(probe bool) bool {
 		return true
 	}
 	if !b.opened.IsZero() {
-		return false // one that was on its way when it opened
+		return false // a turn that was under way when the breaker opened
 	}
 	for len(b.failures) > 0 && now.Sub(b.failures[0]) >= BreakerWindow {
 		b.failures = b.failures[1:]

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Limits of a bot's settings. Lengths are characters.
+// Limits of a bot's settings. Lengths are in characters.
 const (
 	MaxConfigBytes = 128 << 10
 	MaxRules       = 200
@@ -21,11 +21,11 @@ const (
 	MaxSayChars    = 4000 // of one message
 	MaxLabelChars  = 80   // of a button
 	MaxNameChars   = 64   // of rules, fields and keywords
-	maxProblems    = 10   // that one check tells
+	maxProblems    = 10   // problems that one check reports
 )
 
-// Check tells what is wrong with the settings of a bot of a kind, one line for each problem, each with the place where
-// it is, or returns nil. Any goroutine.
+// Check returns what is wrong with the settings of a bot of a kind, or nil. Each problem is one line with its place. Any
+// goroutine.
 func Check(kind, config string) error {
 	var err error
 	switch kind {
@@ -39,7 +39,7 @@ func Check(kind, config string) error {
 	return err
 }
 
-// Text is what a bot says, by language ("en", "zh"). In JSON a plain string stands for every language.
+// Text is a text of a bot, by language ("en", "zh"). In JSON a plain string stands for every language.
 type Text map[string]string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -68,10 +68,10 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string(t))
 }
 
-// anyLanguage is the key of a text that stands for every language.
+// anyLanguage is the key of the text for every language.
 const anyLanguage = "*"
 
-// In returns the text in a language, else in the other given, else in any; "" only if there is none at all.
+// In returns the text in language, else in otherwise, else in any language; "" only if there is none at all.
 func (t Text) In(language, otherwise string) string {
 	for _, l := range []string{language, otherwise, anyLanguage} {
 		if s := t[l]; s != "" {
@@ -81,7 +81,7 @@ func (t Text) In(language, otherwise string) string {
 	return ""
 }
 
-// decodeConfig reads one JSON object and refuses what it does not know, so that a slip of the pen is told and not ignored.
+// decodeConfig reads one JSON object and refuses unknown fields, so that a typing error is reported and not ignored.
 func decodeConfig(config string, into any) error {
 	if len(config) > MaxConfigBytes {
 		return fmt.Errorf("bot: the settings have %d bytes, the limit is %d", len(config), MaxConfigBytes)
@@ -144,7 +144,7 @@ func (p *problems) err() error {
 	return errors.Join(p.list...)
 }
 
-// text checks a text: that it is there in the language every text has to have, and how long it is.
+// text checks that a text exists in the language that every text must have, and how long it is.
 func (p *problems) text(where string, t Text, language string, limit int, required bool) {
 	if len(t) == 0 {
 		if required {

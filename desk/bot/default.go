@@ -40,7 +40,7 @@ func DefaultRules() string {
 `
 }
 
-// Default returns the built-in bot: DefaultRules.
+// Default returns the built-in bot, which uses DefaultRules.
 func Default() *Rules {
 	c, err := ParseRules(DefaultRules())
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	telSymbols = " -–.()/"
 )
 
-// Parse returns the value of a customer's answer, or false if it is none of the field's type.
+// Parse returns the value of a customer's answer, or false if the answer is not of the field's type.
 func (f *Field) Parse(answer string) (string, bool) {
 	answer = strings.TrimSpace(answer)
 	if answer == "" || utf8.RuneCountInString(answer) > store.MaxAttributeChars {
@@ -31,7 +31,7 @@ func (f *Field) Parse(answer string) (string, bool) {
 	return answer, !strings.ContainsFunc(answer, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
-// parseEmail takes an address alone or as people write it into a sentence, like "it is ann@example.com."
+// parseEmail takes an address alone or within a sentence, like "it is ann@example.com."
 func parseEmail(answer string) (string, bool) {
 	for _, word := range strings.FieldsFunc(fold(answer), func(r rune) bool {
 		return unicode.IsSpace(r) || unspaced(r) || strings.ContainsRune("<>,;，；。：", r)

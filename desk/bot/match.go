@@ -15,7 +15,7 @@ func hasHan(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
 }
 
-// fold removes what does not matter for a comparison: case, and the wide forms of ASCII that Chinese keyboards make.
+// fold removes what does not matter for a comparison: case, and the wide forms of ASCII from Chinese keyboards.
 func fold(s string) string {
 	return strings.ToLower(strings.Map(func(r rune) rune {
 		switch {
@@ -28,8 +28,8 @@ func fold(s string) string {
 	}, s))
 }
 
-// words returns the words of a folded text: runs of letters, digits and marks. A text without spaces is one word, and
-// never of one with what stands around it.
+// words returns the words of a folded text: runs of letters, digits and marks. A run in a script without spaces is one
+// word, apart from what stands around it.
 func words(s string) []string {
 	var list []string
 	begin, kind := 0, 0
@@ -54,7 +54,7 @@ func words(s string) []string {
 	return list
 }
 
-// keyword is a keyword ready to be looked for.
+// keyword is a keyword prepared for the search.
 type keyword struct {
 	words []string
 	part  string // not empty: found anywhere, because its script has no spaces
@@ -68,7 +68,7 @@ func newKeyword(s string) keyword {
 	return keyword{words: words(s)}
 }
 
-// in reports whether the keyword is in a text: folded is the text after fold, all its words.
+// in reports whether the keyword is in a text. folded is the text after fold, and all its words.
 func (k keyword) in(folded string, all []string) bool {
 	if k.part != "" {
 		return strings.Contains(folded, k.part)

@@ -11,7 +11,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Rules answers by its settings. It keeps nothing between turns: what it has to remember is in the memo of its own last
+// Rules answers by its settings. It keeps nothing between turns. What it has to remember is in the memo of its own last
 // message, so that it goes on where it was after a restart. Any goroutine may use it.
 type Rules struct {
 	c        *RulesConfig
@@ -36,9 +36,9 @@ func NewRules(c *RulesConfig) *Rules {
 // memo is what the bot has to remember until the customer's next message.
 type memo struct {
 	Unknown int    `json:"unknown,omitempty"` // messages in a row that no rule fitted
-	Field   string `json:"field,omitempty"`   // that was asked for
-	Tries   int    `json:"tries,omitempty"`   // answers to it that were none
-	Rule    string `json:"rule,omitempty"`    // that asks; "" = the hand-off after Unknown.Limit
+	Field   string `json:"field,omitempty"`   // the field that was asked for
+	Tries   int    `json:"tries,omitempty"`   // invalid answers to it
+	Rule    string `json:"rule,omitempty"`    // the rule that asks; "" = the hand-off after Unknown.Limit
 }
 
 // recall reads the memo of the bot's last message since the bot has had the conversation.
@@ -50,7 +50,7 @@ func recall(history []store.Event) (m memo) {
 		}
 		if e.Kind == store.KindText && e.From.Kind == store.Bot {
 			if json.Unmarshal([]byte(e.Memo), &m) != nil {
-				return memo{} // of another bot, or none
+				return memo{} // the memo of another bot, or no memo
 			}
 			break
 		}
@@ -97,7 +97,8 @@ func (b *Rules) Reply(_ context.Context, t Turn) (Reply, error) {
 	return k.say(m, b.c.Buttons, b.c.Unknown.Say), nil
 }
 
-// spoken returns the language of a turn: Chinese with who has written it to this bot, else that of the browser.
+// spoken returns the language of a turn: Chinese for a customer who has written it to this bot, else that of the
+// browser.
 func spoken(t *Turn) string {
 	text := t.Text
 	for i := len(t.History) - 1; i >= 0 && t.History[i].Kind != store.KindEvent; i-- {
@@ -125,7 +126,8 @@ func (b *Rules) find(text, payload string) *Rule {
 	return nil
 }
 
-// asking returns the fields that a rule, or "" the hand-off after Unknown.Limit, asks for; known is false for a rule that is gone.
+// asking returns the fields that a rule asks for, or the hand-off after Unknown.Limit if rule is "". known is false for
+// a rule that is gone.
 func (b *Rules) asking(rule string) (ask []string, known bool) {
 	if rule == "" {
 		return b.c.Unknown.Ask, true
@@ -136,7 +138,7 @@ func (b *Rules) asking(rule string) (ask []string, known bool) {
 	return nil, false
 }
 
-// enter begins a rule: with the first field it asks for that is not known, or with its reply.
+// enter begins a rule, with the first unknown field that it asks for, or with its reply.
 func (k *talk) enter(rule string, ask []string) Reply {
 	for _, name := range ask {
 		if k.t.Attributes[name] == "" && k.collected[name] == "" {
@@ -190,7 +192,7 @@ func (k *talk) handoff(r Reply, reason string) Reply {
 	return r
 }
 
-// say makes messages; the buttons are under the last one, which also bears the memo.
+// say makes messages. The last one carries the buttons and the memo.
 func (k *talk) say(m memo, buttons []string, texts ...Text) Reply {
 	r := Reply{Attributes: k.collected}
 	for i, t := range texts {
@@ -207,12 +209,12 @@ func (k *talk) say(m memo, buttons []string, texts ...Text) Reply {
 }
 
 const (
-	summaryTexts = 10  // of the customer that a summary tells
+	summaryTexts = 10  // texts of the customer in a summary
 	summaryChars = 200 // of each
 )
 
 // summary tells the agent what was collected and what the customer has written to the bot. A bot that collects nothing
-// has nothing to add to the messages themselves.
+// has nothing to add to the messages.
 func (c *RulesConfig) summary(t *Turn, known map[string]string) string {
 	if len(c.Fields) == 0 {
 		return ""

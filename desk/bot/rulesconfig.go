@@ -11,26 +11,26 @@ import (
 
 // RulesConfig are the settings of a bot of kind "rules".
 type RulesConfig struct {
-	Language string   `json:"language,omitempty"` // that every text has, and that is spoken with customers of any other; default "en"
+	Language string   `json:"language,omitempty"` // language that every text has, spoken with customers of any other; default "en"
 	Greeting Text     `json:"greeting"`           // said first
 	Buttons  []string `json:"buttons,omitempty"`  // names of the rules offered under the greeting and after Unknown
 	Unknown  Unknown  `json:"unknown"`
 	Handoff  Text     `json:"handoff"` // said when a person takes over
-	Rules    []Rule   `json:"rules"`   // the first that fits counts
+	Rules    []Rule   `json:"rules"`   // the first rule that fits counts
 	Fields   []Field  `json:"fields,omitempty"`
 }
 
 // Unknown is what happens when no rule fits.
 type Unknown struct {
 	Say   Text     `json:"say"`
-	Limit int      `json:"limit,omitempty"` // so many in a row hand the conversation over; 0 = any number
-	Ask   []string `json:"ask,omitempty"`   // fields asked for before that
+	Limit int      `json:"limit,omitempty"` // how many in a row hand the conversation over; 0 = none do
+	Ask   []string `json:"ask,omitempty"`   // fields asked for before the hand-over
 }
 
 // Rule is an answer and what it answers. A button is pressed by its name.
 type Rule struct {
 	Name     string   `json:"name"`
-	Label    Text     `json:"label,omitempty"`    // of its button; needed where one is offered
+	Label    Text     `json:"label,omitempty"`    // of the rule's button; needed where that is offered
 	Keywords []string `json:"keywords,omitempty"` // whole words, or parts of the text where they are written without spaces
 	Ask      []string `json:"ask,omitempty"`      // fields asked for first, as far as they are not known
 	Reply    []Text   `json:"reply,omitempty"`
@@ -39,13 +39,13 @@ type Rule struct {
 	Reason   string   `json:"reason,omitempty"`  // of the hand-off, for staff
 }
 
-// Field is one thing the bot asks for. The answer becomes the attribute of the contact with its name.
+// Field is one thing that the bot asks for. The answer becomes the contact's attribute of that name.
 type Field struct {
 	Name    string `json:"name"`
 	Type    string `json:"type,omitempty"` // "text" (default), "email" or "tel"
 	Ask     Text   `json:"ask"`
-	Invalid Text   `json:"invalid,omitempty"` // said to an answer that is none; default: Ask again
-	Tries   int    `json:"tries,omitempty"`   // answers that are none before the bot goes on without it; default 3
+	Invalid Text   `json:"invalid,omitempty"` // said to an invalid answer; default: Ask again
+	Tries   int    `json:"tries,omitempty"`   // invalid answers before the bot goes on without one; default 3
 }
 
 // Types of fields.
@@ -60,7 +60,7 @@ const (
 	defaultTries    = 3
 	maxTries        = 10
 	maxUnknown      = 20
-	maxReasonChars  = 200 // as that of conv.close
+	maxReasonChars  = 200 // the same as for conv.close
 )
 
 // ParseRules reads and checks the settings of a bot of kind "rules". Errors are those of Check. Any goroutine.
@@ -152,7 +152,7 @@ func (c *RulesConfig) checkRule(p *problems, i int) {
 	}
 	said := len(r.Reply)
 	if r.Handoff {
-		said++ // the hand-off has its own
+		said++ // the hand-off has a message of its own
 	}
 	if said > store.MaxBotMessages {
 		p.add("%s.reply: %d messages with that of a hand-off, the limit is %d", where, said, store.MaxBotMessages)
@@ -212,7 +212,7 @@ func (c *RulesConfig) field(name string) *Field {
 	return nil
 }
 
-// languageOf returns what to speak with a customer: Chinese to who writes it, else what the customer's browser speaks.
+// languageOf returns the language for a customer: Chinese if the text is, else that of the customer's browser.
 func languageOf(text, locale string) string {
 	if hasHan(text) {
 		return "zh"

@@ -26,11 +26,11 @@ type Doer interface {
 	Do(r *http.Request, limit int64, done func(safehttp.Response, error))
 }
 
-// Answer is what became of asking a webhook bot.
+// Answer is the result of asking a webhook bot.
 type Answer struct {
 	Reply    Reply
-	Accepted bool  // it will call back; Reply is empty
-	Err      error // nobody answered, or nothing usable
+	Accepted bool  // the bot will call back; Reply is empty
+	Err      error // there was no answer, or no usable one
 }
 
 // WebhookStats are the numbers of one webhook bot. All but the first three only grow.
@@ -42,13 +42,13 @@ type WebhookStats struct {
 	Retried  uint64
 	Accepted uint64
 	Failed   uint64 // turns
-	Refused  uint64 // turns not even tried: breaker open or queue full
+	Refused  uint64 // turns not tried, because the breaker was open or the queue full
 	Cut      uint64 // messages over the limit of one turn
 	Opened   uint64 // times the breaker opened
 }
 
-// Webhook asks a program of the site's owner. It holds at most Concurrency turns under way and Queue waiting, so that a
-// bot that hangs holds nobody else's. Any goroutine, a loop as well, may use it.
+// Webhook asks a program of the site's owner. At most Concurrency turns are under way and Queue more wait, so that a bot
+// that hangs holds up no other. Any goroutine, a loop as well, may use it.
 type Webhook struct {
 	c      *WebhookConfig
 	client Doer
@@ -75,8 +75,8 @@ type ask struct {
 
 const retryDelay = 250 * time.Millisecond
 
-// NewWebhook returns a bot with checked settings (ParseWebhook). now is the clock of signatures and of the breaker; nil =
-// time.Now.
+// NewWebhook returns a bot with checked settings (ParseWebhook). now is the clock of signatures and of the breaker; nil
+// means time.Now.
 func NewWebhook(c *WebhookConfig, client Doer, now func() time.Time) *Webhook {
 	if now == nil {
 		now = time.Now
@@ -149,7 +149,7 @@ func (w *Webhook) enter(a *ask) error {
 	return nil
 }
 
-// waited ends a turn that has waited for too long.
+// waited ends a turn that has waited too long.
 func (a *ask) waited() {
 	w := a.w
 	w.mu.Lock()
@@ -169,7 +169,7 @@ func (a *ask) waited() {
 	}
 }
 
-// leave gives the place of a turn that is over to the next, and tells the outcome.
+// leave gives the place of a finished turn to the next, and reports the outcome.
 func (a *ask) leave(answer Answer) {
 	w := a.w
 	w.mu.Lock()
@@ -252,7 +252,7 @@ func (a *ask) received(resp safehttp.Response, err error, probe bool) {
 	}
 }
 
-// failed tries once more what may get better, and gives up otherwise.
+// failed tries a failure that may pass once more, and gives up otherwise.
 func (a *ask) failed(err error, probe, retry bool) {
 	w := a.w
 	opened := w.b.failed(probe)
@@ -267,7 +267,7 @@ func (a *ask) failed(err error, probe, retry bool) {
 	time.AfterFunc(retryDelay, a.attempt)
 }
 
-// Close refuses later turns and those that wait, with ErrClosed. Turns under way end with the client.
+// Close refuses later turns and those that wait, with ErrClosed. Turns under way end when the client does.
 func (w *Webhook) Close() {
 	w.mu.Lock()
 	w.closed = true

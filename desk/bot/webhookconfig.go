@@ -9,12 +9,12 @@ import (
 
 // WebhookConfig are the settings of a bot of kind "webhook". Zero numbers mean their defaults.
 type WebhookConfig struct {
-	URL          string   `json:"url"`    // https, and http where AllowPrivate
+	URL          string   `json:"url"`    // https, or also http if AllowPrivate is set
 	Secret       string   `json:"secret"` // of the signatures, both ways; at least 16 characters
 	TimeoutMS    int      `json:"timeout_ms,omitempty"`
-	AcceptedMS   int      `json:"accepted_ms,omitempty"`   // an accepted turn is answered by then
+	AcceptedMS   int      `json:"accepted_ms,omitempty"`   // time for the answer to an accepted turn
 	AllowPrivate bool     `json:"allow_private,omitempty"` // the address may be one of this machine or of a private network
-	Attributes   []string `json:"attributes,omitempty"`    // of the contact that the bot is told; none unless named
+	Attributes   []string `json:"attributes,omitempty"`    // attributes of the contact that the bot is told; none unless named
 	History      int      `json:"history,omitempty"`       // newest messages that the bot is told
 	Concurrency  int      `json:"concurrency,omitempty"`   // turns under way at once
 	Queue        int      `json:"queue,omitempty"`         // turns that wait for one of these places
@@ -82,15 +82,15 @@ func ParseWebhook(config string) (*WebhookConfig, error) {
 	return &c, p.err()
 }
 
-// Timeout is how long one attempt may take.
+// Timeout returns how long one attempt may take.
 func (c *WebhookConfig) Timeout() time.Duration { return time.Duration(c.TimeoutMS) * time.Millisecond }
 
-// Accepted is how long an accepted turn may take.
+// Accepted returns how long an accepted turn may take.
 func (c *WebhookConfig) Accepted() time.Duration {
 	return time.Duration(c.AcceptedMS) * time.Millisecond
 }
 
-// apology is what is said when a bot fails, unless its settings say otherwise.
+// apology returns what is said when a bot fails, unless its settings say otherwise.
 func apology() Text {
 	return Text{
 		"en": "Sorry, the assistant cannot answer now. I am passing you to a person.",
@@ -98,8 +98,8 @@ func apology() Text {
 	}
 }
 
-// Apology is what a customer is told whose bot, hook or nil for one of another kind, has failed: in the language of what
-// the customer wrote last, or of the browser.
+// Apology returns what a customer is told whose bot has failed. hook is nil for a bot of another kind. The language is
+// that of the customer's last text, or of the browser.
 func Apology(hook *Webhook, text, locale string) string {
 	say, otherwise := apology(), defaultLanguage
 	if hook != nil {
@@ -108,7 +108,7 @@ func Apology(hook *Webhook, text, locale string) string {
 	return say.In(languageOf(text, locale), otherwise)
 }
 
-// NobodyFree is what a customer is told whose conversation no person can take, because the queue is full.
+// NobodyFree returns what a customer is told when the queue is full, so that no person can take the conversation.
 func NobodyFree(text, locale string) string {
 	return Text{
 		"en": "All our people are busy and many customers are waiting. Please write again a little later.",

@@ -32,7 +32,7 @@ const (
 	maxHistoryBytes = 64 << 10 // of text in the history of a turn
 )
 
-// ErrSignature is what a callback is refused with whose signature or timestamp is wrong.
+// ErrSignature refuses a callback whose signature or timestamp is wrong.
 var ErrSignature = errors.New("bot: the signature is wrong")
 
 // Sign returns the signature of a body at a time in seconds since 1970.
@@ -43,7 +43,7 @@ func Sign(secret string, timestamp int64, body []byte) string {
 	return "v1=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// Verify checks the header fields of a callback; the error is ErrSignature with the reason.
+// Verify checks the header fields of a callback. The error is ErrSignature with the reason.
 func Verify(secret, timestamp, signature string, body []byte, now time.Time) error {
 	at, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil {
@@ -81,7 +81,7 @@ type wireContact struct {
 	Attributes map[string]string `json:"attributes"`
 }
 
-// encodeTurn makes the body: what the settings allow, and no more than fits.
+// encodeTurn makes the body of a request: what the settings allow, as far as it fits.
 func (c *WebhookConfig) encodeTurn(t *Turn) ([]byte, error) {
 	w := wireTurn{
 		Turn: t.ID, Conversation: t.Conv, Epoch: t.Epoch, Opening: t.Opening, Locale: t.Locale,
@@ -124,8 +124,8 @@ type wireReply struct {
 	Summary string `json:"summary"`
 }
 
-// DecodeReply reads the answer of a webhook bot. Messages beyond store.MaxBotMessages are cut off and counted; any other
-// limit that is passed is an error, since half a sentence is worse than a person.
+// DecodeReply reads the answer of a webhook bot. Messages beyond store.MaxBotMessages are cut off and counted. Exceeding
+// any other limit is an error, because half a sentence is worse than a person.
 func DecodeReply(body []byte) (r Reply, cut int, err error) {
 	if len(body) > MaxReplyBytes {
 		return r, 0, fmt.Errorf("bot: an answer of %d bytes, the limit is %d", len(body), MaxReplyBytes)

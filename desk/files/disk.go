@@ -7,9 +7,9 @@ import (
 	"runtime"
 )
 
-// disk is what a Store needs of the operating system; tests put a full or failing one in its place.
+// disk is the part of the operating system that a Store uses; tests put a full or failing one in its place.
 type disk interface {
-	create(path string) (diskFile, error) // fails if there is one
+	create(path string) (diskFile, error) // fails if there is such a file
 	rename(from, to string) error
 	remove(path string) error
 	mkdir(path string) error

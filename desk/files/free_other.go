@@ -2,5 +2,5 @@
 
 package files
 
-// freeBytes does not know on this system; a full disk then shows when a write fails.
+// freeBytes does not know on this system. A full disk then shows only when a write fails.
 func freeBytes(string) (uint64, bool) { return 0, false }

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	maxPixels     = 100_000_000 // of a picture; more would exhaust the browser that shows it
-	imageHeader   = 8 << 20     // bytes of a picture in which its size has to be said
+	maxPixels     = 100_000_000 // pixels of a picture; more would exhaust the browser that shows it
+	imageHeader   = 8 << 20     // bytes of a picture that must contain its size
 	exifApp       = 0xe1
 	orientationID = 0x0112
 )
 
 var errImage = errors.New("files: the header of the picture makes no sense")
 
-// dimensions reads the size of a picture from its header, as it is shown: a photograph that says that it lies on its side is
+// dimensions reads the size of a picture from its header, as it is shown. A photograph marked as lying on its side is
 // turned. At most imageHeader bytes are read, and nothing is decoded. Other types have no size.
 func dimensions(mediaType string, r io.ReaderAt, size int64) (width, height int, err error) {
 	header := func() io.Reader {
@@ -82,8 +82,8 @@ func webpConfig(r io.Reader) (c image.Config, err error) {
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// turned reports whether a JPEG picture is shown with its sides exchanged: it looks for the orientation in the Exif part,
-// which comes before the picture.
+// turned reports whether a JPEG picture is shown with its sides exchanged. It looks for the orientation in the Exif
+// part, which comes before the picture.
 func turned(r io.Reader) bool {
 	var soi [2]byte
 	if _, err := io.ReadFull(r, soi[:]); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Scanner decides whether a file may be handed out. Scan runs on a goroutine of the Keeper, one file at a time; an error
-// means that it could not tell, and it is asked again later. Path is the file on the disk: it must not be changed.
+// Scanner decides whether a file may be handed out. Scan runs on a goroutine of the Keeper, one file at a time. An error
+// means that it could not decide, and Scan is called again later. path is the file on the disk, which must not be
+// changed.
 type Scanner interface {
 	Scan(ctx context.Context, path string, a store.Attachment) (ok bool, err error)
 }
@@ -25,7 +26,7 @@ type KeeperOptions struct {
 
 	Every       time.Duration // between two rounds, default 10 min
 	Loose       time.Duration // how long a file may wait to be sent, default 24 h
-	Grace       time.Duration // how long a file may be in the store without being known, default 1 h
+	Grace       time.Duration // how long a file may be in the store without a row, default 1 h
 	ScanTimeout time.Duration // default 1 min
 	ScanRetry   time.Duration // after a failed scan, default 1 min
 
@@ -33,14 +34,14 @@ type KeeperOptions struct {
 	Now    func() time.Time // of the store's rows, default time.Now
 }
 
-// Keeper owns the work that has to be done about files in the background: it removes what was never sent and what no row
-// knows, adds up what the sites keep, and has new files scanned. Its work is bounded per round.
+// Keeper does the background work on files. It removes files that were never sent and files without a row, adds up the
+// sizes by site, and has new files scanned. Its work is bounded per round.
 type Keeper struct {
 	o      KeeperOptions
 	wake   chan struct{}
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	shard  int // the next one to be looked through
+	shard  int // the next shard to be checked
 
 	mu    sync.Mutex
 	sites map[string]int64
@@ -79,7 +80,7 @@ func NewKeeper(o KeeperOptions) (*Keeper, error) {
 	return &Keeper{o: o, wake: make(chan struct{}, 1), sites: make(map[string]int64)}, nil
 }
 
-// Start reads what the sites keep and begins to work. Call it once.
+// Start reads the sizes by site and begins to work. Call it once.
 func (k *Keeper) Start(ctx context.Context) error {
 	if err := k.addUp(ctx); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the work, and returns when it has ended. A Keeper that was not started has none.
+// Stop ends the work and returns when it has ended. It does nothing to a Keeper that was not started.
 func (k *Keeper) Stop() {
 	if k.cancel != nil {
 		k.cancel()
@@ -100,7 +101,7 @@ func (k *Keeper) Stop() {
 	k.done.Wait()
 }
 
-// SiteBytes returns what a site keeps.
+// SiteBytes returns the size of all files of a site.
 func (k *Keeper) SiteBytes(site string) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +116,7 @@ func (k *Keeper) Added(a store.Attachment, site string) {
 	if a.State == store.FileChecking {
 		select {
 		case k.wake <- struct{}{}:
-		default: // it is awake
+		default: // the scanner is awake already
 		}
 	}
 }
@@ -135,8 +136,8 @@ func (k *Keeper) rounds(ctx context.Context) {
 	}
 }
 
-// Round does one round of the work that is not scanning: everything that has not been sent in time, a part of the
-// directories, and the sums of the sites. The Keeper does it every now and then; one goroutine at a time may.
+// Round does one round of the work other than scanning: files not sent in time, a part of the directories, and the sums
+// of the sites. The Keeper calls it from time to time; one goroutine at a time may.
 func (k *Keeper) Round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
@@ -160,7 +161,8 @@ func (k *Keeper) addUp(ctx context.Context) error {
 	return nil
 }
 
-// dropLoose removes what was uploaded and never sent: the row first, so that nobody can send it any more.
+// dropLoose removes files that were uploaded and never sent. The row goes first, so that nobody can send the file any
+// more.
 func (k *Keeper) dropLoose(ctx context.Context) error {
 	before := k.o.Now().Add(-k.o.Loose).UnixMilli()
 	for range looseBatches {
@@ -170,7 +172,7 @@ func (k *Keeper) dropLoose(ctx context.Context) error {
 		}
 		for _, a := range gone {
 			if err := k.o.Files.Remove(a.Storage); err != nil {
-				return err // it has no row now, so it is found later
+				return err // the file has no row now, so a later round finds it
 			}
 		}
 		if len(gone) < looseAtOnce {
@@ -180,8 +182,8 @@ func (k *Keeper) dropLoose(ctx context.Context) error {
 	return nil
 }
 
-// lookThrough removes the files of one directory that no row knows: what a crash left between file and row, or between
-// row and file, and what a scanner has refused.
+// lookThrough removes the files of one directory that have no row. A crash may leave such files, and a scanner refuse
+// them.
 func (k *Keeper) lookThrough(ctx context.Context, shard int) error {
 	return k.o.Files.Each(ctx, shard, time.Now().Add(-k.o.Grace), func(names []string) error {
 		known, err := k.o.Store.Cold().Stored(ctx, names)
@@ -200,7 +202,7 @@ func (k *Keeper) lookThrough(ctx context.Context, shard int) error {
 	})
 }
 
-// scanning has the files that wait for it scanned, the oldest first. The rows are the queue, so a restart loses nothing.
+// scanning scans the files that wait for it, the oldest first. The rows are the queue, so a restart loses nothing.
 func (k *Keeper) scanning(ctx context.Context) {
 	tick := time.NewTicker(k.o.ScanRetry)
 	defer tick.Stop()
@@ -246,7 +248,7 @@ func (k *Keeper) scanAll(ctx context.Context, later map[string]time.Time) error 
 	return errors.Join(errs...)
 }
 
-// scan has one file decided.
+// scan has the scanner decide about one file.
 func (k *Keeper) scan(ctx context.Context, a store.Attachment) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

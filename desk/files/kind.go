@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// headBytes is how much of a file its type is told by.
+// headBytes is how much of a file is read to find its type.
 const headBytes = 4 << 10
 
-// Types that a Store takes unless it is told otherwise. HTML, SVG and programs are not among them.
+// Types returns the types that a Store takes by default. HTML, SVG and programs are not among them.
 func Types() []string {
 	return []string{
 		"image/png", "image/jpeg", "image/gif", "image/webp", "image/heic", "application/pdf", "text/plain", "application/zip",
@@ -95,7 +95,7 @@ func extensions(mediaType string) []string {
 	return []string{".bin"}
 }
 
-// Detect returns the media type of a file by its first bytes. The name only tells apart what the bytes do not: the kinds
+// Detect returns the media type of a file by its first bytes. The name only decides what the bytes leave open: the kinds
 // of office files. Nothing that a browser would run is ever called a picture or a text.
 func Detect(head []byte, name string) string {
 	head = head[:min(len(head), headBytes)]
@@ -143,7 +143,8 @@ func byExtension(name, otherwise string, types ...string) string {
 	return otherwise
 }
 
-// zipType tells the office formats, which are archives, from others. Programs packed like this are not taken for archives.
+// zipType tells the office formats, which are archives, from other archives. Programs packed as archives do not count as
+// archives.
 func zipType(head []byte, name string) string {
 	contains := func(s string) bool { return bytes.Contains(head, []byte(s)) }
 	switch {
@@ -169,7 +170,7 @@ func zipType(head []byte, name string) string {
 	return "application/zip"
 }
 
-// isoType tells what an ISO base media file is by its major brand.
+// isoType returns the type of an ISO base media file by its major brand.
 func isoType(brand string) string {
 	switch brand {
 	case "M4A ", "M4B ":

@@ -11,8 +11,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// LinkLife is how long an address holds at least. They end on multiples of linkGrid, so that the same file has the same
-// address for a while and the browser's cache works.
+// LinkLife is how long an address works at least. Addresses end on multiples of linkGrid, so that the same file keeps
+// its address for a while and the browser's cache works.
 const (
 	LinkLife = 10 * time.Minute
 	linkGrid = 5 * time.Minute
@@ -24,7 +24,8 @@ var (
 	ErrLinkExpired = errors.New("files: the address is too old")
 )
 
-// Links makes and checks addresses of files: whoever holds one may fetch that file, until it expires. Any goroutine may use it.
+// Links makes and checks addresses of files. A client that has an address may fetch the file until the address expires.
+// Any goroutine may use it.
 type Links struct {
 	key []byte
 	now func() time.Time
@@ -41,7 +42,7 @@ func (l *Links) Link(id string, side store.Side) (path string, life time.Duratio
 	return "/files/" + id + "?e=" + e + "&s=" + l.sign(id, e, sideMark(side)), LinkLife
 }
 
-// Check returns the side that an address was made for. E and s are its parameters.
+// Check returns the side that an address was made for. e and s are its parameters.
 func (l *Links) Check(id, e, s string) (store.Side, error) {
 	end, err := strconv.ParseInt(e, 10, 64)
 	if err != nil {

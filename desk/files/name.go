@@ -11,8 +11,9 @@ import (
 // maxName is the longest name of a file in bytes.
 const maxName = 120
 
-// CleanName makes a name that is safe to show and to save under: no path, no control or invisible characters (those that
-// turn the direction of writing would hide the ending), nothing that a file system reserves, and an ending that fits the type.
+// CleanName makes a name that is safe to show and to save under. It has no path, no control or invisible characters, and
+// nothing that a file system reserves. Characters that turn the direction of writing would hide the ending. The ending
+// fits the type.
 func CleanName(name, mediaType string) string {
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
 		name = name[i+1:]

@@ -30,18 +30,18 @@ var (
 type Options struct {
 	Dir     string   // created when missing
 	MaxSize int64    // bytes of one file, default 20 MiB
-	MinFree int64    // bytes that have to stay free on the disk, default 256 MiB; negative: not looked at
+	MinFree int64    // bytes that must stay free on the disk, default 256 MiB; negative: not checked
 	Types   []string // media types that are taken, default Types()
 
 	disk disk // default the real one
 }
 
 // Store keeps files in a directory of its own. A file is there under its random name, whole and synchronised, or not at
-// all. Any goroutine may use it. One process may have a directory open.
+// all. Any goroutine may use a Store. Only one process may have a directory open.
 type Store struct {
 	o        Options
 	incoming atomic.Int64  // bytes that running uploads may still write
-	syncing  chan struct{} // places: more synchronising at once would only make everybody's commits slower
+	syncing  chan struct{} // places, because more syncs at once would only slow down everybody's commits
 }
 
 // File is what a Store has received.
@@ -64,7 +64,7 @@ const (
 	syncsAtOnce = 2
 )
 
-// Open makes the directory and removes what an earlier process was receiving when it died.
+// Open makes the directory and removes files that an earlier process was receiving when it died.
 func Open(o Options) (*Store, error) {
 	if o.Dir == "" {
 		return nil, errors.New("files: Options.Dir is empty")
@@ -94,7 +94,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// MaxSize returns the most bytes that a file may have.
+// MaxSize returns the largest size of a file in bytes.
 func (s *Store) MaxSize() int64 { return s.o.MaxSize }
 
 func (s *Store) incomingDir() string { return filepath.Join(s.o.Dir, "incoming") }
@@ -103,7 +103,7 @@ func (s *Store) shard(i int) string { return filepath.Join(s.o.Dir, fmt.Sprintf(
 
 func (s *Store) path(storage string) string { return filepath.Join(s.o.Dir, storage[:2], storage) }
 
-// valid reports whether a name is one that a Store gives.
+// valid reports whether a name is one that a Store makes.
 func valid(storage string) bool {
 	if len(storage) != 2*nameBytes {
 		return false
@@ -111,8 +111,8 @@ func valid(storage string) bool {
 	return !slices.ContainsFunc([]byte(storage), func(b byte) bool { return (b < '0' || b > '9') && (b < 'a' || b > 'f') })
 }
 
-// Receive reads a file to its end, checks it and keeps it for good. Declared is the announced size, below 0 if there is
-// none. A failing r is ErrRead with its error; other errors are those above, or of the disk.
+// Receive reads a file to its end, checks it and keeps it for good. declared is the announced size, below 0 if there is
+// none. A failing r is ErrRead with its error. Other errors are those above, or of the disk.
 func (s *Store) Receive(r io.Reader, name string, declared int64) (File, error) {
 	if declared == 0 {
 		return File{}, ErrEmpty
@@ -147,7 +147,7 @@ func (s *Store) Receive(r io.Reader, name string, declared int64) (File, error) 
 	return in.file, nil
 }
 
-// reserve takes room for a file, if what is free is enough for it and all that are arriving.
+// reserve takes room for a file, if the free space is enough for it and all files that are arriving.
 func (s *Store) reserve(bytes int64) bool {
 	all := s.incoming.Add(bytes)
 	if s.o.MinFree < 0 {
@@ -170,8 +170,8 @@ type incoming struct {
 	made  bool // there may be something at path
 }
 
-// receive writes the bytes of r and finds out what they are. The type is decided by the beginning, so that what is not
-// taken is not read to its end.
+// receive writes the bytes of r and finds their type. The beginning decides the type, so that a file that is not taken
+// is not read to its end.
 func (in *incoming) receive(r io.Reader, name string, declared int64) error {
 	buf := make([]byte, copyBytes)
 	n, err := fill(r, buf[:headBytes])
@@ -277,17 +277,17 @@ func (in *incoming) keep() error {
 	return nil
 }
 
-// drop removes what there is of a file that was not received.
+// drop removes what is left of a file that was not received.
 func (in *incoming) drop() {
 	if in.out != nil {
 		_ = in.out.Close()
 	}
 	if in.made {
-		_ = in.store.o.disk.remove(in.path) // what cannot be removed is collected later
+		_ = in.store.o.disk.remove(in.path) // Sweep removes the file later if this fails
 	}
 }
 
-// Open opens a file for reading. The error is os.ErrNotExist if it is not there.
+// Open opens a file for reading. The error is os.ErrNotExist if there is no such file.
 func (s *Store) Open(storage string) (*os.File, error) {
 	if !valid(storage) {
 		return nil, fmt.Errorf("files: %q: %w", storage, os.ErrNotExist)
@@ -299,7 +299,7 @@ func (s *Store) Open(storage string) (*os.File, error) {
 	return f, nil
 }
 
-// Remove removes a file; one that is not there is no error.
+// Remove removes a file. A file that does not exist is no error.
 func (s *Store) Remove(storage string) error {
 	if !valid(storage) {
 		return nil
@@ -310,7 +310,7 @@ func (s *Store) Remove(storage string) error {
 	return nil
 }
 
-// Sweep removes what began to arrive before a time and never did.
+// Sweep removes files that began to arrive before a time and were not completed.
 func (s *Store) Sweep(before time.Time) error {
 	return eachOld(s.incomingDir(), before, func(names []string) error {
 		for _, name := range names {
@@ -322,7 +322,8 @@ func (s *Store) Sweep(before time.Time) error {
 	})
 }
 
-// Each calls f with the names of the files of one shard, 0 to Shards - 1, that were stored before a time, some at a time.
+// Each calls f with the names of the files of one shard, 0 to Shards - 1, that were stored before a time. f gets some
+// names at a time.
 func (s *Store) Each(ctx context.Context, shard int, before time.Time, f func(storage []string) error) error {
 	dir := s.shard(shard)
 	return eachOld(dir, before, func(names []string) error {
