@@ -24,21 +24,21 @@ import (
 //go:embed templates
 var files embed.FS
 
-// Changes are told what takes effect in running sessions. Methods must not block.
+// Changes is told about changes that take effect in running sessions. Methods must not block.
 type Changes interface {
-	// AgentChanged: role, capacity, name or language of an account, or it was disabled.
+	// AgentChanged: role, capacity, name or language of an account has changed, or the account was disabled.
 	AgentChanged(ctx context.Context, a store.AgentAccount)
-	// LoginsEnded: every login of an account.
+	// LoginsEnded: every login of an account has ended.
 	LoginsEnded(ctx context.Context, agent string)
-	// GroupsChanged: settings or members of groups.
+	// GroupsChanged: settings or members of groups have changed.
 	GroupsChanged(ctx context.Context)
-	// SiteChanged: anything about a site.
+	// SiteChanged: something about a site has changed.
 	SiteChanged(ctx context.Context, s store.Site)
-	// BotsChanged: settings of bots.
+	// BotsChanged: settings of bots have changed.
 	BotsChanged(ctx context.Context)
 }
 
-// Options are what the pages need; all of them are required.
+// Options are what the pages need. All of them are required.
 type Options struct {
 	Store  store.Store
 	Hash   func(ctx context.Context, password string) (string, error) // of a new password; may answer auth.ErrBusy
@@ -50,16 +50,16 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Pages serves the pages. Its handlers may be called from any goroutine; they block.
+// Pages serves the pages. Any goroutine may call its handlers; they block.
 type Pages struct {
 	o    Options
 	tmpl map[string]*template.Template
 	once *onceShown
 
-	saving chan struct{} // holds one: who compares and saves
+	saving chan struct{} // holds one element while a request compares and saves
 }
 
-// Route is one address, who may use it, and what answers.
+// Route is one address with the permission it needs and its handler.
 type Route struct {
 	Pattern string
 	Needs   perm.Permission
@@ -114,10 +114,10 @@ type request struct {
 	me store.AgentSession
 
 	Lang string
-	Nav  string // which entry of the menu it belongs to
+	Nav  string // the entry of the menu that the page belongs to
 	form
 	Data any
-	Once string // shown once, and never again
+	Once string // a text that is shown only once
 	p    *Pages
 }
 
@@ -144,25 +144,25 @@ func (p *Pages) serve(next func(*request)) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// ctx ends with the request; the gate has given it a deadline.
+// ctx returns a context that ends with the request. The gate has given it a deadline.
 func (q *request) ctx() context.Context { return q.r.Context() }
 
-// T is a text in the language of the page.
+// T returns a text in the language of the page.
 func (q *request) T(key string, args ...any) string { return text(q.Lang, key, args...) }
 
-// Me is who is logged in.
+// Me returns the account that is logged in.
 func (q *request) Me() store.AgentAccount { return q.me.Agent }
 
-// Can reports whether the page's reader may do something.
+// Can reports whether the page's reader has a permission.
 func (q *request) Can(p string) bool { return q.me.Agent.Role.Can(perm.Permission(p)) }
 
-// Asset is the address of an embedded file.
+// Asset returns the address of an embedded file.
 func (q *request) Asset(name string) string { return q.p.o.Asset(name) }
 
-// Path is the address of the page, for coming back to it.
+// Path returns the address of the page, for coming back to it.
 func (q *request) Path() string { return q.r.URL.RequestURI() }
 
-// Done is what has just been done, in words.
+// Done says what has just been done.
 func (q *request) Done() string {
 	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed"}, what) {
 		return q.T("done." + what)
@@ -173,7 +173,7 @@ func (q *request) Done() string {
 // Failed counts the fields that are wrong.
 func (q *request) Failed() int { return len(q.errs) }
 
-// Language is the name of a language.
+// Language returns the name of a language.
 func (q *request) Language(tag string) string {
 	if tag == "" {
 		return q.T("language.any")
@@ -181,7 +181,7 @@ func (q *request) Language(tag string) string {
 	return languages()[tag]
 }
 
-// Time shows a time in Unix milliseconds; scripts are not needed, so the zone is that of the server.
+// Time shows a time in Unix milliseconds. The zone is that of the server, because pages need no scripts.
 func (q *request) Time(ms int64) string {
 	return time.UnixMilli(ms).Format("2006-01-02 15:04:05 MST")
 }
@@ -208,8 +208,8 @@ func (q *request) fail(status int, key string) {
 	q.render(status, "error", key)
 }
 
-// failed answers for an error of the store. It returns true if the error has to do with a field, so that the form is
-// to be shown again.
+// failed answers for an error of the store. It returns true if the error is about a field, so that the form must be
+// shown again.
 func (q *request) failed(err error) (again bool) {
 	var invalid store.Invalid
 	switch {
@@ -245,7 +245,7 @@ func (q *request) reason(p store.Problem) string {
 	return q.T("reason." + p.Reason)
 }
 
-// unitOf is the unit that a time is entered in; 0 for everything else.
+// unitOf returns the unit in which a time is entered, 0 for everything else.
 func unitOf(field string) time.Duration {
 	switch field {
 	case "accept", "sticky_wait":
@@ -258,7 +258,7 @@ func unitOf(field string) time.Duration {
 	return 0
 }
 
-// audit writes down what was done. A line that cannot be written is an error of the request, though the change stands.
+// audit logs what was done. If the line cannot be written, the request fails, though the change stands.
 func (q *request) audit(action, target, detail string) bool {
 	if err := q.p.o.Audit(q.r, q.me.Agent.Actor(), action, target, detail); err != nil {
 		q.failed(err)
@@ -276,7 +276,7 @@ func (q *request) see(page, done string) {
 	http.Redirect(q.w, q.r, page, http.StatusSeeOther)
 }
 
-// overview is the first page: what there is, and what is missing.
+// overview is the first page. It shows what there is and what is missing.
 func (p *Pages) overview(q *request) {
 	all, err := q.lists()
 	if err != nil {
@@ -295,7 +295,7 @@ func (p *Pages) overview(q *request) {
 	}{all, enabled})
 }
 
-// lists are everything that the forms choose from.
+// lists holds everything that the forms choose from.
 type lists struct {
 	Agents  []store.AgentAccount
 	Sites   []store.Site
@@ -336,7 +336,7 @@ func (l *lists) GroupsOf(agent string) string {
 	return strings.Join(names, ", ")
 }
 
-// names are the names of everything in the lists, by id.
+// names returns the names of everything in the lists, by id.
 func (l *lists) names() map[string]string {
 	names := make(map[string]string)
 	for _, a := range l.Agents {

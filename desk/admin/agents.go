@@ -30,7 +30,7 @@ type agentPage struct {
 	ID, Login, Name string
 }
 
-// Roles are those to choose from.
+// Roles returns the roles to choose from.
 func (agentPage) Roles() []perm.Role { return perm.Roles() }
 
 func (p *Pages) newAgent(q *request) {
@@ -48,13 +48,13 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 	q.render(status, "agent", agentPage{all, a.ID, a.Login, a.Name})
 }
 
-// entered fills an account with what was entered.
+// agentEntered fills an account with the values of the form.
 func (q *request) agentEntered(a *store.AgentAccount) {
 	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
 	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
 }
 
-// groupsEntered are the groups that were chosen, as far as they exist.
+// groupsEntered returns the chosen groups that exist.
 func (q *request) groupsEntered() ([]string, error) {
 	groups, err := q.p.o.Store.Cold().Groups(q.ctx())
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *Pages) createAgent(q *request) {
 	}
 }
 
-// agent finds the account that the address names; false means that the answer has been given.
+// agent finds the account that the address names. False means that the answer has been given.
 func (q *request) agent() (store.AgentAccount, bool) {
 	a, err := q.p.o.Store.Cold().AgentByID(q.ctx(), q.r.PathValue("id"))
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *Pages) editAgent(q *request) {
 	q.agentForm(http.StatusOK, a)
 }
 
-// accountShown are the fields of an account.
+// accountShown returns the fields of an account.
 func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
 	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "locale": {a.Locale}}
@@ -177,7 +177,7 @@ func (p *Pages) saveAgent(q *request) {
 		q.agentForm(q.status(), before)
 		return
 	}
-	// What has been committed takes effect, whether or not it can be written down.
+	// A committed change takes effect, whether or not it can be logged.
 	p.o.Notify.AgentChanged(q.ctx(), a)
 	p.o.Notify.GroupsChanged(q.ctx())
 	action, detail := store.AuditUpdate, agentDifference(before, a)
@@ -189,7 +189,7 @@ func (p *Pages) saveAgent(q *request) {
 	}
 }
 
-// agentDifference says what has changed, in a few words.
+// agentDifference describes the changes in a few words.
 func agentDifference(before, a store.AgentAccount) string {
 	var parts []string
 	add := func(name, old, now string) {

@@ -17,18 +17,18 @@ type auditList struct {
 	Rows    []store.AuditRow
 	Agents  []store.AgentAccount
 	Actions []string
-	Older   string // address of the page behind this one, "" = none
+	Older   string // address of the next page, with older lines; "" = none
 	Newest  bool
-	names   map[string]string // of what lines are about, by id
+	names   map[string]string // names of the objects of lines, by id
 }
 
-// Name is the present name of what a line is about, "" if it is not there any more or has none.
+// Name returns the present name of the object of a line, "" if it is gone or has none.
 func (l auditList) Name(target string) string {
 	_, id, _ := strings.Cut(target, " ")
 	return l.names[id]
 }
 
-// actions are those to choose from.
+// actions returns the actions to choose from.
 func actions() []string {
 	return []string{
 		store.AuditLogin, store.AuditLoginFailed, store.AuditLogout, store.AuditRevoke, store.AuditPassword, store.AuditDenied, store.AuditRead,
@@ -78,7 +78,7 @@ func (p *Pages) audit(q *request) {
 	q.render(status, "audit", page)
 }
 
-// day reads a date of the server's zone and returns the beginning of the day so many days later, 0 for an empty field.
+// day reads a date of the server's zone and returns the beginning of the day later days after it, 0 for an empty field.
 func (q *request) day(field string, later int) int64 {
 	s := q.line(field)
 	if s == "" {

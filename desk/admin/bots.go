@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// botList is the list of bots with what uses them.
+// botList is the list of bots with the sites that use them.
 type botList struct {
 	Bots  []store.BotAccount
 	Sites []store.Site
@@ -58,7 +58,7 @@ func (q *request) botForm(status int, b store.BotAccount, problems ...string) {
 	q.render(status, "bot", page)
 }
 
-// kindOf is the kind of a new bot.
+// kindOf returns the kind of a new bot.
 func kindOf(s string) string {
 	if s == store.BotWebhook {
 		return store.BotWebhook
@@ -89,7 +89,7 @@ func (p *Pages) editBot(q *request) {
 	q.botForm(http.StatusOK, b)
 }
 
-// botShown are the fields of a bot. The secret of a webhook bot is never shown.
+// botShown returns the fields of a bot. The secret of a webhook bot is never shown.
 func botShown(b store.BotAccount) url.Values {
 	shown := url.Values{"name": {b.Name}}
 	if b.Kind != store.BotWebhook {
@@ -103,7 +103,7 @@ func botShown(b store.BotAccount) url.Values {
 	return shown
 }
 
-// botEntered fills a bot with what was entered. A secret that is left empty stays as it was.
+// botEntered fills a bot with the values of the form. A secret that is left empty stays as it was.
 func (q *request) botEntered(b *store.BotAccount) error {
 	b.Name = q.line("name")
 	if b.Name == "" {

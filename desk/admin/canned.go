@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// cannedList is the list of prepared replies, as far as it was asked for.
+// cannedList is the list of prepared replies that match the filter.
 type cannedList struct {
 	*lists
 	Shown         []store.Canned
@@ -97,7 +97,7 @@ func (p *Pages) storeCanned(q *request, before store.Canned, write func(*store.C
 	}
 }
 
-// trimSlash lets people write the slash that they will type.
+// trimSlash lets people enter the slash that they will type.
 func trimSlash(s string) string {
 	if len(s) > 1 && s[0] == '/' {
 		return s[1:]
@@ -118,7 +118,7 @@ func (q *request) reply() (store.Canned, bool) {
 	return store.Canned{}, false
 }
 
-// cannedShown are the fields of a prepared reply.
+// cannedShown returns the fields of a prepared reply.
 func cannedShown(c store.Canned) url.Values {
 	return url.Values{"short": {c.Short}, "locale": {c.Locale}, "title": {c.Title}, "body": {c.Body}, "group": {c.Group}}
 }

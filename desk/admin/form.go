@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// form is what somebody has entered, and what is wrong with it.
+// form holds the values that were entered, and what is wrong with them.
 type form struct {
 	values url.Values
 	errs   map[string]string // by field
@@ -29,24 +29,24 @@ func (f *form) set(field string, values ...string) {
 	f.values[field] = values
 }
 
-// Value is what the field holds.
+// Value returns the value of the field.
 func (f *form) Value(field string) string { return f.values.Get(field) }
 
-// Error is what is wrong with the field.
+// Error returns what is wrong with the field.
 func (f *form) Error(field string) string { return f.errs[field] }
 
-// Has reports whether the field holds a value among others.
+// Has reports whether the field has a value among others.
 func (f *form) Has(field, value string) bool { return slices.Contains(f.values[field], value) }
 
-// line is a text without what surrounds it.
+// line returns a text without the blanks around it.
 func (f *form) line(field string) string { return strings.TrimSpace(f.Value(field)) }
 
-// block is a text of several lines, as the browser sends it.
+// block returns a text of several lines, as the browser sends it.
 func (f *form) block(field string) string {
 	return strings.TrimSpace(strings.ReplaceAll(f.Value(field), "\r\n", "\n"))
 }
 
-// lines are the lines of a text that are not empty.
+// lines returns the lines of a text that are not empty.
 func (f *form) lines(field string) []string {
 	var all []string
 	for line := range strings.SplitSeq(f.block(field), "\n") {
@@ -57,7 +57,7 @@ func (f *form) lines(field string) []string {
 	return all
 }
 
-// number reads a whole number; an empty field is 0. The page checks the range by the store's rules.
+// number reads a whole number; an empty field is 0. The rules of the store check the range.
 func (q *request) number(field string) int64 {
 	s := q.line(field)
 	if s == "" {
@@ -71,7 +71,7 @@ func (q *request) number(field string) int64 {
 	return n
 }
 
-// input is one field with its label, help and error; the templates draw it.
+// input is one field with its label, help and error, as the templates draw it.
 type input struct {
 	*request
 	Name, Kind, Label, Help string

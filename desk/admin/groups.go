@@ -25,7 +25,7 @@ type groupPage struct {
 	ID, Title string
 }
 
-// Strategies are those to choose from.
+// Strategies returns the strategies to choose from.
 func (groupPage) Strategies() []string {
 	return []string{"least_busy", "round_robin", "sticky", "manual"}
 }
@@ -41,7 +41,7 @@ func (q *request) groupForm(status int, g store.Group) {
 	q.render(status, "group", groupPage{all, g.ID, g.Name})
 }
 
-// groupEntered fills a group with what was entered, and returns the members that were chosen.
+// groupEntered fills a group with the values of the form, and returns the chosen members.
 func (q *request) groupEntered(g *store.Group) ([]string, error) {
 	g.Name = q.line("name")
 	g.Settings = store.GroupSettings{
@@ -148,7 +148,7 @@ func (q *request) showGroup(status int, g store.Group) {
 	q.groupForm(status, g)
 }
 
-// groupShown are the fields of a group.
+// groupShown returns the fields of a group.
 func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
 	return url.Values{
@@ -158,7 +158,7 @@ func (q *request) groupShown(g *store.Group) (url.Values, error) {
 	}, err
 }
 
-// unlessZero shows a number whose zero is "not set".
+// unlessZero shows a number whose 0 means "not set".
 func unlessZero(n int64) string {
 	if n == 0 {
 		return ""

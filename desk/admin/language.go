@@ -11,15 +11,15 @@ import (
 
 const languageCookie = "desk-language"
 
-// languages are those the pages speak, with their own names.
+// languages returns the languages of the pages, with their own names.
 func languages() map[string]string {
 	return map[string]string{"en": "English", "zh-CN": "简体中文"}
 }
 
-// Languages are the tags of the languages, in order.
+// Languages returns the tags of the languages, in order.
 func (q *request) Languages() []string { return []string{"en", "zh-CN"} }
 
-// language chooses the language of a page: the one chosen on it, that of the account, that of the browser.
+// language chooses the language of a page: the one chosen on it, else that of the account, else that of the browser.
 func language(r *http.Request, a store.AgentAccount) string {
 	if c, err := r.Cookie(languageCookie); err == nil && languages()[c.Value] != "" {
 		return c.Value
@@ -38,7 +38,7 @@ func language(r *http.Request, a store.AgentAccount) string {
 	return "en"
 }
 
-// language keeps the choice of the page's reader and goes back to where it was made.
+// language stores the choice of the page's reader and goes back to the page of the choice.
 func (p *Pages) language(q *request) {
 	if lang := q.Value("lang"); languages()[lang] != "" {
 		http.SetCookie(q.w, &http.Cookie{Name: languageCookie, Value: lang, Path: "/", MaxAge: 365 * 24 * 3600, SameSite: http.SameSiteLaxMode})
@@ -52,7 +52,7 @@ func (p *Pages) language(q *request) {
 
 func hasText(key string) bool { return english()[key] != "" }
 
-// text returns a text; a key that is not there shows itself.
+// text returns a text. A key without a text shows itself.
 func text(lang, key string, args ...any) string {
 	s := english()[key]
 	if lang == "zh-CN" && chinese()[key] != "" {

@@ -8,7 +8,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// onceShown keeps secrets from the POST that made them to the page that shows them, once, to the login that made them.
+// onceShown keeps secrets from the POST that made them to the page that shows them. A secret is shown once, to the login
+// that made it.
 type onceShown struct {
 	now func() time.Time
 
@@ -31,7 +32,7 @@ func newOnceShown(now func() time.Time) *onceShown {
 	return &onceShown{now: now, kept: make(map[string]secret)}
 }
 
-// keep returns the name under which a text may be fetched once. When too many wait, the one that ends first gives way.
+// keep returns the name under which a text may be fetched once. When too many wait, the one that ends first is dropped.
 func (o *onceShown) keep(login store.Token, text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +52,7 @@ func (o *onceShown) keep(login store.Token, text string) string {
 	return name
 }
 
-// fetch returns a text and forgets it; "" if it is not there, too old or another's.
+// fetch returns a text and forgets it. It returns "" if there is no such text, or it is too old or another login's.
 func (o *onceShown) fetch(login store.Token, name string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +72,7 @@ func (q *request) seeOnce(page, done, text string) {
 	q.see(page+"?once="+q.p.once.keep(q.me.Token, text)+"&done="+done, "")
 }
 
-// shown fetches what this page is to show once.
+// shown fetches the text that this page shows once.
 func (q *request) shown() {
 	if name := q.r.URL.Query().Get("once"); name != "" {
 		q.Once = q.p.once.fetch(q.me.Token, name)

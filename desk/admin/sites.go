@@ -27,15 +27,15 @@ type sitePage struct {
 	*lists
 	ID, Key string
 	Secrets []string // beginnings of the secrets, the newest first
-	Embed   string   // what to copy into the pages of the site
+	Embed   string   // code to copy into the pages of the site
 	Rows    []int    // of the pre-chat fields
 	Bots    []store.BotAccount
 }
 
-// FieldTypes are those of the questions before a chat.
+// FieldTypes returns the types of questions before a chat.
 func (sitePage) FieldTypes() []string { return []string{"text", "email", "tel"} }
 
-// Timers are the names of the fields with times.
+// Timers returns the names of the fields with times.
 func (sitePage) Timers() []string { return []string{"idle_bot", "idle_wait", "idle_chat", "warn_for"} }
 
 func (p *Pages) newSite(q *request) {
@@ -60,7 +60,7 @@ func (q *request) siteForm(status int, s store.Site) {
 	}
 	for i := range store.MaxPreChat {
 		if i > 0 && i > len(s.Settings.PreChat) && q.line("field_name_"+strconv.Itoa(i)) == "" {
-			break // one empty row below those that are there
+			break // one empty row below the filled ones
 		}
 		page.Rows = append(page.Rows, i)
 	}
@@ -70,7 +70,7 @@ func (q *request) siteForm(status int, s store.Site) {
 	q.render(status, "site", page)
 }
 
-// origin is the address that this request came to, as its browser knows it.
+// origin returns the address that this request came to, as its browser knows it.
 func (q *request) origin() string {
 	scheme := "http"
 	if q.r.TLS != nil || strings.HasPrefix(q.r.Header.Get("Origin"), "https:") || strings.HasPrefix(q.r.Header.Get("Referer"), "https:") || q.p.o.HTTPS {
@@ -79,12 +79,12 @@ func (q *request) origin() string {
 	return scheme + "://" + q.r.Host
 }
 
-// siteEntered fills a site with what was entered. Key and secrets have pages of their own.
+// siteEntered fills a site with the values of the form. Key and secrets have pages of their own.
 func (q *request) siteEntered(s *store.Site) {
 	s.Name, s.BotName, s.Group, s.Bot = q.line("name"), q.line("bot_name"), q.Value("group"), q.Value("bot")
 	s.ReopenWindow = time.Duration(q.number("reopen")) * time.Hour
 	if s.ReopenWindow == 0 {
-		s.ReopenWindow = -1 // what is entered is never "the default"
+		s.ReopenWindow = -1 // an entered 0 never means the default
 	}
 	s.ReopenToBot = q.Value("reopen_to_bot") != ""
 	t := &s.Settings
@@ -174,7 +174,7 @@ func (p *Pages) editSite(q *request) {
 	q.siteForm(http.StatusOK, s)
 }
 
-// siteShown are the fields of a site.
+// siteShown returns the fields of a site.
 func siteShown(s *store.Site) url.Values {
 	t, shown := &s.Settings, make(url.Values)
 	const minute = int64(time.Minute / time.Millisecond)
@@ -206,7 +206,7 @@ func tick(shown url.Values, field string, on bool) {
 	}
 }
 
-// changeSecret makes a new secret in front of the newest one, which stays valid, or removes one.
+// changeSecret makes a new secret before the newest one, which stays valid, or removes one.
 func (p *Pages) changeSecret(q *request) {
 	release, ok := q.alone()
 	if !ok {

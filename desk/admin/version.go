@@ -7,16 +7,16 @@ import (
 	"net/url"
 )
 
-// versionField holds, in a form, which state of a thing it was made from.
+// versionField is the field of a form with the version of the thing that the form was made from.
 const versionField = "version"
 
-// version stands for what is stored of a thing, as far as its form shows it.
+// version stands for the stored state of a thing, as far as its form shows it.
 func version(shown url.Values) string {
 	sum := sha256.Sum256([]byte(shown.Encode())) // in the order of the names
 	return hex.EncodeToString(sum[:16])
 }
 
-// show fills the form with what is stored.
+// show fills the form with the stored values.
 func (q *request) show(shown url.Values) {
 	for field, values := range shown {
 		q.set(field, values...)
@@ -24,9 +24,9 @@ func (q *request) show(shown url.Values) {
 	q.set(versionField, version(shown))
 }
 
-// outdated reports whether the form was made from what is no longer stored: somebody else has saved meanwhile. The form is then
-// to be shown again; saving it once more replaces what is there now. A request without a version comes from a program, which
-// has seen no form.
+// outdated reports whether the form was made from an older state, because somebody else has saved meanwhile. The form
+// must then be shown again. Saving it once more replaces the present state. A request without a version comes from a
+// program, which has seen no form.
 func (q *request) outdated(stored url.Values) bool {
 	was, now := q.Value(versionField), version(stored)
 	if was == "" || was == now {
@@ -37,7 +37,7 @@ func (q *request) outdated(stored url.Values) bool {
 	return true
 }
 
-// status is that of a form which is shown again.
+// status returns the status of a form that is shown again.
 func (q *request) status() int {
 	if q.Error(versionField) != "" {
 		return http.StatusConflict
@@ -45,8 +45,8 @@ func (q *request) status() int {
 	return http.StatusUnprocessableEntity
 }
 
-// alone waits until nobody else saves, so that nothing changes between the comparison and the change; false means that the
-// answer has been given.
+// alone waits until nobody else saves, so that nothing changes between the comparison and the change. False means that
+// the answer has been given.
 func (q *request) alone() (done func(), ok bool) {
 	select {
 	case q.p.saving <- struct{}{}:

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Buckets are token buckets, one per key, that take a bounded amount of memory whatever the keys are: at most max of
-// them are kept. Any goroutine may call.
+// Buckets are token buckets, one per key. Their memory is bounded, because at most max of them are kept. Any goroutine
+// may call.
 type Buckets struct {
 	rate  float64 // tokens a second
 	burst float64
@@ -30,8 +30,7 @@ func NewBuckets(perSecond float64, burst, max int) *Buckets {
 // Allow spends a token of a key, if there is one.
 func (b *Buckets) Allow(key string, now time.Time) bool { return b.Take(key, now) == 0 }
 
-// Take spends a token of a key, or returns how long until there is one. It always returns at least a millisecond
-// when it refuses.
+// Take spends a token of a key, or returns how long until there is one, which is at least a millisecond.
 func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	if b.burst <= 0 {
 		return 0
@@ -58,7 +57,7 @@ func (b *Buckets) Take(key string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Return gives a token back that was taken for nothing.
+// Return gives back a token that was taken in vain.
 func (b *Buckets) Return(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +67,7 @@ func (b *Buckets) Return(key string) {
 	}
 }
 
-// Len is how many keys are kept.
+// Len returns how many keys are kept.
 func (b *Buckets) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +81,8 @@ func (b *Buckets) filled(k bucket, now time.Time) bucket {
 	return k
 }
 
-// sweep drops the full ones, which are as good as new, and if there are still too many, any, until a tenth is free: a
-// flood of keys pays for few sweeps. b.mu is held.
+// sweep drops the full buckets, which are as good as new. If there are still too many it drops any, until a tenth is
+// free. A flood of keys thus pays for few sweeps. b.mu is held.
 func (b *Buckets) sweep(now time.Time) {
 	for key, k := range b.keys {
 		if b.filled(k, now).tokens >= b.burst {

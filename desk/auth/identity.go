@@ -49,7 +49,7 @@ type Identity struct {
 	Expires    time.Time
 }
 
-// IdentityRules are what an identity is checked against.
+// IdentityRules are the rules for checking an identity.
 type IdentityRules struct {
 	Audience string   // the key of the site
 	Secrets  []string // of HS256; each has at least MinSecretBytes
@@ -57,7 +57,7 @@ type IdentityRules struct {
 	Now      time.Time
 }
 
-// claims are those of RFC 7519 and of OpenID Connect Core section 5.1, and one of our own.
+// claims are those of RFC 7519 and of OpenID Connect Core section 5.1, and one of Desk's own.
 type claims struct {
 	jwt.RegisteredClaims
 	Name       string         `json:"name"`
@@ -67,8 +67,9 @@ type claims struct {
 	Attributes map[string]any `json:"attributes"`
 }
 
-// CheckIdentity verifies a signed identity, a JWT by HS256 or EdDSA, whichever there are keys for; its header chooses
-// among those and nothing else. Errors are ErrIdentity and ErrIdentityExpired; their texts name the claim, never the token.
+// CheckIdentity verifies a signed identity: a JWT by HS256 or EdDSA, if there are keys for it. The header of the JWT
+// chooses among those and nothing else. Errors are ErrIdentity and ErrIdentityExpired. Their texts name the claim, never
+// the token.
 func CheckIdentity(token string, rules IdentityRules) (Identity, error) {
 	if len(token) > MaxIdentityBytes {
 		return Identity{}, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrIdentity, len(token), MaxIdentityBytes)
@@ -141,8 +142,8 @@ func (k identityKeys) methods() []string {
 	return methods
 }
 
-// of returns the keys of the algorithm that the token names, which is one of methods by now. Extensions that must be
-// understood are not (RFC 7515 section 4.1.11).
+// of returns the keys of the algorithm that the token names, which is known to be one of methods. A token with
+// extensions that must be understood is refused (RFC 7515 section 4.1.11).
 func (k identityKeys) of(t *jwt.Token) (any, error) {
 	if _, ok := t.Header[headerCritical]; ok {
 		return nil, errors.New("auth: the header has crit")
@@ -150,7 +151,7 @@ func (k identityKeys) of(t *jwt.Token) (any, error) {
 	return jwt.VerificationKeySet{Keys: k[t.Method.Alg()]}, nil
 }
 
-// identity checks what the parser does not: the lifetime, the subject and the sizes.
+// identity checks what the parser does not check: the lifetime, the subject and the sizes.
 func (c *claims) identity(now time.Time) (Identity, error) {
 	id := Identity{Subject: c.Subject, Name: strings.TrimSpace(c.Name), Locale: c.Locale, Expires: c.ExpiresAt.Time}
 	bad := func(claim, why string) (Identity, error) {

@@ -28,11 +28,11 @@ type Params struct {
 const (
 	saltBytes = 16
 	keyBytes  = 32
-	maxKiB    = 1 << 20 // of a stored hash: refuse to spend more than 1 GiB on one
+	maxKiB    = 1 << 20 // most memory of a stored hash, so that none costs more than 1 GiB
 )
 
-// Hasher hashes and checks passwords with argon2id, at most Running at a time because each takes MemoryKiB; a few
-// more may wait. All methods may be called from any goroutine and block it.
+// Hasher hashes and checks passwords with argon2id. At most Running run at a time, because each takes MemoryKiB; a few
+// more may wait. Any goroutine may call all methods, which block it.
 type Hasher struct {
 	params  Params
 	running chan struct{}
@@ -56,11 +56,11 @@ func NewHasher(p Params, running, waiting int) (*Hasher, error) {
 		waiting = 16
 	}
 	h := &Hasher{params: p, running: make(chan struct{}, running), waiting: make(chan struct{}, running+waiting)}
-	h.decoy = h.phc(random(saltBytes), random(keyBytes)) // the hash of no password that anybody could find, at no cost
+	h.decoy = h.phc(random(saltBytes), random(keyBytes)) // the hash of no password that anybody could find, made without cost
 	return h, nil
 }
 
-// enter takes a place, or fails with ErrBusy at once when too many wait.
+// enter takes a place. It fails with ErrBusy at once when too many wait.
 func (h *Hasher) enter(ctx context.Context) error {
 	select {
 	case h.waiting <- struct{}{}:
@@ -90,8 +90,8 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	return h.encode(password), nil
 }
 
-// Check returns nil if the password belongs to the hash, ErrWrong if not, ErrBusy if it was not looked at. An empty
-// hash, that of an account that does not exist, costs the same time and is always wrong.
+// Check returns nil if the password belongs to the hash, ErrWrong if not, and ErrBusy if it was not checked. An empty
+// hash, for an account that does not exist, takes the same time and is always wrong.
 func (h *Hasher) Check(ctx context.Context, hash, password string) error {
 	if err := h.enter(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func random(n int) []byte {
 	return b
 }
 
-// phc is a hash in PHC form.
+// phc returns a hash in PHC form.
 func (h *Hasher) phc(salt, key []byte) string {
 	b64 := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.params.MemoryKiB, h.params.Passes, h.params.Lanes, b64(salt), b64(key))

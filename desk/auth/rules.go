@@ -7,17 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a password that somebody chooses.
+// Limits of a password that a person chooses.
 const (
 	MinPassword     = 10  // characters
 	MaxPassword     = 256 // bytes
 	minPasswordRich = 5   // different characters
 )
 
-// ErrPassword is why a password may not be chosen; its text says what to change.
+// ErrPassword says why a password may not be chosen. Its text says what to change.
 var ErrPassword = errors.New("auth: choose another password")
 
-// CheckPassword reports whether an account may have a password. It asks for length and not for kinds of characters.
+// CheckPassword reports whether an account may have a password. The rules are about length and not about kinds of
+// characters.
 func CheckPassword(login, password string) error {
 	different := make(map[rune]bool)
 	for _, r := range password {

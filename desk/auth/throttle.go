@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Throttle slows down guessing. Each failure counts for an account and for an address; after a few free ones the
-// next attempt has to wait, twice as long each time up to a minute. All methods may be called from any goroutine.
+// Throttle slows down guessing. Each failure counts for an account and for an address. After a few free ones the next
+// attempt must wait, twice as long each time up to a minute. Any goroutine may call all methods.
 type Throttle struct {
 	now func() time.Time
 
@@ -61,7 +61,7 @@ func (t *Throttle) Success(account, address string) {
 	}
 }
 
-// Cancel takes back an attempt that was never decided.
+// Cancel takes back an attempt that was not decided.
 func (t *Throttle) Cancel(account, address string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +88,7 @@ func (t *Throttle) entry(key string, now time.Time) *attempts {
 	return e
 }
 
-// sweep drops what is old, and if too much is young, anything, until a tenth is free: the map stays bounded and a
+// sweep drops old entries. If there are still too many it drops any, until a tenth is free. The map stays bounded and a
 // flood pays for few sweeps. t.mu is held.
 func (t *Throttle) sweep(now time.Time) {
 	for k, e := range t.keys {

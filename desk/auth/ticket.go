@@ -14,8 +14,8 @@ const maxTickets = 10_000
 // ErrTickets is returned when too many tickets are outstanding.
 var ErrTickets = errors.New("auth: too many unused tickets")
 
-// Tickets are single-use, short-lived proofs that stand for a value: an agent's page fetches one with its cookie and
-// spends it in the first WebSocket message, so that no token ever stands in a URL. Any goroutine may call.
+// Tickets are short-lived proofs for a value, each used once. An agent's page fetches one with its cookie and spends it
+// in the first WebSocket message, so that no token ever is in a URL. Any goroutine may call.
 type Tickets[V any] struct {
 	now func() time.Time
 

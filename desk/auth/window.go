@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Window lets each key do something at most n times in any stretch of time, with a bounded amount of memory: at most max
+// Window lets each key do something at most n times in any stretch of time. Its memory is bounded, because at most max
 // keys are kept. Any goroutine may call.
 type Window struct {
 	n   int
@@ -17,7 +17,7 @@ type Window struct {
 	keys map[string][]time.Time // oldest first, at most n
 }
 
-// NewWindow returns a window of n times in per, for at most max keys. n = 0 is no limit.
+// NewWindow returns a window of n times in per, for at most max keys. n = 0 means no limit.
 func NewWindow(n int, per time.Duration, max int) *Window {
 	return &Window{n: n, per: per, max: max, keys: make(map[string][]time.Time)}
 }
@@ -42,7 +42,7 @@ func (w *Window) Take(key string, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Return takes back one time that was counted for nothing.
+// Return takes back one time that was counted in vain.
 func (w *Window) Return(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *Window) Return(key string) {
 	}
 }
 
-// Len is how many keys are kept.
+// Len returns how many keys are kept.
 func (w *Window) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *Window) young(times []time.Time, now time.Time) []time.Time {
 	return slices.Delete(times, 0, i)
 }
 
-// sweep drops the old ones, and if there are still too many, any, until a tenth is free. w.mu is held.
+// sweep drops the old keys. If there are still too many it drops any, until a tenth is free. w.mu is held.
 func (w *Window) sweep(now time.Time) {
 	for key, times := range w.keys {
 		if now.Sub(times[len(times)-1]) >= w.per {

@@ -23,12 +23,12 @@ const (
 	sumsName     = "SHA256SUMS"
 	dbName       = "desk.db"
 	filesName    = "files"
-	incoming     = "incoming" // in it: what has been received in part
+	incoming     = "incoming" // the directory of files that have arrived only in part
 	partial      = ".partial"
 	format       = 1
 )
 
-// Manifest says what a backup is.
+// Manifest describes a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Made    time.Time `json:"made"`
@@ -39,7 +39,7 @@ type Manifest struct {
 	Bytes   int64     `json:"bytes"`   // of everything that SHA256SUMS names
 }
 
-// Progress is told how many bytes of how many are done. The total may still grow.
+// Progress is called with how many bytes of how many are done. The total may still grow.
 type Progress func(done, total int64)
 
 // Options say what to copy.
@@ -51,8 +51,8 @@ type Options struct {
 	Now      func() time.Time // default time.Now
 }
 
-// Make copies a data directory, which a running Desk may have, into a new directory. A failed one leaves nothing behind.
-// Errors are one line that names the thing and the remedy.
+// Make copies a data directory, which a running Desk may have, into a new directory. A failed copy leaves nothing
+// behind. Errors are one line that names the thing and the remedy.
 func Make(ctx context.Context, o Options) (Manifest, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -123,7 +123,7 @@ type copier struct {
 	meter    meter
 }
 
-// meter counts bytes for somebody who watches.
+// meter counts bytes for Progress.
 type meter struct {
 	done, total int64
 	tell        Progress
@@ -137,7 +137,7 @@ func (m *meter) add(n int64) {
 	}
 }
 
-// watch tells how a file grows that somebody else writes, until that has ended, and returns how.
+// watch reports how a file grows that another goroutine writes, until that has ended, and returns its error.
 func (m *meter) watch(path string, ended <-chan error) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -153,7 +153,8 @@ func (m *meter) watch(path string, ended <-chan error) error {
 	}
 }
 
-// database takes the snapshot first: a message that is in it has its files in the directory, since those are there before it is.
+// database takes the snapshot first. The files of every message in it are then in the directory, because a file is there
+// before its message.
 func (c *copier) database(ctx context.Context) error {
 	to := filepath.Join(c.to, dbName)
 	snapshot := make(chan error, 1)
@@ -176,7 +177,7 @@ func (c *copier) note(sum []byte, name string, n int64) error {
 	return err
 }
 
-// files copies the uploaded files. One that vanishes meanwhile belonged to no message.
+// files copies the uploaded files. A file that vanishes meanwhile belonged to no message.
 func (c *copier) files(ctx context.Context) error {
 	root := datadir.Files(c.from)
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -220,7 +221,7 @@ func (c *copier) files(ctx context.Context) error {
 	return err
 }
 
-// copyFile copies a file durably and returns the hash of what it copied.
+// copyFile copies a file durably and returns the hash of the copied bytes.
 func copyFile(ctx context.Context, from, to string) (sum []byte, n int64, err error) {
 	in, err := os.Open(from)
 	if err != nil {

@@ -21,20 +21,20 @@ import (
 type RestoreOptions struct {
 	From     string
 	DataDir  string
-	Replace  bool // what is in DataDir is kept beside, in a directory of its own; else it must hold no Desk
+	Replace  bool // keep the data in DataDir beside it, in a directory of its own; else DataDir must hold no Desk
 	Progress Progress
 	Now      func() time.Time // default time.Now
 }
 
-// Restored says what became of a restore.
+// Restored is the result of a restore.
 type Restored struct {
 	Manifest
 	ID   string // the new identity of the data: clients of the old one start afresh
-	Kept string // where the data that was there is now, "" if there was none
+	Kept string // where the old data is now, "" if there was none
 }
 
-// Restore puts a backup into a data directory that no running Desk has. Everything is checked before anything that is there is
-// touched. The data get a new identity, because clients may hold what is newer than the backup.
+// Restore puts a backup into a data directory that no running Desk has. Everything is checked before any of the present
+// data is touched. The data get a new identity, because clients may hold events newer than the backup.
 func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -76,7 +76,7 @@ func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	return r, errors.Join(os.RemoveAll(work), syncDir(o.DataDir))
 }
 
-// open reads what a backup says of itself.
+// open reads the description of a backup.
 func open(ctx context.Context, dir string) (Manifest, map[string]string, error) {
 	var m Manifest
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
@@ -125,7 +125,7 @@ func readSums(dir string) (map[string]string, error) {
 	return sums, nil
 }
 
-// present names what of a Desk is in a directory.
+// present returns the names of what a directory holds of a Desk.
 func present(dir string) ([]string, error) {
 	var names []string
 	for _, name := range []string{dbName, dbName + "-wal", dbName + "-shm", filesName} {
@@ -139,7 +139,7 @@ func present(dir string) ([]string, error) {
 	return names, nil
 }
 
-// unpack copies and checks everything and gives the data their new identity.
+// unpack copies and checks everything, and gives the data their new identity.
 func unpack(ctx context.Context, o *RestoreOptions, work string, m Manifest, sums map[string]string) (id string, err error) {
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return "", err
@@ -169,7 +169,7 @@ func unpack(ctx context.Context, o *RestoreOptions, work string, m Manifest, sum
 	return sqlite.Renew(ctx, db)
 }
 
-// move renames what is there of some names from one directory into another.
+// move renames the entries with these names from one directory into another.
 func move(names []string, from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/go-eddy/eddy/internal/filelock"
 )
 
-// Names of what lies in a data directory.
+// Names in a data directory.
 const (
 	database = "desk.db"
 	files    = "files"
@@ -20,16 +20,17 @@ const (
 	restore  = "restore.partial"
 )
 
-// Database is the path of the database.
+// Database returns the path of the database.
 func Database(dir string) string { return filepath.Join(dir, database) }
 
-// Files is the path of the directory of uploaded files.
+// Files returns the path of the directory of uploaded files.
 func Files(dir string) string { return filepath.Join(dir, files) }
 
-// Restore is the path of the directory that a restore works in; what is there after a restore was interrupted.
+// Restore returns the path of the directory that a restore works in. The directory is left behind when a restore is
+// interrupted.
 func Restore(dir string) string { return filepath.Join(dir, restore) }
 
-// Whole returns an error if a restore into the directory was interrupted after it had begun to change it.
+// Whole returns an error if a restore into the directory was interrupted after it had begun to change the directory.
 func Whole(dir string) error {
 	_, err := os.Lstat(Restore(dir))
 	if err == nil {
@@ -44,8 +45,8 @@ func Whole(dir string) error {
 // ErrInUse is the error of Lock when another process has the directory.
 var ErrInUse = errors.New("in use")
 
-// Lock creates the data directory if needed and takes it for this process. Closing the file gives it back; the kernel does
-// so too when the process dies. Errors are one line that names the directory and the remedy.
+// Lock creates the data directory if needed and takes it for this process. Closing the file gives the directory back,
+// and so does the kernel when the process dies. Errors are one line that names the directory and the remedy.
 func Lock(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, dirError(dir, err)
@@ -78,7 +79,7 @@ type inUse struct{ text string }
 
 func (e *inUse) Error() string { return e.text }
 
-// Is makes it ErrInUse.
+// Is makes the error match ErrInUse.
 func (e *inUse) Is(target error) bool { return target == ErrInUse }
 
 func dirError(dir string, err error) error {
@@ -89,7 +90,7 @@ func dirError(dir string, err error) error {
 	return fmt.Errorf("desk: data directory %s cannot be written (%w): give this user write access, or choose another data directory", dir, err)
 }
 
-// holder reads who took the lock.
+// holder returns the process that has the lock.
 func holder(f *os.File) string {
 	b, err := io.ReadAll(io.LimitReader(f, 20))
 	if pid := strings.TrimSpace(string(b)); err == nil && pid != "" {
