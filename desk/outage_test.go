@@ -67,8 +67,8 @@ func texts(c *desktest.Client, conv string) []string {
 	return all
 }
 
-// While the database hangs, senders are told within the deadline, connections stay, what needs no database works and the server says that it
-// is not ready. Afterwards every message is there once and in order, without a restart (spec 5.14).
+// While the database hangs, senders are told within the deadline, connections stay, commands without the database work
+// and the server says that it is not ready. Afterwards every message is there once and in order, without a restart.
 func TestDatabaseHangs(t *testing.T) {
 	t.Parallel() // it waits for time limits
 	o := testOptions(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// A Desk that was restored from a backup lets its clients come back, with the same tokens and logins, and tells them by its identity that what
-// they hold may not be there any more (spec 5.14).
+// A Desk that was restored from a backup lets its clients come back, with the same tokens and logins. Its new identity
+// tells them that events they hold may be gone.
 func TestRestoredDeskAcceptsItsClients(t *testing.T) {
 	s := serve(t, testOptions(t))
 	customer, agent := s.customer(), s.agent()

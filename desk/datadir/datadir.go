@@ -1,4 +1,4 @@
-// Package datadir is the directory in which one Desk keeps everything: what lies where in it, and who has it.
+// Package datadir knows the directory in which one Desk keeps everything: its names, and the process that has it.
 package datadir
 
 import (

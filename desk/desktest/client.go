@@ -20,10 +20,10 @@ import (
 type Transport interface {
 	Write(ctx context.Context, frame []byte) error
 	Read(ctx context.Context) ([]byte, error)
-	Close() error // at once, without a farewell
+	Close() error // closes at once, without a farewell
 }
 
-// Dialer makes a connection and says how to introduce oneself on it. Seen is filled in by the client.
+// Dialer makes a connection and returns the hello to send on it. The client fills in Seen.
 type Dialer func(ctx context.Context) (Transport, proto.Hello, error)
 
 // Frame is one message of the server.
@@ -35,7 +35,7 @@ type Frame struct {
 	D  json.RawMessage `json:"d"`
 }
 
-// Decode unmarshals the payload into v and returns the frame for chaining; it panics on a shape it does not expect.
+// Decode unmarshals the payload into v and returns the frame for chaining. It panics on an unexpected shape.
 func (f Frame) Decode(v any) Frame {
 	if err := json.Unmarshal(f.D, v); err != nil {
 		panic(fmt.Sprintf("desktest: payload of %s: %v: %s", f.T, err, f.D))
@@ -53,7 +53,7 @@ type Acked struct {
 // ErrLost is returned by Do when the connection ended before the reply.
 var ErrLost = errors.New("desktest: connection lost before the reply")
 
-// Client is one customer or agent. All methods may be called from any goroutine. Close it at the end.
+// Client is one customer or agent. Any goroutine may call all methods. Close it at the end.
 type Client struct {
 	dial   Dialer
 	cancel context.CancelFunc
@@ -73,7 +73,7 @@ type Client struct {
 	acked    []Acked
 	refused  []proto.Error
 	dropped  []Dropped
-	others   []Frame // everything without a sequence that is no reply
+	others   []Frame // messages without a sequence that are no replies
 	lastErr  error
 	closes   []int
 }
@@ -82,7 +82,7 @@ type Client struct {
 type view struct {
 	events  []Frame
 	last    uint64
-	newest  uint64 // highest sequence heard of
+	newest  uint64 // highest sequence known
 	syncing bool
 	repeats int
 	gaps    int
@@ -147,7 +147,7 @@ func (c *Client) run(ctx context.Context) {
 	}
 }
 
-// note changes the state under the lock and wakes those who wait for a change.
+// note changes the state under the lock and wakes all that wait for a change.
 func (c *Client) note(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -209,7 +209,8 @@ func (c *Client) lost(conn Transport) {
 	})
 }
 
-// seen needs c.mu. Only the newest conversations are named when there are too many.
+// seen returns the last sequence by conversation. If there are too many, only the newest conversations are named. c.mu
+// is held.
 func (c *Client) seen() map[string]uint64 {
 	seen := make(map[string]uint64)
 	for _, id := range slices.Backward(slices.Sorted(maps.Keys(c.views))) { // ids are ordered by time
@@ -270,7 +271,8 @@ func (c *Client) view(conv string) *view {
 	return v
 }
 
-// event takes an event if it is the next one, drops what it has, and remembers that something is missing otherwise.
+// event takes an event that is the next one, and drops one that it has. Otherwise it remembers that something is
+// missing.
 func (c *Client) event(f Frame) {
 	v := c.view(f.C)
 	v.newest = max(v.newest, f.S)
@@ -322,7 +324,7 @@ func (c *Client) answered(f Frame, o *outgoing) {
 		conn := c.conn
 		time.AfterFunc(time.Duration(e.RetryMS)*time.Millisecond, func() {
 			c.note(func() {
-				if c.conn == conn { // else it is under way on another connection
+				if c.conn == conn { // else the message is under way on another connection
 					o.sending = false
 				}
 			})
@@ -335,7 +337,7 @@ func (c *Client) answered(f Frame, o *outgoing) {
 	}
 }
 
-// drop takes a message out of its outbox, where it may not be any more.
+// drop takes a message out of its outbox, and reports whether it was still there.
 func (c *Client) drop(o *outgoing) bool {
 	list := c.outbox[o.conv]
 	i := slices.Index(list, o)

@@ -1,3 +1,3 @@
-// Package desktest is the reference client of Desk for tests: it keeps an outbox with one send in flight per
+// Package desktest is the reference client of Desk for tests. It keeps an outbox with one send in flight per
 // conversation, reconnects, resumes by sequence, fills gaps and drops what it has seen. It is not part of the server.
 package desktest

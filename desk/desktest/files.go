@@ -23,8 +23,8 @@ type Refused struct {
 // Error implements error.
 func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Problem.Text) }
 
-// Upload uploads a file to a conversation, as the visitor of a token or, if it is empty, as the agent who is logged in here.
-// Size below 0 sends the body in chunks. What is not taken is a *Refused.
+// Upload uploads a file to a conversation, as the visitor of a token, or if that is empty as the agent who is logged in
+// here. With a size below 0 the body is sent in chunks. A refused file is a *Refused.
 func (w *Web) Upload(ctx context.Context, token, conv, name string, body io.Reader, size int64) (f proto.File, err error) {
 	path := "/api/v1/widget/uploads"
 	if token == "" {

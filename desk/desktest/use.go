@@ -13,8 +13,8 @@ import (
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
-// Send puts a message into the outbox and returns its client id. It is sent, and sent again, until it is acked or
-// refused for good.
+// Send puts a message into the outbox and returns its client id. The message is sent, and sent again, until it is acked
+// or refused for good.
 func (c *Client) Send(conv, body string) (clientID string) { return c.SendPayload(conv, body, "") }
 
 // SendPayload is Send with the value of a pressed button.
@@ -98,7 +98,7 @@ func (c *Client) Open(ctx context.Context, wants string) (string, error) {
 	return f.C, err
 }
 
-// Take makes this agent the owner. A lost reply is found out by the head of the conflict.
+// Take makes this agent the owner. After a lost reply, the head in the conflict shows the success.
 func (c *Client) Take(ctx context.Context, conv string) error {
 	_, err := c.retry(ctx, "take", conv, proto.Take{})
 	var e *proto.Error
@@ -253,7 +253,7 @@ func (c *Client) Closes() []int {
 	return slices.Clone(c.closes)
 }
 
-// Me returns who the server says this client is.
+// Me returns the identity that the server has given this client.
 func (c *Client) Me() proto.Party {
 	w, _ := c.Welcome()
 	return w.Me.Party

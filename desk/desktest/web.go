@@ -18,7 +18,7 @@ import (
 
 // Web talks to a running Desk over HTTP and WebSocket, as a program without a browser does (no Origin header).
 type Web struct {
-	Base func() string // "http://127.0.0.1:8080"; asked anew for every connection
+	Base func() string // such as "http://127.0.0.1:8080"; called for every connection
 	http *http.Client
 }
 

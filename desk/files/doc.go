@@ -1,3 +1,3 @@
-// Package files keeps uploaded files in a directory: it bounds, checks and names them, hands out signed addresses, and
-// removes what nobody has sent.
+// Package files keeps uploaded files in a directory. It bounds, checks and names them, gives out signed addresses, and
+// removes files that nobody has sent.
 package files

@@ -9,8 +9,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// While every commit takes long, what needs no commit goes on, what is too much is told so, and everything that was said is there once in the
-// end (spec 5.14).
+// While every commit takes long, commands without a commit go on, and commands beyond the limits are refused. In the end
+// every message that was taken is there once.
 func TestSlowStore(t *testing.T) {
 	limits := testLimits()
 	limits.LanePending = 4
@@ -89,7 +89,7 @@ func (r *rig) bodies(c *desktest.Client, conv string) []string {
 	return all
 }
 
-// One agent that asks without a pause is refused and closed; twenty others never notice (spec 5.14).
+// One agent that asks without a pause is refused and closed; twenty others never notice.
 func TestOneAgentFloods(t *testing.T) {
 	limits := testLimits()
 	limits.AgentCommands = Rate{20, 40}

@@ -9,16 +9,16 @@ import (
 
 const (
 	dots      = "•••"
-	maxGroups = 12 // digit groups that are looked at together
-	maxDigits = 19 // more are no number of a card or a telephone
+	maxGroups = 12 // digit groups that may form one number
+	maxDigits = 19 // no card or telephone number has more
 	maxGap    = 2  // separators between two groups of one number
 )
 
 // email is an address in the forms that people write: no quotes, no comments.
 var email = regexp.MustCompile(`[\p{L}\p{N}._%+\-]+[@＠][\p{L}\p{N}\-]+(?:[.．。][\p{L}\p{N}\-]+)+`)
 
-// Text returns s with what is private hidden: of an address the first letter and the last part of the domain stay, of a card
-// number the last four digits, of a telephone number the last two. Any goroutine may call it.
+// Text returns s with private parts hidden. Of an e-mail address the first letter and the last part of the domain stay,
+// of a card number the last four digits, of a telephone number the last two. Any goroutine may call it.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, isDigit) && !strings.ContainsAny(s, "@＠") {
 		return s
@@ -32,7 +32,7 @@ func hideEmail(s string) string {
 	return string(first) + dots + "@" + dots + last
 }
 
-// isDigit also knows the wide digits of Chinese and Japanese keyboards.
+// isDigit reports whether r is a digit, wide ones of Chinese and Japanese keyboards included.
 func isDigit(r rune) bool { return (r >= '0' && r <= '9') || (r >= '０' && r <= '９') }
 
 func isGap(r rune) bool {
@@ -41,7 +41,7 @@ func isGap(r rune) bool {
 
 func isPlus(r rune) bool { return r == '+' || r == '＋' }
 
-// group is a run of digits: where it stands, and its plain digits.
+// group is a run of digits: its place, and its digits in plain form.
 type group struct {
 	from, to int
 	digits   []byte
@@ -49,7 +49,7 @@ type group struct {
 	bracket  bool // a bracket stands before it
 }
 
-// numbers hides the numbers in a text: it collects groups of digits with little between them, and looks at each stretch of
+// numbers hides the numbers in a text. It collects groups of digits with little between them, and checks each stretch of
 // them, the longest first.
 func numbers(s string) string {
 	var b strings.Builder
@@ -76,7 +76,7 @@ func numbers(s string) string {
 	return b.String()
 }
 
-// longest returns how many of the first groups are one private number, 0 if they are none, and how many digits stay.
+// longest returns how many of the first groups form one private number, 0 if none, and how many digits stay.
 func longest(run []group) (n, shown int) {
 	for n := min(len(run), maxGroups); n > 0; n-- {
 		var digits []byte
@@ -95,7 +95,7 @@ func longest(run []group) (n, shown int) {
 	return 0, 0
 }
 
-// runs returns the groups of digits of a text, those that little separates together.
+// runs returns the groups of digits of a text. Groups with little between them are in one run.
 func runs(s string) [][]group {
 	var all [][]group
 	var run []group
@@ -164,7 +164,7 @@ var (
 	nanp     = regexp.MustCompile(`^1?[2-9][0-9]{2}[2-9][0-9]{6}$`)
 )
 
-// isPhone reports whether the groups are a telephone number. A plain run of digits is one only if it has the form of one:
+// isPhone reports whether the groups are a telephone number. A plain run of digits must have the form of one, so that
 // order numbers stay readable.
 func isPhone(d string, g []group) bool {
 	n := len(d)

@@ -1,4 +1,4 @@
-// Package perm is the one place that says what a role may do. What is not listed is refused.
+// Package perm is the one place that says what a role may do. A permission that is not listed is refused.
 package perm
 
 import "slices"
@@ -6,7 +6,7 @@ import "slices"
 // Role is the role of a member of staff.
 type Role string
 
-// Roles. Each may do what its line in the table says and nothing else.
+// Roles. Each has the permissions that Permissions lists, and no others.
 const (
 	Agent      Role = "agent"
 	Supervisor Role = "supervisor"

@@ -41,7 +41,7 @@ const (
 	CloseTooManySessions = 4110
 )
 
-// Error is what a client is told when a command fails. It is a value of the protocol, made for the peer's eyes.
+// Error is the error that a client gets when a command fails. It is a value of the protocol, written for the peer.
 type Error struct {
 	Code    Code   `json:"code"`
 	Text    string `json:"text"`
@@ -53,5 +53,5 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return "proto: " + string(e.Code) + ": " + e.Text }
 
-// fail makes an error; text is for people.
+// fail makes an error. text is for people.
 func fail(code Code, text string) *Error { return &Error{Code: code, Text: text} }

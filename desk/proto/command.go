@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Limits of one message, checked before anything else sees it.
+// Limits of one message, checked before anything else sees the message.
 const (
 	MaxHelloBytes    = 4 << 10   // before welcome
 	MaxCustomerBytes = 64 << 10  // customer, after welcome
@@ -29,7 +29,7 @@ const (
 	maxFieldChars    = 1000
 )
 
-// Command is one decoded client message: exactly one of the payload types below in Payload.
+// Command is one decoded client message. Payload has exactly one of the payload types below.
 type Command struct {
 	Type    string
 	ID      string // request id, "" only where the type needs none
@@ -82,13 +82,13 @@ type Take struct {
 	Force bool  `json:"force"` // from another agent, beyond capacity and group
 }
 
-// Transfer passes a conversation on, to an agent or to the queue of a group: exactly one of the two is set.
+// Transfer passes a conversation on, either to an agent or to the queue of a group. Exactly one of the two is set.
 type Transfer struct {
 	Agent string `json:"agent"`
 	Group string `json:"group"`
 	Note  string `json:"note"`  // for staff
 	Rev   int64  `json:"rev"`   // expected revision, 0 = any
-	Force bool   `json:"force"` // another agent's; without asking whom it goes to
+	Force bool   `json:"force"` // another agent's conversation, without asking the new agent
 }
 
 // Return gives a conversation back to the queue, where it keeps its place.
@@ -183,8 +183,8 @@ func kindOf(t string) (kind, bool) {
 	return readKind(t)
 }
 
-// Decode parses one message and checks its shape and its limits. Data is not kept. On failure the returned command
-// still carries the type and the request id if they could be read, so that the error can be addressed.
+// Decode parses one message and checks its shape and its limits. data is not kept. After a failure the command still has
+// the type and the request id if these could be read, so that the error can be addressed.
 func Decode(data []byte) (Command, *Error) {
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -299,7 +299,7 @@ func checkNote(p any) *Error {
 	return checkText("body", n.Body, len(n.Attachments) == 0)
 }
 
-// checkClientID brings a client id into its canonical form.
+// checkClientID puts a client id into its canonical form.
 func checkClientID(s *string) *Error {
 	id, err := uuid.Parse(*s)
 	if err != nil || len(*s) != 36 {
@@ -370,7 +370,7 @@ func checkSync(p any) *Error {
 	return nil
 }
 
-// jsonText describes a decoding error without echoing the sender's bytes back.
+// jsonText describes a decoding error without repeating the sender's bytes.
 func jsonText(err error) string {
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Sprintf("not valid JSON at byte %d", e.Offset)
@@ -384,7 +384,7 @@ func jsonText(err error) string {
 	return "not valid JSON"
 }
 
-// jsonKind names what JSON calls the values a Go type takes.
+// jsonKind returns JSON's name for the values of a Go type.
 func jsonKind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -30,8 +30,8 @@ type File struct {
 // Links answers file.links. Files that the caller may not see are in neither map.
 type Links struct {
 	Links     map[string]string `json:"links"`            // of files that are ready: id to address on this server
-	States    map[string]string `json:"states,omitempty"` // of those that are not
-	ExpiresMS int64             `json:"expires_ms"`       // the links hold for at least so long
+	States    map[string]string `json:"states,omitempty"` // of files that are not ready
+	ExpiresMS int64             `json:"expires_ms"`       // how long the links work at least
 }
 
 func checkAttachments(ids []string) *Error {
@@ -49,7 +49,7 @@ func checkFileLinks(p any) *Error {
 	return checkIDs("ids", l.IDs)
 }
 
-// checkIDs: each is an id, and none is there twice.
+// checkIDs checks that each is an id, and that none is there twice.
 func checkIDs(field string, ids []string) *Error {
 	for i, id := range ids {
 		if id == "" || len(id) > maxIDBytes {

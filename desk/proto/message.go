@@ -51,12 +51,12 @@ type Row struct {
 	Tags        []string   `json:"tags,omitempty"`
 	Unread      int        `json:"unread,omitempty"` // messages of the customer that the owner has not read
 	Group       string     `json:"group,omitempty"`
-	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first text that nobody has answered
+	Waiting     int64      `json:"waiting,omitempty"` // milliseconds since the customer's first unanswered text
 	Site        string     `json:"site"`              // its key
 	Locale      string     `json:"locale,omitempty"`
 }
 
-// Inbox is what an agent is shown on every connect.
+// Inbox is shown to an agent on every connect.
 type Inbox struct {
 	Rows   []Row `json:"rows"`
 	Queued int   `json:"queued"` // conversations waiting in all
@@ -170,7 +170,7 @@ type Presence struct {
 // QueuePosition is the payload of ev.queue.
 type QueuePosition struct {
 	Position   int   `json:"position"`
-	EstimateMS int64 `json:"estimate_ms,omitempty"` // absent where too little is known
+	EstimateMS int64 `json:"estimate_ms,omitempty"` // absent if too little is known
 }
 
 // Bye announces a close by the server.
@@ -193,7 +193,7 @@ func Reply(t, re, conv string, d any) []byte { return encode(frame{T: t, RE: re,
 // Event encodes a server event; s is 0 for ephemeral ones.
 func Event(t, conv string, s uint64, d any) []byte { return encode(frame{T: t, C: conv, S: s, D: d}) }
 
-// encode cannot fail: every payload above is made of strings, numbers, booleans and slices of them.
+// encode cannot fail, because every payload above is made of strings, numbers, booleans and slices of them.
 func encode(f frame) []byte {
 	b, err := json.Marshal(f)
 	if err != nil {

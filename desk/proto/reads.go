@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what staff read and of what is kept about contacts.
+// Limits of the reads of staff and of the data about contacts.
 const (
 	MaxQueryChars  = 200  // characters of a search
 	MaxSearchHits  = 50   // in one page
@@ -54,7 +54,7 @@ type ContactGet struct {
 	Contact string `json:"contact"`
 }
 
-// ContactPatch changes what is kept of a contact.
+// ContactPatch changes what is stored about a contact.
 type ContactPatch struct {
 	Contact    string            `json:"contact"`
 	Name       string            `json:"name"`       // "" = as it is
@@ -243,7 +243,7 @@ func checkCanned(p any) *Error {
 	return nil
 }
 
-// checkLine brings a short text into its canonical form: no blanks around it, no control characters in it.
+// checkLine puts a short text into its canonical form: no blanks around it, no control characters in it.
 func checkLine(field string, s *string, limit int) *Error {
 	*s = strings.TrimSpace(*s)
 	if utf8.RuneCountInString(*s) > limit {

@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// Status is what an agent says of itself, or what somebody with the right to do so says of another.
+// Status is what an agent says about itself, or what another with that right says about it.
 type Status struct {
 	Status    string `json:"status"`    // online, busy, away or offline
 	Accepting *bool  `json:"accepting"` // absent = as it was
 	Agent     string `json:"agent"`     // "" = the sender
 }
 
-// Agents asks for everybody on the staff and for the queues.
+// Agents asks for all members of staff and for the queues.
 type Agents struct{}
 
 // Assign gives a conversation to an agent.
@@ -29,13 +29,13 @@ type Handoff struct {
 // Watch asks for the events of a conversation until Unwatch.
 type Watch struct{}
 
-// Unwatch ends it.
+// Unwatch ends a Watch.
 type Unwatch struct{}
 
 // Accept takes a conversation that another agent offers.
 type Accept struct{}
 
-// Decline refuses it.
+// Decline refuses a conversation that another agent offers.
 type Decline struct{}
 
 func checkStatus(p any) *Error {
@@ -70,11 +70,11 @@ func checkHandoff(p any) *Error {
 type AgentStatus struct {
 	Status    string `json:"status"`
 	Accepting bool   `json:"accepting"`
-	Active    int    `json:"active"`   // conversations it has
+	Active    int    `json:"active"`   // conversations that the agent has
 	Capacity  int    `json:"capacity"` // 0 = no limit
 }
 
-// Me is who a welcome is for. Role and permissions are those of an agent.
+// Me is the identity of the client that is welcomed. Role and permissions are those of an agent.
 type Me struct {
 	Party
 	Role  string   `json:"role,omitempty"`
@@ -99,7 +99,7 @@ type GroupInfo struct {
 	ID      string `json:"id"`   // "" = the queue of sites without a group
 	Name    string `json:"name"` // "" likewise
 	Waiting int    `json:"waiting"`
-	Longest int64  `json:"longest"` // milliseconds that the one who waits longest has waited, 0 = nobody waits
+	Longest int64  `json:"longest"` // longest wait in milliseconds, 0 = nobody waits
 	Online  int    `json:"online"`  // members that are online and accept conversations
 }
 
@@ -140,10 +140,10 @@ const (
 // OfferEnd is the payload of ev.offer_end.
 type OfferEnd struct {
 	Result string `json:"result"`
-	Agent  Party  `json:"agent"` // to whom it was offered
+	Agent  Party  `json:"agent"` // the agent that was offered the conversation
 }
 
-// WatchEnd is the payload of ev.watch_end: the session gets no more events of the conversation.
+// WatchEnd is the payload of ev.watch_end. The session gets no more events of the conversation.
 type WatchEnd struct {
 	Reason string `json:"reason"` // "closed" or "forbidden"
 }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// ErrForbidden is what a request ends with that would go where it may not.
+// ErrForbidden ends a request that would go to a forbidden address.
 var ErrForbidden = errors.New("safehttp: this address may not be used")
 
-// special are the networks of RFC 6890 and its registries that are not part of the public Internet and that netip has no
-// question for. Those that private stands for are somebody's own network.
+// special returns the networks of RFC 6890 and its registries that are not part of the public Internet and that netip
+// has no method for. private marks those that are somebody's own network.
 func special() []struct {
 	net     string
 	private bool
@@ -29,8 +29,8 @@ func special() []struct {
 	}
 }
 
-// CheckAddr returns nil if a may be connected to. allowPrivate lets in loopback, link-local and private networks, and
-// nothing else that is not public. An IPv4 address inside an IPv6 one counts as what it is. Any goroutine.
+// CheckAddr returns nil if a may be connected to. allowPrivate admits loopback, link-local and private networks, and
+// nothing else that is not public. An IPv4 address inside an IPv6 one counts as an IPv4 address. Any goroutine.
 func CheckAddr(a netip.Addr, allowPrivate bool) error {
 	refuse := func(what string) error { return fmt.Errorf("%w: %s is %s", ErrForbidden, a, what) }
 	ip := a.Unmap()
@@ -66,8 +66,8 @@ func CheckAddr(a netip.Addr, allowPrivate bool) error {
 	return nil
 }
 
-// embedded returns the IPv4 address that a translating router would send ip on to: NAT64 (RFC 6052, RFC 8215) and 6to4
-// (RFC 3056).
+// embedded returns the IPv4 address that a translating router would send ip to: NAT64 (RFC 6052, RFC 8215) and 6to4 (RFC
+// 3056).
 func embedded(ip netip.Addr) (netip.Addr, bool) {
 	if !ip.Is6() {
 		return netip.Addr{}, false
@@ -82,8 +82,8 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// CheckURL parses a URL and returns an error if no request could go there: it has to be https with a host and without a
-// password, and http only where allowPrivate. A host that is an address is checked; a name can only be checked when it
+// CheckURL parses a URL and returns an error if no request could go there. The URL must be https with a host and without
+// a password, or http if allowPrivate is set. A host that is an address is checked; a name can only be checked when it
 // is resolved. Any goroutine.
 func CheckURL(s string, allowPrivate bool) (*url.URL, error) {
 	u, err := url.Parse(s)
@@ -119,8 +119,8 @@ func validPort(s string) bool {
 	return s == "" || (err == nil && n > 0)
 }
 
-// numeric reports whether the last part of a host is a number: then some resolvers take the whole for an IPv4 address, in
-// decimal, hexadecimal, octal or with parts left out, and no name ends so.
+// numeric reports whether the last part of a host is a number. Some resolvers then take the whole for an IPv4 address,
+// in decimal, hexadecimal, octal or with parts left out. No name ends so.
 func numeric(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])

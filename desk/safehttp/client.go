@@ -21,7 +21,7 @@ import (
 // Options configure a Client. Group and Handshakes are required.
 type Options struct {
 	Group        *eddy.Group    // loops of the connections; it must outlive the Client
-	Handshakes   *executor.Pool // runs those of TLS
+	Handshakes   *executor.Pool // runs TLS handshakes
 	AllowPrivate bool           // see CheckAddr and CheckURL
 	TLS          *tls.Config    // default: the roots of the system, TLS 1.2 and newer
 	Resolver     Resolver       // default net.DefaultResolver
@@ -36,7 +36,7 @@ type Resolver interface {
 }
 
 // Client makes requests by the rules of the package. Any goroutine, a loop as well, may use it. Two clients share no
-// connections, so that what one may reach stays out of reach of the other.
+// connections, so that one cannot reach what only the other may.
 type Client struct {
 	o         Options
 	transport *http1.Transport
@@ -47,7 +47,7 @@ type Client struct {
 }
 
 const (
-	idleTimeout = 4 * time.Second // less than most servers keep one, so that they do not close it under a request
+	idleTimeout = 4 * time.Second // less than most servers wait, so that they do not close a connection under a request
 	maxHeader   = 16 << 10
 )
 
@@ -80,8 +80,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// lookup resolves a host and returns its addresses if every one of them may be connected to: a name that has a forbidden
-// one among others is not trusted with any.
+// lookup resolves a host and returns its addresses if every one of them may be connected to. A name with a forbidden
+// address among others is refused as a whole.
 func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, CheckAddr(ip, c.o.AllowPrivate)
@@ -101,10 +101,10 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	return ips, nil
 }
 
-// ErrTooLong is what a request ends with whose answer is longer than allowed.
+// ErrTooLong ends a request whose answer is longer than allowed.
 var ErrTooLong = errors.New("safehttp: the answer is too long")
 
-// Response is what a server has answered.
+// Response is the answer of a server.
 type Response struct {
 	Status int
 	Header http.Header
@@ -112,8 +112,8 @@ type Response struct {
 }
 
 // Do sends a request and collects the answer, whose body may have at most limit bytes. A redirect is an answer like any
-// other. It returns at once; done is called exactly once, on a loop or on any goroutine, also when the request could not
-// be sent, and must not block. The end of the request's context ends the request.
+// other. Do returns at once. done is called exactly once, on a loop or on any goroutine, also when the request could not
+// be sent, and must not block. When the request's context ends, so does the request.
 func (c *Client) Do(r *http.Request, limit int64, done func(Response, error)) {
 	_, err := CheckURL(r.URL.String(), c.o.AllowPrivate)
 	if err == nil {
@@ -155,8 +155,8 @@ func (c *Client) use() error {
 // Stats returns the numbers of the connections.
 func (c *Client) Stats() http1.TransportStats { return c.transport.Stats() }
 
-// Close ends every request and connection; later requests fail with http1.ErrTransportClosed. Not on a loop, where it
-// returns eddy.ErrOnLoop.
+// Close ends every request and connection. Later requests fail with http1.ErrTransportClosed. Do not call Close on a
+// loop, where it returns eddy.ErrOnLoop.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	used := c.used

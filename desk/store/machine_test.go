@@ -37,7 +37,7 @@ func in(s State) Conversation {
 	return c
 }
 
-// Every pair that spec 5.6 names leads where it says, and every other pair is a conflict that changes nothing.
+// Every pair of the table leads where it says, and every other pair is a conflict that changes nothing.
 func TestMachineTable(t *testing.T) {
 	want := map[State]map[Trigger]State{
 		None:   {OpenWithBot: InBot, OpenForHuman: Queued},

@@ -5,9 +5,9 @@ import (
 	"path"
 )
 
-// Lean returns a script or a style sheet without the lines that hold nothing but a comment, which are of use to those
-// who read the source and not to browsers; anything else is returned as it is. It changes no other line, so what is
-// sent can still be read. Any goroutine may call it; content is not changed.
+// Lean returns a script or a style sheet without the lines that hold only a comment, which browsers do not need.
+// Anything else is returned as it is. Lean changes no other line, so the result can still be read. Any goroutine may
+// call it; content is not changed.
 func Lean(name string, content []byte) []byte {
 	if ext := path.Ext(name); ext != ".js" && ext != ".css" {
 		return content

@@ -10,9 +10,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// Files returns the pages and their assets: index.html, customer.html and
-// console.html at the root, everything they refer to as /assets/<path> under
-// its path. The files never change while the program runs. Any goroutine may
+// Files returns the pages and their assets. index.html, customer.html and console.html are at the root, and everything
+// they refer to as /assets/<path> is under its path. The files never change while the program runs. Any goroutine may
 // call it and use the result.
 func Files() fs.FS {
 	files, err := fs.Sub(static, "static")

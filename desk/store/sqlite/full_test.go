@@ -13,8 +13,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// On a full disk writes are refused with an error that says so, reads go on, the store is not ready and tells why; when there is room again it
-// goes on by itself, and nothing that was refused is there (spec 5.14).
+// On a full disk writes are refused with an error that says so, reads go on, and the store is not ready and says why.
+// When there is room again the store goes on by itself, without anything that was refused.
 func TestDiskFull(t *testing.T) {
 	r := newRig(t, Options{})
 	conv := r.must(store.Open{Contact: r.contact, Human: true}).Conv

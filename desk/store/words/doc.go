@@ -1,3 +1,4 @@
-// Package words makes the words that messages are found by: lower-cased words and numbers, and of Chinese, Japanese and
-// Korean text every character and every pair of neighbours. It is the same for every store, so that their search finds the same.
+// Package words makes the words by which messages are found. They are lower-cased words and numbers. Of Chinese,
+// Japanese and Korean text they are every character and every pair of neighbours. The words are the same for every
+// store, so that all searches find the same.
 package words

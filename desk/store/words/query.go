@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxTerms is the most words of one query.
+// MaxTerms is the largest number of words of one query.
 const MaxTerms = 32
 
-// Query is a parsed search: every word has to be there, and what was written without a blank has to stand together.
+// Query is a parsed search. Every word must be in the text, and parts written without a blank must be together there.
 type Query struct {
 	Terms []string // words to look up, each once
 	parts []string // folded, as they were written
 }
 
-// Parse makes a query of what somebody has typed; ok is false if there is no word in it, or more than MaxTerms.
+// Parse makes a query of a typed text. ok is false if there is no word in it, or more than MaxTerms.
 func Parse(text string) (q Query, ok bool) {
 	for part := range strings.FieldsFuncSeq(Fold(text), unicode.IsSpace) {
 		terms := partTerms(part)
@@ -36,7 +36,7 @@ func Parse(text string) (q Query, ok bool) {
 	return q, len(q.Terms) > 0
 }
 
-// partTerms returns the fewest words that a part is found by: pairs stand for their characters.
+// partTerms returns the fewest words by which a part is found. Pairs stand for their characters.
 func partTerms(part string) []string {
 	var terms []string
 	runs(part, func(r run) bool {

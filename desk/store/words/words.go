@@ -22,7 +22,7 @@ const (
 	joiner              // part of a word that is inside one: combining marks
 )
 
-// fold brings a character into the form that is compared: full-width forms become plain ones, case goes.
+// fold puts a character into the form that is compared: full-width forms become plain, and case goes.
 func fold(r rune) rune {
 	switch {
 	case r >= 0xff01 && r <= 0xff5e: // full-width ASCII
@@ -57,7 +57,7 @@ func classOf(r rune) class {
 	return other
 }
 
-// Fold returns the text in the form that is compared. It has as many characters as the text.
+// Fold returns the text in the form that is compared. The result has as many characters as the text.
 func Fold(text string) string { return strings.Map(fold, strings.ToValidUTF8(text, "\ufffd")) }
 
 // run is a stretch of characters of one class, folded.
@@ -102,7 +102,7 @@ func cut(word string) string {
 	return word
 }
 
-// Of returns the words of a text, each once, at most MaxWords. They consist of letters, digits and marks only.
+// Of returns the words of a text, each once, at most MaxWords. Words consist of letters, digits and marks only.
 func Of(text string) []string {
 	var all []string
 	have := make(map[string]struct{})
