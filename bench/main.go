@@ -1,5 +1,6 @@
-// Command bench compares the engine with a C epoll loop, with package net and with its Go peers, interleaved in one run on
-// one machine, by requests per processor second of the server process, latency and memory. Linux only.
+// Command bench compares the engine with a C epoll loop, with package net and with its Go peers. The contenders take
+// turns in one run on one machine. The figures are requests per processor second of the server process, latency and
+// memory. Linux only.
 //
 //	go run . echo         # C loop, net, eddy, netpoll, gnet, nbio: 64 B at 1, 100 and 1000 connections, and 16 in flight on each of 100
 //	go run . http         # net/http, fasthttp, eddy on the loop and on a pool: a small answer, 1 and 16 in flight on each of 64

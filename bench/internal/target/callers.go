@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calls says what a process of callers does: each of Callers goroutines calls, waits for its response, and calls again.
+// Calls configures a process of callers. Each of Callers goroutines calls, waits for its response, and calls again.
 type Calls struct {
 	Addr     string // of the server; "" makes the process the server
 	Callers  int
@@ -54,7 +54,7 @@ func (c *Calls) Profiled(run func() error) error {
 	return errors.Join(err, f.Close())
 }
 
-// CallsDone is what a process of callers tells when it is done, as a line of JSON.
+// CallsDone is the report of a process of callers when it is done, as a line of JSON.
 type CallsDone struct {
 	Calls     int64                  // in the window
 	All       int64                  // with the warm-up
@@ -118,7 +118,7 @@ func newLatencies() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1000, int64(10*time.Second), 3)
 }
 
-// counter is what one caller measures.
+// counter is what one caller has measured.
 type counter struct {
 	mu        sync.Mutex
 	calls     int64
@@ -175,7 +175,7 @@ func (c *counter) add(sum *hdrhistogram.Histogram) int64 {
 	return c.calls
 }
 
-// processTime is the processor time of this process, user and system.
+// processTime returns the processor time of this process, user and system.
 func processTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {

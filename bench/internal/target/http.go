@@ -1,6 +1,6 @@
 package target
 
-// What the HTTP servers of the comparison answer to every request, beside Date and Content-Length.
+// HTTPType and HTTPBody are in every answer of the comparison's HTTP servers, besides Date and Content-Length.
 const (
 	HTTPType = "text/plain"
 	HTTPBody = "Hello, World!"

@@ -1,4 +1,4 @@
-// Package target is what every Go server of the comparisons has in common: how it talks to the driver.
+// Package target is what all Go servers of the comparisons have in common: how they talk to the driver.
 package target
 
 import (
@@ -10,8 +10,9 @@ import (
 	"runtime/debug"
 )
 
-// Serve tells the driver where the server listens, returns when the driver ends the standard input, and tells how many
-// objects were allocated in between. The driver may ask it to collect garbage and give free memory back, and how many goroutines there are.
+// Serve tells the driver where the server listens, and returns when the driver ends the standard input. It then reports
+// how many objects were allocated in between. The driver may ask for a garbage collection that gives free memory back,
+// and for the number of goroutines.
 func Serve(addr net.Addr) {
 	before := mallocs()
 	fmt.Println("listening", addr)

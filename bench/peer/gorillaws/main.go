@@ -15,7 +15,7 @@ import (
 
 var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
-// room is who gets the messages that are broadcast. Each connection has a goroutine that writes.
+// room holds the connections that get the broadcast messages. Each connection has a goroutine that writes.
 type room struct {
 	mu    sync.Mutex
 	conns map[chan *websocket.PreparedMessage]bool

@@ -18,7 +18,7 @@ import (
 	"github.com/go-eddy/eddy/tlsx"
 )
 
-// echo answers what it reads; as the first handler of a pipeline it gets the bytes undecoded.
+// echo answers what it reads. As the first handler of a pipeline it gets the bytes undecoded.
 type echo struct{ pause bool }
 
 func (h echo) HandleRead(ctx *eddy.Context, msg any) error {

@@ -16,7 +16,7 @@ func (f *flow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(f.answer())))
-	_, _ = w.Write(f.answer()) // the caller misses what is not written
+	_, _ = w.Write(f.answer()) // the caller notices missing bytes
 }
 
 // callHTTP gives each caller a connection.

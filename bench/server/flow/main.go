@@ -1,5 +1,5 @@
-// Command flow is a server with large answers or requests, or with -client its callers, over one of several protocols. What a
-// library bounds by default stays as it is, but for the length of one message.
+// Command flow is a server with large answers or requests, or with -client its callers, over one of several protocols.
+// Limits of the libraries keep their defaults, except for the length of one message.
 package main
 
 import (
@@ -22,12 +22,12 @@ import (
 	eddyrpc "github.com/go-eddy/eddy/rpc"
 )
 
-// flow is what server and callers agree on.
+// flow is what server and callers have in common.
 type flow struct {
 	*target.Calls
 	proto  string
-	upload bool   // requests are large and answers empty; else the other way round
-	pace   string // at which the callers' network carries bytes
+	upload bool   // requests are large and answers empty; else requests are empty and answers large
+	pace   string // pace of the callers' network
 	large  []byte
 }
 
@@ -104,7 +104,7 @@ func (f *flow) answer() []byte {
 	return f.large
 }
 
-// done checks an answer. What it returns stands for the large part of the call.
+// done checks an answer and returns the size of the large part of the call.
 func (f *flow) done(answer int, err error) (int, error) {
 	if err == nil && answer != len(f.answer()) {
 		err = fmt.Errorf("an answer of %d bytes, want %d", answer, len(f.answer()))
@@ -149,7 +149,7 @@ func (f *flow) callNetRPC() error {
 	})
 }
 
-// longest is the limit of one message, headers included.
+// longest returns the limit of one message, headers included.
 func (f *flow) longest() int { return f.Size + 1<<10 }
 
 var key = eddyrpc.Key{Interface: "bench.Flow"}
@@ -172,7 +172,7 @@ func (f *flow) serveEddyRPC() error {
 
 func (f *flow) callEddyRPC() error {
 	cl, err := eddyrpc.NewClient(eddyrpc.ClientOptions{Addrs: []string{f.Addr}, Timeout: time.Minute, MaxPayload: f.longest(),
-		MaxWaiting: max(64<<20, f.Callers*f.longest())}) // else all requests together are too many
+		MaxWaiting: max(64<<20, f.Callers*f.longest())}) // the default is too little for all requests together
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Command lanes is a line server whose requests are light or heavy, as their first word says. Heavy ones take their time.
-// With lanes, each kind has workers of its own; without, all requests wait in the one queue of a pool.
+// Command lanes is a line server whose requests are light or heavy, as their first word says. Heavy ones take their
+// time. With lanes, each kind has workers of its own. Without, all requests wait in the one queue of a pool.
 package main
 
 import (
@@ -39,7 +39,7 @@ type job struct {
 	text string
 }
 
-// A way takes a request, on the loop, and has it answered.
+// way takes a request, on the loop, and has it answered.
 type way interface {
 	submit(heavy bool, j job) error
 	end(ctx context.Context)
@@ -135,13 +135,13 @@ func (w *lanes) collect() { w.lanes.Collect(0, answer) }
 
 func (w *lanes) end(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
-	cancel() // what waits is of no use any more
+	cancel() // waiting work is of no use any more
 	w.lanes.Stop(ctx)
 }
 
 func answer(j *job) {
 	if err := j.conn.Write([]byte(j.text)); err != nil {
-		j.conn.Close(eddy.CloseNormal) // it has gone
+		j.conn.Close(eddy.CloseNormal) // the connection has gone
 	}
 	*j = job{}
 }

@@ -1,5 +1,5 @@
-// Command writers sends messages of 64 B to each of its clients, from goroutines that belong to no connection: what a
-// server does that answers a database or forwards a chat message. With -net they call net.Conn.Write.
+// Command writers sends messages of 64 B to each of its clients, from goroutines that belong to no connection. A server
+// that answers a database or forwards a chat message does the same. With -net they call net.Conn.Write.
 package main
 
 import (
