@@ -6,7 +6,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 )
 
-// What a loop passes on is valid during the call only; Detach makes it one's own.
+// A message from a loop is valid only during the call; Detach makes a copy to keep.
 func ExampleBytes() {
 	scratch := []byte("first read")
 	borrowed := new(buf.Bytes)

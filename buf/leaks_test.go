@@ -145,7 +145,7 @@ func TestLeakTouches(t *testing.T) {
 	}
 }
 
-// What is released is never reported, whatever kind it is and whoever releases it.
+// A released buffer is never reported, whatever its kind and whichever goroutine releases it.
 func TestNoLeakNoReport(t *testing.T) {
 	l, r := detector(t, LeakParanoid)
 	func() {

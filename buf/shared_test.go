@@ -35,7 +35,7 @@ func TestSharedCount(t *testing.T) {
 	}
 }
 
-// Whoever uses a buffer after its end is told so at once, also when its memory serves somebody else by then.
+// Code that uses a buffer after its end panics at once, even when another buffer has its memory by then.
 func TestSharedAfterFinalRelease(t *testing.T) {
 	p := NewSharedPool(0, nil)
 	for name, use := range map[string]func(*Shared){

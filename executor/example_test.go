@@ -55,7 +55,7 @@ func ExampleKeyed_SubmitAsync() {
 	reply := make(chan func(), 1)
 	err = rooms.SubmitAsync("room 7", func(done func()) {
 		fmt.Println("question sent")
-		reply <- done // whoever gets the answer calls it; no worker waits
+		reply <- done // the code that gets the answer calls done; no worker waits
 	})
 	if err != nil {
 		fmt.Println(err)

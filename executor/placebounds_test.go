@@ -153,7 +153,7 @@ func TestPlaceShutdown(t *testing.T) {
 	})
 }
 
-// A place that is left is room: for a submission that waits, and for who asked to be told.
+// A place that is left is room, for a submission that waits and for an owner in the line.
 func TestPlaceMakesRoom(t *testing.T) {
 	openInn(t, Options{Workers: 1, Queue: HandOff, Policy: Block(time.Hour, anyone)}, func(n *inn) {
 		leave, come := make(chan struct{}), make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// line notes who was told.
+// line notes the owners that are told.
 type line struct {
 	mu   sync.Mutex
 	told []int
@@ -44,8 +44,9 @@ func (l *line) expect(t *testing.T, what string, want ...int) {
 	}
 }
 
-// TestRoomIsTold: who waits for room is told in order, as many as there is room for: when a worker takes something, when
-// one becomes idle, when the pool grows; who leaves passes it on, and leaving the line is not being told.
+// TestRoomIsTold: owners that wait for room are told in order, as many as there is room for. Room comes when a worker
+// takes something, when one becomes idle and when the pool grows. An owner that leaves passes the room on; leaving the
+// line is not being told.
 func TestRoomIsTold(t *testing.T) {
 	p := newPool(t, Options{Workers: 1, Queue: HandOff})
 	var l line
@@ -90,8 +91,8 @@ func TestRoomOfAClosedPool(t *testing.T) {
 	release()
 }
 
-// TestRoomIsEnoughForAll: many owners submit to a small pool through the line only, and some give up what they were
-// told of; everything that is wanted runs, and nobody has to ask without being told.
+// TestRoomIsEnoughForAll: many owners submit to a small pool through the line only, and some give up the room they were
+// told of. Everything that is wanted runs, and no owner has to ask without being told.
 func TestRoomIsEnoughForAll(t *testing.T) {
 	for name, queue := range map[string]int{"hand-off": HandOff, "queue": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestRoomIsEnoughForAll(t *testing.T) {
 	}
 }
 
-// TestRoomInTheQueue: who waits is told when a worker takes something out of a full queue, though no worker becomes idle.
+// TestRoomInTheQueue: an owner is told when a worker takes something out of a full queue, though no worker becomes idle.
 func TestRoomInTheQueue(t *testing.T) {
 	p := newPool(t, Options{Workers: 1, Queue: 1})
 	release := occupy(t, p, 1)

@@ -7,9 +7,9 @@ import (
 )
 
 // The benchmarks pass b.N messages between goroutines; the time is per message. Each ring has a buffered channel of the
-// same capacity beside it, and who batches messages for a ring has a channel that carries batches beside it, too.
+// same capacity beside it. A ring that passes batches has a channel of batches beside it.
 //
-// Whoever finds nothing to do sleeps, as it does at a channel. (Waiting by Gosched or by spinning gives the same figures
+// A goroutine with nothing to do sleeps, as it does at a channel. (Waiting by Gosched or by spinning gives the same figures
 // on processors of one's own, and ten times larger ones where other programs want them, too.)
 
 const (

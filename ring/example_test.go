@@ -137,7 +137,7 @@ func ExampleShared_minimal() {
 	// Output: 3 true
 }
 
-// Whoever is free takes the next message.
+// The next free consumer takes the next message.
 func ExampleShared_basics() {
 	q, _ := ring.NewShared[int](8)
 	for i := range 8 {

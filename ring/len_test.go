@@ -7,7 +7,7 @@ import (
 	"github.com/go-eddy/eddy/ring"
 )
 
-// Len never tells more than there is room for, to somebody who looks while others send and receive either.
+// Len never returns more than Cap, even to a goroutine that calls it while others send and receive.
 func TestLenIsAtMostCap(t *testing.T) {
 	q, err := ring.NewSPSC[int](4)
 	if err != nil {

@@ -322,7 +322,7 @@ func TestMPSCModel(t *testing.T) {
 	}
 }
 
-// TestSharedModel: in order for those who take one after the other.
+// TestSharedModel: consumers that take one after the other get the messages in order.
 func TestSharedModel(t *testing.T) {
 	for seed := range uint64(modelSeeds) {
 		r := rand.New(rand.NewPCG(seed, 4))

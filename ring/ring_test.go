@@ -210,7 +210,7 @@ func TestMPSCUnderLoad(t *testing.T) {
 	}
 }
 
-// TestSharedUnderLoad: every message is handled once, whoever takes it.
+// TestSharedUnderLoad: every message is handled once.
 func TestSharedUnderLoad(t *testing.T) {
 	q := must(NewShared[int](64))
 	seen := make([][]int, 4)
@@ -252,7 +252,7 @@ func TestSharedUnderLoad(t *testing.T) {
 	for q.Len() > 0 {
 		runtime.Gosched()
 	}
-	for range seen { // one each; who takes several in a batch leaves the others waiting, so keep offering
+	for range seen { // one each; a consumer that takes several in a batch leaves the others waiting, so keep offering
 		put(-1)
 	}
 	done := make(chan struct{})
@@ -284,7 +284,7 @@ func TestSharedUnderLoad(t *testing.T) {
 	}
 }
 
-// TestDemux: in turn, past full rings, to the one that is named; each once.
+// TestDemux: messages go in turn, past full rings, or to the named consumer, and each goes once.
 func TestDemux(t *testing.T) {
 	d := must(NewDemux[int](3, 2))
 	for i := range 3 {

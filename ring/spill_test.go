@@ -87,8 +87,8 @@ func TestSpillKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestSpillCountsOnce: a message that has been written is in the log and no more on its way in one step, so that whoever
-// asks for the numbers does not find it in both places.
+// TestSpillCountsOnce: a written message leaves the waiting ones and enters the log in one step, so that the numbers
+// never show it in both places.
 func TestSpillCountsOnce(t *testing.T) {
 	files := &heldFiles{written: make(chan struct{})}
 	s := openSpill(t, SpillOptions{Dir: t.TempDir(), Memory: 1, files: files})
