@@ -23,7 +23,7 @@ type Lane struct {
 	// Workers is the number of goroutines; 0 means 1. One worker handles its lane's work in order.
 	Workers int
 
-	// MaxWorkers is the largest number of workers, because a full lane starts another one. 0 means Workers.
+	// MaxWorkers is the number up to which a full lane starts further workers. 0 means Workers.
 	MaxWorkers int
 
 	// Capacity is the number of slots for each worker, a power of two; 0 means 1024.

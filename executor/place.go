@@ -8,7 +8,7 @@ import (
 
 const (
 	// DefaultParked is the number of parked runners of a pool whose Options.Parked is 0. With an ordinary stack of 20 KB
-	// each, so many hold about 80 MB.
+	// each, they hold about 80 MB together.
 	DefaultParked = 4096
 
 	// NoParking as Options.Parked lets every runner keep its place, whatever it waits for.
@@ -24,7 +24,7 @@ const (
 	returnsInRow = 3
 
 	// ownersPart bounds an owner's share. One more of its runners may begin while ownersPart times its parked ones are
-	// fewer than are free.
+	// fewer than the free places for parked runners.
 	ownersPart = 3
 )
 
@@ -35,9 +35,9 @@ type Placed interface {
 	Place() *Place
 }
 
-// Place is the place in its pool that a Placed occupies while it runs, one of Options.Workers. Leave gives the place to
-// other runners until Return. A runner without its place is parked. A parked runner keeps its goroutine, which Shutdown
-// waits for.
+// Place stands for one of the Options.Workers places of a pool, which a Placed occupies while it runs. Leave gives the
+// place to other runners until Return. A runner without its place is parked. A parked runner keeps its goroutine, which
+// Shutdown waits for.
 //
 // A runner that returns comes before those that have not begun, except that every fourth place is theirs. It waits for a
 // place for 100 ms at most. Then it goes on beyond Options.Workers, because the runners that hold the places may wait

@@ -40,7 +40,7 @@ type Stats struct {
 	MaxParked  int // with 0 none parks
 }
 
-// state is what a pool does, in the order in which it passes through the states.
+// state is the phase of a pool. A pool passes through the phases in this order.
 type state uint8
 
 const (

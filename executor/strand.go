@@ -10,7 +10,7 @@ const (
 	// turnItems is how many items a strand or key runs before it lets others have its worker.
 	turnItems = 64
 
-	// turnTime is the time after which a strand or key does so earlier, if others wait.
+	// turnTime is the time after which a strand or key lets others have its worker before that, if they wait.
 	turnTime = time.Millisecond
 
 	// DefaultBound is the number of waiting items of a strand made with bound 0, and of
