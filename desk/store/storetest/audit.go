@@ -9,7 +9,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// Lines of the audit log come back newest first, by page and by filter, and what others chose the length of is cut.
+// testAudit: lines of the audit log come back newest first, by page and by filter. Texts whose length others chose are
+// cut.
 func testAudit(t *testing.T, r *rig) {
 	ctx := t.Context()
 	before := time.Now().UnixMilli()

@@ -216,7 +216,8 @@ func testAttributes(t *testing.T, r *rig) {
 	}
 }
 
-// The bot's answer races the hand-off and the take-over: it is there before the change, or as a note after it.
+// testLateBot: the bot's answer races the hand-off and the take-over. It is there before the change, or as a note after
+// it.
 func testLateBot(t *testing.T, r *rig) {
 	for i := range r.b.Rounds {
 		ann := r.visitor()

@@ -8,8 +8,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// A clock that is set back, or forward, changes no order: not that of the events, not that of the queue. No time measured is
-// below zero.
+// testClockSetBack: a clock that is set back or forward changes neither the order of the events nor that of the queue.
+// No measured time is below zero.
 func testClockSetBack(t *testing.T, r *rig) {
 	first := r.visitor()
 	conv := r.assigned(first, r.lin).ID

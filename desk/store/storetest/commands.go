@@ -188,7 +188,7 @@ func testTransfer(t *testing.T, r *rig) {
 	}
 }
 
-// What comes back to the queue stands where it stood: in front of those that came after it.
+// testReturn: a conversation that comes back to the queue has its old place, before those that came after it.
 func testReturn(t *testing.T, r *rig) {
 	first := r.assigned(r.visitor(), r.lin)
 	r.shift.Add(int64(time.Minute))
@@ -247,7 +247,7 @@ func testGroups(t *testing.T, r *rig) {
 	r.do(store.Move{Conv: conv.ID, Trigger: store.TakeOver, By: r.lin.Actor()})
 }
 
-// A supervisor overrides owner, group and capacity; the counter goes on telling the truth.
+// testForce: a supervisor overrides owner, group and capacity, and the counters stay right.
 func testForce(t *testing.T, r *rig) {
 	full := r.agent("full", 1)
 	boss := r.agent("boss", 1).Actor()

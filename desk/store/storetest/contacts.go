@@ -17,7 +17,8 @@ func newToken() (t store.Token) {
 	return t
 }
 
-// A verified contact is found by its external id within its site, and is never one that was anonymous.
+// testIdentify: a verified contact is found by its external id within its site. An anonymous contact never becomes
+// verified.
 func testIdentify(t *testing.T, r *rig) {
 	ctx, later := t.Context(), time.Now().Add(time.Hour)
 	identify := func(site store.Site, p store.Profile, token store.Token) store.Contact {
@@ -72,7 +73,7 @@ func testIdentify(t *testing.T, r *rig) {
 	}
 }
 
-// What a site asks before a chat is checked where the conversation is made, and kept with the contact.
+// testPreChat: answers to a site's questions before a chat are checked with the opening, and kept with the contact.
 func testPreChat(t *testing.T, r *rig) {
 	site := r.newSite(store.Site{Key: "asks", Name: "Asks", Settings: store.SiteSettings{
 		Consent: "We keep what you write.",

@@ -90,8 +90,8 @@ func (b *burst) closed(agent string) {
 	b.active[agent]--
 }
 
-// Customers, usually 200, enter while 10 agents with a capacity of 5 take whoever stands first: the capacity is never exceeded and
-// nobody is passed over.
+// testBurst: customers, usually 200, enter while 10 agents with a capacity of 5 take the first of the queue. The
+// capacity is never exceeded and no customer is passed over.
 func testBurst(t *testing.T, r *rig) {
 	b := &burst{active: make(map[string]int)}
 	contacts := make([]store.Contact, r.b.Customers)
@@ -170,7 +170,8 @@ func (r *rig) watched(cmd store.Command, told func(store.Conversation)) store.Ou
 	return <-result
 }
 
-// Random commands by anybody: what the store keeps in several places stays the same, whatever is refused.
+// testRandom: after random commands by anybody, data that the store keeps in several places agrees, whatever was
+// refused.
 func testRandom(t *testing.T, r *rig) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -152,7 +152,7 @@ func testAccess(t *testing.T, r *rig) {
 	if _, err := r.Cold().Access(t.Context(), store.Scope{All: true}, "no such"); err != store.ErrNotFound {
 		t.Errorf("unknown: %v", err)
 	}
-	// What is closed may be read by who serves the contact now, and no longer than that.
+	// An agent may read a contact's closed conversations while it serves the contact, and no longer.
 	r.do(store.Move{Conv: s.theirs, Trigger: store.TransferAgent, By: r.moe.Actor(), To: sue.ID})
 	serves := func(want store.Access) {
 		t.Helper()
@@ -177,7 +177,7 @@ func testAccess(t *testing.T, r *rig) {
 			}
 		}
 	}
-	// Who had a conversation of a group goes on seeing it, also while another one has it.
+	// An agent that had a conversation of a group goes on seeing it, also while another agent has it.
 	r.must(r.AddMember(t.Context(), s.group.ID, sue.ID))
 	r.do(store.Move{Conv: s.elsewhere, Trigger: store.TakeOver, By: sue.Actor()})
 	if got, err := r.Cold().Access(t.Context(), store.Scope{Agent: r.lin.ID}, s.elsewhere); got != own || err != nil {
@@ -327,7 +327,7 @@ func manyWords(n int) map[string]bool {
 	return all
 }
 
-// A search finds what the scope allows; a page full of what it does not allow is no end.
+// testSearchScope: a search finds what the scope allows. A page full of messages that it does not allow is not the end.
 func testSearchScope(t *testing.T, r *rig) {
 	s := r.scoped("needle")
 	convs := func(sc store.Scope) (ids []string, others int) {
@@ -437,7 +437,8 @@ func testRate(t *testing.T, r *rig) {
 	}
 }
 
-// A blocked contact neither opens nor writes nor reopens nor rates; what it had said stays, and it is let in again.
+// testBlock: a blocked contact can neither open, write, reopen nor rate. Its earlier messages stay, and it can be let in
+// again.
 func testBlock(t *testing.T, r *rig) {
 	ann, ben := r.visitor(), r.visitor()
 	conv := r.assigned(ann, r.lin).ID

@@ -8,7 +8,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// A supervisor takes a conversation from its owner, beyond its own capacity, and gives away another's.
+// testSeize: a supervisor takes a conversation from its owner, beyond its own capacity, and gives another agent's away.
 func testSeize(t *testing.T, r *rig) {
 	boss := r.agent("boss", 1)
 	r.assigned(r.visitor(), boss)
@@ -38,7 +38,8 @@ func (r *rig) member(id string) store.StaffMember {
 	return store.StaffMember{}
 }
 
-// An agent that misses a chat is remembered, one that misses the next, too, is away; an answer in between begins anew.
+// testMissed: an agent's missed chat is remembered, and after the next one the agent is away. An answer in between
+// begins anew.
 func testMissed(t *testing.T, r *rig) {
 	miss := func() store.StaffMember {
 		t.Helper()
@@ -69,7 +70,8 @@ func testMissed(t *testing.T, r *rig) {
 	}
 }
 
-// The warning is a notice that both sides have; it holds until anything happens, and so does the expected sequence of a move.
+// testWarn: the warning is a notice that both sides get. It holds until anything happens, and so does the expected
+// sequence of a move.
 func testWarn(t *testing.T, r *rig) {
 	ann := r.visitor()
 	conv := r.assigned(ann, r.lin)
@@ -94,7 +96,7 @@ func testWarn(t *testing.T, r *rig) {
 	r.refused(store.Warn{Conv: "nope"}, store.ErrNotFound)
 }
 
-// When a waiting customer left is kept with its conversation until that moves on.
+// testLeave: the time at which a waiting customer left is kept with the conversation until that moves on.
 func testLeave(t *testing.T, r *rig) {
 	conv := r.open(r.visitor(), true)
 	out := r.do(store.Leave{Conv: conv.ID, At: 77})
@@ -110,7 +112,8 @@ func testLeave(t *testing.T, r *rig) {
 	r.refused(store.Leave{Conv: "nope"}, store.ErrNotFound)
 }
 
-// A group's queue takes no more than it says, whichever way customers come; what was in it comes back.
+// testQueueFull: a group's queue takes no more than its limit, whichever way customers come. A conversation that was in
+// it comes back.
 func testQueueFull(t *testing.T, r *rig) {
 	g, err := r.CreateGroup(t.Context(), store.Group{Name: "small", Settings: store.GroupSettings{MaxQueue: 2}})
 	r.must(err)
@@ -191,7 +194,7 @@ func testStaff(t *testing.T, r *rig) {
 	}
 }
 
-// A new conversation knows who had the one before, and since when.
+// testLastAgent: a new conversation has the agent of the one before, and since when.
 func testLastAgent(t *testing.T, r *rig) {
 	ann := r.visitor()
 	ann.Locale = "zh-CN"
