@@ -67,8 +67,8 @@ func (d *Demux[T]) NextTo(i int) *T {
 	return slot
 }
 
-// NextBatch returns up to n slots that lie side by side, all for the next consumer in turn that has any, or none when
-// all rings are full. See SPSC.NextBatch.
+// NextBatch returns up to n slots that lie side by side, all for the next consumer in turn that has any. It returns none
+// when all rings are full. See SPSC.NextBatch.
 func (d *Demux[T]) NextBatch(n int) []T {
 	for range d.rings {
 		i := d.next

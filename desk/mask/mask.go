@@ -17,8 +17,8 @@ const (
 // email is an address in the forms that people write: no quotes, no comments.
 var email = regexp.MustCompile(`[\p{L}\p{N}._%+\-]+[@＠][\p{L}\p{N}\-]+(?:[.．。][\p{L}\p{N}\-]+)+`)
 
-// Text returns s with private parts hidden. Of an e-mail address the first letter and the last part of the domain stay,
-// of a card number the last four digits, of a telephone number the last two. Any goroutine may call it.
+// Text returns s with private parts hidden. An e-mail address keeps its first letter and the last part of the domain. A
+// card number keeps its last four digits, a telephone number its last two. Any goroutine may call it.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, isDigit) && !strings.ContainsAny(s, "@＠") {
 		return s

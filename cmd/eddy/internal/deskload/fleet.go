@@ -1,6 +1,6 @@
 // Package deskload is the load of "eddy bench desk": customers and agents as WebSocket clients on the engine's loops.
-// Each client does what a reference client must. It keeps sequences contiguous, resumes after a lost connection with a
-// jittered back-off and sends unacknowledged messages again, with one message of a conversation under way at a time.
+// Each client does what a reference client must. It keeps sequences contiguous and resumes after a lost connection with
+// a jittered back-off. It sends unacknowledged messages again, with one message of a conversation under way at a time.
 // Every client checks what it is shown.
 package deskload
 
