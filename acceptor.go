@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -37,8 +39,8 @@ type acceptor struct {
 	closed  bool
 	last    int // accepts left to a server that drains, 0 while it does not; see lastBatch
 
-	paused   bool   // accepts nothing
-	timer    *Timer // ends the pause
+	paused   bool           // accepts nothing
+	timer    *reactor.Timer // ends the pause
 	partings roster[*parting]
 }
 
@@ -62,7 +64,7 @@ func (a *acceptor) bind(network, address string) error {
 func (a *acceptor) register() error {
 	a.takeReserve()
 	var err error
-	if a.token, err = a.loop.addSpecial(a.fd, sys.Read, a.ready); err != nil {
+	if a.token, err = a.loop.Watch(&reactor.Descriptor{FD: a.fd, In: sys.Read, Ready: a.ready}); err != nil {
 		return fmt.Errorf("eddy: registering the listener %v: %w", a.addr, err)
 	}
 	a.open = true
@@ -172,7 +174,7 @@ func (a *acceptor) claimRoom() (cause RefuseCause, wait time.Duration) {
 		a.owner.unadmit()
 		return RefusePerLoop, 0
 	}
-	if wait = g.rate.take(a.loop.now); wait > 0 {
+	if wait = g.rate.take(a.loop.Now); wait > 0 {
 		a.owner.unadmit()
 		return RefuseRate, wait
 	}
@@ -205,7 +207,7 @@ func (a *acceptor) accepted(fd int, peer netip.AddrPort) {
 	if a.handOver(c) {
 		return
 	}
-	a.loop.counters[countRefused]++
+	a.loop.Counters[meter.Refused]++
 	a.owner.discharge(c)
 	t.Cause = RefuseTaskQueue
 	if !a.loopHasRoom() {
@@ -311,7 +313,7 @@ func (a *acceptor) handOver(c *Conn) bool {
 // take makes l the owner of a new connection. It returns false when l cannot be, because it is full or its poller fails.
 // from is the calling loop, nil for a goroutine that is no loop.
 func (l *loop) take(c *Conn, from *loop) bool {
-	if l != from && !l.healthy() {
+	if l != from && !l.Healthy() {
 		return false
 	}
 	c.loop = l
@@ -321,10 +323,10 @@ func (l *loop) take(c *Conn, from *loop) bool {
 	}
 	t := task{kind: taskRegister, conn: c}
 	if l == from {
-		l.runTask(t)
+		l.RunTask(t)
 		return true
 	}
-	if l.tasks.push(t, false) != nil {
+	if l.Tasks.Push(t) != nil {
 		l.assigned.Add(-1)
 		return false
 	}
@@ -344,8 +346,8 @@ func (a *acceptor) failed(err error) (more bool) {
 		more = a.shed()
 	}
 	a.backoff = min(max(2*a.backoff, acceptBackoffMin), acceptBackoffMax)
-	if ok, held := l.logs.accepts.Allow(l.now); ok {
-		l.log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
+	if ok, held := l.logs.accepts.Allow(l.Now); ok {
+		l.Log.Warn("eddy: accept failed, pausing", "addr", a.addr, "err", err, "pause", a.backoff, "held_back", held)
 	}
 	a.pause(a.backoff)
 	return more
@@ -359,11 +361,11 @@ func (a *acceptor) pause(d time.Duration) {
 	l := a.loop
 	a.paused = true
 	a.owner.acceptPauses.Add(1)
-	if err := l.modifySpecial(a.token, sys.None); err != nil {
-		l.log.Error("eddy: pausing the listener failed", "err", err)
+	if err := l.Rewatch(a.token, sys.None); err != nil {
+		l.Log.Error("eddy: pausing the listener failed", "err", err)
 	}
 	var err error
-	if a.timer, err = l.after(nil, d, a.resume); err != nil {
+	if a.timer, err = l.After(nil, d, a.resume); err != nil {
 		a.resume()
 	}
 }
@@ -423,8 +425,8 @@ func (a *acceptor) resume() {
 	if a.reserve < 0 {
 		a.takeReserve()
 	}
-	if err := a.loop.modifySpecial(a.token, sys.Read); err != nil {
-		a.loop.log.Error("eddy: resuming the listener failed, trying again", "err", err)
+	if err := a.loop.Rewatch(a.token, sys.Read); err != nil {
+		a.loop.Log.Error("eddy: resuming the listener failed, trying again", "err", err)
 		a.pause(max(a.backoff, acceptBackoffMin))
 	}
 }

@@ -234,6 +234,6 @@ func (e *endpoint) roomAgain() {
 		return
 	}
 	for _, a := range e.acceptors {
-		_ = a.loop.tasks.push(task{kind: taskFunc, msg: a.resume}, true) // a loop that has ended accepts nothing
+		_ = a.loop.Tasks.PushControl(task{kind: taskFunc, msg: a.resume}) // a loop that has ended accepts nothing
 	}
 }

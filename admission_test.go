@@ -64,9 +64,9 @@ func (g *gateStage) arrive(peers ...string) (open string) {
 // turn runs every loop until each has handled what the others gave it.
 func (g *gateStage) turn() {
 	for range 3 {
-		g.boss.iterate()
+		g.boss.Iterate()
 		for _, w := range g.workers {
-			w.iterate()
+			w.Iterate()
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (g *gateStage) turn() {
 func (g *gateStage) conns() []*Conn {
 	var all []*Conn
 	for _, w := range g.workers {
-		for _, c := range w.slots {
+		for _, c := range w.table.slots {
 			if c != nil {
 				all = append(all, c)
 			}
@@ -86,7 +86,7 @@ func (g *gateStage) conns() []*Conn {
 }
 
 func (g *gateStage) listening() bool {
-	return g.boss.poller.(*stagePoller).regs[stageListener].in == sys.Read
+	return g.boss.Poller.(*stagePoller).regs[stageListener].in == sys.Read
 }
 
 func (g *gateStage) expect(what, got, want string) {
@@ -228,7 +228,7 @@ func TestMaxPerLoop(t *testing.T) {
 		w.set.chooser = ChooserFunc(func(netip.AddrPort, Loads) int { return 0 })
 	}
 	g.expect("five connections", g.arrive("::1", "::1", "::1", "::1", "::1"), "oooox")
-	if a, b := g.workers[0].active, g.workers[1].active; a != 2 || b != 2 {
+	if a, b := g.workers[0].table.active, g.workers[1].table.active; a != 2 || b != 2 {
 		t.Errorf("the loops have %d and %d connections, want 2 and 2", a, b)
 	}
 	g.conns()[0].Close(CloseNormal)

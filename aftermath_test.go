@@ -38,12 +38,12 @@ func TestNothingAfterTheClose(t *testing.T) {
 	a := st.connect(l)
 	a.room = 0
 	a.conn.Write(make([]byte, 200))
-	l.iterate()
+	l.Iterate()
 	a.conn.PauseRead()
 	a.conn.Close(CloseNormal)
-	l.iterate()
+	l.Iterate()
 	a.conn.ResumeRead()
-	l.iterate()
+	l.Iterate()
 	if got := st.noted("app"); len(got) != 2 || got[1] != "app close" {
 		t.Errorf("told %q", got)
 	}
@@ -69,8 +69,8 @@ func TestRefusedSubmissionIsUndone(t *testing.T) {
 		if err := c.Write([]byte("x")); !errors.Is(err, ErrSaturated) {
 			t.Fatalf("Write = %v", err)
 		}
-		l.iterate()
-		l.iterate()
+		l.Iterate()
+		l.Iterate()
 		if c.paused != 0 || c.heldOut != 0 || name == "drain" && c.phase < PhaseClosing {
 			t.Errorf("%s: paused %b, %d bytes held, phase %v", name, c.paused, c.heldOut, c.phase)
 		}
@@ -218,18 +218,18 @@ func TestWhoIsServed(t *testing.T) {
 	l = first
 	st.listen(l, l)
 	a, b := st.connect(l), st.connect(l)
-	serve := func(x *actor) { x.send("whole;"); l.iterate() }
+	serve := func(x *actor) { x.send("whole;"); l.Iterate() }
 	serve(b)
 	st.pending = 1
-	l.iterate()
+	l.Iterate()
 	if c, ok := served["decide"]; !ok || c != nil {
 		t.Errorf("Decide: %v, %v", c, ok)
 	}
 	a.send("half")
-	l.iterate()
+	l.Iterate()
 	serve(b)
 	st.now.Add(int64(2 * time.Second))
-	l.iterate()
+	l.Iterate()
 	if served["error"] != a.conn || served["close"] != a.conn {
 		t.Errorf("HandleError: %p, HandleClose: %p, want %p and not %p", served["error"], served["close"], a.conn, b.conn)
 	}

@@ -3,6 +3,8 @@ package eddy
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // This file tells handlers that they were added and removed.
@@ -89,10 +91,10 @@ func (ctx *Context) addOnLoop() bool {
 // guarded runs a handler's method on the loop. A panic closes the connection and is reported as false.
 func (c *Conn) guarded(ctx *Context, f func()) (done bool) {
 	l := c.loop
-	prev := l.current
-	defer func() { l.current = prev }()
+	prev := l.inHand.ctx
+	defer func() { l.inHand.ctx = prev }()
 	defer l.contain(c)
-	l.current = ctx
+	l.inHand.ctx = ctx
 	f()
 	return true
 }
@@ -153,17 +155,17 @@ func (ctx *Context) postAdded(failed *addFailure) {
 	if failed != nil {
 		t.msg = failed
 	}
-	_ = ctx.conn.loop.tasks.push(t, true) // a stopped loop has closed everything; at most one per handler
+	_ = ctx.conn.loop.Tasks.PushControl(t) // a stopped loop has closed everything; at most one per handler
 }
 
 // summon queues HandleAdd on the handler's pool, which may refuse it.
 func (ctx *Context) summon(told bool) error {
 	c := ctx.conn
 	c.transit.Add(1)
-	c.loop.counters[countHops]++
+	c.loop.Counters[meter.Hops]++
 	if err := ctx.submit(ctx.strandOnLoop(), &hop{ctx: ctx, op: opAdd, msg: told}); err != nil {
 		c.transit.Add(-1)
-		c.loop.counters[countHopRejects]++
+		c.loop.Counters[meter.HopRejects]++
 		return addError(ctx, ctx.hopError(err))
 	}
 	return nil
@@ -187,7 +189,7 @@ func (ctx *Context) dismiss() {
 		c.guarded(ctx, ctx.handleRemove)
 	default:
 		c.transit.Add(1)
-		c.loop.counters[countHops]++
+		c.loop.Counters[meter.Hops]++
 		if h := (hop{ctx: ctx, op: opRemove}); !c.parkRemoval(h) {
 			ctx.dismissNow(h)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -21,7 +22,7 @@ type attempt struct {
 	fd      int
 	token   uint64
 	watched bool // registered with the poller
-	timer   *Timer
+	timer   *reactor.Timer
 	over    bool
 	place   int
 }
@@ -37,7 +38,7 @@ func (a *attempt) begin(loops []*loop) bool {
 	}
 	for k := range n {
 		a.loop = loops[(first%n+n+k)%n]
-		if a.loop.healthy() && a.loop.tasks.push(task{kind: taskFunc, msg: a.connect}, false) == nil {
+		if a.loop.Healthy() && a.loop.Tasks.Push(task{kind: taskFunc, msg: a.connect}) == nil {
 			return true
 		}
 	}
@@ -47,7 +48,7 @@ func (a *attempt) begin(loops []*loop) bool {
 // connect begins the connection. On the loop, as all that follows.
 func (a *attempt) connect() {
 	l := a.loop
-	if l.stopping || l.drains(a.owner()) || a.owner().phase.Load() != int32(serverRunning) {
+	if l.Stopping || l.drains(a.owner()) || a.owner().phase.Load() != int32(serverRunning) {
 		a.fail(ErrDialerClosed)
 		return
 	}
@@ -62,9 +63,9 @@ func (a *attempt) connect() {
 		a.succeed()
 		return
 	}
-	if a.token, err = l.addSpecial(fd, sys.Write, a.ready); err == nil {
+	if a.token, err = l.Watch(&reactor.Descriptor{FD: fd, In: sys.Write, Ready: a.ready}); err == nil {
 		a.watched = true
-		a.timer, err = l.after(nil, o.timeout, func() { a.timer = nil; a.fail(os.ErrDeadlineExceeded) })
+		a.timer, err = l.After(nil, o.timeout, func() { a.timer = nil; a.fail(os.ErrDeadlineExceeded) })
 	}
 	if err != nil {
 		a.fail(err)
@@ -98,8 +99,8 @@ func (a *attempt) settle() bool {
 		a.timer.Stop()
 	}
 	if a.watched {
-		if err := l.removeSpecial(a.fd, a.token); err != nil {
-			l.log.Error("eddy: deregistering an attempt to connect failed", "loop", l.name, "err", err)
+		if err := l.Unwatch(a.token); err != nil {
+			l.Log.Error("eddy: deregistering an attempt to connect failed", "loop", l.Name, "err", err)
 		}
 	}
 	return true
@@ -113,7 +114,7 @@ func (a *attempt) succeed() {
 	l := a.loop
 	a.owner().accepted.Add(1)
 	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
-		l.log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.name, "err", err) // the peer is gone; the next read tells
+		l.Log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.Name, "err", err) // the peer is gone; the next read tells
 	}
 	c := &Conn{set: a.set, fd: a.fd}
 	var local netip.AddrPort
@@ -154,7 +155,7 @@ func (a *attempt) opError(err error) error {
 
 // cancel abandons the attempt. Any goroutine. A loop that has ended has abandoned it already.
 func (a *attempt) cancel(err error) {
-	_ = a.loop.tasks.push(task{kind: taskFunc, msg: func() { a.fail(err) }}, true)
+	_ = a.loop.Tasks.PushControl(task{kind: taskFunc, msg: func() { a.fail(err) }})
 }
 
 // abandon gives up the owner's attempts, or all attempts if owner is nil.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/allowance"
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
@@ -108,7 +110,7 @@ type memoryCell struct {
 
 	pressed bool     // reads pause
 	paused  []uint64 // tokens of the connections whose reads pause, in order
-	timer   *Timer
+	timer   *reactor.Timer
 	cursor  int // of the search for the slowest connection
 	best    nominee
 
@@ -148,7 +150,7 @@ func (c *Conn) countAnswers() {
 	}
 	c.account()
 	c.noteWatermarks()
-	if c.loop.pressed > 0 {
+	if c.loop.memory.pressed > 0 {
 		c.pauseForBudget()
 	}
 }
@@ -174,7 +176,7 @@ func (c *Conn) recount(out, in uint32) {
 	c.heldOut, c.heldIn = out, in
 	if !m.listed {
 		m.listed = true
-		m.loop.cells = append(m.loop.cells, m)
+		m.loop.memory.cells = append(m.loop.memory.cells, m)
 	}
 	if change := m.in + m.out - m.told.in - m.told.out; m.pressed || change > m.owner.budget.step {
 		m.tell()
@@ -183,11 +185,11 @@ func (c *Conn) recount(out, in uint32) {
 
 // publishMemory tells the endpoints what the iteration changed.
 func (l *loop) publishMemory() {
-	for _, m := range l.cells {
+	for _, m := range l.memory.cells {
 		m.listed = false
 		m.tell()
 	}
-	l.cells = l.cells[:0]
+	l.memory.cells = l.memory.cells[:0]
 }
 
 // tell adds the loop's change to the endpoint's sum. A sum above the limit begins the pressure.
@@ -200,8 +202,8 @@ func (m *memoryCell) tell() {
 	m.shared.in.Store(m.in)
 	m.shared.out.Store(m.out)
 	l, b := m.loop, &m.owner.budget
-	l.stats.heldIn.Add(in)
-	l.stats.heldOut.Add(out)
+	l.Stats.Add(meter.HeldIn, in)
+	l.Stats.Add(meter.HeldOut, out)
 	held := b.held.Add(in + out)
 	if b.limit == 0 || held <= b.limit {
 		return
@@ -230,7 +232,7 @@ func (b *budget) snapshot() MemoryStats {
 // alarm begins the pressure on the other loops.
 func (m *memoryCell) alarm() {
 	b := &m.owner.budget
-	now := m.loop.now
+	now := m.loop.Now
 	b.began.Store(now)
 	if now-b.ended.Load() >= int64(budgetGrace) {
 		b.since.Store(now)
@@ -238,7 +240,7 @@ func (m *memoryCell) alarm() {
 	b.episodes.Add(1)
 	for _, other := range b.cells {
 		if other != m {
-			_ = other.loop.tasks.push(task{kind: taskFunc, msg: other.press}, true) // a loop that has ended reads nothing
+			_ = other.loop.Tasks.PushControl(task{kind: taskFunc, msg: other.press}) // a loop that has ended reads nothing
 		}
 	}
 }
@@ -253,17 +255,17 @@ func (e *endpoint) relax(now int64) {
 
 // press pauses the reads of the endpoint's connections on this loop, each when it next has something to read.
 func (m *memoryCell) press() {
-	if m.pressed || m.loop.stopping {
+	if m.pressed || m.loop.Stopping {
 		return
 	}
 	m.pressed = true
-	m.loop.pressed++
+	m.loop.memory.pressed++
 	m.arm()
 }
 
 func (m *memoryCell) arm() {
 	if m.timer == nil {
-		m.timer, _ = m.loop.after(nil, pressureTick, m.tick) // the delay is valid and there is no connection: no error
+		m.timer, _ = m.loop.After(nil, pressureTick, m.tick) // the delay is valid and there is no connection: no error
 	}
 }
 
@@ -283,11 +285,11 @@ func (m *memoryCell) tick() {
 	m.timer = nil
 	b := &m.owner.budget
 	if b.pressed.Load() && b.held.Load() <= b.low {
-		m.owner.relax(m.loop.now)
+		m.owner.relax(m.loop.Now)
 	}
 	if b.pressed.Load() {
 		m.nominate()
-		b.relieve(m.loop.now)
+		b.relieve(m.loop.Now)
 		m.arm()
 		return
 	}
@@ -298,13 +300,13 @@ func (m *memoryCell) tick() {
 func (m *memoryCell) resume() {
 	if m.pressed {
 		m.pressed = false
-		m.loop.pressed--
+		m.loop.memory.pressed--
 		m.cursor, m.best = 0, nominee{}
 		m.slowest.Store(nil)
 	}
 	n := min(len(m.paused), budgetResume)
 	for _, token := range m.paused[:n] {
-		if c := m.loop.lookup(token); c != nil {
+		if c := m.loop.table.lookup(token); c != nil {
 			c.paused &^= pauseBudget
 			if !c.readPaused() {
 				c.markReady()
@@ -320,8 +322,8 @@ func (m *memoryCell) resume() {
 
 // nominate goes through a part of the loop's connections. After the last part it names the slowest connection.
 func (m *memoryCell) nominate() {
-	slots := m.loop.slots
-	least, _ := m.owner.budget.patience(m.loop.now)
+	slots := m.loop.table.slots
+	least, _ := m.owner.budget.patience(m.loop.Now)
 	end := min(m.cursor+budgetScan, len(slots))
 	for _, c := range slots[min(m.cursor, end):end] {
 		if c == nil || c.set.owner != m.owner || c.phase >= PhaseClosing {
@@ -351,7 +353,7 @@ func (c *Conn) nominee() nominee {
 	n := nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn)}
 	c.askProgress()
 	if since := c.stuckSince(); since != 0 {
-		n.stuck = time.Duration(c.loop.now - since)
+		n.stuck = time.Duration(c.loop.Now - since)
 	}
 	n.score = int64(c.heldOut)*min(max(n.stuck.Milliseconds(), least), most) + int64(c.heldIn)*least
 	return n

@@ -27,7 +27,7 @@ func (st *stage) stuck(l *loop, kilobytes int) *actor {
 	a := st.connect(l)
 	a.room = 0
 	a.ask(kilobytes)
-	l.iterate()
+	l.Iterate()
 	return a
 }
 
@@ -41,7 +41,7 @@ func (st *stage) elapse(d time.Duration) {
 	for end := st.now.Load() + int64(d); st.now.Load() < end; {
 		st.now.Add(int64(pressureTick))
 		for _, l := range st.loops {
-			l.iterate()
+			l.Iterate()
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestBudgetPausesReads(t *testing.T) {
 		t.Errorf("%d reads under pressure", n)
 	}
 	for i, a := range []*actor{near, far} {
-		if in := st.loops[i].poller.(*stagePoller).regs[a.fd].in; in&sys.Read != 0 {
+		if in := st.loops[i].Poller.(*stagePoller).regs[a.fd].in; in&sys.Read != 0 {
 			t.Errorf("the poller still reports what connection %d has to read", i)
 		}
 	}
@@ -140,8 +140,8 @@ func TestBudgetPausesReads(t *testing.T) {
 		t.Errorf("after the pressure: %+v", m)
 	}
 	for i, l := range st.loops {
-		if l.pressed != 0 || l.wheel.Len() != 0 {
-			t.Errorf("loop %d: %d pressures, %d timers left", i, l.pressed, l.wheel.Len())
+		if l.memory.pressed != 0 || l.wheel.Len() != 0 {
+			t.Errorf("loop %d: %d pressures, %d timers left", i, l.memory.pressed, l.wheel.Len())
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestBudgetPausesWithinABatch(t *testing.T) {
 		a.ask(20)
 	}
 	st.stuck(l, 101)
-	other.processEvents(other.wait()) // the batch; the task that tells it has not run yet
+	other.Serve(other.Wait()) // the batch; the task that tells it has not run yet
 	if out := st.srv.endpoint.budget.held.Load(); out != 121_000 {
 		t.Errorf("%d bytes are held, want those of one answer more than when the budget was passed", out)
 	}
@@ -191,9 +191,9 @@ func TestBudgetPausesWithinARead(t *testing.T) {
 			a, big := st.connect(l), st.connect(l)
 			a.room, big.room = 0, 0
 			big.send(tc.wrap(strings.Repeat("a", 80) + ";"))
-			l.iterate()
+			l.Iterate()
 			a.send(tc.wrap(strings.Repeat(strings.Repeat("a", tc.message)+";", 20)))
-			l.iterate()
+			l.Iterate()
 			if held, most := st.srv.endpoint.budget.held.Load(), int64(100_000+countAtOnce+1000*tc.message); held <= 100_000 || held > most {
 				t.Errorf("%d bytes are held, want more than 100000 and at most %d", held, most)
 			}
@@ -296,7 +296,7 @@ func TestBudgetTakesWritesBack(t *testing.T) {
 		if err := a.conn.Write(make([]byte, 5000)); err != nil {
 			t.Fatalf("write %d of what adds up to ten budgets, one after the other: %v", i, err)
 		}
-		l.iterate()
+		l.Iterate()
 	}
 	var err error
 	for range 30 { // the loop takes none
@@ -307,7 +307,7 @@ func TestBudgetTakesWritesBack(t *testing.T) {
 	if !errors.Is(err, ErrBackpressure) {
 		t.Errorf("more than the budget on its way to a loop that does not take it: %v", err)
 	}
-	l.iterate()
+	l.Iterate()
 	if a.answered() < 1000 || a.closed != 0 {
 		t.Errorf("%d kB sent, closed %d times", a.answered(), a.closed)
 	}
@@ -320,7 +320,7 @@ func TestBudgetExcess(t *testing.T) {
 	healthy := st.connect(l)
 	write := func(what string) error {
 		err := healthy.conn.Write([]byte(what))
-		l.iterate()
+		l.Iterate()
 		return err
 	}
 	first, huge := st.stuck(l, 85), st.stuck(l, 45)
@@ -330,11 +330,11 @@ func TestBudgetExcess(t *testing.T) {
 	if err := write("above"); !errors.Is(err, ErrBackpressure) {
 		t.Errorf("Write far above the budget: %v", err)
 	}
-	if err := healthy.conn.Write([]byte("above")); !errors.Is(err, ErrBackpressure) || l.tasks.waiting() {
-		t.Errorf("Write far above the budget: %v, and gives the loop work: %v", err, l.tasks.waiting())
+	if err := healthy.conn.Write([]byte("above")); !errors.Is(err, ErrBackpressure) || l.Tasks.Waiting() {
+		t.Errorf("Write far above the budget: %v, and gives the loop work: %v", err, l.Tasks.Waiting())
 	}
 	huge.conn.Close(CloseNormal)
-	l.iterate()
+	l.Iterate()
 	if err := write("between"); err != nil {
 		t.Errorf("Write below the excess: %v", err)
 	}
@@ -408,12 +408,12 @@ func TestBudgetIsOfAllLoops(t *testing.T) {
 		t.Errorf("%d loops were given %d kB, want 125 on 3", len(all), taken)
 	}
 	for _, l := range st.loops {
-		l.iterate()
+		l.Iterate()
 	}
 	if err := all[0].conn.Write([]byte("more")); err != nil {
 		t.Errorf("after they have been sent: %v", err)
 	}
-	st.loops[0].iterate()
+	st.loops[0].Iterate()
 }
 
 // TestBudgetCountsInput: input that is never completed holds memory, too; what holds most closes first, and nobody is
@@ -427,7 +427,7 @@ func TestBudgetCountsInput(t *testing.T) {
 		a := st.connect(l)
 		a.send(strings.Repeat("a", 19_000+1000*i))
 		half = append(half, a)
-		l.iterate()
+		l.Iterate()
 	}
 	if m := srv.endpoint.budget.snapshot(); !m.Pressure || m.Inbound != 105_000 {
 		t.Fatalf("%+v", m)
@@ -453,7 +453,7 @@ func TestBudgetResumesAll(t *testing.T) {
 		all[i].ask(1)
 	}
 	for range 12 { // event by event array
-		l.iterate()
+		l.Iterate()
 	}
 	if n := len(st.srv.endpoint.budget.cells[0].paused); n != len(all) {
 		t.Fatalf("%d connections are paused, want %d", n, len(all))

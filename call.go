@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // call is one request that a Responder has taken, and the job of its pool. The winner of claim decides the end of the
@@ -32,14 +33,14 @@ type call[Req any] struct {
 
 	// The loop's.
 	prev, next *call[Req]
-	running    bool   // the pool has it
-	ready      bool   // the answer is there
-	answered   bool   // the answer has left
-	local      bool   // will be answered on the loop when it is its turn
-	waiting    bool   // goes to its pool when those before it have come back
-	routed     bool   // ResponderOptions.Done is told its end
-	refusal    error  // answers the request instead of its function, if set
-	expiry     *Timer // of a call that outlives its connection; recycle stops it
+	running    bool           // the pool has it
+	ready      bool           // the answer is there
+	answered   bool           // the answer has left
+	local      bool           // will be answered on the loop when it is its turn
+	waiting    bool           // goes to its pool when those before it have come back
+	routed     bool           // ResponderOptions.Done is told its end
+	refusal    error          // answers the request instead of its function, if set
+	expiry     *reactor.Timer // of a call that outlives its connection; recycle stops it
 
 	nextDone *call[Req] // flow.mu
 }
@@ -69,7 +70,7 @@ func (c *call[Req]) Run() {
 
 // late ends a request whose time was over before a worker took it, because the loop may be behind its timer.
 func (c *call[Req]) late() bool {
-	if c.due == 0 || c.flow.conn.loop.clock.Now() < c.due {
+	if c.due == 0 || c.flow.conn.loop.Clock.Now() < c.due {
 		return false
 	}
 	if c.claim() {
@@ -296,7 +297,7 @@ func (x *callContext) deadline() time.Time {
 	}
 	d, _ := x.conn.deadlineFrom(x.since)
 	if x.due != 0 {
-		clock := x.conn.loop.clock
+		clock := x.conn.loop.Clock
 		if own := clock.Wall().Add(time.Duration(x.due - clock.Now())); d.IsZero() || own.Before(d) {
 			return own
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // ConnInfo is what EachConn tells of a connection, as its loop found it.
@@ -42,7 +44,7 @@ func (s *Server) EachConn(ctx context.Context, f func(ConnInfo) bool) error {
 	if e == nil {
 		return nil
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return ErrOnLoop
 	}
 	w := &census{owner: &s.endpoint, ready: make(chan struct{}, len(e.workers))}
@@ -89,8 +91,8 @@ type censusPiece struct {
 // ask sends a piece to its loop.
 func (w *census) ask(p *censusPiece) {
 	p.infos = p.infos[:0]
-	if err := p.loop.tasks.pushTail(func() { w.fill(p) }); err != nil {
-		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: %w", p.loop.name, err))
+	if err := p.loop.Tasks.PushTail(func() { w.fill(p) }); err != nil {
+		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: %w", p.loop.Name, err))
 		return
 	}
 	w.asked = append(w.asked, p)
@@ -99,13 +101,13 @@ func (w *census) ask(p *censusPiece) {
 // fill looks at the next slots. On the loop.
 func (w *census) fill(p *censusPiece) {
 	l := p.loop
-	end := min(p.cursor+censusBatch, len(l.slots))
-	for _, c := range l.slots[min(p.cursor, end):end] {
+	end := min(p.cursor+censusBatch, len(l.table.slots))
+	for _, c := range l.table.slots[min(p.cursor, end):end] {
 		if c != nil && c.set.owner == w.owner {
 			p.infos = append(p.infos, c.info())
 		}
 	}
-	p.cursor, p.last = end, end == len(l.slots)
+	p.cursor, p.last = end, end == len(l.table.slots)
 	w.mu.Lock()
 	w.back = append(w.back, p)
 	w.mu.Unlock()
@@ -130,7 +132,7 @@ func (w *census) take() *censusPiece {
 // late notes the loops that have not answered in time.
 func (w *census) late(err error) {
 	for _, p := range w.asked {
-		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: it did not answer: %w", p.loop.name, err))
+		w.errs = append(w.errs, fmt.Errorf("eddy: connections of loop %s: it did not answer: %w", p.loop.Name, err))
 	}
 }
 
@@ -138,9 +140,9 @@ func (w *census) late(err error) {
 func (c *Conn) info() ConnInfo {
 	out, in := c.holds()
 	i := ConnInfo{
-		ID: c.ID(), Loop: c.loop.name, Remote: c.RemoteAddr(), Local: c.LocalAddr(), Tenant: c.tenant(), Phase: c.phase,
+		ID: c.ID(), Loop: c.loop.Name, Remote: c.RemoteAddr(), Local: c.LocalAddr(), Tenant: c.tenant(), Phase: c.phase,
 		Outbound: int64(out), Inbound: int64(in), InFlight: int(c.inflight.Load()),
-		Idle: time.Duration(max(c.loop.now-c.lastActive, 0)), ReadPaused: c.readPaused(), Unwritable: c.shows(unwritable),
+		Idle: time.Duration(max(c.loop.Now-c.lastActive, 0)), ReadPaused: c.readPaused(), Unwritable: c.shows(unwritable),
 	}
 	if e := c.ended.Load(); e != nil {
 		i.Reason = e.Reason
@@ -157,13 +159,13 @@ func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason Cl
 	if e == nil || int(id.loop) >= len(e.workers) {
 		return false, nil
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return false, ErrOnLoop
 	}
 	l, looked, known := e.workers[id.loop], make(chan struct{}), new(bool)
-	err = l.tasks.pushTail(func() {
+	err = l.Tasks.PushTail(func() {
 		defer close(looked)
-		if c := l.lookup(uint64(id.gen)<<32 | uint64(id.slot)); c != nil && c.set.owner == &s.endpoint {
+		if c := l.table.lookup(uint64(id.gen)<<32 | uint64(id.slot)); c != nil && c.set.owner == &s.endpoint {
 			*known = true
 			c.requestClose(closeRequest{reason: reason, err: cause, flush: flush})
 		}
@@ -172,7 +174,7 @@ func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason Cl
 		return false, fmt.Errorf("eddy: closing connection %v: %w", id, err)
 	}
 	if !e.kernel.wait(looked, ctx.Done()) {
-		return false, fmt.Errorf("eddy: closing connection %v: loop %s did not answer: %w", id, l.name, ctx.Err())
+		return false, fmt.Errorf("eddy: closing connection %v: loop %s did not answer: %w", id, l.Name, ctx.Err())
 	}
 	return *known, nil
 }

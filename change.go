@@ -30,7 +30,7 @@ func (c *Conn) Change(f func(p *Pipeline) error, done func(error)) error {
 		ch.run(c)
 		return nil
 	}
-	return c.loop.tasks.push(task{kind: taskChange, conn: c, msg: ch}, false)
+	return c.loop.Tasks.Push(task{kind: taskChange, conn: c, msg: ch})
 }
 
 // run carries the change out.

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // Chooser says which loop of a group serves a new connection. Choose is called by the loops that accept and by the
@@ -32,9 +34,9 @@ func (s Loads) Load(i int) LoopLoad {
 	l := s.loops[i]
 	return LoopLoad{
 		Conns:    l.assigned.Load(),
-		Tasks:    l.tasks.depth(),
-		Events:   l.stats.counters[countEvents].Load(),
-		Outbound: l.stats.heldOut.Load(),
+		Tasks:    l.Tasks.Depth(),
+		Events:   l.Stats.Count(meter.Events),
+		Outbound: l.Stats.Value(meter.HeldOut),
 	}
 }
 
@@ -42,7 +44,7 @@ func (s Loads) Load(i int) LoopLoad {
 // that compares a few loops per connection, not in one that looks at many.
 func (s Loads) Lag(i int) Lag {
 	l := s.loops[i]
-	return l.lag.snapshot(l.clock.Now())
+	return Lag(l.Lag.Snapshot(l.Clock.Now()))
 }
 
 // LoopLoad is the load of one loop, for a Chooser.

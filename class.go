@@ -3,6 +3,8 @@ package eddy
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // MessageClass says what happens when a peer reads too slowly for messages that lose their worth with time, such as
@@ -116,7 +118,7 @@ type collector struct {
 
 // writeClassed passes a message on with pass and then queues everything that the message became, or nothing.
 func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
-	k := &c.loop.collect
+	k := &c.loop.out.collect
 	if k.conn == c { // part of another message
 		return pass(m.msg)
 	}
@@ -168,7 +170,7 @@ func unlessDropped(err error) error {
 // queueClassed takes a message of a class into the queue.
 func (c *Conn) queueClassed(made *collector) {
 	m := outMark{class: made.class, size: made.size, futures: made.futures}
-	if w := c.loop.tracking.of(c); w != nil {
+	if w := c.loop.out.tracking.of(c); w != nil {
 		m.futures = append(m.futures, w)
 	}
 	c.pushMarked(made.queue, m)
@@ -202,19 +204,19 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	case OverflowDropOldest:
 		for err != nil && c.dropOldest(k, err) {
 			k.dropped.Add(1)
-			l.counters[countDroppedOldest]++
+			l.Counters[meter.DroppedOldest]++
 			err = c.roomFor(k, n)
 		}
 	case OverflowKeepLatest:
 		for c.dropOldest(k, err) {
 			k.dropped.Add(1)
-			l.counters[countSuperseded]++
+			l.Counters[meter.Superseded]++
 		}
 		err = c.roomFor(k, n)
 	}
 	if err != nil {
 		k.dropped.Add(1)
-		l.counters[countDroppedNewest]++
+		l.Counters[meter.DroppedNewest]++
 		return &DroppedError{k, err}
 	}
 	return nil

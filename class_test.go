@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // blocked returns a connection whose socket takes nothing for now and whose queue begins with "first", of which "f" is
@@ -27,7 +28,7 @@ func submit(t *testing.T, l *loop, a *actor, msg any) {
 	if err := a.conn.Write(msg); err != nil {
 		t.Fatalf("Write(%v) = %v", msg, err)
 	}
-	l.iterate()
+	l.Iterate()
 }
 
 // drain lets the socket take everything and checks that the queue has counted right.
@@ -35,7 +36,7 @@ func (a *actor) drain(t *testing.T, l *loop) string {
 	t.Helper()
 	a.room = 1 << 40
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	c := a.conn
 	if q := c.QueuedBytes(); q != 0 || c.out.head != nil || c.out.tail != nil || c.has(marked) {
@@ -55,10 +56,10 @@ func TestDropPolicies(t *testing.T) {
 		dropped uint64
 		counts  func(*loop) uint64
 	}{
-		{OverflowDropNewest, "first[1]a[2]bc", 3, func(l *loop) uint64 { return l.counters[countDroppedNewest] }},
-		{OverflowDropOldest, "firstab[4]c[5]", 3, func(l *loop) uint64 { return l.counters[countDroppedOldest] }},
+		{OverflowDropNewest, "first[1]a[2]bc", 3, func(l *loop) uint64 { return l.Counters[meter.DroppedNewest] }},
+		{OverflowDropOldest, "firstab[4]c[5]", 3, func(l *loop) uint64 { return l.Counters[meter.DroppedOldest] }},
 		// 3 supersedes 1 and 2, 5 supersedes 3 and 4
-		{OverflowKeepLatest, "firstabc[5]", 4, func(l *loop) uint64 { return l.counters[countSuperseded] }},
+		{OverflowKeepLatest, "firstabc[5]", 4, func(l *loop) uint64 { return l.Counters[meter.Superseded] }},
 	} {
 		_, l, a := blocked(t, echoServer())
 		k := &MessageClass{Name: "ticks", Policy: c.policy, MaxMessages: 2}
@@ -86,7 +87,7 @@ func TestBegunMessageIsNotDropped(t *testing.T) {
 	k := &MessageClass{Policy: OverflowKeepLatest, MaxMessages: 1}
 	submit(t, l, a, k.Wrap("[one]"))
 	a.room = len("irst[on")
-	l.iterate()
+	l.Iterate()
 	submit(t, l, a, k.Wrap("[two]"))
 	submit(t, l, a, k.Wrap("[three]"))
 	if got := a.drain(t, l); got != "first[one][three]" {
@@ -100,7 +101,7 @@ func TestDropAtTheHead(t *testing.T) {
 	k := &MessageClass{Policy: OverflowKeepLatest, MaxMessages: 1}
 	submit(t, l, a, k.Wrap("[one]"))
 	a.room = len("irst")
-	l.iterate()
+	l.Iterate()
 	submit(t, l, a, k.Wrap("[two]"))
 	if got := a.drain(t, l); got != "first[two]" {
 		t.Errorf("sent %q", got)
@@ -114,7 +115,7 @@ func TestClassRefuses(t *testing.T) {
 	srv := cutServer(func(ctx *Context, msg string) error { got = ctx.Write(reject.Wrap(msg)); return nil })
 	_, l, a := blocked(t, srv)
 	a.send("12345678;1;")
-	l.iterate()
+	l.Iterate()
 	var re *RejectedError
 	if !errors.Is(got, ErrBackpressure) || !errors.As(got, &re) || re.Class != reject || !strings.Contains(got.Error(), "limit 8") {
 		t.Errorf("Write = %v", got)
@@ -224,8 +225,8 @@ func TestClassSurvivesAPool(t *testing.T) {
 	k := &MessageClass{Policy: OverflowKeepLatest, MaxMessages: 1}
 	for _, m := range []any{"a", k.Wrap("b"), k.Wrap("c")} {
 		submit(t, l, a, m)
-		for c := a.conn; c.encoding.Load() > 0 || l.tasks.depth() > 0; {
-			l.iterate()
+		for c := a.conn; c.encoding.Load() > 0 || l.Tasks.Depth() > 0; {
+			l.Iterate()
 		}
 	}
 	if got := a.drain(t, l); got != "AC" || k.Stats().Dropped != 1 {
@@ -248,7 +249,7 @@ func TestBadClass(t *testing.T) {
 	for field, bad := range map[string]*MessageClass{"Policy": {Policy: 99}, "MaxMessages": {MaxMessages: -1}, "MaxBytes": {MaxBytes: -1}} {
 		k = bad
 		st.connect(l).send("x;")
-		l.iterate()
+		l.Iterate()
 		if got == nil || !strings.Contains(got.Error(), "MessageClass."+field) {
 			t.Errorf("%s: %v", field, got)
 		}
@@ -294,14 +295,14 @@ func TestDropsAgainstModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rnd.IntN(2) == 0 {
-				l.iterate()
+				l.Iterate()
 			}
 			if rnd.IntN(4) == 0 {
 				a.room = rnd.IntN(3000)
-				l.iterate()
+				l.Iterate()
 			}
 			if rnd.IntN(4) == 0 {
-				l.iterate()
+				l.Iterate()
 				if q, n := a.conn.QueuedBytes(), queueLen(a.conn); q != int64(n) {
 					t.Fatalf("seed %d: %d bytes counted, %d queued", seed, q, n)
 				}
@@ -352,7 +353,7 @@ func TestDroppedBuffersAreReleased(t *testing.T) {
 		}
 	}
 	a.conn.Close(CloseNormal)
-	l.iterate()
+	l.Iterate()
 	if n := all[3].Refs(); n != 1 {
 		t.Errorf("the last message has %d references after the close", n)
 	}

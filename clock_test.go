@@ -20,7 +20,7 @@ func TestContextNow(t *testing.T) {
 	var last time.Duration
 	for range 5 {
 		a.send("x;")
-		l.iterate()
+		l.Iterate()
 		if first != second {
 			t.Errorf("the time changed within a turn, from %v to %v", first, second)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -41,7 +42,7 @@ func (c *Conn) requestClose(r closeRequest) {
 			break
 		}
 	}
-	_ = c.loop.tasks.push(task{kind: taskClose, conn: c}, true) // a stopped loop has closed everything
+	_ = c.loop.Tasks.PushControl(task{kind: taskClose, conn: c}) // a stopped loop has closed everything
 }
 
 // runCloseRequest carries out the recorded request.
@@ -84,7 +85,7 @@ func (c *Conn) beginClose(reason CloseReason, err error) {
 func (c *Conn) kill() {
 	if !c.has(listedClose) {
 		c.raise(listedClose)
-		c.loop.closing = append(c.loop.closing, c)
+		c.loop.lists.closing = append(c.loop.lists.closing, c)
 	}
 }
 
@@ -161,7 +162,7 @@ func (c *Conn) finishLate() {
 // ioFailed counts and logs a failed system call and ends the connection.
 func (c *Conn) ioFailed(op string, err error) {
 	if err == errPeerGone || sys.IsReset(err) { //nolint:errorlint // our own sentinel, passed bare
-		c.loop.counters[countResets]++
+		c.loop.Counters[meter.Resets]++
 		c.loop.logReset(c, op, err)
 	} else {
 		c.loop.logFailed(c, op, err)
@@ -169,16 +170,16 @@ func (c *Conn) ioFailed(op string, err error) {
 	c.beginClose(CloseIOError, fmt.Errorf("eddy: %s: %w", op, err))
 }
 
-// finishCloses is the phase that really closes. This phase comes last, so that no handler of the iteration can meet a
+// FinishCloses is the phase that really closes. This phase comes last, so that no handler of the iteration can meet a
 // descriptor that was reused.
-func (l *loop) finishCloses() {
-	for i := 0; i < len(l.closing); i++ {
-		if c := l.closing[i]; c != nil { // nil after a panic that cut this phase short
-			l.closing[i] = nil
+func (l *loop) FinishCloses() {
+	for i := 0; i < len(l.lists.closing); i++ {
+		if c := l.lists.closing[i]; c != nil { // nil after a panic that cut this phase short
+			l.lists.closing[i] = nil
 			l.finishClose(c)
 		}
 	}
-	l.closing = l.closing[:0]
+	l.lists.closing = l.lists.closing[:0]
 }
 
 // stuck reports whether the connection ended because its peer does not take what was written.
@@ -192,26 +193,26 @@ func (c *Conn) stuck() bool {
 func (l *loop) finishClose(c *Conn) {
 	c.setPhase(PhaseClosed)
 	if c.has(registered) {
-		l.logDeregister("a connection", l.poller.Remove(c.fd))
+		l.LogDeregister("a connection", l.Poller.Remove(c.fd))
 	}
 	if c.resets() {
 		_ = l.sock.Abort(c.fd) // without it the close is an orderly one
 	}
 	if err := l.sock.Close(c.fd); err != nil {
-		l.log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)
+		l.Log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)
 	}
 	l.writeInterest -= int64(c.interest >> 1 & 1)
 	l.wheel.Cancel(c.timer)
 	c.timer = 0
 	c.stopTimers()
-	l.release(c)
+	l.table.release(c)
 	l.logSlow(c, c.ended.Load())
 	c.releaseBuffers()
 	c.failFutures()
 	c.recount(0, 0)
 	l.assigned.Add(-1)
 	c.set.owner.countClose(c.ended.Load().Reason, c.RemoteAddr(), c.tenant())
-	c.set.owner.recent.add(l.now, c)
+	c.set.owner.noteClose(l.Now, c)
 	c.set.owner.ended.Add(1)
 	c.set.owner.discharge(c)
 	l.serving.Store(c)
@@ -237,7 +238,7 @@ func (c *Conn) releaseBuffers() {
 // closeAll ends every connection now, because the loop ends.
 func (l *loop) closeAll() {
 	l.abandon(nil)
-	for _, c := range l.slots {
+	for _, c := range l.table.slots {
 		if c != nil {
 			c.beginClose(CloseServerShutdown, nil)
 		}

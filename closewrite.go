@@ -13,7 +13,7 @@ func (c *Conn) CloseWrite() error {
 		return err
 	}
 	if c.mark(writeClosed) {
-		_ = c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: c.closeWrite}, true) // a stopped loop has closed everything
+		_ = c.loop.Tasks.PushControl(task{kind: taskFunc, conn: c, msg: c.closeWrite}) // a stopped loop has closed everything
 	}
 	return nil
 }
@@ -72,8 +72,8 @@ func (c *Conn) endOutput() {
 
 // admitLate is admitOnLoop after CloseWrite: only what was written before is taken.
 func (c *Conn) admitLate(n int) error {
-	if !c.has(outputEnded) && n <= c.loop.granted {
-		c.loop.granted -= n
+	if !c.has(outputEnded) && n <= c.loop.inHand.granted {
+		c.loop.inHand.granted -= n
 		return nil
 	}
 	c.refused(ErrWriteClosed)

@@ -19,7 +19,7 @@ func TestCloseWriteOnStage(t *testing.T) {
 	if err := a.conn.Write("late"); err != ErrWriteClosed || !errors.Is(err, ErrClosed) {
 		t.Errorf("a write after CloseWrite: %v", err)
 	}
-	l.iterate()
+	l.Iterate()
 	if err := a.conn.writeFromTail("late"); err != ErrWriteClosed {
 		t.Errorf("a write on the loop after CloseWrite: %v", err)
 	}
@@ -28,18 +28,18 @@ func TestCloseWriteOnStage(t *testing.T) {
 	}
 	a.room = 1 << 20
 	a.send("request;")
-	l.iterate()
+	l.Iterate()
 	if string(a.out) != "first second" || !a.shutdown || got != "request;" {
 		t.Errorf("%q is sent, the end: %v, and %q was read", a.out, a.shutdown, got)
 	}
 	a.shutdown = false
 	a.send("more;")
-	l.iterate()
+	l.Iterate()
 	if got != "request;more;" || a.closed > 0 {
 		t.Errorf("behind our end %q was read, closed %d times", got, a.closed)
 	}
 	a.eof = true
-	l.iterate()
+	l.Iterate()
 	a.wantEnd(t, "when both sides have ended", ClosePeerClosed)
 	if a.shutdown {
 		t.Error("our side was ended twice")
@@ -55,16 +55,16 @@ func TestCloseWriteMeets(t *testing.T) {
 		do   func(a *actor)
 		want CloseReason
 	}{
-		"the peer's end before":     {func(a *actor) { a.eof = true; a.conn.loop.iterate(); a.conn.CloseWrite() }, ClosePeerClosed},
+		"the peer's end before":     {func(a *actor) { a.eof = true; a.conn.loop.Iterate(); a.conn.CloseWrite() }, ClosePeerClosed},
 		"the peer's end meanwhile":  {func(a *actor) { a.conn.CloseWrite(); a.eof = true }, ClosePeerClosed},
 		"inside a request":          {func(a *actor) { a.conn.CloseWrite(); a.send("half"); a.eof = true }, CloseIncompleteRequest},
 		"CloseAfterFlush before it": {func(a *actor) { a.conn.CloseAfterFlush(CloseNormal); a.conn.CloseWrite(); a.eof = true }, CloseNormal},
 		"CloseAfterFlush behind it": {func(a *actor) {
 			a.conn.CloseWrite()
-			a.conn.loop.iterate()
+			a.conn.loop.Iterate()
 			a.shutdown = false // once is enough
 			a.conn.CloseAfterFlush(CloseNormal)
-			a.conn.loop.iterate()
+			a.conn.loop.Iterate()
 			if a.shutdown {
 				t.Error("our side was ended twice")
 			}
@@ -87,7 +87,7 @@ func TestCloseWriteMeets(t *testing.T) {
 			}
 			c.do(a)
 			for range 4 {
-				l.iterate()
+				l.Iterate()
 			}
 			a.wantEnd(t, name, c.want)
 			if name != "Close" && string(a.out) != "answer" || a.closed != 1 {
@@ -104,14 +104,14 @@ func TestResetOnCut(t *testing.T) {
 		cut bool
 	}{
 		"a forced end":                     {func(a *actor) { a.conn.force(nil) }, true},
-		"an end with bytes queued":         {func(a *actor) { a.room = 0; a.conn.CloseWrite(); a.conn.loop.iterate(); a.conn.Close(CloseNormal) }, true},
-		"a forced end behind our own":      {func(a *actor) { a.conn.CloseWrite(); a.conn.loop.iterate(); a.conn.force(nil) }, false},
-		"an orderly end":                   {func(a *actor) { a.conn.CloseAfterFlush(CloseNormal); a.conn.loop.iterate(); a.eof = true }, false},
-		"an orderly end behind the peer's": {func(a *actor) { a.eof = true; a.conn.loop.iterate(); a.conn.CloseAfterFlush(CloseNormal) }, false},
+		"an end with bytes queued":         {func(a *actor) { a.room = 0; a.conn.CloseWrite(); a.conn.loop.Iterate(); a.conn.Close(CloseNormal) }, true},
+		"a forced end behind our own":      {func(a *actor) { a.conn.CloseWrite(); a.conn.loop.Iterate(); a.conn.force(nil) }, false},
+		"an orderly end":                   {func(a *actor) { a.conn.CloseAfterFlush(CloseNormal); a.conn.loop.Iterate(); a.eof = true }, false},
+		"an orderly end behind the peer's": {func(a *actor) { a.eof = true; a.conn.loop.Iterate(); a.conn.CloseAfterFlush(CloseNormal) }, false},
 		"an orderly end that is cut": {func(a *actor) {
 			a.room = 0
 			a.conn.CloseAfterFlush(CloseNormal)
-			a.conn.loop.iterate()
+			a.conn.loop.Iterate()
 			a.conn.force(nil)
 			a.conn.kill()
 		}, true},
@@ -129,7 +129,7 @@ func TestResetOnCut(t *testing.T) {
 				}
 				c.do(a)
 				for range 4 {
-					l.iterate()
+					l.Iterate()
 				}
 				if a.closed != 1 || a.aborted != (asked && c.cut) {
 					t.Errorf("asked %v: closed %d times, reset %v", asked, a.closed, a.aborted)
@@ -155,23 +155,23 @@ func TestReadOn(t *testing.T) {
 		if err := a.conn.Write("more than eight"); err != nil {
 			t.Fatal(err)
 		}
-		l.iterate()
+		l.Iterate()
 		a.send("a;")
-		l.iterate()
+		l.Iterate()
 		if late {
 			if got != "" {
 				t.Fatalf("behind a full queue %q was read", got)
 			}
 			a.conn.ReadOn()
-			l.iterate()
-			l.iterate()
+			l.Iterate()
+			l.Iterate()
 		}
 		if got != "a" || a.conn.Writable() {
 			t.Errorf("late %v: %q was read, writable %v", late, got, a.conn.Writable())
 		}
 		a.room = 100
-		l.iterate()
-		l.iterate()
+		l.Iterate()
+		l.Iterate()
 		if !a.conn.Writable() || string(a.out) != "more than eight" {
 			t.Errorf("late %v: %q is sent, writable %v", late, a.out, a.conn.Writable())
 		}

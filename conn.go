@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
@@ -85,7 +87,7 @@ func (c *Conn) WriteContext(ctx context.Context, msg any) error {
 }
 
 func (c *Conn) writeContext(ctx context.Context, msg any) error {
-	if onLoop() { // even with room in the queue: a call that works today must not fail under load
+	if reactor.OnLoop() { // even with room in the queue: a call that works today must not fail under load
 		return ErrOnLoop
 	}
 	if c.roomy() {
@@ -100,7 +102,7 @@ func (c *Conn) writeContext(ctx context.Context, msg any) error {
 // Post runs f on the connection's loop. If it returns nil, f runs exactly once, even when the connection ends first.
 // Errors: ErrClosed, ErrSaturated.
 func (c *Conn) Post(f func()) error {
-	return c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: f}, false)
+	return c.loop.Tasks.Push(task{kind: taskFunc, conn: c, msg: f})
 }
 
 // Close ends the connection now, for the given reason; what is queued is lost.
@@ -185,7 +187,7 @@ func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 func (c *Conn) Begin() {
 	c.inflight.Add(1)
 	if c.limits().Handler > 0 {
-		c.extend().begin(c.loop.clock.Now())
+		c.extend().begin(c.loop.Clock.Now())
 		c.watchRequest()
 	}
 }
@@ -193,7 +195,7 @@ func (c *Conn) Begin() {
 // End undoes one Begin. Call it after the response was written.
 func (c *Conn) End() {
 	if x := c.ext.Load(); x != nil && x.begun.count.Load() > 0 {
-		x.end(c.loop.clock.Now())
+		x.end(c.loop.Clock.Now())
 	}
 	c.finished(&c.inflight)
 }
@@ -259,7 +261,7 @@ func (c *Conn) readPaused() bool { return c.paused&^pauseInner != 0 || c.shows(a
 // postReadState makes the loop look at the pause bits; at most one such task is queued.
 func (c *Conn) postReadState() {
 	if c.mark(readTask) {
-		_ = c.loop.tasks.push(task{kind: taskReadState, conn: c}, true) // a stopped loop has no reads to resume
+		_ = c.loop.Tasks.PushControl(task{kind: taskReadState, conn: c}) // a stopped loop has no reads to resume
 	}
 }
 
@@ -288,7 +290,7 @@ func (c *Conn) readStateChanged() {
 func (c *Conn) markReady() {
 	if !c.has(listedReady) {
 		c.raise(listedReady)
-		c.loop.ready = append(c.loop.ready, c)
+		c.loop.lists.ready = append(c.loop.lists.ready, c)
 	}
 }
 
@@ -298,7 +300,7 @@ func (c *Conn) setInterest(in sys.Interest) {
 		return
 	}
 	was := c.interest
-	if err := c.loop.poller.Modify(c.fd, in, c.token()); err != nil {
+	if err := c.loop.Poller.Modify(c.fd, in, c.token()); err != nil {
 		c.beginClose(CloseInternalError, fmt.Errorf("eddy: changing poll interest: %w", err))
 		return
 	}
@@ -310,21 +312,21 @@ func (c *Conn) setInterest(in sys.Interest) {
 
 // register makes the loop the owner of c: slot, pipeline, poller, open callbacks.
 func (l *loop) register(c *Conn) {
-	if l.stopping || l.drains(c.set.owner) {
+	if l.Stopping || l.drains(c.set.owner) {
 		l.refuse(c)
 		return
 	}
-	l.adopt(c)
+	l.table.adopt(c)
 	l.serving.Store(c)
-	l.counters[countOpened]++
-	c.lastActive = l.now
+	l.Counters[meter.Opened]++
+	c.lastActive = l.Now
 	handlers, err := l.builder.build(c)
 	if err != nil {
-		l.log.Error("eddy: Server.Init failed", "conn", c.ID(), "err", err)
+		l.Log.Error("eddy: Server.Init failed", "conn", c.ID(), "err", err)
 		c.beginClose(CloseInternalError, err)
 		return
 	}
-	if err := l.poller.Add(c.fd, sys.Read, c.token()); err != nil {
+	if err := l.Poller.Add(c.fd, sys.Read, c.token()); err != nil {
 		l.logFailed(c, "register", err)
 		c.beginClose(CloseInternalError, fmt.Errorf("eddy: registering with the poller: %w", err))
 		return
@@ -342,8 +344,8 @@ func (l *loop) refuse(c *Conn) {
 	_ = l.sock.Close(c.fd) // nobody is told of it; there is nothing to do about an error
 	l.assigned.Add(-1)
 	c.set.owner.discharge(c)
-	l.counters[countRefused]++
+	l.Counters[meter.Refused]++
 }
 
 // timeout returns the monotonic time d from now.
-func (l *loop) timeout(d time.Duration) int64 { return wheel.After(l.now, d) }
+func (l *loop) timeout(d time.Duration) int64 { return wheel.After(l.Now, d) }

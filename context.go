@@ -74,7 +74,7 @@ func (ctx *Context) CloseAfterFlush(reason CloseReason) {
 // After runs f on the connection's loop after d, unless the connection ends first. On the loop only. Errors: ErrClosed, a
 // negative d.
 func (ctx *Context) After(d time.Duration, f func()) (*Timer, error) {
-	return ctx.conn.loop.after(ctx.conn, d, f)
+	return ctx.conn.after(d, f)
 }
 
 // FireRead passes a message to the next handler towards the tail.
@@ -192,7 +192,7 @@ func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	if kind == taskRead {
 		t.size = ctx.age()
 	}
-	err := c.loop.tasks.push(t, false)
+	err := c.loop.Tasks.Push(t)
 	if err == nil {
 		return
 	}

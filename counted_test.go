@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -47,7 +48,7 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 	"sent": func(t *testing.T, st *stage, l *loop, a *actor, msg any, held func()) {
 		write(t, a.conn, msg)
 		held()
-		l.iterate()
+		l.Iterate()
 		if len(a.out) == 0 || a.conn.QueuedBytes() != 0 {
 			t.Errorf("%d bytes out, %d queued", len(a.out), a.conn.QueuedBytes())
 		}
@@ -56,12 +57,12 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 		if err := a.conn.head.Write(msg); err != nil {
 			t.Fatal(err)
 		}
-		l.iterate()
+		l.Iterate()
 	},
 	"partly sent, then the rest": func(t *testing.T, st *stage, l *loop, a *actor, msg any, held func()) {
 		a.room = 1
 		write(t, a.conn, msg)
-		l.iterate()
+		l.Iterate()
 		if len(a.out) != 1 || a.conn.QueuedBytes() == 0 {
 			t.Fatalf("%d bytes out, %d queued", len(a.out), a.conn.QueuedBytes())
 		}
@@ -69,33 +70,33 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 			held()
 		}
 		a.room = 1 << 30
-		l.iterate()
+		l.Iterate()
 	},
 	"partly sent, then closed": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.room = 1
 		write(t, a.conn, msg)
-		l.iterate()
+		l.Iterate()
 		a.conn.Close(CloseNormal)
-		l.iterate()
+		l.Iterate()
 	},
 	"closed before the loop saw it": func(t *testing.T, st *stage, l *loop, a *actor, msg any, held func()) {
 		write(t, a.conn, msg)
 		held()
 		a.conn.beginClose(CloseNormal, nil)
-		l.iterate()
-		if l.counters[countDeadWrites] != 1 {
-			t.Errorf("%d dead writes", l.counters[countDeadWrites])
+		l.Iterate()
+		if l.Counters[meter.DeadWrites] != 1 {
+			t.Errorf("%d dead writes", l.Counters[meter.DeadWrites])
 		}
 	},
 	"refused, closed": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.conn.Close(CloseNormal)
-		l.iterate()
+		l.Iterate()
 		wantErr(t, a.conn.Write(msg), ErrClosed)
 	},
 	"refused, closed, by a handler": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.conn.beginClose(CloseNormal, nil)
 		wantErr(t, a.conn.head.Write(msg), ErrClosed)
-		l.iterate()
+		l.Iterate()
 	},
 	"refused, too much queued": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		fill(t, l, a)
@@ -106,7 +107,7 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 		wantErr(t, a.conn.head.Write(msg), ErrBackpressure)
 	},
 	"refused, task queue full": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
-		l.tasks.limit = 0
+		l.Tasks.Limit = 0
 		wantErr(t, a.conn.Write(msg), ErrSaturated)
 	},
 	"a wait that ended": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
@@ -120,19 +121,19 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 			t.Fatal(err)
 		}
 		held()
-		l.iterate()
+		l.Iterate()
 	},
 	"by id": func(t *testing.T, st *stage, l *loop, a *actor, msg any, held func()) {
 		held()
 		l.writeTo(&st.srv.endpoint, a.conn.ID(), msg)
-		l.iterate()
+		l.Iterate()
 		if len(a.out) == 0 {
 			t.Error("nothing was sent")
 		}
 	},
 	"by a dead id": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.conn.Close(CloseNormal)
-		l.iterate()
+		l.Iterate()
 		l.writeTo(&st.srv.endpoint, a.conn.ID(), msg)
 	},
 	"by an id of nobody": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
@@ -142,14 +143,14 @@ var countedFates = map[string]func(t *testing.T, st *stage, l *loop, a *actor, m
 	},
 	"inbound, to the tail": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.conn.fireReadFromHead(msg)
-		if l.counters[countUnhandled] != 1 {
-			t.Errorf("%d unhandled", l.counters[countUnhandled])
+		if l.Counters[meter.Unhandled] != 1 {
+			t.Errorf("%d unhandled", l.Counters[meter.Unhandled])
 		}
 	},
 	"inbound, after the end": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		a.conn.beginClose(CloseNormal, nil)
 		a.conn.head.FireRead(msg)
-		l.iterate()
+		l.Iterate()
 	},
 	"a message that no head takes": func(t *testing.T, st *stage, l *loop, a *actor, msg any, _ func()) {
 		if err := a.conn.head.Write(handOver{msg.(Releaser)}); err == nil || !strings.Contains(err.Error(), "eddy.handOver reached the head") {
@@ -177,7 +178,7 @@ func fill(t *testing.T, l *loop, a *actor) {
 	t.Helper()
 	a.room = 0
 	write(t, a.conn, make([]byte, DefaultMaxOutbound))
-	l.iterate()
+	l.Iterate()
 }
 
 // TestCountedMessagesAreReleasedOnce: whatever becomes of a message with counted memory, its reference is held until then
@@ -201,8 +202,8 @@ func TestCountedMessagesAreReleasedOnce(t *testing.T) {
 					}
 					s.Release()
 					a.conn.Close(CloseNormal)
-					l.tasks.limit = 10
-					l.iterate()
+					l.Tasks.Limit = 10
+					l.Iterate()
 					if n := a.conn.Buffers().Live(); n != 0 {
 						t.Errorf("%d buffers are left", n)
 					}
@@ -235,7 +236,7 @@ func TestCountedMessagesAndPools(t *testing.T) {
 				}
 				s := a.conn.Buffers().Copy(make([]byte, 5000))
 				c.send(a, s.Retain())
-				stepUntil(t, "the end of the message", func() bool { l.iterate(); return s.Refs() == 1 })
+				stepUntil(t, "the end of the message", func() bool { l.Iterate(); return s.Refs() == 1 })
 				switch {
 				case closed && len(a.out) > 0:
 					t.Errorf("%d bytes out", len(a.out))
@@ -266,15 +267,15 @@ func TestPoolsWriteToTheDead(t *testing.T) {
 	for name, pass := range map[string]func(ctx *Context, msg any){
 		"write":         func(ctx *Context, msg any) { wantErr(t, ctx.Write(msg), ErrClosed) },
 		"read":          func(ctx *Context, msg any) { ctx.FireRead(msg) },
-		"read, refused": func(ctx *Context, msg any) { l.tasks.limit = 0; ctx.FireRead(msg) },
+		"read, refused": func(ctx *Context, msg any) { l.Tasks.Limit = 0; ctx.FireRead(msg) },
 	} {
 		a := st.connect(l)
 		s := a.conn.Buffers().Get(5000)
 		a.conn.Close(CloseNormal)
-		l.iterate()
+		l.Iterate()
 		pass(a.conn.head, s.Retain())
-		l.iterate()
-		l.tasks.limit = 1000
+		l.Iterate()
+		l.Tasks.Limit = 1000
 		if n := s.Refs(); n != 1 {
 			t.Errorf("%s: %d references, want the test's own", name, n)
 		}
@@ -306,7 +307,7 @@ func TestCompositeGoesOutInOneWrite(t *testing.T) {
 	if n := a.conn.QueuedBytes(); n != 54_006 {
 		t.Errorf("%d bytes count as submitted, want 54006", n)
 	}
-	l.iterate()
+	l.Iterate()
 	if !slices.Equal(a.writes, []int{3}) || a.first[1] != &body[0] || a.first[2] != &counted.Bytes()[0] {
 		t.Errorf("writes of %v buffers, or copies of them", a.writes)
 	}
@@ -339,7 +340,7 @@ func TestSharedGoesToManyWithoutCopies(t *testing.T) {
 		if n := s.Refs(); n != 30-10*i {
 			t.Errorf("%d references, want %d", n, 30-10*i)
 		}
-		l.iterate()
+		l.Iterate()
 	}
 	for i, a := range actors {
 		if len(a.out) != 2000 || a.first[0] != memory {

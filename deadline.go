@@ -8,14 +8,14 @@ const wheelTick = 10 * time.Millisecond
 // expireDeadlines is the phase that closes what is overdue and runs timers.
 func (l *loop) expireDeadlines() {
 	if l.wheel.Len() > 0 {
-		l.wheel.Advance(l.now, deadlineBudget, l.expireFunc)
+		l.wheel.Advance(l.Now, deadlineBudget, l.expireFunc)
 	}
-	l.runTimers(deadlineBudget)
+	l.RunTimers(deadlineBudget)
 }
 
 // expire handles one fired wheel entry; its payload is the connection's token.
 func (l *loop) expire(_ wheelHandle, payload uint64) {
-	if c := l.lookup(payload); c != nil {
+	if c := l.table.lookup(payload); c != nil {
 		c.timer = 0
 		c.checkDeadlines()
 	}

@@ -29,7 +29,7 @@ func TestDemand(t *testing.T) {
 	want := func(when string, n int) {
 		t.Helper()
 		for range 5 {
-			l.iterate()
+			l.Iterate()
 		}
 		if s := strings.Join(got, ""); s != "0123456789"[:n] {
 			t.Fatalf("%s: %q came", when, s)
@@ -73,7 +73,7 @@ func TestRequestBeforeThePause(t *testing.T) {
 	d.pause(a.conn)
 	a.send("x;")
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if handled != 1 || d.Left() != 0 {
 		t.Errorf("%d messages came, %d are left of the one that was asked for", handled, d.Left())
@@ -195,7 +195,7 @@ func TestPausesAreIndependent(t *testing.T) {
 			a.send("held;back;")
 			for i := range on {
 				for range 4 {
-					l.iterate()
+					l.Iterate()
 				}
 				p := on[(first+i)%len(on)]
 				if handled != 0 {
@@ -204,7 +204,7 @@ func TestPausesAreIndependent(t *testing.T) {
 				p.end(l, a)
 			}
 			for range 4 {
-				l.iterate()
+				l.Iterate()
 			}
 			if handled != 2 {
 				t.Fatalf("set %b: %d messages came after all pauses, want 2", set, handled)

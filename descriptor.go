@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -88,7 +90,7 @@ func (o *Loop) Register(fd int, in Interest, h DescriptorHandler) (*Registration
 	if o.In() {
 		return orNone(r, r.register(sys.Interest(in)))
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return nil, ErrOnLoop
 	}
 	var err error = ErrClosed
@@ -106,12 +108,12 @@ func orNone(r *Registration, err error) (*Registration, error) {
 // register adds the descriptor to the poller. On the loop.
 func (r *Registration) register(in sys.Interest) error {
 	l := r.loop
-	if l.stopping {
+	if l.Stopping {
 		return ErrClosed
 	}
-	token, err := l.watch(&special{fd: r.fd, in: in, ready: r.ready, lost: r.lost})
+	token, err := l.Watch(&reactor.Descriptor{FD: r.fd, In: in, Ready: r.ready, Lost: r.lost})
 	if err != nil {
-		return &RegisterError{FD: r.fd, Loop: l.name, Err: err}
+		return &RegisterError{FD: r.fd, Loop: l.Name, Err: err}
 	}
 	r.token, r.in = token, in
 	return nil
@@ -145,7 +147,7 @@ func (r *Registration) submit() error {
 	if !r.queued.CompareAndSwap(false, true) {
 		return nil
 	}
-	return r.loop.tasks.push(task{kind: taskRegistration, msg: r}, true)
+	return r.loop.Tasks.PushControl(task{kind: taskRegistration, msg: r})
 }
 
 // carryOut applies what Modify and Close asked for.
@@ -156,8 +158,8 @@ func (r *Registration) carryOut() {
 	case r.closed.Load():
 		r.end(nil)
 	case in != r.in:
-		if err := r.loop.modifySpecial(r.token, in); err != nil {
-			r.end(&RegisterError{FD: r.fd, Loop: r.loop.name, Err: err})
+		if err := r.loop.Rewatch(r.token, in); err != nil {
+			r.end(&RegisterError{FD: r.fd, Loop: r.loop.Name, Err: err})
 			return
 		}
 		r.in = in
@@ -174,15 +176,15 @@ func (r *Registration) ready(ready sys.Ready) {
 	l := r.loop
 	defer r.contain()
 	l.serving.Store(nil)
-	l.inHandler = r
+	l.inHand.descriptor = r
 	r.handler.HandleReady(Readiness(ready))
-	l.inHandler = nil
+	l.inHand.descriptor = nil
 }
 
 // lost ends the registration when the loop ends, or when a new poller does not take the descriptor over from the old one.
 func (r *Registration) lost(err error) {
 	if err != ErrClosed { //nolint:errorlint // our own sentinel, passed bare
-		err = &RegisterError{FD: r.fd, Loop: r.loop.name, Err: err}
+		err = &RegisterError{FD: r.fd, Loop: r.loop.Name, Err: err}
 	}
 	r.end(err)
 }
@@ -194,9 +196,9 @@ func (r *Registration) contain() {
 		return
 	}
 	l := r.loop
-	l.inHandler = nil
+	l.inHand.descriptor = nil
 	stack := debug.Stack()
-	l.counters[countPanics]++
+	l.Counters[meter.Panics]++
 	l.logPanic(typeName(r.handler), v, stack)
 	r.end(&PanicError{Value: v, Stack: stack})
 }
@@ -209,6 +211,6 @@ func (r *Registration) end(err error) {
 	r.ended = true
 	r.closed.Store(true)
 	l := r.loop
-	l.logDeregister("a custom descriptor", l.removeSpecial(r.fd, r.token))
-	l.guard(func() { r.handler.HandleUnregistered(err) })
+	l.LogDeregister("a custom descriptor", l.Unwatch(r.token))
+	l.Call(nil, func() { r.handler.HandleUnregistered(err) })
 }

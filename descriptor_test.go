@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // descriptorLog is a DescriptorHandler that notes its calls.
@@ -35,7 +37,7 @@ func (d *descriptorLog) HandleUnregistered(err error) {
 func (st *stage) register(l *loop, fd int, in Interest, h DescriptorHandler) *Registration {
 	st.t.Helper()
 	st.socks[fd] = &actor{fd: fd}
-	l.goid.Store(goroutineID())
+	l.Vitals.Goroutine.Store(goroutineID())
 	r, err := l.handle.Register(fd, in, h)
 	if err != nil {
 		st.t.Fatal(err)
@@ -51,10 +53,10 @@ func TestDescriptor(t *testing.T) {
 	r := st.register(l, 900, InterestRead, &d)
 	a := st.socks[900]
 	a.room = 1
-	l.iterate()
+	l.Iterate()
 	a.send("x")
-	l.iterate()
-	l.iterate()
+	l.Iterate()
+	l.Iterate()
 	if !slices.Equal(d.ready, []Readiness{ReadyRead, ReadyRead}) {
 		t.Errorf("asked for reads, told %v", d.ready)
 	}
@@ -64,9 +66,9 @@ func TestDescriptor(t *testing.T) {
 		if err := r.Modify(in); err != nil {
 			t.Fatal(err)
 		}
-		l.iterate()
+		l.Iterate()
 		d.ready = nil
-		l.iterate()
+		l.Iterate()
 		if !slices.Equal(d.ready, want) {
 			t.Errorf("asked for %d, told %v", in, d.ready)
 		}
@@ -83,7 +85,7 @@ func TestDescriptor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if len(d.ready) != 0 || !slices.Equal(d.ended, []error{nil}) || a.closed != 0 {
 		t.Errorf("after Close: ready %v, ended %v, the descriptor was closed %d times", d.ready, d.ended, a.closed)
@@ -113,7 +115,7 @@ func TestDescriptorClosesInItsHandler(t *testing.T) {
 		st.socks[fd].send("x")
 	}
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if n := len(first.ready) + len(second.ready); n != 1 || len(first.ended) != 1 || len(second.ended) != 1 {
 		t.Errorf("%d calls, ends %v and %v", n, first.ended, second.ended)
@@ -126,7 +128,7 @@ func TestEventOfAnEndedDescriptor(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	var first, second descriptorLog
 	r := st.register(l, 900, InterestRead, &first)
-	l.iterate()
+	l.Iterate()
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestEventOfAnEndedDescriptor(t *testing.T) {
 	}
 	st.socks[900].send("x")
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if len(first.ready) != 0 || len(second.ready) != 0 {
 		t.Errorf("told %v and %v, of which only the first was ready before it ended", first.ready, second.ready)
@@ -145,7 +147,7 @@ func TestEventOfAnEndedDescriptor(t *testing.T) {
 // TestRegisterRefused: what cannot be registered is refused with an error that says why, and the handler hears nothing.
 func TestRegisterRefused(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
-	l.goid.Store(goroutineID())
+	l.Vitals.Goroutine.Store(goroutineID())
 	var d descriptorLog
 	for _, in := range []Interest{0, 4, 255} {
 		if r, err := l.handle.Register(900, in, &d); r != nil || err == nil || !strings.Contains(err.Error(), "interest") {
@@ -163,7 +165,7 @@ func TestRegisterRefused(t *testing.T) {
 		t.Errorf("Register = %v, %v", r, err)
 	}
 	st.addErrs = nil
-	l.stopping = true
+	l.Stopping = true
 	if r, err := l.handle.Register(900, InterestRead, &d); r != nil || err != ErrClosed {
 		t.Errorf("Register on a loop that stops = %v, %v", r, err)
 	}
@@ -186,7 +188,7 @@ func TestDescriptorEndsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if !l.iterate() {
+		if !l.Iterate() {
 			t.Fatal("the loop ended")
 		}
 	}
@@ -194,8 +196,8 @@ func TestDescriptorEndsItself(t *testing.T) {
 	if len(panics.ready) != 1 || len(panics.ended) != 1 || !errors.As(panics.ended[0], &pe) || pe.Value != "no good" {
 		t.Errorf("%d calls after a panic, told %v", len(panics.ready), panics.ended)
 	}
-	if l.counters[countPanics] != 2 || !strings.Contains(log.String(), "no good") || !strings.Contains(log.String(), "no better") {
-		t.Errorf("%d panics counted, logged %q", l.counters[countPanics], log.String())
+	if l.Counters[meter.Panics] != 2 || !strings.Contains(log.String(), "no good") || !strings.Contains(log.String(), "no better") {
+		t.Errorf("%d panics counted, logged %q", l.Counters[meter.Panics], log.String())
 	}
 	var re *RegisterError
 	if len(refused.ended) != 1 || !errors.As(refused.ended[0], &re) {
@@ -211,9 +213,9 @@ func TestDescriptorsEndWithTheLoop(t *testing.T) {
 	if err := st.register(l, 901, InterestRead, &closed).Close(); err != nil {
 		t.Fatal(err)
 	}
-	l.stopping = true
-	l.iterate()
-	l.teardown()
+	l.Stopping = true
+	l.Iterate()
+	l.Teardown()
 	if len(d.ended) != 1 || d.ended[0] != ErrClosed || !slices.Equal(closed.ended, []error{nil}) {
 		t.Errorf("told %v and %v", d.ended, closed.ended)
 	}
@@ -228,7 +230,7 @@ func TestDeregistrationNoise(t *testing.T) {
 		want string
 	}{{nil, ""}, {fmt.Errorf("poll: remove: %w", syscall.ENOENT), "DEBUG"}, {errors.New("else"), "ERROR"}} {
 		log.Reset()
-		l.logDeregister("it", c.err)
+		l.LogDeregister("it", c.err)
 		if got := log.String(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%v logged %q", c.err, got)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -90,7 +91,7 @@ func (d *Dialer) Dial(ctx context.Context, network, address string) (*Conn, erro
 	if _, err := d.start(); err != nil {
 		return nil, err
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return nil, ErrOnLoop
 	}
 	addrs, err := resolve(ctx, network, address)
@@ -321,7 +322,7 @@ type DialerStats struct {
 // Stats returns the numbers so far. After the end they stay as they were. Any goroutine.
 func (d *Dialer) Stats() DialerStats {
 	n := &d.endpoint
-	st := DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: n.closed.asMap()}
+	st := DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: closes(&n.closed)}
 	d.mu.Lock()
 	e := d.eng
 	d.mu.Unlock()
@@ -368,7 +369,7 @@ func (d *Dialer) Close() error {
 func (d *Dialer) finish(next serverPhase, from ...serverPhase) (*dialing, error) {
 	d.mu.Lock()
 	e := d.eng
-	if e != nil && onLoop() {
+	if e != nil && reactor.OnLoop() {
 		d.mu.Unlock()
 		return nil, ErrOnLoop
 	}

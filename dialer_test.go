@@ -98,7 +98,7 @@ func TestDialOnTheServersLoops(t *testing.T) {
 			front = ctx.Conn()
 			request := string(m.Bytes())
 			_, err = d.DialAddr(backend.Addr(), func(c *Conn, err error) {
-				if err != nil || c.loop.goid.Load() != goroutineID() {
+				if err != nil || c.loop.Vitals.Goroutine.Load() != goroutineID() {
 					t.Errorf("done(%v) on goroutine %d", err, goroutineID())
 					return
 				}
@@ -315,19 +315,19 @@ func TestAttemptsEndOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 5 { // writable all the time, as spurious events are
-				l.iterate()
+				l.Iterate()
 			}
 			if told != 0 || len(l.attempts) != 1 || d.endpoint.active.Load() != 1 {
 				t.Fatalf("told %d times, %d attempts, %d active", told, len(l.attempts), d.endpoint.active.Load())
 			}
 			c.end(d, h, l, cancel)
 			for range 5 {
-				l.iterate()
+				l.Iterate()
 			}
 			cancel(errors.New("too late"))
 			h.now.Add(int64(time.Minute))
-			l.iterate()
-			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.timers.heap) != 0 {
+			l.Iterate()
+			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.Timers.All()) != 0 {
 				t.Errorf("told %d times: %v, %v; %d attempts left", told, conn, got, len(l.attempts))
 			}
 			open, closed := int64(0), 1
@@ -337,7 +337,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 			if n := h.socks[h.lastFD].closed; n != closed || d.endpoint.active.Load() != open || (conn != nil) != (c.want == nil) {
 				t.Errorf("closed %d times, %d active, connection %v", n, d.endpoint.active.Load(), conn)
 			}
-			if n := len(l.poller.(*stagePoller).regs); n != int(open) {
+			if n := len(l.Poller.(*stagePoller).regs); n != int(open) {
 				t.Errorf("%d descriptors registered, want %d", n, open)
 			}
 		})
@@ -354,12 +354,12 @@ func TestDialCancelled(t *testing.T) {
 		result <- err
 	}()
 	for len(l.attempts) == 0 {
-		l.iterate()
+		l.Iterate()
 		runtime.Gosched()
 	}
 	cancel()
 	for {
-		l.iterate()
+		l.Iterate()
 		select {
 		case err := <-result:
 			if !errors.Is(err, context.Canceled) || h.socks[h.lastFD].closed != 1 {

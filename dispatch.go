@@ -1,5 +1,7 @@
 package eddy
 
+import "github.com/go-eddy/eddy/internal/meter"
+
 // This file carries events through the pipeline on the loop; hop.go takes them to pools.
 
 // fireReadFromHead passes an inbound message to the first handler.
@@ -15,7 +17,7 @@ func (c *Conn) fireReadFromHead(msg any) {
 func (ctx *Context) fireRead(msg any) {
 	c := ctx.conn
 	if c.phase >= PhaseClosing {
-		c.loop.counters[countDeadReads]++
+		c.loop.Counters[meter.DeadReads]++
 		release(msg)
 		return
 	}
@@ -40,10 +42,10 @@ func (ctx *Context) deliverRead(msg any, op ops) {
 		return
 	}
 	l := ctx.conn.loop
-	prev := l.current
-	l.current = ctx
+	prev := l.inHand.ctx
+	l.inHand.ctx = ctx
 	err := ctx.node.read.HandleRead(ctx, msg)
-	l.current = prev
+	l.inHand.ctx = prev
 	if err != nil {
 		ctx.fireErrorFrom(ctx, err, true)
 	}
@@ -75,10 +77,10 @@ func (ctx *Context) deliverEvent(ev any) {
 // call runs a rare handler method with its context noted for panics.
 func (ctx *Context) call(f func() error) error {
 	l := ctx.conn.loop
-	prev := l.current
-	l.current = ctx
+	prev := l.inHand.ctx
+	l.inHand.ctx = ctx
 	err := f()
-	l.current = prev
+	l.inHand.ctx = prev
 	return err
 }
 
@@ -151,10 +153,10 @@ func (ctx *Context) writeOnLoop(msg any) error {
 func (ctx *Context) deliverWrite(msg any) error {
 	c := ctx.conn
 	if ctx.node.pool != nil {
-		if k := &c.loop.collect; k.conn == c {
+		if k := &c.loop.out.collect; k.conn == c {
 			msg = withClass(k.class, msg)
 		}
-		return ctx.hop(opWrite, c.loop.tracking.of(c).part(msg))
+		return ctx.hop(opWrite, c.loop.out.tracking.of(c).part(msg))
 	}
 	switch m := msg.(type) {
 	case *classed:

@@ -24,15 +24,15 @@ type drainWalk struct {
 
 // startDrain begins to end the owner's connections in order.
 func (l *loop) startDrain(owner *endpoint) {
-	l.walks = append(l.walks, drainWalk{owner: owner})
+	l.walks.drains = append(l.walks.drains, drainWalk{owner: owner})
 	l.abandon(owner)
 }
 
 // endDrain forgets an owner that has no connections any more.
 func (l *loop) endDrain(owner *endpoint) {
-	for i := range l.walks {
-		if l.walks[i].owner == owner {
-			l.walks = append(l.walks[:i], l.walks[i+1:]...)
+	for i := range l.walks.drains {
+		if l.walks.drains[i].owner == owner {
+			l.walks.drains = append(l.walks.drains[:i], l.walks.drains[i+1:]...)
 			return
 		}
 	}
@@ -40,8 +40,8 @@ func (l *loop) endDrain(owner *endpoint) {
 
 // drains reports whether the owner is draining, so that its new connections come too late.
 func (l *loop) drains(owner *endpoint) bool {
-	for i := range l.walks {
-		if l.walks[i].owner == owner {
+	for i := range l.walks.drains {
+		if l.walks.drains[i].owner == owner {
 			return true
 		}
 	}
@@ -50,11 +50,11 @@ func (l *loop) drains(owner *endpoint) bool {
 
 // walking reports whether some connections have not yet been told to drain, or not yet been ended by force.
 func (l *loop) walking() bool {
-	if len(l.forces) > 0 {
+	if len(l.walks.forces) > 0 {
 		return true
 	}
-	for i := range l.walks {
-		if l.walks[i].cursor < len(l.slots) {
+	for i := range l.walks.drains {
+		if l.walks.drains[i].cursor < len(l.table.slots) {
 			return true
 		}
 	}
@@ -63,11 +63,11 @@ func (l *loop) walking() bool {
 
 // continueDrain tells the next connections, a bounded number per iteration.
 func (l *loop) continueDrain() {
-	for i := range l.walks {
-		owner, from := l.walks[i].owner, l.walks[i].cursor
-		end := min(from+drainBatch, len(l.slots))
-		l.walks[i].cursor = end
-		for _, c := range l.slots[from:end] {
+	for i := range l.walks.drains {
+		owner, from := l.walks.drains[i].owner, l.walks.drains[i].cursor
+		end := min(from+drainBatch, len(l.table.slots))
+		l.walks.drains[i].cursor = end
+		for _, c := range l.table.slots[from:end] {
 			if c != nil && c.set.owner == owner && c.phase < PhaseClosing {
 				l.drainConn(c)
 			}

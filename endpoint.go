@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // serverPhase says how far a server or dialer is on the way to its end.
@@ -22,10 +24,10 @@ type endpoint struct {
 	active   atomic.Int64 // connections admitted and not yet closed
 	parting  atomic.Int64 // refused sockets that wait for their peer's end
 	released chan struct{}
-	closed   closeCounts
-	networks labels[netip.Prefix] // of the peers
-	tenants  labels[string]
-	recent   *closeLog // nil = none is kept
+	closed   meter.Counts
+	networks meter.Labels[netip.Prefix] // of the peers
+	tenants  meter.Labels[string]
+	recent   *meter.Recent[ClosedConn] // nil = none is kept
 	budget   budget
 	ended    atomic.Int64 // connections that have closed, in whatever way
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
@@ -94,7 +96,7 @@ func (e *endpoint) force(loops []*loop, cause error) {
 		l.do(func() { l.startForce(forceWalk{owner: e, cause: cause, over: walks[i]}) })
 	}
 	for i, l := range loops {
-		l.kernel.wait(walks[i], l.done)
+		l.kernel.wait(walks[i], l.Done)
 	}
 }
 
@@ -103,7 +105,7 @@ func (e *endpoint) leave(loops []*loop) {
 	for _, l := range loops {
 		l.do(func() {
 			l.endDrain(e)
-			l.finishCloses() // the last that were forced
+			l.FinishCloses() // the last that were forced
 		})
 	}
 }

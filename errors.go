@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // CloseReason says why a connection ended. Every connection ends with exactly one reason.
@@ -58,11 +59,11 @@ func CloseReasons() []CloseReason {
 // The errors that callers compare with errors.Is.
 var (
 	// ErrClosed reports that the connection, or the loop that owned it, has ended. The error is often a *CloseError.
-	ErrClosed = errors.New("eddy: connection closed")
+	ErrClosed = reactor.ErrClosed
 	// ErrServerClosed is what Wait and ListenAndServe return after Shutdown or Close.
 	ErrServerClosed = errors.New("eddy: server closed")
 	// ErrSaturated reports that the loop's task queue is full; the work was not taken.
-	ErrSaturated = errors.New("eddy: task queue of the loop is full")
+	ErrSaturated = reactor.ErrSaturated
 	// ErrBackpressure reports that the outbound queue would pass Watermarks.Max; the message was not taken.
 	ErrBackpressure = errors.New("eddy: outbound queue of the connection is full")
 	// ErrWriteClosed reports a write after Conn.CloseWrite. To errors.Is it is an ErrClosed.

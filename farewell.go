@@ -1,6 +1,9 @@
 package eddy
 
-import "github.com/go-eddy/eddy/executor"
+import (
+	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
+)
 
 // This file tells the handlers the end of their connection: HandleClose head to tail, then HandleRemove tail to head, each
 // on its executor. That order holds on each executor; the pools work on their own. Nothing changes the pipeline any more.
@@ -78,7 +81,7 @@ func (w *rewiring) firstOn(pool *executor.Pool) int {
 func (ctx *Context) hopEnd() {
 	c := ctx.conn
 	c.transit.Add(1)
-	c.loop.counters[countHops]++
+	c.loop.Counters[meter.Hops]++
 	s, h := ctx.strandOnLoop(), hop{ctx: ctx, op: opClose}
 	if s.closeAfter(h) {
 		return

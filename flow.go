@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // flow is what a Responder knows of one connection. The loop owns it, except what mu guards.
@@ -138,7 +139,7 @@ func (f *flow[Req]) submit(c *call[Req]) {
 	}
 	c.running = false
 	f.r.rejected.Add(1)
-	f.conn.loop.counters[countHopRejects]++
+	f.conn.loop.Counters[meter.HopRejects]++
 	f.decide(c, nil, err)
 }
 
@@ -346,10 +347,10 @@ func (f *flow[Req]) write(msg any) {
 		return
 	}
 	l := f.conn.loop
-	was := l.granted
-	l.granted = math.MaxInt
+	was := l.inHand.granted
+	l.inHand.granted = math.MaxInt
 	err := f.ctx.writeOnLoop(msg)
-	l.granted = was
+	l.inHand.granted = was
 	if err != nil {
 		f.fail(err)
 	}
@@ -377,14 +378,14 @@ func (f *flow[Req]) watch(due int64) {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.timer, _ = f.ctx.After(time.Duration(max(0, due-f.conn.loop.clock.Now())), f.expireFunc) // no timer once the handlers were told the close
+	f.timer, _ = f.ctx.After(time.Duration(max(0, due-f.conn.loop.Clock.Now())), f.expireFunc) // no timer once the handlers were told the close
 	f.timerAt = due
 }
 
 // expire ends the requests whose time is over.
 func (f *flow[Req]) expire() {
 	f.timer = nil
-	now, next := f.conn.loop.clock.Now(), int64(0)
+	now, next := f.conn.loop.Clock.Now(), int64(0)
 	for c := f.first; c != nil; {
 		behind := c.next // c may be the first to go; those behind it go with their own turn
 		switch {

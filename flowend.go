@@ -27,7 +27,7 @@ func (f *flow[Req]) deliver(c *call[Req]) {
 	f.posted = true
 	f.mu.Unlock()
 	if post { // a loop that has ended has told the handlers the close
-		_ = f.conn.loop.tasks.push(task{kind: taskResponses, conn: f.conn, msg: f.collectFunc}, true)
+		_ = f.conn.loop.Tasks.PushControl(task{kind: taskResponses, conn: f.conn, msg: f.collectFunc})
 	}
 }
 
@@ -119,7 +119,7 @@ func (f *flow[Req]) outlives(c *call[Req]) bool {
 		due = earlier(due, wheel.After(c.request.since, limit))
 	}
 	if x := c.ctx; due != 0 { // c may be another request's by then
-		c.expiry, _ = l.after(nil, time.Duration(max(0, due-l.clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
+		c.expiry, _ = l.After(nil, time.Duration(max(0, due-l.Clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
 	}
 	return true
 }

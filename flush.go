@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -49,12 +50,12 @@ func (c *Conn) flush() {
 // wrote counts a write.
 func (c *Conn) wrote(n int) {
 	l := c.loop
-	l.counters[countWrites]++
+	l.Counters[meter.Writes]++
 	if n > 0 {
-		l.counters[countBytesOut] += uint64(n)
-		c.lastActive = l.now
+		l.Counters[meter.BytesOut] += uint64(n)
+		c.lastActive = l.Now
 		if x := c.ext.Load(); x != nil {
-			x.progress.took(n, l.now, c.set.minRate)
+			x.progress.took(n, l.Now, c.set.minRate)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (c *Conn) writeFailed(err error) {
 // giveBack ends a segment of the queue. In a build with the tag eddydebug it finds slices that were changed after Write.
 func (c *Conn) giveBack(s *buf.Segment) {
 	if err := s.Verify(); err != nil {
-		c.loop.log.Error("eddy: outbound bytes were changed after they were written", "conn", c.ID(), "err", err)
+		c.loop.Log.Error("eddy: outbound bytes were changed after they were written", "conn", c.ID(), "err", err)
 		c.beginClose(CloseInternalError, err)
 	}
 	c.loop.pool.Put(s)

@@ -15,22 +15,22 @@ type forceWalk struct {
 // startForce begins to end the owner's connections. The owner gets no further ones.
 func (l *loop) startForce(w forceWalk) {
 	l.abandon(w.owner)
-	l.forces = append(l.forces, w)
+	l.walks.forces = append(l.walks.forces, w)
 }
 
 // continueForce ends the next connections of each owner.
 func (l *loop) continueForce() {
-	for i := len(l.forces) - 1; i >= 0; i-- {
-		w := &l.forces[i]
-		end := min(w.cursor+forceBatch, len(l.slots))
-		for _, c := range l.slots[w.cursor:end] {
+	for i := len(l.walks.forces) - 1; i >= 0; i-- {
+		w := &l.walks.forces[i]
+		end := min(w.cursor+forceBatch, len(l.table.slots))
+		for _, c := range l.table.slots[w.cursor:end] {
 			if c != nil && c.set.owner == w.owner {
 				c.force(w.cause)
 			}
 		}
-		if w.cursor = end; end == len(l.slots) {
+		if w.cursor = end; end == len(l.table.slots) {
 			close(w.over)
-			l.forces = append(l.forces[:i], l.forces[i+1:]...)
+			l.walks.forces = append(l.walks.forces[:i], l.walks.forces[i+1:]...)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestForceIsBounded(t *testing.T) {
 	l.startForce(forceWalk{owner: &st.srv.endpoint, cause: cause, over: over})
 	for i, most := range []int{forceBatch, 2 * forceBatch, conns} {
 		neighbour.send("ping;")
-		l.iterate()
+		l.Iterate()
 		if n := closed(); n > most || n < most-1 {
 			t.Errorf("%d connections are closed after %d iterations, want %d", n, i+1, most)
 		}
@@ -71,7 +71,7 @@ func TestDrainIsBounded(t *testing.T) {
 	}
 	l.startDrain(&st.srv.endpoint)
 	for i, want := range []int{drainBatch, 2 * drainBatch, len(all)} {
-		l.iterate()
+		l.Iterate()
 		told := 0
 		for _, a := range all {
 			if a.conn.has(draining) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // FutureState says how an operation stands.
@@ -96,7 +98,7 @@ func (f *Future) Wait(ctx context.Context) error {
 	if f.State() != FuturePending {
 		return f.Err()
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return ErrOnLoop
 	}
 	done := f.Done()

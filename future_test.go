@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -92,7 +93,7 @@ func TestListenersInOrder(t *testing.T) {
 	nested, all := make(chan struct{}), make(chan struct{})
 	note := func(i int) func(*Future) {
 		return func(*Future) {
-			if c.loop.goid.Load() != goroutineID() {
+			if c.loop.Vitals.Goroutine.Load() != goroutineID() {
 				t.Error("a listener runs on another goroutine than the loop's")
 			}
 			ran = append(ran, i)
@@ -174,12 +175,12 @@ func TestListenersThatFail(t *testing.T) {
 				f.loop, f.conn, f.parts = c.loop, c, 1
 				if late {
 					f.partEnded(nil, c.loop)
-					c.loop.tasks.push(task{kind: taskFunc, conn: c, msg: func() {
+					c.loop.Tasks.PushControl(task{kind: taskFunc, conn: c, msg: func() {
 						f.OnDone(func(*Future) { ran = append(ran, "first"); fail() })
-					}}, true)
-					c.loop.tasks.push(task{kind: taskFunc, msg: func() {
+					}})
+					c.loop.Tasks.PushControl(task{kind: taskFunc, msg: func() {
 						f.OnDone(func(*Future) { ran = append(ran, "second"); close(over) })
-					}}, true)
+					}})
 					return
 				}
 				f.OnDone(func(*Future) { ran = append(ran, "first"); fail() })
@@ -195,8 +196,8 @@ func TestListenersThatFail(t *testing.T) {
 				if !slices.Equal(ran, []string{"first", "second"}) {
 					t.Errorf("%s: ran %v", name, ran)
 				}
-				if c.loop.counters[countPanics] != 1 || c.loop.counters[countFaults] != 0 {
-					t.Errorf("%s: %d panics counted, %d faults", name, c.loop.counters[countPanics], c.loop.counters[countFaults])
+				if c.loop.Counters[meter.Panics] != 1 || c.loop.Counters[meter.Faults] != 0 {
+					t.Errorf("%s: %d panics counted, %d faults", name, c.loop.Counters[meter.Panics], c.loop.Counters[meter.Faults])
 				}
 			})
 			if s := log.String(); name == "panic" && !strings.Contains(s, "a listener of a future") {
@@ -227,9 +228,9 @@ func TestListenersAreNotLost(t *testing.T) {
 	f := done(c)
 	ran := make(chan bool, 1000)
 	for range 1000 {
-		f.OnDone(func(*Future) { ran <- c.loop.goid.Load() == goroutineID() })
+		f.OnDone(func(*Future) { ran <- c.loop.Vitals.Goroutine.Load() == goroutineID() })
 	}
-	if n := c.loop.tasks.depth(); n != 2 {
+	if n := c.loop.Tasks.Depth(); n != 2 {
 		t.Errorf("%d tasks for the listeners of one future, want 1 beside the other", n-1)
 	}
 	close(gate)
@@ -317,7 +318,7 @@ func TestWaitOnALoop(t *testing.T) {
 				completed = deeper(depth, func() error { return done(c).Wait(context.Background()) })
 			})
 			if pending != ErrOnLoop || completed != nil {
-				t.Errorf("on %s, %d deep: Wait = %v, of a completed future %v", l.name, depth, pending, completed)
+				t.Errorf("on %s, %d deep: Wait = %v, of a completed future %v", l.Name, depth, pending, completed)
 			}
 		}
 		var wait, write error
@@ -328,7 +329,7 @@ func TestWaitOnALoop(t *testing.T) {
 			c.unmark(unwritable)
 		})
 		if wait != ErrOnLoop || write != ErrOnLoop {
-			t.Errorf("on %s: Dial = %v, WriteContext = %v", l.name, wait, write)
+			t.Errorf("on %s: Dial = %v, WriteContext = %v", l.Name, wait, write)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -419,7 +420,7 @@ func TestAllOfWrites(t *testing.T) {
 	}
 	all := AllOf(fs...)
 	where := make(chan bool)
-	all.OnDone(func(*Future) { where <- fs[0].loop.goid.Load() == goroutineID() })
+	all.OnDone(func(*Future) { where <- fs[0].loop.Vitals.Goroutine.Load() == goroutineID() })
 	if !<-where || all.Wait(context.Background()) != nil {
 		t.Errorf("%v; or the listener ran on a foreign goroutine", all.Err())
 	}

@@ -103,7 +103,7 @@ func TestFuturesAreBounded(t *testing.T) {
 			}
 		})
 		if i%1000 == 0 {
-			l.iterate()
+			l.Iterate()
 		}
 		if f.State() != FuturePending {
 			t.Fatalf("future %d: %v", i, f.Err())
@@ -115,10 +115,10 @@ func TestFuturesAreBounded(t *testing.T) {
 		t.Errorf("future %d is %v, %v; %d references", maxFutures+1, f.State(), f.Err(), s.Refs())
 	}
 	a.room = 1 << 40
-	stepUntil(t, "the end of all", func() bool { l.iterate(); return done == maxFutures })
+	stepUntil(t, "the end of all", func() bool { l.Iterate(); return done == maxFutures })
 	f = a.conn.WriteFuture("y")
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if out := a.drain(t, l); f.State() != FutureSucceeded || out != "first"+strings.Repeat("x", maxFutures)+"y" {
 		t.Errorf("then %v, %v; %d bytes sent", f.State(), f.Err(), len(out))

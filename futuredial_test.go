@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // TestDialFuture: it completes with the connection, or with what kept it from standing, and listeners run on the loop.
@@ -23,7 +25,7 @@ func TestDialFuture(t *testing.T) {
 	}
 	told := make(chan error, 1)
 	f.OnDone(func(f *Future) {
-		if f.Conn().loop.goid.Load() != goroutineID() {
+		if f.Conn().loop.Vitals.Goroutine.Load() != goroutineID() {
 			t.Error("the listener runs on another goroutine than the loop's")
 		}
 		told <- f.Conn().Write("hello")
@@ -87,14 +89,14 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		told := 0
 		f.OnDone(func(*Future) { told++ })
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		if f.State() != FuturePending || f.Conn() != nil {
 			t.Errorf("%s: at first it is %v", name, f.State())
 		}
 		c.end(d, h, l, f)
 		for range 5 {
-			l.iterate()
+			l.Iterate()
 		}
 		open := int64(0)
 		if c.state == FutureSucceeded {
@@ -128,7 +130,7 @@ func BenchmarkWriteFuture(b *testing.B) {
 					b.Fatal(err)
 				}
 				if i%batch == 0 || i == b.N-1 {
-					l.runTasks(0)
+					l.RunTasks(0)
 					l.flushDirty()
 					l.notifyFutures()
 				}
@@ -146,7 +148,7 @@ func BenchmarkOnLoop(b *testing.B) {
 		b.Run(map[int]string{5: "shallow", 50: "deep"}[depth], func(b *testing.B) {
 			_ = deeper(depth, func() error {
 				for b.Loop() {
-					if onLoop() {
+					if reactor.OnLoop() {
 						b.Fatal("on a loop")
 					}
 				}

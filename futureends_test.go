@@ -350,7 +350,7 @@ var futureEnds = []struct {
 		s.watch(s.conn.WriteFuture(s.message(64 << 10)))
 		until(s.t, "the message in the queue", func() bool {
 			var depth int
-			onLoopOf(s.t, s.conn.loop, func() { depth = s.conn.loop.tasks.depth() })
+			onLoopOf(s.t, s.conn.loop, func() { depth = s.conn.loop.Tasks.Depth() })
 			return depth == 0
 		})
 		if !s.future.Cancel() {

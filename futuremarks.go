@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // futureMark says where in its connection's outbound queue the bytes of a write lie. Owned by the loop.
@@ -78,7 +79,7 @@ func (c *Conn) placeMark(w *writeFuture, k *tracking) {
 func (c *Conn) locate(w *writeFuture, k *tracking) bool {
 	m, x := &w.mark, c.outMarks()
 	switch {
-	case k.writes != c.loop.counters[countWrites]: // some of them may have gone out
+	case k.writes != c.loop.Counters[meter.Writes]: // some of them may have gone out
 		return false
 	case k.units == 1 && c.sealed():
 		u := &x.list[len(x.list)-1]
@@ -173,7 +174,7 @@ func (c *Conn) takeOut(w *writeFuture) {
 	if m.unit {
 		c.dropAt(slices.IndexFunc(x.list, func(u outMark) bool { return u.first == m.from.seg }), ErrCancelled)
 	} else {
-		c.loop.tracking.mixed = true
+		c.loop.out.tracking.mixed = true
 		c.queued.Add(-int64(c.cut(m.from, m.to)))
 	}
 	x.settleMarked(c)

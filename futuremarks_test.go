@@ -111,9 +111,9 @@ func (m *futureModel) write() {
 
 func (m *futureModel) iterate() {
 	m.t.Helper()
-	m.l.iterate()
+	m.l.Iterate()
 	c := m.a.conn
-	if q, n := c.QueuedBytes(), held(c); q != int64(n) && m.l.tasks.depth() == 0 {
+	if q, n := c.QueuedBytes(), held(c); q != int64(n) && m.l.Tasks.Depth() == 0 {
 		m.t.Fatalf("%d bytes counted, %d queued", q, n)
 	}
 	if c.has(marked) {

@@ -1,9 +1,10 @@
 package eddy
 
 import (
-	"reflect"
-	"runtime"
 	"runtime/debug"
+
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // maxNested bounds how deep listeners that run at once may nest. Listeners beyond it run in the loop's next notification phase,
@@ -27,12 +28,12 @@ func (f *Future) OnDone(listener func(*Future)) {
 		return
 	}
 	l := f.loop
-	if l == nil || l.goid.Load() != goroutineID() {
+	if l == nil || !l.In() {
 		f.tell(nil)
 		return
 	}
-	if l.notifying >= maxNested || l.tracking.conn != nil || l.collect.conn != nil {
-		l.notices = append(l.notices, f)
+	if l.notices.nested >= maxNested || l.out.tracking.conn != nil || l.out.collect.conn != nil {
+		l.notices.list = append(l.notices.list, f)
 		return
 	}
 	f.runOnLoop()
@@ -45,7 +46,7 @@ func (f *Future) tell(on *loop) {
 	case l == nil:
 		f.runListeners(nil)
 	case on == l:
-		l.notices = append(l.notices, f)
+		l.notices.list = append(l.notices.list, f)
 	case !f.post():
 		f.runListeners(nil)
 	}
@@ -57,7 +58,7 @@ func (f *Future) post() bool {
 	queued := f.posted
 	f.posted = true
 	f.mu.Unlock()
-	if queued || f.loop.tasks.push(task{kind: taskFuture, msg: f}, true) == nil {
+	if queued || f.loop.Tasks.PushLast(task{kind: taskFuture, msg: f}) == nil {
 		return true
 	}
 	f.mu.Lock()
@@ -80,18 +81,18 @@ func (l *loop) runFuture(f *Future) {
 
 // notifyFutures is the phase that runs listeners. Listeners of futures that complete meanwhile wait for the next one.
 func (l *loop) notifyFutures() {
-	batch := l.notices
+	batch := l.notices.list
 	if len(batch) == 0 {
 		return
 	}
-	l.notices = l.spareNotices[:0]
-	l.spareNotices = nil
+	l.notices.list = l.notices.spare[:0]
+	l.notices.spare = nil
 	done := 0
 	defer func() { // also when a listener ends the goroutine
-		l.notices = append(l.notices, batch[done:]...)
+		l.notices.list = append(l.notices.list, batch[done:]...)
 		clear(batch)
-		if cap(batch) <= maxIdleBatch {
-			l.spareNotices = batch[:0]
+		if cap(batch) <= reactor.MaxIdleBatch {
+			l.notices.spare = batch[:0]
 		}
 	}()
 	for _, f := range batch {
@@ -103,13 +104,13 @@ func (l *loop) notifyFutures() {
 // runOnLoop runs the listeners on their loop and sets aside, meanwhile, what the loop notes of the message in hand.
 func (f *Future) runOnLoop() {
 	l := f.loop
-	current, serving, granted, paid, batch := l.current, l.serving.Load(), l.granted, l.prepaid, l.batch
-	l.current, l.granted, l.prepaid, l.batch = nil, 0, prepaid{}, nil
+	current, serving, granted, paid, batch := l.inHand.ctx, l.serving.Load(), l.inHand.granted, l.inHand.prepaid, l.batch
+	l.inHand.ctx, l.inHand.granted, l.inHand.prepaid, l.batch = nil, 0, prepaid{}, nil
 	l.serving.Store(f.conn)
-	l.notifying++
+	l.notices.nested++
 	defer func() {
-		l.notifying--
-		l.current, l.granted, l.prepaid, l.batch = current, granted, paid, batch
+		l.notices.nested--
+		l.inHand.ctx, l.inHand.granted, l.inHand.prepaid, l.batch = current, granted, paid, batch
 	}()
 	f.runListeners(l)
 	l.serving.Store(serving) // not when the goroutine ends: f's connection is to blame
@@ -150,7 +151,7 @@ func (f *Future) call(l *loop, listener func(*Future)) {
 		f.running = false
 		f.mu.Unlock()
 		if l != nil {
-			l.notices = append(l.notices, f)
+			l.notices.list = append(l.notices.list, f)
 			return
 		}
 		f.runListeners(nil)
@@ -169,29 +170,9 @@ func (f *Future) panicked(l *loop, v any) {
 	if l == nil { // the loop has ended, and the connection with it
 		return
 	}
-	l.current = nil
-	l.counters[countPanics]++
+	l.inHand.ctx = nil
+	l.Counters[meter.Panics]++
 	if c := f.conn; c != nil && c.loop == l {
 		c.closeFlushed(CloseInternalError, &PanicError{Value: v, Stack: stack})
-	}
-}
-
-// loopEntry is the function that the stack of every loop's goroutine contains.
-var loopEntry = reflect.ValueOf((*loop).run).Pointer()
-
-// onLoop reports whether the caller runs on a loop, of any group of the process. The caller's stack tells, so that no register
-// of loops is needed. Reading it takes microseconds, so onLoop is for calls that block anyway.
-func onLoop() bool {
-	var pcs [64]uintptr
-	for skip := 2; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		for i := n; i > 0; i-- { // run is near the bottom
-			if f := runtime.FuncForPC(pcs[i-1] - 1); f != nil && f.Entry() == loopEntry {
-				return true
-			}
-		}
-		if n < len(pcs) {
-			return false
-		}
 	}
 }

@@ -17,7 +17,7 @@ func TestCancelOfPiecesFromAPool(t *testing.T) {
 	a := st.connect(l)
 	c := a.conn
 	a.room = 1
-	settled := func() bool { l.iterate(); return c.encoding.Load() == 0 && !l.tasks.waiting() }
+	settled := func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() }
 	write(t, c, "first")
 	stepUntil(t, "the first message", settled)
 	f := c.WriteFuture("second")
@@ -35,7 +35,7 @@ func TestMarksOfFailedFuturesAreBounded(t *testing.T) {
 	_, l, a := blocked(t, echoServer())
 	for range 2 * maxFutures {
 		f := a.conn.WriteFuture("x")
-		l.iterate()
+		l.Iterate()
 		f.settle(FutureFailed, errEncoder, nil) // as a refused piece does
 	}
 	if n := a.conn.outMarks().waits.n; n > maxFutures+1 {

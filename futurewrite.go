@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // maxFutures bounds the unfinished WriteFutures of one connection.
@@ -97,7 +98,7 @@ func (ctx *Context) writeFor(w *writeFuture) {
 func (ctx *Context) handled() *writeFuture {
 	switch {
 	case ctx.onLoop():
-		return ctx.conn.loop.tracking.of(ctx.conn)
+		return ctx.conn.loop.out.tracking.of(ctx.conn)
 	case ctx.loose() != nil: // it has no HandleWrite of its own
 		return nil
 	}
@@ -354,7 +355,7 @@ func (s *strand) tracked() *writeFuture {
 
 // refused notes that a piece of the message being handled was not taken.
 func (c *Conn) refused(err error) {
-	if t := &c.loop.tracking; t.conn == c && t.err == nil {
+	if t := &c.loop.out.tracking; t.conn == c && t.err == nil {
 		t.err = err
 	}
 }
@@ -367,14 +368,14 @@ func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 		t.Release()
 		return nil
 	}
-	outer := l.tracking
-	l.tracking = tracking{conn: c, future: w, nested: l.collect.conn == c, tail: c.outEnd(), writes: l.counters[countWrites]}
+	outer := l.out.tracking
+	l.out.tracking = tracking{conn: c, future: w, nested: l.out.collect.conn == c, tail: c.outEnd(), writes: l.Counters[meter.Writes]}
 	returned := false
 	var err error
 	defer func() {
-		k := l.tracking
-		l.tracking = outer
-		l.tracking.mixed = true
+		k := l.out.tracking
+		l.out.tracking = outer
+		l.out.tracking.mixed = true
 		if returned {
 			c.trackedOver(t, &k, err)
 		} // else a handler panicked: the future fails with the connection
@@ -392,14 +393,14 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	}
 	switch {
 	case err != nil:
-		l.counters[countWriteErrors]++
+		l.Counters[meter.WriteErrors]++
 	case c.later()&laterFlush != 0:
 		w.addPart()
 		x := c.ext.Load()
 		x.gathered = append(x.gathered, w)
 	case k.gather:
 		w.addPart()
-		l.collect.futures = append(l.collect.futures, w)
+		l.out.collect.futures = append(l.out.collect.futures, w)
 	case k.bytes > 0:
 		c.placeMark(w, k)
 	}

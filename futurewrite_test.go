@@ -63,7 +63,7 @@ func TestHeldFutures(t *testing.T) {
 		a.room = 0
 		var fs []*Future
 		step := func() {
-			stepUntil(t, "the pool", func() bool { l.iterate(); return c.encoding.Load() == 0 && !l.tasks.waiting() })
+			stepUntil(t, "the pool", func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() })
 		}
 		states := func(want string) {
 			t.Helper()
@@ -122,14 +122,14 @@ func TestPartsOfAFuture(t *testing.T) {
 			a.room = 0
 			f := c.WriteFuture("message")
 			step := func() {
-				stepUntil(t, "the pool", func() bool { l.iterate(); return c.encoding.Load() == 0 && !l.tasks.waiting() })
+				stepUntil(t, "the pool", func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() })
 			}
 			step()
 			if want := map[bool]FutureState{false: FuturePending, true: FutureFailed}[fail]; f.State() != want || len(parts) < 3 {
 				t.Errorf("%s: with %d parts in the queue it is %v, %v", name, len(parts), f.State(), f.Err())
 			}
 			a.room = len("<messag")
-			l.iterate()
+			l.Iterate()
 			if parts[0].State() != FutureSucceeded || parts[1].State() != FuturePending {
 				t.Errorf("%s: inside the second part the parts are %v and %v", name, parts[0].State(), parts[1].State())
 			}
@@ -158,7 +158,7 @@ func TestFuturesInAClass(t *testing.T) {
 	submit(t, l, a, "first")
 	k := &MessageClass{Name: "ticks", Policy: OverflowKeepLatest, MaxMessages: 1}
 	fs := []*Future{a.conn.WriteFuture(k.Wrap("1")), a.conn.WriteFuture(k.Wrap("2")), a.conn.WriteFuture(k.Wrap("3"))}
-	l.iterate()
+	l.Iterate()
 	submit(t, l, a, "last")
 	if fs[2].Cancel() {
 		t.Error("a message whose handler uses futures was cancelled")
@@ -178,7 +178,7 @@ func TestFuturesInAClass(t *testing.T) {
 	}
 	last := a.conn.WriteFuture(k.Wrap("4"))
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if n := len(parts); last.State() != FutureSucceeded || parts[n-1].State() != FutureSucceeded || parts[n-2].State() != FutureSucceeded {
 		t.Errorf("the last one is %v, %v", last.State(), last.Err())
@@ -199,14 +199,14 @@ func TestErrorOfAFutureIsItsOwn(t *testing.T) {
 			c := a.conn
 			if future {
 				f := c.WriteFuture("x")
-				stepUntil(t, "the failure", func() bool { l.iterate(); return f.State() == FutureFailed })
+				stepUntil(t, "the failure", func() bool { l.Iterate(); return f.State() == FutureFailed })
 				wantErr(t, f.Err(), errEncoder)
 			} else {
 				write(t, c, "x")
-				stepUntil(t, "the close", func() bool { l.iterate(); return c.closedError() != nil })
+				stepUntil(t, "the close", func() bool { l.Iterate(); return c.closedError() != nil })
 			}
 			for range 3 {
-				l.iterate()
+				l.Iterate()
 			}
 			if closed := c.closedError() != nil; closed == future {
 				t.Errorf("%s: after the failure of a write with a future (%v): %v", name, future, c.closedError())
@@ -253,20 +253,20 @@ func TestFuturesOfGatheredWrites(t *testing.T) {
 		case "cut":
 			a.conn.Close(CloseProtocolError)
 		}
-		l.iterate()
+		l.Iterate()
 		for i, f := range fs {
 			if done := name == "failed" || name == "cut"; (f.State() != FuturePending) != done || f.Cancel() {
 				t.Errorf("%s: before it was sent message %d is %v, %v", name, i, f.State(), f.Err())
 			}
 		}
 		a.room = len("((12)")
-		l.iterate()
+		l.Iterate()
 		if s := fs[1].State(); fail == nil && name != "cut" && s != FuturePending {
 			t.Errorf("%s: before its last byte was sent a message is %v", name, s)
 		}
 		a.room = 1 << 20
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		want, out := is(nil), "((12))"
 		switch name {
@@ -299,7 +299,7 @@ func TestCancelInsideAHandler(t *testing.T) {
 	a.room = 1
 	submit(t, l, a, "first")
 	f = a.conn.WriteFuture("second")
-	l.iterate()
+	l.Iterate()
 	if inside || f.State() != FuturePending || !f.Cancel() {
 		t.Errorf("cancelled inside the handler: %v; it is %v", inside, f.State())
 	}
@@ -317,21 +317,21 @@ func TestCancelMovesTheWatermarks(t *testing.T) {
 	srv.Watermarks = Watermarks{Low: 100, High: 1000, Max: 10_000}
 	_, l, a := blocked(t, srv)
 	f := a.conn.WriteFuture(make([]byte, 2000))
-	l.iterate()
+	l.Iterate()
 	if a.conn.Writable() || len(told) != 1 || told[0] {
 		t.Fatalf("above the mark: writable %v, told %v", a.conn.Writable(), told)
 	}
 	if !f.Cancel() || f.Cancel() {
 		t.Error("it can be cancelled never, or twice")
 	}
-	l.iterate()
+	l.Iterate()
 	if q := a.conn.QueuedBytes(); q != 4 || !a.conn.Writable() || len(told) != 2 || !told[1] {
 		t.Errorf("after the cancel %d bytes are queued, writable %v, told %v", q, a.conn.Writable(), told)
 	}
 	last := a.conn.WriteFuture("last")
-	l.iterate()
+	l.Iterate()
 	a.room = 2
-	l.iterate() // offers everything
+	l.Iterate() // offers everything
 	if last.Cancel() {
 		t.Error("what was offered to the kernel was cancelled")
 	}
@@ -361,7 +361,7 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 	srv.Watermarks = Watermarks{Low: 100, High: 1000, Max: 10_000}
 	_, l, a := blocked(t, srv)
 	f := a.conn.WriteFuture(strings.Repeat("x", 1500))
-	l.iterate()
+	l.Iterate()
 	if f.State() != FuturePending {
 		t.Errorf("a refused write of another handler made it %v, %v", f.State(), f.Err())
 	}
@@ -379,7 +379,7 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 // whether the loop meets it in its task or on its way to the socket.
 func TestCancelEmptiesTheQueue(t *testing.T) {
 	for name, step := range map[string]func(l *loop, c *Conn){
-		"task":  func(l *loop, _ *Conn) { l.iterate() },
+		"task":  func(l *loop, _ *Conn) { l.Iterate() },
 		"flush": func(_ *loop, c *Conn) { c.flush() },
 	} {
 		st, l := newStage(t, countedServer(nil))
@@ -395,7 +395,7 @@ func TestCancelEmptiesTheQueue(t *testing.T) {
 		}
 		write(t, c, "two")
 		for range 2 {
-			l.iterate()
+			l.Iterate()
 		}
 		if string(a.out) != "two" {
 			t.Errorf("%s: then %q was sent", name, a.out)
@@ -497,7 +497,7 @@ func TestWriteNeedsNoFuture(t *testing.T) {
 	if err := a.conn.head.Write("from a handler"); err != nil {
 		t.Fatal(err)
 	}
-	l.iterate()
+	l.Iterate()
 	if a.conn.ext.Load() != nil || a.conn.has(marked) {
 		t.Error("plain writes have made an extension")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/backend"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // Group is a fixed set of loops. Servers and Dialers share a Group by naming it; each one without a Group makes its own.
@@ -79,7 +80,7 @@ type crew struct {
 	shared *buf.SharedPool
 	logs   logSamplers
 
-	dog *watchdog // nil without one
+	dog *reactor.Watchdog // nil without one
 }
 
 // loopSettings are a Group's fields after validation. Immutable, shared by its loops.
@@ -133,7 +134,7 @@ func (g *Group) build() (*crew, error) {
 		l, err := newLoop(w, i, w.loopName(i))
 		if err != nil {
 			for _, built := range w.loops {
-				_ = built.poller.Close() // the error that led here is the one to report
+				built.Discard()
 			}
 			return nil, err
 		}
@@ -145,20 +146,20 @@ func (g *Group) build() (*crew, error) {
 // run starts the loops and their watchdog. If a loop cannot start, those that run are ended.
 func (w *crew) run() error {
 	if w.set.stall > 0 && w.kernel.start == nil { // simulated time does not pass while a loop runs
-		w.dog = newWatchdog(w)
+		w.dog = w.newWatchdog()
 	}
 	for i, l := range w.loops {
-		l.dog = w.dog
+		l.Dog = w.dog
 		if err := l.start(); err != nil {
 			for _, rest := range w.loops[i+1:] {
-				_ = rest.poller.Close() // the error that led here is the one to report
+				rest.Discard()
 			}
 			w.end(w.loops[:i])
 			return err
 		}
 	}
 	if w.dog != nil {
-		go w.dog.run()
+		go w.dog.Run()
 	}
 	return nil
 }
@@ -167,12 +168,12 @@ func (w *crew) run() error {
 func (w *crew) end(loops []*loop) {
 	for _, l := range loops {
 		l.do(func() {
-			l.stopping = true
+			l.Stopping = true
 			l.closeAll()
 		})
 	}
 	for _, l := range loops {
-		w.kernel.wait(l.done, nil)
+		w.kernel.wait(l.Done, nil)
 	}
 }
 
@@ -272,12 +273,12 @@ func (g *Group) OnLoop() bool {
 		return false
 	}
 	id := goroutineID()
-	return slices.ContainsFunc(w.loops, func(l *loop) bool { return l.goid.Load() == id })
+	return slices.ContainsFunc(w.loops, func(l *loop) bool { return l.Vitals.Goroutine.Load() == id })
 }
 
 // OnLoop reports whether the caller runs on a loop of any group, where code must not block. It takes some microseconds. Any
 // goroutine.
-func OnLoop() bool { return onLoop() }
+func OnLoop() bool { return reactor.OnLoop() }
 
 // Stats returns the numbers of each loop, nil before the start. Any goroutine.
 func (g *Group) Stats() []LoopStats {
@@ -300,7 +301,7 @@ func (w *crew) stats() []LoopStats {
 // shut down the servers and dialers first. Close returns nil, also when the Group was closed before or never started.
 // Any goroutine but a loop of any group, where Close returns ErrOnLoop.
 func (g *Group) Close() error {
-	if g.crew.Load() != nil && onLoop() {
+	if g.crew.Load() != nil && reactor.OnLoop() {
 		return ErrOnLoop
 	}
 	g.mu.Lock()
@@ -312,7 +313,7 @@ func (g *Group) Close() error {
 	}
 	w.end(w.loops)
 	if w.dog != nil {
-		w.dog.stop()
+		w.dog.Stop()
 	}
 	return nil
 }
@@ -320,12 +321,12 @@ func (g *Group) Close() error {
 // do runs f on the loop and waits for it, or for the end of the loop. Any goroutine but a loop.
 func (l *loop) do(f func()) {
 	ran := make(chan struct{})
-	err := l.tasks.push(task{kind: taskFunc, msg: func() {
+	err := l.Tasks.PushControl(task{kind: taskFunc, msg: func() {
 		defer close(ran)
 		f()
-	}}, true)
+	}})
 	if err != nil {
 		return
 	}
-	l.kernel.wait(ran, l.done)
+	l.kernel.wait(ran, l.Done)
 }

@@ -172,7 +172,7 @@ func where() string {
 	if bytes.Contains(debug.Stack(), []byte("executor.(*worker)")) {
 		return "pool"
 	}
-	if bytes.Contains(debug.Stack(), []byte("eddy.(*loop).run(")) {
+	if bytes.Contains(debug.Stack(), []byte("internal/reactor.goroutine(")) {
 		return "loop"
 	}
 	return "elsewhere"

@@ -11,9 +11,9 @@ func TestResponseAfterThePeersEnd(t *testing.T) {
 		st, l := newStage(t, srv)
 		a := st.connect(l)
 		a.send("request;")
-		l.iterate()
+		l.Iterate()
 		a.eof = true
-		l.iterate()
+		l.Iterate()
 		if open := a.closed == 0; open != half {
 			t.Fatalf("half-close %v: open after the peer's end: %v", half, open)
 		}
@@ -23,7 +23,7 @@ func TestResponseAfterThePeersEnd(t *testing.T) {
 			}
 			a.conn.End()
 			for range 3 {
-				l.iterate()
+				l.Iterate()
 			}
 		}
 		if want := map[bool]string{true: "response"}[half]; string(a.out) != want || a.closed != 1 || a.conn.CloseError().Reason != ClosePeerClosed {
@@ -38,12 +38,12 @@ func TestOwnEndBeforeThePeers(t *testing.T) {
 	st, l := newStage(t, cutServer(func(ctx *Context, _ string) error { ctx.conn.Begin(); return nil }))
 	a := st.connect(l)
 	a.send("request;")
-	l.iterate()
+	l.Iterate()
 	a.eof = true
-	l.iterate()
+	l.Iterate()
 	a.conn.CloseAfterFlush(CloseNormal)
 	a.conn.inflight.Add(-1) // End, but for the task that it posts
 	a.conn.checkHalfClosed()
-	l.iterate()
+	l.Iterate()
 	a.wantEnd(t, "the end that was asked for", CloseNormal)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // TestAcceptBatch: one readiness accepts at most AcceptBatch connections, and stops when there are no more.
@@ -27,14 +28,14 @@ func TestAcceptBatch(t *testing.T) {
 	st.pending = 7
 	for i, want := range []int{3, 3, 2, 0} { // the third finds the queue empty at its second call
 		before := st.accepts
-		boss.iterate()
+		boss.Iterate()
 		if n := st.accepts - before; n != want {
 			t.Errorf("iteration %d called Accept %d times, want %d", i, n, want)
 		}
 	}
-	worker.iterate()
-	if worker.active != 7 {
-		t.Errorf("%d connections handed over, want 7", worker.active)
+	worker.Iterate()
+	if worker.table.active != 7 {
+		t.Errorf("%d connections handed over, want 7", worker.table.active)
 	}
 	if DefaultAcceptBatch != 256 {
 		t.Errorf("the default batch is %d", DefaultAcceptBatch)
@@ -49,17 +50,17 @@ func TestFailedHandOver(t *testing.T) {
 	boss := st.loop("boss")
 	st.listen(boss, worker)
 	st.pending = 4
-	boss.iterate()
+	boss.Iterate()
 	closed := 0
 	for _, s := range st.socks {
 		closed += s.closed
 	}
-	if n := srv.endpoint.active.Load(); closed != 3 || n != 1 || boss.counters[countRefused] != 3 {
-		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.counters[countRefused])
+	if n := srv.endpoint.active.Load(); closed != 3 || n != 1 || boss.Counters[meter.Refused] != 3 {
+		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.Counters[meter.Refused])
 	}
-	worker.iterate()
-	if worker.active != 1 {
-		t.Errorf("%d connections handed over, want 1", worker.active)
+	worker.Iterate()
+	if worker.table.active != 1 {
+		t.Errorf("%d connections handed over, want 1", worker.table.active)
 	}
 }
 
@@ -74,20 +75,20 @@ func TestPollerFailureIsVisible(t *testing.T) {
 	a := st.connect(l)
 	st.waitErr = errors.New("the kernel is unwell")
 	for range 2 {
-		l.iterate()
+		l.Iterate()
 	}
 	for _, want := range []string{"poller failed", "worker-0", "the kernel is unwell"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log %q does not say %q", log.String(), want)
 		}
 	}
-	if n := l.counters[countPollErrors]; n != 2 {
+	if n := l.Counters[meter.PollErrors]; n != 2 {
 		t.Errorf("%d errors counted, want 2", n)
 	}
 	st.waitErr = nil
 	a.send(";")
 	for range 2 { // one is the pause
-		if !l.iterate() {
+		if !l.Iterate() {
 			t.Fatal("the loop ended")
 		}
 	}
@@ -105,11 +106,11 @@ func TestSameThreadRunsDirectly(t *testing.T) {
 	}}
 	st, l := newStage(t, srv)
 	a := st.connect(l)
-	tasks := l.counters[countTasks]
+	tasks := l.Counters[meter.Tasks]
 	a.send("hello;")
-	l.iterate()
-	if string(a.out) != "hello" || l.counters[countTasks] != tasks {
-		t.Errorf("wrote %q with %d tasks in the iteration, want none", a.out, l.counters[countTasks]-tasks)
+	l.Iterate()
+	if string(a.out) != "hello" || l.Counters[meter.Tasks] != tasks {
+		t.Errorf("wrote %q with %d tasks in the iteration, want none", a.out, l.Counters[meter.Tasks]-tasks)
 	}
 	if err := a.conn.Write([]byte(" from outside")); err != nil {
 		t.Fatal(err)
@@ -117,9 +118,9 @@ func TestSameThreadRunsDirectly(t *testing.T) {
 	if string(a.out) != "hello" {
 		t.Error("a write from outside did not wait for the loop")
 	}
-	l.iterate()
-	if string(a.out) != "hello from outside" || l.counters[countTasks] != tasks+1 {
-		t.Errorf("wrote %q with %d tasks, want 1", a.out, l.counters[countTasks]-tasks)
+	l.Iterate()
+	if string(a.out) != "hello from outside" || l.Counters[meter.Tasks] != tasks+1 {
+		t.Errorf("wrote %q with %d tasks, want 1", a.out, l.Counters[meter.Tasks]-tasks)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // Bounds of what one connection may have waiting on a strand. At hopHigh its reads are paused, at hopLow they resume.
@@ -50,13 +51,13 @@ func (ctx *Context) hop(op ops, msg any) error {
 	if d, ok := msg.(Detacher); ok {
 		msg = d.Detach()
 	}
-	if c.loop.tracing.ctx != nil && op&inbound != 0 {
+	if c.loop.inHand.tracing.ctx != nil && op&inbound != 0 {
 		msg = withTrace(c.loop.traceOf(c), msg)
 	}
 	s := ctx.strandOnLoop()
 	c.pending(op).Add(1)
-	c.loop.counters[countHops]++
-	h := hop{ctx: ctx, op: op, at: c.loop.now - c.loop.ago, msg: msg}
+	c.loop.Counters[meter.Hops]++
+	h := hop{ctx: ctx, op: op, at: c.loop.Now - c.loop.inHand.ago, msg: msg}
 	if c.paused&pausePark != 0 && op != opWrite {
 		if waits, err := c.parkBehind(h); waits {
 			return nil
@@ -106,24 +107,24 @@ const hopBatch = 32
 
 // wakeLater notes that a pool has work that its workers may not know of.
 func (l *loop) wakeLater(p *executor.Pool) {
-	if !slices.Contains(l.wakes, p) {
-		l.wakes = append(l.wakes, p)
+	if !slices.Contains(l.hops.wakes, p) {
+		l.hops.wakes = append(l.hops.wakes, p)
 	}
-	if l.unwoken++; l.unwoken == hopBatch {
+	if l.hops.unwoken++; l.hops.unwoken == hopBatch {
 		l.wakePools()
 	}
 }
 
 // wakePools is the phase that wakes the pools which the iteration has given work.
 func (l *loop) wakePools() {
-	if l.unwoken == 0 {
+	if l.hops.unwoken == 0 {
 		return
 	}
-	for _, p := range l.wakes {
+	for _, p := range l.hops.wakes {
 		p.Wake()
 	}
-	clear(l.wakes)
-	l.wakes, l.unwoken = l.wakes[:0], 0
+	clear(l.hops.wakes)
+	l.hops.wakes, l.hops.unwoken = l.hops.wakes[:0], 0
 }
 
 // strandOnLoop returns the connection's strand on ctx's pool and makes it if there is none.
@@ -334,6 +335,6 @@ func (c *Conn) finished(count *atomic.Int32) {
 		panic("eddy: Conn.End without Begin")
 	}
 	if n == 0 && c.shows(watchIdle) && c.mark(idleTask) {
-		_ = c.loop.tasks.push(task{kind: taskCheckDrain, conn: c}, true) // a stopped loop has nothing to drain
+		_ = c.loop.Tasks.PushControl(task{kind: taskCheckDrain, conn: c}) // a stopped loop has nothing to drain
 	}
 }

@@ -46,14 +46,14 @@ func newHopStage(tb testing.TB, conns int, opts ...AddOption) *hopStage {
 		c.fd = int(c.slot)
 		p.tokens = append(p.tokens, sys.Event{Token: c.token(), Ready: sys.Readable})
 	}
-	l.sock, l.poller = sock, p
+	l.sock, l.Poller = sock, p
 	h.l = l
 	return h
 }
 
 // round sends one frame on each connection and waits until all are handled.
 func (h *hopStage) round() {
-	h.l.iterate()
+	h.l.Iterate()
 	h.total += int64(h.conns)
 	for h.handled.Load() < h.total {
 		runtime.Gosched()

@@ -19,8 +19,8 @@ func TestHopsShareAWakeup(t *testing.T) {
 		woken bool // by the phase that handles events
 		end   func(*loop)
 	}{
-		{"few, end of the iteration", hopBatch - 1, false, func(l *loop) { l.iterate() }},
-		{"few, end of the goroutine", hopBatch - 1, false, (*loop).afterGoexit},
+		{"few, end of the iteration", hopBatch - 1, false, func(l *loop) { l.Iterate() }},
+		{"few, end of the goroutine", hopBatch - 1, false, (*loop).Orphaned},
 		{"many", hopBatch, true, func(*loop) {}},
 	} {
 		pool, err := executor.NewFixed(executor.Options{Workers: 1})
@@ -39,7 +39,7 @@ func TestHopsShareAWakeup(t *testing.T) {
 		for _, a := range actors {
 			a.send("x")
 		}
-		l.processEvents(l.wait())
+		l.Serve(l.Wait())
 		if s := pool.Stats(); int(s.Submitted) != c.conns || s.Workers > 0 != c.woken {
 			t.Errorf("%s: after the events %+v", c.name, s)
 		}

@@ -20,11 +20,11 @@ func (*closeTeller) HandleWrite(ctx *Context, msg any) error { return ctx.Write(
 func TestStoppedPoolReleasesWhatWaits(t *testing.T) {
 	for name, send := range map[string]func(c *Conn, msg any){
 		"inbound":  func(c *Conn, msg any) { c.fireReadFromHead(msg) },
-		"outbound": func(c *Conn, msg any) { c.Write(msg); c.loop.iterate() },
+		"outbound": func(c *Conn, msg any) { c.Write(msg); c.loop.Iterate() },
 		"before the close": func(c *Conn, msg any) {
 			c.fireReadFromHead(msg)
 			c.Close(CloseNormal)
-			c.loop.iterate()
+			c.loop.Iterate()
 		},
 	} {
 		pool, err := executor.NewFixed(executor.Options{Workers: 1})
@@ -52,7 +52,7 @@ func TestStoppedPoolReleasesWhatWaits(t *testing.T) {
 			t.Errorf("%s: %d references, want the test's own", name, n)
 		}
 		a.eof = true // the peer sees the end of the stream and closes too
-		stepUntil(t, "the end of the connection", func() bool { l.iterate(); return c.closedError() != nil && h.told > 0 })
+		stepUntil(t, "the end of the connection", func() bool { l.Iterate(); return c.closedError() != nil && h.told > 0 })
 		if n := c.inflight.Load() + c.encoding.Load() + c.transit.Load(); n != 0 || h.told != 1 {
 			t.Errorf("%s: %d in flight, %d closes told", name, n, h.told)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -97,8 +98,8 @@ func (c *Conn) mayReadOn() bool {
 
 // received counts a read.
 func (c *Conn) received(n int) {
-	c.lastActive = c.loop.now
-	c.loop.counters[countBytesIn] += uint64(n)
+	c.lastActive = c.loop.Now
+	c.loop.Counters[meter.BytesIn] += uint64(n)
 }
 
 // framesInHand reports whether bytes wait undecoded because of a pause or a budget.
@@ -302,9 +303,9 @@ func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 	if ctx != nil && ctx.node.decoder != nil && !(c.shows(rewired) && c.holdsInner(ctx)) {
 		return c.decodeOne(ctx, view)
 	}
-	c.loop.borrowed.Reset(view)
+	c.loop.out.borrowed.Reset(view)
 	c.beginDispatch()
-	c.fireReadFromHead(&c.loop.borrowed)
+	c.fireReadFromHead(&c.loop.out.borrowed)
 	c.settle()
 	return len(view), false
 }
@@ -316,10 +317,10 @@ func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {
 		c.setPhase(PhaseReadingHeader)
 	}
-	prev, fired := l.current, l.counters[countMessages]
-	l.current = ctx
+	prev, fired := l.inHand.ctx, l.Counters[meter.Messages]
+	l.inHand.ctx = ctx
 	n, err := ctx.node.decoder.Decode(ctx, view)
-	l.current = prev
+	l.inHand.ctx = prev
 	if n < 0 || n > len(view) {
 		err = fmt.Errorf("eddy: decoder %q consumed %d of %d bytes", ctx.node.name, n, len(view))
 	}
@@ -330,7 +331,7 @@ func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	if n > 0 {
 		c.settle()
 	}
-	if n == 0 && l.counters[countMessages] != fired && c.phase < PhaseClosing && !ctx.removed() {
+	if n == 0 && l.Counters[meter.Messages] != fired && c.phase < PhaseClosing && !ctx.removed() {
 		ctx.logStill()
 	}
 	return n, n == 0 && ctx.removed()
@@ -338,7 +339,7 @@ func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 
 // beginDispatch notes that a message is on its way to its handler.
 func (c *Conn) beginDispatch() {
-	c.loop.counters[countMessages]++
+	c.loop.Counters[meter.Messages]++
 	if c.phase <= PhaseReadingBody {
 		c.setPhase(PhaseDispatching)
 	}

@@ -158,9 +158,9 @@ func (c *Conn) decodeInner(e *innerInput, view []byte) []byte {
 			return nil
 		}
 		c.frames--
-		trace := c.loop.tracing
+		trace := c.loop.inHand.tracing
 		n, again := c.decodeOne(e.ctx, view)
-		c.loop.tracing = trace
+		c.loop.inHand.tracing = trace
 		if n == 0 && !again {
 			if c.phase < PhaseClosing && c.readPaused() { // the decoder paused reads: the bytes are in hand until they resume
 				c.raise(heldBack)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -69,11 +70,11 @@ func TestInnerDecoder(t *testing.T) {
 					wire = inPieces(wire, piece+d, envelope)
 				}
 				inPieces(wire, read, func(s string) string { a.send(s); return "" })
-				for i := 0; len(a.in) > 0 || len(l.ready) > 0 || len(a.out) < len(plain); i++ {
+				for i := 0; len(a.in) > 0 || len(l.lists.ready) > 0 || len(a.out) < len(plain); i++ {
 					if i > 200_000 {
 						break
 					}
-					l.iterate()
+					l.Iterate()
 				}
 				if string(a.out) != plain {
 					t.Fatalf("depth %d, pieces of %d, reads of %d: %d bytes came back, want %d", depth, piece, read, len(a.out), len(plain))
@@ -81,7 +82,7 @@ func TestInnerDecoder(t *testing.T) {
 				if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.heldIn != 0 || c.paused != 0 {
 					t.Fatalf("depth %d, pieces of %d, reads of %d: the idle connection holds %d bytes, pauses %b", depth, piece, read, c.heldIn, c.paused)
 				}
-				if n := l.counters[countMessages]; n != uint64(len(words)) {
+				if n := l.Counters[meter.Messages]; n != uint64(len(words)) {
 					t.Fatalf("%d messages counted, want %d", n, len(words))
 				}
 			}
@@ -132,7 +133,7 @@ func TestInnerFrameBudget(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send(envelope(strings.Repeat("a;", 3*frameBudget)) + envelope("b;") + envelope("c"))
-	l.processEvents(l.wait())
+	l.Serve(l.Wait())
 	if len(got) != frameBudget-1 { // the envelope is one of them
 		t.Fatalf("%d messages at once, want %d", len(got), frameBudget-1)
 	}
@@ -140,7 +141,7 @@ func TestInnerFrameBudget(t *testing.T) {
 		t.Fatalf("the rest is not continued, or %d bytes are counted", c.heldIn)
 	}
 	for range 4 {
-		l.iterate()
+		l.Iterate()
 	}
 	if len(got) != 3*frameBudget+1 || got[len(got)-1] != "b" {
 		t.Fatalf("%d messages, the last %q", len(got), got[len(got)-1])
@@ -149,7 +150,7 @@ func TestInnerFrameBudget(t *testing.T) {
 		t.Error("it is continued with nothing to do")
 	}
 	a.send(envelope(";"))
-	l.iterate()
+	l.Iterate()
 	if got[len(got)-1] != "c" {
 		t.Errorf("the last message is %q, want c", got[len(got)-1])
 	}
@@ -171,7 +172,7 @@ func TestInnerPause(t *testing.T) {
 	a.send(envelope(envelope("a;stop;b;c;") + envelope("d;")))
 	a.send(envelope(envelope("e;")))
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if !slices.Equal(got, []string{"a", "stop"}) {
 		t.Fatalf("paused, and handled %q", got)
@@ -181,7 +182,7 @@ func TestInnerPause(t *testing.T) {
 	}
 	a.conn.ResumeRead()
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if want := []string{"a", "stop", "b", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Fatalf("handled %q, want %q", got, want)
@@ -200,14 +201,14 @@ func TestInnerWatermark(t *testing.T) {
 	a.room = 0
 	a.send(envelope(strings.Repeat("m;", 100)))
 	for range 5 {
-		l.iterate()
+		l.Iterate()
 	}
 	if q := a.conn.QueuedBytes(); q != 10<<10 {
 		t.Fatalf("%d bytes queued, want the high watermark", q)
 	}
 	for range 200 {
 		a.room += 4 << 10
-		l.iterate()
+		l.Iterate()
 	}
 	if len(a.out) != 100<<10 {
 		t.Errorf("%d bytes came, want %d", len(a.out), 100<<10)
@@ -228,10 +229,10 @@ func TestInnerEnd(t *testing.T) {
 			st, l := newStage(t, srv)
 			a := st.connect(l)
 			a.send(in)
-			l.iterate()
+			l.Iterate()
 			a.eof = true
 			for range 3 {
-				l.iterate()
+				l.Iterate()
 			}
 			a.wantEnd(t, fmt.Sprintf("%q, half-close %v", in, half), want)
 		}
@@ -264,7 +265,7 @@ func TestInnerBeforeEnd(t *testing.T) {
 	a.send(envelope(strings.Repeat("m;", 3*frameBudget)))
 	a.eof = true
 	for range 6 {
-		l.iterate()
+		l.Iterate()
 	}
 	a.wantEnd(t, "after the last message", ClosePeerClosed)
 	if got != 3*frameBudget {
@@ -303,7 +304,7 @@ func TestResumeInsideDecode(t *testing.T) {
 		}
 		a.send(wire)
 		for range 10 {
-			l.iterate()
+			l.Iterate()
 		}
 		if string(a.out) != "one;" {
 			t.Errorf("depth %d: %q came back", depth, a.out)
@@ -340,7 +341,7 @@ func TestInnerBodyDeadline(t *testing.T) {
 	a, b := st.connect(l), st.connect(l)
 	a.send(envelope("h1"))
 	b.send(envelope("h1;"))
-	l.iterate()
+	l.Iterate()
 	if a.conn.Phase() != PhaseReadingBody || b.conn.Phase() != PhaseReadingHeader {
 		t.Fatalf("phases %v and %v", a.conn.Phase(), b.conn.Phase())
 	}
@@ -378,7 +379,7 @@ func TestInnerReplace(t *testing.T) {
 		rest := "new|er|"
 		a.send(envelope("old;up;" + rest))
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		want := "<old><" + rest + ">"
 		if strings.Contains(name, "dec") || strings.Contains(name, "added") {
@@ -398,14 +399,14 @@ func TestInnerReplaceBetweenReads(t *testing.T) {
 	st, l := newStage(t, innerServer(1, func(ctx *Context, msg string) error { return ctx.Write("<" + msg + ">") }))
 	a := st.connect(l)
 	a.send(envelope("one;two|thr"))
-	l.iterate()
+	l.Iterate()
 	p := a.conn.head.Pipeline()
 	if err := p.Replace("cut", "bars", &bars{}); err != nil {
 		t.Fatal(err)
 	}
-	l.iterate()
+	l.Iterate()
 	a.send(envelope("ee|"))
-	l.iterate()
+	l.Iterate()
 	if want := "<one><two><three>"; string(a.out) != want {
 		t.Errorf("%q, want %q", a.out, want)
 	}
@@ -414,7 +415,7 @@ func TestInnerReplaceBetweenReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.send(envelope("x"))
-		l.iterate()
+		l.Iterate()
 	}
 	if n := len(connInner(a.conn)); n > 2 {
 		t.Errorf("%d entries are kept after many decoders", n)
@@ -472,10 +473,10 @@ func TestInnerErrors(t *testing.T) {
 		a := st.connect(l)
 		a.send("some")
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		a.eof = true
-		l.iterate()
+		l.Iterate()
 		a.wantEnd(t, name, c.want)
 	}
 }
@@ -518,7 +519,7 @@ func TestInnerOtherMessages(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send("x")
-	l.iterate()
+	l.Iterate()
 	if want := []any{42, "a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("the tail was given %v, want %v", got, want)
 	}
@@ -532,15 +533,15 @@ func TestInnerClose(t *testing.T) {
 	st, l := newStage(t, innerServer(1, echoCut))
 	a := st.connect(l)
 	a.send(envelope(strings.Repeat("x", 5000)))
-	l.iterate()
+	l.Iterate()
 	if a.conn.heldIn != 5000 {
 		t.Fatalf("%d bytes counted, want 5000", a.conn.heldIn)
 	}
 	free := l.pool.Retained()
 	a.conn.beginClose(CloseNormal, nil)
-	l.iterate()
-	if l.pool.Retained() <= free || l.stats.heldIn.Load() != 0 {
-		t.Errorf("%d bytes are back, %d counted", l.pool.Retained()-free, l.stats.heldIn.Load())
+	l.Iterate()
+	if l.pool.Retained() <= free || l.Stats.Value(meter.HeldIn) != 0 {
+		t.Errorf("%d bytes are back, %d counted", l.pool.Retained()-free, l.Stats.Value(meter.HeldIn))
 	}
 }
 

@@ -29,10 +29,10 @@ func TestPeerEndsInsideAFrame(t *testing.T) {
 			a := st.connect(l)
 			a.room = 0
 			a.send(c.in)
-			l.iterate()
+			l.Iterate()
 			a.eof = true
 			a.room = 1 << 40
-			l.iterate()
+			l.Iterate()
 			want := c.out
 			if c.out == "later" {
 				if half {
@@ -46,7 +46,7 @@ func TestPeerEndsInsideAFrame(t *testing.T) {
 				}
 			}
 			for range 3 {
-				l.iterate()
+				l.Iterate()
 			}
 			a.wantEnd(t, c.name, CloseIncompleteRequest)
 			if err := a.conn.CloseError(); !errors.Is(err, errIncomplete) {
@@ -86,14 +86,14 @@ func TestNewRequestsWhileDraining(t *testing.T) {
 	st, l := newStage(t, srv)
 	a, idle := st.connect(l), st.connect(l)
 	a.send("slow;")
-	l.iterate()
+	l.Iterate()
 	if a.conn.Draining() {
 		t.Error("draining before the shutdown")
 	}
 	l.startDrain(&srv.endpoint)
-	l.iterate()
+	l.Iterate()
 	a.send("new;newer;")
-	l.iterate()
+	l.Iterate()
 	if got := string(a.out); got != "unavailable, not executed: new;unavailable, not executed: newer;" {
 		t.Errorf("sent %q", got)
 	}
@@ -102,12 +102,12 @@ func TestNewRequestsWhileDraining(t *testing.T) {
 	}
 	submit(t, l, a, "answer;")
 	a.conn.End()
-	l.iterate()
+	l.Iterate()
 	if !a.shutdown || !strings.HasSuffix(string(a.out), "answer;") {
 		t.Errorf("sent %q, FIN %v", a.out, a.shutdown)
 	}
 	a.eof = true
-	l.iterate()
+	l.Iterate()
 	a.wantEnd(t, "in the end", CloseServerShutdown)
 	idle.wantEnd(t, "in the end", CloseServerShutdown)
 	if len(r.executed) != 1 {

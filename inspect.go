@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/wheel"
@@ -37,19 +39,16 @@ func (s submitted) has(kinds ...taskKind) bool {
 
 func newInspection(l *loop) *inspection {
 	k := &inspection{l: l}
-	k.reports, _ = l.poller.(simhook.Inspector)
-	q := &l.tasks
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if waiting := int64(len(q.out) - q.next + len(q.in)); waiting != q.pending.Load() {
-		k.fail("the task queue holds %d and counts %d", waiting, q.pending.Load())
-	}
-	for _, batch := range [][]task{q.out[q.next:], q.in} {
-		for _, t := range batch {
-			if t.conn != nil {
-				k.submit(t)
-			}
+	k.reports, _ = l.Poller.(simhook.Inspector)
+	waiting := 0
+	l.Tasks.Inspect(func(t task) {
+		waiting++
+		if t.conn != nil {
+			k.submit(t)
 		}
+	})
+	if n := l.Tasks.Depth(); n != waiting {
+		k.fail("the task queue holds %d and counts %d", waiting, n)
 	}
 	return k
 }
@@ -83,25 +82,25 @@ func (k *inspection) connFail(c *Conn, format string, args ...any) {
 // slots checks that every connection stands in exactly one slot, under its own generation.
 func (k *inspection) slots() {
 	l, used := k.l, 0
-	for i, c := range l.slots {
+	for i, c := range l.table.slots {
 		switch {
 		case c == nil:
 			continue
 		case c.loop != l:
-			k.fail("slot %d holds a connection of loop %s", i, c.loop.name)
-		case int(c.slot) != i || c.gen != l.gens[i] || c.gen == 0:
-			k.fail("slot %d, generation %d holds connection %v", i, l.gens[i], c.ID())
+			k.fail("slot %d holds a connection of loop %s", i, c.loop.Name)
+		case int(c.slot) != i || c.gen != l.table.gens[i] || c.gen == 0:
+			k.fail("slot %d, generation %d holds connection %v", i, l.table.gens[i], c.ID())
 		}
 		used++
 	}
-	if used != l.active {
-		k.fail("%d connections in slots, %d counted", used, l.active)
+	if used != l.table.active {
+		k.fail("%d connections in slots, %d counted", used, l.table.active)
 	}
-	if len(l.free)+used != len(l.slots) {
-		k.fail("%d slots: %d used, %d free", len(l.slots), used, len(l.free))
+	if len(l.table.free)+used != len(l.table.slots) {
+		k.fail("%d slots: %d used, %d free", len(l.table.slots), used, len(l.table.free))
 	}
-	for i, s := range l.free {
-		if l.slots[s] != nil || slices.Contains(l.free[:i], s) {
+	for i, s := range l.table.free {
+		if l.table.slots[s] != nil || slices.Contains(l.table.free[:i], s) {
 			k.fail("slot %d is free and is not", s)
 		}
 	}
@@ -116,16 +115,16 @@ func (k *inspection) lists() {
 				k.connFail(c, "is on the %s list wrongly", name)
 			}
 		}
-		for _, c := range l.slots {
+		for _, c := range l.table.slots {
 			if c != nil && flag(c) && !slices.Contains(list, c) {
 				k.connFail(c, "is not on the %s list", name)
 			}
 		}
 	}
-	on("ready", l.ready, func(c *Conn) bool { return c.has(listedReady) })
-	on("dirty", l.dirty, func(c *Conn) bool { return c.has(listedDirty) })
-	if len(l.closing) > 0 {
-		k.fail("%d connections were not closed at the end of the iteration", len(l.closing))
+	on("ready", l.lists.ready, func(c *Conn) bool { return c.has(listedReady) })
+	on("dirty", l.lists.dirty, func(c *Conn) bool { return c.has(listedDirty) })
+	if len(l.lists.closing) > 0 {
+		k.fail("%d connections were not closed at the end of the iteration", len(l.lists.closing))
 	}
 }
 
@@ -288,7 +287,7 @@ func (k *inspection) ends(c *Conn) {
 // wheel checks that all armed entries belong to live connections or timers, and that every deadline is armed in time.
 func (k *inspection) wheel() {
 	l, armed := k.l, 0
-	for _, c := range l.slots {
+	for _, c := range l.table.slots {
 		if c == nil {
 			continue
 		}
@@ -302,9 +301,9 @@ func (k *inspection) wheel() {
 			k.connFail(c, "has a deadline at %d, which entry %d does not keep", next, c.timer)
 		}
 	}
-	for _, t := range l.timers.heap {
-		if t.loop != l || t.conn != nil && (t.conn.loop != l || l.lookup(t.conn.token()) != t.conn) {
-			k.fail("a timer for %d is armed that belongs to nobody", t.when)
+	for _, t := range l.Timers.All() {
+		if x, ok := t.Owner().(*connExt); ok && (x.conn.loop != l || l.table.lookup(x.conn.token()) != x.conn) {
+			k.fail("a timer for %d is armed that belongs to nobody", t.When())
 		}
 	}
 	if armed != l.wheel.Len() {
@@ -316,7 +315,7 @@ func (k *inspection) wheel() {
 func (k *inspection) numbers(w simhook.Waiting) {
 	l := k.l
 	var writing int64
-	for _, c := range l.slots {
+	for _, c := range l.table.slots {
 		if c != nil && c.interest&sys.Write != 0 {
 			writing++
 		}
@@ -324,7 +323,7 @@ func (k *inspection) numbers(w simhook.Waiting) {
 	if writing != l.writeInterest {
 		k.fail("%d connections have write interest, %d counted", writing, l.writeInterest)
 	}
-	if in, out := l.stats.heldIn.Load(), l.stats.heldOut.Load(); in != k.heldIn || out != k.heldOut {
+	if in, out := l.Stats.Value(meter.HeldIn), l.Stats.Value(meter.HeldOut); in != k.heldIn || out != k.heldOut {
 		k.fail("%d bytes are held inbound and %d outbound, %d and %d published", k.heldIn, k.heldOut, in, out)
 	}
 	coming := 0
@@ -333,25 +332,25 @@ func (k *inspection) numbers(w simhook.Waiting) {
 			coming++
 		}
 	}
-	if n := l.assigned.Load(); n != int64(l.active+coming) {
-		k.fail("%d connections and %d to come, %d assigned", l.active, coming, n)
+	if n := l.assigned.Load(); n != int64(l.table.active+coming) {
+		k.fail("%d connections and %d to come, %d assigned", l.table.active, coming, n)
 	}
-	if in, out := l.counters[countBytesIn], l.counters[countBytesOut]; in > w.In || in < w.In-w.Late || out != w.Out {
+	if in, out := l.Counters[meter.BytesIn], l.Counters[meter.BytesOut]; in > w.In || in < w.In-w.Late || out != w.Out {
 		k.fail("counted %d bytes in and %d out, but %d and %d have passed", in, out, w.In, w.Out)
 	}
-	if n := l.counters[countFaults]; n > 0 {
+	if n := l.Counters[meter.Faults]; n > 0 {
 		k.fail("%d panics of the loop itself", n)
 	}
-	if n := l.counters[countPhaseViolations]; n > 0 {
+	if n := l.Counters[meter.PhaseViolations]; n > 0 {
 		k.fail("%d impossible phase transitions", n)
 	}
-	for i, v := range l.counters {
-		if l.stats.counters[i].Load() != v {
-			k.fail("counter %d is %d and was published as %d", i, v, l.stats.counters[i].Load())
+	for i, v := range l.Counters {
+		if n := l.Stats.Count(meter.Counter(i)); n != v {
+			k.fail("counter %d is %d and was published as %d", i, v, n)
 		}
 	}
-	if l.stats.active.Load() != int64(l.active) || l.stats.writeInterest.Load() != l.writeInterest || l.stats.deadlines.Load() != int64(l.wheel.Len()) {
-		k.fail("active %d, write interest %d and %d deadlines were not published", l.active, l.writeInterest, l.wheel.Len())
+	if l.Stats.Value(meter.Active) != int64(l.table.active) || l.Stats.Value(meter.WriteInterest) != l.writeInterest || l.Stats.Value(meter.Deadlines) != int64(l.wheel.Len()) {
+		k.fail("active %d, write interest %d and %d deadlines were not published", l.table.active, l.writeInterest, l.wheel.Len())
 	}
 }
 
@@ -361,9 +360,9 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 	if w.Timeout == 0 || w.Woken {
 		return
 	}
-	if len(l.ready) > 0 || len(l.dirty) > 0 || l.stopping || l.walking() {
-		k.fail("waits %v with work in hand: %d ready, %d dirty, stopping %v, draining %v", w.Timeout, len(l.ready), len(l.dirty),
-			l.stopping, l.walking())
+	if len(l.lists.ready) > 0 || len(l.lists.dirty) > 0 || l.Stopping || l.walking() {
+		k.fail("waits %v with work in hand: %d ready, %d dirty, stopping %v, draining %v", w.Timeout, len(l.lists.ready), len(l.lists.dirty),
+			l.Stopping, l.walking())
 	}
 	if n := k.pressing(w); n > 0 {
 		k.fail("waits %v with %d tasks in its queue and nobody to wake it", w.Timeout, n)
@@ -372,7 +371,7 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 	if ok && (w.Timeout < 0 || w.Until > wheel.After(when, wheelTick)) {
 		k.fail("waits %v, until %d, but has a deadline at %d", w.Timeout, w.Until, when)
 	}
-	if when, ok := l.timers.next(); ok && (w.Timeout < 0 || w.Until > wheel.After(when, time.Millisecond)) { // time passes on the way to the wait
+	if when, ok := l.Timers.Next(); ok && (w.Timeout < 0 || w.Until > wheel.After(when, time.Millisecond)) { // time passes on the way to the wait
 		k.fail("waits %v, until %d, but has a timer at %d", w.Timeout, w.Until, when)
 	}
 }
@@ -380,30 +379,25 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 // pressing returns the number of tasks that the loop must not sleep over: all but timers that are not due before it
 // wakes.
 func (k *inspection) pressing(w simhook.Waiting) int {
-	q := &k.l.tasks
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := len(q.tail.in) + len(q.tail.out) - q.tail.next
-	for _, batch := range [][]task{q.out[q.next:], q.in} {
-		for _, t := range batch {
-			if t.kind != taskTimer || w.Timeout < 0 || t.msg.(*Timer).when < w.Until-int64(time.Millisecond) {
-				n++
-			}
+	n := 0
+	n += k.l.Tasks.Inspect(func(t task) {
+		if t.kind != taskTimer || w.Timeout < 0 || t.msg.(*reactor.Timer).When() < w.Until-int64(time.Millisecond) {
+			n++
 		}
-	}
+	})
 	return n
 }
 
 // empty checks that a loop that has ended gave everything back.
 func (k *inspection) empty() {
 	l := k.l
-	if l.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.tasks.depth() != 0 || len(l.attempts) != 0 {
-		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.active, l.assigned.Load(),
-			l.writeInterest, l.tasks.depth(), len(l.attempts))
+	if l.table.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || len(l.attempts) != 0 {
+		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.table.active, l.assigned.Load(),
+			l.writeInterest, l.Tasks.Depth(), len(l.attempts))
 	}
-	for _, t := range l.timers.heap {
-		if t.conn != nil {
-			k.connFail(t.conn, "left a timer")
+	for _, t := range l.Timers.All() {
+		if x, ok := t.Owner().(*connExt); ok {
+			k.connFail(x.conn, "left a timer")
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (l *loop) handleBatch() {
 	timed := len(b.list) >= min(b.limit, batchTimed)
 	begin := int64(0)
 	if timed {
-		begin = l.clock.Now()
+		begin = l.Clock.Now()
 	}
 	for b.next < len(b.list) {
 		e := &b.list[b.next]
@@ -106,7 +106,7 @@ func (l *loop) handleBatch() {
 		l.handleBatched(e, b.mem[e.from:end:end])
 	}
 	if timed {
-		b.adapt(l.clock.Now() - begin)
+		b.adapt(l.Clock.Now() - begin)
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *loop) handleBatched(e *batched, view []byte) {
 	if e.n <= 0 || e.err != nil {
 		c.readEnded(e.err)
 	} else {
-		if l.pressed > 0 {
+		if l.memory.pressed > 0 {
 			c.pauseForBudget()
 		}
 		c.decodeScratch(view)

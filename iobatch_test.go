@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // batchStage is a loop with connections whose handlers say what they do. A message that has an entry in do runs it; every
@@ -58,14 +59,14 @@ func TestBatchSteps(t *testing.T) {
 	a, b, c, d := all[0], all[1], all[2], all[3]
 	d.room = 0
 	d.send("d0;")
-	l.iterate() // d waits for room and will be writable and readable
+	l.Iterate() // d waits for room and will be writable and readable
 	d.room = 100
 	a.send("a;")
 	b.send("b;")
 	c.send("c;")
 	d.send("d;")
 	st.trace = nil
-	l.iterate()
+	l.Iterate()
 	id := func(format string, x *actor) string { return fmt.Sprintf(format, x.fd) }
 	want := []string{
 		id("read %d", a), id("read %d", b), id("read %d", c), id("write %d", d), id("read %d", d), "handle d", id("write %d", d),
@@ -96,7 +97,7 @@ func TestBatchLimits(t *testing.T) {
 		for _, a := range all {
 			a.send(strings.Repeat("m", x.length-1) + ";")
 		}
-		l.iterate()
+		l.Iterate()
 		if got := st.runs("handle", "write"); !slices.Equal(got, x.want) {
 			t.Errorf("%s: batches of %d, want %d", x.what, got, x.want)
 		}
@@ -149,21 +150,21 @@ func TestBatchOfOthersDoings(t *testing.T) {
 				}
 				return r
 			}
-			l.iterate()
-			l.iterate() // tasks
+			l.Iterate()
+			l.Iterate() // tasks
 			if got := result(); got != x.want {
 				t.Errorf("%q, want %q", got, x.want)
 			}
 			before.conn.ResumeRead()
 			after.conn.ResumeRead()
-			l.iterate()
+			l.Iterate()
 			if got := result(); got != x.then {
 				t.Errorf("at the end %q, want %q", got, x.then)
 			}
 			if got := string(all[1].out); got != "x;" {
 				t.Errorf("the one that did it was sent %q", got)
 			}
-			if n := l.counters[countBytesIn]; n != 6 {
+			if n := l.Counters[meter.BytesIn]; n != 6 {
 				t.Errorf("%d bytes were counted, want 6, whatever became of them", n)
 			}
 		})
@@ -187,14 +188,14 @@ func TestBatchFailures(t *testing.T) {
 	} {
 		t.Run(x.what, func(t *testing.T) {
 			st, l, all := batchStage(t, 5, map[string]func(*Context){"2": x.do})
-			l.log = slog.New(slog.DiscardHandler)
+			l.Log = slog.New(slog.DiscardHandler)
 			for i, a := range all {
 				a.send(fmt.Sprint(i, ";"))
 			}
 			if x.fail != nil {
 				x.fail(all[2])
 			}
-			l.iterate()
+			l.Iterate()
 			for i, a := range all {
 				e, want := a.conn.CloseError(), fmt.Sprint(i, ";")
 				switch {
@@ -204,7 +205,7 @@ func TestBatchFailures(t *testing.T) {
 					t.Errorf("connection %d was sent %q and ended with %v", i, a.out, e)
 				}
 			}
-			if n := l.counters[countFaults]; n > 0 {
+			if n := l.Counters[meter.Faults]; n > 0 {
 				t.Errorf("%d faults of the engine: %q", n, st.trace)
 			}
 		})
@@ -216,20 +217,20 @@ func TestBatchFailures(t *testing.T) {
 func TestBatchSurvivesGoexit(t *testing.T) {
 	for _, at := range []int{0, 2, 4} {
 		_, l, all := batchStage(t, 5, map[string]func(*Context){fmt.Sprint(at): func(*Context) { runtime.Goexit() }})
-		l.log = slog.New(slog.DiscardHandler)
+		l.Log = slog.New(slog.DiscardHandler)
 		for i, a := range all {
 			a.send(fmt.Sprint(i, ";"))
 		}
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			l.iterate()
+			l.Iterate()
 		}()
 		<-over
 		all[(at+1)%5].send("more;")
-		l.afterGoexit()
-		l.iterate()
-		l.iterate()
+		l.Orphaned()
+		l.Iterate()
+		l.Iterate()
 		for i, a := range all {
 			want := fmt.Sprint(i, ";")
 			if i == (at+1)%5 {
@@ -248,21 +249,21 @@ func TestBatchSurvivesGoexit(t *testing.T) {
 // TestBatchLeftComesFirst: what is left of a batch is handled before a task can make the loop read on.
 func TestBatchLeftComesFirst(t *testing.T) {
 	_, l, all := batchStage(t, 2, map[string]func(*Context){"exit": func(*Context) { runtime.Goexit() }})
-	l.log = slog.New(slog.DiscardHandler)
+	l.Log = slog.New(slog.DiscardHandler)
 	all[0].send("exit;")
 	all[1].send("first;")
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		l.iterate()
+		l.Iterate()
 	}()
 	<-over
-	l.afterGoexit()
+	l.Orphaned()
 	all[1].send("second;")
 	if err := all[1].conn.Post(func() { l.drainConn(all[1].conn) }); err != nil {
 		t.Fatal(err)
 	}
-	l.iterate()
+	l.Iterate()
 	if got := string(all[1].out); got != "first;second;" {
 		t.Errorf("sent %q", got)
 	}
@@ -278,14 +279,14 @@ func TestBatchWritesPartly(t *testing.T) {
 			a.send(fmt.Sprint("first", i, ";"))
 		}
 		all[1].room = room
-		l.iterate()
+		l.Iterate()
 		if got := all[1].conn.QueuedBytes(); got != int64(7-room) {
 			t.Errorf("room for %d bytes: %d are queued", room, got)
 		}
 		all[1].send("second;")
-		l.iterate()
+		l.Iterate()
 		all[1].room = 1 << 40
-		l.iterate()
+		l.Iterate()
 		for i, want := range []string{"first0;", "first1;second;", "first2;"} {
 			if got := string(all[i].out); got != want {
 				t.Errorf("room for %d bytes: connection %d was sent %q, want %q", room, i, got, want)
@@ -320,8 +321,8 @@ func TestBatchEndsAfterTheWrites(t *testing.T) {
 		other = second
 		first.send("1234567;")
 		second.send("1;")
-		l.iterate()
-		l.iterate()
+		l.Iterate()
+		l.Iterate()
 		want := map[string]string{"end": "1;", "write": "1;+"}[what]
 		if string(first.out) != "1234567;" || string(second.out) != want {
 			t.Errorf("%s: sent %q and %q", what, first.out, second.out)
@@ -364,7 +365,7 @@ func TestBatchAdapts(t *testing.T) {
 		for _, a := range all {
 			a.send("m;")
 		}
-		l.iterate()
+		l.Iterate()
 		return l.io.limit
 	}
 	if got := turn(); got != batchMax {
@@ -414,13 +415,13 @@ func TestBatchContainsLatePanics(t *testing.T) {
 	for _, a := range all {
 		a.send("1234567;")
 	}
-	l.iterate()
+	l.Iterate()
 	for i, a := range all {
 		if e := a.conn.CloseError(); string(a.out) != "1234567;" || (e != nil) != (a == bad) {
 			t.Errorf("connection %d was sent %q and ended with %v", i, a.out, e)
 		}
 	}
-	if n := l.counters[countFaults]; n > 0 {
+	if n := l.Counters[meter.Faults]; n > 0 {
 		t.Errorf("%d faults of the engine", n)
 	}
 }
@@ -435,7 +436,7 @@ func TestBatchLeavesBulkAlone(t *testing.T) {
 		big.send(message)
 		small.send("s;")
 		big.reads = 0
-		l.iterate()
+		l.Iterate()
 		if big.reads != want {
 			t.Errorf("turn %d: %d reads, want %d", i, big.reads, want)
 		}
@@ -444,7 +445,7 @@ func TestBatchLeavesBulkAlone(t *testing.T) {
 		t.Errorf("%d bytes came back, want %d", len(big.out), len(want))
 	}
 	big.send("little;")
-	l.iterate()
+	l.Iterate()
 	if big.conn.has(bulk) {
 		t.Error("it stays outside although it sends little")
 	}
@@ -457,7 +458,7 @@ func TestBatchShowsLongAnswers(t *testing.T) {
 	most := int64(0)
 	srv := cutServer(func(ctx *Context, _ string) error {
 		queued := int64(0)
-		for _, c := range l.slots {
+		for _, c := range l.table.slots {
 			queued += c.QueuedBytes()
 		}
 		most = max(most, queued)
@@ -471,7 +472,7 @@ func TestBatchShowsLongAnswers(t *testing.T) {
 	for _, a := range all {
 		a.send("m;")
 	}
-	l.iterate()
+	l.Iterate()
 	if most > 0 {
 		t.Errorf("%d bytes were queued for others when a handler ran", most)
 	}
@@ -516,7 +517,7 @@ func TestBatchPausesForTheBudget(t *testing.T) {
 		a.room = 0
 		a.ask(400)
 	}
-	l.processEvents(l.wait())
+	l.Serve(l.Wait())
 	st.expectMemory("after the batch", 3*400_000, 7*401)
 	for _, a := range all {
 		a.room = 1 << 40
@@ -533,8 +534,8 @@ func TestBatchPausesForTheBudget(t *testing.T) {
 // TestBatchAllocatesNothing: on the way of a message through a batch.
 func TestBatchAllocatesNothing(t *testing.T) {
 	l := hotLoop(t, 2*batchMax+1)
-	l.iterate()
-	if n := testing.AllocsPerRun(100, func() { l.iterate() }); n != 0 {
+	l.Iterate()
+	if n := testing.AllocsPerRun(100, func() { l.Iterate() }); n != 0 {
 		t.Errorf("%v allocations for %d messages", n, 2*batchMax+1)
 	}
 }

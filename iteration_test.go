@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
-	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // cut is a decoder of messages that end with a semicolon.
@@ -51,21 +51,21 @@ func TestIterationOrder(t *testing.T) {
 	ended, resumed, busy := st.connect(l), st.connect(l), st.connect(l)
 	other = st.connect(l)
 	resumed.send(strings.Repeat("first;", frameBudget) + "rest;")
-	l.processEvents(l.wait()) // leaves one frame in hand
-	if len(l.ready) != 1 {
-		t.Fatalf("%d connections hold frames, want 1", len(l.ready))
+	l.Serve(l.Wait()) // leaves one frame in hand
+	if len(l.lists.ready) != 1 {
+		t.Fatalf("%d connections hold frames, want 1", len(l.lists.ready))
 	}
-	if _, err := l.after(busy.conn, 50*time.Millisecond, func() { st.note("deadline") }); err != nil {
+	if _, err := busy.conn.after(50*time.Millisecond, func() { st.note("deadline") }); err != nil {
 		t.Fatal(err)
 	}
 	st.now.Add(int64(time.Second))
 	ended.eof = true
 	busy.send("io;")
-	if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.note("task") }}, false); err != nil {
+	if err := l.Tasks.Push(task{kind: taskFunc, msg: func() { st.note("task") }}); err != nil {
 		t.Fatal(err)
 	}
 	st.trace = nil
-	l.iterate()
+	l.Iterate()
 	want := []string{"wait", "task", "handle io", "handle rest", "deadline", fmt.Sprint("write ", other.fd), fmt.Sprint("close ", ended.fd)}
 	if got := st.noted("wait", "task", "handle", "deadline", "write", "close"); !slices.Equal(got, want) {
 		t.Errorf("one iteration did %q, want %q", got, want)
@@ -99,7 +99,7 @@ func TestConnectionsPerIteration(t *testing.T) {
 	}
 	expect := func(list string, want ...string) {
 		t.Helper()
-		l.iterate()
+		l.Iterate()
 		if got := st.noted("handle", "write"); !slices.Equal(got, want) {
 			t.Errorf("%s: an iteration did %q, want %q", list, got, want)
 		}
@@ -118,11 +118,11 @@ func TestConnectionsPerIteration(t *testing.T) {
 		a.send(budget + fmt.Sprint(i+1) + ";")
 	}
 	for range 3 { // an event each, up to the phase that resumes
-		l.processEvents(l.wait())
+		l.Serve(l.Wait())
 	}
 	st.noted()
-	if len(l.ready) != len(all) {
-		t.Fatalf("%d connections hold frames, want %d", len(l.ready), len(all))
+	if len(l.lists.ready) != len(all) {
+		t.Fatalf("%d connections hold frames, want %d", len(l.lists.ready), len(all))
 	}
 	expect("frames in hand", "handle 0", "handle 1", "handle 2")
 	speaker.send("meanwhile;")
@@ -142,9 +142,9 @@ func TestFrameBudget(t *testing.T) {
 	for i, want := range []int{frameBudget + 1, frameBudget, frameBudget, 4, 0} {
 		order = nil
 		if i == 0 {
-			l.processEvents(l.wait()) // an iteration up to the phase that resumes
+			l.Serve(l.Wait()) // an iteration up to the phase that resumes
 		} else {
-			l.iterate()
+			l.Iterate()
 		}
 		if got := len(order); got != want {
 			t.Errorf("step %d handled %d frames, want %d", i, got, want)
@@ -153,8 +153,8 @@ func TestFrameBudget(t *testing.T) {
 			t.Error("the other connection was not served in the same iteration")
 		}
 	}
-	if greedy.reads > 2 || len(l.ready) > 0 {
-		t.Errorf("%d reads, %d connections still hold frames", greedy.reads, len(l.ready))
+	if greedy.reads > 2 || len(l.lists.ready) > 0 {
+		t.Errorf("%d reads, %d connections still hold frames", greedy.reads, len(l.lists.ready))
 	}
 }
 
@@ -168,11 +168,11 @@ func TestReadBudget(t *testing.T) {
 	flood, modest := st.connect(l), st.connect(l)
 	flood.endless = true
 	modest.send("x")
-	l.iterate()
+	l.Iterate()
 	if handled != readByteBudget+1 || flood.reads > readCallBudget || modest.reads == 0 {
 		t.Errorf("%d bytes in %d reads, want %d of the flood and the other's one", handled, flood.reads, readByteBudget)
 	}
-	l.iterate()
+	l.Iterate()
 	if handled != 2*readByteBudget+1 {
 		t.Errorf("%d bytes after two iterations", handled)
 	}
@@ -195,7 +195,7 @@ func TestWriteBudget(t *testing.T) {
 	a.send("go;")
 	for i := range 5 {
 		before := len(a.writes)
-		l.iterate()
+		l.Iterate()
 		if n := len(a.writes) - before; n > writeCallBudget {
 			t.Errorf("iteration %d made %d write calls, budget %d", i, n, writeCallBudget)
 		}
@@ -213,14 +213,14 @@ func TestWaitTimeout(t *testing.T) {
 	p := st.nextPoller
 	a := st.connect(l)
 	waited := func() time.Duration {
-		l.iterate()
+		l.Iterate()
 		return p.timeouts[len(p.timeouts)-1]
 	}
 	if d := waited(); d >= 0 {
 		t.Errorf("nothing scheduled, waited %v", d)
 	}
 	fired := 0
-	if _, err := l.after(a.conn, 50*time.Millisecond, func() { fired++ }); err != nil {
+	if _, err := a.conn.after(50*time.Millisecond, func() { fired++ }); err != nil {
 		t.Fatal(err)
 	}
 	if d := waited(); d != 50*time.Millisecond {
@@ -235,22 +235,22 @@ func TestWaitTimeout(t *testing.T) {
 		t.Errorf("an overdue deadline, waited %v, fired %d", d, fired)
 	}
 	for range DefaultMinTasks + 1 {
-		if err := l.tasks.push(task{kind: taskFunc, msg: func() {}}, false); err != nil {
+		if err := l.Tasks.Push(task{kind: taskFunc, msg: func() {}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 {
 		if d := waited(); d != 0 {
-			t.Errorf("%d tasks were pending, waited %v", l.tasks.depth(), d)
+			t.Errorf("%d tasks were pending, waited %v", l.Tasks.Depth(), d)
 		}
 	}
 	a.send(strings.Repeat(";", 3*frameBudget+1))
-	l.processEvents(l.wait())
+	l.Serve(l.Wait())
 	if d := waited(); d != 0 {
 		t.Errorf("frames were in hand, waited %v", d)
 	}
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if d := waited(); d >= 0 {
 		t.Errorf("everything done, waited %v", d)
@@ -276,7 +276,7 @@ func TestWatermarks(t *testing.T) {
 		a.room += room
 		a.send(";")
 		for range 8 { // each reads one message
-			l.iterate()
+			l.Iterate()
 		}
 		if q := a.conn.QueuedBytes(); q != queued {
 			t.Errorf("%s: %d bytes queued, want %d", what, q, queued)
@@ -317,7 +317,7 @@ func TestGatheredWrite(t *testing.T) {
 	a.send(strings.Repeat("L;", 10))
 	b.send(strings.Repeat("small;", 20))
 	waits := len(st.nextPoller.timeouts)
-	l.iterate()
+	l.Iterate()
 	if !slices.Equal(a.writes, []int{10}) || len(a.out) != 10*adoptSize {
 		t.Errorf("10 large writes took calls with %v buffers, %d bytes", a.writes, len(a.out))
 	}
@@ -348,7 +348,7 @@ func TestEmptyWritesAreIgnored(t *testing.T) {
 	a := st.connect(l)
 	a.send("go;")
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if len(a.writes) != 0 || a.conn.QueuedBytes() != 0 || l.writeInterest != 0 || a.conn.out.head != nil {
 		t.Errorf("%d write calls, %d bytes queued, write interest %d", len(a.writes), a.conn.QueuedBytes(), l.writeInterest)
@@ -382,7 +382,7 @@ func TestInterestFollowsNeed(t *testing.T) {
 		}
 		if i > 0 {
 			for range s.iterations {
-				l.iterate()
+				l.Iterate()
 			}
 		}
 		if got := st.noted("add", "modify", "remove"); !slices.Equal(got, s.want) {
@@ -416,7 +416,7 @@ func TestSegmentsComeBack(t *testing.T) {
 		a := st.connect(l)
 		play(a)
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		if a.closed != 1 {
 			t.Fatalf("%s: closed %d times", what, a.closed)
@@ -425,27 +425,27 @@ func TestSegmentsComeBack(t *testing.T) {
 			t.Errorf("%s: the pool held %d bytes, now %d", what, before, now)
 		}
 	}
-	run("full write", func(a *actor) { a.send("hello;"); l.iterate(); a.eof = true })
+	run("full write", func(a *actor) { a.send("hello;"); l.Iterate(); a.eof = true })
 	run("partial writes", func(a *actor) {
 		a.room = 3
 		a.send("hello;world;")
-		l.iterate()
+		l.Iterate()
 		a.room = 100
-		l.iterate()
+		l.Iterate()
 		a.eof = true
 	})
 	run("close before the write", func(a *actor) {
 		a.room = 0
 		a.send("hello;")
-		l.iterate()
+		l.Iterate()
 		a.conn.Close(CloseNormal)
 	})
-	run("close inside a frame", func(a *actor) { a.send("hel"); l.iterate(); a.eof = true })
+	run("close inside a frame", func(a *actor) { a.send("hel"); l.Iterate(); a.eof = true })
 	run("panic with a frame behind", func(a *actor) {
 		a.send("pa")
-		l.iterate()
+		l.Iterate()
 		a.send("nic;more")
-		l.iterate()
+		l.Iterate()
 		a.eof = true
 	})
 }
@@ -460,18 +460,18 @@ func TestFramesInHandWaitForTheBudget(t *testing.T) {
 	a, stuck := st.connect(l), st.connect(l)
 	stuck.room = 0
 	a.send(strings.Repeat("m;", 3*frameBudget))
-	l.processEvents(l.wait())
+	l.Serve(l.Wait())
 	if got != frameBudget || !a.conn.has(listedReady) {
 		t.Fatalf("%d messages at once, want %d and the others in hand", got, frameBudget)
 	}
 	write(t, stuck.conn, make([]byte, 1<<20+1<<10)) // above the limit, below the one at which writes are refused
 	stuck.conn.account()
 	l.publishMemory()
-	if l.pressed == 0 {
+	if l.memory.pressed == 0 {
 		t.Fatal("there is no pressure")
 	}
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if got != frameBudget || a.conn.paused&pauseBudget == 0 {
 		t.Fatalf("%d messages under pressure, want none after the first %d; pauses %b", got, frameBudget, a.conn.paused)
@@ -488,15 +488,15 @@ func TestGenerationsWrapAround(t *testing.T) {
 	var got []string
 	st, l := newStage(t, cutServer(func(_ *Context, msg string) error { got = append(got, msg); return nil }))
 	st.connect(l).conn.Close(CloseNormal)
-	l.iterate()
-	l.gens[0] = math.MaxUint32
+	l.Iterate()
+	l.table.gens[0] = math.MaxUint32
 	a := st.connect(l)
 	if a.conn.slot != 0 || a.conn.gen == 0 {
 		t.Fatalf("slot %d, generation %d", a.conn.slot, a.conn.gen)
 	}
 	a.send("hello;")
-	l.iterate()
-	if len(got) != 1 || l.lookup(a.conn.token()) != a.conn {
+	l.Iterate()
+	if len(got) != 1 || l.table.lookup(a.conn.token()) != a.conn {
 		t.Errorf("handled %q", got)
 	}
 }
@@ -505,16 +505,14 @@ func TestGenerationsWrapAround(t *testing.T) {
 // poller is asked for the second time in an iteration.
 func TestClosesBeforeTheSecondPoll(t *testing.T) {
 	srv := cutServer(func(ctx *Context, _ string) error { ctx.Close(CloseNormal); return nil })
-	srv.Group = &Group{MaxEvents: 2 * repollAfter}
+	srv.Group = &Group{MaxEvents: 2 * reactor.RepollAfter}
 	srv.Loops = 0
 	st, l := newStage(t, srv)
 	var all []*actor
-	for range repollAfter + 1 {
+	for range reactor.RepollAfter + 1 {
 		all = append(all, st.connect(l))
 	}
-	for len(l.events) < len(all) { // they grow with what is ready
-		l.events = append(l.events, sys.Event{})
-	}
+	st.growEvents(l, all)
 	for _, a := range all {
 		a.send("bye;")
 	}
@@ -528,7 +526,7 @@ func TestClosesBeforeTheSecondPoll(t *testing.T) {
 		}
 		open = append(open, n)
 	}
-	l.processEvents(l.wait())
+	l.Serve(l.Wait())
 	if !slices.Equal(open, []int{len(all), 0}) {
 		t.Errorf("%v descriptors open at the polls, want all %d and none", open, len(all))
 	}

@@ -91,7 +91,7 @@ func TestKeptInputIsBounded(t *testing.T) {
 		a := st.connect(l)
 		a.send(strings.Repeat("a", 19_000+1000*i) + ";")
 		all = append(all, a)
-		l.iterate()
+		l.Iterate()
 	}
 	if m := srv.endpoint.budget.snapshot(); !m.Pressure || m.Inbound != 105_000 {
 		t.Fatalf("%+v", m)

@@ -4,62 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
-const (
-	// maxLabels bounds the tenants, and the networks, that closes are counted for. Later ones count as OtherLabel,
-	// because a metric must not grow with the number of strangers.
-	maxLabels = 1000
-	// The prefix lengths that tell networks apart.
-	labelIPv4Bits, labelIPv6Bits = 24, 48
-)
+// The lengths of the prefixes that networks are told apart by.
+const labelIPv4Bits, labelIPv6Bits = 24, 48
 
 // OtherLabel is the label for the closes of tenants and networks beyond the first thousand.
 const OtherLabel = "other"
-
-// closeCounts are closes by reason.
-type closeCounts [closeReasons]atomic.Uint64
-
-func (n *closeCounts) asMap() map[CloseReason]uint64 {
-	m := make(map[CloseReason]uint64)
-	for r := range n {
-		if v := n[r].Load(); v > 0 {
-			m[CloseReason(r)] = v
-		}
-	}
-	return m
-}
-
-// labels counts closes by a label of bounded cardinality. Any goroutine; a lock is taken only for a label's first close.
-type labels[K comparable] struct {
-	known sync.Map // K → *closeCounts
-	mu    sync.Mutex
-	size  int
-	other closeCounts
-}
-
-// of returns the counts of a label.
-func (t *labels[K]) of(label K) *closeCounts {
-	if n, ok := t.known.Load(label); ok {
-		return n.(*closeCounts)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n, ok := t.known.Load(label); ok {
-		return n.(*closeCounts)
-	}
-	if t.size == maxLabels {
-		return &t.other
-	}
-	t.size++
-	n := new(closeCounts)
-	t.known.Store(label, n)
-	return n
-}
 
 // LabelCounts are the closes of one tenant or of one network.
 type LabelCounts struct {
@@ -67,16 +20,18 @@ type LabelCounts struct {
 	Closed map[CloseReason]uint64
 }
 
-// list returns the counts sorted by label, the others last.
-func (t *labels[K]) list() []LabelCounts {
+// closes returns the counts of closes by reason.
+func closes(n *meter.Counts) map[CloseReason]uint64 {
+	m := make(map[CloseReason]uint64)
+	n.Each(func(reason int, times uint64) { m[CloseReason(reason)] = times })
+	return m
+}
+
+// labelCounts returns the counts sorted by label, the others last.
+func labelCounts[K comparable](t *meter.Labels[K]) []LabelCounts {
 	var all []LabelCounts
-	t.known.Range(func(k, n any) bool {
-		all = append(all, LabelCounts{Label: fmt.Sprint(k), Closed: n.(*closeCounts).asMap()})
-		return true
-	})
-	slices.SortFunc(all, func(a, b LabelCounts) int { return strings.Compare(a.Label, b.Label) })
-	if m := t.other.asMap(); len(m) > 0 {
-		all = append(all, LabelCounts{Label: OtherLabel, Closed: m})
+	for _, n := range t.List(OtherLabel) {
+		all = append(all, LabelCounts{Label: n.Label, Closed: closes(n.Counts)})
 	}
 	return all
 }
@@ -85,10 +40,10 @@ func (t *labels[K]) list() []LabelCounts {
 func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant string) {
 	e.closed[reason].Add(1)
 	if peer.IsValid() {
-		e.networks.of(maskAddr(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
+		e.networks.Of(maskAddr(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
 	}
 	if tenant != "" {
-		e.tenants.of(tenant)[reason].Add(1)
+		e.tenants.Of(tenant)[reason].Add(1)
 	}
 }
 

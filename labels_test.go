@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sample"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestLabelsAreBounded(t *testing.T) {
 	var e endpoint
 	e.released = make(chan struct{}, 1)
-	const tenants = maxLabels + 200
+	const tenants = meter.MaxLabels + 200
 	for i := range tenants {
 		peer := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 7}), 1)
 		for range 2 {
@@ -26,18 +27,18 @@ func TestLabelsAreBounded(t *testing.T) {
 	e.countClose(CloseIOError, netip.MustParseAddrPort("10.0.0.99:1"), "tenant-0000")
 	e.countClose(CloseIOError, netip.MustParseAddrPort("[2001:db8:1:2::3]:1"), "")
 	e.countClose(CloseIOError, netip.AddrPort{}, "") // a Unix socket
-	for name, list := range map[string][]LabelCounts{"tenants": e.tenants.list(), "networks": e.networks.list()} {
-		if len(list) != maxLabels+1 || list[maxLabels].Label != OtherLabel {
+	for name, list := range map[string][]LabelCounts{"tenants": labelCounts(&e.tenants), "networks": labelCounts(&e.networks)} {
+		if len(list) != meter.MaxLabels+1 || list[meter.MaxLabels].Label != OtherLabel {
 			t.Fatalf("%d %s, the last %q", len(list), name, list[len(list)-1].Label)
 		}
-		if n := list[maxLabels].Closed[CloseNormal]; n != 2*200 {
+		if n := list[meter.MaxLabels].Closed[CloseNormal]; n != 2*200 {
 			t.Errorf("%s: %d closes of others, want 400", name, n)
 		}
 		if first := list[0]; first.Closed[CloseNormal] != 2 || first.Closed[CloseIOError] != 1 {
 			t.Errorf("%s: the first is %+v", name, first)
 		}
 	}
-	if first := e.networks.list()[0].Label; first != "10.0.0.0/24" {
+	if first := labelCounts(&e.networks)[0].Label; first != "10.0.0.0/24" {
 		t.Errorf("the first network is %q", first)
 	}
 	if n := e.closed[CloseIOError].Load(); n != 3 {
@@ -45,8 +46,8 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 	var fresh endpoint
 	fresh.countClose(CloseNormal, netip.MustParseAddrPort("[2001:db8:1:2::3]:1"), "")
-	if list := fresh.networks.list(); len(list) != 1 || list[0].Label != "2001:db8:1::/48" || len(fresh.tenants.list()) != 0 {
-		t.Errorf("networks %v, tenants %v", list, fresh.tenants.list())
+	if list := labelCounts(&fresh.networks); len(list) != 1 || list[0].Label != "2001:db8:1::/48" || len(labelCounts(&fresh.tenants)) != 0 {
+		t.Errorf("networks %v, tenants %v", list, labelCounts(&fresh.tenants))
 	}
 }
 

@@ -32,8 +32,8 @@ func (a *acceptor) stop() {
 		a.timer.Stop()
 	}
 	if a.open {
-		if err := a.loop.removeSpecial(a.fd, a.token); err != nil {
-			a.loop.log.Error("eddy: deregistering the listener failed", "err", err)
+		if err := a.loop.Unwatch(a.token); err != nil {
+			a.loop.Log.Error("eddy: deregistering the listener failed", "err", err)
 		}
 	}
 	a.close()

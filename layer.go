@@ -1,6 +1,9 @@
 package eddy
 
-import "math"
+import (
+	"github.com/go-eddy/eddy/internal/meter"
+	"math"
+)
 
 // This file serves handlers that carry the connection's bytes inside a protocol of their own, as TLS does. Such a stream
 // depends on all bytes before, has an end of its own, and must be taken in order.
@@ -80,7 +83,7 @@ func (c *Conn) doLater(what uint8) {
 	x := c.extend()
 	if x.later |= what; c.loop.batch != c && !c.has(listedDirty) {
 		c.raise(listedDirty)
-		c.loop.dirty = append(c.loop.dirty, c)
+		c.loop.lists.dirty = append(c.loop.lists.dirty, c)
 	}
 }
 
@@ -129,10 +132,10 @@ func (ctx *Context) Admit(n int) error { return ctx.conn.admitOnLoop(n) }
 // ErrClosed.
 func (ctx *Context) WriteAdmitted(p []byte) error {
 	l := ctx.conn.loop
-	was := l.granted
-	l.granted = math.MaxInt
+	was := l.inHand.granted
+	l.inHand.granted = math.MaxInt
 	err := ctx.WriteBytes(p)
-	l.granted = was
+	l.inHand.granted = was
 	return err
 }
 
@@ -179,7 +182,7 @@ func (c *Conn) admitStreamed(k *MessageClass, n int) error {
 		return &RejectedError{k, err}
 	}
 	k.dropped.Add(1)
-	c.loop.counters[countDroppedNewest]++
+	c.loop.Counters[meter.DroppedNewest]++
 	return &DroppedError{k, err}
 }
 
@@ -202,15 +205,15 @@ func (c *Conn) sayFarewell(reason CloseReason) bool {
 
 // finishHandler calls one FinishHandler; one that panics is not called again.
 func (l *loop) finishHandler(ctx *Context, reason CloseReason) {
-	prev := l.current
+	prev := l.inHand.ctx
 	defer func() {
-		l.current = prev
+		l.inHand.ctx = prev
 		if v := recover(); v != nil {
-			l.counters[countPanics]++
-			l.log.Error("eddy: panic in HandleFinish", "loop", l.name, "handler", ctx.node.name, "panic", v)
+			l.Counters[meter.Panics]++
+			l.Log.Error("eddy: panic in HandleFinish", "loop", l.Name, "handler", ctx.node.name, "panic", v)
 		}
 	}()
-	l.current = ctx
+	l.inHand.ctx = ctx
 	ctx.node.handler.(FinishHandler).HandleFinish(ctx, reason)
 }
 

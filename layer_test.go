@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // wrap is a layer: everything goes in envelopes, what is written in one batch in one, and an empty one is the end.
@@ -87,7 +88,7 @@ func TestLayerFlush(t *testing.T) {
 	st, l := newStage(t, wrapServer(echoCut))
 	a := st.connect(l)
 	a.send(envelope("a;b;") + envelope("c;"))
-	l.iterate()
+	l.Iterate()
 	if want := envelope("a;b;c;"); string(a.out) != want || len(a.writes) != 1 {
 		t.Fatalf("a batch of reads wrote %q in %d calls, want %q", a.out, len(a.writes), want)
 	}
@@ -97,16 +98,16 @@ func TestLayerFlush(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.after(a.conn, time.Millisecond, func() { _ = a.conn.writeFromTail([]byte("z")) }); err != nil {
+	if _, err := a.conn.after(time.Millisecond, func() { _ = a.conn.writeFromTail([]byte("z")) }); err != nil {
 		t.Fatal(err)
 	}
 	st.now.Add(int64(time.Second))
-	l.iterate()
+	l.Iterate()
 	if want := envelope("xyz"); string(a.out) != want {
 		t.Errorf("other writes became %q, want %q", a.out, want)
 	}
 	a.conn.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 	if string(a.out) != envelope("xyz") {
 		t.Error("a close at once said farewell")
 	}
@@ -131,7 +132,7 @@ func TestLayerFarewell(t *testing.T) {
 		"cut off, half":     {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;")); a.eof = true }, true, CloseIOError, envelope("a") + end},
 		"cut off inside":    {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;b")); a.eof = true }, false, CloseIncompleteRequest, envelope("a") + end},
 		"drain":             {func(_ *stage, l *loop, a *actor) { l.startDrain(a.conn.set.owner) }, false, CloseServerShutdown, end},
-		"deadline":          {func(st *stage, l *loop, a *actor) { a.send("\x00"); l.iterate(); st.now.Add(int64(2 * time.Second)) }, false, CloseReadTimeout, envelope("late") + end},
+		"deadline":          {func(st *stage, l *loop, a *actor) { a.send("\x00"); l.Iterate(); st.now.Add(int64(2 * time.Second)) }, false, CloseReadTimeout, envelope("late") + end},
 		"panic":             {func(_ *stage, l *loop, a *actor) { a.send(envelope("a;panic;")) }, false, CloseInternalError, envelope("a") + end},
 	} {
 		srv := wrapServer(func(ctx *Context, msg string) error {
@@ -155,11 +156,11 @@ func TestLayerFarewell(t *testing.T) {
 		a := st.connect(l)
 		c.do(st, l, a)
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		a.eof = true // the peer's answer to FIN
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 		a.wantEnd(t, name, c.want)
 		if string(a.out) != c.out {
@@ -186,10 +187,10 @@ func TestLayerFarewellPanics(t *testing.T) {
 	a := st.connect(l)
 	a.conn.closeFlushed(CloseNormal, nil)
 	a.eof = true
-	l.iterate()
+	l.Iterate()
 	a.wantEnd(t, "a panic at the end", CloseNormal)
-	if l.counters[countPanics] != 1 || l.counters[countFaults] != 0 || l.current != nil {
-		t.Errorf("%d panics, %d faults", l.counters[countPanics], l.counters[countFaults])
+	if l.Counters[meter.Panics] != 1 || l.Counters[meter.Faults] != 0 || l.inHand.ctx != nil {
+		t.Errorf("%d panics, %d faults", l.Counters[meter.Panics], l.Counters[meter.Faults])
 	}
 }
 
@@ -217,7 +218,7 @@ func TestLayerAdmit(t *testing.T) {
 	a := st.connect(l)
 	a.room = 0
 	a.send(envelope("go;"))
-	l.iterate()
+	l.Iterate()
 	if len(errs) != 3 || errs[0] != nil || !errors.Is(errs[1], ErrBackpressure) || !errors.Is(errs[2], ErrBackpressure) {
 		t.Fatalf("writes returned %v", errs)
 	}
@@ -227,7 +228,7 @@ func TestLayerAdmit(t *testing.T) {
 	if err := a.conn.head.WriteAdmitted(make([]byte, 100<<10)); err != nil {
 		t.Errorf("admitted bytes were refused: %v", err)
 	}
-	if l.granted != 0 {
+	if l.inHand.granted != 0 {
 		t.Error("what is admitted stays so")
 	}
 	a.conn.beginClose(CloseNormal, nil)
@@ -253,10 +254,10 @@ func TestLayerClasses(t *testing.T) {
 			if err = a.conn.writeFromTail(k.Wrap([]byte(s))); err != nil {
 				break
 			}
-			l.iterate()
+			l.Iterate()
 		}
 		a.room = 1 << 20
-		l.iterate()
+		l.Iterate()
 		got := strings.TrimPrefix(string(a.out), "\x00\x07")
 		switch rejected := (*RejectedError)(nil); {
 		case errors.As(err, &rejected):
@@ -289,24 +290,24 @@ func TestHoldReads(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send(envelope("hold;next;"))
-	l.iterate()
+	l.Iterate()
 	a.conn.PauseRead()
 	a.conn.ResumeRead()
-	l.iterate()
+	l.Iterate()
 	ctx := a.conn.head
 	ctx.ReleaseReads()
-	l.iterate()
+	l.Iterate()
 	if fmt.Sprint(got) != "[hold]" {
 		t.Fatalf("held, and handled %v", got)
 	}
 	a.conn.PauseRead()
 	ctx.ReleaseReads()
-	l.iterate()
+	l.Iterate()
 	if fmt.Sprint(got) != "[hold]" {
 		t.Fatalf("paused, and handled %v", got)
 	}
 	a.conn.ResumeRead()
-	l.iterate()
+	l.Iterate()
 	if fmt.Sprint(got) != "[hold next]" {
 		t.Fatalf("handled %v", got)
 	}
@@ -328,7 +329,7 @@ func TestLayerIdle(t *testing.T) {
 	if a.conn.idle() {
 		t.Error("idle with bytes to flush")
 	}
-	l.iterate()
+	l.Iterate()
 	if !a.conn.idle() || string(a.out) != envelope("x") {
 		t.Errorf("sent %q", a.out)
 	}

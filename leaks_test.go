@@ -110,7 +110,7 @@ func TestLostSegmentOfTheEngineIsFound(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send("unfinished")
-	l.iterate()
+	l.Iterate()
 	a.conn.in = nil // as a bug would
 	stepUntil(t, "the report", func() bool { runtime.GC(); return log.String() != "" })
 	for _, want := range []string{"dropped without its release", "kind=segment bytes=512 level=paranoid", `origin="eddy.(*Conn).keep `, `touches="[Commit by eddy.(*Conn).keep `} {

@@ -32,11 +32,11 @@ func TestCloseLeavesNothingOnASharedLoop(t *testing.T) {
 	var stop atomic.Bool
 	var busy func()
 	busy = func() { // waits for others to submit something, so that what they do one after the other runs in one iteration
-		for turns := 0; l.tasks.depth() == 0 && turns < 500; turns++ {
+		for turns := 0; l.Tasks.Depth() == 0 && turns < 500; turns++ {
 			runtime.Gosched()
 		}
 		if !stop.Load() {
-			_ = l.tasks.push(task{kind: taskFunc, msg: busy}, true)
+			_ = l.Tasks.PushControl(task{kind: taskFunc, msg: busy})
 		}
 	}
 	busy()

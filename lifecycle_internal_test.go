@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -49,7 +50,7 @@ func until(t *testing.T, what string, cond func() bool) {
 func onLoopOf(t *testing.T, l *loop, f func()) {
 	t.Helper()
 	done := make(chan struct{})
-	if err := l.tasks.push(task{kind: taskFunc, msg: func() { defer close(done); f() }}, false); err != nil {
+	if err := l.Tasks.Push(task{kind: taskFunc, msg: func() { defer close(done); f() }}); err != nil {
 		t.Fatal(err)
 	}
 	<-done
@@ -357,7 +358,7 @@ func (h *refill) HandleWritability(ctx *Context, writable bool) error {
 		return nil
 	}
 	h.left--
-	h.turns[ctx.conn.loop.counters[countIterations]]++
+	h.turns[ctx.conn.loop.Counters[meter.Iterations]]++
 	return ctx.WriteBytes(make([]byte, 256))
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // longest is the longest duration there is.
@@ -70,12 +72,12 @@ func TestLongestTimers(t *testing.T) {
 		"Loop.EveryAfter": func(_ *stage, l *loop, f func()) (*Timer, error) { return l.handle.EveryAfter(longest, f) },
 		"again at a fixed rate": func(_ *stage, l *loop, _ func()) (*Timer, error) {
 			timer, err := l.handle.Every(time.Hour, func() {})
-			timer.period = longest
+			(*reactor.Timer)(timer).Repeat(longest, false)
 			return timer, err
 		},
 		"again with a fixed delay": func(_ *stage, l *loop, _ func()) (*Timer, error) {
 			timer, err := l.handle.EveryAfter(time.Hour, func() {})
-			timer.period = longest
+			(*reactor.Timer)(timer).Repeat(longest, true)
 			return timer, err
 		},
 	} {
@@ -86,8 +88,8 @@ func TestLongestTimers(t *testing.T) {
 				t.Fatal(err)
 			}
 			st.pass(l, 10*time.Hour, time.Hour)
-			if timer.when != math.MaxInt64 || timer.state.Load() != timerArmed {
-				t.Errorf("it is due at %d, in state %d", timer.when, timer.state.Load())
+			if when := (*reactor.Timer)(timer).When(); when != math.MaxInt64 || !timer.Stop() {
+				t.Errorf("it is due at %d, or was not armed", when)
 			}
 		})
 	}
@@ -98,7 +100,7 @@ func TestLongestStallThreshold(t *testing.T) {
 	st, l, dog, _ := watchedStage(t, &Group{StallThreshold: longest, OnStall: func(s Stall) { t.Errorf("told of %+v", s) }})
 	work(t, l, func() {
 		st.now.Add(int64(time.Hour))
-		if next, _ := dog.look(); next <= 0 {
+		if next, _ := dog.Look(); next <= 0 {
 			t.Errorf("the watchdog looks again in %v", next)
 		}
 	})

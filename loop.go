@@ -1,215 +1,224 @@
 package eddy
 
 import (
-	"fmt"
-	"log/slog"
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 type wheelHandle = wheel.Handle
 
-// loop is one reactor: a goroutine, a poller, and the connections it owns. Only its own goroutine touches its fields,
-// except the task queue, the published counters and the atomic fields.
+// loop is a reactor and what lives on it: the connections it owns. Only its own goroutine touches its fields, except for
+// those that are atomic.
 type loop struct {
-	name   string
+	reactor.Loop[task]
+
 	index  uint32
 	crew   *crew
 	set    *loopSettings
 	kernel *kernel
 	sock   sys.Sockets
-	clock  sys.Clock
-	poller sys.Poller
-	log    *slog.Logger
 	logs   *logSamplers
-
-	now    int64 // monotonic ns, read once per wait
-	events []sys.Event
-	tasks  taskQueue
 	handle Loop
-	dog    *watchdog // nil without one
-	lag    lagMeter
 
-	// The time for tasks (taskphase.go).
-	ioTime int64 // of an earlier iteration
-	ioFrom int64 // end of the tasks, 0 if unknown
-	hadIO  bool  // something was ready in this iteration
-
-	// Waiting (wait.go) and the poller's failures (rebuild.go).
-	strategy  WaitStrategy
-	empty     int   // polls in a row that brought nothing
-	premature int   // waits in a row that returned early
-	polled    bool  // the poller was asked in this iteration and did not fail
-	failures  int   // of the poller, in a row
-	faults    int   // panics of the engine, in a row
-	retryAt   int64 // if in the future, the poller is left alone until then
-	resting   atomic.Bool
-	sick      atomic.Bool
-	alarm     chan struct{} // ends a rest
-	awakener  atomic.Pointer[sys.Poller]
-	cancelled int // registrations that ended in this iteration
-
-	// For the watchdog.
-	busyFrom  atomic.Int64 // start of the iteration, 0 while the loop sleeps
-	stalledAt atomic.Int64 // start of the last iteration that was a stall
-	stalls    atomic.Uint64
-	serving   atomic.Pointer[Conn]
-
-	slots   []*Conn
-	gens    []uint32
-	free    []uint32
-	special []*special
-	unused  []uint32 // indexes of special that are free
-	retired []uint32 // indexes that become free when the iteration is over
-	active  int
-
-	scratch  []byte
-	pool     *buf.Pool
-	borrowed buf.Bytes
-	carriers []*buf.Bytes // spare, for messages of WriteBytes to a WriteHandler
-	joint    []byte       // memory for WriteParts, nil while a message uses it
-	gather   [][]byte
+	serving  atomic.Pointer[Conn] // for the watchdog
+	table    connTable
+	lists    connLists
+	inHand   inHand
+	out      outbox
+	hops     hopBatches
+	notices  notices
+	walks    walks
+	memory   pressure
+	attempts roster[*attempt] // outbound connections that are not established yet
+	io       ioBatch
+	batch    *Conn // connection whose batch is running; afterActivity flushes it, so it is not listed as dirty
 	builder  pipelineBuilder
+
+	scratch []byte
+	pool    *buf.Pool
+	gather  [][]byte
 
 	wheel      *wheel.Wheel
 	expireFunc func(wheelHandle, uint64)
-	timers     timerQueue
 
-	cells   []*memoryCell // shares of budgets that this iteration changed
-	pressed int           // cells under pressure
+	writeInterest int64
+	assigned      atomic.Int64 // connections given to this loop and not yet closed
+}
 
+// connLists are the connections that the iteration has to come back to, each at most once on a list.
+type connLists struct {
 	ready   []*Conn // hold frames that were not decoded yet
 	dirty   []*Conn // hold bytes that were not flushed yet
 	closing []*Conn // will be closed at the end of the iteration
 	spare   []*Conn // emptied list, reused
-	wakes   []*executor.Pool
-	unwoken int // strands that wait for their pool in wakes
-
-	current   *Context      // context of the running handler, for panics
-	tracing   loopTrace     // of the message that is being handled
-	granted   int           // bytes of the current submitted write, admitted at its submission
-	prepaid   prepaid       // the same bytes, counted as queued
-	inHandler *Registration // the registration whose HandleReady is running
-	orphaned  bool          // a handler has ended the loop's goroutine
-	stopping  bool
-	walks     []drainWalk
-	forces    []forceWalk
-	attempts  roster[*attempt] // outbound connections that are not established yet
-	done      chan struct{}
-	io        ioBatch
-	batch     *Conn // connection whose batch is running; afterActivity flushes it, so it is not listed as dirty
-	collect   collector
-	tracking  tracking
-	ago       int64 // age in ns of the current message, if it comes from a pool
-
-	notices      []*Future // have listeners to run
-	spareNotices []*Future // emptied list, reused
-	notifying    int       // running listeners, nested
-
-	counters      [counterCount]uint64
-	writeInterest int64
-	stats         published
-	goid          atomic.Uint64
-	assigned      atomic.Int64 // connections given to this loop and not yet closed
 }
 
-// newLoop builds a loop and its poller; the goroutine starts with run.
+// inHand is what the loop is handling in this moment.
+type inHand struct {
+	ctx        *Context      // context of the running handler, for panics
+	descriptor *Registration // the registration whose HandleReady is running
+	tracing    loopTrace     // of the message that is being handled
+	granted    int           // bytes of the current submitted write, admitted at its submission
+	prepaid    prepaid       // the same bytes, counted as queued
+	ago        int64         // age in ns of the current message, if it comes from a pool
+}
+
+// outbox is what a handler's write needs on its way to the queue.
+type outbox struct {
+	collect  collector
+	tracking tracking
+	carriers []*buf.Bytes // spare, for messages of WriteBytes to a WriteHandler
+	joint    []byte       // memory for WriteParts, nil while a message uses it
+	borrowed buf.Bytes
+}
+
+// hopBatches are the pools that the iteration has given work to and not woken.
+type hopBatches struct {
+	wakes   []*executor.Pool
+	unwoken int // strands that wait for their pool in wakes
+}
+
+// notices are Futures whose listeners are to run.
+type notices struct {
+	list   []*Future
+	spare  []*Future // emptied list, reused
+	nested int       // running listeners
+}
+
+// walks are passes over all connections that many iterations share.
+type walks struct {
+	drains []drainWalk
+	forces []forceWalk
+}
+
+// pressure is what the loop's connections hold for the budgets of their endpoints.
+type pressure struct {
+	cells   []*memoryCell // shares of budgets that this iteration changed
+	pressed int           // cells under pressure
+}
+
+// newLoop builds a loop and opens its poller. Start starts the goroutine.
 func newLoop(w *crew, index int, name string) (*loop, error) {
 	k, set := w.kernel, w.set
-	poller, err := k.poller(set.poller, set.wait)
-	if err != nil {
-		return nil, fmt.Errorf("eddy: poller of loop %s: %w", name, err)
-	}
 	l := &loop{
-		name:    name,
 		index:   uint32(index),
 		crew:    w,
 		set:     set,
 		kernel:  k,
-		sock:    k.sockets(),
-		clock:   k.clock,
-		log:     set.log,
 		logs:    &w.logs,
-		events:  make([]sys.Event, min(minEvents, set.maxEvents)),
 		scratch: make([]byte, scratchSize),
 		pool:    buf.NewPool(retainedBuffers),
 		gather:  make([][]byte, 0, maxGather),
-		done:    make(chan struct{}),
-
-		alarm:    make(chan struct{}, 1),
-		strategy: set.strategy,
 	}
+	system := &reactor.Kernel{
+		Clock: k.clock,
+		Open:  func() (sys.Poller, error) { return k.poller(set.poller, set.wait) },
+		Pause: k.pause,
+	}
+	if err := l.Init(l, name, set.reactor(index), system, set.log, &w.logs.panics); err != nil {
+		return nil, err
+	}
+	l.sock = k.sockets()
 	l.pool.Watch(w.leaks)
 	l.handle.l = l
-	l.usePoller(poller)
-	l.now = l.clock.Now()
-	l.lag.start(l.now)
-	l.wheel = wheel.New(wheelTick, l.now)
+	l.wheel = wheel.New(wheelTick, l.Now)
 	l.expireFunc = l.expire
-	l.tasks.limit = set.taskQueue
-	l.tasks.wake = l.wakeup
 	return l, nil
 }
 
-// iterate runs one iteration and reports whether there will be another. The check follows every iteration, even one that
-// a panic has cut short.
-func (l *loop) iterate() bool {
-	l.turn()
-	if l.stopping {
-		l.closeDown()
-		l.notifyFutures()
+// start runs the loop. The error tells why it cannot.
+func (l *loop) start() error {
+	if l.kernel.start != nil {
+		l.kernel.start(l)
+		return nil
 	}
-	l.wakePools()
-	l.publish()
-	return !l.stopped()
+	if err := l.Start(); err != nil {
+		return &LoopError{Loop: l.Name, Op: "pin to its processor", Err: err}
+	}
+	return nil
 }
 
-// closeDown closes everything that a stopping loop still owns, whatever became of the iteration.
-func (l *loop) closeDown() {
-	defer l.survive()
+// The phases of an iteration, as package reactor calls them: Begin, RunTask for each task, Events, Finish.
+
+// Begin ends the batch of reads that the iteration before did not end, because of a panic or the end of its goroutine.
+func (l *loop) Begin() (input bool) {
+	l.endBatch()
+	return len(l.lists.ready) > 0
+}
+
+// Finish is what follows the events.
+func (l *loop) Finish() {
+	l.resumeReady()
+	l.expireDeadlines()
+	l.notifyFutures()
+	l.flushDirty()
+	l.continueDrain()
+	l.continueForce()
+	l.FinishCloses()
+	l.notifyFutures()
+}
+
+// Waiting reports whether the next iteration has something to do that no event will announce.
+func (l *loop) Waiting() bool {
+	return len(l.lists.ready) > 0 || len(l.lists.dirty) > 0 || len(l.lists.closing) > 0 || len(l.notices.list) > 0 || l.walking()
+}
+
+// Deadline returns when the wheel is due.
+func (l *loop) Deadline() (when int64, ok bool) { return l.wheel.Next() }
+
+// Leave closes everything that a stopping loop still owns.
+func (l *loop) Leave() {
 	l.closeAll()
-	l.finishCloses()
+	l.FinishCloses()
+	l.notifyFutures()
 }
 
-// repollAfter is the number of registrations that may end during the handling of events before the poller is asked again
-// in the same iteration.
-const repollAfter = 256
+// Empty reports whether the loop owns no connection any more.
+func (l *loop) Empty() bool { return l.table.active == 0 }
 
-// processEvents handles the readiness that wait reported. If many connections or registrations ended meanwhile, it closes
-// their descriptors and asks the poller once more without waiting, for a fresh view.
-func (l *loop) processEvents(n int) {
-	l.dispatch(n)
-	l.growEvents(n)
-	if l.cancelled+len(l.closing) <= repollAfter {
-		return
-	}
-	l.finishCloses()
-	l.counters[countRepolls]++
-	n, err := l.poller.Wait(l.events, 0)
-	if err != nil {
-		l.pollFailed(err)
-		return
-	}
-	l.counters[countEvents] += uint64(n)
-	l.dispatch(n)
+// Last is the reduced iteration of a loop that has ended.
+func (l *loop) Last() (more bool) {
+	l.FinishCloses()
+	l.wakePools()
+	l.notifyFutures()
+	return len(l.notices.list) > 0
 }
 
-// dispatch hands each event to its descriptor and clears its entry.
-func (l *loop) dispatch(n int) {
-	for i := range n {
-		ev := l.events[i]
-		l.events[i] = sys.Event{}
-		if ev.Token>>32 == 0 {
-			l.readySpecial(ev)
+// Migrate registers the connections with the loop's new poller and closes those that cannot be.
+func (l *loop) Migrate(old sys.Poller) (migrated, lost int) {
+	for _, c := range l.table.slots {
+		if c == nil || !c.has(registered) {
 			continue
 		}
-		c := l.lookup(ev.Token)
+		if err := l.Adopt(old, c.fd, c.interest, c.token()); err != nil {
+			c.clear(registered)
+			c.beginClose(CloseInternalError, err)
+			lost++
+			continue
+		}
+		migrated++
+	}
+	return migrated, lost
+}
+
+// Events hands each event to its descriptor and clears its entry. It returns how many connections have ended.
+func (l *loop) Events(events []sys.Event) (ended int) {
+	for i, ev := range events {
+		events[i] = sys.Event{}
+		if ev.Token>>32 == 0 {
+			l.serving.Store(nil)
+			l.Ready(ev)
+			continue
+		}
+		c := l.table.lookup(ev.Token)
 		if c == nil {
-			l.counters[countStaleEvents]++
+			l.Counters[meter.StaleEvents]++
 			continue
 		}
 		if ev.Ready == sys.Readable && c.batchable() {
@@ -219,6 +228,7 @@ func (l *loop) dispatch(n int) {
 		l.processConn(c, ev.Ready)
 	}
 	l.endBatch()
+	return len(l.lists.closing)
 }
 
 // processConn handles one connection's readiness: write first (it frees memory), then read, then flush what the handlers
@@ -237,7 +247,7 @@ func (l *loop) processConn(c *Conn, ready sys.Ready) {
 	}
 	if ready&(sys.Readable|failed) != 0 {
 		c.frames = frameBudget
-		if l.pressed > 0 {
+		if l.memory.pressed > 0 {
 			c.pauseForBudget()
 		}
 		c.readReady(ready)
@@ -264,7 +274,7 @@ func (l *loop) afterActivity(c *Conn) {
 }
 
 // resumeReady continues connections that stopped with frames in hand, without waiting for new bytes.
-func (l *loop) resumeReady() { l.visit(&l.ready, (*loop).resumeConn) }
+func (l *loop) resumeReady() { l.visit(&l.lists.ready, (*loop).resumeConn) }
 
 func (l *loop) resumeConn(c *Conn) {
 	defer l.contain(c)
@@ -272,7 +282,7 @@ func (l *loop) resumeConn(c *Conn) {
 	c.clear(listedReady)
 	c.frames = frameBudget
 	l.batch = c
-	if l.pressed > 0 {
+	if l.memory.pressed > 0 {
 		c.pauseForBudget()
 	}
 	c.resumeDecode()
@@ -281,7 +291,7 @@ func (l *loop) resumeConn(c *Conn) {
 
 // flushDirty sends what was queued outside the connection's own read batch. Bytes that handlers queue during a flush go
 // out in the next iteration, as do those of connections beyond the bound of visit.
-func (l *loop) flushDirty() { l.visit(&l.dirty, (*loop).flushConn) }
+func (l *loop) flushDirty() { l.visit(&l.lists.dirty, (*loop).flushConn) }
 
 func (l *loop) flushConn(c *Conn) {
 	defer l.contain(c)
@@ -298,8 +308,8 @@ func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 	if len(batch) == 0 {
 		return
 	}
-	*list = l.spare[:0]
-	l.spare = nil
+	*list = l.lists.spare[:0]
+	l.lists.spare = nil
 	done := 0
 	defer func() {
 		added := *list
@@ -307,80 +317,10 @@ func (l *loop) visit(list *[]*Conn, f func(*loop, *Conn)) {
 		clear(batch[left:])
 		*list = append(batch[:left], added...)
 		clear(added)
-		l.spare = added[:0]
+		l.lists.spare = added[:0]
 	}()
 	for _, c := range batch[:min(len(batch), l.set.maxEvents)] {
 		done++
 		f(l, c)
-	}
-}
-
-// adopt gives a new connection a slot and a generation.
-func (l *loop) adopt(c *Conn) {
-	var slot uint32
-	if n := len(l.free); n > 0 {
-		slot = l.free[n-1]
-		l.free = l.free[:n-1]
-	} else {
-		slot = uint32(len(l.slots))
-		l.slots = append(l.slots, nil)
-		l.gens = append(l.gens, 0)
-	}
-	l.gens[slot]++
-	if l.gens[slot] == 0 { // generation 0 marks special descriptors
-		l.gens[slot] = 1
-	}
-	l.slots[slot] = c
-	c.slot, c.gen = slot, l.gens[slot]
-	l.active++
-}
-
-// release frees a connection's slot; events and handles that still carry its generation are stale from now on.
-func (l *loop) release(c *Conn) {
-	l.slots[c.slot] = nil
-	l.gens[c.slot]++
-	l.free = append(l.free, c.slot)
-	l.active--
-}
-
-// lookup returns the connection that a token or handle names, nil when it has ended.
-func (l *loop) lookup(token uint64) *Conn {
-	slot, gen := uint32(token), uint32(token>>32)
-	if int(slot) >= len(l.slots) || l.gens[slot] != gen {
-		return nil
-	}
-	return l.slots[slot]
-}
-
-// stopped reports whether the loop may end: it was told to and owns nothing any more.
-func (l *loop) stopped() bool { return l.stopping && l.active == 0 }
-
-// runLast is the reduced iteration of a loop that has ended.
-func (l *loop) runLast() {
-	l.runTasks(0)
-	l.finishCloses()
-	l.wakePools()
-	l.runTail()
-	l.notifyFutures()
-}
-
-// teardown runs the tasks accepted before the queue closed, ends the user's registrations and closes the poller.
-func (l *loop) teardown() {
-	l.tasks.close()
-	for l.tasks.waiting() {
-		l.runLast()
-	}
-	for _, s := range l.special {
-		if s != nil && s.lost != nil {
-			s.lost(ErrClosed)
-		}
-	}
-	for len(l.notices) > 0 || !l.tasks.finish() {
-		l.runLast()
-	}
-	l.busyFrom.Store(0)
-	l.publish()
-	if err := l.poller.Close(); err != nil && !isPollerClosed(err) {
-		l.log.Error("eddy: closing the poller failed", "loop", l.name, "err", err)
 	}
 }

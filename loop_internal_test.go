@@ -9,12 +9,11 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -97,64 +96,6 @@ func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
 	}
 }
 
-// TestOneWakeupPerSleep: however many producers push, one published sleep is answered by exactly one wakeup, and a task
-// that came before the publication forbids the sleep.
-func TestOneWakeupPerSleep(t *testing.T) {
-	var wakeups atomic.Int64
-	q := taskQueue{limit: 1 << 20, wake: func() { wakeups.Add(1) }}
-	for round := range 200 {
-		for {
-			if _, ok := q.take(); !ok {
-				break
-			}
-		}
-		if !q.sleep(sleepForever) {
-			t.Fatal("an empty queue forbids sleep")
-		}
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				for range 50 {
-					if err := q.push(task{kind: taskFunc}, false); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		if n := wakeups.Load(); n != int64(round+1) {
-			t.Fatalf("round %d: %d wakeups", round, n)
-		}
-		if q.sleep(sleepForever) {
-			t.Fatal("the loop may sleep over 200 tasks")
-		}
-	}
-}
-
-func TestTaskQueueBound(t *testing.T) {
-	q := taskQueue{limit: 3, wake: func() {}}
-	for i := range 3 {
-		if err := q.push(task{}, false); err != nil {
-			t.Fatalf("push %d: %v", i, err)
-		}
-	}
-	if err := q.push(task{}, false); err != ErrSaturated {
-		t.Fatalf("push beyond the limit = %v", err)
-	}
-	if err := q.push(task{kind: taskClose}, true); err != nil {
-		t.Fatalf("control push beyond the limit = %v", err)
-	}
-	q.close()
-	if err := q.push(task{}, true); err != ErrClosed {
-		t.Fatalf("push after close = %v", err)
-	}
-	for i := range 4 {
-		if _, ok := q.take(); !ok {
-			t.Fatalf("task %d was accepted and lost", i)
-		}
-	}
-}
-
 // TestTaskBudget: one iteration runs at most DefaultTaskBudget tasks and the rest keeps the loop from waiting.
 func TestTaskBudget(t *testing.T) {
 	srv := &Server{Loops: 1, Init: func(p *Pipeline) error { return p.Add("none", Handle(func(*Context, any) error { return nil })) }}
@@ -165,7 +106,7 @@ func TestTaskBudget(t *testing.T) {
 	l := srv.running().workers[0]
 	gate, ran := make(chan struct{}), 0
 	push := func(f func()) {
-		if err := l.tasks.push(task{kind: taskFunc, msg: f}, false); err != nil {
+		if err := l.Tasks.Push(task{kind: taskFunc, msg: f}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -175,7 +116,7 @@ func TestTaskBudget(t *testing.T) {
 	perIteration := map[uint64]int{}
 	for range n {
 		push(func() {
-			perIteration[l.counters[countIterations]]++
+			perIteration[l.Counters[meter.Iterations]]++
 			if ran++; ran == n {
 				close(done)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -51,7 +52,7 @@ func hotLoop(tb testing.TB, conns int) *loop {
 		c.fd = int(c.slot)
 		p.tokens = append(p.tokens, sys.Event{Token: c.token(), Ready: sys.Readable})
 	}
-	l.sock, l.poller = sock, p
+	l.sock, l.Poller = sock, p
 	return l
 }
 
@@ -62,9 +63,9 @@ func BenchmarkLoopEcho(b *testing.B) {
 	l := hotLoop(b, conns)
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += conns {
-		l.iterate()
+		l.Iterate()
 	}
-	if got := l.counters[countMessages]; got < uint64(b.N) {
+	if got := l.Counters[meter.Messages]; got < uint64(b.N) {
 		b.Fatalf("%d messages, want %d", got, b.N)
 	}
 }

@@ -34,12 +34,12 @@ func TestInboundMemoryIsPoisoned(t *testing.T) {
 	st, l := newStage(t, &Server{Loops: 1, Init: func(p *Pipeline) error { return p.Add("keeper", k) }})
 	a := st.connect(l)
 	a.send("one;two;unfinished")
-	l.iterate()
+	l.Iterate()
 	a.send(strings.Repeat("l", 50_000))
-	l.iterate()
+	l.Iterate()
 	a.send("ong;last;")
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if err := a.conn.CloseError(); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestBorrowedMessageIsPoisoned(t *testing.T) {
 		return p.Add("app", Handle(func(_ *Context, m *buf.Bytes) error { kept = m.Bytes(); return nil }))
 	}})
 	st.connect(l).send("some bytes")
-	l.iterate()
+	l.Iterate()
 	if string(kept) != strings.Repeat("\xdd", 10) {
 		t.Errorf("the kept message reads %q", kept)
 	}
@@ -90,14 +90,14 @@ func TestChangeAfterWriteIsFound(t *testing.T) {
 			if err := c.write(a.conn, b); err != nil {
 				t.Fatal(err)
 			}
-			l.iterate()
+			l.Iterate()
 			b[5000] = '!'
 			if c.sent {
 				a.room = 1 << 30
 			} else {
 				a.conn.Close(CloseNormal)
 			}
-			l.iterate()
+			l.Iterate()
 			const what = "an adopted slice of 10000 bytes was changed"
 			if !strings.Contains(log.String(), what) {
 				t.Errorf("log %q", log.String())
@@ -120,7 +120,7 @@ func TestReleasedBufferIsPoisoned(t *testing.T) {
 	s := c.Buffers().Copy(bytes.Repeat([]byte("s"), 2000))
 	kept := s.Bytes()
 	write(t, c, s)
-	l.iterate()
+	l.Iterate()
 	if string(kept) != strings.Repeat("\xdd", 2000) {
 		t.Errorf("released memory reads %.20q", kept)
 	}

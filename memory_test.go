@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // TestSmallRestKeepsNoLargeSegment: what a connection holds between two reads is of the size of its unfinished frame, not
@@ -17,17 +18,17 @@ func TestSmallRestKeepsNoLargeSegment(t *testing.T) {
 			st, l := newStage(t, srv)
 			a := st.connect(l)
 			a.send(strings.Repeat("x", 60_000)) // a frame that outgrows the scratch buffer
-			l.iterate()
+			l.Iterate()
 			for range 6 {
 				a.send(strings.Repeat("x", 200_000))
-				l.iterate()
+				l.Iterate()
 			}
 			if a.conn.in == nil || a.conn.in.Cap() < 1<<20 {
 				t.Fatal("the frame does not lie in a large segment")
 			}
 			a.send(";" + strings.Repeat("y", rest))
 			for range 3 {
-				l.iterate()
+				l.Iterate()
 			}
 			seg := a.conn.in
 			if seg == nil || seg.Len() != rest {
@@ -37,9 +38,9 @@ func TestSmallRestKeepsNoLargeSegment(t *testing.T) {
 				t.Errorf("a rest of %d bytes holds a segment of %d", rest, seg.Cap())
 			}
 			a.send(";")
-			l.iterate()
-			if l.counters[countMessages] != 2 || a.conn.in != nil {
-				t.Errorf("%d messages", l.counters[countMessages])
+			l.Iterate()
+			if l.Counters[meter.Messages] != 2 || a.conn.in != nil {
+				t.Errorf("%d messages", l.Counters[meter.Messages])
 			}
 			if n := l.pool.Retained(); n > retainedBuffers {
 				t.Errorf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
@@ -55,19 +56,19 @@ func TestFramesInHandShrink(t *testing.T) {
 	a := st.connect(l)
 	frame := strings.Repeat("x", 1000) + ";"
 	a.send(strings.Repeat("x", 50_000))
-	l.iterate()
+	l.Iterate()
 	for range 4 {
 		a.send(strings.Repeat("x", 200_000))
-		l.iterate()
+		l.Iterate()
 	}
 	a.send(";" + strings.Repeat(frame, 100))
 	for sent := false; !sent || a.conn.in != nil; sent = true {
-		l.iterate()
+		l.Iterate()
 		if seg := a.conn.in; seg != nil && seg.Cap() > roomyFactor*max(seg.Len(), buf.MinSegment) {
 			t.Errorf("%d bytes in hand hold a segment of %d", seg.Len(), seg.Cap())
 		}
 	}
-	if n := l.counters[countMessages]; n != 101 {
+	if n := l.Counters[meter.Messages]; n != 101 {
 		t.Errorf("%d messages, want 101", n)
 	}
 }
@@ -86,7 +87,7 @@ func TestPooledMemoryIsBounded(t *testing.T) {
 			write(t, a.conn, copied)
 			all = append(all, a)
 		}
-		l.iterate()
+		l.Iterate()
 		for i, a := range all {
 			if i%2 == 0 {
 				a.room = 1 << 30
@@ -94,11 +95,11 @@ func TestPooledMemoryIsBounded(t *testing.T) {
 				a.conn.Close(CloseNormal)
 			}
 		}
-		l.iterate()
+		l.Iterate()
 		for _, a := range all {
 			a.conn.Close(CloseNormal)
 		}
-		l.iterate()
+		l.Iterate()
 		if n := l.pool.Retained(); n > retainedBuffers || n == 0 {
 			t.Fatalf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sample"
 )
 
@@ -13,17 +14,17 @@ import (
 
 // warn logs a sampled line, for mistakes that a faulty handler can repeat at will.
 func (l *loop) warn(s *sample.Lines, text string, args ...any) {
-	if ok, held := s.Allow(l.clock.Now()); ok {
-		l.log.Warn(text, append(args, "loop", l.name, "held_back", held)...)
+	if ok, held := s.Allow(l.Clock.Now()); ok {
+		l.Log.Warn(text, append(args, "loop", l.Name, "held_back", held)...)
 	}
 }
 
 // currentName returns the name of the running handler, "" for none.
 func (l *loop) currentName() string {
-	if l.current == nil {
+	if l.inHand.ctx == nil {
 		return ""
 	}
-	return l.current.node.name
+	return l.inHand.ctx.node.name
 }
 
 // handlers returns the names of the pipeline's handlers, head to tail.
@@ -38,7 +39,7 @@ func (c *Conn) handlers() string {
 // unhandled counts, reports and releases a message that passed the tail.
 func (c *Conn) unhandled(msg any) {
 	l := c.loop
-	l.counters[countUnhandled]++
+	l.Counters[meter.Unhandled]++
 	l.warn(&l.logs.unhandled, "eddy: no handler took a message: one for its type must stand behind the decoder that makes it",
 		"type", typeName(msg), "handlers", c.handlers(), "conn", c.ID())
 	release(msg)
@@ -83,7 +84,7 @@ func (ctx *Context) logStill() {
 // returns nil.
 func (ctx *Context) offLoop() error {
 	l := ctx.conn.loop
-	if l.busyFrom.Load() != 0 {
+	if l.Vitals.BusyFrom.Load() != 0 {
 		return nil
 	}
 	l.warn(&l.logs.offLoop, "eddy: a Context of a loop was used on another goroutine, where nothing was written: call Conn.Write there",

@@ -73,7 +73,7 @@ func TestMisuseIsTold(t *testing.T) {
 			st, l := newStage(t, &Server{Loops: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Init: c.init})
 			for range 2 * sample.PerInterval {
 				st.connect(l).send("abc")
-				l.iterate()
+				l.Iterate()
 			}
 			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 			if len(lines) != sample.PerInterval {
@@ -97,7 +97,7 @@ func TestClassifiedErrorsAreQuiet(t *testing.T) {
 		}})
 		a := st.connect(l)
 		a.send("abc")
-		if l.iterate(); log.Len() > 0 || a.conn.CloseError() == nil {
+		if l.Iterate(); log.Len() > 0 || a.conn.CloseError() == nil {
 			t.Errorf("%v: %v, said %s", err, a.conn.CloseError(), log)
 		}
 	}
@@ -113,7 +113,7 @@ func TestWriteOffTheLoop(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send("abc")
-	l.iterate()
+	l.Iterate()
 	ctx := <-ctxs
 	s := l.crew.shared.Get(10)
 	st.nextPoller.onWait = func() { // the loop sleeps
@@ -125,7 +125,7 @@ func TestWriteOffTheLoop(t *testing.T) {
 			t.Errorf("WriteBytes = %v", err)
 		}
 	}
-	l.iterate()
+	l.Iterate()
 	if s.Refs() > 0 {
 		t.Error("the message was not released")
 	}
@@ -168,12 +168,12 @@ func TestFailingSystemIsTold(t *testing.T) {
 		"register": {syscall.ENOMEM, func(st *stage, l *loop) *actor {
 			st.addErrs = map[int]error{st.lastFD + 1: syscall.ENOMEM}
 			st.peers, st.pending = append(st.peers, peer), 1
-			l.iterate()
+			l.Iterate()
 			return st.socks[st.lastFD]
 		}},
 		"write": {syscall.ENOBUFS, func(st *stage, l *loop) *actor {
 			st.peers, st.pending = append(st.peers, peer), 1
-			l.iterate()
+			l.Iterate()
 			a := st.socks[st.lastFD]
 			a.writeErr = syscall.ENOBUFS
 			a.send("abc")
@@ -188,7 +188,7 @@ func TestFailingSystemIsTold(t *testing.T) {
 			st.listen(l, l)
 			for range 2 * sample.PerInterval {
 				a := c.begin(st, l)
-				if l.iterate(); a.closed != 1 {
+				if l.Iterate(); a.closed != 1 {
 					t.Fatal("the connection has not ended")
 				}
 			}
@@ -216,7 +216,7 @@ func TestSlowPeersAreTold(t *testing.T) {
 		a := st.connect(l)
 		a.room = 0
 		a.send("go")
-		l.iterate()
+		l.Iterate()
 		a.wantEnd(t, "beyond the bound", CloseBackpressureLimit)
 	}
 	for _, want := range []string{"level=WARN", "closed a connection that met a bound of what may wait", "peer=", "reason=backpressure_limit queued=90", "90 bytes queued, 50 more, limit 100"} {

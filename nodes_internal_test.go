@@ -49,5 +49,5 @@ func TestLateHandlersShareTheirNode(t *testing.T) {
 	for _, c := range conns {
 		c.beginClose(CloseNormal, nil)
 	}
-	l.iterate()
+	l.Iterate()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -61,7 +62,7 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 	if from.encodes() {
 		c.encoding.Add(1)
 	}
-	err := c.loop.tasks.push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)}, false)
+	err := c.loop.Tasks.Push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)})
 	if err != nil {
 		c.submitted(size)
 		if from.encodes() {
@@ -259,8 +260,8 @@ func (c *Conn) appendPart(p buf.Part) {
 
 // target returns the queue that bytes go to: the connection's, or that of the message of a class being collected.
 func (c *Conn) target() *outQueue {
-	if c.loop.collect.conn == c {
-		return &c.loop.collect.queue
+	if c.loop.out.collect.conn == c {
+		return &c.loop.out.collect.queue
 	}
 	return &c.out
 }
@@ -293,12 +294,12 @@ func (c *Conn) admitOnLoop(n int) error {
 		return c.ended.Load()
 	case c.has(outputEnds | outputEnded):
 		return c.admitLate(n)
-	case c.loop.collect.conn == c:
+	case c.loop.out.collect.conn == c:
 		return nil // decided once the whole message is there
 	}
 	err := c.admit(n)
-	if err != nil && n <= c.loop.granted {
-		c.loop.granted -= n
+	if err != nil && n <= c.loop.inHand.granted {
+		c.loop.inHand.granted -= n
 		return nil
 	}
 	if err != nil && c.set.overflow == OverflowClose {
@@ -315,18 +316,18 @@ func (c *Conn) queuedMore(n int) {
 	switch {
 	case n == 0:
 		return
-	case l.collect.conn == c:
-		l.collect.size += n
-		if l.tracking.conn == c {
-			l.tracking.gather = l.tracking.nested
+	case l.out.collect.conn == c:
+		l.out.collect.size += n
+		if l.out.tracking.conn == c {
+			l.out.tracking.gather = l.out.tracking.nested
 		}
 		return
 	}
-	if l.tracking.conn == c {
-		l.tracking.bytes += n
+	if l.out.tracking.conn == c {
+		l.out.tracking.bytes += n
 	}
 	more := int64(n)
-	if p := &l.prepaid; p.conn == c {
+	if p := &l.inHand.prepaid; p.conn == c {
 		k := min(more, p.n)
 		p.n -= k
 		more -= k
@@ -336,7 +337,7 @@ func (c *Conn) queuedMore(n int) {
 	c.noteWatermarks()
 	if l.batch != c && !c.has(listedDirty) && c.interest&sys.Write == 0 {
 		c.raise(listedDirty)
-		l.dirty = append(l.dirty, c)
+		l.lists.dirty = append(l.lists.dirty, c)
 	}
 	if c.interest&sys.Write != 0 { // no flush will follow
 		c.account()
@@ -359,7 +360,7 @@ func (c *Conn) noteWatermarks() {
 		}
 		c.mark(unwritable)
 		c.breachBegins()
-		c.loop.counters[countOutboundPauses]++
+		c.loop.Counters[meter.OutboundPauses]++
 		c.tellWritability(false)
 	case c.shows(unwritable) && q <= int64(c.set.marks.Low):
 		c.paused &^= pauseOutbound
@@ -381,12 +382,12 @@ func (c *Conn) noteWatermarks() {
 // tellWritability calls the handlers, and keeps their writes apart from the message that caused the call.
 func (c *Conn) tellWritability(writable bool) {
 	l := c.loop
-	was, end := l.tracking, c.outEnd()
-	l.tracking = tracking{}
+	was, end := l.out.tracking, c.outEnd()
+	l.out.tracking = tracking{}
 	c.fireWritability(writable)
-	l.tracking = was
+	l.out.tracking = was
 	if c.outEnd() != end {
-		l.tracking.mixed = true
+		l.out.tracking.mixed = true
 	}
 }
 
@@ -395,7 +396,7 @@ func (c *Conn) failWrite(err error) {
 	if c.phase >= PhaseClosing {
 		return
 	}
-	c.loop.counters[countWriteErrors]++
+	c.loop.Counters[meter.WriteErrors]++
 	if rejected := (*RejectedError)(nil); errors.As(err, &rejected) || c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
 		return
 	}

@@ -50,7 +50,7 @@ func (c *Conn) pushMarked(q outQueue, m outMark) {
 		c.out.tail.Next = q.head
 	}
 	c.out.tail = q.tail
-	c.loop.tracking.units++
+	c.loop.out.tracking.units++
 	x := c.outMarks()
 	x.list = append(x.list, m)
 	if m.class != nil {
@@ -147,7 +147,7 @@ func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 func (c *Conn) dropAt(i int, why error) {
 	x := c.outMarks()
 	list, m := x.list, x.list[i]
-	c.loop.tracking.mixed = true
+	c.loop.out.tracking.mixed = true
 	for _, w := range m.futures {
 		if w.mark.to.seg == m.last {
 			x.waits.remove(w)

@@ -167,7 +167,7 @@ type mine struct {
 }
 
 func (m mine) check(ctx *Context, what string) {
-	if id := goroutineID(); id != ctx.conn.loop.goid.Load() {
+	if id := goroutineID(); id != ctx.conn.loop.Vitals.Goroutine.Load() {
 		m.t.Errorf("%s ran on goroutine %d, not on the loop", what, id)
 	}
 }
@@ -379,7 +379,7 @@ func TestCloseEndsEverything(t *testing.T) {
 				io.WriteString(c, []string{"panic;", "big;half"}[i%2])
 			}
 			for _, l := range srv.running().workers {
-				if err := l.tasks.push(task{kind: taskFunc, msg: func() { panic("in a task") }}, false); err != nil {
+				if err := l.Tasks.Push(task{kind: taskFunc, msg: func() { panic("in a task") }}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -395,9 +395,9 @@ func TestCloseEndsEverything(t *testing.T) {
 			}
 			for _, l := range append(srv.running().workers, srv.running().boss) {
 				select {
-				case <-l.done:
+				case <-l.Done:
 				default:
-					t.Errorf("loop %s runs on", l.name)
+					t.Errorf("loop %s runs on", l.Name)
 				}
 			}
 			for i, p := range s.pollers {

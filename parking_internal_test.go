@@ -60,7 +60,7 @@ func newParked(t *testing.T) *parked {
 	t.Cleanup(func() {
 		s.free()
 		s.c.beginClose(CloseNormal, nil)
-		l.iterate()
+		l.Iterate()
 		if _, err := pool.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -101,7 +101,7 @@ func TestParkedBound(t *testing.T) {
 		t.Errorf("%d in flight, %d references beyond the bound", n, refs)
 	}
 	s.free()
-	stepUntil(t, "the messages", func() bool { s.l.iterate(); return s.c.inflight.Load() == 0 })
+	stepUntil(t, "the messages", func() bool { s.l.Iterate(); return s.c.inflight.Load() == 0 })
 	if s.h.read != parkBound || s.c.paused&pausePark != 0 {
 		t.Errorf("%d messages handled, reads paused: %v", s.h.read, s.c.paused&pausePark != 0)
 	}
@@ -126,7 +126,7 @@ func TestParkedOfAClosedPool(t *testing.T) {
 	s.send(t, 1)
 	s.l.traceOver()
 	s.pool.Close()
-	stepUntil(t, "the refusal", func() bool { s.l.iterate(); return len(s.errs.errs) == 1 })
+	stepUntil(t, "the refusal", func() bool { s.l.Iterate(); return len(s.errs.errs) == 1 })
 	var e *HopError
 	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != RejectedClosed || s.errs.traces[0] != any("of the message") {
 		t.Errorf("%v with the trace %v, want a HopError with code %v", err, s.errs.traces[0], RejectedClosed)
@@ -147,7 +147,7 @@ func TestParkedWithATrace(t *testing.T) {
 	s.send(t, 3)
 	s.l.traceOver()
 	s.c.beginClose(CloseNormal, nil)
-	s.l.iterate()
+	s.l.Iterate()
 	if n, refs := s.c.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 {
 		t.Errorf("%d in flight, %d references after the end", n, refs)
 	}

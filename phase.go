@@ -1,5 +1,7 @@
 package eddy
 
+import "github.com/go-eddy/eddy/internal/meter"
+
 // Phase is where a connection stands in its request cycle. Protocols with several requests in flight report the phase of
 // the oldest unfinished one. Only the owning loop changes it.
 type Phase uint8
@@ -62,8 +64,8 @@ func (c *Conn) setPhase(to Phase) {
 		return
 	}
 	if !canMove(c.phase, to) {
-		c.loop.counters[countPhaseViolations]++
-		c.loop.log.Error("eddy: impossible phase transition", "conn", c.ID(), "from", c.phase, "to", to)
+		c.loop.Counters[meter.PhaseViolations]++
+		c.loop.Log.Error("eddy: impossible phase transition", "conn", c.ID(), "from", c.phase, "to", to)
 		if c.phase < PhaseClosing {
 			c.beginClose(CloseInternalError, errPhase)
 		}

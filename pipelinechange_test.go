@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // journal notes what happens to handlers, on any executor.
@@ -103,26 +104,26 @@ func newChangeStage(t *testing.T, init func(p *Pipeline, j *journal) error) *cha
 	j := &journal{}
 	srv := &Server{Logger: slog.New(slog.DiscardHandler), Init: func(p *Pipeline) error { return init(p, j) }}
 	st, l := newStage(t, srv)
-	l.goid.Store(goroutineID())
+	l.Vitals.Goroutine.Store(goroutineID())
 	c := st.connect(l).conn
 	return &changeStage{st, l, c, j, &Pipeline{conn: c, from: callerOnLoop}}
 }
 
 func (s *changeStage) settle() {
 	for range 5 {
-		s.l.iterate()
+		s.l.Iterate()
 	}
 }
 
 // onPool runs the pools' work until what is noted contains the word.
 func (s *changeStage) until(what string, cond func() bool) {
 	s.t.Helper()
-	stepUntil(s.t.(*testing.T), what, func() bool { s.l.iterate(); return cond() })
+	stepUntil(s.t.(*testing.T), what, func() bool { s.l.Iterate(); return cond() })
 }
 
 func (s *changeStage) untilIdle() {
 	s.t.Helper()
-	s.until("the pools' rest", func() bool { return s.c.strandsIdle() && s.l.tasks.depth() == 0 })
+	s.until("the pools' rest", func() bool { return s.c.strandsIdle() && s.l.Tasks.Depth() == 0 })
 }
 
 func oneWorker(t *testing.T, queue int) *executor.Pool {
@@ -362,7 +363,7 @@ func TestAddAndRemoveCallbacks(t *testing.T) {
 	s.c.fireReadFromHead("m")
 	j.expect(t, "a message", "y read", "b read")
 	s.c.Close(CloseNormal)
-	s.l.iterate()
+	s.l.Iterate()
 	j.expect(t, "the close", "y close", "b close", "b remove", "y remove")
 }
 
@@ -458,7 +459,7 @@ func TestAddIsRefused(t *testing.T) {
 	defer close(gate)
 	s := newChangeStage(t, func(p *Pipeline, j *journal) error { return p.Add("a", &probe{j: j, name: "a"}) })
 	s.j.take()
-	before := s.l.counters[countHopRejects]
+	before := s.l.Counters[meter.HopRejects]
 	for what, err := range map[string]error{
 		"Add":     s.p.Add("x", &probe{j: s.j, name: "x"}, On(pool)),
 		"Replace": s.p.Replace("a", "x", &probe{j: s.j, name: "x"}, On(pool)),
@@ -468,7 +469,7 @@ func TestAddIsRefused(t *testing.T) {
 			t.Errorf("%s = %v", what, err)
 		}
 	}
-	if n := s.l.counters[countHopRejects] - before; n != 2 || !slices.Equal(s.p.Names(), []string{"a"}) {
+	if n := s.l.Counters[meter.HopRejects] - before; n != 2 || !slices.Equal(s.p.Names(), []string{"a"}) {
 		t.Errorf("%d refusals counted, left %q", n, s.p.Names())
 	}
 	s.j.expect(t, "nobody is told")
@@ -590,7 +591,7 @@ func TestChange(t *testing.T) {
 	if err := s.c.Change(add("at once"), done); err != nil || len(outcome) != 1 || outcome[0] != nil || s.c.named("at once") == nil {
 		t.Errorf("on the loop: %v, told %v", err, outcome)
 	}
-	s.l.goid.Store(0) // from here on, elsewhere
+	s.l.Vitals.Goroutine.Store(0) // from here on, elsewhere
 	outcome = nil
 	for _, err := range []error{kept.Add("x", &passOn{}), kept.Remove("a"), kept.Replace("a", "x", &passOn{})} {
 		if !errors.Is(err, ErrOffLoop) {
@@ -608,24 +609,24 @@ func TestChange(t *testing.T) {
 	if len(outcome) != 0 || s.c.named("b") != nil {
 		t.Error("not pending")
 	}
-	s.l.iterate()
+	s.l.Iterate()
 	if len(outcome) != 2 || outcome[0] != nil || outcome[1] == nil || s.c.named("b") == nil {
 		t.Errorf("told %v", outcome)
 	}
 	if err := s.c.Change(nil, done); err == nil {
 		t.Error("a nil function was taken")
 	}
-	s.l.tasks.limit = 0
+	s.l.Tasks.Limit = 0
 	if err := s.c.Change(add("c"), done); err != ErrSaturated || len(outcome) != 2 {
 		t.Errorf("a full queue: %v", err)
 	}
-	s.l.tasks.limit = 100
+	s.l.Tasks.Limit = 100
 	outcome = nil
 	s.c.Change(func(*Pipeline) error { panic("in a change") }, done)
 	s.c.Change(add("too late"), done)
-	s.l.iterate()
+	s.l.Iterate()
 	s.c.Close(CloseNormal)
-	s.l.iterate()
+	s.l.Iterate()
 	s.c.Change(nil, nil)
 	if len(outcome) != 2 || outcome[0] != errChangePanic || s.c.CloseError() == nil || s.c.CloseError().Reason != CloseInternalError {
 		t.Errorf("after a panic: told %v, ended %v", outcome, s.c.CloseError())
@@ -676,10 +677,10 @@ func TestIgnoringHandlersAreSkipped(t *testing.T) {
 	} {
 		s := newChangeStage(t, func(b *Pipeline, _ *journal) error { c.build(b); return nil })
 		s.untilIdle()
-		before := s.l.counters[countHops]
+		before := s.l.Counters[meter.Hops]
 		s.c.fireEventFromHead("ev")
 		s.untilIdle()
-		if n := s.l.counters[countHops] - before; n != c.hops {
+		if n := s.l.Counters[meter.Hops] - before; n != c.hops {
 			t.Errorf("%s: %d hops, want %d", c.name, n, c.hops)
 		}
 	}
@@ -743,8 +744,8 @@ func TestDecoderBecomesFirst(t *testing.T) {
 	a := st.connect(l)
 	for _, part := range []string{"PROXa;b", "c;d", ";e;"} {
 		a.send(part)
-		l.iterate()
-		l.iterate()
+		l.Iterate()
+		l.Iterate()
 	}
 	if want := []string{"a", "bc", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("decoded %q, want %q", got, want)
@@ -769,7 +770,7 @@ func TestUnorderedIsRemovedLast(t *testing.T) {
 		for range 3 {
 			s.c.fireReadFromHead("m")
 		}
-		s.l.iterate()
+		s.l.Iterate()
 		s.until("three messages", func() bool { return len(h.inside()) == 3 })
 		switch how {
 		case "remove":

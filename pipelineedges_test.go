@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // holdWorker keeps the only worker of a pool busy until the function that it returns is called.
@@ -39,10 +40,10 @@ func TestInboundPassesOutboundBarriers(t *testing.T) {
 	if n := len(s.c.extend().rewiring.barriers); n != 2 {
 		t.Fatalf("%d barriers", n)
 	}
-	before := s.l.counters[countHops]
+	before := s.l.Counters[meter.Hops]
 	s.c.fireEventFromHead("ev")
 	s.untilIdle()
-	if n := s.l.counters[countHops] - before; n != 1 {
+	if n := s.l.Counters[meter.Hops] - before; n != 1 {
 		t.Errorf("the event made %d hops, want 1", n)
 	}
 }
@@ -194,11 +195,11 @@ func TestUnorderedRemovalWaitsForItsOwn(t *testing.T) {
 	u.j.take()
 	v.j.take()
 	s.c.fireReadFromHead("m")
-	s.l.iterate()
+	s.l.Iterate()
 	s.until("a message in u", func() bool { return len(u.j.snapshot()) == 1 })
 	s.p.Remove("u")
 	s.c.fireReadFromHead("m")
-	s.l.iterate()
+	s.l.Iterate()
 	s.until("a message in v", func() bool { return len(v.j.snapshot()) == 1 })
 	close(u.gate)
 	s.until("HandleRemove of u", func() bool { return slices.Contains(u.j.snapshot(), "u remove") })
@@ -279,7 +280,7 @@ func TestQueuedChangeAfterTheEnd(t *testing.T) {
 	ran := 0
 	var told []error
 	queued := &change{f: func(*Pipeline) error { ran++; return nil }, done: func(err error) { told = append(told, err) }}
-	s.l.runTask(task{kind: taskChange, conn: s.c, msg: queued})
+	s.l.RunTask(task{kind: taskChange, conn: s.c, msg: queued})
 	if ran != 0 || len(told) != 1 || !errors.Is(told[0], ErrClosed) {
 		t.Errorf("run %d times, told %v", ran, told)
 	}
@@ -289,9 +290,9 @@ func TestQueuedChangeAfterTheEnd(t *testing.T) {
 func TestUnhandledIsSaid(t *testing.T) {
 	var said strings.Builder
 	s := newChangeStage(t, func(p *Pipeline, _ *journal) error { return p.Add("a", &passOn{}) })
-	s.l.log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s.l.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s.c.fireReadFromHead("nobody's")
-	if n := s.l.counters[countUnhandled]; n != 1 || strings.Count(said.String(), "no handler took a message") != 1 ||
+	if n := s.l.Counters[meter.Unhandled]; n != 1 || strings.Count(said.String(), "no handler took a message") != 1 ||
 		!strings.Contains(said.String(), "level=WARN") || !strings.Contains(said.String(), "type=string handlers=a ") {
 		t.Errorf("%d counted, said %q", n, said.String())
 	}
@@ -391,15 +392,15 @@ func TestLeftBytesNeedNoMore(t *testing.T) {
 		}})
 		a := st.connect(l)
 		a.send("x;ab")
-		l.iterate()
+		l.Iterate()
 		if !slices.Equal(got, []string{"x"}) {
 			t.Fatalf("%s: first %q", how, got)
 		}
 		if err := change(&Pipeline{conn: a.conn, from: callerOnLoop}); err != nil {
 			t.Fatal(err)
 		}
-		l.iterate()
-		l.iterate()
+		l.Iterate()
+		l.Iterate()
 		if all := strings.Join(got[1:], ""); all != "ab" {
 			t.Errorf("%s: then %q", how, all)
 		}

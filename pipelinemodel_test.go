@@ -619,7 +619,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	}}
 	st, l := newStage(t, srv)
 	m.loop = l
-	l.goid.Store(1) // nobody's: who calls Change is not on the loop
+	l.Vitals.Goroutine.Store(1) // nobody's: who calls Change is not on the loop
 	st.connect(l)
 	return m
 }
@@ -647,7 +647,7 @@ func (m *model) run() {
 				m.submit()
 			}
 		case 4, 5, 6:
-			m.loop.iterate()
+			m.loop.Iterate()
 		default:
 			m.baton.step()
 		}
@@ -668,7 +668,7 @@ func (m *model) run() {
 // drain lets everything go on until nothing is left to do.
 func (m *model) drain() {
 	for rest := 0; rest < 3; rest++ {
-		m.loop.iterate()
+		m.loop.Iterate()
 		for m.baton.step() {
 			rest = 0
 		}

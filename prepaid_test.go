@@ -42,7 +42,7 @@ func TestSubmittedBytesStayCounted(t *testing.T) {
 			if err := a.conn.Write("0123456789"); err != nil {
 				t.Fatal(err)
 			}
-			l.iterate()
+			l.Iterate()
 			if !slices.Equal(seen, c.during) {
 				t.Errorf("while it was carried out %v bytes were queued, want %v", seen, c.during)
 			}
@@ -71,13 +71,13 @@ func TestSubmittedAnswersHoldTheRest(t *testing.T) {
 			a := st.connect(l)
 			a.room = 0
 			a.send(tc.wrap(strings.Repeat(strings.Repeat("a", 20)+";", 20)))
-			l.iterate()
+			l.Iterate()
 			if q := a.conn.QueuedBytes(); q != 60_000 {
 				t.Errorf("%d bytes are queued, want those of three answers", q)
 			}
 			a.room = 1 << 20
 			for range 20 {
-				l.iterate()
+				l.Iterate()
 			}
 			if a.answered() != 20*20 || a.closed > 0 {
 				t.Errorf("%d kB answered, want %d; closed %d times", a.answered(), 20*20, a.closed)

@@ -44,7 +44,7 @@ func (c *Conn) writeStuck() {
 	if c.stuckSince() != 0 {
 		return
 	}
-	c.extend().progress.stuckSince = c.loop.now
+	c.extend().progress.stuckSince = c.loop.Now
 	c.watchProgress()
 	c.armDeadline()
 }
@@ -63,7 +63,7 @@ func (c *Conn) watchProgress() {
 		return
 	}
 	if n, err := c.loop.sock.Unacked(c.fd); err == nil {
-		x.progress.asked, x.progress.unacked, x.progress.taken = c.loop.now, n, 0
+		x.progress.asked, x.progress.unacked, x.progress.taken = c.loop.Now, n, 0
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *Conn) askProgress() {
 	if x == nil || x.progress.asked == 0 {
 		return
 	}
-	p, now := &x.progress, c.loop.now
+	p, now := &x.progress, c.loop.Now
 	p.asked = now
 	unacked, err := c.loop.sock.Unacked(c.fd)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Conn) highSince() int64 {
 
 // breachBegins and breachEnds time how long the outbound queue stays above its high watermark.
 func (c *Conn) breachBegins() {
-	c.extend().progress.highSince = c.loop.now
+	c.extend().progress.highSince = c.loop.Now
 	if c.limits().Backpressure > 0 {
 		c.armDeadline()
 	}

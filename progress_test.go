@@ -30,7 +30,7 @@ func TestProgressIsWhatThePeerAcknowledges(t *testing.T) {
 			for _, a := range all {
 				a.send("go;")
 			}
-			l.iterate()
+			l.Iterate()
 			pass := func(d time.Duration, perStep int) {
 				for ; d > 0; d -= step {
 					*reads.unacked -= perStep
@@ -72,7 +72,7 @@ func TestProgressCountsOnce(t *testing.T) {
 		a.unacked, a.room = new(int), 0
 		*a.unacked = 50_000
 		a.send("0123456789012345678901234567890123456789;")
-		l.iterate()
+		l.Iterate()
 		for i := range 4 {
 			a.room = 1000 // a buffer that grows
 			if !acknowledges {
@@ -106,7 +106,7 @@ func TestProgressUnderNewLimits(t *testing.T) {
 	a.unacked, a.room = new(int), 0
 	*a.unacked = 1 << 20
 	a.send("go;")
-	l.iterate()
+	l.Iterate()
 	if a.asked != 0 {
 		t.Errorf("asked %d times for no limit", a.asked)
 	}
@@ -126,7 +126,7 @@ func TestProgressUnderNewLimits(t *testing.T) {
 	a.room = 0
 	*a.unacked = 0
 	a.send("go;")
-	l.iterate()
+	l.Iterate()
 	st.pass(l, time.Minute+time.Second, time.Second)
 	a.wantEnd(t, "stuck once more, and not reading", CloseWriteTimeout)
 }
@@ -148,7 +148,7 @@ func TestStuckAtTheEndOfABudget(t *testing.T) {
 	a := st.connect(l)
 	a.room = pieces * adoptSize
 	a.send("go;")
-	l.iterate()
+	l.Iterate()
 	if len(a.out) != pieces*adoptSize || len(a.writes) != writeCallBudget {
 		t.Fatalf("%d bytes written in %d calls", len(a.out), len(a.writes))
 	}

@@ -16,17 +16,17 @@ type Loop struct{ l *loop }
 func (c *Conn) Loop() *Loop { return &c.loop.handle }
 
 // Name returns the loop's name, which is also the value of the pprof label eddy_loop on its goroutine.
-func (o *Loop) Name() string { return o.l.name }
+func (o *Loop) Name() string { return o.l.Name }
 
 // In reports whether the caller runs on this loop, at a cost of about a microsecond.
-func (o *Loop) In() bool { return o.l.goid.Load() == goroutineID() }
+func (o *Loop) In() bool { return o.l.In() }
 
 // Post runs f on the loop. If it returns nil, f runs exactly once.
 func (o *Loop) Post(f func()) error {
 	if f == nil {
 		return errNilFunc("Post")
 	}
-	return o.l.tasks.push(task{kind: taskFunc, msg: f}, false)
+	return o.l.Tasks.Push(task{kind: taskFunc, msg: f})
 }
 
 // Tail runs f once, after the current iteration of the loop, when everything that is ready by now was handled and
@@ -35,7 +35,7 @@ func (o *Loop) Tail(f func()) error {
 	if f == nil {
 		return errNilFunc("Tail")
 	}
-	return o.l.tasks.pushTail(f)
+	return o.l.Tasks.PushTail(f)
 }
 
 // After runs f on the loop after d. If needed, the loop wakes up for it. Timers end with the loop.
@@ -60,18 +60,18 @@ func (o *Loop) EveryAfter(d time.Duration, f func()) (*Timer, error) {
 const minPeriod = time.Millisecond
 
 func (o *Loop) schedule(call string, d, period time.Duration, drift bool, f func()) (*Timer, error) {
-	t, err := o.l.newTimer(call, d, f)
+	t, err := o.l.NewTimer(call, d, f)
 	if err != nil {
 		return nil, err
 	}
 	if call != "After" && period < minPeriod {
 		return nil, fmt.Errorf("eddy: %s(%v): the period must be at least %v", call, period, minPeriod)
 	}
-	t.period, t.drift = period, drift
-	if err := o.l.tasks.pushTimed(task{kind: taskTimer, msg: t}, t.when); err != nil {
+	t.Repeat(period, drift)
+	if err := o.l.Tasks.PushTimed(task{kind: taskTimer, msg: t}, t.When()); err != nil {
 		return nil, err
 	}
-	return t, nil
+	return (*Timer)(t), nil
 }
 
 func errNilFunc(call string) error { return fmt.Errorf("eddy: %s: the function must not be nil", call) }

@@ -2,7 +2,6 @@ package eddy
 
 import (
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -22,53 +21,13 @@ type ClosedConn struct {
 	Ago    time.Duration // since the end
 }
 
-// closeLog holds the last closes of a server.
-type closeLog struct {
-	mu   sync.Mutex
-	ring []ClosedConn
-	at   []int64 // times of the closes, on the kernel's clock
-	next int
-}
-
-func newCloseLog(n int) *closeLog {
-	if n == 0 {
-		return nil
-	}
-	return &closeLog{ring: make([]ClosedConn, 0, n), at: make([]int64, 0, n)}
-}
-
-// add notes a close that happened at the given time. A nil log notes nothing.
-func (k *closeLog) add(now int64, c *Conn) {
-	if k == nil {
+// noteClose keeps the close of c for RecentCloses.
+func (e *endpoint) noteClose(now int64, c *Conn) {
+	if e.recent == nil {
 		return
 	}
 	end := c.ended.Load()
-	entry := ClosedConn{ID: c.ID(), Remote: c.RemoteAddr(), Tenant: c.tenant(), Reason: end.Reason, Cause: causeText(end.Err)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.ring) < cap(k.ring) {
-		k.ring, k.at = append(k.ring, entry), append(k.at, now)
-		return
-	}
-	k.ring[k.next], k.at[k.next] = entry, now
-	k.next = (k.next + 1) % len(k.ring)
-}
-
-// list returns the closes held, the latest first.
-func (k *closeLog) list(now int64) []ClosedConn {
-	if k == nil {
-		return nil
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	all := make([]ClosedConn, 0, len(k.ring))
-	for i := len(k.ring) - 1; i >= 0; i-- {
-		n := (k.next + i) % len(k.ring)
-		c := k.ring[n]
-		c.Ago = time.Duration(max(now-k.at[n], 0))
-		all = append(all, c)
-	}
-	return all
+	e.recent.Add(now, ClosedConn{ID: c.ID(), Remote: c.RemoteAddr(), Tenant: c.tenant(), Reason: end.Reason, Cause: causeText(end.Err)})
 }
 
 // causeText returns the start of the error's text, even if its Error method panics.
@@ -91,5 +50,10 @@ func (s *Server) RecentCloses() []ClosedConn {
 	if e == nil {
 		return nil
 	}
-	return s.endpoint.recent.list(e.kernel.clock.Now())
+	var all []ClosedConn
+	s.endpoint.recent.Each(e.kernel.clock.Now(), func(c ClosedConn, ago time.Duration) {
+		c.Ago = ago
+		all = append(all, c)
+	})
+	return all
 }

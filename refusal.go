@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -80,8 +82,8 @@ func (e *endpoint) reject(r *Refusal) {
 }
 
 func (a *acceptor) logRefusal(t *turnAway) {
-	if ok, held := a.loop.logs.refusals.Allow(a.loop.now); ok {
-		a.loop.log.Warn("eddy: connection refused", "addr", a.addr, "peer", t.Peer, "tenant", t.Tenant, "cause", t.Cause.String(), "held_back", held)
+	if ok, held := a.loop.logs.refusals.Allow(a.loop.Now); ok {
+		a.loop.Log.Warn("eddy: connection refused", "addr", a.addr, "peer", t.Peer, "tenant", t.Tenant, "cause", t.Cause.String(), "held_back", held)
 	}
 }
 
@@ -110,7 +112,7 @@ type parting struct {
 	from  *acceptor
 	fd    int
 	token uint64
-	timer *Timer
+	timer *reactor.Timer
 	place int
 }
 
@@ -120,11 +122,11 @@ func (p *parting) seat() *int { return &p.place }
 func (a *acceptor) waitForEnd(fd int) bool {
 	p := &parting{from: a, fd: fd}
 	var err error
-	if p.token, err = a.loop.addSpecial(fd, sys.Read, p.ready); err != nil {
+	if p.token, err = a.loop.Watch(&reactor.Descriptor{FD: fd, In: sys.Read, Ready: p.ready}); err != nil {
 		return false
 	}
 	a.owner.parting.Add(1)
-	if p.timer, err = a.loop.after(nil, a.set.lingerTimeout, p.end); err != nil {
+	if p.timer, err = a.loop.After(nil, a.set.lingerTimeout, p.end); err != nil {
 		p.end()
 		return true
 	}
@@ -153,8 +155,8 @@ func (p *parting) end() {
 		p.timer.Stop()
 	}
 	p.from.partings.leave(p)
-	if err := l.removeSpecial(p.fd, p.token); err != nil {
-		l.log.Error("eddy: deregistering a refused connection failed", "err", err)
+	if err := l.Unwatch(p.token); err != nil {
+		l.Log.Error("eddy: deregistering a refused connection failed", "err", err)
 	}
 	p.from.discard(p.fd)
 	p.from.owner.parted()
@@ -164,7 +166,7 @@ func (p *parting) end() {
 func (l *loop) ask(name string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			l.counters[countPanics]++
+			l.Counters[meter.Panics]++
 			l.logPanic(name, v, debug.Stack())
 		}
 	}()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // RejectCode says why a pool refused a message. Its String form is a metric label.
@@ -119,10 +120,10 @@ func (ctx *Context) refused(h hop, err error) error {
 		}
 		err = errParkFull(ctx.node.pool)
 	}
-	c.loop.counters[countHopRejects]++
+	c.loop.Counters[meter.HopRejects]++
 	e := ctx.hopError(err)
 	if p := ctx.node.reject; h.op == opRead && p != nil && p.keep && e.Code != RejectedClosed && c.park(h, err) {
-		c.loop.counters[countHopWaits]++
+		c.loop.Counters[meter.HopWaits]++
 		return nil
 	}
 	c.pending(h.op).Add(-1)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // takesAll is a handler of every event, which ends what it is given.
@@ -83,15 +84,15 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 	st, l := newStage(t, countedServer(func(p *Pipeline) error { return p.Add("h", h, on(pool), OnReject(reject)) }))
 	a := st.connect(l)
 	c := a.conn
-	stepUntil(t, "the open", func() bool { l.iterate(); return c.transit.Load() == 0 && pool.Stats().Running == 0 })
+	stepUntil(t, "the open", func() bool { l.Iterate(); return c.transit.Load() == 0 && pool.Stats().Running == 0 })
 	free := fill()
 	if closed {
 		pool.Close()
 	}
 	msg := c.Buffers().Copy(make([]byte, 5000))
 	fire(c, msg.Retain())
-	l.iterate()
-	if n := l.counters[countHopRejects]; n == 0 && !isClose { // and then the error, for its own ErrorHandler
+	l.Iterate()
+	if n := l.Counters[meter.HopRejects]; n == 0 && !isClose { // and then the error, for its own ErrorHandler
 		t.Error("no hop was refused")
 	}
 	waits := reject != nil && reject.keep && !closed && c.paused&pausePark != 0
@@ -105,13 +106,13 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 		t.Errorf("%d in flight while the message waits", c.inflight.Load())
 	}
 	c.beginClose(CloseNormal, nil) // also of what waits
-	l.iterate()
+	l.Iterate()
 	if n := msg.Refs(); n != 1 {
 		t.Errorf("%d references after the end, want the test's own", n)
 	}
 	msg.Release()
 	free()
-	stepUntil(t, "the close", func() bool { l.iterate(); return c.inflight.Load()+c.encoding.Load()+c.transit.Load() == 0 })
+	stepUntil(t, "the close", func() bool { l.Iterate(); return c.inflight.Load()+c.encoding.Load()+c.transit.Load() == 0 })
 	if h.told != 1 {
 		t.Errorf("the close was told %d times", h.told)
 	}
@@ -121,7 +122,7 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 	if s := c.firstStrand(); s != nil && (s.Len() != 0 || s.running() != 0) {
 		t.Errorf("the strand holds %d events and %d messages", s.Len(), s.running())
 	}
-	if l.tracing != (loopTrace{}) {
+	if l.inHand.tracing != (loopTrace{}) {
 		t.Error("the loop keeps a trace")
 	}
 }
@@ -156,7 +157,7 @@ func TestUnorderedMessageOfAStoppedPool(t *testing.T) {
 	for range 3 {
 		c.fireReadFromHead(s.Retain())
 	}
-	l.iterate()
+	l.Iterate()
 	<-entered
 	if n := s.Refs(); n != 4 {
 		t.Errorf("%d references while one runs and two wait", n)
@@ -169,13 +170,13 @@ func TestUnorderedMessageOfAStoppedPool(t *testing.T) {
 	}
 	a.eof = true
 	for range 5 {
-		l.iterate()
+		l.Iterate()
 	}
 	if c.closedError() == nil || h.told != 0 {
 		t.Errorf("end %v, told %d while a message runs", c.closedError(), h.told)
 	}
 	close(gate)
-	stepUntil(t, "the close", func() bool { l.iterate(); return c.inflight.Load()+c.transit.Load() == 0 })
+	stepUntil(t, "the close", func() bool { l.Iterate(); return c.inflight.Load()+c.transit.Load() == 0 })
 	if _, err := pool.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

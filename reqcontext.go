@@ -35,7 +35,7 @@ func (ctx *Context) Context() context.Context {
 	}
 	x := c.extend()
 	if x.current == nil {
-		x.current = c.newContext(c.loop.now - c.loop.ago)
+		x.current = c.newContext(c.loop.Now - c.loop.inHand.ago)
 		c.raise(asked)
 		c.mark(watchIdle)
 	}
@@ -74,7 +74,7 @@ func (c *Conn) deadlineFrom(since int64) (time.Time, bool) {
 	if limit == 0 || since == 0 {
 		return time.Time{}, false
 	}
-	clock := c.loop.clock
+	clock := c.loop.Clock
 	return clock.Wall().Add(limit - time.Duration(clock.Now()-since)), true
 }
 

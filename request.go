@@ -28,7 +28,7 @@ func (c *Conn) BeginRequest(r *Request) {
 	if c.limits().Handler == 0 {
 		return
 	}
-	r.since = c.loop.clock.Now()
+	r.since = c.loop.Clock.Now()
 	c.extend().add(r)
 	c.watchRequest()
 }
@@ -119,7 +119,7 @@ func (x *connExt) end(now int64) {
 // time is enough for all requests that begin before it. Any goroutine.
 func (c *Conn) watchRequest() {
 	if !c.shows(watched) && c.mark(watched) {
-		_ = c.loop.tasks.push(task{kind: taskWatch, conn: c}, true) // a stopped loop has closed everything
+		_ = c.loop.Tasks.PushControl(task{kind: taskWatch, conn: c}) // a stopped loop has closed everything
 	}
 }
 
@@ -172,13 +172,13 @@ func (ctx *Context) age() int32 {
 	if since == 0 {
 		return 0
 	}
-	return int32(min((c.loop.clock.Now()-since)/int64(time.Millisecond), math.MaxInt32))
+	return int32(min((c.loop.Clock.Now()-since)/int64(time.Millisecond), math.MaxInt32))
 }
 
 // continueRead passes on a message that comes from a pool. The message keeps its age on the way to the next pool.
 func (l *loop) continueRead(t task) {
-	l.ago = int64(t.size) * int64(time.Millisecond)
-	defer func() { l.ago = 0 }()
+	l.inHand.ago = int64(t.size) * int64(time.Millisecond)
+	defer func() { l.inHand.ago = 0 }()
 	t.ctx.fireRead(l.untrace(t))
 }
 
@@ -230,7 +230,7 @@ func (c *Conn) requestOver() {
 		c.clear(asked)
 		x.endContexts()
 	case x.current != nil && !x.current.deadline.IsZero():
-		x.keepContext(c.loop.clock.Wall())
+		x.keepContext(c.loop.Clock.Wall())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // TestHandlerDeadlineOutsideHandlers: a request that begins outside the pipeline, as a client's do, has its deadline too,
@@ -27,12 +28,12 @@ func TestHandlerDeadlineOutsideHandlers(t *testing.T) {
 		srv.HandlerTimeout = time.Second
 		st, l := newStage(t, srv)
 		a := st.connect(l)
-		tasks := l.counters[countTasks]
+		tasks := l.Counters[meter.Tasks]
 		for range 50 { // one task arms the wheel for all that begin while it is armed
 			begin(a.conn)()
 		}
 		st.pass(l, 900*time.Millisecond, tick)
-		if n := l.counters[countTasks] - tasks; n > 1 {
+		if n := l.Counters[meter.Tasks] - tasks; n > 1 {
 			t.Errorf("%s: %d tasks for requests within one deadline", name, n)
 		}
 		begin(a.conn)
@@ -68,23 +69,23 @@ func TestContextOfEachMessage(t *testing.T) {
 	}
 	st.pass(l, 5*time.Second, 100*time.Millisecond)
 	a.send("begin;")
-	l.iterate()
+	l.Iterate()
 	if d := deadline(1); d != time.Second {
 		t.Errorf("the first request has %v left", d)
 	}
 	st.pass(l, 600*time.Millisecond, 100*time.Millisecond)
 	a.send("begin;")
-	l.iterate()
+	l.Iterate()
 	if d := deadline(2); d != time.Second || contexts[1] == contexts[2] {
 		t.Errorf("the second request has %v left", d)
 	}
 	a.conn.End()
-	l.iterate()
+	l.Iterate()
 	if contexts[2].Err() != nil {
 		t.Errorf("with a request in flight: %v", contexts[2].Err())
 	}
 	a.conn.End()
-	l.iterate()
+	l.Iterate()
 	for i, c := range contexts {
 		if c.Err() == nil {
 			t.Errorf("context %d goes on with nothing in flight", i)
@@ -97,7 +98,7 @@ func TestContextOfEachMessage(t *testing.T) {
 		st.pass(l, 100*time.Millisecond, 100*time.Millisecond)
 		a.conn.End()
 	}
-	l.iterate()
+	l.Iterate()
 	n := 0
 	for r := a.conn.ext.Load().contexts; r != nil; r = r.next {
 		n++
@@ -138,7 +139,7 @@ func TestOldestRequestIsNotAnEarlierOne(t *testing.T) {
 	st, l := newStage(t, srv)
 	c := st.connect(l).conn
 	clock := new(tickClock)
-	l.clock = clock
+	l.Clock = clock
 	var begun atomic.Int64
 	done := make(chan struct{})
 	go func() {

@@ -52,9 +52,9 @@ func TestAnswerKeepsItsRoom(t *testing.T) {
 	a, l, _, gate := newAnswering(t, 0, 0)
 	c := a.conn
 	c.fireReadFromHead(15 << 10)
-	l.iterate()
+	l.Iterate()
 	close(gate)
-	stepUntil(t, "the response", func() bool { return l.tasks.depth() == 1 })
+	stepUntil(t, "the response", func() bool { return l.Tasks.Depth() == 1 })
 	if q := c.QueuedBytes(); q != 15<<10 {
 		t.Errorf("%d bytes count as queued while the response waits for the loop", q)
 	}
@@ -62,7 +62,7 @@ func TestAnswerKeepsItsRoom(t *testing.T) {
 	if err := c.writeFromTail(make([]byte, 30<<10)); err != nil {
 		t.Fatalf("a message below the high mark: %v", err)
 	}
-	l.iterate()
+	l.Iterate()
 	if err := c.closedError(); err != nil {
 		t.Fatalf("the response found no room: %v", err)
 	}
@@ -73,15 +73,15 @@ func TestAnswerKeepsItsRoom(t *testing.T) {
 		t.Error("a message beyond the maximum was taken")
 	}
 	a.room = 1 << 40
-	stepUntil(t, "the bytes", func() bool { l.iterate(); return len(a.out) == 45<<10 })
+	stepUntil(t, "the bytes", func() bool { l.Iterate(); return len(a.out) == 45<<10 })
 	c.fireReadFromHead(5 << 10)
-	l.iterate()
-	stepUntil(t, "another response", func() bool { l.iterate(); return len(a.out) == 50<<10 })
-	if l.granted != 0 {
-		t.Errorf("%d bytes are granted to whoever writes next", l.granted)
+	l.Iterate()
+	stepUntil(t, "another response", func() bool { l.Iterate(); return len(a.out) == 50<<10 })
+	if l.inHand.granted != 0 {
+		t.Errorf("%d bytes are granted to whoever writes next", l.inHand.granted)
 	}
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // TestAnswersShareATask: the responses that a connection's requests bring while the loop is busy are one task for it, and
@@ -99,16 +99,16 @@ func TestAnswersShareATask(t *testing.T) {
 			st := pool.Stats()
 			return st.Running == 0 && st.Queued == 0 && a.conn.QueuedBytes() == each
 		})
-		if n := l.tasks.depth(); n != 1 {
+		if n := l.Tasks.Depth(); n != 1 {
 			t.Errorf("%d tasks for %d responses, want one", n, each)
 		}
-		l.iterate()
+		l.Iterate()
 		if len(a.out) != round*each {
 			t.Errorf("%d bytes written, want %d", len(a.out), round*each)
 		}
 	}
 	a.conn.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // TestRequestsResumeAtThreeQuarters: reads that pause at the bound of requests in flight go on when a quarter of it is
@@ -126,16 +126,16 @@ func TestRequestsResumeAtThreeQuarters(t *testing.T) {
 	if c.paused&pauseHold == 0 {
 		t.Fatal("reads go on at the bound")
 	}
-	l.iterate()
+	l.Iterate()
 	for left := bound - 1; left >= 0; left-- {
 		gate <- struct{}{}
-		stepUntil(t, "a response", func() bool { l.iterate(); return len(a.out) == bound-left })
+		stepUntil(t, "a response", func() bool { l.Iterate(); return len(a.out) == bound-left })
 		if paused := c.paused&pauseHold != 0; paused != (left > bound*3/4) {
 			t.Errorf("reads paused: %v with %d of %d requests in flight", paused, left, bound)
 		}
 	}
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // TestAnswersCountForTheBudget: responses on their way to the loop count for the server's MemoryBudget until the loop has
@@ -149,11 +149,11 @@ func TestAnswersCountForTheBudget(t *testing.T) {
 			c.fireReadFromHead(50_000)
 		}
 		l.wakePools()
-		stepUntil(t, "the responses", func() bool { st := pool.Stats(); return st.Running == 0 && st.Queued == 0 && l.tasks.depth() == 1 })
+		stepUntil(t, "the responses", func() bool { st := pool.Stats(); return st.Running == 0 && st.Queued == 0 && l.Tasks.Depth() == 1 })
 		if got, want := c.cell().pending.Load(), int64(n*50_000); got != want {
 			t.Errorf("%d bytes count for the budget on their way to the loop, want %d", got, want)
 		}
-		l.iterate()
+		l.Iterate()
 		if n := c.cell().pending.Load(); n != 0 {
 			t.Fatalf("%d bytes count as on their way when the loop has them", n)
 		}
@@ -180,16 +180,16 @@ func TestAnswersTellHowManyBegin(t *testing.T) {
 	for range 12 {
 		a.conn.fireReadFromHead(4 << 10)
 	}
-	l.iterate() // wakes the pool
+	l.Iterate() // wakes the pool
 	for range 4 {
 		gate <- struct{}{}
 	}
-	stepUntil(t, "four responses", func() bool { l.iterate(); return len(a.out) == 4*4<<10 })
+	stepUntil(t, "four responses", func() bool { l.Iterate(); return len(a.out) == 4*4<<10 })
 	if a.conn.paused&pauseHold == 0 {
 		t.Errorf("%d bytes of answers are to come to a queue that takes 20 KiB beyond its high watermark, and others may begin", 8*4<<10)
 	}
 	close(gate)
-	stepUntil(t, "all responses", func() bool { l.iterate(); return len(a.out) == 12*4<<10 })
+	stepUntil(t, "all responses", func() bool { l.Iterate(); return len(a.out) == 12*4<<10 })
 	if a.conn.paused&pauseHold != 0 {
 		t.Error("with nothing in flight no request may begin")
 	}

@@ -281,7 +281,7 @@ func (c *Conn) fence() {
 		return
 	}
 	w.fenced, w.seq = true, c.hopped()
-	_ = c.loop.tasks.push(task{kind: taskSettle, conn: c}, true) // a stopped loop has no events any more
+	_ = c.loop.Tasks.PushControl(task{kind: taskSettle, conn: c}) // a stopped loop has no events any more
 }
 
 // settlePipeline carries out the taskSettle of fence.

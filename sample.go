@@ -5,21 +5,21 @@ import "github.com/go-eddy/eddy/internal/sample"
 // logSamplers are the samplers of a group, one per kind of line that a peer or a faulty handler can cause at will.
 type logSamplers struct {
 	panics, resets, accepts, refusals, failed  sample.Lines
-	slow                                       sample.Lines
+	slow, stalls                               sample.Lines
 	unhandled, unencoded, tail, still, offLoop sample.Lines
 }
 
 // logPanic reports a handler's panic with its stack.
 func (l *loop) logPanic(handler string, v any, stack []byte) {
-	if ok, held := l.logs.panics.Allow(l.clock.Now()); ok {
-		l.log.Error("eddy: panic in a handler", "loop", l.name, "handler", handler, "panic", v, "held_back", held, "stack", string(stack))
+	if ok, held := l.logs.panics.Allow(l.Clock.Now()); ok {
+		l.Log.Error("eddy: panic in a handler", "loop", l.Name, "handler", handler, "panic", v, "held_back", held, "stack", string(stack))
 	}
 }
 
 // logReset reports a reset connection in one line, never with a stack.
 func (l *loop) logReset(c *Conn, op string, err error) {
-	if ok, held := l.logs.resets.Allow(l.now); ok {
-		l.log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
+	if ok, held := l.logs.resets.Allow(l.Now); ok {
+		l.Log.Info("eddy: connection reset", "peer", c.RemoteAddr(), "op", op, "phase", c.phase, "err", err, "held_back", held)
 	}
 }
 

@@ -58,8 +58,8 @@ func (f *File) check() error {
 // enqueueFile queues a file.
 func (c *Conn) enqueueFile(f *File) error {
 	err := f.check()
-	if err == nil && c.loop.collect.conn == c {
-		err = fmt.Errorf("eddy: a File cannot be part of a message of class %q", c.loop.collect.class.Name)
+	if err == nil && c.loop.out.collect.conn == c {
+		err = fmt.Errorf("eddy: a File cannot be part of a message of class %q", c.loop.out.collect.class.Name)
 	}
 	if err == nil {
 		err = c.admitOnLoop(window(f.Length))

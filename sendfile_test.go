@@ -87,19 +87,19 @@ func TestFileAccounting(t *testing.T) {
 	if q := a.conn.QueuedBytes(); q != FileWindow {
 		t.Errorf("%d bytes count from submission, want %d", q, FileWindow)
 	}
-	l.iterate()
+	l.Iterate()
 	submit(t, l, a, "tail")
 	if q := a.conn.QueuedBytes(); q != FileWindow+4 {
 		t.Errorf("%d bytes queued, want %d", q, FileWindow+4)
 	}
 	a.room = 1 << 40
-	l.iterate()
+	l.Iterate()
 	if n := len(a.out) - 100; n != writeCallBudget/fileCalls*fileChunk {
 		t.Errorf("one event sent %d bytes of a file", n)
 	}
 	a.room = size - len(a.out) - 1000
 	for range 4 {
-		l.iterate()
+		l.Iterate()
 	}
 	if q := a.conn.QueuedBytes(); q != 1004 {
 		t.Errorf("%d bytes queued in the end, want 1004", q)
@@ -118,7 +118,7 @@ func TestTruncatedFile(t *testing.T) {
 	st, l := newStage(t, echoServer())
 	a := st.connect(l)
 	submit(t, l, a, &File{File: f, Length: 150})
-	l.iterate()
+	l.Iterate()
 	a.wantEnd(t, "at the file's end", CloseInternalError)
 	if err := a.conn.CloseError(); !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), "ends at 100, 50 bytes before") {
 		t.Errorf("CloseError = %v", err)
@@ -134,13 +134,13 @@ func TestFileIsClosedOnce(t *testing.T) {
 		"connection closed": func(_ *stage, l *loop, a *actor, f *File) {
 			a.room = 10
 			_ = a.conn.Write(f)
-			l.iterate()
+			l.Iterate()
 			a.conn.Close(CloseNormal)
-			l.iterate()
+			l.Iterate()
 		},
 		"write after the close": func(_ *stage, l *loop, a *actor, f *File) {
 			a.conn.Close(CloseNormal)
-			l.iterate()
+			l.Iterate()
 			if err := a.conn.Write(f); !errors.Is(err, ErrClosed) {
 				t.Errorf("Write = %v", err)
 			}
@@ -151,12 +151,12 @@ func TestFileIsClosedOnce(t *testing.T) {
 			if err := a.conn.Write(f); err != nil {
 				t.Errorf("Write = %v", err)
 			}
-			l.iterate()
+			l.Iterate()
 		},
 		"queue full": func(_ *stage, l *loop, a *actor, f *File) {
 			a.room = 0
 			_ = a.conn.Write(make([]byte, DefaultMaxOutbound))
-			l.iterate()
+			l.Iterate()
 			if err := a.conn.Write(f); !errors.Is(err, ErrBackpressure) {
 				t.Errorf("Write = %v", err)
 			}
@@ -164,20 +164,20 @@ func TestFileIsClosedOnce(t *testing.T) {
 		"bad length": func(_ *stage, l *loop, a *actor, f *File) {
 			f.Length = -1
 			_ = a.conn.Write(f)
-			l.iterate()
+			l.Iterate()
 		},
 		"empty": func(_ *stage, l *loop, a *actor, f *File) {
 			f.Length = 0
 			_ = a.conn.Write(f)
-			l.iterate()
+			l.Iterate()
 		},
 		"sent": func(_ *stage, l *loop, a *actor, f *File) {
 			_ = a.conn.Write(f)
-			l.iterate()
+			l.Iterate()
 		},
 		"part of a class": func(_ *stage, l *loop, a *actor, f *File) {
 			_ = a.conn.Write(new(MessageClass).Wrap(f))
-			l.iterate()
+			l.Iterate()
 		},
 	} {
 		file, _ := tempFile(t, 100)

@@ -14,7 +14,9 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/goid"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/poll"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -134,7 +136,7 @@ func (s *Server) Listen(network, address string) error {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
 	s.endpoint.released = make(chan struct{}, 1)
-	s.endpoint.recent = newCloseLog(s.KeepCloses)
+	s.endpoint.recent = meter.NewRecent[ClosedConn](s.KeepCloses)
 	e, err := s.newEngine()
 	if err != nil {
 		return err
@@ -209,17 +211,17 @@ func (s *Server) WriteTo(id ConnID, msg any) error {
 		return fmt.Errorf("eddy: connection %v is not of this server", id)
 	}
 	l := e.workers[id.loop]
-	return given(msg, l.tasks.push(task{kind: taskFunc, msg: func() { l.writeTo(&s.endpoint, id, msg) }}, false))
+	return given(msg, l.Tasks.Push(task{kind: taskFunc, msg: func() { l.writeTo(&s.endpoint, id, msg) }}))
 }
 
 func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
-	c := l.lookup(uint64(id.gen)<<32 | uint64(id.slot))
+	c := l.table.lookup(uint64(id.gen)<<32 | uint64(id.slot))
 	if c == nil || c.set.owner != owner {
-		l.counters[countDeadWrites]++
+		l.Counters[meter.DeadWrites]++
 		release(msg)
 		return
 	}
-	l.runTask(task{kind: taskWrite, conn: c, msg: msg})
+	l.RunTask(task{kind: taskWrite, conn: c, msg: msg})
 }
 
 // Shutdown ends the server in order. First the server accepts the connections that wait in the listener's queue, as far
@@ -237,7 +239,7 @@ func (s *Server) Shutdown(ctx context.Context) (DrainReport, error) {
 		return DrainReport{}, ErrOnPool
 	}
 	e := s.toEnd()
-	if e != nil && onLoop() {
+	if e != nil && reactor.OnLoop() {
 		return DrainReport{}, ErrOnLoop
 	}
 	if e == nil || !s.endpoint.enter(serverDraining, serverRunning) {
@@ -261,7 +263,7 @@ func (s *Server) Close() error {
 	if e == nil {
 		return nil
 	}
-	if onLoop() {
+	if reactor.OnLoop() {
 		return ErrOnLoop
 	}
 	if s.endpoint.enter(serverClosing, serverRunning, serverDraining) {

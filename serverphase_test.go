@@ -32,8 +32,8 @@ func TestPostRunsOnTheLoop(t *testing.T) {
 		if err := conn.Post(func() { ran <- goroutineID() }); err != nil {
 			t.Fatal(err)
 		}
-		if id := testkit.Receive(t, "the loop to be woken", ran); id != conn.loop.goid.Load() {
-			t.Fatalf("ran on goroutine %d, the loop is %d", id, conn.loop.goid.Load())
+		if id := testkit.Receive(t, "the loop to be woken", ran); id != conn.loop.Vitals.Goroutine.Load() {
+			t.Fatalf("ran on goroutine %d, the loop is %d", id, conn.loop.Vitals.Goroutine.Load())
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (s *Signal) Raise() error {
 	if s.raised.Swap(true) {
 		return nil
 	}
-	err := s.conn.loop.tasks.push(task{kind: taskSignal, conn: s.conn, msg: s}, true)
+	err := s.conn.loop.Tasks.PushControl(task{kind: taskSignal, conn: s.conn, msg: s})
 	if err != nil {
 		s.raised.Store(false)
 	}

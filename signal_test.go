@@ -47,7 +47,7 @@ func TestSignalHasItsPlace(t *testing.T) {
 			t.Fatalf("Raise with a full queue = %v", err)
 		}
 	}
-	if n := c.loop.tasks.depth(); n != 3 {
+	if n := c.loop.Tasks.Depth(); n != 3 {
 		t.Errorf("%d tasks wait, want 2 that were posted and the signal", n)
 	}
 	close(gate)

@@ -31,17 +31,17 @@ func (d *Dialer) simulate(k *kernel) { d.platform = k }
 // simLoop is a loop as the simulated machine sees it.
 type simLoop struct{ l *loop }
 
-func (s simLoop) Name() string { return s.l.name }
-func (s simLoop) Run()         { s.l.run(nil) }
+func (s simLoop) Name() string { return s.l.Name }
+func (s simLoop) Run()         { s.l.Run(nil) }
 
 func (s simLoop) Check(w simhook.Waiting) error {
-	if s.l.polled { // the second poll of an iteration, with work in hand
+	if s.l.Polled() { // the second poll of an iteration, with work in hand
 		return nil
 	}
 	k := newInspection(s.l)
 	k.slots()
 	k.lists()
-	for _, c := range s.l.slots {
+	for _, c := range s.l.table.slots {
 		if c != nil && k.err == nil {
 			k.conn(c)
 		}
@@ -55,7 +55,7 @@ func (s simLoop) Check(w simhook.Waiting) error {
 func (s simLoop) State() string {
 	l := s.l
 	return fmt.Sprintf("%d ready, %d dirty, %d closing, %d tasks, %d connections, stopping %v, draining %v, now %d, next deadline %d",
-		len(l.ready), len(l.dirty), len(l.closing), l.tasks.depth(), l.active, l.stopping, l.walking(), l.now, l.nextDeadline())
+		len(l.lists.ready), len(l.lists.dirty), len(l.lists.closing), l.Tasks.Depth(), l.table.active, l.Stopping, l.walking(), l.Now, l.NextDeadline())
 }
 
 func (s simLoop) CheckEnd() error {

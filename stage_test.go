@@ -159,7 +159,7 @@ func (st *stage) connect(l *loop) *actor {
 	if !l.take(a.conn, nil) {
 		st.t.Fatal("the loop does not take the connection")
 	}
-	l.iterate()
+	l.Iterate()
 	return a
 }
 

@@ -1,80 +1,18 @@
 package eddy
 
 import (
-	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
-// counter names one of a loop's own numbers.
-type counter uint8
-
-const (
-	countIterations counter = iota
-	countEvents
-	countStaleEvents
-	countPollErrors
-	countTasks
-	countMessages
-	countHops
-	countHopRejects
-	countHopWaits
-	countBytesIn
-	countBytesOut
-	countWrites
-	countOpened
-	countRefused
-	countDeadReads
-	countDeadWrites
-	countUnhandled
-	countWriteErrors
-	countResets
-	countPanics
-	countOutboundPauses
-	countDroppedNewest
-	countDroppedOldest
-	countSuperseded
-	countPhaseViolations
-	countTail
-	countTimers
-	countPremature
-	countRebuilds
-	countRepolls
-	countFaults
-	counterCount
-)
-
-// published is the copy of a loop's numbers that other goroutines read. The loop refreshes it once per iteration,
-// touching only what changed.
-type published struct {
-	counters      [counterCount]atomic.Uint64
-	active        atomic.Int64
-	writeInterest atomic.Int64
-	heldIn        atomic.Int64 // stored when it changes, not per iteration
-	heldOut       atomic.Int64
-	deadlines     atomic.Int64
-
-	was [counterCount]uint64 // as of the last publish
-}
-
-// publish makes the iteration's numbers visible.
-func (l *loop) publish() {
+// Publish makes the iteration's gauges visible, and wakes the pools that the iteration gave work to.
+func (l *loop) Publish() {
+	l.wakePools()
 	l.publishMemory()
-	p := &l.stats
-	for i, v := range l.counters {
-		if v != p.was[i] {
-			p.counters[i].Store(v)
-		}
-	}
-	p.was = l.counters
-	if l.writeInterest != p.writeInterest.Load() {
-		p.writeInterest.Store(l.writeInterest)
-	}
-	if int64(l.active) != p.active.Load() {
-		p.active.Store(int64(l.active))
-	}
-	if n := int64(l.wheel.Len()); n != p.deadlines.Load() {
-		p.deadlines.Store(n)
-	}
+	l.Stats.Set(meter.WriteInterest, l.writeInterest)
+	l.Stats.Set(meter.Active, int64(l.table.active))
+	l.Stats.Set(meter.Deadlines, int64(l.wheel.Len()))
 }
 
 // LoopStats are the numbers of one loop since its start.
@@ -123,6 +61,16 @@ type LoopStats struct {
 	Busy            time.Duration
 	Utilisation     float64 // busy share of the last second, 0 to 1
 	Lag             Lag
+}
+
+// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. The model is a task that is
+// due every 100 ms and notes how late it runs. A tick during an iteration waits for the iteration's end; a tick during
+// the loop's sleep does not wait. No tick wakes an idle loop; the ticks of a sleep are counted when it is over. Also
+// counted, at most once per tick, is how late the system let the loop wake for a deadline.
+type Lag struct {
+	Ticks         uint64
+	P50, P95, P99 time.Duration // at most a quarter too high
+	Max           time.Duration
 }
 
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
@@ -183,9 +131,9 @@ func (s *Server) Stats() Stats {
 		AcceptErrors:      n.acceptErrors.Load(),
 		Shed:              n.shed.Load(),
 		ExecutorPanics:    n.hopPanics.Load(),
-		Closed:            n.closed.asMap(),
-		Tenants:           n.tenants.list(),
-		Networks:          n.networks.list(),
+		Closed:            closes(&n.closed),
+		Tenants:           labelCounts(&n.tenants),
+		Networks:          labelCounts(&n.networks),
 	}
 	e := s.running()
 	if e == nil {
@@ -206,52 +154,52 @@ func (s *Server) Stats() Stats {
 }
 
 func (l *loop) snapshot() LoopStats {
-	get := func(c counter) uint64 { return l.stats.counters[c].Load() }
-	now := l.clock.Now()
+	get := l.Stats.Count
+	now := l.Clock.Now()
 	return LoopStats{
-		Name:            l.name,
-		Active:          l.stats.active.Load(),
-		Iterations:      get(countIterations),
-		Events:          get(countEvents),
-		StaleEvents:     get(countStaleEvents),
-		PollErrors:      get(countPollErrors),
-		Tasks:           get(countTasks),
-		TaskQueueDepth:  l.tasks.depth(),
-		TaskQueueLimit:  l.tasks.limit,
-		Messages:        get(countMessages),
-		Hops:            get(countHops),
-		HopRejects:      get(countHopRejects),
-		HopWaits:        get(countHopWaits),
-		BytesIn:         get(countBytesIn),
-		BytesOut:        get(countBytesOut),
-		WriteCalls:      get(countWrites),
-		WriteInterest:   l.stats.writeInterest.Load(),
-		OutboundBytes:   l.stats.heldOut.Load(),
-		InboundBytes:    l.stats.heldIn.Load(),
-		Opened:          get(countOpened),
-		Refused:         get(countRefused),
-		DeadReads:       get(countDeadReads),
-		DeadWrites:      get(countDeadWrites),
-		Unhandled:       get(countUnhandled),
-		WriteErrors:     get(countWriteErrors),
-		Resets:          get(countResets),
-		Panics:          get(countPanics),
-		DroppedNewest:   get(countDroppedNewest),
-		DroppedOldest:   get(countDroppedOldest),
-		Superseded:      get(countSuperseded),
-		OutboundPauses:  get(countOutboundPauses),
-		PhaseViolations: get(countPhaseViolations),
-		TailCallbacks:   get(countTail),
-		Timers:          get(countTimers),
-		Deadlines:       l.stats.deadlines.Load(),
-		Premature:       get(countPremature),
-		Rebuilds:        get(countRebuilds),
-		Repolls:         get(countRepolls),
-		Faults:          get(countFaults),
-		Stalls:          l.stalls.Load(),
-		Healthy:         l.healthy(),
-		Busy:            time.Duration(l.lag.total.Load()),
-		Utilisation:     l.lag.utilisation(now),
-		Lag:             l.lag.snapshot(now),
+		Name:            l.Name,
+		Active:          l.Stats.Value(meter.Active),
+		Iterations:      get(meter.Iterations),
+		Events:          get(meter.Events),
+		StaleEvents:     get(meter.StaleEvents),
+		PollErrors:      get(meter.PollErrors),
+		Tasks:           get(meter.Tasks),
+		TaskQueueDepth:  l.Tasks.Depth(),
+		TaskQueueLimit:  l.Tasks.Limit,
+		Messages:        get(meter.Messages),
+		Hops:            get(meter.Hops),
+		HopRejects:      get(meter.HopRejects),
+		HopWaits:        get(meter.HopWaits),
+		BytesIn:         get(meter.BytesIn),
+		BytesOut:        get(meter.BytesOut),
+		WriteCalls:      get(meter.Writes),
+		WriteInterest:   l.Stats.Value(meter.WriteInterest),
+		OutboundBytes:   l.Stats.Value(meter.HeldOut),
+		InboundBytes:    l.Stats.Value(meter.HeldIn),
+		Opened:          get(meter.Opened),
+		Refused:         get(meter.Refused),
+		DeadReads:       get(meter.DeadReads),
+		DeadWrites:      get(meter.DeadWrites),
+		Unhandled:       get(meter.Unhandled),
+		WriteErrors:     get(meter.WriteErrors),
+		Resets:          get(meter.Resets),
+		Panics:          get(meter.Panics),
+		DroppedNewest:   get(meter.DroppedNewest),
+		DroppedOldest:   get(meter.DroppedOldest),
+		Superseded:      get(meter.Superseded),
+		OutboundPauses:  get(meter.OutboundPauses),
+		PhaseViolations: get(meter.PhaseViolations),
+		TailCallbacks:   get(meter.Tail),
+		Timers:          get(meter.Timers),
+		Deadlines:       l.Stats.Value(meter.Deadlines),
+		Premature:       get(meter.Premature),
+		Rebuilds:        get(meter.Rebuilds),
+		Repolls:         get(meter.Repolls),
+		Faults:          get(meter.Faults),
+		Stalls:          l.Vitals.Stalls.Load(),
+		Healthy:         l.Healthy(),
+		Busy:            l.Lag.Busy(),
+		Utilisation:     l.Lag.Utilisation(now),
+		Lag:             Lag(l.Lag.Snapshot(now)),
 	}
 }

@@ -15,18 +15,20 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// TestPanicOfTheEngine: a panic that is no handler's costs the rest of one iteration, is counted and logged, and leaves
-// the connections that were not served yet to the next one.
-func TestPanicOfTheEngine(t *testing.T) {
+// TestVisitKeepsTheRest: a panic that is no handler's leaves the connections of a list that were not served yet to the next
+// iteration.
+func TestVisitKeepsTheRest(t *testing.T) {
 	handled := 0
-	st, l, log := loggedStage(t, &Group{}, func(*Context, string) error { handled++; return nil })
+	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { handled++; return nil })
 	a, b, c := st.connect(l), st.connect(l), st.connect(l)
 	for _, x := range []*actor{a, b, c} {
-		l.ready = append(l.ready, x.conn)
+		l.lists.ready = append(l.lists.ready, x.conn)
 		x.conn.raise(listedReady)
 	}
 	visited := 0
@@ -37,46 +39,15 @@ func TestPanicOfTheEngine(t *testing.T) {
 		l.resumeConn(c)
 	}
 	func() {
-		defer l.survive()
-		l.visit(&l.ready, bad)
+		defer func() { _ = recover() }()
+		l.visit(&l.lists.ready, bad)
 	}()
-	if len(l.ready) != 1 || l.ready[0] != c.conn {
-		t.Errorf("%d connections are left on the list, want the last one", len(l.ready))
+	if len(l.lists.ready) != 1 || l.lists.ready[0] != c.conn {
+		t.Errorf("%d connections are left on the list, want the last one", len(l.lists.ready))
 	}
 	a.send("x;")
-	if !l.iterate() || handled != 1 {
+	if !l.Iterate() || handled != 1 {
 		t.Fatalf("the loop did not go on: %d handled", handled)
-	}
-	if l.counters[countFaults] != 1 || !strings.Contains(log.String(), "the engine is at fault") {
-		t.Errorf("%d faults counted, logged %q", l.counters[countFaults], log.String())
-	}
-}
-
-// TestPanicInEveryIteration: a loop that meets a panic of the engine each time pauses between them, and can still be
-// stopped.
-func TestPanicInEveryIteration(t *testing.T) {
-	st, l, log := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
-	a := st.connect(l)
-	if _, err := l.addSpecial(stageListener, sys.Read, func(sys.Ready) { panic("again") }); err != nil {
-		t.Fatal(err)
-	}
-	st.pending = 1
-	begin := st.now.Load()
-	for st.now.Load()-begin < int64(10*time.Second) {
-		if !l.iterate() {
-			t.Fatal("the loop ended")
-		}
-	}
-	if n := l.counters[countFaults]; n < 10 || n > 25 || strings.Count(log.String(), "going on") > 25 {
-		t.Errorf("%d faults in 10 s", n)
-	}
-	if l.healthy() {
-		t.Error("the loop calls itself healthy")
-	}
-	l.stopping = true
-	l.retryAt = 0
-	if l.iterate() || a.closed != 1 {
-		t.Errorf("the loop did not end; the connection was closed %d times", a.closed)
 	}
 }
 
@@ -89,13 +60,13 @@ func TestLogThatPanics(t *testing.T) {
 	for range 3 {
 		a := st.connect(l)
 		a.send("x;")
-		l.iterate()
+		l.Iterate()
 		if a.conn.CloseError() == nil {
 			t.Fatal("the connection whose handler panicked stays")
 		}
 	}
-	if handled != 3 || l.counters[countFaults] != 0 || l.counters[countPanics] != 3 {
-		t.Errorf("%d handled, %d faults, %d panics", handled, l.counters[countFaults], l.counters[countPanics])
+	if handled != 3 || l.Counters[meter.Faults] != 0 || l.Counters[meter.Panics] != 3 {
+		t.Errorf("%d handled, %d faults, %d panics", handled, l.Counters[meter.Faults], l.Counters[meter.Panics])
 	}
 }
 
@@ -110,14 +81,14 @@ func (panickingHandler) Handle(context.Context, slog.Record) error { panic("in t
 func TestStoppingIsCheckedAfterAPanic(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	a, b := st.connect(l), st.connect(l)
-	if _, err := l.addSpecial(stageListener, sys.Read, func(sys.Ready) {
-		l.stopping = true
+	if _, err := l.Watch(&reactor.Descriptor{FD: stageListener, In: sys.Read, Ready: func(sys.Ready) {
+		l.Stopping = true
 		panic("in the same iteration")
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	st.pending = 1
-	if l.iterate() || a.closed != 1 || b.closed != 1 {
+	if l.Iterate() || a.closed != 1 || b.closed != 1 {
 		t.Errorf("the loop did not end; closed %d and %d times", a.closed, b.closed)
 	}
 	if e := a.conn.CloseError(); e == nil || e.Reason != CloseServerShutdown {
@@ -206,13 +177,13 @@ func TestGoexitInADescriptor(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range 3 {
-			l.iterate()
+			l.Iterate()
 		}
 	}()
 	<-ended
-	l.afterGoexit() // what the next goroutine begins with
+	l.Orphaned() // what the next goroutine begins with
 	for range 3 {
-		l.iterate()
+		l.Iterate()
 	}
 	if len(d.ready) != 1 || len(d.ended) != 1 || !errors.Is(d.ended[0], errGoexit) {
 		t.Errorf("%d calls, told %v", len(d.ready), d.ended)

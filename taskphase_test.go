@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // flood queues n tasks that take the given time each and count themselves.
@@ -16,7 +15,7 @@ func (st *stage) flood(l *loop, n int, each time.Duration, ran *int) {
 	st.t.Helper()
 	for range n {
 		f := func() { *ran++; st.now.Add(int64(each)) }
-		if err := l.tasks.push(task{kind: taskFunc, msg: f}, false); err != nil {
+		if err := l.Tasks.Push(task{kind: taskFunc, msg: f}); err != nil {
 			st.t.Fatal(err)
 		}
 	}
@@ -43,97 +42,16 @@ func TestIORatio(t *testing.T) {
 			st, l := newStage(t, srv)
 			a := st.connect(l)
 			a.send("x;")
-			l.iterate() // I/O without tasks: its time is known
-			l.iterate()
+			l.Iterate() // I/O without tasks: its time is known
+			l.Iterate()
 			ran := 0
 			st.flood(l, 3000, each, &ran)
 			a.send("x;")
-			l.iterate()
+			l.Iterate()
 			if ran != c.want {
 				t.Errorf("%d tasks ran beside ready I/O, want %d", ran, c.want)
 			}
 		})
-	}
-}
-
-// TestTasksBesideSlowTasks: the time of the tasks themselves does not count as I/O, which would let them grow into
-// their own budget.
-func TestTasksBesideSlowTasks(t *testing.T) {
-	srv := cutServer(func(*Context, string) error { return nil })
-	st, l := newStage(t, srv)
-	a := st.connect(l)
-	ran := 0
-	st.flood(l, 20*taskClockEvery, time.Millisecond, &ran)
-	for i := range 8 {
-		a.send("x;")
-		l.iterate() // I/O that takes no time
-		if want := (i + 1) * taskClockEvery; ran != want {
-			t.Fatalf("iteration %d: %d tasks in all, want %d", i, ran, want)
-		}
-	}
-}
-
-// TestFewSlowTasks: where the clock was not read between tasks and I/O, what they took together is taken for neither.
-func TestFewSlowTasks(t *testing.T) {
-	st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
-	a := st.connect(l)
-	ran := 0
-	st.flood(l, taskClockEvery-1, time.Second, &ran)
-	a.send("x;")
-	l.iterate()
-	l.iterate()
-	st.flood(l, 1000, time.Millisecond, &ran)
-	a.send("x;")
-	ran = 0
-	if l.iterate(); ran != taskClockEvery {
-		t.Errorf("%d tasks ran beside I/O that takes no time, want %d", ran, taskClockEvery)
-	}
-}
-
-// TestMinimumBatch: an iteration in which no I/O was ready runs 64 tasks and looks for I/O again.
-func TestMinimumBatch(t *testing.T) {
-	for _, c := range []struct{ min, want int }{{0, DefaultMinTasks}, {10, 10}} {
-		srv := cutServer(func(*Context, string) error { return nil })
-		srv.Loops, srv.Group = 0, &Group{MinTasks: c.min}
-		st, l := newStage(t, srv)
-		ran := 0
-		st.flood(l, 1000, 0, &ran)
-		for i := range 3 {
-			l.iterate()
-			if ran != (i+1)*c.want {
-				t.Errorf("MinTasks %d: %d tasks after %d iterations, want %d each", c.min, ran, i+1, c.want)
-			}
-		}
-		if d := st.nextPoller.timeouts; slices.ContainsFunc(d, func(d time.Duration) bool { return d != 0 }) {
-			t.Errorf("the loop slept over tasks: %v", d)
-		}
-	}
-}
-
-// TestAllTasksAfterFailedIO: at ratio 100 the tasks that follow I/O run although the engine panicked in the middle of
-// it, and the loop goes on.
-func TestAllTasksAfterFailedIO(t *testing.T) {
-	var log strings.Builder
-	srv := cutServer(func(*Context, string) error { return nil })
-	srv.Loops, srv.Group = 0, &Group{IORatio: 100, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	st, l := newStage(t, srv)
-	ran := 0
-	if _, err := l.addSpecial(stageListener, sys.Read, func(sys.Ready) {
-		st.flood(l, 3000, time.Millisecond, &ran)
-		st.pending = 0
-		panic("the engine is at fault")
-	}); err != nil {
-		t.Fatal(err)
-	}
-	st.pending = 1
-	if !l.iterate() || ran != 0 {
-		t.Fatalf("%d tasks ran before the I/O they follow", ran)
-	}
-	if !l.iterate() || ran != 3000 {
-		t.Errorf("%d tasks ran after the failed I/O, want 3000", ran)
-	}
-	if !strings.Contains(log.String(), "the engine is at fault") || l.counters[countFaults] != 1 {
-		t.Errorf("%d faults counted, logged %q", l.counters[countFaults], log.String())
 	}
 }
 
@@ -155,14 +73,14 @@ func TestTail(t *testing.T) {
 	a.send("x;")
 	b.eof = true
 	st.trace = nil
-	l.iterate()
+	l.Iterate()
 	want := []string{"handle", fmt.Sprint("write ", a.fd), fmt.Sprint("close ", b.fd), "tail 1", "tail 2"}
 	if got := st.noted("handle", "write", "close", "tail"); !slices.Equal(got, want) {
 		t.Errorf("one iteration did %q, want %q", got, want)
 	}
-	l.iterate()
-	if got := st.noted("tail"); !slices.Equal(got, []string{"tail 3"}) || l.counters[countTail] != 3 || l.counters[countPanics] != 1 {
-		t.Errorf("then %q; %d run, %d panics", got, l.counters[countTail], l.counters[countPanics])
+	l.Iterate()
+	if got := st.noted("tail"); !slices.Equal(got, []string{"tail 3"}) || l.Counters[meter.Tail] != 3 || l.Counters[meter.Panics] != 1 {
+		t.Errorf("then %q; %d run, %d panics", got, l.Counters[meter.Tail], l.Counters[meter.Panics])
 	}
 	if last := len(st.nextPoller.timeouts) - 1; st.nextPoller.timeouts[last] != 0 {
 		t.Error("the loop slept over a tail callback")
@@ -173,14 +91,13 @@ func TestTail(t *testing.T) {
 	if err := h.Tail(func() {}); err != ErrSaturated {
 		t.Errorf("Tail beyond the bound = %v", err)
 	}
-	if !l.tasks.sleep(sleepForever) {
-		l.iterate()
-	}
-	if !l.tasks.sleep(sleepForever) {
+	l.Iterate()
+	if l.Tasks.Waiting() {
 		t.Fatal("tail callbacks left over")
 	}
 	wakes := st.nextPoller.wakes.Load()
-	tail("wakes", func() {})
+	st.nextPoller.onWait = func() { st.nextPoller.onWait = nil; tail("wakes", func() {}) }
+	l.Iterate()
 	if st.nextPoller.wakes.Load() != wakes+1 {
 		t.Error("Tail does not wake a loop that sleeps")
 	}

@@ -1,9 +1,8 @@
 package eddy
 
 import (
-	"math"
-	"sync"
-	"sync/atomic"
+	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // taskKind says what a task in a loop's queue asks for.
@@ -19,7 +18,7 @@ const (
 	taskClose                        // end conn with its close request
 	taskReadState                    // the pause bits of conn changed
 	taskCheckDrain                   // the last request in flight on conn ended
-	taskTimer                        // arm msg.(*Timer)
+	taskTimer                        // arm msg.(*reactor.Timer)
 	taskRegistration                 // carry out the request made to msg.(*Registration)
 	taskWatch                        // arm conn's deadline for a request that just began
 	taskChange                       // change conn's pipeline as msg.(*change) says
@@ -39,143 +38,8 @@ type task struct {
 	msg  any
 }
 
-// Values of a loop's published wake state: loopAwake, or the time, on the loop's clock, until which it sleeps.
-const (
-	loopAwake    = 0
-	sleepForever = math.MaxInt64
-)
-
-// taskQueue is a loop's bounded multi-producer queue: producers append under a short lock, the loop takes the whole
-// batch by swapping slices. A published wake state lets producers make at most one wakeup between two waits.
-type taskQueue struct {
-	mu     sync.Mutex
-	in     []task
-	limit  int
-	closed bool
-	over   bool // closed for futures too: nobody takes new tasks
-
-	out  []task // the loop's batch
-	next int    // first unrun task of out
-
-	pending atomic.Int64 // submitted, not yet run
-	until   atomic.Int64 // the published wake state
-	wake    func()
-	tail    tailQueue
-}
-
-// push appends t and wakes the loop if it sleeps. Control tasks ignore the limit, because losing one would lose a close
-// or a resume. Their sources bound them: a connection, Signal, Future or the like has one or two in the queue at a time.
-func (q *taskQueue) push(t task, control bool) error {
-	if err := q.add(t, control); err != nil {
-		return err
-	}
-	q.rouse(loopAwake)
-	return nil
-}
-
-// pushTimed appends a task that the loop must see by the given time only. A loop that sleeps no longer than that is not
-// woken.
-func (q *taskQueue) pushTimed(t task, when int64) error {
-	if err := q.add(t, false); err != nil {
-		return err
-	}
-	q.rouse(when)
-	return nil
-}
-
-func (q *taskQueue) add(t task, control bool) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed && (q.over || t.kind != taskFuture) {
-		return ErrClosed
-	}
-	if !control && q.pending.Load() >= int64(q.limit) {
-		return ErrSaturated
-	}
-	q.in = append(q.in, t)
-	q.pending.Add(1)
-	return nil
-}
-
-// rouse wakes a loop that sleeps beyond when. Only one of several producers makes the wakeup.
-func (q *taskQueue) rouse(when int64) {
-	if until := q.until.Load(); until > when && q.until.CompareAndSwap(until, loopAwake) {
-		q.wake()
-	}
-}
-
-// sleep publishes that the loop is going to wait until the given time and reports whether it may. A task from before the
-// publication is seen here; a later one wakes the loop.
-func (q *taskQueue) sleep(until int64) bool {
-	q.until.Store(max(until, loopAwake+1))
-	if !q.waiting() {
-		return true
-	}
-	q.until.Store(loopAwake)
-	return false
-}
-
-// awake publishes that the loop is running and reports whether a producer has done so already. If one has, awake writes
-// nothing.
-func (q *taskQueue) awake() (woken bool) {
-	if q.until.Load() == loopAwake {
-		return true
-	}
-	q.until.Store(loopAwake)
-	return false
-}
-
-// waiting reports whether the loop has tasks of either kind to run. Any goroutine.
-func (q *taskQueue) waiting() bool { return q.pending.Load() > 0 || q.tail.pending.Load() > 0 }
-
-// take returns the next task of the batch, swapping in a new batch when the old one is used up.
-func (q *taskQueue) take() (task, bool) {
-	if q.next == len(q.out) && (q.pending.Load() == 0 || !q.swap()) {
-		return task{}, false
-	}
-	t := q.out[q.next]
-	q.out[q.next] = task{}
-	q.next++
-	q.pending.Add(-1)
-	return t, true
-}
-
-// maxIdleBatch is the capacity in tasks above which an emptied batch slice is given back to the collector.
-const maxIdleBatch = 4096
-
-func (q *taskQueue) swap() bool {
-	empty := q.out[:0]
-	if cap(empty) > maxIdleBatch {
-		empty = nil
-	}
-	q.mu.Lock()
-	q.out, q.in = q.in, empty
-	q.mu.Unlock()
-	q.next = 0
-	return len(q.out) > 0
-}
-
-// close makes every later push fail, except for futures until finish. The loop still runs what was accepted.
-func (q *taskQueue) close() {
-	q.mu.Lock()
-	q.closed = true
-	q.mu.Unlock()
-}
-
-// finish ends the queue for good, unless it holds something, and reports whether it did. Until then listeners of futures
-// are taken.
-func (q *taskQueue) finish() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.over = !q.waiting()
-	return q.over
-}
-
-// depth returns how many tasks wait. Any goroutine.
-func (q *taskQueue) depth() int { return int(q.pending.Load()) }
-
-// runTask carries out one task. A panic in user code is confined to the task's connection.
-func (l *loop) runTask(t task) {
+// RunTask carries out one task. A panic in user code is confined to the task's connection.
+func (l *loop) RunTask(t task) {
 	defer l.contain(t.conn)
 	if t.kind != taskRegister {
 		l.serving.Store(t.conn)
@@ -202,7 +66,7 @@ func (l *loop) runTask(t task) {
 	case taskCheckDrain:
 		t.conn.checkDrainTask()
 	case taskTimer:
-		l.addTimer(t.msg.(*Timer))
+		l.AddTimer(t.msg.(*reactor.Timer))
 	case taskRegistration:
 		t.msg.(*Registration).carryOut()
 	case taskWatch:
@@ -226,14 +90,14 @@ func (l *loop) runTask(t task) {
 func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
-		l.prepaid = prepaid{c, int64(t.size)}
+		l.inHand.prepaid = prepaid{c, int64(t.size)}
 		defer c.submitted(int(t.size)) // runs after account, so that the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
 		c.encoding.Add(-1)
 	}
 	if c.phase >= PhaseClosing {
-		l.counters[countDeadWrites]++
+		l.Counters[meter.DeadWrites]++
 		release(t.msg)
 		l.prepaidOver()
 		c.account()
@@ -241,13 +105,13 @@ func (l *loop) runWrite(t task) {
 		return
 	}
 	var err error
-	l.granted = int(t.size)
+	l.inHand.granted = int(t.size)
 	if t.ctx != nil {
 		err = t.ctx.writeOnLoop(t.msg)
 	} else {
 		err = c.writeFromTail(t.msg)
 	}
-	l.granted = 0
+	l.inHand.granted = 0
 	l.prepaidOver()
 	if err != nil {
 		c.failWrite(err)
@@ -265,16 +129,16 @@ type prepaid struct {
 
 // prepaidOver drops the rest when the write is over.
 func (l *loop) prepaidOver() {
-	if c := l.prepaid.conn; c != nil {
-		c.queued.Add(-l.prepaid.n)
-		l.prepaid = prepaid{}
+	if c := l.inHand.prepaid.conn; c != nil {
+		c.queued.Add(-l.inHand.prepaid.n)
+		l.inHand.prepaid = prepaid{}
 	}
 }
 
 // prepaidBytes returns the prepaid bytes of c.
 func (l *loop) prepaidBytes(c *Conn) int64 {
-	if l.prepaid.conn == c {
-		return l.prepaid.n
+	if l.inHand.prepaid.conn == c {
+		return l.inHand.prepaid.n
 	}
 	return 0
 }

@@ -167,7 +167,7 @@ func (c *Conn) readSince() int64 {
 // startClock starts the time of the header, frame or body being read.
 func (c *Conn) startClock(limit time.Duration) {
 	if limit > 0 && !c.clockEnds() {
-		c.clock = c.loop.now
+		c.clock = c.loop.Now
 		c.armAt(due(c.clock, limit))
 	}
 }
@@ -228,7 +228,7 @@ func (c *Conn) nextDeadline() int64 {
 	if d.Handler > 0 && c.inflight.Load() > 0 {
 		since := c.oldestRequest()
 		if since == 0 { // a request begins to run at this moment: look again
-			since = c.loop.now
+			since = c.loop.Now
 		}
 		next = earlier(next, due(since, d.Handler))
 	}
@@ -266,7 +266,7 @@ func (c *Conn) checkDeadlines() {
 	defer l.contain(c)
 	l.serving.Store(c)
 	c.unmark(watched) // before the look at the requests; one that begins from here on requests a new look
-	if t := c.until(); t != 0 && l.now >= t && !c.has(handshaking) {
+	if t := c.until(); t != 0 && l.Now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return
 	}
@@ -283,7 +283,7 @@ func (c *Conn) checkDeadlines() {
 // overdue returns the deadline that has passed, nil for none.
 func (c *Conn) overdue() *DeadlineError {
 	d := c.limits()
-	now := c.loop.now
+	now := c.loop.Now
 	passed := func(since int64, limit time.Duration) bool {
 		t := due(since, limit)
 		return t != 0 && now >= t
@@ -391,6 +391,6 @@ func (c *Conn) bodyEnds() {
 func (c *Conn) readsResumed() {
 	c.clear(heldBack)
 	if c.readSince() != 0 {
-		c.clock = c.loop.now
+		c.clock = c.loop.Now
 	}
 }

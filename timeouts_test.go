@@ -15,7 +15,7 @@ import (
 func (st *stage) pass(l *loop, d, step time.Duration) {
 	for left := d; left > 0; left -= step {
 		st.now.Add(int64(min(left, step)))
-		l.iterate()
+		l.Iterate()
 	}
 }
 
@@ -46,7 +46,7 @@ func TestReadDeadline(t *testing.T) {
 	for i := range 10 {
 		drip.send("x")
 		quick.send([]string{"half", "done;next"}[i%2])
-		l.iterate()
+		l.Iterate()
 		drip.wantEnd(t, fmt.Sprintf("after %d ms", i*100), CloseUnset)
 		st.pass(l, 100*time.Millisecond, 10*time.Millisecond)
 	}
@@ -71,7 +71,7 @@ func TestReadDeadlineStopsWithReading(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send("half")
-	l.iterate()
+	l.Iterate()
 	a.conn.PauseRead()
 	a.send("more")
 	st.pass(l, 3500*time.Millisecond, 50*time.Millisecond)
@@ -112,13 +112,13 @@ func TestBodyDeadline(t *testing.T) {
 	b.room = 0
 	a.send("2xx1x")
 	b.send("1x9")
-	l.iterate()
+	l.Iterate()
 	st.pass(l, 500*time.Millisecond, 100*time.Millisecond)
 	if string(a.out) != "bodybody" || b.conn.Phase() != PhaseWriting {
 		t.Fatalf("wrote %q; the other one is in phase %v", a.out, b.conn.Phase())
 	}
 	a.send("9x")
-	l.iterate()
+	l.Iterate()
 	for range 4 {
 		b.send("x")
 		st.pass(l, 100*time.Millisecond, 100*time.Millisecond)
@@ -134,7 +134,7 @@ func TestBodyDeadline(t *testing.T) {
 
 	c := st.connect(l) // whose decoder learns of the body's end elsewhere
 	c.send("9x")
-	l.iterate()
+	l.Iterate()
 	if c.conn.Phase() != PhaseReadingBody {
 		t.Errorf("phase %v", c.conn.Phase())
 	}
@@ -178,7 +178,7 @@ func TestHandlerDeadline(t *testing.T) {
 	m.send("r2;")
 	st.pass(l, 300*time.Millisecond, tick)
 	m.send("r3;")
-	l.iterate()
+	l.Iterate()
 	requests["r2"].End()
 	st.pass(l, 300*time.Millisecond, tick)
 	requests["r1"].End()
@@ -228,7 +228,7 @@ func TestWriteDeadline(t *testing.T) {
 		for range 5 {
 			st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
 			a.room = c.takes
-			l.iterate()
+			l.Iterate()
 		}
 		a.wantEnd(t, fmt.Sprintf("taking %d bytes every 900 ms, of %d a second", c.takes, c.rate), c.want)
 		if c.want != CloseUnset {
@@ -324,7 +324,7 @@ func TestFarewellBeforeDeadlineClose(t *testing.T) {
 			t.Fatalf("wrote %q, FIN sent: %v, closed %d times; the handler heard %v", a.out, a.shutdown, a.closed, f.heard)
 		}
 		a.eof = true
-		l.iterate()
+		l.Iterate()
 		want := CloseReadTimeout
 		if leaves {
 			want = CloseNormal
@@ -363,7 +363,7 @@ func TestOneWheelEntryPerConnection(t *testing.T) {
 				a.conn.HandshakeDone()
 				a.send("one;tw")
 				a.send("o;")
-				l.iterate()
+				l.Iterate()
 				if i%10 > 1 && (a.conn.timer != timer || armedFor(a.conn) != at) {
 					t.Fatalf("limit %v: a message moved the wheel entry from %d to %d", limit, at, armedFor(a.conn))
 				}
@@ -388,7 +388,7 @@ func TestOwnDeadlines(t *testing.T) {
 	own, server := st.connect(l), st.connect(l)
 	own.send("half")
 	server.send("half")
-	l.iterate()
+	l.Iterate()
 	if err := own.conn.SetDeadlines(&Deadlines{Read: -1}); err == nil || !strings.Contains(err.Error(), "Read") {
 		t.Errorf("a negative limit: %v", err)
 	}
@@ -446,7 +446,7 @@ func TestDecoderHoldsThePeer(t *testing.T) {
 	st, l := newStage(t, srv)
 	a := st.connect(l)
 	a.send("x")
-	l.iterate()
+	l.Iterate()
 	st.pass(l, 900*time.Millisecond, 50*time.Millisecond)
 	d.busy = false
 	a.conn.ResumeRead()

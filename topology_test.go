@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -93,8 +94,8 @@ func TestServersShareLoops(t *testing.T) {
 	b := &Server{Group: workers, Boss: boss, LingerTimeout: brief, Init: echoing(&lastB)}
 	listenOn(t, a)
 	listenOn(t, b)
-	if a.running().boss != b.running().boss || a.running().boss.name != "front-0" {
-		t.Errorf("bosses %s and %s", a.running().boss.name, b.running().boss.name)
+	if a.running().boss != b.running().boss || a.running().boss.Name != "front-0" {
+		t.Errorf("bosses %s and %s", a.running().boss.Name, b.running().boss.Name)
 	}
 	connectTo(t, a)
 	loopOfA := lastA.Load().loop
@@ -188,7 +189,7 @@ func TestBossPool(t *testing.T) {
 		srv := &Server{Group: workers, Boss: bosses, Init: echoing(&last)}
 		listenOn(t, srv)
 		connectTo(t, srv)
-		names = append(names, srv.running().boss.name)
+		names = append(names, srv.running().boss.Name)
 	}
 	if fmt.Sprint(names) != "[boss-0 boss-1 boss-0]" {
 		t.Errorf("bosses %v", names)
@@ -216,7 +217,7 @@ func TestListenerPerLoop(t *testing.T) {
 	var opened uint64
 	for i, a := range srv.running().acceptors {
 		if a.loop != srv.running().workers[i] || !strings.HasSuffix(a.addr.String(), ":"+port) {
-			t.Errorf("listener %d is on %v of loop %s", i, a.addr, a.loop.name)
+			t.Errorf("listener %d is on %v of loop %s", i, a.addr, a.loop.Name)
 		}
 	}
 	for _, l := range srv.Stats().Loops {
@@ -238,8 +239,8 @@ func TestChoosers(t *testing.T) {
 	loops[1].assigned.Store(2)
 	loops[2].assigned.Store(9)
 	for range 3 {
-		_ = loops[0].tasks.push(task{kind: taskFunc, msg: func() {}}, false)
-		_ = loops[1].tasks.push(task{kind: taskFunc, msg: func() {}}, false)
+		_ = loops[0].Tasks.Push(task{kind: taskFunc, msg: func() {}})
+		_ = loops[1].Tasks.Push(task{kind: taskFunc, msg: func() {}})
 	}
 	peer := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	some := peer("192.0.2.1:1000")
@@ -290,13 +291,13 @@ func TestFullLoopIsPassedOver(t *testing.T) {
 		st, full := newStage(t, srv)
 		st.crew.set.chooser = ChooserFunc(func(netip.AddrPort, Loads) int { return choice })
 		idle, boss := st.loop("worker-1"), st.loop("boss")
-		_ = full.tasks.push(task{kind: taskFunc, msg: func() {}}, false)
+		_ = full.Tasks.Push(task{kind: taskFunc, msg: func() {}})
 		st.listen(boss, full, idle)
 		st.pending = 1
-		boss.iterate()
-		idle.iterate()
-		if idle.active != 1 || boss.counters[countRefused] != 0 || full.assigned.Load() != 0 || idle.assigned.Load() != 1 {
-			t.Errorf("choice %d: %d taken over, %d refused, assigned %d and %d", choice, idle.active, boss.counters[countRefused],
+		boss.Iterate()
+		idle.Iterate()
+		if idle.table.active != 1 || boss.Counters[meter.Refused] != 0 || full.assigned.Load() != 0 || idle.assigned.Load() != 1 {
+			t.Errorf("choice %d: %d taken over, %d refused, assigned %d and %d", choice, idle.table.active, boss.Counters[meter.Refused],
 				full.assigned.Load(), idle.assigned.Load())
 		}
 	}
@@ -464,7 +465,7 @@ func TestReadinessIsOnlyAHint(t *testing.T) {
 		t.Errorf("%d reads, wrote %q, phase %v, end %v", a.reads-before, a.out, a.conn.phase, a.conn.CloseError())
 	}
 	a.send("ping;")
-	l.iterate()
+	l.Iterate()
 	if len(a.out) == 0 {
 		t.Error("a true one is not served any more")
 	}

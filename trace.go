@@ -76,19 +76,19 @@ type loopTrace struct {
 	ctx  context.Context // nil for none
 }
 
-func (l *loop) setTrace(c *Conn, t context.Context) { l.tracing = loopTrace{c, t} }
+func (l *loop) setTrace(c *Conn, t context.Context) { l.inHand.tracing = loopTrace{c, t} }
 
 func (l *loop) traceOf(c *Conn) context.Context {
-	if l.tracing.ctx != nil && l.tracing.conn == c {
-		return l.tracing.ctx
+	if l.inHand.tracing.ctx != nil && l.inHand.tracing.conn == c {
+		return l.inHand.tracing.ctx
 	}
 	return nil
 }
 
 // traceOver clears the loop's trace after a message or a task.
 func (l *loop) traceOver() {
-	if l.tracing.conn != nil {
-		l.tracing = loopTrace{}
+	if l.inHand.tracing.conn != nil {
+		l.inHand.tracing = loopTrace{}
 	}
 }
 

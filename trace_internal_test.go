@@ -45,7 +45,7 @@ func TestTraceIsNotOfOtherConnections(t *testing.T) {
 	}
 	a.conn.beginClose(CloseNormal, nil)
 	b.conn.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // TestTraceEndsOnThePool: the trace of a message that was handled on a pool is not that of the outbound message behind it,
@@ -67,9 +67,9 @@ func TestTraceEndsOnThePool(t *testing.T) {
 		if got := <-h.written; got != nil {
 			t.Errorf("%s: an outbound message has the trace %v", name, got)
 		}
-		stepUntil(t, "the end of both", func() bool { l.iterate(); return c.inflight.Load()+c.encoding.Load() == 0 })
+		stepUntil(t, "the end of both", func() bool { l.Iterate(); return c.inflight.Load()+c.encoding.Load() == 0 })
 		c.beginClose(CloseNormal, nil)
-		l.iterate()
+		l.Iterate()
 		if _, err := pool.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}

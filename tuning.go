@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // Defaults of the loops' settings.
@@ -15,6 +17,30 @@ const (
 	DefaultRebuildAfter   = 512
 	DefaultStallThreshold = 100 * time.Millisecond
 )
+
+// WaitDecision is the choice of a WaitStrategy.
+type WaitDecision uint8
+
+const (
+	// Block waits for an event, a task or the next deadline, whichever comes first.
+	Block = WaitDecision(reactor.Block)
+	// Continue does not ask the poller: tasks and deadlines are served, I/O is not.
+	Continue = WaitDecision(reactor.Continue)
+	// BusyWait asks the poller without waiting.
+	BusyWait = WaitDecision(reactor.BusyWait)
+)
+
+// LoopState describes a loop for its WaitStrategy.
+type LoopState struct {
+	Name    string        // of the loop
+	Timeout time.Duration // until the next deadline; negative when there is none
+	Empty   int           // polls in a row that brought nothing
+}
+
+// WaitStrategy chooses what a loop does next. The loop calls it before each wait in which the loop has nothing left to
+// run; otherwise the loop polls without waiting. The function must not block. A strategy that panics is reported and not
+// asked again: from then on the loop always waits.
+type WaitStrategy func(LoopState) WaitDecision
 
 // tuning holds a Group's settings for its loops, after validation.
 type tuning struct {
@@ -53,10 +79,27 @@ func (g *Group) tuning() (tuning, error) {
 		return s, fmt.Errorf("eddy: Group.MinTasks is %d: it must be between 1 and TaskBudget, which is %d", g.MinTasks, s.taskBudget)
 	case s.maxEvents < 1:
 		return s, fmt.Errorf("eddy: Group.MaxEvents is %d: it must not be negative", g.MaxEvents)
-	case s.rebuildAfter < minRebuildAfter:
+	case s.rebuildAfter < reactor.MinRebuildAfter:
 		s.rebuildAfter = 0
 	}
 	return s, s.checkPinned(g.WaitMode)
+}
+
+// reactor returns the settings of loop i.
+func (s *loopSettings) reactor(i int) *reactor.Settings {
+	set := &reactor.Settings{
+		TaskQueue: s.taskQueue, MaxEvents: s.maxEvents,
+		IORatio: s.ioRatio, TaskBudget: s.taskBudget, MinTasks: s.minTasks,
+		RebuildAfter: s.rebuildAfter, Spin: s.spin, Stall: s.stall,
+		Pinned: s.wait == WaitPinned, CPU: -1,
+	}
+	if len(s.cpus) > 0 {
+		set.CPU = s.cpus[i%len(s.cpus)]
+	}
+	if f := s.strategy; f != nil {
+		set.Strategy = func(state reactor.State) reactor.Decision { return reactor.Decision(f(LoopState(state))) }
+	}
+	return set
 }
 
 // checkPinned refuses options that need loops in WaitPinned.

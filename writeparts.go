@@ -13,29 +13,29 @@ func (ctx *Context) WriteParts(head, body []byte) error {
 		return ctx.conn.enqueueCopies(head, body)
 	}
 	l := ctx.conn.loop
-	both := append(append(l.joint[:0], head...), body...)
-	l.joint = nil
+	both := append(append(l.out.joint[:0], head...), body...)
+	l.out.joint = nil
 	err := ctx.WriteBytes(both)
 	if cap(both) <= scratchSize {
-		l.joint = both
+		l.out.joint = both
 	}
 	return err
 }
 
 // lendCarrier returns a message for WriteBytes. A handler that writes while it handles one gets another.
 func (l *loop) lendCarrier() *buf.Bytes {
-	n := len(l.carriers)
+	n := len(l.out.carriers)
 	if n == 0 {
 		return new(buf.Bytes)
 	}
-	b := l.carriers[n-1]
-	l.carriers = l.carriers[:n-1]
+	b := l.out.carriers[n-1]
+	l.out.carriers = l.out.carriers[:n-1]
 	return b
 }
 
 func (l *loop) carrierBack(b *buf.Bytes) {
 	b.Reset(nil)
-	l.carriers = append(l.carriers, b)
+	l.out.carriers = append(l.out.carriers, b)
 }
 
 // enqueueCopies queues copies of two slices, both or neither.

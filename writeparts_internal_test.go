@@ -31,7 +31,7 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 	}})
 	a := st.connect(l)
 	a.send("x")
-	l.iterate()
+	l.Iterate()
 	c := a.conn
 	queue := func() string {
 		defer func() { c.queued.Add(-int64(c.out.head.Len())); l.pool.Put(c.out.pop()) }()
@@ -64,12 +64,12 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 	if app.WriteParts([]byte("par"), []byte("ts")) != nil || queue() != "<<parts" {
 		t.Error("a message of two parts that becomes one of two parts is changed on its way")
 	}
-	if l.joint == nil || len(l.carriers) != 2 {
-		t.Errorf("spare memory: %v, %d messages, want two", l.joint != nil, len(l.carriers))
+	if l.out.joint == nil || len(l.out.carriers) != 2 {
+		t.Errorf("spare memory: %v, %d messages, want two", l.out.joint != nil, len(l.out.carriers))
 	}
-	if err := app.WriteParts(nil, make([]byte, scratchSize+1)); err == nil && cap(l.joint) > scratchSize {
-		t.Errorf("%d bytes are kept", cap(l.joint))
+	if err := app.WriteParts(nil, make([]byte, scratchSize+1)); err == nil && cap(l.out.joint) > scratchSize {
+		t.Errorf("%d bytes are kept", cap(l.out.joint))
 	}
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }

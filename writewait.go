@@ -5,10 +5,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/reactor"
 )
 
 // connExt holds the state that only few connections need.
 type connExt struct {
+	conn *Conn
+
 	closeReq   atomic.Pointer[closeRequest]
 	limits     atomic.Pointer[Deadlines]       // limits set for this connection
 	hopWaiting atomic.Pointer[strand]          // strand that must drain before reads resume
@@ -18,7 +22,7 @@ type connExt struct {
 	trace      atomic.Pointer[context.Context] // for messages without their own
 
 	// Owned by the loop.
-	timers   *Timer            // armed by handlers
+	timers   *reactor.Timer    // armed by handlers
 	late     *CloseError       // the end, put off until no write is on its way through a pool
 	progress progress          // set for a slow peer
 	zone     string            // of the peer's address
@@ -48,7 +52,7 @@ func (c *Conn) extend() *connExt {
 	if x := c.ext.Load(); x != nil {
 		return x
 	}
-	x := new(connExt)
+	x := &connExt{conn: c}
 	if c.ext.CompareAndSwap(nil, x) {
 		if c.shows(gone) {
 			x.finish()

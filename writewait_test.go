@@ -68,7 +68,7 @@ func TestWritersWaitIsNoted(t *testing.T) {
 		t.Error("it says that somebody waits")
 	}
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // told counts what a handler is told of writability.
@@ -123,7 +123,7 @@ func TestWritableIsPaired(t *testing.T) {
 	c.queued.Store(0)
 	expect("with an empty queue", 1, 2, true)
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
+	l.Iterate()
 }
 
 // TestOnWritable: the function is called once, on the loop: soon if the connection is writable, when it becomes so, or with
@@ -135,7 +135,7 @@ func TestOnWritable(t *testing.T) {
 	ask := func() { c.OnWritable(func(err error) { calls = append(calls, err) }) }
 	expect := func(what string, want ...error) {
 		t.Helper()
-		l.iterate()
+		l.Iterate()
 		if len(calls) != len(want) {
 			t.Fatalf("%s: %d calls, want %d", what, len(calls), len(want))
 		}
@@ -171,8 +171,8 @@ func TestListenersAfterTheLoop(t *testing.T) {
 	c := st.connect(l).conn
 	f := c.CloseFuture()
 	c.beginClose(CloseNormal, nil)
-	l.iterate()
-	l.teardown()
+	l.Iterate()
+	l.Teardown()
 	for i := range 3 {
 		ran := false
 		if f.OnDone(func(*Future) { ran = true }); !ran {

@@ -75,8 +75,8 @@ func TestCallPathDoors(t *testing.T) {
 			t.Errorf("step %q ends at %s, of which the page does not say what is behind it", step.name, place)
 		}
 	}
-	if !inOrder([]string{"(*loop).run", "(*loop).turn", "poll.(*epoll).Wait"}, []string{"x", "(*loop).run", "y", "(*loop).turn", "poll.(*epoll).Wait"}) ||
-		inOrder([]string{"(*loop).turn", "(*loop).run"}, []string{"(*loop).run", "(*loop).turn"}) || inOrder([]string{"a", "b"}, []string{"a", "b", "c"}) {
+	if !inOrder([]string{"reactor.(*Loop).run", "reactor.(*Loop).turn", "poll.(*epoll).Wait"}, []string{"x", "reactor.(*Loop).run", "y", "reactor.(*Loop).turn", "poll.(*epoll).Wait"}) ||
+		inOrder([]string{"reactor.(*Loop).turn", "reactor.(*Loop).run"}, []string{"reactor.(*Loop).run", "reactor.(*Loop).turn"}) || inOrder([]string{"a", "b"}, []string{"a", "b", "c"}) {
 		t.Error("inOrder is broken: the tests above mean nothing")
 	}
 }
@@ -213,7 +213,7 @@ func (s *sightings) awaitSleep(t *testing.T, loop string) {
 	s.wait(t, "sleep of "+loop, func() bool {
 		return slices.ContainsFunc(goroutines(), func(g sighting) bool {
 			i := slices.Index(g.calls, "poll.(*parker).park")
-			return i >= 0 && g.label == loop && inOrder([]string{"(*loop).run", "(*loop).turn", "(*loop).wait", "poll.(*epoll).Wait", "poll.(*parkedWait).sleep", "poll.(*parker).park"}, g.calls[:i+1])
+			return i >= 0 && g.label == loop && inOrder([]string{"reactor.(*Loop).run", "reactor.(*Loop).turn", "reactor.(*Loop).Wait", "poll.(*epoll).Wait", "poll.(*parkedWait).sleep", "poll.(*parker).park"}, g.calls[:i+1])
 		})
 	})
 }

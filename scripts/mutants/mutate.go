@@ -21,9 +21,9 @@ type subject struct {
 
 // subjects are drawn from in turn.
 var subjects = []subject{
-	{[]string{"loop.go", "survive.go", "wait.go"}, []string{".", "./internal/sys/sim"}},
-	{[]string{"tasks.go", "taskphase.go"}, []string{".", "./internal/sys/sim"}},
-	{[]string{"timeouts.go", "timer.go"}, []string{".", "./internal/sys/sim"}},
+	{[]string{"loop.go", "panics.go", "internal/reactor/loop.go", "internal/reactor/wait.go"}, []string{"./internal/reactor", ".", "./internal/sys/sim"}},
+	{[]string{"tasks.go", "internal/reactor/queue.go", "internal/reactor/tasks.go"}, []string{"./internal/reactor", ".", "./internal/sys/sim"}},
+	{[]string{"timeouts.go", "internal/reactor/timer.go"}, []string{"./internal/reactor", ".", "./internal/sys/sim"}},
 	{[]string{"internal/wheel/*.go"}, []string{"./internal/wheel", "."}},
 	{[]string{"executor/*.go"}, []string{"./executor", "."}},
 	{[]string{"rpc/client*.go"}, []string{"./rpc"}},

@@ -1,8 +1,10 @@
-package eddy
+package reactor
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/go-eddy/eddy/internal/goid"
 )
 
 func TestFindStack(t *testing.T) {
@@ -14,10 +16,10 @@ func TestFindStack(t *testing.T) {
 			t.Errorf("goroutine %d: %q", id, got)
 		}
 	}
-	if s := stackOf(goroutineID()); !strings.Contains(s, "TestFindStack") || strings.Count(s, "\n\n") > 0 {
+	if s := StackOf(goid.Current()); !strings.Contains(s, "TestFindStack") || strings.Count(s, "\n\n") > 0 {
 		t.Errorf("my own stack is %q", s)
 	}
-	if s := stackOf(1 << 60); s != "" {
+	if s := StackOf(1 << 60); s != "" {
 		t.Errorf("nobody's stack is %q", s)
 	}
 }
@@ -39,7 +41,7 @@ func TestHandlerIn(t *testing.T) {
 		"goroutine 5 [running]:\n" + run: "",
 		"":                               "",
 	} {
-		if got := handlerIn(stack); got != want {
+		if got := HandlerIn(stack); got != want {
 			t.Errorf("%q for\n%s", got, stack)
 		}
 	}
@@ -54,7 +56,7 @@ func TestStarved(t *testing.T) {
 		"goroutine 5 [sync.Mutex.Lock]:\nsync.(*Mutex).Lock(0x1)\n\t/s.go:1\n" + run:                                                            false,
 		"": false,
 	} {
-		if got := starved(stack); got != want {
+		if got := Starved(stack); got != want {
 			t.Errorf("%v for\n%s", got, stack)
 		}
 	}

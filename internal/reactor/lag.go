@@ -1,4 +1,4 @@
-package eddy
+package reactor
 
 import (
 	"math/bits"
@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// lagTick is the period of the ticks that measure a loop's lag.
+	// lagTick is the period of the tick by which a loop's lag is measured.
 	lagTick = int64(100 * time.Millisecond)
-	// lagWindow is how long one histogram of lags is filled. A snapshot covers the current window and the one before.
+	// lagWindow is how long a histogram of lags is filled. The numbers cover the current window and the one before.
 	lagWindow = int64(30 * time.Second)
-	// loadWindow is the interval over which utilisation is measured.
+	// loadWindow is the interval over which utilisation is taken.
 	loadWindow = int64(time.Second)
 )
 
-// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. The model is a task that is
-// due every 100 ms and notes how late it runs. A tick during an iteration waits for the iteration's end; a tick during
-// the loop's sleep does not wait. No tick wakes an idle loop; the ticks of a sleep are counted when it is over. Also
-// counted, at most once per tick, is how late the system let the loop wake for a deadline.
+// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. A tick that is due every
+// 100 ms stands for a task that notes how late it runs. A tick that falls into an iteration waits for the end of it, and one
+// that falls into the loop's sleep does not wait. Nothing wakes an idle loop for its ticks; those of a sleep are counted when
+// the sleep is over. Also counted, at most once per tick, is how late the system let the loop wake for a deadline.
 type Lag struct {
 	Ticks         uint64
 	P50, P95, P99 time.Duration // at most a quarter too high
 	Max           time.Duration
 }
 
-// lagMeter measures one loop's lag and utilisation. The loop writes, any goroutine reads.
-type lagMeter struct {
+// LagMeter measures one loop's lag and utilisation. The loop writes, any goroutine reads.
+type LagMeter struct {
 	next     int64 // the next tick
 	nextLate int64 // when the next late wake may be counted
 	windows  [2]lagHistogram
@@ -39,14 +39,14 @@ type lagMeter struct {
 	load     atomic.Int64 // of the last complete interval, in millionths
 }
 
-func (m *lagMeter) start(now int64) {
+func (m *LagMeter) start(now int64) {
 	m.next = now + lagTick
 	m.windows[0].begin.Store(now)
 	m.markTime.Store(now)
 }
 
-// ran accounts for an iteration by its begin and its end.
-func (m *lagMeter) ran(from, to int64) {
+// ran follows an iteration.
+func (m *LagMeter) ran(from, to int64) {
 	m.busy += to - from
 	m.total.Store(m.busy)
 	if to >= m.next {
@@ -59,10 +59,10 @@ func (m *lagMeter) ran(from, to int64) {
 	}
 }
 
-// tick notes how late the ticks of an iteration are. The iteration ended at now.
-func (m *lagMeter) tick(now int64) {
+// tick notes how late the ticks of an iteration are, which ended at now.
+func (m *LagMeter) tick(now int64) {
 	h := m.window(now)
-	for range 1024 { // bounds the work after a stall of minutes
+	for range 1024 { // a stall of minutes need not be told tick by tick
 		h.add(now-m.next, 1)
 		if m.next += lagTick; m.next > now {
 			return
@@ -71,22 +71,25 @@ func (m *lagMeter) tick(now int64) {
 	m.skip(now)
 }
 
-// idle counts the ticks of a sleep that has just ended.
-func (m *lagMeter) idle(now int64) {
+// idle counts the ticks that fell into a sleep which is over now.
+func (m *LagMeter) idle(now int64) {
 	if now >= m.next {
 		m.window(now).add(0, uint64(m.skip(now)))
 	}
 }
 
-// skip moves on to the first tick after now and returns how many ticks it passed.
-func (m *lagMeter) skip(now int64) int64 {
+// skip moves on to the first tick after now and returns how many ticks that left out.
+func (m *LagMeter) skip(now int64) int64 {
 	n := (now-m.next)/lagTick + 1
 	m.next += n * lagTick
 	return n
 }
 
+// Busy returns how long the loop has been running. Any goroutine.
+func (m *LagMeter) Busy() time.Duration { return time.Duration(m.total.Load()) }
+
 // late notes that the loop woke late for a deadline.
-func (m *lagMeter) late(now, by int64) {
+func (m *LagMeter) late(now, by int64) {
 	if now >= m.nextLate {
 		m.nextLate = now + lagTick
 		m.window(now).add(by, 1)
@@ -94,7 +97,7 @@ func (m *lagMeter) late(now, by int64) {
 }
 
 // window returns the histogram for the present.
-func (m *lagMeter) window(now int64) *lagHistogram {
+func (m *LagMeter) window(now int64) *lagHistogram {
 	i := m.current.Load()
 	if now-m.windows[i].begin.Load() < lagWindow {
 		return &m.windows[i]
@@ -105,8 +108,8 @@ func (m *lagMeter) window(now int64) *lagHistogram {
 	return &m.windows[i]
 }
 
-// snapshot returns the distribution as of now. Any goroutine.
-func (m *lagMeter) snapshot(now int64) Lag {
+// Snapshot returns the distribution as of now. Any goroutine.
+func (m *LagMeter) Snapshot(now int64) Lag {
 	var counts [lagBuckets]uint64
 	var s Lag
 	for i := range m.windows {
@@ -127,8 +130,8 @@ func (m *lagMeter) snapshot(now int64) Lag {
 	return s
 }
 
-// utilisation returns the busy share of the last complete second, or of the time since, if that is longer. Any goroutine.
-func (m *lagMeter) utilisation(now int64) float64 {
+// Utilisation is the busy share of the last complete second, or of the time since, if that is longer. Any goroutine.
+func (m *LagMeter) Utilisation(now int64) float64 {
 	mark, busy := m.markTime.Load(), m.markBusy.Load()
 	if since := now - mark; since > loadWindow {
 		return min(1, float64(m.total.Load()-busy)/float64(since))
@@ -173,7 +176,7 @@ func lagBucket(ns int64) int {
 	return min(lagFirst+4*octave+int(us>>octave)-4, lagBuckets-1)
 }
 
-// lagLimit returns the upper bound of a bucket.
+// lagLimit is the upper bound of a bucket.
 func lagLimit(b int) time.Duration {
 	if b < lagFirst {
 		return time.Duration(b+1) * time.Microsecond
@@ -194,12 +197,12 @@ func lagQuantile(counts *[lagBuckets]uint64, total uint64, percent uint64) time.
 	return 0
 }
 
-// account closes the books of an iteration: its I/O time, the loop's lag and utilisation, and whether it was a stall.
-func (l *loop) account(end int64) {
-	begin := l.now
-	l.measureIO(end)
-	l.lag.ran(begin, end)
-	if l.set.stall > 0 && end-begin >= int64(l.set.stall) && l.noteStall(begin) {
-		l.log.Warn("eddy: a loop was stalled", "loop", l.name, "for", time.Duration(end-begin))
+// account ends the accounts of an iteration: its I/O time, the loop's lag and utilisation, and whether it was a stall.
+func (l *Loop[T]) account(end int64) {
+	begin := l.Now
+	l.budget.measure(end)
+	l.Lag.ran(begin, end)
+	if l.Set.Stall > 0 && end-begin >= int64(l.Set.Stall) && l.Vitals.noteStall(begin) {
+		l.Log.Warn("eddy: a loop was stalled", "loop", l.Name, "for", time.Duration(end-begin))
 	}
 }

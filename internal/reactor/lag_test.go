@@ -1,4 +1,4 @@
-package eddy
+package reactor
 
 import (
 	"math"
@@ -26,25 +26,25 @@ func TestLagBuckets(t *testing.T) {
 	}
 }
 
+func (r *rig) busy(d time.Duration) {
+	r.t.Helper()
+	r.submit(1, d, new(int))
+	r.Iterate()
+}
+
+func (r *rig) asleep(d time.Duration) { r.perWait = d; r.Iterate(); r.perWait = 0 }
+
 // TestLag: the distribution is that of a task which is due every 100 ms: an iteration of 1 s makes ten ticks late by up
 // to 900 ms, a sleep makes none late, and after a minute all is forgotten. Nothing wakes the loop for it.
 func TestLag(t *testing.T) {
-	st, l, _ := loggedStage(t, &Group{StallThreshold: -1}, func(*Context, string) error { return nil })
-	busy := func(d time.Duration) {
-		t.Helper()
-		if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now.Add(int64(d)) }}, false); err != nil {
-			t.Fatal(err)
-		}
-		l.iterate()
-	}
-	asleep := func(d time.Duration) { st.perWait = d; l.iterate(); st.perWait = 0 }
-	asleep(2 * time.Second) // 20 ticks on time
-	if p := st.nextPoller.timeouts; p[len(p)-1] >= 0 {
+	r := newRig(t, Settings{})
+	r.asleep(2 * time.Second) // 20 ticks on time
+	if p := r.poller.timeouts; p[len(p)-1] >= 0 {
 		t.Errorf("an idle loop waits %v", p[len(p)-1])
 	}
-	busy(time.Second) // 10 late by 900 ms to 0
-	l.iterate()
-	lag := l.snapshot().Lag
+	r.busy(time.Second) // 10 late by 900 ms to 0
+	r.Iterate()
+	lag := r.Lag.Snapshot(r.now)
 	if lag.Ticks != 30 {
 		t.Errorf("%d ticks in 3 s, want 30", lag.Ticks)
 	}
@@ -53,42 +53,39 @@ func TestLag(t *testing.T) {
 		t.Errorf("lag %+v, want p50 0, p95 0.8 s, p99 and max 0.9 s", lag)
 	}
 	for range 300 { // half a minute of iterations of 1 ms: a tick in each hundredth
-		busy(time.Millisecond)
-		asleep(99 * time.Millisecond)
+		r.busy(time.Millisecond)
+		r.asleep(99 * time.Millisecond)
 	}
-	if lag := l.snapshot().Lag; lag.Max != 900*time.Millisecond {
+	if lag := r.Lag.Snapshot(r.now); lag.Max != 900*time.Millisecond {
 		t.Errorf("the window before is forgotten already: %+v", lag)
 	}
 	for range 600 {
-		busy(time.Millisecond)
-		asleep(99 * time.Millisecond)
+		r.busy(time.Millisecond)
+		r.asleep(99 * time.Millisecond)
 	}
-	if lag := l.snapshot().Lag; lag.Max > 2*time.Millisecond || lag.Ticks < 290 || lag.Ticks > 610 {
+	if lag := r.Lag.Snapshot(r.now); lag.Max > 2*time.Millisecond || lag.Ticks < 290 || lag.Ticks > 610 {
 		t.Errorf("after another minute: %+v", lag)
 	}
-	st.now.Add(int64(time.Hour)) // without any iteration
-	if lag := l.snapshot().Lag; lag != (Lag{}) {
+	r.now += int64(time.Hour) // without any iteration
+	if lag := r.Lag.Snapshot(r.now); lag != (Lag{}) {
 		t.Errorf("after an hour: %+v", lag)
 	}
-	asleep(0)
-	busy(10 * time.Minute) // not tick by tick
-	l.iterate()
-	if lag := l.snapshot().Lag; lag.Max < 9*time.Minute {
+	r.asleep(0)
+	r.busy(10 * time.Minute) // not tick by tick
+	r.Iterate()
+	if lag := r.Lag.Snapshot(r.now); lag.Max < 9*time.Minute {
 		t.Errorf("after a stall of 10 minutes: %+v", lag)
 	}
 }
 
 // TestLagOfDeadlines: what the system adds to the wait for a deadline counts as lag.
 func TestLagOfDeadlines(t *testing.T) {
-	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
+	r := newRig(t, Settings{})
 	for range 10 {
-		if _, err := l.after(nil, 150*time.Millisecond, func() {}); err != nil {
-			t.Fatal(err)
-		}
-		st.perWait = 170 * time.Millisecond
-		l.iterate()
+		r.after(150*time.Millisecond, func() {})
+		r.asleep(170 * time.Millisecond)
 	}
-	lag := l.snapshot().Lag
+	lag := r.Lag.Snapshot(r.now)
 	if lag.Max != 20*time.Millisecond || lag.P99 != 20*time.Millisecond || lag.P50 > time.Microsecond {
 		t.Errorf("wakeups 20 ms late: %+v", lag)
 	}
@@ -96,21 +93,16 @@ func TestLagOfDeadlines(t *testing.T) {
 
 // TestUtilisation is the busy share of the last second.
 func TestUtilisation(t *testing.T) {
-	st, l, _ := loggedStage(t, &Group{StallThreshold: -1}, func(*Context, string) error { return nil })
+	r := newRig(t, Settings{})
 	run := func(busy, asleep time.Duration, n int) {
 		for range n {
-			if err := l.tasks.push(task{kind: taskFunc, msg: func() { st.now.Add(int64(busy)) }}, false); err != nil {
-				t.Fatal(err)
-			}
-			l.iterate()
-			st.perWait = asleep
-			l.iterate()
-			st.perWait = 0
+			r.busy(busy)
+			r.asleep(asleep)
 		}
 	}
 	about := func(want float64) {
 		t.Helper()
-		if got := l.snapshot().Utilisation; math.Abs(got-want) > 0.02 {
+		if got := r.Lag.Utilisation(r.now); math.Abs(got-want) > 0.02 {
 			t.Errorf("utilisation %v, want %v", got, want)
 		}
 	}
@@ -118,11 +110,11 @@ func TestUtilisation(t *testing.T) {
 	about(0.3)
 	run(9*time.Millisecond, time.Millisecond, 300)
 	about(0.9)
-	if b := l.snapshot().Busy; b < 3500*time.Millisecond || b > 3700*time.Millisecond {
+	if b := r.Lag.Busy(); b < 3500*time.Millisecond || b > 3700*time.Millisecond {
 		t.Errorf("busy for %v in all, want 3.6 s", b)
 	}
-	st.now.Add(int64(100 * time.Second)) // asleep: no iteration says so
-	if got := l.snapshot().Utilisation; got > 0.02 {
+	r.now += int64(100 * time.Second) // asleep: no iteration says so
+	if got := r.Lag.Utilisation(r.now); got > 0.02 {
 		t.Errorf("utilisation %v of a loop that sleeps", got)
 	}
 }

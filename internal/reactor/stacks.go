@@ -1,4 +1,4 @@
-package eddy
+package reactor
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ const (
 	dumpMax = 4 << 20
 )
 
-// stackOf returns the stack of the goroutine with this number, "" when it is not among the first ones.
-func stackOf(id uint64) string {
+// StackOf returns the stack of the goroutine with this number, "" when it is not among the first ones.
+func StackOf(id uint64) string {
 	for size := dumpMin; size <= dumpMax; size *= 8 {
 		dump := make([]byte, size)
 		n := runtime.Stack(dump, true)
@@ -42,9 +42,9 @@ func findStack(dump []byte, id uint64) string {
 
 const modulePath = "github.com/go-eddy/eddy"
 
-// handlerIn names the application's function that blocks in a stack, where the callee comes first. The function is the
+// HandlerIn names the application's function that blocks in a stack, where the callee comes first. The function is the
 // innermost of those that the engine or one of the module's protocols has called, "" if there is none.
-func handlerIn(stack string) (handler string) {
+func HandlerIn(stack string) (handler string) {
 	for line := range strings.SplitSeq(stack, "\n") {
 		if line == "" || line[0] == '\t' || strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "created by ") {
 			continue
@@ -81,7 +81,7 @@ func ofEngine(pkg string) bool {
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
 	switch first {
-	case "admin", "buf", "codec", "executor", "http1", "internal", "metrics", "ring", "rpc", "tlsx", "websocket":
+	case "admin", "buf", "codec", "executor", "http1", "internal", "metrics", "relay", "ring", "rpc", "tlsx", "websocket":
 		return rest[0] == '/'
 	}
 	return false
@@ -104,9 +104,9 @@ func ofStandardLibrary(pkg string) bool {
 	return first != "main" && !strings.Contains(first, ".") && !strings.HasPrefix(pkg+"/", mainModule()+"/")
 }
 
-// starved reports whether a stack without a handler is that of a loop that could go on. Such a loop has no processor, or is
+// Starved reports whether a stack without a handler is that of a loop that could go on. Such a loop has no processor, or is
 // at its poller, which does not wait during an iteration.
-func starved(stack string) bool {
+func Starved(stack string) bool {
 	header, _, _ := strings.Cut(stack, "\n")
 	return strings.Contains(header, " [runnable") || strings.Contains(stack, "\n"+modulePath+"/internal/poll.") ||
 		strings.Contains(stack, "\n"+modulePath+"/internal/sys/netsys.(*poller).Wait(")
