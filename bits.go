@@ -92,6 +92,15 @@ const (
 	writeClosed
 )
 
+// The highest bits of Conn.shared count down how often the peer has still to empty the outbound queue until its window is as
+// wide as Watermarks say; see Conn.high.
+const (
+	windowShift = 26
+	windowStep  = uint32(1) << windowShift
+	// windowDrains is how often a queue is emptied before its window doubles, windowHalved how often it can double.
+	windowDrains, windowHalved = 8, 4
+)
+
 // shows reports whether a shared bit is set. Any goroutine.
 func (c *Conn) shows(b uint32) bool { return c.shared.Load()&b != 0 }
 

@@ -445,7 +445,9 @@ func TestBudgetCountsInput(t *testing.T) {
 
 // TestBudgetResumesAll: many more connections than one tick resumes all go on, those first that were paused first.
 func TestBudgetResumesAll(t *testing.T) {
-	st, l := newStage(t, answering(100_000))
+	srv := answering(100_000)
+	srv.Watermarks = wholeWindow
+	st, l := newStage(t, srv)
 	big := st.stuck(l, 101)
 	all := make([]*actor, budgetResume+50)
 	for i := range all {

@@ -148,18 +148,18 @@ func (c *Conn) Writable() bool {
 	if c.shows(unwritable | toldFull) {
 		return false
 	}
-	if c.queued.Load() < int64(c.set.marks.High) {
+	if c.queued.Load() < c.high() {
 		return true
 	}
 	c.mark(toldFull)
-	if c.queued.Load() <= int64(c.set.marks.Low) { // the loop may have looked before
+	if c.queued.Load() <= c.low() { // the loop may have looked before
 		c.postReadState()
 	}
 	return false
 }
 
 // roomy is Writable for callers that do not wait for HandleWritability.
-func (c *Conn) roomy() bool { return !c.shows(unwritable) && c.queued.Load() < int64(c.set.marks.High) }
+func (c *Conn) roomy() bool { return !c.shows(unwritable) && c.queued.Load() < c.high() }
 
 // OnWritable calls f once, on the connection's loop, when the connection is writable: at once, or as soon as the queue is
 // below its watermarks. If the connection ends first, or has ended, f is told its CloseError. f must not block. To feed
@@ -317,6 +317,9 @@ func (l *loop) register(c *Conn) {
 		return
 	}
 	l.table.adopt(c)
+	if c.set.growing {
+		c.shared.Or(windowHalved * windowDrains << windowShift)
+	}
 	l.serving.Store(c)
 	l.Counters[meter.Opened]++
 	c.lastActive = l.Now

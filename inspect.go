@@ -237,11 +237,11 @@ func (k *inspection) marks(c *Conn) {
 	case (over && !c.has(readsOn)) != (c.paused&pauseOutbound != 0):
 		k.connFail(c, "over its high mark: %v, reads on: %v", over, c.has(readsOn))
 	case c.phase == PhaseClosing || told:
-	case over && q <= int64(c.set.marks.Low):
+	case over && q <= c.low():
 		k.connFail(c, "is below its low mark and still unwritable")
-	case c.shows(toldFull) && q <= int64(c.set.marks.Low):
+	case c.shows(toldFull) && q <= c.low():
 		k.connFail(c, "has told that it is unwritable, and not that it is writable again")
-	case !over && q >= int64(c.set.marks.High):
+	case !over && q >= c.high():
 		k.connFail(c, "is above its high mark and still writable")
 	}
 }

@@ -43,6 +43,9 @@ const (
 // Watermarks bound a connection's outbound queue, in bytes. At High and above the connection is unwritable and its reads
 // are paused; at Low and below it is writable again. Below High, one message may always be queued, whatever its size. Any
 // other message that would pass Max meets the OverflowPolicy.
+//
+// Where neither Low nor High is set, a connection begins with a sixteenth of their defaults. Both double after its peer has
+// emptied the queue eight times, up to the defaults, so that a peer that reads nothing holds little.
 type Watermarks struct {
 	Low, High, Max int
 }
@@ -81,6 +84,7 @@ type settings struct {
 	acceptBatch   int
 	listen        sys.ListenOptions
 	marks         Watermarks
+	growing       bool // the marks of a connection begin with a part of these
 	overflow      OverflowPolicy
 	limits        Deadlines
 	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
@@ -193,6 +197,7 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		owner:         owner,
 		init:          o.init,
 		marks:         marks,
+		growing:       o.marks.High == 0 && o.marks.Low == 0,
 		overflow:      o.overflow,
 		limits:        o.limits,
 		minRate:       max(orInt(o.minRate, DefaultMinWriteRate), 0),

@@ -354,7 +354,7 @@ func (c *Conn) setPhaseWriting() {
 func (c *Conn) noteWatermarks() {
 	q := c.queued.Load()
 	switch {
-	case !c.shows(unwritable) && q >= int64(c.set.marks.High):
+	case !c.shows(unwritable) && q >= c.high():
 		if !c.has(readsOn) {
 			c.paused |= pauseOutbound
 		}
@@ -362,7 +362,8 @@ func (c *Conn) noteWatermarks() {
 		c.breachBegins()
 		c.loop.Counters[meter.OutboundPauses]++
 		c.tellWritability(false)
-	case c.shows(unwritable) && q <= int64(c.set.marks.Low):
+	case c.shows(unwritable) && q <= c.low():
+		c.widen()
 		c.paused &^= pauseOutbound
 		c.unmark(unwritable | toldFull)
 		c.breachEnds()
@@ -370,12 +371,30 @@ func (c *Conn) noteWatermarks() {
 			c.markReady()
 		}
 		c.tellWritability(true)
-	case c.shows(toldFull) && q <= int64(c.set.marks.Low):
+	case c.shows(toldFull) && q <= c.low():
 		c.unmark(toldFull)
 		c.tellWritability(true)
 	}
 	if c.shows(writersWait) && c.roomy() {
 		c.wakeWriters()
+	}
+}
+
+// high and low are the watermarks that hold now. Where Server.Watermarks says nothing, a connection begins with a sixteenth of
+// the defaults. Its window doubles after the peer has emptied it some times, so that nobody fills a megabyte for a peer that
+// reads nothing. Any goroutine.
+func (c *Conn) high() int64 { return int64(c.set.marks.High) >> c.narrowed() }
+func (c *Conn) low() int64  { return int64(c.set.marks.Low) >> c.narrowed() }
+
+// narrowed returns how often the window has still to double.
+func (c *Conn) narrowed() uint32 {
+	return (c.shared.Load()>>windowShift + windowDrains - 1) / windowDrains
+}
+
+// widen counts that the peer has emptied the queue.
+func (c *Conn) widen() {
+	if c.narrowed() > 0 {
+		c.shared.Add(^(windowStep - 1)) // one step less
 	}
 }
 

@@ -41,7 +41,7 @@ type Server struct {
 	MemoryBudget  int            // bytes that all connections may hold together; 0 = DefaultMemoryBudget(), negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
-	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB, 8 MiB
+	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB (at first a sixteenth of both), 8 MiB
 	Overflow      OverflowPolicy // what happens beyond Watermarks.Max
 	FlushTimeout  time.Duration  // time for the last bytes of a closing connection; 0 = 10 s
 	LingerTimeout time.Duration  // time for the peer's end of stream after ours; 0 = 2 s

@@ -71,6 +71,49 @@ func TestWritersWaitIsNoted(t *testing.T) {
 	l.Iterate()
 }
 
+// wholeWindow are the default marks, set: a connection has them from its begin.
+var wholeWindow = Watermarks{Low: DefaultLowWatermark, High: DefaultHighWatermark}
+
+// TestWindowGrows: where the marks are not set, a connection begins with a sixteenth of the defaults, and its window doubles
+// whenever its queue has been emptied eight times. Where one is set, all hold from the begin.
+func TestWindowGrows(t *testing.T) {
+	st, l := newStage(t, echoServer())
+	c := st.connect(l).conn
+	for doubled := range 5 {
+		high, low := int64(DefaultHighWatermark)>>(4-doubled), int64(DefaultLowWatermark)>>(4-doubled)
+		for range windowDrains {
+			c.queued.Store(high - 1)
+			if c.noteWatermarks(); !c.Writable() {
+				t.Fatalf("doubled %d times: not writable with %d bytes", doubled, high-1)
+			}
+			c.queued.Store(high)
+			c.noteWatermarks()
+			c.queued.Store(low + 1)
+			if c.noteWatermarks(); c.Writable() {
+				t.Fatalf("doubled %d times: writable with %d bytes, after %d", doubled, low+1, high)
+			}
+			c.queued.Store(low)
+			if c.noteWatermarks(); !c.Writable() {
+				t.Fatalf("doubled %d times: not writable with %d bytes", doubled, low)
+			}
+		}
+	}
+	if c.high() != DefaultHighWatermark || c.low() != DefaultLowWatermark {
+		t.Errorf("at last the marks are %d and %d", c.low(), c.high())
+	}
+	c.queued.Store(0)
+	c.beginClose(CloseNormal, nil)
+	l.Iterate()
+	for _, marks := range []Watermarks{{Low: DefaultLowWatermark}, {High: DefaultHighWatermark}} {
+		srv := echoServer()
+		srv.Watermarks = marks
+		st, l := newStage(t, srv)
+		if c := st.connect(l).conn; c.high() != DefaultHighWatermark || c.low() != DefaultLowWatermark {
+			t.Errorf("with %+v the marks are %d and %d", marks, c.low(), c.high())
+		}
+	}
+}
+
 // told counts what a handler is told of writability.
 type told struct{ off, on int }
 
@@ -88,6 +131,7 @@ func (w *told) HandleWritability(_ *Context, writable bool) error {
 func TestWritableIsPaired(t *testing.T) {
 	w := &told{}
 	srv := echoServer()
+	srv.Watermarks = wholeWindow
 	init := srv.Init
 	srv.Init = func(p *Pipeline) error {
 		if err := init(p); err != nil {
@@ -129,7 +173,9 @@ func TestWritableIsPaired(t *testing.T) {
 // TestOnWritable: the function is called once, on the loop: soon if the connection is writable, when it becomes so, or with
 // the reason of its end.
 func TestOnWritable(t *testing.T) {
-	st, l := newStage(t, echoServer())
+	srv := echoServer()
+	srv.Watermarks = wholeWindow
+	st, l := newStage(t, srv)
 	c := st.connect(l).conn
 	var calls []error
 	ask := func() { c.OnWritable(func(err error) { calls = append(calls, err) }) }
