@@ -24,6 +24,8 @@ const (
 	budgetExcess = 4
 	// budgetGrace is how long the server may stay above its budget before the slowest connection closes.
 	budgetGrace = time.Second
+	// readersGrace is how long the pressure may last before a connection whose peer reads closes, too.
+	readersGrace = 30 * time.Second
 	// stuckGrace is how long a peer must have taken nothing to be closed when the pressure came back within budgetGrace.
 	// Without it a crowd of slow readers would be served one by one, each for another grace.
 	stuckGrace = 100 * time.Millisecond
@@ -129,6 +131,7 @@ type nominee struct {
 	held  int64
 	stuck time.Duration // since its peer last took some of what waits for it
 	score int64
+	reads bool // its peer has just taken some
 }
 
 func (c *Conn) cell() *memoryCell { return c.set.owner.budget.cells[c.loop.index] }
@@ -324,12 +327,13 @@ func (m *memoryCell) resume() {
 func (m *memoryCell) nominate() {
 	slots := m.loop.table.slots
 	least, _ := m.owner.budget.patience(m.loop.Now)
+	spared := m.owner.budget.sparesReaders(m.loop.Now)
 	end := min(m.cursor+budgetScan, len(slots))
 	for _, c := range slots[min(m.cursor, end):end] {
 		if c == nil || c.set.owner != m.owner || c.phase >= PhaseClosing {
 			continue
 		}
-		if n := c.nominee(); n.score > m.best.score && n.stuck >= least {
+		if n := c.nominee(); n.score > m.best.score && n.stuck >= least && !(n.reads && spared) {
 			m.best = n
 		}
 	}
@@ -355,8 +359,16 @@ func (c *Conn) nominee() nominee {
 	if since := c.stuckSince(); since != 0 {
 		n.stuck = time.Duration(c.loop.Now - since)
 	}
+	n.reads = c.heldOut > 0 && n.stuck < stuckGrace
 	n.score = int64(c.heldOut)*min(max(n.stuck.Milliseconds(), least), most) + int64(c.heldIn)*least
 	return n
+}
+
+// sparesReaders reports whether a connection whose peer has just taken some may not be closed: unless twice the budget is held,
+// which answers that began together can do, or the pressure lasts.
+func (b *budget) sparesReaders(now int64) bool {
+	held := b.held.Load()
+	return held-b.limit <= b.limit && now-b.since.Load() < int64(readersGrace)
 }
 
 // patience returns how long a connection must have been stuck to be closed now, and whether any is to be closed.

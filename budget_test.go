@@ -246,6 +246,33 @@ func TestBudgetClosesTheSlowest(t *testing.T) {
 	}
 }
 
+// TestBudgetSparesReaders: while the pressure lasts half a minute at most and less than twice the budget is held, nobody closes
+// whose peer reads. Then the slowest does.
+func TestBudgetSparesReaders(t *testing.T) {
+	reading := func(st *stage, a *actor, d time.Duration) {
+		for range d / pressureTick { // three bytes at each tick, 300 a second
+			a.room = 3
+			st.elapse(pressureTick)
+		}
+	}
+	st, l := newStage(t, answering(100_000))
+	slow := st.stuck(l, 140) // beyond the hard limit, too
+	reading(st, slow, readersGrace-10*pressureTick)
+	if m := st.srv.endpoint.budget.snapshot(); !m.Pressure || m.Closed != 0 {
+		t.Fatalf("within half a minute: %+v", m)
+	}
+	reading(st, slow, 20*pressureTick)
+	if slow.closed != 1 {
+		t.Error("after half a minute the slowest was not closed")
+	}
+	st, l = newStage(t, answering(100_000))
+	slow = st.stuck(l, 201)
+	reading(st, slow, 10*pressureTick)
+	if slow.closed != 1 {
+		t.Error("above twice the budget the slowest was not closed")
+	}
+}
+
 // TestBudgetGraceIsGivenOnce: when the pressure comes back at once, peers that were stuck all the time get no second grace;
 // after a quiet second they do.
 func TestBudgetGraceIsGivenOnce(t *testing.T) {
@@ -339,7 +366,7 @@ func TestBudgetExcess(t *testing.T) {
 		t.Errorf("Write below the excess: %v", err)
 	}
 	huge = st.stuck(l, 60)
-	st.elapse(5 * pressureTick)
+	st.elapse(stuckGrace + 3*pressureTick)
 	if first.closed != 1 || huge.closed != 0 { // stuck for longer
 		t.Errorf("the first was closed %d times, the huge one %d; want the first", first.closed, huge.closed)
 	}

@@ -103,8 +103,14 @@ func through(t testing.TB, l *eddy.Loop) {
 // much and differs between systems. It is far below what a test writes to fill it.
 const Buffer = 8 << 10
 
-// Narrow gives the connections of srv small buffers, so that bytes that a peer does not read soon stay with the server.
-func Narrow(srv *eddy.Server) { srv.RecvBuffer, srv.SendBuffer = Buffer, Buffer }
+// Narrow gives the connections of srv small buffers, so that bytes that a peer does not read soon stay with the server. It
+// sets the default watermarks, where none are set, so that they hold from the begin of a connection.
+func Narrow(srv *eddy.Server) {
+	srv.RecvBuffer, srv.SendBuffer = Buffer, Buffer
+	if m := &srv.Watermarks; m.Low == 0 && m.High == 0 {
+		m.Low, m.High = eddy.DefaultLowWatermark, eddy.DefaultHighWatermark
+	}
+}
 
 // DialNarrow connects to addr with small buffers until the end of the test. Bytes that the test does not read soon stay
 // with the server.
