@@ -158,7 +158,7 @@ func TestReadFromShortFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file, data := tempFile(t, size)
 			ended := make(chan error, 1)
-			s := startWith(t, setup{narrow: true, handler: func(w http.ResponseWriter, _ *http.Request) {
+			s := startWith(t, setup{narrow: true, marks: eddy.Watermarks{Low: size / 2, High: size, Max: 4 * size}, handler: func(w http.ResponseWriter, _ *http.Request) {
 				f, err := os.Open(file)
 				if err != nil {
 					t.Error(err)
