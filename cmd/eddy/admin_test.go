@@ -17,18 +17,14 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
-
-var operatorPattern = regexp.MustCompile(`operator +(http://\S+)/`)
-
-// operatorOf returns where a program's operator is served.
-func operatorOf(p *process) string { return p.waitOutput(p.out, operatorPattern)[1] }
 
 // TestAdminOfEveryServer: every server command opens the operator's server where --admin says, watches its own server, its
 // pools and its lanes, says that it drains while a request is under way, and answers until then.
 func TestAdminOfEveryServer(t *testing.T) {
-	data, _ := madeDesk(t)
+	data, _ := cmdtest.MadeDesk(t)
 	for _, args := range [][]string{
 		{"serve", "echo"}, {"serve", "line"}, {"serve", "lanes"}, {"serve", "frame"}, {"serve", "rpc"}, {"serve", "http"}, {"serve", "ws"}, {"desk", "--data", data},
 	} {
@@ -38,13 +34,13 @@ func TestAdminOfEveryServer(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory-budget", "64MiB")...)
-			base := operatorOf(p)
-			if status, body := get(t, base+"/healthz"); status != 200 || body != "ok\n" {
+			p := cmdtest.StartServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--memory-budget", "64MiB")...)
+			base := p.Operator()
+			if status, body := cmdtest.Get(t, base+"/healthz"); status != 200 || body != "ok\n" {
 				t.Errorf("/healthz: %d %q", status, body)
 			}
-			status, body := get(t, base+"/stats.json")
-			if status != 200 || !strings.Contains(body, fmt.Sprintf(`"servers":[{"name":%q,"addr":%q`, name, p.addr)) {
+			status, body := cmdtest.Get(t, base+"/stats.json")
+			if status != 200 || !strings.Contains(body, fmt.Sprintf(`"servers":[{"name":%q,"addr":%q`, name, p.Addr)) {
 				t.Errorf("/stats.json: %d %s", status, body)
 			}
 			if !strings.Contains(body, `"memory_budget_bytes":67108864,`) {
@@ -56,10 +52,10 @@ func TestAdminOfEveryServer(t *testing.T) {
 			if lanes := strings.Contains(body, `"lanes":[{"set":"lanes","name":"light","workers":1,`); lanes != (name == "lanes") {
 				t.Errorf("lanes: %v in %s", lanes, body)
 			}
-			c := connect(t, p.addr)
+			c := cmdtest.Connect(t, p.Addr)
 			deadline := time.Now().Add(testkit.Patience)
 			for {
-				if _, body = get(t, base+"/connections"); strings.Contains(body, `"matched":1,`) || time.Now().After(deadline) {
+				if _, body = cmdtest.Get(t, base+"/connections"); strings.Contains(body, `"matched":1,`) || time.Now().After(deadline) {
 					break
 				}
 			}
@@ -67,33 +63,33 @@ func TestAdminOfEveryServer(t *testing.T) {
 				t.Errorf("/connections: %s", body)
 			}
 			c.Close() // the drain need not wait for it
-			p.stop()
+			p.Stop()
 		})
 	}
 }
 
 // TestAdminCountsRequests: what the page calls requests are requests, not the pieces that the loops make of them.
 func TestAdminCountsRequests(t *testing.T) {
-	data, _ := madeDesk(t)
+	data, _ := cmdtest.MadeDesk(t)
 	for name, args := range map[string][]string{"http": {"serve", "http"}, "desk": {"desk", "--data", data}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
-			base := operatorOf(p)
+			p := cmdtest.StartServer(t, append(args, "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
+			base := p.Operator()
 			const n = 3
 			for range n {
-				resp, err := http.Post("http://"+p.addr+"/", "text/plain", strings.NewReader(strings.Repeat("b", 1<<20))) // the loop makes more than one message of it
+				resp, err := http.Post("http://"+p.Addr+"/", "text/plain", strings.NewReader(strings.Repeat("b", 1<<20))) // the loop makes more than one message of it
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 			}
-			if _, body := get(t, base+"/stats.json"); !strings.Contains(body, fmt.Sprintf(`"requests":%d,`, n)) {
+			if _, body := cmdtest.Get(t, base+"/stats.json"); !strings.Contains(body, fmt.Sprintf(`"requests":%d,`, n)) {
 				t.Errorf("after %d requests: %s", n, body)
 			}
 			http.DefaultClient.CloseIdleConnections()
-			p.stop()
+			p.Stop()
 		})
 	}
 }
@@ -101,32 +97,32 @@ func TestAdminCountsRequests(t *testing.T) {
 // TestAdminDrains: from the moment that a program is told to end, it is not ready, and the operator can look on.
 func TestAdminDrains(t *testing.T) {
 	t.Parallel()
-	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	base := operatorOf(p)
-	c := connect(t, p.addr)
+	p := cmdtest.StartServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	base := p.Operator()
+	c := cmdtest.Connect(t, p.Addr)
 	fmt.Fprint(c, "GET /slow?ms=60000 HTTP/1.1\r\nHost: x\r\n\r\n")
 	for deadline := time.Now().Add(testkit.Patience); ; {
-		if _, body := get(t, base+"/connections"); strings.Contains(body, `"in_flight":1`) {
+		if _, body := cmdtest.Get(t, base+"/connections"); strings.Contains(body, `"in_flight":1`) {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("no request under way: %s", body)
 		}
 	}
-	p.signal(syscall.SIGTERM)
-	p.waitOutput(p.errs, regexp.MustCompile("draining"))
+	p.Signal(syscall.SIGTERM)
+	p.WaitOutput(p.Errs, regexp.MustCompile("draining"))
 	for deadline := time.Now().Add(testkit.Patience); ; {
-		if status, body := get(t, base+"/readyz"); status == 503 && strings.Contains(body, "draining") {
+		if status, body := cmdtest.Get(t, base+"/readyz"); status == 503 && strings.Contains(body, "draining") {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("/readyz: %d %s", status, body)
 		}
 	}
-	if status, _ := get(t, base+"/healthz"); status != 200 {
+	if status, _ := cmdtest.Get(t, base+"/healthz"); status != 200 {
 		t.Errorf("/healthz while it drains: %d", status)
 	}
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 {
-		t.Errorf("exit code %d; stderr %q", code, p.errs)
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(); code != 0 {
+		t.Errorf("exit code %d; stderr %q", code, p.Errs)
 	}
 }
 
@@ -154,18 +150,18 @@ func TestAdminFlags(t *testing.T) {
 		{[]string{"--admin-hosts", "x"}, "need --admin"},
 		{[]string{"--log-level", "loud"}, `--log-level is "loud"`},
 	} {
-		_, errs, code := runToEnd(t, append([]string{"serve", "echo", "--addr", "127.0.0.1:0"}, c.args...)...)
+		_, errs, code := cmdtest.Run(t, append([]string{"serve", "echo", "--addr", "127.0.0.1:0"}, c.args...)...)
 		if code != 1 || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q: exit code %d, %q, want %q", c.args, code, errs, c.want)
 		}
 	}
-	first := startServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-	taken := strings.TrimPrefix(operatorOf(first), "http://")
-	_, errs, code := runToEnd(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", taken)
+	first := cmdtest.StartServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	taken := strings.TrimPrefix(first.Operator(), "http://")
+	_, errs, code := cmdtest.Run(t, "serve", "echo", "--addr", "127.0.0.1:0", "--admin", taken)
 	if code != 1 || !strings.Contains(errs, taken+" is in use by another program") || !strings.Contains(errs, "--admin") {
 		t.Errorf("an address in use: exit code %d, %q", code, errs)
 	}
-	first.stop()
+	first.Stop()
 }
 
 // TestAdminToken: the token of the file is asked for, at an address that is not loopback too, and the log level is changed
@@ -177,11 +173,11 @@ func TestAdminToken(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	data, _ := madeDesk(t)
-	cmd := program("desk", "--data", data, "--addr", "127.0.0.1:0", "--log-level", "warn")
+	data, _ := cmdtest.MadeDesk(t)
+	cmd := cmdtest.Program("desk", "--data", data, "--addr", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Env = append(cmd.Env, "EDDY_DESK_ADMIN=0.0.0.0:0", "EDDY_DESK_ADMIN_TOKEN_FILE="+file)
-	p := startProcess(t, cmd)
-	base := strings.Replace(operatorOf(p), "localhost", "127.0.0.1", 1)
+	p := cmdtest.StartProcess(t, cmd)
+	base := strings.Replace(p.Operator(), "localhost", "127.0.0.1", 1)
 	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	ask := func(method, path, body, token string) (int, string) {
 		req, err := http.NewRequestWithContext(testkit.Context(t), method, base+path, strings.NewReader(body))
@@ -219,15 +215,15 @@ func TestAdminToken(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %d and %s", c.method, c.path, status, text, c.status, c.want)
 		}
 	}
-	p.waitOutput(p.errs, regexp.MustCompile("the log level was changed"))
-	out, errs, code := runToEnd(t, "top", strings.TrimPrefix(base, "http://"), "--once", "--token-file", file)
+	p.WaitOutput(p.Errs, regexp.MustCompile("the log level was changed"))
+	out, errs, code := cmdtest.Run(t, "top", strings.TrimPrefix(base, "http://"), "--once", "--token-file", file)
 	if code != 0 || !strings.Contains(out, "eddy desk") || !strings.Contains(out, "conversation") {
 		t.Errorf("top: exit code %d, %q, %q", code, out, errs)
 	}
-	if _, errs, code := runToEnd(t, "top", strings.TrimPrefix(base, "http://"), "--once"); code != 1 || !strings.Contains(errs, "--token-file") {
+	if _, errs, code := cmdtest.Run(t, "top", strings.TrimPrefix(base, "http://"), "--once"); code != 1 || !strings.Contains(errs, "--token-file") {
 		t.Errorf("top without the token: exit code %d, %q", code, errs)
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestAdminPage: the page in a browser: charts and tables that go on by themselves, a connection closed by hand, the table
@@ -239,11 +235,11 @@ func TestAdminPage(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := startServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--admin-token-file", file)
-	base := operatorOf(p)
-	c := connect(t, p.addr)
+	p := cmdtest.StartServer(t, "serve", "http", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--admin-token-file", file)
+	base := p.Operator()
+	c := cmdtest.Connect(t, p.Addr)
 	for range 5 {
-		if status, _ := get(t, "http://"+p.addr+"/"); status != 200 {
+		if status, _ := cmdtest.Get(t, "http://"+p.Addr+"/"); status != 200 {
 			t.Fatal(status)
 		}
 	}
@@ -270,7 +266,7 @@ func TestAdminPage(t *testing.T) {
 		}
 	}
 	act(t, tab, chromedp.Click("button[form=logout]"), chromedp.WaitVisible("#token"))
-	p.stop()
+	p.Stop()
 }
 
 // act does something in the browser.

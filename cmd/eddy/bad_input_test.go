@@ -2,21 +2,11 @@ package main
 
 import (
 	"net"
-	"regexp"
 	"strings"
 	"testing"
-)
 
-// busyAddr returns an address another listener holds.
-func busyAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l.Addr().String()
-}
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+)
 
 // freeAddr returns an address nobody listens on.
 func freeAddr(t *testing.T) string {
@@ -31,7 +21,7 @@ func freeAddr(t *testing.T) string {
 
 // TestBadInput runs each bad command line: nothing on stdout, one line on stderr that names the thing and the remedy, exit code 1.
 func TestBadInput(t *testing.T) {
-	busy, free := busyAddr(t), freeAddr(t) // the listener of busy accepts and never answers
+	busy, free := cmdtest.BusyAddr(t), freeAddr(t) // the listener of busy accepts and never answers
 	for _, c := range []struct{ line, thing, remedy string }{
 		{"desc", `unknown command "desc"`, "did you mean desk?"},
 		{"frobnicate", `unknown command "frobnicate"`, "eddy --help"},
@@ -61,7 +51,9 @@ func TestBadInput(t *testing.T) {
 		{"serve ws --tls-self-signed --tls-cert x --tls-key y", "--tls-self-signed makes its own", "leave out"},
 		{"serve http --tls-cert /no/such.pem --tls-key /no/such.key", "cannot read /no/such.pem", "PEM"},
 		{"serve lanes --tls-cert go.mod --tls-key go.mod", "cannot read go.mod", "--tls-cert"},
-		{"serve echo --tls-cert tls_test.go --tls-key tls_test.go", "tls_test.go and tls_test.go are no pair", "PEM"},
+		{"serve echo --tls-cert main_test.go --tls-key main_test.go", "main_test.go and main_test.go are no pair", "PEM"},
+		{"serve ws --dump maybe", `--dump "maybe" is not a valid on|off`, "off: do not"},
+		{"desk --dump maybe", `--dump "maybe" is not a valid on|off`, "off: do not"},
 		{"serve line --max-line 0", "--max-line 0", "use 1 to"},
 		{"serve http --workers 0", "--workers 0", "use 1 to"},
 		{"serve http --queue 0", "--queue 0", "use 1 to"},
@@ -119,33 +111,15 @@ func TestBadInput(t *testing.T) {
 		{"bench echo --conns 1 --duration 50ms --warmup 0s --addr " + busy, "no answer from " + busy, "eddy serve echo"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			expectFailure(t, strings.Fields(c.line), c.thing, c.remedy)
+			cmdtest.ExpectFailure(t, strings.Fields(c.line), c.thing, c.remedy)
 		})
-	}
-}
-
-// expectFailure runs one bad command line.
-func expectFailure(t *testing.T, args []string, thing, remedy string) {
-	t.Helper()
-	stdout, stderr, code := runToEnd(t, args...)
-	if code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	if stdout != "" {
-		t.Errorf("stdout %q, want nothing", stdout)
-	}
-	if !regexp.MustCompile(`^eddy: [^\n]+\n$`).MatchString(stderr) {
-		t.Errorf("stderr %q is not one line of eddy", stderr)
-	}
-	if !strings.Contains(stderr, thing) || !strings.Contains(stderr, remedy) {
-		t.Errorf("stderr %q does not name %q and %q", stderr, thing, remedy)
 	}
 }
 
 // TestBadPollerInEnvironment shows that the environment is held to the same rule as the flag.
 func TestBadPollerInEnvironment(t *testing.T) {
 	t.Setenv("EDDY_POLLER", "iocp")
-	expectFailure(t, []string{"serve", "echo", "--addr", "127.0.0.1:0"}, `EDDY_POLLER "iocp"`, "poll")
+	cmdtest.ExpectFailure(t, []string{"serve", "echo", "--addr", "127.0.0.1:0"}, `EDDY_POLLER "iocp"`, "poll")
 }
 
 func TestHelpAndVersion(t *testing.T) {
@@ -156,7 +130,7 @@ func TestHelpAndVersion(t *testing.T) {
 		{"serve line --help", "--max-line"},
 		{"version", "eddy "},
 	} {
-		stdout, stderr, code := runToEnd(t, strings.Fields(c.line)...)
+		stdout, stderr, code := cmdtest.Run(t, strings.Fields(c.line)...)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, c.want) {
 			t.Errorf("eddy %s: exit code %d, stderr %q, stdout %q; want %q", c.line, code, stderr, stdout, c.want)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -72,40 +73,32 @@ func TestServeInBrowser(t *testing.T) {
 	tab := startBrowser(t)
 	for _, flags := range [][]string{nil, {"--tls-self-signed"}} {
 		t.Run(strings.Join(append([]string{"http"}, flags...), " "), func(t *testing.T) {
-			p := startServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0"}, flags...)...)
-			openPage(t, tab, scheme("http", flags)+p.addr+"/")
+			p := cmdtest.StartServer(t, append([]string{"serve", "http", "--addr", "127.0.0.1:0"}, flags...)...)
+			openPage(t, tab, cmdtest.Scheme("http", flags)+p.Addr+"/")
 			if wrong := evaluate[[]string](t, tab, script(t, "browser_http.js")); len(wrong) > 0 {
 				t.Error(strings.Join(wrong, "\n"))
 			}
-			p.stop()
+			p.Stop()
 		})
 	}
-	site := startServer(t, "serve", "http", "--addr", "127.0.0.1:0")
+	site := cmdtest.StartServer(t, "serve", "http", "--addr", "127.0.0.1:0")
 	for _, flags := range [][]string{nil, {"--compress"}, {"--compress", "--compress-takeover"}, {"--tls-self-signed"}, {"--tls-self-signed", "--compress"}} {
 		t.Run(strings.Join(append([]string{"ws"}, flags...), " "), func(t *testing.T) {
-			p := startServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "2500000"}, flags...)...)
-			openPage(t, tab, "http://"+site.addr+"/")
+			p := cmdtest.StartServer(t, append([]string{"serve", "ws", "--addr", "127.0.0.1:0", "--max-message", "2500000"}, flags...)...)
+			openPage(t, tab, "http://"+site.Addr+"/")
 			compressed := strings.Contains(strings.Join(flags, " "), "--compress")
-			text := script(t, "browser_ws.js", "ADDRESS", fmt.Sprintf("%q", scheme("ws", flags)+p.addr), "COMPRESSED", fmt.Sprint(compressed))
+			text := script(t, "browser_ws.js", "ADDRESS", fmt.Sprintf("%q", cmdtest.Scheme("ws", flags)+p.Addr), "COMPRESSED", fmt.Sprint(compressed))
 			if wrong := evaluate[[]string](t, tab, text); len(wrong) > 0 {
 				t.Error(strings.Join(wrong, "\n"))
 			}
-			p.signal(syscall.SIGTERM)
+			p.Signal(syscall.SIGTERM)
 			if code := evaluate[int](t, tab, "window.lastEnd"); code != 1001 {
 				t.Errorf("the page is told %d when the server goes, want 1001", code)
 			}
-			if code := p.wait(); code != 0 {
-				t.Errorf("exit code %d; stderr %q", code, p.errs)
+			if code := p.Wait(); code != 0 {
+				t.Errorf("exit code %d; stderr %q", code, p.Errs)
 			}
 		})
 	}
-	site.stop()
-}
-
-// scheme is a protocol's name in addresses.
-func scheme(name string, flags []string) string {
-	if strings.Contains(strings.Join(flags, " "), "--tls") {
-		name += "s"
-	}
-	return name + "://"
+	site.Stop()
 }

@@ -14,6 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/desk"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/root"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -129,7 +133,7 @@ func TestUnit(t *testing.T) {
 	}
 	for _, name := range append(unit(t, "Environment"), readImage(t).env...) {
 		name, _, _ = strings.Cut(name, "=")
-		s := newDesk(&terminal{})
+		s := desk.Command(new(cli.Terminal))
 		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "EDDY_DESK_"), "_", "-"))
 		if s.Flags().Lookup(flag) == nil && s.PersistentFlags().Lookup(flag) == nil {
 			t.Errorf("%s is no setting of Desk", name)
@@ -163,7 +167,7 @@ func TestDeployed(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(base) })
 	data, socket := filepath.Join(base, "data"), filepath.Join(base, "notify")
-	cmd := program(i.command...)
+	cmd := cmdtest.Program(i.command...)
 	cmd.Dir = data
 	for _, setting := range i.env {
 		setting = strings.ReplaceAll(setting, "/data", data)
@@ -177,7 +181,7 @@ func TestDeployed(t *testing.T) {
 	if os.Getuid() == 0 {
 		asImageUser(t, cmd, base)
 	}
-	p := startProcess(t, cmd)
+	p := cmdtest.StartProcess(t, cmd)
 	if got := m.next(); got != "READY=1\nSTATUS=serving" {
 		t.Errorf("first told %q", got)
 	}
@@ -185,16 +189,16 @@ func TestDeployed(t *testing.T) {
 		t.Errorf("then %q", got)
 	}
 	var errs strings.Builder
-	check := strings.ReplaceAll(strings.Join(i.healthy[1:], " "), "127.0.0.1:8080", p.addr) + " --timeout 60s"
-	if code := run(strings.Fields(check), &errs, &errs, nil); code != 0 {
+	check := strings.ReplaceAll(strings.Join(i.healthy[1:], " "), "127.0.0.1:8080", p.Addr) + " --timeout 60s"
+	if code := root.Run(strings.Fields(check), &errs, &errs, nil); code != 0 {
 		t.Errorf("the health check: exit %d, %s", code, errs.String())
 	}
-	p.signal(syscall.SIGTERM)
+	p.Signal(syscall.SIGTERM)
 	if got := m.next(); got != "STOPPING=1\nSTATUS=draining" {
 		t.Errorf("at the end %q", got)
 	}
-	if code := p.wait(); code != 0 || strings.Contains(p.errs.String(), "service manager") {
-		t.Errorf("exit %d, %s", code, p.errs)
+	if code := p.Wait(); code != 0 || strings.Contains(p.Errs.String(), "service manager") {
+		t.Errorf("exit %d, %s", code, p.Errs)
 	}
 	if _, err := os.Stat(filepath.Join(data, "desk.db")); err != nil {
 		t.Errorf("the data are elsewhere: %v", err)

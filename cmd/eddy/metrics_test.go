@@ -3,16 +3,15 @@ package main
 import (
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
-)
 
-var scrapedPattern = regexp.MustCompile(`  operator       (http://\S+/)`)
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
+)
 
 // TestMetricsOfServers: with --admin each server command tells Prometheus of its server, its pools and its protocol.
 func TestMetricsOfServers(t *testing.T) {
-	data, _ := madeDesk(t)
+	data, _ := cmdtest.MadeDesk(t)
 	for name, c := range map[string]struct {
 		args []string
 		want []string
@@ -31,9 +30,8 @@ func TestMetricsOfServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := startServer(t, append(c.args, "--addr", "127.0.0.1:0", "--loops", "1", "--admin", "127.0.0.1:0")...)
-			url := p.waitOutput(p.out, scrapedPattern)[1]
-			resp, err := http.Get(url + "metrics")
+			p := cmdtest.StartServer(t, append(c.args, "--addr", "127.0.0.1:0", "--loops", "1", "--admin", "127.0.0.1:0")...)
+			resp, err := http.Get(p.Operator() + "/metrics")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +45,7 @@ func TestMetricsOfServers(t *testing.T) {
 					t.Errorf("there is no %s", want)
 				}
 			}
-			p.stop()
+			p.Stop()
 		})
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"io"
 	"syscall"
 	"testing"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 )
 
 // fill connects to an echo server until it has turned three clients away, and returns how many it serves.
 func fill(t *testing.T, addr string, most int) (served int) {
 	t.Helper()
 	for refused := 0; refused < 3; {
-		c := connect(t, addr)
+		c := cmdtest.Connect(t, addr)
 		io.WriteString(c, "hello")
 		got := make([]byte, 5)
 		if _, err := io.ReadFull(c, got); err == nil && string(got) == "hello" {
@@ -27,16 +29,16 @@ func fill(t *testing.T, addr string, most int) (served int) {
 }
 
 // watchFull looks at the operator's page as often as a descriptor that is lost each time would show.
-func watchFull(t *testing.T, p *process) {
+func watchFull(t *testing.T, p *cmdtest.Process) {
 	t.Helper()
-	base := operatorOf(p)
+	base := p.Operator()
 	for range 40 {
 		for _, path := range []string{"/", "/healthz", "/stats.json", "/metrics"} {
-			if status, _ := get(t, base+path); status != 200 {
+			if status, _ := cmdtest.Get(t, base+path); status != 200 {
 				t.Fatalf("%s: %d", path, status)
 			}
 		}
-		c := connect(t, p.addr)
+		c := cmdtest.Connect(t, p.Addr)
 		if b, _ := io.ReadAll(io.LimitReader(c, 1)); len(b) == 1 && b[0] != 'b' { // busy
 			t.Fatalf("the server is not full any more: %q", b)
 		}
@@ -47,11 +49,11 @@ func watchFull(t *testing.T, p *process) {
 // TestOperatorAtTheLimit: the operator's page answers when the server has used up the descriptors of the process.
 func TestOperatorAtTheLimit(t *testing.T) {
 	t.Parallel()
-	cmd := program("serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	cmd := cmdtest.Program("serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	cmd.Args = append([]string{"sh", "-c", `ulimit -n 96; exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	p := startProcess(t, cmd)
-	if served := fill(t, p.addr, 96); served < 40 {
+	p := cmdtest.StartProcess(t, cmd)
+	if served := fill(t, p.Addr, 96); served < 40 {
 		t.Errorf("%d connections are served of 96 descriptors", served)
 	}
 	watchFull(t, p)
@@ -70,10 +72,10 @@ func TestOperatorBesideSelect(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args, env := set([]string{"serve", "echo", "--addr", "127.0.0.1:0", "--admin", "127.0.0.1:0"})
-			cmd := program(args...)
+			cmd := cmdtest.Program(args...)
 			cmd.Env = append(cmd.Env, env)
-			p := startProcess(t, cmd)
-			if served := fill(t, p.addr, limit); served < limit-100 {
+			p := cmdtest.StartProcess(t, cmd)
+			if served := fill(t, p.Addr, limit); served < limit-100 {
 				t.Errorf("%d connections are served", served)
 			}
 			watchFull(t, p)

@@ -48,7 +48,21 @@ var layers = map[string]layer{
 	"internal/house":           {rank: 8},
 	"examples":                 {rank: 8},
 	"scripts":                  {rank: 8},
-	"cmd":                      {rank: 8, peers: true},
+	"cmd/eddy/internal":        {rank: 8, peers: true}, // what single commands are made of
+	// The commands and what they share. One command knows another only where this table says so.
+	"cmd/eddy/internal/cli":       {rank: 9},
+	"cmd/eddy/internal/operator":  {rank: 10},
+	"cmd/eddy/internal/health":    {rank: 10}, // desk asks itself how it is
+	"cmd/eddy/internal/serving":   {rank: 11},
+	"cmd/eddy/internal/serve":     {rank: 12},
+	"cmd/eddy/internal/desk":      {rank: 12},
+	"cmd/eddy/internal/call":      {rank: 12},
+	"cmd/eddy/internal/top":       {rank: 12},
+	"cmd/eddy/internal/doctor":    {rank: 12},
+	"cmd/eddy/internal/benchdesk": {rank: 12},
+	"cmd/eddy/internal/bench":     {rank: 13}, // "eddy bench desk" is one of its commands
+	"cmd/eddy/internal/root":      {rank: 14},
+	"cmd":                         {rank: 15},
 }
 
 // layerOf returns the layer of a package directory relative to the module root.
@@ -232,6 +246,9 @@ func TestImportRules(t *testing.T) {
 		{"metrics", module + "/rpc", true},
 		{"metrics", "github.com/prometheus/client_golang/prometheus", true},
 		{"cmd/eddy", module + "/metrics", true},
+		{"cmd/eddy/internal/serve", module + "/cmd/eddy/internal/serving", true},
+		{"cmd/eddy/internal/serve", module + "/cmd/eddy/internal/desk", false},
+		{"cmd/eddy/internal/cli", module + "/cmd/eddy/internal/serving", false},
 		{"desk", module + "/metrics", false},
 		{"admin", module + "/metrics", false},
 		{"admin", "github.com/prometheus/client_golang/prometheus", false},

@@ -19,9 +19,9 @@ import (
 // testing/synctest, each with its reason. The list gets shorter, not longer: docs/testing.md says what to use in its place.
 var wallClock = map[string]string{
 	"admin/life_test.go TestLife":                                                "the end must not wait for a trace of a minute that is being recorded",
-	"cmd/eddy/frame_test.go TestFrameLimits":                                     "the least time that the read timeout of a process of its own must take",
 	"cmd/eddy/internal/load/attack_test.go attackFor":                            "the least time that an attack must last, though its victims have ended",
 	"cmd/eddy/internal/load/open_test.go TestRateMeasuresFromDue":                "a server that stands still for a known time, against which latencies are compared",
+	"cmd/eddy/internal/serve/frame_test.go TestFrameLimits":                      "the least time that the read timeout of a process of its own must take",
 	"desk/hub/webhook_test.go TestTakeOverRacesAnswer":                           "the pause decides which of two requests that race comes first; it adapts to the outcomes",
 	"desk/model/model_test.go model.fault":                                       "the random time that the network stalls in a model that runs against a real process",
 	"desk/model/model_test.go person.step":                                       "the random pause between two steps of a person in the model",

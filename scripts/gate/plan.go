@@ -53,7 +53,7 @@ var plan = []run{
 }
 
 // longest are the test programs to begin with, so that none is left alone at the end.
-var longest = []string{"pages desk/e2e", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlite", "net .", "once internal/docs",
+var longest = []string{"pages desk/e2e", "race cmd/eddy/internal/serve", "race cmd/eddy/internal/desk", "race cmd/eddy", "race .", "race desk/hub", "race desk", "race desk/store/sqlite", "net .", "once internal/docs",
 	"poll .", "select .", "race websocket", "race internal/poll", "race cmd/eddy/internal/load", "race rpc", "sim internal/sys/sim"}
 
 // holds reports whether the folder is one of patterns.

@@ -1,0 +1,264 @@
+// Package benchdesk is "eddy bench desk": a Desk that is started, loaded and measured.
+package benchdesk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
+	"github.com/go-eddy/eddy/desk"
+)
+
+// deskBench are the flags of "eddy bench desk".
+type deskBench struct {
+	customers, agents int
+	rate, size        int
+	duration          time.Duration
+	idle, reconnect   int
+	only              []string
+	asJSON            bool
+	data              string
+}
+
+// deskParts are what "eddy bench desk" measures, in order.
+var deskParts = []string{"rate", "full", "isolation", "idle", "reconnect"}
+
+// Command builds the command.
+func Command(t *cli.Terminal) *cobra.Command {
+	var b deskBench
+	cmd := &cobra.Command{
+		Use:   "desk",
+		Short: "Measure a Desk of its own with customers and agents as WebSocket clients",
+		Long: "Start a Desk with its data in a temporary directory and measure it with customers and agents as WebSocket clients:\n" +
+			"  rate       messages at a constant rate: from when one was due to its acknowledgement, and until the other side has it\n" +
+			"  full       durable messages per second with one message of every customer under way\n" +
+			"  isolation  the rate again, in turns with and without an operation that hangs in every place of the agents' pool\n" +
+			"  idle       memory of the server per connected visitor\n" +
+			"  reconnect  the server is killed and started again under its clients: how long until all have resumed, what was lost or doubled\n" +
+			"The limits of single visitors are out of the way, because all of them come from one address.",
+		Example: "  eddy bench desk\n  eddy bench desk --only rate --rate 1000 --duration 30s --json",
+		RunE: func(*cobra.Command, []string) error {
+			if err := b.check(); err != nil {
+				return err
+			}
+			return run(t, &b)
+		},
+	}
+	fl := cmd.Flags()
+	fl.IntVar(&b.customers, "customers", 500, "customers who write")
+	fl.IntVar(&b.agents, "agents", 25, "agents who answer")
+	fl.IntVar(&b.rate, "rate", 500, "messages per second of rate and isolation")
+	fl.IntVar(&b.size, "size", 64, "characters per message")
+	fl.DurationVar(&b.duration, "duration", 20*time.Second, "how long each of rate, full and either half of isolation takes")
+	fl.IntVar(&b.idle, "idle", 5000, "visitors of idle")
+	fl.IntVar(&b.reconnect, "reconnect", 10_000, "visitors of reconnect")
+	fl.StringSliceVar(&b.only, "only", nil, "only these, separated by commas: "+strings.Join(deskParts, ", "))
+	fl.BoolVar(&b.asJSON, "json", false, "print the results as JSON")
+	fl.StringVar(&b.data, "data", "", "parent of the data directory, which decides what disk is measured; empty = the system's directory for temporary files")
+	return cmd
+}
+
+func (b *deskBench) check() error {
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"customers", b.customers, 20_000}, {"agents", b.agents, 1000}, {"rate", b.rate, 100_000}, {"size", b.size, 8000},
+		{"idle", b.idle, 1_000_000}, {"reconnect", b.reconnect, 1_000_000},
+	} {
+		if f.value < 1 || f.value > f.most {
+			return fmt.Errorf("--%s %d is out of range: use 1 to %d", f.name, f.value, f.most)
+		}
+	}
+	if b.duration <= 0 || b.duration > time.Hour {
+		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
+	}
+	for _, part := range b.only {
+		if !slices.Contains(deskParts, part) {
+			return fmt.Errorf("--only %q is nothing that is measured: use %s", part, strings.Join(deskParts, ", "))
+		}
+	}
+	return nil
+}
+
+func (b *deskBench) wants(part string) bool { return len(b.only) == 0 || slices.Contains(b.only, part) }
+
+// benchPatience is the longest time that one part may take.
+const benchPatience = 5 * time.Minute
+
+// deskRun is one run of the measurements.
+type deskRun struct {
+	*deskBench
+	t        *cli.Terminal
+	dir      string
+	accounts []deskload.Account
+	server   *deskProcess
+	fleet    *deskload.Fleet
+	crowded  bool // the fleet has customers with an agent each
+	report   deskReport
+}
+
+func run(t *cli.Terminal, b *deskBench) (err error) {
+	dir, err := os.MkdirTemp(b.data, "eddy-bench-desk-")
+	if err != nil {
+		return fmt.Errorf("%w; name a directory this user can write to with --data", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	r := &deskRun{deskBench: b, t: t, dir: filepath.Join(dir, "data"), report: deskReport{Customers: b.customers, Agents: b.agents}}
+	defer func() { err = errors.Join(err, r.end()) }()
+	err = t.WhileRunning(context.Background(), func(ctx context.Context) error {
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+		return r.measure(ctx, r.parts())
+	})
+	if !r.report.measured() { // nothing to tell but the error
+		return err
+	}
+	if b.asJSON {
+		return errors.Join(json.NewEncoder(t.Out).Encode(r.report), err)
+	}
+	r.report.print(t)
+	return err
+}
+
+// prepare makes the accounts of the agents and starts the server.
+func (r *deskRun) prepare(ctx context.Context) error {
+	d, err := desk.Open(ctx, benchOptions(r.dir))
+	if err != nil {
+		return err
+	}
+	for i := range r.agents {
+		a := deskload.Account{Login: fmt.Sprintf("agent%d", i), Password: "correct horse battery " + strconv.Itoa(i)}
+		if err := d.AddAgent(ctx, a.Login, fmt.Sprintf("Agent %d", i), a.Password, 0); err != nil {
+			return errors.Join(err, d.Close())
+		}
+		r.accounts = append(r.accounts, a)
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	return err
+}
+
+// end stops the clients and the server.
+func (r *deskRun) end() error {
+	var errs []error
+	if r.fleet != nil {
+		errs = append(errs, r.fleet.Close())
+	}
+	if r.server != nil {
+		errs = append(errs, r.server.stop())
+	}
+	return errors.Join(errs...)
+}
+
+// deskPart is one of the measurements.
+type deskPart struct {
+	name  string
+	crowd bool // the part needs customers with an agent each
+	run   func(context.Context) error
+}
+
+func (r *deskRun) parts() []deskPart {
+	return []deskPart{{"rate", true, r.atRate}, {"full", true, r.full}, {"isolation", true, r.isolation}, {"idle", false, r.idleVisitors}, {"reconnect", false, r.reconnected}}
+}
+
+// measure runs parts one after the other. A part that fails leaves the results of the others as they are.
+func (r *deskRun) measure(ctx context.Context, parts []deskPart) error {
+	var errs []error
+	for _, part := range parts {
+		if !r.wants(part.name) || ctx.Err() != nil {
+			continue
+		}
+		r.t.Note("bench desk: %s", part.name)
+		err := r.measureOne(ctx, part)
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("%s: %w", part.name, err)
+		r.report.Failures = append(r.report.Failures, cli.OneLine(err))
+		errs = append(errs, err)
+		r.t.Note("bench desk: %s", cli.OneLine(err))
+		if err := r.restart(ctx); err != nil { // the next part begins anew
+			return errors.Join(append(errs, err)...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *deskRun) measureOne(ctx context.Context, part deskPart) error {
+	ctx, cancel := context.WithTimeout(ctx, benchPatience)
+	defer cancel()
+	if part.crowd && !r.crowded {
+		if err := r.crowd(ctx, r.customers); err != nil {
+			return err
+		}
+	}
+	defer r.t.Meanwhile("bench desk: " + part.name)()
+	return part.run(ctx)
+}
+
+// restart kills the server, whatever state a failed part has left it in, and starts it again on the same data.
+func (r *deskRun) restart(ctx context.Context) error {
+	r.crowded = false
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err := r.server.kill(); err != nil {
+		return err
+	}
+	var err error
+	r.server, err = startDeskServer(r.dir, "127.0.0.1:0")
+	return err
+}
+
+// crowd replaces the clients by new ones with a conversation each.
+func (r *deskRun) crowd(ctx context.Context, customers int) error {
+	if err := r.renew(); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		text string
+		run  func() error
+	}{
+		{fmt.Sprintf("connecting %d agents", r.agents), func() error { return r.fleet.AddAgents(ctx, r.accounts) }},
+		{"taking them from the router", func() error { return r.fleet.Rest(ctx) }},
+		{fmt.Sprintf("connecting %d customers", customers), func() error { return r.fleet.AddCustomers(ctx, customers) }},
+		{fmt.Sprintf("opening %d conversations", customers), func() error { return r.fleet.Open(ctx) }},
+		{"giving each of them an agent", func() error { return r.fleet.Serve(ctx) }},
+	} {
+		r.t.Note("bench desk: %s", step.text)
+		done := r.t.Meanwhile("bench desk: " + step.text)
+		err := step.run()
+		done()
+		if err != nil {
+			return err
+		}
+	}
+	r.crowded = true
+	return nil
+}
+
+func (r *deskRun) renew() error {
+	if r.fleet != nil {
+		if err := r.fleet.Close(); err != nil {
+			return err
+		}
+	}
+	r.fleet, r.crowded = deskload.New("http://"+r.server.addr, "demo"), false
+	r.fleet.Progress = func(text string) { r.t.Note("bench desk: %s", text) }
+	return nil
+}

@@ -1,0 +1,98 @@
+package cmdtest
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/internal/testkit"
+)
+
+// BusyAddr returns an address another listener holds, which accepts and never answers.
+func BusyAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// Connect opens a TCP connection with the test's deadline on it.
+func Connect(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(testkit.Patience))
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Talk sends text on a fresh connection and returns everything the server answers until it closes.
+func Talk(t *testing.T, addr, text string) string {
+	t.Helper()
+	c := Connect(t, addr)
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("after %q: %v", answer, err)
+	}
+	return string(answer)
+}
+
+// ReadLine reads one line without its ending.
+func ReadLine(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	s, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatalf("after %q: %v", s, err)
+	}
+	return strings.TrimSuffix(s, "\n")
+}
+
+// Get fetches a page without keeping the connection.
+func Get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	client := &http.Client{Timeout: testkit.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// Pinned is a client that trusts the certificate of that fingerprint.
+func Pinned(fingerprint string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(st tls.ConnectionState) error {
+		if got := fmt.Sprintf("%x", sha256.Sum256(st.PeerCertificates[0].Raw)); got != fingerprint {
+			return fmt.Errorf("fingerprint %s, want %s", got, fingerprint)
+		}
+		return nil
+	}}
+}
+
+// Scheme is a protocol's name in addresses of a server with these flags.
+func Scheme(name string, flags []string) string {
+	if strings.Contains(strings.Join(flags, " "), "--tls") {
+		name += "s"
+	}
+	return name + "://"
+}

@@ -1,0 +1,166 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
+	"github.com/go-eddy/eddy/desk/backup"
+	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
+	"github.com/go-eddy/eddy/internal/version"
+)
+
+func newBackup(t *cli.Terminal, desk *deskFlags) *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Copy the data of a Desk, which may be running, into a new directory",
+		Long: "Copy the data of a Desk into a new directory: the database as it is at one moment, and the uploaded files. The Desk may be\n" +
+			"running and goes on meanwhile. The directory has its name once the backup is complete; SHA256SUMS in it can be checked with sha256sum -c.",
+		Example: "  eddy desk backup --data /var/lib/eddy-desk --to /backup/desk-2026-11-22",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := desk.checkData(); err != nil {
+				return err
+			}
+			now := time.Now()
+			if to == "" {
+				to = "desk-backup-" + now.UTC().Format("20060102T150405Z")
+			}
+			return t.WhileRunning(cmd.Context(), func(ctx context.Context) error {
+				m, err := backup.Make(ctx, backup.Options{DataDir: desk.data, To: to, Program: version.Get().Version, Progress: t.Progress("backup", now)})
+				if err != nil {
+					return err
+				}
+				t.Say("eddy: backup of %s is in %s: %s, %d uploaded files, schema version %d", desk.data, to, cli.Size(m.Bytes), m.Files, m.Schema)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "new directory; empty = desk-backup-TIME in the current one")
+	return cmd
+}
+
+func newRestore(t *cli.Terminal, desk *deskFlags) *cobra.Command {
+	var from string
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Put a backup into a data directory; the Desk must be stopped",
+		Long: "Put a backup into a data directory that no running Desk has. The backup is checked before anything is touched. With --replace, what is\n" +
+			"there is kept in a directory beside. Clients start afresh afterwards, because they may hold what is newer than the backup.",
+		Example: "  eddy desk restore --from /backup/desk-2026-11-22 --data /var/lib/eddy-desk",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := desk.checkData(); err != nil {
+				return err
+			}
+			if from == "" {
+				return errors.New("--from is empty: name the directory of a backup")
+			}
+			return t.WhileRunning(cmd.Context(), func(ctx context.Context) error {
+				r, err := backup.Restore(ctx, backup.RestoreOptions{From: from, DataDir: desk.data, Replace: replace, Progress: t.Progress("restore", time.Now())})
+				if err != nil {
+					return err
+				}
+				t.Say("eddy: restored %s from %s, made %s: %s, %d uploaded files", desk.data, from, r.Made.Format(time.RFC3339), cli.Size(r.Bytes), r.Files)
+				if r.Kept != "" {
+					t.Say("  what was there before is in %s", r.Kept)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "directory of the backup")
+	cmd.Flags().BoolVar(&replace, "replace", false, "put aside the Desk that is in the data directory")
+	return cmd
+}
+
+func newMigrate(t *cli.Terminal, desk *deskFlags) *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the database of an older program up to date; the Desk must be stopped",
+		Long: "Bring the database of an older program up to date. \"eddy desk\" does so by itself when it starts; this is for those who want to do it\n" +
+			"at a time of their own, and --check for those who want to know. Make a backup first.",
+		Example: "  eddy desk migrate --check\n  eddy desk migrate",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, err := desk.inspect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			switch {
+			case info.Schema == info.Newest:
+				t.Say("eddy: the database in %s has schema version %d, the newest", desk.data, info.Schema)
+				return nil
+			case check:
+				t.Say("eddy: the database in %s has schema version %d, this program brings it to %d", desk.data, info.Schema, info.Newest)
+				return nil
+			}
+			from := time.Now()
+			lock, err := datadir.Lock(desk.data)
+			if err != nil {
+				return err
+			}
+			defer lock.Close()
+			migrating, migrated := migration(t)
+			db, err := sqlite.Open(cmd.Context(), sqlite.Options{Path: datadir.Database(desk.data), Migrating: migrating})
+			migrated()
+			if err != nil {
+				return err
+			}
+			if err := db.Close(); err != nil {
+				return err
+			}
+			t.Say("eddy: the database in %s has schema version %d now, after %s", desk.data, info.Newest, time.Since(from).Round(time.Millisecond))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only say what would be done")
+	return cmd
+}
+
+func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary and of the data",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			info, err := desk.inspect(cmd.Context())
+			var none *noDesk
+			if err != nil && !errors.As(err, &none) {
+				return err
+			}
+			t.Say("eddy %s, schema version %d", version.Get().Version, info.Newest)
+			if none != nil {
+				t.Say("%s: no data", desk.data)
+				return nil
+			}
+			t.Say("%s: schema version %d, store %s, %s", desk.data, info.Schema, info.ID, cli.Size(info.Size))
+			return nil
+		},
+	}
+}
+
+// noDesk is the error of a command that found no Desk in the data directory.
+type noDesk struct{ dir string }
+
+func (e *noDesk) Error() string {
+	return fmt.Sprintf("there is no Desk in %s: name its data directory with --data", e.dir)
+}
+
+// inspect looks at the database that the flags name.
+func (f *deskFlags) inspect(ctx context.Context) (sqlite.Info, error) {
+	if err := f.checkData(); err != nil {
+		return sqlite.Info{}, err
+	}
+	info, err := sqlite.Inspect(ctx, datadir.Database(f.data))
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && info.Schema == 0) {
+		return info, &noDesk{filepath.Clean(f.data)}
+	}
+	return info, err
+}

@@ -1,0 +1,215 @@
+// Package desk is "eddy desk": the chat server, its data and its accounts.
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/health"
+	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
+	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/metrics"
+)
+
+const (
+	defaultDataDir    = "desk-data"
+	defaultConnsPerIP = 256
+)
+
+// deskFlags are the flags of "eddy desk".
+type deskFlags struct {
+	serving.Flags
+	settings cli.Settings
+	data     string
+	https    bool
+	routing  string
+
+	proxies    []string
+	connsPerIP int
+	keepIP     string
+	uploads    uploadFlags
+}
+
+func (f *deskFlags) check() error {
+	if err := f.Flags.Check(); err != nil {
+		return err
+	}
+	if !slices.Contains(store.Strategies(), f.routing) {
+		return fmt.Errorf("--routing is %q: give one of %s", f.routing, strings.Join(store.Strategies(), ", "))
+	}
+	if _, err := f.trusted(); err != nil {
+		return err
+	}
+	if _, ok := keepIPs()[f.keepIP]; !ok {
+		return fmt.Errorf("--keep-ip is %q: give none, short or full", f.keepIP)
+	}
+	if f.connsPerIP < 0 {
+		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
+	if err := f.uploads.check(); err != nil {
+		return err
+	}
+	return f.checkData()
+}
+
+// keepIPs are the values of --keep-ip.
+func keepIPs() map[string]desk.KeepIP {
+	return map[string]desk.KeepIP{"none": desk.KeepNoIP, "short": desk.KeepShortIP, "full": desk.KeepFullIP}
+}
+
+// trusted returns the proxies whose X-Forwarded-For is believed.
+func (f *deskFlags) trusted() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range f.proxies {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			a, addrErr := netip.ParseAddr(text)
+			if addrErr != nil {
+				return nil, fmt.Errorf("--trusted-proxies %q is no address and no network: write 10.0.0.5 or 10.0.0.0/8", text)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (f *deskFlags) checkData() error {
+	if f.data == "" {
+		return errors.New("--data is empty: name a directory this user can write to")
+	}
+	return nil
+}
+
+func (f *deskFlags) options() desk.Options {
+	trusted, _ := f.trusted() // checked
+	perIP := f.connsPerIP
+	if perIP == 0 {
+		perIP = -1
+	}
+	return desk.Options{
+		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
+		HTTPS: f.https || f.Secure(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
+		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+	}
+}
+
+// Command builds the command and those below it.
+func Command(t *cli.Terminal) *cobra.Command {
+	var f deskFlags
+	cmd := &cobra.Command{
+		Use:   "desk",
+		Short: "Run the Desk chat server: a page for customers, a console for agents",
+		Long: "Run the Desk chat server. The first start creates the data directory with a demo site and an agent account,\n" +
+			"and prints the account's password, once.",
+		Example: "  eddy desk\n  eddy desk --addr 0.0.0.0:8443 --data /var/lib/eddy-desk --tls-cert desk.pem --tls-key desk-key.pem\n" +
+			"  eddy desk --config desk.yaml\n  eddy desk backup --to /backup/desk-2026-11-22",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), t, &f)
+		},
+	}
+	f.Flags.Register(cmd, cli.DeskAddr)
+	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
+	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
+	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
+	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
+	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
+	f.uploads.register(cmd)
+	f.settings.Register(cmd, "EDDY_DESK_")
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return f.settings.Apply(cmd) }
+	cmd.AddCommand(newBackup(t, &f), newRestore(t, &f), newMigrate(t, &f), newVersion(t, &f), newUser(t, &f))
+	return cmd
+}
+
+// run runs the chat server until it is told to stop.
+func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
+	o := f.options()
+	op, err := f.Operator(t, "eddy desk")
+	if err != nil {
+		return err
+	}
+	if err := probe(o.Addr); err != nil {
+		return cli.ExplainListen("--addr", o.Addr, err)
+	}
+	end := func() {}
+	if f.Secure() {
+		if o.Layers, end, err = f.Secured(t, func(*eddy.Pipeline) error { return nil }); err != nil {
+			return err
+		}
+	}
+	defer end()
+	var migrated func()
+	o.Migrating, migrated = migration(t)
+	d, err := desk.Open(ctx, o)
+	migrated()
+	if err != nil {
+		return err
+	}
+	login, password, first := d.FirstLogin()
+	if err := d.Start(ctx); err != nil {
+		if first { // the account exists now, and its password is stored nowhere
+			t.Say("eddy: created the agent account: login %s, password %s", login, password)
+		}
+		return errors.Join(cli.ExplainListen("--addr", o.Addr, err), d.Close())
+	}
+	scheme := "http://"
+	if f.Secure() {
+		scheme = "https://"
+	}
+	base := scheme + cli.Reachable(d.Addr().String())
+	t.Say("eddy: desk is running, data in %s; stop with Ctrl+C", o.DataDir)
+	t.Say("  customer page  %s/chat/demo", base)
+	t.Say("  agent console  %s/console", base)
+	if first {
+		t.Say("  login          %s", login)
+		t.Say("  password       %s", password)
+		t.Say("  (the password is shown only this once)")
+	}
+	f.Measured = append(f.Measured, metrics.HTTP("desk", d.HTTP()))
+	if err := errors.Join(op.Desk(d), op.Begin(f.Measured...)); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	defer op.End()
+	return serving.UntilSignal(t, health.Answers(d.Addr().String(), f.Secure()), func(ctx context.Context) (string, error) {
+		op.Drain()
+		if err := d.Shutdown(ctx); err != nil {
+			return "not everything had ended in order and was cut off; what was acknowledged is stored", err
+		}
+		return "all connections drained, database closed", nil
+	})
+}
+
+// migration returns begins, which says that a database of an older program is brought up to date. begins is called for
+// each version, and how long that takes is said too. done is called when the database is open.
+func migration(t *cli.Terminal) (begins func(from, to int), done func()) {
+	last := func() {}
+	begins = func(from, to int) {
+		last()
+		t.Note("bringing the database from version %d to %d", from, to)
+		last = t.Meanwhile(fmt.Sprintf("version %d", to))
+	}
+	return begins, func() { last() }
+}
+
+// probe checks that the address can be listened on, before anything is written to the disk.
+func probe(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
