@@ -25,7 +25,6 @@ func TestBadInput(t *testing.T) {
 	for _, c := range []struct{ line, thing, remedy string }{
 		{"desc", `unknown command "desc"`, "did you mean desk?"},
 		{"frobnicate", `unknown command "frobnicate"`, "eddy --help"},
-		{"--version", "unknown flag --version", "eddy --help"},
 		{"help nope", `unknown command "nope"`, "eddy --help"},
 		{"serve", `"eddy serve" needs one of`, "echo, line, lanes, frame, rpc, http and ws"},
 		{"serve ecko", `unknown command "ecko"`, "did you mean echo?"},

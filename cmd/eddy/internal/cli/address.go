@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -45,5 +46,13 @@ func ExplainListen(flag, addr string, err error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return fmt.Errorf("the host of %s is unknown: choose an address of this machine with %s", addr, flag)
 	}
-	return fmt.Errorf("cannot listen on %s: %w", addr, err)
+	said := "listen tcp " + addr
+	cause := err
+	for cause != nil && strings.Contains(cause.Error(), said) { // each layer says so
+		cause = errors.Unwrap(cause)
+	}
+	if cause == nil || !strings.Contains(err.Error(), said) { // it is not about the address
+		return err
+	}
+	return fmt.Errorf("cannot listen on %s: %w", addr, cause)
 }

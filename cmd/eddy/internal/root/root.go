@@ -21,6 +21,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/health"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serve"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/top"
+	"github.com/go-eddy/eddy/internal/version"
 )
 
 // Main runs the command line of this process and exits.
@@ -34,8 +35,6 @@ func Main() {
 func Run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	root := newRoot(&cli.Terminal{Out: stdout, Err: stderr, Signals: signals})
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintf(stderr, "eddy: %s\n", cli.OneLine(err))
 		if e, ok := errors.AsType[*cli.ExitError](err); ok {
@@ -53,11 +52,24 @@ func newRoot(t *cli.Terminal) *cobra.Command {
 		Short: "Desk chat server, example servers and load generator of the Eddy network engine",
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetOut(t.Out)
+	root.SetErr(t.Err)
+	root.Version = version.Get().String()
+	root.SetVersionTemplate("eddy {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version, as \"eddy version\" does")
 	root.SetHelpCommand(newHelp(root))
 	root.AddCommand(desk.Command(t), serve.Command(t), bench.Command(t), call.Command(t), top.Command(t), doctor.Command(t), health.Command(), newVersion(t))
+	addCompletion(root)
 	tidy(root)
 	return root
+}
+
+// addCompletion adds the library's command for the completion of shells, with the manners of our own.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.Args, cmd.RunE = nil, cli.NeedsCommand("bash, fish, powershell and zsh")
+	}
 }
 
 // newHelp builds the help command. Unlike the library's own, it fails on a command that does not exist.
