@@ -1,19 +1,10 @@
 package desk
 
 import (
-	"sync/atomic"
-
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 )
-
-// counters are the counters of the HTTP side.
-type counters struct {
-	originRefused, crossSite, loginFailed, loginThrottled, logins, visitors, visitorsRefused, busy, socketsRefused, identitiesRefused, denied, auditLost atomic.Uint64
-
-	uploads, uploadsRefused, fetches, linksRefused atomic.Uint64
-}
 
 // Stats is a snapshot of what a Desk has counted since its start.
 type Stats struct {
@@ -78,11 +69,12 @@ type Stats struct {
 
 // Stats returns the counters. Each is exact, but they are read one after the other.
 func (d *Desk) Stats() Stats {
-	c, h := &d.counters, &d.hub.Counters
+	c, h := &d.front.Counters, &d.hub.Counters
 	s := Stats{
-		OriginRefused: c.originRefused.Load(), CrossSite: c.crossSite.Load(), Logins: c.logins.Load(), LoginsFailed: c.loginFailed.Load(),
-		LoginsThrottled: c.loginThrottled.Load(), Visitors: c.visitors.Load(), VisitorsRefused: c.visitorsRefused.Load(), RequestsBusy: c.busy.Load(), RequestsDenied: c.denied.Load(), SocketsRefused: c.socketsRefused.Load(), IdentitiesBad: c.identitiesRefused.Load(), AuditLost: c.auditLost.Load() + h.AuditLost.Load(),
-		Uploads: c.uploads.Load(), UploadsRefused: c.uploadsRefused.Load(), FilesSent: c.fetches.Load(), LinksRefused: c.linksRefused.Load(),
+		OriginRefused: c.OriginRefused.Load(), CrossSite: c.CrossSite.Load(), Logins: c.Logins.Load(), LoginsFailed: c.LoginsFailed.Load(),
+		LoginsThrottled: c.LoginsThrottled.Load(), Visitors: c.Visitors.Load(), VisitorsRefused: c.VisitorsRefused.Load(), SocketsRefused: c.SocketsRefused.Load(),
+		IdentitiesBad: c.IdentitiesBad.Load(), RequestsBusy: c.RequestsBusy.Load(), RequestsDenied: c.RequestsDenied.Load(), AuditLost: c.AuditLost.Load() + h.AuditLost.Load(),
+		Uploads: c.Uploads.Load(), UploadsRefused: c.UploadsRefused.Load(), FilesSent: c.FilesSent.Load(), LinksRefused: c.LinksRefused.Load(),
 		Sessions: h.Sessions.Load(), Connects: h.Connects.Load(), Welcomes: h.Welcomes.Load(), Resumes: h.Resumes.Load(), Replayed: h.Replayed.Load(),
 		Truncated: h.Truncated.Load(), Frames: h.Frames.Load(), Messages: h.Messages.Load(), Acks: h.Acks.Load(), Dups: h.Dups.Load(), Late: h.Late.Load(),
 		LaneRejects: h.LaneRejects.Load(), PoolRejects: h.PoolRejects.Load(), BotTurns: h.BotTurns.Load(), BotLate: h.BotLate.Load(),

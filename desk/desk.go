@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"os"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/desk/admin"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
@@ -25,41 +24,21 @@ import (
 
 // Desk is one chat server. Any goroutine may call its methods.
 type Desk struct {
-	o        Options
-	lock     *os.File
-	store    store.Store
-	hub      *hub.Hub
-	server   *eddy.Server
-	pool     *executor.Pool // HTTP handlers
-	http     *http1.Factory
-	pages    map[string]page
-	admin    *admin.Pages
-	handler  http.Handler
-	numbers  dayNumbers // of the wall
-	hasher   *auth.Hasher
-	throttle *auth.Throttle
-	tickets  *auth.Tickets[hub.Login]
-	visitors *auth.Buckets // new ones by site
-
-	visitorsOf *auth.Buckets // new ones by network
-	sockets    census        // WebSocket connections by network
-	origins    origins       // of all sites
-	untrusted  sync.Once     // the warning about a proxy has been given
-
-	denials  *auth.Buckets // lines in the audit log about refusals
-	widget   chan struct{} // places for requests of the widget
-	botCalls chan struct{} // places for answers of bots
-	counters counters
-
-	staffPlaces  chan struct{} // for requests of staff
-	wallPlaces   chan struct{} // for the wall
-	reportPlaces chan struct{} // for reports
-
-	files fileSide
+	o      Options
+	lock   *os.File
+	store  store.Store
+	hub    *hub.Hub
+	server *eddy.Server
+	pool   *executor.Pool // HTTP handlers
+	http   *http1.Factory
+	front  *front.Front
+	hasher *auth.Hasher
+	files  *files.Store
+	keeper *files.Keeper
+	links  *files.Links
 
 	firstLogin, firstPassword string
 
-	draining atomic.Bool
 	ending   sync.Once
 	drainErr error // what was cut off
 	closeErr error // what could not be closed properly
@@ -69,14 +48,7 @@ type Desk struct {
 // agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
 func Open(ctx context.Context, o Options) (*Desk, error) {
 	o.fill()
-	d := &Desk{
-		o: o, throttle: auth.NewThrottle(o.Now), tickets: auth.NewTickets[hub.Login](o.Now),
-		visitors: auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited), visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
-		denials: auth.NewBuckets(1, deniedBurst, maxLimited),
-		widget:  make(chan struct{}, widgetRequests), staffPlaces: make(chan struct{}, agentRequests),
-		botCalls: make(chan struct{}, botRequests),
-		numbers:  dayNumbers{turn: make(chan struct{}, 1)}, wallPlaces: make(chan struct{}, wallPlaces), reportPlaces: make(chan struct{}, reportPlaces),
-	}
+	d := &Desk{o: o}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {
 			err = errors.Join(err, d.store.Close())
@@ -90,9 +62,6 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 }
 
 func (d *Desk) open(ctx context.Context) (err error) {
-	if d.pages, err = embeddedPages(); err != nil {
-		return err
-	}
 	if d.hasher, err = auth.NewHasher(d.o.Passwords, 0, 0); err != nil {
 		return err
 	}
@@ -110,22 +79,43 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.o.WrapStore != nil {
 		d.store = d.o.WrapStore(db)
 	}
-	d.readOrigins(ctx)
 	if err := d.seed(ctx); err != nil {
 		return fmt.Errorf("desk: creating the demo accounts: %w", err)
 	}
 	if err := d.openFiles(ctx); err != nil {
 		return err
 	}
-	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.files.links, MaxFile: d.o.Uploads.MaxSize, Tickets: d.tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
+	tickets := auth.NewTickets[hub.Login](d.o.Now)
+	d.hub, err = hub.New(hub.Options{Store: d.store, Links: d.links, MaxFile: d.o.Uploads.MaxSize, Tickets: tickets, Bot: d.o.Bot, Limits: d.o.Limits, Dumper: d.o.Dumper, Logger: d.o.Logger, Now: d.o.Now, Routing: d.o.Routing})
 	if err != nil {
 		return err
 	}
-	if d.admin, err = d.newAdmin(); err != nil {
+	d.front, err = front.New(ctx, front.Options{
+		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
+		HTTPS: d.o.HTTPS, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
+		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
+		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
+	})
+	return err
+}
+
+// openFiles opens the directory of the files.
+func (d *Desk) openFiles(ctx context.Context) error {
+	key, err := d.store.Secret(ctx, "files")
+	if err != nil {
 		return err
 	}
-	d.handler = d.routes()
-	return nil
+	o := &d.o.Uploads
+	d.links = files.NewLinks(key, d.o.Now)
+	d.files, err = files.Open(files.Options{Dir: datadir.Files(d.o.DataDir), MaxSize: o.MaxSize, MinFree: o.MinFree, Types: o.Types})
+	if err != nil {
+		return err
+	}
+	d.keeper, err = files.NewKeeper(files.KeeperOptions{
+		Store: d.store, Files: d.files, Scanner: o.Scanner, Changed: func(a store.Attachment) { d.hub.FileChanged(a) },
+		Loose: o.Loose, Logger: d.o.Logger, Now: d.o.Now,
+	})
+	return err
 }
 
 // seed makes the demo site and the first account in a new data directory.
@@ -172,20 +162,17 @@ func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capac
 // Start listens, and returns once the server serves. Call it once. If it fails, Close the Desk.
 func (d *Desk) Start(ctx context.Context) error {
 	var err error
-	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: httpWorkers, Queue: httpQueue, Dumper: d.o.Dumper, Logger: d.o.Logger})
+	d.pool, err = executor.NewFixed(executor.Options{Name: "http", Workers: front.Workers, Queue: httpQueue, Dumper: d.o.Dumper, Logger: d.o.Logger})
 	if err != nil {
 		return err
 	}
 	if err := d.hub.Start(ctx); err != nil {
 		return err
 	}
-	if err := d.files.keeper.Start(ctx); err != nil {
+	if err := d.keeper.Start(ctx); err != nil {
 		return fmt.Errorf("desk: adding up the files: %w", err)
 	}
-	d.http = http1.NewHandler(d.Handler(), d.pool, http1.Options{
-		Route:   d.route,
-		MaxBody: math.MaxInt64, BodyTimeout: d.o.Uploads.MaxTime + d.o.within(requestTimeout), // the routes bound their bodies and the time they take
-	})
+	d.http = http1.NewHandler(d.Handler(), d.pool, d.front.HTTP())
 	server := &eddy.Server{
 		Init:         d.layered(d.http.Init),
 		Loops:        d.o.Loops,
@@ -196,7 +183,7 @@ func (d *Desk) Start(ctx context.Context) error {
 		MemoryBudget: d.o.MemoryBudget,
 		Logger:       d.o.Logger,
 
-		FlushTimeout: d.o.within(0), LingerTimeout: d.o.within(0),
+		FlushTimeout: d.o.patience, LingerTimeout: d.o.patience,
 	}
 	if err := server.Listen("tcp", d.o.Addr); err != nil {
 		return err
@@ -218,6 +205,16 @@ func (d *Desk) layered(http func(*eddy.Pipeline) error) func(*eddy.Pipeline) err
 	}
 }
 
+// admission makes the engine count connections by tenant and refuse those beyond the limit before they say a word. The
+// refusal is a 503, unless Layers stand in front of HTTP.
+func (d *Desk) admission() eddy.Admission {
+	a := eddy.Admission{Tenant: d.front.Tenant, MaxPerTenant: d.o.ConnsPerIP}
+	if d.o.Layers == nil {
+		a.OnLimit, a.Busy = eddy.DecisionBusy, d.http.Refuse
+	}
+	return a
+}
+
 // Addr returns the address Start listens on.
 func (d *Desk) Addr() net.Addr { return d.server.Addr() }
 
@@ -228,7 +225,7 @@ func (d *Desk) Wait() error { return d.server.Wait() }
 // connections are drained, then the database is closed. What is not done when ctx ends is cut off, except the
 // database, which is always closed properly. A second call returns the result of the first.
 func (d *Desk) Shutdown(ctx context.Context) error {
-	d.draining.Store(true)
+	d.front.Drain()
 	d.ending.Do(func() { d.end(ctx) })
 	return errors.Join(d.drainErr, d.closeErr)
 }
@@ -256,9 +253,9 @@ func (d *Desk) end(ctx context.Context) {
 		drain = append(drain, err)
 	}
 	d.drainErr = errors.Join(drain...)
-	d.files.keeper.Stop()
+	d.keeper.Stop()
 	d.closeErr = errors.Join(d.closeErr, d.store.Close(), d.lock.Close())
 }
 
 // Handler returns the HTTP side of the Desk, for the engine's http1 server. Upgrades work only there.
-func (d *Desk) Handler() http.Handler { return d.handler }
+func (d *Desk) Handler() http.Handler { return d.front.Handler() }

@@ -3,14 +3,11 @@ package desk
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +15,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store/sqlite/sqlitetest"
@@ -157,76 +155,7 @@ func credentials(login, password string) string {
 
 // call makes one request to the handler. Extra are header names and values in turn.
 func call(d *Desk, method, path, body string, extra ...string) (int, *http.Response) {
-	return callOn(d.Handler(), method, path, body, extra...)
-}
-
-func callOn(h http.Handler, method, path, body string, extra ...string) (int, *http.Response) {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i+1 < len(extra); i += 2 {
-		r.Header.Set(extra[i], extra[i+1])
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w.Code, w.Result()
-}
-
-func TestPages(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	var css string
-	for name := range d.pages {
-		if strings.HasSuffix(name, ".css") {
-			css = "/assets/" + name
-		}
-	}
-	for path, want := range map[string]struct {
-		status int
-		mime   string
-	}{
-		"/":                      {200, "text/html; charset=utf-8"},
-		"/chat/demo":             {200, "text/html; charset=utf-8"},
-		"/console":               {200, "text/html; charset=utf-8"},
-		css:                      {200, "text/css; charset=utf-8"},
-		"/assets/console.html":   {404, ""},
-		"/assets/nothing.js":     {404, ""},
-		"/assets/../desk.go":     {307, ""},
-		"/assets/%2e%2e/desk.go": {404, ""},
-		"/chat/":                 {404, ""},
-		"/nothing":               {404, ""},
-		"/healthz":               {200, "text/plain; charset=utf-8"},
-		"/readyz":                {200, "text/plain; charset=utf-8"},
-	} {
-		status, resp := call(d, "GET", path, "")
-		if status != want.status || (want.mime != "" && resp.Header.Get("Content-Type") != want.mime) {
-			t.Errorf("%s: %d %q", path, status, resp.Header.Get("Content-Type"))
-		}
-		h := resp.Header
-		if withoutNonce(h) != contentPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("%s: headers %v", path, h)
-		}
-	}
-	for _, word := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
-		if !strings.Contains(contentPolicy, word) || strings.Contains(contentPolicy, "unsafe") {
-			t.Errorf("policy %q", contentPolicy)
-		}
-	}
-	if status, _ := call(d, "POST", "/console", ""); status != http.StatusMethodNotAllowed {
-		t.Errorf("POST to a page: %d", status)
-	}
-}
-
-func into[T any](t *testing.T, r *http.Response) (v T) {
-	t.Helper()
-	data, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(data, &v)
-	}
-	if err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	return v
+	return desktest.Ask(d.Handler(), method, path, body, extra...)
 }
 
 func TestWidgetSession(t *testing.T) {
@@ -235,16 +164,16 @@ func TestWidgetSession(t *testing.T) {
 	d := openDesk(t, o)
 	const path = "/api/v1/widget/session"
 	_, resp := call(d, "POST", path, `{"site":"demo"}`)
-	first := into[visitorInfo](t, resp)
+	first := desktest.Into[visitorInfo](t, resp)
 	if !first.New || len(first.Token) != 43 || first.Contact == "" || first.Site.Key != "demo" || first.Site.Name != "Demo site" || first.Verified || first.Name == "" {
 		t.Fatalf("%+v", first)
 	}
 	_, resp = call(d, "POST", path, fmt.Sprintf(`{"site":"demo","token":%q}`, first.Token))
-	if again := into[visitorInfo](t, resp); again.New || again.Token != first.Token || again.Contact != first.Contact {
+	if again := desktest.Into[visitorInfo](t, resp); again.New || again.Token != first.Token || again.Contact != first.Contact {
 		t.Fatalf("refresh: %+v", again)
 	}
 	_, resp = call(d, "POST", path, `{"site":"demo","token":"guess"}`)
-	if other := into[visitorInfo](t, resp); !other.New || other.Token == "guess" || other.Contact == first.Contact {
+	if other := desktest.Into[visitorInfo](t, resp); !other.New || other.Token == "guess" || other.Contact == first.Contact {
 		t.Fatalf("unknown token: %+v", other)
 	}
 	for name, c := range map[string]struct {
@@ -256,12 +185,12 @@ func TestWidgetSession(t *testing.T) {
 		"bad JSON":     {`{"site":`, nil, 400},
 		"wrong shape":  {`{"site":7}`, nil, 400},
 		"form":         {`site=demo`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415},
-		"too large":    {`{"site":"` + strings.Repeat("x", maxBody) + `"}`, nil, 413},
+		"too large":    {`{"site":"` + strings.Repeat("x", 16<<10) + `"}`, nil, 413},
 		"cross site":   {`{"site":"demo"}`, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		"other origin": {`{"site":"demo"}`, []string{"Origin", "https://evil.example"}, 403},
 	} {
 		status, resp := call(d, "POST", path, c.body, c.extra...)
-		if e := into[proto.Error](t, resp); status != c.want || e.Code == "" || e.Text == "" {
+		if e := desktest.Into[proto.Error](t, resp); status != c.want || e.Code == "" || e.Text == "" {
 			t.Errorf("%s: %d %+v, want %d", name, status, e, c.want)
 		}
 	}
@@ -270,7 +199,7 @@ func TestWidgetSession(t *testing.T) {
 	}
 	call(d, "POST", path, `{"site":"demo"}`)
 	status, resp := call(d, "POST", path, `{"site":"demo"}`)
-	if e := into[proto.Error](t, resp); status != http.StatusTooManyRequests || e.RetryMS == 0 || resp.Header.Get("Retry-After") != "10000" {
+	if e := desktest.Into[proto.Error](t, resp); status != http.StatusTooManyRequests || e.RetryMS == 0 || resp.Header.Get("Retry-After") != "10000" {
 		t.Errorf("over the rate: %d %+v", status, e)
 	}
 }
@@ -284,7 +213,7 @@ func TestLogin(t *testing.T) {
 			_, password, _ := d.FirstLogin()
 			for name, body := range map[string]string{"wrong password": credentials("agent", "wrong"), "no such account": credentials("nobody", password), "nothing": `{}`} {
 				status, resp := call(d, "POST", "/api/v1/agent/login", body)
-				if e := into[proto.Error](t, resp); status != 401 || e.Code != proto.CodeUnauthorized || len(resp.Cookies()) != 0 {
+				if e := desktest.Into[proto.Error](t, resp); status != 401 || e.Code != proto.CodeUnauthorized || len(resp.Cookies()) != 0 {
 					t.Errorf("%s: %d %+v", name, status, e)
 				}
 			}
@@ -308,7 +237,7 @@ func TestLogin(t *testing.T) {
 				t.Errorf("me with another token: %d", status)
 			}
 			status, resp = call(d, "POST", "/api/v1/agent/ticket", "", "Cookie", cookie)
-			if k := into[struct{ Ticket string }](t, resp); status != 200 || k.Ticket == "" {
+			if k := desktest.Into[struct{ Ticket string }](t, resp); status != 200 || k.Ticket == "" {
 				t.Errorf("ticket: %d", status)
 			}
 			if status, _ := call(d, "POST", "/api/v1/agent/ticket", "", "Cookie", cookie, "Sec-Fetch-Site", "cross-site"); status != 403 {
@@ -326,17 +255,6 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// movedClock is the time of a Desk that its test moves on.
-type movedClock struct {
-	began time.Time
-	by    atomic.Int64
-}
-
-func newMovedClock() *movedClock { return &movedClock{began: time.Now()} }
-
-func (c *movedClock) now() time.Time       { return c.began.Add(time.Duration(c.by.Load())) }
-func (c *movedClock) move(d time.Duration) { c.by.Add(int64(d)) }
-
 func TestLoginIsThrottled(t *testing.T) {
 	o, now := testOptions(t), time.Now()
 	o.Now = func() time.Time { return now } // the delay does not go by
@@ -346,15 +264,15 @@ func TestLoginIsThrottled(t *testing.T) {
 		call(d, "POST", "/api/v1/agent/login", credentials("agent", "guess"))
 	}
 	status, resp := call(d, "POST", "/api/v1/agent/login", credentials("AGENT", password))
-	if e := into[proto.Error](t, resp); status != 429 || e.Code != proto.CodeRateLimited || e.RetryMS == 0 || d.Stats().LoginsThrottled != 1 {
+	if e := desktest.Into[proto.Error](t, resp); status != 429 || e.Code != proto.CodeRateLimited || e.RetryMS == 0 || d.Stats().LoginsThrottled != 1 {
 		t.Errorf("%d %+v", status, e)
 	}
 }
 
 func TestLoginsExpire(t *testing.T) {
-	clock := newMovedClock()
+	clock := desktest.NewClock()
 	o := testOptions(t)
-	o.Now = clock.now
+	o.Now = clock.Now
 	o.LoginLife, o.LoginIdle = 3*time.Hour, time.Hour
 	d := openDesk(t, o)
 	_, password, _ := d.FirstLogin()
@@ -364,36 +282,16 @@ func TestLoginsExpire(t *testing.T) {
 		later time.Duration
 		want  int
 	}{{50 * time.Minute, 200}, {50 * time.Minute, 200}, {50 * time.Minute, 200}, {40 * time.Minute, 401}} {
-		clock.move(c.later)
+		clock.Move(c.later)
 		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != c.want {
 			t.Fatalf("step %d: %d, want %d", i, status, c.want)
 		}
 	}
 	_, resp = call(d, "POST", "/api/v1/agent/login", credentials("agent", password))
 	cookie = resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
-	clock.move(61 * time.Minute)
+	clock.Move(61 * time.Minute)
 	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != 401 {
 		t.Errorf("idle login: %d", status)
-	}
-}
-
-// One kind of request cannot take all workers of the HTTP pool.
-func TestRequestsHavePlaces(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	for range cap(d.staffPlaces) {
-		d.staffPlaces <- struct{}{}
-	}
-	if status, _ := call(d, "GET", "/api/v1/agent/me", ""); status != http.StatusServiceUnavailable {
-		t.Errorf("me: %d", status)
-	}
-	if status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"demo"}`); status != http.StatusOK {
-		t.Errorf("a customer: %d", status)
-	}
-	for range cap(d.staffPlaces) {
-		<-d.staffPlaces
-	}
-	if d.Stats().RequestsBusy != 1 {
-		t.Error("not counted")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -22,7 +23,7 @@ func TestExhaustedPoolDumps(t *testing.T) {
 	gate := make(chan struct{})
 	var err error
 	for n := 0; err == nil; n++ {
-		if err = d.pool.SubmitFunc(func() { <-gate }); n > 10*(httpWorkers+httpQueue) {
+		if err = d.pool.SubmitFunc(func() { <-gate }); n > 10*(front.Workers+httpQueue) {
 			t.Fatal("the pool is never full")
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -28,7 +30,7 @@ func TestPasswordChange(t *testing.T) {
 		if status == http.StatusNoContent {
 			return status, proto.Error{}
 		}
-		return status, into[proto.Error](t, resp)
+		return status, desktest.Into[proto.Error](t, resp)
 	}
 	for name, c := range map[string]struct {
 		old, now string
@@ -57,8 +59,8 @@ func TestPasswordChange(t *testing.T) {
 		t.Errorf("the old password: %d", status)
 	}
 	logIn(t, d, "ada", "another good one")
-	auditLines(t, d, store.AuditQuery{Who: ada.ID, Action: store.AuditPassword}, 1)
-	if rows := auditLines(t, d, store.AuditQuery{Who: ada.ID, Action: store.AuditLoginFailed}, 2); rows[1].Detail != "password change" || rows[0].Detail != "login" {
+	desktest.AuditLines(t, d.store, store.AuditQuery{Who: ada.ID, Action: store.AuditPassword}, 1)
+	if rows := desktest.AuditLines(t, d.store, store.AuditQuery{Who: ada.ID, Action: store.AuditLoginFailed}, 2); rows[1].Detail != "password change" || rows[0].Detail != "login" {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -83,11 +85,42 @@ func TestPasswordChangeIsThrottled(t *testing.T) {
 	}
 }
 
+// employ makes an account with a role and logs it in; it returns the account and the cookie.
+func employ(t *testing.T, d *Desk, role perm.Role, login string) (store.AgentAccount, string) {
+	t.Helper()
+	hash, err := d.hasher.Hash(t.Context(), usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, logIn(t, d, login, usual)
+}
+
+func logIn(t *testing.T, d *Desk, login, password string) string {
+	t.Helper()
+	status, resp := call(d, "POST", "/api/v1/agent/login", credentials(login, password))
+	if status != http.StatusOK || len(resp.Cookies()) != 1 {
+		t.Fatalf("login of %s: %d", login, status)
+	}
+	return resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
+}
+
+// loginInfo is one login as its owner sees it.
+type loginInfo struct {
+	ID, IP                 string
+	Created, Seen, Expires int64
+	UserAgent              string `json:"user_agent"`
+	Current                bool
+}
+
 func TestLoginSessions(t *testing.T) {
-	clock := newMovedClock()
+	clock := desktest.NewClock()
 	o := testOptions(t)
-	o.KeepIP = KeepShortIP
-	o.Now = clock.now
+	o.KeepIP = front.KeepShortIP
+	o.Now = clock.Now
 	d := openDesk(t, o)
 	ada, first := employ(t, d, perm.Agent, "ada")
 	_, resp := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual), "User-Agent", strings.Repeat("浏", 500))
@@ -99,7 +132,7 @@ func TestLoginSessions(t *testing.T) {
 		if status != 200 {
 			t.Fatalf("%d", status)
 		}
-		return into[struct{ Sessions []loginInfo }](t, resp).Sessions
+		return desktest.Into[struct{ Sessions []loginInfo }](t, resp).Sessions
 	}
 	revoke := func(cookie, body string) int {
 		status, _ := call(d, "POST", "/api/v1/agent/sessions/revoke", body, "Cookie", cookie)
@@ -111,7 +144,7 @@ func TestLoginSessions(t *testing.T) {
 	}
 	var mine, another loginInfo
 	for _, l := range all {
-		if l.IP != "192.0.2.0/24" || l.Created == 0 || l.Seen == 0 || l.Expires <= l.Created || len(l.ID) != 2*sessionIDLen {
+		if l.IP != "192.0.2.0/24" || l.Created == 0 || l.Seen == 0 || l.Expires <= l.Created || len(l.ID) != 32 {
 			t.Errorf("%+v", l)
 		}
 		if l.Current {
@@ -120,7 +153,7 @@ func TestLoginSessions(t *testing.T) {
 			another = l
 		}
 	}
-	if n := len([]rune(mine.UserAgent)); n != maxUserAgent || another.UserAgent != "" {
+	if n := len([]rune(mine.UserAgent)); n != 120 || another.UserAgent != "" {
 		t.Errorf("user agents of %d and %q", n, another.UserAgent)
 	}
 	for body, want := range map[string]int{
@@ -153,11 +186,11 @@ func TestLoginSessions(t *testing.T) {
 	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", second); status != 401 {
 		t.Errorf("ended by a supervisor: %d", status)
 	}
-	if rows := auditLines(t, d, store.AuditQuery{Action: store.AuditRevoke, Target: "agent " + ada.ID}, 3); len(rows) != 3 {
+	if rows := desktest.AuditLines(t, d.store, store.AuditQuery{Action: store.AuditRevoke, Target: "agent " + ada.ID}, 3); len(rows) != 3 {
 		t.Errorf("%+v", rows)
 	}
 	logIn(t, d, "ada", usual)
-	clock.move(o.LoginIdle + 25*time.Hour)
+	clock.Move(o.LoginIdle + 25*time.Hour)
 	if fresh := logIn(t, d, "ada", usual); len(list(fresh)) != 1 {
 		t.Errorf("idle logins are listed: %+v", list(fresh))
 	}
@@ -179,7 +212,7 @@ func TestLoginsAreAuditedWithoutSecrets(t *testing.T) {
 	call(d, "POST", "/api/v1/agent/login", credentials("ada", "wrong"))
 	call(d, "POST", "/api/v1/agent/login", credentials("my secret password", "ada"))
 	call(d, "POST", "/api/v1/agent/logout", "", "Cookie", cookie)
-	rows := auditLines(t, d, store.AuditQuery{}, 4)
+	rows := desktest.AuditLines(t, d.store, store.AuditQuery{}, 4)
 	var actions []string
 	for _, r := range rows {
 		actions = append(actions, r.Action)

@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-eddy/eddy/desk/admin"
+	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -97,9 +100,13 @@ func idOf(location string) string {
 
 // Who may see a page, and that no page changes anything when it comes from another site or without a login.
 func TestManageRoutesAreGuarded(t *testing.T) {
-	admin := managed(t)
+	boss := managed(t)
+	all, err := admin.New(admin.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	paths := make(map[string]string)
-	for _, route := range admin.d.admin.Routes() {
+	for _, route := range all.Routes() {
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		paths[method+" "+strings.Replace(path, "{id}", "none", 1)] = string(route.Needs)
 		want := perm.Manage
@@ -114,8 +121,8 @@ func TestManageRoutesAreGuarded(t *testing.T) {
 		t.Fatalf("only %d routes", len(paths))
 	}
 	for _, role := range perm.Roles() {
-		_, cookie := employ(t, admin.d, role, "some-"+string(role))
-		p := &pages{t: t, d: admin.d, cookie: cookie}
+		_, cookie := employ(t, boss.d, role, "some-"+string(role))
+		p := &pages{t: t, d: boss.d, cookie: cookie}
 		for route, needs := range paths {
 			method, path, _ := strings.Cut(route, " ")
 			status, resp, _ := p.ask(method, path, url.Values{})
@@ -127,8 +134,8 @@ func TestManageRoutesAreGuarded(t *testing.T) {
 			}
 		}
 	}
-	stranger := &pages{t: t, d: admin.d}
-	elsewhere := &pages{t: t, d: admin.d, cookie: admin.cookie, extra: []string{"Sec-Fetch-Site", "cross-site"}}
+	stranger := &pages{t: t, d: boss.d}
+	elsewhere := &pages{t: t, d: boss.d, cookie: boss.cookie, extra: []string{"Sec-Fetch-Site", "cross-site"}}
 	for route := range paths {
 		method, path, _ := strings.Cut(route, " ")
 		if status, resp, _ := stranger.ask(method, path, url.Values{}); status != http.StatusSeeOther || resp.Header.Get("Location") != "/console" {
@@ -181,7 +188,7 @@ func TestManageAgents(t *testing.T) {
 	}
 
 	p.post("/admin/agents/"+id, url.Values{"name": {"Lin Wei"}, "role": {"supervisor"}, "capacity": {"0"}})
-	lines := auditLines(t, p.d, store.AuditQuery{Target: "agent " + id}, 2)
+	lines := desktest.AuditLines(t, p.d.store, store.AuditQuery{Target: "agent " + id}, 2)
 	if l := lines[0]; l.Action != store.AuditRole || !strings.Contains(l.Detail, "role agent → supervisor") || !strings.Contains(l.Detail, "capacity 3 → 0") || l.Who.Name != "Agent" {
 		t.Errorf("written down: %+v", l)
 	}
@@ -263,7 +270,7 @@ func TestManageGroups(t *testing.T) {
 	p.post("/admin/sites/"+site.ID, form)
 	p.post("/admin/groups/"+id+"/delete", url.Values{})
 	p.get("/admin/groups/"+id, http.StatusNotFound)
-	auditLines(t, p.d, store.AuditQuery{Action: store.AuditDelete, Target: "group " + id}, 1)
+	desktest.AuditLines(t, p.d.store, store.AuditQuery{Action: store.AuditDelete, Target: "group " + id}, 1)
 }
 
 func TestManageSites(t *testing.T) {
@@ -332,7 +339,7 @@ func TestManageSites(t *testing.T) {
 		p.refused("/admin/sites/"+s.ID+"/secret", bad, http.StatusBadRequest)
 	}
 	secrets(1)
-	for _, l := range auditLines(t, p.d, store.AuditQuery{Action: store.AuditSecret}, 4) {
+	for _, l := range desktest.AuditLines(t, p.d.store, store.AuditQuery{Action: store.AuditSecret}, 4) {
 		if strings.Contains(l.Detail, first) || strings.Contains(l.Detail, kept[0]) {
 			t.Errorf("a secret stands in the audit log: %+v", l)
 		}
@@ -387,7 +394,7 @@ func TestManageCannedAndAudit(t *testing.T) {
 		t.Errorf("a bad day: %d", status)
 	}
 	for range 60 {
-		if err := p.d.audit(testkit.Context(t), store.Actor{Kind: store.Agent, ID: "x", Name: "X"}, store.AuditExport, "all", "", ""); err != nil {
+		if err := store.Record(testkit.Context(t), p.d.store, store.Audit{Who: store.Actor{Kind: store.Agent, ID: "x", Name: "X"}, Action: store.AuditExport, Target: "all"}); err != nil {
 			t.Fatal(err)
 		}
 	}

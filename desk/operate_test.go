@@ -63,9 +63,10 @@ func (u *unready) Ready() error { return u.err }
 
 // TestReadySaysWhatThePageSays: the operator's check and Desk's own page tell the same, in the same words.
 func TestReadySaysWhatThePageSays(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	u := &unready{Store: d.store}
-	d.store = u
+	var u unready
+	o := testOptions(t)
+	o.WrapStore = func(s store.Store) store.Store { u.Store = s; return &u }
+	d := openDesk(t, o)
 	for _, err := range []error{nil, errors.New("sqlite: the last commit failed: the disk is full")} {
 		u.err = err
 		status, page := call(d, "GET", "/readyz", "")

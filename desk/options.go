@@ -8,6 +8,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/bot"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -45,15 +46,15 @@ type Options struct {
 	LoginLife   time.Duration       // of an agent's login, default 7 days
 	LoginIdle   time.Duration       // of an unused login, default 24 h
 	Routing     store.GroupSettings // of conversations whose site has no group; zero is the least busy agent
-	Uploads     Uploads             // of files, see there
+	Uploads     front.Uploads       // of files, see there
 	Bot         bot.Bot             // of sites that have chosen none; default bot.Default()
 
 	// TrustedProxies may name the client's address in X-Forwarded-For. From all other peers that header is not believed.
 	// Limits per address never count this machine itself.
 	TrustedProxies   []netip.Prefix
-	ConnsPerIP       int      // connections at once, WebSockets and others; default 256, negative = no limit
-	NewVisitorsPerIP hub.Rate // default 1 a second, burst 30
-	KeepIP           KeepIP   // how much of clients' addresses is stored, default nothing
+	ConnsPerIP       int          // connections at once, WebSockets and others; default 256, negative = no limit
+	NewVisitorsPerIP hub.Rate     // default 1 a second, burst 30
+	KeepIP           front.KeepIP // how much of clients' addresses is stored, default nothing
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
 	Dumper *executor.Dumper
@@ -64,27 +65,9 @@ type Options struct {
 	patience time.Duration // least time limit of a request or connection; tests set it so that a busy machine ends nothing
 }
 
-// within returns a time limit of a request or connection. 0 means the engine's default.
-func (o *Options) within(limit time.Duration) time.Duration { return max(limit, o.patience) }
-
 const (
-	// httpWorkers is more than the places of all kinds of requests together, so that pages and upgrades always find one.
-	httpWorkers    = 80 + visitorUploads + staffUploads + visitorFetches + staffFetches
-	httpQueue      = 1024
-	agentRequests  = 16 // of httpWorkers, requests of staff at once
-	botRequests    = 8  // of httpWorkers, answers of bots at once
-	widgetRequests = 32 // of httpWorkers, new or refreshed visitors at once
-	requestTimeout = 5 * time.Second
-	maxBody        = 16 << 10    // of JSON
-	anyBody        = 64 << 10    // of a request that is no upload
-	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
-	bodyTimeout    = 10 * time.Second
-	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
-	demoCapacity   = 5
-	socketRetryMS  = 10_000          // for an address with too many connections
-	auditTimeout   = 5 * time.Second // for lines of the audit log that nobody waits for
-	deniedBurst    = 20              // lines about refusals of one agent at once; one a second after that
-	maxLimited     = 20_000          // keys that one table of limits keeps
+	httpQueue    = 1024 // requests that wait for a worker
+	demoCapacity = 5
 )
 
 func (o *Options) fill() {
@@ -113,7 +96,7 @@ func (o *Options) fill() {
 	if o.LoginIdle == 0 {
 		o.LoginIdle = 24 * time.Hour
 	}
-	o.Uploads.fill()
+	o.Uploads.Fill()
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -16,12 +16,12 @@ import (
 
 // Pages of a site's own origins may call the API of the widget for this site, and nothing else.
 func TestCrossOriginCalls(t *testing.T) {
-	clock := newMovedClock()
+	clock := desktest.NewClock()
 	o := testOptions(t)
-	o.Now = clock.now
+	o.Now = clock.Now
 	d := openDesk(t, o)
 	newShop(t, d, store.SiteSettings{Origins: []string{"https://shop.example", "http://localhost:8000"}})
-	clock.move(2 * originsFresh)
+	clock.Move(time.Minute)
 	_, cookie := employ(t, d, perm.Admin, "ada")
 	const path = "/api/v1/widget/session"
 	for name, c := range map[string]struct {
@@ -60,13 +60,13 @@ func TestCrossOriginCalls(t *testing.T) {
 
 // A new origin of a site counts at once or soon, and so does the end of one.
 func TestOriginsAreReadAgain(t *testing.T) {
-	clock := newMovedClock()
+	clock := desktest.NewClock()
 	o := testOptions(t)
-	o.Now = clock.now
+	o.Now = clock.Now
 	d := openDesk(t, o)
 	site := newShop(t, d, store.SiteSettings{})
 	ask := func() int {
-		clock.move(originsFresh + time.Second)
+		clock.Move(time.Minute)
 		status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"shop"}`, "Origin", "https://shop.example")
 		return status
 	}
@@ -87,15 +87,18 @@ func TestOriginsAreReadAgain(t *testing.T) {
 
 // The WebSocket of a site's own page is for customers of this site only: not for those of another, not for agents.
 func TestCrossOriginSockets(t *testing.T) {
-	s := serve(t, testOptions(t))
+	clock := desktest.NewClock()
+	o := testOptions(t)
+	o.Now = clock.Now
+	s := serve(t, o)
 	newShop(t, s.desk, store.SiteSettings{Origins: []string{"https://shop.example"}})
-	s.desk.readOrigins(s.ctx)
+	clock.Move(time.Minute)
 	_, shop, _ := session(t, s.desk, map[string]string{"site": "shop"})
 	_, demo, _ := session(t, s.desk, map[string]string{"site": "demo"})
 	_, ann, _ := session(t, s.desk, map[string]string{"site": "shop", "identity": signed(t, "ann", nil)})
 	_, cookie := employ(t, s.desk, perm.Agent, "lin")
 	_, resp := call(s.desk, "POST", "/api/v1/agent/ticket", "", "Cookie", cookie)
-	ticket := into[struct{ Ticket string }](t, resp).Ticket
+	ticket := desktest.Into[struct{ Ticket string }](t, resp).Ticket
 	for name, c := range map[string]struct {
 		origin, hello string
 		want          proto.Code

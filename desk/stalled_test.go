@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -19,7 +20,7 @@ func TestStalledBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := d.Addr().String()
-	const stalled = 2 * (agentRequests + widgetRequests)
+	const stalled = front.Workers
 	for i := range stalled {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -187,7 +188,7 @@ func checkFileHeader(t *testing.T, h http.Header, mediaType, disposition string)
 	t.Helper()
 	for name, want := range map[string]string{
 		"Content-Type": mediaType, "Content-Disposition": disposition, "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
-		"Content-Security-Policy": filePolicy, "Cache-Control": "private, max-age=600, immutable", "Referrer-Policy": "no-referrer",
+		"Content-Security-Policy": "default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", "Cache-Control": "private, max-age=600, immutable", "Referrer-Policy": "no-referrer",
 	} {
 		if got := h.Values(name); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -251,17 +252,18 @@ func TestUploadsAreAuthorised(t *testing.T) {
 	if _, err := moe.Upload(s.ctx, "", newChatWith(s, "bot").conv, "x.txt", strings.NewReader("text"), 4); err != nil {
 		t.Errorf("into a conversation of nobody: %v", err)
 	}
+	const uploads = "/api/v1/widget/uploads"
 	for _, x := range []struct {
 		method, path string
 		want         int
 	}{
-		{"POST", widgetUploads, 401}, {"GET", widgetUploads, 405}, {"PUT", agentUploads, 405},
+		{"POST", uploads, 401}, {"GET", uploads, 405}, {"PUT", "/api/v1/agent/uploads", 405},
 	} {
 		if code, _ := call(s.desk, x.method, x.path, ""); code != x.want {
 			t.Errorf("%s %s: %d, want %d", x.method, x.path, code, x.want)
 		}
 	}
-	req, err := http.NewRequestWithContext(s.ctx, "POST", s.base.Load().(string)+widgetUploads+"?conv="+ben.conv, strings.NewReader("text"))
+	req, err := http.NewRequestWithContext(s.ctx, "POST", s.base.Load().(string)+uploads+"?conv="+ben.conv, strings.NewReader("text"))
 	s.ok(err)
 	req.Header.Set("Authorization", "Bearer "+ben.visitor.Token())
 	req.Header.Set("Origin", "https://evil.example")
@@ -287,17 +289,17 @@ func TestUploadLimits(t *testing.T) {
 		want int
 	}
 	for name, x := range map[string]struct {
-		limits Uploads
+		limits front.Uploads
 		tries  []try
 	}{
-		"size":            {Uploads{MaxSize: 500}, []try{{bytesOf, 501, 413}, {chunked, 501, 413}, {bytesOf, 500, 201}, {chunked, 500, 201}}},
-		"nothing":         {Uploads{}, []try{{chunked, 0, 400}}},
-		"bytes per hour":  {Uploads{VisitorBytes: 700}, []try{{bytesOf, 400, 201}, {bytesOf, 301, 429}, {chunked, 301, 429}, {bytesOf, 300, 201}, {bytesOf, 1, 429}}},
-		"files per hour":  {Uploads{VisitorFiles: 2}, []try{{bytesOf, 4, 201}, {bytesOf, 4, 201}, {bytesOf, 4, 429}}},
-		"bytes of a site": {Uploads{SiteBytes: 700}, []try{{bytesOf, 400, 201}, {bytesOf, 301, 507}, {bytesOf, 300, 201}, {bytesOf, 1, 507}}},
-		"room":            {Uploads{MinFree: 1 << 60}, []try{{bytesOf, 4, 507}}},
-		"types":           {Uploads{Types: []string{"image/png"}}, []try{{bytesOf, 4, 415}}},
-		"unsent":          {Uploads{}, slices.Concat(slices.Repeat([]try{{bytesOf, 4, 201}}, looseFiles), []try{{bytesOf, 4, 429}})},
+		"size":            {front.Uploads{MaxSize: 500}, []try{{bytesOf, 501, 413}, {chunked, 501, 413}, {bytesOf, 500, 201}, {chunked, 500, 201}}},
+		"nothing":         {front.Uploads{}, []try{{chunked, 0, 400}}},
+		"bytes per hour":  {front.Uploads{VisitorBytes: 700}, []try{{bytesOf, 400, 201}, {bytesOf, 301, 429}, {chunked, 301, 429}, {bytesOf, 300, 201}, {bytesOf, 1, 429}}},
+		"files per hour":  {front.Uploads{VisitorFiles: 2}, []try{{bytesOf, 4, 201}, {bytesOf, 4, 201}, {bytesOf, 4, 429}}},
+		"bytes of a site": {front.Uploads{SiteBytes: 700}, []try{{bytesOf, 400, 201}, {bytesOf, 301, 507}, {bytesOf, 300, 201}, {bytesOf, 1, 507}}},
+		"room":            {front.Uploads{MinFree: 1 << 60}, []try{{bytesOf, 4, 507}}},
+		"types":           {front.Uploads{Types: []string{"image/png"}}, []try{{bytesOf, 4, 415}}},
+		"unsent":          {front.Uploads{}, slices.Concat(slices.Repeat([]try{{bytesOf, 4, 201}}, 30), []try{{bytesOf, 4, 429}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(t)
@@ -326,7 +328,7 @@ func TestUploadLimits(t *testing.T) {
 		})
 	}
 	c := newChat(serve(t, fileOptions(t)))
-	if got := c.refused(strings.Repeat("x", maxFileName+1), strings.NewReader("x"), 1); got != 400 {
+	if got := c.refused(strings.Repeat("x", 1<<10+1), strings.NewReader("x"), 1); got != 400 {
 		t.Errorf("a long name: %d", got)
 	}
 }
@@ -405,7 +407,7 @@ func TestOneUploadOfAVisitorAtATime(t *testing.T) {
 }
 
 func TestDripFedUploads(t *testing.T) {
-	for name, x := range map[string]Uploads{"pace": {Pace: 100 * time.Millisecond}, "time in all": {MaxTime: 100 * time.Millisecond}} {
+	for name, x := range map[string]front.Uploads{"pace": {Pace: 100 * time.Millisecond}, "time in all": {MaxTime: 100 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // it waits for time limits
 			o := testOptions(t)
@@ -441,7 +443,7 @@ func (s *served) visitorWithChat() (token, conv string) {
 
 // Fifty uploads at once: the bound holds, and pages and messages go on as if there were none.
 func TestUploadsDoNotDisturbTheChat(t *testing.T) {
-	const all = 50
+	const all, places = 50, 16
 	s := serve(t, fileOptions(t))
 	c := newChat(s).take()
 	var done sync.WaitGroup
@@ -449,7 +451,7 @@ func TestUploadsDoNotDisturbTheChat(t *testing.T) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	rest := make(chan struct{})
-	atOnce := make(chan struct{}, visitorUploads) // those that were refused, when there is place for them
+	atOnce := make(chan struct{}, places) // those that were refused, when there is place for them
 	for range all {
 		token, conv := s.visitorWithChat()
 		done.Go(func() {
@@ -479,7 +481,7 @@ func TestUploadsDoNotDisturbTheChat(t *testing.T) {
 		})
 	}
 	testkit.Eventually(t, "all places taken and all others refused", func() bool {
-		return len(s.desk.files.uploads) == visitorUploads && refused.Load() == all-visitorUploads && len(s.stored()) == visitorUploads
+		return refused.Load() == all-places && len(s.stored()) == places
 	})
 	for _, page := range []string{"/chat/demo", "/console", "/readyz"} {
 		if resp, _ := c.fetch(page, nil); resp.StatusCode != 200 {
@@ -630,7 +632,7 @@ func TestScannedFiles(t *testing.T) {
 	}
 	_, err := c.ann.SendFiles(c.ctx, c.conv, "", good.ID, bad.ID) // acknowledged while the scanner has not decided
 	c.ok(err)
-	path := func(id string) string { p, _ := c.desk.files.links.Link(id, store.CustomerSide); return p }
+	path := func(id string) string { p, _ := c.desk.links.Link(id, store.CustomerSide); return p }
 	for _, by := range []*desktest.Client{c.ann, c.agent} {
 		l, err := by.Links(c.ctx, good.ID, bad.ID)
 		if err != nil || len(l.Links) != 0 || l.States[good.ID] != store.FileChecking {

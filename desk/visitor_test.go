@@ -57,6 +57,17 @@ func signed(t *testing.T, sub string, changes jwt.MapClaims) string {
 	return token
 }
 
+// visitorInfo is the answer to a visitor.
+type visitorInfo struct {
+	Token, Contact, Name string
+	New, Verified        bool
+	Site                 struct {
+		Key, Name, Color, Greeting, Consent string
+		PreChat                             []store.Field
+		Rate                                bool
+	}
+}
+
 // session asks for a visitor's session.
 func session(t *testing.T, d *Desk, in map[string]string) (int, visitorInfo, proto.Error) {
 	t.Helper()
@@ -66,9 +77,9 @@ func session(t *testing.T, d *Desk, in map[string]string) (int, visitorInfo, pro
 	}
 	status, resp := call(d, "POST", "/api/v1/widget/session", string(body))
 	if status != http.StatusOK {
-		return status, visitorInfo{}, into[proto.Error](t, resp)
+		return status, visitorInfo{}, desktest.Into[proto.Error](t, resp)
 	}
-	return status, into[visitorInfo](t, resp), proto.Error{}
+	return status, desktest.Into[visitorInfo](t, resp), proto.Error{}
 }
 
 // One browser, and who it is after each step: what counts is the signed identity, never what the browser kept.

@@ -13,11 +13,24 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
+
+// wallInfo is the wall with the numbers of the day.
+type wallInfo struct {
+	hub.Wall
+	Day     *store.ReportRow
+	Minutes []struct{ At, Arrived, Left, Waited int64 }
+	Partial bool
+	Me      struct {
+		Name  string
+		Perms []perm.Permission
+	}
+}
 
 func (p *pages) wall(query string) (w wallInfo) {
 	p.t.Helper()
@@ -127,7 +140,7 @@ func TestWall(t *testing.T) {
 		boss.wall(bad)
 	}
 
-	lines := auditLines(t, s.desk, store.AuditQuery{Action: store.AuditForceState}, 0)
+	lines := desktest.AuditLines(t, s.desk.store, store.AuditQuery{Action: store.AuditForceState}, 0)
 	me := boss.wall("").agent("Agent").ID
 	status, resp := call(s.desk, "POST", "/api/v1/supervisor/agents/"+me+"/status", `{"status":"away"}`, "Cookie", boss.cookie)
 	if status != http.StatusOK {
@@ -141,7 +154,7 @@ func TestWall(t *testing.T) {
 	}); err != nil {
 		t.Errorf("the agent was not told: %v", err)
 	}
-	if got := auditLines(t, s.desk, store.AuditQuery{Action: store.AuditForceState, Target: "agent " + me}, 1); len(got) != len(lines)+1 || got[0].Detail != "away" {
+	if got := desktest.AuditLines(t, s.desk.store, store.AuditQuery{Action: store.AuditForceState, Target: "agent " + me}, 1); len(got) != len(lines)+1 || got[0].Detail != "away" {
 		t.Errorf("written down: %+v", got)
 	}
 	for body, want := range map[string]int{`{"status":"asleep"}`: http.StatusBadRequest, `{`: http.StatusBadRequest} {
@@ -220,7 +233,7 @@ func TestReports(t *testing.T) {
 	if got := resp.Header.Get("Content-Disposition"); !strings.HasPrefix(got, "attachment") {
 		t.Errorf("disposition %q", got)
 	}
-	auditLines(t, p.d, store.AuditQuery{Action: store.AuditExport}, 1)
+	desktest.AuditLines(t, p.d.store, store.AuditQuery{Action: store.AuditExport}, 1)
 	for name, change := range map[string][2]string{
 		"no from": {"from", ""}, "text": {"to", "tomorrow"}, "order": {"to", "1"}, "too long": {"from", "1"}, "by nothing": {"by", ""}, "by all": {"by", "all"},
 		"by moon": {"by", "moon"}, "offset": {"offset", "x"}, "far offset": {"offset", "999999999999"},
@@ -263,21 +276,22 @@ func (s *slowReports) Minutes(ctx context.Context, _ int64) ([]store.Minute, err
 // the numbers of the day, another report is told to come back, and logins work.
 func TestStuckReportsDisturbNobody(t *testing.T) {
 	t.Parallel() // it waits for a time limit
-	slow := &slowReports{running: make(chan struct{}, 2*reportPlaces), letGo: make(chan struct{})}
+	const places = 4
+	slow := &slowReports{running: make(chan struct{}, 2*places), letGo: make(chan struct{})}
 	o := testOptions(t)
 	o.WrapStore = func(s store.Store) store.Store { slow.Store = s; return slow }
 	s := serve(t, o)
 	boss := &pages{t: t, d: s.desk, cookie: logIn(t, s.desk, "agent", s.pass)}
 	const query = "/api/v1/supervisor/reports?by=day&from=1&to=1000"
 	var reports sync.WaitGroup
-	for range reportPlaces {
+	for range places {
 		reports.Go(func() {
 			if status, _, _ := boss.ask("GET", query, nil); status != http.StatusOK {
 				t.Errorf("a report that was let go: %d", status)
 			}
 		})
 	}
-	for range reportPlaces {
+	for range places {
 		testkit.Receive(t, "a report to run", slow.running)
 	}
 	if status, _, body := boss.ask("GET", query, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `"busy"`) {

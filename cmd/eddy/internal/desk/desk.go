@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/health"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics"
 )
@@ -63,8 +64,8 @@ func (f *deskFlags) check() error {
 }
 
 // keepIPs are the values of --keep-ip.
-func keepIPs() map[string]desk.KeepIP {
-	return map[string]desk.KeepIP{"none": desk.KeepNoIP, "short": desk.KeepShortIP, "full": desk.KeepFullIP}
+func keepIPs() map[string]front.KeepIP {
+	return map[string]front.KeepIP{"none": front.KeepNoIP, "short": front.KeepShortIP, "full": front.KeepFullIP}
 }
 
 // trusted returns the proxies whose X-Forwarded-For is believed.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
-	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/front"
 )
 
 // uploadFlags bound the files that a Desk takes.
@@ -63,7 +63,7 @@ func (f *uploadFlags) check() error {
 	return nil
 }
 
-func (f *uploadFlags) options() desk.Uploads {
+func (f *uploadFlags) options() front.Uploads {
 	unless0 := func(b cli.ByteSize) int64 { // for the library 0 is the default and less is no limit
 		if b == 0 {
 			return -1
@@ -74,7 +74,7 @@ func (f *uploadFlags) options() desk.Uploads {
 	if slices.Equal(types, []string{noTypes}) {
 		types = []string{}
 	}
-	return desk.Uploads{
+	return front.Uploads{
 		MaxSize: int64(f.size), VisitorBytes: int64(f.visitor), VisitorFiles: f.visitorFiles, StaffBytes: int64(f.staff), SiteBytes: unless0(f.site),
 		MinFree: unless0(f.free), Types: types, Pace: f.pace, MaxTime: f.time, Loose: f.unsent,
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
-	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/front"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
 // Without a flag the command has the library's defaults, and each flag sets its option.
 func TestUploadFlags(t *testing.T) {
-	parse := func(args ...string) desk.Uploads {
+	parse := func(args ...string) front.Uploads {
 		t.Helper()
 		var f uploadFlags
 		cmd := &cobra.Command{}
@@ -32,14 +32,14 @@ func TestUploadFlags(t *testing.T) {
 		}
 		return f.options()
 	}
-	defaults := desk.Uploads{
+	defaults := front.Uploads{
 		MaxSize: 20 << 20, VisitorBytes: 100 << 20, VisitorFiles: 100, StaffBytes: 1 << 30, SiteBytes: 10 << 30, MinFree: 256 << 20, Types: files.Types(),
 		Pace: 10 * time.Second, MaxTime: 5 * time.Minute, Loose: 24 * time.Hour,
 	}
 	if got := parse(); !reflect.DeepEqual(got, defaults) {
 		t.Errorf("without flags %+v", got)
 	}
-	want := desk.Uploads{MaxSize: 1, VisitorBytes: 2, VisitorFiles: 3, StaffBytes: 4, SiteBytes: -1, MinFree: -1, Types: []string{}, Pace: 5, MaxTime: 6, Loose: 7}
+	want := front.Uploads{MaxSize: 1, VisitorBytes: 2, VisitorFiles: 3, StaffBytes: 4, SiteBytes: -1, MinFree: -1, Types: []string{}, Pace: 5, MaxTime: 6, Loose: 7}
 	if got := parse("--upload-size=1", "--upload-visitor=2", "--upload-visitor-files=3", "--upload-staff=4", "--upload-site=0", "--upload-min-free=0", "--upload-types=none",
 		"--upload-pace=5ns", "--upload-time=6ns", "--upload-unsent=7ns"); !reflect.DeepEqual(got, want) {
 		t.Errorf("with all flags %+v", got)

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"compress/gzip"
@@ -30,10 +30,54 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
+func TestPages(t *testing.T) {
+	f := open(t, Options{})
+	var css string
+	for name := range f.pages {
+		if strings.HasSuffix(name, ".css") {
+			css = "/assets/" + name
+		}
+	}
+	for path, want := range map[string]struct {
+		status int
+		mime   string
+	}{
+		"/":                       {200, "text/html; charset=utf-8"},
+		"/chat/demo":              {200, "text/html; charset=utf-8"},
+		"/console":                {200, "text/html; charset=utf-8"},
+		css:                       {200, "text/css; charset=utf-8"},
+		"/assets/console.html":    {404, ""},
+		"/assets/nothing.js":      {404, ""},
+		"/assets/../front.go":     {307, ""},
+		"/assets/%2e%2e/front.go": {404, ""},
+		"/chat/":                  {404, ""},
+		"/nothing":                {404, ""},
+		"/healthz":                {200, "text/plain; charset=utf-8"},
+		"/readyz":                 {200, "text/plain; charset=utf-8"},
+	} {
+		status, resp := call(f, "GET", path, "")
+		if status != want.status || (want.mime != "" && resp.Header.Get("Content-Type") != want.mime) {
+			t.Errorf("%s: %d %q", path, status, resp.Header.Get("Content-Type"))
+		}
+		h := resp.Header
+		if withoutNonce(h) != contentPolicy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: headers %v", path, h)
+		}
+	}
+	for _, word := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(contentPolicy, word) || strings.Contains(contentPolicy, "unsafe") {
+			t.Errorf("policy %q", contentPolicy)
+		}
+	}
+	if status, _ := call(f, "POST", "/console", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST to a page: %d", status)
+	}
+}
+
 // A whole page refers to its files by names that contain a hash of them, and lets its one inline script, the import
 // map, run by a nonce that is never used again.
 func TestPagesReferToHashedFiles(t *testing.T) {
-	d := openDesk(t, testOptions(t))
+	f := open(t, Options{})
 	seen := map[string]bool{} // nonces
 	type pair struct{ from, to string }
 	checked := map[pair]bool{} // most pages refer to the same files
@@ -41,11 +85,11 @@ func TestPagesReferToHashedFiles(t *testing.T) {
 		t.Helper()
 		if !checked[pair{from, to}] {
 			checked[pair{from, to}] = true
-			kept(t, d, from, to)
+			kept(t, f, from, to)
 		}
 	}
 	for _, address := range []string{"/", "/chat/demo", "/console", "/chat/demo", "/shop", "/widget/demo"} {
-		_, resp := call(d, "GET", address, "")
+		_, resp := call(f, "GET", address, "")
 		html := body(t, resp)
 		m := nonceOf.FindStringSubmatch(resp.Header.Get("Content-Security-Policy"))
 		if m == nil || seen[m[1]] {
@@ -66,8 +110,8 @@ func TestPagesReferToHashedFiles(t *testing.T) {
 		if err := json.Unmarshal([]byte(html[script[2]:script[3]]), &table); err != nil {
 			t.Fatal(err)
 		}
-		for name := range d.pages {
-			if strings.HasPrefix(name, "js/") && d.pages[name].cache == cacheAsk && table.Imports["/assets/"+name] == "" {
+		for name := range f.pages {
+			if strings.HasPrefix(name, "js/") && f.pages[name].cache == cacheAsk && table.Imports["/assets/"+name] == "" {
 				t.Errorf("%s: the import map lacks %s", address, name)
 			}
 		}
@@ -81,28 +125,28 @@ func TestPagesReferToHashedFiles(t *testing.T) {
 }
 
 // kept checks that a name can be kept for ever, and that it is the file it stands for.
-func kept(t *testing.T, d *Desk, plain, hashed string) {
+func kept(t *testing.T, f *Front, plain, hashed string) {
 	t.Helper()
-	status, resp := call(d, "GET", hashed, "")
+	status, resp := call(f, "GET", hashed, "")
 	if status != http.StatusOK || resp.Header.Get("Cache-Control") != cacheForever {
 		t.Errorf("%s: %d, %v", hashed, status, resp.Header)
 	}
 	if plain == "" {
 		return
 	}
-	status, own := call(d, "GET", plain, "")
+	status, own := call(f, "GET", plain, "")
 	if status != http.StatusOK || own.Header.Get("Cache-Control") != cacheAsk || body(t, own) != body(t, resp) {
 		t.Errorf("%s and %s differ", plain, hashed)
 	}
-	if status, _ = call(d, "GET", strings.Replace(hashed, path.Ext(hashed), "0"+path.Ext(hashed), 1), ""); status != http.StatusNotFound {
+	if status, _ = call(f, "GET", strings.Replace(hashed, path.Ext(hashed), "0"+path.Ext(hashed), 1), ""); status != http.StatusNotFound {
 		t.Errorf("%s with another hash: %d", hashed, status)
 	}
 }
 
 func TestFilesAreSentPacked(t *testing.T) {
-	d := openDesk(t, testOptions(t))
+	f := open(t, Options{})
 	const file = "/assets/css/tokens.css"
-	_, resp := call(d, "GET", file, "")
+	_, resp := call(f, "GET", file, "")
 	plain := body(t, resp)
 	if resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("Vary") != "Accept-Encoding" {
 		t.Errorf("asked for nothing: %v", resp.Header)
@@ -111,7 +155,7 @@ func TestFilesAreSentPacked(t *testing.T) {
 		"gzip": true, "br, gzip;q=0.5": true, "GZIP; q=1": true, "gzip;q=0.001": true,
 		"": false, "br": false, "gzip;q=0": false, "gzip; q=0.000": false, "x-gzip": false, "identity": false,
 	} {
-		_, resp := call(d, "GET", file, "", "Accept-Encoding", accept)
+		_, resp := call(f, "GET", file, "", "Accept-Encoding", accept)
 		if got := resp.Header.Get("Content-Encoding") == "gzip"; got != want {
 			t.Errorf("%q: packed %v", accept, got)
 			continue
@@ -127,23 +171,23 @@ func TestFilesAreSentPacked(t *testing.T) {
 			t.Errorf("%q: %v, another content", accept, err)
 		}
 		tag := resp.Header.Get("ETag")
-		if status, _ := call(d, "GET", file, "", "Accept-Encoding", accept, "If-None-Match", tag); status != http.StatusNotModified {
+		if status, _ := call(f, "GET", file, "", "Accept-Encoding", accept, "If-None-Match", tag); status != http.StatusNotModified {
 			t.Errorf("%q: a known file: %d", accept, status)
 		}
-		if status, _ := call(d, "GET", file, "", "If-None-Match", tag); status != http.StatusOK {
+		if status, _ := call(f, "GET", file, "", "If-None-Match", tag); status != http.StatusOK {
 			t.Errorf("the tag of the packed file stands for the plain one: %d", status)
 		}
 	}
 }
 
 func TestLoaderAndShop(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	status, resp := call(d, "GET", "/widget.js", "")
+	f := open(t, Options{})
+	status, resp := call(f, "GET", "/widget.js", "")
 	if status != http.StatusOK || resp.Header.Get("Cache-Control") != cacheLoader || resp.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("the loader: %d, %v", status, resp.Header)
 	}
 	for _, address := range []string{"/shop", "/widget/demo"} {
-		status, resp := call(d, "GET", address, "")
+		status, resp := call(f, "GET", address, "")
 		if status != http.StatusOK {
 			t.Errorf("%s: %d", address, status)
 		}
@@ -155,15 +199,15 @@ func TestLoaderAndShop(t *testing.T) {
 
 // The widget's frame may be held by the pages of its site's origins, by nobody else.
 func TestWidgetMayBeHeldByItsSite(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	_, err := d.store.CreateSite(testkit.Context(t), store.Site{Key: "other", Name: "Other", Settings: store.SiteSettings{
+	f := open(t, Options{})
+	_, err := f.store.CreateSite(testkit.Context(t), store.Site{Key: "other", Name: "Other", Settings: store.SiteSettings{
 		Origins: []string{"https://shop.example", "http://localhost:8000"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"https://evil.example; script-src *", "https://evil.example script-src", "javascript:1", "https://", "%", "'unsafe-inline'", "https://*.example.org"} {
-		if _, err := d.store.CreateSite(testkit.Context(t), store.Site{Key: "bad", Name: "Bad", Settings: store.SiteSettings{Origins: []string{bad}}}); err == nil {
+		if _, err := f.store.CreateSite(testkit.Context(t), store.Site{Key: "bad", Name: "Bad", Settings: store.SiteSettings{Origins: []string{bad}}}); err == nil {
 			t.Errorf("the store takes the origin %q, which would stand in a policy", bad)
 		}
 	}
@@ -174,7 +218,7 @@ func TestWidgetMayBeHeldByItsSite(t *testing.T) {
 		"/console":        "frame-ancestors 'none'",
 		"/shop":           "frame-ancestors 'none'",
 	} {
-		_, resp := call(d, "GET", address, "")
+		_, resp := call(f, "GET", address, "")
 		policy := resp.Header.Get("Content-Security-Policy")
 		if _, got, _ := strings.Cut(policy, "trusted-types 'none'; "); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"encoding/json"
@@ -20,34 +20,34 @@ import (
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types 'none'; frame-ancestors 'none'"
 
-func (d *Desk) routes() http.Handler {
+func (f *Front) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", d.servePage("index.html"))
-	mux.HandleFunc("GET /chat/{site}", d.servePage("customer.html"))
-	mux.HandleFunc("GET /widget/{site}", d.limited(d.widget, d.serveWidget))
-	mux.HandleFunc("GET /widget.js", d.servePage("widget.js"))
-	mux.HandleFunc("GET /shop", d.serveShop)
-	mux.HandleFunc("GET /console", d.servePage("console.html"))
-	mux.HandleFunc("GET /assets/{path...}", d.serveAsset)
-	mux.HandleFunc("POST /api/v1/widget/session", d.limited(d.widget, d.widgetSession))
-	mux.HandleFunc("POST /api/v1/agent/login", d.limited(d.staffPlaces, d.login))
-	mux.HandleFunc("POST /api/v1/agent/logout", d.limited(d.staffPlaces, d.logout))
-	mux.HandleFunc("GET /api/v1/agent/me", d.staff(anyStaff, d.me))
-	mux.HandleFunc("POST /api/v1/agent/ticket", d.staff(anyStaff, d.ticket))
-	mux.HandleFunc("POST /api/v1/agent/password", d.staff(anyStaff, d.password))
-	mux.HandleFunc("GET /api/v1/agent/sessions", d.staff(anyStaff, d.sessions))
-	mux.HandleFunc("POST /api/v1/agent/sessions/revoke", d.staff(anyStaff, d.revoke))
-	mux.HandleFunc("POST /api/v1/bot/turns/{id}", d.limited(d.botCalls, d.botAnswer))
-	d.manageRoutes(mux)
-	d.wallRoutes(mux)
-	mux.HandleFunc("POST "+widgetUploads, d.limited(d.files.uploads, d.widgetUpload))
-	mux.HandleFunc("POST "+agentUploads, d.staffIn(d.files.staffUploads, d.o.Uploads.MaxTime+d.o.within(requestTimeout), perm.Serve, d.agentUpload))
-	mux.HandleFunc("GET /files/{id}", d.file)
-	mux.HandleFunc("GET /ws", d.socket)
+	mux.HandleFunc("GET /{$}", f.servePage("index.html"))
+	mux.HandleFunc("GET /chat/{site}", f.servePage("customer.html"))
+	mux.HandleFunc("GET /widget/{site}", f.limited(f.places.widget, f.serveWidget))
+	mux.HandleFunc("GET /widget.js", f.servePage("widget.js"))
+	mux.HandleFunc("GET /shop", f.serveShop)
+	mux.HandleFunc("GET /console", f.servePage("console.html"))
+	mux.HandleFunc("GET /assets/{path...}", f.serveAsset)
+	mux.HandleFunc("POST /api/v1/widget/session", f.limited(f.places.widget, f.widgetSession))
+	mux.HandleFunc("POST /api/v1/agent/login", f.limited(f.places.staff, f.login))
+	mux.HandleFunc("POST /api/v1/agent/logout", f.limited(f.places.staff, f.logout))
+	mux.HandleFunc("GET /api/v1/agent/me", f.staff(anyStaff, f.me))
+	mux.HandleFunc("POST /api/v1/agent/ticket", f.staff(anyStaff, f.ticket))
+	mux.HandleFunc("POST /api/v1/agent/password", f.staff(anyStaff, f.password))
+	mux.HandleFunc("GET /api/v1/agent/sessions", f.staff(anyStaff, f.sessions))
+	mux.HandleFunc("POST /api/v1/agent/sessions/revoke", f.staff(anyStaff, f.revoke))
+	mux.HandleFunc("POST /api/v1/bot/turns/{id}", f.limited(f.places.bots, f.botAnswer))
+	f.manageRoutes(mux)
+	f.wallRoutes(mux)
+	mux.HandleFunc("POST "+widgetUploads, f.limited(f.places.uploads, f.widgetUpload))
+	mux.HandleFunc("POST "+agentUploads, f.staffIn(f.places.staffUploads, f.o.Uploads.MaxTime+f.within(requestTimeout), perm.Serve, f.agentUpload))
+	mux.HandleFunc("GET /files/{id}", f.file)
+	mux.HandleFunc("GET /ws", f.socket)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", d.readyz)
+	mux.HandleFunc("GET /readyz", f.readyz)
 
-	return secured(d.bounded(d.guarded(mux)))
+	return secured(f.bounded(f.guarded(mux)))
 }
 
 // widgetUploads and agentUploads are the routes whose bodies are files.
@@ -58,11 +58,11 @@ const (
 
 // route makes requests begin only after their body has arrived, except for uploads. A client that stalls thus holds no
 // place.
-func (d *Desk) route(r *http.Request) http1.Route {
+func (f *Front) route(r *http.Request) http1.Route {
 	if r.URL.Path == widgetUploads || r.URL.Path == agentUploads || !takesBodies(r.URL.Path) {
 		return http1.Route{}
 	}
-	return http1.Route{Await: awaitedBody, Within: d.o.within(bodyTimeout)}
+	return http1.Route{Await: awaitedBody, Within: f.within(bodyTimeout)}
 }
 
 // takesBodies reports whether path has requests with bodies. Other requests with bodies are refused by their heads.
@@ -71,11 +71,11 @@ func takesBodies(path string) bool {
 }
 
 // bounded keeps the bodies of requests that are no uploads small, and quick to arrive.
-func (d *Desk) bounded(next http.Handler) http.Handler {
+func (f *Front) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && r.URL.Path != widgetUploads && r.URL.Path != agentUploads {
 			r.Body = http.MaxBytesReader(w, r.Body, anyBody)
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.o.within(bodyTimeout))) // a server without deadlines has its own
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.within(bodyTimeout))) // a server without deadlines has its own
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -95,25 +95,25 @@ func secured(next http.Handler) http.Handler {
 
 // limited keeps one kind of request from taking all workers of the HTTP pool. Requests beyond its places are refused at
 // once. Pages and upgrades therefore go on, whatever the database does.
-func (d *Desk) limited(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
+func (f *Front) limited(places chan struct{}, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case places <- struct{}{}:
 			defer func() { <-places }()
 			next(w, r)
 		default:
-			d.counters.busy.Add(1)
+			f.Counters.RequestsBusy.Add(1)
 			problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "The server is busy. Try again in a moment.", RetryMS: 1000})
 		}
 	}
 }
 
-func (d *Desk) readyz(w http.ResponseWriter, _ *http.Request) {
-	if d.draining.Load() {
+func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
+	if f.draining.Load() {
 		plain(w, http.StatusServiceUnavailable, "draining")
 		return
 	}
-	if err := d.store.Ready(); err != nil {
+	if err := f.store.Ready(); err != nil {
 		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
@@ -152,9 +152,9 @@ func problem(w http.ResponseWriter, status int, e *proto.Error) {
 }
 
 // storeProblem answers for a failed store call.
-func (d *Desk) storeProblem(w http.ResponseWriter, err error) {
+func (f *Front) storeProblem(w http.ResponseWriter, err error) {
 	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) {
-		d.o.Logger.Error("desk: request failed", "err", err)
+		f.o.Logger.Error("desk: request failed", "err", err)
 	}
 	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The server cannot do this now. Try again in a moment.", RetryMS: 1000})
 }

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // botAnswer takes the answer to a turn that a webhook bot accepted earlier.
-func (d *Desk) botAnswer(w http.ResponseWriter, r *http.Request) {
+func (f *Front) botAnswer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bot.MaxReplyBytes))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -23,9 +23,9 @@ func (d *Desk) botAnswer(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body could not be read."})
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
-	result, err := d.hub.AnswerTurn(ctx, r.PathValue("id"), r.Header.Get(bot.HeaderTimestamp), r.Header.Get(bot.HeaderSignature), body)
+	result, err := f.hub.AnswerTurn(ctx, r.PathValue("id"), r.Header.Get(bot.HeaderTimestamp), r.Header.Get(bot.HeaderSignature), body)
 	var e *proto.Error
 	switch {
 	case err == nil:
@@ -35,7 +35,7 @@ func (d *Desk) botAnswer(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &e):
 		problem(w, callbackStatus(e.Code), e)
 	default:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 	}
 }
 

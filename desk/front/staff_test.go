@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"errors"
@@ -7,60 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
-// employ makes an account with a role and logs it in; it returns the account and the cookie.
-func employ(t *testing.T, d *Desk, role perm.Role, login string) (store.AgentAccount, string) {
-	t.Helper()
-	const password = "a long enough password"
-	hash, err := d.hasher.Hash(t.Context(), password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a, logIn(t, d, login, password)
-}
-
-func logIn(t *testing.T, d *Desk, login, password string) string {
-	t.Helper()
-	status, resp := call(d, "POST", "/api/v1/agent/login", credentials(login, password))
-	if status != http.StatusOK || len(resp.Cookies()) != 1 {
-		t.Fatalf("login of %s: %d", login, status)
-	}
-	return resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value
-}
-
-// auditLines waits for lines of the audit log, since refusals are written down without waiting.
-func auditLines(t *testing.T, d *Desk, q store.AuditQuery, want int) []store.AuditRow {
-	t.Helper()
-	var rows []store.AuditRow
-	testkit.Eventually(t, "the lines of the audit log", func() bool {
-		var err error
-		if rows, err = d.store.Cold().Audit(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
-		return len(rows) >= want
-	})
-	return rows
-}
-
 // Every role meets every permission at the gate: with a route of the API and with a page.
 func TestStaffGate(t *testing.T) {
-	o := testOptions(t)
-	o.KeepIP = KeepShortIP
-	d := openDesk(t, o)
+	f := open(t, Options{KeepIP: KeepShortIP})
 	mux := http.NewServeMux()
 	permissions := perm.Admin.Permissions()
 	served := 0
 	for _, p := range append(permissions, anyStaff) {
-		h := d.staff(p, func(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+		h := f.staff(p, func(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 			served++
 			if s.Agent.Role == "" || s.Token == (store.Token{}) {
 				t.Errorf("session %+v", s)
@@ -73,11 +34,11 @@ func TestStaffGate(t *testing.T) {
 		mux.HandleFunc("/page/for-"+string(p)+"/x", h)
 	}
 	ask := func(path, cookie string) *http.Response {
-		_, resp := callOn(mux, "GET", path, "", "Cookie", cookie)
+		_, resp := desktest.Ask(mux, "GET", path, "", "Cookie", cookie)
 		return resp
 	}
 	for _, role := range perm.Roles() {
-		account, cookie := employ(t, d, role, "the-"+string(role))
+		account, cookie := employ(t, f, role, "the-"+string(role))
 		refused := 0
 		for _, p := range append(permissions, anyStaff) {
 			before := served
@@ -89,7 +50,7 @@ func TestStaffGate(t *testing.T) {
 				continue
 			}
 			refused += 2
-			if e := into[proto.Error](t, api); served != before || api.StatusCode != 403 || e.Code != proto.CodeForbidden {
+			if e := desktest.Into[proto.Error](t, api); served != before || api.StatusCode != 403 || e.Code != proto.CodeForbidden {
 				t.Errorf("%s, %q: %d %+v", role, p, api.StatusCode, e)
 			}
 			if page.StatusCode != 403 || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
@@ -99,7 +60,7 @@ func TestStaffGate(t *testing.T) {
 		if refused == 0 {
 			continue
 		}
-		rows := auditLines(t, d, store.AuditQuery{Who: account.ID, Action: store.AuditDenied}, min(refused, deniedBurst))
+		rows := desktest.AuditLines(t, f.store, store.AuditQuery{Who: account.ID, Action: store.AuditDenied}, min(refused, deniedBurst))
 		if r := rows[0]; !strings.Contains(r.Target, "/x") || !strings.HasPrefix(r.Detail, "needs ") || r.IP != "192.0.2.0/24" {
 			t.Errorf("%s: %+v", role, r)
 		}
@@ -107,7 +68,7 @@ func TestStaffGate(t *testing.T) {
 	before := served
 	for _, cookie := range []string{"", "desk=", "desk=guess", "other=1"} {
 		api, page := ask("/api/test/for-serve/x", cookie), ask("/page/for-serve/x", cookie)
-		if e := into[proto.Error](t, api); api.StatusCode != 401 || e.Code != proto.CodeUnauthorized {
+		if e := desktest.Into[proto.Error](t, api); api.StatusCode != 401 || e.Code != proto.CodeUnauthorized {
 			t.Errorf("%q: %d %+v", cookie, api.StatusCode, e)
 		}
 		if page.StatusCode != http.StatusSeeOther || page.Header.Get("Location") != "/console" {
@@ -117,43 +78,41 @@ func TestStaffGate(t *testing.T) {
 	if served != before {
 		t.Error("served without a login")
 	}
-	if d.Stats().RequestsDenied == 0 {
+	if f.Counters.RequestsDenied.Load() == 0 {
 		t.Error("refusals are not counted")
 	}
 }
 
 // A flood of refusals does not fill the audit log.
 func TestDenialsInTheAuditLogAreBounded(t *testing.T) {
-	clock := newMovedClock()
-	o := testOptions(t)
-	o.Now = clock.now
-	d := openDesk(t, o)
-	account, cookie := employ(t, d, perm.Auditor, "ada")
-	h := d.staff(perm.Manage, func(http.ResponseWriter, *http.Request, store.AgentSession) { t.Error("served") })
+	clock := desktest.NewClock()
+	f := open(t, Options{Now: clock.Now})
+	account, cookie := employ(t, f, perm.Auditor, "ada")
+	h := f.staff(perm.Manage, func(http.ResponseWriter, *http.Request, store.AgentSession) { t.Error("served") })
 	for range 3 * deniedBurst {
-		callOn(h, "GET", "/api/x", "", "Cookie", cookie)
+		desktest.Ask(h, "GET", "/api/x", "", "Cookie", cookie)
 	}
-	clock.move(time.Second)
-	callOn(h, "GET", "/api/x", "", "Cookie", cookie)
-	if err := d.audit(testkit.Context(t), account.Actor(), store.AuditExport, "the end", "", ""); err != nil {
+	clock.Move(time.Second)
+	desktest.Ask(h, "GET", "/api/x", "", "Cookie", cookie)
+	if err := f.audit(testkit.Context(t), account.Actor(), store.AuditExport, "the end", "", ""); err != nil {
 		t.Fatal(err)
 	}
-	if rows := auditLines(t, d, store.AuditQuery{Who: account.ID, Action: store.AuditDenied}, 1); len(rows) != deniedBurst+1 {
+	if rows := desktest.AuditLines(t, f.store, store.AuditQuery{Who: account.ID, Action: store.AuditDenied}, 1); len(rows) != deniedBurst+1 {
 		t.Errorf("%d lines, want %d", len(rows), deniedBurst+1)
 	}
 }
 
 // What cannot be written down is an error.
 func TestAuditFailsWithTheStore(t *testing.T) {
-	d := openDesk(t, testOptions(t))
-	if err := d.Close(); err != nil {
+	f := open(t, Options{})
+	if err := f.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.audit(testkit.Context(t), store.Actor{}, store.AuditExport, "", "", ""); !errors.Is(err, store.ErrStopped) {
+	if err := f.audit(testkit.Context(t), store.Actor{}, store.AuditExport, "", "", ""); !errors.Is(err, store.ErrStopped) {
 		t.Errorf("audit on a closed store: %v", err)
 	}
-	d.auditSoon(store.Actor{}, store.AuditDenied, "", "", "")
-	if d.Stats().AuditLost != 1 {
+	f.auditSoon(store.Actor{}, store.AuditDenied, "", "", "")
+	if f.Counters.AuditLost.Load() != 1 {
 		t.Error("the lost line is not counted")
 	}
 }
@@ -169,8 +128,7 @@ func TestKeepIP(t *testing.T) {
 		"192.0.2.77<script>alert(1)": {"", "", ""},
 	} {
 		for i, keep := range []KeepIP{KeepNoIP, KeepShortIP, KeepFullIP} {
-			o := Options{KeepIP: keep}
-			if got := o.keepIP(ip); got != want[i] {
+			if got := keep.keep(ip); got != want[i] {
 				t.Errorf("%q with %d: %q, want %q", ip, keep, got, want[i])
 			}
 		}

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	wallPlaces    = 4                // of httpWorkers
-	reportPlaces  = 4                // of httpWorkers, two of which read; the others wait for those
+	wallPlaces    = 4
+	reportPlaces  = 4                // two of them read, the others wait for those
 	wallTimeout   = 3 * time.Second  // for the numbers of the day, from the background
 	reportTimeout = 20 * time.Second // of one report
 	wallKeep      = time.Second      // how long all watchers share one reading of the day
@@ -27,16 +27,16 @@ const (
 )
 
 // wallRoutes adds the wall and the reports.
-func (d *Desk) wallRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /wall", d.staff(perm.ViewWall, d.staffPage("wall.html")))
-	mux.HandleFunc("GET /wall/reports", d.staff(perm.ViewWall, d.staffPage("reports.html")))
-	mux.HandleFunc("GET /api/v1/supervisor/wall", d.staffIn(d.wallPlaces, d.o.within(wallTimeout), perm.ViewWall, d.wall))
-	mux.HandleFunc("GET /api/v1/supervisor/reports", d.staffIn(d.reportPlaces, d.o.within(reportTimeout), perm.ViewWall, d.report))
-	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", d.staff(perm.ForceState, d.forceStatus))
+func (f *Front) wallRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /wall", f.staff(perm.ViewWall, f.staffPage("wall.html")))
+	mux.HandleFunc("GET /wall/reports", f.staff(perm.ViewWall, f.staffPage("reports.html")))
+	mux.HandleFunc("GET /api/v1/supervisor/wall", f.staffIn(f.places.wall, f.within(wallTimeout), perm.ViewWall, f.wall))
+	mux.HandleFunc("GET /api/v1/supervisor/reports", f.staffIn(f.places.reports, f.within(reportTimeout), perm.ViewWall, f.report))
+	mux.HandleFunc("POST /api/v1/supervisor/agents/{id}/status", f.staff(perm.ForceState, f.forceStatus))
 }
 
-func (d *Desk) staffPage(name string) staffHandler {
-	return func(w http.ResponseWriter, r *http.Request, _ store.AgentSession) { d.sendPage(w, r, name) }
+func (f *Front) staffPage(name string) staffHandler {
+	return func(w http.ResponseWriter, r *http.Request, _ store.AgentSession) { f.sendPage(w, r, name) }
 }
 
 // wallMe is the agent who looks at the wall.
@@ -72,22 +72,22 @@ type dayNumbers struct {
 	minutes []minuteInfo
 }
 
-func (d *Desk) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
-	now := d.o.Now()
+func (f *Front) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	now := f.o.Now()
 	since, err := strconv.ParseInt(r.URL.Query().Get("since"), 10, 64)
 	if err != nil || since > now.UnixMilli() || since < now.Add(-maxWallDay).UnixMilli() {
 		y, m, day := now.Date()
 		since = time.Date(y, m, day, 0, 0, 0, 0, now.Location()).UnixMilli()
 	}
-	info := wallInfo{Wall: d.hub.Wall(), Me: wallMe{s.Agent.Name, s.Agent.Role.Permissions()}}
+	info := wallInfo{Wall: f.hub.Wall(), Me: wallMe{s.Agent.Name, s.Agent.Role.Permissions()}}
 	if !s.Agent.Role.Can(perm.Private) {
 		info.Mask()
 	}
-	info.Day, info.Minutes, err = d.today(r.Context(), now, since)
+	info.Day, info.Minutes, err = f.today(r.Context(), now, since)
 	if err != nil {
 		info.Partial = true
 		if r.Context().Err() == nil {
-			d.o.Logger.Warn("desk: the numbers of the day could not be read", "err", err)
+			f.o.Logger.Warn("desk: the numbers of the day could not be read", "err", err)
 		}
 	}
 	if info.Minutes == nil {
@@ -98,8 +98,8 @@ func (d *Desk) wall(w http.ResponseWriter, r *http.Request, s store.AgentSession
 
 // today reads the numbers of the day and of the last hour, unless another request has just done so. When they cannot be
 // read in time, it returns those read before.
-func (d *Desk) today(ctx context.Context, now time.Time, since int64) (*store.ReportRow, []minuteInfo, error) {
-	n := &d.numbers
+func (f *Front) today(ctx context.Context, now time.Time, since int64) (*store.ReportRow, []minuteInfo, error) {
+	n := &f.numbers
 	ctx, cancel := context.WithTimeout(ctx, wallTimeout/2) // the answer has to be sent, too
 	defer cancel()
 	select {
@@ -114,10 +114,10 @@ func (d *Desk) today(ctx context.Context, now time.Time, since int64) (*store.Re
 	if age := now.Sub(n.at); age < wallKeep && age >= 0 {
 		return n.day, n.minutes, nil
 	}
-	rows, err := d.store.Background().Report(ctx, store.ReportQuery{From: since, To: now.UnixMilli() + store.SlotQuarter, By: store.ByAll})
+	rows, err := f.store.Background().Report(ctx, store.ReportQuery{From: since, To: now.UnixMilli() + store.SlotQuarter, By: store.ByAll})
 	var minutes []store.Minute
 	if err == nil {
-		minutes, err = d.store.Background().Minutes(ctx, now.Add(-wallHour).UnixMilli())
+		minutes, err = f.store.Background().Minutes(ctx, now.Add(-wallHour).UnixMilli())
 	}
 	if err != nil {
 		return n.day, n.minutes, err
@@ -162,13 +162,13 @@ func reportQuery(v url.Values) (q store.ReportQuery, err error) {
 }
 
 // report answers with the rows of a report, as JSON or as CSV.
-func (d *Desk) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	q, err := reportQuery(r.URL.Query())
 	if err != nil {
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()})
 		return
 	}
-	rows, err := d.store.Background().Report(r.Context(), q)
+	rows, err := f.store.Background().Report(r.Context(), q)
 	switch {
 	case errors.Is(err, store.ErrConflict):
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."})
@@ -177,7 +177,7 @@ func (d *Desk) report(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The report took too long. Choose a shorter period.", RetryMS: 5000})
 		return
 	case err != nil:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 		return
 	}
 	if r.URL.Query().Get("format") != "csv" {
@@ -186,8 +186,8 @@ func (d *Desk) report(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 		}{rows})
 		return
 	}
-	if err := d.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(q.By), strconv.Itoa(len(rows))+" rows", d.address(r)); err != nil {
-		d.storeProblem(w, err)
+	if err := f.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(q.By), strconv.Itoa(len(rows))+" rows", f.address(r)); err != nil {
+		f.storeProblem(w, err)
 		return
 	}
 	sendCSV(w, q.By, rows)
@@ -231,7 +231,7 @@ func cell(s string) string {
 }
 
 // forceStatus sets the status of another agent.
-func (d *Desk) forceStatus(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+func (f *Front) forceStatus(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct {
 		Status    store.Status
 		Accepting *bool
@@ -244,19 +244,19 @@ func (d *Desk) forceStatus(w http.ResponseWriter, r *http.Request, s store.Agent
 		return
 	}
 	agent := r.PathValue("id")
-	_, err := d.store.Cold().AgentByID(r.Context(), agent)
+	_, err := f.store.Cold().AgentByID(r.Context(), agent)
 	if err == nil {
-		err = d.audit(r.Context(), s.Agent.Actor(), store.AuditForceState, "agent "+agent, string(in.Status), d.address(r))
+		err = f.audit(r.Context(), s.Agent.Actor(), store.AuditForceState, "agent "+agent, string(in.Status), f.address(r))
 	}
 	var now *proto.AgentStatus
 	if err == nil {
-		now, err = d.hub.SetStatus(r.Context(), agent, in.Status, in.Accepting)
+		now, err = f.hub.SetStatus(r.Context(), agent, in.Status, in.Accepting)
 	}
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such agent."})
 	case err != nil:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 	default:
 		answer(w, now)
 	}

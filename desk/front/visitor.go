@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -49,35 +49,35 @@ type visit struct {
 
 // widgetSession gives a visitor an identity, or refreshes the one it has. A signed identity alone decides who the
 // visitor is. Without one the token decides, unless that token stands for a contact with a signed identity.
-func (d *Desk) widgetSession(w http.ResponseWriter, r *http.Request) {
+func (f *Front) widgetSession(w http.ResponseWriter, r *http.Request) {
 	var in struct{ Site, Token, Identity, Locale string }
 	if !decode(w, r, &in) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
-	site, err := d.store.Hot().SiteByKey(ctx, in.Site)
+	site, err := f.store.Hot().SiteByKey(ctx, in.Site)
 	if errors.Is(err, store.ErrNotFound) {
 		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such site."})
 		return
 	}
 	if err == nil && !allows(&site, foreign(r)) {
-		d.wrongOrigin(w)
+		f.wrongOrigin(w)
 		return
 	}
-	v := visit{site: site, ip: d.address(r), token: in.Token, locale: localeOf(in.Locale)}
+	v := visit{site: site, ip: f.address(r), token: in.Token, locale: localeOf(in.Locale)}
 	if err == nil {
-		err = d.recall(ctx, &v)
+		err = f.recall(ctx, &v)
 	}
 	switch {
 	case err != nil:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 	case in.Identity != "":
-		d.identified(ctx, w, v, in.Identity)
+		f.identified(ctx, w, v, in.Identity)
 	case site.Settings.Enforce:
 		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "This site needs a signed identity."})
 	default:
-		d.anonymous(ctx, w, v)
+		f.anonymous(ctx, w, v)
 	}
 }
 
@@ -93,12 +93,12 @@ func localeOf(s string) string {
 }
 
 // recall reads the contact that the kept token stands for.
-func (d *Desk) recall(ctx context.Context, v *visit) error {
+func (f *Front) recall(ctx context.Context, v *visit) error {
 	if v.token == "" {
 		return nil
 	}
 	v.hash = auth.HashToken(v.token)
-	c, err := d.store.Hot().ContactByToken(ctx, v.hash, d.o.Now())
+	c, err := f.store.Hot().ContactByToken(ctx, v.hash, f.o.Now())
 	switch {
 	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired):
 		return nil
@@ -109,52 +109,52 @@ func (d *Desk) recall(ctx context.Context, v *visit) error {
 }
 
 // anonymous serves a visitor without a signed identity.
-func (d *Desk) anonymous(ctx context.Context, w http.ResponseWriter, v visit) {
-	expires := d.o.Now().Add(d.o.VisitorLife)
+func (f *Front) anonymous(ctx context.Context, w http.ResponseWriter, v visit) {
+	expires := f.o.Now().Add(f.o.VisitorLife)
 	switch {
 	case v.kept.ID == "":
 	case v.kept.Verified: // somebody has logged out of the site on this browser
-		if !d.forget(ctx, w, v) {
+		if !f.forget(ctx, w, v) {
 			return
 		}
 	case v.kept.Blocked:
 		blocked(w)
 		return
 	default:
-		err := d.store.ExtendVisitor(ctx, v.hash, expires)
+		err := f.store.ExtendVisitor(ctx, v.hash, expires)
 		if err == nil && v.locale != "" && v.locale != v.kept.Locale {
-			err = d.store.SetLocale(ctx, v.kept.ID, v.locale)
+			err = f.store.SetLocale(ctx, v.kept.ID, v.locale)
 		}
 		if err != nil {
-			d.storeProblem(w, err)
+			f.storeProblem(w, err)
 			return
 		}
-		d.welcome(w, v, v.kept, v.token, false)
+		f.welcome(w, v, v.kept, v.token, false)
 		return
 	}
-	if d.newVisitorRefused(w, v.ip, v.site.ID) {
+	if f.newVisitorRefused(w, v.ip, v.site.ID) {
 		return
 	}
 	token, hash := auth.NewToken()
-	c, err := d.store.CreateVisitor(ctx, v.site, hash, expires)
+	c, err := f.store.CreateVisitor(ctx, v.site, hash, expires)
 	if err == nil && v.locale != "" {
-		err = d.store.SetLocale(ctx, c.ID, v.locale)
+		err = f.store.SetLocale(ctx, c.ID, v.locale)
 	}
 	if err != nil {
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 		return
 	}
-	d.counters.visitors.Add(1)
-	d.welcome(w, v, c, token, true)
+	f.Counters.Visitors.Add(1)
+	f.welcome(w, v, c, token, true)
 }
 
 // identified serves a visitor whom the site's backend vouches for. The token lives as long as the identity does.
-func (d *Desk) identified(ctx context.Context, w http.ResponseWriter, v visit, identity string) {
+func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, identity string) {
 	o := &v.site.Settings
-	id, err := auth.CheckIdentity(identity, auth.IdentityRules{Audience: v.site.Key, Secrets: o.Secrets, Keys: o.Keys, Now: d.o.Now()})
+	id, err := auth.CheckIdentity(identity, auth.IdentityRules{Audience: v.site.Key, Secrets: o.Secrets, Keys: o.Keys, Now: f.o.Now()})
 	if err != nil {
-		d.counters.identitiesRefused.Add(1)
-		d.o.Logger.Debug("desk: identity refused", "site", v.site.Key, "err", err)
+		f.Counters.IdentitiesBad.Add(1)
+		f.o.Logger.Debug("desk: identity refused", "site", v.site.Key, "err", err)
 		code := proto.CodeUnauthorized
 		if errors.Is(err, auth.ErrIdentityExpired) {
 			code = proto.CodeTokenExpired
@@ -164,12 +164,12 @@ func (d *Desk) identified(ctx context.Context, w http.ResponseWriter, v visit, i
 	}
 	token, hash, same := v.token, v.hash, v.kept.Verified && v.kept.External == id.Subject
 	if !same {
-		if v.kept.Verified && !d.forget(ctx, w, v) {
+		if v.kept.Verified && !f.forget(ctx, w, v) {
 			return
 		}
 		token, hash = auth.NewToken()
 	}
-	expires := d.o.Now().Add(d.o.VisitorLife)
+	expires := f.o.Now().Add(f.o.VisitorLife)
 	if id.Expires.Before(expires) {
 		expires = id.Expires
 	}
@@ -177,34 +177,34 @@ func (d *Desk) identified(ctx context.Context, w http.ResponseWriter, v visit, i
 	if p.Locale == "" {
 		p.Locale = v.locale
 	}
-	c, err := d.store.IdentifyContact(ctx, v.site, p, hash, expires)
+	c, err := f.store.IdentifyContact(ctx, v.site, p, hash, expires)
 	switch {
 	case errors.Is(err, store.ErrBlocked):
 		blocked(w)
 	case err != nil:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 	default:
-		d.hub.Rename(c.ID, c.Name)
-		d.welcome(w, v, c, token, !same)
+		f.hub.Rename(c.ID, c.Name)
+		f.welcome(w, v, c, token, !same)
 	}
 }
 
 // forget ends the kept token and its connections, because another person uses the browser now. false means that the
 // answer has been given.
-func (d *Desk) forget(ctx context.Context, w http.ResponseWriter, v visit) bool {
-	if err := d.store.DropVisitor(ctx, v.hash); err != nil && !errors.Is(err, store.ErrNotFound) {
-		d.storeProblem(w, err)
+func (f *Front) forget(ctx context.Context, w http.ResponseWriter, v visit) bool {
+	if err := f.store.DropVisitor(ctx, v.hash); err != nil && !errors.Is(err, store.ErrNotFound) {
+		f.storeProblem(w, err)
 		return false
 	}
-	d.hub.CloseLogin(v.hash)
+	f.hub.CloseLogin(v.hash)
 	return true
 }
 
-func (d *Desk) welcome(w http.ResponseWriter, v visit, c store.Contact, token string, fresh bool) {
+func (f *Front) welcome(w http.ResponseWriter, v visit, c store.Contact, token string, fresh bool) {
 	answer(w, visitorInfo{Token: token, New: fresh, Contact: c.ID, Verified: c.Verified, Name: c.Name, Site: infoOf(v.site)})
 }
 
-func (d *Desk) tooManyVisitors(w http.ResponseWriter, wait time.Duration) {
-	d.counters.visitorsRefused.Add(1)
+func (f *Front) tooManyVisitors(w http.ResponseWriter, wait time.Duration) {
+	f.Counters.VisitorsRefused.Add(1)
 	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many new visitors. Try again in a moment.", RetryMS: max(1, wait.Milliseconds())})
 }

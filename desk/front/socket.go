@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"errors"
@@ -12,24 +12,24 @@ import (
 
 // socket upgrades to the WebSocket of both roles. A page of a site's own origin may only be a customer of that site. The
 // hub checks that once it knows who connects.
-func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
+func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
 	origin := ""
-	if !d.sameOrigin(r) {
+	if !f.sameOrigin(r) {
 		var ok bool
-		if origin, ok = d.siteOrigin(r); !ok {
-			d.wrongOrigin(w)
+		if origin, ok = f.siteOrigin(r); !ok {
+			f.wrongOrigin(w)
 			return
 		}
 	}
-	ip := d.address(r)
-	leave, ok := d.sockets.enter(network(ip), d.o.ConnsPerIP)
+	ip := f.address(r)
+	leave, ok := f.sockets.enter(network(ip), f.o.ConnsPerIP)
 	if !ok {
-		d.counters.socketsRefused.Add(1)
+		f.Counters.SocketsRefused.Add(1)
 		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many connections from your address.", RetryMS: socketRetryMS})
 		return
 	}
-	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: d.cookieToken(r), Origin: origin, Network: network(ip), IP: d.o.keepIP(ip)}
-	_, err := websocket.Upgrade(w, r, &endpoint{hub: d.hub, peer: peer, leave: leave}, websocket.Options{
+	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), IP: f.o.KeepIP.keep(ip)}
+	_, err := websocket.Upgrade(w, r, &endpoint{hub: f.hub, peer: peer, leave: leave}, websocket.Options{
 		MaxMessage:         proto.MaxAgentBytes,
 		Subprotocols:       []string{proto.Subprotocol},
 		RequireSubprotocol: true,
@@ -39,7 +39,7 @@ func (d *Desk) socket(w http.ResponseWriter, r *http.Request) {
 	})
 	if err != nil {
 		leave()
-		d.o.Logger.Debug("desk: upgrade failed", "err", err) // the client has been told
+		f.o.Logger.Debug("desk: upgrade failed", "err", err) // the client has been told
 	}
 }
 

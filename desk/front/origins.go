@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type origins struct {
 
 // sameOrigin reports whether a browser's Origin is this server itself. A request without an Origin comes from a program.
 // Without a token or ticket it gets no further than hello, because cookies alone never authenticate a WebSocket.
-func (d *Desk) sameOrigin(r *http.Request) bool {
+func (f *Front) sameOrigin(r *http.Request) bool {
 	list := r.Header.Values("Origin")
 	if len(list) != 1 {
 		return len(list) == 0
@@ -39,49 +39,49 @@ func (d *Desk) sameOrigin(r *http.Request) bool {
 	if err != nil || !strings.EqualFold(u.Host, r.Host) {
 		return false
 	}
-	return u.Scheme == "https" || (u.Scheme == "http" && !d.o.HTTPS)
+	return u.Scheme == "https" || (u.Scheme == "http" && !f.o.HTTPS)
 }
 
 // siteOrigin returns the Origin of a request that is not our own, if some site allows it. Whether the site of the
 // request allows it is checked later, by allows.
-func (d *Desk) siteOrigin(r *http.Request) (origin string, ok bool) {
+func (f *Front) siteOrigin(r *http.Request) (origin string, ok bool) {
 	list := r.Header.Values("Origin")
 	if len(list) != 1 || list[0] == "" || len(list[0]) > 256 {
 		return "", false
 	}
 	origin = strings.ToLower(list[0])
-	return origin, d.anySite(r.Context(), origin)
+	return origin, f.anySite(r.Context(), origin)
 }
 
 // anySite reports whether a site allows an origin, by a list that is read again when it is old. Only one request reads;
 // others use the old list meanwhile. A database that does not answer thus delays only one request.
-func (d *Desk) anySite(ctx context.Context, origin string) bool {
-	o := &d.origins
+func (f *Front) anySite(ctx context.Context, origin string) bool {
+	o := &f.origins
 	o.mu.Lock()
-	old := !o.loading && d.o.Now().Sub(o.at) > originsFresh
+	old := !o.loading && f.o.Now().Sub(o.at) > originsFresh
 	o.loading = o.loading || old
 	o.mu.Unlock()
 	if old {
-		d.readOrigins(ctx)
+		f.readOrigins(ctx)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.known[origin]
 }
 
-func (d *Desk) readOrigins(ctx context.Context) {
-	o := &d.origins
-	ctx, cancel := context.WithTimeout(ctx, d.o.within(requestTimeout))
+func (f *Front) readOrigins(ctx context.Context) {
+	o := &f.origins
+	ctx, cancel := context.WithTimeout(ctx, f.within(requestTimeout))
 	defer cancel()
-	sites, err := d.store.Hot().Sites(ctx)
+	sites, err := f.store.Hot().Sites(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.loading = false
 	if err != nil {
-		d.o.Logger.Warn("desk: the origins of the sites cannot be read", "err", err)
+		f.o.Logger.Warn("desk: the origins of the sites cannot be read", "err", err)
 		return
 	}
-	o.at, o.known = d.o.Now(), make(map[string]bool)
+	o.at, o.known = f.o.Now(), make(map[string]bool)
 	for i := range sites {
 		for _, allowed := range sites[i].Settings.Origins {
 			o.known[strings.ToLower(allowed)] = true
@@ -104,19 +104,19 @@ func foreign(r *http.Request) string {
 
 // guarded refuses requests that change something and come from another site. Pages of the sites' origins may call the
 // API of the widget. They send no cookies, and get the headers that let them read the answer (Fetch, CORS protocol).
-func (d *Desk) guarded(next http.Handler) http.Handler {
+func (f *Front) guarded(next http.Handler) http.Handler {
 	sameSite := http.NewCrossOriginProtection()
-	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { d.crossSite(w) }))
+	sameSite.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.crossSite(w) }))
 	protected := sameSite.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, widgetAPI) || d.sameOrigin(r) {
+		if !strings.HasPrefix(r.URL.Path, widgetAPI) || f.sameOrigin(r) {
 			protected.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Add("Vary", "Origin")
-		origin, ok := d.siteOrigin(r)
+		origin, ok := f.siteOrigin(r)
 		if !ok {
-			d.crossSite(w)
+			f.crossSite(w)
 			return
 		}
 		h := w.Header()
@@ -134,13 +134,13 @@ func (d *Desk) guarded(next http.Handler) http.Handler {
 	})
 }
 
-func (d *Desk) crossSite(w http.ResponseWriter) {
-	d.counters.crossSite.Add(1)
+func (f *Front) crossSite(w http.ResponseWriter) {
+	f.Counters.CrossSite.Add(1)
 	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This request came from another site."})
 }
 
 // wrongOrigin is the answer of a site that does not allow the page's origin.
-func (d *Desk) wrongOrigin(w http.ResponseWriter) {
-	d.counters.originRefused.Add(1)
+func (f *Front) wrongOrigin(w http.ResponseWriter) {
+	f.Counters.OriginRefused.Add(1)
 	problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This origin may not connect."})
 }

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -11,35 +11,35 @@ import (
 )
 
 // newAdmin prepares the administration pages.
-func (d *Desk) newAdmin() (*admin.Pages, error) {
+func (f *Front) newAdmin() (*admin.Pages, error) {
 	return admin.New(admin.Options{
-		Store: d.store, Hash: d.hasher.Hash, Notify: changes{d}, Logger: d.o.Logger, Now: d.o.Now, HTTPS: d.o.HTTPS,
-		Asset: d.assetPath,
+		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS,
+		Asset: f.assetPath,
 		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
-			return d.audit(r.Context(), who, action, target, detail, d.address(r))
+			return f.audit(r.Context(), who, action, target, detail, f.address(r))
 		},
 	})
 }
 
 // assetPath returns the address of an embedded file, under the name that changes with its content.
-func (d *Desk) assetPath(name string) string {
+func (f *Front) assetPath(name string) string {
 	const hashChars = 12
 	ext := path.Ext(name)
-	if hashed := strings.TrimSuffix(name, ext) + "." + d.pages[name].etag[:hashChars] + ext; d.pages[hashed].content != nil {
+	if hashed := strings.TrimSuffix(name, ext) + "." + f.pages[name].etag[:hashChars] + ext; f.pages[hashed].content != nil {
 		name = hashed
 	}
 	return "/assets/" + name
 }
 
 // manageRoutes adds the administration pages, each behind the gate staff.
-func (d *Desk) manageRoutes(mux *http.ServeMux) {
-	for _, route := range d.admin.Routes() {
-		mux.HandleFunc(route.Pattern, d.staff(route.Needs, route.Serve))
+func (f *Front) manageRoutes(mux *http.ServeMux) {
+	for _, route := range f.admin.Routes() {
+		mux.HandleFunc(route.Pattern, f.staff(route.Needs, route.Serve))
 	}
 }
 
 // changes tells the running server what an administrator has changed.
-type changes struct{ desk *Desk }
+type changes struct{ front *Front }
 
 // AgentChanged implements admin.Changes. Running sessions get the account's new role and name, or end.
 func (c changes) AgentChanged(ctx context.Context, a store.AgentAccount) { c.recheck(ctx, a.ID) }
@@ -48,16 +48,16 @@ func (c changes) AgentChanged(ctx context.Context, a store.AgentAccount) { c.rec
 func (c changes) LoginsEnded(ctx context.Context, agent string) { c.recheck(ctx, agent) }
 
 func (c changes) recheck(ctx context.Context, agent string) {
-	if err := c.desk.hub.Recheck(ctx, agent); err != nil {
-		c.desk.o.Logger.Error("desk: sessions of a changed account could not be looked at and were closed", "agent", agent, "err", err)
+	if err := c.front.hub.Recheck(ctx, agent); err != nil {
+		c.front.o.Logger.Error("desk: sessions of a changed account could not be looked at and were closed", "agent", agent, "err", err)
 	}
 }
 
 // GroupsChanged implements admin.Changes. The router uses what it reads next.
-func (c changes) GroupsChanged(context.Context) { c.desk.hub.Reload() }
+func (c changes) GroupsChanged(context.Context) { c.front.hub.Reload() }
 
 // SiteChanged implements admin.Changes.
-func (c changes) SiteChanged(context.Context, store.Site) { c.desk.hub.Reload() }
+func (c changes) SiteChanged(context.Context, store.Site) { c.front.hub.Reload() }
 
 // BotsChanged implements admin.Changes.
 func (c changes) BotsChanged(context.Context) {}

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"bytes"
@@ -22,24 +22,24 @@ type staffHandler func(w http.ResponseWriter, r *http.Request, s store.AgentSess
 // staff is the one gate in front of every route of staff. It takes a place, finds the login by the cookie, checks its
 // expiry, the account and the permission, and bounds the time of the request. Routes below /api/ refuse with problem
 // objects. A page redirects to the console's login, or answers with the page that says "forbidden".
-func (d *Desk) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
-	return d.staffIn(d.staffPlaces, d.o.within(requestTimeout), p, next)
+func (f *Front) staff(p perm.Permission, next staffHandler) http.HandlerFunc {
+	return f.staffIn(f.places.staff, f.within(requestTimeout), p, next)
 }
 
 // staffIn is staff for routes with places and a time limit of their own.
-func (d *Desk) staffIn(places chan struct{}, limit time.Duration, p perm.Permission, next staffHandler) http.HandlerFunc {
-	return d.limited(places, func(w http.ResponseWriter, r *http.Request) {
+func (f *Front) staffIn(places chan struct{}, limit time.Duration, p perm.Permission, next staffHandler) http.HandlerFunc {
+	return f.limited(places, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		r = r.WithContext(ctx)
-		s, err := d.loggedIn(ctx, r)
+		s, err := f.loggedIn(ctx, r)
 		switch {
 		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExpired):
-			d.notLoggedIn(w, r)
+			f.notLoggedIn(w, r)
 		case err != nil:
-			d.storeProblem(w, err)
+			f.storeProblem(w, err)
 		case p != anyStaff && !s.Agent.Role.Can(p):
-			d.denied(w, r, s, p)
+			f.denied(w, r, s, p)
 		default:
 			next(w, r, s)
 		}
@@ -50,28 +50,28 @@ func (d *Desk) staffIn(places chan struct{}, limit time.Duration, p perm.Permiss
 func isPage(r *http.Request) bool { return !strings.HasPrefix(r.URL.Path, "/api/") }
 
 // loggedIn returns the login of a request. ErrNotFound means that there is none, and ErrExpired that it has ended.
-func (d *Desk) loggedIn(ctx context.Context, r *http.Request) (store.AgentSession, error) {
-	token := d.cookieToken(r)
+func (f *Front) loggedIn(ctx context.Context, r *http.Request) (store.AgentSession, error) {
+	token := f.cookieToken(r)
 	if token == (store.Token{}) {
 		return store.AgentSession{}, store.ErrNotFound
 	}
-	s, err := d.store.Cold().AgentSession(ctx, token, d.o.Now())
+	s, err := f.store.Cold().AgentSession(ctx, token, f.o.Now())
 	if err != nil {
 		return store.AgentSession{}, err
 	}
-	idle := d.o.Now().Sub(s.Seen)
-	if idle > d.o.LoginIdle {
+	idle := f.o.Now().Sub(s.Seen)
+	if idle > f.o.LoginIdle {
 		return store.AgentSession{}, store.ErrExpired
 	}
 	if idle > touchEvery {
-		if err := d.store.TouchAgentSession(ctx, token); err != nil {
-			d.o.Logger.Warn("desk: the time of a login could not be renewed", "err", err)
+		if err := f.store.TouchAgentSession(ctx, token); err != nil {
+			f.o.Logger.Warn("desk: the time of a login could not be renewed", "err", err)
 		}
 	}
 	return s, nil
 }
 
-func (d *Desk) notLoggedIn(w http.ResponseWriter, r *http.Request) {
+func (f *Front) notLoggedIn(w http.ResponseWriter, r *http.Request) {
 	if isPage(r) {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, "/console", http.StatusSeeOther)
@@ -81,10 +81,10 @@ func (d *Desk) notLoggedIn(w http.ResponseWriter, r *http.Request) {
 }
 
 // denied refuses what the role may not do, and adds that to the audit log.
-func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
-	d.counters.denied.Add(1)
-	if d.denials.Allow(s.Agent.ID, d.o.Now()) {
-		d.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), d.address(r))
+func (f *Front) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
+	f.Counters.RequestsDenied.Add(1)
+	if f.denials.Allow(s.Agent.ID, f.o.Now()) {
+		f.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), f.address(r))
 	}
 	if !isPage(r) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "Your role may not do this."})
@@ -93,22 +93,22 @@ func (d *Desk) denied(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write(bytes.Join(d.pages["forbidden.html"].parts, nil)) // a failing connection closes itself
+	_, _ = w.Write(bytes.Join(f.pages["forbidden.html"].parts, nil)) // a failing connection closes itself
 }
 
 // audit writes a line of the audit log and waits for its commit. Call it before the action, because an action that
 // cannot be recorded must not be done. ip is the address of the client; it is stored as far as the options allow.
-func (d *Desk) audit(ctx context.Context, who store.Actor, action, target, detail, ip string) error {
-	return store.Record(ctx, d.store, store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)})
+func (f *Front) audit(ctx context.Context, who store.Actor, action, target, detail, ip string) error {
+	return store.Record(ctx, f.store, store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: f.o.KeepIP.keep(ip)})
 }
 
 // auditSoon writes a line without waiting, about an action that was not done. A line that is lost is counted and logged.
-func (d *Desk) auditSoon(who store.Actor, action, target, detail, ip string) {
-	line := store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: d.o.keepIP(ip)}
-	d.store.Do(line, time.Now().Add(d.o.within(auditTimeout)), func(out store.Outcome) {
+func (f *Front) auditSoon(who store.Actor, action, target, detail, ip string) {
+	line := store.Audit{Who: who, Action: action, Target: target, Detail: detail, IP: f.o.KeepIP.keep(ip)}
+	f.store.Do(line, time.Now().Add(f.within(auditTimeout)), func(out store.Outcome) {
 		if out.Err != nil {
-			d.counters.auditLost.Add(1)
-			d.o.Logger.Error("desk: a line of the audit log was lost", "action", action, "who", who.ID, "err", out.Err)
+			f.Counters.AuditLost.Add(1)
+			f.o.Logger.Error("desk: a line of the audit log was lost", "action", action, "who", who.ID, "err", out.Err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"net"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/desk/proto"
 )
 
@@ -15,13 +14,13 @@ const maxHops = 16 // entries of X-Forwarded-For that are looked at
 
 // address returns the client's IP. That is the peer, or, if the options trust the peer as a proxy, the last entry of
 // X-Forwarded-For that is not such a proxy. Entries before that one may have been written by anybody.
-func (d *Desk) address(r *http.Request) string {
+func (f *Front) address(r *http.Request) string {
 	peer := peerOf(r)
 	a, err := netip.ParseAddr(peer)
-	if err != nil || !d.o.trusted(a) {
+	if err != nil || !f.trusted(a) {
 		if err == nil && r.Header.Get("X-Forwarded-For") != "" {
-			d.untrusted.Do(func() {
-				d.o.Logger.Warn("desk: X-Forwarded-For is not believed: limits count the peer's address. If that is a proxy of yours, name it among the trusted proxies", "peer", peer)
+			f.untrusted.Do(func() {
+				f.o.Logger.Warn("desk: X-Forwarded-For is not believed: limits count the peer's address. If that is a proxy of yours, name it among the trusted proxies", "peer", peer)
 			})
 		}
 		return peer
@@ -34,7 +33,7 @@ func (d *Desk) address(r *http.Request) string {
 			break // everything before this entry is as doubtful
 		}
 		a = hop.Unmap()
-		if !d.o.trusted(a) {
+		if !f.trusted(a) {
 			break
 		}
 		hops = hops[:len(hops)-1]
@@ -51,9 +50,9 @@ func peerOf(r *http.Request) string {
 	return host
 }
 
-func (o *Options) trusted(a netip.Addr) bool {
+func (f *Front) trusted(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	for _, p := range o.TrustedProxies {
+	for _, p := range f.o.TrustedProxies {
 		if p.Contains(a) {
 			return true
 		}
@@ -78,22 +77,13 @@ func network(ip string) string {
 	return p.String()
 }
 
-// tenant returns the key by which the engine counts connections: the network of a peer that is no trusted proxy.
-func (o *Options) tenant(peer netip.AddrPort) string {
-	if !peer.IsValid() || o.trusted(peer.Addr()) {
+// Tenant returns the key by which the engine counts connections: the network of a peer that is no trusted proxy. ""
+// is not limited.
+func (f *Front) Tenant(peer netip.AddrPort) string {
+	if !peer.IsValid() || f.trusted(peer.Addr()) {
 		return ""
 	}
 	return network(peer.Addr().String())
-}
-
-// admission makes the engine count connections by tenant and refuse those beyond the limit before they say a word. The
-// refusal is a 503, unless Layers stand in front of HTTP.
-func (d *Desk) admission() eddy.Admission {
-	a := eddy.Admission{Tenant: d.o.tenant, MaxPerTenant: d.o.ConnsPerIP}
-	if d.o.Layers == nil {
-		a.OnLimit, a.Busy = eddy.DecisionBusy, d.http.Refuse
-	}
-	return a
 }
 
 // census counts by key. It keeps only keys whose count is above 0.
@@ -128,20 +118,20 @@ func (c *census) enter(key string, limit int) (leave func(), ok bool) {
 
 // newVisitorRefused takes one new visitor from the rates of an address and of a site. true means that there may be none
 // now and the answer has been given.
-func (d *Desk) newVisitorRefused(w http.ResponseWriter, ip, site string) bool {
-	now := d.o.Now()
+func (f *Front) newVisitorRefused(w http.ResponseWriter, ip, site string) bool {
+	now := f.o.Now()
 	key := network(ip)
 	if key != "" {
-		if wait := d.visitorsOf.Take(key, now); wait > 0 {
-			d.tooManyVisitors(w, wait)
+		if wait := f.visitorsOf.Take(key, now); wait > 0 {
+			f.tooManyVisitors(w, wait)
 			return true
 		}
 	}
-	if wait := d.visitors.Take(site, now); wait > 0 {
+	if wait := f.visitors.Take(site, now); wait > 0 {
 		if key != "" {
-			d.visitorsOf.Return(key)
+			f.visitorsOf.Return(key)
 		}
-		d.tooManyVisitors(w, wait)
+		f.tooManyVisitors(w, wait)
 		return true
 	}
 	return false

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -25,28 +25,28 @@ const (
 
 // file sends a file to every client that has its signed address. Customers and staff have separate places and database
 // connections.
-func (d *Desk) file(w http.ResponseWriter, r *http.Request) {
+func (f *Front) file(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	side, err := d.files.links.Check(r.PathValue("id"), query.Get("e"), query.Get("s"))
+	side, err := f.o.Links.Check(r.PathValue("id"), query.Get("e"), query.Get("s"))
 	switch {
 	case errors.Is(err, files.ErrLinkExpired):
 		problem(w, http.StatusGone, &proto.Error{Code: proto.CodeNotFound, Text: "This address is too old. Open the file from the chat again."})
 	case err != nil:
-		d.counters.linksRefused.Add(1)
+		f.Counters.LinksRefused.Add(1)
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "This address is not valid. Open the file from the chat."})
 	case side == store.StaffSide:
-		d.limited(d.files.staffFetches, func(w http.ResponseWriter, r *http.Request) { d.sendFile(w, r, d.store.Cold(), "staff ") })(w, r)
+		f.limited(f.places.staffFetches, func(w http.ResponseWriter, r *http.Request) { f.sendFile(w, r, f.store.Cold(), "staff ") })(w, r)
 	default:
-		d.limited(d.files.fetches, func(w http.ResponseWriter, r *http.Request) { d.sendFile(w, r, d.store.Hot(), "customer ") })(w, r)
+		f.limited(f.places.fetches, func(w http.ResponseWriter, r *http.Request) { f.sendFile(w, r, f.store.Hot(), "customer ") })(w, r)
 	}
 }
 
-func (d *Desk) sendFile(w http.ResponseWriter, r *http.Request, from store.Reader, side string) {
-	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
+func (f *Front) sendFile(w http.ResponseWriter, r *http.Request, from store.Reader, side string) {
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
 	found, err := from.Attachments(ctx, []string{r.PathValue("id")})
 	if err != nil {
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 		return
 	}
 	if len(found) == 0 || found[0].State != store.FileReady {
@@ -55,25 +55,26 @@ func (d *Desk) sendFile(w http.ResponseWriter, r *http.Request, from store.Reade
 	}
 	a := &found[0]
 	key := "fetch " + side + a.Contact
-	if !d.files.running.take(key, fetchesPerChat) {
+	leave, ok := f.running.enter(key, fetchesPerChat)
+	if !ok {
 		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many files at once. Try again in a moment.", RetryMS: 1000})
 		return
 	}
-	defer d.files.running.give(key)
-	f, err := d.files.store.Open(a.Storage)
+	defer leave()
+	content, err := f.o.Files.Open(a.Storage)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			d.o.Logger.Error("desk: a file cannot be read", "file", a.ID, "err", err)
+			f.o.Logger.Error("desk: a file cannot be read", "file", a.ID, "err", err)
 		}
 		noFile(w)
 		return
 	}
-	defer func() { _ = f.Close() }()
-	d.counters.fetches.Add(1)
+	defer func() { _ = content.Close() }()
+	f.Counters.FilesSent.Add(1)
 	allowed := fetchTime + time.Duration(a.Size/fetchSpeed)*time.Second
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(allowed)) // a server without deadlines has its own
 	fileHeader(w.Header(), a)
-	http.ServeContent(w, r, "", time.UnixMilli(a.Created), f)
+	http.ServeContent(w, r, "", time.UnixMilli(a.Created), content)
 }
 
 func noFile(w http.ResponseWriter) {

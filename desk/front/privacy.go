@@ -1,4 +1,4 @@
-package desk
+package front
 
 import "net/netip"
 
@@ -17,14 +17,14 @@ const (
 	shortIPv6 = 48
 )
 
-// keepIP returns the part of an address that is stored.
-func (o *Options) keepIP(ip string) string {
+// keep returns the part of an address that is stored.
+func (k KeepIP) keep(ip string) string {
 	a, err := netip.ParseAddr(ip)
-	if err != nil || o.KeepIP == KeepNoIP {
+	if err != nil || k == KeepNoIP {
 		return ""
 	}
 	a = a.Unmap().WithZone("")
-	if o.KeepIP == KeepFullIP {
+	if k == KeepFullIP {
 		return a.String()
 	}
 	bits := shortIPv6

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"context"
@@ -35,10 +35,10 @@ type loginInfo struct {
 func loginID(t store.Token) string { return hex.EncodeToString(t[:sessionIDLen]) }
 
 // sessions lists the logins of the agent who asks.
-func (d *Desk) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
-	all, err := d.live(r, s.Agent.ID)
+func (f *Front) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	all, err := f.live(r, s.Agent.ID)
 	if err != nil {
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 		return
 	}
 	infos := make([]loginInfo, 0, len(all))
@@ -54,12 +54,12 @@ func (d *Desk) sessions(w http.ResponseWriter, r *http.Request, s store.AgentSes
 }
 
 // live returns the logins of an agent that can still be used.
-func (d *Desk) live(r *http.Request, agent string) ([]store.AgentSession, error) {
-	now := d.o.Now()
-	all, err := d.store.Cold().AgentSessions(r.Context(), agent, now)
+func (f *Front) live(r *http.Request, agent string) ([]store.AgentSession, error) {
+	now := f.o.Now()
+	all, err := f.store.Cold().AgentSessions(r.Context(), agent, now)
 	used := all[:0]
 	for _, l := range all {
-		if now.Sub(l.Seen) <= d.o.LoginIdle {
+		if now.Sub(l.Seen) <= f.o.LoginIdle {
 			used = append(used, l)
 		}
 	}
@@ -68,7 +68,7 @@ func (d *Desk) live(r *http.Request, agent string) ([]store.AgentSession, error)
 
 // revoke ends logins: one of the agent's own by its id, or all of them but this one. With the permission it ends all
 // logins of another agent.
-func (d *Desk) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+func (f *Front) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct {
 		ID    string
 		All   bool
@@ -88,31 +88,31 @@ func (d *Desk) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSessi
 		return
 	}
 	if in.Agent != "" && in.Agent != s.Agent.ID && !s.Agent.Role.Can(perm.ForceState) {
-		d.denied(w, r, s, perm.ForceState)
+		f.denied(w, r, s, perm.ForceState)
 		return
 	}
-	err := d.endLogins(r, s, in.ID, in.Agent)
+	err := f.endLogins(r, s, in.ID, in.Agent)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such login or account."})
 	case err != nil:
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-func (d *Desk) endLogins(r *http.Request, s store.AgentSession, id, agent string) error {
+func (f *Front) endLogins(r *http.Request, s store.AgentSession, id, agent string) error {
 	ctx, target := r.Context(), s.Agent.ID
 	if agent != "" {
 		target = agent
-		if _, err := d.store.Cold().AgentByID(ctx, agent); err != nil {
+		if _, err := f.store.Cold().AgentByID(ctx, agent); err != nil {
 			return err
 		}
 	}
 	var one store.AgentSession
 	if id != "" {
-		all, err := d.live(r, target)
+		all, err := f.live(r, target)
 		if err != nil {
 			return err
 		}
@@ -125,27 +125,27 @@ func (d *Desk) endLogins(r *http.Request, s store.AgentSession, id, agent string
 			return store.ErrNotFound
 		}
 	}
-	if err := d.audit(ctx, s.Agent.Actor(), store.AuditRevoke, "agent "+target, "", d.address(r)); err != nil {
+	if err := f.audit(ctx, s.Agent.Actor(), store.AuditRevoke, "agent "+target, "", f.address(r)); err != nil {
 		return err
 	}
 	var err error
 	switch {
 	case id != "":
-		err = d.store.DeleteAgentSession(ctx, one.Token)
+		err = f.store.DeleteAgentSession(ctx, one.Token)
 	case agent != "":
-		err = d.store.DeleteAgentSessions(ctx, target, store.Token{})
+		err = f.store.DeleteAgentSessions(ctx, target, store.Token{})
 	default:
-		err = d.store.DeleteAgentSessions(ctx, target, s.Token)
+		err = f.store.DeleteAgentSessions(ctx, target, s.Token)
 	}
 	if err != nil {
 		return err
 	}
-	return d.hub.Recheck(ctx, target)
+	return f.hub.Recheck(ctx, target)
 }
 
 // password changes the password of the agent who asks and ends the agent's other logins. The agent has to know the old
 // password.
-func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+func (f *Front) password(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct{ Old, New string }
 	if !decode(w, r, &in) {
 		return
@@ -159,30 +159,30 @@ func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSes
 		problem(w, http.StatusUnprocessableEntity, &proto.Error{Code: proto.CodeBadRequest, Text: strings.ToUpper(text[:1]) + text[1:] + "."})
 		return
 	}
-	if !d.proved(w, r, s, in.Old) {
+	if !f.proved(w, r, s, in.Old) {
 		return
 	}
 	ctx := r.Context()
-	hash, err := d.hasher.Hash(ctx, in.New)
+	hash, err := f.o.Hasher.Hash(ctx, in.New)
 	if errors.Is(err, auth.ErrBusy) {
-		d.hasherBusy(w)
+		f.hasherBusy(w)
 		return
 	}
 	if err == nil {
-		err = d.audit(ctx, s.Agent.Actor(), store.AuditPassword, "agent "+s.Agent.ID, "", d.address(r))
+		err = f.audit(ctx, s.Agent.Actor(), store.AuditPassword, "agent "+s.Agent.ID, "", f.address(r))
 	}
 	if err == nil {
-		err = d.store.ChangePassword(ctx, s.Agent.ID, s.Agent.Password, hash, s.Token)
+		err = f.store.ChangePassword(ctx, s.Agent.ID, s.Agent.Password, hash, s.Token)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		problem(w, http.StatusConflict, &proto.Error{Code: proto.CodeConflict, Text: "The password has been changed meanwhile."})
 		return
 	}
 	if err == nil {
-		err = d.hub.Recheck(ctx, s.Agent.ID)
+		err = f.hub.Recheck(ctx, s.Agent.ID)
 	}
 	if err != nil {
-		d.storeProblem(w, err)
+		f.storeProblem(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -190,45 +190,45 @@ func (d *Desk) password(w http.ResponseWriter, r *http.Request, s store.AgentSes
 
 // proved checks the password of an agent who is logged in, as slowly as a login. false means that the answer has been
 // given.
-func (d *Desk) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
-	name, from := strings.ToLower(s.Agent.Login), d.address(r)
-	if wait := d.throttle.Begin(name, from); wait > 0 {
-		d.throttled(w, wait)
+func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
+	name, from := strings.ToLower(s.Agent.Login), f.address(r)
+	if wait := f.throttle.Begin(name, from); wait > 0 {
+		f.throttled(w, wait)
 		return false
 	}
-	err := d.hasher.Check(r.Context(), s.Agent.Password, password)
+	err := f.o.Hasher.Check(r.Context(), s.Agent.Password, password)
 	switch {
 	case err == nil:
-		d.throttle.Success(name, from)
+		f.throttle.Success(name, from)
 		return true
 	case errors.Is(err, auth.ErrWrong):
-		d.loginFailed(s.Agent, "password change", from)
+		f.loginFailed(s.Agent, "password change", from)
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "The old password is wrong."})
 		return false
 	case errors.Is(err, auth.ErrBusy):
-		d.throttle.Cancel(name, from)
-		d.hasherBusy(w)
+		f.throttle.Cancel(name, from)
+		f.hasherBusy(w)
 		return false
 	}
-	d.throttle.Cancel(name, from)
-	d.storeProblem(w, err)
+	f.throttle.Cancel(name, from)
+	f.storeProblem(w, err)
 	return false
 }
 
-func (d *Desk) throttled(w http.ResponseWriter, wait time.Duration) {
-	d.counters.loginThrottled.Add(1)
+func (f *Front) throttled(w http.ResponseWriter, wait time.Duration) {
+	f.Counters.LoginsThrottled.Add(1)
 	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})
 }
 
-func (d *Desk) hasherBusy(w http.ResponseWriter) {
+func (f *Front) hasherBusy(w http.ResponseWriter) {
 	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
 }
 
 // loginFailed counts a wrong password and adds it to the audit log. A login that does not exist may be a password typed
 // into the wrong field, so it is not stored. Of a flood from one address only some attempts are logged.
-func (d *Desk) loginFailed(account store.AgentAccount, what, from string) {
-	d.counters.loginFailed.Add(1)
-	if !d.denials.Allow("login "+from, d.o.Now()) {
+func (f *Front) loginFailed(account store.AgentAccount, what, from string) {
+	f.Counters.LoginsFailed.Add(1)
+	if !f.denials.Allow("login "+from, f.o.Now()) {
 		return
 	}
 	who := store.Actor{Kind: store.Agent, ID: account.ID, Name: account.Name}
@@ -236,19 +236,19 @@ func (d *Desk) loginFailed(account store.AgentAccount, what, from string) {
 	if account.ID == "" {
 		who, target = store.Actor{}, "no such account"
 	}
-	d.auditSoon(who, store.AuditLoginFailed, target, what, from)
+	f.auditSoon(who, store.AuditLoginFailed, target, what, from)
 }
 
 // begin adds a login to the audit log and starts its session. It also stores where the login came from, if the options
 // say so.
-func (d *Desk) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token) error {
-	ip := d.address(r)
-	err := d.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, "", ip)
+func (f *Front) begin(ctx context.Context, r *http.Request, account store.AgentAccount, token store.Token) error {
+	ip := f.address(r)
+	err := f.audit(ctx, account.Actor(), store.AuditLogin, "agent "+account.ID, "", ip)
 	if err == nil {
-		err = d.store.CreateAgentSession(ctx, token, account.ID, d.o.Now().Add(d.o.LoginLife))
+		err = f.store.CreateAgentSession(ctx, token, account.ID, f.o.Now().Add(f.o.LoginLife))
 	}
-	if err == nil && d.o.KeepIP != KeepNoIP {
-		err = d.store.DescribeAgentSession(ctx, token, d.o.keepIP(ip), shortened(r.UserAgent(), maxUserAgent))
+	if err == nil && f.o.KeepIP != KeepNoIP {
+		err = f.store.DescribeAgentSession(ctx, token, f.o.KeepIP.keep(ip), shortened(r.UserAgent(), maxUserAgent))
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package desk
+package front
 
 import (
 	"bytes"
@@ -141,44 +141,44 @@ func pack(content []byte) ([]byte, error) {
 }
 
 // servePage answers with a fixed file.
-func (d *Desk) servePage(name string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { d.sendPage(w, r, name) }
+func (f *Front) servePage(name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { f.sendPage(w, r, name) }
 }
 
 // serveShop answers with the demo shop, the only page of ours that embeds the widget.
-func (d *Desk) serveShop(w http.ResponseWriter, r *http.Request) {
+func (f *Front) serveShop(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "frame-src 'self'; "+h.Get("Content-Security-Policy"))
-	d.sendPage(w, r, "shop.html")
+	f.sendPage(w, r, "shop.html")
 }
 
 // serveWidget answers with the customer page, for a frame in our own pages and in pages of the site's origins. If the
 // site cannot be read, only our own pages may frame it. The page itself then says what is wrong.
-func (d *Desk) serveWidget(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), d.o.within(requestTimeout))
+func (f *Front) serveWidget(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
-	site, err := d.store.Hot().SiteByKey(ctx, r.PathValue("site"))
+	site, err := f.store.Hot().SiteByKey(ctx, r.PathValue("site"))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		d.o.Logger.Warn("desk: the origins of a site cannot be read", "err", err)
+		f.o.Logger.Warn("desk: the origins of a site cannot be read", "err", err)
 	}
 	ancestors := strings.Join(append([]string{"frame-ancestors 'self'"}, site.Settings.Origins...), " ") // the store takes nothing that ends a directive
 	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Replace(h.Get("Content-Security-Policy"), "frame-ancestors 'none'", ancestors, 1))
-	d.sendPage(w, r, "customer.html")
+	f.sendPage(w, r, "customer.html")
 }
 
 // serveAsset answers with the file named in the path; whole pages have addresses of their own.
-func (d *Desk) serveAsset(w http.ResponseWriter, r *http.Request) {
+func (f *Front) serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("path")
 	if strings.HasSuffix(name, ".html") {
 		http.NotFound(w, r)
 		return
 	}
-	d.sendPage(w, r, name)
+	f.sendPage(w, r, name)
 }
 
-func (d *Desk) sendPage(w http.ResponseWriter, r *http.Request, name string) {
-	p, ok := d.pages[name]
+func (f *Front) sendPage(w http.ResponseWriter, r *http.Request, name string) {
+	p, ok := f.pages[name]
 	if !ok {
 		http.NotFound(w, r)
 		return

@@ -1,0 +1,136 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+type agentInfo struct {
+	ID    string `json:"id"`
+	Login string `json:"login"`
+	Name  string `json:"name"`
+}
+
+func agentAnswer(a store.AgentAccount) any {
+	return struct {
+		Agent agentInfo `json:"agent"`
+	}{agentInfo{a.ID, a.Login, a.Name}}
+}
+
+// login checks a password and starts a login session.
+func (f *Front) login(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Login, Password string }
+	if !decode(w, r, &in) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
+	defer cancel()
+	name, from := strings.ToLower(strings.TrimSpace(in.Login)), f.address(r)
+	if wait := f.throttle.Begin(name, from); wait > 0 {
+		f.throttled(w, wait)
+		return
+	}
+	account, err := f.checkPassword(ctx, name, in.Password)
+	switch {
+	case errors.Is(err, auth.ErrWrong):
+		f.loginFailed(account, "login", from)
+		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "Login or password is wrong."})
+		return
+	case errors.Is(err, auth.ErrBusy):
+		f.throttle.Cancel(name, from)
+		f.hasherBusy(w)
+		return
+	case err != nil:
+		f.throttle.Cancel(name, from)
+		f.storeProblem(w, err)
+		return
+	}
+	f.throttle.Success(name, from)
+	token, hash := auth.NewToken()
+	if err := f.begin(ctx, r, account, hash); err != nil {
+		f.storeProblem(w, err)
+		return
+	}
+	f.Counters.Logins.Add(1)
+	http.SetCookie(w, f.cookie(token, int(f.o.LoginLife.Seconds())))
+	answer(w, agentAnswer(account))
+}
+
+// checkPassword takes as long for an account that does not exist, or may not log in, as for one that does.
+func (f *Front) checkPassword(ctx context.Context, name, password string) (store.AgentAccount, error) {
+	account, err := f.store.Cold().AgentByLogin(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return account, err
+	}
+	err = f.o.Hasher.Check(ctx, account.Password, password)
+	if err == nil && account.Disabled {
+		err = auth.ErrWrong
+	}
+	return account, err
+}
+
+// cookie carries a login. maxAge below 0 removes it.
+func (f *Front) cookie(token string, maxAge int) *http.Cookie {
+	return &http.Cookie{
+		Name: f.cookieName(), Value: token, Path: "/", MaxAge: maxAge,
+		HttpOnly: true, Secure: f.o.HTTPS, SameSite: http.SameSiteLaxMode,
+	}
+}
+
+func (f *Front) cookieName() string {
+	if f.o.HTTPS {
+		return "__Host-desk"
+	}
+	return "desk"
+}
+
+// cookieToken returns the hash of the login cookie, or the zero hash.
+func (f *Front) cookieToken(r *http.Request) store.Token {
+	c, err := r.Cookie(f.cookieName())
+	if err != nil || c.Value == "" {
+		return store.Token{}
+	}
+	return auth.HashToken(c.Value)
+}
+
+func (f *Front) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
+	answer(w, agentAnswer(s.Agent))
+}
+
+// ticket gives a logged-in agent the ticket that its WebSocket says hello with.
+func (f *Front) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
+	t, err := f.o.Tickets.Issue(hub.Login{Agent: s.Agent, Session: s.Token})
+	if err != nil {
+		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Too many connections are being made. Try again in a moment.", RetryMS: 1000})
+		return
+	}
+	answer(w, struct {
+		Ticket    string `json:"ticket"`
+		ExpiresMS int64  `json:"expires_ms"`
+	}{t, auth.TicketLife.Milliseconds()})
+}
+
+// logout ends the login everywhere it is used.
+func (f *Front) logout(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
+	defer cancel()
+	if token := f.cookieToken(r); token != (store.Token{}) {
+		if s, err := f.store.Cold().AgentSession(ctx, token, f.o.Now()); err == nil {
+			f.auditSoon(s.Agent.Actor(), store.AuditLogout, "agent "+s.Agent.ID, "", f.address(r))
+		}
+		if err := f.store.DeleteAgentSession(ctx, token); err != nil && !errors.Is(err, store.ErrNotFound) {
+			f.storeProblem(w, err)
+			return
+		}
+		f.hub.CloseLogin(token)
+	}
+	http.SetCookie(w, f.cookie("", -1))
+	w.WriteHeader(http.StatusNoContent)
+}

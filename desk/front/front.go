@@ -1,0 +1,148 @@
+// Package front is the HTTP side of Desk: pages, JSON API, uploads, files and the upgrade to the WebSocket. It asks the
+// hub and the store, and knows nothing of the server it runs on.
+package front
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/admin"
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/files"
+	"github.com/go-eddy/eddy/desk/hub"
+	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/http1"
+)
+
+// Options configure a Front. They have no defaults: desk.Options says what the settings mean and fills them in.
+type Options struct {
+	Store   store.Store
+	Hub     *hub.Hub
+	Hasher  *auth.Hasher
+	Tickets *auth.Tickets[hub.Login] // those of Hub
+	Files   *files.Store
+	Keeper  *files.Keeper // of Files
+	Links   *files.Links  // those of Hub
+
+	HTTPS            bool
+	NewVisitors      hub.Rate
+	NewVisitorsPerIP hub.Rate
+	VisitorLife      time.Duration
+	LoginLife        time.Duration
+	LoginIdle        time.Duration
+	Uploads          Uploads
+	TrustedProxies   []netip.Prefix
+	ConnsPerIP       int // WebSockets; 0 = no limit
+	KeepIP           KeepIP
+
+	Logger   *slog.Logger
+	Now      func() time.Time
+	Patience time.Duration // least time limit of a request or body; for tests
+}
+
+// within returns a time limit of a request or body.
+func (f *Front) within(limit time.Duration) time.Duration { return max(limit, f.o.Patience) }
+
+const (
+	agentRequests  = 16 // requests of staff at once
+	botRequests    = 8  // answers of bots at once
+	widgetRequests = 32 // new or refreshed visitors at once
+	requestTimeout = 5 * time.Second
+	maxBody        = 16 << 10    // of JSON
+	anyBody        = 64 << 10    // of a request that is no upload
+	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
+	bodyTimeout    = 10 * time.Second
+	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
+	socketRetryMS  = 10_000           // for an address with too many connections
+	auditTimeout   = 5 * time.Second  // for lines of the audit log that nobody waits for
+	deniedBurst    = 20               // lines about refusals of one agent at once; one a second after that
+	maxLimited     = 20_000           // keys that one table of limits keeps
+)
+
+// Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
+// so that pages and upgrades always find a worker.
+const Workers = 80 + visitorUploads + staffUploads + visitorFetches + staffFetches
+
+// Front is the HTTP side of one Desk. Any goroutine may call its methods.
+type Front struct {
+	Counters Counters
+
+	o       Options
+	store   store.Store
+	hub     *hub.Hub
+	pages   map[string]page
+	admin   *admin.Pages
+	handler http.Handler
+	origins origins    // of all sites
+	numbers dayNumbers // of the wall
+
+	throttle   *auth.Throttle
+	visitors   *auth.Buckets // new ones by site
+	visitorsOf *auth.Buckets // new ones by network
+	denials    *auth.Buckets // lines in the audit log about refusals
+	sockets    census        // WebSocket connections by network
+	running    census        // uploads by uploader, and fetches by contact
+	places     places
+	untrusted  sync.Once // the warning about a proxy has been given
+	draining   atomic.Bool
+}
+
+// places hold one element for each request of a kind that runs.
+type places struct {
+	widget, staff, bots, wall, reports, uploads, staffUploads, fetches, staffFetches chan struct{}
+}
+
+// Counters count what the handler has done.
+type Counters struct {
+	OriginRefused, CrossSite, Logins, LoginsFailed, LoginsThrottled, Visitors, VisitorsRefused, SocketsRefused, IdentitiesBad, RequestsBusy, RequestsDenied, AuditLost atomic.Uint64
+
+	Uploads, UploadsRefused, FilesSent, LinksRefused atomic.Uint64
+}
+
+// New returns a Front. It reads the origins of all sites; ctx bounds that.
+func New(ctx context.Context, o Options) (*Front, error) {
+	f := &Front{
+		o: o, store: o.Store, hub: o.Hub,
+		throttle:   auth.NewThrottle(o.Now),
+		visitors:   auth.NewBuckets(o.NewVisitors.PerSecond, o.NewVisitors.Burst, maxLimited),
+		visitorsOf: auth.NewBuckets(o.NewVisitorsPerIP.PerSecond, o.NewVisitorsPerIP.Burst, maxLimited),
+		denials:    auth.NewBuckets(1, deniedBurst, maxLimited),
+		numbers:    dayNumbers{turn: make(chan struct{}, 1)},
+		places: places{
+			widget: make(chan struct{}, widgetRequests), staff: make(chan struct{}, agentRequests), bots: make(chan struct{}, botRequests),
+			wall: make(chan struct{}, wallPlaces), reports: make(chan struct{}, reportPlaces),
+			uploads: make(chan struct{}, visitorUploads), staffUploads: make(chan struct{}, staffUploads),
+			fetches: make(chan struct{}, visitorFetches), staffFetches: make(chan struct{}, staffFetches),
+		},
+	}
+	var err error
+	if f.pages, err = embeddedPages(); err != nil {
+		return nil, err
+	}
+	if f.admin, err = f.newAdmin(); err != nil {
+		return nil, err
+	}
+	f.readOrigins(ctx)
+	f.handler = f.routes()
+	return f, nil
+}
+
+// Handler returns the handler of all requests. Upgrades work only on the engine's http1 server.
+func (f *Front) Handler() http.Handler { return f.handler }
+
+// HTTP returns the options of the server that runs the handler.
+func (f *Front) HTTP() http1.Options {
+	return http1.Options{
+		Route:   f.route,
+		MaxBody: math.MaxInt64, BodyTimeout: f.o.Uploads.MaxTime + f.within(requestTimeout), // the routes bound their bodies and the time they take
+	}
+}
+
+// Drain makes the page /readyz say from now on that the server is ending.
+func (f *Front) Drain() { f.draining.Store(true) }
