@@ -65,9 +65,9 @@ func hostilePayloads(p *tab) {
 	p.t.Helper()
 	list, _ := json.Marshal(hostile)
 	left := value[[]string](p, `(async () => {
-		const { MessageList } = await import('/assets/js/message-list.js');
-		const { PreChat } = await import('/assets/js/prechat.js');
-		const { describe, nameOf } = await import('/assets/js/customer-words.js');
+		const { MessageList } = await import('/assets/js/core/message-list.js');
+		const { PreChat } = await import('/assets/js/customer/prechat.js');
+		const { describe, nameOf } = await import('/assets/js/customer/words.js');
 		const host = document.createElement('div');
 		const form = document.createElement('div');
 		document.body.append(host, form);

@@ -82,8 +82,8 @@ func TestPressesOutlastRedraws(t *testing.T) {
 		agent.visible("composer")
 
 		value[bool](agent, `(async () => {
-			const { OffersView } = await import('/assets/js/offers-view.js');
-			const { Offers } = await import('/assets/js/offers.js');
+			const { OffersView } = await import('/assets/js/console/offers-view.js');
+			const { Offers } = await import('/assets/js/console/offers.js');
 			const host = document.createElement('div');
 			host.style.cssText = 'position: fixed; inset: 80px auto auto 320px; z-index: 99';
 			document.body.append(host);

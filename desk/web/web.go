@@ -1,5 +1,6 @@
-// Package web holds the desk's pages: HTML, CSS and plain ES modules, embedded
-// as they are, without a build step.
+// Package web holds the desk's pages: HTML, CSS and plain ES modules, embedded as they are, without a build step. Each
+// page starts with a module in static/js; its other modules are in a folder of its own and in core, which all pages
+// share.
 package web
 
 import (

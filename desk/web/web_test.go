@@ -132,6 +132,21 @@ func TestEveryReferenceExistsAndEveryFileIsUsed(t *testing.T) {
 	}
 }
 
+// Pages share the modules of js/core, and load none of another page's folder.
+func TestFoldersImportOnlyCore(t *testing.T) {
+	for _, name := range allFiles(t) {
+		dir := path.Dir(name)
+		if path.Ext(name) != ".js" || !strings.HasPrefix(dir, "js/") {
+			continue
+		}
+		for _, ref := range refs(t, name) {
+			if to := path.Dir(ref); to != dir && to != "js/core" {
+				t.Errorf("%s imports %s", name, ref)
+			}
+		}
+	}
+}
+
 // A module that is not preloaded costs a round trip after its importer.
 func TestCustomerPagePreloadsItsModules(t *testing.T) {
 	direct := refs(t, "customer.html")

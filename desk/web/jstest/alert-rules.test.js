@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { callsFor } from '../static/js/alert-rules.js';
+import { callsFor } from '../static/js/console/alert-rules.js';
 
 test('who looks at the page is not notified, who is busy is not called to the queue', () => {
 	assert.deepEqual(callsFor({ kind: 'offer', hidden: false }), { notify: false, sound: true });

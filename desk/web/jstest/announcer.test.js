@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Clock } from './support.js';
 
 globalThis.document ??= { createElement: () => ({ dataset: {}, attributes: {}, textContent: '', setAttribute(k, v) { this.attributes[k] = v; }, append() {} }) };
-const { Announcer } = await import('../static/js/announcer.js');
+const { Announcer } = await import('../static/js/core/announcer.js');
 
 test('few messages are read out, many are counted, the past is silent', async () => {
 	const clock = new Clock();

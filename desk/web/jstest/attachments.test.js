@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { FileLinks, fit, sizeOf } from '../static/js/attachments.js';
+import { FileLinks, fit, sizeOf } from '../static/js/core/attachments.js';
 import { Clock } from './support.js';
 
 test('addresses are asked for together, kept while they hold, and asked for again', async () => {

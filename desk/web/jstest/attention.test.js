@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Attention } from '../static/js/attention.js';
-import { MemoryArea, SafeStorage } from '../static/js/storage.js';
+import { Attention } from '../static/js/customer/attention.js';
+import { MemoryArea, SafeStorage } from '../static/js/core/storage.js';
 
 function rig({ calm = false, storage = new SafeStorage([new MemoryArea()]) } = {}) {
 	const env = { document: { title: '' }, beeps: 0, timers: new Map(), calm: () => calm };

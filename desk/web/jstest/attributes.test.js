@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { changeOf, keyOf, rowsOf } from '../static/js/attributes.js';
+import { changeOf, keyOf, rowsOf } from '../static/js/console/attributes.js';
 
 test('only what changed is sent, and what was removed as empty', () => {
 	const before = { email: 'a@b.c', plan: 'gold', city: 'Bern' };

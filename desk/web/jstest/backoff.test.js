@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Backoff, closeClass } from '../static/js/backoff.js';
+import { Backoff, closeClass } from '../static/js/core/backoff.js';
 
 test('delays grow to the cap with full jitter', () => {
 	const b = new Backoff({ random: () => 1 });

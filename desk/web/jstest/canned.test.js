@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { fillIn, firstLine, insertReply, slashQuery } from '../static/js/canned.js';
+import { fillIn, firstLine, insertReply, slashQuery } from '../static/js/console/canned.js';
 
 test('a slash begins a search at the beginning and behind white space only', () => {
 	const at = (text, caret = text.length) => slashQuery(text, caret);

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { fileChanged } from '../static/js/chat-files.js';
+import { fileChanged } from '../static/js/console/chat-files.js';
 
 test('a checked file changes in every message that shows it, and nowhere else', () => {
 	const events = [{ d: { files: [{ id: 'a', state: 'checking', name: 'x' }] } }, { d: { body: 'b' } }, { d: { files: [{ id: 'b', state: 'checking' }] } }];

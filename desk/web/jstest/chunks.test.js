@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { beginning, chunkOf, chunkSize, fateOfButtons, rangeOf } from '../static/js/chunks.js';
+import { beginning, chunkOf, chunkSize, fateOfButtons, rangeOf } from '../static/js/core/chunks.js';
 
 const events = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => ({ s: from + i }));
 

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Connection } from '../static/js/connection.js';
+import { Connection } from '../static/js/core/connection.js';
 import { Clock, settle, socketClass } from './support.js';
 
 async function make({ random = 1, hello = () => ({ token: 'x' }), online = true } = {}) {

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { EventLog, headAfter, newerHead } from '../static/js/eventlog.js';
+import { EventLog, headAfter, newerHead } from '../static/js/core/eventlog.js';
 import { Clock, deferred, settle } from './support.js';
 
 const ev = (s, client) => ({ t: 'ev.msg', c: 'c', s, d: { body: `m${s}`, ...(client && { client_id: client }) } });

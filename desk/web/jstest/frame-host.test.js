@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { FrameHost } from '../static/js/frame-host.js';
-import { SafeStorage } from '../static/js/storage.js';
+import { FrameHost } from '../static/js/customer/frame-host.js';
+import { SafeStorage } from '../static/js/core/storage.js';
 import { settle } from './support.js';
 
 function frame(search) {

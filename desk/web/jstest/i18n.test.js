@@ -1,11 +1,11 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
-import { day, locales, onLocale, plural, setLocale, t, texts, waited } from '../static/js/i18n.js';
+import { day, locales, onLocale, plural, setLocale, t, texts, waited } from '../static/js/core/i18n.js';
 
 const root = new URL('../static/', import.meta.url);
-const modules = readdirSync(new URL('js/', root));
-const textModules = modules.filter((f) => f === 'i18n.js' || f.endsWith('-texts.js'));
+const modules = readdirSync(new URL('js/', root), { recursive: true }).filter((f) => f.endsWith('.js'));
+const textModules = modules.filter((f) => f === 'core/i18n.js' || f.endsWith('texts.js'));
 for (const f of textModules) await import(new URL(`js/${f}`, root)); // the pages' own texts join those of i18n.js
 const variables = (text) => [...text.matchAll(/\{\w+\}/g)].map((m) => m[0]).sort();
 
@@ -25,7 +25,7 @@ test('every text that a page or module names exists, and every text is used', ()
 		...readdirSync(root).filter((f) => f.endsWith('.html')).map((f) => new URL(f, root)),
 		...modules.filter((f) => !textModules.includes(f)).map((f) => new URL(`js/${f}`, root)),
 	].map((f) => readFileSync(f, 'utf8')).join('\n')
-		+ readFileSync(new URL('js/i18n.js', root), 'utf8').split('\nconst storage')[1];
+		+ readFileSync(new URL('js/core/i18n.js', root), 'utf8').split('\nconst storage')[1];
 	const named = new Set();
 	for (const m of sources.matchAll(/\b(?:t|plural)\(\s*'([^']+)'/g)) named.add(m[1]);
 	for (const m of sources.matchAll(/data-t(?:-\w+)?="([^"]+)"/g)) named.add(m[1]);

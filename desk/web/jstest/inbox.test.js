@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Inbox, urgency } from '../static/js/inbox.js';
+import { Inbox, urgency } from '../static/js/console/inbox.js';
 
 const row = (id, state, o = {}) => ({ id, state, rev: 1, epoch: 1, last: 1, opened: 1, contact: { name: id, online: true }, ...o });
 const ids = (rows) => rows.map((r) => r.id);

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { splitLinks } from '../static/js/links.js';
+import { splitLinks } from '../static/js/core/links.js';
 
 const join = (text) => splitLinks(text).map((p) => p.text).join('');
 const hrefs = (text) => splitLinks(text).filter((p) => p.href).map((p) => p.href);

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Offers, secondsLeft } from '../static/js/offers.js';
+import { Offers, secondsLeft } from '../static/js/console/offers.js';
 
 const offer = (c, expires, rev = 1) => ({ t: 'ev.offer', c, d: { from: { name: 'Lin' }, note: 'n', expires, row: { id: c, rev } } });
 

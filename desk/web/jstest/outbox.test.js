@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Outbox } from '../static/js/outbox.js';
-import { MemoryArea, SafeStorage } from '../static/js/storage.js';
+import { Outbox } from '../static/js/core/outbox.js';
+import { MemoryArea, SafeStorage } from '../static/js/core/storage.js';
 import { Clock, deferred, settle } from './support.js';
 
 const refuse = (code, retryMs = 0) => Object.assign(new Error(code), { code, retryMs });

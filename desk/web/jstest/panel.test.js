@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Panel } from '../static/js/panel.js';
+import { Panel } from '../static/js/console/panel.js';
 import { Clock, deferred, settle } from './support.js';
 
 function rig() {

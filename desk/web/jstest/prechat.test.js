@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { asks, problems } from '../static/js/prechat.js';
+import { asks, problems } from '../static/js/customer/prechat.js';
 
 const fields = [
 	{ name: 'name', label: 'Name', type: 'text' },

@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { ReadMarks } from '../static/js/read-marks.js';
-import { MemoryArea, SafeStorage } from '../static/js/storage.js';
+import { ReadMarks } from '../static/js/console/read-marks.js';
+import { MemoryArea, SafeStorage } from '../static/js/core/storage.js';
 
 const msg = (s, kind, id = 'x') => ({ t: 'ev.msg', s, d: { from: { kind, id } } });
 const state = (s) => ({ t: 'ev.state', s, d: {} });

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Receipts } from '../static/js/receipts.js';
+import { Receipts } from '../static/js/core/receipts.js';
 import { Clock } from './support.js';
 
 function rig() {

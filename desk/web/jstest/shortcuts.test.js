@@ -1,8 +1,8 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { actionOf, shortcuts } from '../static/js/shortcuts.js';
-import { texts } from '../static/js/i18n.js';
-import '../static/js/console-texts.js';
+import { actionOf, shortcuts } from '../static/js/console/shortcuts.js';
+import { texts } from '../static/js/core/i18n.js';
+import '../static/js/console/texts.js';
 
 const key = (k, o = {}) => ({ key: k, ...o });
 const free = { writing: false, dialog: false };

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { free, Staff } from '../static/js/staff.js';
+import { free, Staff } from '../static/js/console/staff.js';
 
 const agent = (id, o = {}) => ({ id, name: id, role: 'agent', status: 'online', accepting: true, active: 0, capacity: 5, groups: [], online: true, ...o });
 

@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { steady } from '../static/js/steady.js';
+import { steady } from '../static/js/core/steady.js';
 
 test('the clock that is set back does not go back, sleep counts, and small differences do not add up', () => {
 	let [wall, running] = [1_000_000, 50];

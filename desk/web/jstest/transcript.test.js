@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { botStretches, stretchOf } from '../static/js/transcript.js';
+import { botStretches, stretchOf } from '../static/js/console/transcript.js';
 
 const story = (...lines) => lines.map(([t, d], i) => ({ t: `ev.${t}`, s: i + 1, d }));
 const state = (s) => ['state', { state: s }];

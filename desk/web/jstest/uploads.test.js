@@ -1,6 +1,6 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { allowFiles, Uploads } from '../static/js/uploads.js';
+import { allowFiles, Uploads } from '../static/js/core/uploads.js';
 
 function rig({ most = 10 } = {}) {
 	const requests = [];

@@ -1,7 +1,7 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
-import { Inbox } from '../static/js/inbox.js';
-import { rowsOfWall } from '../static/js/wall-rows.js';
+import { Inbox } from '../static/js/console/inbox.js';
+import { rowsOfWall } from '../static/js/console/wall-rows.js';
 
 test('chats of the wall become rows that anything newer replaces', () => {
 	const rows = rowsOfWall({ agents: [{ id: 'a', name: 'Amy', chats: [{ id: 'x', contact: 'Ann', since: 5, waiting: 9 }] }, { id: 'me', name: 'Me', chats: [{ id: 'y', contact: 'Ben', since: 6 }] }] });

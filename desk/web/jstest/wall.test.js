@@ -1,9 +1,9 @@
 import test from 'node:test';
 import assert from 'node:assert/strict';
 import { Clock, deferred, settle } from './support.js';
-import { bars, ceiling, ceilingTime } from '../static/js/chart.js';
-import { Poll } from '../static/js/poll.js';
-import { initials, level } from '../static/js/wall-agents.js';
+import { bars, ceiling, ceilingTime } from '../static/js/wall/chart.js';
+import { Poll } from '../static/js/wall/poll.js';
+import { initials, level } from '../static/js/wall/agents.js';
 
 function polling(ask, extra = {}) {
 	const clock = new Clock();

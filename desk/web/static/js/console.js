@@ -1,13 +1,13 @@
 // The console page: who is logged in decides what is shown.
 
-import './console-icons.js';
-import './console-texts.js';
-import { byId, el, icon } from './dom.js';
-import { call } from './api.js';
-import { ConsoleApp } from './console-app.js';
-import { Login } from './login.js';
-import { locale, locales, onLocale, setLocale, translate } from './i18n.js';
-import { SafeStorage } from './storage.js';
+import './console/icons.js';
+import './console/texts.js';
+import { byId, el, icon } from './core/dom.js';
+import { call } from './core/api.js';
+import { ConsoleApp } from './console/app.js';
+import { Login } from './console/login.js';
+import { locale, locales, onLocale, setLocale, translate } from './core/i18n.js';
+import { SafeStorage } from './core/storage.js';
 
 const storage = new SafeStorage();
 const saidKey = 'desk.console.said'; // what to tell on the login form after a reload

@@ -1,10 +1,10 @@
 // Starts the customer page: at /chat/<site> on its own, at /widget/<site> in the frame of the widget.
 
-import './customer-texts.js';
-import { CustomerPage } from './customer-app.js';
-import { FrameHost } from './frame-host.js';
-import { locales, setLocale } from './i18n.js';
-import { SafeStorage } from './storage.js';
+import './customer/texts.js';
+import { CustomerPage } from './customer/app.js';
+import { FrameHost } from './customer/frame-host.js';
+import { locales, setLocale } from './core/i18n.js';
+import { SafeStorage } from './core/storage.js';
 
 const site = decodeURIComponent(location.pathname.split('/').filter(Boolean).at(-1) ?? '');
 const met = await FrameHost.meet();

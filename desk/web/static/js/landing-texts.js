@@ -1,6 +1,6 @@
 // What only the landing page says, in both languages.
 
-import { addTexts } from './i18n.js';
+import { addTexts } from './core/i18n.js';
 
 addTexts({
 	'en': {

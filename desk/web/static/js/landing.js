@@ -1,8 +1,8 @@
 // The landing page: only its language.
 
 import './landing-texts.js';
-import { byId, el } from './dom.js';
-import { locale, locales, onLocale, setLocale, t, translate } from './i18n.js';
+import { byId, el } from './core/dom.js';
+import { locale, locales, onLocale, setLocale, t, translate } from './core/i18n.js';
 
 function draw() {
 	translate();

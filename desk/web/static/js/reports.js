@@ -1,10 +1,10 @@
 // Reports: what happened in a period, as a table and as CSV.
 
-import './wall-texts.js';
-import { call } from './api.js';
-import { byId, el, setText } from './dom.js';
-import { locale, number, t, waited } from './i18n.js';
-import { languageMenu } from './page-language.js';
+import './wall/texts.js';
+import { call } from './core/api.js';
+import { byId, el, setText } from './core/dom.js';
+import { locale, number, t, waited } from './core/i18n.js';
+import { languageMenu } from './wall/page-language.js';
 
 const kinds = ['day', 'agent', 'group', 'site'];
 const dayMS = 86_400_000;

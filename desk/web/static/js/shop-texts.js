@@ -1,6 +1,6 @@
 // The demo shop, in both languages.
 
-import { addTexts } from './i18n.js';
+import { addTexts } from './core/i18n.js';
 
 addTexts({
 	'en': {

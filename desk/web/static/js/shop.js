@@ -1,8 +1,8 @@
 // The demo shop: its language, and two places that use the widget's interface.
 
 import './shop-texts.js';
-import { byId, el } from './dom.js';
-import { locale, locales, onLocale, setLocale, t, translate } from './i18n.js';
+import { byId, el } from './core/dom.js';
+import { locale, locales, onLocale, setLocale, t, translate } from './core/i18n.js';
 
 const prices = { p1: [12, 88], p2: [18, 129], p3: [54, 368], p4: [22, 149] };
 

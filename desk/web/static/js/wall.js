@@ -1,14 +1,14 @@
 // The supervisor's wall: live numbers, who waits, who answers.
 
-import './wall-texts.js';
-import { call } from './api.js';
-import { bars, ceiling, ceilingTime, draw as drawChart } from './chart.js';
-import { ask } from './dialog.js';
-import { byId, el, setText } from './dom.js';
-import { clock, number, t, waited } from './i18n.js';
-import { languageMenu } from './page-language.js';
-import { Poll } from './poll.js';
-import { AgentCard, ChatLink, Keyed, level } from './wall-agents.js';
+import './wall/texts.js';
+import { call } from './core/api.js';
+import { bars, ceiling, ceilingTime, draw as drawChart } from './wall/chart.js';
+import { ask } from './core/dialog.js';
+import { byId, el, setText } from './core/dom.js';
+import { clock, number, t, waited } from './core/i18n.js';
+import { languageMenu } from './wall/page-language.js';
+import { Poll } from './wall/poll.js';
+import { AgentCard, ChatLink, Keyed, level } from './wall/agents.js';
 
 const every = 2_000;
 const state = { data: null, at: 0, skew: 0, retryAt: 0, trouble: null };

@@ -1,0 +1,84 @@
+// Notifications of the desktop and a short tone, both only when the agent has
+// asked for them. The tone is made here: no file, no request.
+
+import { callsFor } from './alert-rules.js';
+
+const oneEvery = 3_000; // ms between two tones
+
+export class Alerts {
+	/** @param {{storage: import('../core/storage.js').SafeStorage, agentId: string, onOpen: (c: string) => void}} o */
+	constructor({ storage, agentId, onOpen }) {
+		Object.assign(this, { storage, onOpen });
+		this.key = `desk.alerts.${agentId}`;
+		this.wanted = { sound: false, notify: false, ...storage.get(this.key, {}) };
+		this.soundedAt = 0;
+	}
+
+	/** 'on', 'off', 'denied' (by the browser) or 'absent'. */
+	get notifications() {
+		if (!('Notification' in globalThis)) return 'absent';
+		if (Notification.permission === 'denied') return 'denied';
+		return this.wanted.notify && Notification.permission === 'granted' ? 'on' : 'off';
+	}
+
+	get sound() {
+		return this.wanted.sound;
+	}
+
+	setSound(on) {
+		this.#keep({ sound: on });
+		if (on) this.#tone();
+	}
+
+	/** Turns notifications on, asking the browser if need be, or off. */
+	async setNotifications(on) {
+		if (on && this.notifications !== 'absent' && Notification.permission !== 'granted') await Notification.requestPermission();
+		this.#keep({ notify: on && globalThis.Notification?.permission === 'granted' });
+	}
+
+	/**
+	 * Something happened.
+	 * @param {{kind: 'message'|'queue'|'offer', c: string, title: string, body: string, current?: boolean, status?: string}} what
+	 */
+	call(what) {
+		const { notify, sound } = callsFor({ ...what, hidden: document.hidden || !document.hasFocus() });
+		if (sound && this.sound) this.#tone();
+		if (!notify || this.notifications !== 'on') return;
+		try {
+			const n = new Notification(what.title, { body: what.body, tag: `desk.${what.c}` });
+			n.onclick = () => {
+				window.focus();
+				n.close();
+				this.onOpen(what.c);
+			};
+		} catch { /* some browsers allow notifications from workers only */ }
+	}
+
+	#keep(change) {
+		this.wanted = { ...this.wanted, ...change };
+		this.storage.set(this.key, this.wanted);
+	}
+
+	#tone() {
+		const now = Date.now();
+		if (now - this.soundedAt < oneEvery) return;
+		this.soundedAt = now;
+		try {
+			this.audio ??= new AudioContext();
+			const { audio } = this;
+			const at = audio.currentTime;
+			const gain = audio.createGain();
+			gain.gain.setValueAtTime(0.0001, at);
+			gain.gain.exponentialRampToValueAtTime(0.12, at + 0.02);
+			gain.gain.exponentialRampToValueAtTime(0.0001, at + 0.35);
+			gain.connect(audio.destination);
+			for (const [frequency, from] of [[660, 0], [880, 0.12]]) {
+				const tone = audio.createOscillator();
+				tone.frequency.value = frequency;
+				tone.connect(gain);
+				tone.start(at + from);
+				tone.stop(at + 0.36);
+			}
+		} catch { /* no audio device */ }
+	}
+}

@@ -1,0 +1,45 @@
+// What the customer card asks the server.
+
+import { askText } from '../core/dialog.js';
+import { t } from '../core/i18n.js';
+
+/**
+ * @param {object} app request(type, d, c), chats, inbox, notice(text, error), draw(), open(id), current(), took(contact), close(): what the console has
+ * @returns {object} the functions of a CustomerCard
+ */
+export function cardCommands(app) {
+	const { request, chats, inbox } = app;
+	return {
+		fetch: (contact) => request('contact.get', { contact }),
+		history: (contact, cursor) => request('history', { contact, cursor }),
+		tag: async (c, change) => inbox.setTags(c, (await request('tag', change, c)).tags),
+		close: () => app.close(),
+		open: (row) => {
+			chats.learn(row.id, row.contact ?? chats.names.get(app.current()));
+			app.open(row.id);
+		},
+		patch: async (contact, change) => {
+			const d = await request('contact.patch', { contact, ...change });
+			for (const [id, known] of chats.names) {
+				if (known.id !== contact) continue;
+				chats.learn(id, { name: d.contact.name });
+				chats.views.get(id)?.relabel(); // the name stands above messages, too
+			}
+			app.draw();
+			return d;
+		},
+		block: async (contact) => {
+			if (!contact.id) return;
+			let reason = '';
+			if (!contact.blocked) {
+				reason = await askText({ title: t('block.title', { name: contact.name }), body: t('block.body'), label: t('block.reason'), confirm: t('block.do') });
+				if (reason === null) return;
+			}
+			try {
+				app.took((await request('contact.block', { contact: contact.id, blocked: !contact.blocked, reason })).contact);
+			} catch {
+				app.notice(t('block.failed'), true);
+			}
+		},
+	};
+}

@@ -1,0 +1,247 @@
+// The customer card beside a chat: who this is, what is known, tags, earlier
+// conversations. It loads by itself and never holds up the chat.
+
+import { el, icon, setAttr, setChildren, setText } from '../core/dom.js';
+import { changeOf, maxAttributes, rowsOf } from './attributes.js';
+import { stateText } from './chat-words.js';
+import { Panel } from './panel.js';
+import { drawPanelState } from './panel-view.js';
+import { initials } from '../core/message-list.js';
+import { localeName, moment, number, t } from '../core/i18n.js';
+
+export class CustomerCard {
+	/**
+	 * @param {object} o
+	 * @param {HTMLElement} o.host
+	 * @param {import('./staff.js').Staff} o.staff
+	 * @param {object} o.on fetch(contact), history(contact, cursor), patch(contact, change), tag(c, change), block(card), open(row), close(): functions of the console
+	 */
+	constructor({ host, staff, on }) {
+		Object.assign(this, { host, staff, on });
+		this.shown = null; // {c, contact} that is drawn
+		this.panel = new Panel({ onChange: () => this.#drawContact() });
+		this.past = [];
+		this.cursor = '';
+		this.editing = false;
+		this.#build();
+	}
+
+	/**
+	 * Shows the customer of a conversation.
+	 * @param {{c: string, contact: {id?: string, name: string, online: boolean|null}, head: object, messages: number, asked: number, row: object|undefined}} now
+	 */
+	show(now) {
+		const other = this.shown?.contact.id !== now.contact.id || (this.shown?.c !== now.c && !now.contact.id);
+		this.shown = now;
+		if (other) {
+			this.editing = false;
+			this.past = [];
+			this.cursor = '';
+			this.panel.reset();
+			if (now.contact.id) this.panel.load(() => this.on.fetch(now.contact.id));
+		}
+		this.#drawFacts();
+		this.#drawTags();
+	}
+
+	/** The card was changed elsewhere or the connection is back: look again, unless somebody writes in it. */
+	renew() {
+		const id = this.shown?.contact.id;
+		if (id && !this.editing) this.panel.load(() => this.on.fetch(id));
+	}
+
+	relabel() {
+		const { shown } = this;
+		this.host.replaceChildren();
+		this.#build();
+		if (!shown) return;
+		this.#drawFacts();
+		this.#drawTags();
+		this.#drawContact();
+	}
+
+	#build() {
+		this.avatar = el('span', { class: 'avatar', aria: { hidden: true } });
+		this.title = el('h2', { data: { testid: 'card-name' } });
+		this.badges = el('div', { class: 'badges' });
+		this.facts = el('dl', { class: 'facts', data: { testid: 'card-facts' } });
+		this.tags = el('div', { class: 'tags', data: { testid: 'tags' } });
+		this.tagField = el('input', { class: 'input', maxlength: '40', autocomplete: 'off', placeholder: t('tags.add'), aria: { label: t('tags.add') }, data: { testid: 'tag-field' } });
+		this.tagError = el('p', { class: 'error-text', role: 'status' });
+		this.tagForm = el('form', { class: 'tag-form', on: { submit: (e) => this.#addTag(e) } }, this.tagField, this.tagError);
+		this.state = el('div');
+		this.attributes = el('div', { class: 'attributes', data: { testid: 'attributes' } });
+		this.earlier = el('ul', { class: 'plain past', data: { testid: 'past' } });
+		this.more = el('button', { type: 'button', class: 'link-button', text: t('card.past.more'), data: { testid: 'past-more' }, on: { click: () => this.#morePast() } });
+		this.block = el('button', { type: 'button', class: 'button small danger', data: { testid: 'block' }, on: { click: () => this.on.block(this.panel.value?.contact ?? {}) } });
+		const section = (key, ...nodes) => el('section', { class: 'card-section' }, el('h3', { text: t(key) }), ...nodes);
+		this.pastSection = section('card.past', this.earlier, this.more);
+		this.aboutSection = section('card.about', this.attributes);
+		setChildren(this.host, [
+			el('button', { type: 'button', class: 'icon-button card-close', aria: { label: t('close') }, on: { click: () => this.on.close() } }, icon('close')),
+			el('div', { class: 'card-top' }, this.avatar, this.title, this.badges),
+			this.facts, section('tags.label', this.tags, this.tagForm), this.state, this.aboutSection, this.pastSection, this.block,
+		]);
+	}
+
+	#drawFacts() {
+		const { contact, head, messages, asked, row } = this.shown;
+		setText(this.avatar, initials(contact.name));
+		setText(this.title, contact.name);
+		const facts = [
+			['card.presence', contact.online === null ? '' : t(contact.online ? 'card.presence.yes' : 'card.presence.no')],
+			['card.state', stateText(head, this.staff.me.id)],
+			['card.site', row?.site ?? ''],
+			['card.locale', row?.locale ? localeName(row.locale) : ''],
+			['card.opened', head?.opened ? moment(head.opened) : ''],
+			['card.queued', asked ? moment(asked) : ''],
+			['card.messages', number(messages)],
+		].filter(([, value]) => value !== '');
+		const key = JSON.stringify(facts);
+		if (this.facts.dataset.key === key) return;
+		this.facts.dataset.key = key;
+		this.facts.replaceChildren(...facts.map(([label, value]) => [el('dt', { text: t(label) }), el('dd', { text: value })]).flat());
+	}
+
+	// --- tags ---
+
+	#drawTags() {
+		const tags = this.shown.row?.tags ?? this.past.find((r) => r.id === this.shown.c)?.tags ?? [];
+		const may = this.staff.can('serve');
+		this.tagForm.hidden = !may;
+		const key = JSON.stringify([tags, this.shown.c]);
+		if (this.tags.dataset.key === key) return;
+		this.tags.dataset.key = key;
+		this.tags.replaceChildren(...tags.map((tag) => el('span', { class: 'tag', data: { testid: 'tag' } }, el('span', { text: tag }),
+			may && el('button', { type: 'button', class: 'tag-remove', aria: { label: t('tags.remove', { tag }) }, on: { click: () => this.#tag({ remove: [tag] }) } }, icon('close')))));
+	}
+
+	#addTag(e) {
+		e.preventDefault();
+		const add = this.tagField.value.split(',').map((s) => s.trim()).filter(Boolean);
+		if (add.length > 0) this.#tag({ add });
+	}
+
+	async #tag({ add = [], remove = [] }) {
+		const { c } = this.shown;
+		setText(this.tagError, '');
+		try {
+			await this.on.tag(c, { add, remove });
+			if (this.shown.c === c && add.length > 0) this.tagField.value = '';
+		} catch {
+			if (this.shown.c === c) setText(this.tagError, t('tags.failed'));
+		}
+		this.#drawTags();
+		if (remove.length > 0) this.tagField.focus();
+	}
+
+	// --- the contact and its history ---
+
+	#drawContact() {
+		const { panel } = this;
+		const has = panel.state === 'ready' || (panel.state === 'loading' && panel.value);
+		if (!has || panel.state === 'ready') drawPanelState(this.state, panel, { rows: 4 });
+		this.aboutSection.hidden = this.pastSection.hidden = !has;
+		this.block.hidden = !has || !this.staff.can('block');
+		setChildren(this.badges, []);
+		if (!has) return;
+		const { contact, convs, cursor } = panel.value;
+		if (panel.state === 'ready' && panel.value !== this.taken) {
+			this.taken = panel.value;
+			this.past = convs ?? [];
+			this.cursor = cursor ?? '';
+		}
+		const badge = (key, cls) => el('span', { class: `badge ${cls}`, text: t(key) });
+		setChildren(this.badges, [contact.verified && badge('card.verified', 'good'), contact.blocked && badge('card.blocked', 'bad')]);
+		setText(this.block, t(contact.blocked ? 'block.undo' : 'block.do'));
+		if (!this.editing) this.#drawAttributes(contact);
+		this.#drawPast();
+	}
+
+	#drawAttributes(contact) {
+		const rows = [{ key: t('card.name'), value: contact.name }, ...rowsOf(contact.attributes)];
+		if (contact.external) rows.push({ key: t('card.external'), value: contact.external });
+		const edit = this.staff.can('serve') && el('button', { type: 'button', class: 'link-button', text: t('card.edit'), data: { testid: 'card-edit' }, on: { click: () => this.#edit(contact) } });
+		setChildren(this.attributes, [
+			el('dl', { class: 'facts' }, ...rows.map((r) => [el('dt', { text: r.key }), el('dd', { text: r.value, dir: 'auto' })]).flat()), edit,
+		]);
+	}
+
+	#edit(contact) {
+		this.editing = true;
+		const name = el('input', { class: 'input', maxlength: '80', value: contact.name, aria: { label: t('card.name') }, data: { testid: 'edit-name' } });
+		const list = el('div', { class: 'edit-rows' });
+		const addRow = ({ key = '', value = '' } = {}) => {
+			const row = el('div', { class: 'edit-row' },
+				el('input', { class: 'input', maxlength: '40', value: key, aria: { label: t('card.attribute') }, placeholder: t('card.attribute'), data: { testid: 'edit-key' } }),
+				el('input', { class: 'input', maxlength: '500', value, aria: { label: t('card.value') }, placeholder: t('card.value'), data: { testid: 'edit-value' } }));
+			list.append(row);
+			return row;
+		};
+		rowsOf(contact.attributes).forEach(addRow);
+		const add = el('button', {
+			type: 'button', class: 'link-button', text: t('card.attribute.add'), data: { testid: 'edit-add' },
+			on: { click: () => list.children.length < maxAttributes && addRow().firstChild.focus() },
+		});
+		const error = el('p', { class: 'error-text', role: 'status', data: { testid: 'edit-error' } });
+		const done = () => {
+			this.editing = false;
+			this.#drawContact();
+			this.attributes.querySelector('button')?.focus();
+		};
+		const form = el('form', { class: 'edit' }, el('label', { class: 'field' }, el('span', { text: t('card.name') }), name), list, add, error,
+			el('div', { class: 'dialog-buttons' },
+				el('button', { type: 'button', class: 'button small', text: t('cancel'), on: { click: done } }),
+				el('button', { type: 'submit', class: 'button small primary', text: t('save'), data: { testid: 'edit-save' } })));
+		form.addEventListener('submit', async (e) => {
+			e.preventDefault();
+			const rows = [...list.children].map((r) => ({ key: r.children[0].value, value: r.children[1].value }));
+			const { change, bad } = changeOf(contact.attributes, rows);
+			if (bad) {
+				setText(error, t('card.attribute.bad', { name: bad }));
+				return;
+			}
+			try {
+				const { contact: saved } = await this.on.patch(contact.id, { name: name.value.trim(), attributes: change });
+				this.panel.value = { ...this.panel.value, contact: saved };
+				done();
+			} catch {
+				setText(error, t('card.edit.failed'));
+			}
+		});
+		form.addEventListener('keydown', (e) => {
+			if (e.key !== 'Escape') return;
+			e.stopPropagation();
+			done();
+		});
+		setChildren(this.attributes, [form]);
+		name.focus();
+	}
+
+	/** Takes a changed contact (block). */
+	took(contact) {
+		if (this.panel.value?.contact.id !== contact.id) return;
+		this.panel.value = { ...this.panel.value, contact };
+		this.#drawContact();
+	}
+
+	#drawPast() {
+		const rows = this.past.filter((r) => r.id !== this.shown.c);
+		this.earlier.replaceChildren(...rows.map((r) => el('li', {}, el('button', { type: 'button', class: 'past-row', data: { testid: 'past-row', id: r.id }, on: { click: () => this.on.open(r) } },
+			el('span', { class: 'past-date', text: moment(r.opened) }),
+			el('span', { class: 'past-score', text: r.score ? '★'.repeat(r.score) : '', aria: { label: r.score ? t('card.score', { n: number(r.score) }) : '' } }),
+			el('span', { class: 'past-text', dir: 'auto', text: r.preview || t('console.preview.none') })))));
+		if (rows.length === 0) this.earlier.replaceChildren(el('li', { class: 'panel-empty', text: t('card.past.none') }));
+		this.more.hidden = !this.cursor;
+		setAttr(this.more, 'disabled', this.panel.state === 'loading');
+	}
+
+	#morePast() {
+		const { cursor, shown } = this;
+		const { value } = this.panel;
+		this.panel.load(async () => {
+			const page = await this.on.history(shown.contact.id, cursor);
+			return { ...value, convs: [...this.past, ...page.convs], cursor: page.cursor };
+		});
+	}
+}

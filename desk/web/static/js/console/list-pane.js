@@ -1,0 +1,91 @@
+// The list pane: turns the inbox into rows with words, and draws the sections.
+
+import { byId, setAttr, setText } from '../core/dom.js';
+import { urgency } from './inbox.js';
+import { RowList } from './row-list.js';
+import { localeMark, localeName, number, plural, t, waited } from '../core/i18n.js';
+
+export class ListPane {
+	/**
+	 * @param {object} o
+	 * @param {import('./inbox.js').Inbox} o.inbox
+	 * @param {object} o.of contact(id), draft(id), unread(row), current(), head(id): what the console knows of a conversation
+	 * @param {(id: string) => void} o.onOpen
+	 */
+	constructor({ inbox, of, onOpen }) {
+		Object.assign(this, { inbox, of });
+		this.rows = new RowList({
+			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all') }, onOpen,
+			goneText: (id) => this.#goneText(id),
+		});
+	}
+
+	/** Draws the sections. @returns {{waiting: number, unread: number, mine: number}} */
+	draw(now) {
+		const { inbox } = this;
+		const mine = inbox.mine();
+		const queue = inbox.queue();
+		const all = inbox.all ? inbox.others() : [];
+		byId('all-section').hidden = byId('all').hidden = !inbox.all;
+		this.sites = new Set([...inbox.rows.values()].map((r) => r.site).filter(Boolean));
+		const model = (r) => this.#model(r, now);
+		this.rows.update({ mine: mine.map(model), queue: queue.map(model), all: all.map(model) });
+		const waiting = queue.length + inbox.beyond;
+		setText(byId('mine-count'), number(mine.length));
+		setText(byId('queue-count'), number(waiting));
+		setText(byId('all-count'), number(all.length));
+		setAttr(byId('queue-count'), 'data-level', queue[0] ? urgency(now - inbox.waitingSince(queue[0])) : '');
+		byId('mine-empty').hidden = mine.length > 0;
+		byId('queue-empty').hidden = waiting > 0;
+		byId('all-empty').hidden = !inbox.all || all.length > 0;
+		byId('queue-more').hidden = inbox.beyond === 0;
+		setText(byId('queue-more'), t('console.queue.more', { n: number(inbox.beyond) }));
+		this.#announce(waiting);
+		return { waiting, mine: mine.length, unread: mine.reduce((sum, r) => sum + this.of.unread(r), 0) };
+	}
+
+	#model(row, now) {
+		const since = this.inbox.waitingSince(row);
+		const wait = since ? waited(now - since) : '';
+		const current = row.id === this.of.current();
+		const draft = current ? '' : this.of.draft(row.id);
+		const unread = row.state === 'queued' || !this.inbox.isMine(row) ? 0 : this.of.unread(row);
+		const { name, online } = this.of.contact(row.id);
+		return {
+			id: row.id, name, online: online === true, current, unread,
+			preview: draft ? t('console.draft', { text: draft }) : preview(row, this.inbox.isMine(row)),
+			draft: Boolean(draft),
+			wait, waitLabel: wait && t('console.waiting', { time: wait }), level: since ? urgency(now - since) : '',
+			unreadLabel: t('console.unread', { n: number(unread) }),
+			marks: marks(row, this.sites.size > 1),
+		};
+	}
+
+	#goneText(id) {
+		const row = this.inbox.rows.get(id);
+		if (this.inbox.isMine(row)) return t('console.row.yours');
+		if (row?.state === 'queued') return t('console.row.queued');
+		const head = this.of.head(id);
+		return head?.state === 'assigned' && head.owner ? t('console.row.taken', { name: head.owner.name }) : t('console.row.gone');
+	}
+
+	#announce(waiting) {
+		if (waiting > (this.announced ?? 0)) setText(byId('announce'), plural('console.announce.queued', waiting));
+		this.announced = waiting;
+	}
+}
+
+// The channel is told where there is more than one.
+function marks(row, channels) {
+	const out = [];
+	if (row.site && channels) out.push({ text: row.site, label: t('console.mark.site', { site: row.site }) });
+	if (row.locale) out.push({ text: localeMark(row.locale), label: t('console.mark.locale', { locale: localeName(row.locale) }) });
+	return out;
+}
+
+function preview(row, mine) {
+	if (!mine && row.state === 'assigned' && row.owner?.name) return row.preview ? t('console.preview.owner', { name: row.owner.name, text: row.preview }) : t('console.state.assigned', { name: row.owner.name });
+	if (!row.preview) return t('console.preview.none');
+	if (row.preview_from === 'agent') return t('console.preview.you', { text: row.preview });
+	return row.preview_from === 'bot' ? t('console.preview.bot', { text: row.preview }) : row.preview;
+}

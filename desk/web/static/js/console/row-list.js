@@ -1,0 +1,149 @@
+// The list pane. Rows keep their place while the pointer is over the list, or
+// a finger on it: what leaves stays greyed, what is new waits or comes at the
+// end, and the true order is shown when the pointer leaves.
+
+import { el, setAttr, setChildren, setText } from '../core/dom.js';
+import { initials } from '../core/message-list.js';
+
+const clickAfter = 400; // ms; a finger has left when its click comes
+
+/**
+ * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, marks: {text: string, label: string}[]}} RowModel
+ */
+export class RowList {
+	/**
+	 * @param {object} o
+	 * @param {HTMLElement} o.area what the pointer must leave before rows move
+	 * @param {Object<string, HTMLElement>} o.hosts by section, from top to bottom
+	 * @param {(id: string) => void} o.onOpen
+	 * @param {(id: string) => string} o.goneText why a row is no longer in its section
+	 */
+	constructor({ area, hosts, onOpen, goneText }) {
+		Object.assign(this, { onOpen, goneText });
+		const names = Object.keys(hosts);
+		this.sections = Object.fromEntries(names.map((name) => [name, { host: hosts[name], order: [], nodes: new Map() }]));
+		this.frozen = false;
+		this.models = Object.fromEntries(names.map((name) => [name, []]));
+		area.addEventListener('pointerenter', () => {
+			clearTimeout(this.thawing);
+			this.frozen = true;
+		});
+		area.addEventListener('pointerleave', (e) => {
+			clearTimeout(this.thawing);
+			if (e.pointerType === 'touch') this.thawing = setTimeout(() => this.#thaw(), clickAfter);
+			else this.#thaw();
+		});
+	}
+
+	/** @param {Object<string, RowModel[]>} models by section */
+	update(models) {
+		this.models = models;
+		const names = Object.keys(this.sections);
+		names.forEach((name, i) => {
+			const below = names.slice(i + 1).some((other) => this.sections[other].order.length > 0 && !this.sections[other].host.hidden);
+			this.#section(this.sections[name], models[name], name, !below);
+		});
+	}
+
+	/** All row elements from top to bottom. */
+	elements() {
+		return Object.values(this.sections).flatMap((s) => (s.host.hidden ? [] : [...s.host.children]));
+	}
+
+	/** Moves the focus by one row, beginning at the current one. */
+	move(step) {
+		const rows = this.elements();
+		if (rows.length === 0) return;
+		let at = rows.indexOf(document.activeElement);
+		if (at < 0) at = rows.findIndex((r) => r.getAttribute('aria-current') === 'true');
+		const next = at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(rows.length - 1, Math.max(0, at + step));
+		rows[next].focus();
+	}
+
+	/** Focuses a row; false when it is not in the list. */
+	focus(id) {
+		const node = this.elements().find((r) => r.dataset.id === id);
+		node?.focus();
+		return Boolean(node);
+	}
+
+	#thaw() {
+		this.frozen = false;
+		this.update(this.models);
+	}
+
+	#section(section, models, name, growsAtEnd) {
+		const byId = new Map(models.map((m) => [m.id, m]));
+		section.order = this.frozen ? frozenOrder(section, models, growsAtEnd) : models.map((m) => m.id);
+		const nodes = section.order.map((id) => {
+			const node = section.nodes.get(id) ?? this.#row(id, name);
+			section.nodes.set(id, node);
+			this.#draw(node, byId.get(id));
+			return node;
+		});
+		for (const id of section.nodes.keys()) {
+			if (!section.order.includes(id)) section.nodes.delete(id);
+		}
+		place(section.host, nodes);
+	}
+
+	#row(id, section) {
+		return el('button', { type: 'button', class: 'row', data: { testid: `${section}-row`, id }, on: { click: () => this.onOpen(id) } },
+			el('span', { class: 'row-avatar', aria: { hidden: true } }, el('span', { class: 'avatar' }), el('span', { class: 'dot' })),
+			el('span', { class: 'row-name' }),
+			el('span', { class: 'row-wait', data: { testid: 'row-wait' } }),
+			el('span', { class: 'row-preview', data: { testid: 'row-preview' } }),
+			el('span', { class: 'row-marks', data: { testid: 'row-marks' } }),
+			el('span', { class: 'row-unread', data: { testid: 'row-unread' } }));
+	}
+
+	#draw(node, m) {
+		const [avatar, name, wait, preview, marks, unread] = node.children;
+		node.classList.toggle('gone', !m);
+		if (!m) {
+			setText(preview, this.goneText(node.dataset.id));
+			setText(wait, '');
+			unread.hidden = true;
+			return;
+		}
+		setText(avatar.firstChild, initials(m.name));
+		setAttr(avatar.lastChild, 'data-on', String(m.online));
+		setText(name, m.name);
+		setText(wait, m.wait);
+		setAttr(wait, 'aria-label', m.waitLabel || null);
+		setAttr(wait, 'data-level', m.level);
+		setText(preview, m.preview);
+		preview.classList.toggle('draft', m.draft);
+		drawMarks(marks, m.marks);
+		unread.hidden = m.unread === 0;
+		setText(unread, String(m.unread));
+		setAttr(unread, 'aria-label', m.unreadLabel);
+		setAttr(node, 'aria-current', m.current ? 'true' : null);
+	}
+}
+
+// Where the chat comes from and which language it is in.
+function drawMarks(host, marks) {
+	setChildren(host, marks.map((m, i) => {
+		const node = host.children[i] ?? el('span', { class: 'mark' });
+		setText(node, m.text);
+		setAttr(node, 'title', m.label);
+		setAttr(node, 'aria-label', m.label);
+		return node;
+	}));
+}
+
+// New rows can come at the end where no other rows are below; elsewhere they
+// would push those down, and wait.
+function frozenOrder(section, models, growsAtEnd) {
+	if (!growsAtEnd) return section.order;
+	const kept = new Set(section.order);
+	return [...section.order, ...models.map((m) => m.id).filter((id) => !kept.has(id))];
+}
+
+// Puts nodes in order; a row that is moved keeps the focus.
+function place(host, nodes) {
+	const focused = document.activeElement;
+	setChildren(host, nodes);
+	if (focused !== document.activeElement && host.contains(focused)) focused.focus();
+}

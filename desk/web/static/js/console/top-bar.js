@@ -1,0 +1,122 @@
+// The bar above the panes: own status and capacity, quality of the connection,
+// and the menu.
+
+import { byId, el, icon, setAttr, setText } from '../core/dom.js';
+import { initials } from '../core/message-list.js';
+import { number, t } from '../core/i18n.js';
+
+const statuses = ['online', 'busy', 'away'];
+
+export class TopBar {
+	/**
+	 * @param {object} o
+	 * @param {import('./staff.js').Staff} o.staff
+	 * @param {import('../core/connection.js').Connection} o.connection
+	 * @param {import('./alerts.js').Alerts} o.alerts
+	 * @param {object} o.on status(status), keys(), password(), sessions(), logout(): functions of the console
+	 */
+	constructor({ staff, connection, alerts, on }) {
+		Object.assign(this, { staff, connection, alerts, on });
+		this.select = byId('status');
+		this.menu = byId('menu');
+		this.button = byId('menu-button');
+		byId('help').append(icon('help'));
+		byId('help').addEventListener('click', () => on.keys());
+		for (const status of statuses) this.select.append(el('option', { value: status }));
+		this.select.addEventListener('change', () => on.status(this.select.value));
+		this.#buildMenu();
+		this.relabel();
+	}
+
+	relabel() {
+		setText(byId('me-name'), this.staff.me.name);
+		setText(byId('me-avatar'), initials(this.staff.me.name));
+		for (const option of this.select.options) setText(option, t(`status.${option.value}`));
+		for (const [node, key] of this.texts) setText(node, t(key));
+		this.render();
+		this.quality();
+	}
+
+	/** Draws status and capacity. */
+	render() {
+		const { status } = this.staff;
+		byId('status-box').hidden = !status || !this.staff.can('serve');
+		byId('menu-wall').hidden = !this.staff.can('view_wall');
+		byId('menu-admin').hidden = !this.staff.can('manage');
+		if (!status) return;
+		const shown = statuses.includes(status.status) ? status.status : 'away';
+		if (document.activeElement !== this.select || !this.changing) this.select.value = shown;
+		setAttr(byId('status-dot'), 'data-on', shown === 'online' ? 'true' : shown === 'busy' ? 'waiting' : 'false');
+		const known = status.capacity > 0;
+		byId('capacity').hidden = !known;
+		if (!known) return;
+		setText(byId('capacity-text'), `${number(status.active ?? 0)}/${number(status.capacity)}`);
+		setAttr(byId('capacity'), 'title', t('capacity.label', { active: number(status.active ?? 0), capacity: number(status.capacity) }));
+		setAttr(byId('capacity'), 'data-full', status.active >= status.capacity ? 'true' : null);
+	}
+
+	/** Draws the quality of the connection from the measured round trip. */
+	quality() {
+		const { phase, rtt } = this.connection.status;
+		const grade = rtt === null ? 'measuring' : rtt < 300 ? 'good' : rtt < 1_000 ? 'fair' : 'poor';
+		const ready = phase === 'ready';
+		setAttr(byId('quality-dot'), 'data-on', !ready ? 'bad' : grade === 'fair' || grade === 'poor' ? 'waiting' : 'true');
+		setText(byId('quality-text'), ready ? t(`console.quality.${grade}`, { n: number(rtt ?? 0) }) : t('console.quality.down'));
+	}
+
+	/** Closes the menu; true when it was open. */
+	close() {
+		if (this.menu.hidden) return false;
+		this.#open(false);
+		this.button.focus();
+		return true;
+	}
+
+	#open(open) {
+		this.menu.hidden = !open;
+		setAttr(this.button, 'aria-expanded', String(open));
+		if (!open) return;
+		this.#drawAlerts();
+		this.menu.querySelector('input, select, button, a')?.focus();
+	}
+
+	#buildMenu() {
+		this.texts = [];
+		const item = (key, name, testid, f) => {
+			const text = el('span');
+			this.texts.push([text, key]);
+			return el('button', { type: 'button', class: 'menu-item', data: { testid }, on: { click: () => { this.#open(false); f(); } } }, icon(name), text);
+		};
+		const check = (key, testid, f) => {
+			const text = el('span');
+			this.texts.push([text, key]);
+			const input = el('input', { type: 'checkbox', data: { testid }, on: { change: () => f(input.checked) } });
+			byId('menu-checks').append(el('label', { class: 'check' }, input, text));
+			return input;
+		};
+		this.sound = check('alerts.sound', 'alerts-sound', (on) => this.alerts.setSound(on));
+		this.notify = check('alerts.notify', 'alerts-notify', async (on) => {
+			await this.alerts.setNotifications(on);
+			this.#drawAlerts();
+		});
+		this.denied = el('p', { class: 'quiet small' });
+		byId('menu-checks').append(this.denied);
+		byId('menu-items').append(
+			item('password.title', 'key', 'menu-password', () => this.on.password()),
+			item('sessions.title', 'devices', 'menu-sessions', () => this.on.sessions()),
+			item('console.logout', 'exit', 'logout', () => this.on.logout()));
+		this.button.addEventListener('click', () => this.#open(this.menu.hidden));
+		document.addEventListener('pointerdown', (e) => {
+			if (!this.menu.hidden && !this.menu.contains(e.target) && !this.button.contains(e.target)) this.#open(false);
+		});
+	}
+
+	#drawAlerts() {
+		this.sound.checked = this.alerts.sound;
+		const state = this.alerts.notifications;
+		this.notify.checked = state === 'on';
+		this.notify.disabled = state === 'denied' || state === 'absent';
+		this.denied.hidden = !this.notify.disabled;
+		setText(this.denied, this.notify.disabled ? t(state === 'denied' ? 'alerts.denied' : 'alerts.absent') : '');
+	}
+}

@@ -1,0 +1,472 @@
+// The customer page: one visitor of one site, and the conversation they are in.
+
+import { byId } from '../core/dom.js';
+import { acceptFiles, drawFiles, FileLinks, FileTray } from '../core/attachments.js';
+import { Attention } from './attention.js';
+import { call } from '../core/api.js';
+import { ask } from '../core/dialog.js';
+import { Banner } from '../core/banner.js';
+import { Composer } from '../core/composer.js';
+import { beginning, chunkSize } from '../core/chunks.js';
+import { Connection, followBrowser, socketURL } from '../core/connection.js';
+import { Conversation } from '../core/conversation.js';
+import { CustomerView } from './view.js';
+import { describe, nameOf } from './words.js';
+import { MessageList } from '../core/message-list.js';
+import { asks, PreChat } from './prechat.js';
+import { Rating } from './rating.js';
+import { accentOf, useColour } from './theme.js';
+import { locale, number, onLocale, t, translate } from '../core/i18n.js';
+import { uuid } from '../core/storage.js';
+import { allowFiles, Uploads } from '../core/uploads.js';
+
+const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
+
+export class CustomerPage {
+	/**
+	 * @param {object} o
+	 * @param {string} o.site its key
+	 * @param {import('../core/storage.js').SafeStorage} o.storage
+	 * @param {string} o.page where the visitor is
+	 * @param {import('./frame-host.js').FrameHost|null} [o.host] the page that holds the widget
+	 * @param {string} [o.identity] a token signed by the site
+	 * @param {string} [o.colour] what the page that holds the widget prefers to the site's
+	 */
+	constructor({ site, storage, page, host = null, identity = '', colour = '' }) {
+		Object.assign(this, { key: site, storage, page, host, identity, wantedColour: colour });
+		this.tokenKey = `desk.token.${site}`;
+		this.token = '';
+		this.site = null; // what the server says of it
+		this.siteName = site;
+		this.me = null;
+		this.storeId = '';
+		this.device = uuid();
+		this.conversation = null;
+		this.opening = false;
+		this.answers = null; // to what the site asks before a chat
+		this.unread = 0;
+		this.rated = new Map(); // conversation -> score, on this page
+		this.connection = new Connection({
+			url: () => socketURL('/ws'),
+			hello: () => this.#hello(),
+			onWelcome: (d) => this.#welcome(d),
+			onEvent: (frame) => this.#frame(frame),
+			onStatus: (s) => this.#status(s),
+		});
+	}
+
+	start() {
+		this.alerts = new Attention({ storage: this.storage });
+		this.view = new CustomerView({
+			human: () => this.#askForPerson(), again: () => this.#startAgain(), end: () => this.#end(),
+			minimise: () => this.host?.send('close'), sound: (on) => this.alerts.setSound(on),
+		}, Boolean(this.host));
+		this.view.setSound(this.alerts.sound);
+		acceptFiles({ button: byId('attach'), input: byId('files'), field: byId('field'), area: byId('frame') }, (files) => this.#addFiles(files));
+		this.prechat = new PreChat(byId('prechat'), (answers) => {
+			this.answers = answers;
+			this.#open();
+		});
+		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
+		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
+		this.list = new MessageList({
+			host: byId('messages'),
+			mine: (from) => from.kind === 'customer',
+			describe,
+			nameOf,
+			onButton: (b) => this.send({ body: b.label, payload: b.value }),
+			onRetry: (id) => this.conversation?.outbox.retry(id),
+			onDiscard: (id) => this.conversation?.outbox.discard(id),
+			onTop: () => this.#older(),
+			onView: () => this.#seen(),
+			attachments: (m) => (m.files?.length > 0 ? drawFiles(m.files, this.links) : null),
+		});
+		this.uploads = new Uploads({ target: (name) => this.#uploadTo(name), onChange: () => this.#filesChanged() });
+		this.tray = new FileTray({ host: byId('tray'), uploads: this.uploads });
+		this.composer = new Composer({
+			form: byId('composer'), field: byId('field'), button: byId('send'), counter: byId('counter'),
+			files: this.uploads,
+			onSend: (text) => this.#write(text),
+			onTyping: (on) => this.conversation?.sendTyping(on),
+			draft: {
+				get: () => this.storage.get(`desk.draft.${this.key}`, ''),
+				set: (text) => (text ? this.storage.set(`desk.draft.${this.key}`, text) : this.storage.remove(`desk.draft.${this.key}`)),
+			},
+		});
+		this.banner = new Banner(byId('banner'), this.connection);
+		if (!this.storage.persistent) this.view.notice(t('notice.storage'));
+		translate();
+		this.#render();
+		followBrowser(this.connection);
+		window.addEventListener('resize', () => this.composer.refresh());
+		document.addEventListener('visibilitychange', () => this.#seen());
+		setInterval(() => this.conversation?.outbox.expire(), 5_000);
+		onLocale(() => this.#relabel());
+		this.connection.start();
+	}
+
+	/** Sends a message: {body, payload} or {kind, body, attachments, files}. */
+	send(body) {
+		if (!this.conversation || this.conversation.state === 'closed') return;
+		this.conversation.outbox.add(body);
+	}
+
+	/** The widget was opened. */
+	shown() {
+		this.#seen();
+		this.list.toBottom();
+		if (this.wantsOpening) this.#begin();
+		if (this.#state() === 'prechat') this.prechat.focus();
+		else this.composer.focus();
+	}
+
+	/** Another visitor, by a token signed by the site; '' for an anonymous one. */
+	identify(identity) {
+		if (identity === this.identity) return;
+		this.identity = identity;
+		this.#restart();
+	}
+
+	/** Forgets the visitor and everything kept for them. */
+	logout() {
+		this.connection.stop();
+		this.#forget();
+		for (const key of this.storage.keys('desk.')) this.storage.remove(key);
+		this.identity = this.token = '';
+	}
+
+	/** Somebody looks at the messages. */
+	get #visible() {
+		return !document.hidden && (!this.host || this.host.open);
+	}
+
+	// --- session ---
+
+	async #hello() {
+		if (!this.token) await this.#session();
+		const { log, id } = this.conversation ?? {};
+		return { token: this.token, device: this.device, locale: locale(), seen: log?.last ? { [id]: log.last } : {} };
+	}
+
+	async #session() {
+		let session;
+		try {
+			session = await call('POST', '/api/v1/widget/session', { site: this.key, token: this.storage.get(this.tokenKey, ''), locale: locale(), ...(this.identity && { identity: this.identity }) });
+		} catch (err) {
+			this.unknownSite = err.code === 'not_found';
+			const refused = err.code === 'unauthorized' || err.code === 'token_expired' || err.code === 'forbidden';
+			this.refused = refused;
+			if (refused) this.view.notice(t('customer.identity'), true);
+			throw Object.assign(err, { final: this.unknownSite || refused || err.code === 'blocked', reason: err.code, code: err.code === 'blocked' ? 4103 : 0 });
+		}
+		if (this.refused) this.view.notice('');
+		this.refused = false;
+		this.token = session.token;
+		this.site = session.site;
+		this.siteName = session.site.name;
+		this.storage.set(this.tokenKey, session.token);
+		if (session.new) this.#forget();
+		this.#colour(this.wantedColour || session.site.color);
+	}
+
+	#colour(colour) {
+		if (!colour || colour === this.colour) return;
+		this.colour = colour;
+		useColour(colour);
+		const look = accentOf(colour, false);
+		if (look) this.host?.send('colour', { accent: look.accent, on: look['on-accent'] });
+	}
+
+	#restart() {
+		this.token = '';
+		this.connection.stop();
+		this.#forget();
+		this.connection.restart();
+	}
+
+	#welcome(d) {
+		this.renewed = false;
+		this.me = d.me;
+		if (this.storeId && this.storeId !== d.store) this.#forget();
+		this.storeId = d.store;
+		this.composer.limit = d.limits?.text ?? this.composer.limit;
+		allowFiles(d.limits?.file);
+		this.heads = new Set((d.heads ?? []).map((h) => h.id)); // those not shown are replayed too
+		const head = pick(d.heads ?? [], this.conversation?.id);
+		if (head) {
+			this.#show(head);
+			if (head.truncated) {
+				this.conversation.log.startAt(beginning(head.last, firstPage));
+				this.conversation.log.fill();
+			}
+		}
+		this.conversation?.outbox.setOpen(true);
+		if (!head || (this.opening && head.state === 'closed')) this.#begin();
+		if (this.asking && this.conversation?.state === 'bot') this.#handoff();
+		this.#render();
+	}
+
+	// An answer to a refused session: ask for a new one, but only once in a row.
+	#status(s) {
+		if (s.phase !== 'ready') this.conversation?.outbox.setOpen(false);
+		if (s.phase === 'stopped' && (s.code === 4101 || s.code === 4102) && !this.renewed) {
+			this.renewed = true;
+			this.token = '';
+			queueMicrotask(() => this.connection.restart());
+		}
+		this.banner?.update();
+		if (this.list) this.#render();
+	}
+
+	// A new conversation: at once, after the site's questions, or when the widget is opened.
+	#begin() {
+		this.wantsOpening = Boolean(this.host) && !this.host.open;
+		if (this.wantsOpening) return;
+		if (asks(this.site) && !this.answers) {
+			this.opening = false;
+			this.#forget();
+			this.asksFirst = true;
+			this.prechat.show(this.site);
+			this.#render();
+			if (this.#visible && document.hasFocus()) this.prechat.focus();
+			return;
+		}
+		this.#open();
+	}
+
+	async #open() {
+		if (!this.connection.ready) return; // the next welcome opens it
+		this.opening = true;
+		this.prechat.setBusy(true);
+		const { fields, consent } = this.answers ?? {};
+		try {
+			const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.page, ...(fields && { fields }), ...(consent && { consent }) } });
+			this.opening = false;
+			this.#show(reply.d.head);
+		} catch (err) {
+			this.#notOpened(err);
+		}
+		this.prechat.setBusy(false);
+		this.#render();
+	}
+
+	#notOpened(err) {
+		if (err.code === 'lost') return;
+		if (this.asksFirst && !['busy', 'unavailable', 'timeout', 'internal'].includes(err.code)) {
+			this.opening = false;
+			this.answers = null;
+			this.prechat.setError(t(err.code === 'rate_limited' ? 'prechat.limited' : 'prechat.failed'));
+			return;
+		}
+		if (err.code === 'rate_limited') this.view.notice(t('prechat.limited'), true);
+		setTimeout(() => this.opening && this.#open(), err.retryMs || 3_000);
+	}
+
+	#show(head) {
+		if (this.conversation?.id !== head.id) {
+			this.#forget();
+			this.conversation = new Conversation({
+				id: head.id, scope: this.me.id, connection: this.connection, storage: this.storage,
+				onChange: (c, what, ev) => this.#changed(c, what, ev),
+			});
+			this.readKey = `desk.read.${this.key}`;
+			const read = this.storage.get(this.readKey);
+			this.readUpTo = Math.max(head.mine?.read ?? 0, read?.c === head.id ? read.s : 0);
+			this.list.setPending(this.conversation.outbox.items);
+			this.conversation.outbox.setOpen(this.connection.ready);
+		}
+		this.asksFirst = false;
+		this.conversation.setHead(head);
+	}
+
+	#forget() {
+		this.conversation?.dispose();
+		this.conversation = null;
+		this.asking = false;
+		this.#setUnread(0);
+		this.uploads?.clear();
+		this.list?.clear();
+		this.list?.setTyping('');
+	}
+
+	#frame(frame) {
+		if (!frame.c) return;
+		if (frame.c !== this.conversation?.id) {
+			if (frame.t !== 'ev.state' || frame.d.event !== 'opened' || this.heads.has(frame.c)) return;
+			this.opening = false; // opened in another tab, or the event was faster than the reply
+			this.#show({ id: frame.c, state: frame.d.state, rev: frame.d.rev, epoch: frame.d.epoch, owner: frame.d.owner });
+		}
+		this.conversation.accept(frame);
+	}
+
+	#changed(c, what, ev) {
+		if (c !== this.conversation && this.conversation) return;
+		if (what === 'event') this.#event(ev);
+		if (what === 'outbox') this.list.setPending(c.outbox.items);
+		if (what === 'receipt') this.list.setPeer(c.peer);
+		if (what === 'file') this.list.redraw();
+		if (what === 'typing') this.list.setTyping(c.typingName && nameOf({ kind: 'agent', name: c.typingName.trim() }));
+		this.#render();
+	}
+
+	#event(ev) {
+		this.list.append(ev);
+		if (ev.t === 'ev.state') {
+			if (ev.d.state !== 'bot') this.asking = false;
+			return;
+		}
+		if (ev.d.from.kind === 'customer') return;
+		if (ev.s > this.readUpTo && !this.#visible) {
+			this.#setUnread(this.unread + 1);
+			this.alerts.ring();
+			this.host?.send('message', { from: { kind: ev.d.from.kind, name: nameOf(ev.d.from) } });
+		}
+		this.#seen();
+	}
+
+	async #older() {
+		const c = this.conversation;
+		if (!c || c.log.first === 0) return;
+		const events = await c.older(2 * chunkSize);
+		if (c === this.conversation) this.list.prepend(events);
+	}
+
+	// What is on the screen of somebody who looks at it has been read.
+	#seen() {
+		if (!this.#visible) return;
+		this.#setUnread(0);
+		const c = this.conversation;
+		if (!c || !this.list.atBottom || c.log.last <= this.readUpTo) return;
+		this.readUpTo = c.log.last;
+		c.markRead(c.log.last);
+		this.storage.set(this.readKey, { c: c.id, s: c.log.last });
+	}
+
+	#setUnread(n) {
+		this.alerts?.setUnread(n);
+		if (n !== this.unread) this.host?.send('unread', { n });
+		this.unread = n;
+	}
+
+	// --- files ---
+
+	#uploadTo(name) {
+		const query = new URLSearchParams({ conv: this.conversation.id, name });
+		return { url: `/api/v1/widget/uploads?${query}`, headers: { Authorization: `Bearer ${this.token}`, 'Content-Type': 'application/octet-stream' } };
+	}
+
+	#addFiles(files) {
+		if (!this.conversation || this.conversation.state === 'closed' || files.length === 0) return;
+		if (this.uploads.add(files) > 0) this.view.notice(t('file.tooMany', { n: number(this.uploads.most) }), true);
+		this.composer.focus();
+	}
+
+	#filesChanged() {
+		this.tray?.draw();
+		this.composer?.filesChanged();
+	}
+
+	#write(text) {
+		const files = this.uploads.take();
+		this.send(files.length === 0 ? { body: text } : { kind: 'file', attachments: files.map((f) => f.id), files, body: text });
+	}
+
+	// --- actions ---
+
+	#askForPerson() {
+		if (this.conversation?.state !== 'bot' || this.asking) return;
+		this.asking = true;
+		this.#handoff();
+		this.composer.focus();
+		this.#render();
+	}
+
+	async #handoff() {
+		const c = this.conversation;
+		try {
+			const reply = await this.connection.request('conv.handoff', { c: c.id, d: {} });
+			c.setHead(reply.d.head);
+		} catch (err) {
+			if (c !== this.conversation || err.code === 'lost') return; // asked again after the next welcome
+			if (err.code === 'unknown_type') { // a server that leaves it to its bot
+				this.send({ body: t('customer.human'), payload: 'human' });
+				return;
+			}
+			c.setHead(err.head);
+			this.asking = false;
+			if (c.state === 'bot') this.view.notice(t(err.code === 'busy' ? 'customer.human.full' : 'customer.human.failed'), true);
+		}
+		this.#render();
+	}
+
+	#startAgain() {
+		this.opening = true;
+		this.#begin();
+		this.#render();
+		this.composer.focus();
+	}
+
+	async #end() {
+		this.view.menu(false);
+		const yes = await ask({ title: t('customer.end.title'), body: t('customer.end.body'), confirm: t('customer.end') });
+		if (!yes || !this.conversation) return;
+		try {
+			await this.conversation.close('customer left');
+		} catch {
+			this.view.notice(t('customer.end.failed'), true);
+		}
+	}
+
+	async #rate(score, comment) {
+		const { id } = this.conversation;
+		await this.connection.request('conv.rate', { c: id, d: { score, ...(comment && { comment }) } });
+		this.rated.set(id, score);
+	}
+
+	// --- view ---
+
+	#state() {
+		if (this.asksFirst) return 'prechat';
+		const state = this.conversation?.state || 'connecting';
+		return state === 'closed' && this.opening ? 'connecting' : state;
+	}
+
+	#render() {
+		const c = this.conversation;
+		const state = this.#state();
+		this.view.draw({
+			state, ready: this.connection.ready, phase: this.connection.status.phase, owner: c?.head?.owner, online: c?.online ?? null,
+			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
+		});
+		this.composer.setEnabled(Boolean(c) && state !== 'closed' && state !== 'connecting');
+		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
+		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
+		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));
+		if (state !== this.told) this.host?.send('state', { state });
+		this.told = state;
+	}
+
+	#empty(state) {
+		if (state === 'prechat' || this.conversation?.log.events.length > 0) return '';
+		const failed = this.connection.status.attempts > 0;
+		if (this.wantsOpening && this.connection.ready) return this.site?.greeting || t('customer.greeting');
+		return t(this.unknownSite ? 'customer.unknownSite' : failed ? 'customer.unavailable' : 'customer.opening');
+	}
+
+	#relabel() {
+		translate();
+		this.list.relabel();
+		this.composer.refresh();
+		this.banner.update();
+		if (this.asksFirst) this.prechat.show(this.site, true);
+		this.rating.draw();
+		this.tray.relabel();
+		this.#render();
+	}
+}
+
+// The conversation to show: the one on screen while it is open, else the newest open one, else the latest.
+function pick(heads, current) {
+	const open = heads.filter((h) => h.state !== 'closed');
+	return open.find((h) => h.id === current) ?? open.at(-1) ?? heads.find((h) => h.id === current) ?? heads.at(-1);
+}

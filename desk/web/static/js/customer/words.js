@@ -1,0 +1,43 @@
+// How the customer page says what happens in a conversation.
+
+import { number, plural, t } from '../core/i18n.js';
+
+/** The name of a participant. */
+export function nameOf(from) {
+	if (from.name) return from.name;
+	return t(from.kind === 'bot' ? 'who.bot' : from.kind === 'agent' ? 'who.agent' : 'messages.you');
+}
+
+/** The place in the queue. */
+export function place(n) {
+	if (!n) return t('customer.queue.unknown');
+	return n === 1 ? t('customer.queue.next') : t('customer.queue.position', { n: number(n) });
+}
+
+/** When somebody will come, as far as that is known; '' when it is not. */
+export function estimate(ms) {
+	if (!(ms > 0)) return '';
+	return ms < 60_000 ? t('customer.estimate.soon') : plural('customer.estimate', Math.round(ms / 60_000));
+}
+
+/** The line of a state change or of a notice, '' for none. */
+export function describe(ev) {
+	if (ev.t === 'ev.msg') return ev.d.payload === 'idle_warning' ? t('event.idle') : ev.d.body ?? '';
+	const by = ev.d.by?.kind;
+	switch (ev.d.event) {
+	case 'handoff':
+		return t(by === 'customer' ? 'event.handoff.me' : 'event.handoff.other');
+	case 'returned':
+	case 'reopened':
+		return t(`event.${ev.d.event}`);
+	case 'taken':
+	case 'assigned':
+	case 'transferred':
+		if (!ev.d.owner) return t('event.returned');
+		return t('event.taken.other', { name: nameOf({ kind: 'agent', name: ev.d.owner?.name }) });
+	case 'closed':
+		if (by === 'customer') return t('event.closed.me');
+		return by === 'agent' ? t('event.closed.agent', { name: nameOf(ev.d.by) }) : t('event.closed.other');
+	}
+	return '';
+}
