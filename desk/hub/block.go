@@ -44,7 +44,7 @@ func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.Contact
 func (h *Hub) closeBlocked(contact string, by store.Actor, note string) {
 	var convs []string
 	h.mu.Lock()
-	for _, e := range h.dir.byContact[contact] {
+	for _, e := range h.queue.dir.byContact[contact] {
 		convs = append(convs, e.conv.ID)
 	}
 	h.mu.Unlock()
@@ -78,7 +78,7 @@ func (h *Hub) blockMove(m store.Move, attempt int) {
 func (h *Hub) CloseContact(contact string, code int, reason string) {
 	h.rechecks.Add(1) // see recheck.go
 	h.mu.Lock()
-	sessions := h.contacts[contact]
+	sessions := h.sessions.contacts[contact]
 	h.mu.Unlock()
 	for _, s := range sessions {
 		s.close(code, reason)

@@ -138,9 +138,9 @@ func (s *Session) forbid(cmd proto.Command, who string) {
 func (s *Session) sendNote(cmd proto.Command, who identity, p *proto.Note) {
 	h := s.hub
 	h.mu.Lock()
-	e, may := h.dir.open[cmd.Conv], plain
+	e, may := h.queue.dir.open[cmd.Conv], plain
 	if e != nil {
-		may = h.sees(who, &e.conv)
+		may = h.queue.sees(who, &e.conv)
 	}
 	h.mu.Unlock()
 	switch {

@@ -128,7 +128,7 @@ func (h *Hub) laneFor(s *Session, conv string) string {
 	who := s.who()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.dir.open[conv]
+	e := h.queue.dir.open[conv]
 	if e == nil || (who.actor.Kind == store.Customer && e.conv.Contact != who.actor.ID) {
 		return "session " + s.id
 	}

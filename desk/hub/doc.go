@@ -10,5 +10,6 @@
 //
 // # Locks
 //
-// Hub.mu is taken before Session.mu. Nothing is sent to a connection while Hub.mu is held.
+// Hub.mu guards two parts, sessions and queue, and is held in their methods. It is taken before Session.mu. Nothing is
+// sent to a connection while Hub.mu is held.
 package hub

@@ -64,13 +64,13 @@ func (h *Hub) FileChanged(a store.Attachment) {
 	h.mu.Lock()
 	var customers, agents []*Session
 	if a.PSeq > 0 || a.Uploader.Kind == store.Customer {
-		customers = h.contacts[a.Contact]
+		customers = h.sessions.contacts[a.Contact]
 	}
-	if e := h.dir.open[a.Conv]; e != nil && a.Seq > 0 {
-		agents = h.listeners(e.conv.Owner, e.conv.Owner, e, a.Conv)
+	if e := h.queue.dir.open[a.Conv]; e != nil && a.Seq > 0 {
+		agents = h.sessions.listeners(e.conv.Owner, e.conv.Owner, e, a.Conv)
 	}
 	if a.Uploader.Kind == store.Agent {
-		for _, s := range h.agents[a.Uploader.ID] {
+		for _, s := range h.sessions.agents[a.Uploader.ID] {
 			if !slices.Contains(agents, s) {
 				agents = append(slices.Clip(agents), s)
 			}

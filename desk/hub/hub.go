@@ -42,16 +42,8 @@ type Hub struct {
 	router   *router
 
 	mu       sync.Mutex
-	dir      *directory
-	roster   *roster
-	since    int64                 // Unix milliseconds of Start
-	offers   map[string]*offer     // by conversation
-	watchers map[string][]*Session // by conversation; slices are replaced, never changed
-	pace     map[string]*pace      // by group
-	sessions map[*Session]struct{}
-	contacts map[string][]*Session // by contact id; slices are replaced, never changed
-	agents   map[string][]*Session // by agent id; as above
-	allStaff []*Session            // as above
+	sessions sessions
+	queue    queue
 }
 
 // New returns a hub; Start makes it ready.
@@ -59,10 +51,7 @@ func New(o Options) (*Hub, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	h := &Hub{
-		o: o, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), watchers: make(map[string][]*Session), pace: make(map[string]*pace),
-		sessions: make(map[*Session]struct{}), contacts: make(map[string][]*Session), agents: make(map[string][]*Session),
-	}
+	h := &Hub{o: o, sessions: newSessions()}
 	l := &h.o.Limits
 	var errs [4]error
 	h.lanePool, errs[0] = h.pool("conversation", l.LaneWorkers, l.LaneTotal)
@@ -82,6 +71,7 @@ func New(o Options) (*Hub, error) {
 	h.receipts = newReceipts(h)
 	h.opens = auth.NewWindow(l.Opens, l.OpensWindow, maxOpenKeys)
 	h.router = newRouter(h)
+	h.queue = newQueue(h)
 	return h, nil
 }
 
@@ -115,7 +105,9 @@ func (h *Hub) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("hub: reading the staff: %w", err)
 	}
-	h.begin(open, staff)
+	h.mu.Lock()
+	h.queue.begin(open, staff)
+	h.mu.Unlock()
 	h.ticker.start()
 	h.router.start()
 	for _, p := range pending {
@@ -127,29 +119,6 @@ func (h *Hub) Start(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// begin takes over what is stored. Nobody has a connection yet, so times without a connection begin now unless they had
-// begun.
-func (h *Hub) begin(open []store.Conversation, staff staffData) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.since = h.o.Now().UnixMilli()
-	h.roster.apply(staff, h.roster.changes)
-	for _, m := range h.roster.members {
-		if m.GoneAt == 0 {
-			m.GoneAt = h.since
-		}
-	}
-	for _, c := range open {
-		h.dir.apply(c)
-		e := h.dir.open[c.ID]
-		e.left, e.leftKept = c.LeftAt, c.LeftAt != 0
-		if e.left == 0 {
-			e.left = h.since
-		}
-		h.replan(e)
-	}
 }
 
 // PoolStats are the numbers of the hub's pools.
@@ -196,8 +165,8 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 func (h *Hub) everySession() []*Session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]*Session, 0, len(h.sessions))
-	for s := range h.sessions {
+	all := make([]*Session, 0, len(h.sessions.all))
+	for s := range h.sessions.all {
 		all = append(all, s)
 	}
 	return all

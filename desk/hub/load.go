@@ -23,11 +23,11 @@ func (h *Hub) Load() Load {
 		l.Staff[r] = 0
 	}
 	h.mu.Lock()
-	staff := h.allStaff
-	for _, sessions := range h.contacts {
+	staff := h.sessions.staff
+	for _, sessions := range h.sessions.contacts {
 		l.Customers += len(sessions)
 	}
-	t := h.dir.tally(h.o.Now().UnixMilli())
+	t := h.queue.dir.tally(h.o.Now().UnixMilli())
 	h.mu.Unlock()
 	l.Bot, l.Queued, l.Assigned, l.Longest = t.bot, t.queued, t.assigned, time.Duration(t.longest)*time.Millisecond
 	for _, s := range staff {

@@ -46,39 +46,39 @@ func (d *offered) send() {
 	}
 }
 
-// endOffer removes an offer and returns the message for both agents. Hub.mu is held.
-func (h *Hub) endOffer(o *offer, result string) offered {
-	delete(h.offers, o.conv)
-	return offered{o: *o, end: result, from: h.agents[o.from.ID], to: h.agents[o.to.ID]}
+// endOffer removes an offer and returns the message for both agents.
+func (q *queue) endOffer(o *offer, result string) offered {
+	delete(q.offers, o.conv)
+	return offered{o: *o, end: result, from: q.sessions.agents[o.from.ID], to: q.sessions.agents[o.to.ID]}
 }
 
 // offer proposes a conversation to another agent, who gets it by accepting.
 func (s *Session) offer(cmd proto.Command, who identity, p *proto.Transfer) {
 	h := s.hub
 	h.mu.Lock()
-	e, target := h.dir.open[cmd.Conv], h.roster.members[p.Agent]
+	e, target := h.queue.dir.open[cmd.Conv], h.queue.roster.members[p.Agent]
 	if e == nil {
 		h.mu.Unlock()
 		s.refuseClosed(cmd, who)
 		return
 	}
-	if refusal := h.mayOffer(e, target, who, p); refusal != nil {
+	if refusal := h.queue.mayOffer(e, target, who, p); refusal != nil {
 		h.mu.Unlock()
 		s.fail(cmd, refusal)
 		return
 	}
 	var before offered
-	if old := h.offers[cmd.Conv]; old != nil {
-		before = h.endOffer(old, proto.OfferCancelled)
+	if old := h.queue.offers[cmd.Conv]; old != nil {
+		before = h.queue.endOffer(old, proto.OfferCancelled)
 	}
 	now := h.o.Now()
 	o := &offer{
 		conv: cmd.Conv, from: who.actor, to: target.Actor(), note: p.Note, rev: e.conv.Rev,
 		expires: now.Add(h.o.Limits.OfferLife).UnixMilli(),
 	}
-	h.offers[cmd.Conv] = o
+	h.queue.offers[cmd.Conv] = o
 	hd := head(&e.conv, store.StaffSide)
-	out := offered{o: *o, row: h.row(&e.conv, len(h.contacts[e.conv.Contact]) > 0), to: h.agents[p.Agent]}
+	out := offered{o: *o, row: h.row(&e.conv, len(h.sessions.contacts[e.conv.Contact]) > 0), to: h.sessions.agents[p.Agent]}
 	h.mu.Unlock()
 	h.Counters.Offers.Add(1)
 	before.sendIf()
@@ -93,8 +93,8 @@ func (d *offered) sendIf() {
 	}
 }
 
-// mayOffer returns what prevents an offer, nil = nothing. Hub.mu is held.
-func (h *Hub) mayOffer(e *entry, target *member, who identity, p *proto.Transfer) *proto.Error {
+// mayOffer returns what prevents an offer, nil = nothing.
+func (q *queue) mayOffer(e *entry, target *member, who identity, p *proto.Transfer) *proto.Error {
 	refuse := func(err error) *proto.Error {
 		perr, _ := storeError(err, &e.conv, store.StaffSide)
 		return perr
@@ -108,9 +108,9 @@ func (h *Hub) mayOffer(e *entry, target *member, who identity, p *proto.Transfer
 		return refuse(store.ErrNotFound)
 	case p.Agent == who.actor.ID:
 		return refuse(store.ErrConflict)
-	case !h.room(target, &round{}):
+	case !q.room(target, &round{}):
 		return refuse(store.ErrCapacity)
-	case h.shown(target) == store.Offline, len(h.agents[p.Agent]) == 0:
+	case q.shown(target) == store.Offline, len(q.sessions.agents[p.Agent]) == 0:
 		return &proto.Error{Code: proto.CodeForbidden, Text: "the agent is not there to be asked"}
 	}
 	return nil
@@ -133,14 +133,14 @@ func (s *Session) refuseClosed(cmd proto.Command, who identity) {
 func (s *Session) answerOffer(cmd proto.Command, who identity, accept bool) {
 	h := s.hub
 	h.mu.Lock()
-	o, e := h.offers[cmd.Conv], h.dir.open[cmd.Conv]
+	o, e := h.queue.offers[cmd.Conv], h.queue.dir.open[cmd.Conv]
 	if o == nil || e == nil || o.to.ID != who.actor.ID || o.taken {
 		h.mu.Unlock()
 		s.refuseClosed(cmd, who) // a conflict, with the head: the offer is over, or was for somebody else
 		return
 	}
 	if !accept {
-		end, hd := h.endOffer(o, proto.OfferDeclined), head(&e.conv, store.StaffSide)
+		end, hd := h.queue.endOffer(o, proto.OfferDeclined), head(&e.conv, store.StaffSide)
 		h.mu.Unlock()
 		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: hd})
 		end.send()
@@ -171,30 +171,30 @@ func (s *Session) answerOffer(cmd proto.Command, who identity, accept bool) {
 	})
 }
 
-// settleOffer ends the offer of a conversation that has changed. Hub.mu is held.
-func (h *Hub) settleOffer(c *store.Conversation) (end offered) {
-	o := h.offers[c.ID]
+// settleOffer ends the offer of a conversation that has changed.
+func (q *queue) settleOffer(c *store.Conversation) (end offered) {
+	o := q.offers[c.ID]
 	if o == nil || o.rev == c.Rev {
 		return end
 	}
 	if c.State == store.Assigned && c.Owner.Is(o.to) {
-		return h.endOffer(o, proto.OfferAccepted)
+		return q.endOffer(o, proto.OfferAccepted)
 	}
-	return h.endOffer(o, proto.OfferCancelled)
+	return q.endOffer(o, proto.OfferCancelled)
 }
 
 // expireOffers ends the offers whose time is over. It returns when the next one's time is over, 0 = there is none.
 func (h *Hub) expireOffers(now int64) (due int64) {
 	var ends []offered
 	h.mu.Lock()
-	for _, o := range h.offers {
+	for _, o := range h.queue.offers {
 		switch {
 		case o.taken: // its answer ends it, or frees it
 			due = earlier(due, now+time.Second.Milliseconds())
 		case o.expires > now:
 			due = earlier(due, o.expires)
 		default:
-			ends = append(ends, h.endOffer(o, proto.OfferExpired))
+			ends = append(ends, h.queue.endOffer(o, proto.OfferExpired))
 		}
 	}
 	h.mu.Unlock()
@@ -211,9 +211,9 @@ func (h *Hub) tellOffers(s *Session, who identity) {
 	}
 	var all []offered
 	h.mu.Lock()
-	for _, o := range h.offers {
-		if e := h.dir.open[o.conv]; e != nil && o.to.ID == who.actor.ID && !o.taken {
-			all = append(all, offered{o: *o, row: h.row(&e.conv, len(h.contacts[e.conv.Contact]) > 0), to: []*Session{s}})
+	for _, o := range h.queue.offers {
+		if e := h.queue.dir.open[o.conv]; e != nil && o.to.ID == who.actor.ID && !o.taken {
+			all = append(all, offered{o: *o, row: h.row(&e.conv, len(h.sessions.contacts[e.conv.Contact]) > 0), to: []*Session{s}})
 		}
 	}
 	h.mu.Unlock()

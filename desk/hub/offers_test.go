@@ -220,7 +220,7 @@ func TestOfferRaces(t *testing.T) {
 			r.ok(r.lin.Take(r.ctx, r.conv))
 		}
 		r.hub.mu.Lock()
-		n := len(r.hub.offers)
+		n := len(r.hub.queue.offers)
 		r.hub.mu.Unlock()
 		if n > 1 {
 			t.Fatalf("%d offers of one conversation", n)

@@ -38,5 +38,5 @@ func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
 func (h *Hub) hasOpen(contact string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.dir.byContact[contact]) > 0
+	return len(h.queue.dir.byContact[contact]) > 0
 }

@@ -78,15 +78,15 @@ func (n *next) sooner(due int64, cmd func() store.Command) {
 	}
 }
 
-// upcoming returns what the timers will do to a conversation. Nothing falls due within a grace after the start, so that
-// clients can come back first. Hub.mu is held.
-func (h *Hub) upcoming(e *entry) next {
+// upcoming returns what the timers will do to a conversation. Nothing falls due within a grace after the start, so
+// that clients can come back first.
+func (q *queue) upcoming(e *entry) next {
 	var n next
 	c := e.conv
-	site := h.roster.sites[c.Site].Settings
+	site := q.roster.sites[c.Site].Settings
 	switch c.State {
 	case store.InBot:
-		h.idle(&n, &c, site.BotIdle(), site.Warning())
+		q.idle(&n, &c, site.BotIdle(), site.Warning())
 	case store.Queued:
 		if wait := site.QueueIdle(); wait > 0 && e.left != 0 {
 			n.sooner(max(e.left, c.QueuedAt)+wait.Milliseconds(), func() store.Command {
@@ -94,19 +94,19 @@ func (h *Hub) upcoming(e *entry) next {
 			})
 		}
 	case store.Assigned:
-		h.unanswered(&n, &c)
+		q.unanswered(&n, &c)
 		if c.WaitingSince == 0 { // a customer who waits for an agent is not closed
-			h.idle(&n, &c, site.ChatIdle(), site.Warning())
+			q.idle(&n, &c, site.ChatIdle(), site.Warning())
 		}
 	}
 	if n.due != 0 {
-		n.due = max(n.due, h.since+h.o.Limits.AgentGrace.Milliseconds())
+		n.due = max(n.due, q.since+q.o.Limits.AgentGrace.Milliseconds())
 	}
 	return n
 }
 
-// idle plans the warning and, after it, the close. Hub.mu is held.
-func (h *Hub) idle(n *next, c *store.Conversation, after, warning time.Duration) {
+// idle plans the warning and, after it, the close.
+func (q *queue) idle(n *next, c *store.Conversation, after, warning time.Duration) {
 	if after <= 0 {
 		return
 	}
@@ -133,32 +133,32 @@ func inWords(d time.Duration) string {
 	return strconv.FormatInt(n, 10) + " " + unit
 }
 
-// unanswered plans the return to the queue of a conversation that its agent does not answer. Hub.mu is held.
-func (h *Hub) unanswered(n *next, c *store.Conversation) {
+// unanswered plans the return to the queue of a conversation that its agent does not answer.
+func (q *queue) unanswered(n *next, c *store.Conversation) {
 	move := store.Move{Conv: c.ID, By: system, Rev: c.Rev}
-	settings := h.settings(c.Group)
+	settings := q.settings(c.Group)
 	if wait := settings.AcceptIn(); wait > 0 && c.RepliedAt == 0 {
 		move.Trigger, move.Reason = store.NoAnswer, reasonNoAnswer
 		noAnswer := move
 		n.sooner(c.AssignedAt+wait.Milliseconds(), func() store.Command { return noAnswer })
 	}
-	if c.WaitingSince == 0 || len(h.agents[c.Owner.ID]) > 0 {
+	if c.WaitingSince == 0 || len(q.sessions.agents[c.Owner.ID]) > 0 {
 		return
 	}
 	gone := c.AssignedAt
-	if m := h.roster.members[c.Owner.ID]; m != nil {
+	if m := q.roster.members[c.Owner.ID]; m != nil {
 		gone = max(gone, m.GoneAt)
 	}
 	move.Trigger, move.Reason = store.OwnerGone, reasonAgentGone
-	n.sooner(gone+h.o.Limits.AgentGrace.Milliseconds(), func() store.Command { return move })
+	n.sooner(gone+q.o.Limits.AgentGrace.Milliseconds(), func() store.Command { return move })
 }
 
-// replan sets the time at which a timer looks at a conversation. Hub.mu is held.
-func (h *Hub) replan(e *entry) {
-	was := h.dir.plan.first()
-	h.dir.plan.set(e, h.upcoming(e).due)
-	if first := h.dir.plan.first(); first != 0 && (was == 0 || first < was) {
-		h.router.wake()
+// replan sets the time at which a timer looks at a conversation.
+func (q *queue) replan(e *entry) {
+	was := q.dir.plan.first()
+	q.dir.plan.set(e, q.upcoming(e).due)
+	if first := q.dir.plan.first(); first != 0 && (was == 0 || first < was) {
+		q.router.wake()
 	}
 }
 
@@ -170,10 +170,10 @@ func (p plan) first() int64 {
 	return p[0].due
 }
 
-// replanOf is replan for every conversation of an agent. Hub.mu is held.
-func (h *Hub) replanOf(agent string) {
-	for _, e := range h.dir.byAgent[agent] {
-		h.replan(e)
+// replanOf is replan for every conversation of an agent.
+func (q *queue) replanOf(agent string) {
+	for _, e := range q.dir.byAgent[agent] {
+		q.replan(e)
 	}
 }
 
@@ -186,10 +186,10 @@ func (h *Hub) fire(now int64) (due int64) {
 	}
 	var actions []action
 	h.mu.Lock()
-	p := &h.dir.plan
+	p := &h.queue.dir.plan
 	for len(*p) > 0 && (*p)[0].due <= now && len(actions) < routeBatch {
 		e := (*p)[0]
-		n := h.upcoming(e)
+		n := h.queue.upcoming(e)
 		if n.due == 0 || n.due > now {
 			p.set(e, n.due)
 			continue
@@ -219,19 +219,19 @@ func (h *Hub) act(conv string, cmd store.Command) {
 	}, func(*proto.Error) {})
 }
 
-// customerGone notes that the last connection of a customer has ended, or that the first one has come. Hub.mu is held.
-func (h *Hub) customerGone(contact string, gone bool) (keep []store.Leave) {
+// customerGone notes that the last connection of a customer has ended, or that the first one has come.
+func (q *queue) customerGone(contact string, gone bool) (keep []store.Leave) {
 	at := int64(0)
 	if gone {
-		at = h.o.Now().UnixMilli()
+		at = q.o.Now().UnixMilli()
 	}
-	for _, e := range h.dir.byContact[contact] {
+	for _, e := range q.dir.byContact[contact] {
 		e.left = at
 		if e.conv.State == store.Queued && gone != e.leftKept {
 			e.leftKept = gone
 			keep = append(keep, store.Leave{Conv: e.conv.ID, At: at})
 		}
-		h.replan(e)
+		q.replan(e)
 	}
 	return keep
 }

@@ -82,11 +82,11 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 		interval time.Duration // waiting time that one place is worth
 	}
 	lines := make(map[string]*line)
-	for _, e := range h.dir.queue {
-		to := h.contacts[e.conv.Contact]
+	for _, e := range h.queue.dir.queue {
+		to := h.sessions.contacts[e.conv.Contact]
 		l := lines[e.conv.Group]
 		if l == nil { // once per group; with ten thousand waiting the round would do little else
-			l = &line{interval: h.pace[e.conv.Group].interval()}
+			l = &line{interval: h.queue.pace[e.conv.Group].interval()}
 			lines[e.conv.Group] = l
 		}
 		l.places++
@@ -113,9 +113,9 @@ func (p *positions) round(now time.Time) (due time.Duration) {
 	return due
 }
 
-// place returns what a waiting customer is told: its place among those of its group. Hub.mu is held.
-func (h *Hub) place(e *entry, position int) proto.QueuePosition {
-	return proto.QueuePosition{Position: position, EstimateMS: h.pace[e.conv.Group].estimate(position).Milliseconds()}
+// place returns what a waiting customer is told: its place among those of its group.
+func (q *queue) place(e *entry, position int) proto.QueuePosition {
+	return proto.QueuePosition{Position: position, EstimateMS: q.pace[e.conv.Group].estimate(position).Milliseconds()}
 }
 
 // tellPosition tells a new session of a customer its place in the queue.
@@ -125,18 +125,18 @@ func (h *Hub) tellPosition(s *Session, who identity) {
 	}
 	var frames [][]byte
 	h.mu.Lock()
-	for _, e := range h.dir.byContact[who.actor.ID] {
-		i, ok := h.dir.find(e.conv)
+	for _, e := range h.queue.dir.byContact[who.actor.ID] {
+		i, ok := h.queue.dir.find(e.conv)
 		if !ok || e.conv.State != store.Queued {
 			continue
 		}
 		place := 1
-		for _, before := range h.dir.queue[:i] {
+		for _, before := range h.queue.dir.queue[:i] {
 			if before.conv.Group == e.conv.Group {
 				place++
 			}
 		}
-		frames = append(frames, proto.Event("ev.queue", e.conv.ID, 0, h.place(e, place)))
+		frames = append(frames, proto.Event("ev.queue", e.conv.ID, 0, h.queue.place(e, place)))
 	}
 	h.mu.Unlock()
 	for _, f := range frames {

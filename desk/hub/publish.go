@@ -27,21 +27,21 @@ func (h *Hub) takeOver(out store.Outcome) *news {
 	c := &n.out.Conv
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.dir.open[c.ID]
-	n.before = h.dir.apply(*c)
+	e := h.queue.dir.open[c.ID]
+	n.before = h.queue.dir.apply(*c)
 	if e == nil {
-		e = h.dir.open[c.ID]
+		e = h.queue.dir.open[c.ID]
 	}
-	n.customers = h.contacts[c.Contact]
-	n.ends, n.offerEnd = h.settle(e, &n.before, out)
+	n.customers = h.sessions.contacts[c.Contact]
+	n.ends, n.offerEnd = h.queue.settle(e, &n.before, out)
 	n.keep = e.absent()
-	n.agents = h.listeners(n.before.Owner, c.Owner, e, c.ID)
+	n.agents = h.sessions.listeners(n.before.Owner, c.Owner, e, c.ID)
 	for _, w := range n.ends { // the change that ends the watching is the last one they are told
 		if !slices.Contains(n.agents, w.s) {
 			n.agents = append(slices.Clip(n.agents), w.s)
 		}
 	}
-	n.staff = h.allStaff
+	n.staff = h.sessions.staff
 	return n
 }
 
@@ -74,35 +74,35 @@ func (h *Hub) publish(n *news) {
 }
 
 // settle brings the rest of the hub's memory in line with a change that the directory has taken over. e is nil for a
-// conversation that was not open and is not. Hub.mu is held.
-func (h *Hub) settle(e *entry, before *store.Conversation, out store.Outcome) ([]watchEnd, offered) {
+// conversation that was not open and is not.
+func (q *queue) settle(e *entry, before *store.Conversation, out store.Outcome) ([]watchEnd, offered) {
 	c := &out.Conv
 	if e != nil {
 		e.passedOn(out.Events)
-		if e.left == 0 && len(h.contacts[c.Contact]) == 0 {
-			e.left = h.o.Now().UnixMilli()
+		if e.left == 0 && len(q.sessions.contacts[c.Contact]) == 0 {
+			e.left = q.o.Now().UnixMilli()
 		}
 		if before.State != c.State {
 			e.leftKept = false
 		}
 		if c.State != store.Closed {
-			h.replan(e)
+			q.replan(e)
 		}
 	}
-	h.roster.moved(before, c, out.Events)
+	q.roster.moved(before, c, out.Events)
 	if before.State == store.Queued && c.State == store.Assigned {
-		p := h.pace[c.Group]
+		p := q.pace[c.Group]
 		if p == nil {
 			p = &pace{}
-			h.pace[c.Group] = p
+			q.pace[c.Group] = p
 		}
-		p.handedOver(h.o.Now())
+		p.handedOver(q.o.Now())
 	}
-	end := h.settleOffer(c)
+	end := q.settleOffer(c)
 	if before.Rev == c.Rev {
 		return nil, end
 	}
-	return h.rewatchConv(c), end
+	return q.rewatchConv(c), end
 }
 
 // moved notes what a change of a conversation means for its agents: their load, and whether they answer. Hub.mu is held.
@@ -146,28 +146,16 @@ func (h *Hub) fanOut(e *store.Event, side store.Side, to []*Session) {
 	}
 }
 
-// ownersOf returns the sessions of the agents that own a conversation now and that owned it before. h.mu is held.
-func (h *Hub) ownersOf(before, now store.Actor) []*Session {
-	var sessions []*Session
-	if now.Kind == store.Agent {
-		sessions = h.agents[now.ID]
-	}
-	if before.Kind == store.Agent && !before.Is(now) {
-		sessions = slices.Concat(sessions, h.agents[before.ID])
-	}
-	return sessions
-}
-
 // typing passes a hint on to the other side, if the sender belongs to the conversation.
 func (h *Hub) typing(s *Session, who identity, conv string, on bool) {
 	h.mu.Lock()
 	var to []*Session
-	if e := h.dir.open[conv]; e != nil {
+	if e := h.queue.dir.open[conv]; e != nil {
 		switch {
 		case who.actor.Kind == store.Customer && e.conv.Contact == who.actor.ID && e.conv.Owner.Kind == store.Agent:
-			to = h.agents[e.conv.Owner.ID]
+			to = h.sessions.agents[e.conv.Owner.ID]
 		case who.actor.Kind == store.Agent && e.conv.Owner.Is(who.actor):
-			to = h.contacts[e.conv.Contact]
+			to = h.sessions.contacts[e.conv.Contact]
 		}
 	}
 	h.mu.Unlock()
@@ -203,21 +191,18 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 	if who.actor.Kind == store.Agent {
 		limit = h.o.Limits.AgentSessions
 	}
-	book := h.book(who.actor.Kind)
-	if len(book[who.actor.ID]) >= limit {
+	if len(h.sessions.book(who.actor.Kind)[who.actor.ID]) >= limit {
 		return nil, false, errTooMany
 	}
 	s.phase = resuming
 	s.ident.Store(&who)
-	first = len(book[who.actor.ID]) == 0
-	book[who.actor.ID] = with(book[who.actor.ID], s)
-	if who.actor.Kind == store.Agent {
-		h.allStaff = with(h.allStaff, s)
-		if first {
-			h.came(who)
-		}
-	} else if first {
-		keep = h.customerGone(who.actor.ID, false)
+	first = h.sessions.enter(s, who.actor)
+	switch {
+	case !first:
+	case who.actor.Kind == store.Agent:
+		h.queue.came(who)
+	default:
+		keep = h.queue.customerGone(who.actor.ID, false)
 	}
 	return keep, first, nil
 }
@@ -225,29 +210,15 @@ func (h *Hub) attach(s *Session, who identity) (keep []store.Leave, first bool, 
 // detach forgets a session. It does not take Session.mu, because a transport may report its end from inside a Send.
 func (h *Hub) detach(s *Session) {
 	h.mu.Lock()
-	delete(h.sessions, s)
-	who, last := s.who(), false
+	who := s.who()
+	last := h.sessions.leave(s, who.actor)
 	var keep []store.Leave
-	if who.actor.Kind != "" {
-		book := h.book(who.actor.Kind)
-		rest := without(book[who.actor.ID], s)
-		if last = len(rest) == 0; last {
-			delete(book, who.actor.ID)
-		} else {
-			book[who.actor.ID] = rest
-		}
-		switch {
-		case who.actor.Kind == store.Agent:
-			h.allStaff = without(h.allStaff, s)
-			for conv := range s.watched {
-				h.unwatchLocked(s, conv)
-			}
-			if last {
-				h.went(who.actor.ID)
-			}
-		case last:
-			keep = h.customerGone(who.actor.ID, true)
-		}
+	switch {
+	case !last:
+	case who.actor.Kind == store.Agent:
+		h.queue.went(who.actor.ID)
+	default:
+		keep = h.queue.customerGone(who.actor.ID, true)
 	}
 	h.mu.Unlock()
 	h.keepLeft(keep)
@@ -256,25 +227,6 @@ func (h *Hub) detach(s *Session) {
 		h.router.wake()
 		h.ticker.wake()
 	}
-}
-
-// book returns the sessions by identity of one kind. h.mu is held.
-func (h *Hub) book(kind store.ActorKind) map[string][]*Session {
-	if kind == store.Agent {
-		return h.agents
-	}
-	return h.contacts
-}
-
-// with and without replace the slice, because publish reads the old one without the lock.
-func with(list []*Session, s *Session) []*Session { return append(slices.Clip(list), s) }
-
-func without(list []*Session, s *Session) []*Session {
-	i := slices.Index(list, s)
-	if i < 0 {
-		return list
-	}
-	return slices.Delete(slices.Clone(list), i, i+1)
 }
 
 // presence tells the other side that the first connection of an actor has come or the last one has gone.
@@ -286,18 +238,18 @@ func (h *Hub) presence(a store.Actor, online bool) {
 	var targets []target
 	h.mu.Lock()
 	if a.Kind == store.Customer {
-		for _, e := range h.dir.byContact[a.ID] {
+		for _, e := range h.queue.dir.byContact[a.ID] {
 			switch {
 			case e.conv.Owner.Kind == store.Agent:
-				targets = append(targets, target{e.conv.ID, h.agents[e.conv.Owner.ID]})
+				targets = append(targets, target{e.conv.ID, h.sessions.agents[e.conv.Owner.ID]})
 			case e.conv.State == store.Queued:
-				targets = append(targets, target{e.conv.ID, h.allStaff})
+				targets = append(targets, target{e.conv.ID, h.sessions.staff})
 			}
 		}
 	} else {
-		for _, e := range h.dir.open {
+		for _, e := range h.queue.dir.open {
 			if e.conv.Owner.Is(a) {
-				targets = append(targets, target{e.conv.ID, h.contacts[e.conv.Contact]})
+				targets = append(targets, target{e.conv.ID, h.sessions.contacts[e.conv.Contact]})
 			}
 		}
 	}

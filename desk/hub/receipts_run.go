@@ -73,17 +73,17 @@ func (h *Hub) tellReceipt(w *word) {
 	var own []*Session
 	var line []byte
 	h.mu.Lock()
-	to := h.contacts[w.contact.ID]
+	to := h.sessions.contacts[w.contact.ID]
 	if w.side == store.CustomerSide {
-		to = h.listeners(w.staff, w.staff, h.dir.open[w.conv], w.conv)
+		to = h.sessions.listeners(w.staff, w.staff, h.queue.dir.open[w.conv], w.conv)
 	}
-	if open := h.dir.open[w.conv]; open != nil {
+	if open := h.queue.dir.open[w.conv]; open != nil {
 		c := &open.conv
 		before := c.Unread
 		h.receipts.showOne(c)
 		if c.Unread != before && c.Owner.Kind == store.Agent && c.Owner.Is(w.staff) {
-			own = h.agents[w.staff.ID]
-			line = proto.Event("ev.conv", w.conv, 0, h.row(c, len(h.contacts[c.Contact]) > 0))
+			own = h.sessions.agents[w.staff.ID]
+			line = proto.Event("ev.conv", w.conv, 0, h.row(c, len(h.sessions.contacts[c.Contact]) > 0))
 		}
 	}
 	h.mu.Unlock()

@@ -34,7 +34,7 @@ func (h *Hub) closeWhere(match func(identity) bool, code int, reason string) {
 func (h *Hub) Recheck(ctx context.Context, agent string) error {
 	h.rechecks.Add(1)
 	h.mu.Lock()
-	sessions := h.agents[agent]
+	sessions := h.sessions.agents[agent]
 	h.mu.Unlock()
 	var errs []error
 	for _, s := range sessions {
@@ -88,7 +88,7 @@ func (s *Session) change(f func(*identity)) {
 // Rename gives the sessions of a contact its new name.
 func (h *Hub) Rename(contact, name string) {
 	h.mu.Lock()
-	sessions := h.contacts[contact]
+	sessions := h.sessions.contacts[contact]
 	h.mu.Unlock()
 	for _, s := range sessions {
 		s.change(func(who *identity) { who.actor.Name = name })

@@ -128,7 +128,7 @@ func (h *Hub) visible(ctx context.Context, r store.Reader, who identity, c *catc
 func (h *Hub) online(contact string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.contacts[contact]) > 0
+	return len(h.sessions.contacts[contact]) > 0
 }
 
 // addSeen adds the conversations that the client has a part of and may see, beyond those that it is subscribed to.
@@ -194,7 +194,7 @@ func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 			w.Me.Perms = append(w.Me.Perms, string(p))
 		}
 		h.mu.Lock()
-		w.Status = h.statusOf(who.actor.ID)
+		w.Status = h.queue.statusOf(who.actor.ID)
 		h.mu.Unlock()
 	}
 	if w.Heads == nil {

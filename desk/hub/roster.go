@@ -51,12 +51,12 @@ func (r *roster) change(m *member) {
 
 func (r *roster) tell(m *member) { m.untold, r.due = true, true }
 
-// settings returns how the queue of a group works. Hub.mu is held.
-func (h *Hub) settings(group string) store.GroupSettings {
+// settings returns how the queue of a group works.
+func (q *queue) settings(group string) store.GroupSettings {
 	if group == "" {
-		return h.o.Routing
+		return q.o.Routing
 	}
-	return h.roster.groups[group].Settings
+	return q.roster.groups[group].Settings
 }
 
 // staffData is one reading of what a roster holds.
@@ -131,55 +131,55 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	}
 }
 
-// came notes the first connection of an agent. The agent is online again unless it has chosen otherwise. Hub.mu is held.
-func (h *Hub) came(who identity) {
-	m := h.roster.members[who.actor.ID]
+// came notes the first connection of an agent. The agent is online again unless it has chosen otherwise.
+func (q *queue) came(who identity) {
+	m := q.roster.members[who.actor.ID]
 	if m == nil { // a new account, whose groups come with the next reading
 		a := store.AgentAccount{ID: who.actor.ID, Name: who.actor.Name, Role: who.role, Capacity: who.capacity}
 		m = &member{StaffMember: store.StaffMember{AgentAccount: a, Status: store.Offline, Accepting: true}}
-		h.roster.members[a.ID] = m
-		h.router.stale.Store(true)
+		q.roster.members[a.ID] = m
+		q.router.stale.Store(true)
 	}
 	m.GoneAt, m.faded, m.unsaved = 0, false, true
 	if m.Status == store.Offline {
 		m.Status = store.Online
 	}
-	h.roster.change(m)
-	h.replanOf(m.ID)
+	q.roster.change(m)
+	q.replanOf(m.ID)
 }
 
-// went notes the end of an agent's last connection. Hub.mu is held.
-func (h *Hub) went(agent string) {
-	m := h.roster.members[agent]
+// went notes the end of an agent's last connection.
+func (q *queue) went(agent string) {
+	m := q.roster.members[agent]
 	if m == nil {
 		return
 	}
-	m.GoneAt, m.faded, m.unsaved = h.o.Now().UnixMilli(), false, true
-	h.roster.change(m)
-	h.replanOf(agent)
+	m.GoneAt, m.faded, m.unsaved = q.o.Now().UnixMilli(), false, true
+	q.roster.change(m)
+	q.replanOf(agent)
 }
 
 // shown returns the status of a member as others see it. Without a connection a member is offline when its grace is
-// over. Hub.mu is held.
-func (h *Hub) shown(m *member) store.Status {
-	if len(h.agents[m.ID]) == 0 && (m.faded || m.GoneAt == 0) {
+// over.
+func (q *queue) shown(m *member) store.Status {
+	if len(q.sessions.agents[m.ID]) == 0 && (m.faded || m.GoneAt == 0) {
 		return store.Offline
 	}
 	return m.Status
 }
 
-// fade announces the members whose grace is over. It returns when the next grace is over, 0 = none. Hub.mu is held.
-func (h *Hub) fade(now int64) (due int64) {
-	for _, m := range h.roster.members {
+// fade announces the members whose grace is over. It returns when the next grace is over, 0 = none.
+func (q *queue) fade(now int64) (due int64) {
+	for _, m := range q.roster.members {
 		if m.GoneAt == 0 || m.faded {
 			continue
 		}
-		if end := m.GoneAt + h.o.Limits.AgentGrace.Milliseconds(); end > now {
+		if end := m.GoneAt + q.o.Limits.AgentGrace.Milliseconds(); end > now {
 			due = earlier(due, end)
 			continue
 		}
 		m.faded = true
-		h.roster.tell(m)
+		q.roster.tell(m)
 	}
 	return due
 }
@@ -192,11 +192,11 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// info returns a member as the others see it. Hub.mu is held.
-func (h *Hub) info(m *member) proto.AgentInfo {
+// info returns a member as the others see it.
+func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
-		ID: m.ID, Name: m.Name, Role: string(m.Role), Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(m.ID), Capacity: m.Capacity,
-		Groups: slices.Clone(m.Groups), Online: len(h.agents[m.ID]) > 0,
+		ID: m.ID, Name: m.Name, Role: string(m.Role), Status: string(q.shown(m)), Accepting: m.Accepting, Active: q.dir.active(m.ID), Capacity: m.Capacity,
+		Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
 	}
 	if i.Groups == nil {
 		i.Groups = []string{}
@@ -204,18 +204,18 @@ func (h *Hub) info(m *member) proto.AgentInfo {
 	return i
 }
 
-// statusOf returns a member's status as the member itself sees it. Hub.mu is held.
-func (h *Hub) statusOf(agent string) *proto.AgentStatus {
-	m := h.roster.members[agent]
+// statusOf returns a member's status as the member itself sees it.
+func (q *queue) statusOf(agent string) *proto.AgentStatus {
+	m := q.roster.members[agent]
 	if m == nil {
 		return nil
 	}
-	return &proto.AgentStatus{Status: string(h.shown(m)), Accepting: m.Accepting, Active: h.dir.active(agent), Capacity: m.Capacity}
+	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: m.Accepting, Active: q.dir.active(agent), Capacity: m.Capacity}
 }
 
-// serves reports whether a member takes conversations now, apart from its capacity. Hub.mu is held.
-func (h *Hub) serves(m *member) bool {
-	return m.Status == store.Online && m.Accepting && m.Role.Can(perm.Serve) && len(h.agents[m.ID]) > 0
+// serves reports whether a member takes conversations now, apart from its capacity.
+func (q *queue) serves(m *member) bool {
+	return m.Status == store.Online && m.Accepting && m.Role.Can(perm.Serve) && len(q.sessions.agents[m.ID]) > 0
 }
 
 // staffList returns the answer to the command agents.
@@ -223,16 +223,16 @@ func (h *Hub) staffList() proto.AgentList {
 	now := h.o.Now().UnixMilli()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := proto.AgentList{Agents: make([]proto.AgentInfo, 0, len(h.roster.members)), Groups: make([]proto.GroupInfo, 0, len(h.roster.groups)+1)}
+	l := proto.AgentList{Agents: make([]proto.AgentInfo, 0, len(h.queue.roster.members)), Groups: make([]proto.GroupInfo, 0, len(h.queue.roster.groups)+1)}
 	at := map[string]int{"": 0}
 	l.Groups = append(l.Groups, proto.GroupInfo{})
-	for _, g := range h.roster.groups {
+	for _, g := range h.queue.roster.groups {
 		at[g.ID] = len(l.Groups)
 		l.Groups = append(l.Groups, proto.GroupInfo{ID: g.ID, Name: g.Name})
 	}
-	for _, m := range h.roster.members {
-		l.Agents = append(l.Agents, h.info(m))
-		if !h.serves(m) {
+	for _, m := range h.queue.roster.members {
+		l.Agents = append(l.Agents, h.queue.info(m))
+		if !h.queue.serves(m) {
 			continue
 		}
 		l.Groups[0].Online++
@@ -242,7 +242,7 @@ func (h *Hub) staffList() proto.AgentList {
 			}
 		}
 	}
-	for _, e := range h.dir.queue {
+	for _, e := range h.queue.dir.queue {
 		if i, ok := at[e.conv.Group]; ok {
 			g := &l.Groups[i]
 			g.Waiting++
@@ -259,15 +259,15 @@ func (h *Hub) staffList() proto.AgentList {
 func (h *Hub) tellStaff(now time.Time) (due time.Duration) {
 	var frames [][]byte
 	h.mu.Lock()
-	to := h.allStaff
-	if h.roster.due {
-		h.roster.due = false
-		for _, m := range h.roster.members {
+	to := h.sessions.staff
+	if h.queue.roster.due {
+		h.queue.roster.due = false
+		for _, m := range h.queue.roster.members {
 			if !m.untold {
 				continue
 			}
 			if wait := m.told.Add(agentEvery).Sub(now); wait > 0 {
-				h.roster.due = true
+				h.queue.roster.due = true
 				if due == 0 || wait < due {
 					due = wait
 				}
@@ -275,7 +275,7 @@ func (h *Hub) tellStaff(now time.Time) (due time.Duration) {
 			}
 			m.untold, m.told = false, now
 			if len(to) > 0 {
-				frames = append(frames, proto.Event("ev.agent", "", 0, h.info(m)))
+				frames = append(frames, proto.Event("ev.agent", "", 0, h.queue.info(m)))
 			}
 		}
 	}

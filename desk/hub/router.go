@@ -94,7 +94,7 @@ func (r *router) turn() (wait time.Duration, deaf bool) {
 	due := h.fire(now)
 	due = earlier(due, h.expireOffers(now))
 	h.mu.Lock()
-	due = earlier(due, h.fade(now))
+	due = earlier(due, h.queue.fade(now))
 	h.mu.Unlock()
 	h.ticker.wake()
 	if err == nil {
@@ -129,7 +129,7 @@ func (r *router) save() error {
 	}
 	var all []state
 	h.mu.Lock()
-	for _, m := range h.roster.members {
+	for _, m := range h.queue.roster.members {
 		if m.unsaved {
 			m.unsaved = false
 			all = append(all, state{m.ID, m.GoneAt})
@@ -149,7 +149,7 @@ func (r *router) save() error {
 		}
 		failure = err
 		h.mu.Lock()
-		if m := h.roster.members[s.id]; m != nil {
+		if m := h.queue.roster.members[s.id]; m != nil {
 			m.unsaved = true
 		}
 		h.mu.Unlock()
@@ -180,7 +180,7 @@ func (r *router) refresh(now int64) error {
 		r.checked = now
 	}
 	h.mu.Lock()
-	changes := h.roster.changes
+	changes := h.queue.roster.changes
 	h.mu.Unlock()
 	data, err := readStaff(ctx, h.o.Store.Cold())
 	if err != nil {
@@ -194,9 +194,9 @@ func (r *router) refresh(now int64) error {
 // refreshed takes over a reading of the staff, the groups and the sites.
 func (h *Hub) refreshed(data staffData, changes uint64) {
 	h.mu.Lock()
-	if h.roster.apply(data, changes) {
-		for _, e := range h.dir.open {
-			h.replan(e)
+	if h.queue.roster.apply(data, changes) {
+		for _, e := range h.queue.dir.open {
+			h.queue.replan(e)
 		}
 	}
 	h.mu.Unlock()

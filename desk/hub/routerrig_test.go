@@ -105,12 +105,12 @@ func (r *routeRig) settled() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		for _, m := range want {
-			have := h.roster.members[m.ID]
+			have := h.queue.roster.members[m.ID]
 			if have == nil || !slices.Equal(have.Groups, m.Groups) || have.Role != m.Role {
 				return false
 			}
 		}
-		_, ok := h.roster.sites[r.site.ID]
+		_, ok := h.queue.roster.sites[r.site.ID]
 		return ok && !h.router.stale.Load()
 	})
 }

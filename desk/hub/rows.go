@@ -15,7 +15,7 @@ func veiled(r proto.Row) proto.Row {
 // rowFor returns a conversation's row as one member of staff may see it.
 func (h *Hub) rowFor(who identity, c *store.Conversation) proto.Row {
 	h.mu.Lock()
-	online, may := len(h.contacts[c.Contact]) > 0, h.sees(who, c)
+	online, may := len(h.sessions.contacts[c.Contact]) > 0, h.queue.sees(who, c)
 	h.mu.Unlock()
 	if may == blind {
 		return veiled(h.row(c, online))
@@ -34,7 +34,7 @@ func (h *Hub) tellRow(c *store.Conversation, online bool, staff []*Session, send
 	blinded := make([]bool, len(staff))
 	h.mu.Lock()
 	for i, s := range staff {
-		blinded[i] = h.sees(s.who(), c) == blind
+		blinded[i] = h.queue.sees(s.who(), c) == blind
 	}
 	h.mu.Unlock()
 	for i, s := range staff {

@@ -72,7 +72,7 @@ type Session struct {
 
 	ident atomic.Pointer[identity] // nil until hello was accepted
 
-	watched map[string]struct{}        // conversations, in Hub.watchers, too; Hub.mu guards it
+	watched map[string]struct{}        // conversations, in sessions.watchers, too; Hub.mu guards it
 	expiry  atomic.Pointer[time.Timer] // of an agent's login
 
 	mu       sync.Mutex
@@ -105,7 +105,7 @@ func (h *Hub) Connect(c Conn, p Peer) *Session {
 	h.Counters.Sessions.Add(1)
 	s.hello = time.AfterFunc(h.o.Limits.HelloTimeout, s.helloLate)
 	h.mu.Lock()
-	h.sessions[s] = struct{}{}
+	h.sessions.all[s] = struct{}{}
 	h.mu.Unlock()
 	if h.draining.Load() {
 		s.close(proto.CloseDraining, "draining")

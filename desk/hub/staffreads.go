@@ -207,8 +207,8 @@ func (h *Hub) renamed(contact *store.Contact) {
 	h.Rename(contact.ID, contact.Name)
 	var convs []store.Conversation
 	h.mu.Lock()
-	staff, online := h.allStaff, len(h.contacts[contact.ID]) > 0
-	for _, e := range h.dir.byContact[contact.ID] {
+	staff, online := h.sessions.staff, len(h.sessions.contacts[contact.ID]) > 0
+	for _, e := range h.queue.dir.byContact[contact.ID] {
 		if e.conv.ContactName != contact.Name {
 			e.conv.ContactName = contact.Name
 			convs = append(convs, e.conv)
@@ -223,8 +223,8 @@ func (h *Hub) renamed(contact *store.Contact) {
 // changed tells staff of a conversation that has changed without an event. It runs in commit order.
 func (h *Hub) changed(c *store.Conversation) {
 	h.mu.Lock()
-	h.dir.apply(*c)
-	staff, online := h.allStaff, len(h.contacts[c.Contact]) > 0
+	h.queue.dir.apply(*c)
+	staff, online := h.sessions.staff, len(h.sessions.contacts[c.Contact]) > 0
 	h.mu.Unlock()
 	h.tellRow(c, online, staff, func(s *Session, frame []byte) { s.deliver(c.ID, 0, frame) })
 }

@@ -47,7 +47,7 @@ func (s *Session) applyStatus(ctx context.Context, cmd proto.Command, who identi
 // and honours ctx.
 func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, accepting *bool) (*proto.AgentStatus, error) {
 	h.mu.Lock()
-	m := h.roster.members[agent]
+	m := h.queue.roster.members[agent]
 	h.mu.Unlock()
 	if m == nil {
 		return nil, store.ErrNotFound
@@ -65,8 +65,8 @@ func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, 
 	}
 	h.mu.Lock()
 	m.Status, m.Accepting, m.Missed = status, accepts, 0
-	h.roster.change(m)
-	answer := h.statusOf(agent)
+	h.queue.roster.change(m)
+	answer := h.queue.statusOf(agent)
 	h.mu.Unlock()
 	h.ticker.wake()
 	h.router.wake()

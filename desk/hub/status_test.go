@@ -148,7 +148,7 @@ func TestStaffList(t *testing.T) {
 	const mark = 4711 // a capacity by which what is told from here on is known
 	h, now := r.hub, time.Now().Add(time.Hour)
 	h.mu.Lock()
-	for _, m := range h.roster.members {
+	for _, m := range h.queue.roster.members {
 		m.Capacity, m.untold, m.told = mark, false, now.Add(-agentEvery) // the ticker's own rounds are long before
 	}
 	h.mu.Unlock()
@@ -157,7 +157,7 @@ func TestStaffList(t *testing.T) {
 	}
 	touch := func() {
 		h.mu.Lock()
-		h.roster.tell(h.roster.members[lin.Me().ID])
+		h.queue.roster.tell(h.queue.roster.members[lin.Me().ID])
 		h.mu.Unlock()
 	}
 	touch()

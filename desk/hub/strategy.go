@@ -10,13 +10,13 @@ import (
 
 // next returns the first conversation of the queue that an agent can have now, and the agent; "" = none. Hub.mu is held.
 func (r *router) next(seen *round) (c store.Conversation, agent string) {
-	h := r.hub
+	q := &r.hub.queue
 	var present []*member
 	free := 0
-	for _, m := range h.roster.members {
-		if h.serves(m) {
+	for _, m := range q.roster.members {
+		if q.serves(m) {
 			present = append(present, m)
-			if h.room(m, seen) {
+			if q.room(m, seen) {
 				free++
 			}
 		}
@@ -27,12 +27,12 @@ func (r *router) next(seen *round) (c store.Conversation, agent string) {
 	}
 	slices.SortFunc(present, func(a, b *member) int { return cmp.Compare(a.ID, b.ID) })
 	teams := make(map[string][]*member)
-	for _, e := range h.dir.queue {
+	for _, e := range q.dir.queue {
 		group := e.conv.Group
 		team, known := teams[group]
 		if !known {
-			team = h.team(group, present)
-			if !slices.ContainsFunc(team, func(m *member) bool { return h.room(m, seen) }) {
+			team = q.team(group, present)
+			if !slices.ContainsFunc(team, func(m *member) bool { return q.room(m, seen) }) {
 				team = nil
 			}
 			teams[group] = team
@@ -47,9 +47,9 @@ func (r *router) next(seen *round) (c store.Conversation, agent string) {
 	return c, ""
 }
 
-// team returns the members of present that may get conversations of a group from the router. Hub.mu is held.
-func (h *Hub) team(group string, present []*member) []*member {
-	settings := h.settings(group)
+// team returns the members of present that may get conversations of a group from the router.
+func (q *queue) team(group string, present []*member) []*member {
+	settings := q.settings(group)
 	if settings.Strategy == store.Manual {
 		return nil
 	}
@@ -65,20 +65,20 @@ func (h *Hub) team(group string, present []*member) []*member {
 	return team
 }
 
-// room reports whether a member can have one more conversation. Hub.mu is held.
-func (h *Hub) room(m *member, seen *round) bool {
-	return !seen.agents[m.ID] && (m.Capacity == 0 || h.dir.active(m.ID) < m.Capacity)
+// room reports whether a member can have one more conversation.
+func (q *queue) room(m *member, seen *round) bool {
+	return !seen.agents[m.ID] && (m.Capacity == 0 || q.dir.active(m.ID) < m.Capacity)
 }
 
 // choose picks a member of a team for a conversation, "" = nobody now. An excluded agent is passed over as long as there
 // is anybody else, even one that is full. Hub.mu is held.
 func (r *router) choose(c *store.Conversation, team []*member, seen *round) string {
-	h := r.hub
-	settings := h.settings(c.Group)
+	q := &r.hub.queue
+	settings := q.settings(c.Group)
 	others := slices.ContainsFunc(team, func(m *member) bool { return m.ID != c.Excluded })
 	var can []*member
 	for _, m := range team {
-		if h.room(m, seen) && !(others && m.ID == c.Excluded) && !seen.pairs[[2]string{c.ID, m.ID}] {
+		if q.room(m, seen) && !(others && m.ID == c.Excluded) && !seen.pairs[[2]string{c.ID, m.ID}] {
 			can = append(can, m)
 		}
 	}
@@ -86,7 +86,7 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 		if slices.ContainsFunc(can, func(m *member) bool { return m.ID == last }) {
 			return r.turnOf(c.Group, last)
 		}
-		if m := h.roster.members[last]; wait > h.o.Now().UnixMilli() && m != nil && len(h.agents[last]) > 0 {
+		if m := q.roster.members[last]; wait > q.o.Now().UnixMilli() && m != nil && len(q.sessions.agents[last]) > 0 {
 			seen.later = earlier(seen.later, wait)
 			return ""
 		}
@@ -97,7 +97,7 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 	if settings.Strategy == store.RoundRobin {
 		return r.turnOf(c.Group, roundRobin(can, r.cursor[c.Group]))
 	}
-	return r.turnOf(c.Group, leastBusy(can, h.dir.active))
+	return r.turnOf(c.Group, leastBusy(can, q.dir.active))
 }
 
 func (r *router) turnOf(group, agent string) string {

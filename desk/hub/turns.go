@@ -185,7 +185,7 @@ func (h *Hub) question(ctx context.Context, t *turn) (bot.Turn, error) {
 
 func (h *Hub) localeOf(contact string) string {
 	h.mu.Lock()
-	sessions := h.contacts[contact]
+	sessions := h.sessions.contacts[contact]
 	h.mu.Unlock()
 	if len(sessions) == 0 {
 		return ""

@@ -66,14 +66,14 @@ func (h *Hub) Wall() Wall {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.dir.tally(w.Time)
+	t := h.queue.dir.tally(w.Time)
 	w.Bot, w.Waiting, w.Assigned, w.Longest = t.bot, t.queued, t.assigned, t.longest
-	for _, e := range h.dir.queue[:min(len(h.dir.queue), wallQueue)] {
+	for _, e := range h.queue.dir.queue[:min(len(h.queue.dir.queue), wallQueue)] {
 		w.Queue = append(w.Queue, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.QueuedAt, Waiting: e.conv.WaitingSince})
 	}
 	for _, a := range staff.Agents {
-		chats := make([]WallChat, 0, len(h.dir.byAgent[a.ID]))
-		for _, e := range h.dir.byAgent[a.ID] {
+		chats := make([]WallChat, 0, len(h.queue.dir.byAgent[a.ID]))
+		for _, e := range h.queue.dir.byAgent[a.ID] {
 			chats = append(chats, WallChat{ID: e.conv.ID, Contact: e.conv.ContactName, Group: e.conv.Group, Since: e.conv.AssignedAt, Waiting: e.conv.WaitingSince})
 		}
 		slices.SortFunc(chats, func(a, b WallChat) int { return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.ID, b.ID)) })

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/go-eddy/eddy/desk/perm"
@@ -20,14 +19,14 @@ const (
 	plain                // yes
 )
 
-// sees decides what a member of staff may read of the open conversations. A member sees its own, those offered to it or
-// passed on by it, and those of its groups that no agent has. Everything else takes a permission. A conversation that
-// everybody saw until it was closed belongs to its last agent only. Hub.mu is held.
-func (h *Hub) sees(who identity, c *store.Conversation) sight {
+// sees decides what a member of staff may read of the open conversations. A member sees its own, those offered to it
+// or passed on by it, and those of its groups that no agent has. Everything else takes a permission. A conversation
+// that everybody saw until it was closed belongs to its last agent only.
+func (q *queue) sees(who identity, c *store.Conversation) sight {
 	if who.role.Can(perm.Serve) {
-		o, e := h.offers[c.ID], h.dir.open[c.ID]
+		o, e := q.offers[c.ID], q.dir.open[c.ID]
 		switch {
-		case c.State != store.Assigned && c.Group != "" && h.inGroup(who.actor.ID, c.Group):
+		case c.State != store.Assigned && c.Group != "" && q.inGroup(who.actor.ID, c.Group):
 			return plain
 		case c.State != store.Assigned && c.State != store.Closed && c.Group == "":
 			return plain
@@ -43,8 +42,8 @@ func (h *Hub) sees(who identity, c *store.Conversation) sight {
 	return blind
 }
 
-func (h *Hub) inGroup(agent, group string) bool {
-	m := h.roster.members[agent]
+func (q *queue) inGroup(agent, group string) bool {
+	m := q.roster.members[agent]
 	return m != nil && slices.Contains(m.Groups, group)
 }
 
@@ -53,14 +52,20 @@ func (h *Hub) inGroup(agent, group string) bool {
 func (h *Hub) shares(who identity, conv string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.dir.open[conv]
-	return e != nil && who.role.Can(perm.Serve) && e.conv.Owner.Kind == store.Agent && h.sees(who, &e.conv) == plain
+	e := h.queue.dir.open[conv]
+	return e != nil && who.role.Can(perm.Serve) && e.conv.Owner.Kind == store.Agent && h.queue.sees(who, &e.conv) == plain
 }
 
 // watch subscribes the session to a conversation, then reads its newest events.
 func (s *Session) watch(cmd proto.Command, who identity) {
 	s.read(who, func(ctx context.Context, r store.Reader) { s.startWatch(ctx, r, cmd) },
 		func() { s.fail(cmd, busy("too many requests are waiting")) })
+}
+
+func (h *Hub) dropWatch(s *Session, conv string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sessions.unwatch(s, conv)
 }
 
 // startWatch begins to watch. It blocks, so it runs on the agent pool. The role is checked here, because the command may
@@ -71,7 +76,10 @@ func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Comm
 		s.fail(cmd, h.readError(err))
 		return
 	}
-	if refusal := h.addWatch(s, cmd.Conv); refusal != nil {
+	h.mu.Lock()
+	refusal := h.sessions.watch(s, cmd.Conv)
+	h.mu.Unlock()
+	if refusal != nil {
 		s.fail(cmd, refusal)
 		return
 	}
@@ -92,9 +100,9 @@ func (s *Session) startWatch(ctx context.Context, r store.Reader, cmd proto.Comm
 func (s *Session) maySee(ctx context.Context, r store.Reader, conv string) error {
 	h := s.hub
 	h.mu.Lock()
-	e, may := h.dir.open[conv], blind
+	e, may := h.queue.dir.open[conv], blind
 	if e != nil {
-		may = h.sees(s.who(), &e.conv)
+		may = h.queue.sees(s.who(), &e.conv)
 	}
 	h.mu.Unlock()
 	switch {
@@ -132,47 +140,12 @@ func watchPage(ctx context.Context, r store.Reader, conv string) (page proto.Syn
 	return page, nil
 }
 
-// addWatch subscribes a session to a conversation. The directory may not know the conversation yet, because a customer
-// that opens one is answered before it is published.
-func (h *Hub) addWatch(s *Session, conv string) *proto.Error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if slices.Contains(h.watchers[conv], s) || s.gone.Load() {
-		return nil
-	}
-	if len(s.watched) >= maxWatched {
-		return &proto.Error{Code: proto.CodeBusy, Text: fmt.Sprintf("%d conversations are watched, the limit of a connection is %d", len(s.watched), maxWatched)}
-	}
-	if s.watched == nil {
-		s.watched = make(map[string]struct{})
-	}
-	s.watched[conv] = struct{}{}
-	h.watchers[conv] = with(h.watchers[conv], s)
-	return nil
-}
-
-func (h *Hub) dropWatch(s *Session, conv string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.unwatchLocked(s, conv)
-}
-
-// unwatchLocked ends the watching of a conversation by a session. h.mu is held.
-func (h *Hub) unwatchLocked(s *Session, conv string) {
-	delete(s.watched, conv)
-	if rest := without(h.watchers[conv], s); len(rest) > 0 {
-		h.watchers[conv] = rest
-	} else {
-		delete(h.watchers, conv)
-	}
-}
-
 // unwatch ends the watching by this session, and that of the whole agent, which comes from passing the conversation on.
 func (s *Session) unwatch(cmd proto.Command, who identity) {
 	h := s.hub
 	h.mu.Lock()
-	h.unwatchLocked(s, cmd.Conv)
-	if e := h.dir.open[cmd.Conv]; e != nil {
+	h.sessions.unwatch(s, cmd.Conv)
+	if e := h.queue.dir.open[cmd.Conv]; e != nil {
 		e.former = slices.DeleteFunc(e.former, func(id string) bool { return id == who.actor.ID })
 	}
 	h.mu.Unlock()
@@ -197,8 +170,8 @@ func (h *Hub) rewatch(s *Session) {
 	var ended []watchEnd
 	h.mu.Lock()
 	for conv := range s.watched {
-		if e := h.dir.open[conv]; e != nil && h.sees(s.who(), &e.conv) == blind {
-			h.unwatchLocked(s, conv)
+		if e := h.queue.dir.open[conv]; e != nil && h.queue.sees(s.who(), &e.conv) == blind {
+			h.sessions.unwatch(s, conv)
 			ended = append(ended, watchEnd{s, conv, "forbidden"})
 		}
 	}
@@ -206,19 +179,18 @@ func (h *Hub) rewatch(s *Session) {
 	tellWatchEnds(ended)
 }
 
-// rewatchConv is rewatch for all sessions that watch a changed conversation. If it is closed, all of them stop. Hub.mu
-// is held.
-func (h *Hub) rewatchConv(c *store.Conversation) (ended []watchEnd) {
-	for _, s := range h.watchers[c.ID] {
+// rewatchConv is rewatch for all sessions that watch a changed conversation. If it is closed, all of them stop.
+func (q *queue) rewatchConv(c *store.Conversation) (ended []watchEnd) {
+	for _, s := range q.sessions.watchers[c.ID] {
 		switch {
 		case c.State == store.Closed:
 			ended = append(ended, watchEnd{s, c.ID, "closed"})
-		case h.sees(s.who(), c) == blind:
+		case q.sees(s.who(), c) == blind:
 			ended = append(ended, watchEnd{s, c.ID, "forbidden"})
 		default:
 			continue
 		}
-		h.unwatchLocked(s, c.ID)
+		q.sessions.unwatch(s, c.ID)
 	}
 	return ended
 }
@@ -236,23 +208,4 @@ func (e *entry) passedOn(events []store.Event) {
 		}
 		e.former = append(e.former, ch.Was.ID)
 	}
-}
-
-// listeners returns the sessions of staff that get the events of a conversation. They are those of its owner now and
-// before, of the agents that passed it on, and those that watch it. Hub.mu is held.
-func (h *Hub) listeners(before, now store.Actor, e *entry, conv string) []*Session {
-	sessions := h.ownersOf(before, now)
-	if e != nil {
-		for _, id := range e.former {
-			if id != before.ID && id != now.ID {
-				sessions = slices.Concat(sessions, h.agents[id])
-			}
-		}
-	}
-	for _, s := range h.watchers[conv] {
-		if !slices.Contains(sessions, s) {
-			sessions = append(slices.Clip(sessions), s)
-		}
-	}
-	return sessions
 }

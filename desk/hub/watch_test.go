@@ -79,7 +79,7 @@ func TestWatch(t *testing.T) {
 	}
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
-	if n := len(r.hub.watchers); n != 0 {
+	if n := len(r.hub.sessions.watchers); n != 0 {
 		t.Errorf("%d conversations are still watched", n)
 	}
 }
@@ -155,7 +155,7 @@ func TestWatchBounds(t *testing.T) {
 	r.waitFor("the connection to be forgotten", func() bool {
 		r.hub.mu.Lock()
 		defer r.hub.mu.Unlock()
-		return len(r.hub.watchers) == 0
+		return len(r.hub.sessions.watchers) == 0
 	})
 }
 

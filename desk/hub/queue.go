@@ -1,0 +1,43 @@
+package hub
+
+import "github.com/go-eddy/eddy/desk/store"
+
+// queue is what the hub knows of the work: the open conversations, the staff that serves them and what is offered.
+// Hub.mu guards it and is held in all methods.
+type queue struct {
+	o        *Options
+	sessions *sessions
+	router   *router
+	dir      *directory
+	roster   *roster
+	since    int64             // Unix milliseconds of Start
+	offers   map[string]*offer // by conversation
+	pace     map[string]*pace  // by group
+}
+
+func newQueue(h *Hub) queue {
+	return queue{
+		o: &h.o, sessions: &h.sessions, router: h.router, dir: newDirectory(), roster: newRoster(), offers: make(map[string]*offer), pace: make(map[string]*pace),
+	}
+}
+
+// begin takes over what is stored. Nobody has a connection yet, so times without a connection begin now unless they had
+// begun.
+func (q *queue) begin(open []store.Conversation, staff staffData) {
+	q.since = q.o.Now().UnixMilli()
+	q.roster.apply(staff, q.roster.changes)
+	for _, m := range q.roster.members {
+		if m.GoneAt == 0 {
+			m.GoneAt = q.since
+		}
+	}
+	for _, c := range open {
+		q.dir.apply(c)
+		e := q.dir.open[c.ID]
+		e.left, e.leftKept = c.LeftAt, c.LeftAt != 0
+		if e.left == 0 {
+			e.left = q.since
+		}
+		q.replan(e)
+	}
+}
