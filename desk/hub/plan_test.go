@@ -265,6 +265,7 @@ func TestTimersAfterRestart(t *testing.T) {
 	ann, anns := r.waiting()
 	_, bens := r.waiting()
 	_, cids := r.waiting()
+	dan, dans := r.waiting()
 	r.ok(lin.Take(r.ctx, bens))
 	lin.Send(bens, "hello")
 	r.ok(lin.Flushed(r.ctx))
@@ -277,6 +278,7 @@ func TestTimersAfterRestart(t *testing.T) {
 	r.pass(time.Minute + 59*time.Second) // cid's is due in a second, ann's in a minute and a second
 
 	r.stopHub()
+	dan.Close() // too late to be kept
 	r.clock.advance(30 * time.Second)
 	r.startHub()
 	r.turned()
@@ -294,6 +296,9 @@ func TestTimersAfterRestart(t *testing.T) {
 	if c := r.became(bens, store.Closed); c.CloseReason != reasonIdle {
 		t.Errorf("%+v", c)
 	}
+	r.still(dans, store.Queued)
+	r.pass(29 * time.Second) // three minutes after the start
+	r.became(dans, store.Closed)
 }
 
 // A timer whose command fails is tried again.
