@@ -49,7 +49,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if len(CloseReasons()) != 16 {
-		t.Errorf("%d close reasons, DESIGN names 16", len(CloseReasons()))
+		t.Errorf("%d close reasons, want 16", len(CloseReasons()))
 	}
 	for p := range phases {
 		if s := p.String(); s == "" || seen[s] {

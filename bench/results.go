@@ -231,7 +231,7 @@ func (all found) page() string {
 		w.WriteString("**A trial of the machinery with `-quick`: these figures mean nothing.**\n\n")
 	}
 	w.WriteString(all.conditions())
-	w.WriteString("\n## Targets (DESIGN 12)\n\n" + all.targets())
+	w.WriteString("\n## Targets\n\n" + all.targets())
 	w.WriteString("\nA range in parentheses is that of the rounds, lowest to highest. \"yes\" and \"no\" hold for the median and every round; what does not hold in every round says so.\n")
 	for _, p := range parts {
 		rep := all[p.name]

@@ -115,7 +115,7 @@ func TestBenchDeskFailure(t *testing.T) {
 var isolationGate = flag.Bool("isolation-gate", false, "run TestIsolationGate, which measures for a minute")
 
 // TestIsolationGate is the release gate of the three rules: with every place of the agents' pool taken by operations that hang, nobody is
-// refused and the 99th percentile of acknowledgements to customers and agents rises by no more than 5 ms (spec/desk, targets). A machine with
+// refused and the 99th percentile of acknowledgements to customers and agents rises by no more than 5 ms. A machine with
 // other things to do gets three tries.
 func TestIsolationGate(t *testing.T) {
 	if !*isolationGate {
