@@ -26,16 +26,16 @@ func (e Exhaustion) String() string {
 
 // exhaust counts a submission for which there was no room, and starts a report if one is due. p.mu is held.
 func (p *Pool) exhaust() {
-	n := p.exhausted.Add(1)
-	if p.reporting || p.sim != nil {
+	n := p.counts.exhausted.Add(1)
+	if p.alarm.running || p.sim != nil {
 		return
 	}
 	now := time.Now()
-	if !p.reported.IsZero() && now.Sub(p.reported) < ReportInterval {
+	if !p.alarm.begun.IsZero() && now.Sub(p.alarm.begun) < ReportInterval {
 		return
 	}
-	e := Exhaustion{Pool: p.o.Name, Workers: p.o.Workers, Queue: p.o.Queue, Since: n - p.reportedAt, Stats: p.Stats()}
-	p.reporting, p.reported, p.reportedAt = true, now, n
+	e := Exhaustion{Pool: p.o.Name, Workers: p.o.Workers, Queue: p.o.Queue, Since: n - p.alarm.seen, Stats: p.Stats()}
+	p.alarm.running, p.alarm.begun, p.alarm.seen = true, now, n
 	go p.reportExhaustion(e) // on a goroutine that Shutdown waits for, because the submitter may be a loop and a log may block
 }
 
@@ -43,7 +43,7 @@ func (p *Pool) exhaust() {
 func (p *Pool) reportExhaustion(e Exhaustion) {
 	defer func() {
 		p.mu.Lock()
-		p.reporting = false
+		p.alarm.running = false
 		p.endIfDone()
 		p.mu.Unlock()
 	}()

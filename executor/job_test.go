@@ -111,7 +111,7 @@ func TestTaskDoesNotAwaitItsPool(t *testing.T) {
 	testkit.Eventually(t, "the worker is forgotten", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.ids) == 0
+		return len(p.staff.ids) == 0
 	})
 }
 

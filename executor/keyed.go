@@ -167,7 +167,7 @@ func (k *Keyed[K]) submit(key K, t keyTask) error {
 }
 
 func (k *Keyed[K]) refuse(what string, limit int, key bool) error {
-	k.pool.rejected.Add(1)
+	k.pool.counts.rejected.Add(1)
 	if key {
 		k.refused.key++
 	} else {

@@ -61,7 +61,7 @@ func newPoolOf(o, defaults Options) (*Pool, error) {
 		labels:   pprof.WithLabels(context.Background(), labels),
 		labelSet: labels,
 		ended:    make(chan struct{}),
-		ids:      make(map[uint64]struct{}),
+		staff:    staff{ids: make(map[uint64]struct{})},
 	}
 	p.limit(o.Workers, o.Queue)
 	return p, nil
@@ -101,4 +101,4 @@ func checkLimits(workers, queue int) (field string, value int, ok bool) {
 }
 
 // surplus returns how many of n idle workers may end so that the pool keeps its core. p.mu is held.
-func (p *Pool) surplus(n int) int { return max(min(n, p.live-p.o.Core), 0) }
+func (p *Pool) surplus(n int) int { return max(min(n, p.staff.live-p.o.Core), 0) }

@@ -49,6 +49,6 @@ func (p *Pool) nextCPU() int {
 	if len(p.o.CPUs) == 0 {
 		return -1
 	}
-	p.started++
-	return p.o.CPUs[(p.started-1)%len(p.o.CPUs)]
+	p.staff.started++
+	return p.o.CPUs[(p.staff.started-1)%len(p.o.CPUs)]
 }

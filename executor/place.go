@@ -194,9 +194,9 @@ func (p *Pool) unpark(pl *Place) {
 // seat waits until a parked runner has a place, for placePatience at most. pl.mu is held.
 func (p *Pool) seat(pl *Place) {
 	p.mu.Lock()
-	if p.live < p.o.Workers || len(p.idle) > 0 || p.state == stopped {
+	if p.staff.live < p.o.Workers || len(p.staff.idle) > 0 || p.state == stopped {
 		var ending []*worker
-		if p.live >= p.o.Workers && p.state != stopped {
+		if p.staff.live >= p.o.Workers && p.state != stopped {
 			ending = p.dropIdle(1)
 		}
 		p.unpark(pl)
@@ -243,7 +243,7 @@ func (p *Pool) returning() bool {
 
 // readmit gives free places to the line, or all that the line needs once the pool is stopped. p.mu is held.
 func (p *Pool) readmit() {
-	for (p.live < p.o.Workers || p.state == stopped) && p.returning() {
+	for (p.staff.live < p.o.Workers || p.state == stopped) && p.returning() {
 		pl, _ := p.parking.line.pop()
 		p.parking.row++
 		p.unpark(pl)
@@ -287,6 +287,6 @@ func (p *Pool) refuseCrowd(r Runner) error {
 	if !limit.Key {
 		p.exhaust()
 	}
-	p.rejected.Add(1)
+	p.counts.rejected.Add(1)
 	return limit
 }

@@ -80,7 +80,7 @@ func (p *Pool) overflow(r Runner) error {
 	switch policy.kind {
 	case callerRuns:
 		p.mu.Unlock()
-		p.callerRan.Add(1)
+		p.counts.callerRan.Add(1)
 		p.run(r)
 		return nil
 	case discardOldest:
@@ -94,7 +94,7 @@ func (p *Pool) overflow(r Runner) error {
 		r = old
 	}
 	p.mu.Unlock()
-	p.discarded.Add(1)
+	p.counts.discarded.Add(1)
 	if policy.told != nil {
 		policy.told(r)
 	}
@@ -115,7 +115,7 @@ type waiter struct {
 
 // await waits for room for r. p.mu is held when it is called, and not when it returns.
 func (p *Pool) await(r Runner) error {
-	p.waited.Add(1)
+	p.counts.waited.Add(1)
 	w := &waiter{r: r, done: make(chan error, 1)}
 	p.waiters.push(w)
 	p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *Pool) handOver() (Runner, bool) {
 	if !ok {
 		return nil, false
 	}
-	p.submitted.Add(1)
+	p.counts.submitted.Add(1)
 	w.done <- nil
 	return w.r, true
 }
@@ -165,6 +165,6 @@ func (p *Pool) dismiss() {
 
 // refuse counts a refusal and returns its error. p.mu is held.
 func (p *Pool) refuse() error {
-	p.rejected.Add(1)
+	p.counts.rejected.Add(1)
 	return p.full
 }

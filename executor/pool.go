@@ -62,45 +62,53 @@ type Pool struct {
 	labelSet pprof.LabelSet
 	keepsAll bool // Core follows Workers
 
-	mu         sync.Mutex
-	o          Options // only the limits in them change
-	full       error
-	state      state
-	queue      fifo[Runner]
-	waiters    fifo[*waiter]
-	line       roomLine
-	ids        map[uint64]struct{} // of the workers' goroutines
-	idle       []*worker           // the last one is the warmest
-	coming     int                 // workers called to the queue that have not looked at it yet: 0 or 1
-	live       int                 // workers not told to end
-	started    int                 // workers ever started, when they are pinned
-	reporting  bool                // a goroutine reports exhaustion
-	reported   time.Time           // when the last report was begun
-	reportedAt uint64              // value of exhausted at that time
+	mu      sync.Mutex
+	o       Options // only the limits in them change
+	full    error
+	state   state
+	queue   fifo[Runner]
+	waiters fifo[*waiter]
+	line    roomLine
+	staff   staff
+	alarm   alarm
 
 	parking parking
 
-	held   int         // keys that wait for a done call
-	unused int         // fewest idle workers since the timer was set
-	timer  *time.Timer // ends idle workers; set while there are any
-	timing bool
-	sim    simhook.Workers // nil = workers are goroutines
-	ended  chan struct{}   // closed when the pool is closed and no worker is left
+	held  int             // keys that wait for a done call
+	sim   simhook.Workers // nil = workers are goroutines
+	ended chan struct{}   // closed when the pool is closed and no worker is left
 
-	closed    atomic.Bool // state != open
-	workers   atomic.Int64
-	resting   atomic.Int64
-	queued    atomic.Int64
-	submitted atomic.Uint64
-	completed atomic.Uint64
-	rejected  atomic.Uint64
-	exhausted atomic.Uint64
-	callerRan atomic.Uint64
-	discarded atomic.Uint64
-	waited    atomic.Uint64
-	panics    atomic.Uint64
+	closed  atomic.Bool // state != open
+	workers atomic.Int64
+	resting atomic.Int64
+	queued  atomic.Int64
+	counts  counts
 
 	maxWorkers, maxQueue atomic.Int64 // copies of the limits
+}
+
+// staff are the workers of a pool. Under the pool's lock.
+type staff struct {
+	ids     map[uint64]struct{} // of the workers' goroutines
+	idle    []*worker           // the last one is the warmest
+	coming  int                 // workers called to the queue that have not looked at it yet: 0 or 1
+	live    int                 // workers not told to end
+	started int                 // workers ever started, when they are pinned
+	unused  int                 // fewest idle workers since the timer was set
+	timer   *time.Timer         // ends idle workers; set while there are any
+	timing  bool
+}
+
+// alarm is what a pool knows of its reports of exhaustion. Under the pool's lock.
+type alarm struct {
+	running bool      // a goroutine reports exhaustion
+	begun   time.Time // when the last report was
+	seen    uint64    // value of counts.exhausted at that time
+}
+
+// counts are the numbers of a pool that only grow.
+type counts struct {
+	submitted, completed, rejected, exhausted, callerRan, discarded, waited, panics atomic.Uint64
 }
 
 // Submit hands r to a worker or lets it wait. When there is no room Options.Policy says
@@ -180,14 +188,14 @@ func (p *Pool) Stats() Stats {
 		Workers:   int(workers),
 		Running:   int(max(workers-p.resting.Load(), 0)),
 		Queued:    int(p.queued.Load()),
-		Submitted: p.submitted.Load(),
-		Completed: p.completed.Load(),
-		Rejected:  p.rejected.Load(),
-		Exhausted: p.exhausted.Load(),
-		CallerRan: p.callerRan.Load(),
-		Discarded: p.discarded.Load(),
-		Waited:    p.waited.Load(),
-		Panics:    p.panics.Load(),
+		Submitted: p.counts.submitted.Load(),
+		Completed: p.counts.completed.Load(),
+		Rejected:  p.counts.rejected.Load(),
+		Exhausted: p.counts.exhausted.Load(),
+		CallerRan: p.counts.callerRan.Load(),
+		Discarded: p.counts.discarded.Load(),
+		Waited:    p.counts.waited.Load(),
+		Panics:    p.counts.panics.Load(),
 
 		Parked:  int(p.parking.now.Load()),
 		Left:    p.parking.left.Load(),
@@ -247,7 +255,7 @@ func (p *Pool) room() bool { return p.places() > 0 }
 
 // places is how many more runners there is room for. p.mu is held.
 func (p *Pool) places() int {
-	return p.o.Queue + len(p.idle) + p.coming + max(p.o.Workers-p.live, 0) - p.queue.len()
+	return p.o.Queue + len(p.staff.idle) + p.staff.coming + max(p.o.Workers-p.staff.live, 0) - p.queue.len()
 }
 
 // enqueue takes r if there is room. p.mu is held.
@@ -269,7 +277,7 @@ func (p *Pool) enqueue(r Runner) error {
 func (p *Pool) push(r Runner) {
 	p.queue.push(r)
 	p.queued.Add(1)
-	p.submitted.Add(1)
+	p.counts.submitted.Add(1)
 }
 
 // resume queues the next turn of work that was admitted before, whatever the length
@@ -331,13 +339,13 @@ func (p *Pool) stop(to state) (left []Runner) {
 		p.queued.Store(0)
 	}
 	last := p.call() // for runners that were queued without waking a worker
-	ending := p.idle
-	p.idle = nil
+	ending := p.staff.idle
+	p.staff.idle = nil
 	p.leave(len(ending))
 	p.resting.Store(0)
-	if p.timing {
-		p.timer.Stop()
-		p.timing = false
+	if p.staff.timing {
+		p.staff.timer.Stop()
+		p.staff.timing = false
 	}
 	told := p.offer()
 	p.endIfDone()
@@ -352,7 +360,7 @@ func (p *Pool) stop(to state) (left []Runner) {
 
 // endIfDone closes p.ended once the closed pool has no runner, no worker and no report left. p.mu is held.
 func (p *Pool) endIfDone() {
-	if p.state == open || p.live > 0 || p.parking.now.Load() > 0 || p.reporting || p.queue.len() > 0 || p.state == draining && p.held > 0 {
+	if p.state == open || p.staff.live > 0 || p.parking.now.Load() > 0 || p.alarm.running || p.queue.len() > 0 || p.state == draining && p.held > 0 {
 		return
 	}
 	p.state = stopped

@@ -20,8 +20,8 @@ func (p *Pool) Resize(workers, queue int) error {
 	}
 	p.limit(workers, orDefault(queue, p.o.Queue))
 	p.o.Core = min(p.o.Core, workers)
-	ending := p.dropIdle(min(p.live-workers, len(p.idle)))
-	if len(p.idle) > 0 {
+	ending := p.dropIdle(min(p.staff.live-workers, len(p.staff.idle)))
+	if len(p.staff.idle) > 0 {
 		p.setTimer() // a smaller core lets more workers end
 	}
 	p.passOn()
@@ -36,12 +36,12 @@ func (p *Pool) dropIdle(n int) (ending []*worker) {
 	if n <= 0 {
 		return nil
 	}
-	ending = append(ending, p.idle[:n]...)
-	kept := copy(p.idle, p.idle[n:])
-	clear(p.idle[kept:])
-	p.idle = p.idle[:kept]
+	ending = append(ending, p.staff.idle[:n]...)
+	kept := copy(p.staff.idle, p.staff.idle[n:])
+	clear(p.staff.idle[kept:])
+	p.staff.idle = p.staff.idle[:kept]
 	p.resting.Store(int64(kept))
-	p.unused = min(p.unused, kept)
+	p.staff.unused = min(p.staff.unused, kept)
 	p.leave(n)
 	return ending
 }

@@ -73,7 +73,7 @@ func (s *Strand[T]) Enqueue(v T) (wake bool, err error) {
 		return false, ErrClosed
 	}
 	if s.queue.len() >= s.bound {
-		s.pool.rejected.Add(1)
+		s.pool.counts.rejected.Add(1)
 		return false, &LimitError{s.pool.o.Name, "a strand", s.bound, true}
 	}
 	s.queue.push(v)

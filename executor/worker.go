@@ -36,22 +36,22 @@ func (w *worker) look() {
 // runners submitted in a row cost a wakeup or two, not a hundred.
 func (p *Pool) call() *worker {
 	p.readmit()
-	if p.coming > 0 || p.queue.len() == 0 {
+	if p.staff.coming > 0 || p.queue.len() == 0 {
 		return nil
 	}
-	if n := len(p.idle) - 1; n >= 0 {
-		w := p.idle[n]
-		p.idle[n] = nil
-		p.idle = p.idle[:n]
-		p.unused = min(p.unused, n)
+	if n := len(p.staff.idle) - 1; n >= 0 {
+		w := p.staff.idle[n]
+		p.staff.idle[n] = nil
+		p.staff.idle = p.staff.idle[:n]
+		p.staff.unused = min(p.staff.unused, n)
 		p.resting.Store(int64(n))
-		p.coming++
+		p.staff.coming++
 		return w
 	}
-	if p.live < p.o.Workers {
-		p.live++
-		p.workers.Store(int64(p.live))
-		p.coming++
+	if p.staff.live < p.o.Workers {
+		p.staff.live++
+		p.workers.Store(int64(p.staff.live))
+		p.staff.coming++
 		w := &worker{pool: p, next: make(chan bool, 1), cpu: p.nextCPU()}
 		w.launch()
 	}
@@ -60,8 +60,8 @@ func (p *Pool) call() *worker {
 
 // leave counts n workers that are about to end. p.mu is held.
 func (p *Pool) leave(n int) {
-	p.live -= n
-	p.workers.Store(int64(p.live))
+	p.staff.live -= n
+	p.workers.Store(int64(p.staff.live))
 }
 
 // start is the body of a new worker's goroutine.
@@ -70,8 +70,8 @@ func (w *worker) start() {
 	pprof.SetGoroutineLabels(w.pool.labels) // instead of those inherited from the submitter
 	id := goid.Current()
 	w.pool.mu.Lock()
-	w.pool.ids[id] = struct{}{}
-	w.pool.coming--
+	w.pool.staff.ids[id] = struct{}{}
+	w.pool.staff.coming--
 	w.run(id, w.take())
 }
 
@@ -103,7 +103,7 @@ func (w *worker) replace() {
 	w.pin()
 	id := goid.Current()
 	w.pool.mu.Lock()
-	w.pool.ids[id] = struct{}{}
+	w.pool.staff.ids[id] = struct{}{}
 	w.pool.mu.Unlock()
 	w.run(id, w.following())
 }
@@ -111,7 +111,7 @@ func (w *worker) replace() {
 // forget takes a goroutine that ends out of the workers that OnWorker knows.
 func (p *Pool) forget(id uint64) {
 	p.mu.Lock()
-	delete(p.ids, id)
+	delete(p.staff.ids, id)
 	p.mu.Unlock()
 }
 
@@ -121,13 +121,13 @@ func (p *Pool) OnWorker() bool {
 	id := goid.Current()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.ids[id]
+	_, ok := p.staff.ids[id]
 	return ok
 }
 
 // following counts a runner as completed and returns the next one, nil when the worker must end.
 func (w *worker) following() Runner {
-	w.pool.completed.Add(1)
+	w.pool.counts.completed.Add(1)
 	if w.pool.sim != nil {
 		w.pool.sim.Pause()
 	}
@@ -140,7 +140,7 @@ func (w *worker) following() Runner {
 func (w *worker) take() Runner {
 	p := w.pool
 	for {
-		if p.live > p.o.Workers && p.state == open { // after Resize; no worker is idle then, so another one comes to the queue
+		if p.staff.live > p.o.Workers && p.state == open { // after Resize; no worker is idle then, so another one comes to the queue
 			p.leave(1)
 			p.mu.Unlock()
 			return nil
@@ -171,8 +171,8 @@ func (w *worker) take() Runner {
 			tellAll(told)
 			return nil
 		}
-		p.idle = append(p.idle, w)
-		p.resting.Store(int64(len(p.idle)))
+		p.staff.idle = append(p.staff.idle, w)
+		p.resting.Store(int64(len(p.staff.idle)))
 		p.setTimer()
 		told := p.offer()
 		p.mu.Unlock()
@@ -181,22 +181,22 @@ func (w *worker) take() Runner {
 			return nil
 		}
 		p.mu.Lock()
-		p.coming--
+		p.staff.coming--
 	}
 }
 
 // setTimer makes sure that retire will look at the idle workers. p.mu is held.
 func (p *Pool) setTimer() {
-	if p.timing || p.live <= p.o.Core {
+	if p.staff.timing || p.staff.live <= p.o.Core {
 		return
 	}
-	p.timing = true
-	p.unused = 0
-	if p.timer == nil {
-		p.timer = time.AfterFunc(p.o.KeepAlive, p.retire)
+	p.staff.timing = true
+	p.staff.unused = 0
+	if p.staff.timer == nil {
+		p.staff.timer = time.AfterFunc(p.o.KeepAlive, p.retire)
 		return
 	}
-	p.timer.Reset(p.o.KeepAlive)
+	p.staff.timer.Reset(p.o.KeepAlive)
 }
 
 // retire ends the workers that were idle for the whole time since the last look. Workers are woken from the warm end of
@@ -204,15 +204,15 @@ func (p *Pool) setTimer() {
 // and an idle worker stores no time.
 func (p *Pool) retire() {
 	p.mu.Lock()
-	if !p.timing { // stopped
+	if !p.staff.timing { // stopped
 		p.mu.Unlock()
 		return
 	}
-	ending := p.dropIdle(p.surplus(p.unused))
-	kept := len(p.idle)
-	p.unused = kept
-	if p.timing = kept > 0 && p.live > p.o.Core; p.timing {
-		p.timer.Reset(p.o.KeepAlive)
+	ending := p.dropIdle(p.surplus(p.staff.unused))
+	kept := len(p.staff.idle)
+	p.staff.unused = kept
+	if p.staff.timing = kept > 0 && p.staff.live > p.o.Core; p.staff.timing {
+		p.staff.timer.Reset(p.o.KeepAlive)
 	}
 	p.mu.Unlock()
 	for _, w := range ending {
@@ -236,7 +236,7 @@ func (p *Pool) contain() {
 	if v == nil {
 		return
 	}
-	p.panics.Add(1)
+	p.counts.panics.Add(1)
 	p.report(v, debug.Stack())
 }
 

@@ -128,9 +128,9 @@ func withPort(u *url.URL) string {
 
 // begin starts the request after check. The call's done function gets the outcome.
 func (c *call) begin() {
-	c.t.mu.Lock()
-	c.t.stats.Requests++
-	c.t.mu.Unlock()
+	c.t.conns.mu.Lock()
+	c.t.conns.stats.Requests++
+	c.t.conns.mu.Unlock()
 	if ctx := c.req.Context(); ctx.Done() != nil {
 		c.mu.Lock()
 		c.unhook = context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
@@ -255,7 +255,7 @@ func splitTarget(target string) (name string, port uint16, err error) {
 func (c *call) resolve(name string) {
 	ctx, cancel := context.WithTimeout(c.req.Context(), c.t.ConnectTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.t.base, cancel)()
+	defer context.AfterFunc(c.t.run.base, cancel)()
 	if err := c.enter(func(error) { cancel() }); err != nil {
 		c.dialFailed(err)
 		return
@@ -294,7 +294,7 @@ func (c *call) dialNext(last error) {
 		c.dialFailed(err)
 		return
 	}
-	cancel, err := c.t.dialer.DialAddr(remote, c.dialed)
+	cancel, err := c.t.run.dialer.DialAddr(remote, c.dialed)
 	if err != nil {
 		c.dialFailed(transportError(err))
 		return
@@ -392,9 +392,9 @@ func (c *call) lost(err error, reused, began bool) {
 		c.fail(c.stopCause())
 		return
 	}
-	c.t.mu.Lock()
-	c.t.stats.Retried++
-	c.t.mu.Unlock()
+	c.t.conns.mu.Lock()
+	c.t.conns.stats.Retried++
+	c.t.conns.mu.Unlock()
 	c.t.acquire(c)
 }
 

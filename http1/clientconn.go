@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -67,19 +64,19 @@ func (t *Transport) initConn(p *eddy.Pipeline) error {
 	if err := p.Add(clientName, cc); err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fresh[p.Conn()] = cc
+	t.conns.mu.Lock()
+	defer t.conns.mu.Unlock()
+	t.conns.fresh[p.Conn()] = cc
 	return nil
 }
 
 // connOf returns the handler of a connection that was just made, and forgets it. The result is nil if the connection has
 // ended.
 func (t *Transport) connOf(c *eddy.Conn) *clientConn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	cc := t.fresh[c]
-	delete(t.fresh, c)
+	t.conns.mu.Lock()
+	defer t.conns.mu.Unlock()
+	cc := t.conns.fresh[c]
+	delete(t.conns.fresh, c)
 	return cc
 }
 
@@ -218,18 +215,6 @@ func (cc *clientConn) begin(c *call) {
 	go c.sendBody(cc, b)
 }
 
-func (cc *clientConn) expectHead() {
-	cc.state = clientHead
-	cc.received, cc.keep, cc.informal = false, false, 0
-	cc.head = cc.t.heads.Get().(*head)
-	cc.resetHead()
-}
-
-func (cc *clientConn) resetHead() {
-	cc.head.reset(&cc.t.limits)
-	cc.head.response = true
-}
-
 // bodySent runs when the last byte of the request was written. Loop only.
 func (cc *clientConn) bodySent() {
 	cc.sent = true
@@ -274,106 +259,6 @@ func (cc *clientConn) Decode(_ *eddy.Context, view []byte) (int, error) {
 		return cc.decodeBody(view)
 	}
 	return len(view), nil
-}
-
-func (cc *clientConn) decodeHead(view []byte) (int, error) {
-	cc.received = true
-	n, err := cc.head.feed(view)
-	if err != nil {
-		return 0, cc.garbage(err)
-	}
-	if n == 0 {
-		return 0, nil
-	}
-	if s := cc.head.status; s < 200 && s != http.StatusSwitchingProtocols {
-		return n, cc.informed(view, n)
-	}
-	return n, cc.final(view, n)
-}
-
-// garbage returns the error that closes the connection because of a malformed response.
-func (cc *clientConn) garbage(err *requestError) error {
-	cc.state = clientOver
-	return eddy.WithReason(eddy.CloseProtocolError, fmt.Errorf("http1: malformed response: %s", err.msg))
-}
-
-// informed handles a 1xx response (RFC 9110 section 15.2).
-func (cc *clientConn) informed(view []byte, n int) error {
-	cc.informal++
-	if cc.informal > maxInformational {
-		return cc.garbage(badRequest(fmt.Sprintf("more than %d informational responses", maxInformational)))
-	}
-	if c := cc.call; !cc.tunnel && c != nil {
-		status := cc.head.status
-		trace := httptrace.ContextClientTrace(c.req.Context())
-		if status == http.StatusContinue {
-			c.body.allow(true)
-			if trace != nil && trace.Got100Continue != nil {
-				trace.Got100Continue()
-			}
-		}
-		if trace != nil && trace.Got1xxResponse != nil {
-			resp := cc.head.makeResponse(c.req, view, n, noBody)
-			if err := trace.Got1xxResponse(status, textproto.MIMEHeader(resp.Header)); err != nil {
-				cc.state = clientOver
-				return eddy.WithReason(eddy.CloseNormal, err)
-			}
-		}
-	}
-	cc.resetHead()
-	return nil
-}
-
-// final handles the head of the final response.
-func (cc *clientConn) final(view []byte, n int) error {
-	if cc.tunnel {
-		return cc.tunnelAnswered()
-	}
-	c, h := cc.call, cc.head
-	cc.framing = h.responseFraming(c.plan.isHead)
-	if cc.framing == switching {
-		return cc.garbage(badRequest("101 Switching Protocols, which nobody had asked for"))
-	}
-	cc.stopTimer()
-	cc.keep = h.keepAlive() && cc.framing != untilEnd && !c.plan.close
-	resp := h.makeResponse(c.req, view, n, cc.framing)
-	cc.frame.init(h)
-	cc.frame.opts = &cc.t.limits
-	if cc.framing == noBody {
-		cc.dropHead()
-		cc.complete()
-		c.finish(resp, nil)
-		return nil
-	}
-	if cc.framing == untilEnd {
-		cc.frame = bodyFrame{opts: &cc.t.limits, remain: cc.t.limits.MaxBody}
-	}
-	cc.dropHead()
-	cc.body = newClientBody(cc, c, resp)
-	resp.Body = cc.body
-	cc.state = clientInBody
-	c.finish(resp, nil)
-	return nil
-}
-
-// tunnelAnswered handles a proxy's answer to CONNECT.
-func (cc *clientConn) tunnelAnswered() error {
-	status := cc.head.status
-	cc.dropHead()
-	cc.state = clientOver
-	if status/100 != 2 {
-		return eddy.WithReason(eddy.CloseHandshakeFailed, fmt.Errorf("http1: the proxy %s answered %s", cc.key.proxy, describe(status)))
-	}
-	cc.tunnel, cc.state, cc.received = false, clientIdle, false
-	cc.secure()
-	return nil
-}
-
-func (cc *clientConn) dropHead() {
-	if cc.head != nil {
-		cc.t.heads.Put(cc.head)
-		cc.head = nil
-	}
 }
 
 // decodeBody moves body bytes to the reader until view is used up or the pipe is full.

@@ -61,22 +61,22 @@ func (g grant) carryOut() {
 
 // acquire gives the call a connection, lets the call make one, or puts it in the waiting list.
 func (t *Transport) acquire(c *call) {
-	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
+	t.conns.mu.Lock()
+	if t.conns.closed {
+		t.conns.mu.Unlock()
 		c.fail(ErrTransportClosed)
 		return
 	}
 	g, ok := grant{}, false
-	if t.waiting.len() == 0 || !t.behind(c) {
+	if t.conns.waiting.len() == 0 || !t.behind(c) {
 		g, ok = t.grant(c)
 	}
 	if !ok {
-		full := t.waiting.len() >= t.MaxWaiting
+		full := t.conns.waiting.len() >= t.MaxWaiting
 		if !full {
-			t.waiting.calls = append(t.waiting.calls, c)
+			t.conns.waiting.calls = append(t.conns.waiting.calls, c)
 		}
-		t.mu.Unlock()
+		t.conns.mu.Unlock()
 		if full {
 			c.fail(ErrTransportBusy)
 		} else if c.stopped() { // a cancel before the append found no entry to remove
@@ -84,28 +84,28 @@ func (t *Transport) acquire(c *call) {
 		}
 		return
 	}
-	t.mu.Unlock()
+	t.conns.mu.Unlock()
 	g.carryOut()
 }
 
 // behind reports whether earlier calls wait for the same host. t.mu is held.
 func (t *Transport) behind(c *call) bool {
-	return slices.ContainsFunc(t.waiting.calls, func(o *call) bool { return o.key == c.key })
+	return slices.ContainsFunc(t.conns.waiting.calls, func(o *call) bool { return o.key == c.key })
 }
 
 // grant returns the connection, or the leave to make one, that the call can have now, and reports false if the call has to
 // wait. t.mu is held.
 func (t *Transport) grant(c *call) (grant, bool) {
-	h := t.hosts[c.key]
+	h := t.conns.hosts[c.key]
 	if h == nil {
 		h = new(host)
-		t.hosts[c.key] = h
+		t.conns.hosts[c.key] = h
 	}
 	for len(h.idle) > 0 && !c.fresh {
 		cc := h.idle[len(h.idle)-1]
 		h.idle = h.idle[:len(h.idle)-1]
 		if cc.conn.CloseError() == nil {
-			t.stats.Reused++
+			t.conns.stats.Reused++
 			return grant{call: c, conn: cc}, true
 		}
 	}
@@ -116,22 +116,22 @@ func (t *Transport) grant(c *call) (grant, bool) {
 		}
 		g.shut = append(g.shut, t.evictFrom(c.key, h))
 	}
-	if t.open >= t.MaxConns {
+	if t.conns.open >= t.MaxConns {
 		old := t.evict()
 		if old == nil {
 			return grant{}, false
 		}
 		g.shut = append(g.shut, old)
 	}
-	t.hosts[c.key] = h // evicting the host's last connection deletes the entry
+	t.conns.hosts[c.key] = h // evicting the host's last connection deletes the entry
 	h.open++
-	t.open++
+	t.conns.open++
 	return g, true
 }
 
 // evict removes an idle connection of any host from the pool's counts and returns it, nil if there is none. t.mu is held.
 func (t *Transport) evict() *clientConn {
-	for key, h := range t.hosts {
+	for key, h := range t.conns.hosts {
 		if len(h.idle) > 0 {
 			return t.evictFrom(key, h)
 		}
@@ -149,19 +149,19 @@ func (t *Transport) evictFrom(key hostKey, h *host) *clientConn {
 
 // uncount subtracts one connection or attempt from the pool's counts. t.mu is held.
 func (t *Transport) uncount(key hostKey) {
-	h := t.hosts[key]
+	h := t.conns.hosts[key]
 	h.open--
-	t.open--
+	t.conns.open--
 	if h.open == 0 {
-		delete(t.hosts, key)
+		delete(t.conns.hosts, key)
 	}
 }
 
 // release returns a connection to the pool when its request is over or was not started.
 func (t *Transport) release(cc *clientConn) {
-	t.mu.Lock()
-	h := t.hosts[cc.key]
-	keep := !t.closed && h != nil && cc.conn.CloseError() == nil
+	t.conns.mu.Lock()
+	h := t.conns.hosts[cc.key]
+	keep := !t.conns.closed && h != nil && cc.conn.CloseError() == nil
 	if keep {
 		h.idle = append(h.idle, cc)
 	}
@@ -170,7 +170,7 @@ func (t *Transport) release(cc *clientConn) {
 		h.idle = h.idle[:len(h.idle)-1] // cc, since nobody has taken it
 		keep = false
 	}
-	t.mu.Unlock()
+	t.conns.mu.Unlock()
 	if !keep {
 		cc.conn.Close(eddy.CloseNormal)
 	}
@@ -181,9 +181,9 @@ func (t *Transport) release(cc *clientConn) {
 
 // gone updates the pool when a connection has ended. A nil cc stands for a failed attempt to connect.
 func (t *Transport) gone(key hostKey, cc *clientConn) {
-	t.mu.Lock()
+	t.conns.mu.Lock()
 	if cc == nil || !cc.evicted {
-		if h := t.hosts[key]; cc != nil && h != nil {
+		if h := t.conns.hosts[key]; cc != nil && h != nil {
 			if i := slices.Index(h.idle, cc); i >= 0 {
 				h.idle = slices.Delete(h.idle, i, i+1)
 			}
@@ -191,7 +191,7 @@ func (t *Transport) gone(key hostKey, cc *clientConn) {
 		t.uncount(key)
 	}
 	granted := t.serve()
-	t.mu.Unlock()
+	t.conns.mu.Unlock()
 	for _, g := range granted {
 		g.carryOut()
 	}
@@ -199,28 +199,28 @@ func (t *Transport) gone(key hostKey, cc *clientConn) {
 
 // serve grants the waiting calls, in order, the connections that they can have now. t.mu is held.
 func (t *Transport) serve() []grant {
-	if t.waiting.len() == 0 {
+	if t.conns.waiting.len() == 0 {
 		return nil
 	}
 	var granted []grant
-	left := t.waiting.calls[:0]
-	for _, c := range t.waiting.calls {
+	left := t.conns.waiting.calls[:0]
+	for _, c := range t.conns.waiting.calls {
 		if g, ok := t.grant(c); ok {
 			granted = append(granted, g)
 		} else {
 			left = append(left, c)
 		}
 	}
-	clear(t.waiting.calls[len(left):])
-	t.waiting.calls = left
+	clear(t.conns.waiting.calls[len(left):])
+	t.conns.waiting.calls = left
 	return granted
 }
 
 // stopWaiting removes a call from the waiting list and fails it with its stop cause. Other calls are left alone.
 func (t *Transport) stopWaiting(c *call) {
-	t.mu.Lock()
-	was := t.waiting.remove(c)
-	t.mu.Unlock()
+	t.conns.mu.Lock()
+	was := t.conns.waiting.remove(c)
+	t.conns.mu.Unlock()
 	if was {
 		c.fail(c.stopCause())
 	}

@@ -162,9 +162,9 @@ func (d *dispatcher) HandleRead(ctx *eddy.Context, msg any) error {
 // refuseBusy answers 503 to a request that the pool has refused, and discards
 // the request's body, so that the connection stays usable.
 func (sc *serverConn) refuseBusy(ex *exchange) {
-	ex.closing = ex.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
+	ex.rest.closing = ex.rest.closing || !ex.keepAlive || !ex.http11 || ex.waitsContinue() || sc.draining.Load() || ex.tooMuchLeft()
 	ex.tryAbort()
-	ex.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", ex.closing, ex.w.isHead})
+	ex.rest.out = sc.f.appendPlain(nil, plain{http.StatusServiceUnavailable, busyText, "Retry-After: " + retryAfter + "\r\n", ex.rest.closing, ex.w.isHead})
 	ex.settle()
 }
 

@@ -42,11 +42,8 @@ type exchange struct {
 	answered bool  // the response is complete and queued
 	ended    bool  // the request's End was called
 
-	// Handed from the pool to the loop when the handler ends.
-	out     []byte   // the rest of the response
-	bufs    *buffers // the pooled memory that holds out, else nil
-	closing bool     // the connection ends with this response
-	ending  eddy.Signal
+	rest   remains // handed from the pool to the loop when the handler ends
+	ending eddy.Signal
 
 	inputClosed atomic.Bool               // the client has sent its last byte
 	writeBy     atomic.Pointer[time.Time] // the handler's own deadline for writes, nil for none
@@ -54,6 +51,13 @@ type exchange struct {
 	mu        sync.Mutex
 	owner     owner
 	continued bool // 100 Continue was sent
+}
+
+// remains are what a handler leaves of its response when it ends.
+type remains struct {
+	out     []byte
+	bufs    *buffers // the pooled memory that holds out, else nil
+	closing bool     // the connection ends with this response
 }
 
 // awaited is the part of an exchange that only a route with Await needs.
@@ -186,8 +190,8 @@ func (ex *exchange) failed(v any) {
 	case quiet:
 		ex.conn.Close(eddy.CloseNormal)
 	case ex.tryAbort():
-		ex.out = ex.f.appendPlain(nil, plain{status: http.StatusInternalServerError, text: "the handler failed", closing: true, isHead: ex.w.isHead})
-		ex.closing = true
+		ex.rest.out = ex.f.appendPlain(nil, plain{status: http.StatusInternalServerError, text: "the handler failed", closing: true, isHead: ex.w.isHead})
+		ex.rest.closing = true
 		ex.finish()
 	default:
 		ex.conn.CloseAfterFlush(eddy.CloseInternalError)
@@ -213,20 +217,20 @@ func (ex *exchange) finish() {
 // lets the connection go on or close.
 func (ex *exchange) settle() {
 	sc := ex.sc
-	if len(ex.out) > 0 {
-		sc.write(ex.out)
+	if len(ex.rest.out) > 0 {
+		sc.write(ex.rest.out)
 	}
-	if ex.bufs != nil {
-		ex.f.buffers.Put(ex.bufs)
+	if ex.rest.bufs != nil {
+		ex.f.buffers.Put(ex.rest.bufs)
 	}
-	ex.out, ex.bufs = nil, nil
+	ex.rest.out, ex.rest.bufs = nil, nil
 	ex.endRequest()
 	if sc.ex != ex || sc.state == stateOver {
 		return
 	}
 	ex.answered = true
 	switch {
-	case ex.closing || ex.inputClosed.Load() || ex.tooMuchLeft():
+	case ex.rest.closing || ex.inputClosed.Load() || ex.tooMuchLeft():
 		sc.state = stateOver
 		sc.conn.CloseAfterFlush(sc.finalReason())
 	case sc.state == stateWait:

@@ -255,7 +255,7 @@ const chunkOverhead = 16 + 4
 func (w *response) fail(err error) {
 	if err != nil && w.err == nil {
 		w.err = err
-		w.ex.closing = true
+		w.ex.rest.closing = true
 	}
 }
 
@@ -310,14 +310,14 @@ func (w *response) end() {
 		out = append(w.appendTrailer(out), "\r\n"...)
 	}
 	if w.status == http.StatusSwitchingProtocols {
-		ex.closing = true // no Hijack has taken the connection over
+		ex.rest.closing = true // no Hijack has taken the connection over
 	}
 	if w.length >= 0 && w.written != w.length && !w.isHead && bodyAllowed(w.status) {
-		ex.closing = true // the client waits for bytes that will not come
+		ex.rest.closing = true // the client waits for bytes that will not come
 	}
-	ex.out = out
+	ex.rest.out = out
 	if cap(out) <= maxKeptHead {
 		b.head = out
-		ex.bufs = b
+		ex.rest.bufs = b
 	}
 }

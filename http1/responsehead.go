@@ -136,7 +136,7 @@ func (w *response) finishHead(complete bool) {
 	}
 	if ex.req.Method == http.MethodConnect && w.status/100 == 2 {
 		// RFC 9110 section 9.3.6: after the head the connection is a tunnel, up to its end.
-		ex.closing, w.length = true, -1
+		ex.rest.closing, w.length = true, -1
 		w.bufs.head = append(b, "\r\n"...)
 		return
 	}
@@ -174,7 +174,7 @@ func (w *response) contentLength(b []byte, complete bool) []byte {
 		w.chunked = true
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 	default:
-		w.ex.closing = true // a 1.0 client knows the end by the end of the connection
+		w.ex.rest.closing = true // a 1.0 client knows the end by the end of the connection
 	}
 	return b
 }
@@ -196,9 +196,9 @@ func (w *response) persistence(b []byte) []byte {
 		return b
 	}
 	if !ex.keepAlive || w.wantsClose || ex.sc.draining.Load() || ex.waitsContinue() || ex.tooMuchLeft() {
-		ex.closing = true
+		ex.rest.closing = true
 	}
-	return appendConnection(b, ex.closing, ex.http11, w.hasUpgrade)
+	return appendConnection(b, ex.rest.closing, ex.http11, w.hasUpgrade)
 }
 
 // appendConnection appends the Connection field if one is needed. The field says whether the connection goes on, and names

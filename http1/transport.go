@@ -56,6 +56,12 @@ type Transport struct {
 	// Secure, requests for https URLs fail with ErrNoTLS.
 	Secure func(p *eddy.Pipeline, serverName string, ready func(error)) error
 
+	run   transportRun
+	conns transportConns
+}
+
+// transportRun is what a Transport makes when it is first used. It does not change afterwards.
+type transportRun struct {
 	once   sync.Once
 	dialer *eddy.Dialer
 	group  *eddy.Group
@@ -64,7 +70,10 @@ type Transport struct {
 	limits Options // of responses
 	bad    error   // a field out of range, or the group that did not start
 	heads  sync.Pool
+}
 
+// transportConns are the connections of a Transport and what waits for one.
+type transportConns struct {
 	mu      sync.Mutex
 	fresh   map[*eddy.Conn]*clientConn // made, and not yet taken by connOf
 	hosts   map[hostKey]*host
@@ -97,7 +106,7 @@ var (
 )
 
 func (t *Transport) start() error {
-	t.once.Do(func() {
+	t.run.once.Do(func() {
 		for _, f := range []struct {
 			name  string
 			value *int
@@ -108,7 +117,7 @@ func (t *Transport) start() error {
 			{"BodyBuffer", &t.BodyBuffer, defaultBodyBuffer},
 		} {
 			if *f.value < 0 || *f.value > 1<<30 {
-				t.bad = fmt.Errorf("http1: Transport.%s is %d, want 0 (default %d) up to %d", f.name, *f.value, f.zero, 1<<30)
+				t.run.bad = fmt.Errorf("http1: Transport.%s is %d, want 0 (default %d) up to %d", f.name, *f.value, f.zero, 1<<30)
 				return
 			}
 			if *f.value == 0 {
@@ -116,33 +125,33 @@ func (t *Transport) start() error {
 			}
 		}
 		if t.ConnectTimeout < 0 {
-			t.bad = fmt.Errorf("http1: Transport.ConnectTimeout is %v: it must not be negative", t.ConnectTimeout)
+			t.run.bad = fmt.Errorf("http1: Transport.ConnectTimeout is %v: it must not be negative", t.ConnectTimeout)
 			return
 		}
 		t.orDefault(&t.IdleTimeout, 90*time.Second)
 		t.orDefault(&t.ConnectTimeout, 30*time.Second)
 		t.orDefault(&t.ExpectContinueTimeout, time.Second)
-		t.limits = Options{MaxRequestLine: t.MaxHeaderBytes, MaxHeaderBytes: t.MaxHeaderBytes, MaxHeaderCount: t.MaxHeaderCount, MaxBody: math.MaxInt64}
-		t.heads.New = func() any { return new(head) }
-		t.mu.Lock() // for Stats, which may come at any time
-		t.hosts = make(map[hostKey]*host)
-		t.fresh = make(map[*eddy.Conn]*clientConn)
-		t.mu.Unlock()
-		t.base, t.halt = context.WithCancel(context.Background())
-		t.group = t.Group
-		if t.group == nil {
-			t.group = &eddy.Group{Name: "http1", Loops: 1, Logger: t.Logger}
+		t.run.limits = Options{MaxRequestLine: t.MaxHeaderBytes, MaxHeaderBytes: t.MaxHeaderBytes, MaxHeaderCount: t.MaxHeaderCount, MaxBody: math.MaxInt64}
+		t.run.heads.New = func() any { return new(head) }
+		t.conns.mu.Lock() // for Stats, which may come at any time
+		t.conns.hosts = make(map[hostKey]*host)
+		t.conns.fresh = make(map[*eddy.Conn]*clientConn)
+		t.conns.mu.Unlock()
+		t.run.base, t.run.halt = context.WithCancel(context.Background())
+		t.run.group = t.Group
+		if t.run.group == nil {
+			t.run.group = &eddy.Group{Name: "http1", Loops: 1, Logger: t.Logger}
 		}
-		if t.bad = t.group.Start(); t.bad != nil {
+		if t.run.bad = t.run.group.Start(); t.run.bad != nil {
 			return
 		}
-		t.dialer = &eddy.Dialer{
-			Group: t.group, Logger: t.Logger, ConnectTimeout: t.ConnectTimeout,
+		t.run.dialer = &eddy.Dialer{
+			Group: t.run.group, Logger: t.Logger, ConnectTimeout: t.ConnectTimeout,
 			IdleTimeout: max(t.IdleTimeout, 0), WriteTimeout: max(t.WriteTimeout, 0),
 			CloseOnEOF: true, Init: t.initConn,
 		}
 	})
-	return t.bad
+	return t.run.bad
 }
 
 func (t *Transport) orDefault(d *time.Duration, zero time.Duration) {
@@ -193,7 +202,7 @@ func (t *Transport) Do(r *http.Request, done func(*http.Response, error)) error 
 
 // deliver runs f on the present loop of the group or, on any other goroutine, posts f to the group's first loop.
 func (t *Transport) deliver(f func()) {
-	if t.onLoop() || t.group.Loop(0).Post(f) != nil { // a full queue or the end of the group: run f here rather than never
+	if t.onLoop() || t.run.group.Loop(0).Post(f) != nil { // a full queue or the end of the group: run f here rather than never
 		f()
 	}
 }
@@ -201,7 +210,7 @@ func (t *Transport) deliver(f func()) {
 // onLoop reports whether the caller is on a loop of the group.
 func (t *Transport) onLoop() bool {
 	for i := 0; ; i++ {
-		l := t.group.Loop(i)
+		l := t.run.group.Loop(i)
 		if l == nil || l.In() {
 			return l != nil
 		}
@@ -210,13 +219,13 @@ func (t *Transport) onLoop() bool {
 
 // CloseIdleConnections closes the connections that serve no request. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
-	t.mu.Lock()
+	t.conns.mu.Lock()
 	var idle []*clientConn
-	for _, h := range t.hosts {
+	for _, h := range t.conns.hosts {
 		idle = append(idle, h.idle...)
 		h.idle = nil
 	}
-	t.mu.Unlock()
+	t.conns.mu.Unlock()
 	for _, cc := range idle {
 		cc.conn.Close(eddy.CloseNormal)
 	}
@@ -231,28 +240,28 @@ func (t *Transport) Close() error {
 	if t.onLoop() {
 		return eddy.ErrOnLoop
 	}
-	t.mu.Lock()
-	t.closed = true
-	left := t.waiting.takeAll()
-	t.mu.Unlock()
-	t.halt()
+	t.conns.mu.Lock()
+	t.conns.closed = true
+	left := t.conns.waiting.takeAll()
+	t.conns.mu.Unlock()
+	t.run.halt()
 	for _, c := range left {
 		c.fail(ErrTransportClosed)
 	}
-	err := t.dialer.Close()
+	err := t.run.dialer.Close()
 	if t.Group == nil {
-		err = errors.Join(err, t.group.Close())
+		err = errors.Join(err, t.run.group.Close())
 	}
 	return err
 }
 
 // Stats returns the numbers. Any goroutine.
 func (t *Transport) Stats() TransportStats {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.stats
-	s.Open, s.Waiting = t.open, t.waiting.len()
-	for _, h := range t.hosts {
+	t.conns.mu.Lock()
+	defer t.conns.mu.Unlock()
+	s := t.conns.stats
+	s.Open, s.Waiting = t.conns.open, t.conns.waiting.len()
+	for _, h := range t.conns.hosts {
 		s.Idle += len(h.idle)
 	}
 	return s
