@@ -155,7 +155,7 @@ func (a *acceptor) reserveRoom() bool {
 // returnRoom gives back what was reserved for a connection that did not come.
 func (a *acceptor) returnRoom() {
 	if a.waits() {
-		a.set.gate.rate.giveBack()
+		a.set.gate.rate.GiveBack()
 		a.owner.release()
 	}
 }
@@ -174,7 +174,7 @@ func (a *acceptor) claimRoom() (cause RefuseCause, wait time.Duration) {
 		a.owner.unadmit()
 		return RefusePerLoop, 0
 	}
-	if wait = g.rate.take(a.loop.Now); wait > 0 {
+	if wait = g.rate.Take(a.loop.Now); wait > 0 {
 		a.owner.unadmit()
 		return RefuseRate, wait
 	}
@@ -234,7 +234,7 @@ func (a *acceptor) admitted(t *turnAway) bool {
 	if t.Cause, t.decision = a.admitPeer(t); t.Cause == refuseNot {
 		return true
 	}
-	g.rate.giveBack()
+	g.rate.GiveBack()
 	a.owner.unadmit()
 	return false
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/accept"
 )
 
 // Admission says which connections a Server takes, besides MaxConns, and what becomes of the others (docs/overload.md). The
@@ -98,22 +100,22 @@ func (a *Admission) check() error {
 type gate struct {
 	Admission
 	maxConns int
-	rate     rateLimit
-	networks *countTable[netip.Addr]
-	tenants  *countTable[string]
+	rate     accept.Rate
+	networks *accept.Table[netip.Addr]
+	tenants  *accept.Table[string]
 }
 
 func (a *Admission) gate(maxConns int) (*gate, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	g := &gate{Admission: *a, maxConns: maxConns, networks: newCountTable[netip.Addr](), tenants: newCountTable[string]()}
+	g := &gate{Admission: *a, maxConns: maxConns, networks: accept.NewTable[netip.Addr](), tenants: accept.NewTable[string]()}
 	g.IPv4Prefix = orInt(g.IPv4Prefix, DefaultIPv4Prefix)
 	g.IPv6Prefix = orInt(g.IPv6Prefix, DefaultIPv6Prefix)
 	g.SpareDescriptors = orInt(g.SpareDescriptors, DefaultSpareDescriptors)
 	g.RetryAfter = orDuration(g.RetryAfter, DefaultRetryAfter)
 	g.Pause = orDuration(g.Pause, DefaultAcceptPause)
-	g.rate.set(g.Rate, orInt(g.Burst, g.Rate))
+	g.rate.Set(g.Rate, orInt(g.Burst, g.Rate))
 	if g.OnLimit == DecisionAccept {
 		g.OnLimit = DecisionReject
 	}
@@ -163,22 +165,22 @@ func (g *gate) loopFull(n int64) bool {
 }
 
 func (g *gate) claimNetwork(peer netip.AddrPort) bool {
-	return g.MaxPerIP == 0 || !peer.IsValid() || g.networks.add(g.network(peer), g.MaxPerIP)
+	return g.MaxPerIP == 0 || !peer.IsValid() || g.networks.Add(g.network(peer), g.MaxPerIP)
 }
 
 func (g *gate) leaveNetwork(peer netip.AddrPort) {
 	if g.MaxPerIP > 0 && peer.IsValid() {
-		g.networks.remove(g.network(peer))
+		g.networks.Remove(g.network(peer))
 	}
 }
 
 func (g *gate) claimTenant(name string) bool {
-	return g.MaxPerTenant == 0 || name == "" || g.tenants.add(name, g.MaxPerTenant)
+	return g.MaxPerTenant == 0 || name == "" || g.tenants.Add(name, g.MaxPerTenant)
 }
 
 func (g *gate) leaveTenant(name string) {
 	if g.MaxPerTenant > 0 && name != "" {
-		g.tenants.remove(name)
+		g.tenants.Remove(name)
 	}
 }
 

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -100,8 +98,8 @@ func (g *gateStage) expect(what, got, want string) {
 func (g *gateStage) expectNothingLeft() {
 	g.t.Helper()
 	gate := g.set.gate
-	if n := g.srv.endpoint.active.Load(); n != 0 || gate.networks.len() != 0 || gate.tenants.len() != 0 {
-		g.t.Errorf("%d connections, %d networks, %d tenants still count", n, gate.networks.len(), gate.tenants.len())
+	if n := g.srv.endpoint.active.Load(); n != 0 || gate.networks.Len() != 0 || gate.tenants.Len() != 0 {
+		g.t.Errorf("%d connections, %d networks, %d tenants still count", n, gate.networks.Len(), gate.tenants.Len())
 	}
 	for i, w := range g.workers {
 		if n := w.assigned.Load(); n != 0 {
@@ -318,7 +316,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("after the pause: %d wait, %d connections", g.pending, len(g.conns()))
 	}
 	g.expectRefused(map[RefuseCause]uint64{RefuseDecide: 3})
-	if n := g.set.gate.networks.len(); n != 2 {
+	if n := g.set.gate.networks.Len(); n != 2 {
 		t.Errorf("%d networks count, want those of the two connections", n)
 	}
 }
@@ -422,54 +420,6 @@ func TestAdmissionOptions(t *testing.T) {
 	} {
 		if _, err := admitting(a).settings(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("settings() = %v, want an error with %q", err, want)
-		}
-	}
-}
-
-// TestCountTable: many goroutines never pass the limit, and nothing is left behind.
-func TestCountTable(t *testing.T) {
-	const limit = 3
-	table := newCountTable[int]()
-	var mu sync.Mutex
-	held := map[int]int{}
-	var wg sync.WaitGroup
-	for seed := range 8 {
-		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
-			var mine []int
-			for range 5000 {
-				key := rnd.IntN(2000)
-				if table.add(key, limit) {
-					mine = append(mine, key)
-					mu.Lock()
-					if held[key]++; held[key] > limit {
-						t.Errorf("%d hold key %d", held[key], key)
-					}
-					mu.Unlock()
-				}
-				if len(mine) > 400 {
-					mu.Lock()
-					held[mine[0]]--
-					mu.Unlock()
-					table.remove(mine[0])
-					mine = mine[1:]
-				}
-			}
-			for _, key := range mine {
-				mu.Lock()
-				held[key]--
-				mu.Unlock()
-				table.remove(key)
-			}
-		})
-	}
-	wg.Wait()
-	if n := table.len(); n != 0 {
-		t.Errorf("%d keys left", n)
-	}
-	for i := range table.shards {
-		if s := &table.shards[i]; s.counts != nil && s.peak > sparseShard {
-			t.Errorf("shard %d keeps the map of its busiest time", i)
 		}
 	}
 }

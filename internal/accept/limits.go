@@ -1,4 +1,5 @@
-package eddy
+// Package accept holds the limits of those who come: connections by key, and connections per second. It knows no listener.
+package accept
 
 import (
 	"hash/maphash"
@@ -7,17 +8,17 @@ import (
 	"time"
 )
 
-// countShards is the number of locks a countTable spreads its keys over.
-const countShards = 16
+// shards is the number of locks a Table spreads its keys over.
+const shards = 16
 
-// countTable counts open connections by key. It holds only keys with connections, so that strangers who come and go leave
+// Table counts open connections by key. It holds only keys with connections, so that strangers who come and go leave
 // nothing behind. Any goroutine; a lock is held for one map operation, at the accept and the close of a connection.
-type countTable[K comparable] struct {
+type Table[K comparable] struct {
 	seed   maphash.Seed
-	shards [countShards]countShard[K]
+	shards [shards]shard[K]
 }
 
-type countShard[K comparable] struct {
+type shard[K comparable] struct {
 	mu     sync.Mutex
 	counts map[K]int
 	peak   int // keys since the map was made
@@ -26,17 +27,18 @@ type countShard[K comparable] struct {
 // sparseShard is the peak size from which an emptied shard drops its map, because a Go map does not shrink.
 const sparseShard = 64
 
-func newCountTable[K comparable]() *countTable[K] {
-	return &countTable[K]{seed: maphash.MakeSeed()}
+// NewTable makes an empty table.
+func NewTable[K comparable]() *Table[K] {
+	return &Table[K]{seed: maphash.MakeSeed()}
 }
 
-func (t *countTable[K]) shard(key K) *countShard[K] {
-	return &t.shards[maphash.Comparable(t.seed, key)%countShards]
+func (t *Table[K]) of(key K) *shard[K] {
+	return &t.shards[maphash.Comparable(t.seed, key)%shards]
 }
 
-// add counts one more for the key, unless that would pass the limit.
-func (t *countTable[K]) add(key K, limit int) bool {
-	s := t.shard(key)
+// Add counts one more for the key, unless that would pass the limit.
+func (t *Table[K]) Add(key K, limit int) bool {
+	s := t.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.counts[key] + 1
@@ -51,9 +53,9 @@ func (t *countTable[K]) add(key K, limit int) bool {
 	return true
 }
 
-// remove undoes one add.
-func (t *countTable[K]) remove(key K) {
-	s := t.shard(key)
+// Remove undoes one Add.
+func (t *Table[K]) Remove(key K) {
+	s := t.of(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.counts[key]; n > 1 {
@@ -66,8 +68,8 @@ func (t *countTable[K]) remove(key K) {
 	}
 }
 
-// len returns the number of keys.
-func (t *countTable[K]) len() int {
+// Len returns the number of keys.
+func (t *Table[K]) Len() int {
 	n := 0
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -78,24 +80,24 @@ func (t *countTable[K]) len() int {
 	return n
 }
 
-// rateLimit is a token bucket in one word: the time at which the bucket will be full again (the generic cell rate
+// Rate is a token bucket in one word: the time at which the bucket will be full again (the generic cell rate
 // algorithm). Any goroutine.
-type rateLimit struct {
+type Rate struct {
 	interval int64 // ns per token; 0 = no limit
 	slack    int64 // how far full may lie ahead of now while a token is left
 	full     atomic.Int64
 }
 
-// set fixes the rate per second, 0 for none, and the size of the bucket. Before the first use.
-func (r *rateLimit) set(perSecond, burst int) {
+// Set fixes the rate per second, 0 for none, and the size of the bucket. Before the first use.
+func (r *Rate) Set(perSecond, burst int) {
 	if perSecond > 0 {
 		r.interval = max(1, int64(time.Second)/int64(perSecond))
 		r.slack = int64(burst-1) * r.interval
 	}
 }
 
-// take removes a token and returns 0, or returns the wait until there is one. now is monotonic ns.
-func (r *rateLimit) take(now int64) (wait time.Duration) {
+// Take removes a token and returns 0, or returns the wait until there is one. now is monotonic ns.
+func (r *Rate) Take(now int64) (wait time.Duration) {
 	if r.interval == 0 {
 		return 0
 	}
@@ -111,5 +113,5 @@ func (r *rateLimit) take(now int64) (wait time.Duration) {
 	}
 }
 
-// giveBack undoes a take that led to no connection.
-func (r *rateLimit) giveBack() { r.full.Add(-r.interval) }
+// GiveBack undoes a Take that led to no connection.
+func (r *Rate) GiveBack() { r.full.Add(-r.interval) }
