@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -371,5 +372,41 @@ func TestCloseEndsThePools(t *testing.T) {
 	}
 	if s := srv.Stats().Pools["pool p"]; s.Workers != 0 {
 		t.Errorf("after Close the pool has %d workers", s.Workers)
+	}
+}
+
+// TestEndFromAPool: a method on a pool that the file names cannot end its server, which would wait for the method. Nothing is
+// ended then, and the pool goes on.
+func TestEndFromAPool(t *testing.T) {
+	cfg, err := config.Parse("f.yaml", []byte("application: {executor-management-mode: isolation}\nprotocols:\n  frame: {host: 127.0.0.1, port: -1}\n"+
+		"pools:\n  p: {threads: 3}\nservices:\n- {interface: demo.DemoService, group: Group1, version: 1.0.0, executor: p}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var srv *config.Server
+	svc, err := rpc.NewService(demoKey, rpc.Unary("End", func(ctx context.Context, _ *struct{}) (*seen, error) {
+		_, err := srv.Shutdown(ctx)
+		return &seen{Service: fmt.Sprint(err == eddy.ErrOnPool, srv.Close() == eddy.ErrOnPool)}, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if srv, err = cfg.NewServer(svc); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := rpc.NewClient(rpc.ClientOptions{Addrs: []string{srv.Addr("frame").String()}, Codec: rpc.CodecJSON, Timeout: testkit.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second is served as the first
+		if s, err := rpc.Invoke[seen](context.Background(), cl, demoKey, "End", nil); err != nil || s.Service != "true true" {
+			t.Errorf("%+v, %v", s, err)
+		}
+	}
+	if err := errors.Join(cl.Close(), srv.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-eddy/eddy"
@@ -203,20 +204,39 @@ func (s *Server) register(c *Config, services map[rpc.Key]*rpc.Service) error {
 	return nil
 }
 
-// Shutdown is that of rpc.Server, and then ends the pools that the file names.
+// Shutdown is that of rpc.Server, and then ends the pools that the file names. On a worker of one of them it returns
+// eddy.ErrOnPool. Where it returns that or eddy.ErrOnLoop, it has done nothing.
 func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
+	if s.onWorker() {
+		return eddy.DrainReport{}, eddy.ErrOnPool
+	}
 	r, err := s.Server.Shutdown(ctx)
-	return r, errors.Join(err, s.end(ctx))
+	return r, s.andPools(ctx, err)
 }
 
 // closeTimeout bounds how long Close waits for methods that run on the pools that the file names.
 const closeTimeout = 10 * time.Second
 
-// Close is that of rpc.Server, and then ends the pools that the file names.
+// Close is that of rpc.Server, and then ends the pools that the file names. Where Shutdown would do nothing, Close does
+// nothing.
 func (s *Server) Close() error {
+	if s.onWorker() {
+		return eddy.ErrOnPool
+	}
 	err := s.Server.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	return s.andPools(ctx, err)
+}
+
+// onWorker reports whether a worker of one of the file's pools calls, which would wait for itself.
+func (s *Server) onWorker() bool { return slices.ContainsFunc(s.pools, (*executor.Pool).OnWorker) }
+
+// andPools ends the pools of a server that has ended with err, unless it refused to end.
+func (s *Server) andPools(ctx context.Context, err error) error {
+	if errors.Is(err, eddy.ErrOnLoop) || errors.Is(err, eddy.ErrOnPool) {
+		return err
+	}
 	return errors.Join(err, s.end(ctx))
 }
 
