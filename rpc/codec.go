@@ -27,22 +27,10 @@ const codecs = 3
 var codecNames = [codecs]string{"raw", "json", "protobuf"}
 
 // String returns the codec's name, or its number.
-func (c Codec) String() string {
-	if c < codecs {
-		return codecNames[c]
-	}
-	return fmt.Sprintf("codec %d", uint8(c))
-}
+func (c Codec) String() string { return nameOf(c, codecNames[:], "codec") }
 
 // ParseCodec returns the codec of that name: raw, json or protobuf.
-func ParseCodec(name string) (Codec, error) {
-	for c, n := range codecNames {
-		if n == name {
-			return Codec(c), nil
-		}
-	}
-	return 0, fmt.Errorf("rpc: no codec is called %q: want raw, json or protobuf", name)
-}
+func ParseCodec(name string) (Codec, error) { return parseName[Codec](name, codecNames[:], "codec") }
 
 // append appends v to dst. Raw takes []byte and *[]byte. A nil v is null in JSON and nothing in the others.
 func (c Codec) append(dst []byte, v any) ([]byte, error) {
@@ -138,6 +126,14 @@ func (c Codec) decodeResponse(b []byte, v any, strict bool) error {
 		return fmt.Errorf("rpc: the response is no %s: %w", typeName(v), err)
 	}
 	return nil
+}
+
+// typeName returns what List calls the type that v points to: the full name of a message, else the type's name in Go.
+func typeName(v any) string {
+	if m, ok := v.(proto.Message); ok {
+		return string(m.ProtoReflect().Descriptor().FullName())
+	}
+	return reflect.TypeOf(v).Elem().String()
 }
 
 // takesNull reports whether null is a value of the type that v points to.

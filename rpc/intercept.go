@@ -3,8 +3,6 @@ package rpc
 import (
 	"context"
 	"net/netip"
-
-	"github.com/go-eddy/eddy/codec/frame"
 )
 
 // Interceptor wraps a call: on a server the method, after the request was decoded; on a client the whole call. An
@@ -31,34 +29,6 @@ func CallFrom(ctx context.Context) *CallInfo {
 }
 
 type callKey struct{}
-
-// callValue implements the values of a call's context.
-func callValue(f *frame.Frame, key any) any {
-	if _, ok := key.(callKey); !ok {
-		return nil
-	}
-	t, ok := f.Tag.(*target)
-	if !ok {
-		return nil
-	}
-	p, err := parsePrefix(f.Payload)
-	if err != nil {
-		return nil
-	}
-	return t.info(f, &p)
-}
-
-// info returns what is known of a call of the target.
-func (t *target) info(f *frame.Frame, p *prefix) *CallInfo {
-	return &CallInfo{
-		Key:      t.reg.svc.key,
-		Method:   t.method.name,
-		Codec:    p.codec,
-		OneWay:   f.Op() == frame.OneWay,
-		Metadata: p.meta.metadata(),
-		Peer:     f.Conn().RemoteAddr(),
-	}
-}
 
 // intercept calls final through the interceptors, the first one outermost.
 func intercept(ctx context.Context, list []Interceptor, call *CallInfo, req any, final func(ctx context.Context, req any) (any, error)) (any, error) {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,9 @@ func NewServer(o ServerOptions) (*Server, error) {
 	case o.Isolation >= isolations:
 		return nil, fmt.Errorf("rpc: ServerOptions.Isolation is %d: there is no such isolation", o.Isolation)
 	}
-	if o.RetryAfter == 0 {
-		o.RetryAfter = DefaultRetryAfter
-	}
-	o.RetryAfter = max(o.RetryAfter, 0)
-	o.DrainGrace = max(orDefault(o.DrainGrace, DefaultDrainGrace), 0)
-	s := &Server{o: o, log: orLogger(o.Logger), ended: make(chan struct{})}
+	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
+	o.DrainGrace = max(cmp.Or(o.DrainGrace, DefaultDrainGrace), 0)
+	s := &Server{o: o, log: cmp.Or(o.Logger, slog.Default()), ended: make(chan struct{})}
 	s.pools.base = executor.Options{Dumper: o.Dumper, OnExhausted: o.OnExhausted, Logger: s.log}
 	if err := s.build(); err != nil {
 		_ = s.pools.end(context.Background()) // nothing runs on them

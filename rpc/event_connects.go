@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -37,13 +38,8 @@ type connectQueue struct {
 }
 
 func newConnectQueue(n *notifier) (*connectQueue, error) {
-	q := &connectQueue{n: n, bound: n.o.connectQueue, warning: n.o.connectWarning}
-	if q.bound == 0 {
-		q.bound = DefaultConnectQueue
-	}
-	if q.warning == 0 {
-		q.warning = min(DefaultConnectWarning, q.bound)
-	}
+	q := &connectQueue{n: n, bound: cmp.Or(n.o.connectQueue, DefaultConnectQueue)}
+	q.warning = cmp.Or(n.o.connectWarning, min(DefaultConnectWarning, q.bound))
 	var err error
 	q.pool, err = executor.NewFixed(executor.Options{Name: n.o.name + "-connect", Workers: 1, Queue: 1, Logger: n.log})
 	if err != nil {

@@ -112,7 +112,7 @@ func (k *consumer) run(f func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			k.client.stats.callbackPanics.Add(1)
-			if ok, held := k.client.logs.callbacks.allow(k.client.now()); ok {
+			if ok, held := k.client.logs.callbacks.Allow(logInterval); ok {
 				k.client.log.Error("rpc: panic in a callback", "panic", v, "held_back", held, "stack", string(debug.Stack()))
 			}
 		}

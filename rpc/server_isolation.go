@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,21 +28,11 @@ const (
 var isolationNames = [isolations]string{"shared", "service"}
 
 // String returns the name that configurations use.
-func (i Isolation) String() string {
-	if i < isolations {
-		return isolationNames[i]
-	}
-	return fmt.Sprintf("isolation %d", uint8(i))
-}
+func (i Isolation) String() string { return nameOf(i, isolationNames[:], "isolation") }
 
 // ParseIsolation returns the isolation of that name: shared or service.
 func ParseIsolation(name string) (Isolation, error) {
-	for i, n := range isolationNames {
-		if n == name {
-			return Isolation(i), nil
-		}
-	}
-	return 0, fmt.Errorf("rpc: isolation %q: it must be one of %s", name, strings.Join(isolationNames[:], ", "))
+	return parseName[Isolation](name, isolationNames[:], "isolation")
 }
 
 // registration is a service on a server.

@@ -27,21 +27,11 @@ const (
 var dispatcherNames = [dispatchers]string{"all", "direct", "message", "execution", "connection"}
 
 // String returns the name that configurations use.
-func (d Dispatcher) String() string {
-	if d < dispatchers {
-		return dispatcherNames[d]
-	}
-	return fmt.Sprintf("dispatcher %d", uint8(d))
-}
+func (d Dispatcher) String() string { return nameOf(d, dispatcherNames[:], "dispatcher") }
 
 // ParseDispatcher returns the dispatcher of that name. The error names the value and the choices. "" is none of them.
 func ParseDispatcher(name string) (Dispatcher, error) {
-	for i, n := range dispatcherNames {
-		if n == name {
-			return Dispatcher(i), nil
-		}
-	}
-	return 0, fmt.Errorf("rpc: dispatcher %q: it must be one of %s", name, strings.Join(dispatcherNames[:], ", "))
+	return parseName[Dispatcher](name, dispatcherNames[:], "dispatcher")
 }
 
 // check refuses a value that is no dispatcher; field is the option that holds it.
@@ -63,15 +53,7 @@ const (
 )
 
 // String returns "server" or "client".
-func (s Side) String() string {
-	switch s {
-	case ServerSide:
-		return "server"
-	case ClientSide:
-		return "client"
-	}
-	return fmt.Sprintf("side %d", uint8(s))
-}
+func (s Side) String() string { return nameOf(s, []string{"server", "client"}, "side") }
 
 // Event is a kind of event on a connection.
 type Event uint8
@@ -97,12 +79,7 @@ var eventNames = [events]string{
 }
 
 // String returns the event's name.
-func (e Event) String() string {
-	if e < events {
-		return eventNames[e]
-	}
-	return fmt.Sprintf("event %d", uint8(e))
-}
+func (e Event) String() string { return nameOf(e, eventNames[:], "event") }
 
 // Place is an executor, as seen from an endpoint.
 type Place uint8
@@ -126,12 +103,7 @@ const (
 var placeNames = [places]string{"loop", "shared pool", "preferred pool", "connection executor", "caller", "future's pool"}
 
 // String returns what the place is.
-func (p Place) String() string {
-	if p < places {
-		return placeNames[p]
-	}
-	return fmt.Sprintf("place %d", uint8(p))
-}
+func (p Place) String() string { return nameOf(p, placeNames[:], "place") }
 
 // placements is the table of a server, as in Dubbo. The columns are in the order of the constants.
 var placements = [events][dispatchers]Place{

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Backoff struct {
 }
 
 func (b Backoff) withDefaults() (Backoff, error) {
-	b.Min, b.Max = orDefault(b.Min, 100*time.Millisecond), orDefault(b.Max, 10*time.Second)
+	b.Min, b.Max = cmp.Or(b.Min, 100*time.Millisecond), cmp.Or(b.Max, 10*time.Second)
 	switch {
 	case b.Jitter == 0:
 		b.Jitter = 0.2

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,13 +21,7 @@ const (
 
 // String returns the balance's name.
 func (b Balance) String() string {
-	switch b {
-	case RoundRobin:
-		return "round robin"
-	case LeastOutstanding:
-		return "least outstanding"
-	}
-	return fmt.Sprintf("balance %d", uint8(b))
+	return nameOf(b, []string{"round robin", "least outstanding"}, "balance")
 }
 
 // routes are the connections that take calls. Immutable.

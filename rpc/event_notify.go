@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -71,13 +72,8 @@ func newNotifier(o eventOptions) (*notifier, error) {
 	if o.listener == nil {
 		return nil, nil
 	}
-	n := &notifier{o: o, log: o.logger}
-	if n.log == nil {
-		n.log = slog.Default()
-	}
-	if n.o.maxPayload == 0 {
-		n.o.maxPayload = frame.DefaultMaxPayload
-	}
+	n := &notifier{o: o, log: cmp.Or(o.logger, slog.Default())}
+	n.o.maxPayload = cmp.Or(o.maxPayload, frame.DefaultMaxPayload)
 	if !n.listens() {
 		return nil, fmt.Errorf("rpc: Listener is a %T: it has none of the methods of a Listener", o.listener)
 	}

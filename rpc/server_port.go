@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -83,10 +84,6 @@ func (p *port) build() error {
 	if p.pool, err = p.srv.pools.make("port "+p.o.Name, p.o.Pool); err != nil {
 		return err
 	}
-	inFlight := p.o.InFlight
-	if inFlight == 0 {
-		inFlight = DefaultInFlight
-	}
 	p.frames, err = frame.NewServer(frame.Options{
 		Route:       p.route,
 		Done:        done,
@@ -94,7 +91,7 @@ func (p *port) build() error {
 		Append:      p.srv.handle,
 		Timeout:     timeout,
 		Ordering:    p.o.Ordering,
-		InFlight:    inFlight,
+		InFlight:    cmp.Or(p.o.InFlight, DefaultInFlight),
 		MaxPayload:  p.o.MaxPayload,
 		RetryAfter:  p.srv.o.RetryAfter,
 		DrainGrace:  p.srv.o.DrainGrace,

@@ -86,6 +86,34 @@ func timeout(f *frame.Frame) time.Duration {
 	return d
 }
 
+// callValue implements the values of a call's context.
+func callValue(f *frame.Frame, key any) any {
+	if _, ok := key.(callKey); !ok {
+		return nil
+	}
+	t, ok := f.Tag.(*target)
+	if !ok {
+		return nil
+	}
+	p, err := parsePrefix(f.Payload)
+	if err != nil {
+		return nil
+	}
+	return t.info(f, &p)
+}
+
+// info returns what is known of a call of the target.
+func (t *target) info(f *frame.Frame, p *prefix) *CallInfo {
+	return &CallInfo{
+		Key:      t.reg.svc.key,
+		Method:   t.method.name,
+		Codec:    p.codec,
+		OneWay:   f.Op() == frame.OneWay,
+		Metadata: p.meta.metadata(),
+		Peer:     f.Conn().RemoteAddr(),
+	}
+}
+
 // handle decodes a request, calls its method and appends the response to dst, all where the method runs.
 func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte, error) {
 	t, ok := f.Tag.(*target)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"google.golang.org/protobuf/proto"
 
@@ -109,14 +108,6 @@ func codecsOf[T any]() [codecs]bool {
 	_, isMessage := any((*T)(nil)).(proto.Message)
 	_, isBytes := any((*T)(nil)).(*[]byte)
 	return [codecs]bool{CodecRaw: isBytes, CodecJSON: true, CodecProtobuf: isMessage}
-}
-
-// typeName returns what List calls the type that v points to: the full name of a message, else the type's name in Go.
-func typeName(v any) string {
-	if m, ok := v.(proto.Message); ok {
-		return string(m.ProtoReflect().Descriptor().FullName())
-	}
-	return reflect.TypeOf(v).Elem().String()
 }
 
 func both(a, b [codecs]bool) (c [codecs]bool) {

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -27,21 +26,11 @@ const (
 var poolKindNames = [poolKinds]string{"fixed", "cached", "limited", "eager"}
 
 // String returns the name that configurations use.
-func (k PoolKind) String() string {
-	if k < poolKinds {
-		return poolKindNames[k]
-	}
-	return fmt.Sprintf("pool kind %d", uint8(k))
-}
+func (k PoolKind) String() string { return nameOf(k, poolKindNames[:], "pool kind") }
 
 // ParsePoolKind returns the kind of that name. The error names the value and the choices.
 func ParsePoolKind(name string) (PoolKind, error) {
-	for i, n := range poolKindNames {
-		if n == name {
-			return PoolKind(i), nil
-		}
-	}
-	return 0, fmt.Errorf("rpc: pool kind %q: it must be one of %s", name, strings.Join(poolKindNames[:], ", "))
+	return parseName[PoolKind](name, poolKindNames[:], "pool kind")
 }
 
 // DefaultThreads is the number of workers of a fixed or limited pool whose PoolOptions.Threads is 0.
@@ -131,11 +120,4 @@ func (o PoolOptions) check() error {
 		return fmt.Errorf("PoolOptions.KeepAlive is %v: it must not be negative", o.KeepAlive)
 	}
 	return nil
-}
-
-func orLogger(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.Default()
-	}
-	return l
 }
