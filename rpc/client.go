@@ -150,10 +150,6 @@ func (cl *Client) drain(ctx context.Context) error {
 		cl.links.Wait()
 		close(ended)
 	}()
-	defer func() {
-		cl.cancel() // Close has nothing more to wait for
-		<-ended
-	}()
 	select {
 	case <-ended:
 		return nil
@@ -179,7 +175,8 @@ func (cl *Client) Close() error {
 		cl.stopTaking()
 		cl.cancel()
 		cl.retryWaiting() // waiting calls end with ErrClosed
-		cl.tasks.Wait()   // the resolver's goroutine; the links close their connections
+		cl.links.Wait()   // they close their connections
+		cl.tasks.Wait()
 		cl.timers.Wait()
 		cl.stopConsumer()
 		cl.events.stop()
