@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // Echoer is the service of net/rpc that the client is measured against.
@@ -42,8 +43,8 @@ func echoFrames(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	s, err := frame.NewServer(frame.Options{Pool: pool, Handle: func(_ context.Context, f *frame.Frame) ([]byte, error) {
-		p, err := parsePrefix(f.Payload)
-		return p.body, err
+		p, err := payload.ParsePrefix(f.Payload)
+		return p.Body, err
 	}})
 	if err != nil {
 		tb.Fatal(err)
@@ -63,12 +64,12 @@ func echoOnLoop(tb testing.TB) string {
 		p.Add("frames", frame.Decoder())
 		return p.Add("echo", eddy.Handle(func(ctx *eddy.Context, f *frame.Frame) error {
 			defer f.Release()
-			x, err := parsePrefix(f.Payload)
+			x, err := payload.ParsePrefix(f.Payload)
 			if err != nil {
 				return err
 			}
 			var head [frame.HeaderSize]byte
-			return ctx.WriteParts(frame.AppendHeader(head[:0], f.ID, uint8(frame.StatusOK), len(x.body)), x.body)
+			return ctx.WriteParts(frame.AppendHeader(head[:0], f.ID, uint8(frame.StatusOK), len(x.Body)), x.Body)
 		}))
 	}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // call is one request of a client, from its encoding to its one end. The goroutine that wins claim decides that end. refs
@@ -18,7 +19,7 @@ type call struct {
 	claimed atomic.Bool
 
 	op      frame.Op
-	codec   Codec
+	codec   payload.Codec
 	service *remoteService
 	method  string
 	wait    waitMode
@@ -100,9 +101,9 @@ func (c *call) release() {
 // encode writes header, prefix and body to buf. stamp fills in the id and the time that is left.
 func (c *call) encode(meta Metadata, req any, limit int) error {
 	b := append(c.buf[:0], blankHeader[:]...)
-	b, err := appendPrefix(b, 0, c.codec, c.service.name, c.method, meta)
+	b, err := payload.AppendPrefix(b, 0, c.codec, c.service.name, c.method, meta)
 	if err == nil {
-		b, err = c.codec.append(b, req)
+		b, err = c.codec.Append(b, req)
 	}
 	c.buf = b
 	if err != nil {
@@ -128,7 +129,7 @@ func (c *call) stamp(now int64) {
 	}
 	binary.BigEndian.PutUint64(c.buf[atFrameID:], c.id.Load())
 	if c.due != 0 {
-		binary.BigEndian.PutUint32(c.buf[frame.HeaderSize:], prefixTimeout(time.Duration(max(c.due-now, 1))))
+		binary.BigEndian.PutUint32(c.buf[frame.HeaderSize:], payload.Timeout(time.Duration(max(c.due-now, 1))))
 	}
 }
 
@@ -172,14 +173,14 @@ func (c *call) result() error {
 		return c.error(err, ExecutedMaybe)
 	}
 	body := c.body
-	if c.codec == CodecRaw { // the value borrows from the body
+	if c.codec == payload.Raw { // the value borrows from the body
 		if len(body) <= keptBody {
 			body = append(make([]byte, 0, len(body)), body...)
 		} else {
 			c.body = nil
 		}
 	}
-	if err := c.codec.decodeResponse(body, c.into, c.strict); err != nil {
+	if err := c.codec.DecodeResponse(body, c.into, c.strict); err != nil {
 		return c.error(&causeError{kinds: kindsResponse, text: err.Error(), cause: err}, ExecutedMaybe)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // CallOption is a setting of one call.
@@ -158,7 +159,7 @@ func (cl *Client) begin(ctx context.Context, key Key, method string, op frame.Op
 		return refuse(err)
 	}
 	c := cl.newCall(op)
-	c.service, c.method, c.codec, c.wait, c.strict = s, method, o.codec, o.wait, o.strict
+	c.service, c.method, c.codec, c.wait, c.strict = s, method, payload.Codec(o.codec), o.wait, o.strict
 	made := false
 	defer func() {
 		if !made { // the value's own marshaller may have panicked

@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // The defaults of ClientOptions.
@@ -108,7 +109,7 @@ func (o *ClientOptions) complete() error {
 		v, lo, hi int
 	}{
 		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, maxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxWaiting", o.MaxWaiting, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, maxSlots},
-		{"MaxPayload", o.MaxPayload, prefixFixed, 1<<28 - 1}, {"Balance", int(o.Balance), 0, int(balances) - 1}, {"Codec", int(o.Codec), 0, codecs - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
+		{"MaxPayload", o.MaxPayload, payload.PrefixFixed, 1<<28 - 1}, {"Balance", int(o.Balance), 0, int(balances) - 1}, {"Codec", int(o.Codec), 0, int(codecs) - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
 	} {
 		if f.v < f.lo || f.v > f.hi {
 			return fmt.Errorf("rpc: ClientOptions.%s is %d: it must be from %d to %d", f.name, f.v, f.lo, f.hi)

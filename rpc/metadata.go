@@ -1,9 +1,13 @@
 package rpc
 
 import (
-	"encoding/binary"
 	"iter"
+
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
+
+// MaxPrefix is the longest prefix of a request, in bytes. The package documentation has its fields.
+const MaxPrefix = payload.MaxPrefix
 
 // Metadata is what travels with a call beside its body: pairs in the order in which they were added. A key may come more
 // than once. All pairs share the 16 KiB of the prefix with the names of service and method.
@@ -33,36 +37,14 @@ func (m Metadata) Values(key string) iter.Seq[string] {
 	}
 }
 
-// rawPairs are the pairs of a prefix as they travel: length and key, length and value, each.
-type rawPairs struct {
-	n int
-	b []byte
-}
-
-// metadata returns copies of the pairs, nil for none.
-func (r rawPairs) metadata() Metadata {
-	if r.n == 0 {
+// metadataOf returns copies of the pairs of a prefix, nil for none.
+func metadataOf(pairs payload.Pairs) Metadata {
+	if pairs.Len() == 0 {
 		return nil
 	}
-	m := make(Metadata, r.n)
-	b := r.b
-	for i := range m {
-		var key, value []byte
-		key, b, _ = cutField(b)
-		value, b, _ = cutField(b)
-		m[i] = Pair{Key: string(key), Value: string(value)}
+	m := make(Metadata, 0, pairs.Len())
+	for key, value := range pairs.All() {
+		m = append(m, Pair{Key: string(key), Value: string(value)})
 	}
 	return m
-}
-
-// cutField cuts a field, which follows its length of 16 bits, off b.
-func cutField(b []byte) (field, rest []byte, ok bool) {
-	if len(b) < 2 {
-		return nil, b, false
-	}
-	n := 2 + int(binary.BigEndian.Uint16(b))
-	if len(b) < n {
-		return nil, b, false
-	}
-	return b[2:n:n], b[n:], true
 }

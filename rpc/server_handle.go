@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // target is a method that a port exports, and the Tag of the frames that call it.
@@ -28,16 +29,16 @@ func (p *port) route(f *frame.Frame) (*executor.Pool, error) {
 	default:
 		return nil, &frame.StatusError{Status: frame.StatusNotFound, Message: fmt.Sprintf("operation %v is not served", f.Op())}
 	}
-	head, err := parsePrefix(f.Payload)
+	head, err := payload.ParsePrefix(f.Payload)
 	if err != nil {
 		return nil, badRequest(err)
 	}
-	t := (*p.table.Load())[string(head.key)][string(head.method)]
+	t := (*p.table.Load())[string(head.Key)][string(head.Method)]
 	switch {
 	case t == nil:
 		return nil, p.notFound(&head)
-	case !t.method.takes[head.codec]:
-		return nil, badRequest(fmt.Errorf("rpc: method %q takes no %v", t.method.name, head.codec))
+	case !t.method.takes[head.Codec]:
+		return nil, badRequest(fmt.Errorf("rpc: method %q takes no %v", t.method.name, Codec(head.Codec)))
 	}
 	if n := t.reg.inFlight.Add(1); t.reg.limit > 0 && n > t.reg.limit {
 		t.reg.inFlight.Add(-1)
@@ -53,15 +54,15 @@ func badRequest(err error) error {
 	return &frame.StatusError{Status: frame.StatusBadRequest, Message: err.Error()}
 }
 
-func (p *port) notFound(head *prefix) error {
-	if !wellFormedKey(head.key) {
-		return badRequest(fmt.Errorf("rpc: service key %q: want group/interface:version", head.key))
+func (p *port) notFound(head *payload.Prefix) error {
+	if !wellFormedKey(head.Key) {
+		return badRequest(fmt.Errorf("rpc: service key %q: want group/interface:version", head.Key))
 	}
 	e := &frame.StatusError{Status: frame.StatusNotFound}
-	if (*p.table.Load())[string(head.key)] == nil {
-		e.Message = fmt.Sprintf("no service %q", head.key)
+	if (*p.table.Load())[string(head.Key)] == nil {
+		e.Message = fmt.Sprintf("no service %q", head.Key)
 	} else {
-		e.Message = fmt.Sprintf("service %q has no method %q", head.key, head.method)
+		e.Message = fmt.Sprintf("service %q has no method %q", head.Key, head.Method)
 	}
 	return e
 }
@@ -95,7 +96,7 @@ func callValue(f *frame.Frame, key any) any {
 	if !ok {
 		return nil
 	}
-	p, err := parsePrefix(f.Payload)
+	p, err := payload.ParsePrefix(f.Payload)
 	if err != nil {
 		return nil
 	}
@@ -103,13 +104,13 @@ func callValue(f *frame.Frame, key any) any {
 }
 
 // info returns what is known of a call of the target.
-func (t *target) info(f *frame.Frame, p *prefix) *CallInfo {
+func (t *target) info(f *frame.Frame, p *payload.Prefix) *CallInfo {
 	return &CallInfo{
 		Key:      t.reg.svc.key,
 		Method:   t.method.name,
-		Codec:    p.codec,
+		Codec:    Codec(p.Codec),
 		OneWay:   f.Op() == frame.OneWay,
-		Metadata: p.meta.metadata(),
+		Metadata: metadataOf(p.Meta),
 		Peer:     f.Conn().RemoteAddr(),
 	}
 }
@@ -120,26 +121,26 @@ func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte
 	if !ok {
 		return nil, errors.New("rpc: a request that was not routed")
 	}
-	head, err := parsePrefix(f.Payload)
+	head, err := payload.ParsePrefix(f.Payload)
 	if err != nil {
 		return nil, badRequest(err)
 	}
 	m := t.method
 	if m.raw != nil && len(s.o.Interceptors) == 0 {
-		resp, err := m.raw(ctx, head.body)
+		resp, err := m.raw(ctx, head.Body)
 		if err != nil {
 			return nil, told(err)
 		}
 		return append(dst, resp...), nil
 	}
-	var req any = head.body
+	var req any = head.Body
 	switch {
 	case m.raw != nil:
 	case m.newReq == nil: // no parameter: a later version of the client may send a body
 		req = nil
 	default:
 		req = m.newReq()
-		if err := head.codec.decode(head.body, req); err != nil {
+		if err := head.Codec.Decode(head.Body, req); err != nil {
 			return nil, badRequest(err)
 		}
 	}
@@ -147,11 +148,11 @@ func (s *Server) handle(ctx context.Context, f *frame.Frame, dst []byte) ([]byte
 	if err != nil {
 		return nil, told(err)
 	}
-	return appendResponse(dst, m, head.codec, resp)
+	return appendResponse(dst, m, head.Codec, resp)
 }
 
 // call calls a method, through the interceptors if there are any.
-func (s *Server) call(ctx context.Context, t *target, f *frame.Frame, head *prefix, req any) (any, error) {
+func (s *Server) call(ctx context.Context, t *target, f *frame.Frame, head *payload.Prefix, req any) (any, error) {
 	if len(s.o.Interceptors) == 0 {
 		return t.method.call(ctx, req)
 	}
@@ -171,18 +172,18 @@ func (m *Method) invoke(ctx context.Context, req any) (any, error) {
 }
 
 // appendResponse encodes the response of a method.
-func appendResponse(dst []byte, m *Method, c Codec, resp any) ([]byte, error) {
+func appendResponse(dst []byte, m *Method, c payload.Codec, resp any) ([]byte, error) {
 	switch {
 	case m.raw != nil:
-		c = CodecRaw
-	case m.oneWay && c != CodecJSON:
+		c = payload.Raw
+	case m.oneWay && c != payload.JSON:
 		return dst, nil
 	case m.oneWay:
 		resp = struct{}{}
 	case isNil(resp):
 		return nil, errNoResponse
 	}
-	out, err := c.append(dst, resp)
+	out, err := c.Append(dst, resp)
 	if err != nil {
 		return nil, &frame.StatusError{Status: frame.StatusInternal, Message: err.Error()}
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // Method is one function of a service, made by Unary, OneWay or Raw. Functions run on the pool of their service, where
@@ -50,7 +51,7 @@ func (m Method) Codecs() []Codec {
 // without fields. Do not return nil without an error. The client is then told INTERNAL, because it could not tell nothing
 // from an empty response.
 func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*Resp, error)) Method {
-	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]()), types: [2]string{typeName(new(Req)), typeName(new(Resp))}}
+	m := Method{name: name, takes: both(codecsOf[Req](), codecsOf[Resp]()), types: [2]string{payload.TypeName(new(Req)), payload.TypeName(new(Resp))}}
 	if fn == nil {
 		return m
 	}
@@ -72,7 +73,7 @@ func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*
 // OneWay returns a method without a response. A client may call it for one, too: the response is then empty and says that
 // fn has returned nil. Codecs are those of Unary.
 func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) Method {
-	m := Method{name: name, oneWay: true, takes: codecsOf[Req](), types: [2]string{typeName(new(Req))}}
+	m := Method{name: name, oneWay: true, takes: codecsOf[Req](), types: [2]string{payload.TypeName(new(Req))}}
 	if fn == nil {
 		return m
 	}

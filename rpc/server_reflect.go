@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 var messageType = reflect.TypeFor[proto.Message]()
@@ -34,11 +36,11 @@ func reflectMethod(name string, fn reflect.Value) (Method, error) {
 	if !bare {
 		m.takes = codecsOfType(t.In(1))
 		m.newReq = func() any { return reflect.New(t.In(1).Elem()).Interface() }
-		m.types[0] = typeName(m.newReq())
+		m.types[0] = payload.TypeName(m.newReq())
 	}
 	if !m.oneWay {
 		m.takes = both(m.takes, codecsOfType(t.Out(0)))
-		m.types[1] = typeName(reflect.New(t.Out(0).Elem()).Interface())
+		m.types[1] = payload.TypeName(reflect.New(t.Out(0).Elem()).Interface())
 	}
 	m.call = func(ctx context.Context, r any) (any, error) {
 		in := []reflect.Value{reflect.ValueOf(&ctx).Elem()}

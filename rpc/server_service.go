@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
 // Service is a set of methods under one key, which can be registered with any number of servers.
@@ -21,8 +22,8 @@ func NewService(key Key, methods ...Method) (*Service, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	if n := prefixFixed + len(key.String()); n > MaxPrefix {
-		return nil, fmt.Errorf("rpc: a key of %d bytes, limit %d", len(key.String()), MaxPrefix-prefixFixed)
+	if n := payload.PrefixFixed + len(key.String()); n > MaxPrefix {
+		return nil, fmt.Errorf("rpc: a key of %d bytes, limit %d", len(key.String()), MaxPrefix-payload.PrefixFixed)
 	}
 	if len(methods) == 0 {
 		return nil, fmt.Errorf("rpc: service %v has no methods", key)

@@ -1,4 +1,4 @@
-package rpc
+package payload
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 type vector struct {
 	name    string
 	payload []byte
-	meta    Metadata
+	meta    []pair
 	fields  map[string]string
 }
 
@@ -42,7 +42,7 @@ func vectors(t testing.TB, kind string) []vector {
 				v.payload = append(v.payload, unhex(t, value)...)
 			case "pair":
 				k, val, _ := strings.Cut(value, "=")
-				v.meta = append(v.meta, Pair{k, val})
+				v.meta = append(v.meta, pair{k, val})
 			default:
 				v.fields[key] = value
 			}
@@ -61,26 +61,33 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
+func pairs(meta Pairs) (all []pair) {
+	for key, value := range meta.All() {
+		all = append(all, pair{string(key), string(value)})
+	}
+	return all
+}
+
 func TestPrefixVectors(t *testing.T) {
 	for _, v := range vectors(t, "prefixes") {
 		t.Run(v.name, func(t *testing.T) {
-			p, err := parsePrefix(v.payload)
+			p, err := ParsePrefix(v.payload)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strconv.Itoa(int(p.timeout)); got != v.fields["timeout"] {
+			if got := strconv.Itoa(int(p.Timeout)); got != v.fields["timeout"] {
 				t.Errorf("timeout %s, want %s", got, v.fields["timeout"])
 			}
-			if got := p.codec.String(); got != v.fields["codec"] {
+			if got := []string{"raw", "json", "protobuf"}[p.Codec]; got != v.fields["codec"] {
 				t.Errorf("codec %s, want %s", got, v.fields["codec"])
 			}
-			if string(p.key) != v.fields["service"] || string(p.method) != v.fields["method"] {
-				t.Errorf("service %q method %q, want %q %q", p.key, p.method, v.fields["service"], v.fields["method"])
+			if string(p.Key) != v.fields["service"] || string(p.Method) != v.fields["method"] {
+				t.Errorf("service %q method %q, want %q %q", p.Key, p.Method, v.fields["service"], v.fields["method"])
 			}
-			if body := unhex(t, v.fields["body"]); !bytes.Equal(p.body, body) {
-				t.Errorf("body %X, want %X", p.body, body)
+			if body := unhex(t, v.fields["body"]); !bytes.Equal(p.Body, body) {
+				t.Errorf("body %X, want %X", p.Body, body)
 			}
-			meta := p.meta.metadata()
+			meta := pairs(p.Meta)
 			if len(meta) != len(v.meta) {
 				t.Fatalf("metadata %v, want %v", meta, v.meta)
 			}
@@ -89,11 +96,11 @@ func TestPrefixVectors(t *testing.T) {
 					t.Errorf("pair %d is %v, want %v", i, meta[i], v.meta[i])
 				}
 			}
-			again, err := appendPrefix([]byte("before"), p.timeout, p.codec, string(p.key), string(p.method), meta)
+			again, err := AppendPrefix([]byte("before"), p.Timeout, p.Codec, string(p.Key), string(p.Method), meta)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again = append(again, p.body...); !bytes.Equal(again, append([]byte("before"), v.payload...)) {
+			if again = append(again, p.Body...); !bytes.Equal(again, append([]byte("before"), v.payload...)) {
 				t.Errorf("encoded as %X, want %X", again, v.payload)
 			}
 		})
@@ -103,7 +110,7 @@ func TestPrefixVectors(t *testing.T) {
 func TestBadPrefixes(t *testing.T) {
 	for _, v := range vectors(t, "bad") {
 		t.Run(v.name, func(t *testing.T) {
-			if p, err := parsePrefix(v.payload); err == nil || !strings.Contains(err.Error(), v.fields["error"]) {
+			if p, err := ParsePrefix(v.payload); err == nil || !strings.Contains(err.Error(), v.fields["error"]) {
 				t.Errorf("%v with %+v, want an error of %q", err, p, v.fields["error"])
 			}
 		})
@@ -123,11 +130,11 @@ func TestPrefixLimit(t *testing.T) {
 			if len(b) != MaxPrefix+more {
 				t.Fatalf("the test's prefix has %d bytes", len(b))
 			}
-			p, err := parsePrefix(append(b, make([]byte, body)...))
-			out, outErr := appendPrefix(nil, 5, CodecRaw, "/i:", "m", Metadata{{"", value}})
+			p, err := ParsePrefix(append(b, make([]byte, body)...))
+			out, outErr := AppendPrefix(nil, 5, Raw, "/i:", "m", []pair{{"", value}})
 			if more == 0 {
-				if err != nil || len(p.body) != body || outErr != nil || !bytes.Equal(out, b) {
-					t.Errorf("at the limit: %v, body of %d; %v", err, len(p.body), outErr)
+				if err != nil || len(p.Body) != body || outErr != nil || !bytes.Equal(out, b) {
+					t.Errorf("at the limit: %v, body of %d; %v", err, len(p.Body), outErr)
 				}
 			} else if !errors.Is(err, errPrefixLong) || outErr == nil || len(out) != 0 {
 				t.Errorf("above the limit: %v; %v with %d bytes", err, outErr, len(out))
@@ -140,7 +147,7 @@ func TestPrefixTimeout(t *testing.T) {
 	for d, want := range map[time.Duration]uint32{
 		-1: 0, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, time.Hour: 3600000, 1 << 62: 1<<32 - 1,
 	} {
-		if got := prefixTimeout(d); got != want {
+		if got := Timeout(d); got != want {
 			t.Errorf("%v is %d ms, want %d", d, got, want)
 		}
 	}
@@ -150,7 +157,7 @@ func TestParsePrefixAllocatesNothing(t *testing.T) {
 	v := vectors(t, "prefixes")
 	if n := testing.AllocsPerRun(100, func() {
 		for i := range v {
-			if _, err := parsePrefix(v[i].payload); err != nil {
+			if _, err := ParsePrefix(v[i].payload); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -168,7 +175,7 @@ func FuzzPrefix(f *testing.F) {
 	}
 	f.Add(append([]byte("\x00\x00\x00\x00\x00\x00\x40\x00"), make([]byte, MaxPrefix+20)...))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		p, err := parsePrefix(payload)
+		p, err := ParsePrefix(payload)
 		size, ok := plainPrefix(payload)
 		if ok != (err == nil) {
 			t.Fatalf("%X: %v, and the plain parser says %v", payload, err, ok)
@@ -176,18 +183,12 @@ func FuzzPrefix(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(p.body) != len(payload)-size {
-			t.Fatalf("a body of %d bytes behind %d of %d", len(p.body), size, len(payload))
+		if len(p.Body) != len(payload)-size {
+			t.Fatalf("a body of %d bytes behind %d of %d", len(p.Body), size, len(payload))
 		}
-		again, err := appendPrefix(nil, p.timeout, p.codec, string(p.key), string(p.method), p.meta.metadata())
-		if err != nil || !bytes.Equal(append(again, p.body...), payload) {
+		again, err := AppendPrefix(nil, p.Timeout, p.Codec, string(p.Key), string(p.Method), pairs(p.Meta))
+		if err != nil || !bytes.Equal(append(again, p.Body...), payload) {
 			t.Fatalf("%X is encoded as %X: %v", payload, again, err)
-		}
-		if wellFormedKey(p.key) {
-			k, err := ParseKey(string(p.key))
-			if err != nil || k.String() != string(p.key) {
-				t.Fatalf("key %q is %+v: %v", p.key, k, err)
-			}
 		}
 	})
 }
