@@ -12,6 +12,9 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/sample"
+	"github.com/go-eddy/eddy/rpc/internal/balance"
+	"github.com/go-eddy/eddy/rpc/internal/pools"
+	"github.com/go-eddy/eddy/rpc/internal/resolve"
 )
 
 // Client calls services. A Client keeps ConnsPerAddr connections to each address and multiplexes calls over them. All
@@ -28,9 +31,10 @@ type Client struct {
 	group     *eddy.Group
 	ownGroup  bool
 	consumer  consumer
+	pools     pools.Set // of its own
 	events    *notifier // nil without a Listener
 	services  atomic.Pointer[map[Key]*remoteService]
-	routes    atomic.Pointer[routes]
+	routes    atomic.Pointer[balance.Routes[*wire]]
 	turn      atomic.Uint32
 	stats     clientCounters
 	active    atomic.Int64 // calls that have not ended, callbacks included
@@ -63,7 +67,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	cl.calls.New = func() any { return &call{client: cl, ready: make(chan struct{}, 1)} }
 	cl.ctx, cl.cancel = context.WithCancel(context.Background())
 	cl.services.Store(&map[Key]*remoteService{})
-	cl.routes.Store(new(routes))
+	cl.routes.Store(balance.New[*wire]())
 	if cl.group == nil {
 		cl.group, cl.ownGroup = &eddy.Group{Name: "rpc-client", Loops: 1, Logger: o.Logger}, true
 	}
@@ -78,8 +82,8 @@ func NewClient(o ClientOptions) (*Client, error) {
 		_ = cl.Close()
 		return nil, err
 	}
-	if fixed, ok := o.Resolver.(staticAddrs); ok {
-		if err := cl.checkAddrs(fixed); err != nil {
+	if fixed, ok := o.Resolver.(resolve.Static); ok {
+		if err := resolve.Check(fixed); err != nil {
 			_ = cl.Close()
 			return nil, err
 		}
@@ -91,12 +95,10 @@ func NewClient(o ClientOptions) (*Client, error) {
 	return cl, nil
 }
 
-func (cl *Client) random() float64 { return cl.o.Rand() }
-
 // startEvents makes the notifier of the Listener. The callback pool must exist.
 func (cl *Client) startEvents() (err error) {
 	cl.events, err = newNotifier(eventOptions{
-		name: "client", side: ClientSide, dispatcher: cl.o.Dispatcher, listener: cl.o.Listener, shared: cl.consumer.pool.pool,
+		name: "client", side: ClientSide, dispatcher: cl.o.Dispatcher, listener: cl.o.Listener, shared: cl.consumer.pool.Pool,
 		connectQueue: cl.o.ConnectQueue, connectWarning: cl.o.ConnectWarning, maxPayload: cl.o.MaxPayload, logger: cl.o.Logger,
 	})
 	return err
@@ -196,7 +198,7 @@ func (cl *Client) mayWait() error {
 	switch {
 	case cl.group.OnLoop():
 		return eddy.ErrOnLoop
-	case cl.consumer.onWorker(), cl.events.onWorker():
+	case cl.consumer.pool.Pool.OnWorker(), cl.pools.OnWorker(), cl.events.onWorker():
 		return executor.ErrOnWorker
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/rpc/internal/balance"
 )
 
 // Balance says which connection a call takes.
@@ -24,51 +25,27 @@ func (b Balance) String() string {
 	return nameOf(b, []string{"round robin", "least outstanding"}, "balance")
 }
 
-// routes are the connections that take calls. Immutable.
-type routes struct {
-	peers [][]*wire // by address
-	wires []*wire
-}
-
-// first returns the index in wires to begin with.
-func (r *routes) first(b Balance, turn uint32) int {
-	n := len(r.wires)
-	if n == 1 {
-		return 0
-	}
-	if b == LeastOutstanding {
-		best := int(turn % uint32(n))
-		for i := range r.wires {
-			k := (int(turn%uint32(n)) + i) % n
-			if r.wires[k].load.Load() < r.wires[best].load.Load() {
-				best = k
-			}
-		}
-		return best
-	}
-	p := int(turn % uint32(len(r.peers)))
-	k := int(turn / uint32(len(r.peers)) % uint32(len(r.peers[p])))
-	for _, before := range r.peers[:p] {
-		k += len(before)
-	}
-	return k
-}
-
 // try offers a call to the connections of r, the chosen one first. The error is a *limitError if those that may take the
 // call are full, or errAway if they are about to leave the routes. With no connection there is no error.
-func (cl *Client) try(c *call, r *routes) (taken bool, err error) {
-	n := len(r.wires)
+func (cl *Client) try(c *call, r *balance.Routes[*wire]) (taken bool, err error) {
+	n := len(r.All)
 	if n == 0 {
 		return false, nil
 	}
-	first := r.first(cl.o.Balance, cl.turn.Add(1)-1)
+	turn := cl.turn.Add(1) - 1
+	var first int
+	if cl.o.Balance == LeastOutstanding {
+		first = r.Least(turn)
+	} else {
+		first = r.InTurn(turn)
+	}
 	passes := 1
 	if len(c.refused) > 0 {
 		passes = 2 // other addresses, then other connections to the same
 	}
 	for pass := range passes {
 		for i := range n {
-			w := r.wires[(first+i)%n]
+			w := r.All[(first+i)%n]
 			if len(c.refused) > 0 && c.attempts(w) != pass {
 				continue
 			}
@@ -162,7 +139,7 @@ func (cl *Client) unready(w *wire) {
 
 // reroute publishes the connections in use. cl.mu is held.
 func (cl *Client) reroute() {
-	r := new(routes)
+	var addrs [][]*wire
 	for _, p := range cl.peers {
 		var ws []*wire
 		for _, l := range p.links {
@@ -170,12 +147,9 @@ func (cl *Client) reroute() {
 				ws = append(ws, l.wire)
 			}
 		}
-		if ws != nil {
-			r.peers = append(r.peers, ws)
-			r.wires = append(r.wires, ws...)
-		}
+		addrs = append(addrs, ws)
 	}
-	cl.routes.Store(r)
+	cl.routes.Store(balance.New(addrs...))
 }
 
 // wireEnded counts the end of a connection. On its loop.

@@ -154,7 +154,10 @@ func (c *call) deliver() {
 	case c.future != nil:
 		c.client.consume(c)
 	case c.service.pool != nil && !c.failed:
-		c.service.pool.take(c)
+		if c.service.pool.Pool.Submit(c) != nil { // full or closed: the caller decodes
+			c.client.stats.poolFull.Add(1)
+			c.ready <- struct{}{}
+		}
 	default:
 		c.ready <- struct{}{}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/parking"
 )
 
 // consumer ends calls with a Future: it decodes responses and runs callbacks. At most ClientOptions.MaxAsync such calls
@@ -15,8 +16,7 @@ import (
 // loop nor loses a response, and further calls end with ErrClientFull.
 type consumer struct {
 	client *Client
-	pool   *callbackPool
-	own    bool
+	pool   *parking.Lot
 	onLoop bool // Futures end on a loop
 	async  atomic.Int64
 	looped atomic.Int32 // callbacks that run on loops now
@@ -27,41 +27,30 @@ func (cl *Client) startConsumer() error {
 	k.client = cl
 	k.onLoop = cl.o.Dispatcher.Place(EventAsyncResponse, ClientSide) == PlaceLoop
 	if cl.o.CallbackPool != nil {
-		k.pool = newCallbackPool(cl, cl.o.CallbackPool)
+		k.pool = parking.New(cl.o.CallbackPool, &cl.stats.parked)
 		return nil
 	}
 	var err error
-	k.own = true
-	k.pool, err = ownCallbackPool(cl, "rpc-callbacks")
+	k.pool, err = cl.newPool("rpc-callbacks")
 	return err
+}
+
+// newPool returns a pool of the client's own that ends calls, with room for every call with a Future.
+func (cl *Client) newPool(name string) (*parking.Lot, error) {
+	pool, err := executor.NewFixed(executor.Options{Name: name, Workers: DefaultCallbacks, Queue: cl.o.MaxAsync, Logger: cl.o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	cl.pools.Add(pool)
+	return parking.New(pool, &cl.stats.parked), nil
 }
 
 // stopConsumer waits for the calls and their callbacks, and ends the client's own pools. No call may begin any more.
 func (cl *Client) stopConsumer() {
 	<-cl.idle
-	if cl.consumer.own {
-		_, _ = cl.consumer.pool.pool.Shutdown(context.Background()) // nothing is left in it
-	}
 	cl.servicing.Lock()
-	defer cl.servicing.Unlock()
-	for _, s := range *cl.services.Load() {
-		if s.pool != nil {
-			_, _ = s.pool.pool.Shutdown(context.Background())
-		}
-	}
-}
-
-// onWorker reports whether the caller runs on a pool that Close would wait for.
-func (k *consumer) onWorker() bool {
-	if k.pool.pool.OnWorker() {
-		return true
-	}
-	for _, s := range *k.client.services.Load() {
-		if s.pool != nil && s.pool.pool.OnWorker() {
-			return true
-		}
-	}
-	return false
+	cl.servicing.Unlock()                  //nolint:staticcheck // a pool that was being made has been added
+	_ = cl.pools.End(context.Background()) // the only errors are for their own workers
 }
 
 // enter counts a call with a Future, if there is room for one.
@@ -86,7 +75,7 @@ func (cl *Client) consume(c *call) {
 			pool = c.service.pool
 		}
 		c.future.pool = pool
-		pool.submit(c)
+		pool.Submit(c)
 	case c.onLoop:
 		k.runOnLoop(c)
 	default: // it ended off the loop, with an error
@@ -97,7 +86,7 @@ func (cl *Client) consume(c *call) {
 // toLoop runs r on a loop, or on the pool if the loop takes no task.
 func (k *consumer) toLoop(r executor.Runner) {
 	if k.client.group.Loop(0).Post(func() { k.runOnLoop(r) }) != nil {
-		k.pool.submit(r)
+		k.pool.Submit(r)
 	}
 }
 
@@ -145,7 +134,7 @@ func (c *call) safeResult() (err error) {
 // remoteService is what a client knows of a service.
 type remoteService struct {
 	name string
-	pool *callbackPool // of DedicatedPool, the older model, else nil
+	pool *parking.Lot // of DedicatedPool, the older model, else nil
 }
 
 // maxServices is how many services a client remembers. The names of others are made anew for each call, and with
@@ -171,7 +160,7 @@ func (cl *Client) service(key Key) (*remoteService, error) {
 		return s, nil
 	}
 	if cl.o.Consumer == DedicatedPool {
-		pool, err := ownCallbackPool(cl, "rpc-consumer "+s.name)
+		pool, err := cl.newPool("rpc-consumer " + s.name)
 		if err != nil {
 			return nil, err
 		}

@@ -1,10 +1,13 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/rpc/internal/parking"
+	"github.com/go-eddy/eddy/rpc/internal/promise"
 )
 
 // Future is the outcome of a call made by InvokeAsync. A Future ends exactly once. All methods may be called by any
@@ -15,12 +18,12 @@ type Future[Resp any] struct {
 }
 
 // Done returns a channel that is closed when the call has ended.
-func (f *Future[Resp]) Done() <-chan struct{} { return f.f.wait() }
+func (f *Future[Resp]) Done() <-chan struct{} { return f.f.Done() }
 
 // Wait blocks until the call has ended and returns its outcome. If ctx ends first, Wait returns its error and the call
 // goes on. On a loop of the client's group Wait does not block: it returns eddy.ErrOnLoop while the call has not ended.
 func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
-	done := f.f.wait()
+	done := f.f.Done()
 	select {
 	case <-done:
 		return f.outcome()
@@ -50,7 +53,7 @@ func (f *Future[Resp]) Then(fn func(*Resp, error)) {
 func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCancelled) }
 
 func (f *Future[Resp]) outcome() (*Resp, error) {
-	if err := f.f.failure(); err != nil {
+	if err := f.f.Err(); err != nil {
 		return nil, err
 	}
 	return f.resp, nil
@@ -58,54 +61,26 @@ func (f *Future[Resp]) outcome() (*Resp, error) {
 
 // future is the part of a Future without type parameters.
 type future struct {
+	promise.Promise
 	client *Client
-	pool   *callbackPool // runs its functions; nil = the callback pool. Set before the end
+	pool   *parking.Lot // runs its functions; nil = the callback pool. Set before the end
 
 	mu    sync.Mutex
-	call  *call // nil after the end, and with interceptors
-	done  chan struct{}
-	ended bool
-	err   error
-	thens []func()
+	call  *call       // nil after the end, and with interceptors
 	stop  func() bool // stops waiting for the end of the context
 	abort func(error) // ends the context of a call with interceptors
 }
 
-func (f *future) wait() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.done == nil {
-		f.done = make(chan struct{})
-		if f.ended {
-			close(f.done)
-		}
-	}
-	return f.done
-}
-
-func (f *future) failure() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.err
-}
-
 func (f *future) then(fn func()) {
-	f.mu.Lock()
-	if !f.ended || f.thens != nil { // earlier functions are being called
-		f.thens = append(f.thens, fn)
-		f.mu.Unlock()
+	if f.Then(fn) {
 		return
 	}
-	f.mu.Unlock()
 	k := &f.client.consumer
+	late := runner(func() { k.run(fn) })
 	if k.onLoop {
-		k.toLoop(runner(func() { k.run(fn) }))
+		k.toLoop(late)
 	} else {
-		pool := f.pool
-		if pool == nil {
-			pool = k.pool
-		}
-		pool.submit(runner(func() { k.run(fn) }))
+		cmp.Or(f.pool, k.pool).Submit(late)
 	}
 }
 
@@ -119,8 +94,8 @@ func (f *future) cancel(cause error) bool {
 	f.mu.Lock()
 	c := f.call
 	if c == nil {
-		going := f.abort != nil && !f.ended
 		f.mu.Unlock()
+		going := f.abort != nil && !f.Ended()
 		if going {
 			f.abort(cause)
 		}
@@ -150,20 +125,5 @@ func (f *future) finish(c *call) {
 	cl.leave()
 }
 
-// complete ends the future and calls its functions, including those added meanwhile.
-func (f *future) complete(err error) {
-	f.mu.Lock()
-	f.ended, f.err = true, err
-	if f.done != nil {
-		close(f.done)
-	}
-	for len(f.thens) > 0 {
-		fn := f.thens[0]
-		f.mu.Unlock()
-		f.client.consumer.run(fn)
-		f.mu.Lock()
-		f.thens = f.thens[1:]
-	}
-	f.thens = nil
-	f.mu.Unlock()
-}
+// complete ends the future and calls its functions.
+func (f *future) complete(err error) { f.End(err, f.client.consumer.run) }

@@ -330,7 +330,7 @@ func TestDedicatedPools(t *testing.T) {
 	if got, err := invoke(context.Background(), cl, "Echo", "x"); got != "x" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	pool := (*cl.services.Load())[testKey].pool.pool
+	pool := (*cl.services.Load())[testKey].pool.Pool
 	testkit.Eventually(t, "the pool to rest", func() bool { return pool.Stats().Running == 0 })
 	if st := pool.Stats(); st.Completed != 1 {
 		t.Errorf("%+v", st)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
 // FuzzResponses: whatever a server sends, the call ends once, in its own response or a typed error, and the next one is made
@@ -21,8 +22,8 @@ func FuzzResponses(f *testing.F) {
 	for _, b := range [][]byte{
 		ok, append(ok, ok...), ok[:17], nil, rawResponse(mark, 5, rawError(100, "busy")), rawResponse(mark, 8, rawError(0, "")),
 		rawResponse(0, 65, rawError(0, "going")), append(rawResponse(0, 65, rawError(0, "")), ok...), rawResponse(0, 64, rawError(0, "")),
-		rawResponse(mark, 64, rawError(0, "")), rawResponse(mark, 11, ""), rawResponse(1, 0, ""), rawResponse(1<<32|oneWaySlot, 1, rawError(0, "")),
-		rawResponse(1<<32|pingSlot, 0, ""), rawResponse(mark, 2, "\x00\x00\x00\x00\x00\x02\xff\xfe"), {0xED, 0xD1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xff, 0, 0, 0},
+		rawResponse(mark, 64, rawError(0, "")), rawResponse(mark, 11, ""), rawResponse(1, 0, ""), rawResponse(1<<32|pending.OneWaySlot, 1, rawError(0, "")),
+		rawResponse(1<<32|pending.PingSlot, 0, ""), rawResponse(mark, 2, "\x00\x00\x00\x00\x00\x02\xff\xfe"), {0xED, 0xD1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xff, 0, 0, 0},
 		[]byte("HTTP/1.1 200 OK\r\n\r\n"),
 	} {
 		f.Add(b)

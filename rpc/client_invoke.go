@@ -268,7 +268,7 @@ func (f *Future[Resp]) intercepted(ctx context.Context, key Key, method string, 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.f.abort = cancel
-	cl.consumer.pool.submit(runner(func() {
+	cl.consumer.pool.Submit(runner(func() {
 		defer cl.leave()
 		defer cl.consumer.async.Add(-1)
 		err := error(&Error{Service: key.String(), Method: method, Err: &causeError{kinds: []error{ErrInternal}, text: "an interceptor panicked"}})

@@ -1,10 +1,8 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,43 +11,6 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
-
-// Backoff is how long a client waits between attempts to connect to an address. The pause is Min after the first failure
-// and twice as long after each further one, up to Max. Each pause is up to Jitter of it longer or shorter, so that
-// clients do not come back to a server all at once. A connection on which the server has answered, or that has lasted for
-// Max, begins anew.
-type Backoff struct {
-	Min    time.Duration // 0 = 100 ms
-	Max    time.Duration // 0 = 10 s
-	Jitter float64       // 0 = 0.2, negative = none, 1 at most
-}
-
-func (b Backoff) withDefaults() (Backoff, error) {
-	b.Min, b.Max = cmp.Or(b.Min, 100*time.Millisecond), cmp.Or(b.Max, 10*time.Second)
-	switch {
-	case b.Jitter == 0:
-		b.Jitter = 0.2
-	case b.Jitter < 0:
-		b.Jitter = 0
-	}
-	if b.Min < 0 || b.Max < b.Min || b.Jitter > 1 {
-		return b, fmt.Errorf("rpc: ClientOptions.Backoff is Min %v, Max %v, Jitter %v: they must satisfy 0 < Min <= Max and Jitter <= 1", b.Min, b.Max, b.Jitter)
-	}
-	return b, nil
-}
-
-// after returns the pause after that many failures in a row; random is from 0 to 1.
-func (b Backoff) after(failures int, random float64) time.Duration {
-	d := b.Min
-	for ; failures > 1 && d < b.Max; failures-- {
-		d += min(d, b.Max-d)
-	}
-	return max(0, time.Duration(wheel.After(int64(d), time.Duration(b.Jitter*(2*random-1)*float64(d)))))
-}
-
-func (cl *Client) backoff(failures int) time.Duration {
-	return cl.o.Backoff.after(failures, cl.random())
-}
 
 // peer is one address.
 type peer struct {
@@ -116,14 +77,14 @@ func (l *link) run() {
 	cl := l.client
 	defer cl.links.Done()
 	defer l.stop()
-	for failures := 0; ; {
+	again := cl.o.Backoff.schedule(cl.o.Rand)
+	for {
 		w, err := l.connect()
 		switch {
 		case l.peer.ctx.Err() != nil:
 			return
 		case err != nil:
-			failures++
-			pause := cl.backoff(failures)
+			pause := again.Failed()
 			cl.linkFailed(l, err, pause)
 			if !cl.pause(l.peer.ctx, l.held(pause), nil) {
 				return
@@ -138,13 +99,12 @@ func (l *link) run() {
 			return
 		}
 		// A connection that has served is made again soon, and calls wait for the new one. Any other counts as a failure.
-		pause := time.Duration(cl.random() * float64(cl.o.Backoff.Min))
+		pause := time.Duration(cl.o.Rand() * float64(cl.o.Backoff.Min))
 		if w.served() {
-			failures = 0
+			again.Succeeded()
 			cl.linkConnecting(l)
 		} else {
-			failures++
-			pause = cl.backoff(failures)
+			pause = again.Failed()
 			cl.linkFailed(l, w.lost(), pause)
 		}
 		if !cl.pause(l.peer.ctx, l.held(pause), nil) {

@@ -12,6 +12,8 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
+	"github.com/go-eddy/eddy/rpc/internal/retry"
 )
 
 // The defaults of ClientOptions.
@@ -108,7 +110,7 @@ func (o *ClientOptions) complete() error {
 		name      string
 		v, lo, hi int
 	}{
-		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, maxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxWaiting", o.MaxWaiting, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, maxSlots},
+		{"ConnsPerAddr", o.ConnsPerAddr, 1, 1024}, {"MaxPending", o.MaxPending, 1, pending.MaxSlots}, {"MaxQueued", o.MaxQueued, 1, 1 << 30}, {"MaxWaiting", o.MaxWaiting, 1, 1 << 30}, {"MaxAsync", o.MaxAsync, 1, pending.MaxSlots},
 		{"MaxPayload", o.MaxPayload, payload.PrefixFixed, 1<<28 - 1}, {"Balance", int(o.Balance), 0, int(balances) - 1}, {"Codec", int(o.Codec), 0, int(codecs) - 1}, {"Consumer", int(o.Consumer), 0, int(consumers) - 1},
 	} {
 		if f.v < f.lo || f.v > f.hi {
@@ -134,4 +136,33 @@ func (o *ClientOptions) complete() error {
 		o.Rand = rand.Float64
 	}
 	return nil
+}
+
+// Backoff is how long a client waits between attempts to connect to an address. The pause is Min after the first failure
+// and twice as long after each further one, up to Max. Each pause is up to Jitter of it longer or shorter, so that
+// clients do not come back to a server all at once. A connection on which the server has answered, or that has lasted for
+// Max, begins anew.
+type Backoff struct {
+	Min    time.Duration // 0 = 100 ms
+	Max    time.Duration // 0 = 10 s
+	Jitter float64       // 0 = 0.2, negative = none, 1 at most
+}
+
+func (b Backoff) withDefaults() (Backoff, error) {
+	b.Min, b.Max = cmp.Or(b.Min, 100*time.Millisecond), cmp.Or(b.Max, 10*time.Second)
+	switch {
+	case b.Jitter == 0:
+		b.Jitter = 0.2
+	case b.Jitter < 0:
+		b.Jitter = 0
+	}
+	if b.Min < 0 || b.Max < b.Min || b.Jitter > 1 {
+		return b, fmt.Errorf("rpc: ClientOptions.Backoff is Min %v, Max %v, Jitter %v: they must satisfy 0 < Min <= Max and Jitter <= 1", b.Min, b.Max, b.Jitter)
+	}
+	return b, nil
+}
+
+// schedule returns the pauses of something that is tried again and again.
+func (b Backoff) schedule(random func() float64) retry.Schedule {
+	return retry.Schedule{Min: b.Min, Max: b.Max, Jitter: b.Jitter, Random: random}
 }

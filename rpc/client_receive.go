@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
 // HandleEvent implements eddy.EventHandler.
@@ -32,7 +33,7 @@ func (w *wire) HandleRead(_ *eddy.Context, msg any) error {
 	switch {
 	case f.ID == 0:
 		return w.aboutConnection(f)
-	case uint32(f.ID) == pingSlot && f.Status() == frame.StatusOK:
+	case uint32(f.ID) == pending.PingSlot && f.Status() == frame.StatusOK:
 		w.mu.Lock()
 		w.proven = true
 		w.mu.Unlock()
@@ -79,8 +80,8 @@ func (w *wire) aboutConnection(f *frame.Frame) error {
 func (w *wire) answered(f *frame.Frame) error {
 	w.mu.Lock()
 	w.proven = true
-	s, known := w.table.slot(f.ID)
-	if s == nil {
+	c, known := w.table.Get(f.ID)
+	if c == nil {
 		w.mu.Unlock()
 		if !known {
 			return violation("a response to request %#x, which was never made", f.ID)
@@ -88,12 +89,11 @@ func (w *wire) answered(f *frame.Frame) error {
 		w.client.late(w, f.ID, f.Status())
 		return nil
 	}
-	c := s.call
 	if !c.sent.Load() {
 		w.mu.Unlock()
 		return violation("a response to request %#x, which it was not sent", f.ID)
 	}
-	w.free(s, f.ID)
+	w.free(f.ID)
 	w.unlock()
 	switch {
 	case f.Status() == frame.StatusUnavailable && !c.claimed.Load():

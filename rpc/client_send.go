@@ -32,7 +32,7 @@ func (w *wire) flush() {
 	w.posted = false
 	now := w.client.now()
 	if w.state == wireClosed || w.stalled || w.conn.CloseError() != nil { // the queue of a connection that is ending goes elsewhere
-		next, armed := w.wheel.Next()
+		next, armed := w.table.Next()
 		w.mu.Unlock()
 		if armed {
 			w.arm(next, now) // calls behind a full kernel have deadlines, too
@@ -59,7 +59,7 @@ func (w *wire) flush() {
 	}
 	w.stalled = len(batch) > 0 && size >= room
 	stalled := w.stalled
-	next, armed := w.wheel.Next()
+	next, armed := w.table.Next()
 	w.unlock()
 	if armed {
 		w.arm(next, now)
@@ -84,7 +84,7 @@ func (w *wire) prepare(q queued, now int64) int {
 		return frame.HeaderSize
 	}
 	if c.op != frame.OneWay {
-		if s, _ := w.table.slot(q.id); s == nil || s.call != c {
+		if pending, _ := w.table.Get(q.id); pending != c {
 			w.dead--
 			return 0
 		}

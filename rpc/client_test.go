@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
 // call makes a raw call and returns its body.
@@ -325,7 +326,7 @@ func TestLimits(t *testing.T) {
 			InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(""))
 		}
 		testkit.Eventually(t, "all to be on the connection", func() bool {
-			wires := cl.routes.Load().wires
+			wires := cl.routes.Load().All
 			return len(wires) == 1 && wires[0].load.Load() == 3
 		})
 		_, err := invoke(context.Background(), cl, "Hold", "", WaitForReady(false))
@@ -548,7 +549,7 @@ func TestClientOptions(t *testing.T) {
 		"Addrs and Resolver are empty": {},
 		"both set":                     {Addrs: []string{"a:1"}, Resolver: Static("a:1")},
 		"ConnsPerAddr is -1":           {Addrs: []string{"a:1"}, ConnsPerAddr: -1},
-		"MaxPending is 16777217":       {Addrs: []string{"a:1"}, MaxPending: maxSlots + 1},
+		"MaxPending is 16777217":       {Addrs: []string{"a:1"}, MaxPending: pending.MaxSlots + 1},
 		"MaxQueued is -2":              {Addrs: []string{"a:1"}, MaxQueued: -2},
 		"MaxWaiting is -3":             {Addrs: []string{"a:1"}, MaxWaiting: -3},
 		"MaxAsync is -3":               {Addrs: []string{"a:1"}, MaxAsync: -3},

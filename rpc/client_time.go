@@ -5,14 +5,13 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
-	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
 const (
-	deadlineTick = time.Millisecond // resolution of the deadlines of calls
-	retryPost    = time.Millisecond // pause before a loop with a full queue is tried again
-	expireBatch  = 1024             // calls that may expire in one turn of the loop
-	deadAfter    = 3                // heartbeats without a byte of the server that end a connection, as in Dubbo
+	retryPost   = time.Millisecond // pause before a loop with a full queue is tried again
+	expireBatch = 1024             // calls that may expire in one turn of the loop
+	deadAfter   = 3                // heartbeats without a byte of the server that end a connection, as in Dubbo
 )
 
 // now returns the client's monotonic time in nanoseconds.
@@ -39,20 +38,14 @@ func (w *wire) expire() {
 	now := w.client.now()
 	var over []*call
 	w.mu.Lock()
-	w.wheel.Advance(now, expireBatch, func(_ wheel.Handle, id uint64) {
-		s, _ := w.table.slot(id)
-		if s == nil { // does not happen: freeing a slot disarms it
-			return
-		}
-		c := s.call
-		s.due = 0
+	w.table.Expire(now, expireBatch, func(_ uint64, c *call) {
 		over = append(over, c)
-		w.free(s, id)
+		w.freed()
 		if !c.sent.Load() {
 			w.dropQueued(c)
 		}
 	})
-	next, armed := w.wheel.Next()
+	next, armed := w.table.Next()
 	w.unlock()
 	if armed {
 		w.arm(next, now)
@@ -88,7 +81,7 @@ func (w *wire) beat() {
 		return
 	}
 	w.pings++
-	_ = w.ctx.WriteBytes(frame.AppendHeader(w.head[:0], uint64(w.pings)<<32|pingSlot, uint8(frame.Ping), 0)) // an error means that the connection ends
+	_ = w.ctx.WriteBytes(frame.AppendHeader(w.head[:0], uint64(w.pings)<<32|pending.PingSlot, uint8(frame.Ping), 0)) // an error means that the connection ends
 	w.client.stats.pings.Add(1)
 	_ = w.nextBeat()
 }

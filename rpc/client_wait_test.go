@@ -20,7 +20,7 @@ import (
 func stall(t *testing.T, cl *Client) (w *wire, resume func()) {
 	t.Helper()
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	w = cl.routes.Load().wires[0]
+	w = cl.routes.Load().All[0]
 	w.mu.Lock()
 	w.stalled = true
 	w.mu.Unlock()
@@ -51,7 +51,7 @@ func crowd(t *testing.T, cl *Client) (calls []*Future[[]byte], resume func()) {
 func heldBytes(cl *Client) (queued, waiting int) {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	for _, w := range cl.routes.Load().wires {
+	for _, w := range cl.routes.Load().All {
 		w.mu.Lock()
 		queued = max(queued, w.bytes)
 		w.mu.Unlock()
@@ -173,7 +173,7 @@ func TestWaitingForRoomEndsOnce(t *testing.T) {
 			}
 			s.l.Close() // the connection is accepted, and when it is lost there is no other
 			others, resume := crowd(t, cl)
-			w := cl.routes.Load().wires[0]
+			w := cl.routes.Load().All[0]
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			var over, further atomic.Int64
@@ -255,7 +255,7 @@ func TestRoomElsewhere(t *testing.T) {
 func TestLeaverIsNoEnd(t *testing.T) {
 	cl := client(t, ClientOptions{}, newStub(t, echoes).addr())
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
-	leaver := cl.routes.Load().wires[0]
+	leaver := cl.routes.Load().All[0]
 	setState := func(s wireState) {
 		leaver.mu.Lock()
 		defer leaver.mu.Unlock()
@@ -304,8 +304,8 @@ func TestGivenUpOnItsWay(t *testing.T) {
 		t.Helper()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.table.len() != want || (w.bytes > 0) != (want > 0) {
-			t.Errorf("%s: %d calls on the connection, %d bytes", when, w.table.len(), w.bytes)
+		if w.table.Len() != want || (w.bytes > 0) != (want > 0) {
+			t.Errorf("%s: %d calls on the connection, %d bytes", when, w.table.Len(), w.bytes)
 		}
 	}
 	given := func() *call {
@@ -358,7 +358,7 @@ func TestAnswersAreReadWhileFull(t *testing.T) {
 		InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text(strings.Repeat("x", 1_000_000)))
 	}
 	testkit.Eventually(t, "a queue that is full", func() bool {
-		w := cl.routes.Load().wires[0]
+		w := cl.routes.Load().All[0]
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.stalled && cl.waits.room.n.Load() > 0
@@ -383,10 +383,10 @@ func TestNobodyMissesRoom(t *testing.T) {
 			s := newStub(t, echoes)
 			cl := client(t, o, s.addr())
 			testkit.Eventually(t, "the connections", func() bool { return cl.Stats().Connections == conns })
-			for _, w := range cl.routes.Load().wires {
+			for _, w := range cl.routes.Load().All {
 				w.mu.Lock()
 				if name == "slots" { // not by MaxPending, which bounds those that wait as well
-					w.table.limit = 1
+					w.table.Limit = 1
 				}
 				w.mu.Unlock()
 			}

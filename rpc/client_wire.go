@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
-	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy/rpc/internal/pending"
 )
 
 // wireState says which calls a connection takes.
@@ -49,8 +49,7 @@ type wire struct {
 	mu      sync.Mutex
 	state   wireState
 	end     error // why the state is wireAway or wireClosed
-	table   pendingTable
-	wheel   *wheel.Wheel // deadlines of the calls in the table
+	table   *pending.Table[call]
 	queue   []queued
 	next    int // index of the first entry of queue that was not sent
 	bytes   int // of the requests in queue
@@ -72,11 +71,13 @@ type queued struct {
 
 func newWire(cl *Client, conn *eddy.Conn) *wire {
 	w := &wire{client: cl, conn: conn, away: make(chan struct{}), opened: cl.now()}
-	w.table.limit = cl.o.MaxPending
-	w.wheel = wheel.New(deadlineTick, cl.now())
+	w.table = pending.New[call](cl.o.MaxPending, w.opened)
 	w.flushFunc, w.expireFunc, w.beatFunc = w.flush, w.expire, w.beat
 	return w
 }
+
+// Load returns how many calls wait for their responses.
+func (w *wire) Load() int32 { return w.load.Load() }
 
 // HandleOpen implements eddy.OpenHandler.
 func (w *wire) HandleOpen(ctx *eddy.Context) error {
@@ -100,10 +101,6 @@ func (w *wire) submit(c *call) error {
 	if c.op != frame.OneWay {
 		c.refs.Add(1) // the table's; the caller's becomes the queue's
 		w.load.Add(1)
-		if c.due != 0 {
-			s, _ := w.table.slot(c.id.Load())
-			s.due = w.wheel.Schedule(c.due, c.id.Load())
-		}
 	}
 	w.queue = append(w.queue, queued{c, c.id.Load()})
 	w.bytes += len(c.buf)
@@ -138,13 +135,13 @@ func (w *wire) admit(c *call) error {
 	}
 	if c.op == frame.OneWay {
 		w.oneWays++
-		c.id.Store(uint64(w.oneWays)<<32 | oneWaySlot)
+		c.id.Store(uint64(w.oneWays)<<32 | pending.OneWaySlot)
 		return nil
 	}
-	id, ok := w.table.add(c)
+	id, ok := w.table.Add(c, c.due)
 	if !ok {
 		w.wanted = true
-		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.len(), limit: o.MaxPending, option: "MaxPending"}
+		return &limitError{kind: ErrClientFull, what: "calls pending on the connection", n: w.table.Len(), limit: o.MaxPending, option: "MaxPending"}
 	}
 	c.id.Store(id)
 	return nil
@@ -165,9 +162,13 @@ func (w *wire) post() {
 }
 
 // free takes a call out of the table. The caller gets the reference of the table. w.mu is held.
-func (w *wire) free(s *pendingSlot, id uint64) {
-	w.wheel.Cancel(s.due)
-	w.table.remove(id)
+func (w *wire) free(id uint64) {
+	w.table.Remove(id)
+	w.freed()
+}
+
+// freed counts a call that has left the table. w.mu is held.
+func (w *wire) freed() {
 	w.load.Add(-1)
 	w.retireIfIdle()
 }
@@ -176,18 +177,17 @@ func (w *wire) free(s *pendingSlot, id uint64) {
 // gets a CANCEL if the request was sent. Any goroutine.
 func (w *wire) drop(c *call, tell bool) {
 	w.mu.Lock()
-	s, _ := w.table.slot(c.id.Load())
-	if s == nil || s.call != c {
+	id := c.id.Load()
+	if pending, _ := w.table.Get(id); pending != c {
 		w.mu.Unlock()
 		return
 	}
-	id := c.id.Load()
-	w.free(s, id)
+	w.free(id)
 	post := false
 	switch {
 	case !c.sent.Load():
 		w.dropQueued(c)
-	case tell && w.state != wireClosed && w.cancels < w.table.limit:
+	case tell && w.state != wireClosed && w.cancels < w.table.Limit:
 		w.cancels++
 		w.queue = append(w.queue, queued{nil, id})
 		post = w.wantsFlush()
@@ -212,7 +212,7 @@ func (w *wire) dropQueued(c *call) {
 	live := w.queue[:0]
 	for _, q := range w.queue[w.next:] {
 		if q.call != nil && q.call.op != frame.OneWay {
-			if s, _ := w.table.slot(q.id); s == nil || s.call != q.call {
+			if c, _ := w.table.Get(q.id); c != q.call {
 				q.call.release()
 				continue
 			}
@@ -261,9 +261,8 @@ func (w *wire) takeUnsent() []*call {
 			unsent = append(unsent, c)
 			continue
 		}
-		if s, _ := w.table.slot(q.id); s != nil && s.call == c {
-			w.wheel.Cancel(s.due)
-			w.table.remove(q.id)
+		if pending, _ := w.table.Get(q.id); pending == c {
+			w.table.Remove(q.id)
 			w.load.Add(-1)
 			unsent = append(unsent, c)
 		}
@@ -276,7 +275,7 @@ func (w *wire) takeUnsent() []*call {
 
 // retireIfIdle ends a connection that takes no new calls and has none left. w.mu is held.
 func (w *wire) retireIfIdle() {
-	if w.state == wireAway && w.table.len() == 0 {
+	if w.state == wireAway && w.table.Len() == 0 {
 		w.conn.CloseAfterFlush(eddy.CloseNormal)
 	}
 }
@@ -302,11 +301,8 @@ func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) 
 	was := w.state
 	w.state, w.end = wireClosed, end
 	unsent := w.takeUnsent()
-	var long *call
-	if s, _ := w.table.slot(tooLong); s != nil {
-		long = s.call
-	}
-	sent := w.table.takeAll()
+	long, _ := w.table.Get(tooLong)
+	sent := w.table.TakeAll()
 	w.load.Store(0)
 	w.queue = nil
 	if was == wireOpen {

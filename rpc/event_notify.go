@@ -39,6 +39,7 @@ type notifier struct {
 	o   eventOptions
 	log *slog.Logger
 
+	wants        [events]bool // of which somebody is told
 	connected    ConnectedListener
 	disconnected DisconnectedListener
 	sent         SentListener
@@ -88,32 +89,15 @@ func newNotifier(o eventOptions) (*notifier, error) {
 
 // listens finds out which events the Listener takes, and reports whether there are any.
 func (n *notifier) listens() bool {
-	var is [7]bool
-	n.connected, is[0] = n.o.listener.(ConnectedListener)
-	n.disconnected, is[1] = n.o.listener.(DisconnectedListener)
-	n.sent, is[2] = n.o.listener.(SentListener)
-	n.received, is[3] = n.o.listener.(ReceivedListener)
-	n.late, is[4] = n.o.listener.(LateListener)
-	n.caught, is[5] = n.o.listener.(CaughtListener)
-	n.backlog, is[6] = n.o.listener.(BacklogListener)
-	return is != [7]bool{}
-}
-
-// wants reports whether anybody is told of an event.
-func (n *notifier) wants(e Event) bool {
-	switch e {
-	case EventConnected:
-		return n.connected != nil
-	case EventDisconnected:
-		return n.disconnected != nil
-	case EventCaught:
-		return n.caught != nil
-	case EventLateResponse:
-		return n.late != nil
-	case EventOther:
-		return n.received != nil
-	}
-	return false
+	l, wants := n.o.listener, &n.wants
+	n.connected, wants[EventConnected] = l.(ConnectedListener)
+	n.disconnected, wants[EventDisconnected] = l.(DisconnectedListener)
+	n.sent, wants[EventSent] = l.(SentListener)
+	n.received, wants[EventOther] = l.(ReceivedListener)
+	n.late, wants[EventLateResponse] = l.(LateListener)
+	n.caught, wants[EventCaught] = l.(CaughtListener)
+	n.backlog, _ = l.(BacklogListener)
+	return *wants != [events]bool{} || n.backlog != nil
 }
 
 // add adds front right behind the handler named decoder, and back behind all others. A nil notifier adds none.

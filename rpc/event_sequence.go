@@ -34,7 +34,7 @@ func (n *notifier) errLinkFull() error {
 // happen runs an event or queues it. An error means that the connection must be refused. Loop only.
 func (l *Link) happen(h happening) error {
 	h.place = l.n.o.dispatcher.Place(h.event, l.n.o.side)
-	wanted := l.n.wants(h.event)
+	wanted := l.n.wants[h.event]
 	l.mu.Lock()
 	if l.ended || !wanted {
 		l.ended = l.ended || h.event == EventDisconnected

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/rpc/internal/pools"
 )
 
 const (
@@ -55,7 +56,7 @@ type Server struct {
 	o     ServerOptions
 	log   *slog.Logger
 	ports []*port
-	pools repository
+	pools pools.Set // those that the server has made
 
 	mu            sync.Mutex
 	registrations []*registration
@@ -84,9 +85,8 @@ func NewServer(o ServerOptions) (*Server, error) {
 	o.RetryAfter = max(cmp.Or(o.RetryAfter, DefaultRetryAfter), 0)
 	o.DrainGrace = max(cmp.Or(o.DrainGrace, DefaultDrainGrace), 0)
 	s := &Server{o: o, log: cmp.Or(o.Logger, slog.Default()), ended: make(chan struct{})}
-	s.pools.base = executor.Options{Dumper: o.Dumper, OnExhausted: o.OnExhausted, Logger: s.log}
 	if err := s.build(); err != nil {
-		_ = s.pools.end(context.Background()) // nothing runs on them
+		_ = s.pools.End(context.Background()) // nothing runs on them
 		return nil, err
 	}
 	return s, nil
@@ -227,7 +227,7 @@ func (s *Server) mayWait() error {
 	switch {
 	case eddy.OnLoop():
 		return eddy.ErrOnLoop
-	case s.pools.onWorker(), slices.ContainsFunc(s.ports, func(p *port) bool { return p.events.onWorker() }):
+	case s.pools.OnWorker(), slices.ContainsFunc(s.ports, func(p *port) bool { return p.events.onWorker() }):
 		return eddy.ErrOnPool
 	}
 	return nil
@@ -258,7 +258,7 @@ func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 		})
 	}
 	wg.Wait()
-	errs = append(errs, s.pools.end(ctx))
+	errs = append(errs, s.pools.End(ctx))
 	s.endOnce.Do(func() { close(s.ended) })
 	var total eddy.DrainReport
 	for _, r := range reports {
@@ -294,7 +294,7 @@ func (s *Server) Close() error {
 	wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	errs = append(errs, s.pools.end(ctx))
+	errs = append(errs, s.pools.End(ctx))
 	s.endOnce.Do(func() { close(s.ended) })
 	return errors.Join(errs...)
 }
@@ -324,7 +324,7 @@ type ServiceStats struct {
 }
 
 // Pools returns the pools that the server has made, for inspection only. Any goroutine.
-func (s *Server) Pools() []*executor.Pool { return s.pools.all() }
+func (s *Server) Pools() []*executor.Pool { return s.pools.All() }
 
 // Stats returns the numbers so far. After the end of the server they stay as they were.
 func (s *Server) Stats() ServerStats {
@@ -343,7 +343,7 @@ func (s *Server) Stats() ServerStats {
 	for _, r := range s.registrations {
 		st.Services[r.svc.key] = ServiceStats{Calls: r.calls.Load(), InFlight: r.inFlight.Load(), Limited: r.limited.Load()}
 	}
-	for _, p := range s.pools.all() {
+	for _, p := range s.pools.All() {
 		st.Pools[p.Name()] = p.Stats()
 	}
 	return st

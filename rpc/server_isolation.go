@@ -1,10 +1,8 @@
 package rpc
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,52 +68,13 @@ func (r *registration) limitError(retryAfter time.Duration) error {
 	}
 }
 
-// repository holds the pools that the server has made.
-type repository struct {
-	base executor.Options // what the server's options say of all pools
-
-	mu    sync.Mutex
-	pools []*executor.Pool
-}
-
-// make makes a pool and keeps it for end.
-func (r *repository) make(name string, o PoolOptions) (*executor.Pool, error) {
-	p, err := o.NewPool(name, r.base)
-	if err != nil {
-		return nil, err
+// newPool makes a pool that ends with the server.
+func (s *Server) newPool(name string, o PoolOptions) (*executor.Pool, error) {
+	p, err := o.NewPool(name, executor.Options{Dumper: s.o.Dumper, OnExhausted: s.o.OnExhausted, Logger: s.log})
+	if err == nil {
+		s.pools.Add(p)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pools = append(r.pools, p)
-	return p, nil
-}
-
-func (r *repository) all() []*executor.Pool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]*executor.Pool(nil), r.pools...)
-}
-
-// onWorker reports whether the caller runs on a worker of the pools, which must not wait for their end.
-func (r *repository) onWorker() bool {
-	for _, p := range r.all() {
-		if p.OnWorker() {
-			return true
-		}
-	}
-	return false
-}
-
-// end ends the pools side by side, and returns when the last worker or ctx has ended.
-func (r *repository) end(ctx context.Context) error {
-	var wg sync.WaitGroup
-	pools := r.all()
-	errs := make([]error, len(pools))
-	for i, p := range pools {
-		wg.Go(func() { _, errs[i] = p.Shutdown(ctx) }) // nothing is left: the connections are gone
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return p, err
 }
 
 // poolsOf chooses the pool of a service on each of its ports, in their order.
@@ -136,14 +95,14 @@ func (s *Server) poolsOf(r *registration, ports []*port) ([]*executor.Pool, erro
 	}
 	if r.options != nil {
 		var err error
-		if own, err = s.pools.make("service "+r.svc.key.String(), *r.options); err != nil {
+		if own, err = s.newPool("service "+r.svc.key.String(), *r.options); err != nil {
 			return nil, err
 		}
 	}
 	for i, p := range ports {
 		if pools[i] = own; own == nil {
 			var err error
-			if pools[i], err = s.pools.make("service "+r.svc.key.String()+" on "+p.o.Name, p.o.Pool); err != nil {
+			if pools[i], err = s.newPool("service "+r.svc.key.String()+" on "+p.o.Name, p.o.Pool); err != nil {
 				return nil, err
 			}
 		}

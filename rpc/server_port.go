@@ -81,7 +81,7 @@ func (p *port) build() error {
 	}
 	p.table.Store(&map[string]map[string]*target{})
 	var err error
-	if p.pool, err = p.srv.pools.make("port "+p.o.Name, p.o.Pool); err != nil {
+	if p.pool, err = p.srv.newPool("port "+p.o.Name, p.o.Pool); err != nil {
 		return err
 	}
 	p.frames, err = frame.NewServer(frame.Options{

@@ -1,16 +1,21 @@
-package rpc
+package parking
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
+type runner func()
+
+func (r runner) Run() { r() }
+
 // fullPool returns a pool of one worker, which is busy until release is called, and without a queue.
 func fullPool(t *testing.T) (pool *executor.Pool, release func()) {
 	t.Helper()
-	pool, err := executor.NewFixed(executor.Options{Workers: 1, Queue: executor.HandOff, Logger: quiet})
+	pool, err := executor.NewFixed(executor.Options{Workers: 1, Queue: executor.HandOff})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +31,11 @@ func fullPool(t *testing.T) (pool *executor.Pool, release func()) {
 	return pool, func() { close(gate) }
 }
 
-// TestCallbackPoolLeavesRoom: a client that is told of room when nothing of it waits any more leaves it to who is next.
-func TestCallbackPoolLeavesRoom(t *testing.T) {
+// TestLotLeavesRoom: a Lot that is told of room when nothing of it waits any more leaves it to who is next.
+func TestLotLeavesRoom(t *testing.T) {
 	pool, release := fullPool(t)
-	p := newCallbackPool(new(Client), pool)
-	p.submit(runner(func() { t.Error("it was taken out") }))
+	p := New(pool, new(atomic.Uint64))
+	p.Submit(runner(func() { t.Error("it was taken out") }))
 	told := make(chan struct{})
 	pool.AwaitRoom(executor.NewRoom(func() { close(told) }))
 	p.next() // as another call of unpark does
@@ -45,16 +50,16 @@ func TestCallbackPoolLeavesRoom(t *testing.T) {
 	})
 }
 
-// TestCallbackPoolsAreIndependent: what waits for one pool does not hold up what waits for another.
-func TestCallbackPoolsAreIndependent(t *testing.T) {
-	cl := new(Client)
+// TestLotsAreIndependent: what waits for one pool does not hold up what waits for another.
+func TestLotsAreIndependent(t *testing.T) {
+	var parked atomic.Uint64
 	full, releaseFull := fullPool(t)
 	other, releaseOther := fullPool(t)
 	ran := make(chan string, 3)
-	first, second := newCallbackPool(cl, full), newCallbackPool(cl, other)
-	first.submit(runner(func() { ran <- "first" }))
-	second.submit(runner(func() { ran <- "second" }))
-	second.submit(runner(func() { ran <- "third" }))
+	first, second := New(full, &parked), New(other, &parked)
+	first.Submit(runner(func() { ran <- "first" }))
+	second.Submit(runner(func() { ran <- "second" }))
+	second.Submit(runner(func() { ran <- "third" }))
 	releaseOther()
 	for _, want := range []string{"second", "third"} {
 		if got := <-ran; got != want {
@@ -65,7 +70,7 @@ func TestCallbackPoolsAreIndependent(t *testing.T) {
 	if got := <-ran; got != "first" {
 		t.Errorf("%s ran, want the first", got)
 	}
-	if n := cl.stats.parked.Load(); n != 3 {
+	if n := parked.Load(); n != 3 {
 		t.Errorf("%d waited, want 3", n)
 	}
 }
