@@ -20,41 +20,45 @@ import (
 // Client calls services. A Client keeps ConnsPerAddr connections to each address and multiplexes calls over them. All
 // methods may be called by any goroutine.
 type Client struct {
-	o      ClientOptions
-	epoch  time.Time
-	calls  sync.Pool
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	log    *slog.Logger
-	logs   struct{ late, dial, resolver, callbacks sample.Seldom }
+	o     ClientOptions
+	epoch time.Time
+	calls sync.Pool
+	log   *slog.Logger
+	logs  struct{ late, dial, resolver, callbacks sample.Seldom }
+	stats clientCounters
+	life  lifetime
 
 	group     *eddy.Group
 	ownGroup  bool
 	consumer  consumer
 	pools     pools.Set // of its own
 	events    *notifier // nil without a Listener
+	servicing sync.Mutex
 	services  atomic.Pointer[map[Key]*remoteService]
 	routes    atomic.Pointer[balance.Routes[*wire]]
 	turn      atomic.Uint32
-	stats     clientCounters
-	active    atomic.Int64 // calls that have not ended, callbacks included
-	closing   atomic.Bool  // no new calls
-	idle      chan struct{}
-	idleOnce  sync.Once
-	again     chan struct{}  // ends the resolver's pause
-	tasks     sync.WaitGroup // the resolver's goroutine
-	links     sync.WaitGroup // goroutines of links
-	timers    sync.WaitGroup // functions that later has started
-	closeOnce sync.Once
-	closed    chan struct{}
+	again     chan struct{} // ends the resolver's pause
 
-	mu        sync.Mutex
-	peers     []*peer
-	waits     waits
-	resolved  bool  // the resolver has answered
-	failure   error // why there is no connection
-	opened    int   // connections ever made
-	servicing sync.Mutex
+	mu       sync.Mutex
+	peers    []*peer
+	waits    waits
+	resolved bool  // the resolver has answered
+	failure  error // why there is no connection
+}
+
+// lifetime is what the end of a client waits for.
+type lifetime struct {
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	active  atomic.Int64 // calls that have not ended, callbacks included
+	closing atomic.Bool  // no new calls
+	idle    chan struct{}
+	last    sync.Once      // closes idle
+	tasks   sync.WaitGroup // the resolver's goroutine
+	links   sync.WaitGroup // goroutines of links
+	timers  sync.WaitGroup // functions that later has started
+	end     sync.Once
+	closed  chan struct{}
 }
 
 // NewClient returns a client that begins to connect. NewClient does not wait for a connection: calls do. End the client
@@ -63,9 +67,10 @@ func NewClient(o ClientOptions) (*Client, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	cl := &Client{o: o, epoch: time.Now(), log: o.Logger, group: o.Group, idle: make(chan struct{}), again: make(chan struct{}, 1), closed: make(chan struct{})}
+	cl := &Client{o: o, epoch: time.Now(), log: o.Logger, group: o.Group, again: make(chan struct{}, 1)}
+	cl.life.idle, cl.life.closed = make(chan struct{}), make(chan struct{})
 	cl.calls.New = func() any { return &call{client: cl, ready: make(chan struct{}, 1)} }
-	cl.ctx, cl.cancel = context.WithCancel(context.Background())
+	cl.life.ctx, cl.life.cancel = context.WithCancel(context.Background())
 	cl.services.Store(&map[Key]*remoteService{})
 	cl.routes.Store(balance.New[*wire]())
 	if cl.group == nil {
@@ -90,7 +95,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		cl.apply(fixed)
 		return cl, nil
 	}
-	cl.tasks.Add(1)
+	cl.life.tasks.Add(1)
 	go cl.resolveLoop()
 	return cl, nil
 }
@@ -106,8 +111,8 @@ func (cl *Client) startEvents() (err error) {
 
 // enter counts a call, or returns an error once the client is closing.
 func (cl *Client) enter() error {
-	cl.active.Add(1)
-	if cl.closing.Load() {
+	cl.life.active.Add(1)
+	if cl.life.closing.Load() {
 		cl.leave()
 		return &causeError{kinds: []error{ErrClosed}, text: "the client is closed"}
 	}
@@ -117,8 +122,8 @@ func (cl *Client) enter() error {
 
 // leave uncounts a call that has ended. The last one of a closing client closes idle.
 func (cl *Client) leave() {
-	if cl.active.Add(-1) == 0 && cl.closing.Load() {
-		cl.idleOnce.Do(func() { close(cl.idle) })
+	if cl.life.active.Add(-1) == 0 && cl.life.closing.Load() {
+		cl.life.last.Do(func() { close(cl.life.idle) })
 	}
 }
 
@@ -140,8 +145,8 @@ func (cl *Client) Shutdown(ctx context.Context) error {
 // drain waits for the calls to end, and then for the connections to send what they hold.
 func (cl *Client) drain(ctx context.Context) error {
 	select {
-	case <-cl.idle:
-	case <-cl.closed:
+	case <-cl.life.idle:
+	case <-cl.life.closed:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -149,7 +154,7 @@ func (cl *Client) drain(ctx context.Context) error {
 	cl.apply(nil)
 	ended := make(chan struct{})
 	go func() {
-		cl.links.Wait()
+		cl.life.links.Wait()
 		close(ended)
 	}()
 	select {
@@ -161,8 +166,8 @@ func (cl *Client) drain(ctx context.Context) error {
 }
 
 func (cl *Client) stopTaking() {
-	cl.closing.Store(true)
-	cl.active.Add(1)
+	cl.life.closing.Store(true)
+	cl.life.active.Add(1)
 	cl.leave() // closes idle if there is no call to do it
 }
 
@@ -173,19 +178,19 @@ func (cl *Client) Close() error {
 	if err := cl.mayWait(); err != nil {
 		return err
 	}
-	cl.closeOnce.Do(func() {
+	cl.life.end.Do(func() {
 		cl.stopTaking()
-		cl.cancel()
-		cl.retryWaiting() // waiting calls end with ErrClosed
-		cl.links.Wait()   // they close their connections
-		cl.tasks.Wait()
-		cl.timers.Wait()
+		cl.life.cancel()
+		cl.retryWaiting()    // waiting calls end with ErrClosed
+		cl.life.links.Wait() // they close their connections
+		cl.life.tasks.Wait()
+		cl.life.timers.Wait()
 		cl.stopConsumer()
 		cl.events.stop()
 		_ = cl.closeGroup()
-		close(cl.closed)
+		close(cl.life.closed)
 	})
-	<-cl.closed
+	<-cl.life.closed
 	return nil
 }
 
@@ -225,9 +230,9 @@ func (cl *Client) pause(ctx context.Context, d time.Duration, wake <-chan struct
 
 // later runs f after d, and Close waits for f. Code that stops the timer must call timers.Done instead of f.
 func (cl *Client) later(d time.Duration, f func()) *time.Timer {
-	cl.timers.Add(1)
+	cl.life.timers.Add(1)
 	return time.AfterFunc(d, func() {
-		defer cl.timers.Done()
+		defer cl.life.timers.Done()
 		f()
 	})
 }

@@ -61,11 +61,11 @@ func (cl *Client) try(c *call, r *balance.Routes[*wire]) (taken bool, err error)
 }
 
 // attempts returns how often the address of w has refused the call. If w itself has, the result is beyond try's passes.
-func (c *call) attempts(w *wire) int {
+func (f *refusals) attempts(w *wire) int {
 	n := 0
-	for _, r := range c.refused {
+	for _, r := range f.refused {
 		if r == w {
-			return len(c.refused) + 2
+			return len(f.refused) + 2
 		}
 		if r.link.peer == w.link.peer {
 			n++
@@ -75,9 +75,9 @@ func (c *call) attempts(w *wire) int {
 }
 
 // mayTry reports whether the call may be offered to an address: after the first refusal one more attempt is left.
-func (c *call) mayTry(p *peer) bool {
+func (f *refusals) mayTry(p *peer) bool {
 	n := 0
-	for _, r := range c.refused {
+	for _, r := range f.refused {
 		if r.link.peer == p {
 			n++
 		}
@@ -89,7 +89,7 @@ func (c *call) mayTry(p *peer) bool {
 func (cl *Client) failOver(c *call, w *wire, refusal error) {
 	c.refused = append(c.refused, w)
 	c.refusal = refusal
-	if cl.ctx.Err() != nil {
+	if cl.life.ctx.Err() != nil {
 		if c.claim() {
 			c.fail(c.error(cl.closedError(), ExecutedNo))
 		}
@@ -117,7 +117,6 @@ func (cl *Client) ready(w *wire) {
 	w.mu.Unlock()
 	if open {
 		w.link.state, w.link.wire = linkReady, w
-		cl.opened++
 		cl.reroute()
 	}
 	cl.mu.Unlock()
@@ -154,7 +153,7 @@ func (cl *Client) reroute() {
 
 // wireEnded counts the end of a connection. On its loop.
 func (cl *Client) wireEnded(w *wire, reason eddy.CloseReason, err error) {
-	if cl.ctx.Err() != nil || reason == eddy.CloseNormal {
+	if cl.life.ctx.Err() != nil || reason == eddy.CloseNormal {
 		return
 	}
 	cl.stats.lost.Add(1)
@@ -214,7 +213,7 @@ func (cl *Client) resolveFailed(err error) {
 func (cl *Client) apply(addrs []string) {
 	cl.mu.Lock()
 	cl.resolved = true
-	if cl.closing.Load() && len(addrs) > 0 { // a closing client needs no new ones
+	if cl.life.closing.Load() && len(addrs) > 0 { // a closing client needs no new ones
 		cl.mu.Unlock()
 		return
 	}
@@ -227,7 +226,7 @@ func (cl *Client) apply(addrs []string) {
 		return true
 	})
 	for _, a := range addrs {
-		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && !cl.closing.Load() {
+		if !slices.ContainsFunc(cl.peers, func(p *peer) bool { return p.addr == a }) && !cl.life.closing.Load() {
 			cl.peers = append(cl.peers, cl.newPeer(a))
 		}
 	}
@@ -245,11 +244,11 @@ func (cl *Client) apply(addrs []string) {
 // newPeer begins to connect to an address. cl.mu is held.
 func (cl *Client) newPeer(addr string) *peer {
 	p := &peer{addr: addr}
-	p.ctx, p.cancel = context.WithCancel(cl.ctx)
+	p.ctx, p.cancel = context.WithCancel(cl.life.ctx)
 	for range cl.o.ConnsPerAddr {
 		l := newLink(p, cl)
 		p.links = append(p.links, l)
-		cl.links.Add(1)
+		cl.life.links.Add(1)
 		go l.run()
 	}
 	return p

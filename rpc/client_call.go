@@ -17,7 +17,24 @@ type call struct {
 	client  *Client
 	refs    atomic.Int32
 	claimed atomic.Bool
+	ready   chan struct{}
 
+	outgoing
+	outcome
+	refusals
+	waiting
+	future  *future    // nil for calls whose caller waits
+	written chan error // tells Send the outcome under WaitWritten; else nil
+
+	// Where the call is. The wire writes id and sent under its lock.
+	wire    atomic.Pointer[wire]
+	id      atomic.Uint64
+	sent    atomic.Bool // given to the connection, so it may have been executed
+	skipped bool        // still in the table, but taken out of the queue unsent: too late, or given up; wire.mu
+}
+
+// outgoing is what a call sends.
+type outgoing struct {
 	op      frame.Op
 	codec   payload.Codec
 	service *remoteService
@@ -28,33 +45,29 @@ type call struct {
 	buf     []byte // the whole request: header, prefix, body
 	given   bool   // buf was given to a connection by reference and is not used again
 	into    any    // what the body of the response is decoded into, nil for one-way
-	ready   chan struct{}
-	future  *future // nil for calls whose caller waits
+}
 
-	// Where the call is. The wire writes id and sent under its lock.
-	wire    atomic.Pointer[wire]
-	id      atomic.Uint64
-	sent    atomic.Bool // given to the connection, so it may have been executed
-	skipped bool        // still in the table, but taken out of the queue unsent: too late, or given up; wire.mu
-
-	// For failing over: the connections that certainly did not execute the call, and what the last of them said. Both
-	// belong to the goroutine that has taken the call out of a table.
-	refused []*wire
-	refusal error
-
-	// Place in a list of Client.waits, under Client.mu.
-	prev, next *call
-	list       *callList // nil when the call does not wait
-	timer      *time.Timer
-
-	written chan error // tells Send the outcome under WaitWritten; else nil
-
-	// The end. Written by the winner of claim, read after ready or on the pool.
+// outcome is the end of a call. The winner of claim writes it; it is read after ready or on the pool.
+type outcome struct {
 	status frame.Status
 	body   []byte
 	err    error
 	failed bool // err is the end, nil for success; else status and body are
 	onLoop bool // the end came on the loop
+}
+
+// refusals are the connections that certainly did not execute a call, and what the last of them said. They belong to the
+// goroutine that has taken the call out of a table.
+type refusals struct {
+	refused []*wire
+	refusal error
+}
+
+// waiting is the place of a call in a list of Client.waits. Client.mu guards it.
+type waiting struct {
+	prev, next *call
+	list       *callList // nil when the call does not wait
+	timer      *time.Timer
 }
 
 // claim reports whether its caller is the one to decide the end of the call.
@@ -83,18 +96,13 @@ func (c *call) release() {
 	if cap(c.body) > keptBody {
 		c.body = nil
 	}
-	c.buf, c.body = c.buf[:0], c.body[:0]
 	c.claimed.Store(false)
-	c.service, c.method, c.due, c.given, c.into, c.future = nil, "", 0, false, nil, nil
+	c.outgoing, c.outcome, c.refusals, c.waiting = outgoing{buf: c.buf[:0]}, outcome{body: c.body[:0]}, refusals{}, waiting{}
+	c.future, c.written = nil, nil
 	c.wire.Store(nil)
 	c.id.Store(0)
-	c.strict = false
-	c.wait, c.skipped, c.onLoop = waitForRoom, false, false
 	c.sent.Store(false)
-	c.refused, c.refusal = nil, nil
-	c.prev, c.next, c.list, c.timer = nil, nil, nil, nil
-	c.written = nil
-	c.status, c.err, c.failed = 0, nil, false
+	c.skipped = false
 	cl.calls.Put(c)
 }
 

@@ -47,7 +47,7 @@ func (cl *Client) newPool(name string) (*parking.Lot, error) {
 
 // stopConsumer waits for the calls and their callbacks, and ends the client's own pools. No call may begin any more.
 func (cl *Client) stopConsumer() {
-	<-cl.idle
+	<-cl.life.idle
 	cl.servicing.Lock()
 	cl.servicing.Unlock()                  //nolint:staticcheck // a pool that was being made has been added
 	_ = cl.pools.End(context.Background()) // the only errors are for their own workers
@@ -156,7 +156,7 @@ func (cl *Client) service(key Key) (*remoteService, error) {
 		return s, nil
 	}
 	s := &remoteService{name: key.String()}
-	if len(old) >= maxServices || cl.closing.Load() {
+	if len(old) >= maxServices || cl.life.closing.Load() {
 		return s, nil
 	}
 	if cl.o.Consumer == DedicatedPool {

@@ -101,7 +101,7 @@ func TestOneFailoverPerAddress(t *testing.T) {
 	a, b := &peer{}, &peer{}
 	w := func(p *peer) *wire { return &wire{link: &link{peer: p}} }
 	a1, a2, a3, b1 := w(a), w(a), w(a), w(b)
-	c := &call{refused: []*wire{a1}}
+	c := &call{refusals: refusals{refused: []*wire{a1}}}
 	if !c.mayTry(a) || !c.mayTry(b) || c.attempts(b1) != 0 || c.attempts(a2) != 1 || c.attempts(a1) < 2 {
 		t.Error(c.attempts(b1), c.attempts(a2), c.attempts(a1))
 	}
@@ -123,7 +123,7 @@ func fill(t *testing.T, cl *Client, method string) (calls []*Future[[]byte]) {
 	testkit.Eventually(t, "a connection that is stuck", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.stalled && w.bytes > 0
+		return w.out.stalled && w.out.bytes > 0
 	})
 	return calls
 }
@@ -183,7 +183,7 @@ func TestStuckQueueIsCancelled(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	w.mu.Lock()
-	before, entries := w.bytes, len(w.queue)-w.next
+	before, entries := w.out.bytes, w.out.len()
 	w.mu.Unlock()
 	for range 2000 {
 		if !InvokeAsync[[]byte](context.Background(), cl, testKey, "Hold", text("x")).Cancel() {
@@ -192,8 +192,8 @@ func TestStuckQueueIsCancelled(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.queue) - w.next; w.bytes > before || n > entries+200 { // fewer where the system took some meanwhile
-		t.Errorf("%d bytes, %d entries; before %d and %d", w.bytes, n, before, entries)
+	if n := w.out.len(); w.out.bytes > before || n > entries+200 { // fewer where the system took some meanwhile
+		t.Errorf("%d bytes, %d entries; before %d and %d", w.out.bytes, n, before, entries)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestShutdown(t *testing.T) {
 	}
 	done := make(chan error)
 	go func() { done <- cl.Shutdown(context.Background()) }()
-	testkit.Eventually(t, "the refusal of new calls", func() bool { return cl.closing.Load() })
+	testkit.Eventually(t, "the refusal of new calls", func() bool { return cl.life.closing.Load() })
 	if _, err := invoke(context.Background(), cl, "Hold", ""); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}

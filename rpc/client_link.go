@@ -75,7 +75,7 @@ func newLink(p *peer, cl *Client) *link {
 // run is the link's goroutine.
 func (l *link) run() {
 	cl := l.client
-	defer cl.links.Done()
+	defer cl.life.links.Done()
 	defer l.stop()
 	again := cl.o.Backoff.schedule(cl.o.Rand)
 	for {
@@ -154,7 +154,7 @@ func (l *link) stop() {
 	}()
 	select {
 	case <-ended:
-	case <-cl.ctx.Done():
+	case <-cl.life.ctx.Done():
 	}
 	_ = l.dialer.Close() // not on a loop, the only error
 	<-ended

@@ -24,7 +24,7 @@ func (w *wire) HandleRead(_ *eddy.Context, msg any) error {
 		return fmt.Errorf("rpc: a %T where frames are expected", msg)
 	}
 	defer f.Release()
-	w.heard = true
+	w.pulse.heard = true
 	if f.Status() != frame.StatusOK {
 		if err := w.checkError(f); err != nil {
 			return err
@@ -101,7 +101,7 @@ func (w *wire) answered(f *frame.Frame) error {
 		w.client.failOver(c, w, statusError(err, c.service.name, c.method))
 		return nil
 	case c.claim():
-		w.woken++
+		w.flush.woken++
 		c.respond(f)
 	default:
 		w.client.late(w, f.ID, f.Status())

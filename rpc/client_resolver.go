@@ -36,11 +36,11 @@ func DNS(address string) (Resolver, error) {
 
 // resolveLoop keeps the addresses current, on a goroutine of its own.
 func (cl *Client) resolveLoop() {
-	defer cl.tasks.Done()
+	defer cl.life.tasks.Done()
 	again := cl.o.Backoff.schedule(cl.o.Rand)
 	for {
-		addrs, err := cl.o.Resolver.Resolve(cl.ctx)
-		if cl.ctx.Err() != nil {
+		addrs, err := cl.o.Resolver.Resolve(cl.life.ctx)
+		if cl.life.ctx.Err() != nil {
 			return
 		}
 		wait := cl.o.ResolveEvery
@@ -57,7 +57,7 @@ func (cl *Client) resolveLoop() {
 			cl.apply(addrs)
 		}
 		gap := min(wait, resolveGap)
-		if !cl.pause(cl.ctx, gap, nil) || wait > gap && !cl.pause(cl.ctx, wait-gap, cl.again) {
+		if !cl.pause(cl.life.ctx, gap, nil) || wait > gap && !cl.pause(cl.life.ctx, wait-gap, cl.again) {
 			return
 		}
 	}

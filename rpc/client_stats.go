@@ -41,7 +41,7 @@ func (cl *Client) Stats() ClientStats {
 	addresses, waiting := len(cl.peers), cl.waits.len()
 	cl.mu.Unlock()
 	return ClientStats{
-		Connections: len(cl.routes.Load().All), Addresses: addresses, Active: int(cl.active.Load()), Waiting: waiting,
+		Connections: len(cl.routes.Load().All), Addresses: addresses, Active: int(cl.life.active.Load()), Waiting: waiting,
 		Calls: s.calls.Load(), Late: s.late.Load(), Failovers: s.failovers.Load(), Expired: s.expired.Load(), Cancelled: s.cancelled.Load(),
 		Full: s.full.Load(), OneWays: s.oneWays.Load(), OneWayDropped: s.oneWayDropped.Load(), Dials: s.dials.Load(), DialFailures: s.dialFailures.Load(),
 		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), ResolveFailures: s.resolveFailures.Load(), Parked: s.parked.Load(),

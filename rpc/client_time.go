@@ -17,24 +17,39 @@ const (
 // now returns the client's monotonic time in nanoseconds.
 func (cl *Client) now() int64 { return int64(time.Since(cl.epoch)) }
 
+// alarm has the loop look at the deadlines of calls.
+type alarm struct {
+	run   func()
+	timer *eddy.Timer // nil when it is not armed
+	at    int64       // when it fires
+}
+
+// pulse notices a server that sends nothing.
+type pulse struct {
+	run    func()
+	heard  bool // since the last beat
+	silent int  // beats in a row without a byte of the server
+	pings  uint32
+}
+
 // arm has the loop call expire at the given time at the latest. On the loop.
 func (w *wire) arm(when, now int64) {
-	if w.timer != nil {
-		if w.timerAt <= when {
+	if w.alarm.timer != nil {
+		if w.alarm.at <= when {
 			return
 		}
-		w.timer.Stop()
+		w.alarm.timer.Stop()
 	}
-	w.timerAt = when
-	t, err := w.ctx.After(time.Duration(max(0, when-now)), w.expireFunc)
+	w.alarm.at = when
+	t, err := w.ctx.After(time.Duration(max(0, when-now)), w.alarm.run)
 	if err == nil { // else the connection is ending
-		w.timer = t
+		w.alarm.timer = t
 	}
 }
 
 // expire ends the calls whose time is over. On the loop.
 func (w *wire) expire() {
-	w.timer = nil
+	w.alarm.timer = nil
 	now := w.client.now()
 	var over []*call
 	w.mu.Lock()
@@ -64,24 +79,24 @@ func (w *wire) nextBeat() error {
 	if w.client.o.Heartbeat <= 0 {
 		return nil
 	}
-	_, err := w.ctx.After(w.client.o.Heartbeat, w.beatFunc)
+	_, err := w.ctx.After(w.client.o.Heartbeat, w.pulse.run)
 	return err
 }
 
 // beat sends a PING to a silent server, and ends the connection after deadAfter silent heartbeats.
 func (w *wire) beat() {
-	if w.heard {
-		w.heard, w.silent = false, 0
+	if w.pulse.heard {
+		w.pulse.heard, w.pulse.silent = false, 0
 		_ = w.nextBeat() // an error means that the connection is ending
 		return
 	}
-	w.silent++
-	if w.silent >= deadAfter {
+	w.pulse.silent++
+	if w.pulse.silent >= deadAfter {
 		w.conn.CloseWith(eddy.CloseIdleTimeout, &silence{w.client.o.Heartbeat * deadAfter})
 		return
 	}
-	w.pings++
-	_ = w.ctx.WriteBytes(frame.AppendHeader(w.head[:0], uint64(w.pings)<<32|pending.PingSlot, uint8(frame.Ping), 0)) // an error means that the connection ends
+	w.pulse.pings++
+	_ = w.ctx.WriteBytes(frame.AppendHeader(w.flush.head[:0], uint64(w.pulse.pings)<<32|pending.PingSlot, uint8(frame.Ping), 0)) // an error means that the connection ends
 	w.client.stats.pings.Add(1)
 	_ = w.nextBeat()
 }

@@ -91,7 +91,7 @@ func (cl *Client) wait(c *call, r *balance.Routes[*wire], given uint64, full err
 	defer cl.mu.Unlock()
 	q, list := &cl.waits, &cl.waits.conn
 	switch {
-	case cl.ctx.Err() != nil:
+	case cl.life.ctx.Err() != nil:
 		return false, c.error(cl.closedError(), ExecutedNo)
 	case cl.routes.Load() != r, full != nil && q.given.Load() != given, full == errBehind && q.room.first == nil: //nolint:errorlint // the same one
 		return true, nil
@@ -166,7 +166,7 @@ func (cl *Client) giveRoom() {
 	for c := q.room.first; c != nil; c = q.room.first {
 		c.refs.Add(1) // c may end and be released on the connection before this loop is done with it
 		taken, full := cl.try(c, r)
-		if full != nil && cl.ctx.Err() == nil {
+		if full != nil && cl.life.ctx.Err() == nil {
 			if full != errAway { //nolint:errorlint // the same one
 				q.full = full
 			}
@@ -241,7 +241,7 @@ func (cl *Client) unwait(c *call) {
 	t := c.timer
 	c.timer = nil
 	if t != nil && t.Stop() {
-		cl.timers.Done()
+		cl.life.timers.Done()
 		c.refs.Add(-1) // the timer's; the list still has one
 	}
 }

@@ -22,12 +22,12 @@ func stall(t *testing.T, cl *Client) (w *wire, resume func()) {
 	testkit.Eventually(t, "the connection", func() bool { return cl.Stats().Connections == 1 })
 	w = cl.routes.Load().All[0]
 	w.mu.Lock()
-	w.stalled = true
+	w.out.stalled = true
 	w.mu.Unlock()
 	return w, func() {
 		w.mu.Lock()
-		w.stalled = false
-		w.posted = true
+		w.out.stalled = false
+		w.out.posted = true
 		w.mu.Unlock()
 		w.post()
 	}
@@ -53,7 +53,7 @@ func heldBytes(cl *Client) (queued, waiting int) {
 	defer cl.mu.Unlock()
 	for _, w := range cl.routes.Load().All {
 		w.mu.Lock()
-		queued = max(queued, w.bytes)
+		queued = max(queued, w.out.bytes)
 		w.mu.Unlock()
 	}
 	return queued, cl.waits.room.bytes + cl.waits.conn.bytes
@@ -284,7 +284,7 @@ func TestRoomMeanwhile(t *testing.T) {
 	c.buf = make([]byte, 2<<20)
 	_, full := cl.try(c, r)
 	resume()
-	testkit.Eventually(t, "room", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.bytes == 0 && !w.wanted })
+	testkit.Eventually(t, "room", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.out.bytes == 0 && !w.wanted })
 	testkit.Eventually(t, "the client to be told", func() bool { return cl.waits.given.Load() > given })
 	for name, why := range map[string]error{"refused": full, "behind others": errBehind} {
 		if again, err := cl.wait(c, r, given, why); !again || err != nil {
@@ -304,8 +304,8 @@ func TestGivenUpOnItsWay(t *testing.T) {
 		t.Helper()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.table.Len() != want || (w.bytes > 0) != (want > 0) {
-			t.Errorf("%s: %d calls on the connection, %d bytes", when, w.table.Len(), w.bytes)
+		if w.table.Len() != want || (w.out.bytes > 0) != (want > 0) {
+			t.Errorf("%s: %d calls on the connection, %d bytes", when, w.table.Len(), w.out.bytes)
 		}
 	}
 	given := func() *call {
@@ -361,7 +361,7 @@ func TestAnswersAreReadWhileFull(t *testing.T) {
 		w := cl.routes.Load().All[0]
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.stalled && cl.waits.room.n.Load() > 0
+		return w.out.stalled && cl.waits.room.n.Load() > 0
 	})
 	close(answer)
 	if resp, err := f.Wait(testkit.Context(t)); err != nil || len(*resp) != 900<<10 {

@@ -23,7 +23,7 @@ const (
 // watermark, because above it a client stops reading: client and server could then wait for each other to read.
 const sendWindow = 256 << 10
 
-// wire is one connection of a Client, and the handler in its pipeline that ends calls. Callers add requests to its queue,
+// wire is one connection of a Client, and the handler in its pipeline that ends calls. Callers add requests to its outbox,
 // and one task of the loop sends all that have come by then.
 type wire struct {
 	client *Client
@@ -32,47 +32,27 @@ type wire struct {
 	away   chan struct{} // closed when the connection takes no new calls
 	load   atomic.Int32  // calls that wait for their responses, for the balance
 
-	flushFunc, expireFunc, beatFunc func()
-
 	// For the loop only.
-	ctx     *eddy.Context
-	told    *Link // nil without a Listener
-	batch   []queued
-	head    [frame.HeaderSize]byte // of frames without a payload
-	timer   *eddy.Timer
-	timerAt int64 // when it fires
-	silent  int   // heartbeats in a row without a byte of the server
-	heard   bool
-	pings   uint32
-	woken   int // callers whose calls have ended since the last flush
+	ctx   *eddy.Context
+	told  *Link // nil without a Listener
+	flush flusher
+	alarm alarm
+	pulse pulse
 
-	mu      sync.Mutex
-	state   wireState
-	end     error // why the state is wireAway or wireClosed
-	table   *pending.Table[call]
-	queue   []queued
-	next    int // index of the first entry of queue that was not sent
-	bytes   int // of the requests in queue
-	dead    int // entries whose calls have ended
-	cancels int // entries that are a CANCEL
-	oneWays uint32
-	posted  bool  // a flush is on its way to the loop
-	wanted  bool  // a call was refused for want of room; the next unlock calls giveRoom
-	stalled bool  // the kernel has not taken what was sent; resume flushes when it has
-	proven  bool  // the server has answered
-	opened  int64 // when the connection was made, on the client's clock
-}
-
-// queued is a request to send, or the CANCEL of a request that was sent.
-type queued struct {
-	call *call // nil for a CANCEL
-	id   uint64
+	mu     sync.Mutex
+	state  wireState
+	end    error // why the state is wireAway or wireClosed
+	table  *pending.Table[call]
+	out    outbox
+	wanted bool  // a call was refused for want of room; the next unlock calls giveRoom
+	proven bool  // the server has answered
+	opened int64 // when the connection was made, on the client's clock
 }
 
 func newWire(cl *Client, conn *eddy.Conn) *wire {
 	w := &wire{client: cl, conn: conn, away: make(chan struct{}), opened: cl.now()}
 	w.table = pending.New[call](cl.o.MaxPending, w.opened)
-	w.flushFunc, w.expireFunc, w.beatFunc = w.flush, w.expire, w.beat
+	w.flush.run, w.alarm.run, w.pulse.run = w.send, w.expire, w.beat
 	return w
 }
 
@@ -102,9 +82,7 @@ func (w *wire) submit(c *call) error {
 		c.refs.Add(1) // the table's; the caller's becomes the queue's
 		w.load.Add(1)
 	}
-	w.queue = append(w.queue, queued{c, c.id.Load()})
-	w.bytes += len(c.buf)
-	post := w.wantsFlush()
+	post := w.out.push(c, c.id.Load())
 	w.mu.Unlock()
 	if post {
 		w.post()
@@ -129,13 +107,13 @@ func (w *wire) admit(c *call) error {
 		return errAway
 	}
 	o := &w.client.o
-	if w.bytes > 0 && w.bytes+len(c.buf) > o.MaxQueued {
+	if w.out.bytes > 0 && w.out.bytes+len(c.buf) > o.MaxQueued {
 		w.wanted = true
-		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.bytes + len(c.buf), limit: o.MaxQueued, option: "MaxQueued"}
+		return &limitError{kind: ErrClientFull, what: "bytes of requests wait for the connection", n: w.out.bytes + len(c.buf), limit: o.MaxQueued, option: "MaxQueued"}
 	}
 	if c.op == frame.OneWay {
-		w.oneWays++
-		c.id.Store(uint64(w.oneWays)<<32 | pending.OneWaySlot)
+		w.out.oneWays++
+		c.id.Store(uint64(w.out.oneWays)<<32 | pending.OneWaySlot)
 		return nil
 	}
 	id, ok := w.table.Add(c, c.due)
@@ -145,20 +123,6 @@ func (w *wire) admit(c *call) error {
 	}
 	c.id.Store(id)
 	return nil
-}
-
-// wantsFlush marks a flush as posted, and reports whether the caller has to post it. w.mu is held.
-func (w *wire) wantsFlush() bool {
-	post := !w.posted
-	w.posted = true
-	return post
-}
-
-// post has the loop flush, and tries again later if its queue is full. A loop that has ended has called HandleClose.
-func (w *wire) post() {
-	if err := w.conn.Post(w.flushFunc); err == eddy.ErrSaturated { //nolint:errorlint // returned bare
-		w.client.later(retryPost, w.post)
-	}
 }
 
 // free takes a call out of the table. The caller gets the reference of the table. w.mu is held.
@@ -178,7 +142,7 @@ func (w *wire) freed() {
 func (w *wire) drop(c *call, tell bool) {
 	w.mu.Lock()
 	id := c.id.Load()
-	if pending, _ := w.table.Get(id); pending != c {
+	if c.op == frame.OneWay || !w.live(queued{c, id}) {
 		w.mu.Unlock()
 		return
 	}
@@ -187,10 +151,8 @@ func (w *wire) drop(c *call, tell bool) {
 	switch {
 	case !c.sent.Load():
 		w.dropQueued(c)
-	case tell && w.state != wireClosed && w.cancels < w.table.Limit:
-		w.cancels++
-		w.queue = append(w.queue, queued{nil, id})
-		post = w.wantsFlush()
+	case tell && w.state != wireClosed && w.out.cancels < w.table.Limit:
+		post = w.out.push(nil, id)
 	}
 	w.unlock()
 	c.release()
@@ -204,23 +166,26 @@ func (w *wire) dropQueued(c *call) {
 	if c.skipped {
 		return
 	}
-	w.bytes -= len(c.buf)
-	w.dead++
-	if w.dead < 64 || w.dead < (len(w.queue)-w.next)/2 {
-		return
-	}
-	live := w.queue[:0]
-	for _, q := range w.queue[w.next:] {
-		if q.call != nil && q.call.op != frame.OneWay {
-			if c, _ := w.table.Get(q.id); c != q.call {
+	w.out.bytes -= len(c.buf)
+	w.out.dead++
+	if w.out.dead >= 64 && w.out.dead >= w.out.len()/2 {
+		w.out.sweep(func(q queued) bool {
+			ended := q.call != nil && !w.live(q)
+			if ended {
 				q.call.release()
-				continue
 			}
-		}
-		live = append(live, q)
+			return ended
+		})
 	}
-	clear(w.queue[len(live):])
-	w.queue, w.next, w.dead = live, 0, 0
+}
+
+// live reports whether the call of an entry has not ended. w.mu is held.
+func (w *wire) live(q queued) bool {
+	if q.call.op == frame.OneWay {
+		return true
+	}
+	c, _ := w.table.Get(q.id)
+	return c == q.call
 }
 
 // goAway handles GOAWAY: unsent requests go elsewhere, responses to the others are awaited. On the loop.
@@ -250,26 +215,23 @@ func (w *wire) retire(cause error) {
 // reference, the table's, or the queue's if it is one-way. w.mu is held.
 func (w *wire) takeUnsent() []*call {
 	var unsent []*call
-	rest := w.queue[:0]
-	for _, q := range w.queue[w.next:] {
+	w.out.sweep(func(q queued) bool {
 		c := q.call
-		if c == nil {
-			rest = append(rest, q)
-			continue
-		}
-		if c.op == frame.OneWay {
+		switch {
+		case c == nil:
+			return false
+		case c.op == frame.OneWay:
 			unsent = append(unsent, c)
-			continue
-		}
-		if pending, _ := w.table.Get(q.id); pending == c {
+			return true
+		case w.live(q):
 			w.table.Remove(q.id)
 			w.load.Add(-1)
 			unsent = append(unsent, c)
 		}
 		c.release()
-	}
-	clear(w.queue[len(rest):])
-	w.queue, w.next, w.dead, w.bytes = rest, 0, 0, 0
+		return true
+	})
+	w.out.bytes = 0
 	return unsent
 }
 
@@ -293,7 +255,7 @@ func (w *wire) lost() error {
 // HandleClose implements eddy.CloseHandler: each call ends, or goes elsewhere if it was not sent.
 func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
 	end := lostError(reason, err)
-	if w.client.ctx.Err() != nil {
+	if w.client.life.ctx.Err() != nil {
 		end = w.client.closedError()
 	}
 	tooLong, violated := tooLongResponse(err)
@@ -304,7 +266,7 @@ func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) 
 	long, _ := w.table.Get(tooLong)
 	sent := w.table.TakeAll()
 	w.load.Store(0)
-	w.queue = nil
+	w.out.queue = nil
 	if was == wireOpen {
 		close(w.away)
 	}
