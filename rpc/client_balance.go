@@ -62,27 +62,23 @@ func (cl *Client) try(c *call, r *balance.Routes[*wire]) (taken bool, err error)
 
 // attempts returns how often the address of w has refused the call. If w itself has, the result is beyond try's passes.
 func (f *refusals) attempts(w *wire) int {
-	n := 0
-	for _, r := range f.refused {
-		if r == w {
-			return len(f.refused) + 2
-		}
-		if r.link.peer == w.link.peer {
+	if slices.Contains(f.refused, w) {
+		return len(f.refused) + 2
+	}
+	return f.by(w.link.peer)
+}
+
+// mayTry reports whether the call may be offered to an address: after the first refusal one more attempt is left.
+func (f *refusals) mayTry(p *peer) bool { return f.by(p) < 2 }
+
+// by returns how often an address has refused the call.
+func (f *refusals) by(p *peer) (n int) {
+	for _, w := range f.refused {
+		if w.link.peer == p {
 			n++
 		}
 	}
 	return n
-}
-
-// mayTry reports whether the call may be offered to an address: after the first refusal one more attempt is left.
-func (f *refusals) mayTry(p *peer) bool {
-	n := 0
-	for _, r := range f.refused {
-		if r.link.peer == p {
-			n++
-		}
-	}
-	return n < 2
 }
 
 // failOver offers a call to other connections because w certainly did not execute it, and takes over one reference.
@@ -91,7 +87,7 @@ func (cl *Client) failOver(c *call, w *wire, refusal error) {
 	c.refusal = refusal
 	if cl.life.ctx.Err() != nil {
 		if c.claim() {
-			c.fail(c.error(cl.closedError(), ExecutedNo))
+			c.fail(c.error(errClosed, ExecutedNo))
 		}
 		c.release()
 		return
@@ -116,7 +112,7 @@ func (cl *Client) ready(w *wire) {
 	open := w.state == wireOpen
 	w.mu.Unlock()
 	if open {
-		w.link.state, w.link.wire = linkReady, w
+		w.link.connecting, w.link.wire = false, w
 		cl.reroute()
 	}
 	cl.mu.Unlock()
@@ -131,7 +127,7 @@ func (cl *Client) unready(w *wire) {
 	defer cl.mu.Unlock()
 	if l := w.link; l.wire == w {
 		l.wire = nil
-		l.state = linkConnecting // until the link's goroutine says otherwise
+		l.connecting = true // until the link's goroutine says otherwise
 		cl.reroute()
 	}
 }
@@ -174,24 +170,17 @@ func (cl *Client) linkFailed(l *link, err error, pause time.Duration) {
 	cl.stats.dialFailures.Add(1)
 	cl.warn(&cl.logs.dial, "rpc: no connection", "peer", l.peer.addr, "err", err, "again_in", pause)
 	cl.mu.Lock()
-	l.state, l.err, cl.failure = linkResting, err, err
+	l.connecting, cl.failure = false, err
 	cl.mu.Unlock()
 	cl.resolveAgain()
 	cl.retryWaiting()
 }
 
-// linkConnecting notes that a link is about to connect.
-func (cl *Client) linkConnecting(l *link) {
+// setConnecting notes whether a link is about to connect, and returns its connection, if it has one.
+func (cl *Client) setConnecting(l *link, connecting bool) *wire {
 	cl.mu.Lock()
 	defer cl.mu.Unlock()
-	l.state = linkConnecting
-}
-
-// linkStopped takes a link out of use for good and returns its connection, if it has one.
-func (cl *Client) linkStopped(l *link) *wire {
-	cl.mu.Lock()
-	defer cl.mu.Unlock()
-	l.state = linkStopped
+	l.connecting = connecting
 	return l.wire
 }
 

@@ -23,17 +23,14 @@ func (f *Future[Resp]) Done() <-chan struct{} { return f.f.Done() }
 // Wait blocks until the call has ended and returns its outcome. If ctx ends first, Wait returns its error and the call
 // goes on. On a loop of the client's group Wait does not block: it returns eddy.ErrOnLoop while the call has not ended.
 func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
-	done := f.f.Done()
-	select {
-	case <-done:
+	if f.f.Ended() {
 		return f.outcome()
-	default:
 	}
 	if f.f.client.group.OnLoop() {
 		return nil, eddy.ErrOnLoop
 	}
 	select {
-	case <-done:
+	case <-f.f.Done():
 		return f.outcome()
 	case <-ctx.Done():
 		return nil, ctx.Err()

@@ -20,16 +20,6 @@ type peer struct {
 	cancel context.CancelFunc
 }
 
-// linkState says whether a link has a connection or may get one. Client.mu guards it.
-type linkState uint8
-
-const (
-	linkConnecting linkState = iota
-	linkReady
-	linkResting // the last attempt failed, the next one is due later
-	linkStopped
-)
-
 // link stands for one of the connections to an address. Its goroutine makes a connection, waits until that takes no more
 // calls, and makes the next.
 type link struct {
@@ -40,13 +30,12 @@ type link struct {
 	fresh  atomic.Pointer[wire]
 	holdTo atomic.Int64 // earliest time of the next attempt, on the client's clock: a server's advice
 
-	state linkState // Client.mu
-	err   error     // of the last attempt, Client.mu
-	wire  *wire     // ready, Client.mu
+	connecting bool  // or about to: calls may wait for it; Client.mu
+	wire       *wire // ready, Client.mu
 }
 
 func newLink(p *peer, cl *Client) *link {
-	l := &link{client: cl, peer: p}
+	l := &link{client: cl, peer: p, connecting: true}
 	o := &cl.o
 	decoder := frame.ResponseDecoder(frame.MaxPayload(o.MaxPayload))
 	l.dialer = &eddy.Dialer{
@@ -80,37 +69,32 @@ func (l *link) run() {
 	again := cl.o.Backoff.schedule(cl.o.Rand)
 	for {
 		w, err := l.connect()
-		switch {
-		case l.peer.ctx.Err() != nil:
-			return
-		case err != nil:
-			pause := again.Failed()
-			cl.linkFailed(l, err, pause)
-			if !cl.pause(l.peer.ctx, l.held(pause), nil) {
-				return
+		served := false
+		if err == nil && l.peer.ctx.Err() == nil {
+			cl.ready(w)
+			select {
+			case <-w.away:
+			case <-l.peer.ctx.Done():
 			}
-			cl.linkConnecting(l)
-			continue
+			served, err = w.served(), w.lost()
 		}
-		cl.ready(w)
-		select {
-		case <-w.away:
-		case <-l.peer.ctx.Done():
+		if l.peer.ctx.Err() != nil {
 			return
 		}
 		// A connection that has served is made again soon, and calls wait for the new one. Any other counts as a failure.
-		pause := time.Duration(cl.o.Rand() * float64(cl.o.Backoff.Min))
-		if w.served() {
+		var pause time.Duration
+		if served {
 			again.Succeeded()
-			cl.linkConnecting(l)
+			pause = time.Duration(cl.o.Rand() * float64(cl.o.Backoff.Min))
+			cl.setConnecting(l, true)
 		} else {
 			pause = again.Failed()
-			cl.linkFailed(l, w.lost(), pause)
+			cl.linkFailed(l, err, pause)
 		}
 		if !cl.pause(l.peer.ctx, l.held(pause), nil) {
 			return
 		}
-		cl.linkConnecting(l)
+		cl.setConnecting(l, true)
 	}
 }
 
@@ -144,7 +128,7 @@ func (l *link) held(pause time.Duration) time.Duration {
 // stop ends the link when its last connection has ended. The end of the client ends the connections.
 func (l *link) stop() {
 	cl := l.client
-	if w := cl.linkStopped(l); w != nil {
+	if w := cl.setConnecting(l, false); w != nil {
 		w.retire(errGone)
 	}
 	ended := make(chan struct{})

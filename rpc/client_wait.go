@@ -92,7 +92,7 @@ func (cl *Client) wait(c *call, r *balance.Routes[*wire], given uint64, full err
 	q, list := &cl.waits, &cl.waits.conn
 	switch {
 	case cl.life.ctx.Err() != nil:
-		return false, c.error(cl.closedError(), ExecutedNo)
+		return false, c.error(errClosed, ExecutedNo)
 	case cl.routes.Load() != r, full != nil && q.given.Load() != given, full == errBehind && q.room.first == nil: //nolint:errorlint // the same one
 		return true, nil
 	case full == errAway: //nolint:errorlint // the same one
@@ -136,7 +136,7 @@ func (cl *Client) worthWaiting(c *call) bool {
 			continue
 		}
 		for _, l := range p.links {
-			if l.state == linkConnecting || hopes {
+			if l.connecting || hopes {
 				return true
 			}
 		}

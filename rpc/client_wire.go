@@ -256,7 +256,7 @@ func (w *wire) lost() error {
 func (w *wire) HandleClose(_ *eddy.Context, reason eddy.CloseReason, err error) {
 	end := lostError(reason, err)
 	if w.client.life.ctx.Err() != nil {
-		end = w.client.closedError()
+		end = errClosed
 	}
 	tooLong, violated := tooLongResponse(err)
 	w.mu.Lock()

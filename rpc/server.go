@@ -248,25 +248,20 @@ func (s *Server) Shutdown(ctx context.Context) (eddy.DrainReport, error) {
 		return eddy.DrainReport{}, ErrClosed
 	}
 	reports := make([]eddy.DrainReport, len(s.ports))
-	errs := make([]error, len(s.ports))
-	var wg sync.WaitGroup
-	for i, p := range s.ports {
-		wg.Go(func() {
-			if p.engine.Addr() != nil {
-				reports[i], errs[i] = p.engine.Shutdown(ctx)
-			}
-		})
-	}
-	wg.Wait()
-	errs = append(errs, s.pools.End(ctx))
-	s.endOnce.Do(func() { close(s.ended) })
+	errs := s.endPorts(func(i int, p *port) (err error) {
+		if p.engine.Addr() != nil {
+			reports[i], err = p.engine.Shutdown(ctx)
+		}
+		return err
+	})
+	err := s.endPools(ctx, errs)
 	var total eddy.DrainReport
 	for _, r := range reports {
 		total.Drained += r.Drained
 		total.Forced += r.Forced
 		total.Dropped += r.Dropped
 	}
-	return total, errors.Join(errs...)
+	return total, err
 }
 
 // end notes that the server takes no more services, and reports whether this was the first call.
@@ -286,14 +281,25 @@ func (s *Server) Close() error {
 		return err
 	}
 	s.end()
-	var wg sync.WaitGroup
-	errs := make([]error, len(s.ports))
-	for i, p := range s.ports {
-		wg.Go(func() { errs[i] = p.engine.Close() })
-	}
-	wg.Wait()
+	errs := s.endPorts(func(_ int, p *port) error { return p.engine.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	return s.endPools(ctx, errs)
+}
+
+// endPorts calls end for the ports side by side.
+func (s *Server) endPorts(end func(i int, p *port) error) []error {
+	errs := make([]error, len(s.ports))
+	var wg sync.WaitGroup
+	for i, p := range s.ports {
+		wg.Go(func() { errs[i] = end(i, p) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// endPools ends the pools and with them the server. The result has errs, too.
+func (s *Server) endPools(ctx context.Context, errs []error) error {
 	errs = append(errs, s.pools.End(ctx))
 	s.endOnce.Do(func() { close(s.ended) })
 	return errors.Join(errs...)

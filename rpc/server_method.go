@@ -55,19 +55,13 @@ func Unary[Req, Resp any](name string, fn func(ctx context.Context, req *Req) (*
 	if fn == nil {
 		return m
 	}
-	m.newReq = func() any { return new(Req) }
-	m.call = func(ctx context.Context, req any) (any, error) {
-		r, ok := req.(*Req)
-		if !ok {
-			return nil, wrongRequest(req, r)
-		}
-		resp, err := fn(ctx, r)
+	return calling(m, func(ctx context.Context, req *Req) (any, error) {
+		resp, err := fn(ctx, req)
 		if err != nil {
 			return nil, err
 		}
 		return resp, nil
-	}
-	return m
+	})
 }
 
 // OneWay returns a method without a response. A client may call it for one, too: the response is then empty and says that
@@ -77,13 +71,18 @@ func OneWay[Req any](name string, fn func(ctx context.Context, req *Req) error) 
 	if fn == nil {
 		return m
 	}
+	return calling(m, func(ctx context.Context, req *Req) (any, error) { return nil, fn(ctx, req) })
+}
+
+// calling returns m as a method that calls fn with a *Req.
+func calling[Req any](m Method, fn func(ctx context.Context, req *Req) (any, error)) Method {
 	m.newReq = func() any { return new(Req) }
 	m.call = func(ctx context.Context, req any) (any, error) {
 		r, ok := req.(*Req)
 		if !ok {
 			return nil, wrongRequest(req, r)
 		}
-		return nil, fn(ctx, r)
+		return fn(ctx, r)
 	}
 	return m
 }

@@ -155,9 +155,6 @@ func (p *port) check() error {
 		number = "0"
 	}
 	p.addr = net.JoinHostPort(host, number)
-	if err := p.o.Dispatcher.check("PortOptions.Dispatcher"); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "rpc: "))
-	}
 	return nil
 }
 
