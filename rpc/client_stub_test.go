@@ -26,8 +26,9 @@ type stub struct {
 	wg    sync.WaitGroup
 	seen  atomic.Int64 // connections
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	closed bool
 }
 
 // newDeaf makes a stub that reads nothing until cut is closed; the system takes little on its behalf.
@@ -86,6 +87,9 @@ func (s *stub) accept() {
 		}
 		s.mu.Lock()
 		s.conns[c] = true
+		if s.closed { // meanwhile
+			c.Close()
+		}
 		s.mu.Unlock()
 		s.wg.Add(1)
 		sc := &stubConn{Conn: c, r: bufio.NewReader(c), n: s.seen.Add(1)}
@@ -103,6 +107,7 @@ func (s *stub) accept() {
 func (s *stub) close() {
 	s.l.Close()
 	s.mu.Lock()
+	s.closed = true
 	for c := range s.conns {
 		c.Close()
 	}
