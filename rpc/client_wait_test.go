@@ -340,6 +340,26 @@ func TestGivenUpOnItsWay(t *testing.T) {
 	resume()
 }
 
+// TestGivenUpUnsent: a call that is given up is taken out of the queue unsent, and its bytes are counted once.
+func TestGivenUpUnsent(t *testing.T) {
+	cl := client(t, ClientOptions{}, newStub(t, echoes).addr())
+	w, resume := stall(t, cl)
+	c := cl.newCall(frame.Call)
+	defer c.release()
+	c.buf = make([]byte, 100)
+	c.refs.Add(1)
+	if err := cl.place(c); err != nil {
+		t.Fatal(err)
+	}
+	c.claim()
+	resume()
+	testkit.Eventually(t, "the loop to pass it over", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.out.len() == 0 })
+	w.drop(c, false)
+	if queued, _ := heldBytes(cl); queued != 0 || w.out.bytes < 0 || w.table.Len() != 0 {
+		t.Errorf("%d bytes queued, %d calls", w.out.bytes, w.table.Len())
+	}
+}
+
 // TestAnswersAreReadWhileFull: a client whose queue is full, to a server that reads nothing, reads what the server sends.
 func TestAnswersAreReadWhileFull(t *testing.T) {
 	first, answer, end := make(chan struct{}), make(chan struct{}), make(chan struct{})
