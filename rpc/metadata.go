@@ -6,7 +6,7 @@ import (
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
-// MaxPrefix is the longest prefix of a request, in bytes. The package documentation has its fields.
+// MaxPrefix is the longest prefix of a request: 16 KiB. The package documentation has its fields.
 const MaxPrefix = payload.MaxPrefix
 
 // Metadata is what travels with a call beside its body: pairs in the order in which they were added. A key may come more

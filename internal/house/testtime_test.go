@@ -49,7 +49,7 @@ var wallClock = map[string]string{
 	"responder_test.go script.play":                                              "the random pauses of a client that follows a script",
 	"route_test.go TestExpiredIsNotRun":                                          "two milliseconds must pass while the loop is inside a function",
 	"rpc/chaos_test.go TestChaos":                                                "the network's own time between two of its changes, which calls of all kinds meet at random",
-	"rpc/client_fail_test.go TestRetryAfterHoldsConnects":                         "the least time that a server's advice must hold back the next connect",
+	"rpc/client_fail_test.go TestRetryAfterHoldsConnects":                        "the least time that a server's advice must hold back the next connect",
 	"rpc/config/acceptance_test.go impl.where":                                   "reads what is left of a deadline that is far away",
 	"rpc/terminal_test.go TestTimeouts":                                          "reads what is left of a deadline that is hours away",
 	"scale_test.go TestIdleConnections":                                          "a second in which the loops of ten thousand idle connections do not wake",
