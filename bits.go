@@ -17,8 +17,8 @@ package eddy
 //	handshaking  Conn.clock is when the handshake has to be done; never in phase Closing, nor with pauseEnd
 //	timed        there is a handler deadline
 //	asked        connExt.current or kept hold contexts that were asked for on the loop
-//	marked       connExt.marks is not empty: the outbound queue holds files, messages that may be dropped, or what futures
-//	             wait for
+//	marked       connExt.marks counts what is queued and sent: from the first file, message that may be dropped, or future,
+//	             until the outbound queue is empty
 //	bulk         the last event brought more than a batch has room for
 //	outputEnds   CloseWrite was called, and what was written before is not sent yet
 //	outputEnded  CloseWrite was called, and our FIN is sent

@@ -169,12 +169,12 @@ func unlessDropped(err error) error {
 
 // queueClassed takes a message of a class into the queue.
 func (c *Conn) queueClassed(made *collector) {
-	m := outMark{class: made.class, size: made.size, futures: made.futures}
+	u := unit{class: made.class, futures: made.futures}
 	if w := c.loop.out.tracking.of(c); w != nil {
-		m.futures = append(m.futures, w)
+		u.futures = append(u.futures, w)
 	}
-	c.pushMarked(made.queue, m)
-	c.queuedMore(made.size)
+	c.pushUnit(made.queue, made.size, u)
+	c.count(made.size)
 	for _, w := range made.futures {
 		c.placeMark(w, nil)
 		w.partEnded(nil, c.loop)
@@ -222,6 +222,25 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	return nil
 }
 
+// dropOldest removes from the queue the oldest message of the class that has not begun to be sent, because of a bound. It
+// returns false when there is none.
+func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
+	if !c.has(marked) {
+		return false
+	}
+	for _, u := range c.outMarks().units {
+		if u.class == k {
+			var why error
+			if u.futures != nil {
+				why = &DroppedError{k, bound}
+			}
+			c.takeOut(u.mark, why)
+			return true
+		}
+	}
+	return false
+}
+
 // roomFor returns an error that names the bound which another message of the class would pass, nil if there is none.
 func (c *Conn) roomFor(k *MessageClass, n int) error {
 	if err := c.admit(n); err != nil {
@@ -230,15 +249,15 @@ func (c *Conn) roomFor(k *MessageClass, n int) error {
 	if !c.has(marked) {
 		return nil
 	}
-	x := c.outMarks()
-	t := x.tally(k)
+	m := c.outMarks()
+	t := m.tally(k)
 	switch {
 	case k.MaxMessages > 0 && t.messages >= k.MaxMessages:
 		return fmt.Errorf("%w: %d messages wait, limit %d", ErrBackpressure, t.messages, k.MaxMessages)
 	case k.MaxBytes > 0 && t.bytes > 0 && t.bytes+n > k.MaxBytes:
 		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrBackpressure, t.bytes, n, k.MaxBytes)
-	case len(x.list) >= maxMarks:
-		return fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, len(x.list), maxMarks)
+	case len(m.units) >= maxMarks:
+		return fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, len(m.units), maxMarks)
 	}
 	return nil
 }
@@ -255,12 +274,12 @@ func (t *classTally) add(messages, bytes int) {
 }
 
 // tally returns the numbers of a class, from a list, since a connection uses few classes.
-func (x *outMarks) tally(k *MessageClass) *classTally {
-	for i := range x.tallies {
-		if x.tallies[i].class == k {
-			return &x.tallies[i]
+func (m *outMarks) tally(k *MessageClass) *classTally {
+	for i := range m.tallies {
+		if m.tallies[i].class == k {
+			return &m.tallies[i]
 		}
 	}
-	x.tallies = append(x.tallies, classTally{class: k})
-	return &x.tallies[len(x.tallies)-1]
+	m.tallies = append(m.tallies, classTally{class: k})
+	return &m.tallies[len(m.tallies)-1]
 }

@@ -227,7 +227,9 @@ func (l *loop) finishClose(c *Conn) {
 
 func (c *Conn) releaseBuffers() {
 	c.dropInput()
-	c.releaseFiles()
+	if c.has(marked) {
+		c.endMarks()
+	}
 	for c.out.head != nil {
 		s := c.out.pop()
 		c.queued.Add(-int64(s.Len()))

@@ -25,10 +25,10 @@ func (c *Conn) flush() {
 		}
 		var n, offered int
 		var err error
-		if m := c.fileAtHead(); m != nil {
+		if u := c.fileAtHead(); u != nil {
 			calls -= fileCalls - 1
-			if n, offered, err = c.sendFile(m); n > 0 {
-				c.fileSent(m, n)
+			if n, offered, err = c.sendFile(u); n > 0 {
+				c.fileSent(u, n)
 			}
 		} else if n, offered, err = c.writeSome(); n > 0 {
 			c.sent(n)
@@ -97,17 +97,18 @@ func (c *Conn) writeSome() (n, offered int, err error) {
 // sent takes n written bytes off the queue.
 func (c *Conn) sent(n int) {
 	c.queued.Add(-int64(n))
-	for n > 0 {
+	for left := n; left > 0; {
 		s := c.out.head
-		c.begun()
-		if k := s.Len(); k > n {
-			s.Consume(n)
-			c.reached(s, s.Begin())
-			return
-		} else {
-			n -= k
+		k := s.Len()
+		if k > left {
+			s.Consume(left)
+			break
 		}
-		c.giveBack(c.popSent())
+		left -= k
+		c.giveBack(c.out.pop())
+	}
+	if c.has(marked) {
+		c.passed(n)
 	}
 }
 
@@ -129,8 +130,18 @@ func (c *Conn) giveBack(s *buf.Segment) {
 	c.loop.pool.Put(s)
 }
 
+// giveBackAll ends the segments of q.
+func (c *Conn) giveBackAll(q outQueue) {
+	for q.head != nil {
+		c.giveBack(q.pop())
+	}
+}
+
 // flushed runs when the last queued byte was written.
 func (c *Conn) flushed() {
+	if c.has(marked) {
+		c.endMarks()
+	}
 	c.writeFree()
 	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)

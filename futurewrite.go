@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
@@ -154,7 +153,7 @@ type writeFuture struct {
 	message    tracked
 	next, prev *writeFuture // connExt.futures, under its mutex
 	listed     bool
-	mark       futureMark // owned by the loop
+	mark       mark // the bytes it waits for, owned by the loop; from is to when they cannot be taken out
 }
 
 // tracked is a message on its way through the pipeline for a Future. It counts as a part of the Future until end.
@@ -316,7 +315,7 @@ func (c *Conn) failFutures() {
 		if w == nil {
 			return
 		}
-		w.mark = futureMark{}
+		w.mark = mark{}
 		if !w.settle(FutureFailed, end, c.loop) {
 			w.leave() // it has been completed elsewhere and is about to leave
 		}
@@ -327,14 +326,11 @@ func (c *Conn) failFutures() {
 type tracking struct {
 	conn   *Conn // nil for none
 	future *writeFuture
-	bytes  int    // queued for it so far
-	units  int    // files and messages of a class among them
-	nested bool   // inside a message of a class: bytes are gathered with that message
-	gather bool   // some bytes are gathered so
-	mixed  bool   // other bytes came into the queue or were taken out of it
-	tail   place  // the end of the queue when the handling began
-	writes uint64 // the loop's count of write calls then
-	err    error  // of a piece that was refused
+	from   int64 // outMarks.queued when the handling began
+	length int   // of what was queued for it so far, as outMarks counts
+	nested bool  // inside a message of a class: bytes are gathered with that message
+	gather bool  // some bytes are gathered so
+	err    error // of a piece that was refused
 }
 
 // of returns the Future whose message c is handling, nil for none.
@@ -369,13 +365,12 @@ func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 		return nil
 	}
 	outer := l.out.tracking
-	l.out.tracking = tracking{conn: c, future: w, nested: l.out.collect.conn == c, tail: c.outEnd(), writes: l.Counters[meter.Writes]}
+	l.out.tracking = tracking{conn: c, future: w, from: c.outMarks().queued, nested: l.out.collect.conn == c}
 	returned := false
 	var err error
 	defer func() {
 		k := l.out.tracking
 		l.out.tracking = outer
-		l.out.tracking.mixed = true
 		if returned {
 			c.trackedOver(t, &k, err)
 		} // else a handler panicked: the future fails with the connection
@@ -401,7 +396,7 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	case k.gather:
 		w.addPart()
 		l.out.collect.futures = append(l.out.collect.futures, w)
-	case k.bytes > 0:
+	case k.length > 0:
 		c.placeMark(w, k)
 	}
 	t.end(err, l)
@@ -434,18 +429,4 @@ func (ctx *Context) trackOnPool(t *tracked, pass func(msg any) error) {
 	s.future = w
 	defer func() { s.future = was }()
 	t.end(pass(t.take()), nil) // not reached by a panic: the future fails with the connection
-}
-
-// place is a position in an outbound queue.
-type place struct {
-	seg *buf.Segment
-	at  int // as Segment.End counts
-}
-
-// outEnd returns the end of the queue, which is no place when it is empty.
-func (c *Conn) outEnd() place {
-	if c.out.tail == nil {
-		return place{}
-	}
-	return place{c.out.tail, c.out.tail.End()}
 }

@@ -1,23 +1,15 @@
 package eddy
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/go-eddy/eddy/buf"
-)
-
-// futures checks that waiting futures mark bytes that are in the queue, in its order, and that no unfinished write is
-// lost.
+// futures checks that the marks lie in the queue, in its order, and that no unfinished write is lost.
 func (k *inspection) futures(c *Conn) {
 	x := c.ext.Load()
 	if x == nil {
 		return
 	}
-	if err := x.marks.waits.check(c); err != nil {
+	if err := c.checkMarks(x.marks); err != nil {
 		k.connFail(c, "%w", err)
-	}
-	if some := len(x.marks.list) > 0 || x.marks.waits.first != nil; some != c.has(marked) {
-		k.connFail(c, "has marks: %v, and says %v", some, c.has(marked))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -30,25 +22,29 @@ func (k *inspection) futures(c *Conn) {
 	}
 }
 
-// check compares the marks of futures with their outbound queue.
-func (q *markList) check(c *Conn) error {
-	var last *buf.Segment
-	s, n, at := c.out.head, 0, -1
-	for w := q.first; w != nil; w = w.mark.next {
-		n++
-		for s != nil && s != w.mark.to.seg {
-			s, at = s.Next, -1
-		}
-		switch m := w.mark; {
-		case s == nil:
-			return fmt.Errorf("mark %d is not in the queue, or out of order", n)
-		case !m.set || m.to.at < at || m.to.at > s.End() || m.next == nil && q.last != w || m.prev == nil && q.first != w:
-			return fmt.Errorf("mark %d is wrong: %+v in %d to %d behind %d", n, m, s.Begin(), s.End(), at)
-		}
-		last, at = s, w.mark.to.at
+// checkMarks compares the marks of the outbound queue, which may be nil, with the queue.
+func (c *Conn) checkMarks(m *outMarks) error {
+	switch {
+	case !c.has(marked) && m != nil && len(m.units)+len(m.waits) > 0:
+		return fmt.Errorf("has marks and does not count: %+v", m)
+	case !c.has(marked):
+		return nil
+	case m.queued-m.sent != c.out.extent() || m.offered < m.sent || m.offered > m.queued:
+		return fmt.Errorf("counts %d queued, %d offered, %d sent; the queue holds %d", m.queued, m.offered, m.sent, c.out.extent())
 	}
-	if n != q.n || (n == 0) != (last == nil) {
-		return fmt.Errorf("%d marks, %d counted", n, q.n)
+	at := m.sent
+	for i, u := range m.units {
+		if u.from < at || u.to <= u.from || u.to > m.queued || (u.class != nil) == (u.file != nil) {
+			return fmt.Errorf("unit %d lies at %v, the one before ends at %d, the queue at %d", i, u.mark, at, m.queued)
+		}
+		at = u.to
+	}
+	at = m.sent + 1
+	for i, w := range m.waits {
+		if w.mark.to < at || w.mark.from > w.mark.to || w.mark.to > m.queued {
+			return fmt.Errorf("future %d waits for %v, the one before for %d, the queue ends at %d", i, w.mark, at, m.queued)
+		}
+		at = w.mark.to
 	}
 	return nil
 }

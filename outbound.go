@@ -18,31 +18,6 @@ const (
 	maxGather = 64
 )
 
-// outQueue is a connection's outbound bytes: a list of segments, each either coalesced small writes or one adopted
-// slice. Owned by the loop.
-type outQueue struct {
-	head, tail *buf.Segment
-}
-
-func (q *outQueue) push(s *buf.Segment) {
-	if q.tail == nil {
-		q.head = s
-	} else {
-		q.tail.Next = s
-	}
-	q.tail = s
-}
-
-func (q *outQueue) pop() *buf.Segment {
-	s := q.head
-	q.head = s.Next
-	s.Next = nil
-	if q.head == nil {
-		q.tail = nil
-	}
-	return s
-}
-
 // submitWrite takes a message from any goroutine. From then on its bytes count as queued.
 func (c *Conn) submitWrite(from *Context, msg any) error {
 	if err := c.writesClosed(); err != nil && !c.finishesWrite(from) {
@@ -270,11 +245,11 @@ func (c *Conn) target() *outQueue {
 func (c *Conn) appendCopy(p []byte) {
 	q, size := c.target(), segmentSize
 	if q != &c.out {
-		size = 0 // nothing more will be added to it
+		size = 0 // few bytes will be added to it
 	}
 	for len(p) > 0 {
 		var room []byte
-		if q.tail != nil && (q != &c.out || !c.sealed()) {
+		if q.tail != nil {
 			room = q.tail.Free()
 		}
 		if len(room) == 0 {
@@ -311,21 +286,24 @@ func (c *Conn) admitOnLoop(n int) error {
 	return err
 }
 
+// queuedMore follows n bytes that were appended to target.
 func (c *Conn) queuedMore(n int) {
-	l := c.loop
-	switch {
+	switch o := &c.loop.out; {
 	case n == 0:
-		return
-	case l.out.collect.conn == c:
-		l.out.collect.size += n
-		if l.out.tracking.conn == c {
-			l.out.tracking.gather = l.out.tracking.nested
+	case o.collect.conn == c:
+		o.collect.size += n
+		if o.tracking.conn == c {
+			o.tracking.gather = o.tracking.nested
 		}
-		return
+	default:
+		c.grown(n)
+		c.count(n)
 	}
-	if l.out.tracking.conn == c {
-		l.out.tracking.bytes += n
-	}
+}
+
+// count follows n bytes that are in the queue now, and sees to it that they are flushed.
+func (c *Conn) count(n int) {
+	l := c.loop
 	more := int64(n)
 	if p := &l.inHand.prepaid; p.conn == c {
 		k := min(more, p.n)
@@ -401,13 +379,10 @@ func (c *Conn) widen() {
 // tellWritability calls the handlers, and keeps their writes apart from the message that caused the call.
 func (c *Conn) tellWritability(writable bool) {
 	l := c.loop
-	was, end := l.out.tracking, c.outEnd()
+	was := l.out.tracking
 	l.out.tracking = tracking{}
 	c.fireWritability(writable)
 	l.out.tracking = was
-	if c.outEnd() != end {
-		l.out.tracking.mixed = true
-	}
 }
 
 // failWrite handles an outbound handler's error for a write whose caller has not waited for it.

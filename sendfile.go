@@ -64,7 +64,7 @@ func (c *Conn) enqueueFile(f *File) error {
 	if err == nil {
 		err = c.admitOnLoop(window(f.Length))
 	}
-	if err == nil && c.has(marked) && len(c.outMarks().list) >= maxMarks {
+	if err == nil && c.has(marked) && len(c.outMarks().units) >= maxMarks {
 		err = fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, maxMarks, maxMarks)
 	}
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *Conn) enqueueFile(f *File) error {
 		return err
 	}
 	place := c.loop.pool.Adopt(nil)
-	c.pushMarked(outQueue{place, place}, outMark{file: f, left: f.Length})
-	c.queuedMore(window(f.Length))
+	c.pushUnit(outQueue{place, place}, 1, unit{file: f, left: f.Length})
+	c.count(window(f.Length))
 	return nil
 }
 
@@ -86,43 +86,35 @@ type fileError struct{ err error }
 func (e *fileError) Error() string { return e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
+// fileAtHead returns the file at the head of the queue, nil if bytes are there.
+func (c *Conn) fileAtHead() *unit {
+	if c.out.head.Len() > 0 {
+		return nil
+	}
+	return &c.outMarks().units[0]
+}
+
 // sendFile makes one system call for the file at the head of the queue.
-func (c *Conn) sendFile(m *outMark) (n, offered int, err error) {
-	f := m.file
-	at := f.Offset + f.Length - m.left
-	offered = int(min(m.left, fileChunk))
+func (c *Conn) sendFile(u *unit) (n, offered int, err error) {
+	f := u.file
+	at := f.Offset + f.Length - u.left
+	offered = int(min(u.left, fileChunk))
 	n, err = c.loop.sock.SendFile(c.fd, f.File, at, offered)
 	if n == 0 && err == nil {
-		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, m.left, io.ErrUnexpectedEOF)}
+		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, u.left, io.ErrUnexpectedEOF)}
 	}
 	return n, offered, err
 }
 
 // fileSent counts n sent bytes of the file at the head of the queue and removes it after the last one.
-func (c *Conn) fileSent(m *outMark, n int) {
-	was := window(m.left)
-	m.left -= int64(n)
-	c.queued.Add(int64(window(m.left) - was))
-	if m.left > 0 {
+func (c *Conn) fileSent(u *unit, n int) {
+	was := window(u.left)
+	u.left -= int64(n)
+	c.queued.Add(int64(window(u.left) - was))
+	if u.left > 0 {
 		return
 	}
-	m.file.Release()
-	c.unmarkFirst()
-	c.loop.pool.Put(c.popSent())
-}
-
-// releaseFiles closes the files that were not sent.
-func (c *Conn) releaseFiles() {
-	if !c.has(marked) {
-		return
-	}
-	x := c.outMarks()
-	for i := range x.list {
-		if m := &x.list[i]; m.file != nil {
-			c.queued.Add(-int64(window(m.left)))
-			m.file.Release()
-		}
-	}
-	*x = outMarks{}
-	c.clear(marked)
+	u.file.Release()
+	c.loop.pool.Put(c.out.pop())
+	c.passed(1)
 }

@@ -29,7 +29,7 @@ type connExt struct {
 	current  *requestContext   // context of what is being handled, if asked for
 	kept     []*requestContext // contexts with a deadline whose requests may be in flight, oldest first
 	tenant   string
-	marks    outMarks
+	marks    *outMarks      // nil until there is the first
 	inner    *innerInput    // for decoders that are not the first handler
 	later    uint8          // work for the end of the batch
 	gathered []*writeFuture // futures whose bytes FlushHandlers hold until then; each counts this as a part

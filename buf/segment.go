@@ -106,29 +106,23 @@ func (s *Segment) Verify() error {
 	return fmt.Errorf("buf: an adopted slice of %d bytes was changed before it was given back; it now begins with %q", len(s.b), s.b[:min(len(s.b), 32)])
 }
 
-// Begin returns the position in the segment's memory where the readable part begins. Positions of Begin and End stay
-// comparable until the segment has become empty or was compacted.
-func (s *Segment) Begin() int { return s.start }
-
-// End returns the position where the readable part ends; see Begin.
-func (s *Segment) End() int { return s.end }
-
-// Cut takes the bytes between the positions from and to, as Begin and End count them, out of the readable part. The
-// bytes behind them move forward. An adopted segment can lose bytes only at its ends, because its memory is not the
-// pool's to change. Cut panics when the bytes are not readable, or in the middle of an adopted segment.
+// Cut takes the readable bytes from index from up to index to out. The bytes behind them move forward. An adopted segment
+// can lose bytes only at its ends, because its memory is not the pool's to change. Cut panics when the bytes are not
+// readable, or in the middle of an adopted segment.
 func (s *Segment) Cut(from, to int) {
 	switch {
-	case from < s.start || to < from || to > s.end:
-		panic(fmt.Sprintf("buf: cut of %d to %d, readable are %d to %d", from, to, s.start, s.end))
-	case to == s.end:
-		s.end = from
-	case from == s.start:
-		s.start = to
+	case from < 0 || to < from || to > s.Len():
+		panic(fmt.Sprintf("buf: cut of %d to %d, %d readable", from, to, s.Len()))
+	case to == s.Len():
+		s.end = s.start + from
+	case from == 0:
+		s.start += to
 	case s.adopted:
 		panic("buf: cut out of the middle of an adopted segment")
 	default:
+		b := s.Bytes()
+		copy(b[from:], b[to:])
 		s.end -= to - from
-		copy(s.b[from:s.end], s.b[to:])
 	}
 	if s.trace != nil {
 		s.trace.touch("Cut")
