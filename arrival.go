@@ -2,7 +2,6 @@ package eddy
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/go-eddy/eddy/internal/meter"
 )
@@ -131,18 +130,11 @@ func (ctx *Context) addGuarded() (err error, panicked bool) {
 func (ctx *Context) removeGuarded() {
 	defer func() {
 		if v := recover(); v != nil {
-			perr := ctx.conn.notePanic(ctx, v)
+			perr := ctx.Panicked(v)
 			ctx.conn.requestClose(closeRequest{reason: CloseInternalError, err: perr, flush: true})
 		}
 	}()
 	ctx.handleRemove()
-}
-
-func (c *Conn) notePanic(ctx *Context, v any) *PanicError {
-	stack := debug.Stack()
-	c.set.owner.hopPanics.Add(1)
-	c.loop.logPanic(ctx.node.name, v, stack)
-	return &PanicError{Value: v, Stack: stack}
 }
 
 func addError(ctx *Context, err error) error {

@@ -30,3 +30,13 @@ func TestContextNow(t *testing.T) {
 		last = first
 	}
 }
+
+// TestLoopNowFollowsItsClock: Loop.Now is the time that timers follow, and goes on during an iteration.
+func TestLoopNowFollowsItsClock(t *testing.T) {
+	st, l := newStage(t, countedServer(nil))
+	o := st.connect(l).conn.Loop()
+	was := o.Now()
+	if st.now.Add(int64(time.Hour)); o.Now().Sub(was) != time.Hour {
+		t.Errorf("an hour later it is %v later", o.Now().Sub(was))
+	}
+}

@@ -179,6 +179,9 @@ func (c *Conn) OnWritable(f func(err error)) {
 // Buffers returns the pool of counted buffers of the connection's group, for messages that go to several connections.
 func (c *Conn) Buffers() *buf.SharedPool { return c.loop.crew.shared }
 
+// Watermarks returns the bounds of the outbound queue, without a 0 for a default. Any goroutine.
+func (c *Conn) Watermarks() Watermarks { return c.set.marks }
+
 // QueuedBytes returns how many outbound bytes have been submitted and not yet taken by the kernel.
 func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 

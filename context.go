@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,27 @@ func (ctx *Context) CloseAfterFlush(reason CloseReason) {
 		return
 	}
 	ctx.conn.closeFlushed(reason, nil)
+}
+
+// Fail ends the connection now because of err, for the reason that err classifies to, see WithReason; what is queued is
+// lost. A connection that is ending keeps its own end. On the loop no further message of the connection is delivered.
+func (ctx *Context) Fail(err error) {
+	c := ctx.conn
+	if !ctx.onLoop() {
+		c.CloseWith(reasonOf(err), err)
+	} else if c.phase < PhaseClosing {
+		c.beginClose(reasonOf(err), err)
+	}
+}
+
+// Panicked counts and logs a panic in code that the handler has run on a pool, as the engine does for handlers there, and
+// returns it as an error. v is what recover has returned. Call it in the deferred function that has recovered, so that the
+// log has the stack. The connection goes on. Any goroutine, also after the close.
+func (ctx *Context) Panicked(v any) *PanicError {
+	c, stack := ctx.conn, debug.Stack()
+	c.set.owner.hopPanics.Add(1)
+	c.loop.logPanic(ctx.node.name, v, stack)
+	return &PanicError{Value: v, Stack: stack}
 }
 
 // After runs f on the connection's loop after d, unless the connection ends first. On the loop only. Errors: ErrClosed, a

@@ -28,7 +28,6 @@
 //   - [Handle] makes a ReadHandler of a function for one type of message.
 //   - [Context] is a handler's place in the pipeline: it passes messages on and writes answers.
 //   - [On] adds a handler to a pool, where it may block.
-//   - [Responder] runs requests on a pool and writes one response to each.
 //   - [Watermarks] and [OverflowPolicy] bound what waits for a slow reader.
 //   - [Admission] says which connections a server takes.
 //   - [Deadlines] are the time limits of one connection.
@@ -56,8 +55,8 @@
 // # Answer from a pool
 //
 // Add a handler with [On] and an [executor.Pool] when it may block. Each connection has one strand on the pool, which keeps its
-// messages in order; a message that borrows the loop's memory is detached first. For requests and responses use a
-// [Responder], which keeps one of four orders: docs/executors.md, docs/requests.md.
+// messages in order; a message that borrows the loop's memory is detached first. For requests and responses use package
+// responder, which keeps one of four orders: docs/executors.md, docs/requests.md.
 //
 // # Apply backpressure
 //

@@ -146,7 +146,7 @@ func (c *Conn) guardOnLoop(ctx *Context, f func(*Context)) {
 func (c *Conn) guardOnPool(ctx *Context, f func(*Context)) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.notePanic(ctx, v)
+			ctx.Panicked(v)
 		}
 	}()
 	f(ctx)

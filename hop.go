@@ -308,7 +308,7 @@ func (ctx *Context) writeOnPool(msg any) error {
 
 // hopPanicked tells the ErrorHandlers and closes the connection whose handler panicked; the pool's worker lives on.
 func (c *Conn) hopPanicked(ctx *Context, v any) {
-	perr := c.notePanic(ctx, v)
+	perr := ctx.Panicked(v)
 	func() {
 		defer func() { _ = recover() }() // an error handler that panics has had its word
 		ctx.result(perr)

@@ -53,3 +53,26 @@ func TestHopsShareAWakeup(t *testing.T) {
 		}
 	}
 }
+
+// TestWakeLater: work that was queued without a wakeup runs when the iteration ends, whoever queued it.
+func TestWakeLater(t *testing.T) {
+	pool, err := executor.NewFixed(executor.Options{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ran atomic.Bool
+	a, l := newReserving(t, countedServer(nil))
+	s := executor.NewStrand(pool, 0, func(int) { ran.Store(true) })
+	if wake, err := s.Enqueue(1); !wake || err != nil {
+		t.Fatal(wake, err)
+	}
+	a.conn.Loop().WakeLater(pool)
+	if st := pool.Stats(); st.Workers > 0 {
+		t.Errorf("woken at once: %+v", st)
+	}
+	l.Iterate()
+	testkit.Eventually(t, "the work", ran.Load)
+	if _, err := pool.Shutdown(testkit.Context(t)); err != nil {
+		t.Error(err)
+	}
+}

@@ -190,7 +190,7 @@ func (k *inspection) interest(c *Conn) {
 
 // outbound checks that bytes counted as queued are in the queue or on their way to it.
 func (k *inspection) outbound(c *Conn) {
-	sum := k.queue[c].bytes + c.answerBytes()
+	sum := k.queue[c].bytes + c.reservedBytes()
 	last := c.out.head
 	for s := c.out.head; s != nil; s = s.Next {
 		if s.Len() == 0 {
@@ -207,10 +207,10 @@ func (k *inspection) outbound(c *Conn) {
 	}
 }
 
-// answerBytes returns the bytes of responses that count as queued but still wait for their turn.
-func (c *Conn) answerBytes() int64 {
+// reservedBytes returns the bytes of messages that count as queued and are not written yet.
+func (c *Conn) reservedBytes() int64 {
 	if x := c.ext.Load(); x != nil {
-		return x.answers.Load()
+		return x.reserved.Load()
 	}
 	return 0
 }
@@ -218,7 +218,7 @@ func (c *Conn) answerBytes() int64 {
 // memory checks that the budget counts what the connection holds, as soon as it is flushed.
 func (k *inspection) memory(c *Conn) {
 	out, in := c.holds()
-	if c.heldIn != in || c.heldOut != out && !c.has(listedDirty) && k.queue[c].bytes == 0 && !k.queue[c].has(taskResponses) {
+	if c.heldIn != in || c.heldOut != out && !c.has(listedDirty) && k.queue[c].bytes == 0 && !k.queue[c].has(taskSignal) {
 		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.heldOut, c.heldIn, out, in)
 	}
 	if m := c.cell(); c.paused&pauseBudget != 0 && !slices.Contains(m.paused, c.token()) {
@@ -232,7 +232,7 @@ func (k *inspection) memory(c *Conn) {
 // unless they go on under ReadOn.
 func (k *inspection) marks(c *Conn) {
 	over := c.shows(unwritable)
-	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState, taskResponses)
+	q, told := c.queued.Load(), k.queue[c].has(taskWrite, taskReadState, taskSignal)
 	switch {
 	case (over && !c.has(readsOn)) != (c.paused&pauseOutbound != 0):
 		k.connFail(c, "over its high mark: %v, reads on: %v", over, c.has(readsOn))

@@ -3,6 +3,8 @@ package eddy
 import (
 	"fmt"
 	"time"
+
+	"github.com/go-eddy/eddy/executor"
 )
 
 // Loop is a handle to one loop of a Group. The loop is a goroutine that runs the functions it is given one after the
@@ -17,6 +19,10 @@ func (c *Conn) Loop() *Loop { return &c.loop.handle }
 
 // Name returns the loop's name, which is also the value of the pprof label eddy_loop on its goroutine.
 func (o *Loop) Name() string { return o.l.Name }
+
+// Now returns the time by the loop's clock, which timers and deadlines follow. It reads the clock, which Context.Now does
+// not. Any goroutine, also after the loop has ended.
+func (o *Loop) Now() time.Time { return o.l.Clock.Wall() }
 
 // In reports whether the caller runs on this loop, at a cost of about a microsecond.
 func (o *Loop) In() bool { return o.l.In() }
@@ -37,6 +43,10 @@ func (o *Loop) Tail(f func()) error {
 	}
 	return o.l.Tasks.PushTail(f)
 }
+
+// WakeLater wakes the workers of p for what Pool.Enqueue or Strand.Enqueue has queued there: once for all that one iteration
+// of the loop brings, at its end or after 32 calls. Loop only.
+func (o *Loop) WakeLater(p *executor.Pool) { o.l.wakeLater(p) }
 
 // After runs f on the loop after d. If needed, the loop wakes up for it. Timers end with the loop.
 func (o *Loop) After(d time.Duration, f func()) (*Timer, error) {

@@ -156,6 +156,19 @@ func TestRequestsContext(t *testing.T) {
 	if second.Err() != nil {
 		t.Errorf("the other request's context: %v", second.Err())
 	}
+	for _, asked := range []bool{true, false} {
+		var r eddy.Request
+		conn.BeginRequest(&r)
+		if asked && r.Context().Err() != nil {
+			t.Error("over before it is cancelled")
+		}
+		r.Cancel()
+		r.Cancel()
+		if err := r.Context().Err(); !errors.Is(err, context.Canceled) || second.Err() != nil {
+			t.Errorf("a cancelled context says %v, and another one %v", err, second.Err())
+		}
+		r.End()
+	}
 	conn.Close(eddy.CloseNormal)
 	<-second.Done()
 	two.End()

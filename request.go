@@ -74,6 +74,10 @@ func (x *connExt) remove(r *Request) {
 	r.next, r.prev, r.listed = nil, nil, false
 }
 
+// Cancel ends the request's Context before its End, because nobody wants the result any more. The request stays in flight.
+// Any goroutine, until End.
+func (r *Request) Cancel() { r.Context().(*requestContext).end(context.Canceled) }
+
 // Deadline returns when the request must be over, false if there is no handler deadline. Any goroutine.
 func (r *Request) Deadline() (time.Time, bool) { return r.conn.deadlineFrom(r.since) }
 

@@ -31,8 +31,14 @@ func (s *Signal) Raise() error {
 	return err
 }
 
-// deliver runs the signal's task. A Raise from here on queues another one.
+// deliver runs the signal's task. A Raise from here on queues another one. Messages that were reserved elsewhere are
+// counted here for the first time.
 func (s *Signal) deliver() {
 	s.raised.Store(false)
 	s.run()
+	if c := s.conn; c.phase < PhaseClosing {
+		c.writeSettled()
+	} else {
+		c.account()
+	}
 }

@@ -24,7 +24,6 @@ const (
 	taskChange                       // change conn's pipeline as msg.(*change) says
 	taskAdded                        // HandleAdd of ctx has run on its pool; msg.(*addFailure) if it failed
 	taskSettle                       // all events from before conn's last pipeline change have passed
-	taskResponses                    // run msg.(func()), which takes conn's responses from a pool
 	taskFuture                       // run the listeners of msg.(*Future), or take it out of the queue
 	taskSignal                       // run the function of msg.(*Signal)
 )
@@ -45,7 +44,7 @@ func (l *loop) RunTask(t task) {
 		l.serving.Store(t.conn)
 	}
 	switch t.kind {
-	case taskFunc, taskResponses:
+	case taskFunc:
 		t.msg.(func())()
 	case taskRegister:
 		l.register(t.conn)
@@ -143,8 +142,8 @@ func (l *loop) prepaidBytes(c *Conn) int64 {
 	return 0
 }
 
-// writeSettled follows a submitted write. The queue may be shorter than counted before, if a handler shortened or dropped
-// the message or the write was refused.
+// writeSettled follows a submitted write, or the work of a Signal. The queue may be shorter than counted before, if a
+// handler shortened or dropped the message or the write was refused.
 func (c *Conn) writeSettled() {
 	c.noteWatermarks()
 	c.checkDrain()

@@ -18,7 +18,7 @@ type connExt struct {
 	hopWaiting atomic.Pointer[strand]          // strand that must drain before reads resume
 	strands    atomic.Pointer[strand]          // written by the loop
 	begun      requestClock                    // for Begin and End; written under mu
-	answers    atomic.Int64                    // bytes of responses that count as queued but wait for their turn or for the loop
+	reserved   atomic.Int64                    // bytes of Reserved messages, which count as queued
 	trace      atomic.Pointer[context.Context] // for messages without their own
 
 	// Owned by the loop.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/ring"
 )
 
@@ -182,7 +183,7 @@ func TestTLSNumbers(t *testing.T) {
 
 // TestRequestNumbers: requests of a Responder are exposed by their outcome, messages of a class by what became of them.
 func TestRequestNumbers(t *testing.T) {
-	tells(t, "responder", Responder("x", &told[eddy.ResponderStats]{eddy.ResponderStats{
+	tells(t, "responder", Responder("x", &told[responder.Stats]{responder.Stats{
 		Failed: 1, Refused: 2, Rejected: 3, Cancelled: 4, Expired: 5, Abandoned: 6, Dropped: 7,
 	}}), samples{
 		`eddy_requests_failed_total{outcome="failed"}`: 1, `eddy_requests_failed_total{outcome="refused"}`: 2,

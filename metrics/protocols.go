@@ -4,6 +4,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/tlsx"
 )
 
@@ -11,7 +12,7 @@ type (
 	httpStats      = http1.Stats
 	transportStats = http1.TransportStats
 	tlsStats       = tlsx.Stats
-	responderStats = eddy.ResponderStats
+	responderStats = responder.Stats
 )
 
 //nolint:gochecknoglobals // tables, never written
@@ -92,10 +93,10 @@ func putTLS(scrape *expo.Scrape, name string, st *tlsStats) {
 	scrape.Put(tlsFailed, float64(st.Refused), name, "refused")
 }
 
-// Responder returns a Source of the numbers of an eddy.Responder or a frame.Server.
+// Responder returns a Source of the numbers of a responder.Responder or a frame.Server.
 func Responder[W interface {
 	comparable
-	Stats() eddy.ResponderStats
+	Stats() responder.Stats
 }](name string, r W) Source {
 	return source("responder", name, r, func(_ *memory, scrape *expo.Scrape, st *responderStats) { putResponder(scrape, name, st) })
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/goid"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // placeBook notes where things really ran.
@@ -480,7 +481,7 @@ func TestStreamsStayOffTheLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv, err := NewServer(ServerOptions{Logger: quiet, Ports: []PortOptions{{
-		Name: "tri", Addr: "127.0.0.1:-1", Ordering: eddy.OrderSerial, Group: loops, Pool: PoolOptions{Threads: 8},
+		Name: "tri", Addr: "127.0.0.1:-1", Ordering: responder.Serial, Group: loops, Pool: PoolOptions{Threads: 8},
 	}}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // TestOverload: at twice the capacity each round has the goodput of one without overload, what is refused is refused while
@@ -252,7 +253,7 @@ func TestSerialStreams(t *testing.T) {
 	var order sync.Map // connection → last
 	var beside atomic.Int64
 	g := newGate()
-	s := newServer(t, ServerOptions{Isolation: PerService, Ports: []PortOptions{{Ordering: eddy.OrderSerial, Pool: PoolOptions{Threads: 4, Queue: 100}}}})
+	s := newServer(t, ServerOptions{Isolation: PerService, Ports: []PortOptions{{Ordering: responder.Serial, Pool: PoolOptions{Threads: 4, Queue: 100}}}})
 	count := Unary("Count", func(ctx context.Context, req *counted) (*counted, error) {
 		n := beside.Add(1)
 		defer beside.Add(-1)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc/internal/pools"
 )
 
@@ -317,7 +318,7 @@ type PortStats struct {
 	Engine eddy.Stats
 	// Requests counts the requests that did not go the usual way. Rejected ones were answered BUSY, or dropped if they
 	// were one-way; Dropped counts the latter.
-	Requests eddy.ResponderStats
+	Requests responder.Stats
 	Answers  map[frame.Status]uint64 // responses by status; statuses without any are there, too
 	Events   EventStats              // what the Listener was told
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // DefaultInFlight is PortOptions.InFlight if the options do not say: more than any pool takes by default.
@@ -27,7 +28,7 @@ type PortOptions struct {
 
 	// Ordering of requests on one connection. OrderSerial makes each connection a serial stream: one call at a time, in
 	// order, each on the pool of its service.
-	Ordering eddy.Ordering
+	Ordering responder.Ordering
 	InFlight int // calls of one connection that were not answered or still run; at the bound its reads pause. 0 = DefaultInFlight
 
 	MaxPayload  int           // of requests and responses; 0 = frame.DefaultMaxPayload

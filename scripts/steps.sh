@@ -45,7 +45,7 @@ step_tools() {
 
 # What differs between systems is in the core, and nothing depends on the processor but by the size of a word: where the applications' libraries
 # do not go, and on the second processor of a system, the core is asked alone.
-readonly core="./internal/... ./buf/... ./executor/... ./ring/... ./codec/... ."
+readonly core="./internal/... ./buf/... ./executor/... ./ring/... ./codec/... ./responder/... ."
 
 # on_system SYSTEM/PROCESSOR COMMAND... Without optimisation: nothing of it runs, and it compiles in three quarters of the time.
 on_system() {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // dialFrames connects with a pipeline of this package's own parts.
@@ -138,7 +139,7 @@ func Example() {
 	}
 	server, err := NewServer(Options{
 		Pool:     pool,
-		Ordering: eddy.OrderByRequest,
+		Ordering: responder.ByRequest,
 		Handle: func(_ context.Context, req *Frame) ([]byte, error) {
 			if req.Op() == Call {
 				return bytes.ToUpper(req.Payload), nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // The deadlines of a connection if Options does not name others.
@@ -23,24 +24,24 @@ type Options struct {
 	// Pool runs ECHO and the application's requests.
 	Pool *executor.Pool
 	// Route chooses, on the loop, the pool that runs a request. A nil pool is the loop itself, where Handle must not block.
-	// With an error the request is not run, and is answered as if Handle had returned the error. See eddy.ResponderOptions.
+	// With an error the request is not run, and is answered as if Handle had returned the error. See responder.Options.
 	Route func(req *Frame) (*executor.Pool, error)
-	// Done is called once for each request that Route let pass, when the request is over. See eddy.ResponderOptions.
+	// Done is called once for each request that Route let pass, when the request is over. See responder.Options.
 	Done func(req *Frame)
-	// Value returns the values of a request's context. See eddy.ResponderOptions.
+	// Value returns the values of a request's context. See responder.Options.
 	Value func(req *Frame, key any) any
 
 	// Handle executes a CALL, a ONEWAY or one of the application's own operations, on the pool. The result is the payload
 	// of the response or an error. The payload may be (part of) the request's, and must not be changed afterwards. A
 	// *StatusError names the status; any other error becomes APP_ERROR with its text. The request and its payload are valid
-	// until Handle returns. ctx ends with the request, see eddy.ResponderOptions. nil = NOT_FOUND, unless Append is set.
+	// until Handle returns. ctx ends with the request, see responder.Options. nil = NOT_FOUND, unless Append is set.
 	Handle func(ctx context.Context, req *Frame) (payload []byte, err error)
 	// Append replaces Handle for responses that are built. The function appends the payload to dst, memory of the request,
 	// and returns the result as append does. At most one of Handle and Append may be set.
 	Append func(ctx context.Context, req *Frame, dst []byte) (payload []byte, err error)
 
-	Ordering   eddy.Ordering
-	InFlight   int // see eddy.ResponderOptions
+	Ordering   responder.Ordering
+	InFlight   int // see responder.Options
 	MaxPayload int // longest payload of requests and responses in bytes; 0 = DefaultMaxPayload
 
 	// Timeout returns how long a request may take, 0 for no limit. A request that takes longer is answered
@@ -65,7 +66,7 @@ type Options struct {
 type Server struct {
 	o         Options
 	decoder   eddy.Decoder
-	responder *eddy.Responder[*Frame]
+	responder *responder.Responder[*Frame]
 	answered  tally
 }
 
@@ -82,7 +83,7 @@ func NewServer(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, decoder: Decoder(MaxPayload(o.MaxPayload))}
 	var err error
-	s.responder, err = eddy.NewResponder(eddy.ResponderOptions[*Frame]{
+	s.responder, err = responder.New(responder.Options[*Frame]{
 		Pool:     o.Pool,
 		Route:    o.Route,
 		Done:     o.Done,
@@ -133,7 +134,7 @@ func (s *Server) Init(p *eddy.Pipeline) error {
 }
 
 // Stats returns the counts of requests that were not executed and answered in the usual way. Any goroutine.
-func (s *Server) Stats() eddy.ResponderStats { return s.responder.Stats() }
+func (s *Server) Stats() responder.Stats { return s.responder.Stats() }
 
 // Answered returns the number of responses by status. The map has every status that can answer a request, also those with
 // no response yet. Any goroutine.
@@ -198,7 +199,7 @@ func (s *Server) status(err error) StatusError {
 	if _, ok := errors.AsType[*eddy.PanicError](err); ok {
 		return StatusError{Status: StatusInternal, Message: "the handler panicked"} // the log has the details
 	}
-	if errors.Is(err, eddy.ErrExited) {
+	if errors.Is(err, responder.ErrExited) {
 		return StatusError{Status: StatusInternal, Message: "the handler ended its goroutine"}
 	}
 	for _, known := range []struct {
@@ -209,9 +210,9 @@ func (s *Server) status(err error) StatusError {
 	}{
 		{executor.ErrRejected, StatusBusy, true, "no worker is free and no place to wait"},
 		{executor.ErrClosed, StatusUnavailable, true, "the server is stopping"},
-		{eddy.ErrDraining, StatusUnavailable, true, "the server is draining"},
-		{eddy.ErrDuplicateRequest, StatusBadRequest, false, "a request with this id is in flight"},
-		{eddy.ErrPipelined, StatusProtocolError, false, "a request before the response to the one before it"},
+		{responder.ErrDraining, StatusUnavailable, true, "the server is draining"},
+		{responder.ErrDuplicate, StatusBadRequest, false, "a request with this id is in flight"},
+		{responder.ErrPipelined, StatusProtocolError, false, "a request before the response to the one before it"},
 		{context.DeadlineExceeded, StatusDeadlineExceeded, false, ""},
 		{context.Canceled, StatusCancelled, false, ""},
 	} {

@@ -23,6 +23,7 @@ import (
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -340,7 +341,7 @@ func TestWithoutHandler(t *testing.T) {
 
 // TestByteByByte: requests that arrive in pieces of every size are answered like whole ones.
 func TestByteByByte(t *testing.T) {
-	r := newRig(t, &set{o: Options{Ordering: eddy.OrderByRequest}})
+	r := newRig(t, &set{o: Options{Ordering: responder.ByRequest}})
 	all := bytes.Join([][]byte{rawFrame(1, 0, "ping"), rawFrame(2, 1, "echo"), rawFrame(3, 3, "oneway"), rawFrame(4, 2, "call"), rawFrame(5, 0, "")}, nil)
 	for _, size := range []int{1, 2, 7, 15, 16, 17, len(all)} {
 		c := r.dial()
@@ -421,7 +422,7 @@ func TestCancel(t *testing.T) {
 
 // TestOneWay: ONEWAY is run and never answered, not even when it fails.
 func TestOneWay(t *testing.T) {
-	r := newRig(t, &set{o: Options{Ordering: eddy.OrderSerial}})
+	r := newRig(t, &set{o: Options{Ordering: responder.Serial}})
 	c := r.dial()
 	c.send(rawFrame(1, 3, "x"), rawFrame(2, 3, "error"), rawFrame(3, 3, "panic"), rawFrame(4, 3, "big 100"), rawFrame(5, 1, "after them"))
 	c.expect(answer{5, 0, "after them"})
@@ -432,19 +433,19 @@ func TestOneWay(t *testing.T) {
 
 // TestOrderings: the option's four values, as a client sees them.
 func TestOrderings(t *testing.T) {
-	for o, want := range map[eddy.Ordering][]uint64{
-		eddy.OrderByCompletion: {2, 3, 1}, eddy.OrderByRequest: {1, 2, 3}, eddy.OrderSerial: {1, 2, 3},
+	for o, want := range map[responder.Ordering][]uint64{
+		responder.ByCompletion: {2, 3, 1}, responder.ByRequest: {1, 2, 3}, responder.Serial: {1, 2, 3},
 	} {
 		r := newRig(t, &set{workers: 2, o: Options{Ordering: o}})
 		c := r.dial()
 		c.ask(1, 2, "wait")
 		<-r.began
 		c.ask(2, 0, "")
-		if o == eddy.OrderByCompletion {
+		if o == responder.ByCompletion {
 			c.expect(answer{2, 0, ""})
 		}
 		c.ask(3, 1, "")
-		if o == eddy.OrderByCompletion {
+		if o == responder.ByCompletion {
 			c.expect(answer{3, 0, ""})
 			want = want[2:]
 		}
@@ -455,7 +456,7 @@ func TestOrderings(t *testing.T) {
 			}
 		}
 	}
-	r := newRig(t, &set{o: Options{Ordering: eddy.OrderNoPipelining}})
+	r := newRig(t, &set{o: Options{Ordering: responder.NoPipelining}})
 	c := r.dial()
 	c.ask(1, 2, "wait")
 	<-r.began
@@ -591,7 +592,7 @@ func TestStoppedPool(t *testing.T) {
 
 // TestManyFrames: thousands of frames in one write, more than the budget of a read, are answered one by one.
 func TestManyFrames(t *testing.T) {
-	r := newRig(t, &set{workers: 2, queue: 100, o: Options{Ordering: eddy.OrderByRequest}})
+	r := newRig(t, &set{workers: 2, queue: 100, o: Options{Ordering: responder.ByRequest}})
 	c := r.dial()
 	var all []byte
 	const n = 3000

@@ -29,6 +29,7 @@ import (
 	"github.com/go-eddy/eddy/http1"
 	"github.com/go-eddy/eddy/metrics"
 	"github.com/go-eddy/eddy/relay"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/ring"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/tlsx"
@@ -120,10 +121,10 @@ func allOptions(t *testing.T) []optionsOf {
 			}
 			return g.Close()
 		}),
-		check("eddy.ResponderOptions", eddy.ResponderOptions[int]{Pool: pool}, func(o *eddy.ResponderOptions[int]) error {
+		check("responder.Options", responder.Options[int]{Pool: pool}, func(o *responder.Options[int]) error {
 			o.Run = func(context.Context, int) (any, error) { return nil, nil }
 			o.Answer = func(int, any, error) any { return nil }
-			_, err := eddy.NewResponder(*o)
+			_, err := responder.New(*o)
 			return err
 		}),
 		noError[eddy.Deadlines]("eddy.Deadlines"),

@@ -10,8 +10,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 )
 
@@ -66,7 +66,7 @@ type protocol struct {
 	accepts, loops int
 	payload        int
 	inFlight       int
-	ordering       eddy.Ordering
+	ordering       responder.Ordering
 	idle           time.Duration
 	connectQueue   int
 	connectWarning int
@@ -240,7 +240,7 @@ func (p *protocol) parse(r *reader, n *yaml.Node, path string) {
 		field{name: "iothreads", parse: integer(r, &p.loops, 0, maxLoops)},
 		field{name: "payload", parse: integer(r, &p.payload, 1, maxPayload)},
 		field{name: "in-flight", parse: integer(r, &p.inFlight, 1, maxInFlight)},
-		field{name: "ordering", parse: choice(r, &p.ordering, eddy.ParseOrdering, orderings)},
+		field{name: "ordering", parse: choice(r, &p.ordering, responder.ParseOrdering, orderings)},
 		field{name: "idle-timeout", parse: duration(r, &p.idle, time.Millisecond)},
 		field{name: "connect-queue-capacity", also: "connect.queue.capacity", parse: integer(r, &p.connectQueue, 1, maxQueue)},
 		field{name: "connect-queue-warning-size", also: "connect.queue.warning.size", parse: integer(r, &p.connectWarning, 1, maxQueue)},

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 )
 
@@ -82,7 +82,7 @@ func TestEveryKey(t *testing.T) {
 	wantPorts := []rpc.PortOptions{{
 		Name: "frame", Addr: "127.0.0.1:20002", Dispatcher: rpc.DispatchConnection,
 		Pool:     rpc.PoolOptions{Kind: rpc.PoolEager, Threads: 20, CoreThreads: 5, Queue: 30, KeepAlive: 90 * time.Second},
-		Ordering: eddy.OrderByRequest, InFlight: 77, MaxPayload: 65536, IdleTimeout: 90 * time.Second, Accepts: 400, Loops: 3, ConnectQueue: 500, ConnectWarning: 400,
+		Ordering: responder.ByRequest, InFlight: 77, MaxPayload: 65536, IdleTimeout: 90 * time.Second, Accepts: 400, Loops: 3, ConnectQueue: 500, ConnectWarning: 400,
 	}, {Name: "tri", Addr: "[::1]:0"}}
 	if !reflect.DeepEqual(c.Server.Ports, wantPorts) {
 		t.Errorf("ports\n%+v\nwant\n%+v", c.Server.Ports, wantPorts)
@@ -146,7 +146,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	for i, name := range orderings {
-		if o := parse("protocols: {a: {port: 1, ordering: NAME}}", name).Server.Ports[0].Ordering; o != eddy.Ordering(i) || o.String() != name {
+		if o := parse("protocols: {a: {port: 1, ordering: NAME}}", name).Server.Ports[0].Ordering; o != responder.Ordering(i) || o.String() != name {
 			t.Errorf("%s is %v", name, o)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // A server of large answers sends messages of a kind of one byte, an id of two, a length of four and that many bytes.
@@ -42,7 +43,7 @@ type bulkServer struct {
 	t     *trial
 	srv   *eddy.Server
 	work  *executor.Pool
-	order eddy.Ordering
+	order responder.Ordering
 	size  int // of an answer
 	parts bool
 	most  int // requests in flight
@@ -68,7 +69,7 @@ func (t *trial) bulkServer(queue int) *bulkServer {
 	high := 64 << t.n(8)
 	marks := eddy.Watermarks{Low: pick(t, 1, high/2, high-1), High: high, Max: high + 1 + t.n(4*high)}
 	s := &bulkServer{
-		t: t, order: eddy.Ordering(t.n(3)), most: pick(t, 1, 3, 64), parts: t.once(2), ends: map[*eddy.Conn]*bulkEnd{},
+		t: t, order: responder.Ordering(t.n(3)), most: pick(t, 1, 3, 64), parts: t.once(2), ends: map[*eddy.Conn]*bulkEnd{},
 		size: 1 + t.n(pick(t, high, marks.Max/4, marks.Max, 2*marks.Max)),
 	}
 	var err error
@@ -76,7 +77,7 @@ func (t *trial) bulkServer(queue int) *bulkServer {
 		panic(err)
 	}
 	executor.Simulate(s.work, t.w.Workers())
-	r, err := eddy.NewResponder(eddy.ResponderOptions[*bulkRequest]{
+	r, err := responder.New(responder.Options[*bulkRequest]{
 		Pool: s.work, Ordering: s.order, InFlight: s.most, Answer: s.answer,
 		Run: func(context.Context, *bulkRequest) (any, error) {
 			if !t.w.IsCalm() && t.once(4) {
@@ -242,7 +243,7 @@ func (c *bulkClient) answered(id int, kind byte) {
 	case id >= c.asks || c.done[id]:
 		c.t.w.Failf("%s: answer %d, of %d, had come", c.name, id, c.asks)
 		return
-	case c.s.order != eddy.OrderByCompletion && id < c.next:
+	case c.s.order != responder.ByCompletion && id < c.next:
 		c.t.w.Failf("%s: answer %d came after answer %d", c.name, id, c.next-1)
 	}
 	if kind == bulkBusy {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // The kinds of requests of the responses scenario.
@@ -24,10 +25,10 @@ const (
 // responses: a Responder of any ordering over a pool that is too small, or is stopped in the middle. Its requests are
 // slow, late, cancelled or panic.
 func responses(t *trial) {
-	o := eddy.Ordering(t.n(3))
+	o := responder.Ordering(t.n(3))
 	work := t.pool("work")
 	taken, released := 0, 0
-	r, err := eddy.NewResponder(eddy.ResponderOptions[*counted]{
+	r, err := responder.New(responder.Options[*counted]{
 		Pool: work, Ordering: o, InFlight: pick(t, 1, 3, 64),
 		Run: func(_ context.Context, c *counted) (any, error) {
 			if !t.w.IsCalm() && c.order == askSlow {
@@ -117,8 +118,8 @@ type responsesClient struct {
 	next    int // the first id that may be answered
 }
 
-func (t *trial) responsesClient(addr netip.AddrPort, o eddy.Ordering) *responsesClient {
-	c := &responsesClient{framesClient: &framesClient{}, ordered: o != eddy.OrderByCompletion}
+func (t *trial) responsesClient(addr netip.AddrPort, o responder.Ordering) *responsesClient {
+	c := &responsesClient{framesClient: &framesClient{}, ordered: o != responder.ByCompletion}
 	n := t.n(pick(t, 20, 60, 300))
 	c.fatal = n
 	var out []byte

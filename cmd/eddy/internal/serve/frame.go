@@ -17,6 +17,7 @@ import (
 	"github.com/go-eddy/eddy/codec/frame"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // frameFlags are the flags of "eddy serve frame".
@@ -53,10 +54,10 @@ ONEWAY is a command:
 	n.Lookup("loops").DefValue = "2"
 	n.Lookup("loops").Usage = "worker loops"
 	f.Loops = 2
-	n.StringVar(&f.ordering, "ordering", eddy.OrderByCompletion.String(), "in which order a connection's requests are run and answered: completion, ordered, serial or no-pipelining")
+	n.StringVar(&f.ordering, "ordering", responder.ByCompletion.String(), "in which order a connection's requests are run and answered: completion, ordered, serial or no-pipelining")
 	n.IntVar(&f.workers, "workers", 64, "requests run at a time")
 	n.IntVar(&f.queue, "queue", 1024, "requests that wait for a worker; beyond it the answer is BUSY")
-	n.IntVar(&f.inFlight, "in-flight", eddy.DefaultInFlight, "requests of one connection in flight; at it reading pauses")
+	n.IntVar(&f.inFlight, "in-flight", responder.DefaultInFlight, "requests of one connection in flight; at it reading pauses")
 	n.IntVar(&f.maxPayload, "max-payload", frame.DefaultMaxPayload, "longest payload in bytes; beyond it the answer is TOO_LARGE")
 	n.IntVar(&f.low, "low-watermark", eddy.DefaultLowWatermark, "bytes queued for a client at which paused reading goes on")
 	n.IntVar(&f.high, "high-watermark", eddy.DefaultHighWatermark, "bytes queued for a client at which reading pauses")
@@ -98,7 +99,7 @@ func (f *frameFlags) check() error {
 			return fmt.Errorf("--%s %v is not positive: use a duration such as 10s", d.name, d.value)
 		}
 	}
-	if _, err := eddy.ParseOrdering(f.ordering); err != nil {
+	if _, err := responder.ParseOrdering(f.ordering); err != nil {
 		return fmt.Errorf("--ordering %q: use completion, ordered, serial or no-pipelining", f.ordering)
 	}
 	return f.Flags.Check()
@@ -109,7 +110,7 @@ func (f *frameFlags) options(pool *executor.Pool) frame.Options {
 		Pool: pool, Handle: command, InFlight: f.inFlight, MaxPayload: f.maxPayload, RetryAfter: f.retryAfter,
 		ReadTimeout: f.readTimeout, IdleTimeout: f.idle,
 	}
-	o.Ordering, _ = eddy.ParseOrdering(f.ordering) // checked before
+	o.Ordering, _ = responder.ParseOrdering(f.ordering) // checked before
 	if f.requestTimeout > 0 {
 		o.Timeout = func(*frame.Frame) time.Duration { return f.requestTimeout }
 	}
@@ -196,7 +197,7 @@ func every(interval time.Duration, f func()) (stop func()) {
 }
 
 // frameNumbers returns the line of --stats.
-func frameNumbers(s eddy.Stats, r eddy.ResponderStats, p executor.Stats) string {
+func frameNumbers(s eddy.Stats, r responder.Stats, p executor.Stats) string {
 	var messages uint64
 	var lag eddy.Lag // of the worst loop
 	for _, l := range s.Loops {

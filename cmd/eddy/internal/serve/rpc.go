@@ -16,6 +16,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/metrics"
+	"github.com/go-eddy/eddy/responder"
 	"github.com/go-eddy/eddy/rpc"
 	"github.com/go-eddy/eddy/rpc/config"
 )
@@ -55,7 +56,7 @@ With --config the ports, pools, timeouts, groups and versions are those of a fil
 	n.StringVar(&f.config, "config", "", "YAML file with ports, pools and services (docs/rpc.md); takes the place of the flags about them")
 	n.StringVar(&f.dispatcher, "dispatcher", rpc.DispatchAll.String(), "where things run: all, direct, message, execution or connection")
 	n.StringVar(&f.isolation, "isolation", rpc.Shared.String(), "shared: one pool; service: a pool for each service")
-	n.StringVar(&f.ordering, "ordering", eddy.OrderByCompletion.String(), "in which order a connection's calls are run and answered: completion, ordered, serial or no-pipelining")
+	n.StringVar(&f.ordering, "ordering", responder.ByCompletion.String(), "in which order a connection's calls are run and answered: completion, ordered, serial or no-pipelining")
 	n.StringVar(&f.threadpool, "threadpool", rpc.PoolFixed.String(), "how pools grow: fixed, cached, limited or eager")
 	n.IntVar(&f.threads, "threads", rpc.DefaultThreads, "calls that a pool runs at once")
 	n.IntVar(&f.queues, "queues", 0, "calls that wait for a thread of a pool; beyond it the answer is BUSY")
@@ -124,7 +125,7 @@ func (f *rpcFlags) options() (o rpc.ServerOptions, err error) {
 	if o.Isolation, err = rpc.ParseIsolation(f.isolation); err != nil {
 		return o, fmt.Errorf("--isolation %q: use shared or service", f.isolation)
 	}
-	if p.Ordering, err = eddy.ParseOrdering(f.ordering); err != nil {
+	if p.Ordering, err = responder.ParseOrdering(f.ordering); err != nil {
 		return o, fmt.Errorf("--ordering %q: use completion, ordered, serial or no-pipelining", f.ordering)
 	}
 	if p.Pool.Kind, err = rpc.ParsePoolKind(f.threadpool); err != nil {
@@ -285,7 +286,7 @@ func portsServed(o rpc.ServerOptions, addr func(string) string) string {
 // rpcNumbers returns the line of --stats.
 func rpcNumbers(s rpc.ServerStats) string {
 	var open int64
-	var r eddy.ResponderStats
+	var r responder.Stats
 	for _, p := range s.Ports {
 		open += int64(p.Engine.Active)
 		r.Rejected, r.Refused, r.Cancelled = r.Rejected+p.Requests.Rejected, r.Refused+p.Requests.Refused, r.Cancelled+p.Requests.Cancelled

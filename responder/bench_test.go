@@ -1,4 +1,4 @@
-package eddy_test
+package responder_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // note is a request of 16 bytes whose memory is used again: what a codec that allocates nothing would make of a frame.
@@ -21,10 +23,10 @@ type note struct {
 func (n *note) Release() { n.home.Put(n) }
 
 // noteServer answers every note with itself.
-func noteServer(t testing.TB, o eddy.Ordering, workers int) string {
+func noteServer(t testing.TB, o responder.Ordering, workers int) string {
 	notes := new(sync.Pool)
 	notes.New = func() any { return &note{home: notes} }
-	r, err := eddy.NewResponder(eddy.ResponderOptions[*note]{
+	r, err := responder.New(responder.Options[*note]{
 		Pool:     newPool(t, workers, 4096),
 		Ordering: o,
 		Run:      func(_ context.Context, n *note) (any, error) { return n, nil },
@@ -38,7 +40,7 @@ func noteServer(t testing.TB, o eddy.Ordering, workers int) string {
 		t.Fatal(err)
 	}
 	cut := eddy.Handle(func(*eddy.Context, *buf.Bytes) error { return nil })
-	return start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+	return enginetest.Serve(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
 		p.Add("notes", noteDecoder{notes})
 		p.Add("responder", r)
 		return p.Add("rest", cut)
@@ -74,19 +76,19 @@ func exchange(t testing.TB, c io.ReadWriter, n, batch int) {
 	}
 }
 
-// TestResponderAllocatesNothing: what a Responder adds to a request is no allocation, but for a batch of contexts now and
+// TestAllocatesNothing: what a Responder adds to a request is no allocation, but for a batch of contexts now and
 // then.
-func TestResponderAllocatesNothing(t *testing.T) {
-	if eddy.RaceDetector {
+func TestAllocatesNothing(t *testing.T) {
+	if raceDetector {
 		t.Skip("the race detector makes sync.Pool forget some")
 	}
-	for o := range eddy.OrderNoPipelining + 1 {
+	for o := range responder.NoPipelining + 1 {
 		t.Run(o.String(), func(t *testing.T) {
 			batch := 8
-			if o == eddy.OrderNoPipelining {
+			if o == responder.NoPipelining {
 				batch = 1
 			}
-			c := dial(t, noteServer(t, o, 2))
+			c := enginetest.Dial(t, noteServer(t, o, 2))
 			exchange(t, c, 500, batch)
 			const n = 2000
 			var before, after runtime.MemStats
@@ -105,20 +107,24 @@ func TestResponderAllocatesNothing(t *testing.T) {
 // BenchmarkResponder compares the orderings with a handler on the loop and with one on a pool.
 func BenchmarkResponder(b *testing.B) {
 	const batch = 16
+	echo := eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.WriteBytes(m.Bytes()) })
+	initWith := func(opts ...eddy.AddOption) func(*eddy.Pipeline) error {
+		return func(p *eddy.Pipeline) error { return p.Add("handler", echo, opts...) }
+	}
 	run := func(name string, serve func(*testing.B) string) {
 		b.Run(name, func(b *testing.B) {
-			c := dial(b, serve(b))
+			c := enginetest.Dial(b, serve(b))
 			b.ReportAllocs()
 			b.ResetTimer()
 			exchange(b, c, (b.N+batch-1)/batch, batch)
 		})
 	}
-	run("loop", func(b *testing.B) string { return start(b, &eddy.Server{Loops: 1, Init: initWith(echo)}) })
+	run("loop", func(b *testing.B) string { return enginetest.Serve(b, &eddy.Server{Loops: 1, Init: initWith()}) })
 	run("hop", func(b *testing.B) string {
 		pool := newPool(b, 2, 4096)
-		return start(b, &eddy.Server{Loops: 1, Init: initWith(echo, eddy.On(pool))})
+		return enginetest.Serve(b, &eddy.Server{Loops: 1, Init: initWith(eddy.On(pool))})
 	})
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		run(o.String(), func(b *testing.B) string { return noteServer(b, o, 2) })
 	}
 }

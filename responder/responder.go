@@ -1,4 +1,6 @@
-package eddy
+// Package responder runs the requests of a connection on pools and answers each exactly once, in one of four orders. A
+// Responder is a handler of package eddy for any protocol of requests and responses. docs/requests.md tells more.
+package responder
 
 import (
 	"context"
@@ -8,28 +10,29 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 )
 
-// Errors that ResponderOptions.Answer is given in place of a result. Further ones are executor.ErrRejected for a full
+// Errors that Options.Answer is given in place of a result. Further ones are executor.ErrRejected for a full
 // pool and executor.ErrClosed for a stopped one. A cancelled request gets context.Canceled, a late one
-// context.DeadlineExceeded, and one whose function panicked a *PanicError.
+// context.DeadlineExceeded, and one whose function panicked an *eddy.PanicError.
 var (
 	// ErrDraining says that the server is shutting down. The request was not executed.
-	ErrDraining = errors.New("eddy: the server is draining and takes no new requests")
-	// ErrDuplicateRequest says that a request with the same id is in flight on the connection.
-	ErrDuplicateRequest = errors.New("eddy: a request with this id is in flight")
-	// ErrPipelined says that, under OrderNoPipelining, a request came before the response to the previous one.
-	ErrPipelined = errors.New("eddy: a request before the response to the one before it")
+	ErrDraining = errors.New("responder: the server is draining and takes no new requests")
+	// ErrDuplicate says that a request with the same id is in flight on the connection.
+	ErrDuplicate = errors.New("responder: a request with this id is in flight")
+	// ErrPipelined says that, under NoPipelining, a request came before the response to the previous one.
+	ErrPipelined = errors.New("responder: a request before the response to the one before it")
 	// ErrExited says that the function of the request ended its goroutine with runtime.Goexit.
-	ErrExited = errors.New("eddy: the function of a request ended its goroutine (runtime.Goexit)")
+	ErrExited = errors.New("responder: the function of a request ended its goroutine (runtime.Goexit)")
 )
 
-// DefaultInFlight is the number of requests in flight per connection if ResponderOptions.InFlight is 0.
+// DefaultInFlight is the number of requests in flight per connection if Options.InFlight is 0.
 const DefaultInFlight = 64
 
-// ResponderOptions configure a Responder. Run, Answer and either Pool or Route are required.
-type ResponderOptions[Req any] struct {
+// Options configure a Responder. Run, Answer and either Pool or Route are required.
+type Options[Req any] struct {
 	// Pool runs the requests. The pool's Options.Policy does not apply: a request for which there is no room is answered
 	// with executor.ErrRejected.
 	Pool *executor.Pool
@@ -52,7 +55,7 @@ type ResponderOptions[Req any] struct {
 
 	// Answer makes the message that is written to the connection, from Run's results or from the error that took their
 	// place; nil writes nothing. Answer is called once per request, on the pool or on the loop, where its end was
-	// decided. On the loop, Run may still be busy with req. A Releaser is given away. The message may borrow from req,
+	// decided. On the loop, Run may still be busy with req. An eddy.Releaser is given away. The message may borrow from req,
 	// which is released only after the write.
 	Answer func(req Req, resp any, err error) (msg any)
 
@@ -63,7 +66,7 @@ type ResponderOptions[Req any] struct {
 	InFlight int
 
 	// ID returns the id by which a request can be cancelled, 0 for none. If two requests in flight have one id, the
-	// second is answered with ErrDuplicateRequest. nil = requests have no ids.
+	// second is answered with ErrDuplicate. nil = requests have no ids.
 	ID func(req Req) uint64
 	// Cancels reports whether req is not a request but cancels the request with that id. nil = never.
 	Cancels func(req Req) (id uint64, ok bool)
@@ -74,7 +77,7 @@ type ResponderOptions[Req any] struct {
 	// the pool is full, with a context that does not end. The answer leaves in its turn. nil = never.
 	Local func(req Req) bool
 	// Timeout returns how long a request may take, from its arrival to its response, 0 for no limit. A late request is
-	// answered with context.DeadlineExceeded, and its result is dropped. nil = no limit. (Server.HandlerTimeout ends the
+	// answered with context.DeadlineExceeded, and its result is dropped. nil = no limit. (eddy.Server.HandlerTimeout ends the
 	// connection instead.)
 	Timeout func(req Req) time.Duration
 }
@@ -85,7 +88,7 @@ type ResponderOptions[Req any] struct {
 // Add it behind the decoder, on the loop. One Responder serves any number of connections. The engine counts requests that
 // were taken as in flight: a draining server waits for them, and refuses later ones with ErrDraining.
 type Responder[Req any] struct {
-	o     ResponderOptions[Req]
+	o     Options[Req]
 	low   int // requests in flight at which paused reads go on
 	calls sync.Pool
 
@@ -98,8 +101,8 @@ type Responder[Req any] struct {
 	dropped   atomic.Uint64
 }
 
-// ResponderStats counts the requests that did not go the usual way.
-type ResponderStats struct {
+// Stats counts the requests that did not go the usual way.
+type Stats struct {
 	Failed    uint64 // Run panicked
 	Refused   uint64 // not run: draining, duplicate id, pipelined, or by Route
 	Rejected  uint64 // not run: the pool was full or stopped
@@ -109,31 +112,33 @@ type ResponderStats struct {
 	Dropped   uint64 // one-way requests that were not run, which nobody was told; also counted above
 }
 
-// NewResponder returns the handler. The error names the option that is wrong.
-func NewResponder[Req any](o ResponderOptions[Req]) (*Responder[Req], error) {
+// New returns the handler. The error names the option that is wrong.
+func New[Req any](o Options[Req]) (*Responder[Req], error) {
 	switch {
 	case o.Pool == nil && o.Route == nil:
-		return nil, errors.New("eddy: ResponderOptions.Pool is nil, and so is Route")
+		return nil, errors.New("responder: Options.Pool is nil, and so is Route")
 	case o.Pool != nil && o.Route != nil:
-		return nil, errors.New("eddy: ResponderOptions.Pool and Route are set: Route chooses the pool")
+		return nil, errors.New("responder: Options.Pool and Route are set: Route chooses the pool")
 	case o.Run == nil:
-		return nil, errors.New("eddy: ResponderOptions.Run is nil")
+		return nil, errors.New("responder: Options.Run is nil")
 	case o.Answer == nil:
-		return nil, errors.New("eddy: ResponderOptions.Answer is nil")
+		return nil, errors.New("responder: Options.Answer is nil")
 	case o.Ordering >= orderings:
-		return nil, fmt.Errorf("eddy: ResponderOptions.Ordering is %d: there is no such order", o.Ordering)
+		return nil, fmt.Errorf("responder: Options.Ordering is %d: there is no such order", o.Ordering)
 	case o.InFlight < 0:
-		return nil, fmt.Errorf("eddy: ResponderOptions.InFlight is %d: it must not be negative", o.InFlight)
+		return nil, fmt.Errorf("responder: Options.InFlight is %d: it must not be negative", o.InFlight)
 	}
-	o.InFlight = orInt(o.InFlight, DefaultInFlight)
+	if o.InFlight == 0 {
+		o.InFlight = DefaultInFlight
+	}
 	r := &Responder[Req]{o: o, low: o.InFlight - max(1, o.InFlight/4)}
 	r.calls.New = func() any { return new(call[Req]) }
 	return r, nil
 }
 
 // Stats returns the counts so far. Any goroutine.
-func (r *Responder[Req]) Stats() ResponderStats {
-	return ResponderStats{
+func (r *Responder[Req]) Stats() Stats {
+	return Stats{
 		Failed:    r.failed.Load(),
 		Refused:   r.refused.Load(),
 		Rejected:  r.rejected.Load(),
@@ -144,29 +149,29 @@ func (r *Responder[Req]) Stats() ResponderStats {
 	}
 }
 
-// HandleRead implements ReadHandler.
-func (r *Responder[Req]) HandleRead(ctx *Context, msg any) error {
+// HandleRead implements eddy.ReadHandler.
+func (r *Responder[Req]) HandleRead(ctx *eddy.Context, msg any) error {
 	req, ok := msg.(Req)
 	if !ok {
 		ctx.FireRead(msg)
 		return nil
 	}
-	if ctx.node.pool != nil {
-		release(msg)
-		return fmt.Errorf("eddy: handler %q: a Responder runs on the loop and hands its requests to its own pool", ctx.Name())
-	}
-	f, ok := ctx.state.(*flow[Req])
+	f, ok := ctx.State().(*flow[Req])
 	if !ok {
+		if !ctx.Conn().Loop().In() {
+			release(msg)
+			return fmt.Errorf("responder: handler %q: a Responder runs on the loop and hands its requests to its own pool", ctx.Name())
+		}
 		f = newFlow(r, ctx)
-		ctx.state = f
+		ctx.SetState(f)
 	}
 	return f.take(req)
 }
 
-// HandleClose implements CloseHandler: it ends the contexts of the requests still in flight, which get no answer any
+// HandleClose implements eddy.CloseHandler: it ends the contexts of the requests still in flight, which get no answer any
 // more.
-func (r *Responder[Req]) HandleClose(ctx *Context, _ CloseReason, _ error) {
-	if f, ok := ctx.state.(*flow[Req]); ok {
+func (r *Responder[Req]) HandleClose(ctx *eddy.Context, _ eddy.CloseReason, _ error) {
+	if f, ok := ctx.State().(*flow[Req]); ok {
 		f.close()
 	}
 }

@@ -1,11 +1,9 @@
-package eddy
+package responder
 
 import (
 	"context"
-	"fmt"
-	"time"
 
-	"github.com/go-eddy/eddy/internal/wheel"
+	"github.com/go-eddy/eddy"
 )
 
 // deliver brings a call back from the pool. The goroutine of the pool has no part in the call any more.
@@ -13,21 +11,20 @@ func (f *flow[Req]) deliver(c *call[Req]) {
 	f.mu.Lock()
 	if f.over {
 		f.mu.Unlock()
-		c.dropAnswer()
+		c.answer.Release()
 		c.recycle()
 		return
 	}
-	if f.tail == nil {
+	first := f.tail == nil
+	if first {
 		f.done = c
 	} else {
 		f.tail.nextDone = c
 	}
 	f.tail = c
-	post := !f.posted
-	f.posted = true
 	f.mu.Unlock()
-	if post { // a loop that has ended has told the handlers the close
-		_ = f.conn.loop.Tasks.PushControl(task{kind: taskResponses, conn: f.conn, msg: f.collectFunc})
+	if first {
+		_ = f.back.Raise() // a loop that has ended has told the handlers the close
 	}
 }
 
@@ -35,12 +32,12 @@ func (f *flow[Req]) delivered(over bool) *call[Req] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.done
-	f.done, f.tail, f.posted = nil, nil, false
+	f.done, f.tail = nil, nil
 	f.over = f.over || over
 	return c
 }
 
-// collect is the task that takes what the pool has brought.
+// collect takes what the pool has brought.
 func (f *flow[Req]) collect() {
 	for c := f.delivered(false); c != nil; {
 		behind := c.nextDone
@@ -52,11 +49,6 @@ func (f *flow[Req]) collect() {
 			f.ready(c)
 		}
 		c = behind
-	}
-	if f.conn.phase < PhaseClosing {
-		f.conn.writeSettled()
-	} else {
-		f.conn.account()
 	}
 }
 
@@ -78,7 +70,7 @@ func (f *flow[Req]) close() {
 	f.count, f.owed = 0, 0
 	for c := f.delivered(true); c != nil; { // from here on deliver ends those that still run
 		behind := c.nextDone
-		c.dropAnswer()
+		c.answer.Release()
 		c.recycle()
 		c = behind
 	}
@@ -89,16 +81,17 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 	if f.outlives(c) {
 		return
 	}
+	if c.running && c.claim() { // before the request's end, which is the end of its own context
+		c.ctx.end(endOf(f.conn.CloseError()))
+	}
 	lost := !c.answered
 	if lost {
 		c.answered = true
 		c.request.End()
 	}
 	if !c.running {
-		c.dropAnswer()
+		c.answer.Release()
 		c.recycle()
-	} else if c.claim() {
-		c.ctx.end(contextError(f.conn.ended.Load().Reason))
 	}
 	if lost { // last: a reader of the count finds the request decided
 		f.r.abandoned.Add(1)
@@ -106,25 +99,24 @@ func (f *flow[Req]) abandon(c *call[Req]) {
 }
 
 // outlives reports whether a call goes on without its connection. Only a one-way request that its pool has does, since nobody
-// there waits for an answer. A timer of the loop takes the place of the connection's.
+// there waits for an answer. A timer of the loop takes the place of the connection's; without room for it the call ends.
 func (f *flow[Req]) outlives(c *call[Req]) bool {
-	l, ended := f.conn.loop, f.conn.ended.Load().Reason
-	if !c.oneWay || !c.running || c.answered || ended == CloseServerShutdown || ended == CloseHandlerTimeout {
+	if !c.oneWay || !c.running || c.answered {
 		return false
+	}
+	switch f.conn.CloseError().Reason {
+	case eddy.CloseServerShutdown, eddy.CloseHandlerTimeout:
+		return false
+	}
+	if due, ok := c.ctx.Deadline(); ok {
+		x := c.ctx // c may be another request's by then
+		t, err := f.loop.After(max(0, due.Sub(f.loop.Now())), func() { x.end(context.DeadlineExceeded) })
+		if err != nil {
+			return false
+		}
+		c.expiry = t
 	}
 	c.answered = true
 	c.request.End()
-	due := c.due
-	if limit := f.conn.limits().Handler; limit > 0 && c.request.since != 0 {
-		due = earlier(due, wheel.After(c.request.since, limit))
-	}
-	if x := c.ctx; due != 0 { // c may be another request's by then
-		c.expiry, _ = l.After(nil, time.Duration(max(0, due-l.Clock.Now())), func() { x.end(context.DeadlineExceeded) }) // the loop takes timers while it lives
-	}
 	return true
-}
-
-// answerFailed returns the error that ends a connection whose response could not be made.
-func answerFailed(v any) error {
-	return WithReason(CloseInternalError, fmt.Errorf("eddy: ResponderOptions.Answer panicked: %v", v))
 }

@@ -1,20 +1,21 @@
-package eddy
+package responder
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
+	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/internal/meter"
 )
 
 // flow is what a Responder knows of one connection. The loop owns it, except what mu guards.
 type flow[Req any] struct {
 	r    *Responder[Req]
-	ctx  *Context
-	conn *Conn
+	ctx  *eddy.Context
+	conn *eddy.Conn
+	loop *eddy.Loop
+	room int64 // bytes that the connection's queue takes beyond its high watermark
 
 	first, last *call[Req] // in order of arrival; each stays until it was answered and its function has returned
 	turn        *call[Req] // the oldest that was not answered
@@ -23,26 +24,30 @@ type flow[Req any] struct {
 	size        int // bytes of an answer, a moving average
 	paused      bool
 	byID        map[uint64]*call[Req]
-	strand      *executor.Strand[*call[Req]] // under OrderSerial on one pool
+	strand      *executor.Strand[*call[Req]] // under Serial on one pool
 	starting    bool                         // the calls that wait are being looked at
-	timer       *Timer                       // comes at timerAt, no later than the first timeout
-	timerAt     int64
+	timer       *eddy.Timer                  // comes at timerAt, no later than the first timeout
+	timerAt     time.Time
 	expireFunc  func()
-	collectFunc func()
+	back        eddy.Signal // collects what the pool has brought
 
-	mu     sync.Mutex
-	done   *call[Req] // calls that come back from the pool, first and last
-	tail   *call[Req]
-	posted bool // a task will collect them
-	over   bool // nothing will collect them
+	mu   sync.Mutex
+	done *call[Req] // calls that come back from the pool, first and last
+	tail *call[Req]
+	over bool // nothing will collect them
 }
 
-func newFlow[Req any](r *Responder[Req], ctx *Context) *flow[Req] {
-	f := &flow[Req]{r: r, ctx: ctx, conn: ctx.conn}
-	f.expireFunc, f.collectFunc = f.expire, f.collect
-	if r.o.Ordering == OrderSerial && r.o.Route == nil {
-		// Room for more than reads bring, because the pool is the bound.
-		f.strand = executor.NewStrand(r.o.Pool, r.o.InFlight+strandBound, (*call[Req]).Run).DropWith((*call[Req]).Drop)
+// strandExtra is how many calls a strand takes beyond Options.InFlight: more than reads bring, because the pool is the bound.
+const strandExtra = 1024
+
+func newFlow[Req any](r *Responder[Req], ctx *eddy.Context) *flow[Req] {
+	c := ctx.Conn()
+	marks := c.Watermarks()
+	f := &flow[Req]{r: r, ctx: ctx, conn: c, loop: c.Loop(), room: int64(marks.Max - marks.High)}
+	f.expireFunc = f.expire
+	f.back.Init(c, f.collect)
+	if r.o.Ordering == Serial && r.o.Route == nil {
+		f.strand = executor.NewStrand(r.o.Pool, r.o.InFlight+strandExtra, (*call[Req]).Run).DropWith((*call[Req]).Drop)
 	}
 	return f
 }
@@ -58,7 +63,7 @@ func (f *flow[Req]) take(req Req) error {
 		}
 	}
 	oneWay := o.OneWay != nil && o.OneWay(req)
-	if o.Ordering == OrderNoPipelining && f.owed > 0 {
+	if o.Ordering == NoPipelining && f.owed > 0 {
 		return f.violated(req, oneWay)
 	}
 	var id uint64
@@ -69,7 +74,7 @@ func (f *flow[Req]) take(req Req) error {
 	case f.conn.Draining():
 		f.refuse(req, oneWay, ErrDraining)
 	case id != 0 && f.byID[id] != nil:
-		f.refuse(req, oneWay, ErrDuplicateRequest)
+		f.refuse(req, oneWay, ErrDuplicate)
 	case o.Local != nil && o.Local(req):
 		f.answerOnLoop(req, id, oneWay, nil)
 	case o.Route == nil:
@@ -80,7 +85,7 @@ func (f *flow[Req]) take(req Req) error {
 	return nil
 }
 
-// route begins a request where ResponderOptions.Route says.
+// route begins a request where Options.Route says.
 func (f *flow[Req]) route(req Req, id uint64, oneWay bool) {
 	pool, err := f.r.o.Route(req)
 	if err != nil {
@@ -89,7 +94,7 @@ func (f *flow[Req]) route(req Req, id uint64, oneWay bool) {
 	}
 	c := f.begin(req, id, oneWay, pool)
 	c.routed = true
-	if f.r.o.Ordering == OrderSerial {
+	if f.r.o.Ordering == Serial {
 		c.waiting = true
 		f.startNext()
 		return
@@ -133,13 +138,12 @@ func (f *flow[Req]) submit(c *call[Req]) {
 	}
 	if err == nil {
 		if wake {
-			f.conn.loop.wakeLater(c.pool)
+			f.loop.WakeLater(c.pool)
 		}
 		return
 	}
 	c.running = false
 	f.r.rejected.Add(1)
-	f.conn.loop.Counters[meter.HopRejects]++
 	f.decide(c, nil, err)
 }
 
@@ -147,10 +151,10 @@ func (f *flow[Req]) submit(c *call[Req]) {
 func (f *flow[Req]) violated(req Req, oneWay bool) error {
 	f.r.refused.Add(1)
 	if !oneWay {
-		f.write(f.r.o.Answer(req, nil, ErrPipelined))
+		f.writeNow(f.r.o.Answer(req, nil, ErrPipelined))
 	}
 	release(req)
-	return WithReason(CloseProtocolError, ErrPipelined)
+	return eddy.WithReason(eddy.CloseProtocolError, ErrPipelined)
 }
 
 // refuse answers a request that is not taken.
@@ -165,7 +169,7 @@ func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 	if f.r.o.Ordering.inOrder() && f.turn != nil {
 		c := f.begin(req, id, oneWay, nil)
 		c.refusal = err
-		if c.local = true; err != nil || f.r.o.Ordering != OrderSerial {
+		if c.local = true; err != nil || f.r.o.Ordering != Serial {
 			f.decideLocal(c)
 		}
 		return
@@ -177,7 +181,7 @@ func (f *flow[Req]) answerOnLoop(req Req, id uint64, oneWay bool, err error) {
 			f.r.dropped.Add(1)
 		}
 	} else {
-		f.write(f.r.o.Answer(req, resp, err))
+		f.writeNow(f.r.o.Answer(req, resp, err))
 	}
 	release(req)
 }
@@ -202,7 +206,7 @@ func (f *flow[Req]) decideLocal(c *call[Req]) {
 func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) *call[Req] {
 	c := f.r.calls.Get().(*call[Req])
 	if pool != nil || f.r.o.Ordering.inOrder() {
-		if d, ok := any(req).(Detacher); ok {
+		if d, ok := any(req).(eddy.Detacher); ok {
 			req = d.Detach().(Req)
 		}
 	}
@@ -211,16 +215,12 @@ func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) 
 	f.append(c)
 	if f.r.o.Timeout != nil {
 		if d := f.r.o.Timeout(req); d > 0 {
-			c.due = f.conn.loop.timeout(d)
-			f.watch(c.due)
+			now := f.loop.Now()
+			c.due = now.Add(d)
+			f.watch(now, c.due)
 		}
 	}
-	c.ctx = c.nextContext()
-	c.ctx.begin(f.conn, c.request.since, c.due)
-	c.ctx.alone = oneWay
-	if f.r.o.Value != nil {
-		c.ctx.values = c
-	}
+	c.newContext()
 	return c
 }
 
@@ -252,8 +252,7 @@ func (f *flow[Req]) append(c *call[Req]) {
 // connection's queue takes beyond its high watermark. Answers are taken to be as long as those before. A single request may
 // always begin.
 func (f *flow[Req]) full() bool {
-	marks := &f.conn.set.marks
-	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= int64(marks.Max-marks.High)
+	return f.count >= f.r.o.InFlight || f.owed > 0 && int64(f.owed)*int64(f.size) >= f.room
 }
 
 // pace pauses or resumes requests after one has begun, was answered or came back.
@@ -294,7 +293,6 @@ func (f *flow[Req]) decide(c *call[Req], resp any, err error) bool {
 	c.ctx.end(err)
 	c.makeAnswer(resp, err)
 	f.ready(c)
-	f.conn.noteWatermarks() // it may wait for its turn
 	return true
 }
 
@@ -302,7 +300,7 @@ func (f *flow[Req]) decide(c *call[Req], resp any, err error) bool {
 func (f *flow[Req]) ready(c *call[Req]) {
 	c.ready = true
 	if c.failure != nil { // even out of turn, or its client would wait forever
-		f.fail(c.failure)
+		f.ctx.Fail(c.failure)
 	}
 	if !f.r.o.Ordering.inOrder() {
 		f.finish(c)
@@ -323,8 +321,8 @@ func (f *flow[Req]) finish(c *call[Req]) {
 		f.turn = f.turn.next
 	}
 	c.answered = true
-	msg, size := c.takeAnswer()
-	f.write(msg)
+	size := c.answer.Len()
+	f.write(&c.answer)
 	if !c.oneWay {
 		f.owed--
 		f.size += (size - f.size) / 4
@@ -342,24 +340,18 @@ func (f *flow[Req]) finish(c *call[Req]) {
 
 // write passes a response to the connection, whatever is queued there, because the response exists and its request was allowed
 // to begin. A response that cannot be queued ends the connection, or its client would wait forever.
-func (f *flow[Req]) write(msg any) {
-	if msg == nil {
-		return
-	}
-	l := f.conn.loop
-	was := l.inHand.granted
-	l.inHand.granted = math.MaxInt
-	err := f.ctx.writeOnLoop(msg)
-	l.inHand.granted = was
-	if err != nil {
-		f.fail(err)
+func (f *flow[Req]) write(answer *eddy.Reserved) {
+	if err := answer.Write(f.ctx); err != nil {
+		f.ctx.Fail(err)
 	}
 }
 
-// fail ends the connection because of a response that it cannot have.
-func (f *flow[Req]) fail(err error) {
-	if f.conn.phase < PhaseClosing {
-		f.conn.beginClose(reasonOf(err), err)
+// writeNow writes a response that was made just now, nil for none.
+func (f *flow[Req]) writeNow(msg any) {
+	if msg != nil {
+		var answer eddy.Reserved
+		answer.Init(f.conn, msg)
+		f.write(&answer)
 	}
 }
 
@@ -371,36 +363,38 @@ func (f *flow[Req]) cancel(id uint64) {
 }
 
 // watch makes sure that expire is called at due.
-func (f *flow[Req]) watch(due int64) {
-	if f.timer != nil && f.timerAt <= due {
+func (f *flow[Req]) watch(now, due time.Time) {
+	if f.timer != nil && !f.timerAt.After(due) {
 		return
 	}
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.timer, _ = f.ctx.After(time.Duration(max(0, due-f.conn.loop.Clock.Now())), f.expireFunc) // no timer once the handlers were told the close
+	f.timer, _ = f.ctx.After(max(0, due.Sub(now)), f.expireFunc) // no timer once the handlers were told the close
 	f.timerAt = due
 }
 
 // expire ends the requests whose time is over.
 func (f *flow[Req]) expire() {
 	f.timer = nil
-	now, next := f.conn.loop.Clock.Now(), int64(0)
+	now, next := f.loop.Now(), time.Time{}
 	for c := f.first; c != nil; {
 		behind := c.next // c may be the first to go; those behind it go with their own turn
 		switch {
-		case c.due == 0 || c.ready:
-		case c.due > now:
-			next = earlier(next, c.due)
+		case c.due.IsZero() || c.ready:
+		case c.due.After(now):
+			if next.IsZero() || c.due.Before(next) {
+				next = c.due
+			}
 		case f.decide(c, nil, context.DeadlineExceeded):
 			f.r.expired.Add(1)
 			c = f.first // decide may have removed any: begin anew, what is done is skipped
-			next = 0
+			next = time.Time{}
 			continue
 		}
 		c = behind
 	}
-	if next != 0 {
-		f.watch(next)
+	if !next.IsZero() {
+		f.watch(now, next)
 	}
 }

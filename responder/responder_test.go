@@ -1,4 +1,4 @@
-package eddy_test
+package responder_test
 
 import (
 	"bufio"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -19,9 +20,11 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/codec/line"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // ask is a request of the tests' protocol: one line "ID VERB [ARGUMENT]". The answer is "ID WHAT".
@@ -43,8 +46,8 @@ func (a *ask) Release() {
 // desk is a server of that protocol and what its functions have seen.
 type desk struct {
 	t        testing.TB
-	r        *eddy.Responder[*ask]
-	ends     closes
+	r        *responder.Responder[*ask]
+	ends     end
 	gate     chan struct{} // "wait" waits for it or the end of its context
 	began    chan uint64   // "wait" tells that it has begun
 	contexts sync.Map      // id → context of a "wait"
@@ -54,10 +57,10 @@ type desk struct {
 	ran            atomic.Int64
 }
 
-func newDesk(t testing.TB, pool *executor.Pool, change func(*eddy.ResponderOptions[*ask])) *desk {
+func newDesk(t testing.TB, pool *executor.Pool, change func(*responder.Options[*ask])) *desk {
 	t.Helper()
 	d := &desk{t: t, gate: make(chan struct{}), began: make(chan uint64, 4096)}
-	o := eddy.ResponderOptions[*ask]{
+	o := responder.Options[*ask]{
 		Pool:    pool,
 		Run:     d.run,
 		Answer:  d.answer,
@@ -70,17 +73,17 @@ func newDesk(t testing.TB, pool *executor.Pool, change func(*eddy.ResponderOptio
 		change(&o)
 	}
 	var err error
-	if d.r, err = eddy.NewResponder(o); err != nil {
+	if d.r, err = responder.New(o); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
 func (d *desk) init(p *eddy.Pipeline) error {
-	p.Add("lines", &lines{})
-	p.Add("ask", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+	p.Add("lines", line.Codec(0))
+	p.Add("ask", eddy.Handle(func(ctx *eddy.Context, m *line.Line) error {
 		var arg int
-		f := strings.Fields(string(m.Bytes()))
+		f := strings.Fields(string(m.Text()))
 		id, err := strconv.ParseUint(f[0], 10, 64)
 		if err != nil {
 			return err
@@ -151,11 +154,11 @@ func (d *desk) answer(a *ask, resp any, err error) any {
 		what = "busy"
 	case errors.Is(err, executor.ErrClosed):
 		what = "gone"
-	case errors.Is(err, eddy.ErrDraining):
+	case errors.Is(err, responder.ErrDraining):
 		what = "draining"
-	case errors.Is(err, eddy.ErrDuplicateRequest):
+	case errors.Is(err, responder.ErrDuplicate):
 		what = "duplicate"
-	case errors.Is(err, eddy.ErrPipelined):
+	case errors.Is(err, responder.ErrPipelined):
 		what = "pipelined"
 	case errors.Is(err, context.Canceled):
 		what = "cancelled"
@@ -170,7 +173,7 @@ func (d *desk) answer(a *ask, resp any, err error) any {
 // settle waits until every request that was made has been released.
 func (d *desk) settle() {
 	d.t.Helper()
-	waitFor(d.t, "the release of all requests", func() bool { return d.made.Load() == d.released.Load() })
+	testkit.Eventually(d.t, "the release of all requests", func() bool { return d.made.Load() == d.released.Load() })
 	if n := d.running.Load(); n != 0 {
 		d.t.Errorf("%d functions run", n)
 	}
@@ -199,7 +202,7 @@ type client struct {
 }
 
 func newClient(t testing.TB, addr string) *client {
-	c := dial(t, addr)
+	c := enginetest.Dial(t, addr).TCPConn
 	return &client{c, t, bufio.NewReader(c)}
 }
 
@@ -241,14 +244,14 @@ func (c *client) expectEnd() {
 	c.Close() // the server waits for it
 }
 
-func ordering(o eddy.Ordering) func(*eddy.ResponderOptions[*ask]) {
-	return func(r *eddy.ResponderOptions[*ask]) { r.Ordering = o }
+func ordering(o responder.Ordering) func(*responder.Options[*ask]) {
+	return func(r *responder.Options[*ask]) { r.Ordering = o }
 }
 
 // TestResponsesByCompletion: a quick request overtakes a slow one.
 func TestResponsesByCompletion(t *testing.T) {
 	d := newDesk(t, newPool(t, 2, 16), nil)
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 	c.say("1 wait", "2 ok", "3 local")
 	c.expectAny("2 ok", "3 ok")
 	close(d.gate)
@@ -259,15 +262,15 @@ func TestResponsesByCompletion(t *testing.T) {
 // TestResponsesInOrder: requests run side by side and every kind of answer leaves in the order of the requests.
 func TestResponsesInOrder(t *testing.T) {
 	pool := newPool(t, 2, 1)
-	d := newDesk(t, pool, ordering(eddy.OrderByRequest))
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	d := newDesk(t, pool, ordering(responder.ByRequest))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	c.say("1 wait", "2 panic", "3 local", "1 ok", "4 exit")
 	d.waitBegan(1)
-	waitFor(t, "the others", func() bool { return pool.Stats().Completed >= 2 })
+	testkit.Eventually(t, "the others", func() bool { return pool.Stats().Completed >= 2 })
 	c.say("5 wait")
 	d.waitBegan(5) // the pool has no worker left
 	c.say("6 ok", "7 ok", "8 oneway", "5 cancel")
-	waitFor(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Cancelled == 1 })
+	testkit.Eventually(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Cancelled == 1 })
 	if n := c.r.Buffered(); n > 0 {
 		t.Errorf("%d bytes came before the first answer", n)
 	}
@@ -279,7 +282,7 @@ func TestResponsesInOrder(t *testing.T) {
 	if most := d.most.Load(); most != 2 {
 		t.Errorf("%d functions ran side by side, want 2", most)
 	}
-	want := eddy.ResponderStats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1, Dropped: 1} // 8 has no answer
+	want := responder.Stats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1, Dropped: 1} // 8 has no answer
 	if got := d.r.Stats(); got != want {
 		t.Errorf("stats %+v, want %+v", got, want)
 	}
@@ -287,8 +290,8 @@ func TestResponsesInOrder(t *testing.T) {
 
 // TestSerialRequests: one at a time per connection, but those of several connections side by side.
 func TestSerialRequests(t *testing.T) {
-	d := newDesk(t, newPool(t, 4, 16), ordering(eddy.OrderSerial))
-	addr := start(t, &eddy.Server{Loops: 1, Init: d.init})
+	d := newDesk(t, newPool(t, 4, 16), ordering(responder.Serial))
+	addr := enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init})
 	a, b := newClient(t, addr), newClient(t, addr)
 	a.say("1 wait", "2 ok", "3 local", "4 wait")
 	d.waitBegan(1)
@@ -305,11 +308,11 @@ func TestSerialRequests(t *testing.T) {
 
 // TestCancelledWhileItWaits: a serial request that is cancelled before its turn is not run, and answered in its turn.
 func TestCancelledWhileItWaits(t *testing.T) {
-	d := newDesk(t, newPool(t, 4, 16), ordering(eddy.OrderSerial))
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+	d := newDesk(t, newPool(t, 4, 16), ordering(responder.Serial))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 	c.say("1 wait", "2 ok", "3 ok", "2 cancel", "2 cancel", "77 cancel")
 	d.waitBegan(1)
-	waitFor(t, "the cancellation", func() bool { return d.r.Stats().Cancelled == 1 })
+	testkit.Eventually(t, "the cancellation", func() bool { return d.r.Stats().Cancelled == 1 })
 	close(d.gate)
 	c.expect("1 ok", "2 cancelled", "3 ok")
 	d.settle()
@@ -320,8 +323,8 @@ func TestCancelledWhileItWaits(t *testing.T) {
 
 // TestNoPipelining: the second request before the first response ends the connection; after it it is welcome.
 func TestNoPipelining(t *testing.T) {
-	d := newDesk(t, newPool(t, 2, 16), ordering(eddy.OrderNoPipelining))
-	addr := start(t, &eddy.Server{Loops: 1, Init: d.init})
+	d := newDesk(t, newPool(t, 2, 16), ordering(responder.NoPipelining))
+	addr := enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init})
 	c := newClient(t, addr)
 	for i := range 20 {
 		c.say(fmt.Sprint(i+1, " ok"))
@@ -333,8 +336,7 @@ func TestNoPipelining(t *testing.T) {
 	c.say("34 local")
 	c.expect("34 pipelined")
 	c.expectEnd()
-	d.ends.wait(t, eddy.CloseProtocolError)
-	if err := d.ends.first(); !errors.Is(err, eddy.ErrPipelined) {
+	if err := d.ends.wait(t, eddy.CloseProtocolError); !errors.Is(err, responder.ErrPipelined) {
 		t.Errorf("closed with %v", err)
 	}
 	testkit.Eventually(t, "the end of the context of 33", func() bool { return d.running.Load() == 1 })
@@ -344,10 +346,10 @@ func TestNoPipelining(t *testing.T) {
 
 // TestPanicsAndErrors: whatever becomes of the function there is one answer, and the connection stays.
 func TestPanicsAndErrors(t *testing.T) {
-	logs := newLog()
+	var logs testkit.Output
 	d := newDesk(t, newPool(t, 2, 16), nil)
-	srv := &eddy.Server{Loops: 1, Init: d.init, Logger: logs.logger()}
-	c := newClient(t, start(t, srv))
+	srv := &eddy.Server{Loops: 1, Init: d.init, Logger: slog.New(slog.NewTextHandler(&logs, nil))}
+	c := newClient(t, enginetest.Serve(t, srv))
 	for _, x := range []struct{ say, want string }{
 		{"1 panic", "1 panicked"}, {"2 fail", "2 failed"}, {"3 exit", "3 failed"}, {"4 ok", "4 ok"},
 	} {
@@ -366,28 +368,28 @@ func TestPanicsAndErrors(t *testing.T) {
 // TestRequestTimeout: a request whose time is over is answered at once, also one that waits; its function is told, and
 // what becomes of it is dropped. The connection goes on.
 func TestRequestTimeout(t *testing.T) {
-	for o := range eddy.OrderNoPipelining + 1 {
+	for o := range responder.NoPipelining + 1 {
 		t.Run(o.String(), func(t *testing.T) {
-			d := newDesk(t, newPool(t, 1, 16), func(r *eddy.ResponderOptions[*ask]) {
+			d := newDesk(t, newPool(t, 1, 16), func(r *responder.Options[*ask]) {
 				r.Ordering = o
 				r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Millisecond }
 			})
-			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 			for limit := 50; len(d.began) == 0; limit *= 2 { // on a slow machine its time is over before it has begun
 				c.say(fmt.Sprint("1 deaf ", limit))
 				c.expect("1 late")
 			}
 			d.waitBegan(1)
-			if o != eddy.OrderNoPipelining {
+			if o != responder.NoPipelining {
 				c.say("2 wait 70", "3 wait 60", "4 wait")
-				if o == eddy.OrderByCompletion {
+				if o == responder.ByCompletion {
 					c.expectAny("2 late", "3 late")
 				} else {
 					c.expect("2 late", "3 late")
 				}
 			}
 			close(d.gate)
-			if o == eddy.OrderNoPipelining {
+			if o == responder.NoPipelining {
 				c.say("4 wait")
 			}
 			d.waitBegan(4)
@@ -411,7 +413,7 @@ func TestContextsOfRequests(t *testing.T) {
 	d := newDesk(t, newPool(t, 4, 64), nil)
 	srv := &eddy.Server{Loops: 1, Init: d.init, HandlerTimeout: limit}
 	clock := enginetest.NewClock(t, srv)
-	c := newClient(t, start(t, srv))
+	c := newClient(t, enginetest.Serve(t, srv))
 	c.say("1 wait", "2 wait")
 	d.waitBegan(1, 2)
 	first, second := d.context(1), d.context(2)
@@ -450,18 +452,36 @@ func TestContextsOfRequests(t *testing.T) {
 	d.settle()
 }
 
+// TestCancelIsToldAtOnce: a function is told that its request was cancelled although the answer has to wait for its turn.
+func TestCancelIsToldAtOnce(t *testing.T) {
+	d := newDesk(t, newPool(t, 2, 16), ordering(responder.ByRequest))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
+	c.say("1 wait", "2 wait")
+	d.waitBegan(1, 2)
+	derived, stop := context.WithCancel(d.context(2))
+	defer stop()
+	c.say("2 cancel")
+	testkit.Receive(t, "the cancellation", derived.Done())
+	if err := d.context(1).Err(); err != nil {
+		t.Errorf("the request before it says %v", err)
+	}
+	close(d.gate)
+	c.expect("1 ok", "2 cancelled")
+	d.settle()
+}
+
 // TestDisconnectCancels: the functions of a connection that ends are told, and what they return is released.
 func TestDisconnectCancels(t *testing.T) {
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
 			d := newDesk(t, newPool(t, 2, 64), ordering(o))
 			srv := &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init}
-			c := newClient(t, start(t, srv))
+			c := newClient(t, enginetest.Serve(t, srv))
 			c.say("1 wait", "2 ok", "3 wait", "4 local", "5 wait", "6 ok")
 			testkit.Receive(t, "the begin of a request", d.began) // 3 may be ahead of 1, which another worker has
 			c.Close()
 			d.settle()
-			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned > 0 })
+			testkit.Eventually(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned > 0 })
 		})
 	}
 }
@@ -469,21 +489,21 @@ func TestDisconnectCancels(t *testing.T) {
 // TestOneWayOutlivesConnection: what the pool has of a connection's one-way requests is run though it has ended, with a
 // context that says nothing of that: only the request's own timeout ends it, or the end of the server.
 func TestOneWayOutlivesConnection(t *testing.T) {
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
-			d := newDesk(t, newPool(t, 1, 64), func(r *eddy.ResponderOptions[*ask]) {
+			d := newDesk(t, newPool(t, 1, 64), func(r *responder.Options[*ask]) {
 				r.Ordering = o
 				r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Hour }
 			})
 			srv := &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init}
 			clock := enginetest.NewClock(t, srv)
-			addr := start(t, srv)
+			addr := enginetest.Serve(t, srv)
 			c := newClient(t, addr)
 			c.say("1 onewaywait", "2 oneway", "3 wait", "4 onewaywait", "5 onewaywait 1", "6 onewaywait 1")
 			d.waitBegan(1)
-			waitFor(t, "all of them", func() bool { return d.made.Load() == 6 })
+			testkit.Eventually(t, "all of them", func() bool { return d.made.Load() == 6 })
 			c.Close()
-			waitFor(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned == 1 })
+			testkit.Eventually(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned == 1 })
 			if err := d.context(1).Err(); err != nil {
 				t.Errorf("the context of one that runs says %v", err)
 			}
@@ -507,14 +527,14 @@ func TestOneWayOutlivesConnection(t *testing.T) {
 			if n := d.ran.Load(); n != 4 {
 				t.Errorf("%d functions ran, want 1, 2, 4 and 5", n)
 			}
-			if want, got := (eddy.ResponderStats{Abandoned: 1, Expired: 1, Dropped: 1}), d.r.Stats(); got != want {
+			if want, got := (responder.Stats{Abandoned: 1, Expired: 1, Dropped: 1}), d.r.Stats(); got != want {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 			c = newClient(t, addr)
 			c.say("10 onewaywait 2")
 			d.waitBegan(10)
 			c.Close()
-			waitFor(t, "its end", func() bool { return srv.Stats().Active == 0 })
+			testkit.Eventually(t, "its end", func() bool { return srv.Stats().Active == 0 })
 			d.gate <- struct{}{}
 			d.settle()
 			runs := enginetest.Stats(t, srv).Loops[0].Timers
@@ -534,14 +554,51 @@ func TestOneWayOutlivesConnection(t *testing.T) {
 	}
 }
 
+// TestOneWayEndsWithoutATimer: a one-way request that runs with a timeout ends with its connection if the loop has no room
+// for the timer that would end it later.
+func TestOneWayEndsWithoutATimer(t *testing.T) {
+	d := newDesk(t, newPool(t, 2, 64), func(r *responder.Options[*ask]) {
+		r.Timeout = func(a *ask) time.Duration { return time.Duration(a.arg) * time.Hour }
+	})
+	fill := eddy.Handle(func(ctx *eddy.Context, a *ask) error {
+		if a.verb != "close" {
+			ctx.FireRead(a)
+			return nil
+		}
+		a.Release()
+		for ctx.Conn().Post(func() {}) == nil {
+		}
+		ctx.Close(eddy.CloseNormal)
+		return nil
+	})
+	srv := &eddy.Server{Loops: 1, TaskQueue: 8, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		if err := d.init(p); err != nil {
+			return err
+		}
+		return p.AddBefore("responder", "fill", fill)
+	}}
+	c := newClient(t, enginetest.Serve(t, srv))
+	c.say("1 onewaywait 1", "2 onewaywait")
+	d.waitBegan(1, 2)
+	c.say("3 close")
+	c.expectEnd()
+	testkit.Eventually(t, "the count of the abandoned", func() bool { return d.r.Stats().Abandoned == 1 })
+	<-d.context(1).Done()
+	if err := d.context(2).Err(); err != nil {
+		t.Errorf("one without a timeout says %v", err)
+	}
+	close(d.gate)
+	d.settle()
+}
+
 // TestInFlightBound: at the bound the connection is not read, and goes on below it; other connections do not notice.
 func TestInFlightBound(t *testing.T) {
 	const bound, all = 4, 200
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
-			d := newDesk(t, newPool(t, 16, 64), func(r *eddy.ResponderOptions[*ask]) { r.Ordering, r.InFlight = o, bound })
+			d := newDesk(t, newPool(t, 16, 64), func(r *responder.Options[*ask]) { r.Ordering, r.InFlight = o, bound })
 			srv := &eddy.Server{Loops: 1, Init: d.init}
-			addr := start(t, srv)
+			addr := enginetest.Serve(t, srv)
 			c, other := newClient(t, addr), newClient(t, addr)
 			var requests, answers []string
 			for i := range all {
@@ -549,7 +606,7 @@ func TestInFlightBound(t *testing.T) {
 				answers = append(answers, fmt.Sprintf("%d ok", i+1))
 			}
 			c.say(requests...)
-			waitFor(t, "the bound", func() bool { return d.made.Load() >= bound })
+			testkit.Eventually(t, "the bound", func() bool { return d.made.Load() >= bound })
 			iterations := srv.Stats().Loops[0].Iterations
 			for i := range 50 {
 				other.say(fmt.Sprint(i+1, " ok"))
@@ -562,7 +619,7 @@ func TestInFlightBound(t *testing.T) {
 				t.Errorf("%d iterations for 50 requests: the loop spins", n)
 			}
 			close(d.gate)
-			if o == eddy.OrderByCompletion {
+			if o == responder.ByCompletion {
 				c.expectAny(answers...)
 			} else {
 				c.expect(answers...)
@@ -583,33 +640,33 @@ func TestHeldResponsesAreBounded(t *testing.T) {
 	var conn atomic.Pointer[eddy.Conn]
 	var clock *enginetest.Clock
 	serve := func(t *testing.T) (*desk, *client) {
-		d := newDesk(t, newPool(t, 4, 64), ordering(eddy.OrderByRequest))
+		d := newDesk(t, newPool(t, 4, 64), ordering(responder.ByRequest))
 		srv := &eddy.Server{Loops: 1, Watermarks: marks, BackpressureTimeout: time.Minute, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 			conn.Store(p.Conn())
 			return d.init(p)
 		}}
 		clock = enginetest.NewClock(t, srv)
 		conn.Store(nil)
-		c := newClient(t, start(t, srv))
-		waitFor(t, "the connection", func() bool { return conn.Load() != nil })
+		c := newClient(t, enginetest.Serve(t, srv))
+		testkit.Eventually(t, "the connection", func() bool { return conn.Load() != nil })
 		return d, c
 	}
 	t.Run("pause", func(t *testing.T) {
 		d, c := serve(t)
 		c.say("1 wait", "2 big 70000")
-		waitFor(t, "the response", func() bool { return conn.Load().QueuedBytes() > 70_000 })
-		waitFor(t, "the mark", func() bool { return !conn.Load().Writable() })
+		testkit.Eventually(t, "the response", func() bool { return conn.Load().QueuedBytes() > 70_000 })
+		testkit.Eventually(t, "the mark", func() bool { return !conn.Load().Writable() })
 		c.say("3 ok")
-		waitFor(t, "the pause", func() bool { return conn.Load().QueuedBytes() > 70_000 && d.ran.Load() == 2 })
+		testkit.Eventually(t, "the pause", func() bool { return conn.Load().QueuedBytes() > 70_000 && d.ran.Load() == 2 })
 		close(d.gate)
 		c.expect("1 ok", "2 "+strings.Repeat("x", 70_000), "3 ok")
-		waitFor(t, "the end of the pause", func() bool { return conn.Load().Writable() && conn.Load().QueuedBytes() == 0 })
+		testkit.Eventually(t, "the end of the pause", func() bool { return conn.Load().Writable() && conn.Load().QueuedBytes() == 0 })
 		d.settle()
 	})
 	t.Run("beyond", func(t *testing.T) {
 		d, c := serve(t)
 		c.say("1 wait", "2 big 60000", "3 big 300000", "4 big 300000")
-		waitFor(t, "the responses", func() bool { return conn.Load().QueuedBytes() > 660_000 })
+		testkit.Eventually(t, "the responses", func() bool { return conn.Load().QueuedBytes() > 660_000 })
 		clock.Advance(time.Hour)
 		close(d.gate)
 		c.expect("1 ok")
@@ -617,7 +674,7 @@ func TestHeldResponsesAreBounded(t *testing.T) {
 			c.expect(fmt.Sprint(i+2, " ", strings.Repeat("x", n)))
 		}
 		d.settle()
-		waitFor(t, "an empty queue", func() bool { return conn.Load().QueuedBytes() == 0 })
+		testkit.Eventually(t, "an empty queue", func() bool { return conn.Load().QueuedBytes() == 0 })
 	})
 }
 
@@ -625,10 +682,10 @@ func TestHeldResponsesAreBounded(t *testing.T) {
 // come to; when their size is known, no more begin than the queue has room for.
 func TestLargeAnswersToAReader(t *testing.T) {
 	const asked, size = 64, 1 << 20
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
 			d := newDesk(t, newPool(t, 16, asked), ordering(o))
-			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 			read := func(first int) {
 				var requests, answers []string
 				for i := range asked {
@@ -636,7 +693,7 @@ func TestLargeAnswersToAReader(t *testing.T) {
 					answers = append(answers, fmt.Sprint(first+i, " ", strings.Repeat("x", size)))
 				}
 				go c.say(requests...)
-				if o == eddy.OrderByCompletion {
+				if o == responder.ByCompletion {
 					c.expectAny(answers...)
 				} else {
 					c.expect(answers...)
@@ -656,7 +713,7 @@ func TestLargeAnswersToAReader(t *testing.T) {
 // TestDrainWaitsForResponses: what was taken before the drain is answered, what comes later is refused, and the
 // connection ends after the last response.
 func TestDrainWaitsForResponses(t *testing.T) {
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
 			d := newDesk(t, newPool(t, 1, 64), ordering(o))
 			var conn atomic.Pointer[eddy.Conn]
@@ -664,20 +721,20 @@ func TestDrainWaitsForResponses(t *testing.T) {
 				conn.Store(p.Conn())
 				return d.init(p)
 			}}
-			c := newClient(t, start(t, srv))
+			c := newClient(t, enginetest.Serve(t, srv))
 			c.say("1 wait", "2 ok", "3 oneway")
 			d.waitBegan(1)
-			waitFor(t, "the others", func() bool { return d.made.Load() == 3 })
+			testkit.Eventually(t, "the others", func() bool { return d.made.Load() == 3 })
 			ended := make(chan eddy.DrainReport)
 			go func() {
 				r, _ := srv.Shutdown(t.Context())
 				ended <- r
 			}()
-			waitFor(t, "the drain", conn.Load().Draining)
+			testkit.Eventually(t, "the drain", conn.Load().Draining)
 			c.say("9 local", "10 oneway")
-			waitFor(t, "the refusals", func() bool { return d.r.Stats().Refused == 2 })
+			testkit.Eventually(t, "the refusals", func() bool { return d.r.Stats().Refused == 2 })
 			close(d.gate)
-			if o == eddy.OrderByCompletion {
+			if o == responder.ByCompletion {
 				c.expectAny("1 ok", "2 ok", "9 draining")
 			} else {
 				c.expect("1 ok", "2 ok", "9 draining")
@@ -694,25 +751,25 @@ func TestDrainWaitsForResponses(t *testing.T) {
 
 // TestStoppedPool: requests that a stopped pool never runs are answered all the same.
 func TestStoppedPool(t *testing.T) {
-	for o := range eddy.OrderNoPipelining {
+	for o := range responder.NoPipelining {
 		t.Run(o.String(), func(t *testing.T) {
 			pool := newPool(t, 1, 64)
 			d := newDesk(t, pool, ordering(o))
-			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init}))
+			c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 			c.say("1 deaf", "2 ok", "3 ok")
 			d.waitBegan(1)
-			waitFor(t, "the requests", func() bool { return d.made.Load() == 3 })
+			testkit.Eventually(t, "the requests", func() bool { return d.made.Load() == 3 })
 			if left := pool.Close(); len(left) != 0 {
 				t.Errorf("the pool gave %d runners back", len(left))
 			}
 			close(d.gate)
 			c.say("4 ok")
 			switch o {
-			case eddy.OrderByCompletion:
+			case responder.ByCompletion:
 				c.expectAny("1 ok", "2 gone", "3 gone", "4 gone")
-			case eddy.OrderByRequest:
+			case responder.ByRequest:
 				c.expect("1 ok", "2 gone", "3 gone", "4 gone")
-			case eddy.OrderSerial: // a strand that runs runs what it has
+			case responder.Serial: // a strand that runs runs what it has
 				c.expect("1 ok", "2 ok", "3 ok", "4 gone")
 			}
 			d.settle()
@@ -720,49 +777,49 @@ func TestStoppedPool(t *testing.T) {
 	}
 }
 
-// TestResponderOptions: what makes no sense is refused, by name.
-func TestResponderOptions(t *testing.T) {
+// TestOptions: what makes no sense is refused, by name.
+func TestOptions(t *testing.T) {
 	pool := newPool(t, 1, 1)
-	ok := eddy.ResponderOptions[*ask]{
+	ok := responder.Options[*ask]{
 		Pool:   pool,
 		Run:    func(context.Context, *ask) (any, error) { return nil, nil },
 		Answer: func(*ask, any, error) any { return nil },
 	}
-	for name, change := range map[string]func(*eddy.ResponderOptions[*ask]){
-		"Pool is": func(o *eddy.ResponderOptions[*ask]) { o.Pool = nil },
-		"Route are": func(o *eddy.ResponderOptions[*ask]) {
+	for name, change := range map[string]func(*responder.Options[*ask]){
+		"Pool is": func(o *responder.Options[*ask]) { o.Pool = nil },
+		"Route are": func(o *responder.Options[*ask]) {
 			o.Route = func(*ask) (*executor.Pool, error) { return nil, nil }
 		},
-		"Run":      func(o *eddy.ResponderOptions[*ask]) { o.Run = nil },
-		"Answer":   func(o *eddy.ResponderOptions[*ask]) { o.Answer = nil },
-		"Ordering": func(o *eddy.ResponderOptions[*ask]) { o.Ordering = eddy.OrderNoPipelining + 1 },
-		"InFlight": func(o *eddy.ResponderOptions[*ask]) { o.InFlight = -1 },
+		"Run":      func(o *responder.Options[*ask]) { o.Run = nil },
+		"Answer":   func(o *responder.Options[*ask]) { o.Answer = nil },
+		"Ordering": func(o *responder.Options[*ask]) { o.Ordering = responder.NoPipelining + 1 },
+		"InFlight": func(o *responder.Options[*ask]) { o.InFlight = -1 },
 	} {
 		o := ok
 		change(&o)
-		if _, err := eddy.NewResponder(o); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := responder.New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := eddy.NewResponder(ok); err != nil {
+	if _, err := responder.New(ok); err != nil {
 		t.Error(err)
 	}
-	for o := range eddy.OrderNoPipelining + 1 {
-		if got, err := eddy.ParseOrdering(o.String()); got != o || err != nil {
+	for o := range responder.NoPipelining + 1 {
+		if got, err := responder.ParseOrdering(o.String()); got != o || err != nil {
 			t.Errorf("%v is parsed as %v, %v", o, got, err)
 		}
 	}
-	if _, err := eddy.ParseOrdering("any"); err == nil {
+	if _, err := responder.ParseOrdering("any"); err == nil {
 		t.Error("an ordering named any")
 	}
 }
 
-// TestResponderOnAPool: a Responder that was put on a pool says so instead of racing its loop.
-func TestResponderOnAPool(t *testing.T) {
+// TestOnAPool: a Responder that was put on a pool says so instead of racing its loop.
+func TestOnAPool(t *testing.T) {
 	pool := newPool(t, 1, 16)
 	d := newDesk(t, pool, nil)
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
-		p.Add("ask", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error {
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
+		p.Add("ask", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
 			d.made.Add(1)
 			ctx.FireRead(&ask{id: 1, verb: "ok", d: d})
 			return nil
@@ -784,7 +841,7 @@ func TestOrderingsAtRandom(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	for o := range eddy.OrderNoPipelining + 1 {
+	for o := range responder.NoPipelining + 1 {
 		for i := range rounds {
 			seed := uint64(time.Now().UnixNano()) + uint64(i)
 			t.Run(o.String(), func(t *testing.T) {
@@ -796,9 +853,9 @@ func TestOrderingsAtRandom(t *testing.T) {
 	}
 }
 
-func orderingsAtRandom(t *testing.T, o eddy.Ordering, rnd *rand.Rand) {
+func orderingsAtRandom(t *testing.T, o responder.Ordering, rnd *rand.Rand) {
 	pool := newPool(t, 1+rnd.IntN(4), 1+rnd.IntN(12))
-	d := newDesk(t, pool, func(r *eddy.ResponderOptions[*ask]) {
+	d := newDesk(t, pool, func(r *responder.Options[*ask]) {
 		r.Ordering, r.InFlight = o, 1+rnd.IntN(12)
 		r.Timeout = func(a *ask) time.Duration {
 			if a.id%7 == 0 {
@@ -808,7 +865,7 @@ func orderingsAtRandom(t *testing.T, o eddy.Ordering, rnd *rand.Rand) {
 		}
 	})
 	srv := &eddy.Server{Loops: 2, Init: d.init, Logger: quiet()}
-	addr := start(t, srv)
+	addr := enginetest.Serve(t, srv)
 	var clients sync.WaitGroup
 	for range 8 {
 		script := newScript(rnd)
@@ -861,7 +918,7 @@ var allowed = map[string]string{
 	"exit": "failed busy cancelled late", "local": "ok late cancelled", "big": "x busy cancelled late",
 }
 
-func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
+func (s *script) play(t *testing.T, addr string, o responder.Ordering) {
 	c := newClient(t, addr)
 	defer c.Close()
 	turn := make(chan struct{}, 1) // of a client that does not pipeline
@@ -869,13 +926,13 @@ func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
 	go func() {
 		defer close(written)
 		for i, r := range s.requests {
-			if time.Sleep(s.pauses[i]); o == eddy.OrderNoPipelining && !strings.Contains(r, "cancel") {
+			if time.Sleep(s.pauses[i]); o == responder.NoPipelining && !strings.Contains(r, "cancel") {
 				turn <- struct{}{}
 			}
 			if _, err := io.WriteString(c, r+"\n"); err != nil {
 				return
 			}
-			if o == eddy.OrderNoPipelining && strings.Contains(r, "oneway") {
+			if o == responder.NoPipelining && strings.Contains(r, "oneway") {
 				<-turn
 			}
 		}
@@ -903,11 +960,11 @@ func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
 			t.Errorf("request %d %s is answered %q", id, s.verbs[id], line)
 		}
 		order = append(order, id)
-		if o == eddy.OrderNoPipelining {
+		if o == responder.NoPipelining {
 			<-turn
 		}
 	}
-	if o == eddy.OrderByCompletion {
+	if o == responder.ByCompletion {
 		slices.Sort(order)
 	}
 	if !slices.Equal(order, s.owed) {
@@ -925,15 +982,15 @@ func (s *script) play(t *testing.T, addr string, o eddy.Ordering) {
 // TestPhasesWithAResponder: the connection waits while requests are out, in whatever order they come back, and reads on
 // when the last response has left.
 func TestPhasesWithAResponder(t *testing.T) {
-	d := newDesk(t, newPool(t, 2, 16), ordering(eddy.OrderByRequest))
+	d := newDesk(t, newPool(t, 2, 16), ordering(responder.ByRequest))
 	var conn atomic.Pointer[eddy.Conn]
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
 		conn.Store(p.Conn())
 		return d.init(p)
 	}}))
 	is := func(want eddy.Phase) {
 		t.Helper()
-		waitFor(t, want.String(), func() bool {
+		testkit.Eventually(t, want.String(), func() bool {
 			got := make(chan eddy.Phase, 1)
 			if err := conn.Load().Post(func() { got <- conn.Load().Phase() }); err != nil {
 				t.Fatal(err)
@@ -943,63 +1000,10 @@ func TestPhasesWithAResponder(t *testing.T) {
 	}
 	c.say("1 wait", "2 ok")
 	d.waitBegan(1)
-	waitFor(t, "the second response", func() bool { return conn.Load().QueuedBytes() > 0 })
+	testkit.Eventually(t, "the second response", func() bool { return conn.Load().QueuedBytes() > 0 })
 	is(eddy.PhaseWaitingForResponse)
 	close(d.gate)
 	c.expect("1 ok", "2 ok")
 	is(eddy.PhaseReadingHeader)
 	d.settle()
-}
-
-// A line protocol whose requests may block, and whose clients expect the responses in order.
-func ExampleResponder() {
-	pool, err := executor.NewFixed(executor.Options{Name: "work", Workers: 4, Queue: 100})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	responder, err := eddy.NewResponder(eddy.ResponderOptions[*buf.Bytes]{
-		Pool:     pool,
-		Ordering: eddy.OrderByRequest,
-		Run: func(ctx context.Context, req *buf.Bytes) (any, error) {
-			return strings.ToUpper(string(req.Bytes())), ctx.Err() // may block
-		},
-		Answer: func(_ *buf.Bytes, resp any, err error) any {
-			if errors.Is(err, executor.ErrRejected) {
-				return "busy\n"
-			}
-			if err != nil {
-				return "failed\n"
-			}
-			return resp.(string) + "\n"
-		},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	srv := &eddy.Server{Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
-		p.Add("lines", &lines{})
-		return p.Add("responder", responder)
-	}}
-	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer srv.Close()
-	c, err := net.Dial("tcp", srv.Addr().String())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer c.Close()
-	io.WriteString(c, "one\ntwo\n")
-	r := bufio.NewReader(c)
-	for range 2 {
-		line, _ := r.ReadString('\n')
-		fmt.Print(line)
-	}
-	// Output:
-	// ONE
-	// TWO
 }

@@ -1,4 +1,4 @@
-package eddy_test
+package responder_test
 
 import (
 	"context"
@@ -12,6 +12,9 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/enginetest"
+	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/responder"
 )
 
 // routes sends requests to one pool or another, to the loop or nowhere, as the last two digits of their ids say: below 10 to
@@ -21,7 +24,7 @@ type routes struct {
 	let, ended atomic.Int64
 }
 
-func (r *routes) options(o *eddy.ResponderOptions[*ask]) {
+func (r *routes) options(o *responder.Options[*ask]) {
 	o.Pool = nil
 	o.Route = func(a *ask) (*executor.Pool, error) {
 		switch d := a.id % 100 / 10; d {
@@ -52,22 +55,22 @@ func (r *routes) settle(d *desk) {
 // TestRoutes: requests run where Route says, refused ones are answered with its error, and one full pool leaves the others
 // alone.
 func TestRoutes(t *testing.T) {
-	for _, o := range []eddy.Ordering{eddy.OrderByCompletion, eddy.OrderByRequest, eddy.OrderSerial} {
+	for _, o := range []responder.Ordering{responder.ByCompletion, responder.ByRequest, responder.Serial} {
 		t.Run(o.String(), func(t *testing.T) {
 			queue := executor.HandOff
-			if o == eddy.OrderSerial {
+			if o == responder.Serial {
 				queue = 1 // a worker that has just answered is not free at once
 			}
 			r := &routes{a: newPool(t, 1, queue), b: newPool(t, 1, queue)}
-			d := newDesk(t, nil, func(opts *eddy.ResponderOptions[*ask]) {
+			d := newDesk(t, nil, func(opts *responder.Options[*ask]) {
 				r.options(opts)
 				opts.Ordering = o
 			})
-			c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+			c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 			c.say("1 wait")
 			d.waitBegan(1)
 			switch o {
-			case eddy.OrderByCompletion:
+			case responder.ByCompletion:
 				c.say("2 ok", "11 ok", "21 ok", "31 ok", "22 panic", "23 oneway", "32 oneway", "3 oneway", "4 local")
 				// 11 is on another goroutine.
 				got := map[string]bool{}
@@ -85,17 +88,17 @@ func TestRoutes(t *testing.T) {
 				}
 				close(d.gate)
 				c.expect("1 ok")
-			case eddy.OrderByRequest:
+			case responder.ByRequest:
 				c.say("2 ok", "11 ok", "21 ok", "31 ok", "22 panic", "23 oneway", "4 local")
-				waitFor(t, "the others", func() bool { return r.b.Stats().Completed == 1 && d.r.Stats().Refused == 1 })
+				testkit.Eventually(t, "the others", func() bool { return r.b.Stats().Completed == 1 && d.r.Stats().Refused == 1 })
 				if n := c.r.Buffered(); n > 0 {
 					t.Errorf("%d bytes before the first answer", n)
 				}
 				close(d.gate)
 				c.expect("1 ok", "2 busy", "11 ok", "21 ok", "31 failed", "22 panicked", "4 ok")
-			case eddy.OrderSerial:
+			case responder.Serial:
 				c.say("11 ok", "2 ok", "21 ok", "31 ok", "22 panic", "23 oneway", "4 local", "12 exit", "3 ok")
-				waitFor(t, "the refusal", func() bool { return d.r.Stats().Refused == 1 })
+				testkit.Eventually(t, "the refusal", func() bool { return d.r.Stats().Refused == 1 })
 				if n := d.ran.Load(); n != 1 {
 					t.Errorf("%d functions began beside the first", n-1)
 				}
@@ -114,16 +117,16 @@ func TestRoutes(t *testing.T) {
 // whatever their pools; what is cancelled meanwhile is not run, and what finds its pool full is answered.
 func TestSerialRoutesWait(t *testing.T) {
 	r := &routes{a: newPool(t, 1, executor.HandOff), b: newPool(t, 1, executor.HandOff)}
-	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
+	d := newDesk(t, nil, func(o *responder.Options[*ask]) {
 		r.options(o)
-		o.Ordering = eddy.OrderSerial
+		o.Ordering = responder.Serial
 	})
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	c.say("1 deaf")
 	d.waitBegan(1)
 	c.say("11 ok", "21 ok", "12 ok", "13 oneway", "12 cancel", "13 cancel", "1 cancel", "5 local")
 	c.expect("1 cancelled")
-	waitFor(t, "the cancellations", func() bool { return d.r.Stats().Cancelled == 3 })
+	testkit.Eventually(t, "the cancellations", func() bool { return d.r.Stats().Cancelled == 3 })
 	if n := d.ran.Load(); n != 1 {
 		t.Errorf("%d functions began beside one that was answered and still runs", n-1)
 	}
@@ -147,12 +150,12 @@ func TestSerialRoutesWait(t *testing.T) {
 func TestManySerialRejections(t *testing.T) {
 	const calls = 3000
 	r := &routes{a: newPool(t, 1, executor.HandOff), b: newPool(t, 1, executor.HandOff)}
-	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
+	d := newDesk(t, nil, func(o *responder.Options[*ask]) {
 		r.options(o)
-		o.Ordering = eddy.OrderSerial
+		o.Ordering = responder.Serial
 		o.InFlight = calls + 2
 	})
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	held := make(chan struct{})
 	if err := r.b.SubmitFunc(func() { <-held }); err != nil {
 		t.Fatal(err)
@@ -166,7 +169,7 @@ func TestManySerialRejections(t *testing.T) {
 	if _, err := io.WriteString(c, all.String()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "all of them", func() bool { return r.let.Load() == calls+1 })
+	testkit.Eventually(t, "all of them", func() bool { return r.let.Load() == calls+1 })
 	close(d.gate)
 	c.expect("1 ok")
 	for i := range calls {
@@ -178,22 +181,22 @@ func TestManySerialRejections(t *testing.T) {
 
 // TestDisconnectWithRoutes: calls of a connection that ends are over wherever they are, and their end is told.
 func TestDisconnectWithRoutes(t *testing.T) {
-	for _, o := range []eddy.Ordering{eddy.OrderByCompletion, eddy.OrderByRequest, eddy.OrderSerial} {
+	for _, o := range []responder.Ordering{responder.ByCompletion, responder.ByRequest, responder.Serial} {
 		r := &routes{a: newPool(t, 1, 5), b: newPool(t, 1, 5)}
-		d := newDesk(t, nil, func(opts *eddy.ResponderOptions[*ask]) {
+		d := newDesk(t, nil, func(opts *responder.Options[*ask]) {
 			r.options(opts)
 			opts.Ordering = o
 		})
-		c := newClient(t, start(t, &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init, Logger: quiet()}))
+		c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, CloseOnEOF: true, Init: d.init, Logger: quiet()}))
 		c.say("1 wait", "2 ok", "11 deaf", "12 ok", "21 ok", "3 oneway")
-		if o == eddy.OrderSerial {
+		if o == responder.Serial {
 			d.waitBegan(1)
 		} else {
 			d.waitBegan(1, 11)
 		}
-		waitFor(t, "all of them", func() bool { return r.let.Load() == 6 })
+		testkit.Eventually(t, "all of them", func() bool { return r.let.Load() == 6 })
 		c.Close()
-		waitFor(t, "the end", func() bool { return d.r.Stats().Abandoned > 0 })
+		testkit.Eventually(t, "the end", func() bool { return d.r.Stats().Abandoned > 0 })
 		close(d.gate)
 		r.settle(d)
 	}
@@ -205,7 +208,7 @@ func TestValuesOfRequests(t *testing.T) {
 	r := &routes{a: newPool(t, 1, 5), b: newPool(t, 1, 5)}
 	seen := make(chan any, 4)
 	kept := make(chan context.Context, 1)
-	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
+	d := newDesk(t, nil, func(o *responder.Options[*ask]) {
 		r.options(o)
 		run := o.Run
 		o.Run = func(ctx context.Context, a *ask) (any, error) {
@@ -220,7 +223,7 @@ func TestValuesOfRequests(t *testing.T) {
 			return resp, err
 		}
 	})
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	c.say("7 wait")
 	d.waitBegan(7)
 	c.say("7 cancel")
@@ -248,9 +251,9 @@ func TestValuesOfRequests(t *testing.T) {
 func TestExpiredIsNotRun(t *testing.T) {
 	r := &routes{a: newPool(t, 1, 5), b: newPool(t, 1, 5)}
 	stalled, goOn := make(chan time.Time, 1), make(chan struct{})
-	d := newDesk(t, nil, func(o *eddy.ResponderOptions[*ask]) {
+	d := newDesk(t, nil, func(o *responder.Options[*ask]) {
 		r.options(o)
-		o.Ordering = eddy.OrderByRequest
+		o.Ordering = responder.ByRequest
 		o.Timeout = func(a *ask) time.Duration {
 			if a.id == 2 || a.id == 3 {
 				return time.Millisecond
@@ -266,16 +269,16 @@ func TestExpiredIsNotRun(t *testing.T) {
 			return run(ctx, a)
 		}
 	})
-	c := newClient(t, start(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
+	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init, Logger: quiet()}))
 	c.say("1 wait")
 	d.waitBegan(1)
 	if _, err := io.WriteString(c, "2 ok\n3 oneway\n21 stall\n"); err != nil {
 		t.Fatal(err)
 	}
 	since := <-stalled
-	waitFor(t, "the end of their time", func() bool { return time.Since(since) > 3*time.Millisecond })
+	testkit.Eventually(t, "the end of their time", func() bool { return time.Since(since) > 3*time.Millisecond })
 	close(d.gate)
-	waitFor(t, "the worker to take them", func() bool { return r.a.Stats().Completed == 3 })
+	testkit.Eventually(t, "the worker to take them", func() bool { return r.a.Stats().Completed == 3 })
 	close(goOn)
 	c.expect("1 ok", "2 late", "21 ok")
 	r.settle(d)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package responder_test
+
+const raceDetector = false
