@@ -113,7 +113,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// TestSerialRoutesWait: under OrderSerial a call waits for those before it, also those that were answered and still run and
+// TestSerialRoutesWait: under Serial a call waits for those before it, also those that were answered and still run and
 // whatever their pools; what is cancelled meanwhile is not run, and what finds its pool full is answered.
 func TestSerialRoutesWait(t *testing.T) {
 	r := &routes{a: newPool(t, 1, executor.HandOff), b: newPool(t, 1, executor.HandOff)}

@@ -438,7 +438,7 @@ func fillUp(t *testing.T, p *executor.Pool, workers int) (empty func()) {
 	return sync.OnceFunc(func() { close(gate) })
 }
 
-// TestStreamsStayOffTheLoop: a port with OrderSerial is a stream protocol. The calls of one connection are decoded,
+// TestStreamsStayOffTheLoop: a port with responder.Serial is a stream protocol. The calls of one connection are decoded,
 // executed and encoded one at a time and in order, connections run side by side, and nothing of it touches a loop.
 func TestStreamsStayOffTheLoop(t *testing.T) {
 	const calls = 50

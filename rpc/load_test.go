@@ -246,7 +246,7 @@ func (c *counted) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-// TestSerialStreams: with OrderSerial the calls of one connection run one at a time in order, each decoded and encoded on a
+// TestSerialStreams: with responder.Serial the calls of one connection run one at a time in order, each decoded and encoded on a
 // pool, and connections side by side (R160).
 func TestSerialStreams(t *testing.T) {
 	const calls = 100
