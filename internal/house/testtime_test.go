@@ -46,7 +46,7 @@ var wallClock = map[string]string{
 	"isolation_test.go TestStuckPoolLeavesOthersAlone":                           "logs how long customers wait beside a stuck pool; nothing is judged by it",
 	"overload_test.go TestZeroWindowPeers":                                       "peers that never read write again and again; a quiet spell proves that loops sleep",
 	"responder/responder_test.go TestRequestTimeout":                             "tells a deadline of a minute with a margin of half a minute",
-	"responder/responder_test.go script.play":                                    "the random pauses of a client that follows a script",
+	"responder/random_test.go script.play":                                       "the random pauses of a client that follows a script",
 	"responder/route_test.go TestExpiredIsNotRun":                                "two milliseconds must pass while the loop is inside a function",
 	"rpc/chaos_test.go TestChaos":                                                "the network's own time between two of its changes, which calls of all kinds meet at random",
 	"rpc/client_fail_test.go TestRetryAfterHoldsConnects":                        "the least time that a server's advice must hold back the next connect",
