@@ -71,8 +71,8 @@ func TestRefusedSubmissionIsUndone(t *testing.T) {
 		}
 		l.Iterate()
 		l.Iterate()
-		if c.paused != 0 || c.heldOut != 0 || name == "drain" && c.phase < PhaseClosing {
-			t.Errorf("%s: paused %b, %d bytes held, phase %v", name, c.paused, c.heldOut, c.phase)
+		if c.paused != 0 || c.held.out != 0 || name == "drain" && c.phase < PhaseClosing {
+			t.Errorf("%s: paused %b, %d bytes held, phase %v", name, c.paused, c.held.out, c.phase)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestEndThatWasPutOffIsBounded(t *testing.T) {
 	a := st.connect(l)
 	c := a.conn
 	c.Begin()
-	c.encoding.Add(1) // a WriteHandler on a pool that does not return
+	c.counts.encoding.Add(1) // a WriteHandler on a pool that does not return
 	c.CloseAfterFlush(CloseNormal)
 	st.pass(l, 2900*time.Millisecond, 10*time.Millisecond)
 	a.wantEnd(t, "before FlushTimeout", CloseUnset)

@@ -153,10 +153,10 @@ func (ctx *Context) postAdded(failed *addFailure) {
 // summon queues HandleAdd on the handler's pool, which may refuse it.
 func (ctx *Context) summon(told bool) error {
 	c := ctx.conn
-	c.transit.Add(1)
+	c.counts.transit.Add(1)
 	c.loop.Counters[meter.Hops]++
 	if err := ctx.submit(ctx.strandOnLoop(), &hop{ctx: ctx, op: opAdd, msg: told}); err != nil {
-		c.transit.Add(-1)
+		c.counts.transit.Add(-1)
 		c.loop.Counters[meter.HopRejects]++
 		return addError(ctx, ctx.hopError(err))
 	}
@@ -180,7 +180,7 @@ func (ctx *Context) dismiss() {
 	case ctx.node.pool == nil:
 		c.guarded(ctx, ctx.handleRemove)
 	default:
-		c.transit.Add(1)
+		c.counts.transit.Add(1)
 		c.loop.Counters[meter.Hops]++
 		if h := (hop{ctx: ctx, op: opRemove}); !c.parkRemoval(h) {
 			ctx.dismissNow(h)
@@ -196,7 +196,7 @@ func (ctx *Context) dismissNow(h hop) {
 		return
 	}
 	if s.Append(h) != nil {
-		c.transit.Add(-1)
+		c.counts.transit.Add(-1)
 		c.guarded(ctx, ctx.handleRemove)
 	}
 }

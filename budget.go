@@ -140,7 +140,7 @@ func (c *Conn) cell() *memoryCell { return c.set.owner.budget.cells[c.loop.index
 // costs a comparison.
 func (c *Conn) account() {
 	out, in := c.holds()
-	if out != c.heldOut || in != c.heldIn {
+	if out != c.held.out || in != c.held.in {
 		c.recount(out, in)
 	}
 }
@@ -148,7 +148,7 @@ func (c *Conn) account() {
 // countAnswers counts what the messages of one read have queued or submitted so far, when that is much. Above the high
 // watermark or the budget the messages behind them wait.
 func (c *Conn) countAnswers() {
-	if c.queued.Load()-int64(c.heldOut) <= countAtOnce {
+	if c.queued.Load()-int64(c.held.out) <= countAtOnce {
 		return
 	}
 	c.account()
@@ -174,9 +174,9 @@ func (c *Conn) recount(out, in uint32) {
 		return // what is still on its way to the connection is dropped
 	}
 	m := c.cell()
-	m.out += int64(out) - int64(c.heldOut)
-	m.in += int64(in) - int64(c.heldIn)
-	c.heldOut, c.heldIn = out, in
+	m.out += int64(out) - int64(c.held.out)
+	m.in += int64(in) - int64(c.held.in)
+	c.held.out, c.held.in = out, in
 	if !m.listed {
 		m.listed = true
 		m.loop.memory.cells = append(m.loop.memory.cells, m)
@@ -354,13 +354,13 @@ func (m *memoryCell) nominate() {
 // bytes alone, because it is the server that does not read on.
 func (c *Conn) nominee() nominee {
 	const least, most = int64(10), int64(10_000)
-	n := nominee{conn: c, held: int64(c.heldOut) + int64(c.heldIn)}
+	n := nominee{conn: c, held: int64(c.held.out) + int64(c.held.in)}
 	c.askProgress()
 	if since := c.stuckSince(); since != 0 {
 		n.stuck = time.Duration(c.loop.Now - since)
 	}
-	n.reads = c.heldOut > 0 && n.stuck < stuckGrace
-	n.score = int64(c.heldOut)*min(max(n.stuck.Milliseconds(), least), most) + int64(c.heldIn)*least
+	n.reads = c.held.out > 0 && n.stuck < stuckGrace
+	n.score = int64(c.held.out)*min(max(n.stuck.Milliseconds(), least), most) + int64(c.held.in)*least
 	return n
 }
 

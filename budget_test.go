@@ -140,8 +140,8 @@ func TestBudgetPausesReads(t *testing.T) {
 		t.Errorf("after the pressure: %+v", m)
 	}
 	for i, l := range st.loops {
-		if l.memory.pressed != 0 || l.wheel.Len() != 0 {
-			t.Errorf("loop %d: %d pressures, %d timers left", i, l.memory.pressed, l.wheel.Len())
+		if l.memory.pressed != 0 || l.deadlines.wheel.Len() != 0 {
+			t.Errorf("loop %d: %d pressures, %d timers left", i, l.memory.pressed, l.deadlines.wheel.Len())
 		}
 	}
 }

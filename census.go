@@ -141,7 +141,7 @@ func (c *Conn) info() ConnInfo {
 	out, in := c.holds()
 	i := ConnInfo{
 		ID: c.ID(), Loop: c.loop.Name, Remote: c.RemoteAddr(), Local: c.LocalAddr(), Tenant: c.tenant(), Phase: c.phase,
-		Outbound: int64(out), Inbound: int64(in), InFlight: int(c.inflight.Load()),
+		Outbound: int64(out), Inbound: int64(in), InFlight: int(c.counts.inflight.Load()),
 		Idle: time.Duration(max(c.loop.Now-c.lastActive, 0)), ReadPaused: c.readPaused(), Unwritable: c.shows(unwritable),
 	}
 	if e := c.ended.Load(); e != nil {

@@ -225,7 +225,7 @@ func TestClassSurvivesAPool(t *testing.T) {
 	k := &MessageClass{Policy: OverflowKeepLatest, MaxMessages: 1}
 	for _, m := range []any{"a", k.Wrap("b"), k.Wrap("c")} {
 		submit(t, l, a, m)
-		for c := a.conn; c.encoding.Load() > 0 || l.Tasks.Depth() > 0; {
+		for c := a.conn; c.counts.encoding.Load() > 0 || l.Tasks.Depth() > 0; {
 			l.Iterate()
 		}
 	}

@@ -118,10 +118,10 @@ func (c *Conn) finishWithin(limit time.Duration) {
 // awaitEncoding puts off an orderly end while earlier writes are on their way through a pool, and reports whether it did.
 func (c *Conn) awaitEncoding(reason CloseReason, err error) bool {
 	if c.paused&pauseEnd != 0 {
-		return c.encoding.Load() > 0
+		return c.counts.encoding.Load() > 0
 	}
 	c.mark(watchIdle) // before the count is read, so that its fall to zero is told
-	if c.encoding.Load() == 0 {
+	if c.counts.encoding.Load() == 0 {
 		return false
 	}
 	c.extend().late = &CloseError{Reason: reason, Err: err}
@@ -202,7 +202,7 @@ func (l *loop) finishClose(c *Conn) {
 		l.Log.Error("eddy: closing the descriptor failed", "conn", c.ID(), "err", err)
 	}
 	l.writeInterest -= int64(c.interest >> 1 & 1)
-	l.wheel.Cancel(c.timer)
+	l.deadlines.wheel.Cancel(c.timer)
 	c.timer = 0
 	c.stopTimers()
 	l.table.release(c)

@@ -50,7 +50,7 @@ func (c *Conn) closeWrite() {
 
 // endOutput ends our side as soon as nothing that was written before is left.
 func (c *Conn) endOutput() {
-	if c.phase >= PhaseClosing || c.encoding.Load() > 0 || c.later() != 0 {
+	if c.phase >= PhaseClosing || c.counts.encoding.Load() > 0 || c.later() != 0 {
 		return
 	}
 	if c.sayFarewell(CloseNormal) {

@@ -53,13 +53,10 @@ type Conn struct {
 	paused     pauseBits
 	frames     int8 // frame budget left in this iteration
 	bits       connBits
-	heldOut    uint32      // queued bytes that the memory budget counts
-	heldIn     uint32      // left-over input bytes that it counts
+	held       heldBytes
 	timer      wheelHandle // fires at the earliest deadline or before; see timeouts.go for the times that follow
 	shared     atomic.Uint32
-	inflight   atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
-	encoding   atomic.Int32 // writes on their way through a pool, until the loop has them back
-	transit    atomic.Int32 // other events on their way through a pool
+	counts     connCounts
 	peer       peerAddr
 	local      *netip.AddrPort
 	queued     atomic.Int64 // outbound bytes, from submission to the kernel
@@ -70,6 +67,19 @@ type Conn struct {
 	head, tail *Context
 	ended      atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed
 	ext        atomic.Pointer[connExt]
+}
+
+// heldBytes are what the memory budget counts for a connection.
+type heldBytes struct {
+	out uint32 // queued
+	in  uint32 // left over
+}
+
+// connCounts are what of a connection is under way.
+type connCounts struct {
+	inflight atomic.Int32 // requests that have not ended: Begin, and messages on their way through a pool
+	encoding atomic.Int32 // writes on their way through a pool, until the loop has them back
+	transit  atomic.Int32 // other events on their way through a pool
 }
 
 // ID returns the connection's handle, for queues and maps that must not keep the connection itself alive.
@@ -188,7 +198,7 @@ func (c *Conn) QueuedBytes() int64 { return c.queued.Load() }
 // Begin counts a request as in flight until its End; a draining server waits for the End. Hops to executors are counted
 // without Begin.
 func (c *Conn) Begin() {
-	c.inflight.Add(1)
+	c.counts.inflight.Add(1)
 	if c.limits().Handler > 0 {
 		c.extend().begin(c.loop.Clock.Now())
 		c.watchRequest()
@@ -200,7 +210,7 @@ func (c *Conn) End() {
 	if x := c.ext.Load(); x != nil && x.begun.count.Load() > 0 {
 		x.end(c.loop.Clock.Now())
 	}
-	c.finished(&c.inflight)
+	c.finished(&c.counts.inflight)
 }
 
 // Phase returns the phase of the connection. Loop only.

@@ -118,7 +118,7 @@ func (ctx *Context) FireRead(msg any) {
 		}
 		return
 	}
-	ctx.conn.inflight.Add(1)
+	ctx.conn.counts.inflight.Add(1)
 	ctx.post(last, taskRead, msg)
 }
 
@@ -220,7 +220,7 @@ func (ctx *Context) post(last *Context, kind taskKind, v any) {
 	}
 	if kind == taskRead {
 		release(v)
-		c.finished(&c.inflight)
+		c.finished(&c.counts.inflight)
 	}
 	if c.closedError() == nil {
 		c.CloseWith(CloseBackpressureLimit, err)

@@ -7,8 +7,8 @@ const wheelTick = 10 * time.Millisecond
 
 // expireDeadlines is the phase that closes what is overdue and runs timers.
 func (l *loop) expireDeadlines() {
-	if l.wheel.Len() > 0 {
-		l.wheel.Advance(l.Now, deadlineBudget, l.expireFunc)
+	if l.deadlines.wheel.Len() > 0 {
+		l.deadlines.wheel.Advance(l.Now, deadlineBudget, l.deadlines.expire)
 	}
 	l.RunTimers(deadlineBudget)
 }

@@ -80,14 +80,14 @@ func (w *rewiring) firstOn(pool *executor.Pool) int {
 // nothing any more; then the loop makes the calls, so that what the handlers hold is released.
 func (ctx *Context) hopEnd() {
 	c := ctx.conn
-	c.transit.Add(1)
+	c.counts.transit.Add(1)
 	c.loop.Counters[meter.Hops]++
 	s, h := ctx.strandOnLoop(), hop{ctx: ctx, op: opClose}
 	if s.closeAfter(h) {
 		return
 	}
 	if s.Finish(h) != nil {
-		c.transit.Add(-1)
+		c.counts.transit.Add(-1)
 		c.endOn(ctx.node.pool, (*Conn).guardOnLoop)
 	}
 }

@@ -84,7 +84,7 @@ func (c *Conn) writeSome() (n, offered int, err error) {
 		n, err = l.sock.Write(c.fd, first.Bytes())
 		return n, first.Len(), err
 	}
-	bufs := l.gather[:0]
+	bufs := l.mem.gather[:0]
 	for s := first; s != nil && len(bufs) < maxGather && s.Len() > 0; s = s.Next { // none: the place of a file
 		bufs = append(bufs, s.Bytes())
 		offered += s.Len()
@@ -127,7 +127,7 @@ func (c *Conn) giveBack(s *buf.Segment) {
 		c.loop.Log.Error("eddy: outbound bytes were changed after they were written", "conn", c.ID(), "err", err)
 		c.beginClose(CloseInternalError, err)
 	}
-	c.loop.pool.Put(s)
+	c.loop.mem.segments.Put(s)
 }
 
 // giveBackAll ends the segments of q.
@@ -146,7 +146,7 @@ func (c *Conn) flushed() {
 	c.noteWatermarks()
 	c.setInterest(c.interest &^ sys.Write)
 	if c.phase == PhaseWriting {
-		if c.inflight.Load() > 0 {
+		if c.counts.inflight.Load() > 0 {
 			c.setPhase(PhaseWaitingForResponse)
 		} else {
 			c.setPhase(PhaseReadingHeader)

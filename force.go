@@ -38,7 +38,7 @@ func (l *loop) continueForce() {
 func (c *Conn) force(cause error) {
 	if !c.has(listedClose) {
 		c.set.owner.forced.Add(1)
-		c.set.owner.dropped.Add(int64(c.inflight.Load()))
+		c.set.owner.dropped.Add(int64(c.counts.inflight.Load()))
 	}
 	c.beginClose(CloseServerShutdown, cause)
 }

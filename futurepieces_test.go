@@ -17,7 +17,7 @@ func TestCancelOfPiecesFromAPool(t *testing.T) {
 	a := st.connect(l)
 	c := a.conn
 	a.room = 1
-	settled := func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() }
+	settled := func() bool { l.Iterate(); return c.counts.encoding.Load() == 0 && !l.Tasks.Waiting() }
 	write(t, c, "first")
 	stepUntil(t, "the first message", settled)
 	f := c.WriteFuture("second")

@@ -392,7 +392,7 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 	case c.later()&laterFlush != 0:
 		w.addPart()
 		x := c.ext.Load()
-		x.gathered = append(x.gathered, w)
+		x.stream.gathered = append(x.stream.gathered, w)
 	case k.gather:
 		w.addPart()
 		l.out.collect.futures = append(l.out.collect.futures, w)
@@ -405,11 +405,11 @@ func (c *Conn) trackedOver(t *tracked, k *tracking, err error) {
 // gatheredOut runs after the last call of the FlushHandlers and ends the futures' parts for what they had gathered.
 func (c *Conn) gatheredOut(err error) {
 	x := c.ext.Load()
-	if x == nil || x.gathered == nil {
+	if x == nil || x.stream.gathered == nil {
 		return
 	}
-	list := x.gathered
-	x.gathered = nil
+	list := x.stream.gathered
+	x.stream.gathered = nil
 	for _, w := range list {
 		if err == nil {
 			c.placeMark(w, nil)

@@ -63,7 +63,7 @@ func TestHeldFutures(t *testing.T) {
 		a.room = 0
 		var fs []*Future
 		step := func() {
-			stepUntil(t, "the pool", func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() })
+			stepUntil(t, "the pool", func() bool { l.Iterate(); return c.counts.encoding.Load() == 0 && !l.Tasks.Waiting() })
 		}
 		states := func(want string) {
 			t.Helper()
@@ -122,7 +122,7 @@ func TestPartsOfAFuture(t *testing.T) {
 			a.room = 0
 			f := c.WriteFuture("message")
 			step := func() {
-				stepUntil(t, "the pool", func() bool { l.Iterate(); return c.encoding.Load() == 0 && !l.Tasks.Waiting() })
+				stepUntil(t, "the pool", func() bool { l.Iterate(); return c.counts.encoding.Load() == 0 && !l.Tasks.Waiting() })
 			}
 			step()
 			if want := map[bool]FutureState{false: FuturePending, true: FutureFailed}[fail]; f.State() != want || len(parts) < 3 {

@@ -42,7 +42,7 @@ func TestOwnEndBeforeThePeers(t *testing.T) {
 	a.eof = true
 	l.Iterate()
 	a.conn.CloseAfterFlush(CloseNormal)
-	a.conn.inflight.Add(-1) // End, but for the task that it posts
+	a.conn.counts.inflight.Add(-1) // End, but for the task that it posts
 	a.conn.checkHalfClosed()
 	l.Iterate()
 	a.wantEnd(t, "the end that was asked for", CloseNormal)

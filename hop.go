@@ -133,8 +133,8 @@ func (ctx *Context) strandOnLoop() *strand {
 		return s
 	}
 	x, pool := ctx.conn.extend(), ctx.node.pool
-	s := &strand{Strand: executor.NewStrand(pool, strandBound, runHop).DropWith(dropHop), pool: pool, next: x.strands.Load()}
-	x.strands.Store(s)
+	s := &strand{Strand: executor.NewStrand(pool, strandBound, runHop).DropWith(dropHop), pool: pool, next: x.hops.strands.Load()}
+	x.hops.strands.Store(s)
 	return s
 }
 
@@ -150,7 +150,7 @@ func (ctx *Context) findStrand() *strand {
 // firstStrand returns the newest of the connection's strands, which leads to the others. A connection has few.
 func (c *Conn) firstStrand() *strand {
 	if x := c.ext.Load(); x != nil {
-		return x.strands.Load()
+		return x.hops.strands.Load()
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (c *Conn) pauseForHop(s *strand) {
 		return
 	}
 	c.paused |= pauseHop
-	c.extend().hopWaiting.Store(s)
+	c.extend().hops.waiting.Store(s)
 	c.checkStrand(s) // it may have drained before it could see that it is waited for
 }
 
@@ -182,7 +182,7 @@ func (c *Conn) pauseForNextHop() {
 // checkStrand lets the loop resume reads when they wait for s and it has drained. Any goroutine.
 func (c *Conn) checkStrand(s *strand) {
 	x := c.ext.Load()
-	if x != nil && x.hopWaiting.Load() == s && s.drained() && x.hopWaiting.CompareAndSwap(s, nil) {
+	if x != nil && x.hops.waiting.Load() == s && s.drained() && x.hops.waiting.CompareAndSwap(s, nil) {
 		c.postReadState()
 	}
 }
@@ -190,7 +190,7 @@ func (c *Conn) checkStrand(s *strand) {
 // awaitedStrand returns the strand that reads wait for, nil for none.
 func (c *Conn) awaitedStrand() *strand {
 	if x := c.ext.Load(); x != nil {
-		return x.hopWaiting.Load()
+		return x.hops.waiting.Load()
 	}
 	return nil
 }
@@ -321,11 +321,11 @@ func (c *Conn) hopPanicked(ctx *Context, v any) {
 func (c *Conn) pending(op ops) *atomic.Int32 {
 	switch op {
 	case opRead:
-		return &c.inflight
+		return &c.counts.inflight
 	case opWrite:
-		return &c.encoding
+		return &c.counts.encoding
 	}
-	return &c.transit
+	return &c.counts.transit
 }
 
 // finished undoes one count of what is in flight. A draining or half-closed connection may wait for the last.

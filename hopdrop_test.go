@@ -53,7 +53,7 @@ func TestStoppedPoolReleasesWhatWaits(t *testing.T) {
 		}
 		a.eof = true // the peer sees the end of the stream and closes too
 		stepUntil(t, "the end of the connection", func() bool { l.Iterate(); return c.closedError() != nil && h.told > 0 })
-		if n := c.inflight.Load() + c.encoding.Load() + c.transit.Load(); n != 0 || h.told != 1 {
+		if n := c.counts.inflight.Load() + c.counts.encoding.Load() + c.counts.transit.Load(); n != 0 || h.told != 1 {
 			t.Errorf("%s: %d in flight, %d closes told", name, n, h.told)
 		}
 		s.Release()

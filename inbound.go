@@ -47,7 +47,7 @@ func (c *Conn) readLoop(calls, total int) {
 	l := c.loop
 	for range calls {
 		held := c.stage()
-		space := l.scratch[held:]
+		space := l.mem.scratch[held:]
 		if c.in != nil {
 			space = c.in.Free()
 		}
@@ -63,7 +63,7 @@ func (c *Conn) readLoop(calls, total int) {
 			c.in.Commit(n)
 			c.decodeStored()
 		} else {
-			c.decodeScratch(l.scratch[:held+n])
+			c.decodeScratch(l.mem.scratch[:held+n])
 		}
 		total += n
 		if n < len(space) {
@@ -115,15 +115,15 @@ func (c *Conn) stage() int {
 	}
 	l := c.loop
 	if held := c.in.Len(); held <= smallLeftover {
-		copy(l.scratch, c.in.Bytes())
-		l.pool.Put(c.in)
+		copy(l.mem.scratch, c.in.Bytes())
+		l.mem.segments.Put(c.in)
 		c.in = nil
 		return held
 	}
 	if len(c.in.Free()) < minReadSpace {
-		bigger := l.pool.Get(max(2*c.in.Len(), c.in.Len()+minReadSpace))
+		bigger := l.mem.segments.Get(max(2*c.in.Len(), c.in.Len()+minReadSpace))
 		bigger.Commit(copy(bigger.Free(), c.in.Bytes()))
-		l.pool.Put(c.in)
+		l.mem.segments.Put(c.in)
 		c.in = bigger
 	}
 	return 0
@@ -132,7 +132,7 @@ func (c *Conn) stage() int {
 // unstage puts a staged leftover back when the read brought nothing.
 func (c *Conn) unstage(held int) {
 	if held > 0 {
-		c.keep(c.loop.scratch[:held])
+		c.keep(c.loop.mem.scratch[:held])
 	}
 }
 
@@ -211,7 +211,7 @@ func (c *Conn) checkHalfClosed() {
 func (c *Conn) dropInput() {
 	c.dropInner()
 	if c.in != nil {
-		c.loop.pool.Put(c.in)
+		c.loop.mem.segments.Put(c.in)
 		c.in = nil
 	}
 }
@@ -227,7 +227,7 @@ func (c *Conn) decodeScratch(view []byte) {
 
 // keep copies a leftover from scratch to a pooled segment.
 func (c *Conn) keep(rest []byte) {
-	c.in = c.loop.pool.Get(len(rest))
+	c.in = c.loop.mem.segments.Get(len(rest))
 	c.in.Commit(copy(c.in.Free(), rest))
 }
 
@@ -242,7 +242,7 @@ func (c *Conn) trimInput() {
 		return
 	}
 	c.keep(seg.Bytes())
-	c.loop.pool.Put(seg)
+	c.loop.mem.segments.Put(seg)
 }
 
 // decodeStored decodes the connection's own segment.
@@ -256,7 +256,7 @@ func (c *Conn) decodeStored() {
 	seg.Consume(len(view) - len(rest))
 	if seg.Len() == 0 {
 		c.in = nil
-		c.loop.pool.Put(seg)
+		c.loop.mem.segments.Put(seg)
 	}
 }
 
@@ -314,7 +314,7 @@ func (c *Conn) decodeFirst(view []byte) (n int, again bool) {
 // replaced.
 func (c *Conn) decodeOne(ctx *Context, view []byte) (n int, again bool) {
 	l := c.loop
-	if c.phase == PhaseWaitingForResponse && c.inflight.Load() == 0 {
+	if c.phase == PhaseWaitingForResponse && c.counts.inflight.Load() == 0 {
 		c.setPhase(PhaseReadingHeader)
 	}
 	prev, fired := l.inHand.ctx, l.Counters[meter.Messages]
@@ -353,7 +353,7 @@ func (c *Conn) settle() {
 	if c.phase != PhaseDispatching {
 		return
 	}
-	if c.inflight.Load() > 0 {
+	if c.counts.inflight.Load() > 0 {
 		c.setPhase(PhaseWaitingForResponse)
 	} else {
 		c.setPhase(PhaseReadingHeader)
@@ -383,7 +383,7 @@ func (c *Conn) resumeDecode() {
 func (c *Conn) discardInput() {
 	l := c.loop
 	for range readCallBudget {
-		n, err := l.sock.Read(c.fd, l.scratch)
+		n, err := l.sock.Read(c.fd, l.mem.scratch)
 		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
 			return
 		}

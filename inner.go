@@ -66,7 +66,7 @@ func (ctx *Context) feed(view []byte) {
 	}
 	if e.in == nil {
 		if rest := c.decodeInner(e, view); len(rest) > 0 && c.phase < PhaseClosing {
-			e.in = c.loop.pool.Get(len(rest))
+			e.in = c.loop.mem.segments.Get(len(rest))
 			e.in.Append(rest)
 		}
 		c.noteInner()
@@ -87,7 +87,7 @@ func (ctx *Context) feed(view []byte) {
 func (c *Conn) innerOf(ctx *Context) *innerInput {
 	x := c.extend()
 	var old *innerInput
-	for e := x.inner; e != nil; e = e.next {
+	for e := x.stream.inner; e != nil; e = e.next {
 		if e.ctx == ctx {
 			return e
 		}
@@ -99,8 +99,8 @@ func (c *Conn) innerOf(ctx *Context) *innerInput {
 		old.ctx, old.short = ctx, false
 		return old
 	}
-	e := &innerInput{ctx: ctx, next: x.inner}
-	x.inner = e
+	e := &innerInput{ctx: ctx, next: x.stream.inner}
+	x.stream.inner = e
 	return e
 }
 
@@ -108,9 +108,9 @@ func (c *Conn) innerOf(ctx *Context) *innerInput {
 func (c *Conn) appendInner(e *innerInput, view []byte) {
 	if len(e.in.Free()) < len(view) {
 		held := e.in.Bytes()
-		bigger := c.loop.pool.Get(max(2*len(held), len(held)+len(view)))
+		bigger := c.loop.mem.segments.Get(max(2*len(held), len(held)+len(view)))
 		bigger.Append(held)
-		c.loop.pool.Put(e.in)
+		c.loop.mem.segments.Put(e.in)
 		e.in = bigger
 	}
 	e.in.Append(view)
@@ -129,11 +129,11 @@ func (c *Conn) decodeHeld(e *innerInput) {
 	switch {
 	case seg.Len() == 0:
 		e.in = nil
-		c.loop.pool.Put(seg)
+		c.loop.mem.segments.Put(seg)
 	case seg.Cap() >= roomyFactor*max(seg.Len(), buf.MinSegment):
-		e.in = c.loop.pool.Get(seg.Len())
+		e.in = c.loop.mem.segments.Get(seg.Len())
 		e.in.Append(seg.Bytes())
-		c.loop.pool.Put(seg)
+		c.loop.mem.segments.Put(seg)
 	}
 	c.noteInner()
 }
@@ -212,7 +212,7 @@ func (e *innerInput) inHand() bool { return e.in != nil && !e.short }
 // inHandBehind reports whether a decoder behind that of e has frames in hand.
 func (c *Conn) inHandBehind(e *innerInput) bool {
 	for n := e.ctx.next.Load(); n != nil; n = n.next.Load() {
-		for o := c.ext.Load().inner; o != nil; o = o.next {
+		for o := c.ext.Load().stream.inner; o != nil; o = o.next {
 			if o.ctx == n && o.inHand() {
 				return true
 			}
@@ -224,7 +224,7 @@ func (c *Conn) inHandBehind(e *innerInput) bool {
 // noteInner sets pauseInner if any decoder further down has frames in hand, and clears it otherwise.
 func (c *Conn) noteInner() {
 	c.paused &^= pauseInner
-	for e := c.ext.Load().inner; e != nil; e = e.next {
+	for e := c.ext.Load().stream.inner; e != nil; e = e.next {
 		if e.inHand() {
 			c.paused |= pauseInner
 		}
@@ -255,7 +255,7 @@ func (c *Conn) lastInHand() *innerInput {
 // firstInner returns the connection's entries, nil for none.
 func (c *Conn) firstInner() *innerInput {
 	if x := c.ext.Load(); x != nil {
-		return x.inner
+		return x.stream.inner
 	}
 	return nil
 }
@@ -332,7 +332,7 @@ func (c *Conn) offerShort() {
 func (c *Conn) dropInner() {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.in != nil {
-			c.loop.pool.Put(e.in)
+			c.loop.mem.segments.Put(e.in)
 			e.in = nil
 		}
 		e.short = false

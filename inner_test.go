@@ -79,8 +79,8 @@ func TestInnerDecoder(t *testing.T) {
 				if string(a.out) != plain {
 					t.Fatalf("depth %d, pieces of %d, reads of %d: %d bytes came back, want %d", depth, piece, read, len(a.out), len(plain))
 				}
-				if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.heldIn != 0 || c.paused != 0 {
-					t.Fatalf("depth %d, pieces of %d, reads of %d: the idle connection holds %d bytes, pauses %b", depth, piece, read, c.heldIn, c.paused)
+				if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
+					t.Fatalf("depth %d, pieces of %d, reads of %d: the idle connection holds %d bytes, pauses %b", depth, piece, read, c.held.in, c.paused)
 				}
 				if n := l.Counters[meter.Messages]; n != uint64(len(words)) {
 					t.Fatalf("%d messages counted, want %d", n, len(words))
@@ -137,8 +137,8 @@ func TestInnerFrameBudget(t *testing.T) {
 	if len(got) != frameBudget-1 { // the envelope is one of them
 		t.Fatalf("%d messages at once, want %d", len(got), frameBudget-1)
 	}
-	if c := a.conn; !c.has(listedReady) || c.heldIn == 0 || int(c.heldIn) != c.in.Len()+c.innerBytes() {
-		t.Fatalf("the rest is not continued, or %d bytes are counted", c.heldIn)
+	if c := a.conn; !c.has(listedReady) || c.held.in == 0 || int(c.held.in) != c.in.Len()+c.innerBytes() {
+		t.Fatalf("the rest is not continued, or %d bytes are counted", c.held.in)
 	}
 	for range 4 {
 		l.Iterate()
@@ -177,8 +177,8 @@ func TestInnerPause(t *testing.T) {
 	if !slices.Equal(got, []string{"a", "stop"}) {
 		t.Fatalf("paused, and handled %q", got)
 	}
-	if a.conn.heldIn == 0 || a.conn.idle() || a.conn.interest != 0 {
-		t.Fatalf("paused: %d bytes counted, idle %v, interest %d", a.conn.heldIn, a.conn.idle(), a.conn.interest)
+	if a.conn.held.in == 0 || a.conn.idle() || a.conn.interest != 0 {
+		t.Fatalf("paused: %d bytes counted, idle %v, interest %d", a.conn.held.in, a.conn.idle(), a.conn.interest)
 	}
 	a.conn.ResumeRead()
 	for range 3 {
@@ -309,8 +309,8 @@ func TestResumeInsideDecode(t *testing.T) {
 		if string(a.out) != "one;" {
 			t.Errorf("depth %d: %q came back", depth, a.out)
 		}
-		if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.heldIn != 0 || c.paused != 0 {
-			t.Errorf("depth %d: the idle connection holds %d bytes, pauses %b", depth, c.heldIn, c.paused)
+		if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
+			t.Errorf("depth %d: the idle connection holds %d bytes, pauses %b", depth, c.held.in, c.paused)
 		}
 	}
 }
@@ -534,14 +534,14 @@ func TestInnerClose(t *testing.T) {
 	a := st.connect(l)
 	a.send(envelope(strings.Repeat("x", 5000)))
 	l.Iterate()
-	if a.conn.heldIn != 5000 {
-		t.Fatalf("%d bytes counted, want 5000", a.conn.heldIn)
+	if a.conn.held.in != 5000 {
+		t.Fatalf("%d bytes counted, want 5000", a.conn.held.in)
 	}
-	free := l.pool.Retained()
+	free := l.mem.segments.Retained()
 	a.conn.beginClose(CloseNormal, nil)
 	l.Iterate()
-	if l.pool.Retained() <= free || l.Stats.Value(meter.HeldIn) != 0 {
-		t.Errorf("%d bytes are back, %d counted", l.pool.Retained()-free, l.Stats.Value(meter.HeldIn))
+	if l.mem.segments.Retained() <= free || l.Stats.Value(meter.HeldIn) != 0 {
+		t.Errorf("%d bytes are back, %d counted", l.mem.segments.Retained()-free, l.Stats.Value(meter.HeldIn))
 	}
 }
 
@@ -559,7 +559,7 @@ func TestInnerAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(200, func() {
 		for _, b := range [][]byte{whole, part, rest} {
 			a.conn.frames = frameBudget
-			a.conn.decodeScratch(append(l.scratch[:0], b...))
+			a.conn.decodeScratch(append(l.mem.scratch[:0], b...))
 		}
 	})
 	if n > 0 {

@@ -161,7 +161,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends and has a handshake to do")
 	case c.has(handshaking) && c.until() == 0:
 		k.connFail(c, "has a handshake without a deadline")
-	case c.inflight.Load() < 0 || c.encoding.Load() < 0 || c.transit.Load() < 0:
+	case c.counts.inflight.Load() < 0 || c.counts.encoding.Load() < 0 || c.counts.transit.Load() < 0:
 		k.connFail(c, "counts less than nothing in flight")
 	}
 }
@@ -218,14 +218,14 @@ func (c *Conn) reservedBytes() int64 {
 // memory checks that the budget counts what the connection holds, as soon as it is flushed.
 func (k *inspection) memory(c *Conn) {
 	out, in := c.holds()
-	if c.heldIn != in || c.heldOut != out && !c.has(listedDirty) && k.queue[c].bytes == 0 && !k.queue[c].has(taskSignal) {
-		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.heldOut, c.heldIn, out, in)
+	if c.held.in != in || c.held.out != out && !c.has(listedDirty) && k.queue[c].bytes == 0 && !k.queue[c].has(taskSignal) {
+		k.connFail(c, "counts for %d bytes outbound and %d inbound, and holds %d and %d", c.held.out, c.held.in, out, in)
 	}
 	if m := c.cell(); c.paused&pauseBudget != 0 && !slices.Contains(m.paused, c.token()) {
 		k.connFail(c, "is paused for a budget that will not resume it")
 	}
-	k.heldOut += int64(c.heldOut)
-	k.heldIn += int64(c.heldIn)
+	k.heldOut += int64(c.held.out)
+	k.heldIn += int64(c.held.in)
 }
 
 // marks checks that the connection is unwritable exactly while its queue is above its marks. Its reads are then paused,
@@ -275,7 +275,7 @@ func (k *inspection) ends(c *Conn) {
 		k.connFail(c, "was asked to close (%v), and nobody will", c.closeRequested().reason)
 	case late && c.until() == 0:
 		k.connFail(c, "will end without a deadline")
-	case late && c.encoding.Load() == 0 && !s.has(taskCheckDrain):
+	case late && c.counts.encoding.Load() == 0 && !s.has(taskCheckDrain):
 		k.connFail(c, "waits for writes on pools, of which there are none")
 	case c.shows(idleTask) != s.has(taskCheckDrain):
 		k.connFail(c, "has a task for its drain: %v", c.shows(idleTask))
@@ -293,11 +293,11 @@ func (k *inspection) wheel() {
 		}
 		if c.timer != 0 {
 			armed++
-			if payload, ok := l.wheel.Armed(c.timer); !ok || payload != c.token() {
+			if payload, ok := l.deadlines.wheel.Armed(c.timer); !ok || payload != c.token() {
 				k.connFail(c, "has a deadline armed as %x: %v", payload, ok)
 			}
 		}
-		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || l.wheel.When(c.timer) > wheel.After(next, wheelTick)) {
+		if next := c.nextDeadline(); next != 0 && (c.timer == 0 || l.deadlines.wheel.When(c.timer) > wheel.After(next, wheelTick)) {
 			k.connFail(c, "has a deadline at %d, which entry %d does not keep", next, c.timer)
 		}
 	}
@@ -306,8 +306,8 @@ func (k *inspection) wheel() {
 			k.fail("a timer for %d is armed that belongs to nobody", t.When())
 		}
 	}
-	if armed != l.wheel.Len() {
-		k.fail("%d connections have a deadline armed, the wheel holds %d", armed, l.wheel.Len())
+	if armed != l.deadlines.wheel.Len() {
+		k.fail("%d connections have a deadline armed, the wheel holds %d", armed, l.deadlines.wheel.Len())
 	}
 }
 
@@ -349,8 +349,8 @@ func (k *inspection) numbers(w simhook.Waiting) {
 			k.fail("counter %d is %d and was published as %d", i, v, n)
 		}
 	}
-	if l.Stats.Value(meter.Active) != int64(l.table.active) || l.Stats.Value(meter.WriteInterest) != l.writeInterest || l.Stats.Value(meter.Deadlines) != int64(l.wheel.Len()) {
-		k.fail("active %d, write interest %d and %d deadlines were not published", l.table.active, l.writeInterest, l.wheel.Len())
+	if l.Stats.Value(meter.Active) != int64(l.table.active) || l.Stats.Value(meter.WriteInterest) != l.writeInterest || l.Stats.Value(meter.Deadlines) != int64(l.deadlines.wheel.Len()) {
+		k.fail("active %d, write interest %d and %d deadlines were not published", l.table.active, l.writeInterest, l.deadlines.wheel.Len())
 	}
 }
 
@@ -367,7 +367,7 @@ func (k *inspection) nothingLost(w simhook.Waiting) {
 	if n := k.pressing(w); n > 0 {
 		k.fail("waits %v with %d tasks in its queue and nobody to wake it", w.Timeout, n)
 	}
-	when, ok := l.wheel.Next()
+	when, ok := l.deadlines.wheel.Next()
 	if ok && (w.Timeout < 0 || w.Until > wheel.After(when, wheelTick)) {
 		k.fail("waits %v, until %d, but has a deadline at %d", w.Timeout, w.Until, when)
 	}

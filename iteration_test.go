@@ -407,12 +407,12 @@ func TestSegmentsComeBack(t *testing.T) {
 		t.Helper()
 		var got []*buf.Segment
 		for _, size := range []int{512, 1024, 2048, 4096, 4096, 8192, 8192} { // make sure the pool holds some
-			got = append(got, l.pool.Get(size))
+			got = append(got, l.mem.segments.Get(size))
 		}
 		for _, s := range got {
-			l.pool.Put(s)
+			l.mem.segments.Put(s)
 		}
-		before := l.pool.Retained()
+		before := l.mem.segments.Retained()
 		a := st.connect(l)
 		play(a)
 		for range 3 {
@@ -421,7 +421,7 @@ func TestSegmentsComeBack(t *testing.T) {
 		if a.closed != 1 {
 			t.Fatalf("%s: closed %d times", what, a.closed)
 		}
-		if now := l.pool.Retained(); now != before {
+		if now := l.mem.segments.Retained(); now != before {
 			t.Errorf("%s: the pool held %d bytes, now %d", what, before, now)
 		}
 	}

@@ -44,7 +44,7 @@ const (
 // HoldReads stops delivery of inbound messages after the current one, as Conn.PauseRead does. Use it in a handler that
 // must wait for something; the application's own pause is separate. Each call needs a ReleaseReads. Loop only.
 func (ctx *Context) HoldReads() {
-	ctx.conn.extend().holds++
+	ctx.conn.extend().stream.holds++
 	ctx.conn.paused |= pauseHold
 }
 
@@ -52,10 +52,10 @@ func (ctx *Context) HoldReads() {
 func (ctx *Context) ReleaseReads() {
 	c := ctx.conn
 	x := c.extend()
-	if x.holds == 0 {
+	if x.stream.holds == 0 {
 		panic("eddy: Context.ReleaseReads without HoldReads")
 	}
-	if x.holds--; x.holds > 0 {
+	if x.stream.holds--; x.stream.holds > 0 {
 		return
 	}
 	c.paused &^= pauseHold
@@ -81,7 +81,7 @@ func (ctx *Context) FlushLater() {
 
 func (c *Conn) doLater(what uint8) {
 	x := c.extend()
-	if x.later |= what; c.loop.batch != c && !c.has(listedDirty) {
+	if x.stream.later |= what; c.loop.batch != c && !c.has(listedDirty) {
 		c.raise(listedDirty)
 		c.loop.lists.dirty = append(c.loop.lists.dirty, c)
 	}
@@ -90,7 +90,7 @@ func (c *Conn) doLater(what uint8) {
 // later returns the later bits.
 func (c *Conn) later() uint8 {
 	if x := c.ext.Load(); x != nil {
-		return x.later
+		return x.stream.later
 	}
 	return 0
 }
@@ -98,8 +98,8 @@ func (c *Conn) later() uint8 {
 // runLater carries out the later bits.
 func (c *Conn) runLater() {
 	x := c.ext.Load()
-	what := x.later
-	x.later = 0
+	what := x.stream.later
+	x.stream.later = 0
 	if what&laterFlush != 0 {
 		c.flushHandlers()
 	}
@@ -193,10 +193,10 @@ func (c *Conn) sayFarewell(reason CloseReason) bool {
 		if ctx.node.ops&opFinish == 0 || ctx.node.pool != nil {
 			continue
 		}
-		if x := c.extend(); !told && x.farewell {
+		if x := c.extend(); !told && x.stream.farewell {
 			return false
 		} else {
-			x.farewell, told = true, true
+			x.stream.farewell, told = true, true
 		}
 		c.loop.finishHandler(ctx, reason)
 	}

@@ -238,7 +238,7 @@ func TestTimersDoNotKeepClosedConnections(t *testing.T) {
 	c.Close(CloseNormal)
 	<-c.Done()
 	onLoopOf(t, c.loop, func() {
-		if n := c.loop.wheel.Len(); n != 0 {
+		if n := c.loop.deadlines.wheel.Len(); n != 0 {
 			t.Errorf("%d entries in the wheel, want none", n)
 		}
 	})

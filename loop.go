@@ -40,15 +40,24 @@ type loop struct {
 	batch    *Conn // connection whose batch is running; afterActivity flushes it, so it is not listed as dirty
 	builder  pipelineBuilder
 
-	scratch []byte
-	pool    *buf.Pool
-	gather  [][]byte
-
-	wheel      *wheel.Wheel
-	expireFunc func(wheelHandle, uint64)
+	mem       loopMemory
+	deadlines deadlines
 
 	writeInterest int64
 	assigned      atomic.Int64 // connections given to this loop and not yet closed
+}
+
+// loopMemory is memory that all connections of a loop share.
+type loopMemory struct {
+	scratch  []byte // a read goes here
+	segments *buf.Pool
+	gather   [][]byte // the pieces of one write call
+}
+
+// deadlines are the entries of a loop's connections in its wheel.
+type deadlines struct {
+	wheel  *wheel.Wheel
+	expire func(wheelHandle, uint64)
 }
 
 // connLists are the connections that the iteration has to come back to, each at most once on a list.
@@ -107,14 +116,12 @@ type pressure struct {
 func newLoop(w *crew, index int, name string) (*loop, error) {
 	k, set := w.kernel, w.set
 	l := &loop{
-		index:   uint32(index),
-		crew:    w,
-		set:     set,
-		kernel:  k,
-		logs:    &w.logs,
-		scratch: make([]byte, scratchSize),
-		pool:    buf.NewPool(retainedBuffers),
-		gather:  make([][]byte, 0, maxGather),
+		index:  uint32(index),
+		crew:   w,
+		set:    set,
+		kernel: k,
+		logs:   &w.logs,
+		mem:    loopMemory{make([]byte, scratchSize), buf.NewPool(retainedBuffers), make([][]byte, 0, maxGather)},
 	}
 	system := &reactor.Kernel{
 		Clock: k.clock,
@@ -125,10 +132,10 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		return nil, err
 	}
 	l.sock = k.sockets()
-	l.pool.Watch(w.leaks)
+	l.mem.segments.Watch(w.leaks)
 	l.handle.l = l
-	l.wheel = wheel.New(wheelTick, l.Now)
-	l.expireFunc = l.expire
+	l.deadlines.wheel = wheel.New(wheelTick, l.Now)
+	l.deadlines.expire = l.expire
 	return l, nil
 }
 
@@ -170,7 +177,7 @@ func (l *loop) Waiting() bool {
 }
 
 // Deadline returns when the wheel is due.
-func (l *loop) Deadline() (when int64, ok bool) { return l.wheel.Next() }
+func (l *loop) Deadline() (when int64, ok bool) { return l.deadlines.wheel.Next() }
 
 // Leave closes everything that a stopping loop still owns.
 func (l *loop) Leave() {

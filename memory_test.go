@@ -42,7 +42,7 @@ func TestSmallRestKeepsNoLargeSegment(t *testing.T) {
 			if l.Counters[meter.Messages] != 2 || a.conn.in != nil {
 				t.Errorf("%d messages", l.Counters[meter.Messages])
 			}
-			if n := l.pool.Retained(); n > retainedBuffers {
+			if n := l.mem.segments.Retained(); n > retainedBuffers {
 				t.Errorf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
 			}
 		})
@@ -100,7 +100,7 @@ func TestPooledMemoryIsBounded(t *testing.T) {
 			a.conn.Close(CloseNormal)
 		}
 		l.Iterate()
-		if n := l.pool.Retained(); n > retainedBuffers || n == 0 {
+		if n := l.mem.segments.Retained(); n > retainedBuffers || n == 0 {
 			t.Fatalf("the loop keeps %d bytes of free segments, limit %d", n, retainedBuffers)
 		}
 		if shared := l.crew.shared; shared.Live() != 0 || shared.Retained() > retainedBuffers {

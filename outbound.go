@@ -35,13 +35,13 @@ func (c *Conn) submitWrite(from *Context, msg any) error {
 		c.queued.Add(int64(size))
 	}
 	if from.encodes() {
-		c.encoding.Add(1)
+		c.counts.encoding.Add(1)
 	}
 	err := c.loop.Tasks.Push(task{kind: taskWrite, conn: c, ctx: from, msg: msg, size: int32(size)})
 	if err != nil {
 		c.submitted(size)
 		if from.encodes() {
-			c.finished(&c.encoding)
+			c.finished(&c.counts.encoding)
 		}
 		c.unreserve(size)
 		if closed := c.closedError(); closed != nil {
@@ -57,7 +57,7 @@ func (ctx *Context) encodes() bool { return ctx != nil && ctx.node.ops&opWrite !
 // finishesWrite reports whether ctx may still write although an orderly close, or CloseWrite, was requested.
 func (c *Conn) finishesWrite(ctx *Context) bool {
 	r := c.closeRequested()
-	return ctx.encodes() && c.encoding.Load() > 0 && c.ended.Load() == nil && (r == nil || r.flush)
+	return ctx.encodes() && c.counts.encoding.Load() > 0 && c.ended.Load() == nil && (r == nil || r.flush)
 }
 
 // maxMessage bounds the length of a message in bytes, so that its size fits a task.
@@ -192,7 +192,7 @@ func (c *Conn) appendOwned(b []byte) {
 		c.appendCopy(b)
 		return
 	}
-	c.target().push(c.loop.pool.Adopt(b))
+	c.target().push(c.loop.mem.segments.Adopt(b))
 }
 
 // enqueueShared queues the bytes of s, by reference when they are long; the reference is released after the last byte.
@@ -229,7 +229,7 @@ func (c *Conn) appendPart(p buf.Part) {
 		c.appendCopy(p.Bytes)
 		p.Owner.Release()
 	default:
-		c.target().push(c.loop.pool.AdoptShared(p.Bytes, p.Owner))
+		c.target().push(c.loop.mem.segments.AdoptShared(p.Bytes, p.Owner))
 	}
 }
 
@@ -253,7 +253,7 @@ func (c *Conn) appendCopy(p []byte) {
 			room = q.tail.Free()
 		}
 		if len(room) == 0 {
-			q.push(c.loop.pool.Get(min(max(len(p), size), scratchSize)))
+			q.push(c.loop.mem.segments.Get(min(max(len(p), size), scratchSize)))
 			room = q.tail.Free()
 		}
 		n := copy(room, p)

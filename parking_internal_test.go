@@ -97,11 +97,11 @@ func TestParkedBound(t *testing.T) {
 	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != RejectedConnection || !strings.Contains(err.Error(), "64") {
 		t.Errorf("%v, want a HopError with code %v that names the limit", err, RejectedConnection)
 	}
-	if n, refs := s.c.inflight.Load(), s.msg.Refs(); n != parkBound || refs != 1+parkBound {
+	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != parkBound || refs != 1+parkBound {
 		t.Errorf("%d in flight, %d references beyond the bound", n, refs)
 	}
 	s.free()
-	stepUntil(t, "the messages", func() bool { s.l.Iterate(); return s.c.inflight.Load() == 0 })
+	stepUntil(t, "the messages", func() bool { s.l.Iterate(); return s.c.counts.inflight.Load() == 0 })
 	if s.h.read != parkBound || s.c.paused&pausePark != 0 {
 		t.Errorf("%d messages handled, reads paused: %v", s.h.read, s.c.paused&pausePark != 0)
 	}
@@ -131,7 +131,7 @@ func TestParkedOfAClosedPool(t *testing.T) {
 	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != RejectedClosed || s.errs.traces[0] != any("of the message") {
 		t.Errorf("%v with the trace %v, want a HopError with code %v", err, s.errs.traces[0], RejectedClosed)
 	}
-	if n, refs := s.c.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 || s.c.paused&pausePark != 0 || s.c.closedError() != nil {
+	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 || s.c.paused&pausePark != 0 || s.c.closedError() != nil {
 		t.Errorf("%d in flight, %d references, paused %v, closed %v", n, refs, s.c.paused&pausePark != 0, s.c.closedError())
 	}
 	s.c.fireReadFromHead(s.msg.Retain())
@@ -148,7 +148,7 @@ func TestParkedWithATrace(t *testing.T) {
 	s.l.traceOver()
 	s.c.beginClose(CloseNormal, nil)
 	s.l.Iterate()
-	if n, refs := s.c.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 {
+	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 {
 		t.Errorf("%d in flight, %d references after the end", n, refs)
 	}
 }

@@ -366,7 +366,7 @@ func TestFailedHandlerKeepsNothing(t *testing.T) {
 		if err := s.p.Add("x", &probe{j: s.j, name: "x"}, On(closed)); !errors.Is(err, executor.ErrClosed) {
 			t.Errorf("Add = %v", err)
 		}
-		if n := s.c.transit.Load(); n != 0 {
+		if n := s.c.counts.transit.Load(); n != 0 {
 			t.Errorf("%s: %d in transit", name, n)
 		}
 	}

@@ -717,7 +717,7 @@ func (m *model) verdict() {
 		m.failf("of %d and %d items %d and %d came out", m.in.sent, m.out.sent, m.in.done, m.out.done)
 	}
 	if m.conn.shows(detour) || len(m.conn.extend().rewiring.barriers) > 0 {
-		m.failf("the pipeline did not settle: inflight %d encoding %d transit %d, fenced %v seq %d hopped %d, bits %b", m.conn.inflight.Load(), m.conn.encoding.Load(), m.conn.transit.Load(), m.conn.extend().rewiring.fenced, m.conn.extend().rewiring.seq, m.conn.hopped(), m.conn.shared.Load())
+		m.failf("the pipeline did not settle: inflight %d encoding %d transit %d, fenced %v seq %d hopped %d, bits %b", m.conn.counts.inflight.Load(), m.conn.counts.encoding.Load(), m.conn.counts.transit.Load(), m.conn.extend().rewiring.fenced, m.conn.extend().rewiring.seq, m.conn.hopped(), m.conn.shared.Load())
 	}
 }
 
@@ -731,7 +731,7 @@ func (m *model) aftermath() {
 	if m.asked != m.told {
 		m.failf("%d changes asked for, %d told", m.asked, m.told)
 	}
-	if n := m.conn.inflight.Load() + m.conn.encoding.Load() + m.conn.transit.Load(); n != 0 {
+	if n := m.conn.counts.inflight.Load() + m.conn.counts.encoding.Load() + m.conn.counts.transit.Load(); n != 0 {
 		m.failf("%d in flight at the end", n)
 	}
 	for _, p := range m.pools[1:] {

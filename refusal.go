@@ -138,7 +138,7 @@ func (a *acceptor) waitForEnd(fd int) bool {
 func (p *parting) ready(sys.Ready) {
 	l := p.from.loop
 	for range readCallBudget {
-		n, err := l.sock.Read(p.fd, l.scratch)
+		n, err := l.sock.Read(p.fd, l.mem.scratch)
 		if err == sys.ErrAgain { //nolint:errorlint // pre-allocated sentinel of the hot path
 			return
 		}

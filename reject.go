@@ -195,10 +195,10 @@ func errParkFull(p *executor.Pool) error {
 // park keeps an event that was refused with err and pauses reads; false if too many are kept.
 func (c *Conn) park(h hop, err error) bool {
 	x := c.extend()
-	if x.parking == nil {
-		x.parking = &parking{room: executor.NewRoom(c.postReadState)}
+	if x.hops.parking == nil {
+		x.hops.parking = &parking{room: executor.NewRoom(c.postReadState)}
 	}
-	p := x.parking
+	p := x.hops.parking
 	if len(p.waiting) >= parkBound {
 		return false
 	}
@@ -213,7 +213,7 @@ func (c *Conn) park(h hop, err error) bool {
 // parkBehind keeps an inbound event behind those that wait for the same pool, if there are any.
 func (c *Conn) parkBehind(h hop) (waits bool, err error) {
 	pool := h.ctx.node.pool
-	for _, o := range c.ext.Load().parking.waiting {
+	for _, o := range c.ext.Load().hops.parking.waiting {
 		if o.ctx.node.pool != pool {
 			continue
 		}
@@ -231,7 +231,7 @@ func (c *Conn) parkRemoval(h hop) bool {
 	if c.paused&pausePark == 0 {
 		return false
 	}
-	p := c.ext.Load().parking
+	p := c.ext.Load().hops.parking
 	for _, o := range p.waiting {
 		if o.ctx.node.pool == h.ctx.node.pool {
 			p.waiting = append(p.waiting, h)
@@ -243,7 +243,7 @@ func (c *Conn) parkRemoval(h hop) bool {
 
 // awaitRoom makes the loop try h, which was refused with err, again later.
 func (c *Conn) awaitRoom(h hop, err error) {
-	p, pool := c.ext.Load().parking, h.ctx.node.pool
+	p, pool := c.ext.Load().hops.parking, h.ctx.node.pool
 	if p.pool != nil && p.pool != pool {
 		p.pool.LeaveRoom(p.room)
 		p.pool = nil
@@ -260,7 +260,7 @@ func (c *Conn) awaitRoom(h hop, err error) {
 
 // retryParked tries the kept events again.
 func (c *Conn) retryParked() {
-	p := c.ext.Load().parking
+	p := c.ext.Load().hops.parking
 	for len(p.waiting) > 0 && c.phase < PhaseClosing {
 		h := p.waiting[0]
 		if h.op == opRemove {
@@ -294,7 +294,7 @@ func (c *Conn) dropParked() {
 		return
 	}
 	c.paused &^= pausePark
-	p := c.ext.Load().parking
+	p := c.ext.Load().hops.parking
 	for _, h := range p.waiting {
 		switch h.op {
 		case opRead:

@@ -84,7 +84,7 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 	st, l := newStage(t, countedServer(func(p *Pipeline) error { return p.Add("h", h, on(pool), OnReject(reject)) }))
 	a := st.connect(l)
 	c := a.conn
-	stepUntil(t, "the open", func() bool { l.Iterate(); return c.transit.Load() == 0 && pool.Stats().Running == 0 })
+	stepUntil(t, "the open", func() bool { l.Iterate(); return c.counts.transit.Load() == 0 && pool.Stats().Running == 0 })
 	free := fill()
 	if closed {
 		pool.Close()
@@ -96,14 +96,14 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 		t.Error("no hop was refused")
 	}
 	waits := reject != nil && reject.keep && !closed && c.paused&pausePark != 0
-	if n := c.inflight.Load() + c.encoding.Load() + c.transit.Load(); n != 0 && !waits && !isClose {
+	if n := c.counts.inflight.Load() + c.counts.encoding.Load() + c.counts.transit.Load(); n != 0 && !waits && !isClose {
 		t.Errorf("%d in flight after the refusal", n)
 	}
 	if n := msg.Refs(); n != 1 && !waits {
 		t.Errorf("%d references, want the test's own", n)
 	}
-	if waits && c.inflight.Load() != 1 {
-		t.Errorf("%d in flight while the message waits", c.inflight.Load())
+	if waits && c.counts.inflight.Load() != 1 {
+		t.Errorf("%d in flight while the message waits", c.counts.inflight.Load())
 	}
 	c.beginClose(CloseNormal, nil) // also of what waits
 	l.Iterate()
@@ -112,7 +112,10 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 	}
 	msg.Release()
 	free()
-	stepUntil(t, "the close", func() bool { l.Iterate(); return c.inflight.Load()+c.encoding.Load()+c.transit.Load() == 0 })
+	stepUntil(t, "the close", func() bool {
+		l.Iterate()
+		return c.counts.inflight.Load()+c.counts.encoding.Load()+c.counts.transit.Load() == 0
+	})
 	if h.told != 1 {
 		t.Errorf("the close was told %d times", h.told)
 	}
@@ -176,7 +179,7 @@ func TestUnorderedMessageOfAStoppedPool(t *testing.T) {
 		t.Errorf("end %v, told %d while a message runs", c.closedError(), h.told)
 	}
 	close(gate)
-	stepUntil(t, "the close", func() bool { l.Iterate(); return c.inflight.Load()+c.transit.Load() == 0 })
+	stepUntil(t, "the close", func() bool { l.Iterate(); return c.counts.inflight.Load()+c.counts.transit.Load() == 0 })
 	if _, err := pool.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -24,7 +24,7 @@ type requestList struct{ first, last *Request }
 // BeginRequest counts r as in flight until its End. r must not be in use. Any goroutine.
 func (c *Conn) BeginRequest(r *Request) {
 	*r = Request{conn: c}
-	c.inflight.Add(1)
+	c.counts.inflight.Add(1)
 	if c.limits().Handler == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (r *Request) End() {
 	if r.listed {
 		c.ext.Load().remove(r)
 	}
-	c.finished(&c.inflight)
+	c.finished(&c.counts.inflight)
 }
 
 func (x *connExt) remove(r *Request) {
@@ -147,8 +147,8 @@ func (c *Conn) oldestRequest() int64 {
 	if x == nil {
 		return oldest
 	}
-	if x.parking != nil {
-		oldest = earlier(oldest, x.parking.oldest())
+	if x.hops.parking != nil {
+		oldest = earlier(oldest, x.hops.parking.oldest())
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -230,7 +230,7 @@ func (c *Conn) requestOver() {
 	}
 	x := c.ext.Load()
 	switch {
-	case c.inflight.Load() == 0:
+	case c.counts.inflight.Load() == 0:
 		c.clear(asked)
 		x.endContexts()
 	case x.current != nil && !x.current.deadline.IsZero():

@@ -41,7 +41,7 @@ func TestHandlerDeadlineOutsideHandlers(t *testing.T) {
 		a.wantEnd(t, name+": 900 ms into the request", CloseUnset)
 		st.pass(l, 200*time.Millisecond, tick)
 		a.wantEnd(t, name+": after its deadline", CloseHandlerTimeout)
-		if l.wheel.Len() != 0 {
+		if l.deadlines.wheel.Len() != 0 {
 			t.Errorf("%s: entries of a closed connection in the wheel", name)
 		}
 	}

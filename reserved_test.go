@@ -65,13 +65,13 @@ func TestReservedPausesReads(t *testing.T) {
 	if l.Iterate(); c.Writable() || !c.readPaused() {
 		t.Errorf("at the high watermark: writable %v, reads paused %v", c.Writable(), c.readPaused())
 	}
-	if int64(c.heldOut) != 20<<10 {
-		t.Errorf("the memory budget counts %d bytes", c.heldOut)
+	if int64(c.held.out) != 20<<10 {
+		t.Errorf("the memory budget counts %d bytes", c.held.out)
 	}
 	two.Release()
 	one.Release()
-	if l.Iterate(); !c.Writable() || c.readPaused() || c.heldOut != 0 || c.QueuedBytes() != 0 {
-		t.Errorf("nothing is left: writable %v, reads paused %v, %d bytes held, %d queued", c.Writable(), c.readPaused(), c.heldOut, c.QueuedBytes())
+	if l.Iterate(); !c.Writable() || c.readPaused() || c.held.out != 0 || c.QueuedBytes() != 0 {
+		t.Errorf("nothing is left: writable %v, reads paused %v, %d bytes held, %d queued", c.Writable(), c.readPaused(), c.held.out, c.QueuedBytes())
 	}
 }
 
@@ -96,14 +96,14 @@ func TestReservedIsKept(t *testing.T) {
 		if err := back.Raise(); err != nil {
 			t.Fatal(err)
 		}
-		if l.Iterate(); c.Writable() != (n < 20<<10) || c.heldOut != uint32(n) {
-			t.Errorf("%d bytes reserved: writable %v, %d held", n, c.Writable(), c.heldOut)
+		if l.Iterate(); c.Writable() != (n < 20<<10) || c.held.out != uint32(n) {
+			t.Errorf("%d bytes reserved: writable %v, %d held", n, c.Writable(), c.held.out)
 		}
 		if err := c.Post(write); err != nil {
 			t.Fatal(err)
 		}
-		if l.Iterate(); !c.Writable() || c.QueuedBytes() != 0 || c.heldOut != 0 {
-			t.Errorf("%d bytes written: writable %v, %d bytes queued, %d held", n, c.Writable(), c.QueuedBytes(), c.heldOut)
+		if l.Iterate(); !c.Writable() || c.QueuedBytes() != 0 || c.held.out != 0 {
+			t.Errorf("%d bytes written: writable %v, %d bytes queued, %d held", n, c.Writable(), c.QueuedBytes(), c.held.out)
 		}
 	}
 }
@@ -160,8 +160,8 @@ func TestSignalCountsWhatIsReserved(t *testing.T) {
 		if err := back.Raise(); err != nil {
 			t.Fatal(err)
 		}
-		if l.Iterate(); c.heldOut != uint32(n) {
-			t.Errorf("the memory budget counts %d bytes, want %d", c.heldOut, n)
+		if l.Iterate(); c.held.out != uint32(n) {
+			t.Errorf("the memory budget counts %d bytes, want %d", c.held.out, n)
 		}
 	}
 }

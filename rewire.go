@@ -304,7 +304,7 @@ func (c *Conn) settlePipeline() {
 
 // strandsIdle reports whether no event of the connection is on a pool or waits for one.
 func (c *Conn) strandsIdle() bool {
-	return c.inflight.Load() == 0 && c.encoding.Load() == 0 && c.transit.Load() == 0
+	return c.counts.inflight.Load() == 0 && c.counts.encoding.Load() == 0 && c.counts.transit.Load() == 0
 }
 
 // hopped returns the number of events given to the connection's strands.

@@ -74,7 +74,7 @@ func (c *Conn) enqueueFile(f *File) error {
 		f.Release()
 		return err
 	}
-	place := c.loop.pool.Adopt(nil)
+	place := c.loop.mem.segments.Adopt(nil)
 	c.pushUnit(outQueue{place, place}, 1, unit{file: f, left: f.Length})
 	c.count(window(f.Length))
 	return nil
@@ -115,6 +115,6 @@ func (c *Conn) fileSent(u *unit, n int) {
 		return
 	}
 	u.file.Release()
-	c.loop.pool.Put(c.out.pop())
+	c.loop.mem.segments.Put(c.out.pop())
 	c.passed(1)
 }

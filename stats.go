@@ -12,7 +12,7 @@ func (l *loop) Publish() {
 	l.publishMemory()
 	l.Stats.Set(meter.WriteInterest, l.writeInterest)
 	l.Stats.Set(meter.Active, int64(l.table.active))
-	l.Stats.Set(meter.Deadlines, int64(l.wheel.Len()))
+	l.Stats.Set(meter.Deadlines, int64(l.deadlines.wheel.Len()))
 }
 
 // LoopStats are the numbers of one loop since its start.

@@ -53,7 +53,7 @@ func (l *loop) RunTask(t task) {
 	case taskRead:
 		l.continueRead(t)
 		t.conn.requestOver()
-		t.conn.finished(&t.conn.inflight)
+		t.conn.finished(&t.conn.counts.inflight)
 	case taskEvent:
 		t.ctx.fireEvent(l.untrace(t))
 	case taskError:
@@ -93,7 +93,7 @@ func (l *loop) runWrite(t task) {
 		defer c.submitted(int(t.size)) // runs after account, so that the budget counts it twice for a moment rather than not at all
 	}
 	if t.ctx.encodes() {
-		c.encoding.Add(-1)
+		c.counts.encoding.Add(-1)
 	}
 	if c.phase >= PhaseClosing {
 		l.Counters[meter.DeadWrites]++

@@ -225,7 +225,7 @@ func (c *Conn) nextDeadline() int64 {
 	next = earlier(next, due(c.stuckSince(), d.Write))
 	next = earlier(next, due(c.highSince(), d.Backpressure))
 	next = earlier(next, c.nextQuestion(d))
-	if d.Handler > 0 && c.inflight.Load() > 0 {
+	if d.Handler > 0 && c.counts.inflight.Load() > 0 {
 		since := c.oldestRequest()
 		if since == 0 { // a request begins to run at this moment: look again
 			since = c.loop.Now
@@ -254,9 +254,9 @@ func (c *Conn) armDeadline() {
 func (c *Conn) armAt(next int64) {
 	l := c.loop
 	if c.timer == 0 {
-		c.timer = l.wheel.Schedule(next, c.token())
-	} else if next < l.wheel.When(c.timer) {
-		l.wheel.Move(c.timer, next)
+		c.timer = l.deadlines.wheel.Schedule(next, c.token())
+	} else if next < l.deadlines.wheel.When(c.timer) {
+		l.deadlines.wheel.Move(c.timer, next)
 	}
 }
 
@@ -295,7 +295,7 @@ func (c *Conn) overdue() *DeadlineError {
 	if c.readSince() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
 		c.clock = now
 	}
-	requests := c.inflight.Load() > 0
+	requests := c.counts.inflight.Load() > 0
 	if requests && passed(c.lastActive, d.Idle) {
 		c.lastActive = now
 	}
@@ -336,7 +336,7 @@ func (c *Conn) expire(e *DeadlineError) {
 	}
 	switch {
 	case c.phase >= PhaseClosing: // a handler has closed the connection
-	case c.queued.Load() == 0 && c.encoding.Load() == 0:
+	case c.queued.Load() == 0 && c.counts.encoding.Load() == 0:
 		c.beginClose(e.Reason, e)
 	default:
 		c.closeFlushed(e.Reason, e)

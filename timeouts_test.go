@@ -338,7 +338,7 @@ func armedFor(c *Conn) int64 {
 	if c.timer == 0 {
 		return 0
 	}
-	return c.loop.wheel.When(c.timer)
+	return c.loop.deadlines.wheel.When(c.timer)
 }
 
 // TestOneWheelEntryPerConnection: all deadlines of a connection share one entry, traffic does not move it, and nothing is
@@ -368,7 +368,7 @@ func TestOneWheelEntryPerConnection(t *testing.T) {
 					t.Fatalf("limit %v: a message moved the wheel entry from %d to %d", limit, at, armedFor(a.conn))
 				}
 			}
-			if n := l.wheel.Len(); n != want {
+			if n := l.deadlines.wheel.Len(); n != want {
 				t.Fatalf("limit %v: %d wheel entries for %d connections, want %d", limit, n, len(all), want)
 			}
 			st.now.Add(int64(100 * time.Millisecond))

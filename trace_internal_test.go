@@ -67,7 +67,7 @@ func TestTraceEndsOnThePool(t *testing.T) {
 		if got := <-h.written; got != nil {
 			t.Errorf("%s: an outbound message has the trace %v", name, got)
 		}
-		stepUntil(t, "the end of both", func() bool { l.Iterate(); return c.inflight.Load()+c.encoding.Load() == 0 })
+		stepUntil(t, "the end of both", func() bool { l.Iterate(); return c.counts.inflight.Load()+c.counts.encoding.Load() == 0 })
 		c.beginClose(CloseNormal, nil)
 		l.Iterate()
 		if _, err := pool.Shutdown(t.Context()); err != nil {

@@ -162,10 +162,10 @@ func (m *loose) finish() {
 	m.endRequest()
 	end, over := s.crowd.Load().leave(m)
 	s.dismissLate()
-	c.finished(&c.inflight)
+	c.finished(&c.counts.inflight)
 	c.checkStrand(s)
 	if over && s.Finish(end) != nil {
-		c.finished(&c.transit)
+		c.finished(&c.counts.transit)
 		c.endOn(s.pool, (*Conn).guardOnPool)
 	}
 }

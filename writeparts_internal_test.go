@@ -34,7 +34,7 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 	l.Iterate()
 	c := a.conn
 	queue := func() string {
-		defer func() { c.queued.Add(-int64(c.out.head.Len())); l.pool.Put(c.out.pop()) }()
+		defer func() { c.queued.Add(-int64(c.out.head.Len())); l.mem.segments.Put(c.out.pop()) }()
 		return string(c.out.head.Bytes())
 	}
 	for name, write := range map[string]func(p []byte) error{
@@ -52,7 +52,7 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 		n := testing.AllocsPerRun(100, func() {
 			_ = write(p)
 			c.queued.Add(-int64(c.out.head.Len()))
-			l.pool.Put(c.out.pop())
+			l.mem.segments.Put(c.out.pop())
 		})
 		if n > 0 {
 			t.Errorf("%s: %v allocations per message", name, n)

@@ -13,13 +13,12 @@ import (
 type connExt struct {
 	conn *Conn
 
-	closeReq   atomic.Pointer[closeRequest]
-	limits     atomic.Pointer[Deadlines]       // limits set for this connection
-	hopWaiting atomic.Pointer[strand]          // strand that must drain before reads resume
-	strands    atomic.Pointer[strand]          // written by the loop
-	begun      requestClock                    // for Begin and End; written under mu
-	reserved   atomic.Int64                    // bytes of Reserved messages, which count as queued
-	trace      atomic.Pointer[context.Context] // for messages without their own
+	closeReq atomic.Pointer[closeRequest]
+	limits   atomic.Pointer[Deadlines] // limits set for this connection
+	hops     connHops
+	begun    requestClock                    // for Begin and End; written under mu
+	reserved atomic.Int64                    // bytes of Reserved messages, which count as queued
+	trace    atomic.Pointer[context.Context] // for messages without their own
 
 	// Owned by the loop.
 	timers   *reactor.Timer    // armed by handlers
@@ -29,13 +28,8 @@ type connExt struct {
 	current  *requestContext   // context of what is being handled, if asked for
 	kept     []*requestContext // contexts with a deadline whose requests may be in flight, oldest first
 	tenant   string
-	marks    *outMarks      // nil until there is the first
-	inner    *innerInput    // for decoders that are not the first handler
-	later    uint8          // work for the end of the batch
-	gathered []*writeFuture // futures whose bytes FlushHandlers hold until then; each counts this as a part
-	farewell bool           // the FinishHandlers have been told
-	holds    uint16         // calls of HoldReads without ReleaseReads
-	parking  *parking
+	marks    *outMarks // nil until there is the first
+	stream   connStream
 	rewiring rewiring
 
 	mu       sync.Mutex
@@ -46,6 +40,22 @@ type connExt struct {
 	futures  futureList
 	closing  *Future // of CloseFuture
 	over     bool
+}
+
+// connHops is what a connection has on pools.
+type connHops struct {
+	waiting atomic.Pointer[strand] // strand that must drain before reads resume
+	strands atomic.Pointer[strand] // written by the loop
+	parking *parking               // messages that wait for room in a pool
+}
+
+// connStream is what handlers that look at bytes keep between them. Owned by the loop.
+type connStream struct {
+	inner    *innerInput    // for decoders that are not the first handler
+	gathered []*writeFuture // futures whose bytes FlushHandlers hold until the batch ends; each counts this as a part
+	holds    uint16         // calls of HoldReads without ReleaseReads
+	later    uint8          // work for the end of the batch
+	farewell bool           // the FinishHandlers have been told
 }
 
 func (c *Conn) extend() *connExt {
