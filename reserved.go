@@ -24,7 +24,7 @@ func (m *Reserved) Init(c *Conn, msg any) {
 		c.cell().pending.Add(int64(n))
 	}
 	c.extend().reserved.Add(int64(n))
-	if q := c.queued.Add(int64(n)); q >= int64(c.set.marks.High) && !c.shows(unwritable) {
+	if q := c.queued.Add(int64(n)); q >= c.high() && !c.shows(unwritable) {
 		c.postReadState()
 	}
 }

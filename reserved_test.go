@@ -199,3 +199,21 @@ func TestWatermarksAreTold(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 }
+
+// TestReservedMeetsTheWindow: bytes that are reserved make the connection unwritable at the watermark that holds now, which is
+// a part of the default on a new connection.
+func TestReservedMeetsTheWindow(t *testing.T) {
+	st, l := newStage(t, echoServer())
+	c := st.connect(l).conn
+	var m Reserved
+	m.Init(c, make([]byte, c.high()))
+	l.Iterate()
+	if !c.shows(unwritable) || c.paused&pauseOutbound == 0 {
+		t.Error("the loop has not seen that the connection is above its high watermark")
+	}
+	m.Release()
+	l.Iterate()
+	if c.shows(unwritable) || c.paused&pauseOutbound != 0 {
+		t.Error("the loop has not seen that the connection is below its low watermark")
+	}
+}
