@@ -107,7 +107,7 @@ type memoryCell struct {
 	loop    *loop
 	owner   *endpoint
 	in, out int64 // bytes held by the endpoint's connections on the loop
-	told    memoryShare
+	told    struct{ in, out int64 }
 	listed  bool // in loop.cells
 
 	pressed bool     // reads pause
@@ -116,14 +116,10 @@ type memoryCell struct {
 	cursor  int // of the search for the slowest connection
 	best    nominee
 
-	shared  memoryShareAtomic
+	shared  struct{ in, out atomic.Int64 }
 	pending atomic.Int64 // bytes submitted from other goroutines; counted when there is a limit
 	slowest atomic.Pointer[nominee]
 }
-
-type memoryShare struct{ in, out int64 }
-
-type memoryShareAtomic struct{ in, out atomic.Int64 }
 
 // nominee is the connection of a loop that would close first.
 type nominee struct {
@@ -195,26 +191,23 @@ func (l *loop) publishMemory() {
 	l.memory.cells = l.memory.cells[:0]
 }
 
-// tell adds the loop's change to the endpoint's sum. A sum above the limit begins the pressure.
+// tell adds the loop's change to the endpoint's sum. A sum above the limit, with what is submitted, begins the pressure. Up
+// to half the limit nothing is asked, because the bound of submitted bytes suffices.
 func (m *memoryCell) tell() {
 	in, out := m.in-m.told.in, m.out-m.told.out
 	if in == 0 && out == 0 {
 		return
 	}
-	m.told = memoryShare{m.in, m.out}
+	m.told.in, m.told.out = m.in, m.out
 	m.shared.in.Store(m.in)
 	m.shared.out.Store(m.out)
 	l, b := m.loop, &m.owner.budget
 	l.Stats.Add(meter.HeldIn, in)
 	l.Stats.Add(meter.HeldOut, out)
-	held := b.held.Add(in + out)
-	if b.limit == 0 || held <= b.limit {
-		return
-	}
-	if b.pressed.CompareAndSwap(false, true) {
+	if held := b.held.Add(in + out); b.limit > 0 && held > b.limit/2 && b.claimed() > b.limit {
 		m.alarm()
+		m.press() // at once: the task for it may be behind a batch of reads
 	}
-	m.press() // at once: the task for it may be behind a batch of reads
 }
 
 func (b *budget) snapshot() MemoryStats {
@@ -232,9 +225,12 @@ func (b *budget) snapshot() MemoryStats {
 	return st
 }
 
-// alarm begins the pressure on the other loops.
+// alarm begins the pressure on the other loops, unless there is pressure.
 func (m *memoryCell) alarm() {
 	b := &m.owner.budget
+	if !b.pressed.CompareAndSwap(false, true) {
+		return
+	}
 	now := m.loop.Now
 	b.began.Store(now)
 	if now-b.ended.Load() >= int64(budgetGrace) {
@@ -287,8 +283,11 @@ func (c *Conn) pauseForBudget() {
 func (m *memoryCell) tick() {
 	m.timer = nil
 	b := &m.owner.budget
-	if b.pressed.Load() && b.held.Load() <= b.low {
+	if b.pressed.Load() && b.claimed() <= b.low {
 		m.owner.relax(m.loop.Now)
+	}
+	if b.claimed() > b.limit { // bytes that came between the look and the end have told nobody
+		m.alarm()
 	}
 	if b.pressed.Load() {
 		m.nominate()
@@ -431,8 +430,8 @@ func (c *Conn) submitWithin(size int) error {
 	return nil
 }
 
-// claimed returns the bytes that are held and those that have been submitted, on all loops. Bytes that go from submitted to
-// held meanwhile count twice rather than not at all. Bytes that a loop holds and has not told yet, at most step, are missing.
+// claimed returns the bytes that are held and those that have been submitted, on all loops. A connection's submitted bytes
+// count twice when the loop counted the connection since. Bytes that a loop has not told yet, at most step, are missing.
 func (b *budget) claimed() (bytes int64) {
 	for _, m := range b.cells {
 		bytes += m.pending.Load()

@@ -443,6 +443,47 @@ func TestBudgetIsOfAllLoops(t *testing.T) {
 	st.loops[0].Iterate()
 }
 
+// TestBudgetCountsSubmitted: what waits for a loop that does not take it counts for the reads of the others. A loop does not
+// end the pressure because it does not know of bytes that came since it looked.
+func TestBudgetCountsSubmitted(t *testing.T) {
+	st, l := newStage(t, answering(100_000))
+	late := st.loop("worker-1")
+	far, near := st.connect(late), st.connect(l)
+	near.room = 0
+	if err := far.conn.Write(make([]byte, 60_000)); err != nil {
+		t.Fatal(err)
+	}
+	b := &st.srv.endpoint.budget
+	for range 10 {
+		near.ask(10)
+		l.Iterate()
+	}
+	if held := b.held.Load(); !b.pressed.Load() || held+60_000 > b.hard {
+		t.Errorf("%d bytes are held beside 60000 submitted, pressure %v", held, b.pressed.Load())
+	}
+	b.pressed.Store(false) // as another loop does that has looked before
+	held := b.held.Load()
+	st.now.Add(int64(pressureTick))
+	l.Iterate()
+	if !b.pressed.Load() || b.held.Load() != held {
+		t.Errorf("%d bytes more are held, pressure %v", b.held.Load()-held, b.pressed.Load())
+	}
+	st.elapse(3 * pressureTick)
+	if b.pressed.Load() {
+		t.Error("the pressure lasts although the loop has sent what was submitted")
+	}
+	if err := far.conn.Write(make([]byte, 60_000)); err != nil {
+		t.Fatal(err)
+	}
+	near.room = 1 << 20
+	far.room = 0
+	episodes := b.episodes.Load()
+	st.elapse(3 * pressureTick)
+	if b.episodes.Load() != episodes {
+		t.Error("a write of 60 % of the budget counts twice")
+	}
+}
+
 // TestBudgetCountsInput: input that is never completed holds memory, too; what holds most closes first, and nobody is
 // starved by the others for longer than the grace.
 func TestBudgetCountsInput(t *testing.T) {

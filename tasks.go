@@ -90,7 +90,8 @@ func (l *loop) runWrite(t task) {
 	c := t.conn
 	if t.size > 0 {
 		l.inHand.prepaid = prepaid{c, int64(t.size)}
-		defer c.submitted(int(t.size)) // runs after account, so that the budget counts it twice for a moment rather than not at all
+		c.submitted(int(t.size))
+		c.account() // they count as queued already
 	}
 	if t.ctx.encodes() {
 		c.counts.encoding.Add(-1)
