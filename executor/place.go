@@ -102,9 +102,7 @@ func (pl *Place) Quit() {
 // Crowded reports that a runner must not begin because of Options.Parked, although there was room when it was taken. The
 // runner calls Crowded first of all. If Crowded is true, the runner does what it would do when Submit refuses it.
 func (pl *Place) Crowded() bool {
-	pl.mu.Lock()
-	p := pl.pool
-	pl.mu.Unlock()
+	p := pl.pool // without pl.mu: only the worker that calls it writes there
 	if p == nil || p.spacious() {
 		return false
 	}
@@ -128,25 +126,22 @@ func (p *Pool) occupy(r Runner) *Place {
 	}
 	pl := placed.Place()
 	pl.mu.Lock()
-	defer pl.mu.Unlock()
 	pl.pool, pl.waits, pl.quit = p, 0, false
+	pl.mu.Unlock()
 	return pl
 }
 
 // vacate follows the end of the runner. If the runner ended without a place, its worker counts beyond the limit, and
 // ends unless somebody leaves a place meanwhile.
 func (pl *Place) vacate() {
-	if pl == nil {
-		return
-	}
 	pl.mu.Lock()
-	defer pl.mu.Unlock()
 	if pl.away {
 		pl.pool.mu.Lock()
 		pl.pool.unpark(pl)
 		pl.pool.mu.Unlock()
 	}
 	pl.pool = nil
+	pl.mu.Unlock()
 }
 
 // park gives the place of a runner to others. pl.mu is held.
@@ -271,11 +266,8 @@ func (p *Pool) crowd(pl *Place) *LimitError {
 	return nil
 }
 
-// refuseCrowd refuses r if it may park and too many runners are parked already. p.mu is held.
+// refuseCrowd refuses r, where the pool is not spacious, if r may park and too many runners are parked. p.mu is held.
 func (p *Pool) refuseCrowd(r Runner) error {
-	if p.spacious() {
-		return nil
-	}
 	placed, ok := r.(Placed)
 	if !ok {
 		return nil

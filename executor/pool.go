@@ -267,8 +267,10 @@ func (p *Pool) enqueue(r Runner) error {
 		p.exhaust()
 		return p.refuse()
 	}
-	if err := p.refuseCrowd(r); err != nil {
-		return err
+	if !p.spacious() {
+		if err := p.refuseCrowd(r); err != nil {
+			return err
+		}
 	}
 	p.push(r)
 	return nil

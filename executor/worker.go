@@ -35,7 +35,9 @@ func (w *worker) look() {
 // One coming worker is enough, because a worker that takes a runner and leaves others calls the next. So a hundred short
 // runners submitted in a row cost a wakeup or two, not a hundred.
 func (p *Pool) call() *worker {
-	p.readmit()
+	if p.parking.line.len() > 0 {
+		p.readmit()
+	}
 	if p.staff.coming > 0 || p.queue.len() == 0 {
 		return nil
 	}
@@ -80,7 +82,9 @@ func (w *worker) run(id uint64, r Runner) {
 	exited := true
 	var at *Place
 	defer func() {
-		at.vacate()
+		if at != nil {
+			at.vacate()
+		}
 		w.pool.forget(id)
 		if exited { // the task ended the goroutine by runtime.Goexit
 			go w.replace()
@@ -89,7 +93,10 @@ func (w *worker) run(id uint64, r Runner) {
 	for r != nil {
 		at = w.pool.occupy(r)
 		w.pool.run(r)
-		at.vacate()
+		if at != nil {
+			at.vacate()
+			at = nil
+		}
 		if w.pool.o.Around != nil {
 			pprof.SetGoroutineLabels(w.pool.labels) // undoes what the hook has left
 		}
@@ -155,7 +162,9 @@ func (w *worker) take() Runner {
 		r, ok := p.queue.pop()
 		if ok {
 			p.queued.Add(-1)
-			p.parking.row = 0
+			if p.parking.row > 0 {
+				p.parking.row = 0
+			}
 		} else {
 			r, ok = p.handOver()
 		}

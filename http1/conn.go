@@ -126,15 +126,16 @@ func (sc *serverConn) begin(view []byte, n int) error {
 		sc.state = stateBody
 	}
 	sc.conn.BeginRequest(&ex.ctx.request)
+	await := ex.awaits()
 	switch {
-	case ex.await == nil:
+	case await == nil:
 		sc.ctx.FireRead(ex)
 	case ex.expect:
 		ex.continued = true // without ex.mu: no other goroutine knows ex yet
 		ex.goOn()
 	}
-	if ex.await != nil && ex.await.within > 0 {
-		if err := sc.awaitWithin(ex.await.within); err != nil {
+	if await != nil && await.within > 0 {
+		if err := sc.awaitWithin(await); err != nil {
 			return err
 		}
 	}
@@ -171,24 +172,24 @@ func (sc *serverConn) refuseBusy(ex *exchange) {
 // decodeBody moves body bytes from view to the handler until view is used up or
 // the pipe is full.
 func (sc *serverConn) decodeBody(view []byte) (int, error) {
-	ex := sc.ex
+	ex, b := sc.ex, sc.ex.body
 	used := 0
-	for !ex.frame.done() {
-		room := ex.body.room()
-		data, n, err := ex.frame.next(view[used:], room)
+	for !b.frame.done() {
+		room := b.room()
+		data, n, err := b.frame.next(view[used:], room)
 		if err != nil {
 			return 0, sc.failBody(err)
 		}
 		used += n
-		ex.keep(len(data))
-		if dropped := ex.body.put(data); ex.discard(dropped) {
+		b.keep(len(data))
+		if dropped := b.put(data); b.discard(dropped) {
 			return 0, sc.giveUp(errDiscardLimit)
 		}
 		if n > 0 {
 			continue
 		}
-		if used < len(view) && room == 0 && ex.frame.state == bodyData {
-			if !ex.body.hold() {
+		if used < len(view) && room == 0 && b.frame.state == bodyData {
+			if !b.hold() {
 				continue
 			}
 			return used, nil
@@ -197,15 +198,15 @@ func (sc *serverConn) decodeBody(view []byte) (int, error) {
 		return used, nil
 	}
 	sc.readBody()
-	if ex.await != nil && ex.await.late != nil {
-		ex.await.late.Stop()
+	if b.await != nil && b.await.late != nil {
+		b.await.late.Stop()
 	}
-	ex.body.end(io.EOF, ex.frame.trailer)
+	b.end(io.EOF, b.frame.trailer)
 	sc.state = stateWait
 	switch {
 	case ex.answered:
 		sc.next()
-	case ex.await != nil:
+	case b.await != nil:
 		sc.ctx.FireRead(ex)
 	}
 	return used, nil

@@ -70,12 +70,12 @@ func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadlin
 // Err implements context.Context and returns context.DeadlineExceeded when the
 // handler deadline has closed the connection.
 func (c *requestContext) Err() error {
-	err := c.Context.Err()
-	if err == nil {
+	e := c.end.Load()
+	if e == nil || e.Err() == nil {
 		return nil
 	}
-	if end := c.conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
+	if end := c.ex.conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
 		return context.DeadlineExceeded
 	}
-	return err
+	return context.Canceled
 }

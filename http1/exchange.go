@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -26,21 +25,17 @@ type exchange struct {
 	w    response
 	ctx  requestContext
 
+	body  *body // nil when the request has none
 	place executor.Place
-	await *awaited // nil unless the handler starts only when the whole body is there
 
 	// Fixed before the handler starts.
 	http11    bool
-	keepAlive bool  // the client wants the connection to persist
-	expect    bool  // the client waits for 100 Continue
-	length    int64 // Content-Length, -1 when chunked
+	keepAlive bool // the client wants the connection to persist
+	expect    bool // the client waits for 100 Continue
 
 	// Owned by the loop.
-	frame    bodyFrame
-	body     *body // nil when the request has none
-	dropped  int64 // unread body bytes thrown away
-	answered bool  // the response is complete and queued
-	ended    bool  // the request's End was called
+	answered bool // the response is complete and queued
+	ended    bool // the request's End was called
 
 	rest   remains // handed from the pool to the loop when the handler ends
 	ending eddy.Signal
@@ -60,13 +55,6 @@ type remains struct {
 	closing bool     // the connection ends with this response
 }
 
-// awaited is the part of an exchange that only a route with Await needs.
-type awaited struct {
-	within time.Duration
-	late   *eddy.Timer // fires after within
-	kept   int         // body bytes counted as the connection's input
-}
-
 // owner says which side answers the request and is decided once.
 type owner uint8
 
@@ -76,37 +64,14 @@ const (
 	loop          // the loop answered with an error, or the connection is over
 )
 
-// requestContext is the request's context and is cancelled when the connection
-// ends and when the handler returns.
-type requestContext struct {
-	context.Context
-	conn    *eddy.Conn
-	place   *executor.Place
-	request eddy.Request
-	cancel  context.CancelFunc
-}
-
-// Value implements context.Context and adds http.LocalAddrContextKey, as in
-// net/http, and the place that Wait needs.
-func (c *requestContext) Value(key any) any {
-	switch key {
-	case http.LocalAddrContextKey:
-		return net.TCPAddrFromAddrPort(c.conn.LocalAddr())
-	case placeKey{}:
-		return c.place
-	}
-	return c.Context.Value(key)
-}
-
 func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) {
 	h := sc.head
 	ex := &exchange{
 		f: sc.f, sc: sc, conn: sc.conn,
-		http11: h.minor > 0, keepAlive: h.keepAlive(), length: max(h.length, 0),
+		http11: h.minor > 0, keepAlive: h.keepAlive(),
 	}
 	ex.place.Owner = sc.owner()
-	ex.ctx.conn, ex.ctx.place = sc.conn, &ex.place
-	ex.ctx.Context, ex.ctx.cancel = context.WithCancel(context.Background())
+	ex.ctx.ex = ex
 	ex.req = sc.f.blank.WithContext(&ex.ctx)
 	if err := h.request(ex.req, view, n); err != nil {
 		ex.ctx.cancel()
@@ -133,25 +98,26 @@ func newExchange(sc *serverConn, view []byte, n int) (*exchange, *requestError) 
 
 // initBody prepares the body that h announces. If to.Await is set, the handler starts only when the body is there.
 func (ex *exchange) initBody(h *head, to Route) *requestError {
+	b := &body{ex: ex, length: max(h.length, 0)}
+	b.frame.init(h)
 	limit := ex.f.opts.BodyBuffer
-	ex.frame.init(h)
 	if await := to.Await; await > 0 {
 		if h.length > int64(await) {
 			return tooLarge(http.StatusRequestEntityTooLarge, "body", int64(await))
 		}
-		ex.await = &awaited{within: to.Within}
-		ex.frame.most = min(ex.frame.most, int64(await))
+		b.await = &awaited{within: to.Within}
+		b.frame.most = min(b.frame.most, int64(await))
 		limit = await
 		if !h.chunked {
 			limit = int(h.length)
 		}
 	}
-	ex.body = newBody(ex, limit)
-	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // complete > 0: onLoop has sent 100 Continue already
-	ex.req.Body = ex.body
 	if h.chunked {
-		ex.length = -1
+		b.length = -1
 	}
+	b.init(ex.conn, limit)
+	ex.expect = h.expect && ex.http11 && ex.sc.complete == 0 // complete > 0: onLoop has sent 100 Continue already
+	ex.body, ex.req.Body = b, b
 	return nil
 }
 
@@ -248,26 +214,10 @@ func (sc *serverConn) finalReason() eddy.CloseReason {
 	return eddy.CloseNormal
 }
 
-// keep counts n bytes of an awaited body as the connection's input. The bytes stay in memory until the request ends. Loop only.
-func (ex *exchange) keep(n int) {
-	if ex.await != nil && n > 0 {
-		ex.await.kept += n
-		ex.sc.ctx.KeepInput(n)
-	}
-}
-
-// unkeep takes back everything that keep has counted. Loop only.
-func (ex *exchange) unkeep() {
-	if ex.await != nil && ex.await.kept > 0 {
-		ex.sc.ctx.KeepInput(-ex.await.kept)
-		ex.await.kept = 0
-	}
-}
-
 // endRequest ends the accounting of the request. Loop only.
 func (ex *exchange) endRequest() {
 	ex.ctx.cancel()
-	ex.unkeep()
+	ex.body.unkeep()
 	if !ex.ended {
 		ex.ended = true
 		ex.ctx.request.End()
@@ -336,14 +286,7 @@ func (ex *exchange) waitsContinue() bool {
 
 // tooMuchLeft reports whether the rest of the body is longer than MaxDiscard.
 func (ex *exchange) tooMuchLeft() bool {
-	return ex.body != nil && ex.body.missing(ex.length) > ex.f.opts.MaxDiscard
-}
-
-// discard counts n body bytes that nobody will read, and reports whether they
-// are more than MaxDiscard after the answer.
-func (ex *exchange) discard(n int) bool {
-	ex.dropped += int64(n)
-	return ex.answered && ex.dropped > ex.f.opts.MaxDiscard
+	return ex.body != nil && ex.body.missing(ex.body.length) > ex.f.opts.MaxDiscard
 }
 
 // write sends a part of the response, bytes or a file, from the handler's goroutine. While the client does not read, write

@@ -25,11 +25,10 @@ type Route struct {
 	Within time.Duration
 }
 
-// awaitWithin answers 408 and ends the connection when the awaited body takes longer than limit. Loop only.
-func (sc *serverConn) awaitWithin(limit time.Duration) error {
-	ex := sc.ex
+// awaitWithin answers 408 and ends the connection when the body takes longer than body.within. Loop only.
+func (sc *serverConn) awaitWithin(body *awaited) error {
 	var err error
-	ex.await.late, err = sc.ctx.After(limit, func() {
+	body.late, err = sc.ctx.After(body.within, func() {
 		sc.abort(http.StatusRequestTimeout, "the request body did not arrive in time", errBodyTimeout)
 		sc.f.stats.timeouts.Add(1)
 		sc.ctx.CloseAfterFlush(eddy.CloseBodyTimeout)

@@ -103,7 +103,7 @@ func (sc *serverConn) switchProtocol(ex *exchange, msg []byte, install func(p *e
 		return eddy.ErrClosed
 	}
 	sc.f.stats.upgrades.Add(1)
-	ex.unkeep()
+	ex.body.unkeep()
 	sc.ex = nil
 	sc.state = stateOver
 	_ = sc.conn.SetDeadlines(nil) // an error means that the connection is ending

@@ -1,0 +1,72 @@
+package http1
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/go-eddy/eddy"
+)
+
+// requestContext is the request's context and is cancelled when the connection
+// ends and when the handler returns. Most handlers never wait for that, so the
+// channel behind Done exists from the first use on.
+type requestContext struct {
+	ex      *exchange
+	request eddy.Request
+	end     atomic.Pointer[contextEnd] // nil before the first use
+}
+
+// contextEnd is a context that can be cancelled.
+type contextEnd struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+func newContextEnd() *contextEnd {
+	e := new(contextEnd)
+	e.Context, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+// cancelled is the end of every request context that is cancelled before its first use.
+var cancelled = func() *contextEnd {
+	e := newContextEnd()
+	e.cancel()
+	return e
+}()
+
+// cancel ends the context, once or more often. Any goroutine.
+func (c *requestContext) cancel() {
+	if !c.end.CompareAndSwap(nil, cancelled) {
+		c.end.Load().cancel()
+	}
+}
+
+// Done implements context.Context.
+func (c *requestContext) Done() <-chan struct{} {
+	if e := c.end.Load(); e != nil {
+		return e.Done()
+	}
+	if e := newContextEnd(); !c.end.CompareAndSwap(nil, e) {
+		e.cancel()
+	}
+	return c.end.Load().Done()
+}
+
+// Value implements context.Context and adds http.LocalAddrContextKey, as in
+// net/http, and the place that Wait needs. Package context asks for a key of its
+// own, after Done, so that contexts made of this one need no goroutine.
+func (c *requestContext) Value(key any) any {
+	switch key {
+	case http.LocalAddrContextKey:
+		return net.TCPAddrFromAddrPort(c.ex.conn.LocalAddr())
+	case placeKey{}:
+		return &c.ex.place
+	}
+	if e := c.end.Load(); e != nil {
+		return e.Value(key)
+	}
+	return nil
+}
