@@ -5,10 +5,12 @@ package sys
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +20,13 @@ import (
 const longestBacklog = 1<<16 - 1
 
 func (s *sockets) Listen(network, address string, o ListenOptions) (Listener, error) {
+	if o.On != nil {
+		l, err := s.adopt(o.On, o)
+		if err != nil {
+			return Listener{FD: -1}, fmt.Errorf("sys: listen on %s: %w", o.On.Addr(), err)
+		}
+		return l, nil
+	}
 	l, err := s.listen(network, address, o)
 	if err != nil {
 		return Listener{FD: -1}, fmt.Errorf("sys: listen %s %s: %w", network, address, err)
@@ -49,6 +58,43 @@ func (s *sockets) listen(network, address string, o ListenOptions) (Listener, er
 		return Listener{FD: fd, Addr: &net.UnixAddr{Name: address, Net: network}}, nil
 	}
 	return Listener{}, fmt.Errorf("network %q is not tcp, tcp4, tcp6 or unix", network)
+}
+
+// adopt takes over a listener with a second descriptor of its socket. Only
+// package net's own types are taken, because the Accept of any other may do
+// more than the system's.
+func (s *sockets) adopt(ln net.Listener, o ListenOptions) (Listener, error) {
+	var c syscall.Conn
+	switch ln := ln.(type) {
+	case *net.TCPListener:
+		c = ln
+	case *net.UnixListener:
+		c = ln
+	default:
+		return Listener{}, fmt.Errorf("a %T has no descriptor for the poller: %w", ln, errors.ErrUnsupported)
+	}
+	fd, err := dup(c)
+	if err != nil {
+		return Listener{}, err
+	}
+	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
+	if _, ok := ln.(*net.TCPListener); ok && err == nil {
+		err = inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer, o.Unsent)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return Listener{}, err
+	}
+	s.own(fd, ln)
+	return Listener{FD: fd, Addr: ln.Addr()}, nil
+}
+
+// own closes c with the descriptor.
+func (s *sockets) own(fd int, c io.Closer) {
+	if s.owned == nil {
+		s.owned = make(map[int]io.Closer)
+	}
+	s.owned[fd] = c
 }
 
 func listenTCP(network, address string, o ListenOptions) (int, error) {

@@ -50,19 +50,26 @@ func (s *sockets) SendFile(fd int, f *os.File, offset int64, n int) (int, error)
 // Dup returns another open file for what f has open. The caller closes both. name stands in the errors of the new file.
 // The two share one offset, so only ReadAt and SendFile may be used on the new file.
 func Dup(f syscall.Conn, name string) (*os.File, error) {
-	conn, err := f.SyscallConn()
+	fd, err := dup(f)
 	if err != nil {
-		return nil, fmt.Errorf("sys: dup: %w", err)
-	}
-	var fd int
-	var failed error
-	if err := conn.Control(func(file uintptr) { fd, failed = unix.FcntlInt(file, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		return nil, fmt.Errorf("sys: dup: %w", err)
-	}
-	if failed != nil {
-		return nil, fmt.Errorf("sys: dup: %w", failed)
+		return nil, err
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+func dup(f syscall.Conn) (fd int, err error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return -1, fmt.Errorf("sys: dup: %w", err)
+	}
+	var failed error
+	if err := conn.Control(func(file uintptr) { fd, failed = unix.FcntlInt(file, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return -1, fmt.Errorf("sys: dup: %w", err)
+	}
+	if failed != nil {
+		return -1, fmt.Errorf("sys: dup: %w", failed)
+	}
+	return fd, nil
 }
 
 func sendFile(fd, file int, offset int64, n int) (int, error) {

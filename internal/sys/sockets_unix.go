@@ -3,6 +3,7 @@
 package sys
 
 import (
+	"io"
 	"math"
 	"net/netip"
 
@@ -18,8 +19,8 @@ func NewSockets() Sockets { return new(sockets) }
 
 // portable is the state that the sockets of every Unix keep.
 type portable struct {
-	files map[int]socketFile // by listening descriptor
-	chunk []byte             // scratch of SendFile where the kernel cannot copy
+	owned map[int]io.Closer // what ends with a listening descriptor
+	chunk []byte            // scratch of SendFile where the kernel cannot copy
 }
 
 func (s *sockets) AcceptLast(fd int) (int, netip.AddrPort, error) { return s.Accept(fd) }
@@ -35,8 +36,8 @@ func (s *sockets) Abort(fd int) error {
 // Close never retries. On EINTR Linux has already released the descriptor, and
 // a second close could hit another one.
 func (s *sockets) Close(fd int) error {
-	if len(s.files) != 0 {
-		s.unlink(fd)
+	if len(s.owned) != 0 {
+		s.disown(fd)
 	}
 	if err := unix.Close(fd); err != nil && err != unix.EINTR {
 		return err

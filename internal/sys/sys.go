@@ -113,6 +113,12 @@ type Clock interface {
 // ListenOptions are the settings of a listening socket. Accepted connections
 // inherit buffers and keep-alive, at no cost per connection.
 type ListenOptions struct {
+	// On is a listener that somebody else has bound, and nil otherwise. Listen
+	// takes it over in place of binding a socket: network, address, Backlog and
+	// ReusePort do not matter, the other options apply as far as it knows them.
+	// Close of the descriptor closes it. A failed Listen leaves it open.
+	On net.Listener
+
 	// Backlog is the length of the accept queue; 0 means as long as the
 	// system allows. Systems cut it silently to their own limit.
 	Backlog int

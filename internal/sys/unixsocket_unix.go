@@ -36,7 +36,7 @@ func (s *sockets) listenUnix(path string, o ListenOptions) (int, error) {
 		err = startListening(fd, o.Backlog)
 	}
 	if err != nil {
-		s.unlink(fd)
+		s.disown(fd)
 		unix.Close(fd)
 		return -1, err
 	}
@@ -74,10 +74,7 @@ func (s *sockets) bindUnix(fd int, path string) error {
 	if err != nil {
 		return err
 	}
-	if s.files == nil {
-		s.files = make(map[int]socketFile)
-	}
-	s.files[fd] = socketFile{path: path, info: info}
+	s.own(fd, socketFile{path: path, info: info})
 	return nil
 }
 
@@ -121,14 +118,18 @@ func probe(path string) error {
 	return err
 }
 
-// unlink removes the file of a listener, unless another server has replaced it.
-func (s *sockets) unlink(fd int) {
-	file, ok := s.files[fd]
-	if !ok {
-		return
+// disown closes what ends with a listening descriptor.
+func (s *sockets) disown(fd int) {
+	if c, ok := s.owned[fd]; ok {
+		delete(s.owned, fd)
+		_ = c.Close() // nobody to tell
 	}
-	delete(s.files, fd)
-	if now, err := os.Lstat(file.path); err == nil && os.SameFile(file.info, now) {
-		_ = os.Remove(file.path) // a file that stays is found stale by the next server
+}
+
+// Close removes the file, unless another server has replaced it.
+func (f socketFile) Close() error {
+	if now, err := os.Lstat(f.path); err != nil || !os.SameFile(f.info, now) {
+		return err
 	}
+	return os.Remove(f.path) // a file that stays is found stale by the next server
 }

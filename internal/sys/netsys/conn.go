@@ -17,11 +17,22 @@ const closeLimit = 10 * time.Second
 // exitLimit is how long a closed poller waits for such bytes.
 const exitLimit = time.Second
 
-// stream is what a connection needs of *net.TCPConn and *net.UnixConn.
+// stream is what a connection needs: *net.TCPConn, *net.UnixConn, or what a listener of somebody else brings.
 type stream interface {
 	net.Conn
-	syscall.Conn
 	CloseWrite() error
+}
+
+// undivided is a stream whose directions end together.
+type undivided struct{ net.Conn }
+
+func (u undivided) CloseWrite() error { return u.Close() }
+
+func streamOf(nc net.Conn) stream {
+	if s, ok := nc.(stream); ok {
+		return s
+	}
+	return undivided{nc}
 }
 
 // conn is one connection. It holds bytes that wait for Read and bytes that Write has taken. It has at most one
@@ -33,8 +44,8 @@ type stream interface {
 type conn struct {
 	node
 	sys   *System
-	nc    stream // nil until the connection is made
-	raw   syscall.RawConn
+	nc    stream             // nil until the connection is made
+	raw   syscall.RawConn    // nil for a stream without a descriptor
 	read  func()             // runs the reader, as a value that costs nothing to start
 	write func()             // likewise
 	probe func(uintptr) bool // see tryFetch
@@ -88,11 +99,15 @@ func (s *System) newConn(nc stream) (*conn, error) {
 
 // attach stores the connection of package net and its addresses.
 func (c *conn) attach(nc stream) error {
-	raw, err := nc.SyscallConn()
-	if err != nil {
-		return errno(err)
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		raw, err := nc.(syscall.Conn).SyscallConn()
+		if err != nil {
+			return errno(err)
+		}
+		c.raw = raw
 	}
-	c.nc, c.raw = nc, raw
+	c.nc = nc
 	c.local, c.remote = addrPort(nc.LocalAddr()), addrPort(nc.RemoteAddr())
 	return nil
 }
@@ -214,7 +229,7 @@ func (c *conn) store() bool {
 
 // look fetches, without waiting, what a new connection has brought with it, so that the next Read finds it.
 func (c *conn) look() {
-	if c.sys.blocking || !c.tryNow() {
+	if c.sys.blocking || c.raw == nil || !c.tryNow() {
 		return
 	}
 	c.mu.Lock()

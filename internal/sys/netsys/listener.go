@@ -134,12 +134,17 @@ func (l *listener) takeLast() (*conn, error) {
 	}
 }
 
-// recall makes the goroutine end.
+// recall makes the goroutine end. That of a listener without deadlines ends with the listener only, and what it brings
+// until then comes too late.
 func (l *listener) recall() {
+	ln, ok := l.ln.(interface{ SetDeadline(time.Time) error })
 	l.mu.Lock()
 	l.recalled = true
+	l.accepting = l.accepting && ok
 	l.mu.Unlock()
-	_ = l.ln.(interface{ SetDeadline(time.Time) error }).SetDeadline(time.Unix(1, 0)) // an error means that it is closed
+	if ok {
+		_ = ln.SetDeadline(time.Unix(1, 0)) // an error means that it is closed
+	}
 }
 
 // awaitAttempt waits briefly for the goroutine, because a peer that has gone meanwhile may have left that waiting.
@@ -150,6 +155,24 @@ func (l *listener) awaitAttempt() {
 	case <-l.attempted:
 	case <-timer.C:
 	}
+}
+
+// brings reports whether the goroutine has brought something, or is about to.
+func (l *listener) brings() bool {
+	select {
+	case <-l.attempted: // of an attempt whose outcome take has found
+	default:
+	}
+	if !l.brought() {
+		l.awaitAttempt()
+	}
+	return l.brought()
+}
+
+func (l *listener) brought() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue) > 0 || l.err != nil
 }
 
 // accept is the listener's goroutine.
@@ -186,7 +209,7 @@ func (l *listener) next() (*conn, error) {
 	if err != nil {
 		return nil, errno(err)
 	}
-	c, err := l.sys.newConn(nc.(stream))
+	c, err := l.sys.newConn(streamOf(nc))
 	if err != nil {
 		_ = nc.Close() // no place in the table: the error says so
 		return nil, err

@@ -15,7 +15,7 @@ func portable(e syscall.Errno) syscall.Errno { return e }
 
 // fetch waits for bytes and reads one block of them. It holds no block while it waits.
 func (c *conn) fetch() {
-	if c.sys.blocking {
+	if c.sys.blocking || c.raw == nil {
 		c.fetchBlocking()
 		return
 	}
@@ -74,7 +74,11 @@ func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 
 // pending reports whether the system has a connection for the listener.
 func (l *listener) pending() bool {
-	raw, err := l.ln.(syscall.Conn).SyscallConn()
+	ln, ok := l.ln.(syscall.Conn)
+	if !ok {
+		return l.brings()
+	}
+	raw, err := ln.SyscallConn()
 	if err != nil {
 		return false
 	}

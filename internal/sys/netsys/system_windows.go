@@ -53,6 +53,10 @@ func portable(e syscall.Errno) syscall.Errno {
 // fetch waits for bytes and reads one block of them. RawConn.Read calls the function, waits with an empty read, which
 // holds no block, and calls it again.
 func (c *conn) fetch() {
+	if c.raw == nil {
+		c.fetchBlocking()
+		return
+	}
 	asked := false
 	err := c.raw.Read(func(uintptr) bool {
 		again := asked
@@ -91,13 +95,8 @@ func prepare(fd uintptr, reusePort bool, recvBuffer, sendBuffer int) error {
 // tryNow finds nothing, because a read cannot be tried here.
 func (c *conn) tryNow() bool { return false }
 
-// pending reports whether the goroutine has brought a connection, because the system cannot be asked.
-func (l *listener) pending() bool {
-	l.awaitAttempt()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.queue) > 0 || l.err != nil
-}
+// pending is brings, because the system cannot be asked.
+func (l *listener) pending() bool { return l.brings() }
 
 // setBacklog does nothing: Windows keeps the length that package net has given the accept queue.
 func setBacklog(syscall.Conn, int) error { return nil }

@@ -19,6 +19,9 @@ type sockets struct{ w *World }
 func (s sockets) Listen(_, address string, o sys.ListenOptions) (sys.Listener, error) {
 	w := s.w
 	w.enter("listen", 0)
+	if o.On != nil {
+		return sys.Listener{FD: -1}, errors.ErrUnsupported
+	}
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return sys.Listener{}, err
