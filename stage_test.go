@@ -290,6 +290,10 @@ func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
 	return s.st.lastFD, peer, nil
 }
 
+func (s stageSockets) Take(net.Conn) (int, netip.AddrPort, error) {
+	return -1, netip.AddrPort{}, errors.ErrUnsupported
+}
+
 func (s stageSockets) Connect(string, net.Addr, sys.ConnectOptions) (int, bool, error) {
 	s.st.lastFD++
 	s.st.socks[s.st.lastFD] = &actor{fd: s.st.lastFD, room: 1 << 40}

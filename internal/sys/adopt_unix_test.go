@@ -71,3 +71,39 @@ func TestListenOnOthers(t *testing.T) {
 		t.Errorf("the refused listener: %v", err)
 	}
 }
+
+// TestTake: a connection of package net goes on under its new descriptor; any other stays with its owner.
+func TestTake(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer ln.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	must(t, err)
+	defer client.Close()
+	c, err := ln.Accept()
+	must(t, err)
+	s := NewSockets()
+	fd, peer, err := s.Take(c)
+	must(t, err)
+	if peer.String() != client.LocalAddr().String() {
+		t.Errorf("peer %v, want %v", peer, client.LocalAddr())
+	}
+	if _, err := c.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the old connection: %v", err)
+	}
+	if _, err := s.Read(fd, make([]byte, 1)); err != ErrAgain {
+		t.Errorf("nothing has come: %v", err)
+	}
+	if _, err := s.Write(fd, []byte("hello")); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close(fd))
+	if got, err := io.ReadAll(client); string(got) != "hello" || err != nil {
+		t.Errorf("the client read %q, %v", got, err)
+	}
+	near, far := net.Pipe()
+	defer far.Close()
+	if fd, _, err := s.Take(near); fd != -1 || !errors.Is(err, errors.ErrUnsupported) || near.Close() != nil {
+		t.Errorf("a pipe: %d, %v", fd, err)
+	}
+}

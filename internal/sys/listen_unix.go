@@ -64,29 +64,48 @@ func (s *sockets) listen(network, address string, o ListenOptions) (Listener, er
 // package net's own types are taken, because the Accept of any other may do
 // more than the system's.
 func (s *sockets) adopt(ln net.Listener, o ListenOptions) (Listener, error) {
-	var c syscall.Conn
-	switch ln := ln.(type) {
-	case *net.TCPListener:
-		c = ln
-	case *net.UnixListener:
-		c = ln
-	default:
-		return Listener{}, fmt.Errorf("a %T has no descriptor for the poller: %w", ln, errors.ErrUnsupported)
-	}
-	fd, err := dup(c)
+	fd, err := second(ln)
 	if err != nil {
 		return Listener{}, err
 	}
-	err = os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
-	if _, ok := ln.(*net.TCPListener); ok && err == nil {
-		err = inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer, o.Unsent)
-	}
-	if err != nil {
-		unix.Close(fd)
-		return Listener{}, err
+	if _, ok := ln.(*net.TCPListener); ok {
+		if err := inheritedOptions(fd, o.KeepAlive, o.RecvBuffer, o.SendBuffer, o.Unsent); err != nil {
+			unix.Close(fd)
+			return Listener{}, err
+		}
 	}
 	s.own(fd, ln)
 	return Listener{FD: fd, Addr: ln.Addr()}, nil
+}
+
+// second returns another, non-blocking descriptor of a socket of package net.
+func second(socket any) (int, error) {
+	switch socket.(type) {
+	case *net.TCPListener, *net.UnixListener, *net.TCPConn, *net.UnixConn:
+	default:
+		return -1, fmt.Errorf("a %T has no descriptor for the poller: %w", socket, errors.ErrUnsupported)
+	}
+	fd, err := dup(socket.(syscall.Conn))
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("fcntl", err)
+	}
+	return fd, nil
+}
+
+func (s *sockets) Take(c net.Conn) (fd int, peer netip.AddrPort, err error) {
+	if fd, err = second(c); err != nil {
+		return -1, peer, fmt.Errorf("sys: take over %s: %w", c.RemoteAddr(), err)
+	}
+	if t, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		peer = t.AddrPort()
+		peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+	}
+	_ = c.Close() // the socket lives on
+	return fd, peer, nil
 }
 
 // own closes c with the descriptor.

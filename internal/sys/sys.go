@@ -195,6 +195,11 @@ type Sockets interface {
 	// wait briefly for such a connection.
 	AcceptLast(fd int) (nfd int, peer netip.AddrPort, err error)
 
+	// Take takes over a connection that somebody else has made, and returns
+	// what Accept would. After an error it is still the caller's. The system's
+	// sockets take those of package net only: *net.TCPConn and *net.UnixConn.
+	Take(c net.Conn) (fd int, peer netip.AddrPort, err error)
+
 	// Connect begins a connection to a *net.TCPAddr or *net.UnixAddr and never
 	// waits. When done is false, the descriptor becomes Writable as soon as the
 	// outcome is known, and ConnectError tells it. Close abandons the attempt.

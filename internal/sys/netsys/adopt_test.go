@@ -79,3 +79,18 @@ func TestListenOn(t *testing.T) {
 	}
 	must(t, s.Close(l.FD))
 }
+
+// TestTake: a connection that somebody else has made is read and written as others are.
+func TestTake(t *testing.T) {
+	near, far := net.Pipe()
+	s := New().NewSockets()
+	fd, _, err := s.Take(far)
+	must(t, err)
+	if _, err := s.Write(fd, []byte("hello")); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close(fd))
+	if got, err := io.ReadAll(near); string(got) != "hello" || err != nil {
+		t.Errorf("the peer read %q, %v", got, err)
+	}
+}

@@ -56,6 +56,14 @@ func (s sockets) accept(fd int, take func(*listener) (*conn, error)) (int, netip
 	return c.fd, c.remote, nil
 }
 
+func (s sockets) Take(nc net.Conn) (int, netip.AddrPort, error) {
+	c, err := s.newConn(streamOf(nc))
+	if err != nil {
+		return -1, netip.AddrPort{}, err
+	}
+	return c.fd, c.remote, nil
+}
+
 func (s sockets) LocalAddr(fd int) (netip.AddrPort, error) {
 	n, err := s.table.lookup(fd)
 	if err != nil {

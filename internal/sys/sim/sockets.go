@@ -45,6 +45,10 @@ func (s sockets) Listen(_, address string, o sys.ListenOptions) (sys.Listener, e
 	return sys.Listener{FD: l.fd, Addr: net.TCPAddrFromAddrPort(addr)}, nil
 }
 
+func (s sockets) Take(net.Conn) (int, netip.AddrPort, error) {
+	return -1, netip.AddrPort{}, errors.ErrUnsupported
+}
+
 func (s sockets) Accept(fd int) (int, netip.AddrPort, error) {
 	nfd, peer, err := s.accept(fd)
 	s.w.trace("accepted", nfd, 0, err)
