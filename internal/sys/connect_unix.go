@@ -22,7 +22,7 @@ func (s *sockets) Connect(network string, remote net.Addr, o ConnectOptions) (fd
 		err = fmt.Errorf("an address of type %T is neither *net.TCPAddr nor *net.UnixAddr", remote)
 	}
 	if err != nil {
-		return -1, false, fmt.Errorf("sys: connect %s %v: %w", network, remote, err)
+		return -1, false, err
 	}
 	return fd, done, nil
 }

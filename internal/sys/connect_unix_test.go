@@ -226,7 +226,7 @@ func TestConnectErrors(t *testing.T) {
 		{"tcp", l.Addr, ConnectOptions{KeepAlive: longestKeepAlive + 1}, nil, longestKeepAlive.String()},
 		{"tcp", &net.UnixAddr{Name: "x"}, ConnectOptions{}, nil, `"tcp"`},
 		{"unix", &net.UnixAddr{}, ConnectOptions{}, nil, "empty"},
-		{"unix", &net.UnixAddr{Name: t.TempDir() + "/none"}, ConnectOptions{}, syscall.ENOENT, "/none"},
+		{"unix", &net.UnixAddr{Name: t.TempDir() + "/none"}, ConnectOptions{}, syscall.ENOENT, "no such file"},
 		{"unix", &net.UnixAddr{Name: "x"}, ConnectOptions{Local: busy}, nil, busy.String()},
 	} {
 		before := openDescriptors()
@@ -237,7 +237,7 @@ func TestConnectErrors(t *testing.T) {
 			continue
 		}
 		if fd != -1 || done || c.want != nil && !errors.Is(err, c.want) ||
-			!strings.HasPrefix(err.Error(), "sys: connect "+c.network) || !strings.Contains(err.Error(), c.names) {
+			strings.HasPrefix(err.Error(), "sys: ") || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s %v: descriptor %d, %v, %v", c.network, c.remote, fd, done, err)
 		}
 		if after := openDescriptors(); after != before {

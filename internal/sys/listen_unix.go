@@ -20,18 +20,15 @@ import (
 const longestBacklog = 1<<16 - 1
 
 func (s *sockets) Listen(network, address string, o ListenOptions) (Listener, error) {
+	listen := s.listen
 	if o.On != nil {
-		l, err := s.adopt(o.On, o)
-		if err != nil {
-			return Listener{FD: -1}, fmt.Errorf("sys: listen on %s: %w", o.On.Addr(), err)
-		}
-		return l, nil
+		listen = s.adopt
 	}
-	l, err := s.listen(network, address, o)
+	l, err := listen(network, address, o)
 	if err != nil {
-		return Listener{FD: -1}, fmt.Errorf("sys: listen %s %s: %w", network, address, err)
+		l.FD = -1
 	}
-	return l, nil
+	return l, err
 }
 
 func (s *sockets) listen(network, address string, o ListenOptions) (Listener, error) {
@@ -63,7 +60,8 @@ func (s *sockets) listen(network, address string, o ListenOptions) (Listener, er
 // adopt takes over a listener with a second descriptor of its socket. Only
 // package net's own types are taken, because the Accept of any other may do
 // more than the system's.
-func (s *sockets) adopt(ln net.Listener, o ListenOptions) (Listener, error) {
+func (s *sockets) adopt(_, _ string, o ListenOptions) (Listener, error) {
+	ln := o.On
 	fd, err := second(ln)
 	if err != nil {
 		return Listener{}, err
@@ -98,7 +96,7 @@ func second(socket any) (int, error) {
 
 func (s *sockets) Take(c net.Conn) (fd int, peer netip.AddrPort, err error) {
 	if fd, err = second(c); err != nil {
-		return -1, peer, fmt.Errorf("sys: take over %s: %w", c.RemoteAddr(), err)
+		return -1, peer, err
 	}
 	if t, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		peer = t.AddrPort()

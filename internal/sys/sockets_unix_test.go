@@ -142,9 +142,9 @@ func TestListenErrors(t *testing.T) {
 		want             error
 		names            string
 	}{
-		{"tcp", busy, ListenOptions{}, syscall.EADDRINUSE, busy},
-		{"tcp4", busy, ListenOptions{}, syscall.EADDRINUSE, busy},
-		{"tcp", "192.0.2.1:0", ListenOptions{}, syscall.EADDRNOTAVAIL, "192.0.2.1:0"},
+		{"tcp", busy, ListenOptions{}, syscall.EADDRINUSE, "in use"},
+		{"tcp4", busy, ListenOptions{}, syscall.EADDRINUSE, "in use"},
+		{"tcp", "192.0.2.1:0", ListenOptions{}, syscall.EADDRNOTAVAIL, "bind"},
 		{"udp", "127.0.0.1:0", ListenOptions{}, nil, `"udp"`},
 		{"tcp", "127.0.0.1", ListenOptions{}, nil, "127.0.0.1"},
 		{"tcp", "127.0.0.1:99999", ListenOptions{}, nil, "99999"},
@@ -163,7 +163,7 @@ func TestListenErrors(t *testing.T) {
 			t.Errorf("%s %s: %d descriptors were open, now %d", c.network, c.address, before, after)
 		}
 		if l.FD != -1 || c.want != nil && !errors.Is(err, c.want) ||
-			!strings.HasPrefix(err.Error(), "sys: listen ") || !strings.Contains(err.Error(), c.names) {
+			strings.HasPrefix(err.Error(), "sys: ") || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s %s: descriptor %d, %v", c.network, c.address, l.FD, err)
 		}
 	}

@@ -173,6 +173,9 @@ type Listener struct {
 // or on ErrAgain. Their errors are plain errno values; see IsReset,
 // IsDescriptorLimit and IsTransientAccept.
 type Sockets interface {
+	// The errors of Listen, Take and Connect name neither the call nor the
+	// address, because their callers do.
+
 	// Listen binds a socket. network is "tcp", "tcp4", "tcp6" or "unix";
 	// address is what package net takes. Host names are resolved, so it may
 	// block. With "tcp" and no host it serves IPv4 and IPv6 where the system

@@ -15,11 +15,11 @@ import (
 func (s sockets) Connect(network string, remote net.Addr, o sys.ConnectOptions) (int, bool, error) {
 	d, err := s.dialer(network, remote, o)
 	if err != nil {
-		return -1, false, fmt.Errorf("sys: connect %s %v: %w", network, remote, err)
+		return -1, false, err
 	}
 	c, err := s.newConn(nil)
 	if err != nil {
-		return -1, false, fmt.Errorf("sys: connect %s %v: %w", network, remote, err)
+		return -1, false, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.abort = cancel

@@ -189,7 +189,7 @@ func TestConnectErrors(t *testing.T) {
 			t.Errorf("%s %v: no error", c.network, c.remote)
 			continue
 		}
-		if fd != -1 || done || !strings.HasPrefix(err.Error(), "sys: connect "+c.network) || !strings.Contains(err.Error(), c.names) {
+		if fd != -1 || done || strings.HasPrefix(err.Error(), "sys: ") || !strings.Contains(err.Error(), c.names) {
 			t.Errorf("%s %v: descriptor %d, %v, %v", c.network, c.remote, fd, done, err)
 		}
 	}

@@ -14,21 +14,17 @@ import (
 )
 
 func (s sockets) Listen(network, address string, o sys.ListenOptions) (sys.Listener, error) {
-	if o.On != nil {
-		l, err := s.newListener(o.On, nil)
-		if err != nil {
-			return sys.Listener{FD: -1}, fmt.Errorf("sys: listen on %s: %w", o.On.Addr(), err)
-		}
-		return sys.Listener{FD: l.fd, Addr: o.On.Addr()}, nil
-	}
 	l, err := s.listen(network, address, o)
 	if err != nil {
-		return sys.Listener{FD: -1}, fmt.Errorf("sys: listen %s %s: %w", network, address, plain(err))
+		return sys.Listener{FD: -1}, plain(err)
 	}
 	return sys.Listener{FD: l.fd, Addr: l.ln.Addr()}, nil
 }
 
 func (s sockets) listen(network, address string, o sys.ListenOptions) (*listener, error) {
+	if o.On != nil {
+		return s.newListener(o.On, nil)
+	}
 	if o.Backlog < 0 {
 		return nil, fmt.Errorf("backlog %d is negative", o.Backlog)
 	}
