@@ -1,6 +1,10 @@
 package eddy
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/go-eddy/eddy/internal/accept"
+)
 
 // peerAddr is a remote address in 20 bytes instead of a netip.AddrPort's 32. The zero value is the zero AddrPort.
 type peerAddr struct {
@@ -35,11 +39,10 @@ func (c *Conn) RemoteAddr() netip.AddrPort {
 // Network returns the client network of the peer, as Admission.MaxPerIP counts: an IPv4 address or a /64 of IPv6, unless
 // IPv4Prefix or IPv6Prefix say otherwise. For Unix sockets it is the zero Prefix. Any goroutine.
 func (c *Conn) Network() netip.Prefix {
-	v4, v6 := DefaultIPv4Prefix, DefaultIPv6Prefix
-	if g := c.set.gate; g != nil {
-		v4, v6 = g.IPv4Prefix, g.IPv6Prefix
+	if g := c.set.accept.Gate; g != nil {
+		return g.Network(c.RemoteAddr())
 	}
-	return maskAddr(c.RemoteAddr().Addr(), v4, v6)
+	return accept.Network(c.RemoteAddr().Addr(), DefaultIPv4Prefix, DefaultIPv6Prefix)
 }
 
 // LocalAddr returns this side's address, the zero AddrPort for Unix sockets. Any goroutine.
@@ -65,25 +68,4 @@ func (c *Conn) setAddrs(remote netip.AddrPort, local *netip.AddrPort) {
 		c.peer.kind = addrScoped
 		c.extend().zone = ip.Zone()
 	}
-}
-
-// maxLocals bounds the addresses that an acceptor remembers. A host has few; beyond the bound each connection has a copy.
-const maxLocals = 256
-
-// shareLocal returns a pointer to the address, the same one for all connections that have this address.
-func (a *acceptor) shareLocal(local netip.AddrPort) *netip.AddrPort {
-	if !local.IsValid() {
-		return nil
-	}
-	if p := a.locals[local]; p != nil {
-		return p
-	}
-	p := &local
-	if a.locals == nil {
-		a.locals = make(map[netip.AddrPort]*netip.AddrPort)
-	}
-	if len(a.locals) < maxLocals {
-		a.locals[local] = p
-	}
-	return p
 }

@@ -44,21 +44,47 @@ type Admission struct {
 	Pause  time.Duration // how long DecisionPause of Decide lasts; 0 = 1 s
 }
 
+// RefuseCause says why a connection was refused. Its String form is the metric label.
+type RefuseCause = accept.Cause
+
+// The causes.
+const (
+	RefuseMaxConns    RefuseCause = accept.CauseMaxConns    // Server.MaxConns
+	RefusePerIP       RefuseCause = accept.CausePerIP       // Admission.MaxPerIP
+	RefusePerTenant   RefuseCause = accept.CausePerTenant   // Admission.MaxPerTenant
+	RefuseRate        RefuseCause = accept.CauseRate        // Admission.Rate
+	RefusePerLoop     RefuseCause = accept.CausePerLoop     // Admission.MaxPerLoop: every loop is full
+	RefuseMemory      RefuseCause = accept.CauseMemory      // Server.MemoryBudget
+	RefuseDecide      RefuseCause = accept.CauseDecide      // Admission.Decide said so, or a function of Admission panicked
+	RefuseTaskQueue   RefuseCause = accept.CauseTaskQueue   // the task queue of every loop is full
+	RefuseDescriptors RefuseCause = accept.CauseDescriptors // the process has no descriptor left but Admission.SpareDescriptors
+)
+
+// RefuseCauses lists every cause, in order.
+func RefuseCauses() []RefuseCause { return accept.Causes() }
+
+// Refusal describes a refused connection, for Admission.Busy.
+type Refusal struct {
+	Peer       netip.AddrPort // zero for a Unix socket
+	Tenant     string
+	Cause      RefuseCause
+	RetryAfter time.Duration // how long the peer should wait before it tries again
+}
+
 // Decision is what becomes of a connection that was accepted from the kernel.
-type Decision uint8
+type Decision = accept.Decision
 
 const (
 	// DecisionAccept serves the connection.
-	DecisionAccept Decision = iota
+	DecisionAccept Decision = accept.DecisionAccept
 	// DecisionReject closes the connection at once.
-	DecisionReject
+	DecisionReject Decision = accept.DecisionReject
 	// DecisionBusy sends what Admission.Busy returns, as far as the socket takes it at once, and then closes in order:
 	// FIN, then a short wait for the peer's own end. At most 256 refused connections wait at a time; others are closed
 	// right after the message, which a reset may then overtake.
-	DecisionBusy
+	DecisionBusy Decision = accept.DecisionBusy
 	// DecisionPause closes the connection and accepts nothing for a while. As OnLimit it leaves peers in the kernel's queue.
-	DecisionPause
-	decisions
+	DecisionPause Decision = accept.DecisionPause
 )
 
 // Defaults of the zero Admission.
@@ -88,7 +114,7 @@ func (a *Admission) check() error {
 		return fmt.Errorf("eddy: Server.Admission.IPv6Prefix is %d: an IPv6 address has 128 bits", a.IPv6Prefix)
 	case a.Burst > 0 && a.Rate == 0:
 		return fmt.Errorf("eddy: Server.Admission.Burst is %d: it needs Rate", a.Burst)
-	case a.OnLimit >= decisions:
+	case a.OnLimit > DecisionPause:
 		return fmt.Errorf("eddy: Server.Admission.OnLimit is %d: it must be one of the Decisions", a.OnLimit)
 	case a.OnLimit == DecisionBusy && a.Busy == nil:
 		return errors.New("eddy: Server.Admission.OnLimit is DecisionBusy: Busy must make the message")
@@ -96,146 +122,25 @@ func (a *Admission) check() error {
 	return nil
 }
 
-// gate is a Server's admission after validation, with what its connections count for.
-type gate struct {
-	Admission
-	maxConns int
-	rate     accept.Rate
-	networks *accept.Table[netip.Addr]
-	tenants  *accept.Table[string]
-}
-
-func (a *Admission) gate(maxConns int) (*gate, error) {
+// gate validates the fields and fills in the defaults. maxConns is Server.MaxConns.
+func (a *Admission) gate(maxConns int) (*accept.Gate, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	g := &gate{Admission: *a, maxConns: maxConns, networks: accept.NewTable[netip.Addr](), tenants: accept.NewTable[string]()}
-	g.IPv4Prefix = orInt(g.IPv4Prefix, DefaultIPv4Prefix)
-	g.IPv6Prefix = orInt(g.IPv6Prefix, DefaultIPv6Prefix)
-	g.SpareDescriptors = orInt(g.SpareDescriptors, DefaultSpareDescriptors)
-	g.RetryAfter = orDuration(g.RetryAfter, DefaultRetryAfter)
-	g.Pause = orDuration(g.Pause, DefaultAcceptPause)
-	g.rate.Set(g.Rate, orInt(g.Burst, g.Rate))
+	g := &accept.Gate{
+		MaxConns: maxConns, MaxPerIP: a.MaxPerIP, MaxPerTenant: a.MaxPerTenant, MaxPerLoop: a.MaxPerLoop,
+		IPv4Prefix: orInt(a.IPv4Prefix, DefaultIPv4Prefix), IPv6Prefix: orInt(a.IPv6Prefix, DefaultIPv6Prefix),
+		SpareDescriptors: orInt(a.SpareDescriptors, DefaultSpareDescriptors),
+		OnLimit:          a.OnLimit,
+		RetryAfter:       orDuration(a.RetryAfter, DefaultRetryAfter), Pause: orDuration(a.Pause, DefaultAcceptPause),
+		Tenant: a.Tenant, Decide: a.Decide,
+	}
 	if g.OnLimit == DecisionAccept {
 		g.OnLimit = DecisionReject
 	}
+	if busy := a.Busy; busy != nil {
+		g.Busy = func(r accept.Refusal) []byte { return busy(Refusal(r)) }
+	}
+	g.Rate.Set(a.Rate, orInt(a.Burst, a.Rate))
 	return g, nil
-}
-
-// network returns the client network of a peer, the zero Addr for a Unix socket.
-func (g *gate) network(peer netip.AddrPort) netip.Addr {
-	return maskAddr(peer.Addr(), g.IPv4Prefix, g.IPv6Prefix).Addr()
-}
-
-// maskAddr returns the network of an address, the zero Prefix for the zero Addr.
-func maskAddr(a netip.Addr, v4, v6 int) netip.Prefix {
-	if !a.IsValid() {
-		return netip.Prefix{}
-	}
-	a = a.Unmap()
-	bits := v6
-	if a.Is4() {
-		bits = v4
-	}
-	p, _ := a.Prefix(bits) // the lengths were checked
-	return p
-}
-
-// claimPeer counts a connection for its client network and its tenant, or says which limit forbids it.
-func (g *gate) claimPeer(peer netip.AddrPort, tenant string) RefuseCause {
-	if !g.claimNetwork(peer) {
-		return RefusePerIP
-	}
-	if !g.claimTenant(tenant) {
-		g.leaveNetwork(peer)
-		return RefusePerTenant
-	}
-	return refuseNot
-}
-
-// unclaimPeer undoes claimPeer.
-func (g *gate) unclaimPeer(peer netip.AddrPort, tenant string) {
-	g.leaveNetwork(peer)
-	g.leaveTenant(tenant)
-}
-
-// loopFull reports whether n connections are too many for a loop. A Dialer has no gate.
-func (g *gate) loopFull(n int64) bool {
-	return g != nil && g.MaxPerLoop > 0 && n > int64(g.MaxPerLoop)
-}
-
-func (g *gate) claimNetwork(peer netip.AddrPort) bool {
-	return g.MaxPerIP == 0 || !peer.IsValid() || g.networks.Add(g.network(peer), g.MaxPerIP)
-}
-
-func (g *gate) leaveNetwork(peer netip.AddrPort) {
-	if g.MaxPerIP > 0 && peer.IsValid() {
-		g.networks.Remove(g.network(peer))
-	}
-}
-
-func (g *gate) claimTenant(name string) bool {
-	return g.MaxPerTenant == 0 || name == "" || g.tenants.Add(name, g.MaxPerTenant)
-}
-
-func (g *gate) leaveTenant(name string) {
-	if g.MaxPerTenant > 0 && name != "" {
-		g.tenants.Remove(name)
-	}
-}
-
-// admit counts a connection before it exists and undoes that when the limit is passed, so that a burst of accepts
-// cannot overshoot. limit 0 means no limit.
-func (e *endpoint) admit(limit int) bool {
-	n := e.active.Add(1)
-	if limit > 0 && n > int64(limit) {
-		e.unadmit()
-		return false
-	}
-	return true
-}
-
-// unadmit undoes one admit and tells a Shutdown that waits.
-func (e *endpoint) unadmit() {
-	if e.active.Add(-1) == 0 {
-		e.tellIdle()
-	}
-}
-
-// parted notes the end of a refused socket and tells a Shutdown that waits.
-func (e *endpoint) parted() {
-	if e.parting.Add(-1) == 0 {
-		e.tellIdle()
-	}
-}
-
-func (e *endpoint) tellIdle() {
-	select {
-	case e.released <- struct{}{}:
-	default:
-	}
-}
-
-// release is unadmit that also tells acceptors waiting for room.
-func (e *endpoint) release() {
-	e.unadmit()
-	e.roomAgain()
-}
-
-// discharge undoes everything that c counts for, exactly once per connection.
-func (e *endpoint) discharge(c *Conn) {
-	if g := c.set.gate; g != nil {
-		g.unclaimPeer(c.RemoteAddr(), c.tenant())
-	}
-	e.release()
-}
-
-// roomAgain makes the acceptors that wait for room look again. Any goroutine.
-func (e *endpoint) roomAgain() {
-	if !e.waiting.Load() || !e.waiting.CompareAndSwap(true, false) {
-		return
-	}
-	for _, a := range e.acceptors {
-		_ = a.loop.Tasks.PushControl(task{kind: taskFunc, msg: a.resume}) // a loop that has ended accepts nothing
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -18,7 +19,6 @@ type gateStage struct {
 	*stage
 	boss    *loop
 	workers []*loop
-	door    *acceptor
 }
 
 func newGateStage(t *testing.T, workers int, srv *Server) *gateStage {
@@ -29,7 +29,7 @@ func newGateStage(t *testing.T, workers int, srv *Server) *gateStage {
 		g.workers = append(g.workers, st.loop(fmt.Sprint("worker-", i)))
 	}
 	g.boss = st.loop("boss")
-	g.door = st.listen(g.boss, g.workers...)
+	st.listen(g.boss, g.workers...)
 	return g
 }
 
@@ -97,9 +97,9 @@ func (g *gateStage) expect(what, got, want string) {
 // expectNothingLeft: no connection, no count of any.
 func (g *gateStage) expectNothingLeft() {
 	g.t.Helper()
-	gate := g.set.gate
-	if n := g.srv.endpoint.active.Load(); n != 0 || gate.networks.Len() != 0 || gate.tenants.Len() != 0 {
-		g.t.Errorf("%d connections, %d networks, %d tenants still count", n, gate.networks.Len(), gate.tenants.Len())
+	gate := g.set.accept.Gate
+	if n := g.srv.endpoint.tally.Active.Load(); n != 0 || gate.Networks.Len() != 0 || gate.Tenants.Len() != 0 {
+		g.t.Errorf("%d connections, %d networks, %d tenants still count", n, gate.Networks.Len(), gate.Tenants.Len())
 	}
 	for i, w := range g.workers {
 		if n := w.assigned.Load(); n != 0 {
@@ -200,24 +200,6 @@ func TestPerTenantLimit(t *testing.T) {
 	g.expectNothingLeft()
 }
 
-// TestAcceptRate: Burst connections at once, then Rate of them per second; what was refused uses nothing up.
-func TestAcceptRate(t *testing.T) {
-	g := newGateStage(t, 1, admitting(Admission{Rate: 10, Burst: 3, MaxPerIP: 5}))
-	five := []string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1"}
-	g.expect("a burst", g.arrive(five...), "oooxx")
-	g.now.Add(int64(99 * time.Millisecond))
-	g.expect("too early", g.arrive(five[0]), "x")
-	g.now.Add(int64(time.Millisecond))
-	g.expect("one interval later", g.arrive(five[:2]...), "ox")
-	g.now.Add(int64(100 * time.Millisecond))
-	g.expect("the fifth and one too many of the address", g.arrive(five[:2]...), "ox")
-	g.now.Add(int64(200 * time.Millisecond))
-	g.expect("refused for its address, then another's two", g.arrive(five[0], "10.0.0.2", "10.0.0.3"), "xoo")
-	g.now.Add(int64(time.Hour))
-	g.expect("a burst after a quiet hour", g.arrive("10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), "ooox")
-	g.expectRefused(map[RefuseCause]uint64{RefuseRate: 6, RefusePerIP: 1})
-}
-
 // TestMaxPerLoop: a full loop is passed over for the next, and only when all are full a connection is refused.
 func TestMaxPerLoop(t *testing.T) {
 	srv := admitting(Admission{MaxPerLoop: 2})
@@ -233,136 +215,6 @@ func TestMaxPerLoop(t *testing.T) {
 	g.turn()
 	g.expect("after an end", g.arrive("::1", "::1"), "ox")
 	g.expectRefused(map[RefuseCause]uint64{RefusePerLoop: 2})
-}
-
-// TestPauseAtALimit: with DecisionPause nobody is refused: the listener rests while there is no room, without spinning,
-// and wakes when there is.
-func TestPauseAtALimit(t *testing.T) {
-	for name, tc := range map[string]struct {
-		adm  Admission
-		max  int
-		room func(*gateStage) // makes room for one
-	}{
-		"total":    {Admission{}, 2, func(g *gateStage) { g.conns()[0].Close(CloseNormal) }},
-		"per loop": {Admission{MaxPerLoop: 2}, 0, func(g *gateStage) { g.conns()[0].Close(CloseNormal) }},
-		"rate":     {Admission{Rate: 10, Burst: 2}, 0, func(g *gateStage) { g.now.Add(int64(110 * time.Millisecond)) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.adm.OnLimit = DecisionPause
-			srv := admitting(tc.adm)
-			srv.MaxConns = tc.max
-			g := newGateStage(t, 1, srv)
-			g.expect("five connections", g.arrive("::1", "::1", "::1", "::1", "::1"), "oo")
-			if g.listening() {
-				t.Error("the listener still asks for connections")
-			}
-			accepts := g.accepts
-			for range 50 {
-				g.turn()
-			}
-			if g.accepts != accepts {
-				t.Errorf("%d calls of Accept without room", g.accepts-accepts)
-			}
-			for left := 2; left >= 0; left-- {
-				tc.room(g)
-				g.turn()
-				if g.pending != left {
-					t.Errorf("%d wait for room, want %d", g.pending, left)
-				}
-			}
-			tc.room(g)
-			g.turn()
-			if !g.listening() {
-				t.Error("with room and nobody waiting the listener does not ask for connections")
-			}
-			g.expectRefused(map[RefuseCause]uint64{})
-			if n := srv.Stats().AcceptPauses; n < 3 {
-				t.Errorf("%d pauses counted", n)
-			}
-		})
-	}
-}
-
-// TestPauseSparesOthers: one address or tenant over its limit is refused; it does not keep out the others.
-func TestPauseSparesOthers(t *testing.T) {
-	g := newGateStage(t, 1, admitting(Admission{MaxPerIP: 1, MaxPerTenant: 1, Tenant: tenantByLastByte, OnLimit: DecisionPause}))
-	g.expect("per address and per tenant", g.arrive("10.0.0.1", "10.0.0.1", "10.0.0.3", "10.0.0.2"), "oxxo")
-	if !g.listening() {
-		t.Error("the listener rests")
-	}
-	g.expectRefused(map[RefuseCause]uint64{RefusePerIP: 1, RefusePerTenant: 1})
-}
-
-// TestDecide: the application's word on a connection that the limits would take.
-func TestDecide(t *testing.T) {
-	say := map[byte]Decision{1: DecisionAccept, 2: DecisionReject, 3: DecisionBusy, 4: DecisionPause, 5: DecisionAccept}
-	g := newGateStage(t, 1, admitting(Admission{MaxPerIP: 9, Pause: 200 * time.Millisecond,
-		Busy: func(r Refusal) []byte {
-			return fmt.Appendf(nil, "busy %v %v %v", r.Peer.Addr(), r.Cause, r.RetryAfter)
-		},
-		RetryAfter: 3 * time.Second,
-		Decide:     func(peer netip.AddrPort) Decision { return say[peer.Addr().As4()[3]] },
-	}))
-	g.expect("accept, reject, busy, pause", g.arrive("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5"), "oxox")
-	if busy := g.socks[g.lastFD-1]; string(busy.out) != "busy 10.0.0.3 decide 3s" || !busy.shutdown {
-		t.Errorf("the busy one was sent %q, shut down %v", busy.out, busy.shutdown)
-	}
-	if g.listening() || g.pending != 1 {
-		t.Error("the listener does not rest")
-	}
-	g.now.Add(int64(210 * time.Millisecond))
-	g.turn()
-	if !g.listening() || g.pending != 0 || len(g.conns()) != 2 {
-		t.Errorf("after the pause: %d wait, %d connections", g.pending, len(g.conns()))
-	}
-	g.expectRefused(map[RefuseCause]uint64{RefuseDecide: 3})
-	if n := g.set.gate.networks.Len(); n != 2 {
-		t.Errorf("%d networks count, want those of the two connections", n)
-	}
-}
-
-// TestBusyWaitsForThePeersEnd: a refused socket that was told busy is closed when its peer ends or when the time is up,
-// what the peer sends is dropped meanwhile, and only so many may wait.
-func TestBusyWaitsForThePeersEnd(t *testing.T) {
-	srv := admitting(Admission{OnLimit: DecisionBusy, Busy: func(Refusal) []byte { return []byte("busy") }})
-	srv.MaxConns = 1
-	srv.LingerTimeout = time.Second
-	g := newGateStage(t, 1, srv)
-	g.expect("one connection, two told busy", g.arrive("::1", "::1", "::1"), "ooo")
-	polite, rude := g.socks[g.lastFD-1], g.socks[g.lastFD]
-	polite.send("request")
-	polite.eof = true
-	rude.endless = true
-	g.turn()
-	if polite.closed != 1 || rude.closed != 0 || rude.reads == 0 {
-		t.Errorf("closed %d and %d times, %d reads of the second; want the first closed, the second read", polite.closed, rude.closed, rude.reads)
-	}
-	if reads := rude.reads; reads > 3*readCallBudget {
-		t.Errorf("%d reads in three iterations", reads)
-	}
-	g.now.Add(int64(1100 * time.Millisecond))
-	g.turn()
-	if rude.closed != 1 || string(rude.out) != "busy" || len(g.door.partings) != 0 {
-		t.Errorf("after the time: closed %d times, sent %q", rude.closed, rude.out)
-	}
-	var many []string
-	for range maxPartings + 5 {
-		many = append(many, "::1")
-	}
-	open := g.arrive(many...)
-	if want := strings.Repeat("o", maxPartings) + "xxxxx"; open != want {
-		t.Errorf("%d of %d wait, want %d", strings.Count(open, "o"), len(open), maxPartings)
-	}
-	if last := g.socks[g.lastFD]; string(last.out) != "busy" {
-		t.Errorf("beyond the bound the peer was sent %q", last.out)
-	}
-	g.door.leave()
-	g.turn()
-	for fd, s := range g.socks {
-		if conns := g.conns(); fd != conns[0].fd && s.closed != 1 {
-			t.Fatalf("descriptor %d was closed %d times", fd, s.closed)
-		}
-	}
 }
 
 // TestAdmissionCountsAreUndone: whatever becomes of a connection, its counts go with it, once.
@@ -424,34 +276,47 @@ func TestAdmissionOptions(t *testing.T) {
 	}
 }
 
-// TestSpareDescriptors: the last descriptors of the process stay for others: who comes then is told as long as half of them
-// are free, and closed at once beyond. What was reserved for them is given back.
-func TestSpareDescriptors(t *testing.T) {
-	busy := func(r Refusal) []byte { return []byte("busy: " + r.Cause.String()) }
-	g := newGateStage(t, 1, admitting(Admission{OnLimit: DecisionBusy, Busy: busy}))
-	left := DefaultSpareDescriptors
-	g.left = &left
-	g.expect("with just enough", g.arrive("192.0.2.1"), "o")
-	left--
-	g.expect("told and waited for", g.arrive("192.0.2.2"), "o")
-	if a := g.socks[g.lastFD]; a.conn != nil || len(a.writes) != 1 {
-		t.Errorf("the refused peer: %+v", a)
+// TestAdmissionBecomesAGate: every field of a Server that concerns accepting arrives where the acceptor looks, and those that
+// are not set have their defaults.
+func TestAdmissionBecomesAGate(t *testing.T) {
+	peer := netip.MustParseAddrPort("192.0.2.1:5")
+	var asked []string
+	srv := admitting(Admission{
+		MaxPerIP: 2, IPv4Prefix: 3, IPv6Prefix: 4, MaxPerTenant: 5, Rate: 10, Burst: 3, MaxPerLoop: 6, SpareDescriptors: 7,
+		OnLimit: DecisionPause, RetryAfter: 8, Pause: 9,
+		Tenant: func(netip.AddrPort) string { asked = append(asked, "Tenant"); return "" },
+		Busy:   func(r Refusal) []byte { asked = append(asked, fmt.Sprint(r)); return nil },
+		Decide: func(netip.AddrPort) Decision { asked = append(asked, "Decide"); return DecisionAccept },
+	})
+	srv.MaxConns, srv.AcceptBatch, srv.Backlog, srv.LingerTimeout = 1, 12, 13, 14
+	set, err := srv.settings()
+	if err != nil {
+		t.Fatal(err)
 	}
-	left = DefaultSpareDescriptors/2 - 1
-	g.expect("when few are left of the spare ones", g.arrive("192.0.2.3"), "x")
-	g.expectRefused(map[RefuseCause]uint64{RefuseDescriptors: 2})
-	if st := g.srv.Stats(); st.Shed != 2 || st.Active != 1 || st.AcceptPauses != 0 {
-		t.Errorf("%d shed, %d active, %d pauses", st.Shed, st.Active, st.AcceptPauses)
+	g := set.accept.Gate
+	g.Tenant(peer)
+	g.Busy(accept.Refusal{Peer: peer, Tenant: "alice", Cause: RefuseRate, RetryAfter: time.Second})
+	g.Decide(peer)
+	if s := strings.Join(asked, ", "); s != "Tenant, {192.0.2.1:5 alice rate 1s}, Decide" {
+		t.Errorf("asked %s", s)
 	}
-
-	g = newGateStage(t, 1, admitting(Admission{SpareDescriptors: 3, OnLimit: DecisionPause}))
-	g.left = &left
-	left = 2
-	g.expect("where others wait", g.arrive("192.0.2.1", "192.0.2.2"), "xx")
-	g.expectNothingLeft()
-
-	g = newGateStage(t, 1, admitting(Admission{SpareDescriptors: -1}))
-	g.left = &left
-	left = 0
-	g.expect("the last one, where none is spared", g.arrive("192.0.2.1"), "o")
+	burst := 0
+	for g.Rate.Take(0) == 0 {
+		burst++
+	}
+	numbers := func(set *settings) string {
+		g, a := set.accept.Gate, set.accept
+		return fmt.Sprint(g.MaxConns, g.MaxPerIP, g.IPv4Prefix, g.IPv6Prefix, g.MaxPerTenant, g.MaxPerLoop, g.SpareDescriptors,
+			" ", g.OnLimit == DecisionReject, g.RetryAfter, g.Pause, " ", a.Batch, a.Listen.Backlog, a.Linger)
+	}
+	if s, want := numbers(set), "1 2 3 4 5 6 7 false 8ns 9ns 12 13 14ns"; s != want || burst != 3 {
+		t.Errorf("the gate has %s, burst %d; want %s", s, burst, want)
+	}
+	if set, err = admitting(Admission{}).settings(); err != nil {
+		t.Fatal(err)
+	}
+	g = set.accept.Gate
+	if s, want := numbers(set), "0 0 32 64 0 0 16 true 1s 1s 256 0 2s"; s != want || g.Tenant != nil || g.Busy != nil || g.Decide != nil || g.Rate.Take(0) != 0 {
+		t.Errorf("by default the gate has %s, want %s", s, want)
+	}
 }

@@ -31,18 +31,10 @@ func (a *attempt) seat() *int { return &a.place }
 
 // begin gives the attempt to one of the loops.
 func (a *attempt) begin(loops []*loop) bool {
-	n := len(loops)
-	first := 0
-	if n > 1 {
-		first = a.eng.crew.choose(a.peer, loops)
-	}
-	for k := range n {
-		a.loop = loops[(first%n+n+k)%n]
-		if a.loop.Healthy() && a.loop.Tasks.Push(task{kind: taskFunc, msg: a.connect}) == nil {
-			return true
-		}
-	}
-	return false
+	return a.eng.crew.offer(a.peer, loops, func(l *loop) bool {
+		a.loop = l
+		return l.Healthy() && l.Tasks.Push(task{kind: taskFunc, msg: a.connect}) == nil
+	})
 }
 
 // connect begins the connection. On the loop, as all that follows.
@@ -112,7 +104,7 @@ func (a *attempt) succeed() {
 		return
 	}
 	l := a.loop
-	a.owner().accepted.Add(1)
+	a.owner().tally.Accepted.Add(1)
 	if err := l.sock.SetNoDelay(a.fd, true); err != nil {
 		l.Log.Debug("eddy: setting TCP_NODELAY failed", "loop", l.Name, "err", err) // the peer is gone; the next read tells
 	}
@@ -139,7 +131,7 @@ func (a *attempt) fail(err error) {
 		_ = a.loop.sock.Close(a.fd) // never became a connection; nobody to tell
 	}
 	a.dialer.failed.Add(1)
-	a.owner().release()
+	a.owner().tally.Release()
 	a.tell(nil, a.opError(err))
 }
 
@@ -155,7 +147,7 @@ func (a *attempt) opError(err error) error {
 
 // cancel abandons the attempt. Any goroutine. A loop that has ended has abandoned it already.
 func (a *attempt) cancel(err error) {
-	_ = a.loop.Tasks.PushControl(task{kind: taskFunc, msg: func() { a.fail(err) }})
+	a.loop.post(func() { a.fail(err) })
 }
 
 // abandon gives up the owner's attempts, or all attempts if owner is nil.

@@ -92,6 +92,7 @@ func (b *budget) roomy() bool {
 // join prepares the endpoint for the loops that will own its connections. bytes is what the connections may hold together,
 // 0 for no limit. Before the first connection.
 func (e *endpoint) join(loops []*loop, bytes int) {
+	e.tally.Idle = make(chan struct{}, 1)
 	b := &e.budget
 	b.setLimit(bytes)
 	if len(b.cells) > 0 && b.cells[0].loop != loops[0] {
@@ -239,7 +240,7 @@ func (m *memoryCell) alarm() {
 	b.episodes.Add(1)
 	for _, other := range b.cells {
 		if other != m {
-			_ = other.loop.Tasks.PushControl(task{kind: taskFunc, msg: other.press}) // a loop that has ended reads nothing
+			other.loop.post(other.press)
 		}
 	}
 }
@@ -248,7 +249,7 @@ func (m *memoryCell) alarm() {
 func (e *endpoint) relax(now int64) {
 	if e.budget.pressed.Load() && e.budget.pressed.CompareAndSwap(true, false) {
 		e.budget.ended.Store(now)
-		e.roomAgain()
+		e.tally.RoomAgain()
 	}
 }
 

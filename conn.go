@@ -355,13 +355,5 @@ func (l *loop) register(c *Conn) {
 	l.afterActivity(c)
 }
 
-// refuse closes a descriptor that never became a connection.
-func (l *loop) refuse(c *Conn) {
-	_ = l.sock.Close(c.fd) // nobody is told of it; there is nothing to do about an error
-	l.assigned.Add(-1)
-	c.set.owner.discharge(c)
-	l.Counters[meter.Refused]++
-}
-
 // timeout returns the monotonic time d from now.
 func (l *loop) timeout(d time.Duration) int64 { return wheel.After(l.Now, d) }

@@ -213,7 +213,7 @@ func (d *Dialer) attempt(remote net.Addr, o DialOptions, done func(*Conn, error)
 	if d.endpoint.phase.Load() != int32(serverRunning) {
 		return nil, ErrDialerClosed
 	}
-	if !d.endpoint.admit(e.connect.maxConns) {
+	if !d.endpoint.tally.Admit(e.connect.maxConns) {
 		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.connect.maxConns)
 	}
 	a := &attempt{dialer: d, eng: e, set: set, remote: remote, done: done, fd: -1}
@@ -221,7 +221,7 @@ func (d *Dialer) attempt(remote net.Addr, o DialOptions, done func(*Conn, error)
 		a.peer = t.AddrPort()
 	}
 	if !a.begin(loops) {
-		d.endpoint.release()
+		d.endpoint.tally.Release()
 		return nil, errGroupBusy
 	}
 	return a, nil
@@ -302,7 +302,6 @@ func (d *Dialer) start() (*dialing, error) {
 	if e.crew, err = e.group.start(); err != nil {
 		return nil, err
 	}
-	d.endpoint.released = make(chan struct{}, 1)
 	d.endpoint.join(e.crew.loops, 0)
 	d.eng = e
 	return e, nil
@@ -322,7 +321,7 @@ type DialerStats struct {
 // Stats returns the numbers so far. After the end they stay as they were. Any goroutine.
 func (d *Dialer) Stats() DialerStats {
 	n := &d.endpoint
-	st := DialerStats{Active: n.active.Load(), Dialed: n.accepted.Load(), Failed: d.failed.Load(), Closed: closes(&n.closed)}
+	st := DialerStats{Active: n.tally.Active.Load(), Dialed: n.tally.Accepted.Load(), Failed: d.failed.Load(), Closed: closes(&n.closed)}
 	d.mu.Lock()
 	e := d.eng
 	d.mu.Unlock()

@@ -273,7 +273,6 @@ func hangingDialer(t *testing.T) (*Dialer, *hanging, *loop) {
 	}
 	st.crew.loops = []*loop{l}
 	d.eng = &dialing{set: set, crew: st.crew, group: &Group{}, stopped: make(chan struct{}), connect: dialSettings{timeout: time.Second}}
-	d.endpoint.released = make(chan struct{}, 1)
 	d.endpoint.join(st.loops, 0)
 	return d, h, l
 }
@@ -317,8 +316,8 @@ func TestAttemptsEndOnce(t *testing.T) {
 			for range 5 { // writable all the time, as spurious events are
 				l.Iterate()
 			}
-			if told != 0 || len(l.attempts) != 1 || d.endpoint.active.Load() != 1 {
-				t.Fatalf("told %d times, %d attempts, %d active", told, len(l.attempts), d.endpoint.active.Load())
+			if told != 0 || len(l.attempts) != 1 || d.endpoint.tally.Active.Load() != 1 {
+				t.Fatalf("told %d times, %d attempts, %d active", told, len(l.attempts), d.endpoint.tally.Active.Load())
 			}
 			c.end(d, h, l, cancel)
 			for range 5 {
@@ -334,8 +333,8 @@ func TestAttemptsEndOnce(t *testing.T) {
 			if c.want == nil {
 				open, closed = 1, 0
 			}
-			if n := h.socks[h.lastFD].closed; n != closed || d.endpoint.active.Load() != open || (conn != nil) != (c.want == nil) {
-				t.Errorf("closed %d times, %d active, connection %v", n, d.endpoint.active.Load(), conn)
+			if n := h.socks[h.lastFD].closed; n != closed || d.endpoint.tally.Active.Load() != open || (conn != nil) != (c.want == nil) {
+				t.Errorf("closed %d times, %d active, connection %v", n, d.endpoint.tally.Active.Load(), conn)
 			}
 			if n := len(l.Poller.(*stagePoller).regs); n != int(open) {
 				t.Errorf("%d descriptors registered, want %d", n, open)

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
@@ -21,9 +22,7 @@ const (
 // endpoint is what the loops know of the Server or Dialer that a connection belongs to: its phase and its counts.
 type endpoint struct {
 	phase    atomic.Int32
-	active   atomic.Int64 // connections admitted and not yet closed
-	parting  atomic.Int64 // refused sockets that wait for their peer's end
-	released chan struct{}
+	tally    accept.Tally
 	closed   meter.Counts
 	networks meter.Labels[netip.Prefix] // of the peers
 	tenants  meter.Labels[string]
@@ -33,15 +32,7 @@ type endpoint struct {
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close
 	dropped  atomic.Int64 // requests in flight on them
 
-	accepted     atomic.Uint64
-	refused      [refuseCauses]atomic.Uint64
-	acceptPauses atomic.Uint64
-	acceptErrors atomic.Uint64
-	shed         atomic.Uint64
-	hopPanics    atomic.Uint64
-
-	acceptors []*acceptor // fixed before the first connection
-	waiting   atomic.Bool // acceptors want to know of room
+	hopPanics atomic.Uint64 // of handlers on pools
 }
 
 // enter moves to the next phase if the endpoint is in one of the given ones.
@@ -54,21 +45,18 @@ func (e *endpoint) enter(next serverPhase, from ...serverPhase) bool {
 	return false
 }
 
-// refusals returns how many connections were refused for which cause.
-func (e *endpoint) refusals() map[RefuseCause]uint64 {
-	counts := make(map[RefuseCause]uint64)
-	for c := range e.refused {
-		if n := e.refused[c].Load(); n > 0 {
-			counts[RefuseCause(c)] = n
-		}
+// discharge undoes everything that c counts for, exactly once per connection.
+func (e *endpoint) discharge(c *Conn) {
+	if g := c.set.accept.Gate; g != nil {
+		g.Leave(c.RemoteAddr(), c.tenant())
 	}
-	return counts
+	e.tally.Release()
 }
 
 // waitIdle waits until the last connection and the last refused socket have ended, or returns ctx's error if ctx ends first.
 func (e *endpoint) waitIdle(ctx context.Context, k *kernel) error {
-	for e.active.Load()+e.parting.Load() > 0 {
-		if !k.wait(e.released, ctx.Done()) {
+	for !e.tally.Empty() {
+		if !k.wait(e.tally.Idle, ctx.Done()) {
 			return ctx.Err()
 		}
 	}

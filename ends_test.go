@@ -163,4 +163,4 @@ func TestEndsAtTheSameTime(t *testing.T) {
 }
 
 // listed returns the client networks that are counted.
-func (s *Server) listed() int { return s.running().acceptors[0].set.gate.networks.Len() }
+func (s *Server) listed() int { return s.running().acceptors[0].Set.Gate.Networks.Len() }

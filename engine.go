@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -37,7 +38,8 @@ type engine struct {
 	ownBoss   bool
 	workers   []*loop
 	boss      *loop // nil when the listeners live on workers
-	acceptors []*acceptor
+	acceptors []*accept.Acceptor[task]
+	hosts     []*loop // of the acceptors
 	kernel    *kernel
 	addr      net.Addr
 	began     int64        // monotonic ns of the kernel's clock
@@ -100,29 +102,31 @@ func (w *crew) privateBoss() *Group {
 
 // open binds the address and lets the loops accept.
 func (e *engine) open(set *settings, topology Topology, network, address string) error {
-	hosts := []*loop{e.boss}
+	e.hosts = []*loop{e.boss}
 	if topology != BossWorkers {
-		hosts = e.workers
+		e.hosts = e.workers
 	}
 	if topology == ListenerPerLoop && !sys.ReusePortBalances {
 		set.log.Warn("eddy: ListenerPerLoop: this system gives all connections to one of the listeners", "addr", address)
 	}
-	for _, l := range hosts {
-		a := &acceptor{loop: l, set: set, owner: e.owner, workers: e.workers}
+	var wakes []func()
+	for _, l := range e.hosts {
+		workers := e.workers
 		if topology == ListenerPerLoop {
-			a.workers, a.shared = []*loop{l}, true
+			workers = []*loop{l}
 		}
-		if err := a.bind(network, address); err != nil {
+		a := l.acceptor(set, workers)
+		if err := a.Bind(network, address, topology == ListenerPerLoop); err != nil {
 			return err
 		}
-		e.acceptors = append(e.acceptors, a)
-		e.addr = a.addr
-		address = samePort(address, a.addr) // the others take the port that the system chose for the first
+		e.acceptors, wakes = append(e.acceptors, a), append(wakes, a.Wake)
+		e.addr = a.Addr
+		address = samePort(address, e.addr) // the others take the port that the system chose for the first
 	}
-	e.owner.acceptors = e.acceptors
-	for _, a := range e.acceptors {
+	e.owner.tally.Wake = wakes
+	for i, a := range e.acceptors {
 		var err error = errGroupClosed
-		a.loop.do(func() { err = a.register() })
+		e.hosts[i].do(func() { err = a.Register() })
 		if err != nil {
 			return err
 		}
@@ -149,18 +153,18 @@ func (e *engine) discard() {
 
 // acceptLast takes what waits in the kernel's queues and closes the listeners.
 func (e *engine) acceptLast() {
-	for _, a := range e.acceptors {
+	for i, a := range e.acceptors {
 		for over := false; !over; {
 			over = true // a loop that has ended accepts nothing
-			a.loop.do(func() { over = a.lastBatch() })
+			e.hosts[i].do(func() { over = a.LastBatch() })
 		}
 	}
 }
 
 // stopAccepting closes the listeners at once, and the refused sockets that their loops still hold.
 func (e *engine) stopAccepting() {
-	for _, a := range e.acceptors {
-		a.loop.do(a.leave)
+	for i, a := range e.acceptors {
+		e.hosts[i].do(a.Leave)
 	}
 }
 
@@ -172,7 +176,7 @@ func (e *engine) stopLoops() {
 	}
 	e.endLoops()
 	for _, a := range e.acceptors {
-		a.release()
+		a.Release()
 	}
 }
 

@@ -102,8 +102,8 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		if c.state == FutureSucceeded {
 			open = 1
 		}
-		if f.State() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.active.Load() != open || len(l.attempts) != 0 {
-			t.Errorf("%s: it is %v, %v, told %d times; %d connections", name, f.State(), f.Err(), told, d.endpoint.active.Load())
+		if f.State() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.tally.Active.Load() != open || len(l.attempts) != 0 {
+			t.Errorf("%s: it is %v, %v, told %d times; %d connections", name, f.State(), f.Err(), told, d.endpoint.tally.Active.Load())
 		}
 	}
 }

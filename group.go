@@ -318,6 +318,10 @@ func (g *Group) Close() error {
 	return nil
 }
 
+// post runs f on the loop, beyond the bound of its tasks: each caller must have a bound of its own. A loop that has ended does
+// nothing. Any goroutine.
+func (l *loop) post(f func()) { _ = l.Tasks.PushControl(task{kind: taskFunc, msg: f}) }
+
 // do runs f on the loop and waits for it, or for the end of the loop. Any goroutine but a loop.
 func (l *loop) do(f func()) {
 	ran := make(chan struct{})

@@ -4,43 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
 )
-
-// TestAcceptBatch: one readiness accepts at most AcceptBatch connections, and stops when there are no more.
-func TestAcceptBatch(t *testing.T) {
-	srv := cutServer(func(*Context, string) error { return nil })
-	srv.AcceptBatch = 3
-	srv.Backlog = 77
-	st, worker := newStage(t, srv)
-	boss := st.loop("boss")
-	st.listen(boss, worker)
-	if st.opts.Backlog != 77 {
-		t.Errorf("backlog %d, want 77", st.opts.Backlog)
-	}
-	st.pending = 7
-	for i, want := range []int{3, 3, 2, 0} { // the third finds the queue empty at its second call
-		before := st.accepts
-		boss.Iterate()
-		if n := st.accepts - before; n != want {
-			t.Errorf("iteration %d called Accept %d times, want %d", i, n, want)
-		}
-	}
-	worker.Iterate()
-	if worker.table.active != 7 {
-		t.Errorf("%d connections handed over, want 7", worker.table.active)
-	}
-	if DefaultAcceptBatch != 256 {
-		t.Errorf("the default batch is %d", DefaultAcceptBatch)
-	}
-}
 
 // TestFailedHandOver: sockets that the worker's full queue refuses are closed, counted and forgotten.
 func TestFailedHandOver(t *testing.T) {
@@ -55,7 +24,7 @@ func TestFailedHandOver(t *testing.T) {
 	for _, s := range st.socks {
 		closed += s.closed
 	}
-	if n := srv.endpoint.active.Load(); closed != 3 || n != 1 || boss.Counters[meter.Refused] != 3 {
+	if n := srv.endpoint.tally.Active.Load(); closed != 3 || n != 1 || boss.Counters[meter.Refused] != 3 {
 		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.Counters[meter.Refused])
 	}
 	worker.Iterate()
@@ -121,32 +90,5 @@ func TestSameThreadRunsDirectly(t *testing.T) {
 	l.Iterate()
 	if string(a.out) != "hello from outside" || l.Counters[meter.Tasks] != tasks+1 {
 		t.Errorf("wrote %q with %d tasks, want 1", a.out, l.Counters[meter.Tasks]-tasks)
-	}
-}
-
-// TestAdmissionRace: however many goroutines compete, no more are admitted than the limit, and none is lost to a refusal.
-func TestAdmissionRace(t *testing.T) {
-	e := &endpoint{released: make(chan struct{}, 1)}
-	var inside, admitted atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			for range 20_000 {
-				if !e.admit(1) {
-					continue
-				}
-				admitted.Add(1)
-				if n := inside.Add(1); n > 1 {
-					t.Errorf("%d admitted at once, limit 1", n)
-				}
-				runtime.Gosched()
-				inside.Add(-1)
-				e.release()
-			}
-		})
-	}
-	wg.Wait()
-	if n := e.active.Load(); n != 0 || admitted.Load() == 0 {
-		t.Errorf("%d still counted after %d admissions", n, admitted.Load())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
@@ -40,7 +41,7 @@ func labelCounts[K comparable](t *meter.Labels[K]) []LabelCounts {
 func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant string) {
 	e.closed[reason].Add(1)
 	if peer.IsValid() {
-		e.networks.Of(maskAddr(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
+		e.networks.Of(accept.Network(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
 	}
 	if tenant != "" {
 		e.tenants.Of(tenant)[reason].Add(1)
@@ -72,11 +73,11 @@ func (c *Conn) SetTenant(name string) error {
 	if c.phase == PhaseClosed {
 		return c.closedError()
 	}
-	if g := c.set.gate; g != nil {
-		if !g.claimTenant(name) {
+	if g := c.set.accept.Gate; g != nil {
+		if !g.ClaimTenant(name) {
 			return WithReason(CloseAdmissionRejected, fmt.Errorf("%w: tenant %q, limit %d", ErrTenantLimit, name, g.MaxPerTenant))
 		}
-		g.leaveTenant(old)
+		g.LeaveTenant(old)
 	}
 	c.extend().tenant = name
 	return nil

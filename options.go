@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
@@ -80,9 +81,7 @@ const (
 type settings struct {
 	owner         *endpoint
 	init          func(*Pipeline) error
-	gate          *gate // nil for a Dialer
-	acceptBatch   int
-	listen        sys.ListenOptions
+	accept        accept.Settings // zero for a Dialer
 	marks         Watermarks
 	growing       bool // the marks of a connection begin with a part of these
 	overflow      OverflowPolicy
@@ -125,11 +124,12 @@ func (s *Server) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	if set.gate, err = s.Admission.gate(s.MaxConns); err != nil {
+	gate, err := s.Admission.gate(s.MaxConns)
+	if err != nil {
 		return nil, err
 	}
-	set.acceptBatch = orInt(s.AcceptBatch, DefaultAcceptBatch)
-	set.listen = sys.ListenOptions{
+	set.accept = accept.Settings{Gate: gate, Tally: &s.endpoint.tally, Batch: orInt(s.AcceptBatch, DefaultAcceptBatch), Linger: set.lingerTimeout}
+	set.accept.Listen = sys.ListenOptions{
 		Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, DefaultKeepAlive),
 		RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer, Unsent: max(orInt(s.Unsent, DefaultUnsent), 0),
 	}
@@ -153,13 +153,6 @@ func (d *Dialer) settings() (*settings, error) {
 		},
 		minRate: d.MinWriteRate, handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: !d.CloseOnEOF, log: d.Logger,
 	}.settings("Dialer", &d.endpoint)
-}
-
-// socketOptions returns the listener's options; shared means that other loops listen on the same address.
-func (s *settings) socketOptions(shared bool) sys.ListenOptions {
-	o := s.listen
-	o.ReusePort = shared
-	return o
 }
 
 // connOptions are the fields that Server and Dialer have in common.

@@ -65,6 +65,19 @@ func (l *loop) Panicked(v any) {
 	l.logPanic("", v, debug.Stack())
 }
 
+// ask calls a function of the application that belongs to no connection, and returns false if it panicked.
+func (l *loop) ask(name string, f func()) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.Counters[meter.Panics]++
+			l.logPanic(name, v, debug.Stack())
+		}
+	}()
+	l.serving.Store(nil)
+	f()
+	return true
+}
+
 // contain turns a handler's panic into the close of its connection; the loop goes on.
 func (l *loop) contain(c *Conn) {
 	v := recover()

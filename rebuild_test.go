@@ -37,7 +37,7 @@ func TestRebuildMigrates(t *testing.T) {
 	handled := 0
 	st, l, log := loggedStage(t, &Group{}, func(ctx *Context, msg string) error { handled++; return ctx.Write(msg) })
 	old := st.nextPoller
-	a := st.listen(l, l)
+	st.listen(l, l)
 	reading, writing, lost := st.connect(l), st.connect(l), st.connect(l)
 	writing.room = 0
 	writing.send("does not fit;")
@@ -90,7 +90,7 @@ func TestRebuildMigrates(t *testing.T) {
 	l.Iterate()
 	st.pending = 1
 	l.Iterate()
-	if st.accepts == 0 || a.closed {
+	if st.accepts == 0 {
 		t.Error("the listener was not taken up again")
 	}
 }

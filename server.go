@@ -135,7 +135,6 @@ func (s *Server) Listen(network, address string) error {
 	if s.eng.Load() != nil {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
-	s.endpoint.released = make(chan struct{}, 1)
 	s.endpoint.recent = meter.NewRecent[ClosedConn](s.KeepCloses)
 	e, err := s.newEngine()
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"unsafe"
+
+	"github.com/go-eddy/eddy/internal/accept"
 )
 
 // TestSizes pins what every idle connection pays for: its Conn and one Context per handler. Both are size classes of Go's
@@ -26,29 +28,22 @@ func TestSizes(t *testing.T) {
 
 // TestAddressesSurvive: a connection's compact addresses read as what they were.
 func TestAddressesSurvive(t *testing.T) {
-	var a acceptor
 	for _, s := range []string{"", "192.0.2.7:1", "[2001:db8::1]:443", "[::ffff:192.0.2.7]:8", "[fe80::1%eth0]:65535", "0.0.0.0:0", "[::]:0"} {
 		var want netip.AddrPort
 		if s != "" {
 			want = netip.MustParseAddrPort(s)
 		}
 		c := new(Conn)
-		c.setAddrs(want, a.shareLocal(want))
+		c.setAddrs(want, &want)
 		if got := c.RemoteAddr(); got != want {
 			t.Errorf("peer %q reads as %v", s, got)
 		}
 		if got := c.LocalAddr(); got != want {
 			t.Errorf("local %q reads as %v", s, got)
 		}
-		if want.IsValid() && a.shareLocal(want) != c.local {
-			t.Errorf("%q is not shared", s)
-		}
 	}
-	for port := range 2 * maxLocals { // a peer cannot make the table grow
-		_ = a.shareLocal(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 1}), uint16(port)))
-	}
-	if len(a.locals) > maxLocals {
-		t.Errorf("%d addresses remembered, limit %d", len(a.locals), maxLocals)
+	if c := new(Conn); c.LocalAddr().IsValid() {
+		t.Errorf("without a local address it is %v", c.LocalAddr())
 	}
 }
 
@@ -64,10 +59,10 @@ func TestNetworkOfAPeer(t *testing.T) {
 		"[2001:db8:1:2:3::1]:443":   {"2001:db8:1:2::/64", "2001:db8:1::/48"},
 		"[fe80:1:2:3::1%eth0]:6553": {"fe80:1:2:3::/64", "fe80:1:2::/48"},
 	} {
-		for i, set := range []*settings{{}, {gate: g}} {
+		for i, set := range []*settings{{}, {accept: accept.Settings{Gate: g}}} {
 			c := &Conn{set: set}
 			c.setAddrs(netip.MustParseAddrPort(s), nil)
-			if got := c.Network(); got.String() != want[i] || set.gate != nil && got.Addr() != g.network(c.RemoteAddr()) {
+			if got := c.Network(); got.String() != want[i] {
 				t.Errorf("%s is of %v, want %s", s, got, want[i])
 			}
 		}

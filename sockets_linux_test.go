@@ -35,7 +35,7 @@ func TestKeepAliveDefault(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { srv.Close() })
-		expect("Server", set, srv.running().acceptors[0].fd, seconds)
+		expect("Server", set, srv.running().acceptors[0].FD, seconds)
 		d := &Dialer{KeepAlive: set, Init: init}
 		t.Cleanup(func() { d.Close() })
 		c, err := d.Dial(t.Context(), "tcp", srv.Addr().String())
@@ -67,7 +67,7 @@ func TestSocketOptions(t *testing.T) {
 	if ip := srv.Addr().(*net.TCPAddr).IP; !ip.Equal(net.IPv4(127, 0, 0, 2)) {
 		t.Errorf("bound to %v", ip)
 	}
-	info, err := unix.GetsockoptTCPInfo(srv.running().acceptors[0].fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	info, err := unix.GetsockoptTCPInfo(srv.running().acceptors[0].FD, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
 		t.Fatal(err)
 	}

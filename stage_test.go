@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,15 +29,10 @@ type stage struct {
 	now     atomic.Int64
 	lastFD  int
 	socks   map[int]*actor
-	trace   []string // what the loops and the test noted, in order
-	opts    sys.ListenOptions
-	pending int  // connections in the listener's queue
-	accepts int  // calls of Accept
-	scarce  bool // Accept finds no descriptor while the reserve holds the last one
-	reserve *actor
+	trace   []string         // what the loops and the test noted, in order
+	pending int              // connections in the listener's queue
+	accepts int              // calls of Accept
 	peers   []netip.AddrPort // of the next ones in the listener's queue; then nobody's
-
-	left *int // descriptors the process may still open, nil for plenty
 
 	perWait    time.Duration // passes in each Wait
 	perRead    time.Duration // and in each Read
@@ -135,17 +129,16 @@ func (st *stage) noted(words ...string) []string {
 }
 
 // listen makes l accept for the workers.
-func (st *stage) listen(l *loop, workers ...*loop) *acceptor {
+func (st *stage) listen(l *loop, workers ...*loop) {
 	st.t.Helper()
-	a := &acceptor{loop: l, set: st.set, owner: &st.srv.endpoint, workers: workers}
-	a.owner.acceptors = append(a.owner.acceptors, a)
-	if err := a.bind("tcp", "any"); err != nil {
+	a := l.acceptor(st.set, workers)
+	st.set.accept.Tally.Wake = append(st.set.accept.Tally.Wake, a.Wake)
+	if err := a.Bind("tcp", "any", false); err != nil {
 		st.t.Fatal(err)
 	}
-	if err := a.register(); err != nil {
+	if err := a.Register(); err != nil {
 		st.t.Fatal(err)
 	}
-	return a
 }
 
 // connect gives l a connection whose socket takes everything that is written.
@@ -155,7 +148,7 @@ func (st *stage) connect(l *loop) *actor {
 	a := &actor{fd: st.lastFD, room: 1 << 40}
 	st.socks[a.fd] = a
 	a.conn = &Conn{set: st.set, fd: a.fd}
-	st.srv.endpoint.active.Add(1)
+	st.srv.endpoint.tally.Active.Add(1)
 	if !l.take(a.conn, nil) {
 		st.t.Fatal("the loop does not take the connection")
 	}
@@ -266,16 +259,12 @@ func (p *stagePoller) Name() string { return "stage" }
 
 type stageSockets struct{ st *stage }
 
-func (s stageSockets) Listen(_, _ string, o sys.ListenOptions) (sys.Listener, error) {
-	s.st.opts = o
+func (s stageSockets) Listen(string, string, sys.ListenOptions) (sys.Listener, error) {
 	return sys.Listener{FD: stageListener, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}}, nil
 }
 
 func (s stageSockets) Accept(int) (int, netip.AddrPort, error) {
 	s.st.accepts++
-	if s.st.scarce && s.st.reserve.closed == 0 {
-		return -1, netip.AddrPort{}, syscall.EMFILE
-	}
 	if s.st.pending == 0 {
 		return -1, netip.AddrPort{}, sys.ErrAgain
 	}
@@ -318,22 +307,8 @@ func (s stageSockets) LocalAddr(int) (netip.AddrPort, error) { return netip.Addr
 func (s stageSockets) SetNoDelay(int, bool) error            { return nil }
 func (s stageSockets) SetKeepAlive(int, time.Duration) error { return nil }
 
-func (s stageSockets) OpenReserve() (int, error) {
-	if !s.st.scarce {
-		return -1, sys.ErrAgain
-	}
-	s.st.lastFD++
-	s.st.reserve = &actor{fd: s.st.lastFD}
-	s.st.socks[s.st.lastFD] = s.st.reserve
-	return s.st.lastFD, nil
-}
-
-func (s stageSockets) Left(int) int {
-	if s.st.left == nil {
-		return math.MaxInt
-	}
-	return *s.st.left
-}
+func (s stageSockets) OpenReserve() (int, error) { return -1, sys.ErrAgain }
+func (s stageSockets) Left(int) int              { return math.MaxInt }
 
 func (s stageSockets) Read(fd int, p []byte) (int, error) {
 	s.st.note("read %d", fd)

@@ -122,14 +122,14 @@ type MemoryStats struct {
 func (s *Server) Stats() Stats {
 	n := &s.endpoint
 	st := Stats{
-		Active:            n.active.Load(),
+		Active:            n.tally.Active.Load(),
 		MaxConns:          s.MaxConns,
-		Accepted:          n.accepted.Load(),
+		Accepted:          n.tally.Accepted.Load(),
 		AdmissionRejected: n.closed[CloseAdmissionRejected].Load(),
-		Refused:           n.refusals(),
-		AcceptPauses:      n.acceptPauses.Load(),
-		AcceptErrors:      n.acceptErrors.Load(),
-		Shed:              n.shed.Load(),
+		Refused:           n.tally.Refused(),
+		AcceptPauses:      n.tally.Pauses.Load(),
+		AcceptErrors:      n.tally.Errors.Load(),
+		Shed:              n.tally.Shed.Load(),
 		ExecutorPanics:    n.hopPanics.Load(),
 		Closed:            closes(&n.closed),
 		Tenants:           labelCounts(&n.tenants),

@@ -76,7 +76,7 @@ func TestSingleReactor(t *testing.T) {
 	connectTo(t, srv)
 	connectTo(t, srv)
 	st := srv.Stats()
-	if len(st.Loops) != 1 || st.Boss.Name != "" || st.Loops[0].Opened != 2 || srv.running().acceptors[0].loop != last.Load().loop {
+	if len(st.Loops) != 1 || st.Boss.Name != "" || st.Loops[0].Opened != 2 || srv.running().hosts[0] != last.Load().loop {
 		t.Errorf("stats %+v", st)
 	}
 	if n := st.Loops[0].Tasks; n != 1 { // the registration of the listener
@@ -216,8 +216,8 @@ func TestListenerPerLoop(t *testing.T) {
 	}
 	var opened uint64
 	for i, a := range srv.running().acceptors {
-		if a.loop != srv.running().workers[i] || !strings.HasSuffix(a.addr.String(), ":"+port) {
-			t.Errorf("listener %d is on %v of loop %s", i, a.addr, a.loop.Name)
+		if a.Loop != &srv.running().workers[i].Loop || !strings.HasSuffix(a.Addr.String(), ":"+port) {
+			t.Errorf("listener %d is on %v of loop %s", i, a.Addr, a.Loop.Name)
 		}
 	}
 	for _, l := range srv.Stats().Loops {

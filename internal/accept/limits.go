@@ -1,4 +1,3 @@
-// Package accept holds the limits of those who come: connections by key, and connections per second. It knows no listener.
 package accept
 
 import (
@@ -12,11 +11,12 @@ import (
 const shards = 16
 
 // Table counts open connections by key. It holds only keys with connections, so that strangers who come and go leave
-// nothing behind. Any goroutine; a lock is held for one map operation, at the accept and the close of a connection.
-type Table[K comparable] struct {
-	seed   maphash.Seed
-	shards [shards]shard[K]
-}
+// nothing behind. The zero value is ready. Any goroutine; a lock is held for one map operation, at the accept and the close
+// of a connection.
+type Table[K comparable] struct{ shards [shards]shard[K] }
+
+// seed keeps strangers from choosing their shard.
+var seed = maphash.MakeSeed()
 
 type shard[K comparable] struct {
 	mu     sync.Mutex
@@ -27,13 +27,8 @@ type shard[K comparable] struct {
 // sparseShard is the peak size from which an emptied shard drops its map, because a Go map does not shrink.
 const sparseShard = 64
 
-// NewTable makes an empty table.
-func NewTable[K comparable]() *Table[K] {
-	return &Table[K]{seed: maphash.MakeSeed()}
-}
-
 func (t *Table[K]) of(key K) *shard[K] {
-	return &t.shards[maphash.Comparable(t.seed, key)%shards]
+	return &t.shards[maphash.Comparable(seed, key)%shards]
 }
 
 // Add counts one more for the key, unless that would pass the limit.

@@ -10,7 +10,7 @@ import (
 // TestTable: many goroutines never pass the limit, and nothing is left behind.
 func TestTable(t *testing.T) {
 	const limit = 3
-	table := NewTable[int]()
+	var table Table[int]
 	var mu sync.Mutex
 	held := map[int]int{}
 	var wg sync.WaitGroup

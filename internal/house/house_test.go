@@ -28,9 +28,9 @@ type layer struct {
 // layers gives every directory of the module its place; the longest matching prefix wins, "." is the module's root package.
 var layers = map[string]layer{
 	"internal":                 {rank: 0, peers: true, core: true},
-	"internal/accept":          {rank: 1, core: true},
 	"internal/meter":           {rank: -1, core: true},
 	"internal/reactor":         {rank: 1, core: true},
+	"internal/accept":          {rank: 2, core: true},
 	"ring":                     {rank: 1, core: true},
 	"buf":                      {rank: 2, core: true},
 	"executor":                 {rank: 2, core: true},
