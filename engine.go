@@ -39,7 +39,8 @@ type engine struct {
 	workers   []*loop
 	boss      *loop // nil when the listeners live on workers
 	acceptors []*accept.Acceptor[task]
-	hosts     []*loop // of the acceptors
+	hosts     []*loop       // of the acceptors
+	adopted   atomic.Uint64 // connections
 	kernel    *kernel
 	addr      net.Addr
 	began     int64        // monotonic ns of the kernel's clock

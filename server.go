@@ -122,10 +122,17 @@ func realPoller(name string, wait WaitMode) (sys.Poller, error) {
 
 // Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6". The
 // error names the field, the address or the loop that failed; nothing is left running after an error.
-func (s *Server) Listen(network, address string) error {
+func (s *Server) Listen(network, address string) error { return s.listen(network, address, nil) }
+
+// listen is Listen, on a listener that exists already if on is not nil.
+func (s *Server) listen(network, address string, on net.Listener) error {
 	set, err := s.settings()
 	if err != nil {
 		return err
+	}
+	set.accept.Listen.On = on
+	if on != nil && s.Topology == ListenerPerLoop {
+		return errors.New("eddy: Server.Serve: ListenerPerLoop needs listeners of its own: call ListenAndServe")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,6 +187,48 @@ func (s *Server) ListenAndServe(network, address string) error {
 		return err
 	}
 	return s.Wait()
+}
+
+// Serve is ListenAndServe on a listener that exists already: one of a service manager (net.FileListener), one with options of
+// your own, or one in memory. ln belongs to the server, which closes it, also after an error. Backlog does not apply.
+//
+// A poller of the system takes a *net.TCPListener or *net.UnixListener, by its descriptor. Any other listener, whose Accept
+// may do more, needs Poller "net".
+func (s *Server) Serve(ln net.Listener) error {
+	if ln == nil {
+		return errors.New("eddy: Server.Serve: the listener is nil")
+	}
+	if err := s.listen(ln.Addr().Network(), ln.Addr().String(), ln); err != nil {
+		_ = ln.Close() // the error that led here is the one to report
+		return err
+	}
+	return s.Wait()
+}
+
+// Adopt serves a connection that was made elsewhere, as if the server had accepted it: every limit of Admission applies, and
+// the connection may be refused after Adopt has returned. c belongs to the server, which closes it, also after an error.
+// RecvBuffer, SendBuffer and Unsent do not apply. Which types are taken is as for Serve. Any goroutine, after Listen.
+// Errors: ErrServerClosed, ErrSaturated, and one that names the type of c.
+func (s *Server) Adopt(c net.Conn) error {
+	e := s.running()
+	if e == nil {
+		_ = c.Close()
+		return errors.New("eddy: Server.Adopt before Listen")
+	}
+	i := int(e.adopted.Add(1) % uint64(len(e.acceptors)))
+	a, host := e.acceptors[i], e.hosts[i]
+	fd, peer, err := a.Sock.Take(c)
+	if err != nil {
+		_ = c.Close()
+		return fmt.Errorf("eddy: adopting the connection from %v: %w", c.RemoteAddr(), err)
+	}
+	if err = host.Tasks.Push(task{kind: taskFunc, msg: func() { a.Adopt(fd, peer) }}); err != nil {
+		_ = a.Sock.Close(fd)
+		if errors.Is(err, ErrClosed) {
+			return ErrServerClosed
+		}
+	}
+	return err
 }
 
 // Wait blocks until the server has stopped and returns ErrServerClosed.

@@ -60,6 +60,7 @@ type Acceptor[T any] struct {
 	backoff  time.Duration
 	closed   bool
 	last     int            // accepts left to a server that drains, 0 while it does not; see LastBatch
+	adopting bool           // see Adopt
 	paused   bool           // accepts nothing
 	timer    *reactor.Timer // ends the pause
 	partings []*parting
@@ -133,8 +134,25 @@ func (a *Acceptor[T]) next() (fd int, peer netip.AddrPort, err error) {
 	return a.Sock.Accept(a.FD)
 }
 
-// waits reports whether connections beyond a limit are left in the kernel's queue. A server that drains leaves none there.
-func (a *Acceptor[T]) waits() bool { return a.Set.Gate.OnLimit == DecisionPause && a.last == 0 }
+// waits reports whether connections beyond a limit are left in the kernel's queue. A server that drains leaves none there,
+// and an adopted one is in no queue.
+func (a *Acceptor[T]) waits() bool {
+	return a.Set.Gate.OnLimit == DecisionPause && a.last == 0 && !a.adopting
+}
+
+// Adopt admits a connection that was made elsewhere as if it had been accepted. Loop only.
+func (a *Acceptor[T]) Adopt(fd int, peer netip.AddrPort) {
+	if a.closed {
+		a.discard(fd)
+		return
+	}
+	if err := a.Sock.SetKeepAlive(fd, a.Set.Listen.KeepAlive); err != nil {
+		a.Set.Tally.Errors.Add(1) // as for SetNoDelay
+	}
+	a.adopting = true
+	a.accepted(fd, peer)
+	a.adopting = false
+}
 
 // reserveRoom claims room for one connection before it is accepted. Without any, accepting pauses until there is some.
 func (a *Acceptor[T]) reserveRoom() bool {
@@ -188,7 +206,7 @@ func (a *Acceptor[T]) accepted(fd int, peer netip.AddrPort) {
 		a.refuse(t)
 		return
 	}
-	local := a.locals.of(a.Sock, fd)
+	local := a.locals.of(a.Sock, fd, a.adopting)
 	if err := a.Sock.SetNoDelay(fd, true); err != nil {
 		tally.Errors.Add(1) // the peer is gone already; the worker will find out
 	}

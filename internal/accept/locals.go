@@ -28,9 +28,9 @@ func (s *locals) learn(bound net.Addr) {
 	}
 }
 
-// of returns the local address of an accepted socket, nil if there is none.
-func (s *locals) of(sock sys.Sockets, fd int) *netip.AddrPort {
-	if !s.ask {
+// of returns the local address of a socket, nil if there is none. foreign says that the listener did not bring it.
+func (s *locals) of(sock sys.Sockets, fd int, foreign bool) *netip.AddrPort {
+	if !s.ask && !foreign {
 		return s.one
 	}
 	local, _ := sock.LocalAddr(fd) // unknown stays the zero address
