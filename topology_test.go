@@ -220,6 +220,9 @@ func TestListenerPerLoop(t *testing.T) {
 			t.Errorf("listener %d is on %v of loop %s", i, a.Addr, a.Loop.Name)
 		}
 	}
+	if n := len(srv.endpoint.tally.Wake); n != 3 {
+		t.Errorf("room is told to %d listeners, want 3", n)
+	}
 	for _, l := range srv.Stats().Loops {
 		opened += l.Opened
 		if l.Tasks > 3 { // its listener's registration and Close's own; no hand-over

@@ -61,6 +61,17 @@ func TestPauseAtALimit(t *testing.T) {
 	}
 }
 
+// TestLooksUseNothingUp: room that was reserved for a connection that did not come is there for the next one.
+func TestLooksUseNothingUp(t *testing.T) {
+	r := newRig(t, &Gate{OnLimit: DecisionPause, MaxConns: 3}, Settings{})
+	r.gate.Rate.Set(10, 3)
+	r.begin()
+	for range 3 { // each time the acceptor looks for another one, too
+		r.expect("within the limits", r.come(1), "o")
+	}
+	r.expect("beyond", r.come(1), "")
+}
+
 // TestPauseSparesOthers: one address or tenant over its limit is refused; it does not keep out the others.
 func TestPauseSparesOthers(t *testing.T) {
 	tenant := func(peer netip.AddrPort) string {
@@ -128,7 +139,8 @@ func TestFailedAcceptsPauseLonger(t *testing.T) {
 	}
 }
 
-// TestShed: without a descriptor left, those who wait are accepted with the reserve and closed, a batch at a time.
+// TestShed: without a descriptor left, those who wait are accepted with the reserve and closed, a batch at a time. A reserve
+// that was lost is taken again after the pause.
 func TestShed(t *testing.T) {
 	r := newRig(t, &Gate{}, Settings{Batch: 4}).begin()
 	r.beScarce()
@@ -139,8 +151,10 @@ func TestShed(t *testing.T) {
 	}
 	r.expectRefused(map[Cause]uint64{CauseDescriptors: 4})
 	r.acceptErr = nil
-	if r.pass(time.Second); len(r.conns) != 2 {
-		t.Errorf("%d connections when there are descriptors again, want 2", len(r.conns))
+	r.discard(r.reserve)
+	r.reserve = -1
+	if r.pass(time.Second); len(r.conns) != 2 || r.reserve < 0 {
+		t.Errorf("when there are descriptors again %d connections, want 2; reserve %d", len(r.conns), r.reserve)
 	}
 }
 
