@@ -216,14 +216,14 @@ func (s *Server) Adopt(c net.Conn) error {
 		return errors.New("eddy: Server.Adopt before Listen")
 	}
 	i := int(e.adopted.Add(1) % uint64(len(e.acceptors)))
-	a, host := e.acceptors[i], e.hosts[i]
-	fd, peer, err := a.Sock.Take(c)
+	a, host, sock := e.acceptors[i], e.hosts[i], e.kernel.sockets() // the acceptor's own are its loop's
+	fd, peer, err := sock.Take(c)
 	if err != nil {
 		_ = c.Close()
 		return fmt.Errorf("eddy: adopting the connection from %v: %w", c.RemoteAddr(), err)
 	}
 	if err = host.Tasks.Push(task{kind: taskFunc, msg: func() { a.Adopt(fd, peer) }}); err != nil {
-		_ = a.Sock.Close(fd)
+		_ = sock.Close(fd) // the peer is told, and nobody else waits
 		if errors.Is(err, ErrClosed) {
 			return ErrServerClosed
 		}

@@ -150,8 +150,8 @@ func (a *Acceptor[T]) Adopt(fd int, peer netip.AddrPort) {
 		a.Set.Tally.Errors.Add(1) // as for SetNoDelay
 	}
 	a.adopting = true
+	defer func() { a.adopting = false }()
 	a.accepted(fd, peer)
-	a.adopting = false
 }
 
 // reserveRoom claims room for one connection before it is accepted. Without any, accepting pauses until there is some.
