@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -52,7 +51,7 @@ func TestPermissionDenied(t *testing.T) {
 	asNobody(t, func() {
 		s := NewSockets()
 		_, err := s.Listen("unix", closed+"/s", ListenOptions{})
-		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), closed) {
+		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a closed directory: %v", err)
 		}
 		_, err = s.Listen("unix", foreign, ListenOptions{})

@@ -89,7 +89,7 @@ func TestLiveSocketFile(t *testing.T) {
 		t.Helper()
 		before := openDescriptors()
 		other := NewSockets()
-		if _, err := other.Listen("unix", path, ListenOptions{}); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), path+": a server answers") {
+		if _, err := other.Listen("unix", path, ListenOptions{}); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "a server answers") {
 			t.Fatalf("a second listener: %v", err)
 		}
 		if !exists(path) {
@@ -127,11 +127,11 @@ func TestNotASocketFile(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("precious"), 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "directory"), 0o700))
 	must(t, os.Symlink(stale, filepath.Join(dir, "link")))
-	for _, name := range []string{"file", "directory", "link", "datagrams"} {
+	for name, says := range map[string]string{"file": "not a socket", "directory": "not a socket", "link": "not a socket", "datagrams": "not known"} {
 		path := filepath.Join(dir, name)
 		before, err := os.Lstat(path)
 		must(t, err)
-		if _, err := NewSockets().Listen("unix", path, ListenOptions{}); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), path) {
+		if _, err := NewSockets().Listen("unix", path, ListenOptions{}); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
