@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // MessageClass says what happens when a peer reads too slowly for messages that lose their worth with time, such as
@@ -73,8 +74,8 @@ func (k *MessageClass) check() error {
 	switch {
 	case k.Policy >= overflowPolicies:
 		return fmt.Errorf("eddy: MessageClass.Policy of %q is %d: it must be an Overflow constant", k.Name, k.Policy)
-	case k.MaxMessages < 0 || k.MaxMessages > maxMarks:
-		return fmt.Errorf("eddy: MessageClass.MaxMessages of %q is %d: it must be 0 to %d", k.Name, k.MaxMessages, maxMarks)
+	case k.MaxMessages < 0 || k.MaxMessages > transport.MaxUnits:
+		return fmt.Errorf("eddy: MessageClass.MaxMessages of %q is %d: it must be 0 to %d", k.Name, k.MaxMessages, transport.MaxUnits)
 	case k.MaxBytes < 0:
 		return fmt.Errorf("eddy: MessageClass.MaxBytes of %q is %d: it must not be negative", k.Name, k.MaxBytes)
 	}
@@ -110,7 +111,7 @@ func (c *Conn) refuseSubmitted(msg any, size int, err error) error {
 type collector struct {
 	conn  *Conn // nil when nothing is gathered
 	class *MessageClass
-	queue outQueue
+	queue transport.Queue
 	size  int
 
 	futures []*writeFuture // of parts of the message; each counts it as one of theirs
@@ -169,9 +170,9 @@ func unlessDropped(err error) error {
 
 // queueClassed takes a message of a class into the queue.
 func (c *Conn) queueClassed(made *collector) {
-	u := unit{class: made.class, futures: made.futures}
+	u := unit{Class: made.class, Waits: made.futures}
 	if w := c.loop.out.tracking.of(c); w != nil {
-		u.futures = append(u.futures, w)
+		u.Waits = append(u.Waits, w)
 	}
 	c.pushUnit(made.queue, made.size, u)
 	c.count(made.size)
@@ -228,13 +229,13 @@ func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 	if !c.has(marked) {
 		return false
 	}
-	for _, u := range c.outMarks().units {
-		if u.class == k {
+	for _, u := range c.outMarks().Units() {
+		if u.Class == k {
 			var why error
-			if u.futures != nil {
+			if u.Waits != nil {
 				why = &DroppedError{k, bound}
 			}
-			c.takeOut(u.mark, why)
+			c.takeOut(u.Span, why)
 			return true
 		}
 	}
@@ -250,36 +251,14 @@ func (c *Conn) roomFor(k *MessageClass, n int) error {
 		return nil
 	}
 	m := c.outMarks()
-	t := m.tally(k)
+	t := m.Tally(k)
 	switch {
-	case k.MaxMessages > 0 && t.messages >= k.MaxMessages:
-		return fmt.Errorf("%w: %d messages wait, limit %d", ErrBackpressure, t.messages, k.MaxMessages)
-	case k.MaxBytes > 0 && t.bytes > 0 && t.bytes+n > k.MaxBytes:
-		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrBackpressure, t.bytes, n, k.MaxBytes)
-	case len(m.units) >= maxMarks:
-		return fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, len(m.units), maxMarks)
+	case k.MaxMessages > 0 && t.Messages >= k.MaxMessages:
+		return fmt.Errorf("%w: %d messages wait, limit %d", ErrBackpressure, t.Messages, k.MaxMessages)
+	case k.MaxBytes > 0 && t.Bytes > 0 && t.Bytes+n > k.MaxBytes:
+		return fmt.Errorf("%w: %d bytes wait, %d more, limit %d", ErrBackpressure, t.Bytes, n, k.MaxBytes)
+	case len(m.Units()) >= transport.MaxUnits:
+		return fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, len(m.Units()), transport.MaxUnits)
 	}
 	return nil
-}
-
-// classTally counts the waiting messages and bytes of one class.
-type classTally struct {
-	class           *MessageClass
-	messages, bytes int
-}
-
-func (t *classTally) add(messages, bytes int) {
-	t.messages += messages
-	t.bytes += bytes
-}
-
-// tally returns the numbers of a class, from a list, since a connection uses few classes.
-func (m *outMarks) tally(k *MessageClass) *classTally {
-	for i := range m.tallies {
-		if m.tallies[i].class == k {
-			return &m.tallies[i]
-		}
-	}
-	m.tallies = append(m.tallies, classTally{class: k})
-	return &m.tallies[len(m.tallies)-1]
 }

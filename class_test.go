@@ -39,8 +39,8 @@ func (a *actor) drain(t *testing.T, l *loop) string {
 		l.Iterate()
 	}
 	c := a.conn
-	if q := c.QueuedBytes(); q != 0 || c.out.head != nil || c.out.tail != nil || c.has(marked) {
-		t.Fatalf("after the queue was sent: %d bytes counted, head %v, marks %v", q, c.out.head, c.has(marked))
+	if q := c.QueuedBytes(); q != 0 || c.out.Head != nil || c.out.Tail != nil || c.has(marked) {
+		t.Fatalf("after the queue was sent: %d bytes counted, head %v, marks %v", q, c.out.Head, c.has(marked))
 	}
 	return string(a.out)
 }
@@ -329,7 +329,7 @@ func TestDropsAgainstModel(t *testing.T) {
 }
 
 func queueLen(c *Conn) (n int) {
-	for s := c.out.head; s != nil; s = s.Next {
+	for s := c.out.Head; s != nil; s = s.Next {
 		n += s.Len()
 	}
 	return n

@@ -230,8 +230,8 @@ func (c *Conn) releaseBuffers() {
 	if c.has(marked) {
 		c.endMarks()
 	}
-	for c.out.head != nil {
-		s := c.out.pop()
+	for c.out.Head != nil {
+		s := c.out.Pop()
 		c.queued.Add(-int64(s.Len()))
 		c.giveBack(s)
 	}

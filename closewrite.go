@@ -33,7 +33,7 @@ func (c *Conn) ResetOnCut() { c.raise(cutResets) }
 // resets reports whether the connection must end with a reset. An orderly end would make a cut stream look whole. A reset
 // also frees what the peer does not take; otherwise the kernel keeps those bytes and offers them for minutes.
 func (c *Conn) resets() bool {
-	sent := c.has(outputEnded|lingering) || c.has(finishing) && c.out.head == nil
+	sent := c.has(outputEnded|lingering) || c.has(finishing) && c.out.Head == nil
 	cut := c.has(cutResets) && !sent && c.ended.Load().Reason != ClosePeerClosed
 	return c.has(aborts) || cut || c.stuck()
 }
@@ -56,7 +56,7 @@ func (c *Conn) endOutput() {
 	if c.sayFarewell(CloseNormal) {
 		c.gatheredOut(nil)
 	}
-	if c.phase >= PhaseClosing || c.out.head != nil {
+	if c.phase >= PhaseClosing || c.out.Head != nil {
 		return // checkDrain comes back when it is sent
 	}
 	c.clear(outputEnds)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
@@ -63,7 +64,7 @@ type Conn struct {
 	lastActive int64        // monotonic ns
 	clock      int64        // since when or until when, see timeouts.go
 	in         *buf.Segment
-	out        outQueue
+	out        transport.Queue
 	head, tail *Context
 	ended      atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed
 	ext        atomic.Pointer[connExt]

@@ -4,6 +4,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // This file gives what is queued to the kernel.
@@ -14,12 +15,12 @@ func (c *Conn) flush() {
 		return
 	}
 	for calls := writeCallBudget; calls > 0; calls-- {
-		if c.out.head == nil {
+		if c.out.Head == nil {
 			c.flushed()
 			return
 		}
 		if c.has(marked) {
-			if c.offer(); c.out.head == nil {
+			if c.offer(); c.out.Head == nil {
 				continue
 			}
 		}
@@ -38,7 +39,7 @@ func (c *Conn) flush() {
 			return
 		}
 	}
-	if c.out.head == nil {
+	if c.out.Head == nil {
 		c.flushed()
 		return
 	}
@@ -79,16 +80,12 @@ func (c *Conn) tookAll(n, offered int, err error) bool {
 // writeSome makes one system call with as many segments as it takes.
 func (c *Conn) writeSome() (n, offered int, err error) {
 	l := c.loop
-	first := c.out.head
+	first := c.out.Head
 	if first.Next == nil {
 		n, err = l.sock.Write(c.fd, first.Bytes())
 		return n, first.Len(), err
 	}
-	bufs := l.mem.gather[:0]
-	for s := first; s != nil && len(bufs) < maxGather && s.Len() > 0; s = s.Next { // none: the place of a file
-		bufs = append(bufs, s.Bytes())
-		offered += s.Len()
-	}
+	bufs, offered := c.out.Gather(l.mem.gather[:0])
 	n, err = l.sock.Writev(c.fd, bufs)
 	clear(bufs)
 	return n, offered, err
@@ -98,14 +95,14 @@ func (c *Conn) writeSome() (n, offered int, err error) {
 func (c *Conn) sent(n int) {
 	c.queued.Add(-int64(n))
 	for left := n; left > 0; {
-		s := c.out.head
+		s := c.out.Head
 		k := s.Len()
 		if k > left {
 			s.Consume(left)
 			break
 		}
 		left -= k
-		c.giveBack(c.out.pop())
+		c.giveBack(c.out.Pop())
 	}
 	if c.has(marked) {
 		c.passed(n)
@@ -131,9 +128,9 @@ func (c *Conn) giveBack(s *buf.Segment) {
 }
 
 // giveBackAll ends the segments of q.
-func (c *Conn) giveBackAll(q outQueue) {
-	for q.head != nil {
-		c.giveBack(q.pop())
+func (c *Conn) giveBackAll(q transport.Queue) {
+	for q.Head != nil {
+		c.giveBack(q.Pop())
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // smallBuffer is what the kernel is asked to hold of a connection in each direction, so that little of what the peer does not
@@ -50,7 +51,7 @@ func (s *futureScene) write() *Future { return s.watch(s.conn.WriteFuture(s.mess
 
 // jam fills the kernel's buffers and the queue with n bytes, which nobody takes, in more pieces than one call is offered.
 func (s *futureScene) jam(n int) {
-	pieces := make([][]byte, 2*maxGather)
+	pieces := make([][]byte, 2*transport.MaxGather)
 	for i := range pieces {
 		pieces[i] = make([]byte, n/len(pieces))
 	}

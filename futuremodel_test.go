@@ -17,9 +17,9 @@ import (
 func held(c *Conn) int {
 	n := queueLen(c)
 	if c.has(marked) {
-		for _, u := range c.outMarks().units {
-			if u.file != nil {
-				n += window(u.left)
+		for _, u := range c.outMarks().Units() {
+			if u.File != nil {
+				n += window(u.Left)
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func (m *futureModel) iterate() {
 	if q, n := c.QueuedBytes(), held(c); q != int64(n) && m.l.Tasks.Depth() == 0 {
 		m.t.Fatalf("%d bytes counted, %d queued", q, n)
 	}
-	if x := c.ext.Load(); x != nil {
-		if err := c.checkMarks(x.marks); err != nil {
+	if c.has(marked) {
+		if err := c.outMarks().Check(&c.out); err != nil {
 			m.t.Fatal(err)
 		}
 	}

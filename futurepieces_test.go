@@ -38,7 +38,7 @@ func TestMarksOfFailedFuturesAreBounded(t *testing.T) {
 		l.Iterate()
 		f.settle(FutureFailed, errEncoder, nil) // as a refused piece does
 	}
-	if n := len(a.conn.outMarks().waits); n > maxFutures+1 {
+	if n := a.conn.outMarks().Waiting(); n > maxFutures+1 {
 		t.Errorf("%d marks in the queue, limit %d", n, maxFutures)
 	}
 	if got := a.drain(t, l); len(got) != len("first")+2*maxFutures {

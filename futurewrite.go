@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // maxFutures bounds the unfinished WriteFutures of one connection.
@@ -153,8 +154,11 @@ type writeFuture struct {
 	message    tracked
 	next, prev *writeFuture // connExt.futures, under its mutex
 	listed     bool
-	mark       mark // the bytes it waits for, owned by the loop; from is to when they cannot be taken out
+	span       transport.Span // the bytes it waits for, owned by the loop
 }
+
+// Span implements transport.Waiter.
+func (w *writeFuture) Span() *transport.Span { return &w.span }
 
 // tracked is a message on its way through the pipeline for a Future. It counts as a part of the Future until end.
 type tracked struct {
@@ -315,7 +319,7 @@ func (c *Conn) failFutures() {
 		if w == nil {
 			return
 		}
-		w.mark = mark{}
+		w.span = transport.Span{}
 		if !w.settle(FutureFailed, end, c.loop) {
 			w.leave() // it has been completed elsewhere and is about to leave
 		}
@@ -326,7 +330,7 @@ func (c *Conn) failFutures() {
 type tracking struct {
 	conn   *Conn // nil for none
 	future *writeFuture
-	from   int64 // outMarks.queued when the handling began
+	from   int64 // outMarks.End when the handling began
 	length int   // of what was queued for it so far, as outMarks counts
 	nested bool  // inside a message of a class: bytes are gathered with that message
 	gather bool  // some bytes are gathered so
@@ -365,7 +369,7 @@ func (c *Conn) writeTracked(t *tracked, pass func(msg any) error) error {
 		return nil
 	}
 	outer := l.out.tracking
-	l.out.tracking = tracking{conn: c, future: w, from: c.outMarks().queued, nested: l.out.collect.conn == c}
+	l.out.tracking = tracking{conn: c, future: w, from: c.outMarks().End(), nested: l.out.collect.conn == c}
 	returned := false
 	var err error
 	defer func() {

@@ -390,7 +390,7 @@ func TestCancelEmptiesTheQueue(t *testing.T) {
 			t.Fatalf("%s: in phase %v the futures are %v and %v", name, c.phase, f.State(), g.State())
 		}
 		step(l, c)
-		if c.phase != PhaseReadingHeader || c.QueuedBytes() != 0 || c.out.head != nil || c.out.tail != nil || c.has(marked) || len(a.writes) > 0 {
+		if c.phase != PhaseReadingHeader || c.QueuedBytes() != 0 || c.out.Head != nil || c.out.Tail != nil || c.has(marked) || len(a.writes) > 0 {
 			t.Errorf("%s: phase %v, %d bytes queued, %d writes", name, c.phase, c.QueuedBytes(), len(a.writes))
 		}
 		write(t, c, "two")

@@ -153,7 +153,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends without a reason")
 	case c.has(finishing) && (!ending || c.until() == 0):
 		k.connFail(c, "finishes without a deadline")
-	case c.has(lingering) && (!c.has(finishing) || c.out.head != nil):
+	case c.has(lingering) && (!c.has(finishing) || c.out.Head != nil):
 		k.connFail(c, "lingers before it has finished")
 	case ending && !c.has(finishing):
 		k.connFail(c, "ends, but neither now nor in order")
@@ -169,7 +169,7 @@ func (k *inspection) phase(c *Conn) {
 // interest checks that the poller's registration matches the connection's, and that write interest is on only while bytes
 // wait.
 func (k *inspection) interest(c *Conn) {
-	pending := c.out.head != nil
+	pending := c.out.Head != nil
 	switch {
 	case !c.has(registered):
 		k.connFail(c, "is not registered")
@@ -178,7 +178,7 @@ func (k *inspection) interest(c *Conn) {
 	case c.later() != 0 && c.phase < PhaseClosing && !c.has(listedDirty):
 		k.connFail(c, "has something to do later (%b), and nobody will", c.later())
 	case c.interest&sys.Write == 0 && pending && !c.has(listedDirty):
-		k.connFail(c, "has %d bytes to write, and nobody will", c.out.head.Len())
+		k.connFail(c, "has %d bytes to write, and nobody will", c.out.Head.Len())
 	}
 	if k.reports == nil {
 		return
@@ -191,15 +191,15 @@ func (k *inspection) interest(c *Conn) {
 // outbound checks that bytes counted as queued are in the queue or on their way to it.
 func (k *inspection) outbound(c *Conn) {
 	sum := k.queue[c].bytes + c.reservedBytes()
-	last := c.out.head
-	for s := c.out.head; s != nil; s = s.Next {
+	last := c.out.Head
+	for s := c.out.Head; s != nil; s = s.Next {
 		if s.Len() == 0 {
 			k.connFail(c, "has an empty segment in its queue")
 		}
 		sum += int64(s.Len())
 		last = s
 	}
-	if last != c.out.tail {
+	if last != c.out.Tail {
 		k.connFail(c, "has a queue whose tail is not its last segment")
 	}
 	if sum != c.queued.Load() {

@@ -162,11 +162,11 @@ func (l *loop) writeBatch() {
 		e := &b.list[i]
 		c := e.conn
 		e.n, e.err = 0, nil
-		if c.out.head == nil || c.out.head.Next != nil || c.interest&sys.Write != 0 || c.phase >= PhaseClosing || c.has(marked) || c.later() != 0 {
+		if c.out.Head == nil || c.out.Head.Next != nil || c.interest&sys.Write != 0 || c.phase >= PhaseClosing || c.has(marked) || c.later() != 0 {
 			continue // afterActivity sees to it
 		}
-		e.offered = c.out.head.Len()
-		e.n, e.err = l.sock.Write(c.fd, c.out.head.Bytes())
+		e.offered = c.out.Head.Len()
+		e.n, e.err = l.sock.Write(c.fd, c.out.Head.Bytes())
 	}
 	for i := range b.list {
 		if e := &b.list[i]; e.n > 0 {
@@ -182,7 +182,7 @@ func (l *loop) concludeBatched(e *batched) {
 	l.serving.Store(c)
 	if e.offered > 0 {
 		c.wrote(e.n)
-		if c.phase < PhaseClosing && c.tookAll(e.n, e.offered, e.err) && c.out.head == nil {
+		if c.phase < PhaseClosing && c.tookAll(e.n, e.offered, e.err) && c.out.Head == nil {
 			c.flushed()
 		}
 	}

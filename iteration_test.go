@@ -350,7 +350,7 @@ func TestEmptyWritesAreIgnored(t *testing.T) {
 	for range 3 {
 		l.Iterate()
 	}
-	if len(a.writes) != 0 || a.conn.QueuedBytes() != 0 || l.writeInterest != 0 || a.conn.out.head != nil {
+	if len(a.writes) != 0 || a.conn.QueuedBytes() != 0 || l.writeInterest != 0 || a.conn.out.Head != nil {
 		t.Errorf("%d write calls, %d bytes queued, write interest %d", len(a.writes), a.conn.QueuedBytes(), l.writeInterest)
 	}
 }

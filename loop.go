@@ -8,6 +8,7 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
@@ -121,7 +122,7 @@ func newLoop(w *crew, index int, name string) (*loop, error) {
 		set:    set,
 		kernel: k,
 		logs:   &w.logs,
-		mem:    loopMemory{make([]byte, scratchSize), buf.NewPool(retainedBuffers), make([][]byte, 0, maxGather)},
+		mem:    loopMemory{make([]byte, scratchSize), buf.NewPool(retainedBuffers), make([][]byte, 0, transport.MaxGather)},
 	}
 	system := &reactor.Kernel{
 		Clock: k.clock,
@@ -269,7 +270,7 @@ func (l *loop) afterActivity(c *Conn) {
 	if c.later() != 0 {
 		c.runLater()
 	}
-	if c.out.head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
+	if c.out.Head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
 		c.flush()
 	}
 	if c.in != nil {

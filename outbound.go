@@ -7,6 +7,7 @@ import (
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 const (
@@ -14,8 +15,6 @@ const (
 	segmentSize = 4 << 10
 	// adoptSize is the length from which a []byte is queued by reference instead of being copied.
 	adoptSize = 1 << 10
-	// maxGather is the number of segments one gathered write takes.
-	maxGather = 64
 )
 
 // submitWrite takes a message from any goroutine. From then on its bytes count as queued.
@@ -192,7 +191,7 @@ func (c *Conn) appendOwned(b []byte) {
 		c.appendCopy(b)
 		return
 	}
-	c.target().push(c.loop.mem.segments.Adopt(b))
+	c.target().Push(c.loop.mem.segments.Adopt(b))
 }
 
 // enqueueShared queues the bytes of s, by reference when they are long; the reference is released after the last byte.
@@ -229,12 +228,12 @@ func (c *Conn) appendPart(p buf.Part) {
 		c.appendCopy(p.Bytes)
 		p.Owner.Release()
 	default:
-		c.target().push(c.loop.mem.segments.AdoptShared(p.Bytes, p.Owner))
+		c.target().Push(c.loop.mem.segments.AdoptShared(p.Bytes, p.Owner))
 	}
 }
 
 // target returns the queue that bytes go to: the connection's, or that of the message of a class being collected.
-func (c *Conn) target() *outQueue {
+func (c *Conn) target() *transport.Queue {
 	if c.loop.out.collect.conn == c {
 		return &c.loop.out.collect.queue
 	}
@@ -249,15 +248,15 @@ func (c *Conn) appendCopy(p []byte) {
 	}
 	for len(p) > 0 {
 		var room []byte
-		if q.tail != nil {
-			room = q.tail.Free()
+		if q.Tail != nil {
+			room = q.Tail.Free()
 		}
 		if len(room) == 0 {
-			q.push(c.loop.mem.segments.Get(min(max(len(p), size), scratchSize)))
-			room = q.tail.Free()
+			q.Push(c.loop.mem.segments.Get(min(max(len(p), size), scratchSize)))
+			room = q.Tail.Free()
 		}
 		n := copy(room, p)
-		q.tail.Commit(n)
+		q.Tail.Commit(n)
 		p = p[n:]
 	}
 }

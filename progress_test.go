@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // TestProgressIsWhatThePeerAcknowledges: a socket that stays full ends no connection whose peer acknowledges MinWriteRate and
@@ -133,7 +135,7 @@ func TestProgressUnderNewLimits(t *testing.T) {
 
 // TestStuckAtTheEndOfABudget: a socket that is full to the byte when a flush has used up its calls is stuck like any other.
 func TestStuckAtTheEndOfABudget(t *testing.T) {
-	const pieces = writeCallBudget * maxGather
+	const pieces = writeCallBudget * transport.MaxGather
 	piece := make([]byte, adoptSize)
 	srv := cutServer(func(ctx *Context, _ string) error {
 		for range pieces + 1 {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // File is an outbound message: Length bytes of a file from Offset on. The kernel sends them (sendfile) in their place
@@ -64,8 +66,8 @@ func (c *Conn) enqueueFile(f *File) error {
 	if err == nil {
 		err = c.admitOnLoop(window(f.Length))
 	}
-	if err == nil && c.has(marked) && len(c.outMarks().units) >= maxMarks {
-		err = fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, maxMarks, maxMarks)
+	if err == nil && c.has(marked) && len(c.outMarks().Units()) >= transport.MaxUnits {
+		err = fmt.Errorf("%w: %d messages and files wait, limit %d", ErrBackpressure, transport.MaxUnits, transport.MaxUnits)
 	}
 	if err != nil {
 		c.refused(err)
@@ -75,7 +77,7 @@ func (c *Conn) enqueueFile(f *File) error {
 		return err
 	}
 	place := c.loop.mem.segments.Adopt(nil)
-	c.pushUnit(outQueue{place, place}, 1, unit{file: f, left: f.Length})
+	c.pushUnit(transport.Queue{Head: place, Tail: place}, 1, unit{File: f, Left: f.Length})
 	c.count(window(f.Length))
 	return nil
 }
@@ -88,33 +90,41 @@ func (e *fileError) Unwrap() error { return e.err }
 
 // fileAtHead returns the file at the head of the queue, nil if bytes are there.
 func (c *Conn) fileAtHead() *unit {
-	if c.out.head.Len() > 0 {
+	if c.out.Head.Len() > 0 {
 		return nil
 	}
-	return &c.outMarks().units[0]
+	return &c.outMarks().Units()[0]
+}
+
+// dropFile closes the file that u is, if it is one, because the rest is not sent.
+func (c *Conn) dropFile(u unit) {
+	if u.File != nil {
+		c.queued.Add(-int64(window(u.Left)))
+		u.File.Release()
+	}
 }
 
 // sendFile makes one system call for the file at the head of the queue.
 func (c *Conn) sendFile(u *unit) (n, offered int, err error) {
-	f := u.file
-	at := f.Offset + f.Length - u.left
-	offered = int(min(u.left, fileChunk))
+	f := u.File.(*File)
+	at := f.Offset + f.Length - u.Left
+	offered = int(min(u.Left, fileChunk))
 	n, err = c.loop.sock.SendFile(c.fd, f.File, at, offered)
 	if n == 0 && err == nil {
-		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, u.left, io.ErrUnexpectedEOF)}
+		err = &fileError{fmt.Errorf("eddy: file %s ends at %d, %d bytes before what was promised: %w", f.File.Name(), at, u.Left, io.ErrUnexpectedEOF)}
 	}
 	return n, offered, err
 }
 
 // fileSent counts n sent bytes of the file at the head of the queue and removes it after the last one.
 func (c *Conn) fileSent(u *unit, n int) {
-	was := window(u.left)
-	u.left -= int64(n)
-	c.queued.Add(int64(window(u.left) - was))
-	if u.left > 0 {
+	was := window(u.Left)
+	u.Left -= int64(n)
+	c.queued.Add(int64(window(u.Left) - was))
+	if u.Left > 0 {
 		return
 	}
-	u.file.Release()
-	c.loop.mem.segments.Put(c.out.pop())
+	u.File.Release()
+	c.loop.mem.segments.Put(c.out.Pop())
 	c.passed(1)
 }

@@ -289,7 +289,7 @@ func (c *Conn) overdue() *DeadlineError {
 		return t != 0 && now >= t
 	}
 	c.askProgress()
-	if c.highSince() != 0 && c.out.head == nil { // answers wait for their turn, not for the peer
+	if c.highSince() != 0 && c.out.Head == nil { // answers wait for their turn, not for the peer
 		c.ext.Load().progress.highSince = now
 	}
 	if c.readSince() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew

@@ -34,8 +34,8 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 	l.Iterate()
 	c := a.conn
 	queue := func() string {
-		defer func() { c.queued.Add(-int64(c.out.head.Len())); l.mem.segments.Put(c.out.pop()) }()
-		return string(c.out.head.Bytes())
+		defer func() { c.queued.Add(-int64(c.out.Head.Len())); l.mem.segments.Put(c.out.Pop()) }()
+		return string(c.out.Head.Bytes())
 	}
 	for name, write := range map[string]func(p []byte) error{
 		"WriteBytes": app.WriteBytes,
@@ -51,8 +51,8 @@ func TestWritingToWritersAllocatesNothing(t *testing.T) {
 		}
 		n := testing.AllocsPerRun(100, func() {
 			_ = write(p)
-			c.queued.Add(-int64(c.out.head.Len()))
-			l.mem.segments.Put(c.out.pop())
+			c.queued.Add(-int64(c.out.Head.Len()))
+			l.mem.segments.Put(c.out.Pop())
 		})
 		if n > 0 {
 			t.Errorf("%s: %v allocations per message", name, n)

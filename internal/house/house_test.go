@@ -33,6 +33,7 @@ var layers = map[string]layer{
 	"internal/accept":          {rank: 2, core: true},
 	"ring":                     {rank: 1, core: true},
 	"buf":                      {rank: 2, core: true},
+	"internal/transport":       {rank: 2, peers: true, core: true}, // buf is a peer
 	"executor":                 {rank: 2, core: true},
 	".":                        {rank: 3, core: true},
 	"responder":                {rank: 4, core: true},
@@ -239,6 +240,9 @@ func TestImportRules(t *testing.T) {
 		{"codec/line", module + "/codec/fixed", false},
 		{"executor", module + "/buf", false},
 		{"buf", module + "/internal/sys", true},
+		{"buf", module + "/internal/transport", false},
+		{"internal/transport", module + "/buf", true},
+		{"internal/transport", module, false},
 		{"internal/poll", module + "/internal/sys", true},
 		{"internal/poll", module, false},
 		{"codec/line", module, true},
