@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
 )
@@ -24,10 +25,8 @@ type attempt struct {
 	watched bool // registered with the poller
 	timer   *reactor.Timer
 	over    bool
-	place   int
+	place   list.Place[attempt]
 }
-
-func (a *attempt) seat() *int { return &a.place }
 
 // begin gives the attempt to one of the loops.
 func (a *attempt) begin(loops []*loop) bool {
@@ -63,7 +62,7 @@ func (a *attempt) connect() {
 		a.fail(err)
 		return
 	}
-	l.attempts.join(a)
+	l.attempts.Push(&a.place, a)
 }
 
 func (a *attempt) owner() *endpoint { return &a.dialer.endpoint }
@@ -86,7 +85,7 @@ func (a *attempt) settle() bool {
 	}
 	a.over = true
 	l := a.loop
-	l.attempts.leave(a)
+	l.attempts.Remove(&a.place)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
@@ -152,9 +151,9 @@ func (a *attempt) cancel(err error) {
 
 // abandon gives up the owner's attempts, or all attempts if owner is nil.
 func (l *loop) abandon(owner *endpoint) {
-	l.attempts.each(func(a *attempt) {
+	for a := range l.attempts.All() {
 		if owner == nil || a.owner() == owner {
 			a.fail(ErrDialerClosed)
 		}
-	})
+	}
 }

@@ -316,8 +316,8 @@ func TestAttemptsEndOnce(t *testing.T) {
 			for range 5 { // writable all the time, as spurious events are
 				l.Iterate()
 			}
-			if told != 0 || len(l.attempts) != 1 || d.endpoint.tally.Active.Load() != 1 {
-				t.Fatalf("told %d times, %d attempts, %d active", told, len(l.attempts), d.endpoint.tally.Active.Load())
+			if told != 0 || l.attempts.Len() != 1 || d.endpoint.tally.Active.Load() != 1 {
+				t.Fatalf("told %d times, %d attempts, %d active", told, l.attempts.Len(), d.endpoint.tally.Active.Load())
 			}
 			c.end(d, h, l, cancel)
 			for range 5 {
@@ -326,8 +326,8 @@ func TestAttemptsEndOnce(t *testing.T) {
 			cancel(errors.New("too late"))
 			h.now.Add(int64(time.Minute))
 			l.Iterate()
-			if told != 1 || !errors.Is(got, c.want) || len(l.attempts) != 0 || len(l.Timers.All()) != 0 {
-				t.Errorf("told %d times: %v, %v; %d attempts left", told, conn, got, len(l.attempts))
+			if told != 1 || !errors.Is(got, c.want) || l.attempts.Len() != 0 || len(l.Timers.All()) != 0 {
+				t.Errorf("told %d times: %v, %v; %d attempts left", told, conn, got, l.attempts.Len())
 			}
 			open, closed := int64(0), 1
 			if c.want == nil {
@@ -352,7 +352,7 @@ func TestDialCancelled(t *testing.T) {
 		_, err := d.Dial(ctx, "tcp", "192.0.2.1:9")
 		result <- err
 	}()
-	for len(l.attempts) == 0 {
+	for l.attempts.Len() == 0 {
 		l.Iterate()
 		runtime.Gosched()
 	}

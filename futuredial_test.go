@@ -75,7 +75,10 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, FutureCancelled, ErrCancelled},
 		"cancelled as it stands": {func(_ *Dialer, h *hanging, l *loop, f *Future) {
 			h.outcome = nil
-			l.attempts.each(func(a *attempt) { f.settle(FutureCancelled, ErrCancelled, nil); a.ready(0) })
+			for a := range l.attempts.All() {
+				f.settle(FutureCancelled, ErrCancelled, nil)
+				a.ready(0)
+			}
 		}, FutureCancelled, ErrCancelled},
 		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) {
 			l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})})
@@ -102,7 +105,7 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		if c.state == FutureSucceeded {
 			open = 1
 		}
-		if f.State() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.tally.Active.Load() != open || len(l.attempts) != 0 {
+		if f.State() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.tally.Active.Load() != open || l.attempts.First() != nil {
 			t.Errorf("%s: it is %v, %v, told %d times; %d connections", name, f.State(), f.Err(), told, d.endpoint.tally.Active.Load())
 		}
 	}

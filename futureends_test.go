@@ -444,7 +444,7 @@ func TestFutureEnds(t *testing.T) {
 			}
 			s.srv.Group.Close()
 			x := s.conn.ext.Load()
-			if n := s.told.Load(); n != 1 || x.futures.n != 0 || x.futures.first != nil {
+			if n := s.told.Load(); n != 1 || x.futures.n != 0 || x.futures.First() != nil {
 				t.Errorf("told %d times; %d futures are listed", n, x.futures.n)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/transport"
 )
@@ -151,10 +152,9 @@ func (h *FutureHold) Release(err error) {
 // writeFuture is the Future of a write, on its connection's list until it completes.
 type writeFuture struct {
 	Future
-	message    tracked
-	next, prev *writeFuture // connExt.futures, under its mutex
-	listed     bool
-	span       transport.Span // the bytes it waits for, owned by the loop
+	message tracked
+	place   list.Place[writeFuture] // in connExt.futures, under its mutex
+	span    transport.Span          // the bytes it waits for, owned by the loop
 }
 
 // Span implements transport.Waiter.
@@ -256,8 +256,8 @@ func (w *writeFuture) part(msg any) any {
 
 // futureList are a connection's unfinished writes, oldest first.
 type futureList struct {
-	first, last *writeFuture
-	n           int
+	list.List[writeFuture]
+	n int
 }
 
 // enlist adds w to those that fail with the connection.
@@ -271,13 +271,7 @@ func (x *connExt) enlist(c *Conn, w *writeFuture) error {
 	if q.n >= maxFutures {
 		return fmt.Errorf("%w: %d futures of writes wait, limit %d", ErrBackpressure, q.n, maxFutures)
 	}
-	w.prev, w.listed = q.last, true
-	if q.last == nil {
-		q.first = w
-	} else {
-		q.last.next = w
-	}
-	q.last = w
+	q.Push(&w.place, w)
 	q.n++
 	return nil
 }
@@ -287,22 +281,9 @@ func (w *writeFuture) leave() {
 	x := w.conn.ext.Load()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !w.listed {
-		return
+	if x.futures.Remove(&w.place) {
+		x.futures.n--
 	}
-	q := &x.futures
-	if w.prev == nil {
-		q.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		q.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.next, w.prev, w.listed = nil, nil, false
-	q.n--
 }
 
 // failFutures fails every unfinished write of a connection that ends, oldest first, wherever the write is.
@@ -314,7 +295,7 @@ func (c *Conn) failFutures() {
 	end := c.ended.Load()
 	for {
 		x.mu.Lock()
-		w := x.futures.first
+		w := x.futures.First()
 		x.mu.Unlock()
 		if w == nil {
 			return

@@ -391,9 +391,9 @@ func (k *inspection) pressing(w simhook.Waiting) int {
 // empty checks that a loop that has ended gave everything back.
 func (k *inspection) empty() {
 	l := k.l
-	if l.table.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || len(l.attempts) != 0 {
+	if l.table.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || l.attempts.First() != nil {
 		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.table.active, l.assigned.Load(),
-			l.writeInterest, l.Tasks.Depth(), len(l.attempts))
+			l.writeInterest, l.Tasks.Depth(), l.attempts.Len())
 	}
 	for _, t := range l.Timers.All() {
 		if x, ok := t.Owner().(*connExt); ok {

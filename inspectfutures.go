@@ -15,11 +15,7 @@ func (k *inspection) futures(c *Conn) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := 0
-	for w := x.futures.first; w != nil; w = w.next {
-		n++
-	}
-	if n != x.futures.n || n > maxFutures {
+	if n := x.futures.Len(); n != x.futures.n || n > maxFutures {
 		k.connFail(c, "has %d futures, %d counted, limit %d", n, x.futures.n, maxFutures)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
@@ -36,7 +37,7 @@ type loop struct {
 	notices  notices
 	walks    walks
 	memory   pressure
-	attempts roster[*attempt] // outbound connections that are not established yet
+	attempts list.List[attempt] // outbound connections that are not established yet
 	io       ioBatch
 	batch    *Conn // connection whose batch is running; afterActivity flushes it, so it is not listed as dirty
 	builder  pipelineBuilder

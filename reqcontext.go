@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/list"
 )
 
 // Context returns the context of what is being handled, for calls that take one; the first call makes it. Its values are
@@ -48,8 +50,7 @@ type requestContext struct {
 	deadline time.Time // zero for none
 	done     chan struct{}
 
-	next, prev *requestContext // connExt.contexts
-	linked     bool
+	place list.Place[requestContext] // in connExt.contexts, under its mutex
 
 	mu    sync.Mutex
 	err   error
@@ -85,36 +86,21 @@ func (x *connExt) link(c *Conn, r *requestContext) *CloseError {
 	if end := c.ended.Load(); end != nil {
 		return end
 	}
-	r.next, r.linked = x.contexts, true
-	if r.next != nil {
-		r.next.prev = r
-	}
-	x.contexts = r
+	x.contexts.Push(&r.place, r)
 	return nil
 }
 
 func (x *connExt) unlink(r *requestContext) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !r.linked {
-		return
-	}
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		x.contexts = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	}
-	r.next, r.prev, r.linked = nil, nil, false
+	x.contexts.Remove(&r.place)
 }
 
 // cancelRequests ends every context of the connection, which must have ended before.
 func (x *connExt) cancelRequests(err error) {
 	for {
 		x.mu.Lock()
-		r := x.contexts
+		r := x.contexts.First()
 		x.mu.Unlock()
 		if r == nil {
 			return

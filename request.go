@@ -5,21 +5,19 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-eddy/eddy/internal/list"
 )
 
 // Request is one request in flight, for protocols whose requests end in any order. Embed it in the protocol's own type
 // for a request. A Request counts as Begin and End do, and the handler deadline applies to the oldest Request that has
 // not ended. (With Begin and End alone, the time begins anew at each End, because nobody says whose end it is.)
 type Request struct {
-	conn       *Conn
-	since      int64
-	next, prev *Request
-	listed     bool
-	ctx        atomic.Pointer[requestContext]
+	conn  *Conn
+	since int64
+	place list.Place[Request] // in connExt.requests, under its mutex
+	ctx   atomic.Pointer[requestContext]
 }
-
-// requestList holds the requests that have not ended, oldest first. connExt.mu guards it.
-type requestList struct{ first, last *Request }
 
 // BeginRequest counts r as in flight until its End. r must not be in use. Any goroutine.
 func (c *Conn) BeginRequest(r *Request) {
@@ -29,21 +27,11 @@ func (c *Conn) BeginRequest(r *Request) {
 		return
 	}
 	r.since = c.loop.Clock.Now()
-	c.extend().add(r)
-	c.watchRequest()
-}
-
-func (x *connExt) add(r *Request) {
+	x := c.extend()
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	r.listed = true
-	r.prev = x.requests.last
-	if r.prev != nil {
-		r.prev.next = r
-	} else {
-		x.requests.first = r
-	}
-	x.requests.last = r
+	x.requests.Push(&r.place, r)
+	x.mu.Unlock()
+	c.watchRequest()
 }
 
 // End undoes BeginRequest and cancels the request's Context. Call it once, after the response was written. Any goroutine.
@@ -52,26 +40,12 @@ func (r *Request) End() {
 	if x := r.ctx.Load(); x != nil {
 		x.end(context.Canceled)
 	}
-	if r.listed {
-		c.ext.Load().remove(r)
+	if x := c.ext.Load(); r.place.Taken() {
+		x.mu.Lock()
+		x.requests.Remove(&r.place)
+		x.mu.Unlock()
 	}
 	c.finished(&c.counts.inflight)
-}
-
-func (x *connExt) remove(r *Request) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if r.prev != nil {
-		r.prev.next = r.next
-	} else {
-		x.requests.first = r.next
-	}
-	if r.next != nil {
-		r.next.prev = r.prev
-	} else {
-		x.requests.last = r.prev
-	}
-	r.next, r.prev, r.listed = nil, nil, false
 }
 
 // Cancel ends the request's Context before its End, because nobody wants the result any more. The request stays in flight.
@@ -155,7 +129,7 @@ func (c *Conn) oldestRequest() int64 {
 	if x.begun.count.Load() > 0 {
 		oldest = earlier(oldest, x.begun.since)
 	}
-	if r := x.requests.first; r != nil {
+	if r := x.requests.First(); r != nil {
 		oldest = earlier(oldest, r.since)
 	}
 	return oldest

@@ -99,11 +99,7 @@ func TestContextOfEachMessage(t *testing.T) {
 		a.conn.End()
 	}
 	l.Iterate()
-	n := 0
-	for r := a.conn.ext.Load().contexts; r != nil; r = r.next {
-		n++
-	}
-	if n > 12 {
+	if n := a.conn.ext.Load().contexts.Len(); n > 12 {
 		t.Errorf("%d contexts are kept", n)
 	}
 	a.wantEnd(t, "with young requests", CloseUnset)

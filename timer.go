@@ -3,6 +3,7 @@ package eddy
 import (
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/reactor"
 )
 
@@ -25,7 +26,7 @@ func (c *Conn) after(d time.Duration, f func()) (*Timer, error) {
 }
 
 // TimerList makes the connection an owner of timers.
-func (x *connExt) TimerList() **reactor.Timer { return &x.timers }
+func (x *connExt) TimerList() *list.List[reactor.Timer] { return &x.timers }
 
 // stopTimers ends the timers of a closed connection: a timer that is far off must not keep it in memory.
 func (c *Conn) stopTimers() {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/reactor"
 )
 
@@ -21,12 +22,12 @@ type connExt struct {
 	trace    atomic.Pointer[context.Context] // for messages without their own
 
 	// Owned by the loop.
-	timers   *reactor.Timer    // armed by handlers
-	late     *CloseError       // the end, put off until no write is on its way through a pool
-	progress progress          // set for a slow peer
-	zone     string            // of the peer's address
-	current  *requestContext   // context of what is being handled, if asked for
-	kept     []*requestContext // contexts with a deadline whose requests may be in flight, oldest first
+	timers   list.List[reactor.Timer] // armed by handlers
+	late     *CloseError              // the end, put off until no write is on its way through a pool
+	progress progress                 // set for a slow peer
+	zone     string                   // of the peer's address
+	current  *requestContext          // context of what is being handled, if asked for
+	kept     []*requestContext        // contexts with a deadline whose requests may be in flight, oldest first
 	tenant   string
 	marks    *outMarks // nil until there is the first
 	stream   connStream
@@ -35,8 +36,8 @@ type connExt struct {
 	mu       sync.Mutex
 	writable *Future // set while somebody waits; kept with its error after the end
 	done     chan struct{}
-	contexts *requestContext // contexts that have not ended
-	requests requestList
+	contexts list.List[requestContext] // that have not ended
+	requests list.List[Request]        // that have not ended, oldest first
 	futures  futureList
 	closing  *Future // of CloseFuture
 	over     bool

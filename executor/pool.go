@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/simhook"
 )
 
@@ -68,7 +69,7 @@ type Pool struct {
 	state   state
 	queue   fifo[Runner]
 	waiters fifo[*waiter]
-	line    roomLine
+	line    list.List[Room] // that wait for room, first come first told
 	staff   staff
 	alarm   alarm
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/list"
 )
 
 // call is one request that a Responder has taken, and the job of its pool. The winner of claim decides the end of the
@@ -30,15 +31,15 @@ type call[Req any] struct {
 	failure error // why there is no answer; the connection must end
 
 	// The loop's.
-	prev, next *call[Req]
-	running    bool        // the pool has it
-	ready      bool        // the answer is there
-	answered   bool        // the answer has left
-	local      bool        // will be answered on the loop when it is its turn
-	waiting    bool        // goes to its pool when those before it have come back
-	routed     bool        // Options.Done is told its end
-	refusal    error       // answers the request instead of its function, if set
-	expiry     *eddy.Timer // of a call that outlives its connection; recycle stops it
+	place    list.Place[call[Req]]
+	running  bool        // the pool has it
+	ready    bool        // the answer is there
+	answered bool        // the answer has left
+	local    bool        // will be answered on the loop when it is its turn
+	waiting  bool        // goes to its pool when those before it have come back
+	routed   bool        // Options.Done is told its end
+	refusal  error       // answers the request instead of its function, if set
+	expiry   *eddy.Timer // of a call that outlives its connection; recycle stops it
 
 	nextDone *call[Req] // flow.mu
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/list"
 )
 
 // flow is what a Responder knows of one connection. The loop owns it, except what mu guards.
@@ -17,19 +18,19 @@ type flow[Req any] struct {
 	loop *eddy.Loop
 	room int64 // bytes that the connection's queue takes beyond its high watermark
 
-	first, last *call[Req] // in order of arrival; each stays until it was answered and its function has returned
-	turn        *call[Req] // the oldest that was not answered
-	count       int
-	owed        int // unanswered calls, without one-way ones
-	size        int // bytes of an answer, a moving average
-	paused      bool
-	byID        map[uint64]*call[Req]
-	strand      *executor.Strand[*call[Req]] // under Serial on one pool
-	starting    bool                         // the calls that wait are being looked at
-	timer       *eddy.Timer                  // comes at timerAt, no later than the first timeout
-	timerAt     time.Time
-	expireFunc  func()
-	back        eddy.Signal // collects what the pool has brought
+	calls      list.List[call[Req]] // in order of arrival; each stays until it was answered and its function has returned
+	turn       *call[Req]           // the oldest that was not answered
+	count      int
+	owed       int // unanswered calls, without one-way ones
+	size       int // bytes of an answer, a moving average
+	paused     bool
+	byID       map[uint64]*call[Req]
+	strand     *executor.Strand[*call[Req]] // under Serial on one pool
+	starting   bool                         // the calls that wait are being looked at
+	timer      *eddy.Timer                  // comes at timerAt, no later than the first timeout
+	timerAt    time.Time
+	expireFunc func()
+	back       eddy.Signal // collects what the pool has brought
 
 	mu   sync.Mutex
 	done *call[Req] // calls that come back from the pool, first and last
@@ -118,7 +119,7 @@ func (f *flow[Req]) startNext() {
 	}
 	f.starting = true
 	defer func() { f.starting = false }() // also if a function on the loop ends the goroutine
-	for c := f.first; c != nil && c.waiting; c = f.first {
+	for c := f.calls.First(); c != nil && c.waiting; c = f.calls.First() {
 		c.waiting = false
 		if c.ready { // ended while it waited; finish has it when it is its turn
 			return
@@ -225,13 +226,7 @@ func (f *flow[Req]) begin(req Req, id uint64, oneWay bool, pool *executor.Pool) 
 }
 
 func (f *flow[Req]) append(c *call[Req]) {
-	c.prev = f.last
-	if f.last == nil {
-		f.first = c
-	} else {
-		f.last.next = c
-	}
-	f.last = c
+	f.calls.Push(&c.place, c)
 	if f.turn == nil {
 		f.turn = c
 	}
@@ -269,16 +264,7 @@ func (f *flow[Req]) pace() {
 
 // remove forgets a call that was answered and has come back.
 func (f *flow[Req]) remove(c *call[Req]) {
-	if c.prev == nil {
-		f.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		f.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
+	f.calls.Remove(&c.place)
 	f.count--
 	f.pace()
 	c.recycle()
@@ -318,7 +304,7 @@ func (f *flow[Req]) ready(c *call[Req]) {
 // finish writes a response and ends its request.
 func (f *flow[Req]) finish(c *call[Req]) {
 	for f.turn != nil && (f.turn == c || f.turn.answered) {
-		f.turn = f.turn.next
+		f.turn = f.turn.place.Next()
 	}
 	c.answered = true
 	size := c.answer.Len()
@@ -378,8 +364,8 @@ func (f *flow[Req]) watch(now, due time.Time) {
 func (f *flow[Req]) expire() {
 	f.timer = nil
 	now, next := f.loop.Now(), time.Time{}
-	for c := f.first; c != nil; {
-		behind := c.next // c may be the first to go; those behind it go with their own turn
+	for c := f.calls.First(); c != nil; {
+		behind := c.place.Next() // c may be the first to go; those behind it go with their own turn
 		switch {
 		case c.due.IsZero() || c.ready:
 		case c.due.After(now):
@@ -388,7 +374,7 @@ func (f *flow[Req]) expire() {
 			}
 		case f.decide(c, nil, context.DeadlineExceeded):
 			f.r.expired.Add(1)
-			c = f.first // decide may have removed any: begin anew, what is done is skipped
+			c = f.calls.First() // decide may have removed any: begin anew, what is done is skipped
 			next = time.Time{}
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/go-eddy/eddy"
+
+	"github.com/go-eddy/eddy/internal/list"
 )
 
 // deliver brings a call back from the pool. The goroutine of the pool has no part in the call any more.
@@ -61,12 +63,10 @@ func (f *flow[Req]) close() {
 		f.paused = false
 		f.ctx.ReleaseReads()
 	}
-	for c := f.first; c != nil; {
-		behind := c.next
+	for c := range f.calls.All() {
 		f.abandon(c)
-		c = behind
 	}
-	f.first, f.last, f.turn, f.byID = nil, nil, nil, nil
+	f.calls, f.turn, f.byID = list.List[call[Req]]{}, nil, nil
 	f.count, f.owed = 0, 0
 	for c := f.delivered(true); c != nil; { // from here on deliver ends those that still run
 		behind := c.nextDone

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/codec/frame"
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/rpc/internal/payload"
 )
 
@@ -65,9 +66,9 @@ type refusals struct {
 
 // waiting is the place of a call in a list of Client.waits. Client.mu guards it.
 type waiting struct {
-	prev, next *call
-	list       *callList // nil when the call does not wait
-	timer      *time.Timer
+	place list.Place[call]
+	list  *callList // nil when the call does not wait
+	timer *time.Timer
 }
 
 // claim reports whether its caller is the one to decide the end of the call.

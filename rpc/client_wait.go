@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/rpc/internal/balance"
 )
 
@@ -93,7 +94,7 @@ func (cl *Client) wait(c *call, r *balance.Routes[*wire], given uint64, full err
 	switch {
 	case cl.life.ctx.Err() != nil:
 		return false, c.error(errClosed, ExecutedNo)
-	case cl.routes.Load() != r, full != nil && q.given.Load() != given, full == errBehind && q.room.first == nil: //nolint:errorlint // the same one
+	case cl.routes.Load() != r, full != nil && q.given.Load() != given, full == errBehind && q.room.First() == nil: //nolint:errorlint // the same one
 		return true, nil
 	case full == errAway: //nolint:errorlint // the same one
 		// The link connects again or fails, and retries the calls that wait.
@@ -163,7 +164,7 @@ func (cl *Client) giveRoom() {
 	cl.mu.Lock()
 	q.given.Add(1)
 	r := cl.routes.Load()
-	for c := q.room.first; c != nil; c = q.room.first {
+	for c := q.room.First(); c != nil; c = q.room.First() {
 		c.refs.Add(1) // c may end and be released on the connection before this loop is done with it
 		taken, full := cl.try(c, r)
 		if full != nil && cl.life.ctx.Err() == nil {
@@ -218,7 +219,7 @@ func (cl *Client) waitedEnough(c *call) {
 func (cl *Client) stopWaiting(c *call, end func()) {
 	cl.mu.Lock()
 	was := c.list
-	first := was != nil && c.prev == nil
+	first := was != nil && was.First() == c
 	if was != nil {
 		cl.unwait(c)
 	}
@@ -251,7 +252,7 @@ func (cl *Client) retryWaiting() {
 	cl.giveRoom()
 	var all []*call
 	cl.mu.Lock()
-	for c := cl.waits.conn.first; c != nil; c = cl.waits.conn.first {
+	for c := range cl.waits.conn.All() {
 		cl.unwait(c)
 		all = append(all, c)
 	}
@@ -263,35 +264,21 @@ func (cl *Client) retryWaiting() {
 
 // callList is a list of calls. Client.mu guards it; n may be read without the lock.
 type callList struct {
-	first, last *call
-	n           atomic.Int32
-	bytes       int // of their requests
+	list.List[call]
+	n     atomic.Int32
+	bytes int // of their requests
 }
 
 func (q *callList) push(c *call) {
-	c.list, c.prev, c.next = q, q.last, nil
-	if q.last == nil {
-		q.first = c
-	} else {
-		q.last.next = c
-	}
-	q.last = c
+	c.list = q
+	q.Push(&c.place, c)
 	q.n.Add(1)
 	q.bytes += len(c.buf)
 }
 
 func (q *callList) remove(c *call) {
-	if c.prev == nil {
-		q.first = c.next
-	} else {
-		c.prev.next = c.next
-	}
-	if c.next == nil {
-		q.last = c.prev
-	} else {
-		c.next.prev = c.prev
-	}
-	c.list, c.prev, c.next = nil, nil, nil
+	c.list = nil
+	q.Remove(&c.place)
 	q.n.Add(-1)
 	q.bytes -= len(c.buf)
 }

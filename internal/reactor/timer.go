@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
@@ -22,8 +23,7 @@ const (
 
 // Owner is whose timers end with it, a connection. It keeps them in a list, which the loop maintains.
 type Owner interface {
-	// TimerList returns the place of the first timer of the list.
-	TimerList() **Timer
+	TimerList() *list.List[Timer]
 }
 
 // Timer is a function that runs on a loop at a later time, once or again and again. Timers of a loop run in the order of
@@ -39,7 +39,7 @@ type Timer struct {
 	period time.Duration // 0 = once
 	drift  bool          // the period begins at the end of a run
 
-	next, prev *Timer // the owner's other timers
+	place list.Place[Timer] // among the owner's
 }
 
 // Stop prevents the timer from running (again) and reports whether it did. False means that a timer that runs once has run
@@ -98,7 +98,7 @@ func (l *Loop[T]) AddTimer(t *Timer) {
 	}
 	heap.Push(&l.Timers, t)
 	if t.owner != nil {
-		t.link()
+		t.owner.TimerList().Push(&t.place, t)
 	}
 }
 
@@ -226,31 +226,14 @@ func (q *Timers) Pop() any {
 	return t
 }
 
-func (t *Timer) link() {
-	first := t.owner.TimerList()
-	t.next = *first
-	if t.next != nil {
-		t.next.prev = t
-	}
-	*first = t
-}
-
 func (t *Timer) unlink() {
-	if t.prev != nil {
-		t.prev.next = t.next
-	} else {
-		*t.owner.TimerList() = t.next
-	}
-	if t.next != nil {
-		t.next.prev = t.prev
-	}
-	t.next, t.prev, t.owner = nil, nil, nil
+	t.owner.TimerList().Remove(&t.place)
+	t.owner = nil
 }
 
 // StopAll ends the timers of a list, whose owner has ended. A timer that is far off must not keep its owner in memory.
-func StopAll(first **Timer) {
-	for *first != nil {
-		t := *first
+func StopAll(timers *list.List[Timer]) {
+	for t := range timers.All() {
 		t.unlink()
 		t.Stop()
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
@@ -179,9 +180,9 @@ func TestTimerStop(t *testing.T) {
 }
 
 // owner keeps the timers of a test.
-type owner struct{ first *Timer }
+type owner struct{ timers list.List[Timer] }
 
-func (o *owner) TimerList() **Timer { return &o.first }
+func (o *owner) TimerList() *list.List[Timer] { return &o.timers }
 
 // TestOwnersTimers: an owner's timers are in its list until they have run or are stopped, and end with it.
 func TestOwnersTimers(t *testing.T) {
@@ -197,7 +198,7 @@ func TestOwnersTimers(t *testing.T) {
 		timers = append(timers, timer)
 	}
 	listed := func() (n int) {
-		for timer := o.first; timer != nil; timer = timer.next {
+		for timer := range o.timers.All() {
 			if timer.Owner() != Owner(&o) {
 				t.Error("a timer of the list has another owner")
 			}
@@ -214,7 +215,7 @@ func TestOwnersTimers(t *testing.T) {
 	if r.Iterate(); ran != 2 || listed() != 2 {
 		t.Errorf("%d ran, %d are listed, want 2 and 2", ran, listed())
 	}
-	StopAll(&o.first)
+	StopAll(&o.timers)
 	r.now += int64(time.Hour)
 	if r.Iterate(); ran != 2 || listed() != 0 || r.NextDeadline() != SleepForever {
 		t.Errorf("after the owner's end %d ran and %d are listed", ran, listed())
