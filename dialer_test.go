@@ -298,7 +298,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, cancel func(error)) { cancel(gaveUp) }, gaveUp},
 		"drained":   {func(d *Dialer, _ *hanging, l *loop, _ func(error)) { l.startDrain(&d.endpoint) }, ErrDialerClosed},
 		"closed": {func(d *Dialer, _ *hanging, l *loop, _ func(error)) {
-			l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})})
+			l.startWalk(walk{owner: &d.endpoint, over: make(chan struct{})})
 		}, ErrDialerClosed},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package eddy
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // DrainReport counts what became of the connections that were open when Shutdown began, or were then accepted from the
 // listener's queue. Each is either drained or forced. Sockets that a limit has refused are not among them; Stats.Refused
@@ -13,66 +16,74 @@ type DrainReport struct {
 
 var errForced = errors.New("eddy: shutdown deadline passed")
 
-// drainBatch is the number of slots that are told to drain in one iteration.
-const drainBatch = 256
+// walkBatch is the number of slots that a walk passes in one iteration. It is bounded because connections of others may live
+// on the loop.
+const walkBatch = 256
 
-// drainWalk is a loop's way through its connections for an endpoint that drains.
-type drainWalk struct {
+// walk is a loop's way through its connections for an endpoint that ends. It tells them to drain, or ends them by force.
+type walk struct {
 	owner  *endpoint
-	cursor int // slots below it have been told
+	cursor int // slots below it have been passed
+
+	over  chan struct{} // by force: closed when all have been ended; nil for a drain
+	cause error         // by force
 }
 
 // startDrain begins to end the owner's connections in order.
-func (l *loop) startDrain(owner *endpoint) {
-	l.walks.drains = append(l.walks.drains, drainWalk{owner: owner})
-	l.abandon(owner)
+func (l *loop) startDrain(owner *endpoint) { l.startWalk(walk{owner: owner}) }
+
+// startWalk begins a walk. The owner gets no further connections.
+func (l *loop) startWalk(w walk) {
+	l.walks = append(l.walks, w)
+	l.abandon(w.owner)
 }
 
 // endDrain forgets an owner that has no connections any more.
 func (l *loop) endDrain(owner *endpoint) {
-	for i := range l.walks.drains {
-		if l.walks.drains[i].owner == owner {
-			l.walks.drains = append(l.walks.drains[:i], l.walks.drains[i+1:]...)
-			return
-		}
-	}
+	l.walks = slices.DeleteFunc(l.walks, func(w walk) bool { return w.drains(owner) })
 }
 
 // drains reports whether the owner is draining, so that its new connections come too late.
 func (l *loop) drains(owner *endpoint) bool {
-	for i := range l.walks.drains {
-		if l.walks.drains[i].owner == owner {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.walks, func(w walk) bool { return w.drains(owner) })
 }
+
+func (w walk) drains(owner *endpoint) bool { return w.owner == owner && w.over == nil }
 
 // walking reports whether some connections have not yet been told to drain, or not yet been ended by force.
 func (l *loop) walking() bool {
-	if len(l.walks.forces) > 0 {
-		return true
-	}
-	for i := range l.walks.drains {
-		if l.walks.drains[i].cursor < len(l.table.slots) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.walks, func(w walk) bool { return w.over != nil || w.cursor < len(l.table.slots) })
 }
 
-// continueDrain tells the next connections, a bounded number per iteration.
-func (l *loop) continueDrain() {
-	for i := range l.walks.drains {
-		owner, from := l.walks.drains[i].owner, l.walks.drains[i].cursor
-		end := min(from+drainBatch, len(l.table.slots))
-		l.walks.drains[i].cursor = end
-		for _, c := range l.table.slots[from:end] {
-			if c != nil && c.set.owner == owner && c.phase < PhaseClosing {
+// continueWalks passes the next connections of each walk.
+func (l *loop) continueWalks() {
+	for i := 0; i < len(l.walks); i++ {
+		w := l.walks[i]
+		end := min(w.cursor+walkBatch, len(l.table.slots))
+		l.walks[i].cursor = end
+		for _, c := range l.table.slots[w.cursor:end] {
+			switch {
+			case c == nil || c.set.owner != w.owner:
+			case w.over != nil:
+				c.force(w.cause)
+			case c.phase < PhaseClosing:
 				l.drainConn(c)
 			}
 		}
+		if w.over != nil && end == len(l.table.slots) {
+			close(w.over)
+			l.walks = slices.Delete(l.walks, i, i+1)
+			i--
+		}
 	}
+}
+
+func (c *Conn) force(cause error) {
+	if !c.has(listedClose) {
+		c.set.owner.forced.Add(1)
+		c.set.owner.dropped.Add(int64(c.counts.inflight.Load()))
+	}
+	c.beginClose(CloseServerShutdown, cause)
 }
 
 // drainConn tells a connection's handlers, takes what the peer has sent so far and ends the connection as soon as

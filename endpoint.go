@@ -81,7 +81,7 @@ func (e *endpoint) force(loops []*loop, cause error) {
 	walks := make([]chan struct{}, len(loops))
 	for i, l := range loops {
 		walks[i] = make(chan struct{})
-		l.do(func() { l.startForce(forceWalk{owner: e, cause: cause, over: walks[i]}) })
+		l.do(func() { l.startWalk(walk{owner: e, cause: cause, over: walks[i]}) })
 	}
 	for i, l := range loops {
 		l.kernel.wait(walks[i], l.Done)

@@ -81,7 +81,7 @@ func TestDialFutureEndsOnce(t *testing.T) {
 			}
 		}, FutureCancelled, ErrCancelled},
 		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) {
-			l.startForce(forceWalk{owner: &d.endpoint, over: make(chan struct{})})
+			l.startWalk(walk{owner: &d.endpoint, over: make(chan struct{})})
 		}, FutureFailed, ErrDialerClosed},
 	} {
 		d, h, l := hangingDialer(t)

@@ -35,7 +35,7 @@ type loop struct {
 	out      outbox
 	hops     hopBatches
 	notices  notices
-	walks    walks
+	walks    []walk // over all connections, which many iterations share
 	memory   pressure
 	attempts list.List[attempt] // outbound connections that are not established yet
 	io       ioBatch
@@ -102,12 +102,6 @@ type notices struct {
 	nested int       // running listeners
 }
 
-// walks are passes over all connections that many iterations share.
-type walks struct {
-	drains []drainWalk
-	forces []forceWalk
-}
-
 // pressure is what the loop's connections hold for the budgets of their endpoints.
 type pressure struct {
 	cells   []*memoryCell // shares of budgets that this iteration changed
@@ -167,8 +161,7 @@ func (l *loop) Finish() {
 	l.expireDeadlines()
 	l.notifyFutures()
 	l.flushDirty()
-	l.continueDrain()
-	l.continueForce()
+	l.continueWalks()
 	l.FinishCloses()
 	l.notifyFutures()
 }

@@ -8,7 +8,7 @@ import (
 // TestForceIsBounded: so many connections at most end by force in one iteration, and others on the loop are served in between;
 // each ends once, and is counted.
 func TestForceIsBounded(t *testing.T) {
-	const conns = 3*forceBatch - 10
+	const conns = 3*walkBatch - 10
 	cause := errors.New("no more time")
 	echo := func(ctx *Context, msg string) error { return ctx.Write(msg) }
 	st, l := newStage(t, cutServer(echo))
@@ -33,8 +33,8 @@ func TestForceIsBounded(t *testing.T) {
 		return n
 	}
 	over := make(chan struct{})
-	l.startForce(forceWalk{owner: &st.srv.endpoint, cause: cause, over: over})
-	for i, most := range []int{forceBatch, 2 * forceBatch, conns} {
+	l.startWalk(walk{owner: &st.srv.endpoint, cause: cause, over: over})
+	for i, most := range []int{walkBatch, 2 * walkBatch, conns} {
 		neighbour.send("ping;")
 		l.Iterate()
 		if n := closed(); n > most || n < most-1 {
@@ -65,12 +65,12 @@ func TestForceIsBounded(t *testing.T) {
 // TestDrainIsBounded: so many connections at most are told to drain in one iteration.
 func TestDrainIsBounded(t *testing.T) {
 	st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
-	all := make([]*actor, 2*drainBatch+10)
+	all := make([]*actor, 2*walkBatch+10)
 	for i := range all {
 		all[i] = st.connect(l)
 	}
 	l.startDrain(&st.srv.endpoint)
-	for i, want := range []int{drainBatch, 2 * drainBatch, len(all)} {
+	for i, want := range []int{walkBatch, 2 * walkBatch, len(all)} {
 		l.Iterate()
 		told := 0
 		for _, a := range all {
