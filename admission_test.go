@@ -73,11 +73,7 @@ func (g *gateStage) turn() {
 func (g *gateStage) conns() []*Conn {
 	var all []*Conn
 	for _, w := range g.workers {
-		for _, c := range w.table.slots {
-			if c != nil {
-				all = append(all, c)
-			}
-		}
+		all = slices.AppendSeq(all, w.table.All())
 	}
 	slices.SortFunc(all, func(a, b *Conn) int { return a.fd - b.fd })
 	return all
@@ -208,7 +204,7 @@ func TestMaxPerLoop(t *testing.T) {
 		w.set.chooser = ChooserFunc(func(netip.AddrPort, Loads) int { return 0 })
 	}
 	g.expect("five connections", g.arrive("::1", "::1", "::1", "::1", "::1"), "oooox")
-	if a, b := g.workers[0].table.active, g.workers[1].table.active; a != 2 || b != 2 {
+	if a, b := g.workers[0].table.Active(), g.workers[1].table.Active(); a != 2 || b != 2 {
 		t.Errorf("the loops have %d and %d connections, want 2 and 2", a, b)
 	}
 	g.conns()[0].Close(CloseNormal)

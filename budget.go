@@ -309,7 +309,7 @@ func (m *memoryCell) resume() {
 	}
 	n := min(len(m.paused), budgetResume)
 	for _, token := range m.paused[:n] {
-		if c := m.loop.table.lookup(token); c != nil {
+		if c := m.loop.table.Lookup(token); c != nil {
 			c.paused &^= pauseBudget
 			if !c.readPaused() {
 				c.markReady()
@@ -325,11 +325,10 @@ func (m *memoryCell) resume() {
 
 // nominate goes through a part of the loop's connections. After the last part it names the slowest connection.
 func (m *memoryCell) nominate() {
-	slots := m.loop.table.slots
 	least, _ := m.owner.budget.patience(m.loop.Now)
 	spared := m.owner.budget.sparesReaders(m.loop.Now)
-	end := min(m.cursor+budgetScan, len(slots))
-	for _, c := range slots[min(m.cursor, end):end] {
+	part, end := m.loop.table.Part(m.cursor, budgetScan)
+	for _, c := range part {
 		if c == nil || c.set.owner != m.owner || c.phase >= PhaseClosing {
 			continue
 		}
@@ -337,7 +336,7 @@ func (m *memoryCell) nominate() {
 			m.best = n
 		}
 	}
-	if m.cursor = end; end < len(slots) {
+	if m.cursor = end; end < m.loop.table.Len() {
 		return
 	}
 	var named *nominee

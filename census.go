@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/reactor"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // ConnInfo is what EachConn tells of a connection, as its loop found it.
@@ -101,13 +102,13 @@ func (w *census) ask(p *censusPiece) {
 // fill looks at the next slots. On the loop.
 func (w *census) fill(p *censusPiece) {
 	l := p.loop
-	end := min(p.cursor+censusBatch, len(l.table.slots))
-	for _, c := range l.table.slots[min(p.cursor, end):end] {
+	part, end := l.table.Part(p.cursor, censusBatch)
+	for _, c := range part {
 		if c != nil && c.set.owner == w.owner {
 			p.infos = append(p.infos, c.info())
 		}
 	}
-	p.cursor, p.last = end, end == len(l.table.slots)
+	p.cursor, p.last = end, end == l.table.Len()
 	w.mu.Lock()
 	w.back = append(w.back, p)
 	w.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason Cl
 	l, looked, known := e.workers[id.loop], make(chan struct{}), new(bool)
 	err = l.Tasks.PushTail(func() {
 		defer close(looked)
-		if c := l.table.lookup(uint64(id.gen)<<32 | uint64(id.slot)); c != nil && c.set.owner == &s.endpoint {
+		if c := l.table.Lookup(transport.Token(id.slot, id.gen)); c != nil && c.set.owner == &s.endpoint {
 			*known = true
 			c.requestClose(closeRequest{reason: reason, err: cause, flush: flush})
 		}

@@ -205,7 +205,7 @@ func (l *loop) finishClose(c *Conn) {
 	l.deadlines.wheel.Cancel(c.timer)
 	c.timer = 0
 	c.stopTimers()
-	l.table.release(c)
+	l.table.Release(c.slot)
 	l.logSlow(c, c.ended.Load())
 	c.releaseBuffers()
 	c.failFutures()
@@ -240,9 +240,7 @@ func (c *Conn) releaseBuffers() {
 // closeAll ends every connection now, because the loop ends.
 func (l *loop) closeAll() {
 	l.abandon(nil)
-	for _, c := range l.table.slots {
-		if c != nil {
-			c.beginClose(CloseServerShutdown, nil)
-		}
+	for c := range l.table.All() {
+		c.beginClose(CloseServerShutdown, nil)
 	}
 }

@@ -256,7 +256,7 @@ func (c *Conn) Done() <-chan struct{} {
 }
 
 // token identifies the connection to the poller and the wheel.
-func (c *Conn) token() uint64 { return uint64(c.gen)<<32 | uint64(c.slot) }
+func (c *Conn) token() uint64 { return transport.Token(c.slot, c.gen) }
 
 // closedError returns the reason as an error, for calls on a connection that ended or was told to.
 func (c *Conn) closedError() error {
@@ -330,7 +330,7 @@ func (l *loop) register(c *Conn) {
 		l.refuse(c)
 		return
 	}
-	l.table.adopt(c)
+	c.slot, c.gen = l.table.Adopt(c)
 	if c.set.growing {
 		c.shared.Or(windowHalved * windowDrains << windowShift)
 	}

@@ -15,7 +15,7 @@ func (l *loop) expireDeadlines() {
 
 // expire handles one fired wheel entry; its payload is the connection's token.
 func (l *loop) expire(_ wheelHandle, payload uint64) {
-	if c := l.table.lookup(payload); c != nil {
+	if c := l.table.Lookup(payload); c != nil {
 		c.timer = 0
 		c.checkDeadlines()
 	}

@@ -80,8 +80,8 @@ func TestRepollAfterManyCloses(t *testing.T) {
 				t.Fatalf("closed %d times", a.closed)
 			}
 		}
-		if l.table.active != 1 || l.Counters[meter.StaleEvents] != 0 {
-			t.Errorf("%d connections left, %d stale events", l.table.active, l.Counters[meter.StaleEvents])
+		if l.table.Active() != 1 || l.Counters[meter.StaleEvents] != 0 {
+			t.Errorf("%d connections left, %d stale events", l.table.Active(), l.Counters[meter.StaleEvents])
 		}
 	}
 }

@@ -52,16 +52,16 @@ func (w walk) drains(owner *endpoint) bool { return w.owner == owner && w.over =
 
 // walking reports whether some connections have not yet been told to drain, or not yet been ended by force.
 func (l *loop) walking() bool {
-	return slices.ContainsFunc(l.walks, func(w walk) bool { return w.over != nil || w.cursor < len(l.table.slots) })
+	return slices.ContainsFunc(l.walks, func(w walk) bool { return w.over != nil || w.cursor < l.table.Len() })
 }
 
 // continueWalks passes the next connections of each walk.
 func (l *loop) continueWalks() {
 	for i := 0; i < len(l.walks); i++ {
 		w := l.walks[i]
-		end := min(w.cursor+walkBatch, len(l.table.slots))
+		part, end := l.table.Part(w.cursor, walkBatch)
 		l.walks[i].cursor = end
-		for _, c := range l.table.slots[w.cursor:end] {
+		for _, c := range part {
 			switch {
 			case c == nil || c.set.owner != w.owner:
 			case w.over != nil:
@@ -70,7 +70,7 @@ func (l *loop) continueWalks() {
 				l.drainConn(c)
 			}
 		}
-		if w.over != nil && end == len(l.table.slots) {
+		if w.over != nil && end == l.table.Len() {
 			close(w.over)
 			l.walks = slices.Delete(l.walks, i, i+1)
 			i--

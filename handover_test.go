@@ -28,8 +28,8 @@ func TestFailedHandOver(t *testing.T) {
 		t.Errorf("%d closed, %d counted as open, %d as refused; want 3, 1, 3", closed, n, boss.Counters[meter.Refused])
 	}
 	worker.Iterate()
-	if worker.table.active != 1 {
-		t.Errorf("%d connections handed over, want 1", worker.table.active)
+	if worker.table.Active() != 1 {
+		t.Errorf("%d connections handed over, want 1", worker.table.Active())
 	}
 }
 

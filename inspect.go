@@ -81,28 +81,14 @@ func (k *inspection) connFail(c *Conn, format string, args ...any) {
 
 // slots checks that every connection stands in exactly one slot, under its own generation.
 func (k *inspection) slots() {
-	l, used := k.l, 0
-	for i, c := range l.table.slots {
-		switch {
-		case c == nil:
-			continue
-		case c.loop != l:
-			k.fail("slot %d holds a connection of loop %s", i, c.loop.Name)
-		case int(c.slot) != i || c.gen != l.table.gens[i] || c.gen == 0:
-			k.fail("slot %d, generation %d holds connection %v", i, l.table.gens[i], c.ID())
+	l := k.l
+	for c := range l.table.All() {
+		if c.loop != l || c.gen == 0 || l.table.Lookup(c.token()) != c {
+			k.fail("a slot holds connection %v, which is not its own", c.ID())
 		}
-		used++
 	}
-	if used != l.table.active {
-		k.fail("%d connections in slots, %d counted", used, l.table.active)
-	}
-	if len(l.table.free)+used != len(l.table.slots) {
-		k.fail("%d slots: %d used, %d free", len(l.table.slots), used, len(l.table.free))
-	}
-	for i, s := range l.table.free {
-		if l.table.slots[s] != nil || slices.Contains(l.table.free[:i], s) {
-			k.fail("slot %d is free and is not", s)
-		}
+	if err := l.table.Check(); err != nil {
+		k.fail("%w", err)
 	}
 }
 
@@ -115,8 +101,8 @@ func (k *inspection) lists() {
 				k.connFail(c, "is on the %s list wrongly", name)
 			}
 		}
-		for _, c := range l.table.slots {
-			if c != nil && flag(c) && !slices.Contains(list, c) {
+		for c := range l.table.All() {
+			if flag(c) && !slices.Contains(list, c) {
 				k.connFail(c, "is not on the %s list", name)
 			}
 		}
@@ -287,10 +273,7 @@ func (k *inspection) ends(c *Conn) {
 // wheel checks that all armed entries belong to live connections or timers, and that every deadline is armed in time.
 func (k *inspection) wheel() {
 	l, armed := k.l, 0
-	for _, c := range l.table.slots {
-		if c == nil {
-			continue
-		}
+	for c := range l.table.All() {
 		if c.timer != 0 {
 			armed++
 			if payload, ok := l.deadlines.wheel.Armed(c.timer); !ok || payload != c.token() {
@@ -302,7 +285,7 @@ func (k *inspection) wheel() {
 		}
 	}
 	for _, t := range l.Timers.All() {
-		if x, ok := t.Owner().(*connExt); ok && (x.conn.loop != l || l.table.lookup(x.conn.token()) != x.conn) {
+		if x, ok := t.Owner().(*connExt); ok && (x.conn.loop != l || l.table.Lookup(x.conn.token()) != x.conn) {
 			k.fail("a timer for %d is armed that belongs to nobody", t.When())
 		}
 	}
@@ -315,8 +298,8 @@ func (k *inspection) wheel() {
 func (k *inspection) numbers(w simhook.Waiting) {
 	l := k.l
 	var writing int64
-	for _, c := range l.table.slots {
-		if c != nil && c.interest&sys.Write != 0 {
+	for c := range l.table.All() {
+		if c.interest&sys.Write != 0 {
 			writing++
 		}
 	}
@@ -332,8 +315,8 @@ func (k *inspection) numbers(w simhook.Waiting) {
 			coming++
 		}
 	}
-	if n := l.assigned.Load(); n != int64(l.table.active+coming) {
-		k.fail("%d connections and %d to come, %d assigned", l.table.active, coming, n)
+	if n := l.assigned.Load(); n != int64(l.table.Active()+coming) {
+		k.fail("%d connections and %d to come, %d assigned", l.table.Active(), coming, n)
 	}
 	if in, out := l.Counters[meter.BytesIn], l.Counters[meter.BytesOut]; in > w.In || in < w.In-w.Late || out != w.Out {
 		k.fail("counted %d bytes in and %d out, but %d and %d have passed", in, out, w.In, w.Out)
@@ -349,8 +332,8 @@ func (k *inspection) numbers(w simhook.Waiting) {
 			k.fail("counter %d is %d and was published as %d", i, v, n)
 		}
 	}
-	if l.Stats.Value(meter.Active) != int64(l.table.active) || l.Stats.Value(meter.WriteInterest) != l.writeInterest || l.Stats.Value(meter.Deadlines) != int64(l.deadlines.wheel.Len()) {
-		k.fail("active %d, write interest %d and %d deadlines were not published", l.table.active, l.writeInterest, l.deadlines.wheel.Len())
+	if l.Stats.Value(meter.Active) != int64(l.table.Active()) || l.Stats.Value(meter.WriteInterest) != l.writeInterest || l.Stats.Value(meter.Deadlines) != int64(l.deadlines.wheel.Len()) {
+		k.fail("active %d, write interest %d and %d deadlines were not published", l.table.Active(), l.writeInterest, l.deadlines.wheel.Len())
 	}
 }
 
@@ -391,8 +374,8 @@ func (k *inspection) pressing(w simhook.Waiting) int {
 // empty checks that a loop that has ended gave everything back.
 func (k *inspection) empty() {
 	l := k.l
-	if l.table.active != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || l.attempts.First() != nil {
-		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.table.active, l.assigned.Load(),
+	if l.table.Active() != 0 || l.assigned.Load() != 0 || l.writeInterest != 0 || l.Tasks.Depth() != 0 || l.attempts.First() != nil {
+		k.fail("ended with %d connections, %d assigned, %d that write, %d tasks, %d attempts", l.table.Active(), l.assigned.Load(),
 			l.writeInterest, l.Tasks.Depth(), l.attempts.Len())
 	}
 	for _, t := range l.Timers.All() {

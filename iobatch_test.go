@@ -458,7 +458,7 @@ func TestBatchShowsLongAnswers(t *testing.T) {
 	most := int64(0)
 	srv := cutServer(func(ctx *Context, _ string) error {
 		queued := int64(0)
-		for _, c := range l.table.slots {
+		for c := range l.table.All() {
 			queued += c.QueuedBytes()
 		}
 		most = max(most, queued)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -480,24 +479,6 @@ func TestFramesInHandWaitForTheBudget(t *testing.T) {
 	st.pass(l, time.Second, 10*time.Millisecond)
 	if got != 3*frameBudget || a.conn.paused != 0 {
 		t.Errorf("%d messages after the pressure, want %d; pauses %b", got, 3*frameBudget, a.conn.paused)
-	}
-}
-
-// TestGenerationsWrapAround: the generation that follows the last number is not 0, which marks special descriptors.
-func TestGenerationsWrapAround(t *testing.T) {
-	var got []string
-	st, l := newStage(t, cutServer(func(_ *Context, msg string) error { got = append(got, msg); return nil }))
-	st.connect(l).conn.Close(CloseNormal)
-	l.Iterate()
-	l.table.gens[0] = math.MaxUint32
-	a := st.connect(l)
-	if a.conn.slot != 0 || a.conn.gen == 0 {
-		t.Fatalf("slot %d, generation %d", a.conn.slot, a.conn.gen)
-	}
-	a.send("hello;")
-	l.Iterate()
-	if len(got) != 1 || l.table.lookup(a.conn.token()) != a.conn {
-		t.Errorf("handled %q", got)
 	}
 }
 

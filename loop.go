@@ -29,7 +29,7 @@ type loop struct {
 	handle Loop
 
 	serving  atomic.Pointer[Conn] // for the watchdog
-	table    connTable
+	table    transport.Table[Conn]
 	lists    connLists
 	inHand   inHand
 	out      outbox
@@ -182,7 +182,7 @@ func (l *loop) Leave() {
 }
 
 // Empty reports whether the loop owns no connection any more.
-func (l *loop) Empty() bool { return l.table.active == 0 }
+func (l *loop) Empty() bool { return l.table.Active() == 0 }
 
 // Last is the reduced iteration of a loop that has ended.
 func (l *loop) Last() (more bool) {
@@ -194,8 +194,8 @@ func (l *loop) Last() (more bool) {
 
 // Migrate registers the connections with the loop's new poller and closes those that cannot be.
 func (l *loop) Migrate(old sys.Poller) (migrated, lost int) {
-	for _, c := range l.table.slots {
-		if c == nil || !c.has(registered) {
+	for c := range l.table.All() {
+		if !c.has(registered) {
 			continue
 		}
 		if err := l.Adopt(old, c.fd, c.interest, c.token()); err != nil {
@@ -218,7 +218,7 @@ func (l *loop) Events(events []sys.Event) (ended int) {
 			l.Ready(ev)
 			continue
 		}
-		c := l.table.lookup(ev.Token)
+		c := l.table.Lookup(ev.Token)
 		if c == nil {
 			l.Counters[meter.StaleEvents]++
 			continue

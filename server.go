@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // Server accepts connections on one address and serves them on its loops. Fill the fields before Listen; only Init is
@@ -263,7 +264,7 @@ func (s *Server) WriteTo(id ConnID, msg any) error {
 }
 
 func (l *loop) writeTo(owner *endpoint, id ConnID, msg any) {
-	c := l.table.lookup(uint64(id.gen)<<32 | uint64(id.slot))
+	c := l.table.Lookup(transport.Token(id.slot, id.gen))
 	if c == nil || c.set.owner != owner {
 		l.Counters[meter.DeadWrites]++
 		release(msg)

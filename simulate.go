@@ -41,8 +41,8 @@ func (s simLoop) Check(w simhook.Waiting) error {
 	k := newInspection(s.l)
 	k.slots()
 	k.lists()
-	for _, c := range s.l.table.slots {
-		if c != nil && k.err == nil {
+	for c := range s.l.table.All() {
+		if k.err == nil {
 			k.conn(c)
 		}
 	}
@@ -55,7 +55,7 @@ func (s simLoop) Check(w simhook.Waiting) error {
 func (s simLoop) State() string {
 	l := s.l
 	return fmt.Sprintf("%d ready, %d dirty, %d closing, %d tasks, %d connections, stopping %v, draining %v, now %d, next deadline %d",
-		len(l.lists.ready), len(l.lists.dirty), len(l.lists.closing), l.Tasks.Depth(), l.table.active, l.Stopping, l.walking(), l.Now, l.NextDeadline())
+		len(l.lists.ready), len(l.lists.dirty), len(l.lists.closing), l.Tasks.Depth(), l.table.Active(), l.Stopping, l.walking(), l.Now, l.NextDeadline())
 }
 
 func (s simLoop) CheckEnd() error {

@@ -11,7 +11,7 @@ func (l *loop) Publish() {
 	l.wakePools()
 	l.publishMemory()
 	l.Stats.Set(meter.WriteInterest, l.writeInterest)
-	l.Stats.Set(meter.Active, int64(l.table.active))
+	l.Stats.Set(meter.Active, int64(l.table.Active()))
 	l.Stats.Set(meter.Deadlines, int64(l.deadlines.wheel.Len()))
 }
 

@@ -299,8 +299,8 @@ func TestFullLoopIsPassedOver(t *testing.T) {
 		st.pending = 1
 		boss.Iterate()
 		idle.Iterate()
-		if idle.table.active != 1 || boss.Counters[meter.Refused] != 0 || full.assigned.Load() != 0 || idle.assigned.Load() != 1 {
-			t.Errorf("choice %d: %d taken over, %d refused, assigned %d and %d", choice, idle.table.active, boss.Counters[meter.Refused],
+		if idle.table.Active() != 1 || boss.Counters[meter.Refused] != 0 || full.assigned.Load() != 0 || idle.assigned.Load() != 1 {
+			t.Errorf("choice %d: %d taken over, %d refused, assigned %d and %d", choice, idle.table.Active(), boss.Counters[meter.Refused],
 				full.assigned.Load(), idle.assigned.Load())
 		}
 	}
