@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/sys"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 var errPeerGone = errors.New("the peer reset the connection")
@@ -111,7 +112,7 @@ func (c *Conn) closeFlushed(reason CloseReason, err error) {
 
 // finishWithin bounds the rest of the connection's life by limit.
 func (c *Conn) finishWithin(limit time.Duration) {
-	c.clock = c.loop.timeout(limit)
+	c.clock = transport.Until(c.loop.timeout(limit))
 	c.armDeadline()
 }
 

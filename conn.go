@@ -60,9 +60,9 @@ type Conn struct {
 	counts     connCounts
 	peer       peerAddr
 	local      *netip.AddrPort
-	queued     atomic.Int64 // outbound bytes, from submission to the kernel
-	lastActive int64        // monotonic ns
-	clock      int64        // since when or until when, see timeouts.go
+	queued     atomic.Int64    // outbound bytes, from submission to the kernel
+	lastActive int64           // monotonic ns
+	clock      transport.Clock // see timeouts.go
 	in         *buf.Segment
 	out        transport.Queue
 	head, tail *Context

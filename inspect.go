@@ -137,7 +137,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends and does not say so")
 	case ending && c.ended.Load().Reason == CloseUnset:
 		k.connFail(c, "ends without a reason")
-	case c.has(finishing) && (!ending || c.until() == 0):
+	case c.has(finishing) && (!ending || c.clock.Until() == 0):
 		k.connFail(c, "finishes without a deadline")
 	case c.has(lingering) && (!c.has(finishing) || c.out.Head != nil):
 		k.connFail(c, "lingers before it has finished")
@@ -145,7 +145,7 @@ func (k *inspection) phase(c *Conn) {
 		k.connFail(c, "ends, but neither now nor in order")
 	case ending && c.has(handshaking):
 		k.connFail(c, "ends and has a handshake to do")
-	case c.has(handshaking) && c.until() == 0:
+	case c.has(handshaking) && c.clock.Until() == 0:
 		k.connFail(c, "has a handshake without a deadline")
 	case c.counts.inflight.Load() < 0 || c.counts.encoding.Load() < 0 || c.counts.transit.Load() < 0:
 		k.connFail(c, "counts less than nothing in flight")
@@ -259,7 +259,7 @@ func (k *inspection) ends(c *Conn) {
 	switch {
 	case c.closeRequested() != nil && !late && !s.has(taskClose):
 		k.connFail(c, "was asked to close (%v), and nobody will", c.closeRequested().reason)
-	case late && c.until() == 0:
+	case late && c.clock.Until() == 0:
 		k.connFail(c, "will end without a deadline")
 	case late && c.counts.encoding.Load() == 0 && !s.has(taskCheckDrain):
 		k.connFail(c, "waits for writes on pools, of which there are none")

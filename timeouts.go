@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/transport"
 	"github.com/go-eddy/eddy/internal/wheel"
 )
 
@@ -132,49 +133,28 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 //	backpressure  progress.highSince: the crossing of the high watermark, until the low one is reached. What the peer
 //	              takes moves it on, and time in which nothing waits for the kernel does not count
 //
-// While clockEnds, clock is when something must be over, and neither read nor body time runs:
+// While clock says until when something must be over, neither read nor body time runs:
 //
 //	handshake     with the bit handshaking, which bounds what is read meanwhile too
 //	closing       in phase Closing, or with pauseEnd: flush and linger
 //
 // Activity stores a time and nothing else. So the wheel entry may fire early; it is then armed again.
 
-// clockEnds reports whether clock is an end instead of a beginning.
-func (c *Conn) clockEnds() bool {
-	return c.ending() || c.has(handshaking)
-}
-
 // ending reports whether the end is settled, or put off until writes have left their pools. From then on only clock
 // counts.
 func (c *Conn) ending() bool { return c.phase >= PhaseClosing || c.paused&pauseEnd != 0 }
 
-// until returns when the handshake, or the rest of the connection's life, must be over; 0 for no limit.
-func (c *Conn) until() int64 {
-	if c.clockEnds() {
-		return c.clock
-	}
-	return 0
-}
-
-// readSince returns since when a header, frame or body is incomplete, 0 if none is timed.
-func (c *Conn) readSince() int64 {
-	if c.clockEnds() {
-		return 0
-	}
-	return c.clock
-}
-
 // startClock starts the time of the header, frame or body being read.
 func (c *Conn) startClock(limit time.Duration) {
-	if limit > 0 && !c.clockEnds() {
-		c.clock = c.loop.Now
-		c.armAt(due(c.clock, limit))
+	if limit > 0 && !c.ending() && c.clock.Until() == 0 {
+		c.clock = transport.Since(c.loop.Now)
+		c.armAt(due(c.loop.Now, limit))
 	}
 }
 
 // stopClock undoes startClock.
 func (c *Conn) stopClock() {
-	if c.clock != 0 && !c.clockEnds() {
+	if c.clock.Since() != 0 {
 		c.clock = 0
 	}
 }
@@ -183,7 +163,7 @@ func (c *Conn) stopClock() {
 func (c *Conn) startDeadlines() {
 	if limit := c.set.handshake; limit > 0 {
 		c.raise(handshaking)
-		c.clock = c.loop.timeout(limit)
+		c.clock = transport.Until(c.loop.timeout(limit))
 	}
 	c.noteHandlerLimit(&c.set.limits)
 	c.armDeadline()
@@ -215,13 +195,13 @@ func due(since int64, limit time.Duration) int64 {
 
 // nextDeadline returns the connection's earliest deadline, 0 for none.
 func (c *Conn) nextDeadline() int64 {
-	next := c.until()
+	next := c.clock.Until()
 	if c.ending() {
 		return next
 	}
 	d := c.limits()
 	next = earlier(next, due(c.lastActive, d.Idle))
-	next = earlier(next, due(c.readSince(), c.readLimit(d)))
+	next = earlier(next, due(c.clock.Since(), c.readLimit(d)))
 	next = earlier(next, due(c.stuckSince(), d.Write))
 	next = earlier(next, due(c.highSince(), d.Backpressure))
 	next = earlier(next, c.nextQuestion(d))
@@ -266,7 +246,7 @@ func (c *Conn) checkDeadlines() {
 	defer l.contain(c)
 	l.serving.Store(c)
 	c.unmark(watched) // before the look at the requests; one that begins from here on requests a new look
-	if t := c.until(); t != 0 && l.Now >= t && !c.has(handshaking) {
+	if t := c.clock.Until(); t != 0 && l.Now >= t && !c.has(handshaking) {
 		c.finishLate()
 		return
 	}
@@ -292,8 +272,8 @@ func (c *Conn) overdue() *DeadlineError {
 	if c.highSince() != 0 && c.out.Head == nil { // answers wait for their turn, not for the peer
 		c.ext.Load().progress.highSince = now
 	}
-	if c.readSince() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
-		c.clock = now
+	if c.clock.Since() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
+		c.clock = transport.Since(now)
 	}
 	requests := c.counts.inflight.Load() > 0
 	if requests && passed(c.lastActive, d.Idle) {
@@ -304,11 +284,11 @@ func (c *Conn) overdue() *DeadlineError {
 		return &DeadlineError{CloseWriteTimeout, d.Write}
 	case passed(c.highSince(), d.Backpressure):
 		return &DeadlineError{CloseBackpressureLimit, d.Backpressure}
-	case c.has(handshaking) && now >= c.clock:
+	case c.has(handshaking) && now >= c.clock.Until():
 		return &DeadlineError{CloseHandshakeFailed, c.set.handshake}
-	case c.has(readingBody) && passed(c.readSince(), d.Body):
+	case c.has(readingBody) && passed(c.clock.Since(), d.Body):
 		return &DeadlineError{CloseBodyTimeout, d.Body}
-	case !c.has(readingBody) && passed(c.readSince(), d.Read):
+	case !c.has(readingBody) && passed(c.clock.Since(), d.Read):
 		return &DeadlineError{CloseReadTimeout, d.Read}
 	case requests && d.Handler > 0 && passed(c.oldestRequest(), d.Handler):
 		return &DeadlineError{CloseHandlerTimeout, d.Handler}
@@ -390,7 +370,7 @@ func (c *Conn) bodyEnds() {
 // readsResumed restarts the time of what is incomplete, because the peer could not go on while reads were paused.
 func (c *Conn) readsResumed() {
 	c.clear(heldBack)
-	if c.readSince() != 0 {
-		c.clock = c.loop.Now
+	if c.clock.Since() != 0 {
+		c.clock = transport.Since(c.loop.Now)
 	}
 }
