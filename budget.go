@@ -355,7 +355,7 @@ func (c *Conn) nominee() nominee {
 	const least, most = int64(10), int64(10_000)
 	n := nominee{conn: c, held: int64(c.held.out) + int64(c.held.in)}
 	c.askProgress()
-	if since := c.stuckSince(); since != 0 {
+	if since := c.progress().Stuck; since != 0 {
 		n.stuck = time.Duration(c.loop.Now - since)
 	}
 	n.reads = c.held.out > 0 && n.stuck < stuckGrace

@@ -56,7 +56,7 @@ func (c *Conn) wrote(n int) {
 		l.Counters[meter.BytesOut] += uint64(n)
 		c.lastActive = l.Now
 		if x := c.ext.Load(); x != nil {
-			x.progress.took(n, l.Now, c.set.minRate)
+			x.progress.Took(n, l.Now, c.set.minRate)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/list"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // Request is one request in flight, for protocols whose requests end in any order. Embed it in the protocol's own type
@@ -115,22 +116,22 @@ func (c *Conn) watch() {
 func (c *Conn) oldestRequest() int64 {
 	var oldest int64
 	for s := c.firstStrand(); s != nil; s = s.next {
-		oldest = earlier(oldest, s.oldest())
+		oldest = transport.Earlier(oldest, s.oldest())
 	}
 	x := c.ext.Load()
 	if x == nil {
 		return oldest
 	}
 	if x.hops.parking != nil {
-		oldest = earlier(oldest, x.hops.parking.oldest())
+		oldest = transport.Earlier(oldest, x.hops.parking.oldest())
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.begun.count.Load() > 0 {
-		oldest = earlier(oldest, x.begun.since)
+		oldest = transport.Earlier(oldest, x.begun.since)
 	}
 	if r := x.requests.First(); r != nil {
-		oldest = earlier(oldest, r.since)
+		oldest = transport.Earlier(oldest, r.since)
 	}
 	return oldest
 }
@@ -164,7 +165,7 @@ func (l *loop) continueRead(t task) {
 // may be missed.
 func (s *strand) oldest() int64 {
 	if k := s.crowd.Load(); k != nil {
-		return earlier(k.oldest(), s.oldestInOrder())
+		return transport.Earlier(k.oldest(), s.oldestInOrder())
 	}
 	return s.oldestInOrder()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/internal/transport"
-	"github.com/go-eddy/eddy/internal/wheel"
 )
 
 // Deadlines are the time limits of one connection; zero is no limit. Each has the meaning of the Server's field named
@@ -129,8 +128,8 @@ var errFlush = errors.New("eddy: the peer did not take the last bytes in time")
 //	read          clock: the first byte of an incomplete header or frame, until its last
 //	body          clock with the bit readingBody: from SetPhase(PhaseReadingBody) until SetPhase(PhaseReadingHeader)
 //	handler       oldestRequest: the dispatch of the oldest unfinished request
-//	write         progress.stuckSince: more waits than the kernel could take; what the peer takes moves it on
-//	backpressure  progress.highSince: the crossing of the high watermark, until the low one is reached. What the peer
+//	write         Progress.Stuck: more waits than the kernel could take; what the peer takes moves it on
+//	backpressure  Progress.High: the crossing of the high watermark, until the low one is reached. What the peer
 //	              takes moves it on, and time in which nothing waits for the kernel does not count
 //
 // While clock says until when something must be over, neither read nor body time runs:
@@ -148,7 +147,7 @@ func (c *Conn) ending() bool { return c.phase >= PhaseClosing || c.paused&pauseE
 func (c *Conn) startClock(limit time.Duration) {
 	if limit > 0 && !c.ending() && c.clock.Until() == 0 {
 		c.clock = transport.Since(c.loop.Now)
-		c.armAt(due(c.loop.Now, limit))
+		c.armAt(transport.Due(c.loop.Now, limit))
 	}
 }
 
@@ -177,22 +176,6 @@ func (c *Conn) noteHandlerLimit(d *Deadlines) {
 	}
 }
 
-// earlier returns the earlier of two times, of which 0 is none.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// due returns when a limit that runs since then is reached, 0 if it does not run.
-func due(since int64, limit time.Duration) int64 {
-	if since == 0 || limit == 0 {
-		return 0
-	}
-	return wheel.After(since, limit)
-}
-
 // nextDeadline returns the connection's earliest deadline, 0 for none.
 func (c *Conn) nextDeadline() int64 {
 	next := c.clock.Until()
@@ -200,17 +183,18 @@ func (c *Conn) nextDeadline() int64 {
 		return next
 	}
 	d := c.limits()
-	next = earlier(next, due(c.lastActive, d.Idle))
-	next = earlier(next, due(c.clock.Since(), c.readLimit(d)))
-	next = earlier(next, due(c.stuckSince(), d.Write))
-	next = earlier(next, due(c.highSince(), d.Backpressure))
-	next = earlier(next, c.nextQuestion(d))
+	next = transport.Earlier(next, transport.Due(c.lastActive, d.Idle))
+	next = transport.Earlier(next, transport.Due(c.clock.Since(), c.readLimit(d)))
+	p := c.progress()
+	next = transport.Earlier(next, transport.Due(p.Stuck, d.Write))
+	next = transport.Earlier(next, transport.Due(p.High, d.Backpressure))
+	next = transport.Earlier(next, p.NextQuestion(d.Write, d.Idle, d.Backpressure))
 	if d.Handler > 0 && c.counts.inflight.Load() > 0 {
 		since := c.oldestRequest()
 		if since == 0 { // a request begins to run at this moment: look again
 			since = c.loop.Now
 		}
-		next = earlier(next, due(since, d.Handler))
+		next = transport.Earlier(next, transport.Due(since, d.Handler))
 	}
 	return next
 }
@@ -265,12 +249,12 @@ func (c *Conn) overdue() *DeadlineError {
 	d := c.limits()
 	now := c.loop.Now
 	passed := func(since int64, limit time.Duration) bool {
-		t := due(since, limit)
+		t := transport.Due(since, limit)
 		return t != 0 && now >= t
 	}
 	c.askProgress()
-	if c.highSince() != 0 && c.out.Head == nil { // answers wait for their turn, not for the peer
-		c.ext.Load().progress.highSince = now
+	if c.progress().High != 0 && c.out.Head == nil { // answers wait for their turn, not for the peer
+		c.ext.Load().progress.High = now
 	}
 	if c.clock.Since() != 0 && c.readPaused() { // the peer could not go on, so its time begins anew
 		c.clock = transport.Since(now)
@@ -279,10 +263,10 @@ func (c *Conn) overdue() *DeadlineError {
 	if requests && passed(c.lastActive, d.Idle) {
 		c.lastActive = now
 	}
-	switch {
-	case passed(c.stuckSince(), d.Write):
+	switch p := c.progress(); {
+	case passed(p.Stuck, d.Write):
 		return &DeadlineError{CloseWriteTimeout, d.Write}
-	case passed(c.highSince(), d.Backpressure):
+	case passed(p.High, d.Backpressure):
 		return &DeadlineError{CloseBackpressureLimit, d.Backpressure}
 	case c.has(handshaking) && now >= c.clock.Until():
 		return &DeadlineError{CloseHandshakeFailed, c.set.handshake}

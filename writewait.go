@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/reactor"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // connExt holds the state that only few connections need.
@@ -24,7 +25,7 @@ type connExt struct {
 	// Owned by the loop.
 	timers   list.List[reactor.Timer] // armed by handlers
 	late     *CloseError              // the end, put off until no write is on its way through a pool
-	progress progress                 // set for a slow peer
+	progress transport.Progress       // set for a slow peer
 	zone     string                   // of the peer's address
 	current  *requestContext          // context of what is being handled, if asked for
 	kept     []*requestContext        // contexts with a deadline whose requests may be in flight, oldest first

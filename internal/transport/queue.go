@@ -1,4 +1,7 @@
-// Package transport is one byte stream on a loop. It knows no handler.
+// Package transport has what one byte stream on a loop is made of, each part on its own. It knows no handler.
+//
+// table.go has the streams' slots, queue.go what waits to be sent, marks.go what lies where in it, progress.go how far a slow
+// peer takes it, clock.go the times.
 package transport
 
 import "github.com/go-eddy/eddy/buf"
