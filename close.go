@@ -30,9 +30,7 @@ func (c *Conn) closeRequested() *closeRequest {
 
 // requestClose records the first request, or the first immediate one after a flushing one, and tells the loop.
 func (c *Conn) requestClose(r closeRequest) {
-	if r.reason == CloseUnset || r.reason >= closeReasons {
-		r.reason = CloseInternalError
-	}
+	r.reason = r.reason.orInternal()
 	x := c.extend()
 	for {
 		old := x.closeReq.Load()
@@ -78,7 +76,7 @@ func (c *Conn) settleEnd(reason CloseReason, err error) {
 
 // beginClose ends the connection in this iteration; what is queued is lost.
 func (c *Conn) beginClose(reason CloseReason, err error) {
-	c.settleEnd(reason, err)
+	c.settleEnd(reason.orInternal(), err)
 	c.kill()
 }
 
@@ -92,6 +90,7 @@ func (c *Conn) kill() {
 
 // closeFlushed ends the connection after what is queued was sent: no more reads, flush, FIN, linger.
 func (c *Conn) closeFlushed(reason CloseReason, err error) {
+	reason = reason.orInternal()
 	if c.phase >= PhaseClosing || c.awaitEncoding(reason, err) {
 		return
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/go-eddy/eddy/internal/reactor"
 )
 
-// CloseReason says why a connection ended. Every connection ends with exactly one reason.
+// CloseReason says why a connection ended. Every connection ends with exactly one reason, of those below or of the
+// application's own, see RegisterCloseReason.
 type CloseReason uint8
 
 // The close reasons. Their String form is the metric label.
@@ -30,30 +31,13 @@ const (
 	CloseServerShutdown                       // the server stopped
 	CloseIOError                              // the socket failed, resets included
 	CloseInternalError                        // a handler panicked or returned an unclassified error
-	closeReasons                              // number of reasons
+	closeReasons                              // the first of the application's own
 )
 
 var closeReasonNames = [closeReasons]string{
 	"unset", "normal", "peer_closed", "incomplete_request", "protocol_error", "frame_too_large", "handshake_failed",
 	"idle_timeout", "read_timeout", "body_timeout", "handler_timeout", "write_timeout", "admission_rejected",
 	"backpressure_limit", "server_shutdown", "io_error", "internal_error",
-}
-
-// String returns the reason's snake_case name, the one metrics use.
-func (r CloseReason) String() string {
-	if int(r) >= len(closeReasonNames) {
-		return fmt.Sprintf("close_reason_%d", uint8(r))
-	}
-	return closeReasonNames[r]
-}
-
-// CloseReasons lists every reason a connection can end with, in order.
-func CloseReasons() []CloseReason {
-	all := make([]CloseReason, 0, closeReasons-1)
-	for r := CloseNormal; r < closeReasons; r++ {
-		all = append(all, r)
-	}
-	return all
 }
 
 // The errors that callers compare with errors.Is.

@@ -288,7 +288,7 @@ func TestCloseReasonNames(t *testing.T) {
 		"idle_timeout", "read_timeout", "body_timeout", "handler_timeout", "write_timeout", "admission_rejected",
 		"backpressure_limit", "server_shutdown", "io_error", "internal_error"}
 	var got []string
-	for _, r := range eddy.CloseReasons() {
+	for _, r := range eddy.CloseReasons()[:len(want)] { // the tests' own come behind
 		got = append(got, r.String())
 	}
 	if !slices.Equal(got, want) {

@@ -123,6 +123,32 @@ func TestConnectionTable(t *testing.T) {
 	testkit.Eventually(t, "the idle one's end", func() bool { return idle.Stats().Closed[eddy.CloseNormal] == 1 })
 }
 
+// TestOwnCloseReason: the operator's tables, numbers and page know the application's own close reasons.
+func TestOwnCloseReason(t *testing.T) {
+	quotaExceeded := eddy.RegisterCloseReason("quota_exceeded")
+	s := newAdmin(t, nil)
+	srv := echoServer(t, &eddy.Server{Loops: 1, KeepCloses: 16, Init: lines(eddy.Handle(func(*eddy.Context, *line.Line) error {
+		return eddy.WithReason(quotaExceeded, nil)
+	}))})
+	if err := s.Watch("main", srv); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, srv)
+	fmt.Fprint(c, "x\n")
+	_, _ = io.Copy(io.Discard, c)
+	_ = c.Close()
+	testkit.Eventually(t, "the close", func() bool { return srv.Stats().Closed[quotaExceeded] == 1 && len(srv.RecentCloses()) == 1 })
+	if got := table(t, s, "reason=quota_exceeded"); got.Matched != 1 || got.Connections[0].Reason != "quota_exceeded" {
+		t.Errorf("%+v", got)
+	}
+	if got := s.Snapshot(0); got.Servers[0].Closed["quota_exceeded"] != 1 {
+		t.Errorf("the numbers have %v", got.Servers[0].Closed)
+	}
+	if w := ask(s, "GET", "/", ""); !strings.Contains(w.Body.String(), "<option>quota_exceeded</option>") {
+		t.Error("the page offers no filter by the reason")
+	}
+}
+
 // TestConnectionTableIsBounded: no more rows are kept than the page needs, and no more tables are made at a time than
 // there are places.
 func TestConnectionTableIsBounded(t *testing.T) {

@@ -64,6 +64,9 @@ func TestServerNumbers(t *testing.T) {
 		st.Closed[reason] = uint64(200 + i)
 		want[`eddy_server_closed_total{reason="`+reason.String()+`"}`] = float64(200 + i)
 	}
+	quotaExceeded := eddy.RegisterCloseReason("quota_exceeded")
+	st.Closed[quotaExceeded] = 300
+	want[`eddy_server_closed_total{reason="quota_exceeded"}`] = 300
 	tells(t, "server", Server("x", &told[eddy.Stats]{st}), want)
 	tells(t, "dialer", table("dialer", "x", &told[eddy.DialerStats]{eddy.DialerStats{Active: 1, Dialed: 2, Failed: 3}}, dialerTable), samples{
 		"eddy_dialer_connections": 1, "eddy_dialer_dialed_total": 2, "eddy_dialer_failed_total": 3,

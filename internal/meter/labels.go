@@ -12,7 +12,7 @@ import (
 const MaxLabels = 1000
 
 // Kinds is how many kinds of events Counts tell apart.
-const Kinds = 32
+const Kinds = 49
 
 // Counts count events by kind, which is below Kinds. The zero value is ready. Any goroutine.
 type Counts [Kinds]atomic.Uint64
