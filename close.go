@@ -70,6 +70,7 @@ func (c *Conn) settleEnd(reason CloseReason, err error) {
 	c.phase = PhaseClosing
 	c.dropParked()
 	if x := c.ext.Load(); x != nil {
+		x.values.release()
 		x.cancelRequests(contextError(reason))
 	}
 }

@@ -337,6 +337,11 @@ func (l *loop) register(c *Conn) {
 	l.serving.Store(c)
 	l.Counters[meter.Opened]++
 	c.lastActive = l.Now
+	if err := c.makeBase(); err != nil {
+		l.Log.Error("eddy: ConnContext failed", "conn", c.ID(), "err", err)
+		c.beginClose(CloseInternalError, err)
+		return
+	}
 	handlers, err := l.builder.build(c)
 	if err != nil {
 		l.Log.Error("eddy: Server.Init failed", "conn", c.ID(), "err", err)

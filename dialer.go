@@ -37,6 +37,8 @@ type Dialer struct {
 	LingerTimeout time.Duration
 	CloseOnEOF    bool
 	Logger        *slog.Logger
+	BaseContext   context.Context
+	ConnContext   func(ctx context.Context, c *Conn) context.Context
 
 	KeepAlive              time.Duration // 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int
@@ -66,6 +68,7 @@ type dialing struct {
 	group    *Group
 	ownGroup bool
 	crew     *crew
+	unfollow func() bool // stops waiting for the end of BaseContext
 	endOnce  sync.Once
 	stopped  chan struct{}
 }
@@ -303,6 +306,7 @@ func (d *Dialer) start() (*dialing, error) {
 		return nil, err
 	}
 	d.endpoint.join(e.crew.loops, 0)
+	e.unfollow = d.endpoint.follow(set.base, e.crew.loops)
 	d.eng = e
 	return e, nil
 }
@@ -383,6 +387,7 @@ func (d *Dialer) finish(next serverPhase, from ...serverPhase) (*dialing, error)
 // end waits for the loops to let go of the dialer.
 func (d *Dialer) end(e *dialing) {
 	e.endOnce.Do(func() {
+		e.unfollow()
 		if e.ownGroup {
 			_ = e.group.Close() // not called on a loop, the only error
 		} else {

@@ -45,6 +45,7 @@ type engine struct {
 	addr      net.Addr
 	began     int64        // monotonic ns of the kernel's clock
 	ended     atomic.Int64 // 0 while it runs
+	unfollow  func() bool  // stops waiting for the end of BaseContext
 	endOnce   sync.Once
 	stopped   chan struct{}
 }

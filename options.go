@@ -1,6 +1,7 @@
 package eddy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,6 +93,8 @@ type settings struct {
 	lingerTimeout time.Duration
 	halfClose     bool
 	log           *slog.Logger
+	base          context.Context // in settings never nil
+	connContext   func(context.Context, *Conn) context.Context
 }
 
 // settings validates the server's fields and fills in the defaults; an error names the field.
@@ -120,6 +123,7 @@ func (s *Server) settings() (*settings, error) {
 			Handler: s.HandlerTimeout, Write: s.WriteTimeout, Backpressure: s.BackpressureTimeout,
 		},
 		minRate: s.MinWriteRate, handshake: s.HandshakeTimeout, lingerTimeout: s.LingerTimeout, halfClose: !s.CloseOnEOF, log: s.Logger,
+		base: s.BaseContext, connContext: s.ConnContext,
 	}.settings("Server", &s.endpoint)
 	if err != nil {
 		return nil, err
@@ -152,6 +156,7 @@ func (d *Dialer) settings() (*settings, error) {
 			Handler: d.HandlerTimeout, Write: d.WriteTimeout, Backpressure: d.BackpressureTimeout,
 		},
 		minRate: d.MinWriteRate, handshake: d.HandshakeTimeout, lingerTimeout: d.LingerTimeout, halfClose: !d.CloseOnEOF, log: d.Logger,
+		base: d.BaseContext, connContext: d.ConnContext,
 	}.settings("Dialer", &d.endpoint)
 }
 
@@ -167,6 +172,8 @@ type connOptions struct {
 	lingerTimeout time.Duration
 	halfClose     bool
 	log           *slog.Logger
+	base          context.Context // in settings never nil
+	connContext   func(context.Context, *Conn) context.Context
 }
 
 // settings validates the options and fills in the defaults. kind is "Server" or "Dialer", for error messages.
@@ -186,6 +193,9 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.base == nil {
+		o.base = context.Background()
+	}
 	return &settings{
 		owner:         owner,
 		init:          o.init,
@@ -199,6 +209,8 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		lingerTimeout: orDuration(o.lingerTimeout, DefaultLingerTimeout),
 		halfClose:     o.halfClose,
 		log:           orLogger(o.log),
+		base:          o.base,
+		connContext:   o.connContext,
 	}, nil
 }
 

@@ -9,9 +9,10 @@ import (
 )
 
 // Context returns the context of what is being handled, for calls that take one; the first call makes it. Its values are
-// those of Trace. For a message its deadline is the connection's handler deadline, counted from the dispatch.
+// those of Trace, then those of Conn.BaseContext. For a message its deadline is the connection's handler deadline, counted
+// from the dispatch, or the base context's if that is earlier.
 //
-// The context ends with that deadline and with the connection. On a pool it also ends when the handler's method returns.
+// The context ends with that deadline, with the base context and with the connection. On a pool it also ends when the handler's method returns.
 // On the loop it ends when the method has returned and no request is in flight; Begin and hops to pools keep it. A
 // Request in flight has a context of its own.
 //
@@ -47,7 +48,7 @@ func (ctx *Context) Context() context.Context {
 // requestContext is a context.Context that the engine ends, so it needs no timer of its own.
 type requestContext struct {
 	conn     *Conn
-	deadline time.Time // zero for none
+	deadline time.Time // the handler deadline, zero for none
 	done     chan struct{}
 
 	place list.Place[requestContext] // in connExt.contexts, under its mutex
@@ -64,6 +65,8 @@ func (c *Conn) newContext(since int64) *requestContext {
 	r.deadline, _ = c.deadlineFrom(since)
 	if end := c.extend().link(c, r); end != nil {
 		r.finish(contextError(end.Reason))
+	} else if err := c.BaseContext().Err(); err != nil { // asked after the link, because baseEnded may have run before it
+		r.end(err)
 	}
 	return r
 }
@@ -96,7 +99,7 @@ func (x *connExt) unlink(r *requestContext) {
 	x.contexts.Remove(&r.place)
 }
 
-// cancelRequests ends every context of the connection, which must have ended before.
+// cancelRequests ends every context of the connection. Before, the connection or its base context must have ended.
 func (x *connExt) cancelRequests(err error) {
 	for {
 		x.mu.Lock()
@@ -141,7 +144,7 @@ func (r *requestContext) finish(err error) {
 }
 
 // Deadline implements context.Context.
-func (r *requestContext) Deadline() (time.Time, bool) { return r.deadline, !r.deadline.IsZero() }
+func (r *requestContext) Deadline() (time.Time, bool) { return r.conn.within(r.deadline) }
 
 // Done implements context.Context.
 func (r *requestContext) Done() <-chan struct{} { return r.done }
@@ -154,7 +157,7 @@ func (r *requestContext) Err() error {
 }
 
 // Value implements context.Context.
-func (r *requestContext) Value(any) any { return nil }
+func (r *requestContext) Value(key any) any { return r.conn.BaseContext().Value(key) }
 
 // AfterFunc lets package context derive contexts without a goroutine for each.
 func (r *requestContext) AfterFunc(f func()) (stop func() bool) {

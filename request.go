@@ -53,11 +53,16 @@ func (r *Request) End() {
 // Any goroutine, until End.
 func (r *Request) Cancel() { r.Context().(*requestContext).end(context.Canceled) }
 
-// Deadline returns when the request must be over, false if there is no handler deadline. Any goroutine.
-func (r *Request) Deadline() (time.Time, bool) { return r.conn.deadlineFrom(r.since) }
+// Deadline returns when the request must be over: the earlier of the handler deadline and that of Conn.BaseContext, false
+// if there is neither. Any goroutine.
+func (r *Request) Deadline() (time.Time, bool) {
+	d, _ := r.conn.deadlineFrom(r.since)
+	return r.conn.within(d)
+}
 
-// Context returns the context of the request; the first call makes it. Its deadline is the connection's handler deadline,
-// and it ends with the request, the connection or the deadline. Any goroutine, until End.
+// Context returns the context of the request; the first call makes it. Its values are those of Conn.BaseContext, and its
+// deadline is that of Deadline. It ends with the request, the connection, the deadline or the base context. Any
+// goroutine, until End.
 func (r *Request) Context() context.Context {
 	if x := r.ctx.Load(); x != nil {
 		return x

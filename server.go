@@ -50,6 +50,17 @@ type Server struct {
 	KeepCloses    int            // ended connections that RecentCloses reports, at most 65536; 0 = none
 	Logger        *slog.Logger   // nil = slog.Default()
 
+	// BaseContext is the ancestor of the contexts of all requests. They have its values, such as a logger or a database
+	// handle, and end when it ends, at its deadline at the latest. The end of BaseContext closes no connection and does not
+	// end the server. nil = context.Background().
+	BaseContext context.Context
+
+	// ConnContext makes the context that takes the place of BaseContext for one connection. It is given BaseContext and
+	// returns that, or a context made of it, for instance with values. ConnContext is called once for each connection, on
+	// its loop before Init, and must not block. If it panics or returns nil, the connection closes with
+	// CloseInternalError. The end of its result ends the contexts of the connection's requests. nil = BaseContext for all.
+	ConnContext func(ctx context.Context, c *Conn) context.Context
+
 	// Socket options.
 	KeepAlive              time.Duration // silence before the peer is probed, in whole seconds; 0 = 15 s, negative = never
 	RecvBuffer, SendBuffer int           // bytes of the kernel's buffers; 0 leaves them to the system
@@ -153,6 +164,7 @@ func (s *Server) listen(network, address string, on net.Listener) error {
 		return err
 	}
 	e.began = e.kernel.clock.Now()
+	e.unfollow = s.endpoint.follow(set.base, e.workers)
 	s.eng.Store(e)
 	return nil
 }
@@ -335,6 +347,7 @@ func (s *Server) onPool() bool {
 // closes included.
 func (s *Server) end(ctx context.Context, e *engine) {
 	e.endOnce.Do(func() {
+		e.unfollow()
 		e.stopLoops()
 		for _, p := range s.Pools {
 			_, _ = p.Shutdown(ctx) // work that is left is dropped

@@ -39,17 +39,17 @@ func (ctx *Context) Trace() context.Context {
 func (c *Conn) SetTrace(t context.Context) {
 	if t == nil {
 		if x := c.ext.Load(); x != nil {
-			x.trace.Store(nil)
+			x.values.trace.Store(nil)
 		}
 		return
 	}
-	c.extend().trace.Store(&t)
+	c.extend().values.trace.Store(&t)
 }
 
 // trace returns the connection's trace, nil for none.
 func (c *Conn) trace() context.Context {
 	if x := c.ext.Load(); x != nil {
-		if t := x.trace.Load(); t != nil {
+		if t := x.values.trace.Load(); t != nil {
 			return *t
 		}
 	}
@@ -126,14 +126,19 @@ func (l *loop) untrace(t task) any {
 	return msg
 }
 
-// tracedContext is a request's context with the values of a trace.
+// tracedContext is a request's context with the values of a trace before its own.
 type tracedContext struct {
 	*requestContext
 	trace context.Context
 }
 
 // Value implements context.Context.
-func (c *tracedContext) Value(key any) any { return c.trace.Value(key) }
+func (c *tracedContext) Value(key any) any {
+	if v := c.trace.Value(key); v != nil {
+		return v
+	}
+	return c.requestContext.Value(key)
+}
 
 // contextWith returns r with the values of the message's trace, or of the connection's.
 func (ctx *Context) contextWith(r *requestContext) context.Context {

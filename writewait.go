@@ -18,9 +18,9 @@ type connExt struct {
 	closeReq atomic.Pointer[closeRequest]
 	limits   atomic.Pointer[Deadlines] // limits set for this connection
 	hops     connHops
-	begun    requestClock                    // for Begin and End; written under mu
-	reserved atomic.Int64                    // bytes of Reserved messages, which count as queued
-	trace    atomic.Pointer[context.Context] // for messages without their own
+	begun    requestClock // for Begin and End; written under mu
+	reserved atomic.Int64 // bytes of Reserved messages, which count as queued
+	values   connValues
 
 	// Owned by the loop.
 	timers   list.List[reactor.Timer] // armed by handlers
@@ -42,6 +42,12 @@ type connExt struct {
 	futures  futureList
 	closing  *Future // of CloseFuture
 	over     bool
+}
+
+// connValues are contexts whose values those of the connection's messages and requests have.
+type connValues struct {
+	trace atomic.Pointer[context.Context] // for messages without their own
+	base  atomic.Pointer[connBase]        // set before Init if there is a ConnContext
 }
 
 // connHops is what a connection has on pools.

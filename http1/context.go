@@ -10,8 +10,8 @@ import (
 )
 
 // requestContext is the request's context and is cancelled when the connection
-// ends and when the handler returns. Most handlers never wait for that, so the
-// channel behind Done exists from the first use on.
+// ends, when its BaseContext ends and when the handler returns. Most handlers never
+// wait for that, so the channel behind Done exists from the first use on.
 type requestContext struct {
 	ex      *exchange
 	request eddy.Request
@@ -24,15 +24,15 @@ type contextEnd struct {
 	cancel context.CancelFunc
 }
 
-func newContextEnd() *contextEnd {
+func newContextEnd(base context.Context) *contextEnd {
 	e := new(contextEnd)
-	e.Context, e.cancel = context.WithCancel(context.Background())
+	e.Context, e.cancel = context.WithCancel(base)
 	return e
 }
 
 // cancelled is the end of every request context that is cancelled before its first use.
 var cancelled = func() *contextEnd {
-	e := newContextEnd()
+	e := newContextEnd(context.Background())
 	e.cancel()
 	return e
 }()
@@ -49,15 +49,17 @@ func (c *requestContext) Done() <-chan struct{} {
 	if e := c.end.Load(); e != nil {
 		return e.Done()
 	}
-	if e := newContextEnd(); !c.end.CompareAndSwap(nil, e) {
+	if e := newContextEnd(c.ex.conn.BaseContext()); !c.end.CompareAndSwap(nil, e) {
 		e.cancel()
 	}
 	return c.end.Load().Done()
 }
 
 // Value implements context.Context and adds http.LocalAddrContextKey, as in
-// net/http, and the place that Wait needs. Package context asks for a key of its
-// own, after Done, so that contexts made of this one need no goroutine.
+// net/http, and the place that Wait needs, to the values of the connection's
+// BaseContext. It has no http.ServerContextKey, because there is no *http.Server.
+// Package context asks for a key of its own, after Done, so that contexts made of
+// this one need no goroutine.
 func (c *requestContext) Value(key any) any {
 	switch key {
 	case http.LocalAddrContextKey:
@@ -65,8 +67,8 @@ func (c *requestContext) Value(key any) any {
 	case placeKey{}:
 		return &c.ex.place
 	}
-	if e := c.end.Load(); e != nil {
+	if e := c.end.Load(); e != nil && e != cancelled {
 		return e.Value(key)
 	}
-	return nil
+	return c.ex.conn.BaseContext().Value(key)
 }

@@ -64,18 +64,22 @@ func (d *decoder) HandleError(ctx *eddy.Context, err error) error {
 }
 
 // Deadline implements context.Context and returns the server's handler
-// deadline.
+// deadline, or that of the connection's BaseContext if that is earlier.
 func (c *requestContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
 
 // Err implements context.Context and returns context.DeadlineExceeded when the
 // handler deadline has closed the connection.
 func (c *requestContext) Err() error {
 	e := c.end.Load()
+	if e == nil && c.ex.conn.BaseContext().Err() != nil {
+		c.Done() // ends with it, so that the error stays
+		e = c.end.Load()
+	}
 	if e == nil || e.Err() == nil {
 		return nil
 	}
 	if end := c.ex.conn.CloseError(); end != nil && end.Reason == eddy.CloseHandlerTimeout {
 		return context.DeadlineExceeded
 	}
-	return context.Canceled
+	return e.Err()
 }

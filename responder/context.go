@@ -15,7 +15,7 @@ type callContext[Req any] struct {
 	call   *call[Req]         // nil when it is over and, with values, its function has returned
 	due    time.Time          // when it has to be over as far as known, zero for no limit
 	err    error              // why it is over
-	real   context.Context    // can be waited for; nil until asked for
+	real   context.Context    // can be waited for; nil until asked for, has the connection's values after the end
 	cancel context.CancelFunc // of real, if that does not end with the connection
 }
 
@@ -49,6 +49,9 @@ func (x *callContext[Req]) end(err error) {
 		}
 	}
 	x.err = err
+	if real == nil {
+		x.real = c.flow.conn.BaseContext()
+	}
 	if c.flow.r.o.Value == nil {
 		x.call = nil
 	}
@@ -73,19 +76,19 @@ func (x *callContext[Req]) made() context.Context {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
+	case x.err != nil && x.real.Err() == nil: // nobody has asked before the end
+		x.real, x.cancel = context.WithCancel(x.real)
+		x.cancel()
 	case x.real != nil:
-	case x.err == nil && !x.call.oneWay:
-		x.real = x.call.request.Context()
+	case x.call.oneWay:
+		x.real, x.cancel = context.WithCancel(x.call.flow.conn.BaseContext())
 	default:
-		x.real, x.cancel = context.WithCancel(context.Background())
-		if x.err != nil {
-			x.cancel()
-		}
+		x.real = x.call.request.Context()
 	}
 	return x.real
 }
 
-// Deadline implements context.Context: the earlier of the handler deadline and the request's own.
+// Deadline implements context.Context: the earliest of the handler deadline, the base context's and the request's own.
 func (x *callContext[Req]) Deadline() (time.Time, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,10 +112,12 @@ func (x *callContext[Req]) Err() error {
 		return x.err
 	case x.real != nil:
 		return x.real.Err()
-	case x.call.oneWay: // the end of the connection does not end it
-		return nil
 	}
-	return endOf(x.call.flow.conn.CloseError())
+	conn := x.call.flow.conn
+	if err := endOf(conn.CloseError()); err != nil && !x.call.oneWay { // the end of the connection does not end a one-way request
+		return err
+	}
+	return conn.BaseContext().Err()
 }
 
 // endOf returns the error of contexts whose connection has ended.
@@ -126,14 +131,20 @@ func endOf(end *eddy.CloseError) error {
 	return context.Canceled
 }
 
-// Value implements context.Context. The request is not recycled while its values are asked for.
+// Value implements context.Context: the request's values, then those of the connection's base context. The request is not
+// recycled while its values are asked for.
 func (x *callContext[Req]) Value(key any) any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.call == nil || x.call.flow.r.o.Value == nil {
-		return nil
+	if x.call != nil && x.call.flow.r.o.Value != nil {
+		if v := x.call.flow.r.o.Value(x.call.req, key); v != nil {
+			return v
+		}
 	}
-	return x.call.flow.r.o.Value(x.call.req, key)
+	if x.err != nil {
+		return x.real.Value(key)
+	}
+	return x.call.flow.conn.BaseContext().Value(key)
 }
 
 // AfterFunc lets package context derive contexts without a goroutine each.

@@ -191,7 +191,7 @@ func (f *flow[Req]) runLocal(req Req, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.r.o.Run(context.Background(), req)
+	return f.r.o.Run(f.conn.BaseContext(), req)
 }
 
 // decideLocal decides the end of a call that goes to no pool and has its place among others.

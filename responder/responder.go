@@ -45,12 +45,13 @@ type Options[Req any] struct {
 	// stops the pool. nil = no call.
 	Done func(req Req)
 	// Value returns the values of the request's context, which uses req until its function has returned. Any goroutine
-	// may call Value, which must be quick and not use the context. nil = no values.
+	// may call Value, which must be quick and not use the context. Where it returns nil, and where Value is nil, the context
+	// has the values of eddy.Conn.BaseContext.
 	Value func(req Req, key any) any
 
 	// Run executes one request, on a goroutine of the pool, where it may block. ctx ends when Run returns, at the
-	// request's timeout, when the request is cancelled, or with the connection, which a one-way request outlives. A
-	// context that is kept after its end stays ended.
+	// request's timeout, when the request is cancelled, with the connection's BaseContext, or with the connection, which a
+	// one-way request outlives. A context that is kept after its end stays ended.
 	Run func(ctx context.Context, req Req) (resp any, err error)
 
 	// Answer makes the message that is written to the connection, from Run's results or from the error that took their
@@ -74,7 +75,7 @@ type Options[Req any] struct {
 	// connection ends, unless the server or the handler deadline ends it. nil = all are answered.
 	OneWay func(req Req) bool
 	// Local reports whether Run answers the request at once and without blocking. Run is then called on the loop, even if
-	// the pool is full, with a context that does not end. The answer leaves in its turn. nil = never.
+	// the pool is full, with the connection's BaseContext. The answer leaves in its turn. nil = never.
 	Local func(req Req) bool
 	// Timeout returns how long a request may take, from its arrival to its response, 0 for no limit. A late request is
 	// answered with context.DeadlineExceeded, and its result is dropped. nil = no limit. (eddy.Server.HandlerTimeout ends the
