@@ -261,7 +261,7 @@ func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
 		return nil, err
 	}
 	f.loop = a.loop // listeners come later, and nobody else needs it
-	f.abort = func() { a.cancel(ErrCancelled) }
+	f.abort = func() { a.cancel(ErrCanceled) }
 	return f, nil
 }
 

@@ -343,8 +343,8 @@ func TestAttemptsEndOnce(t *testing.T) {
 	}
 }
 
-// TestDialCancelled: Dial returns when its context ends, and the attempt with it.
-func TestDialCancelled(t *testing.T) {
+// TestDialCanceled: Dial returns when its context ends, and the attempt with it.
+func TestDialCanceled(t *testing.T) {
 	d, h, l := hangingDialer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)

@@ -16,7 +16,7 @@ const (
 	FuturePending FutureState = iota
 	FutureSucceeded
 	FutureFailed
-	FutureCancelled
+	FutureCanceled
 	futureStates
 )
 
@@ -30,8 +30,8 @@ func (s FutureState) String() string {
 	return futureStateNames[s]
 }
 
-// ErrCancelled is the Err of a Future after Cancel.
-var ErrCancelled = errors.New("eddy: the operation was cancelled")
+// ErrCanceled is the Err of a Future after Cancel.
+var ErrCanceled = errors.New("eddy: the operation was cancelled")
 
 // Future is the outcome of an operation that goes on elsewhere: see Conn.WriteFuture, Conn.CloseFuture, Dialer.DialFuture and
 // AllOf. A Future completes exactly once. All methods may be called from any goroutine, before and after the end of the
@@ -62,7 +62,7 @@ func (f *Future) State() FutureState {
 	return f.state
 }
 
-// Err returns why the operation failed: nil while it is pending and after success, ErrCancelled after Cancel.
+// Err returns why the operation failed: nil while it is pending and after success, ErrCanceled after Cancel.
 func (f *Future) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,7 @@ func (f *Future) Wait(ctx context.Context) error {
 // and not after a WriteHandler on a pool has worked on it, or one that gathers or uses futures itself. When the loop comes to
 // a cancelled write, the message is released and its bytes leave the counters (see Conn.QueuedBytes).
 func (f *Future) Cancel() bool {
-	if !f.settle(FutureCancelled, ErrCancelled, nil) {
+	if !f.settle(FutureCanceled, ErrCanceled, nil) {
 		return false
 	}
 	if f.abort != nil {
@@ -203,7 +203,7 @@ func (f *Future) lose(err error) (FutureState, error) {
 // complete makes the only transition of f. It returns the futures above, which the caller must tell.
 func (f *Future) complete(state FutureState, err error, on *loop) (above []lost, ok bool) {
 	f.mu.Lock()
-	if f.state != FuturePending || state == FutureCancelled && f.fixed {
+	if f.state != FuturePending || state == FutureCanceled && f.fixed {
 		f.mu.Unlock()
 		return nil, false
 	}
@@ -219,7 +219,7 @@ func (f *Future) complete(state FutureState, err error, on *loop) (above []lost,
 	f.mu.Unlock()
 	if w := f.write; w != nil {
 		w.leave()
-		call = call || state == FutureCancelled // the loop takes out what is queued
+		call = call || state == FutureCanceled // the loop takes out what is queued
 	}
 	if call {
 		f.tell(on)

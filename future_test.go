@@ -45,7 +45,7 @@ func done(c *Conn) *Future {
 // TestFutureStates: the first transition stays.
 func TestFutureStates(t *testing.T) {
 	cause := errors.New("cause")
-	moves := map[FutureState]error{FutureSucceeded: nil, FutureFailed: cause, FutureCancelled: ErrCancelled}
+	moves := map[FutureState]error{FutureSucceeded: nil, FutureFailed: cause, FutureCanceled: ErrCanceled}
 	for first, err := range moves {
 		f := new(Future)
 		if f.State() != FuturePending || f.Err() != nil {
@@ -387,7 +387,7 @@ func TestAllOf(t *testing.T) {
 	if all.State() != FutureFailed || all.Err() != first {
 		t.Errorf("it is %v with %v", all.State(), all.Err())
 	}
-	if f := AllOf(a); f.State() != FutureFailed || f.Err() != ErrCancelled {
+	if f := AllOf(a); f.State() != FutureFailed || f.Err() != ErrCanceled {
 		t.Errorf("of a cancelled one: %v, %v", f.State(), f.Err())
 	}
 	none, ran := AllOf(), false

@@ -72,14 +72,14 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		"stands":    {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = nil }, FutureSucceeded, nil},
 		"fails":     {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = syscall.ECONNREFUSED }, FutureFailed, syscall.ECONNREFUSED},
 		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.now.Add(int64(2 * time.Second)) }, FutureFailed, os.ErrDeadlineExceeded},
-		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, FutureCancelled, ErrCancelled},
+		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, FutureCanceled, ErrCanceled},
 		"cancelled as it stands": {func(_ *Dialer, h *hanging, l *loop, f *Future) {
 			h.outcome = nil
 			for a := range l.attempts.All() {
-				f.settle(FutureCancelled, ErrCancelled, nil)
+				f.settle(FutureCanceled, ErrCanceled, nil)
 				a.ready(0)
 			}
-		}, FutureCancelled, ErrCancelled},
+		}, FutureCanceled, ErrCanceled},
 		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) {
 			l.startWalk(walk{owner: &d.endpoint, over: make(chan struct{})})
 		}, FutureFailed, ErrDialerClosed},

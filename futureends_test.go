@@ -344,7 +344,7 @@ var futureEnds = []struct {
 		}
 		close(gate)
 		until(s.t, "the bytes off the count", func() bool { return s.conn.QueuedBytes() == 0 })
-	}, state: FutureCancelled, err: is(ErrCancelled)},
+	}, state: FutureCanceled, err: is(ErrCanceled)},
 	{name: "cancelled in the queue", run: func(s *futureScene) {
 		s.jam(896 << 10)
 		before := s.conn.QueuedBytes()
@@ -359,7 +359,7 @@ var futureEnds = []struct {
 		}
 		// The kernel may take a little more of what lies before it, whenever its buffers grow.
 		until(s.t, "the bytes off the count", func() bool { return s.conn.QueuedBytes() <= before })
-	}, state: FutureCancelled, err: is(ErrCancelled)},
+	}, state: FutureCanceled, err: is(ErrCanceled)},
 	{name: "cancelled on a pool", run: func(s *futureScene) {
 		free := s.busyPool(false)
 		s.on(s.pool, func(_ *Context, msg any) error { s.t.Error("handled"); release(msg); return nil })
@@ -368,7 +368,7 @@ var futureEnds = []struct {
 			s.t.Error("a write that waits for a pool cannot be cancelled")
 		}
 		free()
-	}, state: FutureCancelled, err: is(ErrCancelled)},
+	}, state: FutureCanceled, err: is(ErrCanceled)},
 }
 
 // severalWrites makes three writes of one.

@@ -17,7 +17,7 @@ func (c *Conn) CloseFuture() *Future {
 
 // AllOf returns a Future that completes when all of fs have, so that nothing of it goes on any more when it is done. The
 // Future succeeds when all have succeeded, and fails with the error of the part that failed first. AllOf cannot be cancelled.
-// Its parts can, and then count as failed with ErrCancelled. Listeners run on the loop of the first of fs. Without parts
+// Its parts can, and then count as failed with ErrCanceled. Listeners run on the loop of the first of fs. Without parts
 // AllOf has succeeded, and listeners run at once on the goroutine that adds them. AllOf costs one Future and a word per part,
 // and no goroutine. Any goroutine.
 func AllOf(fs ...*Future) *Future {

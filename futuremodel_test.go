@@ -138,7 +138,7 @@ func (m *futureModel) cancel() {
 		return
 	}
 	was := w.future.State()
-	if ok := w.future.Cancel(); ok && was != FuturePending || ok != (w.future.State() == FutureCancelled && was == FuturePending) {
+	if ok := w.future.Cancel(); ok && was != FuturePending || ok != (w.future.State() == FutureCanceled && was == FuturePending) {
 		m.t.Fatalf("Cancel of a future that was %v = %v, now it is %v", was, ok, w.future.State())
 	}
 }
@@ -147,7 +147,7 @@ func (m *futureModel) cancel() {
 // iteration in which its last byte goes out, what failed or was cancelled never goes out, everything else does, in order, the
 // bytes are counted exactly, and every buffer and file is given back once.
 func TestFuturesAgainstModel(t *testing.T) {
-	var cancelled, dropped, succeeded int
+	var canceled, dropped, succeeded int
 	disk, err := os.Create(filepath.Join(t.TempDir(), "files"))
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +196,8 @@ func TestFuturesAgainstModel(t *testing.T) {
 				switch w.future.State() {
 				case FutureSucceeded:
 					succeeded++
-				case FutureCancelled:
-					cancelled++
+				case FutureCanceled:
+					canceled++
 				default:
 					dropped++
 				}
@@ -210,8 +210,8 @@ func TestFuturesAgainstModel(t *testing.T) {
 			t.Fatalf("seed %d: %d futures are still listed", seed, n)
 		}
 	}
-	t.Logf("%d succeeded, %d cancelled, %d dropped", succeeded, cancelled, dropped)
-	if cancelled < 1000 || dropped < 500 || succeeded < 5000 {
+	t.Logf("%d succeeded, %d cancelled, %d dropped", succeeded, canceled, dropped)
+	if canceled < 1000 || dropped < 500 || succeeded < 5000 {
 		t.Error("the model has become too tame")
 	}
 }
@@ -244,7 +244,7 @@ func (w *modelWrite) verdict(m *futureModel, gone bool, at int) {
 		t.Fatalf("%.20s: its last byte is number %d; it succeeded in iteration %d, with %d sent", w.text, at, w.doneAt, m.sent[w.doneAt])
 	case s == FutureFailed && (w.class == nil || !errors.As(err, &de) || de.Class != w.class || !errors.Is(err, ErrBackpressure)):
 		t.Fatalf("%.20s: failed with %v", w.text, err)
-	case s == FutureCancelled && err != ErrCancelled:
+	case s == FutureCanceled && err != ErrCanceled:
 		t.Fatalf("%.20s: cancelled with %v", w.text, err)
 	}
 }

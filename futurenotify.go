@@ -71,10 +71,10 @@ func (f *Future) post() bool {
 func (l *loop) runFuture(f *Future) {
 	f.mu.Lock()
 	f.posted = false
-	cancelled := f.state == FutureCancelled
+	canceled := f.state == FutureCanceled
 	f.mu.Unlock()
-	if cancelled && f.write != nil {
-		f.conn.removeCancelled(f.write)
+	if canceled && f.write != nil {
+		f.conn.removeCanceled(f.write)
 	}
 	f.runOnLoop()
 }

@@ -365,13 +365,13 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 	if f.State() != FuturePending {
 		t.Errorf("a refused write of another handler made it %v, %v", f.State(), f.Err())
 	}
-	cancelled := f.Cancel()
+	canceled := f.Cancel()
 	want := "first[full]"
-	if !cancelled {
+	if !canceled {
 		want = "first" + strings.Repeat("x", 1500) + "[full]"
 	}
 	if got := a.drain(t, l); got != want {
-		t.Errorf("cancelled: %v, sent %d bytes: %.30q", cancelled, len(got), got)
+		t.Errorf("cancelled: %v, sent %d bytes: %.30q", canceled, len(got), got)
 	}
 }
 
@@ -466,12 +466,12 @@ func TestCancelRacesWithTheLoop(t *testing.T) {
 	peer.Close()
 	<-c.Done()
 	until(t, "the listeners", func() bool { return told.Load() == writers*each })
-	cancelled := 0
+	canceled := 0
 	for k := range all {
 		for i, f := range all[k] {
 			switch st := f.State(); {
-			case st == FutureCancelled:
-				cancelled++
+			case st == FutureCanceled:
+				canceled++
 				fallthrough
 			case st == FutureFailed:
 				if got[k][i] {
@@ -482,8 +482,8 @@ func TestCancelRacesWithTheLoop(t *testing.T) {
 			}
 		}
 	}
-	if q := c.QueuedBytes(); q != 0 || cancelled == 0 {
-		t.Errorf("%d bytes are counted at the end; %d cancelled", q, cancelled)
+	if q := c.QueuedBytes(); q != 0 || canceled == 0 {
+		t.Errorf("%d bytes are counted at the end; %d cancelled", q, canceled)
 	}
 }
 

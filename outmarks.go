@@ -101,16 +101,16 @@ func (c *Conn) offer() {
 // withdraw takes a cancelled write out of the queue, and reports whether it was there.
 func (c *Conn) withdraw(w *writeFuture) bool {
 	out := w.span
-	if out.From == out.To || w.State() != FutureCancelled {
+	if out.From == out.To || w.State() != FutureCanceled {
 		return false
 	}
 	c.outMarks().Unwait(w)
-	c.takeOut(out, ErrCancelled)
+	c.takeOut(out, ErrCanceled)
 	return true
 }
 
-// removeCancelled takes a cancelled write that is in the queue out of it.
-func (c *Conn) removeCancelled(w *writeFuture) {
+// removeCanceled takes a cancelled write that is in the queue out of it.
+func (c *Conn) removeCanceled(w *writeFuture) {
 	if c.has(listedClose) || !c.withdraw(w) {
 		return
 	}

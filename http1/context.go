@@ -30,8 +30,8 @@ func newContextEnd(base context.Context) *contextEnd {
 	return e
 }
 
-// cancelled is the end of every request context that is cancelled before its first use.
-var cancelled = func() *contextEnd {
+// canceled is the end of every request context that is cancelled before its first use.
+var canceled = func() *contextEnd {
 	e := newContextEnd(context.Background())
 	e.cancel()
 	return e
@@ -39,7 +39,7 @@ var cancelled = func() *contextEnd {
 
 // cancel ends the context, once or more often. Any goroutine.
 func (c *requestContext) cancel() {
-	if !c.end.CompareAndSwap(nil, cancelled) {
+	if !c.end.CompareAndSwap(nil, canceled) {
 		c.end.Load().cancel()
 	}
 }

@@ -337,11 +337,11 @@ func TestHandlerPanics(t *testing.T) {
 }
 
 func TestContextEndsWithConnection(t *testing.T) {
-	entered, cancelled := make(chan struct{}), make(chan error, 1)
+	entered, canceled := make(chan struct{}), make(chan error, 1)
 	s := start(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
 		<-r.Context().Done()
-		cancelled <- r.Context().Err()
+		canceled <- r.Context().Err()
 	})
 	c := s.dial()
 	c.send(keepGet)
@@ -350,7 +350,7 @@ func TestContextEndsWithConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Close()
-	if err := testkit.Receive(t, "the end of the context", cancelled); !errors.Is(err, context.Canceled) {
+	if err := testkit.Receive(t, "the end of the context", canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }

@@ -187,7 +187,7 @@ func TestTLSNumbers(t *testing.T) {
 // TestRequestNumbers: requests of a Responder are exposed by their outcome, messages of a class by what became of them.
 func TestRequestNumbers(t *testing.T) {
 	tells(t, "responder", Responder("x", &told[responder.Stats]{responder.Stats{
-		Failed: 1, Refused: 2, Rejected: 3, Cancelled: 4, Expired: 5, Abandoned: 6, Dropped: 7,
+		Failed: 1, Refused: 2, Rejected: 3, Canceled: 4, Expired: 5, Abandoned: 6, Dropped: 7,
 	}}), samples{
 		`eddy_requests_failed_total{outcome="failed"}`: 1, `eddy_requests_failed_total{outcome="refused"}`: 2,
 		`eddy_requests_failed_total{outcome="rejected"}`: 3, `eddy_requests_failed_total{outcome="cancelled"}`: 4,

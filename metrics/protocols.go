@@ -106,7 +106,7 @@ func putResponder(scrape *expo.Scrape, name string, st *responderStats) {
 		outcome string
 		n       uint64
 	}{
-		{"failed", st.Failed}, {"refused", st.Refused}, {"rejected", st.Rejected}, {"cancelled", st.Cancelled}, {"expired", st.Expired}, {"abandoned", st.Abandoned},
+		{"failed", st.Failed}, {"refused", st.Refused}, {"rejected", st.Rejected}, {"cancelled", st.Canceled}, {"expired", st.Expired}, {"abandoned", st.Abandoned},
 	} {
 		scrape.Put(responderEnded, float64(o.n), name, o.outcome)
 	}

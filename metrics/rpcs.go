@@ -93,7 +93,7 @@ func RPCClient[W interface {
 	return source("RPC client", name, cl, func(_ *memory, scrape *expo.Scrape, st *clientStats) {
 		clientTable.Put(scrape, st, name)
 		scrape.Put(clientFailed, float64(st.Expired), name, "expired")
-		scrape.Put(clientFailed, float64(st.Cancelled), name, "cancelled")
+		scrape.Put(clientFailed, float64(st.Canceled), name, "cancelled")
 		scrape.Put(clientFailed, float64(st.Full), name, "full")
 		putEvents(scrape, name, &st.Events)
 	})

@@ -12,7 +12,7 @@ import (
 // TestAnswersByStatus: each port has a series for each status.
 func TestAnswersByStatus(t *testing.T) {
 	s := scrape(t, collecting(t, RPCServer("api", &told[rpc.ServerStats]{rpc.ServerStats{Ports: map[string]rpc.PortStats{
-		"in":  {Answers: map[frame.Status]uint64{frame.StatusOK: 7, frame.StatusBusy: 3, frame.StatusCancelled: 0}},
+		"in":  {Answers: map[frame.Status]uint64{frame.StatusOK: 7, frame.StatusBusy: 3, frame.StatusCanceled: 0}},
 		"out": {Answers: map[frame.Status]uint64{frame.StatusProtocolError: 1}},
 	}}})))
 	s.want(t, samples{
@@ -54,7 +54,7 @@ func TestRPCEventNumbers(t *testing.T) {
 // TestRPCClientNumbers: all that a client counts is exposed under its own name, the calls that it ended by cause.
 func TestRPCClientNumbers(t *testing.T) {
 	got := scrape(t, collecting(t, RPCClient("x", &told[rpc.ClientStats]{rpc.ClientStats{
-		Connections: 1, Addresses: 2, Active: 3, Waiting: 4, Calls: 5, Late: 6, Failovers: 7, Expired: 8, Cancelled: 9, Full: 10, OneWays: 11, OneWayDropped: 12,
+		Connections: 1, Addresses: 2, Active: 3, Waiting: 4, Calls: 5, Late: 6, Failovers: 7, Expired: 8, Canceled: 9, Full: 10, OneWays: 11, OneWayDropped: 12,
 		Dials: 13, DialFailures: 14, Lost: 15, GoAways: 16, Pings: 17, ResolveFailures: 18, Parked: 19, CallbackPanics: 20, PoolFull: 21,
 		Events: rpc.EventStats{Sent: 22},
 	}})))

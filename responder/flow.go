@@ -344,7 +344,7 @@ func (f *flow[Req]) writeNow(msg any) {
 // cancel ends the request with that id, if it is in flight.
 func (f *flow[Req]) cancel(id uint64) {
 	if c := f.byID[id]; c != nil && f.decide(c, nil, context.Canceled) {
-		f.r.cancelled.Add(1)
+		f.r.canceled.Add(1)
 	}
 }
 

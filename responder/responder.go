@@ -96,7 +96,7 @@ type Responder[Req any] struct {
 	failed    atomic.Uint64
 	refused   atomic.Uint64
 	rejected  atomic.Uint64
-	cancelled atomic.Uint64
+	canceled  atomic.Uint64
 	expired   atomic.Uint64
 	abandoned atomic.Uint64
 	dropped   atomic.Uint64
@@ -107,7 +107,7 @@ type Stats struct {
 	Failed    uint64 // Run panicked
 	Refused   uint64 // not run: draining, duplicate id, pipelined, or by Route
 	Rejected  uint64 // not run: the pool was full or stopped
-	Cancelled uint64 // ended by a cancellation
+	Canceled  uint64 // ended by a cancellation
 	Expired   uint64 // ended by their timeout
 	Abandoned uint64 // ended by the end of their connection
 	Dropped   uint64 // one-way requests that were not run, which nobody was told; also counted above
@@ -143,7 +143,7 @@ func (r *Responder[Req]) Stats() Stats {
 		Failed:    r.failed.Load(),
 		Refused:   r.refused.Load(),
 		Rejected:  r.rejected.Load(),
-		Cancelled: r.cancelled.Load(),
+		Canceled:  r.canceled.Load(),
 		Expired:   r.expired.Load(),
 		Abandoned: r.abandoned.Load(),
 		Dropped:   r.dropped.Load(),

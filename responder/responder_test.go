@@ -269,7 +269,7 @@ func TestResponsesInOrder(t *testing.T) {
 	c.say("5 wait")
 	d.waitBegan(5) // the pool has no worker left
 	c.say("6 ok", "7 ok", "8 oneway", "5 cancel")
-	testkit.Eventually(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Cancelled == 1 })
+	testkit.Eventually(t, "the rejections", func() bool { return d.r.Stats().Rejected == 2 && d.r.Stats().Canceled == 1 })
 	if n := c.r.Buffered(); n > 0 {
 		t.Errorf("%d bytes came before the first answer", n)
 	}
@@ -281,7 +281,7 @@ func TestResponsesInOrder(t *testing.T) {
 	if most := d.most.Load(); most != 2 {
 		t.Errorf("%d functions ran side by side, want 2", most)
 	}
-	want := responder.Stats{Failed: 2, Refused: 1, Rejected: 2, Cancelled: 1, Dropped: 1} // 8 has no answer
+	want := responder.Stats{Failed: 2, Refused: 1, Rejected: 2, Canceled: 1, Dropped: 1} // 8 has no answer
 	if got := d.r.Stats(); got != want {
 		t.Errorf("stats %+v, want %+v", got, want)
 	}
@@ -305,13 +305,13 @@ func TestSerialRequests(t *testing.T) {
 	d.settle()
 }
 
-// TestCancelledWhileItWaits: a serial request that is cancelled before its turn is not run, and answered in its turn.
-func TestCancelledWhileItWaits(t *testing.T) {
+// TestCanceledWhileItWaits: a serial request that is cancelled before its turn is not run, and answered in its turn.
+func TestCanceledWhileItWaits(t *testing.T) {
 	d := newDesk(t, newPool(t, 4, 16), ordering(responder.Serial))
 	c := newClient(t, enginetest.Serve(t, &eddy.Server{Loops: 1, Init: d.init}))
 	c.say("1 wait", "2 ok", "3 ok", "2 cancel", "2 cancel", "77 cancel")
 	d.waitBegan(1)
-	testkit.Eventually(t, "the cancellation", func() bool { return d.r.Stats().Cancelled == 1 })
+	testkit.Eventually(t, "the cancellation", func() bool { return d.r.Stats().Canceled == 1 })
 	close(d.gate)
 	c.expect("1 ok", "2 cancelled", "3 ok")
 	d.settle()

@@ -126,7 +126,7 @@ func TestSerialRoutesWait(t *testing.T) {
 	d.waitBegan(1)
 	c.say("11 ok", "21 ok", "12 ok", "13 oneway", "12 cancel", "13 cancel", "1 cancel", "5 local")
 	c.expect("1 cancelled")
-	testkit.Eventually(t, "the cancellations", func() bool { return d.r.Stats().Cancelled == 3 })
+	testkit.Eventually(t, "the cancellations", func() bool { return d.r.Stats().Canceled == 3 })
 	if n := d.ran.Load(); n != 1 {
 		t.Errorf("%d functions began beside one that was answered and still runs", n-1)
 	}

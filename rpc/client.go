@@ -63,7 +63,7 @@ type lifetime struct {
 
 // clientCounters are the counters behind ClientStats.
 type clientCounters struct {
-	calls, late, failovers, goAways, dials, dialFailures, resolveFailures, expired, cancelled, full,
+	calls, late, failovers, goAways, dials, dialFailures, resolveFailures, expired, canceled, full,
 	oneWays, oneWayDropped, pings, lost, parked, callbackPanics, poolFull atomic.Uint64
 }
 
@@ -77,7 +77,7 @@ type ClientStats struct {
 	Late            uint64 // responses dropped because nobody waited for them any more
 	Failovers       uint64 // attempts to make a call on another connection
 	Expired         uint64 // calls whose time was over before a response came
-	Cancelled       uint64 // calls that their callers gave up
+	Canceled        uint64 // calls that their callers gave up
 	Full            uint64 // calls refused by a bound of the client
 	OneWays         uint64 // one-way requests given to a connection, with WaitWritten to the system
 	OneWayDropped   uint64 // one-way requests that failed
@@ -101,7 +101,7 @@ func (cl *Client) Stats() ClientStats {
 	cl.mu.Unlock()
 	return ClientStats{
 		Connections: len(cl.routes.Load().All), Addresses: addresses, Active: int(cl.life.active.Load()), Waiting: waiting,
-		Calls: s.calls.Load(), Late: s.late.Load(), Failovers: s.failovers.Load(), Expired: s.expired.Load(), Cancelled: s.cancelled.Load(),
+		Calls: s.calls.Load(), Late: s.late.Load(), Failovers: s.failovers.Load(), Expired: s.expired.Load(), Canceled: s.canceled.Load(),
 		Full: s.full.Load(), OneWays: s.oneWays.Load(), OneWayDropped: s.oneWayDropped.Load(), Dials: s.dials.Load(), DialFailures: s.dialFailures.Load(),
 		Lost: s.lost.Load(), GoAways: s.goAways.Load(), Pings: s.pings.Load(), ResolveFailures: s.resolveFailures.Load(), Parked: s.parked.Load(),
 		Events: cl.events.stats(), CallbackPanics: s.callbackPanics.Load(), PoolFull: s.poolFull.Load(),
@@ -293,7 +293,7 @@ func (cl *Client) warn(s *sample.Seldom, msg string, args ...any) {
 func (cl *Client) late(w *wire, id uint64, status frame.Status) {
 	cl.stats.late.Add(1)
 	w.told.responseLate(id, status)
-	if status == frame.StatusCancelled || status == frame.StatusDeadlineExceeded {
+	if status == frame.StatusCanceled || status == frame.StatusDeadlineExceeded {
 		return // the server has given the call up, too
 	}
 	cl.warn(&cl.logs.late, "rpc: a response came after its call had ended", "peer", w.link.peer.addr, "id", id, "status", status.String())

@@ -45,7 +45,7 @@ var (
 var (
 	errDeadline  = &causeError{kinds: []error{ErrDeadline, context.DeadlineExceeded}, text: "deadline exceeded"}
 	errClosed    = &causeError{kinds: []error{ErrClosed}, text: "the client was closed"}
-	errCancelled = &causeError{kinds: []error{ErrCancelled, context.Canceled}, text: "cancelled"}
+	errCanceled  = &causeError{kinds: []error{ErrCanceled, context.Canceled}, text: "cancelled"}
 	errAway      = errors.New("rpc: the connection takes no calls") // never reaches a caller
 	errNoAddress = &causeError{kinds: kindsDown, text: "no address: the resolver has returned none"}
 )

@@ -168,9 +168,9 @@ func TestUnsent(t *testing.T) {
 	testkit.Eventually(t, "the one-way request", func() bool { return cl.Stats().OneWays == 1 })
 }
 
-// TestStuckQueueIsCancelled: calls that are given up while the connection takes nothing leave no more behind than a bounded
+// TestStuckQueueIsCanceled: calls that are given up while the connection takes nothing leave no more behind than a bounded
 // part of the queue.
-func TestStuckQueueIsCancelled(t *testing.T) {
+func TestStuckQueueIsCanceled(t *testing.T) {
 	cut := make(chan struct{})
 	deaf := newDeaf(t, cut)
 	defer close(cut)
@@ -231,7 +231,7 @@ func TestAllDown(t *testing.T) {
 	testkit.Eventually(t, "the call to wait", func() bool { return patient.Stats().Waiting == 1 })
 	cancel()
 	err = testkit.Receive(t, "its end", ended)
-	if e := asError(t, err); !errors.Is(err, ErrCancelled) || e.Executed != ExecutedNo {
+	if e := asError(t, err); !errors.Is(err, ErrCanceled) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
 	f := InvokeAsync[[]byte](context.Background(), patient, testKey, "Echo", text("at last"))
@@ -444,7 +444,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			return
 		}
 		e, is := errors.AsType[*Error](err)
-		if !is || !errors.Is(err, ErrConnection) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDeadline) && !errors.Is(err, ErrCancelled) {
+		if !is || !errors.Is(err, ErrConnection) && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrDeadline) && !errors.Is(err, ErrCanceled) {
 			t.Errorf("%T %v", err, err)
 		}
 		if is && errors.Is(err, ErrUnavailable) && e.Executed != ExecutedNo {

@@ -47,7 +47,7 @@ func (f *Future[Resp]) Then(fn func(*Resp, error)) {
 
 // Cancel gives the call up and reports whether it did; false means that the call has ended. If the request was sent, the
 // server is told. With ClientOptions.Interceptors Cancel ends the context of the call; the rest is for the interceptors.
-func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCancelled) }
+func (f *Future[Resp]) Cancel() bool { return f.f.cancel(errCanceled) }
 
 func (f *Future[Resp]) outcome() (*Resp, error) {
 	if err := f.f.Err(); err != nil {

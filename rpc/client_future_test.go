@@ -393,7 +393,7 @@ func TestOneWay(t *testing.T) {
 	testkit.Eventually(t, "the sender", func() bool { return cl.Stats().Calls == calls+1 })
 	cancel()
 	err = <-result
-	if e := asError(t, err); !errors.Is(err, ErrCancelled) || e.Executed != ExecutedNo {
+	if e := asError(t, err); !errors.Is(err, ErrCanceled) || e.Executed != ExecutedNo {
 		t.Errorf("%+v", e)
 	}
 	err = Send(context.Background(), cl, testKey, "Log", text("late"), CallTimeout(time.Millisecond))
@@ -479,7 +479,7 @@ func TestClientInterceptors(t *testing.T) {
 	if !f.Cancel() {
 		t.Error("not cancelled")
 	}
-	if _, err := f.Wait(context.Background()); !errors.Is(err, ErrCancelled) {
+	if _, err := f.Wait(context.Background()); !errors.Is(err, ErrCanceled) {
 		t.Error(err)
 	}
 	if f.Cancel() {

@@ -206,7 +206,7 @@ func (c *call) leave() {
 
 // contextCause returns why a call ends with its context.
 func contextCause(ctx context.Context) error {
-	e := errCancelled
+	e := errCanceled
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		e = errDeadline
 	}
@@ -225,7 +225,7 @@ func (cl *Client) abandon(c *call, cause error) error {
 	if errors.Is(cause, ErrDeadline) {
 		cl.stats.expired.Add(1)
 	} else {
-		cl.stats.cancelled.Add(1)
+		cl.stats.canceled.Add(1)
 	}
 	return c.error(cause, c.executed())
 }

@@ -89,7 +89,7 @@ func TestClientAndServer(t *testing.T) {
 		giveUp()
 	}()
 	_, err = invoke(ctx, cl, "Hang", "", CallCodec(CodecRaw), CallMetadata(Pair{"trace", "7"}))
-	if !errors.Is(err, ErrCancelled) {
+	if !errors.Is(err, ErrCanceled) {
 		t.Error(err)
 	}
 	if err := <-left; !errors.Is(err, context.Canceled) {

@@ -108,7 +108,7 @@ func TestStatuses(t *testing.T) {
 		{4, ErrInternal, nil, ExecutedMaybe},
 		{5, ErrBusy, nil, ExecutedNo},
 		{6, ErrDeadline, context.DeadlineExceeded, ExecutedMaybe},
-		{7, ErrCancelled, context.Canceled, ExecutedMaybe},
+		{7, ErrCanceled, context.Canceled, ExecutedMaybe},
 		{8, ErrUnavailable, nil, ExecutedNo},
 		{9, ErrTooLarge, nil, ExecutedMaybe},
 		{10, ErrUnauthenticated, nil, ExecutedMaybe},
@@ -235,7 +235,7 @@ func TestCancel(t *testing.T) {
 		id := make(chan uint64, 1)
 		go func() { q := <-held; cancel(boom); id <- q.id }()
 		err := way(ctx)
-		if e := asError(t, err); !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) || i < 2 && !errors.Is(err, boom) || e.Executed != ExecutedMaybe {
+		if e := asError(t, err); !errors.Is(err, ErrCanceled) || !errors.Is(err, context.Canceled) || i < 2 && !errors.Is(err, boom) || e.Executed != ExecutedMaybe {
 			t.Errorf("%+v", e)
 		}
 		if want, got := <-id, <-told; got != want {
@@ -243,9 +243,9 @@ func TestCancel(t *testing.T) {
 		}
 		testkit.Eventually(t, "the late response", func() bool { return cl.Stats().Late == uint64(i+1) })
 	}
-	cancelled, cancel := context.WithCancel(context.Background())
+	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := invoke(cancelled, cl, "Echo", ""); !errors.Is(err, ErrCancelled) || asError(t, err).Executed != ExecutedNo {
+	if _, err := invoke(canceled, cl, "Echo", ""); !errors.Is(err, ErrCanceled) || asError(t, err).Executed != ExecutedNo {
 		t.Error(err)
 	}
 	if got, err := invoke(context.Background(), cl, "Echo", "on"); got != "on" || err != nil {

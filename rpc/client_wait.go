@@ -117,7 +117,7 @@ func (cl *Client) wait(c *call, r *balance.Routes[*wire], given uint64, full err
 	list.push(c)
 	if c.claimed.Load() { // given up meanwhile: stopWaiting may have come too early to find it
 		list.remove(c)
-		return false, errCancelled
+		return false, errCanceled
 	}
 	if c.due != 0 {
 		c.refs.Add(1) // the timer's

@@ -160,7 +160,7 @@ func TestWaitingForRoomEndsOnce(t *testing.T) {
 		text string
 	}{
 		"room":     {func(*Client, *wire, func()) {}, nil, nil, ""},
-		"context":  {func(_ *Client, _ *wire, cancel func()) { cancel() }, ErrCancelled, nil, "(not executed)"},
+		"context":  {func(_ *Client, _ *wire, cancel func()) { cancel() }, ErrCanceled, nil, "(not executed)"},
 		"deadline": {func(*Client, *wire, func()) {}, ErrDeadline, []CallOption{CallTimeout(50 * time.Millisecond)}, "waiting for room"},
 		"lost":     {func(_ *Client, w *wire, _ func()) { w.conn.Close(eddy.CloseNormal) }, ErrConnection, nil, "(not executed)"},
 		"close":    {func(cl *Client, _ *wire, _ func()) { cl.Close() }, ErrClosed, nil, "(not executed)"},

@@ -17,7 +17,7 @@ var (
 	ErrInternal        = errors.New("rpc: internal error")            // INTERNAL: the method panicked, returned nil without an error, or its response has no encoding
 	ErrBusy            = errors.New("rpc: busy")                      // BUSY: not executed, there was no room. ErrClientFull is this too
 	ErrDeadline        = errors.New("rpc: deadline exceeded")         // DEADLINE_EXCEEDED; is context.DeadlineExceeded too
-	ErrCancelled       = errors.New("rpc: cancelled")                 // CANCELLED; is context.Canceled too
+	ErrCanceled        = errors.New("rpc: cancelled")                 // CANCELLED; is context.Canceled too
 	ErrUnavailable     = errors.New("rpc: unavailable")               // UNAVAILABLE: not executed, the server is going
 	ErrTooLarge        = errors.New("rpc: too large")                 // TOO_LARGE: request or response is longer than the limit
 	ErrUnauthenticated = errors.New("rpc: unauthenticated")           // UNAUTHENTICATED
@@ -34,7 +34,7 @@ var statusErrors = map[frame.Status]error{
 	frame.StatusInternal:         ErrInternal,
 	frame.StatusBusy:             ErrBusy,
 	frame.StatusDeadlineExceeded: ErrDeadline,
-	frame.StatusCancelled:        ErrCancelled,
+	frame.StatusCanceled:         ErrCanceled,
 	frame.StatusUnavailable:      ErrUnavailable,
 	frame.StatusTooLarge:         ErrTooLarge,
 	frame.StatusUnauthenticated:  ErrUnauthenticated,
@@ -112,7 +112,7 @@ func (e *Error) Is(target error) bool {
 		if target == context.DeadlineExceeded {
 			return true
 		}
-	case frame.StatusCancelled:
+	case frame.StatusCanceled:
 		if target == context.Canceled {
 			return true
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestErrorKinds(t *testing.T) {
-	kinds := []error{ErrBadRequest, ErrNotFound, ErrApp, ErrInternal, ErrBusy, ErrDeadline, ErrCancelled, ErrUnavailable,
+	kinds := []error{ErrBadRequest, ErrNotFound, ErrApp, ErrInternal, ErrBusy, ErrDeadline, ErrCanceled, ErrUnavailable,
 		ErrTooLarge, ErrUnauthenticated, ErrProtocol, ErrConnection, ErrClosed, context.DeadlineExceeded, context.Canceled, io.EOF}
 	for _, c := range []struct {
 		err *Error
@@ -23,7 +23,7 @@ func TestErrorKinds(t *testing.T) {
 		{&Error{Status: frame.StatusInternal}, []error{ErrInternal}},
 		{&Error{Status: frame.StatusBusy}, []error{ErrBusy}},
 		{&Error{Status: frame.StatusDeadlineExceeded}, []error{ErrDeadline, context.DeadlineExceeded}},
-		{&Error{Status: frame.StatusCancelled}, []error{ErrCancelled, context.Canceled}},
+		{&Error{Status: frame.StatusCanceled}, []error{ErrCanceled, context.Canceled}},
 		{&Error{Status: frame.StatusUnavailable}, []error{ErrUnavailable}},
 		{&Error{Status: frame.StatusTooLarge}, []error{ErrTooLarge}},
 		{&Error{Status: frame.StatusUnauthenticated}, []error{ErrUnauthenticated}},

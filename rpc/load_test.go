@@ -210,7 +210,7 @@ func TestCancellationRaces(t *testing.T) {
 			seen := map[uint64]bool{}
 			for range ids {
 				a := c.next()
-				fine := a.status == cancelled || a.status == ok && len(a.payload) == 1 && a.payload[0] == byte(round)
+				fine := a.status == canceled || a.status == ok && len(a.payload) == 1 && a.payload[0] == byte(round)
 				if !fine || seen[a.id] {
 					t.Fatalf("%v, round %d: %+v", d, round, a)
 				}

@@ -207,7 +207,7 @@ func told(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Status = frame.StatusDeadlineExceeded
 	case errors.Is(err, context.Canceled):
-		e.Status = frame.StatusCancelled
+		e.Status = frame.StatusCanceled
 	case errors.Is(err, errWrongRequest):
 		e.Status = frame.StatusInternal
 	}

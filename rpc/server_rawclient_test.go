@@ -39,7 +39,7 @@ const (
 	internalError    = 4
 	busy             = 5
 	deadlineExceeded = 6
-	cancelled        = 7
+	canceled         = 7
 	unavailable      = 8
 	tooLarge         = 9
 	goAwayStatus     = 65

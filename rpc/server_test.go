@@ -95,7 +95,7 @@ func TestCalls(t *testing.T) {
 				{"a status", 0, rawKey, "Status", "", "who are you", 10},
 				{"somebody else's BUSY", 0, rawKey, "Other", "", "asking another server", appError},
 				{"somebody else's deadline", 0, rawKey, "Late", "", "asking another server", deadlineExceeded},
-				{"given up", 0, rawKey, "GaveUp", "", "context canceled", cancelled},
+				{"given up", 0, rawKey, "GaveUp", "", "context canceled", canceled},
 				{"a status of connections", 0, rawKey, "Goaway", "", "the handler chose the status GOAWAY", internalError},
 				{"one-way, called", 1, rawKey, "Note", "{}", "{}", ok},
 				{"health", 1, "/eddy.Health:", "Check", "{}", `{"status":"SERVING"}`, ok},

@@ -170,7 +170,7 @@ func TestOneTerminalResponse(t *testing.T) {
 			x.hold()
 			x.call(2, 0, rawKey, "Echo", "")
 			x.cancel(2)
-			x.expect(2, cancelled)
+			x.expect(2, canceled)
 			x.cancel(2)
 			close(x.gate.open)
 			x.expect(1, ok)
@@ -180,7 +180,7 @@ func TestOneTerminalResponse(t *testing.T) {
 		{"cancelled while running", 1, false, func(t *testing.T, x *terminal) {
 			x.hold()
 			x.cancel(1)
-			x.expect(1, cancelled)
+			x.expect(1, canceled)
 			close(x.gate.open)
 			x.over()
 			x.executed(1)

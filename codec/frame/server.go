@@ -214,7 +214,7 @@ func (s *Server) status(err error) StatusError {
 		{responder.ErrDuplicate, StatusBadRequest, false, "a request with this id is in flight"},
 		{responder.ErrPipelined, StatusProtocolError, false, "a request before the response to the one before it"},
 		{context.DeadlineExceeded, StatusDeadlineExceeded, false, ""},
-		{context.Canceled, StatusCancelled, false, ""},
+		{context.Canceled, StatusCanceled, false, ""},
 	} {
 		if errors.Is(err, known.err) {
 			e := StatusError{Status: known.status, Message: known.message}

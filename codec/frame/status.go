@@ -24,7 +24,7 @@ const (
 	StatusInternal         Status = 4 // the application panicked
 	StatusBusy             Status = 5 // not executed: no room
 	StatusDeadlineExceeded Status = 6
-	StatusCancelled        Status = 7
+	StatusCanceled         Status = 7
 	StatusUnavailable      Status = 8 // not executed: the server is draining
 	StatusTooLarge         Status = 9
 	StatusUnauthenticated  Status = 10
@@ -35,7 +35,7 @@ const (
 
 var statusNames = map[Status]string{
 	StatusOK: "OK", StatusBadRequest: "BAD_REQUEST", StatusNotFound: "NOT_FOUND", StatusAppError: "APP_ERROR", StatusInternal: "INTERNAL",
-	StatusBusy: "BUSY", StatusDeadlineExceeded: "DEADLINE_EXCEEDED", StatusCancelled: "CANCELLED", StatusUnavailable: "UNAVAILABLE",
+	StatusBusy: "BUSY", StatusDeadlineExceeded: "DEADLINE_EXCEEDED", StatusCanceled: "CANCELLED", StatusUnavailable: "UNAVAILABLE",
 	StatusTooLarge: "TOO_LARGE", StatusUnauthenticated: "UNAUTHENTICATED", StatusProtocolError: "PROTOCOL_ERROR", StatusGoAway: "GOAWAY",
 }
 

@@ -108,12 +108,12 @@ func TestEphemeral(t *testing.T) {
 	r.other(lin, online(true))
 	lin.Break()
 	r.other(ann, func(f desktest.Frame) bool { return f.T == "ev.presence" })
-	if f, err := ben.Other(cancelled(), isType("ev.typing")); err == nil {
+	if f, err := ben.Other(canceled(), isType("ev.typing")); err == nil {
 		t.Errorf("a stranger got %+v", f)
 	}
 }
 
-func cancelled() context.Context {
+func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx

@@ -69,7 +69,7 @@ func (s *Session) offer(cmd proto.Command, who identity, p *proto.Transfer) {
 	}
 	var before offered
 	if old := h.queue.offers[cmd.Conv]; old != nil {
-		before = h.queue.endOffer(old, proto.OfferCancelled)
+		before = h.queue.endOffer(old, proto.OfferCanceled)
 	}
 	now := h.o.Now()
 	o := &offer{
@@ -180,7 +180,7 @@ func (q *queue) settleOffer(c *store.Conversation) (end offered) {
 	if c.State == store.Assigned && c.Owner.Is(o.to) {
 		return q.endOffer(o, proto.OfferAccepted)
 	}
-	return q.endOffer(o, proto.OfferCancelled)
+	return q.endOffer(o, proto.OfferCanceled)
 }
 
 // expireOffers ends the offers whose time is over. It returns when the next one's time is over, 0 = there is none.

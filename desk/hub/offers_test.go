@@ -139,7 +139,7 @@ func TestOfferEnds(t *testing.T) {
 		r := newOffering(t)
 		r.offer(r.moe)
 		r.offer(r.kim)
-		r.other(r.moe, offerEnd(r.conv, proto.OfferCancelled))
+		r.other(r.moe, offerEnd(r.conv, proto.OfferCanceled))
 		if got := r.do(r.moe, "transfer.accept", r.conv, proto.Accept{}); got != proto.CodeConflict {
 			t.Errorf("replaced: %q", got)
 		}
@@ -149,8 +149,8 @@ func TestOfferEnds(t *testing.T) {
 		r := newOffering(t)
 		r.offer(r.moe)
 		r.ok(r.ann.EndConv(r.ctx, r.conv, "bye"))
-		r.other(r.lin, offerEnd(r.conv, proto.OfferCancelled))
-		r.other(r.moe, offerEnd(r.conv, proto.OfferCancelled))
+		r.other(r.lin, offerEnd(r.conv, proto.OfferCanceled))
+		r.other(r.moe, offerEnd(r.conv, proto.OfferCanceled))
 	})
 	t.Run("full", func(t *testing.T) {
 		r := newOffering(t)

@@ -332,7 +332,7 @@ func TestEphemeralIsDroppedFirst(t *testing.T) {
 	r.ok(lin.Flushed(r.ctx))
 	r.waitFor("the events to be queued", func() bool { return c.w.Queued() > 9000 })
 	queued, dropped := c.w.Queued(), r.hub.Counters.Dropped.Load()
-	_, _ = lin.Do(cancelled(), "typing", conv, proto.Typing{On: true})
+	_, _ = lin.Do(canceled(), "typing", conv, proto.Typing{On: true})
 	r.waitFor("the hint to be dropped", func() bool { return r.hub.Counters.Dropped.Load() > dropped })
 	if c.w.Queued() != queued || c.w.closeCode() != 0 {
 		t.Errorf("queued %d, before %d, close code %d", c.w.Queued(), queued, c.w.closeCode())

@@ -131,10 +131,10 @@ type Offer struct {
 
 // Results of an offer.
 const (
-	OfferAccepted  = "accepted"
-	OfferDeclined  = "declined"
-	OfferExpired   = "expired"
-	OfferCancelled = "cancelled"
+	OfferAccepted = "accepted"
+	OfferDeclined = "declined"
+	OfferExpired  = "expired"
+	OfferCanceled = "cancelled"
 )
 
 // OfferEnd is the payload of ev.offer_end.

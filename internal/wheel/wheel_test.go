@@ -309,9 +309,9 @@ func TestDeadHandles(t *testing.T) {
 	w.Cancel(0)
 	fired := w.Schedule(0, 1)
 	w.Advance(0, 1, func(Handle, uint64) {})
-	cancelled := w.Schedule(ms, 1)
-	w.Cancel(cancelled)
-	for _, h := range []Handle{fired, cancelled, 1, w.due, 1 << 20} {
+	canceled := w.Schedule(ms, 1)
+	w.Cancel(canceled)
+	for _, h := range []Handle{fired, canceled, 1, w.due, 1 << 20} {
 		for op, f := range map[string]func(){
 			"Cancel": func() { w.Cancel(h) },
 			"Move":   func() { w.Move(h, ms) },

@@ -116,7 +116,7 @@ func (s *ticker) watch(t *trial, f *eddy.Future, kind byte) {
 // sent returns the numbers of messages that were not cancelled.
 func (s *ticker) sent(kind int) (numbers []uint32) {
 	for _, n := range s.taken[kind] {
-		if f := s.fates[kind][n]; f == nil || f.State() != eddy.FutureCancelled {
+		if f := s.fates[kind][n]; f == nil || f.State() != eddy.FutureCanceled {
 			numbers = append(numbers, n)
 		}
 	}

@@ -31,8 +31,8 @@ func (t *trial) promise(f *eddy.Future, sent func()) {
 		switch f.State() {
 		case eddy.FutureSucceeded:
 			sent()
-		case eddy.FutureCancelled:
-			if !errors.Is(err, eddy.ErrCancelled) {
+		case eddy.FutureCanceled:
+			if !errors.Is(err, eddy.ErrCanceled) {
 				t.w.Failf("future %d was cancelled with %v", i, err)
 			}
 		case eddy.FutureFailed:

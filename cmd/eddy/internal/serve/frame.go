@@ -207,7 +207,7 @@ func frameNumbers(s eddy.Stats, r responder.Stats, p executor.Stats) string {
 	parts := []string{fmt.Sprintf("%d open, %d frames, %d run, %d waiting", s.Active, messages, p.Running, p.Queued)}
 	parts = append(parts, fmt.Sprintf("loop lag p50 %v p95 %v p99 %v max %v", lag.P50, lag.P95, lag.P99, lag.Max))
 	parts = append(parts, fmt.Sprintf("requests busy %d, refused %d, cancelled %d, late %d, failed %d, abandoned %d",
-		r.Rejected, r.Refused, r.Cancelled, r.Expired, r.Failed, r.Abandoned))
+		r.Rejected, r.Refused, r.Canceled, r.Expired, r.Failed, r.Abandoned))
 	closed := "none"
 	var reasons []string
 	for _, reason := range eddy.CloseReasons() {

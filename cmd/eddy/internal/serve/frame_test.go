@@ -33,8 +33,8 @@ func dialFrame(t *testing.T, addr string) *frameClient {
 const (
 	fPing, fEcho, fCall, fOneWay, fCancel = 0, 1, 2, 3, 4
 
-	sOK, sBadRequest, sNotFound, sAppError, sBusy, sLate, sCancelled, sUnavailable, sTooLarge = 0, 1, 2, 3, 5, 6, 7, 8, 9
-	sProtocolError, sGoAway                                                                   = 64, 65
+	sOK, sBadRequest, sNotFound, sAppError, sBusy, sLate, sCanceled, sUnavailable, sTooLarge = 0, 1, 2, 3, 5, 6, 7, 8, 9
+	sProtocolError, sGoAway                                                                  = 64, 65
 )
 
 func frameOf(id uint64, op byte, payload string) []byte {
@@ -151,7 +151,7 @@ func TestServeFrame(t *testing.T) {
 	c.ask(2, fCall, "upper me too")
 	c.expect(frameAnswer{2, sBadRequest, "a request with this id is in flight"})
 	c.ask(2, fCancel, "")
-	c.expect(frameAnswer{2, sCancelled, ""})
+	c.expect(frameAnswer{2, sCanceled, ""})
 	p.WaitOutput(p.Errs, regexp.MustCompile(`1 open, \d+ frames, .*loop lag p50 \S+ p95 \S+ p99 \S+ max \S+; requests busy 0, refused 1, cancelled 1,`))
 	c.ask(4, 5, "")
 	c.expect(frameAnswer{4, sProtocolError, "operation 5 is reserved"})
@@ -170,7 +170,7 @@ func TestServeFrame(t *testing.T) {
 func TestFrameOrderings(t *testing.T) {
 	t.Parallel()
 	for ordering, want := range map[string][]frameAnswer{
-		"completion": {{2, sOK, "FAST"}, {3, sOK, "ping"}, {1, sCancelled, ""}},
+		"completion": {{2, sOK, "FAST"}, {3, sOK, "ping"}, {1, sCanceled, ""}},
 		"ordered":    {{1, sOK, "slept"}, {2, sOK, "FAST"}, {3, sOK, "ping"}},
 		"serial":     {{1, sOK, "slept"}, {2, sOK, "FAST"}, {3, sOK, "ping"}},
 	} {
@@ -311,7 +311,7 @@ func TestFrameDrain(t *testing.T) {
 	c.ask(3, fCall, "upper late")
 	c.expect(frameAnswer{3, sUnavailable, "the server is draining"})
 	c.ask(1, fCancel, "")
-	c.expect(frameAnswer{1, sCancelled, ""})
+	c.expect(frameAnswer{1, sCanceled, ""})
 	c.expectEnd()
 	if code := p.Wait(); code != 0 {
 		t.Errorf("exit code %d; stderr %q", code, p.Errs)

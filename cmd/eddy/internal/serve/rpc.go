@@ -289,11 +289,11 @@ func rpcNumbers(s rpc.ServerStats) string {
 	var r responder.Stats
 	for _, p := range s.Ports {
 		open += int64(p.Engine.Active)
-		r.Rejected, r.Refused, r.Cancelled = r.Rejected+p.Requests.Rejected, r.Refused+p.Requests.Refused, r.Cancelled+p.Requests.Cancelled
+		r.Rejected, r.Refused, r.Canceled = r.Rejected+p.Requests.Rejected, r.Refused+p.Requests.Refused, r.Canceled+p.Requests.Canceled
 		r.Expired, r.Failed, r.Abandoned = r.Expired+p.Requests.Expired, r.Failed+p.Requests.Failed, r.Abandoned+p.Requests.Abandoned
 	}
 	parts := []string{fmt.Sprintf("%d open; requests busy %d, refused %d, cancelled %d, late %d, failed %d, abandoned %d",
-		open, r.Rejected, r.Refused, r.Cancelled, r.Expired, r.Failed, r.Abandoned)}
+		open, r.Rejected, r.Refused, r.Canceled, r.Expired, r.Failed, r.Abandoned)}
 	keys := make([]rpc.Key, 0, len(s.Services))
 	for key := range s.Services {
 		keys = append(keys, key)
