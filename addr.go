@@ -42,7 +42,7 @@ func (c *Conn) Network() netip.Prefix {
 	if g := c.set.accept.Gate; g != nil {
 		return g.Network(c.RemoteAddr())
 	}
-	return accept.Network(c.RemoteAddr().Addr(), DefaultIPv4Prefix, DefaultIPv6Prefix)
+	return accept.Network(c.RemoteAddr().Addr(), defaultIPv4Prefix, defaultIPv6Prefix)
 }
 
 // LocalAddr returns this side's address, the zero AddrPort for Unix sockets. Any goroutine.

@@ -89,11 +89,11 @@ const (
 
 // Defaults of the zero Admission.
 const (
-	DefaultIPv4Prefix       = 32
-	DefaultIPv6Prefix       = 64
-	DefaultSpareDescriptors = 16
-	DefaultRetryAfter       = time.Second
-	DefaultAcceptPause      = time.Second
+	defaultIPv4Prefix       = 32
+	defaultIPv6Prefix       = 64
+	defaultSpareDescriptors = 16
+	defaultRetryAfter       = time.Second
+	defaultAcceptPause      = time.Second
 )
 
 // check validates the fields.
@@ -129,10 +129,10 @@ func (a *Admission) gate(maxConns int) (*accept.Gate, error) {
 	}
 	g := &accept.Gate{
 		MaxConns: maxConns, MaxPerIP: a.MaxPerIP, MaxPerTenant: a.MaxPerTenant, MaxPerLoop: a.MaxPerLoop,
-		IPv4Prefix: orInt(a.IPv4Prefix, DefaultIPv4Prefix), IPv6Prefix: orInt(a.IPv6Prefix, DefaultIPv6Prefix),
-		SpareDescriptors: orInt(a.SpareDescriptors, DefaultSpareDescriptors),
+		IPv4Prefix: orInt(a.IPv4Prefix, defaultIPv4Prefix), IPv6Prefix: orInt(a.IPv6Prefix, defaultIPv6Prefix),
+		SpareDescriptors: orInt(a.SpareDescriptors, defaultSpareDescriptors),
 		OnLimit:          a.OnLimit,
-		RetryAfter:       orDuration(a.RetryAfter, DefaultRetryAfter), Pause: orDuration(a.Pause, DefaultAcceptPause),
+		RetryAfter:       orDuration(a.RetryAfter, defaultRetryAfter), Pause: orDuration(a.Pause, defaultAcceptPause),
 		Tenant: a.Tenant, Decide: a.Decide,
 	}
 	if g.OnLimit == DecisionAccept {

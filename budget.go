@@ -59,10 +59,10 @@ type budget struct {
 	refused    atomic.Uint64        // writes from other goroutines
 }
 
-// DefaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes. That budget is a quarter of the least of
+// defaultMemoryBudget returns the MemoryBudget of a Server that sets none, in bytes. That budget is a quarter of the least of
 // three: Go's own limit (GOMEMLIMIT), the limits of the control groups that the process is in, and the machine's memory. 0 is
-// no limit, because nothing is known. The function reads files, so do not call it on a loop. Listen calls it once.
-func DefaultMemoryBudget() int {
+// no limit, because nothing is known. The function reads files. Listen calls it once.
+func defaultMemoryBudget() int {
 	return allowance.Files(os.ReadFile).Least(debug.SetMemoryLimit(-1), allowance.Total).Budget()
 }
 

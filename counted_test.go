@@ -177,7 +177,7 @@ func wantErr(t *testing.T, err, want error) {
 func fill(t *testing.T, l *loop, a *actor) {
 	t.Helper()
 	a.room = 0
-	write(t, a.conn, make([]byte, DefaultMaxOutbound))
+	write(t, a.conn, make([]byte, defaultMaxOutbound))
 	l.Iterate()
 }
 

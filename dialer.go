@@ -16,8 +16,8 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// DefaultConnectTimeout is the ConnectTimeout of the zero Dialer.
-const DefaultConnectTimeout = 30 * time.Second
+// defaultConnectTimeout is the ConnectTimeout of the zero Dialer.
+const defaultConnectTimeout = 30 * time.Second
 
 // Dialer makes connections to servers and serves them on its loops as a Server does: with the same pipeline, bounds,
 // deadlines and closes. Fill the fields before the first use; only Init is required, here or in DialOptions.
@@ -296,8 +296,8 @@ func (d *Dialer) start() (*dialing, error) {
 	e := &dialing{set: set, group: d.Group, stopped: make(chan struct{})}
 	e.connect = dialSettings{
 		maxConns: d.MaxConns,
-		timeout:  orDuration(d.ConnectTimeout, DefaultConnectTimeout),
-		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, DefaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer, Unsent: max(orInt(d.Unsent, DefaultUnsent), 0)},
+		timeout:  orDuration(d.ConnectTimeout, defaultConnectTimeout),
+		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, defaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer, Unsent: max(orInt(d.Unsent, defaultUnsent), 0)},
 	}
 	if e.group == nil {
 		e.group, e.ownGroup = &Group{Name: "dialer", Loops: 1, Logger: d.Logger, platform: d.platform}, true

@@ -202,7 +202,7 @@ func (g *Group) prepare() (*crew, error) {
 		loops:     orInt(g.Loops, runtime.GOMAXPROCS(0)),
 		poller:    orString(g.Poller, os.Getenv("EDDY_POLLER")),
 		wait:      g.WaitMode,
-		taskQueue: orInt(g.TaskQueue, DefaultTaskQueue),
+		taskQueue: orInt(g.TaskQueue, defaultTaskQueue),
 		chooser:   g.Chooser,
 		log:       containedLogger(g.Logger),
 	}

@@ -233,7 +233,7 @@ func TestWaitTimeout(t *testing.T) {
 	if d := waited(); d != 0 || fired != 1 {
 		t.Errorf("an overdue deadline, waited %v, fired %d", d, fired)
 	}
-	for range DefaultMinTasks + 1 {
+	for range defaultMinTasks + 1 {
 		if err := l.Tasks.Push(task{kind: taskFunc, msg: func() {}}); err != nil {
 			t.Fatal(err)
 		}

@@ -12,12 +12,9 @@ import (
 // The lengths of the prefixes that networks are told apart by.
 const labelIPv4Bits, labelIPv6Bits = 24, 48
 
-// OtherLabel is the label for the closes of tenants and networks beyond the first thousand.
-const OtherLabel = "other"
-
 // LabelCounts are the closes of one tenant or of one network.
 type LabelCounts struct {
-	Label  string // the tenant's name or the network's prefix
+	Label  string // the tenant's name or the network's prefix; "other" for all beyond the first thousand
 	Closed map[CloseReason]uint64
 }
 
@@ -31,7 +28,7 @@ func closes(n *meter.Counts) map[CloseReason]uint64 {
 // labelCounts returns the counts sorted by label, the others last.
 func labelCounts[K comparable](t *meter.Labels[K]) []LabelCounts {
 	var all []LabelCounts
-	for _, n := range t.List(OtherLabel) {
+	for _, n := range t.List() {
 		all = append(all, LabelCounts{Label: n.Label, Closed: closes(n.Counts)})
 	}
 	return all

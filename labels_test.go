@@ -24,7 +24,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	e.countClose(CloseIOError, netip.MustParseAddrPort("[2001:db8:1:2::3]:1"), "")
 	e.countClose(CloseIOError, netip.AddrPort{}, "") // a Unix socket
 	for name, list := range map[string][]LabelCounts{"tenants": labelCounts(&e.tenants), "networks": labelCounts(&e.networks)} {
-		if len(list) != meter.MaxLabels+1 || list[meter.MaxLabels].Label != OtherLabel {
+		if len(list) != meter.MaxLabels+1 || list[meter.MaxLabels].Label != meter.Other {
 			t.Fatalf("%d %s, the last %q", len(list), name, list[len(list)-1].Label)
 		}
 		if n := list[meter.MaxLabels].Closed[CloseNormal]; n != 2*200 {

@@ -96,7 +96,7 @@ func TestImpossibleTransitionClosesTheConnection(t *testing.T) {
 	}
 }
 
-// TestTaskBudget: one iteration runs at most DefaultTaskBudget tasks and the rest keeps the loop from waiting.
+// TestTaskBudget: one iteration runs at most defaultTaskBudget tasks and the rest keeps the loop from waiting.
 func TestTaskBudget(t *testing.T) {
 	srv := &Server{Loops: 1, Init: func(p *Pipeline) error { return p.Add("none", Handle(func(*Context, any) error { return nil })) }}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -125,8 +125,8 @@ func TestTaskBudget(t *testing.T) {
 	close(gate)
 	<-done
 	for it, k := range perIteration {
-		if k > DefaultTaskBudget {
-			t.Errorf("iteration %d ran %d tasks, budget %d", it, k, DefaultTaskBudget)
+		if k > defaultTaskBudget {
+			t.Errorf("iteration %d ran %d tasks, budget %d", it, k, defaultTaskBudget)
 		}
 	}
 }

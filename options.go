@@ -46,24 +46,25 @@ const (
 // are paused; at Low and below it is writable again. Below High, one message may always be queued, whatever its size. Any
 // other message that would pass Max meets the OverflowPolicy.
 //
-// Where neither Low nor High is set, a connection begins with a sixteenth of their defaults. Both double after its peer has
-// emptied the queue eight times, up to the defaults, so that a peer that reads nothing holds little.
+// The defaults are 256 KiB, 1 MiB and 8 MiB. Where neither Low nor High is set, a connection begins with a sixteenth of
+// theirs. Both double after its peer has emptied the queue eight times, up to the defaults, so that a peer that reads
+// nothing holds little.
 type Watermarks struct {
 	Low, High, Max int
 }
 
 // Defaults of the zero Server.
 const (
-	DefaultLowWatermark  = 256 << 10
-	DefaultHighWatermark = 1 << 20
-	DefaultMaxOutbound   = 8 << 20
-	DefaultTaskQueue     = 64 << 10
-	DefaultAcceptBatch   = 256
-	DefaultFlushTimeout  = 10 * time.Second
-	DefaultLingerTimeout = 2 * time.Second
-	DefaultMinWriteRate  = 256
-	DefaultKeepAlive     = 15 * time.Second // as package net
-	DefaultUnsent        = 256 << 10
+	defaultLowWatermark  = 256 << 10
+	defaultHighWatermark = 1 << 20
+	defaultMaxOutbound   = 8 << 20
+	defaultTaskQueue     = 64 << 10
+	defaultAcceptBatch   = 256
+	defaultFlushTimeout  = 10 * time.Second
+	defaultLingerTimeout = 2 * time.Second
+	defaultMinWriteRate  = 256
+	defaultKeepAlive     = 15 * time.Second // as package net
+	defaultUnsent        = 256 << 10
 )
 
 // Budgets of one iteration of a loop.
@@ -132,10 +133,10 @@ func (s *Server) settings() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	set.accept = accept.Settings{Gate: gate, Tally: &s.endpoint.tally, Batch: orInt(s.AcceptBatch, DefaultAcceptBatch), Linger: set.lingerTimeout}
+	set.accept = accept.Settings{Gate: gate, Tally: &s.endpoint.tally, Batch: orInt(s.AcceptBatch, defaultAcceptBatch), Linger: set.lingerTimeout}
 	set.accept.Listen = sys.ListenOptions{
-		Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, DefaultKeepAlive),
-		RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer, Unsent: max(orInt(s.Unsent, DefaultUnsent), 0),
+		Backlog: s.Backlog, KeepAlive: orDuration(s.KeepAlive, defaultKeepAlive),
+		RecvBuffer: s.RecvBuffer, SendBuffer: s.SendBuffer, Unsent: max(orInt(s.Unsent, defaultUnsent), 0),
 	}
 	return set, nil
 }
@@ -203,10 +204,10 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 		growing:       o.marks.High == 0 && o.marks.Low == 0,
 		overflow:      o.overflow,
 		limits:        o.limits,
-		minRate:       max(orInt(o.minRate, DefaultMinWriteRate), 0),
+		minRate:       max(orInt(o.minRate, defaultMinWriteRate), 0),
 		handshake:     o.handshake,
-		flushTimeout:  orDuration(o.flushTimeout, DefaultFlushTimeout),
-		lingerTimeout: orDuration(o.lingerTimeout, DefaultLingerTimeout),
+		flushTimeout:  orDuration(o.flushTimeout, defaultFlushTimeout),
+		lingerTimeout: orDuration(o.lingerTimeout, defaultLingerTimeout),
 		halfClose:     o.halfClose,
 		log:           orLogger(o.log),
 		base:          o.base,
@@ -246,9 +247,9 @@ func (s *Server) checkTopology() error {
 }
 
 func (w Watermarks) withDefaults(kind string) (Watermarks, error) {
-	w.Low = orInt(w.Low, DefaultLowWatermark)
-	w.High = orInt(w.High, DefaultHighWatermark)
-	w.Max = orInt(w.Max, DefaultMaxOutbound)
+	w.Low = orInt(w.Low, defaultLowWatermark)
+	w.High = orInt(w.High, defaultHighWatermark)
+	w.Max = orInt(w.Max, defaultMaxOutbound)
 	if w.Low < 0 || w.Low >= w.High || w.High > w.Max {
 		return w, fmt.Errorf("eddy: %s.Watermarks are Low %d, High %d, Max %d: they must satisfy 0 < Low < High <= Max", kind, w.Low, w.High, w.Max)
 	}

@@ -195,7 +195,7 @@ func TestWatermarksAreTold(t *testing.T) {
 	srv := countedServer(nil)
 	srv.Watermarks = Watermarks{High: 2 << 20}
 	st, l := newStage(t, srv)
-	if w := st.connect(l).conn.Watermarks(); w != (Watermarks{DefaultLowWatermark, 2 << 20, DefaultMaxOutbound}) {
+	if w := st.connect(l).conn.Watermarks(); w != (Watermarks{defaultLowWatermark, 2 << 20, defaultMaxOutbound}) {
 		t.Errorf("%+v", w)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // returns. The engine closes the os.File once: after the last byte, or when the message is refused or lost with its
 // connection.
 //
-// In the outbound queue a File counts as its unsent bytes, at most FileWindow, because it holds no memory. So files of
+// In the outbound queue a File counts as its unsent bytes, at most 256 KiB, because it holds no memory. So files of
 // any length are taken, and a few of them make the connection unwritable. Messages behind a file are not refused because
 // of its size.
 //
@@ -32,8 +32,8 @@ type File struct {
 }
 
 const (
-	// FileWindow is the most that a File counts for in the outbound queue, in bytes.
-	FileWindow = 256 << 10
+	// fileWindow is the most that a File counts for in the outbound queue, in bytes.
+	fileWindow = 256 << 10
 
 	// fileChunk is the most bytes of a file that one call sends; such a call counts as fileCalls of the write budget.
 	fileChunk = 256 << 10
@@ -48,7 +48,7 @@ func (f *File) Release() {
 }
 
 // window returns the bytes that a file with left bytes to send counts as queued.
-func window(left int64) int { return int(min(max(left, 0), FileWindow)) }
+func window(left int64) int { return int(min(max(left, 0), fileWindow)) }
 
 func (f *File) check() error {
 	if f.File == nil || f.Offset < 0 || f.Length < 0 {

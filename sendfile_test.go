@@ -73,7 +73,7 @@ func TestFileInOrder(t *testing.T) {
 	until(t, "the end of write interest", func() bool { return srv.Stats().Loops[0].WriteInterest == 0 })
 }
 
-// TestFileAccounting: a file counts for FileWindow at most and for what is left of it in the end; the queue's number is
+// TestFileAccounting: a file counts for fileWindow at most and for what is left of it in the end; the queue's number is
 // exact after every call, and one event sends a bounded part.
 func TestFileAccounting(t *testing.T) {
 	const size = 3 << 20
@@ -84,13 +84,13 @@ func TestFileAccounting(t *testing.T) {
 	if err := a.conn.Write(&File{File: f, Length: size}); err != nil {
 		t.Fatal(err)
 	}
-	if q := a.conn.QueuedBytes(); q != FileWindow {
-		t.Errorf("%d bytes count from submission, want %d", q, FileWindow)
+	if q := a.conn.QueuedBytes(); q != fileWindow {
+		t.Errorf("%d bytes count from submission, want %d", q, fileWindow)
 	}
 	l.Iterate()
 	submit(t, l, a, "tail")
-	if q := a.conn.QueuedBytes(); q != FileWindow+4 {
-		t.Errorf("%d bytes queued, want %d", q, FileWindow+4)
+	if q := a.conn.QueuedBytes(); q != fileWindow+4 {
+		t.Errorf("%d bytes queued, want %d", q, fileWindow+4)
 	}
 	a.room = 1 << 40
 	l.Iterate()
@@ -155,7 +155,7 @@ func TestFileIsClosedOnce(t *testing.T) {
 		},
 		"queue full": func(_ *stage, l *loop, a *actor, f *File) {
 			a.room = 0
-			_ = a.conn.Write(make([]byte, DefaultMaxOutbound))
+			_ = a.conn.Write(make([]byte, defaultMaxOutbound))
 			l.Iterate()
 			if err := a.conn.Write(f); !errors.Is(err, ErrBackpressure) {
 				t.Errorf("Write = %v", err)

@@ -39,7 +39,7 @@ type Server struct {
 
 	MaxConns      int            // open connections; 0 = no limit
 	Admission     Admission      // the other limits, and the fate of connections beyond them
-	MemoryBudget  int            // bytes that all connections may hold together; 0 = DefaultMemoryBudget(), negative = no limit
+	MemoryBudget  int            // bytes that all connections may hold together; 0 = a quarter of what the process may use, negative = no limit
 	AcceptBatch   int            // accepts per readiness; 0 = 256
 	Backlog       int            // kernel accept queue; 0 = the system's maximum
 	Watermarks    Watermarks     // bounds of each outbound queue; 0 = 256 KiB, 1 MiB (at first a sixteenth of both), 8 MiB
@@ -98,7 +98,7 @@ type kernel struct {
 	start   func(*loop)                          // nil = one goroutine per loop
 	await   func(a, b <-chan struct{}) bool      // nil = a select statement
 	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
-	memory  func() int                           // DefaultMemoryBudget; nil = not known
+	memory  func() int                           // defaultMemoryBudget; nil = not known
 }
 
 // wait blocks until one of the channels can be received from, and reports whether it was a.
@@ -120,7 +120,7 @@ func realKernel(poller string) *kernel {
 		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
 		clock:   sys.NewClock(),
 		poller:  realPoller,
-		memory:  DefaultMemoryBudget,
+		memory:  defaultMemoryBudget,
 	}
 }
 
@@ -330,7 +330,7 @@ func (s *Server) Close() error {
 	if s.endpoint.enter(serverClosing, serverRunning, serverDraining) {
 		e.stopAccepting()
 		s.endpoint.force(e.workers, nil)
-		ctx, cancel := context.WithTimeout(context.Background(), orDuration(s.FlushTimeout, DefaultFlushTimeout))
+		ctx, cancel := context.WithTimeout(context.Background(), orDuration(s.FlushTimeout, defaultFlushTimeout))
 		defer cancel()
 		s.end(ctx, e)
 	}

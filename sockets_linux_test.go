@@ -29,7 +29,7 @@ func TestKeepAliveDefault(t *testing.T) {
 	init := func(p *Pipeline) error {
 		return p.Add("app", Handle(func(*Context, *buf.Bytes) error { return nil }))
 	}
-	for set, seconds := range map[time.Duration]int{0: int(DefaultKeepAlive / time.Second), time.Hour: 3600, -1: 0} {
+	for set, seconds := range map[time.Duration]int{0: int(defaultKeepAlive / time.Second), time.Hour: 3600, -1: 0} {
 		srv := &Server{Loops: 1, KeepAlive: set, Init: init}
 		if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func TestIORatio(t *testing.T) {
 		{ratio: 20, want: 512}, // 51.2 ms
 		{ratio: 80, want: 64},  // 3.2 ms, but the clock is read every 6.4
 		{ratio: 99, want: 64},
-		{ratio: 1, want: DefaultTaskBudget},
+		{ratio: 1, want: defaultTaskBudget},
 		{ratio: 1, budget: 200, want: 200},
 		{ratio: 100, want: 3000},
 	} {

@@ -10,12 +10,12 @@ import (
 
 // Defaults of the loops' settings.
 const (
-	DefaultIORatio        = 50
-	DefaultTaskBudget     = 1024
-	DefaultMinTasks       = 64
-	DefaultMaxEvents      = 4096
-	DefaultRebuildAfter   = 512
-	DefaultStallThreshold = 100 * time.Millisecond
+	defaultIORatio        = 50
+	defaultTaskBudget     = 1024
+	defaultMinTasks       = 64
+	defaultMaxEvents      = 4096
+	defaultRebuildAfter   = 512
+	defaultStallThreshold = 100 * time.Millisecond
 )
 
 // WaitDecision is the choice of a WaitStrategy.
@@ -56,17 +56,17 @@ type tuning struct {
 
 // tuning validates the group's fields and fills in the defaults; an error names the field.
 func (g *Group) tuning() (tuning, error) {
-	budget := orInt(g.TaskBudget, DefaultTaskBudget)
+	budget := orInt(g.TaskBudget, defaultTaskBudget)
 	s := tuning{
-		ioRatio:      orInt(g.IORatio, DefaultIORatio),
+		ioRatio:      orInt(g.IORatio, defaultIORatio),
 		taskBudget:   budget,
-		minTasks:     orInt(g.MinTasks, min(DefaultMinTasks, budget)),
-		maxEvents:    orInt(g.MaxEvents, DefaultMaxEvents),
-		rebuildAfter: orInt(g.RebuildAfter, DefaultRebuildAfter),
+		minTasks:     orInt(g.MinTasks, min(defaultMinTasks, budget)),
+		maxEvents:    orInt(g.MaxEvents, defaultMaxEvents),
+		rebuildAfter: orInt(g.RebuildAfter, defaultRebuildAfter),
 		strategy:     g.Strategy,
 		cpus:         slices.Clone(g.CPUs),
 		spin:         g.Spin,
-		stall:        max(0, orDuration(g.StallThreshold, DefaultStallThreshold)),
+		stall:        max(0, orDuration(g.StallThreshold, defaultStallThreshold)),
 		onStall:      g.OnStall,
 	}
 	const maxRatio = 100

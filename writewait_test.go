@@ -72,7 +72,7 @@ func TestWritersWaitIsNoted(t *testing.T) {
 }
 
 // wholeWindow are the default marks, set: a connection has them from its begin.
-var wholeWindow = Watermarks{Low: DefaultLowWatermark, High: DefaultHighWatermark}
+var wholeWindow = Watermarks{Low: defaultLowWatermark, High: defaultHighWatermark}
 
 // TestWindowGrows: where the marks are not set, a connection begins with a sixteenth of the defaults, and its window doubles
 // whenever its queue has been emptied eight times. Where one is set, all hold from the begin.
@@ -80,7 +80,7 @@ func TestWindowGrows(t *testing.T) {
 	st, l := newStage(t, echoServer())
 	c := st.connect(l).conn
 	for doubled := range 5 {
-		high, low := int64(DefaultHighWatermark)>>(4-doubled), int64(DefaultLowWatermark)>>(4-doubled)
+		high, low := int64(defaultHighWatermark)>>(4-doubled), int64(defaultLowWatermark)>>(4-doubled)
 		for range windowDrains {
 			c.queued.Store(high - 1)
 			if c.noteWatermarks(); !c.Writable() {
@@ -98,17 +98,17 @@ func TestWindowGrows(t *testing.T) {
 			}
 		}
 	}
-	if c.high() != DefaultHighWatermark || c.low() != DefaultLowWatermark {
+	if c.high() != defaultHighWatermark || c.low() != defaultLowWatermark {
 		t.Errorf("at last the marks are %d and %d", c.low(), c.high())
 	}
 	c.queued.Store(0)
 	c.beginClose(CloseNormal, nil)
 	l.Iterate()
-	for _, marks := range []Watermarks{{Low: DefaultLowWatermark}, {High: DefaultHighWatermark}} {
+	for _, marks := range []Watermarks{{Low: defaultLowWatermark}, {High: defaultHighWatermark}} {
 		srv := echoServer()
 		srv.Watermarks = marks
 		st, l := newStage(t, srv)
-		if c := st.connect(l).conn; c.high() != DefaultHighWatermark || c.low() != DefaultLowWatermark {
+		if c := st.connect(l).conn; c.high() != defaultHighWatermark || c.low() != defaultLowWatermark {
 			t.Errorf("with %+v the marks are %d and %d", marks, c.low(), c.high())
 		}
 	}

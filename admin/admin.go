@@ -56,7 +56,7 @@ const (
 	idleTimeout  = 30 * time.Second
 	maxWatched   = 64 // of each: servers, pools, sets of lanes, checks, counters of requests
 	closeTimeout = time.Second
-	spare        = eddy.DefaultSpareDescriptors / 4 // less than other servers leave, so the operator gets into a full process
+	spare        = 4 // less than the 16 that other servers leave, so the operator gets into a full process
 )
 
 // Server is the operator's HTTP server. Any goroutine but a loop may call its methods.

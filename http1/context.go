@@ -67,7 +67,7 @@ func (c *requestContext) Value(key any) any {
 	case placeKey{}:
 		return &c.ex.place
 	}
-	if e := c.end.Load(); e != nil && e != cancelled {
+	if e := c.end.Load(); e != nil && e != canceled {
 		return e.Value(key)
 	}
 	return c.ex.conn.BaseContext().Value(key)

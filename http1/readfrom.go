@@ -12,8 +12,12 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// minFile is the least number of bytes for which sendfile is used. Fewer are copied.
-const minFile = maxPiece
+const (
+	// minFile is the least number of bytes for which sendfile is used. Fewer are copied.
+	minFile = maxPiece
+	// filePiece is the most that an eddy.File counts for in the outbound queue.
+	filePiece = 256 << 10
+)
 
 // ReadFrom implements io.ReaderFrom, for io.Copy, http.ServeContent and http.ServeFile. ReadFrom returns when everything
 // was queued, and blocks while the client does not read, as Write does. src may be closed after the call.
@@ -111,7 +115,7 @@ func (w *response) sendFile(src io.Reader) (int64, error) {
 func (w *response) sendPieces(f file, at, n int64) (sent int64, err error) {
 	for sent < n {
 		// Read the piece into the page cache here, because the loop must not wait for the disk.
-		piece, err := io.Copy(io.Discard, io.NewSectionReader(f, at+sent, min(n-sent, eddy.FileWindow)))
+		piece, err := io.Copy(io.Discard, io.NewSectionReader(f, at+sent, min(n-sent, filePiece)))
 		if piece == 0 || err != nil {
 			return sent, err
 		}

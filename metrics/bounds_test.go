@@ -107,7 +107,7 @@ func (c *crowd) add(n int, closes uint64) {
 		c.tenants = append(c.tenants, eddy.LabelCounts{Label: fmt.Sprintf("t%04d", n-i), Closed: closed}) // the newest first
 		c.networks = append(c.networks, eddy.LabelCounts{Label: fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), Closed: closed})
 	}
-	c.tenants = append(c.tenants, eddy.LabelCounts{Label: eddy.OtherLabel, Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 7}})
+	c.tenants = append(c.tenants, eddy.LabelCounts{Label: "other", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 7}})
 }
 
 // TestLabelsAreBounded: traffic makes no more series than Options allow, no series goes back, and nothing is lost.

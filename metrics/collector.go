@@ -25,7 +25,7 @@ const (
 // Options bound what a Collector emits. The zero value is usable.
 type Options struct {
 	// Tenants and Networks are how many of each have series of their own, per server. Closes of all others count as
-	// eddy.OtherLabel. The first ones seen keep their series, so that every series only grows. 0 = DefaultLabels,
+	// "other". The first ones seen keep their series, so that every series only grows. 0 = DefaultLabels,
 	// negative = no series by tenant or network.
 	Tenants, Networks int
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/metrics/internal/expo"
 )
 
@@ -44,14 +45,14 @@ func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list []e
 	}
 }
 
-// fold returns the label under which label is emitted: itself, cut to valid UTF-8, or eddy.OtherLabel. k.mu is held.
+// fold returns the label under which label is emitted: itself, cut to valid UTF-8, or meter.Other. k.mu is held.
 func (k *known) fold(label string) string {
 	label = strings.ToValidUTF8(label[:min(len(label), maxLabel)], "�")
 	switch {
-	case label == eddy.OtherLabel, k.seen[label]:
+	case label == meter.Other, k.seen[label]:
 		return label
 	case len(k.seen) >= k.most:
-		return eddy.OtherLabel
+		return meter.Other
 	}
 	if k.seen == nil {
 		k.seen = make(map[string]bool)

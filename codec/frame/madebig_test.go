@@ -5,7 +5,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/internal/enginetest"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -23,7 +22,7 @@ func TestBigMadePayloadsAreNotSharedOut(t *testing.T) {
 	for id := range uint64(requests) {
 		c.ask(id+1, 2, []string{"pool", "loop"}[id%2])
 	}
-	const low = eddy.DefaultLowWatermark // below it the server would read on
+	low := int64(narrow.srv.Watermarks.Low) // below it the server would read on
 	testkit.Eventually(t, "the socket to be full", func() bool { return r.srv.Stats().Memory.Outbound > low })
 	for range requests {
 		if a := c.read(); len(a.payload) != size || bytes.Count([]byte(a.payload), []byte{byte(a.id)}) != size {

@@ -108,7 +108,7 @@ const Buffer = 8 << 10
 func Narrow(srv *eddy.Server) {
 	srv.RecvBuffer, srv.SendBuffer = Buffer, Buffer
 	if m := &srv.Watermarks; m.Low == 0 && m.High == 0 {
-		m.Low, m.High = eddy.DefaultLowWatermark, eddy.DefaultHighWatermark
+		m.Low, m.High = 256<<10, 1<<20
 	}
 }
 

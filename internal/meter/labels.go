@@ -8,6 +8,9 @@ import (
 	"sync/atomic"
 )
 
+// Other is the label for what is counted beyond MaxLabels.
+const Other = "other"
+
 // MaxLabels bounds the labels of a Labels, because a metric must not grow with the number of strangers.
 const MaxLabels = 1000
 
@@ -60,8 +63,8 @@ type Labelled struct {
 	*Counts
 }
 
-// List returns the counts sorted by label. The rest comes last, under the given label, if it has counted anything.
-func (t *Labels[K]) List(rest string) []Labelled {
+// List returns the counts sorted by label. The rest comes last, as Other, if it has counted anything.
+func (t *Labels[K]) List() []Labelled {
 	var all []Labelled
 	t.known.Range(func(k, n any) bool {
 		all = append(all, Labelled{fmt.Sprint(k), n.(*Counts)})
@@ -70,7 +73,7 @@ func (t *Labels[K]) List(rest string) []Labelled {
 	slices.SortFunc(all, func(a, b Labelled) int { return strings.Compare(a.Label, b.Label) })
 	t.rest.Each(func(int, uint64) {
 		if len(all) == 0 || all[len(all)-1].Counts != &t.rest {
-			all = append(all, Labelled{rest, &t.rest})
+			all = append(all, Labelled{Other, &t.rest})
 		}
 	})
 	return all

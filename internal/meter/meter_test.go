@@ -42,15 +42,15 @@ func TestLabelsAreBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(labels.List("rest")); n != MaxLabels {
+	if n := len(labels.List()); n != MaxLabels {
 		t.Errorf("%d labels, want %d and no rest", n, MaxLabels)
 	}
 	for i := range 5 {
 		labels.Of(MaxLabels + i)[0].Add(1)
 		labels.Of(MaxLabels + i)[3].Add(1)
 	}
-	list := labels.List("rest")
-	if last := list[len(list)-1]; len(list) != MaxLabels+1 || last.Label != "rest" || last.Counts[0].Load() != 5 {
+	list := labels.List()
+	if last := list[len(list)-1]; len(list) != MaxLabels+1 || last.Label != Other || last.Counts[0].Load() != 5 {
 		t.Fatalf("%d labels, the last %q with %d", len(list), last.Label, last.Counts[0].Load())
 	}
 	got := map[int]uint64{}

@@ -15,6 +15,8 @@ import (
 const (
 	frameHead = 5
 	frameMax  = 3000
+
+	linger = 2 * time.Second // the server's LingerTimeout
 )
 
 // The orders of a frame to the server.

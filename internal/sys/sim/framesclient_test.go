@@ -106,7 +106,7 @@ func (c *framesClient) verdict(halfClose bool) {
 		return // it may have ended because its time was over
 	}
 	forced := c.t.endsFrom != 0 && l.ended >= c.t.endsFrom || counts[sim.AddFails]+counts[sim.ModifyFails]+counts[sim.WaitFails] > 0
-	if c.failed != nil && !c.p.Harmed() && !c.broke && !forced && l.reason == eddy.CloseNormal && l.took() < eddy.DefaultLingerTimeout {
+	if c.failed != nil && !c.p.Harmed() && !c.broke && !forced && l.reason == eddy.CloseNormal && l.took() < linger {
 		c.t.w.Failf("%s: %v overtook an orderly end after %v", c.name, c.failed, l.took())
 	}
 	if !c.whole() || !c.eof || c.t.cut(c.client) {
