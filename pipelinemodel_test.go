@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/simhook"
 )
 
 var (
@@ -629,7 +630,7 @@ func (m *model) pool(name string) *executor.Pool {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	executor.Simulate(p, m.baton)
+	simhook.SimulatePool(p, m.baton)
 	m.names[p] = name
 	return p
 }

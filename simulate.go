@@ -7,10 +7,10 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// Simulate puts groups, servers and dialers that are not started on a simulated machine (see internal/sys/sim), which
-// steps their loops. A group brings along the servers and dialers that use it. Simulate is for the tests of this module;
-// nobody else can make its first argument.
-func Simulate(h simhook.Host, on ...interface{ simulate(*kernel) }) {
+func init() { simhook.Simulate = simulate } //nolint:gochecknoinits // the door is internal and must be open at once
+
+// simulate is simhook.Simulate.
+func simulate(h simhook.Host, on ...any) {
 	k := &kernel{
 		sockets: h.Sockets,
 		clock:   h.Clock,
@@ -20,7 +20,7 @@ func Simulate(h simhook.Host, on ...interface{ simulate(*kernel) }) {
 		pause:   h.Pause,
 	}
 	for _, s := range on {
-		s.simulate(k)
+		s.(interface{ simulate(*kernel) }).simulate(k)
 	}
 }
 

@@ -304,7 +304,7 @@ var _ simhook.Workers = machine{}
 func TestPlaceSimulated(t *testing.T) {
 	openInn(t, Options{Workers: 1, Queue: 10}, func(n *inn) {
 		var waits atomic.Int64
-		Simulate(n.p, machine{&waits})
+		simulate(n.p, machine{&waits})
 		come, gate := make(chan struct{}), make(chan struct{})
 		n.parks(nil, "parked", come)
 		n.expect("", 0, 0, 1)

@@ -2,9 +2,10 @@ package executor
 
 import "github.com/go-eddy/eddy/internal/simhook"
 
-// Simulate makes a pool that was given no work yet run its workers on a simulated machine. A worker then ends when it
-// finds nothing to do. Simulate is for the tests of this module, because only this module can make the argument.
-func Simulate(p *Pool, m simhook.Workers) { p.sim = m }
+func init() { simhook.SimulatePool = simulate } //nolint:gochecknoinits // the door is internal and must be open at once
+
+// simulate is simhook.SimulatePool.
+func simulate(pool any, m simhook.Workers) { pool.(*Pool).sim = m }
 
 // launch begins the life of a worker. p.mu is held.
 func (w *worker) launch() {

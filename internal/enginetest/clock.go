@@ -41,14 +41,14 @@ func NewClock(t testing.TB, on ...any) *Clock {
 			if name = o.Poller; o.Group != nil {
 				name = o.Group.Poller
 			}
-			eddy.Simulate(c.host(name), o)
+			simhook.Simulate(c.host(name), o)
 		case *eddy.Dialer:
 			if o.Group != nil {
 				name = o.Group.Poller
 			}
-			eddy.Simulate(c.host(name), o)
+			simhook.Simulate(c.host(name), o)
 		case *eddy.Group:
-			eddy.Simulate(c.host(o.Poller), o)
+			simhook.Simulate(c.host(o.Poller), o)
 		default:
 			t.Fatalf("enginetest: a %T has no clock", o)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
+	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -310,7 +311,7 @@ func (s *sightings) frames(t *testing.T) {
 			return nil
 		}}))
 	}}
-	eddy.Simulate(s.machine(), srv, client, group)
+	simhook.Simulate(s.machine(), srv, client, group)
 	if err := group.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +352,7 @@ func (s *sightings) web(t *testing.T) {
 	}), pool, http1.Options{})
 	srv := &eddy.Server{Loops: 1, Init: site.Init}
 	group := &eddy.Group{Name: "http1", Loops: 1}
-	eddy.Simulate(s.machine(), srv, group)
+	simhook.Simulate(s.machine(), srv, group)
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
-// Package simhook is what the engine and the simulation of internal/sys/sim know of each other. It holds types only.
-// They live below internal/, so that only this module can put an engine on a simulated machine.
+// Package simhook is what the engine and the simulation of internal/sys/sim know of each other: types, and the two doors
+// by which an engine gets onto a simulated machine. They live below internal/, so that only this module can do that and
+// the engine's public face does not show it.
 package simhook
 
 import (
@@ -7,6 +8,14 @@ import (
 
 	"github.com/go-eddy/eddy/internal/sys"
 )
+
+// Simulate puts groups, servers and dialers of package eddy on a simulated machine, which steps their loops. They must not
+// be started yet. A group brings along the servers and dialers that use it. Package eddy sets it.
+var Simulate func(h Host, on ...any)
+
+// SimulatePool makes an executor.Pool run its workers on a simulated machine. The pool must not have work yet. A worker
+// then ends when it finds nothing to do. Package executor sets it.
+var SimulatePool func(pool any, m Workers)
 
 // Host is a simulated machine. It replaces what an engine otherwise takes from the operating system and the Go runtime.
 type Host struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/responder"
 )
 
@@ -76,7 +77,7 @@ func (t *trial) bulkServer(queue int) *bulkServer {
 	if s.work, err = executor.NewFixed(executor.Options{Name: "work", Workers: 1 + t.n(3), Queue: queue}); err != nil {
 		panic(err)
 	}
-	executor.Simulate(s.work, t.w.Workers())
+	simhook.SimulatePool(s.work, t.w.Workers())
 	r, err := responder.New(responder.Options[*bulkRequest]{
 		Pool: s.work, Ordering: s.order, InFlight: s.most, Answer: s.answer,
 		Run: func(context.Context, *bulkRequest) (any, error) {

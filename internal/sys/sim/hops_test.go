@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-eddy/eddy"
 	"github.com/go-eddy/eddy/executor"
+	"github.com/go-eddy/eddy/internal/simhook"
 )
 
 // pool makes a pool whose workers the world runs.
@@ -14,7 +15,7 @@ func (t *trial) pool(name string) *executor.Pool {
 	if err != nil {
 		panic(err)
 	}
-	executor.Simulate(p, t.w.Workers())
+	simhook.SimulatePool(p, t.w.Workers())
 	return p
 }
 

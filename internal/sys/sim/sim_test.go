@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy"
+	"github.com/go-eddy/eddy/internal/simhook"
 	"github.com/go-eddy/eddy/internal/sys/sim"
 )
 
@@ -215,7 +216,7 @@ func (t *trial) listen(srv *eddy.Server) netip.AddrPort {
 		if srv.Topology = pick(t, eddy.BossWorkers, eddy.BossWorkers, eddy.SingleReactor, eddy.ListenerPerLoop); srv.Topology == eddy.SingleReactor {
 			srv.Loops = 1
 		}
-		eddy.Simulate(t.w.Host(), srv)
+		simhook.Simulate(t.w.Host(), srv)
 	}
 	srv.AcceptBatch = pick(t, 0, 1, 3)
 	init := srv.Init
@@ -252,7 +253,7 @@ func (t *trial) newGroup(loops int) *eddy.Group {
 			return eddy.Block
 		},
 	}
-	eddy.Simulate(t.w.Host(), g)
+	simhook.Simulate(t.w.Host(), g)
 	return g
 }
 
