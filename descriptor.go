@@ -11,19 +11,12 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// Interest says for which conditions a custom descriptor is watched.
-type Interest uint8
-
-// The conditions, to be combined with |.
-const (
-	InterestRead  = Interest(sys.Read)
-	InterestWrite = Interest(sys.Write)
-)
-
-// Readiness says which conditions a custom descriptor meets. A condition is reported as long as it holds.
+// Readiness says for which conditions a custom descriptor is watched, or which it meets. A condition is reported as long as
+// it holds.
 type Readiness uint8
 
-// The conditions. Hang-ups and failures are reported whether asked for or not; the next read or write tells more.
+// The conditions, to be combined with |. Ask for ReadyRead and ReadyWrite. Hang-ups and failures are reported without being
+// asked for; the next read or write tells more.
 const (
 	ReadyRead   = Readiness(sys.Readable)
 	ReadyWrite  = Readiness(sys.Writable)
@@ -59,27 +52,12 @@ type Registration struct {
 	closed atomic.Bool
 }
 
-// RegisterError reports a descriptor that a loop could not register, or not watch any longer.
-type RegisterError struct {
-	FD   int
-	Loop string
-	Err  error
-}
-
-// Error names the descriptor, the loop and the cause.
-func (e *RegisterError) Error() string {
-	return fmt.Sprintf("eddy: registering descriptor %d with loop %s: %v", e.FD, e.Loop, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *RegisterError) Unwrap() error { return e.Err }
-
 // Register watches a non-blocking descriptor on the loop, and waits until the loop does so. On any other loop, which must
-// not wait, Register returns ErrOnLoop. The interest must not be empty. An error of the poller comes as *RegisterError, and
-// h is not called then. With the poller "net" there are no descriptors to watch.
-func (o *Loop) Register(fd int, in Interest, h DescriptorHandler) (*Registration, error) {
-	if in == 0 || in > InterestRead|InterestWrite {
-		return nil, fmt.Errorf("eddy: Register: interest is %d: it must be InterestRead, InterestWrite or both", in)
+// not wait, Register returns ErrOnLoop. in is ReadyRead, ReadyWrite or both. An error of the poller comes as *LoopError, and h is not
+// called then. With the poller "net" there are no descriptors to watch.
+func (o *Loop) Register(fd int, in Readiness, h DescriptorHandler) (*Registration, error) {
+	if in == 0 || in > ReadyRead|ReadyWrite {
+		return nil, fmt.Errorf("eddy: Register: the readiness is %d: it must be ReadyRead, ReadyWrite or both", in)
 	}
 	if h == nil {
 		return nil, errors.New("eddy: Register: the handler must not be nil")
@@ -113,18 +91,23 @@ func (r *Registration) register(in sys.Interest) error {
 	}
 	token, err := l.Watch(&reactor.Descriptor{FD: r.fd, In: in, Ready: r.ready, Lost: r.lost})
 	if err != nil {
-		return &RegisterError{FD: r.fd, Loop: l.Name, Err: err}
+		return r.failed(err)
 	}
 	r.token, r.in = token, in
 	return nil
 }
 
+// failed is the error of a descriptor that the loop cannot watch, or not any longer.
+func (r *Registration) failed(err error) error {
+	return &LoopError{Loop: r.loop.Name, Op: fmt.Sprintf("watch descriptor %d", r.fd), Err: err}
+}
+
 // Modify changes what the descriptor is watched for; 0 pauses it. Any goroutine. On the loop the change takes effect before
-// the handler is called again, elsewhere soon. If the poller refuses, the registration ends with a *RegisterError. After the
+// the handler is called again, elsewhere soon. If the poller refuses, the registration ends with a *LoopError. After the
 // end Modify returns ErrClosed.
-func (r *Registration) Modify(in Interest) error {
-	if in > InterestRead|InterestWrite {
-		return fmt.Errorf("eddy: Registration.Modify: interest is %d: it must be made of InterestRead and InterestWrite", in)
+func (r *Registration) Modify(in Readiness) error {
+	if in > ReadyRead|ReadyWrite {
+		return fmt.Errorf("eddy: Registration.Modify: the readiness is %d: it must be made of ReadyRead and ReadyWrite", in)
 	}
 	if r.closed.Load() {
 		return ErrClosed
@@ -159,7 +142,7 @@ func (r *Registration) carryOut() {
 		r.end(nil)
 	case in != r.in:
 		if err := r.loop.Rewatch(r.token, in); err != nil {
-			r.end(&RegisterError{FD: r.fd, Loop: r.loop.Name, Err: err})
+			r.end(r.failed(err))
 			return
 		}
 		r.in = in
@@ -184,7 +167,7 @@ func (r *Registration) ready(ready sys.Ready) {
 // lost ends the registration when the loop ends, or when a new poller does not take the descriptor over from the old one.
 func (r *Registration) lost(err error) {
 	if err != ErrClosed { //nolint:errorlint // our own sentinel, passed bare
-		err = &RegisterError{FD: r.fd, Loop: r.loop.Name, Err: err}
+		err = r.failed(err)
 	}
 	r.end(err)
 }

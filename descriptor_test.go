@@ -34,7 +34,7 @@ func (d *descriptorLog) HandleUnregistered(err error) {
 }
 
 // register gives l a custom descriptor, as Loop.Register does for a caller on the loop.
-func (st *stage) register(l *loop, fd int, in Interest, h DescriptorHandler) *Registration {
+func (st *stage) register(l *loop, fd int, in Readiness, h DescriptorHandler) *Registration {
 	st.t.Helper()
 	st.socks[fd] = &actor{fd: fd}
 	l.Vitals.Goroutine.Store(goroutineID())
@@ -50,7 +50,7 @@ func (st *stage) register(l *loop, fd int, in Interest, h DescriptorHandler) *Re
 func TestDescriptor(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	var d descriptorLog
-	r := st.register(l, 900, InterestRead, &d)
+	r := st.register(l, 900, ReadyRead, &d)
 	a := st.socks[900]
 	a.room = 1
 	l.Iterate()
@@ -60,7 +60,7 @@ func TestDescriptor(t *testing.T) {
 	if !slices.Equal(d.ready, []Readiness{ReadyRead, ReadyRead}) {
 		t.Errorf("asked for reads, told %v", d.ready)
 	}
-	step := func(in Interest, want ...Readiness) {
+	step := func(in Readiness, want ...Readiness) {
 		t.Helper()
 		d.ready = nil
 		if err := r.Modify(in); err != nil {
@@ -73,10 +73,10 @@ func TestDescriptor(t *testing.T) {
 			t.Errorf("asked for %d, told %v", in, d.ready)
 		}
 	}
-	step(InterestWrite, ReadyWrite)
-	step(InterestRead|InterestWrite, ReadyRead|ReadyWrite)
+	step(ReadyWrite, ReadyWrite)
+	step(ReadyRead|ReadyWrite, ReadyRead|ReadyWrite)
 	step(0)
-	step(InterestRead, ReadyRead)
+	step(ReadyRead, ReadyRead)
 	if err := r.Modify(8); err == nil {
 		t.Error("an unknown interest was accepted")
 	}
@@ -90,7 +90,7 @@ func TestDescriptor(t *testing.T) {
 	if len(d.ready) != 0 || !slices.Equal(d.ended, []error{nil}) || a.closed != 0 {
 		t.Errorf("after Close: ready %v, ended %v, the descriptor was closed %d times", d.ready, d.ended, a.closed)
 	}
-	if r.Close() != ErrClosed || r.Modify(InterestRead) != ErrClosed {
+	if r.Close() != ErrClosed || r.Modify(ReadyRead) != ErrClosed {
 		t.Error("a closed registration takes orders")
 	}
 	if _, ok := st.nextPoller.regs[900]; ok {
@@ -111,7 +111,7 @@ func TestDescriptorClosesInItsHandler(t *testing.T) {
 	}
 	first.on, second.on = closeAll, closeAll
 	for fd, d := range map[int]*descriptorLog{900: &first, 901: &second} {
-		regs = append(regs, st.register(l, fd, InterestRead, d))
+		regs = append(regs, st.register(l, fd, ReadyRead, d))
 		st.socks[fd].send("x")
 	}
 	for range 3 {
@@ -127,12 +127,12 @@ func TestDescriptorClosesInItsHandler(t *testing.T) {
 func TestEventOfAnEndedDescriptor(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	var first, second descriptorLog
-	r := st.register(l, 900, InterestRead, &first)
+	r := st.register(l, 900, ReadyRead, &first)
 	l.Iterate()
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.handle.Post(func() { st.register(l, 901, InterestRead, &second) }); err != nil {
+	if err := l.handle.Post(func() { st.register(l, 901, ReadyRead, &second) }); err != nil {
 		t.Fatal(err)
 	}
 	st.socks[900].send("x")
@@ -149,24 +149,24 @@ func TestRegisterRefused(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	l.Vitals.Goroutine.Store(goroutineID())
 	var d descriptorLog
-	for _, in := range []Interest{0, 4, 255} {
-		if r, err := l.handle.Register(900, in, &d); r != nil || err == nil || !strings.Contains(err.Error(), "interest") {
-			t.Errorf("Register with interest %d = %v, %v", in, r, err)
+	for _, in := range []Readiness{0, 4, 255} {
+		if r, err := l.handle.Register(900, in, &d); r != nil || err == nil || !strings.Contains(err.Error(), "readiness") {
+			t.Errorf("Register with readiness %d = %v, %v", in, r, err)
 		}
 	}
-	if _, err := l.handle.Register(900, InterestRead, nil); err == nil {
+	if _, err := l.handle.Register(900, ReadyRead, nil); err == nil {
 		t.Error("a nil handler was accepted")
 	}
 	cause := errors.New("the poller says no")
 	st.addErrs = map[int]error{900: cause}
-	r, err := l.handle.Register(900, InterestRead, &d)
-	re, ok := errors.AsType[*RegisterError](err)
-	if r != nil || !ok || re.FD != 900 || re.Loop != "worker-0" || !errors.Is(err, cause) {
+	r, err := l.handle.Register(900, ReadyRead, &d)
+	le, ok := errors.AsType[*LoopError](err)
+	if r != nil || !ok || le.Op != "watch descriptor 900" || le.Loop != "worker-0" || !errors.Is(err, cause) {
 		t.Errorf("Register = %v, %v", r, err)
 	}
 	st.addErrs = nil
 	l.Stopping = true
-	if r, err := l.handle.Register(900, InterestRead, &d); r != nil || err != ErrClosed {
+	if r, err := l.handle.Register(900, ReadyRead, &d); r != nil || err != ErrClosed {
 		t.Errorf("Register on a loop that stops = %v, %v", r, err)
 	}
 	if len(d.ended) != 0 {
@@ -179,12 +179,12 @@ func TestRegisterRefused(t *testing.T) {
 func TestDescriptorEndsItself(t *testing.T) {
 	st, l, log := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	panics := &descriptorLog{on: func(Readiness) { panic("no good") }, onEnd: func() { panic("no better") }}
-	st.register(l, 900, InterestRead, panics)
+	st.register(l, 900, ReadyRead, panics)
 	st.socks[900].send("x")
 	var refused descriptorLog
-	r := st.register(l, 901, InterestRead, &refused)
+	r := st.register(l, 901, ReadyRead, &refused)
 	st.modifyErr = errors.New("the poller says no")
-	if err := r.Modify(InterestWrite); err != nil {
+	if err := r.Modify(ReadyWrite); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -199,8 +199,8 @@ func TestDescriptorEndsItself(t *testing.T) {
 	if l.Counters[meter.Panics] != 2 || !strings.Contains(log.String(), "no good") || !strings.Contains(log.String(), "no better") {
 		t.Errorf("%d panics counted, logged %q", l.Counters[meter.Panics], log.String())
 	}
-	var re *RegisterError
-	if len(refused.ended) != 1 || !errors.As(refused.ended[0], &re) {
+	var le *LoopError
+	if len(refused.ended) != 1 || !errors.As(refused.ended[0], &le) {
 		t.Errorf("a refused Modify told %v", refused.ended)
 	}
 }
@@ -209,8 +209,8 @@ func TestDescriptorEndsItself(t *testing.T) {
 func TestDescriptorsEndWithTheLoop(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	var d, closed descriptorLog
-	st.register(l, 900, InterestRead, &d)
-	if err := st.register(l, 901, InterestRead, &closed).Close(); err != nil {
+	st.register(l, 900, ReadyRead, &d)
+	if err := st.register(l, 901, ReadyRead, &closed).Close(); err != nil {
 		t.Fatal(err)
 	}
 	l.Stopping = true

@@ -9,7 +9,7 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
-// LoopError is a failure of one loop of a group.
+// LoopError reports what one loop of a group could not do, such as watch a descriptor.
 type LoopError struct {
 	Loop string
 	Op   string // what the loop could not do

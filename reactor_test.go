@@ -122,7 +122,7 @@ func TestRegisterFromAnywhere(t *testing.T) {
 			home := g.Loop(0)
 			read, write := pipe(t)
 			d := &pipeReader{loop: home, fd: read, got: make(chan string, 10), ended: make(chan error, 2)}
-			r, err := home.Register(read, eddy.InterestRead, d)
+			r, err := home.Register(read, eddy.ReadyRead, d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +139,7 @@ func TestRegisterFromAnywhere(t *testing.T) {
 			}
 			<-settled
 			send(t, write, "paused")
-			if err := r.Modify(eddy.InterestRead); err != nil {
+			if err := r.Modify(eddy.ReadyRead); err != nil {
 				t.Fatal(err)
 			}
 			if s := <-d.got; s != "paused" {
@@ -152,17 +152,17 @@ func TestRegisterFromAnywhere(t *testing.T) {
 				t.Errorf("the end was told as %v", err)
 			}
 			again, elsewhere := make(chan error, 1), make(chan error, 1)
-			home.Post(func() { _, err := home.Register(read, eddy.InterestRead, d); again <- err })
+			home.Post(func() { _, err := home.Register(read, eddy.ReadyRead, d); again <- err })
 			if err := <-again; err != nil {
 				t.Errorf("Register on the loop = %v", err)
 			}
-			g.Loop(1).Post(func() { _, err := home.Register(write, eddy.InterestWrite, d); elsewhere <- err })
+			g.Loop(1).Post(func() { _, err := home.Register(write, eddy.ReadyWrite, d); elsewhere <- err })
 			if err := <-elsewhere; !errors.Is(err, eddy.ErrOnLoop) {
 				t.Errorf("Register on another loop = %v", err)
 			}
-			if _, err := home.Register(read, eddy.InterestRead, d); err == nil {
+			if _, err := home.Register(read, eddy.ReadyRead, d); err == nil {
 				t.Error("a descriptor was registered twice")
-			} else if _, ok := errors.AsType[*eddy.RegisterError](err); !ok {
+			} else if _, ok := errors.AsType[*eddy.LoopError](err); !ok {
 				t.Errorf("registering twice: %v", err)
 			}
 			if err := g.Close(); err != nil {
@@ -171,7 +171,7 @@ func TestRegisterFromAnywhere(t *testing.T) {
 			if err := <-d.ended; !errors.Is(err, eddy.ErrClosed) || len(d.ended) > 0 {
 				t.Errorf("the end of the loop was told as %v", err)
 			}
-			if _, err := home.Register(read, eddy.InterestRead, d); !errors.Is(err, eddy.ErrClosed) {
+			if _, err := home.Register(read, eddy.ReadyRead, d); !errors.Is(err, eddy.ErrClosed) {
 				t.Errorf("Register after the end = %v", err)
 			}
 		})
@@ -207,7 +207,7 @@ func TestDescriptorBesideConnections(t *testing.T) {
 	c := dial(t, start(t, srv))
 	read, write := pipe(t)
 	d := &pipeReader{loop: g.Loop(0), fd: read, got: make(chan string, 100), ended: make(chan error, 2)}
-	if _, err := g.Loop(0).Register(read, eddy.InterestRead, d); err != nil {
+	if _, err := g.Loop(0).Register(read, eddy.ReadyRead, d); err != nil {
 		t.Fatal(err)
 	}
 	for range 50 {

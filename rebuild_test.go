@@ -43,8 +43,8 @@ func TestRebuildMigrates(t *testing.T) {
 	writing.send("does not fit;")
 	l.Iterate()
 	var kept, gone descriptorLog
-	keptReg, goneReg := st.register(l, 901, InterestRead, &kept), st.register(l, 902, InterestRead|InterestWrite, &gone)
-	if err := keptReg.Modify(InterestWrite); err != nil {
+	keptReg, goneReg := st.register(l, 901, ReadyRead, &kept), st.register(l, 902, ReadyRead|ReadyWrite, &gone)
+	if err := keptReg.Modify(ReadyWrite); err != nil {
 		t.Fatal(err)
 	}
 	l.Iterate()
@@ -72,8 +72,8 @@ func TestRebuildMigrates(t *testing.T) {
 	if e := lost.conn.CloseError(); e == nil || e.Reason != CloseInternalError || lost.closed != 1 {
 		t.Errorf("the connection that was lost: %v, closed %d times", e, lost.closed)
 	}
-	var re *RegisterError
-	if len(gone.ended) != 1 || !errors.As(gone.ended[0], &re) || re.FD != 902 || goneReg.Close() != ErrClosed {
+	var le *LoopError
+	if len(gone.ended) != 1 || !errors.As(gone.ended[0], &le) || le.Op != "watch descriptor 902" || goneReg.Close() != ErrClosed {
 		t.Errorf("the descriptor that was lost was told %v", gone.ended)
 	}
 	if len(kept.ended) != 0 || !strings.Contains(log.String(), "migrated 3") || strings.Count(log.String(), "migrated") != 1 {
@@ -175,13 +175,13 @@ func TestLossDuringARebuild(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	old := st.nextPoller
 	var first, last, next descriptorLog
-	st.register(l, 901, InterestRead, &first)
-	gone := st.register(l, 902, InterestRead, &last)
+	st.register(l, 901, ReadyRead, &first)
+	gone := st.register(l, 902, ReadyRead, &last)
 	if err := gone.Close(); err != nil { // its place is free, behind the first
 		t.Fatal(err)
 	}
 	l.Iterate()
-	first.onEnd = func() { st.register(l, 903, InterestRead, &next) }
+	first.onEnd = func() { st.register(l, 903, ReadyRead, &next) }
 	st.addErrs = map[int]error{901: errors.New("refused")}
 	old.err = errors.New("the kernel is unwell")
 	st.noted()

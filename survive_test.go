@@ -171,7 +171,7 @@ func TestGoexit(t *testing.T) {
 func TestGoexitInADescriptor(t *testing.T) {
 	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
 	d := &descriptorLog{on: func(Readiness) { runtime.Goexit() }}
-	st.register(l, 900, InterestRead, d)
+	st.register(l, 900, ReadyRead, d)
 	st.socks[900].send("x")
 	ended := make(chan struct{})
 	go func() {
