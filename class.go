@@ -55,19 +55,25 @@ func (m *classed) Detach() any {
 	return m
 }
 
-// RejectedError is returned by a write that the message's class refused. To errors.Is it is an ErrBackpressure.
-type RejectedError struct {
-	Class *MessageClass
-	Err   error
+// ClassError reports a message that the policy of its class did not let through: a write was refused, or the message of a
+// WriteFuture was dropped. To errors.Is it is an ErrBackpressure.
+type ClassError struct {
+	Class   *MessageClass
+	Dropped bool  // false = refused
+	Err     error // the bound that was met
 }
 
 // Error names the class and the bound.
-func (e *RejectedError) Error() string {
-	return fmt.Sprintf("eddy: message of class %q: %v", e.Class.Name, e.Err)
+func (e *ClassError) Error() string {
+	fate := "refused"
+	if e.Dropped {
+		fate = "dropped"
+	}
+	return fmt.Sprintf("eddy: message of class %q was %s: %v", e.Class.Name, fate, e.Err)
 }
 
 // Unwrap returns the bound that was met.
-func (e *RejectedError) Unwrap() error { return e.Err }
+func (e *ClassError) Unwrap() error { return e.Err }
 
 // check names the first field of the class that makes no sense.
 func (k *MessageClass) check() error {
@@ -102,7 +108,7 @@ func (c *Conn) refuseSubmitted(msg any, size int, err error) error {
 	}
 	if ok {
 		m.class.rejected.Add(1)
-		return &RejectedError{m.class, err}
+		return &ClassError{Class: m.class, Err: err}
 	}
 	return err
 }
@@ -162,7 +168,7 @@ func (c *Conn) writeClassed(m *classed, pass func(msg any) error) error {
 
 // unlessDropped hides from the writer that the policy of a class has dropped its message.
 func unlessDropped(err error) error {
-	if _, ok := err.(*DroppedError); ok { //nolint:errorlint // our own type, returned bare
+	if e, ok := err.(*ClassError); ok && e.Dropped { //nolint:errorlint // our own type, returned bare
 		return nil
 	}
 	return err
@@ -182,7 +188,7 @@ func (c *Conn) queueClassed(made *collector) {
 	}
 }
 
-// admitClassed applies the class's policy to a message of n bytes. A *DroppedError says that the message goes no further.
+// admitClassed applies the class's policy to a message of n bytes. A ClassError with Dropped says that the message goes no further.
 func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	switch {
 	case c.phase >= PhaseClosing:
@@ -201,7 +207,7 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 		return err
 	case OverflowReject:
 		k.rejected.Add(1)
-		return &RejectedError{k, err}
+		return &ClassError{Class: k, Err: err}
 	case OverflowDropOldest:
 		for err != nil && c.dropOldest(k, err) {
 			k.dropped.Add(1)
@@ -218,7 +224,7 @@ func (c *Conn) admitClassed(k *MessageClass, n int) error {
 	if err != nil {
 		k.dropped.Add(1)
 		l.Counters[meter.DroppedNewest]++
-		return &DroppedError{k, err}
+		return &ClassError{Class: k, Dropped: true, Err: err}
 	}
 	return nil
 }
@@ -233,7 +239,7 @@ func (c *Conn) dropOldest(k *MessageClass, bound error) bool {
 		if u.Class == k {
 			var why error
 			if u.Waits != nil {
-				why = &DroppedError{k, bound}
+				why = &ClassError{Class: k, Dropped: true, Err: bound}
 			}
 			c.takeOut(u.Span, why)
 			return true

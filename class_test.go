@@ -116,8 +116,8 @@ func TestClassRefuses(t *testing.T) {
 	_, l, a := blocked(t, srv)
 	a.send("12345678;1;")
 	l.Iterate()
-	var re *RejectedError
-	if !errors.Is(got, ErrBackpressure) || !errors.As(got, &re) || re.Class != reject || !strings.Contains(got.Error(), "limit 8") {
+	var re *ClassError
+	if !errors.Is(got, ErrBackpressure) || !errors.As(got, &re) || re.Dropped || re.Class != reject || !strings.Contains(got.Error(), "limit 8") {
 		t.Errorf("Write = %v", got)
 	}
 	submit(t, l, a, reject.Wrap("x")) // from elsewhere the loop refuses it, and the connection lives

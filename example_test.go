@@ -127,7 +127,7 @@ func ExampleDialer() {
 }
 
 // A handler that may block is on a pool. When that is full, the peer is told.
-func ExampleOnReject() {
+func ExampleRejectReply() {
 	pool, err := executor.NewFixed(executor.Options{Name: "work", Workers: 1, Queue: executor.HandOff})
 	if err != nil {
 		fmt.Println(err)
@@ -141,7 +141,7 @@ func ExampleOnReject() {
 	busy := eddy.RejectReply(func(any) any { return "busy\n" })
 	srv := &eddy.Server{Pools: []*executor.Pool{pool}, Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", line.Codec(1024))
-		return p.Add("work", work, eddy.On(pool), eddy.OnReject(busy))
+		return p.Add("work", work, eddy.On(pool), busy)
 	}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println(err)

@@ -88,7 +88,7 @@ func newMatrix(t *testing.T, change func(*testing.T, *matrix)) *matrix {
 		p.Add("lines", &lines{})
 		p.Add("app", app)
 		p.Add("pool", eddy.Handle(func(ctx *eddy.Context, line *buf.Bytes) error { <-m.gate; return reply(ctx, line) }), eddy.On(pool),
-			eddy.OnReject(eddy.RejectReply(func(any) any { m.busy.Add(1); return "busy\n" })))
+			eddy.RejectReply(func(any) any { m.busy.Add(1); return "busy\n" }))
 		return p.Add("regret", regret{})
 	}}
 	if change != nil {

@@ -116,8 +116,8 @@ func is(want error) func(error) bool { return func(err error) bool { return erro
 
 func droppedBy(name string) func(error) bool {
 	return func(err error) bool {
-		de, ok := errors.AsType[*DroppedError](err)
-		return ok && de.Class.Name == name && errors.Is(err, ErrBackpressure) && strings.Contains(err.Error(), name)
+		de, ok := errors.AsType[*ClassError](err)
+		return ok && de.Dropped && de.Class.Name == name && errors.Is(err, ErrBackpressure) && strings.Contains(err.Error(), name)
 	}
 }
 
@@ -328,8 +328,8 @@ var futureEnds = []struct {
 	{name: "dropped as the oldest", run: classes(OverflowDropOldest, 0), state: FutureFailed, err: droppedBy("ticks")},
 	{name: "superseded", run: classes(OverflowKeepLatest, 0), state: FutureFailed, err: droppedBy("ticks")},
 	{name: "refused by its class", run: classes(OverflowReject, 1), state: FutureFailed, err: func(err error) bool {
-		_, ok := errors.AsType[*RejectedError](err)
-		return ok && errors.Is(err, ErrBackpressure)
+		ce, ok := errors.AsType[*ClassError](err)
+		return ok && !ce.Dropped && errors.Is(err, ErrBackpressure)
 	}},
 	{name: "closed by its class", run: classes(OverflowClose, 1), state: FutureFailed, err: is(ErrBackpressure)},
 	{name: "cancelled on its way to the loop", run: func(s *futureScene) {

@@ -234,7 +234,7 @@ func (w *modelWrite) verdict(m *futureModel, gone bool, at int) {
 		}
 		return
 	}
-	var de *DroppedError
+	var de *ClassError
 	switch s, err := w.future.State(), w.future.Err(); {
 	case w.told != 1:
 		t.Fatalf("%.20s: told %d times", w.text, w.told)
@@ -242,7 +242,7 @@ func (w *modelWrite) verdict(m *futureModel, gone bool, at int) {
 		t.Fatalf("%.20s: sent %v, %v, %v", w.text, gone, s, err)
 	case s == FutureSucceeded && (m.sent[w.doneAt] < at || w.doneAt > 0 && m.sent[w.doneAt-1] >= at):
 		t.Fatalf("%.20s: its last byte is number %d; it succeeded in iteration %d, with %d sent", w.text, at, w.doneAt, m.sent[w.doneAt])
-	case s == FutureFailed && (w.class == nil || !errors.As(err, &de) || de.Class != w.class || !errors.Is(err, ErrBackpressure)):
+	case s == FutureFailed && (w.class == nil || !errors.As(err, &de) || !de.Dropped || de.Class != w.class || !errors.Is(err, ErrBackpressure)):
 		t.Fatalf("%.20s: failed with %v", w.text, err)
 	case s == FutureCanceled && err != ErrCanceled:
 		t.Fatalf("%.20s: cancelled with %v", w.text, err)

@@ -15,27 +15,12 @@ const maxFutures = 4096
 
 var errUnsent = errors.New("eddy: the message was released before it was sent")
 
-// DroppedError is the error of a WriteFuture whose message was dropped by the policy of its class. To errors.Is it is an
-// ErrBackpressure.
-type DroppedError struct {
-	Class *MessageClass
-	Err   error // the bound that was met
-}
-
-// Error names the class and the bound.
-func (e *DroppedError) Error() string {
-	return fmt.Sprintf("eddy: message of class %q was dropped: %v", e.Class.Name, e.Err)
-}
-
-// Unwrap returns the bound that was met.
-func (e *DroppedError) Unwrap() error { return e.Err }
-
 // WriteFuture writes msg as Write does and returns the Future of the outcome. The Future succeeds when the kernel has taken
 // the last byte of what the message became. Otherwise it fails, with
 //
 //   - the *CloseError of the connection that ended first,
-//   - ErrBackpressure, ErrSaturated, a *RejectedError or a pool's error when the message was refused,
-//   - a *DroppedError when the policy of its class dropped it,
+//   - ErrBackpressure, ErrSaturated, a *ClassError or a pool's error when the message was refused,
+//   - a *ClassError with Dropped when the policy of its class dropped it,
 //   - the error of a WriteHandler, or of a piece that a WriteHandler wrote, also when that handler goes on.
 //
 // Such an error is the Future's alone: it reaches no ErrorHandler and does not close the connection (see CloseOnFailure).

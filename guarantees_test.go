@@ -342,7 +342,7 @@ func TestBlockedRolesLeaveOthersAlone(t *testing.T) {
 		if <-roles == "agent" {
 			return p.Add("app", stuckUntil(gate), eddy.On(agents))
 		}
-		return p.Add("app", stuckUntil(gate), eddy.On(customers), eddy.OnReject(eddy.RejectReply(func(any) any { refused.Add(1); return nil })))
+		return p.Add("app", stuckUntil(gate), eddy.On(customers), eddy.RejectReply(func(any) any { refused.Add(1); return nil }))
 	}}
 	addr := start(t, srv)
 	connect := func(role string) (net.Conn, *bufio.Reader) {

@@ -38,7 +38,7 @@ func TestFullPoolNeverBlocksALoop(t *testing.T) {
 		"discard oldest": executor.DiscardOldest(nil), "block": executor.Block(time.Hour, offLoop),
 		"block everybody": executor.Block(time.Hour, func() bool { return true }), // hops are refused all the same
 	}
-	handlers := map[string]*eddy.RejectPolicy{
+	handlers := map[string]eddy.AddOption{
 		"reply": eddy.RejectReply(func(any) any { return "busy\n" }), "close": eddy.RejectClose(), "pause": eddy.RejectPause(),
 		"function": eddy.RejectFunc(func(ctx *eddy.Context, _ any, err *eddy.HopError) error { return ctx.Write("busy\n") }),
 	}
@@ -67,7 +67,7 @@ func TestFullPoolNeverBlocksALoop(t *testing.T) {
 								return err
 							}
 						}))
-						return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { inside.Add(1); <-gate; return reply(ctx, m) }), on(pool), eddy.OnReject(reject))
+						return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { inside.Add(1); <-gate; return reply(ctx, m) }), on(pool), reject)
 					}}
 					addr := start(t, srv)
 					defer close(gate) // before the server ends

@@ -28,7 +28,7 @@ func TestStuckPoolLeavesOthersAlone(t *testing.T) {
 	agentInit := func(p *eddy.Pipeline) error {
 		p.Add("lines", &lines{})
 		return p.Add("agent", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { <-gate; return reply(ctx, m) }),
-			eddy.On(agents), eddy.OnReject(eddy.RejectReply(func(any) any { busy.Add(1); return nil })))
+			eddy.On(agents), eddy.RejectReply(func(any) any { busy.Add(1); return nil }))
 	}
 	customerInit := func(p *eddy.Pipeline) error {
 		p.Add("lines", &lines{})

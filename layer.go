@@ -179,11 +179,11 @@ func (c *Conn) admitStreamed(k *MessageClass, n int) error {
 		return err
 	case k.Policy == OverflowReject:
 		k.rejected.Add(1)
-		return &RejectedError{k, err}
+		return &ClassError{Class: k, Err: err}
 	}
 	k.dropped.Add(1)
 	c.loop.Counters[meter.DroppedNewest]++
-	return &DroppedError{k, err}
+	return &ClassError{Class: k, Dropped: true, Err: err}
 }
 
 // sayFarewell tells the FinishHandlers, once per connection, and reports whether it told any.

@@ -259,8 +259,8 @@ func TestLayerClasses(t *testing.T) {
 		a.room = 1 << 20
 		l.Iterate()
 		got := strings.TrimPrefix(string(a.out), "\x00\x07")
-		switch rejected := (*RejectedError)(nil); {
-		case errors.As(err, &rejected):
+		switch rejected := (*ClassError)(nil); {
+		case errors.As(err, &rejected) && !rejected.Dropped:
 			got = "rejected"
 		case err != nil && a.ended() == CloseBackpressureLimit:
 			got = "closed"

@@ -16,7 +16,7 @@ type AddOption func(*node)
 
 // On runs the handler on pool instead of the loop. There it may block. Each connection has one strand per pool, so its
 // events run one at a time and in order. Messages are detached from the loop's memory before they cross. See also
-// OnUnordered and OnReject.
+// OnUnordered and RejectClose.
 func On(pool *executor.Pool) AddOption { return func(n *node) { n.pool, n.unordered = pool, false } }
 
 // node is one handler in a pipeline. Immutable once added. Connections that add the same handler value, in Init or later,
@@ -26,7 +26,7 @@ type node struct {
 	handler any
 	ops     ops
 	pool    *executor.Pool
-	reject  *RejectPolicy
+	reject  *rejectPolicy
 	decoder Decoder
 	read    ReadHandler
 

@@ -390,7 +390,7 @@ func (c *Conn) failWrite(err error) {
 		return
 	}
 	c.loop.Counters[meter.WriteErrors]++
-	if rejected := (*RejectedError)(nil); errors.As(err, &rejected) || c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
+	if ce := (*ClassError)(nil); errors.As(err, &ce) && !ce.Dropped || c.set.overflow == OverflowReject && reasonOf(err) == CloseBackpressureLimit {
 		return
 	}
 	c.closeFlushed(reasonOf(err), err)

@@ -405,7 +405,7 @@ func TestDegradedAnswers(t *testing.T) {
 				<-gate
 			}
 			return ctx.Write(full)
-		}), eddy.On(pool), eddy.OnReject(eddy.RejectReply(func(any) any { return "short\n" })))
+		}), eddy.On(pool), eddy.RejectReply(func(any) any { return "short\n" }))
 	}}
 	addr := start(t, srv)
 	ask := func(c net.Conn, what string) { io.WriteString(c, what+"\n") }

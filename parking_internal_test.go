@@ -42,7 +42,7 @@ func newParked(t *testing.T) *parked {
 		WriteHandler
 	}{s.h, s.h}
 	st, l := newStage(t, countedServer(func(p *Pipeline) error {
-		if err := p.Add("h", reads, On(pool), OnReject(RejectPause())); err != nil {
+		if err := p.Add("h", reads, On(pool), RejectPause()); err != nil {
 			return err
 		}
 		return p.Add("errors", s.errs)
@@ -94,8 +94,8 @@ func TestParkedBound(t *testing.T) {
 		t.Fatalf("%d errors beyond the bound, want one", len(s.errs.errs))
 	}
 	var e *HopError
-	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != RejectedConnection || !strings.Contains(err.Error(), "64") {
-		t.Errorf("%v, want a HopError with code %v that names the limit", err, RejectedConnection)
+	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != rejectedConnection || !strings.Contains(err.Error(), "64") {
+		t.Errorf("%v, want a HopError with code %v that names the limit", err, rejectedConnection)
 	}
 	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != parkBound || refs != 1+parkBound {
 		t.Errorf("%d in flight, %d references beyond the bound", n, refs)
@@ -113,8 +113,8 @@ func TestWritesDoNotWaitBehindParked(t *testing.T) {
 	s := newParked(t)
 	s.send(t, 1)
 	var e *HopError
-	if err := s.c.writeFromTail([]byte("x")); !errors.As(err, &e) || e.Code != RejectedFull {
-		t.Errorf("the writer was told %v, want a HopError with code %v", err, RejectedFull)
+	if err := s.c.writeFromTail([]byte("x")); !errors.As(err, &e) || e.Code != rejectedFull {
+		t.Errorf("the writer was told %v, want a HopError with code %v", err, rejectedFull)
 	}
 }
 
@@ -128,8 +128,8 @@ func TestParkedOfAClosedPool(t *testing.T) {
 	s.pool.Close()
 	stepUntil(t, "the refusal", func() bool { s.l.Iterate(); return len(s.errs.errs) == 1 })
 	var e *HopError
-	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != RejectedClosed || s.errs.traces[0] != any("of the message") {
-		t.Errorf("%v with the trace %v, want a HopError with code %v", err, s.errs.traces[0], RejectedClosed)
+	if err := s.errs.errs[0]; !errors.As(err, &e) || e.Code != rejectedClosed || s.errs.traces[0] != any("of the message") {
+		t.Errorf("%v with the trace %v, want a HopError with code %v", err, s.errs.traces[0], rejectedClosed)
 	}
 	if n, refs := s.c.counts.inflight.Load(), s.msg.Refs(); n != 0 || refs != 1 || s.c.paused&pausePark != 0 || s.c.closedError() != nil {
 		t.Errorf("%d in flight, %d references, paused %v, closed %v", n, refs, s.c.paused&pausePark != 0, s.c.closedError())

@@ -204,12 +204,12 @@ func TestHopRejectedByFullPool(t *testing.T) {
 		want string
 	}{
 		"default closes": {nil, ""},
-		"policy answers": {[]eddy.AddOption{eddy.OnReject(eddy.RejectFunc(func(ctx *eddy.Context, msg any, err *eddy.HopError) error {
+		"policy answers": {[]eddy.AddOption{eddy.RejectFunc(func(ctx *eddy.Context, msg any, err *eddy.HopError) error {
 			if !errors.Is(err, executor.ErrRejected) {
 				t.Errorf("reject policy got %v", err)
 			}
 			return ctx.Write("busy " + string(msg.(*buf.Bytes).Bytes()) + "\n")
-		}))}, "busy third\n"},
+		})}, "busy third\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate = make(chan struct{})

@@ -40,7 +40,7 @@ func TestRemoveBehindParked(t *testing.T) {
 	for _, how := range []string{"room", "close"} {
 		pool := oneWorker(t, 1)
 		s := newChangeStage(t, func(p *Pipeline, j *journal) error {
-			p.Add("u", &probe{j: j, name: "u"}, On(pool), OnReject(RejectPause()))
+			p.Add("u", &probe{j: j, name: "u"}, On(pool), RejectPause())
 			return p.Add("tail", eventsOnly{})
 		})
 		s.untilIdle()

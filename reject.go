@@ -8,36 +8,21 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
-// RejectCode says why a pool refused a message. Its String form is a metric label.
-type RejectCode uint8
-
+// The codes of a HopError.
 const (
-	RejectedFull       RejectCode = iota + 1 // the pool has no room
-	RejectedConnection                       // too much of the connection waits there; the pool may have room
-	RejectedClosed                           // the pool is stopped
+	rejectedFull       = "pool_full"
+	rejectedConnection = "connection_full"
+	rejectedClosed     = "pool_closed"
 )
-
-// String returns the code's snake_case name.
-func (c RejectCode) String() string {
-	switch c {
-	case RejectedFull:
-		return "pool_full"
-	case RejectedConnection:
-		return "connection_full"
-	case RejectedClosed:
-		return "pool_closed"
-	}
-	return fmt.Sprintf("reject_code_%d", uint8(c))
-}
 
 // HopError says why a handler's pool refused an event. errors.Is takes it for executor.ErrRejected or executor.ErrClosed.
 // A connection that ends because of it ends with CloseBackpressureLimit.
 type HopError struct {
 	Handler         string
 	Pool            string
-	Code            RejectCode
-	Running, Queued int   // the pool's numbers at that time
-	Err             error // the executor's error, which names the limit
+	Code            string // "pool_full", "connection_full" (the pool may have room) or "pool_closed"
+	Running, Queued int    // the pool's numbers at that time
+	Err             error  // the executor's error, which names the limit
 }
 
 // Error names the handler, the code, the pool's numbers and the limit.
@@ -48,55 +33,58 @@ func (e *HopError) Error() string {
 // Unwrap returns the executor's error.
 func (e *HopError) Unwrap() error { return e.Err }
 
-// RejectPolicy says what happens to an inbound message that its handler's pool refuses. Make it outside of Server.Init,
-// so that all connections share it and it costs them nothing.
-type RejectPolicy struct {
+// rejectPolicy says what happens to an inbound message that its handler's pool refuses; nil is RejectClose.
+type rejectPolicy struct {
 	keep  bool
 	reply func(msg any) any
 	ask   func(ctx *Context, msg any, err *HopError) error
 }
 
-// OnReject sets what happens to messages that the handler's pool refuses. The default is RejectClose. No policy blocks
-// the loop.
+func (p *rejectPolicy) option() AddOption { return func(n *node) { n.reject = p } }
+
+// RejectClose passes the *HopError to the ErrorHandlers, starting with the handler itself. If none of them handles it,
+// the connection ends with CloseBackpressureLimit after what is queued was sent. The default.
 //
-// Other refusals do not depend on the policy. A refused event goes to the ErrorHandlers, as with RejectClose; a refused
+// RejectClose, RejectReply, RejectFunc and RejectPause are for inbound messages. None of them blocks the loop. Make the
+// option outside of Server.Init, so that all connections share it and it costs them nothing.
+//
+// Other refusals do not depend on the option. A refused event goes to the ErrorHandlers, as with RejectClose; a refused
 // error goes to the next ErrorHandler. If HandleOpen or HandleWritability is refused, the ErrorHandlers are told and the
 // connection ends, because the handler's view of it would be wrong. A refused outbound message also ends the connection,
 // and its writer is given the *HopError.
-func OnReject(p *RejectPolicy) AddOption { return func(n *node) { n.reject = p } }
-
-// RejectClose passes the *HopError to the ErrorHandlers, starting with the handler itself. If none of them handles it,
-// the connection ends with CloseBackpressureLimit after what is queued was sent.
-func RejectClose() *RejectPolicy { return nil }
+func RejectClose() AddOption { return (*rejectPolicy)(nil).option() }
 
 // RejectReply answers on the loop with the message that reply makes; nil is no answer. The answer leaves from the
 // handler's place in the pipeline. The rejected message is released afterwards, so reply must not return it. If the
 // answer cannot be written, RejectClose applies.
-func RejectReply(reply func(msg any) any) *RejectPolicy { return &RejectPolicy{reply: reply} }
+func RejectReply(reply func(msg any) any) AddOption { return (&rejectPolicy{reply: reply}).option() }
 
 // RejectFunc calls f on the loop, where it must not block. If f returns nil, it has handled the message; an error goes to
 // the ErrorHandlers as with RejectClose. f owns the message in either case. The ctx of f is valid until f returns: Write,
 // FireRead, FireError and the close methods act from the handler's place at once. State is nil there, except for an
 // unordered handler, with which it is shared.
-func RejectFunc(f func(ctx *Context, msg any, err *HopError) error) *RejectPolicy {
-	return &RejectPolicy{ask: f}
+func RejectFunc(f func(ctx *Context, msg any, err *HopError) error) AddOption {
+	return (&rejectPolicy{ask: f}).option()
 }
 
 // RejectPause keeps the message and pauses the connection's reads until the pool has room; the longest waiting connection
 // is served first. Later events of the connection for the same pool wait behind the message, up to 64 in all. Further
 // ones are refused as with RejectClose, and so is everything when the pool is closed. Meanwhile the handler deadline runs
 // and the request counts as in flight.
-func RejectPause() *RejectPolicy { return &RejectPolicy{keep: true} }
+func RejectPause() AddOption { return pausePolicy.option() }
+
+// pausePolicy is one, so that connections whose Init calls RejectPause share their layout.
+var pausePolicy = &rejectPolicy{keep: true}
 
 func (ctx *Context) hopError(err error) *HopError {
 	pool := ctx.node.pool
 	st := pool.Stats()
-	e := &HopError{Handler: ctx.node.name, Pool: pool.Name(), Code: RejectedFull, Running: st.Running, Queued: st.Queued, Err: err}
+	e := &HopError{Handler: ctx.node.name, Pool: pool.Name(), Code: rejectedFull, Running: st.Running, Queued: st.Queued, Err: err}
 	switch {
 	case errors.Is(err, executor.ErrClosed):
-		e.Code = RejectedClosed
+		e.Code = rejectedClosed
 	case ofConnection(err):
-		e.Code = RejectedConnection
+		e.Code = rejectedConnection
 	}
 	return e
 }
@@ -122,7 +110,7 @@ func (ctx *Context) refused(h hop, err error) error {
 	}
 	c.loop.Counters[meter.HopRejects]++
 	e := ctx.hopError(err)
-	if p := ctx.node.reject; h.op == opRead && p != nil && p.keep && e.Code != RejectedClosed && c.park(h, err) {
+	if p := ctx.node.reject; h.op == opRead && p != nil && p.keep && e.Code != rejectedClosed && c.park(h, err) {
 		c.loop.Counters[meter.HopWaits]++
 		return nil
 	}

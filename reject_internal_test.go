@@ -59,7 +59,7 @@ func TestRejectedHopLeaksNothing(t *testing.T) {
 		},
 		"close": func(c *Conn, msg Releaser) { msg.Release(); c.beginClose(CloseNormal, nil) },
 	}
-	policies := map[string]*RejectPolicy{
+	policies := map[string]AddOption{
 		"close": RejectClose(), "pause": RejectPause(), "reply": RejectReply(func(any) any { return []byte("busy") }),
 		"function":      RejectFunc(func(_ *Context, msg any, err *HopError) error { release(msg); return nil }),
 		"function, not": RejectFunc(func(_ *Context, msg any, err *HopError) error { release(msg); return err }),
@@ -78,10 +78,12 @@ func TestRejectedHopLeaksNothing(t *testing.T) {
 	}
 }
 
-func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, closed bool, on func(*executor.Pool) AddOption, isClose bool) {
+func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject AddOption, closed bool, on func(*executor.Pool) AddOption, isClose bool) {
 	pool, fill := occupied(t)
+	var asked node
+	reject(&asked)
 	h := &takesAll{}
-	st, l := newStage(t, countedServer(func(p *Pipeline) error { return p.Add("h", h, on(pool), OnReject(reject)) }))
+	st, l := newStage(t, countedServer(func(p *Pipeline) error { return p.Add("h", h, on(pool), reject) }))
 	a := st.connect(l)
 	c := a.conn
 	stepUntil(t, "the open", func() bool { l.Iterate(); return c.counts.transit.Load() == 0 && pool.Stats().Running == 0 })
@@ -95,7 +97,7 @@ func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject *RejectPolicy, c
 	if n := l.Counters[meter.HopRejects]; n == 0 && !isClose { // and then the error, for its own ErrorHandler
 		t.Error("no hop was refused")
 	}
-	waits := reject != nil && reject.keep && !closed && c.paused&pausePark != 0
+	waits := asked.reject != nil && asked.reject.keep && !closed && c.paused&pausePark != 0
 	if n := c.counts.inflight.Load() + c.counts.encoding.Load() + c.counts.transit.Load(); n != 0 && !waits && !isClose {
 		t.Errorf("%d in flight after the refusal", n)
 	}

@@ -37,7 +37,7 @@ func full(t *testing.T) (pool *executor.Pool, release func()) {
 }
 
 // expectHopError checks what a refused hop tells.
-func expectHopError(t *testing.T, err error, code eddy.RejectCode, pool *executor.Pool) {
+func expectHopError(t *testing.T, err error, code string, pool *executor.Pool) {
 	t.Helper()
 	var he *eddy.HopError
 	if !errors.As(err, &he) || he.Code != code || he.Handler != "app" || he.Pool != pool.Name() {
@@ -45,13 +45,13 @@ func expectHopError(t *testing.T, err error, code eddy.RejectCode, pool *executo
 		return
 	}
 	want := executor.ErrRejected
-	if code == eddy.RejectedClosed {
+	if code == "pool_closed" {
 		want = executor.ErrClosed
 	}
-	if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), `eddy: handler "app": `+code.String()) {
+	if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), `eddy: handler "app": `+code) {
 		t.Errorf("%v: is not %v", err, want)
 	}
-	if code == eddy.RejectedFull && (he.Running != 1 || he.Queued != 1) {
+	if code == "pool_full" && (he.Running != 1 || he.Queued != 1) {
 		t.Errorf("%v: %d running, %d queued", err, he.Running, he.Queued)
 	}
 }
@@ -77,7 +77,7 @@ func TestRejectPolicies(t *testing.T) {
 	text := func(msg any) string { return string(msg.(*buf.Bytes).Bytes()) }
 	seen := make(chan error, 1)
 	for name, c := range map[string]struct {
-		policy  *eddy.RejectPolicy
+		policy  eddy.AddOption
 		errors  bool   // an ErrorHandler behind answers
 		answer  string // what the peer reads; "" = nothing and the end
 		asked   bool   // the policy is told the error
@@ -124,7 +124,7 @@ func TestRejectPolicies(t *testing.T) {
 				var ends closes
 				srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 					p.Add("lines", &lines{})
-					p.Add("app", eddy.Handle(reply), on(pool), eddy.OnReject(c.policy))
+					p.Add("app", eddy.Handle(reply), on(pool), c.policy)
 					p.Add("tail", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.Write("tail " + text(m) + "\n") }))
 					p.Add("errors", excuses{c.errors, errs})
 					return p.Add("ends", &ends)
@@ -133,13 +133,13 @@ func TestRejectPolicies(t *testing.T) {
 				r := bufio.NewReader(conn)
 				io.WriteString(conn, "hello\n")
 				if c.asked {
-					expectHopError(t, <-seen, eddy.RejectedFull, pool)
+					expectHopError(t, <-seen, "pool_full", pool)
 				}
 				if c.toErrs {
 					err := <-errs
 					var pe *eddy.PanicError
 					if !errors.As(err, &pe) && name != "reply that is no message" {
-						expectHopError(t, err, eddy.RejectedFull, pool)
+						expectHopError(t, err, "pool_full", pool)
 					}
 				}
 				if c.answer != "" {
@@ -168,19 +168,19 @@ func TestRejectPolicies(t *testing.T) {
 // TestRejectCodes: the error says whether the pool is full, the connection has too much there, or the pool is closed.
 func TestRejectCodes(t *testing.T) {
 	for _, c := range []struct {
-		code    eddy.RejectCode
+		code    string
 		prepare func(pool *executor.Pool)
 		fire    int // messages that one line becomes
 	}{
-		{eddy.RejectedFull, func(pool *executor.Pool) {
+		{"pool_full", func(pool *executor.Pool) {
 			for pool.SubmitFunc(func() {}) == nil {
 			}
 		}, 1},
-		{eddy.RejectedConnection, func(*executor.Pool) {}, 2000},
-		{eddy.RejectedClosed, func(pool *executor.Pool) { pool.Close() }, 1},
+		{"connection_full", func(*executor.Pool) {}, 2000},
+		{"pool_closed", func(pool *executor.Pool) { pool.Close() }, 1},
 	} {
 		for name, on := range map[string]func(*executor.Pool) eddy.AddOption{"ordered": eddy.On, "unordered": eddy.OnUnordered} {
-			t.Run(c.code.String()+" "+name, func(t *testing.T) {
+			t.Run(c.code+" "+name, func(t *testing.T) {
 				pool := newPool(t, 1, 4096)
 				gate := make(chan struct{})
 				if err := pool.SubmitFunc(func() { <-gate }); err != nil {
@@ -198,7 +198,7 @@ func TestRejectCodes(t *testing.T) {
 						return nil
 					}))
 					return p.Add("app", eddy.Handle(func(*eddy.Context, string) error { return nil }), on(pool),
-						eddy.OnReject(eddy.RejectFunc(func(_ *eddy.Context, _ any, err *eddy.HopError) error { got <- err; return nil })))
+						eddy.RejectFunc(func(_ *eddy.Context, _ any, err *eddy.HopError) error { got <- err; return nil }))
 				}}
 				conn := dial(t, start(t, srv))
 				io.WriteString(conn, "go\n")
@@ -206,7 +206,7 @@ func TestRejectCodes(t *testing.T) {
 				if err.Code != c.code {
 					t.Errorf("%v, want code %v", err, c.code)
 				}
-				if c.code == eddy.RejectedConnection && !strings.Contains(err.Error(), "limit of 1024") {
+				if c.code == "connection_full" && !strings.Contains(err.Error(), "limit of 1024") {
 					t.Errorf("%v does not name the limit", err)
 				}
 				close(gate)
@@ -227,7 +227,7 @@ func TestRejectPause(t *testing.T) {
 				if <-onLoop {
 					return p.Add("app", eddy.Handle(reply))
 				}
-				return p.Add("app", eddy.Handle(reply), on(pool), eddy.OnReject(eddy.RejectPause()))
+				return p.Add("app", eddy.Handle(reply), on(pool), eddy.RejectPause())
 			}}
 			addr := start(t, srv)
 			onLoop <- false
@@ -282,7 +282,7 @@ func TestRejectPauseManyConnections(t *testing.T) {
 			pool := newPool(t, 2, 2)
 			srv := &eddy.Server{Loops: 2, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 				p.Add("lines", &lines{})
-				return p.Add("app", eddy.Handle(reply), on(pool), eddy.OnReject(eddy.RejectPause()))
+				return p.Add("app", eddy.Handle(reply), on(pool), eddy.RejectPause())
 			}}
 			addr := start(t, srv)
 			const conns, each = 40, 50
@@ -334,7 +334,7 @@ func TestRejectPauseEnds(t *testing.T) {
 		srv.Loops, srv.Logger = 1, quiet()
 		srv.Init = func(p *eddy.Pipeline) error {
 			p.Add("lines", &lines{})
-			p.Add("app", eddy.Handle(reply), eddy.On(pool), eddy.OnReject(eddy.RejectPause()))
+			p.Add("app", eddy.Handle(reply), eddy.On(pool), eddy.RejectPause())
 			p.Add("errors", excuses{false, errs})
 			return p.Add("ends", ends)
 		}
@@ -359,7 +359,7 @@ func TestRejectPauseEnds(t *testing.T) {
 		io.WriteString(c, "hello\n")
 		waits(t, srv, 1)
 		pool.Close()
-		expectHopError(t, <-errs, eddy.RejectedClosed, pool)
+		expectHopError(t, <-errs, "pool_closed", pool)
 		expectEnd(t, c)
 		c.Close()
 		ends.wait(t, eddy.CloseBackpressureLimit)
@@ -400,7 +400,7 @@ func TestRejectPauseBehindAnotherPool(t *testing.T) {
 		p.Add("lines", &lines{})
 		p.Add("string", eddy.Handle(toString))
 		p.Add("first", eddy.Handle(func(ctx *eddy.Context, m string) error { ctx.FireRead(m); return nil }), eddy.On(firstPool))
-		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m string) error { return ctx.Write(m + "\n") }), eddy.On(second), eddy.OnReject(eddy.RejectPause()))
+		return p.Add("app", eddy.Handle(func(ctx *eddy.Context, m string) error { return ctx.Write(m + "\n") }), eddy.On(second), eddy.RejectPause())
 	}}
 	c := dial(t, start(t, srv))
 	var want []string
@@ -453,7 +453,7 @@ func TestRefusedWriteIsTold(t *testing.T) {
 	}}
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "hello\n")
-	expectHopError(t, <-got, eddy.RejectedFull, pool)
+	expectHopError(t, <-got, "pool_full", pool)
 	expectEnd(t, c)
 	c.Close()
 	ends.wait(t, eddy.CloseBackpressureLimit)

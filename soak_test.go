@@ -344,11 +344,11 @@ func hopFloods(t *testing.T) []*flood {
 		name string
 		on   func(*executor.Pool) eddy.AddOption
 	}{{"ordered", eddy.On}, {"unordered", eddy.OnUnordered}} {
-		for policy, reject := range map[string]func(c *tally) *eddy.RejectPolicy{
-			"close": func(*tally) *eddy.RejectPolicy { return eddy.RejectClose() },
-			"pause": func(*tally) *eddy.RejectPolicy { return eddy.RejectPause() },
-			"reply": func(c *tally) *eddy.RejectPolicy { return eddy.RejectReply(func(any) any { return "busy\n" }) },
-			"function": func(c *tally) *eddy.RejectPolicy {
+		for policy, reject := range map[string]func(c *tally) eddy.AddOption{
+			"close": func(*tally) eddy.AddOption { return eddy.RejectClose() },
+			"pause": func(*tally) eddy.AddOption { return eddy.RejectPause() },
+			"reply": func(c *tally) eddy.AddOption { return eddy.RejectReply(func(any) any { return "busy\n" }) },
+			"function": func(c *tally) eddy.AddOption {
 				return eddy.RejectFunc(func(ctx *eddy.Context, msg any, _ *eddy.HopError) error {
 					msg.(*parcel).Release()
 					return ctx.Write("busy\n")
@@ -370,7 +370,7 @@ type parcel struct {
 // Release implements eddy.Releaser.
 func (p *parcel) Release() { p.c.dropped.Add(1) }
 
-func hopFlood(t *testing.T, name string, on func(*executor.Pool) eddy.AddOption, reject func(*tally) *eddy.RejectPolicy, refuses bool) *flood {
+func hopFlood(t *testing.T, name string, on func(*executor.Pool) eddy.AddOption, reject func(*tally) eddy.AddOption, refuses bool) *flood {
 	c := new(tally)
 	const workers, queue, conns = 2, 16, 24
 	pool, err := executor.NewFixed(executor.Options{Name: name, Workers: workers, Queue: queue, Logger: quiet()})
@@ -390,7 +390,7 @@ func hopFlood(t *testing.T, name string, on func(*executor.Pool) eddy.AddOption,
 			c.handled.Add(1)
 			_ = ctx.Write(append(m.body, '\n')) // its connection may have ended
 			return nil
-		}), on(pool), eddy.OnReject(policy))
+		}), on(pool), policy)
 	}}
 	addr := start(t, srv)
 	line := append(make([]byte, itemSize-1), '\n')

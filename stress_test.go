@@ -232,7 +232,7 @@ func runChaos(t *testing.T, seed uint64) {
 			p.Add("loop", onLoop)
 			p.Add("first", &first, eddy.On(large))
 			if r := onLoop.roll(3); r == 0 {
-				p.Add("small", &second, eddy.On(small), eddy.OnReject(eddy.RejectFunc(func(ctx *eddy.Context, _ any, _ *eddy.HopError) error { return ctx.WriteBytes([]byte("busy")) })))
+				p.Add("small", &second, eddy.On(small), eddy.RejectFunc(func(ctx *eddy.Context, _ any, _ *eddy.HopError) error { return ctx.WriteBytes([]byte("busy")) }))
 			} else if r == 1 {
 				p.Add("second", &second, eddy.On(large))
 			}

@@ -68,7 +68,7 @@ func ExampleOnUnordered() {
 		p.Add("lines", line.Codec(1024))
 		return p.Add("lookup", eddy.Handle(func(ctx *eddy.Context, l *line.Line) error {
 			return ctx.Write(fmt.Appendf(nil, "found %s\n", l.Text())) // may block, and delays no other message
-		}), eddy.OnUnordered(pool), eddy.OnReject(busy))
+		}), eddy.OnUnordered(pool), busy)
 	}}
 	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
 		fmt.Println(err)

@@ -221,12 +221,12 @@ func TestTraceInThePoolsHook(t *testing.T) {
 			ctx.FireRead(m)
 			return nil
 		}))
-		p.Add("asked", note, eddy.OnUnordered(pool), eddy.OnReject(eddy.RejectFunc(func(ctx *eddy.Context, m any, _ *eddy.HopError) error {
+		p.Add("asked", note, eddy.OnUnordered(pool), eddy.RejectFunc(func(ctx *eddy.Context, m any, _ *eddy.HopError) error {
 			d.note("refused %s", traceOf(ctx.Context()))
 			ctx.FireRead(m)
 			return nil
-		})))
-		return p.Add("kept", note, eddy.On(pool), eddy.OnReject(eddy.RejectPause()))
+		}))
+		return p.Add("kept", note, eddy.On(pool), eddy.RejectPause())
 	}}
 	c := dial(t, start(t, srv))
 	io.WriteString(c, "one\n")

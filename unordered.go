@@ -18,7 +18,7 @@ import (
 // state points to needs its own lock.
 //
 // At most 64 messages of a connection run or wait for a worker, over all its unordered handlers on the pool. At that
-// number its reads pause, until 48 are left. The pool may have room for fewer, see OnReject.
+// number its reads pause, until 48 are left. The pool may have room for fewer, see RejectClose.
 //
 // Everything else runs in order, one at a time. HandleOpen returns before the first message starts. Outbound messages,
 // events, changes of writability and errors of other handlers keep their order, but have no order relative to messages.

@@ -36,7 +36,7 @@ func TestPlaceOfAGoneConnection(t *testing.T) {
 	srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 		p.Add("lines", &lines{})
 		p.Add("ends", &ends)
-		return p.Add("app", eddy.Handle(reply), eddy.On(pool), eddy.OnReject(eddy.RejectPause()))
+		return p.Add("app", eddy.Handle(reply), eddy.On(pool), eddy.RejectPause())
 	}}
 	addr := start(t, srv)
 	first, second := dial(t, addr), dial(t, addr)

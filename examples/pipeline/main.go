@@ -52,7 +52,7 @@ func server() (*eddy.Server, error) {
 		Init: func(p *eddy.Pipeline) error {
 			p.Add("lines", lines)
 			p.Add("auth", check, eddy.On(logins))
-			return p.Add("business", answer, eddy.On(work), eddy.OnReject(busy)) // the first error of the three
+			return p.Add("business", answer, eddy.On(work), busy) // the first error of the three
 		},
 		Pools: []*executor.Pool{logins, work},
 	}, nil

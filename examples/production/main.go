@@ -30,7 +30,7 @@ func server() (*eddy.Server, error) {
 	return &eddy.Server{
 		Init: func(p *eddy.Pipeline) error {
 			p.Add("lines", lines)
-			return p.Add("shout", shout, eddy.On(work), eddy.OnReject(busy))
+			return p.Add("shout", shout, eddy.On(work), busy)
 		},
 		Pools: []*executor.Pool{work},
 

@@ -31,7 +31,7 @@ var configurable = map[string]reflect.Type{
 }
 
 // alone lists options that are not fields.
-var alone = map[string]any{"RejectPolicy": eddy.RejectPolicy{}, "line.Codec": line.Codec}
+var alone = map[string]any{"RejectReply": eddy.RejectReply, "line.Codec": line.Codec}
 
 // isField reports whether name is Type.Field, or Type.Method, of one of the types.
 func isField(types map[string]reflect.Type, name string) bool {

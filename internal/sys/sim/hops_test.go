@@ -51,16 +51,16 @@ func hops(t *trial) {
 		}
 		opts := []eddy.AddOption{eddy.On(work)}
 		if loose {
-			if err := p.Add("side by side", &looseWatch{poolWatch: poolWatch{t: t}}, eddy.OnUnordered(work), eddy.OnReject(eddy.RejectPause())); err != nil {
+			if err := p.Add("side by side", &looseWatch{poolWatch: poolWatch{t: t}}, eddy.OnUnordered(work), eddy.RejectPause()); err != nil {
 				return err
 			}
 			opts = []eddy.AddOption{eddy.OnUnordered(work)}
 		}
 		switch {
 		case polite:
-			opts = append(opts, eddy.OnReject(eddy.RejectFunc(s.rejected)))
+			opts = append(opts, eddy.RejectFunc(s.rejected))
 		case patient:
-			opts = append(opts, eddy.OnReject(eddy.RejectPause()))
+			opts = append(opts, eddy.RejectPause())
 		}
 		if err := p.Add("orders", eddy.Handle(s.slow), opts...); err != nil {
 			return err
