@@ -9,19 +9,11 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
-// Chooser says which loop of a group serves a new connection. Choose is called by the loops that accept and by the
-// goroutines that dial, several at a time; it must not block. A result outside the group counts modulo its size. After a
-// panic in Choose the connection goes to the next loop in turn. If the chosen loop does not take the connection, because
-// its task queue is full, the next loops are tried.
-type Chooser interface {
-	Choose(peer netip.AddrPort, loops Loads) int
-}
-
-// ChooserFunc makes a Chooser of a function, for example one that gives each tenant a shard of its own.
-type ChooserFunc func(peer netip.AddrPort, loops Loads) int
-
-// Choose calls f.
-func (f ChooserFunc) Choose(peer netip.AddrPort, loops Loads) int { return f(peer, loops) }
+// Chooser says which loop of a group serves a new connection. It is called by the loops that accept and by the goroutines
+// that dial, several at a time; it must not block. A result outside the group counts modulo its size. After a panic in the
+// Chooser the connection goes to the next loop in turn. If the chosen loop does not take the connection, because its task
+// queue is full, the next loops are tried. Write one, for example, to give each tenant a shard of its own.
+type Chooser func(peer netip.AddrPort, loops Loads) int
 
 // Loads are the loops that a Chooser chooses from.
 type Loads struct{ loops []*loop }
@@ -67,55 +59,49 @@ func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 		}
 		i = int(w.turn.Add(1) % uint32(len(loops)))
 	}()
-	return w.set.chooser.Choose(peer, Loads{loops})
+	return w.set.chooser(peer, Loads{loops})
 }
 
 // RoundRobin gives each loop one connection in turn. It is the default, because it costs nothing and is even when
 // connections are alike.
-func RoundRobin() Chooser { return new(roundRobin) }
-
-type roundRobin struct{ next atomic.Uint64 }
-
-func (r *roundRobin) Choose(_ netip.AddrPort, loops Loads) int {
-	return int((r.next.Add(1) - 1) % uint64(loops.Len()))
+func RoundRobin() Chooser {
+	var next atomic.Uint64
+	return func(_ netip.AddrPort, loops Loads) int { return int((next.Add(1) - 1) % uint64(loops.Len())) }
 }
 
 // LeastConnections chooses the loop with the fewest connections. Use it when the lives of connections differ much in
 // length. Among equal loops it goes round.
 func LeastConnections() Chooser {
-	return &least{measure: func(l LoopLoad) int64 { return l.Conns }}
+	return least(func(l LoopLoad) int64 { return l.Conns })
 }
 
 // LeastTasks chooses the loop with the shortest task queue. Use it when connections differ in what they ask for. It
 // follows bursts, so connections may gather on a loop that was idle for a moment. Among equal loops it goes round.
 func LeastTasks() Chooser {
-	return &least{measure: func(l LoopLoad) int64 { return int64(l.Tasks) }}
+	return least(func(l LoopLoad) int64 { return int64(l.Tasks) })
 }
 
-type least struct {
-	measure func(LoopLoad) int64
-	start   atomic.Uint64
-}
-
-func (c *least) Choose(_ netip.AddrPort, loops Loads) int {
-	n := loops.Len()
-	first := int((c.start.Add(1) - 1) % uint64(n))
-	best, lowest := first, c.measure(loops.Load(first))
-	for k := 1; k < n; k++ {
-		i := (first + k) % n
-		if m := c.measure(loops.Load(i)); m < lowest {
-			best, lowest = i, m
+func least(measure func(LoopLoad) int64) Chooser {
+	var start atomic.Uint64
+	return func(_ netip.AddrPort, loops Loads) int {
+		n := loops.Len()
+		first := int((start.Add(1) - 1) % uint64(n))
+		best, lowest := first, measure(loops.Load(first))
+		for k := 1; k < n; k++ {
+			i := (first + k) % n
+			if m := measure(loops.Load(i)); m < lowest {
+				best, lowest = i, m
+			}
 		}
+		return best
 	}
-	return best
 }
 
 // HashIP sends all connections of one remote address to the same loop, for state that a loop keeps by client. Many clients
 // behind one address, or a proxy, make it uneven.
-func HashIP() Chooser { return hashIP{maphash.MakeSeed()} }
-
-type hashIP struct{ seed maphash.Seed }
-
-func (h hashIP) Choose(peer netip.AddrPort, loops Loads) int {
-	return int(maphash.Comparable(h.seed, peer.Addr().Unmap()) % uint64(loops.Len()))
+func HashIP() Chooser {
+	seed := maphash.MakeSeed()
+	return func(peer netip.AddrPort, loops Loads) int {
+		return int(maphash.Comparable(seed, peer.Addr().Unmap()) % uint64(loops.Len()))
+	}
 }

@@ -65,7 +65,7 @@ func TestUptime(t *testing.T) {
 // lag.
 func TestLoadAwareChooser(t *testing.T) {
 	var lagging, outbound atomic.Int64
-	byBytes := eddy.ChooserFunc(func(_ netip.AddrPort, loops eddy.Loads) int {
+	byBytes := func(_ netip.AddrPort, loops eddy.Loads) int {
 		best := 0
 		for i := range loops.Len() {
 			if loops.Lag(i).Max > 20*time.Millisecond {
@@ -79,7 +79,7 @@ func TestLoadAwareChooser(t *testing.T) {
 			}
 		}
 		return best
-	})
+	}
 	conns := make(chan *eddy.Conn, 8)
 	g := &eddy.Group{Loops: 2, Chooser: byBytes}
 	t.Cleanup(func() { g.Close() })

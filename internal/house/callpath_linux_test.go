@@ -283,7 +283,7 @@ func (s *sightings) frames(t *testing.T) {
 		s.awaitSleep(t, "worker-0") // so that the answer has to wake it
 		return ctx.Write("hello " + string(msg.(borrowed).text))
 	}
-	group := &eddy.Group{Loops: 2, Chooser: eddy.ChooserFunc(func(netip.AddrPort, eddy.Loads) int { s.at("Chooser.Choose"); return 0 })}
+	group := &eddy.Group{Loops: 2, Chooser: func(netip.AddrPort, eddy.Loads) int { s.at("Group.Chooser"); return 0 }}
 	srv := &eddy.Server{
 		Group: group,
 		Admission: eddy.Admission{Decide: func(netip.AddrPort) eddy.Decision {
