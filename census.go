@@ -14,14 +14,17 @@ import (
 	"github.com/go-eddy/eddy/internal/transport"
 )
 
-// ConnInfo is what EachConn tells of a connection, as its loop found it.
+// ConnInfo describes a connection: for EachConn as its loop found it, for RecentCloses after its end. A connection that has
+// ended has ID, Remote, Tenant, Phase, Reason, Cause and Ago.
 type ConnInfo struct {
 	ID            ConnID
 	Loop          string         // the loop that owns the connection
 	Remote, Local netip.AddrPort // zero for Unix sockets
 	Tenant        string         // "" = nobody's
 	Phase         Phase
-	Reason        CloseReason   // why the connection ends; CloseUnset while it is open
+	Reason        CloseReason   // why the connection ends or has ended; CloseUnset while it is open
+	Cause         string        // of Reason once it has ended, at most 200 bytes; "" = none
+	Ago           time.Duration // since the end; 0 before
 	Outbound      int64         // bytes queued for the peer
 	Inbound       int64         // bytes received and not decoded yet, or kept: see Context.KeepInput
 	InFlight      int           // requests that have not ended

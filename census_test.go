@@ -210,7 +210,7 @@ func TestCloseConnAndRecentCloses(t *testing.T) {
 		t.Fatalf("%d closes are kept, want 2", len(recent))
 	}
 	for i, c := range recent {
-		if want := fmt.Sprintf("cause %d", 2-i); c.Reason != eddy.CloseNormal || !strings.HasPrefix(c.Cause, want) || len(c.Cause) > 200 || c.Ago < 0 || !c.Remote.IsValid() {
+		if want := fmt.Sprintf("cause %d", 2-i); c.Reason != eddy.CloseNormal || c.Phase != eddy.PhaseClosed || !strings.HasPrefix(c.Cause, want) || len(c.Cause) > 200 || c.Ago < 0 || !c.Remote.IsValid() {
 			t.Errorf("close %d is %+v, want %s", i, c, want)
 		}
 	}

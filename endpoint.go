@@ -26,7 +26,7 @@ type endpoint struct {
 	closed   meter.Counts
 	networks meter.Labels[netip.Prefix] // of the peers
 	tenants  meter.Labels[string]
-	recent   *meter.Recent[ClosedConn] // nil = none is kept
+	recent   *meter.Recent[closedConn] // nil = none is kept
 	budget   budget
 	ended    atomic.Int64 // connections that have closed, in whatever way
 	forced   atomic.Int64 // connections that were cut, by Shutdown at its deadline or by Close

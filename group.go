@@ -50,8 +50,11 @@ type Group struct {
 	// RebuildAfter is how many waits in a row return early for no reason before a loop replaces its poller; 0 = 512.
 	// Any other value below 3 switches that off.
 	RebuildAfter int
-	// Strategy chooses what a loop does when it has nothing to run; nil = wait.
-	Strategy WaitStrategy
+	// Strategy chooses what a loop does next; nil = Block. The loop calls it before each wait in which the loop has nothing
+	// left to run; otherwise the loop polls without waiting. timeout is the time until the next deadline, negative when there
+	// is none; empty is how many polls in a row brought nothing. Strategy must not block. After a panic it is not asked again,
+	// and the loop always waits.
+	Strategy func(timeout time.Duration, empty int) WaitDecision
 	// CPUs pins the loops to processors, which needs WaitPinned: loop i runs on CPUs[i % len(CPUs)] only.
 	CPUs []int
 	// Spin is how long a loop polls without waiting before it blocks, which needs WaitPinned; 0 = not at all, negative =

@@ -12,12 +12,6 @@ import (
 // The lengths of the prefixes that networks are told apart by.
 const labelIPv4Bits, labelIPv6Bits = 24, 48
 
-// LabelCounts are the closes of one tenant or of one network.
-type LabelCounts struct {
-	Label  string // the tenant's name or the network's prefix; "other" for all beyond the first thousand
-	Closed map[CloseReason]uint64
-}
-
 // closes returns the counts of closes by reason.
 func closes(n *meter.Counts) map[CloseReason]uint64 {
 	m := make(map[CloseReason]uint64)
@@ -25,11 +19,15 @@ func closes(n *meter.Counts) map[CloseReason]uint64 {
 	return m
 }
 
-// labelCounts returns the counts sorted by label, the others last.
-func labelCounts[K comparable](t *meter.Labels[K]) []LabelCounts {
-	var all []LabelCounts
+// labelCounts returns the counts by label. A label that is called as the rest counts together with it.
+func labelCounts[K comparable](t *meter.Labels[K]) map[string]map[CloseReason]uint64 {
+	all := make(map[string]map[CloseReason]uint64)
 	for _, n := range t.List() {
-		all = append(all, LabelCounts{Label: n.Label, Closed: closes(n.Counts)})
+		of := closes(n.Counts)
+		for reason, times := range all[n.Label] {
+			of[reason] += times
+		}
+		all[n.Label] = of
 	}
 	return all
 }

@@ -23,27 +23,31 @@ func TestLabelsAreBounded(t *testing.T) {
 	e.countClose(CloseIOError, netip.MustParseAddrPort("10.0.0.99:1"), "tenant-0000")
 	e.countClose(CloseIOError, netip.MustParseAddrPort("[2001:db8:1:2::3]:1"), "")
 	e.countClose(CloseIOError, netip.AddrPort{}, "") // a Unix socket
-	for name, list := range map[string][]LabelCounts{"tenants": labelCounts(&e.tenants), "networks": labelCounts(&e.networks)} {
-		if len(list) != meter.MaxLabels+1 || list[meter.MaxLabels].Label != meter.Other {
-			t.Fatalf("%d %s, the last %q", len(list), name, list[len(list)-1].Label)
+	for first, all := range map[string]map[string]map[CloseReason]uint64{"tenant-0000": labelCounts(&e.tenants), "10.0.0.0/24": labelCounts(&e.networks)} {
+		if len(all) != meter.MaxLabels+1 {
+			t.Errorf("%d labels like %s", len(all), first)
 		}
-		if n := list[meter.MaxLabels].Closed[CloseNormal]; n != 2*200 {
-			t.Errorf("%s: %d closes of others, want 400", name, n)
+		if n := all[meter.Other][CloseNormal]; n != 2*200 {
+			t.Errorf("%s: %d closes of others, want 400", first, n)
 		}
-		if first := list[0]; first.Closed[CloseNormal] != 2 || first.Closed[CloseIOError] != 1 {
-			t.Errorf("%s: the first is %+v", name, first)
+		if n := all[first]; n[CloseNormal] != 2 || n[CloseIOError] != 1 {
+			t.Errorf("%s: %v", first, n)
 		}
-	}
-	if first := labelCounts(&e.networks)[0].Label; first != "10.0.0.0/24" {
-		t.Errorf("the first network is %q", first)
 	}
 	if n := e.closed[CloseIOError].Load(); n != 3 {
 		t.Errorf("%d in all", n)
 	}
 	var fresh endpoint
 	fresh.countClose(CloseNormal, netip.MustParseAddrPort("[2001:db8:1:2::3]:1"), "")
-	if list := labelCounts(&fresh.networks); len(list) != 1 || list[0].Label != "2001:db8:1::/48" || len(labelCounts(&fresh.tenants)) != 0 {
-		t.Errorf("networks %v, tenants %v", list, labelCounts(&fresh.tenants))
+	if all := labelCounts(&fresh.networks); len(all) != 1 || len(all["2001:db8:1::/48"]) != 1 || len(labelCounts(&fresh.tenants)) != 0 {
+		t.Errorf("networks %v, tenants %v", all, labelCounts(&fresh.tenants))
+	}
+	fresh.countClose(CloseNormal, netip.AddrPort{}, meter.Other) // a tenant that is called as the rest
+	for i := range meter.MaxLabels {
+		fresh.countClose(CloseNormal, netip.AddrPort{}, fmt.Sprint(i))
+	}
+	if n := labelCounts(&fresh.tenants)[meter.Other][CloseNormal]; n != 2 {
+		t.Errorf("a tenant called %q and the rest count %d, want 2", meter.Other, n)
 	}
 }
 

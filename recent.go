@@ -11,14 +11,13 @@ const maxKeepCloses = 1 << 16
 // causeBytes bounds the kept text of a cause.
 const causeBytes = 200
 
-// ClosedConn describes a connection that has ended, for RecentCloses.
-type ClosedConn struct {
-	ID     ConnID
-	Remote netip.AddrPort
-	Tenant string
-	Reason CloseReason
-	Cause  string        // of the reason, at most 200 bytes, "" = none
-	Ago    time.Duration // since the end
+// closedConn is what is kept of a connection that has ended.
+type closedConn struct {
+	id     ConnID
+	remote netip.AddrPort
+	tenant string
+	reason CloseReason
+	cause  string // at most causeBytes
 }
 
 // noteClose keeps the close of c for RecentCloses.
@@ -27,7 +26,7 @@ func (e *endpoint) noteClose(now int64, c *Conn) {
 		return
 	}
 	end := c.ended.Load()
-	e.recent.Add(now, ClosedConn{ID: c.ID(), Remote: c.RemoteAddr(), Tenant: c.tenant(), Reason: end.Reason, Cause: causeText(end.Err)})
+	e.recent.Add(now, closedConn{c.ID(), c.RemoteAddr(), c.tenant(), end.Reason, causeText(end.Err)})
 }
 
 // causeText returns the start of the error's text, even if its Error method panics.
@@ -45,15 +44,14 @@ func causeText(err error) (text string) {
 
 // RecentCloses returns the last connections that ended, the latest first, at most Server.KeepCloses. Refused connections
 // are not included. Any goroutine.
-func (s *Server) RecentCloses() []ClosedConn {
+func (s *Server) RecentCloses() []ConnInfo {
 	e := s.running()
 	if e == nil {
 		return nil
 	}
-	var all []ClosedConn
-	s.endpoint.recent.Each(e.kernel.clock.Now(), func(c ClosedConn, ago time.Duration) {
-		c.Ago = ago
-		all = append(all, c)
+	var all []ConnInfo
+	s.endpoint.recent.Each(e.kernel.clock.Now(), func(c closedConn, ago time.Duration) {
+		all = append(all, ConnInfo{ID: c.id, Remote: c.remote, Tenant: c.tenant, Phase: PhaseClosed, Reason: c.reason, Cause: c.cause, Ago: ago})
 	})
 	return all
 }

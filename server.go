@@ -154,7 +154,7 @@ func (s *Server) listen(network, address string, on net.Listener) error {
 	if s.eng.Load() != nil {
 		return errors.New("eddy: Server.Listen was called before; a Server serves once")
 	}
-	s.endpoint.recent = meter.NewRecent[ClosedConn](s.KeepCloses)
+	s.endpoint.recent = meter.NewRecent[closedConn](s.KeepCloses)
 	e, err := s.newEngine()
 	if err != nil {
 		return err

@@ -94,8 +94,10 @@ type Stats struct {
 	LiveBuffers       int                    // counted buffers of the group not released yet
 	Leaks             uint64                 // watched buffers of the group dropped without a release
 	Closed            map[CloseReason]uint64 // refused connections included
-	Tenants           []LabelCounts          // Closed by tenant, for connections that have one
-	Networks          []LabelCounts          // Closed by the peers' networks: /24 and /48
+
+	// Closed by tenant, for connections that have one, and by the peers' networks, such as "10.0.0.0/24" and "2001:db8:1::/48".
+	// All beyond the first thousand of each count as "other".
+	Tenants, Networks map[string]map[CloseReason]uint64
 }
 
 // uptime returns how long the server has served so far, or did serve.

@@ -18,7 +18,7 @@ const (
 	defaultStallThreshold = 100 * time.Millisecond
 )
 
-// WaitDecision is the choice of a WaitStrategy.
+// WaitDecision is the choice of a Group's Strategy.
 type WaitDecision uint8
 
 const (
@@ -30,24 +30,12 @@ const (
 	BusyWait = WaitDecision(reactor.BusyWait)
 )
 
-// LoopState describes a loop for its WaitStrategy.
-type LoopState struct {
-	Name    string        // of the loop
-	Timeout time.Duration // until the next deadline; negative when there is none
-	Empty   int           // polls in a row that brought nothing
-}
-
-// WaitStrategy chooses what a loop does next. The loop calls it before each wait in which the loop has nothing left to
-// run; otherwise the loop polls without waiting. The function must not block. A strategy that panics is reported and not
-// asked again: from then on the loop always waits.
-type WaitStrategy func(LoopState) WaitDecision
-
 // tuning holds a Group's settings for its loops, after validation.
 type tuning struct {
 	ioRatio, taskBudget, minTasks int
 	maxEvents                     int
 	rebuildAfter                  int // 0 = never
-	strategy                      WaitStrategy
+	strategy                      func(timeout time.Duration, empty int) WaitDecision
 	cpus                          []int
 	spin                          time.Duration
 	stall                         time.Duration // 0 = never
@@ -97,7 +85,7 @@ func (s *loopSettings) reactor(i int) *reactor.Settings {
 		set.CPU = s.cpus[i%len(s.cpus)]
 	}
 	if f := s.strategy; f != nil {
-		set.Strategy = func(state reactor.State) reactor.Decision { return reactor.Decision(f(LoopState(state))) }
+		set.Strategy = func(timeout time.Duration, empty int) reactor.Decision { return reactor.Decision(f(timeout, empty)) }
 	}
 	return set
 }

@@ -174,14 +174,6 @@ func TestOperatorsQuestions(t *testing.T) {
 	ends("overload", eddy.CloseAdmissionRejected, 5)
 
 	st := srv.Stats()
-	of := func(list []eddy.LabelCounts, label string) map[eddy.CloseReason]uint64 {
-		for _, l := range list {
-			if l.Label == label {
-				return l.Closed
-			}
-		}
-		return nil
-	}
 	normal, all := st.Closed[eddy.ClosePeerClosed]+st.Closed[eddy.CloseNormal], uint64(0)
 	for _, n := range st.Closed {
 		all += n
@@ -189,17 +181,17 @@ func TestOperatorsQuestions(t *testing.T) {
 	if normal != 3 || all != 12 {
 		t.Errorf("are disconnects normal? %d of %d", normal, all)
 	}
-	if n := st.Closed[eddy.CloseBackpressureLimit]; n != 1 || of(st.Tenants, "cargo")[eddy.CloseBackpressureLimit] != 1 {
+	if n := st.Closed[eddy.CloseBackpressureLimit]; n != 1 || st.Tenants["cargo"][eddy.CloseBackpressureLimit] != 1 {
 		t.Errorf("are clients too slow? %d, by tenant %v", n, st.Tenants)
 	}
 	if st.Refused[eddy.RefuseMaxConns] != 5 || len(st.Refused) != 1 {
 		t.Errorf("does overload refuse? %v", st.Refused)
 	}
-	if r := st.Since(before); r.ByReason[eddy.CloseFrameTooLarge] == 0 || before.Closed[eddy.CloseFrameTooLarge] != 0 || of(st.Tenants, "bolt")[eddy.CloseFrameTooLarge] != 2 {
-		t.Errorf("did protocol errors come with the deployment? %v, by tenant %v", r.ByReason, st.Tenants)
+	if st.Closed[eddy.CloseFrameTooLarge] == 0 || before.Closed[eddy.CloseFrameTooLarge] != 0 || st.Tenants["bolt"][eddy.CloseFrameTooLarge] != 2 {
+		t.Errorf("did protocol errors come with the deployment? %v, by tenant %v", st.Closed, st.Tenants)
 	}
-	if of(st.Tenants, "dyno")[eddy.CloseWriteTimeout] != 1 || of(st.Tenants, "acme")[eddy.CloseWriteTimeout] != 0 ||
-		of(st.Networks, "127.0.0.0/24")[eddy.CloseWriteTimeout] != 1 {
+	if st.Tenants["dyno"][eddy.CloseWriteTimeout] != 1 || st.Tenants["acme"][eddy.CloseWriteTimeout] != 0 ||
+		st.Networks["127.0.0.0/24"][eddy.CloseWriteTimeout] != 1 {
 		t.Errorf("whose writes time out? tenants %v, networks %v", st.Tenants, st.Networks)
 	}
 }

@@ -282,14 +282,7 @@ func (p *page) walk(ctx context.Context, servers []watched) (errs []string) {
 	ctx, cancel := context.WithTimeout(ctx, walkTimeout)
 	defer cancel()
 	for _, w := range servers {
-		err := w.srv.EachConn(ctx, func(c eddy.ConnInfo) bool {
-			p.add(Connection{
-				Server: w.name, id: c.ID, peer: c.Remote, Tenant: c.Tenant, Loop: c.Loop, Local: text(c.Local), State: c.Phase.String(),
-				Queued: c.Outbound, Unread: c.Inbound, InFlight: c.InFlight, Idle: c.Idle.Seconds(), ReadPaused: c.ReadPaused, Unwritable: c.Unwritable,
-				Reason: reason(c.Reason),
-			})
-			return true
-		})
+		err := w.srv.EachConn(ctx, func(c eddy.ConnInfo) bool { p.add(shown(w.name, &c)); return true })
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
 				errs = append(errs, w.name+": "+line)
@@ -297,6 +290,14 @@ func (p *page) walk(ctx context.Context, servers []watched) (errs []string) {
 		}
 	}
 	return errs
+}
+
+func shown(server string, c *eddy.ConnInfo) Connection {
+	return Connection{
+		Server: server, id: c.ID, peer: c.Remote, Tenant: c.Tenant, Loop: c.Loop, Local: text(c.Local), State: c.Phase.String(),
+		Queued: c.Outbound, Unread: c.Inbound, InFlight: c.InFlight, Idle: c.Idle.Seconds(), ReadPaused: c.ReadPaused, Unwritable: c.Unwritable,
+		Reason: reason(c.Reason), Cause: c.Cause, Ago: c.Ago.Seconds(),
+	}
 }
 
 func reason(r eddy.CloseReason) string {
@@ -310,10 +311,7 @@ func reason(r eddy.CloseReason) string {
 func (p *page) closed(servers []watched) {
 	for _, w := range servers {
 		for _, c := range w.srv.RecentCloses() {
-			p.add(Connection{
-				Server: w.name, id: c.ID, peer: c.Remote, Tenant: c.Tenant, State: eddy.PhaseClosed.String(),
-				Reason: c.Reason.String(), Cause: c.Cause, Ago: c.Ago.Seconds(),
-			})
+			p.add(shown(w.name, &c))
 		}
 	}
 }

@@ -94,20 +94,22 @@ func TestRegister(t *testing.T) {
 }
 
 // crowd is a server with closes of many tenants and networks.
-type crowd struct{ tenants, networks []eddy.LabelCounts }
+type crowd struct {
+	tenants, networks map[string]map[eddy.CloseReason]uint64
+}
 
 func (c *crowd) Stats() eddy.Stats {
 	return eddy.Stats{Tenants: c.tenants, Networks: c.networks}
 }
 
 func (c *crowd) add(n int, closes uint64) {
-	c.tenants, c.networks = nil, nil
+	c.tenants, c.networks = map[string]map[eddy.CloseReason]uint64{}, map[string]map[eddy.CloseReason]uint64{}
 	for i := range n {
 		closed := map[eddy.CloseReason]uint64{eddy.CloseNormal: closes}
-		c.tenants = append(c.tenants, eddy.LabelCounts{Label: fmt.Sprintf("t%04d", n-i), Closed: closed}) // the newest first
-		c.networks = append(c.networks, eddy.LabelCounts{Label: fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), Closed: closed})
+		c.tenants[fmt.Sprintf("t%04d", n-i)] = closed
+		c.networks[fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)] = closed
 	}
-	c.tenants = append(c.tenants, eddy.LabelCounts{Label: "other", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 7}})
+	c.tenants["other"] = map[eddy.CloseReason]uint64{eddy.CloseNormal: 7}
 }
 
 // TestLabelsAreBounded: traffic makes no more series than Options allow, no series goes back, and nothing is lost.
@@ -148,7 +150,7 @@ func TestLabelsAreBounded(t *testing.T) {
 func TestLongLabels(t *testing.T) {
 	closed := map[eddy.CloseReason]uint64{eddy.CloseNormal: 2}
 	long := strings.Repeat("é", 40)
-	srv := &crowd{tenants: []eddy.LabelCounts{{Label: long + "1", Closed: closed}, {Label: long + "2", Closed: closed}, {Label: "a\xffb\n\"", Closed: closed}}}
+	srv := &crowd{tenants: map[string]map[eddy.CloseReason]uint64{long + "1": closed, long + "2": closed, "a\xffb\n\"": closed}}
 	scrape(t, collecting(t, Server("s", srv))).want(t, samples{
 		`eddy_server_tenant_closed_total{reason="normal",server="s",tenant="` + strings.Repeat("é", 32) + `"}`: 4,
 		"eddy_server_tenant_closed_total{reason=\"normal\",server=\"s\",tenant=\"a�b\n\"\"}":                   2,

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,18 +24,18 @@ type known struct {
 }
 
 // put emits closes by label. All labels without a series of their own count together.
-func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list []eddy.LabelCounts) {
+func (k *known) put(scrape *expo.Scrape, f *expo.Family, source string, list map[string]map[eddy.CloseReason]uint64) {
 	if k.most == 0 {
 		return
 	}
 	sums := make(map[string]map[eddy.CloseReason]uint64, min(len(list), k.most+1))
 	k.mu.Lock()
-	for _, l := range list {
-		name := k.fold(l.Label)
+	for _, label := range slices.Sorted(maps.Keys(list)) {
+		name := k.fold(label)
 		if sums[name] == nil {
-			sums[name] = make(map[eddy.CloseReason]uint64, len(l.Closed))
+			sums[name] = make(map[eddy.CloseReason]uint64, len(list[label]))
 		}
-		for reason, n := range l.Closed {
+		for reason, n := range list[label] {
 			sums[name][reason] += n
 		}
 	}

@@ -44,8 +44,8 @@ func TestServerNumbers(t *testing.T) {
 		Uptime: 1500 * time.Millisecond, Active: 2, MaxConns: 3, Accepted: 4, AcceptPauses: 5, AcceptErrors: 6, Shed: 7, ExecutorPanics: 8, LiveBuffers: 9, Leaks: 10,
 		Memory:  eddy.MemoryStats{Budget: 11, Outbound: 12, Inbound: 13, Pressure: true, Pressures: 14, Closed: 15, Refused: 16},
 		Refused: map[eddy.RefuseCause]uint64{}, Closed: map[eddy.CloseReason]uint64{}, SharedLoops: true,
-		Tenants:  []eddy.LabelCounts{{Label: "acme", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 17, eddy.CloseWriteTimeout: 18}}},
-		Networks: []eddy.LabelCounts{{Label: "10.0.0.0/24", Closed: map[eddy.CloseReason]uint64{eddy.CloseNormal: 19}}},
+		Tenants:  map[string]map[eddy.CloseReason]uint64{"acme": {eddy.CloseNormal: 17, eddy.CloseWriteTimeout: 18}},
+		Networks: map[string]map[eddy.CloseReason]uint64{"10.0.0.0/24": {eddy.CloseNormal: 19}},
 	}
 	want := samples{
 		"eddy_server_uptime_seconds": 1.5, "eddy_server_connections": 2, "eddy_server_connections_limit": 3, "eddy_server_accepted_total": 4,

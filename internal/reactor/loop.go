@@ -81,7 +81,7 @@ type Settings struct {
 	TaskBudget   int // tasks in an iteration
 	MinTasks     int // tasks in an iteration without I/O
 	RebuildAfter int // early returns of the poller in a row, 0 = never
-	Strategy     func(State) Decision
+	Strategy     Strategy
 	Spin         time.Duration // polls without waiting before it blocks; negative = for ever
 	Stall        time.Duration // of an iteration; 0 = never
 	Pinned       bool          // the loop has a thread of its own

@@ -19,16 +19,13 @@ const (
 	BusyWait
 )
 
-// State is what a strategy is told.
-type State struct {
-	Name    string        // of the loop
-	Timeout time.Duration // until the next deadline; negative when there is none
-	Empty   int           // polls in a row that brought nothing
-}
+// Strategy chooses what a loop does next. timeout is the time until the next deadline, negative when there is none; empty is
+// how many polls in a row brought nothing.
+type Strategy func(timeout time.Duration, empty int) Decision
 
 // waits is what the loop knows of its waits.
 type waits struct {
-	strategy  func(State) Decision
+	strategy  Strategy
 	empty     int  // polls in a row that brought nothing
 	premature int  // waits in a row that returned early
 	polled    bool // the poller was asked in this iteration and answered
@@ -165,7 +162,7 @@ func (l *Loop[T]) decide(timeout time.Duration) (d Decision) {
 			l.up.Panicked(v)
 		}
 	}()
-	d = strategy(State{Name: l.Name, Timeout: timeout, Empty: l.waits.empty})
+	d = strategy(timeout, l.waits.empty)
 	l.waits.strategy = strategy
 	return d
 }

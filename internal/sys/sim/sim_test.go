@@ -245,7 +245,7 @@ func (t *trial) newGroup(loops int) *eddy.Group {
 	g := &eddy.Group{
 		Loops: loops, Logger: quiet(), Chooser: pick(t, eddy.RoundRobin(), eddy.LeastConnections(), eddy.LeastTasks()),
 		IORatio: pick(t, 0, 10, 100), TaskBudget: pick(t, 0, 7, 100), TaskQueue: pick(t, 0, 500), RebuildAfter: pick(t, 0, 3, -1), MaxEvents: pick(t, 0, 1, 5),
-		Strategy: func(eddy.LoopState) eddy.WaitDecision {
+		Strategy: func(time.Duration, int) eddy.WaitDecision {
 			t.w.Instant()
 			if !t.w.IsCalm() && t.once(8) {
 				return eddy.BusyWait
