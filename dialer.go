@@ -268,13 +268,13 @@ func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
 // dialed completes the Future of an attempt to connect. On the loop.
 func (f *Future) dialed(c *Conn, err error) {
 	if err != nil {
-		f.settle(FutureFailed, err, nil)
+		f.settle(futureFailed, err, nil)
 		return
 	}
 	f.mu.Lock()
 	f.conn = c
 	f.mu.Unlock()
-	if !f.settle(FutureSucceeded, nil, nil) { // cancelled, too late for the attempt
+	if !f.settle(futureSucceeded, nil, nil) { // cancelled, too late for the attempt
 		c.beginClose(CloseNormal, nil)
 	}
 }

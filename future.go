@@ -8,22 +8,22 @@ import (
 	"github.com/go-eddy/eddy/internal/reactor"
 )
 
-// FutureState says how an operation stands.
-type FutureState uint8
+// futureState says how an operation stands.
+type futureState uint8
 
-// The states of a Future. The first state after FuturePending is final.
+// The states of a Future. The first state after futurePending is final.
 const (
-	FuturePending FutureState = iota
-	FutureSucceeded
-	FutureFailed
-	FutureCanceled
+	futurePending futureState = iota
+	futureSucceeded
+	futureFailed
+	futureCanceled
 	futureStates
 )
 
 var futureStateNames = [futureStates]string{"pending", "succeeded", "failed", "cancelled"}
 
 // String returns the state's name.
-func (s FutureState) String() string {
+func (s futureState) String() string {
 	if s >= futureStates {
 		return "unknown"
 	}
@@ -42,7 +42,7 @@ type Future struct {
 	abort func()       // abandons an attempt to connect, nil for other operations
 
 	mu        sync.Mutex
-	state     FutureState
+	state     futureState
 	fixed     bool // can no longer be cancelled
 	patient   bool // fails when all of its parts have ended, not with the first failure
 	running   bool // a goroutine runs the listeners
@@ -55,18 +55,22 @@ type Future struct {
 	above     []*Future // the futures it is a part of
 }
 
-// State returns how the operation stands.
-func (f *Future) State() FutureState {
+// Completed reports whether the operation has succeeded, failed or been cancelled.
+func (f *Future) Completed() bool { return f.standing() != futurePending }
+
+// standing returns how the operation stands.
+func (f *Future) standing() futureState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state
 }
 
-// Err returns why the operation failed: nil while it is pending and after success, ErrCanceled after Cancel.
+// Err returns why the operation failed: nil while it is pending (see Completed) and after success, ErrCanceled after
+// Cancel.
 func (f *Future) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state == FuturePending {
+	if f.state == futurePending {
 		return nil
 	}
 	return f.err
@@ -85,7 +89,7 @@ func (f *Future) Done() <-chan struct{} {
 	defer f.mu.Unlock()
 	if f.done == nil {
 		f.done = make(chan struct{})
-		if f.state != FuturePending {
+		if f.state != futurePending {
 			close(f.done)
 		}
 	}
@@ -95,7 +99,7 @@ func (f *Future) Done() <-chan struct{} {
 // Wait blocks until the operation has completed and returns its Err, or until ctx ends and returns ctx's error. On a loop of
 // any group Wait does not block: it returns ErrOnLoop for an operation that is still pending. Use OnDone there.
 func (f *Future) Wait(ctx context.Context) error {
-	if f.State() != FuturePending {
+	if f.standing() != futurePending {
 		return f.Err()
 	}
 	if reactor.OnLoop() {
@@ -105,7 +109,7 @@ func (f *Future) Wait(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		if f.State() == FuturePending {
+		if f.standing() == futurePending {
 			return ctx.Err()
 		}
 	}
@@ -120,7 +124,7 @@ func (f *Future) Wait(ctx context.Context) error {
 // and not after a WriteHandler on a pool has worked on it, or one that gathers or uses futures itself. When the loop comes to
 // a cancelled write, the message is released and its bytes leave the counters (see Conn.QueuedBytes).
 func (f *Future) Cancel() bool {
-	if !f.settle(FutureCanceled, ErrCanceled, nil) {
+	if !f.settle(futureCanceled, ErrCanceled, nil) {
 		return false
 	}
 	if f.abort != nil {
@@ -134,7 +138,7 @@ func (f *Future) fix() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fixed = true
-	return f.state == FuturePending
+	return f.state == futurePending
 }
 
 // unfix undoes fix while f waits for nothing but the end of the call that queued it and for its bytes.
@@ -144,15 +148,15 @@ func (f *Future) unfix() {
 	f.mu.Unlock()
 }
 
-func (f *Future) pending() bool { return f.State() == FuturePending }
+func (f *Future) pending() bool { return f.standing() == futurePending }
 
 // settle completes f, and every future above whose last part thereby ends. on is the loop that the caller runs on, nil for
 // other goroutines. It returns false when f has been completed before, or cannot be cancelled any more.
-func (f *Future) settle(state FutureState, err error, on *loop) bool {
+func (f *Future) settle(state futureState, err error, on *loop) bool {
 	above, ok := f.complete(state, err, on)
 	for i := 0; i < len(above); i++ { // not by recursion: parts of parts go as deep as the user likes
 		p := above[i].of
-		if state, err := p.lose(above[i].err); state != FuturePending {
+		if state, err := p.lose(above[i].err); state != futurePending {
 			more, _ := p.complete(state, err, on)
 			above = append(above, more...)
 		}
@@ -168,7 +172,7 @@ type lost struct {
 
 // partEnded takes one part off f. An error fails f: at once or, if f is patient, with its last part.
 func (f *Future) partEnded(err error, on *loop) {
-	if state, err := f.lose(err); state != FuturePending {
+	if state, err := f.lose(err); state != futurePending {
 		f.settle(state, err, on)
 	}
 }
@@ -180,30 +184,30 @@ func (f *Future) addPart() {
 	f.mu.Unlock()
 }
 
-// lose takes one part off f and returns the state that f completes with, FuturePending when f does not complete.
-func (f *Future) lose(err error) (FutureState, error) {
+// lose takes one part off f and returns the state that f completes with, futurePending when f does not complete.
+func (f *Future) lose(err error) (futureState, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.parts--
-	if f.state != FuturePending {
-		return FuturePending, nil
+	if f.state != futurePending {
+		return futurePending, nil
 	}
 	if f.err == nil {
 		f.err = err // of the first part that failed
 	}
 	switch {
 	case f.parts > 0 && (f.err == nil || f.patient):
-		return FuturePending, nil
+		return futurePending, nil
 	case f.err == nil:
-		return FutureSucceeded, nil
+		return futureSucceeded, nil
 	}
-	return FutureFailed, f.err
+	return futureFailed, f.err
 }
 
 // complete makes the only transition of f. It returns the futures above, which the caller must tell.
-func (f *Future) complete(state FutureState, err error, on *loop) (above []lost, ok bool) {
+func (f *Future) complete(state futureState, err error, on *loop) (above []lost, ok bool) {
 	f.mu.Lock()
-	if f.state != FuturePending || state == FutureCanceled && f.fixed {
+	if f.state != futurePending || state == futureCanceled && f.fixed {
 		f.mu.Unlock()
 		return nil, false
 	}
@@ -219,7 +223,7 @@ func (f *Future) complete(state FutureState, err error, on *loop) (above []lost,
 	f.mu.Unlock()
 	if w := f.write; w != nil {
 		w.leave()
-		call = call || state == FutureCanceled // the loop takes out what is queued
+		call = call || state == futureCanceled // the loop takes out what is queued
 	}
 	if call {
 		f.tell(on)

@@ -61,8 +61,8 @@ func TestPendingFuturesFailTogether(t *testing.T) {
 		add(c.WriteFuture("to the loop"))
 	}
 	for i, f := range futures {
-		if f.State() != FuturePending {
-			t.Fatalf("future %d is %v, %v", i, f.State(), f.Err())
+		if f.standing() != futurePending {
+			t.Fatalf("future %d is %v, %v", i, f.standing(), f.Err())
 		}
 	}
 	c.CloseWith(CloseProtocolError, errEncoder)
@@ -73,8 +73,8 @@ func TestPendingFuturesFailTogether(t *testing.T) {
 		t.Errorf("failed with %v", want)
 	}
 	for i, f := range futures {
-		if f.State() != FutureFailed || f.Err() != want {
-			t.Fatalf("future %d is %v with %v, the first has %v", i, f.State(), f.Err(), want)
+		if f.standing() != futureFailed || f.Err() != want {
+			t.Fatalf("future %d is %v with %v, the first has %v", i, f.standing(), f.Err(), want)
 		}
 	}
 	for i, k := range order {
@@ -105,14 +105,14 @@ func TestFuturesAreBounded(t *testing.T) {
 		if i%1000 == 0 {
 			l.Iterate()
 		}
-		if f.State() != FuturePending {
+		if f.standing() != futurePending {
 			t.Fatalf("future %d: %v", i, f.Err())
 		}
 	}
 	s := a.conn.Buffers().Copy([]byte("one too many"))
 	f := a.conn.WriteFuture(s.Retain())
-	if f.State() != FutureFailed || !errors.Is(f.Err(), ErrBackpressure) || !strings.Contains(f.Err().Error(), fmt.Sprintf("limit %d", maxFutures)) || s.Refs() != 1 {
-		t.Errorf("future %d is %v, %v; %d references", maxFutures+1, f.State(), f.Err(), s.Refs())
+	if f.standing() != futureFailed || !errors.Is(f.Err(), ErrBackpressure) || !strings.Contains(f.Err().Error(), fmt.Sprintf("limit %d", maxFutures)) || s.Refs() != 1 {
+		t.Errorf("future %d is %v, %v; %d references", maxFutures+1, f.standing(), f.Err(), s.Refs())
 	}
 	a.room = 1 << 40
 	stepUntil(t, "the end of all", func() bool { l.Iterate(); return done == maxFutures })
@@ -120,7 +120,7 @@ func TestFuturesAreBounded(t *testing.T) {
 	for range 3 {
 		l.Iterate()
 	}
-	if out := a.drain(t, l); f.State() != FutureSucceeded || out != "first"+strings.Repeat("x", maxFutures)+"y" {
-		t.Errorf("then %v, %v; %d bytes sent", f.State(), f.Err(), len(out))
+	if out := a.drain(t, l); f.standing() != futureSucceeded || out != "first"+strings.Repeat("x", maxFutures)+"y" {
+		t.Errorf("then %v, %v; %d bytes sent", f.standing(), f.Err(), len(out))
 	}
 }

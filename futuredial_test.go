@@ -30,8 +30,8 @@ func TestDialFuture(t *testing.T) {
 		}
 		told <- f.Conn().Write("hello")
 	})
-	if err := f.Wait(t.Context()); err != nil || f.Conn() == nil || f.State() != FutureSucceeded || f.Cancel() {
-		t.Errorf("Wait = %v; it is %v", err, f.State())
+	if err := f.Wait(t.Context()); err != nil || f.Conn() == nil || f.standing() != futureSucceeded || f.Cancel() {
+		t.Errorf("Wait = %v; it is %v", err, f.standing())
 	}
 	if err, answer := <-told, <-got; err != nil || answer != "hello" {
 		t.Errorf("Write = %v, answer %q", err, answer)
@@ -52,7 +52,7 @@ func TestDialFuture(t *testing.T) {
 		t.Fatal(err)
 	}
 	var oe *net.OpError
-	if err := refused.Wait(t.Context()); !errors.As(err, &oe) || refused.Conn() != nil || refused.State() != FutureFailed {
+	if err := refused.Wait(t.Context()); !errors.As(err, &oe) || refused.Conn() != nil || refused.standing() != futureFailed {
 		t.Errorf("to a free port: %v", err)
 	}
 	d.Close()
@@ -66,23 +66,23 @@ func TestDialFuture(t *testing.T) {
 func TestDialFutureEndsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		end   func(d *Dialer, h *hanging, l *loop, f *Future)
-		state FutureState
+		state futureState
 		err   error
 	}{
-		"stands":    {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = nil }, FutureSucceeded, nil},
-		"fails":     {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = syscall.ECONNREFUSED }, FutureFailed, syscall.ECONNREFUSED},
-		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.now.Add(int64(2 * time.Second)) }, FutureFailed, os.ErrDeadlineExceeded},
-		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, FutureCanceled, ErrCanceled},
+		"stands":    {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = nil }, futureSucceeded, nil},
+		"fails":     {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.outcome = syscall.ECONNREFUSED }, futureFailed, syscall.ECONNREFUSED},
+		"times out": {func(_ *Dialer, h *hanging, _ *loop, _ *Future) { h.now.Add(int64(2 * time.Second)) }, futureFailed, os.ErrDeadlineExceeded},
+		"cancelled": {func(_ *Dialer, _ *hanging, _ *loop, f *Future) { f.Cancel() }, futureCanceled, ErrCanceled},
 		"cancelled as it stands": {func(_ *Dialer, h *hanging, l *loop, f *Future) {
 			h.outcome = nil
 			for a := range l.attempts.All() {
-				f.settle(FutureCanceled, ErrCanceled, nil)
+				f.settle(futureCanceled, ErrCanceled, nil)
 				a.ready(0)
 			}
-		}, FutureCanceled, ErrCanceled},
+		}, futureCanceled, ErrCanceled},
 		"closed": {func(d *Dialer, _ *hanging, l *loop, _ *Future) {
 			l.startWalk(walk{owner: &d.endpoint, over: make(chan struct{})})
-		}, FutureFailed, ErrDialerClosed},
+		}, futureFailed, ErrDialerClosed},
 	} {
 		d, h, l := hangingDialer(t)
 		f, err := d.DialFuture(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})
@@ -94,19 +94,19 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		for range 3 {
 			l.Iterate()
 		}
-		if f.State() != FuturePending || f.Conn() != nil {
-			t.Errorf("%s: at first it is %v", name, f.State())
+		if f.standing() != futurePending || f.Conn() != nil {
+			t.Errorf("%s: at first it is %v", name, f.standing())
 		}
 		c.end(d, h, l, f)
 		for range 5 {
 			l.Iterate()
 		}
 		open := int64(0)
-		if c.state == FutureSucceeded {
+		if c.state == futureSucceeded {
 			open = 1
 		}
-		if f.State() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.tally.Active.Load() != open || l.attempts.First() != nil {
-			t.Errorf("%s: it is %v, %v, told %d times; %d connections", name, f.State(), f.Err(), told, d.endpoint.tally.Active.Load())
+		if f.standing() != c.state || !errors.Is(f.Err(), c.err) || told != 1 || d.endpoint.tally.Active.Load() != open || l.attempts.First() != nil {
+			t.Errorf("%s: it is %v, %v, told %d times; %d connections", name, f.standing(), f.Err(), told, d.endpoint.tally.Active.Load())
 		}
 	}
 }

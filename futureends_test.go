@@ -145,14 +145,14 @@ var futureEnds = []struct {
 	name   string
 	server func(*Server)
 	run    func(s *futureScene)
-	state  FutureState
+	state  futureState
 	err    func(error) bool
 }{
-	{name: "sent", run: func(s *futureScene) { s.write(); s.read() }, state: FutureSucceeded},
+	{name: "sent", run: func(s *futureScene) { s.write(); s.read() }, state: futureSucceeded},
 	{name: "sent from the loop", run: func(s *futureScene) {
 		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.tail.WriteFuture(s.message(100))) })
-	}, state: FutureSucceeded},
-	{name: "nothing to send", run: func(s *futureScene) { s.watch(s.conn.WriteFuture([]byte{})) }, state: FutureSucceeded},
+	}, state: futureSucceeded},
+	{name: "nothing to send", run: func(s *futureScene) { s.watch(s.conn.WriteFuture([]byte{})) }, state: futureSucceeded},
 	{name: "composite", run: func(s *futureScene) {
 		c := new(buf.Composite)
 		c.Append([]byte("head"))
@@ -160,76 +160,76 @@ var futureEnds = []struct {
 		c.Append([]byte("tail"))
 		s.watch(s.conn.WriteFuture(c))
 		s.read()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "file", run: func(s *futureScene) {
 		f, _ := tempFile(s.t, 1<<20)
 		s.watch(s.conn.WriteFuture(&File{File: f, Length: 1 << 20}))
 		s.read()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "file cut short", run: func(s *futureScene) {
 		f, _ := tempFile(s.t, 1<<18)
 		s.watch(s.conn.WriteFuture(&File{File: f, Length: 1 << 19}))
 		s.read()
-	}, state: FutureFailed, err: func(err error) bool { return closedFor(CloseInternalError)(err) && errors.Is(err, io.ErrUnexpectedEOF) }},
+	}, state: futureFailed, err: func(err error) bool { return closedFor(CloseInternalError)(err) && errors.Is(err, io.ErrUnexpectedEOF) }},
 	{name: "closed file", run: func(s *futureScene) {
 		f, _ := tempFile(s.t, 10)
 		f.Close()
 		s.watch(s.conn.WriteFuture(&File{File: f, Length: 10}))
-	}, state: FutureFailed, err: func(err error) bool { return closedFor(CloseInternalError)(err) || errors.Is(err, os.ErrClosed) }},
+	}, state: futureFailed, err: func(err error) bool { return closedFor(CloseInternalError)(err) || errors.Is(err, os.ErrClosed) }},
 	{name: "close after flush", run: func(s *futureScene) {
 		s.write()
 		s.conn.CloseAfterFlush(CloseNormal)
 		s.read()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "flush timeout", server: func(srv *Server) { srv.FlushTimeout = 50 * time.Millisecond }, run: func(s *futureScene) {
 		s.write()
 		s.conn.CloseAfterFlush(CloseNormal)
-	}, state: FutureFailed, err: closedFor(CloseWriteTimeout)},
+	}, state: futureFailed, err: closedFor(CloseWriteTimeout)},
 	{name: "forced close", run: func(s *futureScene) {
 		s.write()
 		s.conn.CloseWith(CloseProtocolError, errEncoder)
-	}, state: FutureFailed, err: func(err error) bool { return closedFor(CloseProtocolError)(err) && errors.Is(err, errEncoder) }},
+	}, state: futureFailed, err: func(err error) bool { return closedFor(CloseProtocolError)(err) && errors.Is(err, errEncoder) }},
 	{name: "reset by the peer", run: func(s *futureScene) {
 		s.write()
 		until(s.t, "bytes for the peer", s.stuck)
 		s.peer.(*net.TCPConn).SetLinger(0)
 		s.peer.Close()
-	}, state: FutureFailed, err: closedFor(CloseIOError)},
+	}, state: futureFailed, err: closedFor(CloseIOError)},
 	{name: "write timeout", server: func(srv *Server) { srv.WriteTimeout = 50 * time.Millisecond }, run: func(s *futureScene) { s.write() },
-		state: FutureFailed, err: closedFor(CloseWriteTimeout)},
-	{name: "server closed", run: func(s *futureScene) { s.write(); s.srv.Close() }, state: FutureFailed, err: closedFor(CloseServerShutdown)},
+		state: futureFailed, err: closedFor(CloseWriteTimeout)},
+	{name: "server closed", run: func(s *futureScene) { s.write(); s.srv.Close() }, state: futureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "server shut down by force", run: func(s *futureScene) {
 		s.write()
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		s.srv.Shutdown(ctx)
-	}, state: FutureFailed, err: closedFor(CloseServerShutdown)},
+	}, state: futureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "server shut down in order", run: func(s *futureScene) {
 		s.write()
 		s.read()
 		s.srv.Shutdown(context.Background())
-	}, state: FutureSucceeded},
-	{name: "loops stopped", run: func(s *futureScene) { s.write(); s.srv.Group.Close() }, state: FutureFailed, err: closedFor(CloseServerShutdown)},
+	}, state: futureSucceeded},
+	{name: "loops stopped", run: func(s *futureScene) { s.write(); s.srv.Group.Close() }, state: futureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "written after the close", run: func(s *futureScene) {
 		s.conn.Close(CloseNormal)
 		s.write()
-	}, state: FutureFailed, err: closedFor(CloseNormal)},
+	}, state: futureFailed, err: closedFor(CloseNormal)},
 	{name: "written after the end of the loops", run: func(s *futureScene) {
 		s.srv.Group.Close()
 		s.write()
-	}, state: FutureFailed, err: closedFor(CloseServerShutdown)},
+	}, state: futureFailed, err: closedFor(CloseServerShutdown)},
 	{name: "queue full, refused", server: func(srv *Server) { srv.Overflow = OverflowReject }, run: func(s *futureScene) {
 		s.jam(896 << 10)
 		s.write()
-	}, state: FutureFailed, err: is(ErrBackpressure)},
+	}, state: futureFailed, err: is(ErrBackpressure)},
 	{name: "queue full on the loop, refused", server: func(srv *Server) { srv.Overflow = OverflowReject }, run: func(s *futureScene) {
 		s.jam(896 << 10)
 		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.tail.WriteFuture(s.message(maxSceneQueue))) })
-	}, state: FutureFailed, err: is(ErrBackpressure)},
+	}, state: futureFailed, err: is(ErrBackpressure)},
 	{name: "queue full, closed", run: func(s *futureScene) {
 		s.jam(896 << 10)
 		s.write()
-	}, state: FutureFailed, err: is(ErrBackpressure)},
+	}, state: futureFailed, err: is(ErrBackpressure)},
 	{name: "task queue full", server: func(srv *Server) { srv.Group.TaskQueue = 1 }, run: func(s *futureScene) {
 		gate, entered := make(chan struct{}), make(chan struct{})
 		if err := s.conn.Post(func() { close(entered); <-gate }); err != nil {
@@ -239,21 +239,21 @@ var futureEnds = []struct {
 		write(s.t, s.conn, "x") // takes the one place
 		s.write()
 		close(gate)
-	}, state: FutureFailed, err: is(ErrSaturated)},
+	}, state: futureFailed, err: is(ErrSaturated)},
 	{name: "handler's error", run: func(s *futureScene) {
 		s.on(nil, func(_ *Context, msg any) error { release(msg); return errEncoder })
 		s.write()
-	}, state: FutureFailed, err: is(errEncoder)},
+	}, state: futureFailed, err: is(errEncoder)},
 	{name: "handler's error after a piece", run: func(s *futureScene) {
 		s.on(nil, func(ctx *Context, msg any) error { ctx.Write(msg); return errEncoder })
 		s.write()
 		<-s.future.Done()
 		s.read()
-	}, state: FutureFailed, err: is(errEncoder)},
+	}, state: futureFailed, err: is(errEncoder)},
 	{name: "handler's panic", run: func(s *futureScene) {
 		s.on(nil, func(_ *Context, msg any) error { release(msg); panic("encoder") })
 		s.write()
-	}, state: FutureFailed, err: func(err error) bool {
+	}, state: futureFailed, err: func(err error) bool {
 		_, ok := errors.AsType[*PanicError](err)
 		return ok && closedFor(CloseInternalError)(err)
 	}},
@@ -261,36 +261,36 @@ var futureEnds = []struct {
 		s.jam(896 << 10)
 		s.on(nil, func(ctx *Context, msg any) error { _ = ctx.Write(msg); return nil })
 		onLoopOf(s.t, s.conn.loop, func() { s.watch(s.conn.writeAtTail(s.message(maxSceneQueue))) })
-	}, state: FutureFailed, err: is(ErrBackpressure)},
+	}, state: futureFailed, err: is(ErrBackpressure)},
 	{name: "message that no head takes", run: func(s *futureScene) {
 		s.watch(s.conn.WriteFuture(handOver{s.message(10).(Releaser)}))
-	}, state: FutureFailed, err: func(err error) bool { return strings.Contains(err.Error(), "eddy.handOver") }},
+	}, state: futureFailed, err: func(err error) bool { return strings.Contains(err.Error(), "eddy.handOver") }},
 	{name: "no writes", run: func(s *futureScene) {
 		s.on(nil, func(_ *Context, msg any) error { release(msg); return nil })
 		s.write()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "several writes", run: func(s *futureScene) {
 		s.on(nil, severalWrites)
 		s.write()
 		s.read()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "several writes from a pool", run: func(s *futureScene) {
 		s.on(s.pool, severalWrites)
 		s.write()
 		s.read()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "no writes from a pool", run: func(s *futureScene) {
 		s.on(s.pool, func(_ *Context, msg any) error { release(msg); return nil })
 		s.write()
-	}, state: FutureSucceeded},
+	}, state: futureSucceeded},
 	{name: "error on a pool", run: func(s *futureScene) {
 		s.on(s.pool, func(_ *Context, msg any) error { release(msg); return errEncoder })
 		s.write()
-	}, state: FutureFailed, err: is(errEncoder)},
+	}, state: futureFailed, err: is(errEncoder)},
 	{name: "panic on a pool", run: func(s *futureScene) {
 		s.on(s.pool, func(_ *Context, msg any) error { release(msg); panic("encoder") })
 		s.write()
-	}, state: FutureFailed, err: func(err error) bool {
+	}, state: futureFailed, err: func(err error) bool {
 		_, ok := errors.AsType[*PanicError](err)
 		return ok && closedFor(CloseInternalError)(err)
 	}},
@@ -298,7 +298,7 @@ var futureEnds = []struct {
 		s.busyPool(true)
 		s.on(s.pool, passOn{}.HandleWrite)
 		s.write()
-	}, state: FutureFailed, err: is(executor.ErrRejected)},
+	}, state: futureFailed, err: is(executor.ErrRejected)},
 	{name: "pool stopped", run: func(s *futureScene) {
 		s.busyPool(false)
 		s.on(s.pool, passOn{}.HandleWrite)
@@ -309,12 +309,12 @@ var futureEnds = []struct {
 			return n == 1
 		})
 		s.pool.Close()
-	}, state: FutureFailed, err: is(executor.ErrClosed)},
+	}, state: futureFailed, err: is(executor.ErrClosed)},
 	{name: "pool that has stopped", run: func(s *futureScene) {
 		s.on(s.pool, passOn{}.HandleWrite)
 		s.pool.Close()
 		s.write()
-	}, state: FutureFailed, err: is(executor.ErrClosed)},
+	}, state: futureFailed, err: is(executor.ErrClosed)},
 	{name: "closed while on a pool", run: func(s *futureScene) {
 		gate, entered := make(chan struct{}), make(chan struct{})
 		s.on(s.pool, func(_ *Context, msg any) error { close(entered); <-gate; release(msg); return nil })
@@ -323,15 +323,15 @@ var futureEnds = []struct {
 		s.conn.Close(CloseProtocolError)
 		<-s.future.Done() // it does not wait for the handler
 		close(gate)
-	}, state: FutureFailed, err: closedFor(CloseProtocolError)},
-	{name: "dropped as the newest", run: classes(OverflowDropNewest, 1), state: FutureFailed, err: droppedBy("ticks")},
-	{name: "dropped as the oldest", run: classes(OverflowDropOldest, 0), state: FutureFailed, err: droppedBy("ticks")},
-	{name: "superseded", run: classes(OverflowKeepLatest, 0), state: FutureFailed, err: droppedBy("ticks")},
-	{name: "refused by its class", run: classes(OverflowReject, 1), state: FutureFailed, err: func(err error) bool {
+	}, state: futureFailed, err: closedFor(CloseProtocolError)},
+	{name: "dropped as the newest", run: classes(OverflowDropNewest, 1), state: futureFailed, err: droppedBy("ticks")},
+	{name: "dropped as the oldest", run: classes(OverflowDropOldest, 0), state: futureFailed, err: droppedBy("ticks")},
+	{name: "superseded", run: classes(OverflowKeepLatest, 0), state: futureFailed, err: droppedBy("ticks")},
+	{name: "refused by its class", run: classes(OverflowReject, 1), state: futureFailed, err: func(err error) bool {
 		ce, ok := errors.AsType[*ClassError](err)
 		return ok && !ce.Dropped && errors.Is(err, ErrBackpressure)
 	}},
-	{name: "closed by its class", run: classes(OverflowClose, 1), state: FutureFailed, err: is(ErrBackpressure)},
+	{name: "closed by its class", run: classes(OverflowClose, 1), state: futureFailed, err: is(ErrBackpressure)},
 	{name: "cancelled on its way to the loop", run: func(s *futureScene) {
 		gate, entered := make(chan struct{}), make(chan struct{})
 		if err := s.conn.Post(func() { close(entered); <-gate }); err != nil {
@@ -344,7 +344,7 @@ var futureEnds = []struct {
 		}
 		close(gate)
 		until(s.t, "the bytes off the count", func() bool { return s.conn.QueuedBytes() == 0 })
-	}, state: FutureCanceled, err: is(ErrCanceled)},
+	}, state: futureCanceled, err: is(ErrCanceled)},
 	{name: "cancelled in the queue", run: func(s *futureScene) {
 		s.jam(896 << 10)
 		before := s.conn.QueuedBytes()
@@ -359,7 +359,7 @@ var futureEnds = []struct {
 		}
 		// The kernel may take a little more of what lies before it, whenever its buffers grow.
 		until(s.t, "the bytes off the count", func() bool { return s.conn.QueuedBytes() <= before })
-	}, state: FutureCanceled, err: is(ErrCanceled)},
+	}, state: futureCanceled, err: is(ErrCanceled)},
 	{name: "cancelled on a pool", run: func(s *futureScene) {
 		free := s.busyPool(false)
 		s.on(s.pool, func(_ *Context, msg any) error { s.t.Error("handled"); release(msg); return nil })
@@ -368,7 +368,7 @@ var futureEnds = []struct {
 			s.t.Error("a write that waits for a pool cannot be cancelled")
 		}
 		free()
-	}, state: FutureCanceled, err: is(ErrCanceled)},
+	}, state: futureCanceled, err: is(ErrCanceled)},
 }
 
 // severalWrites makes three writes of one.
@@ -385,7 +385,7 @@ func severalWrites(ctx *Context, msg any) error {
 func (c *Conn) writeAtTail(msg any) *Future {
 	w := c.newWrite(msg, nil)
 	if err := c.writeFromTail(&w.message); err != nil {
-		w.settle(FutureFailed, err, c.loop)
+		w.settle(futureFailed, err, c.loop)
 	}
 	return &w.Future
 }
@@ -426,8 +426,8 @@ func TestFutureEnds(t *testing.T) {
 			default:
 				t.Fatalf("Wait = %v, and it is not done", waited)
 			}
-			if waited != f.Err() || f.State() != end.state || f.Conn() != s.conn {
-				t.Errorf("Wait = %v; it is %v with %v, want %v", waited, f.State(), f.Err(), end.state)
+			if waited != f.Err() || f.standing() != end.state || f.Conn() != s.conn {
+				t.Errorf("Wait = %v; it is %v with %v, want %v", waited, f.standing(), f.Err(), end.state)
 			}
 			if err := f.Err(); end.err == nil && err != nil || end.err != nil && (err == nil || !end.err(err)) {
 				t.Errorf("it ended with %v (%T)", err, err)

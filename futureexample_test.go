@@ -11,10 +11,10 @@ import (
 )
 
 // A server that answers and ends the connection when the answer has gone out.
-func ExampleCloseOnDone() {
+func ExampleFuture_OnDone() {
 	srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error {
 		return p.Add("goodbye", eddy.Handle(func(ctx *eddy.Context, _ *buf.Bytes) error {
-			ctx.WriteFuture([]byte("goodbye")).OnDone(eddy.CloseOnDone)
+			ctx.WriteFuture([]byte("goodbye")).OnDone(func(f *eddy.Future) { f.Conn().CloseAfterFlush(eddy.CloseNormal) })
 			return nil
 		}))
 	}}
@@ -54,10 +54,10 @@ func ExampleAllOf() {
 	}
 	conn := dial.Conn()
 	both := eddy.AllOf(conn.WriteFuture([]byte("one")), conn.WriteFuture([]byte("two")))
-	fmt.Println(both.Wait(ctx), both.State())
+	fmt.Println(both.Wait(ctx), both.Completed())
 	conn.Close(eddy.CloseNormal)
 	fmt.Println(conn.WriteFuture([]byte("three")).Err())
 	// Output:
-	// <nil> succeeded
+	// <nil> true
 	// eddy: connection closed: normal
 }

@@ -9,7 +9,7 @@ func (c *Conn) CloseFuture() *Future {
 	if x.closing == nil {
 		x.closing = &Future{loop: c.loop, conn: c, fixed: true}
 		if x.over {
-			x.closing.state = FutureSucceeded
+			x.closing.state = futureSucceeded
 		}
 	}
 	return x.closing
@@ -35,7 +35,7 @@ func AllOf(fs ...*Future) *Future {
 // joinAbove makes f a part of all.
 func (f *Future) joinAbove(all *Future) {
 	f.mu.Lock()
-	if f.state == FuturePending {
+	if f.state == futurePending {
 		f.above = append(f.above, all)
 		f.mu.Unlock()
 		return
@@ -43,33 +43,4 @@ func (f *Future) joinAbove(all *Future) {
 	err := f.err
 	f.mu.Unlock()
 	all.partEnded(err, nil)
-}
-
-// CloseOnDone is a listener that ends the connection in order when the operation has completed, whatever the outcome; what is
-// queued is still sent. Without a connection it does nothing.
-func CloseOnDone(f *Future) {
-	if c := f.Conn(); c != nil {
-		c.CloseAfterFlush(CloseNormal)
-	}
-}
-
-// CloseOnFailure is a listener that ends the connection at once when the operation failed or was cancelled. The reason is the
-// one that the error classifies to (see WithReason). Without a connection it does nothing.
-func CloseOnFailure(f *Future) {
-	if c, err := f.Conn(), f.Err(); c != nil && err != nil {
-		c.CloseWith(reasonOf(err), err)
-	}
-}
-
-// FireErrorOnFailure is a listener that offers the error of an operation that failed or was cancelled to the connection's
-// ErrorHandlers, head to tail. If none of them handles the error, the connection closes. Without a connection, or after the
-// connection has ended, it does nothing. Use it with OnDone only, which calls it on the loop.
-func FireErrorOnFailure(f *Future) {
-	c, err := f.Conn(), f.Err()
-	if c == nil || err == nil || c.phase == PhaseClosed {
-		return
-	}
-	if rest, last := c.head.offerError(err); rest != nil {
-		c.closeFlushed(reasonOf(last), last)
-	}
 }

@@ -102,8 +102,8 @@ func (m *futureModel) write() {
 	w.future = m.a.conn.WriteFuture(msg)
 	m.open = append(m.open, w)
 	w.future.OnDone(func(f *Future) {
-		if f != w.future || f.State() == FuturePending {
-			m.t.Errorf("%.20s: the listener was given %v", w.text, f.State())
+		if f != w.future || f.standing() == futurePending {
+			m.t.Errorf("%.20s: the listener was given %v", w.text, f.standing())
 		}
 		w.told++
 	})
@@ -122,7 +122,7 @@ func (m *futureModel) iterate() {
 		}
 	}
 	m.open = slices.DeleteFunc(m.open, func(w *modelWrite) bool {
-		if w.future.State() == FuturePending {
+		if w.future.standing() == futurePending {
 			return false
 		}
 		w.doneAt = len(m.sent)
@@ -137,9 +137,9 @@ func (m *futureModel) cancel() {
 	if w.future == nil {
 		return
 	}
-	was := w.future.State()
-	if ok := w.future.Cancel(); ok && was != FuturePending || ok != (w.future.State() == FutureCanceled && was == FuturePending) {
-		m.t.Fatalf("Cancel of a future that was %v = %v, now it is %v", was, ok, w.future.State())
+	was := w.future.standing()
+	if ok := w.future.Cancel(); ok && was != futurePending || ok != (w.future.standing() == futureCanceled && was == futurePending) {
+		m.t.Fatalf("Cancel of a future that was %v = %v, now it is %v", was, ok, w.future.standing())
 	}
 }
 
@@ -193,10 +193,10 @@ func TestFuturesAgainstModel(t *testing.T) {
 			}
 			w.verdict(m, gone, at)
 			if w.future != nil {
-				switch w.future.State() {
-				case FutureSucceeded:
+				switch w.future.standing() {
+				case futureSucceeded:
 					succeeded++
-				case FutureCanceled:
+				case futureCanceled:
 					canceled++
 				default:
 					dropped++
@@ -235,16 +235,16 @@ func (w *modelWrite) verdict(m *futureModel, gone bool, at int) {
 		return
 	}
 	var de *ClassError
-	switch s, err := w.future.State(), w.future.Err(); {
+	switch s, err := w.future.standing(), w.future.Err(); {
 	case w.told != 1:
 		t.Fatalf("%.20s: told %d times", w.text, w.told)
-	case gone != (s == FutureSucceeded):
+	case gone != (s == futureSucceeded):
 		t.Fatalf("%.20s: sent %v, %v, %v", w.text, gone, s, err)
-	case s == FutureSucceeded && (m.sent[w.doneAt] < at || w.doneAt > 0 && m.sent[w.doneAt-1] >= at):
+	case s == futureSucceeded && (m.sent[w.doneAt] < at || w.doneAt > 0 && m.sent[w.doneAt-1] >= at):
 		t.Fatalf("%.20s: its last byte is number %d; it succeeded in iteration %d, with %d sent", w.text, at, w.doneAt, m.sent[w.doneAt])
-	case s == FutureFailed && (w.class == nil || !errors.As(err, &de) || !de.Dropped || de.Class != w.class || !errors.Is(err, ErrBackpressure)):
+	case s == futureFailed && (w.class == nil || !errors.As(err, &de) || !de.Dropped || de.Class != w.class || !errors.Is(err, ErrBackpressure)):
 		t.Fatalf("%.20s: failed with %v", w.text, err)
-	case s == FutureCanceled && err != ErrCanceled:
+	case s == futureCanceled && err != ErrCanceled:
 		t.Fatalf("%.20s: cancelled with %v", w.text, err)
 	}
 }

@@ -22,7 +22,7 @@ const maxNested = 8
 func (f *Future) OnDone(listener func(*Future)) {
 	f.mu.Lock()
 	f.listeners = append(f.listeners, listener)
-	completed := f.state != FuturePending
+	completed := f.state != futurePending
 	f.mu.Unlock()
 	if !completed {
 		return
@@ -71,7 +71,7 @@ func (f *Future) post() bool {
 func (l *loop) runFuture(f *Future) {
 	f.mu.Lock()
 	f.posted = false
-	canceled := f.state == FutureCanceled
+	canceled := f.state == futureCanceled
 	f.mu.Unlock()
 	if canceled && f.write != nil {
 		f.conn.removeCanceled(f.write)

@@ -22,11 +22,11 @@ func TestCancelOfPiecesFromAPool(t *testing.T) {
 	stepUntil(t, "the first message", settled)
 	f := c.WriteFuture("second")
 	stepUntil(t, "the second message", settled)
-	if f.State() != FuturePending || f.Cancel() {
-		t.Errorf("a message in pieces is %v", f.State())
+	if f.standing() != futurePending || f.Cancel() {
+		t.Errorf("a message in pieces is %v", f.standing())
 	}
-	if got := a.drain(t, l); got != "<first><second>" || f.State() != FutureSucceeded {
-		t.Errorf("sent %q; it is %v", got, f.State())
+	if got := a.drain(t, l); got != "<first><second>" || f.standing() != futureSucceeded {
+		t.Errorf("sent %q; it is %v", got, f.standing())
 	}
 }
 
@@ -36,7 +36,7 @@ func TestMarksOfFailedFuturesAreBounded(t *testing.T) {
 	for range 2 * maxFutures {
 		f := a.conn.WriteFuture("x")
 		l.Iterate()
-		f.settle(FutureFailed, errEncoder, nil) // as a refused piece does
+		f.settle(futureFailed, errEncoder, nil) // as a refused piece does
 	}
 	if n := a.conn.outMarks().Waiting(); n > maxFutures+1 {
 		t.Errorf("%d marks in the queue, limit %d", n, maxFutures)

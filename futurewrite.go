@@ -23,8 +23,7 @@ var errUnsent = errors.New("eddy: the message was released before it was sent")
 //   - a *ClassError with Dropped when the policy of its class dropped it,
 //   - the error of a WriteHandler, or of a piece that a WriteHandler wrote, also when that handler goes on.
 //
-// Such an error is the Future's alone: it reaches no ErrorHandler and does not close the connection (see CloseOnFailure).
-// An error of Write may do both, because nobody else would learn of it.
+// Such an error is the Future's alone: it reaches no ErrorHandler and does not close the connection. An error of Write may do both, because nobody else would learn of it.
 //
 // The message becomes everything that WriteHandlers, on the loop or on pools, write through their Context during the
 // HandleWrite calls for it; for a FlushHandler, also in the HandleFlush that follows. A WriteHandler that writes nothing and
@@ -58,7 +57,7 @@ func (ctx *Context) writeFor(w *writeFuture) {
 	c, at, msg := ctx.conn, ctx.place(), &w.message
 	if ctx.onLoop() {
 		if err := at.writeOnLoop(msg); err != nil {
-			w.settle(FutureFailed, err, c.loop)
+			w.settle(futureFailed, err, c.loop)
 		}
 		return
 	}
@@ -286,7 +285,7 @@ func (c *Conn) failFutures() {
 			return
 		}
 		w.span = transport.Span{}
-		if !w.settle(FutureFailed, end, c.loop) {
+		if !w.settle(futureFailed, end, c.loop) {
 			w.leave() // it has been completed elsewhere and is about to leave
 		}
 	}

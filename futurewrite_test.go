@@ -69,7 +69,7 @@ func TestHeldFutures(t *testing.T) {
 			t.Helper()
 			got := ""
 			for _, f := range fs {
-				got += f.State().String()[:1]
+				got += f.standing().String()[:1]
 			}
 			if got != want {
 				t.Errorf("%s: the futures are %s, want %s", name, got, want)
@@ -125,20 +125,20 @@ func TestPartsOfAFuture(t *testing.T) {
 				stepUntil(t, "the pool", func() bool { l.Iterate(); return c.counts.encoding.Load() == 0 && !l.Tasks.Waiting() })
 			}
 			step()
-			if want := map[bool]FutureState{false: FuturePending, true: FutureFailed}[fail]; f.State() != want || len(parts) < 3 {
-				t.Errorf("%s: with %d parts in the queue it is %v, %v", name, len(parts), f.State(), f.Err())
+			if want := map[bool]futureState{false: futurePending, true: futureFailed}[fail]; f.standing() != want || len(parts) < 3 {
+				t.Errorf("%s: with %d parts in the queue it is %v, %v", name, len(parts), f.standing(), f.Err())
 			}
 			a.room = len("<messag")
 			l.Iterate()
-			if parts[0].State() != FutureSucceeded || parts[1].State() != FuturePending {
-				t.Errorf("%s: inside the second part the parts are %v and %v", name, parts[0].State(), parts[1].State())
+			if parts[0].standing() != futureSucceeded || parts[1].standing() != futurePending {
+				t.Errorf("%s: inside the second part the parts are %v and %v", name, parts[0].standing(), parts[1].standing())
 			}
 			a.room = 1 << 20
 			step()
-			if want := map[bool]FutureState{false: FutureSucceeded, true: FutureFailed}[fail]; f.State() != want || string(a.out) != "<message>" {
-				t.Errorf("%s: in the end it is %v, %q was sent", name, f.State(), a.out)
+			if want := map[bool]futureState{false: futureSucceeded, true: futureFailed}[fail]; f.standing() != want || string(a.out) != "<message>" {
+				t.Errorf("%s: in the end it is %v, %q was sent", name, f.standing(), a.out)
 			}
-			if fail && (parts[3].State() != FutureFailed || f.Err() != parts[3].Err()) {
+			if fail && (parts[3].standing() != futureFailed || f.Err() != parts[3].Err()) {
 				t.Errorf("%s: failed with %v, its part with %v", name, f.Err(), parts[3].Err())
 			}
 		}
@@ -180,8 +180,8 @@ func TestFuturesInAClass(t *testing.T) {
 	for range 3 {
 		l.Iterate()
 	}
-	if n := len(parts); last.State() != FutureSucceeded || parts[n-1].State() != FutureSucceeded || parts[n-2].State() != FutureSucceeded {
-		t.Errorf("the last one is %v, %v", last.State(), last.Err())
+	if n := len(parts); last.standing() != futureSucceeded || parts[n-1].standing() != futureSucceeded || parts[n-2].standing() != futureSucceeded {
+		t.Errorf("the last one is %v, %v", last.standing(), last.Err())
 	}
 }
 
@@ -199,7 +199,7 @@ func TestErrorOfAFutureIsItsOwn(t *testing.T) {
 			c := a.conn
 			if future {
 				f := c.WriteFuture("x")
-				stepUntil(t, "the failure", func() bool { l.Iterate(); return f.State() == FutureFailed })
+				stepUntil(t, "the failure", func() bool { l.Iterate(); return f.standing() == futureFailed })
 				wantErr(t, f.Err(), errEncoder)
 			} else {
 				write(t, c, "x")
@@ -255,13 +255,13 @@ func TestFuturesOfGatheredWrites(t *testing.T) {
 		}
 		l.Iterate()
 		for i, f := range fs {
-			if done := name == "failed" || name == "cut"; (f.State() != FuturePending) != done || f.Cancel() {
-				t.Errorf("%s: before it was sent message %d is %v, %v", name, i, f.State(), f.Err())
+			if done := name == "failed" || name == "cut"; (f.standing() != futurePending) != done || f.Cancel() {
+				t.Errorf("%s: before it was sent message %d is %v, %v", name, i, f.standing(), f.Err())
 			}
 		}
 		a.room = len("((12)")
 		l.Iterate()
-		if s := fs[1].State(); fail == nil && name != "cut" && s != FuturePending {
+		if s := fs[1].standing(); fail == nil && name != "cut" && s != futurePending {
 			t.Errorf("%s: before its last byte was sent a message is %v", name, s)
 		}
 		a.room = 1 << 20
@@ -276,8 +276,8 @@ func TestFuturesOfGatheredWrites(t *testing.T) {
 			want, out = is(errEncoder), ""
 		}
 		for i, f := range fs {
-			if !want(f.Err()) || f.State() == FuturePending {
-				t.Errorf("%s: message %d is %v, %v", name, i, f.State(), f.Err())
+			if !want(f.Err()) || f.standing() == futurePending {
+				t.Errorf("%s: message %d is %v, %v", name, i, f.standing(), f.Err())
 			}
 		}
 		if string(a.out) != out {
@@ -300,8 +300,8 @@ func TestCancelInsideAHandler(t *testing.T) {
 	submit(t, l, a, "first")
 	f = a.conn.WriteFuture("second")
 	l.Iterate()
-	if inside || f.State() != FuturePending || !f.Cancel() {
-		t.Errorf("cancelled inside the handler: %v; it is %v", inside, f.State())
+	if inside || f.standing() != futurePending || !f.Cancel() {
+		t.Errorf("cancelled inside the handler: %v; it is %v", inside, f.standing())
 	}
 	if got := a.drain(t, l); got != "<first>" {
 		t.Errorf("sent %q", got)
@@ -362,8 +362,8 @@ func TestCancelTakesNothingOfOthers(t *testing.T) {
 	_, l, a := blocked(t, srv)
 	f := a.conn.WriteFuture(strings.Repeat("x", 1500))
 	l.Iterate()
-	if f.State() != FuturePending {
-		t.Errorf("a refused write of another handler made it %v, %v", f.State(), f.Err())
+	if f.standing() != futurePending {
+		t.Errorf("a refused write of another handler made it %v, %v", f.standing(), f.Err())
 	}
 	canceled := f.Cancel()
 	want := "first[full]"
@@ -387,7 +387,7 @@ func TestCancelEmptiesTheQueue(t *testing.T) {
 		c := a.conn
 		f, g := c.head.WriteFuture("one"), c.head.WriteFuture(make([]byte, 5000))
 		if c.phase != PhaseWriting || !g.Cancel() || !f.Cancel() {
-			t.Fatalf("%s: in phase %v the futures are %v and %v", name, c.phase, f.State(), g.State())
+			t.Fatalf("%s: in phase %v the futures are %v and %v", name, c.phase, f.standing(), g.standing())
 		}
 		step(l, c)
 		if c.phase != PhaseReadingHeader || c.QueuedBytes() != 0 || c.out.Head != nil || c.out.Tail != nil || c.has(marked) || len(a.writes) > 0 {
@@ -469,11 +469,11 @@ func TestCancelRacesWithTheLoop(t *testing.T) {
 	canceled := 0
 	for k := range all {
 		for i, f := range all[k] {
-			switch st := f.State(); {
-			case st == FutureCanceled:
+			switch st := f.standing(); {
+			case st == futureCanceled:
 				canceled++
 				fallthrough
-			case st == FutureFailed:
+			case st == futureFailed:
 				if got[k][i] {
 					t.Errorf("message %d of writer %d arrived, and its future is %v", i, k, st)
 				}

@@ -63,7 +63,7 @@ func (c *Conn) takeOut(out transport.Span, why error) {
 	u, bytes, segments := m.Cut(&c.out, out)
 	for _, w := range u.Waits {
 		m.Unwait(w)
-		w.settle(FutureFailed, why, c.loop)
+		w.settle(futureFailed, why, c.loop)
 	}
 	c.dropFile(u)
 	c.queued.Add(-int64(bytes))
@@ -88,7 +88,7 @@ func (c *Conn) placeMark(w *writeFuture, k *tracking) {
 		}
 	}
 	if m.Wait(w, from); m.Waiting() > maxFutures { // marks beyond it are of futures that failed before their bytes went out
-		m.Sweep(func(w *writeFuture) bool { return w.State() == FutureFailed })
+		m.Sweep(func(w *writeFuture) bool { return w.State() == futureFailed })
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *Conn) offer() {
 // withdraw takes a cancelled write out of the queue, and reports whether it was there.
 func (c *Conn) withdraw(w *writeFuture) bool {
 	out := w.span
-	if out.From == out.To || w.State() != FutureCanceled {
+	if out.From == out.To || w.State() != futureCanceled {
 		return false
 	}
 	c.outMarks().Unwait(w)

@@ -39,8 +39,8 @@ func TestMarkBehindAnothersMessage(t *testing.T) {
 		f := a.conn.WriteFuture(long)
 		l.Iterate()
 		c.leave(l, a)
-		if got := a.drain(t, l); got != c.want || f.State() != FutureSucceeded {
-			t.Errorf("%s: the future is %v, sent %d bytes, want %d", name, f.State(), len(got), len(c.want))
+		if got := a.drain(t, l); got != c.want || f.standing() != futureSucceeded {
+			t.Errorf("%s: the future is %v, sent %d bytes, want %d", name, f.standing(), len(got), len(c.want))
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestSupersededInsideAFuture(t *testing.T) {
 	f := a.conn.WriteFuture(k.Wrap("[new]"))
 	l.Iterate()
 	if q := a.conn.QueuedBytes(); q != int64(len("irst[new]")) || !f.Cancel() {
-		t.Errorf("%d bytes queued; the future is %v", q, f.State())
+		t.Errorf("%d bytes queued; the future is %v", q, f.standing())
 	}
 	if got := a.drain(t, l); got != "first" {
 		t.Errorf("sent %q", got)
@@ -115,8 +115,8 @@ func TestCancelSparesOthers(t *testing.T) {
 	if f.Cancel() {
 		t.Errorf("cancelled; the held one is %v, %v", held.State(), held.Err())
 	}
-	if got := a.drain(t, l); got != "firstheld,second" || held.State() != FutureSucceeded || f.State() != FutureSucceeded {
-		t.Errorf("sent %q; the held one is %v, the other one %v", got, held.State(), f.State())
+	if got := a.drain(t, l); got != "firstheld,second" || held.State() != futureSucceeded || f.standing() != futureSucceeded {
+		t.Errorf("sent %q; the held one is %v, the other one %v", got, held.State(), f.standing())
 	}
 }
 
@@ -132,17 +132,17 @@ func TestNoCancelOfWhatWasOffered(t *testing.T) {
 	}))
 	a := st.connect(l)
 	f := a.conn.WriteFuture("whole")
-	if l.Iterate(); string(a.out) != "whole" || f.State() != FutureSucceeded {
-		t.Errorf("%q was sent; the future is %v, %v", a.out, f.State(), f.Err())
+	if l.Iterate(); string(a.out) != "whole" || f.standing() != futureSucceeded {
+		t.Errorf("%q was sent; the future is %v, %v", a.out, f.standing(), f.Err())
 	}
 	a = st.connect(l)
 	a.room = 2
 	f = a.conn.WriteFuture("message")
 	if l.Iterate(); string(a.out) != "me" || f.Cancel() {
-		t.Errorf("%q was sent; the future is %v", a.out, f.State())
+		t.Errorf("%q was sent; the future is %v", a.out, f.standing())
 	}
-	if got := a.drain(t, l); got != "message" || f.State() != FutureSucceeded {
-		t.Errorf("sent %q, the future is %v", got, f.State())
+	if got := a.drain(t, l); got != "message" || f.standing() != futureSucceeded {
+		t.Errorf("sent %q, the future is %v", got, f.standing())
 	}
 
 	_, l, a = blocked(t, echoServer())
@@ -174,9 +174,9 @@ func TestNoCancelAroundAUnit(t *testing.T) {
 	submit(t, l, a, "first")
 	f := a.conn.WriteFuture(&File{File: file, Length: 100})
 	if l.Iterate(); f.Cancel() {
-		t.Errorf("the future is %v", f.State())
+		t.Errorf("the future is %v", f.standing())
 	}
-	if got := a.drain(t, l); got != "<first><"+string(data)+">" || f.State() != FutureSucceeded {
-		t.Errorf("sent %d bytes, the future is %v", len(got), f.State())
+	if got := a.drain(t, l); got != "<first><"+string(data)+">" || f.standing() != futureSucceeded {
+		t.Errorf("sent %d bytes, the future is %v", len(got), f.standing())
 	}
 }

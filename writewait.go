@@ -89,7 +89,7 @@ func (c *Conn) wakeWriters() {
 	x.writable = nil
 	x.mu.Unlock()
 	if w != nil { // nil if the connection has ended
-		w.settle(FutureSucceeded, nil, c.loop)
+		w.settle(futureSucceeded, nil, c.loop)
 	}
 }
 
@@ -107,10 +107,10 @@ func (x *connExt) finish() {
 	w, f := x.writable, x.closing
 	x.mu.Unlock()
 	if w != nil { // made before the end, so this runs on the loop
-		w.settle(FutureFailed, w.conn.closedError(), w.loop)
+		w.settle(futureFailed, w.conn.closedError(), w.loop)
 	}
 	if f != nil {
-		f.settle(FutureSucceeded, nil, f.loop)
+		f.settle(futureSucceeded, nil, f.loop)
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *Conn) awaitWritable() *Future {
 	if x.writable == nil {
 		x.writable = &Future{loop: c.loop, conn: c, fixed: true}
 		if x.over {
-			x.writable.state, x.writable.err = FutureFailed, c.closedError()
+			x.writable.state, x.writable.err = futureFailed, c.closedError()
 		} else {
 			c.mark(writersWait)
 		}

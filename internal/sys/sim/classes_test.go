@@ -116,7 +116,7 @@ func (s *ticker) watch(t *trial, f *eddy.Future, kind byte) {
 // sent returns the numbers of messages that were not cancelled.
 func (s *ticker) sent(kind int) (numbers []uint32) {
 	for _, n := range s.taken[kind] {
-		if f := s.fates[kind][n]; f == nil || f.State() != eddy.FutureCanceled {
+		if f := s.fates[kind][n]; f == nil || !errors.Is(f.Err(), eddy.ErrCanceled) {
 			numbers = append(numbers, n)
 		}
 	}
@@ -167,8 +167,8 @@ func (r *tickReader) verdict(c *client, s *ticker) {
 	}
 	for kind, fates := range s.fates {
 		for number, f := range fates {
-			if came := slices.Contains(r.got[kind], number); came != (f.State() == eddy.FutureSucceeded) {
-				r.t.w.Failf("%s: message %d of kind %d came: %v, and its future %v, %v", c.name, number, kind, came, f.State(), f.Err())
+			if came := slices.Contains(r.got[kind], number); came != (f.Completed() && f.Err() == nil) {
+				r.t.w.Failf("%s: message %d of kind %d came: %v, and its future %v, %v", c.name, number, kind, came, f.Completed(), f.Err())
 			}
 		}
 	}

@@ -28,20 +28,16 @@ func (t *trial) promise(f *eddy.Future, sent func()) {
 		p.told++
 		t.w.Progress()
 		err := f.Err()
-		switch f.State() {
-		case eddy.FutureSucceeded:
+		switch {
+		case !f.Completed():
+			t.w.Failf("future %d was told and is pending", i)
+		case err == nil:
 			sent()
-		case eddy.FutureCanceled:
-			if !errors.Is(err, eddy.ErrCanceled) {
-				t.w.Failf("future %d was cancelled with %v", i, err)
-			}
-		case eddy.FutureFailed:
+		case !errors.Is(err, eddy.ErrCanceled):
 			refused := errors.Is(err, eddy.ErrBackpressure) || errors.Is(err, eddy.ErrSaturated) || errors.Is(err, executor.ErrRejected)
 			if !refused && !errors.Is(err, eddy.ErrClosed) && !errors.Is(err, executor.ErrClosed) {
 				t.w.Failf("future %d failed with %v", i, err)
 			}
-		default:
-			t.w.Failf("future %d was told and is %v", i, f.State())
 		}
 	})
 }
@@ -53,10 +49,7 @@ func (t *trial) write(c *eddy.Conn, msg any, sent func()) (*eddy.Future, error) 
 	}
 	f := c.WriteFuture(msg)
 	t.promise(f, sent)
-	if f.State() == eddy.FutureFailed {
-		return f, f.Err()
-	}
-	return f, nil
+	return f, f.Err()
 }
 
 // answer calls ctx.Write or ctx.WriteFuture. With both, an answer that is refused later ends its connection.
@@ -71,18 +64,22 @@ func (t *trial) answer(ctx *eddy.Context, msg []byte) error {
 			t.w.Failf("a write of %d bytes succeeded when %d were taken", len(msg), p.p.Taken())
 		}
 	})
-	if f.State() == eddy.FutureFailed {
-		return f.Err()
+	if err := f.Err(); err != nil {
+		return err
 	}
-	f.OnDone(eddy.CloseOnFailure)
+	f.OnDone(func(f *eddy.Future) {
+		if err := f.Err(); err != nil {
+			f.Conn().CloseWith(eddy.CloseBackpressureLimit, err)
+		}
+	})
 	return nil
 }
 
 // kept checks that every future was completed and its listener was called once.
 func (p *promises) kept(t *trial) {
 	for i, f := range p.all {
-		if f.State() == eddy.FuturePending || p.ended[i] != 1 {
-			t.w.Failf("future %d of %d is %v at the end and was told %d times", i, len(p.all), f.State(), p.ended[i])
+		if !f.Completed() || p.ended[i] != 1 {
+			t.w.Failf("future %d of %d is completed at the end: %v; it was told %d times", i, len(p.all), f.Completed(), p.ended[i])
 		}
 	}
 }
