@@ -201,7 +201,7 @@ func TestMaxPerLoop(t *testing.T) {
 	srv := admitting(Admission{MaxPerLoop: 2})
 	g := newGateStage(t, 2, srv)
 	for _, w := range g.workers {
-		w.set.chooser = func(netip.AddrPort, Loads) int { return 0 }
+		w.set.chooser = func(netip.AddrPort, []*Loop) int { return 0 }
 	}
 	g.expect("five connections", g.arrive("::1", "::1", "::1", "::1", "::1"), "oooox")
 	if a, b := g.workers[0].table.Active(), g.workers[1].table.Active(); a != 2 || b != 2 {

@@ -163,7 +163,7 @@ func (h *countCloses) HandleClose(*Context, CloseReason, error) { h.n.Add(1) }
 // TestChooserPanics: a Chooser that panics costs its choice: the connection goes to some loop, the loop that accepts goes
 // on, and nothing that was counted is left.
 func TestChooserPanics(t *testing.T) {
-	broken := func(netip.AddrPort, Loads) int { panic("no choice") }
+	broken := func(netip.AddrPort, []*Loop) int { panic("no choice") }
 	g := &Group{Loops: 2, Chooser: broken, Logger: slog.New(slog.DiscardHandler)}
 	t.Cleanup(func() { g.Close() })
 	srv := cutServer(func(ctx *Context, msg string) error { return ctx.Write([]byte(msg)) })

@@ -66,7 +66,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	other := st.loop("worker-1")
 	a, b := st.stuck(l, 30), st.stuck(other, 5)
 	st.expectMemory("two answers", 35_000, 0)
-	if n := (Loads{st.loops}).Load(0).Outbound; n != 30_000 {
+	if n := st.loops[0].handle.Load().Outbound; n != 30_000 {
 		t.Errorf("a chooser is told that %d bytes are queued", n)
 	}
 	a.ask(2)

@@ -9,35 +9,26 @@ import (
 	"github.com/go-eddy/eddy/internal/meter"
 )
 
-// Chooser says which loop of a group serves a new connection. It is called by the loops that accept and by the goroutines
-// that dial, several at a time; it must not block. A result outside the group counts modulo its size. After a panic in the
-// Chooser the connection goes to the next loop in turn. If the chosen loop does not take the connection, because its task
-// queue is full, the next loops are tried. Write one, for example, to give each tenant a shard of its own.
-type Chooser func(peer netip.AddrPort, loops Loads) int
+// Chooser says which loop of a group serves a new connection, by its place in loops. It is called by the loops that accept
+// and by the goroutines that dial, several at a time; it must not block or change loops. A result outside the group counts
+// modulo its size. After a panic in the Chooser the connection goes to the next loop in turn. If the chosen loop does not take
+// the connection, because its task queue is full, the next loops are tried. Write one, for example, to give each tenant a shard
+// of its own.
+type Chooser func(peer netip.AddrPort, loops []*Loop) int
 
-// Loads are the loops that a Chooser chooses from.
-type Loads struct{ loops []*loop }
-
-// Len returns the number of loops.
-func (s Loads) Len() int { return len(s.loops) }
-
-// Load returns what loop i has to do.
-func (s Loads) Load(i int) LoopLoad {
-	l := s.loops[i]
+// Load returns what the loop has to do, for a Chooser. Any goroutine.
+func (o *Loop) Load() LoopLoad {
 	return LoopLoad{
-		Conns:    l.assigned.Load(),
-		Tasks:    l.Tasks.Depth(),
-		Events:   l.Stats.Count(meter.Events),
-		Outbound: l.Stats.Value(meter.HeldOut),
+		Conns:    o.l.assigned.Load(),
+		Tasks:    o.l.Tasks.Depth(),
+		Events:   o.l.Stats.Count(meter.Events),
+		Outbound: o.l.Stats.Value(meter.HeldOut),
 	}
 }
 
-// Lag returns how late loop i does what is due. Lag goes over a histogram, which is more work than Load. Use it in a Chooser
-// that compares a few loops per connection, not in one that looks at many.
-func (s Loads) Lag(i int) Lag {
-	l := s.loops[i]
-	return Lag(l.Lag.Snapshot(l.Clock.Now()))
-}
+// Lag returns how late the loop does what is due. Lag goes over a histogram, which is more work than Load. Use it in a Chooser
+// that compares a few loops per connection, not in one that looks at many. Any goroutine.
+func (o *Loop) Lag() Lag { return Lag(o.l.Lag.Snapshot(o.l.Clock.Now())) }
 
 // LoopLoad is the load of one loop, for a Chooser.
 type LoopLoad struct {
@@ -47,7 +38,7 @@ type LoopLoad struct {
 	Outbound int64  // bytes queued for peers
 }
 
-// choose asks the group's Chooser. If the Chooser panics, the connection goes to the next loop in turn.
+// choose asks the group's Chooser. loops are all of the crew. If the Chooser panics, the connection goes to the next loop in turn.
 func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 	defer func() {
 		v := recover()
@@ -59,14 +50,26 @@ func (w *crew) choose(peer netip.AddrPort, loops []*loop) (i int) {
 		}
 		i = int(w.turn.Add(1) % uint32(len(loops)))
 	}()
-	return w.set.chooser(peer, Loads{loops})
+	return w.set.chooser(peer, w.handlesOf(loops))
+}
+
+// handlesOf returns the handles of the crew's loops.
+func (w *crew) handlesOf(loops []*loop) []*Loop {
+	if w.handles != nil {
+		return w.handles
+	}
+	all := make([]*Loop, len(loops))
+	for i, l := range loops {
+		all[i] = &l.handle
+	}
+	return all
 }
 
 // RoundRobin gives each loop one connection in turn. It is the default, because it costs nothing and is even when
 // connections are alike.
 func RoundRobin() Chooser {
 	var next atomic.Uint64
-	return func(_ netip.AddrPort, loops Loads) int { return int((next.Add(1) - 1) % uint64(loops.Len())) }
+	return func(_ netip.AddrPort, loops []*Loop) int { return int((next.Add(1) - 1) % uint64(len(loops))) }
 }
 
 // LeastConnections chooses the loop with the fewest connections. Use it when the lives of connections differ much in
@@ -83,13 +86,13 @@ func LeastTasks() Chooser {
 
 func least(measure func(LoopLoad) int64) Chooser {
 	var start atomic.Uint64
-	return func(_ netip.AddrPort, loops Loads) int {
-		n := loops.Len()
+	return func(_ netip.AddrPort, loops []*Loop) int {
+		n := len(loops)
 		first := int((start.Add(1) - 1) % uint64(n))
-		best, lowest := first, measure(loops.Load(first))
+		best, lowest := first, measure(loops[first].Load())
 		for k := 1; k < n; k++ {
 			i := (first + k) % n
-			if m := measure(loops.Load(i)); m < lowest {
+			if m := measure(loops[i].Load()); m < lowest {
 				best, lowest = i, m
 			}
 		}
@@ -101,7 +104,7 @@ func least(measure func(LoopLoad) int64) Chooser {
 // behind one address, or a proxy, make it uneven.
 func HashIP() Chooser {
 	seed := maphash.MakeSeed()
-	return func(peer netip.AddrPort, loops Loads) int {
-		return int(maphash.Comparable(seed, peer.Addr().Unmap()) % uint64(loops.Len()))
+	return func(peer netip.AddrPort, loops []*Loop) int {
+		return int(maphash.Comparable(seed, peer.Addr().Unmap()) % uint64(len(loops)))
 	}
 }

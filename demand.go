@@ -6,18 +6,11 @@ import (
 )
 
 // Demand is a handler that lets through as many messages as were asked for: the pull of a stream's consumer. It holds back
-// the rest by pausing reads, so that the peer slows down in the end. Add one Demand per connection, behind the decoder. Leave
-// Conn.PauseRead and ResumeRead to the Demand, which uses that switch.
+// the rest by pausing reads, so that the peer slows down in the end. The zero Demand asks for nothing; call Request. Add one
+// Demand per connection, behind the decoder. Leave Conn.PauseRead and ResumeRead to the Demand, which uses that switch.
 type Demand struct {
 	left atomic.Int64
 	conn atomic.Pointer[Conn]
-}
-
-// NewDemand returns a Demand for the first n messages; 0 waits for Request.
-func NewDemand(n int) *Demand {
-	d := new(Demand)
-	d.left.Store(int64(max(n, 0)))
-	return d
 }
 
 // Request asks for n more messages; n below 1 asks for nothing. Any goroutine, at any time.

@@ -15,7 +15,8 @@ import (
 // the peer's hands.
 func TestDemand(t *testing.T) {
 	var got []string
-	d := NewDemand(1)
+	d := new(Demand)
+	d.Request(1)
 	srv := &Server{Init: func(p *Pipeline) error {
 		p.Add("cut", &cut{})
 		p.Add("demand", d)
@@ -60,7 +61,8 @@ func TestDemand(t *testing.T) {
 // TestRequestBeforeThePause: a request that comes when the handler has looked and has not paused yet is not lost.
 func TestRequestBeforeThePause(t *testing.T) {
 	handled := 0
-	d := NewDemand(1)
+	d := new(Demand)
+	d.Request(1)
 	srv := &Server{Init: func(p *Pipeline) error {
 		p.Add("cut", &cut{})
 		p.Add("demand", d)

@@ -15,13 +15,12 @@ import (
 // it holds.
 type Readiness uint8
 
-// The conditions, to be combined with |. Ask for ReadyRead and ReadyWrite. Hang-ups and failures are reported without being
-// asked for; the next read or write tells more.
+// The conditions, to be combined with |. Ask for ReadyRead and ReadyWrite. ReadyError is reported without being asked for;
+// the next read or write tells more.
 const (
-	ReadyRead   = Readiness(sys.Readable)
-	ReadyWrite  = Readiness(sys.Writable)
-	ReadyHangup = Readiness(sys.Hangup)
-	ReadyFailed = Readiness(sys.Failed)
+	ReadyRead  = Readiness(sys.Readable)
+	ReadyWrite = Readiness(sys.Writable)
+	ReadyError = Readiness(sys.Hangup) // a hang-up or a failure
 )
 
 // DescriptorHandler serves a descriptor that is no connection: a pipe, an eventfd, a raw socket. Its methods run on the
@@ -160,6 +159,9 @@ func (r *Registration) ready(ready sys.Ready) {
 	defer r.contain()
 	l.serving.Store(nil)
 	l.inHand.descriptor = r
+	if ready&sys.Failed != 0 {
+		ready = ready&^sys.Failed | sys.Hangup
+	}
 	r.handler.HandleReady(Readiness(ready))
 	l.inHand.descriptor = nil
 }

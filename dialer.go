@@ -158,7 +158,7 @@ func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
 		err error
 	}
 	result := make(chan outcome, 1)
-	cancel, err := d.DialAddr(remote, func(c *Conn, err error) { result <- outcome{c, err} })
+	cancel, err := d.DialAddr(remote, DialOptions{}, func(c *Conn, err error) { result <- outcome{c, err} })
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (d *Dialer) dialOne(ctx context.Context, remote net.Addr) (*Conn, error) {
 	return nil, r.err
 }
 
-// DialOptions are the settings of a single connection.
+// DialOptions are the settings of a single connection. The zero value leaves them to the Dialer.
 type DialOptions struct {
 	// Init builds the connection's pipeline; nil = Dialer.Init. It runs on the connection's loop and must not block.
 	Init func(p *Pipeline) error
@@ -189,13 +189,8 @@ type DialOptions struct {
 // DialAddr begins to connect to a *net.TCPAddr or *net.UnixAddr and returns at once. done is called exactly once, on the
 // loop, with the connection after its handlers have been told HandleOpen, or with the error. cancel abandons the attempt
 // with the given error; after the outcome cancel does nothing. Any goroutine, a loop as well. Errors: ErrDialerClosed,
-// ErrSaturated, MaxConns.
-func (d *Dialer) DialAddr(remote net.Addr, done func(*Conn, error)) (cancel func(error), err error) {
-	return d.DialWith(remote, DialOptions{}, done)
-}
-
-// DialWith is DialAddr for a connection with options of its own. Further error: Loop is not one of the group's.
-func (d *Dialer) DialWith(remote net.Addr, o DialOptions, done func(*Conn, error)) (cancel func(error), err error) {
+// ErrSaturated, MaxConns, a DialOptions.Loop that is not one of the group's.
+func (d *Dialer) DialAddr(remote net.Addr, o DialOptions, done func(*Conn, error)) (cancel func(error), err error) {
 	a, err := d.attempt(remote, o, done)
 	if err != nil {
 		return nil, err
@@ -254,9 +249,9 @@ func (e *dialing) with(o DialOptions) (*settings, []*loop, error) {
 // told HandleOpen; its Err is a *net.OpError. Listeners run on the loop that the connection is on or was to be on. Cancel
 // abandons the attempt and closes what the attempt has opened. Any goroutine, a loop as well. Errors: as DialAddr's; then
 // there is no Future.
-func (d *Dialer) DialFuture(remote net.Addr) (*Future, error) {
+func (d *Dialer) DialFuture(remote net.Addr, o DialOptions) (*Future, error) {
 	f := new(Future)
-	a, err := d.attempt(remote, DialOptions{}, f.dialed)
+	a, err := d.attempt(remote, o, f.dialed)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func TestDialOnTheServersLoops(t *testing.T) {
 			onLoop <- err
 			front = ctx.Conn()
 			request := string(m.Bytes())
-			_, err = d.DialAddr(backend.Addr(), func(c *Conn, err error) {
+			_, err = d.DialAddr(backend.Addr(), DialOptions{}, func(c *Conn, err error) {
 				if err != nil || c.loop.Vitals.Goroutine.Load() != goroutineID() {
 					t.Errorf("done(%v) on goroutine %d", err, goroutineID())
 					return
@@ -125,9 +125,9 @@ func TestDialOnTheServersLoops(t *testing.T) {
 	}
 }
 
-// TestDialWith: a connection may have a loop and a pipeline of its own; what the dialer cannot give is told, and nothing is
+// TestDialOptions: a connection may have a loop and a pipeline of its own; what the dialer cannot give is told, and nothing is
 // begun.
-func TestDialWith(t *testing.T) {
+func TestDialOptions(t *testing.T) {
 	var last atomic.Pointer[Conn]
 	srv := &Server{Loops: 1, Init: echoing(&last)}
 	listenOn(t, srv)
@@ -141,7 +141,7 @@ func TestDialWith(t *testing.T) {
 		l := g.Loop(i)
 		got := make(chan string, 1)
 		done := make(chan *Conn, 1)
-		if _, err := d.DialWith(srv.Addr(), DialOptions{Loop: l, Init: answers(got)}, func(c *Conn, err error) {
+		if _, err := d.DialAddr(srv.Addr(), DialOptions{Loop: l, Init: answers(got)}, func(c *Conn, err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -162,7 +162,7 @@ func TestDialWith(t *testing.T) {
 		`DialOptions.Loop is "other-0", which is not of the Dialer's Group`: {Loop: other.Loop(0), Init: echoing(&last)},
 		"Dialer.Init is nil, and so is DialOptions.Init":                    {Loop: g.Loop(0)},
 	} {
-		if _, err := d.DialWith(srv.Addr(), o, func(*Conn, error) { t.Error("told of what was refused") }); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.DialAddr(srv.Addr(), o, func(*Conn, error) { t.Error("told of what was refused") }); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -306,7 +306,7 @@ func TestAttemptsEndOnce(t *testing.T) {
 			told := 0
 			var conn *Conn
 			var got error
-			cancel, err := d.DialAddr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, func(c *Conn, err error) {
+			cancel, err := d.DialAddr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, DialOptions{}, func(c *Conn, err error) {
 				told++
 				conn, got = c, err
 			})

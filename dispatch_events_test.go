@@ -151,7 +151,7 @@ func TestConnectComesFirst(t *testing.T) {
 		p.Add("cut", &cut{})
 		return p.Add("app", Handle(func(_ *Context, m *buf.Bytes) error { h.note("handle %s", m.Bytes()); return nil }))
 	}
-	if _, err := d.DialAddr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, func(*Conn, error) { h.note("told") }); err != nil {
+	if _, err := d.DialAddr(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, DialOptions{}, func(*Conn, error) { h.note("told") }); err != nil {
 		t.Fatal(err)
 	}
 	l.Iterate()

@@ -134,7 +134,7 @@ func TestEndsAtTheSameTime(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for {
-					_, err := d.DialAddr(addr, func(*Conn, error) { told.Add(1) })
+					_, err := d.DialAddr(addr, DialOptions{}, func(*Conn, error) { told.Add(1) })
 					if errors.Is(err, ErrDialerClosed) {
 						return
 					}

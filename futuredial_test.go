@@ -19,7 +19,7 @@ func TestDialFuture(t *testing.T) {
 	listenOn(t, srv)
 	got := make(chan string, 1)
 	d := closing(t, &Dialer{Init: answers(got), MaxConns: 1})
-	f, err := d.DialFuture(srv.Addr())
+	f, err := d.DialFuture(srv.Addr(), DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestDialFuture(t *testing.T) {
 	if err, answer := <-told, <-got; err != nil || answer != "hello" {
 		t.Errorf("Write = %v, answer %q", err, answer)
 	}
-	if f, err := d.DialFuture(srv.Addr()); f != nil || err == nil {
+	if f, err := d.DialFuture(srv.Addr(), DialOptions{}); f != nil || err == nil {
 		t.Errorf("beyond MaxConns: %v, %v", f, err)
 	}
 	f.Conn().Close(CloseNormal)
@@ -47,7 +47,7 @@ func TestDialFuture(t *testing.T) {
 	}
 	free.Close()
 	until(t, "room for another attempt", func() bool { return d.Stats().Active == 0 })
-	refused, err := d.DialFuture(free.Addr())
+	refused, err := d.DialFuture(free.Addr(), DialOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestDialFuture(t *testing.T) {
 		t.Errorf("to a free port: %v", err)
 	}
 	d.Close()
-	if f, err := d.DialFuture(srv.Addr()); f != nil || err != ErrDialerClosed {
+	if f, err := d.DialFuture(srv.Addr(), DialOptions{}); f != nil || err != ErrDialerClosed {
 		t.Errorf("after Close: %v, %v", f, err)
 	}
 }
@@ -85,7 +85,7 @@ func TestDialFutureEndsOnce(t *testing.T) {
 		}, futureFailed, ErrDialerClosed},
 	} {
 		d, h, l := hangingDialer(t)
-		f, err := d.DialFuture(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9})
+		f, err := d.DialFuture(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}, DialOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

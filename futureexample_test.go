@@ -45,7 +45,7 @@ func ExampleAllOf() {
 	}}
 	defer dialer.Close()
 	ctx := context.Background()
-	dial, err := dialer.DialFuture(ln.Addr())
+	dial, err := dialer.DialFuture(ln.Addr(), eddy.DialOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -75,13 +75,14 @@ type Group struct {
 
 // crew is what a started Group consists of. Immutable.
 type crew struct {
-	set    *loopSettings
-	kernel *kernel
-	loops  []*loop
-	turn   atomic.Uint32 // next in turn, for servers that take one loop as their boss and for connections whose Chooser panics
-	leaks  *buf.Leaks    // nil when leak detection is off
-	shared *buf.SharedPool
-	logs   logSamplers
+	set     *loopSettings
+	kernel  *kernel
+	loops   []*loop
+	handles []*Loop       // of the loops, for the Chooser
+	turn    atomic.Uint32 // next in turn, for servers that take one loop as their boss and for connections whose Chooser panics
+	leaks   *buf.Leaks    // nil when leak detection is off
+	shared  *buf.SharedPool
+	logs    logSamplers
 
 	dog *reactor.Watchdog // nil without one
 }
@@ -143,6 +144,7 @@ func (g *Group) build() (*crew, error) {
 		}
 		w.loops = append(w.loops, l)
 	}
+	w.handles = w.handlesOf(w.loops)
 	return w, nil
 }
 
@@ -267,10 +269,10 @@ func (w *crew) nextBoss() *loop {
 	return w.loops[(w.turn.Add(1)-1)%uint32(len(w.loops))]
 }
 
-// OnLoop reports whether the caller runs on one of the group's loops. Code that blocks must refuse to run there. A function
-// that returns !g.OnLoop() is what executor.Block, executor.CallerRuns and ring.NewBlocker take. It costs about a
+// In reports whether the caller runs on one of the group's loops. Code that blocks must refuse to run there. A function that
+// returns !g.In() is what executor.Block, executor.CallerRuns and ring.NewBlocker take. It costs about a
 // microsecond. Any goroutine.
-func (g *Group) OnLoop() bool {
+func (g *Group) In() bool {
 	w := g.crew.Load()
 	if w == nil {
 		return false

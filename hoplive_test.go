@@ -32,7 +32,7 @@ func pinged(ctx *eddy.Context, m *buf.Bytes) error {
 func TestFullPoolNeverBlocksALoop(t *testing.T) {
 	group := &eddy.Group{Loops: 1}
 	defer group.Close()
-	offLoop := func() bool { return !group.OnLoop() } // what a program gives to CallerRuns and Block
+	offLoop := func() bool { return !group.In() } // what a program gives to CallerRuns and Block
 	pools := map[string]executor.Policy{
 		"abort": executor.Abort(), "caller runs": executor.CallerRuns(offLoop), "discard": executor.Discard(nil),
 		"discard oldest": executor.DiscardOldest(nil), "block": executor.Block(time.Hour, offLoop),

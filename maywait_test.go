@@ -19,7 +19,7 @@ import (
 // user and refuse at once on a loop, which goes on answering.
 func TestFullQueueNeverHoldsUpALoop(t *testing.T) {
 	group := &eddy.Group{Name: "io", Loops: 1}
-	offLoop := func() bool { return !group.OnLoop() }
+	offLoop := func() bool { return !group.In() }
 	pool, err := executor.NewFixed(executor.Options{Name: "db", Workers: 1, Queue: 1, Policy: executor.Block(time.Minute, offLoop)})
 	if err != nil {
 		t.Fatal(err)

@@ -58,11 +58,6 @@ func (p *Pipeline) Add(name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{kind: spotLast}, name, handler, opts)
 }
 
-// AddLast is Add.
-func (p *Pipeline) AddLast(name string, handler any, opts ...AddOption) error {
-	return p.insert(spot{kind: spotLast}, name, handler, opts)
-}
-
 // AddFirst is Add at the head.
 func (p *Pipeline) AddFirst(name string, handler any, opts ...AddOption) error {
 	return p.insert(spot{kind: spotFirst}, name, handler, opts)

@@ -145,7 +145,7 @@ func TestNamedMutation(t *testing.T) {
 	}
 	steps := []step{
 		{func(p *Pipeline) error { return p.Add("b", h()) }, "a b"},
-		{func(p *Pipeline) error { return p.AddLast("z", h()) }, "a b z"},
+		{func(p *Pipeline) error { return p.Add("z", h()) }, "a b z"},
 		{func(p *Pipeline) error { return p.AddFirst("0", h()) }, "0 a b z"},
 		{func(p *Pipeline) error { return p.AddBefore("b", "ab", h()) }, "0 a ab b z"},
 		{func(p *Pipeline) error { return p.AddAfter("b", "bc", h()) }, "0 a ab b bc z"},

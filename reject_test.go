@@ -77,11 +77,11 @@ func TestRejectPolicies(t *testing.T) {
 	text := func(msg any) string { return string(msg.(*buf.Bytes).Bytes()) }
 	seen := make(chan error, 1)
 	for name, c := range map[string]struct {
-		policy  eddy.AddOption
-		errors  bool   // an ErrorHandler behind answers
-		answer  string // what the peer reads; "" = nothing and the end
-		asked   bool   // the policy is told the error
-		toErrs  bool   // the ErrorHandler is told the error
+		policy  eddy.AddOption // nil = the default
+		errors  bool           // an ErrorHandler behind answers
+		answer  string         // what the peer reads; "" = nothing and the end
+		asked   bool           // the policy is told the error
+		toErrs  bool           // the ErrorHandler is told the error
 		survive bool
 	}{
 		"default":                  {toErrs: true},
@@ -122,9 +122,13 @@ func TestRejectPolicies(t *testing.T) {
 				pool, release := full(t)
 				errs := make(chan error, 1)
 				var ends closes
+				opts := []eddy.AddOption{on(pool)}
+				if c.policy != nil {
+					opts = append(opts, c.policy)
+				}
 				srv := &eddy.Server{Loops: 1, Logger: quiet(), Init: func(p *eddy.Pipeline) error {
 					p.Add("lines", &lines{})
-					p.Add("app", eddy.Handle(reply), on(pool), c.policy)
+					p.Add("app", eddy.Handle(reply), opts...)
 					p.Add("tail", eddy.Handle(func(ctx *eddy.Context, m *buf.Bytes) error { return ctx.Write("tail " + text(m) + "\n") }))
 					p.Add("errors", excuses{c.errors, errs})
 					return p.Add("ends", &ends)

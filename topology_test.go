@@ -247,9 +247,10 @@ func TestChoosers(t *testing.T) {
 	}
 	peer := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
 	some := peer("192.0.2.1:1000")
+	handles := (&crew{}).handlesOf(loops)
 	choose := func(c Chooser, n int) (got []int) {
 		for range n {
-			got = append(got, c(some, Loads{loops}))
+			got = append(got, c(some, handles))
 		}
 		return got
 	}
@@ -260,7 +261,7 @@ func TestChoosers(t *testing.T) {
 		"round robin":       {RoundRobin(), "[0 1 2 0]"},
 		"least connections": {LeastConnections(), "[1 1 1 1]"},
 		"least tasks":       {LeastTasks(), "[2 2 2 2]"},
-		"function":          {func(_ netip.AddrPort, l Loads) int { return l.Len() - 1 }, "[2 2 2 2]"},
+		"function":          {func(_ netip.AddrPort, l []*Loop) int { return len(l) - 1 }, "[2 2 2 2]"},
 	} {
 		if got := fmt.Sprint(choose(c.chooser, 4)); got != c.want {
 			t.Errorf("%s chose %s, want %s", name, got, c.want)
@@ -274,7 +275,7 @@ func TestChoosers(t *testing.T) {
 	used := map[int]bool{}
 	for i := range 200 {
 		ip := fmt.Sprintf("192.0.2.%d", i)
-		a, b := hash(peer(ip+":1"), Loads{loops}), hash(peer("[::ffff:"+ip+"]:2"), Loads{loops})
+		a, b := hash(peer(ip+":1"), handles), hash(peer("[::ffff:"+ip+"]:2"), handles)
 		if a != b || a < 0 || a > 2 {
 			t.Fatalf("%s goes to %d and %d", ip, a, b)
 		}
@@ -292,7 +293,7 @@ func TestFullLoopIsPassedOver(t *testing.T) {
 		srv := cutServer(func(*Context, string) error { return nil })
 		srv.TaskQueue = 1
 		st, full := newStage(t, srv)
-		st.crew.set.chooser = func(netip.AddrPort, Loads) int { return choice }
+		st.crew.set.chooser = func(netip.AddrPort, []*Loop) int { return choice }
 		idle, boss := st.loop("worker-1"), st.loop("boss")
 		_ = full.Tasks.Push(task{kind: taskFunc, msg: func() {}})
 		st.listen(boss, full, idle)

@@ -42,16 +42,16 @@ func TestUptime(t *testing.T) {
 // lag.
 func TestLoadAwareChooser(t *testing.T) {
 	var lagging, outbound atomic.Int64
-	byBytes := func(_ netip.AddrPort, loops eddy.Loads) int {
+	byBytes := func(_ netip.AddrPort, loops []*eddy.Loop) int {
 		best := 0
-		for i := range loops.Len() {
-			if loops.Lag(i).Max > 20*time.Millisecond {
+		for i := range loops {
+			if loops[i].Lag().Max > 20*time.Millisecond {
 				lagging.Or(1 << i)
 			}
-			if n := loops.Load(i).Outbound; n > 0 {
+			if n := loops[i].Load().Outbound; n > 0 {
 				outbound.Store(n)
 			}
-			if loops.Load(i).Outbound < loops.Load(best).Outbound {
+			if loops[i].Load().Outbound < loops[best].Load().Outbound {
 				best = i
 			}
 		}

@@ -294,7 +294,7 @@ func (c *call) dialNext(last error) {
 		c.dialFailed(err)
 		return
 	}
-	cancel, err := c.t.run.dialer.DialAddr(remote, c.dialed)
+	cancel, err := c.t.run.dialer.DialAddr(remote, eddy.DialOptions{}, c.dialed)
 	if err != nil {
 		c.dialFailed(transportError(err))
 		return

@@ -94,7 +94,7 @@ func (p *pair) dial() (err error) {
 	if p.near = r.serves(c.Loop()); p.near {
 		o.Loop = c.Loop()
 	}
-	p.cancel, err = r.o.Dialer.DialWith(p.target, o, p.dialed)
+	p.cancel, err = r.o.Dialer.DialAddr(p.target, o, p.dialed)
 	return err
 }
 

@@ -205,7 +205,7 @@ func ExampleSPSC_NextBatch() {
 // A producer that may wait does so in the way of its Waiter; one that may not, such as an event loop, is refused.
 func ExampleBlocker() {
 	q, _ := ring.NewSPSC[string](1)
-	onALoop := func() bool { return false } // group.OnLoop() in a program
+	onALoop := func() bool { return false } // group.In() in a program
 	wait := ring.Compose(ring.Spin(100), ring.Yield(100), ring.Sleep(time.Millisecond, 0))
 	b, _ := ring.NewBlocker(func() bool { return !onALoop() }, wait, time.Minute)
 

@@ -243,7 +243,7 @@ func (cl *Client) Close() error {
 
 func (cl *Client) mayWait() error {
 	switch {
-	case cl.group.OnLoop():
+	case cl.group.In():
 		return eddy.ErrOnLoop
 	case cl.consumer.pool.Pool.OnWorker(), cl.pools.OnWorker(), cl.events.onWorker():
 		return executor.ErrOnWorker

@@ -26,7 +26,7 @@ func (f *Future[Resp]) Wait(ctx context.Context) (*Resp, error) {
 	if f.f.Ended() {
 		return f.outcome()
 	}
-	if f.f.client.group.OnLoop() {
+	if f.f.client.group.In() {
 		return nil, eddy.ErrOnLoop
 	}
 	select {

@@ -32,7 +32,7 @@ func TestFuturePlaces(t *testing.T) {
 			}
 			onLoop := d == DispatchDirect || d == DispatchExecution
 			places := make(chan [2]bool, 10)
-			where := func(*[]byte, error) { places <- [2]bool{cl.group.OnLoop(), pool.OnWorker()} }
+			where := func(*[]byte, error) { places <- [2]bool{cl.group.In(), pool.OnWorker()} }
 			f := InvokeAsync[[]byte](context.Background(), cl, testKey, "Echo", text("x"))
 			f.Then(where)
 			if resp, err := f.Wait(context.Background()); err != nil || string(*resp) != "x" {

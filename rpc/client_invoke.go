@@ -111,7 +111,7 @@ func invokeIntercepted[Resp any](ctx context.Context, cl *Client, key Key, metho
 
 // invoke is Invoke that decodes into resp.
 func (cl *Client) invoke(ctx context.Context, key Key, method string, req, resp any, o callOptions) error {
-	if cl.mayBeOnLoop() && cl.group.OnLoop() {
+	if cl.mayBeOnLoop() && cl.group.In() {
 		return eddy.ErrOnLoop
 	}
 	c, err := cl.begin(ctx, key, method, frame.Call, req, o)
@@ -139,7 +139,7 @@ func (cl *Client) invoke(ctx context.Context, key Key, method string, req, resp 
 	return c.result()
 }
 
-// mayBeOnLoop reports whether callers can run on a loop of the client's group at all. Group.OnLoop costs too much for
+// mayBeOnLoop reports whether callers can run on a loop of the client's group at all. Group.In costs too much for
 // each call.
 func (cl *Client) mayBeOnLoop() bool { return !cl.ownGroup || cl.consumer.looped.Load() > 0 }
 
@@ -320,7 +320,7 @@ func Send(ctx context.Context, cl *Client, key Key, method string, req any, opts
 }
 
 func (cl *Client) sendOneWay(ctx context.Context, key Key, method string, req any, o callOptions) error {
-	if o.waitWritten && cl.mayBeOnLoop() && cl.group.OnLoop() {
+	if o.waitWritten && cl.mayBeOnLoop() && cl.group.In() {
 		return eddy.ErrOnLoop
 	}
 	c, err := cl.begin(ctx, key, method, frame.OneWay, req, o)

@@ -180,8 +180,8 @@ func newStage(t *testing.T, d Dispatcher, change func(*ServerOptions, *ClientOpt
 		t.Fatal(err)
 	}
 	port := s.server.ports[0]
-	s.b.knows("server loop", serverLoops.OnLoop)
-	s.b.knows("client loop", clientLoops.OnLoop)
+	s.b.knows("server loop", serverLoops.In)
+	s.b.knows("client loop", clientLoops.In)
 	s.b.knows("server shared pool", port.pool.OnWorker)
 	s.b.knows("server preferred pool", s.own.OnWorker)
 	s.b.knows("client shared pool", s.callbacks.OnWorker)
@@ -454,7 +454,7 @@ func TestStreamsStayOffTheLoop(t *testing.T) {
 	b := newBook(t)
 	loops := &eddy.Group{Loops: 2, Logger: quiet}
 	defer loops.Close()
-	b.knows("loop", loops.OnLoop)
+	b.knows("loop", loops.In)
 	svc, err := NewService(probeKey, Unary("Ask", func(_ context.Context, req *askBody) (*tellBody, error) {
 		b.note("method")
 		var at span

@@ -221,7 +221,7 @@ func (r *recorder) Late(l *Link, id uint64, s frame.Status) {
 // place says where the caller runs.
 func (s *eventServer) place() Place {
 	switch {
-	case s.group.OnLoop():
+	case s.group.In():
 		return PlaceLoop
 	case s.shared.OnWorker():
 		return PlaceShared

@@ -283,7 +283,7 @@ func (s *sightings) frames(t *testing.T) {
 		s.awaitSleep(t, "worker-0") // so that the answer has to wake it
 		return ctx.Write("hello " + string(msg.(borrowed).text))
 	}
-	group := &eddy.Group{Loops: 2, Chooser: func(netip.AddrPort, eddy.Loads) int { s.at("Group.Chooser"); return 0 }}
+	group := &eddy.Group{Loops: 2, Chooser: func(netip.AddrPort, []*eddy.Loop) int { s.at("Group.Chooser"); return 0 }}
 	srv := &eddy.Server{
 		Group: group,
 		Admission: eddy.Admission{Decide: func(netip.AddrPort) eddy.Decision {
@@ -330,7 +330,7 @@ func (s *sightings) frames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := client.DialAddr(srv.Addr(), dialed); err != nil {
+	if _, err := client.DialAddr(srv.Addr(), eddy.DialOptions{}, dialed); err != nil {
 		t.Fatal(err)
 	}
 	if got := testkit.Receive(t, "an answer", answered); got != "hello world\n" {

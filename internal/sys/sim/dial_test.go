@@ -79,7 +79,7 @@ func (d *dials) act() sim.Next {
 	d.left--
 	to := pick(t, d.addr, d.addr, t.scripted, netip.MustParseAddrPort("10.9.9.9:9"))
 	outcomes := 0
-	cancel, err := d.dialer.DialAddr(net.TCPAddrFromAddrPort(to), func(c *eddy.Conn, err error) {
+	cancel, err := d.dialer.DialAddr(net.TCPAddrFromAddrPort(to), eddy.DialOptions{}, func(c *eddy.Conn, err error) {
 		if outcomes++; outcomes > 1 || (c == nil) == (err == nil) {
 			t.w.Failf("outcome %d of an attempt: %v, %v", outcomes, c, err)
 		}
