@@ -30,9 +30,6 @@ func (d *Demand) Request(n int) {
 	}
 }
 
-// Left returns how many messages are still asked for.
-func (d *Demand) Left() int64 { return max(0, d.left.Load()) }
-
 // HandleOpen implements OpenHandler.
 func (d *Demand) HandleOpen(ctx *Context) error {
 	d.conn.Store(ctx.Conn())

@@ -44,8 +44,8 @@ func TestDemand(t *testing.T) {
 	want("after a request for 3", 4)
 	d.Request(1)
 	d.Request(2)
-	if d.Left() != 3 {
-		t.Errorf("%d left, want 3", d.Left())
+	if d.left.Load() != 3 {
+		t.Errorf("%d left, want 3", d.left.Load())
 	}
 	want("after 1 and 2", 7)
 	if len(a.in) == 0 {
@@ -53,8 +53,8 @@ func TestDemand(t *testing.T) {
 	}
 	d.Request(100)
 	want("in the end", 10)
-	if d.Left() != 97 {
-		t.Errorf("%d left, want 97", d.Left())
+	if d.left.Load() != 97 {
+		t.Errorf("%d left, want 97", d.left.Load())
 	}
 }
 
@@ -77,8 +77,8 @@ func TestRequestBeforeThePause(t *testing.T) {
 	for range 3 {
 		l.Iterate()
 	}
-	if handled != 1 || d.Left() != 0 {
-		t.Errorf("%d messages came, %d are left of the one that was asked for", handled, d.Left())
+	if handled != 1 || d.left.Load() != 0 {
+		t.Errorf("%d messages came, %d are left of the one that was asked for", handled, d.left.Load())
 	}
 }
 
@@ -157,8 +157,8 @@ func TestDemandFromManyGoroutines(t *testing.T) {
 	}
 	<-done
 	wg.Wait()
-	if over > 0 || d.Left() != 0 {
-		t.Errorf("%d messages came unasked, %d are still asked for", over, d.Left())
+	if over > 0 || d.left.Load() != 0 {
+		t.Errorf("%d messages came unasked, %d are still asked for", over, d.left.Load())
 	}
 }
 
