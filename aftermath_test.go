@@ -143,7 +143,7 @@ func TestGoexitInTheClose(t *testing.T) {
 	io.WriteString(two, "x")
 	second := <-conns
 	first.Close(CloseNormal)
-	<-first.Done()
+	<-first.CloseFuture().Done()
 	until(t, "the handler behind", func() bool { return told.Load() == 1 })
 	io.WriteString(two, "y")
 	select {
@@ -151,7 +151,7 @@ func TestGoexitInTheClose(t *testing.T) {
 		if c != second {
 			t.Error("another connection")
 		}
-	case <-second.Done():
+	case <-second.CloseFuture().Done():
 		t.Errorf("the other connection ended: %v", second.CloseError())
 	}
 }
@@ -185,7 +185,7 @@ func TestChooserPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close(CloseNormal)
-	<-conn.Done()
+	<-conn.CloseFuture().Done()
 	if n := d.Stats().Active; n != 0 {
 		t.Errorf("%d connections are counted", n)
 	}

@@ -241,20 +241,6 @@ func (c *Conn) Draining() bool { return c.shows(drainTold) }
 // CloseError returns why the connection ended or is ending, nil while it is open.
 func (c *Conn) CloseError() *CloseError { return c.ended.Load() }
 
-// Done returns a channel that is closed when the connection has ended and its descriptor is closed.
-func (c *Conn) Done() <-chan struct{} {
-	x := c.extend()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.done == nil {
-		x.done = make(chan struct{})
-		if x.over {
-			close(x.done)
-		}
-	}
-	return x.done
-}
-
 // token identifies the connection to the poller and the wheel.
 func (c *Conn) token() uint64 { return transport.Token(c.slot, c.gen) }
 

@@ -65,7 +65,7 @@ func TestFailOnAPool(t *testing.T) {
 	if !ok || perr.Value != "on purpose" || !strings.Contains(string(perr.Stack), "TestFailOnAPool") {
 		t.Errorf("reported as %v", perr)
 	}
-	<-ctx.conn.Done()
+	<-ctx.conn.CloseFuture().Done()
 	if end := ctx.conn.CloseError(); end.Reason != CloseProtocolError {
 		t.Errorf("ended with %v", end)
 	}

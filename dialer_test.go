@@ -244,7 +244,7 @@ func TestDialLimit(t *testing.T) {
 		t.Errorf("the second Dial = %v", err)
 	}
 	c.Close(CloseNormal)
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	until(t, "room", func() bool { return d.Stats().Active == 0 })
 	if _, err := d.Dial(t.Context(), "tcp", srv.Addr().String()); err != nil {
 		t.Error(err)

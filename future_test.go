@@ -188,7 +188,7 @@ func TestListenersThatFail(t *testing.T) {
 				f.partEnded(nil, c.loop)
 			})
 			<-over
-			<-c.Done()
+			<-c.CloseFuture().Done()
 			if r := c.CloseError().Reason; r != CloseInternalError {
 				t.Errorf("%s: closed with %v", name, r)
 			}
@@ -361,7 +361,7 @@ func TestCloseFuture(t *testing.T) {
 		closed <- "listener"
 	})
 	c.Close(CloseProtocolError)
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	if a, b := <-closed, <-closed; a != "handler" || b != "listener" || f.standing() != futureSucceeded {
 		t.Errorf("told %s and then %s; %v", a, b, f.standing())
 	}

@@ -40,7 +40,7 @@ func TestDialFuture(t *testing.T) {
 		t.Errorf("beyond MaxConns: %v, %v", f, err)
 	}
 	f.Conn().Close(CloseNormal)
-	<-f.Conn().Done()
+	<-f.Conn().CloseFuture().Done()
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -437,7 +437,7 @@ func TestFutureEnds(t *testing.T) {
 			}
 			until(t, "the listener", func() bool { return s.told.Load() > 0 })
 			s.conn.Close(CloseNormal)
-			<-s.conn.Done()
+			<-s.conn.CloseFuture().Done()
 			until(t, "the release of all buffers", func() bool { return s.conn.Buffers().Live() == 0 })
 			if err := s.srv.Close(); err != nil {
 				t.Error(err)

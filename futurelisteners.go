@@ -1,7 +1,8 @@
 package eddy
 
 // CloseFuture returns the Future of the connection's end, which succeeds when the descriptor is closed and the handlers on the
-// loop have been told. Conn.CloseError says why. There is one per connection; it cannot be cancelled. Any goroutine.
+// loop have been told. Its Done is a channel for select; Conn.CloseError says why. There is one per connection; it cannot be
+// cancelled. Any goroutine.
 func (c *Conn) CloseFuture() *Future {
 	x := c.extend()
 	x.mu.Lock()

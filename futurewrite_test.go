@@ -464,7 +464,7 @@ func TestCancelRacesWithTheLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer.Close()
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	until(t, "the listeners", func() bool { return told.Load() == writers*each })
 	canceled := 0
 	for k := range all {

@@ -75,7 +75,7 @@ func TestHandlerCallbacks(t *testing.T) {
 	io.WriteString(c, "one\ntwo\n")
 	expectLines(t, bufio.NewReader(c), "one", "two")
 	c.Close()
-	<-conn.Done()
+	<-conn.CloseFuture().Done()
 	waitFor(t, "the count", func() bool { return srv.Stats().Active == 0 })
 	d.expect(t, "open", "frame one", "frame two", "closed peer_closed")
 	if err := conn.Write([]byte("x")); !errors.Is(err, eddy.ErrClosed) {

@@ -101,7 +101,7 @@ func TestEndOfStreamBehindFramesInHand(t *testing.T) {
 			c.loop.processConn(c, sys.Readable)
 			c.postReadState()
 		})
-		<-c.Done()
+		<-c.CloseFuture().Done()
 		if got.Load() != 3 || c.CloseError().Reason != ClosePeerClosed {
 			t.Errorf("half-close %v: %d of 3 messages, closed with %v", half, got.Load(), c.CloseError())
 		}
@@ -153,7 +153,7 @@ func TestErrorsAfterTheClose(t *testing.T) {
 	io.WriteString(client, "x")
 	c := <-running
 	c.Close(CloseNormal)
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	close(gate)
 	if _, err := pool.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestPipelineOfAClosedConnection(t *testing.T) {
 	serveOne(t, srv)
 	ctx := <-conns
 	ctx.conn.Close(CloseNormal)
-	<-ctx.conn.Done()
+	<-ctx.conn.CloseFuture().Done()
 	opened := 0
 	late := openFunc(func(*Context) error { opened++; return nil })
 	onLoopOf(t, ctx.conn.loop, func() {
@@ -236,7 +236,7 @@ func TestTimersDoNotKeepClosedConnections(t *testing.T) {
 	serveOne(t, srv)
 	c := <-conns
 	c.Close(CloseNormal)
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	onLoopOf(t, c.loop, func() {
 		if n := c.loop.deadlines.wheel.Len(); n != 0 {
 			t.Errorf("%d entries in the wheel, want none", n)
@@ -468,7 +468,7 @@ func TestPausedConnectionWhosePeerIsGone(t *testing.T) {
 	})
 	client.(*net.TCPConn).SetLinger(0)
 	client.Close()
-	testkit.Receive(t, "the end of a connection without a peer", c.Done())
+	testkit.Receive(t, "the end of a connection without a peer", c.CloseFuture().Done())
 	if r := c.CloseError().Reason; r != CloseIOError {
 		t.Errorf("closed with %v", r)
 	}

@@ -95,7 +95,7 @@ func TestPhasesOfARequest(t *testing.T) {
 	conn.CloseAfterFlush(eddy.CloseNormal)
 	expect(eddy.PhaseClosing)
 	c.Close()
-	<-conn.Done()
+	<-conn.CloseFuture().Done()
 	if got := eddy.Phase(closing.Load()); got != eddy.PhaseClosed {
 		t.Errorf("HandleClose ran in phase %v", got)
 	}
@@ -154,7 +154,7 @@ func TestCloseExactlyOnce(t *testing.T) {
 			c.Close()
 		})
 		wg.Wait()
-		<-conn.Done()
+		<-conn.CloseFuture().Done()
 		waitFor(t, "the end", func() bool { return srv.Stats().Active == 0 })
 		ends.mu.Lock()
 		if len(ends.reasons) != i+1 || conn.CloseError() == nil || conn.CloseError().Reason != ends.reasons[i] {

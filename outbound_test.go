@@ -241,7 +241,7 @@ func TestCloseAfterFlushKeepsOrder(t *testing.T) {
 	}
 	c.Close()
 	ends.wait(t, eddy.CloseNormal)
-	testkit.Receive(t, "the end", conn.Done())
+	testkit.Receive(t, "the end", conn.CloseFuture().Done())
 	if e := conn.CloseError(); e == nil || e.Reason != eddy.CloseNormal {
 		t.Errorf("CloseError = %v", e)
 	}

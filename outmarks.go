@@ -88,7 +88,7 @@ func (c *Conn) placeMark(w *writeFuture, k *tracking) {
 		}
 	}
 	if m.Wait(w, from); m.Waiting() > maxFutures { // marks beyond it are of futures that failed before their bytes went out
-		m.Sweep(func(w *writeFuture) bool { return w.State() == futureFailed })
+		m.Sweep(func(w *writeFuture) bool { return w.standing() == futureFailed })
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *Conn) offer() {
 // withdraw takes a cancelled write out of the queue, and reports whether it was there.
 func (c *Conn) withdraw(w *writeFuture) bool {
 	out := w.span
-	if out.From == out.To || w.State() != futureCanceled {
+	if out.From == out.To || w.standing() != futureCanceled {
 		return false
 	}
 	c.outMarks().Unwait(w)

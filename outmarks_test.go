@@ -57,7 +57,7 @@ func TestCancelBehindWhatIsOffered(t *testing.T) {
 	a.room = 1
 	l.Iterate() // offers everything before the file
 	if before.Cancel() || !behind.Cancel() {
-		t.Errorf("the one before is %v, the one behind %v", before.State(), behind.State())
+		t.Errorf("the one before is %v, the one behind %v", before.standing(), behind.standing())
 	}
 	last := a.conn.WriteFuture(&File{File: spare, Length: 10})
 	l.Iterate()
@@ -113,10 +113,10 @@ func TestCancelSparesOthers(t *testing.T) {
 	f := a.conn.WriteFuture(k.Wrap("second"))
 	l.Iterate()
 	if f.Cancel() {
-		t.Errorf("cancelled; the held one is %v, %v", held.State(), held.Err())
+		t.Errorf("cancelled; the held one is %v, %v", held.standing(), held.Err())
 	}
-	if got := a.drain(t, l); got != "firstheld,second" || held.State() != futureSucceeded || f.standing() != futureSucceeded {
-		t.Errorf("sent %q; the held one is %v, the other one %v", got, held.State(), f.standing())
+	if got := a.drain(t, l); got != "firstheld,second" || held.standing() != futureSucceeded || f.standing() != futureSucceeded {
+		t.Errorf("sent %q; the held one is %v, the other one %v", got, held.standing(), f.standing())
 	}
 }
 

@@ -147,7 +147,7 @@ func TestChangesFromManyGoroutines(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	c.Close(CloseNormal)
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	until(t, "every HandleRemove", func() bool { return added.Load() == removed.Load() })
 	if taken.Load() != told.Load() {
 		t.Errorf("%d changes taken, %d told", taken.Load(), told.Load())

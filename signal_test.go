@@ -56,7 +56,7 @@ func TestSignalHasItsPlace(t *testing.T) {
 		t.Errorf("order %v", order)
 	}
 	srv.Close()
-	<-c.Done()
+	<-c.CloseFuture().Done()
 	if err := srv.Group.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -272,7 +272,7 @@ func TestUnorderedLife(t *testing.T) {
 	io.WriteString(c, "event 1\nevent 2\n")
 	waitFor(t, "the events", func() bool { return h.d.has("event 2") })
 	c.Close()
-	<-conn.Done()
+	<-conn.CloseFuture().Done()
 	close(h.g.gate("wait b"))
 	waitFor(t, "the first end", func() bool { return h.d.has("end wait b") })
 	waitFor(t, "one message left", func() bool { return pool.Stats().Running == 1 })

@@ -36,7 +36,6 @@ type connExt struct {
 
 	mu       sync.Mutex
 	writable *Future // set while somebody waits; kept with its error after the end
-	done     chan struct{}
 	contexts list.List[requestContext] // that have not ended
 	requests list.List[Request]        // that have not ended, oldest first
 	futures  futureList
@@ -101,9 +100,6 @@ func (x *connExt) finish() {
 		return
 	}
 	x.over = true
-	if x.done != nil {
-		close(x.done)
-	}
 	w, f := x.writable, x.closing
 	x.mu.Unlock()
 	if w != nil { // made before the end, so this runs on the loop

@@ -318,7 +318,7 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s: got %q", name, s)
 		}
 		c.CloseAfterFlush(eddy.CloseNormal)
-		<-c.Done()
+		<-c.CloseFuture().Done()
 		r.wantEnd(eddy.ClosePeerClosed)
 		if _, err := layer.Await(ctx, c); !errors.Is(err, eddy.ErrClosed) {
 			t.Errorf("after the end: %v", err)
@@ -349,7 +349,7 @@ func TestClientRefuses(t *testing.T) {
 		if _, ok := errors.AsType[*tlsx.HandshakeError](err); err != nil && !ok && !errors.Is(err, eddy.ErrClosed) || !c.is(err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		<-conn.Done()
+		<-conn.CloseFuture().Done()
 		if e := conn.CloseError(); e.Reason != eddy.CloseHandshakeFailed || !c.is(e) {
 			t.Errorf("%s: %v", name, e)
 		}
@@ -399,7 +399,7 @@ func TestClientOfOthers(t *testing.T) {
 		}
 		clock.Advance(0) // it has begun to end
 		clock.Advance(linger + tick)
-		testkit.Receive(t, "the end", conn.Done())
+		testkit.Receive(t, "the end", conn.CloseFuture().Done())
 		if e := conn.CloseError(); e.Reason != eddy.CloseHandshakeFailed && e.Reason != eddy.CloseIOError {
 			t.Errorf("%s: %v", name, e)
 		}

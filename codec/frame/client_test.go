@@ -97,7 +97,7 @@ func TestBadResponses(t *testing.T) {
 		srv := &eddy.Server{Loops: 1, Init: func(p *eddy.Pipeline) error { return p.Add("bad", greeter(send)) }}
 		enginetest.Serve(t, srv)
 		c, _ := (&rig{t: t, srv: srv}).dialFrames()
-		<-c.Done()
+		<-c.CloseFuture().Done()
 		if e := c.CloseError(); e == nil || e.Reason != want {
 			t.Errorf("%q: closed with %v, want %v", send, e, want)
 		}
