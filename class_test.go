@@ -117,7 +117,7 @@ func TestClassRefuses(t *testing.T) {
 	a.send("12345678;1;")
 	l.Iterate()
 	var re *ClassError
-	if !errors.Is(got, ErrBackpressure) || !errors.As(got, &re) || re.Dropped || re.Class != reject || !strings.Contains(got.Error(), "limit 8") {
+	if !errors.Is(got, ErrBackpressure) || !errors.As(got, &re) || re.Dropped || re.Class != reject || !strings.Contains(got.Error(), "refused: ") || !strings.Contains(got.Error(), "limit 8") {
 		t.Errorf("Write = %v", got)
 	}
 	submit(t, l, a, reject.Wrap("x")) // from elsewhere the loop refuses it, and the connection lives

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/sys"
 )
 
 // descriptorLog is a DescriptorHandler that notes its calls.
@@ -95,6 +96,19 @@ func TestDescriptor(t *testing.T) {
 	}
 	if _, ok := st.nextPoller.regs[900]; ok {
 		t.Error("the descriptor stayed in the poller")
+	}
+}
+
+// TestDescriptorFails: a hang-up and a failure are ReadyError, whatever was asked for.
+func TestDescriptorFails(t *testing.T) {
+	st, l, _ := loggedStage(t, &Group{}, func(*Context, string) error { return nil })
+	var d descriptorLog
+	r := st.register(l, 900, ReadyRead, &d)
+	r.ready(sys.Failed)
+	r.ready(sys.Hangup | sys.Readable | sys.Writable)
+	r.ready(sys.Hangup | sys.Failed)
+	if want := []Readiness{ReadyError, ReadyError | ReadyRead, ReadyError}; !slices.Equal(d.ready, want) {
+		t.Errorf("told %v, want %v", d.ready, want)
 	}
 }
 

@@ -117,7 +117,7 @@ func is(want error) func(error) bool { return func(err error) bool { return erro
 func droppedBy(name string) func(error) bool {
 	return func(err error) bool {
 		de, ok := errors.AsType[*ClassError](err)
-		return ok && de.Dropped && de.Class.Name == name && errors.Is(err, ErrBackpressure) && strings.Contains(err.Error(), name)
+		return ok && de.Dropped && de.Class.Name == name && errors.Is(err, ErrBackpressure) && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "dropped: ")
 	}
 }
 

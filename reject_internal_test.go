@@ -78,6 +78,16 @@ func TestRejectedHopLeaksNothing(t *testing.T) {
 	}
 }
 
+// TestRejectPauseIsShared: pipelines whose Init calls RejectPause have equal nodes, which connections share.
+func TestRejectPauseIsShared(t *testing.T) {
+	var a, b node
+	RejectPause()(&a)
+	RejectPause()(&b)
+	if a.reject == nil || a.reject != b.reject {
+		t.Errorf("two calls made %p and %p", a.reject, b.reject)
+	}
+}
+
 func refuseOne(t *testing.T, fire func(*Conn, Releaser), reject AddOption, closed bool, on func(*executor.Pool) AddOption, isClose bool) {
 	pool, fill := occupied(t)
 	var asked node
