@@ -75,13 +75,13 @@ const contextBatch = 256
 // ended. A context that is made meanwhile sees for itself that the base has ended. Any goroutine.
 func (l *loop) endContexts(owner *endpoint, from int) {
 	_ = l.Tasks.PushControl(task{kind: taskFunc, msg: func() { // a loop that has ended has closed everything
-		end := min(from+contextBatch, len(l.table.slots))
-		for _, c := range l.table.slots[from:end] {
+		part, end := l.table.Part(from, contextBatch)
+		for _, c := range part {
 			if c != nil && c.set.owner == owner {
 				c.baseEnded()
 			}
 		}
-		if end < len(l.table.slots) {
+		if end < l.table.Len() {
 			l.endContexts(owner, end)
 		}
 	}})

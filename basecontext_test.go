@@ -207,7 +207,7 @@ func TestConnContext(t *testing.T) {
 	}
 	for _, w := range all[2:] {
 		w.conn.Close(eddy.CloseNormal)
-		testkit.Receive(t, "the end of a connection", w.conn.Done())
+		testkit.Receive(t, "the end of a connection", w.conn.CloseFuture().Done())
 		testkit.Receive(t, "the end of its context", w.ctx.Done())
 	}
 	if n := foreign.waiting.Load(); n != 0 {

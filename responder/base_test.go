@@ -67,6 +67,7 @@ func TestBaseContextOfRequests(t *testing.T) {
 // TestBaseContextHasEnded: requests that begin after the end of BaseContext are told so, without a wait for their context.
 func TestBaseContextHasEnded(t *testing.T) {
 	base, stop := context.WithCancel(context.Background())
+	defer stop()
 	seen := make(chan error, 4)
 	d := newDesk(t, newPool(t, 4, 64), func(o *responder.Options[*ask]) {
 		o.Run = func(ctx context.Context, _ *ask) (any, error) {
