@@ -78,8 +78,24 @@ func TestDrainIsBounded(t *testing.T) {
 				told++
 			}
 		}
-		if told != want {
-			t.Errorf("%d connections are told after %d iterations, want %d", told, i+1, want)
+		if told != want || l.walking() != (want < len(all)) {
+			t.Errorf("%d connections are told after %d iterations, want %d; the loop goes on: %v", told, i+1, want, l.walking())
 		}
+	}
+}
+
+// TestTooLateForADrain: a connection that reaches a draining loop is refused, until the loop forgets the endpoint.
+func TestTooLateForADrain(t *testing.T) {
+	st, l := newStage(t, cutServer(func(*Context, string) error { return nil }))
+	owner := &st.srv.endpoint
+	l.startDrain(owner)
+	if late := st.connect(l); late.closed != 1 || late.conn.has(registered) || l.table.Active() != 0 {
+		t.Errorf("closed %d times, %d connections", late.closed, l.table.Active())
+	}
+	if l.endDrain(owner); l.drains(owner) {
+		t.Error("the loop goes on draining")
+	}
+	if next := st.connect(l); next.closed != 0 || l.table.Active() != 1 {
+		t.Errorf("after the drain: closed %d times, %d connections", next.closed, l.table.Active())
 	}
 }

@@ -477,3 +477,17 @@ func TestRequestFromOutsideIsWatchedAgain(t *testing.T) {
 	st.pass(l, 150*time.Millisecond, 50*time.Millisecond)
 	a.wantEnd(t, "one second into the second request", CloseHandlerTimeout)
 }
+
+// TestBodyInsideAHandshake: the time of a body that begins before the handshake is done does not take the place of the
+// handshake's.
+func TestBodyInsideAHandshake(t *testing.T) {
+	srv := cutServer(func(ctx *Context, _ string) error { ctx.Conn().SetPhase(PhaseReadingBody); return nil })
+	srv.HandshakeTimeout, srv.BodyTimeout = time.Minute, time.Second
+	st, l := newStage(t, srv)
+	a := st.connect(l)
+	a.send("body;")
+	st.pass(l, 59*time.Second, time.Second)
+	a.wantEnd(t, "in time", CloseUnset)
+	st.pass(l, 2*time.Second, time.Second)
+	a.wantEnd(t, "late", CloseHandshakeFailed)
+}

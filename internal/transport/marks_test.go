@@ -110,7 +110,10 @@ func (r *rig) cut(out Span, p *piece) {
 // leave takes the bytes of a cancelled waiter out.
 func (r *rig) leave(w *waiter) bool {
 	out := w.span
-	if w.offered || out.From == out.To || !w.cancelled {
+	if w.offered && out.From < out.To {
+		r.t.Fatal("a waiter whose bytes were offered is asked to leave")
+	}
+	if out.From == out.To || !w.cancelled {
 		w.offered = true
 		return false
 	}
@@ -135,8 +138,8 @@ func (r *rig) send(n int) {
 	}
 	r.cells = r.cells[n:]
 	r.m.Pass(n, func(w *waiter) {
-		if w.done || w.gone {
-			r.t.Fatal("a waiter is told twice")
+		if w.done || w.gone || w.span != (Span{}) {
+			r.t.Fatal("a waiter is told twice, or keeps its place")
 		}
 		w.done = true
 	})
@@ -327,4 +330,29 @@ func TestMarksAreChecked(t *testing.T) {
 		waits[0].span, waits[1].span = spans[0], spans[1]
 	}
 	r.check(true)
+}
+
+// TestInOnePiece: only what was not offered, is nothing that others wait for, and holds no unit beside other bytes can be
+// taken out in one piece.
+func TestInOnePiece(t *testing.T) {
+	r := newRig(t)
+	expect := func(what string, from int64, n int, want bool) {
+		t.Helper()
+		if r.m.InOnePiece(from, n) != want {
+			t.Errorf("%s: %v", what, !want)
+		}
+	}
+	r.put("ab", "", nil, nil)
+	expect("bytes", 0, 2, true)
+	expect("other bytes among them", 0, 1, false)
+	r.send(0)
+	expect("offered bytes", 0, 2, false)
+	r.put("c", "", nil, nil)
+	expect("bytes behind what was offered", 2, 1, true)
+	r.wait(new(waiter), 2, 1)
+	expect("bytes that another waits for", 2, 1, false)
+	r.put("d", "a", nil, nil)
+	expect("a message", 3, 1, true)
+	r.put("e", "", nil, nil)
+	expect("a message and more", 3, 2, false)
 }
