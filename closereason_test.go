@@ -69,7 +69,7 @@ func TestOwnCloseReason(t *testing.T) {
 	for _, way := range closeWays {
 		sendAndLeave(dial(t, addr), way)
 		c := testkit.Receive(t, way, ended)
-		testkit.Receive(t, "the end of "+way, c.Done())
+		testkit.Receive(t, "the end of "+way, c.CloseFuture().Done())
 		want = append(want, quotaExceeded)
 		ends.wait(t, want...)
 		if e := c.CloseError(); e.Reason != quotaExceeded || !errors.Is(e, eddy.ErrClosed) || e.Reason.String() != "quota_exceeded" {
@@ -81,8 +81,13 @@ func TestOwnCloseReason(t *testing.T) {
 	if got := st.Closed[quotaExceeded]; got != n || len(st.Closed) != 1 {
 		t.Errorf("closed %v, want %d with the application's reason", st.Closed, n)
 	}
-	if len(st.Tenants) != 1 || st.Tenants[0].Closed[quotaExceeded] != n || len(st.Networks) != 1 || st.Networks[0].Closed[quotaExceeded] != n {
-		t.Errorf("by tenant %v, by network %v", st.Tenants, st.Networks)
+	if len(st.Tenants) != 1 || st.Tenants["acme"][quotaExceeded] != n {
+		t.Errorf("by tenant %v", st.Tenants)
+	}
+	for network, closed := range st.Networks {
+		if len(st.Networks) != 1 || closed[quotaExceeded] != n {
+			t.Errorf("by network %v: %v", network, closed)
+		}
 	}
 	for _, c := range srv.RecentCloses() {
 		if c.Reason != quotaExceeded {
@@ -110,7 +115,7 @@ func TestOwnCloseReasonOfADialer(t *testing.T) {
 	}
 	testkit.Receive(t, "the dialer's connection", conns)
 	c.Close(quotaExceeded)
-	testkit.Receive(t, "the end", c.Done())
+	testkit.Receive(t, "the end", c.CloseFuture().Done())
 	if st := d.Stats(); st.Closed[quotaExceeded] != 1 {
 		t.Errorf("the dialer has closed %v", st.Closed)
 	}
