@@ -74,9 +74,13 @@ run_step() (
 # run_steps STEP...: all run even if one fails, and the end names those that did.
 run_steps() {
 	local -a failed=() durations=()
-	local step seconds processors
+	local step status seconds processors
 	for step in "$@"; do
-		run_step "$step" || failed+=("$step")
+		set +e # and not "run_step || …": behind a condition bash ignores the step's own set -e, and only its last command would count
+		run_step "$step"
+		status=$?
+		set -e
+		((status == 0)) || failed+=("$step")
 		read -r seconds processors <"$scratch/$step.time"
 		durations+=("$(printf '%-12s %4d s, processors %s' "$step" "$seconds" "$processors")")
 	done
