@@ -178,7 +178,7 @@ func saturatedPool(t *testing.T, m *matrix) {
 
 // watched is told of stalls.
 func watched(t *testing.T, m *matrix) {
-	g := &eddy.Group{Loops: 2, Logger: m.log.logger(), OnStall: func(s eddy.Stall) {
+	g := &eddy.Group{Loops: 2, Logger: m.log.logger(), StallThreshold: 100 * time.Millisecond, OnStall: func(s eddy.Stall) {
 		select {
 		case m.stalls <- s:
 		default:

@@ -430,7 +430,3 @@ func TestAllOfWrites(t *testing.T) {
 		}
 	}
 }
-
-type errorFunc func(ctx *Context, err error) error
-
-func (f errorFunc) HandleError(ctx *Context, err error) error { return f(ctx, err) }

@@ -35,7 +35,7 @@ type connExt struct {
 	rewiring rewiring
 
 	mu       sync.Mutex
-	writable *Future // set while somebody waits; kept with its error after the end
+	writable *Future                   // set while somebody waits; kept with its error after the end
 	contexts list.List[requestContext] // that have not ended
 	requests list.List[Request]        // that have not ended, oldest first
 	futures  futureList

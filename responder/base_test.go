@@ -12,18 +12,21 @@ import (
 	"github.com/go-eddy/eddy/responder"
 )
 
-type storeKey struct{}
+type (
+	storeKey struct{}
+	idKey    struct{}
+)
 
 // TestBaseContextOfRequests: the context of a request has the values of the server's BaseContext behind its own, on the
 // pool and on the loop, and keeps them after its end. It ends when BaseContext ends, that of a one-way request as well.
 func TestBaseContextOfRequests(t *testing.T) {
 	due := time.Now().Add(time.Hour)
-	base, stop := context.WithDeadline(context.WithValue(context.WithValue(context.Background(), storeKey{}, "store"), "id", "of the server"), due)
+	base, stop := context.WithDeadline(context.WithValue(context.WithValue(context.Background(), storeKey{}, "store"), idKey{}, "of the server"), due)
 	defer stop()
 	local := make(chan any, 1)
 	d := newDesk(t, newPool(t, 4, 64), func(o *responder.Options[*ask]) {
 		o.Value = func(a *ask, key any) any {
-			if key == "id" && a.id == 1 {
+			if key == (idKey{}) && a.id == 1 {
 				return a.id
 			}
 			return nil
@@ -45,7 +48,7 @@ func TestBaseContextOfRequests(t *testing.T) {
 	}
 	for id, want := range map[uint64]any{1: uint64(1), 2: "of the server", 3: "of the server"} {
 		ctx := d.context(id)
-		if v, own := ctx.Value(storeKey{}), ctx.Value("id"); v != "store" || own != want || ctx.Err() != nil {
+		if v, own := ctx.Value(storeKey{}), ctx.Value(idKey{}); v != "store" || own != want || ctx.Err() != nil {
 			t.Errorf("request %d sees %v and %v, want store and %v; %v", id, v, own, want, ctx.Err())
 		}
 		if at, ok := ctx.Deadline(); !ok || !at.Equal(due) {
@@ -58,7 +61,7 @@ func TestBaseContextOfRequests(t *testing.T) {
 	for id := range uint64(3) {
 		ctx := d.context(id + 1)
 		testkit.Receive(t, "the end of a context", ctx.Done())
-		if v, other := ctx.Value(storeKey{}), ctx.Value("id"); v != "store" || other != "of the server" || !errors.Is(ctx.Err(), context.Canceled) {
+		if v, other := ctx.Value(storeKey{}), ctx.Value(idKey{}); v != "store" || other != "of the server" || !errors.Is(ctx.Err(), context.Canceled) {
 			t.Errorf("after its end request %d sees %v and %v, %v", id+1, v, other, ctx.Err())
 		}
 	}
