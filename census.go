@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-eddy/eddy/internal/accept"
+	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/transport"
 )
@@ -220,4 +222,124 @@ func firstBytes(text string, most int) string {
 		text = text[:most]
 	}
 	return strings.ToValidUTF8(text, "")
+}
+
+// maxKeepCloses bounds Server.KeepCloses.
+const maxKeepCloses = 1 << 16
+
+// causeBytes bounds the kept text of a cause.
+const causeBytes = 200
+
+// closedConn is what is kept of a connection that has ended.
+type closedConn struct {
+	id     ConnID
+	remote netip.AddrPort
+	tenant string
+	reason CloseReason
+	cause  string // at most causeBytes
+}
+
+// noteClose keeps the close of c for RecentCloses.
+func (e *endpoint) noteClose(now int64, c *Conn) {
+	if e.recent == nil {
+		return
+	}
+	end := c.ended.Load()
+	e.recent.Add(now, closedConn{c.ID(), c.RemoteAddr(), c.tenant(), end.Reason, causeText(end.Err)})
+}
+
+// causeText returns the start of the error's text, even if its Error method panics.
+func causeText(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = "an error whose Error method panicked"
+		}
+	}()
+	return firstBytes(err.Error(), causeBytes)
+}
+
+// RecentCloses returns the last connections that ended, the latest first, at most Server.KeepCloses. Refused connections
+// are not included. Any goroutine.
+func (s *Server) RecentCloses() []ConnInfo {
+	e := s.running()
+	if e == nil {
+		return nil
+	}
+	var all []ConnInfo
+	s.endpoint.recent.Each(e.kernel.clock.Now(), func(c closedConn, ago time.Duration) {
+		all = append(all, ConnInfo{ID: c.id, Remote: c.remote, Tenant: c.tenant, Phase: PhaseClosed, Reason: c.reason, Cause: c.cause, Ago: ago})
+	})
+	return all
+}
+
+// The lengths of the prefixes that networks are told apart by.
+const labelIPv4Bits, labelIPv6Bits = 24, 48
+
+// closes returns the counts of closes by reason.
+func closes(n *meter.Counts) map[CloseReason]uint64 {
+	m := make(map[CloseReason]uint64)
+	n.Each(func(reason int, times uint64) { m[CloseReason(reason)] = times })
+	return m
+}
+
+// labelCounts returns the counts by label. A label that is called as the rest counts together with it.
+func labelCounts[K comparable](t *meter.Labels[K]) map[string]map[CloseReason]uint64 {
+	all := make(map[string]map[CloseReason]uint64)
+	for _, n := range t.List() {
+		of := closes(n.Counts)
+		for reason, times := range all[n.Label] {
+			of[reason] += times
+		}
+		all[n.Label] = of
+	}
+	return all
+}
+
+// countClose counts one end for its reason, its network and its tenant.
+func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant string) {
+	e.closed[reason].Add(1)
+	if peer.IsValid() {
+		e.networks.Of(accept.Network(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
+	}
+	if tenant != "" {
+		e.tenants.Of(tenant)[reason].Add(1)
+	}
+}
+
+// ErrTenantLimit is the error of SetTenant when the tenant has as many connections as allowed.
+var ErrTenantLimit = errors.New("eddy: the tenant has too many connections")
+
+// Tenant returns the tenant of the connection, as set by Admission.Tenant or SetTenant; "" means none. Loop only.
+func (c *Conn) Tenant() string { return c.tenant() }
+
+func (c *Conn) tenant() string {
+	if x := c.ext.Load(); x != nil {
+		return x.tenant
+	}
+	return ""
+}
+
+// SetTenant assigns the connection to a tenant, for instance when its client has signed in. The connection and its close
+// then count for that tenant and no longer for the one before. If that would pass Admission.MaxPerTenant, nothing changes
+// and the error is ErrTenantLimit; a handler that returns it closes the connection with CloseAdmissionRejected. Loop
+// only.
+func (c *Conn) SetTenant(name string) error {
+	old := c.tenant()
+	if name == old {
+		return nil
+	}
+	if c.phase == PhaseClosed {
+		return c.closedError()
+	}
+	if g := c.set.accept.Gate; g != nil {
+		if !g.ClaimTenant(name) {
+			return WithReason(CloseAdmissionRejected, fmt.Errorf("%w: tenant %q, limit %d", ErrTenantLimit, name, g.MaxPerTenant))
+		}
+		g.LeaveTenant(old)
+	}
+	c.extend().tenant = name
+	return nil
 }

@@ -2,6 +2,7 @@ package eddy
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -184,4 +185,244 @@ func (r *requestContext) forget(f *func()) bool {
 		}
 	}
 	return false
+}
+
+// A message can carry a context.Context, its trace, whose values hold whatever a tracing library keeps there. A trace
+// travels with the message through FireRead, FireEvent and FireError, over pools and back; outbound messages carry none.
+// The engine uses the trace's values only and ignores its end. Connections without a trace pay nothing.
+
+// SetTrace makes t the trace of the message that is being handled; nil removes it. Until the handler returns, the trace
+// holds for it and for the handlers that it passes something on to. Valid where all methods of ctx are.
+func (ctx *Context) SetTrace(t context.Context) {
+	m := ctx.loose()
+	switch {
+	case ctx.onLoop():
+		ctx.conn.loop.setTrace(ctx.conn, t)
+	case m != nil:
+		m.trace = t
+	default:
+		if s := ctx.findStrand(); s != nil {
+			s.trace = t
+		}
+	}
+}
+
+// Trace returns the trace of the message that is being handled. If there is none, it returns the connection's trace, else
+// an empty context. Valid where all methods of ctx are.
+func (ctx *Context) Trace() context.Context {
+	if t := ctx.trace(); t != nil {
+		return t
+	}
+	if t := ctx.conn.trace(); t != nil {
+		return t
+	}
+	return context.Background()
+}
+
+// SetTrace makes t the trace of all messages of the connection that have none of their own; nil removes it. Any
+// goroutine.
+func (c *Conn) SetTrace(t context.Context) {
+	if t == nil {
+		if x := c.ext.Load(); x != nil {
+			x.values.trace.Store(nil)
+		}
+		return
+	}
+	c.extend().values.trace.Store(&t)
+}
+
+// trace returns the connection's trace, nil for none.
+func (c *Conn) trace() context.Context {
+	if x := c.ext.Load(); x != nil {
+		if t := x.values.trace.Load(); t != nil {
+			return *t
+		}
+	}
+	return nil
+}
+
+// trace returns the trace of the message that is being handled, nil for none.
+func (ctx *Context) trace() context.Context {
+	if ctx.onLoop() {
+		return ctx.conn.loop.traceOf(ctx.conn)
+	}
+	if m := ctx.loose(); m != nil {
+		return m.trace
+	}
+	if s := ctx.findStrand(); s != nil {
+		return s.trace
+	}
+	return nil
+}
+
+// loopTrace is the trace of the message that a loop is handling.
+type loopTrace struct {
+	conn *Conn
+	ctx  context.Context // nil for none
+}
+
+func (l *loop) setTrace(c *Conn, t context.Context) { l.inHand.tracing = loopTrace{c, t} }
+
+func (l *loop) traceOf(c *Conn) context.Context {
+	if l.inHand.tracing.ctx != nil && l.inHand.tracing.conn == c {
+		return l.inHand.tracing.ctx
+	}
+	return nil
+}
+
+// traceOver clears the loop's trace after a message or a task.
+func (l *loop) traceOver() {
+	if l.inHand.tracing.conn != nil {
+		l.inHand.tracing = loopTrace{}
+	}
+}
+
+// traced is a message with its trace, on the way from its handler to another executor.
+type traced struct {
+	trace context.Context
+	msg   any
+}
+
+// Release implements Releaser.
+func (m *traced) Release() { release(m.msg) }
+
+// withTrace attaches a trace, if there is one, to a message that leaves for another executor.
+func withTrace(t context.Context, msg any) any {
+	if t == nil {
+		return msg
+	}
+	return &traced{t, msg}
+}
+
+// takeTrace undoes withTrace: it returns the trace, nil for none, and the message.
+func takeTrace(msg any) (context.Context, any) {
+	if m, ok := msg.(*traced); ok {
+		return m.trace, m.msg
+	}
+	return nil, msg
+}
+
+// untrace makes the task's trace, if there is one, the loop's trace, and returns the task's message.
+func (l *loop) untrace(t task) any {
+	trace, msg := takeTrace(t.msg)
+	if trace != nil {
+		l.setTrace(t.conn, trace)
+	}
+	return msg
+}
+
+// tracedContext is a request's context with the values of a trace before its own.
+type tracedContext struct {
+	*requestContext
+	trace context.Context
+}
+
+// Value implements context.Context.
+func (c *tracedContext) Value(key any) any {
+	if v := c.trace.Value(key); v != nil {
+		return v
+	}
+	return c.requestContext.Value(key)
+}
+
+// contextWith returns r with the values of the message's trace, or of the connection's.
+func (ctx *Context) contextWith(r *requestContext) context.Context {
+	t := ctx.trace()
+	if t == nil {
+		t = ctx.conn.trace()
+	}
+	if t == nil {
+		return r
+	}
+	return &tracedContext{r, t}
+}
+
+var errNoContext = errors.New("eddy: ConnContext returned nil: return the context it is given, or one made of it")
+
+// connBase is what ConnContext returned for a connection.
+type connBase struct {
+	ctx  context.Context
+	stop func() bool // ends the wait for a context with an end of its own; nil = there is none
+}
+
+// BaseContext returns the context from which the contexts of the connection's requests descend. It is what
+// Server.ConnContext returned, else Server.BaseContext, else empty. It does not end with the connection; Done tells that.
+// Any goroutine, also after the close.
+func (c *Conn) BaseContext() context.Context {
+	if x := c.ext.Load(); x != nil {
+		if b := x.values.base.Load(); b != nil {
+			return b.ctx
+		}
+	}
+	return c.set.base
+}
+
+// makeBase calls ConnContext if there is one. Called on the loop, before Init.
+func (c *Conn) makeBase() error {
+	if c.set.connContext == nil {
+		return nil
+	}
+	own := c.set.connContext(c.set.base, c)
+	if own == nil {
+		return errNoContext
+	}
+	x, b := c.extend(), &connBase{ctx: own}
+	x.values.base.Store(b)
+	if done := own.Done(); done != nil && done != c.set.base.Done() {
+		b.stop = context.AfterFunc(own, func() { x.cancelRequests(own.Err()) })
+	}
+	return nil
+}
+
+// release ends the wait for the end of the base context. Loop only.
+func (v *connValues) release() {
+	if b := v.base.Load(); b != nil && b.stop != nil {
+		b.stop()
+	}
+}
+
+// within returns the earlier of a deadline, zero for none, and the base context's.
+func (c *Conn) within(deadline time.Time) (time.Time, bool) {
+	if d, ok := c.BaseContext().Deadline(); ok && (deadline.IsZero() || d.Before(deadline)) {
+		return d, true
+	}
+	return deadline, !deadline.IsZero()
+}
+
+// follow ends the contexts of the owner's connections when base ends, unless stop is called before. One wait serves all
+// connections.
+func (e *endpoint) follow(base context.Context, loops []*loop) (stop func() bool) {
+	return context.AfterFunc(base, func() {
+		for _, l := range loops {
+			l.endContexts(e, 0)
+		}
+	})
+}
+
+// contextBatch is the number of slots whose contexts end in one task.
+const contextBatch = 256
+
+// endContexts makes the loop end the contexts of the owner's connections, from a slot on, because their base context has
+// ended. A context that is made meanwhile sees for itself that the base has ended. Any goroutine.
+func (l *loop) endContexts(owner *endpoint, from int) {
+	_ = l.Tasks.PushControl(task{kind: taskFunc, msg: func() { // a loop that has ended has closed everything
+		part, end := l.table.Part(from, contextBatch)
+		for _, c := range part {
+			if c != nil && c.set.owner == owner {
+				c.baseEnded()
+			}
+		}
+		if end < l.table.Len() {
+			l.endContexts(owner, end)
+		}
+	}})
+}
+
+// baseEnded ends the connection's contexts, unless ConnContext has made them independent of the server's base context.
+func (c *Conn) baseEnded() {
+	if x := c.ext.Load(); x != nil {
+		if err := c.BaseContext().Err(); err != nil {
+			x.cancelRequests(err)
+		}
+	}
 }

@@ -73,7 +73,7 @@ func TestNetworkOfAPeer(t *testing.T) {
 }
 
 // TestConnHasNoLooseFlags: what a connection's state consists of is its phase, its close reason, its deadlines and the
-// named bits of bits.go, all different.
+// named bits of state.go, all different.
 func TestConnHasNoLooseFlags(t *testing.T) {
 	for f := range reflect.TypeFor[Conn]().Fields() {
 		if f.Type.Kind() == reflect.Bool || f.Type == reflect.TypeFor[atomic.Bool]() {
