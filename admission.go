@@ -214,3 +214,38 @@ func (l *loop) refuse(c *Conn) {
 	c.set.owner.discharge(c)
 	l.Counters[meter.Refused]++
 }
+
+// ErrTenantLimit is the error of SetTenant when the tenant has as many connections as allowed.
+var ErrTenantLimit = errors.New("eddy: the tenant has too many connections")
+
+// Tenant returns the tenant of the connection, as set by Admission.Tenant or SetTenant; "" means none. Loop only.
+func (c *Conn) Tenant() string { return c.tenant() }
+
+func (c *Conn) tenant() string {
+	if x := c.ext.Load(); x != nil {
+		return x.tenant
+	}
+	return ""
+}
+
+// SetTenant assigns the connection to a tenant, for instance when its client has signed in. The connection and its close
+// then count for that tenant and no longer for the one before. If that would pass Admission.MaxPerTenant, nothing changes
+// and the error is ErrTenantLimit; a handler that returns it closes the connection with CloseAdmissionRejected. Loop
+// only.
+func (c *Conn) SetTenant(name string) error {
+	old := c.tenant()
+	if name == old {
+		return nil
+	}
+	if c.phase == PhaseClosed {
+		return c.closedError()
+	}
+	if g := c.set.accept.Gate; g != nil {
+		if !g.ClaimTenant(name) {
+			return WithReason(CloseAdmissionRejected, fmt.Errorf("%w: tenant %q, limit %d", ErrTenantLimit, name, g.MaxPerTenant))
+		}
+		g.LeaveTenant(old)
+	}
+	c.extend().tenant = name
+	return nil
+}

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-eddy/eddy/internal/list"
 	"github.com/go-eddy/eddy/internal/reactor"
@@ -12,9 +14,8 @@ import (
 
 // attempt is one outbound connection until it is open or has failed. Owned by its loop.
 type attempt struct {
-	dialer *Dialer
-	eng    *dialing
 	set    *settings
+	dial   *dialSettings
 	loop   *loop
 	remote net.Addr
 	peer   netip.AddrPort // remote, zero for a Unix socket
@@ -28,9 +29,9 @@ type attempt struct {
 	place   list.Place[attempt]
 }
 
-// begin gives the attempt to one of the loops.
-func (a *attempt) begin(loops []*loop) bool {
-	return a.eng.crew.offer(a.peer, loops, func(l *loop) bool {
+// begin gives the attempt to one of the loops, which are of w.
+func (a *attempt) begin(w *crew, loops []*loop) bool {
+	return w.offer(a.peer, loops, func(l *loop) bool {
 		a.loop = l
 		return l.Healthy() && l.Tasks.Push(task{kind: taskFunc, msg: a.connect}) == nil
 	})
@@ -43,7 +44,7 @@ func (a *attempt) connect() {
 		a.fail(ErrDialerClosed)
 		return
 	}
-	o := a.eng.connect
+	o := a.dial
 	fd, connected, err := l.sock.Connect(a.remote.Network(), a.remote, o.socket)
 	if err != nil {
 		a.fail(err)
@@ -65,7 +66,7 @@ func (a *attempt) connect() {
 	l.attempts.Push(&a.place, a)
 }
 
-func (a *attempt) owner() *endpoint { return &a.dialer.endpoint }
+func (a *attempt) owner() *endpoint { return a.set.owner }
 
 // ready takes the outcome when the poller reports one.
 func (a *attempt) ready(sys.Ready) {
@@ -129,7 +130,7 @@ func (a *attempt) fail(err error) {
 	if a.fd >= 0 {
 		_ = a.loop.sock.Close(a.fd) // never became a connection; nobody to tell
 	}
-	a.dialer.failed.Add(1)
+	a.dial.failed.Add(1)
 	a.owner().tally.Release()
 	a.tell(nil, a.opError(err))
 }
@@ -156,4 +157,11 @@ func (l *loop) abandon(owner *endpoint) {
 			a.fail(ErrDialerClosed)
 		}
 	}
+}
+
+type dialSettings struct {
+	maxConns int
+	timeout  time.Duration
+	socket   sys.ConnectOptions
+	failed   *atomic.Uint64 // attempts, of the Dialer
 }

@@ -66,14 +66,6 @@ func defaultMemoryBudget() int {
 	return allowance.Files(os.ReadFile).Least(debug.SetMemoryLimit(-1), allowance.Total).Budget()
 }
 
-// memoryBudget returns the server's limit, 0 for none.
-func (s *Server) memoryBudget(k *kernel) int {
-	if s.MemoryBudget == 0 && k.memory != nil {
-		return k.memory()
-	}
-	return max(s.MemoryBudget, 0)
-}
-
 func (b *budget) setLimit(bytes int) {
 	b.limit = int64(bytes)
 	b.low = b.limit - b.limit/budgetFree
@@ -444,4 +436,15 @@ func (c *Conn) submitted(size int) {
 	if c.set.owner.budget.limit > 0 && size > 0 {
 		c.cell().pending.Add(-int64(size))
 	}
+}
+
+// MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
+type MemoryStats struct {
+	Budget    int64  // Server.MemoryBudget or its default; 0 = no limit
+	Outbound  int64  // bytes queued for peers
+	Inbound   int64  // bytes received and not decoded yet, or kept: see Context.KeepInput
+	Pressure  bool   // reads pause: the sum is above the budget, or was and is not yet well below
+	Pressures uint64 // times Pressure began
+	Closed    uint64 // connections closed to end the pressure, the slowest first
+	Refused   uint64 // writes from other goroutines refused during pressure
 }

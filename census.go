@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-eddy/eddy/internal/accept"
 	"github.com/go-eddy/eddy/internal/meter"
 	"github.com/go-eddy/eddy/internal/reactor"
 	"github.com/go-eddy/eddy/internal/transport"
@@ -216,50 +214,8 @@ func (id ConnID) Compare(other ConnID) int {
 	return cmp.Or(cmp.Compare(id.loop, other.loop), cmp.Compare(id.slot, other.slot), cmp.Compare(id.gen, other.gen))
 }
 
-// firstBytes returns the first bytes of a text that came from elsewhere, as valid UTF-8.
-func firstBytes(text string, most int) string {
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(text, "")
-}
-
 // maxKeepCloses bounds Server.KeepCloses.
 const maxKeepCloses = 1 << 16
-
-// causeBytes bounds the kept text of a cause.
-const causeBytes = 200
-
-// closedConn is what is kept of a connection that has ended.
-type closedConn struct {
-	id     ConnID
-	remote netip.AddrPort
-	tenant string
-	reason CloseReason
-	cause  string // at most causeBytes
-}
-
-// noteClose keeps the close of c for RecentCloses.
-func (e *endpoint) noteClose(now int64, c *Conn) {
-	if e.recent == nil {
-		return
-	}
-	end := c.ended.Load()
-	e.recent.Add(now, closedConn{c.ID(), c.RemoteAddr(), c.tenant(), end.Reason, causeText(end.Err)})
-}
-
-// causeText returns the start of the error's text, even if its Error method panics.
-func causeText(err error) (text string) {
-	if err == nil {
-		return ""
-	}
-	defer func() {
-		if recover() != nil {
-			text = "an error whose Error method panicked"
-		}
-	}()
-	return firstBytes(err.Error(), causeBytes)
-}
 
 // RecentCloses returns the last connections that ended, the latest first, at most Server.KeepCloses. Refused connections
 // are not included. Any goroutine.
@@ -274,9 +230,6 @@ func (s *Server) RecentCloses() []ConnInfo {
 	})
 	return all
 }
-
-// The lengths of the prefixes that networks are told apart by.
-const labelIPv4Bits, labelIPv6Bits = 24, 48
 
 // closes returns the counts of closes by reason.
 func closes(n *meter.Counts) map[CloseReason]uint64 {
@@ -296,50 +249,4 @@ func labelCounts[K comparable](t *meter.Labels[K]) map[string]map[CloseReason]ui
 		all[n.Label] = of
 	}
 	return all
-}
-
-// countClose counts one end for its reason, its network and its tenant.
-func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant string) {
-	e.closed[reason].Add(1)
-	if peer.IsValid() {
-		e.networks.Of(accept.Network(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
-	}
-	if tenant != "" {
-		e.tenants.Of(tenant)[reason].Add(1)
-	}
-}
-
-// ErrTenantLimit is the error of SetTenant when the tenant has as many connections as allowed.
-var ErrTenantLimit = errors.New("eddy: the tenant has too many connections")
-
-// Tenant returns the tenant of the connection, as set by Admission.Tenant or SetTenant; "" means none. Loop only.
-func (c *Conn) Tenant() string { return c.tenant() }
-
-func (c *Conn) tenant() string {
-	if x := c.ext.Load(); x != nil {
-		return x.tenant
-	}
-	return ""
-}
-
-// SetTenant assigns the connection to a tenant, for instance when its client has signed in. The connection and its close
-// then count for that tenant and no longer for the one before. If that would pass Admission.MaxPerTenant, nothing changes
-// and the error is ErrTenantLimit; a handler that returns it closes the connection with CloseAdmissionRejected. Loop
-// only.
-func (c *Conn) SetTenant(name string) error {
-	old := c.tenant()
-	if name == old {
-		return nil
-	}
-	if c.phase == PhaseClosed {
-		return c.closedError()
-	}
-	if g := c.set.accept.Gate; g != nil {
-		if !g.ClaimTenant(name) {
-			return WithReason(CloseAdmissionRejected, fmt.Errorf("%w: tenant %q, limit %d", ErrTenantLimit, name, g.MaxPerTenant))
-		}
-		g.LeaveTenant(old)
-	}
-	c.extend().tenant = name
-	return nil
 }

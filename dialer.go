@@ -64,7 +64,7 @@ type Dialer struct {
 // dialing is the running part of a Dialer.
 type dialing struct {
 	set      *settings
-	connect  dialSettings
+	dial     *dialSettings
 	group    *Group
 	ownGroup bool
 	crew     *crew
@@ -72,19 +72,6 @@ type dialing struct {
 	endOnce  sync.Once
 	stopped  chan struct{}
 }
-
-type dialSettings struct {
-	maxConns int
-	timeout  time.Duration
-	socket   sys.ConnectOptions
-}
-
-var (
-	// ErrDialerClosed is the error of Dial after Close or Shutdown, and of attempts that were on their way then.
-	ErrDialerClosed = errors.New("eddy: dialer closed")
-
-	errGroupBusy = fmt.Errorf("eddy: no loop of the group takes the connection: %w", ErrSaturated)
-)
 
 // Dial connects to an address and returns the connection once its handlers have been told HandleOpen. network is
 // "tcp", "tcp4", "tcp6" or "unix". Host names are resolved; their addresses are tried in turn, each for ConnectTimeout,
@@ -211,14 +198,14 @@ func (d *Dialer) attempt(remote net.Addr, o DialOptions, done func(*Conn, error)
 	if d.endpoint.phase.Load() != int32(serverRunning) {
 		return nil, ErrDialerClosed
 	}
-	if !d.endpoint.tally.Admit(e.connect.maxConns) {
-		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.connect.maxConns)
+	if !d.endpoint.tally.Admit(e.dial.maxConns) {
+		return nil, fmt.Errorf("eddy: Dialer.MaxConns is %d: no more connections", e.dial.maxConns)
 	}
-	a := &attempt{dialer: d, eng: e, set: set, remote: remote, done: done, fd: -1}
+	a := &attempt{set: set, dial: e.dial, remote: remote, done: done, fd: -1}
 	if t, ok := remote.(*net.TCPAddr); ok {
 		a.peer = t.AddrPort()
 	}
-	if !a.begin(loops) {
+	if !a.begin(e.crew, loops) {
 		d.endpoint.tally.Release()
 		return nil, errGroupBusy
 	}
@@ -289,7 +276,8 @@ func (d *Dialer) start() (*dialing, error) {
 		return nil, err
 	}
 	e := &dialing{set: set, group: d.Group, stopped: make(chan struct{})}
-	e.connect = dialSettings{
+	e.dial = &dialSettings{
+		failed:   &d.failed,
 		maxConns: d.MaxConns,
 		timeout:  orDuration(d.ConnectTimeout, defaultConnectTimeout),
 		socket:   sys.ConnectOptions{Local: d.LocalAddr, KeepAlive: orDuration(d.KeepAlive, defaultKeepAlive), RecvBuffer: d.RecvBuffer, SendBuffer: d.SendBuffer, Unsent: max(orInt(d.Unsent, defaultUnsent), 0)},

@@ -272,7 +272,7 @@ func hangingDialer(t *testing.T) (*Dialer, *hanging, *loop) {
 		t.Fatal(err)
 	}
 	st.crew.loops = []*loop{l}
-	d.eng = &dialing{set: set, crew: st.crew, group: &Group{}, stopped: make(chan struct{}), connect: dialSettings{timeout: time.Second}}
+	d.eng = &dialing{set: set, crew: st.crew, group: &Group{}, stopped: make(chan struct{}), dial: &dialSettings{failed: &d.failed, timeout: time.Second}}
 	d.endpoint.join(st.loops, 0)
 	return d, h, l
 }

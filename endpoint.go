@@ -231,3 +231,35 @@ func (c *Conn) checkDrainTask() {
 	c.requestOver()
 	c.loop.afterActivity(c)
 }
+
+// closedConn is what is kept of a connection that has ended.
+type closedConn struct {
+	id     ConnID
+	remote netip.AddrPort
+	tenant string
+	reason CloseReason
+	cause  string // at most causeBytes
+}
+
+// noteClose keeps the close of c for RecentCloses.
+func (e *endpoint) noteClose(now int64, c *Conn) {
+	if e.recent == nil {
+		return
+	}
+	end := c.ended.Load()
+	e.recent.Add(now, closedConn{c.ID(), c.RemoteAddr(), c.tenant(), end.Reason, causeText(end.Err)})
+}
+
+// countClose counts one end for its reason, its network and its tenant.
+func (e *endpoint) countClose(reason CloseReason, peer netip.AddrPort, tenant string) {
+	e.closed[reason].Add(1)
+	if peer.IsValid() {
+		e.networks.Of(accept.Network(peer.Addr(), labelIPv4Bits, labelIPv6Bits))[reason].Add(1)
+	}
+	if tenant != "" {
+		e.tenants.Of(tenant)[reason].Add(1)
+	}
+}
+
+// The lengths of the prefixes that networks are told apart by.
+const labelIPv4Bits, labelIPv6Bits = 24, 48

@@ -224,3 +224,34 @@ func (r CloseReason) orInternal() CloseReason {
 	}
 	return r
 }
+
+// causeText returns the start of the error's text, even if its Error method panics.
+func causeText(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = "an error whose Error method panicked"
+		}
+	}()
+	return firstBytes(err.Error(), causeBytes)
+}
+
+// causeBytes bounds the kept text of a cause.
+const causeBytes = 200
+
+// firstBytes returns the first bytes of a text that came from elsewhere, as valid UTF-8.
+func firstBytes(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+var (
+	// ErrDialerClosed is the error of Dial after Close or Shutdown, and of attempts that were on their way then.
+	ErrDialerClosed = errors.New("eddy: dialer closed")
+
+	errGroupBusy = fmt.Errorf("eddy: no loop of the group takes the connection: %w", ErrSaturated)
+)

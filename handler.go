@@ -279,3 +279,5 @@ func (ctx *Context) offLoop() error {
 		"handler", ctx.node.name, "conn", ctx.conn.ID())
 	return ErrOffLoop
 }
+
+func typeName(v any) string { return fmt.Sprintf("%T", v) }

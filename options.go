@@ -13,48 +13,6 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// WaitMode says how a loop waits for events.
-type WaitMode uint8
-
-const (
-	// WaitParked parks the loop in Go's own poller, so that it costs no thread while it waits and wins its processor
-	// back like any goroutine. The default.
-	WaitParked WaitMode = iota
-	// WaitPinned locks the loop to an OS thread that blocks in the kernel. Use it for dedicated cores.
-	WaitPinned
-)
-
-// OverflowPolicy says what happens to a write that would pass Watermarks.Max.
-type OverflowPolicy uint8
-
-const (
-	// OverflowClose closes the connection with CloseBackpressureLimit; the write returns ErrBackpressure. The default.
-	OverflowClose OverflowPolicy = iota
-	// OverflowReject refuses the write with ErrBackpressure and keeps the connection.
-	OverflowReject
-	// OverflowDropNewest drops the message that would pass the bound. OverflowDropNewest, OverflowDropOldest and
-	// OverflowKeepLatest are for a MessageClass only.
-	OverflowDropNewest
-	// OverflowDropOldest drops the oldest messages of the class, as many as needed. A message that is partly sent is
-	// never dropped.
-	OverflowDropOldest
-	// OverflowKeepLatest drops all messages of the class that have not begun to be sent, because the new one supersedes
-	// them.
-	OverflowKeepLatest
-	overflowPolicies
-)
-
-// Watermarks bound a connection's outbound queue, in bytes. At High and above the connection is unwritable and its reads
-// are paused; at Low and below it is writable again. Below High, one message may always be queued, whatever its size. Any
-// other message that would pass Max meets the OverflowPolicy.
-//
-// The defaults are 256 KiB, 1 MiB and 8 MiB. Where neither Low nor High is set, a connection begins with a sixteenth of
-// theirs. Both double after its peer has emptied the queue eight times, up to the defaults, so that a peer that reads
-// nothing holds little.
-type Watermarks struct {
-	Low, High, Max int
-}
-
 // Defaults of the zero Server.
 const (
 	defaultLowWatermark  = 256 << 10
@@ -68,37 +26,6 @@ const (
 	defaultKeepAlive     = 15 * time.Second // as package net
 	defaultUnsent        = 256 << 10
 )
-
-// Budgets of one iteration of a loop.
-const (
-	readCallBudget  = 16
-	readByteBudget  = 256 << 10
-	frameBudget     = 32
-	writeCallBudget = 16
-	deadlineBudget  = 4096
-	scratchSize     = 64 << 10
-	retainedBuffers = 4 << 20
-)
-
-// settings is the validated configuration of a Server or Dialer, as far as it concerns connections. The value is
-// immutable and shared by them.
-type settings struct {
-	owner         *endpoint
-	init          func(*Pipeline) error
-	accept        accept.Settings // zero for a Dialer
-	marks         Watermarks
-	growing       bool // the marks of a connection begin with a part of these
-	overflow      OverflowPolicy
-	limits        Deadlines
-	minRate       int // bytes per second that extend write deadlines; in settings 0 = any byte does
-	handshake     time.Duration
-	flushTimeout  time.Duration
-	lingerTimeout time.Duration
-	halfClose     bool
-	log           *slog.Logger
-	base          context.Context // in settings never nil
-	connContext   func(context.Context, *Conn) context.Context
-}
 
 // settings validates the server's fields and fills in the defaults; an error names the field.
 func (s *Server) settings() (*settings, error) {
@@ -217,21 +144,6 @@ func (o connOptions) settings(kind string, owner *endpoint) (*settings, error) {
 	}, nil
 }
 
-// field is an option that must not be negative.
-type field struct {
-	name  string
-	value int64
-}
-
-func notNegative(kind string, fields []field) error {
-	for _, f := range fields {
-		if f.value < 0 {
-			return fmt.Errorf("eddy: %s.%s is %d: it must not be negative", kind, f.name, f.value)
-		}
-	}
-	return nil
-}
-
 // checkTopology refuses fields that contradict each other about the loops.
 func (s *Server) checkTopology() error {
 	if s.Group != nil && (s.Loops != 0 || s.Poller != "" || s.WaitMode != WaitParked || s.TaskQueue != 0) {
@@ -258,34 +170,6 @@ func (w Watermarks) withDefaults(kind string) (Watermarks, error) {
 	return w, nil
 }
 
-func orInt(v, def int) int {
-	if v == 0 {
-		return def
-	}
-	return v
-}
-
-func orString(v, def string) string {
-	if v == "" {
-		return def
-	}
-	return v
-}
-
-func orDuration(v, def time.Duration) time.Duration {
-	if v == 0 {
-		return def
-	}
-	return v
-}
-
-func orLogger(l *slog.Logger) *slog.Logger {
-	if l == nil {
-		return slog.Default()
-	}
-	return l
-}
-
 // Defaults of the loops' settings.
 const (
 	defaultIORatio        = 50
@@ -295,30 +179,6 @@ const (
 	defaultRebuildAfter   = 512
 	defaultStallThreshold = 100 * time.Millisecond
 )
-
-// WaitDecision is the choice of a Group's Strategy.
-type WaitDecision uint8
-
-const (
-	// Block waits for an event, a task or the next deadline, whichever comes first.
-	Block = WaitDecision(reactor.Block)
-	// Continue does not ask the poller: tasks and deadlines are served, I/O is not.
-	Continue = WaitDecision(reactor.Continue)
-	// BusyWait asks the poller without waiting.
-	BusyWait = WaitDecision(reactor.BusyWait)
-)
-
-// tuning holds a Group's settings for its loops, after validation.
-type tuning struct {
-	ioRatio, taskBudget, minTasks int
-	maxEvents                     int
-	rebuildAfter                  int // 0 = never
-	strategy                      func(timeout time.Duration, empty int) WaitDecision
-	cpus                          []int
-	spin                          time.Duration
-	stall                         time.Duration // 0 = never
-	onStall                       func(Stall)
-}
 
 // tuning validates the group's fields and fills in the defaults; an error names the field.
 func (g *Group) tuning() (tuning, error) {
@@ -349,55 +209,4 @@ func (g *Group) tuning() (tuning, error) {
 		s.rebuildAfter = 0
 	}
 	return s, s.checkPinned(g.WaitMode)
-}
-
-// reactor returns the settings of loop i.
-func (s *loopSettings) reactor(i int) *reactor.Settings {
-	set := &reactor.Settings{
-		TaskQueue: s.taskQueue, MaxEvents: s.maxEvents,
-		IORatio: s.ioRatio, TaskBudget: s.taskBudget, MinTasks: s.minTasks,
-		RebuildAfter: s.rebuildAfter, Spin: s.spin, Stall: s.stall,
-		Pinned: s.wait == WaitPinned, CPU: -1,
-	}
-	if len(s.cpus) > 0 {
-		set.CPU = s.cpus[i%len(s.cpus)]
-	}
-	if f := s.strategy; f != nil {
-		set.Strategy = func(timeout time.Duration, empty int) reactor.Decision { return reactor.Decision(f(timeout, empty)) }
-	}
-	return set
-}
-
-// checkPinned refuses options that need loops in WaitPinned.
-func (s *tuning) checkPinned(wait WaitMode) error {
-	for _, cpu := range s.cpus {
-		if cpu < 0 {
-			return fmt.Errorf("eddy: Group.CPUs names processor %d: it must not be negative", cpu)
-		}
-	}
-	if wait == WaitPinned {
-		return nil
-	}
-	if len(s.cpus) > 0 {
-		return fmt.Errorf("eddy: Group.CPUs names %d processors: only loops in WaitPinned can be pinned", len(s.cpus))
-	}
-	if s.spin != 0 {
-		return fmt.Errorf("eddy: Group.Spin is %v: only loops in WaitPinned may spin", s.spin)
-	}
-	return nil
-}
-
-// tuneBoss gives the group of a server's boss the settings of its workers, except CPUs and Spin, which take up a
-// processor.
-func (s *tuning) tuneBoss(g *Group) {
-	const off = -1
-	g.IORatio, g.TaskBudget, g.MinTasks, g.MaxEvents = s.ioRatio, s.taskBudget, s.minTasks, s.maxEvents
-	g.RebuildAfter = s.rebuildAfter
-	if s.rebuildAfter == 0 {
-		g.RebuildAfter = off
-	}
-	g.StallThreshold, g.OnStall = s.stall, s.onStall
-	if s.stall == 0 {
-		g.StallThreshold = off
-	}
 }

@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"github.com/go-eddy/eddy/executor"
-	"github.com/go-eddy/eddy/internal/backend"
 	"github.com/go-eddy/eddy/internal/goid"
 	"github.com/go-eddy/eddy/internal/meter"
-	"github.com/go-eddy/eddy/internal/poll"
 	"github.com/go-eddy/eddy/internal/reactor"
-	"github.com/go-eddy/eddy/internal/sys"
 	"github.com/go-eddy/eddy/internal/transport"
 )
 
@@ -88,48 +85,6 @@ type Server struct {
 	closed   bool                   // the server was ended before Listen
 	endpoint endpoint
 	platform *kernel // nil = the real one
-}
-
-// kernel holds the services that a group takes from the operating system.
-type kernel struct {
-	sockets func() sys.Sockets
-	clock   sys.Clock
-	poller  func(name string, wait WaitMode) (sys.Poller, error)
-	start   func(*loop)                          // nil = one goroutine per loop
-	await   func(a, b <-chan struct{}) bool      // nil = a select statement
-	pause   func(time.Duration, <-chan struct{}) // how a loop without a working poller waits; nil = in real time
-	memory  func() int                           // defaultMemoryBudget; nil = not known
-}
-
-// wait blocks until one of the channels can be received from, and reports whether it was a.
-func (k *kernel) wait(a, b <-chan struct{}) bool {
-	if k.await != nil {
-		return k.await(a, b)
-	}
-	select {
-	case <-a:
-		return true
-	case <-b:
-		return false
-	}
-}
-
-// realKernel returns the kernel of the operating system, with the sockets and pollers of the named backend.
-func realKernel(poller string) *kernel {
-	return &kernel{
-		sockets: func() sys.Sockets { return backend.NewSockets(poller) },
-		clock:   sys.NewClock(),
-		poller:  realPoller,
-		memory:  defaultMemoryBudget,
-	}
-}
-
-func realPoller(name string, wait WaitMode) (sys.Poller, error) {
-	mode := poll.Parked
-	if wait == WaitPinned {
-		mode = poll.Pinned
-	}
-	return backend.NewPoller(name, mode)
 }
 
 // Listen binds the address, starts the loops and returns when the server serves. network is "tcp", "tcp4" or "tcp6". The
@@ -361,4 +316,10 @@ func (s *Server) end(ctx context.Context, e *engine) {
 // goroutineID returns the number of the calling goroutine.
 func goroutineID() uint64 { return goid.Current() }
 
-func typeName(v any) string { return fmt.Sprintf("%T", v) }
+// memoryBudget returns the server's limit, 0 for none.
+func (s *Server) memoryBudget(k *kernel) int {
+	if s.MemoryBudget == 0 && k.memory != nil {
+		return k.memory()
+	}
+	return max(s.MemoryBudget, 0)
+}

@@ -63,16 +63,6 @@ type LoopStats struct {
 	Lag             Lag
 }
 
-// Lag says how late a loop does what is due: the distribution over the last 30 to 60 seconds. The model is a task that is
-// due every 100 ms and notes how late it runs. A tick during an iteration waits for the iteration's end; a tick during
-// the loop's sleep does not wait. No tick wakes an idle loop; the ticks of a sleep are counted when it is over. Also
-// counted, at most once per tick, is how late the system let the loop wake for a deadline.
-type Lag struct {
-	Ticks         uint64
-	P50, P95, P99 time.Duration // at most a quarter too high
-	Max           time.Duration
-}
-
 // Stats are the numbers of a server since Listen. Taking them costs no lock and disturbs no loop; they are at most one
 // iteration old.
 type Stats struct {
@@ -107,17 +97,6 @@ func (s *Server) uptime(e *engine) time.Duration {
 		end = e.kernel.clock.Now()
 	}
 	return time.Duration(end - e.began)
-}
-
-// MemoryStats are what a server's connections hold, and what was done to keep it within MemoryBudget.
-type MemoryStats struct {
-	Budget    int64  // Server.MemoryBudget or its default; 0 = no limit
-	Outbound  int64  // bytes queued for peers
-	Inbound   int64  // bytes received and not decoded yet, or kept: see Context.KeepInput
-	Pressure  bool   // reads pause: the sum is above the budget, or was and is not yet well below
-	Pressures uint64 // times Pressure began
-	Closed    uint64 // connections closed to end the pressure, the slowest first
-	Refused   uint64 // writes from other goroutines refused during pressure
 }
 
 // Stats returns the numbers so far. Any goroutine; after the server has stopped they stay fixed.
