@@ -149,13 +149,8 @@ func (c *Conn) countAnswers() {
 
 // holds returns what is queued and what is left over, at most 4 GiB of each.
 func (c *Conn) holds() (out, left uint32) {
-	if c.in != nil {
-		left = uint32(min(int64(c.in.Len()), math.MaxUint32))
-	}
-	if n := c.innerBytes(); n > 0 {
-		left = uint32(min(int64(left)+int64(n), math.MaxUint32))
-	}
-	return uint32(min(max(c.queued.Load(), 0), math.MaxUint32)), left
+	most := func(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+	return most(c.queued.Load()), most(int64(c.in.Len()) + int64(c.innerBytes()))
 }
 
 func (c *Conn) recount(out, in uint32) {

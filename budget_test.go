@@ -502,12 +502,12 @@ func TestBudgetCountsInput(t *testing.T) {
 	}
 	half[0].send("end;")
 	st.elapse(900 * time.Millisecond)
-	if half[0].conn.in == nil {
+	if !half[0].conn.in.Held() {
 		t.Fatal("the rest was read under pressure")
 	}
 	st.elapse(200 * time.Millisecond)
-	if half[4].closed != 1 || half[0].conn.in != nil || half[1].closed+half[2].closed+half[3].closed != 0 {
-		t.Errorf("the one that held most was closed %d times; the first is complete: %v", half[4].closed, half[0].conn.in == nil)
+	if half[4].closed != 1 || half[0].conn.in.Held() || half[1].closed+half[2].closed+half[3].closed != 0 {
+		t.Errorf("the one that held most was closed %d times; the first is complete: %v", half[4].closed, !half[0].conn.in.Held())
 	}
 }
 

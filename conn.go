@@ -64,7 +64,7 @@ type Conn struct {
 	queued     atomic.Int64    // outbound bytes, from submission to the kernel
 	lastActive int64           // monotonic ns
 	clock      transport.Clock // see timeouts.go
-	in         *buf.Segment
+	in         transport.Leftover
 	out        transport.Queue
 	head, tail *Context
 	ended      atomic.Pointer[CloseError] // written by the loop; set while the phase is Closing or Closed

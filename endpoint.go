@@ -221,7 +221,7 @@ func (c *Conn) checkDrain() {
 
 // idle reports that no request is being read, handled or answered.
 func (c *Conn) idle() bool {
-	return c.counts.inflight.Load() == 0 && c.counts.encoding.Load() == 0 && c.counts.transit.Load() == 0 && c.queued.Load() == 0 && c.in == nil && c.innerBytes() == 0 && c.later() == 0
+	return c.counts.inflight.Load() == 0 && c.counts.encoding.Load() == 0 && c.counts.transit.Load() == 0 && c.queued.Load() == 0 && !c.in.Held() && c.innerBytes() == 0 && c.later() == 0
 }
 
 // checkDrainTask runs after the last request in flight has ended, behind the tasks that the request submitted.

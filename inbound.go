@@ -9,13 +9,6 @@ import (
 	"github.com/go-eddy/eddy/internal/sys"
 )
 
-// smallLeftover is the size up to which an incomplete frame moves to the front of the loop's scratch buffer for the next
-// read. A longer one stays in its own segment, and the read goes straight behind it.
-const smallLeftover = 2 << 10
-
-// minReadSpace is the least room a read into a segment is given.
-const minReadSpace = 16 << 10
-
 var (
 	errIncomplete = errors.New("eddy: the peer closed inside a request")
 	errPhase      = errors.New("eddy: impossible phase transition")
@@ -46,20 +39,22 @@ func (c *Conn) readReady(ready sys.Ready) {
 func (c *Conn) readLoop(calls, total int) {
 	l := c.loop
 	for range calls {
-		held := c.stage()
+		held := c.in.Stage(l.mem.segments, l.mem.scratch)
 		space := l.mem.scratch[held:]
-		if c.in != nil {
+		if c.in.Held() {
 			space = c.in.Free()
 		}
 		space = space[:min(len(space), readByteBudget-total)]
 		n, err := l.sock.Read(c.fd, space)
 		if n <= 0 || err != nil {
-			c.unstage(held)
+			if held > 0 {
+				c.in.Keep(l.mem.segments, l.mem.scratch[:held])
+			}
 			c.readEnded(err)
 			return
 		}
 		c.received(n)
-		if c.in != nil {
+		if c.in.Held() {
 			c.in.Commit(n)
 			c.decodeStored()
 		} else {
@@ -104,36 +99,7 @@ func (c *Conn) received(n int) {
 
 // framesInHand reports whether bytes wait undecoded because of a pause or a budget.
 func (c *Conn) framesInHand() bool {
-	return c.in != nil && !c.has(partial) || c.paused&pauseInner != 0
-}
-
-// stage prepares the place for the next read. A small leftover moves to the front of scratch, and its size is returned. A
-// large one gets room behind it in a segment of its own.
-func (c *Conn) stage() int {
-	if c.in == nil {
-		return 0
-	}
-	l := c.loop
-	if held := c.in.Len(); held <= smallLeftover {
-		copy(l.mem.scratch, c.in.Bytes())
-		l.mem.segments.Put(c.in)
-		c.in = nil
-		return held
-	}
-	if len(c.in.Free()) < minReadSpace {
-		bigger := l.mem.segments.Get(max(2*c.in.Len(), c.in.Len()+minReadSpace))
-		bigger.Commit(copy(bigger.Free(), c.in.Bytes()))
-		l.mem.segments.Put(c.in)
-		c.in = bigger
-	}
-	return 0
-}
-
-// unstage puts a staged leftover back when the read brought nothing.
-func (c *Conn) unstage(held int) {
-	if held > 0 {
-		c.keep(c.loop.mem.scratch[:held])
-	}
+	return c.in.Held() && !c.has(partial) || c.paused&pauseInner != 0
 }
 
 // readEnded handles a read that brought no bytes.
@@ -210,53 +176,24 @@ func (c *Conn) checkHalfClosed() {
 // dropInput gives back bytes that will not be decoded.
 func (c *Conn) dropInput() {
 	c.dropInner()
-	if c.in != nil {
-		c.loop.mem.segments.Put(c.in)
-		c.in = nil
-	}
+	c.in.Drop(c.loop.mem.segments)
 }
 
 // decodeScratch decodes bytes in the loop's shared memory and keeps what is left over.
 func (c *Conn) decodeScratch(view []byte) {
 	rest := c.decode(view)
 	if len(rest) > 0 && c.phase < PhaseClosing {
-		c.keep(rest)
+		c.in.Keep(c.loop.mem.segments, rest)
 	}
 	buf.Poison(view)
 }
 
-// keep copies a leftover from scratch to a pooled segment.
-func (c *Conn) keep(rest []byte) {
-	c.in = c.loop.mem.segments.Get(len(rest))
-	c.in.Commit(copy(c.in.Free(), rest))
-}
-
-// roomyFactor is the ratio of segment to leftover from which the leftover moves to a smaller segment.
-const roomyFactor = 4
-
-// trimInput moves a leftover out of a segment that is far too large for it, because the peer may let it wait for any
-// time.
-func (c *Conn) trimInput() {
-	seg := c.in
-	if seg.Cap() < roomyFactor*max(seg.Len(), buf.MinSegment) {
-		return
-	}
-	c.keep(seg.Bytes())
-	c.loop.mem.segments.Put(seg)
-}
-
-// decodeStored decodes the connection's own segment.
+// decodeStored decodes the leftover.
 func (c *Conn) decodeStored() {
-	seg := c.in
-	view := seg.Bytes()
+	view := c.in.Bytes()
 	rest := c.decode(view)
-	if c.phase >= PhaseClosing {
-		return // the segment goes back at the close
-	}
-	seg.Consume(len(view) - len(rest))
-	if seg.Len() == 0 {
-		c.in = nil
-		c.loop.mem.segments.Put(seg)
+	if c.phase < PhaseClosing { // otherwise the close drops it
+		c.in.Consume(c.loop.mem.segments, len(view)-len(rest))
 	}
 }
 
@@ -371,7 +308,7 @@ func (c *Conn) resumeDecode() {
 	if c.paused&pauseInner != 0 && !c.resumeInner() {
 		return
 	}
-	if c.in != nil {
+	if c.in.Held() {
 		c.decodeStored()
 	}
 	if c.phase < PhaseClosing && !c.has(inputEnded|listedReady) && !c.readPaused() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/go-eddy/eddy/buf"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // innerInput holds the undecoded bytes of a decoder that is not the first handler, because TLS or a handler for a
@@ -11,7 +12,7 @@ import (
 // not for more bytes, are frames in hand. While there are any, pauseInner holds back what comes before them.
 type innerInput struct {
 	ctx   *Context // place of the decoder
-	in    *buf.Segment
+	in    transport.Leftover
 	short bool // in begins with a frame whose decoder asked for more
 	busy  bool
 	kept  int // bytes that the handler of ctx keeps itself
@@ -64,10 +65,9 @@ func (ctx *Context) feed(view []byte) {
 			c.setPhase(PhaseReadingBody)
 		}
 	}
-	if e.in == nil {
+	if !e.in.Held() {
 		if rest := c.decodeInner(e, view); len(rest) > 0 && c.phase < PhaseClosing {
-			e.in = c.loop.mem.segments.Get(len(rest))
-			e.in.Append(rest)
+			e.in.Keep(c.loop.mem.segments, rest)
 		}
 		c.noteInner()
 		return
@@ -77,7 +77,7 @@ func (ctx *Context) feed(view []byte) {
 			ctx.node.name, e.in.Len(), len(view), innerBound))
 		return
 	}
-	c.appendInner(e, view)
+	e.in.Add(c.loop.mem.segments, view)
 	if e.short {
 		c.decodeHeld(e)
 	}
@@ -91,7 +91,7 @@ func (c *Conn) innerOf(ctx *Context) *innerInput {
 		if e.ctx == ctx {
 			return e
 		}
-		if e.in == nil && !e.busy && e.ctx.removed() {
+		if !e.in.Held() && !e.busy && e.ctx.removed() {
 			old = e
 		}
 	}
@@ -104,36 +104,17 @@ func (c *Conn) innerOf(ctx *Context) *innerInput {
 	return e
 }
 
-// appendInner adds bytes to a leftover.
-func (c *Conn) appendInner(e *innerInput, view []byte) {
-	if len(e.in.Free()) < len(view) {
-		held := e.in.Bytes()
-		bigger := c.loop.mem.segments.Get(max(2*len(held), len(held)+len(view)))
-		bigger.Append(held)
-		c.loop.mem.segments.Put(e.in)
-		e.in = bigger
-	}
-	e.in.Append(view)
-}
-
 // decodeHeld decodes a leftover and keeps no more memory than what is left needs.
 func (c *Conn) decodeHeld(e *innerInput) {
-	seg := e.in
-	view := seg.Bytes()
+	view := e.in.Bytes()
 	rest := c.decodeInner(e, view)
 	if c.phase >= PhaseClosing {
-		return // the segment goes back at the close
+		return // the close drops the leftover
 	}
 	buf.Poison(view[:len(view)-len(rest)])
-	seg.Consume(len(view) - len(rest))
-	switch {
-	case seg.Len() == 0:
-		e.in = nil
-		c.loop.mem.segments.Put(seg)
-	case seg.Cap() >= roomyFactor*max(seg.Len(), buf.MinSegment):
-		e.in = c.loop.mem.segments.Get(seg.Len())
-		e.in.Append(seg.Bytes())
-		c.loop.mem.segments.Put(seg)
+	e.in.Consume(c.loop.mem.segments, len(view)-len(rest))
+	if e.in.Held() {
+		e.in.Trim(c.loop.mem.segments)
 	}
 	c.noteInner()
 }
@@ -207,7 +188,7 @@ func (c *Conn) pass(from *Context, view []byte) {
 }
 
 // inHand reports whether bytes wait in e for a budget or a pause.
-func (e *innerInput) inHand() bool { return e.in != nil && !e.short }
+func (e *innerInput) inHand() bool { return e.in.Held() && !e.short }
 
 // inHandBehind reports whether a decoder behind that of e has frames in hand.
 func (c *Conn) inHandBehind(e *innerInput) bool {
@@ -264,7 +245,7 @@ func (c *Conn) firstInner() *innerInput {
 func (c *Conn) holdsInner(ctx *Context) bool {
 	for e := c.firstInner(); e != nil; e = e.next {
 		if e.ctx == ctx {
-			return e.in != nil
+			return e.in.Held()
 		}
 	}
 	return false
@@ -283,10 +264,7 @@ func (c *Conn) innerShort() bool {
 // innerBytes returns how many bytes the decoders further down have left and handlers keep.
 func (c *Conn) innerBytes() (n int) {
 	for e := c.firstInner(); e != nil; e = e.next {
-		n += e.kept
-		if e.in != nil {
-			n += e.in.Len()
-		}
+		n += e.kept + e.in.Len()
 	}
 	return n
 }
@@ -309,7 +287,7 @@ func (ctx *Context) KeepInput(n int) {
 // innerAgain offers what removed decoders left to the handlers that stand in their places now.
 func (c *Conn) innerAgain() {
 	for e := c.firstInner(); e != nil; e = e.next {
-		if e.in != nil && !e.busy && e.ctx.removed() {
+		if e.in.Held() && !e.busy && e.ctx.removed() {
 			e.short = false
 			c.paused |= pauseInner
 			c.markReady()
@@ -322,7 +300,7 @@ func (c *Conn) innerAgain() {
 // bytes.
 func (c *Conn) offerShort() {
 	for e := c.firstInner(); e != nil; e = e.next {
-		if e.in != nil && e.short {
+		if e.in.Held() && e.short {
 			e.short = false
 			c.paused |= pauseInner
 		}
@@ -331,10 +309,7 @@ func (c *Conn) offerShort() {
 
 func (c *Conn) dropInner() {
 	for e := c.firstInner(); e != nil; e = e.next {
-		if e.in != nil {
-			c.loop.mem.segments.Put(e.in)
-			e.in = nil
-		}
+		e.in.Drop(c.loop.mem.segments)
 		e.short = false
 	}
 	c.paused &^= pauseInner

@@ -79,7 +79,7 @@ func TestInnerDecoder(t *testing.T) {
 				if string(a.out) != plain {
 					t.Fatalf("depth %d, pieces of %d, reads of %d: %d bytes came back, want %d", depth, piece, read, len(a.out), len(plain))
 				}
-				if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
+				if c := a.conn; c.in.Held() || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
 					t.Fatalf("depth %d, pieces of %d, reads of %d: the idle connection holds %d bytes, pauses %b", depth, piece, read, c.held.in, c.paused)
 				}
 				if n := l.Counters[meter.Messages]; n != uint64(len(words)) {
@@ -309,7 +309,7 @@ func TestResumeInsideDecode(t *testing.T) {
 		if string(a.out) != "one;" {
 			t.Errorf("depth %d: %q came back", depth, a.out)
 		}
-		if c := a.conn; c.in != nil || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
+		if c := a.conn; c.in.Held() || c.innerBytes() != 0 || c.held.in != 0 || c.paused != 0 {
 			t.Errorf("depth %d: the idle connection holds %d bytes, pauses %b", depth, c.held.in, c.paused)
 		}
 	}

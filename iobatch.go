@@ -49,7 +49,7 @@ type batched struct {
 // batchable reports whether a connection that is readable goes through a batch, because nothing else is to be done for
 // it.
 func (c *Conn) batchable() bool {
-	return c.in == nil && c.phase < PhaseClosing && !c.has(inputEnded|bulk) && c.paused == 0 &&
+	return !c.in.Held() && c.phase < PhaseClosing && !c.has(inputEnded|bulk) && c.paused == 0 &&
 		!c.shows(appPaused) && c.set.owner.budget.roomy()
 }
 

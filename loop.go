@@ -267,8 +267,8 @@ func (l *loop) afterActivity(c *Conn) {
 	if c.out.Head != nil && c.interest&sys.Write == 0 && c.phase < PhaseClosing {
 		c.flush()
 	}
-	if c.in != nil {
-		c.trimInput()
+	if c.in.Held() {
+		c.in.Trim(l.mem.segments)
 	}
 	c.requestOver()
 	c.checkDrain()

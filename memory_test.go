@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/buf"
 	"github.com/go-eddy/eddy/internal/meter"
+	"github.com/go-eddy/eddy/internal/transport"
 )
 
 // TestSmallRestKeepsNoLargeSegment: what a connection holds between two reads is of the size of its unfinished frame, not
@@ -23,23 +24,22 @@ func TestSmallRestKeepsNoLargeSegment(t *testing.T) {
 				a.send(strings.Repeat("x", 200_000))
 				l.Iterate()
 			}
-			if a.conn.in == nil || a.conn.in.Cap() < 1<<20 {
+			if a.conn.in.Memory() < 1<<20 {
 				t.Fatal("the frame does not lie in a large segment")
 			}
 			a.send(";" + strings.Repeat("y", rest))
 			for range 3 {
 				l.Iterate()
 			}
-			seg := a.conn.in
-			if seg == nil || seg.Len() != rest {
-				t.Fatalf("the connection holds %v", seg)
+			if n := a.conn.in.Len(); n != rest {
+				t.Fatalf("the connection holds %d bytes", n)
 			}
-			if seg.Cap() > roomyFactor*max(rest, buf.MinSegment) {
-				t.Errorf("a rest of %d bytes holds a segment of %d", rest, seg.Cap())
+			if n := a.conn.in.Memory(); n > transport.RoomyFactor*max(rest, buf.MinSegment) {
+				t.Errorf("a rest of %d bytes holds a segment of %d", rest, n)
 			}
 			a.send(";")
 			l.Iterate()
-			if l.Counters[meter.Messages] != 2 || a.conn.in != nil {
+			if l.Counters[meter.Messages] != 2 || a.conn.in.Held() {
 				t.Errorf("%d messages", l.Counters[meter.Messages])
 			}
 			if n := l.mem.segments.Retained(); n > retainedBuffers {
@@ -62,10 +62,10 @@ func TestFramesInHandShrink(t *testing.T) {
 		l.Iterate()
 	}
 	a.send(";" + strings.Repeat(frame, 100))
-	for sent := false; !sent || a.conn.in != nil; sent = true {
+	for sent := false; !sent || a.conn.in.Held(); sent = true {
 		l.Iterate()
-		if seg := a.conn.in; seg != nil && seg.Cap() > roomyFactor*max(seg.Len(), buf.MinSegment) {
-			t.Errorf("%d bytes in hand hold a segment of %d", seg.Len(), seg.Cap())
+		if in := &a.conn.in; in.Memory() > transport.RoomyFactor*max(in.Len(), buf.MinSegment) {
+			t.Errorf("%d bytes in hand hold a segment of %d", in.Len(), in.Memory())
 		}
 	}
 	if n := l.Counters[meter.Messages]; n != 101 {

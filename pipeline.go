@@ -251,7 +251,7 @@ func (p *Pipeline) newContext(name string, handler any, opts []AddOption, old *C
 
 // decodeAgain offers undecoded bytes to the handlers that now stand in their decoders' places.
 func (c *Conn) decodeAgain() {
-	if c.in != nil {
+	if c.in.Held() {
 		c.clear(partial)
 		c.markReady()
 	}

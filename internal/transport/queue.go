@@ -1,7 +1,7 @@
 // Package transport has what one byte stream on a loop is made of, each part on its own. It knows no handler.
 //
-// table.go has the streams' slots, queue.go what waits to be sent, marks.go what lies where in it, progress.go how far a slow
-// peer takes it, clock.go the times.
+// table.go has the streams' slots, leftover.go what of the input waits, queue.go what waits to be sent, marks.go what lies
+// where in it, progress.go how far a slow peer takes it, clock.go the times.
 package transport
 
 import "github.com/go-eddy/eddy/buf"
