@@ -159,12 +159,12 @@ func (c *Conn) info() ConnInfo {
 // ErrOnLoop; ErrSaturated; ErrClosed after the server has stopped; ctx's, after which the close may still happen. Any
 // goroutine but a loop.
 func (s *Server) CloseConn(ctx context.Context, id ConnID, flush bool, reason CloseReason, cause error) (found bool, err error) {
+	if reactor.OnLoop() {
+		return false, ErrOnLoop
+	}
 	e := s.running()
 	if e == nil || int(id.loop) >= len(e.workers) {
 		return false, nil
-	}
-	if reactor.OnLoop() {
-		return false, ErrOnLoop
 	}
 	l, looked, known := e.workers[id.loop], make(chan struct{}), new(bool)
 	err = l.Tasks.PushTail(func() {

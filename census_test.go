@@ -118,16 +118,18 @@ func TestEachConnOfStuckLoop(t *testing.T) {
 	dial(t, srv.Addr().String())
 	waitFor(t, "both", func() bool { s := srv.Stats(); return s.Loops[0].Active == 1 && s.Loops[1].Active == 1 })
 	stuck, release := srv.Workers()[1], make(chan struct{})
-	refused := make(chan error, 2)
+	refused := make(chan error, 3)
 	if err := stuck.Post(func() {
+		_, err := new(eddy.Server).CloseConn(context.Background(), eddy.ConnID{}, false, eddy.CloseNormal, nil)
+		refused <- err
 		refused <- srv.EachConn(context.Background(), nil)
-		_, err := srv.CloseConn(context.Background(), eddy.ConnID{}, false, eddy.CloseNormal, nil)
+		_, err = srv.CloseConn(context.Background(), eddy.ConnID{}, false, eddy.CloseNormal, nil)
 		refused <- err
 		<-release
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range 3 {
 		if err := <-refused; !errors.Is(err, eddy.ErrOnLoop) {
 			t.Errorf("on a loop: %v", err)
 		}

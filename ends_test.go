@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,6 +97,21 @@ func TestStatsWhileListening(t *testing.T) {
 	within(t, "Stats on the loop", func() { <-answered })
 	if err := <-listening; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestListenAgain: a second Listen says what is wrong: the server serves already, or it has ended.
+func TestListenAgain(t *testing.T) {
+	srv := cutServer(func(*Context, string) error { return nil })
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Listen("tcp", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "called before") {
+		t.Errorf("while it serves: %v", err)
+	}
+	srv.Close()
+	if err := srv.Listen("tcp", "127.0.0.1:0"); !errors.Is(err, ErrServerClosed) {
+		t.Errorf("after its end: %v", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Server) listen(network, address string, on net.Listener) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.endpoint.phase.Load() != int32(serverRunning) {
 		return ErrServerClosed
 	}
 	if s.eng.Load() != nil {
