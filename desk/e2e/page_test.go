@@ -5,11 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/go-eddy/eddy/desk/perm"
 )
 
 // TestPagesSpeakTheLanguageOfTheBrowser opens the pages in a Chinese browser
@@ -230,47 +226,4 @@ func TestBlockedStorageIsTold(t *testing.T) {
 	p.until("it tells the visitor, too", framed(`document.querySelector('#notice').checkVisibility() && document.querySelector('#notice').textContent.includes('blocks storage')`))
 	p.until("the chat works", framed(messagesOf+`.some((m) => m.From === 'bot')`))
 	p.shot("widget")
-}
-
-// TestListHoldsStillUnderThePointer lets one waiting customer leave and another
-// come while the agent points at the list.
-func TestListHoldsStillUnderThePointer(t *testing.T) {
-	b := startBrowser(t, "en")
-	d := newDesk(t)
-	wait := func(name string) *tab {
-		p := b.stranger(name, phone, 740, d.url("/chat/demo"))
-		p.click("talk-to-person")
-		p.visible("queue-position")
-		return p
-	}
-	first := wait("first")
-	second := wait("second")
-	second.until("the second customer's place is shown", `document.querySelector('[data-testid="queue-card"]').dataset.position === '2'`)
-	d.colleague("lin", "Lin", perm.Agent, 5) // sees its own chats and the queue
-	agent := b.open("agent", desktop, 800, d.url("/console"))
-	login(agent, "lin", "lin")
-	rows := func(n int, gone string) string {
-		return fmt.Sprintf(`((r) => r.length === %d && r.map((n) => n.classList.contains('gone')).join() === %q)([...document.querySelectorAll('[data-testid="queue-row"]')])`, n, gone)
-	}
-	agent.until("both wait", rows(2, "false,false"))
-	const top = `document.querySelectorAll('[data-testid="queue-row"]')[1].getBoundingClientRect().top`
-	before := value[float64](agent, top)
-	agent.do("point at the list", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 100, before+10))
-
-	first.click("menu-button")
-	first.click("end-chat")
-	first.click("dialog-confirm")
-	second.until("the second customer is next", `document.querySelector('[data-testid="queue-card"]').dataset.position === '1'`)
-	agent.until("the row of the first is greyed", rows(2, "true,false"))
-	third := wait("third")
-	agent.until("the third comes at the end", rows(3, "true,false,false"))
-	if after := value[float64](agent, top); after != before {
-		t.Errorf("the row under the pointer moved from %v to %v", before, after)
-	}
-	agent.shot("under-the-pointer")
-	agent.do("point elsewhere", chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 700, 400))
-	agent.until("the list is in order", rows(2, "false,false"))
-	for _, p := range []*tab{first, second, third, agent} {
-		p.clean()
-	}
 }

@@ -17,6 +17,20 @@ test('rows are mine, queued or not listed', () => {
 	assert.deepEqual(ids(inbox.mine()), ['x', 'z']);
 });
 
+test('what became of a row that left is known for a while', () => {
+	const inbox = new Inbox('a1');
+	inbox.apply(row('x', 'queued'));
+	inbox.apply(row('x', 'assigned', { rev: 2, owner: { id: 'a2', name: 'Lin' } }));
+	assert.equal(inbox.rows.has('x'), false);
+	assert.equal(inbox.left.get('x').owner.name, 'Lin');
+	for (let i = 0; i < 99; i++) inbox.apply(row(`y${i}`, 'closed'));
+	inbox.apply(row('x', 'closed', { rev: 3 }));
+	inbox.apply(row('z', 'closed'));
+	assert.equal(inbox.left.get('x').state, 'closed', 'the newest stay');
+	assert.equal(inbox.left.size, 100);
+	assert.equal(inbox.left.has('y0'), false);
+});
+
 test('stale rows are ignored', () => {
 	const inbox = new Inbox('a1');
 	inbox.apply(row('x', 'queued', { rev: 3, last: 7 }));

@@ -142,7 +142,7 @@ export class ConsoleApp {
 		this.list = new ListPane({
 			inbox, onOpen: (id) => this.open(id),
 			of: {
-				contact: (id) => this.chats.contact(id), unread: (row) => this.#unread(row), current: () => this.current, head: (id) => this.chats.get(id)?.head,
+				contact: (id) => this.chats.contact(id), unread: (row) => this.#unread(row), current: () => this.current,
 				draft: (id) => storage.get(`desk.draft.${scope}.${id}`, '') || storage.get(`desk.draft.${scope}.${id}.note`, ''),
 			},
 		});

@@ -5,6 +5,7 @@
 const amberAfter = 60_000;
 const redAfter = 180_000;
 const maxOthers = 200; // chats of others in the list; the newest stay
+const maxLeft = 100; // rows that left the list, of which the state is still known
 const previewLength = 120; // characters, as in the server's rows
 
 /** How urgent a waiting time is: '', 'amber' after 1 min, 'red' after 3. */
@@ -21,6 +22,7 @@ export class Inbox {
 	constructor(agentId, now = () => Date.now()) {
 		Object.assign(this, { agentId, now });
 		this.rows = new Map();
+		this.left = new Map(); // rows that are no longer listed, as they left; the newest
 		this.all = false; // whether chats of others are listed, too
 		this.beyond = 0; // queued conversations the server did not list
 	}
@@ -116,6 +118,9 @@ export class Inbox {
 	#put(row) {
 		if (!this.#listed(row)) {
 			this.rows.delete(row.id);
+			this.left.delete(row.id);
+			this.left.set(row.id, row);
+			if (this.left.size > maxLeft) this.left.delete(this.left.keys().next().value);
 			return;
 		}
 		this.rows.set(row.id, row);

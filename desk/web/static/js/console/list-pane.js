@@ -9,13 +9,13 @@ export class ListPane {
 	/**
 	 * @param {object} o
 	 * @param {import('./inbox.js').Inbox} o.inbox
-	 * @param {object} o.of contact(id), draft(id), unread(row), current(), head(id): what the console knows of a conversation
+	 * @param {object} o.of contact(id), draft(id), unread(row), current(): what the console knows of a conversation
 	 * @param {(id: string) => void} o.onOpen
 	 */
 	constructor({ inbox, of, onOpen }) {
 		Object.assign(this, { inbox, of });
 		this.rows = new RowList({
-			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all') }, onOpen,
+			area: byId('list'), hosts: { mine: byId('mine'), queue: byId('queue'), all: byId('all') }, eager: 'mine', onOpen,
 			goneText: (id) => this.#goneText(id),
 		});
 	}
@@ -62,11 +62,15 @@ export class ListPane {
 	}
 
 	#goneText(id) {
-		const row = this.inbox.rows.get(id);
+		const row = this.inbox.rows.get(id) ?? this.inbox.left.get(id);
 		if (this.inbox.isMine(row)) return t('console.row.yours');
-		if (row?.state === 'queued') return t('console.row.queued');
-		const head = this.of.head(id);
-		return head?.state === 'assigned' && head.owner ? t('console.row.taken', { name: head.owner.name }) : t('console.row.gone');
+		switch (row?.state) {
+		case 'queued': return t('console.row.queued');
+		case 'assigned': return t('console.row.taken', { name: row.owner?.name ?? '' });
+		case 'bot':
+		case 'closed': return t(`console.state.${row.state}`);
+		}
+		return t('console.row.gone');
 	}
 
 	#announce(waiting) {

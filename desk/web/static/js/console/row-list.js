@@ -1,11 +1,9 @@
-// The list pane. Rows keep their place while the pointer is over the list, or
-// a finger on it: what leaves stays greyed, what is new waits or comes at the
-// end, and the true order is shown when the pointer leaves.
+// The rows of the list pane. The row under the pointer, or under a finger, keeps
+// its place while that moves and for a moment after: see row-order.js.
 
 import { el, setAttr, setChildren, setText } from '../core/dom.js';
 import { initials } from '../core/message-list.js';
-
-const clickAfter = 400; // ms; a finger has left when its click comes
+import { RowOrder } from './row-order.js';
 
 /**
  * @typedef {{id: string, name: string, preview: string, draft: boolean, wait: string, waitLabel: string, level: string, unread: number, unreadLabel: string, online: boolean, current: boolean, marks: {text: string, label: string}[]}} RowModel
@@ -13,36 +11,35 @@ const clickAfter = 400; // ms; a finger has left when its click comes
 export class RowList {
 	/**
 	 * @param {object} o
-	 * @param {HTMLElement} o.area what the pointer must leave before rows move
+	 * @param {HTMLElement} o.area holds the hosts
 	 * @param {Object<string, HTMLElement>} o.hosts by section, from top to bottom
+	 * @param {string} o.eager the section into which new rows always come
 	 * @param {(id: string) => void} o.onOpen
 	 * @param {(id: string) => string} o.goneText why a row is no longer in its section
 	 */
-	constructor({ area, hosts, onOpen, goneText }) {
+	constructor({ area, hosts, eager, onOpen, goneText }) {
 		Object.assign(this, { onOpen, goneText });
 		const names = Object.keys(hosts);
-		this.sections = Object.fromEntries(names.map((name) => [name, { host: hosts[name], order: [], nodes: new Map() }]));
-		this.frozen = false;
-		this.models = Object.fromEntries(names.map((name) => [name, []]));
-		area.addEventListener('pointerenter', () => {
-			clearTimeout(this.thawing);
-			this.frozen = true;
-		});
+		this.sections = Object.fromEntries(names.map((name) => [name, { host: hosts[name], nodes: new Map() }]));
+		this.order = new RowOrder({ sections: names, eager, onFree: () => this.update(this.models) });
+		const pointed = (e) => {
+			const row = e.target.closest('.row');
+			const section = row && names.find((name) => hosts[name].contains(row));
+			if (section) this.order.hold(section, row.dataset.id);
+			else this.order.free();
+		};
+		area.addEventListener('pointermove', pointed);
+		area.addEventListener('pointerdown', pointed);
 		area.addEventListener('pointerleave', (e) => {
-			clearTimeout(this.thawing);
-			if (e.pointerType === 'touch') this.thawing = setTimeout(() => this.#thaw(), clickAfter);
-			else this.#thaw();
+			if (e.pointerType !== 'touch') this.order.free(); // a finger has left when its click comes
 		});
 	}
 
 	/** @param {Object<string, RowModel[]>} models by section */
 	update(models) {
 		this.models = models;
-		const names = Object.keys(this.sections);
-		names.forEach((name, i) => {
-			const below = names.slice(i + 1).some((other) => this.sections[other].order.length > 0 && !this.sections[other].host.hidden);
-			this.#section(this.sections[name], models[name], name, !below);
-		});
+		const order = this.order.update(Object.fromEntries(Object.entries(models).map(([name, rows]) => [name, rows.map((m) => m.id)])));
+		for (const [name, ids] of Object.entries(order)) this.#section(this.sections[name], ids, models[name], name);
 	}
 
 	/** All row elements from top to bottom. */
@@ -67,22 +64,16 @@ export class RowList {
 		return Boolean(node);
 	}
 
-	#thaw() {
-		this.frozen = false;
-		this.update(this.models);
-	}
-
-	#section(section, models, name, growsAtEnd) {
+	#section(section, ids, models, name) {
 		const byId = new Map(models.map((m) => [m.id, m]));
-		section.order = this.frozen ? frozenOrder(section, models, growsAtEnd) : models.map((m) => m.id);
-		const nodes = section.order.map((id) => {
+		const nodes = ids.map((id) => {
 			const node = section.nodes.get(id) ?? this.#row(id, name);
 			section.nodes.set(id, node);
 			this.#draw(node, byId.get(id));
 			return node;
 		});
 		for (const id of section.nodes.keys()) {
-			if (!section.order.includes(id)) section.nodes.delete(id);
+			if (!ids.includes(id)) section.nodes.delete(id);
 		}
 		place(section.host, nodes);
 	}
@@ -131,14 +122,6 @@ function drawMarks(host, marks) {
 		setAttr(node, 'aria-label', m.label);
 		return node;
 	}));
-}
-
-// New rows can come at the end where no other rows are below; elsewhere they
-// would push those down, and wait.
-function frozenOrder(section, models, growsAtEnd) {
-	if (!growsAtEnd) return section.order;
-	const kept = new Set(section.order);
-	return [...section.order, ...models.map((m) => m.id).filter((id) => !kept.has(id))];
 }
 
 // Puts nodes in order; a row that is moved keeps the focus.
