@@ -91,6 +91,40 @@ func TestConsoleTransferOffers(t *testing.T) {
 	}
 }
 
+// covered is the expression for the buttons of the message box that something lies over.
+const covered = `['send', 'attach', 'canned-open', 'mode-note'].filter((id) => { const n = [...document.querySelectorAll('[data-testid="' + id + '"]')].find((n) => n.checkVisibility()); const r = n.getBoundingClientRect(); return [[1, 1], [r.width / 2, r.height / 2], [r.width - 1, r.height - 1]].some(([x, y]) => !n.closest('form').contains(document.elementFromPoint(r.x + x, r.y + y))); }).join()`
+
+// offered lets the page believe that the server offers it a chat, for longer than any test takes.
+const offered = `((id) => window.socket.dispatchEvent(new MessageEvent('message', {data: JSON.stringify({t: 'ev.offer', c: id, d: {
+	from: {kind: 'agent', id: 'lin', name: 'Lin Chen'}, expires: Date.now() + 3_600_000, row: {id, rev: 1, contact: {name: 'Visitor ' + id}, preview: 'I want my money back'},
+	note: 'A note that takes several lines, because there is much to say about this customer and what was promised when and by whom.'}})})))`
+
+// TestOfferLeavesTheMessageBoxFree offers two chats to an agent who writes in another one, on screens of every size.
+func TestOfferLeavesTheMessageBoxFree(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.colleague("amy", "Amy Wood", perm.Agent, 3)
+	d.takeAll("amy", []*visitor{d.visit("What is this?")})
+	amy := b.open("amy", 1440, 900, "about:blank")
+	amy.before(`{ const send = WebSocket.prototype.send; WebSocket.prototype.send = function (data) { window.socket = this; send.call(this, data); }; }`)
+	amy.navigate(d.url("/console"))
+	login(amy, "amy", "amy")
+	amy.click("mine-row")
+	amy.visible("composer")
+	value[bool](amy, offered+`('one') && `+offered+`('two')`)
+	amy.until("both are offered", `document.querySelectorAll('[data-testid="offer"]').length === 2`)
+	for _, size := range [][2]int64{{1440, 900}, {desktop, 800}, {1680, 1050}, {1024, 768}, {800, 600}, {phone, 740}} {
+		amy.resize(size[0], size[1])
+		amy.until("it is as wide as the screen", fmt.Sprintf(`innerWidth === %d && document.documentElement.scrollWidth <= innerWidth`, size[0]))
+		amy.visible("offer-accept")
+		if hidden := value[string](amy, covered); hidden != "" {
+			t.Errorf("at %d×%d the offer covers %s", size[0], size[1], hidden)
+		}
+		amy.shot(fmt.Sprintf("offer-%d", size[0]))
+	}
+	amy.clean()
+}
+
 // TestSupervisorReadsWhispersTakesOverAndBlocks works on the chat of somebody else.
 func TestSupervisorReadsWhispersTakesOverAndBlocks(t *testing.T) {
 	b := startBrowser(t, "en")
