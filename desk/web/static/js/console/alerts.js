@@ -4,13 +4,16 @@
 import { callsFor } from './alert-rules.js';
 
 const oneEvery = 3_000; // ms between two tones
+const tooLate = 1_000; // ms after which a tone says nothing any more
 
 export class Alerts {
 	/** @param {{storage: import('../core/storage.js').SafeStorage, agentId: string, onOpen: (c: string) => void}} o */
 	constructor({ storage, agentId, onOpen }) {
 		Object.assign(this, { storage, onOpen });
 		this.key = `desk.alerts.${agentId}`;
-		this.wanted = { sound: false, notify: false, ...storage.get(this.key, {}) };
+		const kept = storage.get(this.key, null);
+		this.asked = kept !== null; // this agent has said in this browser what is wanted
+		this.wanted = { sound: false, notify: false, ...kept };
 		this.soundedAt = 0;
 	}
 
@@ -25,9 +28,14 @@ export class Alerts {
 		return this.wanted.sound;
 	}
 
+	/** The agent wants things to stay as they are. */
+	leave() {
+		this.#keep({});
+	}
+
 	setSound(on) {
 		this.#keep({ sound: on });
-		if (on) this.#tone();
+		if (on) this.play();
 	}
 
 	/** Turns notifications on, asking the browser if need be, or off. */
@@ -42,7 +50,7 @@ export class Alerts {
 	 */
 	call(what) {
 		const { notify, sound } = callsFor({ ...what, hidden: document.hidden || !document.hasFocus() });
-		if (sound && this.sound) this.#tone();
+		if (sound && this.sound && Date.now() - this.soundedAt >= oneEvery) this.play();
 		if (!notify || this.notifications !== 'on') return;
 		try {
 			const n = new Notification(what.title, { body: what.body, tag: `desk.${what.c}` });
@@ -54,31 +62,35 @@ export class Alerts {
 		} catch { /* some browsers allow notifications from workers only */ }
 	}
 
+	/** Plays the tone, wanted or not: to hear whether it can be heard. */
+	play() {
+		const wanted = this.soundedAt = Date.now();
+		try {
+			this.audio ??= new AudioContext();
+			// The browser keeps it asleep until the first click or key on the page.
+			this.audio.resume().then(() => { if (Date.now() - wanted < tooLate) tone(this.audio); }, () => {});
+		} catch { /* no audio device */ }
+	}
+
 	#keep(change) {
+		this.asked = true;
 		this.wanted = { ...this.wanted, ...change };
 		this.storage.set(this.key, this.wanted);
 	}
+}
 
-	#tone() {
-		const now = Date.now();
-		if (now - this.soundedAt < oneEvery) return;
-		this.soundedAt = now;
-		try {
-			this.audio ??= new AudioContext();
-			const { audio } = this;
-			const at = audio.currentTime;
-			const gain = audio.createGain();
-			gain.gain.setValueAtTime(0.0001, at);
-			gain.gain.exponentialRampToValueAtTime(0.12, at + 0.02);
-			gain.gain.exponentialRampToValueAtTime(0.0001, at + 0.35);
-			gain.connect(audio.destination);
-			for (const [frequency, from] of [[660, 0], [880, 0.12]]) {
-				const tone = audio.createOscillator();
-				tone.frequency.value = frequency;
-				tone.connect(gain);
-				tone.start(at + from);
-				tone.stop(at + 0.36);
-			}
-		} catch { /* no audio device */ }
+function tone(audio) {
+	const at = audio.currentTime;
+	const gain = audio.createGain();
+	gain.gain.setValueAtTime(0.0001, at);
+	gain.gain.exponentialRampToValueAtTime(0.12, at + 0.02);
+	gain.gain.exponentialRampToValueAtTime(0.0001, at + 0.35);
+	gain.connect(audio.destination);
+	for (const [frequency, from] of [[660, 0], [880, 0.12]]) {
+		const voice = audio.createOscillator();
+		voice.frequency.value = frequency;
+		voice.connect(gain);
+		voice.start(at + from);
+		voice.stop(at + 0.36);
 	}
 }

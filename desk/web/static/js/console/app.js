@@ -160,7 +160,7 @@ export class ConsoleApp {
 		this.top = new TopBar({
 			staff, connection, alerts: this.alerts,
 			on: {
-				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(),
+				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: (text) => this.notice(text),
 				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});

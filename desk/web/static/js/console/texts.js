@@ -93,10 +93,16 @@ addTexts({
 		'action.forbidden': 'You may not do this now.',
 		'action.notFound': 'It is no longer there.',
 
+		'alerts.ask': 'Shall a sound and a desktop notification call you to new chats and messages, also while you are in another tab?',
+		'alerts.ask.label': 'Sound and notifications',
+		'alerts.ask.later': 'Not now',
+		'alerts.ask.on': 'Turn on',
+		'alerts.test': 'Test the sound',
 		'alerts.sound': 'Sound',
 		'alerts.notify': 'Desktop notifications',
 		'alerts.denied': 'The browser blocks notifications. Allow them for this page in its settings.',
 		'alerts.absent': 'This browser has no notifications.',
+		'alerts.off': 'The sound is on, desktop notifications are not: you have not allowed them. The menu turns them on later.',
 		'alerts.queue': 'A customer is waiting',
 
 		'block.do': 'Block customer',
@@ -343,10 +349,16 @@ addTexts({
 		'action.forbidden': '您现在不能执行此操作。',
 		'action.notFound': '已不存在。',
 
+		'alerts.ask': '有新对话或新消息时，是否用提示音和桌面通知提醒您？在其他标签页时也会提醒。',
+		'alerts.ask.label': '提示音和通知',
+		'alerts.ask.later': '暂不',
+		'alerts.ask.on': '开启',
+		'alerts.test': '试听提示音',
 		'alerts.sound': '提示音',
 		'alerts.notify': '桌面通知',
 		'alerts.denied': '浏览器阻止了通知。请在浏览器设置中允许。',
 		'alerts.absent': '此浏览器不支持通知。',
+		'alerts.off': '提示音已开启；您尚未允许桌面通知，可稍后在菜单中开启。',
 		'alerts.queue': '有客户在排队',
 
 		'block.do': '屏蔽客户',

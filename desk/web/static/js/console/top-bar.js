@@ -1,5 +1,5 @@
 // The bar above the panes: own status and capacity, quality of the connection,
-// and the menu.
+// and the menu. Below it, until answered, the question whether to be called.
 
 import { byId, el, icon, setAttr, setText } from '../core/dom.js';
 import { initials } from '../core/message-list.js';
@@ -13,7 +13,7 @@ export class TopBar {
 	 * @param {import('./staff.js').Staff} o.staff
 	 * @param {import('../core/connection.js').Connection} o.connection
 	 * @param {import('./alerts.js').Alerts} o.alerts
-	 * @param {object} o.on status(status), keys(), password(), sessions(), logout(): functions of the console
+	 * @param {object} o.on status(status), keys(), password(), sessions(), logout(), notice(text): functions of the console
 	 */
 	constructor({ staff, connection, alerts, on }) {
 		Object.assign(this, { staff, connection, alerts, on });
@@ -25,6 +25,7 @@ export class TopBar {
 		for (const status of statuses) this.select.append(el('option', { value: status }));
 		this.select.addEventListener('change', () => on.status(this.select.value));
 		this.#buildMenu();
+		this.#askForAlerts();
 		this.relabel();
 	}
 
@@ -40,6 +41,7 @@ export class TopBar {
 	/** Draws status and capacity. */
 	render() {
 		const { status } = this.staff;
+		byId('alerts-ask').hidden = this.alerts.asked || !status || !this.staff.can('serve');
 		byId('status-box').hidden = !status || !this.staff.can('serve');
 		byId('menu-wall').hidden = !this.staff.can('view_wall');
 		byId('menu-admin').hidden = !this.staff.can('manage');
@@ -94,13 +96,19 @@ export class TopBar {
 			byId('menu-checks').append(el('label', { class: 'check' }, input, text));
 			return input;
 		};
-		this.sound = check('alerts.sound', 'alerts-sound', (on) => this.alerts.setSound(on));
+		this.sound = check('alerts.sound', 'alerts-sound', (on) => {
+			this.alerts.setSound(on);
+			this.render();
+		});
 		this.notify = check('alerts.notify', 'alerts-notify', async (on) => {
 			await this.alerts.setNotifications(on);
 			this.#drawAlerts();
+			this.render();
 		});
 		this.denied = el('p', { class: 'quiet small' });
-		byId('menu-checks').append(this.denied);
+		const test = el('button', { type: 'button', class: 'menu-item', data: { testid: 'alerts-test' }, on: { click: () => this.alerts.play() } });
+		this.texts.push([test, 'alerts.test']);
+		byId('menu-checks').append(this.denied, test);
 		byId('menu-items').append(
 			item('password.title', 'key', 'menu-password', () => this.on.password()),
 			item('sessions.title', 'devices', 'menu-sessions', () => this.on.sessions()),
@@ -111,12 +119,28 @@ export class TopBar {
 		});
 	}
 
+	// Both are off until the agent wants them; what was answered is kept by account and browser.
+	#askForAlerts() {
+		byId('alerts-ask-test').addEventListener('click', () => this.alerts.play());
+		byId('alerts-ask-later').addEventListener('click', () => {
+			this.alerts.leave();
+			this.render();
+		});
+		byId('alerts-ask-on').addEventListener('click', async () => {
+			this.alerts.setSound(true);
+			this.render();
+			await this.alerts.setNotifications(true);
+			const { notifications } = this.alerts;
+			if (notifications !== 'on') this.on.notice(t(`alerts.${notifications}`));
+		});
+	}
+
 	#drawAlerts() {
 		this.sound.checked = this.alerts.sound;
 		const state = this.alerts.notifications;
 		this.notify.checked = state === 'on';
 		this.notify.disabled = state === 'denied' || state === 'absent';
 		this.denied.hidden = !this.notify.disabled;
-		setText(this.denied, this.notify.disabled ? t(state === 'denied' ? 'alerts.denied' : 'alerts.absent') : '');
+		setText(this.denied, this.notify.disabled ? t(`alerts.${state}`) : '');
 	}
 }
