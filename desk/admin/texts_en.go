@@ -230,7 +230,7 @@ var englishTexts = map[string]string{ // never changed
 	"canned.title":              "Title",
 	"canned.title.help":         "For finding it.",
 	"canned.body":               "Text",
-	"canned.body.help":          "{{name}} becomes the customer's name, {{agent}} your own.",
+	"canned.body.help":          "{name} becomes the name that the customer has given, {agent} your own. {name|there} says “there” to a customer without a name; {name} alone says nothing then.",
 	"canned.locale":             "Language",
 	"canned.group":              "Group",
 	"canned.everybody":          "Every group",

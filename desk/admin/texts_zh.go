@@ -230,7 +230,7 @@ var chineseTexts = map[string]string{ // never changed
 	"canned.title":              "标题",
 	"canned.title.help":         "便于查找。",
 	"canned.body":               "内容",
-	"canned.body.help":          "{{name}} 会替换为客户姓名，{{agent}} 替换为客服姓名。",
+	"canned.body.help":          "{name} 会替换为客户提供的姓名，{agent} 替换为客服姓名。客户没有提供姓名时，{name|朋友} 显示“朋友”，单独的 {name} 则不显示。",
 	"canned.locale":             "语言",
 	"canned.group":              "客服组",
 	"canned.everybody":          "所有客服组",

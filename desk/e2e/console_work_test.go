@@ -17,7 +17,7 @@ func (d *desk) replies() {
 	d.t.Helper()
 	d.seed(func(ctx context.Context, db store.Store) error {
 		for _, c := range []store.Canned{
-			{Short: "hello", Title: "Greeting", Body: "Hello {name}, this is {agent}. How can I help?"},
+			{Short: "hello", Title: "Greeting", Body: "Hello {name|there}, this is {agent}. How can I help?"},
 			{Short: "help", Title: "Help pages", Body: "Everything is explained at https://help.example"},
 		} {
 			if _, err := db.CreateCanned(ctx, c); err != nil {
@@ -44,17 +44,17 @@ func TestConsoleWork(t *testing.T) {
 	// A canned reply: by slash, with arrows, preview and variables.
 	agent.press("/hel")
 	agent.until("both replies are offered", `document.querySelectorAll('[data-testid="canned-item"]').length === 2`)
-	agent.until("the preview is filled in", node("canned-preview")+`.textContent.startsWith('Hello Visitor') && `+node("canned-preview")+`.textContent.includes('this is Agent')`)
+	agent.until("the preview is filled in", node("canned-preview")+`.textContent.startsWith('Hello there, ') && `+node("canned-preview")+`.textContent.includes('this is Agent')`)
 	agent.shot("canned")
 	agent.press(kb.ArrowDown)
 	agent.until("the second is chosen", node("canned-preview")+`.textContent.startsWith('Everything')`)
 	agent.press(kb.ArrowUp)
 	agent.enter()
-	agent.until("the reply is in the box", node("composer")+`.value.startsWith('Hello Visitor')`)
+	agent.until("the reply is in the box", node("composer")+`.value.startsWith('Hello there, ')`)
 	agent.gone("canned")
 	agent.enter()
 	name := agent.text("chat-title")
-	greeting := fmt.Sprintf("Hello %s, this is Agent. How can I help?", name)
+	const greeting = "Hello there, this is Agent. How can I help?" // the visitor has given no name
 	agent.until("the reply is sent", accepted(greeting))
 	v.hears(greeting)
 	v.reads(greeting)

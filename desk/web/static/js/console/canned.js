@@ -10,9 +10,27 @@ export function slashQuery(text, caret) {
 	return m ? { query: m[1], start: caret - m[1].length - 1 } : null;
 }
 
-/** The text with {name}, {agent} … replaced; what is not known stays as it is. */
+/**
+ * The text with {name}, {agent} … replaced. Of {name|there} the words behind the line are taken when the value is
+ * empty; an empty one without such words goes, with the blank before it, or the comma behind it at the beginning of a
+ * line. A variable that is not known stays as it is.
+ * @param {string} body
+ * @param {Object<string, string>} values
+ */
 export function fillIn(body, values) {
-	return body.replace(/\{(\w+)\}/g, (whole, name) => values[name.toLowerCase()] ?? whole);
+	const none = (name) => values[name.toLowerCase()] === '';
+	return body
+		.replace(/^\{(\w+)\|?\}[,，]?[ \t]*/gm, (whole, name) => (none(name) ? '' : whole))
+		.replace(/([ \t]*)\{(\w+)(?:\|([^{}\n]*))?\}/g, (whole, gap, name, instead = '') => {
+			const value = values[name.toLowerCase()];
+			if (value === undefined) return whole;
+			return value || instead ? gap + (value || instead) : '';
+		});
+}
+
+/** The name that a customer has given, '' for one that the server has made from the customer's id. */
+export function givenName({ id = '', name = '' }) {
+	return id === '' || name === `Visitor ${id.slice(-4).toUpperCase()}` ? '' : name;
 }
 
 /** Puts a reply where the slash word stands. @returns {{text: string, caret: number}} */

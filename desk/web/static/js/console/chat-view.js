@@ -19,7 +19,7 @@ export class ChatView {
 	 * @param {object} o
 	 * @param {import('../core/conversation.js').Conversation} o.conversation
 	 * @param {import('./staff.js').Staff} o.staff
-	 * @param {() => {name: string, online: boolean|null}} o.contact
+	 * @param {() => {name: string, given: string, online: boolean|null}} o.contact
 	 * @param {() => {agent: object, expires: number}|undefined} o.offer the offer this agent made of the chat
 	 * @param {() => number} o.now the server's time
 	 * @param {number} o.limit characters of one message
@@ -273,7 +273,7 @@ export class ChatView {
 		this.modes = new ComposerModes({ composer: this.composer, drafts, onChange: () => this.render() });
 		this.menu = new CannedMenu({
 			host: this.cannedHost, field: this.field, fetch: on.canned,
-			values: () => ({ name: this.contact().name, agent: this.staff.me.name }),
+			values: () => ({ name: this.contact().given, agent: this.staff.me.name }),
 		});
 		this.form.addEventListener('keydown', (e) => {
 			if (e.target !== this.field || !this.menu.key(e)) return;

@@ -5,6 +5,7 @@
 import { byId } from '../core/dom.js';
 import { FileLinks } from '../core/attachments.js';
 import { beginning } from '../core/chunks.js';
+import { givenName } from './canned.js';
 import { ChatView } from './chat-view.js';
 import { Conversation } from '../core/conversation.js';
 import { t } from '../core/i18n.js';
@@ -40,10 +41,10 @@ export class Chats {
 		if (contact) this.names.set(id, { ...this.names.get(id), ...contact });
 	}
 
-	/** The customer as shown: name, id, and whether on the page (null: not known). */
+	/** The customer as shown: name, the name the customer has given ('' for none), id, and whether on the page (null: not known). */
 	contact(id) {
 		const contact = this.names.get(id);
-		return { id: contact?.id, name: contact?.name || t('who.customer'), online: contact?.online ?? null };
+		return { id: contact?.id, name: contact?.name || t('who.customer'), given: givenName(contact ?? {}), online: contact?.online ?? null };
 	}
 
 	/** The conversation, made when it is new. */
