@@ -24,12 +24,9 @@ func owner(a store.Actor) *proto.Party {
 func head(c *store.Conversation, side store.Side) proto.Head {
 	h := proto.Head{
 		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.Last(side),
-		Opened: c.OpenedAt, Closed: c.ClosedAt, Reason: c.CloseReason, Group: c.Group,
+		Opened: c.OpenedAt, Queued: c.QueuedAt, Closed: c.ClosedAt, Reason: c.CloseReason, Group: c.Group,
 	}
 	h.Mine, h.Peer = seen(c, side)
-	if c.State == store.Queued {
-		h.Queued = c.QueuedAt
-	}
 	return h
 }
 
@@ -44,16 +41,13 @@ func seen(c *store.Conversation, side store.Side) (mine, peer proto.Seen) {
 // row returns a conversation's inbox row as of now.
 func (h *Hub) row(c *store.Conversation, online bool) proto.Row {
 	r := proto.Row{
-		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt,
+		ID: c.ID, State: string(c.State), Rev: c.Rev, Epoch: c.Epoch, Owner: owner(c.Owner), Last: c.LastSeq, Opened: c.OpenedAt, Queued: c.QueuedAt,
 		Contact: proto.RowContact{ID: c.Contact, Name: c.ContactName, Online: online},
 		Preview: c.Preview, PreviewFrom: string(c.PreviewFrom), At: c.At, Group: c.Group, Site: h.queue.roster.siteKey(c.Site), Locale: c.Locale,
 		Tags: c.TagList(), Unread: c.Unread,
 	}
 	if c.WaitingSince != 0 {
 		r.Waiting = max(h.o.Now().UnixMilli()-c.WaitingSince, 1)
-	}
-	if c.State == store.Queued {
-		r.Queued = c.QueuedAt
 	}
 	return r
 }

@@ -268,6 +268,7 @@ func TestInbox(t *testing.T) {
 	if row := w.Inbox.Rows[0]; row.Preview != "anybody?" || !row.Contact.Online || row.State != "queued" || row.PreviewFrom != "customer" || row.Site != "demo" {
 		t.Errorf("row %+v", row)
 	}
+	queued := w.Inbox.Rows[1].Queued
 	r.ok(lin.Take(r.ctx, second))
 	ben.Send(second, "thanks")
 	r.ok(ben.Flushed(r.ctx))
@@ -276,6 +277,9 @@ func TestInbox(t *testing.T) {
 	w, _ = lin.Welcome()
 	if len(w.Inbox.Rows) != 2 || w.Inbox.Queued != 1 || w.Inbox.Rows[0].ID != second || w.Inbox.Rows[0].State != "assigned" || w.Inbox.Rows[0].Owner.ID != w.Me.ID {
 		t.Errorf("inbox %+v", w.Inbox)
+	}
+	if queued == 0 || w.Inbox.Rows[0].Queued != queued || len(w.Heads) != 1 || w.Heads[0].Queued != queued {
+		t.Errorf("the row and the heads %+v do not say that the customer asked at %d", w.Heads, queued)
 	}
 	r.checkView(lin, second, store.StaffSide)
 }

@@ -154,5 +154,11 @@ test('heads only move forward', () => {
 	assert.equal(closed.owner, undefined);
 	assert.equal(closed.closed, 12);
 	assert.equal(newerHead(closed, held), closed);
+	const at = (head, event, state, time) => headAfter(head, { c: 'c', d: { event, state, rev: head.rev + 1, epoch: 9, time } });
+	const returned = at(next, 'returned', 'queued', 20);
+	assert.equal(returned.queued, 5, 'what comes back keeps its time');
+	assert.equal(at(closed, 'reopened', 'queued', 30).queued, 30);
+	assert.equal(at(at(closed, 'reopened', 'bot', 30), 'handoff', 'queued', 40).queued, 40);
+	assert.equal(at({ id: 'c', rev: 1 }, 'transferred', 'queued', 50).queued, 50, 'it was not known');
 	assert.equal(newerHead(null, held), held);
 });

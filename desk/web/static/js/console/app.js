@@ -437,7 +437,7 @@ export class ConsoleApp {
 		const c = this.chats.get(this.current);
 		byId('card').hidden = !c;
 		if (!c) return;
-		this.card.show({ c: c.id, contact: this.chats.contact(c.id), head: c.head, row: this.inbox.rows.get(c.id), ...this.chats.facts(c) });
+		this.card.show({ c: c.id, contact: this.chats.contact(c.id), head: c.head, row: this.inbox.rows.get(c.id) });
 	}
 
 	#relabel() {

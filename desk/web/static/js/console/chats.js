@@ -137,13 +137,4 @@ export class Chats {
 			return err.code;
 		}
 	}
-
-	/** The events of a conversation that the console itself asks for: when a person was wanted, how many messages. */
-	facts(c) {
-		const { log, head } = c;
-		return {
-			asked: log.events.findLast((ev) => ev.t === 'ev.state' && ev.d.state === 'queued')?.d.time ?? head?.queued ?? 0,
-			messages: log.events.filter((ev) => ev.t === 'ev.msg' && ev.d.kind !== 'note' && ev.d.kind !== 'notice').length,
-		};
-	}
 }

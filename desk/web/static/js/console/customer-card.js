@@ -3,11 +3,11 @@
 
 import { el, icon, setAttr, setChildren, setText } from '../core/dom.js';
 import { changeOf, maxAttributes, rowsOf } from './attributes.js';
-import { stateText } from './chat-words.js';
+import { factsOf } from './card-facts.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { initials } from '../core/message-list.js';
-import { localeName, moment, number, t } from '../core/i18n.js';
+import { moment, number, t } from '../core/i18n.js';
 
 export class CustomerCard {
 	/**
@@ -28,7 +28,7 @@ export class CustomerCard {
 
 	/**
 	 * Shows the customer of a conversation.
-	 * @param {{c: string, contact: {id?: string, name: string, online: boolean|null}, head: object, messages: number, asked: number, row: object|undefined}} now
+	 * @param {{c: string, contact: {id?: string, name: string, online: boolean|null}, head: object, row: object|undefined}} now
 	 */
 	show(now) {
 		const other = this.shown?.contact.id !== now.contact.id || (this.shown?.c !== now.c && !now.contact.id);
@@ -85,18 +85,10 @@ export class CustomerCard {
 	}
 
 	#drawFacts() {
-		const { contact, head, messages, asked, row } = this.shown;
+		const { contact } = this.shown;
 		setText(this.avatar, initials(contact.name));
 		setText(this.title, contact.name);
-		const facts = [
-			['card.presence', contact.online === null ? '' : t(contact.online ? 'card.presence.yes' : 'card.presence.no')],
-			['card.state', stateText(head, this.staff.me.id)],
-			['card.site', row?.site ?? ''],
-			['card.locale', row?.locale ? localeName(row.locale) : ''],
-			['card.opened', head?.opened ? moment(head.opened) : ''],
-			['card.queued', asked ? moment(asked) : ''],
-			['card.messages', number(messages)],
-		].filter(([, value]) => value !== '');
+		const facts = factsOf(this.shown, this.staff.me.id);
 		const key = JSON.stringify(facts);
 		if (this.facts.dataset.key === key) return;
 		this.facts.dataset.key = key;

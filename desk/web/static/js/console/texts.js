@@ -78,7 +78,6 @@ addTexts({
 		'card.state': 'State',
 		'card.opened': 'Started',
 		'card.queued': 'Asked for a person',
-		'card.messages': 'Messages',
 
 		'keys.move': 'Next and previous chat',
 		'keys.open': 'Open the chat, or take it when it waits',
@@ -334,7 +333,6 @@ addTexts({
 		'card.state': '状态',
 		'card.opened': '开始时间',
 		'card.queued': '请求人工时间',
-		'card.messages': '消息数',
 
 		'keys.move': '下一个、上一个对话',
 		'keys.open': '打开对话；排队中的对话则接入',

@@ -150,7 +150,8 @@ export function headAfter(head, ev) {
 	const next = { ...head, id: ev.c, state: ev.d.state, rev: ev.d.rev, epoch: ev.d.epoch };
 	if (ev.d.owner) next.owner = ev.d.owner;
 	else delete next.owner;
-	if (ev.d.state === 'queued') next.queued ??= ev.d.time;
+	const back = ev.d.event === 'returned' || ev.d.event === 'transferred'; // it keeps its time
+	if (ev.d.state === 'queued' && !(back && next.queued)) next.queued = ev.d.time;
 	if (ev.d.event === 'opened') next.opened ??= ev.d.time;
 	if (ev.d.state === 'closed') {
 		next.closed = ev.d.time;

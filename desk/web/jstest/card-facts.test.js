@@ -1,0 +1,20 @@
+import test from 'node:test';
+import assert from 'node:assert/strict';
+import '../static/js/console/texts.js';
+import { factsOf } from '../static/js/console/card-facts.js';
+import { moment, setLocale } from '../static/js/core/i18n.js';
+
+setLocale('en');
+const hour = 3_600_000;
+const head = (o) => ({ id: 'c', state: 'assigned', rev: 4, owner: { id: 'a2', name: 'Lin' }, opened: hour, ...o });
+
+test('the card says what the server has said', () => {
+	const facts = factsOf({ contact: { online: true }, head: head({ queued: 2 * hour }), row: { site: 'shop', locale: 'en' } }, 'a1');
+	assert.deepEqual(facts, [
+		['card.presence', 'Yes'], ['card.state', 'With Lin'], ['card.site', 'shop'], ['card.locale', 'English'], ['card.opened', moment(hour)], ['card.queued', moment(2 * hour)],
+	]);
+});
+
+test('what is not known is left out', () => {
+	assert.deepEqual(factsOf({ contact: { online: null }, head: head(), row: undefined }, 'a2'), [['card.state', 'With you'], ['card.opened', moment(hour)]]);
+});
