@@ -82,6 +82,7 @@ func TestConsoleTransferOffers(t *testing.T) {
 	lin.visible("composer")
 	lin.press("\x1b")
 	lin.key("t")
+	lin.until("she alone is listed, and not who is not there", `[...document.querySelectorAll('[data-testid="transfer-agent"]')].length === 1`)
 	lin.until("Amy is busy", `[...document.querySelectorAll('.target')].some((n) => n.textContent.includes('Amy Wood') && n.textContent.includes('Busy'))`)
 	amy.choose("status", "online")
 	lin.until("and free again, while the dialog is open", `[...document.querySelectorAll('.target')].some((n) => n.textContent.includes('Amy Wood') && n.textContent.includes('Online'))`)

@@ -195,8 +195,8 @@ func earlier(a, b int64) int64 {
 // info returns a member as the others see it.
 func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
-		ID: m.ID, Name: m.Name, Role: string(m.Role), Status: string(q.shown(m)), Accepting: m.Accepting, Active: q.dir.active(m.ID), Capacity: m.Capacity,
-		Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
+		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: m.Accepting,
+		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
 	}
 	if i.Groups == nil {
 		i.Groups = []string{}

@@ -210,3 +210,17 @@ func TestRosterKeepsWhatIsNewer(t *testing.T) {
 		t.Error("an account that is not there is kept")
 	}
 }
+
+// The list of the staff says of everybody whether they may answer customers.
+func TestAgentsSayWhoServes(t *testing.T) {
+	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
+	for _, role := range perm.Roles() {
+		r.staff(string(role)+"s", 0, role)
+	}
+	list := r.listed(r.on("lin", 5))
+	for _, role := range perm.Roles() {
+		if a := agentIn(list, string(role)+"s"); a.Role != string(role) || a.Serves != role.Can(perm.Serve) {
+			t.Errorf("%s: %+v", role, a)
+		}
+	}
+}

@@ -86,6 +86,7 @@ type AgentInfo struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name"`
 	Role      string   `json:"role"`
+	Serves    bool     `json:"serves"` // the role may answer customers
 	Status    string   `json:"status"`
 	Accepting bool     `json:"accepting"`
 	Active    int      `json:"active"`

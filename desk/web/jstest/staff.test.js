@@ -2,7 +2,7 @@ import test from 'node:test';
 import assert from 'node:assert/strict';
 import { free, Staff } from '../static/js/console/staff.js';
 
-const agent = (id, o = {}) => ({ id, name: id, role: 'agent', status: 'online', accepting: true, active: 0, capacity: 5, groups: [], online: true, ...o });
+const agent = (id, o = {}) => ({ id, name: id, role: 'agent', serves: true, status: 'online', accepting: true, active: 0, capacity: 5, groups: [], online: true, ...o });
 
 test('what the welcome does not say stays careful', () => {
 	const staff = new Staff({ id: 'me', name: 'Me' });
@@ -15,12 +15,12 @@ test('what the welcome does not say stays careful', () => {
 	assert.equal(staff.status.active, 2);
 });
 
-test('colleagues: the free first, without oneself, by name', () => {
+test('colleagues: those who are there and may answer, the free first, without oneself, by name', () => {
 	const staff = new Staff({ id: 'me', name: 'Me' });
-	staff.directory({ agents: [agent('me'), agent('off', { online: false, status: 'offline' }), agent('full', { active: 5 }), agent('away', { status: 'away' }), agent('b', { active: 1 }), agent('a', { active: 1 })] });
-	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away', 'off']);
+	staff.directory({ agents: [agent('me'), agent('off', { online: false, status: 'offline' }), agent('full', { active: 5 }), agent('away', { status: 'away' }), agent('gone', { online: false }), agent('out', { status: 'offline' }), agent('auditor', { serves: false }), agent('b', { active: 1 }), agent('a', { active: 1 })] });
+	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away']);
 	assert.deepEqual(staff.colleagues(' FU ').map((a) => a.id), ['full']);
-	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, true, true]);
+	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, false, false, true, true, true]);
 	assert.equal(free(agent('endless', { capacity: 0, active: 40 })), true);
 });
 

@@ -43,11 +43,11 @@ export class Staff {
 		if (agent.id === this.me.id) this.#own(agent);
 	}
 
-	/** The colleagues a chat can go to: the free first, then by state and name. */
+	/** The colleagues who may answer and are there, so that a chat can go to them: the free first, then by state and name. */
 	colleagues(query = '') {
 		const wanted = query.trim().toLocaleLowerCase();
 		return [...this.agents.values()]
-			.filter((a) => a.id !== this.me.id && (a.name ?? '').toLocaleLowerCase().includes(wanted))
+			.filter((a) => a.id !== this.me.id && a.serves && rank(a) < order.offline && (a.name ?? '').toLocaleLowerCase().includes(wanted))
 			.sort((a, b) => Number(free(b)) - Number(free(a)) || rank(a) - rank(b) || load(a) - load(b) || (a.name < b.name ? -1 : 1));
 	}
 

@@ -60,13 +60,16 @@ class TransferDialog {
 	}
 
 	#draw() {
-		const query = this.search.value;
+		const query = this.search.value.trim();
 		const agents = this.staff.colleagues(query);
-		const groups = this.staff.groups.filter((g) => g.id && g.name.toLocaleLowerCase().includes(query.trim().toLocaleLowerCase()));
+		const groups = this.staff.groups.filter((g) => g.id && g.name.toLocaleLowerCase().includes(query.toLocaleLowerCase()));
 		const known = this.staff.agents.size > 0;
 		if (!(known && this.panel.state === 'loading')) {
-			drawPanelState(this.state, this.panel, { empty: this.panel.state === 'ready' && agents.length + groups.length === 0 ? t('transfer.none') : '' });
+			const none = query ? agents.length + groups.length === 0 && t('transfer.none') : agents.length === 0 && t('transfer.nobody');
+			drawPanelState(this.state, this.panel, { empty: (this.panel.state === 'ready' && none) || '' });
 		}
+		const { target } = this;
+		if (target && ![...agents, ...groups].some((x) => x.id === (target.agent ?? target.group))) this.#choose(null); // gone meanwhile, or looked for another
 		setChildren(this.agents, agents.map((a) => this.#row('agent', a.id, a.name, a)));
 		setChildren(this.groups, groups.map((g) => this.#row('group', g.id, g.name, g)));
 		this.groupsTitle.hidden = groups.length === 0;
@@ -88,7 +91,8 @@ class TransferDialog {
 
 	#choose(target) {
 		this.target = target;
-		this.submit.disabled = false;
+		this.submit.disabled = !target;
+		if (!target) for (const row of this.nodes.values()) row.firstChild.checked = false;
 		setText(this.error, '');
 	}
 
@@ -102,7 +106,8 @@ class TransferDialog {
 		} catch (err) {
 			setText(this.error, err.message);
 		}
-		this.sending = this.submit.disabled = false;
+		this.sending = false;
+		this.submit.disabled = !this.target;
 	}
 }
 
