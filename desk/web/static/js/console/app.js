@@ -153,6 +153,7 @@ export class ConsoleApp {
 			},
 			onStaff: () => {
 				this.top.render();
+				this.search.name();
 				this.chats.views.get(this.current)?.render();
 			},
 		});
@@ -164,7 +165,7 @@ export class ConsoleApp {
 				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});
-		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), onOpen: (hit) => this.openAt(hit) });
+		this.search = new SearchPanel({ fetch: (q, cursor) => request('search', { q, cursor, limit: 20 }), everything: () => staff.can('read_others'), onOpen: (hit) => this.openAt(hit) });
 		this.offersView = new OffersView({ host: byId('offers'), offers, now, onAnswer: (c, accept) => this.team.answer(c, accept) });
 		this.card = new CustomerCard({
 			host: byId('card'), staff,

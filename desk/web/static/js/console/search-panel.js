@@ -1,4 +1,4 @@
-// The search over everything: a field in the top bar, and below it what was
+// The search over all that the agent may read: a field in the top bar, and below it what was
 // found. It has a request of its own: however long it takes, the chats go on.
 
 import { byId, el, setAttr, setChildren, setText } from '../core/dom.js';
@@ -13,10 +13,11 @@ export class SearchPanel {
 	/**
 	 * @param {object} o
 	 * @param {(q: string, cursor: string) => Promise<{hits: object[], cursor: string}>} o.fetch
+	 * @param {() => boolean} o.everything whether chats of others are searched, too
 	 * @param {(hit: object) => void} o.onOpen
 	 */
-	constructor({ fetch, onOpen }) {
-		Object.assign(this, { fetch, onOpen });
+	constructor({ fetch, everything, onOpen }) {
+		Object.assign(this, { fetch, everything, onOpen });
 		this.field = byId('search');
 		this.box = byId('search-box');
 		this.state = el('div');
@@ -45,7 +46,15 @@ export class SearchPanel {
 		this.#show(false);
 	}
 
+	/** Says what is searched; the rights may have changed. */
+	name() {
+		const label = t(this.everything() ? 'search.all' : 'search.own');
+		setAttr(this.field, 'placeholder', label);
+		setAttr(this.field, 'aria-label', label);
+	}
+
 	relabel() {
+		this.name();
 		setText(this.more, t('search.more'));
 		setAttr(this.list, 'aria-label', t('search.results'));
 		this.nodes = new WeakMap(); // hit -> its row
@@ -95,7 +104,7 @@ export class SearchPanel {
 		}
 		if (state === 'idle') this.hits = [];
 		const none = state === 'ready' && this.hits.length === 0 && !this.cursor;
-		drawPanelState(this.state, this.panel, { empty: none ? t('search.none') : '' });
+		drawPanelState(this.state, this.panel, { empty: none ? t(this.everything() ? 'search.none' : 'search.none.own') : '' });
 		const focused = [...this.list.querySelectorAll('button')].indexOf(document.activeElement);
 		for (const h of this.hits) if (!this.nodes.has(h)) this.nodes.set(h, this.#hit(h));
 		setChildren(this.list, this.hits.map((h) => this.nodes.get(h)));

@@ -164,10 +164,12 @@ addTexts({
 
 		'save': 'Save',
 
-		'search.placeholder': 'Search all chats',
+		'search.all': 'Search all chats',
+		'search.own': 'Search the chats you may read',
 		'search.results': 'Search results',
 		'search.more': 'More results',
 		'search.none': 'Nothing found. Try other or fewer words.',
+		'search.none.own': 'Nothing found in the chats you may read: yours, those that wait, and closed ones of your groups. Try other or fewer words.',
 
 		'sessions.title': 'Logins',
 		'sessions.this': 'This browser',
@@ -419,10 +421,12 @@ addTexts({
 
 		'save': '保存',
 
-		'search.placeholder': '搜索全部对话',
+		'search.all': '搜索全部对话',
+		'search.own': '搜索您可查看的对话',
 		'search.results': '搜索结果',
 		'search.more': '更多结果',
 		'search.none': '没有找到。请换用其他或更少的词。',
+		'search.none.own': '在您可查看的对话（您自己的、排队中的、您所在客服组已结束的）中没有找到。请换用其他或更少的词。',
 
 		'sessions.title': '登录设备',
 		'sessions.this': '此浏览器',
