@@ -50,3 +50,27 @@ func TestConsoleFiles(t *testing.T) {
 	}
 	agent.clean()
 }
+
+// TestConsoleRefusedFile is told that a file is not taken: the words are below the messages, in their own room, and go
+// with the next answer.
+func TestConsoleRefusedFile(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	v := d.visit("Please send me the terms")
+	agent := d.console(b, "agent", d.login, d.password, 1440, 900)
+	agent.click("queue-row")
+	agent.click("take")
+	agent.visible("composer")
+	attach(agent, "terms.html", "<!doctype html><title>Terms</title>")
+	agent.until("it is refused", `document.querySelector('[data-testid="upload"][data-state="failed"]')?.textContent.includes('Choose another one')`)
+	agent.until("no message is covered", `((tray, last) => last.getBoundingClientRect().bottom <= tray.getBoundingClientRect().top)(`+node("tray")+`, `+node("message")+`)`)
+	agent.shot("refused-file")
+	agent.send("I have it as a page only")
+	v.hears("I have it as a page only")
+	agent.gone("upload")
+	agent.until("twelve files are chosen", `((i) => { const d = new DataTransfer(); for (let n = 0; n < 12; n++) d.items.add(new File(['x'], n + '.txt')); i.files = d.files; return i.dispatchEvent(new Event('change')); })(document.querySelector('[data-testid="chat"]:not([hidden]) [data-testid="file-input"]'))`)
+	agent.until("the notice says how many fit", node("notice")+`?.textContent.includes('At most 10 files')`)
+	agent.click("notice-close")
+	agent.gone("notice")
+	agent.clean()
+}

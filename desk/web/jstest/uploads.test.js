@@ -67,8 +67,12 @@ test('what fails says why, holds nothing back, and can be tried again where that
 	assert.equal(uploads.items[1].state, 'sending');
 	requests[4].answer(201, { id: '2' });
 	assert.deepEqual(uploads.take().map((f) => f.id), ['2', '5']);
-	assert.deepEqual(states(uploads), ['failed', 'failed', 'failed']);
+	assert.deepEqual(uploads.items.map((i) => i.name), ['gone'], 'what was refused goes with the message');
 	assert.equal(uploads.pending.length, 0);
+	uploads.add([file('big', 1001)]);
+	assert.deepEqual(uploads.items.map((i) => i.name), ['gone', 'big']);
+	uploads.add([file('small')]);
+	assert.deepEqual(uploads.items.map((i) => i.name), ['gone', 'small'], 'another one is chosen instead');
 });
 
 test('a message holds so many files and no more', () => {

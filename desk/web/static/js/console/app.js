@@ -1,7 +1,7 @@
 // The agent console: the session with the server, what its frames change, and
 // which chat is on screen. The parts draw themselves; this connects them.
 
-import { byId, icon, setAttr, setText } from '../core/dom.js';
+import { byId, icon, setAttr } from '../core/dom.js';
 import { passwordDialog, sessionsDialog } from './account-dialogs.js';
 import { Actions } from './actions.js';
 import { Alerts } from './alerts.js';
@@ -18,6 +18,7 @@ import { Inbox } from './inbox.js';
 import { showKeys } from './keys.js';
 import { ListPane } from './list-pane.js';
 import { logout } from './logout.js';
+import { Notice } from './notice.js';
 import { Offers } from './offers.js';
 import { OffersView } from './offers-view.js';
 import { ReadMarks } from './read-marks.js';
@@ -44,10 +45,10 @@ export class ConsoleApp {
 		this.read = new ReadMarks({ storage, agentId: agent.id });
 		this.inbox = new Inbox(agent.id, () => this.now());
 		this.offers = new Offers();
-		this.current = null;
-		this.storeId = '';
-		this.clockOffset = 0;
-		this.limit = 8000;
+		Object.assign(this, { current: null, storeId: '', clockOffset: 0, limit: 8000 });
+		const notice = new Notice({ host: byId('notice'), text: byId('notice-text'), button: byId('notice-close') });
+		/** Says something above the panes. */
+		this.notice = (text, error) => notice.show(text, error);
 		this.app = byId('app');
 		this.session = new ConsoleSession({
 			seen: () => [...this.chats.all()].filter((c) => c.log.last > 0).map((c) => [c.id, c.log.last]),
@@ -64,7 +65,6 @@ export class ConsoleApp {
 		byId('pick-icon').append(icon('inbox'));
 		byId('notice-close').append(icon('close'));
 		byId('search-icon').append(icon('search'));
-		byId('notice-close').addEventListener('click', () => { byId('notice').hidden = true; });
 		document.addEventListener('keydown', (e) => this.#key(e));
 		document.addEventListener('visibilitychange', () => this.#markRead());
 		window.addEventListener('hashchange', () => this.#linked());
@@ -112,19 +112,11 @@ export class ConsoleApp {
 		}, 0);
 	}
 
-	/** Says something above the panes. */
-	notice(text, error = false) {
-		setText(byId('notice-text'), text);
-		byId('notice').classList.toggle('error', error);
-		byId('notice').hidden = false;
-	}
-
 	// --- parts ---
 
 	#parts() {
-		const now = () => Date.now() + this.clockOffset;
+		const now = this.now = () => Date.now() + this.clockOffset;
 		const request = (type, d, c) => this.connection.request(type, c ? { c, d } : { d }).then((reply) => reply.d);
-		this.now = now;
 		this.actions = new Actions({ connection: this.connection, agentId: this.agent.id });
 		const { connection, storage, scope, staff, inbox, offers } = this;
 		this.chats = new Chats({
@@ -135,7 +127,7 @@ export class ConsoleApp {
 		this.commands = new ChatCommands({
 			actions: this.actions, chats: this.chats,
 			app: {
-				staff, offers, connection, current: () => this.current, draw: () => this.draw(), notice: (text) => this.notice(text),
+				staff, offers, connection, current: () => this.current, draw: () => this.draw(), notice: this.notice,
 				followStaff: (f) => this.team.follow(f),
 			},
 		});
@@ -148,7 +140,7 @@ export class ConsoleApp {
 		});
 		this.team = new Team({
 			app: {
-				staff, offers, connection, chats: this.chats, commands: this.commands, notice: (text, error) => this.notice(text, error),
+				staff, offers, connection, chats: this.chats, commands: this.commands, notice: this.notice,
 				draw: () => this.draw(), open: (id) => this.open(id), call: (...what) => this.#call(...what),
 			},
 			onStaff: () => {
@@ -161,7 +153,7 @@ export class ConsoleApp {
 		this.top = new TopBar({
 			staff, connection, alerts: this.alerts,
 			on: {
-				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: (text) => this.notice(text),
+				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: this.notice,
 				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});
@@ -170,7 +162,7 @@ export class ConsoleApp {
 		this.card = new CustomerCard({
 			host: byId('card'), staff,
 			on: cardCommands({
-				request, chats: this.chats, inbox, notice: (text, error) => this.notice(text, error), draw: () => this.draw(), open: (id) => this.open(id),
+				request, chats: this.chats, inbox, notice: this.notice, draw: () => this.draw(), open: (id) => this.open(id),
 				current: () => this.current, took: (contact) => this.card.took(contact), close: () => this.#showCard(false),
 			}),
 		});

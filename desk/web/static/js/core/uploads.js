@@ -28,8 +28,9 @@ export class Uploads {
 		this.items = [];
 	}
 
-	/** Takes files; returns how many there was no room for. */
+	/** Takes files, instead of those that were refused; returns how many there was no room for. */
 	add(files) {
+		this.#dropRefused();
 		const room = Math.max(0, this.most - this.items.length);
 		for (const file of [...files].slice(0, room)) {
 			const tooLarge = file.size > largestFile;
@@ -65,8 +66,9 @@ export class Uploads {
 		return this.items.every((i) => i.state === 'done' || i.state === 'failed');
 	}
 
-	/** Takes the files that are there, for a message; those that failed stay. */
+	/** Takes the files that are there, for a message; those that can be tried again stay. */
 	take() {
+		this.#dropRefused();
 		const done = this.items.filter((i) => i.state === 'done');
 		this.items = this.items.filter((i) => i.state !== 'done');
 		this.onChange();
@@ -78,6 +80,11 @@ export class Uploads {
 		this.items = [];
 		this.running?.request.abort();
 		this.onChange();
+	}
+
+	// What no attempt will change has been seen when the writer goes on.
+	#dropRefused() {
+		this.items = this.items.filter((i) => i.state !== 'failed' || i.retryMs > 0);
 	}
 
 	#pump() {
