@@ -57,6 +57,29 @@ func TestSeveralChatsAndLogout(t *testing.T) {
 	other.clean()
 }
 
+// TestLoginPageIsQuiet visits the page without a login, before the first one and after the last: the browser's console
+// stays empty. A login lasts over a reload.
+func TestLoginPageIsQuiet(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	p := b.open("agent", desktop, 800, d.url("/console"))
+	p.visible("login-user")
+	login(p, d.login, d.password)
+	p.visible("status")
+	p.reload()
+	p.visible("status")
+	p.click("menu-button")
+	p.click("logout")
+	p.visible("login-user")
+	p.reload()
+	p.visible("login-user")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.said) > 0 {
+		t.Errorf("the browser's console says %q", p.said)
+	}
+}
+
 // TestConsoleOnAPhone works in one pane at a time: list, chat, card.
 func TestConsoleOnAPhone(t *testing.T) {
 	b := startBrowser(t, "en")

@@ -11,6 +11,7 @@ import { SafeStorage } from './core/storage.js';
 
 const storage = new SafeStorage();
 const saidKey = 'desk.console.said'; // what to tell on the login form after a reload
+const loginKey = 'desk.console.login'; // somebody is logged in here, as far as this browser knows
 
 function languageMenu(select) {
 	for (const [tag, name] of Object.entries(locales)) select.append(el('option', { value: tag, text: name, lang: tag }));
@@ -22,22 +23,27 @@ function languageMenu(select) {
 /** Ends this page's session view; nothing of the agent stays in memory. */
 function leave(said) {
 	storage.set(saidKey, said);
+	storage.remove(loginKey);
 	location.reload();
 }
 
 function showApp(agent) {
+	storage.set(loginKey, true);
 	byId('login').hidden = true;
 	byId('app').hidden = false;
 	new ConsoleApp({ agent, storage, leave }).start();
 }
 
 function showLogin(said) {
+	storage.remove(loginKey);
 	byId('login').hidden = false;
 	new Login({ said, onLogin: showApp });
 }
 
-// The server may be starting: ask until it answers.
+// The server may be starting: ask until it answers. A browser that knows of no login is spared the question, whose
+// answer would be a refusal.
 async function whoAmI() {
+	if (storage.persistent && !storage.get(loginKey, false)) return null;
 	for (let wait = 500; ; wait = Math.min(wait * 2, 8_000)) {
 		try {
 			return (await call('GET', '/api/v1/agent/me')).agent;
