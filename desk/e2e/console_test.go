@@ -27,6 +27,7 @@ func TestSeveralChatsAndLogout(t *testing.T) {
 		agent.click("take")
 		agent.fill("composer", fmt.Sprintf("draft for %d", i))
 	}
+	agent.until("the card links to the page where the chat was opened", fmt.Sprintf(`((a) => a?.href === %q && a.textContent === %q)(document.querySelector('[data-testid="card-facts"] a'))`, d.url("/chat/demo"), d.addr+"/chat/demo"))
 	agent.until("both are mine", `document.querySelectorAll('[data-testid="mine-row"]').length === 2`)
 	agent.click("mine-row")
 	agent.until("the first chat and its draft are back", shows("I am customer 0")+" && "+node("composer")+".value === 'draft for 0'")

@@ -97,7 +97,7 @@ func (s *Session) past(ctx context.Context, r store.Reader, who identity, contac
 	for i := range convs {
 		c := &convs[i].Conversation
 		others = others || convs[i].Other
-		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, online), Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
+		page.Convs = append(page.Convs, proto.PastRow{Row: s.hub.row(c, online), Page: convs[i].Page, Closed: c.ClosedAt, Reason: c.CloseReason, Score: c.Score, Comment: c.Comment})
 	}
 	if others {
 		err = s.readsOther(ctx, "contact "+contact)

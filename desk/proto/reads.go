@@ -96,6 +96,7 @@ type ReceiptNow struct {
 // PastRow is one line of a contact's history.
 type PastRow struct {
 	Row
+	Page    string `json:"page,omitempty"` // where the customer was when it was opened
 	Closed  int64  `json:"closed,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Score   int    `json:"score,omitempty"`

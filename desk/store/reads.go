@@ -101,7 +101,8 @@ type Hit struct {
 // Past is a conversation of a contact's history.
 type Past struct {
 	Conversation
-	Other bool // seen by Scope.All only
+	Page  string // where the customer was when it was opened, "" = unknown
+	Other bool   // seen by Scope.All only
 }
 
 // ContactPatch changes what is stored about a contact.

@@ -21,7 +21,7 @@ const sqlAccess = `CASE
 			OR c.state = 'closed' AND EXISTS (SELECT 1 FROM conversation o WHERE o.contact = c.contact AND o.state = 'assigned' AND o.owner_id = ?) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`
 
-const sqlHistory = `SELECT ` + convColumns + `, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlAccess + ` <> 0
+const sqlHistory = `SELECT ` + convColumns + `, c.page, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlAccess + ` <> 0
 	ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
 
 func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.Agent, s.All} }
@@ -85,9 +85,12 @@ func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor str
 	}
 	args := append(append(accessArgs(s), contact, opened, id), append(accessArgs(s), limit+1)...)
 	all, err := list(ctx, r.db, func(row scanner) (store.Past, error) {
+		var past store.Past
 		var access store.Access
-		c, err := scanConvAnd(row, &access)
-		return store.Past{Conversation: c, Other: access == store.OtherAccess}, err
+		var err error
+		past.Conversation, err = scanConvAnd(row, &past.Page, &access)
+		past.Other = access == store.OtherAccess
+		return past, err
 	}, sqlHistory, args...)
 	if err != nil || len(all) <= limit {
 		return all, "", err

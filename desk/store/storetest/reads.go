@@ -237,7 +237,12 @@ func testHistory(t *testing.T, r *rig) {
 		}
 	}
 	page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ann.ID, "", 2)
-	if err != nil || page[1].CloseReason != "5" || page[1].ClosedAt == 0 {
+	if err != nil || page[0].Page != "" || page[1].CloseReason != "5" || page[1].ClosedAt == 0 {
+		t.Errorf("%+v %v", page, err)
+	}
+	ben := r.visitor()
+	r.do(store.Open{Contact: ben, Page: "https://shop.example/cart"})
+	if page, _, err := r.Cold().History(t.Context(), store.Scope{All: true}, ben.ID, "", 2); err != nil || len(page) != 1 || page[0].Page != "https://shop.example/cart" {
 		t.Errorf("%+v %v", page, err)
 	}
 	if page, next, err := r.Cold().History(t.Context(), store.Scope{All: true}, "nobody", "", 2); len(page) != 0 || next != "" || err != nil {

@@ -9,12 +9,27 @@ const hour = 3_600_000;
 const head = (o) => ({ id: 'c', state: 'assigned', rev: 4, owner: { id: 'a2', name: 'Lin' }, opened: hour, ...o });
 
 test('the card says what the server has said', () => {
-	const facts = factsOf({ contact: { online: true }, head: head({ queued: 2 * hour }), row: { site: 'shop', locale: 'en' } }, 'a1');
+	const facts = factsOf({ contact: { online: true }, head: head({ queued: 2 * hour }), row: { site: 'shop', locale: 'en' } }, undefined, 'a1');
 	assert.deepEqual(facts, [
 		['card.presence', 'Yes'], ['card.state', 'With Lin'], ['card.site', 'shop'], ['card.locale', 'English'], ['card.opened', moment(hour)], ['card.queued', moment(2 * hour)],
 	]);
 });
 
 test('what is not known is left out', () => {
-	assert.deepEqual(factsOf({ contact: { online: null }, head: head(), row: undefined }, 'a2'), [['card.state', 'With you'], ['card.opened', moment(hour)]]);
+	assert.deepEqual(factsOf({ contact: { online: null }, head: head(), row: undefined }, undefined, 'a2'), [['card.state', 'With you'], ['card.opened', moment(hour)]]);
+});
+
+test('the history says what the row does not: the page, and all of a closed chat', () => {
+	const at = (page) => factsOf({ contact: { online: null }, head: null, row: undefined }, { page, site: 'shop', locale: '' }, 'a1').slice(1);
+	assert.deepEqual(at(undefined), [['card.site', 'shop']]);
+	assert.deepEqual(at('https://shop.example/cart?a=1#b'), [['card.site', 'shop'], ['card.page', 'shop.example/cart', 'https://shop.example/cart?a=1#b']]);
+	for (const [page, text, href] of [
+		['https://shop.example@evil.example/x', 'evil.example/x', 'https://shop.example@evil.example/x'],
+		['javascript:alert(1)', 'javascript:alert(1)', undefined],
+		['data:text/html,x', 'data:text/html,x', undefined],
+		['/cart', '/cart', undefined],
+	]) {
+		const [, [, shown, link]] = at(page);
+		assert.deepEqual([shown, link], [text, href], page);
+	}
 });

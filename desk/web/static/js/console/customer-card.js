@@ -88,11 +88,11 @@ export class CustomerCard {
 		const { contact } = this.shown;
 		setText(this.avatar, initials(contact.name));
 		setText(this.title, contact.name);
-		const facts = factsOf(this.shown, this.staff.me.id);
+		const facts = factsOf(this.shown, this.past.find((r) => r.id === this.shown.c), this.staff.me.id);
 		const key = JSON.stringify(facts);
 		if (this.facts.dataset.key === key) return;
 		this.facts.dataset.key = key;
-		this.facts.replaceChildren(...facts.map(([label, value]) => [el('dt', { text: t(label) }), el('dd', { text: value })]).flat());
+		this.facts.replaceChildren(...facts.map(([label, value, href]) => [el('dt', { text: t(label) }), el('dd', {}, href ? el('a', { href, title: href, target: '_blank', rel: 'noopener noreferrer nofollow', text: value }) : value)]).flat());
 	}
 
 	// --- tags ---
@@ -147,6 +147,8 @@ export class CustomerCard {
 		setChildren(this.badges, [contact.verified && badge('card.verified', 'good'), contact.blocked && badge('card.blocked', 'bad')]);
 		setText(this.block, t(contact.blocked ? 'block.undo' : 'block.do'));
 		if (!this.editing) this.#drawAttributes(contact);
+		this.#drawFacts();
+		this.#drawTags();
 		this.#drawPast();
 	}
 

@@ -240,6 +240,7 @@ addTexts({
 		'console.fold.hide': 'Hide',
 
 		'card.site': 'Channel',
+		'card.page': 'Opened on',
 		'card.locale': 'Language',
 		'card.about': 'About',
 		'card.name': 'Name',
@@ -494,6 +495,7 @@ addTexts({
 		'console.fold.hide': '收起',
 
 		'card.site': '渠道',
+		'card.page': '发起页面',
 		'card.locale': '语言',
 		'card.about': '资料',
 		'card.name': '姓名',
