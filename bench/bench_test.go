@@ -107,6 +107,7 @@ func TestBadCommandLines(t *testing.T) {
 	for _, args := range [][]string{
 		nil, {"sing"}, {"echo", "-cases", "0x1"}, {"echo", "-cases", "10"}, {"echo", "-cases", "1x1,x"}, {"echo", "-rounds", "0"}, {"echo", "extra"},
 		{"echo", "-size", "65536", "-cases", "1x2"}, {"echo", "-cases", "1x2x65536"}, {"echo", "-cases", "1x1x1x1"}, {"idle", "-server-cpus", "-1"}, {"hop", "-procs", "1,0"},
+		{"echo", "-before", "no/such/checkout"}, {"rings", "-before", ".."},
 	} {
 		if err := run(context.Background(), args, io.Discard); err == nil {
 			t.Errorf("%v: accepted", args)
@@ -207,6 +208,25 @@ func TestComparison(t *testing.T) {
 	for _, r := range rep.Grids[0].Rows {
 		if r.Values[0] < 0 || strings.HasPrefix(r.Name, "eddy") && r.Values[0] > 0.5 {
 			t.Errorf("%s: %v allocations per request", r.Name, r.Values)
+		}
+	}
+}
+
+// TestComparisonWithBefore compares this checkout with itself: only the engine's servers run, each twice.
+func TestComparisonWithBefore(t *testing.T) {
+	rep := runJSON(t, "hop", "-before", "..", "-rounds", "2", "-duration", "100ms", "-warmup", "50ms", "-cases", "1x1", "-procs", "1")
+	var names []string
+	for _, tab := range rep.Tables {
+		for _, r := range tab.Rows {
+			names = append(names, r.Name)
+			if len(r.PerCPUSecond) != 2 || r.Ratio <= 0 {
+				t.Errorf("%s: implausible figures %+v", r.Name, r)
+			}
+		}
+	}
+	for i, want := range []string{"eddy direct, parked, before", "eddy direct, parked", "eddy hop, parked, before", "eddy hop, parked"} {
+		if len(names) != 8 || names[i] != want {
+			t.Fatalf("compared were %q", names)
 		}
 	}
 }

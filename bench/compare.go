@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -61,15 +63,33 @@ func echoLoad(srv *server, s settings, c testCase) rounder {
 }
 
 // compare runs every contender once per round, in turn, for each case and number of processors. All servers of one
-// number of processors stay up for all its cases.
+// number of processors stay up for all its cases. With -before the engine's are compared each with itself instead.
 func compare(ctx context.Context, b *binaries, s settings, unit string, load func(*server, settings, testCase) rounder, contenders []contender) (*report, error) {
 	rep := &report{Unit: unit, Size: s.size, Rounds: s.rounds, Duration: s.duration.String()}
-	for _, procs := range s.procs {
-		if err := rep.compareOn(ctx, b, s, procs, load, contenders); err != nil {
-			return nil, err
+	for _, group := range s.groups(contenders) {
+		for _, procs := range s.procs {
+			if err := rep.compareOn(ctx, b, s, procs, load, group); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return rep, nil
+}
+
+// groups returns who is compared with whom: all with all, or with -before each of the engine's contenders with what the other
+// checkout makes of it.
+func (s settings) groups(contenders []contender) (groups [][]contender) {
+	if s.before == "" {
+		return [][]contender{contenders}
+	}
+	for _, c := range contenders {
+		if strings.HasPrefix(c.binary, "eddy") {
+			was := c
+			was.Name, was.checkout = c.Name+", before", s.before
+			groups = append(groups, []contender{was, c})
+		}
+	}
+	return groups
 }
 
 func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs int, load func(*server, settings, testCase) rounder, contenders []contender) (err error) {
@@ -88,7 +108,9 @@ func (rep *report) compareOn(ctx context.Context, b *binaries, s settings, procs
 		t := newTable(c, procs, contenders)
 		rep.Tables = append(rep.Tables, t)
 		for round := range s.rounds {
-			for i, srv := range servers {
+			for turn := range servers {
+				i := (round + turn) % len(servers) // nobody always runs behind the same one
+				srv := servers[i]
 				progress("%s, %d processors, round %d of %d: %s", c, procs, round+1, s.rounds, srv.Name)
 				if err := t.Rows[i].measure(ctx, srv, load(srv, s.of(c), c)); err != nil {
 					return fmt.Errorf("%s: %w", srv.Name, err)
@@ -201,6 +223,7 @@ func idle(ctx context.Context, b *binaries, s settings) (*report, error) {
 		netpollEcho, gnetEcho, nbioEcho,
 		netTLS, {Name: "eddy, 3 handlers and tlsx, idle deadline", binary: "eddy", args: []string{"-handlers", "3", "-idle", "10m", "-tls"}, tls: true},
 	}
+	contenders = slices.Concat(s.groups(contenders)...)
 	if err := b.build(ctx, contenders); err != nil {
 		return nil, err
 	}

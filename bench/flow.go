@@ -94,7 +94,7 @@ func flowOnce(ctx context.Context, b *binaries, s settings, c contender, conns i
 	}
 	defer func() { err = errors.Join(err, srv.stop()) }()
 	var marks []time.Duration
-	load := &callers{path: b.path(c.binary), srv: srv, callers: conns, s: s}
+	load := &callers{path: b.path(c), srv: srv, callers: conns, s: s}
 	res, err := load.round(ctx, func() error {
 		used, err := srv.cpuTime()
 		marks = append(marks, used)

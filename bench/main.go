@@ -38,6 +38,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -59,7 +60,8 @@ type settings struct {
 	idleConns int
 	wrk       string // program, empty for none
 	json      bool
-	streams   bool // messages may be longer than a read buffer
+	streams   bool   // messages may be longer than a read buffer
+	before    string // another checkout of this repository, empty for none
 }
 
 // testCase is a number of connections with a number of requests in flight on each. size is that of its requests, 0 for
@@ -109,6 +111,9 @@ var comparisons = map[string]comparison{
 	"crowd":        {crowdOf, "100x1", "1", 5, time.Second},
 	"threads":      {threads, "1000x1", "1", 1, time.Second},
 }
+
+// withBefore are the comparisons that can compare the engine with another checkout of itself.
+var withBefore = []string{"echo", "hop", "http", "idle", "topologies", "tls", "handshakes", "rpc", "ws", "ws-broadcast"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -178,6 +183,9 @@ func parse(name string, c comparison, args []string) (settings, error) {
 	fs.IntVar(&s.idleConns, "idle-conns", crowd, "connections of the idle comparisons; a fifth of them over TLS")
 	found, _ := exec.LookPath("wrk") // empty when there is none
 	fs.StringVar(&s.wrk, "wrk", found, "program that puts load on the servers of the http comparison; empty: the built-in load generator")
+	if slices.Contains(withBefore, name) {
+		fs.StringVar(&s.before, "before", "", "another checkout of this repository: compare each of the engine's servers with what that one makes of it, and nobody else")
+	}
 	fs.BoolVar(&s.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return s, err
@@ -206,6 +214,11 @@ func (s settings) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case s.rounds < 1, s.size < 1, s.idleConns < 1, s.duration <= 0, s.warmup < 0:
 		return fmt.Errorf("rounds, size, idle-conns and duration must be positive")
+	}
+	if s.before != "" {
+		if _, err := os.Stat(filepath.Join(s.before, "bench", "go.mod")); err != nil {
+			return fmt.Errorf("-before: %s is no checkout of this repository: %w", s.before, err)
+		}
 	}
 	for _, c := range s.cases {
 		if size := s.of(c).size; !s.streams && c.pipeline*size > 64<<10 {

@@ -21,7 +21,7 @@ import (
 // after the other. Client and server are processes of their own, and the processor time of both counts.
 func rpc(ctx context.Context, b *binaries, s settings) (*report, error) {
 	calls := func(srv *server, s settings, c testCase) rounder {
-		return &callers{path: b.path(srv.binary), srv: srv, callers: c.conns, s: s}
+		return &callers{path: b.path(srv.contender), srv: srv, callers: c.conns, s: s}
 	}
 	rep, err := compare(ctx, b, s, "calls", calls, []contender{
 		{Name: "grpc-go, protobuf", binary: "grpcrpc"},

@@ -56,14 +56,17 @@ var sources = map[string][]string{
 // build compiles the servers that the contenders need and dir does not hold yet.
 func (b *binaries) build(ctx context.Context, contenders []contender) error {
 	for _, c := range contenders {
-		path := b.path(c.binary)
+		path := b.path(c)
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		progress("building %s", c.binary)
+		progress("building %s", path)
 		step := slices.Clone(sources[c.binary])
 		step[slices.Index(step, "")] = path
 		cmd := exec.CommandContext(ctx, step[0], step[1:]...)
+		if c.checkout != "" {
+			cmd.Dir = filepath.Join(c.checkout, "bench")
+		}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(step, " "), err, out)
 		}
@@ -71,16 +74,22 @@ func (b *binaries) build(ctx context.Context, contenders []contender) error {
 	return nil
 }
 
-func (b *binaries) path(name string) string { return filepath.Join(b.dir, name) }
+func (b *binaries) path(c contender) string {
+	if c.checkout != "" {
+		return filepath.Join(b.dir, c.binary+"-before")
+	}
+	return filepath.Join(b.dir, c.binary)
+}
 
 // contender is one row of a comparison: a server binary with its arguments and the processors it may use.
 type contender struct {
-	Name   string
-	binary string
-	args   []string
-	procs  int // GOMAXPROCS; the C loop ignores it
-	tls    bool
-	cpus   []int
+	Name     string
+	binary   string
+	checkout string // of the repository that it is built from; empty = this one
+	args     []string
+	procs    int // GOMAXPROCS; the C loop ignores it
+	tls      bool
+	cpus     []int
 }
 
 // server is a running contender.
@@ -95,7 +104,7 @@ type server struct {
 
 // start runs the contender on its processors and waits until it listens.
 func start(b *binaries, c contender) (*server, error) {
-	cmd := exec.Command(b.path(c.binary), c.args...)
+	cmd := exec.Command(b.path(c), c.args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(c.procs))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
