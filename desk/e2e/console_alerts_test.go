@@ -118,8 +118,10 @@ func TestConsoleAsksForAlertsOnce(t *testing.T) {
 	p.until("both are on", node("alerts-sound")+`.checked && `+node("alerts-notify")+`.checked`)
 	p.click("alerts-test")
 	p.until("the menu tries the tone, too", `window.tones === 2`)
-	d.visit("hello")
+	v := d.visit("hello")
 	p.until("a customer calls", `window.notified.join() === 'A customer is waiting'`)
+	d.takeAll("lin", []*visitor{v}) // as the router gives it
+	p.until("so does a chat that comes by itself", `window.notified.length === 2 && /^Visitor .* is yours now$/.test(window.notified[1])`)
 	p.press("\x1b")
 	logout()
 

@@ -8,6 +8,8 @@ test('who looks at the page is not notified, who is busy is not called to the qu
 	assert.deepEqual(callsFor({ kind: 'message', hidden: false, current: true }), { notify: false, sound: false });
 	assert.deepEqual(callsFor({ kind: 'message', hidden: false, current: false }), { notify: false, sound: true });
 	assert.deepEqual(callsFor({ kind: 'message', hidden: true, current: true }), { notify: true, sound: true });
+	assert.deepEqual(callsFor({ kind: 'assigned', hidden: false, current: false, status: 'busy' }), { notify: false, sound: true });
+	assert.deepEqual(callsFor({ kind: 'assigned', hidden: true }), { notify: true, sound: true });
 	assert.deepEqual(callsFor({ kind: 'queue', hidden: true, status: 'online' }), { notify: true, sound: true });
 	assert.deepEqual(callsFor({ kind: 'queue', hidden: true, status: 'busy' }), { notify: false, sound: false });
 });

@@ -31,6 +31,19 @@ test('what became of a row that left is known for a while', () => {
 	assert.equal(inbox.left.has('y0'), false);
 });
 
+test('a conversation becomes mine once, by its row or by a head', () => {
+	const told = [];
+	const inbox = new Inbox('a1', { onMine: (r) => told.push(r.id) });
+	const owner = { id: 'a1' };
+	inbox.replace({ rows: [row('w', 'assigned', { owner })] });
+	inbox.apply(row('x', 'queued'));
+	inbox.applyHead({ id: 'x', state: 'assigned', rev: 2, epoch: 2, owner });
+	inbox.apply(row('x', 'assigned', { rev: 2, owner, last: 3 }));
+	inbox.apply(row('y', 'assigned', { owner }));
+	inbox.apply(row('z', 'assigned', { owner: { id: 'a2' } }));
+	assert.deepEqual(told, ['x', 'y']);
+});
+
 test('stale rows are ignored', () => {
 	const inbox = new Inbox('a1');
 	inbox.apply(row('x', 'queued', { rev: 3, last: 7 }));
@@ -96,7 +109,7 @@ test('chats of others are listed by permission only, the newest word first, and 
 });
 
 test('the server says for how long somebody waits; an answer ends it, notes do not', () => {
-	const inbox = new Inbox('a1', () => 1_000_000);
+	const inbox = new Inbox('a1', { now: () => 1_000_000 });
 	const mine = { owner: { id: 'a1' }, last: 4, preview: 'p', preview_from: 'bot', at: 1 };
 	inbox.replace({ rows: [row('x', 'assigned', { ...mine, waiting: 70_000 })], queued: 0 });
 	const since = () => inbox.waitingSince(inbox.rows.get('x'));

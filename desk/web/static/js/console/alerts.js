@@ -46,7 +46,7 @@ export class Alerts {
 
 	/**
 	 * Something happened.
-	 * @param {{kind: 'message'|'queue'|'offer', c: string, title: string, body: string, current?: boolean, status?: string}} what
+	 * @param {{kind: 'message'|'queue'|'assigned'|'offer', c: string, title: string, body: string, current?: boolean, status?: string}} what
 	 */
 	call(what) {
 		const { notify, sound } = callsFor({ ...what, hidden: document.hidden || !document.hasFocus() });

@@ -43,7 +43,7 @@ export class ConsoleApp {
 		this.scope = `agent.${agent.id}`;
 		this.staff = new Staff(agent);
 		this.read = new ReadMarks({ storage, agentId: agent.id });
-		this.inbox = new Inbox(agent.id, () => this.now());
+		this.inbox = new Inbox(agent.id, { now: () => this.now(), onMine: (row) => this.team.given(row) });
 		this.offers = new Offers();
 		Object.assign(this, { current: null, storeId: '', clockOffset: 0, limit: 8000 });
 		const notice = new Notice({ host: byId('notice'), text: byId('notice-text'), button: byId('notice-close') });

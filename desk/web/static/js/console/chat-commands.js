@@ -31,6 +31,11 @@ export class ChatCommands {
 		if (this.app.current() === id) view.focus();
 	}
 
+	/** Whether this agent is about to get a conversation by its own doing. */
+	asked(id) {
+		return Boolean(this.chats.views.get(id)?.busy || this.app.offers.incoming.get(id)?.busy);
+	}
+
 	/** Of the bot: a plain take; of a colleague: by permission, and after a question. */
 	async takeOver(id) {
 		const head = this.chats.get(id)?.head;

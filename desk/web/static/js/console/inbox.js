@@ -17,10 +17,12 @@ export function urgency(ms) {
 export class Inbox {
 	/**
 	 * @param {string} agentId
-	 * @param {() => number} [now] the server's time
+	 * @param {object} [o]
+	 * @param {() => number} [o.now] the server's time
+	 * @param {(row: object) => void} [o.onMine] a conversation has become the agent's
 	 */
-	constructor(agentId, now = () => Date.now()) {
-		Object.assign(this, { agentId, now });
+	constructor(agentId, { now = () => Date.now(), onMine = () => {} } = {}) {
+		Object.assign(this, { agentId, now, onMine });
 		this.rows = new Map();
 		this.left = new Map(); // rows that are no longer listed, as they left; the newest
 		this.all = false; // whether chats of others are listed, too
@@ -123,7 +125,9 @@ export class Inbox {
 			if (this.left.size > maxLeft) this.left.delete(this.left.keys().next().value);
 			return;
 		}
+		const mine = this.isMine(row) && !this.isMine(this.rows.get(row.id));
 		this.rows.set(row.id, row);
+		if (mine) this.onMine(row);
 		if (!this.all || this.rows.size <= maxOthers) return;
 		for (const old of this.others().slice(maxOthers)) this.rows.delete(old.id);
 	}

@@ -44,6 +44,12 @@ export class Team {
 		return false;
 	}
 
+	/** A chat has become this agent's; one that comes by itself calls. */
+	given(row) {
+		const { commands, chats, call } = this.app;
+		if (!commands.asked(row.id)) call('assigned', row.id, t('alerts.assigned', { name: chats.contact(row.id).name }), row.preview ?? '');
+	}
+
 	async setStatus(status) {
 		const { connection, staff, notice } = this.app;
 		try {

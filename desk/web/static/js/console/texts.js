@@ -103,6 +103,7 @@ addTexts({
 		'alerts.absent': 'This browser has no notifications.',
 		'alerts.off': 'The sound is on, desktop notifications are not: you have not allowed them. The menu turns them on later.',
 		'alerts.queue': 'A customer is waiting',
+		'alerts.assigned': '{name} is yours now',
 
 		'block.do': 'Block customer',
 		'block.undo': 'Unblock customer',
@@ -362,6 +363,7 @@ addTexts({
 		'alerts.absent': '此浏览器不支持通知。',
 		'alerts.off': '提示音已开启；您尚未允许桌面通知，可稍后在菜单中开启。',
 		'alerts.queue': '有客户在排队',
+		'alerts.assigned': '{name} 已分配给您',
 
 		'block.do': '屏蔽客户',
 		'block.undo': '取消屏蔽',
