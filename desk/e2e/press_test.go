@@ -115,13 +115,15 @@ func TestPressesOutlastRedraws(t *testing.T) {
 	// A finger has left the list when its click comes.
 	leaver := d.visit("I leave")
 	agent.until("one more waits", row(leaver))
-	const finger = `document.querySelector('#list').dispatchEvent(new PointerEvent('pointer%s', {pointerType: 'touch'}))`
-	value[bool](agent, fmt.Sprintf(finger, "enter"))
+	finger := func(event string, buttons int) string {
+		return fmt.Sprintf(`%s.dispatchEvent(new PointerEvent('pointer%s', {bubbles: true, pointerType: 'touch', buttons: %d}))`, row(leaver), event, buttons)
+	}
+	value[bool](agent, finger("down", 1))
 	if err := leaver.EndConv(t.Context(), leaver.conv, ""); err != nil {
 		t.Fatal(err)
 	}
 	agent.until("it has left", row(leaver)+`.classList.contains('gone')`)
-	if !value[bool](agent, fmt.Sprintf(`(%s, new Promise((done) => setTimeout(() => done(Boolean(%s)), 100)))`, fmt.Sprintf(finger, "leave"), row(leaver))) {
+	if !value[bool](agent, fmt.Sprintf(`(%s, %s, new Promise((done) => setTimeout(() => done(Boolean(%s)), 100)))`, finger("up", 0), finger("leave", 0), row(leaver))) {
 		t.Error("the rows move before the click of a finger has come")
 	}
 	agent.until("then the list is in order", `!`+row(leaver))

@@ -59,6 +59,18 @@ test('a pointer that rests holds nothing after two seconds', async () => {
 	assert.equal(show('x', 'y'), 'x y');
 });
 
+test('a row that is pressed stays until it is let go', async () => {
+	const { clock, order, show } = list();
+	show('', 'xy');
+	order.hold('queue', 'y');
+	order.hold('queue', 'y', true);
+	await clock.advance(60_000);
+	assert.equal(show('x', 'y'), 'x xy');
+	order.hold('queue', 'y');
+	await clock.advance(2_000);
+	assert.equal(list.freed, 1);
+});
+
 test('a row that is not shown holds nothing', () => {
 	const { order, show } = list();
 	show('', 'xy');

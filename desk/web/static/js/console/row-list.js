@@ -25,11 +25,10 @@ export class RowList {
 		const pointed = (e) => {
 			const row = e.target.closest('.row');
 			const section = row && names.find((name) => hosts[name].contains(row));
-			if (section) this.order.hold(section, row.dataset.id);
+			if (section) this.order.hold(section, row.dataset.id, e.buttons !== 0);
 			else this.order.free();
 		};
-		area.addEventListener('pointermove', pointed);
-		area.addEventListener('pointerdown', pointed);
+		for (const name of ['pointermove', 'pointerdown', 'pointerup', 'pointercancel']) area.addEventListener(name, pointed);
 		area.addEventListener('pointerleave', (e) => {
 			if (e.pointerType !== 'touch') this.order.free(); // a finger has left when its click comes
 		});

@@ -18,11 +18,16 @@ export class RowOrder {
 		this.held = null; // {section, id} of the row under the pointer
 	}
 
-	/** The pointer has moved onto this row. */
-	hold(section, id) {
+	/**
+	 * The pointer has moved on this row.
+	 * @param {string} section
+	 * @param {string} id
+	 * @param {boolean} [pressed] a button or a finger is down: the row stays until it is not
+	 */
+	hold(section, id, pressed = false) {
 		this.env.clearTimeout(this.timer);
 		this.held = { section, id };
-		this.timer = this.env.setTimeout(() => this.free(), holdFor);
+		if (!pressed) this.timer = this.env.setTimeout(() => this.free(), holdFor);
 	}
 
 	/** The pointer is on no row. */
