@@ -269,6 +269,41 @@ func TestLoginIsThrottled(t *testing.T) {
 	}
 }
 
+// TestRefusedComeBackLater: when a limit has only milliseconds left to wait, clients are asked for more.
+func TestRefusedComeBackLater(t *testing.T) {
+	o, now := testOptions(t), time.Now()
+	o.Now = func() time.Time { return now }
+	o.NewVisitors = hub.Rate{PerSecond: 50, Burst: 1} // the next one in 20 ms
+	d := openDesk(t, o)
+	refused := func(method, path, body string) {
+		t.Helper()
+		status, resp := call(d, method, path, body)
+		if e := desktest.Into[proto.Error](t, resp); status != 429 || e.RetryMS != proto.MinRetry.Milliseconds() || resp.Header.Get("Retry-After") != "1" {
+			t.Errorf("%s: %d %+v, Retry-After %q", path, status, e, resp.Header.Get("Retry-After"))
+		}
+	}
+	const visit, login = "/api/v1/widget/session", "/api/v1/agent/login"
+	call(d, "POST", visit, `{"site":"demo"}`)
+	refused("POST", visit, `{"site":"demo"}`)
+	for range 5 {
+		call(d, "POST", login, credentials("agent", "guess"))
+	}
+	now = now.Add(time.Second - time.Millisecond) // the sixth guess waits for a second
+	refused("POST", login, credentials("agent", "guess"))
+}
+
+// TestVisitorsWithoutALimit: a burst below 0 lets in as many visitors of a site as come.
+func TestVisitorsWithoutALimit(t *testing.T) {
+	o := testOptions(t)
+	o.NewVisitors, o.NewVisitorsPerIP = hub.Rate{Burst: -1}, hub.Rate{Burst: -1}
+	d := openDesk(t, o)
+	for i := range 600 {
+		if status, _ := call(d, "POST", "/api/v1/widget/session", `{"site":"demo"}`); status != 200 {
+			t.Fatalf("visitor %d: %d", i, status)
+		}
+	}
+}
+
 func TestLoginsExpire(t *testing.T) {
 	clock := desktest.NewClock()
 	o := testOptions(t)

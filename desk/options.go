@@ -40,7 +40,7 @@ type Options struct {
 	Migrating func(from, to int)
 
 	Limits      hub.Limits          // see there
-	NewVisitors hub.Rate            // new visitors of one site; default 50 a second, burst 500
+	NewVisitors hub.Rate            // new visitors of one site; default 50 a second, burst 500; a burst below 0 = no limit
 	Passwords   auth.Params         // cost of argon2id, see there
 	VisitorLife time.Duration       // of an unused visitor token, default 90 days
 	LoginLife   time.Duration       // of an agent's login, default 7 days

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/hub"
@@ -108,7 +109,7 @@ func (f *Front) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession)
 func (f *Front) ticket(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {
 	t, err := f.o.Tickets.Issue(hub.Login{Agent: s.Agent, Session: s.Token})
 	if err != nil {
-		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Too many connections are being made. Try again in a moment.", RetryMS: 1000})
+		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeBusy, "Too many connections are being made. Try again in a moment.", time.Second))
 		return
 	}
 	answer(w, struct {

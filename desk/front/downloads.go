@@ -57,7 +57,7 @@ func (f *Front) sendFile(w http.ResponseWriter, r *http.Request, from store.Read
 	key := "fetch " + side + a.Contact
 	leave, ok := f.running.enter(key, fetchesPerChat)
 	if !ok {
-		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many files at once. Try again in a moment.", RetryMS: 1000})
+		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many files at once. Try again in a moment.", time.Second))
 		return
 	}
 	defer leave()

@@ -59,7 +59,7 @@ const (
 	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
 	bodyTimeout    = 10 * time.Second
 	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
-	socketRetryMS  = 10_000           // for an address with too many connections
+	socketRetry    = 10 * time.Second // for an address with too many connections
 	auditTimeout   = 5 * time.Second  // for lines of the audit log that nobody waits for
 	deniedBurst    = 20               // lines about refusals of one agent at once; one a second after that
 	maxLimited     = 20_000           // keys that one table of limits keeps

@@ -217,11 +217,11 @@ func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSess
 
 func (f *Front) throttled(w http.ResponseWriter, wait time.Duration) {
 	f.Counters.LoginsThrottled.Add(1)
-	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many attempts. Wait a moment.", RetryMS: max(1, wait.Milliseconds())})
+	problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many attempts. Wait a moment.", wait))
 }
 
 func (f *Front) hasherBusy(w http.ResponseWriter) {
-	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "Many people are logging in. Try again in a moment.", RetryMS: 1000})
+	problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeBusy, "Many people are logging in. Try again in a moment.", time.Second))
 }
 
 // loginFailed counts a wrong password and adds it to the audit log. A login that does not exist may be a password typed

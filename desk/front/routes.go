@@ -103,7 +103,7 @@ func (f *Front) limited(places chan struct{}, next http.HandlerFunc) http.Handle
 			next(w, r)
 		default:
 			f.Counters.RequestsBusy.Add(1)
-			problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeBusy, Text: "The server is busy. Try again in a moment.", RetryMS: 1000})
+			problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeBusy, "The server is busy. Try again in a moment.", time.Second))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (f *Front) storeProblem(w http.ResponseWriter, err error) {
 	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) {
 		f.o.Logger.Error("desk: request failed", "err", err)
 	}
-	problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The server cannot do this now. Try again in a moment.", RetryMS: 1000})
+	problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.", time.Second))
 }
 
 // decode reads a small JSON body. false means that the answer has been given.

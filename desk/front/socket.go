@@ -25,7 +25,7 @@ func (f *Front) socket(w http.ResponseWriter, r *http.Request) {
 	leave, ok := f.sockets.enter(network(ip), f.o.ConnsPerIP)
 	if !ok {
 		f.Counters.SocketsRefused.Add(1)
-		problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many connections from your address.", RetryMS: socketRetryMS})
+		problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many connections from your address.", socketRetry))
 		return
 	}
 	peer := hub.Peer{Browser: r.Header.Get("Origin") != "", Login: f.cookieToken(r), Origin: origin, Network: network(ip), IP: f.o.KeepIP.keep(ip)}

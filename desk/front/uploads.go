@@ -120,9 +120,9 @@ func refuse(status int, code proto.Code, text string) *refusal {
 	return &refusal{status, proto.Error{Code: code, Text: text}}
 }
 
-func (r *refusal) later(ms int64) *refusal {
-	r.RetryMS = ms
-	return r
+// refuseLater is a refusal of what may be tried again after wait.
+func refuseLater(status int, code proto.Code, text string, wait time.Duration) *refusal {
+	return &refusal{status, *proto.Later(code, text, wait)}
 }
 
 // upload receives the body and adds the file to the conversation, where the file waits to be sent.
@@ -140,7 +140,7 @@ func (f *Front) takeUpload(w http.ResponseWriter, r *http.Request, who uploader)
 	key := "upload " + string(who.actor.Kind) + " " + who.actor.ID
 	leave, ok := f.running.enter(key, who.atOnce)
 	if !ok {
-		return refuse(http.StatusTooManyRequests, proto.CodeRateLimited, "Another file is being uploaded. One after the other, please.").later(1000)
+		return refuseLater(http.StatusTooManyRequests, proto.CodeRateLimited, "Another file is being uploaded. One after the other, please.", time.Second)
 	}
 	defer leave()
 	query := r.URL.Query()
@@ -198,7 +198,7 @@ func mayWrite(who uploader, c *store.Conversation) bool {
 }
 
 func overQuota() *refusal {
-	return refuse(http.StatusTooManyRequests, proto.CodeRateLimited, "Too many files. Send those that wait, or try again later.").later(time.Minute.Milliseconds())
+	return refuseLater(http.StatusTooManyRequests, proto.CodeRateLimited, "Too many files. Send those that wait, or try again later.", time.Minute)
 }
 
 func noRoom() *refusal {
@@ -209,7 +209,7 @@ func (f *Front) storeRefusal(err error) *refusal {
 	if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrBusy) && !errors.Is(err, store.ErrStopped) && !errors.Is(err, context.Canceled) {
 		f.o.Logger.Error("desk: upload failed", "err", err)
 	}
-	return refuse(http.StatusServiceUnavailable, proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.").later(1000)
+	return refuseLater(http.StatusServiceUnavailable, proto.CodeUnavailable, "The server cannot do this now. Try again in a moment.", time.Second)
 }
 
 // uploadError returns the answer to a file that was not received.
@@ -227,7 +227,7 @@ func (f *Front) uploadError(err error) *refusal {
 		f.o.Logger.Error("desk: an upload was refused: the disk is full", "err", err)
 		return noRoom()
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, proto.CodeRateLimited, "The file arrived too slowly.").later(1000)
+		return refuseLater(http.StatusRequestTimeout, proto.CodeRateLimited, "The file arrived too slowly.", time.Second)
 	case errors.Is(err, files.ErrRead):
 		return refuse(http.StatusBadRequest, proto.CodeBadRequest, "The file did not arrive.")
 	}

@@ -206,5 +206,5 @@ func (f *Front) welcome(w http.ResponseWriter, v visit, c store.Contact, token s
 
 func (f *Front) tooManyVisitors(w http.ResponseWriter, wait time.Duration) {
 	f.Counters.VisitorsRefused.Add(1)
-	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: "Too many new visitors. Try again in a moment.", RetryMS: max(1, wait.Milliseconds())})
+	problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many new visitors. Try again in a moment.", wait))
 }

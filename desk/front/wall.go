@@ -174,7 +174,7 @@ func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSess
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."})
 		return
 	case err != nil && r.Context().Err() != nil:
-		problem(w, http.StatusServiceUnavailable, &proto.Error{Code: proto.CodeUnavailable, Text: "The report took too long. Choose a shorter period.", RetryMS: 5000})
+		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeUnavailable, "The report took too long. Choose a shorter period.", 5*time.Second))
 		return
 	case err != nil:
 		f.storeProblem(w, err)

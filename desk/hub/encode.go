@@ -118,7 +118,9 @@ func storeError(err error, c *store.Conversation, side store.Side) (e *proto.Err
 	case errors.Is(err, store.ErrTooMany):
 		return &proto.Error{Code: proto.CodeBadRequest, Text: fmt.Sprintf("a conversation has at most %d tags, a contact at most %d attributes", store.MaxTags, store.MaxAttributes)}, true
 	case errors.Is(err, store.ErrQueueFull):
-		return &proto.Error{Code: proto.CodeBusy, Text: "the queue is full: leave a message, or try again later", RetryMS: queueFullRetryMS, Reason: "queue_full"}, true
+		full := proto.Later(proto.CodeBusy, "the queue is full: leave a message, or try again later", queueFullRetry)
+		full.Reason = "queue_full"
+		return full, true
 	case errors.Is(err, store.ErrBusy):
 		return busy("the server is busy"), true
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrStopped):

@@ -139,10 +139,8 @@ func (h *Hub) Pools() []*executor.Pool {
 func (h *Hub) Shutdown(ctx context.Context) error {
 	h.draining.Store(true)
 	all := h.everySession()
-	spread := min(max(time.Duration(len(all))*perSessionByes, time.Second), maxByeSpread)
 	for _, s := range all {
-		retry := rand.N(spread).Milliseconds()
-		s.send(proto.Event("bye", "", 0, proto.Bye{RetryMS: retry, Reason: "draining"}))
+		s.send(proto.Event("bye", "", 0, proto.Bye{RetryMS: comeBack(len(all)), Reason: "draining"}))
 	}
 	h.router.stop()
 	h.stopTurns()
@@ -160,6 +158,12 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// comeBack returns when one of so many sessions is to connect again: any time within a stretch that grows with them.
+func comeBack(sessions int) int64 {
+	spread := min(max(time.Duration(sessions)*perSessionByes, time.Second), maxByeSpread)
+	return proto.RetryMS(proto.MinRetry + rand.N(spread))
 }
 
 func (h *Hub) everySession() []*Session {
@@ -240,9 +244,9 @@ func (h *Hub) contain(done func(), refuse func(*proto.Error)) {
 }
 
 func busy(text string) *proto.Error {
-	return &proto.Error{Code: proto.CodeBusy, Text: text, RetryMS: busyRetryMS + rand.Int64N(busyRetryMS)}
+	return proto.Later(proto.CodeBusy, text, busyRetry+rand.N(busyRetry))
 }
 
 func unavailable(text string) *proto.Error {
-	return &proto.Error{Code: proto.CodeUnavailable, Text: text, RetryMS: unavailableRetry + rand.Int64N(unavailableRetry)}
+	return proto.Later(proto.CodeUnavailable, text, unavailableRetry+rand.N(unavailableRetry))
 }

@@ -108,9 +108,9 @@ const (
 	customerTotal    = 10_000
 	agentPoolQueue   = 1024
 	maxOpenKeys      = 20_000 // most networks whose new conversations are counted
-	busyRetryMS      = 500
-	unavailableRetry = 1000
-	queueFullRetryMS = 30_000
+	busyRetry        = time.Second / 2
+	unavailableRetry = time.Second
+	queueFullRetry   = 30 * time.Second
 	agentEvery       = time.Second            // shortest time between two ev.agent of one agent
 	routeBatch       = 64                     // assignments, and timers, in a row before the router does everything else again
 	routePause       = 250 * time.Millisecond // before the first new attempt after the store has failed; doubles

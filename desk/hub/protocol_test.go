@@ -284,7 +284,37 @@ func TestCommandFloodIsClosed(t *testing.T) {
 	for range 100 + maxRefusals {
 		c.text(`{"t":"ping","id":"1"}`)
 	}
+	c.until(func(f desktest.Frame) bool {
+		var e proto.Error
+		if f.T != "err" {
+			return false
+		}
+		if f.Decode(&e); e.RetryMS != proto.MinRetry.Milliseconds() { // there is room in 50 ms
+			t.Errorf("%+v", e)
+		}
+		return true
+	})
 	c.untilClosed(proto.CloseRateLimited)
+}
+
+// TestByesAreSpread: nobody is asked to come back at once, and few at the same time.
+func TestByesAreSpread(t *testing.T) {
+	for _, c := range []struct {
+		sessions int
+		most     time.Duration
+	}{{1, time.Second}, {1_000_000, maxByeSpread}} {
+		seen := make(map[int64]bool)
+		for range 1000 {
+			ms := comeBack(c.sessions)
+			if ms < proto.MinRetry.Milliseconds() || ms > (proto.MinRetry+c.most).Milliseconds() {
+				t.Fatalf("%d sessions: %d ms", c.sessions, ms)
+			}
+			seen[ms] = true
+		}
+		if len(seen) < 100 {
+			t.Errorf("%d sessions: %d different times", c.sessions, len(seen))
+		}
+	}
 }
 
 func TestSlowConsumerIsClosed(t *testing.T) {

@@ -203,7 +203,7 @@ func (s *Session) overRate(cmd proto.Command, wait time.Duration) {
 }
 
 func rateLimited(wait time.Duration) *proto.Error {
-	return &proto.Error{Code: proto.CodeRateLimited, Text: "too fast", RetryMS: max(1, (wait + time.Millisecond - 1).Milliseconds())}
+	return proto.Later(proto.CodeRateLimited, "too fast", wait)
 }
 
 func (s *Session) strike() {

@@ -1,5 +1,7 @@
 package proto
 
+import "time"
+
 // Subprotocol is the WebSocket subprotocol name of this protocol.
 const Subprotocol = "im.v1.json"
 
@@ -52,6 +54,25 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string { return "proto: " + string(e.Code) + ": " + e.Text }
+
+// MinRetry is the shortest time after which a server asks a client to come again.
+const MinRetry = 250 * time.Millisecond
+
+// RetryMS returns a wait as clients are told it: whole milliseconds, rounded up, and never less than MinRetry.
+func RetryMS(wait time.Duration) int64 {
+	wait = max(wait, MinRetry)
+	ms := wait.Milliseconds()
+	if wait%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
+}
+
+// Later makes an error of a command that may be tried again after wait. text is for people. Every error with a
+// RetryMS is made here, so that none asks for less than MinRetry.
+func Later(code Code, text string, wait time.Duration) *Error {
+	return &Error{Code: code, Text: text, RetryMS: RetryMS(wait)}
+}
 
 // fail makes an error. text is for people.
 func fail(code Code, text string) *Error { return &Error{Code: code, Text: text} }

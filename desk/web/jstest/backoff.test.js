@@ -10,6 +10,15 @@ test('delays grow to the cap with full jitter', () => {
 	assert.equal(low.next(), 0);
 });
 
+test('what the server asks for is a floor under the delay, never instead of it', () => {
+	const b = new Backoff({ random: () => 1 });
+	assert.deepEqual(Array.from({ length: 3 }, () => b.next(20)), [520, 1020, 2020]);
+	assert.equal(new Backoff({ random: () => 0 }).next(700), 700);
+	assert.equal(b.next(-300), 4000);
+	b.reset();
+	assert.equal(b.next(12_000), 12_500);
+});
+
 test('only a connection that was up for 60 s resets the delays', () => {
 	const b = new Backoff({ random: () => 1 });
 	b.next();

@@ -58,7 +58,7 @@ test('a lost connection fails what waits and comes back after the back-off', asy
 	assert.equal(Socket.all.length, 3);
 });
 
-test('the advice of bye wins over the own back-off and over "tab visible", not over the user', async () => {
+test('the advice of bye comes before the own back-off and wins over "tab visible", not over the user', async () => {
 	const { clock, Socket, connection } = await make();
 	Socket.last.welcome();
 	await settle();
@@ -66,7 +66,7 @@ test('the advice of bye wins over the own back-off and over "tab visible", not o
 	Socket.last.drop(1001);
 	assert.ok(connection.status.draining);
 	connection.nudge();
-	await clock.advance(11_999);
+	await clock.advance(12_499);
 	assert.equal(Socket.all.length, 1);
 	connection.tryNow();
 	await settle();
@@ -104,7 +104,7 @@ test('a refused hello is final, a busy one is not', async () => {
 	Socket.last.open();
 	Socket.last.receive({ t: 'err', re: Socket.last.sent[0].id, d: { code: 'unavailable', retry_ms: 3_000 } });
 	await settle();
-	await clock.advance(2_999);
+	await clock.advance(3_499);
 	assert.equal(Socket.all.length, 1);
 	await clock.advance(1);
 	assert.equal(Socket.all.length, 2);
@@ -154,6 +154,15 @@ test('credentials that cannot be had: retried, or final', async () => {
 	assert.equal(calls, 2);
 	assert.equal(connection.status.phase, 'stopped');
 	assert.equal(Socket.all.length, 0);
+});
+
+test('credentials that are refused again and again are asked for ever more seldom, whatever little the server asks for', async () => {
+	let calls = 0;
+	const { clock } = await make({ random: 0.5, hello: async () => { calls++; throw { retryMs: 20 }; } });
+	await clock.advance(60_000);
+	assert.ok(calls > 5 && calls <= 10, `${calls} times in a minute`);
+	await clock.advance(600_000);
+	assert.ok(calls <= 50, `${calls} times in eleven minutes`);
 });
 
 test('the browser says offline: the server is asked before the connection is given up', async () => {

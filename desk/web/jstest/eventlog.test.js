@@ -7,7 +7,7 @@ const ev = (s, client) => ({ t: 'ev.msg', c: 'c', s, d: { body: `m${s}`, ...(cli
 
 function make(fetch = async () => ({ events: [], more: false }), clock = new Clock()) {
 	const seen = [];
-	const log = new EventLog({ fetch, onEvent: (e) => seen.push(e.s), env: clock.env });
+	const log = new EventLog({ fetch, onEvent: (e) => seen.push(e.s), env: { ...clock.env, random: () => 1 } });
 	return { log, seen, clock };
 }
 
@@ -58,12 +58,14 @@ test('a refused fetch is tried again later, a lost one waits for the next hello'
 	let calls = 0;
 	const { log, seen, clock } = make(async () => {
 		calls++;
-		if (calls === 1) throw { code: 'busy', retryMs: 700 };
+		if (calls <= 2) throw { code: 'busy', retryMs: 700 };
 		return { events: [ev(1)], more: false };
 	});
 	log.accept(ev(2));
-	await clock.advance(699);
+	await clock.advance(1_199);
 	assert.equal(calls, 1);
+	await clock.advance(1_700);
+	assert.equal(calls, 2);
 	await clock.advance(1);
 	assert.deepEqual(seen, [1, 2]);
 

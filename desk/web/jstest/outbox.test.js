@@ -10,7 +10,7 @@ function make({ area = new MemoryArea(), clock = new Clock(), answer } = {}) {
 	const sent = [];
 	const acks = [];
 	const box = new Outbox({
-		scope: 'me.c', storage: new SafeStorage([area]), env: clock.env, onChange: () => {},
+		scope: 'me.c', storage: new SafeStorage([area]), env: { ...clock.env, random: () => 1 }, onChange: () => {},
 		onAck: (item) => acks.push(item.body.body),
 		send: (item) => {
 			sent.push(item.body.body);
@@ -87,10 +87,27 @@ test('busy waits for the advice and keeps the order', async () => {
 	box.setOpen(true);
 	box.add({ body: 'a' });
 	box.add({ body: 'b' });
-	await clock.advance(899);
+	await clock.advance(1_399);
 	assert.deepEqual(sent, ['a']);
 	await clock.advance(1);
 	assert.deepEqual(sent, ['a', 'a', 'b']);
+});
+
+test('a message that is refused again and again is sent ever more seldom', async () => {
+	let refused = true;
+	const { box, sent, clock } = make({ answer: () => (refused ? Promise.reject(refuse('busy', 250)) : Promise.resolve({ s: 1 })) });
+	box.setOpen(true);
+	box.add({ body: 'a' });
+	await clock.advance(60_000);
+	assert.ok(sent.length > 4 && sent.length <= 7, `${sent.length} times in a minute`);
+	refused = false;
+	await clock.advance(31_000);
+	assert.equal(box.items[0].state, 'acked');
+	const before = sent.length;
+	refused = true;
+	box.add({ body: 'b' });
+	await clock.advance(750);
+	assert.equal(sent.length, before + 2, 'the delays begin anew');
 });
 
 test('a rejection is final, shows its reason, and later messages go on', async () => {

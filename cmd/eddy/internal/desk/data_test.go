@@ -141,6 +141,7 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--trusted-proxies=10.0.0.0/40", `"10.0.0.0/40"`, "10.0.0.0/8"},
 		{"--keep-ip=some", `"some"`, "short"},
 		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
+		{"--site-visitors=-1", "--site-visitors -1", "no limit"},
 		{"--routing=fair", `"fair"`, "round_robin"},
 		{"--upload-size=20MB", `"20MB"`, "20MiB"},
 		{"--upload-size=-1", `"-1"`, "20MiB"},

@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk"
 	"github.com/go-eddy/eddy/desk/front"
+	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/metrics"
 )
@@ -25,6 +26,9 @@ import (
 const (
 	defaultDataDir    = "desk-data"
 	defaultConnsPerIP = 256
+
+	defaultSiteVisitors = 50
+	visitorsSaved       = 10 // seconds' worth of new visitors that may come at once
 )
 
 // deskFlags are the flags of "eddy desk".
@@ -35,10 +39,11 @@ type deskFlags struct {
 	https    bool
 	routing  string
 
-	proxies    []string
-	connsPerIP int
-	keepIP     string
-	uploads    uploadFlags
+	proxies      []string
+	connsPerIP   int
+	siteVisitors int
+	keepIP       string
+	uploads      uploadFlags
 }
 
 func (f *deskFlags) check() error {
@@ -56,6 +61,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.connsPerIP < 0 {
 		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
+	}
+	if f.siteVisitors < 0 {
+		return fmt.Errorf("--site-visitors %d is negative: use 0 for no limit", f.siteVisitors)
 	}
 	if err := f.uploads.check(); err != nil {
 		return err
@@ -98,10 +106,14 @@ func (f *deskFlags) options() desk.Options {
 	if perIP == 0 {
 		perIP = -1
 	}
+	visitors := hub.Rate{PerSecond: float64(f.siteVisitors), Burst: visitorsSaved * f.siteVisitors}
+	if f.siteVisitors == 0 {
+		visitors.Burst = -1
+	}
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.https || f.Secure(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
 
@@ -128,6 +140,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
+	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.uploads.register(cmd)
 	f.settings.Register(cmd, "EDDY_DESK_")

@@ -15,6 +15,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cmdtest"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/serving"
 	"github.com/go-eddy/eddy/desk/desktest"
+	"github.com/go-eddy/eddy/desk/hub"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
@@ -163,5 +164,14 @@ func TestDumperOfDesk(t *testing.T) {
 	f := deskFlags{Flags: serving.Flags{Dumper: &executor.Dumper{Dir: "here"}}}
 	if d := f.options().Dumper; d == nil || d.Dir != "here" || d.Disabled {
 		t.Errorf("desk's dumper is %+v", d)
+	}
+}
+
+// TestDeskSiteVisitors: the flag is a rate, ten seconds' worth may come at once, and 0 is no limit.
+func TestDeskSiteVisitors(t *testing.T) {
+	for n, want := range map[int]hub.Rate{0: {Burst: -1}, 1: {PerSecond: 1, Burst: 10}, defaultSiteVisitors: {PerSecond: 50, Burst: 500}} {
+		if f := (deskFlags{siteVisitors: n}); f.options().NewVisitors != want {
+			t.Errorf("--site-visitors %d is %+v, want %+v", n, f.options().NewVisitors, want)
+		}
 	}
 }

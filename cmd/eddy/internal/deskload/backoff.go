@@ -6,7 +6,7 @@ import (
 )
 
 // backoff says when a client connects again, as the pages do: full jitter, growing, reset after a connection that stayed
-// up. A time that the server asks for comes first.
+// up. A time that the server asks for comes before it.
 type backoff struct {
 	attempt int
 	up      time.Time // when the connection was made, zero = there is none
@@ -22,10 +22,7 @@ const (
 func (b *backoff) next(now time.Time) time.Duration {
 	ceiling := min(backoffBase<<min(b.attempt, 10), backoffCap)
 	b.attempt++
-	if wait := b.notYet.Sub(now); wait > 0 {
-		return wait
-	}
-	return rand.N(ceiling)
+	return max(b.notYet.Sub(now), 0) + rand.N(ceiling)
 }
 
 func (b *backoff) welcomed(now time.Time) { b.up, b.notYet = now, time.Time{} }

@@ -14,11 +14,19 @@ export class Backoff {
 		this.upSince = null;
 	}
 
-	/** Delay in ms before the next attempt. */
-	next() {
+	/**
+	 * Delay in ms before the next attempt: a random part of a ceiling that grows, on top of what the server asked for.
+	 * @param {number} [floor] ms that the server asked for
+	 */
+	next(floor = 0) {
 		const ceiling = Math.min(this.cap, this.base * 2 ** Math.min(this.attempt, 20));
 		this.attempt++;
-		return Math.round(this.random() * ceiling);
+		return Math.max(floor, 0) + Math.round(this.random() * ceiling);
+	}
+
+	/** An attempt has succeeded: the delays begin anew. */
+	reset() {
+		this.attempt = 0;
 	}
 
 	/** The session is up (now: ms). */
@@ -28,7 +36,7 @@ export class Backoff {
 
 	/** The connection ended (now: ms). */
 	down(now) {
-		if (this.upSince !== null && now - this.upSince >= this.stable) this.attempt = 0;
+		if (this.upSince !== null && now - this.upSince >= this.stable) this.reset();
 		this.upSince = null;
 	}
 }

@@ -301,8 +301,7 @@ export class Connection {
 	#retry(serverMs, change = {}) {
 		this.#adviseRetry(serverMs);
 		const now = this.env.now();
-		const own = this.backoff.next();
-		const delay = this.serverRetryAt > now ? this.serverRetryAt - now : own;
+		const delay = this.backoff.next(this.serverRetryAt - now);
 		this.#set({ ...change, phase: 'waiting', offline: !this.env.online(), retryAt: now + delay, attempts: this.status.attempts + 1 });
 		this.#timer('retry', delay, () => this.start());
 	}

@@ -1,18 +1,21 @@
 // The durable events of one conversation, in order and without holes: what is
 // already known is dropped, a gap is fetched with sync (desk.md 5.5).
 
+import { Backoff } from './backoff.js';
+
 const maxWaiting = 500; // events held beyond a gap; the rest comes with the fetch
-const retryDelay = 1_000;
+const retryDelay = 1_000; // least wait when the server names none
 
 export class EventLog {
 	/**
 	 * @param {object} o
 	 * @param {(after: number, limit?: number) => Promise<{events: object[], more: boolean}>} o.fetch one page; rejects with {code, retryMs}
 	 * @param {(ev: object) => void} o.onEvent each event once, in order
-	 * @param {object} [o.env] setTimeout
+	 * @param {object} [o.env] setTimeout, random
 	 */
 	constructor({ fetch, onEvent, env = { setTimeout: (f, ms) => setTimeout(f, ms) } }) {
 		Object.assign(this, { fetch, onEvent, env });
+		this.backoff = new Backoff({ random: env.random });
 		this.events = [];
 		this.first = 0; // events before the earliest one held, see startAt
 		this.last = 0;
@@ -105,6 +108,7 @@ export class EventLog {
 				this.#again(err);
 				return;
 			}
+			this.backoff.reset();
 			if (version !== this.version) return;
 			const before = this.last;
 			for (const ev of page.events) {
@@ -118,7 +122,7 @@ export class EventLog {
 	// A lost connection needs no retry: the next hello tells the server where we are.
 	#again(err) {
 		if (err.code === 'timeout' || err.retryMs > 0) {
-			this.env.setTimeout(() => this.fill(), err.retryMs || retryDelay);
+			this.env.setTimeout(() => this.fill(), this.backoff.next(err.retryMs || retryDelay));
 		}
 	}
 

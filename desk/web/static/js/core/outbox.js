@@ -5,10 +5,12 @@
 // Every message has its own storage key, so two tabs on the same conversation
 // never overwrite each other's unsent messages.
 
+import { Backoff } from './backoff.js';
 import { now } from './steady.js';
 import { SafeStorage, uuid } from './storage.js';
 
 const giveUpAfter = 120_000; // then the writer decides: retry or discard
+const retryDelay = 1_000; // least wait when the server names none
 
 /**
  * @typedef {'pending'|'sending'|'acked'|'failed'} State acked: committed, its event has not come yet
@@ -22,10 +24,11 @@ export class Outbox {
 	 * @param {(item: Item, ack: object) => void} o.onAck
 	 * @param {() => void} o.onChange
 	 * @param {SafeStorage} [o.storage]
-	 * @param {object} [o.env] now, setTimeout, clearTimeout
+	 * @param {object} [o.env] now, setTimeout, clearTimeout, random
 	 */
 	constructor({ scope, send, onAck, onChange, storage = new SafeStorage(), env = globalEnv() }) {
 		Object.assign(this, { scope, send, onAck, onChange, storage, env });
+		this.backoff = new Backoff({ random: env.random });
 		this.prefix = `desk.outbox.${scope}.`;
 		this.items = storage.keys(this.prefix).map((k) => storage.get(k)).filter(valid)
 			.sort((a, b) => a.at - b.at || a.n - b.n)
@@ -154,6 +157,7 @@ export class Outbox {
 	// in view until its own event arrives.
 	#settle(item, ack) {
 		if (this.disposed || !this.items.includes(item)) return;
+		this.backoff.reset();
 		this.storage.remove(this.prefix + item.client_id);
 		item.state = 'acked';
 		this.onAck(item, ack);
@@ -167,7 +171,7 @@ export class Outbox {
 			this.#fail(item, err.code);
 		} else {
 			item.state = 'pending';
-			if (err.code !== 'lost') this.#later(err.retryMs || 1_000);
+			if (err.code !== 'lost') this.#later(this.backoff.next(err.retryMs || retryDelay));
 		}
 		this.onChange();
 	}

@@ -28,10 +28,10 @@ export class Poll {
 		let wait = this.every;
 		try {
 			const answer = await this.ask();
-			this.backoff = new Backoff({ base: 1_000, random: this.backoff.random });
+			this.backoff.reset();
 			this.onAnswer(answer);
 		} catch (err) {
-			wait = Math.max(this.backoff.next(), err.retryMs ?? 0);
+			wait = this.backoff.next(err.retryMs);
 			this.ended = this.onError(err, this.env.now() + wait) === false;
 		}
 		this.asking = false;
