@@ -24,14 +24,15 @@ export class MessageList {
 	 * @param {(from: object) => string} o.nameOf
 	 * @param {(ev: object) => HTMLElement|null|undefined} [o.draw] draws an event in place of the list: an element, null for nothing, undefined to leave it to the list
 	 * @param {(button: {label: string, value: string}) => void} [o.onButton] bot buttons work when given
+	 * @param {(button: {label: string, value: string}) => boolean} [o.offers] which of the bot's buttons are drawn, all by default
 	 * @param {(clientId: string) => void} o.onRetry
 	 * @param {(clientId: string) => void} o.onDiscard
 	 * @param {() => void} [o.onTop] the reader is near the earliest event: prepend() what came before it, if anything
 	 * @param {() => void} [o.onView] the reader has moved, or news are on screen
 	 * @param {(message: object, mine: boolean) => Node|null} [o.attachments] draws the files of a message (ev.d or an unsent item's body)
 	 */
-	constructor({ host, mine, describe, nameOf, draw = () => undefined, onButton, onRetry, onDiscard, onTop = () => {}, onView = () => {}, attachments = () => null }) {
-		Object.assign(this, { host, mine, describe, nameOf, draw, onButton, onRetry, onDiscard, onTop, onView, attachments });
+	constructor({ host, mine, describe, nameOf, draw = () => undefined, onButton, offers = () => true, onRetry, onDiscard, onTop = () => {}, onView = () => {}, attachments = () => null }) {
+		Object.assign(this, { host, mine, describe, nameOf, draw, onButton, offers, onRetry, onDiscard, onTop, onView, attachments });
 		this.peer = { delivered: 0, read: 0 };
 		// What is new is said by the announcer: older messages that are drawn while scrolling are not news.
 		this.log = el('div', { class: 'log', role: 'log', aria: { live: 'off' }, data: { testid: 'log' } });
@@ -259,8 +260,8 @@ export class MessageList {
 
 	// The bot's buttons stand under its last message and work once.
 	#offer(host, buttons, fate) {
-		const node = choicesOf(buttons, this.onButton);
-		host.append(node);
+		const node = choicesOf(buttons.filter(this.offers), this.onButton);
+		if (node.hasChildNodes()) host.append(node);
 		if (fate) {
 			endChoices(node, fate);
 			return;

@@ -20,6 +20,7 @@ import { locale, number, onLocale, t, translate } from '../core/i18n.js';
 import { uuid } from '../core/storage.js';
 import { allowFiles, Uploads } from '../core/uploads.js';
 
+const person = 'human'; // the value of a bot's button for a person; the page has one of its own, always in reach
 const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
 
 export class CustomerPage {
@@ -75,6 +76,7 @@ export class CustomerPage {
 			describe,
 			nameOf,
 			onButton: (b) => this.send({ body: b.label, payload: b.value }),
+			offers: (b) => b.value !== person,
 			onRetry: (id) => this.conversation?.outbox.retry(id),
 			onDiscard: (id) => this.conversation?.outbox.discard(id),
 			onTop: () => this.#older(),
@@ -389,7 +391,7 @@ export class CustomerPage {
 		} catch (err) {
 			if (c !== this.conversation || err.code === 'lost') return; // asked again after the next welcome
 			if (err.code === 'unknown_type') { // a server that leaves it to its bot
-				this.send({ body: t('customer.human'), payload: 'human' });
+				this.send({ body: t('customer.human'), payload: person });
 				return;
 			}
 			c.setHead(err.head);
