@@ -29,7 +29,7 @@ func pictures(p *tab, name string) {
 func demanding(s *store.SiteSettings) {
 	s.Color = "#5b3cc4"
 	s.Greeting = "Hello! Tell us who you are, so that we can write back."
-	s.Consent = "I agree that this chat is kept for 90 days."
+	s.Consent = "I agree that this chat is kept for 90 days, see https://shop.example/privacy."
 	s.PreChat = []store.Field{{Name: "name", Label: "Your name", Type: "text"}, {Name: "email", Label: "E-mail", Type: "email", Required: true}}
 	s.RateChat = true
 }
@@ -54,6 +54,10 @@ func TestCustomerStory(t *testing.T) {
 			d.settings(demanding)
 			p := b.open("customer", phone, 740, d.url("/chat/demo"))
 			p.visible("prechat")
+			if got, want := value[string](p, `((a) => [a.href, a.target, a.rel, a.textContent].join(' '))(`+node("prechat-consent")+`.closest('label').querySelector('a'))`),
+				"https://shop.example/privacy _blank noopener noreferrer nofollow https://shop.example/privacy"; got != want {
+				t.Errorf("the link of the consent is %q, want %q", got, want)
+			}
 			p.click("prechat-start")
 			errorOf := func(id string) string {
 				return fmt.Sprintf(`document.getElementById(%s.getAttribute('aria-describedby')).textContent`, node(id))
@@ -174,6 +178,8 @@ func TestCustomerWithTheKeyboard(t *testing.T) {
 	back := func(id string) {
 		t.Helper()
 		for range 12 {
+	p.until("its link can be reached", `document.activeElement.href === 'https://shop.example/privacy'`)
+	p.press("\t")
 			if value[string](p, `document.activeElement?.dataset.testid ?? ''`) == id {
 				return
 			}

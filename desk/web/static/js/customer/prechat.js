@@ -3,6 +3,7 @@
 
 import { el, setAttr, setText } from '../core/dom.js';
 import { length } from '../core/composer.js';
+import { renderText } from '../core/message-draw.js';
 import { number, t } from '../core/i18n.js';
 
 const maxLength = 500; // characters of an answer, as the server takes them
@@ -60,7 +61,7 @@ export class PreChat {
 		this.errorNode = el('p', { class: 'field-error', role: 'status' });
 		this.button = el('button', { type: 'submit', class: 'button primary', text: t('prechat.start'), data: { testid: 'prechat-start' } });
 		this.form = el('form', { class: 'prechat', novalidate: true, data: { testid: 'prechat' }, on: { submit: (e) => this.#submit(e) } },
-			site.greeting && el('p', { class: 'prechat-greeting', text: site.greeting }),
+			site.greeting && el('p', { class: 'prechat-greeting' }, renderText(site.greeting)),
 			this.title, (site.prechat ?? []).map((f) => this.#field(f, kept[f.name])),
 			site.consent && this.#consent(site.consent, agreed), this.errorNode, this.button);
 		this.host.replaceChildren(this.form);
@@ -98,7 +99,7 @@ export class PreChat {
 		this.consent = el('input', { type: 'checkbox', required: true, aria: { describedby: error.id }, data: { testid: 'prechat-consent' } });
 		this.consent.checked = Boolean(agreed);
 		this.consent.addEventListener('change', () => this.#mark('', ''));
-		return el('div', { class: 'field' }, el('label', { class: 'check' }, this.consent, el('span', { text })), error);
+		return el('div', { class: 'field' }, el('label', { class: 'check' }, this.consent, el('span', {}, renderText(text))), error);
 	}
 
 	#values() {
