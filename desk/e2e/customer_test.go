@@ -74,13 +74,13 @@ func TestCustomerStory(t *testing.T) {
 			p.click("prechat-start")
 			p.until("the bot greets", messagesOf+`.some((m) => m.From === 'bot')`)
 			p.until("the buttons are offered", node("choice"))
+			if got := value[[]string](p, choices); len(got) != 1 { // the bot offers two; that for a person is the page's own
+				t.Errorf("the bot's buttons are %q", got)
+			}
 			p.named("bot")
 			pictures(p, "2-bot")
 
 			p.click("talk-to-person")
-			if got := value[[]string](p, choices); len(got) != 1 { // the bot offers two; that for a person is the page's own
-				t.Errorf("the bot's buttons are %q", got)
-			}
 			p.until("the queue position is told", node("queue-position")+fmt.Sprintf(".textContent === %q", c.next))
 			p.until("the bot's buttons are over", `[...document.querySelectorAll('[data-testid="choice"]')].every((b) => b.disabled)`)
 			p.send("My kettle has not come.")
@@ -142,6 +142,32 @@ func lookAway(p, agent *tab) {
 	agent.until("it has been read", markOf+`('Are you there?') === 'read'`)
 }
 
+// TestNobodyIsOnlineWhileOffline: without a network the header does not say how the agent is, even before the
+// connection has noticed.
+func TestNobodyIsOnlineWhileOffline(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	p, _ := meet(t, d, b)
+	header := `[document.querySelector('[data-testid="banner"]').dataset.state, ` + node("presence-dot") + `.dataset.on, ` + node("header-state") + `.textContent].join(' | ')`
+	const online = ` | true | Online · Demo site`
+	p.until("the agent is online", header+` === '`+online+`'`)
+	network := func(is bool, event string) string { // the page answers before anything else can happen
+		return fmt.Sprintf(`(Object.defineProperty(navigator, 'onLine', {configurable: true, value: %v}), window.dispatchEvent(new Event(%q)), %s)`, is, event, header)
+	}
+	if got, want := value[string](p, network(false, "offline")), "offline | false | Not connected · Demo site"; got != want {
+		t.Errorf("the header without a network is %q, want %q", got, want)
+	}
+	p.until("the server was there all the time", header+` === '`+online+`'`)
+	d.stop()
+	value[string](p, network(false, "offline"))
+	p.until("it stays so while there is no connection", header+` === 'offline | false | Not connected · Demo site'`)
+	d.start()
+	value[string](p, network(true, "online"))
+	hurry(p)
+	p.until("the agent is online again", header+` === '`+online+`'`)
+	p.clean()
+}
+
 // TestCustomerWithTheKeyboard uses nothing else, and follows the focus.
 func TestCustomerWithTheKeyboard(t *testing.T) {
 	b := startBrowser(t, "en")
@@ -151,6 +177,8 @@ func TestCustomerWithTheKeyboard(t *testing.T) {
 	p.until("the first question has the focus", `document.activeElement?.dataset.testid === 'prechat-name'`)
 	p.press("Ann\tann@example.com\t ")
 	p.until("the consent is ticked", `document.activeElement.checked`)
+	p.press("\t")
+	p.until("its link can be reached", `document.activeElement.href === 'https://shop.example/privacy'`)
 	p.press("\t")
 	p.enter()
 	p.until("the bot greets", messagesOf+`.some((m) => m.From === 'bot')`)
@@ -178,8 +206,6 @@ func TestCustomerWithTheKeyboard(t *testing.T) {
 	back := func(id string) {
 		t.Helper()
 		for range 12 {
-	p.until("its link can be reached", `document.activeElement.href === 'https://shop.example/privacy'`)
-	p.press("\t")
 			if value[string](p, `document.activeElement?.dataset.testid ?? ''`) == id {
 				return
 			}

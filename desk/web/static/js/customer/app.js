@@ -437,7 +437,7 @@ export class CustomerPage {
 		const c = this.conversation;
 		const state = this.#state();
 		this.view.draw({
-			state, ready: this.connection.ready, phase: this.connection.status.phase, owner: c?.head?.owner, online: c?.online ?? null,
+			state, ready: this.connection.ready, offline: this.connection.status.offline, phase: this.connection.status.phase, owner: c?.head?.owner, online: c?.online ?? null,
 			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
 		});
 		this.composer.setEnabled(Boolean(c) && state !== 'closed' && state !== 'connecting');

@@ -70,6 +70,7 @@ export class CustomerView {
 	 * @param {object} m
 	 * @param {string} m.state connecting, prechat, bot, queued, assigned, closed
 	 * @param {boolean} m.ready connected
+	 * @param {boolean} m.offline the browser says that there is no network; the connection may not have noticed
 	 * @param {string} m.phase of the connection
 	 * @param {object} [m.owner]
 	 * @param {boolean|null} m.online the agent's presence, null when unknown
@@ -121,8 +122,9 @@ export class CustomerView {
 			n.avatar.replaceChildren(glyph ? icon(glyph) : initials(name));
 		}
 		setText(n.who, m.unknownSite ? t('customer.title') : name || m.siteName);
-		setAttr(n.dot, 'data-on', m.ready ? on : 'false');
-		const words = m.ready || m.state === 'closed' ? t(text) : t('customer.header.connecting');
+		const here = m.ready && !m.offline; // else nobody knows how the other side is
+		setAttr(n.dot, 'data-on', here ? on : 'false');
+		const words = t(here || m.state === 'closed' ? text : m.offline ? 'customer.header.offline' : 'customer.header.connecting');
 		setText(n.substate, m.unknownSite ? '' : name && m.siteName ? `${words} · ${m.siteName}` : words);
 		n.dot.hidden = m.unknownSite;
 		setText(n['site-name'], m.siteName);
