@@ -48,6 +48,9 @@ type Desk struct {
 // agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
 func Open(ctx context.Context, o Options) (*Desk, error) {
 	o.fill()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	d := &Desk{o: o}
 	if err := d.open(ctx); err != nil {
 		if d.store != nil {
@@ -92,7 +95,7 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	}
 	d.front, err = front.New(ctx, front.Options{
 		Store: d.store, Hub: d.hub, Hasher: d.hasher, Tickets: tickets, Files: d.files, Keeper: d.keeper, Links: d.links,
-		HTTPS: d.o.HTTPS, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
+		HTTPS: d.o.HTTPS, HSTS: d.o.HSTS, NewVisitors: d.o.NewVisitors, NewVisitorsPerIP: d.o.NewVisitorsPerIP, VisitorLife: d.o.VisitorLife,
 		LoginLife: d.o.LoginLife, LoginIdle: d.o.LoginIdle, Uploads: d.o.Uploads, TrustedProxies: d.o.TrustedProxies,
 		ConnsPerIP: d.o.ConnsPerIP, KeepIP: d.o.KeepIP, Logger: d.o.Logger, Now: d.o.Now, Patience: d.o.patience,
 	})

@@ -269,6 +269,20 @@ func TestLoginIsThrottled(t *testing.T) {
 	}
 }
 
+// TestOptionsThatClientsAreTold: an address or a time that browsers could not use is refused by name.
+func TestOptionsThatClientsAreTold(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"HSTS is 1ms":   func(o *Options) { o.HSTS = time.Millisecond },
+		"HSTS is -1h0m": func(o *Options) { o.HSTS = -time.Hour },
+	} {
+		o := Options{DataDir: t.TempDir()}
+		change(&o)
+		if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestRefusedComeBackLater: when a limit has only milliseconds left to wait, clients are asked for more.
 func TestRefusedComeBackLater(t *testing.T) {
 	o, now := testOptions(t), time.Now()

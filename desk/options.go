@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -29,6 +30,10 @@ type Options struct {
 	// HTTPS says that browsers reach this server over https, through a proxy that ends TLS or by Layers. Cookies are
 	// then Secure and have the __Host- prefix, and only https origins are accepted.
 	HTTPS bool
+
+	// HSTS is for how long browsers, once they were here, come to this host over https only (Strict-Transport-Security). Set
+	// it where this server speaks TLS itself, because it counts for every port of the host. 0 = they are not told.
+	HSTS time.Duration
 
 	// Layers adds layers that come before HTTP, such as TLS, to each connection's pipeline. Default none.
 	Layers func(*eddy.Pipeline) error
@@ -69,6 +74,14 @@ const (
 	httpQueue    = 1024 // requests that wait for a worker
 	demoCapacity = 5
 )
+
+// check returns what is wrong with the options that clients are told.
+func (o *Options) check() error {
+	if o.HSTS != 0 && o.HSTS < time.Second {
+		return fmt.Errorf("desk: HSTS is %v: give 0 or a second and more", o.HSTS)
+	}
+	return nil
+}
 
 func (o *Options) fill() {
 	if o.DataDir == "" {

@@ -31,6 +31,7 @@ type Options struct {
 	Links   *files.Links  // those of Hub
 
 	HTTPS            bool
+	HSTS             time.Duration // 0 = browsers are not told
 	NewVisitors      hub.Rate
 	NewVisitorsPerIP hub.Rate
 	VisitorLife      time.Duration

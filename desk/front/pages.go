@@ -171,7 +171,7 @@ func (f *Front) serveWidget(w http.ResponseWriter, r *http.Request) {
 func (f *Front) serveAsset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("path")
 	if strings.HasSuffix(name, ".html") {
-		http.NotFound(w, r)
+		f.missing(w, r)
 		return
 	}
 	f.sendPage(w, r, name)
@@ -180,7 +180,7 @@ func (f *Front) serveAsset(w http.ResponseWriter, r *http.Request) {
 func (f *Front) sendPage(w http.ResponseWriter, r *http.Request, name string) {
 	p, ok := f.pages[name]
 	if !ok {
-		http.NotFound(w, r)
+		f.missing(w, r)
 		return
 	}
 	h := w.Header()
@@ -202,6 +202,47 @@ func (f *Front) sendPage(w http.ResponseWriter, r *http.Request, name string) {
 	}
 	h.Set("ETag", `"`+etag+`"`)
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+}
+
+// refusePage answers a person with a page that says why there is nothing else. The page has no script.
+func (f *Front) refusePage(w http.ResponseWriter, status int, name string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(bytes.Join(f.pages[name].parts, nil)) // a failing connection closes itself
+}
+
+// missing answers a request for something that does not exist: a browser with a page, a program with a line.
+func (f *Front) missing(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	if !wantsPage(r) {
+		http.NotFound(w, r)
+		return
+	}
+	f.refusePage(w, http.StatusNotFound, "missing.html")
+}
+
+// wantsPage reports whether a person will read the answer. Browsers name HTML when they open a page.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// routed serves what mux knows, and says of everything else that it is missing.
+func (f *Front) routed(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, method := range []string{r.Method, http.MethodGet, http.MethodPost} { // of another method mux says which to use
+			asked := r
+			if method != r.Method {
+				asked = r.WithContext(r.Context())
+				asked.Method = method
+			}
+			if _, pattern := mux.Handler(asked); pattern != "" {
+				mux.ServeHTTP(w, r)
+				return
+			}
+		}
+		f.missing(w, r)
+	})
 }
 
 // acceptsGzip reports whether the client names gzip among its encodings. gzip with a quality of zero counts as not

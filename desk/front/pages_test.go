@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
@@ -48,7 +49,8 @@ func TestPages(t *testing.T) {
 		css:                       {200, "text/css; charset=utf-8"},
 		"/assets/console.html":    {404, ""},
 		"/assets/nothing.js":      {404, ""},
-		"/assets/../front.go":     {307, ""},
+		"/assets/../console":      {307, ""},
+		"/assets/../front.go":     {404, ""},
 		"/assets/%2e%2e/front.go": {404, ""},
 		"/chat/":                  {404, ""},
 		"/nothing":                {404, ""},
@@ -71,6 +73,49 @@ func TestPages(t *testing.T) {
 	}
 	if status, _ := call(f, "POST", "/console", ""); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST to a page: %d", status)
+	}
+}
+
+// TestMissingPage: what does not exist is told to people by a page in both languages, and to programs by a line. Neither
+// repeats the address.
+func TestMissingPage(t *testing.T) {
+	f := open(t, Options{})
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, c := range []struct {
+		method, path, accept string
+		status               int
+		page                 bool
+	}{
+		{"GET", "/se<b>cret", browser, 404, true}, {"GET", "/chat/", browser, 404, true}, {"GET", "/assets/secret.js", browser, 404, true},
+		{"GET", "/assets/console.html", browser, 404, true}, {"GET", "/api/v1/secret", browser, 404, true}, {"HEAD", "/secret", browser, 404, true},
+		{"GET", "/admin/secret", browser, 404, true}, {"GET", "/secret", "*/*", 404, false}, {"GET", "/assets/secret.js", "", 404, false},
+		{"POST", "/secret", browser, 404, false}, {"GET", "/api/v1/agent/login", browser, 405, false}, {"POST", "/console", browser, 405, false},
+		{"GET", "/healthz", browser, 200, false},
+	} {
+		status, resp := call(f, c.method, c.path, "", "Accept", c.accept)
+		text, h := body(t, resp), resp.Header
+		isPage := strings.HasPrefix(h.Get("Content-Type"), "text/html")
+		if status != c.status || isPage != c.page || strings.Contains(text, "cret") {
+			t.Errorf("%s %s, Accept %q: %d %v\n%s", c.method, c.path, c.accept, status, h, text)
+		}
+		if isPage && (!strings.Contains(text, "Page not found") || !strings.Contains(text, `lang="zh-CN"`) || h.Get("Cache-Control") != "no-store" || withoutNonce(h) != contentPolicy) {
+			t.Errorf("%s %s: %v\n%s", c.method, c.path, h, text)
+		}
+		if status == 404 && h.Get("Vary") != "Accept" {
+			t.Errorf("%s %s: Vary %q", c.method, c.path, h.Get("Vary"))
+		}
+	}
+}
+
+// TestStrictTransportSecurity: every answer says for how long to use https, whatever it is, or none does.
+func TestStrictTransportSecurity(t *testing.T) {
+	for limit, want := range map[time.Duration]string{0: "", 90 * time.Minute: "max-age=5400"} {
+		f := open(t, Options{HTTPS: true, HSTS: limit})
+		for _, path := range []string{"/", "/secret", "/api/v1/agent/me", "/healthz", "/widget.js"} {
+			if _, resp := call(f, "GET", path, ""); resp.Header.Get("Strict-Transport-Security") != want {
+				t.Errorf("%v: %s: %q", limit, path, resp.Header.Get("Strict-Transport-Security"))
+			}
+		}
 	}
 }
 

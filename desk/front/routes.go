@@ -3,6 +3,7 @@ package front
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -47,7 +48,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", f.readyz)
 
-	return secured(f.bounded(f.guarded(mux)))
+	return f.secured(f.bounded(f.guarded(f.routed(mux))))
 }
 
 // widgetUploads and agentUploads are the routes whose bodies are files.
@@ -82,13 +83,20 @@ func (f *Front) bounded(next http.Handler) http.Handler {
 }
 
 // secured adds the headers that every answer carries.
-func secured(next http.Handler) http.Handler {
+func (f *Front) secured(next http.Handler) http.Handler {
+	onlyHTTPS := ""
+	if f.o.HSTS > 0 {
+		onlyHTTPS = fmt.Sprintf("max-age=%d", int64(f.o.HSTS/time.Second))
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if onlyHTTPS != "" {
+			h.Set("Strict-Transport-Security", onlyHTTPS)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

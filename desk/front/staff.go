@@ -1,7 +1,6 @@
 package front
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -90,10 +89,7 @@ func (f *Front) denied(w http.ResponseWriter, r *http.Request, s store.AgentSess
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "Your role may not do this."})
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write(bytes.Join(f.pages["forbidden.html"].parts, nil)) // a failing connection closes itself
+	f.refusePage(w, http.StatusForbidden, "forbidden.html")
 }
 
 // audit writes a line of the audit log and waits for its commit. Call it before the action, because an action that

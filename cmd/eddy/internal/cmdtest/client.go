@@ -2,12 +2,16 @@ package cmdtest
 
 import (
 	"bufio"
+	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +91,20 @@ func Pinned(fingerprint string) *tls.Config {
 		}
 		return nil
 	}}
+}
+
+// WritePair stores a certificate and its key.
+func WritePair(t *testing.T, c tls.Certificate, certFile, keyFile string) {
+	t.Helper()
+	key, err := x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: c.Certificate[0]}, keyFile: {Type: "EC PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Scheme is a protocol's name in addresses of a server with these flags.

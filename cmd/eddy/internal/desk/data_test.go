@@ -12,6 +12,7 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/internal/testkit"
+	"github.com/go-eddy/eddy/tlsx"
 )
 
 // TestDeskBackupAndRestore backs a running desk up, restores it elsewhere, and the account of the first works on the second.
@@ -141,6 +142,8 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--trusted-proxies=10.0.0.0/40", `"10.0.0.0/40"`, "10.0.0.0/8"},
 		{"--keep-ip=some", `"some"`, "short"},
 		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
+		{"--hsts=500ms", "--hsts is 500ms", "720h"},
+		{"--hsts=-1h", "--hsts is -1h0m0s", "720h"},
 		{"--site-visitors=-1", "--site-visitors -1", "no limit"},
 		{"--routing=fair", `"fair"`, "round_robin"},
 		{"--upload-size=20MB", `"20MB"`, "20MiB"},
@@ -189,22 +192,46 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 	}
 }
 
-// TestDeskTLS runs the desk with a certificate made on the spot.
+// TestDeskTLS runs the desk with a certificate made on the spot, and with one from files. Only that one is a promise which
+// browsers may remember.
 func TestDeskTLS(t *testing.T) {
 	t.Parallel()
-	data, _ := cmdtest.MadeDesk(t)
-	p := cmdtest.StartServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data, "--tls-self-signed")
-	p.WaitOutput(p.Out, regexp.MustCompile(`https://127\.0\.0\.1:\d+/console\n`))
-	fingerprint := p.Fingerprint()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: cmdtest.Pinned(fingerprint)}, Timeout: testkit.Patience}
-	r, err := client.Get("https://" + p.Addr + "/console")
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	c, err := tlsx.SelfSigned("localhost")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Body.Close()
-	if r.StatusCode != http.StatusOK || r.TLS == nil {
-		t.Errorf("status %d", r.StatusCode)
+	cmdtest.WritePair(t, c, certFile, keyFile)
+	files := []string{"--tls-cert", certFile, "--tls-key", keyFile}
+	for name, x := range map[string]struct {
+		flags []string
+		hsts  string
+	}{
+		"self-signed": {[]string{"--tls-self-signed"}, ""},
+		"from files":  {files, "max-age=2592000"},
+		"an hour":     {append(files, "--hsts", "1h"), "max-age=3600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, _ := cmdtest.MadeDesk(t)
+			p := cmdtest.StartServer(t, append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data}, x.flags...)...)
+			p.WaitOutput(p.Out, regexp.MustCompile(`https://127\.0\.0\.1:\d+/console\n`))
+			fingerprint := tlsx.Fingerprint(&c)
+			if x.flags[0] == "--tls-self-signed" {
+				fingerprint = p.Fingerprint()
+			}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: cmdtest.Pinned(fingerprint)}, Timeout: testkit.Patience}
+			r, err := client.Get("https://" + p.Addr + "/console")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Body.Close()
+			if got := r.Header.Get("Strict-Transport-Security"); r.StatusCode != http.StatusOK || r.TLS == nil || got != x.hsts {
+				t.Errorf("status %d, Strict-Transport-Security %q, want %q", r.StatusCode, got, x.hsts)
+			}
+			client.CloseIdleConnections()
+			p.Stop()
+		})
 	}
-	client.CloseIdleConnections()
-	p.Stop()
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,7 @@ const (
 	defaultDataDir    = "desk-data"
 	defaultConnsPerIP = 256
 
+	defaultHSTS         = 30 * 24 * time.Hour
 	defaultSiteVisitors = 50
 	visitorsSaved       = 10 // seconds' worth of new visitors that may come at once
 )
@@ -37,6 +39,7 @@ type deskFlags struct {
 	settings cli.Settings
 	data     string
 	https    bool
+	hsts     time.Duration
 	routing  string
 
 	proxies      []string
@@ -62,6 +65,9 @@ func (f *deskFlags) check() error {
 	if f.connsPerIP < 0 {
 		return fmt.Errorf("--conns-per-ip %d is negative: use 0 for no limit", f.connsPerIP)
 	}
+	if f.hsts != 0 && f.hsts < time.Second {
+		return fmt.Errorf("--hsts is %v: give 1s or more, such as 720h, or 0 to tell browsers nothing", f.hsts)
+	}
 	if f.siteVisitors < 0 {
 		return fmt.Errorf("--site-visitors %d is negative: use 0 for no limit", f.siteVisitors)
 	}
@@ -70,6 +76,9 @@ func (f *deskFlags) check() error {
 	}
 	return f.checkData()
 }
+
+// overHTTPS reports whether browsers come over https.
+func (f *deskFlags) overHTTPS() bool { return f.https || f.Secure() }
 
 // keepIPs are the values of --keep-ip.
 func keepIPs() map[string]front.KeepIP {
@@ -106,13 +115,17 @@ func (f *deskFlags) options() desk.Options {
 	if perIP == 0 {
 		perIP = -1
 	}
+	hsts := f.hsts
+	if !f.Certified() {
+		hsts = 0 // a proxy tells browsers itself, and a certificate for trials is no promise
+	}
 	visitors := hub.Rate{PerSecond: float64(f.siteVisitors), Burst: visitorsSaved * f.siteVisitors}
 	if f.siteVisitors == 0 {
 		visitors.Burst = -1
 	}
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
-		HTTPS: f.https || f.Secure(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
+		HTTPS: f.overHTTPS(), HSTS: hsts, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
@@ -138,6 +151,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.data, "data", defaultDataDir, "directory of the database and the files; created if missing")
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
+	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")

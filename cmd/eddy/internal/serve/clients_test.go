@@ -32,7 +32,7 @@ func pairFlags(t *testing.T) (flags []string, authority string) {
 	}
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writePair(t, c, cert, key)
+	cmdtest.WritePair(t, c, cert, key)
 	return []string{"--tls-cert", cert, "--tls-key", key}, cert
 }
 

@@ -2,10 +2,7 @@ package serve
 
 import (
 	"bufio"
-	"crypto/ecdsa"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"net/http"
 	"os"
@@ -83,20 +80,6 @@ func TestServeTLS(t *testing.T) {
 	}
 }
 
-// writePair stores a certificate and its key.
-func writePair(t *testing.T, c tls.Certificate, certFile, keyFile string) {
-	t.Helper()
-	key, err := x509.MarshalECPrivateKey(c.PrivateKey.(*ecdsa.PrivateKey))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, b := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: c.Certificate[0]}, keyFile: {Type: "EC PRIVATE KEY", Bytes: key}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestServeTLSFiles: a certificate from files, a pair that does not match, and SIGHUP, which keeps what stands and tells.
 func TestServeTLSFiles(t *testing.T) {
 	t.Parallel()
@@ -110,8 +93,8 @@ func TestServeTLSFiles(t *testing.T) {
 		}
 	}
 	otherKey := filepath.Join(dir, "other.pem")
-	writePair(t, certs[1], filepath.Join(dir, "other-cert.pem"), otherKey)
-	writePair(t, certs[0], certFile, keyFile)
+	cmdtest.WritePair(t, certs[1], filepath.Join(dir, "other-cert.pem"), otherKey)
+	cmdtest.WritePair(t, certs[0], certFile, keyFile)
 	cmdtest.ExpectFailure(t, []string{"serve", "echo", "--addr", "127.0.0.1:0", "--tls-cert", certFile, "--tls-key", otherKey}, "are no pair of certificate and key", "does not match")
 
 	p := cmdtest.StartServer(t, "serve", "echo", "--addr", "127.0.0.1:0", "--tls-cert", certFile, "--tls-key", keyFile)
@@ -120,7 +103,7 @@ func TestServeTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	writePair(t, certs[1], certFile, keyFile)
+	cmdtest.WritePair(t, certs[1], certFile, keyFile)
 	p.Signal(syscall.SIGHUP)
 	p.WaitOutput(p.Errs, regexp.MustCompile(`is new, SHA-256 `+tlsx.Fingerprint(&certs[1])))
 	c, err := tls.Dial("tcp", p.Addr, cmdtest.Pinned(tlsx.Fingerprint(&certs[1])))

@@ -34,6 +34,9 @@ func (f *TLSFlags) register(cmd *cobra.Command) {
 // Secure reports whether the command speaks TLS.
 func (f *Flags) Secure() bool { return f.tls.Cert != "" || f.tls.selfSigned }
 
+// Certified reports whether the command speaks TLS with a certificate of the user's.
+func (f *Flags) Certified() bool { return f.tls.Cert != "" }
+
 // Check reports flags that do not go together.
 func (f *TLSFlags) Check() error {
 	switch {
