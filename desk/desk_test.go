@@ -272,6 +272,9 @@ func TestLoginIsThrottled(t *testing.T) {
 // TestOptionsThatClientsAreTold: an address or a time that browsers could not use is refused by name.
 func TestOptionsThatClientsAreTold(t *testing.T) {
 	for want, change := range map[string]func(*Options){
+		`PublicURL is "desk.example"`:                    func(o *Options) { o.PublicURL = "desk.example" },
+		`PublicURL is "https://desk.example/"`:           func(o *Options) { o.PublicURL = "https://desk.example/" },
+		`PublicURL is "http://desk.example", but browse`: func(o *Options) { o.PublicURL, o.HTTPS = "http://desk.example", true },
 		"HSTS is 1ms":   func(o *Options) { o.HSTS = time.Millisecond },
 		"HSTS is -1h0m": func(o *Options) { o.HSTS = -time.Hour },
 	} {

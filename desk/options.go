@@ -35,6 +35,10 @@ type Options struct {
 	// it where this server speaks TLS itself, because it counts for every port of the host. 0 = they are not told.
 	HSTS time.Duration
 
+	// PublicURL is the address by which customers reach this server, such as https://desk.example. The administration
+	// shows the line with it that embeds the chat. Default none: the line has the address of the administrator's request.
+	PublicURL string
+
 	// Layers adds layers that come before HTTP, such as TLS, to each connection's pipeline. Default none.
 	Layers func(*eddy.Pipeline) error
 
@@ -79,6 +83,9 @@ const (
 func (o *Options) check() error {
 	if o.HSTS != 0 && o.HSTS < time.Second {
 		return fmt.Errorf("desk: HSTS is %v: give 0 or a second and more", o.HSTS)
+	}
+	if err := front.CheckPublicURL(o.PublicURL, o.HTTPS); err != nil {
+		return fmt.Errorf("desk: PublicURL %w", err)
 	}
 	return nil
 }

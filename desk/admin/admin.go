@@ -45,7 +45,8 @@ type Options struct {
 	Audit  func(r *http.Request, who store.Actor, action, target, detail string) error
 	Asset  func(name string) string // address of an embedded file
 	Notify Changes
-	HTTPS  bool // browsers reach the server over https
+	HTTPS  bool   // browsers reach the server over https
+	Public string // address by which customers reach the server, "" = not known
 	Logger *slog.Logger
 	Now    func() time.Time
 }

@@ -27,7 +27,8 @@ type sitePage struct {
 	*lists
 	ID, Key string
 	Secrets []string // beginnings of the secrets, the newest first
-	Embed   string   // code to copy into the pages of the site
+	Embed   string   // code to copy into the pages of the site; "" = no address is known
+	From    string   // says where the address in Embed comes from
 	Rows    []int    // of the pre-chat fields
 	Bots    []store.BotAccount
 }
@@ -65,9 +66,22 @@ func (q *request) siteForm(status int, s store.Site) {
 		page.Rows = append(page.Rows, i)
 	}
 	if s.Key != "" {
-		page.Embed = `<script src="` + q.origin() + `/widget.js" data-site="` + s.Key + `" async></script>`
+		page.Embed, page.From = q.embed(s.Key)
 	}
 	q.render(status, "site", page)
+}
+
+// embed returns the line that puts the chat into the pages of a site, and where its address comes from. The name in a
+// request is whatever its client has written, so only a plain host gets into the line.
+func (q *request) embed(key string) (line, from string) {
+	origin, from := q.p.o.Public, q.T("sites.embed.public")
+	if origin == "" {
+		origin, from = q.origin(), q.T("sites.embed.request")
+	}
+	if !store.ValidOrigin(origin) {
+		return "", q.T("sites.embed.none")
+	}
+	return `<script src="` + origin + `/widget.js" data-site="` + key + `" async></script>`, from
 }
 
 // origin returns the address that this request came to, as its browser knows it.

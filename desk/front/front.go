@@ -32,6 +32,7 @@ type Options struct {
 
 	HTTPS            bool
 	HSTS             time.Duration // 0 = browsers are not told
+	PublicURL        string        // "" = not known
 	NewVisitors      hub.Rate
 	NewVisitorsPerIP hub.Rate
 	VisitorLife      time.Duration

@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"path"
 	"strings"
@@ -13,12 +14,26 @@ import (
 // newAdmin prepares the administration pages.
 func (f *Front) newAdmin() (*admin.Pages, error) {
 	return admin.New(admin.Options{
-		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS,
+		Store: f.store, Hash: f.o.Hasher.Hash, Notify: changes{f}, Logger: f.o.Logger, Now: f.o.Now, HTTPS: f.o.HTTPS, Public: f.o.PublicURL,
 		Asset: f.assetPath,
 		Audit: func(r *http.Request, who store.Actor, action, target, detail string) error {
 			return f.audit(r.Context(), who, action, target, detail, f.address(r))
 		},
 	})
+}
+
+// CheckPublicURL reports an address that is neither empty nor an address of this server for browsers, which come over
+// https or not.
+func CheckPublicURL(address string, https bool) error {
+	switch {
+	case address == "":
+		return nil
+	case !store.ValidOrigin(address):
+		return fmt.Errorf("is %q: write scheme, host and perhaps a port, such as https://desk.example", address)
+	case https && !strings.HasPrefix(address, "https:"):
+		return fmt.Errorf("is %q, but browsers come over https: write https://", address)
+	}
+	return nil
 }
 
 // assetPath returns the address of an embedded file, under the name that changes with its content.

@@ -4,9 +4,11 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -151,7 +153,7 @@ func (s *Site) Check() error {
 
 func (s *SiteSettings) check(i *Invalid) {
 	i.count("origins", len(s.Origins), MaxOrigins)
-	i.need(!slices.ContainsFunc(s.Origins, func(o string) bool { return !originOK(o) }), "origins", ReasonFormat)
+	i.need(!slices.ContainsFunc(s.Origins, func(o string) bool { return !ValidOrigin(o) }), "origins", ReasonFormat)
 	i.count("secrets", len(s.Secrets), MaxSecrets)
 	for _, secret := range s.Secrets {
 		if len(secret) < MinSecret {
@@ -182,11 +184,24 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("warn_for", s.WarnFor, maxTimer)
 }
 
-// originOK reports whether a text is an origin: a scheme and a host, perhaps a port, and nothing else.
-func originOK(s string) bool {
+// hostForm matches names of hosts and IPv4 addresses as browsers write them.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*$`)
+
+// ValidOrigin reports whether a text is an origin: http or https and a host, perhaps a port, and nothing else.
+func ValidOrigin(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && len(s) <= 253 && s == u.Scheme+"://"+u.Host &&
-		!strings.ContainsAny(u.Host, " ;,*'\"") && u.User == nil
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || len(s) > 253 || s != u.Scheme+"://"+u.Host || strings.HasSuffix(u.Host, ":") {
+		return false
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); u.Port() != "" && err != nil {
+		return false
+	}
+	host := u.Hostname()
+	if strings.HasPrefix(u.Host, "[") {
+		a, err := netip.ParseAddr(host)
+		return err == nil && a.Is6() && a.Zone() == ""
+	}
+	return hostForm.MatchString(host)
 }
 
 // strategies returns the strategies of a group, with "" for the default.

@@ -135,10 +135,15 @@ func testManageSites(t *testing.T, r *rig) {
 	}
 	wrong(t, "a bad site", r.UpdateSite(ctx, bad), "name required", "reopen range", "origins format", "secrets short", "keys format", "color format",
 		"prechat unknown", "prechat twice", "idle_bot range", "warn_for range")
-	for _, origin := range []string{"shop.example", "javascript://x", "https://", "https://a b", "https://a;b", "https://u@a", "https://a/", "https://a?q", "*", "https://*.a"} {
+	for _, origin := range []string{"shop.example", "javascript://x", "https://", "https://a b", "https://a;b", "https://u@a", "https://a/", "https://a?q", "*", "https://*.a", "https://a:", "https://a:99999", "https://a<b", "https://-a", "https://[::1", "https://[fe80::1%25e]", "https://a\"b"} {
 		bad := s
 		bad.Settings.Origins = []string{origin}
 		wrong(t, "origin "+origin, r.UpdateSite(ctx, bad), "origins format")
+	}
+	for _, origin := range []string{"https://shop.example", "http://localhost:8080", "https://192.0.2.1", "https://[2001:db8::1]:8443", "https://xn--fsqu00a.example"} {
+		if !store.ValidOrigin(origin) {
+			t.Errorf("origin %s is refused", origin)
+		}
 	}
 	for field, change := range map[string]func(*store.Site){"group": func(s *store.Site) { s.Group = "none" }, "bot": func(s *store.Site) { s.Bot = "none" }} {
 		bad := s

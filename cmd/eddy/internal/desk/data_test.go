@@ -144,6 +144,9 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--conns-per-ip=-1", "--conns-per-ip -1", "no limit"},
 		{"--hsts=500ms", "--hsts is 500ms", "720h"},
 		{"--hsts=-1h", "--hsts is -1h0m0s", "720h"},
+		{"--public-url=desk.example", `"desk.example"`, "https://desk.example"},
+		{"--public-url=https://desk.example/chat", `"https://desk.example/chat"`, "https://desk.example"},
+		{"--public-url=https://a:99999", `"https://a:99999"`, "https://desk.example"},
 		{"--site-visitors=-1", "--site-visitors -1", "no limit"},
 		{"--routing=fair", `"fair"`, "round_robin"},
 		{"--upload-size=20MB", `"20MB"`, "20MiB"},
@@ -210,7 +213,7 @@ func TestDeskTLS(t *testing.T) {
 	}{
 		"self-signed": {[]string{"--tls-self-signed"}, ""},
 		"from files":  {files, "max-age=2592000"},
-		"an hour":     {append(files, "--hsts", "1h"), "max-age=3600"},
+		"an hour":     {append(files, "--hsts", "1h", "--public-url", "https://desk.example/"), "max-age=3600"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

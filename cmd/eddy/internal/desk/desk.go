@@ -40,6 +40,7 @@ type deskFlags struct {
 	data     string
 	https    bool
 	hsts     time.Duration
+	public   string
 	routing  string
 
 	proxies      []string
@@ -68,6 +69,9 @@ func (f *deskFlags) check() error {
 	if f.hsts != 0 && f.hsts < time.Second {
 		return fmt.Errorf("--hsts is %v: give 1s or more, such as 720h, or 0 to tell browsers nothing", f.hsts)
 	}
+	if err := front.CheckPublicURL(f.publicURL(), f.overHTTPS()); err != nil {
+		return fmt.Errorf("--public-url %w", err)
+	}
 	if f.siteVisitors < 0 {
 		return fmt.Errorf("--site-visitors %d is negative: use 0 for no limit", f.siteVisitors)
 	}
@@ -76,6 +80,9 @@ func (f *deskFlags) check() error {
 	}
 	return f.checkData()
 }
+
+// publicURL returns --public-url as an origin.
+func (f *deskFlags) publicURL() string { return strings.TrimSuffix(f.public, "/") }
 
 // overHTTPS reports whether browsers come over https.
 func (f *deskFlags) overHTTPS() bool { return f.https || f.Secure() }
@@ -125,7 +132,7 @@ func (f *deskFlags) options() desk.Options {
 	}
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
-		HTTPS: f.overHTTPS(), HSTS: hsts, Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
+		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
 		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
@@ -152,6 +159,7 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().StringVar(&f.routing, "routing", store.LeastBusy, "who gets a waiting customer of a site without a group: "+strings.Join(store.Strategies(), ", "))
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
+	cmd.Flags().StringVar(&f.public, "public-url", "", "address by which customers reach Desk, such as https://desk.example; empty = as the administrator's browser says")
 	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")

@@ -167,6 +167,14 @@ func TestDumperOfDesk(t *testing.T) {
 	}
 }
 
+// TestDeskPublicURL: the flag is an origin, with or without a slash at its end, and of https where browsers come over that.
+func TestDeskPublicURL(t *testing.T) {
+	if f := (deskFlags{public: "https://desk.example/"}); f.options().PublicURL != "https://desk.example" {
+		t.Errorf("--public-url is %q", f.options().PublicURL)
+	}
+	cmdtest.ExpectFailure(t, []string{"desk", "--public-url", "http://desk.example", "--https", "--data", t.TempDir()}, `"http://desk.example"`, "write https://")
+}
+
 // TestDeskSiteVisitors: the flag is a rate, ten seconds' worth may come at once, and 0 is no limit.
 func TestDeskSiteVisitors(t *testing.T) {
 	for n, want := range map[int]hub.Rate{0: {Burst: -1}, 1: {PerSecond: 1, Burst: 10}, defaultSiteVisitors: {PerSecond: 50, Burst: 500}} {
