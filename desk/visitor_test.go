@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -134,6 +135,48 @@ func TestIdentitiesOnOneBrowser(t *testing.T) {
 	c, err := d.store.Cold().Contact(t.Context(), ann.Contact)
 	if err != nil || c.External != "ann" || !c.Verified || c.Locale != "zh-CN" {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestIdentityOverALimit: a signed identity that breaks a limit is refused with the limit and the size, in the answer and in
+// the log. The log repeats no value, and a flood does not fill it.
+func TestIdentityOverALimit(t *testing.T) {
+	o, now := testOptions(t), time.Now().Truncate(time.Second)
+	var log testkit.Output
+	o.Logger, o.Now = slog.New(slog.NewTextHandler(&log, nil)), func() time.Time { return now }
+	d := openDesk(t, o)
+	newShop(t, d, store.SiteSettings{})
+	refused := func(identity, want string) {
+		t.Helper()
+		status, _, e := session(t, d, map[string]string{"site": "shop", "identity": identity})
+		if status != 401 || e.Code != proto.CodeUnauthorized || e.Text != "The signed identity is not valid: "+want+"." {
+			t.Errorf("%d %+v, want %s", status, e, want)
+		}
+		if !strings.Contains(log.String(), strings.ReplaceAll(want, `"`, `\"`)) {
+			t.Errorf("not in the log: %s", want)
+		}
+	}
+	many := map[string]any{}
+	for i := range auth.MaxAttributes + 1 {
+		many[fmt.Sprint("a", i)] = "x"
+	}
+	const long = "Ann Lee"
+	for want, claims := range map[string]jwt.MapClaims{
+		"name has 101 characters, the limit is 100":             {"name": strings.Repeat("名", 94) + long},
+		"name has control characters":                           {"name": long + "\n" + long},
+		"sub has 201 bytes, the limit is 200":                   {"sub": strings.Repeat("x", 194) + long},
+		"locale has 42 bytes, the limit is 35":                  {"locale": strings.Repeat(long, 6)},
+		"there are 21 attributes, the limit is 20":              {"attributes": many},
+		`attribute "plan" has 501 characters, the limit is 500`: {"attributes": map[string]any{"plan": strings.Repeat("x", 494) + long}},
+		"exp is 48h0m0s ahead, the limit is 24h0m0s":            {"exp": now.Add(48 * time.Hour).Unix()},
+	} {
+		refused(signed(t, "ann", claims), want)
+	}
+	for range 100 {
+		refused(strings.Repeat("x", auth.MaxIdentityBytes+1), "the token has 4097 bytes, the limit is 4096")
+	}
+	if n := strings.Count(log.String(), "identity refused"); n != 20 || strings.Contains(log.String(), long) {
+		t.Errorf("%d lines in the log, want 20 without a value:\n%s", n, log.String())
 	}
 }
 

@@ -21,6 +21,18 @@ var (
 	ErrIdentityExpired = errors.New("auth: the identity has expired")
 )
 
+// ClaimError says which limit an identity breaks. Where it is about a claim, the signature was good, so that the text may
+// be told to whoever signs. The text has sizes and names, and never a value.
+type ClaimError struct{ Text string }
+
+// Error implements error.
+func (e *ClaimError) Error() string { return ErrIdentity.Error() + ": " + e.Text }
+
+// Is makes every ClaimError an ErrIdentity.
+func (*ClaimError) Is(target error) bool { return target == ErrIdentity }
+
+func badClaim(format string, a ...any) error { return &ClaimError{fmt.Sprintf(format, a...)} }
+
 // Limits of a signed identity.
 const (
 	MaxIdentityBytes   = 4 << 10
@@ -68,11 +80,11 @@ type claims struct {
 }
 
 // CheckIdentity verifies a signed identity: a JWT by HS256 or EdDSA, if there are keys for it. The header of the JWT
-// chooses among those and nothing else. Errors are ErrIdentity and ErrIdentityExpired. Their texts name the claim, never
-// the token.
+// chooses among those and nothing else. Errors are ErrIdentity, often as a ClaimError, and ErrIdentityExpired. No text
+// holds the token.
 func CheckIdentity(token string, rules IdentityRules) (Identity, error) {
 	if len(token) > MaxIdentityBytes {
-		return Identity{}, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrIdentity, len(token), MaxIdentityBytes)
+		return Identity{}, badClaim("the token has %d bytes, the limit is %d", len(token), MaxIdentityBytes)
 	}
 	keys, err := rules.keys()
 	if err != nil {
@@ -154,22 +166,28 @@ func (k identityKeys) of(t *jwt.Token) (any, error) {
 // identity checks what the parser does not check: the lifetime, the subject and the sizes.
 func (c *claims) identity(now time.Time) (Identity, error) {
 	id := Identity{Subject: c.Subject, Name: strings.TrimSpace(c.Name), Locale: c.Locale, Expires: c.ExpiresAt.Time}
-	bad := func(claim, why string) (Identity, error) {
-		return Identity{}, fmt.Errorf("%w: %s %s", ErrIdentity, claim, why)
-	}
 	switch {
 	case id.Expires.After(now.Add(MaxIdentityLife + identityLeeway)):
-		return bad("exp", "is more than 24 hours ahead")
+		return Identity{}, badClaim("exp is %v ahead, the limit is %v", id.Expires.Sub(now).Round(time.Second), MaxIdentityLife)
 	case c.IssuedAt != nil && c.IssuedAt.After(id.Expires):
-		return bad("iat", "is after exp")
+		return Identity{}, badClaim("iat is after exp")
 	case strings.TrimSpace(id.Subject) == "":
-		return bad("sub", "is missing")
-	case len(id.Subject) > maxSubject || !printable(id.Subject):
-		return bad("sub", fmt.Sprintf("is over %d bytes or has control characters", maxSubject))
-	case utf8.RuneCountInString(id.Name) > maxName || !printable(id.Name):
-		return bad("name", fmt.Sprintf("is over %d characters or has control characters", maxName))
-	case len(id.Locale) > maxLocale || !printable(id.Locale):
-		return bad("locale", fmt.Sprintf("is over %d bytes or has control characters", maxLocale))
+		return Identity{}, badClaim("sub is missing")
+	}
+	for _, text := range []struct {
+		claim, value string
+		size, limit  int
+		unit         string
+	}{
+		{"sub", id.Subject, len(id.Subject), maxSubject, "bytes"}, {"name", id.Name, utf8.RuneCountInString(id.Name), maxName, "characters"},
+		{"locale", id.Locale, len(id.Locale), maxLocale, "bytes"},
+	} {
+		if text.size > text.limit {
+			return Identity{}, badClaim("%s has %d %s, the limit is %d", text.claim, text.size, text.unit, text.limit)
+		}
+		if !printable(text.value) {
+			return Identity{}, badClaim("%s has control characters", text.claim)
+		}
 	}
 	attributes, err := c.attributes()
 	id.Attributes = attributes
@@ -187,7 +205,7 @@ func (c *claims) attributes() (map[string]string, error) {
 		case float64:
 			all[name] = strconv.FormatFloat(v, 'f', -1, 64)
 		default:
-			return nil, fmt.Errorf("%w: attribute %.40q is not a string, a number or a boolean", ErrIdentity, name)
+			return nil, badClaim("attribute %.40q is not a string, a number or a boolean", name)
 		}
 	}
 	for name, v := range map[string]string{attributeEmail: c.Email, attributeTelephone: c.Phone} {
@@ -196,7 +214,7 @@ func (c *claims) attributes() (map[string]string, error) {
 		}
 	}
 	if err := CheckAttributes(all); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrIdentity, err)
+		return nil, err
 	}
 	return all, nil
 }
@@ -204,14 +222,16 @@ func (c *claims) attributes() (map[string]string, error) {
 // CheckAttributes checks the sizes of a contact's attributes.
 func CheckAttributes(all map[string]string) error {
 	if len(all) > MaxAttributes {
-		return fmt.Errorf("auth: %d attributes, the limit is %d", len(all), MaxAttributes)
+		return badClaim("there are %d attributes, the limit is %d", len(all), MaxAttributes)
 	}
 	for name, v := range all {
 		switch {
 		case name == "" || utf8.RuneCountInString(name) > MaxAttributeName || !printable(name):
-			return fmt.Errorf("auth: attribute %.60q must have a name of 1 to %d characters", name, MaxAttributeName)
-		case utf8.RuneCountInString(v) > MaxAttributeValue || !utf8.ValidString(v):
-			return fmt.Errorf("auth: attribute %.40q is over %d characters", name, MaxAttributeValue)
+			return badClaim("attribute %.60q has a name of %d characters, it must have 1 to %d, none of them a control character", name, utf8.RuneCountInString(name), MaxAttributeName)
+		case utf8.RuneCountInString(v) > MaxAttributeValue:
+			return badClaim("attribute %.40q has %d characters, the limit is %d", name, utf8.RuneCountInString(v), MaxAttributeValue)
+		case !utf8.ValidString(v):
+			return badClaim("attribute %.40q is not UTF-8", name)
 		}
 	}
 	return nil

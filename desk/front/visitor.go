@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"time"
@@ -153,13 +154,7 @@ func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, 
 	o := &v.site.Settings
 	id, err := auth.CheckIdentity(identity, auth.IdentityRules{Audience: v.site.Key, Secrets: o.Secrets, Keys: o.Keys, Now: f.o.Now()})
 	if err != nil {
-		f.Counters.IdentitiesBad.Add(1)
-		f.o.Logger.Debug("desk: identity refused", "site", v.site.Key, "err", err)
-		code := proto.CodeUnauthorized
-		if errors.Is(err, auth.ErrIdentityExpired) {
-			code = proto.CodeTokenExpired
-		}
-		problem(w, http.StatusUnauthorized, &proto.Error{Code: code, Text: "The signed identity is not valid."})
+		f.badIdentity(w, v, err)
 		return
 	}
 	token, hash, same := v.token, v.hash, v.kept.Verified && v.kept.External == id.Subject
@@ -187,6 +182,24 @@ func (f *Front) identified(ctx context.Context, w http.ResponseWriter, v visit, 
 		f.hub.Rename(c.ID, c.Name)
 		f.welcome(w, v, c, token, !same)
 	}
+}
+
+// badIdentity refuses a signed identity. What its signer can mend is told, to the signer's page and to the operator.
+func (f *Front) badIdentity(w http.ResponseWriter, v visit, err error) {
+	f.Counters.IdentitiesBad.Add(1)
+	level, code, text := slog.LevelDebug, proto.CodeUnauthorized, "The signed identity is not valid."
+	claim, ok := errors.AsType[*auth.ClaimError](err)
+	switch {
+	case errors.Is(err, auth.ErrIdentityExpired):
+		code = proto.CodeTokenExpired
+	case ok:
+		text = "The signed identity is not valid: " + claim.Text + "."
+		if f.denials.Allow("identity "+v.site.Key, f.o.Now()) {
+			level = slog.LevelWarn
+		}
+	}
+	f.o.Logger.Log(context.Background(), level, "desk: identity refused", "site", v.site.Key, "err", err)
+	problem(w, http.StatusUnauthorized, &proto.Error{Code: code, Text: text})
 }
 
 // forget ends the kept token and its connections, because another person uses the browser now. false means that the
