@@ -152,7 +152,8 @@ func (d *Desk) FirstLogin() (login, password string, ok bool) {
 	return d.firstLogin, d.firstPassword, d.firstLogin != ""
 }
 
-// AddAgent creates another agent account. Logins are unique without regard to case.
+// AddAgent creates another agent account. Logins are unique without regard to case. capacity is the number of
+// conversations at once, at most store.MaxCapacity; 0 = none.
 func (d *Desk) AddAgent(ctx context.Context, login, name, password string, capacity int) error {
 	hash, err := d.hasher.Hash(ctx, password)
 	if err != nil {

@@ -35,7 +35,7 @@ func testOptions(t *testing.T) Options {
 		Passwords: auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1},
 		Limits: hub.Limits{CustomerMessages: plenty, AgentMessages: plenty, CustomerCommands: plenty, AgentCommands: plenty,
 			HelloTimeout: testkit.Patience, CommandAge: testkit.Patience, ReadTimeout: testkit.Patience, SearchTimeout: testkit.Patience, BotTimeout: testkit.Patience,
-			QueueEvery: 10 * time.Millisecond},
+			QueueEvery: 10 * time.Millisecond, AgentSettle: -1},
 		patience: testkit.Patience,
 	}
 }

@@ -92,7 +92,7 @@ func employ(t *testing.T, d *Desk, role perm.Role, login string) (store.AgentAcc
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role})
+	a, err := d.store.CreateAgent(testkit.Context(t), store.AgentAccount{Login: login, Name: login, Password: hash, Role: role, Capacity: 9})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,6 +67,9 @@ func TestTextsExist(t *testing.T) {
 	} {
 		names = append(names, "reason."+reason)
 	}
+	for _, answer := range (agentPage{}).Chats() {
+		names = append(names, "agents.chats."+answer)
+	}
 	for _, timer := range (sitePage{}).Timers() {
 		names = append(names, "sites."+timer)
 	}

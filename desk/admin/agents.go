@@ -33,6 +33,9 @@ type agentPage struct {
 // Roles returns the roles to choose from.
 func (agentPage) Roles() []perm.Role { return perm.Roles() }
 
+// Chats returns the answers to whether an account takes chats.
+func (agentPage) Chats() []string { return []string{"yes", "no"} }
+
 func (p *Pages) newAgent(q *request) {
 	q.set("role", string(perm.Agent))
 	q.set("capacity", strconv.Itoa(newAgentCapacity))
@@ -52,6 +55,22 @@ func (q *request) agentForm(status int, a store.AgentAccount) {
 func (q *request) agentEntered(a *store.AgentAccount) {
 	a.Name, a.Role, a.Capacity = q.line("name"), perm.Role(q.Value("role")), int(q.number("capacity"))
 	a.Locale, a.Disabled = q.Value("locale"), q.Value("disabled") != ""
+	switch q.Value("chats") {
+	case "yes":
+		a.NoChats = false
+	case "no":
+		a.NoChats = true
+	default:
+		a.NoChats = !a.Role.TakesChats()
+	}
+}
+
+// chatsOf is the value of the field that says whether an account takes chats.
+func chatsOf(a *store.AgentAccount) string {
+	if a.NoChats {
+		return "no"
+	}
+	return "yes"
 }
 
 // groupsEntered returns the chosen groups that exist.
@@ -134,7 +153,7 @@ func (p *Pages) editAgent(q *request) {
 // accountShown returns the fields of an account.
 func (q *request) accountShown(a *store.AgentAccount) (url.Values, error) {
 	members, err := q.p.o.Store.Cold().Members(q.ctx())
-	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "locale": {a.Locale}}
+	shown := url.Values{"name": {a.Name}, "role": {string(a.Role)}, "capacity": {strconv.Itoa(a.Capacity)}, "chats": {chatsOf(a)}, "locale": {a.Locale}}
 	tick(shown, "disabled", a.Disabled)
 	for g, agents := range members {
 		if slices.Contains(agents, a.ID) {
@@ -200,6 +219,7 @@ func agentDifference(before, a store.AgentAccount) string {
 	add("role", string(before.Role), string(a.Role))
 	add("name", before.Name, a.Name)
 	add("capacity", strconv.Itoa(before.Capacity), strconv.Itoa(a.Capacity))
+	add("takes chats", chatsOf(&before), chatsOf(&a))
 	add("disabled", strconv.FormatBool(before.Disabled), strconv.FormatBool(a.Disabled))
 	return strings.Join(parts, ", ")
 }

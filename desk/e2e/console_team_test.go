@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // offerTo transfers the chat that is open to the first colleague who fits, by keyboard.
@@ -124,6 +125,47 @@ func TestOfferLeavesTheMessageBoxFree(t *testing.T) {
 		amy.shot(fmt.Sprintf("offer-%d", size[0]))
 	}
 	amy.clean()
+}
+
+// TestConsoleTakesNoChats opens the console as an administrator, who gets the waiting customer only after saying so. The account of
+// the first start is an administrator, too, and takes chats at once.
+func TestConsoleTakesNoChats(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := routedDesk(t, store.LeastBusy)
+	d.colleague("ada", "Ada Boss", perm.Admin, 3)
+	d.colleague("sue", "Sue Zero", perm.Agent, 0)
+	d.visit("I want my money back")
+	mine := func(n string) string { return node("mine-count") + `.textContent === '` + n + `'` }
+	sue := d.console(b, "sue", "sue", "sue", 1280, 800)
+	sue.until("a capacity of 0 is said, and who can change it", node("no-chats")+`.textContent.includes('An administrator')`)
+	sue.gone("take-chats")
+	ada := d.console(b, "ada", "ada", "ada", 1280, 800)
+	ada.until("the customer waits", node("queue-row"))
+	ada.until("it is said", node("no-chats")+`.textContent.startsWith('You take no chats')`)
+	ada.shot("no-chats")
+	ada.accessible("the console of somebody who takes no chats")
+	ada.click("take-chats")
+	ada.gone("no-chats")
+	ada.until("the customer is given to her", mine("1"))
+	ada.choose("status", "busy")
+	ada.choose("status", "online")
+	ada.click("menu-button")
+	ada.until("the menu says it", node("takes-chats")+".checked")
+	ada.click("takes-chats")
+	ada.visible("no-chats")
+	ada.reload()
+	ada.visible("no-chats")
+	ada.until("her chat is still hers", mine("1"))
+	ada.choose("status", "online")
+
+	d.visit("Is anybody there?")
+	agent := d.console(b, "agent", d.login, d.password, 1280, 800)
+	agent.until("the customer is given to the one who takes chats", mine("1"))
+	agent.gone("no-chats")
+	ada.until("and not to her", mine("1")+` && !`+node("queue-row"))
+	for _, p := range []*tab{sue, ada, agent} {
+		p.clean()
+	}
 }
 
 // TestSupervisorReadsWhispersTakesOverAndBlocks works on the chat of somebody else.

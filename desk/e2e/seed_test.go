@@ -45,7 +45,7 @@ func (d *desk) colleague(login, name string, role perm.Role, capacity int) {
 		if err != nil {
 			return err
 		}
-		_, err = db.CreateAgent(ctx, store.AgentAccount{Login: login, Name: name, Password: hash, Role: role, Capacity: capacity})
+		_, err = db.CreateAgent(ctx, store.AgentAccount{Login: login, Name: name, Password: hash, Role: role, Capacity: capacity, NoChats: !role.TakesChats()})
 		return err
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -79,15 +80,19 @@ type desk struct {
 	data     string
 	login    string
 	password string
+	routing  string
 
 	cmd  *exec.Cmd
 	out  *testkit.Output
 	exit chan error
 }
 
-func newDesk(t *testing.T) *desk {
+// newDesk starts a desk whose router gives nobody anything, because most tests are not about it.
+func newDesk(t *testing.T) *desk { return routedDesk(t, store.Manual) }
+
+func routedDesk(t *testing.T, routing string) *desk {
 	t.Helper()
-	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir()}
+	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir(), routing: routing}
 	t.Cleanup(func() {
 		if d.cmd != nil {
 			d.stop()
@@ -108,7 +113,7 @@ func (d *desk) start() {
 		d.t.Fatal(err)
 	}
 	d.out = &testkit.Output{}
-	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data, "--routing", "manual")
+	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data, "--routing", d.routing)
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

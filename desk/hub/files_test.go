@@ -18,7 +18,7 @@ import (
 // who uploaded it. What is the staff's or was not sent yet is not told to the other side.
 func TestWhoHearsOfAFile(t *testing.T) {
 	r := newOffering(t)
-	sue := r.agentClient(r.staff("sue", 0, perm.Supervisor))
+	sue := r.agentClient(r.staff("sue", 100, perm.Supervisor))
 	r.ok(sue.Connected(r.ctx))
 	r.watches(sue, r.conv)
 	r.offer(r.moe)

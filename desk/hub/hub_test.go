@@ -231,7 +231,7 @@ func TestDupReturnsFirstAck(t *testing.T) {
 // sender learns of it by the client_id of its event.
 func TestLateAttemptIsToldByItsEvent(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
-	ann, account := r.customer(), r.account("lin", 0)
+	ann, account := r.customer(), r.account("lin", 100)
 	earlier, later := r.agentClient(account), r.agentClient(account)
 	conv := r.open(ann, "human")
 	msg := proto.Send{ClientID: newClientID(), Body: "late"}

@@ -14,7 +14,7 @@ import (
 
 // become makes the identity that of the account a as it is now.
 func (i *identity) become(a store.AgentAccount) {
-	i.actor, i.role, i.capacity = a.Actor(), a.Role, a.Capacity
+	i.actor, i.role, i.capacity, i.noChats = a.Actor(), a.Role, a.Capacity, a.NoChats
 	i.masked = !a.Role.Can(perm.Private)
 }
 

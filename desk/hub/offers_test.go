@@ -20,7 +20,7 @@ type offering struct {
 func newOffering(t *testing.T) *offering {
 	t.Helper()
 	r := &offering{routeRig: newRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})}
-	r.lin, r.moe, r.kim = r.on("lin", 0), r.on("moe", 1), r.on("kim", 0)
+	r.lin, r.moe, r.kim = r.on("lin", 100), r.on("moe", 1), r.on("kim", 100)
 	r.ann, r.conv = r.waiting()
 	r.ok(r.lin.Take(r.ctx, r.conv))
 	return r
@@ -168,7 +168,7 @@ func TestOfferEnds(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		r := newOffering(t)
-		away := r.staff("away", 0, perm.Agent)
+		away := r.staff("away", 100, perm.Agent)
 		ada := r.staff("ada", 0, perm.Auditor)
 		for id, want := range map[string]proto.Code{away.ID: proto.CodeForbidden, ada.ID: proto.CodeNotFound, "nobody": proto.CodeNotFound} {
 			if got := r.do(r.lin, "transfer", r.conv, proto.Transfer{Agent: id}); got != want {

@@ -62,6 +62,7 @@ type Limits struct {
 	QueueEvery    time.Duration // shortest time between two queue positions of a customer, default 1 s
 
 	AgentGrace     time.Duration // how long an agent without a connection keeps its conversations, default 60 s
+	AgentSettle    time.Duration // how long an agent is connected before the router gives it conversations, default 3 s; negative = 0
 	OfferLife      time.Duration // of an offered conversation, default 30 s
 	ReconcileEvery time.Duration // how often the counters of agents are compared with their conversations, default 1 min
 
@@ -116,7 +117,7 @@ const (
 	routePause       = 250 * time.Millisecond // before the first new attempt after the store has failed; doubles
 	routePauseMax    = 5 * time.Second
 	actionRetry      = 5 * time.Second // time until a failed action of a timer is tried again
-	nominalCapacity  = 10              // capacity by which an agent without a limit is compared
+	nominalCapacity  = 20              // a larger capacity does not make an agent less busy
 	maxWatched       = 50              // conversations of one session
 	watchEvents      = 100             // events that come with the answer to watch
 	maxFormer        = 8               // agents that watch a conversation because they passed it on
@@ -153,6 +154,7 @@ func (o *Options) fill() error {
 	or(&l.BotTimeout, 8*time.Second)
 	or(&l.QueueEvery, time.Second)
 	or(&l.AgentGrace, time.Minute)
+	or(&l.AgentSettle, 3*time.Second)
 	or(&l.OfferLife, 30*time.Second)
 	or(&l.ReconcileEvery, time.Minute)
 	or(&l.LanePending, 32)

@@ -103,7 +103,7 @@ func TestOneAgentFloods(t *testing.T) {
 		r.ok(a.Take(r.ctx, conv))
 		agents, convs = append(agents, a), append(convs, conv)
 	}
-	loud := r.account("loud", 0)
+	loud := r.account("loud", 100)
 	session := r.login(loud)
 	ticket, err := r.theHub().o.Tickets.Issue(Login{Agent: loud, Session: session})
 	r.ok(err)

@@ -139,7 +139,7 @@ func TestUnknownTypesDoNotClose(t *testing.T) {
 
 func TestSizeLimitsByState(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
-	lin := r.account("lin", 0)
+	lin := r.account("lin", 100)
 	pad := func(n int) string { // a ping of exactly n bytes
 		frame := `{"t":"ping","id":"p","x":"`
 		return frame + strings.Repeat("x", n-len(frame)-2) + `"}`
@@ -179,7 +179,7 @@ func TestHello(t *testing.T) {
 	if _, err := r.db.CreateVisitor(r.ctx, r.site, hash, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	account := r.account("lin", 0)
+	account := r.account("lin", 100)
 	session := r.login(account)
 	ticket := func() string {
 		s, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: session})

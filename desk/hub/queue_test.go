@@ -91,7 +91,7 @@ func TestPace(t *testing.T) {
 // Positions count those of the same group only; the estimate comes once five hand-overs have been seen.
 func TestPositionsByGroup(t *testing.T) {
 	r := newRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
-	lin := r.on("lin", 0)
+	lin := r.on("lin", 100)
 	grouped := r.site
 	demo, err := r.db.Hot().SiteByKey(r.ctx, "demo")
 	r.ok(err)
@@ -129,7 +129,7 @@ func TestRowDetails(t *testing.T) {
 	ann, conv := r.waiting()
 	r.say(ann, conv, "hello")
 	r.clock.advance(7 * time.Second)
-	lin := r.on("lin", 0)
+	lin := r.on("lin", 100)
 	w, _ := lin.Welcome()
 	if len(w.Inbox.Rows) != 1 {
 		t.Fatalf("%+v", w.Inbox)
@@ -157,11 +157,11 @@ func TestLeastBusy(t *testing.T) {
 		can  []agent
 		want string
 	}{
-		"the smaller part of its capacity": {[]agent{{"a", 1, 2, 1}, {"b", 3, 8, 9}}, "b"},
-		"of equals, who has waited longer": {[]agent{{"a", 2, 4, 7}, {"b", 1, 2, 5}, {"c", 4, 8, 6}}, "b"},
-		"then by id":                       {[]agent{{"b", 0, 5, 0}, {"a", 0, 1, 0}}, "a"},
-		"no limit counts as ten":           {[]agent{{"a", 2, 0, 1}, {"b", 1, 4, 9}}, "a"},
-		"no limit and much to do":          {[]agent{{"a", 3, 0, 1}, {"b", 1, 4, 9}}, "b"},
+		"the smaller part of its capacity":  {[]agent{{"a", 1, 2, 1}, {"b", 3, 8, 9}}, "b"},
+		"of equals, who has waited longer":  {[]agent{{"a", 2, 4, 7}, {"b", 1, 2, 5}, {"c", 4, 8, 6}}, "b"},
+		"then by id":                        {[]agent{{"b", 0, 5, 0}, {"a", 0, 1, 0}}, "a"},
+		"more than twenty count as twenty":  {[]agent{{"a", 2, 1000, 1}, {"b", 1, 19, 9}}, "b"},
+		"a large capacity and little to do": {[]agent{{"a", 2, 1000, 1}, {"b", 1, 9, 9}}, "a"},
 	} {
 		active := make(map[string]int)
 		var can []*member

@@ -15,7 +15,7 @@ func TestTooManySessions(t *testing.T) {
 	limits := testLimits()
 	limits.CustomerSessions, limits.AgentSessions = 2, 3
 	r := newRig(t, Options{Limits: limits})
-	token, account := r.visitor(), r.account("lin", 0)
+	token, account := r.visitor(), r.account("lin", 100)
 	session := r.login(account)
 	for name, c := range map[string]struct {
 		limit int
@@ -52,7 +52,7 @@ func TestTooManySessions(t *testing.T) {
 func TestSessionEndsWithItsLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBubbleRig(t, Options{Limits: testLimits()})
-		account := r.account("lin", 0)
+		account := r.account("lin", 100)
 		_, hash := auth.NewToken()
 		r.ok(r.db.CreateAgentSession(r.ctx, hash, account.ID, time.Now().Add(time.Minute)))
 		ticket, err := r.hub.o.Tickets.Issue(Login{Agent: account, Session: hash})
@@ -70,7 +70,7 @@ func TestSessionEndsWithItsLogin(t *testing.T) {
 // A ticket is worth nothing once its login is gone.
 func TestTicketOfAnEndedLogin(t *testing.T) {
 	r := newRig(t, Options{Limits: testLimits()})
-	account := r.account("lin", 0)
+	account := r.account("lin", 100)
 	for name, end := range map[string]func(session store.Token){
 		"logged out": func(s store.Token) { r.ok(r.db.DeleteAgentSession(r.ctx, s)) },
 		"disabled": func(store.Token) {

@@ -166,7 +166,7 @@ type rig struct {
 // patient are the default limits, without the deadlines that a slow machine would miss.
 func patient() Limits {
 	const far = sqlitetest.Far
-	return Limits{HelloTimeout: far, CommandAge: far, ReadTimeout: far, SearchTimeout: far, BotTimeout: far}
+	return Limits{HelloTimeout: far, CommandAge: far, ReadTimeout: far, SearchTimeout: far, BotTimeout: far, AgentSettle: -1}
 }
 
 // quick rates and waits, so that tests do not run into limits they are not about.
@@ -345,7 +345,7 @@ func (r *rig) account(login string, capacity int) store.AgentAccount {
 
 func (r *rig) agent(login string) *desktest.Client {
 	r.t.Helper()
-	return r.agentClient(r.account(login, 0))
+	return r.agentClient(r.account(login, 100))
 }
 
 // login makes a login session of an agent.

@@ -29,6 +29,7 @@ type roster struct {
 type member struct {
 	store.StaffMember
 	changed uint64 // value of roster.changes when its state changed last
+	ready   int64  // the router leaves it alone until then, because its first connection is so new
 	unsaved bool   // status and GoneAt are to be written
 	faded   bool   // the grace of a member without a connection is over
 
@@ -120,13 +121,13 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 	}
 	was := m.StaffMember
 	if m.unsaved || m.changed > changes {
-		s.Status, s.Accepting, s.Missed, s.GoneAt = was.Status, was.Accepting, was.Missed, was.GoneAt
+		s.Status, s.NoChats, s.Missed, s.GoneAt = was.Status, was.NoChats, was.Missed, was.GoneAt
 	} else if was.GoneAt != 0 && s.GoneAt == 0 {
 		s.GoneAt = was.GoneAt // since a restart
 	}
 	s.LastAssigned = max(s.LastAssigned, was.LastAssigned)
 	m.StaffMember = s
-	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.Accepting != was.Accepting || !slices.Equal(m.Groups, was.Groups) {
+	if m.Name != was.Name || m.Role != was.Role || m.Capacity != was.Capacity || m.Status != was.Status || m.NoChats != was.NoChats || !slices.Equal(m.Groups, was.Groups) {
 		r.tell(m)
 	}
 }
@@ -135,12 +136,13 @@ func (r *roster) update(s store.StaffMember, changes uint64) {
 func (q *queue) came(who identity) {
 	m := q.roster.members[who.actor.ID]
 	if m == nil { // a new account, whose groups come with the next reading
-		a := store.AgentAccount{ID: who.actor.ID, Name: who.actor.Name, Role: who.role, Capacity: who.capacity}
-		m = &member{StaffMember: store.StaffMember{AgentAccount: a, Status: store.Offline, Accepting: true}}
+		a := store.AgentAccount{ID: who.actor.ID, Name: who.actor.Name, Role: who.role, Capacity: who.capacity, NoChats: who.noChats}
+		m = &member{StaffMember: store.StaffMember{AgentAccount: a, Status: store.Offline}}
 		q.roster.members[a.ID] = m
 		q.router.stale.Store(true)
 	}
 	m.GoneAt, m.faded, m.unsaved = 0, false, true
+	m.ready = q.o.Now().Add(q.o.Limits.AgentSettle).UnixMilli()
 	if m.Status == store.Offline {
 		m.Status = store.Online
 	}
@@ -195,7 +197,7 @@ func earlier(a, b int64) int64 {
 // info returns a member as the others see it.
 func (q *queue) info(m *member) proto.AgentInfo {
 	i := proto.AgentInfo{
-		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: m.Accepting,
+		ID: m.ID, Name: m.Name, Role: string(m.Role), Serves: m.Role.Can(perm.Serve), Status: string(q.shown(m)), Accepting: !m.NoChats,
 		Active: q.dir.active(m.ID), Capacity: m.Capacity, Groups: slices.Clone(m.Groups), Online: len(q.sessions.agents[m.ID]) > 0,
 	}
 	if i.Groups == nil {
@@ -210,13 +212,16 @@ func (q *queue) statusOf(agent string) *proto.AgentStatus {
 	if m == nil {
 		return nil
 	}
-	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: m.Accepting, Active: q.dir.active(agent), Capacity: m.Capacity}
+	return &proto.AgentStatus{Status: string(q.shown(m)), Accepting: !m.NoChats, Active: q.dir.active(agent), Capacity: m.Capacity}
 }
 
-// serves reports whether a member takes conversations now, apart from its capacity.
+// serves reports whether a member takes conversations now, full or not.
 func (q *queue) serves(m *member) bool {
-	return m.Status == store.Online && m.Accepting && m.Role.Can(perm.Serve) && len(q.sessions.agents[m.ID]) > 0
+	return m.Status == store.Online && m.takesChats() && len(q.sessions.agents[m.ID]) > 0
 }
+
+// takesChats reports whether the router may give conversations to a member that is online.
+func (m *member) takesChats() bool { return !m.NoChats && m.Capacity > 0 && m.Role.Can(perm.Serve) }
 
 // staffList returns the answer to the command agents.
 func (h *Hub) staffList() proto.AgentList {

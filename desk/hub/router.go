@@ -205,10 +205,11 @@ func (h *Hub) refreshed(data staffData, changes uint64) {
 
 // round is what one call of route has learnt about assignments that are not possible.
 type round struct {
+	now    int64
 	agents map[string]bool    // full, whatever the directory says
 	convs  map[string]bool    // not as the directory says
 	pairs  map[[2]string]bool // this agent may not have that conversation
-	later  int64              // when a conversation has waited long enough for its last agent, 0 = none waits
+	later  int64              // when an agent is ready, or a conversation has waited long enough for its last one; 0 = neither
 }
 
 // route assigns waiting conversations in order until nobody can be served. Each assignment is settled before the next

@@ -53,6 +53,7 @@ const (
 type identity struct {
 	actor    store.Actor
 	capacity int         // of an agent
+	noChats  bool        // of an agent
 	role     perm.Role   // of an agent
 	masked   bool        // an agent that may not see private data
 	site     string      // of a customer

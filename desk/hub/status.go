@@ -55,7 +55,7 @@ func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, 
 	m.setting.Lock()
 	defer m.setting.Unlock()
 	h.mu.Lock()
-	accepts := m.Accepting
+	accepts := !m.NoChats
 	h.mu.Unlock()
 	if accepting != nil {
 		accepts = *accepting
@@ -64,7 +64,7 @@ func (h *Hub) SetStatus(ctx context.Context, agent string, status store.Status, 
 		return nil, err
 	}
 	h.mu.Lock()
-	m.Status, m.Accepting, m.Missed = status, accepts, 0
+	m.Status, m.NoChats, m.Missed = status, !accepts, 0
 	h.queue.roster.change(m)
 	answer := h.queue.statusOf(agent)
 	h.mu.Unlock()

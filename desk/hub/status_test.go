@@ -24,7 +24,7 @@ func TestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBubbleRouteRig(t, store.GroupSettings{Strategy: store.Manual}, store.SiteSettings{})
 		account := r.staff("lin", 5, perm.Agent)
-		sam := r.agentClient(r.staff("sam", 0, perm.Supervisor))
+		sam := r.agentClient(r.staff("sam", 100, perm.Supervisor))
 		r.ok(sam.Connected(r.ctx))
 		if a := agentIn(r.listed(sam), "lin"); a.Status != "offline" || a.Online || a.Capacity != 5 || len(a.Groups) != 1 || a.Groups[0] != r.group.ID {
 			t.Errorf("before: %+v", a)
@@ -84,7 +84,7 @@ func TestStatus(t *testing.T) {
 func TestForceStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newBubbleRouteRig(t, store.GroupSettings{}, store.SiteSettings{})
-		lin, sam := r.on("lin", 5), r.agentClient(r.staff("sam", 0, perm.Supervisor))
+		lin, sam := r.on("lin", 5), r.agentClient(r.staff("sam", 100, perm.Supervisor))
 		r.ok(sam.Connected(r.ctx))
 		if got := r.do(lin, "status", "", proto.Status{Status: "away", Agent: sam.Me().ID}); got != proto.CodeForbidden {
 			t.Errorf("an agent: %q", got)
@@ -181,7 +181,7 @@ func TestStaffList(t *testing.T) {
 func TestRosterKeepsWhatIsNewer(t *testing.T) {
 	r := newRoster()
 	stored := func(s store.Status, goneAt int64) staffData {
-		m := store.StaffMember{Status: s, Accepting: true, GoneAt: goneAt}
+		m := store.StaffMember{Status: s, GoneAt: goneAt}
 		m.ID = "lin"
 		return staffData{staff: []store.StaffMember{m}}
 	}

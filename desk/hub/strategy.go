@@ -11,17 +11,21 @@ import (
 // next returns the first conversation of the queue that an agent can have now, and the agent; "" = none. Hub.mu is held.
 func (r *router) next(seen *round) (c store.Conversation, agent string) {
 	q := &r.hub.queue
+	seen.now, seen.later = q.o.Now().UnixMilli(), 0
 	var present []*member
 	free := 0
 	for _, m := range q.roster.members {
-		if q.serves(m) {
-			present = append(present, m)
-			if q.room(m, seen) {
-				free++
-			}
+		if !q.serves(m) {
+			continue
+		}
+		present = append(present, m)
+		if m.ready > seen.now {
+			seen.later = earlier(seen.later, m.ready)
+		}
+		if q.can(m, seen) {
+			free++
 		}
 	}
-	seen.later = 0
 	if free == 0 {
 		return c, ""
 	}
@@ -32,7 +36,7 @@ func (r *router) next(seen *round) (c store.Conversation, agent string) {
 		team, known := teams[group]
 		if !known {
 			team = q.team(group, present)
-			if !slices.ContainsFunc(team, func(m *member) bool { return q.room(m, seen) }) {
+			if !slices.ContainsFunc(team, func(m *member) bool { return q.can(m, seen) }) {
 				team = nil
 			}
 			teams[group] = team
@@ -66,8 +70,11 @@ func (q *queue) team(group string, present []*member) []*member {
 }
 
 // room reports whether a member can have one more conversation.
-func (q *queue) room(m *member, seen *round) bool {
-	return !seen.agents[m.ID] && (m.Capacity == 0 || q.dir.active(m.ID) < m.Capacity)
+func (q *queue) room(m *member) bool { return q.dir.active(m.ID) < m.Capacity }
+
+// can reports whether the router can give one more conversation to a member that serves.
+func (q *queue) can(m *member, seen *round) bool {
+	return m.ready <= seen.now && !seen.agents[m.ID] && q.room(m)
 }
 
 // choose picks a member of a team for a conversation, "" = nobody now. An excluded agent is passed over as long as there
@@ -78,7 +85,7 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 	others := slices.ContainsFunc(team, func(m *member) bool { return m.ID != c.Excluded })
 	var can []*member
 	for _, m := range team {
-		if q.room(m, seen) && !(others && m.ID == c.Excluded) && !seen.pairs[[2]string{c.ID, m.ID}] {
+		if q.can(m, seen) && !(others && m.ID == c.Excluded) && !seen.pairs[[2]string{c.ID, m.ID}] {
 			can = append(can, m)
 		}
 	}
@@ -86,7 +93,7 @@ func (r *router) choose(c *store.Conversation, team []*member, seen *round) stri
 		if slices.ContainsFunc(can, func(m *member) bool { return m.ID == last }) {
 			return r.turnOf(c.Group, last)
 		}
-		if m := q.roster.members[last]; wait > q.o.Now().UnixMilli() && m != nil && len(q.sessions.agents[last]) > 0 {
+		if m := q.roster.members[last]; wait > seen.now && m != nil && m.takesChats() && len(q.sessions.agents[last]) > 0 {
 			seen.later = earlier(seen.later, wait)
 			return ""
 		}
@@ -124,7 +131,7 @@ func (r *router) last(c *store.Conversation, settings *store.GroupSettings) (age
 // leastBusy returns the agent with the smallest part of its capacity in use. Of equals, it returns the one that has
 // waited longest for a conversation.
 func leastBusy(can []*member, active func(string) int) string {
-	load := func(m *member) float64 { return float64(active(m.ID)) / float64(cmp.Or(m.Capacity, nominalCapacity)) }
+	load := func(m *member) float64 { return float64(active(m.ID)) / float64(min(m.Capacity, nominalCapacity)) }
 	return slices.MinFunc(can, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(load(a), load(b)), cmp.Compare(a.LastAssigned, b.LastAssigned), cmp.Compare(a.ID, b.ID))
 	}).ID

@@ -39,7 +39,7 @@ func options(dir string) desk.Options {
 	fast := hub.Rate{PerSecond: plenty, Burst: plenty}
 	return desk.Options{
 		DataDir: dir, Addr: "127.0.0.1:0", NewVisitors: fast, NewVisitorsPerIP: fast, ConnsPerIP: -1, Passwords: auth.Params{MemoryKiB: 64, Passes: 1, Lanes: 1},
-		Limits: hub.Limits{CustomerMessages: fast, AgentMessages: fast, CustomerCommands: fast, AgentCommands: fast, CommandAge: 20 * time.Second},
+		Limits: hub.Limits{CustomerMessages: fast, AgentMessages: fast, CustomerCommands: fast, AgentCommands: fast, CommandAge: 20 * time.Second, AgentSettle: -1},
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 }

@@ -40,6 +40,10 @@ const (
 // Can reports whether the role has the permission. An unknown role has none.
 func (r Role) Can(p Permission) bool { return slices.Contains(r.Permissions(), p) }
 
+// TakesChats reports whether the router gives conversations to a new account of the role, unless the account says
+// otherwise. Administrators open the console to look, so they do not.
+func (r Role) TakesChats() bool { return r.Can(Serve) && !r.Can(Manage) }
+
 // Permissions returns what the role may do.
 func (r Role) Permissions() []Permission {
 	switch r {

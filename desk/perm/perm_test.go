@@ -27,7 +27,11 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
+	chats := map[perm.Role]bool{perm.Agent: true, perm.Supervisor: true}
 	for _, r := range perm.Roles() {
+		if r.TakesChats() != chats[r] {
+			t.Errorf("%q takes chats: %v", r, r.TakesChats())
+		}
 		if !r.Valid() {
 			t.Errorf("%q is not valid", r)
 		}

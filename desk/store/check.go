@@ -19,7 +19,7 @@ import (
 const (
 	MaxLogin     = 64
 	MaxName      = 80
-	MaxCapacity  = 100
+	MaxCapacity  = 1000
 	MaxSiteKey   = 40
 	MaxOrigins   = 20
 	MaxSecrets   = 2

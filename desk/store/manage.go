@@ -42,7 +42,7 @@ type Listing interface {
 // committed and honour ctx. The error is an Invalid for wrong fields, ErrNotFound for a missing row, and ErrExists for a
 // name or key that is taken.
 type Management interface {
-	// UpdateAgent sets name, role, capacity, locale and Disabled of the account with this id; login and password stay.
+	// UpdateAgent sets everything of the account with this id but login and password.
 	// Disabling ends every login of the account. ErrLastAdmin: see there.
 	UpdateAgent(ctx context.Context, a AgentAccount) error
 	// ResetPassword sets the hash of a password and ends every login of the account.

@@ -5,7 +5,7 @@ import "time"
 // Status is what an agent says about itself.
 type Status string
 
-// Statuses. The router gives conversations to agents that are Online and accept. An agent chooses Busy and Away, or the server
+// Statuses. The router gives conversations to agents that are Online and take chats. An agent chooses Busy and Away, or the server
 // chooses Away after missed chats. Offline means no connection, or that the agent wants to be seen so.
 const (
 	Online  Status = "online"
@@ -24,7 +24,6 @@ const MissedForAway = 2
 type StaffMember struct {
 	AgentAccount
 	Status       Status
-	Accepting    bool
 	Missed       int   // chats in a row that were not answered in time
 	GoneAt       int64 // end of the last connection; 0 = there was one when this was written, or never
 	Active       int   // conversations

@@ -243,7 +243,8 @@ type Accounts interface {
 	// DeleteBot removes a bot. The error is ErrInUse while a site has it. The next turn of each conversation that the
 	// bot owns hands the conversation over.
 	DeleteBot(ctx context.Context, id string) error
-	// SetStatus stores the status that an agent has chosen and forgets its missed chats. Error: ErrNotFound.
+	// SetStatus stores the status that an agent has chosen and whether it takes chats, and forgets those it has missed.
+	// Error: ErrNotFound.
 	SetStatus(ctx context.Context, agent string, s Status, accepting bool) error
 	// SetGone stores when the last connection of an agent ended, in Unix milliseconds. 0 means that the agent has one,
 	// and Offline then becomes Online. Error: ErrNotFound.

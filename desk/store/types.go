@@ -225,7 +225,7 @@ type GroupSettings struct {
 type Load struct {
 	Agent        string
 	Active       int
-	Capacity     int   // 0 = no limit
+	Capacity     int   // 0 = none
 	LastAssigned int64 // Unix milliseconds, 0 = never
 }
 
@@ -295,7 +295,8 @@ type AgentAccount struct {
 	Login    string
 	Name     string
 	Password string // argon2id in PHC form
-	Capacity int    // conversations at once, 0 = no limit
+	Capacity int    // conversations at once, 0 = none
+	NoChats  bool   // the router gives it no conversations; it may still take them
 	Role     perm.Role
 	Locale   string // "" = that of the browser
 	Disabled bool   // may not log in

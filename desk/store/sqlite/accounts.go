@@ -72,7 +72,7 @@ func (db *DB) CreateAgent(ctx context.Context, a store.AgentAccount) (store.Agen
 		if err != nil {
 			return err
 		}
-		return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at) VALUES (?, 0, 0)`, a.ID)
+		return t.exec(`INSERT INTO agent_state (agent, active, last_assigned_at, accepting) VALUES (?, 0, 0, ?)`, a.ID, !a.NoChats)
 	}))
 }
 

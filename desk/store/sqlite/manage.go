@@ -70,6 +70,9 @@ func (db *DB) UpdateAgent(ctx context.Context, a store.AgentAccount) error {
 			a.Name, string(a.Role), a.Capacity, a.Locale, a.Disabled, a.ID); err != nil {
 			return err
 		}
+		if err := t.exec(`UPDATE agent_state SET accepting = ? WHERE agent = ?`, !a.NoChats, a.ID); err != nil {
+			return err
+		}
 		if managed {
 			if err := t.adminLeft(); err != nil {
 				return err

@@ -10,8 +10,8 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// version1 makes a database as version 1 of the schema left it, with data.
-func version1(t *testing.T, path string) {
+// oldDatabase makes a database as an older version of the schema left it, with what the queries put into it.
+func oldDatabase(t *testing.T, path string, version int, queries ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -24,32 +24,40 @@ func version1(t *testing.T, path string) {
 	}
 	defer func() { _ = conn.Close() }()
 	all, err := loadMigrations()
-	if err == nil {
-		err = apply(t.Context(), conn, all[0], time.UnixMilli(1))
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, m := range all[:version] {
+		if err := apply(t.Context(), conn, m, time.UnixMilli(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, query := range queries {
+		if _, err := conn.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(query, err)
+		}
+	}
+}
+
+// version1 makes a database as version 1 of the schema left it, with data.
+func version1(t *testing.T, path string) {
+	t.Helper()
 	const head = `INSERT INTO conversation (id, workspace, site, contact, state, owner_kind, owner_id, owner_name, epoch, rev, last_seq, last_pseq,
 		opened_at, queued_at, assigned_at, closed_at, close_reason, page, preview, preview_from, at) VALUES `
-	for _, query := range []string{
+	oldDatabase(t, path, 1,
 		`INSERT INTO setting VALUES ('store_id', 'the-id')`,
 		`INSERT INTO workspace VALUES ('main', 'Main', 1)`,
 		`INSERT INTO site VALUES ('s', 'main', 'demo', 'Demo', 'Eddy', 1)`,
 		`INSERT INTO agent VALUES ('lin', 'main', 'lin', 'Lin', 'x', 2, 1), ('moe', 'main', 'moe', 'Moe', 'x', 0, 1)`,
 		`INSERT INTO contact VALUES ('a', 'main', 's', 'Ann', 1), ('b', 'main', 's', 'Ben', 1), ('c', 'main', 's', 'Cat', 1), ('d', 'main', 's', 'Dan', 1)`,
-		head + `('assigned', 'main', 's', 'a', 'assigned', 'agent', 'lin', 'Lin', 3, 3, 2, 2, 10, 20, 30, 0, '', '', 'hello', 'agent', 40)`,
-		head + `('queued', 'main', 's', 'b', 'queued', '', '', '', 1, 1, 1, 1, 10, 10, 0, 0, '', '', 'help', 'customer', 50)`,
-		head + `('abandoned', 'main', 's', 'c', 'closed', '', '', '', 1, 2, 0, 0, 10, 10, 0, 60, 'bye', '', '', '', 60)`,
-		head + `('served', 'main', 's', 'd', 'closed', '', '', '', 2, 3, 0, 0, 10, 10, 20, 60, '', '', '', '', 60)`,
+		head+`('assigned', 'main', 's', 'a', 'assigned', 'agent', 'lin', 'Lin', 3, 3, 2, 2, 10, 20, 30, 0, '', '', 'hello', 'agent', 40)`,
+		head+`('queued', 'main', 's', 'b', 'queued', '', '', '', 1, 1, 1, 1, 10, 10, 0, 0, '', '', 'help', 'customer', 50)`,
+		head+`('abandoned', 'main', 's', 'c', 'closed', '', '', '', 1, 2, 0, 0, 10, 10, 0, 60, 'bye', '', '', '', 60)`,
+		head+`('served', 'main', 's', 'd', 'closed', '', '', '', 2, 3, 0, 0, 10, 10, 20, 60, '', '', '', '', 60)`,
 		`INSERT INTO message VALUES ('assigned', 1, 1, 'm1', 'text', 'customer', 'a', 'Ann', 'x1', 'hi', '{}', 1, 15),
 			('assigned', 2, 2, 'm2', 'text', 'agent', 'lin', 'Lin', 'x2', 'hello', '{}', 3, 40),
 			('queued', 1, 1, 'm3', 'text', 'customer', 'b', 'Ben', 'x3', 'help', '{}', 1, 50)`,
-	} {
-		if _, err := conn.ExecContext(t.Context(), query); err != nil {
-			t.Fatal(query, err)
-		}
-	}
+	)
 }
 
 // A database of version 1 with data goes on working as if it had been made by this version.
@@ -86,7 +94,7 @@ func TestMigrateFromVersion1(t *testing.T) {
 	if lin, err := db.Cold().AgentByID(ctx, "lin"); err != nil || lin.Role != perm.Admin {
 		t.Errorf("the first account %+v %v", lin, err)
 	}
-	if moe, err := db.Cold().AgentByID(ctx, "moe"); err != nil || moe.Role != perm.Agent {
+	if moe, err := db.Cold().AgentByID(ctx, "moe"); err != nil || moe.Role != perm.Agent || moe.Capacity != store.MaxCapacity || moe.NoChats {
 		t.Errorf("the second account %+v %v", moe, err)
 	}
 	if a, err := db.Cold().Contact(ctx, "a"); err != nil || a.Name != "Ann" || a.Created != 1 || len(a.Attributes) != 0 {
@@ -111,5 +119,40 @@ func TestMigrateFromVersion1(t *testing.T) {
 	db = open(t, Options{Path: path})
 	if loads, err := db.Cold().Loads(ctx); err != nil || loads[0].Active != 2 {
 		t.Errorf("loads after the second start %+v %v", loads, err)
+	}
+}
+
+// Agents go on as before. Administrators take no chats any more, unless nobody else does.
+func TestMigrateWhoTakesChats(t *testing.T) {
+	const (
+		admin   = `INSERT INTO agent (id, workspace, login, name, password, capacity, role, disabled, created) VALUES ('ada', 'main', 'ada', 'Ada', 'x', 5, 'admin', 0, 1)`
+		agent   = `INSERT INTO agent (id, workspace, login, name, password, capacity, role, disabled, created) VALUES ('lin', 'main', 'lin', 'Lin', 'x', 0, 'agent', 0, 2)`
+		boss    = `INSERT INTO agent (id, workspace, login, name, password, capacity, role, disabled, created) VALUES ('sam', 'main', 'sam', 'Sam', 'x', 3, 'supervisor', 0, 3)`
+		gone    = `UPDATE agent SET disabled = 1 WHERE id <> 'ada'`
+		states  = `INSERT INTO agent_state (agent, active, last_assigned_at) SELECT id, 0, 0 FROM agent`
+		at      = `UPDATE agent_state SET status = 'busy', accepting = 0`
+		refuses = `UPDATE agent_state SET status = 'online', accepting = 0 WHERE agent = 'lin'`
+	)
+	for name, c := range map[string]struct {
+		queries []string
+		no      map[string]bool
+	}{
+		"an agent beside an administrator":      {[]string{admin, agent, states}, map[string]bool{"ada": true, "lin": false}},
+		"a supervisor beside an administrator":  {[]string{admin, boss, states}, map[string]bool{"ada": true, "sam": false}},
+		"an administrator alone":                {[]string{admin, states}, map[string]bool{"ada": false}},
+		"an administrator and former agents":    {[]string{admin, agent, boss, states, gone}, map[string]bool{"ada": false}},
+		"everybody was busy when they left":     {[]string{admin, agent, boss, states, at}, map[string]bool{"ada": true, "lin": false, "sam": false}},
+		"an agent that was online without them": {[]string{admin, agent, boss, states, refuses}, map[string]bool{"ada": true, "lin": true, "sam": false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "desk.db")
+			oldDatabase(t, path, 3, append([]string{`INSERT INTO setting VALUES ('store_id', 'the-id')`, `INSERT INTO workspace VALUES ('main', 'Main', 1)`}, c.queries...)...)
+			db := open(t, Options{Path: path})
+			for id, no := range c.no {
+				if a, err := db.Cold().AgentByID(t.Context(), id); err != nil || a.NoChats != no || a.Capacity == 0 {
+					t.Errorf("%s: %+v %v", id, a, err)
+				}
+			}
+		})
 	}
 }

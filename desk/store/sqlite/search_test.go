@@ -268,7 +268,7 @@ func TestSearchStaysFlat(t *testing.T) {
 
 func (r *rig) second() store.AgentAccount {
 	r.t.Helper()
-	a, err := r.CreateAgent(r.t.Context(), store.AgentAccount{Login: "moe", Name: "Moe", Password: "x"})
+	a, err := r.CreateAgent(r.t.Context(), store.AgentAccount{Login: "moe", Name: "Moe", Password: "x", Capacity: store.MaxCapacity})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ const (
 		last_agent_at = ?, warned_at = ?, left_at = ?
 		WHERE id = ? AND rev = ? AND last_seq = ?`
 	sqlTakeSeat = `UPDATE agent_state SET active = active + 1, last_assigned_at = ? WHERE agent = ?
-		AND (? OR EXISTS (SELECT 1 FROM agent a WHERE a.id = agent AND (a.capacity = 0 OR active < a.capacity)))`
+		AND (? OR EXISTS (SELECT 1 FROM agent a WHERE a.id = agent AND active < a.capacity))`
 	sqlFreeSeat   = `UPDATE agent_state SET active = max(active - 1, 0) WHERE agent = ?`
 	sqlLoad       = `SELECT s.active, a.capacity FROM agent_state s JOIN agent a ON a.id = s.agent WHERE s.agent = ?`
 	sqlBegin      = `INSERT INTO assignment (conversation, epoch, agent, event, since, until) VALUES (?, ?, ?, ?, ?, 0)`

@@ -224,7 +224,7 @@ func testLateBot(t *testing.T, r *rig) {
 		conv := r.do(store.Open{Contact: ann})
 		move := store.Move{Conv: conv.Conv.ID, Trigger: store.Handoff, By: ann.Actor()}
 		if i%2 == 0 {
-			move = store.Move{Conv: conv.Conv.ID, Trigger: store.TakeOver, By: r.moe.Actor()}
+			move = store.Move{Conv: conv.Conv.ID, Trigger: store.TakeOver, By: r.moe.Actor(), Force: true}
 		}
 		said := make(chan store.Outcome, 1)
 		go func() {

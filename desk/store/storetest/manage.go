@@ -41,16 +41,24 @@ func testManageAgents(t *testing.T, r *rig) {
 	ctx := t.Context()
 	boss, err := r.CreateAgent(ctx, store.AgentAccount{Login: "boss", Name: "Boss", Password: "x", Role: perm.Admin})
 	r.must(err)
-	second, err := r.CreateAgent(ctx, store.AgentAccount{Login: "second", Name: "Second", Password: "x", Role: perm.Admin, Disabled: true})
+	second, err := r.CreateAgent(ctx, store.AgentAccount{Login: "second", Name: "Second", Password: "x", Role: perm.Admin, Disabled: true, NoChats: true})
 	r.must(err)
+	if a, err := r.Cold().AgentByID(ctx, second.ID); err != nil || a != second {
+		t.Errorf("made: %+v, stored: %+v %v", second, a, err)
+	}
 	token := r.login(r.lin)
 	lin := r.lin
-	lin.Name, lin.Role, lin.Capacity, lin.Locale, lin.Login = "林", perm.Supervisor, 9, "zh-CN", "ignored"
+	lin.Name, lin.Role, lin.Capacity, lin.Locale, lin.Login, lin.NoChats = "林", perm.Supervisor, 9, "zh-CN", "ignored", true
 	r.must(r.UpdateAgent(ctx, lin))
 	got, err := r.Cold().AgentSession(ctx, token, time.Now())
 	lin.Login = "lin"
 	if err != nil || got.Agent != lin {
 		t.Errorf("changed: %+v %v", got.Agent, err)
+	}
+	lin.NoChats = false
+	r.must(r.SetStatus(ctx, lin.ID, store.Away, true))
+	if a, err := r.Cold().AgentByID(ctx, lin.ID); err != nil || a.NoChats {
+		t.Errorf("after it has said that it takes chats: %+v %v", a, err)
 	}
 	lin.Disabled = true
 	r.must(r.UpdateAgent(ctx, lin))

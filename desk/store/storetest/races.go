@@ -38,7 +38,7 @@ func testCapacity(t *testing.T, r *rig) {
 }
 
 func testTwoAgents(t *testing.T, r *rig) {
-	agents := []store.Actor{r.agent("a", 0).Actor(), r.agent("b", 0).Actor()}
+	agents := []store.Actor{r.agent("a", store.MaxCapacity).Actor(), r.agent("b", store.MaxCapacity).Actor()}
 	ann := r.visitor()
 	for round := range r.b.Rounds {
 		conv := r.open(ann, true)

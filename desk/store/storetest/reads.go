@@ -125,7 +125,7 @@ func (r *rig) scoped(say string) scoped {
 
 func testAccess(t *testing.T, r *rig) {
 	s := r.scoped("hello")
-	sue := r.agent("sue", 0) // has had nothing and is in no group
+	sue := r.agent("sue", store.MaxCapacity) // has had nothing and is in no group
 	const none, own, other = store.NoAccess, store.OwnAccess, store.OtherAccess
 	for name, c := range map[string]struct {
 		conv          string

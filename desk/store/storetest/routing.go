@@ -61,7 +61,7 @@ func testMissed(t *testing.T, r *rig) {
 		t.Fatalf("after two in a row: %+v", m)
 	}
 	r.must(r.SetStatus(t.Context(), r.lin.ID, store.Busy, false))
-	if m := r.member(r.lin.ID); m.Missed != 0 || m.Status != store.Busy || m.Accepting {
+	if m := r.member(r.lin.ID); m.Missed != 0 || m.Status != store.Busy || !m.NoChats {
 		t.Fatalf("after a choice: %+v", m)
 	}
 	miss()
@@ -179,7 +179,7 @@ func testStaff(t *testing.T, r *rig) {
 	if !slices.Equal(lin.Groups, want) || !slices.Equal(moe.Groups, []string{g.ID}) {
 		t.Errorf("groups %v and %v", lin.Groups, moe.Groups)
 	}
-	if lin.Status != store.Busy || !lin.Accepting || lin.Active != 1 || lin.LastAssigned == 0 || lin.Capacity != 5 || lin.Name != "lin" || lin.Password != "" {
+	if lin.Status != store.Busy || lin.NoChats || lin.Active != 1 || lin.LastAssigned == 0 || lin.Capacity != 5 || lin.Name != "lin" || lin.Password != "" {
 		t.Errorf("lin: %+v", lin)
 	}
 	if moe.GoneAt != 55 || moe.Active != 0 {

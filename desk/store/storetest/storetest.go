@@ -89,7 +89,7 @@ func newRig(t testing.TB, b Backend, place string) *rig {
 	t.Helper()
 	r := openRig(t, b, place)
 	r.site = r.newSite(store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"})
-	r.lin, r.moe = r.agent("lin", 5), r.agent("moe", 0)
+	r.lin, r.moe = r.agent("lin", 5), r.agent("moe", store.MaxCapacity)
 	return r
 }
 

@@ -21,7 +21,8 @@ test('colleagues: those who are there and may answer, the free first, without on
 	assert.deepEqual(staff.colleagues().map((a) => a.id), ['a', 'b', 'full', 'away']);
 	assert.deepEqual(staff.colleagues(' FU ').map((a) => a.id), ['full']);
 	assert.deepEqual([...staff.agents.values()].map(free), [true, false, false, false, false, false, true, true, true]);
-	assert.equal(free(agent('endless', { capacity: 0, active: 40 })), true);
+	assert.equal(free(agent('none', { capacity: 0 })), false);
+	assert.equal(free(agent('looks', { accepting: false })), false);
 });
 
 test('news of an agent change the directory and the own status', () => {
@@ -32,4 +33,19 @@ test('news of an agent change the directory and the own status', () => {
 	assert.deepEqual(staff.status, { status: 'online', accepting: true, active: 3, capacity: 5 });
 	staff.setStatus({ status: 'away', accepting: false });
 	assert.deepEqual([staff.status.status, staff.status.active], ['away', 3]);
+});
+
+test('why this agent is given no chats', () => {
+	const staff = new Staff({ id: 'me', name: 'Me' });
+	assert.equal(staff.noChats(), ''); // not known yet
+	staff.welcome({ me: { perms: ['serve'] }, status: { status: 'online', accepting: true, active: 0, capacity: 5 } });
+	assert.equal(staff.noChats(), '');
+	staff.setStatus({ status: 'busy', accepting: true }); // that is the status, not the account
+	assert.equal(staff.noChats(), '');
+	staff.apply(agent('me', { accepting: false }));
+	assert.equal(staff.noChats(), 'choice');
+	staff.apply(agent('me', { capacity: 0 }));
+	assert.equal(staff.noChats(), 'capacity');
+	staff.welcome({ me: { perms: ['read_others'] }, status: { status: 'online', accepting: false, active: 0, capacity: 5 } });
+	assert.equal(staff.noChats(), ''); // an auditor answers nobody
 });

@@ -18,6 +18,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/cmd/eddy/internal/deskload"
 	"github.com/go-eddy/eddy/desk"
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // deskBench are the flags of "eddy bench desk".
@@ -81,6 +82,9 @@ func (b *deskBench) check() error {
 			return fmt.Errorf("--%s %d is out of range: use 1 to %d", f.name, f.value, f.most)
 		}
 	}
+	if most := b.agents * store.MaxCapacity; b.customers > most {
+		return fmt.Errorf("--customers %d is out of range: --agents %d serve at most %d", b.customers, b.agents, most)
+	}
 	if b.duration <= 0 || b.duration > time.Hour {
 		return fmt.Errorf("--duration %s is out of range: use more than 0 and at most 1h", b.duration)
 	}
@@ -141,7 +145,7 @@ func (r *deskRun) prepare(ctx context.Context) error {
 	}
 	for i := range r.agents {
 		a := deskload.Account{Login: fmt.Sprintf("agent%d", i), Password: "correct horse battery " + strconv.Itoa(i)}
-		if err := d.AddAgent(ctx, a.Login, fmt.Sprintf("Agent %d", i), a.Password, 0); err != nil {
+		if err := d.AddAgent(ctx, a.Login, fmt.Sprintf("Agent %d", i), a.Password, store.MaxCapacity); err != nil {
 			return errors.Join(err, d.Close())
 		}
 		r.accounts = append(r.accounts, a)

@@ -36,6 +36,7 @@ func newUser(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 type userFlags struct {
 	name, role, locale string
 	capacity           int
+	chats              bool
 }
 
 const defaultCapacity = 5
@@ -48,7 +49,8 @@ func (f *userFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.name, "name", "", "name that customers see; empty = the login")
 	cmd.Flags().StringVar(&f.role, "role", string(perm.Agent), "what the account may do: "+strings.Join(roles, ", "))
 	cmd.Flags().StringVar(&f.locale, "locale", "", "language of the pages, en or zh-CN; empty = that of the browser")
-	cmd.Flags().IntVar(&f.capacity, "capacity", defaultCapacity, "conversations at once; 0 = no limit")
+	cmd.Flags().IntVar(&f.capacity, "capacity", defaultCapacity, "conversations at once; 0 = none")
+	cmd.Flags().BoolVar(&f.chats, "chats", true, "whether waiting customers are given to the account; administrators: false unless named")
 }
 
 // apply sets the fields of a that the command line names, or all of them.
@@ -69,6 +71,20 @@ func (f *userFlags) apply(cmd *cobra.Command, a *store.AgentAccount, everything 
 	if set("capacity") {
 		a.Capacity = f.capacity
 	}
+	switch {
+	case cmd.Flags().Changed("chats"):
+		a.NoChats = !f.chats
+	case everything:
+		a.NoChats = !a.Role.TakesChats()
+	}
+}
+
+// chats says how many conversations an account is given.
+func chats(a *store.AgentAccount) string {
+	if a.NoChats {
+		return fmt.Sprintf("capacity %d, takes no chats", a.Capacity)
+	}
+	return fmt.Sprintf("capacity %d", a.Capacity)
 }
 
 // oneLogin checks the arguments of a command on one account.
@@ -101,7 +117,7 @@ func newUserAdd(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 				if _, err := db.CreateAgent(ctx, a); err != nil {
 					return explainAccount(args[0], err)
 				}
-				t.Say("eddy: added %s, role %s, capacity %d", a.Login, a.Role, a.Capacity)
+				t.Say("eddy: added %s, role %s, %s", a.Login, a.Role, chats(&a))
 				sayPassword(t, password, fromInput)
 				return nil
 			})
@@ -123,13 +139,17 @@ func newUserList(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 					return err
 				}
 				w := tabwriter.NewWriter(t.Out, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "LOGIN\tNAME\tROLE\tCAPACITY\tSTATE")
+				fmt.Fprintln(w, "LOGIN\tNAME\tROLE\tCAPACITY\tCHATS\tSTATE")
 				for _, a := range all {
 					state := "enabled"
 					if a.Disabled {
 						state = "disabled"
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", a.Login, a.Name, a.Role, a.Capacity, state)
+					chats := "yes"
+					if a.NoChats {
+						chats = "no"
+					}
+					fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", a.Login, a.Name, a.Role, a.Capacity, chats, state)
 				}
 				return w.Flush()
 			})
@@ -141,8 +161,8 @@ func newUserSet(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 	var f userFlags
 	cmd := &cobra.Command{
 		Use:     "set LOGIN",
-		Short:   "Change name, role, language or capacity of an account",
-		Example: "  eddy desk user set lin --role supervisor --capacity 8",
+		Short:   "Change name, role, language or capacity of an account, or whether it takes chats",
+		Example: "  eddy desk user set lin --role supervisor --capacity 8\n  eddy desk user set agent --chats=false",
 		Args:    oneLogin,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeAccount(cmd.Context(), t, desk, args[0], func(a *store.AgentAccount) { f.apply(cmd, a, false) })
@@ -211,7 +231,7 @@ func changeAccount(ctx context.Context, t *cli.Terminal, desk *deskFlags, login 
 		if a.Disabled {
 			state = ", disabled"
 		}
-		t.Say("eddy: %s is %q, role %s, capacity %d%s", a.Login, a.Name, a.Role, a.Capacity, state)
+		t.Say("eddy: %s is %q, role %s, %s%s", a.Login, a.Name, a.Role, chats(&a), state)
 		return nil
 	})
 }

@@ -32,7 +32,7 @@ func TestDeskUser(t *testing.T) {
 	user := func(args ...string) []string { return append([]string{"desk", "user", "--data", data}, args...) }
 	cmdtest.ExpectFailure(t, user("list"), data, "--data")
 
-	first := passwordPattern.FindStringSubmatch(ranWell(t, user("add", "boss", "--role", "admin", "--capacity", "0")...))
+	first := passwordPattern.FindStringSubmatch(ranWell(t, user("add", "boss", "--role", "admin", "--capacity", "4")...))
 	if first == nil {
 		t.Fatal("no password is printed")
 	}
@@ -53,6 +53,15 @@ func TestDeskUser(t *testing.T) {
 	if out := ranWell(t, user("set", "lin", "--capacity", "8")...); !strings.Contains(out, `"Lin 林", role agent, capacity 8`) {
 		t.Errorf("set: %q", out)
 	}
+	if out := ranWell(t, user("set", "lin", "--chats=false")...); !strings.Contains(out, "capacity 8, takes no chats") {
+		t.Errorf("set: %q", out)
+	}
+	if out := ranWell(t, user("set", "lin", "--role", "admin")...); !strings.Contains(out, "role admin, capacity 8, takes no chats") {
+		t.Errorf("set: %q", out)
+	}
+	if out := ranWell(t, user("set", "lin", "--role", "agent", "--chats")...); strings.Contains(out, "no chats") {
+		t.Errorf("set: %q", out)
+	}
 	ranWell(t, user("disable", "lin")...)
 	web := desktest.NewWeb(func() string { return "http://" + p.Addr })
 	defer web.CloseIdle()
@@ -61,7 +70,7 @@ func TestDeskUser(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Code != proto.CodeUnauthorized {
 		t.Errorf("a disabled account logs in: %v", err)
 	}
-	if out := ranWell(t, user("list")...); !regexp.MustCompile(`boss +boss +admin +0 +enabled\nlin +Lin 林 +agent +8 +disabled\n`).MatchString(out) {
+	if out := ranWell(t, user("list")...); !regexp.MustCompile(`boss +boss +admin +4 +no +enabled\nlin +Lin 林 +agent +8 +yes +disabled\n`).MatchString(out) {
 		t.Errorf("list: %q", out)
 	}
 	ranWell(t, user("enable", "lin")...)

@@ -122,7 +122,7 @@ func stormDesk(t *testing.T, agents int) (*held, *chaos.Proxy, *Fleet, []Account
 	var accounts []Account
 	for i := range agents {
 		a := Account{Login: fmt.Sprint("storm", i), Password: "correct horse battery"}
-		if err := d.AddAgent(t.Context(), a.Login, a.Login, a.Password, 0); err != nil {
+		if err := d.AddAgent(t.Context(), a.Login, a.Login, a.Password, store.MaxCapacity); err != nil {
 			t.Fatal(err)
 		}
 		accounts = append(accounts, a)

@@ -153,7 +153,7 @@ export class ConsoleApp {
 		this.top = new TopBar({
 			staff, connection, alerts: this.alerts,
 			on: {
-				status: (status) => this.team.setStatus(status), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: this.notice,
+				status: (status) => this.team.setStatus(status), takeChats: (on) => this.team.takeChats(on), keys: () => showKeys(), sessions: () => sessionsDialog(), logout: () => this.#logout(), notice: this.notice,
 				password: () => passwordDialog(this.agent.login, () => this.notice(t('password.done'))),
 			},
 		});
@@ -303,7 +303,7 @@ export class ConsoleApp {
 	}
 
 	#call(kind, c, title, body) {
-		this.alerts.call({ kind, c, title, body, current: c === this.current, status: this.staff.status?.status ?? 'online' });
+		this.alerts.call({ kind, c, title, body, current: c === this.current, status: this.staff.noChats() ? 'away' : (this.staff.status?.status ?? 'online') });
 	}
 
 	// Fetches what is missing of the open conversation: our own are live, others are watched.

@@ -51,14 +51,25 @@ export class Staff {
 			.sort((a, b) => Number(free(b)) - Number(free(a)) || rank(a) - rank(b) || load(a) - load(b) || (a.name < b.name ? -1 : 1));
 	}
 
+	/** Why this agent is given no chats: '' | 'choice' | 'capacity'. */
+	noChats() {
+		if (!this.status || !this.can('serve') || takesChats(this.status)) return '';
+		return this.status.accepting === false ? 'choice' : 'capacity';
+	}
+
 	#own({ status, accepting, active, capacity }) {
 		this.status = { ...this.status, status, accepting, active, capacity };
 	}
 }
 
-/** Whether an agent can take one more chat now. */
+/** Whether an agent that is online is given chats. */
+export function takesChats({ accepting, capacity }) {
+	return accepting !== false && capacity !== 0;
+}
+
+/** Whether an agent can be given one more chat now. */
 export function free(agent) {
-	return agent.online !== false && agent.status === 'online' && agent.accepting !== false && !(agent.capacity > 0 && agent.active >= agent.capacity);
+	return agent.online !== false && agent.status === 'online' && takesChats(agent) && !(agent.active >= agent.capacity);
 }
 
 function rank(agent) {
@@ -66,5 +77,5 @@ function rank(agent) {
 }
 
 function load(agent) {
-	return agent.capacity > 0 ? (agent.active ?? 0) / agent.capacity : 0; // 0 = no limit
+	return agent.capacity > 0 ? (agent.active ?? 0) / agent.capacity : 0;
 }

@@ -50,10 +50,19 @@ export class Team {
 		if (!commands.asked(row.id)) call('assigned', row.id, t('alerts.assigned', { name: chats.contact(row.id).name }), row.preview ?? '');
 	}
 
-	async setStatus(status) {
+	setStatus(status) {
+		return this.#set({ status });
+	}
+
+	/** Whether the router gives this agent chats while it is online. */
+	takeChats(accepting) {
+		return this.#set({ status: this.app.staff.status?.status ?? 'online', accepting });
+	}
+
+	async #set(chosen) {
 		const { connection, staff, notice } = this.app;
 		try {
-			const { d } = await connection.request('status', { d: { status, accepting: status === 'online' } });
+			const { d } = await connection.request('status', { d: chosen });
 			staff.setStatus(d);
 		} catch {
 			notice(t('status.failed'), true);

@@ -180,6 +180,11 @@ addTexts({
 		'sessions.end': 'End',
 		'sessions.endOthers': 'End all others',
 
+		'chats.none.choice': 'You take no chats: waiting customers are not given to you.',
+		'chats.none.capacity': 'You take no chats: your account may have 0 at once. An administrator can change that.',
+		'chats.none.colleague': 'takes no chats',
+		'chats.take': 'Take chats',
+		'chats.takes': 'Take chats while online',
 		'status.label': 'Your status',
 		'status.online': 'Online',
 		'status.busy': 'Busy',
@@ -439,6 +444,11 @@ addTexts({
 		'sessions.end': '结束',
 		'sessions.endOthers': '结束其他全部登录',
 
+		'chats.none.choice': '您不接待对话：等待中的客户不会分配给您。',
+		'chats.none.capacity': '您不接待对话：您的账号同时接待数为 0，可请管理员修改。',
+		'chats.none.colleague': '不接待对话',
+		'chats.take': '开始接待',
+		'chats.takes': '在线时接待对话',
 		'status.label': '您的状态',
 		'status.online': '在线',
 		'status.busy': '忙碌',

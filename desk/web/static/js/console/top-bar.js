@@ -13,7 +13,7 @@ export class TopBar {
 	 * @param {import('./staff.js').Staff} o.staff
 	 * @param {import('../core/connection.js').Connection} o.connection
 	 * @param {import('./alerts.js').Alerts} o.alerts
-	 * @param {object} o.on status(status), keys(), password(), sessions(), logout(), notice(text): functions of the console
+	 * @param {object} o.on status(status), takeChats(on), keys(), password(), sessions(), logout(), notice(text): functions of the console
 	 */
 	constructor({ staff, connection, alerts, on }) {
 		Object.assign(this, { staff, connection, alerts, on });
@@ -22,6 +22,7 @@ export class TopBar {
 		this.button = byId('menu-button');
 		byId('help').append(icon('help'));
 		byId('help').addEventListener('click', () => on.keys());
+		byId('take-chats').addEventListener('click', () => on.takeChats(true));
 		for (const status of statuses) this.select.append(el('option', { value: status }));
 		this.select.addEventListener('change', () => on.status(this.select.value));
 		this.#buildMenu();
@@ -45,6 +46,12 @@ export class TopBar {
 		byId('status-box').hidden = !status || !this.staff.can('serve');
 		byId('menu-wall').hidden = !this.staff.can('view_wall');
 		byId('menu-admin').hidden = !this.staff.can('manage');
+		this.takes.parentElement.hidden = byId('status-box').hidden || status.capacity === 0;
+		this.takes.checked = status?.accepting !== false;
+		const why = this.staff.noChats();
+		byId('no-chats').hidden = why === '';
+		byId('take-chats').hidden = why !== 'choice';
+		setText(byId('no-chats-text'), why && t(`chats.none.${why}`));
 		if (!status) return;
 		const shown = statuses.includes(status.status) ? status.status : 'away';
 		if (document.activeElement !== this.select || !this.changing) this.select.value = shown;
@@ -96,6 +103,7 @@ export class TopBar {
 			byId('menu-checks').append(el('label', { class: 'check' }, input, text));
 			return input;
 		};
+		this.takes = check('chats.takes', 'takes-chats', (on) => this.on.takeChats(on));
 		this.sound = check('alerts.sound', 'alerts-sound', (on) => {
 			this.alerts.setSound(on);
 			this.render();

@@ -3,7 +3,7 @@
 // again every few seconds.
 
 import { el, setAttr, setChildren, setText } from '../core/dom.js';
-import { free } from './staff.js';
+import { free, takesChats } from './staff.js';
 import { Panel } from './panel.js';
 import { drawPanelState } from './panel-view.js';
 import { number, plural, t, waited } from '../core/i18n.js';
@@ -115,7 +115,8 @@ class TransferDialog {
 export function agentWords(a) {
 	const load = a.capacity > 0 ? t('capacity', { active: number(a.active ?? 0), capacity: number(a.capacity) }) : '';
 	const state = t(`status.${a.online === false ? 'offline' : known(a.status)}`);
-	return load ? `${state} · ${load}` : state;
+	const extra = takesChats(a) ? load : t('chats.none.colleague');
+	return extra ? `${state} · ${extra}` : state;
 }
 
 function known(status) {

@@ -97,14 +97,12 @@ export class AgentCard {
 		setText(this.nameText, agent.name);
 		setText(this.role, t(`wall.role.${agent.role}`));
 		this.dot.dataset.on = dots[agent.status] ?? 'false';
-		const closed = agent.status === 'online' && !agent.accepting;
+		const closed = agent.status === 'online' && !(agent.accepting && agent.capacity > 0);
 		setText(this.statusText, t(`wall.status.${agent.status}`) + (closed ? ` · ${t('wall.agent.closedTo')}` : ''));
-		const full = agent.capacity > 0 && agent.active >= agent.capacity;
-		this.fill.style.width = `${agent.capacity > 0 ? Math.min(100, (100 * agent.active) / agent.capacity) : Math.min(100, agent.active * 10)}%`;
+		const full = agent.active > 0 && agent.active >= agent.capacity;
+		this.fill.style.width = `${full ? 100 : (100 * agent.active) / Math.max(agent.capacity, 1)}%`;
 		this.fill.dataset.full = String(full);
-		setText(this.load, agent.capacity > 0
-			? t('wall.agent.load', { active: number(agent.active), capacity: number(agent.capacity) })
-			: t('wall.agent.load.unlimited', { active: number(agent.active) }));
+		setText(this.load, t('wall.agent.load', { active: number(agent.active), capacity: number(agent.capacity) }));
 		this.links.update(agent.chats, (link, chat) => link.update(chat, chat.waiting ? now - chat.waiting : 0));
 		this.chats.hidden = agent.chats.length === 0;
 		this.idle.hidden = agent.chats.length > 0;
