@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-eddy/eddy/desk/store"
 )
 
 // form holds the values that were entered, and what is wrong with them.
@@ -83,7 +85,27 @@ type input struct {
 func (q *request) Input(name, kind, key string, required bool, limit int) input {
 	in := input{request: q, Name: name, Kind: kind, Label: q.T(key), Required: required, Max: limit}
 	if hasText(key + ".help") {
-		in.Help = q.T(key + ".help")
+		in.Help = q.T(key+".help", usual(name)...)
 	}
 	return in
+}
+
+// usual returns what an empty field means, for its help: a number in the unit of the field, nothing where the help
+// names none.
+func usual(field string) []any {
+	switch field {
+	case "idle_bot":
+		return []any{int(store.DefaultIdleBot.Minutes())}
+	case "idle_wait":
+		return []any{int(store.DefaultIdleWait.Minutes())}
+	case "idle_chat":
+		return []any{int(store.DefaultIdleChat.Minutes())}
+	case "warn_for":
+		return []any{int(store.DefaultWarnFor.Minutes())}
+	case "sticky_days":
+		return []any{store.DefaultStickyDays}
+	case "sticky_wait":
+		return []any{int(store.DefaultStickyWait.Seconds())}
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ func (q *request) siteEntered(s *store.Site) {
 	s.ReopenToBot = q.Value("reopen_to_bot") != ""
 	t := &s.Settings
 	t.Origins, t.Keys, t.Enforce = q.lines("origins"), q.lines("keys"), q.Value("enforce") != ""
-	t.Color, t.Greeting, t.Consent, t.RateChat = q.line("color"), q.block("greeting"), q.block("consent"), q.Value("rate") != ""
+	t.Color, t.Greeting, t.Consent, t.RateChat = q.colorEntered(), q.block("greeting"), q.block("consent"), q.Value("rate") != ""
 	const minute = int64(time.Minute / time.Millisecond)
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
 	t.PreChat = nil
@@ -114,6 +114,28 @@ func (q *request) siteEntered(s *store.Site) {
 			t.PreChat = append(t.PreChat, f)
 		}
 	}
+}
+
+// usualColor is the accent of pages whose site has no colour of its own.
+const usualColor = "#0a716c"
+
+// PickColor returns what the chooser shows for a colour: the usual one where it is empty or no colour.
+func (sitePage) PickColor(color string) string {
+	if _, err := strconv.ParseUint(strings.TrimPrefix(color, "#"), 16, 32); err != nil || len(color) != len(usualColor) || color[0] != '#' {
+		return usualColor
+	}
+	return color
+}
+
+// colorEntered returns the colour of the form, which has a text and a chooser. The text counts if it has been changed,
+// else the chooser if that has been: without a script neither follows the other.
+func (q *request) colorEntered() string {
+	color, was, picked := q.line("color"), q.Value("color_was"), q.Value("color_pick")
+	if color == was && picked != "" && !strings.EqualFold(picked, (sitePage{}).PickColor(was)) {
+		color = picked
+	}
+	q.set("color", color)
+	return color
 }
 
 func (p *Pages) createSite(q *request) {

@@ -1,0 +1,63 @@
+package desk
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Every time that may be left out says which one counts then.
+func TestManageSaysTheUsualTimes(t *testing.T) {
+	p := managed(t)
+	for path, want := range map[string]map[string]string{
+		"/admin/sites/new":  {"idle_bot": "Empty: 15.", "idle_wait": "Empty: 10.", "idle_chat": "Empty: 30.", "warn_for": "Empty: 2."},
+		"/admin/groups/new": {"sticky_days": "Empty: 7.", "sticky_wait": "Empty: 30."},
+	} {
+		body := p.get(path, http.StatusOK)
+		for field, says := range want {
+			_, help, found := strings.Cut(body, `id="h-`+field+`">`)
+			if help, _, _ = strings.Cut(help, "<"); !found || !strings.Contains(help, says) {
+				t.Errorf("%s: the help of %s is %q, want %q", path, field, help, says)
+			}
+		}
+	}
+}
+
+// A colour is chosen or written. The two fields do not follow each other, so the one that was changed counts.
+func TestManageColor(t *testing.T) {
+	p := managed(t)
+	at, _, _ := strings.Cut(p.post("/admin/sites", url.Values{"key": {"shop"}, "name": {"Shop"}}), "?")
+	fields := func(body string) (text, was, pick string) {
+		value := func(name string) string {
+			_, rest, _ := strings.Cut(body, `name="`+name+`" value="`)
+			value, _, _ := strings.Cut(rest, `"`)
+			return value
+		}
+		return value("color"), value("color_was"), value("color_pick")
+	}
+	for _, c := range []struct{ what, text, pick, want, picker string }{
+		{"neither", "", "#0a716c", "", "#0a716c"},
+		{"chosen", "", "#7a3cc2", "#7a3cc2", "#7a3cc2"},
+		{"left alone", "#7a3cc2", "#7a3cc2", "#7a3cc2", "#7a3cc2"},
+		{"written", "#C03030", "#7a3cc2", "#C03030", "#C03030"},
+		{"left alone, as browsers write it", "#C03030", "#c03030", "#C03030", "#C03030"},
+		{"both", "#102030", "#405060", "#102030", "#102030"},
+		{"taken away", "", "#102030", "", "#0a716c"},
+	} {
+		_, was, _ := fields(p.get(at, http.StatusOK))
+		p.post(at, url.Values{"name": {"Shop"}, "color": {c.text}, "color_was": {was}, "color_pick": {c.pick}})
+		s, err := p.d.store.Cold().SiteByKey(t.Context(), "shop")
+		if text, was, pick := fields(p.get(at, http.StatusOK)); err != nil || s.Settings.Color != c.want || text != c.want || was != c.want || pick != c.picker {
+			t.Errorf("%s: stored %q, shown %q, %q and %q (%v)", c.what, s.Settings.Color, text, was, pick, err)
+		}
+	}
+	errs, body := p.refused(at, url.Values{"name": {""}, "color": {""}, "color_pick": {"#7a3cc2"}}, http.StatusUnprocessableEntity)
+	if text, was, pick := fields(body); errs["color"] != "" || text != "#7a3cc2" || was != text || pick != text {
+		t.Errorf("after a mistake elsewhere: %q, %q and %q, %v", text, was, pick, errs)
+	}
+	errs, body = p.refused(at, url.Values{"name": {"Shop"}, "color": {"red"}, "color_pick": {"#0a716c"}}, http.StatusUnprocessableEntity)
+	if text, _, pick := fields(body); errs["color"] == "" || text != "red" || pick != "#0a716c" {
+		t.Errorf("no colour: %q and %q, %v", text, pick, errs)
+	}
+}
