@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,6 +153,87 @@ func TestKeeperRemovesOrphans(t *testing.T) {
 	k.Added(store.Attachment{Size: 5}, y.ann.Site)
 	if got := k.SiteBytes(y.ann.Site); got != 3*int64(len("some text"))+5 {
 		t.Errorf("with one more: %d bytes", got)
+	}
+}
+
+// Closed chats go when their site has kept them long enough, with their files, but not while somebody can reopen them.
+// Sites keep them for ever unless they say otherwise.
+func TestKeeperDropsClosedChats(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		keep   int
+		reopen time.Duration
+		kept   time.Duration // still there then
+		gone   time.Duration // and not any more then, 0 = for ever
+	}{
+		"two days":                  {2, day, 2*day - time.Hour, 2*day + time.Hour},
+		"never":                     {0, day, 3650 * day, 0},
+		"a week, open for a month":  {7, 30 * day, 30*day - time.Hour, 30*day + time.Hour},
+		"one day, never open again": {1, -1, day - time.Hour, day + time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			y := newYard(t)
+			site, err := y.db.Cold().Site(t.Context(), y.ann.Site)
+			y.ok(err)
+			site.ReopenWindow, site.Settings.KeepDays = c.reopen, c.keep
+			y.ok(y.db.UpdateSite(t.Context(), site))
+			k, err := files.NewKeeper(files.KeeperOptions{Store: y.db, Files: y.files, Now: y.now, Logger: slog.New(slog.DiscardHandler)})
+			y.ok(err)
+			f := y.send(y.file(store.FileReady))
+			open, err := y.db.CreateVisitor(t.Context(), site, store.Token{2}, time.Now().Add(time.Hour))
+			y.ok(err)
+			stays := y.do(store.Open{Contact: open, Human: true}).Conv.ID
+			for range 210 { // more than one command removes
+				y.do(store.Append{Conv: y.conv.ID, From: y.ann.Actor(), ClientID: uuid.NewString(), Body: "x"})
+			}
+			y.do(store.Move{Conv: y.conv.ID, Trigger: store.CustomerClose, By: y.ann.Actor()})
+			there := func(at time.Duration, want bool) {
+				t.Helper()
+				y.ahead.Store(int64(at))
+				y.ok(k.Round(t.Context()))
+				_, err := y.db.Cold().Conversation(t.Context(), y.conv.ID)
+				if (err == nil) != want || y.has(f) != want {
+					t.Errorf("after %v: %v, its file is there: %v; want %v", at, err, y.has(f), want)
+				}
+				if _, err := y.db.Cold().Conversation(t.Context(), stays); err != nil {
+					t.Errorf("after %v an open chat: %v", at, err)
+				}
+			}
+			there(c.kept, true)
+			if c.gone != 0 {
+				there(c.gone, false)
+				if n := k.SiteBytes(site.ID); n != 0 {
+					t.Errorf("%d bytes are still counted", n)
+				}
+			}
+		})
+	}
+}
+
+// endless is a store that always has more to remove.
+type endless struct {
+	store.Store
+	calls, rows int
+}
+
+func (e *endless) DropClosed(_ context.Context, _ string, _ int64, limit int) (store.Dropped, error) {
+	e.calls, e.rows = e.calls+1, max(e.rows, limit)
+	return store.Dropped{More: true}, nil
+}
+
+// However much has to go, one command removes little and one round ends.
+func TestKeeperDropsABoundedNumber(t *testing.T) {
+	y := newYard(t)
+	site, err := y.db.Cold().Site(t.Context(), y.ann.Site)
+	y.ok(err)
+	site.Settings.KeepDays = 1
+	y.ok(y.db.UpdateSite(t.Context(), site))
+	e := &endless{Store: y.db}
+	k, err := files.NewKeeper(files.KeeperOptions{Store: e, Files: y.files, Now: y.now})
+	y.ok(err)
+	y.ok(k.Round(t.Context()))
+	if e.calls == 0 || e.calls > 1000 || e.rows == 0 || e.rows > 500 {
+		t.Errorf("%d commands of %d rows in one round", e.calls, e.rows)
 	}
 }
 

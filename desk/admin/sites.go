@@ -106,6 +106,7 @@ func (q *request) siteEntered(s *store.Site) {
 	t.Color, t.Greeting, t.Consent, t.RateChat = q.colorEntered(), q.block("greeting"), q.block("consent"), q.Value("rate") != ""
 	const minute = int64(time.Minute / time.Millisecond)
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
+	t.KeepDays = int(q.number("keep_days"))
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
 		n := strconv.Itoa(i)
@@ -218,7 +219,7 @@ func siteShown(s *store.Site) url.Values {
 		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
 		"origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
 		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
-		"warn_for": unlessZero(t.WarnFor / minute),
+		"warn_for": unlessZero(t.WarnFor / minute), "keep_days": unlessZero(int64(t.KeepDays)),
 	} {
 		shown.Set(field, value)
 	}

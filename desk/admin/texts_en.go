@@ -189,6 +189,8 @@ var englishTexts = map[string]string{ // never changed
 	"sites.warn_for.help":       "Empty: %d.",
 	"sites.rate":                "Ask for a rating at the end",
 	"sites.rate.help":           "One to five, with a comment.",
+	"sites.keep_days":           "Delete closed chats after (days)",
+	"sites.keep_days.help":      "With their files, for good, but not while they can go on. Reports keep their numbers, and backups what is in them. Empty: never. At most 3650.",
 	"sites.identity":            "Signed identities",
 	"sites.identity.enforced":   "Required",
 	"sites.identity.allowed":    "Accepted",

@@ -189,6 +189,8 @@ var chineseTexts = map[string]string{ // never changed
 	"sites.warn_for.help":       "留空为 %d。",
 	"sites.rate":                "结束后请客户评分",
 	"sites.rate.help":           "一至五分，可附评论。",
+	"sites.keep_days":           "关闭的对话多少天后删除",
+	"sites.keep_days.help":      "连同文件永久删除，仍可继续的对话除外；报表数字保留，已有的备份不受影响。留空表示不删除。最多 3650。",
 	"sites.identity":            "签名身份",
 	"sites.identity.enforced":   "必须",
 	"sites.identity.allowed":    "可用",

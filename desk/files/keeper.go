@@ -34,8 +34,9 @@ type KeeperOptions struct {
 	Now    func() time.Time // of the store's rows, default time.Now
 }
 
-// Keeper does the background work on files. It removes files that were never sent and files without a row, adds up the
-// sizes by site, and has new files scanned. Its work is bounded per round.
+// Keeper does the background work on files, and removes closed conversations that their site keeps no longer. It also
+// removes files that were never sent and files without a row, adds up the sizes by site, and has new files scanned. Its
+// work is bounded per round.
 type Keeper struct {
 	o      KeeperOptions
 	wake   chan struct{}
@@ -50,6 +51,8 @@ type Keeper struct {
 const (
 	looseAtOnce    = 100
 	looseBatches   = 50
+	closedAtOnce   = 200 // rows of conversations in one command, which other commands wait for
+	closedBatches  = 500
 	shardsPerRound = 32
 	scanAtOnce     = 256
 	roundTimeout   = time.Minute
@@ -136,12 +139,12 @@ func (k *Keeper) rounds(ctx context.Context) {
 	}
 }
 
-// Round does one round of the work other than scanning: files not sent in time, a part of the directories, and the sums
-// of the sites. The Keeper calls it from time to time; one goroutine at a time may.
+// Round does one round of the work other than scanning: conversations kept long enough, files not sent in time, a part
+// of the directories, and the sums of the sites. The Keeper calls it from time to time; one goroutine at a time may.
 func (k *Keeper) Round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
 	defer cancel()
-	errs := []error{k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
+	errs := []error{k.dropClosed(ctx), k.dropLoose(ctx), k.o.Files.Sweep(time.Now().Add(-k.o.Grace))}
 	for range shardsPerRound {
 		errs = append(errs, k.lookThrough(ctx, k.shard))
 		k.shard = (k.shard + 1) % Shards
@@ -170,13 +173,45 @@ func (k *Keeper) dropLoose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, a := range gone {
-			if err := k.o.Files.Remove(a.Storage); err != nil {
-				return err // the file has no row now, so a later round finds it
-			}
+		if err := k.remove(gone); err != nil {
+			return err
 		}
 		if len(gone) < looseAtOnce {
 			return nil
+		}
+	}
+	return nil
+}
+
+// dropClosed removes conversations that were closed longer ago than their site keeps them, and that nobody can reopen.
+func (k *Keeper) dropClosed(ctx context.Context) error {
+	sites, err := k.o.Store.Cold().Sites(ctx)
+	batches := closedBatches
+	for i := 0; err == nil && i < len(sites); i++ {
+		s := &sites[i]
+		if s.Settings.Keeps() == 0 {
+			continue
+		}
+		before := k.o.Now().Add(-max(s.Settings.Keeps(), s.ReopenWindow)).UnixMilli()
+		gone, more := 0, true
+		for ; err == nil && more && batches > 0; batches-- {
+			var d store.Dropped
+			d, err = k.o.Store.DropClosed(ctx, s.ID, before, closedAtOnce)
+			gone, more = gone+d.Conversations, d.More
+			err = errors.Join(err, k.remove(d.Files))
+		}
+		if gone > 0 {
+			k.o.Logger.Info("desk: chats were kept long enough and have been deleted", "site", s.Key, "chats", gone)
+		}
+	}
+	return err
+}
+
+// remove removes the bytes of files whose rows are gone. A later round finds those that it could not remove.
+func (k *Keeper) remove(gone []store.Attachment) error {
+	for _, a := range gone {
+		if err := k.o.Files.Remove(a.Storage); err != nil {
+			return err
 		}
 	}
 	return nil

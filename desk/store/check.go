@@ -30,7 +30,8 @@ const (
 	MaxPreChat   = 10
 	MaxLabel     = 100
 	MaxQueueSize = 10_000
-	MaxSticky    = 365 // days
+	MaxSticky    = 365  // days
+	MaxKeep      = 3650 // days
 	MaxShort     = 32
 	MaxTitle     = 100
 	MaxBody      = 8000
@@ -182,6 +183,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("idle_wait", s.IdleWait, maxTimer)
 	i.between("idle_chat", s.IdleChat, maxTimer)
 	i.between("warn_for", s.WarnFor, maxTimer)
+	i.between("keep_days", int64(s.KeepDays), MaxKeep)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.

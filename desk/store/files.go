@@ -63,8 +63,20 @@ type Files interface {
 	// DropLoose removes at most limit files that were added before a time in Unix milliseconds and never sent. It
 	// returns them.
 	DropLoose(ctx context.Context, before int64, limit int) ([]Attachment, error)
+	// DropClosed removes conversations of a site that were closed before a time in Unix milliseconds, the oldest first,
+	// with everything that belongs to them. One call removes at most limit rows, perhaps only a part of a conversation;
+	// what is left goes with the next one. The numbers of the reports stay. The caller must know that nobody can reopen
+	// them, and removes the bytes of the files.
+	DropClosed(ctx context.Context, site string, before int64, limit int) (Dropped, error)
 	// Secret returns a random key of 32 bytes that is kept with the data. The key is made when it is first asked for.
 	Secret(ctx context.Context, name string) ([]byte, error)
+}
+
+// Dropped is what one call of DropClosed has removed.
+type Dropped struct {
+	Conversations int // that are gone altogether
+	Files         []Attachment
+	More          bool // there may be more to remove
 }
 
 // FileReader is the part of Reader about files.

@@ -17,6 +17,7 @@ const (
 	MeasureClosed    = "closed"    // conversations closed by anybody
 	MeasureContained = "contained" // conversations closed while the bot had them
 	MeasureHandoff   = "handoff"   // conversations passed on by the bot, or taken from it
+	MeasureRated     = "rated"     // conversations with a score that are not kept any more; the scores instead of a time
 )
 
 // Slots of the roll-ups in milliseconds.

@@ -66,6 +66,9 @@ func (s *SiteSettings) Warning() time.Duration {
 	return max(span(s.WarnFor, DefaultWarnFor), time.Millisecond)
 }
 
+// Keeps returns for how long closed conversations are kept, 0 = for ever.
+func (s *SiteSettings) Keeps() time.Duration { return time.Duration(s.KeepDays) * 24 * time.Hour }
+
 // AcceptIn returns the time for an agent's first answer, 0 = any.
 func (g *GroupSettings) AcceptIn() time.Duration { return span(g.Accept, 0) }
 

@@ -195,6 +195,7 @@ type SiteSettings struct {
 	IdleChat int64 `json:"idle_chat,omitempty"` // T3: silence with an agent until the warning
 	WarnFor  int64 `json:"warn_for,omitempty"`  // from the warning to the close
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
+	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
 }
 
 // Field is one question before a chat.

@@ -37,6 +37,7 @@ func reportKeys(by store.By) (rollup, conv string) {
 type draftRow struct {
 	store.ReportRow
 	wait, first, handle store.Tally
+	scores              int64 // sum
 }
 
 // Report implements store.Reports.
@@ -59,6 +60,7 @@ func (r *reader) Report(ctx context.Context, q store.ReportQuery) ([]store.Repor
 	all := make([]store.ReportRow, 0, len(rows))
 	for key, row := range rows {
 		row.Key, row.Name = key, names[key]
+		row.Score = float64(row.scores) / float64(max(row.Rated, 1))
 		row.Wait, row.First, row.Handle = row.wait.Spread(), row.first.Spread(), row.handle.Spread()
 		all = append(all, row.ReportRow)
 	}
@@ -130,14 +132,16 @@ func (d *draftRow) count(measure string, bucket int, n, total int64) {
 		d.wait.Add(bucket, n, total)
 	case store.MeasureFirst:
 		d.first.Add(bucket, n, total)
+	case store.MeasureRated:
+		d.Rated, d.scores = d.Rated+n, d.scores+total
 	case store.MeasureHandled:
 		d.handle.Add(bucket, n, total)
 	}
 }
 
-// countRatings reads the scores of the conversations closed in the period, by the index of their close.
+// countRatings reads the scores of the conversations closed in the period that are still kept, by the index of their close.
 func (r *reader) countRatings(ctx context.Context, q store.ReportQuery, key string, rows map[string]*draftRow) error {
-	found, err := r.db.QueryContext(ctx, `SELECT CAST(`+key+` AS TEXT), count(*), avg(score) FROM conversation
+	found, err := r.db.QueryContext(ctx, `SELECT CAST(`+key+` AS TEXT), count(*), sum(score) FROM conversation
 		WHERE state = 'closed' AND closed_at >= ?1 AND closed_at < ?2 AND score > 0 GROUP BY 1`, reportArgs(q)...)
 	if err != nil {
 		return err
@@ -145,13 +149,11 @@ func (r *reader) countRatings(ctx context.Context, q store.ReportQuery, key stri
 	defer func() { _ = found.Close() }()
 	for found.Next() {
 		var key string
-		var n int64
-		var mean float64
-		if err := found.Scan(&key, &n, &mean); err != nil {
+		var n, total int64
+		if err := found.Scan(&key, &n, &total); err != nil {
 			return err
 		}
-		row := draftOf(rows, reportKey(q.By, key))
-		row.Rated, row.Score = n, mean
+		draftOf(rows, reportKey(q.By, key)).count(store.MeasureRated, 0, n, total)
 	}
 	return found.Err()
 }

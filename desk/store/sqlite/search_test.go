@@ -127,6 +127,9 @@ func TestReadPlans(t *testing.T) {
 		"search":    {sqlSearch, append([]any{`"x"`, 1, 1}, a...), []string{"message_words VIRTUAL TABLE", "SEARCH m USING INDEX message_doc", "SEARCH c USING PRIMARY KEY"}},
 		"unindexed": {sqlUnindexed, []any{1}, []string{"message_unindexed"}},
 		"last doc":  {sqlLastDoc, []any{1}, []string{"message_doc"}},
+		"expired":   {sqlExpired, []any{"x", 1}, []string{"SEARCH c USING INDEX conversation_kept"}},
+		"its files": {sqlDropFiles, []any{"x", 1}, []string{"attachment_conversation"}},
+		"its turns": {sqlDropTurns, []any{"x", 1}, []string{"bot_turn_conversation"}},
 		"history":   {sqlHistory, slices.Concat(a, []any{"x", 1, "x"}, a, []any{1}), []string{"conversation_contact"}},
 	} {
 		rows, err := r.cold.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, c.args...)

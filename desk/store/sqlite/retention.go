@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	sqlExpired   = `SELECT ` + convColumns + convFrom + `WHERE c.site = ? AND c.state = 'closed' AND c.closed_at < ? ORDER BY c.closed_at LIMIT 1`
+	sqlFilesHeld = `SELECT ` + fileColumns + fileFrom + `WHERE a.conversation = ? ORDER BY a.id LIMIT ?`
+	sqlDropFiles = `DELETE FROM attachment WHERE id IN (SELECT id FROM attachment WHERE conversation = ? ORDER BY id LIMIT ?)`
+	sqlDropTurns = `DELETE FROM bot_turn WHERE id IN (SELECT id FROM bot_turn WHERE conversation = ? LIMIT ?)`
+	sqlFirstSeqs = `SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM message WHERE conversation = ? ORDER BY seq LIMIT ?)`
+	sqlDropWords = `DELETE FROM message_words WHERE rowid IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`
+	sqlDropMsgs  = `DELETE FROM message WHERE conversation = ? AND seq <= ?`
+	sqlDropTags  = `DELETE FROM conversation_tag WHERE conversation = ?`
+	sqlDropSeats = `DELETE FROM assignment WHERE conversation = ?`
+	sqlDropConv  = `DELETE FROM conversation WHERE id = ?`
+)
+
+// DropClosed implements store.Files.
+func (db *DB) DropClosed(ctx context.Context, site string, before int64, limit int) (store.Dropped, error) {
+	dropped := make(chan store.Dropped, 1) // as in DecideAttachment
+	err := db.write(ctx, func(t *tx) error {
+		d, err := t.dropClosed(site, before, limit)
+		if err == nil {
+			dropped <- d
+		}
+		return err
+	})
+	if err != nil {
+		return store.Dropped{}, err
+	}
+	return <-dropped, nil
+}
+
+func (t *tx) dropClosed(site string, before int64, limit int) (d store.Dropped, err error) {
+	for limit > 0 {
+		c, err := scanConv(t.row(sqlExpired, site, before))
+		if errors.Is(err, store.ErrNotFound) {
+			return d, nil
+		}
+		if err != nil {
+			return d, err
+		}
+		files, n, err := t.dropParts(c.ID, limit)
+		if err != nil {
+			return d, err
+		}
+		d.Files = append(d.Files, files...)
+		if limit -= n; limit <= 0 { // there may be more of it
+			break
+		}
+		if err := t.dropHead(&c); err != nil {
+			return d, err
+		}
+		d.Conversations++
+		limit--
+	}
+	d.More = true
+	return d, nil
+}
+
+// dropParts removes at most limit files, turns and messages of a conversation. It returns the files and how many rows
+// that were.
+func (t *tx) dropParts(conv string, limit int) (files []store.Attachment, rows int, err error) {
+	if files, err = t.files(sqlFilesHeld, conv, limit); err != nil {
+		return nil, 0, err
+	}
+	for _, query := range []string{sqlDropFiles, sqlDropTurns} {
+		n, err := t.change(query, conv, limit-rows)
+		if err != nil {
+			return nil, 0, err
+		}
+		rows += int(n)
+	}
+	var last int64
+	if err := t.row(sqlFirstSeqs, conv, limit-rows).Scan(&last); err != nil {
+		return nil, 0, err
+	}
+	if err := t.exec(sqlDropWords, conv, last); err != nil {
+		return nil, 0, err
+	}
+	n, err := t.change(sqlDropMsgs, conv, last)
+	return files, rows + int(n), err
+}
+
+// dropHead removes the row of a conversation that has no messages any more. Its score was in that row only, so it goes
+// into the roll-ups.
+func (t *tx) dropHead(c *store.Conversation) error {
+	if c.Score > 0 {
+		if err := t.roll(c, c.LastAgent, store.MeasureRated, c.ClosedAt, int64(c.Score)); err != nil {
+			return err
+		}
+	}
+	for _, query := range []string{sqlDropTags, sqlDropSeats, sqlDropConv} {
+		if err := t.exec(query, c.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package sqlite
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// Nothing names a conversation that was removed, in whatever table: neither its rows nor the words of the search.
+func TestDropClosedLeavesNothing(t *testing.T) {
+	r := newRig(t, Options{})
+	lin := r.agent.Actor()
+	opened := r.must(store.Open{Contact: r.contact})
+	conv := opened.Conv.ID
+	said := r.must(store.Append{Conv: conv, From: r.contact.Actor(), ClientID: "a", Body: "hello bot"})
+	r.must(store.BotTurn{Conv: conv, Turn: said.Turn, Say: []store.Say{{Body: "hello"}}})
+	r.must(store.Move{Conv: conv, Trigger: store.TakeOver, By: lin})
+	r.must(store.Append{Conv: conv, From: lin, ClientID: "b", Body: "I am a person"})
+	r.must(store.Tag{Conv: conv, By: lin, Add: []string{"vip"}})
+	if _, err := r.AddAttachment(t.Context(), store.Attachment{Conv: conv, Uploader: lin, Name: "x", Type: "text/plain", Size: 1, Storage: "s", State: store.FileReady}, store.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	r.must(store.Move{Conv: conv, Trigger: store.AgentClose, By: lin})
+	tables, err := list(t.Context(), r.cold.db, func(s scanner) (name string, err error) { return name, s.Scan(&name) },
+		`SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c ON c.name = 'conversation' WHERE t.type = 'table' AND t.name <> 'outbox'`)
+	if err != nil || len(tables) < 5 {
+		t.Fatal(tables, err)
+	}
+	count := func(query string, args ...any) (n int) {
+		t.Helper()
+		if err := r.cold.db.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, table := range tables {
+		if count(`SELECT count(*) FROM `+table+` WHERE conversation = ?`, conv) == 0 {
+			t.Errorf("the test says nothing about %s", table)
+		}
+	}
+	if count(`SELECT count(*) FROM message_words`) == 0 {
+		t.Error("the test says nothing about the search")
+	}
+	d, err := r.DropClosed(t.Context(), r.site.ID, time.Now().Add(time.Hour).UnixMilli(), 1000)
+	if err != nil || d.Conversations != 1 || d.More {
+		t.Fatalf("%+v %v", d, err)
+	}
+	for _, table := range tables {
+		if n := count(`SELECT count(*) FROM `+table+` WHERE conversation = ?`, conv); n != 0 {
+			t.Errorf("%d rows of %s", n, table)
+		}
+	}
+	if n := count(`SELECT count(*) FROM message_words`); n != 0 {
+		t.Errorf("words of %d messages", n)
+	}
+}
