@@ -221,10 +221,13 @@ func TestLogin(t *testing.T) {
 				t.Errorf("%d failures counted", n)
 			}
 			status, resp := call(d, "POST", "/api/v1/agent/login", credentials(" Agent ", password))
-			if status != 200 || len(resp.Cookies()) != 1 {
+			if status != 200 || len(resp.Cookies()) != 2 {
 				t.Fatalf("login: %d", status)
 			}
 			c := resp.Cookies()[0]
+			if known := resp.Cookies()[1]; !strings.HasPrefix(known.Name, "desk-device-") || known.Secure != https || !known.HttpOnly || known.SameSite != http.SameSiteLaxMode || known.Path != "/api/v1/agent" {
+				t.Errorf("cookie of the device %+v", known)
+			}
 			name := map[bool]string{false: "desk", true: "__Host-desk"}[https]
 			if c.Name != name || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
 				t.Errorf("cookie %+v", c)

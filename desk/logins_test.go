@@ -65,7 +65,7 @@ func TestPasswordChange(t *testing.T) {
 	}
 }
 
-// Guessing the old password is slowed down like guessing at the login, and counts there, too.
+// Guessing the old password is slowed down like guessing at the login, but neither keeps the other back.
 func TestPasswordChangeIsThrottled(t *testing.T) {
 	o, now := testOptions(t), time.Now()
 	o.Now = func() time.Time { return now } // the delay does not go by
@@ -80,8 +80,74 @@ func TestPasswordChangeIsThrottled(t *testing.T) {
 			t.Fatalf("guess %d: %d", i, status)
 		}
 	}
-	if status, _ := call(d, "POST", "/api/v1/agent/login", credentials("ada", usual)); status != 429 {
-		t.Errorf("login: %d", status)
+	logIn(t, d, "ada", usual)
+	_, bob := employ(t, d, perm.Agent, "bob")
+	for status := 0; status != 429; {
+		status, _ = call(d, "POST", "/api/v1/agent/login", credentials("bob", "a guess"))
+	}
+	if status, _ := call(d, "POST", "/api/v1/agent/password", fmt.Sprintf(`{"old":%q,"new":"another good one"}`, usual), "Cookie", bob); status != 204 {
+		t.Errorf("change of a password that others guess: %d", status)
+	}
+}
+
+// Guesses from elsewhere lock nobody out: not a few of them, and however many, not from a device on which the account has
+// logged in before.
+func TestLoginIsNotLockedFromOutside(t *testing.T) {
+	o, now := testOptions(t), time.Now()
+	o.Now = func() time.Time { return now } // no allowance comes back
+	o.TrustedProxies = prefixes(t, "192.0.2.0/24")
+	d := openDesk(t, o)
+	employ(t, d, perm.Agent, "ada")
+	employ(t, d, perm.Agent, "bob")
+	attempt := func(login, password, from string, cookies ...*http.Cookie) (int, []*http.Cookie) {
+		header := []string{"X-Forwarded-For", from}
+		for _, c := range cookies {
+			header = append(header, "Cookie", c.Name+"="+c.Value)
+		}
+		status, resp := call(d, "POST", "/api/v1/agent/login", credentials(login, password), header...)
+		return status, resp.Cookies()
+	}
+	for i := range 6 {
+		if status, _ := attempt("ada", "a guess", fmt.Sprint("198.51.100.", i)); status != 401 {
+			t.Fatalf("guess %d: %d", i, status)
+		}
+	}
+	status, mine := attempt("ADA", usual, "203.0.113.7")
+	if status != 200 {
+		t.Fatalf("the right password after six guesses from elsewhere: %d", status)
+	}
+	for i := 0; ; i++ { // addresses of one network of IPv6 are one
+		if status, _ := attempt("ada", "a guess", fmt.Sprintf("2001:db8::%x", i)); status == 429 {
+			break
+		} else if i > 10 {
+			t.Fatal("a network of IPv6 guesses on and on")
+		}
+	}
+	for i := 0; status != 429; i++ {
+		if status, _ = attempt("ada", "a guess", fmt.Sprintf("10.0.%d.%d", i/250, i%250)); i > 1000 {
+			t.Fatal("many addresses guess on and on")
+		}
+	}
+	if status, _ := attempt("ada", usual, "203.0.113.8"); status != 429 {
+		t.Errorf("an unknown device: %d", status)
+	}
+	_, bobs := attempt("bob", usual, "203.0.113.8")
+	forged := *bobs[1]
+	forged.Name = mine[1].Name
+	if status, _ := attempt("ada", usual, "203.0.113.8", &forged); status != 429 {
+		t.Errorf("a device of another account: %d", status)
+	}
+	for range 5 {
+		if status, _ := attempt("ada", "mistyped", "203.0.113.7", mine[1]); status != 401 {
+			t.Errorf("a known device: %d", status)
+		}
+	}
+	if status, _ := attempt("ada", usual, "203.0.113.7", mine[1]); status != 429 {
+		t.Errorf("a known device that guesses: %d", status)
+	}
+	now = now.Add(time.Second)
+	if status, _ := attempt("ada", usual, "203.0.113.99", mine[1]); status != 200 {
+		t.Errorf("a known device: %d", status)
 	}
 }
 
@@ -102,7 +168,7 @@ func employ(t *testing.T, d *Desk, role perm.Role, login string) (store.AgentAcc
 func logIn(t *testing.T, d *Desk, login, password string) string {
 	t.Helper()
 	status, resp := call(d, "POST", "/api/v1/agent/login", credentials(login, password))
-	if status != http.StatusOK || len(resp.Cookies()) != 1 {
+	if status != http.StatusOK {
 		t.Fatalf("login of %s: %d", login, status)
 	}
 	return resp.Cookies()[0].Name + "=" + resp.Cookies()[0].Value

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -119,77 +118,6 @@ type clock struct {
 func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.t }
 
 func (c *clock) advance(d time.Duration) { c.mu.Lock(); c.t = c.t.Add(d); c.mu.Unlock() }
-
-func TestThrottleDelayGrows(t *testing.T) {
-	c := &clock{t: time.Unix(1e9, 0)}
-	th := NewThrottle(c.now)
-	for i := range freePerAccount {
-		if w := th.Begin("lin", "1.2.3.4"); w != 0 {
-			t.Fatalf("attempt %d has to wait %v", i, w)
-		}
-	}
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		want *= time.Second
-		if w := th.Begin("lin", "1.2.3.4"); w != want {
-			t.Fatalf("round %d: wait %v, want %v", i, w, want)
-		}
-		if w := th.Begin("other", "1.2.3.4"); i == 0 && w != 0 {
-			t.Fatalf("another account has to wait %v", w)
-		}
-		c.advance(want - time.Millisecond)
-		if w := th.Begin("lin", "5.6.7.8"); w != time.Millisecond {
-			t.Fatalf("round %d: another address waits %v", i, w)
-		}
-		c.advance(time.Millisecond)
-		if w := th.Begin("lin", fmt.Sprint("10.0.0.", i)); w != 0 {
-			t.Fatalf("round %d: still %v to wait", i, w)
-		}
-	}
-	c.advance(longestDelay)
-	if w := th.Begin("lin", "9.9.9.9"); w != 0 {
-		t.Fatal(w)
-	}
-	th.Success("lin", "9.9.9.9")
-	for i := range freePerAccount {
-		if w := th.Begin("lin", "9.9.9.9"); w != 0 {
-			t.Fatalf("after success, attempt %d waits %v", i, w)
-		}
-	}
-}
-
-func TestThrottleCancelTakesBack(t *testing.T) {
-	th := NewThrottle((&clock{t: time.Unix(1e9, 0)}).now)
-	for i := range 10 * freePerAddress {
-		if w := th.Begin("lin", "1.2.3.4"); w != 0 {
-			t.Fatalf("attempt %d waits %v", i, w)
-		}
-		th.Cancel("lin", "1.2.3.4")
-	}
-	th.Cancel("nobody", "nowhere")
-}
-
-func TestThrottlePerAddressForgetsAndIsBounded(t *testing.T) {
-	c := &clock{t: time.Unix(1e9, 0)}
-	th := NewThrottle(c.now)
-	for i := range freePerAddress {
-		if w := th.Begin(fmt.Sprint("account", i), "1.2.3.4"); w != 0 {
-			t.Fatalf("attempt %d waits %v", i, w)
-		}
-	}
-	if w := th.Begin("one more", "1.2.3.4"); w != time.Second {
-		t.Fatalf("wait %v, want 1 s", w)
-	}
-	c.advance(forgetAfter + time.Second)
-	if w := th.Begin("one more", "1.2.3.4"); w != 0 {
-		t.Fatalf("after %v: wait %v", forgetAfter, w)
-	}
-	for i := range maxThrottled {
-		th.Begin(fmt.Sprint("account", i), fmt.Sprint("address", i))
-	}
-	if len(th.keys) > maxThrottled {
-		t.Fatalf("%d keys", len(th.keys))
-	}
-}
 
 func TestTicketsAreSpentOnce(t *testing.T) {
 	c := &clock{t: time.Unix(1e9, 0)}

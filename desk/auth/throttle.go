@@ -5,13 +5,25 @@ import (
 	"time"
 )
 
-// Throttle slows down guessing. Each failure counts for an account and for an address. After a few free ones the next
-// attempt must wait, twice as long each time up to a minute. Any goroutine may call all methods.
+// Throttle slows down guessing, and keeps nobody out whose device is known. Any goroutine may call all methods.
+//
+// Failures count for the pair of account and address: after a few free ones the next attempt must wait, twice as long
+// each time up to a minute. An account and an address have a larger allowance besides, which comes back with time. An
+// attempt from a known device counts for that device alone.
 type Throttle struct {
-	now func() time.Time
+	now       func() time.Time
+	accounts  *Buckets
+	addresses *Buckets
 
 	mu   sync.Mutex
 	keys map[string]*attempts
+}
+
+// Attempt says who wants to prove a password.
+type Attempt struct {
+	Account string // as typed; it need not exist
+	Address string
+	Device  string // a device on which the account has logged in before, or its login; "" if there is none
 }
 
 type attempts struct {
@@ -20,55 +32,94 @@ type attempts struct {
 }
 
 const (
-	freePerAccount = 5
-	freePerAddress = 20
-	firstDelay     = time.Second
-	longestDelay   = time.Minute
-	forgetAfter    = 15 * time.Minute
-	maxThrottled   = 20_000
+	freeAttempts  = 5 // of one account from one address, or of one device
+	firstDelay    = time.Second
+	longestDelay  = time.Minute
+	forgetAfter   = 15 * time.Minute
+	maxThrottled  = 20_000
+	maxAccountKey = 256 // bytes; no account has a longer login
+
+	perAccount   = 100 // attempts at once from all unknown devices
+	accountEvery = 20 * time.Second
+	perAddress   = 20 // attempts at once on all accounts
+	addressEvery = 30 * time.Second
 )
 
 // NewThrottle returns a throttle that reads the time from now.
 func NewThrottle(now func() time.Time) *Throttle {
-	return &Throttle{now: now, keys: make(map[string]*attempts)}
+	return &Throttle{
+		now: now, keys: make(map[string]*attempts),
+		accounts:  NewBuckets(1/accountEvery.Seconds(), perAccount, maxThrottled),
+		addresses: NewBuckets(1/addressEvery.Seconds(), perAddress, maxThrottled),
+	}
 }
+
+// key names the failures that delay this attempt.
+func (a *Attempt) key() string {
+	if a.Device != "" {
+		return "device " + a.Device
+	}
+	return "address " + a.Address + " " + a.account()
+}
+
+func (a *Attempt) account() string { return a.Account[:min(len(a.Account), maxAccountKey)] }
 
 // Begin asks whether an attempt may be made now. If not, it returns how long to wait. A granted attempt counts as
 // failed until Success is called, so that parallel guesses do not slip through.
-func (t *Throttle) Begin(account, address string) (wait time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *Throttle) Begin(a Attempt) (wait time.Duration) {
 	now := t.now()
-	a, b := t.entry("account "+account, now), t.entry("address "+address, now)
-	wait = max(a.wait(freePerAccount, now), b.wait(freePerAddress, now))
-	if wait > 0 {
+	if wait := t.takeShared(&a, now); wait > 0 {
 		return wait
 	}
-	for _, e := range []*attempts{a, b} {
-		e.failures++
-		e.last = now
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.entry(a.key(), now)
+	if wait := e.wait(now); wait > 0 {
+		t.returnShared(&a)
+		return wait
 	}
+	e.failures++
+	e.last = now
 	return 0
 }
 
-// Success forgives the account its failures, and the address this attempt.
-func (t *Throttle) Success(account, address string) {
+// Success forgives the failures before it, and takes this attempt back from the allowances.
+func (t *Throttle) Success(a Attempt) {
+	t.returnShared(&a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.keys, "account "+account)
-	if e := t.keys["address "+address]; e != nil && e.failures > 0 {
+	delete(t.keys, a.key())
+}
+
+// Cancel takes back an attempt that was not decided.
+func (t *Throttle) Cancel(a Attempt) {
+	t.returnShared(&a)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.keys[a.key()]; e != nil && e.failures > 0 {
 		e.failures--
 	}
 }
 
-// Cancel takes back an attempt that was not decided.
-func (t *Throttle) Cancel(account, address string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, key := range []string{"account " + account, "address " + address} {
-		if e := t.keys[key]; e != nil && e.failures > 0 {
-			e.failures--
-		}
+// takeShared takes an attempt from the allowances of its address and account, or returns how long until there is one.
+func (t *Throttle) takeShared(a *Attempt, now time.Time) (wait time.Duration) {
+	if a.Device != "" {
+		return 0
+	}
+	if wait := t.addresses.Take(a.Address, now); wait > 0 {
+		return wait
+	}
+	wait = t.accounts.Take(a.account(), now)
+	if wait > 0 {
+		t.addresses.Return(a.Address)
+	}
+	return wait
+}
+
+func (t *Throttle) returnShared(a *Attempt) {
+	if a.Device == "" {
+		t.addresses.Return(a.Address)
+		t.accounts.Return(a.account())
 	}
 }
 
@@ -88,8 +139,8 @@ func (t *Throttle) entry(key string, now time.Time) *attempts {
 	return e
 }
 
-// sweep drops old entries. If there are still too many it drops any, until a tenth is free. The map stays bounded and a
-// flood pays for few sweeps. t.mu is held.
+// sweep drops old entries. If there are still too many it drops any, until a tenth is free. The map stays bounded, a
+// flood pays for few sweeps, and a full map locks nobody out. t.mu is held.
 func (t *Throttle) sweep(now time.Time) {
 	for k, e := range t.keys {
 		if now.Sub(e.last) > forgetAfter {
@@ -104,8 +155,8 @@ func (t *Throttle) sweep(now time.Time) {
 	}
 }
 
-func (a *attempts) wait(free int, now time.Time) time.Duration {
-	over := a.failures - free
+func (a *attempts) wait(now time.Time) time.Duration {
+	over := a.failures - freeAttempts
 	if over < 0 {
 		return 0
 	}

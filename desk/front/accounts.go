@@ -34,7 +34,8 @@ func (f *Front) login(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
 	name, from := strings.ToLower(strings.TrimSpace(in.Login)), f.address(r)
-	if wait := f.throttle.Begin(name, from); wait > 0 {
+	attempt := auth.Attempt{Account: name, Address: network(from), Device: f.device(r, name)}
+	if wait := f.throttle.Begin(attempt); wait > 0 {
 		f.throttled(w, wait)
 		return
 	}
@@ -45,15 +46,15 @@ func (f *Front) login(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "Login or password is wrong."})
 		return
 	case errors.Is(err, auth.ErrBusy):
-		f.throttle.Cancel(name, from)
+		f.throttle.Cancel(attempt)
 		f.hasherBusy(w)
 		return
 	case err != nil:
-		f.throttle.Cancel(name, from)
+		f.throttle.Cancel(attempt)
 		f.storeProblem(w, err)
 		return
 	}
-	f.throttle.Success(name, from)
+	f.throttle.Success(attempt)
 	token, hash := auth.NewToken()
 	if err := f.begin(ctx, r, account, hash); err != nil {
 		f.storeProblem(w, err)
@@ -61,6 +62,10 @@ func (f *Front) login(w http.ResponseWriter, r *http.Request) {
 	}
 	f.Counters.Logins.Add(1)
 	http.SetCookie(w, f.cookie(token, int(f.o.LoginLife.Seconds())))
+	http.SetCookie(w, &http.Cookie{
+		Name: f.deviceCookie(name), Value: f.devices.New(name), Path: devicePath, MaxAge: int(deviceLife.Seconds()),
+		HttpOnly: true, Secure: f.o.HTTPS, SameSite: http.SameSiteLaxMode,
+	})
 	answer(w, agentAnswer(account))
 }
 
@@ -99,6 +104,19 @@ func (f *Front) cookieToken(r *http.Request) store.Token {
 		return store.Token{}
 	}
 	return auth.HashToken(c.Value)
+}
+
+// deviceCookie is the name of the cookie by which a browser is known on which the account has logged in. It stays when
+// the login ends.
+func (f *Front) deviceCookie(account string) string { return "desk-device-" + f.devices.Name(account) }
+
+// device returns the identity of the browser if the account has logged in on it before, or "".
+func (f *Front) device(r *http.Request, account string) string {
+	c, err := r.Cookie(f.deviceCookie(account))
+	if err != nil {
+		return ""
+	}
+	return f.devices.Known(account, c.Value)
 }
 
 func (f *Front) me(w http.ResponseWriter, _ *http.Request, s store.AgentSession) {

@@ -60,11 +60,13 @@ const (
 	anyBody        = 64 << 10    // of a request that is no upload
 	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
 	bodyTimeout    = 10 * time.Second
-	touchEvery     = 10 * time.Minute // how exact the idle time of a login is
-	socketRetry    = 10 * time.Second // for an address with too many connections
-	auditTimeout   = 5 * time.Second  // for lines of the audit log that nobody waits for
-	deniedBurst    = 20               // lines about refusals of one agent at once; one a second after that
-	maxLimited     = 20_000           // keys that one table of limits keeps
+	touchEvery     = 10 * time.Minute     // how exact the idle time of a login is
+	socketRetry    = 10 * time.Second     // for an address with too many connections
+	auditTimeout   = 5 * time.Second      // for lines of the audit log that nobody waits for
+	deniedBurst    = 20                   // lines about refusals of one agent at once; one a second after that
+	maxLimited     = 20_000               // keys that one table of limits keeps
+	devicePath     = "/api/v1/agent"      // where passwords are proved
+	deviceLife     = 400 * 24 * time.Hour // longer is cut off by browsers
 )
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
@@ -85,6 +87,7 @@ type Front struct {
 	numbers dayNumbers // of the wall
 
 	throttle   *auth.Throttle
+	devices    *auth.Devices
 	visitors   *auth.Buckets // new ones by site
 	visitorsOf *auth.Buckets // new ones by network
 	denials    *auth.Buckets // lines in the audit log about refusals
@@ -123,7 +126,11 @@ func New(ctx context.Context, o Options) (*Front, error) {
 			fetches: make(chan struct{}, visitorFetches), staffFetches: make(chan struct{}, staffFetches),
 		},
 	}
-	var err error
+	key, err := o.Store.Secret(ctx, "devices")
+	if err != nil {
+		return nil, err
+	}
+	f.devices = auth.NewDevices(key)
 	if f.pages, err = embeddedPages(); err != nil {
 		return nil, err
 	}

@@ -191,26 +191,26 @@ func (f *Front) password(w http.ResponseWriter, r *http.Request, s store.AgentSe
 // proved checks the password of an agent who is logged in, as slowly as a login. false means that the answer has been
 // given.
 func (f *Front) proved(w http.ResponseWriter, r *http.Request, s store.AgentSession, password string) bool {
-	name, from := strings.ToLower(s.Agent.Login), f.address(r)
-	if wait := f.throttle.Begin(name, from); wait > 0 {
+	attempt := auth.Attempt{Device: "login " + string(s.Token[:])} // a login is a known device: what others guess does not count
+	if wait := f.throttle.Begin(attempt); wait > 0 {
 		f.throttled(w, wait)
 		return false
 	}
 	err := f.o.Hasher.Check(r.Context(), s.Agent.Password, password)
 	switch {
 	case err == nil:
-		f.throttle.Success(name, from)
+		f.throttle.Success(attempt)
 		return true
 	case errors.Is(err, auth.ErrWrong):
-		f.loginFailed(s.Agent, "password change", from)
+		f.loginFailed(s.Agent, "password change", f.address(r))
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "The old password is wrong."})
 		return false
 	case errors.Is(err, auth.ErrBusy):
-		f.throttle.Cancel(name, from)
+		f.throttle.Cancel(attempt)
 		f.hasherBusy(w)
 		return false
 	}
-	f.throttle.Cancel(name, from)
+	f.throttle.Cancel(attempt)
 	f.storeProblem(w, err)
 	return false
 }
