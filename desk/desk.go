@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 
 	"github.com/go-eddy/eddy"
@@ -25,7 +24,7 @@ import (
 // Desk is one chat server. Any goroutine may call its methods.
 type Desk struct {
 	o      Options
-	lock   *os.File
+	lock   *datadir.Held
 	store  store.Store
 	hub    *hub.Hub
 	server *eddy.Server
@@ -44,7 +43,7 @@ type Desk struct {
 	closeErr error // what could not be closed properly
 }
 
-// Open creates or opens the data directory and checks the database. On the first start it makes the demo site and an
+// Open creates or opens the data directory. If the last run did not end in order, it checks the database. On the first start it makes the demo site and an
 // agent account; see FirstLogin. Errors are one line that names the thing and the remedy.
 func Open(ctx context.Context, o Options) (*Desk, error) {
 	o.fill()
@@ -53,13 +52,7 @@ func Open(ctx context.Context, o Options) (*Desk, error) {
 	}
 	d := &Desk{o: o}
 	if err := d.open(ctx); err != nil {
-		if d.store != nil {
-			err = errors.Join(err, d.store.Close())
-		}
-		if d.lock != nil {
-			_ = d.lock.Close()
-		}
-		return nil, err
+		return nil, errors.Join(err, d.closeData())
 	}
 	return d, nil
 }
@@ -68,13 +61,15 @@ func (d *Desk) open(ctx context.Context) (err error) {
 	if d.hasher, err = auth.NewHasher(d.o.Passwords, 0, 0); err != nil {
 		return err
 	}
-	if d.lock, err = datadir.Lock(d.o.DataDir); err != nil {
+	if d.lock, err = datadir.Lock(ctx, d.o.DataDir); err != nil {
 		return err
 	}
 	if err := datadir.Whole(d.o.DataDir); err != nil {
 		return err
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: datadir.Database(d.o.DataDir), Now: d.o.Now, Logger: d.o.Logger, Migrating: d.o.Migrating})
+	db, err := sqlite.Open(ctx, sqlite.Options{
+		Path: datadir.Database(d.o.DataDir), InOrder: d.lock.InOrder, Now: d.o.Now, Logger: d.o.Logger, Checking: d.o.Checking, Migrating: d.o.Migrating,
+	})
 	if err != nil {
 		return err
 	}
@@ -258,7 +253,21 @@ func (d *Desk) end(ctx context.Context) {
 	}
 	d.drainErr = errors.Join(drain...)
 	d.keeper.Stop()
-	d.closeErr = errors.Join(d.closeErr, d.store.Close(), d.lock.Close())
+	d.closeErr = errors.Join(d.closeErr, d.closeData())
+}
+
+// closeData closes the database, as far as it is open, and gives the directory back.
+func (d *Desk) closeData() error {
+	switch {
+	case d.lock == nil:
+		return nil
+	case d.store == nil:
+		return d.lock.Close()
+	}
+	if err := d.store.Close(); err != nil {
+		return errors.Join(err, d.lock.Close())
+	}
+	return d.lock.CloseInOrder()
 }
 
 // Handler returns the HTTP side of the Desk, for the engine's http1 server. Upgrades work only there.

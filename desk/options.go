@@ -45,6 +45,9 @@ type Options struct {
 	// WrapStore may put something between the server and its database, such as faults. Default none.
 	WrapStore func(store.Store) store.Store
 
+	// Checking is called before the whole database is read because the last run did not end in order, as after a kill.
+	Checking func()
+
 	// Migrating is called before the database of an older program is brought from one version of its schema to another.
 	Migrating func(from, to int)
 

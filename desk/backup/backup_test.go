@@ -271,7 +271,7 @@ func TestRestoreRefuses(t *testing.T) {
 	if _, err := backup.Restore(t.Context(), backup.RestoreOptions{From: good, DataDir: w.dir}); err == nil || !strings.Contains(err.Error(), "there is a Desk in") {
 		t.Errorf("over a Desk: %v", err)
 	}
-	lock, err := datadir.Lock(w.dir)
+	lock, err := datadir.Lock(t.Context(), w.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

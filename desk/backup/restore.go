@@ -43,7 +43,7 @@ func Restore(ctx context.Context, o RestoreOptions) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	lock, err := datadir.Lock(o.DataDir)
+	lock, err := datadir.Lock(ctx, o.DataDir)
 	if err != nil {
 		return Restored{}, err
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	Wait        time.Duration      // deadline of account writes whose context has none, default 2 s
 	BusyTimeout time.Duration      // how long SQLite waits for a lock of another process, default 5 s
 	Outbox      bool               // keep state changes in the outbox until OutboxDone; without a reader they would only pile up
+	InOrder     bool               // the file is as it was when it was last closed: Open then does not read all of it
+	Checking    func()             // called before Open reads all of a file, which takes seconds for each GB
 	Migrating   func(from, to int) // called before an older schema is brought up to date; not for a new database
 	Now         func() time.Time   // default time.Now
 	Logger      *slog.Logger       // default slog.Default()
@@ -55,7 +57,7 @@ type DB struct {
 
 var _ store.Store = (*DB)(nil)
 
-// Open opens or creates the database, checks it and brings its schema up to date. Errors are one line that names the
+// Open opens or creates the database, checks it unless it was closed in order, and brings its schema up to date. Errors are one line that names the
 // file and the remedy. A file that is not usable is left as it was.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Path == "" {
@@ -185,19 +187,30 @@ func checkExisting(ctx context.Context, o Options) error {
 		return explain(o.Path, err)
 	}
 	defer func() { _ = conn.Close() }()
-	var result string
-	if err := conn.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
-		return explain(o.Path, err)
-	}
-	if result != "ok" {
-		return corrupt(o.Path, result)
-	}
 	all, err := loadMigrations()
 	if err != nil {
 		return err
 	}
 	if _, err := schemaVersion(ctx, conn, o.Path, len(all)); err != nil {
 		return explain(o.Path, err)
+	}
+	if o.InOrder {
+		return nil
+	}
+	return quickCheck(ctx, conn, &o)
+}
+
+// quickCheck reads the whole file and fails if anything in it is damaged.
+func quickCheck(ctx context.Context, conn *sql.Conn, o *Options) error {
+	if o.Checking != nil {
+		o.Checking()
+	}
+	var result string
+	if err := conn.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&result); err != nil {
+		return explain(o.Path, err)
+	}
+	if result != "ok" {
+		return corrupt(o.Path, result)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-eddy/eddy/cmd/eddy/internal/cli"
 	"github.com/go-eddy/eddy/desk/backup"
 	"github.com/go-eddy/eddy/desk/datadir"
+	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/internal/version"
 )
@@ -103,18 +104,11 @@ func newMigrate(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 				return nil
 			}
 			from := time.Now()
-			lock, err := datadir.Lock(desk.data)
+			dir, err := datadir.Lock(cmd.Context(), desk.data)
 			if err != nil {
 				return err
 			}
-			defer lock.Close()
-			migrating, migrated := migration(t)
-			db, err := sqlite.Open(cmd.Context(), sqlite.Options{Path: datadir.Database(desk.data), Migrating: migrating})
-			migrated()
-			if err != nil {
-				return err
-			}
-			if err := db.Close(); err != nil {
+			if err := withData(cmd.Context(), t, desk.data, dir, func(context.Context, store.Store) error { return nil }); err != nil {
 				return err
 			}
 			t.Say("eddy: the database in %s has schema version %d now, after %s", desk.data, info.Newest, time.Since(from).Round(time.Millisecond))
@@ -144,6 +138,32 @@ func newVersion(t *cli.Terminal, desk *deskFlags) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// withData opens the database of a data directory, calls f and closes both. dir is nil when a running Desk has the
+// directory, which has then checked the database.
+func withData(ctx context.Context, t *cli.Terminal, data string, dir *datadir.Held, f func(context.Context, store.Store) error) error {
+	steps := opening{t: t}
+	db, err := sqlite.Open(ctx, sqlite.Options{
+		Path: datadir.Database(data), InOrder: dir == nil || dir.InOrder, Checking: steps.checking, Migrating: steps.migrating,
+	})
+	steps.end()
+	if err != nil {
+		if dir != nil {
+			_ = dir.Close()
+		}
+		return err
+	}
+	err = f(ctx, db)
+	closed := db.Close()
+	switch {
+	case dir == nil:
+	case closed == nil:
+		closed = dir.CloseInOrder()
+	default:
+		_ = dir.Close()
+	}
+	return errors.Join(err, closed)
 }
 
 // noDesk is the error of a command that found no Desk in the data directory.

@@ -188,10 +188,10 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 		}
 	}
 	defer end()
-	var migrated func()
-	o.Migrating, migrated = migration(t)
+	steps := opening{t: t}
+	o.Checking, o.Migrating = steps.checking, steps.migrating
 	d, err := desk.Open(ctx, o)
-	migrated()
+	steps.end()
 	if err != nil {
 		return err
 	}
@@ -229,16 +229,32 @@ func run(ctx context.Context, t *cli.Terminal, f *deskFlags) error {
 	})
 }
 
-// migration returns begins, which says that a database of an older program is brought up to date. begins is called for
-// each version, and how long that takes is said too. done is called when the database is open.
-func migration(t *cli.Terminal) (begins func(from, to int), done func()) {
-	last := func() {}
-	begins = func(from, to int) {
-		last()
-		t.Note("bringing the database from version %d to %d", from, to)
-		last = t.Meanwhile(fmt.Sprintf("version %d", to))
+// opening says what opening a database takes, when that is more than a moment. Call end when the database is open.
+type opening struct {
+	t    *cli.Terminal
+	done func() // ends the step before, nil before the first
+}
+
+// checking says that the whole database is read.
+func (o *opening) checking() {
+	o.end()
+	o.t.Note("checking the database, which was not closed in order or has been changed since")
+	o.done = o.t.Meanwhile("checking the database")
+}
+
+// migrating says that a database of an older program is brought up to date.
+func (o *opening) migrating(from, to int) {
+	o.end()
+	o.t.Note("bringing the database from version %d to %d", from, to)
+	o.done = o.t.Meanwhile(fmt.Sprintf("version %d", to))
+}
+
+// end ends the last step.
+func (o *opening) end() {
+	if o.done != nil {
+		o.done()
 	}
-	return begins, func() { last() }
+	o.done = nil
 }
 
 // probe checks that the address can be listened on, before anything is written to the disk.

@@ -138,22 +138,24 @@ func TestDeskShutdownTellsItsClients(t *testing.T) {
 	}
 }
 
-// TestMigration: each version has its line, and those of one that takes long; nothing when there is nothing to do.
-func TestMigration(t *testing.T) {
+// TestOpening: each step has its line, and those of one that takes long; nothing when there is nothing to do.
+func TestOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
 		tt := &cli.Terminal{Err: &b}
-		_, done := migration(tt)
+		steps := opening{t: tt}
 		time.Sleep(time.Hour)
-		done()
-		begins, done := migration(tt)
-		begins(1, 2)
-		time.Sleep(time.Second)
-		begins(2, 3)
+		steps.end()
+		steps.checking()
 		time.Sleep(3 * time.Second)
-		done()
+		steps.migrating(1, 2)
+		time.Sleep(time.Second)
+		steps.migrating(2, 3)
+		time.Sleep(3 * time.Second)
+		steps.end()
 		time.Sleep(time.Hour)
-		if got, want := b.String(), "eddy: bringing the database from version 1 to 2\neddy: bringing the database from version 2 to 3\neddy: version 3: 2s\n"; got != want {
+		if got, want := b.String(), "eddy: checking the database, which was not closed in order or has been changed since\neddy: checking the database: 2s\n"+
+			"eddy: bringing the database from version 1 to 2\neddy: bringing the database from version 2 to 3\neddy: version 3: 2s\n"; got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/go-eddy/eddy/desk/datadir"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/store"
-	"github.com/go-eddy/eddy/desk/store/sqlite"
 )
 
 func newUser(t *cli.Terminal, desk *deskFlags) *cobra.Command {
@@ -239,27 +239,31 @@ func changeAccount(ctx context.Context, t *cli.Terminal, desk *deskFlags, login 
 // onAccounts opens the data directory and calls f to work on the accounts. A running Desk may have the directory; the
 // database is then not brought up to date.
 func onAccounts(ctx context.Context, t *cli.Terminal, desk *deskFlags, create bool, f func(context.Context, store.Store) error) (err error) {
-	info, err := desk.inspect(ctx)
-	if _, none := errors.AsType[*noDesk](err); err != nil && (!none || !create) {
-		return err
+	for from := time.Now(); ; {
+		info, err := desk.inspect(ctx)
+		if _, none := errors.AsType[*noDesk](err); err != nil && (!none || !create) {
+			return err
+		}
+		dir, err := datadir.LockBriefly(desk.data)
+		if err != nil && !errors.Is(err, datadir.ErrInUse) {
+			return err
+		}
+		if err == nil || info.Schema == info.Newest && info.ID != "" {
+			return withData(ctx, t, desk.data, dir, f)
+		}
+		if time.Since(from) > startWait {
+			return fmt.Errorf("the database in %s has schema version %d, this program knows %d: use the program that runs, or stop it and migrate", desk.data, info.Schema, info.Newest)
+		}
+		select {
+		case <-time.After(startWait / 100):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	lock, err := datadir.Lock(desk.data)
-	switch {
-	case err == nil:
-		defer lock.Close()
-	case !errors.Is(err, datadir.ErrInUse):
-		return err
-	case info.Schema != info.Newest:
-		return fmt.Errorf("the database in %s has schema version %d, this program knows %d: use the program that runs, or stop it and migrate", desk.data, info.Schema, info.Newest)
-	}
-	migrating, migrated := migration(t)
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: datadir.Database(desk.data), Migrating: migrating})
-	migrated()
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(ctx, db), db.Close())
 }
+
+// startWait is for how long a Desk that has the directory may be just starting.
+const startWait = 5 * time.Second
 
 // explainAccount says what is wrong with the account that the command line names.
 func explainAccount(login string, err error) error {
