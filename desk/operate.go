@@ -2,10 +2,8 @@ package desk
 
 import (
 	"context"
-	"errors"
 
 	"github.com/go-eddy/eddy"
-	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
 	"github.com/go-eddy/eddy/http1"
 )
@@ -26,14 +24,6 @@ func (d *Desk) Pools() []*executor.Pool {
 	return all
 }
 
-// Ready returns nil when the database answers and has taken the last write. It checks the same as the page /readyz, and
-// a read besides. Any goroutine.
-func (d *Desk) Ready(ctx context.Context) error {
-	if err := d.store.Ready(); err != nil {
-		return err
-	}
-	if _, err := d.store.Cold().SiteByKey(ctx, "demo"); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	return nil
-}
+// Ready returns nil when the database answers and has taken the last write. It checks the same as the page /readyz. Any
+// goroutine.
+func (d *Desk) Ready(ctx context.Context) error { return d.front.Ready(ctx) }

@@ -1,10 +1,12 @@
 package desk
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/go-eddy/eddy"
@@ -53,13 +55,29 @@ func TestWhatAnOperatorLooksAt(t *testing.T) {
 	}
 }
 
-// unready is a store that answers reads and cannot write.
+// unready is a store that cannot write, or not read.
 type unready struct {
 	store.Store
+	write, read error
+}
+
+func (u *unready) Ready() error { return u.write }
+
+// Hot implements store.Store.
+func (u *unready) Hot() store.Reader { return unreadable{u.Store.Hot(), u.read} }
+
+type unreadable struct {
+	store.Reader
 	err error
 }
 
-func (u *unready) Ready() error { return u.err }
+// SiteByKey implements store.Reader.
+func (u unreadable) SiteByKey(ctx context.Context, key string) (store.Site, error) {
+	if u.err != nil {
+		return store.Site{}, u.err
+	}
+	return u.Reader.SiteByKey(ctx, key)
+}
 
 // TestReadySaysWhatThePageSays: the operator's check and Desk's own page tell the same, in the same words.
 func TestReadySaysWhatThePageSays(t *testing.T) {
@@ -67,13 +85,67 @@ func TestReadySaysWhatThePageSays(t *testing.T) {
 	o := testOptions(t)
 	o.WrapStore = func(s store.Store) store.Store { u.Store = s; return &u }
 	d := openDesk(t, o)
-	for _, err := range []error{nil, errors.New("sqlite: the last commit failed: the disk is full")} {
-		u.err = err
+	full, damaged := errors.New("sqlite: the last commit failed: the disk is full"), errors.New("database disk image is malformed")
+	for _, c := range []struct{ write, read error }{{nil, nil}, {full, nil}, {nil, damaged}, {nil, store.ErrNotFound}} {
+		u.write, u.read = c.write, c.read
+		err := c.write
+		if errors.Is(c.read, damaged) {
+			err = damaged
+		}
 		status, page := call(d, "GET", "/readyz", "")
 		body, _ := io.ReadAll(page.Body)
 		got := d.Ready(t.Context())
-		if (status == http.StatusOK) != (err == nil) || !errors.Is(got, err) || err != nil && string(body) != err.Error()+"\n" {
+		if (status == http.StatusOK) != (err == nil) || !errors.Is(got, err) || err != nil && string(body) != got.Error()+"\n" {
 			t.Errorf("the store says %v, the page %d %q, the operator's check %v", err, status, body, got)
 		}
 	}
+}
+
+// stuck is a store whose reads of sites wait.
+type stuck struct {
+	store.Store
+	waiting chan struct{} // gets one element for each read
+	free    chan struct{}
+}
+
+// Hot implements store.Store.
+func (s *stuck) Hot() store.Reader { return stuckReader{s.Store.Hot(), s} }
+
+type stuckReader struct {
+	store.Reader
+	s *stuck
+}
+
+// SiteByKey implements store.Reader.
+func (r stuckReader) SiteByKey(ctx context.Context, key string) (store.Site, error) {
+	r.s.waiting <- struct{}{}
+	<-r.s.free
+	return r.Reader.SiteByKey(ctx, key)
+}
+
+// TestReadyHoldsFewReads: reads that hang hold a few requests about readiness, and the others are answered.
+func TestReadyHoldsFewReads(t *testing.T) {
+	s := stuck{waiting: make(chan struct{}, 100), free: make(chan struct{})}
+	o := testOptions(t)
+	o.WrapStore = func(db store.Store) store.Store { s.Store = db; return &s }
+	d := openDesk(t, o)
+	var asked sync.WaitGroup
+	const few = 4
+	for range few {
+		asked.Go(func() {
+			if err := d.Ready(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range few {
+		testkit.Receive(t, "a read", s.waiting)
+	}
+	for range 10 {
+		if status, _ := call(d, "GET", "/readyz", ""); status != http.StatusOK {
+			t.Errorf("%d", status)
+		}
+	}
+	close(s.free)
+	asked.Wait()
 }

@@ -55,7 +55,9 @@ const (
 	agentRequests  = 16 // requests of staff at once
 	botRequests    = 8  // answers of bots at once
 	widgetRequests = 32 // new or refreshed visitors at once
+	readyRequests  = 4  // pages about readiness that read at once
 	requestTimeout = 5 * time.Second
+	readyTimeout   = 2 * time.Second
 	maxBody        = 16 << 10    // of JSON
 	anyBody        = 64 << 10    // of a request that is no upload
 	awaitedBody    = 2 * anyBody // more than anyBody, so that a body a little too long gets the page's own answer
@@ -71,7 +73,7 @@ const (
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
 // so that pages and upgrades always find a worker.
-const Workers = 80 + visitorUploads + staffUploads + visitorFetches + staffFetches
+const Workers = 80 + readyRequests + visitorUploads + staffUploads + visitorFetches + staffFetches
 
 // Front is the HTTP side of one Desk. Any goroutine may call its methods.
 type Front struct {
@@ -100,7 +102,7 @@ type Front struct {
 
 // places hold one element for each request of a kind that runs.
 type places struct {
-	widget, staff, bots, wall, reports, uploads, staffUploads, fetches, staffFetches chan struct{}
+	widget, staff, bots, wall, reports, uploads, staffUploads, fetches, staffFetches, ready chan struct{}
 }
 
 // Counters count what the handler has done.
@@ -124,6 +126,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 			wall: make(chan struct{}, wallPlaces), reports: make(chan struct{}, reportPlaces),
 			uploads: make(chan struct{}, visitorUploads), staffUploads: make(chan struct{}, staffUploads),
 			fetches: make(chan struct{}, visitorFetches), staffFetches: make(chan struct{}, staffFetches),
+			ready: make(chan struct{}, readyRequests),
 		},
 	}
 	key, err := o.Store.Secret(ctx, "devices")

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,16 +117,36 @@ func (f *Front) limited(places chan struct{}, next http.HandlerFunc) http.Handle
 	}
 }
 
-func (f *Front) readyz(w http.ResponseWriter, _ *http.Request) {
+func (f *Front) readyz(w http.ResponseWriter, r *http.Request) {
 	if f.draining.Load() {
 		plain(w, http.StatusServiceUnavailable, "draining")
 		return
 	}
-	if err := f.store.Ready(); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), f.within(readyTimeout))
+	defer cancel()
+	if err := f.Ready(ctx); err != nil {
 		plain(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
 	plain(w, http.StatusOK, "ready")
+}
+
+// Ready returns nil when the database has taken the last write and answers reads. A few at a time try a read of their
+// own; the others say only what the store says.
+func (f *Front) Ready(ctx context.Context) error {
+	if err := f.store.Ready(); err != nil {
+		return err
+	}
+	select {
+	case f.places.ready <- struct{}{}:
+		defer func() { <-f.places.ready }()
+	default:
+		return nil
+	}
+	if _, err := f.store.Hot().SiteByKey(ctx, "demo"); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("desk: a read failed: %w", err)
+	}
+	return nil
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -162,7 +162,7 @@ type Store interface {
 	ID() string
 	// Stats returns the numbers of the store without asking the database.
 	Stats() Stats
-	// Ready returns nil while commands are being committed.
+	// Ready returns nil while commands are being committed and the last read has not failed.
 	Ready() error
 	// Close finishes what is queued and closes the database. Later commands get ErrStopped.
 	Close() error

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -16,8 +15,16 @@ func list[T any](ctx context.Context, db *statements, scan func(scanner) (T, err
 	return collect(rows, scan)
 }
 
+// rowsOf are the rows of a query.
+type rowsOf interface {
+	scanner
+	Next() bool
+	Err() error
+	Close() error
+}
+
 // collect reads and closes rows.
-func collect[T any](rows *sql.Rows, scan func(scanner) (T, error)) ([]T, error) {
+func collect[T any](rows rowsOf, scan func(scanner) (T, error)) ([]T, error) {
 	defer func() { _ = rows.Close() }()
 	var all []T
 	for rows.Next() {

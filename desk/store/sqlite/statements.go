@@ -5,6 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/go-eddy/eddy/desk/store"
 )
@@ -13,6 +18,8 @@ import (
 // understand one of the queries of a resume than to run it. After Close, queries get store.ErrStopped.
 type statements struct {
 	*sql.DB
+
+	failed atomic.Pointer[failure] // the last read, if the database failed it
 
 	// open is held for reading while a query begins, so that none begins during or after Close.
 	open   sync.RWMutex
@@ -52,12 +59,20 @@ func (s *statements) stmt(ctx context.Context, query string) (*sql.Stmt, error) 
 }
 
 // QueryContext is that of sql.DB. Its rows may be read to their end after Close.
-func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*rows, error) {
 	s.open.RLock()
 	defer s.open.RUnlock()
 	if s.closed {
 		return nil, store.ErrStopped
 	}
+	found, err := s.query(ctx, query, args...)
+	if err != nil {
+		return nil, s.ended(err)
+	}
+	return &rows{found, s}, nil
+}
+
+func (s *statements) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	st, err := s.stmt(ctx, query)
 	if err != nil {
 		return nil, err
@@ -66,6 +81,48 @@ func (s *statements) QueryContext(ctx context.Context, query string, args ...any
 		return s.DB.QueryContext(ctx, query, args...)
 	}
 	return st.QueryContext(ctx, args...)
+}
+
+// rows are those of sql.DB. Ask for Err after the last one, which also says how the read ended.
+type rows struct {
+	*sql.Rows
+	s *statements
+}
+
+// Err is that of sql.Rows.
+func (r *rows) Err() error { return r.s.ended(r.Rows.Err()) }
+
+// row is a read of one row.
+type row struct {
+	scanner
+	s *statements
+}
+
+// Scan is that of sql.Row.
+func (r row) Scan(dest ...any) error { return r.s.ended(r.scanner.Scan(dest...)) }
+
+// ended notes how a read ended, and returns err. A read that was given up says nothing of the database.
+func (s *statements) ended(err error) error {
+	switch {
+	case failedRead(err):
+		s.failed.Store(&failure{time.Now(), err})
+	case (err == nil || errors.Is(err, sql.ErrNoRows)) && s.failed.Load() != nil:
+		s.failed.Store(nil)
+	}
+	return err
+}
+
+// failedRead reports whether a read failed because of the file or the machine.
+func failedRead(err error) bool {
+	se, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return false
+	}
+	switch se.Code() & 0xff {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM:
+		return true
+	}
+	return false
 }
 
 // QueryRowContext is that of sql.DB.
@@ -77,12 +134,12 @@ func (s *statements) QueryRowContext(ctx context.Context, query string, args ...
 	}
 	st, err := s.stmt(ctx, query)
 	if err != nil {
-		return failedRow{err}
+		return failedRow{s.ended(err)}
 	}
 	if st == nil {
-		return s.DB.QueryRowContext(ctx, query, args...)
+		return row{s.DB.QueryRowContext(ctx, query, args...), s}
 	}
-	return st.QueryRowContext(ctx, args...)
+	return row{st.QueryRowContext(ctx, args...), s}
 }
 
 // Close waits for the queries that are about to begin. A second call does nothing.

@@ -314,7 +314,7 @@ func (db *DB) Do(cmd store.Command, deadline time.Time, done func(store.Outcome)
 	db.work.submit(func(t *tx) (store.Outcome, error) { return t.execute(cmd) }, deadline, done)
 }
 
-// failureCounts is for how long a failed commit makes Ready fail.
+// failureCounts is for how long a failed commit or read makes Ready fail.
 const failureCounts = 10 * time.Second
 
 // Ready implements store.Store.
@@ -325,6 +325,11 @@ func (db *DB) Ready() error {
 	}
 	if f := db.work.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
 		return fmt.Errorf("sqlite: the last commit failed: %w", explain(db.o.Path, f.err))
+	}
+	for _, r := range []*reader{db.hot, db.cold} { // not the reports
+		if f := r.db.failed.Load(); f != nil && now.Sub(f.at) < failureCounts {
+			return fmt.Errorf("sqlite: the last read failed: %w", explain(db.o.Path, f.err))
+		}
 	}
 	return nil
 }
