@@ -249,6 +249,21 @@ func TestLoginSessions(t *testing.T) {
 	if got := revoke(boss, `{"agent":"`+ada.ID+`"}`); got != 204 {
 		t.Errorf("by a supervisor: %d", got)
 	}
+	_, auditor := employ(t, d, perm.Auditor, "auditor")
+	admin := agentOf(t, d, "agent")
+	chief := enter(t, d, store.AgentAccount{ID: admin})
+	for target, cookie := range map[string]string{admin: chief, agentOf(t, d, "auditor"): auditor} {
+		if got := revoke(boss, `{"agent":"`+target+`"}`); got != 403 {
+			t.Errorf("of a role with other rights, by a supervisor: %d", got)
+		}
+		if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", cookie); status != 200 {
+			t.Errorf("its login: %d", status)
+		}
+	}
+	desktest.AuditLines(t, d.store, store.AuditQuery{Who: agentOf(t, d, "boss"), Action: store.AuditDenied}, 2)
+	if got := revoke(chief, `{"agent":"`+agentOf(t, d, "boss")+`"}`); got != 204 {
+		t.Errorf("of a supervisor, by an administrator: %d", got)
+	}
 	if status, _ := call(d, "GET", "/api/v1/agent/me", "", "Cookie", second); status != 401 {
 		t.Errorf("ended by a supervisor: %d", status)
 	}

@@ -67,7 +67,7 @@ func (f *Front) live(r *http.Request, agent string) ([]store.AgentSession, error
 }
 
 // revoke ends logins: one of the agent's own by its id, or all of them but this one. With the permission it ends all
-// logins of another agent.
+// logins of another agent whose role has no more permissions.
 func (f *Front) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
 	var in struct {
 		ID    string
@@ -87,12 +87,13 @@ func (f *Front) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSess
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "Name exactly one of id, all and agent."})
 		return
 	}
-	if in.Agent != "" && in.Agent != s.Agent.ID && !s.Agent.Role.Can(perm.ForceState) {
-		f.denied(w, r, s, perm.ForceState)
-		return
+	lacks, err := f.lacksOver(r.Context(), s, in.Agent)
+	if err == nil && lacks == "" {
+		err = f.endLogins(r, s, in.ID, in.Agent)
 	}
-	err := f.endLogins(r, s, in.ID, in.Agent)
 	switch {
+	case lacks != "":
+		f.denied(w, r, s, lacks)
 	case errors.Is(err, store.ErrNotFound):
 		problem(w, http.StatusNotFound, &proto.Error{Code: proto.CodeNotFound, Text: "There is no such login or account."})
 	case err != nil:
@@ -102,13 +103,22 @@ func (f *Front) revoke(w http.ResponseWriter, r *http.Request, s store.AgentSess
 	}
 }
 
+// lacksOver returns a permission that an agent would need to end the logins of another, or "".
+func (f *Front) lacksOver(ctx context.Context, s store.AgentSession, other string) (perm.Permission, error) {
+	if other == "" || other == s.Agent.ID {
+		return "", nil
+	}
+	if !s.Agent.Role.Can(perm.ForceState) {
+		return perm.ForceState, nil
+	}
+	account, err := f.store.Cold().AgentByID(ctx, other)
+	return s.Agent.Role.Lacks(account.Role), err
+}
+
 func (f *Front) endLogins(r *http.Request, s store.AgentSession, id, agent string) error {
 	ctx, target := r.Context(), s.Agent.ID
 	if agent != "" {
 		target = agent
-		if _, err := f.store.Cold().AgentByID(ctx, agent); err != nil {
-			return err
-		}
 	}
 	var one store.AgentSession
 	if id != "" {

@@ -31,7 +31,7 @@ const (
 	Whisper    Permission = "whisper"     // write notes into conversations of others
 	Block      Permission = "block"       // block and unblock contacts
 	ViewWall   Permission = "view_wall"   // the live wall and the reports
-	ForceState Permission = "force_state" // set the status of other agents, end their logins
+	ForceState Permission = "force_state" // set the status of other agents, end the logins of those whose role has no more permissions
 	ViewAudit  Permission = "view_audit"
 	Manage     Permission = "manage"  // accounts, sites, groups, bots, canned replies, secrets
 	Private    Permission = "private" // telephone numbers, addresses and card numbers in clear
@@ -43,6 +43,16 @@ func (r Role) Can(p Permission) bool { return slices.Contains(r.Permissions(), p
 // TakesChats reports whether the router gives conversations to a new account of the role, unless the account says
 // otherwise. Administrators open the console to look, so they do not.
 func (r Role) TakesChats() bool { return r.Can(Serve) && !r.Can(Manage) }
+
+// Lacks returns a permission that the other role has and this one does not, or "".
+func (r Role) Lacks(other Role) Permission {
+	for _, p := range other.Permissions() {
+		if !r.Can(p) {
+			return p
+		}
+	}
+	return ""
+}
 
 // Permissions returns what the role may do.
 func (r Role) Permissions() []Permission {

@@ -1,6 +1,7 @@
 package perm_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/go-eddy/eddy/desk/perm"
@@ -24,6 +25,15 @@ func TestTable(t *testing.T) {
 		for _, p := range all {
 			if got := role.Can(p); got != want[p] {
 				t.Errorf("%q may %q: %v", role, p, got)
+			}
+		}
+	}
+	for role, below := range map[perm.Role][]perm.Role{
+		perm.Agent: {perm.Agent}, perm.Auditor: {perm.Auditor}, perm.Supervisor: {perm.Agent, perm.Supervisor}, perm.Admin: perm.Roles(), "root": {"root"},
+	} {
+		for other := range may {
+			if lacks := role.Lacks(other); (lacks == "") != (slices.Contains(below, other) || len(may[other]) == 0) || lacks != "" && (may[role][lacks] || !may[other][lacks]) {
+				t.Errorf("%q lacks of %q %q", role, other, lacks)
 			}
 		}
 	}
