@@ -44,6 +44,15 @@ func TestPrivateIsMaskedByRole(t *testing.T) {
 			t.Errorf("contact.get: %s", f.D)
 		}
 	}
+	for q, want := range map[string]int{"13800138000": 0, "example": 0, "ann@example.com": 0, "call 13800138000": 0, "call": 1} {
+		for c, want := range map[*desktest.Client]int{ada: want, lin: 1} { // a search does not confirm what is hidden
+			if found := ask[proto.Found](r, c, "search", "", proto.Search{Q: q}); len(found.Hits) != want || found.Cursor != "" {
+				t.Errorf("search for %q: %+v, want %d", q, found, want)
+			} else if want == 1 && (found.Hits[0].Snippet == secret) != (c == lin) {
+				t.Errorf("search for %q shows %q", q, found.Hits[0].Snippet)
+			}
+		}
+	}
 	r.event(ann, conv, body(secret)) // the customer sees its own words
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-eddy/eddy/desk/mask"
 	"github.com/go-eddy/eddy/desk/perm"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
@@ -22,7 +23,11 @@ const (
 
 // scope is what an agent may read.
 func scope(who identity) store.Scope {
-	return store.Scope{Agent: who.actor.ID, All: who.role.Can(perm.ReadOthers)}
+	s := store.Scope{Agent: who.actor.ID, All: who.role.Can(perm.ReadOthers)}
+	if who.masked {
+		s.Seen = mask.Text
+	}
+	return s
 }
 
 // mayRead returns an error unless the identity may read a conversation. A conversation of another agent takes the

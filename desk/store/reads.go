@@ -77,6 +77,10 @@ func (Rate) command() {}
 type Scope struct {
 	Agent string
 	All   bool
+
+	// Seen returns a text of a message as the agent sees it. A search finds only what is in that, and its hits have it.
+	// nil is the text itself.
+	Seen func(text string) string
 }
 
 // Access is what an agent may do with a conversation by its Scope.

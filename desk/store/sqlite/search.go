@@ -157,7 +157,7 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string
 			return nil, "", err
 		}
 		looked++
-		if access != store.NoAccess && q.Match(e.Body) {
+		if access != store.NoAccess && seen(s, &q, e) {
 			if len(hits) == limit { // there is more
 				return hits, docCursor(last), nil
 			}
@@ -170,6 +170,16 @@ func (r *reader) Search(ctx context.Context, s store.Scope, query, cursor string
 		last = 0
 	}
 	return hits, docCursor(last), rows.Err()
+}
+
+// seen makes the text of a message what the agent sees of it, and reports whether the query finds that.
+func seen(s store.Scope, q *words.Query, e *store.Event) bool {
+	if s.Seen != nil {
+		if e.Body = s.Seen(e.Body); !q.Has(words.Of(e.Body)) {
+			return false
+		}
+	}
+	return q.Match(e.Body)
 }
 
 func docCursor(doc int64) string {

@@ -306,6 +306,22 @@ func testSearch(t *testing.T, r *rig) {
 			}
 		}
 	}
+	hide := all
+	hide.Seen = func(text string) string {
+		return strings.NewReplacer("88231", "•••31", "ann.lee@Example.com", "a•••@•••.com", "wants a refund", "wants a refunded").Replace(text)
+	}
+	for query, want := range map[string][]string{
+		"88231": nil, "订单": {"我要退款，订单号 •••31"}, "订单 88231": nil, "example": nil, "lee": nil, "mail com": {"Mail me: a•••@•••.com"}, "refund": {say[5], say[0]},
+	} {
+		for _, limit := range []int{1, 50} {
+			if got := r.found(hide, query, limit); !slices.Equal(got, want) {
+				t.Errorf("%q of what is seen: %q, want %q", query, got, want)
+			}
+		}
+		if hits, next, err := r.Cold().Search(t.Context(), hide, query, "", 1); want == nil && (len(hits) > 0 || next != "" || err != nil) {
+			t.Errorf("%q of what is not seen: %d hits, more %q, %v", query, len(hits), next, err)
+		}
+	}
 	for _, query := range []string{"", "  ", "!?", `"*"`, strings.Join(slices.Collect(maps.Keys(manyWords(33))), " ")} {
 		if _, _, err := r.Cold().Search(t.Context(), all, query, "", 20); err != store.ErrQuery {
 			t.Errorf("%.20q: %v", query, err)

@@ -57,6 +57,11 @@ func partTerms(part string) []string {
 	return terms
 }
 
+// Has reports whether all the Terms are among the words of a text.
+func (q *Query) Has(list []string) bool {
+	return !slices.ContainsFunc(q.Terms, func(term string) bool { return !slices.Contains(list, term) })
+}
+
 // Match reports whether a text that has all the Terms has every part as it was written.
 func (q *Query) Match(text string) bool {
 	folded := Fold(text)
