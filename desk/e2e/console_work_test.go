@@ -194,7 +194,7 @@ func TestFiftyChats(t *testing.T) {
 	b := startBrowser(t, "en")
 	d := newDesk(t)
 	const chats = 50
-	d.colleague("many", "Many", perm.Agent, 0)
+	d.colleague("many", "Many", perm.Agent, chats)
 	visitors := make([]*visitor, chats)
 	for i := range visitors {
 		visitors[i] = d.visit(fmt.Sprintf("I am number %d", i))
