@@ -71,7 +71,7 @@ type AgentStatus struct {
 	Status    string `json:"status"`
 	Accepting bool   `json:"accepting"`
 	Active    int    `json:"active"`   // conversations that the agent has
-	Capacity  int    `json:"capacity"` // 0 = no limit
+	Capacity  int    `json:"capacity"` // 0 = none
 }
 
 // Me is the identity of the client that is welcomed. Role and permissions are those of an agent.
@@ -90,7 +90,7 @@ type AgentInfo struct {
 	Status    string   `json:"status"`
 	Accepting bool     `json:"accepting"`
 	Active    int      `json:"active"`
-	Capacity  int      `json:"capacity"` // 0 = no limit
+	Capacity  int      `json:"capacity"` // 0 = none
 	Groups    []string `json:"groups"`
 	Online    bool     `json:"online"`
 }
