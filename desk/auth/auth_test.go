@@ -3,9 +3,11 @@ package auth
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -67,6 +69,31 @@ func TestDefaultParamsAreThoseOfTheDesign(t *testing.T) {
 	if !strings.HasPrefix(h.decoy, begins) || len(h.decoy) != len(hash) {
 		t.Errorf("an account that does not exist costs another time: %q", h.decoy)
 	}
+}
+
+// The memory of a hash does not wait for the collector's own time.
+func TestHasherFreesItsMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hasher(t, Params{MemoryKiB: 64 << 10, Passes: 1, Lanes: 1}, 0, 0)
+		held := func() uint64 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc >> 10
+		}
+		for range 2 {
+			if _, err := h.Hash(t.Context(), "x"); err != nil {
+				t.Fatal(err)
+			}
+			if n := held(); n < 64<<10 {
+				t.Logf("the collector has come of its own accord: %d KiB", n)
+			}
+			time.Sleep(freeAfter)
+			synctest.Wait()
+			if n := held(); n >= 64<<10 {
+				t.Errorf("%d KiB are held", n)
+			}
+		}
+	})
 }
 
 func TestHasherIsBounded(t *testing.T) {

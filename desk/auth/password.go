@@ -7,7 +7,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -29,6 +32,9 @@ const (
 	saltBytes = 16
 	keyBytes  = 32
 	maxKiB    = 1 << 20 // most memory of a stored hash, so that none costs more than 1 GiB
+
+	largeKiB  = 16 << 10        // garbage of this size is not left to the collector's own time, which may be two minutes
+	freeAfter = 5 * time.Second // so that many logins cost one collection
 )
 
 // Hasher hashes and checks passwords with argon2id. At most Running run at a time, because each takes MemoryKiB; a few
@@ -38,6 +44,7 @@ type Hasher struct {
 	running chan struct{}
 	waiting chan struct{}
 	decoy   string
+	freeing atomic.Bool // memory is given back soon
 }
 
 // NewHasher returns a hasher that runs at most running hashes at once (default 4) and lets at most waiting more
@@ -76,9 +83,16 @@ func (h *Hasher) enter(ctx context.Context) error {
 	}
 }
 
+// leave gives the place back. The system gets the memory of the hash back soon.
 func (h *Hasher) leave() {
 	<-h.running
 	<-h.waiting
+	if h.params.MemoryKiB >= largeKiB && h.freeing.CompareAndSwap(false, true) {
+		time.AfterFunc(freeAfter, func() {
+			h.freeing.Store(false)
+			debug.FreeOSMemory()
+		})
+	}
 }
 
 // Hash returns the hash of a password in PHC form.
