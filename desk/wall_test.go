@@ -84,8 +84,12 @@ func TestWall(t *testing.T) {
 	ann, ben := s.customer(), s.customer()
 	conv, err := ann.Open(s.ctx, "human")
 	s.ok(err)
-	_, err = ben.Open(s.ctx, "bot")
+	with, err := ben.Open(s.ctx, "bot")
 	s.ok(err)
+	_, err = s.customer().Open(s.ctx, "bot") // nobody writes there, so that it is not on the wall
+	s.ok(err)
+	ben.Send(with, "hello")
+	s.ok(ben.Flushed(s.ctx))
 	w := boss.eventually("a queue", func(w wallInfo) bool { return w.Waiting == 1 && w.Bot == 1 })
 	if len(w.Queue) != 1 || w.Queue[0].ID != conv || w.Queue[0].Contact == "" || w.Groups[0].Waiting != 1 {
 		t.Errorf("the queue: %+v", w)

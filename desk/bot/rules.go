@@ -78,7 +78,7 @@ type talk struct {
 func (b *Rules) Reply(_ context.Context, t Turn) (Reply, error) {
 	k := &talk{Rules: b, t: t, language: spoken(&t)}
 	if t.Opening {
-		return k.say(memo{}, b.c.Buttons, b.c.Greeting), nil
+		return Reply{Say: b.Greet(t.Locale)}, nil
 	}
 	m := recall(t.History)
 	rule := b.find(t.Text, t.Payload)
@@ -95,6 +95,12 @@ func (b *Rules) Reply(_ context.Context, t Turn) (Reply, error) {
 		return k.enter("", b.c.Unknown.Ask), nil
 	}
 	return k.say(m, b.c.Buttons, b.c.Unknown.Say), nil
+}
+
+// Greet returns what the bot says first, in the language of a locale.
+func (b *Rules) Greet(locale string) []store.Say {
+	k := &talk{Rules: b, language: languageOf("", locale)}
+	return k.say(memo{}, b.c.Buttons, b.c.Greeting).Say
 }
 
 // spoken returns the language of a turn: Chinese for a customer who has written it to this bot, else that of the

@@ -118,7 +118,7 @@ func TestCustomerStory(t *testing.T) {
 			p.until("the rating is taken", node("rating-thanks")+fmt.Sprintf(".textContent.startsWith(%q)", c.thanks))
 			p.shot("6-rated")
 			p.click("start-again")
-			p.until("a new chat begins without the questions", `document.querySelector('[data-testid="customer"]').dataset.state === 'bot' && `+messagesOf+`.length === 1`)
+			p.until("a new chat begins without the questions", `document.querySelector('[data-testid="customer"]').dataset.state === 'new' && `+messagesOf+`.length === 1`)
 			p.clean()
 			agent.clean()
 		})

@@ -176,8 +176,8 @@ func TestCustomerAndAgentChatInBrowsers(t *testing.T) {
 	agent.shot("7-closed")
 
 	customer.click("start-again")
-	const newChat = `document.querySelector('[data-testid="customer"]').dataset.state === 'bot' && ` + messagesOf + `.length === 1`
-	customer.until("a new chat begins with the bot", newChat)
+	const newChat = `document.querySelector('[data-testid="customer"]').dataset.state === 'new' && ` + messagesOf + `.length === 1`
+	customer.until("a new chat may begin, with the bot", newChat)
 	customer.reload()
 	customer.until("the new chat is shown, not the closed one", newChat)
 	customer.clean()

@@ -200,7 +200,7 @@ func TestWidgetOnAStrictPage(t *testing.T) {
 	}
 	value[bool](p, `(window.told = [], ['ready', 'open', 'close', 'state', 'error'].forEach((n) => EddyDesk.on(n, (d) => told.push([n, d?.storage ?? d?.state ?? '']))), true)`)
 	p.clickWidget()
-	p.until("the chat has begun", `told.some(([n, s]) => n === 'state' && s === 'bot') && `+widgetShown)
+	p.until("the chat has begun", `told.some(([n, s]) => n === 'state' && s === 'new') && `+widgetShown)
 	p.until("it is kept with the host page", `told.some(([n, s]) => n === 'ready' && s === 'host') && Object.keys(localStorage).includes('eddydesk.demo.desk.token.demo')`)
 	p.shot("host")
 	if value[bool](p, `(() => { try { return Boolean(`+widgetFrame+`.contentDocument); } catch { return false; } })()`) {

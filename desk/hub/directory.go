@@ -97,7 +97,9 @@ func (d *directory) tally(now int64) (t tally) {
 	for _, e := range d.open {
 		switch e.conv.State {
 		case store.InBot:
-			t.bot++
+			if e.conv.ActedAt != 0 {
+				t.bot++
+			}
 		case store.Assigned:
 			t.assigned++
 		}

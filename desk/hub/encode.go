@@ -65,9 +65,7 @@ func eventFrame(e *store.Event, side store.Side) []byte {
 	if e.From.Kind == store.Bot {
 		m.ClientID = ""
 	}
-	for _, b := range e.Buttons {
-		m.Buttons = append(m.Buttons, proto.Button{Label: b.Label, Value: b.Value})
-	}
+	m.Buttons = buttons(e.Buttons)
 	for i := range e.Files {
 		m.Files = append(m.Files, FileOf(&e.Files[i]))
 	}

@@ -19,11 +19,12 @@ func TestLoad(t *testing.T) {
 	r.ok(ann.Connected(r.ctx))
 	taken := r.open(ann, "human")
 	r.open(ben, "human")
-	r.open(cleo, "bot")
+	r.say(cleo, r.open(cleo, "bot"), "hello")
+	r.open(r.customer(), "bot") // nobody has written there
 	r.ok(lin.Take(r.ctx, taken))
 	clock.advance(time.Minute)
 	l := r.hub.Load()
-	if l.Customers != 3 || l.Bot != 1 || l.Queued != 1 || l.Assigned != 1 || l.Longest < time.Minute || l.Longest > 2*time.Minute {
+	if l.Customers != 4 || l.Bot != 1 || l.Queued != 1 || l.Assigned != 1 || l.Longest < time.Minute || l.Longest > 2*time.Minute {
 		t.Errorf("%+v", l)
 	}
 	for _, role := range perm.Roles() {
@@ -38,7 +39,7 @@ func TestLoad(t *testing.T) {
 	r.ok(lin.EndConv(r.ctx, taken, ""))
 	sue.Close()
 	r.waitFor("the supervisor's end", func() bool { return r.hub.Load().Staff[perm.Supervisor] == 0 })
-	if l := r.hub.Load(); l.Assigned != 0 || l.Customers != 3 {
+	if l := r.hub.Load(); l.Assigned != 0 || l.Customers != 4 {
 		t.Errorf("after the end: %+v", l)
 	}
 	st := r.db.Stats()

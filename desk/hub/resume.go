@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,6 +38,7 @@ func (h *Hub) greet(s *Session, cmd proto.Command, hello *proto.Hello) {
 			s.refuseHello(cmd, no.code, no.text, no.close)
 		default:
 			who := identity{actor: contact.Actor(), site: contact.Site, login: token, locale: hello.Locale}
+			who.greeter = h.botStaff.greeter(ctx, contact.Site, cmp.Or(hello.Locale, contact.Locale))
 			h.resume(ctx, r, s, who, cmd, hello, rechecks)
 		}
 	}, busy)
@@ -197,6 +199,7 @@ func (h *Hub) welcome(s *Session, who identity, c *catchUp) proto.Welcome {
 		w.Status = h.queue.statusOf(who.actor.ID)
 		h.mu.Unlock()
 	}
+	w.Bot = who.greeter.wire()
 	if w.Heads == nil {
 		w.Heads = []proto.Head{}
 	}

@@ -59,6 +59,7 @@ type identity struct {
 	site     string      // of a customer
 	login    store.Token // hash of the proof: an agent's login, a customer's token
 	locale   string
+	greeter  greeter // of a customer's next conversation
 }
 
 // Session is one connection. Only its loop may call Receive; any goroutine may call everything else.

@@ -84,6 +84,20 @@ type Welcome struct {
 	Features []string      `json:"features"`
 	Heads    []Head        `json:"heads"`
 	Inbox    *Inbox        `json:"inbox,omitempty"`
+	Bot      *Greeter      `json:"bot,omitempty"` // that a customer's next conversation begins with
+}
+
+// Greeter is a bot and what it says first, which the page shows before there is a conversation.
+type Greeter struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Greeting []Greeting `json:"greeting"` // empty for a bot that has to be asked
+}
+
+// Greeting is one message of a Greeter.
+type Greeting struct {
+	Body    string   `json:"body"`
+	Buttons []Button `json:"buttons,omitempty"`
 }
 
 // Ack answers msg.send and note.send after the commit.

@@ -28,7 +28,8 @@ var (
 // audit log, Audit.
 type Command interface{ command() }
 
-// Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing).
+// Open starts a conversation for a contact, or returns the one that is open (Outcome.Existing). Reports count it from the
+// customer's first action on: Human, accepted answers or consent, a message, or a Handoff.
 type Open struct {
 	Contact Contact
 	Human   bool     // straight to the queue
@@ -36,6 +37,9 @@ type Open struct {
 	Page    string
 	Fields  map[string]string // answers to the questions of the site; a *FieldError if they are not accepted
 	Consent bool              // the customer agreed to the text of the site
+
+	Greeter  string // id of the bot that has said Greeting to the customer before
+	Greeting []Say  // recorded in place of Greeter's first turn
 }
 
 // Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an

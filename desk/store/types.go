@@ -54,6 +54,7 @@ type Conversation struct {
 	Preview     string // beginning of the last text
 	PreviewFrom ActorKind
 	At          int64 // time of the last event
+	ActedAt     int64 // the customer's first action; until then reports and history leave the conversation out
 
 	WaitingSince int64  // the customer's first unanswered text
 	RepliedAt    int64  // the present agent's first text as the owner

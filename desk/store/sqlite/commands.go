@@ -98,7 +98,7 @@ func (t *tx) save(d *draft) (store.Outcome, error) {
 	n, err := t.change(sqlUpdateConv, string(d.State), string(d.Owner.Kind), d.Owner.ID, d.Owner.Name, d.Epoch, d.Rev, d.LastSeq, d.LastPSeq,
 		d.OpenedAt, d.QueuedAt, d.AssignedAt, d.ClosedAt, d.CloseReason, d.Preview, string(d.PreviewFrom), d.At,
 		d.Group, d.Priority, d.Abandoned, d.WaitingSince, d.RepliedAt, d.Excluded, d.LastAgent,
-		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ID, d.rev, d.seq)
+		d.LastAgentAt, d.WarnedAt, d.LeftAt, d.ActedAt, d.ID, d.rev, d.seq)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -147,7 +147,8 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	if err := t.preChat(&c); err != nil {
+	answered, err := t.preChat(&c)
+	if err != nil {
 		return store.Outcome{}, err
 	}
 	in := store.Input{Trigger: store.OpenWithBot, By: c.Contact.Actor(), To: s.bot}
@@ -158,10 +159,19 @@ func (t *tx) open(c store.Open) (store.Outcome, error) {
 	if err != nil {
 		return store.Outcome{}, err
 	}
+	if answered || c.Human {
+		d.ActedAt = t.now()
+	}
 	if err := t.step(d, in); err != nil {
 		return store.Outcome{}, err
 	}
-	return t.saveTurn(d)
+	if d.State != store.InBot || c.Greeter != d.Owner.ID || len(c.Greeting) == 0 {
+		return t.saveTurn(d)
+	}
+	if err := t.say(d, d.events[0].ID, c.Greeting); err != nil {
+		return store.Outcome{}, err
+	}
+	return t.save(d)
 }
 
 // insert writes the row of a new conversation. Its first change gives it its real state in the same transaction.
@@ -197,6 +207,11 @@ func (t *tx) move(c store.Move) (store.Outcome, error) {
 	in := store.Input{Trigger: c.Trigger.Forced(d.State, c.Force), By: c.By, Group: c.Group, Reason: c.Reason, Force: c.Force}
 	if err := t.resolve(&in, c.To, c.Note); err != nil {
 		return head, err
+	}
+	if c.Trigger == store.Handoff && c.By.Kind == store.Customer {
+		if err := t.act(d); err != nil {
+			return head, err
+		}
 	}
 	if err := t.step(d, in); err != nil {
 		return head, err
@@ -253,6 +268,11 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	}
 	if !errors.Is(err, store.ErrNotFound) {
 		return store.Outcome{}, err
+	}
+	if c.From.Kind == store.Customer {
+		if err := t.act(d); err != nil {
+			return head, err
+		}
 	}
 	if err := t.admit(d, &c); err != nil {
 		return head, err

@@ -116,30 +116,31 @@ func (db *DB) SetLocale(ctx context.Context, contact, locale string) error {
 	})
 }
 
-// preChat checks and stores a customer's answers before a new conversation.
-func (t *tx) preChat(c *store.Open) error {
+// preChat checks and stores a customer's answers before a new conversation, and reports whether there are any.
+func (t *tx) preChat(c *store.Open) (answered bool, err error) {
 	var text string
 	if err := t.row(`SELECT settings FROM site WHERE id = ?`, c.Contact.Site).Scan(&text); err != nil {
-		return notFound(err)
+		return false, notFound(err)
 	}
 	var settings store.SiteSettings
 	if err := json.Unmarshal([]byte(text), &settings); err != nil {
-		return err
+		return false, err
 	}
 	if len(settings.PreChat) == 0 && settings.Consent == "" {
-		return nil
+		return false, nil
 	}
 	contact, err := scanContact(t.row(sqlContact, c.Contact.ID))
 	if err != nil {
-		return err
+		return false, err
 	}
 	answers, err := settings.CheckPreChat(contact.Attributes, c.Fields, c.Consent)
+	answered = len(answers) > 0 || settings.Consent != ""
 	if err != nil || len(answers) == 0 {
-		return err
+		return answered, err
 	}
 	contact.Describe(answers)
 	c.Contact.Name = contact.Name
-	return t.saveContact(&contact)
+	return true, t.saveContact(&contact)
 }
 
 // written runs an account command that returns a value, and waits for its commit.

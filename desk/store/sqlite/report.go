@@ -142,7 +142,7 @@ func (d *draftRow) count(measure string, bucket int, n, total int64) {
 // countRatings reads the scores of the conversations closed in the period that are still kept, by the index of their close.
 func (r *reader) countRatings(ctx context.Context, q store.ReportQuery, key string, rows map[string]*draftRow) error {
 	found, err := r.db.QueryContext(ctx, `SELECT CAST(`+key+` AS TEXT), count(*), sum(score) FROM conversation
-		WHERE state = 'closed' AND closed_at >= ?1 AND closed_at < ?2 AND score > 0 GROUP BY 1`, reportArgs(q)...)
+		WHERE state = 'closed' AND closed_at >= ?1 AND closed_at < ?2 AND score > 0 AND acted_at > 0 GROUP BY 1`, reportArgs(q)...)
 	if err != nil {
 		return err
 	}

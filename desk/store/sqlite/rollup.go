@@ -15,8 +15,27 @@ const (
 	keepMinutes = 6 * 60 * store.SlotMinute
 )
 
-// roll counts one thing in the roll-ups. agent is "" and ms is -1 where they do not apply.
+// act notes the customer's first action, from which on the conversation counts.
+func (t *tx) act(d *draft) error {
+	if d.ActedAt != 0 {
+		return nil
+	}
+	d.ActedAt = t.now()
+	if d.State == store.Closed {
+		return nil // the action opens it again, which is counted by itself
+	}
+	if err := t.roll(&d.Conversation, "", store.MeasureOpened, d.ActedAt, -1); err != nil || d.State != store.Queued {
+		return err
+	}
+	return t.roll(&d.Conversation, "", store.MeasureArrived, d.ActedAt, -1)
+}
+
+// roll counts one thing in the roll-ups, unless the customer has not done anything yet. agent is "" and ms is -1 where
+// they do not apply.
 func (t *tx) roll(c *store.Conversation, agent, measure string, now, ms int64) error {
+	if c.ActedAt == 0 {
+		return nil
+	}
 	bucket := 0
 	if ms >= 0 {
 		bucket = store.BucketOf(ms)

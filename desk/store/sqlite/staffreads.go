@@ -21,7 +21,7 @@ const sqlAccess = `CASE
 			OR c.state = 'closed' AND EXISTS (SELECT 1 FROM conversation o WHERE o.contact = c.contact AND o.state = 'assigned' AND o.owner_id = ?) THEN 1
 		WHEN ? THEN 2 ELSE 0 END`
 
-const sqlHistory = `SELECT ` + convColumns + `, c.page, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlAccess + ` <> 0
+const sqlHistory = `SELECT ` + convColumns + `, c.page, ` + sqlAccess + convFrom + `WHERE c.contact = ? AND (c.opened_at, c.id) < (?, ?) AND ` + sqlSpoken + ` AND ` + sqlAccess + ` <> 0
 	ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
 
 func accessArgs(s store.Scope) []any { return []any{s.Agent, s.Agent, s.Agent, s.Agent, s.All} }

@@ -107,13 +107,8 @@ func (t *tx) answer(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome
 	if err := t.setTurn(turn.ID, state); err != nil { // first, because a hand-off ends the turns that are open
 		return store.Outcome{}, err
 	}
-	for i, say := range c.Say {
-		err := t.add(d, store.Event{
-			Kind: store.KindText, From: d.Owner, ClientID: turn.ID + "/" + strconv.Itoa(i), Body: say.Body, Buttons: say.Buttons, Memo: say.Memo,
-		})
-		if err != nil {
-			return store.Outcome{}, err
-		}
+	if err := t.say(d, turn.ID, c.Say); err != nil {
+		return store.Outcome{}, err
 	}
 	if err := t.learn(d.Contact, c.Attributes); err != nil {
 		return store.Outcome{}, err
@@ -130,6 +125,19 @@ func (t *tx) answer(d *draft, turn *store.Turn, c *store.BotTurn) (store.Outcome
 		}
 	}
 	return t.save(d)
+}
+
+// say adds messages of the bot that owns the conversation. turn is the event that they answer.
+func (t *tx) say(d *draft, turn string, all []store.Say) error {
+	for i, say := range all {
+		err := t.add(d, store.Event{
+			Kind: store.KindText, From: d.Owner, ClientID: turn + "/" + strconv.Itoa(i), Body: say.Body, Buttons: say.Buttons, Memo: say.Memo,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // learn adds attributes to a contact.

@@ -61,7 +61,9 @@ func testRollUps(t *testing.T, r *rig) {
 	r.later(2 * time.Minute)
 	r.do(store.Move{Conv: left.ID, Trigger: store.Abandon, By: system})
 	bob := r.visitor()
-	r.do(store.Move{Conv: r.open(bob, false).ID, Trigger: store.CustomerClose, By: bob.Actor()})
+	contained := r.open(bob, false).ID
+	r.do(text(contained, bob.Actor(), "that was all"))
+	r.do(store.Move{Conv: contained, Trigger: store.CustomerClose, By: bob.Actor()})
 	r.refused(store.Move{Conv: left.ID, Trigger: store.Abandon, By: system}, store.ErrConflict)
 
 	got := r.total()

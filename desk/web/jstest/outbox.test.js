@@ -171,3 +171,28 @@ test('damaged storage is ignored', () => {
 	area.setItem('desk.outbox.me.cc.3', '{"client_id":"q","at":1,"n":1,"body":{"body":"other"}}');
 	assert.deepEqual(bodies(make({ area }).box), []);
 });
+
+test('what waited for a conversation is sent in it, in order and with its ids', async () => {
+	const area = new MemoryArea();
+	const opening = deferred();
+	const before = make({ area, answer: () => opening.promise });
+	before.box.scope = 'me.new';
+	before.box.setOpen(true);
+	before.box.add({ body: 'a' });
+	before.box.add({ body: 'b' });
+	const ids = before.box.items.map((i) => i.client_id);
+	const { box, sent } = make({ area: new MemoryArea() });
+	box.adopt(before.box);
+	assert.deepEqual(before.box.items, []);
+	assert.equal([...area.map.keys()].filter((k) => k.startsWith('desk.outbox.')).length, 0);
+	assert.deepEqual(box.items.map((i) => i.client_id), ids);
+	assert.deepEqual(sent, []);
+	box.setOpen(true);
+	await settle();
+	assert.deepEqual(sent, ['a', 'b']);
+	opening.resolve({});
+	await settle();
+	assert.deepEqual(before.acks, []);
+	box.adopt(make({ area }).box);
+	assert.deepEqual(sent, ['a', 'b']);
+});

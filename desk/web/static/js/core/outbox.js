@@ -105,6 +105,19 @@ export class Outbox {
 		this.disposed = true;
 	}
 
+	/** Takes over what another outbox has not sent, which ends. */
+	adopt(other) {
+		for (const { client_id, at, body, state, code, since } of other.items) {
+			if (this.#find(client_id)) continue;
+			const item = { client_id, at, n: ++this.counter, body, since, ...(state === 'failed' ? { state, code } : { state: 'pending' }) };
+			this.items.push(item);
+			this.#save(item);
+		}
+		other.dispose();
+		other.clear();
+		this.#pump();
+	}
+
 	/** Removes everything, stored messages included (logout). */
 	clear() {
 		for (const item of this.items) this.storage.remove(this.prefix + item.client_id);

@@ -3,6 +3,7 @@
 import { byId } from '../core/dom.js';
 import { acceptFiles, drawFiles, FileLinks, FileTray } from '../core/attachments.js';
 import { Attention } from './attention.js';
+import { Beginning } from './beginning.js';
 import { call } from '../core/api.js';
 import { ask } from '../core/dialog.js';
 import { Banner } from '../core/banner.js';
@@ -13,6 +14,7 @@ import { Conversation } from '../core/conversation.js';
 import { CustomerView } from './view.js';
 import { describe, nameOf } from './words.js';
 import { MessageList } from '../core/message-list.js';
+import { Outbox } from '../core/outbox.js';
 import { asks, PreChat } from './prechat.js';
 import { Rating } from './rating.js';
 import { accentOf, useColour } from './theme.js';
@@ -36,6 +38,7 @@ export class CustomerPage {
 	constructor({ site, storage, page, host = null, identity = '', colour = '' }) {
 		Object.assign(this, { key: site, storage, page, host, identity, wantedColour: colour });
 		this.tokenKey = `desk.token.${site}`;
+		this.overKey = `desk.over.${site}`; // the chat after which another one was wanted
 		this.token = '';
 		this.site = null; // what the server says of it
 		this.siteName = site;
@@ -43,7 +46,10 @@ export class CustomerPage {
 		this.storeId = '';
 		this.device = uuid();
 		this.conversation = null;
-		this.opening = false;
+		this.fresh = false; // the next chat begins with what the visitor does first
+		this.beginning = null; // what was drawn before it began
+		this.unsent = null; // an outbox for what is written before it has begun
+		this.bot = null; // that it begins with
 		this.answers = null; // to what the site asks before a chat
 		this.unread = 0;
 		this.rated = new Map(); // conversation -> score, on this page
@@ -64,10 +70,7 @@ export class CustomerPage {
 		}, Boolean(this.host));
 		this.view.setSound(this.alerts.sound);
 		acceptFiles({ button: byId('attach'), input: byId('files'), field: byId('field'), area: byId('frame') }, (files) => this.#addFiles(files));
-		this.prechat = new PreChat(byId('prechat'), (answers) => {
-			this.answers = answers;
-			this.#open();
-		});
+		this.prechat = new PreChat(byId('prechat'), (answers) => this.#answered(answers));
 		this.rating = new Rating(byId('rating'), (score, comment) => this.#rate(score, comment));
 		this.links = new FileLinks(async (ids) => (await this.connection.request('file.links', { d: { ids } })).d);
 		this.list = new MessageList({
@@ -77,8 +80,8 @@ export class CustomerPage {
 			nameOf,
 			onButton: (b) => this.send({ body: b.label, payload: b.value }),
 			offers: (b) => b.value !== person,
-			onRetry: (id) => this.conversation?.outbox.retry(id),
-			onDiscard: (id) => this.conversation?.outbox.discard(id),
+			onRetry: (id) => this.#outbox()?.retry(id),
+			onDiscard: (id) => this.#outbox()?.discard(id),
 			onTop: () => this.#older(),
 			onView: () => this.#seen(),
 			attachments: (m) => (m.files?.length > 0 ? drawFiles(m.files, this.links) : null),
@@ -102,22 +105,20 @@ export class CustomerPage {
 		followBrowser(this.connection);
 		window.addEventListener('resize', () => this.composer.refresh());
 		document.addEventListener('visibilitychange', () => this.#seen());
-		setInterval(() => this.conversation?.outbox.expire(), 5_000);
+		setInterval(() => this.#outbox()?.expire(), 5_000);
 		onLocale(() => this.#relabel());
 		this.connection.start();
 	}
 
 	/** Sends a message: {body, payload} or {kind, body, attachments, files}. */
 	send(body) {
-		if (!this.conversation || this.conversation.state === 'closed') return;
-		this.conversation.outbox.add(body);
+		if (this.conversation?.state !== 'closed') this.#outbox()?.add(body);
 	}
 
 	/** The widget was opened. */
 	shown() {
 		this.#seen();
 		this.list.toBottom();
-		if (this.wantsOpening) this.#begin();
 		if (this.#state() === 'prechat') this.prechat.focus();
 		else this.composer.focus();
 	}
@@ -195,22 +196,27 @@ export class CustomerPage {
 		allowFiles(d.limits?.file);
 		this.heads = new Set((d.heads ?? []).map((h) => h.id)); // those not shown are replayed too
 		const head = pick(d.heads ?? [], this.conversation?.id);
-		if (head) {
+		this.bot = d.bot ?? null;
+		const another = this.fresh || this.asksFirst || this.#waiting().items.length > 0 || head?.id === this.storage.get(this.overKey); // than the one that is over
+		if (head && (head.state !== 'closed' || !another)) {
 			this.#show(head);
 			if (head.truncated) {
 				this.conversation.log.startAt(beginning(head.last, firstPage));
 				this.conversation.log.fill();
 			}
+		} else if (this.asksFirst && this.answers) {
+			this.#answered(this.answers);
+		} else if (!this.fresh) {
+			this.#begin();
 		}
-		this.conversation?.outbox.setOpen(true);
-		if (!head || (this.opening && head.state === 'closed')) this.#begin();
-		if (this.asking && this.conversation?.state === 'bot') this.#handoff();
+		this.#outbox()?.setOpen(true);
+		if (this.asking) this.#ask();
 		this.#render();
 	}
 
 	// An answer to a refused session: ask for a new one, but only once in a row.
 	#status(s) {
-		if (s.phase !== 'ready') this.conversation?.outbox.setOpen(false);
+		if (s.phase !== 'ready') this.#outbox()?.setOpen(false);
 		if (s.phase === 'stopped' && (s.code === 4101 || s.code === 4102) && !this.renewed) {
 			this.renewed = true;
 			this.token = '';
@@ -220,31 +226,49 @@ export class CustomerPage {
 		if (this.list) this.#render();
 	}
 
-	// A new conversation: at once, after the site's questions, or when the widget is opened.
+	// Another chat: after the site's questions, or with what the visitor does first.
 	#begin() {
-		this.wantsOpening = Boolean(this.host) && !this.host.open;
-		if (this.wantsOpening) return;
-		if (asks(this.site) && !this.answers) {
-			this.opening = false;
-			this.#forget();
-			this.asksFirst = true;
+		this.#forget();
+		this.asksFirst = asks(this.site) && !this.answers;
+		this.fresh = !this.asksFirst;
+		if (this.fresh) {
+			this.beginning = new Beginning(this.list, this.bot);
+			this.list.setPending(this.#waiting().items);
+			this.unsent.setOpen(this.connection.ready);
+		} else {
 			this.prechat.show(this.site);
-			this.#render();
-			if (this.#visible && document.hasFocus()) this.prechat.focus();
-			return;
 		}
-		this.#open();
+		this.#render();
+		if (this.asksFirst && this.#visible && document.hasFocus()) this.prechat.focus();
 	}
 
-	async #open() {
-		if (!this.connection.ready) return; // the next welcome opens it
-		this.opening = true;
+	// Where messages go: to the chat, or to wait for it.
+	#outbox() {
+		return this.conversation?.outbox ?? (this.fresh ? this.unsent : null);
+	}
+
+	// What was written before the chat has begun. The first message begins it, and then all of them belong to it.
+	#waiting() {
+		this.unsent ??= new Outbox({
+			scope: `${this.me.id}.new`, storage: this.storage, onAck: () => {},
+			send: () => this.#open().catch((err) => {
+				if (err.code === 'rate_limited') this.view.notice(t('prechat.limited'), true);
+				throw err;
+			}),
+			onChange: () => {
+				if (!this.fresh) return;
+				this.list.setPending(this.unsent.items);
+				this.#render();
+			},
+		});
+		return this.unsent;
+	}
+
+	async #answered(answers) {
+		this.answers = answers;
 		this.prechat.setBusy(true);
-		const { fields, consent } = this.answers ?? {};
 		try {
-			const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.page, ...(fields && { fields }), ...(consent && { consent }) } });
-			this.opening = false;
-			this.#show(reply.d.head);
+			await this.#open();
 		} catch (err) {
 			this.#notOpened(err);
 		}
@@ -252,21 +276,31 @@ export class CustomerPage {
 		this.#render();
 	}
 
+	// The chat begins: one request, however much the visitor does meanwhile.
+	#open() {
+		this.opened ??= this.#openChat().finally(() => { this.opened = null; });
+		return this.opened;
+	}
+
+	async #openChat() {
+		const { fields, consent } = this.answers ?? {};
+		const reply = await this.connection.request('conv.open', { d: { wants: 'bot', page: this.page, ...(fields && { fields }), ...(consent && { consent }) } });
+		this.#show(reply.d.head);
+	}
+
 	#notOpened(err) {
-		if (err.code === 'lost') return;
-		if (this.asksFirst && !['busy', 'unavailable', 'timeout', 'internal'].includes(err.code)) {
-			this.opening = false;
-			this.answers = null;
-			this.prechat.setError(t(err.code === 'rate_limited' ? 'prechat.limited' : 'prechat.failed'));
+		if (err.code === 'lost') return; // the next welcome goes on
+		if (['busy', 'unavailable', 'timeout', 'internal'].includes(err.code)) {
+			setTimeout(() => this.asksFirst && this.answers && this.#answered(this.answers), err.retryMs || 3_000);
 			return;
 		}
-		if (err.code === 'rate_limited') this.view.notice(t('prechat.limited'), true);
-		setTimeout(() => this.opening && this.#open(), err.retryMs || 3_000);
+		this.answers = null;
+		this.prechat.setError(t(err.code === 'rate_limited' ? 'prechat.limited' : 'prechat.failed'));
 	}
 
 	#show(head) {
 		if (this.conversation?.id !== head.id) {
-			this.#forget();
+			if (!this.fresh) this.#forget(); // else what was drawn is its beginning
 			this.conversation = new Conversation({
 				id: head.id, scope: this.me.id, connection: this.connection, storage: this.storage,
 				onChange: (c, what, ev) => this.#changed(c, what, ev),
@@ -274,6 +308,9 @@ export class CustomerPage {
 			this.readKey = `desk.read.${this.key}`;
 			const read = this.storage.get(this.readKey);
 			this.readUpTo = Math.max(head.mine?.read ?? 0, read?.c === head.id ? read.s : 0);
+			this.fresh = false;
+			if (head.state !== 'closed') this.conversation.outbox.adopt(this.#waiting());
+			this.unsent = null;
 			this.list.setPending(this.conversation.outbox.items);
 			this.conversation.outbox.setOpen(this.connection.ready);
 		}
@@ -283,8 +320,9 @@ export class CustomerPage {
 
 	#forget() {
 		this.conversation?.dispose();
-		this.conversation = null;
-		this.asking = false;
+		this.unsent?.dispose();
+		this.conversation = this.beginning = this.unsent = null;
+		this.asking = this.fresh = false;
 		this.#setUnread(0);
 		this.uploads?.clear();
 		this.list?.clear();
@@ -295,8 +333,8 @@ export class CustomerPage {
 		if (!frame.c) return;
 		if (frame.c !== this.conversation?.id) {
 			if (frame.t !== 'ev.state' || frame.d.event !== 'opened' || this.heads.has(frame.c)) return;
-			this.opening = false; // opened in another tab, or the event was faster than the reply
-			this.#show({ id: frame.c, state: frame.d.state, rev: frame.d.rev, epoch: frame.d.epoch, owner: frame.d.owner });
+			const { state, rev, epoch, owner } = frame.d; // opened in another tab, or the event was faster than the reply
+			this.#show({ id: frame.c, state, rev, epoch, owner });
 		}
 		this.conversation.accept(frame);
 	}
@@ -312,12 +350,18 @@ export class CustomerPage {
 	}
 
 	#event(ev) {
+		if (this.beginning?.shows(ev, this.conversation.log.events)) {
+			this.#seen();
+			return;
+		}
 		this.list.append(ev);
 		if (ev.t === 'ev.state') {
 			if (ev.d.state !== 'bot') this.asking = false;
 			return;
 		}
-		if (ev.d.from.kind === 'customer') return;
+		if (ev.d.from.kind === 'customer') {
+			return;
+		}
 		if (ev.s > this.readUpTo && !this.#visible) {
 			this.#setUnread(this.unread + 1);
 			this.alerts.ring();
@@ -357,8 +401,8 @@ export class CustomerPage {
 		return { url: `/api/v1/widget/uploads?${query}`, headers: { Authorization: `Bearer ${this.token}`, 'Content-Type': 'application/octet-stream' } };
 	}
 
-	#addFiles(files) {
-		if (!this.conversation || this.conversation.state === 'closed' || files.length === 0) return;
+	async #addFiles(files) {
+		if (files.length === 0 || !(await this.#begun('file.failed')) || this.conversation.state === 'closed') return;
 		if (this.uploads.add(files) > 0) this.view.notice(t('file.tooMany', { n: number(this.uploads.most) }), true);
 		this.composer.focus();
 	}
@@ -376,11 +420,32 @@ export class CustomerPage {
 	// --- actions ---
 
 	#askForPerson() {
-		if (this.conversation?.state !== 'bot' || this.asking) return;
+		if (this.asking || !['new', 'bot'].includes(this.#state())) return;
 		this.asking = true;
-		this.#handoff();
+		this.#ask();
 		this.composer.focus();
 		this.#render();
+	}
+
+	async #ask() {
+		if (await this.#begun('customer.human.failed')) {
+			if (this.conversation.state === 'bot') await this.#handoff();
+		} else if (this.connection.ready) {
+			this.asking = false;
+		}
+		this.#render();
+	}
+
+	// Whether there is a chat: it begins now, if it has not begun. A refusal is told, and what to do about it.
+	async #begun(failed) {
+		if (!this.fresh) return Boolean(this.conversation);
+		try {
+			await this.#open();
+			return true;
+		} catch (err) {
+			if (err.code !== 'lost') this.view.notice(t(err.code === 'rate_limited' ? 'prechat.limited' : failed), true);
+			return false;
+		}
 	}
 
 	async #handoff() {
@@ -402,9 +467,8 @@ export class CustomerPage {
 	}
 
 	#startAgain() {
-		this.opening = true;
+		this.storage.set(this.overKey, this.conversation.id);
 		this.#begin();
-		this.#render();
 		this.composer.focus();
 	}
 
@@ -429,18 +493,17 @@ export class CustomerPage {
 
 	#state() {
 		if (this.asksFirst) return 'prechat';
-		const state = this.conversation?.state || 'connecting';
-		return state === 'closed' && this.opening ? 'connecting' : state;
+		return this.fresh ? 'new' : this.conversation?.state || 'connecting';
 	}
 
 	#render() {
 		const c = this.conversation;
 		const state = this.#state();
 		this.view.draw({
-			state, ready: this.connection.ready, offline: this.connection.status.offline, phase: this.connection.status.phase, owner: c?.head?.owner, online: c?.online ?? null,
+			state, ready: this.connection.ready, offline: this.connection.status.offline, phase: this.connection.status.phase, owner: c ? c.head?.owner : this.bot, online: c?.online ?? null,
 			position: c?.position ?? 0, estimate: c?.estimate ?? 0, asking: Boolean(this.asking), unknownSite: Boolean(this.unknownSite), siteName: this.siteName, empty: this.#empty(state),
 		});
-		this.composer.setEnabled(Boolean(c) && state !== 'closed' && state !== 'connecting');
+		this.composer.setEnabled(!['closed', 'connecting', 'prechat'].includes(state));
 		byId('rating').hidden = !(state === 'closed' && this.site?.rate);
 		if (state === 'closed' && this.site?.rate) this.rating.ask(c.id, this.rated.get(c.id));
 		this.alerts.setWords(`${this.siteName} · ${t('customer.title')}`, t('customer.new'));
@@ -449,9 +512,9 @@ export class CustomerPage {
 	}
 
 	#empty(state) {
-		if (state === 'prechat' || this.conversation?.log.events.length > 0) return '';
+		if (state === 'prechat' || this.conversation?.log.events.length > 0 || this.beginning?.empty === false) return '';
+		if (state === 'new') return this.unsent.items.length > 0 ? '' : this.site?.greeting || t('customer.greeting');
 		const failed = this.connection.status.attempts > 0;
-		if (this.wantsOpening && this.connection.ready) return this.site?.greeting || t('customer.greeting');
 		return t(this.unknownSite ? 'customer.unknownSite' : failed ? 'customer.unavailable' : 'customer.opening');
 	}
 

@@ -68,7 +68,7 @@ export class CustomerView {
 
 	/**
 	 * @param {object} m
-	 * @param {string} m.state connecting, prechat, bot, queued, assigned, closed
+	 * @param {string} m.state connecting, prechat, new (it begins with the first message), bot, queued, assigned, closed
 	 * @param {boolean} m.ready connected
 	 * @param {boolean} m.offline the browser says that there is no network; the connection may not have noticed
 	 * @param {string} m.phase of the connection
@@ -87,7 +87,7 @@ export class CustomerView {
 		n.language.value = locale();
 		this.#header(m);
 		n.prechat.hidden = m.state !== 'prechat';
-		n.human.hidden = m.state !== 'bot';
+		n.human.hidden = m.state !== 'bot' && !(m.state === 'new' && m.owner);
 		n['human-button'].disabled = m.asking;
 		setText(n['human-button'].lastChild, t(m.asking ? 'customer.human.sent' : 'customer.human'));
 		n.queue.hidden = m.state !== 'queued';
@@ -106,10 +106,12 @@ export class CustomerView {
 	#header(m) {
 		const n = this.nodes;
 		const away = m.online === false;
+		const bot = ['bot', nameOf({ kind: 'bot', name: m.owner?.name }), 'true', 'customer.header.bot'];
 		const looks = {
 			connecting: ['chat', '', 'false', 'customer.header.connecting'],
 			prechat: ['chat', '', 'true', 'customer.header.online'],
-			bot: ['bot', nameOf({ kind: 'bot', name: m.owner?.name }), 'true', 'customer.header.bot'],
+			new: m.owner ? bot : ['chat', '', 'true', 'customer.header.online'],
+			bot,
 			queued: ['clock', '', 'waiting', 'customer.header.waiting'],
 			assigned: ['', nameOf({ kind: 'agent', name: m.owner?.name }), String(!away), away ? 'customer.header.away' : 'customer.header.online'],
 			closed: ['chat', '', 'false', 'customer.header.closed'],

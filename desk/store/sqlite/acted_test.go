@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+// lives is a database whose clock stands still between two commands.
+type lives struct {
+	*DB
+	t      *testing.T
+	o      Options
+	site   store.Site
+	agents [2]store.Actor
+	now    time.Time
+}
+
+func newLives(t *testing.T) *lives {
+	l := &lives{t: t, now: time.Now()}
+	l.o = Options{Path: filepath.Join(t.TempDir(), "desk.db"), Now: func() time.Time { return l.now }}
+	l.DB = open(t, l.o)
+	var err error
+	if l.site, err = l.CreateSite(t.Context(), store.Site{Key: "demo", Name: "Demo", BotName: "Eddy"}); err != nil {
+		t.Fatal(err)
+	}
+	for i, login := range []string{"lin", "moe"} {
+		a, err := l.CreateAgent(t.Context(), store.AgentAccount{Login: login, Name: login, Password: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.agents[i] = a.Actor()
+	}
+	return l
+}
+
+func (l *lives) do(cmd store.Command) store.Outcome {
+	l.t.Helper()
+	out := doOn(l.DB, cmd)
+	if out.Err != nil {
+		l.t.Fatalf("%+v: %v", cmd, out.Err)
+	}
+	l.now = l.now.Add(7 * time.Minute)
+	return out
+}
+
+// begin opens a conversation in which the customer says a word, and may pass it on to people.
+func (l *lives) begin(word string, human, pass bool) (conv string, customer store.Actor) {
+	l.t.Helper()
+	var token store.Token
+	_, _ = rand.Read(token[:])
+	c, err := l.CreateVisitor(l.t.Context(), l.site, token, l.now.Add(time.Hour))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	conv = doOn(l.DB, store.Open{Contact: c, Human: human}).Conv.ID // counted at the same time as its word
+	said := l.do(text(conv, c.Actor(), word))
+	if pass {
+		l.do(store.BotTurn{Conv: conv, Turn: said.Turn, Handoff: true})
+	}
+	return conv, c.Actor()
+}
+
+// live makes everything happen that reports count.
+func (l *lives) live(word string) {
+	l.t.Helper()
+	system, lin, moe := store.Actor{Kind: store.System}, l.agents[0], l.agents[1]
+	conv, _ := l.begin(word, true, false)
+	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: moe})
+	l.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: moe})
+	conv, _ = l.begin(word, false, false)
+	l.do(store.Move{Conv: conv, Trigger: store.Idle, By: system})
+	conv, _ = l.begin(word, false, true)
+	l.do(store.Move{Conv: conv, Trigger: store.Abandon, By: system})
+	conv, customer := l.begin(word, false, true)
+	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: lin})
+	l.do(text(conv, lin, "hello"))
+	l.do(store.Move{Conv: conv, Trigger: store.TransferAgent, By: lin, To: moe.ID})
+	l.do(store.Move{Conv: conv, Trigger: store.Return, By: moe})
+	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: lin})
+	l.do(store.Move{Conv: conv, Trigger: store.AgentClose, By: lin})
+	l.do(store.Move{Conv: conv, Trigger: store.ReopenToQueue, By: lin})
+	l.do(store.Move{Conv: conv, Trigger: store.TakeOver, By: moe})
+	l.do(store.Move{Conv: conv, Trigger: store.CustomerClose, By: customer})
+}
+
+func (l *lives) report() []store.ReportRow {
+	l.t.Helper()
+	rows, err := l.Background().Report(l.t.Context(), store.ReportQuery{By: store.ByAgent, From: l.now.Add(-24 * time.Hour).UnixMilli(), To: l.now.Add(time.Hour).UnixMilli()})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return rows
+}
+
+// The reports of a database of version 3 lose what they have counted of conversations without an action of their customer,
+// and nothing else.
+func TestMigrateForgetsSilentConversations(t *testing.T) {
+	l := newLives(t)
+	l.live("a word")
+	want := l.report()
+	l.live("silence")
+	if both := l.report(); reflect.DeepEqual(both, want) || len(want) != 3 {
+		t.Fatalf("nothing was counted: %+v", both)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := sql.Open("sqlite", l.o.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{ // as version 3 has it, and without the word of some customers
+		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`, `DELETE FROM schema_version WHERE version = 4`,
+	} {
+		if _, err := raw.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(query, err)
+		}
+	}
+	if err := raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.DB = open(t, l.o)
+	if got := l.report(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the reports have\n%+v, want\n%+v", got, want)
+	}
+	var acted, bad int
+	if err := l.hot.db.QueryRowContext(t.Context(), `SELECT sum(acted_at > 0), (SELECT count(*) FROM rollup_15m WHERE n <= 0) FROM conversation`).Scan(&acted, &bad); err != nil || acted != 4 || bad != 0 {
+		t.Errorf("%d conversations count, %d empty counts, %v", acted, bad, err)
+	}
+}
