@@ -277,7 +277,7 @@ func TestManageSites(t *testing.T) {
 	p := managed(t)
 	form := url.Values{
 		"key": {"shop"}, "name": {"The shop"}, "bot_name": {""}, "reopen": {"0"}, "origins": {"https://a.example\r\n\r\n https://b.example "}, "color": {"#0a716c"},
-		"greeting": {"Hello\r\nyou"}, "consent": {"Agree"}, "idle_chat": {"10"}, "rate": {"on"}, "keep_days": {"90"},
+		"greeting": {"Hello\r\nyou"}, "consent": {"Agree"}, "idle_chat": {"10"}, "rate": {"on"}, "keep_days": {"90"}, "chats": {"20"},
 		"field_name_0": {"email"}, "field_label_0": {"E-mail"}, "field_type_0": {"email"}, "field_required_0": {"on"}, "field_type_1": {"text"},
 	}
 	at := p.post("/admin/sites", form)
@@ -286,7 +286,7 @@ func TestManageSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.Settings
-	if s.ReopenWindow != -1 || !slices.Equal(got.Origins, []string{"https://a.example", "https://b.example"}) || got.Greeting != "Hello\nyou" || got.IdleChat != 600_000 || got.KeepDays != 90 || !got.RateChat ||
+	if s.ReopenWindow != -1 || !slices.Equal(got.Origins, []string{"https://a.example", "https://b.example"}) || got.Greeting != "Hello\nyou" || got.IdleChat != 600_000 || got.KeepDays != 90 || got.Chats != 20 || !got.RateChat ||
 		!slices.Equal(got.PreChat, []store.Field{{Name: "email", Label: "E-mail", Type: "email", Required: true}}) {
 		t.Errorf("made: %+v", s)
 	}
@@ -294,9 +294,9 @@ func TestManageSites(t *testing.T) {
 	if want := html.EscapeString(`<script src="http://example.com/widget.js" data-site="shop" async></script>`); !strings.Contains(html.UnescapeString(body), html.UnescapeString(want)) {
 		t.Errorf("no line to embed: %s", body)
 	}
-	bad := url.Values{"name": {""}, "reopen": {"721"}, "origins": {"ftp://x"}, "color": {"red"}, "idle_chat": {"43201"}, "keep_days": {"3651"}, "field_name_0": {"1x"}, "field_label_0": {"X"}, "field_type_0": {"text"}, "group": {"none"}}
+	bad := url.Values{"name": {""}, "reopen": {"721"}, "origins": {"ftp://x"}, "color": {"red"}, "idle_chat": {"43201"}, "keep_days": {"3651"}, "chats": {"100001"}, "field_name_0": {"1x"}, "field_label_0": {"X"}, "field_type_0": {"text"}, "group": {"none"}}
 	errs, body := p.refused("/admin/sites/"+s.ID, bad, http.StatusUnprocessableEntity)
-	for field, want := range map[string]string{"name": "Fill", "reopen": "720", "origins": "form", "color": "form", "idle_chat": "43200", "keep_days": "3650", "prechat": "form"} {
+	for field, want := range map[string]string{"name": "Fill", "reopen": "720", "origins": "form", "color": "form", "idle_chat": "43200", "keep_days": "3650", "chats": "100000", "prechat": "form"} {
 		if !strings.Contains(errs[field], want) {
 			t.Errorf("%s: %q does not say %q", field, errs[field], want)
 		}

@@ -65,7 +65,7 @@ type Options struct {
 	// Limits per address never count this machine itself.
 	TrustedProxies   []netip.Prefix
 	ConnsPerIP       int          // connections at once, WebSockets and others; default 256, negative = no limit
-	NewVisitorsPerIP hub.Rate     // default 1 a second, burst 30
+	NewVisitorsPerIP hub.Rate     // default 1 a second, burst 120
 	KeepIP           front.KeepIP // how much of clients' addresses is stored, default nothing
 
 	// Dumper writes the stacks of all goroutines when one of the pools is exhausted. nil writes none.
@@ -104,7 +104,7 @@ func (o *Options) fill() {
 		o.NewVisitors = hub.Rate{PerSecond: 50, Burst: 500}
 	}
 	if o.NewVisitorsPerIP == (hub.Rate{}) {
-		o.NewVisitorsPerIP = hub.Rate{PerSecond: 1, Burst: 30}
+		o.NewVisitorsPerIP = hub.Rate{PerSecond: 1, Burst: 120} // as many as may begin a chat at once
 	}
 	if o.ConnsPerIP == 0 {
 		o.ConnsPerIP = 256

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
 
 	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/desktest"
@@ -366,11 +367,11 @@ func TestNewVisitorsPerAddress(t *testing.T) {
 	}
 }
 
-// Six conversations of one address in 12 hours; one that was there already is none.
+// The chats of one address are counted with their first message; the address is the one that the proxy names.
 func TestNewConversationsPerAddress(t *testing.T) {
 	o := testOptions(t)
 	o.TrustedProxies = prefixes(t, "127.0.0.0/8")
-	o.Limits.Opens = 2
+	o.Limits.Chats = 2
 	s := serve(t, o)
 	from := func(ip string) *desktest.Client {
 		token := ""
@@ -388,13 +389,17 @@ func TestNewConversationsPerAddress(t *testing.T) {
 		t.Cleanup(c.Close)
 		return c
 	}
-	open := func(c *desktest.Client) proto.Code {
+	write := func(c *desktest.Client) proto.Code {
 		f, err := c.Do(s.ctx, "conv.open", "", proto.Open{})
 		s.ok(err)
+		if f.T != "err" {
+			f, err = c.Do(s.ctx, "msg.send", f.C, proto.Send{ClientID: uuid.NewString(), Body: "hello"})
+			s.ok(err)
+		}
 		var e proto.Error
 		if f.T == "err" {
 			f.Decode(&e)
-			if e.RetryMS < time.Hour.Milliseconds() {
+			if e.RetryMS < 29*time.Minute.Milliseconds() || e.RetryMS > 30*time.Minute.Milliseconds() {
 				t.Errorf("retry after %d ms", e.RetryMS)
 			}
 		}
@@ -405,7 +410,7 @@ func TestNewConversationsPerAddress(t *testing.T) {
 		who  *desktest.Client
 		want proto.Code
 	}{{ann, ""}, {ann, ""}, {ann, ""}, {bob, ""}, {eve, proto.CodeRateLimited}, {bob, ""}, {far, ""}} {
-		if got := open(c.who); got != c.want {
+		if got := write(c.who); got != c.want {
 			t.Errorf("step %d: %q, want %q", i, got, c.want)
 		}
 	}

@@ -107,6 +107,7 @@ func (q *request) siteEntered(s *store.Site) {
 	const minute = int64(time.Minute / time.Millisecond)
 	t.IdleBot, t.IdleWait, t.IdleChat, t.WarnFor = q.number("idle_bot")*minute, q.number("idle_wait")*minute, q.number("idle_chat")*minute, q.number("warn_for")*minute
 	t.KeepDays = int(q.number("keep_days"))
+	t.Chats = int(q.number("chats"))
 	t.PreChat = nil
 	for i := range store.MaxPreChat {
 		n := strconv.Itoa(i)
@@ -219,7 +220,7 @@ func siteShown(s *store.Site) url.Values {
 		"name": s.Name, "bot_name": s.BotName, "group": s.Group, "bot": s.Bot, "reopen": strconv.Itoa(int(max(s.ReopenWindow, 0) / time.Hour)),
 		"origins": strings.Join(t.Origins, "\n"), "keys": strings.Join(t.Keys, "\n"), "color": t.Color, "greeting": t.Greeting, "consent": t.Consent,
 		"idle_bot": unlessZero(t.IdleBot / minute), "idle_wait": unlessZero(t.IdleWait / minute), "idle_chat": unlessZero(t.IdleChat / minute),
-		"warn_for": unlessZero(t.WarnFor / minute), "keep_days": unlessZero(int64(t.KeepDays)),
+		"warn_for": unlessZero(t.WarnFor / minute), "keep_days": unlessZero(int64(t.KeepDays)), "chats": unlessZero(int64(t.Chats)),
 	} {
 		shown.Set(field, value)
 	}

@@ -187,6 +187,8 @@ var englishTexts = map[string]string{ // never changed
 	"sites.idle_chat.help":      "Empty: %d.",
 	"sites.warn_for":            "From the warning to the end (minutes)",
 	"sites.warn_for.help":       "Empty: %d.",
+	"sites.chats":               "New chats of one address in an hour",
+	"sites.chats.help":          "As many can begin at once. Empty: as the server allows, 120 unless it says otherwise.",
 	"sites.rate":                "Ask for a rating at the end",
 	"sites.rate.help":           "One to five, with a comment.",
 	"sites.keep_days":           "Delete closed chats after (days)",

@@ -187,6 +187,8 @@ var chineseTexts = map[string]string{ // never changed
 	"sites.idle_chat.help":      "留空为 %d。",
 	"sites.warn_for":            "提醒至结束（分钟）",
 	"sites.warn_for.help":       "留空为 %d。",
+	"sites.chats":               "同一地址每小时的新对话数",
+	"sites.chats.help":          "可同时开始。留空使用服务器的设置（默认 120）。",
 	"sites.rate":                "结束后请客户评分",
 	"sites.rate.help":           "一至五分，可附评论。",
 	"sites.keep_days":           "关闭的对话多少天后删除",

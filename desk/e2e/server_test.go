@@ -80,7 +80,7 @@ type desk struct {
 	data     string
 	login    string
 	password string
-	routing  string
+	flags    []string
 
 	cmd  *exec.Cmd
 	out  *testkit.Output
@@ -88,11 +88,13 @@ type desk struct {
 }
 
 // newDesk starts a desk whose router gives nobody anything, because most tests are not about it.
-func newDesk(t *testing.T) *desk { return routedDesk(t, store.Manual) }
+func newDesk(t *testing.T, flags ...string) *desk {
+	return routedDesk(t, store.Manual, flags...)
+}
 
-func routedDesk(t *testing.T, routing string) *desk {
+func routedDesk(t *testing.T, routing string, flags ...string) *desk {
 	t.Helper()
-	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir(), routing: routing}
+	d := &desk{t: t, addr: "127.0.0.1:0", data: t.TempDir(), flags: append([]string{"--routing", routing}, flags...)}
 	t.Cleanup(func() {
 		if d.cmd != nil {
 			d.stop()
@@ -113,7 +115,7 @@ func (d *desk) start() {
 		d.t.Fatal(err)
 	}
 	d.out = &testkit.Output{}
-	d.cmd = exec.Command(path, "desk", "--addr", d.addr, "--data", d.data, "--routing", d.routing)
+	d.cmd = exec.Command(path, append([]string{"desk", "--addr", d.addr, "--data", d.data}, d.flags...)...)
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

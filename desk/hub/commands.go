@@ -119,14 +119,18 @@ func (s *Session) sendMessage(cmd proto.Command, who identity, msg store.Append)
 		return
 	}
 	msg.Conv, msg.From = cmd.Conv, who.actor
-	s.run(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
+	giveBack, ok := s.begins(cmd, who)
+	if !ok {
+		return
+	}
+	s.runElse(h.laneFor(s, cmd.Conv), cmd, msg, func(out store.Outcome) {
 		e := &out.Events[len(out.Events)-1] // after the change that the message may have caused
 		h.Counters.Acks.Add(1)
 		if out.Dup {
 			h.Counters.Dups.Add(1)
 		}
 		s.reply("ok", cmd, cmd.Conv, proto.Ack{ID: e.ID, S: e.S(sideOf(who.actor.Kind)), Time: e.Time, Dup: out.Dup})
-	})
+	}, giveBack)
 }
 
 func (s *Session) forbid(cmd proto.Command, who string) {
@@ -188,12 +192,19 @@ func (s *Session) move(cmd proto.Command, who identity, m store.Move) {
 	if m.Force && !s.can(cmd, perm.Override) {
 		return
 	}
-	s.run(s.hub.laneFor(s, cmd.Conv), cmd, m, func(out store.Outcome) {
+	giveBack, ok := func() {}, true
+	if m.Trigger == store.Handoff {
+		giveBack, ok = s.begins(cmd, who)
+	}
+	if !ok {
+		return
+	}
+	s.runElse(s.hub.laneFor(s, cmd.Conv), cmd, m, func(out store.Outcome) {
 		s.reply("ok", cmd, cmd.Conv, proto.Changed{Head: head(&out.Conv, sideOf(who.actor.Kind))})
 		if m.Force {
 			s.auditSoon(store.AuditOverride, "conversation "+m.Conv, cmd.Type)
 		}
-	})
+	}, giveBack)
 }
 
 // sync reads a page of events on the pool of the caller's kind.

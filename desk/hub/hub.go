@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-eddy/eddy/desk/auth"
 	"github.com/go-eddy/eddy/desk/proto"
 	"github.com/go-eddy/eddy/desk/store"
 	"github.com/go-eddy/eddy/executor"
@@ -32,8 +31,8 @@ type Hub struct {
 	botStaff     *botStaff
 	turns        turns
 
-	opens *auth.Window // new conversations by network
-	crowd comeback     // clients that are told to come again later
+	chats chats    // new conversations by network
+	crowd comeback // clients that are told to come again later
 
 	draining atomic.Bool
 	rechecks atomic.Uint64 // counts up before each recheck of sessions, see recheck.go
@@ -69,7 +68,7 @@ func New(o Options) (*Hub, error) {
 	h.turns.open = make(map[string]*turn)
 	h.ticker = newPositions(h, l.QueueEvery)
 	h.receipts = newReceipts(h)
-	h.opens = auth.NewWindow(l.Opens, l.OpensWindow, maxOpenKeys)
+	h.chats.warn.Interval = time.Minute
 	h.router = newRouter(h)
 	h.queue = newQueue(h)
 	return h, nil

@@ -5,19 +5,14 @@ import (
 	"github.com/go-eddy/eddy/desk/store"
 )
 
-// open starts a conversation of the customer, or finds the one that is open. New conversations are counted by network.
+// open starts a conversation of the customer, or finds the one that is open.
 func (s *Session) open(cmd proto.Command, who identity, p *proto.Open) {
-	h, network := s.hub, s.peer.Network
-	counted := network != "" && !h.hasOpen(who.actor.ID)
-	if counted {
-		if wait := h.opens.Take(network, h.o.Now()); wait > 0 {
-			s.fail(cmd, rateLimited(wait))
+	h := s.hub
+	giveBack := func() {}
+	if !h.hasOpen(who.actor.ID) {
+		var ok bool
+		if giveBack, ok = s.count(cmd, who, p.Wants == "human" || p.Consent || len(p.Fields) > 0); !ok {
 			return
-		}
-	}
-	giveBack := func() {
-		if counted {
-			h.opens.Return(network)
 		}
 	}
 	c := store.Open{

@@ -74,14 +74,17 @@ type Limits struct {
 	AgentRunning    int // of one agent, default 4
 	AgentWaiting    int // of one agent, default 16
 
-	CustomerSessions int           // WebSocket connections of one contact, default 10
-	AgentSessions    int           // of one agent, default 20
-	Opens            int           // new conversations of one network in OpensWindow, default 6; negative = no limit
-	OpensWindow      time.Duration // default 12 h
+	CustomerSessions int // WebSocket connections of one contact, default 10
+	AgentSessions    int // of one agent, default 20
+	Chats            int // conversations that customers of one network begin in an hour on one site, default DefaultChats; negative = no limit
 
 	CustomerOutbound int // bytes that may wait for a slow customer, default 256 KiB
 	AgentOutbound    int // default 1 MiB
 }
+
+// DefaultChats is Limits.Chats unless it is set: an office or a school behind one address chats, and a script that writes
+// to staff all day gets two chats a minute.
+const DefaultChats = 120
 
 // PingInterval and PongTimeout are the heartbeat that the transport keeps up.
 const (
@@ -108,7 +111,7 @@ const (
 	customerPending  = 8 // reads waiting of one session
 	customerTotal    = 10_000
 	agentPoolQueue   = 1024
-	maxOpenKeys      = 20_000 // most networks whose new conversations are counted
+	maxChatKeys      = 20_000 // most networks whose new conversations are counted, of each limit
 	busyRetry        = time.Second / 2
 	unavailableRetry = time.Second
 	queueFullRetry   = 30 * time.Second
@@ -166,8 +169,7 @@ func (o *Options) fill() error {
 	or(&l.AgentWaiting, 16)
 	or(&l.CustomerSessions, 10)
 	or(&l.AgentSessions, 20)
-	or(&l.Opens, 6)
-	or(&l.OpensWindow, 12*time.Hour)
+	or(&l.Chats, DefaultChats)
 	or(&l.CustomerOutbound, 256<<10)
 	or(&l.AgentOutbound, 1<<20)
 	return nil

@@ -20,6 +20,7 @@ const (
 	MaxLogin     = 64
 	MaxName      = 80
 	MaxCapacity  = 1000
+	MaxChats     = 100_000 // of one address in an hour
 	MaxSiteKey   = 40
 	MaxOrigins   = 20
 	MaxSecrets   = 2
@@ -184,6 +185,7 @@ func (s *SiteSettings) check(i *Invalid) {
 	i.between("idle_chat", s.IdleChat, maxTimer)
 	i.between("warn_for", s.WarnFor, maxTimer)
 	i.between("keep_days", int64(s.KeepDays), MaxKeep)
+	i.between("chats", int64(s.Chats), MaxChats)
 }
 
 // hostForm matches names of hosts and IPv4 addresses as browsers write them.

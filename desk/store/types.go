@@ -197,6 +197,7 @@ type SiteSettings struct {
 	WarnFor  int64 `json:"warn_for,omitempty"`  // from the warning to the close
 	RateChat bool  `json:"rate_chat,omitempty"` // ask for a score after the close
 	KeepDays int   `json:"keep_days,omitempty"` // closed conversations are deleted after so many days, 0 = never
+	Chats    int   `json:"chats,omitempty"`     // new ones of one address in an hour; 0 = as the server allows
 }
 
 // Field is one question before a chat.

@@ -196,3 +196,14 @@ test('what waited for a conversation is sent in it, in order and with its ids', 
 	box.adopt(make({ area }).box);
 	assert.deepEqual(sent, ['a', 'b']);
 });
+
+test('a hint of the server is the least that is waited: refusals in a row are asked less and less often', async () => {
+	const clock = new Clock();
+	clock.env.random = () => 1;
+	const { box, sent } = make({ clock, answer: () => Promise.reject(refuse('rate_limited', 10)) });
+	box.setOpen(true);
+	box.add({ body: 'a' });
+	await settle();
+	await clock.advance(60_000);
+	assert.ok(sent.length > 3 && sent.length < 10, `${sent.length} attempts in a minute`);
+});

@@ -148,6 +148,8 @@ func TestDeskFlagsRefused(t *testing.T) {
 		{"--public-url=https://desk.example/chat", `"https://desk.example/chat"`, "https://desk.example"},
 		{"--public-url=https://a:99999", `"https://a:99999"`, "https://desk.example"},
 		{"--site-visitors=-1", "--site-visitors -1", "no limit"},
+		{"--chats-per-ip=-1", "--chats-per-ip is -1", "0 for no limit"},
+		{"--chats-per-ip=100001", "--chats-per-ip is 100001", "1 to 100000"},
 		{"--routing=fair", `"fair"`, "round_robin"},
 		{"--upload-size=20MB", `"20MB"`, "20MiB"},
 		{"--upload-size=-1", `"-1"`, "20MiB"},
@@ -162,11 +164,28 @@ func TestDeskFlagsRefused(t *testing.T) {
 	}
 }
 
-// TestDeskBelievesItsProxy: behind a trusted proxy the limit of an address is that of the client it names.
+// TestDeskBelievesItsProxy: behind a trusted proxy the address of a client is the one that the proxy names. A proxy on this
+// machine is trusted unless others are.
 func TestDeskBelievesItsProxy(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		flags []string
+		want  string
+	}{
+		"by default": {nil, "203.0.113.9"}, "named": {[]string{"--trusted-proxies", "127.0.0.1"}, "203.0.113.9"},
+		"another": {[]string{"--trusted-proxies", "192.0.2.1"}, "127.0.0.1"}, "none": {[]string{"--trusted-proxies="}, "127.0.0.1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loginFrom(t, c.flags, c.want)
+		})
+	}
+}
+
+// loginFrom fails to log in through a proxy on this machine, and looks up where that came from.
+func loginFrom(t *testing.T, flags []string, want string) {
 	data, account := cmdtest.MadeDesk(t)
-	p := cmdtest.StartServer(t, "desk", "--addr", "127.0.0.1:0", "--data", data, "--trusted-proxies", "127.0.0.1", "--keep-ip", "full")
+	p := cmdtest.StartServer(t, append([]string{"desk", "--addr", "127.0.0.1:0", "--data", data, "--keep-ip", "full"}, flags...)...)
 	body := strings.NewReader(`{"login":"` + account[1] + `","password":"wrong"}`)
 	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodPost, "http://"+p.Addr+"/api/v1/agent/login", body)
 	if err != nil {
@@ -190,7 +209,7 @@ func TestDeskBelievesItsProxy(t *testing.T) {
 	}
 	defer db.Close()
 	rows, err := db.Cold().Audit(t.Context(), store.AuditQuery{Action: store.AuditLoginFailed})
-	if err != nil || len(rows) != 1 || rows[0].IP != "203.0.113.9" {
+	if err != nil || len(rows) != 1 || rows[0].IP != want {
 		t.Errorf("audit %+v, %v", rows, err)
 	}
 }

@@ -2,6 +2,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,7 @@ type deskFlags struct {
 
 	proxies      []string
 	connsPerIP   int
+	chatsPerIP   int
 	siteVisitors int
 	keepIP       string
 	uploads      uploadFlags
@@ -74,6 +76,9 @@ func (f *deskFlags) check() error {
 	}
 	if f.siteVisitors < 0 {
 		return fmt.Errorf("--site-visitors %d is negative: use 0 for no limit", f.siteVisitors)
+	}
+	if f.chatsPerIP < 0 || f.chatsPerIP > store.MaxChats {
+		return fmt.Errorf("--chats-per-ip is %d: give 1 to %d, or 0 for no limit", f.chatsPerIP, store.MaxChats)
 	}
 	if err := f.uploads.check(); err != nil {
 		return err
@@ -118,10 +123,7 @@ func (f *deskFlags) checkData() error {
 
 func (f *deskFlags) options() desk.Options {
 	trusted, _ := f.trusted() // checked
-	perIP := f.connsPerIP
-	if perIP == 0 {
-		perIP = -1
-	}
+	perIP, chats := cmp.Or(f.connsPerIP, -1), cmp.Or(f.chatsPerIP, -1)
 	hsts := f.hsts
 	if !f.Certified() {
 		hsts = 0 // a proxy tells browsers itself, and a certificate for trials is no promise
@@ -133,7 +135,7 @@ func (f *deskFlags) options() desk.Options {
 	return desk.Options{
 		DataDir: f.data, Addr: f.Addr, KeepCloses: f.KeepCloses(), Loops: f.Loops, Poller: f.Poller, MaxConns: f.MaxConns, MemoryBudget: int(f.Memory),
 		HTTPS: f.overHTTPS(), HSTS: hsts, PublicURL: f.publicURL(), Dumper: f.Dumper, Routing: store.GroupSettings{Strategy: f.routing},
-		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
+		TrustedProxies: trusted, ConnsPerIP: perIP, NewVisitors: visitors, Limits: hub.Limits{Chats: chats}, KeepIP: keepIPs()[f.keepIP], Uploads: f.uploads.options(),
 	}
 }
 
@@ -160,8 +162,9 @@ func Command(t *cli.Terminal) *cobra.Command {
 	cmd.Flags().BoolVar(&f.https, "https", false, "browsers come over https, through a proxy that ends TLS")
 	cmd.Flags().DurationVar(&f.hsts, "hsts", defaultHSTS, "with --tls-cert, for how long browsers come to this host over https only; 0 = they are not told")
 	cmd.Flags().StringVar(&f.public, "public-url", "", "address by which customers reach Desk, such as https://desk.example; empty = as the administrator's browser says")
-	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", nil, "addresses or networks, separated by commas, whose X-Forwarded-For is believed")
+	cmd.Flags().StringSliceVar(&f.proxies, "trusted-proxies", []string{"127.0.0.0/8", "::1"}, "addresses or networks, separated by commas, whose X-Forwarded-For is believed; this machine unless given")
 	cmd.Flags().IntVar(&f.connsPerIP, "conns-per-ip", defaultConnsPerIP, "open connections of one address, but this machine's; 0 = no limit")
+	cmd.Flags().IntVar(&f.chatsPerIP, "chats-per-ip", hub.DefaultChats, "chats that customers of one address, but this machine's, may begin in an hour on a site, or at once; 0 = no limit")
 	cmd.Flags().IntVar(&f.siteVisitors, "site-visitors", defaultSiteVisitors, "new visitors of one site a second, ten times as many at once; 0 = no limit")
 	cmd.Flags().StringVar(&f.keepIP, "keep-ip", "none", "what is stored of clients' addresses: none, short (a network of them) or full")
 	f.uploads.register(cmd)

@@ -15,7 +15,7 @@ export class Conversation {
 	 * @param {string} o.scope who writes here, part of the storage keys
 	 * @param {import('./connection.js').Connection} o.connection
 	 * @param {import('./storage.js').SafeStorage} o.storage
-	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt'|'file', ev?: object) => void} o.onChange
+	 * @param {(c: Conversation, what: 'event'|'head'|'outbox'|'typing'|'presence'|'queue'|'receipt'|'file'|'refused', ev?: object) => void} o.onChange 'refused' comes with the error of a message
 	 * @param {() => boolean} [o.reports] whether this reader's receipts are of interest now
 	 */
 	constructor({ id, scope, connection, storage, onChange, reports = () => true }) {
@@ -145,6 +145,7 @@ export class Conversation {
 			return reply.d;
 		} catch (err) {
 			this.setHead(err.head);
+			this.onChange(this, 'refused', err);
 			throw err;
 		}
 	}

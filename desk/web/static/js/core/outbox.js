@@ -36,6 +36,7 @@ export class Outbox {
 		this.counter = this.items.reduce((max, i) => Math.max(max, i.n), 0);
 		this.open = false;
 		this.busy = false;
+		this.backoff = new Backoff({ random: env.random });
 	}
 
 	/** False when unsent messages would not survive a reload. */
@@ -158,6 +159,7 @@ export class Outbox {
 		try {
 			const ack = await this.send(item);
 			this.busy = false;
+			this.backoff.attempt = 0;
 			this.#settle(item, ack);
 		} catch (err) {
 			this.busy = false;

@@ -12,7 +12,7 @@ import { beginning, chunkSize } from '../core/chunks.js';
 import { Connection, followBrowser, socketURL } from '../core/connection.js';
 import { Conversation } from '../core/conversation.js';
 import { CustomerView } from './view.js';
-import { describe, nameOf } from './words.js';
+import { describe, limited, nameOf } from './words.js';
 import { MessageList } from '../core/message-list.js';
 import { Outbox } from '../core/outbox.js';
 import { asks, PreChat } from './prechat.js';
@@ -23,6 +23,7 @@ import { uuid } from '../core/storage.js';
 import { allowFiles, Uploads } from '../core/uploads.js';
 
 const person = 'human'; // the value of a bot's button for a person; the page has one of its own, always in reach
+const ownRate = 5_000; // ms that a visitor who writes much waits at most
 const firstPage = 100; // events of a long chat that are fetched at once; the rest when the reader scrolls up
 
 export class CustomerPage {
@@ -252,7 +253,7 @@ export class CustomerPage {
 		this.unsent ??= new Outbox({
 			scope: `${this.me.id}.new`, storage: this.storage, onAck: () => {},
 			send: () => this.#open().catch((err) => {
-				if (err.code === 'rate_limited') this.view.notice(t('prechat.limited'), true);
+				this.#late(err);
 				throw err;
 			}),
 			onChange: () => {
@@ -262,6 +263,13 @@ export class CustomerPage {
 			},
 		});
 		return this.unsent;
+	}
+
+	// A message waits for longer than its own rate asks for: its network has begun as many chats as it may.
+	#late(err) {
+		if (err.code !== 'rate_limited' || err.retryMs <= ownRate) return;
+		this.view.notice(limited(err.retryMs, true), true);
+		this.late = true;
 	}
 
 	async #answered(answers) {
@@ -295,7 +303,7 @@ export class CustomerPage {
 			return;
 		}
 		this.answers = null;
-		this.prechat.setError(t(err.code === 'rate_limited' ? 'prechat.limited' : 'prechat.failed'));
+		this.prechat.setError(err.code === 'rate_limited' ? limited(err.retryMs) : t('prechat.failed'));
 	}
 
 	#show(head) {
@@ -343,6 +351,7 @@ export class CustomerPage {
 		if (c !== this.conversation && this.conversation) return;
 		if (what === 'event') this.#event(ev);
 		if (what === 'outbox') this.list.setPending(c.outbox.items);
+		if (what === 'refused') this.#late(ev);
 		if (what === 'receipt') this.list.setPeer(c.peer);
 		if (what === 'file') this.list.redraw();
 		if (what === 'typing') this.list.setTyping(c.typingName && nameOf({ kind: 'agent', name: c.typingName.trim() }));
@@ -360,6 +369,8 @@ export class CustomerPage {
 			return;
 		}
 		if (ev.d.from.kind === 'customer') {
+			if (this.late) this.view.notice('');
+			this.late = false;
 			return;
 		}
 		if (ev.s > this.readUpTo && !this.#visible) {
@@ -443,7 +454,7 @@ export class CustomerPage {
 			await this.#open();
 			return true;
 		} catch (err) {
-			if (err.code !== 'lost') this.view.notice(t(err.code === 'rate_limited' ? 'prechat.limited' : failed), true);
+			if (err.code !== 'lost') this.view.notice(err.code === 'rate_limited' ? limited(err.retryMs) : t(failed), true);
 			return false;
 		}
 	}
@@ -461,7 +472,8 @@ export class CustomerPage {
 			}
 			c.setHead(err.head);
 			this.asking = false;
-			if (c.state === 'bot') this.view.notice(t(err.code === 'busy' ? 'customer.human.full' : 'customer.human.failed'), true);
+			const failed = err.code === 'rate_limited' ? limited(err.retryMs) : t(err.code === 'busy' ? 'customer.human.full' : 'customer.human.failed');
+			if (c.state === 'bot') this.view.notice(failed, true);
 		}
 		this.#render();
 	}

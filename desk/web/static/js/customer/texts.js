@@ -26,7 +26,11 @@ addTexts({
 		'prechat.long': 'Use at most {n} characters.',
 		'prechat.consent': 'Tick this box to start the chat.',
 		'prechat.failed': 'The chat could not be started. Check what you entered and try again.',
-		'prechat.limited': 'Too many new chats were started here. Try again later.',
+		'limited': 'Many new chats have come from your network.',
+		'limited.send.one': 'Leave this page open: your message is sent within a minute.',
+		'limited.send.other': 'Leave this page open: your message is sent in about {n} minutes.',
+		'limited.again.one': 'What you wrote is kept. Try again in a minute.',
+		'limited.again.other': 'What you wrote is kept. Try again in about {n} minutes.',
 
 		'rate.title': 'How was this chat?',
 		'rate.1': 'Very bad',
@@ -62,7 +66,9 @@ addTexts({
 		'prechat.long': '请不要超过 {n} 个字符。',
 		'prechat.consent': '请勾选后再开始对话。',
 		'prechat.failed': '未能开始对话。请检查填写的内容后重试。',
-		'prechat.limited': '此处新建的对话过多，请稍后再试。',
+		'limited': '您所在的网络新建的对话较多。',
+		'limited.send.other': '请不要关闭此页面，您的消息将在约 {n} 分钟后自动发送。',
+		'limited.again.other': '您填写的内容已保留，请在约 {n} 分钟后重试。',
 
 		'rate.title': '您对此次服务满意吗？',
 		'rate.1': '很不满意',

@@ -2,6 +2,8 @@
 
 import { number, plural, t } from '../core/i18n.js';
 
+const sendsWithin = 100_000; // later than that a message is given up, and its writer is asked
+
 /** The name of a participant. */
 export function nameOf(from) {
 	if (from.name) return from.name;
@@ -18,6 +20,11 @@ export function place(n) {
 export function estimate(ms) {
 	if (!(ms > 0)) return '';
 	return ms < 60_000 ? t('customer.estimate.soon') : plural('customer.estimate', Math.round(ms / 60_000));
+}
+
+/** What a visitor is told whose network has begun as many chats as it may: what to do, and when. */
+export function limited(ms, keepsTrying = false) {
+	return `${t('limited')} ${plural(keepsTrying && ms < sendsWithin ? 'limited.send' : 'limited.again', Math.ceil(ms / 60_000))}`;
 }
 
 /** The line of a state change or of a notice, '' for none. */
