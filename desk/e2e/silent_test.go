@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-eddy/eddy/desk/desktest"
 	"github.com/go-eddy/eddy/desk/store"
+	"github.com/go-eddy/eddy/desk/store/sqlite"
 	"github.com/go-eddy/eddy/internal/testkit"
 )
 
@@ -81,4 +82,29 @@ func TestVisitorsWhoNeverWriteLeaveNothing(t *testing.T) {
 	for _, tab := range []*tab{p, second, shop} {
 		tab.clean()
 	}
+}
+
+// TestChatWithoutABotBeginsWithTheFirstMessage: nobody waits in the queue who has only looked at the page.
+func TestChatWithoutABotBeginsWithTheFirstMessage(t *testing.T) {
+	b := startBrowser(t, "en")
+	d := newDesk(t)
+	d.change(func(ctx context.Context, db *sqlite.DB, site store.Site) {
+		site.BotName = ""
+		if err := db.UpdateSite(ctx, site); err != nil {
+			t.Fatal(err)
+		}
+	})
+	p := b.open("page", phone, 740, d.url("/chat/demo"))
+	p.until("the page greets by itself", `document.querySelector('[data-testid="customer"]').dataset.state === 'new' && `+node("empty")+`.textContent.startsWith('We are here to help')`)
+	p.gone("talk-to-person")
+	p.shot("before")
+	if open, _ := d.kept(); open != 0 {
+		t.Errorf("%d conversations", open)
+	}
+	p.send("Is anybody there?")
+	p.until("the visitor waits", accepted("Is anybody there?")+` && document.querySelector('[data-testid="queue-card"]').dataset.position === '1'`)
+	if open, reported := d.kept(); open != 1 || reported.Opened != 1 || reported.Arrived != 1 {
+		t.Errorf("%d conversations, %+v", open, reported)
+	}
+	p.clean()
 }
