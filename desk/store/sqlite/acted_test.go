@@ -30,7 +30,7 @@ func newLives(t *testing.T) *lives {
 		t.Fatal(err)
 	}
 	for i, login := range []string{"lin", "moe"} {
-		a, err := l.CreateAgent(t.Context(), store.AgentAccount{Login: login, Name: login, Password: "x"})
+		a, err := l.CreateAgent(t.Context(), store.AgentAccount{Login: login, Name: login, Password: "x", Capacity: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +115,8 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range []string{ // as version 3 has it, and without the word of some customers
-		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`, `DELETE FROM schema_version WHERE version = 4`,
+	for _, query := range []string{ // as version 5 has it, and without the word of some customers
+		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`, `DELETE FROM schema_version WHERE version = 6`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)
