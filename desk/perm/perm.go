@@ -68,3 +68,21 @@ func (r Role) Permissions() []Permission {
 	}
 	return nil
 }
+
+// KeyScope is one thing that an API key may be allowed to do.
+type KeyScope string
+
+// Scopes of API keys.
+const (
+	KeyRead     KeyScope = "read"     // list and read conversations; private data are masked
+	KeySend     KeyScope = "send"     // write messages into conversations
+	KeyContacts KeyScope = "contacts" // read contacts; private data are masked
+	KeyTags     KeyScope = "tags"     // add and remove tags
+	KeyReports  KeyScope = "reports"  // read reports
+)
+
+// KeyScopes returns every scope, in the order of the pages.
+func KeyScopes() []KeyScope { return []KeyScope{KeyRead, KeySend, KeyContacts, KeyTags, KeyReports} }
+
+// Valid reports whether the scope exists.
+func (s KeyScope) Valid() bool { return slices.Contains(KeyScopes(), s) }

@@ -51,7 +51,7 @@ func (c *Conversation) TagList() []string {
 // than MaxTags.
 type Tag struct {
 	Conv   string
-	By     Actor // an agent
+	By     Actor // an agent, or System
 	Add    []string
 	Remove []string
 }

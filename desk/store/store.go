@@ -44,7 +44,7 @@ type Open struct {
 
 // Append adds a message of a customer or of the owning agent; it is the last of the outcome's events. The text of an
 // agent takes a conversation over from the bot. The text of a customer reopens a closed conversation while the site
-// allows it.
+// allows it. A text of System, which may stand for a program, is a notice: it changes neither owner nor state.
 type Append struct {
 	Conv     string
 	From     Actor
@@ -161,6 +161,7 @@ type Store interface {
 	Files
 	Management
 	StaffWrites
+	KeyWrites
 
 	// ID identifies the data; it changes when a backup is restored.
 	ID() string
@@ -176,7 +177,11 @@ type Store interface {
 type Reader interface {
 	Listing
 	StaffReader
+	KeyReader
 
+	// Conversations returns one page and the cursor of the next one, "" at the end. Conversations that begin meanwhile
+	// do not move the pages. The error is ErrCursor for a cursor that no page has given.
+	Conversations(ctx context.Context, q ConvQuery) ([]Conversation, string, error)
 	// Conversation returns one head, or ErrNotFound.
 	Conversation(ctx context.Context, id string) (Conversation, error)
 	// Events returns the events after a sequence number of one side in order, at most limit and about maxBytes of text.

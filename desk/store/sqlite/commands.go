@@ -284,6 +284,8 @@ func (t *tx) append(c store.Append) (store.Outcome, error) {
 	switch {
 	case c.Note:
 		e.Kind = store.KindNote
+	case c.From.Kind == store.System:
+		e.Kind = store.KindNotice
 	case len(e.Files) > 0:
 		e.Kind = store.KindFile
 	}
@@ -311,7 +313,7 @@ func (t *tx) admit(d *draft, c *store.Append) error {
 		return t.step(d, store.Input{Trigger: store.ReopenToQueue, By: c.From})
 	case d.State == store.Closed:
 		return store.ErrClosed
-	case c.From.Kind == store.Customer:
+	case c.From.Kind == store.Customer, c.From.Kind == store.System:
 		return nil
 	case d.State == store.InBot && agent:
 		return t.step(d, store.Input{Trigger: store.TakeOver, By: c.From})

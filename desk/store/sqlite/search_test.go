@@ -124,13 +124,18 @@ func TestReadPlans(t *testing.T) {
 		args  []any
 		want  []string
 	}{
-		"search":    {sqlSearch, append([]any{`"x"`, 1, 1}, a...), []string{"message_words VIRTUAL TABLE", "SEARCH m USING INDEX message_doc", "SEARCH c USING PRIMARY KEY"}},
-		"unindexed": {sqlUnindexed, []any{1}, []string{"message_unindexed"}},
-		"last doc":  {sqlLastDoc, []any{1}, []string{"message_doc"}},
-		"expired":   {sqlExpired, []any{"x", 1}, []string{"SEARCH c USING INDEX conversation_kept"}},
-		"its files": {sqlDropFiles, []any{"x", 1}, []string{"attachment_conversation"}},
-		"its turns": {sqlDropTurns, []any{"x", 1}, []string{"bot_turn_conversation"}},
-		"history":   {sqlHistory, slices.Concat(a, []any{"x", 1, "x"}, a, []any{1}), []string{"conversation_contact"}},
+		"search":             {sqlSearch, append([]any{`"x"`, 1, 1}, a...), []string{"message_words VIRTUAL TABLE", "SEARCH m USING INDEX message_doc", "SEARCH c USING PRIMARY KEY"}},
+		"unindexed":          {sqlUnindexed, []any{1}, []string{"message_unindexed"}},
+		"last doc":           {sqlLastDoc, []any{1}, []string{"message_doc"}},
+		"expired":            {sqlExpired, []any{"x", 1}, []string{"SEARCH c USING INDEX conversation_kept"}},
+		"its files":          {sqlDropFiles, []any{"x", 1}, []string{"attachment_conversation"}},
+		"its turns":          {sqlDropTurns, []any{"x", 1}, []string{"bot_turn_conversation"}},
+		"history":            {sqlHistory, slices.Concat(a, []any{"x", 1, "x"}, a, []any{1}), []string{"conversation_contact"}},
+		"all conversations":  {sqlConvs, []any{1, "x", 0, 1}, []string{"SEARCH c USING INDEX conversation_opened (opened_at>? AND (opened_at,id)<(?,?))"}},
+		"those of one state": {sqlConvsIn, []any{"closed", 1, "x", 0, 1}, []string{"SEARCH c USING INDEX conversation_state (state=? AND opened_at>? AND (opened_at,id)<(?,?))"}},
+		"API key":            {sqlKey, []any{"x"}, []string{"SEARCH api_key USING INDEX"}},
+		"API keys":           {sqlKeys, []any{1}, []string{"api_key_revoked"}},
+		"revoked API keys":   {sqlRevoked, []any{1}, []string{"api_key_revoked"}},
 	} {
 		rows, err := r.cold.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+c.query, c.args...)
 		if err != nil {
@@ -151,6 +156,9 @@ func TestReadPlans(t *testing.T) {
 		}
 		if strings.Contains(text, "SCAN m\n") || strings.Contains(text, "SCAN c\n") || strings.Contains(text, "SCAN message\n") {
 			t.Errorf("%s reads everything:\n%s", name, text)
+		}
+		if strings.Contains(text, "B-TREE FOR ORDER BY") {
+			t.Errorf("%s sorts what it has read:\n%s", name, text)
 		}
 	}
 }

@@ -72,16 +72,28 @@ func (r *reader) Access(ctx context.Context, s store.Scope, conv string) (a stor
 	return a, notFound(err)
 }
 
-// History implements store.StaffReader. The cursor is the opening time and the id of the last conversation.
+// cursorAfter returns the cursor that continues behind a conversation: the time of its opening and its id.
+func cursorAfter(c *store.Conversation) string {
+	return strconv.FormatInt(c.OpenedAt, 36) + "." + c.ID
+}
+
+// cursorAt reads a cursor of cursorAfter. "" is the beginning.
+func cursorAt(cursor string) (opened int64, id string, err error) {
+	if cursor == "" {
+		return 1<<63 - 1, "", nil
+	}
+	at, id, ok := strings.Cut(cursor, ".")
+	if opened, err = strconv.ParseInt(at, 36, 64); err != nil || !ok {
+		return 0, "", store.ErrCursor
+	}
+	return opened, id, nil
+}
+
+// History implements store.StaffReader.
 func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor string, limit int) ([]store.Past, string, error) {
-	opened, id := int64(1<<63-1), ""
-	if cursor != "" {
-		at, rest, ok := strings.Cut(cursor, ".")
-		n, err := strconv.ParseInt(at, 36, 64)
-		if err != nil || !ok {
-			return nil, "", store.ErrCursor
-		}
-		opened, id = n, rest
+	opened, id, err := cursorAt(cursor)
+	if err != nil {
+		return nil, "", err
 	}
 	args := append(append(accessArgs(s), contact, opened, id), append(accessArgs(s), limit+1)...)
 	all, err := list(ctx, r.db, func(row scanner) (store.Past, error) {
@@ -95,8 +107,7 @@ func (r *reader) History(ctx context.Context, s store.Scope, contact, cursor str
 	if err != nil || len(all) <= limit {
 		return all, "", err
 	}
-	last := &all[limit-1]
-	return all[:limit], strconv.FormatInt(last.OpenedAt, 36) + "." + last.ID, nil
+	return all[:limit], cursorAfter(&all[limit-1].Conversation), nil
 }
 
 // Canned implements store.StaffReader.
@@ -131,7 +142,7 @@ func (t *tx) tag(c store.Tag) (store.Outcome, error) {
 		return store.Outcome{}, err
 	}
 	head := store.Outcome{Conv: d.Conversation}
-	if c.By.Kind != store.Agent {
+	if c.By.Kind != store.Agent && c.By.Kind != store.System {
 		return head, store.ErrForbidden
 	}
 	for _, tag := range c.Remove {
