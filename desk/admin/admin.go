@@ -103,6 +103,7 @@ func (p *Pages) Routes() []Route {
 		manage("GET /admin/canned/{id}", p.editCanned), manage("POST /admin/canned/{id}", p.saveCanned), manage("POST /admin/canned/{id}/delete", p.deleteCanned),
 		manage("GET /admin/bots", p.bots), manage("GET /admin/bots/new", p.newBot), manage("POST /admin/bots", p.createBot),
 		manage("GET /admin/bots/{id}", p.editBot), manage("POST /admin/bots/{id}", p.saveBot), manage("POST /admin/bots/{id}/delete", p.deleteBot),
+		manage("GET /admin/keys", p.keys), manage("GET /admin/keys/new", p.newKey), manage("POST /admin/keys", p.createKey), manage("POST /admin/keys/{id}/revoke", p.revokeKey),
 		{"GET /admin/audit", perm.ViewAudit, p.serve(p.audit)},
 		{"POST /admin/language", perm.ViewAudit, p.serve(p.language)},
 	}
@@ -165,7 +166,7 @@ func (q *request) Path() string { return q.r.URL.RequestURI() }
 
 // Done says what has just been done.
 func (q *request) Done() string {
-	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed"}, what) {
+	if what := q.r.URL.Query().Get("done"); slices.Contains([]string{"saved", "created", "deleted", "reset", "removed", "revoked"}, what) {
 		return q.T("done." + what)
 	}
 	return ""

@@ -58,6 +58,9 @@ func TestTextsExist(t *testing.T) {
 	for _, s := range store.Strategies() {
 		names = append(names, "strategy."+s, "strategy."+s+".help")
 	}
+	for _, scope := range perm.KeyScopes() {
+		names = append(names, "scope."+string(scope), "scope."+string(scope)+".help")
+	}
 	for _, a := range actions() {
 		names = append(names, "action."+a)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 )
 
 // NewToken returns a random 256-bit bearer token for the client, and the hash by which the server knows it.
@@ -26,4 +27,22 @@ func NewPassword() string {
 		b[i] = letters[b[i]&31]
 	}
 	return string(b)
+}
+
+// keyMark is what every API key begins with, so that tools that look for leaked secrets know one.
+const keyMark = "desk_"
+
+// NewKey returns a random API key for a program, its first characters for recognising it, and the hash by which the
+// server knows it.
+func NewKey() (key, prefix string, hash [32]byte) {
+	token, _ := NewToken()
+	key = keyMark + token
+	return key, key[:len(keyMark)+6], HashToken(key)
+}
+
+// LooksLikeKey reports whether a text has the form of NewKey. A text that has not need not be looked up.
+func LooksLikeKey(s string) bool {
+	token, ok := strings.CutPrefix(s, keyMark)
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	return ok && err == nil && len(raw) == 32
 }

@@ -73,7 +73,7 @@ const (
 
 // Workers is the size of the pool to run the handler on. It is more than the places of all kinds of requests together,
 // so that pages and upgrades always find a worker.
-const Workers = 80 + readyRequests + visitorUploads + staffUploads + visitorFetches + staffFetches
+const Workers = 80 + readyRequests + programRequests + programReports + visitorUploads + staffUploads + visitorFetches + staffFetches
 
 // Front is the HTTP side of one Desk. Any goroutine may call its methods.
 type Front struct {
@@ -96,6 +96,7 @@ type Front struct {
 	sockets    census        // WebSocket connections by network
 	running    census        // uploads by uploader, and fetches by contact
 	places     places
+	programs   programs
 	untrusted  sync.Once // the warning about a proxy has been given
 	draining   atomic.Bool
 }
@@ -141,6 +142,7 @@ func New(ctx context.Context, o Options) (*Front, error) {
 		return nil, err
 	}
 	f.readOrigins(ctx)
+	f.programs = f.newPrograms()
 	f.handler = f.routes()
 	return f, nil
 }

@@ -42,6 +42,7 @@ func (f *Front) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/bot/turns/{id}", f.limited(f.places.bots, f.botAnswer))
 	f.manageRoutes(mux)
 	f.wallRoutes(mux)
+	f.programRoutes(mux)
 	mux.HandleFunc("POST "+widgetUploads, f.limited(f.places.uploads, f.widgetUpload))
 	mux.HandleFunc("POST "+agentUploads, f.staffIn(f.places.staffUploads, f.o.Uploads.MaxTime+f.within(requestTimeout), perm.Serve, f.agentUpload))
 	mux.HandleFunc("GET /files/{id}", f.file)
@@ -189,16 +190,19 @@ func (f *Front) storeProblem(w http.ResponseWriter, err error) {
 }
 
 // decode reads a small JSON body. false means that the answer has been given.
-func decode(w http.ResponseWriter, r *http.Request, v any) bool {
+func decode(w http.ResponseWriter, r *http.Request, v any) bool { return decodeUpTo(w, r, v, maxBody) }
+
+// decodeUpTo is decode for bodies of at most limit bytes.
+func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		problem(w, http.StatusUnsupportedMediaType, &proto.Error{Code: proto.CodeBadRequest, Text: "Content-Type must be application/json."})
 		return false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: "The body is over 16 KiB."})
+		problem(w, http.StatusRequestEntityTooLarge, &proto.Error{Code: proto.CodeTooLarge, Text: fmt.Sprintf("The body is over %d KiB.", limit>>10)})
 		return false
 	case err != nil || json.Unmarshal(body, v) != nil:
 		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The body is not the JSON this address expects."})

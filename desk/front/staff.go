@@ -81,15 +81,20 @@ func (f *Front) notLoggedIn(w http.ResponseWriter, r *http.Request) {
 
 // denied refuses what the role may not do, and adds that to the audit log.
 func (f *Front) denied(w http.ResponseWriter, r *http.Request, s store.AgentSession, p perm.Permission) {
-	f.Counters.RequestsDenied.Add(1)
-	if f.denials.Allow(s.Agent.ID, f.o.Now()) {
-		f.auditSoon(s.Agent.Actor(), store.AuditDenied, "route "+r.Pattern, "needs "+string(p), f.address(r))
-	}
+	f.logDenied(r, s.Agent.Actor(), "needs "+string(p))
 	if !isPage(r) {
 		problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: "Your role may not do this."})
 		return
 	}
 	f.refusePage(w, http.StatusForbidden, "forbidden.html")
+}
+
+// logDenied counts a refusal and adds it to the audit log, but not all of a flood.
+func (f *Front) logDenied(r *http.Request, who store.Actor, why string) {
+	f.Counters.RequestsDenied.Add(1)
+	if f.denials.Allow(who.ID, f.o.Now()) {
+		f.auditSoon(who, store.AuditDenied, "route "+r.Pattern, why, f.address(r))
+	}
 }
 
 // audit writes a line of the audit log and waits for its commit. Call it before the action, because an action that

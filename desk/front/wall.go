@@ -161,23 +161,27 @@ func reportQuery(v url.Values) (q store.ReportQuery, err error) {
 	return q, err
 }
 
-// report answers with the rows of a report, as JSON or as CSV.
-func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
-	q, err := reportQuery(r.URL.Query())
+// readReport reads the rows of a report. Errors about the query and about the time it takes are *proto.Error.
+func (f *Front) readReport(ctx context.Context, v url.Values) ([]store.ReportRow, error) {
+	q, err := reportQuery(v)
 	if err != nil {
-		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()})
-		return
+		return nil, &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()}
 	}
-	rows, err := f.store.Background().Report(r.Context(), q)
+	rows, err := f.store.Background().Report(ctx, q)
 	switch {
 	case errors.Is(err, store.ErrConflict):
-		problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."})
-		return
-	case err != nil && r.Context().Err() != nil:
-		problem(w, http.StatusServiceUnavailable, proto.Later(proto.CodeUnavailable, "The report took too long. Choose a shorter period.", 5*time.Second))
-		return
-	case err != nil:
-		f.storeProblem(w, err)
+		return nil, &proto.Error{Code: proto.CodeBadRequest, Text: "The period must end after it begins and have at most 400 days."}
+	case err != nil && ctx.Err() != nil:
+		return nil, proto.Later(proto.CodeUnavailable, "The report took too long. Choose a shorter period.", 5*time.Second)
+	}
+	return rows, err
+}
+
+// report answers with the rows of a report, as JSON or as CSV.
+func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSession) {
+	rows, err := f.readReport(r.Context(), r.URL.Query())
+	if err != nil {
+		f.callFailed(w, err)
 		return
 	}
 	if r.URL.Query().Get("format") != "csv" {
@@ -186,11 +190,12 @@ func (f *Front) report(w http.ResponseWriter, r *http.Request, s store.AgentSess
 		}{rows})
 		return
 	}
-	if err := f.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(q.By), strconv.Itoa(len(rows))+" rows", f.address(r)); err != nil {
+	by := store.By(r.URL.Query().Get("by"))
+	if err := f.audit(r.Context(), s.Agent.Actor(), store.AuditExport, "report by "+string(by), strconv.Itoa(len(rows))+" rows", f.address(r)); err != nil {
 		f.storeProblem(w, err)
 		return
 	}
-	sendCSV(w, q.By, rows)
+	sendCSV(w, by, rows)
 }
 
 // sendCSV sends a report as a file. Times are seconds.

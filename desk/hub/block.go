@@ -36,7 +36,7 @@ func (s *Session) contactBlock(cmd proto.Command, who identity, p *proto.Contact
 			s.hub.closeBlocked(p.Contact, who.actor, p.Reason)
 			s.hub.CloseContact(p.Contact, proto.CloseBlocked, "blocked")
 		}
-		return proto.ContactChanged{Contact: card(&c)}, nil
+		return proto.ContactChanged{Contact: Card(&c)}, nil
 	})
 }
 

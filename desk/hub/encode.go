@@ -62,8 +62,11 @@ func eventFrame(e *store.Event, side store.Side) []byte {
 		})
 	}
 	m := proto.Msg{ID: e.ID, Kind: e.Kind, From: party(e.From), Body: e.Body, ClientID: e.ClientID, Payload: e.Payload, Time: e.Time}
-	if e.From.Kind == store.Bot {
+	if e.From.Kind == store.Bot || e.From.Kind == store.System {
 		m.ClientID = ""
+	}
+	if e.From.Kind == store.System && side == store.CustomerSide {
+		m.From = proto.Party{Kind: string(store.System)} // the name of a program is for staff
 	}
 	m.Buttons = buttons(e.Buttons)
 	for i := range e.Files {

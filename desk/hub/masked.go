@@ -28,20 +28,25 @@ func (s *Session) view(frame []byte) []byte {
 	return maskFrame(frame)
 }
 
-// maskFrame hides private text in every string of a frame, except in the protocol's own fields. A frame that cannot be
-// read is not shown.
+// maskFrame is Mask for a frame. A frame that cannot be read is not shown.
 func maskFrame(frame []byte) []byte {
-	d := json.NewDecoder(bytes.NewReader(frame))
-	d.UseNumber()
-	var v map[string]any
-	if d.Decode(&v) != nil {
-		return []byte(`{"t":"err","d":{"code":"internal","text":"this cannot be shown"}}`)
-	}
-	out, err := json.Marshal(maskValue(v))
+	out, err := Mask(frame)
 	if err != nil {
 		return []byte(`{"t":"err","d":{"code":"internal","text":"this cannot be shown"}}`)
 	}
 	return out
+}
+
+// Mask hides private text in every string of a JSON object, except in the protocol's own fields. Staff and programs that
+// may not see telephone numbers, addresses and card numbers get everything through Mask.
+func Mask(object []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	var v map[string]any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(maskValue(v))
 }
 
 func maskValue(v any) any {

@@ -155,7 +155,8 @@ func (s *Session) canned(cmd proto.Command, who identity, p *proto.CannedList) {
 	})
 }
 
-func card(c *store.Contact) proto.ContactCard {
+// Card returns a contact as staff see it.
+func Card(c *store.Contact) proto.ContactCard {
 	k := proto.ContactCard{
 		ID: c.ID, Name: c.Name, Locale: c.Locale, Verified: c.Verified, Blocked: c.Blocked, External: c.External, Attributes: c.Attributes, Created: c.Created,
 	}
@@ -186,7 +187,7 @@ func (s *Session) contactGet(cmd proto.Command, who identity, p *proto.ContactGe
 			return nil, err
 		}
 		past, err := s.past(ctx, r, who, p.Contact, "")
-		return proto.ContactGot{Contact: card(&c), Past: past}, err
+		return proto.ContactGot{Contact: Card(&c), Past: past}, err
 	})
 }
 
@@ -203,7 +204,7 @@ func (s *Session) contactPatch(cmd proto.Command, who identity, p *proto.Contact
 			return nil, err
 		}
 		s.hub.renamed(&c)
-		return proto.ContactChanged{Contact: card(&c)}, nil
+		return proto.ContactChanged{Contact: Card(&c)}, nil
 	})
 }
 

@@ -285,7 +285,7 @@ func checkSend(p any) *Error {
 	if err := checkAttachments(s.Attachments); err != nil {
 		return err
 	}
-	return checkText("body", s.Body, len(s.Attachments) == 0)
+	return CheckText("body", s.Body, len(s.Attachments) == 0)
 }
 
 func checkNote(p any) *Error {
@@ -296,7 +296,7 @@ func checkNote(p any) *Error {
 	if err := checkAttachments(n.Attachments); err != nil {
 		return err
 	}
-	return checkText("body", n.Body, len(n.Attachments) == 0)
+	return CheckText("body", n.Body, len(n.Attachments) == 0)
 }
 
 // checkClientID puts a client id into its canonical form.
@@ -309,7 +309,8 @@ func checkClientID(s *string) *Error {
 	return nil
 }
 
-func checkText(field, text string, required bool) *Error {
+// CheckText checks the text of a message. field is its name in the error.
+func CheckText(field, text string, required bool) *Error {
 	if n := utf8.RuneCountInString(text); n > MaxTextChars {
 		return fail(CodeTooLarge, fmt.Sprintf("the text has %d characters, the limit is %d", n, MaxTextChars))
 	}
@@ -341,7 +342,7 @@ func checkTransfer(p any) *Error {
 	if err := checkRev(t.Rev); err != nil {
 		return err
 	}
-	return checkText("note", t.Note, false)
+	return CheckText("note", t.Note, false)
 }
 
 func checkReturn(p any) *Error {
@@ -349,7 +350,7 @@ func checkReturn(p any) *Error {
 	if err := checkRev(r.Rev); err != nil {
 		return err
 	}
-	return checkText("note", r.Note, false)
+	return CheckText("note", r.Note, false)
 }
 
 func checkClose(p any) *Error {

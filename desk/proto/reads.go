@@ -291,8 +291,10 @@ func checkBlock(p any) *Error {
 	return checkLine("reason", &b.Reason, maxReasonChars)
 }
 
-func checkTag(p any) *Error {
-	t := p.(*Tag)
+func checkTag(p any) *Error { return p.(*Tag).Check() }
+
+// Check checks the tags and puts them into their canonical form.
+func (t *Tag) Check() *Error {
 	if len(t.Add)+len(t.Remove) == 0 {
 		return fail(CodeBadRequest, "tag needs add or remove")
 	}

@@ -1,0 +1,174 @@
+package front
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-eddy/eddy/desk/api"
+	"github.com/go-eddy/eddy/desk/auth"
+	"github.com/go-eddy/eddy/desk/perm"
+	"github.com/go-eddy/eddy/desk/proto"
+	"github.com/go-eddy/eddy/desk/store"
+)
+
+const (
+	programRequests = 4   // calls of programs at once, fewer than the connections for reads of staff
+	programReports  = 1   // reports of programs at once, fewer than the connections for reports
+	keyRate         = 10  // calls of one key a second
+	keyBurst        = 50  // calls of one key at once
+	guessRate       = 0.1 // wrong keys of one address a second
+	guessBurst      = 20  // wrong keys of one address at once
+	readAgain       = 10 * time.Minute
+	maxAPIBody      = 64 << 10
+)
+
+// programs is what the calls of programs need.
+type programs struct {
+	api     api.API
+	calls   *auth.Buckets // by key
+	guesses *auth.Buckets // wrong keys by network
+	reads   *auth.Buckets // lines in the audit log about what a key reads, by key and object
+	places  chan struct{}
+	reports chan struct{}
+}
+
+func (f *Front) newPrograms() programs {
+	return programs{
+		api:     api.API{Store: f.store, Hub: f.hub, Report: f.readReport},
+		calls:   auth.NewBuckets(keyRate, keyBurst, maxLimited),
+		guesses: auth.NewBuckets(guessRate, guessBurst, maxLimited),
+		reads:   auth.NewBuckets(1/readAgain.Seconds(), 1, maxLimited),
+		places:  make(chan struct{}, programRequests),
+		reports: make(chan struct{}, programReports),
+	}
+}
+
+// programRoutes adds the calls of programs and their description.
+func (f *Front) programRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /api/v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) { answer(w, json.RawMessage(api.Description())) })
+	for _, call := range api.Calls() {
+		mux.HandleFunc(call.Pattern, f.program(&call))
+	}
+}
+
+// program is the one gate in front of every call of programs. It takes a place of programs, finds the key, and checks
+// its rate, its scope and the shape of the request.
+func (f *Front) program(c *api.Call) http.HandlerFunc {
+	places, limit := f.programs.places, f.within(requestTimeout)
+	if c.Scope == perm.KeyReports {
+		places, limit = f.programs.reports, f.within(reportTimeout)
+	}
+	return f.limited(places, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		key, ok := f.keyOf(ctx, w, r)
+		if !ok {
+			return
+		}
+		if wait := f.programs.calls.Take(key.ID, f.o.Now()); wait > 0 {
+			tooFast(w, "This key may make 10 calls a second, and 50 at once.", wait)
+			return
+		}
+		if !key.Can(c.Scope) {
+			f.logDenied(r, key.Actor(), "needs scope "+string(c.Scope))
+			w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+string(c.Scope)+`"`)
+			problem(w, http.StatusForbidden, &proto.Error{Code: proto.CodeForbidden, Text: `The key lacks the scope "` + string(c.Scope) + `".`})
+			return
+		}
+		in := &api.Request{Key: key, ID: r.PathValue("id"), Query: r.URL.Query(), Idempotency: r.Header.Get("Idempotency-Key"), Body: c.NewBody(), Read: f.readBy(r, key)}
+		if name := c.Unknown(in.Query); name != "" {
+			problem(w, http.StatusBadRequest, &proto.Error{Code: proto.CodeBadRequest, Text: "The parameter " + name + " is unknown here, or given twice."})
+			return
+		}
+		if in.Body != nil && !decodeUpTo(w, r, in.Body, maxAPIBody) {
+			return
+		}
+		object, err := c.Serve(ctx, &f.programs.api, in)
+		if err != nil {
+			f.callFailed(w, err)
+			return
+		}
+		answer(w, object)
+	})
+}
+
+// tooFast refuses what is over a rate.
+func tooFast(w http.ResponseWriter, text string, wait time.Duration) {
+	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: text, RetryMS: max(1, wait.Milliseconds())})
+}
+
+// keyOf returns the key of a request. false means that there is none that works and the answer has been given. A wrong
+// key counts for its address, and keys of an address with too many are not looked up.
+func (f *Front) keyOf(ctx context.Context, w http.ResponseWriter, r *http.Request) (store.APIKey, bool) {
+	now, from := f.o.Now(), network(f.address(r))
+	if from != "" {
+		if wait := f.programs.guesses.Take(from, now); wait > 0 {
+			tooFast(w, "Too many wrong keys from your address. Wait a moment.", wait)
+			return store.APIKey{}, false
+		}
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	key, err := store.APIKey{}, store.ErrNotFound
+	if strings.EqualFold(scheme, "Bearer") && auth.LooksLikeKey(secret) {
+		key, err = f.store.Cold().APIKey(ctx, auth.HashToken(secret))
+	}
+	if from != "" && !errors.Is(err, store.ErrNotFound) {
+		f.programs.guesses.Return(from)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		problem(w, http.StatusUnauthorized, &proto.Error{Code: proto.CodeUnauthorized, Text: "The header Authorization: Bearer needs an API key that works."})
+		return key, false
+	case err != nil:
+		f.storeProblem(w, err)
+		return key, false
+	}
+	if now.Sub(time.UnixMilli(key.Used)) > touchEvery {
+		if err := f.store.TouchAPIKey(ctx, key.ID); err != nil {
+			f.o.Logger.Warn("desk: the last use of an API key could not be stored", "key", key.ID, "err", err)
+		}
+	}
+	return key, true
+}
+
+// readBy returns what logs that a key reads something. A program that reads on in the same place is logged once in
+// readAgain.
+func (f *Front) readBy(r *http.Request, key store.APIKey) func(context.Context, string) error {
+	return func(ctx context.Context, target string) error {
+		what := key.ID + " " + target
+		if !f.programs.reads.Allow(what, f.o.Now()) {
+			return nil
+		}
+		err := f.audit(ctx, key.Actor(), store.AuditRead, target, "by API key "+key.Prefix, f.address(r))
+		if err != nil {
+			f.programs.reads.Return(what)
+		}
+		return err
+	}
+}
+
+// callFailed answers for a call that was not carried out.
+func (f *Front) callFailed(w http.ResponseWriter, err error) {
+	e, ok := errors.AsType[*proto.Error](err)
+	if !ok {
+		f.storeProblem(w, err)
+		return
+	}
+	status := callbackStatus(e.Code)
+	switch e.Code {
+	case proto.CodeNotFound:
+		status = http.StatusNotFound
+	case proto.CodeTooLarge:
+		status = http.StatusRequestEntityTooLarge
+	case proto.CodeConflict, proto.CodeClosed:
+		status = http.StatusConflict
+	case proto.CodeForbidden:
+		status = http.StatusForbidden
+	}
+	problem(w, status, e)
+}
