@@ -98,10 +98,10 @@ func TestHostileProgram(t *testing.T) {
 	}
 }
 
-// endless never ends.
-type endless struct{ sent int }
+// endlessBody never ends.
+type endlessBody struct{ sent int }
 
-func (e *endless) Read(b []byte) (int, error) {
+func (e *endlessBody) Read(b []byte) (int, error) {
 	e.sent += len(b)
 	return copy(b, bytes.Repeat([]byte("x"), len(b))), nil
 }
@@ -112,7 +112,7 @@ func TestProgramBodiesThatNeverEnd(t *testing.T) {
 	p := s.program(perm.KeySend)
 	conv, _ := waiting(t, s.desk)
 	path := "/api/v1/conversations/" + conv + "/messages"
-	req, err := http.NewRequestWithContext(s.ctx, "POST", s.base.Load().(string)+path, &endless{})
+	req, err := http.NewRequestWithContext(s.ctx, "POST", s.base.Load().(string)+path, &endlessBody{})
 	s.ok(err)
 	req.ContentLength = -1
 	req.Header.Set("Authorization", "Bearer "+p.secret)

@@ -26,25 +26,38 @@ func (f *Front) botAnswer(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), f.within(requestTimeout))
 	defer cancel()
 	result, err := f.hub.AnswerTurn(ctx, r.PathValue("id"), r.Header.Get(bot.HeaderTimestamp), r.Header.Get(bot.HeaderSignature), body)
-	var e *proto.Error
-	switch {
-	case err == nil:
-		answer(w, struct {
-			Result hub.TurnResult `json:"result"`
-		}{result})
-	case errors.As(err, &e):
-		problem(w, callbackStatus(e.Code), e)
-	default:
-		f.storeProblem(w, err)
+	if err != nil {
+		f.callFailed(w, err)
+		return
 	}
+	answer(w, struct {
+		Result hub.TurnResult `json:"result"`
+	}{result})
 }
 
-func callbackStatus(c proto.Code) int {
+// callFailed answers for a call of a program that was not carried out.
+func (f *Front) callFailed(w http.ResponseWriter, err error) {
+	if e, ok := errors.AsType[*proto.Error](err); ok {
+		problem(w, statusOf(e.Code), e)
+		return
+	}
+	f.storeProblem(w, err)
+}
+
+func statusOf(c proto.Code) int {
 	switch c {
-	case proto.CodeUnauthorized:
-		return http.StatusUnauthorized
 	case proto.CodeBadRequest:
 		return http.StatusBadRequest
+	case proto.CodeUnauthorized:
+		return http.StatusUnauthorized
+	case proto.CodeForbidden:
+		return http.StatusForbidden
+	case proto.CodeNotFound:
+		return http.StatusNotFound
+	case proto.CodeConflict, proto.CodeClosed:
+		return http.StatusConflict
+	case proto.CodeTooLarge:
+		return http.StatusRequestEntityTooLarge
 	case proto.CodeInternal:
 		return http.StatusInternalServerError
 	}

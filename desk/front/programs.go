@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -70,7 +71,7 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 			return
 		}
 		if wait := f.programs.calls.Take(key.ID, f.o.Now()); wait > 0 {
-			tooFast(w, "This key may make 10 calls a second, and 50 at once.", wait)
+			tooFast(w, fmt.Sprintf("This key may make %d calls a second, and %d at once.", keyRate, keyBurst), wait)
 			return
 		}
 		if !key.Can(c.Scope) {
@@ -98,7 +99,7 @@ func (f *Front) program(c *api.Call) http.HandlerFunc {
 
 // tooFast refuses what is over a rate.
 func tooFast(w http.ResponseWriter, text string, wait time.Duration) {
-	problem(w, http.StatusTooManyRequests, &proto.Error{Code: proto.CodeRateLimited, Text: text, RetryMS: max(1, wait.Milliseconds())})
+	problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, text, wait))
 }
 
 // keyOf returns the key of a request. false means that there is none that works and the answer has been given. A wrong
@@ -150,25 +151,4 @@ func (f *Front) readBy(r *http.Request, key store.APIKey) func(context.Context, 
 		}
 		return err
 	}
-}
-
-// callFailed answers for a call that was not carried out.
-func (f *Front) callFailed(w http.ResponseWriter, err error) {
-	e, ok := errors.AsType[*proto.Error](err)
-	if !ok {
-		f.storeProblem(w, err)
-		return
-	}
-	status := callbackStatus(e.Code)
-	switch e.Code {
-	case proto.CodeNotFound:
-		status = http.StatusNotFound
-	case proto.CodeTooLarge:
-		status = http.StatusRequestEntityTooLarge
-	case proto.CodeConflict, proto.CodeClosed:
-		status = http.StatusConflict
-	case proto.CodeForbidden:
-		status = http.StatusForbidden
-	}
-	problem(w, status, e)
 }

@@ -219,5 +219,5 @@ func (f *Front) welcome(w http.ResponseWriter, v visit, c store.Contact, token s
 
 func (f *Front) tooManyVisitors(w http.ResponseWriter, wait time.Duration) {
 	f.Counters.VisitorsRefused.Add(1)
-	problem(w, http.StatusTooManyRequests, proto.Later(proto.CodeRateLimited, "Too many new visitors. Try again in a moment.", wait))
+	tooFast(w, "Too many new visitors. Try again in a moment.", wait)
 }

@@ -37,33 +37,18 @@ func (h *Hub) AnswerTurn(ctx context.Context, id, timestamp, signature string, b
 		return "", &proto.Error{Code: proto.CodeBadRequest, Text: err.Error()}
 	}
 	h.Counters.BotCut.Add(uint64(cut))
-	type end struct {
-		out store.Outcome
-		err *proto.Error
+	out, refusal := awaited(ctx, func(tell func(store.Outcome, *proto.Error)) { h.commitTurn(turnCommand(&turn, &reply), 1, tell) })
+	switch {
+	case refusal != nil:
+		return "", refusal
+	case out.Err != nil:
+		return "", &proto.Error{Code: proto.CodeInternal, Text: "something went wrong on our side"}
+	case out.Dup:
+		return TurnDuplicate, nil
+	case out.Discarded:
+		return TurnDiscarded, nil
 	}
-	ended := make(chan end, 1)
-	h.commitTurn(turnCommand(&turn, &reply), 1, func(out store.Outcome, e *proto.Error) {
-		select {
-		case ended <- end{out, e}:
-		default: // a second end, after a panic
-		}
-	})
-	select {
-	case e := <-ended:
-		switch {
-		case e.err != nil:
-			return "", e.err
-		case e.out.Err != nil:
-			return "", &proto.Error{Code: proto.CodeInternal, Text: "something went wrong on our side"}
-		case e.out.Dup:
-			return TurnDuplicate, nil
-		case e.out.Discarded:
-			return TurnDiscarded, nil
-		}
-		return TurnApplied, nil
-	case <-ctx.Done():
-		return "", unavailable("the answer could not be stored now")
-	}
+	return TurnApplied, nil
 }
 
 // authenticTurn returns a turn if the caller has proved to be its bot.

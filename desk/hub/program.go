@@ -21,29 +21,37 @@ func (h *Hub) Run(ctx context.Context, conv string, c store.Command) (store.Outc
 		lane = conv
 	}
 	h.mu.Unlock()
+	out, refusal := awaited(ctx, func(tell func(store.Outcome, *proto.Error)) {
+		h.execute(lane, c, func(out store.Outcome) { tell(out, nil) }, func(e *proto.Error) { tell(store.Outcome{}, e) })
+	})
+	switch {
+	case refusal != nil:
+		return out, refusal
+	case out.Err != nil:
+		return out, h.programError(out.Err)
+	}
+	return out, nil
+}
+
+// awaited waits for the end of what begin starts, or the end of ctx. begin's function may be called from any goroutine;
+// only the first call counts.
+func awaited(ctx context.Context, begin func(tell func(store.Outcome, *proto.Error))) (store.Outcome, *proto.Error) {
 	type end struct {
 		out store.Outcome
 		err *proto.Error
 	}
 	ended := make(chan end, 1)
-	tell := func(e end) {
+	begin(func(out store.Outcome, e *proto.Error) {
 		select {
-		case ended <- e:
+		case ended <- end{out, e}:
 		default: // a second end, after a panic
 		}
-	}
-	h.execute(lane, c, func(out store.Outcome) { tell(end{out: out}) }, func(e *proto.Error) { tell(end{err: e}) })
+	})
 	select {
 	case e := <-ended:
-		switch {
-		case e.err != nil:
-			return e.out, e.err
-		case e.out.Err != nil:
-			return e.out, h.programError(e.out.Err)
-		}
-		return e.out, nil
+		return e.out, e.err
 	case <-ctx.Done():
-		return store.Outcome{}, unavailable("the server did not answer in time")
+		return store.Outcome{}, unavailable("this could not be stored now")
 	}
 }
 

@@ -14,10 +14,6 @@ const (
 	sqlKey     = `SELECT ` + keyColumns + ` FROM api_key WHERE token = ? AND revoked = 0`
 	sqlKeys    = `SELECT ` + keyColumns + ` FROM api_key WHERE revoked = 0 ORDER BY created DESC, id DESC LIMIT ?`
 	sqlRevoked = `SELECT ` + keyColumns + ` FROM api_key WHERE revoked > 0 ORDER BY revoked DESC LIMIT ?`
-
-	sqlConvs   = `SELECT ` + convColumns + convFrom + `WHERE (c.opened_at, c.id) < (?, ?) AND c.opened_at >= ? ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
-	sqlConvsIn = `SELECT ` + convColumns + convFrom + `WHERE c.state = ? AND (c.opened_at, c.id) < (?, ?) AND c.opened_at >= ?
-		ORDER BY c.opened_at DESC, c.id DESC LIMIT ?`
 )
 
 func scanKey(r scanner) (store.APIKey, error) {
@@ -88,27 +84,4 @@ func (db *DB) RevokeAPIKey(ctx context.Context, id string) error {
 // TouchAPIKey implements store.KeyWrites.
 func (db *DB) TouchAPIKey(ctx context.Context, id string) error {
 	return db.write(ctx, func(t *tx) error { return one(t.change(`UPDATE api_key SET used = ? WHERE id = ?`, t.now(), id)) })
-}
-
-// Conversations implements store.Reader.
-func (r *reader) Conversations(ctx context.Context, q store.ConvQuery) ([]store.Conversation, string, error) {
-	if q.Limit < 1 || q.Limit > store.MaxConvPage {
-		q.Limit = store.MaxConvPage
-	}
-	opened, id, err := cursorAt(q.Cursor)
-	if err != nil {
-		return nil, "", err
-	}
-	if q.To != 0 && q.To <= opened {
-		opened, id = q.To, ""
-	}
-	query, args := sqlConvs, []any{opened, id, q.From, q.Limit + 1}
-	if q.State != store.None {
-		query, args = sqlConvsIn, append([]any{string(q.State)}, args...)
-	}
-	all, err := r.convs(ctx, query, args...)
-	if err != nil || len(all) <= q.Limit {
-		return all, "", err
-	}
-	return all[:q.Limit], cursorAfter(&all[q.Limit-1]), nil
 }

@@ -11,7 +11,11 @@ export function stateText(head, agentId) {
 
 /** The line of an ev.state or of a notice, '' for none. */
 export function describe(ev, agentId) {
-	if (ev.t === 'ev.msg') return t(ev.d.payload === 'idle_warning' ? 'console.event.idle' : 'console.event.notice', { text: ev.d.body ?? '' });
+	if (ev.t === 'ev.msg') {
+		if (ev.d.payload === 'idle_warning') return t('console.event.idle');
+		const text = ev.d.body ?? '';
+		return ev.d.from?.id ? t('console.event.program', { name: ev.d.from.name ?? '', text }) : t('console.event.notice', { text });
+	}
 	const { by, owner, was, event, reason } = ev.d;
 	const mine = by?.kind === 'agent' && by.id === agentId;
 	switch (event) {
