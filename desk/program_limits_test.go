@@ -100,8 +100,9 @@ func TestProgramsAreAudited(t *testing.T) {
 	conv, contact := waiting(t, d)
 	uses := make(map[int64]bool)
 	for i := range 4 {
+		clock.Move(time.Minute)
 		if i == 2 {
-			clock.Move(11 * time.Minute)
+			clock.Move(10 * time.Minute)
 		}
 		for _, path := range []string{"conversations", "conversations/" + conv, "conversations/" + conv + "/events", "contacts/" + contact, "conversations/none"} {
 			call(d, "GET", "/api/v1/"+path, "", "Authorization", "Bearer "+secret)
