@@ -198,6 +198,37 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// Of calls at once with the same Idempotency-Key one stores the message, and all are told which it is.
+func TestProgramSendsOnce(t *testing.T) {
+	s := serve(t, testOptions(t))
+	p := s.program(perm.KeySend)
+	conv, _ := waiting(t, s.desk)
+	const calls = 4 // as many as may run at once
+	answers := make(chan []byte, calls)
+	for range calls {
+		go func() {
+			_, data, err := p.try("POST", "/api/v1/conversations/"+conv+"/messages", `{"text":"hello"}`, "Idempotency-Key", "1", "Content-Type", "application/json")
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- data
+		}()
+	}
+	first := 0
+	ids := make(map[string]bool)
+	for range calls {
+		var sent api.Sent
+		s.ok(json.Unmarshal(testkit.Receive(t, "an answer", answers), &sent))
+		ids[sent.ID] = true
+		if !sent.Duplicate {
+			first++
+		}
+	}
+	if c, err := s.desk.store.Cold().Conversation(s.ctx, conv); err != nil || c.LastSeq != 2 || first != 1 || len(ids) != 1 {
+		t.Errorf("%d events, %d first ones, %d ids, %v", c.LastSeq, first, len(ids), err)
+	}
+}
+
 // Whatever a program reads is masked, as for a role that may not see private data.
 func TestProgramsSeeMaskedTexts(t *testing.T) {
 	const secret, shown = "call 13800138000 or ann@example.com", "call •••00 or a•••@•••.com"
