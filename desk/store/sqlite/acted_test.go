@@ -115,8 +115,8 @@ func TestMigrateForgetsSilentConversations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range []string{ // as version 5 has it, and without the word of some customers
-		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`, `DELETE FROM schema_version WHERE version = 6`,
+	for _, query := range []string{ // as version 6 has it, and without the word of some customers
+		`DELETE FROM message WHERE body = 'silence'`, `ALTER TABLE conversation DROP COLUMN acted_at`, `DELETE FROM schema_version WHERE version = 7`,
 	} {
 		if _, err := raw.ExecContext(t.Context(), query); err != nil {
 			t.Fatal(query, err)

@@ -10,7 +10,7 @@ import (
 const (
 	sqlExpired   = `SELECT ` + convColumns + convFrom + `WHERE c.site = ? AND c.state = 'closed' AND c.closed_at < ? ORDER BY c.closed_at LIMIT 1`
 	sqlFilesHeld = `SELECT ` + fileColumns + fileFrom + `WHERE a.conversation = ? ORDER BY a.id LIMIT ?`
-	sqlDropFiles = `DELETE FROM attachment WHERE id IN (SELECT id FROM attachment WHERE conversation = ? ORDER BY id LIMIT ?)`
+	sqlDropFiles = `DELETE FROM attachment WHERE id IN (SELECT id FROM attachment WHERE conversation = ? LIMIT ?)`
 	sqlDropTurns = `DELETE FROM bot_turn WHERE id IN (SELECT id FROM bot_turn WHERE conversation = ? LIMIT ?)`
 	sqlFirstSeqs = `SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM message WHERE conversation = ? ORDER BY seq LIMIT ?)`
 	sqlDropWords = `DELETE FROM message_words WHERE rowid IN (SELECT doc FROM message WHERE conversation = ? AND seq <= ? AND doc IS NOT NULL)`
