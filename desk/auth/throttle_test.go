@@ -149,8 +149,8 @@ func TestThrottleIsBounded(t *testing.T) {
 func TestDevices(t *testing.T) {
 	d := NewDevices([]byte("a key"))
 	v := d.New("lin")
-	id := d.Known("lin", v)
-	if id == "" || d.Known("lin", d.New("lin")) == id || d.Name("lin") != d.Name("lin") || d.Name("lin") == d.Name("ada") {
+	id, name := d.Known("lin", v), d.Name("lin")
+	if id == "" || d.Known("lin", d.New("lin")) == id || d.Name("lin") != name || d.Name("ada") == name {
 		t.Errorf("%q", id)
 	}
 	b, err := base64.RawURLEncoding.DecodeString(v)
